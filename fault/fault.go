@@ -1,0 +1,109 @@
+// Package fault holds the one error type that users and other programs meet.
+//
+// An error that leaves orch carries a code of the registry (codes.go), a message that is safe to
+// show, and where it helps the field at fault and the next step. The cause stays inside for the
+// log and never reaches a face.
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+)
+
+// Error is a coded error. The zero value of every field but Code is valid.
+type Error struct {
+	// Code names the kind of fault; it decides exit codes and protocol codes.
+	Code Code `json:"name"`
+	// Message says what happened, in one sentence that is safe for users.
+	Message string `json:"message"`
+	// Reason keeps the original name of a source document, such as OutsideRoot (M-4).
+	Reason string `json:"reason,omitempty"`
+	// Field names the input at fault.
+	Field string `json:"field,omitempty"`
+	// Hint is one next step.
+	Hint string `json:"hint,omitempty"`
+	// Err is the cause, for the log only.
+	Err error `json:"-"`
+}
+
+// New returns an error of the code with a formatted message. A %w verb sets the cause.
+func New(code Code, format string, args ...any) *Error {
+	wrapped := fmt.Errorf(format, args...)
+	return &Error{Code: code, Message: wrapped.Error(), Err: errors.Unwrap(wrapped)}
+}
+
+// Wrap returns an error of the code whose cause is err; the message does not repeat the cause.
+func Wrap(code Code, err error, message string) *Error {
+	return &Error{Code: code, Message: message, Err: err}
+}
+
+// WithField names the input at fault and returns e.
+func (e *Error) WithField(field string) *Error { e.Field = field; return e }
+
+// WithHint sets the next step and returns e.
+func (e *Error) WithHint(format string, args ...any) *Error {
+	e.Hint = fmt.Sprintf(format, args...)
+	return e
+}
+
+// WithReason keeps the original error name of a source document and returns e.
+func (e *Error) WithReason(name string) *Error { e.Reason = name; return e }
+
+// Error returns the code and the message.
+func (e *Error) Error() string {
+	if e.Field == "" {
+		return string(e.Code) + ": " + e.Message
+	}
+	return string(e.Code) + ": " + e.Field + ": " + e.Message
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Is reports whether target is an *Error of the same code, so that errors.Is(err, &fault.Error{Code: fault.NotFound})
+// works through any wrapping.
+func (e *Error) Is(target error) bool {
+	var t *Error
+	return errors.As(target, &t) && t.Code == e.Code
+}
+
+// CodeOf returns the code that err carries: "" for nil, CANCELLED or TIMEOUT for context errors,
+// the matching code for file system errors, INTERNAL for anything else.
+func CodeOf(err error) Code {
+	var e *Error
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &e):
+		return e.Code
+	case errors.Is(err, context.Canceled):
+		return Cancelled
+	case errors.Is(err, context.DeadlineExceeded):
+		return Timeout
+	case errors.Is(err, fs.ErrNotExist):
+		return NotFound
+	case errors.Is(err, fs.ErrPermission):
+		return Forbidden
+	default:
+		return Internal
+	}
+}
+
+// From returns err as an *Error: itself if it is one, else one of its code with a message that
+// does not repeat err when the code is INTERNAL.
+func From(err error) *Error {
+	var e *Error
+	if err == nil || errors.As(err, &e) {
+		return e
+	}
+	code := CodeOf(err)
+	if code == Internal {
+		return Wrap(code, err, "an internal error occurred")
+	}
+	return Wrap(code, err, err.Error())
+}
+
+// Has reports whether err carries the code.
+func Has(err error, code Code) bool { return err != nil && CodeOf(err) == code }
