@@ -1,0 +1,137 @@
+package events
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// Encode returns the wire form of a commit: compact JSON with a fixed order of fields.
+func Encode(c *Commit) ([]byte, error) {
+	var b bytes.Buffer
+	b.Grow(512)
+	b.WriteString(`{"v":` + strconv.Itoa(Version) + `,"task":"` + string(c.Task) + `","rev":`)
+	b.WriteString(strconv.FormatUint(c.Rev, 10) + `,"at":"` + c.At.UTC().Format(time.RFC3339Nano) + `","actor":`)
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := appendValue(enc, &b, c.Actor); err != nil {
+		return nil, err
+	}
+	if c.Cause != "" {
+		b.WriteString(`,"cause":`)
+		if err := appendValue(enc, &b, c.Cause); err != nil {
+			return nil, err
+		}
+	}
+	if c.Prev != "" {
+		b.WriteString(`,"prev":"` + c.Prev + `"`)
+	}
+	b.WriteString(`,"events":[`)
+	for i, e := range c.Events {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(`{"kind":"` + string(e.Kind) + `","data":`)
+		if err := appendValue(enc, &b, e.Data); err != nil {
+			return nil, err
+		}
+		b.WriteByte('}')
+	}
+	b.WriteString(`]}`)
+	return b.Bytes(), nil
+}
+
+func appendValue(enc *json.Encoder, b *bytes.Buffer, v any) error {
+	if err := enc.Encode(v); err != nil {
+		return fault.Wrap(fault.Internal, err, "an event cannot be encoded")
+	}
+	b.Truncate(b.Len() - 1) // the encoder ends every value with a line break
+	return nil
+}
+
+// Upcaster turns the data of an event that an older version wrote into today's shape. It returns its
+// arguments when it has nothing to do.
+type Upcaster func(version int, kind Kind, data json.RawMessage) (Kind, json.RawMessage, error)
+
+type wireCommit struct {
+	V      int         `json:"v"`
+	Task   TaskID      `json:"task"`
+	Rev    uint64      `json:"rev"`
+	At     time.Time   `json:"at"`
+	Actor  string      `json:"actor"`
+	Cause  string      `json:"cause"`
+	Prev   string      `json:"prev"`
+	Events []wireEvent `json:"events"`
+}
+
+type wireEvent struct {
+	Kind Kind            `json:"kind"`
+	Data json.RawMessage `json:"data"`
+}
+
+// Decode reads the wire form. A kind or version that this program does not know, and anything that
+// is no commit, is DATA_LOSS: an unreadable history is never passed over.
+func Decode(data []byte, up ...Upcaster) (*Commit, error) {
+	var w wireCommit
+	if err := json.Unmarshal(data, &w); err != nil {
+		return nil, fault.Wrap(fault.DataLoss, err, "a commit of the log is no valid JSON")
+	}
+	if w.V < 1 || w.V > Version {
+		return nil, fault.New(fault.DataLoss, "a commit has version %d; this program reads 1 to %d", w.V, Version).
+			WithHint("use a newer orch")
+	}
+	if len(w.Events) == 0 || w.Rev == 0 {
+		return nil, fault.New(fault.DataLoss, "a commit of the log has no events or no revision")
+	}
+	c := &Commit{Task: w.Task, Rev: w.Rev, At: w.At, Actor: w.Actor, Cause: w.Cause, Prev: w.Prev, Events: make([]Event, len(w.Events))}
+	for i, e := range w.Events {
+		var err error
+		if c.Events[i], err = decodeEvent(w.V, e, up); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+func decodeEvent(version int, w wireEvent, up []Upcaster) (Event, error) {
+	for _, cast := range up {
+		var err error
+		if w.Kind, w.Data, err = cast(version, w.Kind, w.Data); err != nil {
+			return Event{}, fault.Wrap(fault.DataLoss, err, "an old event cannot be read")
+		}
+	}
+	p := newPayload(w.Kind)
+	if p == nil {
+		return Event{}, fault.New(fault.DataLoss, "the log holds an event of the unknown kind %q", w.Kind).
+			WithHint("use a newer orch")
+	}
+	if err := json.Unmarshal(w.Data, p); err != nil {
+		return Event{}, fault.Wrap(fault.DataLoss, err, "the data of an event "+string(w.Kind)+" is damaged")
+	}
+	return Event{Kind: w.Kind, Data: p}, nil
+}
+
+// MarshalJSON writes {"kind":…,"data":…}, the form of an event outside a commit.
+func (e Event) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Kind Kind    `json:"kind"`
+		Data Payload `json:"data"`
+	}{e.Kind, e.Data})
+}
+
+// UnmarshalJSON is the inverse of MarshalJSON.
+func (e *Event) UnmarshalJSON(data []byte) error {
+	var w wireEvent
+	if err := json.Unmarshal(data, &w); err != nil {
+		return fault.Wrap(fault.InvalidFormat, err, "an event is no valid JSON")
+	}
+	decoded, err := decodeEvent(Version, w, nil)
+	if err != nil {
+		return err
+	}
+	*e = decoded
+	return nil
+}

@@ -1,0 +1,61 @@
+// Package events defines what is written to the log: commits of events, their payloads and their
+// wire form, and the ports to the log and its side stores.
+//
+// A commit is everything that one decision says about one task, and it is one message: it is in the
+// log as a whole or not at all. Every commit carries the hash of the task's previous one, so a
+// history cannot be changed without notice.
+package events
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// Version is the wire version of commits that this package writes.
+const Version = 1
+
+// Commit is one decision about one task.
+type Commit struct {
+	Task TaskID
+	// Rev counts the commits of the task from 1 without a gap.
+	Rev uint64
+	// At is when the owner decided, in UTC with microseconds.
+	At time.Time
+	// Actor is who caused it: "user:<name>", "worker:<name>", "node" or "task:<id>".
+	Actor string
+	// Cause is the id of the request that led to it, if there was one.
+	Cause string
+	// Prev is the Hash of the task's previous commit, "" for the first.
+	Prev string
+	// Events is never empty.
+	Events []Event
+}
+
+// Event is one fact.
+type Event struct {
+	Kind Kind
+	Data Payload
+}
+
+// Hash returns the link of the hash chain for an encoded commit: SHA-256 in unpadded base64url.
+func Hash(encoded []byte) string {
+	sum := sha256.Sum256(encoded)
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// Time brings t to the precision of the log: UTC, microseconds, no monotonic part.
+func Time(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
+
+// Link checks that c follows a commit with revision rev and hash prev; DATA_LOSS otherwise (I4, I11).
+func (c *Commit) Link(rev uint64, prev string) error {
+	if c.Rev != rev+1 {
+		return fault.New(fault.DataLoss, "task %s: revision %d follows %d", c.Task, c.Rev, rev)
+	}
+	if c.Prev != prev {
+		return fault.New(fault.DataLoss, "task %s: the hash chain breaks at revision %d", c.Task, c.Rev)
+	}
+	return nil
+}

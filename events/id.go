@@ -1,0 +1,43 @@
+package events
+
+import (
+	"crypto/rand"
+	"strings"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// TaskID names a task: "TASK_" and a ULID. Its 80 random bits come from crypto/rand (A-10, S2-072).
+type TaskID string
+
+const idPrefix = "TASK_"
+
+// NewTaskID returns a new id that sorts by the time given.
+func NewTaskID(at time.Time) TaskID {
+	return TaskID(idPrefix + ulid.MustNew(ulid.Timestamp(at), rand.Reader).String())
+}
+
+// ParseTaskID checks s strictly and returns it as an id; INVALID_FORMAT otherwise.
+func ParseTaskID(s string) (TaskID, error) {
+	body, ok := strings.CutPrefix(s, idPrefix)
+	if !ok {
+		return "", invalidID(s)
+	}
+	parsed, err := ulid.ParseStrict(body)
+	if err != nil || parsed.String() != body {
+		return "", invalidID(s)
+	}
+	return TaskID(s), nil
+}
+
+func invalidID(s string) error {
+	const longest = 40
+	if len(s) > longest {
+		s = s[:longest] + "…"
+	}
+	return fault.New(fault.InvalidFormat, "%q is no task id", s).WithField("task").
+		WithHint("a task id is TASK_ and 26 characters, such as TASK_01JD0000000000000000000000")
+}

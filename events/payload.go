@@ -1,0 +1,386 @@
+package events
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// Kind is the name of an event on the wire. The set is append-only, and so is the shape of each kind.
+type Kind string
+
+// The kinds. task.* that move the state machine are listed in table T-1 (package statemachine).
+const (
+	TaskSubmitted         Kind = "task.submitted"
+	TaskAssigned          Kind = "task.assigned"
+	TaskReleased          Kind = "task.released"
+	TaskPlanned           Kind = "task.planned"
+	TaskStarted           Kind = "task.started"
+	TaskApprovalRequested Kind = "task.approval_requested"
+	TaskApproved          Kind = "task.approved"
+	TaskDeclined          Kind = "task.declined"
+	TaskRejected          Kind = "task.rejected"
+	TaskRevised           Kind = "task.revised"
+	TaskExpired           Kind = "task.expired"
+	TaskBlocked           Kind = "task.blocked"
+	TaskUnblocked         Kind = "task.unblocked"
+	TaskRequeued          Kind = "task.requeued"
+	TaskCompleted         Kind = "task.completed"
+	TaskReworked          Kind = "task.reworked"
+	TaskFinalized         Kind = "task.finalized"
+	TaskFinished          Kind = "task.finished"
+	TaskFailed            Kind = "task.failed"
+	TaskCancelled         Kind = "task.cancelled"
+
+	TaskPaused          Kind = "task.paused"
+	TaskResumed         Kind = "task.resumed"
+	TaskCancelRequested Kind = "task.cancel_requested"
+	TaskEnding          Kind = "task.ending"
+
+	StepReady     Kind = "step.ready"
+	StepCalled    Kind = "step.called"
+	StepSucceeded Kind = "step.succeeded"
+	StepFailed    Kind = "step.failed"
+	StepRetrying  Kind = "step.retrying"
+	StepSkipped   Kind = "step.skipped"
+	StepInDoubt   Kind = "step.in_doubt"
+	StepResolved  Kind = "step.resolved"
+	StepCancelled Kind = "step.cancelled"
+	StepExpanded  Kind = "step.expanded"
+	StepWaiting   Kind = "step.waiting"
+	StepSpawned   Kind = "step.spawned"
+	StepReused    Kind = "step.reused"
+
+	SignalReceived     Kind = "signal.received"
+	DependencyMet      Kind = "dependency.met"
+	FileRead           Kind = "file.read"
+	LogWritten         Kind = "log.written"
+	CheckpointCreated  Kind = "checkpoint.created"
+	CheckpointRestored Kind = "checkpoint.restored"
+	ResultRefused      Kind = "result.refused"
+)
+
+// Payload is the data of an event. The set is sealed: every payload type is in this package.
+type Payload interface{ payload() }
+
+// Submitted is the data of task.submitted: everything the run will ever need.
+type Submitted struct {
+	Name    string `json:"name"`
+	Summary string `json:"summary,omitempty"`
+	// Plan is the normalised plan, PlanSHA256 the hex digest of it.
+	Plan       Value             `json:"plan"`
+	PlanSHA256 string            `json:"plan_sha256"`
+	Inputs     Value             `json:"inputs,omitzero"`
+	Labels     map[string]string `json:"labels,omitempty"`
+	// Priority is critical, high, normal or low.
+	Priority string `json:"priority"`
+	Queue    string `json:"queue,omitempty"`
+	// IdempotencyKey made the id of this task; the same key with the same digest is the same task.
+	IdempotencyKey string       `json:"idempotency_key,omitempty"`
+	RequestSHA256  string       `json:"request_sha256,omitempty"`
+	Concurrency    *Concurrency `json:"concurrency,omitempty"`
+	Parent         *Parent      `json:"parent,omitempty"`
+	DependsOn      []TaskID     `json:"depends_on,omitempty"`
+	// NotBefore delays the first step.
+	NotBefore *time.Time `json:"not_before,omitempty"`
+	// Deadline fails the task when it is not over by then.
+	Deadline *time.Time `json:"deadline,omitempty"`
+	MaxSteps int        `json:"max_steps,omitempty"`
+	// RetryOf is the task whose recorded results this one reuses.
+	RetryOf TaskID `json:"retry_of,omitempty"`
+}
+
+// Concurrency limits how many tasks of one key run at the same time.
+type Concurrency struct {
+	Key   string `json:"key"`
+	Limit int    `json:"limit"`
+	// OnConflict is queue, reject or cancel_running.
+	OnConflict string `json:"on_conflict"`
+}
+
+// Parent links a child task to the step that started it.
+type Parent struct {
+	Task  TaskID `json:"task"`
+	Step  string `json:"step"`
+	Depth int    `json:"depth"`
+}
+
+// Moved is the data of the kinds that move the state machine.
+type Moved struct {
+	// Reason says why, for people.
+	Reason string `json:"reason,omitempty"`
+	// Block is the kind of a block: dependency, input, resource, error, expired.
+	Block string `json:"block,omitempty"`
+	// Output is the result of the task (finished, finalized).
+	Output Value `json:"output,omitzero"`
+	// Error is why the task failed.
+	Error *fault.Error `json:"error,omitempty"`
+}
+
+// Paused is the data of task.paused and task.resumed.
+type Paused struct {
+	Reason string `json:"reason,omitempty"`
+}
+
+// CancelRequested is the data of task.cancel_requested: the task only runs its `always` steps now.
+type CancelRequested struct {
+	Reason string `json:"reason,omitempty"`
+}
+
+// Ending is the data of task.ending: no further step starts but those of `always`.
+type Ending struct {
+	// Error is set when the task will fail.
+	Error *fault.Error `json:"error,omitempty"`
+}
+
+// Ready is the data of step.ready: the call is fixed and waits for a worker.
+type Ready struct {
+	Step    string        `json:"step"`
+	Attempt int           `json:"attempt"`
+	Tool    string        `json:"tool"`
+	Args    Value         `json:"args,omitzero"`
+	Effect  string        `json:"effect"`
+	Queue   string        `json:"queue,omitempty"`
+	Timeout time.Duration `json:"timeout,omitempty"`
+	// Purpose is "" for a step, "verify_call" for the tool that decides an in-doubt call, "call" for a
+	// single call inside an existing task.
+	Purpose string `json:"purpose,omitempty"`
+}
+
+// Called is the data of step.called: a worker begins to execute the call.
+type Called struct {
+	Step    string    `json:"step"`
+	Attempt int       `json:"attempt"`
+	Worker  string    `json:"worker"`
+	At      time.Time `json:"at"`
+}
+
+// Succeeded is the data of step.succeeded.
+type Succeeded struct {
+	Step     string        `json:"step"`
+	Attempt  int           `json:"attempt,omitempty"`
+	Output   Value         `json:"output,omitzero"`
+	Duration time.Duration `json:"duration,omitempty"`
+}
+
+// StepError is the data of step.failed: the last word on the step.
+type StepError struct {
+	Step     string        `json:"step"`
+	Attempt  int           `json:"attempt,omitempty"`
+	Error    *fault.Error  `json:"error"`
+	Class    string        `json:"class,omitempty"`
+	Duration time.Duration `json:"duration,omitempty"`
+}
+
+// Retrying is the data of step.retrying: this attempt failed, the next one begins at At.
+type Retrying struct {
+	Step    string `json:"step"`
+	Attempt int    `json:"attempt"`
+	// Counts is false when the attempt is not to be counted against the limit (worker shut down).
+	Counts   bool          `json:"counts"`
+	Error    *fault.Error  `json:"error,omitempty"`
+	Class    string        `json:"class,omitempty"`
+	Duration time.Duration `json:"duration,omitempty"`
+	At       time.Time     `json:"at"`
+}
+
+// Skipped is the data of step.skipped and step.cancelled.
+type Skipped struct {
+	Step   string `json:"step"`
+	Reason string `json:"reason"`
+}
+
+// InDoubt is the data of step.in_doubt: a call with effects began, its end is unknown.
+type InDoubt struct {
+	Step    string `json:"step"`
+	Attempt int    `json:"attempt"`
+	Reason  string `json:"reason"`
+}
+
+// Resolved is the data of step.resolved: a person or the verify tool decided about an in-doubt call.
+type Resolved struct {
+	Step string `json:"step"`
+	// As is succeeded, failed or retry.
+	As     string `json:"as"`
+	By     string `json:"by"`
+	Reason string `json:"reason,omitempty"`
+	Output Value  `json:"output,omitzero"`
+}
+
+// Expanded is the data of step.expanded: the items of a for_each.
+type Expanded struct {
+	Step  string  `json:"step"`
+	Items []Value `json:"items"`
+}
+
+// Waiting is the data of step.waiting.
+type Waiting struct {
+	Step string `json:"step"`
+	// Until is when a timer or the timeout of a signal fires.
+	Until  *time.Time `json:"until,omitempty"`
+	Signal string     `json:"signal,omitempty"`
+	// Default is the output when a signal does not come; without it the step fails.
+	Default Value `json:"default,omitzero"`
+}
+
+// Spawned is the data of step.spawned: the step is a child task.
+type Spawned struct {
+	Step   string `json:"step"`
+	Child  TaskID `json:"child"`
+	Inputs Value  `json:"inputs,omitzero"`
+}
+
+// Reused is the data of step.reused: the recorded output of another task's step stands for a call.
+type Reused struct {
+	Step   string `json:"step"`
+	From   TaskID `json:"from"`
+	Output Value  `json:"output,omitzero"`
+}
+
+// Signal is the data of signal.received.
+type Signal struct {
+	Name string `json:"name"`
+	Data Value  `json:"data,omitzero"`
+}
+
+// Met is the data of dependency.met.
+type Met struct {
+	Task  TaskID `json:"task"`
+	State string `json:"state"`
+}
+
+// Read is the data of file.read: the content a task has seen (S0-042).
+type Read struct {
+	Path   string `json:"path"`
+	SHA256 string `json:"sha256"`
+}
+
+// Logged is the data of log.written (S0-150).
+type Logged struct {
+	Step string `json:"step,omitempty"`
+	// Level is DEBUG, INFO, WARN, ERROR or CRITICAL.
+	Level   string          `json:"level"`
+	Message string          `json:"message"`
+	Context json.RawMessage `json:"context,omitempty"`
+	At      time.Time       `json:"at"`
+}
+
+// Checkpointed is the data of checkpoint.created (S0-170).
+type Checkpointed struct {
+	ID    string    `json:"id"`
+	Name  string    `json:"name"`
+	State Value     `json:"state"`
+	At    time.Time `json:"at"`
+}
+
+// Restored is the data of checkpoint.restored (S0-175).
+type Restored struct {
+	ID string    `json:"id"`
+	At time.Time `json:"at"`
+}
+
+// Refused is the data of result.refused: an outcome came from an attempt that is no longer current.
+type Refused struct {
+	Step    string `json:"step"`
+	Attempt int    `json:"attempt"`
+	Worker  string `json:"worker"`
+	Reason  string `json:"reason"`
+}
+
+func (*Submitted) payload()       {}
+func (*Moved) payload()           {}
+func (*Paused) payload()          {}
+func (*CancelRequested) payload() {}
+func (*Ending) payload()          {}
+func (*Ready) payload()           {}
+func (*Called) payload()          {}
+func (*Succeeded) payload()       {}
+func (*StepError) payload()       {}
+func (*Retrying) payload()        {}
+func (*Skipped) payload()         {}
+func (*InDoubt) payload()         {}
+func (*Resolved) payload()        {}
+func (*Expanded) payload()        {}
+func (*Waiting) payload()         {}
+func (*Spawned) payload()         {}
+func (*Reused) payload()          {}
+func (*Signal) payload()          {}
+func (*Met) payload()             {}
+func (*Read) payload()            {}
+func (*Logged) payload()          {}
+func (*Checkpointed) payload()    {}
+func (*Restored) payload()        {}
+func (*Refused) payload()         {}
+
+// newPayload returns an empty payload for a kind, or nil for a kind that this version does not know.
+func newPayload(k Kind) Payload {
+	switch k {
+	case TaskSubmitted:
+		return new(Submitted)
+	case TaskAssigned, TaskReleased, TaskPlanned, TaskStarted, TaskApprovalRequested, TaskApproved,
+		TaskDeclined, TaskRejected, TaskRevised, TaskExpired, TaskBlocked, TaskUnblocked, TaskRequeued,
+		TaskCompleted, TaskReworked, TaskFinalized, TaskFinished, TaskFailed, TaskCancelled:
+		return new(Moved)
+	case TaskPaused, TaskResumed:
+		return new(Paused)
+	case TaskCancelRequested:
+		return new(CancelRequested)
+	case TaskEnding:
+		return new(Ending)
+	case StepReady:
+		return new(Ready)
+	case StepCalled:
+		return new(Called)
+	case StepSucceeded:
+		return new(Succeeded)
+	case StepFailed:
+		return new(StepError)
+	case StepRetrying:
+		return new(Retrying)
+	case StepSkipped, StepCancelled:
+		return new(Skipped)
+	case StepInDoubt:
+		return new(InDoubt)
+	case StepResolved:
+		return new(Resolved)
+	case StepExpanded:
+		return new(Expanded)
+	case StepWaiting:
+		return new(Waiting)
+	case StepSpawned:
+		return new(Spawned)
+	case StepReused:
+		return new(Reused)
+	case SignalReceived:
+		return new(Signal)
+	case DependencyMet:
+		return new(Met)
+	case FileRead:
+		return new(Read)
+	case LogWritten:
+		return new(Logged)
+	case CheckpointCreated:
+		return new(Checkpointed)
+	case CheckpointRestored:
+		return new(Restored)
+	case ResultRefused:
+		return new(Refused)
+	default:
+		return nil
+	}
+}
+
+// Kinds returns every kind that this version can read, in the order of their declaration.
+func Kinds() []Kind {
+	return []Kind{
+		TaskSubmitted, TaskAssigned, TaskReleased, TaskPlanned, TaskStarted, TaskApprovalRequested,
+		TaskApproved, TaskDeclined, TaskRejected, TaskRevised, TaskExpired, TaskBlocked, TaskUnblocked,
+		TaskRequeued, TaskCompleted, TaskReworked, TaskFinalized, TaskFinished, TaskFailed, TaskCancelled,
+		TaskPaused, TaskResumed, TaskCancelRequested, TaskEnding,
+		StepReady, StepCalled, StepSucceeded, StepFailed, StepRetrying, StepSkipped, StepInDoubt,
+		StepResolved, StepCancelled, StepExpanded, StepWaiting, StepSpawned, StepReused,
+		SignalReceived, DependencyMet, FileRead, LogWritten, CheckpointCreated, CheckpointRestored,
+		ResultRefused,
+	}
+}

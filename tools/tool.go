@@ -1,0 +1,161 @@
+// Package tools defines what a tool is: a Spec that holds its policy as data, typed input and output,
+// and a function that does the work inside an Env. The families of tools live in the folders below,
+// the explicit list of all of them in builtin.
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/internal/pathguard"
+	"github.com/orch-dev/orch/internal/proc"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// Effect says what a call does to the world. It decides how the call is retried, gated and recovered.
+type Effect string
+
+// The effects, from harmless to dangerous.
+const (
+	// Read changes nothing; it may run any number of times.
+	Read Effect = "read"
+	// Idempotent changes something, but a second run with the same arguments changes no more.
+	Idempotent Effect = "idempotent"
+	// Write changes something, at most once.
+	Write Effect = "write"
+	// Destructive removes or overwrites what cannot be had back, at most once.
+	Destructive Effect = "destructive"
+)
+
+// Gate names the states of a task in which a tool may run (seed 000, "Allowed Conditions").
+type Gate string
+
+// The gates.
+const (
+	AnyState         Gate = "ANY"
+	InProgress       Gate = "IP"
+	AwaitingApproval Gate = "AA"
+	BlockedOrActive  Gate = "BL"
+)
+
+// States returns the states that the gate lets through, in the order of a task's life.
+func (g Gate) States() []statemachine.State {
+	switch g {
+	case AnyState:
+		return statemachine.States()
+	case AwaitingApproval:
+		return []statemachine.State{statemachine.AwaitingApproval}
+	case BlockedOrActive:
+		return []statemachine.State{statemachine.InProgress, statemachine.Blocked}
+	default:
+		return []statemachine.State{statemachine.InProgress}
+	}
+}
+
+// Approval is the approval rule of a tool (seed 000, "Required Approval State").
+type Approval string
+
+// The approval rules.
+const (
+	// NoApproval: never asks.
+	NoApproval Approval = "none"
+	// OutsideWorkspace: asks when a path that the call writes lies outside the task's workspace.
+	OutsideWorkspace Approval = "outside_workspace"
+	// IfDestructive: asks when the command is classified as destructive.
+	IfDestructive Approval = "if_destructive"
+	// Always: every call asks.
+	Always Approval = "always"
+)
+
+// Access says what a call does with a path.
+type Access string
+
+// The kinds of access.
+const (
+	ReadPath   Access = "read"
+	WritePath  Access = "write"
+	DeletePath Access = "delete"
+)
+
+// Path is one input field of a tool that holds a path; the dispatcher confines it to the root before
+// the tool runs.
+type Path struct {
+	Field  string `json:"field"`
+	Access Access `json:"access"`
+}
+
+// Spec is a tool's contract and policy as data.
+type Spec struct {
+	// Name is the name of the source document, verbatim.
+	Name string `json:"name"`
+	// Title and Purpose are for people and models.
+	Title   string `json:"title,omitempty"`
+	Purpose string `json:"purpose"`
+	// Conditions repeats the source document's conditions in prose.
+	Conditions []string `json:"conditions,omitempty"`
+	Effect     Effect   `json:"effect"`
+	Gate       Gate     `json:"gate"`
+	Approval   Approval `json:"approval"`
+	// Paths are the input fields that hold paths.
+	Paths []Path `json:"paths,omitempty"`
+	// Content are the input fields that are searched for secrets.
+	Content []string `json:"content,omitempty"`
+	// Command is the input field that holds a shell command to classify.
+	Command string `json:"command,omitempty"`
+	// OpenWorld is true for tools that reach outside the machine.
+	OpenWorld bool `json:"open_world,omitempty"`
+	// Timeout is the default time limit of a call; 0 means two minutes.
+	Timeout time.Duration `json:"timeout,omitempty"`
+	// NeedsReads asks for the record of files the task has read (Env.Reads).
+	NeedsReads bool `json:"needs_reads,omitempty"`
+	// NeedsCheckpoints asks for the checkpoints of the task (Env.Checkpoints).
+	NeedsCheckpoints bool `json:"needs_checkpoints,omitempty"`
+	// NoWorkspace is true for tools that touch no files, so that no workspace is made for them.
+	NoWorkspace bool `json:"no_workspace,omitempty"`
+	// Errors lists the error names a call may end with, for the documentation.
+	Errors []string `json:"errors,omitempty"`
+}
+
+// Env is what a call may use. A tool reaches the file system only through Root and starts programs
+// only through Exec.
+type Env struct {
+	Task    events.TaskID
+	Step    string
+	Attempt int
+	// Key is the same for every attempt of the call (task/step).
+	Key   string
+	State statemachine.State
+	// Root confines every path.
+	Root *pathguard.Root
+	// Workspace is the absolute path Working/TASK_<id> of the task, with workspace/, temp/, outputs/.
+	Workspace string
+	// Exec starts child processes.
+	Exec *proc.Runner
+	Log  *slog.Logger
+	// Now is the clock.
+	Now func() time.Time
+	// Reads holds path → SHA-256 (hex) of what this execution of the task has read.
+	Reads map[string]string
+	// Checkpoints holds the state data of the task's checkpoints by id.
+	Checkpoints map[string]json.RawMessage
+	// Progress reports progress; never nil.
+	Progress func(done, total float64, message string)
+	// Record adds a fact to the log, in the same commit as the result of the call; never nil.
+	Record func(kind events.Kind, data events.Payload)
+}
+
+// Tool is a tool of the catalogue.
+type Tool interface {
+	Spec() Spec
+	// InputSchema and OutputSchema are JSON Schemas (2020-12) with an object at the root.
+	InputSchema() json.RawMessage
+	OutputSchema() json.RawMessage
+	// Check applies defaults to args and validates them: REQUIRED_FIELD, VALIDATION_ERROR or
+	// INVALID_FORMAT naming the field (S0-005, S0-006). It returns the arguments to call with.
+	Check(args json.RawMessage) (json.RawMessage, error)
+	// Call runs the tool with checked arguments and returns its structured output.
+	Call(ctx context.Context, env *Env, args json.RawMessage) (json.RawMessage, error)
+}

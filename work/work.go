@@ -1,0 +1,137 @@
+// Package work is the contract between the owner of tasks and the workers that execute tool calls.
+// Neither side knows the other: both speak these messages, in one process or over the bus.
+//
+// A worker polls for calls, reports the start of calls with effects, renews its leases by
+// heartbeat, and reports each outcome under the attempt it was given. The attempt is the fencing
+// token: the owner refuses what an older attempt says.
+package work
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+)
+
+// Ref names one attempt of one call.
+type Ref struct {
+	Task events.TaskID `json:"task"`
+	// Step is the key of the step instance: its id, or "each[3].id" inside a for_each.
+	Step string `json:"step"`
+	// Attempt counts from 1.
+	Attempt int `json:"attempt"`
+}
+
+// Call is one tool call handed to a worker.
+type Call struct {
+	Ref
+	Tool string          `json:"tool"`
+	Args json.RawMessage `json:"args"`
+	// Effect is read, idempotent, write or destructive. Before a write or destructive call the
+	// worker must have an answer to Start.
+	Effect string `json:"effect"`
+	// State is the canonical state of the task for the gate.
+	State string `json:"state"`
+	// Timeout ends the call; zero means the tool's default.
+	Timeout time.Duration `json:"timeout,omitempty"`
+	// Lease is the time without a heartbeat after which the owner gives the call up.
+	Lease time.Duration `json:"lease"`
+	// Reads holds path → SHA-256 (hex) of the files that this execution of the task has read
+	// (S0-042, A-25); only for tools that ask for it.
+	Reads map[string]string `json:"reads,omitempty"`
+	// Checkpoints lists the checkpoints of the task, id → state data, only for tools that ask.
+	Checkpoints map[string]json.RawMessage `json:"checkpoints,omitempty"`
+	// Name is the name of the task, for logs and workspace notes.
+	Name string `json:"name,omitempty"`
+}
+
+// Key is the idempotency key of the call: the same for every attempt (task/step).
+func (c Call) Key() string { return string(c.Task) + "/" + c.Step }
+
+// Poll asks for work.
+type Poll struct {
+	// Worker is the unique name of the worker process.
+	Worker string `json:"worker"`
+	// Queues the worker serves; empty means "default".
+	Queues []string `json:"queues,omitempty"`
+	// Tools the worker has; empty means all.
+	Tools []string `json:"tools,omitempty"`
+	// Free is the number of calls the worker can take now; 0 only waits for cancellations.
+	Free int `json:"free"`
+	// Wait is how long the owner may hold the poll open when there is nothing.
+	Wait time.Duration `json:"wait"`
+}
+
+// Batch answers a poll. It may be empty.
+type Batch struct {
+	Calls []Call `json:"calls,omitempty"`
+	// Cancel lists running calls of this worker that must stop now.
+	Cancel []Ref `json:"cancel,omitempty"`
+}
+
+// Started asks the owner to make durable that a call with effects begins.
+type Started struct {
+	Ref
+	Worker string `json:"worker"`
+}
+
+// Progress is the progress of a running call in the manner of MCP.
+type Progress struct {
+	Done    float64 `json:"done"`
+	Total   float64 `json:"total,omitempty"`
+	Message string  `json:"message,omitempty"`
+}
+
+// Pulse is the heartbeat of one running call.
+type Pulse struct {
+	Ref
+	// Tool, with the worker's name, lets an owner that has restarted recognise the call.
+	Tool     string    `json:"tool"`
+	Progress *Progress `json:"progress,omitempty"`
+}
+
+// Beat renews the leases of all running calls of a worker.
+type Beat struct {
+	Worker string   `json:"worker"`
+	Queues []string `json:"queues,omitempty"`
+	Calls  []Pulse  `json:"calls,omitempty"`
+}
+
+// BeatReply answers a heartbeat.
+type BeatReply struct {
+	// Stop lists calls that are cancelled, or no longer this worker's: it must end them and not
+	// report them.
+	Stop []Ref `json:"stop,omitempty"`
+}
+
+// Outcome reports the end of a call.
+type Outcome struct {
+	Ref
+	Worker string `json:"worker"`
+	// StartedAt and Duration are measured by the worker.
+	StartedAt time.Time     `json:"started_at"`
+	Duration  time.Duration `json:"duration"`
+	// Output is the structured result; nil when Error is set.
+	Output json.RawMessage `json:"output,omitempty"`
+	Error  *fault.Error    `json:"error,omitempty"`
+	// Class is the retry class of Error: timeout, transport, tool_error, rate_limited, denied,
+	// invalid_args, tool_not_found, cancelled, shutdown. A shutdown uses up no retry.
+	Class string `json:"class,omitempty"`
+	// Facts are the events that the call adds to the log, in the same commit as its result.
+	Facts []events.Event `json:"facts,omitempty"`
+}
+
+// Owner is what a worker talks to. Errors are *fault.Error: CONFLICT when the attempt is no longer
+// the current one, UNAVAILABLE when the owner cannot be reached (ask again).
+type Owner interface {
+	// Poll waits up to p.Wait for work.
+	Poll(ctx context.Context, p Poll) (Batch, error)
+	// Start returns when the start of the call is durable. CONFLICT means: do not call.
+	Start(ctx context.Context, s Started) error
+	// Beat renews leases.
+	Beat(ctx context.Context, b Beat) (BeatReply, error)
+	// Report returns when the outcome is durable. CONFLICT means: too late, dropped and noted.
+	Report(ctx context.Context, o Outcome) error
+}
