@@ -1,0 +1,458 @@
+package orchestrator
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/work"
+)
+
+// API is what every face of orch calls, in the process of the node or over the bus. All errors are
+// *fault.Error. Ids are accepted in full only; Resolve finds the id for a prefix.
+type API interface {
+	// Submit makes a task durable and returns its id (S0-034, X-04). CONFLICT when the idempotency key
+	// was used with another input, INVALID_PLAN, VALIDATION_ERROR, SECRET_DETECTED, DISK_FULL.
+	Submit(ctx context.Context, r SubmitRequest) (SubmitReply, error)
+	// SubmitBatch submits many tasks at once; each has its own answer, in the same order.
+	SubmitBatch(ctx context.Context, r SubmitBatchRequest) (SubmitBatchReply, error)
+	// Find resolves a full id, a unique prefix or "@last" to an id: NOT_FOUND, NOT_UNIQUE.
+	Find(ctx context.Context, r FindRequest) (FindReply, error)
+	// Get returns the state of a task.
+	Get(ctx context.Context, r GetRequest) (TaskView, error)
+	// Result waits until the task is over, at most r.Wait, and returns how it stands then.
+	Result(ctx context.Context, r ResultRequest) (ResultReply, error)
+	// List returns tasks, the newest first, page by page.
+	List(ctx context.Context, r ListRequest) (ListReply, error)
+	// Watch waits for commits after a revision, at most r.Wait.
+	Watch(ctx context.Context, r WatchRequest) (WatchReply, error)
+	// History returns the commits of a task, page by page.
+	History(ctx context.Context, r HistoryRequest) (HistoryReply, error)
+	// Replay folds the recorded history again, calls nothing, and compares with the live state.
+	Replay(ctx context.Context, r ReplayRequest) (ReplayReply, error)
+	// Explain says in one sentence per cause why a task does not move.
+	Explain(ctx context.Context, r GetRequest) (ExplainReply, error)
+	// Cancel ends a task, its children and its running calls.
+	Cancel(ctx context.Context, r CancelRequest) (TaskView, error)
+	// Pause keeps a task, a queue, a tool or the whole node from starting calls; Resume lets it go on.
+	Pause(ctx context.Context, r PauseRequest) (ControlReply, error)
+	Resume(ctx context.Context, r PauseRequest) (ControlReply, error)
+	// Retry starts a failed or cancelled task anew, with the recorded results of its succeeded steps.
+	Retry(ctx context.Context, r RetryRequest) (SubmitReply, error)
+	// Signal hands data to a step that waits for it, now or later.
+	Signal(ctx context.Context, r SignalRequest) (TaskView, error)
+	// Resolve decides about a step in doubt.
+	Resolve(ctx context.Context, r ResolveRequest) (TaskView, error)
+	// Call runs one tool inside an existing task, in whatever state its gate allows.
+	Call(ctx context.Context, r CallRequest) (CallReply, error)
+	// Checkpoint creates, lists or reads checkpoints of a task.
+	Checkpoint(ctx context.Context, r CheckpointRequest) (CheckpointReply, error)
+	// Archive moves finished tasks to the archive now.
+	Archive(ctx context.Context, r ArchiveRequest) (ArchiveReply, error)
+	// Status describes the node.
+	Status(ctx context.Context, r StatusRequest) (StatusReply, error)
+}
+
+// SubmitRequest asks for a new task.
+type SubmitRequest struct {
+	// ID is chosen by the client so that a repeated request is the same task; empty lets the node
+	// choose.
+	ID events.TaskID `json:"id,omitempty"`
+	// Plan is the plan as normalised JSON, or any plan text without references to files.
+	Plan   json.RawMessage `json:"plan"`
+	Inputs json.RawMessage `json:"inputs,omitempty"`
+	// Name, Labels, Priority, Queue and IdempotencyKey override those of the plan.
+	Name           string            `json:"name,omitempty"`
+	Labels         map[string]string `json:"labels,omitempty"`
+	Priority       string            `json:"priority,omitempty"`
+	Queue          string            `json:"queue,omitempty"`
+	IdempotencyKey string            `json:"idempotency_key,omitempty"`
+	DependsOn      []events.TaskID   `json:"depends_on,omitempty"`
+	// Delay puts the first step off.
+	Delay time.Duration `json:"delay,omitempty"`
+	// Actor is who asks, such as "user:ada".
+	Actor string `json:"actor,omitempty"`
+}
+
+// SubmitReply answers Submit.
+type SubmitReply struct {
+	ID    events.TaskID      `json:"id"`
+	State statemachine.State `json:"state"`
+	// Existing is true when the idempotency key or the id had made the task before.
+	Existing bool `json:"existing,omitempty"`
+	// Reused counts the steps whose recorded results were taken over (Retry).
+	Reused int `json:"reused,omitempty"`
+}
+
+// SubmitBatchRequest asks for many tasks.
+type SubmitBatchRequest struct {
+	Tasks []SubmitRequest `json:"tasks"`
+}
+
+// SubmitBatchReply answers SubmitBatch.
+type SubmitBatchReply struct {
+	Tasks []SubmitBatchItem `json:"tasks"`
+}
+
+// SubmitBatchItem is the answer for one task of a batch.
+type SubmitBatchItem struct {
+	SubmitReply
+
+	Error *fault.Error `json:"error,omitempty"`
+}
+
+// FindRequest asks for an id.
+type FindRequest struct {
+	// Text is an id, a unique prefix of one (with or without TASK_), or @last.
+	Text string `json:"text"`
+}
+
+// FindReply answers Find.
+type FindReply struct {
+	ID events.TaskID `json:"id"`
+}
+
+// GetRequest names a task.
+type GetRequest struct {
+	ID events.TaskID `json:"id"`
+}
+
+// TaskView is a task as clients see it.
+type TaskView struct {
+	ID       events.TaskID      `json:"id"`
+	Name     string             `json:"name"`
+	Summary  string             `json:"summary,omitempty"`
+	State    statemachine.State `json:"state"`
+	Reason   string             `json:"reason,omitempty"`
+	Block    string             `json:"block,omitempty"`
+	Paused   bool               `json:"paused,omitempty"`
+	Labels   map[string]string  `json:"labels,omitempty"`
+	Priority string             `json:"priority"`
+	Queue    string             `json:"queue,omitempty"`
+	Parent   events.TaskID      `json:"parent,omitempty"`
+	RetryOf  events.TaskID      `json:"retry_of,omitempty"`
+	// DependsOn lists the dependencies that are not done yet.
+	DependsOn   []events.TaskID  `json:"depends_on,omitempty"`
+	CreatedAt   time.Time        `json:"created_at"`
+	UpdatedAt   time.Time        `json:"updated_at"`
+	EndedAt     *time.Time       `json:"ended_at,omitempty"`
+	Deadline    *time.Time       `json:"deadline,omitempty"`
+	Inputs      json.RawMessage  `json:"inputs,omitempty"`
+	Steps       []StepView       `json:"steps"`
+	Checkpoints []CheckpointView `json:"checkpoints,omitempty"`
+	Output      json.RawMessage  `json:"output,omitempty"`
+	Error       *fault.Error     `json:"error,omitempty"`
+	Rev         uint64           `json:"rev"`
+	Archived    bool             `json:"archived,omitempty"`
+}
+
+// StepView is a step as clients see it.
+type StepView struct {
+	Key     string                 `json:"key"`
+	Kind    string                 `json:"kind"`
+	State   statemachine.StepState `json:"state"`
+	Tool    string                 `json:"tool,omitempty"`
+	Attempt int                    `json:"attempt,omitempty"`
+	Worker  string                 `json:"worker,omitempty"`
+	Since   *time.Time             `json:"since,omitempty"`
+	// Due is when a retry, a timer or a timeout fires.
+	Due      *time.Time      `json:"due,omitempty"`
+	Signal   string          `json:"signal,omitempty"`
+	Child    events.TaskID   `json:"child,omitempty"`
+	Duration time.Duration   `json:"duration,omitempty"`
+	Progress *work.Progress  `json:"progress,omitempty"`
+	Output   json.RawMessage `json:"output,omitempty"`
+	Error    *fault.Error    `json:"error,omitempty"`
+	Reason   string          `json:"reason,omitempty"`
+}
+
+// CheckpointView is a checkpoint in the list of its task.
+type CheckpointView struct {
+	ID   string    `json:"id"`
+	Name string    `json:"name"`
+	At   time.Time `json:"at"`
+}
+
+// ResultRequest asks for the end of a task.
+type ResultRequest struct {
+	ID   events.TaskID `json:"id"`
+	Wait time.Duration `json:"wait,omitempty"`
+}
+
+// ResultReply is how a task stands.
+type ResultReply struct {
+	ID     events.TaskID      `json:"id"`
+	State  statemachine.State `json:"state"`
+	Over   bool               `json:"over"`
+	Reason string             `json:"reason,omitempty"`
+	Output json.RawMessage    `json:"output,omitempty"`
+	Error  *fault.Error       `json:"error,omitempty"`
+}
+
+// ListRequest filters tasks; zero fields do not filter.
+type ListRequest struct {
+	States []statemachine.State `json:"states,omitempty"`
+	Labels map[string]string    `json:"labels,omitempty"`
+	// Name matches as a glob, such as "nightly-*".
+	Name   string        `json:"name,omitempty"`
+	Parent events.TaskID `json:"parent,omitempty"`
+	Since  time.Time     `json:"since,omitzero"`
+	Until  time.Time     `json:"until,omitzero"`
+	// Limit is 1 to 1,000, default 50.
+	Limit int `json:"limit,omitempty"`
+	// Cursor is ListReply.Next of the page before.
+	Cursor string `json:"cursor,omitempty"`
+}
+
+// ListReply is a page of tasks.
+type ListReply struct {
+	Tasks []Summary `json:"tasks"`
+	Next  string    `json:"next,omitempty"`
+}
+
+// Summary is one line of a list.
+type Summary struct {
+	ID        events.TaskID      `json:"id"`
+	Name      string             `json:"name"`
+	State     statemachine.State `json:"state"`
+	Paused    bool               `json:"paused,omitempty"`
+	Priority  string             `json:"priority,omitempty"`
+	Labels    map[string]string  `json:"labels,omitempty"`
+	Parent    events.TaskID      `json:"parent,omitempty"`
+	Reason    string             `json:"reason,omitempty"`
+	CreatedAt time.Time          `json:"created_at,omitzero"`
+	UpdatedAt time.Time          `json:"updated_at"`
+}
+
+// WatchRequest asks for what comes after a revision; it is how a watcher resumes without a gap.
+type WatchRequest struct {
+	ID    events.TaskID `json:"id"`
+	After uint64        `json:"after"`
+	// Seen is WatchReply.Version of the answer before; a change of progress answers as well.
+	Seen uint64        `json:"seen,omitempty"`
+	Wait time.Duration `json:"wait,omitempty"`
+	// Limit is 1 to 500 commits, default 100.
+	Limit int `json:"limit,omitempty"`
+}
+
+// WatchReply holds the next commits of a task, each exactly once and in order (I8).
+type WatchReply struct {
+	Commits []CommitView `json:"commits,omitempty"`
+	// Progress is that of running steps, by key.
+	Progress map[string]work.Progress `json:"progress,omitempty"`
+	Version  uint64                   `json:"version"`
+	State    statemachine.State       `json:"state"`
+	// Over is true when the task is over and no further commit will come.
+	Over bool `json:"over"`
+}
+
+// CommitView is a commit as clients see it.
+type CommitView struct {
+	Seq    uint64         `json:"seq"`
+	Rev    uint64         `json:"rev"`
+	At     time.Time      `json:"at"`
+	Actor  string         `json:"actor,omitempty"`
+	Cause  string         `json:"cause,omitempty"`
+	Hash   string         `json:"hash"`
+	Prev   string         `json:"prev,omitempty"`
+	Events []events.Event `json:"events"`
+}
+
+// HistoryRequest asks for commits from revision From (1 is the first).
+type HistoryRequest struct {
+	ID    events.TaskID `json:"id"`
+	From  uint64        `json:"from,omitempty"`
+	Limit int           `json:"limit,omitempty"`
+}
+
+// HistoryReply is a page of commits; Next is the From of the following page, 0 at the end.
+type HistoryReply struct {
+	Commits []CommitView `json:"commits"`
+	Next    uint64       `json:"next,omitempty"`
+}
+
+// ReplayRequest asks for a replay, up to revision At when that is set.
+type ReplayRequest struct {
+	ID events.TaskID `json:"id"`
+	At uint64        `json:"at,omitempty"`
+}
+
+// ReplayReply is what a replay found.
+type ReplayReply struct {
+	Task *statemachine.Task `json:"task"`
+	// Commits and Events were folded; no tool was called.
+	Commits int `json:"commits"`
+	Events  int `json:"events"`
+	// Chain is true when every hash link holds; otherwise Replay is an error.
+	Chain bool `json:"chain"`
+	// Live says whether the fold equals the state that the node holds, byte for byte; it is nil for a
+	// replay up to an earlier revision.
+	Live *bool `json:"live,omitempty"`
+	// Took is the time of reading and folding.
+	Took time.Duration `json:"took"`
+}
+
+// ExplainReply holds one sentence per cause; the first is the most important.
+type ExplainReply struct {
+	ID     events.TaskID      `json:"id"`
+	State  statemachine.State `json:"state"`
+	Causes []Cause            `json:"causes"`
+}
+
+// Cause is one reason why a task does not move.
+type Cause struct {
+	// Kind is stable for programs: over, dependency, paused, node_paused, queue_paused, tool_paused,
+	// concurrency, delay, retry, timer, signal, child, running, in_doubt, no_worker, queued, approval,
+	// blocked, cancelling.
+	Kind     string `json:"kind"`
+	Step     string `json:"step,omitempty"`
+	Sentence string `json:"sentence"`
+	// Next is a command that helps, if there is one.
+	Next string `json:"next,omitempty"`
+}
+
+// CancelRequest cancels a task.
+type CancelRequest struct {
+	ID     events.TaskID `json:"id"`
+	Reason string        `json:"reason,omitempty"`
+	Actor  string        `json:"actor,omitempty"`
+}
+
+// PauseRequest pauses or resumes exactly one of a task, a queue, a tool, or the node.
+type PauseRequest struct {
+	ID     events.TaskID `json:"id,omitempty"`
+	Queue  string        `json:"queue,omitempty"`
+	Tool   string        `json:"tool,omitempty"`
+	Node   bool          `json:"node,omitempty"`
+	Reason string        `json:"reason,omitempty"`
+	Actor  string        `json:"actor,omitempty"`
+}
+
+// ControlReply lists what is paused on the node, and the task if the request named one.
+type ControlReply struct {
+	Paused []Hold    `json:"paused"`
+	Task   *TaskView `json:"task,omitempty"`
+}
+
+// Hold is one pause of the node.
+type Hold struct {
+	// Kind is node, queue or tool.
+	Kind   string    `json:"kind"`
+	Name   string    `json:"name,omitempty"`
+	Reason string    `json:"reason,omitempty"`
+	By     string    `json:"by,omitempty"`
+	At     time.Time `json:"at"`
+}
+
+// RetryRequest asks for a new task that goes on where another one failed.
+type RetryRequest struct {
+	ID events.TaskID `json:"id"`
+	// From is the step to run again together with all that needs it; empty means every step that did
+	// not succeed.
+	From  string `json:"from,omitempty"`
+	Actor string `json:"actor,omitempty"`
+}
+
+// SignalRequest hands data to a waiting step.
+type SignalRequest struct {
+	ID    events.TaskID   `json:"id"`
+	Name  string          `json:"name"`
+	Data  json.RawMessage `json:"data,omitempty"`
+	Actor string          `json:"actor,omitempty"`
+}
+
+// ResolveRequest decides about a step in doubt.
+type ResolveRequest struct {
+	ID   events.TaskID `json:"id"`
+	Step string        `json:"step"`
+	// As is succeeded, failed or retry.
+	As     string          `json:"as"`
+	Output json.RawMessage `json:"output,omitempty"`
+	Reason string          `json:"reason,omitempty"`
+	Actor  string          `json:"actor,omitempty"`
+}
+
+// CallRequest asks for one call of a tool inside a task.
+type CallRequest struct {
+	ID    events.TaskID   `json:"id"`
+	Tool  string          `json:"tool"`
+	Args  json.RawMessage `json:"args,omitempty"`
+	Wait  time.Duration   `json:"wait,omitempty"`
+	Actor string          `json:"actor,omitempty"`
+}
+
+// CallReply is the end of a call, or how it stands when the wait was over.
+type CallReply struct {
+	Step   string                 `json:"step"`
+	State  statemachine.StepState `json:"state"`
+	Output json.RawMessage        `json:"output,omitempty"`
+	Error  *fault.Error           `json:"error,omitempty"`
+}
+
+// CheckpointRequest creates a checkpoint (Name set), reads one (ID set), or lists them.
+type CheckpointRequest struct {
+	Task  events.TaskID   `json:"task"`
+	ID    string          `json:"id,omitempty"`
+	Name  string          `json:"name,omitempty"`
+	State json.RawMessage `json:"state,omitempty"`
+	Actor string          `json:"actor,omitempty"`
+}
+
+// CheckpointReply answers CheckpointRequest.
+type CheckpointReply struct {
+	Checkpoints []CheckpointView `json:"checkpoints,omitempty"`
+	// Snapshot is the stored checkpoint: the task as of then and the state data.
+	Snapshot *Snapshot `json:"snapshot,omitempty"`
+}
+
+// Snapshot is the content of a checkpoint: the fold up to a revision, and what the user kept.
+type Snapshot struct {
+	ID    string             `json:"id"`
+	Name  string             `json:"name"`
+	At    time.Time          `json:"at"`
+	Rev   uint64             `json:"rev"`
+	Task  *statemachine.Task `json:"task"`
+	State json.RawMessage    `json:"state_data"`
+}
+
+// ArchiveRequest archives tasks that ended longer ago than Age.
+type ArchiveRequest struct {
+	Age time.Duration `json:"age"`
+}
+
+// ArchiveReply says how many were archived.
+type ArchiveReply struct {
+	Archived int `json:"archived"`
+}
+
+// StatusRequest asks for the status of the node.
+type StatusRequest struct{}
+
+// StatusReply describes the node.
+type StatusReply struct {
+	Version    string         `json:"version"`
+	Ready      bool           `json:"ready"`
+	Durability string         `json:"durability"`
+	Root       string         `json:"root,omitempty"`
+	Open       int            `json:"open"`
+	Finished   int            `json:"finished"`
+	Queued     map[string]int `json:"queued"`
+	Running    int            `json:"running"`
+	Workers    []WorkerView   `json:"workers"`
+	Paused     []Hold         `json:"paused"`
+	// Store is the health of the log: "ok", or why it refuses to append.
+	Store     string    `json:"store"`
+	StartedAt time.Time `json:"started_at"`
+	MemoryMiB int       `json:"memory_mib"`
+}
+
+// WorkerView describes a worker that the node has heard of lately.
+type WorkerView struct {
+	Name    string    `json:"name"`
+	Queues  []string  `json:"queues"`
+	Running int       `json:"running"`
+	SeenAt  time.Time `json:"seen_at"`
+}

@@ -1,0 +1,200 @@
+package statemachine
+
+import (
+	"slices"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+)
+
+// StepState is the state of one step instance.
+type StepState string
+
+// The step states. A step without any event is pending.
+const (
+	StepPending   StepState = "pending"
+	StepReady     StepState = "ready"
+	StepRunning   StepState = "running"
+	StepSucceeded StepState = "succeeded"
+	StepFailed    StepState = "failed"
+	StepSkipped   StepState = "skipped"
+	StepInDoubt   StepState = "in_doubt"
+	StepCancelled StepState = "cancelled"
+)
+
+// Over reports whether the step has come to its end.
+func (s StepState) Over() bool {
+	return s == StepSucceeded || s == StepFailed || s == StepSkipped || s == StepCancelled
+}
+
+// StepTransition is one row of the step table.
+type StepTransition struct {
+	Kind    events.Kind
+	From    []StepState
+	To      StepState
+	Trigger string
+}
+
+// StepTable returns the transitions of a step. step.resolved leads to succeeded, failed or pending,
+// as it says itself.
+func StepTable() []StepTransition {
+	return []StepTransition{
+		{events.StepReady, []StepState{StepPending}, StepReady, "needs are met, arguments are fixed"},
+		{events.StepCalled, []StepState{StepReady}, StepRunning, "a worker begins the call"},
+		{events.StepExpanded, []StepState{StepPending}, StepRunning, "the items of a for_each are fixed"},
+		{events.StepWaiting, []StepState{StepPending}, StepRunning, "a timer or a wait for a signal begins"},
+		{events.StepSpawned, []StepState{StepPending}, StepRunning, "a child task begins"},
+		{events.StepSucceeded, []StepState{StepPending, StepReady, StepRunning}, StepSucceeded, "the result is there"},
+		{events.StepReused, []StepState{StepPending}, StepSucceeded, "the recorded result of another task stands for it"},
+		{events.StepFailed, []StepState{StepPending, StepReady, StepRunning}, StepFailed, "error, no attempt left"},
+		{events.StepRetrying, []StepState{StepReady, StepRunning}, StepPending, "error, another attempt follows"},
+		{events.StepInDoubt, []StepState{StepRunning}, StepInDoubt, "the worker was lost during a call with effects"},
+		{events.StepResolved, []StepState{StepInDoubt}, StepSucceeded, "the verify tool or a person decided"},
+		{events.StepSkipped, []StepState{StepPending}, StepSkipped, "its condition is false, or a need was not met"},
+		{events.StepCancelled, []StepState{StepPending, StepReady, StepRunning, StepInDoubt}, StepCancelled, "the task ends before it"},
+	}
+}
+
+// Step is the fold of the events of one step instance.
+type Step struct {
+	Key   string    `json:"key"`
+	State StepState `json:"state"`
+	// Attempt is the number of the newest attempt, the fencing token of its call.
+	Attempt int `json:"attempt,omitempty"`
+	// Failures counts the attempts that the retry limit counts.
+	Failures int            `json:"failures,omitempty"`
+	Tool     string         `json:"tool,omitempty"`
+	Effect   string         `json:"effect,omitempty"`
+	Queue    string         `json:"queue,omitempty"`
+	Purpose  string         `json:"purpose,omitempty"`
+	Timeout  time.Duration  `json:"timeout,omitempty"`
+	Args     events.Value   `json:"args,omitzero"`
+	Worker   string         `json:"worker,omitempty"`
+	Output   events.Value   `json:"output,omitzero"`
+	Error    *fault.Error   `json:"error,omitempty"`
+	Class    string         `json:"class,omitempty"`
+	Reason   string         `json:"reason,omitempty"`
+	Signal   string         `json:"signal,omitempty"`
+	Default  events.Value   `json:"default,omitzero"`
+	Child    events.TaskID  `json:"child,omitempty"`
+	Items    []events.Value `json:"items,omitempty"`
+	Since    time.Time      `json:"since,omitzero"`
+	CalledAt time.Time      `json:"called_at,omitzero"`
+	// Due is when a retry, a timer or the timeout of a signal fires; zero when nothing is timed.
+	Due      time.Time     `json:"due,omitzero"`
+	Duration time.Duration `json:"duration,omitempty"`
+}
+
+// stepKey returns the key of the step that an event speaks of, "" for events about the task.
+func stepKey(p events.Payload) string {
+	switch d := p.(type) {
+	case *events.Ready:
+		return d.Step
+	case *events.Called:
+		return d.Step
+	case *events.Succeeded:
+		return d.Step
+	case *events.StepError:
+		return d.Step
+	case *events.Retrying:
+		return d.Step
+	case *events.Skipped:
+		return d.Step
+	case *events.InDoubt:
+		return d.Step
+	case *events.Resolved:
+		return d.Step
+	case *events.Expanded:
+		return d.Step
+	case *events.Waiting:
+		return d.Step
+	case *events.Spawned:
+		return d.Step
+	case *events.Reused:
+		return d.Step
+	default:
+		return ""
+	}
+}
+
+// checkStep returns the state that the event leads the step to, or STATE_NOT_ALLOWED.
+func checkStep(from StepState, e events.Event) (StepState, error) {
+	for _, t := range stepTable {
+		if t.Kind == e.Kind && slices.Contains(t.From, from) {
+			return resolvedTo(e, t.To), nil
+		}
+	}
+	return "", fault.New(fault.StateNotAllowed, "step %s is %s: %s is not possible", stepKey(e.Data), from, e.Kind)
+}
+
+var stepTable = StepTable()
+
+func resolvedTo(e events.Event, to StepState) StepState {
+	d, ok := e.Data.(*events.Resolved)
+	if !ok {
+		return to
+	}
+	switch d.As {
+	case "failed":
+		return StepFailed
+	case "retry":
+		return StepPending
+	default:
+		return StepSucceeded
+	}
+}
+
+// fill takes over what the event says about the step.
+func (s *Step) fill(at time.Time, p events.Payload) {
+	switch d := p.(type) {
+	case *events.Ready:
+		s.Attempt, s.Tool, s.Effect, s.Queue = d.Attempt, d.Tool, d.Effect, d.Queue
+		s.Args, s.Timeout, s.Purpose, s.Due, s.Worker = d.Args, d.Timeout, d.Purpose, time.Time{}, ""
+	case *events.Called:
+		s.Worker, s.CalledAt = d.Worker, d.At
+	case *events.Succeeded:
+		s.end(d.Output, nil, "", d.Duration)
+	case *events.Reused:
+		s.end(d.Output, nil, "", 0)
+		s.Reason = "reused from " + string(d.From)
+	case *events.StepError:
+		s.end(events.Value{}, d.Error, d.Class, d.Duration)
+	case *events.Retrying:
+		s.Error, s.Class, s.Due, s.Duration = d.Error, d.Class, d.At, d.Duration
+		if d.Counts {
+			s.Failures++
+		}
+	case *events.Skipped:
+		s.Reason, s.Due = d.Reason, time.Time{}
+	case *events.InDoubt:
+		s.Reason = d.Reason
+	case *events.Resolved:
+		s.resolve(at, d)
+	case *events.Expanded:
+		s.Items = d.Items
+	case *events.Waiting:
+		s.Signal, s.Default = d.Signal, d.Default
+		if d.Until != nil {
+			s.Due = *d.Until
+		}
+	case *events.Spawned:
+		s.Child, s.Args = d.Child, d.Inputs
+	}
+}
+
+func (s *Step) end(output events.Value, err *fault.Error, class string, took time.Duration) {
+	s.Output, s.Error, s.Class, s.Duration, s.Due = output, err, class, took, time.Time{}
+}
+
+func (s *Step) resolve(at time.Time, d *events.Resolved) {
+	s.Reason = "decided by " + d.By
+	switch d.As {
+	case "failed":
+		s.Error = fault.New(fault.InDoubt, "the call did not happen, says %s", d.By)
+	case "retry":
+		s.Due = at
+	default:
+		s.Output = d.Output
+	}
+}
