@@ -168,15 +168,9 @@ func located(err error) *file.Error {
 func functions() []expr.Option {
 	return []expr.Option{
 		expr.DisableBuiltin("now"), expr.DisableBuiltin("timezone"),
-		replaced("keys", func(m map[string]any) (any, error) {
-			return listOf(sortedKeys(m), func(k string) any { return k }), nil
-		}),
-		replaced("values", func(m map[string]any) (any, error) {
-			return listOf(sortedKeys(m), func(k string) any { return m[k] }), nil
-		}),
-		replaced("toPairs", func(m map[string]any) (any, error) {
-			return listOf(sortedKeys(m), func(k string) any { return []any{k, m[k]} }), nil
-		}),
+		entries("keys", func(key string, value any) any { return key }),
+		entries("values", func(key string, value any) any { return value }),
+		entries("toPairs", func(key string, value any) any { return []any{key, value} }),
 		replaced("fromJSON", func(s string) (any, error) {
 			v, err := decodeValue([]byte(s))
 			return exact(v), err
@@ -215,12 +209,23 @@ func toJSON(args ...any) (any, error) {
 	return string(raw), err
 }
 
-func listOf(keys []string, f func(string) any) []any {
-	list := make([]any, len(keys))
-	for i, key := range keys {
-		list[i] = f(key)
-	}
-	return list
+// entries is a function that lists something of each entry of an object, in the order of the keys.
+func entries(name string, f func(key string, value any) any) expr.Option {
+	return replaced(name, func(in any) (any, error) {
+		v, err := jsonValue(in)
+		if err != nil {
+			return nil, err
+		}
+		object, ok := v.(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("%s takes an object, not %s", name, typeName(v))
+		}
+		list := make([]any, 0, len(object))
+		for _, key := range sortedKeys(object) {
+			list = append(list, f(key, object[key]))
+		}
+		return list, nil
+	})
 }
 
 func baseName(s string) string {

@@ -203,7 +203,7 @@ func (s *scope) template(v any, at place) template {
 func (s *scope) text(text string, at place) template {
 	parts, err := segments(text)
 	if err != nil {
-		at.reportIn(opening, 0, err.Error(), "`"+escaped+"` stands for a literal `"+opening+"`")
+		at.reportIn(opening, 0, err.Error(), "in YAML ` #` begins a comment: quote the text; `"+escaped+"` stands for a literal `"+opening+"`")
 		return literal{text}
 	}
 	if len(parts) == 1 && !parts[0].expression {
