@@ -49,7 +49,7 @@ bench: ## measure, beside the bare message pattern; ARGS='…' for flags
 	$(GO) run ./cmd/orch bench $(ARGS)
 
 crash: ## kill node and worker at random for ROUNDS (20) rounds and check that nothing is lost
-	ORCH_CRASH_ROUNDS=$(ROUNDS) $(GO) test ./internal/crash -run TestCrash -count=1 -v -timeout 0
+	ORCH_CRASH_ROUNDS=$(ROUNDS) $(GO) test ./internal/crash -run TestCrash -count=1 -v -timeout 2h
 
 check: lint vet race docs-current tidy-current ## everything that must hold before a merge
 
