@@ -50,9 +50,11 @@ func layers() []Layer {
 		{"leaves", []Row{
 			{Package: "fault"},
 			{Package: "internal/archtest"},
-			{Package: "internal/config", Imports: []string{"fault"}},
+			{Package: "internal/config", Imports: []string{"fault", "internal/spell"}},
 			{Package: "internal/pathguard", Imports: []string{"fault"}},
 			{Package: "internal/proc", Imports: []string{"fault"}},
+			{Package: "internal/spell"},
+			{Package: "cmd/orch/screen"},
 		}},
 		{"facts", []Row{
 			{Package: "events", Imports: []string{"fault"}},
@@ -68,12 +70,14 @@ func layers() []Layer {
 			{Package: "tools/builtin", Imports: []string{"fault", "tools", "tools/*"}},
 			{Package: "tools/shell", Imports: append([]string{"policy"}, family...)},
 			{Package: "tools/*", Imports: family},
+			{Package: "internal/workspace", Imports: []string{"fault", "events", "internal/pathguard"}},
 		}},
 		{"use cases", []Row{
 			// The two never import each other: they meet in the log and in package work.
 			{Package: "orchestrator", Imports: []string{"fault", "events", "statemachine", "work", "plan", "tools", "policy"}},
 			{Package: "worker", Imports: []string{
-				"fault", "events", "statemachine", "work", "tools", "policy", "internal/pathguard", "internal/proc",
+				"fault", "events", "statemachine", "work", "tools", "policy",
+				"internal/pathguard", "internal/proc", "internal/workspace",
 			}},
 		}},
 		{"adapters", []Row{
@@ -114,7 +118,8 @@ func libraries() []Library {
 		{Path: "github.com/spf13", Users: []string{"cmd/orch", "internal/gendocs"}},
 		{Path: "go.yaml.in/yaml/v3", Users: []string{"plan", "internal/config", "mcp/registry", "cmd/orch"}},
 		{Path: "golang.org/x/sys", Users: []string{"bus", "internal/pathguard", "internal/proc", "tools/*"}},
-		{Path: "golang.org/x/term", Users: []string{"cmd/orch"}},
+		{Path: "golang.org/x/text", Users: []string{"plan", "tools"}},
+		{Path: "golang.org/x/term", Users: []string{"cmd/orch", "cmd/orch/screen"}},
 		{Path: "mvdan.cc/sh/v3", Users: []string{"policy", "tools/shell"}},
 
 		{Path: "github.com/rogpeppe/go-internal", TestOnly: true},
