@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"sync"
 	"time"
@@ -100,7 +101,12 @@ func (s *Store) Append(r events.Record, done func(seq uint64, err error)) {
 		done(0, stopping())
 		return
 	}
-	s.app.send(&pending{record: r, since: now, done: done})
+	p := &pending{record: r, since: now, done: done}
+	if r.After == 0 && s.past.mayHold(r.Task, now) {
+		go s.sendIfNew(p) // ends with the append, which drain waits for
+		return
+	}
+	s.app.send(p)
 }
 
 // admit refuses what cannot or must not reach the log.
@@ -192,17 +198,27 @@ func (a *appender) publishSingle(id uint64, p *pending) {
 		},
 	})
 	if err != nil {
-		a.unsent(id)
+		a.unsent(id, err)
 	}
 }
 
 // expectHeader makes an append conditional on the newest commit of the same task.
 const expectHeader = "Nats-Expected-Last-Subject-Sequence"
 
-// unsent hands the members of a flight that the connection did not take to the settling.
-func (a *appender) unsent(id uint64) {
-	if f := a.land(id); f != nil {
-		a.settleLater(f.members...)
+// unsent deals with a flight that the connection did not take. What was refused while there is no
+// connection is not in the log for sure; for the rest the log has to tell.
+func (a *appender) unsent(id uint64, err error) {
+	f := a.land(id)
+	if f == nil {
+		return
+	}
+	refused := errors.Is(err, nats.ErrReconnectBufExceeded) || errors.Is(err, nats.ErrConnectionClosed)
+	for _, p := range f.members {
+		if refused && p.tries == 1 {
+			a.finish(p, 0, readFault(err))
+		} else {
+			a.settleLater(p)
+		}
 	}
 }
 

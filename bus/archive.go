@@ -11,7 +11,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/oklog/ulid/v2"
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
@@ -26,11 +25,7 @@ const (
 
 // archiveSubject is "orch.ar.<yyyymmdd>.<task>"; the day comes from the id, so that a lookup is direct.
 func archiveSubject(task events.TaskID) string {
-	day := "00000000"
-	if id, err := ulid.ParseStrict(string(task[len("TASK_"):])); err == nil {
-		day = ulid.Time(id.Time()).UTC().Format("20060102")
-	}
-	return archiveRoot + "." + day + "." + string(task)
+	return archiveRoot + "." + madeAt(task).UTC().Format("20060102") + "." + string(task)
 }
 
 // Archive implements events.Log. The history is durable in the archive before it leaves the live log;
@@ -54,6 +49,7 @@ func (s *Store) Archive(ctx context.Context, task events.TaskID) error {
 			return err
 		}
 	}
+	s.past.add(task, time.Now())
 	return s.purge(ctx, s.live, liveSubject(task))
 }
 

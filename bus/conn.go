@@ -59,6 +59,7 @@ type Conn struct {
 	nc     *nats.Conn
 	js     jetstream.JetStream
 	target target
+	link   *link
 }
 
 // target is all that is needed to connect once more.
@@ -114,7 +115,8 @@ func connect(ctx context.Context, t target) (*Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fault.From(err)
 	}
-	opts := t.options()
+	lost := &link{}
+	opts := t.options(lost)
 	if deadline, ok := ctx.Deadline(); ok {
 		opts = append(opts, nats.Timeout(min(time.Until(deadline), dialWithin)))
 	}
@@ -127,12 +129,12 @@ func connect(ctx context.Context, t target) (*Conn, error) {
 		nc.Close()
 		return nil, fault.Wrap(fault.Internal, err, "JetStream cannot be used")
 	}
-	return &Conn{nc: nc, js: js, target: t}, nil
+	return &Conn{nc: nc, js: js, target: t, link: lost}, nil
 }
 
 // options never lets the client keep messages while it is disconnected: who sends must learn at once
 // that nothing was sent.
-func (t *target) options() []nats.Option {
+func (t *target) options(lost *link) []nats.Option {
 	c, log := t.config, t.config.Logger
 	opts := []nats.Option{
 		nats.Name(c.Name),
@@ -142,6 +144,7 @@ func (t *target) options() []nats.Option {
 		nats.ReconnectBufSize(-1),
 		nats.Timeout(dialWithin),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			lost.lost()
 			log.Debug("bus disconnected", slog.String("conn", c.Name), slog.Any("error", err))
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {

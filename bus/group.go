@@ -98,7 +98,7 @@ func (a *appender) publish(id uint64, f *flight) {
 	}
 	for i, p := range f.members {
 		if err := a.conn.nc.PublishMsg(a.batchMessage(id, f, i, p)); err != nil {
-			a.unsent(id)
+			a.unsent(id, err)
 			return
 		}
 	}

@@ -103,7 +103,7 @@ func readFault(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return fault.From(err)
 	}
-	return fault.Wrap(fault.Unavailable, err, "the log cannot be read now").WithHint("try again in a moment")
+	return fault.Wrap(fault.Unavailable, err, "the log cannot be reached now").WithHint("try again in a moment")
 }
 
 // walk yields the messages of a stream on a subject from position from to position to.

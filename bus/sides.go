@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -38,6 +39,9 @@ func digest(data []byte) string {
 
 // Get implements events.Blobs.
 func (s *Store) Get(ctx context.Context, ref string) ([]byte, error) {
+	if !isRef(ref) {
+		return nil, fault.New(fault.NotFound, "%q names no value", ref)
+	}
 	data, err := s.blobs.GetBytes(ctx, ref)
 	switch {
 	case errors.Is(err, jetstream.ErrObjectNotFound):
@@ -49,6 +53,11 @@ func (s *Store) Get(ctx context.Context, ref string) ([]byte, error) {
 	default:
 		return data, nil
 	}
+}
+
+func isRef(ref string) bool {
+	sum, err := hex.DecodeString(strings.TrimPrefix(ref, refPrefix))
+	return err == nil && len(sum) == sha256.Size && strings.HasPrefix(ref, refPrefix)
 }
 
 // Save implements events.Checkpoints.

@@ -64,6 +64,7 @@ type Store struct {
 	blobs  jetstream.ObjectStore
 	app    *appender
 	space  *space
+	past   *past
 	mark   *marker
 	loss   atomic.Pointer[fault.Error] // set once a loss is detected: no more appends
 	end    context.CancelFunc
@@ -84,7 +85,7 @@ func (c *Conn) OpenStore(ctx context.Context, cfg StoreConfig) (*Store, error) {
 	if err := cfg.validate(c.target.server); err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg, conn: c, space: newSpace(c.target.server)}
+	s := &Store{cfg: cfg, conn: c, space: newSpace(c.target.server), past: newPast()}
 	s.mark = &marker{path: cfg.HighWaterFile, lag: cfg.Durability == Relaxed}
 	if err := s.openStreams(ctx); err != nil {
 		return nil, err
@@ -128,12 +129,17 @@ func (s *Store) tend(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-s.app.disturbed:
+			s.settleAll(ctx)
 		case <-tick.C:
+			s.app.expire(time.Now())
+			s.settleAll(ctx)
+			s.beat(ctx)
 		}
-		s.app.expire(time.Now())
-		s.settleAll(ctx)
-		if err := s.moveMark(ctx); err != nil {
-			s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "high-water mark not written", slog.Any("error", err))
-		}
+	}
+}
+
+func (s *Store) beat(ctx context.Context) {
+	if err := s.moveMark(ctx); err != nil && ctx.Err() == nil {
+		s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "high-water mark not written", slog.Any("error", err))
 	}
 }
