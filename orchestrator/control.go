@@ -18,9 +18,9 @@ const (
 	holdTool  = "tool"
 )
 
-// The entry of the checkpoint store that keeps what is paused, over restarts.
+// The entry of the checkpoint store that keeps what is paused, over restarts. No task has this id.
 const (
-	controlTask events.TaskID = "NODE"
+	controlTask events.TaskID = "TASK_00000000000000000000000000"
 	controlID                 = "holds"
 )
 

@@ -45,6 +45,13 @@ func (o *Orchestrator) effectOf(tool string) tools.Effect {
 	return tools.Write
 }
 
+func (t *turn) defaults() plan.Defaults {
+	if d := t.e.prog.Plan().Defaults; d != nil {
+		return *d
+	}
+	return plan.Defaults{}
+}
+
 func (t *turn) queueOf(n *plan.Node) string {
 	if n.Queue != "" {
 		return n.Queue
@@ -52,21 +59,21 @@ func (t *turn) queueOf(n *plan.Node) string {
 	if t.task.Submitted.Queue != "" {
 		return t.task.Submitted.Queue
 	}
-	return t.e.prog.Plan().Defaults.Queue
+	return t.defaults().Queue
 }
 
 func (t *turn) timeoutOf(n *plan.Node) time.Duration {
 	if n.Timeout > 0 {
 		return time.Duration(n.Timeout)
 	}
-	return time.Duration(t.e.prog.Plan().Defaults.Timeout)
+	return time.Duration(t.defaults().Timeout)
 }
 
 func (t *turn) retryOf(n *plan.Node) *plan.Retry {
 	if n.Retry != nil {
 		return n.Retry
 	}
-	return t.e.prog.Plan().Defaults.Retry
+	return t.defaults().Retry
 }
 
 // startWait begins a wait for a duration, a time or a signal.
@@ -78,9 +85,9 @@ func (t *turn) startWait(n *plan.Node, key string, sc plan.Scope) {
 	}
 	data := &events.Waiting{Step: key, Signal: w.Signal, Default: t.keep(w.Default)}
 	switch {
-	case w.Kind == plan.WaitForDuration:
+	case w.Kind == "for":
 		data.Until = ptr(events.Time(t.now.Add(w.For)))
-	case w.Kind == plan.WaitUntil:
+	case w.Kind == "until":
 		data.Until = ptr(events.Time(w.Until))
 	case w.Timeout > 0:
 		data.Until = ptr(events.Time(t.now.Add(w.Timeout)))
@@ -202,7 +209,7 @@ func itemOf(key string) string {
 }
 
 // itemOutputs is the output of a for_each: one object per item, with the output of each of its steps
-// by id, and "error" when one failed.
+// by id, null where there is none, and "error" when one failed.
 func (t *turn) itemOutputs(n *plan.Node, s *statemachine.Step) json.RawMessage {
 	list := make([]map[string]json.RawMessage, len(s.Items))
 	for i := range s.Items {
@@ -210,9 +217,10 @@ func (t *turn) itemOutputs(n *plan.Node, s *statemachine.Step) json.RawMessage {
 		list[i] = map[string]json.RawMessage{}
 		for _, child := range n.Children {
 			step := t.task.Steps[it.key(child.ID)]
+			list[i][child.ID] = nil // null: it did not run, failed, or has nothing to say
 			switch {
 			case step == nil:
-			case step.Error != nil && step.State == statemachine.StepFailed:
+			case step.State == statemachine.StepFailed && step.Error != nil:
 				list[i]["error"] = mustJSON(step.Error)
 			case !step.Output.IsZero():
 				list[i][child.ID] = t.fetch(step.Output)

@@ -360,7 +360,7 @@ func (o *Orchestrator) admit(p *events.Submitted) error {
 	case plan.OnConflictReject:
 		return fault.New(fault.Conflict, "the concurrency key %q is in use by %d tasks, its limit", clip(c.Key), c.Limit).
 			WithField("concurrency.key").WithHint("wait for them, or use on_conflict: queue")
-	case plan.OnConflictCancelRunning:
+	case plan.OnConflictCancel:
 		for id := range o.slot(c.Key).holders {
 			o.cancelLater(id, "a newer task with the same concurrency key")
 		}
