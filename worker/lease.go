@@ -19,7 +19,7 @@ const (
 // heartbeat renews the leases of all attempts until ctx ends: one message an interval, and an early
 // one when there is progress to tell.
 func (w *Worker) heartbeat(ctx context.Context) {
-	last := time.Now()
+	last, lost := time.Now(), false
 	renewed := last
 	timer := time.NewTimer(w.interval())
 	defer timer.Stop()
@@ -32,12 +32,12 @@ func (w *Worker) heartbeat(ctx context.Context) {
 			continue
 		case <-timer.C:
 		}
-		lost := time.Since(renewed) > w.roster.shortestLease()
 		last = time.Now()
 		switch err := w.beat(ctx); {
 		case err == nil:
-			renewed = last
+			renewed, lost = last, false
 		case ctx.Err() == nil && !lost && time.Since(renewed) > w.roster.shortestLease():
+			lost = true
 			w.cfg.Logger.WarnContext(ctx, "no heartbeat got through for longer than a lease; running calls go on", slog.Any("cause", err))
 		}
 		timer.Reset(w.interval())

@@ -109,12 +109,3 @@ func (w *Worker) launch(stop, calls, reports context.Context, c work.Call) {
 	w.calls.Add(1)
 	go w.serve(callCtx, a)
 }
-
-// deliver hands over an outcome. The slot is free at once: the next call need not wait for the log.
-func (w *Worker) deliver(ctx context.Context, a *attempt, o work.Outcome) {
-	defer w.calls.Done()
-	a.cancel(nil)
-	w.roster.ended()
-	w.report(ctx, a, o)
-	w.roster.remove(a.Ref)
-}

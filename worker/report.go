@@ -8,6 +8,15 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
+// deliver hands over an outcome. The slot is free at once: the next call need not wait for the log.
+func (w *Worker) deliver(ctx context.Context, a *attempt, o work.Outcome) {
+	defer w.calls.Done()
+	a.cancel(nil)
+	w.roster.ended()
+	w.report(ctx, a, o)
+	w.roster.remove(a.Ref)
+}
+
 // report tells the owner how an attempt ended until the owner has answered, ctx ends, or the attempt
 // is dropped.
 func (w *Worker) report(ctx context.Context, a *attempt, o work.Outcome) {
