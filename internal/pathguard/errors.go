@@ -1,6 +1,7 @@
 package pathguard
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"syscall"
@@ -31,8 +32,8 @@ func describe(path string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &known):
-		return known
+	case errors.As(err, &known), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return fault.From(err)
 	case errors.Is(err, fs.ErrNotExist):
 		return fault.Wrap(fault.NotFound, err, path+" does not exist")
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
