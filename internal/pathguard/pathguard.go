@@ -45,6 +45,9 @@ func Open(dir string) (*Root, error) {
 	if r.name, err = filepath.EvalSymlinks(abs); err != nil {
 		return nil, describe(abs, err)
 	}
+	if info, err := os.Stat(r.name); err == nil && !info.IsDir() {
+		return nil, describe(r.name, syscall.ENOTDIR)
+	}
 	if r.dir, err = os.OpenRoot(r.name); err != nil {
 		return nil, describe(r.name, err)
 	}
