@@ -33,7 +33,6 @@ var logWrite = tools.Define(tools.Spec{
 	Effect:      tools.Idempotent,
 	Gate:        tools.AnyState,
 	Approval:    tools.NoApproval,
-	Content:     []string{"message", "context"},
 	NoWorkspace: true,
 }, func(_ context.Context, env *tools.Env, in logWriteIn) (logWriteOut, error) {
 	if len(in.Context) > maxContext {
