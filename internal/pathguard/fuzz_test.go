@@ -23,17 +23,17 @@ func FuzzResolve(f *testing.F) {
 		w.link("dir", "in")
 		w.link("loop", "loop")
 		rel, err := w.guard.Resolve(w.root + path)
-		real, kernelErr := filepath.EvalSymlinks(w.root + path)
+		actual, kernelErr := filepath.EvalSymlinks(w.root + path)
 		if err != nil {
 			code := fault.CodeOf(err)
 			assert.Contains(t, []fault.Code{fault.InvalidFormat, fault.OutsideRoot}, code)
-			inside := kernelErr == nil && (real == w.root || strings.HasPrefix(real, w.root+"/"))
+			inside := kernelErr == nil && (actual == w.root || strings.HasPrefix(actual, w.root+"/"))
 			assert.False(t, inside && code == fault.OutsideRoot, "%q is inside", path)
 			return
 		}
 		require.True(t, filepath.IsLocal(rel), rel)
 		if kernelErr == nil {
-			assert.Equal(t, real, w.guard.Abs(rel))
+			assert.Equal(t, actual, w.guard.Abs(rel))
 		}
 	})
 }

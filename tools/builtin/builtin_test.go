@@ -46,17 +46,6 @@ func parse(t *testing.T, text json.RawMessage) *schema {
 	return s
 }
 
-// each runs a parallel subtest for every tool.
-func each(t *testing.T, check func(t *testing.T, tool tools.Tool)) {
-	t.Helper()
-	for _, tool := range builtin.All() {
-		t.Run(tool.Spec().Name, func(t *testing.T) {
-			t.Parallel()
-			check(t, tool)
-		})
-	}
-}
-
 func TestAllMakeACatalogue(t *testing.T) {
 	t.Parallel()
 	_, err := tools.New(builtin.All()...)
@@ -67,46 +56,52 @@ func TestAllMakeACatalogue(t *testing.T) {
 func TestSpecs(t *testing.T) {
 	t.Parallel()
 	upper := regexp.MustCompile(`^[A-Z][A-Z_]+$`)
-	each(t, func(t *testing.T, tool tools.Tool) {
-		s, in := tool.Spec(), parse(t, tool.InputSchema())
-		assert.NotEmpty(t, s.Title)
-		assert.NotEmpty(t, s.Purpose)
-		assert.NotEmpty(t, s.Conditions)
-		assert.Contains(t, []tools.Effect{tools.Read, tools.Idempotent, tools.Write, tools.Destructive}, s.Effect)
-		assert.Contains(t, []tools.Gate{tools.AnyState, tools.InProgress, tools.AwaitingApproval, tools.BlockedOrActive}, s.Gate)
-		assert.Contains(t, []tools.Approval{tools.NoApproval, tools.OutsideWorkspace, tools.IfDestructive, tools.Always}, s.Approval)
-		for _, p := range s.Paths {
-			assert.Contains(t, in.Properties, p.Field)
-			assert.Contains(t, []tools.Access{tools.ReadPath, tools.WritePath, tools.DeletePath}, p.Access)
-			if s.Effect == tools.Read {
-				assert.Equal(t, tools.ReadPath, p.Access, "a reading tool writes %s", p.Field)
+	for _, tool := range builtin.All() {
+		t.Run(tool.Spec().Name, func(t *testing.T) {
+			t.Parallel()
+			s, in := tool.Spec(), parse(t, tool.InputSchema())
+			assert.NotEmpty(t, s.Title)
+			assert.NotEmpty(t, s.Purpose)
+			assert.NotEmpty(t, s.Conditions)
+			assert.Contains(t, []tools.Effect{tools.Read, tools.Idempotent, tools.Write, tools.Destructive}, s.Effect)
+			assert.Contains(t, []tools.Gate{tools.AnyState, tools.InProgress, tools.AwaitingApproval, tools.BlockedOrActive}, s.Gate)
+			assert.Contains(t, []tools.Approval{tools.NoApproval, tools.OutsideWorkspace, tools.IfDestructive, tools.Always}, s.Approval)
+			for _, p := range s.Paths {
+				assert.Contains(t, in.Properties, p.Field)
+				assert.Contains(t, []tools.Access{tools.ReadPath, tools.WritePath, tools.DeletePath}, p.Access)
+				if s.Effect == tools.Read {
+					assert.Equal(t, tools.ReadPath, p.Access, "a reading tool writes %s", p.Field)
+				}
 			}
-		}
-		for _, field := range s.Content {
-			assert.Contains(t, in.Properties, field)
-		}
-		if s.Command != "" {
-			assert.Contains(t, in.Properties, s.Command)
-		}
-		for _, name := range s.Errors {
-			assert.Regexp(t, upper, name)
-		}
-		if s.NoWorkspace {
-			assert.Empty(t, s.Paths)
-		}
-	})
+			for _, field := range s.Content {
+				assert.Contains(t, in.Properties, field)
+			}
+			if s.Command != "" {
+				assert.Contains(t, in.Properties, s.Command)
+			}
+			for _, name := range s.Errors {
+				assert.Regexp(t, upper, name)
+			}
+			if s.NoWorkspace {
+				assert.Empty(t, s.Paths)
+			}
+		})
+	}
 }
 
 // Every input that is called a path is declared as one, so that the dispatcher confines it (S0-007).
 func TestPathsAreDeclared(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, tool tools.Tool) {
-		for name, s := range parse(t, tool.InputSchema()).Properties {
-			if strings.HasPrefix(s.Description, "Absolute path") {
-				assert.True(t, slices.ContainsFunc(tool.Spec().Paths, func(p tools.Path) bool { return p.Field == name }), name)
+	for _, tool := range builtin.All() {
+		t.Run(tool.Spec().Name, func(t *testing.T) {
+			t.Parallel()
+			for name, s := range parse(t, tool.InputSchema()).Properties {
+				if strings.HasPrefix(s.Description, "Absolute path") {
+					assert.True(t, slices.ContainsFunc(tool.Spec().Paths, func(p tools.Path) bool { return p.Field == name }), name)
+				}
 			}
-		}
-	})
+		})
+	}
 }
 
 // Schemas are valid, closed and described to the last field.
@@ -126,14 +121,17 @@ func TestSchemas(t *testing.T) {
 			}
 		}
 	}
-	each(t, func(t *testing.T, tool tools.Tool) {
-		for _, text := range []json.RawMessage{tool.InputSchema(), tool.OutputSchema()} {
-			toolstest.Compile(t, text)
-			s := parse(t, text)
-			assert.Equal(t, "object", s.Type)
-			described(t, tool.Spec().Name, s)
-		}
-	})
+	for _, tool := range builtin.All() {
+		t.Run(tool.Spec().Name, func(t *testing.T) {
+			t.Parallel()
+			for _, text := range []json.RawMessage{tool.InputSchema(), tool.OutputSchema()} {
+				toolstest.Compile(t, text)
+				s := parse(t, text)
+				assert.Equal(t, "object", s.Type)
+				described(t, tool.Spec().Name, s)
+			}
+		})
+	}
 }
 
 // sample returns the smallest arguments that fit the schema.
@@ -210,53 +208,59 @@ func with(t *testing.T, args map[string]any, field, text string) json.RawMessage
 // S0-005: each required input, left out or null, is named.
 func TestRequiredInputs(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, tool tools.Tool) {
-		in := parse(t, tool.InputSchema())
-		args := sample(in)
-		raw, err := json.Marshal(args)
-		require.NoError(t, err)
-		assert.True(t, toolstest.Valid(t, tool, raw))
-		checked, err := tool.Check(raw)
-		require.NoError(t, err)
-		assert.True(t, toolstest.Valid(t, tool, checked), "%s", checked)
-		for _, name := range in.Required {
-			less := maps.Clone(args)
-			delete(less, name)
-			raw, err := json.Marshal(less)
+	for _, tool := range builtin.All() {
+		t.Run(tool.Spec().Name, func(t *testing.T) {
+			t.Parallel()
+			in := parse(t, tool.InputSchema())
+			args := sample(in)
+			raw, err := json.Marshal(args)
 			require.NoError(t, err)
-			for _, raw := range []json.RawMessage{raw, with(t, args, name, `null`)} {
-				_, err = tool.Check(raw)
-				e := fault.From(err)
-				require.NotNil(t, e, "%s", raw)
-				assert.Equal(t, fault.RequiredField, e.Code)
-				assert.Equal(t, name, e.Field)
-				assert.False(t, toolstest.Valid(t, tool, raw))
+			assert.True(t, toolstest.Valid(t, tool, raw))
+			checked, err := tool.Check(raw)
+			require.NoError(t, err)
+			assert.True(t, toolstest.Valid(t, tool, checked), "%s", checked)
+			for _, name := range in.Required {
+				less := maps.Clone(args)
+				delete(less, name)
+				raw, err := json.Marshal(less)
+				require.NoError(t, err)
+				for _, raw := range []json.RawMessage{raw, with(t, args, name, `null`)} {
+					_, err = tool.Check(raw)
+					e := fault.From(err)
+					require.NotNil(t, e, "%s", raw)
+					assert.Equal(t, fault.RequiredField, e.Code)
+					assert.Equal(t, name, e.Field)
+					assert.False(t, toolstest.Valid(t, tool, raw))
+				}
 			}
-		}
-	})
+		})
+	}
 }
 
 // S0-006: each input refuses each wrong type and names the field; the published schema agrees.
 func TestWrongInputs(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, tool tools.Tool) {
-		in := parse(t, tool.InputSchema())
-		args := sample(in)
-		for name, s := range in.Properties {
-			for _, value := range wrong(s) {
-				raw := with(t, args, name, value)
-				_, err := tool.Check(raw)
-				e := fault.From(err)
-				require.NotNil(t, e, "%s", raw)
-				assert.Equal(t, fault.ValidationError, e.Code, "%s", raw)
-				assert.Equal(t, name, strings.SplitN(e.Field, "[", 2)[0], "%s", raw)
-				assert.False(t, toolstest.Valid(t, tool, raw), "%s", raw)
+	for _, tool := range builtin.All() {
+		t.Run(tool.Spec().Name, func(t *testing.T) {
+			t.Parallel()
+			in := parse(t, tool.InputSchema())
+			args := sample(in)
+			for name, s := range in.Properties {
+				for _, value := range wrong(s) {
+					raw := with(t, args, name, value)
+					_, err := tool.Check(raw)
+					e := fault.From(err)
+					require.NotNil(t, e, "%s", raw)
+					assert.Equal(t, fault.ValidationError, e.Code, "%s", raw)
+					assert.Equal(t, name, strings.SplitN(e.Field, "[", 2)[0], "%s", raw)
+					assert.False(t, toolstest.Valid(t, tool, raw), "%s", raw)
+				}
 			}
-		}
-		_, err := tool.Check(with(t, args, "no_such_field", `1`))
-		e := fault.From(err)
-		require.NotNil(t, e)
-		assert.Equal(t, fault.ValidationError, e.Code)
-		assert.Equal(t, "no_such_field", e.Field)
-	})
+			_, err := tool.Check(with(t, args, "no_such_field", `1`))
+			e := fault.From(err)
+			require.NotNil(t, e)
+			assert.Equal(t, fault.ValidationError, e.Code)
+			assert.Equal(t, "no_such_field", e.Field)
+		})
+	}
 }

@@ -13,31 +13,31 @@ import (
 )
 
 // Compile reads a JSON Schema of draft 2020-12 with a validator that shares no code with the tools.
-func Compile(t testing.TB, schema json.RawMessage) *jsonschema.Schema {
-	t.Helper()
+func Compile(tb testing.TB, schema json.RawMessage) *jsonschema.Schema {
+	tb.Helper()
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
-	require.NoError(t, c.AddResource("schema.json", parse(t, schema)))
+	require.NoError(tb, c.AddResource("schema.json", parse(tb, schema)))
 	compiled, err := c.Compile("schema.json")
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return compiled
 }
 
 // Output fails the test unless out fits the output schema of the tool (S0-012).
-func Output(t testing.TB, tool tools.Tool, out json.RawMessage) {
-	t.Helper()
-	require.NoError(t, Compile(t, tool.OutputSchema()).Validate(parse(t, out)), "the output of %s", tool.Spec().Name)
+func Output(tb testing.TB, tool tools.Tool, out json.RawMessage) {
+	tb.Helper()
+	require.NoError(tb, Compile(tb, tool.OutputSchema()).Validate(parse(tb, out)), "the output of %s", tool.Spec().Name)
 }
 
 // Valid reports whether args fit the input schema of the tool.
-func Valid(t testing.TB, tool tools.Tool, args json.RawMessage) bool {
-	t.Helper()
-	return Compile(t, tool.InputSchema()).Validate(parse(t, args)) == nil
+func Valid(tb testing.TB, tool tools.Tool, args json.RawMessage) bool {
+	tb.Helper()
+	return Compile(tb, tool.InputSchema()).Validate(parse(tb, args)) == nil
 }
 
-func parse(t testing.TB, text json.RawMessage) any {
-	t.Helper()
+func parse(tb testing.TB, text json.RawMessage) any {
+	tb.Helper()
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return v
 }
