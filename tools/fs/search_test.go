@@ -124,6 +124,7 @@ func TestSearchRefusals(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	file := b.file("f", "x")
+	require.NoError(t, os.Symlink("/etc", b.path("exit")))
 	for name, tc := range map[string]struct {
 		tool   string
 		in     args
@@ -134,6 +135,7 @@ func TestSearchRefusals(t *testing.T) {
 		"glob empty pattern":  {"GLOB_SEARCH", args{"pattern": ""}, fault.ValidationError, ""},
 		"glob absolute":       {"GLOB_SEARCH", args{"pattern": "/etc/*"}, fault.InvalidFormat, ""},
 		"glob root":           {"GLOB_SEARCH", args{"pattern": "/*"}, fault.InvalidFormat, ""},
+		"glob through link":   {"GLOB_SEARCH", args{"pattern": "exit/*", "path": b.root}, fault.OutsideRoot, "OutsideRoot"},
 		"glob parent":         {"GLOB_SEARCH", args{"pattern": "../*"}, fault.InvalidFormat, ""},
 		"glob absent path":    {"GLOB_SEARCH", args{"pattern": "*", "path": b.path("absent")}, fault.InvalidFormat, "INVALID_PATH"},
 		"glob file":           {"GLOB_SEARCH", args{"pattern": "*", "path": file}, fault.InvalidFormat, "INVALID_PATH"},
@@ -203,19 +205,19 @@ func TestGrepSearchLargeFile(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	var text strings.Builder
-	for range 300_000 {
+	for range 100_000 {
 		text.WriteString("0123456789\n")
 	}
-	text.WriteString(strings.Repeat("x", 3<<20) + "\nneedle 300002\n")
+	text.WriteString(strings.Repeat("x", 5<<19) + "\nneedle\n")
 	path := b.file("large", text.String())
 	for _, pattern := range []string{"needle", "[n]eedle", "(?i)NEEDLE"} {
 		out := b.must("GREP_SEARCH", args{"pattern": pattern, "path": path})
 		require.Len(t, out["matches"], 1)
-		assert.InDelta(t, 300_002, out["matches"].([]any)[0].(map[string]any)["line"], 0)
+		assert.InDelta(t, 100_002, out["matches"].([]any)[0].(map[string]any)["line"], 0)
 	}
 	out := b.must("GREP_SEARCH", args{"pattern": "9$", "path": path})
 	assert.Len(t, out["matches"], (256<<10)/(10+len(path)))
-	assert.InDelta(t, 300_000, out["total"], 0)
+	assert.InDelta(t, 100_000, out["total"], 0)
 	assert.Equal(t, true, out["truncated"])
 }
 
