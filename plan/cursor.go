@@ -325,9 +325,13 @@ func (c cursor) kind() string {
 }
 
 // quote cuts long foreign text and makes control characters visible.
-func quote(s string) string {
-	if utf8.RuneCountInString(s) > 60 {
-		s = string([]rune(s)[:60]) + "…"
+func quote(s string) string { return strconv.Quote(shorten(s)) }
+
+// shorten cuts a text that is too long for a message.
+func shorten(s string) string {
+	const most = 80
+	if utf8.RuneCountInString(s) > most {
+		s = string([]rune(s)[:most]) + "…"
 	}
-	return strconv.Quote(s)
+	return s
 }

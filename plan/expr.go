@@ -55,7 +55,7 @@ func (e *expression) failed(err error) error {
 	if errors.As(err, &located) {
 		message = located.Message
 	}
-	return fault.Wrap(fault.ValidationError, err, fmt.Sprintf("%s: the expression `%s` failed: %s", e.owner, e.source, message))
+	return fault.Wrap(fault.ValidationError, err, fmt.Sprintf("%s: the expression `%s` failed: %s", e.owner, shorten(e.source), message))
 }
 
 // languages holds the configured language for each set of visible names. A set is made once,

@@ -69,25 +69,31 @@ func (s *scope) expression(source string, at place) template {
 	code, err := compileExpression(source, s.linker.languages.with(s.names), refs.visit)
 	refs.close()
 	if err != nil {
-		at.reportIn(source, err.From, "the expression `"+strings.TrimSpace(source)+"` is wrong: "+err.Message, s.hint(err.Message))
+		at.reportIn(source, err.From, "the expression `"+shorten(strings.TrimSpace(source))+"` is wrong: "+err.Message, s.hint(err.Message))
 	}
 	return &expression{owner: s.owner, source: strings.TrimSpace(source), code: code}
 }
 
+// hint says what to write instead of a name that the language does not know.
 func (s *scope) hint(message string) string {
+	if field, unknown := strings.CutPrefix(message, "unknown field "); unknown {
+		return suggestOr(field, resultFields(), "a step has output, state, error, attempts; a task id, name, workspace, root, attempt")
+	}
+	name, unknown := strings.CutPrefix(message, "unknown name ")
 	config := s.linker.languages.with(s.names)
 	known := slices.Concat(s.names, sortedKeys(config.Builtins), sortedKeys(config.Functions))
-	name, unknown := strings.CutPrefix(message, "unknown name ")
 	switch {
 	case !unknown:
 		return ""
-	case suggest(name, known) != "":
-		return suggest(name, known)
-	case len(s.names) == 0:
-		return "nothing can be referred to here"
+	case name == "now":
+		return "expressions know no clock; pass the time as an input"
 	default:
-		return "texts need quotes; names here are " + strings.Join(s.names, ", ")
+		return suggestOr(name, known, "texts need quotes; names here are "+strings.Join(s.names, ", "))
 	}
+}
+
+func resultFields() []string {
+	return []string{"output", "state", "error", "attempts", "code", "message", "id", "name", "workspace", "root", "attempt"}
 }
 
 // references finds what an expression refers to while its tree is walked, children first.

@@ -47,6 +47,11 @@ func (l *loader) step(c cursor, nesting int) *Step {
 	for key, read := range l.kindFields(s, nesting) {
 		fields[key] = read
 	}
+	for _, key := range []string{"prompt", "tools", "budget", "result", "show"} {
+		if c.has("agent") || c.has("approve") {
+			fields[key] = func(cursor) {}
+		}
+	}
 	fields["agent"] = refused("does not run `agent` steps", "call a tool")
 	fields["approve"] = refused("does not run `approve` steps", "wait for a signal: `wait: {signal: …}`")
 	fields["compensate"] = refused("does not run `compensate`", "use `always` with an `if`")
