@@ -6,7 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
+
+	"github.com/orch-dev/orch/fault"
 )
 
 // The marks around an expression within a text, and what stands for a literal opening mark.
@@ -161,7 +162,9 @@ func (t textParts) eval(env map[string]any) (any, error) {
 			}
 			return nil, err
 		}
-		b.WriteString(s)
+		if b.WriteString(s); b.Len() > maxText {
+			return nil, fault.Wrap(fault.ValidationError, errTooLong, errTooLong.Error()+" cannot be made of expressions")
+		}
 	}
 	return b.String(), nil
 }
@@ -267,24 +270,4 @@ func sortedKeys[V any](m map[string]V) []string {
 	}
 	slices.Sort(keys)
 	return keys
-}
-
-// jsonValue turns the result of an expression into a value that JSON has.
-func jsonValue(v any) (any, error) {
-	switch v := v.(type) {
-	case nil, bool, string, int, json.Number:
-		return v, nil
-	case float64:
-		return finite(v)
-	case time.Time:
-		return v.Format(time.RFC3339Nano), nil
-	case time.Duration:
-		return v.String(), nil
-	case []any:
-		return jsonList(v)
-	case map[string]any:
-		return jsonObject(v)
-	default:
-		return reflected(v)
-	}
 }
