@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -178,4 +180,22 @@ func TestSections(t *testing.T) {
 func TestSourceLimit(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, "p.yaml:1:1: the plan has 1048577 bytes, more than 1048576", problems(t, string(make([]byte, plan.MaxSource+1)), plan.Options{}))
+}
+
+// A plan full of errors is refused quickly and with a readable number of problems.
+func TestManyProblems(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	b.WriteString("orch: v1\nsteps:\n")
+	for i := range 1000 {
+		fmt.Fprintf(&b, "  - {id: s%060d, set: {x: '", i)
+		for j := range 9 {
+			fmt.Fprintf(&b, "${{ steps.s%057d%d.output }}", i, j)
+		}
+		b.WriteString("'}}\n")
+	}
+	_, err := plan.Parse("p.yaml", []byte(b.String()), plan.Options{})
+	var ps plan.Problems
+	require.ErrorAs(t, err, &ps)
+	assert.Len(t, ps, plan.MaxProblems)
 }

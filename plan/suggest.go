@@ -25,6 +25,14 @@ func suggest(name string, candidates []string) string {
 	return "did you mean " + best + "?"
 }
 
+// suggestOr returns the suggestion, or the other hint when there is none.
+func suggestOr(name string, candidates []string, otherwise string) string {
+	if hint := suggest(name, candidates); hint != "" {
+		return hint
+	}
+	return otherwise
+}
+
 // editDistance counts the inserted, deleted, replaced and swapped bytes between a and b.
 func editDistance(a, b string) int {
 	before, last := make([]int, len(b)+1), make([]int, len(b)+1)
