@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 	"time"
 
@@ -253,7 +254,7 @@ func (c *converter) reflected(v any) (any, error) {
 	case r.CanInt():
 		return int(r.Int()), nil
 	case r.CanUint():
-		return json.Number(fmt.Sprint(r.Uint())), nil
+		return json.Number(strconv.FormatUint(r.Uint(), 10)), nil
 	case r.CanFloat():
 		return finite(r.Float())
 	case r.Kind() == reflect.Slice || r.Kind() == reflect.Array:

@@ -114,10 +114,9 @@ func (d *document) locate(n *yaml.Node, text string, offset int) (line, col int)
 	if text == "" || found < 0 {
 		return n.Line, n.Column
 	}
-	before := []rune(rest[:found])
-	all := append(before, []rune(text)[:min(offset, utf8.RuneCountInString(text))]...)
+	characters := []rune(text)
 	line, col = n.Line, n.Column
-	for _, r := range all {
+	for _, r := range slices.Concat([]rune(rest[:found]), characters[:min(offset, len(characters))]) {
 		col++
 		if r == '\n' {
 			line, col = line+1, 1

@@ -3,6 +3,7 @@ package plan_test
 import (
 	"encoding/json"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,6 +26,7 @@ func compile(t *testing.T, src string) *plan.Program {
 
 // set evaluates one value of a set step that comes after a step s.
 func set(t *testing.T, value any) (string, error) {
+	t.Helper()
 	t.Helper()
 	src, err := json.Marshal(map[string]any{
 		"orch": "v1", "inputs": map[string]any{"additionalProperties": true},
@@ -129,8 +131,9 @@ func TestScalars(t *testing.T) {
 		"  int: 12345678901234567890123", "  hex: 0xff", "  under: 1_000", "  oct: 0o10", "  float: 1.10", "  exp: 1e3", "  plus: +5", "  text: !!str 5"))
 	out, err := pr.Node("a").Set(plan.Scope{})
 	require.NoError(t, err)
-	assert.Equal(t, `{"date":"2026-01-02","exp":1e3,"float":1.10,"hex":255,"int":12345678901234567890123,"nil":null,"no":"no","oct":8,`+
-		`"on":"on","plus":5,"t":true,"text":"5","time":"2026-01-02T03:04:05Z","under":1000,"yes":"yes"}`, string(out))
+	want := `{"date":"2026-01-02","exp":1e3,"float":1.10,"hex":255,"int":12345678901234567890123,"nil":null,"no":"no","oct":8,`+
+		`"on":"on","plus":5,"t":true,"text":"5","time":"2026-01-02T03:04:05Z","under":1000,"yes":"yes"}`
+	assert.Equal(t, want, string(out))
 }
 
 func TestIf(t *testing.T) {
@@ -166,13 +169,14 @@ func TestForEach(t *testing.T) {
 		Step: func(string) (plan.StepResult, bool) { return plan.StepResult{Output: []byte(`{"x":5}`)}, true },
 	})
 	require.NoError(t, err)
-	assert.Equal(t, `{"n":2,"path":12345678901234567890,"x":5}`, string(args))
-	for input, want := range map[string]string{
+	want := `{"n":2,"path":12345678901234567890,"x":5}`
+	assert.Equal(t, want, string(args))
+	for input, message := range map[string]string{
 		`{"l":{"a":1}}`: "gives an object, not a list", `{}`: "gives null, not a list",
 		`{"l":[` + strings.Repeat("1,", plan.MaxItems) + `1]}`: "for_each has 10001 items, more than 10000",
 	} {
 		_, err := n.Items(plan.Scope{Inputs: json.RawMessage(input)})
-		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, err, message)
 	}
 }
 
@@ -256,4 +260,22 @@ func TestStepIsCalledForReferencesOnly(t *testing.T) {
 	assert.Equal(t, []string{"b"}, asked)
 	assert.Equal(t, []string{"a", "b"}, pr.Node("c").Needs)
 	assert.Nil(t, pr.Node("nothing"))
+}
+
+// One program serves many goroutines.
+func TestConcurrentEvaluation(t *testing.T) {
+	t.Parallel()
+	n := compile(t, "orch: v1\ninputs: {additionalProperties: true}\nsteps:\n"+
+		"  - {id: a, tool: T, with: {list: [1, {x: y}], n: \"${{ map(inputs.l, # + 1) }}\", m: \"${{ inputs.s matches '^[a-z]+$' }}\"}}\n").Node("a")
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			for range 100 {
+				args, err := n.Args(plan.Scope{Inputs: json.RawMessage(`{"l":[1,2],"s":"abc"}`)})
+				assert.NoError(t, err)
+				assert.JSONEq(t, `{"list":[1,{"x":"y"}],"m":true,"n":[2,3]}`, string(args))
+			}
+		})
+	}
+	group.Wait()
 }

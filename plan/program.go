@@ -3,6 +3,7 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -132,9 +133,7 @@ func (f *field) env(sc Scope, extra map[string]any) (map[string]any, error) {
 		steps[id] = v
 	}
 	env[rootSteps] = steps
-	for name, v := range extra {
-		env[name] = v
-	}
+	maps.Copy(env, extra)
 	return env, nil
 }
 
@@ -160,7 +159,7 @@ func (sc Scope) result(id string) (any, error) {
 
 func decodePart(raw json.RawMessage, what string) (any, error) {
 	if len(raw) == 0 {
-		return nil, nil //nolint:nilnil // absent JSON is null
+		return nil, nil
 	}
 	v, err := decodeValue(raw)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 )
 
 // maxSuggest bounds the work that is spent on a name that is no typo.
-const maxSuggest = 64
+const maxSuggest = 40
 
 // suggest returns "did you mean x?" for the candidate nearest to a mistyped name, or "".
 func suggest(name string, candidates []string) string {
@@ -14,8 +14,13 @@ func suggest(name string, candidates []string) string {
 		return ""
 	}
 	best, distance := "", (len(name)+1)/3
+	typed := strings.ToLower(name)
 	for _, c := range slices.Sorted(slices.Values(candidates)) {
-		if d := editDistance(strings.ToLower(name), strings.ToLower(c)); d <= distance && (best == "" || d < distance) {
+		lower := strings.ToLower(c)
+		if len(lower)-len(typed) > distance || len(typed)-len(lower) > distance || max(len(lower), len(typed)) > maxSuggest {
+			continue
+		}
+		if d := editDistance(typed, lower); d <= distance && (best == "" || d < distance) {
 			best, distance = c, d
 		}
 	}
@@ -33,14 +38,14 @@ func suggestOr(name string, candidates []string, otherwise string) string {
 	return otherwise
 }
 
-// editDistance counts the inserted, deleted, replaced and swapped bytes between a and b.
+// editDistance counts the inserted, deleted, replaced and swapped bytes between a and b, neither of
+// which is longer than maxSuggest.
 func editDistance(a, b string) int {
-	before, last := make([]int, len(b)+1), make([]int, len(b)+1)
+	var before, last, row [maxSuggest + 1]int
 	for j := range last {
 		last[j] = j
 	}
 	for i := range len(a) {
-		row := make([]int, len(b)+1)
 		row[0] = i + 1
 		for j := range len(b) {
 			change := last[j]

@@ -2,7 +2,9 @@ package plan
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -183,9 +185,9 @@ func toText(v any) (string, error) {
 	case float64:
 		return strconv.FormatFloat(v, 'f', -1, 64), nil
 	case nil:
-		return "", fmt.Errorf(`null cannot be part of a text; write x ?? ""`)
+		return "", errors.New(`null cannot be part of a text; write x ?? ""`)
 	default:
-		return "", fmt.Errorf("a list or an object cannot be part of a text; write toJSON(x)")
+		return "", errors.New("a list or an object cannot be part of a text; write toJSON(x)")
 	}
 }
 
@@ -264,10 +266,5 @@ func (s *scope) objectTemplate(values map[string]any, at place) template {
 }
 
 func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
+	return slices.Sorted(maps.Keys(m))
 }
