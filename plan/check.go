@@ -72,7 +72,7 @@ func (k *linker) lookUp(name string, at place) (ToolInfo, bool) {
 		if k.opt.ToolNames != nil {
 			names = k.opt.ToolNames()
 		}
-		at.report("there is no tool "+quote(name), suggestOr(name, names, "`orch tools` lists them"))
+		at.report("there is no tool "+quote(name), at.suggest(name, names, "`orch tools` lists them"))
 	}
 	return info, ok
 }
@@ -91,7 +91,7 @@ func checkArguments(with any, info ToolInfo, at place) {
 	for _, name := range sortedKeys(given) {
 		if info.Properties != nil && !slices.Contains(info.Properties, name) {
 			at.at("with").at(name).report("the tool has no argument "+quote(name),
-				suggestOr(name, info.Properties, "it has "+strings.Join(info.Properties, ", ")))
+				at.suggest(name, info.Properties, "it has "+strings.Join(info.Properties, ", ")))
 		}
 	}
 }
@@ -118,7 +118,7 @@ func (k *linker) checkRun(n *Node, at place) {
 	takes := n.Sub.inputs
 	for _, name := range sortedKeys(given) {
 		if !takes.knows(name) {
-			at.at("with").at(name).report("the plan has no input "+quote(name), suggestOr(name, takes.names(), takes.offer()))
+			at.at("with").at(name).report("the plan has no input "+quote(name), at.suggest(name, takes.names(), takes.offer()))
 		}
 	}
 	for _, name := range takes.required {

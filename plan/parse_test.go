@@ -1,7 +1,6 @@
 package plan_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
@@ -19,7 +18,7 @@ func problems(t *testing.T, src string, opt plan.Options) string {
 	require.Error(t, err)
 	require.True(t, fault.Has(err, fault.InvalidPlan))
 	var ps plan.Problems
-	require.True(t, errors.As(err, &ps))
+	require.ErrorAs(t, err, &ps)
 	return ps.Error()
 }
 

@@ -48,7 +48,16 @@ func readDocument(file string, src []byte, limit int, problems *Problems) *docum
 	return d
 }
 
+// MaxProblems is how many problems are reported at once.
+const MaxProblems = 100
+
+// full reports whether more problems would be dropped, so that nobody need work on them.
+func (d *document) full() bool { return len(*d.problems) >= MaxProblems }
+
 func (d *document) report(line, col int, path, message, hint string) {
+	if d.full() {
+		return
+	}
 	*d.problems = append(*d.problems, Problem{d.file, line, col, path, message, hint})
 }
 
