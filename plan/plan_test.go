@@ -162,6 +162,10 @@ func TestSubPlans(t *testing.T) {
 	assert.Equal(t, "d/loop.yaml:2:22: steps[0].run: plans run plans more than 3 deep (does a plan run itself?)", top("./loop.yaml"))
 	assert.Equal(t, `d/bad.yaml:3:27: steps[0].set.x: there is no step "b"`, top("bad.yaml"))
 	assert.Equal(t, `d/top.yaml:2:22: steps[0].run: the plan "d/none.yaml" cannot be read: no such file`, top("none.yaml"))
+	files["d/deep.yaml"] = "orch: v1\nsteps: [{id: a, set: {x: " + strings.Repeat("[", 58) + strings.Repeat("]", 58) + "}}]\n"
+	p, err := plan.Parse("d/top.yaml", []byte("orch: v1\nsteps: [{id: t, run: deep.yaml}]\n"), opt)
+	require.NoError(t, err)
+	assertFixedPoint(t, p)
 	opt.ReadFile = nil
 	assert.Equal(t, "d/top.yaml:2:22: steps[0].run: the plan in \"bad.yaml\" cannot be read here (write the sub-plan inline below `run`)", top("bad.yaml"))
 }

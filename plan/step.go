@@ -308,5 +308,5 @@ func (l *loader) file(c cursor) *document {
 		c.report(fmt.Sprintf("the plan %s cannot be read: %s", quote(name), err), "")
 		return nil
 	}
-	return readDocument(name, src, MaxSource, c.doc.problems)
+	return readDocument(name, src, sourceBounds(), c.doc.problems)
 }
