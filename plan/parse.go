@@ -68,6 +68,7 @@ type loader struct {
 	opt       Options
 	problems  Problems
 	steps     int
+	bytes     int             // of the files of sub-plans
 	origins   map[*Plan]place // where each plan stands
 	broken    bool            // too broken for the checks between the steps
 	languages languages
