@@ -96,9 +96,13 @@ func checkArguments(with any, info ToolInfo, at place) {
 	}
 }
 
-// checkRetry reports classes that are never retried for the effect of the call.
+// checkRetry reports classes that are never retried for the effect of the call. Those of the defaults
+// are meant for the other steps.
 func (k *linker) checkRetry(s *Step, effect Effect, at place) {
-	if s.Retry == nil || effect == "" || repeatable(effect) || (k.plan.Defaults != nil && s.Retry == k.plan.Defaults.Retry) {
+	if s.Retry == nil || effect == "" || repeatable(effect) {
+		return
+	}
+	if d := k.plan.Defaults; d != nil && d.Retry != nil && slices.Equal(s.Retry.On, d.Retry.On) {
 		return
 	}
 	for i, class := range s.Retry.On {

@@ -131,7 +131,7 @@ func TestScalars(t *testing.T) {
 		"  int: 12345678901234567890123", "  hex: 0xff", "  under: 1_000", "  oct: 0o10", "  float: 1.10", "  exp: 1e3", "  plus: +5", "  text: !!str 5"))
 	out, err := pr.Node("a").Set(plan.Scope{})
 	require.NoError(t, err)
-	want := `{"date":"2026-01-02","exp":1e3,"float":1.10,"hex":255,"int":12345678901234567890123,"nil":null,"no":"no","oct":8,`+
+	want := `{"date":"2026-01-02","exp":1e3,"float":1.10,"hex":255,"int":12345678901234567890123,"nil":null,"no":"no","oct":8,` +
 		`"on":"on","plus":5,"t":true,"text":"5","time":"2026-01-02T03:04:05Z","under":1000,"yes":"yes"}`
 	assert.Equal(t, want, string(out))
 }

@@ -128,6 +128,13 @@ func TestDefaultsReachToolSteps(t *testing.T) {
 	assert.Equal(t, plan.PriorityNormal, pr.Plan().Priority)
 }
 
+// A retry of the defaults that does not fit a step is no error, neither now nor in the normal form.
+func TestDefaultRetryOfAWrite(t *testing.T) {
+	t.Parallel()
+	n := compile(t, "orch: v1\ndefaults: {retry: {on: [timeout]}}\nsteps: [{id: a, tool: T, effect: write}]\n").Node("a")
+	assert.False(t, n.Retry.Allows(plan.ClassTimeout, 1, n.Effect))
+}
+
 func TestSubPlans(t *testing.T) {
 	t.Parallel()
 	pr := example(t, "sub-plan.yaml")
@@ -162,6 +169,13 @@ func TestSubPlans(t *testing.T) {
 	assert.Equal(t, "d/loop.yaml:2:22: steps[0].run: plans run plans more than 3 deep (does a plan run itself?)", top("./loop.yaml"))
 	assert.Equal(t, `d/bad.yaml:3:27: steps[0].set.x: there is no step "b"`, top("bad.yaml"))
 	assert.Equal(t, `d/top.yaml:2:22: steps[0].run: the plan "d/none.yaml" cannot be read: no such file`, top("none.yaml"))
+	files["d/deep.yaml"] = "orch: v1\nsteps: [{id: a, set: {x: " + strings.Repeat("[", 58) + strings.Repeat("]", 58) + "}}]\n"
+	p, err := plan.Parse("d/top.yaml", []byte("orch: v1\nsteps: [{id: t, run: deep.yaml}]\n"), opt)
+	require.NoError(t, err)
+	assertFixedPoint(t, p)
+	files["d/long.yaml"] = files["/abs.yaml"] + "summary: " + strings.Repeat("x", 1_000_000)
+	assert.Contains(t, top("long.yaml}, {id: b, run: long.yaml}, {id: c, run: long.yaml}, {id: d, run: long.yaml}, {id: e, run: long.yaml"),
+		"the sub-plans have more than 4194304 bytes together")
 	opt.ReadFile = nil
 	assert.Equal(t, "d/top.yaml:2:22: steps[0].run: the plan in \"bad.yaml\" cannot be read here (write the sub-plan inline below `run`)", top("bad.yaml"))
 }

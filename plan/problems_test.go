@@ -21,6 +21,7 @@ func syntaxCases() []problemCase {
 		{"merge key", "orch: v1\nsteps:\n  - &a {id: a, set: {x: 1}}\n  - {<<: *a, id: b}\n", `p.yaml:4:5: steps[1]: the step has no kind (give it one of tool, for_each, wait, run, set)
 p.yaml:4:6: steps[1].<<: merge keys are not supported (write the fields out)`},
 		{"laughs", laughs(), `p.yaml:5:24: the plan has more than 200000 values (aliases count as often as they are used)`},
+		{"long laughs", "orch: v1\nsummary: &a " + strings.Repeat("x", 200_000) + "\nlabels: {a: *a, b: *a, c: *a, d: *a, e: *a, f: *a}\n", `p.yaml:2:10: the plan has more than 1048576 bytes of text (aliases count as often as they are used)`},
 		{"self alias", "orch: v1\nsteps: &a\n  - *a\n", `p.yaml:2:8: values are nested more than 64 deep`},
 		{"deep", "orch: v1\nsteps: " + strings.Repeat("[", 80) + strings.Repeat("]", 80), `p.yaml:2:72: values are nested more than 64 deep`},
 		{"octal", steps("id: a", "set: {x: 0755}"), `p.yaml:4:14: steps[0].set.x: 0755 is an octal number for some programs and a decimal for others (quote it, or write 0o755)`},

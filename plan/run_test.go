@@ -73,7 +73,7 @@ func TestRepoReport(t *testing.T) {
 		"files":   `{"files":["/root/a.go","/root/b/b.go","/root/c.py","/root/node_modules/x.js"],"truncated":false}`,
 		"notes":   `{"mode":"content","matches":[{"file":"/root/a.go","line":7,"text":"  // TODO: mend"}],"total":1,"truncated":false}`,
 		"authors": `{"stdout":"Ada\nBob\nAda\n","stderr":"","exit_code":0}`,
-		"commits": "{\"stdout\":\"- `abc` fix: it (Ada, 2026-01-01)\\n\",\"exit_code\":0}",
+		"commits": `{"stdout":"abc\tAda\t2026-01-01\tfix: it\n","exit_code":0}`,
 		"write":   `{"file_path":"/root/Working/TASK_T1/outputs/report.md","bytes_written":10,"created":true}`,
 	})
 	assert.JSONEq(t, `{"repository_path":"/root"}`, calls["status"])

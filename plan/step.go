@@ -308,5 +308,9 @@ func (l *loader) file(c cursor) *document {
 		c.report(fmt.Sprintf("the plan %s cannot be read: %s", quote(name), err), "")
 		return nil
 	}
-	return readDocument(name, src, MaxSource, c.doc.problems)
+	if l.bytes += len(src); l.bytes > MaxNormalised {
+		c.report(fmt.Sprintf("the sub-plans have more than %d bytes together", MaxNormalised), "")
+		return nil
+	}
+	return readDocument(name, src, sourceBounds(), c.doc.problems)
 }
