@@ -192,3 +192,6 @@ func (c *Conn) another(ctx context.Context, name string, reconnected func()) (*C
 
 // Close drops the connection. It is idempotent.
 func (c *Conn) Close() { c.nc.Close() }
+
+// NATS returns the connection itself, for measurements beside this package.
+func (c *Conn) NATS() *nats.Conn { return c.nc }
