@@ -3,10 +3,12 @@ package fs
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"io/fs"
 	"path"
 	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,7 +50,7 @@ func newSearch(env *tools.Env, in grepSearchIn) (*search, error) {
 	}
 	re, err := regexp.Compile(pattern)
 	if err != nil {
-		return nil, fault.New(fault.InvalidFormat, "is no regular expression: %w", err).WithField("pattern")
+		return nil, invalidPattern(err)
 	}
 	if !doublestar.ValidatePattern(in.Glob) {
 		return nil, fault.New(fault.InvalidFormat, "is no valid glob pattern").WithField("glob")
@@ -68,6 +70,15 @@ func newSearch(env *tools.Env, in grepSearchIn) (*search, error) {
 		s.out.Mode, s.out.Matches = "content", []grepMatch{}
 	}
 	return s, nil
+}
+
+// invalidPattern tells what is wrong with a pattern without repeating all of it.
+func invalidPattern(err error) error {
+	reason := "it cannot be read"
+	if e := (*syntax.Error)(nil); errors.As(err, &e) {
+		reason = e.Code.String()
+	}
+	return fault.Wrap(fault.InvalidFormat, err, "is no regular expression: "+reason).WithField("pattern")
 }
 
 // run searches the file or directory rel.

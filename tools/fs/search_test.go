@@ -224,6 +224,12 @@ func TestGrepSearchLargeFile(t *testing.T) {
 	assert.Equal(t, true, out["truncated"])
 }
 
+func TestGrepSearchTellsWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	_, err := newBench(t).call("GREP_SEARCH", args{"pattern": "(" + strings.Repeat("x", 500)})
+	require.EqualError(t, err, "INVALID_FORMAT: pattern: is no regular expression: missing closing )")
+}
+
 func TestSearchesEndWithTheirContext(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
