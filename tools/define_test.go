@@ -187,6 +187,27 @@ func TestCheckReturnsCanonicalArguments(t *testing.T) {
 	}
 }
 
+// A pointer that is not optional may be null where the schema says so, but still has its type; a
+// required input is never null.
+func TestCheckPointers(t *testing.T) {
+	t.Parallel()
+	type in struct {
+		Must *int   `json:"must" jsonschema:"A number"`
+		List []*int `json:"list,omitempty" jsonschema:"Numbers and nulls"`
+	}
+	tool := tools.Define(tools.Spec{Name: "P"}, func(context.Context, *tools.Env, in) (struct{}, error) { return struct{}{}, nil })
+	for args, code := range map[string]fault.Code{
+		`{"must":1,"list":[1,null]}`: "",
+		`{"must":null}`:              fault.RequiredField,
+		`{"must":"1"}`:               fault.ValidationError,
+		`{"must":1.5}`:               fault.ValidationError,
+		`{"must":1,"list":[1,"1"]}`:  fault.ValidationError,
+	} {
+		_, err := tool.Check(json.RawMessage(args))
+		assert.Equal(t, code, fault.CodeOf(err), args)
+	}
+}
+
 func TestCallKeepsBytesOfFreeObjects(t *testing.T) {
 	t.Parallel()
 	data := `{"big":123456789012345678901234567890,"html":"<a&b>","é":null}`
