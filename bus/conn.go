@@ -190,6 +190,14 @@ func (c *Conn) another(ctx context.Context, name string, reconnected func()) (*C
 	return connect(ctx, t)
 }
 
+// life is that of the embedded server, 0 for an external one.
+func (c *Conn) life() uint64 {
+	if c.target.server == nil {
+		return 0
+	}
+	return c.target.server.life.Load()
+}
+
 // Close drops the connection. It is idempotent.
 func (c *Conn) Close() { c.nc.Close() }
 
