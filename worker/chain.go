@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"log/slog"
 	"runtime/debug"
+	"strconv"
 
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/tools"
@@ -83,17 +85,38 @@ func (w *Worker) resolve(_ context.Context, a *attempt) error {
 	}
 	a.paths = make(map[string]string, len(a.spec.Paths))
 	for _, p := range a.spec.Paths {
-		var path string
-		if err := json.Unmarshal(fields[p.Field], &path); err != nil || path == "" {
-			continue // left out, or no path: the schema has decided that
+		for field, path := range pathsOf(p.Field, fields[p.Field]) {
+			rel, err := w.confine(p.Access, path)
+			if err != nil {
+				return fault.From(err).WithField(field)
+			}
+			a.paths[field] = w.cfg.Root.Abs(rel)
 		}
-		rel, err := w.confine(p.Access, path)
-		if err != nil {
-			return fault.From(err).WithField(p.Field)
-		}
-		a.paths[p.Field] = rel
 	}
 	return nil
+}
+
+// pathsOf yields the paths in the value of a field: the text, or "field[i]" for those of a list. A
+// field that is left out or empty has none.
+func pathsOf(field string, value json.RawMessage) iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		var path string
+		if json.Unmarshal(value, &path) == nil {
+			if path != "" {
+				yield(field, path)
+			}
+			return
+		}
+		var list []string
+		if json.Unmarshal(value, &list) != nil {
+			return // no path: the schema has decided about that
+		}
+		for i, path := range list {
+			if !yield(field+"["+strconv.Itoa(i)+"]", path) {
+				return
+			}
+		}
+	}
 }
 
 func (w *Worker) confine(access tools.Access, path string) (string, error) {

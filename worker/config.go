@@ -32,7 +32,7 @@ type Request struct {
 	Spec  tools.Spec
 	State statemachine.State
 	Args  json.RawMessage
-	// Paths holds the path fields of the arguments, relative to the root and without links.
+	// Paths maps each path field to its absolute path without links; "field[i]" in a list.
 	Paths map[string]string
 	// Workspace is the folder of the task; it may not exist yet.
 	Workspace string

@@ -93,7 +93,7 @@ func TestEnsureFromManySides(t *testing.T) {
 func TestManyTasks(t *testing.T) {
 	t.Parallel()
 	tree, _ := newTree(t)
-	ids := make([]events.TaskID, 4200)
+	ids := make([]events.TaskID, 1100)
 	for i := range ids {
 		ids[i] = events.NewTaskID(time.UnixMilli(int64(i)))
 		_, err := tree.Ensure(ids[i], "")
