@@ -180,17 +180,18 @@ func numeric(field string, rule *jsonschema.Schema, v json.RawMessage) (json.Raw
 
 // known refuses fields that the schema does not name, with a guess at what was meant.
 func known(field string, rule *jsonschema.Schema, given map[string]json.RawMessage) error {
-	unknown := ""
+	var unknown []string
 	for name := range given {
-		if rule.Properties[name] == nil && (unknown == "" || name < unknown) {
-			unknown = name
+		if rule.Properties[name] == nil {
+			unknown = append(unknown, name)
 		}
 	}
-	if _, isEmpty := given[""]; unknown == "" && !isEmpty {
+	if len(unknown) == 0 {
 		return nil
 	}
-	e := fault.New(fault.ValidationError, "is no field of this tool").WithField(join(field, echo(unknown)))
-	if near := nearest(unknown, rule.PropertyOrder); near != "" {
+	first := slices.Min(unknown)
+	e := fault.New(fault.ValidationError, "is no field of this tool").WithField(join(field, echo(first)))
+	if near := nearest(first, rule.PropertyOrder); near != "" {
 		return e.WithHint("did you mean %s?", near)
 	}
 	return e.WithHint("the fields are %s", strings.Join(rule.PropertyOrder, ", "))

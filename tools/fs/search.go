@@ -30,13 +30,15 @@ const (
 type search struct {
 	env *tools.Env
 	re  *regexp.Regexp
-	// literal is a text that every match contains, nil if there is none.
+	// literal is in every match; empty if nothing is known to be.
 	literal []byte
 	glob    string
 	buf     []byte
-	files   int // looked into
-	size    int // of the text in out, in bytes
-	out     grepSearchOut
+	// folded is a buffer for the text in lower case; nil when the literal is to be found as it is.
+	folded []byte
+	files  int // looked into
+	size   int // of the text in out, in bytes
+	out    grepSearchOut
 }
 
 func newSearch(env *tools.Env, in grepSearchIn) (*search, error) {
@@ -51,7 +53,11 @@ func newSearch(env *tools.Env, in grepSearchIn) (*search, error) {
 	if !doublestar.ValidatePattern(in.Glob) {
 		return nil, fault.New(fault.InvalidFormat, "is no valid glob pattern").WithField("glob")
 	}
-	s := &search{env: env, re: re, literal: required(pattern), glob: in.Glob, buf: make([]byte, maxPiece)}
+	first := required(pattern)
+	s := &search{env: env, re: re, literal: []byte(first.text), glob: in.Glob, buf: make([]byte, maxPiece)}
+	if first.fold && first.text != "" {
+		s.folded = make([]byte, maxPiece)
+	}
 	s.out.Mode = in.OutputMode
 	switch in.OutputMode {
 	case "files_with_matches":
@@ -153,16 +159,20 @@ type hits struct {
 
 // scan searches whole lines. It returns true when the rest of the file does not matter.
 func (h *hits) scan(text []byte) bool {
+	low := text // the text to find the literal in, always as long as the rest of text
+	if h.folded != nil {
+		low = lower(h.folded, text)
+	}
 	for len(text) > 0 {
-		if h.literal != nil {
-			i := bytes.Index(text, h.literal)
+		if len(h.literal) > 0 {
+			i := bytes.Index(low, h.literal)
 			if i < 0 {
 				h.line += bytes.Count(text, []byte("\n"))
 				return false
 			}
 			start := bytes.LastIndexByte(text[:i], '\n') + 1
 			h.line += bytes.Count(text[:start], []byte("\n"))
-			text = text[start:]
+			text, low = text[start:], low[start:]
 		}
 		line, rest, ended := bytes.Cut(text, []byte("\n"))
 		line = bytes.TrimSuffix(line, []byte("\r"))
@@ -175,7 +185,7 @@ func (h *hits) scan(text []byte) bool {
 		if ended {
 			h.line++
 		}
-		text = rest
+		text, low = rest, low[len(low)-len(rest):]
 	}
 	return false
 }
