@@ -17,8 +17,9 @@ import (
 // noop costs nothing, so that only the worker is measured.
 type noop struct{ spec tools.Spec }
 
-func (n noop) Spec() tools.Spec                                  { return n.spec }
-func (noop) InputSchema() json.RawMessage                        { return json.RawMessage(`{"type":"object"}`) }
+func (n noop) Spec() tools.Spec           { return n.spec }
+func (noop) InputSchema() json.RawMessage { return json.RawMessage(`{"type":"object"}`) }
+
 func (noop) OutputSchema() json.RawMessage                       { return json.RawMessage(`{"type":"object"}`) }
 func (noop) Check(args json.RawMessage) (json.RawMessage, error) { return args, nil }
 func (noop) Call(context.Context, *tools.Env, json.RawMessage) (json.RawMessage, error) {

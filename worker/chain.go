@@ -177,8 +177,7 @@ func effectful(e tools.Effect) bool { return e == tools.Write || e == tools.Dest
 
 // panicked logs a panic with its stack and returns an error that shows nothing of it (S3-144).
 func (w *Worker) panicked(ctx context.Context, a *attempt, p any) error {
-	w.cfg.Logger.ErrorContext(ctx, "a tool panicked", slog.String("task", string(a.Task)),
-		slog.String("step", a.Step), slog.String("tool", a.Tool), slog.String("panic", w.clean(fmt.Sprint(p))),
-		slog.String("stack", w.clean(string(debug.Stack()))))
+	w.cfg.Logger.LogAttrs(ctx, slog.LevelError, "a tool panicked", append(a.about(nil),
+		slog.String("panic", w.clean(fmt.Sprint(p))), slog.String("stack", w.clean(string(debug.Stack()))))...)
 	return fault.New(fault.Internal, "the tool failed unexpectedly").WithHint("details are in the log of the worker")
 }

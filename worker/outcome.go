@@ -88,8 +88,8 @@ func tooLarge(field string, limit int) error {
 func (w *Worker) public(ctx context.Context, a *attempt, err error) *fault.Error {
 	known := fault.From(err)
 	if known.Err != nil {
-		w.cfg.Logger.WarnContext(ctx, "a call failed", slog.String("task", string(a.Task)), slog.String("step", a.Step),
-			slog.String("tool", a.Tool), slog.String("code", string(known.Code)), slog.String("cause", w.clean(known.Err.Error())))
+		w.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "a call failed", append(a.about(nil),
+			slog.String("code", string(known.Code)), slog.String("cause", w.clean(known.Err.Error())))...)
 	}
 	return &fault.Error{
 		Code: known.Code, Message: w.clean(known.Message), Reason: w.clean(known.Reason),
@@ -133,6 +133,6 @@ func (w *Worker) note(ctx context.Context, a *attempt, o work.Outcome) {
 		}
 	}
 	if err != nil {
-		w.cfg.Logger.WarnContext(ctx, "the notes of a task cannot be written", slog.String("task", string(a.Task)), slog.Any("cause", err))
+		w.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "the notes of a task cannot be written", a.about(err)...)
 	}
 }
