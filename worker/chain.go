@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/policy"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/work"
 )
@@ -128,7 +129,7 @@ func (w *Worker) confine(access tools.Access, path string) (string, error) {
 
 // decide asks the policy: state gate, limits, protected paths, secrets, approval.
 func (w *Worker) decide(_ context.Context, a *attempt) error {
-	return w.policy.Decide(Request{
+	return w.rules.Decide(policy.Call{
 		Task: a.Task, Spec: a.spec, State: a.env.State, Args: a.args, Paths: a.paths,
 		Workspace: w.workspaces.Path(a.Task),
 	})

@@ -53,11 +53,12 @@ func TestCancelEndsProcesses(t *testing.T) {
 	stop()
 }
 
-// runs reports whether the process lives; one that only waits to be collected does not.
+// runs reports whether the process lives; one that only waits to be collected (state Z) does not.
 func runs(t *testing.T, pid string) bool {
 	t.Helper()
 	_, err := strconv.Atoi(pid)
 	require.NoError(t, err)
-	cmdline, err := os.ReadFile(filepath.Join("/proc", pid, "cmdline"))
-	return err == nil && len(cmdline) > 0
+	stat, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
+	_, state, found := strings.Cut(string(stat), ") ")
+	return err == nil && found && state[0] != 'Z' && state[0] != 'X'
 }
