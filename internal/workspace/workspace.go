@@ -32,7 +32,7 @@ const (
 const separator = string(filepath.Separator)
 
 // maxKnown bounds the set of folders that are known to be complete.
-const maxKnown = 1024
+const maxKnown = 4096
 
 // Tree is the folder that holds the folders of all tasks. It is made when the first task needs it.
 // It is safe for concurrent use.

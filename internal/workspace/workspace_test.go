@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -87,23 +86,6 @@ func TestEnsureFromManySides(t *testing.T) {
 		require.NoError(t, err)
 	}
 	assert.Equal(t, "# Progress of "+string(task)+" x\n\n", read(t, tree.Path(task), "PROGRESS.md"))
-}
-
-// The set of known folders is bounded; what it forgets is looked at again.
-func TestManyTasks(t *testing.T) {
-	t.Parallel()
-	tree, _ := newTree(t)
-	ids := make([]events.TaskID, 1100)
-	for i := range ids {
-		ids[i] = events.NewTaskID(time.UnixMilli(int64(i)))
-		_, err := tree.Ensure(ids[i], "")
-		require.NoError(t, err)
-	}
-	_, err := tree.Ensure(ids[0], "")
-	require.NoError(t, err)
-	entries, err := os.ReadDir(tree.Name())
-	require.NoError(t, err)
-	assert.Len(t, entries, len(ids))
 }
 
 // Ids that are paths reach nothing.
