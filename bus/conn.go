@@ -143,6 +143,7 @@ func (t *target) options(lost *link) []nats.Option {
 		nats.ReconnectJitter(reconnectWait, reconnectWait),
 		nats.ReconnectBufSize(-1),
 		nats.Timeout(dialWithin),
+		nats.SyncQueueLen(2 * pageCount), // readers ask page by page; the default costs each 0.5 MB
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			lost.lost()
 			log.Debug("bus disconnected", slog.String("conn", c.Name), slog.Any("error", err))

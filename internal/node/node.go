@@ -7,8 +7,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -266,19 +264,20 @@ func (n *Node) Stop(ctx context.Context) error {
 	return n.err
 }
 
-// RunWorker runs a worker of a node elsewhere until ctx ends and it has drained.
+// RunWorker runs a worker of a node elsewhere until ctx ends and it has drained. It connects with the
+// credential of workers, which permits nothing but their protocol.
 func RunWorker(ctx context.Context, cfg Config) error {
-	remote, err := Dial(ctx, cfg)
+	c, err := dial(ctx, cfg, bus.WorkerUser)
 	if err != nil {
 		return err
 	}
-	defer remote.Close()
+	defer c.Close()
 	h, err := openHands(cfg)
 	if err != nil {
 		return err
 	}
 	defer h.root.Close()
-	w, err := h.worker(remote)
+	w, err := h.worker(bus.NewRemote(c))
 	if err != nil {
 		return err
 	}
@@ -288,17 +287,27 @@ func RunWorker(ctx context.Context, cfg Config) error {
 // Dial connects to a running node: at a URL, or the one of the data directory. UNAVAILABLE when there
 // is none.
 func Dial(ctx context.Context, cfg Config) (*bus.Remote, error) {
-	if _, err := os.Stat(filepath.Join(cfg.DataDir, "node.json")); cfg.NATSURL == "" && err != nil {
-		return nil, fault.New(fault.Unavailable, "no node is running on %s", cfg.DataDir).WithHint("start one: orch serve")
-	}
-	c, err := bus.Dial(ctx, bus.DialConfig{URL: cfg.NATSURL, CredsFile: cfg.CredsFile, DataDir: cfg.DataDir, Name: "orch client", Logger: cfg.logger()})
+	c, err := dial(ctx, cfg, bus.OperatorUser)
 	if err != nil {
 		return nil, err
 	}
 	remote := bus.NewRemote(c)
+	ctx, stop := context.WithTimeout(ctx, readyWithin)
+	defer stop()
 	if err := remote.Ready(ctx); err != nil {
 		c.Close()
 		return nil, err
 	}
 	return remote, nil
+}
+
+// readyWithin is how long a client waits for a node that is still reading its log.
+const readyWithin = 10 * time.Second
+
+func dial(ctx context.Context, cfg Config, user string) (*bus.Conn, error) {
+	d := bus.DialConfig{URL: cfg.NATSURL, CredsFile: cfg.CredsFile, DataDir: cfg.DataDir, Name: "orch " + user, Logger: cfg.logger()}
+	if cfg.NATSURL == "" {
+		d.User = user
+	}
+	return bus.Dial(ctx, d)
 }
