@@ -1,0 +1,51 @@
+package plan
+
+import (
+	"encoding/json"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// CallID is the id of the one step of [FromCall].
+const CallID = "call"
+
+// FromCall returns the plan of one call of a tool. The arguments are data: `${{` in them is not
+// evaluated. Absent arguments stand for none.
+func FromCall(tool string, args json.RawMessage) (*Plan, error) {
+	if len(args) == 0 {
+		args = json.RawMessage("{}")
+	}
+	v, err := decodeValue(args)
+	if err != nil {
+		return nil, fault.New(fault.ValidationError, "is no valid JSON: %v", err).WithField("arguments")
+	}
+	object, ok := v.(map[string]any)
+	if !ok {
+		return nil, fault.New(fault.ValidationError, "must be an object").WithField("arguments")
+	}
+	p := &Plan{
+		Orch: Version, Name: tool, Priority: PriorityNormal, Limits: Limits{MaxSteps: defaultMaxSteps},
+		Steps: []*Step{{ID: CallID, Kind: KindTool, Tool: tool, With: escapeAll(object), OnError: OnErrorFail}},
+	}
+	if _, err := p.Program(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// escapeAll turns a value into a template that gives the value.
+func escapeAll(v any) any {
+	switch v := v.(type) {
+	case string:
+		return escape(v)
+	case []any:
+		for i := range v {
+			v[i] = escapeAll(v[i])
+		}
+	case map[string]any:
+		for key := range v {
+			v[key] = escapeAll(v[key])
+		}
+	}
+	return v
+}

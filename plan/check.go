@@ -1,0 +1,130 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// checkTools checks what the tools of the plan say about themselves.
+func (k *linker) checkTools() {
+	for i, s := range k.plan.Verify {
+		at := k.at.at(sectionVerify).item(i)
+		if s.Kind != KindTool && s.Kind != "" {
+			at.report(fmt.Sprintf("a step of `verify` calls a tool, this is a %s step", s.Kind), "move it to `steps`")
+		}
+	}
+	for _, section := range []string{sectionSteps, sectionVerify, sectionAlways} {
+		anyState := section == sectionVerify || section == sectionAlways && len(k.plan.Verify) > 0
+		k.checkToolsOf(k.steps(section), k.at.at(section), anyState)
+	}
+}
+
+func (k *linker) checkToolsOf(steps []*Step, at place, anyState bool) {
+	for i, s := range steps {
+		here := at.item(i)
+		if s.Kind == KindTool {
+			k.checkTool(s, here, anyState)
+		}
+		k.checkToolsOf(s.Do, here.at("do"), anyState)
+		if s.Run != nil && anyState {
+			k.checkSub(s.Run)
+		}
+	}
+}
+
+// checkSub requires tools for every state of a sub-plan that runs while the task is COMPLETED.
+func (k *linker) checkSub(p *Plan) {
+	sub := &linker{loader: k.loader, plan: p, at: k.origins[p]}
+	for _, section := range []string{sectionSteps, sectionVerify, sectionAlways} {
+		sub.checkToolsOf(sub.steps(section), sub.at.at(section), true)
+	}
+}
+
+func (k *linker) checkTool(s *Step, at place, anyState bool) {
+	if s.Verify != nil {
+		if info, ok := k.lookUp(s.Verify.Tool, at.at("verify").at("tool")); ok {
+			checkArguments(s.Verify.With, info, at.at("verify"))
+		}
+	}
+	info, ok := k.lookUp(s.Tool, at.at("tool"))
+	if ok {
+		checkArguments(s.With, info, at)
+		if anyState && !info.AnyState {
+			at.at("tool").report("the tool "+s.Tool+" does not run while the task is COMPLETED",
+				"`verify`, and `always` beside a `verify`, need tools that run in any state; move the call to `steps`")
+		}
+	}
+	effect := s.Effect
+	if effect == "" {
+		effect = info.Effect
+	}
+	k.checkRetry(s, effect, at)
+}
+
+func (k *linker) lookUp(name string, at place) (ToolInfo, bool) {
+	if k.opt.Tool == nil || name == "" {
+		return ToolInfo{}, false
+	}
+	info, ok := k.opt.Tool(name)
+	if !ok {
+		var names []string
+		if k.opt.ToolNames != nil {
+			names = k.opt.ToolNames()
+		}
+		at.report("there is no tool "+quote(name), suggestOr(name, names, "`orch tools` lists them"))
+	}
+	return info, ok
+}
+
+// checkArguments compares the names of arguments with the inputs of a tool.
+func checkArguments(with any, info ToolInfo, at place) {
+	if _, computed := with.(string); computed {
+		return
+	}
+	given, _ := with.(map[string]any)
+	for _, name := range info.Required {
+		if _, ok := given[name]; !ok {
+			at.at("with").report("the argument "+quote(name)+" is missing", "")
+		}
+	}
+	for _, name := range sortedKeys(given) {
+		if info.Properties != nil && !slices.Contains(info.Properties, name) {
+			at.at("with").at(name).report("the tool has no argument "+quote(name),
+				suggestOr(name, info.Properties, "it has "+strings.Join(info.Properties, ", ")))
+		}
+	}
+}
+
+// checkRetry reports classes that are never retried for the effect of the call.
+func (k *linker) checkRetry(s *Step, effect Effect, at place) {
+	if s.Retry == nil || effect == "" || repeatable(effect) || (k.plan.Defaults != nil && s.Retry == k.plan.Defaults.Retry) {
+		return
+	}
+	for i, class := range s.Retry.On {
+		if leavesDoubt(class) {
+			at.at("retry").at("on").item(i).report(fmt.Sprintf("a %s call is not repeated after %s, for it may have happened", effect, class),
+				"declare `effect: idempotent` if a repeat does no harm")
+		}
+	}
+}
+
+// checkRun compares the inputs that a run step gives with those that its plan takes.
+func (k *linker) checkRun(n *Node, at place) {
+	if _, computed := n.With.(string); computed {
+		return
+	}
+	given, _ := n.With.(map[string]any)
+	takes := n.Sub.inputs
+	for _, name := range sortedKeys(given) {
+		if !takes.knows(name) {
+			at.at("with").at(name).report("the plan has no input "+quote(name), suggestOr(name, takes.names(), takes.offer()))
+		}
+	}
+	for _, name := range takes.required {
+		property := takes.schema.Properties[name]
+		if _, ok := given[name]; !ok && (property == nil || property.Default == nil) {
+			at.at("with").report("the input "+quote(name)+" of the plan is missing", "")
+		}
+	}
+}

@@ -1,0 +1,333 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// trail is the way from the root of a document to a value; nil is the root.
+type trail struct {
+	up    *trail
+	key   string
+	index int // of a list when key is ""
+}
+
+func (p *trail) at(key string) *trail { return &trail{up: p, key: key} }
+
+func (p *trail) item(i int) *trail { return &trail{up: p, index: i} }
+
+// String returns the path as steps[3].with.file_path.
+func (p *trail) String() string {
+	switch {
+	case p == nil:
+		return ""
+	case p.key == "":
+		return p.up.String() + "[" + strconv.Itoa(p.index) + "]"
+	case p.up == nil:
+		return p.key
+	default:
+		return p.up.String() + "." + p.key
+	}
+}
+
+// find returns the node at the path, or the nearest one above it.
+func (p *trail) find(root *yaml.Node) (node *yaml.Node, exact bool) {
+	if p == nil {
+		return root, true
+	}
+	up, exact := p.up.find(root)
+	if !exact {
+		return up, false
+	}
+	if p.key == "" && up.Kind == yaml.SequenceNode && p.index < len(up.Content) {
+		return up.Content[p.index], true
+	}
+	if up.Kind == yaml.MappingNode {
+		for i := 0; i+1 < len(up.Content); i += 2 {
+			if up.Content[i].Value == p.key {
+				return up.Content[i+1], true
+			}
+		}
+	}
+	return up, false
+}
+
+// place is a path in a document: where a problem can be reported.
+type place struct {
+	doc  *document
+	path *trail
+}
+
+func (p place) at(key string) place { return place{p.doc, p.path.at(key)} }
+
+func (p place) item(i int) place { return place{p.doc, p.path.item(i)} }
+
+// report adds a problem at the place.
+func (p place) report(message, hint string) {
+	n, _ := p.path.find(p.doc.root)
+	p.doc.report(n.Line, n.Column, p.path.String(), message, hint)
+}
+
+// reportIn adds a problem at the offset (in characters) within a part of the text at the place; where
+// the text does not stand in the file as it is, for escapes and folded lines, the place itself is reported.
+func (p place) reportIn(text string, offset int, message, hint string) {
+	n, _ := p.path.find(p.doc.root)
+	line, col := p.doc.locate(n, text, offset)
+	p.doc.report(line, col, p.path.String(), message, hint)
+}
+
+// locate returns the position of the offset-th character of the text at or soon after the node's start.
+func (d *document) locate(n *yaml.Node, text string, offset int) (line, col int) {
+	start := 0
+	for range n.Line - 1 {
+		start += strings.IndexByte(string(d.src[start:]), '\n') + 1
+	}
+	for range n.Column - 1 {
+		_, size := utf8.DecodeRune(d.src[start:])
+		start += size
+	}
+	rest := string(d.src[start:min(len(d.src), start+len(n.Value)*2+MaxExpression)])
+	found := strings.Index(rest, text)
+	if text == "" || found < 0 {
+		return n.Line, n.Column
+	}
+	before := []rune(rest[:found])
+	all := append(before, []rune(text)[:min(offset, utf8.RuneCountInString(text))]...)
+	line, col = n.Line, n.Column
+	for _, r := range all {
+		col++
+		if r == '\n' {
+			line, col = line+1, 1
+		}
+	}
+	return line, col
+}
+
+// cursor reads one value of a document and reports what does not fit.
+type cursor struct {
+	place
+
+	node *yaml.Node
+}
+
+// pair is one entry of an object.
+type pair struct {
+	key     string
+	keyNode *yaml.Node
+	value   cursor
+}
+
+// reportKey adds a problem at the key of an entry.
+func (p pair) reportKey(message, hint string) {
+	p.value.doc.report(p.keyNode.Line, p.keyNode.Column, p.value.path.String(), message, hint)
+}
+
+// pairs returns the entries of an object in the order of the file, each key once.
+func (c cursor) pairs() []pair {
+	if c.node.Kind != yaml.MappingNode {
+		c.report("is "+c.kind()+", but an object is expected", "")
+		return nil
+	}
+	pairs := make([]pair, 0, len(c.node.Content)/2)
+	seen := make(map[string]int, len(c.node.Content)/2)
+	for i := 0; i+1 < len(c.node.Content); i += 2 {
+		key, value := c.node.Content[i], c.node.Content[i+1]
+		p := pair{key.Value, key, cursor{c.at(key.Value), value}}
+		switch first, twice := seen[key.Value]; {
+		case key.Kind != yaml.ScalarNode:
+			p.reportKey("a key must be a text", "")
+		case key.Tag == "!!merge":
+			p.reportKey("merge keys are not supported", "write the fields out")
+		case twice:
+			p.reportKey(fmt.Sprintf("the key %s stands here for the second time", quote(key.Value)),
+				fmt.Sprintf("the first is in line %d", first))
+		default:
+			seen[key.Value] = key.Line
+			pairs = append(pairs, p)
+		}
+	}
+	return pairs
+}
+
+// object hands each entry to the function of its key and reports keys that have none.
+func (c cursor) object(fields map[string]func(cursor)) {
+	for _, p := range c.pairs() {
+		if read, known := fields[p.key]; known {
+			read(p.value)
+			continue
+		}
+		names := make([]string, 0, len(fields))
+		for name := range fields {
+			names = append(names, name)
+		}
+		p.reportKey("unknown key "+quote(p.key), suggest(p.key, names))
+	}
+}
+
+// list returns the items of a list.
+func (c cursor) list() []cursor {
+	if c.node.Kind != yaml.SequenceNode {
+		c.report("is "+c.kind()+", but a list is expected", "")
+		return nil
+	}
+	items := make([]cursor, len(c.node.Content))
+	for i, n := range c.node.Content {
+		items[i] = cursor{c.item(i), n}
+	}
+	return items
+}
+
+// text returns a scalar as it is written; numbers, dates and truth values count as text.
+func (c cursor) text() string {
+	if c.node.Kind != yaml.ScalarNode || c.node.Tag == "!!null" {
+		c.report("is "+c.kind()+", but a text is expected", "")
+		return ""
+	}
+	return c.node.Value
+}
+
+// texts returns a list of texts, each once.
+func (c cursor) texts() []string {
+	var all []string
+	for _, item := range c.list() {
+		s := item.text()
+		if slices.Contains(all, s) {
+			item.report(quote(s)+" stands in the list twice", "")
+			continue
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// oneOf returns a text that is one of the given.
+func (c cursor) oneOf(allowed ...string) string {
+	s := c.text()
+	if s != "" && !slices.Contains(allowed, s) {
+		c.report(fmt.Sprintf("%s is none of %s", quote(s), strings.Join(allowed, ", ")), suggest(s, allowed))
+	}
+	return s
+}
+
+// number returns an integer within the bounds.
+func (c cursor) number(low, high int) int {
+	n, err := strconv.Atoi(c.node.Value)
+	if c.node.Tag != "!!int" || err != nil || n < low || n > high {
+		c.report(fmt.Sprintf("must be a whole number from %d to %d", low, high), "")
+	}
+	return n
+}
+
+// real returns a number within the bounds.
+func (c cursor) real(low, high float64) float64 {
+	f, err := strconv.ParseFloat(c.node.Value, 64)
+	if (c.node.Tag != "!!int" && c.node.Tag != "!!float") || err != nil || math.IsNaN(f) || f < low || f > high {
+		c.report(fmt.Sprintf("must be a number from %g to %g", low, high), "")
+		return low
+	}
+	return f
+}
+
+// duration returns a duration.
+func (c cursor) duration() Duration {
+	if c.node.Kind != yaml.ScalarNode {
+		c.report("is "+c.kind()+", but a duration is expected", "write it like 90s, 10m or 1d12h")
+		return 0
+	}
+	d, err := ParseDuration(c.node.Value)
+	if err != nil {
+		c.report(err.Error(), "write it like 90s, 10m or 1d12h")
+	}
+	return d
+}
+
+// value returns the JSON value: numbers as json.Number with their digits, dates as text.
+func (c cursor) value() any {
+	switch c.node.Kind {
+	case yaml.MappingNode:
+		object := map[string]any{}
+		for _, p := range c.pairs() {
+			object[p.key] = p.value.value()
+		}
+		return object
+	case yaml.SequenceNode:
+		list := []any{}
+		for _, item := range c.list() {
+			list = append(list, item.value())
+		}
+		return list
+	case yaml.ScalarNode, yaml.DocumentNode, yaml.AliasNode:
+	}
+	switch c.node.Tag {
+	case "!!str", "!!timestamp":
+		return c.node.Value
+	case "!!null":
+		return nil
+	case "!!bool":
+		return strings.EqualFold(c.node.Value, "true")
+	case "!!int", "!!float":
+		return c.numeric()
+	default:
+		c.report("the tag "+quote(c.node.Tag)+" is not supported", "")
+		return nil
+	}
+}
+
+// numeric returns a number in JSON's notation.
+func (c cursor) numeric() any {
+	s := c.node.Value
+	if json.Valid([]byte(s)) {
+		return json.Number(s)
+	}
+	digits := strings.TrimLeft(s, "+-")
+	if len(digits) > 1 && digits[0] == '0' && digits[1] >= '0' && digits[1] <= '9' {
+		c.report(s+" is an octal number for some programs and a decimal for others", "quote it, or write 0o"+digits[1:])
+		return nil
+	}
+	if i, ok := new(big.Int).SetString(strings.TrimPrefix(s, "+"), 0); ok && c.node.Tag == "!!int" {
+		return json.Number(i.String())
+	}
+	f, err := strconv.ParseFloat(strings.ReplaceAll(s, "_", ""), 64)
+	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
+		c.report(s+" has no form in JSON", "quote it to make it a text")
+		return nil
+	}
+	return json.Number(strconv.FormatFloat(f, 'g', -1, 64))
+}
+
+// kind names what the value is, for messages.
+func (c cursor) kind() string {
+	switch c.node.Kind {
+	case yaml.MappingNode:
+		return "an object"
+	case yaml.SequenceNode:
+		return "a list"
+	case yaml.ScalarNode, yaml.DocumentNode, yaml.AliasNode:
+	}
+	switch c.node.Tag {
+	case "!!null":
+		return "empty"
+	case "!!int", "!!float":
+		return "a number"
+	case "!!bool":
+		return "true or false"
+	default:
+		return "a text"
+	}
+}
+
+// quote cuts long foreign text and makes control characters visible.
+func quote(s string) string {
+	if utf8.RuneCountInString(s) > 60 {
+		s = string([]rune(s)[:60]) + "…"
+	}
+	return strconv.Quote(s)
+}

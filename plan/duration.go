@@ -1,0 +1,50 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// maxDuration bounds every duration of a plan, so that sums of them never overflow.
+const maxDuration = 3650 * 24 * time.Hour
+
+var errTrailing = errors.New("more than one JSON value")
+
+// Duration is a positive time span, written in Go syntax plus "d" for 24 hours: 90s, 1d12h.
+type Duration time.Duration
+
+// Std returns d as a time.Duration.
+func (d Duration) Std() time.Duration { return time.Duration(d) }
+
+// String returns d in Go syntax.
+func (d Duration) String() string { return time.Duration(d).String() }
+
+// MarshalText writes d in Go syntax.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// ParseDuration reads a duration; it must be positive and at most ten years long.
+func ParseDuration(s string) (Duration, error) {
+	days, rest := 0.0, s
+	if head, tail, found := strings.Cut(s, "d"); found {
+		n, err := strconv.ParseFloat(head, 64)
+		if err != nil || n < 0 || n > maxDuration.Hours()/24 {
+			return 0, fmt.Errorf("%q is not a duration", s)
+		}
+		days, rest = n, tail
+	}
+	d := time.Duration(days * float64(24*time.Hour))
+	if rest != "" {
+		more, err := time.ParseDuration(rest)
+		if err != nil || more > maxDuration || more < 0 {
+			return 0, fmt.Errorf("%q is not a duration", s)
+		}
+		d += more
+	}
+	if d <= 0 || d > maxDuration {
+		return 0, fmt.Errorf("the duration %q is not between 1ns and 3650d", s)
+	}
+	return Duration(d), nil
+}

@@ -1,0 +1,324 @@
+package plan
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"strings"
+
+	"github.com/expr-lang/expr"
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/checker"
+	"github.com/expr-lang/expr/compiler"
+	"github.com/expr-lang/expr/conf"
+	"github.com/expr-lang/expr/file"
+	"github.com/expr-lang/expr/optimizer"
+	"github.com/expr-lang/expr/parser"
+	"github.com/expr-lang/expr/types"
+	"github.com/expr-lang/expr/vm"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// The budgets of one expression.
+const (
+	exprNodes  = 1000      // of its syntax tree
+	exprMemory = 1_000_000 // elements that it may create while it runs
+)
+
+// expression is a compiled expression.
+type expression struct {
+	owner  string // for messages: step "x"
+	source string
+	code   *vm.Program
+}
+
+// eval runs the expression and returns a JSON value.
+func (e *expression) eval(env map[string]any) (any, error) {
+	machine := vm.VM{MemoryBudget: exprMemory}
+	v, err := machine.Run(e.code, env)
+	if err == nil {
+		v, err = jsonValue(v)
+	}
+	if err != nil {
+		return nil, e.failed(err)
+	}
+	return v, nil
+}
+
+// failed names the step and the expression of an error.
+func (e *expression) failed(err error) error {
+	message := err.Error()
+	var located *file.Error
+	if errors.As(err, &located) {
+		message = located.Message
+	}
+	return fault.Wrap(fault.ValidationError, err, fmt.Sprintf("%s: the expression `%s` failed: %s", e.owner, e.source, message))
+}
+
+// languages holds the configured language for each set of visible names. A set is made once,
+// because that takes longer than to compile an expression with it.
+type languages map[string]*conf.Config
+
+// resultType is what an expression sees of a step.
+func resultType() types.Map {
+	return types.Map{
+		"output":   types.Any,
+		"state":    types.String,
+		"attempts": types.Int,
+		"error":    types.Map{"code": types.String, "message": types.String},
+	}
+}
+
+// rootType is the type of a visible name.
+func rootType(name string) any {
+	switch name {
+	case rootInputs:
+		return types.Map{types.Extra: types.Any}
+	case rootSteps:
+		return types.Map{types.Extra: resultType()}
+	case rootTask:
+		return types.Map{
+			"id": types.String, "name": types.String, "workspace": types.String, "root": types.String, "attempt": types.Int,
+		}
+	case rootIndex:
+		return 0
+	default:
+		return types.Any
+	}
+}
+
+func (ls languages) with(names []string) *conf.Config {
+	key := strings.Join(names, " ")
+	if c, made := ls[key]; made {
+		return c
+	}
+	c := conf.CreateNew()
+	env := types.Map{}
+	for _, name := range names {
+		if t, ok := rootType(name).(types.Type); ok {
+			env[name] = t
+		} else {
+			env[name] = types.Int
+		}
+	}
+	c.WithEnv(env)
+	c.MaxNodes = exprNodes
+	for _, option := range functions() {
+		option(c)
+	}
+	for name := range c.Disabled {
+		delete(c.Builtins, name)
+	}
+	ls[key] = c
+	return c
+}
+
+// languageWords are the names that an expression uses for the language itself.
+func (ls languages) words() []string {
+	c := ls.with(nil)
+	words := append(sortedKeys(c.Builtins), sortedKeys(c.Functions)...)
+	return append(words, "let", "if", "else", "in", "not", "and", "or", "true", "false", "nil", "null",
+		"matches", "contains", "startsWith", "endsWith", rootInputs, rootSteps, rootTask, rootIndex, rootArgs, rootOutput)
+}
+
+// compileExpression returns the code, or the error with its place in the source.
+func compileExpression(source string, config *conf.Config, visit func(*ast.Node)) (code *vm.Program, err *file.Error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = &file.Error{Message: fmt.Sprint("cannot be compiled: ", r)}
+		}
+	}()
+	tree, failed := parser.ParseWithConfig(source, config)
+	if failed != nil {
+		return nil, located(failed)
+	}
+	ast.Walk(&tree.Node, visitor(visit))
+	if _, failed = new(checker.Checker).PatchAndCheck(tree, config); failed != nil {
+		return nil, located(failed)
+	}
+	if failed = optimizer.Optimize(&tree.Node, config); failed != nil {
+		return nil, located(failed)
+	}
+	code, failed = compiler.Compile(tree, config)
+	if failed != nil {
+		return nil, located(failed)
+	}
+	return code, nil
+}
+
+type visitor func(*ast.Node)
+
+// Visit implements ast.Visitor.
+func (v visitor) Visit(n *ast.Node) { v(n) }
+
+func located(err error) *file.Error {
+	var e *file.Error
+	if errors.As(err, &e) {
+		return e
+	}
+	message, _, _ := strings.Cut(err.Error(), "\n")
+	return &file.Error{Message: message}
+}
+
+// functions are the changes to the built-in functions: what depends on the clock, the machine or the
+// order of a map goes or is sorted; JSON and paths come in.
+func functions() []expr.Option {
+	return []expr.Option{
+		expr.DisableBuiltin("now"), expr.DisableBuiltin("timezone"),
+		replaced("keys", func(m map[string]any) (any, error) {
+			return listOf(sortedKeys(m), func(k string) any { return k }), nil
+		}),
+		replaced("values", func(m map[string]any) (any, error) {
+			return listOf(sortedKeys(m), func(k string) any { return m[k] }), nil
+		}),
+		replaced("toPairs", func(m map[string]any) (any, error) {
+			return listOf(sortedKeys(m), func(k string) any { return []any{k, m[k]} }), nil
+		}),
+		replaced("fromJSON", func(s string) (any, error) {
+			v, err := decodeValue([]byte(s))
+			return exact(v), err
+		}),
+		expr.DisableBuiltin("toJSON"),
+		expr.Function("toJSON", toJSON, new(func(any) string)),
+		replaced("basename", func(s string) (any, error) { return baseName(s), nil }),
+		replaced("dirname", func(s string) (any, error) { return dirName(s), nil }),
+	}
+}
+
+// replaced is a function of one argument, in place of a built-in of the name if there is one.
+func replaced[In any](name string, f func(In) (any, error)) expr.Option {
+	call := func(args ...any) (any, error) {
+		if len(args) != 1 {
+			return nil, fmt.Errorf("%s takes one argument, not %d", name, len(args))
+		}
+		in, ok := args[0].(In)
+		if !ok {
+			return nil, fmt.Errorf("%s does not take %T", name, args[0])
+		}
+		return f(in)
+	}
+	return func(c *conf.Config) {
+		expr.DisableBuiltin(name)(c)
+		expr.Function(name, call, new(func(In) any))(c)
+	}
+}
+
+func toJSON(args ...any) (any, error) {
+	v, err := jsonValue(args[0])
+	if err != nil {
+		return nil, err
+	}
+	raw, err := encode(v)
+	return string(raw), err
+}
+
+func listOf(keys []string, f func(string) any) []any {
+	list := make([]any, len(keys))
+	for i, key := range keys {
+		list[i] = f(key)
+	}
+	return list
+}
+
+func baseName(s string) string {
+	s = strings.TrimRight(s, "/")
+	return s[strings.LastIndexByte(s, '/')+1:]
+}
+
+func dirName(s string) string {
+	s = strings.TrimRight(s, "/")
+	switch i := strings.LastIndexByte(s, '/'); i {
+	case -1:
+		return "."
+	case 0:
+		return "/"
+	default:
+		return s[:i]
+	}
+}
+
+// exact turns the numbers of a decoded JSON value into int and float64; an integer beyond 64 bits
+// and a number beyond float64 stay json.Number, so that passing them on keeps their digits.
+func exact(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return int(n)
+		}
+		if f, err := v.Float64(); err == nil && strings.ContainsAny(v.String(), ".eE") {
+			return f
+		}
+		return v
+	case []any:
+		for i := range v {
+			v[i] = exact(v[i])
+		}
+	case map[string]any:
+		for key := range v {
+			v[key] = exact(v[key])
+		}
+	}
+	return v
+}
+
+func finite(f float64) (any, error) {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return nil, fmt.Errorf("%v has no form in JSON", f)
+	}
+	return f, nil
+}
+
+func jsonList(v []any) (any, error) {
+	list := make([]any, len(v))
+	for i := range v {
+		item, err := jsonValue(v[i])
+		if err != nil {
+			return nil, err
+		}
+		list[i] = item
+	}
+	return list, nil
+}
+
+func jsonObject(v map[string]any) (any, error) {
+	object := make(map[string]any, len(v))
+	for key := range v {
+		item, err := jsonValue(v[key])
+		if err != nil {
+			return nil, err
+		}
+		object[key] = item
+	}
+	return object, nil
+}
+
+// reflected handles the types that only functions of the language make, such as []string and
+// map[any][]any.
+func reflected(v any) (any, error) {
+	r := reflect.ValueOf(v)
+	switch {
+	case r.CanInt():
+		return int(r.Int()), nil
+	case r.CanUint():
+		return json.Number(fmt.Sprint(r.Uint())), nil
+	case r.CanFloat():
+		return finite(r.Float())
+	case r.Kind() == reflect.Slice || r.Kind() == reflect.Array:
+		list := make([]any, r.Len())
+		for i := range list {
+			list[i] = r.Index(i).Interface()
+		}
+		return jsonList(list)
+	case r.Kind() == reflect.Map:
+		object := make(map[string]any, r.Len())
+		for _, key := range r.MapKeys() {
+			object[fmt.Sprint(key.Interface())] = r.MapIndex(key).Interface()
+		}
+		return jsonObject(object)
+	default:
+		return nil, fmt.Errorf("a %s has no form in JSON", r.Kind())
+	}
+}

@@ -1,0 +1,158 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// Graph draws the steps of a plan and their needs, as "mermaid", "dot" or "text".
+func Graph(p *Plan, format string) (string, error) {
+	pr, err := p.Program()
+	if err != nil {
+		return "", err
+	}
+	var d drawing
+	switch format {
+	case "mermaid":
+		d = &mermaid{}
+	case "dot":
+		d = &dot{}
+	case "text":
+		d = &text{}
+	default:
+		return "", fault.New(fault.ValidationError, "%s is none of mermaid, dot, text", quote(format)).WithField("format")
+	}
+	d.begin(p.Name)
+	for _, section := range []struct {
+		name  string
+		nodes []*Node
+	}{{sectionSteps, pr.steps}, {sectionVerify, pr.verify}, {sectionAlways, pr.always}} {
+		if len(section.nodes) > 0 {
+			d.group(section.name, section.name)
+			drawNodes(d, section.nodes, "")
+			d.end()
+		}
+	}
+	return d.finish(), nil
+}
+
+// drawing is one format. Ids of nodes are unique within the drawing.
+type drawing interface {
+	begin(name string)
+	group(id, label string)
+	node(id string, n *Node)
+	edge(from, to string)
+	end()
+	finish() string
+}
+
+// drawNodes draws a level; prefix keeps the ids of inner levels apart.
+func drawNodes(d drawing, nodes []*Node, prefix string) {
+	for _, n := range nodes {
+		id := prefix + n.ID
+		d.node(id, n)
+		if len(n.Children) > 0 {
+			d.group(id+"__do", "for each "+n.As)
+			drawNodes(d, n.Children, id+"__")
+			d.end()
+		}
+	}
+	for _, n := range nodes {
+		for _, need := range n.Needs {
+			d.edge(prefix+need, prefix+n.ID)
+		}
+	}
+}
+
+// what names what a step does, in a few words.
+func (n *Node) what() string {
+	switch n.Kind {
+	case KindTool:
+		return n.Tool
+	case KindForEach:
+		return "for_each " + n.ForEach
+	case KindWait:
+		return "wait"
+	case KindRun:
+		return strings.TrimSpace("run " + n.Run.Name)
+	case KindSet:
+		return "set " + strings.Join(sortedKeys(n.Step.Set), ", ")
+	default:
+		return ""
+	}
+}
+
+// indented is a text that grows by lines within groups.
+type indented struct {
+	strings.Builder
+
+	depth int
+}
+
+func (b *indented) line(format string, args ...any) {
+	b.WriteString(strings.Repeat("  ", b.depth))
+	fmt.Fprintf(b, format, args...)
+	b.WriteByte('\n')
+}
+
+type mermaid struct{ indented }
+
+func (m *mermaid) begin(string) { m.line("flowchart TD"); m.depth++ }
+
+func (m *mermaid) group(id, label string) {
+	m.line("subgraph %s_group[\"%s\"]", id, mermaidText(label))
+	m.depth++
+}
+
+func (m *mermaid) node(id string, n *Node) {
+	m.line("%s_step[\"%s<br/>%s\"]", id, n.ID, mermaidText(n.what()))
+}
+func (m *mermaid) edge(from, to string) { m.line("%s_step --> %s_step", from, to) }
+func (m *mermaid) end()                 { m.depth--; m.line("end") }
+func (m *mermaid) finish() string       { return m.String() }
+
+// mermaidText escapes what would end a label.
+func mermaidText(s string) string {
+	return strings.NewReplacer("&", "&amp;", `"`, "&quot;", "<", "&lt;", ">", "&gt;", "\n", " ").Replace(s)
+}
+
+type dot struct{ indented }
+
+func (g *dot) begin(name string) {
+	g.line("digraph %q {", name)
+	g.depth++
+	g.line("node [shape=box];")
+}
+
+func (g *dot) group(id, label string) {
+	g.line("subgraph %q {", "cluster_"+id)
+	g.depth++
+	g.line("label=%q;", label)
+}
+
+func (g *dot) node(id string, n *Node) { g.line("%q [label=%q];", id, n.ID+"\n"+n.what()) }
+func (g *dot) edge(from, to string)    { g.line("%q -> %q;", from, to) }
+func (g *dot) end()                    { g.depth--; g.line("}") }
+func (g *dot) finish() string          { g.end(); return g.String() }
+
+type text struct{ indented }
+
+func (t *text) begin(name string) {
+	if name != "" {
+		t.line("%s", name)
+	}
+}
+func (t *text) group(_, label string) { t.line("%s:", label); t.depth++ }
+
+func (t *text) node(_ string, n *Node) {
+	line := n.ID + "  " + n.what()
+	if len(n.Needs) > 0 {
+		line += "  <- " + strings.Join(n.Needs, ", ")
+	}
+	t.line("%s", strings.ReplaceAll(line, "\n", " "))
+}
+func (t *text) edge(string, string) {}
+func (t *text) end()                { t.depth-- }
+func (t *text) finish() string      { return t.String() }

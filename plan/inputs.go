@@ -1,0 +1,225 @@
+package plan
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// inputs is what a plan takes.
+type inputs struct {
+	schema     *jsonschema.Schema // nil = no inputs
+	properties []string
+	required   []string
+	open       bool // the schema decides about unknown names
+}
+
+func (in *inputs) names() []string { return in.properties }
+
+// knows reports whether an expression may refer to the input.
+func (in *inputs) knows(name string) bool { return in.open || slices.Contains(in.properties, name) }
+
+// noFiles refuses references out of a schema, so that a plan cannot read files or the network.
+type noFiles struct{}
+
+// Load implements jsonschema.URLLoader.
+func (noFiles) Load(url string) (any, error) {
+	return nil, fmt.Errorf("a schema cannot refer to %s", url)
+}
+
+const schemaURL = "orch:///inputs"
+
+func compileSchema(doc any) (*jsonschema.Schema, error) {
+	c := jsonschema.NewCompiler()
+	c.UseLoader(noFiles{})
+	c.AssertFormat()
+	if err := c.AddResource(schemaURL, doc); err != nil {
+		return nil, err
+	}
+	return c.Compile(schemaURL)
+}
+
+// linkInputs compiles the schema of the inputs.
+func (k *linker) linkInputs() *inputs {
+	in := &inputs{}
+	if k.plan.Inputs == nil {
+		return in
+	}
+	at := k.at.at("inputs")
+	doc, err := decodeValue(k.plan.Inputs)
+	object, ok := doc.(map[string]any)
+	if err != nil || !ok {
+		return in
+	}
+	if _, given := object["properties"]; !given && looksLikeProperties(object) {
+		at.report("inputs is a JSON Schema", "put the fields below `properties`")
+	}
+	if t, given := object["type"]; given && t != "object" {
+		at.at("type").report("the inputs of a plan are an object", "")
+	}
+	in.schema, err = compileSchema(doc)
+	if err != nil {
+		at.report("this is no valid JSON Schema: "+schemaMessage(err), "")
+		in.open = true
+		return in
+	}
+	in.properties, in.required = sortedKeys(in.schema.Properties), in.schema.Required
+	more := in.schema.AdditionalProperties
+	in.open = more != nil && more != false || len(in.schema.PatternProperties) > 0 || in.schema.UnevaluatedProperties != nil
+	return in
+}
+
+// looksLikeProperties reports whether a schema seems to be a map of fields.
+func looksLikeProperties(object map[string]any) bool {
+	for key, v := range object {
+		field, ok := v.(map[string]any)
+		if _, typed := field["type"]; ok && typed && !strings.HasPrefix(key, "$") {
+			return true
+		}
+	}
+	return false
+}
+
+// schemaMessage returns the innermost reason for an invalid schema.
+func schemaMessage(err error) string {
+	var invalid *jsonschema.SchemaValidationError
+	var reason *jsonschema.ValidationError
+	if errors.As(err, &invalid) && errors.As(invalid.Err, &reason) {
+		leaf := innermost(reason)
+		return "/" + strings.Join(leaf.InstanceLocation, "/") + ": " + english(leaf)
+	}
+	return strings.ReplaceAll(err.Error(), schemaURL, "")
+}
+
+func english(e *jsonschema.ValidationError) string {
+	return e.ErrorKind.LocalizedString(message.NewPrinter(language.English))
+}
+
+// innermost returns the first of the deepest causes in the order of their places.
+func innermost(e *jsonschema.ValidationError) *jsonschema.ValidationError {
+	for len(e.Causes) > 0 {
+		e = slices.MinFunc(e.Causes, func(a, b *jsonschema.ValidationError) int {
+			return strings.Compare(strings.Join(a.InstanceLocation, "/"), strings.Join(b.InstanceLocation, "/"))
+		})
+	}
+	return e
+}
+
+// CheckInputs fills in the defaults of the schema and validates. given may be empty for no inputs.
+// The errors are *fault.Error of REQUIRED_FIELD or VALIDATION_ERROR with the field inputs.x.
+func (pr *Program) CheckInputs(given json.RawMessage) (json.RawMessage, error) {
+	if len(given) == 0 {
+		given = json.RawMessage("{}")
+	}
+	v, err := decodeValue(given)
+	if err != nil {
+		return nil, fault.New(fault.ValidationError, "is no valid JSON: %v", err).WithField(rootInputs)
+	}
+	object, ok := v.(map[string]any)
+	if !ok {
+		return nil, fault.New(fault.ValidationError, "must be an object").WithField(rootInputs)
+	}
+	if err := pr.inputs.check(object); err != nil {
+		return nil, err
+	}
+	return encode(object)
+}
+
+func (in *inputs) check(object map[string]any) error {
+	for _, name := range sortedKeys(object) {
+		if !in.knows(name) {
+			return fault.New(fault.ValidationError, "the plan has no such input").WithField(rootInputs+"."+name).
+				WithHint("%s", suggestOr(name, in.properties, in.offer()))
+		}
+	}
+	if in.schema == nil {
+		return nil
+	}
+	(&filler{}).fill(in.schema, object)
+	err := in.schema.Validate(object)
+	var invalid *jsonschema.ValidationError
+	if errors.As(err, &invalid) {
+		return inputFault(innermost(invalid))
+	}
+	return err
+}
+
+func (in *inputs) offer() string {
+	if len(in.properties) == 0 {
+		return "it takes none"
+	}
+	return "its inputs are " + strings.Join(in.properties, ", ")
+}
+
+// inputFault tells a missing input from a wrong one.
+func inputFault(e *jsonschema.ValidationError) error {
+	field := strings.Join(append([]string{rootInputs}, e.InstanceLocation...), ".")
+	if missing, ok := e.ErrorKind.(*kind.Required); ok {
+		return fault.New(fault.RequiredField, "is missing").WithField(field + "." + missing.Missing[0])
+	}
+	return fault.New(fault.ValidationError, "%s", english(e)).WithField(field)
+}
+
+// filler sets absent properties to the defaults of their schemas, also in nested objects and in the
+// items of lists. It visits a bounded number of schemas, because schemas may refer to themselves.
+type filler struct{ visits int }
+
+const maxVisits = 10_000
+
+func (f *filler) fill(s *jsonschema.Schema, v any) {
+	if f.visits++; s == nil || f.visits > maxVisits {
+		return
+	}
+	f.fill(s.Ref, v)
+	for _, part := range s.AllOf {
+		f.fill(part, v)
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for _, name := range sortedKeys(s.Properties) {
+			f.property(s.Properties[name], v, name)
+		}
+	case []any:
+		for _, item := range v {
+			f.fill(s.Items2020, item)
+		}
+	}
+}
+
+func (f *filler) property(s *jsonschema.Schema, object map[string]any, name string) {
+	if _, given := object[name]; !given && s.Default != nil {
+		object[name] = clone(*s.Default)
+	}
+	if value, present := object[name]; present {
+		f.fill(s, value)
+	}
+}
+
+// clone copies a decoded JSON value.
+func clone(v any) any {
+	switch v := v.(type) {
+	case []any:
+		list := make([]any, len(v))
+		for i := range v {
+			list[i] = clone(v[i])
+		}
+		return list
+	case map[string]any:
+		object := make(map[string]any, len(v))
+		for key := range v {
+			object[key] = clone(v[key])
+		}
+		return object
+	default:
+		return v
+	}
+}

@@ -1,0 +1,316 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// The sections of a plan that hold steps.
+const (
+	sectionSteps  = "steps"
+	sectionVerify = "verify"
+	sectionAlways = "always"
+)
+
+// linker turns a plan into a program: it binds references to what they name and compiles expressions.
+type linker struct {
+	*loader
+
+	plan     *Plan
+	at       place
+	inputs   *inputs
+	sections map[string]string // the section of each top-level id
+	parents  map[string]string // the for_each of each id within a `do`
+}
+
+// link checks what is between the steps of a plan and returns its program, which is only whole when
+// there are no problems.
+func (l *loader) link(p *Plan) *Program {
+	if l.languages == nil {
+		l.languages = languages{}
+	}
+	k := &linker{loader: l, plan: p, at: l.origins[p], sections: map[string]string{}, parents: map[string]string{}}
+	k.inputs = k.linkInputs()
+	k.declare()
+	pr := &Program{plan: p, inputs: k.inputs, byID: map[string]*Node{}}
+	pr.steps = k.section(sectionSteps, p.Steps, pr)
+	pr.verify = k.section(sectionVerify, p.Verify, pr)
+	pr.always = k.section(sectionAlways, p.Always, pr)
+	if p.IdempotencyKey != "" {
+		pr.idempotencyKey = k.scope("the idempotency key", rootInputs).field(p.IdempotencyKey, k.at.at("idempotency_key"))
+	}
+	if p.Concurrency != nil {
+		pr.concurrencyKey = k.scope("the concurrency key", rootInputs, rootTask).field(p.Concurrency.Key, k.at.at("concurrency").at("key"))
+	}
+	outputs := k.scope("the outputs", rootInputs, rootSteps, rootTask)
+	outputs.see = func(id string) (string, string) { return k.visible(id, sectionVerify, nil) }
+	values := p.Outputs
+	if values == nil {
+		values = map[string]any{}
+	}
+	pr.outputs = outputs.field(values, k.at.at("outputs"))
+	k.checkTools()
+	return pr
+}
+
+// declare notes all ids and reports those that stand twice.
+func (k *linker) declare() {
+	for _, section := range []string{sectionSteps, sectionVerify, sectionAlways} {
+		for i, s := range k.steps(section) {
+			if first, twice := k.sections[s.ID]; twice && s.ID != "" {
+				k.at.at(section).item(i).at("id").report("the id "+quote(s.ID)+" stands here for the second time", "the first is in "+first)
+				continue
+			}
+			k.sections[s.ID] = section
+		}
+	}
+	for _, section := range []string{sectionSteps, sectionVerify, sectionAlways} {
+		for i, s := range k.steps(section) {
+			k.declareChildren(s, k.at.at(section).item(i).at("do"))
+		}
+	}
+}
+
+func (k *linker) declareChildren(s *Step, at place) {
+	seen := map[string]bool{}
+	for i, child := range s.Do {
+		where := at.item(i).at("id")
+		switch {
+		case child.ID == "":
+		case seen[child.ID]:
+			where.report("the id "+quote(child.ID)+" stands here for the second time", "")
+		case k.sections[child.ID] != "":
+			where.report("the id "+quote(child.ID)+" is that of an outer step", "give it another one")
+		default:
+			k.parents[child.ID] = s.ID
+		}
+		seen[child.ID] = true
+	}
+}
+
+func (k *linker) steps(section string) []*Step {
+	switch section {
+	case sectionVerify:
+		return k.plan.Verify
+	case sectionAlways:
+		return k.plan.Always
+	default:
+		return k.plan.Steps
+	}
+}
+
+// scope returns the scope of a field that sees the names.
+func (k *linker) scope(owner string, names ...string) *scope {
+	return &scope{linker: k, owner: owner, names: names, steps: map[string]bool{}, uses: map[string]bool{}}
+}
+
+// section links the steps of a section.
+func (k *linker) section(name string, steps []*Step, pr *Program) []*Node {
+	at := k.at.at(name)
+	nodes := make([]*Node, 0, len(steps))
+	for i, s := range steps {
+		sc := k.scope("step "+quote(s.ID), rootInputs, rootSteps, rootTask)
+		sc.see = func(id string) (string, string) { return k.visible(id, name, nil) }
+		n := k.node(s, at.item(i), sc)
+		k.children(n, at.item(i), sc, name)
+		n.Needs = k.needs(n, at.item(i), sc.steps, func(id string) bool { return k.sections[id] == name })
+		nodes = append(nodes, n)
+		pr.byID[s.ID] = n
+	}
+	checkCycles(nodes, at)
+	return nodes
+}
+
+// visible says why a step cannot be referred to from a section; siblings are the steps of a `do`.
+func (k *linker) visible(id, section string, siblings []*Step) (problem, hint string) {
+	if slices.ContainsFunc(siblings, func(s *Step) bool { return s.ID == id }) {
+		return "", ""
+	}
+	order := []string{sectionSteps, sectionVerify, sectionAlways}
+	found, known := k.sections[id]
+	switch parent := k.parents[id]; {
+	case known && slices.Index(order, found) <= slices.Index(order, section):
+		return "", ""
+	case known:
+		return fmt.Sprintf("the step %q of `%s` is not visible here", id, found), "`" + found + "` runs later"
+	case parent != "":
+		return fmt.Sprintf("the step %q is only visible within %q", id, parent),
+			"the results of all items are in steps." + parent + ".output"
+	default:
+		return "there is no step " + quote(id), suggest(id, append(sortedKeys(k.sections), ids(siblings)...))
+	}
+}
+
+func ids(steps []*Step) []string {
+	names := make([]string, len(steps))
+	for i, s := range steps {
+		names[i] = s.ID
+	}
+	return names
+}
+
+// children links the steps of a `do`. What they refer to outside is referred to by the for_each.
+func (k *linker) children(n *Node, at place, outer *scope, section string) {
+	if n.Kind != KindForEach {
+		return
+	}
+	at = at.at("do")
+	k.checkAs(n.Step, at)
+	sibling := func(id string) bool { return slices.Contains(ids(n.Do), id) }
+	for i, s := range n.Do {
+		sc := k.scope("step "+quote(s.ID), rootInputs, rootSteps, rootTask, n.As, rootIndex)
+		sc.see = func(id string) (string, string) {
+			if id == n.ID {
+				return "a step cannot refer to the for_each around it", ""
+			}
+			return k.visible(id, section, n.Do)
+		}
+		child := k.node(s, at.item(i), sc)
+		inner := map[string]bool{}
+		for id := range sc.steps {
+			if sibling(id) {
+				inner[id] = true
+			} else {
+				outer.steps[id] = true
+			}
+		}
+		child.Needs = k.needs(child, at.item(i), inner, sibling)
+		n.Children = append(n.Children, child)
+	}
+	checkCycles(n.Children, at)
+}
+
+// checkAs refuses an item name that means something else in expressions.
+func (k *linker) checkAs(s *Step, do place) {
+	if slices.Contains(k.languages.words(), s.As) {
+		place{do.doc, do.path.up}.at("as").report("the name "+quote(s.As)+" is taken in expressions", "choose another one, such as item")
+	}
+}
+
+// needs joins the declared needs with the ids that expressions refer to.
+func (k *linker) needs(n *Node, at place, referred map[string]bool, sameLevel func(string) bool) []string {
+	var declared []string
+	for i, id := range n.Step.Needs {
+		problem, hint := k.unmet(id, n.ID, sameLevel)
+		if problem != "" {
+			at.at("needs").item(i).report(problem, hint)
+			continue
+		}
+		declared = append(declared, id)
+	}
+	for id := range referred {
+		if !sameLevel(id) {
+			delete(referred, id)
+		}
+	}
+	return union(declared, referred)
+}
+
+// unmet says why a step cannot need another.
+func (k *linker) unmet(id, of string, sameLevel func(string) bool) (problem, hint string) {
+	section, known := k.sections[id]
+	switch parent := k.parents[id]; {
+	case sameLevel(id) && id != of:
+		return "", ""
+	case id == of:
+		return fmt.Sprintf("the steps need each other: %s -> %s", id, id), ""
+	case known:
+		return fmt.Sprintf("the step %q is on another level, in `%s`", id, section), "needs name steps of the same list"
+	case parent != "":
+		return fmt.Sprintf("the step %q stands within %q", id, parent), "need " + parent + " instead"
+	default:
+		return "there is no step " + quote(id), suggest(id, append(sortedKeys(k.sections), sortedKeys(k.parents)...))
+	}
+}
+
+// node compiles the fields of one step.
+func (k *linker) node(s *Step, at place, sc *scope) *Node {
+	n := &Node{Step: s}
+	if s.If != "" {
+		n.cond = sc.only(s.If, at.at("if"))
+	}
+	if s.With != nil {
+		n.args = sc.field(s.With, at.at("with"))
+	}
+	switch s.Kind {
+	case KindTool:
+		k.verifyCall(n, at.at("verify"), sc)
+	case KindForEach:
+		n.items = sc.only(s.ForEach, at.at("for_each"))
+	case KindWait:
+		n.wait = k.waiting(s.Wait, at.at("wait"), sc)
+		if s.Wait.HasDefault {
+			n.fallback = sc.field(s.Wait.Default, at.at("wait").at("default"))
+		}
+	case KindRun:
+		n.Sub = k.link(s.Run)
+		k.checkRun(n, at)
+	case KindSet:
+		n.set = sc.field(s.Set, at.at("set"))
+	}
+	return n
+}
+
+func (k *linker) verifyCall(n *Node, at place, sc *scope) {
+	v := n.Verify
+	if v == nil {
+		return
+	}
+	if v.With != nil {
+		asked := *sc
+		asked.names = append(slices.Clone(sc.names), rootArgs)
+		n.verifyArgs = asked.field(v.With, at.at("with"))
+	}
+	if v.Expect != "" {
+		n.expect = k.scope("step "+quote(n.ID), rootOutput).only(v.Expect, at.at("expect"))
+	}
+}
+
+func (k *linker) waiting(w *Wait, at place, sc *scope) *field {
+	switch {
+	case w.For != "":
+		return sc.field(w.For, at.at("for"))
+	case w.Signal != "":
+		return sc.field(w.Signal, at.at("signal"))
+	}
+	if _, err := time.Parse(time.RFC3339, w.Until); err == nil {
+		return &field{template: literal{w.Until}}
+	}
+	return sc.only(w.Until, at.at("until"))
+}
+
+// checkCycles reports each circle of needs at the first of its steps.
+func checkCycles(nodes []*Node, at place) {
+	const (
+		open = iota + 1
+		done
+	)
+	byID, index, state := map[string]*Node{}, map[string]int{}, map[string]int{}
+	for i, n := range nodes {
+		byID[n.ID], index[n.ID] = n, i
+	}
+	var trace []string
+	var visit func(id string)
+	visit = func(id string) {
+		switch n := byID[id]; {
+		case n == nil || state[id] == done:
+			return
+		case state[id] == open:
+			circle := append(slices.Clone(trace[slices.Index(trace, id):]), id)
+			at.item(index[id]).report("the steps need each other: "+strings.Join(circle, " -> "), "")
+			return
+		}
+		state[id] = open
+		trace = append(trace, id)
+		for _, need := range byID[id].Needs {
+			visit(need)
+		}
+		trace = trace[:len(trace)-1]
+		state[id] = done
+	}
+	for _, n := range nodes {
+		visit(n.ID)
+	}
+}

@@ -1,0 +1,296 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Options are what a check needs to know of the world outside the file. The zero value works.
+type Options struct {
+	// ReadFile reads the file of a `run: ./other.yaml`, resolved against the name of the plan that
+	// says so. The sub-plan is inlined, so a run never depends on a file again. nil refuses such steps.
+	ReadFile func(path string) ([]byte, error)
+	// Tool looks a tool up by name. nil leaves names and arguments of tools unchecked.
+	Tool func(name string) (ToolInfo, bool)
+	// ToolNames lists the tools for "did you mean". nil gives no such hints.
+	ToolNames func() []string
+}
+
+// ToolInfo is what a check has to know about a tool.
+type ToolInfo struct {
+	Effect Effect
+	// AnyState tells that the tool may run in every state of its task, also in COMPLETED.
+	AnyState bool
+	// Required are the names of the inputs without which the tool refuses a call.
+	Required []string
+	// Properties are the names of all inputs; nil = unknown, so that no name is refused.
+	Properties []string
+}
+
+// Parse reads a plan, YAML or JSON, and checks all of it. name is the file for messages and for the
+// resolution of sub-plans. The error is a *fault.Error of the code INVALID_PLAN whose Err is Problems.
+func Parse(name string, src []byte, opt Options) (*Plan, error) {
+	p, _, err := load(name, src, MaxSource, opt)
+	return p, err
+}
+
+// Compile turns the normal form of Plan.JSON into a Program. It makes the checks of [Parse] again,
+// but those that need Options, and returns the same errors.
+func Compile(normalised []byte) (*Program, error) {
+	_, pr, err := load("plan.json", normalised, MaxNormalised, Options{})
+	return pr, err
+}
+
+func load(name string, src []byte, limit int, opt Options) (*Plan, *Program, error) {
+	l := &loader{opt: opt, origins: map[*Plan]place{}}
+	doc := readDocument(name, src, limit, &l.problems)
+	if doc == nil {
+		return nil, nil, l.problems.fault()
+	}
+	p := l.plan(cursor{place{doc: doc}, doc.root}, 0)
+	if l.broken {
+		return nil, nil, l.problems.fault()
+	}
+	pr := l.link(p)
+	if len(l.problems) == 0 && len(p.JSON()) > MaxNormalised {
+		doc.report(1, 1, "", fmt.Sprintf("the plan with its sub-plans has more than %d bytes", MaxNormalised), "")
+	}
+	if err := l.problems.fault(); err != nil {
+		return nil, nil, err
+	}
+	return p, pr, nil
+}
+
+// loader builds a plan and its sub-plans.
+type loader struct {
+	opt       Options
+	problems  Problems
+	steps     int
+	origins   map[*Plan]place // where each plan stands
+	broken    bool            // too broken for the checks between the steps
+	languages languages
+}
+
+// plan reads one plan; nesting counts the plans around it.
+func (l *loader) plan(c cursor, nesting int) *Plan {
+	p := &Plan{Priority: PriorityNormal, Limits: Limits{MaxSteps: defaultMaxSteps}}
+	l.origins[p] = c.place
+	if c.node.Kind != yaml.MappingNode {
+		c.report("a plan is an object, but this is "+c.kind(), "`orch plan new` writes one to start from")
+		l.broken = true
+		return p
+	}
+	section := func(to *[]*Step) func(cursor) {
+		return func(c cursor) { *to = l.list(c, nesting) }
+	}
+	c.object(map[string]func(cursor){
+		"orch":            func(c cursor) { p.Orch = c.text() },
+		"name":            func(c cursor) { p.Name = c.short(200) },
+		"summary":         func(c cursor) { p.Summary = c.text() },
+		"labels":          func(c cursor) { p.Labels = c.labels() },
+		"inputs":          func(c cursor) { p.Inputs = c.schema() },
+		"defaults":        func(c cursor) { p.Defaults = c.defaults() },
+		"limits":          func(c cursor) { p.Limits = c.limits() },
+		"idempotency_key": func(c cursor) { p.IdempotencyKey = c.text() },
+		"priority":        func(c cursor) { p.Priority = Priority(c.oneOf("critical", "high", "normal", "low")) },
+		"concurrency":     func(c cursor) { p.Concurrency = c.concurrency() },
+		"steps":           section(&p.Steps),
+		"verify":          section(&p.Verify),
+		"always":          section(&p.Always),
+		"outputs":         func(c cursor) { p.Outputs = c.values() },
+		"servers":         refused("does not start MCP servers of a plan", "configure the server on the node: `orch mcp install`"),
+		"compensate":      refused("does not run `compensate`", "use `always` with an `if`"),
+	})
+	l.required(c, p)
+	applyDefaults(p.Defaults, p.Steps, p.Verify, p.Always)
+	return p
+}
+
+// refused reports a key that the format reserves and this version does not run.
+func refused(what, hint string) func(cursor) {
+	return func(c cursor) { c.report("this version of orch "+what, hint) }
+}
+
+func (l *loader) required(c cursor, p *Plan) {
+	switch {
+	case !c.has("orch"):
+		c.report("the key `orch` is missing", "begin the plan with `orch: "+Version+"`")
+	case p.Orch != Version:
+		c.place.at("orch").report("the format "+quote(p.Orch)+" is unknown", "this version of orch reads `orch: "+Version+"`")
+	}
+	if !c.has("steps") {
+		c.report("the key `steps` is missing", "a plan has at least one step")
+	} else if len(p.Steps) == 0 {
+		c.place.at("steps").report("a plan has at least one step", "")
+	}
+}
+
+// applyDefaults copies the defaults into the tool steps that say nothing themselves.
+func applyDefaults(d *Defaults, sections ...[]*Step) {
+	if d == nil {
+		return
+	}
+	for _, steps := range sections {
+		for _, s := range steps {
+			applyDefaults(d, s.Do)
+			if s.Kind != KindTool {
+				continue
+			}
+			if s.Timeout == 0 {
+				s.Timeout = d.Timeout
+			}
+			if s.Retry == nil {
+				s.Retry = d.Retry
+			}
+			if s.Queue == "" {
+				s.Queue = d.Queue
+			}
+		}
+	}
+}
+
+func (c cursor) has(key string) bool {
+	_, exact := c.path.at(key).find(c.doc.root)
+	return exact
+}
+
+// short returns a text of at most n characters.
+func (c cursor) short(n int) string {
+	s := c.text()
+	if len([]rune(s)) > n {
+		c.report(fmt.Sprintf("has more than %d characters", n), "")
+	}
+	return s
+}
+
+func (c cursor) labels() map[string]string {
+	labels := map[string]string{}
+	for _, p := range c.pairs() {
+		if !isLabel(p.key) {
+			p.reportKey("the label "+quote(p.key)+" has a wrong form",
+				"lower-case letters, digits and . _ / -, at most 63, the first a letter or digit")
+		}
+		labels[p.key] = p.value.short(256)
+	}
+	if len(labels) > MaxLabels {
+		c.report(fmt.Sprintf("a plan has at most %d labels, this has %d", MaxLabels, len(labels)), "")
+	}
+	return labels
+}
+
+func (c cursor) schema() json.RawMessage {
+	if c.node.Kind != yaml.MappingNode {
+		c.report("inputs is a JSON Schema of an object, but this is "+c.kind(), "")
+		return nil
+	}
+	raw, err := encode(c.value())
+	if err != nil {
+		c.report("is no JSON: "+err.Error(), "")
+	}
+	return raw
+}
+
+func (c cursor) defaults() *Defaults {
+	d := &Defaults{}
+	c.object(map[string]func(cursor){
+		"timeout": func(c cursor) { d.Timeout = c.duration() },
+		"retry":   func(c cursor) { d.Retry = c.retry() },
+		"queue":   func(c cursor) { d.Queue = c.queue() },
+	})
+	return d
+}
+
+// defaultMaxSteps bounds the executed step instances of a plan that sets no limit.
+const (
+	defaultMaxSteps = 10_000
+	highestMaxSteps = 1_000_000
+)
+
+func (c cursor) limits() Limits {
+	l := Limits{MaxSteps: defaultMaxSteps}
+	c.object(map[string]func(cursor){
+		"deadline":  func(c cursor) { l.Deadline = c.duration() },
+		"max_steps": func(c cursor) { l.MaxSteps = c.number(1, highestMaxSteps) },
+	})
+	return l
+}
+
+func (c cursor) concurrency() *Concurrency {
+	con := &Concurrency{Limit: 1, OnConflict: OnConflictQueue}
+	c.object(map[string]func(cursor){
+		"key":         func(c cursor) { con.Key = c.text() },
+		"limit":       func(c cursor) { con.Limit = c.number(1, 10_000) },
+		"on_conflict": func(c cursor) { con.OnConflict = c.oneOf(OnConflictQueue, OnConflictReject, OnConflictCancel) },
+	})
+	if con.Key == "" {
+		c.report("a concurrency limit needs a `key`", "such as `key: deploy-${{ inputs.service }}`")
+	}
+	return con
+}
+
+func (c cursor) retry() *Retry {
+	r := newRetry()
+	classes := func(to *[]string) func(cursor) {
+		return func(c cursor) {
+			for _, item := range c.list() {
+				*to = append(*to, item.oneOf(retryClasses()...))
+			}
+		}
+	}
+	c.object(map[string]func(cursor){
+		"max_attempts": func(c cursor) { r.MaxAttempts = c.number(1, maxAttempts) },
+		"initial":      func(c cursor) { r.Initial = c.duration() },
+		"max":          func(c cursor) { r.Max = c.duration() },
+		"factor":       func(c cursor) { r.Factor = c.real(1, 100) },
+		"jitter":       func(c cursor) { r.Jitter = c.real(0, 1) },
+		"on":           classes(&r.On),
+		"not_on":       classes(&r.NotOn),
+	})
+	if r.Max < r.Initial && c.has("max") {
+		c.place.at("max").report("the longest delay is shorter than the initial one", "")
+	}
+	r.Max = max(r.Max, r.Initial)
+	return r
+}
+
+// queue returns the name of a work queue.
+func (c cursor) queue() string {
+	s := c.text()
+	if s != "" && !isLabel(s) {
+		c.report("the queue "+quote(s)+" has a wrong form", "lower-case letters, digits and . _ / -, at most 63")
+	}
+	return s
+}
+
+// values returns an object of templates.
+func (c cursor) values() map[string]any {
+	object := map[string]any{}
+	for _, p := range c.pairs() {
+		object[p.key] = p.value.value()
+	}
+	return object
+}
+
+// isLabel reports whether s matches ^[a-z0-9][a-z0-9._/-]{0,62}$.
+func isLabel(s string) bool {
+	for i, r := range []byte(s) {
+		letter := r >= 'a' && r <= 'z' || r >= '0' && r <= '9'
+		if !letter && (i == 0 || (r != '.' && r != '_' && r != '/' && r != '-')) {
+			return false
+		}
+	}
+	return s != "" && len(s) <= 63
+}
+
+// isID reports whether s matches ^[a-z][a-z0-9_]*$ and has at most 63 characters.
+func isID(s string) bool {
+	for i, r := range []byte(s) {
+		letter := r >= 'a' && r <= 'z'
+		if !letter && (i == 0 || (r != '_' && (r < '0' || r > '9'))) {
+			return false
+		}
+	}
+	return s != "" && len(s) <= 63
+}

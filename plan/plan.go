@@ -1,0 +1,224 @@
+package plan
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+)
+
+// Version is the value of the key orch that this package understands.
+const Version = "v1"
+
+// Limits of a plan. All of them are checked by [Parse] and [Compile].
+const (
+	MaxSource     = 1 << 20 // bytes of one file
+	MaxNormalised = 4 << 20 // bytes of the normal form, with all sub-plans
+	MaxStepCount  = 1000    // steps on all levels, with all sub-plans
+	MaxNesting    = 3       // sub-plans within sub-plans
+	MaxExpression = 4 << 10 // bytes of one expression
+	MaxItems      = 10_000  // items of one for_each
+	MaxLabels     = 32
+)
+
+// Effect is what a repeated call of a tool does to the world.
+type Effect string
+
+// The effects, from harmless to final.
+const (
+	EffectRead        Effect = "read"
+	EffectIdempotent  Effect = "idempotent"
+	EffectWrite       Effect = "write"
+	EffectDestructive Effect = "destructive"
+)
+
+// Priority orders tasks that wait for the same workers.
+type Priority string
+
+// The priorities; normal is the default.
+const (
+	PriorityCritical Priority = "critical"
+	PriorityHigh     Priority = "high"
+	PriorityNormal   Priority = "normal"
+	PriorityLow      Priority = "low"
+)
+
+// OnError says what a failed step means for the rest of the task.
+type OnError string
+
+// The answers to a failed step; fail is the default.
+const (
+	OnErrorFail           OnError = "fail"
+	OnErrorContinue       OnError = "continue"
+	OnErrorSkipDependents OnError = "skip_dependents"
+)
+
+// Kind is what a step does.
+type Kind string
+
+// The kinds of steps. Each is also the key that a step of the kind has in the file.
+const (
+	KindTool    Kind = "tool"
+	KindForEach Kind = "for_each"
+	KindWait    Kind = "wait"
+	KindRun     Kind = "run"
+	KindSet     Kind = "set"
+)
+
+// The answers of a concurrency key that is taken; queue is the default.
+const (
+	OnConflictQueue  = "queue"
+	OnConflictReject = "reject"
+	OnConflictCancel = "cancel_running"
+)
+
+// Plan is a task file in normal form: defaults are filled in and sub-plans are inlined. Treat it as
+// immutable. Template values (with, set, outputs, keys) hold the text of the file: strings with
+// `${{ }}` inside JSON values, numbers as json.Number.
+type Plan struct {
+	Orch           string            `json:"orch"`
+	Name           string            `json:"name,omitempty"`
+	Summary        string            `json:"summary,omitempty"`
+	Labels         map[string]string `json:"labels,omitempty"`
+	Inputs         json.RawMessage   `json:"inputs,omitempty"` // JSON Schema; nil = the plan takes none
+	Defaults       *Defaults         `json:"defaults,omitempty"`
+	Limits         Limits            `json:"limits"`
+	IdempotencyKey string            `json:"idempotency_key,omitempty"` // template
+	Priority       Priority          `json:"priority"`
+	Concurrency    *Concurrency      `json:"concurrency,omitempty"`
+	Steps          []*Step           `json:"steps"`
+	Verify         []*Step           `json:"verify,omitempty"`
+	Always         []*Step           `json:"always,omitempty"`
+	Outputs        map[string]any    `json:"outputs,omitempty"` // templates
+}
+
+// Defaults are copied into each tool step that does not set the value itself.
+type Defaults struct {
+	Timeout Duration `json:"timeout,omitempty"`
+	Retry   *Retry   `json:"retry,omitempty"`
+	Queue   string   `json:"queue,omitempty"`
+}
+
+// Limits bound a run.
+type Limits struct {
+	Deadline Duration `json:"deadline,omitempty"` // since submission; 0 = none
+	MaxSteps int      `json:"max_steps"`          // executed step instances; default 10,000
+}
+
+// Concurrency lets only Limit tasks with the same key run at a time.
+type Concurrency struct {
+	Key        string `json:"key"`         // template
+	Limit      int    `json:"limit"`       // default 1
+	OnConflict string `json:"on_conflict"` // queue (default), reject or cancel_running
+}
+
+// Step is one step of a plan. Kind says which of the fields below it are set.
+type Step struct {
+	ID        string   `json:"id"`
+	Kind      Kind     `json:"-"`
+	Needs     []string `json:"needs,omitempty"` // as declared; see Node.Needs
+	If        string   `json:"if,omitempty"`    // bare expression
+	Timeout   Duration `json:"timeout,omitempty"`
+	Heartbeat Duration `json:"heartbeat,omitempty"` // longest silence of the worker; 0 = the node's default
+	Retry     *Retry   `json:"retry,omitempty"`
+	OnError   OnError  `json:"on_error"`
+	Queue     string   `json:"queue,omitempty"`
+
+	// With holds the arguments of a tool or the inputs of a sub-plan: an object, or one `${{ }}`.
+	With any `json:"with,omitempty"`
+
+	Tool   string      `json:"tool,omitempty"`
+	Effect Effect      `json:"effect,omitempty"` // "" = that of the tool
+	Verify *StepVerify `json:"verify,omitempty"`
+
+	ForEach     string  `json:"for_each,omitempty"` // bare expression
+	As          string  `json:"as,omitempty"`       // default item
+	MaxParallel int     `json:"max_parallel,omitempty"`
+	OnItemError OnError `json:"on_item_error,omitempty"` // fail (default) or continue
+	Do          []*Step `json:"do,omitempty"`
+
+	Wait *Wait          `json:"wait,omitempty"`
+	Run  *Plan          `json:"run,omitempty"`
+	Set  map[string]any `json:"set,omitempty"` // templates
+}
+
+// StepVerify is the question that decides whether a call in doubt happened.
+type StepVerify struct {
+	Tool   string `json:"tool"`
+	With   any    `json:"with,omitempty"` // template; sees `args`, the arguments of the call in doubt
+	Expect string `json:"expect"`         // bare expression over `output`: true = the call happened
+}
+
+// Wait holds a task up. Exactly one of For, Until and Signal is set.
+type Wait struct {
+	For     string   `json:"for,omitempty"`     // duration, or a template that gives one
+	Until   string   `json:"until,omitempty"`   // RFC 3339 time, or a bare expression that gives one
+	Signal  string   `json:"signal,omitempty"`  // template: the name of the signal
+	Timeout Duration `json:"timeout,omitempty"` // of a signal; 0 = none
+	Default any      `json:"default,omitempty"` // template: the output when the timeout passes
+	// HasDefault tells a default of null from none; without a default a passed timeout is an error.
+	HasDefault bool `json:"-"`
+}
+
+// MarshalJSON keeps a default of null apart from an absent one.
+func (w *Wait) MarshalJSON() ([]byte, error) {
+	type bare Wait
+	if !w.HasDefault || w.Default != nil {
+		return json.Marshal((*bare)(w))
+	}
+	return json.Marshal(struct {
+		*bare
+		Default any `json:"default"`
+	}{(*bare)(w), nil})
+}
+
+// JSON returns the normal form: keys sorted, durations as Go strings. Equal plans give equal bytes.
+func (p *Plan) JSON() []byte {
+	raw, err := encode(p)
+	if err != nil {
+		panic("plan: a parsed plan cannot be encoded: " + err.Error())
+	}
+	v, err := decodeValue(raw)
+	if err != nil {
+		panic("plan: a parsed plan cannot be decoded: " + err.Error())
+	}
+	sorted, err := encode(v)
+	if err != nil {
+		panic("plan: a parsed plan cannot be sorted: " + err.Error())
+	}
+	return sorted
+}
+
+// SHA256 returns the hex digest of JSON.
+func (p *Plan) SHA256() string {
+	sum := sha256.Sum256(p.JSON())
+	return hex.EncodeToString(sum[:])
+}
+
+// Program compiles the plan.
+func (p *Plan) Program() (*Program, error) { return Compile(p.JSON()) }
+
+// encode returns v as JSON without HTML escapes and without a final newline.
+func encode(v any) ([]byte, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
+}
+
+// decodeValue reads one JSON value; numbers stay json.Number.
+func decodeValue(data []byte) (any, error) {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	var v any
+	if err := dec.Decode(&v); err != nil {
+		return nil, err
+	}
+	if dec.More() {
+		return nil, errTrailing
+	}
+	return v, nil
+}

@@ -1,0 +1,63 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// Problem is one fault of a plan at its place in the file.
+type Problem struct {
+	File    string `json:"file,omitempty"`
+	Line    int    `json:"line"` // from 1
+	Col     int    `json:"col"`  // from 1, in characters
+	Path    string `json:"path,omitempty"`
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+// String returns file:line:col: path: message (hint).
+func (p Problem) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s:%d:%d: ", p.File, p.Line, p.Col)
+	if p.Path != "" {
+		b.WriteString(p.Path + ": ")
+	}
+	b.WriteString(p.Message)
+	if p.Hint != "" {
+		b.WriteString(" (" + p.Hint + ")")
+	}
+	return b.String()
+}
+
+// Problems are all faults of a plan, sorted by position.
+type Problems []Problem
+
+// Error returns one line a problem.
+func (ps Problems) Error() string {
+	lines := make([]string, len(ps))
+	for i, p := range ps {
+		lines[i] = p.String()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// fault returns the problems as the coded error that leaves the package, nil when there are none.
+func (ps Problems) fault() error {
+	if len(ps) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(ps, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col),
+			cmp.Compare(a.Message, b.Message))
+	})
+	ps = slices.Compact(ps)
+	message := ps[0].String()
+	if len(ps) > 1 {
+		message = fmt.Sprintf("%s, and %d more", message, len(ps)-1)
+	}
+	return fault.Wrap(fault.InvalidPlan, ps, message)
+}

@@ -1,0 +1,392 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// Program is a plan whose order and expressions are worked out. It is immutable and safe for
+// concurrent use.
+type Program struct {
+	plan           *Plan
+	inputs         *inputs
+	steps          []*Node
+	verify         []*Node
+	always         []*Node
+	byID           map[string]*Node
+	idempotencyKey *field
+	concurrencyKey *field
+	outputs        *field
+}
+
+// Plan returns the plan in normal form; it must not be changed.
+func (pr *Program) Plan() *Plan { return pr.plan }
+
+// Steps returns the nodes of `steps` in the order of the file.
+func (pr *Program) Steps() []*Node { return pr.steps }
+
+// Verify returns the nodes of `verify` in the order of the file.
+func (pr *Program) Verify() []*Node { return pr.verify }
+
+// Always returns the nodes of `always` in the order of the file.
+func (pr *Program) Always() []*Node { return pr.always }
+
+// Node returns the top-level node of any section, nil if there is none.
+func (pr *Program) Node(id string) *Node { return pr.byID[id] }
+
+// Scope is what expressions are evaluated against. The zero value of each field is valid.
+type Scope struct {
+	// Inputs are those that CheckInputs returned.
+	Inputs json.RawMessage
+	// Step returns the result of a step. It is called only for ids that an expression refers to;
+	// false stands for a step without a result, whose output is null and whose state is pending.
+	Step func(id string) (StepResult, bool)
+	// Vars hold, within a for_each, the item under its `as` name and the index.
+	Vars map[string]json.RawMessage
+	Task TaskInfo
+}
+
+// TaskInfo is what expressions see as task. Workspace and Root are absolute paths.
+type TaskInfo struct {
+	ID, Name, Workspace, Root string
+	Attempt                   int
+}
+
+// StepResult is what expressions see of a step.
+type StepResult struct {
+	State    string // "succeeded", "failed", "skipped" …
+	Output   json.RawMessage
+	Error    *StepError
+	Attempts int
+}
+
+// StepError is why a step failed.
+type StepError struct{ Code, Message string }
+
+// field is a compiled template and what it refers to.
+type field struct {
+	template template
+	steps    []string
+	uses     map[string]bool
+}
+
+// value evaluates the field; extra adds names to the scope.
+func (f *field) value(sc Scope, extra map[string]any) (any, error) {
+	if fixed, ok := f.template.(literal); ok {
+		return fixed.value, nil
+	}
+	env, err := f.env(sc, extra)
+	if err != nil {
+		return nil, err
+	}
+	return f.template.eval(env)
+}
+
+// json evaluates the field and encodes the result.
+func (f *field) json(sc Scope, extra map[string]any) (json.RawMessage, error) {
+	v, err := f.value(sc, extra)
+	if err != nil {
+		return nil, err
+	}
+	return encode(v)
+}
+
+// env decodes those parts of the scope that the field refers to.
+func (f *field) env(sc Scope, extra map[string]any) (map[string]any, error) {
+	env := map[string]any{rootTask: map[string]any{
+		"id": sc.Task.ID, "name": sc.Task.Name, "workspace": sc.Task.Workspace, "root": sc.Task.Root, "attempt": sc.Task.Attempt,
+	}}
+	if f.uses[rootInputs] {
+		v, err := decodePart(sc.Inputs, "the inputs")
+		if err != nil {
+			return nil, err
+		}
+		if env[rootInputs] = v; v == nil {
+			env[rootInputs] = map[string]any{}
+		}
+	}
+	for name, raw := range sc.Vars {
+		v, err := decodePart(raw, name)
+		if err != nil {
+			return nil, err
+		}
+		env[name] = v
+	}
+	steps := make(map[string]any, len(f.steps))
+	for _, id := range f.steps {
+		v, err := sc.result(id)
+		if err != nil {
+			return nil, err
+		}
+		steps[id] = v
+	}
+	env[rootSteps] = steps
+	for name, v := range extra {
+		env[name] = v
+	}
+	return env, nil
+}
+
+func (sc Scope) result(id string) (any, error) {
+	result := StepResult{State: "pending"}
+	if sc.Step != nil {
+		if r, ok := sc.Step(id); ok {
+			result = r
+		}
+	}
+	output, err := decodePart(result.Output, "the output of step "+id)
+	if err != nil {
+		return nil, err
+	}
+	if result.Error == nil {
+		result.Error = &StepError{}
+	}
+	return map[string]any{
+		"output": output, "state": result.State, "attempts": result.Attempts,
+		"error": map[string]any{"code": result.Error.Code, "message": result.Error.Message},
+	}, nil
+}
+
+func decodePart(raw json.RawMessage, what string) (any, error) {
+	if len(raw) == 0 {
+		return nil, nil //nolint:nilnil // absent JSON is null
+	}
+	v, err := decodeValue(raw)
+	if err != nil {
+		return nil, fault.Wrap(fault.Internal, err, what+" is no valid JSON")
+	}
+	return exact(v), nil
+}
+
+// IdempotencyKey returns the key that makes a second submission find the first; "" = none.
+func (pr *Program) IdempotencyKey(sc Scope) (string, error) { return key(pr.idempotencyKey, sc) }
+
+// ConcurrencyKey returns the key of Plan.Concurrency; "" = none.
+func (pr *Program) ConcurrencyKey(sc Scope) (string, error) { return key(pr.concurrencyKey, sc) }
+
+// maxKey bounds an evaluated key, in bytes.
+const maxKey = 512
+
+func key(f *field, sc Scope) (string, error) {
+	if f == nil {
+		return "", nil
+	}
+	v, err := f.value(sc, nil)
+	if err != nil {
+		return "", err
+	}
+	s, err := toText(v)
+	if err == nil && (s == "" || len(s) > maxKey) {
+		err = fmt.Errorf("it has %d bytes, not 1 to %d", len(s), maxKey)
+	}
+	if err != nil {
+		return "", fault.Wrap(fault.ValidationError, err, "the key of the plan cannot be used: "+err.Error())
+	}
+	return s, nil
+}
+
+// Outputs returns the outputs of the plan as an object.
+func (pr *Program) Outputs(sc Scope) (json.RawMessage, error) { return pr.outputs.json(sc, nil) }
+
+// Node is a step in its place.
+type Node struct {
+	*Step
+
+	// Needs are the ids of the same level that must be done first: declared and referred to, sorted.
+	// A step of `do` that refers to an outer step makes the for_each node need that step.
+	Needs []string
+	// Children are the nodes of `do`.
+	Children []*Node
+	// Sub is the compiled sub-plan of a run.
+	Sub *Program
+
+	cond       *field
+	args       *field
+	items      *field
+	set        *field
+	wait       *field
+	fallback   *field // default of a wait
+	verifyArgs *field
+	expect     *field
+}
+
+func (n *Node) invalid(format string, args ...any) error {
+	return fault.New(fault.ValidationError, "step %q: %s", n.ID, fmt.Sprintf(format, args...))
+}
+
+// If evaluates the condition; true when the step has none.
+func (n *Node) If(sc Scope) (bool, error) {
+	if n.cond == nil {
+		return true, nil
+	}
+	return n.truth(n.cond, "if", sc, nil)
+}
+
+func (n *Node) truth(f *field, name string, sc Scope, extra map[string]any) (bool, error) {
+	v, err := f.value(sc, extra)
+	if err != nil {
+		return false, err
+	}
+	yes, ok := v.(bool)
+	if !ok {
+		return false, n.invalid("the expression `%s` of %s gives %s, not true or false", f.source(), name, typeName(v))
+	}
+	return yes, nil
+}
+
+func (f *field) source() string {
+	if e, ok := f.template.(*expression); ok {
+		return e.source
+	}
+	return ""
+}
+
+// Args evaluates `with`: the arguments of the tool, or the inputs of the sub-plan. The result is an object.
+func (n *Node) Args(sc Scope) (json.RawMessage, error) {
+	v, err := n.object(n.args, sc, nil)
+	if err != nil {
+		return nil, err
+	}
+	return encode(v)
+}
+
+func (n *Node) object(f *field, sc Scope, extra map[string]any) (map[string]any, error) {
+	if f == nil {
+		return map[string]any{}, nil
+	}
+	v, err := f.value(sc, extra)
+	if err != nil {
+		return nil, err
+	}
+	object, ok := v.(map[string]any)
+	if !ok {
+		return nil, n.invalid("`with` gives %s, not an object", typeName(v))
+	}
+	return object, nil
+}
+
+// Items evaluates the list of a for_each, at most MaxItems long.
+func (n *Node) Items(sc Scope) ([]json.RawMessage, error) {
+	v, err := n.items.value(sc, nil)
+	if err != nil {
+		return nil, err
+	}
+	list, ok := v.([]any)
+	if !ok {
+		return nil, n.invalid("the expression `%s` of for_each gives %s, not a list", n.items.source(), typeName(v))
+	}
+	if len(list) > MaxItems {
+		return nil, n.invalid("for_each has %d items, more than %d", len(list), MaxItems)
+	}
+	items := make([]json.RawMessage, len(list))
+	for i, item := range list {
+		if items[i], err = encode(item); err != nil {
+			return nil, err
+		}
+	}
+	return items, nil
+}
+
+// Set evaluates the values of a set step as an object, which is the output of the step.
+func (n *Node) Set(sc Scope) (json.RawMessage, error) { return n.set.json(sc, nil) }
+
+// WaitFor is an evaluated wait.
+type WaitFor struct {
+	Kind    string // "for", "until" or "signal"
+	For     time.Duration
+	Until   time.Time
+	Signal  string
+	Timeout time.Duration   // of a signal; 0 = none
+	Default json.RawMessage // the output when the timeout passes; nil = that is an error
+}
+
+// Wait evaluates what a wait step waits for.
+func (n *Node) Wait(sc Scope) (WaitFor, error) {
+	v, err := n.wait.value(sc, nil)
+	if err != nil {
+		return WaitFor{}, err
+	}
+	text, ok := v.(string)
+	if !ok || text == "" {
+		return WaitFor{}, n.invalid("wait needs a text, not %s", typeName(v))
+	}
+	switch {
+	case n.Step.Wait.For != "":
+		d, err := ParseDuration(text)
+		if err != nil {
+			return WaitFor{}, n.invalid("wait: %v", err)
+		}
+		return WaitFor{Kind: "for", For: d.Std()}, nil
+	case n.Step.Wait.Until != "":
+		t, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			return WaitFor{}, n.invalid("wait: %q is no time like 2006-01-02T15:04:05Z", text)
+		}
+		return WaitFor{Kind: "until", Until: t}, nil
+	default:
+		w := WaitFor{Kind: "signal", Signal: text, Timeout: n.Step.Wait.Timeout.Std()}
+		if n.fallback != nil {
+			w.Default, err = n.fallback.json(sc, nil)
+		}
+		return w, err
+	}
+}
+
+// VerifyCall returns the call that decides whether a call in doubt happened; ok is false when the
+// step declares none.
+func (n *Node) VerifyCall(sc Scope) (tool string, args json.RawMessage, ok bool, err error) {
+	if n.Verify == nil {
+		return "", nil, false, nil
+	}
+	called, err := n.object(n.args, sc, nil)
+	if err != nil {
+		return "", nil, true, err
+	}
+	v, err := n.object(n.verifyArgs, sc, map[string]any{rootArgs: exact(clone(called))})
+	if err != nil {
+		return "", nil, true, err
+	}
+	args, err = encode(v)
+	return n.Verify.Tool, args, true, err
+}
+
+// VerifyExpect reports whether the output of the verify call says that the call happened.
+func (n *Node) VerifyExpect(output json.RawMessage) (bool, error) {
+	if n.expect == nil {
+		return false, n.invalid("the step has no verify")
+	}
+	v, err := decodePart(output, "the output of "+n.Verify.Tool)
+	if err != nil {
+		return false, err
+	}
+	return n.truth(n.expect, "expect", Scope{}, map[string]any{rootOutput: v})
+}
+
+// typeName names a JSON value in messages.
+func typeName(v any) string {
+	switch v.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "true or false"
+	case string:
+		return "a text"
+	case []any:
+		return "a list"
+	case map[string]any:
+		return "an object"
+	default:
+		return "a number"
+	}
+}
+
+// union returns the sorted ids of both, each once.
+func union(a []string, b map[string]bool) []string {
+	all := append(slices.Clone(a), sortedKeys(b)...)
+	slices.Sort(all)
+	return slices.Compact(all)
+}

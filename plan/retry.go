@@ -1,0 +1,106 @@
+package plan
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// The classes of failures that retry.on and retry.not_on name.
+const (
+	ClassTimeout       = "timeout"
+	ClassTransport     = "transport"
+	ClassToolError     = "tool_error"
+	ClassRateLimited   = "rate_limited"
+	ClassHeartbeatLost = "heartbeat_lost"
+	ClassWorkerLost    = "worker_lost"
+	ClassDenied        = "denied"
+	ClassExpired       = "expired"
+	ClassInvalidArgs   = "invalid_args"
+	ClassToolNotFound  = "tool_not_found"
+	ClassBudget        = "budget"
+)
+
+// The defaults of a retry block, and of the automatic retries of a step without one.
+const (
+	defaultAttempts = 3
+	defaultInitial  = Duration(time.Second)
+	defaultMax      = Duration(time.Minute)
+	defaultFactor   = 2.0
+	defaultJitter   = 0.2
+	maxAttempts     = 100
+)
+
+// Retry says when and how often a failed call is tried again.
+//
+// Without a retry block (nil) a call that never reached its tool or whose answer was lost
+// (transport, timeout, heartbeat_lost, worker_lost) is made up to 3 times when the effect is read or
+// idempotent, a rate_limited one up to 3 times whatever its effect, and anything else once.
+//
+// With a block, On lists the classes to retry; empty means all but those that another attempt cannot
+// mend (denied, expired, invalid_args, tool_not_found, budget). NotOn takes classes away. A call
+// with effect write or destructive is never repeated when it is unknown whether it happened: declare
+// `effect: idempotent` where a repeat does no harm.
+type Retry struct {
+	MaxAttempts int      `json:"max_attempts"` // the first one included; default 3
+	Initial     Duration `json:"initial"`      // delay after the first attempt; default 1s
+	Max         Duration `json:"max"`          // longest delay; default 1m
+	Factor      float64  `json:"factor"`       // growth of the delay; default 2
+	Jitter      float64  `json:"jitter"`       // share of the delay that is random, 0 to 1; default 0.2
+	On          []string `json:"on,omitempty"`
+	NotOn       []string `json:"not_on,omitempty"`
+}
+
+func retryClasses() []string {
+	return []string{
+		ClassTimeout, ClassTransport, ClassToolError, ClassRateLimited, ClassHeartbeatLost, ClassWorkerLost,
+		ClassDenied, ClassExpired, ClassInvalidArgs, ClassToolNotFound, ClassBudget,
+	}
+}
+
+// leavesDoubt reports whether a failure of the class leaves open whether the call happened.
+func leavesDoubt(class string) bool {
+	return slices.Contains([]string{ClassTimeout, ClassTransport, ClassHeartbeatLost, ClassWorkerLost}, class)
+}
+
+// hopeless reports whether another attempt would meet the same failure.
+func hopeless(class string) bool {
+	return slices.Contains([]string{ClassDenied, ClassExpired, ClassInvalidArgs, ClassToolNotFound, ClassBudget}, class)
+}
+
+func repeatable(e Effect) bool { return e == EffectRead || e == EffectIdempotent }
+
+// Allows reports whether a call whose attempt-th attempt (from 1) failed with the class is tried again.
+func (r *Retry) Allows(class string, attempt int, effect Effect) bool {
+	if leavesDoubt(class) && !repeatable(effect) {
+		return false
+	}
+	if r == nil {
+		return attempt < defaultAttempts && (leavesDoubt(class) || class == ClassRateLimited)
+	}
+	if attempt >= r.MaxAttempts || slices.Contains(r.NotOn, class) {
+		return false
+	}
+	if len(r.On) > 0 {
+		return slices.Contains(r.On, class)
+	}
+	return !hopeless(class)
+}
+
+// Delay returns how long to wait after the attempt-th attempt (from 1). rnd is a random number in
+// [0,1); it takes up to the jitter's share off the delay.
+func (r *Retry) Delay(attempt int, rnd float64) time.Duration {
+	if r == nil {
+		r = newRetry()
+	}
+	delay := float64(r.Initial) * math.Pow(r.Factor, float64(max(attempt, 1)-1))
+	delay = min(delay, float64(r.Max))
+	return time.Duration(delay * (1 - r.Jitter*rnd))
+}
+
+func newRetry() *Retry {
+	return &Retry{
+		MaxAttempts: defaultAttempts, Initial: defaultInitial, Max: defaultMax,
+		Factor: defaultFactor, Jitter: defaultJitter,
+	}
+}

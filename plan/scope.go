@@ -1,0 +1,189 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/expr-lang/expr/ast"
+)
+
+// The names that expressions begin with.
+const (
+	rootInputs = "inputs"
+	rootSteps  = "steps"
+	rootTask   = "task"
+	rootIndex  = "index"
+	rootArgs   = "args"
+	rootOutput = "output"
+)
+
+// scope is where an expression stands: what it can see and what it has referred to.
+type scope struct {
+	linker *linker
+	owner  string   // for messages
+	names  []string // visible names
+	// see says why a step cannot be referred to from here; "" = it can.
+	see   func(id string) (problem, hint string)
+	steps map[string]bool // ids referred to
+	uses  map[string]bool // names used
+}
+
+// field compiles a template value.
+func (s *scope) field(v any, at place) *field {
+	fresh := *s
+	fresh.steps, fresh.uses = map[string]bool{}, map[string]bool{}
+	t := fresh.template(v, at)
+	return s.done(&fresh, t)
+}
+
+// only compiles the source of a field that is an expression by nature.
+func (s *scope) only(source string, at place) *field {
+	fresh := *s
+	fresh.steps, fresh.uses = map[string]bool{}, map[string]bool{}
+	if source == "" {
+		return &field{template: literal{}} // reported where it was read
+	}
+	t := fresh.expression(source, at)
+	return s.done(&fresh, t)
+}
+
+func (s *scope) done(fresh *scope, t template) *field {
+	for id := range fresh.steps {
+		s.steps[id] = true
+	}
+	return &field{template: t, steps: sortedKeys(fresh.steps), uses: fresh.uses}
+}
+
+// expression compiles one expression and reports what is wrong with it at its place.
+func (s *scope) expression(source string, at place) template {
+	if strings.TrimSpace(source) == "" {
+		at.report("the expression is empty", "")
+		return literal{}
+	}
+	if len(source) > MaxExpression {
+		at.report(fmt.Sprintf("an expression has at most %d bytes, this has %d", MaxExpression, len(source)), "compute parts of it in a `set` step")
+		return literal{}
+	}
+	refs := references{scope: s, source: source, at: at, open: map[*ast.IdentifierNode]bool{}}
+	code, err := compileExpression(source, s.linker.languages.with(s.names), refs.visit)
+	refs.close()
+	if err != nil {
+		at.reportIn(source, err.From, "the expression `"+strings.TrimSpace(source)+"` is wrong: "+err.Message, s.hint(err.Message))
+	}
+	return &expression{owner: s.owner, source: strings.TrimSpace(source), code: code}
+}
+
+func (s *scope) hint(message string) string {
+	config := s.linker.languages.with(s.names)
+	known := slices.Concat(s.names, sortedKeys(config.Builtins), sortedKeys(config.Functions))
+	name, unknown := strings.CutPrefix(message, "unknown name ")
+	switch {
+	case !unknown:
+		return ""
+	case suggest(name, known) != "":
+		return suggest(name, known)
+	case len(s.names) == 0:
+		return "nothing can be referred to here"
+	default:
+		return "texts need quotes; names here are " + strings.Join(s.names, ", ")
+	}
+}
+
+// references finds what an expression refers to while its tree is walked, children first.
+type references struct {
+	scope  *scope
+	source string
+	at     place
+	open   map[*ast.IdentifierNode]bool // `steps` without an id so far
+}
+
+func (r *references) visit(node *ast.Node) {
+	switch n := (*node).(type) {
+	case *ast.IdentifierNode:
+		r.identifier(n)
+	case *ast.MemberNode:
+		r.member(n)
+	case *ast.BinaryNode:
+		r.comparison(n)
+	}
+}
+
+func (r *references) identifier(n *ast.IdentifierNode) {
+	switch {
+	case n.Value == "$env":
+		r.report(n, "$env is not available", "name what is needed")
+	case n.Value == rootSteps && slices.Contains(r.scope.names, rootSteps):
+		r.open[n] = true
+	default:
+		r.scope.uses[n.Value] = true
+	}
+}
+
+func (r *references) member(n *ast.MemberNode) {
+	root, ok := n.Node.(*ast.IdentifierNode)
+	name, fixed := n.Property.(*ast.StringNode)
+	switch {
+	case !ok || !slices.Contains(r.scope.names, root.Value):
+	case root.Value == rootSteps && fixed:
+		delete(r.open, root)
+		r.step(n, name.Value)
+	case root.Value == rootInputs && fixed:
+		r.input(n, name.Value)
+	}
+}
+
+func (r *references) step(n ast.Node, id string) {
+	r.scope.steps[id] = true
+	if problem, hint := r.scope.see(id); problem != "" {
+		delete(r.scope.steps, id)
+		r.report(n, problem, hint)
+	}
+}
+
+func (r *references) input(n ast.Node, name string) {
+	if in := r.scope.linker.inputs; !in.knows(name) {
+		r.report(n, "there is no input "+quote(name), suggestOr(name, in.names(), "declare it below inputs.properties"))
+	}
+}
+
+// comparison refuses to compare an error with null: it is always an object.
+func (r *references) comparison(n *ast.BinaryNode) {
+	if n.Operator != "==" && n.Operator != "!=" {
+		return
+	}
+	for _, pair := range [][2]ast.Node{{n.Left, n.Right}, {n.Right, n.Left}} {
+		m, member := pair[0].(*ast.MemberNode)
+		_, null := pair[1].(*ast.NilNode)
+		if member && null && strings.HasPrefix(m.String(), rootSteps+".") && isName(m.Property, "error") {
+			r.report(n, "the error of a step is never null", `compare its state: steps.x.state == "failed"`)
+		}
+	}
+}
+
+func isName(n ast.Node, name string) bool {
+	s, ok := n.(*ast.StringNode)
+	return ok && s.Value == name
+}
+
+// close reports uses of `steps` that name no step.
+func (r *references) close() {
+	for n := range r.open {
+		r.report(n, "`steps` alone cannot be used", "name a step: steps.<id>.output")
+	}
+}
+
+func (r *references) report(n ast.Node, message, hint string) {
+	from := n.Location().From
+	if m, ok := n.(*ast.MemberNode); ok {
+		from = m.Node.Location().From
+	}
+	r.at.reportIn(r.source, from, message, hint)
+}
+
+func suggestOr(name string, candidates []string, otherwise string) string {
+	if hint := suggest(name, candidates); hint != "" {
+		return hint
+	}
+	return otherwise
+}

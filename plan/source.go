@@ -1,0 +1,207 @@
+package plan
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// The limits of one file's tree, aliases expanded.
+const (
+	maxNodes = 200_000
+	maxDepth = 64
+)
+
+// document is one file as a tree of nodes with positions.
+type document struct {
+	file     string
+	src      []byte
+	root     *yaml.Node
+	problems *Problems
+}
+
+// readDocument parses src as JSON when it looks like it, else as YAML. It reports what is wrong with
+// the syntax and returns nil then.
+func readDocument(file string, src []byte, limit int, problems *Problems) *document {
+	d := &document{file: file, src: bytes.TrimPrefix(src, []byte("\ufeff")), problems: problems}
+	if len(src) > limit {
+		d.report(1, 1, "", fmt.Sprintf("the plan has %d bytes, more than %d", len(src), limit), "")
+		return nil
+	}
+	var err *syntaxError
+	if trimmed := bytes.TrimSpace(d.src); len(trimmed) > 0 && trimmed[0] == '{' && json.Valid(trimmed) {
+		d.root, err = readJSON(d.src)
+	} else {
+		d.root, err = readYAML(d.src)
+	}
+	if err != nil {
+		d.report(err.line, err.col, "", err.message, err.hint)
+		return nil
+	}
+	return d
+}
+
+func (d *document) report(line, col int, path, message, hint string) {
+	*d.problems = append(*d.problems, Problem{d.file, line, col, path, message, hint})
+}
+
+// syntaxError is why a file has no tree.
+type syntaxError struct {
+	line, col     int
+	message, hint string
+}
+
+func readYAML(src []byte) (*yaml.Node, *syntaxError) {
+	dec := yaml.NewDecoder(bytes.NewReader(src))
+	var doc yaml.Node
+	err := dec.Decode(&doc)
+	if errors.Is(err, io.EOF) {
+		return nil, &syntaxError{1, 1, "the plan is empty", "`orch plan new` writes one to start from"}
+	}
+	if err != nil {
+		return nil, yamlError(err)
+	}
+	var second yaml.Node
+	if err := dec.Decode(&second); err == nil {
+		return nil, &syntaxError{second.Line, second.Column, "a file holds one plan, and this is a second document", ""}
+	} else if !errors.Is(err, io.EOF) {
+		return nil, yamlError(err)
+	}
+	x := expander{}
+	return x.expand(doc.Content[0], 0)
+}
+
+// yamlError takes the line out of a message of the form "yaml: line 3: did not find …".
+func yamlError(err error) *syntaxError {
+	message := strings.TrimPrefix(err.Error(), "yaml: ")
+	line := 1
+	if rest, ok := strings.CutPrefix(message, "line "); ok {
+		if number, tail, found := strings.Cut(rest, ": "); found {
+			if n, convErr := strconv.Atoi(number); convErr == nil {
+				line, message = n, tail
+			}
+		}
+	}
+	return &syntaxError{line, 1, "this is no valid YAML: " + message, ""}
+}
+
+// expander replaces aliases by what they stand for and counts the nodes of the result, so that a
+// few lines cannot stand for millions of nodes.
+type expander struct{ nodes int }
+
+func (x *expander) expand(n *yaml.Node, depth int) (*yaml.Node, *syntaxError) {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	x.nodes++
+	if x.nodes > maxNodes {
+		return nil, &syntaxError{n.Line, n.Column, fmt.Sprintf("the plan has more than %d values", maxNodes),
+			"aliases count as often as they are used"}
+	}
+	if depth > maxDepth {
+		return nil, &syntaxError{n.Line, n.Column, fmt.Sprintf("values are nested more than %d deep", maxDepth), ""}
+	}
+	for i, child := range n.Content {
+		expanded, err := x.expand(child, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		n.Content[i] = expanded
+	}
+	return n, nil
+}
+
+// jsonReader reads JSON into the nodes that YAML gives, because YAML lacks some of JSON's escapes.
+type jsonReader struct {
+	dec       *json.Decoder
+	src       []byte
+	off       int // of line and col in src
+	line, col int
+}
+
+func readJSON(src []byte) (*yaml.Node, *syntaxError) {
+	dec := json.NewDecoder(bytes.NewReader(src))
+	dec.UseNumber()
+	r := &jsonReader{dec: dec, src: src, line: 1, col: 1}
+	n, err := r.node(0)
+	if err != nil {
+		return nil, &syntaxError{r.line, r.col, "this is no valid JSON: " + err.Error(), ""}
+	}
+	x := expander{}
+	return x.expand(n, 0)
+}
+
+// node reads the next value.
+func (r *jsonReader) node(depth int) (*yaml.Node, error) {
+	if depth > maxDepth+1 {
+		return nil, fmt.Errorf("values are nested more than %d deep", maxDepth)
+	}
+	r.seek()
+	n := &yaml.Node{Line: r.line, Column: r.col}
+	token, err := r.dec.Token()
+	if err != nil {
+		return nil, err
+	}
+	if delim, ok := token.(json.Delim); ok {
+		return n, r.children(n, delim, depth)
+	}
+	n.Kind = yaml.ScalarNode
+	n.Tag, n.Value = scalar(token)
+	return n, nil
+}
+
+// children reads the values of an object or a list up to its end.
+func (r *jsonReader) children(n *yaml.Node, delim json.Delim, depth int) error {
+	n.Kind, n.Tag = yaml.SequenceNode, "!!seq"
+	if delim == '{' {
+		n.Kind, n.Tag = yaml.MappingNode, "!!map"
+	}
+	for r.dec.More() {
+		child, err := r.node(depth + 1)
+		if err != nil {
+			return err
+		}
+		n.Content = append(n.Content, child)
+	}
+	_, err := r.dec.Token()
+	return err
+}
+
+func scalar(token json.Token) (tag, value string) {
+	switch v := token.(type) {
+	case string:
+		return "!!str", v
+	case bool:
+		return "!!bool", strconv.FormatBool(v)
+	case json.Number:
+		if strings.ContainsAny(v.String(), ".eE") {
+			return "!!float", v.String()
+		}
+		return "!!int", v.String()
+	default:
+		return "!!null", "null"
+	}
+}
+
+// seek moves line and col to the token that comes next.
+func (r *jsonReader) seek() {
+	end := int(r.dec.InputOffset())
+	for end < len(r.src) && bytes.IndexByte([]byte(" \t\r\n,:"), r.src[end]) >= 0 {
+		end++
+	}
+	passed := r.src[r.off:end]
+	if i := bytes.LastIndexByte(passed, '\n'); i >= 0 {
+		r.line += bytes.Count(passed, []byte("\n"))
+		r.col = 1
+		passed = passed[i+1:]
+	}
+	r.col += utf8.RuneCount(passed)
+	r.off = end
+}

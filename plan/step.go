@@ -1,0 +1,308 @@
+package plan
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// list reads a list of steps.
+func (l *loader) list(c cursor, nesting int) []*Step {
+	items := c.list()
+	steps := make([]*Step, 0, len(items))
+	for _, item := range items {
+		if l.steps++; l.steps == MaxStepCount+1 {
+			item.report(fmt.Sprintf("the plan has more than %d steps", MaxStepCount), "use for_each for repeated work")
+			l.broken = true
+		}
+		if l.steps > MaxStepCount {
+			break
+		}
+		steps = append(steps, l.step(item, nesting))
+	}
+	return steps
+}
+
+// children reads the steps of a `do`.
+func (l *loader) children(c cursor, nesting int) []*Step {
+	steps := l.list(c, nesting)
+	if len(steps) == 0 {
+		c.report("for_each needs `do` with at least one step", "")
+	}
+	return steps
+}
+
+// step reads one step.
+func (l *loader) step(c cursor, nesting int) *Step {
+	s := &Step{OnError: OnErrorFail}
+	if c.node.Kind != yaml.MappingNode {
+		c.report("a step is an object, but this is "+c.kind(), "")
+		return s
+	}
+	l.kind(c, s)
+	fields := s.common()
+	for key, read := range l.kindFields(s, nesting) {
+		fields[key] = read
+	}
+	fields["agent"] = refused("does not run `agent` steps", "call a tool")
+	fields["approve"] = refused("does not run `approve` steps", "wait for a signal: `wait: {signal: …}`")
+	fields["compensate"] = refused("does not run `compensate`", "use `always` with an `if`")
+	l.read(c, s, fields)
+	l.complete(c, s)
+	return s
+}
+
+// allKinds lists the keys that decide what a step is.
+func allKinds() []Kind { return []Kind{KindTool, KindForEach, KindWait, KindRun, KindSet} }
+
+// kind finds the one kind of the step.
+func (l *loader) kind(c cursor, s *Step) {
+	var found []string
+	reserved := false
+	for i := 0; i+1 < len(c.node.Content); i += 2 {
+		key := c.node.Content[i].Value
+		for _, k := range allKinds() {
+			if key == string(k) {
+				s.Kind = k
+				found = append(found, key)
+			}
+		}
+		reserved = reserved || key == "agent" || key == "approve"
+	}
+	switch {
+	case len(found) > 1:
+		c.report("a step has exactly one kind, this has "+strings.Join(found, " and "), "make it several steps")
+	case len(found) == 0 && !reserved:
+		c.report("the step has no kind", "give it one of tool, for_each, wait, run, set")
+	}
+}
+
+// common are the fields of every step.
+func (s *Step) common() map[string]func(cursor) {
+	return map[string]func(cursor){
+		"id":       func(c cursor) { s.ID = c.id() },
+		"needs":    func(c cursor) { s.Needs = c.texts() },
+		"if":       func(c cursor) { s.If = c.expression() },
+		"timeout":  func(c cursor) { s.Timeout = c.duration() },
+		"on_error": func(c cursor) { s.OnError = OnError(c.oneOf("fail", "continue", "skip_dependents")) },
+	}
+}
+
+// kindFields are the fields that only a step of the kind has.
+func (l *loader) kindFields(s *Step, nesting int) map[string]func(cursor) {
+	switch s.Kind {
+	case KindTool:
+		return s.toolFields()
+	case KindForEach:
+		s.As, s.OnItemError = "item", OnErrorFail
+		return map[string]func(cursor){
+			"for_each":      func(c cursor) { s.ForEach = c.expression() },
+			"as":            func(c cursor) { s.As = c.id() },
+			"max_parallel":  func(c cursor) { s.MaxParallel = c.number(1, 1000) },
+			"on_item_error": func(c cursor) { s.OnItemError = OnError(c.oneOf("fail", "continue")) },
+			"do":            func(c cursor) { s.Do = l.children(c, nesting) },
+		}
+	case KindWait:
+		return map[string]func(cursor){"wait": func(c cursor) { s.Wait = c.wait() }}
+	case KindRun:
+		return map[string]func(cursor){
+			"run":  func(c cursor) { s.Run = l.run(c, nesting+1) },
+			"with": func(c cursor) { s.With = c.arguments() },
+		}
+	case KindSet:
+		return map[string]func(cursor){"set": func(c cursor) { s.Set = c.values() }}
+	default:
+		return map[string]func(cursor){}
+	}
+}
+
+func (s *Step) toolFields() map[string]func(cursor) {
+	return map[string]func(cursor){
+		"tool":      func(c cursor) { s.Tool = c.tool() },
+		"with":      func(c cursor) { s.With = c.arguments() },
+		"effect":    func(c cursor) { s.Effect = Effect(c.oneOf("read", "idempotent", "write", "destructive")) },
+		"verify":    func(c cursor) { s.Verify = c.stepVerify() },
+		"heartbeat": func(c cursor) { s.Heartbeat = c.duration() },
+		"retry":     func(c cursor) { s.Retry = c.retry() },
+		"queue":     func(c cursor) { s.Queue = c.queue() },
+	}
+}
+
+// read hands the entries to their fields; a field of another kind is told apart from a typo.
+func (l *loader) read(c cursor, s *Step, fields map[string]func(cursor)) {
+	for _, key := range kindKeys() {
+		if fields[key] == nil {
+			fields[key] = func(c cursor) { s.foreign(c, key) }
+		}
+	}
+	c.object(fields)
+}
+
+// kindKeys lists the keys that only some kinds of steps have.
+func kindKeys() []string {
+	return []string{
+		"tool", "with", "effect", "verify", "heartbeat", "retry", "queue",
+		"for_each", "as", "max_parallel", "on_item_error", "do", "wait", "run", "set",
+	}
+}
+
+// foreign reports a field of another kind; two kinds in one step are reported by kind.
+func (s *Step) foreign(c cursor, key string) {
+	if s.Kind != "" && !slices.Contains(allKinds(), Kind(key)) {
+		c.report(fmt.Sprintf("a %s step has no `%s`", s.Kind, key), "")
+	}
+}
+
+// complete reports what a step lacks.
+func (l *loader) complete(c cursor, s *Step) {
+	if !c.has("id") {
+		c.report("the step has no `id`", "ids name steps in needs and expressions")
+	}
+	if s.Kind == KindForEach && !c.has("do") {
+		c.report("for_each needs `do` with at least one step", "")
+	}
+	if s.Kind == KindSet && len(s.Set) == 0 {
+		c.report("set needs at least one value", "")
+	}
+	for i, child := range s.Do {
+		if child.Kind == KindForEach {
+			c.at("do").item(i).report("a for_each within a for_each is not supported", "put the inner one into a plan and use `run`")
+		}
+	}
+}
+
+func (c cursor) id() string {
+	s := c.text()
+	if s != "" && !isID(s) {
+		c.report("the id "+quote(s)+" has a wrong form", "lower-case letters, digits and _, the first a letter, at most 63")
+	}
+	return s
+}
+
+// expression returns the source of a field that is an expression by nature.
+func (c cursor) expression() string {
+	s := bare(c.text())
+	if s == "" && c.node.Tag != "!!null" {
+		c.report("the expression is empty", "")
+	}
+	return s
+}
+
+// tool returns the name of a tool: letters, digits and . _ / - : up to 128.
+func (c cursor) tool() string {
+	s := c.text()
+	for _, r := range []byte(s) {
+		if !strings.ContainsRune("._/-:", rune(r)) && !isAlphanumeric(r) {
+			c.report("the tool name "+quote(s)+" has a wrong form", "")
+			return s
+		}
+	}
+	if len(s) > 128 || (s == "" && c.node.Tag == "!!str") {
+		c.report("the name of a tool has 1 to 128 characters", "")
+	}
+	return s
+}
+
+func isAlphanumeric(b byte) bool {
+	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9'
+}
+
+// arguments returns an object of templates, or one expression that gives an object.
+func (c cursor) arguments() any {
+	if c.node.Kind == yaml.ScalarNode && c.node.Tag == "!!str" && isExpression(c.node.Value) {
+		return c.node.Value
+	}
+	if c.node.Kind != yaml.MappingNode {
+		c.report("is "+c.kind()+", but an object of arguments is expected", "")
+		return nil
+	}
+	return c.value()
+}
+
+func (c cursor) stepVerify() *StepVerify {
+	v := &StepVerify{}
+	c.object(map[string]func(cursor){
+		"tool":   func(c cursor) { v.Tool = c.tool() },
+		"with":   func(c cursor) { v.With = c.arguments() },
+		"expect": func(c cursor) { v.Expect = c.expression() },
+	})
+	if v.Tool == "" || v.Expect == "" {
+		c.report("verify needs `tool` and `expect`", "expect is true when the call happened: `expect: output.exists`")
+	}
+	return v
+}
+
+func (c cursor) wait() *Wait {
+	w := &Wait{}
+	c.object(map[string]func(cursor){
+		"for":     func(c cursor) { w.For = c.text(); c.fixedDuration() },
+		"until":   func(c cursor) { w.Until = c.expression() },
+		"signal":  func(c cursor) { w.Signal = c.text() },
+		"timeout": func(c cursor) { w.Timeout = c.duration() },
+		"default": func(c cursor) { w.Default, w.HasDefault = c.value(), true },
+	})
+	given := 0
+	for _, s := range []string{w.For, w.Until, w.Signal} {
+		if s != "" {
+			given++
+		}
+	}
+	if given != 1 {
+		c.report("wait needs exactly one of for, until and signal", "")
+	}
+	if w.Signal == "" && (w.Timeout != 0 || w.HasDefault) {
+		c.report("timeout and default belong to `wait: {signal: …}`", "")
+	}
+	if w.HasDefault && w.Timeout == 0 {
+		c.report("a default without a timeout is never used", "add `timeout`")
+	}
+	return w
+}
+
+// fixedDuration checks a duration that is not computed.
+func (c cursor) fixedDuration() {
+	if c.node.Value != "" && !strings.Contains(c.node.Value, opening) {
+		c.duration()
+	}
+}
+
+// run reads a sub-plan, inline or from the file that it names.
+func (l *loader) run(c cursor, nesting int) *Plan {
+	if nesting > MaxNesting {
+		c.report(fmt.Sprintf("plans run plans more than %d deep", MaxNesting), "does a plan run itself?")
+		l.broken = true
+		return &Plan{}
+	}
+	if c.node.Kind == yaml.MappingNode {
+		return l.plan(c, nesting)
+	}
+	doc := l.file(c)
+	if doc == nil {
+		l.broken = true
+		return &Plan{}
+	}
+	return l.plan(cursor{place{doc: doc}, doc.root}, nesting)
+}
+
+// file reads the document that a `run: ./other.yaml` names.
+func (l *loader) file(c cursor) *document {
+	name := c.text()
+	switch {
+	case name == "":
+		return nil
+	case l.opt.ReadFile == nil:
+		c.report("the plan in "+quote(name)+" cannot be read here", "write the sub-plan inline below `run`")
+		return nil
+	case !path.IsAbs(name):
+		name = path.Join(path.Dir(c.doc.file), name)
+	}
+	src, err := l.opt.ReadFile(name)
+	if err != nil {
+		c.report(fmt.Sprintf("the plan %s cannot be read: %s", quote(name), err), "")
+		return nil
+	}
+	return readDocument(name, src, MaxSource, c.doc.problems)
+}

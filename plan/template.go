@@ -1,0 +1,290 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The marks around an expression within a text, and what stands for a literal opening mark.
+const (
+	opening = "${{"
+	closing = "}}"
+	escaped = "$" + opening
+)
+
+// segment is a part of a text: literal, or the source of an expression.
+type segment struct {
+	text       string
+	expression bool
+}
+
+// segments cuts a text into its literal parts and its expressions.
+func segments(s string) ([]segment, error) {
+	var parts []segment
+	var literal strings.Builder
+	for s != "" {
+		i := strings.Index(s, opening)
+		if i < 0 {
+			literal.WriteString(s)
+			break
+		}
+		if i > 0 && s[i-1] == '$' {
+			literal.WriteString(s[:i-1] + opening)
+			s = s[i+len(opening):]
+			continue
+		}
+		literal.WriteString(s[:i])
+		end := expressionEnd(s[i+len(opening):])
+		if end < 0 {
+			return nil, fmt.Errorf("the %s is not closed by %s", opening, closing)
+		}
+		if literal.Len() > 0 {
+			parts = append(parts, segment{text: literal.String()})
+			literal.Reset()
+		}
+		parts = append(parts, segment{s[i+len(opening) : i+len(opening)+end], true})
+		s = s[i+len(opening)+end+len(closing):]
+	}
+	if literal.Len() > 0 || len(parts) == 0 {
+		parts = append(parts, segment{text: literal.String()})
+	}
+	return parts, nil
+}
+
+// expressionEnd returns where the `}}` stands that closes an expression, past its texts and braces.
+func expressionEnd(s string) int {
+	depth := 0
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '"' || c == '\'' || c == '`':
+			i = stringEnd(s, i)
+		case c == '{':
+			depth++
+		case c == '}' && depth > 0:
+			depth--
+		case strings.HasPrefix(s[i:], closing):
+			return i
+		}
+	}
+	return -1
+}
+
+// stringEnd returns the index of the quote that closes the one at start.
+func stringEnd(s string, start int) int {
+	for i := start + 1; i < len(s); i++ {
+		switch {
+		case s[i] == s[start]:
+			return i
+		case s[i] == '\\' && s[start] != '`':
+			i++
+		}
+	}
+	return len(s)
+}
+
+// isExpression reports whether s is one expression and nothing else.
+func isExpression(s string) bool {
+	parts, err := segments(strings.TrimSpace(s))
+	return err == nil && len(parts) == 1 && parts[0].expression
+}
+
+// bare returns the source of a field that is an expression, without the marks around it.
+func bare(s string) string {
+	s = strings.TrimSpace(s)
+	parts, err := segments(s)
+	if err == nil && len(parts) == 1 && parts[0].expression {
+		return strings.TrimSpace(parts[0].text)
+	}
+	return s
+}
+
+// escape returns a text that, as a template, gives s.
+func escape(s string) string { return strings.ReplaceAll(s, opening, escaped) }
+
+// template is a JSON value with expressions in it, ready to be evaluated.
+type template interface {
+	eval(env map[string]any) (any, error)
+}
+
+type (
+	literal    struct{ value any }
+	textParts  []template
+	listParts  []template
+	objectPart struct {
+		key   string
+		value template
+	}
+	objectParts []objectPart
+)
+
+func (l literal) eval(map[string]any) (any, error) { return l.value, nil }
+
+func (t listParts) eval(env map[string]any) (any, error) {
+	list := make([]any, len(t))
+	for i, part := range t {
+		v, err := part.eval(env)
+		if err != nil {
+			return nil, err
+		}
+		list[i] = v
+	}
+	return list, nil
+}
+
+func (t objectParts) eval(env map[string]any) (any, error) {
+	object := make(map[string]any, len(t))
+	for _, part := range t {
+		v, err := part.value.eval(env)
+		if err != nil {
+			return nil, err
+		}
+		object[part.key] = v
+	}
+	return object, nil
+}
+
+func (t textParts) eval(env map[string]any) (any, error) {
+	var b strings.Builder
+	for _, part := range t {
+		v, err := part.eval(env)
+		if err != nil {
+			return nil, err
+		}
+		s, err := toText(v)
+		if err != nil {
+			if e, ok := part.(*expression); ok {
+				return nil, e.failed(err)
+			}
+			return nil, err
+		}
+		b.WriteString(s)
+	}
+	return b.String(), nil
+}
+
+// toText returns a value as part of a text.
+func toText(v any) (string, error) {
+	switch v := v.(type) {
+	case string:
+		return v, nil
+	case bool:
+		return strconv.FormatBool(v), nil
+	case json.Number:
+		return v.String(), nil
+	case int:
+		return strconv.Itoa(v), nil
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64), nil
+	case nil:
+		return "", fmt.Errorf(`null cannot be part of a text; write x ?? ""`)
+	default:
+		return "", fmt.Errorf("a list or an object cannot be part of a text; write toJSON(x)")
+	}
+}
+
+// template compiles a value; without expressions in it, it is a literal.
+func (s *scope) template(v any, at place) template {
+	switch v := v.(type) {
+	case string:
+		return s.text(v, at)
+	case []any:
+		return s.listTemplate(v, at)
+	case map[string]any:
+		return s.objectTemplate(v, at)
+	default:
+		return literal{v}
+	}
+}
+
+func (s *scope) text(text string, at place) template {
+	parts, err := segments(text)
+	if err != nil {
+		at.reportIn(opening, 0, err.Error(), "`"+escaped+"` stands for a literal `"+opening+"`")
+		return literal{text}
+	}
+	if len(parts) == 1 && !parts[0].expression {
+		return literal{parts[0].text}
+	}
+	whole := strings.TrimSpace(text)
+	if isExpression(whole) {
+		if one, err := segments(whole); err == nil {
+			return s.expression(one[0].text, at)
+		}
+	}
+	compiled := make(textParts, len(parts))
+	for i, part := range parts {
+		compiled[i] = literal{part.text}
+		if part.expression {
+			compiled[i] = s.expression(part.text, at)
+		}
+	}
+	return compiled
+}
+
+func (s *scope) listTemplate(values []any, at place) template {
+	parts, fixed := make(listParts, len(values)), true
+	plain := make([]any, len(values))
+	for i, v := range values {
+		parts[i] = s.template(v, at.item(i))
+		if l, ok := parts[i].(literal); ok {
+			plain[i] = l.value
+		} else {
+			fixed = false
+		}
+	}
+	if fixed {
+		return literal{plain}
+	}
+	return parts
+}
+
+func (s *scope) objectTemplate(values map[string]any, at place) template {
+	parts, fixed := make(objectParts, 0, len(values)), true
+	plain := make(map[string]any, len(values))
+	for _, key := range sortedKeys(values) {
+		part := objectPart{key, s.template(values[key], at.at(key))}
+		if l, ok := part.value.(literal); ok {
+			plain[key] = l.value
+		} else {
+			fixed = false
+		}
+		parts = append(parts, part)
+	}
+	if fixed {
+		return literal{plain}
+	}
+	return parts
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// jsonValue turns the result of an expression into a value that JSON has.
+func jsonValue(v any) (any, error) {
+	switch v := v.(type) {
+	case nil, bool, string, int, json.Number:
+		return v, nil
+	case float64:
+		return finite(v)
+	case time.Time:
+		return v.Format(time.RFC3339Nano), nil
+	case time.Duration:
+		return v.String(), nil
+	case []any:
+		return jsonList(v)
+	case map[string]any:
+		return jsonObject(v)
+	default:
+		return reflected(v)
+	}
+}
