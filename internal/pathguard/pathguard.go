@@ -1,5 +1,144 @@
 // Package pathguard confines every path that a tool touches to one root directory.
+//
+// A path of a user is resolved once: Resolve follows all symbolic links to the real path, checks that
+// it lies inside the root and returns it relative to the root. Every operation takes that relative
+// path and goes through os.Root, which opens component by component. A component that is swapped for a
+// link between the check and the use can therefore make an operation fail, but never leave the root
+// (S4-004 to S4-007).
+//
+// Errors are *fault.Error: INVALID_FORMAT with reason INVALID_PATH for a path that cannot be one,
+// OUTSIDE_ROOT, NOT_FOUND, FORBIDDEN with reason PERMISSION_DENIED, CONFLICT for what exists already.
 package pathguard
 
-// Root is the directory that tools are confined to.
-type Root struct{}
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// Bounds of the kernel, checked early for a clear message.
+const (
+	maxPath  = 4096 // bytes
+	maxLinks = 40
+)
+
+// Root is the directory that tools are confined to. It is safe for concurrent use.
+type Root struct {
+	dir  *os.Root
+	name string
+	// escape is the error with which os.Root refuses to leave the root. Package os does not export it.
+	escape error
+}
+
+// Open opens the directory dir, which may be reached through symbolic links (S4-007). It has to be
+// closed after use.
+func Open(dir string) (*Root, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fault.Wrap(fault.InvalidFormat, err, "the root is no valid path")
+	}
+	r := &Root{}
+	if r.name, err = filepath.EvalSymlinks(abs); err != nil {
+		return nil, describe(abs, err)
+	}
+	if r.dir, err = os.OpenRoot(r.name); err != nil {
+		return nil, describe(r.name, err)
+	}
+	_, err = r.dir.Lstat("..")
+	if refused := (*os.PathError)(nil); errors.As(err, &refused) {
+		r.escape = refused.Err
+	}
+	return r, nil
+}
+
+// Close releases the directory.
+func (r *Root) Close() error { return r.dir.Close() }
+
+// Name returns the real absolute path of the root.
+func (r *Root) Name() string { return r.name }
+
+// Abs returns the absolute path of a relative one that Resolve returned.
+func (r *Root) Abs(rel string) string { return filepath.Join(r.name, rel) }
+
+// Resolve returns the real path of abs relative to the root, "." for the root itself. The file need
+// not exist; what is missing below the deepest existing directory is taken literally, and a dangling
+// link stands for its target.
+func (r *Root) Resolve(abs string) (string, error) { return r.resolve(abs, true) }
+
+// ResolveEntry is Resolve without following a link in the last component: for operations on the
+// directory entry itself, such as removing it.
+func (r *Root) ResolveEntry(abs string) (string, error) { return r.resolve(abs, false) }
+
+func (r *Root) resolve(abs string, followLast bool) (string, error) {
+	switch {
+	case abs == "":
+		return "", invalid("the path is empty")
+	case strings.ContainsRune(abs, 0):
+		return "", invalid("the path holds a NUL byte")
+	case !filepath.IsAbs(abs):
+		return "", invalid("the path is not absolute").WithHint("the root is %s", r.name)
+	case len(abs) > maxPath:
+		return "", invalid("the path is longer than 4096 bytes")
+	}
+	real, err := realPath(abs, followLast)
+	rel, relErr := filepath.Rel(r.name, real)
+	if relErr != nil || !filepath.IsLocal(rel) {
+		return "", r.outside()
+	}
+	if err != nil {
+		return "", describe(real, err)
+	}
+	return rel, nil
+}
+
+// ExistingDir returns the real absolute path of an existing directory inside the root, for use as the
+// working directory of a program.
+func (r *Root) ExistingDir(abs string) (string, error) {
+	rel, err := r.Resolve(abs)
+	if err != nil {
+		return "", err
+	}
+	info, err := r.Stat(rel)
+	if err != nil {
+		return "", err
+	}
+	if !info.IsDir() {
+		return "", invalid("%s is no directory", r.Abs(rel))
+	}
+	return r.Abs(rel), nil
+}
+
+// realPath follows the links of abs like the kernel does, but does not mind missing components. With
+// an error it returns how far it came.
+func realPath(abs string, followLast bool) (string, error) {
+	real, rest := "/", strings.Split(abs, "/")
+	for links := 0; len(rest) > 0; {
+		part := rest[0]
+		rest = rest[1:]
+		next := filepath.Join(real, part)
+		if part == "" || part == "." || part == ".." || (len(rest) == 0 && !followLast) {
+			real = next
+			continue
+		}
+		target, err := os.Readlink(next)
+		switch {
+		case err == nil:
+			if links++; links > maxLinks {
+				return next, syscall.ELOOP
+			}
+			if filepath.IsAbs(target) {
+				real = "/"
+			}
+			rest = append(strings.Split(target, "/"), rest...)
+		case errors.Is(err, syscall.EINVAL), errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+			real = next // no link, or nothing at all
+		default:
+			return next, err
+		}
+	}
+	return real, nil
+}

@@ -1,0 +1,105 @@
+package pathguard
+
+import (
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// The operations take a path relative to the root, as Resolve returns it.
+
+// Open opens a regular file for reading; anything else is INVALID_FORMAT with reason INVALID_PATH.
+func (r *Root) Open(rel string) (*os.File, error) {
+	f, _, err := r.open(rel, os.O_RDONLY)
+	return f, err
+}
+
+// OpenAppend opens an existing regular file for appending.
+func (r *Root) OpenAppend(rel string) (*os.File, error) {
+	f, _, err := r.open(rel, os.O_WRONLY|os.O_APPEND)
+	return f, err
+}
+
+// open opens an existing regular file. It does not wait for the other end of a pipe.
+func (r *Root) open(rel string, flag int) (*os.File, fs.FileInfo, error) {
+	f, err := r.dir.OpenFile(rel, flag|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, r.fail(rel, err)
+	}
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		err = r.fail(rel, err)
+	case info.IsDir():
+		err = r.fail(rel, syscall.EISDIR)
+	case !info.Mode().IsRegular():
+		err = irregular(r.Abs(rel))
+	default:
+		return f, info, nil
+	}
+	f.Close()
+	return nil, nil, err
+}
+
+// ReadFile returns the content of a regular file of at most limit bytes; VALIDATION_ERROR with reason
+// SIZE_LIMIT_EXCEEDED for a larger one.
+func (r *Root) ReadFile(rel string, limit int64) ([]byte, error) {
+	f, info, err := r.open(rel, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	tooLarge := fault.New(fault.ValidationError, "%s is larger than %d bytes", r.Abs(rel), limit).WithReason("SIZE_LIMIT_EXCEEDED")
+	if info.Size() > limit {
+		return nil, tooLarge
+	}
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, r.fail(rel, err)
+	}
+	if int64(len(data)) > limit {
+		return nil, tooLarge
+	}
+	return data, nil
+}
+
+// Stat describes the file at rel.
+func (r *Root) Stat(rel string) (fs.FileInfo, error) {
+	info, err := r.dir.Stat(rel)
+	return info, r.fail(rel, err)
+}
+
+// Lstat describes the directory entry rel, which may be a link.
+func (r *Root) Lstat(rel string) (fs.FileInfo, error) {
+	info, err := r.dir.Lstat(rel)
+	return info, r.fail(rel, err)
+}
+
+// ReadDir returns the entries of a directory, sorted by name.
+func (r *Root) ReadDir(rel string) ([]fs.DirEntry, error) {
+	entries, err := fs.ReadDir(r.dir.FS(), rel)
+	return entries, r.fail(rel, err)
+}
+
+// FS returns the tree below the root. Links that leave it cannot be opened.
+func (r *Root) FS() fs.FS { return r.dir.FS() }
+
+// Mkdir makes a directory whose parent exists.
+func (r *Root) Mkdir(rel string, mode fs.FileMode) error { return r.fail(rel, r.dir.Mkdir(rel, mode)) }
+
+// MkdirAll makes a directory with all missing parents.
+func (r *Root) MkdirAll(rel string, mode fs.FileMode) error {
+	return r.fail(rel, r.dir.MkdirAll(rel, mode))
+}
+
+// Remove removes a file, a link or an empty directory.
+func (r *Root) Remove(rel string) error { return r.fail(rel, r.dir.Remove(rel)) }
+
+// RemoveAll removes rel and what is in it. It does not follow links.
+func (r *Root) RemoveAll(rel string) error { return r.fail(rel, r.dir.RemoveAll(rel)) }
+
+// Rename moves a file or directory; an existing file at the new place is replaced.
+func (r *Root) Rename(from, to string) error { return r.fail(from, r.dir.Rename(from, to)) }

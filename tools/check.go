@@ -1,0 +1,272 @@
+package tools
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// maxEcho is the longest value, in bytes, that a message repeats: a longer one may be content or a
+// secret in the wrong place.
+const maxEcho = 40
+
+// check validates args and returns them in their canonical form: the fields in the order of the
+// schema, each once, with defaults. The bytes of free objects stay as they are. No arguments at all
+// stand for an empty object (A-74), null for an absent optional field.
+func (s *shape) check(args json.RawMessage) (json.RawMessage, error) {
+	args = bytes.TrimSpace(args)
+	if len(args) == 0 || string(args) == "null" {
+		args = json.RawMessage("{}")
+	}
+	if !utf8.Valid(args) || !json.Valid(args) {
+		return nil, fault.New(fault.InvalidFormat, "the arguments are no valid JSON in UTF-8")
+	}
+	if args[0] != '{' {
+		return nil, fault.New(fault.ValidationError, "the arguments must be an object, not %s", kindOf(args))
+	}
+	return s.value("", s.schema, args)
+}
+
+// value checks one value of which args knows that it is valid JSON. field is its path, such as
+// "details.files[2]".
+func (s *shape) value(field string, rule *jsonschema.Schema, v json.RawMessage) (json.RawMessage, error) {
+	v = bytes.TrimSpace(v)
+	var err error
+	switch kind := kindOf(v); rule.Type {
+	case "object":
+		if kind != "an object" {
+			return nil, wrongType(field, "an object", kind)
+		}
+		return s.object(field, rule, v)
+	case "array":
+		if kind != "a list" {
+			return nil, wrongType(field, "a list", kind)
+		}
+		return s.list(field, rule, v)
+	case "string":
+		if kind != "a string" {
+			return nil, wrongType(field, "a string", kind)
+		}
+		err = s.str(field, rule, v)
+	case "boolean":
+		if kind != "a boolean" {
+			return nil, wrongType(field, "a boolean", kind)
+		}
+	case "integer", "number":
+		if kind != "a number" {
+			return nil, wrongType(field, "a number", kind)
+		}
+		return numeric(field, rule, v)
+	}
+	return v, err
+}
+
+func (s *shape) object(field string, rule *jsonschema.Schema, v json.RawMessage) (json.RawMessage, error) {
+	if rule.Properties == nil && rule.AdditionalProperties == nil {
+		return v, nil // a free object
+	}
+	var given map[string]json.RawMessage
+	if err := json.Unmarshal(v, &given); err != nil {
+		return nil, fault.Wrap(fault.InvalidFormat, err, "is no valid object").WithField(field)
+	}
+	if rule.Properties == nil {
+		return s.mapping(field, rule, v, given)
+	}
+	if err := known(field, rule, given); err != nil {
+		return nil, err
+	}
+	out := make([]byte, 0, len(v)+32)
+	for _, name := range rule.PropertyOrder {
+		value, ok := given[name]
+		if !ok || string(value) == "null" {
+			if slices.Contains(rule.Required, name) {
+				return nil, missing(join(field, name), ok)
+			}
+			value = rule.Properties[name].Default
+			if value == nil {
+				continue
+			}
+		}
+		value, err := s.value(join(field, name), rule.Properties[name], value)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, ',', '"')
+		out = append(append(append(out, name...), '"', ':'), value...)
+	}
+	return wrap('{', out, '}'), nil
+}
+
+// mapping checks an object with free keys and values of one type.
+func (s *shape) mapping(field string, rule *jsonschema.Schema, v json.RawMessage, given map[string]json.RawMessage) (json.RawMessage, error) {
+	for _, key := range slices.Sorted(maps.Keys(given)) {
+		if _, err := s.value(join(field, echo(key)), rule.AdditionalProperties, given[key]); err != nil {
+			return nil, err
+		}
+	}
+	return v, nil
+}
+
+func (s *shape) list(field string, rule *jsonschema.Schema, v json.RawMessage) (json.RawMessage, error) {
+	var items []json.RawMessage
+	if err := json.Unmarshal(v, &items); err != nil {
+		return nil, fault.Wrap(fault.InvalidFormat, err, "is no valid list").WithField(field)
+	}
+	if err := between(field, len(items), rule.MinItems, rule.MaxItems, "items"); err != nil {
+		return nil, err
+	}
+	out := make([]byte, 0, len(v)+1)
+	for i, item := range items {
+		item, err := s.value(field+"["+strconv.Itoa(i)+"]", rule.Items, item)
+		if err != nil {
+			return nil, err
+		}
+		out = append(append(out, ','), item...)
+	}
+	return wrap('[', out, ']'), nil
+}
+
+// str checks a string; it is only decoded when there is a rule about its content.
+func (s *shape) str(field string, rule *jsonschema.Schema, v json.RawMessage) error {
+	if rule.Enum == nil && rule.Pattern == "" && rule.MinLength == nil && (rule.MaxLength == nil || len(v) <= *rule.MaxLength) {
+		return nil
+	}
+	var text string
+	if err := json.Unmarshal(v, &text); err != nil {
+		return fault.Wrap(fault.InvalidFormat, err, "is no valid string").WithField(field)
+	}
+	if rule.Enum != nil && !slices.Contains(rule.Enum, any(text)) {
+		return fault.New(fault.ValidationError, "must be one of %s, not %q", words(rule.Enum), echo(text)).WithField(field)
+	}
+	if rule.Pattern != "" && !s.patterns[rule.Pattern].MatchString(text) {
+		return fault.New(fault.InvalidFormat, "must match the pattern %s", rule.Pattern).WithField(field)
+	}
+	return between(field, utf8.RuneCountInString(text), rule.MinLength, rule.MaxLength, "characters")
+}
+
+// numeric checks a number and writes integers without fraction and exponent, as Go reads them.
+func numeric(field string, rule *jsonschema.Schema, v json.RawMessage) (json.RawMessage, error) {
+	const exact = 1 << 53 // the integers up to here are exact in a float64
+	f, err := strconv.ParseFloat(string(v), 64)
+	if err != nil {
+		return nil, fault.New(fault.ValidationError, "is too large").WithField(field)
+	}
+	if rule.Type == "integer" {
+		if n, err := strconv.ParseInt(string(v), 10, 64); err == nil {
+			v = strconv.AppendInt(nil, n, 10)
+		} else if f == math.Trunc(f) && math.Abs(f) <= exact {
+			v = strconv.AppendInt(nil, int64(f), 10)
+		} else {
+			return nil, fault.New(fault.ValidationError, "must be an integer, not %s", echo(string(v))).WithField(field)
+		}
+	}
+	if rule.Minimum != nil && f < *rule.Minimum {
+		return nil, fault.New(fault.ValidationError, "must be at least %v, not %s", *rule.Minimum, echo(string(v))).WithField(field)
+	}
+	if rule.Maximum != nil && f > *rule.Maximum {
+		return nil, fault.New(fault.ValidationError, "must be at most %v, not %s", *rule.Maximum, echo(string(v))).WithField(field)
+	}
+	return v, nil
+}
+
+// known refuses fields that the schema does not name, with a guess at what was meant.
+func known(field string, rule *jsonschema.Schema, given map[string]json.RawMessage) error {
+	unknown := ""
+	for name := range given {
+		if rule.Properties[name] == nil && (unknown == "" || name < unknown) {
+			unknown = name
+		}
+	}
+	if _, isEmpty := given[""]; unknown == "" && !isEmpty {
+		return nil
+	}
+	e := fault.New(fault.ValidationError, "is no field of this tool").WithField(join(field, echo(unknown)))
+	if near := nearest(unknown, rule.PropertyOrder); near != "" {
+		return e.WithHint("did you mean %s?", near)
+	}
+	return e.WithHint("the fields are %s", strings.Join(rule.PropertyOrder, ", "))
+}
+
+func missing(field string, isNull bool) error {
+	if isNull {
+		return fault.New(fault.RequiredField, "is required and must not be null").WithField(field)
+	}
+	return fault.New(fault.RequiredField, "is required").WithField(field)
+}
+
+func wrongType(field, want, got string) error {
+	return fault.New(fault.ValidationError, "must be %s, not %s", want, got).WithField(field)
+}
+
+func between(field string, n int, low, high *int, unit string) error {
+	switch {
+	case low != nil && n < *low && *low == 1:
+		return fault.New(fault.ValidationError, "must not be empty").WithField(field)
+	case low != nil && n < *low:
+		return fault.New(fault.ValidationError, "must have at least %d %s, not %d", *low, unit, n).WithField(field)
+	case high != nil && n > *high:
+		return fault.New(fault.ValidationError, "must have at most %d %s, not %d", *high, unit, n).
+			WithField(field).WithReason("SIZE_LIMIT_EXCEEDED")
+	default:
+		return nil
+	}
+}
+
+// kindOf names the type of a JSON text that is known to be valid.
+func kindOf(v json.RawMessage) string {
+	switch v[0] {
+	case '{':
+		return "an object"
+	case '[':
+		return "a list"
+	case '"':
+		return "a string"
+	case 't', 'f':
+		return "a boolean"
+	case 'n':
+		return "null"
+	default:
+		return "a number"
+	}
+}
+
+// wrap puts brackets around fields that begin with a comma each.
+func wrap(open byte, fields []byte, end byte) json.RawMessage {
+	if len(fields) == 0 {
+		return json.RawMessage{open, end}
+	}
+	fields[0] = open
+	return append(fields, end)
+}
+
+func join(field, name string) string {
+	if field == "" {
+		return name
+	}
+	return field + "." + name
+}
+
+// echo cuts a value of the user down to what a message may repeat.
+func echo(v string) string {
+	if len(v) <= maxEcho {
+		return v
+	}
+	return strings.ToValidUTF8(v[:maxEcho], "") + "…"
+}
+
+func words(list []any) string {
+	out := make([]string, len(list))
+	for i, w := range list {
+		out[i], _ = w.(string)
+	}
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,66 @@
+package tools
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"sync"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// Func does the work of a tool. A plain error of the file system or of the context gets its code from
+// package fault; everything else that a user may meet should be a *fault.Error.
+type Func[In, Out any] func(ctx context.Context, env *Env, in In) (Out, error)
+
+// Define makes a tool of a contract and a function. In and Out are structs; their JSON Schemas are
+// inferred from json and jsonschema tags and from the rule tags that are listed in schema.go. A field
+// with omitempty or omitzero is optional. The schemas are built when they are first needed, because
+// building those of the whole catalogue would burden every start of the program.
+//
+// A type that no schema can describe is a mistake of the programmer: the first use panics.
+func Define[In, Out any](spec Spec, do Func[In, Out]) Tool {
+	return &tool[In, Out]{
+		spec:   spec,
+		do:     do,
+		input:  sync.OnceValue(shapeOf[In]),
+		output: sync.OnceValue(shapeOf[Out]),
+	}
+}
+
+type tool[In, Out any] struct {
+	spec          Spec
+	do            Func[In, Out]
+	input, output func() *shape
+}
+
+func (t *tool[In, Out]) Spec() Spec                    { return t.spec }
+func (t *tool[In, Out]) InputSchema() json.RawMessage  { return bytes.Clone(t.input().text) }
+func (t *tool[In, Out]) OutputSchema() json.RawMessage { return bytes.Clone(t.output().text) }
+
+func (t *tool[In, Out]) Check(args json.RawMessage) (json.RawMessage, error) {
+	return t.input().check(args)
+}
+
+func (t *tool[In, Out]) Call(ctx context.Context, env *Env, args json.RawMessage) (json.RawMessage, error) {
+	var in In
+	if err := json.Unmarshal(args, &in); err != nil {
+		return nil, fault.Wrap(fault.ValidationError, err, "the arguments do not fit the tool "+t.spec.Name)
+	}
+	out, err := t.do(ctx, env, in)
+	if err != nil {
+		return nil, fault.From(err)
+	}
+	return encode(out)
+}
+
+// encode is json.Marshal without the escaping for HTML, which would change the bytes of free objects.
+func encode(v any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, fault.Wrap(fault.Internal, err, "the result cannot be encoded")
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}

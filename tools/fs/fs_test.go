@@ -1,0 +1,99 @@
+package fs_test
+
+import (
+	"encoding/json"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/internal/pathguard"
+	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/tools"
+	"github.com/orch-dev/orch/tools/fs"
+)
+
+// bench is a root directory with a workspace and an Env over it.
+type bench struct {
+	t    *testing.T
+	root string
+	env  *tools.Env
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	guard, err := pathguard.Open(root)
+	require.NoError(t, err)
+	t.Cleanup(func() { guard.Close() })
+	b := &bench{t: t, root: root}
+	b.env = &tools.Env{
+		Task: "TASK_01JD0000000000000000000000", State: statemachine.InProgress, Root: guard,
+		Workspace: filepath.Join(root, "Working", "TASK_01JD0000000000000000000000"),
+		Log:       slog.New(slog.DiscardHandler), Now: time.Now, Reads: map[string]string{},
+		Progress: func(float64, float64, string) {},
+		Record: func(_ events.Kind, data events.Payload) {
+			read, ok := data.(*events.Read)
+			require.True(t, ok)
+			b.env.Reads[read.Path] = read.SHA256
+		},
+	}
+	require.NoError(t, os.MkdirAll(b.env.Workspace, 0o755))
+	return b
+}
+
+// path returns the absolute path of a name below the root.
+func (b *bench) path(name string) string { return filepath.Join(b.root, name) }
+
+// file writes a file below the root and returns its absolute path.
+func (b *bench) file(name, content string) string {
+	b.t.Helper()
+	path := b.path(name)
+	require.NoError(b.t, os.MkdirAll(filepath.Dir(path), 0o755))
+	require.NoError(b.t, os.WriteFile(path, []byte(content), 0o644))
+	return path
+}
+
+// content returns the bytes of a file as text.
+func (b *bench) content(path string) string {
+	b.t.Helper()
+	data, err := os.ReadFile(path)
+	require.NoError(b.t, err)
+	return string(data)
+}
+
+type args map[string]any
+
+// call checks the arguments and runs the tool, as the dispatcher does.
+func (b *bench) call(name string, in args) (map[string]any, error) {
+	b.t.Helper()
+	catalogue, err := tools.New(fs.Tools()...)
+	require.NoError(b.t, err)
+	tool, ok := catalogue.Get(name)
+	require.True(b.t, ok, "no tool %s", name)
+	raw, err := json.Marshal(in)
+	require.NoError(b.t, err)
+	if raw, err = tool.Check(raw); err != nil {
+		return nil, err
+	}
+	result, err := tool.Call(b.t.Context(), b.env, raw)
+	if err != nil {
+		return nil, err
+	}
+	var out map[string]any
+	require.NoError(b.t, json.Unmarshal(result, &out))
+	return out, nil
+}
+
+// must is call for a call that has to succeed.
+func (b *bench) must(name string, in args) map[string]any {
+	b.t.Helper()
+	out, err := b.call(name, in)
+	require.NoError(b.t, err)
+	return out
+}

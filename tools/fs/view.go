@@ -1,0 +1,100 @@
+package fs
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"hash"
+	"io"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxLine is the number of characters of a line that FILE_READ shows.
+const maxLine = 2000
+
+// maxShown is the number of bytes of a line that may be needed for that, with its line break.
+const maxShown = maxLine*utf8.UTFMax + 1
+
+// view collects the numbered lines from..from+limit-1 of a file in one pass over all of it. Its memory
+// does not depend on the size of the file or of its lines.
+type view struct {
+	from, limit int64
+	text        strings.Builder
+	shown       int64
+	lines       int64
+	cut         bool
+	hash        hash.Hash
+}
+
+// scan reads the file to its end.
+func (v *view) scan(ctx context.Context, r io.Reader) error {
+	v.hash = sha256.New()
+	in := bufio.NewReaderSize(r, 64<<10)
+	var line []byte // the beginning of the current line, as far as it can be shown
+	for open := false; ; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		part, err := in.ReadSlice('\n')
+		v.hash.Write(part)
+		line = append(line, part[:min(maxShown-len(line), len(part))]...)
+		open = open || len(part) > 0
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		if open {
+			v.add(line, err == nil)
+		}
+		if errors.Is(err, io.EOF) {
+			v.cut = v.cut || v.lines >= v.from+v.shown
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		line, open = line[:0], false
+	}
+}
+
+// add takes the next line; ended tells whether a line break ends it.
+func (v *view) add(line []byte, ended bool) {
+	v.lines++
+	if v.lines != v.from+v.shown || v.shown == v.limit {
+		return
+	}
+	body := bytes.TrimSuffix(line, []byte("\n"))
+	text, cut := clip(body, maxLine)
+	number := strconv.FormatInt(v.lines, 10)
+	if v.text.Len()+len(number)+len(text)+2 > maxText {
+		v.limit = v.shown
+		return
+	}
+	v.text.WriteString(number + "\t" + text)
+	if ended {
+		v.text.WriteByte('\n')
+	}
+	v.shown++
+	v.cut = v.cut || cut || len(body) == maxShown
+}
+
+func (v *view) sha256() string { return hex.EncodeToString(v.hash.Sum(nil)) }
+
+// clip returns at most limit characters of line as valid UTF-8 and whether it left out any.
+func clip(line []byte, limit int) (string, bool) {
+	text := strings.ToValidUTF8(string(line), string(utf8.RuneError))
+	if len(text) <= limit {
+		return text, false
+	}
+	for i := range text {
+		if limit == 0 {
+			return text[:i], true
+		}
+		limit--
+	}
+	return text, false
+}

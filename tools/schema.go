@@ -1,0 +1,154 @@
+package tools
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// The rule tags of a struct field, beside json (name, omitempty) and jsonschema (description):
+//
+//	default:"2000"             used when the field is absent
+//	enum:"content,count"       the permitted strings; of the items when the field is a list
+//	minimum, maximum           bounds of a number
+//	minLength, maxLength       bounds of a string, in characters
+//	minItems, maxItems         bounds of a list
+//	pattern                    RE2 expression that a string has to match
+//	format                     name of a form, for the reader of the schema
+//
+// They become the JSON Schema keywords of the same name.
+
+// shape is a schema together with what checking needs.
+type shape struct {
+	schema   *jsonschema.Schema
+	text     json.RawMessage
+	patterns map[string]*regexp.Regexp
+}
+
+// knownTypes are the types whose schema does not follow from their Go form.
+func knownTypes() map[reflect.Type]*jsonschema.Schema {
+	return map[reflect.Type]*jsonschema.Schema{
+		reflect.TypeFor[Object]():          {Type: "object"},
+		reflect.TypeFor[json.RawMessage](): {},
+		reflect.TypeFor[time.Time]():       {Type: "string", Format: "date-time"},
+	}
+}
+
+// shapeOf infers the shape of the struct T.
+func shapeOf[T any]() *shape {
+	known, t := knownTypes(), reflect.TypeFor[T]()
+	schema, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: known})
+	if err != nil {
+		panic(fmt.Sprintf("tools: no schema for %s: %v", t, err))
+	}
+	b := builder{known: known, patterns: map[string]*regexp.Regexp{}}
+	b.refine(t, schema)
+	text, err := json.Marshal(schema)
+	if err != nil {
+		panic(fmt.Sprintf("tools: the schema of %s: %v", t, err))
+	}
+	return &shape{schema: schema, text: text, patterns: b.patterns}
+}
+
+// builder adds the rule tags to an inferred schema.
+type builder struct {
+	known    map[reflect.Type]*jsonschema.Schema
+	patterns map[string]*regexp.Regexp
+}
+
+// refine follows the type t and its schema s side by side.
+func (b *builder) refine(t reflect.Type, s *jsonschema.Schema) {
+	if b.known[t] != nil {
+		return
+	}
+	switch t.Kind() { //nolint:exhaustive // the other kinds hold no further types
+	case reflect.Pointer:
+		b.refine(t.Elem(), s)
+	case reflect.Map:
+		b.refine(t.Elem(), s.AdditionalProperties)
+	case reflect.Slice, reflect.Array:
+		// A nil slice is no excuse for null: lists are always lists.
+		dropNull(s)
+		b.refine(t.Elem(), s.Items)
+	case reflect.Struct:
+		for _, f := range reflect.VisibleFields(t) {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if p := s.Properties[name]; p != nil {
+				b.refine(f.Type, p)
+				b.field(f, p, slices.Contains(s.Required, name))
+			}
+		}
+	}
+}
+
+func (b *builder) field(f reflect.StructField, s *jsonschema.Schema, required bool) {
+	if !required { // a pointer to tell absent from zero
+		dropNull(s)
+	}
+	s.Minimum, s.Maximum = number(f, "minimum", s.Minimum), number(f, "maximum", s.Maximum)
+	s.MinLength, s.MaxLength = count(f, "minLength"), count(f, "maxLength")
+	s.MinItems, s.MaxItems = count(f, "minItems"), count(f, "maxItems")
+	if v, ok := f.Tag.Lookup("default"); ok {
+		s.Default = literal(s, v)
+	}
+	if v, ok := f.Tag.Lookup("format"); ok {
+		s.Format = v
+	}
+	if v, ok := f.Tag.Lookup("pattern"); ok {
+		s.Pattern, b.patterns[v] = v, regexp.MustCompile(v)
+	}
+	if v, ok := f.Tag.Lookup("enum"); ok {
+		of := s
+		if s.Items != nil {
+			of = s.Items
+		}
+		for word := range strings.SplitSeq(v, ",") {
+			of.Enum = append(of.Enum, word)
+		}
+	}
+}
+
+func dropNull(s *jsonschema.Schema) {
+	if i := slices.Index(s.Types, "null"); i >= 0 && len(s.Types) == 2 {
+		s.Type, s.Types = s.Types[1-i], nil
+	}
+}
+
+// literal returns the JSON text of a tag's value for a field of the schema s.
+func literal(s *jsonschema.Schema, v string) json.RawMessage {
+	if s.Type == "string" {
+		return json.RawMessage(strconv.Quote(v))
+	}
+	return json.RawMessage(v)
+}
+
+func number(f reflect.StructField, key string, otherwise *float64) *float64 {
+	v, ok := f.Tag.Lookup(key)
+	if !ok {
+		return otherwise
+	}
+	n, err := strconv.ParseFloat(v, 64)
+	if err != nil {
+		panic(fmt.Sprintf("tools: field %s: %s: %v", f.Name, key, err))
+	}
+	return &n
+}
+
+func count(f reflect.StructField, key string) *int {
+	v, ok := f.Tag.Lookup(key)
+	if !ok {
+		return nil
+	}
+	n, err := strconv.Atoi(v)
+	if err != nil {
+		panic(fmt.Sprintf("tools: field %s: %s: %v", f.Name, key, err))
+	}
+	return &n
+}

@@ -1,0 +1,40 @@
+package tools
+
+import "strings"
+
+// nearest returns the candidate that word was probably meant to be, or "" when none is close. Upper
+// and lower case count as equal.
+func nearest(word string, candidates []string) string {
+	best, bound := "", max(1, len(word)/3)+1
+	for _, c := range candidates {
+		if d := distance(strings.ToLower(word), strings.ToLower(c)); d < bound {
+			best, bound = c, d
+		}
+	}
+	return best
+}
+
+// distance is the number of inserted, deleted and replaced bytes between a and b.
+func distance(a, b string) int {
+	const longest = 200 // names are short; anything longer is not worth the quadratic work
+	if len(a) > longest || len(b) > longest {
+		return longest
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replace := diagonal
+			if a[i] != b[j] {
+				replace++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replace, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
