@@ -72,7 +72,7 @@ func (k *linker) lookUp(name string, at place) (ToolInfo, bool) {
 		if k.opt.ToolNames != nil {
 			names = k.opt.ToolNames()
 		}
-		at.report("there is no tool "+quote(name), suggestOr(name, names, "`orch tools` lists them"))
+		at.report("there is no tool "+quote(name), at.suggest(name, names, "`orch tools` lists them"))
 	}
 	return info, ok
 }
@@ -91,14 +91,18 @@ func checkArguments(with any, info ToolInfo, at place) {
 	for _, name := range sortedKeys(given) {
 		if info.Properties != nil && !slices.Contains(info.Properties, name) {
 			at.at("with").at(name).report("the tool has no argument "+quote(name),
-				suggestOr(name, info.Properties, "it has "+strings.Join(info.Properties, ", ")))
+				at.suggest(name, info.Properties, "it has "+strings.Join(info.Properties, ", ")))
 		}
 	}
 }
 
-// checkRetry reports classes that are never retried for the effect of the call.
+// checkRetry reports classes that are never retried for the effect of the call. Those of the defaults
+// are meant for the other steps.
 func (k *linker) checkRetry(s *Step, effect Effect, at place) {
-	if s.Retry == nil || effect == "" || repeatable(effect) || (k.plan.Defaults != nil && s.Retry == k.plan.Defaults.Retry) {
+	if s.Retry == nil || effect == "" || repeatable(effect) {
+		return
+	}
+	if d := k.plan.Defaults; d != nil && d.Retry != nil && slices.Equal(s.Retry.On, d.Retry.On) {
 		return
 	}
 	for i, class := range s.Retry.On {
@@ -118,7 +122,7 @@ func (k *linker) checkRun(n *Node, at place) {
 	takes := n.Sub.inputs
 	for _, name := range sortedKeys(given) {
 		if !takes.knows(name) {
-			at.at("with").at(name).report("the plan has no input "+quote(name), suggestOr(name, takes.names(), takes.offer()))
+			at.at("with").at(name).report("the plan has no input "+quote(name), at.suggest(name, takes.names(), takes.offer()))
 		}
 	}
 	for _, name := range takes.required {

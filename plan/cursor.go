@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -72,13 +73,27 @@ func (p place) item(i int) place { return place{p.doc, p.path.item(i)} }
 
 // report adds a problem at the place.
 func (p place) report(message, hint string) {
+	if p.doc.full() {
+		return
+	}
 	n, _ := p.path.find(p.doc.root)
 	p.doc.report(n.Line, n.Column, p.path.String(), message, hint)
+}
+
+// suggest returns a hint for a mistyped name, or the other hint when no candidate is near.
+func (p place) suggest(name string, candidates []string, otherwise string) string {
+	if p.doc.full() {
+		return ""
+	}
+	return suggestOr(name, candidates, otherwise)
 }
 
 // reportIn adds a problem at the offset (in characters) within a part of the text at the place; where
 // the text does not stand in the file as it is, for escapes and folded lines, the place itself is reported.
 func (p place) reportIn(text string, offset int, message, hint string) {
+	if p.doc.full() {
+		return
+	}
 	n, _ := p.path.find(p.doc.root)
 	line, col := p.doc.locate(n, text, offset)
 	p.doc.report(line, col, p.path.String(), message, hint)
@@ -88,7 +103,7 @@ func (p place) reportIn(text string, offset int, message, hint string) {
 func (d *document) locate(n *yaml.Node, text string, offset int) (line, col int) {
 	start := 0
 	for range n.Line - 1 {
-		start += strings.IndexByte(string(d.src[start:]), '\n') + 1
+		start += bytes.IndexByte(d.src[start:], '\n') + 1
 	}
 	for range n.Column - 1 {
 		_, size := utf8.DecodeRune(d.src[start:])
@@ -99,10 +114,9 @@ func (d *document) locate(n *yaml.Node, text string, offset int) (line, col int)
 	if text == "" || found < 0 {
 		return n.Line, n.Column
 	}
-	before := []rune(rest[:found])
-	all := append(before, []rune(text)[:min(offset, utf8.RuneCountInString(text))]...)
+	characters := []rune(text)
 	line, col = n.Line, n.Column
-	for _, r := range all {
+	for _, r := range slices.Concat([]rune(rest[:found]), characters[:min(offset, len(characters))]) {
 		col++
 		if r == '\n' {
 			line, col = line+1, 1
@@ -164,11 +178,9 @@ func (c cursor) object(fields map[string]func(cursor)) {
 			read(p.value)
 			continue
 		}
-		names := make([]string, 0, len(fields))
-		for name := range fields {
-			names = append(names, name)
+		if !c.doc.full() {
+			p.reportKey("unknown key "+quote(p.key), suggest(p.key, sortedKeys(fields)))
 		}
-		p.reportKey("unknown key "+quote(p.key), suggest(p.key, names))
 	}
 }
 
@@ -212,7 +224,7 @@ func (c cursor) texts() []string {
 func (c cursor) oneOf(allowed ...string) string {
 	s := c.text()
 	if s != "" && !slices.Contains(allowed, s) {
-		c.report(fmt.Sprintf("%s is none of %s", quote(s), strings.Join(allowed, ", ")), suggest(s, allowed))
+		c.report(fmt.Sprintf("%s is none of %s", quote(s), strings.Join(allowed, ", ")), c.suggest(s, allowed, ""))
 	}
 	return s
 }
@@ -325,9 +337,13 @@ func (c cursor) kind() string {
 }
 
 // quote cuts long foreign text and makes control characters visible.
-func quote(s string) string {
-	if utf8.RuneCountInString(s) > 60 {
-		s = string([]rune(s)[:60]) + "…"
+func quote(s string) string { return strconv.Quote(shorten(s)) }
+
+// shorten cuts a text that is too long for a message.
+func shorten(s string) string {
+	const most = 80
+	if utf8.RuneCountInString(s) > most {
+		s = string([]rune(s)[:most]) + "…"
 	}
-	return strconv.Quote(s)
+	return s
 }

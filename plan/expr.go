@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/expr-lang/expr"
@@ -55,7 +55,7 @@ func (e *expression) failed(err error) error {
 	if errors.As(err, &located) {
 		message = located.Message
 	}
-	return fault.Wrap(fault.ValidationError, err, fmt.Sprintf("%s: the expression `%s` failed: %s", e.owner, e.source, message))
+	return fault.Wrap(fault.ValidationError, err, fmt.Sprintf("%s: the expression `%s` failed: %s", e.owner, shorten(e.source), message))
 }
 
 // languages holds the configured language for each set of visible names. A set is made once,
@@ -104,9 +104,10 @@ func (ls languages) with(names []string) *conf.Config {
 			env[name] = types.Int
 		}
 	}
+	env[nameTick] = types.TypeOf(ticker())
 	c.WithEnv(env)
 	c.MaxNodes = exprNodes
-	for _, option := range functions() {
+	for _, option := range slices.Concat(functions(), boundedFunctions()) {
 		option(c)
 	}
 	for name := range c.Disabled {
@@ -139,6 +140,10 @@ func compileExpression(source string, config *conf.Config, visit func(*ast.Node)
 	if _, failed = new(checker.Checker).PatchAndCheck(tree, config); failed != nil {
 		return nil, located(failed)
 	}
+	ast.Walk(&tree.Node, visitor(bounded))
+	if _, failed = new(checker.Checker).Check(tree, config); failed != nil {
+		return nil, located(failed)
+	}
 	if failed = optimizer.Optimize(&tree.Node, config); failed != nil {
 		return nil, located(failed)
 	}
@@ -168,21 +173,13 @@ func located(err error) *file.Error {
 func functions() []expr.Option {
 	return []expr.Option{
 		expr.DisableBuiltin("now"), expr.DisableBuiltin("timezone"),
-		replaced("keys", func(m map[string]any) (any, error) {
-			return listOf(sortedKeys(m), func(k string) any { return k }), nil
-		}),
-		replaced("values", func(m map[string]any) (any, error) {
-			return listOf(sortedKeys(m), func(k string) any { return m[k] }), nil
-		}),
-		replaced("toPairs", func(m map[string]any) (any, error) {
-			return listOf(sortedKeys(m), func(k string) any { return []any{k, m[k]} }), nil
-		}),
+		entries("keys", func(key string, value any) any { return key }),
+		entries("values", func(key string, value any) any { return value }),
+		entries("toPairs", func(key string, value any) any { return []any{key, value} }),
 		replaced("fromJSON", func(s string) (any, error) {
 			v, err := decodeValue([]byte(s))
 			return exact(v), err
 		}),
-		expr.DisableBuiltin("toJSON"),
-		expr.Function("toJSON", toJSON, new(func(any) string)),
 		replaced("basename", func(s string) (any, error) { return baseName(s), nil }),
 		replaced("dirname", func(s string) (any, error) { return dirName(s), nil }),
 	}
@@ -200,27 +197,34 @@ func replaced[In any](name string, f func(In) (any, error)) expr.Option {
 		}
 		return f(in)
 	}
+	return function(name, call, new(func(In) any))
+}
+
+// function puts a function with the signatures in place of a built-in one.
+func function(name string, call func(...any) (any, error), signatures ...any) expr.Option {
 	return func(c *conf.Config) {
 		expr.DisableBuiltin(name)(c)
-		expr.Function(name, call, new(func(In) any))(c)
+		expr.Function(name, call, signatures...)(c)
 	}
 }
 
-func toJSON(args ...any) (any, error) {
-	v, err := jsonValue(args[0])
-	if err != nil {
-		return nil, err
-	}
-	raw, err := encode(v)
-	return string(raw), err
-}
-
-func listOf(keys []string, f func(string) any) []any {
-	list := make([]any, len(keys))
-	for i, key := range keys {
-		list[i] = f(key)
-	}
-	return list
+// entries is a function that lists something of each entry of an object, in the order of the keys.
+func entries(name string, f func(key string, value any) any) expr.Option {
+	return replaced(name, func(in any) (any, error) {
+		v, err := jsonValue(in)
+		if err != nil {
+			return nil, err
+		}
+		object, ok := v.(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("%s takes an object, not %s", name, typeName(v))
+		}
+		list := make([]any, 0, len(object))
+		for _, key := range sortedKeys(object) {
+			list = append(list, f(key, object[key]))
+		}
+		return list, nil
+	})
 }
 
 func baseName(s string) string {
@@ -269,56 +273,4 @@ func finite(f float64) (any, error) {
 		return nil, fmt.Errorf("%v has no form in JSON", f)
 	}
 	return f, nil
-}
-
-func jsonList(v []any) (any, error) {
-	list := make([]any, len(v))
-	for i := range v {
-		item, err := jsonValue(v[i])
-		if err != nil {
-			return nil, err
-		}
-		list[i] = item
-	}
-	return list, nil
-}
-
-func jsonObject(v map[string]any) (any, error) {
-	object := make(map[string]any, len(v))
-	for key := range v {
-		item, err := jsonValue(v[key])
-		if err != nil {
-			return nil, err
-		}
-		object[key] = item
-	}
-	return object, nil
-}
-
-// reflected handles the types that only functions of the language make, such as []string and
-// map[any][]any.
-func reflected(v any) (any, error) {
-	r := reflect.ValueOf(v)
-	switch {
-	case r.CanInt():
-		return int(r.Int()), nil
-	case r.CanUint():
-		return json.Number(fmt.Sprint(r.Uint())), nil
-	case r.CanFloat():
-		return finite(r.Float())
-	case r.Kind() == reflect.Slice || r.Kind() == reflect.Array:
-		list := make([]any, r.Len())
-		for i := range list {
-			list[i] = r.Index(i).Interface()
-		}
-		return jsonList(list)
-	case r.Kind() == reflect.Map:
-		object := make(map[string]any, r.Len())
-		for _, key := range r.MapKeys() {
-			object[fmt.Sprint(key.Interface())] = r.MapIndex(key).Interface()
-		}
-		return jsonObject(object)
-	default:
-		return nil, fmt.Errorf("a %s has no form in JSON", r.Kind())
-	}
 }

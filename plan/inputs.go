@@ -80,9 +80,13 @@ func (k *linker) linkInputs() *inputs {
 
 // looksLikeProperties reports whether a schema seems to be a map of fields.
 func looksLikeProperties(object map[string]any) bool {
+	keywords := []string{
+		"additionalProperties", "unevaluatedProperties", "propertyNames", "patternProperties", "dependentSchemas",
+		"not", "if", "then", "else", "$defs", "definitions",
+	}
 	for key, v := range object {
 		field, ok := v.(map[string]any)
-		if _, typed := field["type"]; ok && typed && !strings.HasPrefix(key, "$") {
+		if _, typed := field["type"]; ok && typed && !slices.Contains(keywords, key) {
 			return true
 		}
 	}

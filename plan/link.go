@@ -139,8 +139,16 @@ func (k *linker) visible(id, section string, siblings []*Step) (problem, hint st
 		return fmt.Sprintf("the step %q is only visible within %q", id, parent),
 			"the results of all items are in steps." + parent + ".output"
 	default:
-		return "there is no step " + quote(id), suggest(id, append(sortedKeys(k.sections), ids(siblings)...))
+		return "there is no step " + quote(id), k.near(id, ids(siblings))
 	}
+}
+
+// near suggests a step for an unknown id.
+func (k *linker) near(id string, more []string) string {
+	if k.at.doc.full() {
+		return ""
+	}
+	return suggest(id, append(sortedKeys(k.sections), more...))
 }
 
 func ids(steps []*Step) []string {
@@ -221,7 +229,7 @@ func (k *linker) unmet(id, of string, sameLevel func(string) bool) (problem, hin
 	case parent != "":
 		return fmt.Sprintf("the step %q stands within %q", id, parent), "need " + parent + " instead"
 	default:
-		return "there is no step " + quote(id), suggest(id, append(sortedKeys(k.sections), sortedKeys(k.parents)...))
+		return "there is no step " + quote(id), k.near(id, sortedKeys(k.parents))
 	}
 }
 

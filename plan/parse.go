@@ -32,18 +32,18 @@ type ToolInfo struct {
 // Parse reads a plan, YAML or JSON, and checks all of it. name is the file for messages and for the
 // resolution of sub-plans. The error is a *fault.Error of the code INVALID_PLAN whose Err is Problems.
 func Parse(name string, src []byte, opt Options) (*Plan, error) {
-	p, _, err := load(name, src, MaxSource, opt)
+	p, _, err := load(name, src, sourceBounds(), opt)
 	return p, err
 }
 
 // Compile turns the normal form of Plan.JSON into a Program. It makes the checks of [Parse] again,
 // but those that need Options, and returns the same errors.
 func Compile(normalised []byte) (*Program, error) {
-	_, pr, err := load("plan.json", normalised, MaxNormalised, Options{})
+	_, pr, err := load("plan.json", normalised, normalBounds(), Options{})
 	return pr, err
 }
 
-func load(name string, src []byte, limit int, opt Options) (*Plan, *Program, error) {
+func load(name string, src []byte, limit bounds, opt Options) (*Plan, *Program, error) {
 	l := &loader{opt: opt, origins: map[*Plan]place{}}
 	doc := readDocument(name, src, limit, &l.problems)
 	if doc == nil {
@@ -68,6 +68,7 @@ type loader struct {
 	opt       Options
 	problems  Problems
 	steps     int
+	bytes     int             // of the files of sub-plans
 	origins   map[*Plan]place // where each plan stands
 	broken    bool            // too broken for the checks between the steps
 	languages languages

@@ -34,7 +34,7 @@ func (p Problem) String() string {
 }
 
 // Problems are all faults of a plan, sorted by position.
-type Problems []Problem
+type Problems []Problem //nolint:errname // the list is what callers range over
 
 // Error returns one line a problem.
 func (ps Problems) Error() string {

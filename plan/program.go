@@ -3,6 +3,7 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -83,7 +84,14 @@ func (f *field) value(sc Scope, extra map[string]any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f.template.eval(env)
+	v, err := f.template.eval(env)
+	if err != nil {
+		return nil, err
+	}
+	if v, err = jsonValue(v); err != nil {
+		return nil, fault.Wrap(fault.ValidationError, err, err.Error()+" cannot be made of expressions")
+	}
+	return v, nil
 }
 
 // json evaluates the field and encodes the result.
@@ -97,7 +105,7 @@ func (f *field) json(sc Scope, extra map[string]any) (json.RawMessage, error) {
 
 // env decodes those parts of the scope that the field refers to.
 func (f *field) env(sc Scope, extra map[string]any) (map[string]any, error) {
-	env := map[string]any{rootTask: map[string]any{
+	env := map[string]any{nameTick: ticker(), rootTask: map[string]any{
 		"id": sc.Task.ID, "name": sc.Task.Name, "workspace": sc.Task.Workspace, "root": sc.Task.Root, "attempt": sc.Task.Attempt,
 	}}
 	if f.uses[rootInputs] {
@@ -125,9 +133,7 @@ func (f *field) env(sc Scope, extra map[string]any) (map[string]any, error) {
 		steps[id] = v
 	}
 	env[rootSteps] = steps
-	for name, v := range extra {
-		env[name] = v
-	}
+	maps.Copy(env, extra)
 	return env, nil
 }
 
@@ -153,7 +159,7 @@ func (sc Scope) result(id string) (any, error) {
 
 func decodePart(raw json.RawMessage, what string) (any, error) {
 	if len(raw) == 0 {
-		return nil, nil //nolint:nilnil // absent JSON is null
+		return nil, nil
 	}
 	v, err := decodeValue(raw)
 	if err != nil {

@@ -69,25 +69,31 @@ func (s *scope) expression(source string, at place) template {
 	code, err := compileExpression(source, s.linker.languages.with(s.names), refs.visit)
 	refs.close()
 	if err != nil {
-		at.reportIn(source, err.From, "the expression `"+strings.TrimSpace(source)+"` is wrong: "+err.Message, s.hint(err.Message))
+		at.reportIn(source, err.From, "the expression `"+shorten(strings.TrimSpace(source))+"` is wrong: "+err.Message, s.hint(err.Message, at))
 	}
 	return &expression{owner: s.owner, source: strings.TrimSpace(source), code: code}
 }
 
-func (s *scope) hint(message string) string {
+// hint says what to write instead of a name that the language does not know.
+func (s *scope) hint(message string, at place) string {
+	if field, unknown := strings.CutPrefix(message, "unknown field "); unknown {
+		return at.suggest(field, resultFields(), "a step has output, state, error, attempts; a task id, name, workspace, root, attempt")
+	}
+	name, unknown := strings.CutPrefix(message, "unknown name ")
 	config := s.linker.languages.with(s.names)
 	known := slices.Concat(s.names, sortedKeys(config.Builtins), sortedKeys(config.Functions))
-	name, unknown := strings.CutPrefix(message, "unknown name ")
 	switch {
 	case !unknown:
 		return ""
-	case suggest(name, known) != "":
-		return suggest(name, known)
-	case len(s.names) == 0:
-		return "nothing can be referred to here"
+	case name == "now":
+		return "expressions know no clock; pass the time as an input"
 	default:
-		return "texts need quotes; names here are " + strings.Join(s.names, ", ")
+		return at.suggest(name, known, "texts need quotes; names here are "+strings.Join(s.names, ", "))
 	}
+}
+
+func resultFields() []string {
+	return []string{"output", "state", "error", "attempts", "code", "message", "id", "name", "workspace", "root", "attempt"}
 }
 
 // references finds what an expression refers to while its tree is walked, children first.
@@ -143,7 +149,7 @@ func (r *references) step(n ast.Node, id string) {
 
 func (r *references) input(n ast.Node, name string) {
 	if in := r.scope.linker.inputs; !in.knows(name) {
-		r.report(n, "there is no input "+quote(name), suggestOr(name, in.names(), "declare it below inputs.properties"))
+		r.report(n, "there is no input "+quote(name), r.at.suggest(name, in.names(), "declare it below inputs.properties"))
 	}
 }
 
@@ -179,11 +185,4 @@ func (r *references) report(n ast.Node, message, hint string) {
 		from = m.Node.Location().From
 	}
 	r.at.reportIn(r.source, from, message, hint)
-}
-
-func suggestOr(name string, candidates []string, otherwise string) string {
-	if hint := suggest(name, candidates); hint != "" {
-		return hint
-	}
-	return otherwise
 }

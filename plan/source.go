@@ -13,11 +13,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The limits of one file's tree, aliases expanded.
-const (
-	maxNodes = 200_000
-	maxDepth = 64
-)
+// bounds are the limits of one document, aliases expanded.
+type bounds struct{ bytes, nodes, depth int }
+
+// sourceBounds are those of a file. normalBounds leave room for all that files within these bounds
+// become together, so that what Parse accepts Compile accepts.
+func sourceBounds() bounds { return bounds{MaxSource, 200_000, 64} }
+func normalBounds() bounds { return bounds{MaxNormalised, MaxNormalised, 64 * (MaxNesting + 1)} }
 
 // document is one file as a tree of nodes with positions.
 type document struct {
@@ -29,17 +31,17 @@ type document struct {
 
 // readDocument parses src as JSON when it looks like it, else as YAML. It reports what is wrong with
 // the syntax and returns nil then.
-func readDocument(file string, src []byte, limit int, problems *Problems) *document {
+func readDocument(file string, src []byte, limit bounds, problems *Problems) *document {
 	d := &document{file: file, src: bytes.TrimPrefix(src, []byte("\ufeff")), problems: problems}
-	if len(src) > limit {
-		d.report(1, 1, "", fmt.Sprintf("the plan has %d bytes, more than %d", len(src), limit), "")
+	if len(src) > limit.bytes {
+		d.report(1, 1, "", fmt.Sprintf("the plan has %d bytes, more than %d", len(src), limit.bytes), "")
 		return nil
 	}
 	var err *syntaxError
 	if trimmed := bytes.TrimSpace(d.src); len(trimmed) > 0 && trimmed[0] == '{' && json.Valid(trimmed) {
-		d.root, err = readJSON(d.src)
+		d.root, err = readJSON(d.src, limit)
 	} else {
-		d.root, err = readYAML(d.src)
+		d.root, err = readYAML(d.src, limit)
 	}
 	if err != nil {
 		d.report(err.line, err.col, "", err.message, err.hint)
@@ -48,7 +50,16 @@ func readDocument(file string, src []byte, limit int, problems *Problems) *docum
 	return d
 }
 
+// MaxProblems is how many problems are reported at once.
+const MaxProblems = 100
+
+// full reports whether more problems would be dropped, so that nobody need work on them.
+func (d *document) full() bool { return len(*d.problems) >= MaxProblems }
+
 func (d *document) report(line, col int, path, message, hint string) {
+	if d.full() {
+		return
+	}
 	*d.problems = append(*d.problems, Problem{d.file, line, col, path, message, hint})
 }
 
@@ -58,7 +69,7 @@ type syntaxError struct {
 	message, hint string
 }
 
-func readYAML(src []byte) (*yaml.Node, *syntaxError) {
+func readYAML(src []byte, limit bounds) (*yaml.Node, *syntaxError) {
 	dec := yaml.NewDecoder(bytes.NewReader(src))
 	var doc yaml.Node
 	err := dec.Decode(&doc)
@@ -74,7 +85,7 @@ func readYAML(src []byte) (*yaml.Node, *syntaxError) {
 	} else if !errors.Is(err, io.EOF) {
 		return nil, yamlError(err)
 	}
-	x := expander{}
+	x := expander{limit: limit}
 	return x.expand(doc.Content[0], 0)
 }
 
@@ -92,21 +103,27 @@ func yamlError(err error) *syntaxError {
 	return &syntaxError{line, 1, "this is no valid YAML: " + message, ""}
 }
 
-// expander replaces aliases by what they stand for and counts the nodes of the result, so that a
-// few lines cannot stand for millions of nodes.
-type expander struct{ nodes int }
+// expander replaces aliases by what they stand for and measures the result, so that a few lines
+// cannot stand for millions of nodes.
+type expander struct {
+	limit        bounds
+	nodes, bytes int
+}
 
 func (x *expander) expand(n *yaml.Node, depth int) (*yaml.Node, *syntaxError) {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
 	x.nodes++
-	if x.nodes > maxNodes {
-		return nil, &syntaxError{n.Line, n.Column, fmt.Sprintf("the plan has more than %d values", maxNodes),
-			"aliases count as often as they are used"}
-	}
-	if depth > maxDepth {
-		return nil, &syntaxError{n.Line, n.Column, fmt.Sprintf("values are nested more than %d deep", maxDepth), ""}
+	x.bytes += len(n.Value)
+	const often = "aliases count as often as they are used"
+	switch {
+	case x.nodes > x.limit.nodes:
+		return nil, &syntaxError{n.Line, n.Column, fmt.Sprintf("the plan has more than %d values", x.limit.nodes), often}
+	case x.bytes > x.limit.bytes:
+		return nil, &syntaxError{n.Line, n.Column, fmt.Sprintf("the plan has more than %d bytes of text", x.limit.bytes), often}
+	case depth > x.limit.depth:
+		return nil, &syntaxError{n.Line, n.Column, fmt.Sprintf("values are nested more than %d deep", x.limit.depth), ""}
 	}
 	for i, child := range n.Content {
 		expanded, err := x.expand(child, depth+1)
@@ -122,26 +139,27 @@ func (x *expander) expand(n *yaml.Node, depth int) (*yaml.Node, *syntaxError) {
 type jsonReader struct {
 	dec       *json.Decoder
 	src       []byte
+	depth     int // that is allowed
 	off       int // of line and col in src
 	line, col int
 }
 
-func readJSON(src []byte) (*yaml.Node, *syntaxError) {
+func readJSON(src []byte, limit bounds) (*yaml.Node, *syntaxError) {
 	dec := json.NewDecoder(bytes.NewReader(src))
 	dec.UseNumber()
-	r := &jsonReader{dec: dec, src: src, line: 1, col: 1}
+	r := &jsonReader{dec: dec, src: src, depth: limit.depth, line: 1, col: 1}
 	n, err := r.node(0)
 	if err != nil {
 		return nil, &syntaxError{r.line, r.col, "this is no valid JSON: " + err.Error(), ""}
 	}
-	x := expander{}
+	x := expander{limit: limit}
 	return x.expand(n, 0)
 }
 
 // node reads the next value.
 func (r *jsonReader) node(depth int) (*yaml.Node, error) {
-	if depth > maxDepth+1 {
-		return nil, fmt.Errorf("values are nested more than %d deep", maxDepth)
+	if depth > r.depth {
+		return nil, fmt.Errorf("values are nested more than %d deep", r.depth)
 	}
 	r.seek()
 	n := &yaml.Node{Line: r.line, Column: r.col}

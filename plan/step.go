@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -42,24 +43,27 @@ func (l *loader) step(c cursor, nesting int) *Step {
 		c.report("a step is an object, but this is "+c.kind(), "")
 		return s
 	}
-	l.kind(c, s)
+	s.findKind(c)
 	fields := s.common()
-	for key, read := range l.kindFields(s, nesting) {
-		fields[key] = read
+	maps.Copy(fields, l.kindFields(s, nesting))
+	for _, key := range []string{"prompt", "tools", "budget", "result", "show"} {
+		if c.has("agent") || c.has("approve") {
+			fields[key] = func(cursor) {}
+		}
 	}
 	fields["agent"] = refused("does not run `agent` steps", "call a tool")
 	fields["approve"] = refused("does not run `approve` steps", "wait for a signal: `wait: {signal: …}`")
 	fields["compensate"] = refused("does not run `compensate`", "use `always` with an `if`")
-	l.read(c, s, fields)
-	l.complete(c, s)
+	s.read(c, fields)
+	s.complete(c)
 	return s
 }
 
 // allKinds lists the keys that decide what a step is.
 func allKinds() []Kind { return []Kind{KindTool, KindForEach, KindWait, KindRun, KindSet} }
 
-// kind finds the one kind of the step.
-func (l *loader) kind(c cursor, s *Step) {
+// findKind finds the one kind of the step.
+func (s *Step) findKind(c cursor) {
 	var found []string
 	reserved := false
 	for i := 0; i+1 < len(c.node.Content); i += 2 {
@@ -132,7 +136,7 @@ func (s *Step) toolFields() map[string]func(cursor) {
 }
 
 // read hands the entries to their fields; a field of another kind is told apart from a typo.
-func (l *loader) read(c cursor, s *Step, fields map[string]func(cursor)) {
+func (s *Step) read(c cursor, fields map[string]func(cursor)) {
 	for _, key := range kindKeys() {
 		if fields[key] == nil {
 			fields[key] = func(c cursor) { s.foreign(c, key) }
@@ -157,7 +161,7 @@ func (s *Step) foreign(c cursor, key string) {
 }
 
 // complete reports what a step lacks.
-func (l *loader) complete(c cursor, s *Step) {
+func (s *Step) complete(c cursor) {
 	if !c.has("id") {
 		c.report("the step has no `id`", "ids name steps in needs and expressions")
 	}
@@ -304,5 +308,9 @@ func (l *loader) file(c cursor) *document {
 		c.report(fmt.Sprintf("the plan %s cannot be read: %s", quote(name), err), "")
 		return nil
 	}
-	return readDocument(name, src, MaxSource, c.doc.problems)
+	if l.bytes += len(src); l.bytes > MaxNormalised {
+		c.report(fmt.Sprintf("the sub-plans have more than %d bytes together", MaxNormalised), "")
+		return nil
+	}
+	return readDocument(name, src, sourceBounds(), c.doc.problems)
 }

@@ -6,16 +6,21 @@ import (
 )
 
 // maxSuggest bounds the work that is spent on a name that is no typo.
-const maxSuggest = 64
+const maxSuggest = 40
 
 // suggest returns "did you mean x?" for the candidate nearest to a mistyped name, or "".
 func suggest(name string, candidates []string) string {
 	if len(name) > maxSuggest {
 		return ""
 	}
-	best, distance := "", len(name)/3+1
+	best, distance := "", (len(name)+1)/3
+	typed := strings.ToLower(name)
 	for _, c := range slices.Sorted(slices.Values(candidates)) {
-		if d := editDistance(strings.ToLower(name), strings.ToLower(c)); d <= distance && (best == "" || d < distance) {
+		lower := strings.ToLower(c)
+		if len(lower)-len(typed) > distance || len(typed)-len(lower) > distance || max(len(lower), len(typed)) > maxSuggest {
+			continue
+		}
+		if d := editDistance(typed, lower); d <= distance && (best == "" || d < distance) {
 			best, distance = c, d
 		}
 	}
@@ -25,23 +30,34 @@ func suggest(name string, candidates []string) string {
 	return "did you mean " + best + "?"
 }
 
-// editDistance counts the inserted, deleted and replaced bytes between a and b.
+// suggestOr returns the suggestion, or the other hint when there is none.
+func suggestOr(name string, candidates []string, otherwise string) string {
+	if hint := suggest(name, candidates); hint != "" {
+		return hint
+	}
+	return otherwise
+}
+
+// editDistance counts the inserted, deleted, replaced and swapped bytes between a and b, neither of
+// which is longer than maxSuggest.
 func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+	var before, last, row [maxSuggest + 1]int
+	for j := range last {
+		last[j] = j
 	}
 	for i := range len(a) {
-		diagonal := row[0]
 		row[0] = i + 1
 		for j := range len(b) {
-			change := diagonal
+			change := last[j]
 			if a[i] != b[j] {
 				change++
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+			row[j+1] = min(change, last[j+1]+1, row[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
 		}
+		before, last = last, row
 	}
-	return row[len(b)]
+	return last[len(b)]
 }

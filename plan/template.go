@@ -2,11 +2,14 @@ package plan
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
+
+	"github.com/orch-dev/orch/fault"
 )
 
 // The marks around an expression within a text, and what stands for a literal opening mark.
@@ -161,7 +164,9 @@ func (t textParts) eval(env map[string]any) (any, error) {
 			}
 			return nil, err
 		}
-		b.WriteString(s)
+		if b.WriteString(s); b.Len() > maxText {
+			return nil, fault.Wrap(fault.ValidationError, errTooLong, errTooLong.Error()+" cannot be made of expressions")
+		}
 	}
 	return b.String(), nil
 }
@@ -180,9 +185,9 @@ func toText(v any) (string, error) {
 	case float64:
 		return strconv.FormatFloat(v, 'f', -1, 64), nil
 	case nil:
-		return "", fmt.Errorf(`null cannot be part of a text; write x ?? ""`)
+		return "", errors.New(`null cannot be part of a text; write x ?? ""`)
 	default:
-		return "", fmt.Errorf("a list or an object cannot be part of a text; write toJSON(x)")
+		return "", errors.New("a list or an object cannot be part of a text; write toJSON(x)")
 	}
 }
 
@@ -203,7 +208,7 @@ func (s *scope) template(v any, at place) template {
 func (s *scope) text(text string, at place) template {
 	parts, err := segments(text)
 	if err != nil {
-		at.reportIn(opening, 0, err.Error(), "`"+escaped+"` stands for a literal `"+opening+"`")
+		at.reportIn(opening, 0, err.Error(), "in YAML ` #` begins a comment: quote the text; `"+escaped+"` stands for a literal `"+opening+"`")
 		return literal{text}
 	}
 	if len(parts) == 1 && !parts[0].expression {
@@ -261,30 +266,5 @@ func (s *scope) objectTemplate(values map[string]any, at place) template {
 }
 
 func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
-}
-
-// jsonValue turns the result of an expression into a value that JSON has.
-func jsonValue(v any) (any, error) {
-	switch v := v.(type) {
-	case nil, bool, string, int, json.Number:
-		return v, nil
-	case float64:
-		return finite(v)
-	case time.Time:
-		return v.Format(time.RFC3339Nano), nil
-	case time.Duration:
-		return v.String(), nil
-	case []any:
-		return jsonList(v)
-	case map[string]any:
-		return jsonObject(v)
-	default:
-		return reflected(v)
-	}
+	return slices.Sorted(maps.Keys(m))
 }

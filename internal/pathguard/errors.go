@@ -1,6 +1,7 @@
 package pathguard
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"syscall"
@@ -31,8 +32,8 @@ func describe(path string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &known):
-		return known
+	case errors.As(err, &known), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return fault.From(err)
 	case errors.Is(err, fs.ErrNotExist):
 		return fault.Wrap(fault.NotFound, err, path+" does not exist")
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
@@ -47,7 +48,7 @@ func describe(path string, err error) error {
 	case errors.Is(err, syscall.EISDIR):
 		return fault.Wrap(fault.InvalidFormat, err, path+" is a directory").WithReason("INVALID_PATH")
 	case errors.Is(err, syscall.ENOTDIR):
-		return fault.Wrap(fault.InvalidFormat, err, "a part of "+path+" is no directory").WithReason("INVALID_PATH")
+		return fault.Wrap(fault.InvalidFormat, err, path+", or a part of it, is no directory").WithReason("INVALID_PATH")
 	case errors.Is(err, syscall.ELOOP):
 		return fault.Wrap(fault.InvalidFormat, err, path+" has too many symbolic links").WithReason("INVALID_PATH")
 	case errors.Is(err, syscall.ENAMETOOLONG):

@@ -1,5 +1,185 @@
 // Package proc starts child processes that cannot outlive their call.
+//
+// A child gets a session and process group of its own without a terminal, an empty standard input,
+// a fixed search path and an environment made from an allow-list. When its time is over, or its
+// caller gives up, the whole group ends: SIGTERM, a grace, SIGKILL. Only a process that leaves the
+// group by itself (setsid) escapes; that takes a sandbox to prevent.
 package proc
 
-// Runner starts child processes.
-type Runner struct{}
+import (
+	"context"
+	"errors"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// DefaultLimit is how many bytes of each output stream a Result keeps: 1 MiB.
+const DefaultLimit = 1 << 20
+
+// Config configures a Runner. The zero value works.
+type Config struct {
+	// Path is where programs are looked up, in order: absolute directories. It becomes the PATH of
+	// every child. Default: the Go tool chain's folder and the system's usual ones.
+	Path []string
+	// Inherit names the variables that children inherit. Default: HOME, TMPDIR, LANG, TZ, USER and
+	// the like, and those that the Go tool chain needs. A name that begins with ORCH_ or looks like
+	// that of a secret is an error.
+	Inherit []string
+	// Environ is what is inherited from, as "NAME=value". Default: the environment of the node.
+	Environ []string
+	// Grace is the time between SIGTERM and SIGKILL, and how long output is awaited that background
+	// processes still hold open after the command itself has ended. Default: 2 s.
+	Grace time.Duration
+}
+
+// Runner starts child processes. It is safe for concurrent use.
+type Runner struct {
+	path  []string
+	env   []string
+	grace time.Duration
+}
+
+// New returns a Runner, or VALIDATION_ERROR for a config that would leak or cannot work.
+func New(cfg Config) (*Runner, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	return &Runner{path: cfg.Path, env: baseEnv(cfg), grace: cfg.Grace}, nil
+}
+
+// Command is one child process.
+type Command struct {
+	// Name is an absolute path, or a bare name that is looked up in the fixed search path.
+	Name string
+	Args []string
+	// Dir is the absolute working directory.
+	Dir string
+	// Env is added to the inherited environment and wins over it.
+	Env map[string]string
+	// Timeout ends the process; 0 means that only the context does.
+	Timeout time.Duration
+	// Limit is how many bytes of each stream the Result keeps, from the beginning; 0 means
+	// DefaultLimit. The rest is read and dropped.
+	Limit int64
+	// Stdout, when set, gets all of the standard output as it comes, and the Result none.
+	Stdout io.Writer
+	// OnOutput is told how many bytes of a stream ("stdout", "stderr") have been seen. Its calls do
+	// not overlap.
+	OnOutput func(stream string, n int64)
+}
+
+// Result is how a process ended.
+type Result struct {
+	// Stdout and Stderr are valid UTF-8: other bytes are replaced by U+FFFD.
+	Stdout, Stderr string
+	// ExitCode is the status; a process that was ended by signal n has 128+n, as in a shell.
+	ExitCode int
+	// Truncated is true when a stream was longer than the limit.
+	Truncated bool
+	Duration  time.Duration
+	// TimedOut is true when the timeout, or the deadline of the context, ended the process.
+	TimedOut bool
+}
+
+// Run starts c and waits for its end. An exit status other than 0 is no error. Errors: EXEC_FAILED
+// when it cannot be started, TIMEOUT and CANCELLED when it had to be ended; these two come with the
+// Result so far. When the process has ended, what is left of its group is killed before Run returns.
+func (r *Runner) Run(ctx context.Context, c Command) (Result, error) {
+	if c.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.Timeout)
+		defer cancel()
+	}
+	sink := newSink(c)
+	cmd, err := r.command(ctx, c, sink)
+	if err != nil {
+		return Result{}, err
+	}
+	// The death signal of the child is tied to the thread that starts it, so the thread stays.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	begin := time.Now()
+	if err := cmd.Start(); err != nil {
+		return Result{}, startError(ctx, c.Name, err)
+	}
+	waitErr := cmd.Wait()
+	// The number of a group is not given away while the group has members, so this ends those that
+	// are left or nobody.
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	res := sink.result()
+	res.Duration = time.Since(begin)
+	res.ExitCode = exitCode(cmd)
+	return res, r.outcome(ctx, c, waitErr, &res)
+}
+
+func (r *Runner) command(ctx context.Context, c Command, sink *sink) (*exec.Cmd, error) {
+	program, err := r.LookPath(c.Name)
+	if err != nil {
+		return nil, err
+	}
+	env, err := r.environ(c.Env)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, program, c.Args...)
+	cmd.Dir, cmd.Env = c.Dir, env
+	cmd.Stdout, cmd.Stderr = &sink.out, &sink.err
+	cmd.SysProcAttr = sessionAttr()
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = r.grace
+	return cmd, nil
+}
+
+// LookPath finds a program in the fixed search path, or EXEC_FAILED.
+func (r *Runner) LookPath(name string) (string, error) {
+	if filepath.IsAbs(name) {
+		return name, nil
+	}
+	if name == "" || filepath.Base(name) != name {
+		return "", fault.New(fault.ExecFailed, "%q is neither a program name nor an absolute path", name)
+	}
+	for _, dir := range r.path {
+		if found, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+			return found, nil
+		}
+	}
+	return "", fault.New(fault.ExecFailed, "the program %q is not installed", name).
+		WithHint("install it into one of the folders of the search path: %v", r.path)
+}
+
+func startError(ctx context.Context, name string, err error) error {
+	if ctx.Err() != nil {
+		return fault.Wrap(fault.CodeOf(ctx.Err()), err, "the call ended before "+name+" could start")
+	}
+	return fault.Wrap(fault.ExecFailed, err, "the program "+name+" could not be started")
+}
+
+func (r *Runner) outcome(ctx context.Context, c Command, err error, res *Result) error {
+	var exit *exec.ExitError
+	switch {
+	case err == nil || errors.As(err, &exit) && ctx.Err() == nil || errors.Is(err, exec.ErrWaitDelay) && ctx.Err() == nil:
+		return nil
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		res.TimedOut = true
+		return fault.Wrap(fault.Timeout, err, c.Name+" was ended after "+res.Duration.Round(time.Millisecond).String())
+	case ctx.Err() != nil:
+		return fault.Wrap(fault.Cancelled, err, c.Name+" was ended because the call was cancelled")
+	default:
+		return fault.Wrap(fault.ExecFailed, err, "the output of "+c.Name+" could not be read")
+	}
+}
+
+func exitCode(cmd *exec.Cmd) int {
+	status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if ok && status.Signaled() {
+		return 128 + int(status.Signal())
+	}
+	return cmd.ProcessState.ExitCode()
+}

@@ -5,6 +5,7 @@ package fs
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"strings"
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
@@ -23,7 +24,7 @@ const (
 
 // Tools returns the family.
 func Tools() []tools.Tool {
-	return []tools.Tool{fileRead}
+	return []tools.Tool{fileRead, fileWrite, fileEdit, directoryCreate, directoryList, globSearch, grepSearch}
 }
 
 // resolve confines the path of an input field; an error names the field.
@@ -35,6 +36,36 @@ func resolve(env *tools.Env, field, path string) (string, error) {
 	return rel, nil
 }
 
+// resolveOptional is resolve for a field that defaults to the workspace.
+func resolveOptional(env *tools.Env, field, path string) (string, error) {
+	if path == "" {
+		path = env.Workspace
+	}
+	return resolve(env, field, path)
+}
+
+// isDir checks that rel is a directory; INVALID_PATH for anything else that exists.
+func isDir(env *tools.Env, field, rel string) error {
+	info, err := env.Root.Stat(rel)
+	if err == nil && !info.IsDir() {
+		err = invalidPath(field, "%s is no directory", env.Root.Abs(rel))
+	}
+	return err
+}
+
+// invalidPath is INVALID_FORMAT with the reason INVALID_PATH of seed 000.
+func invalidPath(field, format string, args ...any) error {
+	return fault.New(fault.InvalidFormat, format, args...).WithReason("INVALID_PATH").WithField(field)
+}
+
+// below returns the path at relative to the directory dir that it lies in.
+func below(dir, at string) string {
+	if dir == "." {
+		return at
+	}
+	return strings.TrimPrefix(at, dir+"/")
+}
+
 // digest returns the SHA-256 of data in hex.
 func digest(data []byte) string {
 	sum := sha256.Sum256(data)
@@ -42,6 +73,6 @@ func digest(data []byte) string {
 }
 
 // remember records that the task knows the content of a file, by its real path.
-func remember(env *tools.Env, rel, sha256 string) {
-	env.Record(events.FileRead, &events.Read{Path: env.Root.Abs(rel), SHA256: sha256})
+func remember(env *tools.Env, rel, hash string) {
+	env.Record(events.FileRead, &events.Read{Path: env.Root.Abs(rel), SHA256: hash})
 }

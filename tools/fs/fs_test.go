@@ -1,6 +1,7 @@
 package fs_test
 
 import (
+	"context"
 	"encoding/json"
 	"log/slog"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/tools/fs"
+	"github.com/orch-dev/orch/tools/toolstest"
 )
 
 // bench is a root directory with a workspace and an Env over it.
@@ -72,6 +74,11 @@ type args map[string]any
 // call checks the arguments and runs the tool, as the dispatcher does.
 func (b *bench) call(name string, in args) (map[string]any, error) {
 	b.t.Helper()
+	return b.callContext(b.t.Context(), name, in)
+}
+
+func (b *bench) callContext(ctx context.Context, name string, in args) (map[string]any, error) {
+	b.t.Helper()
 	catalogue, err := tools.New(fs.Tools()...)
 	require.NoError(b.t, err)
 	tool, ok := catalogue.Get(name)
@@ -81,10 +88,11 @@ func (b *bench) call(name string, in args) (map[string]any, error) {
 	if raw, err = tool.Check(raw); err != nil {
 		return nil, err
 	}
-	result, err := tool.Call(b.t.Context(), b.env, raw)
+	result, err := tool.Call(ctx, b.env, raw)
 	if err != nil {
 		return nil, err
 	}
+	toolstest.Output(b.t, tool, result)
 	var out map[string]any
 	require.NoError(b.t, json.Unmarshal(result, &out))
 	return out, nil

@@ -1,0 +1,57 @@
+# `make` lists the targets. Development tools are pinned in scripts/tools.mod, outside go.mod.
+GO       ?= go
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+FUZZTIME ?= 5m
+ROUNDS   ?= 20
+ARGS     ?=
+LINT     := bin/golangci-lint
+
+.DEFAULT_GOAL := help
+.PHONY: help build test race lint fmt vet golden docs docs-current tidy-current fuzz bench crash check
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build bin/orch
+	$(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/orch ./cmd/orch
+
+test: ## run the tests
+	$(GO) test ./...
+
+race: ## run the tests with the race detector
+	$(GO) test -race ./...
+
+lint: $(LINT) ## run the linters and the format check
+	$(LINT) run ./...
+
+fmt: $(LINT) ## format the code
+	$(LINT) fmt ./...
+
+vet: ## run go vet
+	$(GO) vet ./...
+
+golden: ## write the golden files anew; review the difference before you commit it
+	ORCH_UPDATE_GOLDEN=1 $(GO) test ./...
+
+docs: ## write the generated pages anew
+	$(GO) generate ./...
+
+docs-current: ## fail if a generated page was out of date
+	scripts/unchanged $(GO) generate ./...
+
+tidy-current: ## fail if go.mod or go.sum is not tidy
+	$(GO) mod tidy -diff
+
+fuzz: ## run every fuzzer for FUZZTIME (5m)
+	scripts/fuzz $(FUZZTIME)
+
+bench: ## measure, beside the bare message pattern; ARGS='…' for flags
+	$(GO) run ./cmd/orch bench $(ARGS)
+
+crash: ## kill node and worker at random for ROUNDS (20) rounds and check that nothing is lost
+	ORCH_CRASH_ROUNDS=$(ROUNDS) $(GO) test ./internal/crash -run TestCrash -count=1 -v -timeout 2h
+
+check: lint vet race docs-current tidy-current ## everything that must hold before a merge
+
+$(LINT): scripts/tools.mod scripts/tools.sum
+	$(GO) build -modfile=scripts/tools.mod -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint

@@ -1,0 +1,301 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nuid"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+)
+
+const (
+	// window is the number of appends in flight; more wait in Append.
+	window = 4000
+	// ackWithin is how long an acknowledgement may take until the log itself is asked.
+	ackWithin = 2 * time.Second
+)
+
+// pending is an append whose caller waits.
+type pending struct {
+	record events.Record
+	done   func(seq uint64, err error)
+	// tries counts the messages sent for it; with more than one only the log knows what happened.
+	tries int
+	since time.Time
+}
+
+// flight is what one acknowledgement answers for: one append, or a batch of them.
+type flight struct {
+	members []*pending
+	batch   string
+	sent    time.Time
+}
+
+// appender sends appends and takes their acknowledgements. A single append is one conditional
+// message. With grouping, appends that find many others on their way wait a moment and go as one
+// atomic batch, so that they share one write to the disk.
+type appender struct {
+	conn      *Conn
+	inbox     string
+	grouping  bool
+	slots     chan struct{} // one for each append between Append and done
+	wake      chan struct{} // the writer has something to send
+	disturbed chan struct{} // something is to be settled
+	stop      chan struct{}
+	stopped   sync.WaitGroup
+
+	mu      sync.Mutex // guards what follows
+	closed  bool
+	last    uint64
+	flights map[uint64]*flight
+	queue   []*pending // waiting for the writer
+	singles int        // flights of one
+	batches int        // flights of many
+	lost    []*pending // to be settled by reading the log
+	newest  head       // the newest acknowledged commit
+}
+
+func (s *Store) openAppender(ctx context.Context) error {
+	a := &appender{
+		grouping:  s.cfg.Durability == Fsync && s.cfg.Replicas == 1,
+		slots:     make(chan struct{}, window),
+		wake:      make(chan struct{}, 1),
+		disturbed: make(chan struct{}, 1),
+		stop:      make(chan struct{}),
+		flights:   map[uint64]*flight{},
+	}
+	var err error
+	if a.conn, err = s.conn.another(ctx, "appends", a.reconnected); err != nil {
+		return err
+	}
+	a.inbox = a.conn.nc.NewInbox() + "."
+	sub, err := a.conn.nc.Subscribe(a.inbox+"*", a.acknowledged)
+	if err == nil {
+		err = sub.SetPendingLimits(-1, -1) // bounded by the window
+	}
+	if err != nil {
+		a.conn.Close()
+		return fault.Wrap(fault.Unavailable, err, "the log cannot be opened")
+	}
+	s.app = a
+	a.stopped.Go(a.write)
+	return nil
+}
+
+// Append implements events.Log.
+func (s *Store) Append(r events.Record, done func(seq uint64, err error)) {
+	now := time.Now()
+	if err := s.admit(&r, now); err != nil {
+		done(0, err)
+		return
+	}
+	select {
+	case s.app.slots <- struct{}{}:
+	case <-s.app.stop:
+		done(0, stopping())
+		return
+	}
+	p := &pending{record: r, since: now, done: done}
+	if r.After == 0 && s.past.mayHold(r.Task, now) {
+		go s.sendIfNew(p) // ends with the append, which drain waits for
+		return
+	}
+	s.app.send(p)
+}
+
+// admit refuses what cannot or must not reach the log.
+func (s *Store) admit(r *events.Record, now time.Time) error {
+	if _, err := events.ParseTaskID(string(r.Task)); err != nil {
+		return err
+	}
+	if loss := s.loss.Load(); loss != nil {
+		return loss
+	}
+	const headers = 4 << 10 // more than the headers of a commit ever need
+	if limit := s.conn.nc.MaxPayload() - headers; int64(len(r.Data)) > limit {
+		return fault.New(fault.ValidationError, "a commit of %d bytes is larger than the limit of %d", len(r.Data), limit).
+			WithHint("put large values into the blob store")
+	}
+	return s.space.check(now)
+}
+
+func stopping() error {
+	return fault.New(fault.Unavailable, "the log is closing").WithHint("try again when the node runs")
+}
+
+// send puts an append on its way: at once while few are, through the writer otherwise.
+func (a *appender) send(p *pending) {
+	a.mu.Lock()
+	if a.closed {
+		a.mu.Unlock()
+		a.finish(p, 0, stopping())
+		return
+	}
+	if a.grouping && (a.singles >= maxSingles || a.batches > 0 || len(a.queue) > 0) {
+		a.queue = append(a.queue, p)
+		ready := a.batches < maxBatches
+		a.mu.Unlock()
+		if ready {
+			signal(a.wake)
+		}
+		return
+	}
+	id := a.launch(&flight{members: []*pending{p}})
+	a.mu.Unlock()
+	a.publishSingle(id, p)
+}
+
+// launch registers a flight; a.mu is held.
+func (a *appender) launch(f *flight) uint64 {
+	a.last++
+	f.sent = time.Now()
+	a.flights[a.last] = f
+	if f.batch == "" {
+		a.singles++
+	} else {
+		a.batches++
+	}
+	for _, p := range f.members {
+		p.tries++
+	}
+	return a.last
+}
+
+// land takes a flight off the books and returns it, or nil when it has landed before.
+func (a *appender) land(id uint64) *flight {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	f := a.flights[id]
+	if f == nil {
+		return nil
+	}
+	a.remove(id, f)
+	return f
+}
+
+// remove forgets a flight; a.mu is held.
+func (a *appender) remove(id uint64, f *flight) {
+	delete(a.flights, id)
+	if f.batch == "" {
+		a.singles--
+	} else {
+		a.batches--
+	}
+}
+
+func (a *appender) publishSingle(id uint64, p *pending) {
+	err := a.conn.nc.PublishMsg(&nats.Msg{
+		Subject: liveSubject(p.record.Task), Reply: a.reply(id), Data: p.record.Data,
+		Header: nats.Header{
+			expectHeader: {strconv.FormatUint(p.record.After, 10)},
+			headHeader:   {encodeHead(&p.record.Head)},
+		},
+	})
+	if err != nil {
+		a.unsent(id, err)
+	}
+}
+
+// expectHeader makes an append conditional on the newest commit of the same task.
+const expectHeader = "Nats-Expected-Last-Subject-Sequence"
+
+// unsent deals with a flight that the connection did not take. What was refused while there is no
+// connection is not in the log for sure; for the rest the log has to tell.
+func (a *appender) unsent(id uint64, err error) {
+	f := a.land(id)
+	if f == nil {
+		return
+	}
+	refused := errors.Is(err, nats.ErrReconnectBufExceeded) || errors.Is(err, nats.ErrConnectionClosed)
+	for _, p := range f.members {
+		if refused && p.tries == 1 {
+			a.finish(p, 0, readFault(err))
+		} else {
+			a.settleLater(p)
+		}
+	}
+}
+
+func (a *appender) reply(id uint64) string { return a.inbox + strconv.FormatUint(id, 36) }
+
+// finish answers a caller and frees its slot.
+func (a *appender) finish(p *pending, seq uint64, err error) {
+	p.done(seq, err)
+	<-a.slots
+}
+
+// settleLater queues appends whose fate the log has to tell.
+func (a *appender) settleLater(ps ...*pending) {
+	a.mu.Lock()
+	a.lost = append(a.lost, ps...)
+	a.mu.Unlock()
+	signal(a.disturbed)
+}
+
+// reconnected runs after the connection came back: acknowledgements of before will not come.
+func (a *appender) reconnected() {
+	a.expire(time.Now().Add(ackWithin))
+	signal(a.disturbed)
+}
+
+// expire moves flights whose acknowledgement is overdue to the settling.
+func (a *appender) expire(now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for id, f := range a.flights {
+		if now.Sub(f.sent) >= ackWithin {
+			a.remove(id, f)
+			a.lost = append(a.lost, f.members...)
+		}
+	}
+	if len(a.queue) > 0 {
+		signal(a.wake)
+	}
+}
+
+// drain stops new appends and waits for those in flight, until ctx ends.
+func (a *appender) drain(ctx context.Context) {
+	a.mu.Lock()
+	a.closed = true
+	a.mu.Unlock()
+	for range window {
+		select {
+		case a.slots <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// close ends the writer and answers what is still open with UNAVAILABLE.
+func (a *appender) close() {
+	close(a.stop)
+	a.stopped.Wait()
+	a.conn.Close()
+	a.mu.Lock()
+	open := append(a.queue, a.lost...)
+	for _, f := range a.flights {
+		open = append(open, f.members...)
+	}
+	a.flights, a.queue, a.lost = map[uint64]*flight{}, nil, nil
+	a.mu.Unlock()
+	for _, p := range open {
+		a.finish(p, 0, unknownOutcome(p))
+	}
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// batchID returns a new id for an atomic batch.
+func batchID() string { return nuid.Next() }

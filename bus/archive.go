@@ -1,0 +1,194 @@
+package bus
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"iter"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+)
+
+const (
+	// partBytes is the size from which on a history is archived in several messages.
+	partBytes = 4 << 20
+	// partHeader is on the last message of an archived history: the number of messages.
+	partHeader = "Orch-Parts"
+)
+
+// archiveSubject is "orch.ar.<yyyymmdd>.<task>"; the day comes from the id, so that a lookup is direct.
+func archiveSubject(task events.TaskID) string {
+	return archiveRoot + "." + madeAt(task).UTC().Format("20060102") + "." + string(task)
+}
+
+// Archive implements events.Log. The history is durable in the archive before it leaves the live log;
+// an archiving that was cut short is finished by the next call.
+func (s *Store) Archive(ctx context.Context, task events.TaskID) error {
+	if _, err := events.ParseTaskID(string(task)); err != nil {
+		return err
+	}
+	if loss := s.loss.Load(); loss != nil {
+		return loss
+	}
+	if err := s.space.check(time.Now()); err != nil {
+		return err
+	}
+	archived, err := s.archived(ctx, task)
+	if err != nil {
+		return err
+	}
+	if archived == nil {
+		if err := s.writeArchive(ctx, task); err != nil {
+			return err
+		}
+	}
+	s.past.add(task, time.Now())
+	return s.purge(ctx, s.live, liveSubject(task))
+}
+
+func (s *Store) purge(ctx context.Context, stream jetstream.Stream, subject string) error {
+	if err := stream.Purge(ctx, jetstream.WithPurgeSubject(subject)); err != nil {
+		return fault.Wrap(fault.Unavailable, err, "an archived history cannot leave the live log").
+			WithHint("archive the task again")
+	}
+	return nil
+}
+
+// archived returns the messages of an archived history, nil when there is none or only a part of it.
+func (s *Store) archived(ctx context.Context, task events.TaskID) ([]entry, error) {
+	var parts []entry
+	for e, err := range s.conn.walk(ctx, archiveStream, archiveSubject(task), 1, math.MaxUint64) {
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, e)
+	}
+	if len(parts) == 0 || parts[len(parts)-1].header.Get(partHeader) != strconv.Itoa(len(parts)) {
+		return nil, nil
+	}
+	return parts, nil
+}
+
+// writeArchive copies the live history of a task into the archive.
+func (s *Store) writeArchive(ctx context.Context, task events.TaskID) error {
+	subject := archiveSubject(task)
+	if err := s.purge(ctx, s.old, subject); err != nil { // the parts of an attempt that was cut short
+		return err
+	}
+	var body bytes.Buffer
+	parts, after, commits := 0, uint64(0), 0
+	for c, err := range s.Read(ctx, task, 1) {
+		if err != nil {
+			return err
+		}
+		if body.Len() > 0 && body.Len()+len(c.Data) > partBytes {
+			parts++
+			if after, err = s.publishPart(ctx, subject, body.Bytes(), after, 0); err != nil {
+				return err
+			}
+			body.Reset()
+		}
+		frame(&body, c)
+		commits++
+	}
+	if commits == 0 {
+		return fault.New(fault.NotFound, "there is no task %s", task).WithField("task")
+	}
+	_, err := s.publishPart(ctx, subject, body.Bytes(), after, parts+1)
+	return err
+}
+
+// publishPart adds a message to the archive, with the number of all messages on the last one.
+func (s *Store) publishPart(ctx context.Context, subject string, data []byte, after uint64, total int) (uint64, error) {
+	m := &nats.Msg{Subject: subject, Data: data, Header: nats.Header{}}
+	if total > 0 {
+		m.Header.Set(partHeader, strconv.Itoa(total))
+	}
+	ack, err := s.conn.js.PublishMsg(ctx, m, jetstream.WithExpectLastSequencePerSubject(after))
+	if err != nil {
+		return 0, archiveFault(err)
+	}
+	return ack.Sequence, nil
+}
+
+func archiveFault(err error) error {
+	var api *jetstream.APIError
+	switch {
+	case !errors.As(err, &api):
+		return fault.Wrap(fault.Unavailable, err, "the history cannot be archived").WithHint("archive the task again")
+	case isConflictCode(api.ErrorCode):
+		return fault.Wrap(fault.Conflict, err, "the task is being archived by another call").WithField("task")
+	case isFullCode(api.ErrorCode):
+		return fault.Wrap(fault.DiskFull, err, "the archive has reached the configured size of the store").
+			WithHint("raise the limit, or keep finished tasks for a shorter time")
+	default:
+		return fault.Wrap(fault.Unavailable, err, "the history cannot be archived").WithHint("archive the task again")
+	}
+}
+
+// frame appends "<position> <length>\n<commit>\n".
+func frame(b *bytes.Buffer, c events.Stored) {
+	b.WriteString(strconv.FormatUint(c.Seq, 10) + " " + strconv.Itoa(len(c.Data)) + "\n")
+	b.Write(c.Data)
+	b.WriteByte('\n')
+}
+
+// unframe yields the commits of an archive message; DATA_LOSS when it is damaged.
+func unframe(data []byte) iter.Seq2[events.Stored, error] {
+	return func(yield func(events.Stored, error) bool) {
+		for len(data) > 0 {
+			c, rest, ok := cutFrame(data)
+			if !ok {
+				yield(events.Stored{}, fault.New(fault.DataLoss, "an archived history is damaged").
+					WithHint("run: orch verify"))
+				return
+			}
+			if !yield(c, nil) {
+				return
+			}
+			data = rest
+		}
+	}
+}
+
+func cutFrame(data []byte) (c events.Stored, rest []byte, ok bool) {
+	line, body, found := bytes.Cut(data, []byte("\n"))
+	seq, size, two := bytes.Cut(line, []byte(" "))
+	if !found || !two {
+		return c, nil, false
+	}
+	var err error
+	if c.Seq, err = strconv.ParseUint(string(seq), 10, 64); err != nil {
+		return c, nil, false
+	}
+	n, err := strconv.Atoi(string(size))
+	if err != nil || n < 0 || n >= len(body) || body[n] != '\n' {
+		return c, nil, false
+	}
+	c.Data = body[:n:n]
+	return c, body[n+1:], true
+}
+
+func (s *Store) readArchived(ctx context.Context, task events.TaskID, from uint64, yield func(events.Stored, error) bool) {
+	parts, err := s.archived(ctx, task)
+	if err != nil {
+		yield(events.Stored{}, err)
+		return
+	}
+	rev := uint64(0)
+	for _, p := range parts {
+		for c, err := range unframe(p.Data) {
+			rev++
+			if (err != nil || rev >= from) && !yield(c, err) || err != nil {
+				return
+			}
+		}
+	}
+}

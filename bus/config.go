@@ -1,0 +1,128 @@
+package bus
+
+import (
+	"log/slog"
+	"strconv"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// Durability says what an acknowledged append survives.
+type Durability string
+
+const (
+	// Fsync is the default: an acknowledged commit is on the disk and survives a power loss.
+	Fsync Durability = "fsync"
+	// Relaxed survives the death of every process; a power loss may take the last 100 ms.
+	Relaxed Durability = "relaxed"
+)
+
+func (d Durability) orDefault() (Durability, error) {
+	switch d {
+	case "":
+		return Fsync, nil
+	case Fsync, Relaxed:
+		return d, nil
+	default:
+		return "", fault.New(fault.ValidationError, "%q is no durability level", string(d)).
+			WithField("durability").WithHint("use %s or %s", Fsync, Relaxed)
+	}
+}
+
+const (
+	// MaxPayload is the largest message in bytes that a server started here takes (X-18).
+	MaxPayload = 8 << 20
+	// maxFree is the upper bound of the default free-space watermark.
+	maxFree = 256 << 20
+	// maxMemory bounds memory streams of the embedded server; the log uses none.
+	maxMemory = 64 << 20
+)
+
+// ServerConfig configures the embedded server.
+type ServerConfig struct {
+	// DataDir is the directory of everything that the node keeps. It is made with mode 0700. Required.
+	DataDir string
+	// Durability is Fsync unless set.
+	Durability Durability
+	// Logger gets the server's log; nil discards it.
+	Logger *slog.Logger
+	// MaxStore bounds the bytes of all streams; default: half of the size of the file system.
+	MaxStore int64
+	// MinFree is the free space in bytes below which the log refuses appends; default: 2 % of the file
+	// system, at most 256 MiB.
+	MinFree int64
+	// Host is the address to listen on, 127.0.0.1 unless set (X-15).
+	Host string
+	// Port is the port to listen on; 0 lets the system choose.
+	Port int
+}
+
+func (c *ServerConfig) validate() error {
+	if c.DataDir == "" {
+		return fault.New(fault.RequiredField, "the data directory is not set").WithField("data_dir")
+	}
+	if c.Port < 0 || c.Port > 65535 {
+		return fault.New(fault.ValidationError, "%d is no port", c.Port).WithField("port").
+			WithHint("use 1 to 65535, or 0 to let the system choose")
+	}
+	if c.Host == "" {
+		c.Host = "127.0.0.1"
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	var err error
+	c.Durability, err = c.Durability.orDefault()
+	return err
+}
+
+// withSpace fills the defaults that depend on the file system of the data directory.
+func (c *ServerConfig) withSpace() error {
+	_, total, err := diskSpace(c.DataDir)
+	if err != nil {
+		return err
+	}
+	if c.MaxStore <= 0 {
+		c.MaxStore = total / 2
+	}
+	if c.MinFree <= 0 {
+		c.MinFree = min(total/50, maxFree)
+	}
+	return nil
+}
+
+// text is the configuration of the server in its own language. Everything that is not named here and
+// could listen (monitoring, cluster, gateways, leaf nodes, WebSocket, MQTT) stays off.
+func (c *ServerConfig) text(auth credentials) string {
+	syncing := `"100ms"`
+	if c.Durability == Fsync {
+		syncing = "always"
+	}
+	return `server_name: "orch"
+host: ` + strconv.Quote(c.Host) + `
+port: ` + strconv.Itoa(orAny(c.Port)) + `
+max_payload: ` + strconv.Itoa(MaxPayload) + `
+jetstream {
+  max_memory_store: ` + strconv.Itoa(maxMemory) + `
+  max_file_store: ` + strconv.FormatInt(c.MaxStore, 10) + `
+  sync_interval: ` + syncing + `
+}
+authorization {
+  users: [
+    { user: "` + OperatorUser + `", password: "` + auth.Operator + `" }
+    { user: "` + WorkerUser + `", password: "` + auth.Worker + `", permissions: {
+      publish: ["` + WorkPrefix + `.>"]
+      subscribe: ["` + workerInbox + `.>"]
+    } }
+  ]
+}
+`
+}
+
+// orAny returns the server's word for "any free port" when none is given.
+func orAny(port int) int {
+	if port == 0 {
+		return -1
+	}
+	return port
+}

@@ -1,0 +1,194 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// The two users of the embedded server.
+const (
+	// OperatorUser may do everything; the node and the command line use it.
+	OperatorUser = "operator"
+	// WorkerUser may call the work protocol and nothing else.
+	WorkerUser = "worker"
+)
+
+// The subjects of requests.
+const (
+	// CommandPrefix is the prefix of the commands of faces to the node.
+	CommandPrefix = "orch.cmd"
+	// WorkPrefix is the prefix of the calls of workers to the node, all that a worker may publish to.
+	WorkPrefix = "orch.work"
+	// workerInbox keeps replies to workers apart, so that a worker cannot read those to others.
+	workerInbox = "_INBOX_worker"
+)
+
+const (
+	reconnectWait = 100 * time.Millisecond
+	dialWithin    = 5 * time.Second
+)
+
+// DialConfig says which server to connect to, and as whom.
+type DialConfig struct {
+	// URL of the server, or several with commas. When it is empty the address and the credentials
+	// come from DataDir.
+	URL string
+	// DataDir of a running node on this machine.
+	DataDir string
+	// User and Password; with a DataDir and no password the one of its auth.json, for OperatorUser
+	// unless User says otherwise.
+	User     string
+	Password string
+	// CredsFile is a NATS credentials file, for servers that use them.
+	CredsFile string
+	// Name shows in the server's list of connections; default "orch".
+	Name string
+	// Logger gets disconnects and asynchronous errors; nil discards them.
+	Logger *slog.Logger
+}
+
+// Conn is a connection to a NATS server, safe for concurrent use. It reconnects by itself.
+type Conn struct {
+	nc     *nats.Conn
+	js     jetstream.JetStream
+	target target
+	link   *link
+}
+
+// target is all that is needed to connect once more.
+type target struct {
+	config      DialConfig
+	server      *Server // set inside the process of the server
+	reconnected func()
+}
+
+// Dial connects to a server over the network. Errors: UNAVAILABLE when none answers or no node runs
+// on the data directory, UNAUTHORIZED.
+func Dial(ctx context.Context, cfg DialConfig) (*Conn, error) {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Name == "" {
+		cfg.Name = "orch"
+	}
+	if err := cfg.fromDataDir(); err != nil {
+		return nil, err
+	}
+	return connect(ctx, target{config: cfg})
+}
+
+func (c *DialConfig) fromDataDir() error {
+	if c.URL == "" && c.DataDir == "" {
+		return fault.New(fault.RequiredField, "neither a server nor a data directory is given").WithField("url")
+	}
+	if c.URL == "" {
+		info, err := readNode(c.DataDir)
+		if err != nil {
+			return fault.Wrap(fault.Unavailable, err, "no node runs on the data directory "+c.DataDir).
+				WithHint("start one with: orch serve")
+		}
+		c.URL = info.URL
+	}
+	if c.DataDir == "" || c.Password != "" || c.CredsFile != "" {
+		return nil
+	}
+	auth, err := readCredentials(c.DataDir)
+	if err != nil {
+		return err
+	}
+	if c.User == WorkerUser {
+		c.Password = auth.Worker
+		return nil
+	}
+	c.User, c.Password = OperatorUser, auth.Operator
+	return nil
+}
+
+func connect(ctx context.Context, t target) (*Conn, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fault.From(err)
+	}
+	lost := &link{}
+	opts := t.options(lost)
+	if deadline, ok := ctx.Deadline(); ok {
+		opts = append(opts, nats.Timeout(min(time.Until(deadline), dialWithin)))
+	}
+	nc, err := nats.Connect(t.config.URL, opts...)
+	if err != nil {
+		return nil, dialFault(t.config.URL, err)
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		nc.Close()
+		return nil, fault.Wrap(fault.Internal, err, "JetStream cannot be used")
+	}
+	return &Conn{nc: nc, js: js, target: t, link: lost}, nil
+}
+
+// options never lets the client keep messages while it is disconnected: who sends must learn at once
+// that nothing was sent.
+func (t *target) options(lost *link) []nats.Option {
+	c, log := t.config, t.config.Logger
+	opts := []nats.Option{
+		nats.Name(c.Name),
+		nats.MaxReconnects(-1),
+		nats.ReconnectWait(reconnectWait),
+		nats.ReconnectJitter(reconnectWait, reconnectWait),
+		nats.ReconnectBufSize(-1),
+		nats.Timeout(dialWithin),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			lost.lost()
+			log.Debug("bus disconnected", slog.String("conn", c.Name), slog.Any("error", err))
+		}),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			log.Warn("bus error", slog.String("conn", c.Name), slog.Any("error", err))
+		}),
+	}
+	if t.reconnected != nil {
+		opts = append(opts, nats.ReconnectHandler(func(*nats.Conn) { t.reconnected() }))
+	}
+	if t.server != nil {
+		opts = append(opts, nats.InProcessServer(t.server))
+	}
+	if c.User == WorkerUser {
+		opts = append(opts, nats.CustomInboxPrefix(workerInbox))
+	}
+	if c.CredsFile != "" {
+		return append(opts, nats.UserCredentials(c.CredsFile))
+	}
+	if c.User != "" {
+		opts = append(opts, nats.UserInfo(c.User, c.Password))
+	}
+	return opts
+}
+
+func dialFault(url string, err error) error {
+	switch {
+	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired):
+		return fault.Wrap(fault.Unauthorized, err, "the server refuses the credential").
+			WithHint("check user, password or credentials file, or the auth.json of the data directory")
+	case url == "":
+		return fault.Wrap(fault.Unavailable, err, "the embedded server does not answer")
+	default:
+		return fault.Wrap(fault.Unavailable, err, "no server answers at "+url).
+			WithHint("start the node with: orch serve, or check the address")
+	}
+}
+
+// another opens a second connection to the same server.
+func (c *Conn) another(ctx context.Context, name string, reconnected func()) (*Conn, error) {
+	t := c.target
+	t.config.Name += " " + name
+	t.reconnected = reconnected
+	return connect(ctx, t)
+}
+
+// Close drops the connection. It is idempotent.
+func (c *Conn) Close() { c.nc.Close() }

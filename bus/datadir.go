@@ -1,0 +1,205 @@
+package bus
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// The files of a data directory beside the store itself.
+const (
+	lockFile = "LOCK"
+	authFile = "auth.json"
+	nodeFile = "node.json"
+	markFile = "highwater.json"
+	storeDir = "nats"
+)
+
+// DataDirInUse is the reason of the CONFLICT that a second server on a data directory gets.
+const DataDirInUse = "DATA_DIR_IN_USE"
+
+// credentials are the passwords of the two users of the embedded server.
+type credentials struct {
+	Operator string `json:"operator"`
+	Worker   string `json:"worker"`
+}
+
+// nodeInfo is what a running server publishes in its data directory.
+type nodeInfo struct {
+	URL string `json:"url"`
+	PID int    `json:"pid"`
+}
+
+// openDataDir makes the directory when it is missing and closes it to everybody else.
+func openDataDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fault.Wrap(fault.CodeOf(err), err, "the data directory "+dir+" cannot be made")
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return fault.Wrap(fault.CodeOf(err), err, "the data directory "+dir+" cannot be read")
+	}
+	if info.Mode().Perm()&0o077 == 0 {
+		return nil
+	}
+	if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // a directory needs its x bit
+		return fault.Wrap(fault.Forbidden, err, "other users can read the data directory "+dir).
+			WithField("data_dir").WithHint("run: chmod 700 %s", dir)
+	}
+	return nil
+}
+
+// lockDataDir takes the lock of the directory. The kernel drops it when the process ends, however it
+// ends. The server itself takes none: two of them on one store both acknowledge, and half is lost.
+func lockDataDir(dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fault.Wrap(fault.CodeOf(err), err, "the lock of the data directory "+dir+" cannot be opened")
+	}
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		defer f.Close()
+		return nil, inUse(dir, f)
+	}
+	if err == nil {
+		err = writeHolder(f)
+	}
+	if err != nil {
+		f.Close()
+		return nil, fault.Wrap(fault.Internal, err, "the data directory "+dir+" cannot be locked")
+	}
+	return f, nil
+}
+
+func writeHolder(f *os.File) error {
+	if err := f.Truncate(0); err != nil {
+		return err
+	}
+	_, err := f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	return err
+}
+
+func inUse(dir string, lock *os.File) error {
+	pid, address := "unknown", "not yet known"
+	buf := make([]byte, 32)
+	if n, _ := lock.ReadAt(buf, 0); n > 0 {
+		pid = strings.TrimSpace(string(buf[:n]))
+	}
+	if info, err := readNode(dir); err == nil && strconv.Itoa(info.PID) == pid {
+		address = info.URL
+	}
+	return fault.New(fault.Conflict, "the data directory %s is in use by process %s, address %s", dir, pid, address).
+		WithReason(DataDirInUse).WithField("data_dir").
+		WithHint("use the running node, stop it, or give another data directory")
+}
+
+// loadCredentials reads the passwords of the directory, and makes them at the first start.
+func loadCredentials(dir string) (credentials, error) {
+	auth, err := readCredentials(dir)
+	if !fault.Has(err, fault.NotFound) {
+		return auth, err
+	}
+	auth = credentials{Operator: newPassword(), Worker: newPassword()}
+	return auth, writeJSON(filepath.Join(dir, authFile), auth)
+}
+
+func readCredentials(dir string) (credentials, error) {
+	var auth credentials
+	path := filepath.Join(dir, authFile)
+	if err := readJSON(path, &auth); err != nil {
+		return auth, err
+	}
+	if auth.Operator == "" || auth.Worker == "" {
+		return auth, fault.New(fault.DataLoss, "the credentials in %s are damaged", path).
+			WithHint("stop the node and delete the file; new credentials are made at the next start")
+	}
+	return auth, os.Chmod(path, 0o600)
+}
+
+// newPassword returns 256 random bits in hexadecimal.
+func newPassword() string {
+	var bits [32]byte
+	_, _ = rand.Read(bits[:]) // never fails
+	return hex.EncodeToString(bits[:])
+}
+
+func readNode(dir string) (nodeInfo, error) {
+	var info nodeInfo
+	return info, readJSON(filepath.Join(dir, nodeFile), &info)
+}
+
+// readJSON reads a small file: NOT_FOUND when there is none, DATA_LOSS when it is damaged.
+func readJSON(path string, into any) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return fault.Wrap(fault.CodeOf(err), err, "the file "+path+" cannot be read")
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return fault.Wrap(fault.DataLoss, err, "the file "+path+" is damaged")
+	}
+	return nil
+}
+
+// writeJSON replaces a small file so that a crash or a power loss leaves the old one or the new one.
+func writeJSON(path string, value any) error {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return fault.Wrap(fault.Internal, err, "a file cannot be encoded")
+	}
+	temp := path + ".new"
+	if err = writeSynced(temp, append(data, '\n')); err == nil {
+		err = os.Rename(temp, path)
+	}
+	if err == nil {
+		err = syncDir(filepath.Dir(path))
+	}
+	if err != nil {
+		return writeFault(path, err)
+	}
+	return nil
+}
+
+func writeFault(path string, err error) error {
+	code := fault.CodeOf(err)
+	if errors.Is(err, syscall.ENOSPC) {
+		code = fault.DiskFull
+	}
+	return fault.Wrap(code, err, "the file "+path+" cannot be written")
+}
+
+func writeSynced(path string, data []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+func removeFile(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fault.Wrap(fault.CodeOf(err), err, "the file "+path+" cannot be removed")
+	}
+	return nil
+}

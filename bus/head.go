@@ -1,0 +1,102 @@
+package bus
+
+import (
+	"hash/fnv"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+)
+
+const (
+	// headHeader carries the head of a task on every commit, so that a restart scans headers alone.
+	// One header with a compact value costs less on the wire and in the store than one a field.
+	headHeader = "Orch"
+	// maxName bounds the name of a task in a header, in bytes before escaping.
+	maxName = 128
+	// noParent stands for an absent parent in the value.
+	noParent = "-"
+)
+
+// encodeHead returns "rev state at-in-µs parent name", the name in URL encoding.
+func encodeHead(h *events.Head) string {
+	parent := string(h.Parent)
+	if parent == "" {
+		parent = noParent
+	}
+	b := make([]byte, 0, 96)
+	b = strconv.AppendUint(b, h.Rev, 10)
+	b = append(append(append(b, ' '), url.QueryEscape(h.State)...), ' ')
+	b = strconv.AppendInt(b, h.At.UnixMicro(), 10)
+	b = append(append(append(b, ' '), parent...), ' ')
+	return string(append(b, url.QueryEscape(shorten(h.Name))...))
+}
+
+func shorten(name string) string {
+	if len(name) <= maxName {
+		return name
+	}
+	cut := maxName
+	for cut > 0 && !utf8.RuneStart(name[cut]) {
+		cut--
+	}
+	return name[:cut]
+}
+
+// decodeHead is the inverse of encodeHead; the subject holds the task. DATA_LOSS when it is damaged.
+func decodeHead(subject, value string, seq uint64) (events.Head, error) {
+	h := events.Head{Task: taskOf(subject), Seq: seq}
+	fields := strings.Split(value, " ")
+	const count = 5
+	if len(fields) != count {
+		return h, damagedHead(h.Task, seq, nil)
+	}
+	var err [4]error
+	var at int64
+	h.Rev, err[0] = strconv.ParseUint(fields[0], 10, 64)
+	h.State, err[1] = url.QueryUnescape(fields[1])
+	at, err[2] = strconv.ParseInt(fields[2], 10, 64)
+	h.Name, err[3] = url.QueryUnescape(fields[4])
+	for _, e := range err {
+		if e != nil {
+			return h, damagedHead(h.Task, seq, e)
+		}
+	}
+	h.At = time.UnixMicro(at).UTC()
+	if fields[3] != noParent {
+		h.Parent = events.TaskID(fields[3])
+	}
+	return h, nil
+}
+
+func damagedHead(task events.TaskID, seq uint64, err error) error {
+	return fault.Wrap(fault.DataLoss, err, "the header of commit "+strconv.FormatUint(seq, 10)+" of task "+string(task)+" is damaged").
+		WithHint("run: orch verify")
+}
+
+// The subjects of the streams.
+const (
+	liveRoot    = "orch.ev"
+	archiveRoot = "orch.ar"
+)
+
+// liveSubject is "orch.ev.<partition>.<task>"; the partition is two hexadecimal digits of a hash, so
+// that the log can be spread over several streams without renaming anything.
+func liveSubject(task events.TaskID) string {
+	sum := fnv.New32a()
+	_, _ = sum.Write([]byte(task)) // never fails
+	const digits = "0123456789abcdef"
+	h := sum.Sum32()
+	h ^= h >> 16
+	h ^= h >> 8
+	return liveRoot + "." + string([]byte{digits[h>>4&15], digits[h&15]}) + "." + string(task)
+}
+
+// taskOf returns the last token of a subject.
+func taskOf(subject string) events.TaskID {
+	return events.TaskID(subject[strings.LastIndexByte(subject, '.')+1:])
+}

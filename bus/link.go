@@ -1,0 +1,37 @@
+package bus
+
+import "sync"
+
+// link tells calls that wait for a reply that the connection was lost.
+type link struct {
+	mu      sync.Mutex
+	last    int
+	waiting map[int]func()
+}
+
+// onLoss calls f at the next loss of the connection, unless the returned function came first.
+func (l *link) onLoss(f func()) (stop func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.waiting == nil {
+		l.waiting = map[int]func(){}
+	}
+	l.last++
+	id := l.last
+	l.waiting[id] = f
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.waiting, id)
+	}
+}
+
+func (l *link) lost() {
+	l.mu.Lock()
+	waiting := l.waiting
+	l.waiting = nil
+	l.mu.Unlock()
+	for _, f := range waiting {
+		f()
+	}
+}

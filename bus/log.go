@@ -1,0 +1,204 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"math"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+)
+
+// Read implements events.Log. A history is in the live log or, as a whole, in the archive.
+func (s *Store) Read(ctx context.Context, task events.TaskID, from uint64) iter.Seq2[events.Stored, error] {
+	return func(yield func(events.Stored, error) bool) {
+		if _, err := events.ParseTaskID(string(task)); err != nil {
+			yield(events.Stored{}, err)
+			return
+		}
+		any, goOn := s.readLive(ctx, task, from, yield)
+		if !any && goOn {
+			s.readArchived(ctx, task, from, yield)
+		}
+	}
+}
+
+// readLive yields the live commits of a task. It reports whether there is a whole history, and whether
+// the reader wants more.
+func (s *Store) readLive(ctx context.Context, task events.TaskID, from uint64, yield func(events.Stored, error) bool) (whole, goOn bool) {
+	rev := uint64(0)
+	for e, err := range s.conn.walk(ctx, s.liveName(), liveSubject(task), 1, math.MaxUint64) {
+		if err != nil {
+			yield(events.Stored{}, err)
+			return rev > 0, false
+		}
+		h, err := decodeHead(e.subject, e.header.Get(headHeader), e.Seq)
+		if err == nil && rev == 0 && h.Rev > 1 {
+			return false, true // what an archiving that was cut short has left over
+		}
+		rev++
+		if err == nil && h.Rev != rev {
+			err = missingRevision(task, rev, e.Seq)
+		}
+		if err != nil {
+			yield(events.Stored{}, err)
+			return true, false
+		}
+		if rev >= from && !yield(e.Stored, nil) {
+			return true, false
+		}
+	}
+	return rev > 0, true
+}
+
+func missingRevision(task events.TaskID, rev, seq uint64) error {
+	return fault.New(fault.DataLoss, "task %s: revision %d is not in the log before position %d", task, rev, seq).
+		WithField("task").WithHint("run: orch verify")
+}
+
+// liveName is the live stream, or the archive when the live one is lost: it has no such subjects, so
+// that readers find only what was archived.
+func (s *Store) liveName() string {
+	if s.live == nil {
+		return archiveStream
+	}
+	return liveStream
+}
+
+// Scan implements events.Log.
+func (s *Store) Scan(ctx context.Context, from uint64) iter.Seq2[events.Stored, error] {
+	return func(yield func(events.Stored, error) bool) {
+		last, err := s.lastSeq(ctx)
+		if err != nil {
+			yield(events.Stored{}, err)
+			return
+		}
+		for e, err := range s.conn.walk(ctx, liveStream, liveRoot+".>", from, last) {
+			if !yield(e.Stored, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// lastSeq returns the newest position of the live log.
+func (s *Store) lastSeq(ctx context.Context) (uint64, error) {
+	if s.live == nil {
+		return 0, s.loss.Load()
+	}
+	info, err := s.live.Info(ctx)
+	if err != nil {
+		return 0, readFault(err)
+	}
+	return info.State.LastSeq, nil
+}
+
+const (
+	// headBatch is the number of headers fetched at once.
+	headBatch = 4096
+	// headWait is how long one fetch may wait; it only does when the connection loses something.
+	headWait = 2 * time.Second
+)
+
+// Heads implements events.Log: a scan of the headers of the newest message of each subject.
+func (s *Store) Heads(ctx context.Context) iter.Seq2[events.Head, error] {
+	return func(yield func(events.Head, error) bool) {
+		if s.live == nil {
+			yield(events.Head{}, s.loss.Load())
+			return
+		}
+		if err := s.heads(ctx, yield); err != nil {
+			yield(events.Head{}, err)
+		}
+	}
+}
+
+// heads pulls batch after batch; a fetch that comes back short is asked again, so a lost wake-up of
+// the client costs at most headWait.
+func (s *Store) heads(ctx context.Context, yield func(events.Head, error) bool) error {
+	c, err := s.live.CreateConsumer(ctx, jetstream.ConsumerConfig{
+		DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, AckPolicy: jetstream.AckNonePolicy,
+		FilterSubject: liveRoot + ".>", HeadersOnly: true, MemoryStorage: true, InactiveThreshold: time.Minute,
+	})
+	if err != nil {
+		return readFault(err)
+	}
+	defer func() { // a consumer that stays ends by itself
+		_ = s.live.DeleteConsumer(context.WithoutCancel(ctx), c.CachedInfo().Name)
+	}()
+	pos := headScan{left: c.CachedInfo().NumPending}
+	for pos.left > 0 && err == nil && !pos.stopped {
+		if err = ctx.Err(); err != nil {
+			return fault.From(err)
+		}
+		err = pos.fetch(c, yield)
+	}
+	return err
+}
+
+// headScan is the progress of one scan.
+type headScan struct {
+	seen    uint64 // messages delivered
+	left    uint64 // messages that the server still has
+	stopped bool   // the reader wants no more
+}
+
+func (p *headScan) fetch(c jetstream.Consumer, yield func(events.Head, error) bool) error {
+	batch, err := c.Fetch(int(min(p.left, headBatch)), jetstream.FetchMaxWait(headWait)) //nolint:gosec // at most headBatch
+	if err != nil {
+		return readFault(err)
+	}
+	before := p.seen
+	for m := range batch.Messages() {
+		if p.stopped {
+			continue // the channel has to be emptied
+		}
+		if err := p.take(m, yield); err != nil {
+			p.stopped = true
+			return err
+		}
+	}
+	if err := batch.Error(); err != nil && !errors.Is(err, jetstream.ErrNoHeartbeat) {
+		return readFault(err)
+	}
+	if p.seen == before { // everything left was archived meanwhile, or a message got lost
+		return p.recount(c)
+	}
+	return nil
+}
+
+func (p *headScan) take(m jetstream.Msg, yield func(events.Head, error) bool) error {
+	meta, err := m.Metadata()
+	if err != nil {
+		return readFault(err)
+	}
+	p.seen++
+	if meta.Sequence.Consumer != p.seen {
+		return readFault(errors.New("the scan of the log lost a message"))
+	}
+	p.left = meta.NumPending
+	h, err := decodeHead(m.Subject(), m.Headers().Get(headHeader), meta.Sequence.Stream)
+	if err != nil {
+		return err
+	}
+	p.stopped = !yield(h, nil)
+	return nil
+}
+
+func (p *headScan) recount(c jetstream.Consumer) error {
+	ctx, cancel := context.WithTimeout(context.Background(), readWithin)
+	defer cancel()
+	info, err := c.Info(ctx)
+	if err != nil {
+		return readFault(err)
+	}
+	p.left = info.NumPending
+	if info.Delivered.Consumer != p.seen {
+		return readFault(errors.New("the scan of the log lost a message"))
+	}
+	return nil
+}

@@ -1,0 +1,41 @@
+package bus
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+)
+
+// serverLog hands the log of the embedded server to slog. Its notices are details here.
+type serverLog struct{ log *slog.Logger }
+
+func (l serverLog) emit(level slog.Level, format string, args []any) {
+	ctx := context.Background()
+	if !l.log.Enabled(ctx, level) {
+		return
+	}
+	text := fmt.Sprintf(format, args...)
+	if strings.HasPrefix(text, "Plaintext passwords detected") {
+		return // random passwords in a file that only the owner can read
+	}
+	l.log.LogAttrs(ctx, level, "nats server", slog.String("text", text))
+}
+
+// Noticef implements the logger of the server, as the other methods do.
+func (l serverLog) Noticef(format string, v ...any) { l.emit(slog.LevelDebug, format, v) }
+
+// Warnf logs a warning.
+func (l serverLog) Warnf(format string, v ...any) { l.emit(slog.LevelWarn, format, v) }
+
+// Fatalf logs an error; the server never ends the process here.
+func (l serverLog) Fatalf(format string, v ...any) { l.emit(slog.LevelError, format, v) }
+
+// Errorf logs an error.
+func (l serverLog) Errorf(format string, v ...any) { l.emit(slog.LevelError, format, v) }
+
+// Debugf logs a detail.
+func (l serverLog) Debugf(format string, v ...any) { l.emit(slog.LevelDebug, format, v) }
+
+// Tracef logs a detail.
+func (l serverLog) Tracef(format string, v ...any) { l.emit(slog.LevelDebug, format, v) }

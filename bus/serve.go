@@ -1,0 +1,223 @@
+package bus
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// Method answers one request. Its context ends when the caller has given up or the endpoint closes.
+// Errors reach the caller with code, message, reason, field and hint.
+type Method func(ctx context.Context, request []byte) ([]byte, error)
+
+// EndpointConfig configures Serve.
+type EndpointConfig struct {
+	// MaxRequests is the number of requests in work, waiting polls included; more get UNAVAILABLE.
+	// Default 16384.
+	MaxRequests int
+	// Logger gets the causes of internal errors; nil discards them.
+	Logger *slog.Logger
+}
+
+func (c *EndpointConfig) setDefaults() {
+	if c.MaxRequests <= 0 {
+		c.MaxRequests = 16384
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+}
+
+// Endpoint is a set of methods that are being served. Several nodes may serve one prefix: each
+// request reaches one of them.
+type Endpoint struct {
+	cfg     EndpointConfig
+	conn    *Conn
+	methods map[string]Method
+	sub     *nats.Subscription
+	slots   chan struct{}
+	end     chan struct{} // closed to cancel what still runs
+	once    sync.Once
+}
+
+// Serve answers requests to "<prefix>.<name>" with methods[name], each in its own goroutine.
+func Serve(c *Conn, prefix string, methods map[string]Method, cfg EndpointConfig) (*Endpoint, error) {
+	cfg.setDefaults()
+	e := &Endpoint{
+		cfg: cfg, conn: c, methods: methods,
+		slots: make(chan struct{}, cfg.MaxRequests), end: make(chan struct{}),
+	}
+	var err error
+	if e.sub, err = c.nc.QueueSubscribe(prefix+".*", "orch", e.accept); err == nil {
+		err = c.nc.Flush() // the server knows the subscription from here on
+	}
+	if err != nil {
+		return nil, fault.Wrap(fault.Unavailable, err, prefix+" cannot be served")
+	}
+	return e, nil
+}
+
+// Close takes no more requests and waits for those in work; when ctx ends their contexts are
+// cancelled, and it waits for that. It is idempotent.
+func (e *Endpoint) Close(ctx context.Context) error {
+	e.once.Do(func() {
+		_ = e.sub.Unsubscribe() // only fails on a closed connection
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for range cap(e.slots) {
+				e.slots <- struct{}{}
+			}
+		}()
+		select {
+		case <-done:
+		case <-ctx.Done():
+		}
+		close(e.end)
+		<-done
+	})
+	return nil
+}
+
+// accept runs in the subscription's goroutine and must not wait.
+func (e *Endpoint) accept(m *nats.Msg) {
+	select {
+	case e.slots <- struct{}{}:
+		go e.answer(m) // ends before Close returns, which takes all slots
+	default:
+		e.reply(m, nil, fault.New(fault.Unavailable, "the node has %d requests in work", e.cfg.MaxRequests).
+			WithHint("try again in a moment"))
+	}
+}
+
+func (e *Endpoint) answer(m *nats.Msg) {
+	defer func() { <-e.slots }()
+	ctx, cancel := e.context(m)
+	defer cancel()
+	data, err := e.invoke(ctx, m)
+	e.reply(m, data, err)
+}
+
+// context ends with the patience of the caller and with the endpoint.
+func (e *Endpoint) context(m *nats.Msg) (context.Context, context.CancelFunc) {
+	within := CallWithin
+	if ms, err := strconv.Atoi(m.Header.Get(timeoutHeader)); err == nil && ms > 0 {
+		within = time.Duration(ms) * time.Millisecond
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	go func() {
+		select {
+		case <-e.end:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+// invoke calls the method; a panic is an internal error of this request alone.
+func (e *Endpoint) invoke(ctx context.Context, m *nats.Msg) (data []byte, err error) {
+	name := m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]
+	method := e.methods[name]
+	if method == nil {
+		return nil, fault.New(fault.MethodNotFound, "there is no method %q", name).
+			WithHint("use the same version of orch on both sides")
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			e.cfg.Logger.LogAttrs(ctx, slog.LevelError, "a method panicked", slog.String("method", m.Subject),
+				slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
+			data, err = nil, fault.New(fault.Internal, "an internal error occurred")
+		}
+	}()
+	return method(ctx, m.Data)
+}
+
+func (e *Endpoint) reply(m *nats.Msg, data []byte, err error) {
+	limit := e.conn.nc.MaxPayload()
+	if err == nil && int64(len(data)) > limit {
+		err = tooLarge("answer", len(data), limit)
+	}
+	answer := &nats.Msg{Subject: m.Reply, Data: data}
+	if err != nil {
+		answer = e.failure(m, err)
+	}
+	if m.Reply == "" {
+		return
+	}
+	if err := e.conn.nc.PublishMsg(answer); err != nil {
+		e.cfg.Logger.Warn("an answer was not sent", slog.String("method", m.Subject), slog.Any("error", err))
+	}
+}
+
+func (e *Endpoint) failure(m *nats.Msg, err error) *nats.Msg {
+	f := fault.From(err)
+	if f.Code == fault.Internal {
+		e.cfg.Logger.Error("a method failed", slog.String("method", m.Subject), slog.Any("error", err), slog.Any("cause", f.Err))
+	}
+	body, encodeErr := json.Marshal(f)
+	if encodeErr != nil {
+		body = []byte(`{"name":"INTERNAL","message":"an internal error occurred"}`)
+	}
+	return &nats.Msg{Subject: m.Reply, Data: body, Header: nats.Header{errorHeader: {string(f.Code)}}}
+}
+
+// Handle makes a Method of a function on decoded values. A request that is no JSON gets PARSE_ERROR,
+// one with an unknown field, a wrong type or something after its end INVALID_PARAMS. An empty request
+// is the zero value.
+func Handle[In, Out any](fn func(context.Context, In) (Out, error)) Method {
+	return func(ctx context.Context, request []byte) ([]byte, error) {
+		var in In
+		if len(request) > 0 {
+			if err := decodeStrict(request, &in); err != nil {
+				return nil, err
+			}
+		}
+		out, err := fn(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		data, err := json.Marshal(out)
+		if err != nil {
+			return nil, fault.Wrap(fault.Internal, err, "an answer cannot be encoded")
+		}
+		return data, nil
+	}
+}
+
+func decodeStrict(data []byte, into any) error {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	err := dec.Decode(into)
+	if err == nil {
+		if _, err = dec.Token(); errors.Is(err, io.EOF) {
+			return nil
+		}
+		return fault.New(fault.InvalidParams, "the request goes on after its end")
+	}
+	var syntax *json.SyntaxError
+	var wrong *json.UnmarshalTypeError
+	var coded *fault.Error
+	switch {
+	case errors.As(err, &coded):
+		return coded
+	case errors.As(err, &syntax), errors.Is(err, io.ErrUnexpectedEOF):
+		return fault.Wrap(fault.ParseError, err, "the request is no valid JSON")
+	case errors.As(err, &wrong):
+		return fault.Wrap(fault.InvalidParams, err, "a "+wrong.Value+" is no "+wrong.Type.String()).WithField(wrong.Field)
+	default:
+		return fault.Wrap(fault.InvalidParams, err, strings.TrimPrefix(err.Error(), "json: "))
+	}
+}

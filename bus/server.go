@@ -1,0 +1,178 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// readyWithin is how long a server may take to accept connections once its streams are recovered.
+const readyWithin = 10 * time.Second
+
+// Server is an embedded NATS server with JetStream on one data directory. It is safe for concurrent use.
+type Server struct {
+	cfg  ServerConfig
+	auth credentials
+	lock *os.File
+
+	mu      sync.RWMutex // guards what follows
+	current *server.Server
+	port    int
+	closed  bool
+
+	healing sync.Mutex // held during a restart in place
+}
+
+// StartServer locks the data directory and starts a server on it. It returns when the server is ready
+// and its address is published. Errors: CONFLICT with reason DATA_DIR_IN_USE, FORBIDDEN,
+// VALIDATION_ERROR, DISK_FULL, UNAVAILABLE.
+func StartServer(ctx context.Context, cfg ServerConfig) (*Server, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	if err := openDataDir(cfg.DataDir); err != nil {
+		return nil, err
+	}
+	lock, err := lockDataDir(cfg.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{cfg: cfg, lock: lock, port: cfg.Port}
+	if err := s.start(ctx); err != nil {
+		return nil, errors.Join(err, s.Close(ctx))
+	}
+	return s, nil
+}
+
+func (s *Server) start(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return fault.From(err)
+	}
+	var err error
+	if s.auth, err = loadCredentials(s.cfg.DataDir); err != nil {
+		return err
+	}
+	if err = s.cfg.withSpace(); err != nil {
+		return err
+	}
+	if err = s.run(); err != nil {
+		return err
+	}
+	return writeJSON(filepath.Join(s.cfg.DataDir, nodeFile), nodeInfo{URL: s.Addr(), PID: os.Getpid()})
+}
+
+// run starts one incarnation of the server, on the port of the last one if there was one.
+func (s *Server) run() error {
+	s.mu.RLock()
+	cfg := s.cfg
+	cfg.Port = s.port
+	s.mu.RUnlock()
+	opts, err := cfg.options(s.auth)
+	if err != nil {
+		return err
+	}
+	ns, err := server.NewServer(opts)
+	if err != nil {
+		return fault.Wrap(fault.Internal, err, "the embedded server cannot be configured")
+	}
+	ns.SetLoggerV2(serverLog{s.cfg.Logger}, false, false, false)
+	ns.Start()
+	if !ns.ReadyForConnections(readyWithin) || !ns.JetStreamEnabled() {
+		ns.Shutdown()
+		ns.WaitForShutdown()
+		return s.notReady(cfg)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.current = ns
+	if addr, ok := ns.Addr().(*net.TCPAddr); ok {
+		s.port = addr.Port
+	}
+	return nil
+}
+
+func (s *Server) notReady(cfg ServerConfig) error {
+	if free, _, err := diskSpace(cfg.DataDir); err == nil && free < cfg.MinFree {
+		return diskFull(free, cfg.MinFree)
+	}
+	return fault.New(fault.Unavailable, "the embedded server does not start on %s", net.JoinHostPort(cfg.Host, "…")).
+		WithHint("the log names the cause; a port that is taken and a store that cannot be written are the usual ones")
+}
+
+// options builds the options from text, as the server does itself, and then takes from it what a
+// server inside another program must not have.
+func (c *ServerConfig) options(auth credentials) (*server.Options, error) {
+	opts := &server.Options{}
+	if err := opts.ProcessConfigString(c.text(auth)); err != nil {
+		return nil, fault.Wrap(fault.Internal, err, "the configuration of the embedded server is wrong")
+	}
+	opts.JetStream = true
+	opts.StoreDir = filepath.Join(c.DataDir, storeDir)
+	opts.NoSigs = true
+	opts.NoLog = true
+	opts.DisableJetStreamBanner = true
+	return opts, nil
+}
+
+// Addr returns the URL of the loopback listener.
+func (s *Server) Addr() string {
+	ns := s.running()
+	if ns == nil {
+		return ""
+	}
+	return "nats://" + ns.Addr().String()
+}
+
+func (s *Server) running() *server.Server {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.current
+}
+
+// InProcessConn returns one end of a pipe to the server that runs now, so that a connection finds its
+// way to the next one after a restart in place.
+func (s *Server) InProcessConn() (net.Conn, error) {
+	ns := s.running()
+	if ns == nil {
+		return nil, fault.New(fault.Unavailable, "the embedded server is not running")
+	}
+	return ns.InProcessConn()
+}
+
+// Connect returns a connection inside the process with the operator's credential. Close it before the
+// server.
+func (s *Server) Connect(ctx context.Context) (*Conn, error) {
+	d := DialConfig{User: OperatorUser, Password: s.auth.Operator, Name: "node", Logger: s.cfg.Logger}
+	return connect(ctx, target{server: s, config: d})
+}
+
+// Close stops the server, withdraws its address and releases the data directory. It is idempotent.
+func (s *Server) Close(context.Context) error {
+	s.healing.Lock()
+	defer s.healing.Unlock()
+	s.mu.Lock()
+	ns, first := s.current, !s.closed
+	s.current, s.closed = nil, true
+	s.mu.Unlock()
+	if !first {
+		return nil
+	}
+	stop(ns)
+	return errors.Join(removeFile(filepath.Join(s.cfg.DataDir, nodeFile)), s.lock.Close())
+}
+
+func stop(ns *server.Server) {
+	if ns == nil {
+		return
+	}
+	ns.Shutdown()
+	ns.WaitForShutdown()
+}

@@ -1,0 +1,75 @@
+package bus
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// OutcomeUnknown is the reason of the UNAVAILABLE that an append gets when neither an answer nor the
+// log itself could be had in time: the commit may be in the log.
+const OutcomeUnknown = "OUTCOME_UNKNOWN"
+
+const (
+	// settleWithin is how long an append whose acknowledgement was lost may take to be settled.
+	settleWithin = 20 * time.Second
+	// healAfter is the number of unanswered messages for one append after which the embedded server
+	// counts as stuck; one, when its disk was full.
+	healAfter = 4
+)
+
+// settleAll asks the log about every append whose acknowledgement was lost.
+func (s *Store) settleAll(ctx context.Context) {
+	s.app.mu.Lock()
+	lost := s.app.lost
+	s.app.lost = nil
+	s.app.mu.Unlock()
+	if len(lost) == 0 {
+		return
+	}
+	s.heal(ctx, lost)
+	for i, p := range lost {
+		if !s.settle(ctx, p) {
+			s.app.mu.Lock()
+			s.app.lost = append(s.app.lost, lost[i:]...)
+			s.app.mu.Unlock()
+			return
+		}
+	}
+}
+
+// settle reads what followed the commit that the append expects: itself, another one, or nothing,
+// and then the same conditional message is sent once more, which can only take effect once. It
+// returns false when the log cannot be read now.
+func (s *Store) settle(ctx context.Context, p *pending) bool {
+	next, found, err := s.following(ctx, p.record.Task, p.record.After)
+	late := time.Since(p.since) > settleWithin
+	switch {
+	case err != nil && !late:
+		return false
+	case err != nil || !found && late:
+		s.app.finish(p, 0, unknownOutcome(p))
+	case found && bytes.Equal(next.Data, p.record.Data):
+		s.app.finish(p, next.Seq, nil)
+	case found:
+		s.app.finish(p, 0, conflict(p))
+	default:
+		s.app.resend(p)
+	}
+	return true
+}
+
+// resend sends an append that is not in the log once more, alone.
+func (a *appender) resend(p *pending) {
+	a.mu.Lock()
+	id := a.launch(&flight{members: []*pending{p}})
+	a.mu.Unlock()
+	a.publishSingle(id, p)
+}
+
+func unknownOutcome(p *pending) error {
+	return fault.New(fault.Unavailable, "the log does not answer; it is unknown whether the commit of task %s is in it", p.record.Task).
+		WithReason(OutcomeUnknown).WithField("task").WithHint("read the task again when the log answers")
+}

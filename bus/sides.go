@@ -1,0 +1,122 @@
+package bus
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+)
+
+const refPrefix = "sha256-"
+
+// Put implements events.Blobs. Equal data is stored once.
+func (s *Store) Put(ctx context.Context, data []byte) (string, error) {
+	ref := digest(data)
+	info, err := s.blobs.GetInfo(ctx, ref)
+	if err == nil && info.Size == uint64(len(data)) {
+		return ref, nil
+	}
+	if err := s.space.check(time.Now()); err != nil {
+		return "", err
+	}
+	if _, err := s.blobs.PutBytes(ctx, ref, data); err != nil {
+		return "", sideFault(err, "the value cannot be stored")
+	}
+	return ref, nil
+}
+
+func digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return refPrefix + hex.EncodeToString(sum[:])
+}
+
+// Get implements events.Blobs.
+func (s *Store) Get(ctx context.Context, ref string) ([]byte, error) {
+	if !isRef(ref) {
+		return nil, fault.New(fault.NotFound, "%q names no value", ref)
+	}
+	data, err := s.blobs.GetBytes(ctx, ref)
+	switch {
+	case errors.Is(err, jetstream.ErrObjectNotFound):
+		return nil, fault.Wrap(fault.NotFound, err, "there is no value "+ref)
+	case errors.Is(err, jetstream.ErrDigestMismatch), err == nil && digest(data) != ref:
+		return nil, fault.New(fault.DataLoss, "the value %s is damaged", ref).WithHint("run: orch verify")
+	case err != nil:
+		return nil, sideFault(err, "the value cannot be read")
+	default:
+		return data, nil
+	}
+}
+
+func isRef(ref string) bool {
+	sum, err := hex.DecodeString(strings.TrimPrefix(ref, refPrefix))
+	return err == nil && len(sum) == sha256.Size && strings.HasPrefix(ref, refPrefix)
+}
+
+// Save implements events.Checkpoints.
+func (s *Store) Save(ctx context.Context, task events.TaskID, id string, data []byte) (string, error) {
+	key, err := pointKey(task, id)
+	if err != nil {
+		return "", err
+	}
+	if err := s.space.check(time.Now()); err != nil {
+		return "", err
+	}
+	if _, err := s.points.Put(ctx, key, data); err != nil {
+		return "", sideFault(err, "the checkpoint cannot be stored")
+	}
+	return "KV/" + pointsBucket + "/" + key, nil
+}
+
+// Load implements events.Checkpoints.
+func (s *Store) Load(ctx context.Context, task events.TaskID, id string) ([]byte, error) {
+	key, err := pointKey(task, id)
+	if err != nil {
+		return nil, err
+	}
+	e, err := s.points.Get(ctx, key)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return nil, fault.Wrap(fault.NotFound, err, "task "+string(task)+" has no checkpoint "+id).WithField("checkpoint")
+	}
+	if err != nil {
+		return nil, sideFault(err, "the checkpoint cannot be read")
+	}
+	return e.Value(), nil
+}
+
+// pointKey is "<task>.<id>". An id is made of letters, digits, '-' and '_'.
+func pointKey(task events.TaskID, id string) (string, error) {
+	if _, err := events.ParseTaskID(string(task)); err != nil {
+		return "", err
+	}
+	const longest = 128
+	ok := id != "" && len(id) <= longest
+	for _, c := range []byte(id) {
+		ok = ok && (c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c == '-' || c == '_')
+	}
+	if !ok {
+		return "", fault.New(fault.InvalidFormat, "this is no id of a checkpoint").WithField("checkpoint").
+			WithHint("use 1 to 128 letters, digits, - and _")
+	}
+	return string(task) + "." + id, nil
+}
+
+func sideFault(err error, message string) error {
+	var api *jetstream.APIError
+	switch {
+	case errors.As(err, &api) && isFullCode(api.ErrorCode):
+		return fault.Wrap(fault.DiskFull, err, message+": the store has reached its configured size").
+			WithHint("raise the limit of the store")
+	case errors.Is(err, context.Canceled):
+		return fault.From(err)
+	default:
+		return fault.Wrap(fault.Unavailable, err, message+" now").WithHint("try again in a moment")
+	}
+}

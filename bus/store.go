@@ -1,0 +1,145 @@
+package bus
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+)
+
+// StoreConfig configures the log and its side stores.
+type StoreConfig struct {
+	// Durability is that of the embedded server unless set; with Fsync many waiting appends share one
+	// disk write. With an external server it only says what that server is known to do.
+	Durability Durability
+	// Logger gets what the store finds out by itself; nil discards it.
+	Logger *slog.Logger
+	// HighWaterFile keeps the high-water mark outside the store. Default: highwater.json in the data
+	// directory of the embedded server, none with an external server.
+	HighWaterFile string
+	// Replicas of every stream, 1 unless set; 3 in a cluster.
+	Replicas int
+	// ArchiveAge is how long finished tasks are kept in the archive; 0 is for ever.
+	ArchiveAge time.Duration
+	// MaxBytes bounds the live log; when it is reached appends get DISK_FULL. Default: three quarters
+	// of the embedded server's MaxStore, without a bound on an external server.
+	MaxBytes int64
+}
+
+func (c *StoreConfig) validate(s *Server) error {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Replicas < 0 || c.Replicas > 5 {
+		return fault.New(fault.ValidationError, "%d is no number of replicas", c.Replicas).
+			WithField("replicas").WithHint("use 1, 3 or 5")
+	}
+	c.Replicas = max(c.Replicas, 1)
+	if s != nil {
+		c.fromServer(s)
+	}
+	if c.MaxBytes <= 0 {
+		c.MaxBytes = -1
+	}
+	var err error
+	c.Durability, err = c.Durability.orDefault()
+	return err
+}
+
+// Store is the log of commits, the blobs and the checkpoints on JetStream. It implements events.Log,
+// events.Blobs and events.Checkpoints and is safe for concurrent use.
+type Store struct {
+	cfg    StoreConfig
+	conn   *Conn
+	live   jetstream.Stream
+	old    jetstream.Stream
+	points jetstream.KeyValue
+	meta   jetstream.KeyValue
+	blobs  jetstream.ObjectStore
+	app    *appender
+	space  *space
+	past   *past
+	mark   *marker
+	loss   atomic.Pointer[fault.Error] // set once a loss is detected: no more appends
+	end    context.CancelFunc
+	ended  sync.WaitGroup
+	closed sync.Once
+}
+
+var (
+	_ events.Log         = (*Store)(nil)
+	_ events.Blobs       = (*Store)(nil)
+	_ events.Checkpoints = (*Store)(nil)
+)
+
+// OpenStore creates or checks the streams and buckets and compares the log with its high-water mark.
+// A log that lost something opens all the same: it can be read, Status and every append say what is
+// gone. Errors: UNAVAILABLE, DISK_FULL, VALIDATION_ERROR.
+func (c *Conn) OpenStore(ctx context.Context, cfg StoreConfig) (*Store, error) {
+	if err := cfg.validate(c.target.server); err != nil {
+		return nil, err
+	}
+	s := &Store{cfg: cfg, conn: c, space: newSpace(c.target.server), past: newPast()}
+	s.mark = &marker{path: cfg.HighWaterFile, lag: cfg.Durability == Relaxed}
+	if err := s.openStreams(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.checkMark(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.openAppender(ctx); err != nil {
+		return nil, err
+	}
+	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	s.end = cancel
+	s.ended.Go(func() { s.tend(background) })
+	return s, nil
+}
+
+// Close waits for the appends in flight, writes the high-water mark and ends all that OpenStore began.
+// The connection stays open. It is idempotent.
+func (s *Store) Close(ctx context.Context) error {
+	var err error
+	s.closed.Do(func() {
+		s.app.drain(ctx)
+		s.end()
+		s.ended.Wait()
+		s.app.close()
+		err = s.closeMark(ctx)
+	})
+	return err
+}
+
+// tendEvery is the beat of the store's housekeeping.
+const tendEvery = 250 * time.Millisecond
+
+// tend settles lost acknowledgements, restarts a server that no longer writes, and moves the
+// high-water mark, until ctx ends.
+func (s *Store) tend(ctx context.Context) {
+	tick := time.NewTicker(tendEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.app.disturbed:
+			s.settleAll(ctx)
+		case <-tick.C:
+			s.app.expire(time.Now())
+			s.settleAll(ctx)
+			s.beat(ctx)
+		}
+	}
+}
+
+func (s *Store) beat(ctx context.Context) {
+	if err := s.moveMark(ctx); err != nil && ctx.Err() == nil {
+		s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "high-water mark not written", slog.Any("error", err))
+	}
+}

@@ -1,0 +1,115 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// The streams and buckets.
+const (
+	liveStream    = "ORCH_EVENTS"
+	archiveStream = "ORCH_ARCHIVE"
+	pointsBucket  = "ORCH_CHECKPOINTS"
+	metaBucket    = "ORCH_META"
+	blobsBucket   = "ORCH_BLOBS"
+)
+
+func (c *StoreConfig) fromServer(s *Server) {
+	if c.Durability == "" {
+		c.Durability = s.cfg.Durability
+	}
+	if c.HighWaterFile == "" {
+		c.HighWaterFile = filepath.Join(s.cfg.DataDir, markFile)
+	}
+	if c.MaxBytes <= 0 {
+		c.MaxBytes = s.cfg.MaxStore / 4 * 3
+	}
+}
+
+func (c *StoreConfig) liveConfig() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name: liveStream, Description: "one commit a message, one subject a task",
+		Subjects: []string{liveRoot + ".*.*"}, Storage: jetstream.FileStorage, Replicas: c.Replicas,
+		Discard: jetstream.DiscardNew, MaxBytes: c.MaxBytes,
+		AllowDirect: true, AllowAtomicPublish: c.Replicas == 1,
+	}
+}
+
+func (c *StoreConfig) archiveConfig() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name: archiveStream, Description: "whole histories of finished tasks",
+		Subjects: []string{archiveRoot + ".*.*"}, Storage: jetstream.FileStorage, Replicas: c.Replicas,
+		Discard: jetstream.DiscardNew, MaxAge: c.ArchiveAge,
+		AllowDirect: true, Compression: jetstream.S2Compression,
+	}
+}
+
+// openStreams creates what is missing, except a live log that the mark says has been there: it must
+// not come back empty.
+func (s *Store) openStreams(ctx context.Context) (err error) {
+	js := s.conn.js
+	if err = s.openSides(ctx, js); err != nil {
+		return openFault(err)
+	}
+	if s.old, err = js.CreateOrUpdateStream(ctx, s.cfg.archiveConfig()); err != nil {
+		return openFault(err)
+	}
+	if err = s.mark.load(ctx, s.meta); err != nil {
+		return err
+	}
+	s.live, err = js.Stream(ctx, liveStream)
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound) && s.mark.known():
+		s.live = nil
+		return nil
+	case err == nil, errors.Is(err, jetstream.ErrStreamNotFound):
+		s.live, err = js.CreateOrUpdateStream(ctx, s.cfg.liveConfig())
+	}
+	if err != nil {
+		return openFault(err)
+	}
+	return s.syncMeta()
+}
+
+func (s *Store) openSides(ctx context.Context, js jetstream.JetStream) (err error) {
+	s.meta, err = js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
+		Bucket: metaBucket, Description: "high-water mark of the log", Replicas: s.cfg.Replicas,
+	})
+	if err != nil {
+		return err
+	}
+	s.points, err = js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
+		Bucket: pointsBucket, Description: "named checkpoints of tasks", Replicas: s.cfg.Replicas,
+	})
+	if err != nil {
+		return err
+	}
+	s.blobs, err = js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{
+		Bucket: blobsBucket, Description: "large values by their digest", Replicas: s.cfg.Replicas,
+	})
+	return err
+}
+
+// syncMeta makes the files that describe the streams durable: the server does not, and after a power
+// loss a stream without them is gone as a whole.
+func (s *Store) syncMeta() error {
+	if s.conn.target.server == nil {
+		return nil
+	}
+	return syncDisk(s.conn.target.server.cfg.DataDir)
+}
+
+func openFault(err error) error {
+	var api *jetstream.APIError
+	if errors.As(err, &api) && isFullCode(api.ErrorCode) {
+		return fault.Wrap(fault.DiskFull, err, "the store is too small for the log").
+			WithField("max_store").WithHint("give the node more space")
+	}
+	return fault.Wrap(fault.Unavailable, err, "the log cannot be opened").
+		WithHint("check that the server has JetStream switched on and that the credential may use it")
+}

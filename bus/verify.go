@@ -1,0 +1,316 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+)
+
+// maxProblems bounds a report.
+const maxProblems = 1000
+
+// Problem is one thing that is not as it was written.
+type Problem struct {
+	// Seq is the position in the log, 0 when it does not have one.
+	Seq uint64 `json:"seq,omitempty"`
+	// Task is the task concerned, where it is known.
+	Task events.TaskID `json:"task,omitempty"`
+	// What is one sentence.
+	What string `json:"what"`
+}
+
+// Report is the outcome of Verify.
+type Report struct {
+	// Last is the newest position that was checked.
+	Last uint64 `json:"last"`
+	// Live and Archived count readable commits, Tasks the histories they belong to, Blobs large values.
+	Live     uint64 `json:"live"`
+	Archived uint64 `json:"archived"`
+	Tasks    uint64 `json:"tasks"`
+	Blobs    uint64 `json:"blobs"`
+	// Expired counts positions that may have left the archive by its configured age.
+	Expired uint64 `json:"expired,omitempty"`
+	// Problems is empty when all is well; it ends after 1,000 entries, Found counts all.
+	Problems []Problem `json:"problems,omitempty"`
+	Found    int       `json:"found"`
+}
+
+// Verify reads everything: every position of the log up to the newest is readable or archived, every
+// history is complete and its hash chain unbroken, the high-water mark is reached, every large value
+// fits its digest. progress, which may be nil, gets the positions done and in all. The error is about
+// reading, not about what was found.
+func (s *Store) Verify(ctx context.Context, progress func(done, total uint64)) (Report, error) {
+	v := &verifier{
+		store: s, progress: progress, youngest: math.MaxUint64,
+		chains: map[events.TaskID]chain{}, archive: map[events.TaskID]chain{},
+	}
+	if loss := s.loss.Load(); loss != nil {
+		v.found(0, "", loss.Message)
+	}
+	var err error
+	if v.report.Last, err = s.lastSeq(ctx); err != nil && !fault.Has(err, fault.DataLoss) {
+		return v.report, err
+	}
+	v.seen = make([]uint64, v.report.Last/64+1)
+	for _, step := range []func(context.Context) error{v.readArchive, v.readLive, v.account, v.readBlobs} {
+		if err := step(ctx); err != nil {
+			return v.report, err
+		}
+	}
+	v.report.Tasks = uint64(len(v.chains) + len(v.archive))
+	return v.report, nil
+}
+
+// chain is the end of a history that was read so far.
+type chain struct {
+	rev   uint64
+	hash  string
+	parts int  // messages of an archived history
+	whole bool // its last message was read
+}
+
+type verifier struct {
+	store    *Store
+	progress func(done, total uint64)
+	report   Report
+	seen     []uint64 // one bit a position
+	youngest uint64   // the first position too young to have left the archive by age
+	chains   map[events.TaskID]chain
+	archive  map[events.TaskID]chain
+}
+
+func (v *verifier) found(seq uint64, task events.TaskID, what string) {
+	v.report.Found++
+	if len(v.report.Problems) < maxProblems {
+		v.report.Problems = append(v.report.Problems, Problem{Seq: seq, Task: task, What: what})
+	}
+}
+
+func (v *verifier) note(seq uint64) {
+	if seq <= v.report.Last {
+		v.seen[seq/64] |= 1 << (seq % 64)
+	}
+}
+
+func (v *verifier) noted(seq uint64) bool { return v.seen[seq/64]&(1<<(seq%64)) != 0 }
+
+// readArchive checks the archived histories and notes the positions that they came from.
+func (v *verifier) readArchive(ctx context.Context) error {
+	err := v.each(ctx, archiveStream, v.store.old, func(e entry) {
+		task := taskOf(e.subject)
+		c := v.archive[task]
+		for commit, err := range unframe(e.Data) {
+			if err != nil {
+				v.found(0, task, fault.From(err).Message)
+				break
+			}
+			v.report.Archived++
+			v.note(commit.Seq)
+			v.link(&c, task, commit)
+		}
+		c.parts++
+		c.whole = e.header.Get(partHeader) == strconv.Itoa(c.parts)
+		v.archive[task] = c
+	})
+	return err
+}
+
+// readLive checks the live commits.
+func (v *verifier) readLive(ctx context.Context) error {
+	if v.store.live == nil {
+		return nil
+	}
+	return v.each(ctx, liveStream, v.store.live, func(e entry) {
+		if e.Seq > v.report.Last {
+			return
+		}
+		v.report.Live++
+		v.note(e.Seq)
+		task := taskOf(e.subject)
+		c, known := v.chains[task]
+		if !known && v.archive[task].whole {
+			return // what an archiving that was cut short has left over
+		}
+		h, err := decodeHead(e.subject, e.header.Get(headHeader), e.Seq)
+		if err != nil {
+			v.found(e.Seq, task, fault.From(err).Message)
+		}
+		v.link(&c, task, e.Stored)
+		if err == nil && h.Rev != c.rev {
+			v.found(e.Seq, task, "the header says revision "+strconv.FormatUint(h.Rev, 10))
+		}
+		v.chains[task] = c
+		if v.progress != nil {
+			v.progress(e.Seq, v.report.Last)
+		}
+	})
+}
+
+// link checks that a commit goes on where its task's history ended.
+func (v *verifier) link(c *chain, task events.TaskID, s events.Stored) {
+	commit, err := events.Decode(s.Data)
+	if err == nil && commit.Task != task {
+		err = fault.New(fault.DataLoss, "the commit belongs to task %s", commit.Task)
+	}
+	if err == nil {
+		err = commit.Link(c.rev, c.hash)
+	}
+	if err != nil {
+		v.found(s.Seq, task, fault.From(err).Message)
+	}
+	c.rev++
+	if commit != nil {
+		c.rev = commit.Rev
+		v.noteAge(s.Seq, commit.At)
+	}
+	c.hash = events.Hash(s.Data)
+}
+
+func (v *verifier) noteAge(seq uint64, at time.Time) {
+	if age := v.store.cfg.ArchiveAge; age == 0 || time.Since(at) < age {
+		v.youngest = min(v.youngest, seq)
+	}
+}
+
+// each reads a whole stream. The server ends a page at a message that it cannot read, and does not
+// tell it from the end of the stream, so every position up to the last is tried that was not noted.
+func (v *verifier) each(ctx context.Context, name string, stream jetstream.Stream, use func(entry)) error {
+	info, err := stream.Info(ctx)
+	if err != nil {
+		return readFault(err)
+	}
+	for from := max(info.State.FirstSeq, 1); from <= info.State.LastSeq; {
+		page, err := v.store.conn.page(ctx, name, "", from, pageCount)
+		if err != nil {
+			return err
+		}
+		for _, e := range page {
+			use(e)
+			from = e.Seq + 1
+		}
+		if len(page) > 0 {
+			continue
+		}
+		for from++; name == liveStream && from <= v.report.Last && v.noted(from); from++ {
+		}
+	}
+	return nil
+}
+
+// account finds the positions that nothing was read from.
+func (v *verifier) account(ctx context.Context) error {
+	for task, c := range v.archive {
+		if _, live := v.chains[task]; !c.whole && !live {
+			v.found(0, task, "the archived history is incomplete")
+		}
+	}
+	if !v.complete() { // tasks may have been archived meanwhile
+		err := v.each(ctx, archiveStream, v.store.old, func(e entry) {
+			for commit := range unframe(e.Data) {
+				v.note(commit.Seq)
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for seq := uint64(1); seq <= v.report.Last; seq++ {
+		switch {
+		case v.noted(seq):
+		case v.store.cfg.ArchiveAge > 0 && seq < v.youngest:
+			v.report.Expired++
+		default:
+			v.found(seq, "", "the commit at position "+strconv.FormatUint(seq, 10)+" cannot be read and is not archived")
+		}
+	}
+	return nil
+}
+
+func (v *verifier) complete() bool {
+	for seq := uint64(1); seq <= v.report.Last; seq++ {
+		if !v.noted(seq) {
+			return false
+		}
+	}
+	return true
+}
+
+// readBlobs checks the large values against their digests.
+func (v *verifier) readBlobs(ctx context.Context) error {
+	all, err := v.store.blobs.List(ctx)
+	if err != nil && !errors.Is(err, jetstream.ErrNoObjectsFound) {
+		return readFault(err)
+	}
+	for _, info := range all {
+		if _, err := v.store.Get(ctx, info.Name); fault.Has(err, fault.DataLoss) || fault.Has(err, fault.NotFound) {
+			v.found(0, "", fault.From(err).Message)
+		} else if err != nil {
+			v.found(0, "", "the value "+info.Name+" cannot be read")
+		}
+		v.report.Blobs++
+	}
+	return nil
+}
+
+// Status says how the store is.
+type Status struct {
+	// Durability is the level that runs.
+	Durability Durability `json:"durability"`
+	// First and Last are positions of the live log, Commits and Bytes its size, Tasks its histories.
+	First   uint64 `json:"first"`
+	Last    uint64 `json:"last"`
+	Commits uint64 `json:"commits"`
+	Tasks   uint64 `json:"tasks"`
+	Bytes   uint64 `json:"bytes"`
+	// MaxBytes bounds the live log; -1 is no bound.
+	MaxBytes int64 `json:"max_bytes"`
+	// ArchiveBytes is the size of the archive.
+	ArchiveBytes uint64 `json:"archive_bytes"`
+	// Free and MinFree are the space of the disk and the watermark in bytes; 0 with an external server.
+	Free    int64 `json:"free,omitempty"`
+	MinFree int64 `json:"min_free,omitempty"`
+	// Refusing is why appends are refused: DATA_LOSS or DISK_FULL; nil when they are not.
+	Refusing *fault.Error `json:"refusing,omitempty"`
+	// At is the time of the report.
+	At time.Time `json:"at"`
+}
+
+// Status returns the state of the store.
+func (s *Store) Status(ctx context.Context) (Status, error) {
+	st := Status{Durability: s.cfg.Durability, MaxBytes: s.cfg.MaxBytes, At: events.Time(time.Now())}
+	if s.space.look() {
+		st.Refusing = s.space.full.Load()
+	}
+	if loss := s.loss.Load(); loss != nil {
+		st.Refusing = loss
+	}
+	if server := s.conn.target.server; server != nil {
+		st.MinFree = server.cfg.MinFree
+		var err error
+		if st.Free, _, err = diskSpace(server.cfg.DataDir); err != nil {
+			return st, err
+		}
+	}
+	old, err := s.old.Info(ctx)
+	if err != nil {
+		return st, readFault(err)
+	}
+	st.ArchiveBytes = old.State.Bytes
+	if s.live == nil {
+		return st, nil
+	}
+	live, err := s.live.Info(ctx)
+	if err != nil {
+		return st, readFault(err)
+	}
+	st.First, st.Last, st.Commits = live.State.FirstSeq, live.State.LastSeq, live.State.Msgs
+	st.Tasks, st.Bytes = live.State.NumSubjects, live.State.Bytes
+	return st, nil
+}

@@ -1,0 +1,107 @@
+// Package eventstest holds the conformance kits that every implementation of the ports of package
+// events passes, and the means to make valid commits for tests.
+package eventstest
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/events"
+)
+
+// Chain makes the successive commits of one task, each with the hash of the one before.
+type Chain struct {
+	// Task is the id of the task.
+	Task events.TaskID
+	// Rev and After are those of the newest accepted commit.
+	Rev   uint64
+	After uint64
+	prev  string
+}
+
+// NewChain begins a new task.
+func NewChain() *Chain { return &Chain{Task: events.NewTaskID(time.Now())} }
+
+// Next returns the next commit of the task as a record; by makes rivals differ. The state of the
+// chain does not change until Accept.
+func (c *Chain) Next(tb testing.TB, by string) events.Record {
+	tb.Helper()
+	at := events.Time(time.Now())
+	commit := &events.Commit{
+		Task: c.Task, Rev: c.Rev + 1, At: at, Actor: by, Prev: c.prev,
+		Events: []events.Event{{Kind: events.LogWritten, Data: &events.Logged{
+			Level: "INFO", Message: "revision " + strconv.FormatUint(c.Rev+1, 10), At: at,
+		}}},
+	}
+	data, err := events.Encode(commit)
+	require.NoError(tb, err)
+	head := events.Head{Task: c.Task, Rev: commit.Rev, State: "IN_PROGRESS", Name: "a name: ü\n%", At: at}
+	return events.Record{Head: head, After: c.After, Data: data}
+}
+
+// Accept notes that r was appended at seq.
+func (c *Chain) Accept(r events.Record, seq uint64) {
+	c.Rev, c.After, c.prev = r.Rev, seq, events.Hash(r.Data)
+}
+
+// Grow appends n commits and returns them as they must be read.
+func (c *Chain) Grow(tb testing.TB, log events.Log, n int) []events.Stored {
+	tb.Helper()
+	var all []events.Stored
+	for range n {
+		r := c.Next(tb, "node")
+		seq, err := Append(log, r)
+		require.NoError(tb, err)
+		c.Accept(r, seq)
+		all = append(all, events.Stored{Seq: seq, Data: r.Data})
+	}
+	return all
+}
+
+// Append appends a record and waits for the answer.
+func Append(log events.Log, r events.Record) (seq uint64, err error) {
+	done := make(chan struct{})
+	log.Append(r, func(s uint64, e error) {
+		seq, err = s, e
+		close(done)
+	})
+	<-done
+	return seq, err
+}
+
+// History reads the commits of a task from a revision on.
+func History(tb testing.TB, log events.Log, task events.TaskID, from uint64) []events.Stored {
+	tb.Helper()
+	var all []events.Stored
+	for c, err := range log.Read(tb.Context(), task, from) {
+		require.NoError(tb, err)
+		all = append(all, c)
+	}
+	return all
+}
+
+// HeadsOf returns the heads of all live tasks by id.
+func HeadsOf(tb testing.TB, log events.Log) map[events.TaskID]events.Head {
+	tb.Helper()
+	all := map[events.TaskID]events.Head{}
+	for h, err := range log.Heads(tb.Context()) {
+		require.NoError(tb, err)
+		require.NotContains(tb, all, h.Task, "every task has one head")
+		all[h.Task] = h
+	}
+	return all
+}
+
+func scanFrom(ctx context.Context, tb testing.TB, log events.Log, from uint64) []events.Stored {
+	tb.Helper()
+	var all []events.Stored
+	for c, err := range log.Scan(ctx, from) {
+		require.NoError(tb, err)
+		all = append(all, c)
+	}
+	return all
+}

@@ -1,0 +1,189 @@
+// Package memlog is the log of commits in memory, with its side stores, for tests and simulations. It
+// keeps the rules of the port exactly, and can be slow or fail where a test wants it to.
+package memlog
+
+import (
+	"bytes"
+	"context"
+	"iter"
+	"slices"
+	"sort"
+	"sync"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+)
+
+// Config makes a log misbehave. The zero value is a log that answers at once and never fails.
+type Config struct {
+	// Delay returns how long the answer to an append takes; nil is no time. The commit is in the log
+	// before the answer, as with a slow network. Under testing/synctest the time is simulated.
+	Delay func(r *events.Record) time.Duration
+	// Fail returns an error that refuses an append, or nil; nothing is written then.
+	Fail func(r *events.Record) error
+	// LoseAnswer returns an error that takes the place of the answer to an append that was written, or
+	// nil: the outcome is then unknown to the caller.
+	LoseAnswer func(r *events.Record) error
+}
+
+// Log implements events.Log, events.Blobs and events.Checkpoints. The zero value is not usable; see New.
+type Log struct {
+	cfg Config
+
+	mu       sync.RWMutex // guards what follows
+	commits  []entry      // in the order of their positions
+	live     map[events.TaskID][]entry
+	archived map[events.TaskID][]entry
+	last     uint64
+	blobs    map[string][]byte
+	points   map[string][]byte
+}
+
+type entry struct {
+	head events.Head
+	data []byte
+}
+
+func (e entry) stored() events.Stored {
+	return events.Stored{Seq: e.head.Seq, Data: bytes.Clone(e.data)}
+}
+
+var (
+	_ events.Log         = (*Log)(nil)
+	_ events.Blobs       = (*Log)(nil)
+	_ events.Checkpoints = (*Log)(nil)
+)
+
+// New returns an empty log.
+func New(cfg Config) *Log {
+	return &Log{
+		cfg:  cfg,
+		live: map[events.TaskID][]entry{}, archived: map[events.TaskID][]entry{},
+		blobs: map[string][]byte{}, points: map[string][]byte{},
+	}
+}
+
+// Append implements events.Log. Without a delay done is called before it returns.
+func (l *Log) Append(r events.Record, done func(seq uint64, err error)) {
+	seq, err := l.write(&r)
+	if err == nil && l.cfg.LoseAnswer != nil {
+		if err = l.cfg.LoseAnswer(&r); err != nil {
+			seq = 0
+		}
+	}
+	if l.cfg.Delay != nil {
+		if d := l.cfg.Delay(&r); d > 0 {
+			time.AfterFunc(d, func() { done(seq, err) })
+			return
+		}
+	}
+	done(seq, err)
+}
+
+func (l *Log) write(r *events.Record) (uint64, error) {
+	if _, err := events.ParseTaskID(string(r.Task)); err != nil {
+		return 0, err
+	}
+	if l.cfg.Fail != nil {
+		if err := l.cfg.Fail(r); err != nil {
+			return 0, err
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	newest := uint64(0)
+	if h := l.live[r.Task]; len(h) > 0 {
+		newest = h[len(h)-1].head.Seq
+	}
+	if r.After != newest || len(l.archived[r.Task]) > 0 {
+		return 0, fault.New(fault.Conflict, "task %s has changed: another commit was first", r.Task).WithField("task")
+	}
+	l.last++
+	e := entry{head: r.Head, data: bytes.Clone(r.Data)}
+	e.head.Seq = l.last
+	l.commits = append(l.commits, e)
+	l.live[r.Task] = append(l.live[r.Task], e)
+	return l.last, nil
+}
+
+// Read implements events.Log.
+func (l *Log) Read(ctx context.Context, task events.TaskID, from uint64) iter.Seq2[events.Stored, error] {
+	return func(yield func(events.Stored, error) bool) {
+		if _, err := events.ParseTaskID(string(task)); err != nil {
+			yield(events.Stored{}, err)
+			return
+		}
+		l.mu.RLock()
+		history := l.live[task]
+		if len(history) == 0 {
+			history = l.archived[task]
+		}
+		l.mu.RUnlock()
+		skip := min(int(max(from, 1)-1), len(history)) //nolint:gosec // a history fits into memory
+		each(ctx, history[skip:], entry.stored, yield)
+	}
+}
+
+// each yields the entries in the form that as gives them, until the reader or the context ends it.
+func each[T any](ctx context.Context, entries []entry, as func(entry) T, yield func(T, error) bool) {
+	var none T
+	if err := ctx.Err(); err != nil {
+		yield(none, fault.From(err))
+		return
+	}
+	for _, e := range entries {
+		if err := ctx.Err(); err != nil {
+			yield(none, fault.From(err))
+			return
+		}
+		if !yield(as(e), nil) {
+			return
+		}
+	}
+}
+
+// Heads implements events.Log; the order is that of the positions.
+func (l *Log) Heads(ctx context.Context) iter.Seq2[events.Head, error] {
+	return func(yield func(events.Head, error) bool) {
+		l.mu.RLock()
+		newest := make([]entry, 0, len(l.live))
+		for _, h := range l.live {
+			newest = append(newest, h[len(h)-1])
+		}
+		l.mu.RUnlock()
+		slices.SortFunc(newest, func(a, b entry) int { return int(a.head.Seq) - int(b.head.Seq) }) //nolint:gosec // small
+		each(ctx, newest, func(e entry) events.Head { return e.head }, yield)
+	}
+}
+
+// Archive implements events.Log.
+func (l *Log) Archive(_ context.Context, task events.TaskID) error {
+	if _, err := events.ParseTaskID(string(task)); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	history := l.live[task]
+	switch {
+	case len(l.archived[task]) > 0:
+		return nil
+	case len(history) == 0:
+		return fault.New(fault.NotFound, "there is no task %s", task).WithField("task")
+	}
+	l.archived[task] = history
+	delete(l.live, task)
+	l.commits = slices.DeleteFunc(slices.Clone(l.commits), func(e entry) bool { return e.head.Task == task })
+	return nil
+}
+
+// Scan implements events.Log.
+func (l *Log) Scan(ctx context.Context, from uint64) iter.Seq2[events.Stored, error] {
+	return func(yield func(events.Stored, error) bool) {
+		l.mu.RLock()
+		commits := l.commits
+		l.mu.RUnlock()
+		i := sort.Search(len(commits), func(i int) bool { return commits[i].head.Seq >= from })
+		each(ctx, commits[i:], entry.stored, yield)
+	}
+}

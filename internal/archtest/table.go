@@ -1,0 +1,130 @@
+package archtest
+
+// Row says what the production code of a package may import from this module.
+type Row struct {
+	// Package is a folder below the root; "tools/*" stands for each folder directly below tools.
+	// The first row that matches counts.
+	Package string
+	// Imports lists folders in the same form; Below stands for every package of a lower layer.
+	Imports []string
+	// Pure packages compute: no operating system, no network, no context, no clock.
+	Pure bool
+	// Kit packages are test code that lies in ordinary files; only tests and kits import them.
+	Kit bool
+}
+
+// Layer is a group of rows. Tests may import every package of their own layer and the lower ones.
+type Layer struct {
+	Name string
+	Rows []Row
+}
+
+// Library says which packages may use a library.
+type Library struct {
+	// Path is the prefix of the import paths.
+	Path string
+	// Users lists folders in the form of Row.Package.
+	Users []string
+	// Hidden libraries are out of reach for the tests of other packages too.
+	Hidden bool
+	// TestOnly libraries may be used by every test and kit, and by nothing else.
+	TestOnly bool
+}
+
+// Table is the architecture as data.
+type Table struct {
+	Layers    []Layer
+	Libraries []Library
+}
+
+// Below stands for every package of a lower layer that is not a Kit.
+const Below = "(below)"
+
+// Orch returns the table of this module, from the lowest layer to the highest.
+func Orch() Table { return Table{Layers: layers(), Libraries: libraries()} }
+
+func layers() []Layer {
+	family := []string{"fault", "events", "tools", "internal/pathguard", "internal/proc"}
+	face := []string{"fault", "events", "statemachine", "work", "plan", "tools", "policy", "orchestrator"}
+	return []Layer{
+		{"leaves", []Row{
+			{Package: "fault"},
+			{Package: "internal/archtest"},
+			{Package: "internal/config", Imports: []string{"fault", "internal/spell"}},
+			{Package: "internal/pathguard", Imports: []string{"fault"}},
+			{Package: "internal/proc", Imports: []string{"fault"}},
+			{Package: "internal/spell"},
+			{Package: "cmd/orch/screen"},
+		}},
+		{"facts", []Row{
+			{Package: "events", Imports: []string{"fault"}},
+			{Package: "events/memlog", Imports: []string{"fault", "events"}},
+			{Package: "events/eventstest", Imports: []string{"fault", "events"}, Kit: true},
+			{Package: "statemachine", Imports: []string{"fault", "events"}, Pure: true},
+			{Package: "work", Imports: []string{"fault", "events"}},
+		}},
+		{"domain", []Row{
+			{Package: "plan", Imports: []string{"fault"}},
+			{Package: "policy", Imports: []string{"fault", "events", "statemachine", "tools"}},
+			{Package: "tools", Imports: []string{"fault", "events", "statemachine", "internal/pathguard", "internal/proc"}},
+			{Package: "tools/builtin", Imports: []string{"fault", "tools", "tools/*"}},
+			{Package: "tools/shell", Imports: append([]string{"policy"}, family...)},
+			{Package: "tools/*", Imports: family},
+			{Package: "internal/workspace", Imports: []string{"fault", "events", "internal/pathguard"}},
+		}},
+		{"use cases", []Row{
+			// The two never import each other: they meet in the log and in package work.
+			{Package: "orchestrator", Imports: []string{"fault", "events", "statemachine", "work", "plan", "tools", "policy"}},
+			{Package: "worker", Imports: []string{
+				"fault", "events", "statemachine", "work", "tools", "policy",
+				"internal/pathguard", "internal/proc", "internal/workspace",
+			}},
+		}},
+		{"adapters", []Row{
+			// Faces never import bus or worker.
+			{Package: "bus", Imports: face},
+			{Package: "mcp/registry", Imports: face},
+			{Package: "mcp/gateway", Imports: append([]string{"mcp/registry"}, face...)},
+			{Package: "mcp/*", Imports: append([]string{"mcp/*"}, face...)},
+			{Package: "web"},
+			{Package: "httpapi", Imports: append([]string{"web"}, face...)},
+		}},
+		{"program", []Row{
+			{Package: "internal/node", Imports: []string{Below}},
+		}},
+		{"around the program", []Row{
+			{Package: "internal/testkit", Imports: []string{Below}, Kit: true},
+			{Package: "internal/benchmark", Imports: []string{Below}},
+			{Package: "internal/crash", Imports: []string{Below}},
+			{Package: "internal/gendocs", Imports: []string{Below}},
+		}},
+		{"commands", []Row{
+			{Package: "cmd/orch", Imports: []string{Below}},
+		}},
+	}
+}
+
+func libraries() []Library {
+	return []Library{
+		{Path: "github.com/expr-lang/expr", Users: []string{"plan"}, Hidden: true},
+		{Path: "github.com/looplab/fsm", Users: []string{"statemachine"}, Hidden: true},
+		{Path: "github.com/modelcontextprotocol/go-sdk", Users: []string{"mcp/*"}, Hidden: true},
+		{Path: "github.com/nats-io", Users: []string{"bus", "internal/benchmark", "internal/crash"}, Hidden: true},
+
+		{Path: "github.com/bmatcuk/doublestar/v4", Users: []string{"policy", "tools/*", "internal/pathguard"}},
+		{Path: "github.com/google/jsonschema-go", Users: []string{"plan", "tools", "mcp/*"}},
+		{Path: "github.com/oklog/ulid/v2", Users: []string{"events"}},
+		{Path: "github.com/santhosh-tekuri/jsonschema/v6", Users: []string{"plan", "tools", "mcp/*"}},
+		{Path: "github.com/spf13", Users: []string{"cmd/orch", "internal/gendocs"}},
+		{Path: "go.yaml.in/yaml/v3", Users: []string{"plan", "internal/config", "mcp/registry", "cmd/orch"}},
+		{Path: "golang.org/x/sys", Users: []string{"bus", "internal/pathguard", "internal/proc", "tools/*"}},
+		{Path: "golang.org/x/text", Users: []string{"plan", "tools"}},
+		{Path: "golang.org/x/term", Users: []string{"cmd/orch", "cmd/orch/screen"}},
+		{Path: "mvdan.cc/sh/v3", Users: []string{"policy", "tools/shell"}},
+
+		{Path: "github.com/rogpeppe/go-internal", TestOnly: true},
+		{Path: "github.com/stretchr/testify", TestOnly: true},
+		{Path: "go.uber.org/goleak", TestOnly: true},
+		{Path: "pgregory.net/rapid", TestOnly: true},
+	}
+}

@@ -1,0 +1,9 @@
+package proc
+
+import "syscall"
+
+// sessionAttr gives a child its own session, and has the kernel end it when the node dies. The
+// signal reaches the child alone: what it has started must notice by itself.
+func sessionAttr() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+}

@@ -1,0 +1,93 @@
+package proc
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+func (c Config) withDefaults() Config {
+	if len(c.Path) == 0 {
+		c.Path = []string{"/usr/local/go/bin", "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
+	}
+	if c.Inherit == nil {
+		c.Inherit = []string{
+			"HOME", "TMPDIR", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "USER", "LOGNAME", "SSL_CERT_FILE", "SSL_CERT_DIR",
+			"GOCACHE", "GOPATH", "GOROOT", "GOFLAGS", "GOMODCACHE", "GOPROXY", "GOSUMDB", "GONOSUMDB", "GONOPROXY",
+			"GOPRIVATE", "GOTOOLCHAIN", "GOENV", "CGO_ENABLED",
+		}
+	}
+	if c.Environ == nil {
+		c.Environ = os.Environ()
+	}
+	if c.Grace == 0 {
+		c.Grace = 2 * time.Second
+	}
+	return c
+}
+
+func (c Config) validate() error {
+	for _, dir := range c.Path {
+		if !filepath.IsAbs(dir) || strings.Contains(dir, ":") {
+			return fault.New(fault.ValidationError, "%q is no absolute directory", dir).WithField("path")
+		}
+	}
+	for _, name := range c.Inherit {
+		if secretName(name) {
+			return fault.New(fault.ValidationError, "children must not inherit %s", name).WithField("inherit")
+		}
+	}
+	if c.Grace < 0 {
+		return fault.New(fault.ValidationError, "the grace must not be negative").WithField("grace")
+	}
+	return nil
+}
+
+// baseEnv picks the inherited variables. A value that carries a password, as the URL of a proxy may,
+// stays behind.
+func baseEnv(c Config) []string {
+	env := []string{"PATH=" + strings.Join(c.Path, ":")}
+	for _, kv := range c.Environ {
+		name, value, _ := strings.Cut(kv, "=")
+		if name != "PATH" && slices.Contains(c.Inherit, name) && !hasUserinfo(value) {
+			env = append(env, kv)
+		}
+	}
+	return env
+}
+
+// environ adds the variables of one command; a later value wins in exec.Cmd.
+func (r *Runner) environ(extra map[string]string) ([]string, error) {
+	env := slices.Clone(r.env)
+	for _, name := range slices.Sorted(maps.Keys(extra)) {
+		if name == "" || strings.ContainsAny(name, "=\x00") || secretName(name) {
+			return nil, fault.New(fault.ValidationError, "a child must not be given the variable %q", name).WithField("env")
+		}
+		env = append(env, name+"="+extra[name])
+	}
+	return env, nil
+}
+
+// secretName tells names that no child may ever see, whatever the configuration says (S0-086, X-16).
+func secretName(name string) bool {
+	n := strings.ToUpper(name)
+	if strings.HasPrefix(n, "ORCH_") || strings.HasPrefix(n, "SSH_AUTH") || n == "KEY" || strings.HasSuffix(n, "_KEY") {
+		return true
+	}
+	for _, part := range []string{"SECRET", "TOKEN", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "APIKEY", "API_KEY", "ACCESS_KEY", "PRIVATE_KEY"} {
+		if strings.Contains(n, part) {
+			return true
+		}
+	}
+	return false
+}
+
+func hasUserinfo(value string) bool {
+	_, rest, ok := strings.Cut(value, "://")
+	return ok && strings.Contains(rest, "@")
+}

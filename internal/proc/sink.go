@@ -1,0 +1,82 @@
+package proc
+
+import (
+	"io"
+	"strings"
+	"sync"
+	"unicode/utf8"
+)
+
+// sink takes the output of a process, keeps its beginning and counts all of it.
+type sink struct {
+	mu       sync.Mutex
+	onOutput func(stream string, n int64)
+	out, err stream
+}
+
+type stream struct {
+	sink  *sink
+	name  string
+	limit int64
+	seen  int64
+	kept  []byte
+	copy  io.Writer
+}
+
+func newSink(c Command) *sink {
+	limit := c.Limit
+	if limit <= 0 {
+		limit = DefaultLimit
+	}
+	s := &sink{onOutput: c.OnOutput}
+	s.out = stream{sink: s, name: "stdout", limit: limit, copy: c.Stdout}
+	s.err = stream{sink: s, name: "stderr", limit: limit}
+	return s
+}
+
+// Write keeps what fits and reports all of p as written, so that the process is never blocked.
+func (s *stream) Write(p []byte) (int, error) {
+	s.sink.mu.Lock()
+	defer s.sink.mu.Unlock()
+	if s.copy != nil {
+		if n, err := s.copy.Write(p); err != nil {
+			return n, err
+		}
+	} else if room := s.limit - int64(len(s.kept)); room > 0 {
+		s.kept = append(s.kept, p[:min(int64(len(p)), room)]...)
+	}
+	s.seen += int64(len(p))
+	if s.sink.onOutput != nil {
+		s.sink.onOutput(s.name, s.seen)
+	}
+	return len(p), nil
+}
+
+func (s *sink) result() Result {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Result{Stdout: s.out.text(), Stderr: s.err.text(), Truncated: s.out.cut() || s.err.cut()}
+}
+
+func (s *stream) cut() bool { return s.copy == nil && s.seen > s.limit }
+
+func (s *stream) text() string {
+	kept := s.kept
+	if s.cut() {
+		kept = trimPartial(kept)
+	}
+	return strings.ToValidUTF8(string(kept), string(utf8.RuneError))
+}
+
+// trimPartial drops the beginning of a rune that the limit has cut in two.
+func trimPartial(b []byte) []byte {
+	for i := 1; i <= min(utf8.UTFMax-1, len(b)); i++ {
+		if tail := b[len(b)-i:]; utf8.RuneStart(tail[0]) {
+			if !utf8.FullRune(tail) {
+				return b[:len(b)-i]
+			}
+			break
+		}
+	}
+	return b
+}

@@ -1,0 +1,174 @@
+// Package workspace keeps the folders in which tasks work: Working/TASK_<ULID>/ with workspace/,
+// temp/, outputs/, PROGRESS.md and CHECKPOINTS.md (X-09, B-1).
+//
+// Tools may write into these folders, so nothing in them is trusted: a folder that was replaced by a
+// link is refused, and every operation stays inside the root.
+package workspace
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"sync"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/pathguard"
+)
+
+// The names inside the folder of a task.
+const (
+	// Files is the folder for what the task works on.
+	Files = "workspace"
+	// Temp is the folder that does not outlive the work.
+	Temp = "temp"
+	// Outputs is the folder for what the task hands over.
+	Outputs = "outputs"
+
+	progressFile    = "PROGRESS.md"
+	checkpointsFile = "CHECKPOINTS.md"
+)
+
+// maxKnown bounds the set of folders that are known to be complete.
+const maxKnown = 4096
+
+// Tree is the folder that holds the folders of all tasks. It is made when the first task needs it.
+// It is safe for concurrent use.
+type Tree struct {
+	root *pathguard.Root
+	rel  string
+
+	mu    sync.Mutex
+	known map[events.TaskID]struct{}
+}
+
+// New returns the tree at working: a path inside the root, absolute or relative to it. OUTSIDE_ROOT
+// otherwise.
+func New(root *pathguard.Root, working string) (*Tree, error) {
+	rel := working
+	if filepath.IsAbs(working) {
+		var err error
+		if rel, err = filepath.Rel(root.Name(), working); err != nil {
+			return nil, fault.Wrap(fault.OutsideRoot, err, "the folder for workspaces lies outside the root")
+		}
+	}
+	if !filepath.IsLocal(rel) {
+		return nil, fault.New(fault.OutsideRoot, "the folder for workspaces lies outside the root").
+			WithHint("the root is %s", root.Name())
+	}
+	return &Tree{root: root, rel: filepath.Clean(rel), known: map[events.TaskID]struct{}{}}, nil
+}
+
+// Name returns the absolute path of the tree.
+func (t *Tree) Name() string { return t.root.Abs(t.rel) }
+
+// Path returns the absolute path of the folder of a task, whether or not it exists.
+func (t *Tree) Path(task events.TaskID) string { return t.root.Abs(t.at(task)) }
+
+// Ensure makes the folder of a task unless it is complete, and returns its absolute path. name heads
+// the notes. INVALID_FORMAT for what is no task id, OUTSIDE_ROOT for a folder that is a link or a file.
+func (t *Tree) Ensure(task events.TaskID, name string) (string, error) {
+	if _, err := events.ParseTaskID(string(task)); err != nil {
+		return "", err
+	}
+	switch err := t.check(task); {
+	case err == nil && t.isKnown(task):
+		return t.Path(task), nil
+	case err != nil && !fault.Has(err, fault.NotFound):
+		return "", err
+	}
+	if err := t.build(task, name); err != nil {
+		return "", err
+	}
+	t.remember(task)
+	return t.Path(task), nil
+}
+
+// RemoveTemp removes the temporary files of a task. A task without a folder has none.
+func (t *Tree) RemoveTemp(task events.TaskID) error {
+	switch err := t.check(task); {
+	case fault.Has(err, fault.NotFound):
+		return nil
+	case err != nil:
+		return err
+	}
+	t.forget(task)
+	return t.root.RemoveAll(filepath.Join(t.at(task), Temp))
+}
+
+// Archive moves the folder of a finished task to Archive/Completed or, unless ok, Archive/Failed. A
+// task without a folder has nothing to move; CONFLICT when its place in the archive is taken.
+func (t *Tree) Archive(task events.TaskID, ok bool) error {
+	switch err := t.check(task); {
+	case fault.Has(err, fault.NotFound):
+		return nil
+	case err != nil:
+		return err
+	}
+	t.forget(task)
+	shelf := filepath.Join(t.rel, "Archive", "Failed")
+	if ok {
+		shelf = filepath.Join(t.rel, "Archive", "Completed")
+	}
+	if err := t.root.MkdirAll(shelf, 0o755); err != nil {
+		return err
+	}
+	return t.root.Rename(t.at(task), filepath.Join(shelf, string(task)))
+}
+
+func (t *Tree) at(task events.TaskID) string { return filepath.Join(t.rel, string(task)) }
+
+// check tells whether the folder of the task is there and a folder: NOT_FOUND or OUTSIDE_ROOT if not.
+func (t *Tree) check(task events.TaskID) error {
+	info, err := t.root.Lstat(t.at(task))
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return fault.New(fault.OutsideRoot, "%s is no directory but something else that was put there", t.Path(task)).
+			WithHint("remove it and retry the task")
+	}
+	return nil
+}
+
+// build makes everything that a folder holds and leaves alone what is there.
+func (t *Tree) build(task events.TaskID, name string) error {
+	dir := t.at(task)
+	if err := t.root.MkdirAll(t.rel, 0o755); err != nil {
+		return err
+	}
+	if err := t.root.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if err := t.check(task); err != nil { // someone else may have been first
+		return err
+	}
+	for _, sub := range []string{Files, Temp, Outputs} {
+		if err := t.root.Mkdir(filepath.Join(dir, sub), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	return t.startNotes(task, name)
+}
+
+func (t *Tree) isKnown(task events.TaskID) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, ok := t.known[task]
+	return ok
+}
+
+func (t *Tree) remember(task events.TaskID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.known) >= maxKnown {
+		clear(t.known) // the next call of each task looks again
+	}
+	t.known[task] = struct{}{}
+}
+
+func (t *Tree) forget(task events.TaskID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.known, task)
+}

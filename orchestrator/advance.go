@@ -1,0 +1,342 @@
+package orchestrator
+
+import (
+	"slices"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/plan"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// advance emits everything that follows from the state of the task: steps that can start, timers
+// that are due, the end. It stops when nothing more follows.
+func (t *turn) advance() {
+	for t.err == nil {
+		before := len(t.events)
+		t.pass()
+		if len(t.events) == before {
+			break
+		}
+	}
+	t.blockIfStuck()
+}
+
+func (t *turn) pass() {
+	task := t.task
+	switch {
+	case t.err != nil || task.Submitted == nil || task.State.Terminal():
+	case t.overdue() && !task.Ending && !task.Cancelling:
+		t.stopCalls("the deadline of the task has passed")
+		t.end(fault.New(fault.Timeout, "the task was not over at its deadline %s", task.Submitted.Deadline.Format("2006-01-02 15:04:05 MST")))
+	case task.Cancelling || task.Ending:
+		t.windDown()
+	case t.mayMove():
+		t.run()
+	}
+}
+
+func (t *turn) overdue() bool {
+	d := t.task.Submitted.Deadline
+	return d != nil && !t.now.Before(*d)
+}
+
+// mayMove reports whether steps may start: the task is neither paused nor delayed, its dependencies
+// are met, and it holds its concurrency key.
+func (t *turn) mayMove() bool {
+	sub := t.task.Submitted
+	if t.task.Paused || len(t.task.Unmet) > 0 {
+		return false
+	}
+	if sub.NotBefore != nil && t.now.Before(*sub.NotBefore) {
+		return false
+	}
+	return t.o.acquire(t.e)
+}
+
+// run moves the steps of the plan on, then its verification, then its end.
+func (t *turn) run() {
+	if !t.section(t.e.prog.Steps()) || t.task.Ending {
+		return
+	}
+	if verify := t.e.prog.Verify(); len(verify) > 0 {
+		if t.task.State != statemachine.Completed {
+			t.activate()
+			t.emit(events.TaskCompleted, &events.Moved{Reason: "verifying"})
+			return
+		}
+		if !t.section(verify) || t.task.Ending {
+			return
+		}
+	}
+	if len(t.e.prog.Always()) > 0 {
+		t.end(nil)
+		return
+	}
+	t.finish()
+}
+
+// section moves a list of steps on and reports whether all of them are over.
+func (t *turn) section(nodes []*plan.Node) bool {
+	settled := true
+	for _, n := range nodes {
+		if t.err != nil {
+			return false
+		}
+		t.move(n, n.ID, nil)
+		s := t.task.Steps[n.ID]
+		if s == nil || !s.State.Over() {
+			settled = false
+			continue
+		}
+		if fatal(n, s) && !t.task.Ending {
+			t.end(stepFault(s))
+			return false
+		}
+	}
+	return settled
+}
+
+// fatal reports whether the end of a step ends the task.
+func fatal(n *plan.Node, s *statemachine.Step) bool {
+	return s.State == statemachine.StepFailed && (n.OnError == "" || n.OnError == plan.OnErrorFail)
+}
+
+func stepFault(s *statemachine.Step) *fault.Error {
+	f := *fault.From(s.Error)
+	f.Message = "step " + s.Key + ": " + f.Message
+	return &f
+}
+
+// item is the place of a step inside a for_each.
+type item struct {
+	node  *plan.Node
+	index int
+	value events.Value
+}
+
+// move does the next thing for one step instance, if there is one.
+func (t *turn) move(n *plan.Node, key string, in *item) {
+	s := t.task.Steps[key]
+	switch {
+	case s == nil:
+		t.tryStart(n, key, in)
+	case s.State == statemachine.StepPending:
+		if s.Due.IsZero() || !t.now.Before(s.Due) {
+			t.ready(n, key, s.Args)
+		}
+	case s.State == statemachine.StepInDoubt:
+		t.verifyCall(n, key, in)
+	case s.State == statemachine.StepRunning && n.Kind == plan.KindForEach:
+		t.eachItem(n, s)
+	case s.State == statemachine.StepRunning && n.Kind == plan.KindWait:
+		t.checkWait(s)
+	}
+}
+
+// tryStart starts a step whose needs are over, or skips it.
+func (t *turn) tryStart(n *plan.Node, key string, in *item) {
+	for _, need := range n.Needs {
+		s := t.task.Steps[t.scopeKey(need, in)]
+		if s == nil || !s.State.Over() {
+			return
+		}
+	}
+	if need := t.missing(n, in); need != "" {
+		t.emit(events.StepSkipped, &events.Skipped{Step: key, Reason: becauseOf + need})
+		return
+	}
+	sc := t.scope(in)
+	wanted, err := n.If(sc)
+	switch {
+	case err != nil:
+		t.failStep(key, err)
+	case !wanted:
+		t.emit(events.StepSkipped, &events.Skipped{Step: key, Reason: "its condition is false"})
+	default:
+		t.start(n, key, in, sc)
+	}
+}
+
+const becauseOf = "it needs "
+
+// missing names a need that will never be met: one that failed and skips its dependents, or was
+// itself skipped for that reason, or was cancelled.
+func (t *turn) missing(n *plan.Node, in *item) string {
+	for _, need := range n.Needs {
+		s := t.task.Steps[t.scopeKey(need, in)]
+		switch s.State {
+		case statemachine.StepFailed:
+			if t.nodeOf(need, in).OnError != plan.OnErrorContinue {
+				return need + ", which failed"
+			}
+		case statemachine.StepSkipped:
+			if len(s.Reason) > len(becauseOf) && s.Reason[:len(becauseOf)] == becauseOf {
+				return need + ", which was skipped"
+			}
+		case statemachine.StepCancelled:
+			return need + ", which was cancelled"
+		}
+	}
+	return ""
+}
+
+// start begins a step by its kind.
+func (t *turn) start(n *plan.Node, key string, in *item, sc plan.Scope) {
+	switch n.Kind {
+	case plan.KindTool:
+		args, err := n.Args(sc)
+		if err != nil {
+			t.failStep(key, err)
+			return
+		}
+		t.ready(n, key, t.keep(args))
+	case plan.KindSet:
+		out, err := n.Set(sc)
+		if err != nil {
+			t.failStep(key, err)
+			return
+		}
+		t.activate()
+		t.emit(events.StepSucceeded, &events.Succeeded{Step: key, Output: t.keep(out)})
+	case plan.KindWait:
+		t.startWait(n, key, sc)
+	case plan.KindForEach:
+		t.startEach(n, key, sc)
+	case plan.KindRun:
+		t.startChild(n, key, sc)
+	}
+}
+
+// ready fixes a call and leaves it to a worker.
+func (t *turn) ready(n *plan.Node, key string, args events.Value) {
+	if limit := t.task.Submitted.MaxSteps; limit > 0 && t.task.Calls >= limit {
+		t.end(fault.New(fault.QuotaExceeded, "the task made %d calls, its limit", limit).WithField("limits.max_steps"))
+		return
+	}
+	attempt := 1
+	if s := t.task.Steps[key]; s != nil {
+		attempt = s.Attempt + 1
+	}
+	t.emit(events.StepReady, &events.Ready{
+		Step: key, Attempt: attempt, Tool: n.Tool, Args: args, Effect: string(t.effect(n)),
+		Queue: t.queueOf(n), Timeout: t.timeoutOf(n),
+	})
+}
+
+// failStep ends a step that could not even begin.
+func (t *turn) failStep(key string, err error) {
+	t.emit(events.StepFailed, &events.StepError{Step: key, Error: fault.From(err), Class: classExpression})
+}
+
+// end keeps further steps from starting; what must run to the end does, then the `always` steps.
+func (t *turn) end(err *fault.Error) {
+	t.emit(events.TaskEnding, &events.Ending{Error: err})
+}
+
+// windDown waits for running calls, runs the `always` steps and ends the task.
+func (t *turn) windDown() {
+	if t.task.Cancelling {
+		t.stopCalls("the task is cancelled")
+	}
+	if !t.settle() {
+		return
+	}
+	for _, n := range t.e.prog.Always() {
+		t.move(n, n.ID, nil)
+	}
+	for _, n := range t.e.prog.Always() {
+		if s := t.task.Steps[n.ID]; t.err != nil || s == nil || !s.State.Over() {
+			return
+		}
+	}
+	switch {
+	case t.task.Cancelling:
+		t.emit(events.TaskCancelled, &events.Moved{Reason: t.task.CancelReason})
+	case t.task.Error != nil:
+		t.emit(events.TaskFailed, &events.Moved{Reason: t.task.Error.Message, Error: t.task.Error})
+	default:
+		t.finish()
+	}
+}
+
+// settle cancels what only waits and reports whether no call of the plan's own steps is running.
+func (t *turn) settle() bool {
+	quiet := true
+	for _, key := range slices.Clone(t.task.Order) {
+		s := t.task.Steps[key]
+		if t.isAlways(key) || s.State.Over() || s.State == statemachine.StepInDoubt {
+			continue
+		}
+		if t.calling(s) {
+			quiet = false
+			continue
+		}
+		t.emit(events.StepCancelled, &events.Skipped{Step: key, Reason: "the task ends"})
+	}
+	return quiet
+}
+
+// calling reports whether a worker has the call of the step.
+func (t *turn) calling(s *statemachine.Step) bool {
+	if s.Tool == "" {
+		return false
+	}
+	return s.State == statemachine.StepRunning || (s.State == statemachine.StepReady && t.e.leases[s.Key] != nil)
+}
+
+// stopCalls cancels the running calls of the plan's own steps.
+func (t *turn) stopCalls(reason string) {
+	for _, key := range slices.Clone(t.task.Order) {
+		s := t.task.Steps[key]
+		if !t.isAlways(key) && !s.State.Over() && s.State != statemachine.StepInDoubt {
+			t.emit(events.StepCancelled, &events.Skipped{Step: key, Reason: reason})
+		}
+	}
+}
+
+func (t *turn) isAlways(key string) bool {
+	return slices.ContainsFunc(t.e.prog.Always(), func(n *plan.Node) bool {
+		return key == n.ID || itemOf(key) == n.ID
+	})
+}
+
+// finish evaluates the outputs and ends the task well.
+func (t *turn) finish() {
+	out, err := t.e.prog.Outputs(t.scope(nil))
+	if err != nil {
+		t.fail(err)
+		return
+	}
+	if t.task.State == statemachine.Completed {
+		t.emit(events.TaskFinalized, &events.Moved{Output: t.keep(out)})
+		return
+	}
+	t.activate()
+	t.emit(events.TaskFinished, &events.Moved{Output: t.keep(out)})
+}
+
+func (t *turn) fail(err error) {
+	f := fault.From(err)
+	t.emit(events.TaskFailed, &events.Moved{Reason: f.Message, Error: f})
+}
+
+// blockIfStuck blocks a task that can only go on when a person decides about a step in doubt.
+func (t *turn) blockIfStuck() {
+	if t.err != nil || t.task.State != statemachine.InProgress {
+		return
+	}
+	doubtful := ""
+	for _, key := range t.task.Order {
+		switch s := t.task.Steps[key]; {
+		case s.State == statemachine.StepInDoubt:
+			doubtful = key
+		case s.State.Over(), s.State == statemachine.StepRunning && s.Items != nil:
+		default:
+			return // something still moves
+		}
+	}
+	if doubtful != "" {
+		t.emit(events.TaskBlocked, &events.Moved{Block: "input", Reason: "it is unknown whether step " + doubtful + " took effect"})
+	}
+}

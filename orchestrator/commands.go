@@ -1,0 +1,373 @@
+package orchestrator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/plan"
+	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/tools"
+)
+
+// over returns STATE_NOT_ALLOWED for a command on a task that has ended.
+func (t *turn) over(command string) error {
+	if !t.task.State.Terminal() {
+		return nil
+	}
+	return fault.New(fault.StateNotAllowed, "%s is not possible: task %s is %s", command, t.e.id, t.task.State)
+}
+
+// Cancel implements API.
+func (o *Orchestrator) Cancel(ctx context.Context, r CancelRequest) (TaskView, error) {
+	err := o.change(ctx, r.ID, r.Actor, func(t *turn) error {
+		if err := t.over("cancel"); err != nil {
+			return err
+		}
+		t.cancel(o.cleanText(first(r.Reason, "cancelled on request")))
+		return nil
+	})
+	if err != nil {
+		return TaskView{}, err
+	}
+	return o.Get(ctx, GetRequest{ID: r.ID})
+}
+
+// cleanText redacts and shortens a text that a person or client gave.
+func (o *Orchestrator) cleanText(s string) string {
+	const longest = 1000
+	if len(s) > longest {
+		s = strings.ToValidUTF8(s[:longest], "") + "…"
+	}
+	clean, _ := o.cfg.Redact([]byte(s))
+	return string(clean)
+}
+
+// cancel begins the end of a task: at once, or after its `always` steps.
+func (t *turn) cancel(reason string) {
+	if t.task.Cancelling {
+		return
+	}
+	t.emit(events.TaskCancelRequested, &events.CancelRequested{Reason: reason})
+}
+
+// Retry implements API.
+func (o *Orchestrator) Retry(ctx context.Context, r RetryRequest) (SubmitReply, error) {
+	var req SubmitRequest
+	var extra submitExtra
+	err := o.look(ctx, r.ID, func(e *entry) error {
+		if e.task.State != statemachine.Failed && e.task.State != statemachine.Cancelled && r.From == "" {
+			return fault.New(fault.StateNotAllowed, "retry is for failed and cancelled tasks; %s is %s", r.ID, e.task.State).
+				WithHint("orch retry %s --from STEP runs a part again", r.ID)
+		}
+		if !e.task.State.Terminal() {
+			return fault.New(fault.StateNotAllowed, "task %s is not over", r.ID)
+		}
+		again, err := dependents(e.prog, r.From)
+		if err != nil {
+			return err
+		}
+		sub := e.task.Submitted
+		extra = submitExtra{origin: r.ID, parent: nil, reuse: reusable(e, again)}
+		req = SubmitRequest{Name: sub.Name, Labels: sub.Labels, Priority: sub.Priority, Queue: sub.Queue, Actor: r.Actor, Plan: e.prog.Plan().JSON()}
+		t := &turn{o: o, e: e, task: e.task}
+		req.Inputs = t.fetch(sub.Inputs)
+		return t.err
+	})
+	if err != nil {
+		return SubmitReply{}, err
+	}
+	return o.submit(ctx, req, extra)
+}
+
+// dependents returns the step `from` and all that needs it, nil for no step.
+func dependents(prog *plan.Program, from string) (map[string]bool, error) {
+	again := map[string]bool{}
+	if from == "" {
+		return again, nil
+	}
+	if prog.Node(from) == nil {
+		return nil, fault.New(fault.NotFound, "the plan has no step %q", clip(from)).WithField("from")
+	}
+	again[from] = true
+	for grown := true; grown; {
+		grown = false
+		for _, n := range prog.Steps() {
+			if !again[n.ID] && slices.ContainsFunc(n.Needs, func(need string) bool { return again[need] }) {
+				again[n.ID], grown = true, true
+			}
+		}
+	}
+	return again, nil
+}
+
+// reusable lists the recorded outputs of a task that a retry can take over.
+func reusable(e *entry, again map[string]bool) []events.Reused {
+	var list []events.Reused
+	for _, n := range e.prog.Steps() {
+		if s := e.task.Steps[n.ID]; s != nil && s.State == statemachine.StepSucceeded && !again[n.ID] {
+			list = append(list, events.Reused{Step: n.ID, From: e.id, Output: s.Output})
+		}
+	}
+	return list
+}
+
+// Signal implements API.
+func (o *Orchestrator) Signal(ctx context.Context, r SignalRequest) (TaskView, error) {
+	if r.Name == "" || len(r.Name) > maxText {
+		return TaskView{}, fault.New(fault.RequiredField, "must be 1 to %d bytes", maxText).WithField("name")
+	}
+	raw, err := o.tidy(r.Data)
+	if err != nil {
+		return TaskView{}, fault.From(err).WithField("data")
+	}
+	data, err := o.keep(ctx, raw)
+	if err != nil {
+		return TaskView{}, err
+	}
+	err = o.change(ctx, r.ID, r.Actor, func(t *turn) error {
+		if err := t.over("signal"); err != nil {
+			return err
+		}
+		if len(t.task.Signals) >= maxSignals {
+			return tooMany("signals that nobody waits for", maxSignals+1, maxSignals)
+		}
+		t.emit(events.SignalReceived, &events.Signal{Name: r.Name, Data: data})
+		return nil
+	})
+	if err != nil {
+		return TaskView{}, err
+	}
+	return o.Get(ctx, GetRequest{ID: r.ID})
+}
+
+const maxSignals = 1000
+
+// Resolve implements API.
+func (o *Orchestrator) Resolve(ctx context.Context, r ResolveRequest) (TaskView, error) {
+	if r.As != "succeeded" && r.As != "failed" && r.As != "retry" {
+		return TaskView{}, fault.New(fault.ValidationError, "must be succeeded, failed or retry").WithField("as")
+	}
+	raw, err := o.tidy(r.Output)
+	if err != nil {
+		return TaskView{}, fault.From(err).WithField("output")
+	}
+	output, err := o.keep(ctx, raw)
+	if err != nil {
+		return TaskView{}, err
+	}
+	err = o.change(ctx, r.ID, r.Actor, func(t *turn) error {
+		s := t.task.Steps[r.Step]
+		if s == nil {
+			return fault.New(fault.NotFound, "task %s has no step %q that has begun", r.ID, clip(r.Step)).WithField("step")
+		}
+		if s.State != statemachine.StepInDoubt {
+			return fault.New(fault.StateNotAllowed, "step %s is %s, not in doubt", s.Key, s.State).WithField("step")
+		}
+		if t.task.State == statemachine.Blocked {
+			t.emit(events.TaskUnblocked, &events.Moved{Reason: "step " + s.Key + " was resolved"})
+		}
+		t.emit(events.StepResolved, &events.Resolved{Step: s.Key, As: r.As, By: first(r.Actor, actorNode), Reason: o.cleanText(r.Reason), Output: output})
+		return nil
+	})
+	if err != nil {
+		return TaskView{}, err
+	}
+	return o.Get(ctx, GetRequest{ID: r.ID})
+}
+
+// Call implements API. The call is a step of its own beside those of the plan; it never moves the
+// state machine of the task (A-21).
+func (o *Orchestrator) Call(ctx context.Context, r CallRequest) (CallReply, error) {
+	tool, ok := o.cfg.Catalogue.Get(r.Tool)
+	if !ok {
+		return CallReply{}, fault.New(fault.NotFound, "there is no tool %q", clip(r.Tool)).WithField("tool").WithHint("orch tools list")
+	}
+	args, err := tool.Check(r.Args)
+	if err == nil {
+		args, err = compact(args)
+	}
+	if err != nil {
+		return CallReply{}, err
+	}
+	if rule, found := o.cfg.FindSecret(args); found {
+		return CallReply{}, secretIn("args", rule)
+	}
+	value, err := o.keep(ctx, args)
+	if err != nil {
+		return CallReply{}, err
+	}
+	key := ""
+	err = o.change(ctx, r.ID, r.Actor, func(t *turn) error {
+		key = t.singleCall(tool.Spec(), value)
+		return nil
+	})
+	if err != nil {
+		return CallReply{}, err
+	}
+	return o.awaitCall(ctx, r, key)
+}
+
+// singleCall makes a call ready, or records that its gate denies it (S0-003, S0-008).
+func (t *turn) singleCall(spec tools.Spec, args events.Value) string {
+	n := 1
+	for t.task.Steps[fmt.Sprintf("%s_%d!", purposeCall, n)] != nil {
+		n++
+	}
+	key := fmt.Sprintf("%s_%d!", purposeCall, n)
+	if !slices.Contains(spec.Gate.States(), t.task.State) {
+		t.emit(events.StepFailed, &events.StepError{Step: key, Class: classDenied, Error: fault.New(fault.StateNotAllowed,
+			"%s is not allowed while the task is %s; allowed: %v", spec.Name, t.task.State, spec.Gate.States())})
+		return key
+	}
+	t.emit(events.StepReady, &events.Ready{Step: key, Attempt: 1, Tool: spec.Name, Args: args, Effect: string(spec.Effect), Queue: t.task.Submitted.Queue, Purpose: purposeCall})
+	return key
+}
+
+func (o *Orchestrator) awaitCall(ctx context.Context, r CallRequest, key string) (CallReply, error) {
+	var reply CallReply
+	err := o.await(ctx, r.ID, r.Wait, func(e *entry) (bool, error) {
+		s := e.task.Steps[key]
+		if s == nil {
+			return false, fault.New(fault.Internal, "the call %s is lost", key)
+		}
+		t := &turn{o: o, e: e, task: e.task}
+		reply = CallReply{Step: key, State: s.State, Output: t.fetch(s.Output), Error: s.Error}
+		return s.State.Over() || s.State == statemachine.StepInDoubt, t.err
+	})
+	return reply, err
+}
+
+// await looks at a task now and after every change, until see says that it has seen enough or the
+// wait is over.
+func (o *Orchestrator) await(ctx context.Context, id events.TaskID, wait time.Duration, see func(*entry) (bool, error)) error {
+	timer := time.NewTimer(max(min(wait, maxWait), 0))
+	defer timer.Stop()
+	for expired := wait <= 0; ; {
+		var changed <-chan struct{}
+		enough := false
+		err := o.look(ctx, id, func(e *entry) error {
+			var err error
+			if enough, err = see(e); !enough {
+				changed = e.change()
+			}
+			return err
+		})
+		if err != nil || enough || expired {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			expired = true
+		case <-ctx.Done():
+			return fault.From(ctx.Err())
+		case <-o.stopped:
+			return fault.New(fault.Unavailable, "the node is stopping")
+		}
+	}
+}
+
+// maxWait bounds how long one request may wait; clients ask again.
+const maxWait = time.Minute
+
+// Checkpoint implements API.
+func (o *Orchestrator) Checkpoint(ctx context.Context, r CheckpointRequest) (CheckpointReply, error) {
+	switch {
+	case r.Name != "":
+		return o.createCheckpoint(ctx, r)
+	case r.ID != "":
+		data, err := o.cfg.Checkpoints.Load(ctx, r.Task, r.ID)
+		if fault.Has(err, fault.NotFound) {
+			return o.rebuildCheckpoint(ctx, r)
+		}
+		if err != nil {
+			return CheckpointReply{}, err
+		}
+		var snap Snapshot
+		if err := json.Unmarshal(data, &snap); err != nil {
+			return CheckpointReply{}, fault.Wrap(fault.DataLoss, err, "the checkpoint is damaged")
+		}
+		return CheckpointReply{Snapshot: &snap}, nil
+	default:
+		var list []CheckpointView
+		err := o.look(ctx, r.Task, func(e *entry) error { list = checkpointViews(e.task); return nil })
+		return CheckpointReply{Checkpoints: list}, err
+	}
+}
+
+func (o *Orchestrator) createCheckpoint(ctx context.Context, r CheckpointRequest) (CheckpointReply, error) {
+	raw, err := o.tidy(r.State)
+	if err != nil {
+		return CheckpointReply{}, fault.From(err).WithField("state")
+	}
+	if len(raw) == 0 {
+		raw = json.RawMessage("{}")
+	}
+	state, err := o.keep(ctx, raw)
+	if err != nil {
+		return CheckpointReply{}, err
+	}
+	id := "CKPT_" + string(events.NewTaskID(o.now()))[len("TASK_"):]
+	err = o.change(ctx, r.Task, r.Actor, func(t *turn) error {
+		if err := t.over("checkpoint"); err != nil {
+			return err
+		}
+		t.emit(events.CheckpointCreated, &events.Checkpointed{ID: id, Name: o.cleanText(r.Name), State: state, At: t.now})
+		return nil
+	})
+	if err != nil {
+		return CheckpointReply{}, err
+	}
+	return CheckpointReply{Checkpoints: []CheckpointView{{ID: id, Name: r.Name, At: o.now()}}}, nil
+}
+
+// saveCheckpoint writes the KV entry of a checkpoint that is in the log. The lock is held.
+func (o *Orchestrator) saveCheckpoint(e *entry, d *events.Checkpointed) {
+	data := mustJSON(Snapshot{ID: d.ID, Name: d.Name, At: d.At, Rev: e.task.Rev, Task: e.task, State: o.stateOf(d)})
+	o.outbox = append(o.outbox, func() {
+		go func() {
+			ctx, stop := context.WithTimeout(context.Background(), blobTime)
+			defer stop()
+			if _, err := o.cfg.Checkpoints.Save(ctx, e.id, d.ID, data); err != nil {
+				o.cfg.Logger.Warn("checkpoint_not_saved", "task", e.id, "checkpoint", d.ID, "error", err)
+			}
+		}()
+	})
+}
+
+func (o *Orchestrator) stateOf(d *events.Checkpointed) json.RawMessage {
+	raw, err := o.fetch(context.Background(), d.State)
+	if err != nil {
+		return nil
+	}
+	return raw
+}
+
+// rebuildCheckpoint makes a checkpoint again from the log: the entry in KV is only derived.
+func (o *Orchestrator) rebuildCheckpoint(ctx context.Context, r CheckpointRequest) (CheckpointReply, error) {
+	task := &statemachine.Task{}
+	for stored, err := range o.cfg.Log.Read(ctx, r.Task, 1) {
+		if err != nil {
+			return CheckpointReply{}, err
+		}
+		c, err := events.Decode(stored.Data)
+		if err == nil {
+			err = task.Fold(c, stored.Data)
+		}
+		if err != nil {
+			return CheckpointReply{}, err
+		}
+		for _, d := range task.Checkpoints {
+			if d.ID == r.ID {
+				return CheckpointReply{Snapshot: &Snapshot{ID: d.ID, Name: d.Name, At: d.At, Rev: task.Rev, Task: task, State: o.stateOf(&d)}}, nil
+			}
+		}
+	}
+	return CheckpointReply{}, fault.New(fault.NotFound, "task %s has no checkpoint %s", r.Task, clip(r.ID)).WithField("id")
+}

@@ -1,0 +1,290 @@
+package orchestrator
+
+import (
+	"context"
+	"encoding/json"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+)
+
+// What can be held.
+const (
+	holdNode  = "node"
+	holdQueue = "queue"
+	holdTool  = "tool"
+)
+
+// The entry of the checkpoint store that keeps what is paused, over restarts. No task has this id.
+const (
+	controlTask events.TaskID = "TASK_00000000000000000000000000"
+	controlID                 = "holds"
+)
+
+// held reports whether the node, a queue or a tool is paused. The lock is held.
+func (o *Orchestrator) held(kind, name string) bool {
+	for _, h := range o.holds {
+		if h.Kind == kind && h.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// park sets a call of a paused tool aside until the tool goes on. The lock is held.
+func (o *Orchestrator) park(t ticket) {
+	o.match.parked = append(o.match.parked, t)
+}
+
+// Pause implements API.
+func (o *Orchestrator) Pause(ctx context.Context, r PauseRequest) (ControlReply, error) {
+	if err := r.check(o); err != nil {
+		return ControlReply{}, err
+	}
+	if r.ID != "" {
+		return o.pauseTask(ctx, r, events.TaskPaused)
+	}
+	hold := r.hold()
+	hold.At, hold.Reason, hold.By = o.now(), o.cleanText(r.Reason), first(r.Actor, actorNode)
+	return o.setHolds(ctx, func(holds []Hold) []Hold {
+		return append(removeHold(holds, hold), hold)
+	})
+}
+
+// Resume implements API.
+func (o *Orchestrator) Resume(ctx context.Context, r PauseRequest) (ControlReply, error) {
+	if err := r.check(o); err != nil {
+		return ControlReply{}, err
+	}
+	if r.ID != "" {
+		return o.pauseTask(ctx, r, events.TaskResumed)
+	}
+	reply, err := o.setHolds(ctx, func(holds []Hold) []Hold { return removeHold(holds, r.hold()) })
+	if err != nil {
+		return reply, err
+	}
+	o.lock()
+	defer o.unlock()
+	parked := o.match.parked
+	o.match.parked = nil
+	for _, t := range parked {
+		if e := o.tasks[t.id]; e != nil && e.task != nil && e.task.Steps[t.step] != nil {
+			o.match.push(e, e.task.Steps[t.step])
+		}
+	}
+	o.dispatch()
+	return reply, nil
+}
+
+func (r PauseRequest) check(o *Orchestrator) error {
+	n := 0
+	for _, set := range []bool{r.ID != "", r.Queue != "", r.Tool != "", r.Node} {
+		if set {
+			n++
+		}
+	}
+	if n != 1 {
+		return fault.New(fault.ValidationError, "name exactly one of a task, a queue, a tool, or the node")
+	}
+	if len(r.Queue) > maxText || len(r.Actor) > maxText {
+		return tooMany("queue", len(r.Queue), maxText)
+	}
+	if _, ok := o.cfg.Catalogue.Get(r.Tool); r.Tool != "" && !ok {
+		return fault.New(fault.NotFound, "there is no tool %q", clip(r.Tool)).WithField("tool").WithHint("orch tools list")
+	}
+	return o.serving()
+}
+
+func (r PauseRequest) hold() Hold {
+	switch {
+	case r.Queue != "":
+		return Hold{Kind: holdQueue, Name: r.Queue}
+	case r.Tool != "":
+		return Hold{Kind: holdTool, Name: r.Tool}
+	default:
+		return Hold{Kind: holdNode}
+	}
+}
+
+func removeHold(holds []Hold, gone Hold) []Hold {
+	return slices.DeleteFunc(slices.Clone(holds), func(h Hold) bool { return h.Kind == gone.Kind && h.Name == gone.Name })
+}
+
+// setHolds makes a change of what is paused durable, then effective.
+func (o *Orchestrator) setHolds(ctx context.Context, change func([]Hold) []Hold) (ControlReply, error) {
+	o.holding.Lock()
+	defer o.holding.Unlock()
+	o.lock()
+	holds := change(o.holds)
+	o.unlock()
+	if _, err := o.cfg.Checkpoints.Save(ctx, controlTask, controlID, mustJSON(holds)); err != nil {
+		return ControlReply{}, err
+	}
+	o.lock()
+	defer o.unlock()
+	o.holds = holds
+	o.dispatch()
+	return ControlReply{Paused: slices.Clone(holds)}, nil
+}
+
+// restoreHolds reads what was paused when the node stopped.
+func (o *Orchestrator) restoreHolds(ctx context.Context) error {
+	data, err := o.cfg.Checkpoints.Load(ctx, controlTask, controlID)
+	if fault.Has(err, fault.NotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var holds []Hold
+	if err := json.Unmarshal(data, &holds); err != nil {
+		return fault.Wrap(fault.DataLoss, err, "the list of what is paused is damaged")
+	}
+	o.lock()
+	defer o.unlock()
+	for _, h := range o.holds {
+		holds = append(removeHold(holds, h), h)
+	}
+	o.holds = holds
+	return nil
+}
+
+func (o *Orchestrator) pauseTask(ctx context.Context, r PauseRequest, kind events.Kind) (ControlReply, error) {
+	err := o.change(ctx, r.ID, r.Actor, func(t *turn) error {
+		if err := t.over("pause"); err != nil {
+			return err
+		}
+		if pause := kind == events.TaskPaused; t.task.Paused != pause {
+			t.emit(kind, &events.Paused{Reason: o.cleanText(r.Reason)})
+		}
+		return nil
+	})
+	if err != nil {
+		return ControlReply{}, err
+	}
+	view, err := o.Get(ctx, GetRequest{ID: r.ID})
+	if err != nil {
+		return ControlReply{}, err
+	}
+	o.lock()
+	defer o.unlock()
+	if e := o.tasks[r.ID]; e != nil && !e.busy && kind == events.TaskResumed {
+		o.queueReady(e)
+	}
+	return ControlReply{Paused: slices.Clone(o.holds), Task: &view}, nil
+}
+
+// Status implements API.
+func (o *Orchestrator) Status(context.Context, StatusRequest) (StatusReply, error) {
+	var mem runtime.MemStats
+	runtime.ReadMemStats(&mem)
+	o.lock()
+	reply := StatusReply{
+		Ready: o.serving() == nil, Open: o.listed.open, Finished: len(o.listed.lines) - o.listed.open,
+		Queued: map[string]int{}, Running: o.match.running, Workers: []WorkerView{}, Paused: slices.Clone(o.holds),
+		Store: "ok", StartedAt: o.started, MemoryMiB: int(mem.Sys >> 20), //nolint:gosec // MiB fit an int
+	}
+	for name, q := range o.match.queues {
+		if q.Len() > 0 {
+			reply.Queued[name] = q.Len()
+		}
+	}
+	for name, w := range o.match.workers {
+		reply.Workers = append(reply.Workers, WorkerView{Name: name, Queues: w.queues, Running: w.leases, SeenAt: w.seen})
+	}
+	o.unlock()
+	slices.SortFunc(reply.Workers, func(a, b WorkerView) int { return compareText(a.Name, b.Name) })
+	o.cfg.Describe(&reply)
+	return reply, nil
+}
+
+func compareText(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	default:
+		return 0
+	}
+}
+
+// Archive implements API.
+func (o *Orchestrator) Archive(ctx context.Context, r ArchiveRequest) (ArchiveReply, error) {
+	if err := o.serving(); err != nil {
+		return ArchiveReply{}, err
+	}
+	var reply ArchiveReply
+	for _, id := range o.archivable(o.now().Add(-r.Age), 1<<30) {
+		if err := o.archive(ctx, id); err != nil {
+			return reply, err
+		}
+		reply.Archived++
+	}
+	return reply, nil
+}
+
+// archivable lists finished tasks that have not changed since a time.
+func (o *Orchestrator) archivable(before time.Time, limit int) []events.TaskID {
+	o.lock()
+	defer o.unlock()
+	var ids []events.TaskID
+	for _, id := range o.listed.ended {
+		line := o.listed.lines[id]
+		if line == nil || o.listed.archived[id] {
+			continue
+		}
+		if e := o.tasks[id]; e != nil && (e.task == nil || !e.idle()) {
+			continue
+		}
+		if line.UpdatedAt.Before(before) && len(ids) < limit {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// archive moves one finished task to the archive. Nothing is appended to it meanwhile or later: a
+// single call inside an archived task is refused by its conditional append.
+func (o *Orchestrator) archive(ctx context.Context, id events.TaskID) error {
+	done := false
+	if err := o.look(ctx, id, func(e *entry) error { done = e.task.State == "DONE"; return nil }); err != nil {
+		return err
+	}
+	if err := o.cfg.Log.Archive(ctx, id); err != nil {
+		return err
+	}
+	o.lock()
+	o.listed.markArchived(id)
+	if e := o.tasks[id]; e != nil && e.idle() {
+		delete(o.tasks, id)
+	}
+	o.unlock()
+	o.cfg.Archived(id, done)
+	return nil
+}
+
+// archiveLoop archives finished tasks when they are old enough, a few at a time.
+func (o *Orchestrator) archiveLoop(ctx context.Context) {
+	tick := time.NewTicker(min(max(o.cfg.ArchiveAfter/10, time.Second), time.Minute))
+	defer tick.Stop()
+	const batch = 2000
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		for _, id := range o.archivable(o.now().Add(-o.cfg.ArchiveAfter), batch) {
+			if err := o.archive(ctx, id); err != nil {
+				if ctx.Err() == nil {
+					o.cfg.Logger.Warn("archive_failed", "task", id, "error", err)
+				}
+				break
+			}
+		}
+	}
+}

@@ -1,0 +1,245 @@
+package orchestrator
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/plan"
+	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/work"
+)
+
+// entry is a task in memory. While an append is in flight, the task already holds its events, and
+// everybody else waits: nobody sees what is not durable.
+type entry struct {
+	id   events.TaskID
+	task *statemachine.Task
+	prog *plan.Program
+	// seq is the position in the log of the newest commit.
+	seq uint64
+	// busy is set while an append or a load is in flight; turns then queue up.
+	busy  bool
+	turns []func(*entry, error)
+	// leases holds the calls that workers have, by step.
+	leases map[string]*lease
+	// progress is that of running calls; version counts what watchers can see.
+	progress map[string]work.Progress
+	version  uint64
+	changed  chan struct{}
+	// fetched keeps large values that expressions have asked for.
+	fetched map[string]json.RawMessage
+	// itemsOver is, by for_each step, the number of leading items that are over.
+	itemsOver map[string]int
+}
+
+func newEntry(id events.TaskID) *entry {
+	return &entry{id: id, leases: map[string]*lease{}, progress: map[string]work.Progress{}}
+}
+
+// passItems remembers how many leading items of a for_each are over, so that they are not looked at
+// again.
+func (e *entry) passItems(step string, n int) {
+	if e.itemsOver == nil {
+		e.itemsOver = map[string]int{}
+	}
+	e.itemsOver[step] = n
+}
+
+// notify wakes everybody who waits for a change. The lock is held.
+func (e *entry) notify() {
+	e.version++
+	if e.changed != nil {
+		close(e.changed)
+		e.changed = nil
+	}
+}
+
+// change returns a channel that is closed at the next change. The lock is held.
+func (e *entry) change() <-chan struct{} {
+	if e.changed == nil {
+		e.changed = make(chan struct{})
+	}
+	return e.changed
+}
+
+// enter runs fn with the task when nothing is in flight for it, loading it first if need be. fn gets
+// NOT_FOUND when there is no such task. The lock is held, also while fn runs.
+func (o *Orchestrator) enter(id events.TaskID, fn func(*entry, error)) {
+	e := o.tasks[id]
+	if e == nil {
+		e = newEntry(id)
+		o.tasks[id] = e
+		o.load(e)
+	}
+	if e.busy {
+		e.turns = append(e.turns, fn)
+		return
+	}
+	fn(e, nil)
+}
+
+// release lets the waiting turns go on, until one of them has an append in flight. The lock is held.
+func (o *Orchestrator) release(e *entry) {
+	e.busy = false
+	for !e.busy && len(e.turns) > 0 {
+		fn := e.turns[0]
+		e.turns = e.turns[1:]
+		fn(e, nil)
+	}
+	if !e.busy {
+		o.listed.settle(o)
+	}
+}
+
+// load reads the history of an entry in the background. The lock is held.
+func (o *Orchestrator) load(e *entry) {
+	e.busy = true
+	o.outbox = append(o.outbox, func() { go o.loadNow(e) })
+}
+
+func (o *Orchestrator) loadNow(e *entry) {
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	defer stop()
+	task, seq, err := o.fold(ctx, e.id, 0)
+	var prog *plan.Program
+	if err == nil {
+		prog, err = o.program(ctx, task.Submitted)
+	}
+	o.lock()
+	defer o.unlock()
+	if err != nil {
+		o.loadFailed(e, err)
+		return
+	}
+	e.task, e.seq, e.prog = task, seq, prog
+	o.revive(e)
+	o.release(e)
+}
+
+func (o *Orchestrator) loadFailed(e *entry, err error) {
+	turns := e.turns
+	delete(o.tasks, e.id)
+	if !fault.Has(err, fault.NotFound) {
+		o.cfg.Logger.Error("task_unreadable", "task", e.id, "error", err)
+		o.alarms.set(o.now().Add(time.Second), e.id)
+	}
+	for _, fn := range turns {
+		fn(nil, err)
+	}
+	e.notify()
+}
+
+// fold reads and folds the history of a task up to a revision, 0 for all of it.
+func (o *Orchestrator) fold(ctx context.Context, id events.TaskID, upTo uint64) (*statemachine.Task, uint64, error) {
+	task, seq := &statemachine.Task{}, uint64(0)
+	for stored, err := range o.cfg.Log.Read(ctx, id, 1) {
+		if err != nil {
+			return nil, 0, err
+		}
+		c, err := events.Decode(stored.Data)
+		if err != nil {
+			return nil, 0, err
+		}
+		if err := task.Fold(c, stored.Data); err != nil {
+			return nil, 0, err
+		}
+		seq = stored.Seq
+		if upTo != 0 && task.Rev == upTo {
+			break
+		}
+	}
+	if task.Rev == 0 {
+		return nil, 0, noTask(id)
+	}
+	return task, seq, nil
+}
+
+func noTask(id events.TaskID) error {
+	return fault.New(fault.NotFound, "there is no task %s", id).WithField("id").
+		WithHint("orch list shows the tasks")
+}
+
+// revive makes the derived state of a task that was just loaded: its place in queues, timers,
+// concurrency keys and dependencies. The lock is held.
+func (o *Orchestrator) revive(e *entry) {
+	t := e.task
+	o.listed.update(e)
+	if t.State.Terminal() {
+		o.listed.whole = append(o.listed.whole, e.id)
+		o.queueReady(e)
+		return
+	}
+	o.awaitDependencies(e)
+	o.setAlarms(e)
+	if c := t.Submitted.Concurrency; c != nil && len(t.Steps) > 0 {
+		o.slot(c.Key).holders[e.id] = true
+	}
+	now := o.now()
+	for key, s := range t.Steps {
+		switch {
+		case s.State == statemachine.StepRunning && s.Tool != "" && e.leases[key] == nil:
+			o.grant(e, &lease{step: key, attempt: s.Attempt, worker: s.Worker, tool: s.Tool, called: true})
+		case s.State == statemachine.StepRunning && s.Child != "":
+			o.followChild(e.id, s.Child)
+		}
+	}
+	o.queueReady(e)
+	o.alarms.set(now, e.id) // whatever was decided but not yet followed up, such as a due timer
+}
+
+func (o *Orchestrator) queueReady(e *entry) {
+	for _, key := range e.task.Order {
+		if s := e.task.Steps[key]; s.State == statemachine.StepReady && e.leases[key] == nil {
+			o.match.push(e, s)
+		}
+	}
+	o.dispatch()
+}
+
+// restore finds the open tasks in the log and loads them.
+func (o *Orchestrator) restore(ctx context.Context) error {
+	if err := o.restoreHolds(ctx); err != nil {
+		return err
+	}
+	var open []events.TaskID
+	o.lock()
+	for head, err := range o.cfg.Log.Heads(ctx) {
+		if err != nil {
+			o.unlock()
+			return err
+		}
+		if statemachine.State(head.State).Terminal() {
+			o.listed.addHead(head)
+			continue
+		}
+		open = append(open, head.Task)
+	}
+	o.unlock()
+	return o.restoreOpen(ctx, open)
+}
+
+func (o *Orchestrator) restoreOpen(ctx context.Context, open []events.TaskID) error {
+	const readers = 16
+	results := make(chan error, len(open))
+	slots := make(chan struct{}, readers)
+	for _, id := range open {
+		slots <- struct{}{}
+		o.lock()
+		o.enter(id, func(_ *entry, err error) { <-slots; results <- err })
+		o.unlock()
+	}
+	for range open {
+		select {
+		case err := <-results:
+			if err != nil && !fault.Has(err, fault.NotFound) {
+				o.cfg.Logger.Error("open_task_unreadable", "error", err)
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}

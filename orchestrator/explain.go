@@ -1,0 +1,216 @@
+package orchestrator
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// Explain implements API.
+func (o *Orchestrator) Explain(ctx context.Context, r GetRequest) (ExplainReply, error) {
+	reply := ExplainReply{ID: r.ID}
+	err := o.look(ctx, r.ID, func(e *entry) error {
+		reply.State = e.task.State
+		reply.Causes = (&turn{o: o, e: e, task: e.task, now: o.now()}).causes()
+		return nil
+	})
+	return reply, err
+}
+
+// causes lists why the task does not move, what concerns the whole task first.
+func (t *turn) causes() []Cause {
+	if t.task.State.Terminal() {
+		return []Cause{t.ended()}
+	}
+	var list []Cause
+	for _, ask := range []func() *Cause{t.becausePaused, t.becauseDependency, t.becauseDelay, t.becauseConcurrency, t.becauseCancelling} {
+		if c := ask(); c != nil {
+			list = append(list, *c)
+		}
+	}
+	for _, key := range t.task.Order {
+		if c := t.becauseStep(t.task.Steps[key]); c != nil {
+			list = append(list, *c)
+		}
+	}
+	if len(list) == 0 {
+		list = append(list, Cause{Kind: "running", Sentence: "Nothing holds the task up; it is being decided about right now."})
+	}
+	return list
+}
+
+func (t *turn) ended() Cause {
+	c := Cause{Kind: "over", Sentence: fmt.Sprintf("The task is over: %s since %s.", t.task.State, clock(t.task.Since))}
+	if t.task.Error != nil {
+		c.Sentence = fmt.Sprintf("The task is over: %s since %s, because %s.", t.task.State, clock(t.task.Since), strings.TrimSuffix(t.task.Error.Message, "."))
+		c.Next = "orch retry " + string(t.e.id)
+	}
+	return c
+}
+
+func clock(at time.Time) string { return at.Format("2006-01-02 15:04:05 MST") }
+
+func (t *turn) becausePaused() *Cause {
+	if !t.task.Paused {
+		return nil
+	}
+	return &Cause{Kind: "paused", Sentence: "The task is paused" + because(t.task.PauseReason) + ".", Next: "orch resume " + string(t.e.id)}
+}
+
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return " (" + reason + ")"
+}
+
+func (t *turn) becauseDependency() *Cause {
+	if len(t.task.Unmet) == 0 {
+		return nil
+	}
+	first := t.task.Unmet[0]
+	state := "not known here"
+	if d := t.o.tasks[first]; d != nil && d.task != nil {
+		state = string(d.task.State)
+	}
+	more := ""
+	if n := len(t.task.Unmet) - 1; n > 0 {
+		more = fmt.Sprintf(" and for %d more", n)
+	}
+	return &Cause{Kind: "dependency", Sentence: fmt.Sprintf("It waits for task %s, which is %s%s.", first, state, more), Next: "orch explain " + string(first)}
+}
+
+func (t *turn) becauseDelay() *Cause {
+	at := t.task.Submitted.NotBefore
+	if at == nil || !t.now.Before(*at) {
+		return nil
+	}
+	return &Cause{Kind: "delay", Sentence: fmt.Sprintf("It is to start at %s, in %s.", clock(*at), at.Sub(t.now).Round(time.Second))}
+}
+
+func (t *turn) becauseConcurrency() *Cause {
+	c := t.task.Submitted.Concurrency
+	if c == nil || len(t.task.Steps) > 0 {
+		return nil
+	}
+	s := t.o.keys[c.Key]
+	if s == nil || s.holders[t.e.id] || len(s.holders) < c.Limit {
+		return nil
+	}
+	holders := make([]string, 0, len(s.holders))
+	for id := range s.holders {
+		holders = append(holders, string(id))
+	}
+	slices.Sort(holders)
+	return &Cause{Kind: "concurrency", Sentence: fmt.Sprintf("The concurrency key %q is held by %s.", c.Key, strings.Join(holders[:min(3, len(holders))], ", ")), Next: "orch explain " + holders[0]}
+}
+
+func (t *turn) becauseCancelling() *Cause {
+	if !t.task.Cancelling {
+		return nil
+	}
+	return &Cause{Kind: "cancelling", Sentence: "The task is being cancelled and runs its `always` steps" + because(t.task.CancelReason) + "."}
+}
+
+// becauseStep says what one step waits for, nil when it is over.
+func (t *turn) becauseStep(s *statemachine.Step) *Cause {
+	c := &Cause{Step: s.Key}
+	switch {
+	case s.State == statemachine.StepPending && !s.Due.IsZero():
+		c.Kind, c.Sentence = "retry", fmt.Sprintf("Step %s is tried again at %s%s.", s.Key, clock(s.Due), because(errorText(s)))
+	case s.State == statemachine.StepInDoubt:
+		c.Kind = "in_doubt"
+		c.Sentence = fmt.Sprintf("It is unknown whether step %s (%s) took effect: %s.", s.Key, s.Tool, strings.TrimSuffix(s.Reason, "."))
+		c.Next = fmt.Sprintf("orch resolve %s %s --as succeeded|failed|retry", t.e.id, s.Key)
+	case s.State == statemachine.StepReady:
+		t.becauseReady(s, c)
+	case s.State != statemachine.StepRunning || s.Items != nil:
+		return nil
+	case s.Child != "":
+		c.Kind, c.Sentence, c.Next = "child", fmt.Sprintf("Step %s waits for its child task %s.", s.Key, s.Child), "orch explain "+string(s.Child)
+	case s.Signal != "":
+		c.Kind, c.Sentence = "signal", fmt.Sprintf("Step %s waits for the signal %q%s.", s.Key, s.Signal, until(s.Due))
+		c.Next = fmt.Sprintf("orch signal %s %s", t.e.id, s.Signal)
+	case s.Tool == "":
+		c.Kind, c.Sentence = "timer", fmt.Sprintf("Step %s waits until %s.", s.Key, clock(s.Due))
+	default:
+		c.Kind, c.Sentence = "running", fmt.Sprintf("Step %s (%s) is running on worker %s since %s%s.", s.Key, s.Tool, s.Worker, clock(s.CalledAt), t.progressText(s.Key))
+	}
+	return c
+}
+
+func errorText(s *statemachine.Step) string {
+	if s.Error == nil {
+		return ""
+	}
+	return s.Error.Message
+}
+
+func until(due time.Time) string {
+	if due.IsZero() {
+		return ""
+	}
+	return " until " + clock(due)
+}
+
+func (t *turn) progressText(key string) string {
+	p, ok := t.e.progress[key]
+	switch {
+	case !ok:
+		return ""
+	case p.Total > 0:
+		return fmt.Sprintf(", %.0f of %.0f done", p.Done, p.Total)
+	default:
+		return fmt.Sprintf(", %.0f done", p.Done)
+	}
+}
+
+// becauseReady says why a ready call is not executed.
+func (t *turn) becauseReady(s *statemachine.Step, c *Cause) {
+	queue := queueName(s.Queue)
+	switch {
+	case t.e.leases[s.Key] != nil:
+		c.Kind, c.Sentence = "running", fmt.Sprintf("Step %s (%s) is running on worker %s%s.", s.Key, s.Tool, t.e.leases[s.Key].worker, t.progressText(s.Key))
+	case t.o.held(holdNode, ""):
+		c.Kind, c.Sentence, c.Next = "node_paused", fmt.Sprintf("Step %s is ready, but the node is paused%s.", s.Key, t.holdText(holdNode, "")), "orch resume --node"
+	case t.o.held(holdQueue, queue):
+		c.Kind, c.Sentence, c.Next = "queue_paused", fmt.Sprintf("Step %s is ready, but queue %s is paused%s.", s.Key, queue, t.holdText(holdQueue, queue)), "orch resume --queue "+queue
+	case t.o.held(holdTool, s.Tool):
+		c.Kind, c.Sentence, c.Next = "tool_paused", fmt.Sprintf("Step %s is ready, but tool %s is paused%s.", s.Key, s.Tool, t.holdText(holdTool, s.Tool)), "orch resume --tool "+s.Tool
+	case !t.o.served(queue):
+		c.Kind, c.Sentence, c.Next = "no_worker", fmt.Sprintf("Step %s is ready, but no worker serves queue %s.", s.Key, queue), "orch worker --queue "+queue
+	default:
+		c.Kind, c.Sentence = "queued", fmt.Sprintf("Step %s is ready and waits for a free worker of queue %s, with %d calls queued there.", s.Key, queue, t.o.queued(queue))
+	}
+}
+
+func (t *turn) holdText(kind, name string) string {
+	for _, h := range t.o.holds {
+		if h.Kind == kind && h.Name == name {
+			return fmt.Sprintf(" by %s since %s%s", h.By, clock(h.At), because(h.Reason))
+		}
+	}
+	return ""
+}
+
+// served reports whether a worker that was heard of lately serves a queue.
+func (o *Orchestrator) served(queue string) bool {
+	for _, w := range o.match.workers {
+		if slices.Contains(w.queues, queue) && o.now().Sub(w.seen) < maxPoll+2*o.cfg.Lease {
+			return true
+		}
+	}
+	return false
+}
+
+func (o *Orchestrator) queued(queue string) int {
+	if q := o.match.queues[queue]; q != nil {
+		return q.Len()
+	}
+	return 0
+}
+

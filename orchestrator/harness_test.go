@@ -1,0 +1,199 @@
+package orchestrator_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/events/memlog"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/tools"
+	"github.com/orch-dev/orch/work"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type echoIn struct {
+	Text string `json:"text,omitempty" jsonschema:"what to say"`
+	N    int    `json:"n,omitempty" jsonschema:"a number"`
+}
+
+type echoOut struct {
+	Text string `json:"text"`
+	N    int    `json:"n"`
+}
+
+// echo is a tool that returns its arguments; what it does in a test is up to the test's worker.
+func echo(name string, effect tools.Effect, gate tools.Gate) tools.Tool {
+	return tools.Define(tools.Spec{Name: name, Purpose: "test", Effect: effect, Gate: gate, Approval: tools.NoApproval},
+		func(_ context.Context, _ *tools.Env, in echoIn) (echoOut, error) { return echoOut(in), nil })
+}
+
+// node is an orchestrator under test with everything it stands on.
+type node struct {
+	*orchestrator.Orchestrator
+
+	t     *testing.T
+	log   *memlog.Log
+	stop  func()
+	tools *tools.Catalogue
+}
+
+type option func(*orchestrator.Config)
+
+func start(t *testing.T, log *memlog.Log, options ...option) *node {
+	t.Helper()
+	cat, err := tools.New(
+		echo("READ", tools.Read, tools.AnyState), echo("READ2", tools.Read, tools.AnyState),
+		echo("WRITE", tools.Write, tools.InProgress), echo("IDEM", tools.Idempotent, tools.InProgress),
+		echo("IP_ONLY", tools.Read, tools.InProgress))
+	require.NoError(t, err)
+	cfg := orchestrator.Config{Log: log, Blobs: log, Checkpoints: log, Catalogue: cat, Random: func() float64 { return 0 }}
+	for _, set := range options {
+		set(&cfg)
+	}
+	o, err := orchestrator.New(cfg)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- o.Run(ctx) }()
+	select {
+	case <-o.Ready():
+	case err := <-ended:
+		cancel()
+		require.NoError(t, err)
+	}
+	var once sync.Once
+	n := &node{Orchestrator: o, t: t, log: log, tools: cat, stop: func() { once.Do(func() { cancel(); <-ended }) }}
+	t.Cleanup(n.stop)
+	return n
+}
+
+// submit submits a plan and returns its id.
+func (n *node) submit(yaml string, change ...func(*orchestrator.SubmitRequest)) events.TaskID {
+	n.t.Helper()
+	reply, err := n.trySubmit(yaml, change...)
+	require.NoError(n.t, err, "%v", errors.Unwrap(err))
+	return reply.ID
+}
+
+func (n *node) trySubmit(yaml string, change ...func(*orchestrator.SubmitRequest)) (orchestrator.SubmitReply, error) {
+	text, err := json.Marshal(yaml)
+	require.NoError(n.t, err)
+	r := orchestrator.SubmitRequest{Plan: text, Actor: "user:test"}
+	for _, c := range change {
+		c(&r)
+	}
+	return n.Submit(context.Background(), r)
+}
+
+// poll takes up to free calls, waiting at most a second for the first.
+func (n *node) poll(worker string, free int, queues ...string) work.Batch {
+	n.t.Helper()
+	b, err := n.Poll(context.Background(), work.Poll{Worker: worker, Free: free, Queues: queues, Wait: time.Second})
+	require.NoError(n.t, err)
+	return b
+}
+
+// take expects exactly one call.
+func (n *node) take(worker string) work.Call {
+	n.t.Helper()
+	b := n.poll(worker, 1)
+	require.Len(n.t, b.Calls, 1)
+	return b.Calls[0]
+}
+
+func (n *node) report(worker string, c work.Call, output string) error {
+	return n.Report(context.Background(), work.Outcome{Ref: c.Ref, Worker: worker, Output: json.RawMessage(output), StartedAt: time.Now(), Duration: time.Millisecond})
+}
+
+func (n *node) fail(worker string, c work.Call, class string) error {
+	return n.Report(context.Background(), work.Outcome{Ref: c.Ref, Worker: worker, Error: fault.New(fault.ExecFailed, "it broke"), Class: class, StartedAt: time.Now()})
+}
+
+// serve runs a worker that answers every call with do until the test ends.
+func (n *node) serve(do func(work.Call) (string, *fault.Error)) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			b, err := n.Poll(ctx, work.Poll{Worker: "auto", Free: 64, Wait: time.Second})
+			if err != nil {
+				return
+			}
+			for _, c := range b.Calls {
+				if c.Effect == "write" {
+					if n.Start(ctx, work.Started{Ref: c.Ref, Worker: "auto"}) != nil {
+						continue
+					}
+				}
+				out, f := do(c)
+				o := work.Outcome{Ref: c.Ref, Worker: "auto", StartedAt: time.Now(), Error: f, Class: "tool_error"}
+				if f == nil {
+					o.Output, o.Class = json.RawMessage(out), ""
+				}
+				_ = n.Report(ctx, o)
+			}
+		}
+	}()
+	n.t.Cleanup(func() { cancel(); <-done })
+}
+
+func echoArgs(c work.Call) (string, *fault.Error) { return string(c.Args), nil }
+
+// result waits for the end of a task.
+func (n *node) result(id events.TaskID) orchestrator.ResultReply {
+	n.t.Helper()
+	r, err := n.Result(context.Background(), orchestrator.ResultRequest{ID: id, Wait: 10 * time.Second})
+	require.NoError(n.t, err)
+	require.True(n.t, r.Over, "task is %s: %s", r.State, r.Reason)
+	n.checkReplay(id)
+	return r
+}
+
+// checkReplay holds the property that replay equals live (I5).
+func (n *node) checkReplay(id events.TaskID) {
+	n.t.Helper()
+	r, err := n.Replay(context.Background(), orchestrator.ReplayRequest{ID: id})
+	require.NoError(n.t, err)
+	require.NotNil(n.t, r.Live)
+	require.True(n.t, *r.Live, "the fold of %s differs from the live state", id)
+	require.True(n.t, r.Chain)
+}
+
+func (n *node) get(id events.TaskID) orchestrator.TaskView {
+	n.t.Helper()
+	v, err := n.Get(context.Background(), orchestrator.GetRequest{ID: id})
+	require.NoError(n.t, err)
+	return v
+}
+
+func (n *node) step(id events.TaskID, key string) orchestrator.StepView {
+	n.t.Helper()
+	for _, s := range n.get(id).Steps {
+		if s.Key == key {
+			return s
+		}
+	}
+	n.t.Fatalf("no step %s", key)
+	return orchestrator.StepView{}
+}
+
+// failOnWord answers with the arguments, or fails when the text says so.
+func failOnWord(c work.Call) (string, *fault.Error) {
+	var in echoIn
+	_ = json.Unmarshal(c.Args, &in)
+	if in.Text == "fail" {
+		return "", fault.New(fault.ExecFailed, "no")
+	}
+	return string(c.Args), nil
+}

@@ -1,0 +1,246 @@
+package orchestrator
+
+import (
+	"cmp"
+	"context"
+	"path"
+	"slices"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// listing keeps one line per task for lists: of all open tasks and of the newest finished ones. What
+// it has forgotten is found in the log.
+type listing struct {
+	keep, keepWhole int
+	lines           map[events.TaskID]*Summary
+	// ended holds finished tasks in the order of their end.
+	ended []events.TaskID
+	// whole holds finished tasks that are still whole in memory, the oldest first.
+	whole []events.TaskID
+	open  int
+	// forgotten is set when finished tasks exist of which there is no line.
+	forgotten bool
+	// archived marks lines whose task lies in the archive.
+	archived map[events.TaskID]bool
+}
+
+func (l *listing) markArchived(id events.TaskID) {
+	if l.archived == nil {
+		l.archived = map[events.TaskID]bool{}
+	}
+	l.archived[id] = true
+}
+
+// update renews the line of a task.
+func (l *listing) update(e *entry) {
+	t := e.task
+	line := l.lines[e.id]
+	if line == nil {
+		if l.lines == nil {
+			l.lines = map[events.TaskID]*Summary{}
+		}
+		line = &Summary{ID: e.id, Name: t.Submitted.Name, Priority: t.Submitted.Priority, Labels: t.Submitted.Labels, CreatedAt: t.CreatedAt}
+		if t.Submitted.Parent != nil {
+			line.Parent = t.Submitted.Parent.Task
+		}
+		l.lines[e.id] = line
+		if t.State.Terminal() { // an old task that somebody looks at
+			l.forgetLater(e.id)
+		} else {
+			l.open++
+		}
+	}
+	line.State, line.Reason, line.Paused, line.UpdatedAt = t.State, t.Reason, t.Paused, t.UpdatedAt
+}
+
+// addHead adds the line of a finished task as the log's index knows it.
+func (l *listing) addHead(h events.Head) {
+	if l.lines == nil {
+		l.lines = map[events.TaskID]*Summary{}
+	}
+	l.lines[h.Task] = &Summary{ID: h.Task, Name: h.Name, State: statemachine.State(h.State), Parent: h.Parent, UpdatedAt: h.At}
+	l.forgetLater(h.Task)
+}
+
+// finished notes the end of a task.
+func (l *listing) finished(e *entry) {
+	l.open--
+	l.whole = append(l.whole, e.id)
+	l.forgetLater(e.id)
+}
+
+func (l *listing) forgetLater(id events.TaskID) {
+	l.ended = append(l.ended, id)
+	for len(l.ended) > l.keep {
+		delete(l.lines, l.ended[0])
+		delete(l.archived, l.ended[0])
+		l.ended = l.ended[1:]
+		l.forgotten = true
+	}
+}
+
+// settle lets the oldest finished tasks go out of memory when there are too many.
+func (l *listing) settle(o *Orchestrator) {
+	for range len(l.whole) - l.keepWhole {
+		id := l.whole[0]
+		l.whole = l.whole[1:]
+		switch e := o.tasks[id]; {
+		case e == nil:
+		case e.idle():
+			delete(o.tasks, id)
+		default:
+			l.whole = append(l.whole, id)
+		}
+	}
+}
+
+// idle reports whether nothing in memory depends on the entry.
+func (e *entry) idle() bool {
+	if e.busy || len(e.turns) > 0 || len(e.leases) > 0 || e.changed != nil {
+		return false
+	}
+	for _, s := range e.task.Steps {
+		if s.State == statemachine.StepReady {
+			return false
+		}
+	}
+	return true
+}
+
+// List implements API.
+func (o *Orchestrator) List(ctx context.Context, r ListRequest) (ListReply, error) {
+	if err := o.serving(); err != nil {
+		return ListReply{}, err
+	}
+	if err := r.check(); err != nil {
+		return ListReply{}, err
+	}
+	o.lock()
+	lines := make([]Summary, 0, len(o.listed.lines))
+	for _, line := range o.listed.lines {
+		lines = append(lines, *line)
+	}
+	forgotten := o.listed.forgotten
+	o.unlock()
+	if forgotten {
+		var err error
+		if lines, err = o.addForgotten(ctx, lines); err != nil {
+			return ListReply{}, err
+		}
+	}
+	return o.page(ctx, r, lines)
+}
+
+func (r *ListRequest) check() error {
+	if r.Limit == 0 {
+		r.Limit = 50
+	}
+	if r.Limit < 1 || r.Limit > 1000 {
+		return fault.New(fault.ValidationError, "must be 1 to 1000").WithField("limit")
+	}
+	if _, err := path.Match(r.Name, ""); err != nil {
+		return fault.New(fault.InvalidFormat, "is no valid pattern").WithField("name")
+	}
+	for _, s := range r.States {
+		if !slices.Contains(statemachine.States(), s) {
+			return fault.New(fault.ValidationError, "there is no state %q", clip(string(s))).WithField("state").
+				WithHint("states are %v", statemachine.States())
+		}
+	}
+	if r.Cursor != "" {
+		if _, err := events.ParseTaskID(r.Cursor); err != nil {
+			return fault.New(fault.InvalidFormat, "is no cursor of a list").WithField("cursor")
+		}
+	}
+	return nil
+}
+
+// addForgotten adds the finished tasks that memory does not hold from the log's index.
+func (o *Orchestrator) addForgotten(ctx context.Context, lines []Summary) ([]Summary, error) {
+	known := make(map[events.TaskID]bool, len(lines))
+	for _, line := range lines {
+		known[line.ID] = true
+	}
+	for h, err := range o.cfg.Log.Heads(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if !known[h.Task] {
+			lines = append(lines, Summary{ID: h.Task, Name: h.Name, State: statemachine.State(h.State), Parent: h.Parent, UpdatedAt: h.At})
+		}
+	}
+	return lines, nil
+}
+
+// page sorts, filters and cuts. A line from the log's index is completed from the task's history.
+func (o *Orchestrator) page(ctx context.Context, r ListRequest, lines []Summary) (ListReply, error) {
+	slices.SortFunc(lines, func(a, b Summary) int { return cmp.Compare(b.ID, a.ID) })
+	reply := ListReply{Tasks: []Summary{}}
+	for _, line := range lines {
+		if r.Cursor != "" && string(line.ID) >= r.Cursor || !r.roughly(line) {
+			continue
+		}
+		if line.CreatedAt.IsZero() {
+			full, err := o.complete(ctx, line)
+			if err != nil {
+				continue // it was archived meanwhile
+			}
+			line = full
+		}
+		if !r.exactly(line) {
+			continue
+		}
+		if len(reply.Tasks) == r.Limit {
+			reply.Next = string(reply.Tasks[r.Limit-1].ID)
+			break
+		}
+		reply.Tasks = append(reply.Tasks, line)
+	}
+	return reply, nil
+}
+
+// roughly filters by what every line has.
+func (r *ListRequest) roughly(s Summary) bool {
+	if len(r.States) > 0 && !slices.Contains(r.States, s.State) {
+		return false
+	}
+	if r.Parent != "" && r.Parent != s.Parent {
+		return false
+	}
+	if r.Name != "" {
+		ok, _ := path.Match(r.Name, s.Name)
+		return ok
+	}
+	return true
+}
+
+// exactly filters by what only a complete line has.
+func (r *ListRequest) exactly(s Summary) bool {
+	for k, v := range r.Labels {
+		if s.Labels[k] != v {
+			return false
+		}
+	}
+	return (r.Since.IsZero() || !s.CreatedAt.Before(r.Since)) && (r.Until.IsZero() || s.CreatedAt.Before(r.Until))
+}
+
+// complete fills a line in from the first commit of the task.
+func (o *Orchestrator) complete(ctx context.Context, line Summary) (Summary, error) {
+	for stored, err := range o.cfg.Log.Read(ctx, line.ID, 1) {
+		if err != nil {
+			return line, err
+		}
+		c, err := events.Decode(stored.Data)
+		if err != nil {
+			return line, err
+		}
+		if sub, ok := c.Events[0].Data.(*events.Submitted); ok {
+			line.CreatedAt, line.Labels, line.Priority = c.At, sub.Labels, sub.Priority
+		}
+		return line, nil
+	}
+	return line, noTask(line.ID)
+}

@@ -1,0 +1,209 @@
+// Package orchestrator owns tasks: it is the single writer of their histories.
+//
+// Every command becomes a decision over the folded task, one commit in the log, and, once the log
+// has acknowledged it, its consequences: calls for workers, timers, child tasks, answers. Queues,
+// leases, timers and lists are folds of the log kept in memory, made again after a restart.
+package orchestrator
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/tools"
+)
+
+// Catalogue finds tools by name.
+type Catalogue interface {
+	Get(name string) (tools.Tool, bool)
+	Names() []string
+}
+
+// Config says what an orchestrator works with. Log, Blobs, Checkpoints and Catalogue are required.
+type Config struct {
+	Log         events.Log
+	Blobs       events.Blobs
+	Checkpoints events.Checkpoints
+	Catalogue   Catalogue
+	// Logger receives what people who run the node should know. Default: discard.
+	Logger *slog.Logger
+	// Clock is the time of decisions. Default: time.Now.
+	Clock func() time.Time
+	// Random returns a number in [0,1) for the jitter of retries. Default: math/rand.
+	Random func() float64
+	// Lease is how long a call lives without a heartbeat of its worker. Default 15 s, at least 100 ms.
+	Lease time.Duration
+	// KeepOpen is the number of finished tasks kept whole in memory, KeepListed that of those kept as
+	// a line of the list. Default 1,000 and 50,000. Older ones are read from the log when asked for.
+	KeepOpen, KeepListed int
+	// ArchiveAfter moves finished tasks to the archive this long after their end. Default 1 h.
+	ArchiveAfter time.Duration
+	// Paused starts the node with all dispatch held.
+	Paused bool
+	// Redact removes secrets from what is about to be written. Default: nothing.
+	Redact func(data []byte) (clean []byte, changed bool)
+	// FindSecret names the rule by which data holds a secret. Default: never.
+	FindSecret func(data []byte) (rule string, found bool)
+	// Workspace returns the absolute path of a task's workspace, Root the root that tools are confined
+	// to; both are only text for expressions.
+	Workspace func(id events.TaskID) string
+	Root      string
+	// Over is called after a task has ended, Archived after it was archived. Neither may block.
+	Over     func(id events.TaskID)
+	Archived func(id events.TaskID, done bool)
+	// Describe adds to the answer of Status.
+	Describe func(*StatusReply)
+}
+
+func (c Config) withDefaults() (Config, error) {
+	if c.Log == nil || c.Blobs == nil || c.Checkpoints == nil || c.Catalogue == nil {
+		return c, fault.New(fault.Internal, "the orchestrator needs a log, blobs, checkpoints and a catalogue")
+	}
+	if c.Lease < 0 || (c.Lease > 0 && c.Lease < 100*time.Millisecond) {
+		return c, fault.New(fault.ValidationError, "must be at least 100ms, not %s", c.Lease).WithField("lease")
+	}
+	setDefault(&c.Lease, 15*time.Second)
+	setDefault(&c.KeepOpen, 1_000)
+	setDefault(&c.KeepListed, 50_000)
+	setDefault(&c.ArchiveAfter, time.Hour)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Clock == nil {
+		c.Clock = time.Now
+	}
+	if c.Random == nil {
+		c.Random = rand.Float64
+	}
+	c.setHooks()
+	return c, nil
+}
+
+func (c *Config) setHooks() {
+	if c.Redact == nil {
+		c.Redact = func(data []byte) ([]byte, bool) { return data, false }
+	}
+	if c.FindSecret == nil {
+		c.FindSecret = func([]byte) (string, bool) { return "", false }
+	}
+	if c.Workspace == nil {
+		c.Workspace = func(events.TaskID) string { return "" }
+	}
+	if c.Over == nil {
+		c.Over = func(events.TaskID) {}
+	}
+	if c.Archived == nil {
+		c.Archived = func(events.TaskID, bool) {}
+	}
+	if c.Describe == nil {
+		c.Describe = func(*StatusReply) {}
+	}
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Orchestrator is the owner of all tasks of a log. It implements API for clients and work.Owner for
+// workers. All methods are safe for concurrent use; they answer UNAVAILABLE until Run has read the
+// log and after it has ended.
+type Orchestrator struct {
+	cfg     Config
+	started time.Time
+	ready   chan struct{}
+	stopped chan struct{}
+
+	// mu guards everything below. It is never held during I/O of the log: appends wait in outbox
+	// until it is released (see unlock).
+	mu       sync.Mutex
+	outbox   []func()
+	tasks    map[events.TaskID]*entry
+	listed   listing
+	programs programs
+	match    matcher
+	keys     map[string]*slot
+	waits    map[events.TaskID]map[events.TaskID]bool // dependency → tasks that wait for it
+	alarms   alarms
+	holds    []Hold
+	last     events.TaskID
+
+	// holding serialises changes of holds.
+	holding sync.Mutex
+}
+
+// New returns an orchestrator that does nothing until Run.
+func New(cfg Config) (*Orchestrator, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	o := &Orchestrator{
+		cfg: cfg, started: cfg.Clock(),
+		ready: make(chan struct{}), stopped: make(chan struct{}),
+		tasks: map[events.TaskID]*entry{}, keys: map[string]*slot{},
+		waits:    map[events.TaskID]map[events.TaskID]bool{},
+		programs: newPrograms(),
+		match:    newMatcher(),
+		alarms:   newAlarms(),
+	}
+	o.listed.keep, o.listed.keepWhole = cfg.KeepListed, cfg.KeepOpen
+	if cfg.Paused {
+		o.holds = []Hold{{Kind: holdNode, Reason: "started paused", By: "node", At: cfg.Clock()}}
+	}
+	return o, nil
+}
+
+// Run reads the log, then serves until ctx ends. It returns when everything it started has ended.
+func (o *Orchestrator) Run(ctx context.Context) error {
+	defer close(o.stopped)
+	if err := o.restore(ctx); err != nil {
+		return err
+	}
+	close(o.ready)
+	var group sync.WaitGroup
+	group.Go(func() { o.alarms.run(ctx, o) })
+	group.Go(func() { o.sweep(ctx) })
+	group.Go(func() { o.archiveLoop(ctx) })
+	<-ctx.Done()
+	group.Wait()
+	return nil
+}
+
+// Ready is closed when the log has been read and tasks are accepted.
+func (o *Orchestrator) Ready() <-chan struct{} { return o.ready }
+
+// serving returns UNAVAILABLE while the orchestrator cannot take commands.
+func (o *Orchestrator) serving() error {
+	select {
+	case <-o.stopped:
+		return fault.New(fault.Unavailable, "the node is stopping").WithHint("try again on a running node")
+	default:
+	}
+	select {
+	case <-o.ready:
+		return nil
+	default:
+		return fault.New(fault.Unavailable, "the node is still reading its log").WithHint("try again in a moment")
+	}
+}
+
+func (o *Orchestrator) lock() { o.mu.Lock() }
+
+// unlock releases the lock and then does the I/O that decisions have left in the outbox.
+func (o *Orchestrator) unlock() {
+	out := o.outbox
+	o.outbox = nil
+	o.mu.Unlock()
+	for _, send := range out {
+		send()
+	}
+}
+
+func (o *Orchestrator) now() time.Time { return events.Time(o.cfg.Clock()) }

@@ -1,0 +1,115 @@
+package orchestrator
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/plan"
+	"github.com/orch-dev/orch/tools"
+)
+
+// program is a compiled plan with its normal form.
+type program struct {
+	*plan.Program
+
+	text json.RawMessage
+	hash string
+}
+
+// programs keeps compiled plans by the hash of their normal form, and by that of the text that was
+// submitted.
+type programs struct {
+	mu      sync.Mutex
+	byHash  map[string]*program
+	sources map[string]*program
+}
+
+const maxPrograms = 512
+
+func newPrograms() programs {
+	return programs{byHash: map[string]*program{}, sources: map[string]*program{}}
+}
+
+func (p *programs) get(m map[string]*program, key string) *program {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return m[key]
+}
+
+func (p *programs) put(m map[string]*program, key string, prog *program) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(m) >= maxPrograms {
+		clear(m)
+	}
+	m[key] = prog
+}
+
+// programOf checks the text of a plan against the catalogue and compiles it.
+func (o *Orchestrator) programOf(text []byte) (*program, error) {
+	key := digest(text)
+	if prog := o.programs.get(o.programs.sources, key); prog != nil {
+		return prog, nil
+	}
+	if rule, found := o.cfg.FindSecret(text); found {
+		return nil, secretIn("plan", rule)
+	}
+	var yaml string
+	if json.Unmarshal(text, &yaml) == nil {
+		text = []byte(yaml)
+	}
+	parsed, err := plan.Parse("plan", text, plan.Options{Tool: o.toolInfo, ToolNames: o.cfg.Catalogue.Names})
+	if err != nil {
+		return nil, err
+	}
+	compiled, err := parsed.Program()
+	if err != nil {
+		return nil, err
+	}
+	prog := &program{Program: compiled, text: parsed.JSON(), hash: parsed.SHA256()}
+	o.programs.put(o.programs.sources, key, prog)
+	o.programs.put(o.programs.byHash, prog.hash, prog)
+	return prog, nil
+}
+
+// program returns the compiled plan of a task. A plan in the log was checked when it was submitted.
+func (o *Orchestrator) program(ctx context.Context, sub *events.Submitted) (*plan.Program, error) {
+	if prog := o.programs.get(o.programs.byHash, sub.PlanSHA256); prog != nil {
+		return prog.Program, nil
+	}
+	text, err := o.fetch(ctx, sub.Plan)
+	if err != nil {
+		return nil, err
+	}
+	compiled, err := plan.Compile(text)
+	if err != nil {
+		return nil, err
+	}
+	o.programs.put(o.programs.byHash, sub.PlanSHA256, &program{Program: compiled, text: text, hash: sub.PlanSHA256})
+	return compiled, nil
+}
+
+// toolInfo tells the plan checker about a tool.
+func (o *Orchestrator) toolInfo(name string) (plan.ToolInfo, bool) {
+	tool, ok := o.cfg.Catalogue.Get(name)
+	if !ok {
+		return plan.ToolInfo{}, false
+	}
+	var schema struct {
+		Required   []string                   `json:"required"`
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	if err := json.Unmarshal(tool.InputSchema(), &schema); err != nil {
+		return plan.ToolInfo{}, false
+	}
+	spec := tool.Spec()
+	info := plan.ToolInfo{Effect: plan.Effect(spec.Effect), AnyState: spec.Gate == tools.AnyState, Required: schema.Required, Properties: []string{}}
+	for field := range schema.Properties {
+		info.Properties = append(info.Properties, field)
+	}
+	slices.Sort(info.Properties)
+	return info, true
+}

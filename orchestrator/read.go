@@ -1,0 +1,351 @@
+package orchestrator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/plan"
+	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/work"
+)
+
+var _ API = (*Orchestrator)(nil)
+
+// look lets fn see a task when everything about it is durable. fn runs with the lock held.
+func (o *Orchestrator) look(ctx context.Context, id events.TaskID, fn func(*entry) error) error {
+	if err := o.serving(); err != nil {
+		return err
+	}
+	if _, err := events.ParseTaskID(string(id)); err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	o.lock()
+	o.enter(id, func(e *entry, err error) {
+		if err == nil {
+			err = fn(e)
+		}
+		done <- err
+	})
+	o.unlock()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fault.From(ctx.Err())
+	}
+}
+
+// Find implements API.
+func (o *Orchestrator) Find(ctx context.Context, r FindRequest) (FindReply, error) {
+	text := strings.ToUpper(strings.TrimSpace(r.Text))
+	if text == "@LAST" {
+		return o.findLast(ctx)
+	}
+	if !strings.HasPrefix(text, "TASK_") {
+		text = "TASK_" + text
+	}
+	if id, err := events.ParseTaskID(text); err == nil {
+		return FindReply{ID: id}, o.look(ctx, id, func(*entry) error { return nil })
+	}
+	if len(text) < len("TASK_")+2 {
+		return FindReply{}, fault.New(fault.InvalidFormat, "%q is too short for the prefix of an id", clip(r.Text)).WithField("id")
+	}
+	list, err := o.List(ctx, ListRequest{Limit: 1000})
+	if err != nil {
+		return FindReply{}, err
+	}
+	return match(r.Text, text, list.Tasks)
+}
+
+func match(given, prefix string, tasks []Summary) (FindReply, error) {
+	var found []string
+	for _, t := range tasks {
+		if strings.HasPrefix(string(t.ID), prefix) {
+			found = append(found, string(t.ID))
+		}
+	}
+	switch len(found) {
+	case 0:
+		return FindReply{}, fault.New(fault.NotFound, "no task begins with %q", clip(given)).WithField("id").WithHint("orch list shows the tasks")
+	case 1:
+		return FindReply{ID: events.TaskID(found[0])}, nil
+	default:
+		return FindReply{}, fault.New(fault.NotUnique, "%d tasks begin with %q", len(found), clip(given)).WithField("id").
+			WithHint("give more characters, such as %s", found[0])
+	}
+}
+
+func (o *Orchestrator) findLast(ctx context.Context) (FindReply, error) {
+	o.lock()
+	last := o.last
+	o.unlock()
+	if last != "" {
+		return FindReply{ID: last}, nil
+	}
+	list, err := o.List(ctx, ListRequest{Limit: 1})
+	if err != nil {
+		return FindReply{}, err
+	}
+	if len(list.Tasks) == 0 {
+		return FindReply{}, fault.New(fault.NotFound, "there are no tasks yet").WithHint("orch submit PLAN.yaml")
+	}
+	return FindReply{ID: list.Tasks[0].ID}, nil
+}
+
+// Get implements API.
+func (o *Orchestrator) Get(ctx context.Context, r GetRequest) (TaskView, error) {
+	var view TaskView
+	err := o.look(ctx, r.ID, func(e *entry) error {
+		var err error
+		view, err = o.view(e)
+		return err
+	})
+	return view, err
+}
+
+// view copies a task for a client. The lock is held.
+func (o *Orchestrator) view(e *entry) (TaskView, error) {
+	t := &turn{o: o, e: e, task: e.task}
+	sub := e.task.Submitted
+	v := TaskView{
+		ID: e.id, Name: sub.Name, Summary: sub.Summary, State: e.task.State, Reason: e.task.Reason, Block: e.task.Block,
+		Paused: e.task.Paused, Labels: sub.Labels, Priority: sub.Priority, Queue: sub.Queue, RetryOf: sub.RetryOf,
+		DependsOn: slices.Clone(e.task.Unmet), CreatedAt: e.task.CreatedAt, UpdatedAt: e.task.UpdatedAt, Deadline: sub.Deadline,
+		Inputs: t.fetch(sub.Inputs), Output: t.fetch(e.task.Output), Error: e.task.Error, Rev: e.task.Rev,
+		Checkpoints: checkpointViews(e.task), Steps: t.stepViews(),
+	}
+	if sub.Parent != nil {
+		v.Parent = sub.Parent.Task
+	}
+	if e.task.State.Terminal() {
+		v.EndedAt = ptr(e.task.Since)
+	}
+	return v, t.err
+}
+
+func checkpointViews(t *statemachine.Task) []CheckpointView {
+	views := make([]CheckpointView, len(t.Checkpoints))
+	for i, c := range t.Checkpoints {
+		views[i] = CheckpointView{ID: c.ID, Name: c.Name, At: c.At}
+	}
+	return views
+}
+
+// stepViews lists the steps of the plan in its order, each followed by its instances, then calls of
+// other kinds.
+func (t *turn) stepViews() []StepView {
+	views := []StepView{}
+	seen := map[string]bool{}
+	for _, section := range [][]*plan.Node{t.e.prog.Steps(), t.e.prog.Verify(), t.e.prog.Always()} {
+		for _, n := range section {
+			views = append(views, t.stepView(n.ID, n))
+			seen[n.ID] = true
+			if n.Kind == plan.KindForEach {
+				views = append(views, t.itemViews(n, seen)...)
+			}
+		}
+	}
+	for _, key := range t.task.Order {
+		if !seen[key] {
+			views = append(views, t.stepView(key, nil))
+		}
+	}
+	return views
+}
+
+func (t *turn) itemViews(n *plan.Node, seen map[string]bool) []StepView {
+	var views []StepView
+	s := t.task.Steps[n.ID]
+	if s == nil {
+		return nil
+	}
+	for i := range s.Items {
+		it := &item{node: n, index: i}
+		for _, child := range n.Children {
+			if key := it.key(child.ID); t.task.Steps[key] != nil {
+				views = append(views, t.stepView(key, child))
+				seen[key] = true
+			}
+		}
+	}
+	return views
+}
+
+func (t *turn) stepView(key string, n *plan.Node) StepView {
+	v := StepView{Key: key, Kind: "call", State: statemachine.StepPending}
+	if n != nil {
+		v.Kind, v.Tool = string(n.Kind), n.Tool
+	}
+	s := t.task.Steps[key]
+	if s == nil {
+		return v
+	}
+	v.State, v.Attempt, v.Worker, v.Signal, v.Child = s.State, s.Attempt, s.Worker, s.Signal, s.Child
+	v.Duration, v.Error, v.Reason, v.Since = s.Duration, s.Error, s.Reason, ptr(s.Since)
+	v.Tool = first(s.Tool, v.Tool)
+	if !s.Due.IsZero() && !s.State.Over() {
+		v.Due = ptr(s.Due)
+	}
+	if l := t.e.leases[key]; l != nil && s.State == statemachine.StepReady {
+		v.State, v.Worker = statemachine.StepRunning, l.worker
+	}
+	if p, ok := t.e.progress[key]; ok {
+		v.Progress = &p
+	}
+	v.Output = t.fetch(s.Output)
+	return v
+}
+
+// Result implements API.
+func (o *Orchestrator) Result(ctx context.Context, r ResultRequest) (ResultReply, error) {
+	var reply ResultReply
+	err := o.await(ctx, r.ID, r.Wait, func(e *entry) (bool, error) {
+		t := &turn{o: o, e: e, task: e.task}
+		reply = ResultReply{ID: e.id, State: e.task.State, Over: e.task.State.Terminal(), Reason: e.task.Reason, Error: e.task.Error}
+		if reply.Over {
+			reply.Output = t.fetch(e.task.Output)
+		}
+		return reply.Over, t.err
+	})
+	return reply, err
+}
+
+// Watch implements API.
+func (o *Orchestrator) Watch(ctx context.Context, r WatchRequest) (WatchReply, error) {
+	if r.Limit <= 0 || r.Limit > 500 {
+		r.Limit = 100
+	}
+	var reply WatchReply
+	var rev uint64
+	err := o.await(ctx, r.ID, r.Wait, func(e *entry) (bool, error) {
+		rev = e.task.Rev
+		reply = WatchReply{Version: e.version, State: e.task.State, Over: e.task.State.Terminal(), Progress: map[string]work.Progress{}}
+		for key, p := range e.progress {
+			reply.Progress[key] = p
+		}
+		return rev > r.After || reply.Over || (r.Seen != 0 && e.version != r.Seen), nil
+	})
+	if err != nil || rev <= r.After {
+		return reply, err
+	}
+	reply.Commits, err = o.commits(ctx, r.ID, r.After+1, r.Limit)
+	if n := len(reply.Commits); n > 0 && reply.Commits[n-1].Rev < rev {
+		reply.Over = false // more commits follow in the next answer
+	}
+	return reply, err
+}
+
+func (o *Orchestrator) commits(ctx context.Context, id events.TaskID, from uint64, limit int) ([]CommitView, error) {
+	list := []CommitView{}
+	size := 0
+	for stored, err := range o.cfg.Log.Read(ctx, id, from) {
+		if err != nil {
+			return nil, err
+		}
+		if size += len(stored.Data); len(list) == limit || (size > maxAnswer && len(list) > 0) {
+			break
+		}
+		c, err := events.Decode(stored.Data)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, CommitView{
+			Seq: stored.Seq, Rev: c.Rev, At: c.At, Actor: c.Actor, Cause: c.Cause,
+			Hash: events.Hash(stored.Data), Prev: c.Prev, Events: c.Events,
+		})
+	}
+	return list, nil
+}
+
+// maxAnswer bounds the bytes of commits in one answer.
+const maxAnswer = 2 << 20
+
+// History implements API.
+func (o *Orchestrator) History(ctx context.Context, r HistoryRequest) (HistoryReply, error) {
+	if r.Limit <= 0 || r.Limit > 1000 {
+		r.Limit = 1000
+	}
+	r.From = max(r.From, 1)
+	var rev uint64
+	if err := o.look(ctx, r.ID, func(e *entry) error { rev = e.task.Rev; return nil }); err != nil {
+		return HistoryReply{}, err
+	}
+	list, err := o.commits(ctx, r.ID, r.From, r.Limit)
+	reply := HistoryReply{Commits: list}
+	if n := len(list); n > 0 && list[n-1].Rev < rev {
+		reply.Next = list[n-1].Rev + 1
+	}
+	return reply, err
+}
+
+// Replay implements API.
+func (o *Orchestrator) Replay(ctx context.Context, r ReplayRequest) (ReplayReply, error) {
+	var live []byte
+	var rev uint64
+	err := o.look(ctx, r.ID, func(e *entry) error {
+		var err error
+		live, err = json.Marshal(e.task)
+		rev = e.task.Rev
+		return err
+	})
+	if err != nil {
+		return ReplayReply{}, err
+	}
+	if r.At > rev {
+		return ReplayReply{}, fault.New(fault.NotFound, "the task has %d revisions", rev).WithField("at")
+	}
+	upTo := rev
+	if r.At != 0 {
+		upTo = r.At
+	}
+	began := time.Now()
+	reply, err := o.replay(ctx, r.ID, upTo)
+	if err != nil {
+		return reply, err
+	}
+	reply.Took = time.Since(began)
+	if upTo == rev {
+		folded, err := json.Marshal(reply.Task)
+		if err != nil {
+			return reply, fault.Wrap(fault.Internal, err, "the state cannot be encoded")
+		}
+		reply.Live = ptr(string(folded) == string(live))
+	}
+	return reply, nil
+}
+
+func (o *Orchestrator) replay(ctx context.Context, id events.TaskID, upTo uint64) (ReplayReply, error) {
+	reply := ReplayReply{Task: &statemachine.Task{}, Chain: true}
+	for stored, err := range o.cfg.Log.Read(ctx, id, 1) {
+		if err != nil {
+			return reply, err
+		}
+		c, err := events.Decode(stored.Data)
+		if err == nil {
+			err = reply.Task.Fold(c, stored.Data)
+		}
+		if err != nil {
+			var f *fault.Error
+			if errors.As(err, &f) && f.Code == fault.StateNotAllowed {
+				err = fault.Wrap(fault.DataLoss, err, "the history holds an event that the tables do not allow: "+f.Message)
+			}
+			return reply, err
+		}
+		reply.Commits++
+		reply.Events += len(c.Events)
+		if reply.Task.Rev == upTo {
+			break
+		}
+	}
+	if reply.Task.Rev != upTo {
+		return reply, fault.New(fault.DataLoss, "the history of %s ends at revision %d, not %d", id, reply.Task.Rev, upTo)
+	}
+	return reply, nil
+}

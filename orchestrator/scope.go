@@ -1,0 +1,157 @@
+package orchestrator
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/plan"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// scope is what expressions of a step can see.
+func (t *turn) scope(in *item) plan.Scope {
+	sc := plan.Scope{
+		Inputs: t.fetch(t.task.Submitted.Inputs),
+		Step:   func(id string) (plan.StepResult, bool) { return t.result(t.scopeKey(id, in)) },
+		Task: plan.TaskInfo{
+			ID: string(t.e.id), Name: t.task.Submitted.Name, Attempt: 1,
+			Workspace: t.o.cfg.Workspace(t.e.id), Root: t.o.cfg.Root,
+		},
+	}
+	if in != nil {
+		sc.Vars = map[string]json.RawMessage{
+			in.node.As: t.fetch(in.value),
+			"index":    json.RawMessage(strconv.Itoa(in.index)),
+		}
+	}
+	return sc
+}
+
+// verifyScope adds the arguments of the doubtful call as `args`.
+func (t *turn) verifyScope(key string, in *item) plan.Scope {
+	sc := t.scope(in)
+	vars := map[string]json.RawMessage{"args": t.fetch(t.task.Steps[key].Args)}
+	for name, v := range sc.Vars {
+		vars[name] = v
+	}
+	sc.Vars = vars
+	return sc
+}
+
+// scopeKey returns the key of the step instance that an id means inside an item: a sibling first,
+// then a step of the plan.
+func (t *turn) scopeKey(id string, in *item) string {
+	if in != nil {
+		for _, child := range in.node.Children {
+			if child.ID == id {
+				return in.key(id)
+			}
+		}
+	}
+	return id
+}
+
+func (t *turn) nodeOf(id string, in *item) *plan.Node {
+	if in != nil {
+		for _, child := range in.node.Children {
+			if child.ID == id {
+				return child
+			}
+		}
+	}
+	return t.e.prog.Node(id)
+}
+
+// nodeByKey returns the node of a step instance, nil for calls that are not of the plan.
+func (t *turn) nodeByKey(key string) *plan.Node {
+	outer := itemOf(key)
+	if outer == "" {
+		return t.e.prog.Node(key)
+	}
+	each := t.e.prog.Node(outer)
+	if each == nil {
+		return nil
+	}
+	_, id, _ := strings.Cut(key, "].")
+	return t.nodeOf(id, &item{node: each})
+}
+
+func (t *turn) result(key string) (plan.StepResult, bool) {
+	s := t.task.Steps[key]
+	if s == nil {
+		return plan.StepResult{State: string(statemachine.StepPending)}, false
+	}
+	r := plan.StepResult{State: string(s.State), Output: t.fetch(s.Output), Attempts: s.Attempt}
+	if s.Error != nil {
+		r.Error = &plan.StepError{Code: string(s.Error.Code), Message: s.Error.Message}
+	}
+	return r, true
+}
+
+// blobTime bounds the reading and writing of one large value.
+const blobTime = 30 * time.Second
+
+// fetch returns the JSON of a value, from the blob store if it is large. An unreadable value voids
+// the turn.
+func (t *turn) fetch(v events.Value) json.RawMessage {
+	if v.Ref == "" {
+		return v.Raw
+	}
+	if raw, ok := t.e.fetched[v.Ref]; ok {
+		return raw
+	}
+	raw, err := t.o.fetch(context.Background(), v)
+	if err != nil {
+		t.void(err)
+		return nil
+	}
+	if t.e.fetched == nil {
+		t.e.fetched = map[string]json.RawMessage{}
+	}
+	t.e.fetched[v.Ref] = raw
+	return raw
+}
+
+func (o *Orchestrator) fetch(ctx context.Context, v events.Value) (json.RawMessage, error) {
+	if v.Ref == "" {
+		return v.Raw, nil
+	}
+	ctx, stop := context.WithTimeout(ctx, blobTime)
+	defer stop()
+	return o.cfg.Blobs.Get(ctx, v.Ref)
+}
+
+// keep returns raw as a value of an event, moved to the blob store if it is large. A failure voids
+// the turn.
+func (t *turn) keep(raw json.RawMessage) events.Value {
+	v, err := t.o.keep(context.Background(), raw)
+	if err != nil {
+		t.void(err)
+	}
+	return v
+}
+
+func (o *Orchestrator) keep(ctx context.Context, raw json.RawMessage) (events.Value, error) {
+	v := events.Inline(raw)
+	if !v.MustOffload() {
+		return v, nil
+	}
+	ctx, stop := context.WithTimeout(ctx, blobTime)
+	defer stop()
+	ref, err := o.cfg.Blobs.Put(ctx, raw)
+	if err != nil {
+		return v, err
+	}
+	return events.Value{Ref: ref, Size: int64(len(raw))}, nil
+}
+
+func (t *turn) void(err error) {
+	if t.err == nil {
+		t.err = fault.From(err)
+	}
+}

@@ -1,0 +1,302 @@
+package orchestrator
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/plan"
+	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/tools"
+)
+
+// Retry classes that the owner itself gives; workers give the others (package work).
+const (
+	classExpression = "expression"
+	classWorkerLost = "worker_lost"
+	classExpired    = "expired"
+	classChild      = "child"
+	classDenied     = "denied"
+	classShutdown   = "shutdown"
+	classCancelled  = "cancelled"
+)
+
+const (
+	purposeVerify = "verify_call"
+	purposeCall   = "call"
+	verifySuffix  = "!verify"
+)
+
+// effect is that of the step, else that of its tool, else write.
+func (t *turn) effect(n *plan.Node) tools.Effect {
+	if n.Effect != "" {
+		return tools.Effect(n.Effect)
+	}
+	return t.o.effectOf(n.Tool)
+}
+
+func (o *Orchestrator) effectOf(tool string) tools.Effect {
+	if found, ok := o.cfg.Catalogue.Get(tool); ok {
+		return found.Spec().Effect
+	}
+	return tools.Write
+}
+
+func (t *turn) defaults() plan.Defaults {
+	if d := t.e.prog.Plan().Defaults; d != nil {
+		return *d
+	}
+	return plan.Defaults{}
+}
+
+func (t *turn) queueOf(n *plan.Node) string {
+	if n.Queue != "" {
+		return n.Queue
+	}
+	if t.task.Submitted.Queue != "" {
+		return t.task.Submitted.Queue
+	}
+	return t.defaults().Queue
+}
+
+func (t *turn) timeoutOf(n *plan.Node) time.Duration {
+	if n.Timeout > 0 {
+		return time.Duration(n.Timeout)
+	}
+	return time.Duration(t.defaults().Timeout)
+}
+
+func (t *turn) retryOf(n *plan.Node) *plan.Retry {
+	if n.Retry != nil {
+		return n.Retry
+	}
+	return t.defaults().Retry
+}
+
+// startWait begins a wait for a duration, a time or a signal.
+func (t *turn) startWait(n *plan.Node, key string, sc plan.Scope) {
+	w, err := n.Wait(sc)
+	if err != nil {
+		t.failStep(key, err)
+		return
+	}
+	data := &events.Waiting{Step: key, Signal: w.Signal, Default: t.keep(w.Default)}
+	switch {
+	case w.Kind == "for":
+		data.Until = ptr(events.Time(t.now.Add(w.For)))
+	case w.Kind == "until":
+		data.Until = ptr(events.Time(w.Until))
+	case w.Timeout > 0:
+		data.Until = ptr(events.Time(t.now.Add(w.Timeout)))
+	}
+	t.activate()
+	t.emit(events.StepWaiting, data)
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// checkWait ends a wait whose signal has come or whose time is over.
+func (t *turn) checkWait(s *statemachine.Step) {
+	for _, sig := range t.task.Signals {
+		if s.Signal != "" && sig.Name == s.Signal {
+			t.emit(events.StepSucceeded, &events.Succeeded{Step: s.Key, Output: sig.Data})
+			return
+		}
+	}
+	switch {
+	case s.Due.IsZero() || t.now.Before(s.Due):
+	case s.Signal == "" || !s.Default.IsZero():
+		t.emit(events.StepSucceeded, &events.Succeeded{Step: s.Key, Output: s.Default})
+	default:
+		t.emit(events.StepFailed, &events.StepError{
+			Step: s.Key, Class: classExpired,
+			Error: fault.New(fault.Timeout, "the signal %q did not come in time", s.Signal),
+		})
+	}
+}
+
+// startEach fixes the items of a for_each.
+func (t *turn) startEach(n *plan.Node, key string, sc plan.Scope) {
+	items, err := n.Items(sc)
+	if err != nil {
+		t.failStep(key, err)
+		return
+	}
+	values := make([]events.Value, len(items))
+	for i, raw := range items {
+		values[i] = t.keep(raw)
+	}
+	t.activate()
+	t.emit(events.StepExpanded, &events.Expanded{Step: key, Items: values})
+}
+
+const defaultParallel = 16
+
+// eachItem moves the items of a for_each on, at most max_parallel at a time, and ends it.
+func (t *turn) eachItem(n *plan.Node, s *statemachine.Step) {
+	parallel := n.MaxParallel
+	if parallel <= 0 {
+		parallel = defaultParallel
+	}
+	active, failed := 0, ""
+	first := t.e.itemsOver[s.Key]
+	for i := first; i < len(s.Items) && active < parallel; i++ {
+		it := &item{node: n, index: i, value: s.Items[i]}
+		over, bad := t.oneItem(it, failed != "")
+		switch {
+		case !over:
+			active++
+		case i == first && bad == "":
+			first++
+		}
+		if bad != "" && n.OnItemError != plan.OnErrorContinue {
+			failed = bad
+		}
+	}
+	t.e.passItems(s.Key, first)
+	switch {
+	case active > 0:
+	case failed != "":
+		t.emit(events.StepFailed, &events.StepError{Step: s.Key, Error: stepFault(t.task.Steps[failed]), Class: t.task.Steps[failed].Class})
+	default:
+		t.emit(events.StepSucceeded, &events.Succeeded{Step: s.Key, Output: t.keep(t.itemOutputs(n, s))})
+	}
+}
+
+// oneItem moves the steps of one item on. It reports whether the item is over and the key of a step
+// that made it fail. When no new item may begin, one that has not begun counts as over.
+func (t *turn) oneItem(it *item, noNew bool) (over bool, bad string) {
+	begun := false
+	for _, child := range it.node.Children {
+		begun = begun || t.task.Steps[it.key(child.ID)] != nil
+	}
+	if noNew && !begun {
+		return true, ""
+	}
+	over = true
+	for _, child := range it.node.Children {
+		key := it.key(child.ID)
+		if bad == "" || t.task.Steps[key] != nil {
+			t.move(child, key, it)
+		}
+		s := t.task.Steps[key]
+		switch {
+		case s != nil && s.State.Over():
+			if fatal(child, s) {
+				bad = key
+			}
+		case s == nil && bad != "":
+		default:
+			over = false
+		}
+	}
+	return over, bad
+}
+
+func (it *item) key(child string) string {
+	return fmt.Sprintf("%s[%d].%s", it.node.ID, it.index, child)
+}
+
+// itemOf returns the id of the for_each that a step key lies in, "" for any other key.
+func itemOf(key string) string {
+	if i := strings.IndexByte(key, '['); i > 0 {
+		return key[:i]
+	}
+	return ""
+}
+
+// itemOutputs is the output of a for_each: one object per item, with the output of each of its steps
+// by id, null where there is none, and "error" when one failed.
+func (t *turn) itemOutputs(n *plan.Node, s *statemachine.Step) json.RawMessage {
+	list := make([]map[string]json.RawMessage, len(s.Items))
+	for i := range s.Items {
+		it := &item{node: n, index: i}
+		list[i] = map[string]json.RawMessage{}
+		for _, child := range n.Children {
+			step := t.task.Steps[it.key(child.ID)]
+			list[i][child.ID] = nil // null: it did not run, failed, or has nothing to say
+			switch {
+			case step == nil:
+			case step.State == statemachine.StepFailed && step.Error != nil:
+				list[i]["error"] = mustJSON(step.Error)
+			case !step.Output.IsZero():
+				list[i][child.ID] = t.fetch(step.Output)
+			}
+		}
+	}
+	return mustJSON(list)
+}
+
+// mustJSON encodes values that cannot fail to encode: maps, strings and raw JSON that was decoded.
+func mustJSON(v any) json.RawMessage {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return json.RawMessage("null")
+	}
+	return data
+}
+
+// startChild begins a sub-plan as a child task.
+func (t *turn) startChild(n *plan.Node, key string, sc plan.Scope) {
+	inputs, err := n.Args(sc)
+	if err == nil {
+		inputs, err = n.Sub.CheckInputs(inputs)
+	}
+	if err == nil && t.depth() >= maxDepth {
+		err = fault.New(fault.QuotaExceeded, "child tasks nest at most %d deep", maxDepth)
+	}
+	if err != nil {
+		t.failStep(key, err)
+		return
+	}
+	t.activate()
+	t.emit(events.StepSpawned, &events.Spawned{Step: key, Child: events.NewTaskID(t.now), Inputs: t.keep(inputs)})
+}
+
+// maxDepth bounds how deep child tasks nest (S0-181).
+const maxDepth = 3
+
+func (t *turn) depth() int {
+	if p := t.task.Submitted.Parent; p != nil {
+		return p.Depth
+	}
+	return 0
+}
+
+// verifyCall lets the step's own verify tool decide about a call in doubt.
+func (t *turn) verifyCall(n *plan.Node, key string, in *item) {
+	probe := t.task.Steps[key+verifySuffix]
+	if probe != nil {
+		t.judge(n, key, probe)
+		return
+	}
+	tool, args, ok, err := n.VerifyCall(t.verifyScope(key, in))
+	if !ok || err != nil {
+		return // a person decides
+	}
+	t.emit(events.StepReady, &events.Ready{
+		Step: key + verifySuffix, Attempt: 1, Tool: tool, Args: t.keep(args), Effect: string(tools.Read),
+		Queue: t.queueOf(n), Timeout: t.timeoutOf(n), Purpose: purposeVerify,
+	})
+}
+
+// judge turns what the verify tool found into a decision, if it found anything.
+func (t *turn) judge(n *plan.Node, key string, probe *statemachine.Step) {
+	if probe.State != statemachine.StepSucceeded {
+		return
+	}
+	output := t.fetch(probe.Output)
+	happened, err := n.VerifyExpect(output)
+	if err != nil {
+		return
+	}
+	t.activate()
+	decision := &events.Resolved{Step: key, As: "retry", By: "the verify tool " + probe.Tool}
+	if happened {
+		decision.As, decision.Output = "succeeded", probe.Output
+	}
+	t.emit(events.StepResolved, decision)
+}

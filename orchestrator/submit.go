@@ -1,0 +1,396 @@
+package orchestrator
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"regexp"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/plan"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// Limits of a submission (X-18).
+const (
+	maxLabels    = 32
+	maxText      = 256
+	maxDependsOn = 100
+	maxBatch     = 10_000
+	maxDelay     = 366 * 24 * time.Hour
+	maxInputs    = 4 << 20
+)
+
+// submitExtra is what only the node itself can say about a new task.
+type submitExtra struct {
+	parent *events.Parent
+	reuse  []events.Reused
+	origin events.TaskID
+}
+
+// Submit implements API.
+func (o *Orchestrator) Submit(ctx context.Context, r SubmitRequest) (SubmitReply, error) {
+	return o.submit(ctx, r, submitExtra{})
+}
+
+// SubmitBatch implements API.
+func (o *Orchestrator) SubmitBatch(ctx context.Context, r SubmitBatchRequest) (SubmitBatchReply, error) {
+	if len(r.Tasks) > maxBatch {
+		return SubmitBatchReply{}, tooMany("tasks", len(r.Tasks), maxBatch)
+	}
+	if err := o.serving(); err != nil {
+		return SubmitBatchReply{}, err
+	}
+	reply := SubmitBatchReply{Tasks: make([]SubmitBatchItem, len(r.Tasks))}
+	done := make(chan struct{}, len(r.Tasks))
+	pending := 0
+	for i, task := range r.Tasks {
+		item := &reply.Tasks[i]
+		sub, err := o.prepare(ctx, task, submitExtra{})
+		if err != nil {
+			item.Error = fault.From(err)
+			continue
+		}
+		pending++
+		o.lock()
+		o.create(sub, task.Actor, submitExtra{}, func(reply SubmitReply, err error) {
+			item.SubmitReply, item.Error = reply, fault.From(err)
+			done <- struct{}{}
+		})
+		o.unlock()
+	}
+	for range pending {
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return SubmitBatchReply{}, fault.From(ctx.Err())
+		}
+	}
+	return reply, nil
+}
+
+func tooMany(field string, n, limit int) error {
+	return fault.New(fault.ValidationError, "%d are too many, the limit is %d", n, limit).WithField(field)
+}
+
+func (o *Orchestrator) submit(ctx context.Context, r SubmitRequest, extra submitExtra) (SubmitReply, error) {
+	if err := o.serving(); err != nil {
+		return SubmitReply{}, err
+	}
+	sub, err := o.prepare(ctx, r, extra)
+	if err != nil {
+		return SubmitReply{}, err
+	}
+	type answer struct {
+		reply SubmitReply
+		err   error
+	}
+	done := make(chan answer, 1)
+	o.lock()
+	o.create(sub, r.Actor, extra, func(reply SubmitReply, err error) { done <- answer{reply, err} })
+	o.unlock()
+	select {
+	case a := <-done:
+		return a.reply, a.err
+	case <-ctx.Done():
+		return SubmitReply{}, fault.From(ctx.Err())
+	case <-o.stopped:
+		return SubmitReply{}, fault.New(fault.Unavailable, "the node is stopping")
+	}
+}
+
+// submission is a checked request.
+type submission struct {
+	id      events.TaskID
+	chosen  bool // the id may exist already
+	prog    *plan.Program
+	payload *events.Submitted
+}
+
+// prepare checks a request and makes the first event of it. It needs no lock.
+func (o *Orchestrator) prepare(ctx context.Context, r SubmitRequest, extra submitExtra) (*submission, error) {
+	if err := o.checkRequest(r); err != nil {
+		return nil, err
+	}
+	prog, err := o.programOf(r.Plan)
+	if err != nil {
+		return nil, err
+	}
+	inputs, err := o.inputs(prog, r.Inputs)
+	if err != nil {
+		return nil, err
+	}
+	p := &events.Submitted{
+		PlanSHA256: prog.hash, Parent: extra.parent, RetryOf: extra.origin, DependsOn: r.DependsOn,
+		RequestSHA256: digest(prog.text, inputs),
+	}
+	if p.Plan, err = o.keep(ctx, prog.text); err == nil {
+		p.Inputs, err = o.keep(ctx, inputs)
+	}
+	if err != nil {
+		return nil, err
+	}
+	o.describe(p, prog.Plan(), r)
+	if err := o.evaluateKeys(p, prog, inputs, r); err != nil {
+		return nil, err
+	}
+	s := &submission{prog: prog.Program, payload: p, id: r.ID, chosen: r.ID != ""}
+	switch {
+	case p.IdempotencyKey != "":
+		s.id, s.chosen = keyedID(p.IdempotencyKey), true
+	case s.id == "":
+		s.id = events.NewTaskID(o.now())
+	}
+	return s, nil
+}
+
+func (o *Orchestrator) checkRequest(r SubmitRequest) error {
+	switch {
+	case len(r.Plan) == 0:
+		return fault.New(fault.RequiredField, "is missing").WithField("plan")
+	case len(r.Plan) > 4*plan.MaxSource:
+		return fault.New(fault.ValidationError, "the plan has %d bytes, the limit is %d", len(r.Plan), 4*plan.MaxSource).WithField("plan")
+	case len(r.Inputs) > maxInputs:
+		return fault.New(fault.ValidationError, "the inputs have %d bytes, the limit is %d", len(r.Inputs), maxInputs).
+			WithField("inputs").WithHint("put large data into a file and pass its path")
+	case len(r.Labels) > maxLabels:
+		return tooMany("labels", len(r.Labels), maxLabels)
+	case len(r.DependsOn) > maxDependsOn:
+		return tooMany("depends_on", len(r.DependsOn), maxDependsOn)
+	case r.Delay < 0 || r.Delay > maxDelay:
+		return fault.New(fault.ValidationError, "must be between 0 and %s", maxDelay).WithField("delay")
+	case r.Priority != "" && priorityOf(r.Priority) == priorityOf("normal") && r.Priority != "normal":
+		return fault.New(fault.ValidationError, "%q is not critical, high, normal or low", clip(r.Priority)).WithField("priority")
+	}
+	for field, text := range map[string]string{"name": r.Name, "queue": r.Queue, "idempotency_key": r.IdempotencyKey, "actor": r.Actor} {
+		if len(text) > maxText {
+			return fault.New(fault.ValidationError, "has %d bytes, the limit is %d", len(text), maxText).WithField(field)
+		}
+	}
+	return checkNames(r)
+}
+
+var (
+	queueForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+	labelForm = regexp.MustCompile(`^[a-z0-9][a-z0-9._/-]{0,62}$`)
+)
+
+func checkNames(r SubmitRequest) error {
+	if r.ID != "" {
+		if _, err := events.ParseTaskID(string(r.ID)); err != nil {
+			return err
+		}
+	}
+	for _, id := range r.DependsOn {
+		if _, err := events.ParseTaskID(string(id)); err != nil {
+			return fault.From(err).WithField("depends_on")
+		}
+	}
+	if r.Queue != "" && !queueForm.MatchString(r.Queue) {
+		return fault.New(fault.InvalidFormat, "must be letters, digits, dot, dash and underscore, at most 64").WithField("queue")
+	}
+	for key, value := range r.Labels {
+		if !labelForm.MatchString(key) || len(value) > maxText {
+			return fault.New(fault.InvalidFormat, "the label %q is not allowed", clip(key)).WithField("labels").
+				WithHint("a key is lower case letters, digits and . _ / -, at most 63; a value has at most %d bytes", maxText)
+		}
+	}
+	return nil
+}
+
+func clip(s string) string {
+	const longest = 64
+	if len(s) > longest {
+		return s[:longest] + "…"
+	}
+	return s
+}
+
+// inputs checks the inputs against the plan's schema and for secrets.
+func (o *Orchestrator) inputs(prog *program, given json.RawMessage) (json.RawMessage, error) {
+	inputs, err := prog.CheckInputs(given)
+	if err != nil {
+		return nil, err
+	}
+	if inputs, err = compact(inputs); err != nil {
+		return nil, err
+	}
+	if rule, found := o.cfg.FindSecret(inputs); found {
+		return nil, secretIn("inputs", rule)
+	}
+	return inputs, nil
+}
+
+func secretIn(field, rule string) error {
+	return fault.New(fault.SecretDetected, "holds what looks like a secret (%s); the log keeps everything for good", rule).
+		WithField(field).WithHint("let the tool read it from the environment or a file of the worker")
+}
+
+func compact(raw json.RawMessage) (json.RawMessage, error) {
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	var b bytes.Buffer
+	if err := json.Compact(&b, raw); err != nil {
+		return nil, fault.Wrap(fault.InvalidFormat, err, "is no valid JSON")
+	}
+	return b.Bytes(), nil
+}
+
+// tidy brings data from outside to the form of the log: compact JSON without secrets.
+func (o *Orchestrator) tidy(raw json.RawMessage) (json.RawMessage, error) {
+	out, err := compact(raw)
+	if err != nil {
+		return nil, err
+	}
+	clean, _ := o.cfg.Redact(out)
+	return clean, nil
+}
+
+func digest(parts ...[]byte) string {
+	h := sha256.New()
+	for _, p := range parts {
+		h.Write(p)
+		h.Write([]byte{0})
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// describe fills in what the request or else the plan says about the task.
+func (o *Orchestrator) describe(p *events.Submitted, pl *plan.Plan, r SubmitRequest) {
+	p.Name, p.Summary = first(r.Name, pl.Name, "task"), pl.Summary
+	p.Priority = first(r.Priority, string(pl.Priority), "normal")
+	p.Queue = r.Queue
+	p.MaxSteps = pl.Limits.MaxSteps
+	if len(pl.Labels)+len(r.Labels) > 0 {
+		p.Labels = map[string]string{}
+		for k, v := range pl.Labels {
+			p.Labels[k] = v
+		}
+		for k, v := range r.Labels {
+			p.Labels[k] = v
+		}
+	}
+	now := o.now()
+	if r.Delay > 0 {
+		p.NotBefore = ptr(now.Add(r.Delay))
+	}
+	if d := time.Duration(pl.Limits.Deadline); d > 0 {
+		p.Deadline = ptr(now.Add(r.Delay + d))
+	}
+}
+
+func first(texts ...string) string {
+	for _, t := range texts {
+		if t != "" {
+			return t
+		}
+	}
+	return ""
+}
+
+// evaluateKeys evaluates the idempotency and the concurrency key.
+func (o *Orchestrator) evaluateKeys(p *events.Submitted, prog *program, inputs json.RawMessage, r SubmitRequest) error {
+	sc := plan.Scope{Inputs: inputs, Task: plan.TaskInfo{Name: p.Name, Root: o.cfg.Root}}
+	key, err := prog.IdempotencyKey(sc)
+	if err != nil {
+		return err
+	}
+	p.IdempotencyKey = first(r.IdempotencyKey, key)
+	c := prog.Plan().Concurrency
+	if c == nil {
+		return nil
+	}
+	if key, err = prog.ConcurrencyKey(sc); err != nil || key == "" {
+		return err
+	}
+	p.Concurrency = &events.Concurrency{Key: key, Limit: max(c.Limit, 1), OnConflict: c.OnConflict}
+	return nil
+}
+
+// keyedID returns the id that an idempotency key stands for, for ever.
+func keyedID(key string) events.TaskID {
+	sum := sha256.Sum256([]byte("orch idempotency key\x00" + key))
+	id := ulid.ULID(sum[:16])
+	id[0] &= 0x7f
+	return events.TaskID("TASK_" + id.String())
+}
+
+// create makes the task, or finds the one that the id stands for already. The lock is held; done is
+// called with the lock held.
+func (o *Orchestrator) create(s *submission, actor string, extra submitExtra, done func(SubmitReply, error)) {
+	if err := o.admit(s.payload); err != nil {
+		done(SubmitReply{}, err)
+		return
+	}
+	if !s.chosen {
+		o.begin(s, actor, extra, done)
+		return
+	}
+	o.enter(s.id, func(e *entry, err error) {
+		switch {
+		case fault.Has(err, fault.NotFound) && o.tasks[s.id] != nil:
+			o.create(s, actor, extra, done) // another request was first
+		case fault.Has(err, fault.NotFound):
+			o.begin(s, actor, extra, done)
+		case err != nil:
+			done(SubmitReply{}, err)
+		case e.task.Submitted.RequestSHA256 != s.payload.RequestSHA256:
+			done(SubmitReply{}, fault.New(fault.Conflict, "the idempotency key belongs to task %s, which has another plan or other inputs", s.id).
+				WithField("idempotency_key").WithHint("orch get %s", s.id))
+		default:
+			done(SubmitReply{ID: s.id, State: e.task.State, Existing: true}, nil)
+		}
+	})
+}
+
+// admit applies the concurrency rule of a new task.
+func (o *Orchestrator) admit(p *events.Submitted) error {
+	c := p.Concurrency
+	if c == nil || len(o.slot(c.Key).holders) < c.Limit {
+		return nil
+	}
+	switch c.OnConflict {
+	case plan.OnConflictReject:
+		return fault.New(fault.Conflict, "the concurrency key %q is in use by %d tasks, its limit", clip(c.Key), c.Limit).
+			WithField("concurrency.key").WithHint("wait for them, or use on_conflict: queue")
+	case plan.OnConflictCancel:
+		for id := range o.slot(c.Key).holders {
+			o.cancelLater(id, "a newer task with the same concurrency key")
+		}
+	}
+	return nil
+}
+
+// begin writes the first commit of a task. The lock is held.
+func (o *Orchestrator) begin(s *submission, actor string, extra submitExtra, done func(SubmitReply, error)) {
+	e := o.tasks[s.id]
+	if e == nil {
+		e = newEntry(s.id)
+		o.tasks[s.id] = e
+	}
+	e.task, e.prog, e.seq = &statemachine.Task{ID: s.id}, s.prog, 0
+	decide := func(t *turn) error {
+		t.emit(events.TaskSubmitted, s.payload)
+		for i := range extra.reuse {
+			t.emit(events.StepReused, &extra.reuse[i])
+		}
+		if len(s.payload.DependsOn) > 0 {
+			t.emit(events.TaskBlocked, &events.Moved{Block: "dependency", Reason: "waits for other tasks"})
+		}
+		return nil
+	}
+	o.decide(e, first(actor, actorNode), decide, func(err error) {
+		if err != nil {
+			done(SubmitReply{}, err)
+			return
+		}
+		done(SubmitReply{ID: s.id, State: e.task.State, Reused: len(extra.reuse)}, nil)
+	})
+}

@@ -1,0 +1,399 @@
+package orchestrator
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/plan"
+	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/tools"
+	"github.com/orch-dev/orch/work"
+)
+
+var _ work.Owner = (*Orchestrator)(nil)
+
+const maxPoll = 30 * time.Second
+
+// Poll implements work.Owner.
+func (o *Orchestrator) Poll(ctx context.Context, p work.Poll) (work.Batch, error) {
+	if err := o.serving(); err != nil {
+		return work.Batch{}, err
+	}
+	o.lock()
+	o.match.worker(p.Worker, p.Queues, o.now())
+	d := delivery{offers: o.take(p), cancel: o.takeCancels(p.Worker)}
+	if len(d.offers) > 0 || len(d.cancel) > 0 || p.Wait <= 0 {
+		o.unlock()
+		return o.batch(ctx, d)
+	}
+	waiting := &poller{poll: p, out: make(chan delivery, 1)}
+	o.match.pollers = append(o.match.pollers, waiting)
+	o.unlock()
+	timer := time.NewTimer(min(p.Wait, maxPoll))
+	defer timer.Stop()
+	select {
+	case d = <-waiting.out:
+	case <-timer.C:
+		d = o.leave(waiting)
+	case <-o.stopped:
+		return work.Batch{}, o.serving()
+	case <-ctx.Done():
+		o.giveBack(p.Worker, o.leave(waiting))
+		return work.Batch{}, fault.From(ctx.Err())
+	}
+	return o.batch(ctx, d)
+}
+
+// leave ends the wait of a poller and returns what it was given in that moment.
+func (o *Orchestrator) leave(p *poller) delivery {
+	o.lock()
+	defer o.unlock()
+	o.match.pollers = slices.DeleteFunc(o.match.pollers, func(x *poller) bool { return x == p })
+	select {
+	case d := <-p.out:
+		return d
+	default:
+		return delivery{}
+	}
+}
+
+// giveBack queues calls again that could not be delivered.
+func (o *Orchestrator) giveBack(worker string, d delivery) {
+	o.lock()
+	defer o.unlock()
+	if w := o.match.workers[worker]; w != nil {
+		w.cancel = append(d.cancel, w.cancel...)
+	}
+	for _, of := range d.offers {
+		e := o.tasks[of.call.Task]
+		if e == nil || e.task == nil {
+			continue
+		}
+		o.drop(e, of.call.Step)
+		if s := e.task.Steps[of.call.Step]; s != nil && s.State == statemachine.StepReady {
+			o.match.push(e, s)
+		}
+	}
+	o.dispatch()
+}
+
+// batch fetches the large values of what was handed out.
+func (o *Orchestrator) batch(ctx context.Context, d delivery) (work.Batch, error) {
+	b := work.Batch{Cancel: d.cancel, Calls: make([]work.Call, 0, len(d.offers))}
+	for _, of := range d.offers {
+		args, err := o.fetch(ctx, of.args)
+		if err != nil {
+			o.cfg.Logger.Error("arguments_unreadable", "task", of.call.Task, "step", of.call.Step, "error", err)
+			continue // the lease expires and the call is tried again
+		}
+		of.call.Args = args
+		if of.checkpoints != nil {
+			of.call.Checkpoints = o.checkpointStates(ctx, of.checkpoints)
+		}
+		b.Calls = append(b.Calls, of.call)
+	}
+	return b, nil
+}
+
+func (o *Orchestrator) checkpointStates(ctx context.Context, list []events.Checkpointed) map[string]json.RawMessage {
+	states := make(map[string]json.RawMessage, len(list))
+	for _, c := range list {
+		if raw, err := o.fetch(ctx, c.State); err == nil {
+			states[c.ID] = raw
+		}
+	}
+	return states
+}
+
+// Start implements work.Owner.
+func (o *Orchestrator) Start(ctx context.Context, s work.Started) error {
+	return o.change(ctx, s.Task, workerActor(s.Worker), func(t *turn) error {
+		step := t.task.Steps[s.Step]
+		if step != nil && step.State == statemachine.StepRunning && step.Attempt == s.Attempt && step.Worker == s.Worker {
+			return nil
+		}
+		if !t.holds(s.Ref, s.Worker) {
+			return lateFor(s.Ref)
+		}
+		t.begin(step, s.Worker, t.now)
+		return nil
+	})
+}
+
+func workerActor(name string) string { return "worker:" + name }
+
+func lateFor(r work.Ref) error {
+	return fault.New(fault.Conflict, "attempt %d of step %s is no longer the current one", r.Attempt, r.Step)
+}
+
+// holds reports whether a worker may act for an attempt: it is the current one, its call is not over,
+// and no other worker has it.
+func (t *turn) holds(r work.Ref, worker string) bool {
+	s := t.task.Steps[r.Step]
+	if s == nil || s.Tool == "" || s.Attempt != r.Attempt {
+		return false
+	}
+	l := t.e.leases[r.Step]
+	switch s.State {
+	case statemachine.StepReady:
+		return l == nil || l.worker == worker
+	case statemachine.StepRunning:
+		return s.Worker == worker
+	default:
+		return false
+	}
+}
+
+// begin records that a worker executes the call. A call of the plan brings the task to IN_PROGRESS.
+func (t *turn) begin(s *statemachine.Step, worker string, at time.Time) {
+	if s.Purpose != purposeCall {
+		t.activate()
+	}
+	t.emit(events.StepCalled, &events.Called{Step: s.Key, Attempt: s.Attempt, Worker: worker, At: events.Time(at)})
+}
+
+// called notes in the lease that the log knows of the call. The lock is held.
+func (o *Orchestrator) called(e *entry, d *events.Called) {
+	s := e.task.Steps[d.Step]
+	if s.State != statemachine.StepRunning {
+		return // its result came in the same commit
+	}
+	if e.leases[d.Step] == nil {
+		o.grant(e, &lease{step: d.Step, attempt: d.Attempt, worker: d.Worker, tool: s.Tool})
+	}
+	e.leases[d.Step].called = true
+}
+
+// Beat implements work.Owner.
+func (o *Orchestrator) Beat(_ context.Context, b work.Beat) (work.BeatReply, error) {
+	if err := o.serving(); err != nil {
+		return work.BeatReply{}, err
+	}
+	o.lock()
+	defer o.unlock()
+	now := o.now()
+	o.match.worker(b.Worker, b.Queues, now)
+	var reply work.BeatReply
+	for _, p := range b.Calls {
+		if !o.renew(b.Worker, p, now) {
+			reply.Stop = append(reply.Stop, p.Ref)
+		}
+	}
+	return reply, nil
+}
+
+// renew extends the lease of one call, or takes a call up again that the node lost sight of in a
+// restart. It reports whether the call is still the worker's.
+func (o *Orchestrator) renew(worker string, p work.Pulse, now time.Time) bool {
+	e := o.tasks[p.Task]
+	if e == nil {
+		return false
+	}
+	if e.task == nil {
+		return true // being loaded; the next heartbeat tells
+	}
+	t := &turn{o: o, e: e, task: e.task}
+	if !t.holds(p.Ref, worker) {
+		return false
+	}
+	l := e.leases[p.Step]
+	if l == nil {
+		l = &lease{step: p.Step, attempt: p.Attempt, worker: worker, tool: p.Tool, called: e.task.Steps[p.Step].State == statemachine.StepRunning}
+		o.grant(e, l)
+	}
+	l.expires = now.Add(o.cfg.Lease)
+	if p.Progress != nil && e.progress[p.Step] != *p.Progress {
+		e.progress[p.Step] = *p.Progress
+		e.notify()
+	}
+	if !l.called {
+		l.called = true
+		o.turn(p.Task, workerActor(worker), func(t *turn) error {
+			if s := t.task.Steps[p.Step]; t.holds(p.Ref, worker) && s.State == statemachine.StepReady {
+				t.begin(s, worker, now)
+			}
+			return nil
+		}, ignore)
+	}
+	return true
+}
+
+func ignore(error) {}
+
+// Report implements work.Owner.
+func (o *Orchestrator) Report(ctx context.Context, r work.Outcome) error {
+	if err := o.clean(&r); err != nil {
+		return err
+	}
+	output, err := o.keep(ctx, r.Output)
+	if err != nil {
+		return err
+	}
+	late := false
+	err = o.change(ctx, r.Task, workerActor(r.Worker), func(t *turn) error {
+		s := t.task.Steps[r.Step]
+		switch {
+		case t.holds(r.Ref, r.Worker):
+			t.outcome(s, r, output)
+		case s != nil && s.Attempt == r.Attempt && s.Worker == r.Worker && s.State.Over():
+		default:
+			late = true
+			t.refuse(s, r)
+		}
+		return nil
+	})
+	if err == nil && late {
+		return lateFor(r.Ref)
+	}
+	return err
+}
+
+// clean brings what a worker says to the form of the log: compact, without secrets.
+func (o *Orchestrator) clean(r *work.Outcome) error {
+	var err error
+	if r.Output, err = o.tidy(r.Output); err != nil {
+		return err
+	}
+	if r.Error != nil {
+		message, _ := o.cfg.Redact([]byte(r.Error.Message))
+		r.Error.Message = string(message)
+	}
+	for i, f := range r.Facts {
+		data, err := json.Marshal(f)
+		if err != nil {
+			return fault.Wrap(fault.ValidationError, err, "a fact of the call cannot be encoded")
+		}
+		if clean, changed := o.cfg.Redact(data); changed {
+			if err := json.Unmarshal(clean, &r.Facts[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// refuse notes a result that came from an attempt that is no longer current (I7).
+func (t *turn) refuse(s *statemachine.Step, r work.Outcome) {
+	if s == nil || r.Class == classCancelled || r.Class == classShutdown {
+		return
+	}
+	t.emit(events.ResultRefused, &events.Refused{Step: r.Step, Attempt: r.Attempt, Worker: r.Worker, Reason: "the step is " + string(s.State) + " in attempt " + strconv.Itoa(s.Attempt)})
+}
+
+// outcome records the end of a call.
+func (t *turn) outcome(s *statemachine.Step, r work.Outcome, output events.Value) {
+	if s.State == statemachine.StepReady {
+		if r.Class == classShutdown {
+			t.emit(events.StepRetrying, &events.Retrying{Step: s.Key, Attempt: s.Attempt, Class: r.Class, Error: r.Error, At: t.now})
+			return
+		}
+		t.begin(s, r.Worker, r.StartedAt)
+	}
+	if r.Error == nil {
+		for _, f := range r.Facts {
+			t.emit(f.Kind, f.Data)
+		}
+		t.emit(events.StepSucceeded, &events.Succeeded{Step: s.Key, Attempt: s.Attempt, Output: output, Duration: r.Duration})
+		return
+	}
+	t.failed(s, r.Error, r.Class, r.Duration)
+}
+
+// failed ends an attempt with an error: another attempt, doubt, or the end of the step.
+func (t *turn) failed(s *statemachine.Step, err *fault.Error, class string, took time.Duration) {
+	if interrupted(class) && mayHaveHappened(s) {
+		t.emit(events.StepInDoubt, &events.InDoubt{Step: s.Key, Attempt: s.Attempt, Reason: err.Message})
+		return
+	}
+	if class == classShutdown {
+		t.emit(events.StepRetrying, &events.Retrying{Step: s.Key, Attempt: s.Attempt, Error: err, Class: class, Duration: took, At: t.now})
+		return
+	}
+	if at, again := t.again(s, class); again {
+		t.emit(events.StepRetrying, &events.Retrying{Step: s.Key, Attempt: s.Attempt, Counts: true, Error: err, Class: class, Duration: took, At: at})
+		return
+	}
+	t.emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: err, Class: class, Duration: took})
+}
+
+// interrupted reports whether a call of the class may have ended before its effect, or after it.
+func interrupted(class string) bool { return class == classWorkerLost || class == classShutdown }
+
+// mayHaveHappened reports whether the effect of the call must not be repeated blindly.
+func mayHaveHappened(s *statemachine.Step) bool {
+	effect := tools.Effect(s.Effect)
+	return s.State == statemachine.StepRunning && (effect == tools.Write || effect == tools.Destructive)
+}
+
+// again decides about another attempt by the retry rule of the step.
+func (t *turn) again(s *statemachine.Step, class string) (time.Time, bool) {
+	if s.Purpose != "" || t.task.Cancelling {
+		return time.Time{}, false
+	}
+	n := t.nodeByKey(s.Key)
+	if n == nil {
+		return time.Time{}, false
+	}
+	rule, failures := t.retryOf(n), s.Failures+1
+	effect := plan.Effect(s.Effect)
+	if s.State == statemachine.StepReady {
+		effect = plan.EffectRead // the call has not begun, so it can be made anew
+	}
+	if !rule.Allows(class, failures, effect) {
+		return time.Time{}, false
+	}
+	return events.Time(t.now.Add(rule.Delay(failures, t.o.cfg.Random()))), true
+}
+
+// sweep gives up calls whose workers have stopped their heartbeat, and forgets silent workers.
+func (o *Orchestrator) sweep(ctx context.Context) {
+	tick := time.NewTicker(max(o.cfg.Lease/5, 20*time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			o.lock()
+			o.expire(o.now())
+			o.unlock()
+		}
+	}
+}
+
+func (o *Orchestrator) expire(now time.Time) {
+	if o.match.running > 0 {
+		for _, e := range o.tasks {
+			for _, l := range e.leases {
+				if now.After(l.expires) {
+					o.lose(e, *l)
+				}
+			}
+		}
+	}
+	for name, w := range o.match.workers {
+		if now.Sub(w.seen) > 4*o.cfg.Lease && w.leases == 0 {
+			delete(o.match.workers, name)
+		}
+	}
+}
+
+// lose records that the worker of a call is lost. The lock is held.
+func (o *Orchestrator) lose(e *entry, l lease) {
+	o.drop(e, l.step)
+	ref := work.Ref{Task: e.id, Step: l.step, Attempt: l.attempt}
+	o.turn(e.id, actorNode, func(t *turn) error {
+		if !t.holds(ref, l.worker) {
+			return nil
+		}
+		s := t.task.Steps[l.step]
+		lost := fault.New(fault.WorkerLost, "worker %s stopped answering", l.worker)
+		t.failed(s, lost, classWorkerLost, t.now.Sub(s.Since))
+		return nil
+	}, ignore)
+}

@@ -1,0 +1,273 @@
+package plan
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/expr-lang/expr"
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/vm/runtime"
+)
+
+// The budgets of one evaluation. The language bounds the lists that an expression makes; what it
+// does not bound are texts that grow, lists that hold one another, and loops within loops.
+const (
+	maxText  = 4 << 20   // bytes of one text that an expression makes
+	maxValue = 16 << 20  // size of one value, a text by its bytes and anything else as 16
+	maxTicks = 1_000_000 // rounds of all loops
+)
+
+// The names of the functions that keep the budgets; expressions are rewritten to call them.
+const (
+	nameTick = "__tick"
+	nameAdd  = "__add"
+)
+
+var (
+	errTooLong = errors.New("a text of more than 4 MiB")
+	errTooBig  = errors.New("a value of more than 16 MiB")
+	errTooSlow = errors.New("more than 1,000,000 rounds of its loops")
+)
+
+// ticker counts the rounds of the loops of one evaluation.
+func ticker() func() bool {
+	left := maxTicks
+	return func() bool {
+		if left--; left < 0 {
+			panic(errTooSlow)
+		}
+		return true
+	}
+}
+
+// bounded rewrites a checked expression: each round of a loop ticks, and texts are joined by a
+// function that knows when to stop.
+func bounded(node *ast.Node) {
+	switch n := (*node).(type) {
+	case *ast.PredicateNode:
+		tick := &ast.CallNode{Callee: &ast.IdentifierNode{Value: nameTick}}
+		n.Node = &ast.SequenceNode{Nodes: []ast.Node{tick, n.Node}}
+	case *ast.BinaryNode:
+		if t := n.Type(); n.Operator == "+" && (t.Kind() == reflect.String || t.Kind() == reflect.Interface) {
+			ast.Patch(node, &ast.CallNode{Callee: &ast.IdentifierNode{Value: nameAdd}, Arguments: []ast.Node{n.Left, n.Right}})
+		}
+	}
+}
+
+// boundedFunctions replace the built-in functions whose texts can outgrow their arguments, and uniq,
+// whose time grows with the square of its list.
+func boundedFunctions() []expr.Option {
+	return []expr.Option{
+		expr.Function(nameAdd, add, new(func(any, any) any)),
+		function("replace", replaceAll, new(func(string, string, string) string), new(func(string, string, string, int) string)),
+		function("join", join, new(func([]any) string), new(func([]any, string) string), new(func([]string) string), new(func([]string, string) string)),
+		function("string", func(args ...any) (any, error) { return asText(args[0]) }, new(func(any) string)),
+		function("uniq", uniq, new(func(any) []any)),
+		function("toJSON", toJSON, new(func(any) string)),
+	}
+}
+
+func add(args ...any) (any, error) {
+	a, aText := args[0].(string)
+	b, bText := args[1].(string)
+	if aText && bText {
+		if len(a)+len(b) > maxText {
+			return nil, errTooLong
+		}
+		return a + b, nil
+	}
+	return runtime.Add(args[0], args[1]), nil
+}
+
+func replaceAll(args ...any) (any, error) {
+	s, old, next, times := "", "", "", -1
+	for i, to := range []*string{&s, &old, &next} {
+		text, ok := args[i].(string)
+		if !ok {
+			return nil, fmt.Errorf("replace takes texts, not %s", typeName(args[i]))
+		}
+		*to = text
+	}
+	if len(args) == 4 {
+		times = runtime.ToInt(args[3])
+	}
+	count := strings.Count(s, old)
+	if times >= 0 {
+		count = min(count, times)
+	}
+	if len(s)+count*(len(next)-len(old)) > maxText {
+		return nil, errTooLong
+	}
+	return strings.Replace(s, old, next, times), nil
+}
+
+func join(args ...any) (any, error) {
+	v, err := jsonValue(args[0])
+	if err != nil {
+		return nil, err
+	}
+	list, ok := v.([]any)
+	glue := ""
+	if len(args) == 2 {
+		glue, _ = args[1].(string)
+	}
+	if !ok {
+		return nil, fmt.Errorf("join takes a list of texts, not %s", typeName(v))
+	}
+	texts, length := make([]string, len(list)), 0
+	for i, item := range list {
+		text, ok := item.(string)
+		if !ok {
+			return nil, fmt.Errorf("join takes a list of texts, but one of the items is %s", typeName(item))
+		}
+		texts[i] = text
+		if length += len(text) + len(glue); length > maxText {
+			return nil, errTooLong
+		}
+	}
+	return strings.Join(texts, glue), nil
+}
+
+func uniq(args ...any) (any, error) {
+	v, err := jsonValue(args[0])
+	if err != nil {
+		return nil, err
+	}
+	list, ok := v.([]any)
+	if !ok {
+		return nil, fmt.Errorf("uniq takes a list, not %s", typeName(v))
+	}
+	seen, unique := make(map[string]bool, len(list)), []any{}
+	for _, item := range list {
+		raw, err := encode(item)
+		if err != nil {
+			return nil, err
+		}
+		if !seen[string(raw)] {
+			seen[string(raw)] = true
+			unique = append(unique, item)
+		}
+	}
+	return unique, nil
+}
+
+// asText is what `string` gives: a text for a scalar, JSON for anything else.
+func asText(v any) (any, error) {
+	v, err := jsonValue(v)
+	if err != nil {
+		return nil, err
+	}
+	switch v.(type) {
+	case nil, []any, map[string]any:
+		return toJSON(v)
+	default:
+		return toText(v)
+	}
+}
+
+func toJSON(args ...any) (any, error) {
+	v, err := jsonValue(args[0])
+	if err != nil {
+		return nil, err
+	}
+	raw, err := encode(v)
+	if len(raw) > maxText {
+		return nil, errTooLong
+	}
+	return string(raw), err
+}
+
+// jsonValue turns the result of an expression into a value that JSON has.
+func jsonValue(v any) (any, error) {
+	c := converter{left: maxValue}
+	return c.value(v)
+}
+
+// converter copies a value and stops when the copy gets too big, for lists may hold one another.
+type converter struct{ left int }
+
+func (c *converter) value(v any) (any, error) {
+	if c.left -= 16; c.left < 0 {
+		return nil, errTooBig
+	}
+	switch v := v.(type) {
+	case string:
+		if c.left -= len(v); c.left < 0 {
+			return nil, errTooBig
+		}
+		return v, nil
+	case nil, bool, int, json.Number:
+		return v, nil
+	case float64:
+		return finite(v)
+	case time.Time:
+		return v.Format(time.RFC3339Nano), nil
+	case time.Duration:
+		return v.String(), nil
+	case []any:
+		return c.list(len(v), func(i int) any { return v[i] })
+	case map[string]any:
+		object := make(map[string]any, len(v))
+		for key := range v {
+			if err := c.entry(object, key, v[key]); err != nil {
+				return nil, err
+			}
+		}
+		return object, nil
+	default:
+		return c.reflected(v)
+	}
+}
+
+func (c *converter) list(n int, at func(int) any) (any, error) {
+	list := make([]any, 0, min(n, maxItemsAtOnce))
+	for i := range n {
+		item, err := c.value(at(i))
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, item)
+	}
+	return list, nil
+}
+
+// maxItemsAtOnce bounds what is allocated before the items are counted.
+const maxItemsAtOnce = 10_000
+
+func (c *converter) entry(object map[string]any, key string, v any) error {
+	item, err := c.value(v)
+	object[key] = item
+	c.left -= len(key)
+	return err
+}
+
+// reflected handles the types that only functions of the language make, such as []string and
+// map[any][]any.
+func (c *converter) reflected(v any) (any, error) {
+	r := reflect.ValueOf(v)
+	switch {
+	case r.CanInt():
+		return int(r.Int()), nil
+	case r.CanUint():
+		return json.Number(strconv.FormatUint(r.Uint(), 10)), nil
+	case r.CanFloat():
+		return finite(r.Float())
+	case r.Kind() == reflect.Slice || r.Kind() == reflect.Array:
+		return c.list(r.Len(), func(i int) any { return r.Index(i).Interface() })
+	case r.Kind() == reflect.Map:
+		object := make(map[string]any, r.Len())
+		for _, key := range r.MapKeys() {
+			if err := c.entry(object, fmt.Sprint(key.Interface()), r.MapIndex(key).Interface()); err != nil {
+				return nil, err
+			}
+		}
+		return object, nil
+	default:
+		return nil, fmt.Errorf("a %s has no form in JSON", r.Kind())
+	}
+}

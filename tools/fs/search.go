@@ -1,0 +1,206 @@
+package fs
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/tools"
+)
+
+const (
+	// maxPiece is the size in bytes of the buffer of a search; a longer line is searched in pieces.
+	maxPiece = 1 << 20
+	// sniff is the number of bytes in which a NUL marks a file as binary.
+	sniff = 8000
+	// progressEvery is the number of files between two reports of progress.
+	progressEvery = 1000
+)
+
+// search is one run of GREP_SEARCH.
+type search struct {
+	env *tools.Env
+	re  *regexp.Regexp
+	// literal is a text that every match contains, nil if there is none.
+	literal []byte
+	glob    string
+	buf     []byte
+	files   int // looked into
+	size    int // of the text in out, in bytes
+	out     grepSearchOut
+}
+
+func newSearch(env *tools.Env, in grepSearchIn) (*search, error) {
+	pattern := in.Pattern
+	if in.CaseInsensitive {
+		pattern = "(?i)" + pattern
+	}
+	re, err := regexp.Compile(pattern)
+	if err != nil {
+		return nil, fault.New(fault.InvalidFormat, "is no regular expression: %w", err).WithField("pattern")
+	}
+	if !doublestar.ValidatePattern(in.Glob) {
+		return nil, fault.New(fault.InvalidFormat, "is no valid glob pattern").WithField("glob")
+	}
+	s := &search{env: env, re: re, literal: required(pattern), glob: in.Glob, buf: make([]byte, maxPiece)}
+	s.out.Mode = in.OutputMode
+	switch in.OutputMode {
+	case "files_with_matches":
+		s.out.Files = []string{}
+	case "count":
+		s.out.Counts = []grepCount{}
+	default:
+		s.out.Mode, s.out.Matches = "content", []grepMatch{}
+	}
+	return s, nil
+}
+
+// run searches the file or directory rel.
+func (s *search) run(ctx context.Context, rel string) error {
+	info, err := s.env.Root.Stat(rel)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return s.file(ctx, rel)
+	}
+	inGit := slices.Contains(strings.Split(s.glob, "/"), ".git")
+	return s.env.Root.Walk(ctx, rel, func(at string, d fs.DirEntry) error {
+		if d.IsDir() && d.Name() == ".git" && !inGit {
+			return fs.SkipDir
+		}
+		if !d.Type().IsRegular() || !s.wanted(rel, at) {
+			return nil
+		}
+		if err := s.file(ctx, at); err != nil && ctx.Err() != nil {
+			return err
+		}
+		return nil
+	})
+}
+
+// wanted applies the file filter to a path below dir.
+func (s *search) wanted(dir, at string) bool {
+	if s.glob == "" {
+		return true
+	}
+	name := path.Base(at)
+	if strings.Contains(s.glob, "/") {
+		name = below(dir, at)
+	}
+	return doublestar.MatchUnvalidated(s.glob, name)
+}
+
+// file searches one file, piece by piece at line breaks.
+func (s *search) file(ctx context.Context, rel string) error {
+	f, err := s.env.Root.Open(rel)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if s.files++; s.files%progressEvery == 0 {
+		s.env.Progress(float64(s.files), 0, strconv.Itoa(s.files)+" files searched")
+	}
+	hits := hits{search: s, file: s.env.Root.Abs(rel), line: 1}
+	for kept, first := 0, true; ; first = false {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n, err := io.ReadFull(f, s.buf[kept:])
+		piece, last := s.buf[:kept+n], err != nil
+		if first && bytes.IndexByte(piece[:min(sniff, len(piece))], 0) >= 0 {
+			return nil
+		}
+		end := len(piece)
+		if i := bytes.LastIndexByte(piece, '\n'); i >= 0 && !last {
+			end = i + 1
+		}
+		if hits.scan(piece[:end]) || last {
+			break
+		}
+		kept = copy(s.buf, piece[end:])
+	}
+	hits.done()
+	return nil
+}
+
+// room reports whether an item of the size given still fits into the result, and takes its place.
+func (s *search) room(items, size int) bool {
+	if items >= maxEntries || s.size+size > maxText {
+		s.out.Truncated = true
+		return false
+	}
+	s.size += size
+	return true
+}
+
+// hits are the matching lines of one file.
+type hits struct {
+	*search
+	file  string
+	line  int // number of the next line
+	count int
+}
+
+// scan searches whole lines. It returns true when the rest of the file does not matter.
+func (h *hits) scan(text []byte) bool {
+	for len(text) > 0 {
+		if h.literal != nil {
+			i := bytes.Index(text, h.literal)
+			if i < 0 {
+				h.line += bytes.Count(text, []byte("\n"))
+				return false
+			}
+			start := bytes.LastIndexByte(text[:i], '\n') + 1
+			h.line += bytes.Count(text[:start], []byte("\n"))
+			text = text[start:]
+		}
+		line, rest, ended := bytes.Cut(text, []byte("\n"))
+		line = bytes.TrimSuffix(line, []byte("\r"))
+		if h.re.Match(line) {
+			h.hit(line)
+			if h.out.Files != nil {
+				return true
+			}
+		}
+		if ended {
+			h.line++
+		}
+		text = rest
+	}
+	return false
+}
+
+// hit takes a matching line.
+func (h *hits) hit(line []byte) {
+	h.count++
+	h.out.Total++
+	if h.out.Matches == nil {
+		return
+	}
+	text, cut := clip(line, maxLine)
+	if h.room(len(h.out.Matches), len(h.file)+len(text)) {
+		h.out.Matches = append(h.out.Matches, grepMatch{h.file, h.line, text})
+		h.out.Truncated = h.out.Truncated || cut
+	}
+}
+
+// done adds the file to the results that are kept by file.
+func (h *hits) done() {
+	switch {
+	case h.count == 0:
+	case h.out.Files != nil && h.room(len(h.out.Files), len(h.file)):
+		h.out.Files = append(h.out.Files, h.file)
+	case h.out.Counts != nil && h.room(len(h.out.Counts), len(h.file)):
+		h.out.Counts = append(h.out.Counts, grepCount{h.file, h.count})
+	}
+}

@@ -1,0 +1,161 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/tools"
+	"github.com/orch-dev/orch/work"
+)
+
+// A gate is one step on the way of a call to its tool. Its error ends the call before the tool.
+type gate func(*Worker, context.Context, *attempt) error
+
+// pass takes a call through the gates, in this order, to its tool, and is the only way to a tool
+// (S0-002). Nothing before prepare changes anything.
+func (w *Worker) pass(ctx context.Context, a *attempt) (res result, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			res, err = result{}, w.panicked(ctx, a, p)
+		}
+	}()
+	for _, step := range [...]gate{
+		(*Worker).lookup,
+		(*Worker).check,
+		(*Worker).resolve,
+		(*Worker).decide,
+		(*Worker).prepare,
+		(*Worker).announce,
+		// Destructive calls need an approval, which the policy asks for; the automatic checkpoint before
+		// them (S0-171) belongs here, when the start is durable and the tool has not been called.
+	} {
+		if ctx.Err() != nil {
+			return result{}, context.Cause(ctx)
+		}
+		if err := step(w, ctx, a); err != nil {
+			return result{}, err
+		}
+	}
+	output, err := w.invoke(ctx, a)
+	if err != nil {
+		return result{}, err
+	}
+	return w.inspect(a, output)
+}
+
+// lookup finds the tool.
+func (w *Worker) lookup(_ context.Context, a *attempt) error {
+	tool, ok := w.catalogue.Get(a.Tool)
+	if !ok {
+		err := fault.Wrap(fault.NotFound, errNoTool, fmt.Sprintf("there is no tool %q", cut(a.Tool, maxName)))
+		if near := w.catalogue.Suggest(a.Tool); near != "" {
+			return err.WithHint("did you mean %s?", near)
+		}
+		return err
+	}
+	a.tool, a.spec = tool, tool.Spec()
+	return nil
+}
+
+// check applies defaults and validates the arguments (S0-005, S0-006).
+func (w *Worker) check(_ context.Context, a *attempt) error {
+	args, err := a.tool.Check(a.Args)
+	if err != nil {
+		return err
+	}
+	a.args = args
+	return nil
+}
+
+// resolve confines the path fields to the root (S0-007). A path that is left out is the tool's to
+// choose, inside the workspace.
+func (w *Worker) resolve(_ context.Context, a *attempt) error {
+	if len(a.spec.Paths) == 0 {
+		return nil
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(a.args, &fields); err != nil {
+		return fault.Wrap(fault.InvalidFormat, err, "the arguments are no valid JSON")
+	}
+	a.paths = make(map[string]string, len(a.spec.Paths))
+	for _, p := range a.spec.Paths {
+		var path string
+		if err := json.Unmarshal(fields[p.Field], &path); err != nil || path == "" {
+			continue // left out, or no path: the schema has decided that
+		}
+		rel, err := w.confine(p.Access, path)
+		if err != nil {
+			return fault.From(err).WithField(p.Field)
+		}
+		a.paths[p.Field] = rel
+	}
+	return nil
+}
+
+func (w *Worker) confine(access tools.Access, path string) (string, error) {
+	if access == tools.DeletePath {
+		return w.cfg.Root.ResolveEntry(path)
+	}
+	return w.cfg.Root.Resolve(path)
+}
+
+// decide asks the policy: state gate, limits, protected paths, secrets, approval.
+func (w *Worker) decide(_ context.Context, a *attempt) error {
+	return w.policy.Decide(Request{
+		Task: a.Task, Spec: a.spec, State: a.env.State, Args: a.args, Paths: a.paths,
+		Workspace: w.workspaces.Path(a.Task),
+	})
+}
+
+// prepare makes the workspace.
+func (w *Worker) prepare(_ context.Context, a *attempt) error {
+	if a.spec.NoWorkspace {
+		return nil
+	}
+	dir, err := w.workspaces.Ensure(a.Task, a.Name)
+	if err != nil {
+		return err
+	}
+	a.env.Workspace = dir
+	return nil
+}
+
+// announce waits until the start of a call with effects is durable, because only then a crash can
+// leave the call in doubt and never make it run twice. The stricter of the effects that the
+// plan and the tool name counts.
+func (w *Worker) announce(ctx context.Context, a *attempt) error {
+	if !effectful(tools.Effect(a.Effect)) && !effectful(a.spec.Effect) {
+		return nil
+	}
+	for failures := 0; ; failures++ {
+		err := w.owner.Start(ctx, work.Started{Ref: a.Ref, Worker: w.cfg.Name})
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case fault.Has(err, fault.Conflict):
+			a.dropped.Store(true)
+			return err
+		case !passing(err):
+			return err
+		}
+		if !pause(ctx, backoff(failures)) {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func effectful(e tools.Effect) bool { return e == tools.Write || e == tools.Destructive }
+
+// panicked logs a panic with its stack and returns an error that shows nothing of it (S3-144).
+func (w *Worker) panicked(ctx context.Context, a *attempt, p any) error {
+	w.cfg.Logger.ErrorContext(ctx, "a tool panicked", slog.String("task", string(a.Task)),
+		slog.String("step", a.Step), slog.String("tool", a.Tool), slog.String("panic", w.clean(fmt.Sprint(p))),
+		slog.String("stack", w.clean(string(debug.Stack()))))
+	return fault.New(fault.Internal, "the tool failed unexpectedly").WithHint("details are in the log of the worker")
+}

@@ -1,0 +1,150 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/tools"
+	"github.com/orch-dev/orch/work"
+)
+
+// usualTimeout ends a call when neither the call nor its tool has a time limit.
+const usualTimeout = 2 * time.Minute
+
+// attempt is one call on its way through this worker.
+type attempt struct {
+	work.Call
+	tool  tools.Tool
+	spec  tools.Spec
+	args  json.RawMessage
+	paths map[string]string
+	env   tools.Env
+	// began is when the call was taken, later when its tool was called.
+	began time.Time
+	// cancel ends the context of the call; finish takes the outcome, once.
+	cancel context.CancelCauseFunc
+	finish func(work.Outcome)
+
+	// settled is set by who makes the outcome: the call itself, or who gives it up.
+	settled atomic.Bool
+	// dropped means that nobody wants the outcome.
+	dropped  atomic.Bool
+	progress atomic.Pointer[work.Progress]
+
+	mu    sync.Mutex
+	facts []events.Event
+}
+
+// Execute takes one call through the chain and returns its outcome, without reporting it. It is how
+// a single call is made outside of Run. The end of ctx cancels the call.
+func (w *Worker) Execute(ctx context.Context, call work.Call) work.Outcome {
+	done := make(chan work.Outcome, 1)
+	a := w.newAttempt(call)
+	a.finish = func(o work.Outcome) { done <- o }
+	go w.serve(ctx, a)
+	return <-done
+}
+
+func (w *Worker) newAttempt(c work.Call) *attempt {
+	a := &attempt{Call: c}
+	a.env = tools.Env{
+		Task: c.Task, Step: c.Step, Attempt: c.Attempt, Key: c.Key(), State: statemachine.State(c.State),
+		Root: w.cfg.Root, Exec: w.cfg.Exec, Now: w.cfg.Clock,
+		Reads: c.Reads, Checkpoints: c.Checkpoints,
+		Progress: func(done, total float64, message string) {
+			a.progress.Store(&work.Progress{Done: done, Total: total, Message: message})
+			w.progressed.Store(true)
+			w.wakeHeartbeat()
+		},
+		Record: a.record,
+	}
+	return a
+}
+
+// record keeps a fact for the case that the call succeeds.
+func (a *attempt) record(kind events.Kind, data events.Payload) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.facts = append(a.facts, events.Event{Kind: kind, Data: data})
+}
+
+// takeFacts returns the facts so far. What a tool records later is lost.
+func (a *attempt) takeFacts() []events.Event {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	facts := a.facts
+	a.facts = nil
+	return facts
+}
+
+// serve executes a call and settles it. It is the goroutine of the call.
+func (w *Worker) serve(ctx context.Context, a *attempt) {
+	a.began = w.cfg.Clock()
+	res, err := w.pass(ctx, a)
+	if !a.settled.CompareAndSwap(false, true) {
+		w.roster.returned()
+		w.cfg.Logger.InfoContext(ctx, "an abandoned tool has returned", slog.String("tool", a.Tool))
+		return
+	}
+	w.conclude(ctx, a, res, err)
+}
+
+// invoke calls the tool with its deadline. When the deadline, a cancellation or the stop of the worker
+// has ended the call, that is its error, whatever the tool says.
+func (w *Worker) invoke(ctx context.Context, a *attempt) (json.RawMessage, error) {
+	limit := a.timeout()
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, limitError(limit))
+	defer cancel()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	a.env.Log = w.cfg.Logger.With(slog.String("task", string(a.Task)), slog.String("step", a.Step), slog.String("tool", a.Tool))
+	a.began = w.cfg.Clock()
+	disarm := context.AfterFunc(ctx, func() {
+		time.AfterFunc(w.cfg.Grace, func() { w.abandon(ctx, a) })
+	})
+	defer disarm()
+	output, err := a.tool.Call(ctx, &a.env, a.args)
+	if err != nil && ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return output, err
+}
+
+// abandon gives up a call whose tool ignores that it was ended. The tool's goroutine goes on, because
+// Go cannot end it; its result will be thrown away.
+func (w *Worker) abandon(ctx context.Context, a *attempt) {
+	if !a.settled.CompareAndSwap(false, true) {
+		return
+	}
+	w.roster.abandon()
+	w.cfg.Logger.ErrorContext(ctx, "a tool ignores the end of its call and is abandoned",
+		slog.String("task", string(a.Task)), slog.String("step", a.Step), slog.String("tool", a.Tool))
+	w.conclude(ctx, a, result{}, context.Cause(ctx))
+}
+
+func (a *attempt) timeout() time.Duration {
+	switch {
+	case a.Timeout > 0:
+		return a.Timeout
+	case a.spec.Timeout > 0:
+		return a.spec.Timeout
+	default:
+		return usualTimeout
+	}
+}
+
+// limitError is the cause with which a call ends that took longer than this.
+type limitError time.Duration
+
+// Error says what the user should know.
+func (e limitError) Error() string { return "the call took longer than " + time.Duration(e).String() }
+
+// Is makes it a TIMEOUT.
+func (e limitError) Is(target error) bool { return target == context.DeadlineExceeded }

@@ -1,0 +1,163 @@
+package worker_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/internal/pathguard"
+	"github.com/orch-dev/orch/tools"
+	"github.com/orch-dev/orch/work"
+	"github.com/orch-dev/orch/worker"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const task = events.TaskID("TASK_01JD0000000000000000000000")
+
+type none struct{}
+
+type text struct {
+	Text string `json:"text"`
+}
+
+// spec is a tool that any state allows and that touches no files.
+func spec(name string, effect tools.Effect) tools.Spec {
+	return tools.Spec{Name: name, Purpose: "test", Effect: effect, Gate: tools.AnyState, Approval: tools.NoApproval, NoWorkspace: true}
+}
+
+// readTool is a tool without arguments and effects.
+func readTool(name string, do func(ctx context.Context, env *tools.Env) (string, error)) tools.Tool {
+	return tools.Define(spec(name, tools.Read), func(ctx context.Context, env *tools.Env, _ none) (text, error) {
+		out, err := do(ctx, env)
+		return text{out}, err
+	})
+}
+
+// waitTool runs until its context ends and says when it began.
+func waitTool(name string) (tool tools.Tool, began chan struct{}) {
+	began = make(chan struct{}, 16)
+	return readTool(name, func(ctx context.Context, _ *tools.Env) (string, error) {
+		began <- struct{}{}
+		<-ctx.Done()
+		return "", ctx.Err()
+	}), began
+}
+
+func echoTool() tools.Tool {
+	return tools.Define(spec("ECHO", tools.Read), func(_ context.Context, _ *tools.Env, in text) (text, error) {
+		return in, nil
+	})
+}
+
+// bench is a worker with all that it needs.
+type bench struct {
+	*worker.Worker
+	owner *owner
+	root  *pathguard.Root
+	log   *logBuffer
+}
+
+func newBench(t testing.TB, cfg worker.Config, all ...tools.Tool) *bench {
+	t.Helper()
+	root, err := pathguard.Open(t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = root.Close() })
+	catalogue, err := tools.New(all...)
+	require.NoError(t, err)
+	b := &bench{owner: newOwner(), root: root, log: &logBuffer{}}
+	cfg.Root = root
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.NewJSONHandler(b.log, nil))
+	}
+	b.Worker, err = worker.New(b.owner, catalogue, newPolicy(t, root), cfg)
+	require.NoError(t, err)
+	return b
+}
+
+// working returns a path below the folder of the test task.
+func (b *bench) working(parts ...string) string {
+	return filepath.Join(append([]string{b.root.Name(), "Working", string(task)}, parts...)...)
+}
+
+// run runs the worker inside a bubble of fake time, and returns the function that stops it and waits.
+func (b *bench) run(t *testing.T) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- b.Run(ctx) }()
+	return func() {
+		t.Helper()
+		cancel()
+		require.NoError(t, <-ended)
+	}
+}
+
+// give hands calls of the tool to the worker, as steps "a", "b", …
+func (b *bench) give(tool string, n int) []work.Call {
+	calls := make([]work.Call, n)
+	for i := range calls {
+		calls[i] = call(tool, "{}")
+		calls[i].Step = string(rune('a' + i))
+	}
+	b.owner.calls <- calls
+	return calls
+}
+
+func call(tool, args string) work.Call {
+	return work.Call{
+		Ref: work.Ref{Task: task, Step: "a", Attempt: 1}, Tool: tool, Args: json.RawMessage(args),
+		Effect: "read", State: "IN_PROGRESS", Lease: 30 * time.Second, Name: "demo",
+	}
+}
+
+// advance lets time pass in a bubble and everything happen that is due.
+func advance(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// noneReported waits until nothing moves any more and checks that no outcome came.
+func (b *bench) noneReported(t *testing.T) {
+	t.Helper()
+	synctest.Wait()
+	require.Empty(t, b.owner.outcomes)
+}
+
+// logBuffer collects log lines.
+type logBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// withOwner returns a second worker on the same root that talks to another owner.
+func (b *bench) withOwner(t *testing.T, o work.Owner, all ...tools.Tool) *worker.Worker {
+	t.Helper()
+	catalogue, err := tools.New(all...)
+	require.NoError(t, err)
+	w, err := worker.New(o, catalogue, newPolicy(t, b.root), worker.Config{Root: b.root})
+	require.NoError(t, err)
+	return w
+}

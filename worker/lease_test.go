@@ -1,0 +1,113 @@
+package worker_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/tools"
+	"github.com/orch-dev/orch/work"
+	"github.com/orch-dev/orch/worker"
+)
+
+// one heartbeat an interval carries all running calls.
+func TestHeartbeatsRenewAllLeases(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tool, _ := waitTool("WAIT")
+		b := newBench(t, worker.Config{Name: "w1", Queues: []string{"q"}, Concurrency: 4}, tool)
+		stop := b.run(t)
+		advance(time.Minute)
+		_, beats, _ := b.owner.count()
+		assert.Zero(t, beats, "there is nothing to renew")
+
+		calls := []work.Call{call("WAIT", "{}"), call("WAIT", "{}")}
+		for i := range calls {
+			calls[i].Step, calls[i].Lease = string(rune('a'+i)), 6*time.Second
+		}
+		b.owner.calls <- calls
+		advance(20*time.Second)
+		_, beats, _ = b.owner.count()
+		assert.InDelta(t, 10, beats, 1, "a third of the lease is 2 s")
+		beat := b.owner.lastBeat()
+		assert.Equal(t, "w1", beat.Worker)
+		assert.Equal(t, []string{"q"}, beat.Queues)
+		assert.ElementsMatch(t, []work.Pulse{{Ref: calls[0].Ref, Tool: "WAIT"}, {Ref: calls[1].Ref, Tool: "WAIT"}}, beat.Calls)
+		b.owner.cancels <- []work.Ref{calls[0].Ref, calls[1].Ref}
+		stop()
+	})
+}
+
+// Progress goes out at most twice a second, the latest first of all, and without secrets.
+func TestProgressIsThrottled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, worker.Config{}, readTool("COUNT", func(ctx context.Context, env *tools.Env) (string, error) {
+			for i := range 300 { // 3 s
+				env.Progress(float64(i+1), 300, "with "+secret)
+				<-time.After(10 * time.Millisecond)
+			}
+			<-ctx.Done()
+			return "", ctx.Err()
+		}))
+		stop := b.run(t)
+		calls := b.give("COUNT", 1)
+		advance(4 * time.Second)
+		_, beats, _ := b.owner.count()
+		assert.GreaterOrEqual(t, beats, 5)
+		assert.LessOrEqual(t, beats, 8)
+		progress := b.owner.lastBeat().Calls[0].Progress
+		require.NotNil(t, progress)
+		assert.InDelta(t, 300, progress.Done, 0)
+		assert.InDelta(t, 300, progress.Total, 0)
+		assert.Contains(t, progress.Message, "with ")
+		assert.NotContains(t, progress.Message, secret)
+		b.owner.cancels <- []work.Ref{calls[0].Ref}
+		stop()
+	})
+}
+
+// What the owner says to stop is ended and not reported.
+func TestStoppedCallsAreNotReported(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tool, began := waitTool("WAIT")
+		b := newBench(t, worker.Config{}, tool)
+		b.owner.onBeat = func(beat work.Beat) (work.BeatReply, error) {
+			return work.BeatReply{Stop: []work.Ref{beat.Calls[0].Ref, {Task: task, Step: "unknown", Attempt: 1}}}, nil
+		}
+		stop := b.run(t)
+		b.give("WAIT", 1)
+		<-began
+		advance(time.Minute)
+		_, beats, reports := b.owner.count()
+		assert.Equal(t, 1, beats, "the call is over")
+		assert.Zero(t, reports)
+		stop()
+	})
+}
+
+// Calls outlive an owner that is away; the log says so once.
+func TestLostHeartbeatsAreLoggedOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tool, began := waitTool("WAIT")
+		b := newBench(t, worker.Config{}, tool)
+		b.owner.onBeat = func(work.Beat) (work.BeatReply, error) { return work.BeatReply{}, unavailable() }
+		stop := b.run(t)
+		c := call("WAIT", "{}")
+		c.Timeout = time.Hour
+		b.owner.calls <- []work.Call{c}
+		<-began
+		advance(10 * time.Minute)
+		b.noneReported(t)
+		assert.Equal(t, 1, strings.Count(b.log.String(), "no heartbeat got through"))
+		b.owner.cancels <- []work.Ref{c.Ref}
+		stop()
+	})
+}

@@ -1,0 +1,138 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/work"
+)
+
+// The sizes in bytes to which texts are cut that leave the worker.
+const (
+	maxName    = 64
+	maxMessage = 4 << 10
+)
+
+// result is what a tool that succeeded has returned and recorded, without secrets.
+type result struct {
+	output json.RawMessage
+	facts  []events.Event
+}
+
+// conclude makes the outcome, notes it in the workspace and hands it over.
+func (w *Worker) conclude(ctx context.Context, a *attempt, res result, err error) {
+	o := work.Outcome{
+		Ref: a.Ref, Worker: w.cfg.Name, StartedAt: events.Time(a.began), Duration: w.cfg.Clock().Sub(a.began),
+	}
+	if err == nil {
+		o.Output, o.Facts = res.output, res.facts
+	} else {
+		o.Error, o.Class = w.public(ctx, a, err), classify(err)
+	}
+	w.note(ctx, a, o)
+	a.finish(o)
+}
+
+// inspect checks what a tool has returned and recorded, and takes the secrets out.
+func (w *Worker) inspect(a *attempt, output json.RawMessage) (result, error) {
+	if len(output) > w.cfg.MaxOutput {
+		return result{}, tooLarge("output", w.cfg.MaxOutput)
+	}
+	if clean, found := w.policy.Redact(output); found {
+		output = clean
+	}
+	if len(output) > 0 && !json.Valid(output) {
+		return result{}, fault.New(fault.Internal, "the tool returned no valid JSON")
+	}
+	facts, room := a.takeFacts(), w.cfg.MaxOutput
+	for i := range facts {
+		size, err := w.inspectFact(&facts[i])
+		if err != nil {
+			return result{}, err
+		}
+		if room -= size; room < 0 {
+			return result{}, tooLarge("facts", w.cfg.MaxOutput)
+		}
+	}
+	return result{output, facts}, nil
+}
+
+// inspectFact takes the secrets out of a fact and returns its size in bytes.
+func (w *Worker) inspectFact(fact *events.Event) (int, error) {
+	data, err := json.Marshal(fact)
+	if err != nil {
+		return 0, fault.Wrap(fault.Internal, err, "the tool recorded something that is no valid JSON")
+	}
+	clean, found := w.policy.Redact(data)
+	if !found {
+		return len(data), nil
+	}
+	if err := json.Unmarshal(clean, fact); err != nil {
+		return 0, fault.Wrap(fault.SecretDetected, err, "the tool recorded a secret")
+	}
+	return len(clean), nil
+}
+
+func tooLarge(field string, limit int) error {
+	return fault.New(fault.ValidationError, "is larger than %d bytes", limit).
+		WithField(field).WithReason("SIZE_LIMIT_EXCEEDED").WithHint("ask for less at a time")
+}
+
+// public returns the error as it may leave the worker: coded, of bounded size, without secrets and
+// without its cause, which only goes to the log.
+func (w *Worker) public(ctx context.Context, a *attempt, err error) *fault.Error {
+	known := fault.From(err)
+	if known.Err != nil {
+		w.cfg.Logger.WarnContext(ctx, "a call failed", slog.String("task", string(a.Task)), slog.String("step", a.Step),
+			slog.String("tool", a.Tool), slog.String("code", string(known.Code)), slog.String("cause", w.clean(known.Err.Error())))
+	}
+	return &fault.Error{
+		Code: known.Code, Message: w.clean(known.Message), Reason: w.clean(known.Reason),
+		Field: w.clean(known.Field), Hint: w.clean(known.Hint),
+	}
+}
+
+// clean returns a text for people without secrets and not too long.
+func (w *Worker) clean(text string) string {
+	if text == "" {
+		return text
+	}
+	clean, _ := w.policy.Redact([]byte(text))
+	return cut(string(clean), maxMessage)
+}
+
+// cut shortens text to at most limit bytes and an ellipsis.
+func cut(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit], "") + "…"
+}
+
+// note adds the call to the notes of the workspace, if it got one. The notes are for people: that they
+// cannot be written does not fail a call.
+func (w *Worker) note(ctx context.Context, a *attempt, o work.Outcome) {
+	if a.env.Workspace == "" || a.dropped.Load() {
+		return
+	}
+	result := "ok"
+	if o.Error != nil {
+		result = string(o.Error.Code)
+	}
+	at := w.cfg.Clock().UTC().Format("2006-01-02T15:04:05.000Z")
+	line := "[" + at + "] " + a.Step + " " + a.Tool + " " + o.Duration.Round(time.Millisecond).String() + " " + result
+	err := w.workspaces.AppendProgress(a.Task, line)
+	for _, fact := range o.Facts {
+		if c, ok := fact.Data.(*events.Checkpointed); ok && err == nil {
+			err = w.workspaces.AppendCheckpoint(a.Task, "["+at+"] "+c.ID+" "+c.Name)
+		}
+	}
+	if err != nil {
+		w.cfg.Logger.WarnContext(ctx, "the notes of a task cannot be written", slog.String("task", string(a.Task)), slog.Any("cause", err))
+	}
+}

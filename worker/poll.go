@@ -1,0 +1,111 @@
+package worker
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/work"
+)
+
+// linger is how long a worker without a free slot waits for one before it polls for cancellations
+// alone: calls that are over in no time are not worth the extra messages.
+const linger = 2 * time.Millisecond
+
+// poll takes work until ctx ends or the owner refuses this worker, and launches every call. There is
+// always one poll out, also without a free slot, so that cancellations arrive at once.
+func (w *Worker) poll(ctx context.Context, launch func(work.Call)) error {
+	for failures := 0; ctx.Err() == nil; {
+		batch, err := w.ask(ctx)
+		switch {
+		case err == nil:
+			failures = 0
+			w.take(batch, launch)
+			continue
+		case ctx.Err() != nil:
+			return nil
+		case fault.Has(err, fault.Unauthorized), fault.Has(err, fault.Forbidden):
+			return err
+		case failures == 0:
+			w.cfg.Logger.WarnContext(ctx, "the owner cannot be asked for work", slog.Any("cause", err))
+		}
+		pause(ctx, backoff(failures))
+		failures++
+	}
+	return nil
+}
+
+// ask sends one poll.
+func (w *Worker) ask(ctx context.Context) (work.Batch, error) {
+	free := w.roster.free()
+	if free == 0 {
+		free = w.await(ctx)
+	}
+	if free == 0 {
+		return w.askForCancellations(ctx)
+	}
+	return w.owner.Poll(ctx, w.request(free))
+}
+
+// await gives the running calls a moment to end and returns the number of free slots.
+func (w *Worker) await(ctx context.Context) int {
+	ctx, cancel := context.WithTimeout(ctx, linger)
+	defer cancel()
+	w.roster.onFree(cancel)
+	<-ctx.Done()
+	w.roster.onFree(nil)
+	return w.roster.free()
+}
+
+// askForCancellations polls without a free slot. Such a poll brings no calls, so it can be broken off
+// as soon as there is a slot; a cancellation that is lost with it comes again with a heartbeat.
+func (w *Worker) askForCancellations(ctx context.Context) (work.Batch, error) {
+	full, cancel := context.WithCancel(ctx)
+	defer cancel()
+	w.roster.onFree(cancel)
+	defer w.roster.onFree(nil)
+	batch, err := w.owner.Poll(full, w.request(0))
+	if err != nil && full.Err() != nil && ctx.Err() == nil {
+		return work.Batch{}, nil
+	}
+	return batch, err
+}
+
+func (w *Worker) request(free int) work.Poll {
+	return work.Poll{Worker: w.cfg.Name, Queues: w.cfg.Queues, Tools: w.cfg.Tools, Free: free, Wait: w.cfg.PollWait}
+}
+
+// take launches the calls of a batch and ends those that it cancels.
+func (w *Worker) take(b work.Batch, launch func(work.Call)) {
+	for _, ref := range b.Cancel {
+		if a := w.roster.find(ref); a != nil {
+			a.cancel(fault.New(fault.Cancelled, "the call was cancelled"))
+		}
+	}
+	for _, c := range b.Calls {
+		launch(c)
+	}
+}
+
+// launch gives a call its goroutine, the only one that it gets. It runs under calls and is reported
+// under reports; one that came when stop had ended already is given back.
+func (w *Worker) launch(stop, calls, reports context.Context, c work.Call) {
+	callCtx, cancel := context.WithCancelCause(calls)
+	a := w.newAttempt(c)
+	a.cancel = cancel
+	a.finish = func(o work.Outcome) { w.deliver(reports, a, o) }
+	known, shorter := w.roster.add(a)
+	if known {
+		cancel(nil)
+		return
+	}
+	if shorter {
+		w.wakeHeartbeat()
+	}
+	if stop.Err() != nil {
+		cancel(stopping())
+	}
+	w.calls.Add(1)
+	go w.serve(callCtx, a)
+}

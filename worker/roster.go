@@ -1,0 +1,122 @@
+package worker
+
+import (
+	"sync"
+	"time"
+
+	"github.com/orch-dev/orch/work"
+)
+
+// roster holds the attempts that this worker has taken and not reported yet.
+type roster struct {
+	slots, maxUnreported int
+
+	mu       sync.Mutex
+	attempts map[work.Ref]*attempt
+	// executing counts the attempts whose tool runs; the others wait to be reported.
+	executing int
+	// abandoned counts the tools that ignore the end of their call.
+	abandoned int
+	// lease is the shortest lease seen, 0 before the first.
+	lease time.Duration
+	// wake is called once when a slot becomes free.
+	wake func()
+}
+
+func newRoster(cfg Config) *roster {
+	return &roster{slots: cfg.Concurrency, maxUnreported: cfg.MaxUnreported, attempts: map[work.Ref]*attempt{}}
+}
+
+// add takes an attempt in. known is true, and nothing changes, when it is there already; shorter is
+// true when its lease is the shortest so far.
+func (r *roster) add(a *attempt) (known, shorter bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.attempts[a.Ref] != nil {
+		return true, false
+	}
+	r.attempts[a.Ref] = a
+	r.executing++
+	if a.Lease > 0 && (r.lease == 0 || a.Lease < r.lease) {
+		r.lease, shorter = a.Lease, true
+	}
+	return false, shorter
+}
+
+// ended frees the slot of an attempt that now waits to be reported.
+func (r *roster) ended() { r.change(func() { r.executing-- }) }
+
+// remove forgets an attempt whose report was answered.
+func (r *roster) remove(ref work.Ref) { r.change(func() { delete(r.attempts, ref) }) }
+
+// abandon notes that a tool goes on after its call was given up.
+func (r *roster) abandon() { r.change(func() { r.abandoned++ }) }
+
+// returned notes that an abandoned tool has returned after all.
+func (r *roster) returned() { r.change(func() { r.abandoned-- }) }
+
+func (r *roster) change(do func()) {
+	r.mu.Lock()
+	do()
+	var wake func()
+	if r.wake != nil && r.room() > 0 {
+		wake, r.wake = r.wake, nil
+	}
+	r.mu.Unlock()
+	if wake != nil {
+		wake()
+	}
+}
+
+// free returns how many calls the worker can take now.
+func (r *roster) free() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.room()
+}
+
+// room is free under the lock. As many tools as there are slots may be abandoned at no cost; each
+// further one keeps its slot, which bounds the goroutines of hanging tools.
+func (r *roster) room() int {
+	slots := r.slots - r.executing - max(0, r.abandoned-r.slots)
+	unreported := r.maxUnreported - (len(r.attempts) - r.executing)
+	return max(0, min(slots, unreported))
+}
+
+// onFree calls wake once, as soon as a slot is free, which may be now; nil takes the last one back.
+func (r *roster) onFree(wake func()) { r.change(func() { r.wake = wake }) }
+
+// find returns the attempt that ref names, or nil.
+func (r *roster) find(ref work.Ref) *attempt {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.attempts[ref]
+}
+
+// all returns the attempts in no particular order.
+func (r *roster) all() []*attempt {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := make([]*attempt, 0, len(r.attempts))
+	for _, a := range r.attempts {
+		list = append(list, a)
+	}
+	return list
+}
+
+func (r *roster) size() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.attempts)
+}
+
+// shortestLease returns the shortest lease seen, or a usual one before the first.
+func (r *roster) shortestLease() time.Duration {
+	const usual = 30 * time.Second
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.lease == 0 {
+		return usual
+	}
+	return r.lease
+}

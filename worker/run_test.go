@@ -1,0 +1,374 @@
+package worker_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/tools"
+	"github.com/orch-dev/orch/work"
+	"github.com/orch-dev/orch/worker"
+)
+
+func TestRunExecutesAndReports(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, worker.Config{Name: "w1", Queues: []string{"q"}, Tools: []string{"ECHO"}, Concurrency: 3}, echoTool())
+		stop := b.run(t)
+		c := call("ECHO", `{"text":"hello"}`)
+		b.owner.calls <- []work.Call{c}
+		out := <-b.owner.outcomes
+		assert.Equal(t, c.Ref, out.Ref)
+		assert.JSONEq(t, `{"text":"hello"}`, string(out.Output))
+		assert.Equal(t, work.Poll{Worker: "w1", Queues: []string{"q"}, Tools: []string{"ECHO"}, Free: 3, Wait: 20 * time.Second}, b.owner.firstPoll())
+		stop()
+	})
+}
+
+// The same attempt, handed out twice, runs once.
+func TestRepeatedCallRunsOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tool, began := waitTool("WAIT")
+		b := newBench(t, worker.Config{}, tool)
+		stop := b.run(t)
+		calls := b.give("WAIT", 1)
+		<-began
+		b.owner.calls <- calls
+		b.noneReported(t)
+		assert.Empty(t, began)
+		b.owner.cancels <- []work.Ref{calls[0].Ref}
+		<-b.owner.outcomes
+		stop()
+		assert.Empty(t, b.owner.outcomes)
+	})
+}
+
+// A full worker still hears of cancellations, and asks for work as soon as a slot is free.
+func TestCancelReachesAFullWorker(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tool, began := waitTool("WAIT")
+		b := newBench(t, worker.Config{Concurrency: 2}, tool)
+		stop := b.run(t)
+		calls := b.give("WAIT", 2)
+		<-began
+		<-began
+		advance(10 * time.Millisecond)
+		require.Equal(t, 0, b.owner.lastPoll().Free)
+
+		b.owner.cancels <- []work.Ref{calls[1].Ref}
+		out := <-b.owner.outcomes
+		assert.Equal(t, calls[1].Ref, out.Ref)
+		assert.Equal(t, fault.Cancelled, out.Error.Code)
+		assert.Equal(t, "cancelled", out.Class)
+		synctest.Wait()
+		assert.Equal(t, 1, b.owner.lastPoll().Free)
+
+		b.owner.cancels <- []work.Ref{calls[0].Ref, {Task: task, Step: "unknown", Attempt: 1}}
+		<-b.owner.outcomes
+		stop()
+	})
+}
+
+// A slot that becomes free ends a poll that only waits for cancellations.
+func TestFreeSlotEndsAnIdlePoll(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		b := newBench(t, worker.Config{Concurrency: 1}, readTool("HOLD", func(context.Context, *tools.Env) (string, error) {
+			<-release
+			return "", nil
+		}))
+		stop := b.run(t)
+		b.give("HOLD", 1)
+		advance(10 * time.Millisecond)
+		require.Equal(t, 0, b.owner.lastPoll().Free)
+		begin := time.Now()
+		close(release)
+		<-b.owner.outcomes
+		synctest.Wait()
+		assert.Equal(t, 1, b.owner.lastPoll().Free)
+		assert.Zero(t, time.Since(begin))
+		stop()
+	})
+}
+
+func TestTimeout(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tool, _ := waitTool("WAIT")
+		s := spec("SLOW", tools.Read)
+		s.Timeout = 7 * time.Second
+		slow := tools.Define(s, func(ctx context.Context, _ *tools.Env, _ none) (none, error) {
+			<-ctx.Done()
+			return none{}, ctx.Err()
+		})
+		b := newBench(t, worker.Config{}, tool, slow)
+		own := call("WAIT", "{}")
+		own.Timeout = 3 * time.Second
+		for _, tc := range []struct {
+			call work.Call
+			want time.Duration
+		}{
+			{own, 3 * time.Second}, {call("SLOW", "{}"), 7 * time.Second}, {call("WAIT", "{}"), 2 * time.Minute},
+		} {
+			out := b.Execute(t.Context(), tc.call)
+			assert.Equal(t, fault.Timeout, out.Error.Code)
+			assert.Equal(t, "timeout", out.Class)
+			assert.Equal(t, tc.want, out.Duration)
+			assert.Contains(t, out.Error.Message, tc.want.String())
+		}
+	})
+}
+
+// A tool that ignores its context is given up after the grace. As many as there are slots cost
+// nothing, each further one keeps its slot until it returns.
+func TestToolsThatIgnoreTheEndAreAbandoned(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		b := newBench(t, worker.Config{Concurrency: 2, Grace: 3 * time.Second}, readTool("HANG", func(context.Context, *tools.Env) (string, error) {
+			<-release
+			return "late", nil
+		}))
+		stop := b.run(t)
+		for range 2 {
+			calls := b.give("HANG", 2)
+			begin := time.Now()
+			synctest.Wait()
+			b.owner.cancels <- []work.Ref{calls[0].Ref, calls[1].Ref}
+			for range 2 {
+				out := <-b.owner.outcomes
+				assert.Equal(t, "cancelled", out.Class)
+				assert.GreaterOrEqual(t, time.Since(begin), 3*time.Second)
+			}
+			synctest.Wait()
+		}
+		advance(10 * time.Millisecond)
+		assert.Equal(t, 0, b.owner.lastPoll().Free, "four hang and there are two slots")
+		close(release)
+		synctest.Wait()
+		assert.Positive(t, b.owner.lastPoll().Free)
+		assert.Empty(t, b.owner.outcomes, "what they returned late is thrown away")
+		assert.Equal(t, 4, strings.Count(b.log.String(), "is abandoned"))
+		stop()
+	})
+}
+
+// The stop is soft at first: what runs may end.
+func TestDrainLetsCallsEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, worker.Config{DrainTimeout: 10 * time.Second}, readTool("FIVE", func(ctx context.Context, _ *tools.Env) (string, error) {
+			select {
+			case <-time.After(5 * time.Second):
+				return "done", nil
+			case <-ctx.Done():
+				return "", ctx.Err()
+			}
+		}))
+		stop := b.run(t)
+		c := call("FIVE", "{}")
+		c.Lease = 3 * time.Second
+		b.owner.calls <- []work.Call{c}
+		synctest.Wait()
+		begin := time.Now()
+		stop()
+		assert.Equal(t, 5*time.Second, time.Since(begin))
+		assert.Nil(t, (<-b.owner.outcomes).Error)
+		_, beats, _ := b.owner.count()
+		assert.GreaterOrEqual(t, beats, 4, "the lease is renewed while the worker drains")
+	})
+}
+
+// Then it is hard: what still runs is cancelled and reported as a shutdown, also when it hangs.
+func TestHardStopReportsShutdown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		defer close(release)
+		wait, _ := waitTool("WAIT")
+		b := newBench(t, worker.Config{DrainTimeout: 4 * time.Second, Grace: 3 * time.Second}, wait, readTool("HANG", func(context.Context, *tools.Env) (string, error) {
+			<-release
+			return "", nil
+		}))
+		stop := b.run(t)
+		b.give("WAIT", 1)
+		hang := call("HANG", "{}")
+		hang.Step = "h"
+		b.owner.calls <- []work.Call{hang}
+		synctest.Wait()
+		begin := time.Now()
+		stop()
+		assert.Equal(t, 7*time.Second, time.Since(begin))
+		for range 2 {
+			out := <-b.owner.outcomes
+			assert.Equal(t, "shutdown", out.Class)
+			assert.Equal(t, fault.Unavailable, out.Error.Code)
+		}
+	})
+}
+
+// Work that comes together with the stop is given back and nothing of it is done.
+func TestWorkThatComesWithTheStopIsGivenBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, worker.Config{}, echoTool())
+		ctx, cancel := context.WithCancel(t.Context())
+		b.owner.onPoll = func(work.Poll) error {
+			cancel()
+			return nil
+		}
+		b.owner.calls <- []work.Call{call("ECHO", `{"text":"x"}`)}
+		late := &lateOwner{owner: b.owner}
+		w := b.withOwner(t, late, echoTool())
+		require.NoError(t, w.Run(ctx))
+		assert.Equal(t, "shutdown", (<-b.owner.outcomes).Class)
+	})
+}
+
+// An outcome is reported until the owner is back.
+func TestReportOutlastsAnOwnerThatIsAway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, worker.Config{}, echoTool())
+		back := time.Now().Add(10 * time.Minute)
+		b.owner.onReport = func(int) error {
+			if time.Now().Before(back) {
+				return unavailable()
+			}
+			return nil
+		}
+		stop := b.run(t)
+		b.owner.calls <- []work.Call{call("ECHO", `{"text":"x"}`)}
+		out := <-b.owner.outcomes
+		assert.Nil(t, out.Error)
+		assert.Less(t, time.Since(back), 3*time.Second)
+		assert.Equal(t, out.Ref, b.owner.lastBeat().Calls[0].Ref, "the lease is renewed while the outcome waits")
+		stop()
+	})
+}
+
+// Reports that the owner refuses are not repeated.
+func TestRefusedReportsEnd(t *testing.T) {
+	t.Parallel()
+	for _, refusal := range []error{fault.New(fault.Conflict, "too late"), fault.New(fault.ValidationError, "unreadable")} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t, worker.Config{}, echoTool())
+			b.owner.onReport = func(int) error { return refusal }
+			stop := b.run(t)
+			b.owner.calls <- []work.Call{call("ECHO", `{"text":"x"}`)}
+			advance(time.Minute)
+			stop()
+			_, _, reports := b.owner.count()
+			assert.Equal(t, 1, reports)
+		})
+	}
+}
+
+// A worker whose owner does not come back ends all the same.
+func TestStopWithoutAnOwner(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, worker.Config{DrainTimeout: 4 * time.Second, Grace: time.Second}, echoTool())
+		b.owner.onReport = func(int) error { return unavailable() }
+		stop := b.run(t)
+		b.owner.calls <- []work.Call{call("ECHO", `{"text":"x"}`)}
+		synctest.Wait()
+		begin := time.Now()
+		stop()
+		assert.Equal(t, 7*time.Second, time.Since(begin))
+		assert.Contains(t, b.log.String(), "could not be reported")
+	})
+}
+
+// A worker asks an owner that is away again, and gives up when it is not let in.
+func TestPollFailures(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, worker.Config{}, echoTool())
+		polls := 0
+		b.owner.onPoll = func(work.Poll) error {
+			if polls++; polls <= 20 {
+				return unavailable()
+			}
+			return fault.New(fault.Unauthorized, "the credential is wrong")
+		}
+		err := b.Run(t.Context())
+		require.ErrorIs(t, err, &fault.Error{Code: fault.Unauthorized})
+		assert.Equal(t, 21, polls)
+		assert.Equal(t, 1, strings.Count(b.log.String(), "cannot be asked"))
+	})
+}
+
+// A call whose attempt is not current any more is neither made nor reported.
+func TestStartConflictIsDropped(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, worker.Config{}, touchTool(t))
+		b.owner.onStart = func(context.Context, int) error { return fault.New(fault.Conflict, "attempt 2 runs") }
+		stop := b.run(t)
+		b.owner.calls <- []work.Call{call("TOUCH", `{"file_path":"`+b.root.Name()+`/x"}`)}
+		b.noneReported(t)
+		assert.NoFileExists(t, b.root.Name()+"/x")
+		stop()
+		_, _, reports := b.owner.count()
+		assert.Zero(t, reports)
+	})
+}
+
+// A cancellation reaches a call whose start waits for the owner.
+func TestCancelWhileTheStartWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, worker.Config{}, touchTool(t))
+		b.owner.onStart = func(context.Context, int) error { return unavailable() }
+		stop := b.run(t)
+		c := call("TOUCH", `{"file_path":"`+b.root.Name()+`/x"}`)
+		b.owner.calls <- []work.Call{c}
+		advance(time.Minute)
+		b.owner.cancels <- []work.Ref{c.Ref}
+		assert.Equal(t, "cancelled", (<-b.owner.outcomes).Class)
+		assert.NoFileExists(t, b.root.Name()+"/x")
+		stop()
+	})
+}
+
+// Too many outcomes that wait for the owner keep the worker from taking more work.
+func TestUnreportedOutcomesAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, worker.Config{Concurrency: 4, MaxUnreported: 3}, echoTool())
+		away := true
+		b.owner.onReport = func(int) error {
+			if away {
+				return unavailable()
+			}
+			return nil
+		}
+		stop := b.run(t)
+		for i := range 3 {
+			c := call("ECHO", `{"text":"x"}`)
+			c.Attempt = i + 1
+			b.owner.calls <- []work.Call{c}
+		}
+		advance(time.Minute)
+		assert.Equal(t, 0, b.owner.lastPoll().Free)
+		b.owner.mu.Lock()
+		away = false
+		b.owner.mu.Unlock()
+		for range 3 {
+			<-b.owner.outcomes
+		}
+		synctest.Wait()
+		assert.Positive(t, b.owner.lastPoll().Free)
+		stop()
+	})
+}

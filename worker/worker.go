@@ -1,0 +1,119 @@
+// Package worker executes tool calls. A Worker asks an owner for work, runs every call through one
+// chain of checks, keeps its leases by heartbeats and reports how each call ended.
+//
+// What it promises:
+//   - No code path reaches a tool around the chain (S0-002): a call that is refused changes nothing.
+//   - A tool with effects is not called before the owner has made the start durable.
+//   - What a call ended with is reported until the owner has taken or refused it, also when the owner
+//     is away meanwhile. The owner refuses an attempt that is no longer current.
+//   - A tool that panics, hangs or returns too much fails its call; the worker lives (S3-144).
+//   - Secrets are removed from outputs, errors, progress and facts before they leave.
+package worker
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/workspace"
+	"github.com/orch-dev/orch/tools"
+	"github.com/orch-dev/orch/work"
+)
+
+// lastReports is how long a stopping worker tries to report what it has, after all calls have ended.
+const lastReports = 2 * time.Second
+
+// Worker executes calls. It is safe for concurrent use.
+type Worker struct {
+	owner      work.Owner
+	catalogue  *tools.Catalogue
+	policy     Policy
+	cfg        Config
+	workspaces *workspace.Tree
+	roster     *roster
+	// calls counts the calls that were taken and whose outcome is not reported yet.
+	calls sync.WaitGroup
+	// nudge wakes the heartbeat early: there is progress, or a shorter lease.
+	nudge      chan struct{}
+	progressed atomic.Bool
+}
+
+// New returns a worker. It does no I/O. VALIDATION_ERROR for a wrong cfg, OUTSIDE_ROOT for a Working
+// folder outside the root.
+func New(owner work.Owner, catalogue *tools.Catalogue, policy Policy, cfg Config) (*Worker, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	tree, err := workspace.New(cfg.Root, cfg.Working)
+	if err != nil {
+		return nil, err
+	}
+	return &Worker{
+		owner: owner, catalogue: catalogue, policy: policy, cfg: cfg, workspaces: tree,
+		roster: newRoster(cfg), nudge: make(chan struct{}, 1),
+	}, nil
+}
+
+// Name returns the unique name of the worker.
+func (w *Worker) Name() string { return w.cfg.Name }
+
+// Run takes and executes work until ctx ends, and returns when everything that it started has ended.
+// The end of ctx is a soft stop: no new work, but running calls have DrainTimeout to finish. Then they
+// are cancelled and reported with class "shutdown". Run returns nil after a stop, and an error when
+// the owner does not let this worker in.
+func (w *Worker) Run(ctx context.Context) error {
+	base := context.WithoutCancel(ctx)
+	calls, cancelCalls := context.WithCancelCause(base)
+	defer cancelCalls(nil)
+	reports, endReports := context.WithCancel(base)
+	defer endReports()
+
+	var beats sync.WaitGroup
+	beats.Go(func() { w.heartbeat(reports) })
+	err := w.poll(ctx, func(c work.Call) { w.launch(ctx, calls, reports, c) })
+	w.drain(ctx, cancelCalls, endReports)
+	endReports()
+	beats.Wait()
+	return err
+}
+
+// drain waits for the running calls, first with patience, then without.
+func (w *Worker) drain(ctx context.Context, cancelCalls context.CancelCauseFunc, endReports context.CancelFunc) {
+	ended := make(chan struct{})
+	go func() {
+		w.calls.Wait()
+		close(ended)
+	}()
+	if within(ended, w.cfg.DrainTimeout) {
+		return
+	}
+	w.cfg.Logger.WarnContext(ctx, "calls did not end in time and are cancelled", slog.Int("calls", w.roster.size()))
+	cancelCalls(stopping())
+	if within(ended, w.cfg.Grace+lastReports) {
+		return
+	}
+	w.cfg.Logger.ErrorContext(ctx, "outcomes could not be reported; their leases will run out", slog.Int("calls", w.roster.size()))
+	endReports()
+	<-ended
+}
+
+// within reports whether done was closed before the time was over.
+func within(done <-chan struct{}, limit time.Duration) bool {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// stopping is the error of a call that ends because its worker ends. It uses up no retry.
+func stopping() *fault.Error {
+	return fault.Wrap(fault.Unavailable, errStopping, "the worker is stopping")
+}
