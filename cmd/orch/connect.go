@@ -7,6 +7,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/config"
 	"github.com/orch-dev/orch/tools"
+	"github.com/orch-dev/orch/tools/builtin"
 )
 
 // processNodes reaches nodes from this process.
@@ -34,12 +35,12 @@ func (p processNodes) Serve(_ context.Context, cfg config.Config, _ func(string)
 func (p processNodes) Work(_ context.Context, cfg config.Config) error { return p.none(cfg) }
 
 // Verify implements nodes.
-func (p processNodes) Verify(_ context.Context, cfg config.Config, _ func(int)) (any, error) {
-	return nil, p.none(cfg)
+func (p processNodes) Verify(_ context.Context, cfg config.Config, _ func(uint64, uint64)) (verdict, error) {
+	return verdict{}, p.none(cfg)
 }
 
 // Tools implements nodes.
-func (p processNodes) Tools() (*tools.Catalogue, error) { return tools.New() }
+func (p processNodes) Tools() (*tools.Catalogue, error) { return tools.New(builtin.All()...) }
 
 func (p processNodes) none(cfg config.Config) error {
 	return fault.New(fault.Unavailable, "no node is running on %s", cfg.DataDir).WithHint("start one: orch serve")

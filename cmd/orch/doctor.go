@@ -8,15 +8,18 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator"
 )
+
+// writable asks access(2) for the right to write.
+const writable = 2
 
 // leastDisk is the free space below which the disk of the store counts as full.
 const leastDisk = 512 << 20
@@ -110,7 +113,7 @@ func (a *app) probeData() finding {
 		return bad(part, a.cfg.DataDir+" is no directory", "choose another one: --data-dir")
 	case info.Mode().Perm()&0o077 != 0:
 		return bad(part, fmt.Sprintf("%s is open to others (mode %o)", a.cfg.DataDir, info.Mode().Perm()), "chmod 700 "+a.cfg.DataDir)
-	case unix.Access(a.cfg.DataDir, unix.W_OK) != nil:
+	case syscall.Access(a.cfg.DataDir, writable) != nil:
 		return bad(part, a.cfg.DataDir+" is not writable", "chown or chmod it, or choose another one: --data-dir")
 	default:
 		return fine(part, "%s", a.cfg.DataDir)
@@ -129,9 +132,9 @@ func existing(path string) string {
 
 func (a *app) probeDisk() finding {
 	const part = "disk"
-	var fs unix.Statfs_t
+	var fs syscall.Statfs_t
 	dir := existing(a.cfg.DataDir)
-	if err := unix.Statfs(dir, &fs); err != nil {
+	if err := syscall.Statfs(dir, &fs); err != nil {
 		return bad(part, err.Error(), "check the disk of "+dir)
 	}
 	free := fs.Bavail * uint64(fs.Bsize)                                                   //nolint:gosec // a block size is positive
@@ -152,7 +155,7 @@ func (a *app) probeRoot() finding {
 		return bad(part, a.cfg.Root+" is no directory", "choose a directory: --root")
 	case a.cfg.ReadOnly:
 		return fine(part, "%s, read-only", a.cfg.Root)
-	case unix.Access(a.cfg.Root, unix.W_OK) != nil:
+	case syscall.Access(a.cfg.Root, writable) != nil:
 		return bad(part, a.cfg.Root+" is not writable", "chown or chmod it, or run read-only: --read-only")
 	default:
 		return fine(part, "%s", a.cfg.Root)
@@ -162,7 +165,7 @@ func (a *app) probeRoot() finding {
 func (a *app) probeWorking() finding {
 	const part = "workspaces"
 	dir := filepath.Join(a.cfg.Root, "Working")
-	if unix.Access(existing(dir), unix.W_OK) != nil {
+	if syscall.Access(existing(dir), writable) != nil {
 		return bad(part, existing(dir)+" is not writable", "chown or chmod it: tasks keep their workspaces there")
 	}
 	return fine(part, "%s", dir)

@@ -140,8 +140,8 @@ func (l *logbook) entry(at time.Time, e events.Event) (entry, bool) {
 	switch d := e.Data.(type) {
 	case *events.Logged:
 		return entry{At: d.At, State: l.state, Level: d.Level, Step: d.Step, Message: d.Message}, true
-	case *events.Ready:
-		return line("INFO", d.Step, "%s: calls %s%s", d.Step, d.Tool, attempt(d.Attempt))
+	case *events.Called:
+		return line("INFO", d.Step, "%s: calls %s%s", d.Step, l.tools[d.Step], attempt(d.Attempt))
 	case *events.Succeeded:
 		if l.tools[d.Step] == "" {
 			return entry{}, false

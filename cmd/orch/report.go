@@ -85,7 +85,11 @@ func (a *app) textOf(err error) string {
 	style := a.style(a.errTTY)
 	e := fault.From(err)
 	message := screen.Escape(e.Message)
-	if e.Field != "" {
+	switch {
+	case e.Field == "":
+	case strings.HasPrefix(message, "is "), strings.HasPrefix(message, "must "):
+		message = screen.Escape(e.Field) + " " + message
+	default:
 		message = screen.Escape(e.Field) + ": " + message
 	}
 	text := style.Bad("error:") + " " + message + style.Dim(" ("+string(e.Code)+")") + "\n"

@@ -19,10 +19,18 @@ type nodes interface {
 	Serve(ctx context.Context, cfg config.Config, ready func(address string)) error
 	// Work runs a worker until ctx ends and it has drained.
 	Work(ctx context.Context, cfg config.Config) error
-	// Verify reads the whole log and checks it; progress is told how many commits are checked.
-	Verify(ctx context.Context, cfg config.Config, progress func(commits int)) (any, error)
+	// Verify reads the whole log and checks it; progress is told the positions done and in all.
+	Verify(ctx context.Context, cfg config.Config, progress func(done, total uint64)) (verdict, error)
 	// Tools returns the catalogue of this program.
 	Tools() (*tools.Catalogue, error)
+}
+
+// verdict is what a check of the whole log found.
+type verdict struct {
+	// Report is the document of the check; it can be written as JSON.
+	Report any
+	// Found counts what is not as it was written.
+	Found int
 }
 
 // mode is what a node inside this process does.

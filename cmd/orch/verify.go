@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -22,20 +23,32 @@ func newVerify(a *app) *cobra.Command {
 }
 
 func (a *app) verify(ctx context.Context) error {
-	style := a.style(a.errTTY)
-	report, err := a.nodes.Verify(ctx, a.cfg, func(commits int) {
-		if a.errTTY && a.cfg.Output == "text" {
-			_, _ = io.WriteString(a.err, "\r"+style.Dim("checked "+screen.Plural(commits, "commit"))+"\x1b[K")
+	shown := a.errTTY && a.cfg.Output == "text"
+	tell := func(text string) {
+		if shown {
+			_, _ = io.WriteString(a.err, "\r"+text+"\x1b[K") // stderr is closed: nobody reads
 		}
-	})
-	if a.errTTY && a.cfg.Output == "text" {
-		_, _ = io.WriteString(a.err, "\r\x1b[K")
 	}
+	v, err := a.nodes.Verify(ctx, a.cfg, func(done, total uint64) {
+		tell(fmt.Sprintf("checked %d of %d", done, total))
+	})
+	tell("")
 	if err != nil {
 		return err
 	}
-	return a.emit(view{data: report, names: []string{"ok"}, text: func(w io.Writer) error {
-		raw, err := json.Marshal(report)
+	if err := a.showVerdict(v); err != nil {
+		return err
+	}
+	if v.Found > 0 {
+		return fault.New(fault.DataLoss, "the log has %s", screen.Plural(v.Found, "problem")).
+			WithHint("keep the data directory as it is, and restore a backup")
+	}
+	return nil
+}
+
+func (a *app) showVerdict(v verdict) error {
+	return a.emit(view{data: v.Report, text: func(w io.Writer) error {
+		raw, err := json.Marshal(v.Report)
 		if err != nil {
 			return fault.Wrap(fault.Internal, err, "the report cannot be written")
 		}
