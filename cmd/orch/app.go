@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/user"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"github.com/orch-dev/orch/cmd/orch/screen"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/config"
+)
+
+// app is what a command may use of the world outside. Tests replace its parts.
+type app struct {
+	in       io.Reader
+	out, err io.Writer
+	getenv   func(string) string
+	// dir is the working directory, home that of the user.
+	dir, home string
+	now       func() time.Time
+	// outTTY and errTTY tell whether the streams are terminals; size is that of the terminal.
+	outTTY, errTTY bool
+	size           func() (width, height int)
+	nodes          nodes
+
+	// cfg is set before a command runs.
+	cfg config.Config
+	// json is the shorthand --json.
+	json bool
+}
+
+// newApp returns the app of this process.
+func newApp() *app {
+	dir, _ := os.Getwd()        // "" makes relative paths fail where they are used
+	home, _ := os.UserHomeDir() // "" makes ~ fail where it is used
+	a := &app{
+		in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv, dir: dir, home: home, now: time.Now,
+		outTTY: isTerminal(os.Stdout), errTTY: isTerminal(os.Stderr),
+		size: terminalSize,
+	}
+	a.nodes = processNodes{logs: os.Stderr}
+	return a
+}
+
+func isTerminal(f *os.File) bool {
+	return term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
+}
+
+// terminalSize returns the size of the terminal behind stderr or stdout, 80 by 24 when it is unknown.
+func terminalSize() (width, height int) {
+	for _, f := range []*os.File{os.Stderr, os.Stdout} {
+		if w, h, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
+			return w, h
+		}
+	}
+	return 80, 24
+}
+
+// run executes a command line and returns the exit code.
+func (a *app) run(ctx context.Context, args []string) int {
+	root := newRoot(a)
+	root.SetArgs(args)
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	if ctx.Err() != nil && fault.Has(err, fault.Cancelled) {
+		a.note("interrupted")
+		return exitDetached
+	}
+	return a.report(err, args)
+}
+
+// configure reads the settings for a command.
+func (a *app) configure(cmd *cobra.Command) error {
+	flags := map[string]string{}
+	keys := map[string]string{}
+	for _, k := range config.Keys() {
+		keys[k.Flag()] = k.Name
+	}
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if name, ok := keys[f.Name]; ok && f.Annotations[settingMark] != nil {
+			flags[name] = f.Value.String()
+		}
+	})
+	if a.json {
+		flags["output"] = "json"
+	}
+	cfg, err := config.Load(config.Sources{Flags: flags, Getenv: a.getenv, Dir: a.dir, Home: a.home})
+	if err != nil {
+		return err
+	}
+	a.cfg = cfg
+	return nil
+}
+
+// settingMark annotates flags that are settings, because a command may have another flag of the name.
+const settingMark = "orch_setting"
+
+// addSettings adds the flags of settings: those of nodes, or those of every command.
+func addSettings(flags *pflag.FlagSet, node, hidden bool) {
+	for _, k := range config.Keys() {
+		if k.Node != node || flags.Lookup(k.Flag()) != nil {
+			continue
+		}
+		short := ""
+		if k.Name == "output" {
+			short = "o"
+		}
+		usage := k.Usage
+		if k.Choices != nil {
+			usage += choices(k.Choices)
+		}
+		flag := flags.VarPF(&setting{text: k.Default, typ: "string"}, k.Flag(), short, usage)
+		if k.Switch() {
+			flag.NoOptDefVal = "true"
+			flag.Value = &setting{text: k.Default, typ: "bool"}
+		}
+		flag.Hidden = hidden
+		flag.Annotations = map[string][]string{settingMark: {k.Name}}
+	}
+}
+
+// setting is the value of a flag whose text the configuration checks.
+type setting struct{ text, typ string }
+
+// String, Set and Type make a setting a flag.
+func (s *setting) String() string        { return s.text }
+func (s *setting) Set(text string) error { s.text = text; return nil }
+func (s *setting) Type() string          { return s.typ }
+
+// actor is who asks, for the log.
+func (a *app) actor() string {
+	if name := a.getenv("USER"); name != "" {
+		return "user:" + name
+	}
+	if u, err := user.Current(); err == nil {
+		return "user:" + u.Username
+	}
+	return "user:" + strconv.Itoa(os.Getuid())
+}
+
+// style colours text for a stream that may be a terminal, unless NO_COLOR is set.
+func (a *app) style(tty bool) screen.Style {
+	return screen.Style{Color: tty && a.getenv("NO_COLOR") == ""}
+}
+
+// width is that of tables on stdout: the terminal's, or 0 for whole lines.
+func (a *app) width() int {
+	if !a.outTTY {
+		return 0
+	}
+	w, _ := a.size()
+	return w
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
+)
+
+// watchWait is how long one request of a watcher may be held open.
+const watchWait = 10 * time.Second
+
+// recorded yields the commits of a task from a revision on, as they are in the log now.
+func recorded(ctx context.Context, api orchestrator.API, id events.TaskID, from uint64) iter.Seq2[orchestrator.CommitView, error] {
+	return func(yield func(orchestrator.CommitView, error) bool) {
+		for from > 0 {
+			page, err := api.History(ctx, orchestrator.HistoryRequest{ID: id, From: from, Limit: 500})
+			if err != nil {
+				yield(orchestrator.CommitView{}, err)
+				return
+			}
+			for _, c := range page.Commits {
+				if !yield(c, nil) {
+					return
+				}
+			}
+			from = page.Next
+		}
+	}
+}
+
+// follower reads what happens to a task, each commit exactly once, and survives a lost connection.
+type follower struct {
+	session session
+	id      events.TaskID
+	// after is the revision that is known, seen the version of the progress.
+	after, seen uint64
+	// redial finds the node again; nil gives up at once.
+	redial func(context.Context) (session, error)
+	// tell is told when the connection breaks, and when it is back.
+	tell func(note string)
+}
+
+// patience is how long a follower tries to reach a lost node, pause how long it waits between tries.
+const (
+	patience = time.Minute
+	pause    = time.Second
+)
+
+// follower returns a follower of the task from a revision on.
+func (a *app) follower(s session, id events.TaskID, after uint64) *follower {
+	f := &follower{session: s, id: id, after: after, tell: func(note string) {
+		if note != "" {
+			a.note("%s", note)
+		}
+	}}
+	if !s.Embedded() {
+		f.redial = func(ctx context.Context) (session, error) { return a.nodes.Dial(ctx, a.cfg) }
+	}
+	return f
+}
+
+// release closes the session that a follower found instead of the one it began with.
+func (f *follower) release(ctx context.Context, first session) {
+	if f.session != first {
+		_ = closeSession(ctx, f.session) // nothing is written any more
+	}
+}
+
+// next waits for the next answer. It may hold no commits.
+func (f *follower) next(ctx context.Context) (orchestrator.WatchReply, error) {
+	request := orchestrator.WatchRequest{ID: f.id, After: f.after, Seen: f.seen, Wait: watchWait, Limit: 500}
+	reply, err := f.session.Watch(ctx, request)
+	if fault.Has(err, fault.Unavailable) && f.redial != nil && ctx.Err() == nil {
+		f.tell("the connection to the node is lost; trying again")
+		reply, err = f.again(ctx, request)
+	}
+	if err != nil {
+		return reply, err
+	}
+	if n := len(reply.Commits); n > 0 {
+		f.after = reply.Commits[n-1].Rev
+	}
+	f.seen = reply.Version
+	return reply, nil
+}
+
+// again asks a new connection the same question until one answers or patience ends.
+func (f *follower) again(ctx context.Context, request orchestrator.WatchRequest) (orchestrator.WatchReply, error) {
+	limit, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	request.Seen = 0 // versions are those of one node's life
+	for {
+		timer := time.NewTimer(pause)
+		select {
+		case <-limit.Done():
+			timer.Stop()
+			if ctx.Err() != nil {
+				return orchestrator.WatchReply{}, ctx.Err()
+			}
+			return orchestrator.WatchReply{}, fault.New(fault.Unavailable, "the connection to the node is lost").
+				WithHint("the task is durable; re-attach with: orch watch %s", f.id)
+		case <-timer.C:
+		}
+		fresh, err := f.redial(limit)
+		if err != nil {
+			continue
+		}
+		_ = f.session.Close(limit) // it is broken already
+		f.session = fresh
+		reply, err := fresh.Watch(ctx, request)
+		if !fault.Has(err, fault.Unavailable) {
+			f.tell("")
+			return reply, err
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/cmd/orch/screen"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+)
+
+// clock is how times are written: UTC with milliseconds.
+const clock = "2006-01-02T15:04:05.000Z"
+
+func stamp(t time.Time) string { return t.UTC().Format(clock) }
+
+// fact is an event in words.
+type fact struct {
+	kind events.Kind
+	// step is its key, "" for events about the task.
+	step string
+	// text says the rest; it is not yet escaped.
+	text string
+}
+
+// describe says what an event means.
+func describe(e events.Event) fact {
+	f := describeStep(e)
+	f.kind = e.Kind
+	return f
+}
+
+func describeStep(e events.Event) fact {
+	switch d := e.Data.(type) {
+	case *events.Ready:
+		return fact{step: d.Step, text: d.Tool + attempt(d.Attempt)}
+	case *events.Called:
+		return fact{step: d.Step, text: "by " + d.Worker + attempt(d.Attempt)}
+	case *events.Succeeded:
+		return fact{step: d.Step, text: took(d.Duration)}
+	case *events.StepError:
+		return fact{step: d.Step, text: problem(d.Error)}
+	case *events.Retrying:
+		return fact{step: d.Step, text: fmt.Sprintf("%s; again at %s", problem(d.Error), stamp(d.At))}
+	case *events.Skipped:
+		return fact{step: d.Step, text: d.Reason}
+	case *events.InDoubt:
+		return fact{step: d.Step, text: d.Reason}
+	case *events.Resolved:
+		return fact{step: d.Step, text: "as " + d.As + " by " + d.By}
+	case *events.Expanded:
+		return fact{step: d.Step, text: screen.Plural(len(d.Items), "item")}
+	case *events.Waiting:
+		return fact{step: d.Step, text: waiting(d)}
+	case *events.Spawned:
+		return fact{step: d.Step, text: "task " + string(d.Child)}
+	case *events.Reused:
+		return fact{step: d.Step, text: "result of " + string(d.From)}
+	case *events.Refused:
+		return fact{step: d.Step, text: fmt.Sprintf("from %s%s: %s", d.Worker, attempt(d.Attempt), d.Reason)}
+	case *events.Logged:
+		return fact{step: d.Step, text: d.Level + " " + d.Message}
+	default:
+		return fact{text: describeTask(e)}
+	}
+}
+
+func describeTask(e events.Event) string {
+	switch d := e.Data.(type) {
+	case *events.Submitted:
+		return d.Name
+	case *events.Moved:
+		if d.Error != nil {
+			return problem(d.Error)
+		}
+		return d.Reason
+	case *events.Paused:
+		return d.Reason
+	case *events.CancelRequested:
+		return d.Reason
+	case *events.Ending:
+		if d.Error == nil {
+			return ""
+		}
+		return problem(d.Error)
+	case *events.Signal:
+		return d.Name
+	case *events.Met:
+		return string(d.Task) + " is " + d.State
+	case *events.Read:
+		return d.Path
+	case *events.Checkpointed:
+		return d.Name + " " + d.ID
+	case *events.Restored:
+		return d.ID
+	default:
+		return ""
+	}
+}
+
+func attempt(n int) string {
+	if n < 2 {
+		return ""
+	}
+	return fmt.Sprintf(", attempt %d", n)
+}
+
+func took(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return "in " + screen.Duration(d)
+}
+
+func problem(e *fault.Error) string {
+	if e == nil {
+		return "no error given"
+	}
+	return e.Error()
+}
+
+func waiting(d *events.Waiting) string {
+	var parts []string
+	if d.Signal != "" {
+		parts = append(parts, "for signal "+d.Signal)
+	}
+	if d.Until != nil {
+		parts = append(parts, "until "+stamp(*d.Until))
+	}
+	return strings.Join(parts, " ")
+}
+
+// line writes the fact as one safe line.
+func (f fact) line(rev uint64, at time.Time) string {
+	text := fmt.Sprintf("%4d  %s  %-20s", rev, stamp(at), f.kind)
+	for _, part := range []string{f.step, f.text} {
+		if part != "" {
+			text += "  " + screen.Escape(part)
+		}
+	}
+	return strings.TrimRight(text, " ")
+}

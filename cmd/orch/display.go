@@ -1,0 +1,130 @@
+package main
+
+import (
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/orch-dev/orch/cmd/orch/screen"
+	"github.com/orch-dev/orch/orchestrator"
+)
+
+// silent shows nothing.
+type silent struct{}
+
+func (silent) update(news) error { return nil }
+func (silent) tick() error       { return nil }
+func (silent) close() error      { return nil }
+
+// plainLines writes one line for each event.
+type plainLines struct {
+	w    io.Writer
+	said map[string]string
+}
+
+func (p *plainLines) update(n news) error {
+	if n.note != "" {
+		return writeLines(p.w, []string{n.note})
+	}
+	for _, c := range n.Commits {
+		if err := writeLines(p.w, eventLines(c)); err != nil {
+			return err
+		}
+	}
+	return p.progress(n)
+}
+
+// progress writes the progress of steps that moved on.
+func (p *plainLines) progress(n news) error {
+	if p.said == nil {
+		p.said = map[string]string{}
+	}
+	for _, step := range slices.Sorted(maps.Keys(n.Progress)) {
+		text := progress(n.Progress[step])
+		if p.said[step] == text {
+			continue
+		}
+		p.said[step] = text
+		if err := writeLines(p.w, []string{"      " + screen.Escape(step) + "  " + text}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (*plainLines) tick() error  { return nil }
+func (*plainLines) close() error { return nil }
+
+// rawLines writes each commit as one line of JSON.
+type rawLines struct{ w io.Writer }
+
+func (r rawLines) update(n news) error {
+	for _, c := range n.Commits {
+		if err := writeLine(r.w, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (rawLines) tick() error  { return nil }
+func (rawLines) close() error { return nil }
+
+// live redraws the tree of a task in place.
+type live struct {
+	app   *app
+	frame *screen.Frame
+	style screen.Style
+	task  *orchestrator.TaskView
+	why   []orchestrator.Cause
+	note  string
+}
+
+// newLive returns a live display on a terminal.
+func newLive(a *app, w io.Writer) *live {
+	return &live{app: a, frame: screen.NewFrame(w, a.size), style: a.style(true)}
+}
+
+func (l *live) update(n news) error {
+	l.note = n.note
+	if n.task == nil {
+		return l.tick()
+	}
+	l.task, l.why = n.task, n.why
+	for i, s := range l.task.Steps {
+		if p, ok := n.Progress[s.Key]; ok {
+			l.task.Steps[i].Progress = &p
+		}
+	}
+	return l.tick()
+}
+
+func (l *live) tick() error {
+	if l.task == nil {
+		return nil
+	}
+	return l.frame.Draw(l.lines())
+}
+
+// close leaves the whole tree as the last frame.
+func (l *live) close() error {
+	if l.task == nil {
+		return nil
+	}
+	l.note = ""
+	return l.frame.Last(l.lines())
+}
+
+func (l *live) lines() []string {
+	lines := drawing{l.style, l.app.now()}.task(*l.task)
+	if len(l.why) > 0 { // the first cause is the most important one
+		lines = append(lines, "  "+l.style.Warn(screen.Escape(l.why[0].Sentence)))
+		if next := l.why[0].Next; next != "" {
+			lines = append(lines, "    "+l.style.Dim("try: "+screen.Escape(next)))
+		}
+	}
+	if l.note != "" {
+		lines = append(lines, l.style.Warn(screen.Escape(l.note)))
+	}
+	return lines
+}

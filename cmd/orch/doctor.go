@@ -1,0 +1,265 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/orch-dev/orch/cmd/orch/screen"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
+)
+
+// writable asks access(2) for the right to write.
+const writable = 2
+
+// leastDisk is the free space below which the disk of the store counts as full.
+const leastDisk = 512 << 20
+
+func newDoctor(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "doctor",
+		Short:   "Probe every part and say what to mend",
+		Example: "  orch doctor",
+		Args:    takes(),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.doctor(cmd.Context()) },
+	}
+	addSettings(cmd.Flags(), true, true)
+	return cmd
+}
+
+// finding is the answer of one probe.
+type finding struct {
+	Part string `json:"part"`
+	OK   bool   `json:"ok"`
+	Says string `json:"says"`
+	// Mend is what to do when it is not OK.
+	Mend string `json:"mend,omitempty"`
+}
+
+func fine(part, format string, args ...any) finding {
+	return finding{Part: part, OK: true, Says: fmt.Sprintf(format, args...)}
+}
+
+func bad(part, says, mend string) finding { return finding{Part: part, Says: says, Mend: mend} }
+
+// failed turns an error into a finding; its hint is the mend.
+func failed(part string, err error, mend string) finding {
+	e := fault.From(err)
+	if e.Hint != "" {
+		mend = e.Hint
+	}
+	return bad(part, e.Error(), mend)
+}
+
+func (a *app) doctor(ctx context.Context) error {
+	findings := []finding{a.probeData(), a.probeDisk(), a.probeRoot(), a.probeWorking()}
+	findings = append(findings, probeProgram(ctx, "git"), probeProgram(ctx, "bash"))
+	findings = append(findings, a.probeNode(ctx)...)
+	if err := a.showFindings(findings); err != nil {
+		return err
+	}
+	for _, f := range findings {
+		if !f.OK {
+			return &exitError{exit: exitInternal}
+		}
+	}
+	return nil
+}
+
+func (a *app) showFindings(findings []finding) error {
+	v := view{data: findings, rows: rowsOf(findings)}
+	for _, f := range findings {
+		if !f.OK {
+			v.names = append(v.names, f.Part)
+		}
+	}
+	style := a.style(a.outTTY)
+	v.text = func(w io.Writer) error {
+		var lines []string
+		for _, f := range findings {
+			mark := style.Good("OK  ")
+			if !f.OK {
+				mark = style.Bad("FAIL")
+			}
+			lines = append(lines, fmt.Sprintf("%s  %-14s  %s", mark, f.Part, screen.Escape(f.Says)))
+			if f.Mend != "" {
+				lines = append(lines, strings.Repeat(" ", 22)+"mend: "+screen.Escape(f.Mend))
+			}
+		}
+		return writeLines(w, lines)
+	}
+	return a.emit(v)
+}
+
+// probeData checks the data directory and its rights.
+func (a *app) probeData() finding {
+	const part = "data directory"
+	info, err := os.Stat(a.cfg.DataDir)
+	switch {
+	case os.IsNotExist(err):
+		return fine(part, "%s does not exist yet; the first task makes it", a.cfg.DataDir)
+	case err != nil:
+		return bad(part, err.Error(), "give yourself access to it, or choose another one: --data-dir")
+	case !info.IsDir():
+		return bad(part, a.cfg.DataDir+" is no directory", "choose another one: --data-dir")
+	case info.Mode().Perm()&0o077 != 0:
+		return bad(part, fmt.Sprintf("%s is open to others (mode %o)", a.cfg.DataDir, info.Mode().Perm()), "chmod 700 "+a.cfg.DataDir)
+	case syscall.Access(a.cfg.DataDir, writable) != nil:
+		return bad(part, a.cfg.DataDir+" is not writable", "chown or chmod it, or choose another one: --data-dir")
+	default:
+		return fine(part, "%s", a.cfg.DataDir)
+	}
+}
+
+// existing returns the nearest directory above path that exists.
+func existing(path string) string {
+	for {
+		if _, err := os.Stat(path); err == nil || filepath.Dir(path) == path {
+			return path
+		}
+		path = filepath.Dir(path)
+	}
+}
+
+func (a *app) probeDisk() finding {
+	const part = "disk"
+	var fs syscall.Statfs_t
+	dir := existing(a.cfg.DataDir)
+	if err := syscall.Statfs(dir, &fs); err != nil {
+		return bad(part, err.Error(), "check the disk of "+dir)
+	}
+	free := fs.Bavail * uint64(fs.Bsize)                                                   //nolint:gosec // a block size is positive
+	text := fmt.Sprintf("%s MiB free for %s", screen.Number(int(free>>20)), a.cfg.DataDir) //nolint:gosec // fits: it counts MiB
+	if free < leastDisk {
+		return bad(part, text, "free some space, archive and export old tasks, or choose another disk: --data-dir")
+	}
+	return fine(part, "%s", text)
+}
+
+func (a *app) probeRoot() finding {
+	const part = "root"
+	info, err := os.Stat(a.cfg.Root)
+	switch {
+	case err != nil:
+		return bad(part, err.Error(), "choose a directory that exists: --root")
+	case !info.IsDir():
+		return bad(part, a.cfg.Root+" is no directory", "choose a directory: --root")
+	case a.cfg.ReadOnly:
+		return fine(part, "%s, read-only", a.cfg.Root)
+	case syscall.Access(a.cfg.Root, writable) != nil:
+		return bad(part, a.cfg.Root+" is not writable", "chown or chmod it, or run read-only: --read-only")
+	default:
+		return fine(part, "%s", a.cfg.Root)
+	}
+}
+
+func (a *app) probeWorking() finding {
+	const part = "workspaces"
+	dir := filepath.Join(a.cfg.Root, "Working")
+	if syscall.Access(existing(dir), writable) != nil {
+		return bad(part, existing(dir)+" is not writable", "chown or chmod it: tasks keep their workspaces there")
+	}
+	return fine(part, "%s", dir)
+}
+
+// probeProgram checks that a program is there and runs.
+func probeProgram(ctx context.Context, name string) finding {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, name, "--version").Output() //nolint:gosec // the names are fixed
+	if err != nil {
+		return bad(name, err.Error(), "install "+name+", or leave out the tools that need it")
+	}
+	first, _, _ := strings.Cut(string(out), "\n")
+	return fine(name, "%s", first)
+}
+
+// probeNode checks the node: whether it runs or could, its store, its durability, its workers, and the
+// clock against what the log says.
+func (a *app) probeNode(ctx context.Context) []finding {
+	s, err := a.nodes.Dial(ctx, a.cfg)
+	switch {
+	case err == nil:
+	case !fault.Has(err, fault.Unavailable):
+		return []finding{failed("node", err, "see the log of the node")}
+	case !isDir(a.cfg.DataDir):
+		return []finding{fine("node", "none runs; a task starts one")}
+	default:
+		if s, err = a.nodes.Open(ctx, a.cfg, idle); err != nil {
+			return []finding{failed("node", err, "end the process that holds the data directory, or choose another one: --data-dir")}
+		}
+	}
+	findings := a.probeStatus(ctx, s)
+	if err := closeSession(ctx, s); err != nil {
+		findings = append(findings, failed("stop", err, "see the log of the node"))
+	}
+	return findings
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+func (a *app) probeStatus(ctx context.Context, s session) []finding {
+	status, err := s.Status(ctx, orchestrator.StatusRequest{})
+	if err != nil {
+		return []finding{failed("node", err, "start it again: orch serve")}
+	}
+	findings := []finding{nodeFinding(s, status)}
+	if status.Store == "ok" {
+		findings = append(findings, fine("store", "ok, durability %s", status.Durability))
+	} else {
+		findings = append(findings, bad("store", status.Store, "orch verify says what is damaged"))
+	}
+	findings = append(findings, workerFinding(s, status))
+	for _, h := range status.Paused {
+		findings = append(findings, fine("pause", "%s", holdText(h)))
+	}
+	return append(findings, a.probeClock(ctx, s))
+}
+
+func nodeFinding(s session, status orchestrator.StatusReply) finding {
+	switch {
+	case s.Embedded():
+		return fine("node", "none runs, and one could: %d open tasks", status.Open)
+	case !status.Ready:
+		return bad("node", "it runs, and is not ready", "wait a moment, then see its log")
+	default:
+		return fine("node", "runs version %s since %s: %d open tasks, %d running calls", status.Version, stamp(status.StartedAt), status.Open, status.Running)
+	}
+}
+
+func workerFinding(s session, status orchestrator.StatusReply) finding {
+	switch {
+	case s.Embedded():
+		return fine("worker", "starts with the task")
+	case len(status.Workers) == 0:
+		return bad("worker", "the node has none, so no call can run", "start one: orch worker")
+	default:
+		return fine("worker", "%s", screen.Plural(len(status.Workers), "worker"))
+	}
+}
+
+// probeClock finds a clock that was set back: the newest task would come from the future.
+func (a *app) probeClock(ctx context.Context, s session) finding {
+	const part, tolerance = "clock", 5 * time.Second
+	list, err := s.List(ctx, orchestrator.ListRequest{Limit: 1})
+	if err != nil {
+		return failed(part, err, "see the log of the node")
+	}
+	now := a.now()
+	if len(list.Tasks) > 0 && list.Tasks[0].UpdatedAt.After(now.Add(tolerance)) {
+		return bad(part, fmt.Sprintf("it is %s, and the newest task changed at %s", stamp(now), stamp(list.Tasks[0].UpdatedAt)), "set the clock of the machine right")
+	}
+	return fine(part, "%s", stamp(now))
+}

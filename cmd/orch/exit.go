@@ -1,0 +1,129 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// The exit codes.
+const (
+	exitOK          = 0
+	exitInternal    = 1
+	exitUsage       = 2
+	exitNotFound    = 3
+	exitDenied      = 4
+	exitUnreachable = 5
+	exitConflict    = 6
+	exitFailed      = 7
+	exitRunning     = 8
+	exitApproval    = 9
+	exitCancelled   = 10
+	exitDetached    = 130
+)
+
+// exitRow is one row of the table of exit codes.
+type exitRow struct {
+	exit    int
+	meaning string
+	// codes are the faults that end with it.
+	codes []fault.Code
+}
+
+// exits is the one table from faults to exit codes.
+func exits() []exitRow {
+	return []exitRow{
+		{exitOK, "it worked", nil},
+		{exitInternal, "a fault of orch or of its store", []fault.Code{fault.Internal, fault.DataLoss, fault.DiskFull}},
+		{exitUsage, "wrong usage, or an invalid plan", []fault.Code{
+			fault.ParseError, fault.InvalidRequest, fault.MethodNotFound, fault.InvalidParams, fault.ValidationError,
+			fault.RequiredField, fault.InvalidFormat, fault.InvalidPlan, fault.NotUnique,
+		}},
+		{exitNotFound, "there is no such task, tool or file", []fault.Code{fault.NotFound, fault.Gone}},
+		{exitDenied, "it is not permitted", []fault.Code{
+			fault.Unauthorized, fault.Forbidden, fault.TokenExpired, fault.ApprovalRequired, fault.ApprovalRejected,
+			fault.ToolDisabled, fault.OutsideRoot, fault.ReadOnly, fault.CommandNotAllowed, fault.SecretDetected,
+			fault.ProtectedPath, fault.RateLimited, fault.QuotaExceeded,
+		}},
+		{exitUnreachable, "no node can be reached", []fault.Code{fault.Unavailable, fault.NetworkError}},
+		{exitConflict, "it conflicts with what is there", []fault.Code{
+			fault.Conflict, fault.StateNotAllowed, fault.PatchFailed, fault.InDoubt,
+		}},
+		{exitFailed, "the task failed", []fault.Code{
+			fault.FirebaseError, fault.GithubError, fault.ToolUnavailable, fault.ExecFailed, fault.DatabaseError, fault.WorkerLost,
+		}},
+		{exitRunning, "the task was still running when --timeout was over", []fault.Code{fault.Timeout}},
+		{exitApproval, "the task awaits an approval", nil},
+		{exitCancelled, "the task was cancelled, or expired", []fault.Code{fault.Cancelled, fault.ApprovalExpired}},
+		{exitDetached, "interrupted; the task goes on", nil},
+	}
+}
+
+// exitError ends the command with an exit code that no fault stands for. What there is to say has been
+// said, but for err.
+type exitError struct {
+	exit int
+	err  error
+}
+
+// Error implements error.
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return ""
+	}
+	return e.err.Error()
+}
+
+// Unwrap returns what is still to be reported, or nil.
+func (e *exitError) Unwrap() error { return e.err }
+
+// exitOf returns the exit code for an error.
+func exitOf(err error) int {
+	var e *exitError
+	if errors.As(err, &e) {
+		return e.exit
+	}
+	if err == nil {
+		return exitOK
+	}
+	return exitOfCode(fault.CodeOf(err))
+}
+
+func exitOfCode(code fault.Code) int {
+	for _, row := range exits() {
+		for _, c := range row.codes {
+			if c == code {
+				return row.exit
+			}
+		}
+	}
+	return exitInternal
+}
+
+// exitOfTask returns the exit code for how a task stands when nobody waits for it any longer.
+func exitOfTask(state statemachine.State) int {
+	switch state {
+	case statemachine.Done:
+		return exitOK
+	case statemachine.Failed:
+		return exitFailed
+	case statemachine.Cancelled:
+		return exitCancelled
+	case statemachine.AwaitingApproval:
+		return exitApproval
+	case statemachine.NeedsAction, statemachine.Assigned, statemachine.Planning, statemachine.InProgress,
+		statemachine.Blocked, statemachine.Completed:
+		return exitRunning
+	default:
+		return exitInternal
+	}
+}
+
+// endOf returns nil for a task that is done, and its exit code otherwise.
+func endOf(state statemachine.State) error {
+	if exit := exitOfTask(state); exit != exitOK {
+		return &exitError{exit: exit}
+	}
+	return nil
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// frameTime is how often a display is told that time went by.
+const frameTime = 250 * time.Millisecond
+
+// display shows what happens to a task. Its methods are called from one goroutine.
+type display interface {
+	// update shows news.
+	update(n news) error
+	// tick shows that time went by.
+	tick() error
+	// close is called once, after the last news.
+	close() error
+}
+
+// news is what a follower found out.
+type news struct {
+	orchestrator.WatchReply
+
+	// task and why are set for displays that ask for snapshots: the task, and what keeps it waiting when
+	// no step runs.
+	task *orchestrator.TaskView
+	why  []orchestrator.Cause
+	// note is set when the connection broke; the rest is empty then.
+	note string
+	err  error
+}
+
+// follow shows a task until it is over, and returns its state. When ctx ends first its error is
+// returned.
+func follow(ctx context.Context, f *follower, d display, snapshots bool) (statemachine.State, error) {
+	inner, cancel := context.WithCancel(ctx)
+	feed := make(chan news)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f.feed(inner, feed, snapshots)
+	}()
+	defer func() { cancel(); <-done }()
+	state, err := consume(ctx, feed, d)
+	return state, errors.Join(err, d.close())
+}
+
+func consume(ctx context.Context, feed <-chan news, d display) (statemachine.State, error) {
+	ticker := time.NewTicker(frameTime)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-ticker.C:
+			if err := d.tick(); err != nil {
+				return "", err
+			}
+		case n := <-feed:
+			if n.err != nil {
+				return "", n.err
+			}
+			if err := d.update(n); err != nil {
+				return "", err
+			}
+			if n.Over {
+				return n.State, nil
+			}
+		}
+	}
+}
+
+// feed sends news until the task is over, an error comes, or ctx ends.
+func (f *follower) feed(ctx context.Context, feed chan<- news, snapshots bool) {
+	send := func(n news) bool {
+		select {
+		case feed <- n:
+			return n.err == nil && !n.Over
+		case <-ctx.Done():
+			return false
+		}
+	}
+	f.tell = func(note string) { send(news{note: note}) }
+	for {
+		reply, err := f.next(ctx)
+		n := news{WatchReply: reply, err: err}
+		if err == nil && snapshots {
+			n.err = f.snapshot(ctx, &n)
+		}
+		if !send(n) {
+			return
+		}
+	}
+}
+
+// snapshot adds the task, and why it does not move when no step runs.
+func (f *follower) snapshot(ctx context.Context, n *news) error {
+	t, err := f.session.Get(ctx, orchestrator.GetRequest{ID: f.id})
+	if fault.Has(err, fault.Unavailable) {
+		return nil // the next answer tells
+	}
+	if err != nil {
+		return err
+	}
+	n.task = &t
+	if n.Over || runs(t) {
+		return nil
+	}
+	if why, err := f.session.Explain(ctx, orchestrator.GetRequest{ID: f.id}); err == nil {
+		n.why = why.Causes
+	}
+	return nil
+}
+
+func runs(t orchestrator.TaskView) bool {
+	for _, s := range t.Steps {
+		if s.State == statemachine.StepRunning && s.Tool != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// attend follows a task for a command: it explains how to come back when the user interrupts or the
+// timeout (0: none) ends, and returns the exit code for that.
+func (a *app) attend(ctx context.Context, f *follower, timeout time.Duration, d display, snapshots bool) (statemachine.State, error) {
+	limited, cancel := ctx, context.CancelFunc(func() {})
+	if timeout > 0 {
+		limited, cancel = context.WithTimeout(ctx, timeout)
+	}
+	defer cancel()
+	state, err := follow(limited, f, d, snapshots)
+	switch {
+	case err == nil:
+		return state, nil
+	case ctx.Err() != nil:
+		a.leave(f)
+		return state, &exitError{exit: exitDetached}
+	case limited.Err() != nil:
+		return state, a.overdue(ctx, f, timeout)
+	default:
+		return state, err
+	}
+}
+
+// leave says what becomes of a task that nobody watches any longer.
+func (a *app) leave(f *follower) {
+	if f.session.Embedded() {
+		a.note("stopping; the task is kept as it is and goes on with: orch watch %s (or: orch serve)", f.id)
+		return
+	}
+	a.note("detached; the task goes on. Re-attach with: orch watch %s", f.id)
+}
+
+// overdue ends a wait whose time is over.
+func (a *app) overdue(ctx context.Context, f *follower, timeout time.Duration) error {
+	r, err := f.session.Result(ctx, orchestrator.ResultRequest{ID: f.id})
+	if err != nil {
+		return err
+	}
+	a.note("%s is %s after %s; go on watching: orch watch %s", f.id, r.State, timeout, f.id)
+	return endOf(r.State)
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
+)
+
+// historyOptions are the flags of `orch history`.
+type historyOptions struct {
+	from  uint64
+	limit int
+}
+
+func newHistory(a *app) *cobra.Command {
+	var o historyOptions
+	cmd := &cobra.Command{
+		Use:               "history ID",
+		Short:             "List the events of a task, one a line",
+		Example:           "  orch history @last -o jsonl",
+		Args:              takes("ID"),
+		ValidArgsFunction: a.completeIDs(1),
+		RunE:              func(cmd *cobra.Command, args []string) error { return a.history(cmd.Context(), args[0], o) },
+	}
+	cmd.Flags().Uint64Var(&o.from, "from", 1, "first revision")
+	cmd.Flags().IntVar(&o.limit, "limit", 0, "largest number of commits (0: all)")
+	return cmd
+}
+
+func (a *app) history(ctx context.Context, text string, o historyOptions) error {
+	if o.from < 1 || o.limit < 0 {
+		return fault.New(fault.ValidationError, "the first revision is 1, and a limit is not negative").WithField("--from, --limit")
+	}
+	return a.withTask(ctx, idle, text, func(s session, id events.TaskID) error {
+		commits := []orchestrator.CommitView{}
+		for c, err := range recorded(ctx, s, id, o.from) {
+			if err != nil {
+				return err
+			}
+			commits = append(commits, c)
+			if len(commits) == o.limit {
+				break
+			}
+		}
+		return a.showCommits(id, commits)
+	})
+}
+
+func (a *app) showCommits(id events.TaskID, commits []orchestrator.CommitView) error {
+	return a.emit(view{data: commits, rows: rowsOf(commits), names: []string{string(id)}, text: func(w io.Writer) error {
+		for _, c := range commits {
+			if err := writeLines(w, eventLines(c)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}})
+}
+
+// eventLines writes a commit as one line an event.
+func eventLines(c orchestrator.CommitView) []string {
+	lines := make([]string, len(c.Events))
+	for i, e := range c.Events {
+		lines[i] = describe(e).line(c.Rev, c.At)
+	}
+	return lines
+}

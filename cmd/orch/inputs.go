@@ -1,0 +1,255 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/plan"
+	"github.com/orch-dev/orch/tools"
+)
+
+// maxInputs bounds a file of inputs, in bytes.
+const maxInputs = 8 << 20
+
+// values are named JSON values.
+type values map[string]json.RawMessage
+
+// pairs reads arguments "name=value" and "name:=json". A value gets the type that the schema gives its
+// name; where it says nothing, guess decides.
+func pairs(args []string, schema inputSchema, flag string, guess func(string) json.RawMessage) (values, error) {
+	v := values{}
+	for _, arg := range args {
+		name, text, ok := strings.Cut(arg, "=")
+		forced := strings.HasSuffix(name, ":")
+		name = strings.TrimSuffix(name, ":")
+		if !ok || name == "" {
+			return nil, fault.New(fault.InvalidFormat, "%q is no name=value", arg).WithField(flag).
+				WithHint("write name=value, or name:=json for a value of another type than text")
+		}
+		if _, twice := v[name]; twice {
+			return nil, fault.New(fault.InvalidParams, "is given twice").WithField(name)
+		}
+		var err error
+		switch p, known := schema.Properties[name]; {
+		case forced:
+			v[name], err = parseJSON(name, text)
+		case known && len(p.Type) > 0:
+			v[name], err = p.typed(name, text)
+		default:
+			v[name] = guess(text)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return v, nil
+}
+
+// typed reads text as the first of the types that fits.
+func (p property) typed(name, text string) (json.RawMessage, error) {
+	if slices.Contains(p.Type, "string") {
+		return asText(text), nil
+	}
+	raw, err := parseJSON(name, text)
+	if err == nil && slices.ContainsFunc(p.Type, func(t string) bool { return isType(raw, t) }) {
+		return raw, nil
+	}
+	e := fault.New(fault.ValidationError, "%q is not of the type %s", text, strings.Join(p.Type, " or ")).WithField(name)
+	if slices.Contains(p.Type, "array") {
+		e = e.WithHint(`write it as JSON: %s='["a", "b"]'`, name)
+	}
+	return nil, e
+}
+
+func parseJSON(name, text string) (json.RawMessage, error) {
+	if !json.Valid([]byte(text)) {
+		return nil, fault.New(fault.InvalidFormat, "%q is no valid JSON", text).WithField(name).
+			WithHint("quote it for the shell: '%s:={\"key\": \"value\"}'", name)
+	}
+	return json.RawMessage(text), nil
+}
+
+// isType reports whether a valid JSON text is of a type of JSON Schema.
+func isType(raw json.RawMessage, typ string) bool {
+	first := bytes.TrimSpace(raw)[0]
+	switch typ {
+	case "integer":
+		return (first == '-' || first >= '0' && first <= '9') && !bytes.ContainsAny(raw, ".eE")
+	case "number":
+		return first == '-' || first >= '0' && first <= '9'
+	case "boolean":
+		return first == 't' || first == 'f'
+	case "array":
+		return first == '['
+	case "object":
+		return first == '{'
+	case "null":
+		return first == 'n'
+	default:
+		return false
+	}
+}
+
+// asText returns text as a JSON string.
+func asText(text string) json.RawMessage {
+	raw, err := json.Marshal(text)
+	if err != nil {
+		return json.RawMessage(`""`) // cannot happen: every string has a form in JSON
+	}
+	return raw
+}
+
+// asJSON returns text as it is when it is JSON, else as a string.
+func asJSON(text string) json.RawMessage {
+	if json.Valid([]byte(text)) && strings.TrimSpace(text) != "" {
+		return json.RawMessage(text)
+	}
+	return asText(text)
+}
+
+// inputsFile reads an object from a file.
+func (a *app) inputsFile(name string) (values, error) {
+	src, err := a.read(name, maxInputs)
+	if err != nil {
+		return nil, err
+	}
+	v := values{}
+	if err := json.Unmarshal(src, &v); err != nil {
+		return nil, jsonPlace(name, src, err)
+	}
+	return v, nil
+}
+
+// jsonPlace turns an error of the JSON reader into one with file:line:col.
+func jsonPlace(name string, src []byte, err error) error {
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	offset, message := int64(0), "this is no valid JSON"
+	switch {
+	case errors.As(err, &syntax):
+		offset, message = syntax.Offset, syntax.Error()
+	case errors.As(err, &kind):
+		offset, message = kind.Offset, "a JSON "+kind.Value+" does not fit here"
+	}
+	before := src[:min(max(int(offset)-1, 0), len(src))]
+	line := 1 + bytes.Count(before, []byte("\n"))
+	col := len(before) - bytes.LastIndexByte(before, '\n')
+	return fault.New(fault.InvalidFormat, "%s:%d:%d: %s", name, line, col, message)
+}
+
+// planInputs returns the checked inputs for a plan: what was given, defaults, and paths made absolute.
+func (a *app) planInputs(p *plan.Plan, args []string, file string) (json.RawMessage, error) {
+	schema := readSchema(p.Inputs)
+	all := values{}
+	if file != "" {
+		var err error
+		if all, err = a.inputsFile(file); err != nil {
+			return nil, err
+		}
+	}
+	given, err := pairs(args, schema, "--input", asText)
+	if err != nil {
+		return nil, err
+	}
+	for name, value := range given {
+		all[name] = value
+	}
+	return a.checkInputs(p, schema, all)
+}
+
+func (a *app) checkInputs(p *plan.Plan, schema inputSchema, given values) (json.RawMessage, error) {
+	if given == nil {
+		given = values{}
+	}
+	raw, err := json.Marshal(given)
+	if err != nil {
+		return nil, fault.Wrap(fault.Internal, err, "the inputs cannot be encoded")
+	}
+	program, err := p.Program()
+	if err != nil {
+		return nil, err
+	}
+	checked, err := program.CheckInputs(raw)
+	if err != nil {
+		return nil, err
+	}
+	full := values{}
+	if err := json.Unmarshal(checked, &full); err != nil {
+		return nil, fault.Wrap(fault.Internal, err, "the inputs cannot be read")
+	}
+	for name, p := range schema.Properties {
+		if value, ok := full[name]; ok {
+			full[name] = a.absolute(p, value)
+		}
+	}
+	return json.Marshal(full)
+}
+
+// absolute makes values of the format "path" absolute, also inside a list.
+func (a *app) absolute(p property, value json.RawMessage) json.RawMessage {
+	if p.Format == "path" {
+		return a.absolutePath(value)
+	}
+	var items []json.RawMessage
+	if p.Items == nil || p.Items.Format != "path" || json.Unmarshal(value, &items) != nil {
+		return value
+	}
+	for i, item := range items {
+		items[i] = a.absolutePath(item)
+	}
+	raw, err := json.Marshal(items)
+	if err != nil {
+		return value
+	}
+	return raw
+}
+
+func (a *app) absolutePath(value json.RawMessage) json.RawMessage {
+	var path string
+	if json.Unmarshal(value, &path) != nil || path == "" {
+		return value
+	}
+	return asText(filepath.Clean(a.path(path)))
+}
+
+// toolArgs returns the checked arguments for a call of a tool; paths are made absolute.
+func (a *app) toolArgs(t tools.Tool, args []string) (json.RawMessage, error) {
+	given, err := pairs(args, readSchema(t.InputSchema()), "argument", asJSON)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range t.Spec().Paths {
+		if value, ok := given[p.Field]; ok {
+			given[p.Field] = a.absolutePath(value)
+		}
+	}
+	raw, err := json.Marshal(given)
+	if err != nil {
+		return nil, fault.Wrap(fault.Internal, err, "the arguments cannot be encoded")
+	}
+	return t.Check(raw)
+}
+
+// tool finds a tool by its name, also in lower case.
+func (a *app) tool(name string) (tools.Tool, error) {
+	catalogue, err := a.nodes.Tools()
+	if err != nil {
+		return nil, err
+	}
+	if t, ok := catalogue.Get(name); ok {
+		return t, nil
+	}
+	if t, ok := catalogue.Get(strings.ToUpper(name)); ok {
+		return t, nil
+	}
+	missing := fault.New(fault.NotFound, "there is no tool %q", name)
+	if near := catalogue.Suggest(name); near != "" {
+		return nil, missing.WithHint("did you mean %s?", near)
+	}
+	return nil, missing.WithHint("see: orch tools list")
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/orch-dev/orch/cmd/orch/screen"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// logsOptions are the flags of `orch logs`.
+type logsOptions struct{ follow bool }
+
+func newLogs(a *app) *cobra.Command {
+	var o logsOptions
+	cmd := &cobra.Command{
+		Use:               "logs ID",
+		Aliases:           []string{"log"},
+		Short:             "Print what a task logged and called",
+		Example:           "  orch logs @last --follow",
+		Args:              takes("ID"),
+		ValidArgsFunction: a.completeIDs(1),
+		RunE:              func(cmd *cobra.Command, args []string) error { return a.logs(cmd.Context(), args[0], o) },
+	}
+	cmd.Flags().BoolVarP(&o.follow, "follow", "f", false, "go on until the task is over")
+	return cmd
+}
+
+func (a *app) logs(ctx context.Context, text string, o logsOptions) error {
+	m := idle
+	if o.follow {
+		m = working
+	}
+	return a.withTask(ctx, m, text, func(s session, id events.TaskID) error {
+		l := &logbook{app: a}
+		for c, err := range recorded(ctx, s, id, 1) {
+			if err != nil {
+				return err
+			}
+			if err := l.commit(c); err != nil {
+				return err
+			}
+		}
+		if !o.follow {
+			return nil
+		}
+		f := a.follower(s, id, l.rev)
+		defer f.release(ctx, s)
+		return l.follow(ctx, f)
+	})
+}
+
+// follow writes what comes until the task is over.
+func (l *logbook) follow(ctx context.Context, f *follower) error {
+	for {
+		reply, err := f.next(ctx)
+		if err != nil {
+			return err
+		}
+		for _, c := range reply.Commits {
+			if err := l.commit(c); err != nil {
+				return err
+			}
+		}
+		if reply.Over {
+			return nil
+		}
+	}
+}
+
+// entry is one line of the log of a task.
+type entry struct {
+	At      time.Time          `json:"at"`
+	State   statemachine.State `json:"state"`
+	Level   string             `json:"level"`
+	Step    string             `json:"step,omitempty"`
+	Message string             `json:"message"`
+}
+
+// line writes the entry so that no message can look like a second entry (S0-151).
+func (e entry) line() string {
+	return fmt.Sprintf("[%s] [%s] [%s] %s", stamp(e.At), e.State, screen.Escape(e.Level), screen.Escape(e.Message))
+}
+
+// logbook turns commits into entries; it follows the state of the task.
+type logbook struct {
+	app   *app
+	state statemachine.State
+	rev   uint64
+	tools map[string]string
+}
+
+func (l *logbook) commit(c orchestrator.CommitView) error {
+	for _, e := range c.Events {
+		if e.Kind == events.TaskSubmitted {
+			l.state = statemachine.NeedsAction
+		}
+		if to, ok := statemachine.Next(l.state, e.Kind); ok {
+			l.state = to
+		}
+		if ready, ok := e.Data.(*events.Ready); ok {
+			l.remember(ready)
+		}
+		entry, ok := l.entry(c.At, e)
+		if !ok {
+			continue
+		}
+		if err := l.write(entry); err != nil {
+			return err
+		}
+	}
+	l.rev = c.Rev
+	return nil
+}
+
+func (l *logbook) write(e entry) error {
+	if l.app.cfg.Output == "text" {
+		return writeLines(l.app.out, []string{e.line()})
+	}
+	return writeLine(l.app.out, e)
+}
+
+func (l *logbook) remember(r *events.Ready) {
+	if l.tools == nil {
+		l.tools = map[string]string{}
+	}
+	l.tools[r.Step] = r.Tool
+}
+
+// entry returns the line for an event that belongs in the log: messages, calls and their results.
+func (l *logbook) entry(at time.Time, e events.Event) (entry, bool) {
+	line := func(level, step, format string, args ...any) (entry, bool) {
+		return entry{At: at, State: l.state, Level: level, Step: step, Message: fmt.Sprintf(format, args...)}, true
+	}
+	switch d := e.Data.(type) {
+	case *events.Logged:
+		return entry{At: d.At, State: l.state, Level: d.Level, Step: d.Step, Message: d.Message}, true
+	case *events.Called:
+		return line("INFO", d.Step, "%s: calls %s%s", d.Step, l.tools[d.Step], attempt(d.Attempt))
+	case *events.Succeeded:
+		if l.tools[d.Step] == "" {
+			return entry{}, false
+		}
+		return line("INFO", d.Step, "%s: %s succeeded %s", d.Step, l.tools[d.Step], took(d.Duration))
+	case *events.StepError:
+		return line("ERROR", d.Step, "%s: %s failed: %s", d.Step, l.tools[d.Step], problem(d.Error))
+	case *events.Retrying:
+		return line("WARN", d.Step, "%s: %s failed: %s; again at %s", d.Step, l.tools[d.Step], problem(d.Error), stamp(d.At))
+	case *events.InDoubt:
+		return line("WARN", d.Step, "%s: %s is in doubt: %s", d.Step, l.tools[d.Step], d.Reason)
+	case *events.Refused:
+		return line("WARN", d.Step, "%s: a late result of %s was refused: %s", d.Step, d.Worker, d.Reason)
+	default:
+		return entry{}, false
+	}
+}

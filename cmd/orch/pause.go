@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/orch-dev/orch/cmd/orch/screen"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
+)
+
+// pauseOptions are the flags of `orch pause` and `orch resume`.
+type pauseOptions struct {
+	queue, tool, reason string
+	node                bool
+}
+
+func newPause(a *app) *cobra.Command {
+	var o pauseOptions
+	cmd := &cobra.Command{
+		Use:     "pause [ID]",
+		Short:   "Keep a task, a queue, a tool or the node from starting calls",
+		Example: "  orch pause --tool BASH_EXECUTE --reason 'disk is being replaced'",
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.pause(cmd.Context(), args, o, false) },
+	}
+	return pauseFlags(a, cmd, &o)
+}
+
+func newResume(a *app) *cobra.Command {
+	var o pauseOptions
+	cmd := &cobra.Command{
+		Use:     "resume [ID]",
+		Short:   "Let a paused task, queue, tool or node go on",
+		Example: "  orch resume @last",
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.pause(cmd.Context(), args, o, true) },
+	}
+	return pauseFlags(a, cmd, &o)
+}
+
+func pauseFlags(a *app, cmd *cobra.Command, o *pauseOptions) *cobra.Command {
+	cmd.Args = takes("[ID]")
+	cmd.ValidArgsFunction = a.completeIDs(1)
+	f := cmd.Flags()
+	f.StringVar(&o.queue, "queue", "", "a queue instead of a task")
+	f.StringVar(&o.tool, "tool", "", "a tool instead of a task")
+	f.BoolVar(&o.node, "node", false, "the whole node instead of a task")
+	f.StringVar(&o.reason, "reason", "", "why, for the log")
+	completeFlag(cmd, "tool", a.completeToolFlag)
+	return cmd
+}
+
+func (a *app) pause(ctx context.Context, args []string, o pauseOptions, resume bool) error {
+	if err := o.check(len(args)); err != nil {
+		return err
+	}
+	r := orchestrator.PauseRequest{Queue: o.queue, Node: o.node, Reason: o.reason, Actor: a.actor()}
+	if o.tool != "" {
+		t, err := a.tool(o.tool)
+		if err != nil {
+			return err
+		}
+		r.Tool = t.Spec().Name
+	}
+	return a.with(ctx, idle, func(s session) error {
+		if len(args) == 1 {
+			id, err := find(ctx, s, args[0])
+			if err != nil {
+				return err
+			}
+			r.ID = id
+		}
+		do := s.Pause
+		if resume {
+			do = s.Resume
+		}
+		reply, err := do(ctx, r)
+		if err != nil {
+			return err
+		}
+		if reply.Task != nil {
+			return a.showState(*reply.Task)
+		}
+		return a.showHolds(reply)
+	})
+}
+
+// check holds the rule that exactly one thing is named.
+func (o pauseOptions) check(ids int) error {
+	named := ids
+	for _, is := range []bool{o.queue != "", o.tool != "", o.node} {
+		if is {
+			named++
+		}
+	}
+	if named != 1 {
+		return fault.New(fault.InvalidParams, "name exactly one: a task ID, --queue, --tool or --node").
+			WithHint("such as: orch pause @last")
+	}
+	return nil
+}
+
+// showState writes what a command made of a task.
+func (a *app) showState(t orchestrator.TaskView) error {
+	return a.emit(view{data: t, names: []string{string(t.ID)}, text: func(w io.Writer) error {
+		text := string(t.ID) + "  " + string(t.State)
+		if t.Paused {
+			text += "  paused"
+		}
+		if t.Reason != "" {
+			text += "  " + screen.Escape(t.Reason)
+		}
+		return writeLines(w, []string{text})
+	}})
+}
+
+func (a *app) showHolds(r orchestrator.ControlReply) error {
+	v := view{data: r, rows: rowsOf(r.Paused)}
+	for _, h := range r.Paused {
+		v.names = append(v.names, strings.TrimSpace(h.Kind+" "+h.Name))
+	}
+	v.text = func(w io.Writer) error {
+		if len(r.Paused) == 0 {
+			return writeLines(w, []string{"nothing is paused on the node"})
+		}
+		var lines []string
+		for _, h := range r.Paused {
+			lines = append(lines, screen.Escape(holdText(h)))
+		}
+		return writeLines(w, lines)
+	}
+	return a.emit(v)
+}
+
+func holdText(h orchestrator.Hold) string {
+	text := strings.TrimSpace(fmt.Sprintf("%s %s", h.Kind, h.Name)) + " is paused since " + stamp(h.At)
+	if h.By != "" {
+		text += " by " + h.By
+	}
+	if h.Reason != "" {
+		text += ": " + h.Reason
+	}
+	return text
+}

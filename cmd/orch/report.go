@@ -1,0 +1,134 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/orch-dev/orch/cmd/orch/screen"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/plan"
+)
+
+// errorJSON is the form of an error on stderr with -o json. It is stable.
+type errorJSON struct {
+	Code     int            `json:"code"`
+	Name     fault.Code     `json:"name"`
+	Message  string         `json:"message"`
+	Reason   string         `json:"reason,omitempty"`
+	Field    string         `json:"field,omitempty"`
+	Hint     string         `json:"hint,omitempty"`
+	Exit     int            `json:"exit"`
+	Problems []plan.Problem `json:"problems,omitempty"`
+}
+
+// report writes an error to stderr and returns the exit code.
+func (a *app) report(err error, args []string) int {
+	exit := exitOf(err)
+	var said *exitError
+	if errors.As(err, &said) && said.err == nil {
+		return exit
+	}
+	if a.wantsJSON(args) {
+		_ = writeJSON(a.err, jsonOf(err, exit)) // nobody is left to tell
+		return exit
+	}
+	_, _ = io.WriteString(a.err, a.textOf(err))
+	return exit
+}
+
+// wantsJSON also answers for errors that come before the settings are known.
+func (a *app) wantsJSON(args []string) bool {
+	output := a.cfg.Output
+	if output == "" {
+		output = askedOutput(args, a.getenv("ORCH_OUTPUT"))
+	}
+	return output == "json" || output == "jsonl"
+}
+
+// askedOutput reads -o from arguments that could not be parsed.
+func askedOutput(args []string, output string) string {
+	for i, arg := range args {
+		switch {
+		case arg == "--json":
+			output = "json"
+		case (arg == "-o" || arg == "--output") && i+1 < len(args):
+			output = args[i+1]
+		case strings.HasPrefix(arg, "--output="), strings.HasPrefix(arg, "-o="):
+			_, output, _ = strings.Cut(arg, "=")
+		case strings.HasPrefix(arg, "-o"):
+			output = arg[len("-o"):]
+		}
+	}
+	return output
+}
+
+func jsonOf(err error, exit int) errorJSON {
+	e := fault.From(err)
+	j := errorJSON{
+		Code: e.Code.RPC(), Name: e.Code, Message: e.Message, Reason: e.Reason, Field: e.Field, Hint: e.Hint, Exit: exit,
+	}
+	var problems plan.Problems
+	if errors.As(err, &problems) {
+		j.Problems = problems
+	}
+	return j
+}
+
+func (a *app) textOf(err error) string {
+	var problems plan.Problems
+	if errors.As(err, &problems) {
+		return a.problemsText(problems)
+	}
+	style := a.style(a.errTTY)
+	e := fault.From(err)
+	message := screen.Escape(e.Message)
+	switch {
+	case e.Field == "":
+	case strings.HasPrefix(message, "is "), strings.HasPrefix(message, "must "):
+		message = screen.Escape(e.Field) + " " + message
+	default:
+		message = screen.Escape(e.Field) + ": " + message
+	}
+	text := style.Bad("error:") + " " + message + style.Dim(" ("+string(e.Code)+")") + "\n"
+	if e.Hint != "" {
+		text += style.Warn("hint:") + " " + screen.Escape(e.Hint) + "\n"
+	}
+	return text
+}
+
+func (a *app) problemsText(problems plan.Problems) string {
+	var b strings.Builder
+	for _, p := range problems {
+		b.WriteString(screen.Escape(p.String()) + "\n")
+	}
+	style := a.style(a.errTTY)
+	fmt.Fprintf(&b, "%s the plan has %s%s\n", style.Bad("error:"), screen.Plural(len(problems), "problem"),
+		style.Dim(" ("+string(fault.InvalidPlan)+")"))
+	return b.String()
+}
+
+// note writes a line for people to stderr; arguments are escaped.
+func (a *app) note(format string, args ...any) {
+	_, _ = fmt.Fprintln(a.err, screen.EscapeLines(fmt.Sprintf(format, args...))) // stderr is closed: nobody reads
+}
+
+func writeJSON(w io.Writer, v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fault.Wrap(fault.Internal, err, "the output cannot be written as JSON")
+	}
+	_, err = w.Write(append(screen.EscapeJSON(data), '\n'))
+	return err
+}
+
+func writeLine(w io.Writer, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fault.Wrap(fault.Internal, err, "the output cannot be written as JSON")
+	}
+	_, err = w.Write(append(screen.EscapeJSON(data), '\n'))
+	return err
+}

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/orchestrator"
+)
+
+// retryOptions are the flags of `orch retry`.
+type retryOptions struct {
+	from string
+
+	waitOptions
+}
+
+func newRetry(a *app) *cobra.Command {
+	var o retryOptions
+	cmd := &cobra.Command{
+		Use:               "retry ID",
+		Short:             "Begin a failed task anew, with the results of its succeeded steps",
+		Example:           "  orch retry @last --from build",
+		Args:              takes("ID"),
+		ValidArgsFunction: a.completeIDs(1),
+		RunE:              func(cmd *cobra.Command, args []string) error { return a.retry(cmd.Context(), args[0], o) },
+	}
+	cmd.Flags().StringVar(&o.from, "from", "", "run this step again, and all that need it")
+	addWait(cmd, &o.waitOptions)
+	addSettings(cmd.Flags(), true, true)
+	return cmd
+}
+
+func (a *app) retry(ctx context.Context, text string, o retryOptions) error {
+	return a.withTask(ctx, working, text, func(s session, id events.TaskID) error {
+		reply, err := s.Retry(ctx, orchestrator.RetryRequest{ID: id, From: o.from, Actor: a.actor()})
+		if err != nil {
+			return err
+		}
+		return a.started(ctx, s, reply, o.waitOptions)
+	})
+}

@@ -1,0 +1,99 @@
+package screen
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Frame is a block of lines at the bottom of a terminal that is redrawn in place. What was drawn last
+// stays.
+type Frame struct {
+	w     io.Writer
+	size  func() (width, height int)
+	drawn int
+}
+
+// NewFrame returns a frame on a terminal. size tells its columns and rows at any time.
+func NewFrame(w io.Writer, size func() (width, height int)) *Frame {
+	return &Frame{w: w, size: size}
+}
+
+// Draw replaces the block. Lines that do not fit are clipped, and those at the top are left out.
+func (f *Frame) Draw(lines []string) error {
+	width, height := f.size()
+	if height > 1 && len(lines) > height-1 {
+		gone := len(lines) - height + 2
+		lines = append([]string{fmt.Sprintf("… %s above", Plural(gone, "line"))}, lines[gone:]...)
+	}
+	return f.replace(lines, width)
+}
+
+// Last replaces the block by its final, complete form.
+func (f *Frame) Last(lines []string) error {
+	width, _ := f.size()
+	return f.replace(lines, width)
+}
+
+func (f *Frame) replace(lines []string, width int) error {
+	var b strings.Builder
+	if f.drawn > 0 {
+		fmt.Fprintf(&b, "\x1b[%dA\r", f.drawn)
+	}
+	for _, line := range lines {
+		b.WriteString(clipStyled(line, width) + "\x1b[K\n")
+	}
+	b.WriteString("\x1b[J")
+	f.drawn = len(lines)
+	_, err := io.WriteString(f.w, b.String())
+	return err
+}
+
+// clipStyled is Clip for text that holds the escape sequences of Style, which have no width.
+func clipStyled(s string, width int) string {
+	if width <= 0 {
+		return s
+	}
+	var b strings.Builder
+	shown, inside, styled := 0, false, false
+	for _, r := range s {
+		switch {
+		case r == '\x1b':
+			inside, styled = true, true
+		case inside:
+			inside = r != 'm'
+		case shown == width:
+			return b.String() + reset(styled)
+		default:
+			shown++
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+func reset(styled bool) string {
+	if styled {
+		return "\x1b[0m"
+	}
+	return ""
+}
+
+// Style colours text, or leaves it as it is when Color is false.
+type Style struct{ Color bool }
+
+// Good, Bad, Warn, Active and Dim are the colours of what succeeded, failed, needs care, runs now, and
+// matters less.
+func (s Style) Good(text string) string   { return s.paint("32", text) }
+func (s Style) Bad(text string) string    { return s.paint("31", text) }
+func (s Style) Warn(text string) string   { return s.paint("33", text) }
+func (s Style) Active(text string) string { return s.paint("36", text) }
+func (s Style) Dim(text string) string    { return s.paint("2", text) }
+func (s Style) Bold(text string) string   { return s.paint("1", text) }
+
+func (s Style) paint(code, text string) string {
+	if !s.Color || text == "" {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/stretchr/testify/require"
+)
+
+// TestMain lets the stories run this program itself, and two helpers beside it.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"orch":  main,
+		"exits": func() { os.Exit(exits0(os.Args[1:])) },
+	})
+}
+
+// exits0 runs "exits CODE COMMAND…" and returns 0 when the command ends with the code.
+func exits0(args []string) int {
+	cmd := exec.Command(args[1], args[2:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	_ = cmd.Run()
+	if got := strconv.Itoa(cmd.ProcessState.ExitCode()); got != args[0] {
+		_, _ = os.Stderr.WriteString("exit code " + got + ", not " + args[0] + "\n")
+		return 1
+	}
+	return 0
+}
+
+// TestStories runs every user story below testdata/script against the program.
+func TestStories(t *testing.T) {
+	t.Parallel()
+	var files []string
+	require.NoError(t, filepath.WalkDir("testdata/script", func(path string, _ os.DirEntry, err error) error {
+		if filepath.Ext(path) == ".txtar" {
+			files = append(files, path)
+		}
+		return err
+	}))
+	require.NotEmpty(t, files)
+	testscript.Run(t, testscript.Params{
+		Files:               files,
+		RequireExplicitExec: true,
+		Setup:               setUpStory,
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"waitfor": waitFor},
+	})
+}
+
+// setUpStory gives each story its own home, data directory and identity.
+func setUpStory(env *testscript.Env) error {
+	home := filepath.Join(env.WorkDir, "home")
+	env.Setenv("HOME", home)
+	env.Setenv("USER", "ada")
+	env.Setenv("ORCH_DATA_DIR", filepath.Join(env.WorkDir, "data"))
+	env.Setenv("ORCH_DURABILITY", "relaxed")
+	for _, name := range []string{"GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"} {
+		env.Setenv(name, "Ada")
+	}
+	for _, name := range []string{"GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"} {
+		env.Setenv(name, "ada@example.com")
+	}
+	return os.MkdirAll(home, 0o700)
+}
+
+// waitFor waits until a command succeeds: waitfor COMMAND….
+func waitFor(ts *testscript.TestScript, _ bool, args []string) {
+	const between, patience = 50 * time.Millisecond, 20 * time.Second
+	tick := time.NewTicker(between)
+	defer tick.Stop()
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	for {
+		if ts.Exec(args[0], args[1:]...) == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-limit.C:
+			ts.Fatalf("%v never succeeded", args)
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+func newServe(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run a node: the log, the orchestrator and a worker",
+		Long: `Run a node until it is interrupted: the log, the orchestrator and a worker. The first interrupt stops it
+gracefully: running calls end or are given back, nothing is lost. The second one ends it at once.`,
+		Example: "  orch serve --data-dir ./data --concurrency 8",
+		Args:    takes(),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context()) },
+	}
+	addSettings(cmd.Flags(), true, false)
+	return cmd
+}
+
+func (a *app) serve(ctx context.Context) error {
+	err := a.nodes.Serve(ctx, a.cfg, func(address string) {
+		if a.cfg.Output == "text" {
+			a.note("orch serves %s at %s (durability %s); stop with Ctrl-C", a.cfg.DataDir, address, a.cfg.Durability)
+			return
+		}
+		_ = writeLine(a.out, map[string]string{"address": address, "data_dir": a.cfg.DataDir, "durability": a.cfg.Durability})
+	})
+	return stopped(ctx, err)
+}
+
+func newWorker(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "worker",
+		Short: "Run a worker that executes calls of a node elsewhere",
+		Long: `Run a worker until it is interrupted. The first interrupt drains it: running calls end, new ones are not
+taken.`,
+		Example: "  orch worker --queue builds --concurrency 2",
+		Args:    takes(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return stopped(cmd.Context(), a.nodes.Work(cmd.Context(), a.cfg))
+		},
+	}
+	addSettings(cmd.Flags(), true, false)
+	return cmd
+}
+
+// stopped returns nil when a service ended because it was asked to.
+func stopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil && fault.Has(err, fault.Cancelled) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"context"
+
+	"github.com/orch-dev/orch/internal/config"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/tools"
+)
+
+// nodes is how commands reach a node. All errors are *fault.Error.
+type nodes interface {
+	// Dial connects to a running node; UNAVAILABLE when there is none.
+	Dial(ctx context.Context, cfg config.Config) (session, error)
+	// Open connects to a running node, or else starts one inside this process. An idle one starts no
+	// calls: it only answers.
+	Open(ctx context.Context, cfg config.Config, mode mode) (session, error)
+	// Serve runs a node until ctx ends and it has stopped; ready is told its address.
+	Serve(ctx context.Context, cfg config.Config, ready func(address string)) error
+	// Work runs a worker until ctx ends and it has drained.
+	Work(ctx context.Context, cfg config.Config) error
+	// Verify reads the whole log and checks it; progress is told the positions done and in all.
+	Verify(ctx context.Context, cfg config.Config, progress func(done, total uint64)) (verdict, error)
+	// Tools returns the catalogue of this program.
+	Tools() (*tools.Catalogue, error)
+}
+
+// verdict is what a check of the whole log found.
+type verdict struct {
+	// Report is the document of the check; it can be written as JSON.
+	Report any
+	// Found counts what is not as it was written.
+	Found int
+}
+
+// mode is what a node inside this process does.
+type mode int
+
+const (
+	// idle answers, and starts no calls.
+	idle mode = iota
+	// working executes tasks.
+	working
+)
+
+// session is a connection to a node for the length of a command.
+type session interface {
+	orchestrator.API
+	// Embedded reports whether the node lives in this process and ends with the session.
+	Embedded() bool
+	// Close ends the session. An embedded node stops gracefully; ctx limits how long that takes.
+	Close(ctx context.Context) error
+}

@@ -1,0 +1,253 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/plan"
+)
+
+// submitOptions are the flags of `orch submit`.
+type submitOptions struct {
+	args       []string
+	file       string
+	tool       string
+	inputs     []string
+	inputsFile string
+	name       string
+	labels     []string
+	priority   string
+	queue      string
+	key        string
+	dependsOn  []string
+	delay      time.Duration
+
+	waitOptions
+}
+
+// waitOptions say how a command waits for the task that it started.
+type waitOptions struct {
+	wait, detach, quiet bool
+	timeout             time.Duration
+}
+
+func newSubmit(a *app) *cobra.Command {
+	var o submitOptions
+	cmd := &cobra.Command{
+		Use:   "submit [PLAN.yaml | -]",
+		Short: "Make a plan or a call of a tool a durable task, and run it",
+		Long: `Make a plan or a call of a tool a durable task, and run it.
+
+Where no node runs, one inside this command executes the task and ends with it. With a node elsewhere,
+--detach returns as soon as the task is durable. A file of JSON lines (-f tasks.jsonl) is a batch: each
+line is an object with plan, plan_file or tool and args, and with inputs, name, labels, priority, queue,
+idempotency_key, depends_on or delay.`,
+		Example: `  orch submit plan.yaml -i repo=. -i depth:=3
+  orch submit --tool FILE_READ file_path=README.md
+  orch submit -f tasks.jsonl --detach`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.args = args
+			return a.submit(cmd.Context(), o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&o.file, "file", "f", "", "plan, or batch of JSON lines when it ends with .jsonl")
+	f.StringVar(&o.tool, "tool", "", "call this tool; the arguments are name=value or name:=json")
+	f.StringArrayVarP(&o.inputs, "input", "i", nil, "input as name=value or name:=json (repeatable)")
+	f.StringVarP(&o.inputsFile, "inputs-file", "I", "", "JSON object of inputs")
+	f.StringVar(&o.name, "name", "", "name of the task instead of the plan's")
+	f.StringArrayVar(&o.labels, "label", nil, "label as key=value (repeatable)")
+	f.StringVar(&o.priority, "priority", "", "order among waiting tasks"+choices(priorities()))
+	f.StringVar(&o.queue, "queue", "", "queue of the workers that execute it")
+	f.StringVar(&o.key, "idempotency-key", "", "the same key with the same inputs is the same task")
+	f.StringSliceVar(&o.dependsOn, "depends-on", nil, "begin when these tasks are done")
+	f.DurationVar(&o.delay, "delay", 0, "begin after this time")
+	addWait(cmd, &o.waitOptions)
+	addSettings(f, true, true)
+	completeFlag(cmd, "priority", completeWords(priorities()))
+	completeFlag(cmd, "tool", a.completeToolFlag)
+	return cmd
+}
+
+// addWait adds the flags of commands that start a task.
+func addWait(cmd *cobra.Command, o *waitOptions) {
+	f := cmd.Flags()
+	f.BoolVarP(&o.wait, "wait", "w", true, "watch the task until it is over and print its outputs")
+	f.BoolVarP(&o.detach, "detach", "d", false, "return as soon as the task is durable")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "do not show progress")
+	f.DurationVar(&o.timeout, "timeout", 0, "stop waiting after this time (0: never)")
+	cmd.MarkFlagsMutuallyExclusive("wait", "detach")
+}
+
+func priorities() []string {
+	return []string{
+		string(plan.PriorityCritical), string(plan.PriorityHigh), string(plan.PriorityNormal), string(plan.PriorityLow),
+	}
+}
+
+func (a *app) submit(ctx context.Context, o submitOptions) error {
+	if o.tool == "" && isBatch(o.file) {
+		return a.submitBatch(ctx, o)
+	}
+	request, err := a.submitRequest(o)
+	if err != nil {
+		return err
+	}
+	return a.with(ctx, working, func(s session) error {
+		for _, text := range o.dependsOn {
+			id, err := find(ctx, s, text)
+			if err != nil {
+				return err
+			}
+			request.DependsOn = append(request.DependsOn, id)
+		}
+		reply, err := s.Submit(ctx, request)
+		if err != nil {
+			return err
+		}
+		return a.started(ctx, s, reply, o.waitOptions)
+	})
+}
+
+func isBatch(file string) bool {
+	return slices.Contains([]string{".jsonl", ".ndjson"}, filepath.Ext(file))
+}
+
+// submitRequest turns flags and files into a request.
+func (a *app) submitRequest(o submitOptions) (orchestrator.SubmitRequest, error) {
+	r := orchestrator.SubmitRequest{
+		Name: o.name, Priority: o.priority, Queue: o.queue, IdempotencyKey: o.key, Delay: o.delay, Actor: a.actor(),
+	}
+	var err error
+	if r.Labels, err = labels(o.labels); err != nil {
+		return r, err
+	}
+	if o.priority != "" {
+		if err := oneOf("--priority", o.priority, priorities()); err != nil {
+			return r, err
+		}
+	}
+	if o.tool != "" {
+		r.Plan, err = a.callPlan(o)
+		return r, err
+	}
+	file, err := o.planFile()
+	if err != nil {
+		return r, err
+	}
+	p, err := a.loadPlan(file)
+	if err != nil {
+		return r, err
+	}
+	r.Plan = p.JSON()
+	r.Inputs, err = a.planInputs(p, o.inputs, o.inputsFile)
+	return r, err
+}
+
+// planFile returns the one file that the command line names.
+func (o submitOptions) planFile() (string, error) {
+	files := o.args
+	if o.file != "" {
+		files = append([]string{o.file}, files...)
+	}
+	switch len(files) {
+	case 0:
+		return "", fault.New(fault.RequiredField, "is missing").WithField("PLAN.yaml").
+			WithHint("usage: orch submit PLAN.yaml, orch submit --tool NAME name=value, or orch submit - for stdin")
+	case 1:
+		return files[0], nil
+	default:
+		return "", fault.New(fault.InvalidParams, "it takes one plan, not also %q", files[1]).
+			WithHint("inputs are given as -i name=value")
+	}
+}
+
+// callPlan returns the plan of one call of a tool.
+func (a *app) callPlan(o submitOptions) (json.RawMessage, error) {
+	if o.file != "" || o.inputsFile != "" || len(o.inputs) > 0 {
+		return nil, fault.New(fault.InvalidParams, "--tool takes its arguments as name=value, without -f, -i and -I").
+			WithHint("such as: orch submit --tool %s name=value", o.tool)
+	}
+	t, err := a.tool(o.tool)
+	if err != nil {
+		return nil, err
+	}
+	args, err := a.toolArgs(t, o.args)
+	if err != nil {
+		return nil, err
+	}
+	p, err := plan.FromCall(t.Spec().Name, args)
+	if err != nil {
+		return nil, err
+	}
+	return p.JSON(), nil
+}
+
+// started tells the id of a task that begins, and waits for it as the user asked.
+func (a *app) started(ctx context.Context, s session, reply orchestrator.SubmitReply, o waitOptions) error {
+	detach := o.detach || !o.wait
+	if detach && !s.Embedded() {
+		return a.emit(view{data: reply, names: []string{string(reply.ID)}, text: func(w io.Writer) error {
+			a.noteStarted(reply)
+			return writeLines(w, []string{string(reply.ID)})
+		}})
+	}
+	if detach {
+		a.note("no node runs here, so this command executes the task and waits for it; start one to detach: orch serve")
+	}
+	a.noteStarted(reply)
+	if a.cfg.Output == "name" {
+		if err := writeLines(a.out, []string{string(reply.ID)}); err != nil {
+			return err
+		}
+	}
+	return a.await(ctx, s, reply.ID, o)
+}
+
+func (a *app) noteStarted(reply orchestrator.SubmitReply) {
+	switch {
+	case a.cfg.Output != "text":
+	case reply.Existing:
+		a.note("%s exists already and is %s", reply.ID, reply.State)
+	case reply.Reused > 0:
+		a.note("%s submitted; it reuses the results of %d steps", reply.ID, reply.Reused)
+	default:
+		a.note("%s submitted", reply.ID)
+	}
+}
+
+// await follows a task on stderr and writes its outputs to stdout when it is over.
+func (a *app) await(ctx context.Context, s session, id events.TaskID, o waitOptions) error {
+	f := a.follower(s, id, 0)
+	defer f.release(ctx, s)
+	d, snapshots := a.awaitDisplay(o)
+	state, err := a.attend(ctx, f, o.timeout, d, snapshots)
+	if err != nil {
+		return err
+	}
+	if a.cfg.Output == "name" { // the id was written at the start
+		return endOf(state)
+	}
+	return a.finish(ctx, f)
+}
+
+// awaitDisplay shows a task on stderr, because stdout is for its outputs.
+func (a *app) awaitDisplay(o waitOptions) (d display, snapshots bool) {
+	switch {
+	case o.quiet, a.cfg.Output != "text":
+		return silent{}, false
+	case a.errTTY:
+		return newLive(a, a.err), true
+	default:
+		return &plainLines{w: a.err}, false
+	}
+}

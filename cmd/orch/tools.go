@@ -1,0 +1,256 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/orch-dev/orch/cmd/orch/screen"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/plan"
+	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/tools"
+)
+
+func newTools(a *app) *cobra.Command {
+	cmd := &cobra.Command{Use: "tools", Short: "List, show and call tools", Example: "  orch tools list"}
+	asGroup(cmd)
+	cmd.AddCommand(&cobra.Command{
+		Use:     "list",
+		Short:   "List the tools of this program",
+		Example: "  orch tools list -o name",
+		Args:    takes(),
+		RunE:    func(*cobra.Command, []string) error { return a.listTools() },
+	}, &cobra.Command{
+		Use:               "show NAME",
+		Short:             "Show the contract of a tool: purpose, states, approval, inputs, outputs",
+		Example:           "  orch tools show FILE_READ --json",
+		Args:              takes("NAME"),
+		ValidArgsFunction: a.completeTools,
+		RunE:              func(_ *cobra.Command, args []string) error { return a.showTool(args[0]) },
+	}, newToolsCall(a))
+	return cmd
+}
+
+// toolSummary is one line of the list.
+type toolSummary struct {
+	Name     string         `json:"name"`
+	Effect   tools.Effect   `json:"effect"`
+	Approval tools.Approval `json:"approval"`
+	Purpose  string         `json:"purpose"`
+}
+
+func (a *app) listTools() error {
+	catalogue, err := a.nodes.Tools()
+	if err != nil {
+		return err
+	}
+	list := []toolSummary{}
+	for _, name := range catalogue.Names() {
+		if t, ok := catalogue.Get(name); ok {
+			spec := t.Spec()
+			list = append(list, toolSummary{spec.Name, spec.Effect, spec.Approval, spec.Purpose})
+		}
+	}
+	return a.emit(view{data: list, rows: rowsOf(list), names: catalogue.Names(), text: func(w io.Writer) error {
+		var table screen.Table
+		table.Row("NAME", "EFFECT", "APPROVAL", "PURPOSE")
+		for _, t := range list {
+			first, _, _ := strings.Cut(t.Purpose, ". ")
+			table.Row(t.Name, string(t.Effect), string(t.Approval), strings.TrimSuffix(first, "."))
+		}
+		return table.Write(w, a.width())
+	}})
+}
+
+func (a *app) showTool(name string) error {
+	t, err := a.tool(name)
+	if err != nil {
+		return err
+	}
+	d := tools.Describe(t)
+	return a.emit(view{data: d, names: []string{d.Name}, text: func(w io.Writer) error {
+		return writeLines(w, toolLines(d))
+	}})
+}
+
+func toolLines(d tools.Description) []string {
+	states := make([]string, len(d.States))
+	for i, s := range d.States {
+		states[i] = string(s)
+	}
+	allowed := strings.Join(states, ", ")
+	if len(states) == len(statemachine.States()) {
+		allowed = "any"
+	}
+	lines := []string{d.Name, "  " + d.Purpose, "", "effect:   " + string(d.Effect), "approval: " + string(d.Approval), "states:   " + allowed}
+	for _, c := range d.Conditions {
+		lines = append(lines, "condition: "+c)
+	}
+	lines = append(append(lines, "", "inputs:"), propertyLines(d.Inputs)...)
+	lines = append(append(lines, "", "outputs:"), propertyLines(d.Outputs)...)
+	if len(d.Errors) > 0 {
+		lines = append(lines, "", "errors: "+strings.Join(d.Errors, ", "))
+	}
+	return append(lines, "", "call it: orch tools call "+d.Name+exampleArgs(d.Inputs))
+}
+
+// propertyLines lists the properties of a schema in its order.
+func propertyLines(raw json.RawMessage) []string {
+	schema := readSchema(raw)
+	required := map[string]bool{}
+	for _, name := range schema.Required {
+		required[name] = true
+	}
+	var lines []string
+	for _, name := range propertyOrder(raw) {
+		p := schema.Properties[name]
+		text := fmt.Sprintf("  %-18s %-8s", name, strings.Join(p.Type, "|"))
+		switch {
+		case len(p.Default) > 0:
+			text += " [" + string(p.Default) + "]"
+		case required[name]:
+			text += " required"
+		}
+		if p.Description != "" {
+			text += "  " + p.Description
+		}
+		lines = append(lines, screen.Escape(strings.TrimRight(text, " ")))
+	}
+	return lines
+}
+
+// propertyOrder returns the names of the properties as the schema orders them.
+func propertyOrder(raw json.RawMessage) []string {
+	fields, _ := screen.Fields(raw)
+	var names []string
+	for _, f := range fields {
+		if f.Name != "properties" {
+			continue
+		}
+		properties, _ := screen.Fields(f.Value)
+		for _, p := range properties {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
+func exampleArgs(raw json.RawMessage) string {
+	text := ""
+	for _, name := range readSchema(raw).Required {
+		text += " " + name + "=…"
+	}
+	return text
+}
+
+// callOptions are the flags of `orch tools call`.
+type callOptions struct {
+	task    string
+	timeout time.Duration
+}
+
+func newToolsCall(a *app) *cobra.Command {
+	var o callOptions
+	cmd := &cobra.Command{
+		Use:               "call NAME [name=value...]",
+		Short:             "Call a tool once, as a task of its own or inside a task",
+		Example:           "  orch tools call GREP_SEARCH pattern=TODO path=.",
+		Args:              takes("NAME", "[name=value...]"),
+		ValidArgsFunction: a.completeTools,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.callTool(cmd.Context(), args, o)
+		},
+	}
+	cmd.Flags().StringVar(&o.task, "task", "", "call it inside this task, as its state allows")
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 0, "stop waiting after this time (0: never)")
+	addSettings(cmd.Flags(), true, true)
+	return cmd
+}
+
+func (a *app) callTool(ctx context.Context, args []string, o callOptions) error {
+	t, err := a.tool(args[0])
+	if err != nil {
+		return err
+	}
+	checked, err := a.toolArgs(t, args[1:])
+	if err != nil {
+		return err
+	}
+	name := t.Spec().Name
+	if o.task != "" {
+		return a.withTask(ctx, working, o.task, func(s session, id events.TaskID) error {
+			r, err := s.Call(ctx, orchestrator.CallRequest{ID: id, Tool: name, Args: checked, Wait: callWait(o.timeout), Actor: a.actor()})
+			if err != nil {
+				return err
+			}
+			return a.showCall(r)
+		})
+	}
+	p, err := plan.FromCall(name, checked)
+	if err != nil {
+		return err
+	}
+	return a.with(ctx, working, func(s session) error {
+		reply, err := s.Submit(ctx, orchestrator.SubmitRequest{Plan: p.JSON(), Actor: a.actor()})
+		if err != nil {
+			return err
+		}
+		return a.called(ctx, s, reply.ID, o)
+	})
+}
+
+// callWait is how long a call inside a task may take before its caller is sent away.
+func callWait(timeout time.Duration) time.Duration {
+	if timeout == 0 {
+		return 10 * time.Minute
+	}
+	return timeout
+}
+
+// called waits for the task of one call and shows the call, not the task.
+func (a *app) called(ctx context.Context, s session, id events.TaskID, o callOptions) error {
+	f := a.follower(s, id, 0)
+	defer f.release(ctx, s)
+	if _, err := a.attend(ctx, f, o.timeout, silent{}, false); err != nil {
+		return err
+	}
+	t, err := f.session.Get(ctx, orchestrator.GetRequest{ID: id})
+	if err != nil {
+		return err
+	}
+	for _, step := range t.Steps {
+		if step.Key == plan.CallID {
+			return a.showCall(orchestrator.CallReply{Step: step.Key, State: step.State, Output: step.Output, Error: step.Error})
+		}
+	}
+	return fault.New(fault.Internal, "the task %s has no call", id)
+}
+
+func (a *app) showCall(r orchestrator.CallReply) error {
+	if r.Error != nil {
+		return &exitError{exit: exitOfCall(r.Error.Code), err: r.Error}
+	}
+	if !r.State.Over() {
+		a.note("the call is %s", r.State)
+		return &exitError{exit: exitRunning}
+	}
+	return a.emit(view{data: r.Output, names: []string{r.Step}, text: func(w io.Writer) error {
+		return writeLines(w, screen.Object(r.Output))
+	}})
+}
+
+// exitOfCall tells a call that failed from a fault of orch.
+func exitOfCall(code fault.Code) int {
+	if exit := exitOfCode(code); exit != exitInternal && exit != exitRunning {
+		return exit
+	}
+	return exitFailed
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/cmd/orch/screen"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/work"
+)
+
+// drawing draws a task as a tree of its steps.
+type drawing struct {
+	style screen.Style
+	now   time.Time
+}
+
+// task returns a line for the task and one for each step.
+func (d drawing) task(t orchestrator.TaskView) []string {
+	end := d.now
+	if t.EndedAt != nil {
+		end = *t.EndedAt
+	}
+	head := d.state(t.State) + "  " + d.style.Bold(screen.Escape(t.Name)) + "  " +
+		d.style.Dim(string(t.ID)+"  "+screen.Duration(end.Sub(t.CreatedAt)))
+	if t.Paused {
+		head += "  " + d.style.Warn("paused")
+	}
+	if t.Reason != "" {
+		head += "  " + screen.Escape(t.Reason)
+	}
+	lines := []string{head}
+	width := 0
+	for _, s := range t.Steps {
+		width = max(width, 2*depth(s.Key)+len(leaf(s.Key)))
+	}
+	for _, s := range t.Steps {
+		lines = append(lines, d.step(s, min(width, 40)))
+	}
+	return lines
+}
+
+// depth and leaf place an instance such as "each[3].read" below its for_each.
+func depth(key string) int { return strings.Count(key, ".") }
+
+func leaf(key string) string {
+	at := strings.LastIndex(key, ".")
+	if at < 0 {
+		return key
+	}
+	if open := strings.LastIndex(key[:at], "["); open >= 0 {
+		return key[open:at] + " " + key[at+1:]
+	}
+	return key[at+1:]
+}
+
+func (d drawing) step(s orchestrator.StepView, width int) string {
+	indent := strings.Repeat("  ", depth(s.Key))
+	name := fmt.Sprintf("%-*s", width, indent+screen.Escape(leaf(s.Key)))
+	parts := []string{"  " + d.mark(s.State) + " " + name}
+	what := s.Tool
+	if what == "" {
+		what = s.Kind
+	}
+	parts = append(parts, d.style.Dim(fmt.Sprintf("%-16s", screen.Escape(what))), d.timing(s))
+	if s.Attempt > 1 {
+		parts = append(parts, d.style.Warn(fmt.Sprintf("attempt %d", s.Attempt)))
+	}
+	if s.Progress != nil && !s.State.Over() {
+		parts = append(parts, d.style.Active(progress(*s.Progress)))
+	}
+	if why := d.why(s); why != "" {
+		parts = append(parts, why)
+	}
+	return strings.TrimRight(strings.Join(parts, "  "), " ")
+}
+
+// timing says how long the step took, or runs already.
+func (d drawing) timing(s orchestrator.StepView) string {
+	text := ""
+	switch {
+	case s.State.Over() && s.Duration > 0:
+		text = screen.Duration(s.Duration)
+	case s.State == statemachine.StepRunning && s.Since != nil:
+		text = screen.Duration(d.now.Sub(*s.Since).Truncate(time.Second / 10))
+	}
+	return fmt.Sprintf("%6s", text)
+}
+
+// why says what the step waits for, or what went wrong.
+func (d drawing) why(s orchestrator.StepView) string {
+	var parts []string
+	if s.Error != nil {
+		parts = append(parts, d.style.Bad(screen.Escape(s.Error.Error())))
+	}
+	if s.Signal != "" && !s.State.Over() {
+		parts = append(parts, "waits for signal "+screen.Escape(s.Signal))
+	}
+	if s.Due != nil && !s.State.Over() {
+		verb := "until"
+		if s.State == statemachine.StepPending {
+			verb = "again"
+		}
+		parts = append(parts, verb+" "+due(d.now, *s.Due))
+	}
+	if s.Child != "" {
+		parts = append(parts, d.style.Dim(string(s.Child)))
+	}
+	if s.Reason != "" {
+		parts = append(parts, d.style.Dim(screen.Escape(s.Reason)))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func due(now, at time.Time) string {
+	if !at.After(now) {
+		return "now"
+	}
+	return "in " + screen.Duration(at.Sub(now).Round(time.Second))
+}
+
+// progress writes progress in the manner of MCP, with a bar when the total is known.
+func progress(p work.Progress) string {
+	text := ""
+	if p.Total > 0 {
+		const width = 10
+		full := int(min(max(p.Done/p.Total, 0), 1) * width)
+		text = "[" + strings.Repeat("=", full) + strings.Repeat(" ", width-full) + fmt.Sprintf("] %g/%g", p.Done, p.Total)
+	} else if p.Done > 0 {
+		text = fmt.Sprintf("%g", p.Done)
+	}
+	return strings.TrimSpace(text + " " + screen.Escape(p.Message))
+}
+
+func (d drawing) mark(s statemachine.StepState) string {
+	switch s {
+	case statemachine.StepSucceeded:
+		return d.style.Good("✓")
+	case statemachine.StepFailed:
+		return d.style.Bad("✗")
+	case statemachine.StepInDoubt:
+		return d.style.Bad("?")
+	case statemachine.StepRunning:
+		return d.style.Active("▸")
+	case statemachine.StepReady:
+		return d.style.Warn("•")
+	case statemachine.StepSkipped, statemachine.StepCancelled:
+		return d.style.Dim("-")
+	case statemachine.StepPending:
+		return d.style.Dim("·")
+	default:
+		return " "
+	}
+}
+
+func (d drawing) state(s statemachine.State) string {
+	switch s {
+	case statemachine.Done, statemachine.Completed:
+		return d.style.Good(string(s))
+	case statemachine.Failed:
+		return d.style.Bad(string(s))
+	case statemachine.Blocked, statemachine.AwaitingApproval:
+		return d.style.Warn(string(s))
+	case statemachine.Cancelled:
+		return d.style.Dim(string(s))
+	case statemachine.NeedsAction, statemachine.Assigned, statemachine.Planning, statemachine.InProgress:
+		return d.style.Active(string(s))
+	default:
+		return string(s)
+	}
+}

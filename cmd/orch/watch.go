@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/orchestrator"
+)
+
+// watchOptions are the flags of `orch watch`.
+type watchOptions struct {
+	after   uint64
+	timeout time.Duration
+}
+
+func newWatch(a *app) *cobra.Command {
+	var o watchOptions
+	cmd := &cobra.Command{
+		Use:   "watch ID",
+		Short: "Follow a task until it is over",
+		Long: `Follow a task until it is over: on a terminal as a tree that is redrawn in place, otherwise as one
+line an event. Ctrl-C leaves the task alone. Where no node runs, one inside this command carries the
+task on.`,
+		Example:           "  orch watch @last",
+		Args:              takes("ID"),
+		ValidArgsFunction: a.completeIDs(1),
+		RunE:              func(cmd *cobra.Command, args []string) error { return a.watch(cmd.Context(), args[0], o) },
+	}
+	cmd.Flags().Uint64Var(&o.after, "after", 0, "begin after this revision")
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 0, "stop watching after this time (0: never)")
+	return cmd
+}
+
+func (a *app) watch(ctx context.Context, text string, o watchOptions) error {
+	return a.withTask(ctx, working, text, func(s session, id events.TaskID) error {
+		f := a.follower(s, id, o.after)
+		defer f.release(ctx, s)
+		d, snapshots := a.watchDisplay()
+		state, err := a.attend(ctx, f, o.timeout, d, snapshots)
+		if err != nil {
+			return err
+		}
+		if err := a.watched(ctx, f); err != nil {
+			return err
+		}
+		return endOf(state)
+	})
+}
+
+// watchDisplay shows a task on stdout; snapshots tells whether the display needs them.
+func (a *app) watchDisplay() (d display, snapshots bool) {
+	switch {
+	case a.cfg.Output == "jsonl":
+		return rawLines{a.out}, false
+	case a.cfg.Output != "text":
+		return silent{}, false
+	case a.outTTY:
+		return newLive(a, a.out), true
+	default:
+		return &plainLines{w: a.out}, false
+	}
+}
+
+// watched writes what is left to say when the task is over.
+func (a *app) watched(ctx context.Context, f *follower) error {
+	switch a.cfg.Output {
+	case "jsonl":
+		return nil
+	case "text":
+		r, err := f.session.Result(ctx, orchestrator.ResultRequest{ID: f.id})
+		if err != nil {
+			return err
+		}
+		return a.showResult(r)
+	default:
+		t, err := f.session.Get(ctx, orchestrator.GetRequest{ID: f.id})
+		if err != nil {
+			return err
+		}
+		return a.showTask(t)
+	}
+}

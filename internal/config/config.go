@@ -1,0 +1,104 @@
+// Package config holds the settings of orch: one table of keys, from which files, environment
+// variables, flags and their documentation follow.
+//
+// A key has the same name everywhere: data_dir in a file, ORCH_DATA_DIR in the environment,
+// --data-dir on the command line. The command line goes before the environment, the environment
+// before ./.orch/config.yaml, that before ~/.orch/config.yaml, and that before the default.
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Config is the settings of one run of the program. Its values are checked, its paths absolute.
+type Config struct {
+	// DataDir holds the log, the keys and the lock of a node.
+	DataDir string
+	// Root is the directory that tools are confined to.
+	Root string
+	// Server is the URL of a node elsewhere; "" finds the node of DataDir.
+	Server string
+	// NATS is the URL of an external NATS server; "" means the embedded one.
+	NATS string
+	// NATSCreds is the credentials file for NATS.
+	NATSCreds string
+	// Durability is fsync or relaxed.
+	Durability string
+	// Concurrency is the number of calls that a worker runs at the same time.
+	Concurrency int
+	// Queues are those that the worker serves.
+	Queues []string
+	// Lease is the time without a heartbeat after which a call is given up.
+	Lease time.Duration
+	// Paused starts the node without starting calls.
+	Paused bool
+	// ReadOnly refuses every call that changes something.
+	ReadOnly bool
+	// Host and Port are where the node listens; port 0 chooses a free one.
+	Host string
+	Port int
+	// LogLevel is debug, info, warn or error.
+	LogLevel string
+	// Output is text, json, jsonl or name.
+	Output string
+}
+
+// Sources is where the settings come from.
+type Sources struct {
+	// Flags holds the flags that were given, by key.
+	Flags map[string]string
+	// Getenv reads the environment; nil means that of the process.
+	Getenv func(string) string
+	// Dir is the working directory, Home that of the user ("" when there is none).
+	Dir, Home string
+}
+
+// FileName is the path of a configuration file below the working directory and below the home.
+const FileName = ".orch/config.yaml"
+
+// Load reads all sources. Errors are VALIDATION_ERROR or INVALID_FORMAT; they name the flag, the
+// variable, or file:line:col.
+func Load(s Sources) (Config, error) {
+	var c Config
+	if s.Getenv == nil {
+		s.Getenv = os.Getenv
+	}
+	for _, k := range Keys() {
+		if err := k.set(&c, k.Default, place{what: "default of " + k.Name, dir: s.Dir, home: s.Home}); err != nil {
+			return Config{}, err
+		}
+	}
+	if err := loadFiles(&c, s); err != nil {
+		return Config{}, err
+	}
+	for _, k := range Keys() {
+		if text := s.Getenv(k.Env()); text != "" {
+			if err := k.set(&c, text, place{what: k.Env(), dir: s.Dir, home: s.Home}); err != nil {
+				return Config{}, err
+			}
+		}
+		if text, given := s.Flags[k.Name]; given {
+			if err := k.set(&c, text, place{what: "--" + k.Flag(), dir: s.Dir, home: s.Home}); err != nil {
+				return Config{}, err
+			}
+		}
+	}
+	return c, nil
+}
+
+// loadFiles applies the file of the user, then that of the project.
+func loadFiles(c *Config, s Sources) error {
+	seen := ""
+	for _, dir := range []string{s.Home, s.Dir} {
+		if dir == "" || dir == seen {
+			continue
+		}
+		seen = dir
+		if err := loadFile(c, filepath.Join(dir, FileName), dir, s.Home); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,136 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/config"
+)
+
+func write(t *testing.T, dir, text string) {
+	t.Helper()
+	path := filepath.Join(dir, config.FileName)
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+}
+
+func env(pairs map[string]string) func(string) string {
+	return func(name string) string { return pairs[name] }
+}
+
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	c, err := config.Load(config.Sources{Getenv: env(nil), Dir: "/work", Home: "/home/ada"})
+	require.NoError(t, err)
+	assert.Equal(t, config.Config{
+		DataDir: "/home/ada/.orch/data", Root: "/work", Durability: "fsync", Concurrency: 4,
+		Queues: []string{"default"}, Lease: 30 * time.Second, Host: "127.0.0.1", LogLevel: "warn", Output: "text",
+	}, c)
+}
+
+func TestPrecedence(t *testing.T) {
+	t.Parallel()
+	home, dir := t.TempDir(), t.TempDir()
+	write(t, home, "concurrency: 1\nlease: 1s\nport: 1\nhost: user\ndata_dir: data\n")
+	write(t, dir, "concurrency: 2\nlease: 2s\nport: 2\nqueues: [a, b]\nread_only: true\nroot: sub\n")
+	c, err := config.Load(config.Sources{
+		Flags:  map[string]string{"concurrency": "4"},
+		Getenv: env(map[string]string{"ORCH_CONCURRENCY": "3", "ORCH_LEASE": "3s"}),
+		Dir:    dir, Home: home,
+	})
+	require.NoError(t, err)
+	assert.Equal(t, 4, c.Concurrency, "flag")
+	assert.Equal(t, 3*time.Second, c.Lease, "environment")
+	assert.Equal(t, 2, c.Port, "project file")
+	assert.Equal(t, "user", c.Host, "user file")
+	assert.Equal(t, []string{"a", "b"}, c.Queues)
+	assert.True(t, c.ReadOnly)
+	assert.Equal(t, filepath.Join(home, "data"), c.DataDir, "relative to the home of its file")
+	assert.Equal(t, filepath.Join(dir, "sub"), c.Root)
+}
+
+func TestErrorsNameTheirPlace(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ text, field, message, hint string }{
+		"unknown key":    {"root: .\ndata_dirr: x\n", ":2:1", `there is no setting "data_dirr"`, "did you mean data_dir?"},
+		"nothing near":   {"zzz: 1\n", ":1:1", `there is no setting "zzz"`, "see: orch help environment"},
+		"twice":          {"port: 1\nport: 2\n", ":2:1", "the key port stands twice", ""},
+		"wrong type":     {"port: many\n", ":1:7", `"many" is no number from 0 to 65535`, ""},
+		"out of range":   {"concurrency: 0\n", ":1:14", `"0" is no number from 1 to 10000`, ""},
+		"choice":         {"durability: fsink\n", ":1:13", `"fsink" is none of fsync, relaxed`, "did you mean fsync?"},
+		"bool":           {"paused: maybe\n", ":1:9", `"maybe" is neither true nor false`, ""},
+		"duration":       {"lease: 30\n", ":1:8", `"30" is no duration`, "write it as 500ms, 30s or 5m"},
+		"url":            {"server: host\n", ":1:9", `"host" is no URL`, "write it as nats://host:4222"},
+		"list of maps":   {"queues: [{a: 1}]\n", ":1:9", "a list holds plain values", ""},
+		"map as value":   {"root: {a: 1}\n", ":1:7", "this must be a plain value or a list", ""},
+		"empty list":     {"queues: []\n", ":1:9", "it names nothing", ""},
+		"no mapping":     {"- a\n", ":1:1", "the file must hold keys and values", "such as data_dir: ~/.orch/data"},
+		"broken":         {"a: [\n", ":1:1", "did not find expected node content", ""},
+		"home in a path": {"root: ~/x\n", ":1:7", `"~/x" needs a home directory, and there is none`, "set HOME, or give an absolute path"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var c config.Config
+			err := config.Parse(&c, "f.yaml", []byte(tc.text), "/work", "")
+			require.Error(t, err)
+			e := fault.From(err)
+			assert.Equal(t, tc.message, e.Message)
+			assert.Equal(t, "f.yaml"+tc.field, e.Field)
+			assert.Equal(t, tc.hint, e.Hint)
+		})
+	}
+}
+
+func TestErrorsOfFlagsAndVariables(t *testing.T) {
+	t.Parallel()
+	_, err := config.Load(config.Sources{Getenv: env(map[string]string{"ORCH_PORT": "x"}), Dir: "/", Home: "/"})
+	require.Error(t, err)
+	assert.Equal(t, "ORCH_PORT", fault.From(err).Field)
+	_, err = config.Load(config.Sources{Flags: map[string]string{"output": "yaml"}, Getenv: env(nil), Dir: "/", Home: "/"})
+	require.Error(t, err)
+	assert.Equal(t, "--output", fault.From(err).Field)
+}
+
+func TestEmptyAndHugeFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, dir, "# nothing\n")
+	_, err := config.Load(config.Sources{Getenv: env(nil), Dir: dir, Home: dir})
+	require.NoError(t, err)
+	write(t, dir, strings.Repeat("#", 1<<17))
+	_, err = config.Load(config.Sources{Getenv: env(nil), Dir: dir, Home: dir})
+	require.ErrorIs(t, err, &fault.Error{Code: fault.ValidationError})
+}
+
+func TestDocsHoldEveryKey(t *testing.T) {
+	t.Parallel()
+	for _, k := range config.Keys() {
+		assert.NotEmpty(t, k.Usage, k.Name)
+		for _, text := range []string{config.Docs(), config.Markdown()} {
+			assert.Contains(t, text, k.Name)
+			assert.Contains(t, text, k.Env())
+			assert.Contains(t, text, "--"+k.Flag())
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{"", "root: .\n", "queues: [a, b]\n", "a: &x [*x]\n", "port: 1\nport: 2\n", "? {a: b}\n: c\n"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var c config.Config
+		if err := config.Parse(&c, "f.yaml", []byte(text), "/work", "/home"); err != nil {
+			var e *fault.Error
+			require.ErrorAs(t, err, &e)
+			require.NotEmpty(t, e.Message)
+		}
+	})
+}

@@ -1,0 +1,184 @@
+package config
+
+import (
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/spell"
+)
+
+// Key is one setting.
+type Key struct {
+	// Name is the key in a file, such as data_dir.
+	Name string
+	// Default is the value as text.
+	Default string
+	// Usage is one line, without a full stop.
+	Usage string
+	// Choices are the only values; nil allows any.
+	Choices []string
+	// Node is true for settings that only matter where a node or a worker runs.
+	Node bool
+
+	flag string
+	min  int
+	max  int
+	path bool
+	url  bool
+	// field points to the place of the value: *string, *int, *bool, *time.Duration or *[]string.
+	field func(*Config) any
+}
+
+// Keys returns the one table of settings, in the order of their documentation.
+func Keys() []Key {
+	return []Key{
+		{Name: "data_dir", Default: "~/.orch/data", path: true, Usage: "directory of the log and the keys of a node",
+			field: func(c *Config) any { return &c.DataDir }},
+		{Name: "root", Default: ".", path: true, Usage: "directory that tools are confined to",
+			field: func(c *Config) any { return &c.Root }},
+		{Name: "server", url: true, Usage: "URL of a node elsewhere",
+			field: func(c *Config) any { return &c.Server }},
+		{Name: "nats", url: true, Usage: "URL of an external NATS server instead of the embedded one",
+			field: func(c *Config) any { return &c.NATS }},
+		{Name: "nats_creds", path: true, Usage: "credentials file for NATS",
+			field: func(c *Config) any { return &c.NATSCreds }},
+		{Name: "output", Default: "text", Choices: []string{"text", "json", "jsonl", "name"}, Usage: "form of the output",
+			field: func(c *Config) any { return &c.Output }},
+		{Name: "log_level", Default: "warn", Choices: []string{"debug", "info", "warn", "error"}, Usage: "least level of the log on stderr",
+			field: func(c *Config) any { return &c.LogLevel }},
+		{Name: "durability", Default: "fsync", Choices: []string{"fsync", "relaxed"}, Node: true,
+			Usage: "what survives a power loss: everything acknowledged, or all but the last 100 ms",
+			field: func(c *Config) any { return &c.Durability }},
+		{Name: "concurrency", Default: "4", min: 1, max: 10_000, Node: true, Usage: "calls that run at the same time",
+			field: func(c *Config) any { return &c.Concurrency }},
+		{Name: "queues", Default: "default", flag: "queue", Node: true, Usage: "queues that the worker serves, separated by commas",
+			field: func(c *Config) any { return &c.Queues }},
+		{Name: "lease", Default: "30s", Node: true, Usage: "time without a heartbeat after which a call is given up",
+			field: func(c *Config) any { return &c.Lease }},
+		{Name: "paused", Default: "false", Node: true, Usage: "start without starting calls",
+			field: func(c *Config) any { return &c.Paused }},
+		{Name: "read_only", Default: "false", Node: true, Usage: "refuse every call that changes something",
+			field: func(c *Config) any { return &c.ReadOnly }},
+		{Name: "host", Default: "127.0.0.1", Node: true, Usage: "address that the node listens on",
+			field: func(c *Config) any { return &c.Host }},
+		{Name: "port", Default: "0", max: 65_535, Node: true, Usage: "port that the node listens on; 0 chooses a free one",
+			field: func(c *Config) any { return &c.Port }},
+	}
+}
+
+// Flag returns the name of the flag without dashes.
+func (k Key) Flag() string {
+	if k.flag != "" {
+		return k.flag
+	}
+	return strings.ReplaceAll(k.Name, "_", "-")
+}
+
+// Env returns the name of the environment variable.
+func (k Key) Env() string { return "ORCH_" + strings.ToUpper(k.Name) }
+
+// Switch reports whether the key is true or false, so that its flag needs no value.
+func (k Key) Switch() bool {
+	_, ok := k.field(new(Config)).(*bool)
+	return ok
+}
+
+// names returns all keys, for hints.
+func names() []string {
+	var all []string
+	for _, k := range Keys() {
+		all = append(all, k.Name)
+	}
+	return all
+}
+
+// place is where a value stands: its name for messages, and what paths are relative to.
+type place struct{ what, dir, home string }
+
+func (p place) invalid(format string, args ...any) *fault.Error {
+	return fault.New(fault.ValidationError, format, args...).WithField(p.what)
+}
+
+// set reads text into the field of the key.
+func (k Key) set(c *Config, text string, at place) error {
+	switch field := k.field(c).(type) {
+	case *string:
+		return k.setText(field, text, at)
+	case *int:
+		n, err := strconv.Atoi(text)
+		if err != nil || n < k.min || n > k.max {
+			return at.invalid("%q is no number from %d to %d", text, k.min, k.max)
+		}
+		*field = n
+	case *bool:
+		b, err := strconv.ParseBool(text)
+		if err != nil {
+			return at.invalid("%q is neither true nor false", text)
+		}
+		*field = b
+	case *time.Duration:
+		d, err := time.ParseDuration(text)
+		if err != nil || d <= 0 {
+			return at.invalid("%q is no duration", text).WithHint("write it as 500ms, 30s or 5m")
+		}
+		*field = d
+	case *[]string:
+		*field = split(text)
+		if len(*field) == 0 {
+			return at.invalid("it names nothing")
+		}
+	}
+	return nil
+}
+
+func (k Key) setText(field *string, text string, at place) error {
+	switch {
+	case k.Choices != nil && !slices.Contains(k.Choices, text):
+		err := at.invalid("%q is none of %s", text, strings.Join(k.Choices, ", "))
+		if hint := spell.Hint(text, k.Choices); hint != "" {
+			err = err.WithHint("%s", hint)
+		}
+		return err
+	case k.url && text != "":
+		if u, err := url.Parse(text); err != nil || u.Scheme == "" || u.Host == "" {
+			return at.invalid("%q is no URL", text).WithHint("write it as nats://host:4222")
+		}
+	case k.path && text != "":
+		var err error
+		if text, err = at.resolve(text); err != nil {
+			return err
+		}
+	}
+	*field = text
+	return nil
+}
+
+// resolve makes a path absolute: ~/ is the home, the rest is relative to the place.
+func (p place) resolve(path string) (string, error) {
+	rest, ok := strings.CutPrefix(path, "~")
+	if ok && (rest == "" || rest[0] == '/') {
+		if p.home == "" {
+			return "", p.invalid("%q needs a home directory, and there is none", path).WithHint("set HOME, or give an absolute path")
+		}
+		return filepath.Join(p.home, rest), nil
+	}
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path), nil
+	}
+	return filepath.Join(p.dir, path), nil
+}
+
+func split(text string) []string {
+	var parts []string
+	for part := range strings.SplitSeq(text, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}

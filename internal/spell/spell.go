@@ -1,0 +1,53 @@
+// Package spell finds the word that a mistyped one was probably meant to be.
+package spell
+
+import "strings"
+
+// longest bounds the work spent on a word that is no typo, in bytes.
+const longest = 64
+
+// Nearest returns the candidate that differs least from word, or "" when none is near: a third of
+// the word's letters, and one more, may differ. Case does not count. The first of equals wins.
+func Nearest(word string, candidates []string) string {
+	if word == "" || len(word) > longest {
+		return ""
+	}
+	best, least := "", len(word)/3+2
+	for _, c := range candidates {
+		if d := distance(strings.ToLower(word), strings.ToLower(c)); d < least {
+			best, least = c, d
+		}
+	}
+	return best
+}
+
+// Hint returns "did you mean x?", or "" when no candidate is near.
+func Hint(word string, candidates []string) string {
+	if best := Nearest(word, candidates); best != "" {
+		return "did you mean " + best + "?"
+	}
+	return ""
+}
+
+// distance counts the inserted, deleted, replaced and swapped bytes between a and b.
+func distance(a, b string) int {
+	before, above, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range above {
+		above[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			change := above[j-1]
+			if a[i-1] != b[j-1] {
+				change++
+			}
+			row[j] = min(change, row[j-1]+1, above[j]+1)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, above, row = above, row, before
+	}
+	return above[len(b)]
+}
