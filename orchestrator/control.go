@@ -120,7 +120,8 @@ func (o *Orchestrator) setHolds(ctx context.Context, change func([]Hold) []Hold)
 	o.lock()
 	holds := change(o.holds)
 	o.unlock()
-	if _, err := o.cfg.Checkpoints.Save(ctx, controlTask, controlID, mustJSON(holds)); err != nil {
+	lasting := slices.DeleteFunc(slices.Clone(holds), func(h Hold) bool { return h.passing })
+	if _, err := o.cfg.Checkpoints.Save(ctx, controlTask, controlID, mustJSON(lasting)); err != nil {
 		return ControlReply{}, err
 	}
 	o.lock()

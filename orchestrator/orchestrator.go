@@ -158,7 +158,7 @@ func New(cfg Config) (*Orchestrator, error) {
 	}
 	o.listed.keep, o.listed.keepWhole = cfg.KeepListed, cfg.KeepOpen
 	if cfg.Paused {
-		o.holds = []Hold{{Kind: holdNode, Reason: "started paused", By: "node", At: cfg.Clock()}}
+		o.holds = []Hold{{Kind: holdNode, Reason: "started paused", By: actorNode, At: cfg.Clock(), passing: true}}
 	}
 	return o, nil
 }
