@@ -25,7 +25,7 @@ func FromCall(tool string, args json.RawMessage) (*Plan, error) {
 	}
 	p := &Plan{
 		Orch: Version, Name: tool, Priority: PriorityNormal, Limits: Limits{MaxSteps: defaultMaxSteps},
-		Steps: []*Step{{ID: CallID, Kind: KindTool, Tool: tool, With: escapeAll(object), OnError: OnErrorFail}},
+		Steps:   []*Step{{ID: CallID, Kind: KindTool, Tool: tool, With: escapeAll(object), OnError: OnErrorFail}},
 		Outputs: map[string]any{"result": "${{ steps." + CallID + ".output }}"},
 	}
 	if _, err := p.Program(); err != nil {
