@@ -3,45 +3,162 @@ package main
 import (
 	"context"
 	"io"
+	"log/slog"
+	"time"
 
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/config"
+	"github.com/orch-dev/orch/internal/node"
+	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/tools/builtin"
 )
 
-// processNodes reaches nodes from this process.
+// processNodes reaches nodes from this process, and runs them in it.
 type processNodes struct {
-	// logs takes the log of a node inside this process.
+	// logs takes the log of a node or worker inside this process.
 	logs io.Writer
 }
 
-// Dial implements nodes.
-func (p processNodes) Dial(_ context.Context, cfg config.Config) (session, error) {
-	return nil, p.none(cfg)
+// noWorker is the concurrency of a node that only answers.
+const noWorker = -1
+
+// config turns settings into those of a node.
+func (p processNodes) config(cfg config.Config, m mode) node.Config {
+	c := node.Config{
+		DataDir: cfg.DataDir, Root: cfg.Root, NATSURL: cfg.NATS, CredsFile: cfg.NATSCreds, Durability: cfg.Durability,
+		Concurrency: cfg.Concurrency, Queues: cfg.Queues, Paused: cfg.Paused, ReadOnly: cfg.ReadOnly, Lease: cfg.Lease,
+		Host: cfg.Host, Port: cfg.Port, Logger: p.logger(cfg.LogLevel), Version: readVersion().Version,
+	}
+	if m == idle {
+		c.Concurrency = noWorker
+	}
+	return c
 }
 
-// Open implements nodes.
-func (p processNodes) Open(_ context.Context, cfg config.Config, _ mode) (session, error) {
-	return nil, p.none(cfg)
+func (p processNodes) logger(level string) *slog.Logger {
+	var least slog.Level
+	if least.UnmarshalText([]byte(level)) != nil {
+		least = slog.LevelWarn
+	}
+	return slog.New(slog.NewTextHandler(p.logs, &slog.HandlerOptions{Level: least}))
+}
+
+// Dial implements nodes.
+func (p processNodes) Dial(ctx context.Context, cfg config.Config) (session, error) {
+	c := p.config(cfg, idle)
+	if cfg.Server != "" {
+		c.NATSURL = cfg.Server
+	}
+	r, err := node.Dial(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return remote{r}, nil
+}
+
+// Open implements nodes. When another process starts a node at the same moment, that one is used.
+func (p processNodes) Open(ctx context.Context, cfg config.Config, m mode) (session, error) {
+	s, err := p.Dial(ctx, cfg)
+	if !fault.Has(err, fault.Unavailable) || cfg.Server != "" {
+		return s, err
+	}
+	n, err := node.Start(ctx, p.config(cfg, m))
+	if fault.Has(err, fault.Conflict) {
+		return p.redial(ctx, cfg, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return embedded{n.API(), n}, nil
+}
+
+// redial waits a moment for a node that another process is starting; conflict is the error when none
+// answers.
+func (p processNodes) redial(ctx context.Context, cfg config.Config, conflict error) (session, error) {
+	const between, patience = 100 * time.Millisecond, 5 * time.Second
+	ctx, stop := context.WithTimeout(ctx, patience)
+	defer stop()
+	tick := time.NewTicker(between)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, conflict
+		case <-tick.C:
+		}
+		if s, err := p.Dial(ctx, cfg); err == nil {
+			return s, nil
+		}
+	}
 }
 
 // Serve implements nodes.
-func (p processNodes) Serve(_ context.Context, cfg config.Config, _ func(string)) error {
-	return p.none(cfg)
+func (p processNodes) Serve(ctx context.Context, cfg config.Config, ready func(address string)) error {
+	n, err := node.Start(ctx, p.config(cfg, working))
+	if err != nil {
+		return err
+	}
+	ready(n.Address())
+	<-ctx.Done()
+	limited, stop := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+	defer stop()
+	return n.Stop(limited)
 }
 
 // Work implements nodes.
-func (p processNodes) Work(_ context.Context, cfg config.Config) error { return p.none(cfg) }
+func (p processNodes) Work(ctx context.Context, cfg config.Config) error {
+	c := p.config(cfg, working)
+	if cfg.Server != "" {
+		c.NATSURL = cfg.Server
+	}
+	return node.RunWorker(ctx, c)
+}
 
-// Verify implements nodes.
-func (p processNodes) Verify(_ context.Context, cfg config.Config, _ func(uint64, uint64)) (verdict, error) {
-	return verdict{}, p.none(cfg)
+// Verify implements nodes. It holds the data directory, so that nothing changes meanwhile.
+func (p processNodes) Verify(ctx context.Context, cfg config.Config, progress func(done, total uint64)) (v verdict, err error) {
+	n, err := node.Start(ctx, p.config(cfg, idle))
+	if err != nil {
+		return verdict{}, err
+	}
+	report, err := n.Store().Verify(ctx, progress)
+	limited, stop := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+	defer stop()
+	if stopped := n.Stop(limited); err == nil {
+		err = stopped
+	}
+	return verdict{Report: report, Found: report.Found}, err
 }
 
 // Tools implements nodes.
 func (p processNodes) Tools() (*tools.Catalogue, error) { return tools.New(builtin.All()...) }
 
-func (p processNodes) none(cfg config.Config) error {
-	return fault.New(fault.Unavailable, "no node is running on %s", cfg.DataDir).WithHint("start one: orch serve")
+// remote is a node in another process.
+type remote struct {
+	client
 }
+
+// client is what node.Dial returns.
+type client interface {
+	orchestrator.API
+	Close() error
+}
+
+// Embedded implements session.
+func (remote) Embedded() bool { return false }
+
+// Close implements session.
+func (r remote) Close(context.Context) error { return r.client.Close() }
+
+// embedded is a node in this process.
+type embedded struct {
+	orchestrator.API
+
+	node *node.Node
+}
+
+// Embedded implements session.
+func (embedded) Embedded() bool { return true }
+
+// Close implements session.
+func (e embedded) Close(ctx context.Context) error { return e.node.Stop(ctx) }
