@@ -19,6 +19,8 @@ const (
 	window = 4000
 	// ackWithin is how long an acknowledgement may take until the log itself is asked.
 	ackWithin = 2 * time.Second
+	// ackWithinFull is the same on a full disk, where most likely none will come.
+	ackWithinFull = time.Second
 )
 
 // pending is an append whose caller waits.
@@ -28,6 +30,8 @@ type pending struct {
 	// tries counts the messages sent for it; with more than one only the log knows what happened.
 	tries int
 	since time.Time
+	// life is that of the embedded server that the last message went to.
+	life uint64
 }
 
 // flight is what one acknowledgement answers for: one append, or a batch of them.
@@ -122,7 +126,7 @@ func (s *Store) admit(r *events.Record, now time.Time) error {
 		return fault.New(fault.ValidationError, "a commit of %d bytes is larger than the limit of %d", len(r.Data), limit).
 			WithHint("put large values into the blob store")
 	}
-	return s.space.check(now)
+	return s.space.admit(len(r.Data), now)
 }
 
 func stopping() error {
@@ -161,8 +165,10 @@ func (a *appender) launch(f *flight) uint64 {
 	} else {
 		a.batches++
 	}
+	life := a.conn.life()
 	for _, p := range f.members {
 		p.tries++
+		p.life = life
 	}
 	return a.last
 }
@@ -240,16 +246,16 @@ func (a *appender) settleLater(ps ...*pending) {
 
 // reconnected runs after the connection came back: acknowledgements of before will not come.
 func (a *appender) reconnected() {
-	a.expire(time.Now().Add(ackWithin))
+	a.expire(time.Now(), 0)
 	signal(a.disturbed)
 }
 
-// expire moves flights whose acknowledgement is overdue to the settling.
-func (a *appender) expire(now time.Time) {
+// expire moves flights that wait for longer than patience to the settling.
+func (a *appender) expire(now time.Time, patience time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for id, f := range a.flights {
-		if now.Sub(f.sent) >= ackWithin {
+		if now.Sub(f.sent) >= patience {
 			a.remove(id, f)
 			a.lost = append(a.lost, f.members...)
 		}

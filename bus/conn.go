@@ -143,6 +143,7 @@ func (t *target) options(lost *link) []nats.Option {
 		nats.ReconnectJitter(reconnectWait, reconnectWait),
 		nats.ReconnectBufSize(-1),
 		nats.Timeout(dialWithin),
+		nats.SyncQueueLen(2 * pageCount), // readers ask page by page; the default costs each 0.5 MB
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			lost.lost()
 			log.Debug("bus disconnected", slog.String("conn", c.Name), slog.Any("error", err))
@@ -190,5 +191,16 @@ func (c *Conn) another(ctx context.Context, name string, reconnected func()) (*C
 	return connect(ctx, t)
 }
 
+// life is that of the embedded server, 0 for an external one.
+func (c *Conn) life() uint64 {
+	if c.target.server == nil {
+		return 0
+	}
+	return c.target.server.life.Load()
+}
+
 // Close drops the connection. It is idempotent.
 func (c *Conn) Close() { c.nc.Close() }
+
+// NATS returns the connection itself, for measurements beside this package.
+func (c *Conn) NATS() *nats.Conn { return c.nc }

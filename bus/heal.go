@@ -5,25 +5,35 @@ import (
 	"log/slog"
 )
 
-// heal restarts the embedded server when it has stopped writing: after a failed write, such as one on
-// a full disk, JetStream answers no append any more until then, even when there is space again.
+// heal restarts the embedded server when it has stopped writing, and tries again when that failed:
+// after a failed write, such as one on a full disk, JetStream answers no append any more until then,
+// even when there is space again. A restart also settles what is not in the log: nothing of the last
+// server is on its way any more.
 func (s *Store) heal(ctx context.Context, lost []*pending) {
 	server := s.conn.target.server
-	if server == nil {
-		return
-	}
-	tries := 0
-	for _, p := range lost {
-		tries = max(tries, p.tries)
-	}
-	full := s.space.look()
-	if full || tries < healAfter && !s.space.wasFull.Swap(false) {
+	if server == nil || !s.stuck(server, lost) {
 		return
 	}
 	s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "the embedded server does not write; it is restarted")
 	if err := server.restart(); err != nil {
 		s.cfg.Logger.LogAttrs(ctx, slog.LevelError, "the embedded server does not start", slog.Any("error", err))
 	}
+}
+
+func (s *Store) stuck(server *Server, lost []*pending) bool {
+	if server.running() == nil {
+		return true
+	}
+	tries := 0
+	for _, p := range lost {
+		if p.life == server.life.Load() { // sent to the server that runs now
+			tries = max(tries, p.tries)
+		}
+	}
+	if tries == 0 {
+		return false
+	}
+	return s.space.look() || s.space.wasFull.Swap(false) || tries >= healAfter
 }
 
 // restart stops the server and starts another one on the same store and port. Connections of this
@@ -40,5 +50,6 @@ func (s *Server) restart() error {
 		return nil
 	}
 	stop(ns)
+	s.life.Add(1)
 	return s.run()
 }

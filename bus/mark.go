@@ -41,26 +41,37 @@ type marker struct {
 
 func (m *marker) known() bool { return m.written.Seq > 0 }
 
-// load reads the mark from the file and the bucket; the later one counts.
+// load reads the mark from the file and the bucket; the later one counts. A damaged one is DATA_LOSS,
+// after the other was read.
 func (m *marker) load(ctx context.Context, kv jetstream.KeyValue) error {
 	var fromKV, fromFile mark
-	e, err := kv.Get(ctx, markKey)
-	switch {
-	case err == nil:
-		if err := json.Unmarshal(e.Value(), &fromKV); err != nil {
-			return fault.Wrap(fault.DataLoss, err, "the high-water mark in the store is damaged")
-		}
-	case !errors.Is(err, jetstream.ErrKeyNotFound):
-		return readFault(err)
-	}
+	errKV := readMark(ctx, kv, &fromKV)
+	var errFile error
 	if m.path != "" {
-		if err := readJSON(m.path, &fromFile); err != nil && !fault.Has(err, fault.NotFound) {
-			return err
-		}
+		errFile = readJSON(m.path, &fromFile)
 	}
 	m.written = fromKV
 	if fromFile.Seq > fromKV.Seq {
 		m.written = fromFile
+	}
+	for _, err := range []error{errKV, errFile} {
+		if err != nil && !fault.Has(err, fault.NotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+func readMark(ctx context.Context, kv jetstream.KeyValue, into *mark) error {
+	e, err := kv.Get(ctx, markKey)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return fault.Wrap(fault.NotFound, err, "there is no high-water mark yet")
+	}
+	if err != nil {
+		return readFault(err)
+	}
+	if err := json.Unmarshal(e.Value(), into); err != nil {
+		return fault.Wrap(fault.DataLoss, err, "the high-water mark in the store is damaged")
 	}
 	return nil
 }

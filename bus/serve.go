@@ -48,22 +48,22 @@ type Endpoint struct {
 	methods map[string]Method
 	sub     *nats.Subscription
 	slots   chan struct{}
-	end     chan struct{} // closed to cancel what still runs
+	base    context.Context //nolint:containedctx // the life of the endpoint, parent of every request
+	cancel  context.CancelFunc
 	once    sync.Once
 }
 
 // Serve answers requests to "<prefix>.<name>" with methods[name], each in its own goroutine.
 func Serve(c *Conn, prefix string, methods map[string]Method, cfg EndpointConfig) (*Endpoint, error) {
 	cfg.setDefaults()
-	e := &Endpoint{
-		cfg: cfg, conn: c, methods: methods,
-		slots: make(chan struct{}, cfg.MaxRequests), end: make(chan struct{}),
-	}
+	e := &Endpoint{cfg: cfg, conn: c, methods: methods, slots: make(chan struct{}, cfg.MaxRequests)}
+	e.base, e.cancel = context.WithCancel(context.Background())
 	var err error
 	if e.sub, err = c.nc.QueueSubscribe(prefix+".*", "orch", e.accept); err == nil {
 		err = c.nc.Flush() // the server knows the subscription from here on
 	}
 	if err != nil {
+		e.cancel()
 		return nil, fault.Wrap(fault.Unavailable, err, prefix+" cannot be served")
 	}
 	return e, nil
@@ -85,7 +85,7 @@ func (e *Endpoint) Close(ctx context.Context) error {
 		case <-done:
 		case <-ctx.Done():
 		}
-		close(e.end)
+		e.cancel()
 		<-done
 	})
 	return nil
@@ -116,15 +116,7 @@ func (e *Endpoint) context(m *nats.Msg) (context.Context, context.CancelFunc) {
 	if ms, err := strconv.Atoi(m.Header.Get(timeoutHeader)); err == nil && ms > 0 {
 		within = time.Duration(ms) * time.Millisecond
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), within)
-	go func() {
-		select {
-		case <-e.end:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, cancel
+	return context.WithTimeout(e.base, within)
 }
 
 // invoke calls the method; a panic is an internal error of this request alone.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -28,7 +29,8 @@ type Server struct {
 	port    int
 	closed  bool
 
-	healing sync.Mutex // held during a restart in place
+	healing sync.Mutex    // held during a restart in place
+	life    atomic.Uint64 // counts the restarts in place
 }
 
 // StartServer locks the data directory and starts a server on it. It returns when the server is ready

@@ -26,9 +26,6 @@ func (s *Store) settleAll(ctx context.Context) {
 	lost := s.app.lost
 	s.app.lost = nil
 	s.app.mu.Unlock()
-	if len(lost) == 0 {
-		return
-	}
 	s.heal(ctx, lost)
 	for i, p := range lost {
 		if !s.settle(ctx, p) {
@@ -56,9 +53,22 @@ func (s *Store) settle(ctx context.Context, p *pending) bool {
 	case found:
 		s.app.finish(p, 0, conflict(p))
 	default:
-		s.app.resend(p)
+		if full := s.gaveUp(p); full != nil {
+			s.app.finish(p, 0, full)
+		} else {
+			s.app.resend(p)
+		}
 	}
 	return true
+}
+
+// gaveUp returns DISK_FULL when an append that is not in the log can never get there: the server that
+// it was sent to has ended, and the disk has no room for another try.
+func (s *Store) gaveUp(p *pending) *fault.Error {
+	if p.life == s.conn.life() || !s.space.look() {
+		return nil
+	}
+	return s.space.full.Load()
 }
 
 // resend sends an append that is not in the log once more, alone.

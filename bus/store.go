@@ -131,11 +131,19 @@ func (s *Store) tend(ctx context.Context) {
 		case <-s.app.disturbed:
 			s.settleAll(ctx)
 		case <-tick.C:
-			s.app.expire(time.Now())
+			s.app.expire(time.Now(), s.patience())
 			s.settleAll(ctx)
 			s.beat(ctx)
 		}
 	}
+}
+
+// patience is how long an acknowledgement may take now.
+func (s *Store) patience() time.Duration {
+	if s.space.full.Load() != nil || s.space.look() {
+		return ackWithinFull
+	}
+	return ackWithin
 }
 
 func (s *Store) beat(ctx context.Context) {

@@ -17,6 +17,7 @@ const (
 	pointsBucket  = "ORCH_CHECKPOINTS"
 	metaBucket    = "ORCH_META"
 	blobsBucket   = "ORCH_BLOBS"
+	blobsStream   = "OBJ_" + blobsBucket
 )
 
 func (c *StoreConfig) fromServer(s *Server) {
@@ -59,7 +60,9 @@ func (s *Store) openStreams(ctx context.Context) (err error) {
 	if s.old, err = js.CreateOrUpdateStream(ctx, s.cfg.archiveConfig()); err != nil {
 		return openFault(err)
 	}
-	if err = s.mark.load(ctx, s.meta); err != nil {
+	if err = s.mark.load(ctx, s.meta); fault.Has(err, fault.DataLoss) {
+		s.lose("%s", fault.From(err).Message)
+	} else if err != nil {
 		return err
 	}
 	s.live, err = js.Stream(ctx, liveStream)

@@ -242,75 +242,33 @@ func (v *verifier) complete() bool {
 	return true
 }
 
-// readBlobs checks the large values against their digests.
+// readBlobs checks the large values against their digests. The store counts messages that it cannot
+// read, so one that is missing among those read is damaged.
 func (v *verifier) readBlobs(ctx context.Context) error {
+	stream, err := v.store.conn.js.Stream(ctx, blobsStream)
+	if err != nil {
+		return readFault(err)
+	}
+	info, err := stream.Info(ctx)
+	if err != nil {
+		return readFault(err)
+	}
+	readable := uint64(0)
+	if err := v.each(ctx, blobsStream, stream, func(entry) { readable++ }); err != nil {
+		return err
+	}
+	if readable < info.State.Msgs {
+		v.found(0, "", strconv.FormatUint(info.State.Msgs-readable, 10)+" parts of large values cannot be read")
+	}
 	all, err := v.store.blobs.List(ctx)
 	if err != nil && !errors.Is(err, jetstream.ErrNoObjectsFound) {
 		return readFault(err)
 	}
-	for _, info := range all {
-		if _, err := v.store.Get(ctx, info.Name); fault.Has(err, fault.DataLoss) || fault.Has(err, fault.NotFound) {
-			v.found(0, "", fault.From(err).Message)
-		} else if err != nil {
-			v.found(0, "", "the value "+info.Name+" cannot be read")
+	for _, object := range all {
+		if _, err := v.store.Get(ctx, object.Name); err != nil {
+			v.found(0, "", "the value "+object.Name+" cannot be read: "+fault.From(err).Message)
 		}
 		v.report.Blobs++
 	}
 	return nil
-}
-
-// Status says how the store is.
-type Status struct {
-	// Durability is the level that runs.
-	Durability Durability `json:"durability"`
-	// First and Last are positions of the live log, Commits and Bytes its size, Tasks its histories.
-	First   uint64 `json:"first"`
-	Last    uint64 `json:"last"`
-	Commits uint64 `json:"commits"`
-	Tasks   uint64 `json:"tasks"`
-	Bytes   uint64 `json:"bytes"`
-	// MaxBytes bounds the live log; -1 is no bound.
-	MaxBytes int64 `json:"max_bytes"`
-	// ArchiveBytes is the size of the archive.
-	ArchiveBytes uint64 `json:"archive_bytes"`
-	// Free and MinFree are the space of the disk and the watermark in bytes; 0 with an external server.
-	Free    int64 `json:"free,omitempty"`
-	MinFree int64 `json:"min_free,omitempty"`
-	// Refusing is why appends are refused: DATA_LOSS or DISK_FULL; nil when they are not.
-	Refusing *fault.Error `json:"refusing,omitempty"`
-	// At is the time of the report.
-	At time.Time `json:"at"`
-}
-
-// Status returns the state of the store.
-func (s *Store) Status(ctx context.Context) (Status, error) {
-	st := Status{Durability: s.cfg.Durability, MaxBytes: s.cfg.MaxBytes, At: events.Time(time.Now())}
-	if s.space.look() {
-		st.Refusing = s.space.full.Load()
-	}
-	if loss := s.loss.Load(); loss != nil {
-		st.Refusing = loss
-	}
-	if server := s.conn.target.server; server != nil {
-		st.MinFree = server.cfg.MinFree
-		var err error
-		if st.Free, _, err = diskSpace(server.cfg.DataDir); err != nil {
-			return st, err
-		}
-	}
-	old, err := s.old.Info(ctx)
-	if err != nil {
-		return st, readFault(err)
-	}
-	st.ArchiveBytes = old.State.Bytes
-	if s.live == nil {
-		return st, nil
-	}
-	live, err := s.live.Info(ctx)
-	if err != nil {
-		return st, readFault(err)
-	}
-	st.First, st.Last, st.Commits = live.State.FirstSeq, live.State.LastSeq, live.State.Msgs
-	st.Tasks, st.Bytes = live.State.NumSubjects, live.State.Bytes
-	return st, nil
 }

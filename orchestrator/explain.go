@@ -213,4 +213,3 @@ func (o *Orchestrator) queued(queue string) int {
 	}
 	return 0
 }
-

@@ -67,7 +67,7 @@ func (c Config) withDefaults() (Config, error) {
 		return c, fault.New(fault.ValidationError, "must be at least 100ms, not %s", c.Lease).WithField("lease")
 	}
 	setDefault(&c.Lease, 15*time.Second)
-	setDefault(&c.KeepOpen, 1_000)
+	setDefault(&c.KeepOpen, 8_192)
 	setDefault(&c.KeepListed, 50_000)
 	setDefault(&c.ArchiveAfter, time.Hour)
 	if c.Logger == nil {
@@ -124,6 +124,8 @@ type Orchestrator struct {
 	// until it is released (see unlock).
 	mu       sync.Mutex
 	outbox   []func()
+	deferred []func()
+	send     chan struct{}
 	tasks    map[events.TaskID]*entry
 	listed   listing
 	programs programs
@@ -151,6 +153,7 @@ func New(cfg Config) (*Orchestrator, error) {
 		waits:    map[events.TaskID]map[events.TaskID]bool{},
 		programs: newPrograms(),
 		match:    newMatcher(),
+		send:     make(chan struct{}, 1),
 		alarms:   newAlarms(),
 	}
 	o.listed.keep, o.listed.keepWhole = cfg.KeepListed, cfg.KeepOpen
@@ -163,16 +166,18 @@ func New(cfg Config) (*Orchestrator, error) {
 // Run reads the log, then serves until ctx ends. It returns when everything it started has ended.
 func (o *Orchestrator) Run(ctx context.Context) error {
 	defer close(o.stopped)
+	ctx, stop := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	defer func() { stop(); group.Wait() }()
+	group.Go(func() { o.sendDeferred(ctx) })
 	if err := o.restore(ctx); err != nil {
 		return err
 	}
 	close(o.ready)
-	var group sync.WaitGroup
 	group.Go(func() { o.alarms.run(ctx, o) })
 	group.Go(func() { o.sweep(ctx) })
 	group.Go(func() { o.archiveLoop(ctx) })
 	<-ctx.Done()
-	group.Wait()
 	return nil
 }
 
@@ -203,6 +208,40 @@ func (o *Orchestrator) unlock() {
 	o.mu.Unlock()
 	for _, send := range out {
 		send()
+	}
+}
+
+// unlockAnswer releases the lock in an answer of the log, which must not block: another goroutine
+// does the I/O.
+func (o *Orchestrator) unlockAnswer() {
+	idle := len(o.outbox) == 0
+	o.deferred = append(o.deferred, o.outbox...)
+	o.outbox = nil
+	o.mu.Unlock()
+	if idle {
+		return
+	}
+	select {
+	case o.send <- struct{}{}:
+	default:
+	}
+}
+
+// sendDeferred does the I/O that answers of the log have led to.
+func (o *Orchestrator) sendDeferred(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-o.send:
+		}
+		o.lock()
+		out := o.deferred
+		o.deferred = nil
+		o.unlock()
+		for _, send := range out {
+			send()
+		}
 	}
 }
 

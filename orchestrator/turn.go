@@ -122,7 +122,7 @@ func (o *Orchestrator) append(t *turn, done func(error)) {
 		o.cfg.Log.Append(record, func(seq uint64, err error) {
 			o.lock()
 			o.appended(t, seq, err, done)
-			o.unlock()
+			o.unlockAnswer()
 		})
 	})
 }

@@ -46,6 +46,19 @@ func TestCatalogueRefusesNames(t *testing.T) {
 	assert.Equal(t, fault.Conflict, fault.CodeOf(err))
 }
 
+// S0-002: the gates of seed 000.
+func TestGates(t *testing.T) {
+	t.Parallel()
+	for gate, want := range map[tools.Gate][]statemachine.State{
+		tools.AnyState:         statemachine.States(),
+		tools.InProgress:       {statemachine.InProgress},
+		tools.AwaitingApproval: {statemachine.AwaitingApproval},
+		tools.BlockedOrActive:  {statemachine.InProgress, statemachine.Blocked},
+	} {
+		assert.Equal(t, want, gate.States(), gate)
+	}
+}
+
 // S0-010, S0-011.
 func TestDescribe(t *testing.T) {
 	t.Parallel()

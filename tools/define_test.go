@@ -1,6 +1,7 @@
 package tools_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,11 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/tools"
+	"github.com/orch-dev/orch/tools/toolstest"
 )
 
 type allIn struct {
@@ -184,6 +187,27 @@ func TestCheckReturnsCanonicalArguments(t *testing.T) {
 	}
 }
 
+// A pointer that is not optional may be null where the schema says so, but still has its type; a
+// required input is never null.
+func TestCheckPointers(t *testing.T) {
+	t.Parallel()
+	type in struct {
+		Must *int   `json:"must" jsonschema:"A number"`
+		List []*int `json:"list,omitempty" jsonschema:"Numbers and nulls"`
+	}
+	tool := tools.Define(tools.Spec{Name: "P"}, func(context.Context, *tools.Env, in) (struct{}, error) { return struct{}{}, nil })
+	for args, code := range map[string]fault.Code{
+		`{"must":1,"list":[1,null]}`: "",
+		`{"must":null}`:              fault.RequiredField,
+		`{"must":"1"}`:               fault.ValidationError,
+		`{"must":1.5}`:               fault.ValidationError,
+		`{"must":1,"list":[1,"1"]}`:  fault.ValidationError,
+	} {
+		_, err := tool.Check(json.RawMessage(args))
+		assert.Equal(t, code, fault.CodeOf(err), args)
+	}
+}
+
 func TestCallKeepsBytesOfFreeObjects(t *testing.T) {
 	t.Parallel()
 	data := `{"big":123456789012345678901234567890,"html":"<a&b>","é":null}`
@@ -203,7 +227,8 @@ func TestCallReturnsCodedErrors(t *testing.T) {
 	assert.Equal(t, fault.ValidationError, fault.CodeOf(err))
 }
 
-// FuzzCheck: what is accepted can be decoded, and is canonical.
+// FuzzCheck: what is accepted can be decoded, fits the published schema in the eyes of another
+// validator, and is canonical.
 func FuzzCheck(f *testing.F) {
 	for _, seed := range []string{
 		`{"name":"x"}`, `{"name":"x","count":4.0,"tags":["a"]}`, `{"name":"x","data":{"a":[1]},"any":[null]}`,
@@ -212,6 +237,7 @@ func FuzzCheck(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	tool := newAll()
+	schema := toolstest.Compile(f, tool.InputSchema())
 	f.Fuzz(func(t *testing.T, args []byte) {
 		checked, err := tool.Check(args)
 		if err != nil {
@@ -221,6 +247,9 @@ func FuzzCheck(f *testing.F) {
 		require.True(t, json.Valid(checked), "%s", checked)
 		var in allIn
 		require.NoError(t, json.Unmarshal(checked, &in), "%s", checked)
+		value, err := jsonschema.UnmarshalJSON(bytes.NewReader(checked))
+		require.NoError(t, err)
+		require.NoError(t, schema.Validate(value), "%s", checked)
 		again, err := tool.Check(checked)
 		require.NoError(t, err)
 		assert.Equal(t, string(checked), string(again))

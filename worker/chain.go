@@ -4,10 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"log/slog"
 	"runtime/debug"
+	"strconv"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/policy"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/work"
 )
@@ -83,17 +86,38 @@ func (w *Worker) resolve(_ context.Context, a *attempt) error {
 	}
 	a.paths = make(map[string]string, len(a.spec.Paths))
 	for _, p := range a.spec.Paths {
-		var path string
-		if err := json.Unmarshal(fields[p.Field], &path); err != nil || path == "" {
-			continue // left out, or no path: the schema has decided that
+		for field, path := range pathsOf(p.Field, fields[p.Field]) {
+			rel, err := w.confine(p.Access, path)
+			if err != nil {
+				return fault.From(err).WithField(field)
+			}
+			a.paths[field] = w.cfg.Root.Abs(rel)
 		}
-		rel, err := w.confine(p.Access, path)
-		if err != nil {
-			return fault.From(err).WithField(p.Field)
-		}
-		a.paths[p.Field] = rel
 	}
 	return nil
+}
+
+// pathsOf yields the paths in the value of a field: the text, or "field[i]" for those of a list. A
+// field that is left out or empty has none.
+func pathsOf(field string, value json.RawMessage) iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		var path string
+		if json.Unmarshal(value, &path) == nil {
+			if path != "" {
+				yield(field, path)
+			}
+			return
+		}
+		var list []string
+		if json.Unmarshal(value, &list) != nil {
+			return // no path: the schema has decided about that
+		}
+		for i, path := range list {
+			if !yield(field+"["+strconv.Itoa(i)+"]", path) {
+				return
+			}
+		}
+	}
 }
 
 func (w *Worker) confine(access tools.Access, path string) (string, error) {
@@ -105,7 +129,7 @@ func (w *Worker) confine(access tools.Access, path string) (string, error) {
 
 // decide asks the policy: state gate, limits, protected paths, secrets, approval.
 func (w *Worker) decide(_ context.Context, a *attempt) error {
-	return w.policy.Decide(Request{
+	return w.rules.Decide(policy.Call{
 		Task: a.Task, Spec: a.spec, State: a.env.State, Args: a.args, Paths: a.paths,
 		Workspace: w.workspaces.Path(a.Task),
 	})
@@ -154,8 +178,7 @@ func effectful(e tools.Effect) bool { return e == tools.Write || e == tools.Dest
 
 // panicked logs a panic with its stack and returns an error that shows nothing of it (S3-144).
 func (w *Worker) panicked(ctx context.Context, a *attempt, p any) error {
-	w.cfg.Logger.ErrorContext(ctx, "a tool panicked", slog.String("task", string(a.Task)),
-		slog.String("step", a.Step), slog.String("tool", a.Tool), slog.String("panic", w.clean(fmt.Sprint(p))),
-		slog.String("stack", w.clean(string(debug.Stack()))))
+	w.cfg.Logger.LogAttrs(ctx, slog.LevelError, "a tool panicked", append(a.about(nil),
+		slog.String("panic", w.clean(fmt.Sprint(p))), slog.String("stack", w.clean(string(debug.Stack()))))...)
 	return fault.New(fault.Internal, "the tool failed unexpectedly").WithHint("details are in the log of the worker")
 }

@@ -46,7 +46,11 @@ func touchTool(t *testing.T) tools.Tool {
 // S0-002 to S0-007: a call that is refused has changed nothing, not even made a workspace.
 func TestRefusedCallsChangeNothing(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, worker.Config{}, touchTool(t))
+	guarded := spec("GUARDED", tools.Destructive)
+	guarded.Approval, guarded.Content = tools.Always, []string{"text"}
+	b := newBench(t, worker.Config{}, touchTool(t), tools.Define(guarded, func(context.Context, *tools.Env, text) (none, error) {
+		panic("a refused call has reached its tool")
+	}))
 	outside := t.TempDir()
 	require.NoError(t, os.Symlink(outside, filepath.Join(b.root.Name(), "link")))
 	for name, tc := range map[string]struct {
@@ -61,6 +65,9 @@ func TestRefusedCallsChangeNothing(t *testing.T) {
 		"outside":          {"TOUCH", `{"file_path":"/etc/x"}`, "IN_PROGRESS", fault.OutsideRoot, "denied", "file_path"},
 		"through a link":   {"TOUCH", `{"file_path":"ROOT/link/x"}`, "IN_PROGRESS", fault.OutsideRoot, "denied", "file_path"},
 		"wrong state":      {"TOUCH", `{"file_path":"ROOT/x"}`, "BLOCKED", fault.StateNotAllowed, "denied", ""},
+		"protected path":   {"TOUCH", `{"file_path":"ROOT/go.mod"}`, "IN_PROGRESS", fault.ProtectedPath, "denied", "file_path"},
+		"needs approval":   {"GUARDED", `{"text":"x"}`, "IN_PROGRESS", fault.ApprovalRequired, "denied", ""},
+		"holds a secret":   {"GUARDED", `{"text":"` + secret + `"}`, "IN_PROGRESS", fault.SecretDetected, "denied", "text"},
 	} {
 		c := call(tc.tool, strings.ReplaceAll(tc.args, "ROOT", b.root.Name()))
 		c.State = tc.state
@@ -256,13 +263,11 @@ func TestFacts(t *testing.T) {
 		}
 		env.Record(events.CheckpointCreated, &events.Checkpointed{ID: "c1", Name: "before\nthe step"})
 	}
-	withFolder := spec("GOOD", tools.Read)
-	withFolder.NoWorkspace = false
 	b := newBench(
 		t, worker.Config{},
-		tools.Define(withFolder, func(_ context.Context, env *tools.Env, _ none) (none, error) {
+		readTool("GOOD", func(_ context.Context, env *tools.Env) (string, error) {
 			record(env)
-			return none{}, nil
+			return "", nil
 		}),
 		readTool("BAD", func(_ context.Context, env *tools.Env) (string, error) {
 			record(env)

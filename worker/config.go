@@ -2,40 +2,25 @@ package worker
 
 import (
 	"crypto/rand"
-	"encoding/json"
 	"log/slog"
 	"os"
 	"runtime"
 	"strconv"
 	"time"
 
-	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/pathguard"
 	"github.com/orch-dev/orch/internal/proc"
-	"github.com/orch-dev/orch/statemachine"
-	"github.com/orch-dev/orch/tools"
+	"github.com/orch-dev/orch/policy"
 )
 
 // Policy is what the chain asks about a call before anything happens, and what takes secrets out of
-// everything that comes back.
+// everything that comes back; *policy.Policy is one.
 type Policy interface {
 	// Decide returns nil, or why the call must not run.
-	Decide(r Request) error
+	Decide(c policy.Call) error
 	// Redact returns data without secrets, still valid JSON if it was, and whether there were any.
 	Redact(data []byte) ([]byte, bool)
-}
-
-// Request is a checked call as the policy sees it.
-type Request struct {
-	Task  events.TaskID
-	Spec  tools.Spec
-	State statemachine.State
-	Args  json.RawMessage
-	// Paths holds the path fields of the arguments, relative to the root and without links.
-	Paths map[string]string
-	// Workspace is the folder of the task; it may not exist yet.
-	Workspace string
 }
 
 // Config configures a Worker. The zero value of every field but Root works.

@@ -89,7 +89,7 @@ func (w *Worker) serve(ctx context.Context, a *attempt) {
 	res, err := w.pass(ctx, a)
 	if !a.settled.CompareAndSwap(false, true) {
 		w.roster.returned()
-		w.cfg.Logger.InfoContext(ctx, "an abandoned tool has returned", slog.String("tool", a.Tool))
+		w.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "an abandoned tool has returned", a.about(nil)...)
 		return
 	}
 	w.conclude(ctx, a, res, err)
@@ -124,8 +124,7 @@ func (w *Worker) abandon(ctx context.Context, a *attempt) {
 		return
 	}
 	w.roster.abandon()
-	w.cfg.Logger.ErrorContext(ctx, "a tool ignores the end of its call and is abandoned",
-		slog.String("task", string(a.Task)), slog.String("step", a.Step), slog.String("tool", a.Tool))
+	w.cfg.Logger.LogAttrs(ctx, slog.LevelError, "a tool ignores the end of its call and is abandoned", a.about(nil)...)
 	w.conclude(ctx, a, result{}, context.Cause(ctx))
 }
 

@@ -68,20 +68,20 @@ type bench struct {
 	log   *logBuffer
 }
 
-func newBench(t testing.TB, cfg worker.Config, all ...tools.Tool) *bench {
-	t.Helper()
-	root, err := pathguard.Open(t.TempDir())
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = root.Close() })
+func newBench(tb testing.TB, cfg worker.Config, all ...tools.Tool) *bench {
+	tb.Helper()
+	root, err := pathguard.Open(tb.TempDir())
+	require.NoError(tb, err)
+	tb.Cleanup(func() { _ = root.Close() })
 	catalogue, err := tools.New(all...)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	b := &bench{owner: newOwner(), root: root, log: &logBuffer{}}
 	cfg.Root = root
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.NewJSONHandler(b.log, nil))
 	}
-	b.Worker, err = worker.New(b.owner, catalogue, newPolicy(t, root), cfg)
-	require.NoError(t, err)
+	b.Worker, err = worker.New(b.owner, catalogue, newPolicy(tb, root), cfg)
+	require.NoError(tb, err)
 	return b
 }
 

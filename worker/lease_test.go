@@ -31,7 +31,7 @@ func TestHeartbeatsRenewAllLeases(t *testing.T) {
 			calls[i].Step, calls[i].Lease = string(rune('a'+i)), 6*time.Second
 		}
 		b.owner.calls <- calls
-		advance(20*time.Second)
+		advance(20 * time.Second)
 		_, beats, _ = b.owner.count()
 		assert.InDelta(t, 10, beats, 1, "a third of the lease is 2 s")
 		beat := b.owner.lastBeat()

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"strings"
 	"time"
@@ -43,7 +44,7 @@ func (w *Worker) inspect(a *attempt, output json.RawMessage) (result, error) {
 	if len(output) > w.cfg.MaxOutput {
 		return result{}, tooLarge("output", w.cfg.MaxOutput)
 	}
-	if clean, found := w.policy.Redact(output); found {
+	if clean, found := w.rules.Redact(output); found {
 		output = clean
 	}
 	if len(output) > 0 && !json.Valid(output) {
@@ -68,7 +69,7 @@ func (w *Worker) inspectFact(fact *events.Event) (int, error) {
 	if err != nil {
 		return 0, fault.Wrap(fault.Internal, err, "the tool recorded something that is no valid JSON")
 	}
-	clean, found := w.policy.Redact(data)
+	clean, found := w.rules.Redact(data)
 	if !found {
 		return len(data), nil
 	}
@@ -88,8 +89,8 @@ func tooLarge(field string, limit int) error {
 func (w *Worker) public(ctx context.Context, a *attempt, err error) *fault.Error {
 	known := fault.From(err)
 	if known.Err != nil {
-		w.cfg.Logger.WarnContext(ctx, "a call failed", slog.String("task", string(a.Task)), slog.String("step", a.Step),
-			slog.String("tool", a.Tool), slog.String("code", string(known.Code)), slog.String("cause", w.clean(known.Err.Error())))
+		w.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "a call failed", append(a.about(nil),
+			slog.String("code", string(known.Code)), slog.String("cause", w.clean(known.Err.Error())))...)
 	}
 	return &fault.Error{
 		Code: known.Code, Message: w.clean(known.Message), Reason: w.clean(known.Reason),
@@ -102,7 +103,7 @@ func (w *Worker) clean(text string) string {
 	if text == "" {
 		return text
 	}
-	clean, _ := w.policy.Redact([]byte(text))
+	clean, _ := w.rules.Redact([]byte(text))
 	return cut(string(clean), maxMessage)
 }
 
@@ -114,25 +115,36 @@ func cut(text string, limit int) string {
 	return strings.ToValidUTF8(text[:limit], "") + "…"
 }
 
-// note adds the call to the notes of the workspace, if it got one. The notes are for people: that they
-// cannot be written does not fail a call.
+// note adds the call to PROGRESS.md if it got a workspace, and checkpoints to CHECKPOINTS.md. The notes
+// are for people: that they cannot be written does not fail a call.
 func (w *Worker) note(ctx context.Context, a *attempt, o work.Outcome) {
-	if a.env.Workspace == "" || a.dropped.Load() {
+	if a.dropped.Load() {
 		return
 	}
-	result := "ok"
-	if o.Error != nil {
-		result = string(o.Error.Code)
-	}
-	at := w.cfg.Clock().UTC().Format("2006-01-02T15:04:05.000Z")
-	line := "[" + at + "] " + a.Step + " " + a.Tool + " " + o.Duration.Round(time.Millisecond).String() + " " + result
-	err := w.workspaces.AppendProgress(a.Task, line)
+	at := func() string { return "[" + w.cfg.Clock().UTC().Format("2006-01-02T15:04:05.000Z") + "] " }
+	var err error
 	for _, fact := range o.Facts {
-		if c, ok := fact.Data.(*events.Checkpointed); ok && err == nil {
-			err = w.workspaces.AppendCheckpoint(a.Task, "["+at+"] "+c.ID+" "+c.Name)
+		if c, ok := fact.Data.(*events.Checkpointed); ok {
+			err = errors.Join(err, w.noteCheckpoint(a, at()+c.ID+" "+c.Name))
 		}
 	}
-	if err != nil {
-		w.cfg.Logger.WarnContext(ctx, "the notes of a task cannot be written", slog.String("task", string(a.Task)), slog.Any("cause", err))
+	if a.env.Workspace != "" {
+		result := "ok"
+		if o.Error != nil {
+			result = string(o.Error.Code)
+		}
+		line := at() + a.Step + " " + a.Tool + " " + o.Duration.Round(time.Millisecond).String() + " " + result
+		err = errors.Join(err, w.workspaces.AppendProgress(a.Task, line))
 	}
+	if err != nil {
+		w.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "the notes of a task cannot be written", a.about(err)...)
+	}
+}
+
+// noteCheckpoint makes the workspace if need be: the tool for checkpoints itself needs none.
+func (w *Worker) noteCheckpoint(a *attempt, line string) error {
+	if _, err := w.workspaces.Ensure(a.Task, a.Name); err != nil {
+		return err
+	}
+	return w.workspaces.AppendCheckpoint(a.Task, line)
 }

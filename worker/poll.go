@@ -23,11 +23,9 @@ func (w *Worker) poll(ctx context.Context, launch func(work.Call)) error {
 			failures = 0
 			w.take(batch, launch)
 			continue
-		case ctx.Err() != nil:
-			return nil
 		case fault.Has(err, fault.Unauthorized), fault.Has(err, fault.Forbidden):
 			return err
-		case failures == 0:
+		case ctx.Err() == nil && failures == 0:
 			w.cfg.Logger.WarnContext(ctx, "the owner cannot be asked for work", slog.Any("cause", err))
 		}
 		pause(ctx, backoff(failures))

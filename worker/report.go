@@ -26,13 +26,13 @@ func (w *Worker) report(ctx context.Context, a *attempt, o work.Outcome) {
 		case err == nil:
 			return
 		case fault.Has(err, fault.Conflict):
-			w.tell(ctx, slog.LevelInfo, "the outcome came too late and was refused", o.Ref, err)
+			w.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "the outcome came too late and was refused", a.about(err)...)
 			return
 		case ctx.Err() != nil || !passing(err):
-			w.tell(ctx, slog.LevelError, "the outcome could not be reported", o.Ref, err)
+			w.cfg.Logger.LogAttrs(ctx, slog.LevelError, "the outcome could not be reported", a.about(err)...)
 			return
 		case failures == 0:
-			w.tell(ctx, slog.LevelWarn, "the outcome waits for the owner", o.Ref, err)
+			w.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "the outcome waits for the owner", a.about(err)...)
 		}
 		if !pause(ctx, backoff(failures)) {
 			return
@@ -40,8 +40,13 @@ func (w *Worker) report(ctx context.Context, a *attempt, o work.Outcome) {
 	}
 }
 
-// tell logs what the answer of the owner means for an attempt.
-func (w *Worker) tell(ctx context.Context, level slog.Level, text string, ref work.Ref, cause error) {
-	w.cfg.Logger.LogAttrs(ctx, level, text, slog.String("task", string(ref.Task)), slog.String("step", ref.Step),
-		slog.Int("attempt", ref.Attempt), slog.Any("cause", cause))
+// about is what a line of the log says about an attempt; cause may be nil.
+func (a *attempt) about(cause error) []slog.Attr {
+	attrs := []slog.Attr{
+		slog.String("task", string(a.Task)), slog.String("step", a.Step), slog.Int("attempt", a.Attempt), slog.String("tool", a.Tool),
+	}
+	if cause != nil {
+		attrs = append(attrs, slog.Any("cause", cause))
+	}
+	return attrs
 }

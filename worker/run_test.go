@@ -372,3 +372,47 @@ func TestUnreportedOutcomesAreBounded(t *testing.T) {
 		stop()
 	})
 }
+
+// Every call is reported exactly once, however many there are at a time.
+func TestManyCalls(t *testing.T) {
+	t.Parallel()
+	const n = 2000
+	b := newBench(t, worker.Config{Concurrency: 16}, echoTool())
+	stop := b.run(t)
+	go func() {
+		for i := range n / 10 {
+			calls := make([]work.Call, 10)
+			for j := range calls {
+				calls[j] = call("ECHO", `{"text":"x"}`)
+				calls[j].Attempt = 10*i + j
+			}
+			b.owner.calls <- calls
+		}
+	}()
+	seen := map[int]bool{}
+	for range n {
+		out := <-b.owner.outcomes
+		assert.Nil(t, out.Error)
+		assert.False(t, seen[out.Attempt])
+		seen[out.Attempt] = true
+	}
+	stop()
+	assert.Empty(t, b.owner.outcomes)
+}
+
+// The end of its context ends a single call.
+func TestExecuteEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tool, began := waitTool("WAIT")
+		b := newBench(t, worker.Config{}, tool)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			<-began
+			cancel()
+		}()
+		assert.Equal(t, "cancelled", b.Execute(ctx, call("WAIT", "{}")).Class)
+		assert.Equal(t, "cancelled", b.Execute(ctx, call("WAIT", "{}")).Class)
+		assert.Empty(t, began, "the second one was not even made")
+	})
+}

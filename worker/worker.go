@@ -30,7 +30,7 @@ const lastReports = 2 * time.Second
 type Worker struct {
 	owner      work.Owner
 	catalogue  *tools.Catalogue
-	policy     Policy
+	rules      Policy
 	cfg        Config
 	workspaces *workspace.Tree
 	roster     *roster
@@ -43,7 +43,7 @@ type Worker struct {
 
 // New returns a worker. It does no I/O. VALIDATION_ERROR for a wrong cfg, OUTSIDE_ROOT for a Working
 // folder outside the root.
-func New(owner work.Owner, catalogue *tools.Catalogue, policy Policy, cfg Config) (*Worker, error) {
+func New(owner work.Owner, catalogue *tools.Catalogue, rules Policy, cfg Config) (*Worker, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func New(owner work.Owner, catalogue *tools.Catalogue, policy Policy, cfg Config
 		return nil, err
 	}
 	return &Worker{
-		owner: owner, catalogue: catalogue, policy: policy, cfg: cfg, workspaces: tree,
+		owner: owner, catalogue: catalogue, rules: rules, cfg: cfg, workspaces: tree,
 		roster: newRoster(cfg), nudge: make(chan struct{}, 1),
 	}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -14,10 +15,15 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// S4-025: the permissions stay, and nothing but the file itself is left.
-func TestWriteAtomicKeepsMode(t *testing.T) {
+// S4-025: permissions and owner stay, and nothing but the file itself is left.
+func TestWriteAtomicKeepsModeAndOwner(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	uid, gid := os.Getuid(), os.Getgid()
+	if uid == 0 {
+		uid, gid = 65534, 65534 // the superuser writes a file of somebody else
+	}
+	require.NoError(t, os.Chown(w.root+"/file", uid, gid))
 	require.NoError(t, os.Chmod(w.root+"/file", 0o767))
 	created, err := w.guard.WriteAtomic("file", []byte("new"), 0o600)
 	require.NoError(t, err)
@@ -25,6 +31,9 @@ func TestWriteAtomicKeepsMode(t *testing.T) {
 	info, err := os.Stat(w.root + "/file")
 	require.NoError(t, err)
 	assert.Equal(t, os.FileMode(0o767), info.Mode().Perm())
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	require.True(t, ok)
+	assert.Equal(t, []int{uid, gid}, []int{int(stat.Uid), int(stat.Gid)})
 	entries, err := os.ReadDir(w.root)
 	require.NoError(t, err)
 	assert.Len(t, entries, 2)

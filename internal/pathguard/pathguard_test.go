@@ -2,6 +2,7 @@ package pathguard_test
 
 import (
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -255,4 +256,34 @@ func TestOpenRefusesWhatIsNoFile(t *testing.T) {
 		_, err = w.guard.WriteAtomic(rel, nil, 0o644)
 		refused(t, err, fault.InvalidFormat, "INVALID_PATH", rel)
 	}
+}
+
+// Links are visited and not followed; the visitor steers.
+func TestWalk(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.link("../outside", "exit")
+	w.link("dir", "alias")
+	walk := func(rel string, stop map[string]error) (visited []string, err error) {
+		err = w.guard.Walk(t.Context(), rel, func(at string, _ fs.DirEntry) error {
+			visited = append(visited, at)
+			return stop[at]
+		})
+		return visited, err
+	}
+	visited, err := walk(".", nil)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"alias", "dir", "dir/file", "dir/sub", "exit", "file"}, visited)
+	visited, err = walk("dir", nil)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"dir/file", "dir/sub"}, visited)
+	visited, err = walk(".", map[string]error{"dir": fs.SkipDir, "exit": fs.SkipAll})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"alias", "dir", "exit"}, visited)
+	_, err = walk(".", map[string]error{"dir": fault.New(fault.Gone, "x")})
+	refused(t, err, fault.Gone, "")
+	_, err = walk("absent", nil)
+	refused(t, err, fault.NotFound, "")
+	_, err = walk("exit", nil)
+	refused(t, err, fault.OutsideRoot, "OutsideRoot")
 }

@@ -29,14 +29,16 @@ const (
 	checkpointsFile = "CHECKPOINTS.md"
 )
 
+const separator = string(filepath.Separator)
+
 // maxKnown bounds the set of folders that are known to be complete.
 const maxKnown = 4096
 
 // Tree is the folder that holds the folders of all tasks. It is made when the first task needs it.
 // It is safe for concurrent use.
 type Tree struct {
-	root *pathguard.Root
-	rel  string
+	root      *pathguard.Root
+	rel, name string // of the tree: relative to the root, absolute
 
 	mu    sync.Mutex
 	known map[events.TaskID]struct{}
@@ -56,21 +58,19 @@ func New(root *pathguard.Root, working string) (*Tree, error) {
 		return nil, fault.New(fault.OutsideRoot, "the folder for workspaces lies outside the root").
 			WithHint("the root is %s", root.Name())
 	}
-	return &Tree{root: root, rel: filepath.Clean(rel), known: map[events.TaskID]struct{}{}}, nil
+	rel = filepath.Clean(rel)
+	return &Tree{root: root, rel: rel, name: root.Abs(rel), known: map[events.TaskID]struct{}{}}, nil
 }
 
 // Name returns the absolute path of the tree.
-func (t *Tree) Name() string { return t.root.Abs(t.rel) }
+func (t *Tree) Name() string { return t.name }
 
 // Path returns the absolute path of the folder of a task, whether or not it exists.
-func (t *Tree) Path(task events.TaskID) string { return t.root.Abs(t.at(task)) }
+func (t *Tree) Path(task events.TaskID) string { return t.name + separator + string(task) }
 
 // Ensure makes the folder of a task unless it is complete, and returns its absolute path. name heads
 // the notes. INVALID_FORMAT for what is no task id, OUTSIDE_ROOT for a folder that is a link or a file.
 func (t *Tree) Ensure(task events.TaskID, name string) (string, error) {
-	if _, err := events.ParseTaskID(string(task)); err != nil {
-		return "", err
-	}
 	switch err := t.check(task); {
 	case err == nil && t.isKnown(task):
 		return t.Path(task), nil
@@ -116,10 +116,15 @@ func (t *Tree) Archive(task events.TaskID, ok bool) error {
 	return t.root.Rename(t.at(task), filepath.Join(shelf, string(task)))
 }
 
-func (t *Tree) at(task events.TaskID) string { return filepath.Join(t.rel, string(task)) }
+// at is the folder of a task relative to the root, without the cost of filepath.Join.
+func (t *Tree) at(task events.TaskID) string { return t.rel + separator + string(task) }
 
-// check tells whether the folder of the task is there and a folder: NOT_FOUND or OUTSIDE_ROOT if not.
+// check tells whether the folder of the task is there and a folder: NOT_FOUND or OUTSIDE_ROOT if not,
+// INVALID_FORMAT for what is no task id and might be a path to somewhere else.
 func (t *Tree) check(task events.TaskID) error {
+	if _, err := events.ParseTaskID(string(task)); err != nil {
+		return err
+	}
 	info, err := t.root.Lstat(t.at(task))
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/tools/fs"
+	"github.com/orch-dev/orch/tools/shell"
 	"github.com/orch-dev/orch/tools/task"
 )
 
@@ -13,6 +14,7 @@ import (
 func All() []tools.Tool {
 	return slices.Concat(
 		fs.Tools(),
+		shell.Tools(),
 		task.Tools(),
 	)
 }

@@ -161,6 +161,7 @@ func TestGrepSearch(t *testing.T) {
 	b := newBench(t)
 	b.file("a.go", "package a\r\n\r\nfunc Foo() {}\r\nfunc Bar() {}\r\n")
 	b.file("b.txt", "func Baz\nFUNC qux\xff\nlast func")
+	b.file("kelvin", "\u212a\nx\nK")
 	b.file("bin", "func\x00func")
 	b.file("sub/c.go", "// func\n")
 	b.file(".git/d.go", "func\n")
@@ -174,6 +175,8 @@ func TestGrepSearch(t *testing.T) {
 		{args{"pattern": "func", "glob": "sub/*.go"}, []string{"sub/c.go:1:// func"}},
 		{args{"pattern": "func", "glob": ".git/*"}, []string{".git/d.go:1:func"}},
 		{args{"pattern": "func q|^l", "case_insensitive": true}, []string{"b.txt:2:FUNC qux\ufffd", "b.txt:3:last func"}},
+		{args{"pattern": "FuNC", "case_insensitive": true, "glob": "b.*"}, []string{"b.txt:1:func Baz", "b.txt:2:FUNC qux\ufffd", "b.txt:3:last func"}},
+		{args{"pattern": "k", "case_insensitive": true, "glob": "kelvin"}, []string{"kelvin:1:\u212a", "kelvin:3:K"}},
 		{args{"pattern": "func", "path": b.path("b.txt")}, []string{"b.txt:1:func Baz", "b.txt:3:last func"}},
 		{args{"pattern": `^$`}, []string{"a.go:2:"}},
 		{args{"pattern": "nowhere"}, []string{}},
@@ -219,6 +222,12 @@ func TestGrepSearchLargeFile(t *testing.T) {
 	assert.Len(t, out["matches"], (256<<10)/(10+len(path)))
 	assert.InDelta(t, 100_000, out["total"], 0)
 	assert.Equal(t, true, out["truncated"])
+}
+
+func TestGrepSearchTellsWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	_, err := newBench(t).call("GREP_SEARCH", args{"pattern": "(" + strings.Repeat("x", 500)})
+	require.EqualError(t, err, "INVALID_FORMAT: pattern: is no regular expression: missing closing )")
 }
 
 func TestSearchesEndWithTheirContext(t *testing.T) {

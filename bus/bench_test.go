@@ -1,0 +1,174 @@
+package bus_test
+
+import (
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/events/eventstest"
+)
+
+// levels runs a benchmark at both durability levels.
+func levels(b *testing.B, run func(b *testing.B, n *node)) {
+	b.Helper()
+	for _, level := range []bus.Durability{bus.Fsync, bus.Relaxed} {
+		b.Run(string(level), func(b *testing.B) {
+			run(b, startNode(b, bus.ServerConfig{Durability: level}))
+		})
+	}
+}
+
+// firstCommits are prepared outside of the measured time.
+func firstCommits(b *testing.B, n int) []events.Record {
+	b.Helper()
+	records := make([]events.Record, n)
+	for i := range records {
+		records[i] = eventstest.NewChain().Next(b, "node")
+	}
+	return records
+}
+
+// BenchmarkAppendAlone measures one append at a time.
+func BenchmarkAppendAlone(b *testing.B) {
+	levels(b, func(b *testing.B, n *node) {
+		records := firstCommits(b, b.N)
+		b.ResetTimer()
+		for _, r := range records {
+			_, err := eventstest.Append(n, r)
+			require.NoError(b, err)
+		}
+		perSecond(b)
+	})
+}
+
+// BenchmarkAppend measures appends with up to so many in flight.
+func BenchmarkAppend(b *testing.B) {
+	for _, inFlight := range []int{16, 64, 500, 4000} {
+		b.Run(strconv.Itoa(inFlight), func(b *testing.B) {
+			levels(b, func(b *testing.B, n *node) {
+				records := firstCommits(b, b.N)
+				slots := make(chan struct{}, inFlight)
+				var answered sync.WaitGroup
+				answered.Add(len(records))
+				b.ResetTimer()
+				for _, r := range records {
+					slots <- struct{}{}
+					n.Append(r, func(_ uint64, err error) {
+						if err != nil {
+							b.Error(err)
+						}
+						<-slots
+						answered.Done()
+					})
+				}
+				answered.Wait()
+				perSecond(b)
+			})
+		})
+	}
+}
+
+// BenchmarkBare is the pattern that appends are compared with: conditional publishes of the same
+// bytes through the client library, 4,000 in flight, nothing around them.
+func BenchmarkBare(b *testing.B) {
+	levels(b, func(b *testing.B, n *node) {
+		nc, err := nats.Connect("", nats.InProcessServer(n.server), operator(b, n.cfg.DataDir))
+		require.NoError(b, err)
+		defer nc.Close()
+		js, err := jetstream.New(nc)
+		require.NoError(b, err)
+		_, err = js.CreateStream(b.Context(), jetstream.StreamConfig{Name: "BARE", Subjects: []string{"bare.*"}})
+		require.NoError(b, err)
+		records := firstCommits(b, b.N)
+		var window []jetstream.PubAckFuture
+		b.ResetTimer()
+		for _, r := range records {
+			if len(window) == 4000 {
+				<-window[0].Ok()
+				window = window[1:]
+			}
+			m := &nats.Msg{Subject: "bare." + string(r.Task), Data: r.Data}
+			f, err := js.PublishMsgAsync(m, jetstream.WithExpectLastSequencePerSubject(0))
+			require.NoError(b, err)
+			window = append(window, f)
+		}
+		<-js.PublishAsyncComplete()
+		perSecond(b)
+	})
+}
+
+// BenchmarkHeads measures the scan of a restart.
+func BenchmarkHeads(b *testing.B) {
+	const tasks = 100_000
+	n := startNode(b, bus.ServerConfig{Durability: bus.Relaxed})
+	var answered sync.WaitGroup
+	answered.Add(tasks)
+	for _, r := range firstCommits(b, tasks) {
+		n.Append(r, func(_ uint64, err error) {
+			if err != nil {
+				b.Error(err)
+			}
+			answered.Done()
+		})
+	}
+	answered.Wait()
+	for b.Loop() {
+		require.Len(b, eventstest.HeadsOf(b, n), tasks)
+	}
+	b.ReportMetric(float64(tasks)*float64(b.N)/b.Elapsed().Seconds(), "heads/s")
+}
+
+// BenchmarkRead measures a whole history.
+func BenchmarkRead(b *testing.B) {
+	for _, commits := range []int{10, 1000, 100_000} {
+		b.Run(strconv.Itoa(commits), func(b *testing.B) {
+			n := startNode(b, bus.ServerConfig{Durability: bus.Relaxed})
+			c := eventstest.NewChain()
+			c.Grow(b, n, commits)
+			for b.Loop() {
+				require.Len(b, eventstest.History(b, n, c.Task, 1), commits)
+			}
+		})
+	}
+}
+
+// BenchmarkCall measures a request and its answer.
+func BenchmarkCall(b *testing.B) {
+	type text struct{ Text string }
+	n := startNode(b, bus.ServerConfig{})
+	end, err := bus.Serve(n.conn, bus.CommandPrefix, map[string]bus.Method{
+		"echo": bus.Handle(echo[text]),
+	}, bus.EndpointConfig{})
+	require.NoError(b, err)
+	defer func() { require.NoError(b, end.Close(b.Context())) }()
+	c, err := bus.Dial(b.Context(), bus.DialConfig{DataDir: n.cfg.DataDir})
+	require.NoError(b, err)
+	defer c.Close()
+	for b.Loop() {
+		var out text
+		require.NoError(b, bus.Call(b.Context(), c, bus.CommandPrefix+".echo", text{"hello"}, &out))
+	}
+}
+
+// BenchmarkStart measures the cold start of server and store on a new directory.
+func BenchmarkStart(b *testing.B) {
+	for b.Loop() {
+		n := &node{cfg: bus.ServerConfig{DataDir: b.TempDir()}}
+		began := time.Now()
+		n.start(b)
+		b.ReportMetric(float64(time.Since(began).Milliseconds()), "start-ms")
+		n.stop(b)
+	}
+}
+
+func perSecond(b *testing.B) {
+	b.Helper()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "appends/s")
+}

@@ -1,0 +1,257 @@
+package bus_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"sort"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/events/eventstest"
+	"github.com/orch-dev/orch/fault"
+)
+
+// filled returns a stopped node with a few histories, one of them archived, and its last chain.
+func filled(t *testing.T) (*node, *eventstest.Chain) {
+	t.Helper()
+	n := startNode(t, bus.ServerConfig{})
+	old := eventstest.NewChain()
+	old.Grow(t, n, 3)
+	require.NoError(t, n.Archive(t.Context(), old.Task))
+	for range 20 {
+		eventstest.NewChain().Grow(t, n, 2)
+	}
+	last := eventstest.NewChain()
+	last.Grow(t, n, 2)
+	_, err := n.Put(t.Context(), []byte("a large value"))
+	require.NoError(t, err)
+	requireIntact(t, n)
+	n.stop(t)
+	return n, last
+}
+
+func streamFiles(t *testing.T, n *node, stream, pattern string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(n.cfg.DataDir, "nats", "jetstream", "$G", "streams", stream, "msgs", pattern))
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	sort.Strings(files)
+	return files
+}
+
+func flip(t *testing.T, path string, at float64) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	data[int(at*float64(len(data)))] ^= 1
+	require.NoError(t, os.WriteFile(path, data, 0o600))
+}
+
+// Every damage to the files of a stopped node is noticed: at open, or by Verify.
+func TestDamageIsDetected(t *testing.T) {
+	t.Parallel()
+	const live, archive, blobs = "ORCH_EVENTS", "ORCH_ARCHIVE", "OBJ_ORCH_BLOBS"
+	removeIndex := func(t *testing.T, n *node) {
+		t.Helper()
+		for _, f := range streamFiles(t, n, live, "index.db") {
+			require.NoError(t, os.Remove(f))
+		}
+	}
+	cut := func(t *testing.T, n *node, keep float64) {
+		t.Helper()
+		f := streamFiles(t, n, live, "*.blk")[0]
+		info, err := os.Stat(f)
+		require.NoError(t, err)
+		require.NoError(t, os.Truncate(f, int64(keep*float64(info.Size()))))
+	}
+	for name, damage := range map[string]func(t *testing.T, n *node){
+		"bit at the start":  func(t *testing.T, n *node) { t.Helper(); flip(t, streamFiles(t, n, live, "*.blk")[0], 0.1) },
+		"bit in the middle": func(t *testing.T, n *node) { t.Helper(); flip(t, streamFiles(t, n, live, "*.blk")[0], 0.5) },
+		"bit at the end":    func(t *testing.T, n *node) { t.Helper(); flip(t, streamFiles(t, n, live, "*.blk")[0], 0.99) },
+		"bit, no index": func(t *testing.T, n *node) {
+			t.Helper()
+			flip(t, streamFiles(t, n, live, "*.blk")[0], 0.5)
+			removeIndex(t, n)
+		},
+		"truncated":           func(t *testing.T, n *node) { t.Helper(); cut(t, n, 0.5) },
+		"truncated, no index": func(t *testing.T, n *node) { t.Helper(); cut(t, n, 0.5); removeIndex(t, n) },
+		"block gone": func(t *testing.T, n *node) {
+			t.Helper()
+			require.NoError(t, os.Remove(streamFiles(t, n, live, "*.blk")[0]))
+		},
+		"block and index gone": func(t *testing.T, n *node) {
+			t.Helper()
+			require.NoError(t, os.Remove(streamFiles(t, n, live, "*.blk")[0]))
+			removeIndex(t, n)
+		},
+		"stream gone": func(t *testing.T, n *node) {
+			t.Helper()
+			require.NoError(t, os.RemoveAll(filepath.Dir(filepath.Dir(streamFiles(t, n, live, "*.blk")[0]))))
+		},
+		"whole store gone": func(t *testing.T, n *node) {
+			t.Helper()
+			require.NoError(t, os.RemoveAll(filepath.Join(n.cfg.DataDir, "nats")))
+		},
+		"archive bit": func(t *testing.T, n *node) { t.Helper(); flip(t, streamFiles(t, n, archive, "*.blk")[0], 0.5) },
+		"blob bit":    func(t *testing.T, n *node) { t.Helper(); flip(t, streamFiles(t, n, blobs, "*.blk")[0], 0.2) },
+		"mark damaged": func(t *testing.T, n *node) {
+			t.Helper()
+			require.NoError(t, os.WriteFile(filepath.Join(n.cfg.DataDir, "highwater.json"), []byte("{"), 0o600))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n, _ := filled(t)
+			damage(t, n)
+			n.start(t)
+			report, err := n.Verify(t.Context(), nil)
+			require.NoError(t, err)
+			assert.NotEmpty(t, report.Problems)
+		})
+	}
+}
+
+func TestIndexMayGo(t *testing.T) {
+	t.Parallel()
+	n, last := filled(t)
+	for _, f := range streamFiles(t, n, "ORCH_EVENTS", "index.db") {
+		require.NoError(t, os.Remove(f))
+	}
+	n.start(t)
+	requireIntact(t, n)
+	last.Grow(t, n, 1)
+}
+
+// After a loss the log is read-only and says which position is gone.
+func TestNoAppendAfterLoss(t *testing.T) {
+	t.Parallel()
+	n, last := filled(t)
+	f := streamFiles(t, n, "ORCH_EVENTS", "*.blk")[0]
+	info, err := os.Stat(f)
+	require.NoError(t, err)
+	require.NoError(t, os.Truncate(f, info.Size()/2))
+	require.NoError(t, os.Remove(streamFiles(t, n, "ORCH_EVENTS", "index.db")[0]))
+	n.start(t)
+	for _, r := range []events.Record{last.Next(t, "node"), eventstest.NewChain().Next(t, "node")} {
+		_, err := eventstest.Append(n, r)
+		var e *fault.Error
+		require.ErrorAs(t, err, &e)
+		assert.Equal(t, fault.DataLoss, e.Code)
+		assert.Contains(t, e.Message, "had reached 45")
+		assert.NotEmpty(t, e.Hint)
+	}
+	st, err := n.Status(t.Context())
+	require.NoError(t, err)
+	require.NotNil(t, st.Refusing)
+	assert.Equal(t, fault.DataLoss, st.Refusing.Code)
+	heads := eventstest.HeadsOf(t, n)
+	assert.NotEmpty(t, heads, "what is left can be read")
+	for task := range heads {
+		assert.NotEmpty(t, eventstest.History(t, n, task, 1))
+	}
+	n.stop(t)
+	n.start(t)
+	_, err = eventstest.Append(n, eventstest.NewChain().Next(t, "node"))
+	assert.Equal(t, fault.DataLoss, fault.CodeOf(err), "a restart does not forget the loss")
+}
+
+// A commit that was changed through the front door, by another client, breaks the chain.
+func TestForgedHistory(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, bus.ServerConfig{})
+	c := eventstest.NewChain()
+	c.Grow(t, n, 2)
+	forged := eventstest.NewChain()
+	forged.Task, forged.Rev = c.Task, 1
+	r := forged.Next(t, "mallory")
+	r.After = c.After
+	r.Rev = 3
+	_, err := eventstest.Append(n, r)
+	require.NoError(t, err, "the log does not read what it stores")
+	report, err := n.Verify(t.Context(), nil)
+	require.NoError(t, err)
+	require.NotZero(t, report.Found)
+	assert.Equal(t, c.Task, report.Problems[0].Task)
+	assert.Equal(t, uint64(3), report.Problems[0].Seq)
+}
+
+func TestDeletedMessageIsFound(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, bus.ServerConfig{})
+	c := eventstest.NewChain()
+	all := c.Grow(t, n, 3)
+	nc, err := nats.Connect(n.server.Addr(), operator(t, n.cfg.DataDir))
+	require.NoError(t, err)
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	require.NoError(t, err)
+	stream, err := js.Stream(t.Context(), "ORCH_EVENTS")
+	require.NoError(t, err)
+	require.NoError(t, stream.DeleteMsg(t.Context(), all[1].Seq))
+	report, err := n.Verify(t.Context(), nil)
+	require.NoError(t, err)
+	seqs := map[uint64]bool{}
+	for _, p := range report.Problems {
+		seqs[p.Seq] = true
+	}
+	assert.True(t, seqs[all[1].Seq], "the position is named")
+	var last error
+	for _, err := range n.Read(t.Context(), c.Task, 1) {
+		last = err
+	}
+	assert.Equal(t, fault.DataLoss, fault.CodeOf(last), "a reader is not shown a history with a hole")
+}
+
+// The mark follows the log while it grows, not only at a clean stop.
+func TestMarkIsMoved(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, bus.ServerConfig{})
+	eventstest.NewChain().Grow(t, n, 3)
+	path := filepath.Join(n.cfg.DataDir, "highwater.json")
+	require.Eventually(t, func() bool {
+		data, err := os.ReadFile(path)
+		return err == nil && assert.ObjectsAreEqual(uint64(3), markSeq(data))
+	}, 10*time.Second, 10*time.Millisecond)
+}
+
+// Archived and expired histories are no loss.
+func TestExpiredArchive(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, bus.ServerConfig{})
+	n.stop(t)
+	n.store.ArchiveAge = time.Second
+	n.start(t)
+	c := eventstest.NewChain()
+	c.Grow(t, n, 2)
+	require.NoError(t, n.Archive(t.Context(), c.Task))
+	require.Eventually(t, func() bool {
+		return len(eventstest.History(t, n, c.Task, 1)) == 0
+	}, 20*time.Second, 50*time.Millisecond)
+	requireIntact(t, n)
+	n.stop(t)
+	n.start(t)
+	eventstest.NewChain().Grow(t, n, 1)
+	report, err := n.Verify(context.WithoutCancel(t.Context()), nil)
+	require.NoError(t, err)
+	assert.Zero(t, report.Found)
+	assert.Equal(t, uint64(2), report.Expired)
+}
+
+func markSeq(data []byte) uint64 {
+	var m struct {
+		Seq uint64 `json:"seq"`
+	}
+	if json.Unmarshal(data, &m) != nil {
+		return 0
+	}
+	return m.Seq
+}

@@ -1,0 +1,232 @@
+package bus
+
+import (
+	"context"
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/work"
+)
+
+var (
+	_ orchestrator.API = (*Remote)(nil)
+	_ work.Owner       = (*Remote)(nil)
+)
+
+// ServeAPI serves the commands of faces below CommandPrefix.
+func ServeAPI(c *Conn, api orchestrator.API, cfg EndpointConfig) (*Endpoint, error) {
+	return Serve(c, CommandPrefix, map[string]Method{
+		"submit":       Handle(api.Submit),
+		"submit_batch": Handle(api.SubmitBatch),
+		"find":         Handle(api.Find),
+		"get":          Handle(api.Get),
+		"result":       Handle(api.Result),
+		"list":         Handle(api.List),
+		"watch":        Handle(api.Watch),
+		"history":      Handle(api.History),
+		"replay":       Handle(api.Replay),
+		"explain":      Handle(api.Explain),
+		"cancel":       Handle(api.Cancel),
+		"pause":        Handle(api.Pause),
+		"resume":       Handle(api.Resume),
+		"retry":        Handle(api.Retry),
+		"signal":       Handle(api.Signal),
+		"resolve":      Handle(api.Resolve),
+		"call":         Handle(api.Call),
+		"checkpoint":   Handle(api.Checkpoint),
+		"archive":      Handle(api.Archive),
+		"status":       Handle(api.Status),
+	}, cfg)
+}
+
+// ServeOwner serves the protocol of workers below WorkPrefix.
+func ServeOwner(c *Conn, owner work.Owner, cfg EndpointConfig) (*Endpoint, error) {
+	return Serve(c, WorkPrefix, map[string]Method{
+		"poll":   Handle(owner.Poll),
+		"start":  Handle(answerless(owner.Start)),
+		"beat":   Handle(owner.Beat),
+		"report": Handle(answerless(owner.Report)),
+	}, cfg)
+}
+
+func answerless[In any](fn func(context.Context, In) error) func(context.Context, In) (struct{}, error) {
+	return func(ctx context.Context, in In) (struct{}, error) { return struct{}{}, fn(ctx, in) }
+}
+
+// Remote is a node elsewhere: what its faces and its workers can ask, over the bus.
+type Remote struct{ conn *Conn }
+
+// NewRemote returns the node behind a connection. It does no I/O.
+func NewRemote(c *Conn) *Remote { return &Remote{conn: c} }
+
+func command[Out any](ctx context.Context, r *Remote, name string, in any) (Out, error) {
+	var out Out
+	err := Call(ctx, r.conn, CommandPrefix+"."+name, in, &out)
+	return out, err
+}
+
+// waiting is command for requests that the node may hold open: it allows for the wait.
+func waiting[Out any](ctx context.Context, r *Remote, name string, wait time.Duration, in any) (Out, error) {
+	ctx, stop := context.WithTimeout(ctx, wait+CallWithin)
+	defer stop()
+	return command[Out](ctx, r, name, in)
+}
+
+// Submit implements orchestrator.API.
+func (r *Remote) Submit(ctx context.Context, in orchestrator.SubmitRequest) (orchestrator.SubmitReply, error) {
+	return command[orchestrator.SubmitReply](ctx, r, "submit", in)
+}
+
+// SubmitBatch implements orchestrator.API.
+func (r *Remote) SubmitBatch(ctx context.Context, in orchestrator.SubmitBatchRequest) (orchestrator.SubmitBatchReply, error) {
+	return command[orchestrator.SubmitBatchReply](ctx, r, "submit_batch", in)
+}
+
+// Find implements orchestrator.API.
+func (r *Remote) Find(ctx context.Context, in orchestrator.FindRequest) (orchestrator.FindReply, error) {
+	return command[orchestrator.FindReply](ctx, r, "find", in)
+}
+
+// Get implements orchestrator.API.
+func (r *Remote) Get(ctx context.Context, in orchestrator.GetRequest) (orchestrator.TaskView, error) {
+	return command[orchestrator.TaskView](ctx, r, "get", in)
+}
+
+// Result implements orchestrator.API.
+func (r *Remote) Result(ctx context.Context, in orchestrator.ResultRequest) (orchestrator.ResultReply, error) {
+	return waiting[orchestrator.ResultReply](ctx, r, "result", in.Wait, in)
+}
+
+// List implements orchestrator.API.
+func (r *Remote) List(ctx context.Context, in orchestrator.ListRequest) (orchestrator.ListReply, error) {
+	return command[orchestrator.ListReply](ctx, r, "list", in)
+}
+
+// Watch implements orchestrator.API.
+func (r *Remote) Watch(ctx context.Context, in orchestrator.WatchRequest) (orchestrator.WatchReply, error) {
+	return waiting[orchestrator.WatchReply](ctx, r, "watch", in.Wait, in)
+}
+
+// History implements orchestrator.API.
+func (r *Remote) History(ctx context.Context, in orchestrator.HistoryRequest) (orchestrator.HistoryReply, error) {
+	return command[orchestrator.HistoryReply](ctx, r, "history", in)
+}
+
+// Replay implements orchestrator.API.
+func (r *Remote) Replay(ctx context.Context, in orchestrator.ReplayRequest) (orchestrator.ReplayReply, error) {
+	return command[orchestrator.ReplayReply](ctx, r, "replay", in)
+}
+
+// Explain implements orchestrator.API.
+func (r *Remote) Explain(ctx context.Context, in orchestrator.GetRequest) (orchestrator.ExplainReply, error) {
+	return command[orchestrator.ExplainReply](ctx, r, "explain", in)
+}
+
+// Cancel implements orchestrator.API.
+func (r *Remote) Cancel(ctx context.Context, in orchestrator.CancelRequest) (orchestrator.TaskView, error) {
+	return command[orchestrator.TaskView](ctx, r, "cancel", in)
+}
+
+// Pause implements orchestrator.API.
+func (r *Remote) Pause(ctx context.Context, in orchestrator.PauseRequest) (orchestrator.ControlReply, error) {
+	return command[orchestrator.ControlReply](ctx, r, "pause", in)
+}
+
+// Resume implements orchestrator.API.
+func (r *Remote) Resume(ctx context.Context, in orchestrator.PauseRequest) (orchestrator.ControlReply, error) {
+	return command[orchestrator.ControlReply](ctx, r, "resume", in)
+}
+
+// Retry implements orchestrator.API.
+func (r *Remote) Retry(ctx context.Context, in orchestrator.RetryRequest) (orchestrator.SubmitReply, error) {
+	return command[orchestrator.SubmitReply](ctx, r, "retry", in)
+}
+
+// Signal implements orchestrator.API.
+func (r *Remote) Signal(ctx context.Context, in orchestrator.SignalRequest) (orchestrator.TaskView, error) {
+	return command[orchestrator.TaskView](ctx, r, "signal", in)
+}
+
+// Resolve implements orchestrator.API.
+func (r *Remote) Resolve(ctx context.Context, in orchestrator.ResolveRequest) (orchestrator.TaskView, error) {
+	return command[orchestrator.TaskView](ctx, r, "resolve", in)
+}
+
+// Call implements orchestrator.API.
+func (r *Remote) Call(ctx context.Context, in orchestrator.CallRequest) (orchestrator.CallReply, error) {
+	return waiting[orchestrator.CallReply](ctx, r, "call", in.Wait, in)
+}
+
+// Checkpoint implements orchestrator.API.
+func (r *Remote) Checkpoint(ctx context.Context, in orchestrator.CheckpointRequest) (orchestrator.CheckpointReply, error) {
+	return command[orchestrator.CheckpointReply](ctx, r, "checkpoint", in)
+}
+
+// Archive implements orchestrator.API.
+func (r *Remote) Archive(ctx context.Context, in orchestrator.ArchiveRequest) (orchestrator.ArchiveReply, error) {
+	return command[orchestrator.ArchiveReply](ctx, r, "archive", in)
+}
+
+// Status implements orchestrator.API.
+func (r *Remote) Status(ctx context.Context, in orchestrator.StatusRequest) (orchestrator.StatusReply, error) {
+	return command[orchestrator.StatusReply](ctx, r, "status", in)
+}
+
+// Poll implements work.Owner.
+func (r *Remote) Poll(ctx context.Context, p work.Poll) (work.Batch, error) {
+	var batch work.Batch
+	ctx, stop := context.WithTimeout(ctx, p.Wait+pollSlack)
+	defer stop()
+	err := Call(ctx, r.conn, WorkPrefix+".poll", p, &batch)
+	return batch, err
+}
+
+// pollSlack is how much longer than its wait a poll may take before the worker asks again.
+const pollSlack = 5 * time.Second
+
+// Start implements work.Owner.
+func (r *Remote) Start(ctx context.Context, s work.Started) error {
+	return Call(ctx, r.conn, WorkPrefix+".start", s, nil)
+}
+
+// Beat implements work.Owner.
+func (r *Remote) Beat(ctx context.Context, b work.Beat) (work.BeatReply, error) {
+	var reply work.BeatReply
+	err := Call(ctx, r.conn, WorkPrefix+".beat", b, &reply)
+	return reply, err
+}
+
+// Report implements work.Owner.
+func (r *Remote) Report(ctx context.Context, o work.Outcome) error {
+	return Call(ctx, r.conn, WorkPrefix+".report", o, nil)
+}
+
+// Close drops the connection.
+func (r *Remote) Close() error {
+	r.conn.Close()
+	return nil
+}
+
+// ping checks that a node answers.
+func (r *Remote) ping(ctx context.Context) error {
+	_, err := r.Status(ctx, orchestrator.StatusRequest{})
+	return err
+}
+
+// Ready waits until the node answers, at most as long as ctx: it may still be reading its log.
+func (r *Remote) Ready(ctx context.Context) error {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := r.ping(ctx)
+		if !fault.Has(err, fault.Unavailable) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-tick.C:
+		}
+	}
+}

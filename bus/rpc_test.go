@@ -1,0 +1,195 @@
+package bus_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/fault"
+)
+
+func echo[T any](_ context.Context, in T) (T, error) { return in, nil }
+
+// operator returns the option of a plain client that has the operator's credential of a directory.
+func operator(tb testing.TB, dir string) nats.Option {
+	tb.Helper()
+	return nats.UserInfo(bus.OperatorUser, passwords(tb, dir)[bus.OperatorUser])
+}
+
+func passwords(tb testing.TB, dir string) map[string]string {
+	tb.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, "auth.json"))
+	require.NoError(tb, err)
+	var auth map[string]string
+	require.NoError(tb, json.Unmarshal(data, &auth))
+	return auth
+}
+
+type greeting struct {
+	Name  string `json:"name"`
+	Times int    `json:"times,omitempty"`
+}
+
+func serve(t *testing.T, n *node, methods map[string]bus.Method) *bus.Endpoint {
+	t.Helper()
+	end, err := bus.Serve(n.conn, bus.CommandPrefix, methods, bus.EndpointConfig{MaxRequests: 2})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, end.Close(t.Context())) }) // the context has ended: a hard stop
+	return end
+}
+
+func dial(t *testing.T, n *node, user string) *bus.Conn {
+	t.Helper()
+	c, err := bus.Dial(t.Context(), bus.DialConfig{DataDir: n.cfg.DataDir, User: user})
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	return c
+}
+
+func TestCall(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, bus.ServerConfig{})
+	refusal := fault.New(fault.StateNotAllowed, "not now").WithField("task").WithHint("wait").WithReason("NotNow")
+	serve(t, n, map[string]bus.Method{
+		"greet": bus.Handle(echo[greeting]),
+		"refuse": bus.Handle(func(context.Context, struct{}) (struct{}, error) {
+			return struct{}{}, refusal
+		}),
+		"leak": bus.Handle(func(context.Context, struct{}) (struct{}, error) {
+			return struct{}{}, errors.New("password is hunter2")
+		}),
+		"panic": func(context.Context, []byte) ([]byte, error) { panic("boom") },
+		"big":   func(context.Context, []byte) ([]byte, error) { return make([]byte, bus.MaxPayload+1), nil },
+	})
+	c := dial(t, n, "")
+	call := func(method string, in any) error {
+		return bus.Call(t.Context(), c, bus.CommandPrefix+"."+method, in, nil)
+	}
+
+	var out greeting
+	require.NoError(t, bus.Call(t.Context(), c, bus.CommandPrefix+".greet", greeting{"ada", 2}, &out))
+	assert.Equal(t, greeting{"ada", 2}, out)
+
+	var e *fault.Error
+	require.ErrorAs(t, call("refuse", struct{}{}), &e)
+	assert.Equal(t, refusal, e, "code, message, reason, field and hint arrive")
+	require.ErrorAs(t, call("leak", struct{}{}), &e)
+	assert.Equal(t, fault.Internal, e.Code)
+	assert.NotContains(t, e.Error(), "hunter2")
+	assert.Equal(t, fault.Internal, fault.CodeOf(call("panic", struct{}{})))
+	assert.Equal(t, fault.ValidationError, fault.CodeOf(call("big", struct{}{})))
+	assert.Equal(t, fault.ValidationError, fault.CodeOf(call("greet", greeting{Name: string(bytes.Repeat([]byte("x"), bus.MaxPayload))})))
+	assert.Equal(t, fault.MethodNotFound, fault.CodeOf(call("nothing", struct{}{})))
+	assert.Equal(t, fault.InvalidParams, fault.CodeOf(call("greet", map[string]any{"nmae": "ada"})))
+	require.ErrorAs(t, call("greet", map[string]any{"name": 3}), &e)
+	assert.Equal(t, fault.InvalidParams, e.Code)
+	assert.Equal(t, "name", e.Field)
+
+	err := bus.Call(t.Context(), c, "orch.nobody.home", struct{}{}, nil)
+	require.ErrorAs(t, err, &e)
+	assert.Equal(t, fault.Unavailable, e.Code)
+	assert.NotEmpty(t, e.Hint, "the next step")
+}
+
+func TestHandleRefusesWhatIsNoRequest(t *testing.T) {
+	t.Parallel()
+	m := bus.Handle(echo[greeting])
+	for request, want := range map[string]fault.Code{
+		`{`:                    fault.ParseError,
+		`nonsense`:             fault.ParseError,
+		`{"name":"a"}{}`:       fault.InvalidParams,
+		`{"name":"a"} trailer`: fault.InvalidParams,
+		`[]`:                   fault.InvalidParams,
+	} {
+		_, err := m(t.Context(), []byte(request))
+		assert.Equal(t, want, fault.CodeOf(err), "%s", request)
+	}
+	out, err := m(t.Context(), nil)
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"name":""}`, string(out), "nothing is the zero value")
+}
+
+func TestTooManyRequests(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, bus.ServerConfig{})
+	entered, leave := make(chan struct{}, 2), make(chan struct{})
+	serve(t, n, map[string]bus.Method{"wait": func(ctx context.Context, _ []byte) ([]byte, error) {
+		entered <- struct{}{}
+		select {
+		case <-leave:
+		case <-ctx.Done():
+		}
+		return []byte(`{}`), nil
+	}})
+	c := dial(t, n, "")
+	answers := make(chan error, 2)
+	for range 2 {
+		go func() { answers <- bus.Call(t.Context(), c, bus.CommandPrefix+".wait", struct{}{}, nil) }()
+		<-entered
+	}
+	err := bus.Call(t.Context(), c, bus.CommandPrefix+".wait", struct{}{}, nil)
+	assert.Equal(t, fault.Unavailable, fault.CodeOf(err))
+	close(leave)
+	require.NoError(t, <-answers)
+	require.NoError(t, <-answers)
+}
+
+func TestCallerGivesUp(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, bus.ServerConfig{})
+	gone := make(chan struct{}, 1)
+	end := serve(t, n, map[string]bus.Method{"wait": func(ctx context.Context, _ []byte) ([]byte, error) {
+		<-ctx.Done()
+		gone <- struct{}{}
+		return nil, ctx.Err()
+	}})
+	c := dial(t, n, "")
+	ctx, cancel := context.WithTimeout(t.Context(), 100_000_000)
+	defer cancel()
+	err := bus.Call(ctx, c, bus.CommandPrefix+".wait", struct{}{}, nil)
+	assert.Equal(t, fault.Timeout, fault.CodeOf(err))
+	<-gone // the method's context ends with the caller's patience
+
+	answer := make(chan error, 1)
+	started := make(chan struct{})
+	go func() {
+		close(started)
+		answer <- bus.Call(t.Context(), c, bus.CommandPrefix+".wait", struct{}{}, nil)
+	}()
+	<-started
+	hard, stop := context.WithCancel(t.Context())
+	stop()
+	require.NoError(t, end.Close(hard), "a hard stop cancels what runs")
+	assert.Error(t, <-answer)
+}
+
+func TestLostConnectionEndsCalls(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, bus.ServerConfig{})
+	entered := make(chan struct{})
+	serve(t, n, map[string]bus.Method{"wait": func(ctx context.Context, _ []byte) ([]byte, error) {
+		close(entered)
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}})
+	p := newProxy(t, n.server.Addr())
+	c, err := bus.Dial(t.Context(), bus.DialConfig{URL: p.url(), DataDir: n.cfg.DataDir})
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	answer := make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	go func() { answer <- bus.Call(ctx, c, bus.CommandPrefix+".wait", struct{}{}, nil) }()
+	<-entered
+	p.cut()
+	assert.Equal(t, fault.Unavailable, fault.CodeOf(<-answer))
+}

@@ -1,0 +1,285 @@
+package bus_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/events/eventstest"
+	"github.com/orch-dev/orch/fault"
+)
+
+// X-08: a second node on the directory is told who has it.
+func TestSecondServerIsRefused(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, bus.ServerConfig{})
+	_, err := bus.StartServer(t.Context(), bus.ServerConfig{DataDir: n.cfg.DataDir})
+	var e *fault.Error
+	require.ErrorAs(t, err, &e)
+	assert.Equal(t, fault.Conflict, e.Code)
+	assert.Equal(t, bus.DataDirInUse, e.Reason)
+	assert.Contains(t, e.Message, strconv.Itoa(os.Getpid()))
+	assert.Contains(t, e.Message, n.server.Addr())
+	assert.NotEmpty(t, e.Hint)
+	eventstest.NewChain().Grow(t, n, 1) // the first one is unharmed
+}
+
+func TestDataDirIsPrivate(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	require.NoError(t, os.Mkdir(dir, 0o755))
+	n := startNode(t, bus.ServerConfig{DataDir: dir})
+	for name, want := range map[string]os.FileMode{".": 0o700, "auth.json": 0o600, "node.json": 0o600, "LOCK": 0o600} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		require.NoError(t, err)
+		assert.Equal(t, want, info.Mode().Perm(), name)
+	}
+	before := passwords(t, dir)
+	assert.Len(t, before[bus.OperatorUser], 64, "256 bits")
+	assert.NotEqual(t, before[bus.OperatorUser], before[bus.WorkerUser])
+	n.stop(t)
+	assert.NoFileExists(t, filepath.Join(dir, "node.json"))
+	n.start(t)
+	assert.Equal(t, before, passwords(t, dir), "credentials stay")
+	assert.FileExists(t, filepath.Join(dir, "node.json"))
+}
+
+func TestStartErrors(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	damaged := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(damaged, "auth.json"), []byte(`{}`), 0o600))
+	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = taken.Close() })
+	port := taken.Addr().(*net.TCPAddr).Port
+	for name, tc := range map[string]struct {
+		cfg  bus.ServerConfig
+		want fault.Code
+	}{
+		"no directory":        {bus.ServerConfig{}, fault.RequiredField},
+		"a file":              {bus.ServerConfig{DataDir: file}, fault.Internal},
+		"durability":          {bus.ServerConfig{DataDir: t.TempDir(), Durability: "maybe"}, fault.ValidationError},
+		"port":                {bus.ServerConfig{DataDir: t.TempDir(), Port: 70000}, fault.ValidationError},
+		"damaged credentials": {bus.ServerConfig{DataDir: damaged}, fault.DataLoss},
+		"taken port":          {bus.ServerConfig{DataDir: t.TempDir(), Port: port}, fault.Unavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := bus.StartServer(t.Context(), tc.cfg)
+			assert.Equal(t, tc.want, fault.CodeOf(err), "%v", err)
+		})
+	}
+}
+
+// X-15: one listener, on loopback.
+func TestListensOnLoopbackOnly(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, bus.ServerConfig{})
+	host, port, err := net.SplitHostPort(strings.TrimPrefix(n.server.Addr(), "nats://"))
+	require.NoError(t, err)
+	assert.Equal(t, "127.0.0.1", host)
+	addrs, err := net.InterfaceAddrs()
+	require.NoError(t, err)
+	for _, a := range addrs {
+		ip, _, err := net.ParseCIDR(a.String())
+		require.NoError(t, err)
+		if ip.IsLoopback() || ip.IsLinkLocalUnicast() {
+			continue
+		}
+		d := net.Dialer{Timeout: time.Second}
+		_, err = d.DialContext(t.Context(), "tcp", net.JoinHostPort(ip.String(), port))
+		require.Error(t, err, "reachable at %s", ip)
+	}
+}
+
+func TestCredentials(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, bus.ServerConfig{})
+	_, err := nats.Connect(n.server.Addr())
+	require.ErrorIs(t, err, nats.ErrAuthorization, "nobody gets in without a credential")
+	_, err = bus.Dial(t.Context(), bus.DialConfig{URL: n.server.Addr(), User: bus.WorkerUser, Password: "wrong"})
+	require.ErrorIs(t, err, &fault.Error{Code: fault.Unauthorized})
+	_, err = bus.Dial(t.Context(), bus.DialConfig{DataDir: t.TempDir()})
+	require.ErrorIs(t, err, &fault.Error{Code: fault.Unavailable})
+	_, err = bus.Dial(t.Context(), bus.DialConfig{})
+	require.ErrorIs(t, err, &fault.Error{Code: fault.RequiredField})
+	_, err = bus.Dial(t.Context(), bus.DialConfig{URL: "nats://127.0.0.1:1"})
+	require.ErrorIs(t, err, &fault.Error{Code: fault.Unavailable})
+}
+
+func TestWorkerMayOnlyWork(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, bus.ServerConfig{})
+	for _, prefix := range []string{bus.WorkPrefix, bus.CommandPrefix} {
+		end, err := bus.Serve(n.conn, prefix, map[string]bus.Method{"echo": bus.Handle(echo[greeting])}, bus.EndpointConfig{})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, end.Close(t.Context())) })
+	}
+	w := dial(t, n, bus.WorkerUser)
+	require.NoError(t, bus.Call(t.Context(), w, bus.WorkPrefix+".echo", greeting{}, nil))
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	require.Error(t, bus.Call(ctx, w, bus.CommandPrefix+".echo", greeting{}, nil), "commands are not for workers")
+	_, err := w.OpenStore(ctx, bus.StoreConfig{})
+	require.Error(t, err, "the log is not for workers")
+
+	refused := make(chan error, 8)
+	nc, err := nats.Connect(n.server.Addr(), nats.UserInfo(bus.WorkerUser, passwords(t, n.cfg.DataDir)[bus.WorkerUser]),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err }))
+	require.NoError(t, err)
+	defer nc.Close()
+	for _, subject := range []string{"_INBOX.>", ">", "orch.ev.>", bus.WorkPrefix + ".>"} {
+		_, err := nc.SubscribeSync(subject)
+		require.NoError(t, err)
+		require.ErrorIs(t, <-refused, nats.ErrPermissionViolation, "listening to %s", subject)
+	}
+	require.NoError(t, nc.Publish("orch.ev.00."+string(eventstest.NewChain().Task), []byte("forged")))
+	require.ErrorIs(t, <-refused, nats.ErrPermissionViolation)
+}
+
+// X-18: the limit of a message.
+func TestCommitTooLarge(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, bus.ServerConfig{})
+	r := eventstest.NewChain().Next(t, "node")
+	r.Data = make([]byte, bus.MaxPayload)
+	_, err := eventstest.Append(n, r)
+	require.ErrorIs(t, err, &fault.Error{Code: fault.ValidationError})
+	r.Data = make([]byte, bus.MaxPayload-8<<10)
+	_, err = eventstest.Append(n, r)
+	require.NoError(t, err)
+}
+
+func TestClosedStore(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, bus.ServerConfig{})
+	c := eventstest.NewChain()
+	c.Grow(t, n, 1)
+	n.stop(t)
+	_, err := eventstest.Append(n, c.Next(t, "node"))
+	require.ErrorIs(t, err, &fault.Error{Code: fault.Unavailable})
+	require.NoError(t, n.Store.Close(t.Context()), "closing twice is harmless")
+	require.NoError(t, n.server.Close(t.Context()))
+}
+
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, bus.ServerConfig{})
+	eventstest.NewChain().Grow(t, n, 3)
+	eventstest.NewChain().Grow(t, n, 1)
+	st, err := n.Status(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, bus.Fsync, st.Durability)
+	assert.Equal(t, []uint64{1, 4, 4, 2}, []uint64{st.First, st.Last, st.Commits, st.Tasks})
+	assert.Positive(t, st.Free)
+	assert.Positive(t, st.MinFree)
+	assert.Positive(t, st.MaxBytes)
+	assert.Nil(t, st.Refusing)
+}
+
+const childVariable = "ORCH_TEST_BUS_CHILD"
+
+// TestChild is the body of the process that TestKill ends: it appends and prints what was acknowledged.
+func TestChild(t *testing.T) { //nolint:paralleltest // it is a process of its own
+	dir := os.Getenv(childVariable)
+	if dir == "" {
+		return
+	}
+	n := startNode(t, bus.ServerConfig{DataDir: dir, Durability: bus.Durability(os.Getenv(childVariable + "_LEVEL"))})
+	acks := make(chan string, 4096)
+	for range 64 {
+		go func() {
+			for {
+				c := eventstest.NewChain()
+				for range 5 {
+					r := c.Next(t, "node")
+					seq, err := eventstest.Append(n, r)
+					if err != nil {
+						return
+					}
+					c.Accept(r, seq)
+					acks <- fmt.Sprintf("ACK %s %d %s", c.Task, seq, events.Hash(r.Data))
+				}
+			}
+		}()
+	}
+	for line := range acks {
+		_, _ = fmt.Fprintln(os.Stdout, line)
+	}
+}
+
+// A process that is killed loses nothing that it acknowledged, and leaves no stale lock.
+func TestKill(t *testing.T) {
+	t.Parallel()
+	for _, level := range []bus.Durability{bus.Fsync, bus.Relaxed} {
+		t.Run(string(level), func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			acked := map[uint64]string{}
+			for range 3 {
+				killAfter(t, dir, level, 1000, acked)
+			}
+			n := startNode(t, bus.ServerConfig{DataDir: dir, Durability: level})
+			stored := map[uint64]string{}
+			for s, err := range n.Scan(t.Context(), 0) {
+				require.NoError(t, err)
+				stored[s.Seq] = events.Hash(s.Data)
+			}
+			for seq, hash := range acked {
+				require.Equal(t, hash, stored[seq], "position %d", seq)
+			}
+			requireIntact(t, n)
+		})
+	}
+}
+
+// killAfter runs a child until it has acknowledged so many appends, and kills it.
+func killAfter(t *testing.T, dir string, level bus.Durability, count int, acked map[uint64]string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestChild$", "-test.v") //nolint:gosec // this very program
+	cmd.Env = append(os.Environ(), childVariable+"="+dir, childVariable+"_LEVEL="+string(level))
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		var task, hash string
+		var seq uint64
+		if n, _ := fmt.Sscanf(lines.Text(), "ACK %s %d %s", &task, &seq, &hash); n != 3 {
+			continue
+		}
+		require.NotContains(t, acked, seq, "a position is used once")
+		acked[seq] = hash
+		if count--; count == 0 {
+			require.NoError(t, cmd.Process.Kill())
+		}
+	}
+	require.Error(t, cmd.Wait(), "it was killed")
+	require.LessOrEqual(t, count, 0)
+}
+
+func requireIntact(t *testing.T, n *node) {
+	t.Helper()
+	report, err := n.Verify(t.Context(), nil)
+	require.NoError(t, err)
+	text, err := json.Marshal(report.Problems)
+	require.NoError(t, err)
+	require.Zero(t, report.Found, "%s", text)
+}

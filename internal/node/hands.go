@@ -1,0 +1,88 @@
+package node
+
+import (
+	"errors"
+	"path/filepath"
+	"sync"
+
+	"github.com/orch-dev/orch/internal/pathguard"
+	"github.com/orch-dev/orch/internal/proc"
+	"github.com/orch-dev/orch/internal/workspace"
+	"github.com/orch-dev/orch/policy"
+	"github.com/orch-dev/orch/tools"
+	"github.com/orch-dev/orch/tools/builtin"
+	"github.com/orch-dev/orch/work"
+	"github.com/orch-dev/orch/worker"
+)
+
+// hands is what a process needs to execute calls.
+type hands struct {
+	cfg       Config
+	root      *pathguard.Root
+	tree      *workspace.Tree
+	policy    *policy.Policy
+	catalogue *tools.Catalogue
+	exec      *proc.Runner
+	chores    sync.WaitGroup
+	slots     chan struct{}
+}
+
+const workingDir = "Working"
+
+func openHands(cfg Config) (*hands, error) {
+	h := &hands{cfg: cfg, slots: make(chan struct{}, 4)}
+	var err error
+	if h.root, err = pathguard.Open(cfg.Root); err != nil {
+		return nil, err
+	}
+	if err = h.open(); err != nil {
+		return nil, errors.Join(err, h.root.Close())
+	}
+	return h, nil
+}
+
+func (h *hands) open() error {
+	var err error
+	if h.tree, err = workspace.New(h.root, workingDir); err != nil {
+		return err
+	}
+	if h.catalogue, err = tools.New(append(builtin.All(), h.cfg.Extra...)...); err != nil {
+		return err
+	}
+	if h.exec, err = proc.New(proc.Config{}); err != nil {
+		return err
+	}
+	data, err := filepath.EvalSymlinks(h.cfg.DataDir)
+	if err != nil {
+		data = h.cfg.DataDir // a worker elsewhere has none
+	}
+	h.policy, err = policy.New(policy.Config{Root: h.root.Name(), Working: h.tree.Name(), DataDir: data, ReadOnly: h.cfg.ReadOnly})
+	return err
+}
+
+func (h *hands) findSecret(data []byte) (string, bool) {
+	found := policy.FindSecrets(data)
+	if len(found) == 0 {
+		return "", false
+	}
+	return found[0].Rule, true
+}
+
+// later does a chore on files without holding anybody up.
+func (h *hands) later(chore func() error) {
+	h.chores.Go(func() {
+		h.slots <- struct{}{}
+		defer func() { <-h.slots }()
+		if err := chore(); err != nil {
+			h.cfg.logger().Warn("workspace_chore_failed", "error", err)
+		}
+	})
+}
+
+// worker returns a worker for an owner, in this process or elsewhere.
+func (h *hands) worker(owner work.Owner) (*worker.Worker, error) {
+	return worker.New(owner, h.catalogue, h.policy, worker.Config{
+		Queues: h.cfg.Queues, Concurrency: h.cfg.Concurrency, Root: h.root, Working: workingDir,
+		Exec: h.exec, Logger: h.cfg.logger(),
+	})
+}

@@ -1,0 +1,313 @@
+// Package node is the wired program: an embedded or an external NATS server, the store, the owner of
+// tasks, its endpoints and a worker, started and stopped in the right order. The command line and the
+// tests use the same one.
+package node
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/tools"
+)
+
+// Config says what to run. DataDir and Root are required, as absolute paths.
+type Config struct {
+	DataDir, Root string
+	// NATSURL is an external server or cluster; empty means the embedded one. CredsFile goes with it.
+	NATSURL, CredsFile string
+	// Durability is fsync (default) or relaxed.
+	Durability string
+	// Concurrency is the number of calls that the node's own worker runs at the same time; 0 means
+	// its default, -1 no worker.
+	Concurrency int
+	// Queues are those that the worker serves; empty means "default".
+	Queues []string
+	// Paused starts with all dispatch held; ReadOnly refuses every call that changes something.
+	Paused, ReadOnly bool
+	// Lease is the life of a call without a heartbeat; 0 means the default of the orchestrator.
+	Lease time.Duration
+	// Host and Port are where the embedded server listens; default loopback and a free port.
+	Host string
+	Port int
+	// ArchiveAfter is when finished tasks move to the archive; 0 means the default.
+	ArchiveAfter time.Duration
+	Logger       *slog.Logger
+	Version      string
+	// Extra adds tools to the built-in ones, for benchmarks and tests.
+	Extra []tools.Tool
+}
+
+func (c Config) logger() *slog.Logger {
+	if c.Logger == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return c.Logger
+}
+
+// Node is a running node.
+type Node struct {
+	cfg    Config
+	server *bus.Server // nil with an external one
+	conns  []*bus.Conn
+	store  *bus.Store
+	orch   *orchestrator.Orchestrator
+	hands  *hands
+	ends   []*bus.Endpoint
+	// stops undo what Start did, the last first.
+	stops []func(context.Context) error
+	once  sync.Once
+	done  chan struct{}
+	err   error
+}
+
+// Start brings a node up and returns when it takes tasks. Errors: CONFLICT when another node runs on
+// the data directory, DATA_LOSS, DISK_FULL, UNAVAILABLE, VALIDATION_ERROR.
+func Start(ctx context.Context, cfg Config) (*Node, error) {
+	n := &Node{cfg: cfg, done: make(chan struct{})}
+	for _, step := range []func(context.Context) error{n.openBus, n.openStore, n.openHands, n.startOwner, n.serve, n.startWorker} {
+		if err := step(ctx); err != nil {
+			return nil, errors.Join(err, n.Stop(context.WithoutCancel(ctx)))
+		}
+	}
+	return n, nil
+}
+
+func (n *Node) onStop(fn func(context.Context) error) { n.stops = append(n.stops, fn) }
+
+// openBus starts or finds the NATS server.
+func (n *Node) openBus(ctx context.Context) error {
+	if n.cfg.NATSURL != "" {
+		return nil
+	}
+	var err error
+	n.server, err = bus.StartServer(ctx, bus.ServerConfig{
+		DataDir: n.cfg.DataDir, Durability: bus.Durability(n.cfg.Durability), Logger: n.cfg.logger(),
+		Host: n.cfg.Host, Port: n.cfg.Port,
+	})
+	if err == nil {
+		n.onStop(n.server.Close)
+	}
+	return err
+}
+
+// connect opens one more connection; each kind of traffic has its own.
+func (n *Node) connect(ctx context.Context, name string) (*bus.Conn, error) {
+	var c *bus.Conn
+	var err error
+	if n.server != nil {
+		c, err = n.server.Connect(ctx)
+	} else {
+		c, err = bus.Dial(ctx, bus.DialConfig{URL: n.cfg.NATSURL, CredsFile: n.cfg.CredsFile, Name: "orch " + name, Logger: n.cfg.logger()})
+	}
+	if err == nil {
+		n.onStop(func(context.Context) error { c.Close(); return nil })
+	}
+	return c, err
+}
+
+func (n *Node) openStore(ctx context.Context) error {
+	c, err := n.connect(ctx, "store")
+	if err != nil {
+		return err
+	}
+	n.store, err = c.OpenStore(ctx, bus.StoreConfig{Durability: bus.Durability(n.cfg.Durability), Logger: n.cfg.logger()})
+	if err == nil {
+		n.onStop(n.store.Close)
+	}
+	return err
+}
+
+func (n *Node) openHands(context.Context) error {
+	var err error
+	if n.hands, err = openHands(n.cfg); err == nil {
+		n.onStop(func(context.Context) error { return n.hands.root.Close() })
+	}
+	return err
+}
+
+// startOwner runs the orchestrator and waits until it has read the log.
+func (n *Node) startOwner(ctx context.Context) error {
+	var err error
+	if n.orch, err = orchestrator.New(n.ownerConfig()); err != nil {
+		return err
+	}
+	run, stop := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan error, 1)
+	go func() { ended <- n.orch.Run(run) }()
+	n.onStop(func(context.Context) error { stop(); return <-ended })
+	select {
+	case <-n.orch.Ready():
+		return nil
+	case err := <-ended:
+		ended <- nil
+		return err
+	case <-ctx.Done():
+		return fault.From(ctx.Err())
+	}
+}
+
+func (n *Node) ownerConfig() orchestrator.Config {
+	return orchestrator.Config{
+		Log: n.store, Blobs: n.store, Checkpoints: n.store, Catalogue: n.hands.catalogue,
+		Logger: n.cfg.logger(), Lease: n.cfg.Lease, ArchiveAfter: n.cfg.ArchiveAfter, Paused: n.cfg.Paused,
+		Redact: n.hands.policy.Redact, FindSecret: n.hands.findSecret,
+		Workspace: n.hands.tree.Path, Root: n.hands.root.Name(),
+		Over:     func(id events.TaskID) { n.hands.later(func() error { return n.hands.tree.RemoveTemp(id) }) },
+		Archived: func(id events.TaskID, ok bool) { n.hands.later(func() error { return n.hands.tree.Archive(id, ok) }) },
+		Describe: n.describe,
+	}
+}
+
+// describe adds to the status what only the node knows.
+func (n *Node) describe(r *orchestrator.StatusReply) {
+	r.Version, r.Root = n.cfg.Version, n.hands.root.Name()
+	ctx, stop := context.WithTimeout(context.Background(), 2*time.Second)
+	defer stop()
+	s, err := n.store.Status(ctx)
+	switch {
+	case err != nil:
+		r.Store = err.Error()
+	case s.Refusing != nil:
+		r.Store = s.Refusing.Error()
+	}
+	r.Durability = string(s.Durability)
+}
+
+// serve answers faces and workers elsewhere.
+func (n *Node) serve(ctx context.Context) error {
+	c, err := n.connect(ctx, "requests")
+	if err != nil {
+		return err
+	}
+	cfg := bus.EndpointConfig{Logger: n.cfg.logger()}
+	api, err := bus.ServeAPI(c, n.orch, cfg)
+	if err != nil {
+		return err
+	}
+	n.onStop(closeSoon(api))
+	owner, err := bus.ServeOwner(c, n.orch, cfg)
+	if err != nil {
+		return err
+	}
+	n.onStop(closeSoon(owner))
+	return nil
+}
+
+// closeSoon closes an endpoint without waiting for parked polls to run out.
+func closeSoon(e *bus.Endpoint) func(context.Context) error {
+	return func(ctx context.Context) error {
+		ctx, stop := context.WithTimeout(ctx, 100*time.Millisecond)
+		defer stop()
+		return e.Close(ctx)
+	}
+}
+
+func (n *Node) startWorker(ctx context.Context) error {
+	if n.cfg.Concurrency < 0 {
+		return nil
+	}
+	w, err := n.hands.worker(n.orch)
+	if err != nil {
+		return err
+	}
+	run, stop := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(run) }()
+	n.onStop(func(context.Context) error { stop(); return <-ended })
+	return nil
+}
+
+// API returns the node's commands, without a network in between.
+func (n *Node) API() orchestrator.API { return n.orch }
+
+// Owner returns the node's side of the protocol of workers.
+func (n *Node) Owner() *orchestrator.Orchestrator { return n.orch }
+
+// Store returns the node's store.
+func (n *Node) Store() *bus.Store { return n.store }
+
+// Address returns the URL at which CLI and workers find the node.
+func (n *Node) Address() string {
+	if n.server == nil {
+		return n.cfg.NATSURL
+	}
+	return n.server.Addr()
+}
+
+// Wait returns when the node has stopped.
+func (n *Node) Wait() error {
+	<-n.done
+	return n.err
+}
+
+// Stop ends the node: the worker drains, requests end, the store is closed. ctx limits the wait for
+// running calls only as far as the worker's own drain time does. It is idempotent.
+func (n *Node) Stop(ctx context.Context) error {
+	n.once.Do(func() {
+		var errs []error
+		for i := len(n.stops) - 1; i >= 0; i-- {
+			errs = append(errs, n.stops[i](ctx))
+		}
+		if n.hands != nil {
+			n.hands.chores.Wait()
+		}
+		n.err = errors.Join(errs...)
+		close(n.done)
+	})
+	return n.err
+}
+
+// RunWorker runs a worker of a node elsewhere until ctx ends and it has drained. It connects with the
+// credential of workers, which permits nothing but their protocol.
+func RunWorker(ctx context.Context, cfg Config) error {
+	c, err := dial(ctx, cfg, bus.WorkerUser)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	h, err := openHands(cfg)
+	if err != nil {
+		return err
+	}
+	defer h.root.Close()
+	w, err := h.worker(bus.NewRemote(c))
+	if err != nil {
+		return err
+	}
+	return w.Run(ctx)
+}
+
+// Dial connects to a running node: at a URL, or the one of the data directory. UNAVAILABLE when there
+// is none.
+func Dial(ctx context.Context, cfg Config) (*bus.Remote, error) {
+	c, err := dial(ctx, cfg, bus.OperatorUser)
+	if err != nil {
+		return nil, err
+	}
+	remote := bus.NewRemote(c)
+	ctx, stop := context.WithTimeout(ctx, readyWithin)
+	defer stop()
+	if err := remote.Ready(ctx); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return remote, nil
+}
+
+// readyWithin is how long a client waits for a node that is still reading its log.
+const readyWithin = 10 * time.Second
+
+func dial(ctx context.Context, cfg Config, user string) (*bus.Conn, error) {
+	d := bus.DialConfig{URL: cfg.NATSURL, CredsFile: cfg.CredsFile, DataDir: cfg.DataDir, Name: "orch " + user, Logger: cfg.logger()}
+	if cfg.NATSURL == "" {
+		d.User = user
+	}
+	return bus.Dial(ctx, d)
+}

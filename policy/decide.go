@@ -1,0 +1,240 @@
+package policy
+
+import (
+	"encoding/json"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/tools"
+)
+
+// Call is one tool call to decide about.
+type Call struct {
+	Spec  tools.Spec
+	State statemachine.State
+	// Args are the checked arguments, a JSON object.
+	Args json.RawMessage
+	// Paths maps each path field of the call to its resolved absolute path; an element of a list is
+	// "field[i]". Optional fields that were left out are absent.
+	Paths map[string]string
+	Task  events.TaskID
+	// Workspace is the absolute path Working/TASK_<id> of the task.
+	Workspace string
+	// Deliverables are paths, absolute or relative to the root, that the approved plan of the task
+	// names: files, or directories with all that is below them.
+	Deliverables []string
+}
+
+// Decide returns nil when the call may run now. The checks come in this order, and the first that
+// fails decides:
+//
+//  1. the state gate: STATE_NOT_ALLOWED (S0-003)
+//  2. a read-only node: READ_ONLY
+//  3. protected paths: PROTECTED_PATH; no approval lifts it
+//  4. secrets in the content: SECRET_DETECTED (S0-036); no approval lifts it
+//  5. interactive commands: VALIDATION_ERROR with the reason INTERACTIVE (S0-084)
+//  6. the approval rule of the tool: APPROVAL_REQUIRED (S0-004)
+func (p *Policy) Decide(c Call) error {
+	for _, check := range []func(Call) error{p.gate, p.writable, p.unprotected, p.noSecrets, p.notInteractive, p.approved} {
+		if err := check(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Effect says what the call would do: the effect of the tool, or Destructive for a command that is
+// classified as such.
+func (p *Policy) Effect(c Call) tools.Effect {
+	if class, ok := p.class(c); ok && class.Destructive {
+		return tools.Destructive
+	}
+	return c.Spec.Effect
+}
+
+func (p *Policy) gate(c Call) error {
+	allowed := c.Spec.Gate.States()
+	if slices.Contains(allowed, c.State) {
+		return nil
+	}
+	names := make([]string, len(allowed))
+	for i, s := range allowed {
+		names[i] = string(s)
+	}
+	return fault.New(fault.StateNotAllowed, "%s may not run while the task is %s; allowed states: %s",
+		c.Spec.Name, c.State, strings.Join(names, ", "))
+}
+
+func (p *Policy) writable(c Call) error {
+	if !p.readOnly || c.Spec.Effect == tools.Read {
+		return nil
+	}
+	return fault.New(fault.ReadOnly, "%s changes something and this node is read-only", c.Spec.Name).
+		WithHint("run the task on a node that is not read-only")
+}
+
+func (p *Policy) unprotected(c Call) error {
+	for _, field := range slices.Sorted(maps.Keys(c.Paths)) {
+		why := p.protection(c.Paths[field], access(c.Spec, field), c.Workspace)
+		if why != "" {
+			return fault.New(fault.ProtectedPath, "%s is protected: %s", c.Paths[field], why).WithField(field).
+				WithHint("protected paths stay closed even with an approval; use another path")
+		}
+	}
+	return nil
+}
+
+// access returns what the tool does with the path of a field; read when the contract does not say.
+func access(s tools.Spec, field string) tools.Access {
+	name, _, _ := strings.Cut(field, "[")
+	for _, path := range s.Paths {
+		if path.Field == name {
+			return path.Access
+		}
+	}
+	return tools.ReadPath
+}
+
+// protection says why the access is refused, "" when it is not. The data directory is closed to reads
+// too, since it holds credentials. Repository and node metadata and files with the name of a secret
+// are closed everywhere; the configured patterns do not count inside the own workspace, where a task
+// may well write a Makefile of its own.
+func (p *Policy) protection(path string, access tools.Access, workspace string) string {
+	path = filepath.Clean(path)
+	switch {
+	case within(path, p.data):
+		return "it belongs to the data directory of the node"
+	case access == tools.ReadPath:
+		return ""
+	case within(p.root, path):
+		return "it is the root or contains it"
+	case within(p.working, path):
+		return "it is the directory of all workspaces or contains it"
+	case within(p.data, path):
+		return "it contains the data directory of the node"
+	}
+	rel := strings.TrimPrefix(strings.TrimPrefix(path, p.root), "/")
+	for part := range strings.SplitSeq(rel, "/") {
+		if strings.EqualFold(part, ".git") || strings.EqualFold(part, ".orch") {
+			return "it belongs to a " + strings.ToLower(part) + " directory"
+		}
+	}
+	if p.IsSecretFile(path) {
+		return "its name is one of files with secrets"
+	}
+	if pattern := p.pattern(rel); pattern != "" && !within(path, workspace) {
+		return "the pattern " + pattern + " protects it outside the task's workspace"
+	}
+	return ""
+}
+
+func (p *Policy) noSecrets(c Call) error {
+	if len(c.Spec.Content) == 0 {
+		return nil
+	}
+	fields := argFields(c.Args)
+	for _, field := range c.Spec.Content {
+		found := p.findings(content(fields[field]))
+		if len(found) > 0 {
+			return fault.New(fault.SecretDetected, "the content holds what looks like a secret (rule %s, at byte %d)",
+				found[0].Rule, found[0].Offset).WithField(field).
+				WithHint("keep the secret out of the content and refer to it, for example by an environment variable")
+		}
+	}
+	return nil
+}
+
+func (p *Policy) notInteractive(c Call) error {
+	class, ok := p.class(c)
+	if !ok || !class.Interactive {
+		return nil
+	}
+	return fault.New(fault.ValidationError, "the command is interactive: %s", class.Reason).
+		WithReason("INTERACTIVE").WithField(c.Spec.Command).
+		WithHint("commands run without terminal and input; use a form that asks nothing")
+}
+
+func (p *Policy) approved(c Call) error {
+	switch c.Spec.Approval {
+	case tools.NoApproval:
+		return nil
+	case tools.OutsideWorkspace:
+		return p.insideWorkspace(c)
+	case tools.IfDestructive:
+		if class, _ := p.class(c); class.Destructive {
+			return needsApproval(c.Spec.Command, "the command counts as destructive: "+class.Reason,
+				"use a command that is not destructive and writes only inside the task's workspace")
+		}
+		return nil
+	case tools.Always:
+		return needsApproval("", "every call of "+c.Spec.Name+" needs one", "do without this tool")
+	}
+	return needsApproval("", "the approval rule "+string(c.Spec.Approval)+" of "+c.Spec.Name+" is unknown", "do without this tool")
+}
+
+func (p *Policy) insideWorkspace(c Call) error {
+	for _, field := range slices.Sorted(maps.Keys(c.Paths)) {
+		path := filepath.Clean(c.Paths[field])
+		if access(c.Spec, field) != tools.ReadPath && !within(path, c.Workspace) && !p.deliverable(path, c.Deliverables) {
+			return needsApproval(field, path+" lies outside the task's workspace and is no deliverable of its plan",
+				"write inside task.workspace ("+c.Workspace+")")
+		}
+	}
+	return nil
+}
+
+func (p *Policy) deliverable(path string, deliverables []string) bool {
+	return slices.ContainsFunc(deliverables, func(d string) bool {
+		if !filepath.IsAbs(d) {
+			d = filepath.Join(p.root, d)
+		}
+		return within(path, filepath.Clean(d))
+	})
+}
+
+func needsApproval(field, rule, instead string) error {
+	return fault.New(fault.ApprovalRequired, "a person would have to approve this call: %s", rule).WithField(field).
+		WithHint("approvals are not available in this version; %s", instead)
+}
+
+// class classifies the command of a call; false when the tool has none.
+func (p *Policy) class(c Call) (Class, bool) {
+	if c.Spec.Command == "" {
+		return Class{}, false
+	}
+	raw, ok := argFields(c.Args)[c.Spec.Command]
+	if !ok {
+		return Class{}, false
+	}
+	var command string
+	if json.Unmarshal(raw, &command) != nil {
+		return Class{Destructive: true, Reason: "it is no text"}, true
+	}
+	dir := c.Paths["working_directory"]
+	if dir == "" {
+		dir = filepath.Join(c.Workspace, "workspace")
+	}
+	return Classify(command, ShellContext{Dir: dir, Workspace: c.Workspace}), true
+}
+
+func argFields(args json.RawMessage) map[string]json.RawMessage {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(args, &fields) != nil {
+		return nil
+	}
+	return fields
+}
+
+// content returns the text of a JSON string, and any other value as it is.
+func content(raw json.RawMessage) []byte {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return []byte(text)
+	}
+	return raw
+}

@@ -1,0 +1,95 @@
+// Package policy decides whether a tool call may run. Its decisions are pure: they follow from the
+// contract of the tool (tools.Spec), the call and the configuration, and touch neither disk nor
+// clock. Paths come in resolved; the dispatcher has followed their links and confined them to the root.
+//
+// It is a policy, not a sandbox: it keeps honest agents from harm and asks people in doubt. What a
+// command really does is up to the operating system.
+package policy
+
+import (
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// Config configures a Policy.
+type Config struct {
+	// Root is the real absolute path of the directory that tools are confined to. Required.
+	Root string
+	// Working is the directory of the workspaces. Default: Root/Working.
+	Working string
+	// DataDir is the data directory of the node, "" when it has none on this machine.
+	DataDir string
+	// ReadOnly refuses every call whose effect is not read.
+	ReadOnly bool
+	// Protected are glob patterns (with **) of paths below Root that must not be written or deleted
+	// outside the task's own workspace. A pattern without a slash fits the last element at any depth.
+	// Default, when nil: go.mod and Makefile.
+	Protected []string
+	// AllowSecrets are regular expressions (RE2). A finding whose text matches one of them is no
+	// secret, and neither is a file whose name matches one, such as `^\.env\.example$`.
+	AllowSecrets []string
+}
+
+// Policy decides about tool calls. It is immutable and safe for concurrent use.
+type Policy struct {
+	root, working, data string
+	readOnly            bool
+	protected           []string
+	allow               []*regexp.Regexp
+}
+
+// New returns the policy of cfg, or VALIDATION_ERROR naming the field at fault.
+func New(cfg Config) (*Policy, error) {
+	if cfg.Working == "" {
+		cfg.Working = filepath.Join(cfg.Root, "Working")
+	}
+	if cfg.Protected == nil {
+		cfg.Protected = []string{"go.mod", "Makefile"}
+	}
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	p := &Policy{
+		root: filepath.Clean(cfg.Root), working: filepath.Clean(cfg.Working),
+		readOnly: cfg.ReadOnly, protected: cfg.Protected,
+	}
+	if cfg.DataDir != "" {
+		p.data = filepath.Clean(cfg.DataDir)
+	}
+	for _, expr := range cfg.AllowSecrets {
+		re, err := regexp.Compile(expr)
+		if err != nil {
+			return nil, fault.New(fault.ValidationError, "%q is no regular expression: %w", expr, err).WithField("allow_secrets")
+		}
+		p.allow = append(p.allow, re)
+	}
+	return p, nil
+}
+
+func (c Config) validate() error {
+	for field, dir := range map[string]string{"root": c.Root, "working": c.Working, "data_dir": c.DataDir} {
+		if !filepath.IsAbs(dir) && (field != "data_dir" || dir != "") {
+			return fault.New(fault.ValidationError, "%q is no absolute path", dir).WithField(field)
+		}
+	}
+	for _, pattern := range c.Protected {
+		if !doublestar.ValidatePattern(pattern) {
+			return fault.New(fault.ValidationError, "%q is no glob pattern", pattern).WithField("protected")
+		}
+	}
+	return nil
+}
+
+// within reports whether path is dir or lies below it. Both are clean and absolute.
+func within(path, dir string) bool {
+	if dir == "" {
+		return false
+	}
+	rest, ok := strings.CutPrefix(path, dir)
+	return ok && (rest == "" || rest[0] == '/' || dir == "/")
+}

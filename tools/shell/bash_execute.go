@@ -1,0 +1,106 @@
+// Package shell is the family of tools that run shell commands (seed 000).
+package shell
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/proc"
+	"github.com/orch-dev/orch/tools"
+)
+
+// Tools returns the family.
+func Tools() []tools.Tool { return []tools.Tool{bashExecute} }
+
+// maxTime is the longest timeout that a caller may ask for.
+const maxTime = time.Hour
+
+type bashExecuteIn struct {
+	Command          string `json:"command" jsonschema:"Shell command to execute with bash; standard input is empty and there is no terminal" minLength:"1"`
+	Timeout          int64  `json:"timeout,omitempty" jsonschema:"Timeout in milliseconds" default:"120000" minimum:"1" maximum:"3600000"`
+	WorkingDirectory string `json:"working_directory,omitempty" jsonschema:"Absolute path of the working directory; default: the workspace of the task"`
+}
+
+type bashExecuteOut struct {
+	Stdout     string `json:"stdout" jsonschema:"Standard output, at most the first 1 MiB; bytes that are no UTF-8 are replaced"`
+	Stderr     string `json:"stderr" jsonschema:"Standard error, at most the first 1 MiB"`
+	ExitCode   int    `json:"exit_code" jsonschema:"Exit status; 128+n after signal n"`
+	DurationMS int64  `json:"duration_ms" jsonschema:"Duration in milliseconds"`
+	Truncated  bool   `json:"truncated" jsonschema:"Output beyond 1 MiB was dropped"`
+}
+
+// BASH_EXECUTE (S0-080 to S0-086, A-29 to A-31). Whether a command is destructive or interactive is
+// decided by package policy before the tool runs.
+var bashExecute = tools.Define(tools.Spec{
+	Name:    "BASH_EXECUTE",
+	Title:   "Run a shell command",
+	Purpose: "Execute shell command",
+	Conditions: []string{
+		"Task state: IN_PROGRESS",
+		"Non-destructive commands: no approval",
+		"Destructive commands: requires approval",
+		"No interactive commands",
+	},
+	Effect:   tools.Write,
+	Gate:     tools.InProgress,
+	Approval: tools.IfDestructive,
+	Paths:    []tools.Path{{Field: "working_directory", Access: tools.ReadPath}},
+	Command:  "command",
+	Timeout:  maxTime,
+	Errors:   []string{"TIMEOUT", "EXEC_FAILED", "OUTSIDE_ROOT", "NOT_FOUND", "INVALID_PATH", "APPROVAL_REQUIRED", "VALIDATION_ERROR"},
+}, func(ctx context.Context, env *tools.Env, in bashExecuteIn) (bashExecuteOut, error) {
+	dir, err := workingDirectory(env, in.WorkingDirectory)
+	if err != nil {
+		return bashExecuteOut{}, err
+	}
+	temp := filepath.Join(env.Workspace, "temp")
+	seen := map[string]int64{}
+	res, err := env.Exec.Run(ctx, proc.Command{
+		Name:    "bash",
+		Args:    []string{"--noprofile", "--norc", "-c", in.Command},
+		Dir:     dir,
+		Env:     map[string]string{"HOME": temp, "TMPDIR": temp},
+		Timeout: time.Duration(in.Timeout) * time.Millisecond,
+		OnOutput: func(stream string, n int64) {
+			seen[stream] = n
+			env.Progress(float64(seen["stdout"]+seen["stderr"]), 0, "bytes of output")
+		},
+	})
+	if err != nil {
+		return bashExecuteOut{}, withOutput(err, res)
+	}
+	return bashExecuteOut{
+		Stdout: res.Stdout, Stderr: res.Stderr, ExitCode: res.ExitCode,
+		DurationMS: res.Duration.Milliseconds(), Truncated: res.Truncated,
+	}, nil
+})
+
+// workingDirectory returns the real path of an existing directory inside the root (S0-085).
+func workingDirectory(env *tools.Env, path string) (string, error) {
+	if path == "" {
+		path = filepath.Join(env.Workspace, "workspace")
+	}
+	dir, err := env.Root.ExistingDir(path)
+	if err != nil {
+		return "", fault.From(err).WithField("working_directory")
+	}
+	return dir, nil
+}
+
+// withOutput adds the end of the output so far to the error of a command that was ended (S0-082).
+func withOutput(err error, res proc.Result) error {
+	const most = 2048 // bytes of each stream
+	e := fault.From(err)
+	for _, stream := range []struct{ name, text string }{{"stdout", res.Stdout}, {"stderr", res.Stderr}} {
+		if text := stream.text; text != "" {
+			if len(text) > most {
+				text = "…" + strings.ToValidUTF8(text[len(text)-most:], "")
+			}
+			e.Message += "\n" + stream.name + " so far:\n" + text
+		}
+	}
+	return e
+}

@@ -1,0 +1,173 @@
+package shell_test
+
+import (
+	"encoding/json"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/pathguard"
+	"github.com/orch-dev/orch/internal/proc"
+	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/tools"
+	"github.com/orch-dev/orch/tools/shell"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type output struct {
+	Stdout     string `json:"stdout"`
+	Stderr     string `json:"stderr"`
+	ExitCode   int    `json:"exit_code"`
+	DurationMS *int64 `json:"duration_ms"`
+	Truncated  bool   `json:"truncated"`
+}
+
+func newEnv(t *testing.T) *tools.Env {
+	t.Helper()
+	root, err := pathguard.Open(t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(func() { root.Close() })
+	runner, err := proc.New(proc.Config{Grace: 200 * time.Millisecond, Environ: []string{"ORCH_TOKEN=canary", "GITHUB_TOKEN=canary", "HOME=/root", "LANG=C"}})
+	require.NoError(t, err)
+	env := &tools.Env{
+		Task: "TASK_01JD0000000000000000000000", State: statemachine.InProgress, Root: root, Exec: runner,
+		Workspace: filepath.Join(root.Name(), "Working", "TASK_01JD0000000000000000000000"),
+		Log:       slog.New(slog.DiscardHandler), Now: time.Now,
+		Progress: func(float64, float64, string) {},
+		Record:   func(events.Kind, events.Payload) {},
+	}
+	for _, dir := range []string{"workspace", "temp", "outputs"} {
+		require.NoError(t, os.MkdirAll(filepath.Join(env.Workspace, dir), 0o755))
+	}
+	return env
+}
+
+func call(t *testing.T, env *tools.Env, args map[string]any) (output, error) {
+	t.Helper()
+	tool := shell.Tools()[0]
+	raw, err := json.Marshal(args)
+	require.NoError(t, err)
+	if raw, err = tool.Check(raw); err != nil {
+		return output{}, err
+	}
+	data, err := tool.Call(t.Context(), env, raw)
+	var out output
+	if err == nil {
+		require.NoError(t, json.Unmarshal(data, &out))
+	}
+	return out, err
+}
+
+func TestResults(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	out, err := call(t, env, map[string]any{"command": "echo out; echo err >&2; pwd; exit 3"})
+	require.NoError(t, err)
+	assert.Equal(t, "out\n"+env.Workspace+"/workspace\n", out.Stdout)
+	assert.Equal(t, "err\n", out.Stderr)
+	assert.Equal(t, 3, out.ExitCode)
+	assert.NotNil(t, out.DurationMS)
+	assert.False(t, out.Truncated)
+
+	out, err = call(t, env, map[string]any{"command": "head -c 1100000 /dev/zero"})
+	require.NoError(t, err)
+	assert.True(t, out.Truncated)
+	assert.Len(t, out.Stdout, 1<<20)
+
+	out, err = call(t, env, map[string]any{"command": "read x; echo $?; cat; vi --version >/dev/null 2>&1; tty"})
+	require.NoError(t, err)
+	assert.Equal(t, "1\nnot a tty\n", out.Stdout, "nothing waits for input")
+}
+
+func TestEnvironmentHoldsNoSecrets(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	out, err := call(t, env, map[string]any{"command": "env; echo $HOME; cd; pwd"})
+	require.NoError(t, err)
+	assert.NotContains(t, out.Stdout, "canary")
+	assert.Contains(t, out.Stdout, "TMPDIR="+env.Workspace+"/temp\n")
+	assert.True(t, strings.HasSuffix(out.Stdout, env.Workspace+"/temp\n"))
+}
+
+func TestWorkingDirectory(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	other := filepath.Join(env.Root.Name(), "other")
+	require.NoError(t, os.Mkdir(other, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(other, "file"), nil, 0o600))
+	require.NoError(t, os.Symlink("/", filepath.Join(env.Root.Name(), "out")))
+
+	out, err := call(t, env, map[string]any{"command": "pwd", "working_directory": other})
+	require.NoError(t, err)
+	assert.Equal(t, other+"\n", out.Stdout)
+
+	for path, code := range map[string]fault.Code{
+		"/":                               fault.OutsideRoot,
+		other + "/../..":                  fault.OutsideRoot,
+		filepath.Join(other, "..", "out"): fault.OutsideRoot,
+		filepath.Join(other, "missing"):   fault.NotFound,
+		filepath.Join(other, "file"):      fault.InvalidFormat,
+		"relative":                        fault.InvalidFormat,
+	} {
+		_, err := call(t, env, map[string]any{"command": "pwd", "working_directory": path})
+		assert.Equal(t, code, fault.CodeOf(err), path)
+		assert.Equal(t, "working_directory", fault.From(err).Field, path)
+	}
+}
+
+func TestTimeoutCarriesPartialOutput(t *testing.T) {
+	t.Parallel()
+	_, err := call(t, newEnv(t), map[string]any{"command": "echo partial; sleep 60 & sleep 60", "timeout": 300})
+	require.Equal(t, fault.Timeout, fault.CodeOf(err))
+	assert.Contains(t, err.Error(), "partial")
+	_, err = call(t, newEnv(t), map[string]any{"command": "yes | head -c 100000 >&2; sleep 60", "timeout": 500})
+	require.Equal(t, fault.Timeout, fault.CodeOf(err))
+	assert.Contains(t, err.Error(), "stderr so far:")
+	assert.Less(t, len(err.Error()), 5000)
+}
+
+func TestInputsAreChecked(t *testing.T) {
+	t.Parallel()
+	for name, args := range map[string]map[string]any{
+		"command": {},
+		"timeout": {"command": "true", "timeout": 1.5},
+	} {
+		_, err := call(t, newEnv(t), args)
+		require.Error(t, err)
+		assert.Equal(t, name, fault.From(err).Field)
+	}
+	for _, timeout := range []any{0, -1, "1", 3_600_001} {
+		_, err := call(t, newEnv(t), map[string]any{"command": "true", "timeout": timeout})
+		assert.Error(t, err)
+	}
+}
+
+func TestStartFailure(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	var err error
+	env.Exec, err = proc.New(proc.Config{Path: []string{"/nowhere"}})
+	require.NoError(t, err)
+	_, err = call(t, env, map[string]any{"command": "true"})
+	assert.Equal(t, fault.ExecFailed, fault.CodeOf(err))
+}
+
+func TestProgressCountsOutput(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	var last float64
+	env.Progress = func(done, _ float64, _ string) { last = done }
+	_, err := call(t, env, map[string]any{"command": "echo 123; echo 45 >&2"})
+	require.NoError(t, err)
+	assert.InDelta(t, 7, last, 0)
+}
