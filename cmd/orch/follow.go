@@ -139,7 +139,7 @@ func (a *app) attend(ctx context.Context, f *follower, timeout time.Duration, d 
 	case ctx.Err() != nil:
 		a.leave(f)
 		return state, &exitError{exit: exitDetached}
-	case limited.Err() != nil:
+	case limited.Err() != nil, timeout > 0 && fault.Has(err, fault.Timeout): // the node may notice it first
 		return state, a.overdue(ctx, f, timeout)
 	default:
 		return state, err
