@@ -28,7 +28,9 @@ type app struct {
 	// outTTY and errTTY tell whether the streams are terminals; size is that of the terminal.
 	outTTY, errTTY bool
 	size           func() (width, height int)
-	nodes          nodes
+	// redraw is how often a tree on a terminal is drawn again while nothing happens.
+	redraw time.Duration
+	nodes  nodes
 
 	// cfg is set before a command runs.
 	cfg config.Config
@@ -43,7 +45,7 @@ func newApp() *app {
 	a := &app{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv, dir: dir, home: home, now: time.Now,
 		outTTY: isTerminal(os.Stdout), errTTY: isTerminal(os.Stderr),
-		size: terminalSize,
+		size: terminalSize, redraw: time.Second / 4,
 	}
 	a.nodes = processNodes{logs: os.Stderr}
 	return a

@@ -312,7 +312,7 @@ func (b *batch) wait(ctx context.Context, s session, results []batchResult) erro
 		case ctx.Err() != nil:
 			b.app.note("interrupted; the tasks are durable and go on with the node: orch list")
 			return &exitError{exit: exitDetached}
-		case limited.Err() != nil:
+		case limited.Err() != nil, b.options.timeout > 0 && fault.Has(err, fault.Timeout): // the node may notice it first
 			b.app.note("some tasks still run after %s: orch list", b.options.timeout)
 			return &exitError{exit: exitRunning}
 		case err != nil:

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"io"
 	"log/slog"
 	"time"
@@ -16,99 +15,108 @@ import (
 	"github.com/orch-dev/orch/tools/builtin"
 )
 
-// processNodes reaches nodes from this process.
+// processNodes reaches nodes from this process, and runs them in it.
 type processNodes struct {
-	// logs takes the log of a node inside this process.
+	// logs takes the log of a node or worker inside this process.
 	logs io.Writer
 }
 
-// remoteSession is a session with a node elsewhere.
-type remoteSession struct{ *bus.Remote }
+// noWorker is the concurrency of a node that only answers.
+const noWorker = -1
 
-// Embedded implements session.
-func (remoteSession) Embedded() bool { return false }
-
-// Close implements session.
-func (s remoteSession) Close(context.Context) error { return s.Remote.Close() }
-
-// ownSession is a session with a node inside this process.
-type ownSession struct {
-	orchestrator.API
-
-	node *node.Node
+// config turns settings into those of a node.
+func (p processNodes) config(cfg config.Config, m mode) node.Config {
+	c := node.Config{
+		DataDir: cfg.DataDir, Root: cfg.Root, NATSURL: cfg.NATS, CredsFile: cfg.NATSCreds, Durability: cfg.Durability,
+		Concurrency: cfg.Concurrency, Queues: cfg.Queues, Paused: cfg.Paused, ReadOnly: cfg.ReadOnly, Lease: cfg.Lease,
+		Host: cfg.Host, Port: cfg.Port, Logger: p.logger(cfg.LogLevel), Version: readVersion().Version,
+	}
+	if m == idle {
+		c.Concurrency = noWorker
+	}
+	return c
 }
 
-// Embedded implements session.
-func (ownSession) Embedded() bool { return true }
-
-// Close implements session.
-func (s ownSession) Close(ctx context.Context) error { return s.node.Stop(ctx) }
+func (p processNodes) logger(level string) *slog.Logger {
+	var least slog.Level
+	if least.UnmarshalText([]byte(level)) != nil {
+		least = slog.LevelWarn
+	}
+	return slog.New(slog.NewTextHandler(p.logs, &slog.HandlerOptions{Level: least}))
+}
 
 // Dial implements nodes.
 func (p processNodes) Dial(ctx context.Context, cfg config.Config) (session, error) {
-	remote, err := node.Dial(ctx, p.remote(cfg))
+	c := p.config(cfg, idle)
+	if cfg.Server != "" {
+		c.NATSURL = cfg.Server
+	}
+	r, err := node.Dial(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	return remoteSession{remote}, nil
+	return remote{r}, nil
 }
 
-// Open implements nodes.
+// Open implements nodes. When another process starts a node at the same moment, that one is used.
 func (p processNodes) Open(ctx context.Context, cfg config.Config, m mode) (session, error) {
+	s, err := p.Dial(ctx, cfg)
+	if !fault.Has(err, fault.Unavailable) || cfg.Server != "" {
+		return s, err
+	}
+	n, err := node.Start(ctx, p.config(cfg, m))
+	if fault.Has(err, fault.Conflict) {
+		return p.redial(ctx, cfg, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return embedded{n.API(), n}, nil
+}
+
+// redial waits a moment for a node that another process is starting; conflict is the error when none
+// answers.
+func (p processNodes) redial(ctx context.Context, cfg config.Config, conflict error) (session, error) {
+	const between, patience = 100 * time.Millisecond, 5 * time.Second
+	ctx, stop := context.WithTimeout(ctx, patience)
+	defer stop()
+	tick := time.NewTicker(between)
+	defer tick.Stop()
 	for {
-		s, err := p.Dial(ctx, cfg)
-		if err == nil || cfg.Server != "" || !fault.Has(err, fault.Unavailable) {
-			return s, err
-		}
-		s, err = p.start(ctx, cfg, m)
-		if !inUse(err) {
-			return s, err
-		}
-		// Another process has just started a node here, or is stopping one: ask again.
 		select {
 		case <-ctx.Done():
-			return nil, err
-		case <-time.After(50 * time.Millisecond):
+			return nil, conflict
+		case <-tick.C:
+		}
+		if s, err := p.Dial(ctx, cfg); err == nil {
+			return s, nil
 		}
 	}
-}
-
-func inUse(err error) bool {
-	var f *fault.Error
-	return errors.As(err, &f) && f.Reason == bus.DataDirInUse
-}
-
-func (p processNodes) start(ctx context.Context, cfg config.Config, m mode) (session, error) {
-	c := p.local(cfg)
-	if m == idle {
-		c.Concurrency = -1
-	}
-	n, err := node.Start(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	return ownSession{API: n.API(), node: n}, nil
 }
 
 // Serve implements nodes.
-func (p processNodes) Serve(ctx context.Context, cfg config.Config, ready func(string)) error {
-	n, err := node.Start(ctx, p.local(cfg))
+func (p processNodes) Serve(ctx context.Context, cfg config.Config, ready func(address string)) error {
+	n, err := node.Start(ctx, p.config(cfg, working))
 	if err != nil {
 		return err
 	}
 	ready(n.Address())
 	<-ctx.Done()
-	return n.Stop(context.WithoutCancel(ctx))
+	limited, stop := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+	defer stop()
+	return n.Stop(limited)
 }
 
 // Work implements nodes.
 func (p processNodes) Work(ctx context.Context, cfg config.Config) error {
-	c := p.remote(cfg)
-	c.Concurrency, c.Queues, c.ReadOnly = cfg.Concurrency, cfg.Queues, cfg.ReadOnly
+	c := p.config(cfg, working)
+	if cfg.Server != "" {
+		c.NATSURL = cfg.Server
+	}
 	return node.RunWorker(ctx, c)
 }
 
-// Verify implements nodes. A running node checks its own store.
+// Verify implements nodes. A running node checks its own store; without one this process does.
 func (p processNodes) Verify(ctx context.Context, cfg config.Config, progress func(done, total uint64)) (verdict, error) {
 	s, err := p.Open(ctx, cfg, idle)
 	if err != nil {
@@ -116,41 +124,49 @@ func (p processNodes) Verify(ctx context.Context, cfg config.Config, progress fu
 	}
 	var report bus.Report
 	switch s := s.(type) {
-	case remoteSession:
+	case remote:
 		report, err = s.Verify(ctx)
-	case ownSession:
+	case embedded:
 		report, err = s.node.Store().Verify(ctx, progress)
 	}
-	err = errors.Join(err, s.Close(context.WithoutCancel(ctx)))
+	limited, stop := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+	defer stop()
+	if stopped := s.Close(limited); err == nil {
+		err = stopped
+	}
 	return verdict{Report: report, Found: report.Found}, err
 }
 
 // Tools implements nodes.
 func (p processNodes) Tools() (*tools.Catalogue, error) { return tools.New(builtin.All()...) }
 
-// remote is the configuration of a client or a worker of a node elsewhere.
-func (p processNodes) remote(cfg config.Config) node.Config {
-	url := cfg.Server
-	if url == "" {
-		url = cfg.NATS
-	}
-	return node.Config{DataDir: cfg.DataDir, Root: cfg.Root, NATSURL: url, CredsFile: cfg.NATSCreds, Logger: p.logger(cfg)}
+// remote is a node in another process.
+type remote struct {
+	client
 }
 
-// local is the configuration of a node inside this process.
-func (p processNodes) local(cfg config.Config) node.Config {
-	return node.Config{
-		DataDir: cfg.DataDir, Root: cfg.Root, NATSURL: cfg.NATS, CredsFile: cfg.NATSCreds,
-		Durability: cfg.Durability, Concurrency: cfg.Concurrency, Queues: cfg.Queues, Paused: cfg.Paused,
-		ReadOnly: cfg.ReadOnly, Lease: cfg.Lease, Host: cfg.Host, Port: cfg.Port,
-		Logger: p.logger(cfg), Version: readVersion().Version,
-	}
+// client is what node.Dial returns.
+type client interface {
+	orchestrator.API
+	Verify(ctx context.Context) (bus.Report, error)
+	Close() error
 }
 
-func (p processNodes) logger(cfg config.Config) *slog.Logger {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(cfg.LogLevel)); err != nil {
-		level = slog.LevelWarn // the settings were checked; this is for tests with none
-	}
-	return slog.New(slog.NewTextHandler(p.logs, &slog.HandlerOptions{Level: level}))
+// Embedded implements session.
+func (remote) Embedded() bool { return false }
+
+// Close implements session.
+func (r remote) Close(context.Context) error { return r.client.Close() }
+
+// embedded is a node in this process.
+type embedded struct {
+	orchestrator.API
+
+	node *node.Node
 }
+
+// Embedded implements session.
+func (embedded) Embedded() bool { return true }
+
+// Close implements session.
+func (e embedded) Close(ctx context.Context) error { return e.node.Stop(ctx) }

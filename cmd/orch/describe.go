@@ -133,7 +133,7 @@ func waiting(d *events.Waiting) string {
 
 // line writes the fact as one safe line.
 func (f fact) line(rev uint64, at time.Time) string {
-	text := fmt.Sprintf("%4d  %s  %-20s", rev, stamp(at), f.kind)
+	text := fmt.Sprintf("%4d  %s  %-23s", rev, stamp(at), f.kind)
 	for _, part := range []string{f.step, f.text} {
 		if part != "" {
 			text += "  " + screen.Escape(part)

@@ -16,15 +16,16 @@ func (silent) update(news) error { return nil }
 func (silent) tick() error       { return nil }
 func (silent) close() error      { return nil }
 
-// plainLines writes one line for each event.
+// plainLines writes one line for each event, and notes to stderr.
 type plainLines struct {
+	app  *app
 	w    io.Writer
 	said map[string]string
 }
 
 func (p *plainLines) update(n news) error {
 	if n.note != "" {
-		return writeLines(p.w, []string{n.note})
+		p.app.note("%s", n.note)
 	}
 	for _, c := range n.Commits {
 		if err := writeLines(p.w, eventLines(c)); err != nil {
@@ -55,12 +56,15 @@ func (p *plainLines) progress(n news) error {
 func (*plainLines) tick() error  { return nil }
 func (*plainLines) close() error { return nil }
 
-// rawLines writes each commit as one line of JSON.
-type rawLines struct{ w io.Writer }
+// rawLines writes each commit as one line of JSON to stdout, and notes to stderr.
+type rawLines struct{ app *app }
 
 func (r rawLines) update(n news) error {
+	if n.note != "" {
+		r.app.note("%s", n.note)
+	}
 	for _, c := range n.Commits {
-		if err := writeLine(r.w, c); err != nil {
+		if err := writeLine(r.app.out, c); err != nil {
 			return err
 		}
 	}

@@ -10,9 +10,6 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// frameTime is how often a display is told that time went by.
-const frameTime = 250 * time.Millisecond
-
 // display shows what happens to a task. Its methods are called from one goroutine.
 type display interface {
 	// update shows news.
@@ -37,8 +34,8 @@ type news struct {
 }
 
 // follow shows a task until it is over, and returns its state. When ctx ends first its error is
-// returned.
-func follow(ctx context.Context, f *follower, d display, snapshots bool) (statemachine.State, error) {
+// returned. every is how often the display is told that time went by.
+func follow(ctx context.Context, f *follower, every time.Duration, d display, snapshots bool) (statemachine.State, error) {
 	inner, cancel := context.WithCancel(ctx)
 	feed := make(chan news)
 	done := make(chan struct{})
@@ -47,12 +44,12 @@ func follow(ctx context.Context, f *follower, d display, snapshots bool) (statem
 		f.feed(inner, feed, snapshots)
 	}()
 	defer func() { cancel(); <-done }()
-	state, err := consume(ctx, feed, d)
+	state, err := consume(ctx, feed, every, d)
 	return state, errors.Join(err, d.close())
 }
 
-func consume(ctx context.Context, feed <-chan news, d display) (statemachine.State, error) {
-	ticker := time.NewTicker(frameTime)
+func consume(ctx context.Context, feed <-chan news, every time.Duration, d display) (statemachine.State, error) {
+	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
 		select {
@@ -135,14 +132,14 @@ func (a *app) attend(ctx context.Context, f *follower, timeout time.Duration, d 
 		limited, cancel = context.WithTimeout(ctx, timeout)
 	}
 	defer cancel()
-	state, err := follow(limited, f, d, snapshots)
+	state, err := follow(limited, f, a.redraw, d, snapshots)
 	switch {
 	case err == nil:
 		return state, nil
 	case ctx.Err() != nil:
 		a.leave(f)
 		return state, &exitError{exit: exitDetached}
-	case limited.Err() != nil:
+	case limited.Err() != nil, timeout > 0 && fault.Has(err, fault.Timeout): // the node may notice it first
 		return state, a.overdue(ctx, f, timeout)
 	default:
 		return state, err

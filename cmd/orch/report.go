@@ -58,7 +58,7 @@ func askedOutput(args []string, output string) string {
 			output = args[i+1]
 		case strings.HasPrefix(arg, "--output="), strings.HasPrefix(arg, "-o="):
 			_, output, _ = strings.Cut(arg, "=")
-		case strings.HasPrefix(arg, "-o"):
+		case strings.HasPrefix(arg, "-o") && arg != "-o":
 			output = arg[len("-o"):]
 		}
 	}

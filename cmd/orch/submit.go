@@ -248,6 +248,6 @@ func (a *app) awaitDisplay(o waitOptions) (d display, snapshots bool) {
 	case a.errTTY:
 		return newLive(a, a.err), true
 	default:
-		return &plainLines{w: a.err}, false
+		return &plainLines{app: a, w: a.err}, false
 	}
 }

@@ -115,10 +115,14 @@ func (d drawing) why(s orchestrator.StepView) string {
 }
 
 func due(now, at time.Time) string {
-	if !at.After(now) {
+	switch left := at.Sub(now).Round(time.Second); {
+	case left <= 0:
 		return "now"
+	case left < time.Minute:
+		return fmt.Sprintf("in %ds", int(left.Seconds()))
+	default:
+		return "in " + screen.Duration(left)
 	}
-	return "in " + screen.Duration(at.Sub(now).Round(time.Second))
 }
 
 // progress writes progress in the manner of MCP, with a bar when the total is known.

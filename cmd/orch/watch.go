@@ -54,13 +54,13 @@ func (a *app) watch(ctx context.Context, text string, o watchOptions) error {
 func (a *app) watchDisplay() (d display, snapshots bool) {
 	switch {
 	case a.cfg.Output == "jsonl":
-		return rawLines{a.out}, false
+		return rawLines{a}, false
 	case a.cfg.Output != "text":
 		return silent{}, false
 	case a.outTTY:
 		return newLive(a, a.out), true
 	default:
-		return &plainLines{w: a.out}, false
+		return &plainLines{app: a, w: a.out}, false
 	}
 }
 

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/config"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/tools"
+	"github.com/orch-dev/orch/tools/builtin"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// noon is the time of every test.
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+const taskID events.TaskID = "TASK_01KE0000000000000000000000"
+
+// fakeNodes hands out sessions in order; the last one stays.
+type fakeNodes struct {
+	mu       sync.Mutex
+	sessions []session
+	err      error
+}
+
+func (f *fakeNodes) Dial(context.Context, config.Config) (session, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err != nil {
+		return nil, f.err
+	}
+	s := f.sessions[0]
+	if len(f.sessions) > 1 {
+		f.sessions = f.sessions[1:]
+	}
+	return s, nil
+}
+
+func (f *fakeNodes) Open(ctx context.Context, cfg config.Config, _ mode) (session, error) {
+	return f.Dial(ctx, cfg)
+}
+
+func (f *fakeNodes) Serve(ctx context.Context, _ config.Config, ready func(string)) error {
+	ready("nats://127.0.0.1:4222")
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (f *fakeNodes) Work(ctx context.Context, _ config.Config) error { return ctx.Err() }
+
+func (f *fakeNodes) Verify(_ context.Context, _ config.Config, progress func(done, total uint64)) (verdict, error) {
+	progress(5, 10)
+	return verdict{Report: map[string]int{"tasks": 2}, Found: 1}, f.err
+}
+
+func (f *fakeNodes) Tools() (*tools.Catalogue, error) { return tools.New(builtin.All()...) }
+
+// fakeSession answers what a test sets; everything else is a nil call.
+type fakeSession struct {
+	orchestrator.API
+
+	embedded bool
+	closed   bool
+	task     orchestrator.TaskView
+	list     orchestrator.ListReply
+	commits  []orchestrator.CommitView
+	explain  orchestrator.ExplainReply
+	result   orchestrator.ResultReply
+	replay   orchestrator.ReplayReply
+	status   orchestrator.StatusReply
+	findErr  error
+	watch    func(context.Context, orchestrator.WatchRequest) (orchestrator.WatchReply, error)
+	submit   func(orchestrator.SubmitRequest) (orchestrator.SubmitReply, error)
+	batch    func(orchestrator.SubmitBatchRequest) (orchestrator.SubmitBatchReply, error)
+}
+
+func (f *fakeSession) Embedded() bool              { return f.embedded }
+func (f *fakeSession) Close(context.Context) error { f.closed = true; return nil }
+
+func (f *fakeSession) Find(context.Context, orchestrator.FindRequest) (orchestrator.FindReply, error) {
+	return orchestrator.FindReply{ID: taskID}, f.findErr
+}
+
+func (f *fakeSession) Get(context.Context, orchestrator.GetRequest) (orchestrator.TaskView, error) {
+	return f.task, nil
+}
+
+func (f *fakeSession) List(context.Context, orchestrator.ListRequest) (orchestrator.ListReply, error) {
+	return f.list, nil
+}
+
+func (f *fakeSession) History(_ context.Context, r orchestrator.HistoryRequest) (orchestrator.HistoryReply, error) {
+	page := orchestrator.HistoryReply{}
+	for _, c := range f.commits {
+		if c.Rev == r.From {
+			page.Commits = []orchestrator.CommitView{c}
+		}
+		if c.Rev > r.From {
+			page.Next = r.From + 1
+		}
+	}
+	return page, nil
+}
+
+func (f *fakeSession) Explain(context.Context, orchestrator.GetRequest) (orchestrator.ExplainReply, error) {
+	return f.explain, nil
+}
+
+func (f *fakeSession) Result(context.Context, orchestrator.ResultRequest) (orchestrator.ResultReply, error) {
+	return f.result, nil
+}
+
+func (f *fakeSession) Replay(context.Context, orchestrator.ReplayRequest) (orchestrator.ReplayReply, error) {
+	return f.replay, nil
+}
+
+func (f *fakeSession) Status(context.Context, orchestrator.StatusRequest) (orchestrator.StatusReply, error) {
+	return f.status, nil
+}
+
+func (f *fakeSession) Watch(ctx context.Context, r orchestrator.WatchRequest) (orchestrator.WatchReply, error) {
+	return f.watch(ctx, r)
+}
+
+func (f *fakeSession) Submit(_ context.Context, r orchestrator.SubmitRequest) (orchestrator.SubmitReply, error) {
+	return f.submit(r)
+}
+
+func (f *fakeSession) SubmitBatch(_ context.Context, r orchestrator.SubmitBatchRequest) (orchestrator.SubmitBatchReply, error) {
+	return f.batch(r)
+}
+
+// probe is a command line with its streams.
+type probe struct {
+	*app
+
+	out, err *bytes.Buffer
+}
+
+// newProbe returns a command line whose node answers with the sessions.
+func newProbe(t *testing.T, sessions ...session) *probe {
+	t.Helper()
+	p := &probe{out: &bytes.Buffer{}, err: &bytes.Buffer{}}
+	p.app = &app{
+		in: strings.NewReader(""), out: p.out, err: p.err, dir: t.TempDir(), home: t.TempDir(),
+		getenv: func(name string) string { return map[string]string{"USER": "ada"}[name] },
+		now:    func() time.Time { return noon },
+		size:   func() (int, int) { return 100, 30 },
+		redraw: time.Hour,
+		nodes:  &fakeNodes{sessions: sessions},
+	}
+	if len(sessions) == 0 {
+		p.nodes = &fakeNodes{err: fault.New(fault.Unavailable, "no node is running on %s", "x").WithHint("start one: orch serve")}
+	}
+	return p
+}
+
+func (p *probe) write(t *testing.T, name, text string) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o600))
+}
+
+// golden compares with a file of testdata/golden.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", "golden", name)
+	if *update {
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(got), 0o600))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, string(want), got)
+}
+
+func at(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.Second) }
+
+func pointer[T any](v T) *T { return &v }

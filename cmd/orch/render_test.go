@@ -1,0 +1,187 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/cmd/orch/screen"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/work"
+)
+
+// everyStep is a task with steps in all states.
+func everyStep() orchestrator.TaskView {
+	return orchestrator.TaskView{
+		ID: taskID, Name: "nightly \x1b[2J", Summary: "Builds everything", State: statemachine.InProgress, Priority: "high",
+		Labels: map[string]string{"team": "core", "env": "ci"}, CreatedAt: at(-125), UpdatedAt: at(-1), Deadline: pointer(at(3600)),
+		Inputs: json.RawMessage(`{"repo":"/src","depth":3}`), Output: json.RawMessage(`{"text":"a\nb"}`),
+		Error: fault.New(fault.ExecFailed, "make: *** no rule").WithHint("look at the Makefile"),
+		Steps: []orchestrator.StepView{
+			{Key: "fetch", Kind: "tool", Tool: "GIT_STATUS", State: statemachine.StepSucceeded, Duration: 840 * time.Millisecond},
+			{Key: "each", Kind: "for_each", State: statemachine.StepRunning, Since: pointer(at(-60))},
+			{
+				Key: "each[0].build", Kind: "tool", Tool: "BASH_EXECUTE", State: statemachine.StepRunning, Attempt: 2,
+				Since: pointer(at(-12)), Progress: &work.Progress{Done: 3, Total: 10, Message: "linking"},
+			},
+			{
+				Key: "each[1].build", Kind: "tool", Tool: "BASH_EXECUTE", State: statemachine.StepPending, Attempt: 1,
+				Due: pointer(at(30)), Error: fault.New(fault.Timeout, "it took too long"),
+			},
+			{Key: "ask", Kind: "wait", State: statemachine.StepRunning, Signal: "go", Since: pointer(at(-5)), Due: pointer(at(600))},
+			{Key: "sub", Kind: "run", State: statemachine.StepRunning, Child: "TASK_01KE0000000000000000000001", Since: pointer(at(-3))},
+			{Key: "push", Kind: "tool", Tool: "GIT_PUSH", State: statemachine.StepInDoubt, Reason: "the worker was lost"},
+			{Key: "deploy", Kind: "tool", Tool: "BASH_EXECUTE", State: statemachine.StepFailed, Error: fault.New(fault.ExecFailed, "exit \x1b[31m1")},
+			{Key: "queued", Kind: "tool", Tool: "FILE_READ", State: statemachine.StepReady},
+			{Key: "skipped", Kind: "tool", Tool: "FILE_READ", State: statemachine.StepSkipped, Reason: "its condition is false"},
+			{Key: "gone", Kind: "set", State: statemachine.StepCancelled},
+		},
+	}
+}
+
+func TestGetShowsEveryStep(t *testing.T) {
+	t.Parallel()
+	p := newProbe(t, &fakeSession{task: everyStep()})
+	require.Zero(t, p.run(t.Context(), []string{"get", "@last"}))
+	golden(t, "get.txt", p.out.String())
+	assert.NotContains(t, p.out.String(), "\x1b")
+	assert.Empty(t, p.err.String())
+}
+
+func TestGetAsJSONAndName(t *testing.T) {
+	t.Parallel()
+	p := newProbe(t, &fakeSession{task: everyStep()})
+	require.Zero(t, p.run(t.Context(), []string{"get", "@last", "--json"}))
+	var back orchestrator.TaskView
+	require.NoError(t, json.Unmarshal(p.out.Bytes(), &back))
+	assert.Equal(t, "nightly \x1b[2J", back.Name)
+	p = newProbe(t, &fakeSession{task: everyStep()})
+	require.Zero(t, p.run(t.Context(), []string{"get", "@last", "-o", "name"}))
+	assert.Equal(t, string(taskID)+"\n", p.out.String())
+}
+
+func TestListInEveryForm(t *testing.T) {
+	t.Parallel()
+	s := &fakeSession{list: orchestrator.ListReply{Next: "c2", Tasks: []orchestrator.Summary{
+		{ID: taskID, Name: "nightly", State: statemachine.Blocked, CreatedAt: at(-90), UpdatedAt: at(-1), Reason: "waits\nfor input", Paused: true},
+		{ID: "TASK_01KE0000000000000000000001", Name: strings.Repeat("long", 20), State: statemachine.Done, UpdatedAt: at(-86400 * 3)},
+	}}}
+	for _, form := range []string{"text", "json", "jsonl", "name"} {
+		p := newProbe(t, s)
+		require.Zero(t, p.run(t.Context(), []string{"list", "-o", form}))
+		golden(t, "list."+form, p.out.String())
+	}
+}
+
+// Every kind of event has words, and none of them lets foreign text reach the terminal.
+func TestEveryKindIsDescribed(t *testing.T) {
+	t.Parallel()
+	var lines []string
+	for _, kind := range events.Kinds() {
+		var e events.Event
+		data := `{"step":"s\u001b","attempt":2,"name":"n\n","reason":"r\r","tool":"T","worker":"w","message":"m\nx","level":"INFO","at":"2026-01-02T12:00:00Z",` +
+			`"error":{"name":"TIMEOUT","message":"late"},"task":"TASK_X","state":"DONE","child":"TASK_Y","from":"TASK_Z","as":"retry","by":"ada","signal":"go","path":"/p","id":"i","items":[1,2],"duration":1500000}`
+		if kind == events.CheckpointCreated || kind == events.CheckpointRestored {
+			data = `{"id":"i","name":"n","state":{},"at":"2026-01-02T12:00:00Z"}`
+		}
+		require.NoError(t, json.Unmarshal([]byte(`{"kind":"`+string(kind)+`","data":`+data+`}`), &e), "%s", kind)
+		lines = append(lines, describe(e).line(7, noon))
+	}
+	text := strings.Join(lines, "\n") + "\n"
+	golden(t, "events.txt", text)
+	assert.NotContains(t, text, "\x1b")
+	assert.Len(t, strings.Split(strings.TrimSpace(text), "\n"), len(events.Kinds()))
+}
+
+// S0-151: an entry of the log is one line, whatever its message holds.
+func TestLogEntriesCannotBeForged(t *testing.T) {
+	t.Parallel()
+	s := &fakeSession{commits: []orchestrator.CommitView{
+		{Rev: 1, At: at(0), Events: []events.Event{{Kind: events.TaskSubmitted, Data: &events.Submitted{Name: "n"}}}},
+		{Rev: 2, At: at(1), Events: []events.Event{
+			{Kind: events.TaskStarted, Data: &events.Moved{}},
+			{Kind: events.StepReady, Data: &events.Ready{Step: "a", Tool: "LOG_WRITE", Attempt: 1}},
+			{Kind: events.StepCalled, Data: &events.Called{Step: "a", Attempt: 1, Worker: "w"}},
+			{Kind: events.LogWritten, Data: &events.Logged{
+				Step: "a", Level: "WARN", At: at(1), Message: "x\n[2026-01-02T12:00:01.000Z] [IN_PROGRESS] [INFO] y\r\x1b[2K",
+			}},
+			{Kind: events.StepSucceeded, Data: &events.Succeeded{Step: "a", Attempt: 1, Duration: time.Second}},
+			{Kind: events.TaskFailed, Data: &events.Moved{}},
+			{Kind: events.StepFailed, Data: &events.StepError{Step: "a", Error: fault.New(fault.Timeout, "late")}},
+		}},
+	}}
+	p := newProbe(t, s)
+	require.Zero(t, p.run(t.Context(), []string{"log", "@last"}))
+	golden(t, "logs.txt", p.out.String())
+	p = newProbe(t, s)
+	require.Zero(t, p.run(t.Context(), []string{"logs", "@last", "--json"}))
+	var e entry
+	first, _, _ := strings.Cut(p.out.String(), "\n")
+	require.NoError(t, json.Unmarshal([]byte(first), &e))
+	assert.Equal(t, "a: calls LOG_WRITE", e.Message)
+}
+
+func TestReplayVerdicts(t *testing.T) {
+	t.Parallel()
+	r := orchestrator.ReplayReply{Commits: 3, Events: 1234, Chain: true, Live: pointer(true), Took: 1500 * time.Microsecond}
+	assert.Equal(t, "chain ok, 3 commits, 1,234 events, 0 tool calls, fold == live (1ms)", replayLine(r))
+	r.Live = nil
+	assert.Equal(t, "chain ok, 3 commits, 1,234 events, 0 tool calls (1ms)", replayLine(r))
+	r.Live = pointer(false)
+	p := newProbe(t, &fakeSession{replay: r})
+	assert.Equal(t, exitInternal, p.run(t.Context(), []string{"replay", "@last"}))
+	assert.Contains(t, p.err.String(), "DATA_LOSS")
+	assert.Contains(t, p.out.String(), "fold DIFFERS from live")
+}
+
+func TestVerifyFindsProblems(t *testing.T) {
+	t.Parallel()
+	p := newProbe(t, &fakeSession{})
+	assert.Equal(t, exitInternal, p.run(t.Context(), []string{"verify"}))
+	assert.Equal(t, "tasks: 2\n", p.out.String())
+	assert.Contains(t, p.err.String(), "the log has 1 problem (DATA_LOSS)")
+}
+
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	p := newProbe(t, &fakeSession{explain: orchestrator.ExplainReply{Causes: []orchestrator.Cause{
+		{Kind: "no_worker", Sentence: "no worker serves queue builds", Next: "orch worker --queue builds"},
+		{Kind: "retry", Sentence: "step a is tried again at \x1bnoon"},
+	}}})
+	require.Zero(t, p.run(t.Context(), []string{"why", "@last"}))
+	assert.Equal(t, "no worker serves queue builds\n  try: orch worker --queue builds\nstep a is tried again at \\x1bnoon\n", p.out.String())
+}
+
+func TestColoursOnlyWhereTheyAreWanted(t *testing.T) {
+	t.Parallel()
+	p := newProbe(t)
+	assert.Equal(t, screen.Style{Color: true}, p.style(true))
+	assert.Equal(t, screen.Style{}, p.style(false))
+	p.getenv = func(name string) string { return map[string]string{"NO_COLOR": "1"}[name] }
+	assert.Equal(t, screen.Style{}, p.style(true))
+}
+
+func TestDoctorSaysWhatToMend(t *testing.T) {
+	t.Parallel()
+	s := &fakeSession{
+		status: orchestrator.StatusReply{Version: "v1", Ready: true, Store: "the log refuses to append", Durability: "fsync", StartedAt: at(-10)},
+		list:   orchestrator.ListReply{Tasks: []orchestrator.Summary{{UpdatedAt: at(3600)}}},
+	}
+	p := newProbe(t, s)
+	assert.Equal(t, exitInternal, p.run(t.Context(), []string{"doctor"}))
+	assert.Contains(t, p.out.String(), "FAIL  store           the log refuses to append\n")
+	assert.Contains(t, p.out.String(), "mend: start one: orch worker")
+	assert.Contains(t, p.out.String(), "FAIL  clock")
+	assert.Contains(t, p.out.String(), "OK    git")
+	assert.True(t, s.closed)
+	p = newProbe(t, s)
+	p.run(t.Context(), []string{"doctor", "-o", "name"})
+	assert.Equal(t, "store\nworker\nclock\n", p.out.String())
+}
