@@ -25,7 +25,7 @@ const (
 
 // archiveSubject is "orch.ar.<yyyymmdd>.<task>"; the day comes from the id, so that a lookup is direct.
 func archiveSubject(task events.TaskID) string {
-	return archiveRoot + "." + madeAt(task).UTC().Format("20060102") + "." + string(task)
+	return archiveRoot + "." + task.Time().UTC().Format("20060102") + "." + string(task)
 }
 
 // Archive implements events.Log. The history is durable in the archive before it leaves the live log;

@@ -5,8 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/oklog/ulid/v2"
-
 	"github.com/orch-dev/orch/events"
 )
 
@@ -26,7 +24,7 @@ func newPast() *past { return &past{opened: time.Now(), recent: map[events.TaskI
 
 // mayHold reports whether the archive has to be asked about a task.
 func (p *past) mayHold(task events.TaskID, now time.Time) bool {
-	made := madeAt(task)
+	made := task.Time()
 	if made.Before(p.opened) || now.Sub(made) > young || made.After(now) {
 		return true
 	}
@@ -41,22 +39,13 @@ func (p *past) add(task events.TaskID, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for old := range p.recent {
-		if now.Sub(madeAt(old)) > young {
+		if now.Sub(old.Time()) > young {
 			delete(p.recent, old)
 		}
 	}
-	if now.Sub(madeAt(task)) <= young {
+	if now.Sub(task.Time()) <= young {
 		p.recent[task] = struct{}{}
 	}
-}
-
-// madeAt returns the time in an id, the zero time for one that has none.
-func madeAt(task events.TaskID) time.Time {
-	id, err := ulid.ParseStrict(string(task[len("TASK_"):]))
-	if err != nil {
-		return time.Time{}
-	}
-	return ulid.Time(id.Time())
 }
 
 // sendIfNew sends a first commit unless the archive has a history of the task.

@@ -17,8 +17,21 @@ type TaskID string
 const idPrefix = "TASK_"
 
 // NewTaskID returns a new id that sorts by the time given.
-func NewTaskID(at time.Time) TaskID {
-	return TaskID(idPrefix + ulid.MustNew(ulid.Timestamp(at), rand.Reader).String())
+func NewTaskID(at time.Time) TaskID { return TaskID(idPrefix + newULID(at)) }
+
+// NewCheckpointID returns a new id of a checkpoint: "CKPT_" and a ULID.
+func NewCheckpointID(at time.Time) string { return "CKPT_" + newULID(at) }
+
+func newULID(at time.Time) string { return ulid.MustNew(ulid.Timestamp(at), rand.Reader).String() }
+
+// Time returns the time that the id was made for, in milliseconds; the zero time for what is no id.
+func (id TaskID) Time() time.Time {
+	body, _ := strings.CutPrefix(string(id), idPrefix)
+	parsed, err := ulid.ParseStrict(body)
+	if err != nil {
+		return time.Time{}
+	}
+	return ulid.Time(parsed.Time())
 }
 
 // KeyedTaskID returns the id that an idempotency key stands for, for ever. It does not sort by time.

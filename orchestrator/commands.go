@@ -327,7 +327,7 @@ func (o *Orchestrator) createCheckpoint(ctx context.Context, r CheckpointRequest
 	if err != nil {
 		return CheckpointReply{}, err
 	}
-	id := "CKPT_" + string(events.NewTaskID(o.now()))[len("TASK_"):]
+	id := events.NewCheckpointID(o.now())
 	err = o.change(ctx, r.Task, r.Actor, func(t *turn) error {
 		if err := t.over("checkpoint"); err != nil {
 			return err

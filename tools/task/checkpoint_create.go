@@ -2,14 +2,10 @@ package task
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"time"
 
-	"github.com/oklog/ulid/v2"
-
 	"github.com/orch-dev/orch/events"
-	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/tools"
 )
 
@@ -39,11 +35,7 @@ var checkpointCreate = tools.Define(tools.Spec{
 	NoWorkspace: true,
 }, func(_ context.Context, env *tools.Env, in checkpointCreateIn) (checkpointCreateOut, error) {
 	at := events.Time(env.Now())
-	unique, err := ulid.New(ulid.Timestamp(at), rand.Reader)
-	if err != nil {
-		return checkpointCreateOut{}, fault.Wrap(fault.Internal, err, "no id for the checkpoint")
-	}
-	id := "CKPT_" + unique.String()
+	id := events.NewCheckpointID(at)
 	env.Record(events.CheckpointCreated, &events.Checkpointed{
 		ID: id, Name: in.CheckpointName, State: events.Inline(json.RawMessage(in.StateData)), At: at,
 	})

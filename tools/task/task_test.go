@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oklog/ulid/v2"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -90,7 +89,7 @@ func TestCheckpointCreate(t *testing.T) {
 		Location  string    `json:"location"`
 	}
 	require.NoError(t, json.Unmarshal([]byte(out), &got))
-	_, err = ulid.ParseStrict(strings.TrimPrefix(got.ID, "CKPT_"))
+	_, err = events.ParseTaskID("TASK_" + strings.TrimPrefix(got.ID, "CKPT_"))
 	require.NoError(t, err, got.ID)
 	assert.Equal(t, at(), got.Timestamp)
 	assert.Equal(t, "KV/ORCH_CHECKPOINTS/"+string(taskID)+"."+got.ID, got.Location)
