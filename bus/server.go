@@ -181,3 +181,6 @@ func stop(ns *server.Server) {
 	ns.Shutdown()
 	ns.WaitForShutdown()
 }
+
+// DataDir returns the directory of everything that the server keeps.
+func (s *Server) DataDir() string { return s.cfg.DataDir }

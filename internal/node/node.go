@@ -305,9 +305,9 @@ func Dial(ctx context.Context, cfg Config) (*bus.Remote, error) {
 const readyWithin = 10 * time.Second
 
 func dial(ctx context.Context, cfg Config, user string) (*bus.Conn, error) {
-	d := bus.DialConfig{URL: cfg.NATSURL, CredsFile: cfg.CredsFile, DataDir: cfg.DataDir, Name: "orch " + user, Logger: cfg.logger()}
+	d := bus.DialConfig{URL: cfg.NATSURL, CredsFile: cfg.CredsFile, Name: "orch " + user, Logger: cfg.logger()}
 	if cfg.NATSURL == "" {
-		d.User = user
+		d.DataDir, d.User = cfg.DataDir, user
 	}
 	return bus.Dial(ctx, d)
 }
