@@ -101,7 +101,9 @@ func (f *follower) next(ctx context.Context) (orchestrator.WatchReply, error) {
 
 // isLost reports whether the node went away: it cannot be reached, or it stopped while it held the
 // request.
-func isLost(err error) bool { return fault.Has(err, fault.Unavailable) || fault.Has(err, fault.Cancelled) }
+func isLost(err error) bool {
+	return fault.Has(err, fault.Unavailable) || fault.Has(err, fault.Cancelled)
+}
 
 // again asks a new connection the same question until one answers or patience ends.
 func (f *follower) again(ctx context.Context, request orchestrator.WatchRequest) (orchestrator.WatchReply, error) {

@@ -189,4 +189,3 @@ func golden(t *testing.T, name, got string) {
 func at(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.Second) }
 
 //go:fix inline
-func pointer[T any](v T) *T { return new(v) }
