@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -102,7 +103,7 @@ func (a *appender) noteNewest(seq uint64, f *flight) {
 	defer a.mu.Unlock()
 	if seq > a.newest.seq {
 		p := f.members[len(f.members)-1]
-		a.newest = head{seq: seq, task: p.record.Task, data: p.record.Data}
+		a.newest = head{seq: seq, task: p.record.Task, data: p.record.Data, at: time.Now()}
 	}
 }
 
@@ -111,4 +112,5 @@ type head struct {
 	seq  uint64
 	task events.TaskID
 	data []byte
+	at   time.Time // of the acknowledgement
 }

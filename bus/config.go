@@ -1,7 +1,9 @@
 package bus
 
 import (
+	"context"
 	"log/slog"
+	"net"
 	"strconv"
 
 	"github.com/orch-dev/orch/fault"
@@ -87,6 +89,19 @@ func (c *ServerConfig) withSpace() error {
 	}
 	if c.MinFree <= 0 {
 		c.MinFree = min(total/50, maxFree)
+	}
+	return nil
+}
+
+// portIsFree asks the system, because the server only logs that a port is taken and waits.
+func (c *ServerConfig) portIsFree(ctx context.Context) error {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(c.Host, strconv.Itoa(c.Port)))
+	if err != nil {
+		return fault.Wrap(fault.Unavailable, err, "the address "+net.JoinHostPort(c.Host, strconv.Itoa(c.Port))+" cannot be listened on").
+			WithField("port").WithHint("choose another port, or 0 to let the system choose")
+	}
+	if err := l.Close(); err != nil {
+		return fault.Wrap(fault.Internal, err, "a listener cannot be closed")
 	}
 	return nil
 }

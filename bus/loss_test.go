@@ -1,6 +1,7 @@
 package bus_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"os"
@@ -48,11 +49,19 @@ func streamFiles(t *testing.T, n *node, stream, pattern string) []string {
 	return files
 }
 
-func flip(t *testing.T, path string, at float64) {
+// flip changes one bit inside of an occurrence of a text in a file: the first, the last or one between.
+func flip(t *testing.T, path, text string, which float64) {
 	t.Helper()
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
-	data[int(at*float64(len(data)))] ^= 1
+	var at []int
+	for i := range data {
+		if bytes.HasPrefix(data[i:], []byte(text)) {
+			at = append(at, i)
+		}
+	}
+	require.NotEmpty(t, at, "%s holds %q", path, text)
+	data[at[int(which*float64(len(at)-1))]+1] ^= 1
 	require.NoError(t, os.WriteFile(path, data, 0o600))
 }
 
@@ -73,13 +82,25 @@ func TestDamageIsDetected(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, os.Truncate(f, int64(keep*float64(info.Size()))))
 	}
+	bit := func(stream, text string, which float64) func(*testing.T, *node) {
+		return func(t *testing.T, n *node) {
+			t.Helper()
+			flip(t, streamFiles(t, n, stream, "*.blk")[0], text, which)
+		}
+	}
+	const event = "log.written"
 	for name, damage := range map[string]func(t *testing.T, n *node){
-		"bit at the start":  func(t *testing.T, n *node) { t.Helper(); flip(t, streamFiles(t, n, live, "*.blk")[0], 0.1) },
-		"bit in the middle": func(t *testing.T, n *node) { t.Helper(); flip(t, streamFiles(t, n, live, "*.blk")[0], 0.5) },
-		"bit at the end":    func(t *testing.T, n *node) { t.Helper(); flip(t, streamFiles(t, n, live, "*.blk")[0], 0.99) },
+		"bit at the start":  bit(live, event, 0),
+		"bit in the middle": bit(live, event, 0.5),
+		"bit at the end":    bit(live, event, 1),
+		"bit in a header":   bit(live, "IN_PROGRESS", 0.5),
+		"bit in a subject":  bit(live, "orch.ev", 0.5),
+		"bit in an archive": bit(archive, event, 0.5),
+		"bit in a value":    bit(blobs, "a large value", 0),
+		"bit in its name":   bit(blobs, "sha256-", 0),
 		"bit, no index": func(t *testing.T, n *node) {
 			t.Helper()
-			flip(t, streamFiles(t, n, live, "*.blk")[0], 0.5)
+			bit(live, event, 0.5)(t, n)
 			removeIndex(t, n)
 		},
 		"truncated":           func(t *testing.T, n *node) { t.Helper(); cut(t, n, 0.5) },
@@ -101,8 +122,6 @@ func TestDamageIsDetected(t *testing.T) {
 			t.Helper()
 			require.NoError(t, os.RemoveAll(filepath.Join(n.cfg.DataDir, "nats")))
 		},
-		"archive bit": func(t *testing.T, n *node) { t.Helper(); flip(t, streamFiles(t, n, archive, "*.blk")[0], 0.5) },
-		"blob bit":    func(t *testing.T, n *node) { t.Helper(); flip(t, streamFiles(t, n, blobs, "*.blk")[0], 0.2) },
 		"mark damaged": func(t *testing.T, n *node) {
 			t.Helper()
 			require.NoError(t, os.WriteFile(filepath.Join(n.cfg.DataDir, "highwater.json"), []byte("{"), 0o600))

@@ -24,7 +24,7 @@ type mark struct {
 	Seq  uint64        `json:"seq"`
 	Task events.TaskID `json:"task"`
 	Hash string        `json:"hash"`
-	// At is when the mark was made.
+	// At is when the commit was acknowledged.
 	At time.Time `json:"at"`
 }
 
@@ -164,7 +164,7 @@ func (s *Store) newestMark() mark {
 	if h.seq <= s.mark.written.Seq {
 		return mark{}
 	}
-	return mark{Stream: s.mark.stream, Seq: h.seq, Task: h.task, Hash: events.Hash(h.data), At: events.Time(time.Now())}
+	return mark{Stream: s.mark.stream, Seq: h.seq, Task: h.task, Hash: events.Hash(h.data), At: events.Time(h.at)}
 }
 
 func (s *Store) writeMark(ctx context.Context, m mark) error {

@@ -14,8 +14,8 @@ var (
 	_ work.Owner       = (*Remote)(nil)
 )
 
-// ServeAPI serves the commands of faces below CommandPrefix.
-func ServeAPI(c *Conn, api orchestrator.API, cfg EndpointConfig) (*Endpoint, error) {
+// ServeAPI serves the commands of faces below CommandPrefix, and the verification of the node's store.
+func ServeAPI(c *Conn, api orchestrator.API, s *Store, cfg EndpointConfig) (*Endpoint, error) {
 	return Serve(c, CommandPrefix, map[string]Method{
 		"submit":       Handle(api.Submit),
 		"submit_batch": Handle(api.SubmitBatch),
@@ -37,6 +37,7 @@ func ServeAPI(c *Conn, api orchestrator.API, cfg EndpointConfig) (*Endpoint, err
 		"checkpoint":   Handle(api.Checkpoint),
 		"archive":      Handle(api.Archive),
 		"status":       Handle(api.Status),
+		"verify":       Handle(func(ctx context.Context, _ struct{}) (Report, error) { return s.Verify(ctx, nil) }),
 	}, cfg)
 }
 
@@ -171,6 +172,12 @@ func (r *Remote) Archive(ctx context.Context, in orchestrator.ArchiveRequest) (o
 // Status implements orchestrator.API.
 func (r *Remote) Status(ctx context.Context, in orchestrator.StatusRequest) (orchestrator.StatusReply, error) {
 	return command[orchestrator.StatusReply](ctx, r, "status", in)
+}
+
+// Verify lets the node check its whole store (see Store.Verify). It takes as long as it takes.
+func (r *Remote) Verify(ctx context.Context) (Report, error) {
+	const within = 24 * time.Hour
+	return waiting[Report](ctx, r, "verify", within, struct{}{})
 }
 
 // Poll implements work.Owner.

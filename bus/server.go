@@ -65,6 +65,9 @@ func (s *Server) start(ctx context.Context) error {
 	if err = s.cfg.withSpace(); err != nil {
 		return err
 	}
+	if err = s.cfg.portIsFree(ctx); err != nil {
+		return err
+	}
 	if err = s.run(); err != nil {
 		return err
 	}

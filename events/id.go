@@ -2,6 +2,7 @@ package events
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
 	"strings"
 	"time"
 
@@ -18,6 +19,14 @@ const idPrefix = "TASK_"
 // NewTaskID returns a new id that sorts by the time given.
 func NewTaskID(at time.Time) TaskID {
 	return TaskID(idPrefix + ulid.MustNew(ulid.Timestamp(at), rand.Reader).String())
+}
+
+// KeyedTaskID returns the id that an idempotency key stands for, for ever. It does not sort by time.
+func KeyedTaskID(key string) TaskID {
+	sum := sha256.Sum256([]byte("orch idempotency key\x00" + key))
+	id := ulid.ULID(sum[:16])
+	id[0] &= 0x7f // a ULID begins with 0 to 7
+	return TaskID(idPrefix + id.String())
 }
 
 // ParseTaskID checks s strictly and returns it as an id; INVALID_FORMAT otherwise.

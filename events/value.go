@@ -2,6 +2,8 @@ package events
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"strings"
 
@@ -22,19 +24,45 @@ type Value struct {
 // MaxInline is the size in bytes from which on a value goes to the blob store.
 const MaxInline = 64 << 10
 
-// blobKey marks a reference on the wire. An inline object that has this key as its first one is
-// stored in the blob store whatever its size, so that the two can never be mixed up.
-const blobKey = `{"$blob":`
-
 // Inline returns raw as a value inside the event. It keeps the bytes as they are.
 func Inline(raw json.RawMessage) Value { return Value{Raw: raw} }
 
 // IsZero reports whether there is no value.
 func (v Value) IsZero() bool { return v.Ref == "" && len(v.Raw) == 0 }
 
+// Offloaded returns the reference to raw; the caller sees to it that raw is in the blob store before the
+// reference is in the log.
+func Offloaded(raw json.RawMessage) Value {
+	sum := sha256.Sum256(raw)
+	return Value{Ref: refPrefix + hex.EncodeToString(sum[:]), Size: int64(len(raw))}
+}
+
+const refPrefix = "sha256-"
+
 // MustOffload reports whether the value has to move to the blob store before it is written.
 func (v Value) MustOffload() bool {
-	return v.Ref == "" && (len(v.Raw) >= MaxInline || bytes.HasPrefix(v.Raw, []byte(blobKey)))
+	return v.Ref == "" && (len(v.Raw) >= MaxInline || looksLikeRef(v.Raw))
+}
+
+// looksLikeRef reports whether JSON text is an object whose first key is $blob, the mark of a reference
+// on the wire. Such an inline object moves to the blob store whatever its size, so that the two can
+// never be mixed up.
+func looksLikeRef(raw []byte) bool {
+	const space = " \t\r\n"
+	for _, token := range []string{"{", `"$blob"`, ":"} {
+		rest, found := bytes.CutPrefix(bytes.TrimLeft(raw, space), []byte(token))
+		if !found {
+			return false
+		}
+		raw = rest
+	}
+	return true
+}
+
+func refForm(ref string) bool {
+	digest, ok := strings.CutPrefix(ref, refPrefix)
+	raw, err := hex.DecodeString(digest)
+	return ok && err == nil && len(raw) == sha256.Size
 }
 
 type blobRef struct {
@@ -49,6 +77,8 @@ func (v Value) MarshalJSON() ([]byte, error) {
 		return json.Marshal(blobRef{v.Ref, v.Size})
 	case len(v.Raw) == 0:
 		return []byte("null"), nil
+	case looksLikeRef(v.Raw):
+		return nil, fault.New(fault.Internal, "a value that looks like a reference is not in the blob store")
 	default:
 		return v.Raw, nil
 	}
@@ -56,12 +86,12 @@ func (v Value) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON is the inverse of MarshalJSON.
 func (v *Value) UnmarshalJSON(data []byte) error {
-	if !bytes.HasPrefix(data, []byte(blobKey)) {
+	if !looksLikeRef(data) {
 		*v = Value{Raw: bytes.Clone(data)}
 		return nil
 	}
 	var ref blobRef
-	if err := json.Unmarshal(data, &ref); err != nil || !strings.HasPrefix(ref.Blob, "sha256-") {
+	if err := json.Unmarshal(data, &ref); err != nil || !refForm(ref.Blob) || ref.Size < 0 {
 		return fault.New(fault.DataLoss, "a reference to a large value is damaged")
 	}
 	*v = Value{Ref: ref.Blob, Size: ref.Size}

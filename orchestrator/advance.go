@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
@@ -80,7 +81,7 @@ func (t *turn) run() {
 func (t *turn) section(nodes []*plan.Node) bool {
 	settled := true
 	for _, n := range nodes {
-		if t.err != nil {
+		if t.err != nil || t.task.Ending {
 			return false
 		}
 		t.move(n, n.ID, nil)
@@ -89,7 +90,7 @@ func (t *turn) section(nodes []*plan.Node) bool {
 			settled = false
 			continue
 		}
-		if fatal(n, s) && !t.task.Ending {
+		if fatal(n, s) {
 			t.end(stepFault(s))
 			return false
 		}
@@ -115,10 +116,12 @@ type item struct {
 	value events.Value
 }
 
-// move does the next thing for one step instance, if there is one.
+// move does the next thing for one step instance, if there is one. Once the task ends, only its
+// `always` steps move.
 func (t *turn) move(n *plan.Node, key string, in *item) {
 	s := t.task.Steps[key]
 	switch {
+	case (t.task.Ending || t.task.Cancelling) && !t.isAlways(key):
 	case s == nil:
 		t.tryStart(n, key, in)
 	case s.State == statemachine.StepPending:
@@ -210,7 +213,7 @@ func (t *turn) start(n *plan.Node, key string, in *item, sc plan.Scope) {
 
 // ready fixes a call and leaves it to a worker.
 func (t *turn) ready(n *plan.Node, key string, args events.Value) {
-	if limit := t.task.Submitted.MaxSteps; limit > 0 && t.task.Calls >= limit {
+	if limit := t.task.Submitted.MaxSteps; limit > 0 && t.task.Calls >= limit && !t.isAlways(key) {
 		t.end(fault.New(fault.QuotaExceeded, "the task made %d calls, its limit", limit).WithField("limits.max_steps"))
 		return
 	}
@@ -231,6 +234,9 @@ func (t *turn) failStep(key string, err error) {
 
 // end keeps further steps from starting; what must run to the end does, then the `always` steps.
 func (t *turn) end(err *fault.Error) {
+	if t.task.Ending {
+		return
+	}
 	t.emit(events.TaskEnding, &events.Ending{Error: err})
 }
 
@@ -295,7 +301,9 @@ func (t *turn) stopCalls(reason string) {
 	}
 }
 
+// isAlways reports whether a step instance, or the call that verifies it, belongs to the `always` steps.
 func (t *turn) isAlways(key string) bool {
+	key, _, _ = strings.Cut(key, verifySuffix)
 	return slices.ContainsFunc(t.e.prog.Always(), func(n *plan.Node) bool {
 		return key == n.ID || itemOf(key) == n.ID
 	})

@@ -9,29 +9,37 @@ import (
 	"github.com/orch-dev/orch/events"
 )
 
-// alarms wakes tasks at the times that their histories name. It is memory only: after a restart it
-// is filled again from the log, so every timer fires once whatever happens.
+// alarms wakes open tasks at the times that their histories name; each task has at most one, the next.
+// It is memory only: after a restart it is filled again from the log, so every timer fires once
+// whatever happens.
 type alarms struct {
-	mu    sync.Mutex
-	queue alarmQueue
+	mu     sync.Mutex
+	queue  alarmQueue
+	byTask map[events.TaskID]*alarm
 	// poke is signalled when the first alarm has changed.
 	poke chan struct{}
 }
 
 type alarm struct {
-	at time.Time
-	id events.TaskID
+	at    time.Time
+	id    events.TaskID
+	index int
 }
 
-type alarmQueue []alarm
+type alarmQueue []*alarm
 
 func (q alarmQueue) Len() int           { return len(q) }
 func (q alarmQueue) Less(i, j int) bool { return q[i].at.Before(q[j].at) }
-func (q alarmQueue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
+
+func (q alarmQueue) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].index, q[j].index = i, j
+}
 
 // Push is for container/heap.
 func (q *alarmQueue) Push(x any) {
-	if a, ok := x.(alarm); ok {
+	if a, ok := x.(*alarm); ok {
+		a.index = len(*q)
 		*q = append(*q, a)
 	}
 }
@@ -39,18 +47,32 @@ func (q *alarmQueue) Push(x any) {
 // Pop is for container/heap.
 func (q *alarmQueue) Pop() any {
 	last := (*q)[len(*q)-1]
+	(*q)[len(*q)-1] = nil
 	*q = (*q)[:len(*q)-1]
 	return last
 }
 
-func newAlarms() alarms { return alarms{poke: make(chan struct{}, 1)} }
+func newAlarms() alarms {
+	return alarms{byTask: map[events.TaskID]*alarm{}, poke: make(chan struct{}, 1)}
+}
 
+// set wakes a task at a time, or earlier if it has an earlier alarm.
 func (a *alarms) set(at time.Time, id events.TaskID) {
 	a.mu.Lock()
-	heap.Push(&a.queue, alarm{at, id})
-	first := a.queue[0].id == id && a.queue[0].at.Equal(at)
-	a.mu.Unlock()
-	if !first {
+	defer a.mu.Unlock()
+	one := a.byTask[id]
+	switch {
+	case one == nil:
+		one = &alarm{at: at, id: id}
+		a.byTask[id] = one
+		heap.Push(&a.queue, one)
+	case at.Before(one.at):
+		one.at = at
+		heap.Fix(&a.queue, one.index)
+	default:
+		return
+	}
+	if one.index != 0 {
 		return
 	}
 	select {
@@ -65,13 +87,25 @@ func (a *alarms) setMaybe(at *time.Time, id events.TaskID) {
 	}
 }
 
+// clear takes the alarm of a task away.
+func (a *alarms) clear(id events.TaskID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if one := a.byTask[id]; one != nil {
+		delete(a.byTask, id)
+		heap.Remove(&a.queue, one.index)
+	}
+}
+
 // due removes the alarms that are due and returns them with the time until the next one.
 func (a *alarms) due(now time.Time) (ids []events.TaskID, next time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for len(a.queue) > 0 && !a.queue[0].at.After(now) {
-		first, _ := heap.Pop(&a.queue).(alarm)
-		ids = append(ids, first.id)
+		id := a.queue[0].id
+		heap.Pop(&a.queue)
+		delete(a.byTask, id)
+		ids = append(ids, id)
 	}
 	next = time.Hour
 	if len(a.queue) > 0 {
@@ -100,13 +134,17 @@ func (a *alarms) run(ctx context.Context, o *Orchestrator) {
 	}
 }
 
-// setAlarms sets every alarm that an open task needs. The lock is held.
+// setAlarms sets the alarm of an open task to the next time that its history names. The lock is held.
 func (o *Orchestrator) setAlarms(e *entry) {
+	now := o.now()
 	sub := e.task.Submitted
-	o.alarms.setMaybe(sub.NotBefore, e.id)
-	o.alarms.setMaybe(sub.Deadline, e.id)
+	for _, at := range []*time.Time{sub.NotBefore, sub.Deadline} {
+		if at != nil && at.After(now) {
+			o.alarms.set(*at, e.id)
+		}
+	}
 	for _, s := range e.task.Steps {
-		if !s.Due.IsZero() && !s.State.Over() {
+		if s.Due.After(now) && !s.State.Over() {
 			o.alarms.set(s.Due, e.id)
 		}
 	}

@@ -345,6 +345,9 @@ type Hold struct {
 	Reason string    `json:"reason,omitempty"`
 	By     string    `json:"by,omitempty"`
 	At     time.Time `json:"at"`
+
+	// passing holds end with the process: they are those of its configuration.
+	passing bool
 }
 
 // RetryRequest asks for a new task that goes on where another one failed.

@@ -72,6 +72,10 @@ func (o *Orchestrator) Retry(ctx context.Context, r RetryRequest) (SubmitReply, 
 		if err != nil {
 			return err
 		}
+		if key := doubtful(e.task, again); key != "" {
+			return fault.New(fault.InDoubt, "it is unknown whether step %s took effect", key).WithField("from").
+				WithHint("orch retry %s --from %s runs it again", r.ID, key)
+		}
 		sub := e.task.Submitted
 		extra = submitExtra{origin: r.ID, parent: nil, reuse: reusable(e, again)}
 		req = SubmitRequest{Name: sub.Name, Labels: sub.Labels, Priority: sub.Priority, Queue: sub.Queue, Actor: r.Actor, Plan: e.prog.Plan().JSON()}
@@ -83,6 +87,16 @@ func (o *Orchestrator) Retry(ctx context.Context, r RetryRequest) (SubmitReply, 
 		return SubmitReply{}, err
 	}
 	return o.submit(ctx, req, extra)
+}
+
+// doubtful returns a step in doubt that a retry would repeat without being asked to, "" if there is none.
+func doubtful(t *statemachine.Task, again map[string]bool) string {
+	for _, key := range t.Order {
+		if t.Steps[key].State == statemachine.StepInDoubt && !again[key] && !again[itemOf(key)] {
+			return key
+		}
+	}
+	return ""
 }
 
 // dependents returns the step `from` and all that needs it, nil for no step.
@@ -268,7 +282,7 @@ func (o *Orchestrator) await(ctx context.Context, id events.TaskID, wait time.Du
 		case <-ctx.Done():
 			return fault.From(ctx.Err())
 		case <-o.stopped:
-			return fault.New(fault.Unavailable, "the node is stopping")
+			return stopping()
 		}
 	}
 }
@@ -329,20 +343,25 @@ func (o *Orchestrator) createCheckpoint(ctx context.Context, r CheckpointRequest
 
 // saveCheckpoint writes the KV entry of a checkpoint that is in the log. The lock is held.
 func (o *Orchestrator) saveCheckpoint(e *entry, d *events.Checkpointed) {
-	data := mustJSON(Snapshot{ID: d.ID, Name: d.Name, At: d.At, Rev: e.task.Rev, Task: e.task, State: o.stateOf(d)})
-	o.outbox = append(o.outbox, func() {
-		go func() {
-			ctx, stop := context.WithTimeout(context.Background(), blobTime)
-			defer stop()
-			if _, err := o.cfg.Checkpoints.Save(ctx, e.id, d.ID, data); err != nil {
-				o.cfg.Logger.Warn("checkpoint_not_saved", "task", e.id, "checkpoint", d.ID, "error", err)
-			}
-		}()
-	})
+	task, rev := mustJSON(e.task), e.task.Rev
+	save := func(ctx context.Context) {
+		ctx, stop := context.WithTimeout(ctx, blobTime)
+		defer stop()
+		copied := &statemachine.Task{}
+		err := json.Unmarshal(task, copied)
+		if err == nil {
+			data := mustJSON(Snapshot{ID: d.ID, Name: d.Name, At: d.At, Rev: rev, Task: copied, State: o.stateOf(ctx, d)})
+			_, err = o.cfg.Checkpoints.Save(ctx, e.id, d.ID, data)
+		}
+		if err != nil {
+			o.cfg.Logger.Warn("checkpoint_not_saved", "task", e.id, "checkpoint", d.ID, "error", err)
+		}
+	}
+	o.outbox = append(o.outbox, func() { o.background(save, func() {}) })
 }
 
-func (o *Orchestrator) stateOf(d *events.Checkpointed) json.RawMessage {
-	raw, err := o.fetch(context.Background(), d.State)
+func (o *Orchestrator) stateOf(ctx context.Context, d *events.Checkpointed) json.RawMessage {
+	raw, err := o.fetch(ctx, d.State)
 	if err != nil {
 		return nil
 	}
@@ -365,7 +384,7 @@ func (o *Orchestrator) rebuildCheckpoint(ctx context.Context, r CheckpointReques
 		}
 		for _, d := range task.Checkpoints {
 			if d.ID == r.ID {
-				return CheckpointReply{Snapshot: &Snapshot{ID: d.ID, Name: d.Name, At: d.At, Rev: task.Rev, Task: task, State: o.stateOf(&d)}}, nil
+				return CheckpointReply{Snapshot: &Snapshot{ID: d.ID, Name: d.Name, At: d.At, Rev: task.Rev, Task: task, State: o.stateOf(ctx, &d)}}, nil
 			}
 		}
 	}

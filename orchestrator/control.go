@@ -34,11 +34,6 @@ func (o *Orchestrator) held(kind, name string) bool {
 	return false
 }
 
-// park sets a call of a paused tool aside until the tool goes on. The lock is held.
-func (o *Orchestrator) park(t ticket) {
-	o.match.parked = append(o.match.parked, t)
-}
-
 // Pause implements API.
 func (o *Orchestrator) Pause(ctx context.Context, r PauseRequest) (ControlReply, error) {
 	if err := r.check(o); err != nil {
@@ -62,21 +57,7 @@ func (o *Orchestrator) Resume(ctx context.Context, r PauseRequest) (ControlReply
 	if r.ID != "" {
 		return o.pauseTask(ctx, r, events.TaskResumed)
 	}
-	reply, err := o.setHolds(ctx, func(holds []Hold) []Hold { return removeHold(holds, r.hold()) })
-	if err != nil {
-		return reply, err
-	}
-	o.lock()
-	defer o.unlock()
-	parked := o.match.parked
-	o.match.parked = nil
-	for _, t := range parked {
-		if e := o.tasks[t.id]; e != nil && e.task != nil && e.task.Steps[t.step] != nil {
-			o.match.push(e, e.task.Steps[t.step])
-		}
-	}
-	o.dispatch()
-	return reply, nil
+	return o.setHolds(ctx, func(holds []Hold) []Hold { return removeHold(holds, r.hold()) })
 }
 
 func (r PauseRequest) check(o *Orchestrator) error {
@@ -120,7 +101,8 @@ func (o *Orchestrator) setHolds(ctx context.Context, change func([]Hold) []Hold)
 	o.lock()
 	holds := change(o.holds)
 	o.unlock()
-	if _, err := o.cfg.Checkpoints.Save(ctx, controlTask, controlID, mustJSON(holds)); err != nil {
+	lasting := slices.DeleteFunc(slices.Clone(holds), func(h Hold) bool { return h.passing })
+	if _, err := o.cfg.Checkpoints.Save(ctx, controlTask, controlID, mustJSON(lasting)); err != nil {
 		return ControlReply{}, err
 	}
 	o.lock()
@@ -171,9 +153,6 @@ func (o *Orchestrator) pauseTask(ctx context.Context, r PauseRequest, kind event
 	}
 	o.lock()
 	defer o.unlock()
-	if e := o.tasks[r.ID]; e != nil && !e.busy && kind == events.TaskResumed {
-		o.queueReady(e)
-	}
 	return ControlReply{Paused: slices.Clone(o.holds), Task: &view}, nil
 }
 
@@ -187,10 +166,8 @@ func (o *Orchestrator) Status(context.Context, StatusRequest) (StatusReply, erro
 		Queued: map[string]int{}, Running: o.match.running, Workers: []WorkerView{}, Paused: slices.Clone(o.holds),
 		Store: "ok", StartedAt: o.started, MemoryMiB: int(mem.Sys >> 20), //nolint:gosec // MiB fit an int
 	}
-	for name, q := range o.match.queues {
-		if q.Len() > 0 {
-			reply.Queued[name] = q.Len()
-		}
+	for lane, q := range o.match.lanes {
+		reply.Queued[lane.queue] += q.Len()
 	}
 	for name, w := range o.match.workers {
 		reply.Workers = append(reply.Workers, WorkerView{Name: name, Queues: w.queues, Running: w.leases, SeenAt: w.seen})

@@ -23,6 +23,13 @@ type entry struct {
 	// busy is set while an append or a load is in flight; turns then queue up.
 	busy  bool
 	turns []func(*entry, error)
+	// key is the concurrency key that the task holds or waits for.
+	key string
+	// open is set as long as the end of the task was not followed up; behind when that of an earlier
+	// commit may be missing, because the answer of the log was an error.
+	open, behind bool
+	// tickets holds the ready calls that wait for a worker, by step.
+	tickets map[string]*ticket
 	// leases holds the calls that workers have, by step.
 	leases map[string]*lease
 	// progress is that of running calls; version counts what watchers can see.
@@ -36,7 +43,7 @@ type entry struct {
 }
 
 func newEntry(id events.TaskID) *entry {
-	return &entry{id: id, leases: map[string]*lease{}, progress: map[string]work.Progress{}}
+	return &entry{id: id, tickets: map[string]*ticket{}, leases: map[string]*lease{}, progress: map[string]work.Progress{}}
 }
 
 // passItems remembers how many leading items of a for_each are over, so that they are not looked at
@@ -97,11 +104,13 @@ func (o *Orchestrator) release(e *entry) {
 // load reads the history of an entry in the background. The lock is held.
 func (o *Orchestrator) load(e *entry) {
 	e.busy = true
-	o.outbox = append(o.outbox, func() { go o.loadNow(e) })
+	o.outbox = append(o.outbox, func() {
+		o.background(func(ctx context.Context) { o.loadNow(ctx, e) }, func() { o.loadFailed(e, stopping()) })
+	})
 }
 
-func (o *Orchestrator) loadNow(e *entry) {
-	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+func (o *Orchestrator) loadNow(ctx context.Context, e *entry) {
+	ctx, stop := context.WithTimeout(ctx, time.Minute)
 	defer stop()
 	task, seq, err := o.fold(ctx, e.id, 0)
 	var prog *plan.Program
@@ -115,16 +124,24 @@ func (o *Orchestrator) loadNow(e *entry) {
 		return
 	}
 	e.task, e.seq, e.prog = task, seq, prog
+	delete(o.unread, e.id)
 	o.revive(e)
 	o.release(e)
 }
 
 func (o *Orchestrator) loadFailed(e *entry, err error) {
 	turns := e.turns
+	e.turns = nil
 	delete(o.tasks, e.id)
-	if !fault.Has(err, fault.NotFound) {
+	for step := range e.leases {
+		o.drop(e, step)
+	}
+	if fault.Has(err, fault.NotFound) {
+		o.leaveLine(e)
+	} else {
 		o.cfg.Logger.Error("task_unreadable", "task", e.id, "error", err)
-		o.alarms.set(o.now().Add(time.Second), e.id)
+		o.unread[e.id] = true
+		o.alarms.set(o.now().Add(catchUpAfter), e.id)
 	}
 	for _, fn := range turns {
 		fn(nil, err)
@@ -162,37 +179,70 @@ func noTask(id events.TaskID) error {
 		WithHint("orch list shows the tasks")
 }
 
+// catchUpAfter is how long the node waits after an error of the log before it tries by itself to go on.
+const catchUpAfter = time.Second
+
 // revive makes the derived state of a task that was just loaded: its place in queues, timers,
 // concurrency keys and dependencies. The lock is held.
 func (o *Orchestrator) revive(e *entry) {
-	t := e.task
 	o.listed.update(e)
-	if t.State.Terminal() {
-		o.listed.whole = append(o.listed.whole, e.id)
-		o.queueReady(e)
+	o.reviveLeases(e)
+	o.queueReady(e)
+	if e.task.State.Terminal() {
+		o.reviveEnded(e)
 		return
 	}
-	o.awaitDependencies(e)
+	e.open = true
+	o.reviveKey(e)
 	o.setAlarms(e)
-	if c := t.Submitted.Concurrency; c != nil && len(t.Steps) > 0 {
-		o.slot(c.Key).holders[e.id] = true
+	if e.behind {
+		o.alarms.set(o.now().Add(catchUpAfter), e.id)
+		return
 	}
-	now := o.now()
-	for key, s := range t.Steps {
-		switch {
-		case s.State == statemachine.StepRunning && s.Tool != "" && e.leases[key] == nil:
+	o.catchUp(e)
+	o.alarms.set(o.now(), e.id) // whatever was decided but not yet followed up, such as a due timer
+}
+
+// reviveEnded follows the end of a task up when the answer to its last append was lost.
+func (o *Orchestrator) reviveEnded(e *entry) {
+	if e.open {
+		o.over(e)
+		return
+	}
+	o.listed.whole = append(o.listed.whole, e.id)
+}
+
+// reviveLeases takes up the calls that workers are known to have begun, and ends those that the log
+// says are over.
+func (o *Orchestrator) reviveLeases(e *entry) {
+	for step, l := range e.leases {
+		s := e.task.Steps[step]
+		if s == nil || s.Attempt != l.attempt || (s.State != statemachine.StepReady && s.State != statemachine.StepRunning) {
+			o.revoke(e, step)
+		}
+	}
+	for key, s := range e.task.Steps {
+		if s.State == statemachine.StepRunning && s.Tool != "" && e.leases[key] == nil {
 			o.grant(e, &lease{step: key, attempt: s.Attempt, worker: s.Worker, tool: s.Tool, called: true})
-		case s.State == statemachine.StepRunning && s.Child != "":
+		}
+	}
+}
+
+// catchUp asks about everything outside the task that may have changed unheard. The lock is held.
+func (o *Orchestrator) catchUp(e *entry) {
+	e.behind = false
+	o.awaitDependencies(e)
+	o.askParent(e)
+	for _, s := range e.task.Steps {
+		if s.State == statemachine.StepRunning && s.Child != "" {
 			o.followChild(e.id, s.Child)
 		}
 	}
-	o.queueReady(e)
-	o.alarms.set(now, e.id) // whatever was decided but not yet followed up, such as a due timer
 }
 
 func (o *Orchestrator) queueReady(e *entry) {
 	for _, key := range e.task.Order {
-		if s := e.task.Steps[key]; s.State == statemachine.StepReady && e.leases[key] == nil {
+		if s := e.task.Steps[key]; s.State == statemachine.StepReady && e.leases[key] == nil && !e.held() {
 			o.match.push(e, s)
 		}
 	}
@@ -226,7 +276,11 @@ func (o *Orchestrator) restoreOpen(ctx context.Context, open []events.TaskID) er
 	results := make(chan error, len(open))
 	slots := make(chan struct{}, readers)
 	for _, id := range open {
-		slots <- struct{}{}
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 		o.lock()
 		o.enter(id, func(_ *entry, err error) { <-slots; results <- err })
 		o.unlock()

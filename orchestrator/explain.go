@@ -94,7 +94,7 @@ func (t *turn) becauseDelay() *Cause {
 
 func (t *turn) becauseConcurrency() *Cause {
 	c := t.task.Submitted.Concurrency
-	if c == nil || len(t.task.Steps) > 0 {
+	if c == nil {
 		return nil
 	}
 	s := t.o.keys[c.Key]
@@ -208,8 +208,11 @@ func (o *Orchestrator) served(queue string) bool {
 }
 
 func (o *Orchestrator) queued(queue string) int {
-	if q := o.match.queues[queue]; q != nil {
-		return q.Len()
+	n := 0
+	for lane, q := range o.match.lanes {
+		if lane.queue == queue {
+			n += q.Len()
+		}
 	}
-	return 0
+	return n
 }

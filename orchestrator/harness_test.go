@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/work"
 )
@@ -54,7 +56,7 @@ func start(t *testing.T, log *memlog.Log, options ...option) *node {
 	cat, err := tools.New(
 		echo("READ", tools.Read, tools.AnyState), echo("READ2", tools.Read, tools.AnyState),
 		echo("WRITE", tools.Write, tools.InProgress), echo("IDEM", tools.Idempotent, tools.InProgress),
-		echo("IP_ONLY", tools.Read, tools.InProgress))
+		echo("IP_ONLY", tools.Read, tools.InProgress), echo("WRITE2", tools.Write, tools.AnyState))
 	require.NoError(t, err)
 	cfg := orchestrator.Config{Log: log, Blobs: log, Checkpoints: log, Catalogue: cat, Random: func() float64 { return 0 }}
 	for _, set := range options {
@@ -160,7 +162,7 @@ func (n *node) result(id events.TaskID) orchestrator.ResultReply {
 	return r
 }
 
-// checkReplay holds the property that replay equals live (I5).
+// checkReplay holds that replay equals live (I5) and that the history is sound.
 func (n *node) checkReplay(id events.TaskID) {
 	n.t.Helper()
 	r, err := n.Replay(context.Background(), orchestrator.ReplayRequest{ID: id})
@@ -168,6 +170,46 @@ func (n *node) checkReplay(id events.TaskID) {
 	require.NotNil(n.t, r.Live)
 	require.True(n.t, *r.Live, "the fold of %s differs from the live state", id)
 	require.True(n.t, r.Chain)
+	checkHistory(n.t, n.log, id)
+}
+
+// checkHistory reads the raw log of a task: revisions 1 to n without a gap, positions that grow, an
+// unbroken chain (I4, I11), a path of table T-1 (I3), and at most one terminal event (I2).
+func checkHistory(t *testing.T, log *memlog.Log, id events.TaskID) {
+	t.Helper()
+	state, prev, rev, seq, ends := statemachine.NeedsAction, "", uint64(0), uint64(0), 0
+	for stored, err := range log.Read(context.Background(), id, 1) {
+		require.NoError(t, err)
+		c, err := events.Decode(stored.Data)
+		require.NoError(t, err)
+		require.NoError(t, c.Link(rev, prev))
+		require.Greater(t, stored.Seq, seq)
+		rev, prev, seq = c.Rev, events.Hash(stored.Data), stored.Seq
+		for _, e := range c.Events {
+			if !statemachine.Moves(e.Kind) {
+				continue
+			}
+			next, ok := statemachine.Next(state, e.Kind)
+			require.True(t, ok, "%s in state %s", e.Kind, state)
+			if state = next; state.Terminal() {
+				ends++
+			}
+		}
+	}
+	require.LessOrEqual(t, ends, 1, "a task ends once")
+}
+
+// checkIdle holds that nothing is queued, leased or open when all tasks are over.
+func (n *node) checkIdle() {
+	n.t.Helper()
+	s, err := n.Status(context.Background(), orchestrator.StatusRequest{})
+	require.NoError(n.t, err)
+	assert.Empty(n.t, s.Queued)
+	assert.Zero(n.t, s.Running)
+	assert.Zero(n.t, s.Open)
+	for _, w := range s.Workers {
+		assert.Zero(n.t, w.Running, "leases of %s", w.Name)
+	}
 }
 
 func (n *node) get(id events.TaskID) orchestrator.TaskView {

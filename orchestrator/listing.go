@@ -47,11 +47,17 @@ func (l *listing) update(e *entry) {
 			line.Parent = t.Submitted.Parent.Task
 		}
 		l.lines[e.id] = line
-		if t.State.Terminal() { // an old task that somebody looks at
-			l.forgetLater(e.id)
-		} else {
+		if !t.State.Terminal() {
 			l.open++
 		}
+	}
+	switch {
+	case !t.State.Terminal() || line.State.Terminal():
+	case line.State != "":
+		l.open--
+		l.forgetLater(e.id)
+	default: // an old task that somebody looks at
+		l.forgetLater(e.id)
 	}
 	line.State, line.Reason, line.Paused, line.UpdatedAt = t.State, t.Reason, t.Paused, t.UpdatedAt
 }
@@ -63,13 +69,6 @@ func (l *listing) addHead(h events.Head) {
 	}
 	l.lines[h.Task] = &Summary{ID: h.Task, Name: h.Name, State: statemachine.State(h.State), Parent: h.Parent, UpdatedAt: h.At}
 	l.forgetLater(h.Task)
-}
-
-// finished notes the end of a task.
-func (l *listing) finished(e *entry) {
-	l.open--
-	l.whole = append(l.whole, e.id)
-	l.forgetLater(e.id)
 }
 
 func (l *listing) forgetLater(id events.TaskID) {
@@ -112,11 +111,20 @@ func (e *entry) idle() bool {
 
 // List implements API.
 func (o *Orchestrator) List(ctx context.Context, r ListRequest) (ListReply, error) {
-	if err := o.serving(); err != nil {
-		return ListReply{}, err
-	}
 	if err := r.check(); err != nil {
 		return ListReply{}, err
+	}
+	lines, err := o.lines(ctx)
+	if err != nil {
+		return ListReply{}, err
+	}
+	return o.page(ctx, r, lines)
+}
+
+// lines returns what memory and the index of the log know of all tasks, in no particular order.
+func (o *Orchestrator) lines(ctx context.Context) ([]Summary, error) {
+	if err := o.serving(); err != nil {
+		return nil, err
 	}
 	o.lock()
 	lines := make([]Summary, 0, len(o.listed.lines))
@@ -125,13 +133,10 @@ func (o *Orchestrator) List(ctx context.Context, r ListRequest) (ListReply, erro
 	}
 	forgotten := o.listed.forgotten
 	o.unlock()
-	if forgotten {
-		var err error
-		if lines, err = o.addForgotten(ctx, lines); err != nil {
-			return ListReply{}, err
-		}
+	if !forgotten {
+		return lines, nil
 	}
-	return o.page(ctx, r, lines)
+	return o.addForgotten(ctx, lines)
 }
 
 func (r *ListRequest) check() error {

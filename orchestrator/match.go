@@ -12,36 +12,47 @@ import (
 
 const defaultQueue = "default"
 
-// ticket is a ready call in a queue. It is only a hint: what counts is the step when it is handed out.
+// ticket is a ready call that no worker has.
 type ticket struct {
-	id       events.TaskID
+	entry    *entry
 	step     string
 	attempt  int
-	tool     string
+	lane     lane
 	priority int
 	age      time.Time
 	order    uint64
+	// index is the place in the heap.
+	index int
 }
 
-// tickets orders by priority, then by the age of the task, then by arrival (X-17).
-type tickets []ticket
+// lane is what a worker serves: the calls of one tool in one queue.
+type lane struct{ queue, tool string }
 
-func (q tickets) Len() int      { return len(q) }
-func (q tickets) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q tickets) Less(i, j int) bool {
-	a, b := &q[i], &q[j]
-	if a.priority != b.priority {
-		return a.priority < b.priority
+// tickets orders by priority, then by the age of the task, then by arrival (X-17).
+type tickets []*ticket
+
+func (q tickets) Len() int           { return len(q) }
+func (q tickets) Less(i, j int) bool { return q[i].before(q[j]) }
+
+func (q tickets) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].index, q[j].index = i, j
+}
+
+func (t *ticket) before(u *ticket) bool {
+	if t.priority != u.priority {
+		return t.priority < u.priority
 	}
-	if c := a.age.Compare(b.age); c != 0 {
+	if c := t.age.Compare(u.age); c != 0 {
 		return c < 0
 	}
-	return a.order < b.order
+	return t.order < u.order
 }
 
 // Push and Pop are for container/heap.
 func (q *tickets) Push(x any) {
-	if t, ok := x.(ticket); ok {
+	if t, ok := x.(*ticket); ok {
+		t.index = len(*q)
 		*q = append(*q, t)
 	}
 }
@@ -49,6 +60,7 @@ func (q *tickets) Push(x any) {
 // Pop removes the last element.
 func (q *tickets) Pop() any {
 	last := (*q)[len(*q)-1]
+	(*q)[len(*q)-1] = nil
 	*q = (*q)[:len(*q)-1]
 	return last
 }
@@ -67,19 +79,18 @@ type workerInfo struct {
 	leases int
 }
 
-// matcher brings ready calls and polling workers together, in memory.
+// matcher brings ready calls and polling workers together, in memory. Its tickets are exactly the ready
+// calls that a worker may take, but for the pauses of the node, of queues and of tools.
 type matcher struct {
-	queues  map[string]*tickets
+	lanes   map[lane]*tickets
 	pollers []*poller
 	workers map[string]*workerInfo
 	order   uint64
 	running int
-	// parked holds the calls of paused tools.
-	parked []ticket
 }
 
 func newMatcher() matcher {
-	return matcher{queues: map[string]*tickets{}, workers: map[string]*workerInfo{}}
+	return matcher{lanes: map[lane]*tickets{}, workers: map[string]*workerInfo{}}
 }
 
 func priorityOf(name string) int {
@@ -97,17 +108,40 @@ func priorityOf(name string) int {
 
 // push queues the ready call of a step.
 func (m *matcher) push(e *entry, s *statemachine.Step) {
-	name := queueName(s.Queue)
-	q := m.queues[name]
+	m.remove(e, s.Key)
+	m.order++
+	t := &ticket{
+		entry: e, step: s.Key, attempt: s.Attempt, lane: lane{queueName(s.Queue), s.Tool}, order: m.order,
+		priority: priorityOf(e.task.Submitted.Priority), age: e.task.CreatedAt,
+	}
+	q := m.lanes[t.lane]
 	if q == nil {
 		q = &tickets{}
-		m.queues[name] = q
+		m.lanes[t.lane] = q
 	}
-	m.order++
-	heap.Push(q, ticket{
-		id: e.id, step: s.Key, attempt: s.Attempt, tool: s.Tool, order: m.order,
-		priority: priorityOf(e.task.Submitted.Priority), age: e.task.CreatedAt,
-	})
+	heap.Push(q, t)
+	e.tickets[s.Key] = t
+}
+
+// remove takes the call of a step out of its queue, if it is there.
+func (m *matcher) remove(e *entry, step string) {
+	t := e.tickets[step]
+	if t == nil {
+		return
+	}
+	delete(e.tickets, step)
+	q := m.lanes[t.lane]
+	heap.Remove(q, t.index)
+	if q.Len() == 0 {
+		delete(m.lanes, t.lane)
+	}
+}
+
+// removeAll takes all calls of a task out of their queues.
+func (m *matcher) removeAll(e *entry) {
+	for step := range e.tickets {
+		m.remove(e, step)
+	}
 }
 
 func queueName(name string) string {
@@ -131,61 +165,22 @@ func (m *matcher) worker(name string, queues []string, now time.Time) *workerInf
 	return w
 }
 
-// next removes the best ticket of some queues that a worker can take, or returns false.
-func (o *Orchestrator) next(p work.Poll) (ticket, bool) {
-	queues := p.Queues
-	if len(queues) == 0 {
-		queues = []string{defaultQueue}
-	}
-	var aside []ticket
-	var from *tickets
-	defer func() {
-		for _, t := range aside {
-			heap.Push(from, t)
-		}
-	}()
-	for {
-		best := o.best(queues)
-		if best == nil {
-			return ticket{}, false
-		}
-		if from != best && len(aside) > 0 {
-			for _, t := range aside {
-				heap.Push(from, t)
-			}
-			aside = nil
-		}
-		from = best
-		t, _ := heap.Pop(best).(ticket)
-		switch {
-		case o.held(holdTool, t.tool):
-			o.park(t)
-		case len(p.Tools) > 0 && !slices.Contains(p.Tools, t.tool):
-			aside = append(aside, t)
-		default:
-			return t, true
-		}
-	}
-}
-
-// best returns the queue with the best first ticket that is not held.
-func (o *Orchestrator) best(queues []string) *tickets {
-	var best *tickets
-	for _, name := range queues {
-		q := o.match.queues[name]
-		if q == nil || q.Len() == 0 || o.held(holdQueue, name) {
-			continue
-		}
-		if best == nil || less(q, best) {
-			best = q
+// next returns the best ticket that a worker can take, nil when there is none.
+func (o *Orchestrator) next(p work.Poll) *ticket {
+	var best *ticket
+	for lane, q := range o.match.lanes {
+		if t := (*q)[0]; o.open(lane, p) && (best == nil || t.before(best)) {
+			best = t
 		}
 	}
 	return best
 }
 
-func less(a, b *tickets) bool {
-	pair := tickets{(*a)[0], (*b)[0]}
-	return pair.Less(0, 1)
+// open reports whether calls of the lane may go to the worker now.
+func (o *Orchestrator) open(l lane, p work.Poll) bool {
+	served := slices.Contains(p.Queues, l.queue) || (len(p.Queues) == 0 && l.queue == defaultQueue)
+	able := len(p.Tools) == 0 || slices.Contains(p.Tools, l.tool)
+	return served && able && !o.held(holdQueue, l.queue) && !o.held(holdTool, l.tool)
 }
 
 // lease is a call in the hands of a worker.
@@ -206,10 +201,11 @@ func (o *Orchestrator) take(p work.Poll) []offer {
 	}
 	var offers []offer
 	for len(offers) < p.Free {
-		t, ok := o.next(p)
-		if !ok {
+		t := o.next(p)
+		if t == nil {
 			break
 		}
+		o.match.remove(t.entry, t.step)
 		if call, ok := o.lease(t, p.Worker); ok {
 			offers = append(offers, call)
 		}
@@ -224,19 +220,20 @@ type offer struct {
 	checkpoints []events.Checkpointed
 }
 
-// lease checks that a ticket still stands and gives the call to a worker.
-func (o *Orchestrator) lease(t ticket, worker string) (offer, bool) {
-	e := o.tasks[t.id]
-	if e == nil || e.task == nil || e.task.Paused {
-		return offer{}, false
-	}
+// lease gives the call of a ticket to a worker, unless a decision that is on its way to the log has
+// overtaken it.
+func (o *Orchestrator) lease(t *ticket, worker string) (offer, bool) {
+	e := t.entry
 	s := e.task.Steps[t.step]
-	if s == nil || s.State != statemachine.StepReady || s.Attempt != t.attempt || e.leases[t.step] != nil {
+	if s.State != statemachine.StepReady || s.Attempt != t.attempt || e.held() {
 		return offer{}, false
 	}
-	o.grant(e, &lease{step: t.step, attempt: t.attempt, worker: worker, tool: t.tool})
+	o.grant(e, &lease{step: t.step, attempt: t.attempt, worker: worker, tool: t.lane.tool})
 	return o.offer(e, s), true
 }
+
+// held reports whether the task is paused. A task that is being cancelled still runs its `always` steps.
+func (e *entry) held() bool { return e.task.Paused && !e.task.Cancelling }
 
 // grant puts a call into the hands of a worker for one lease time. The lock is held.
 func (o *Orchestrator) grant(e *entry, l *lease) {

@@ -132,9 +132,12 @@ type Orchestrator struct {
 	match    matcher
 	keys     map[string]*slot
 	waits    map[events.TaskID]map[events.TaskID]bool // dependency → tasks that wait for it
+	unread   map[events.TaskID]bool                   // open tasks that could not be read from the log
 	alarms   alarms
 	holds    []Hold
 	last     events.TaskID
+	// spawnJob starts a goroutine that Run waits for; nil when Run is not, or no longer, to be waited for.
+	spawnJob func(job func(ctx context.Context))
 
 	// holding serialises changes of holds.
 	holding sync.Mutex
@@ -151,6 +154,7 @@ func New(cfg Config) (*Orchestrator, error) {
 		ready: make(chan struct{}), stopped: make(chan struct{}),
 		tasks: map[events.TaskID]*entry{}, keys: map[string]*slot{},
 		waits:    map[events.TaskID]map[events.TaskID]bool{},
+		unread:   map[events.TaskID]bool{},
 		programs: newPrograms(),
 		match:    newMatcher(),
 		send:     make(chan struct{}, 1),
@@ -158,7 +162,7 @@ func New(cfg Config) (*Orchestrator, error) {
 	}
 	o.listed.keep, o.listed.keepWhole = cfg.KeepListed, cfg.KeepOpen
 	if cfg.Paused {
-		o.holds = []Hold{{Kind: holdNode, Reason: "started paused", By: "node", At: cfg.Clock()}}
+		o.holds = []Hold{{Kind: holdNode, Reason: "started paused", By: actorNode, At: cfg.Clock(), passing: true}}
 	}
 	return o, nil
 }
@@ -166,9 +170,14 @@ func New(cfg Config) (*Orchestrator, error) {
 // Run reads the log, then serves until ctx ends. It returns when everything it started has ended.
 func (o *Orchestrator) Run(ctx context.Context) error {
 	defer close(o.stopped)
-	ctx, stop := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup
-	defer func() { stop(); group.Wait() }()
+	o.employ(func(job func(context.Context)) { group.Go(func() { job(ctx) }) })
+	defer func() {
+		cancel()
+		o.employ(nil)
+		group.Wait()
+	}()
 	group.Go(func() { o.sendDeferred(ctx) })
 	if err := o.restore(ctx); err != nil {
 		return err
@@ -181,6 +190,28 @@ func (o *Orchestrator) Run(ctx context.Context) error {
 	return nil
 }
 
+func (o *Orchestrator) employ(spawn func(job func(context.Context))) {
+	o.lock()
+	defer o.unlock()
+	o.spawnJob = spawn
+}
+
+// background runs a job that Run waits for, with a context that ends with that of Run; when Run has
+// ended it calls refused instead, with the lock held.
+func (o *Orchestrator) background(job func(ctx context.Context), refused func()) {
+	o.lock()
+	defer o.unlock()
+	if o.spawnJob == nil {
+		refused()
+		return
+	}
+	o.spawnJob(job)
+}
+
+func stopping() error {
+	return fault.New(fault.Unavailable, "the node is stopping").WithHint("try again on a running node")
+}
+
 // Ready is closed when the log has been read and tasks are accepted.
 func (o *Orchestrator) Ready() <-chan struct{} { return o.ready }
 
@@ -188,7 +219,7 @@ func (o *Orchestrator) Ready() <-chan struct{} { return o.ready }
 func (o *Orchestrator) serving() error {
 	select {
 	case <-o.stopped:
-		return fault.New(fault.Unavailable, "the node is stopping").WithHint("try again on a running node")
+		return stopping()
 	default:
 	}
 	select {

@@ -39,6 +39,8 @@ func (o *Orchestrator) look(ctx context.Context, id events.TaskID, fn func(*entr
 		return err
 	case <-ctx.Done():
 		return fault.From(ctx.Err())
+	case <-o.stopped:
+		return stopping()
 	}
 }
 
@@ -57,11 +59,11 @@ func (o *Orchestrator) Find(ctx context.Context, r FindRequest) (FindReply, erro
 	if len(text) < len("TASK_")+2 {
 		return FindReply{}, fault.New(fault.InvalidFormat, "%q is too short for the prefix of an id", clip(r.Text)).WithField("id")
 	}
-	list, err := o.List(ctx, ListRequest{Limit: 1000})
+	lines, err := o.lines(ctx)
 	if err != nil {
 		return FindReply{}, err
 	}
-	return match(r.Text, text, list.Tasks)
+	return match(r.Text, text, lines)
 }
 
 func match(given, prefix string, tasks []Summary) (FindReply, error) {
@@ -121,6 +123,7 @@ func (o *Orchestrator) view(e *entry) (TaskView, error) {
 		Inputs: t.fetch(sub.Inputs), Output: t.fetch(e.task.Output), Error: e.task.Error, Rev: e.task.Rev,
 		Checkpoints: checkpointViews(e.task), Steps: t.stepViews(),
 	}
+	v.Archived = o.listed.archived[e.id]
 	if sub.Parent != nil {
 		v.Parent = sub.Parent.Task
 	}

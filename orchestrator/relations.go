@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/orch-dev/orch/events"
@@ -13,40 +14,64 @@ import (
 
 // awaitDependencies asks about every dependency that is not met. The lock is held.
 func (o *Orchestrator) awaitDependencies(e *entry) {
-	for _, dep := range e.task.Unmet {
+	for _, dep := range slices.Clone(e.task.Unmet) {
 		if o.waits[dep] == nil {
 			o.waits[dep] = map[events.TaskID]bool{}
 		}
 		o.waits[dep][e.id] = true
-		o.enter(dep, func(d *entry, err error) {
-			switch {
-			case err != nil:
-				o.dependencyEnded(e.id, dep, statemachine.Failed)
-			case d.task.State.Terminal():
-				o.dependencyEnded(e.id, dep, d.task.State)
-			}
-		})
+		o.enter(dep, func(d *entry, err error) { o.askedDependency(e, dep, d, err) })
 	}
+}
+
+// askedDependency hears how a dependency stands.
+func (o *Orchestrator) askedDependency(e *entry, dep events.TaskID, d *entry, err error) {
+	switch {
+	case fault.Has(err, fault.NotFound):
+		o.unwait(dep, e.id)
+		o.dependencyEnded(e.id, dep, fault.New(fault.NotFound, "the task depends on %s, which does not exist", dep))
+	case err != nil:
+		e.behind = true
+		o.alarms.set(o.now().Add(catchUpAfter), e.id)
+	case d.task.State.Terminal():
+		o.unwait(dep, e.id)
+		o.dependencyEnded(e.id, dep, unusable(d))
+	}
+}
+
+func (o *Orchestrator) unwait(dep, id events.TaskID) {
+	delete(o.waits[dep], id)
+	if len(o.waits[dep]) == 0 {
+		delete(o.waits, dep)
+	}
+}
+
+// unusable returns why a finished task does not do as a dependency, nil when it does.
+func unusable(d *entry) *fault.Error {
+	if d.task.State == statemachine.Done {
+		return nil
+	}
+	return fault.New(fault.StateNotAllowed, "the task depends on %s, which ended %s", d.id, d.task.State)
 }
 
 // metDependency tells the tasks that wait for a task that it is over. The lock is held.
 func (o *Orchestrator) metDependency(e *entry) {
-	for id := range o.waits[e.id] {
-		o.dependencyEnded(id, e.id, e.task.State)
-	}
+	waiting := o.waits[e.id]
 	delete(o.waits, e.id)
+	for id := range waiting {
+		o.dependencyEnded(id, e.id, unusable(e))
+	}
 }
 
-func (o *Orchestrator) dependencyEnded(id, dep events.TaskID, state statemachine.State) {
+func (o *Orchestrator) dependencyEnded(id, dep events.TaskID, failure *fault.Error) {
 	o.turn(id, "task:"+string(dep), func(t *turn) error {
-		if t.task.State.Terminal() || len(t.task.Unmet) == 0 {
+		if t.task.State.Terminal() || !slices.Contains(t.task.Unmet, dep) {
 			return nil
 		}
-		if state != statemachine.Done {
-			t.end(fault.New(fault.StateNotAllowed, "the task depends on %s, which ended %s", dep, state))
+		if failure != nil {
+			t.end(failure)
 			return nil
 		}
-		t.emit(events.DependencyMet, &events.Met{Task: dep, State: string(state)})
+		t.emit(events.DependencyMet, &events.Met{Task: dep, State: string(statemachine.Done)})
 		if len(t.task.Unmet) == 0 && t.task.State == statemachine.Blocked {
 			t.emit(events.TaskRequeued, &events.Moved{Reason: "its dependencies are done"})
 		}
@@ -68,11 +93,13 @@ func (o *Orchestrator) spawn(e *entry, d *events.Spawned) {
 		ID: d.Child, Plan: n.Sub.Plan().JSON(), Priority: e.task.Submitted.Priority,
 		Queue: e.task.Submitted.Queue, Actor: "task:" + string(e.id),
 	}
-	o.outbox = append(o.outbox, func() { go o.spawnNow(sub, parent, d.Inputs) })
+	o.outbox = append(o.outbox, func() {
+		o.background(func(ctx context.Context) { o.spawnNow(ctx, sub, parent, d.Inputs) }, func() {})
+	})
 }
 
-func (o *Orchestrator) spawnNow(r SubmitRequest, parent *events.Parent, inputs events.Value) {
-	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+func (o *Orchestrator) spawnNow(ctx context.Context, r SubmitRequest, parent *events.Parent, inputs events.Value) {
+	ctx, stop := context.WithTimeout(ctx, time.Minute)
 	defer stop()
 	var err error
 	if r.Inputs, err = o.fetch(ctx, inputs); err == nil {
@@ -81,15 +108,62 @@ func (o *Orchestrator) spawnNow(r SubmitRequest, parent *events.Parent, inputs e
 	if err == nil {
 		return
 	}
-	o.cfg.Logger.Error("child_not_started", "task", parent.Task, "step", parent.Step, "error", err)
-	if fault.Has(err, fault.Unavailable) || fault.Has(err, fault.DiskFull) {
+	if ctx.Err() != nil || !final(err) {
+		o.cfg.Logger.Warn("child_not_started", "task", parent.Task, "step", parent.Step, "error", err)
 		o.lock()
-		o.alarms.set(o.now().Add(time.Second), parent.Task)
-		o.unlock()
+		defer o.unlock()
+		if e := o.tasks[parent.Task]; e != nil {
+			e.behind = true
+		}
+		o.alarms.set(o.now().Add(catchUpAfter), parent.Task)
 		return
 	}
 	o.childEnded(parent, r.ID, func(t *turn) {
 		t.emit(events.StepFailed, &events.StepError{Step: parent.Step, Error: fault.From(err), Class: classChild})
+	})
+}
+
+// final reports whether the same submission would fail again: it, and not the log, is at fault.
+func final(err error) bool {
+	switch fault.CodeOf(err) {
+	case fault.InvalidPlan, fault.ValidationError, fault.RequiredField, fault.InvalidFormat, fault.SecretDetected,
+		fault.QuotaExceeded, fault.Conflict, fault.Cancelled, fault.NotFound:
+		return true
+	default:
+		return false
+	}
+}
+
+// askParent cancels a child whose parent went on without it unheard. The lock is held.
+func (o *Orchestrator) askParent(e *entry) {
+	parent := e.task.Submitted.Parent
+	if parent == nil {
+		return
+	}
+	o.enter(parent.Task, func(p *entry, err error) {
+		if err == nil && !wants(p, parent, e.id) {
+			o.cancelLater(e.id, parentEnded)
+		}
+	})
+}
+
+// wants reports whether a parent still waits for a child.
+func wants(p *entry, parent *events.Parent, child events.TaskID) bool {
+	s := p.task.Steps[parent.Step]
+	return s != nil && s.Child == child && s.State == statemachine.StepRunning
+}
+
+// createChild creates a child task if its parent still waits for it. The lock is held.
+func (o *Orchestrator) createChild(s *submission, actor string, extra submitExtra, done func(SubmitReply, error)) {
+	o.enter(extra.parent.Task, func(p *entry, err error) {
+		switch {
+		case err != nil:
+			done(SubmitReply{}, err)
+		case !wants(p, extra.parent, s.id):
+			done(SubmitReply{}, fault.New(fault.Cancelled, parentEnded))
+		default:
+			o.create(s, actor, extra, done)
+		}
 	})
 }
 
@@ -148,7 +222,7 @@ func (o *Orchestrator) childEnded(parent *events.Parent, child events.TaskID, sa
 
 func (o *Orchestrator) childEndedLocked(parent *events.Parent, child events.TaskID, say func(*turn)) {
 	o.turn(parent.Task, "task:"+string(child), func(t *turn) error {
-		if s := t.task.Steps[parent.Step]; s != nil && s.Child == child && s.State == statemachine.StepRunning {
+		if wants(t.e, parent, child) {
 			say(t)
 		}
 		return nil
@@ -181,17 +255,19 @@ func (o *Orchestrator) slot(key string) *slot {
 	return s
 }
 
-// acquire reports whether a task holds its concurrency key, taking it if there is room.
+// acquire reports whether a task holds its concurrency key, taking it if there is room. While the log
+// is still being read nobody takes one: its holder may not have been read yet.
 func (o *Orchestrator) acquire(e *entry) bool {
 	c := e.task.Submitted.Concurrency
 	if c == nil {
 		return true
 	}
 	s := o.slot(c.Key)
+	e.key = c.Key
 	if s.holders[e.id] {
 		return true
 	}
-	if len(s.holders) >= c.Limit {
+	if len(s.holders) >= c.Limit || o.serving() != nil {
 		s.waiting[e.id] = true
 		return false
 	}
@@ -200,35 +276,77 @@ func (o *Orchestrator) acquire(e *entry) bool {
 	return true
 }
 
-// free gives a concurrency key back and wakes who comes next by priority and age. The lock is held.
-func (o *Orchestrator) free(key string, id events.TaskID) {
-	s := o.slot(key)
-	delete(s.holders, id)
-	delete(s.waiting, id)
-	if next := o.nextInLine(s); next != "" {
-		delete(s.waiting, next)
-		o.wake(next)
+// reviveKey brings the concurrency key of a loaded task in line with its history: it holds the key if
+// it has begun. The lock is held.
+func (o *Orchestrator) reviveKey(e *entry) {
+	c := e.task.Submitted.Concurrency
+	if c == nil {
+		return
+	}
+	e.key = c.Key
+	begun := e.task.Calls > 0 || (e.task.State != statemachine.NeedsAction && e.task.State != statemachine.Blocked)
+	if begun {
+		o.slot(c.Key).holders[e.id] = true
+		return
+	}
+	o.leaveKey(e)
+	e.key = c.Key
+}
+
+// leaveKey gives the concurrency key of a task back, and wakes who comes next. The lock is held.
+func (o *Orchestrator) leaveKey(e *entry) {
+	if e.key == "" {
+		return
+	}
+	s := o.slot(e.key)
+	delete(s.holders, e.id)
+	delete(s.waiting, e.id)
+	o.offerKey(e.key)
+}
+
+// leaveLine takes a task that cannot begin now out of the line for its concurrency key. The lock is held.
+func (o *Orchestrator) leaveLine(e *entry) {
+	s := o.keys[e.key]
+	if s == nil {
+		return
+	}
+	delete(s.waiting, e.id)
+	if e.task == nil {
+		delete(s.holders, e.id) // it never came into being
+	}
+	o.offerKey(e.key)
+}
+
+// offerKey wakes who is next in line for a key that has room, and after that task the next. The lock
+// is held.
+func (o *Orchestrator) offerKey(key string) {
+	s := o.keys[key]
+	if s == nil {
+		return
 	}
 	if len(s.holders) == 0 && len(s.waiting) == 0 {
 		delete(o.keys, key)
+		return
 	}
+	next := o.nextInLine(s)
+	if next == nil || len(s.holders) >= next.task.Submitted.Concurrency.Limit {
+		return
+	}
+	delete(s.waiting, next.id)
+	o.wake(next.id)
 }
 
-func (o *Orchestrator) nextInLine(s *slot) events.TaskID {
+// nextInLine returns the waiting task of the highest priority, the oldest among those. Tasks that are
+// being loaded ask again by themselves.
+func (o *Orchestrator) nextInLine(s *slot) *entry {
 	var best *entry
 	for id := range s.waiting {
 		e := o.tasks[id]
-		if e == nil || e.task == nil {
-			return id // being loaded: let it ask again
-		}
-		if best == nil || before(e, best) {
+		if e != nil && e.task != nil && (best == nil || before(e, best)) {
 			best = e
 		}
 	}
-	if best == nil {
-		return ""
-	}
-	return best.id
+	return best
 }
 
 func before(a, b *entry) bool {

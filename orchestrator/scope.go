@@ -110,10 +110,7 @@ func (t *turn) fetch(v events.Value) json.RawMessage {
 		t.void(err)
 		return nil
 	}
-	if t.e.fetched == nil {
-		t.e.fetched = map[string]json.RawMessage{}
-	}
-	t.e.fetched[v.Ref] = raw
+	t.e.remember(v.Ref, raw)
 	return raw
 }
 
@@ -126,14 +123,30 @@ func (o *Orchestrator) fetch(ctx context.Context, v events.Value) (json.RawMessa
 	return o.cfg.Blobs.Get(ctx, v.Ref)
 }
 
-// keep returns raw as a value of an event, moved to the blob store if it is large. A failure voids
-// the turn.
+// keep returns raw as a value of an event. Large values, and many small ones from maxCommit on, are
+// stored before the commit, when the lock is free again.
 func (t *turn) keep(raw json.RawMessage) events.Value {
-	v, err := t.o.keep(context.Background(), raw)
-	if err != nil {
-		t.void(err)
+	const smallest = 256 // a reference is about 100 bytes
+	v := events.Inline(raw)
+	if !v.MustOffload() && (len(raw) < smallest || t.inline+len(raw) <= maxCommit) {
+		t.inline += len(raw)
+		return v
 	}
+	v = events.Offloaded(raw)
+	t.blobs = append(t.blobs, raw)
+	t.e.remember(v.Ref, raw)
 	return v
+}
+
+// maxCommit bounds the bytes of values inside one commit; a message of the log has at most 8 MiB.
+const maxCommit = 1 << 20
+
+// remember keeps a large value that expressions of the task are likely to ask for.
+func (e *entry) remember(ref string, raw json.RawMessage) {
+	if e.fetched == nil {
+		e.fetched = map[string]json.RawMessage{}
+	}
+	e.fetched[ref] = raw
 }
 
 func (o *Orchestrator) keep(ctx context.Context, raw json.RawMessage) (events.Value, error) {

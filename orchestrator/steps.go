@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -149,7 +150,7 @@ func (t *turn) eachItem(n *plan.Node, s *statemachine.Step) {
 		switch {
 		case !over:
 			active++
-		case i == first && bad == "":
+		case i == first && (bad == "" || n.OnItemError == plan.OnErrorContinue):
 			first++
 		}
 		if bad != "" && n.OnItemError != plan.OnErrorContinue {
@@ -268,8 +269,9 @@ func (t *turn) depth() int {
 
 // verifyCall lets the step's own verify tool decide about a call in doubt.
 func (t *turn) verifyCall(n *plan.Node, key string, in *item) {
-	probe := t.task.Steps[key+verifySuffix]
-	if probe != nil {
+	// Every attempt in doubt is asked about anew: what was found about an earlier one says nothing.
+	asking := key + verifySuffix + strconv.Itoa(t.task.Steps[key].Attempt)
+	if probe := t.task.Steps[asking]; probe != nil {
 		t.judge(n, key, probe)
 		return
 	}
@@ -278,7 +280,7 @@ func (t *turn) verifyCall(n *plan.Node, key string, in *item) {
 		return // a person decides
 	}
 	t.emit(events.StepReady, &events.Ready{
-		Step: key + verifySuffix, Attempt: 1, Tool: tool, Args: t.keep(args), Effect: string(tools.Read),
+		Step: asking, Attempt: 1, Tool: tool, Args: t.keep(args), Effect: string(tools.Read),
 		Queue: t.queueOf(n), Timeout: t.timeoutOf(n), Purpose: purposeVerify,
 	})
 }

@@ -6,10 +6,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"regexp"
+	"slices"
 	"time"
-
-	"github.com/oklog/ulid/v2"
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
@@ -70,6 +70,8 @@ func (o *Orchestrator) SubmitBatch(ctx context.Context, r SubmitBatchRequest) (S
 		case <-done:
 		case <-ctx.Done():
 			return SubmitBatchReply{}, fault.From(ctx.Err())
+		case <-o.stopped:
+			return SubmitBatchReply{}, stopping()
 		}
 	}
 	return reply, nil
@@ -93,7 +95,11 @@ func (o *Orchestrator) submit(ctx context.Context, r SubmitRequest, extra submit
 	}
 	done := make(chan answer, 1)
 	o.lock()
-	o.create(sub, r.Actor, extra, func(reply SubmitReply, err error) { done <- answer{reply, err} })
+	create := o.create
+	if extra.parent != nil {
+		create = o.createChild
+	}
+	create(sub, r.Actor, extra, func(reply SubmitReply, err error) { done <- answer{reply, err} })
 	o.unlock()
 	select {
 	case a := <-done:
@@ -101,7 +107,7 @@ func (o *Orchestrator) submit(ctx context.Context, r SubmitRequest, extra submit
 	case <-ctx.Done():
 		return SubmitReply{}, fault.From(ctx.Err())
 	case <-o.stopped:
-		return SubmitReply{}, fault.New(fault.Unavailable, "the node is stopping")
+		return SubmitReply{}, stopping()
 	}
 }
 
@@ -140,12 +146,18 @@ func (o *Orchestrator) prepare(ctx context.Context, r SubmitRequest, extra submi
 	if err := o.evaluateKeys(p, prog, inputs, r); err != nil {
 		return nil, err
 	}
+	if extra.origin != "" {
+		p.IdempotencyKey = "" // a retry is another task
+	}
 	s := &submission{prog: prog.Program, payload: p, id: r.ID, chosen: r.ID != ""}
 	switch {
 	case p.IdempotencyKey != "":
-		s.id, s.chosen = keyedID(p.IdempotencyKey), true
+		s.id, s.chosen = events.KeyedTaskID(p.IdempotencyKey), true
 	case s.id == "":
 		s.id = events.NewTaskID(o.now())
+	}
+	if slices.Contains(r.DependsOn, s.id) {
+		return nil, fault.New(fault.ValidationError, "a task cannot depend on itself").WithField("depends_on")
 	}
 	return s, nil
 }
@@ -173,7 +185,7 @@ func (o *Orchestrator) checkRequest(r SubmitRequest) error {
 			return fault.New(fault.ValidationError, "has %d bytes, the limit is %d", len(text), maxText).WithField(field)
 		}
 	}
-	return checkNames(r)
+	return o.checkNames(r)
 }
 
 var (
@@ -181,7 +193,7 @@ var (
 	labelForm = regexp.MustCompile(`^[a-z0-9][a-z0-9._/-]{0,62}$`)
 )
 
-func checkNames(r SubmitRequest) error {
+func (o *Orchestrator) checkNames(r SubmitRequest) error {
 	if r.ID != "" {
 		if _, err := events.ParseTaskID(string(r.ID)); err != nil {
 			return err
@@ -199,6 +211,14 @@ func checkNames(r SubmitRequest) error {
 		if !labelForm.MatchString(key) || len(value) > maxText {
 			return fault.New(fault.InvalidFormat, "the label %q is not allowed", clip(key)).WithField("labels").
 				WithHint("a key is lower case letters, digits and . _ / -, at most 63; a value has at most %d bytes", maxText)
+		}
+		if rule, found := o.cfg.FindSecret([]byte(key + ": " + value)); found {
+			return secretIn("labels", rule)
+		}
+	}
+	for field, text := range map[string]string{"name": r.Name, "idempotency_key": r.IdempotencyKey} {
+		if rule, found := o.cfg.FindSecret([]byte(text)); text != "" && found {
+			return secretIn(field, rule)
 		}
 	}
 	return nil
@@ -279,10 +299,10 @@ func (o *Orchestrator) describe(p *events.Submitted, pl *plan.Plan, r SubmitRequ
 	}
 	now := o.now()
 	if r.Delay > 0 {
-		p.NotBefore = ptr(now.Add(r.Delay))
+		p.NotBefore = ptr(events.Time(now.Add(r.Delay)))
 	}
 	if d := time.Duration(pl.Limits.Deadline); d > 0 {
-		p.Deadline = ptr(now.Add(r.Delay + d))
+		p.Deadline = ptr(events.Time(now.Add(r.Delay + d)))
 	}
 }
 
@@ -314,21 +334,9 @@ func (o *Orchestrator) evaluateKeys(p *events.Submitted, prog *program, inputs j
 	return nil
 }
 
-// keyedID returns the id that an idempotency key stands for, for ever.
-func keyedID(key string) events.TaskID {
-	sum := sha256.Sum256([]byte("orch idempotency key\x00" + key))
-	id := ulid.ULID(sum[:16])
-	id[0] &= 0x7f
-	return events.TaskID("TASK_" + id.String())
-}
-
 // create makes the task, or finds the one that the id stands for already. The lock is held; done is
 // called with the lock held.
 func (o *Orchestrator) create(s *submission, actor string, extra submitExtra, done func(SubmitReply, error)) {
-	if err := o.admit(s.payload); err != nil {
-		done(SubmitReply{}, err)
-		return
-	}
 	if !s.chosen {
 		o.begin(s, actor, extra, done)
 		return
@@ -342,18 +350,26 @@ func (o *Orchestrator) create(s *submission, actor string, extra submitExtra, do
 		case err != nil:
 			done(SubmitReply{}, err)
 		case e.task.Submitted.RequestSHA256 != s.payload.RequestSHA256:
-			done(SubmitReply{}, fault.New(fault.Conflict, "the idempotency key belongs to task %s, which has another plan or other inputs", s.id).
-				WithField("idempotency_key").WithHint("orch get %s", s.id))
+			done(SubmitReply{}, taken(s))
 		default:
 			done(SubmitReply{ID: s.id, State: e.task.State, Existing: true}, nil)
 		}
 	})
 }
 
-// admit applies the concurrency rule of a new task.
+func taken(s *submission) error {
+	if s.payload.IdempotencyKey == "" {
+		return fault.New(fault.Conflict, "task %s exists and has another plan or other inputs", s.id).WithField("id")
+	}
+	return fault.New(fault.Conflict, "the idempotency key belongs to task %s, which has another plan or other inputs", s.id).
+		WithField("idempotency_key").WithHint("orch get %s", s.id)
+}
+
+// admit applies the concurrency rule of a new task. With cancel_running the newest task wins: those
+// that wait give way as well.
 func (o *Orchestrator) admit(p *events.Submitted) error {
 	c := p.Concurrency
-	if c == nil || len(o.slot(c.Key).holders) < c.Limit {
+	if c == nil || o.keys[c.Key] == nil || len(o.keys[c.Key].holders) < c.Limit {
 		return nil
 	}
 	switch c.OnConflict {
@@ -361,7 +377,8 @@ func (o *Orchestrator) admit(p *events.Submitted) error {
 		return fault.New(fault.Conflict, "the concurrency key %q is in use by %d tasks, its limit", clip(c.Key), c.Limit).
 			WithField("concurrency.key").WithHint("wait for them, or use on_conflict: queue")
 	case plan.OnConflictCancel:
-		for id := range o.slot(c.Key).holders {
+		s := o.keys[c.Key]
+		for _, id := range slices.Concat(slices.Collect(maps.Keys(s.waiting)), slices.Collect(maps.Keys(s.holders))) {
 			o.cancelLater(id, "a newer task with the same concurrency key")
 		}
 	}
@@ -370,12 +387,16 @@ func (o *Orchestrator) admit(p *events.Submitted) error {
 
 // begin writes the first commit of a task. The lock is held.
 func (o *Orchestrator) begin(s *submission, actor string, extra submitExtra, done func(SubmitReply, error)) {
+	if err := o.admit(s.payload); err != nil {
+		done(SubmitReply{}, err)
+		return
+	}
 	e := o.tasks[s.id]
 	if e == nil {
 		e = newEntry(s.id)
 		o.tasks[s.id] = e
 	}
-	e.task, e.prog, e.seq = &statemachine.Task{ID: s.id}, s.prog, 0
+	e.task, e.prog, e.seq, e.open = &statemachine.Task{ID: s.id}, s.prog, 0, true
 	decide := func(t *turn) error {
 		t.emit(events.TaskSubmitted, s.payload)
 		for i := range extra.reuse {

@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/orch-dev/orch/events"
@@ -20,6 +21,9 @@ type turn struct {
 	events []events.Event
 	// err is the first event that the tables refused; the turn is then void.
 	err error
+	// blobs are the large values that must be stored before the commit; inline is the size of the others.
+	blobs  []json.RawMessage
+	inline int
 }
 
 // emit applies an event and adds it to the commit.
@@ -58,7 +62,7 @@ func (o *Orchestrator) change(ctx context.Context, id events.TaskID, actor strin
 	case <-ctx.Done():
 		return fault.From(ctx.Err())
 	case <-o.stopped:
-		return fault.New(fault.Unavailable, "the node is stopping")
+		return stopping()
 	}
 }
 
@@ -73,13 +77,38 @@ func (o *Orchestrator) turn(id events.TaskID, actor string, decide func(*turn) e
 	})
 }
 
-// wake lets a task go on by itself, such as after a timer. The lock is held.
+// wake lets a task go on by itself, such as after a timer. Finished tasks have nothing to wake for. The
+// lock is held.
 func (o *Orchestrator) wake(id events.TaskID) {
-	o.turn(id, actorNode, func(*turn) error { return nil }, func(err error) {
-		if err != nil && !fault.Has(err, fault.NotFound) {
-			o.alarms.set(o.now().Add(time.Second), id)
+	if o.tasks[id] == nil && !o.unread[id] {
+		return
+	}
+	o.enter(id, func(e *entry, err error) {
+		if err != nil {
+			return // loadFailed has set the next alarm
 		}
+		if e.behind && !e.task.State.Terminal() {
+			o.catchUp(e)
+		}
+		if e.busy {
+			o.alarms.set(o.now(), id)
+			return
+		}
+		o.decide(e, actorNode, func(*turn) error { return nil }, func(err error) { o.woken(e, err) })
 	})
+}
+
+// woken sets the next alarm of a task after a turn of its own.
+func (o *Orchestrator) woken(e *entry, err error) {
+	switch {
+	case err != nil:
+		o.alarms.set(o.now().Add(catchUpAfter), e.id)
+	case !e.task.State.Terminal():
+		o.setAlarms(e)
+	}
+	if e.key != "" {
+		o.offerKey(e.key)
+	}
 }
 
 const actorNode = "node"
@@ -87,6 +116,9 @@ const actorNode = "node"
 // decide runs one decision and appends what it says. The lock is held and the entry is not busy.
 func (o *Orchestrator) decide(e *entry, actor string, decide func(*turn) error, done func(error)) {
 	t := &turn{o: o, e: e, task: e.task, now: o.now(), actor: actor}
+	if t.now.Before(e.task.UpdatedAt) {
+		t.now = e.task.UpdatedAt // the clock went back; a history never does
+	}
 	err := decide(t)
 	if err == nil {
 		t.advance()
@@ -106,9 +138,6 @@ func (o *Orchestrator) decide(e *entry, actor string, decide func(*turn) error, 
 // append writes the turn as one commit. The lock is held.
 func (o *Orchestrator) append(t *turn, done func(error)) {
 	e := t.e
-	if t.now.Before(e.task.UpdatedAt) {
-		t.now = e.task.UpdatedAt // the clock went back; a history never does
-	}
 	c := &events.Commit{Task: e.id, Rev: e.task.Rev + 1, At: t.now, Actor: t.actor, Prev: e.task.Head, Events: t.events}
 	data, err := events.Encode(c)
 	if err != nil {
@@ -118,13 +147,36 @@ func (o *Orchestrator) append(t *turn, done func(error)) {
 	e.task.Seal(t.now, data)
 	e.busy = true
 	record := events.Record{Head: headOf(e.task), After: e.seq, Data: data}
+	answer := func(seq uint64, err error) {
+		o.lock()
+		o.appended(t, seq, err, done)
+		o.unlockAnswer()
+	}
 	o.outbox = append(o.outbox, func() {
-		o.cfg.Log.Append(record, func(seq uint64, err error) {
-			o.lock()
-			o.appended(t, seq, err, done)
-			o.unlockAnswer()
-		})
+		if len(t.blobs) == 0 {
+			o.cfg.Log.Append(record, answer)
+			return
+		}
+		o.background(func(ctx context.Context) {
+			if err := o.store(ctx, t.blobs); err != nil {
+				answer(0, err)
+				return
+			}
+			o.cfg.Log.Append(record, answer)
+		}, func() { o.appended(t, 0, stopping(), done) })
 	})
+}
+
+// store puts the large values of a commit where its references point to.
+func (o *Orchestrator) store(ctx context.Context, blobs []json.RawMessage) error {
+	ctx, stop := context.WithTimeout(ctx, blobTime)
+	defer stop()
+	for _, raw := range blobs {
+		if _, err := o.cfg.Blobs.Put(ctx, raw); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func headOf(t *statemachine.Task) events.Head {
@@ -154,20 +206,10 @@ func (o *Orchestrator) discard(e *entry, err error, done func(error)) {
 	if fault.Has(err, fault.Internal) || fault.Has(err, fault.DataLoss) {
 		o.cfg.Logger.Error("append_failed", "task", e.id, "error", err)
 	}
-	o.forget(e)
+	o.match.removeAll(e)
 	done(err)
-	e.task, e.prog = nil, nil
+	e.task, e.prog, e.itemsOver, e.behind = nil, nil, nil, true
 	o.load(e)
-}
-
-// forget removes what is derived from a task. The lock is held.
-func (o *Orchestrator) forget(e *entry) {
-	if e.task == nil || e.task.Submitted == nil {
-		return
-	}
-	if c := e.task.Submitted.Concurrency; c != nil {
-		delete(o.slot(c.Key).holders, e.id)
-	}
 }
 
 // follow draws the consequences of a durable commit. The lock is held.
@@ -181,28 +223,35 @@ func (o *Orchestrator) follow(t *turn) {
 			o.awaitDependencies(e)
 			o.setAlarms(e)
 		case *events.Ready:
-			o.match.push(e, e.task.Steps[d.Step])
+			o.queueStep(e, d)
+		case *events.Paused:
+			o.paused(e)
 		case *events.Waiting:
 			o.alarms.setMaybe(d.Until, e.id)
 		case *events.Retrying:
 			o.drop(e, d.Step)
 			o.alarms.set(d.At, e.id)
+			o.match.remove(e, d.Step)
+		case *events.CancelRequested:
+			o.queueReady(e) // what a pause held
 		case *events.Called:
 			o.called(e, d)
 		case *events.Spawned:
 			o.spawn(e, d)
 		case *events.Succeeded:
 			o.drop(e, d.Step)
+			o.match.remove(e, d.Step)
 		case *events.StepError:
 			o.drop(e, d.Step)
+			o.match.remove(e, d.Step)
 		case *events.InDoubt:
 			o.drop(e, d.Step)
 		case *events.Skipped:
-			o.revoke(e, d.Step)
+			o.skipped(e, d.Step)
 		case *events.Checkpointed:
 			o.saveCheckpoint(e, d)
 		case *events.Moved:
-			if e.task.State.Terminal() {
+			if e.open && e.task.State.Terminal() {
 				o.over(e)
 			}
 		}
@@ -210,21 +259,52 @@ func (o *Orchestrator) follow(t *turn) {
 	o.dispatch()
 }
 
+// queueStep queues a call that a commit made ready, unless a later event of the commit took it back.
+func (o *Orchestrator) queueStep(e *entry, d *events.Ready) {
+	if s := e.task.Steps[d.Step]; s.State == statemachine.StepReady && s.Attempt == d.Attempt && !e.held() {
+		o.match.push(e, s)
+	}
+}
+
+// paused takes the calls of a task out of the queues, or brings them back.
+func (o *Orchestrator) paused(e *entry) {
+	if !e.held() {
+		o.queueReady(e)
+		return
+	}
+	o.match.removeAll(e)
+	o.leaveLine(e)
+}
+
+// skipped stops what runs for a step that the task does without.
+func (o *Orchestrator) skipped(e *entry, step string) {
+	o.match.remove(e, step)
+	o.revoke(e, step)
+	if child := e.task.Steps[step].Child; child != "" {
+		o.cancelLater(child, parentEnded)
+	}
+}
+
+const parentEnded = "the parent task went on without it"
+
 // over draws the consequences of the end of a task. The lock is held.
 func (o *Orchestrator) over(e *entry) {
+	e.open, e.behind, e.fetched = false, false, nil
 	for step := range e.leases {
 		o.revoke(e, step)
 	}
 	for _, s := range e.task.Steps {
-		if s.Child != "" && !s.State.Over() {
-			o.cancelLater(s.Child, "the parent task ended")
+		if s.Child != "" && s.State != statemachine.StepSucceeded && s.State != statemachine.StepFailed {
+			o.cancelLater(s.Child, parentEnded)
 		}
 	}
-	if c := e.task.Submitted.Concurrency; c != nil {
-		o.free(c.Key, e.id)
+	for _, dep := range e.task.Unmet {
+		o.unwait(dep, e.id)
 	}
+	o.alarms.clear(e.id)
+	o.leaveKey(e)
 	o.metDependency(e)
 	o.tellParent(e)
-	o.listed.finished(e)
+	o.listed.whole = append(o.listed.whole, e.id)
 	o.cfg.Over(e.id)
 }

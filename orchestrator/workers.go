@@ -24,6 +24,9 @@ func (o *Orchestrator) Poll(ctx context.Context, p work.Poll) (work.Batch, error
 	if err := o.serving(); err != nil {
 		return work.Batch{}, err
 	}
+	if p.Worker == "" || len(p.Worker) > maxText {
+		return work.Batch{}, fault.New(fault.RequiredField, "must be 1 to %d bytes", maxText).WithField("worker")
+	}
 	o.lock()
 	o.match.worker(p.Worker, p.Queues, o.now())
 	d := delivery{offers: o.take(p), cancel: o.takeCancels(p.Worker)}
@@ -154,11 +157,15 @@ func (t *turn) begin(s *statemachine.Step, worker string, at time.Time) {
 	if s.Purpose != purposeCall {
 		t.activate()
 	}
+	if at.IsZero() || at.After(t.now) {
+		at = t.now // the worker's clock is wrong
+	}
 	t.emit(events.StepCalled, &events.Called{Step: s.Key, Attempt: s.Attempt, Worker: worker, At: events.Time(at)})
 }
 
 // called notes in the lease that the log knows of the call. The lock is held.
 func (o *Orchestrator) called(e *entry, d *events.Called) {
+	o.match.remove(e, d.Step)
 	s := e.task.Steps[d.Step]
 	if s.State != statemachine.StepRunning {
 		return // its result came in the same commit
@@ -239,6 +246,9 @@ func (o *Orchestrator) Report(ctx context.Context, r work.Outcome) error {
 		s := t.task.Steps[r.Step]
 		switch {
 		case t.holds(r.Ref, r.Worker):
+			if output.Ref != "" {
+				t.e.remember(output.Ref, r.Output)
+			}
 			t.outcome(s, r, output)
 		case s != nil && s.Attempt == r.Attempt && s.Worker == r.Worker && s.State.Over():
 		default:
@@ -260,13 +270,22 @@ func (o *Orchestrator) clean(r *work.Outcome) error {
 		return err
 	}
 	if r.Error != nil {
-		message, _ := o.cfg.Redact([]byte(r.Error.Message))
-		r.Error.Message = string(message)
+		clean := *r.Error
+		clean.Message, clean.Hint, clean.Field = o.cleanText(clean.Message), o.cleanText(clean.Hint), o.cleanText(clean.Field)
+		r.Error = &clean
 	}
+	size := 0
+	r.Facts = slices.Clone(r.Facts)
 	for i, f := range r.Facts {
+		if !slices.Contains(factKinds(), f.Kind) || f.Data == nil {
+			return fault.New(fault.ValidationError, "a call cannot record an event %q", clip(string(f.Kind))).WithField("facts")
+		}
 		data, err := json.Marshal(f)
 		if err != nil {
 			return fault.Wrap(fault.ValidationError, err, "a fact of the call cannot be encoded")
+		}
+		if size += len(data); size > maxCommit {
+			return fault.New(fault.ValidationError, "the facts of the call have more than %d bytes", maxCommit).WithField("facts")
 		}
 		if clean, changed := o.cfg.Redact(data); changed {
 			if err := json.Unmarshal(clean, &r.Facts[i]); err != nil {
@@ -275,6 +294,11 @@ func (o *Orchestrator) clean(r *work.Outcome) error {
 		}
 	}
 	return nil
+}
+
+// factKinds are the events that a call may add to the log: none that moves a task or a step.
+func factKinds() []events.Kind {
+	return []events.Kind{events.FileRead, events.LogWritten, events.CheckpointCreated, events.CheckpointRestored}
 }
 
 // refuse notes a result that came from an attempt that is no longer current (I7).
@@ -294,10 +318,10 @@ func (t *turn) outcome(s *statemachine.Step, r work.Outcome, output events.Value
 		}
 		t.begin(s, r.Worker, r.StartedAt)
 	}
+	for _, f := range r.Facts {
+		t.emit(f.Kind, f.Data)
+	}
 	if r.Error == nil {
-		for _, f := range r.Facts {
-			t.emit(f.Kind, f.Data)
-		}
 		t.emit(events.StepSucceeded, &events.Succeeded{Step: s.Key, Attempt: s.Attempt, Output: output, Duration: r.Duration})
 		return
 	}
@@ -377,7 +401,7 @@ func (o *Orchestrator) expire(now time.Time) {
 		}
 	}
 	for name, w := range o.match.workers {
-		if now.Sub(w.seen) > 4*o.cfg.Lease && w.leases == 0 {
+		if now.Sub(w.seen) > maxPoll+4*o.cfg.Lease && w.leases == 0 {
 			delete(o.match.workers, name)
 		}
 	}

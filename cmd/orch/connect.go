@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/config"
 	"github.com/orch-dev/orch/internal/node"
@@ -115,16 +116,22 @@ func (p processNodes) Work(ctx context.Context, cfg config.Config) error {
 	return node.RunWorker(ctx, c)
 }
 
-// Verify implements nodes. It holds the data directory, so that nothing changes meanwhile.
-func (p processNodes) Verify(ctx context.Context, cfg config.Config, progress func(done, total uint64)) (v verdict, err error) {
-	n, err := node.Start(ctx, p.config(cfg, idle))
+// Verify implements nodes. A running node checks its own store; without one this process does.
+func (p processNodes) Verify(ctx context.Context, cfg config.Config, progress func(done, total uint64)) (verdict, error) {
+	s, err := p.Open(ctx, cfg, idle)
 	if err != nil {
 		return verdict{}, err
 	}
-	report, err := n.Store().Verify(ctx, progress)
+	var report bus.Report
+	switch s := s.(type) {
+	case remote:
+		report, err = s.Verify(ctx)
+	case embedded:
+		report, err = s.node.Store().Verify(ctx, progress)
+	}
 	limited, stop := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer stop()
-	if stopped := n.Stop(limited); err == nil {
+	if stopped := s.Close(limited); err == nil {
 		err = stopped
 	}
 	return verdict{Report: report, Found: report.Found}, err
@@ -141,6 +148,7 @@ type remote struct {
 // client is what node.Dial returns.
 type client interface {
 	orchestrator.API
+	Verify(ctx context.Context) (bus.Report, error)
 	Close() error
 }
 

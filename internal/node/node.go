@@ -187,7 +187,7 @@ func (n *Node) serve(ctx context.Context) error {
 		return err
 	}
 	cfg := bus.EndpointConfig{Logger: n.cfg.logger()}
-	api, err := bus.ServeAPI(c, n.orch, cfg)
+	api, err := bus.ServeAPI(c, n.orch, n.store, cfg)
 	if err != nil {
 		return err
 	}
