@@ -47,7 +47,7 @@ func newApp() *app {
 		outTTY: isTerminal(os.Stdout), errTTY: isTerminal(os.Stderr),
 		size: terminalSize, redraw: time.Second / 4,
 	}
-	a.nodes = processNodes{logs: os.Stderr}
+	a.nodes = newProcessNodes(os.Stderr)
 	return a
 }
 
