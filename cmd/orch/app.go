@@ -47,7 +47,7 @@ func newApp() *app {
 		outTTY: isTerminal(os.Stdout), errTTY: isTerminal(os.Stderr),
 		size: terminalSize, redraw: time.Second / 4,
 	}
-	a.nodes = processNodes{logs: os.Stderr}
+	a.nodes = newProcessNodes(os.Stderr)
 	return a
 }
 
@@ -67,7 +67,7 @@ func terminalSize() (width, height int) {
 
 // run executes a command line and returns the exit code.
 func (a *app) run(ctx context.Context, args []string) int {
-	root := newRoot(a)
+	root := newRoot(a) //nolint:contextcheck // commands take the context of ExecuteContext
 	root.SetArgs(args)
 	root.SetIn(a.in)
 	root.SetOut(a.out)

@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -35,7 +35,7 @@ func (a *app) archive(ctx context.Context, age string) error {
 		if err != nil {
 			return err
 		}
-		return a.emit(view{data: r, names: []string{fmt.Sprint(r.Archived)}, text: func(w io.Writer) error {
+		return a.emit(view{data: r, names: []string{strconv.Itoa(r.Archived)}, text: func(w io.Writer) error {
 			return writeLines(w, []string{screen.Plural(r.Archived, "task") + " archived"})
 		}})
 	})

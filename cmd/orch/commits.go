@@ -38,16 +38,18 @@ type follower struct {
 	id      events.TaskID
 	// after is the revision that is known, seen the version of the progress.
 	after, seen uint64
-	// redial finds the node again; nil gives up at once.
-	redial func(context.Context) (session, error)
+	// redial finds the node again, which is lost for some time; nil gives up at once.
+	redial func(ctx context.Context, lost time.Duration) (session, error)
 	// tell is told when the connection breaks, and when it is back.
 	tell func(note string)
 }
 
-// patience is how long a follower tries to reach a lost node, pause how long it waits between tries.
+// patience is how long a follower tries to reach a lost node, pause how long it waits between tries,
+// grace how long a node may take to start again.
 const (
 	patience = time.Minute
-	pause    = time.Second
+	pause    = time.Second / 2
+	grace    = 5 * time.Second
 )
 
 // follower returns a follower of the task from a revision on.
@@ -58,9 +60,18 @@ func (a *app) follower(s session, id events.TaskID, after uint64) *follower {
 		}
 	}}
 	if !s.Embedded() {
-		f.redial = func(ctx context.Context) (session, error) { return a.nodes.Dial(ctx, a.cfg) }
+		f.redial = a.redial
 	}
 	return f
+}
+
+// redial finds a lost node again. A node that was the guest of another command does not come back, so
+// after a grace one is started here.
+func (a *app) redial(ctx context.Context, lost time.Duration) (session, error) {
+	if lost < grace {
+		return a.nodes.Dial(ctx, a.cfg)
+	}
+	return a.nodes.Open(ctx, a.cfg, working)
 }
 
 // release closes the session that a follower found instead of the one it began with.
@@ -74,7 +85,7 @@ func (f *follower) release(ctx context.Context, first session) {
 func (f *follower) next(ctx context.Context) (orchestrator.WatchReply, error) {
 	request := orchestrator.WatchRequest{ID: f.id, After: f.after, Seen: f.seen, Wait: watchWait, Limit: 500}
 	reply, err := f.session.Watch(ctx, request)
-	if fault.Has(err, fault.Unavailable) && f.redial != nil && ctx.Err() == nil {
+	if isLost(err) && f.redial != nil && ctx.Err() == nil {
 		f.tell("the connection to the node is lost; trying again")
 		reply, err = f.again(ctx, request)
 	}
@@ -88,12 +99,18 @@ func (f *follower) next(ctx context.Context) (orchestrator.WatchReply, error) {
 	return reply, nil
 }
 
+// isLost reports whether the node went away: it cannot be reached, or it stopped while it held the
+// request.
+func isLost(err error) bool {
+	return fault.Has(err, fault.Unavailable) || fault.Has(err, fault.Cancelled)
+}
+
 // again asks a new connection the same question until one answers or patience ends.
 func (f *follower) again(ctx context.Context, request orchestrator.WatchRequest) (orchestrator.WatchReply, error) {
 	limit, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	request.Seen = 0 // versions are those of one node's life
-	for {
+	for lost := pause; ; lost += pause {
 		timer := time.NewTimer(pause)
 		select {
 		case <-limit.Done():
@@ -105,16 +122,24 @@ func (f *follower) again(ctx context.Context, request orchestrator.WatchRequest)
 				WithHint("the task is durable; re-attach with: orch watch %s", f.id)
 		case <-timer.C:
 		}
-		fresh, err := f.redial(limit)
+		fresh, err := f.redial(limit, lost)
 		if err != nil {
 			continue
 		}
 		_ = f.session.Close(limit) // it is broken already
-		f.session = fresh
+		f.adopt(fresh)
 		reply, err := fresh.Watch(ctx, request)
-		if !fault.Has(err, fault.Unavailable) {
+		if !isLost(err) {
 			f.tell("")
 			return reply, err
 		}
+	}
+}
+
+// adopt goes on with a new session.
+func (f *follower) adopt(s session) {
+	f.session = s
+	if s.Embedded() {
+		f.redial = nil
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/orch-dev/orch/bus"
@@ -19,6 +20,15 @@ import (
 type processNodes struct {
 	// logs takes the log of a node or worker inside this process.
 	logs io.Writer
+	// catalogue is made when it is first needed, once.
+	catalogue func() (*tools.Catalogue, error)
+}
+
+// newProcessNodes returns the nodes of this process.
+func newProcessNodes(logs io.Writer) processNodes {
+	return processNodes{logs: logs, catalogue: sync.OnceValues(func() (*tools.Catalogue, error) {
+		return tools.New(builtin.All()...)
+	})}
 }
 
 // noWorker is the concurrency of a node that only answers.
@@ -138,7 +148,7 @@ func (p processNodes) Verify(ctx context.Context, cfg config.Config, progress fu
 }
 
 // Tools implements nodes.
-func (p processNodes) Tools() (*tools.Catalogue, error) { return tools.New(builtin.All()...) }
+func (p processNodes) Tools() (*tools.Catalogue, error) { return p.catalogue() }
 
 // remote is a node in another process.
 type remote struct {

@@ -133,11 +133,11 @@ func waiting(d *events.Waiting) string {
 
 // line writes the fact as one safe line.
 func (f fact) line(rev uint64, at time.Time) string {
-	text := fmt.Sprintf("%4d  %s  %-23s", rev, stamp(at), f.kind)
+	parts := []string{fmt.Sprintf("%4d  %s  %-23s", rev, stamp(at), f.kind)}
 	for _, part := range []string{f.step, f.text} {
 		if part != "" {
-			text += "  " + screen.Escape(part)
+			parts = append(parts, screen.Escape(part))
 		}
 	}
-	return strings.TrimRight(text, " ")
+	return strings.TrimRight(strings.Join(parts, "  "), " ")
 }

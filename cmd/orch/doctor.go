@@ -137,8 +137,8 @@ func (a *app) probeDisk() finding {
 	if err := syscall.Statfs(dir, &fs); err != nil {
 		return bad(part, err.Error(), "check the disk of "+dir)
 	}
-	free := fs.Bavail * uint64(fs.Bsize)                                                   //nolint:gosec // a block size is positive
-	text := fmt.Sprintf("%s MiB free for %s", screen.Number(int(free>>20)), a.cfg.DataDir) //nolint:gosec // fits: it counts MiB
+	free := fs.Bavail * uint64(fs.Bsize) //nolint:gosec // a block size is positive
+	text := fmt.Sprintf("%s MiB free for %s", screen.Number(int(free>>20)), a.cfg.DataDir)
 	if free < leastDisk {
 		return bad(part, text, "free some space, archive and export old tasks, or choose another disk: --data-dir")
 	}
@@ -175,7 +175,7 @@ func (a *app) probeWorking() finding {
 func probeProgram(ctx context.Context, name string) finding {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, name, "--version").Output() //nolint:gosec // the names are fixed
+	out, err := exec.CommandContext(ctx, name, "--version").Output()
 	if err != nil {
 		return bad(name, err.Error(), "install "+name+", or leave out the tools that need it")
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/statemachine"
@@ -80,8 +81,7 @@ func (e *exitError) Unwrap() error { return e.err }
 
 // exitOf returns the exit code for an error.
 func exitOf(err error) int {
-	var e *exitError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*exitError](err); ok {
 		return e.exit
 	}
 	if err == nil {
@@ -92,10 +92,8 @@ func exitOf(err error) int {
 
 func exitOfCode(code fault.Code) int {
 	for _, row := range exits() {
-		for _, c := range row.codes {
-			if c == code {
-				return row.exit
-			}
+		if slices.Contains(row.codes, code) {
+			return row.exit
 		}
 	}
 	return exitInternal

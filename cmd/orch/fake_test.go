@@ -188,4 +188,4 @@ func golden(t *testing.T, name, got string) {
 
 func at(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.Second) }
 
-func pointer[T any](v T) *T { return &v }
+//go:fix inline

@@ -99,7 +99,7 @@ func (f *follower) feed(ctx context.Context, feed chan<- news, snapshots bool) {
 // snapshot adds the task, and why it does not move when no step runs.
 func (f *follower) snapshot(ctx context.Context, n *news) error {
 	t, err := f.session.Get(ctx, orchestrator.GetRequest{ID: f.id})
-	if fault.Has(err, fault.Unavailable) {
+	if isLost(err) {
 		return nil // the next answer tells
 	}
 	if err != nil {

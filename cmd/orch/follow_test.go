@@ -121,7 +121,7 @@ func TestWatchDrawsATree(t *testing.T) {
 	}
 	s.watch = answers(reply(orchestrator.WatchReply{Version: 1, Progress: map[string]work.Progress{"a": {Done: 2}}}),
 		func(context.Context, orchestrator.WatchRequest) (orchestrator.WatchReply, error) {
-			s.task.State, s.task.EndedAt = statemachine.Cancelled, pointer(at(0))
+			s.task.State, s.task.EndedAt = statemachine.Cancelled, new(at(0))
 			s.task.Steps = []orchestrator.StepView{{Key: "a", Kind: "wait", State: statemachine.StepCancelled}}
 			return orchestrator.WatchReply{State: statemachine.Cancelled, Over: true}, nil
 		})

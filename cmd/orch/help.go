@@ -1,8 +1,8 @@
 package main
 
 import (
-	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -46,7 +46,7 @@ func topicExitCodes() *cobra.Command {
 		var table screen.Table
 		table.Row("EXIT", "MEANING", "ERRORS")
 		for _, row := range exits() {
-			table.Row(fmt.Sprint(row.exit), row.meaning, joinCodes(row.codes))
+			table.Row(strconv.Itoa(row.exit), row.meaning, joinCodes(row.codes))
 		}
 		return table.Write(w, 0)
 	})

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -156,9 +157,7 @@ func (a *app) planInputs(p *plan.Plan, args []string, file string) (json.RawMess
 	if err != nil {
 		return nil, err
 	}
-	for name, value := range given {
-		all[name] = value
-	}
+	maps.Copy(all, given)
 	return a.checkInputs(p, schema, all)
 }
 

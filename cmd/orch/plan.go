@@ -46,8 +46,7 @@ func (a *app) validate(files []string) error {
 	var problems plan.Problems
 	for _, file := range files {
 		p, err := a.loadPlan(file)
-		var found plan.Problems
-		if errors.As(err, &found) {
+		if found, ok := errors.AsType[plan.Problems](err); ok {
 			problems = append(problems, found...)
 			continue
 		}

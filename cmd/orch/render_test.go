@@ -21,22 +21,22 @@ import (
 func everyStep() orchestrator.TaskView {
 	return orchestrator.TaskView{
 		ID: taskID, Name: "nightly \x1b[2J", Summary: "Builds everything", State: statemachine.InProgress, Priority: "high",
-		Labels: map[string]string{"team": "core", "env": "ci"}, CreatedAt: at(-125), UpdatedAt: at(-1), Deadline: pointer(at(3600)),
+		Labels: map[string]string{"team": "core", "env": "ci"}, CreatedAt: at(-125), UpdatedAt: at(-1), Deadline: new(at(3600)),
 		Inputs: json.RawMessage(`{"repo":"/src","depth":3}`), Output: json.RawMessage(`{"text":"a\nb"}`),
 		Error: fault.New(fault.ExecFailed, "make: *** no rule").WithHint("look at the Makefile"),
 		Steps: []orchestrator.StepView{
 			{Key: "fetch", Kind: "tool", Tool: "GIT_STATUS", State: statemachine.StepSucceeded, Duration: 840 * time.Millisecond},
-			{Key: "each", Kind: "for_each", State: statemachine.StepRunning, Since: pointer(at(-60))},
+			{Key: "each", Kind: "for_each", State: statemachine.StepRunning, Since: new(at(-60))},
 			{
 				Key: "each[0].build", Kind: "tool", Tool: "BASH_EXECUTE", State: statemachine.StepRunning, Attempt: 2,
-				Since: pointer(at(-12)), Progress: &work.Progress{Done: 3, Total: 10, Message: "linking"},
+				Since: new(at(-12)), Progress: &work.Progress{Done: 3, Total: 10, Message: "linking"},
 			},
 			{
 				Key: "each[1].build", Kind: "tool", Tool: "BASH_EXECUTE", State: statemachine.StepPending, Attempt: 1,
-				Due: pointer(at(30)), Error: fault.New(fault.Timeout, "it took too long"),
+				Due: new(at(30)), Error: fault.New(fault.Timeout, "it took too long"),
 			},
-			{Key: "ask", Kind: "wait", State: statemachine.StepRunning, Signal: "go", Since: pointer(at(-5)), Due: pointer(at(600))},
-			{Key: "sub", Kind: "run", State: statemachine.StepRunning, Child: "TASK_01KE0000000000000000000001", Since: pointer(at(-3))},
+			{Key: "ask", Kind: "wait", State: statemachine.StepRunning, Signal: "go", Since: new(at(-5)), Due: new(at(600))},
+			{Key: "sub", Kind: "run", State: statemachine.StepRunning, Child: "TASK_01KE0000000000000000000001", Since: new(at(-3))},
 			{Key: "push", Kind: "tool", Tool: "GIT_PUSH", State: statemachine.StepInDoubt, Reason: "the worker was lost"},
 			{Key: "deploy", Kind: "tool", Tool: "BASH_EXECUTE", State: statemachine.StepFailed, Error: fault.New(fault.ExecFailed, "exit \x1b[31m1")},
 			{Key: "queued", Kind: "tool", Tool: "FILE_READ", State: statemachine.StepReady},
@@ -130,11 +130,11 @@ func TestLogEntriesCannotBeForged(t *testing.T) {
 
 func TestReplayVerdicts(t *testing.T) {
 	t.Parallel()
-	r := orchestrator.ReplayReply{Commits: 3, Events: 1234, Chain: true, Live: pointer(true), Took: 1500 * time.Microsecond}
+	r := orchestrator.ReplayReply{Commits: 3, Events: 1234, Chain: true, Live: new(true), Took: 1500 * time.Microsecond}
 	assert.Equal(t, "chain ok, 3 commits, 1,234 events, 0 tool calls, fold == live (1ms)", replayLine(r))
 	r.Live = nil
 	assert.Equal(t, "chain ok, 3 commits, 1,234 events, 0 tool calls (1ms)", replayLine(r))
-	r.Live = pointer(false)
+	r.Live = new(false)
 	p := newProbe(t, &fakeSession{replay: r})
 	assert.Equal(t, exitInternal, p.run(t.Context(), []string{"replay", "@last"}))
 	assert.Contains(t, p.err.String(), "DATA_LOSS")

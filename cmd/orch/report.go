@@ -70,16 +70,14 @@ func jsonOf(err error, exit int) errorJSON {
 	j := errorJSON{
 		Code: e.Code.RPC(), Name: e.Code, Message: e.Message, Reason: e.Reason, Field: e.Field, Hint: e.Hint, Exit: exit,
 	}
-	var problems plan.Problems
-	if errors.As(err, &problems) {
+	if problems, ok := errors.AsType[plan.Problems](err); ok {
 		j.Problems = problems
 	}
 	return j
 }
 
 func (a *app) textOf(err error) string {
-	var problems plan.Problems
-	if errors.As(err, &problems) {
+	if problems, ok := errors.AsType[plan.Problems](err); ok {
 		return a.problemsText(problems)
 	}
 	style := a.style(a.errTTY)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -133,10 +134,8 @@ func choices(values []string) string { return " (" + strings.Join(values, ", ") 
 
 // oneOf checks a value with a fixed set of choices.
 func oneOf(field, value string, known []string) error {
-	for _, k := range known {
-		if k == value {
-			return nil
-		}
+	if slices.Contains(known, value) {
+		return nil
 	}
 	err := fault.New(fault.ValidationError, "%q is none of %s", value, strings.Join(known, ", ")).WithField(field)
 	if hint := spell.Hint(value, known); hint != "" {

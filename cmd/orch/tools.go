@@ -144,11 +144,11 @@ func propertyOrder(raw json.RawMessage) []string {
 }
 
 func exampleArgs(raw json.RawMessage) string {
-	text := ""
+	var b strings.Builder
 	for _, name := range readSchema(raw).Required {
-		text += " " + name + "=…"
+		b.WriteString(" " + name + "=…")
 	}
-	return text
+	return b.String()
 }
 
 // callOptions are the flags of `orch tools call`.

@@ -14,8 +14,10 @@ import (
 
 func newVerify(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use:     "verify",
-		Short:   "Check the whole log: every hash chain, every history",
+		Use:   "verify",
+		Short: "Check the whole log: every hash chain, every history",
+		Long: `Check the whole log: every position is readable, every history is complete, every hash chain holds, and
+every large value is what it was. It holds the data directory meanwhile, so no node may run on it.`,
 		Example: "  orch verify -o json",
 		Args:    takes(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.verify(cmd.Context()) },

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"text/tabwriter"
 )
@@ -10,11 +11,12 @@ import (
 func Docs() string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "KEY\tVARIABLE\tFLAG\tDEFAULT\tMEANING")
+	row := func(cells ...string) { _, _ = io.WriteString(w, strings.Join(cells, "\t")+"\n") } // a strings.Builder never fails
+	row("KEY", "VARIABLE", "FLAG", "DEFAULT", "MEANING")
 	for _, k := range Keys() {
-		fmt.Fprintf(w, "%s\t%s\t--%s\t%s\t%s\n", k.Name, k.Env(), k.Flag(), orDash(k.Default), k.meaning())
+		row(k.Name, k.Env(), "--"+k.Flag(), orDash(k.Default), k.meaning())
 	}
-	_ = w.Flush() // a strings.Builder never fails
+	_ = w.Flush() // nor does this
 	return b.String()
 }
 

@@ -37,37 +37,67 @@ type Key struct {
 // Keys returns the one table of settings, in the order of their documentation.
 func Keys() []Key {
 	return []Key{
-		{Name: "data_dir", Default: "~/.orch/data", path: true, Usage: "directory of the log and the keys of a node",
-			field: func(c *Config) any { return &c.DataDir }},
-		{Name: "root", Default: ".", path: true, Usage: "directory that tools are confined to",
-			field: func(c *Config) any { return &c.Root }},
-		{Name: "server", url: true, Usage: "URL of a node elsewhere",
-			field: func(c *Config) any { return &c.Server }},
-		{Name: "nats", url: true, Usage: "URL of an external NATS server instead of the embedded one",
-			field: func(c *Config) any { return &c.NATS }},
-		{Name: "nats_creds", path: true, Usage: "credentials file for NATS",
-			field: func(c *Config) any { return &c.NATSCreds }},
-		{Name: "output", Default: "text", Choices: []string{"text", "json", "jsonl", "name"}, Usage: "form of the output",
-			field: func(c *Config) any { return &c.Output }},
-		{Name: "log_level", Default: "warn", Choices: []string{"debug", "info", "warn", "error"}, Usage: "least level of the log on stderr",
-			field: func(c *Config) any { return &c.LogLevel }},
-		{Name: "durability", Default: "fsync", Choices: []string{"fsync", "relaxed"}, Node: true,
+		{
+			Name: "data_dir", Default: "~/.orch/data", path: true, Usage: "directory of the log and the keys of a node",
+			field: func(c *Config) any { return &c.DataDir },
+		},
+		{
+			Name: "root", Default: ".", path: true, Usage: "directory that tools are confined to",
+			field: func(c *Config) any { return &c.Root },
+		},
+		{
+			Name: "server", url: true, Usage: "URL of a node elsewhere",
+			field: func(c *Config) any { return &c.Server },
+		},
+		{
+			Name: "nats", url: true, Usage: "URL of an external NATS server instead of the embedded one",
+			field: func(c *Config) any { return &c.NATS },
+		},
+		{
+			Name: "nats_creds", path: true, Usage: "credentials file for NATS",
+			field: func(c *Config) any { return &c.NATSCreds },
+		},
+		{
+			Name: "output", Default: "text", Choices: []string{"text", "json", "jsonl", "name"}, Usage: "form of the output",
+			field: func(c *Config) any { return &c.Output },
+		},
+		{
+			Name: "log_level", Default: "warn", Choices: []string{"debug", "info", "warn", "error"}, Usage: "least level of the log on stderr",
+			field: func(c *Config) any { return &c.LogLevel },
+		},
+		{
+			Name: "durability", Default: "fsync", Choices: []string{"fsync", "relaxed"}, Node: true,
 			Usage: "what survives a power loss: everything acknowledged, or all but the last 100 ms",
-			field: func(c *Config) any { return &c.Durability }},
-		{Name: "concurrency", Default: "4", min: 1, max: 10_000, Node: true, Usage: "calls that run at the same time",
-			field: func(c *Config) any { return &c.Concurrency }},
-		{Name: "queues", Default: "default", flag: "queue", Node: true, Usage: "queues that the worker serves, separated by commas",
-			field: func(c *Config) any { return &c.Queues }},
-		{Name: "lease", Default: "30s", Node: true, Usage: "time without a heartbeat after which a call is given up",
-			field: func(c *Config) any { return &c.Lease }},
-		{Name: "paused", Default: "false", Node: true, Usage: "start without starting calls",
-			field: func(c *Config) any { return &c.Paused }},
-		{Name: "read_only", Default: "false", Node: true, Usage: "refuse every call that changes something",
-			field: func(c *Config) any { return &c.ReadOnly }},
-		{Name: "host", Default: "127.0.0.1", Node: true, Usage: "address that the node listens on",
-			field: func(c *Config) any { return &c.Host }},
-		{Name: "port", Default: "0", max: 65_535, Node: true, Usage: "port that the node listens on; 0 chooses a free one",
-			field: func(c *Config) any { return &c.Port }},
+			field: func(c *Config) any { return &c.Durability },
+		},
+		{
+			Name: "concurrency", Default: "4", min: 1, max: 10_000, Node: true, Usage: "calls that run at the same time",
+			field: func(c *Config) any { return &c.Concurrency },
+		},
+		{
+			Name: "queues", Default: "default", flag: "queue", Node: true, Usage: "queues that the worker serves, separated by commas",
+			field: func(c *Config) any { return &c.Queues },
+		},
+		{
+			Name: "lease", Default: "30s", Node: true, Usage: "time without a heartbeat after which a call is given up",
+			field: func(c *Config) any { return &c.Lease },
+		},
+		{
+			Name: "paused", Default: "false", Node: true, Usage: "start without starting calls",
+			field: func(c *Config) any { return &c.Paused },
+		},
+		{
+			Name: "read_only", Default: "false", Node: true, Usage: "refuse every call that changes something",
+			field: func(c *Config) any { return &c.ReadOnly },
+		},
+		{
+			Name: "host", Default: "127.0.0.1", Node: true, Usage: "address that the node listens on",
+			field: func(c *Config) any { return &c.Host },
+		},
+		{
+			Name: "port", Default: "0", max: 65_535, Node: true, Usage: "port that the node listens on; 0 chooses a free one",
+			field: func(c *Config) any { return &c.Port },
+		},
 	}
 }
 

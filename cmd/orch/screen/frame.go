@@ -82,14 +82,23 @@ func reset(styled bool) string {
 // Style colours text, or leaves it as it is when Color is false.
 type Style struct{ Color bool }
 
-// Good, Bad, Warn, Active and Dim are the colours of what succeeded, failed, needs care, runs now, and
-// matters less.
-func (s Style) Good(text string) string   { return s.paint("32", text) }
-func (s Style) Bad(text string) string    { return s.paint("31", text) }
-func (s Style) Warn(text string) string   { return s.paint("33", text) }
+// Good marks what succeeded.
+func (s Style) Good(text string) string { return s.paint("32", text) }
+
+// Bad marks what failed.
+func (s Style) Bad(text string) string { return s.paint("31", text) }
+
+// Warn marks what needs care.
+func (s Style) Warn(text string) string { return s.paint("33", text) }
+
+// Active marks what runs now.
 func (s Style) Active(text string) string { return s.paint("36", text) }
-func (s Style) Dim(text string) string    { return s.paint("2", text) }
-func (s Style) Bold(text string) string   { return s.paint("1", text) }
+
+// Dim marks what matters less.
+func (s Style) Dim(text string) string { return s.paint("2", text) }
+
+// Bold marks names.
+func (s Style) Bold(text string) string { return s.paint("1", text) }
 
 func (s Style) paint(code, text string) string {
 	if !s.Color || text == "" {

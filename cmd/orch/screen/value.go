@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -47,7 +48,7 @@ func Age(now, at time.Time) string {
 
 // Number writes n with commas between thousands: 12,345.
 func Number(n int) string {
-	digits := fmt.Sprint(n)
+	digits := strconv.Itoa(n)
 	first := len(digits) % 3
 	if first == 0 || digits[:first] == "-" {
 		first += 3
