@@ -12,9 +12,9 @@ import (
 // a temporary store, whatever its size.
 const (
 	// maxSingles is the number of single appends in flight from which on the others wait for a batch.
-	maxSingles = 16
+	maxSingles = 4
 	// minBatch is the number of waiting appends that is worth a batch.
-	minBatch = 16
+	minBatch = 8
 	// maxBatch is the server's limit.
 	maxBatch = 1000
 	// maxBatchBytes bounds the data of one batch.

@@ -20,8 +20,7 @@ func (s *Store) Read(ctx context.Context, task events.TaskID, from uint64) iter.
 			yield(events.Stored{}, err)
 			return
 		}
-		any, goOn := s.readLive(ctx, task, from, yield)
-		if !any && goOn {
+		if whole, goOn := s.readLive(ctx, task, from, yield); !whole && goOn {
 			s.readArchived(ctx, task, from, yield)
 		}
 	}
@@ -32,6 +31,10 @@ func (s *Store) Read(ctx context.Context, task events.TaskID, from uint64) iter.
 func (s *Store) readLive(ctx context.Context, task events.TaskID, from uint64, yield func(events.Stored, error) bool) (whole, goOn bool) {
 	rev := uint64(0)
 	for e, err := range s.conn.walk(ctx, s.liveName(), liveSubject(task), 1, math.MaxUint64) {
+		if fault.Has(err, fault.DataLoss) && s.goesOnInArchive(ctx, task) {
+			s.readArchived(ctx, task, max(from, rev+1), yield)
+			return true, false
+		}
 		if err != nil {
 			yield(events.Stored{}, err)
 			return rev > 0, false
@@ -53,6 +56,12 @@ func (s *Store) readLive(ctx context.Context, task events.TaskID, from uint64, y
 		}
 	}
 	return rev > 0, true
+}
+
+// goesOnInArchive reports whether a history left the live log while it was read.
+func (s *Store) goesOnInArchive(ctx context.Context, task events.TaskID) bool {
+	parts, err := s.archived(ctx, task)
+	return err == nil && len(parts) > 0
 }
 
 func missingRevision(task events.TaskID, rev, seq uint64) error {

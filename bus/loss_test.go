@@ -183,6 +183,23 @@ func TestNoAppendAfterLoss(t *testing.T) {
 	assert.Equal(t, fault.DataLoss, fault.CodeOf(err), "a restart does not forget the loss")
 }
 
+// A reader is told that a history goes on where it cannot be read.
+func TestUnreadableEnd(t *testing.T) {
+	t.Parallel()
+	n, last := filled(t)
+	flip(t, streamFiles(t, n, "ORCH_EVENTS", "*.blk")[0], "log.written", 1)
+	n.start(t)
+	var got []events.Stored
+	var failure error
+	for c, err := range n.Read(t.Context(), last.Task, 1) {
+		if failure = err; err == nil {
+			got = append(got, c)
+		}
+	}
+	assert.Len(t, got, 1)
+	assert.Equal(t, fault.DataLoss, fault.CodeOf(failure))
+}
+
 // A commit that was changed through the front door, by another client, breaks the chain.
 func TestForgedHistory(t *testing.T) {
 	t.Parallel()

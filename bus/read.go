@@ -27,7 +27,8 @@ type entry struct {
 	events.Stored
 	subject string
 	header  nats.Header
-	at      time.Time
+	// pending is the number of messages that the store counts after this one.
+	pending string
 }
 
 // getRequest asks for the messages from a position on, directly from the store, without a consumer.
@@ -89,13 +90,9 @@ func asEntry(m *nats.Msg) (entry, error) {
 	if err != nil {
 		return entry{}, readFault(err)
 	}
-	at, err := time.Parse(time.RFC3339Nano, m.Header.Get("Nats-Time-Stamp"))
-	if err != nil {
-		return entry{}, readFault(err)
-	}
 	return entry{
 		Stored:  events.Stored{Seq: seq, Data: m.Data},
-		subject: m.Header.Get("Nats-Subject"), header: m.Header, at: at,
+		subject: m.Header.Get("Nats-Subject"), header: m.Header, pending: m.Header.Get("Nats-Num-Pending"),
 	}, nil
 }
 
@@ -106,10 +103,16 @@ func readFault(err error) error {
 	return fault.Wrap(fault.Unavailable, err, "the log cannot be reached now").WithHint("try again in a moment")
 }
 
+// errHole is what walk yields where the store counts a message that it cannot read.
+func errHole(after uint64) *fault.Error {
+	return fault.New(fault.DataLoss, "a commit after position %d cannot be read", after).WithHint("run: orch verify")
+}
+
 // walk yields the messages of a stream on a subject from position from to position to.
 func (c *Conn) walk(ctx context.Context, stream, subject string, from, to uint64) iter.Seq2[entry, error] {
 	return func(yield func(entry, error) bool) {
 		count := pageCount / 10 // most histories are short
+		pending := "0"
 		for from <= to {
 			page, err := c.page(ctx, stream, subject, from, count)
 			if err != nil {
@@ -120,9 +123,12 @@ func (c *Conn) walk(ctx context.Context, stream, subject string, from, to uint64
 				if e.Seq > to || !yield(e, nil) {
 					return
 				}
-				from = e.Seq + 1
+				from, pending = e.Seq+1, e.pending
 			}
 			if len(page) == 0 {
+				if pending != "0" {
+					yield(entry{}, errHole(from-1))
+				}
 				return
 			}
 			count = pageCount
