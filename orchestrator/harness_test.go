@@ -278,3 +278,20 @@ func (n *node) cause(id events.TaskID) orchestrator.Cause {
 	require.NotEmpty(n.t, e.Causes)
 	return e.Causes[0]
 }
+
+// pollNow polls once with a wait of its own.
+func (n *node) pollNow(worker string, wait time.Duration) work.Batch {
+	n.t.Helper()
+	for began := time.Now(); ; {
+		b, err := n.Poll(context.Background(), work.Poll{Worker: worker, Free: 1, Wait: wait})
+		require.NoError(n.t, err)
+		if len(b.Calls) > 0 || len(b.Cancel) > 0 || time.Since(began) >= wait {
+			return b
+		}
+	}
+}
+
+// polls polls until there is a call or the wait is over.
+func (n *node) polls(worker string, wait time.Duration) []work.Call {
+	return n.pollNow(worker, wait).Calls
+}
