@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"iter"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -238,4 +240,58 @@ func failOnWord(c work.Call) (string, *fault.Error) {
 		return "", fault.New(fault.ExecFailed, "no")
 	}
 	return string(c.Args), nil
+}
+
+func startedBy(worker string, c work.Call) work.Started {
+	return work.Started{Ref: c.Ref, Worker: worker}
+}
+
+func splitLines(s string) iter.Seq[string] {
+	return strings.SplitSeq(strings.TrimSuffix(s, "\n"), "\n")
+}
+
+func (n *node) pause(r orchestrator.PauseRequest) {
+	n.t.Helper()
+	_, err := n.Pause(context.Background(), r)
+	require.NoError(n.t, err)
+}
+
+func (n *node) resume(r orchestrator.PauseRequest) {
+	n.t.Helper()
+	_, err := n.Resume(context.Background(), r)
+	require.NoError(n.t, err)
+}
+
+// none expects that there is no call for a worker.
+func (n *node) none(worker string, queues ...string) {
+	n.t.Helper()
+	b, err := n.Poll(context.Background(), work.Poll{Worker: worker, Free: 1, Queues: queues})
+	require.NoError(n.t, err)
+	require.Empty(n.t, b.Calls)
+}
+
+// cause returns the first cause that keeps a task from moving.
+func (n *node) cause(id events.TaskID) orchestrator.Cause {
+	n.t.Helper()
+	e, err := n.Explain(context.Background(), orchestrator.GetRequest{ID: id})
+	require.NoError(n.t, err)
+	require.NotEmpty(n.t, e.Causes)
+	return e.Causes[0]
+}
+
+// pollNow polls once with a wait of its own.
+func (n *node) pollNow(worker string, wait time.Duration) work.Batch {
+	n.t.Helper()
+	for began := time.Now(); ; {
+		b, err := n.Poll(context.Background(), work.Poll{Worker: worker, Free: 1, Wait: wait})
+		require.NoError(n.t, err)
+		if len(b.Calls) > 0 || len(b.Cancel) > 0 || time.Since(began) >= wait {
+			return b
+		}
+	}
+}
+
+// polls polls until there is a call or the wait is over.
+func (n *node) polls(worker string, wait time.Duration) []work.Call {
+	return n.pollNow(worker, wait).Calls
 }

@@ -250,7 +250,7 @@ func (o *Orchestrator) Report(ctx context.Context, r work.Outcome) error {
 				t.e.remember(output.Ref, r.Output)
 			}
 			t.outcome(s, r, output)
-		case s != nil && s.Attempt == r.Attempt && s.Worker == r.Worker && s.State.Over():
+		case s != nil && heard(s, r):
 		default:
 			late = true
 			t.refuse(s, r)
@@ -294,6 +294,21 @@ func (o *Orchestrator) clean(r *work.Outcome) error {
 		}
 	}
 	return nil
+}
+
+// heard reports whether an outcome only repeats what was recorded before.
+func heard(s *statemachine.Step, r work.Outcome) bool {
+	if s.Attempt != r.Attempt || s.Worker != r.Worker {
+		return false
+	}
+	switch s.State {
+	case statemachine.StepSucceeded:
+		return r.Error == nil
+	case statemachine.StepFailed, statemachine.StepPending:
+		return r.Error != nil && r.Class == s.Class
+	default:
+		return false
+	}
 }
 
 // factKinds are the events that a call may add to the log: none that moves a task or a step.

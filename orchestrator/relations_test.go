@@ -1,0 +1,263 @@
+package orchestrator_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/events/memlog"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+func after(ids ...events.TaskID) func(*orchestrator.SubmitRequest) {
+	return func(r *orchestrator.SubmitRequest) { r.DependsOn = ids }
+}
+
+func prioritised(p string) func(*orchestrator.SubmitRequest) {
+	return func(r *orchestrator.SubmitRequest) { r.Priority = p }
+}
+
+func (n *node) cancel(id events.TaskID) error {
+	_, err := n.Cancel(context.Background(), orchestrator.CancelRequest{ID: id})
+	return err
+}
+
+// S3-115: blocked until the dependencies are done, then pending.
+func TestDependencies(t *testing.T) {
+	t.Parallel()
+	n := start(t, memlog.New(memlog.Config{}))
+	a, b := n.submit(onePlan), n.submit(onePlan)
+	id := n.submit(onePlan, after(a, b))
+	v := n.get(id)
+	assert.Equal(t, statemachine.Blocked, v.State)
+	assert.Equal(t, "dependency", v.Block)
+	assert.ElementsMatch(t, []events.TaskID{a, b}, v.DependsOn)
+	require.NoError(t, n.report("w", n.take("w"), `{"n":1}`))
+	assert.Equal(t, []events.TaskID{b}, n.get(id).DependsOn)
+	require.NoError(t, n.report("w", n.take("w"), `{"n":1}`))
+	n.result(b)
+	assert.Equal(t, statemachine.NeedsAction, n.get(id).State)
+	late := n.submit(onePlan, after(a, b))
+	assert.Equal(t, statemachine.NeedsAction, n.get(late).State, "they were done before")
+	n.serve(echoArgs)
+	assert.Equal(t, statemachine.Done, n.result(id).State)
+	n.result(late)
+	n.checkIdle()
+}
+
+func TestUnusableDependencies(t *testing.T) {
+	t.Parallel()
+	n := start(t, memlog.New(memlog.Config{}))
+	unknown := n.result(n.submit(onePlan, after(events.KeyedTaskID("nobody"))))
+	assert.Equal(t, statemachine.Failed, unknown.State)
+	assert.Equal(t, fault.NotFound, unknown.Error.Code)
+	dep := n.submit(onePlan)
+	id := n.submit(onePlan, after(dep))
+	require.NoError(t, n.cancel(dep))
+	r := n.result(id)
+	assert.Equal(t, statemachine.Failed, r.State)
+	assert.Contains(t, r.Error.Message, "CANCELLED")
+}
+
+// A dependency that cannot be read now is asked about again.
+func TestDependencyOverRestart(t *testing.T) {
+	t.Parallel()
+	log := memlog.New(memlog.Config{})
+	n := start(t, log)
+	dep := n.submit(onePlan)
+	id := n.submit(onePlan, after(dep))
+	n.stop()
+	n = start(t, log)
+	assert.Equal(t, statemachine.Blocked, n.get(id).State)
+	n.serve(echoArgs)
+	assert.Equal(t, statemachine.Done, n.result(id).State)
+}
+
+const childPlan = "orch: v1\nsteps:\n  - id: s\n    run:\n      orch: v1\n      steps: [{id: w, tool: WRITE}]\nalways:\n  - {id: z, tool: READ}\n"
+
+// A cancelled parent takes its child and the running call with it, and still runs its `always` steps.
+func TestCancelReachesChildren(t *testing.T) {
+	t.Parallel()
+	n := start(t, memlog.New(memlog.Config{}))
+	id := n.submit(childPlan)
+	c := n.take("w")
+	child := c.Task
+	assert.NotEqual(t, id, child)
+	require.NoError(t, n.Start(context.Background(), startedBy("w", c)))
+	require.NoError(t, n.cancel(id))
+	b := n.poll("w", 0)
+	require.Len(t, b.Cancel, 1)
+	assert.Equal(t, c.Ref, b.Cancel[0])
+	assert.Equal(t, statemachine.Cancelled, n.result(child).State)
+	z := n.take("w")
+	assert.Equal(t, "z", z.Step)
+	require.NoError(t, n.report("w", z, `{}`))
+	assert.Equal(t, statemachine.Cancelled, n.result(id).State)
+	hasCode(t, n.report("w", c, `{}`), fault.Conflict)
+	hasCode(t, n.cancel(id), fault.StateNotAllowed)
+	n.checkIdle()
+}
+
+// A child whose parent was cancelled while the node was down does not outlive it.
+func TestOrphansAreCancelledAfterARestart(t *testing.T) {
+	t.Parallel()
+	var refuse events.TaskID
+	log := memlog.New(memlog.Config{Fail: func(r *events.Record) error {
+		if r.Task == refuse && r.Rev > 1 {
+			return fault.New(fault.Unavailable, "gone")
+		}
+		return nil
+	}})
+	n := start(t, log)
+	id := n.submit("orch: v1\nsteps:\n  - id: s\n    run:\n      orch: v1\n      steps: [{id: w, tool: READ}]\n")
+	child := n.take("w").Task
+	refuse = child
+	require.NoError(t, n.cancel(id))
+	n.result(id)
+	n.stop()
+	refuse = ""
+	n = start(t, log)
+	assert.Equal(t, statemachine.Cancelled, n.result(child).State)
+}
+
+func TestDepthOfChildren(t *testing.T) {
+	t.Parallel()
+	n := start(t, memlog.New(memlog.Config{}))
+	plan := "orch: v1\nsteps: [{id: a, tool: READ}]\n"
+	for range 3 {
+		nested := "orch: v1\nsteps:\n  - id: s\n    run:\n"
+		for line := range splitLines(plan) {
+			nested += "      " + line + "\n"
+		}
+		plan = nested
+	}
+	n.serve(echoArgs)
+	assert.Equal(t, statemachine.Done, n.result(n.submit(plan)).State)
+}
+
+func keyPlan(rule string) string {
+	return "orch: v1\nconcurrency: {key: k, on_conflict: " + rule + "}\nsteps: [{id: a, tool: READ}]\n"
+}
+
+func TestConcurrencyQueuesByPriorityThenAge(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, memlog.New(memlog.Config{}))
+		submit := func(p string) events.TaskID {
+			<-time.After(time.Millisecond)
+			time.Sleep(time.Millisecond)
+			return n.submit(keyPlan("queue"), prioritised(p))
+		}
+		first := submit("low")
+		old, critical, young := submit("normal"), submit("critical"), submit("normal")
+		gone := submit("critical")
+		held := submit("critical")
+		n.pause(orchestrator.PauseRequest{ID: held})
+		require.NoError(t, n.cancel(gone))
+		for _, want := range []events.TaskID{first, critical, old, young} {
+			c := n.take("w")
+			assert.Equal(t, want, c.Task)
+			require.NoError(t, n.report("w", c, `{}`))
+		}
+		n.resume(orchestrator.PauseRequest{ID: held})
+		c := n.take("w")
+		assert.Equal(t, held, c.Task)
+		require.NoError(t, n.report("w", c, `{}`))
+		n.checkIdle()
+	})
+}
+
+func TestConcurrencyRules(t *testing.T) {
+	t.Parallel()
+	n := start(t, memlog.New(memlog.Config{}))
+	running := n.submit(keyPlan("reject"))
+	_, err := n.trySubmit(keyPlan("reject"))
+	hasCode(t, err, fault.Conflict)
+	waiting := n.submit(keyPlan("queue"))
+	newest := n.submit(keyPlan("cancel_running"))
+	assert.Equal(t, statemachine.Cancelled, n.result(running).State)
+	assert.Equal(t, statemachine.Cancelled, n.result(waiting).State, "the newest wins")
+	c := n.take("w")
+	assert.Equal(t, newest, c.Task)
+	require.NoError(t, n.report("w", c, `{}`))
+	n.checkIdle()
+}
+
+// A task that could not be written leaves nothing behind in the line for a key.
+func TestConcurrencyAfterAFailedSubmit(t *testing.T) {
+	t.Parallel()
+	full := false
+	n := start(t, memlog.New(memlog.Config{Fail: func(*events.Record) error {
+		if full {
+			return fault.New(fault.DiskFull, "full")
+		}
+		return nil
+	}}))
+	first := n.submit(keyPlan("queue"))
+	full = true
+	for range 3 {
+		_, err := n.trySubmit(keyPlan("queue"))
+		hasCode(t, err, fault.DiskFull)
+	}
+	full = false
+	second := n.submit(keyPlan("queue"))
+	n.serve(echoArgs)
+	n.result(first)
+	assert.Equal(t, statemachine.Done, n.result(second).State)
+	n.checkIdle()
+}
+
+// A restart keeps the holder and the line.
+func TestConcurrencyOverRestart(t *testing.T) {
+	t.Parallel()
+	log := memlog.New(memlog.Config{})
+	n := start(t, log)
+	var ids []events.TaskID
+	for range 5 {
+		ids = append(ids, n.submit(keyPlan("queue")))
+	}
+	for range ids {
+		n.stop()
+		n = start(t, log)
+		b := n.poll("w", 9)
+		require.Len(t, b.Calls, 1, "one holds the key")
+		require.NoError(t, n.report("w", b.Calls[0], `{}`))
+	}
+	for _, id := range ids {
+		assert.Equal(t, statemachine.Done, n.result(id).State)
+	}
+	n.checkIdle()
+}
+
+// A retry that waits for its key does not count as its holder for having reused results.
+func TestRetryWaitsForItsKey(t *testing.T) {
+	t.Parallel()
+	log := memlog.New(memlog.Config{})
+	n := start(t, log)
+	plan := "orch: v1\nconcurrency: {key: k}\nsteps:\n  - {id: a, tool: READ}\n  - {id: b, needs: [a], tool: READ2}\n"
+	id := n.submit(plan)
+	require.NoError(t, n.report("w", n.take("w"), `{}`))
+	require.NoError(t, n.fail("w", n.take("w"), "denied"))
+	n.result(id)
+	holder := n.submit(plan)
+	r, err := n.Retry(context.Background(), orchestrator.RetryRequest{ID: id})
+	require.NoError(t, err)
+	assert.Equal(t, 1, r.Reused)
+	e, err := n.Explain(context.Background(), orchestrator.GetRequest{ID: r.ID})
+	require.NoError(t, err)
+	assert.Equal(t, "concurrency", e.Causes[0].Kind)
+	n.stop()
+	n = start(t, log)
+	assert.Equal(t, holder, n.take("w").Task)
+	e, err = n.Explain(context.Background(), orchestrator.GetRequest{ID: r.ID})
+	require.NoError(t, err)
+	assert.Equal(t, "concurrency", e.Causes[0].Kind, fmt.Sprint(e.Causes))
+}
