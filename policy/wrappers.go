@@ -20,7 +20,7 @@ func (k *checker) asksPerson(c call) bool {
 	case "python", "python3", "node", "nodejs", "ruby", "irb", "ipython", "perl", "lua", "php", "ghci", "scala", "bash", "sh", "zsh", "dash",
 		"ksh", "fish", "psql", "mysql", "sqlite3", "redis-cli", "mongosh", "bc", "dc":
 		bare := !slices.ContainsFunc(c.args, func(a arg) bool {
-			return !a.option() || a.text == "--version" || a.text == "--help" || a.text == "-V" || a.text == "-v"
+			return !a.option() || slices.Contains([]string{"--version", "--help", "--test", "-V", "-v"}, a.text)
 		})
 		if bare && !c.fed || len(c.args) > 0 && c.args[0].text == "-i" {
 			k.interactive(c.name + " without a script waits for a person")
