@@ -36,38 +36,31 @@ func (s *shape) check(args json.RawMessage) (json.RawMessage, error) {
 	return s.value("", s.schema, args)
 }
 
-// value checks one value of which args knows that it is valid JSON. field is its path, such as
-// "details.files[2]".
+// value checks one value, which is valid JSON. field is its path, such as "details.files[2]".
 func (s *shape) value(field string, rule *jsonschema.Schema, v json.RawMessage) (json.RawMessage, error) {
 	v = bytes.TrimSpace(v)
-	var err error
-	switch kind := kindOf(v); rule.Type {
-	case "object":
-		if kind != "an object" {
-			return nil, wrongType(field, "an object", kind)
+	kind, typ := kindOf(v), rule.Type
+	if len(rule.Types) == 2 { // a pointer: null and something else
+		if kind == "null" {
+			return v, nil
 		}
+		typ = rule.Types[1]
+	}
+	if want := kindNamed(typ); want != "" && want != kind {
+		return nil, fault.New(fault.ValidationError, "must be %s, not %s", want, kind).WithField(field)
+	}
+	switch typ {
+	case "object":
 		return s.object(field, rule, v)
 	case "array":
-		if kind != "a list" {
-			return nil, wrongType(field, "a list", kind)
-		}
 		return s.list(field, rule, v)
 	case "string":
-		if kind != "a string" {
-			return nil, wrongType(field, "a string", kind)
-		}
-		err = s.str(field, rule, v)
-	case "boolean":
-		if kind != "a boolean" {
-			return nil, wrongType(field, "a boolean", kind)
-		}
+		return v, s.str(field, rule, v)
 	case "integer", "number":
-		if kind != "a number" {
-			return nil, wrongType(field, "a number", kind)
-		}
-		return numeric(field, rule, v)
+		return numeric(field, typ, rule, v)
+	default:
+		return v, nil
 	}
-	return v, err
 }
 
 func (s *shape) object(field string, rule *jsonschema.Schema, v json.RawMessage) (json.RawMessage, error) {
@@ -154,13 +147,13 @@ func (s *shape) str(field string, rule *jsonschema.Schema, v json.RawMessage) er
 }
 
 // numeric checks a number and writes integers without fraction and exponent, as Go reads them.
-func numeric(field string, rule *jsonschema.Schema, v json.RawMessage) (json.RawMessage, error) {
+func numeric(field, typ string, rule *jsonschema.Schema, v json.RawMessage) (json.RawMessage, error) {
 	const exact = 1 << 53 // the integers up to here are exact in a float64
 	f, err := strconv.ParseFloat(string(v), 64)
 	if err != nil {
 		return nil, fault.New(fault.ValidationError, "is too large").WithField(field)
 	}
-	if rule.Type == "integer" {
+	if typ == "integer" {
 		if n, err := strconv.ParseInt(string(v), 10, 64); err == nil {
 			v = strconv.AppendInt(nil, n, 10)
 		} else if f == math.Trunc(f) && math.Abs(f) <= exact {
@@ -180,17 +173,18 @@ func numeric(field string, rule *jsonschema.Schema, v json.RawMessage) (json.Raw
 
 // known refuses fields that the schema does not name, with a guess at what was meant.
 func known(field string, rule *jsonschema.Schema, given map[string]json.RawMessage) error {
-	unknown := ""
+	var unknown []string
 	for name := range given {
-		if rule.Properties[name] == nil && (unknown == "" || name < unknown) {
-			unknown = name
+		if rule.Properties[name] == nil {
+			unknown = append(unknown, name)
 		}
 	}
-	if _, isEmpty := given[""]; unknown == "" && !isEmpty {
+	if len(unknown) == 0 {
 		return nil
 	}
-	e := fault.New(fault.ValidationError, "is no field of this tool").WithField(join(field, echo(unknown)))
-	if near := nearest(unknown, rule.PropertyOrder); near != "" {
+	first := slices.Min(unknown)
+	e := fault.New(fault.ValidationError, "is no field of this tool").WithField(join(field, echo(first)))
+	if near := nearest(first, rule.PropertyOrder); near != "" {
 		return e.WithHint("did you mean %s?", near)
 	}
 	return e.WithHint("the fields are %s", strings.Join(rule.PropertyOrder, ", "))
@@ -201,10 +195,6 @@ func missing(field string, isNull bool) error {
 		return fault.New(fault.RequiredField, "is required and must not be null").WithField(field)
 	}
 	return fault.New(fault.RequiredField, "is required").WithField(field)
-}
-
-func wrongType(field, want, got string) error {
-	return fault.New(fault.ValidationError, "must be %s, not %s", want, got).WithField(field)
 }
 
 func between(field string, n int, low, high *int, unit string) error {
@@ -236,6 +226,22 @@ func kindOf(v json.RawMessage) string {
 		return "null"
 	default:
 		return "a number"
+	}
+}
+
+// kindNamed returns what kindOf calls a type of JSON Schema, "" for any type.
+func kindNamed(typ string) string {
+	switch typ {
+	case "object":
+		return "an object"
+	case "integer":
+		return "a number"
+	case "array":
+		return "a list"
+	case "":
+		return ""
+	default:
+		return "a " + typ
 	}
 }
 

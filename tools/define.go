@@ -34,14 +34,21 @@ type tool[In, Out any] struct {
 	input, output func() *shape
 }
 
-func (t *tool[In, Out]) Spec() Spec                    { return t.spec }
-func (t *tool[In, Out]) InputSchema() json.RawMessage  { return bytes.Clone(t.input().text) }
+// Spec returns the contract.
+func (t *tool[In, Out]) Spec() Spec { return t.spec }
+
+// InputSchema returns a copy of the schema of In.
+func (t *tool[In, Out]) InputSchema() json.RawMessage { return bytes.Clone(t.input().text) }
+
+// OutputSchema returns a copy of the schema of Out.
 func (t *tool[In, Out]) OutputSchema() json.RawMessage { return bytes.Clone(t.output().text) }
 
+// Check applies the rules of In.
 func (t *tool[In, Out]) Check(args json.RawMessage) (json.RawMessage, error) {
 	return t.input().check(args)
 }
 
+// Call decodes the arguments, does the work and encodes its result.
 func (t *tool[In, Out]) Call(ctx context.Context, env *Env, args json.RawMessage) (json.RawMessage, error) {
 	var in In
 	if err := json.Unmarshal(args, &in); err != nil {

@@ -5,7 +5,7 @@ import "strings"
 // nearest returns the candidate that word was probably meant to be, or "" when none is close. Upper
 // and lower case count as equal.
 func nearest(word string, candidates []string) string {
-	best, bound := "", max(1, len(word)/3)+1
+	best, bound := "", len(word)/3+2
 	for _, c := range candidates {
 		if d := distance(strings.ToLower(word), strings.ToLower(c)); d < bound {
 			best, bound = c, d

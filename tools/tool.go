@@ -154,7 +154,8 @@ type Tool interface {
 	InputSchema() json.RawMessage
 	OutputSchema() json.RawMessage
 	// Check applies defaults to args and validates them: REQUIRED_FIELD, VALIDATION_ERROR or
-	// INVALID_FORMAT naming the field (S0-005, S0-006). It returns the arguments to call with.
+	// INVALID_FORMAT naming the field (S0-005, S0-006). It returns the arguments to call with in
+	// canonical form: equal arguments have equal bytes, apart from what is inside free objects.
 	Check(args json.RawMessage) (json.RawMessage, error)
 	// Call runs the tool with checked arguments and returns its structured output.
 	Call(ctx context.Context, env *Env, args json.RawMessage) (json.RawMessage, error)

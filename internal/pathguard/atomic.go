@@ -5,42 +5,43 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/orch-dev/orch/fault"
 )
 
 // WriteAtomic replaces or creates the file rel, so that every reader, also after a crash, finds the
-// old content or the new one (S0-037, S4-025). The parent must exist. An existing file keeps its
-// permissions and must be writable; a new one gets mode, less the umask. It reports whether the file
-// is new.
+// old content or the new one (S0-037, S4-025). The parent must exist. An existing file must be
+// writable and keeps its permissions, and its owner as far as the process may set it; a new one gets
+// mode, less the umask. It reports whether the file is new. A crash may leave a file .orch-*.tmp.
 func (r *Root) WriteAtomic(rel string, data []byte, mode fs.FileMode) (bool, error) {
-	created, keep := true, false
-	switch old, info, err := r.open(rel, os.O_WRONLY); {
+	f, old, err := r.open(rel, os.O_WRONLY)
+	switch {
 	case err == nil:
-		old.Close()
-		created, keep, mode = false, true, info.Mode().Perm()
+		f.Close()
 	case !fault.Has(err, fault.NotFound):
 		return false, err
 	}
 	temp := filepath.Join(filepath.Dir(rel), ".orch-"+rand.Text()+".tmp")
-	if err := r.writeNew(temp, data, mode, keep); err != nil {
+	if err := r.writeNew(temp, data, mode, old); err != nil {
 		return false, r.fail(filepath.Dir(rel), err)
 	}
 	if err := r.dir.Rename(temp, rel); err != nil {
 		_ = r.dir.Remove(temp) // the first error is the one to tell
 		return false, r.fail(rel, err)
 	}
-	return created, r.fail(rel, r.syncDir(filepath.Dir(rel)))
+	return old == nil, r.fail(rel, r.syncDir(filepath.Dir(rel)))
 }
 
-// writeNew writes a file that does not exist yet to the disk, or leaves nothing behind.
-func (r *Root) writeNew(rel string, data []byte, mode fs.FileMode, exact bool) error {
+// writeNew writes a file that does not exist yet to the disk, or leaves nothing behind. It takes over
+// what it can of old, unless that is nil.
+func (r *Root) writeNew(rel string, data []byte, mode fs.FileMode, old fs.FileInfo) error {
 	f, err := r.dir.OpenFile(rel, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
 	}
-	if exact { // past the umask
-		err = f.Chmod(mode)
+	if old != nil {
+		err = inherit(f, old)
 	}
 	if err == nil {
 		_, err = f.Write(data)
@@ -55,6 +56,14 @@ func (r *Root) writeNew(rel string, data []byte, mode fs.FileMode, exact bool) e
 		_ = r.dir.Remove(rel) // the first error is the one to tell
 	}
 	return err
+}
+
+// inherit gives f the permissions and, if the process may do that, the owner of old.
+func inherit(f *os.File, old fs.FileInfo) error {
+	if stat, ok := old.Sys().(*syscall.Stat_t); ok {
+		_ = f.Chown(int(stat.Uid), int(stat.Gid)) // the superuser may; others own the file anyway, or cannot help it
+	}
+	return f.Chmod(old.Mode().Perm())
 }
 
 // syncDir makes the entries of a directory durable.

@@ -48,7 +48,7 @@ func describe(path string, err error) error {
 	case errors.Is(err, syscall.EISDIR):
 		return fault.Wrap(fault.InvalidFormat, err, path+" is a directory").WithReason("INVALID_PATH")
 	case errors.Is(err, syscall.ENOTDIR):
-		return fault.Wrap(fault.InvalidFormat, err, "a part of "+path+" is no directory").WithReason("INVALID_PATH")
+		return fault.Wrap(fault.InvalidFormat, err, path+", or a part of it, is no directory").WithReason("INVALID_PATH")
 	case errors.Is(err, syscall.ELOOP):
 		return fault.Wrap(fault.InvalidFormat, err, path+" has too many symbolic links").WithReason("INVALID_PATH")
 	case errors.Is(err, syscall.ENAMETOOLONG):

@@ -84,9 +84,6 @@ func (r *Root) ReadDir(rel string) ([]fs.DirEntry, error) {
 	return entries, r.fail(rel, err)
 }
 
-// FS returns the tree below the root. Links that leave it cannot be opened.
-func (r *Root) FS() fs.FS { return r.dir.FS() }
-
 // Mkdir makes a directory whose parent exists.
 func (r *Root) Mkdir(rel string, mode fs.FileMode) error { return r.fail(rel, r.dir.Mkdir(rel, mode)) }
 

@@ -45,6 +45,9 @@ func Open(dir string) (*Root, error) {
 	if r.name, err = filepath.EvalSymlinks(abs); err != nil {
 		return nil, describe(abs, err)
 	}
+	if info, err := os.Stat(r.name); err == nil && !info.IsDir() {
+		return nil, describe(r.name, syscall.ENOTDIR)
+	}
 	if r.dir, err = os.OpenRoot(r.name); err != nil {
 		return nil, describe(r.name, err)
 	}
@@ -84,13 +87,13 @@ func (r *Root) resolve(abs string, followLast bool) (string, error) {
 	case len(abs) > maxPath:
 		return "", invalid("the path is longer than 4096 bytes")
 	}
-	real, err := realPath(abs, followLast)
-	rel, relErr := filepath.Rel(r.name, real)
+	target, err := realPath(abs, followLast)
+	rel, relErr := filepath.Rel(r.name, target)
 	if relErr != nil || !filepath.IsLocal(rel) {
 		return "", r.outside()
 	}
 	if err != nil {
-		return "", describe(real, err)
+		return "", describe(target, err)
 	}
 	return rel, nil
 }
@@ -115,13 +118,13 @@ func (r *Root) ExistingDir(abs string) (string, error) {
 // realPath follows the links of abs like the kernel does, but does not mind missing components. With
 // an error it returns how far it came.
 func realPath(abs string, followLast bool) (string, error) {
-	real, rest := "/", strings.Split(abs, "/")
+	at, rest := "/", strings.Split(abs, "/")
 	for links := 0; len(rest) > 0; {
 		part := rest[0]
 		rest = rest[1:]
-		next := filepath.Join(real, part)
+		next := filepath.Join(at, part)
 		if part == "" || part == "." || part == ".." || (len(rest) == 0 && !followLast) {
-			real = next
+			at = next
 			continue
 		}
 		target, err := os.Readlink(next)
@@ -131,14 +134,14 @@ func realPath(abs string, followLast bool) (string, error) {
 				return next, syscall.ELOOP
 			}
 			if filepath.IsAbs(target) {
-				real = "/"
+				at = "/"
 			}
 			rest = append(strings.Split(target, "/"), rest...)
 		case errors.Is(err, syscall.EINVAL), errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
-			real = next // no link, or nothing at all
+			at = next // no link, or nothing at all
 		default:
 			return next, err
 		}
 	}
-	return real, nil
+	return at, nil
 }

@@ -73,6 +73,6 @@ func digest(data []byte) string {
 }
 
 // remember records that the task knows the content of a file, by its real path.
-func remember(env *tools.Env, rel, sha256 string) {
-	env.Record(events.FileRead, &events.Read{Path: env.Root.Abs(rel), SHA256: sha256})
+func remember(env *tools.Env, rel, hash string) {
+	env.Record(events.FileRead, &events.Read{Path: env.Root.Abs(rel), SHA256: hash})
 }

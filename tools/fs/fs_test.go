@@ -16,6 +16,7 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/tools/fs"
+	"github.com/orch-dev/orch/tools/toolstest"
 )
 
 // bench is a root directory with a workspace and an Env over it.
@@ -91,6 +92,7 @@ func (b *bench) callContext(ctx context.Context, name string, in args) (map[stri
 	if err != nil {
 		return nil, err
 	}
+	toolstest.Output(b.t, tool, result)
 	var out map[string]any
 	require.NoError(b.t, json.Unmarshal(result, &out))
 	return out, nil

@@ -90,8 +90,11 @@ func newGlob(pattern string) (*glob, error) {
 // find returns the files below the directory dir that match.
 func (g *glob) find(ctx context.Context, env *tools.Env, dir string) (*newest, error) {
 	found, start := &newest{}, path.Join(dir, g.base)
-	if info, err := env.Root.Stat(start); start != dir && (err != nil || !info.IsDir()) {
-		return found, nil
+	switch err := isDir(env, "pattern", start); {
+	case fault.Has(err, fault.NotFound), fault.Has(err, fault.InvalidFormat):
+		return found, nil // the fixed part of the pattern names no directory
+	case err != nil:
+		return nil, err
 	}
 	err := env.Root.Walk(ctx, start, func(at string, d fs.DirEntry) error {
 		name := below(start, at)

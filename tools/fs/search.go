@@ -3,10 +3,12 @@ package fs
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"io/fs"
 	"path"
 	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,13 +32,15 @@ const (
 type search struct {
 	env *tools.Env
 	re  *regexp.Regexp
-	// literal is a text that every match contains, nil if there is none.
+	// literal is in every match; empty if nothing is known to be.
 	literal []byte
 	glob    string
 	buf     []byte
-	files   int // looked into
-	size    int // of the text in out, in bytes
-	out     grepSearchOut
+	// folded is a buffer for the text in lower case; nil when the literal is to be found as it is.
+	folded []byte
+	files  int // looked into
+	size   int // of the text in out, in bytes
+	out    grepSearchOut
 }
 
 func newSearch(env *tools.Env, in grepSearchIn) (*search, error) {
@@ -46,12 +50,16 @@ func newSearch(env *tools.Env, in grepSearchIn) (*search, error) {
 	}
 	re, err := regexp.Compile(pattern)
 	if err != nil {
-		return nil, fault.New(fault.InvalidFormat, "is no regular expression: %w", err).WithField("pattern")
+		return nil, invalidPattern(err)
 	}
 	if !doublestar.ValidatePattern(in.Glob) {
 		return nil, fault.New(fault.InvalidFormat, "is no valid glob pattern").WithField("glob")
 	}
-	s := &search{env: env, re: re, literal: required(pattern), glob: in.Glob, buf: make([]byte, maxPiece)}
+	first := required(pattern)
+	s := &search{env: env, re: re, literal: []byte(first.text), glob: in.Glob, buf: make([]byte, maxPiece)}
+	if first.fold && first.text != "" {
+		s.folded = make([]byte, maxPiece)
+	}
 	s.out.Mode = in.OutputMode
 	switch in.OutputMode {
 	case "files_with_matches":
@@ -62,6 +70,15 @@ func newSearch(env *tools.Env, in grepSearchIn) (*search, error) {
 		s.out.Mode, s.out.Matches = "content", []grepMatch{}
 	}
 	return s, nil
+}
+
+// invalidPattern tells what is wrong with a pattern without repeating all of it.
+func invalidPattern(err error) error {
+	reason := "it cannot be read"
+	if e := (*syntax.Error)(nil); errors.As(err, &e) {
+		reason = e.Code.String()
+	}
+	return fault.Wrap(fault.InvalidFormat, err, "is no regular expression: "+reason).WithField("pattern")
 }
 
 // run searches the file or directory rel.
@@ -153,16 +170,20 @@ type hits struct {
 
 // scan searches whole lines. It returns true when the rest of the file does not matter.
 func (h *hits) scan(text []byte) bool {
+	low := text // the text to find the literal in, always as long as the rest of text
+	if h.folded != nil {
+		low = lower(h.folded, text)
+	}
 	for len(text) > 0 {
-		if h.literal != nil {
-			i := bytes.Index(text, h.literal)
+		if len(h.literal) > 0 {
+			i := bytes.Index(low, h.literal)
 			if i < 0 {
 				h.line += bytes.Count(text, []byte("\n"))
 				return false
 			}
 			start := bytes.LastIndexByte(text[:i], '\n') + 1
 			h.line += bytes.Count(text[:start], []byte("\n"))
-			text = text[start:]
+			text, low = text[start:], low[start:]
 		}
 		line, rest, ended := bytes.Cut(text, []byte("\n"))
 		line = bytes.TrimSuffix(line, []byte("\r"))
@@ -175,7 +196,7 @@ func (h *hits) scan(text []byte) bool {
 		if ended {
 			h.line++
 		}
-		text = rest
+		text, low = rest, low[len(low)-len(rest):]
 	}
 	return false
 }

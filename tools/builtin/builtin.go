@@ -1,0 +1,18 @@
+// Package builtin is the one list of the tools that come with orch.
+package builtin
+
+import (
+	"slices"
+
+	"github.com/orch-dev/orch/tools"
+	"github.com/orch-dev/orch/tools/fs"
+	"github.com/orch-dev/orch/tools/task"
+)
+
+// All returns the tools of all families, one line each.
+func All() []tools.Tool {
+	return slices.Concat(
+		fs.Tools(),
+		task.Tools(),
+	)
+}

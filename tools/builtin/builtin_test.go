@@ -1,0 +1,266 @@
+package builtin_test
+
+import (
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/tools"
+	"github.com/orch-dev/orch/tools/builtin"
+	"github.com/orch-dev/orch/tools/toolstest"
+)
+
+// schema is the part of a JSON Schema that the invariants look at. A schema that is just true or
+// false reads as an empty one.
+type schema struct {
+	Type        any
+	Description string
+	Enum        []any
+	Default     json.RawMessage
+	MinLength   int
+	Items       *schema
+	Properties  map[string]*schema
+	Required    []string
+	Additional  json.RawMessage `json:"additionalProperties"`
+}
+
+func (s *schema) UnmarshalJSON(data []byte) error {
+	type plain schema
+	if data[0] != '{' {
+		return nil
+	}
+	return json.Unmarshal(data, (*plain)(s))
+}
+
+func parse(t *testing.T, text json.RawMessage) *schema {
+	t.Helper()
+	s := &schema{}
+	require.NoError(t, json.Unmarshal(text, s))
+	return s
+}
+
+func TestAllMakeACatalogue(t *testing.T) {
+	t.Parallel()
+	_, err := tools.New(builtin.All()...)
+	require.NoError(t, err)
+}
+
+// Every contract is complete and agrees with itself.
+func TestSpecs(t *testing.T) {
+	t.Parallel()
+	upper := regexp.MustCompile(`^[A-Z][A-Z_]+$`)
+	for _, tool := range builtin.All() {
+		t.Run(tool.Spec().Name, func(t *testing.T) {
+			t.Parallel()
+			s, in := tool.Spec(), parse(t, tool.InputSchema())
+			assert.NotEmpty(t, s.Title)
+			assert.NotEmpty(t, s.Purpose)
+			assert.NotEmpty(t, s.Conditions)
+			assert.Contains(t, []tools.Effect{tools.Read, tools.Idempotent, tools.Write, tools.Destructive}, s.Effect)
+			assert.Contains(t, []tools.Gate{tools.AnyState, tools.InProgress, tools.AwaitingApproval, tools.BlockedOrActive}, s.Gate)
+			assert.Contains(t, []tools.Approval{tools.NoApproval, tools.OutsideWorkspace, tools.IfDestructive, tools.Always}, s.Approval)
+			for _, p := range s.Paths {
+				assert.Contains(t, in.Properties, p.Field)
+				assert.Contains(t, []tools.Access{tools.ReadPath, tools.WritePath, tools.DeletePath}, p.Access)
+				if s.Effect == tools.Read {
+					assert.Equal(t, tools.ReadPath, p.Access, "a reading tool writes %s", p.Field)
+				}
+			}
+			for _, field := range s.Content {
+				assert.Contains(t, in.Properties, field)
+			}
+			if s.Command != "" {
+				assert.Contains(t, in.Properties, s.Command)
+			}
+			for _, name := range s.Errors {
+				assert.Regexp(t, upper, name)
+			}
+			if s.NoWorkspace {
+				assert.Empty(t, s.Paths)
+			}
+		})
+	}
+}
+
+// Every input that is called a path is declared as one, so that the dispatcher confines it (S0-007).
+func TestPathsAreDeclared(t *testing.T) {
+	t.Parallel()
+	for _, tool := range builtin.All() {
+		t.Run(tool.Spec().Name, func(t *testing.T) {
+			t.Parallel()
+			for name, s := range parse(t, tool.InputSchema()).Properties {
+				if strings.HasPrefix(s.Description, "Absolute path") {
+					assert.True(t, slices.ContainsFunc(tool.Spec().Paths, func(p tools.Path) bool { return p.Field == name }), name)
+				}
+			}
+		})
+	}
+}
+
+// Schemas are valid, closed and described to the last field.
+func TestSchemas(t *testing.T) {
+	t.Parallel()
+	var described func(t *testing.T, at string, s *schema)
+	described = func(t *testing.T, at string, s *schema) {
+		t.Helper()
+		if len(s.Properties) > 0 {
+			assert.Equal(t, "false", string(s.Additional), at)
+		}
+		for name, p := range s.Properties {
+			assert.NotEmpty(t, p.Description, at+"."+name)
+			described(t, at+"."+name, p)
+			if p.Items != nil {
+				described(t, at+"."+name+"[]", p.Items)
+			}
+		}
+	}
+	for _, tool := range builtin.All() {
+		t.Run(tool.Spec().Name, func(t *testing.T) {
+			t.Parallel()
+			for _, text := range []json.RawMessage{tool.InputSchema(), tool.OutputSchema()} {
+				toolstest.Compile(t, text)
+				s := parse(t, text)
+				assert.Equal(t, "object", s.Type)
+				described(t, tool.Spec().Name, s)
+			}
+		})
+	}
+}
+
+// sample returns the smallest arguments that fit the schema.
+func sample(s *schema) map[string]any {
+	args := map[string]any{}
+	for _, name := range s.Required {
+		args[name] = fitting(s.Properties[name])
+	}
+	return args
+}
+
+func fitting(s *schema) any {
+	switch {
+	case len(s.Enum) > 0:
+		return s.Enum[0]
+	case s.Type == "integer", s.Type == "number":
+		return 1
+	case s.Type == "boolean":
+		return true
+	case s.Type == "array":
+		return []any{fitting(s.Items)}
+	case s.Type == "object":
+		return map[string]any{}
+	default:
+		return "text"
+	}
+}
+
+// wrong returns values that a field of the schema must not take (S0-006).
+func wrong(s *schema) []string {
+	switch s.Type {
+	case "integer":
+		return []string{`1.5`, `"1"`, `true`, `[1]`, `{}`}
+	case "number":
+		return []string{`"1"`, `true`, `[1]`, `{}`}
+	case "boolean":
+		return []string{`"true"`, `0`, `1`, `[]`, `{}`}
+	case "array":
+		return append([]string{`"text"`, `1`, `{}`}, mixed(s.Items)...)
+	case "object":
+		return []string{`[]`, `"{}"`, `1`}
+	default:
+		values := []string{`1`, `true`, `["text"]`, `{}`}
+		if len(s.Enum) > 0 {
+			values = append(values, `"no such word"`)
+		}
+		return values
+	}
+}
+
+// mixed returns lists in which the second item does not fit.
+func mixed(items *schema) []string {
+	if items.Type == nil {
+		return nil // anything goes
+	}
+	good, _ := json.Marshal(fitting(items)) //nolint:errchkjson // plain values
+	lists := []string{}
+	for _, bad := range wrong(items) {
+		lists = append(lists, `[`+string(good)+`,`+bad+`]`)
+	}
+	return lists
+}
+
+// with returns the arguments as JSON, with one field replaced by a JSON text.
+func with(t *testing.T, args map[string]any, field, text string) json.RawMessage {
+	t.Helper()
+	args = maps.Clone(args)
+	args[field] = json.RawMessage(text)
+	raw, err := json.Marshal(args)
+	require.NoError(t, err)
+	return raw
+}
+
+// S0-005: each required input, left out or null, is named.
+func TestRequiredInputs(t *testing.T) {
+	t.Parallel()
+	for _, tool := range builtin.All() {
+		t.Run(tool.Spec().Name, func(t *testing.T) {
+			t.Parallel()
+			in := parse(t, tool.InputSchema())
+			args := sample(in)
+			raw, err := json.Marshal(args)
+			require.NoError(t, err)
+			assert.True(t, toolstest.Valid(t, tool, raw))
+			checked, err := tool.Check(raw)
+			require.NoError(t, err)
+			assert.True(t, toolstest.Valid(t, tool, checked), "%s", checked)
+			for _, name := range in.Required {
+				less := maps.Clone(args)
+				delete(less, name)
+				raw, err := json.Marshal(less)
+				require.NoError(t, err)
+				for _, raw := range []json.RawMessage{raw, with(t, args, name, `null`)} {
+					_, err = tool.Check(raw)
+					e := fault.From(err)
+					require.NotNil(t, e, "%s", raw)
+					assert.Equal(t, fault.RequiredField, e.Code)
+					assert.Equal(t, name, e.Field)
+					assert.False(t, toolstest.Valid(t, tool, raw))
+				}
+			}
+		})
+	}
+}
+
+// S0-006: each input refuses each wrong type and names the field; the published schema agrees.
+func TestWrongInputs(t *testing.T) {
+	t.Parallel()
+	for _, tool := range builtin.All() {
+		t.Run(tool.Spec().Name, func(t *testing.T) {
+			t.Parallel()
+			in := parse(t, tool.InputSchema())
+			args := sample(in)
+			for name, s := range in.Properties {
+				for _, value := range wrong(s) {
+					raw := with(t, args, name, value)
+					_, err := tool.Check(raw)
+					e := fault.From(err)
+					require.NotNil(t, e, "%s", raw)
+					assert.Equal(t, fault.ValidationError, e.Code, "%s", raw)
+					assert.Equal(t, name, strings.SplitN(e.Field, "[", 2)[0], "%s", raw)
+					assert.False(t, toolstest.Valid(t, tool, raw), "%s", raw)
+				}
+			}
+			_, err := tool.Check(with(t, args, "no_such_field", `1`))
+			e := fault.From(err)
+			require.NotNil(t, e)
+			assert.Equal(t, fault.ValidationError, e.Code)
+			assert.Equal(t, "no_such_field", e.Field)
+		})
+	}
+}
