@@ -1,0 +1,249 @@
+package policy
+
+import (
+	"path/filepath"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// Class is what a shell command counts as.
+type Class struct {
+	// Destructive commands need an approval. Everything that is not known to be harmless counts.
+	Destructive bool
+	// Interactive commands wait for a person and are refused (A-30).
+	Interactive bool
+	// Reason says why, "" for a harmless command.
+	Reason string
+}
+
+// ShellContext is where a command would run.
+type ShellContext struct {
+	// Dir is the absolute working directory.
+	Dir string
+	// Workspace is the absolute path of the task's workspace, in which a command may write.
+	Workspace string
+}
+
+// Classify tells whether a bash command is destructive or interactive (S0-083, S0-084, A-29, A-30).
+//
+// It parses the command and looks at every part: lists, pipes, substitutions, functions, loops and
+// wrappers such as env, xargs or sh -c. A part is harmless only when its program is on a list, its
+// arguments break none of the program's rules and it writes only inside the workspace. What cannot be
+// parsed or is computed at run time is destructive. Build and test runners (go, make, npm test,
+// pytest, cargo …) run the project's own code; by decision they are not destructive.
+func Classify(command string, c ShellContext) Class {
+	k := &checker{ctx: c, programs: allowList()}
+	k.script(command)
+	return k.class
+}
+
+// nesting bounds how deep scripts may hold scripts (sh -c, eval, trap).
+const nesting = 8
+
+// checker classifies one command.
+type checker struct {
+	ctx      ShellContext
+	programs map[string]check
+	class    Class
+	// moved is true when the script changes its directory below Dir, lost when to somewhere unknown.
+	moved, lost bool
+	// functions maps the functions declared on the top level to where they are.
+	functions map[string]uint
+	// fed holds the calls whose input comes from a pipe, file or here-document.
+	fed   map[*syntax.CallExpr]bool
+	depth int
+}
+
+func (k *checker) destructive(reason string) {
+	if k.class.Reason == "" {
+		k.class.Reason = reason
+	}
+	k.class.Destructive = true
+}
+
+func (k *checker) interactive(reason string) {
+	if !k.class.Interactive {
+		k.class.Reason = reason
+	}
+	k.class.Interactive = true
+}
+
+// script classifies the text of a script.
+func (k *checker) script(text string) {
+	if k.depth++; k.depth > nesting {
+		k.destructive("scripts are nested too deeply")
+		return
+	}
+	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
+	if err != nil {
+		k.destructive("the command cannot be parsed")
+		return
+	}
+	inner := &checker{
+		ctx: k.ctx, programs: k.programs, class: k.class, moved: k.moved, lost: k.lost, depth: k.depth,
+		functions: topFunctions(file), fed: map[*syntax.CallExpr]bool{},
+	}
+	syntax.Walk(file, inner.survey)
+	syntax.Walk(file, inner.visit)
+	k.depth--
+	// A script that runs in this shell moves this shell.
+	k.class, k.moved, k.lost = inner.class, inner.moved, inner.lost
+}
+
+func topFunctions(file *syntax.File) map[string]uint {
+	found := map[string]uint{}
+	for _, stmt := range file.Stmts {
+		if decl, ok := stmt.Cmd.(*syntax.FuncDecl); ok && !stmt.Background && len(stmt.Redirs) == 0 && decl.Name != nil {
+			found[decl.Name.Value] = decl.Pos().Offset()
+		}
+	}
+	return found
+}
+
+// survey collects what has to be known before the calls are looked at.
+func (k *checker) survey(node syntax.Node) bool {
+	switch n := node.(type) {
+	case *syntax.BinaryCmd:
+		if n.Op == syntax.Pipe || n.Op == syntax.PipeAll {
+			k.feed(n.Y)
+		}
+	case *syntax.Stmt:
+		for _, r := range n.Redirs {
+			switch r.Op {
+			case syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc, syntax.RdrIn, syntax.DplIn:
+				k.feed(n)
+			}
+		}
+	case *syntax.CallExpr:
+		if args := k.args(n.Args); len(args) > 0 && args[0].text == "cd" {
+			k.changesDir(args[1:])
+		}
+	}
+	return true
+}
+
+func (k *checker) feed(stmt *syntax.Stmt) {
+	syntax.Walk(stmt, func(node syntax.Node) bool {
+		if call, ok := node.(*syntax.CallExpr); ok {
+			k.fed[call] = true
+		}
+		return true
+	})
+}
+
+// changesDir notes a cd. Below the working directory relative paths without .. stay inside.
+func (k *checker) changesDir(args []arg) {
+	k.moved = true
+	if len(args) > 0 && args[0].text == "--" {
+		args = args[1:]
+	}
+	if len(args) != 1 || !args[0].fixed || strings.HasPrefix(args[0].text, "-") || strings.HasPrefix(args[0].text, "~") {
+		k.lost = true
+		return
+	}
+	path := args[0].text
+	switch {
+	case filepath.IsAbs(path):
+		k.lost = k.lost || !within(filepath.Clean(path), k.ctx.Workspace)
+	case hasDotDot(path):
+		k.lost = true
+	}
+}
+
+func hasDotDot(path string) bool { return strings.Contains("/"+path+"/", "/../") }
+
+// inside reports whether a path that would be written surely lies in the workspace.
+func (k *checker) inside(a arg) bool {
+	if !a.fixed || strings.HasPrefix(a.text, "~") || a.text == "" {
+		return false
+	}
+	if filepath.IsAbs(a.text) {
+		return within(filepath.Clean(a.text), k.ctx.Workspace)
+	}
+	if k.lost || k.moved && hasDotDot(a.text) {
+		return false
+	}
+	return within(filepath.Join(k.ctx.Dir, a.text), k.ctx.Workspace)
+}
+
+// writes checks a path that would be written.
+func (k *checker) writes(a arg) {
+	if !k.inside(a) {
+		k.destructive("it may write outside the task's workspace: " + a.shown())
+	}
+}
+
+func (k *checker) visit(node syntax.Node) bool {
+	switch n := node.(type) {
+	case *syntax.CallExpr:
+		if len(n.Args) > 0 {
+			k.call(k.args(n.Args), k.fed[n], n.Pos().Offset())
+		}
+	case *syntax.Redirect:
+		k.redirect(n)
+	case *syntax.Assign:
+		k.assign(n)
+	case *syntax.WordIter:
+		k.variable(n.Name.Value)
+	case *syntax.ParamExp:
+		if n.Exp != nil && n.Exp.Op == syntax.OtherParamOps && n.Exp.Word != nil && n.Exp.Word.Lit() == "P" {
+			k.destructive("${…@P} runs what a variable holds")
+		}
+	case *syntax.FuncDecl:
+		if n.Name == nil || k.functions[n.Name.Value] != n.Pos().Offset() {
+			k.destructive("a function is declared inside something else")
+		}
+	}
+	return true
+}
+
+func (k *checker) redirect(r *syntax.Redirect) {
+	switch r.Op {
+	case syntax.RdrIn:
+		if target := k.arg(r.Word); strings.HasPrefix(target.text, "/dev/tcp/") || strings.HasPrefix(target.text, "/dev/udp/") {
+			k.destructive("it opens a network connection")
+		}
+		return
+	case syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc, syntax.DplIn:
+		return
+	}
+	target := k.arg(r.Word)
+	switch target.text {
+	case "/dev/null", "/dev/stdout", "/dev/stderr", "/dev/fd/1", "/dev/fd/2":
+		return
+	}
+	if r.Op == syntax.DplOut && target.fixed && strings.Trim(target.text, "0123456789-") == "" && target.text != "" {
+		return
+	}
+	k.writes(target)
+}
+
+func (k *checker) assign(a *syntax.Assign) {
+	if a.Name != nil {
+		k.variable(a.Name.Value)
+	} else if a.Value != nil && !k.arg(a.Value).fixed {
+		k.destructive("the name of a variable is computed at run time")
+	}
+	if a.Value != nil {
+		// Arithmetic and some expansions run commands that a variable holds as text.
+		if v := k.arg(a.Value); strings.Contains(v.text, "$(") || strings.Contains(v.text, "`") {
+			k.destructive("a variable holds the text of a command")
+		}
+	}
+}
+
+// variable checks a name that is assigned: some variables make harmless programs do other things.
+func (k *checker) variable(name string) {
+	switch name {
+	case "PATH", "ENV", "IFS", "SHELLOPTS", "BASHOPTS", "PS4", "PROMPT_COMMAND", "CDPATH", "HOME", "TMPDIR", "EDITOR", "VISUAL", "PAGER",
+		"GOFLAGS", "GOPROXY", "GOTOOLCHAIN", "GOROOT", "GOPATH", "GOBIN", "GOENV", "CC", "CXX", "SHELL", "MAKEFLAGS", "TAR_OPTIONS",
+		"LESSOPEN", "MANPAGER", "RIPGREP_CONFIG_PATH":
+		k.destructive("it changes the variable " + name)
+	}
+	for _, prefix := range []string{"LD_", "DYLD_", "GIT_", "BASH_", "NPM_", "npm_", "NODE_", "PYTHON", "PERL", "RUBY", "JAVA_", "CARGO", "RUST"} {
+		if strings.HasPrefix(name, prefix) {
+			k.destructive("it changes the variable " + name)
+		}
+	}
+}

@@ -1,0 +1,262 @@
+package policy
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// call is one simple command.
+type call struct {
+	name string
+	args []arg
+	// fed is true when the input comes from a pipe or file.
+	fed bool
+}
+
+// check looks at the arguments of a call and reports to k what is not harmless.
+type check func(k *checker, c call)
+
+func (k *checker) call(words []arg, fed bool, pos uint) {
+	first := words[0]
+	if !first.fixed || first.text != "[" && strings.ContainsAny(first.text, "*?[{") {
+		k.destructive("the name of a program is computed at run time")
+		return
+	}
+	if at, ok := k.functions[first.text]; ok && at < pos {
+		return // its body is looked at where it is declared
+	}
+	c := call{name: program(first.text), args: words[1:], fed: fed}
+	if k.asksPerson(c) {
+		return
+	}
+	if test, ok := k.programs[c.name]; ok {
+		test(k, c)
+		return
+	}
+	k.destructive("the program " + first.text + " is not known to be harmless")
+}
+
+// program returns the name of a program in one of the system's folders, any other path as it is.
+func program(name string) string {
+	dir, base := path.Split(name)
+	switch dir {
+	case "/bin/", "/sbin/", "/usr/bin/", "/usr/sbin/", "/usr/local/bin/", "/usr/local/go/bin/":
+		return base
+	}
+	return name
+}
+
+// allowList returns the programs that may run, with the rules for their arguments.
+func allowList() map[string]check {
+	table := map[string]check{}
+	add := func(test check, names string) {
+		for _, name := range strings.Fields(names) {
+			table[name] = test
+		}
+	}
+	add(harmless, `echo cat tac nl head tail wc cut tr paste comm join fold expand unexpand rev od hexdump strings
+		cksum md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum sum base64 base32 seq true false :
+		sleep pwd basename dirname realpath readlink stat ls dir vdir du df free uptime uname whoami id groups arch nproc
+		which type wait jobs expr factor numfmt tsort pr fmt column grep egrep fgrep zgrep zcat bzcat xzcat diff cmp diff3
+		jq shift return exit break continue umask ulimit local printenv getconf locale ps cd dircolors pathchk tty
+		sum logname lscpu lsblk hash times mktemp`)
+	add(noCommandText, "test [ let")
+	add(setsClock, "date")
+	add(options("oT", "output", "compress-program", "temporary-directory"), "sort")
+	add(options("o", "output"), "shuf")
+	add(options("o"), "tree")
+	add(options("C", "compile"), "file")
+	add(options("", "pre", "pre-glob", "hostname-bin", "search-zip"), "rg")
+	add(options("i", "inplace", "in-place", "split-exp"), "yq")
+	add(assigns, "read mapfile readarray getopts printf unset export declare readonly typeset")
+	add(all(fixedOptions("euxvonhpipefail-", "pipefail", "errexit", "nounset", "xtrace"), assigns), "set")
+	add(noArguments, "hostname")
+	add(uniq, "uniq")
+	add(all(options(""), writesAll), "touch mkdir tee")
+	add(all(options("tTsl", "target-directory", "symbolic-link", "link"), writesLast), "cp")
+	add(all(options("tT", "target-directory"), writesAll), "mv")
+	add(all(options("R", "recursive", "reference"), writesAll), "chmod")
+	add(toOutput, "gzip gunzip bzip2 bunzip2 xz unxz zstd")
+	add(listsArchive, "tar")
+	add(onlyWith("-l", "-t", "-p", "-Z", "-v"), "unzip")
+	add(sed, "sed")
+	add(awk, "awk gawk mawk nawk")
+	add(find, "find")
+	add(xargs, "xargs")
+	add(wrapper, "nohup nice stdbuf timeout command builtin exec env")
+	add(shell, "sh bash dash zsh ksh")
+	add(evaluate, "eval")
+	add(trap, "trap")
+	add(git, "git")
+	add(golang, "go")
+	add(gofmt, "gofmt gofumpt goimports")
+	add(makes, "make gmake")
+	add(npm, "npm pnpm yarn")
+	add(cargo, "cargo")
+	add(pytest, "pytest py.test")
+	add(python, "python python3")
+	add(node, "node nodejs")
+	add(onlyWith("--version", "-v", "-V", "version", "--help"), "ruby perl java javac php rustc gcc cc clang cmake docker kubectl pip pip3 curl wget gh psql sqlite3 mysql")
+	return table
+}
+
+func harmless(*checker, call) {}
+
+func noArguments(k *checker, c call) {
+	if len(c.args) > 0 {
+		k.destructive(c.name + " may change something when it has arguments")
+	}
+}
+
+// all applies several checks.
+func all(checks ...check) check {
+	return func(k *checker, c call) {
+		for _, test := range checks {
+			test(k, c)
+		}
+	}
+}
+
+// options refuses options of a program: the letters in short, and the long names, which may be
+// abbreviated. Words that are computed at run time might be such an option.
+func options(short string, long ...string) check {
+	return func(k *checker, c call) {
+		for _, a := range c.args {
+			switch {
+			case a.fixed && a.text == "--":
+				return
+			case !a.fixed && !a.safe:
+				k.destructive("an argument of " + c.name + " is computed at run time and might be an option")
+			case !a.option():
+			case strings.HasPrefix(a.text, "--"):
+				name, _, _ := strings.Cut(a.text[2:], "=")
+				if slices.ContainsFunc(long, func(l string) bool { return strings.HasPrefix(l, name) }) {
+					k.destructive("the option " + a.text + " of " + c.name)
+				}
+			case strings.ContainsAny(a.text[1:], short):
+				k.destructive("the option " + a.text + " of " + c.name)
+			}
+		}
+	}
+}
+
+// fixedOptions accepts only options of the letters given, and the words.
+func fixedOptions(letters string, words ...string) check {
+	return func(k *checker, c call) {
+		for _, a := range c.args {
+			if a.fixed && a.text == "--" {
+				return
+			}
+			if !a.fixed || a.option() && strings.Trim(a.text, letters) != "" || !a.option() && !slices.Contains(words, a.text) && a.text != "+e" && a.text != "+x" {
+				k.destructive("the argument " + a.shown() + " of " + c.name)
+			}
+		}
+	}
+}
+
+// onlyWith accepts a call only when its first argument is one of the words.
+func onlyWith(words ...string) check {
+	return func(k *checker, c call) {
+		if len(c.args) == 0 || !c.args[0].fixed || !slices.Contains(words, c.args[0].text) {
+			k.destructive(c.name + " is not known to be harmless")
+		}
+	}
+}
+
+// assigns checks the names of variables that a builtin sets.
+func assigns(k *checker, c call) {
+	for _, a := range c.args {
+		name, _, _ := strings.Cut(a.text, "=")
+		k.variable(name)
+		switch {
+		case strings.ContainsAny(a.text, "`") || strings.Contains(a.text, "$("):
+			k.destructive("an argument of " + c.name + " holds the text of a command")
+		case !a.fixed && c.name != "printf":
+			k.destructive("an argument of " + c.name + " is computed at run time")
+		case a.option() && (c.name == "unset" && a.text != "-v" || c.name == "mapfile" && strings.ContainsAny(a.text, "Cc") || c.name == "readarray" && strings.ContainsAny(a.text, "Cc")):
+			k.destructive("the option " + a.text + " of " + c.name)
+		}
+	}
+}
+
+// noCommandText refuses literals with the text of a command, which evaluating an index would run.
+func noCommandText(k *checker, c call) {
+	for _, a := range c.args {
+		if strings.Contains(a.text, "[$(") || strings.Contains(a.text, "[`") {
+			k.destructive("an argument of " + c.name + " holds the text of a command")
+		}
+	}
+}
+
+// setsClock refuses date with -s or with digits alone.
+func setsClock(k *checker, c call) {
+	for i, a := range c.args {
+		value := i > 0 && (c.args[i-1].text == "-d" || c.args[i-1].text == "--date")
+		if strings.HasPrefix(a.text, "-s") || strings.HasPrefix(a.text, "--s") || !value && strings.Trim(a.text, "0123456789.") == "" {
+			k.destructive("date may set the clock")
+		}
+	}
+}
+
+// uniq writes its second operand.
+func uniq(k *checker, c call) {
+	operands := 0
+	for _, a := range c.args {
+		if !a.fixed && !a.safe {
+			k.destructive("an argument of uniq is computed at run time and might be its output")
+		}
+		if !a.option() {
+			operands++
+		}
+		if operands == 2 {
+			k.writes(a)
+		}
+	}
+}
+
+// writesAll checks that all operands lie in the workspace.
+func writesAll(k *checker, c call) {
+	for _, a := range c.args {
+		if !a.option() {
+			k.writes(a)
+		}
+	}
+}
+
+// writesLast checks that the last operand lies in the workspace.
+func writesLast(k *checker, c call) {
+	if len(c.args) > 0 {
+		k.writes(c.args[len(c.args)-1])
+	}
+}
+
+// toOutput accepts compressors that leave their files alone.
+func toOutput(k *checker, c call) {
+	for _, a := range c.args {
+		if a.option() && a.fixed && (strings.HasPrefix(a.text, "--stdout") || a.text == "--list" || a.text == "--test" ||
+			!strings.HasPrefix(a.text, "--") && strings.ContainsAny(a.text, "clt")) {
+			return
+		}
+	}
+	if c.fed && len(c.args) == 0 {
+		return
+	}
+	k.destructive(c.name + " replaces its files")
+}
+
+// listsArchive accepts tar that lists: letters of the first word, then only operands and --file.
+func listsArchive(k *checker, c call) {
+	for i, a := range c.args {
+		letters := strings.TrimPrefix(a.text, "-")
+		switch {
+		case !a.fixed && !a.safe:
+		case i == 0 && strings.Contains(letters, "t") && strings.Trim(letters, "tfvzjJa") == "":
+			continue
+		case i > 0 && (!a.option() || a.text == "-f" || strings.HasPrefix(a.text, "--file=")):
+			continue
+		}
+		k.destructive("tar may do more than list")
+		return
+	}
+}

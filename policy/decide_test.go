@@ -1,0 +1,249 @@
+package policy_test
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/policy"
+	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/tools"
+)
+
+const (
+	task   events.TaskID = "TASK_01JD0000000000000000000000"
+	secret               = "ghp_0123456789abcdefghijklmnopqrstuvwxyz"
+)
+
+func newPolicy(t *testing.T, cfg policy.Config) *policy.Policy {
+	t.Helper()
+	cfg.Root, cfg.DataDir = "/root", "/root/data"
+	p, err := policy.New(cfg)
+	require.NoError(t, err)
+	return p
+}
+
+func writeSpec() tools.Spec {
+	return tools.Spec{
+		Name: "FILE_WRITE", Effect: tools.Write, Gate: tools.InProgress, Approval: tools.OutsideWorkspace,
+		Paths: []tools.Path{{Field: "file_path", Access: tools.WritePath}}, Content: []string{"content"},
+	}
+}
+
+func bashSpec() tools.Spec {
+	return tools.Spec{
+		Name: "BASH_EXECUTE", Effect: tools.Write, Gate: tools.InProgress, Approval: tools.IfDestructive, Command: "command",
+		Paths: []tools.Path{{Field: "working_directory", Access: tools.ReadPath}},
+	}
+}
+
+func writeCall(path, content string) policy.Call {
+	args, _ := json.Marshal(map[string]string{"file_path": path, "content": content})
+	return policy.Call{
+		Spec: writeSpec(), State: statemachine.InProgress, Args: args, Task: task, Workspace: workspace,
+		Paths: map[string]string{"file_path": path},
+	}
+}
+
+func bashCall(command string) policy.Call {
+	args, _ := json.Marshal(map[string]string{"command": command})
+	return policy.Call{Spec: bashSpec(), State: statemachine.InProgress, Args: args, Task: task, Workspace: workspace}
+}
+
+func TestGate(t *testing.T) {
+	t.Parallel()
+	p := newPolicy(t, policy.Config{})
+	for _, gate := range []tools.Gate{tools.AnyState, tools.InProgress, tools.AwaitingApproval, tools.BlockedOrActive} {
+		for _, state := range statemachine.States() {
+			err := p.Decide(policy.Call{Spec: tools.Spec{Name: "X", Gate: gate, Effect: tools.Read, Approval: tools.NoApproval}, State: state})
+			if slices.Contains(gate.States(), state) {
+				require.NoError(t, err, "%s %s", gate, state)
+			} else {
+				require.Equal(t, fault.StateNotAllowed, fault.CodeOf(err), "%s %s", gate, state)
+			}
+		}
+	}
+	c := writeCall(workspace+"/a", "")
+	c.State = statemachine.Blocked
+	assert.EqualError(t, p.Decide(c), "STATE_NOT_ALLOWED: FILE_WRITE may not run while the task is BLOCKED; allowed states: IN_PROGRESS")
+}
+
+func TestReadOnly(t *testing.T) {
+	t.Parallel()
+	p := newPolicy(t, policy.Config{ReadOnly: true})
+	for effect, code := range map[tools.Effect]fault.Code{
+		tools.Read: "", tools.Idempotent: fault.ReadOnly, tools.Write: fault.ReadOnly, tools.Destructive: fault.ReadOnly,
+	} {
+		err := p.Decide(policy.Call{Spec: tools.Spec{Effect: effect, Gate: tools.AnyState, Approval: tools.NoApproval}, State: statemachine.Done})
+		assert.Equal(t, code, fault.CodeOf(err), effect)
+	}
+}
+
+func TestPaths(t *testing.T) {
+	t.Parallel()
+	p := newPolicy(t, policy.Config{})
+	for path, code := range map[string]fault.Code{
+		workspace + "/a.txt":                "",
+		workspace + "/workspace/Makefile":   "",
+		workspace + "/workspace/go.mod":     "",
+		"/root/deliverables/report.md":      "",
+		"/root/docs/out.md":                 "",
+		"/root/docs/out.md2":                fault.ApprovalRequired,
+		"/root/src/a.go":                    fault.ApprovalRequired,
+		workspace + "X/a":                   fault.ApprovalRequired,
+		"/root/Working/TASK_OTHER/a":        fault.ApprovalRequired,
+		"/root/Makefile":                    fault.ProtectedPath,
+		"/root/sub/go.mod":                  fault.ProtectedPath,
+		"/root/Working/TASK_OTHER/Makefile": fault.ProtectedPath,
+		"/root":                             fault.ProtectedPath,
+		"/":                                 fault.ProtectedPath,
+		"/root/Working":                     fault.ProtectedPath,
+		"/root/data":                        fault.ProtectedPath,
+		"/root/data/x":                      fault.ProtectedPath,
+		"/root/.git/config":                 fault.ProtectedPath,
+		workspace + "/repo/.git/hooks/x":    fault.ProtectedPath,
+		workspace + "/.orch/x":              fault.ProtectedPath,
+		workspace + "/.env":                 fault.ProtectedPath,
+		workspace + "/.env.local":           fault.ProtectedPath,
+		workspace + "/server.PEM":           fault.ProtectedPath,
+		workspace + "/id_rsa":               fault.ProtectedPath,
+	} {
+		c := writeCall(path, "text")
+		c.Deliverables = []string{"docs/out.md", "/root/deliverables"}
+		err := p.Decide(c)
+		assert.Equal(t, code, fault.CodeOf(err), path)
+		if err != nil {
+			assert.Equal(t, "file_path", fault.From(err).Field)
+			assert.NotEmpty(t, fault.From(err).Hint)
+		}
+	}
+}
+
+func TestReadsAreFreeButForTheDataDirectory(t *testing.T) {
+	t.Parallel()
+	p := newPolicy(t, policy.Config{})
+	spec := tools.Spec{Name: "FILE_READ", Effect: tools.Read, Gate: tools.AnyState, Approval: tools.NoApproval, Paths: []tools.Path{{Field: "file_path", Access: tools.ReadPath}}}
+	for path, code := range map[string]fault.Code{
+		"/root/go.mod": "", "/root/.git/config": "", "/root": "", "/root/data/token": fault.ProtectedPath, "/root/database": "",
+	} {
+		err := p.Decide(policy.Call{Spec: spec, State: statemachine.Done, Paths: map[string]string{"file_path": path}, Workspace: workspace})
+		assert.Equal(t, code, fault.CodeOf(err), path)
+	}
+}
+
+func TestElementsOfListsAreChecked(t *testing.T) {
+	t.Parallel()
+	spec := tools.Spec{Name: "X", Effect: tools.Write, Gate: tools.AnyState, Approval: tools.OutsideWorkspace, Paths: []tools.Path{{Field: "file_paths", Access: tools.WritePath}}}
+	err := newPolicy(t, policy.Config{}).Decide(policy.Call{
+		Spec: spec, State: statemachine.Done, Workspace: workspace,
+		Paths: map[string]string{"file_paths[0]": workspace + "/a", "file_paths[1]": "/root/b"},
+	})
+	assert.Equal(t, fault.ApprovalRequired, fault.CodeOf(err))
+	assert.Equal(t, "file_paths[1]", fault.From(err).Field)
+}
+
+func TestSecretsAreRefusedAndNotRepeated(t *testing.T) {
+	t.Parallel()
+	p := newPolicy(t, policy.Config{})
+	for _, path := range []string{workspace + "/a", "/root/outside"} {
+		err := p.Decide(writeCall(path, "x "+secret))
+		require.Equal(t, fault.SecretDetected, fault.CodeOf(err))
+		text, jsonErr := json.Marshal(fault.From(err))
+		require.NoError(t, jsonErr)
+		assert.NotContains(t, string(text), secret[:10])
+		assert.Equal(t, "content", fault.From(err).Field)
+	}
+	c := writeCall(workspace+"/a", "")
+	c.Args = json.RawMessage(`{"content":{"password":"hunter2"}}`)
+	assert.Equal(t, fault.SecretDetected, fault.CodeOf(p.Decide(c)), "structured content is searched, too")
+	allowing := newPolicy(t, policy.Config{AllowSecrets: []string{"^ghp_0123"}})
+	assert.NoError(t, allowing.Decide(writeCall(workspace+"/a", "x "+secret)))
+}
+
+func TestCommands(t *testing.T) {
+	t.Parallel()
+	p := newPolicy(t, policy.Config{})
+	require.NoError(t, p.Decide(bashCall("echo x > out.txt")))
+	assert.Equal(t, tools.Write, p.Effect(bashCall("echo x > out.txt")))
+
+	err := p.Decide(bashCall("rm out.txt"))
+	require.Equal(t, fault.ApprovalRequired, fault.CodeOf(err))
+	assert.Contains(t, err.Error(), "destructive")
+	assert.Contains(t, fault.From(err).Hint, "not available in this version")
+	assert.Equal(t, tools.Destructive, p.Effect(bashCall("rm out.txt")))
+
+	err = p.Decide(bashCall("vi x"))
+	require.Equal(t, fault.ValidationError, fault.CodeOf(err))
+	assert.Equal(t, "INTERACTIVE", fault.From(err).Reason)
+
+	c := bashCall("touch x")
+	c.Paths = map[string]string{"working_directory": "/root/src"}
+	assert.Equal(t, fault.ApprovalRequired, fault.CodeOf(p.Decide(c)), "relative paths lie below the working directory")
+
+	c.Args = json.RawMessage(`{"command":1}`)
+	assert.Equal(t, fault.ApprovalRequired, fault.CodeOf(p.Decide(c)))
+	c.Args = json.RawMessage(`{}`)
+	assert.NoError(t, p.Decide(c), "a call without command has nothing to classify")
+}
+
+func TestApprovalAlwaysAndUnknown(t *testing.T) {
+	t.Parallel()
+	p := newPolicy(t, policy.Config{})
+	for _, rule := range []tools.Approval{tools.Always, "unheard-of", ""} {
+		err := p.Decide(policy.Call{Spec: tools.Spec{Name: "FILE_DELETE", Gate: tools.AnyState, Approval: rule}, State: statemachine.Done})
+		assert.Equal(t, fault.ApprovalRequired, fault.CodeOf(err), rule)
+	}
+}
+
+// The checks come in the documented order: each call breaks one rule less than the one before.
+func TestOrder(t *testing.T) {
+	t.Parallel()
+	spec := writeSpec()
+	spec.Command = "command"
+	c := writeCall("/root/.git/x", secret)
+	c.Spec, c.State = spec, statemachine.Done
+	c.Args = json.RawMessage(`{"content":"` + secret + `","command":"vi"}`)
+	readOnly, p := newPolicy(t, policy.Config{ReadOnly: true}), newPolicy(t, policy.Config{})
+	assert.Equal(t, fault.StateNotAllowed, fault.CodeOf(readOnly.Decide(c)))
+	c.State = statemachine.InProgress
+	assert.Equal(t, fault.ReadOnly, fault.CodeOf(readOnly.Decide(c)))
+	assert.Equal(t, fault.ProtectedPath, fault.CodeOf(p.Decide(c)))
+	c.Paths["file_path"] = "/root/x"
+	assert.Equal(t, fault.SecretDetected, fault.CodeOf(p.Decide(c)))
+	c.Args = json.RawMessage(`{"command":"vi"}`)
+	assert.Equal(t, fault.ValidationError, fault.CodeOf(p.Decide(c)))
+	c.Args = nil
+	assert.Equal(t, fault.ApprovalRequired, fault.CodeOf(p.Decide(c)))
+	c.Paths["file_path"] = workspace + "/x"
+	assert.NoError(t, p.Decide(c))
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	t.Parallel()
+	for field, cfg := range map[string]policy.Config{
+		"root":          {Root: "relative"},
+		"working":       {Root: "/r", Working: "relative"},
+		"data_dir":      {Root: "/r", DataDir: "relative"},
+		"protected":     {Root: "/r", Protected: []string{"[a"}},
+		"allow_secrets": {Root: "/r", AllowSecrets: []string{"("}},
+	} {
+		_, err := policy.New(cfg)
+		require.Equal(t, fault.ValidationError, fault.CodeOf(err), field)
+		assert.Equal(t, field, fault.From(err).Field)
+	}
+}
+
+func TestProtectedPatternsAreConfigurable(t *testing.T) {
+	t.Parallel()
+	p := newPolicy(t, policy.Config{Protected: []string{"docs/**", "*.lock"}})
+	for path, code := range map[string]fault.Code{
+		"/root/docs/a/b": fault.ProtectedPath, "/root/x/y.lock": fault.ProtectedPath, "/root/Makefile": fault.ApprovalRequired,
+	} {
+		assert.Equal(t, code, fault.CodeOf(p.Decide(writeCall(path, ""))), path)
+	}
+}

@@ -1,0 +1,153 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+)
+
+// golang accepts the subcommands of go that build, test and look.
+func golang(k *checker, c call) {
+	sub, rest := subcommand(c.args)
+	switch sub {
+	case "build", "test", "vet", "list", "version", "doc", "help":
+	case "fmt":
+		k.writes(arg{text: ".", fixed: true})
+	case "env":
+		options("wu")(k, call{name: "go env", args: rest})
+	case "mod":
+		if len(rest) == 0 || !slices.Contains([]string{"graph", "verify", "why", "tidy", "download", "edit", "init"}, rest[0].text) {
+			k.destructive("go mod is used in a way that is not known")
+			return
+		}
+		if !slices.Contains([]string{"graph", "verify", "why"}, rest[0].text) {
+			k.writes(arg{text: ".", fixed: true})
+		}
+	case "run":
+		operand, ok := firstOperand(rest)
+		if !ok || !operand.fixed || !(strings.HasPrefix(operand.text, ".") || strings.HasSuffix(operand.text, ".go")) || strings.Contains(operand.text, "@") {
+			k.destructive("go run starts a program that is not of this module")
+		}
+	default:
+		k.destructive("go " + sub + " changes more than the build")
+	}
+	for i, a := range rest {
+		name, value, joined := strings.Cut(strings.TrimLeft(a.text, "-"), "=")
+		if a.option() && slices.Contains([]string{"exec", "toolexec", "overlay", "modfile", "ldflags", "vettool"}, name) && name != "ldflags" {
+			k.destructive("the option -" + name + " of go")
+		}
+		if a.option() && slices.Contains([]string{"o", "coverprofile", "cpuprofile", "memprofile", "blockprofile", "mutexprofile", "trace", "outputdir"}, name) {
+			target := arg{text: value, fixed: a.fixed}
+			if !joined && i+1 < len(rest) {
+				target = rest[i+1]
+			}
+			if target.text != "/dev/null" {
+				k.writes(target)
+			}
+		}
+	}
+}
+
+// subcommand splits the arguments at the first word.
+func subcommand(args []arg) (string, []arg) {
+	if len(args) == 0 || !args[0].fixed {
+		return "", args
+	}
+	return args[0].text, args[1:]
+}
+
+func firstOperand(args []arg) (arg, bool) {
+	i := slices.IndexFunc(args, func(a arg) bool { return !a.option() })
+	if i < 0 {
+		return arg{}, false
+	}
+	return args[i], true
+}
+
+// gofmt writes its operands when it is told to.
+func gofmt(k *checker, c call) {
+	for _, a := range c.args {
+		if !a.fixed && !a.safe || a.text == "-w" || strings.HasPrefix(a.text, "-w=") || a.text == "--w" {
+			writesAll(k, c)
+			return
+		}
+	}
+}
+
+// makes accepts ordinary targets of the Makefile in the working directory.
+func makes(k *checker, c call) {
+	for _, a := range c.args {
+		name, _, assigned := strings.Cut(a.text, "=")
+		switch {
+		case !a.fixed && !a.safe:
+			k.destructive("an argument of make is computed at run time")
+		case strings.HasPrefix(a.text, "--eval") || strings.HasPrefix(a.text, "-f") || strings.HasPrefix(a.text, "--f") || strings.HasPrefix(a.text, "--mak") || strings.HasPrefix(a.text, "-E"):
+			k.destructive("the option " + a.text + " of make")
+		case assigned:
+			k.variable(name)
+			if strings.ContainsAny(a.text, "$`;|&") {
+				k.destructive("a variable of make holds a command")
+			}
+		case slices.ContainsFunc([]string{"clean", "install", "deploy", "publish", "release", "push", "purge", "reset", "drop", "destroy", "migrate"},
+			func(word string) bool { return strings.Contains(a.text, word) }):
+			k.destructive("the target " + a.text + " of make")
+		}
+	}
+}
+
+// npm accepts tests and the usual checking scripts of package.json.
+func npm(k *checker, c call) {
+	sub, rest := subcommand(c.args)
+	switch sub {
+	case "test", "t", "tst", "--version", "-v", "ls", "list", "--help":
+		return
+	case "run", "run-script":
+		script, _ := firstOperand(rest)
+		name, _, _ := strings.Cut(script.text, ":")
+		if script.fixed && slices.Contains([]string{"test", "build", "lint", "check", "typecheck", "coverage"}, name) {
+			return
+		}
+	}
+	k.destructive(c.name + " " + sub + " may install or run anything")
+}
+
+// cargo accepts building and testing.
+func cargo(k *checker, c call) {
+	sub, rest := subcommand(c.args)
+	if !slices.Contains([]string{"build", "test", "check", "clippy", "doc", "tree", "metadata", "--version", "-V", "version", "bench"}, sub) {
+		k.destructive("cargo " + sub + " changes more than the build")
+	}
+	options("", "config", "target-dir", "fix")(k, call{name: "cargo", args: rest})
+}
+
+// pytest accepts everything that does not move its files or load plug-ins.
+func pytest(k *checker, c call) {
+	options("cp", "rootdir", "basetemp", "override-ini", "config-file")(k, c)
+}
+
+// python accepts test runners and checkers of the standard library.
+func python(k *checker, c call) {
+	words := make([]string, 0, 2)
+	for _, a := range c.args[:min(2, len(c.args))] {
+		words = append(words, a.text)
+	}
+	switch strings.Join(words, " ") {
+	case "--version", "-V", "-m unittest", "-m json.tool", "-m py_compile", "-m compileall":
+		if len(c.args) > 3 && words[1] == "json.tool" {
+			k.destructive("json.tool writes its second operand")
+		}
+		return
+	case "-m pytest":
+		pytest(k, call{name: "pytest", args: c.args[2:]})
+		return
+	}
+	k.destructive(c.name + " runs a program that is not looked into")
+}
+
+// node accepts the test runner and the syntax check.
+func node(k *checker, c call) {
+	if len(c.args) > 0 && slices.Contains([]string{"--test", "--check", "-c", "--version", "-v"}, c.args[0].text) {
+		options("er", "eval", "require", "import", "loader", "experimental-loader", "test-reporter-destination")(k, call{name: "node", args: c.args[1:]})
+		return
+	}
+	k.destructive("node runs a program that is not looked into")
+}

@@ -1,0 +1,200 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+)
+
+// sed accepts scripts that only print: no -i, no file of commands, no w, W, e or r commands.
+func sed(k *checker, c call) {
+	var scripts []string
+	given := false
+	for i := 0; i < len(c.args); i++ {
+		a := c.args[i]
+		switch {
+		case !a.fixed && !a.safe:
+			k.destructive("an argument of sed is computed at run time")
+			return
+		case a.text == "-e" || a.text == "--expression":
+			if i++; i < len(c.args) && c.args[i].fixed {
+				scripts, given = append(scripts, c.args[i].text), true
+				continue
+			}
+			k.destructive("a script of sed is computed at run time")
+			return
+		case a.option() && !slices.Contains([]string{"--quiet", "--silent", "--regexp-extended", "--posix", "--null-data", "--version", "--"}, a.text) && strings.Trim(a.text, "-nErzsul") != "":
+			k.destructive("the option " + a.text + " of sed")
+			return
+		case !a.option() && !given:
+			if !a.fixed {
+				k.destructive("a script of sed is computed at run time")
+				return
+			}
+			scripts, given = append(scripts, a.text), true
+		}
+	}
+	for _, s := range scripts {
+		if !printsOnly(s) {
+			k.destructive("the script of sed may write files or run programs")
+		}
+	}
+}
+
+// printsOnly reads a sed script and reports whether all of its commands are known and only print.
+func printsOnly(s string) bool {
+	for s != "" {
+		s = strings.TrimLeft(s, " \t\n;{}!")
+		var ok bool
+		if s, ok = skipAddress(s); !ok {
+			return false
+		}
+		s = strings.TrimLeft(s, " \t!")
+		if s == "" {
+			return true
+		}
+		command := s[0]
+		s = s[1:]
+		switch command {
+		case 's', 'y':
+			if s, ok = skipDelimited(s, 2); !ok {
+				return false
+			}
+			flags := len(s) - len(strings.TrimLeft(s, "gpiImM0123456789"))
+			s = s[flags:]
+			if s != "" && !strings.ContainsAny(s[:1], " \t\n;}") {
+				return false
+			}
+		case 'a', 'i', 'c', '#', ':', 'b', 't', 'T':
+			_, s, _ = strings.Cut(s, "\n")
+		case '{', '}', '=', 'd', 'D', 'g', 'G', 'h', 'H', 'l', 'n', 'N', 'p', 'P', 'q', 'Q', 'x', 'z':
+			s = strings.TrimLeft(s, "0123456789 ")
+			if s != "" && !strings.ContainsAny(s[:1], "\n;{}") {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// skipAddress skips the lines that a command is for: numbers, $, /regex/ and ranges of them.
+func skipAddress(s string) (string, bool) {
+	for s != "" {
+		switch {
+		case strings.ContainsAny(s[:1], "0123456789$,~+ "):
+			s = s[1:]
+		case s[0] == '/':
+			var ok bool
+			if s, ok = skipDelimited(s, 1); !ok {
+				return "", false
+			}
+			s = strings.TrimLeft(s, "IM")
+		default:
+			return s, true
+		}
+	}
+	return s, true
+}
+
+// skipDelimited skips n parts that end with the delimiter that s begins with.
+func skipDelimited(s string, n int) (string, bool) {
+	if s == "" || s[0] == '\\' || s[0] == '\n' {
+		return "", false
+	}
+	for i := 1; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			i++
+		case '[':
+			if s[0] != '[' && strings.Contains(s[i:], "]") && strings.IndexByte(s[i:], s[0]) < strings.IndexByte(s[i:], ']') {
+				return "", false // a delimiter inside brackets: not worth the risk
+			}
+		case s[0]:
+			if n--; n == 0 {
+				return s[i+1:], true
+			}
+		}
+	}
+	return "", false
+}
+
+// awk accepts programs that only print: no system, pipes, redirections, extensions or files of code.
+func awk(k *checker, c call) {
+	for i := 0; i < len(c.args); i++ {
+		a := c.args[i]
+		switch {
+		case !a.fixed:
+			if i > 0 && c.args[i-1].text == "-v" {
+				continue
+			}
+			k.destructive("the program of awk is computed at run time")
+			return
+		case a.text == "-F" || a.text == "-v":
+			i++
+		case a.option() && !strings.HasPrefix(a.text, "-F") && a.text != "--version" && a.text != "--":
+			k.destructive("the option " + a.text + " of awk")
+			return
+		case !a.option():
+			if !awkPrints(a.text) {
+				k.destructive("the program of awk may write files or run programs")
+			}
+			return
+		}
+	}
+}
+
+// awkPrints reports whether an awk program surely runs nothing and writes no file. A comparison with >
+// is told from a redirection by the print before it.
+func awkPrints(s string) bool {
+	code := awkCode(s)
+	if strings.ContainsAny(strings.ReplaceAll(code, "||", ""), "|@`") {
+		return false
+	}
+	for _, word := range []string{"system", "getline", "fflush"} {
+		if strings.Contains(code, word) {
+			return false
+		}
+	}
+	for statement := range strings.FieldsFuncSeq(code, func(r rune) bool { return strings.ContainsRune(";{}\n", r) }) {
+		if _, printed, ok := strings.Cut(statement, "print"); ok && strings.Contains(printed, ">") {
+			return false
+		}
+	}
+	return true
+}
+
+// awkCode blanks the strings and regular expressions of an awk program.
+func awkCode(s string) string {
+	var b strings.Builder
+	last := byte('(') // the last character that is no blank
+	for i := 0; i < len(s); i++ {
+		end := 0
+		if s[i] == '"' || s[i] == '/' && strings.IndexByte("(,{;!~&|\n}", last) >= 0 {
+			end = literalEnd(s, i)
+		}
+		if end > 0 {
+			b.WriteString(`""`)
+			i, last = end, '"'
+			continue
+		}
+		b.WriteByte(s[i])
+		if s[i] != ' ' && s[i] != '\t' {
+			last = s[i]
+		}
+	}
+	return b.String()
+}
+
+// literalEnd returns the offset of the delimiter that ends the literal at i, 0 when there is none.
+func literalEnd(s string, i int) int {
+	for j := i + 1; j < len(s); j++ {
+		switch s[j] {
+		case '\\':
+			j++
+		case s[i]:
+			return j
+		}
+	}
+	return 0
+}

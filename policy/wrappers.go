@@ -1,0 +1,163 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+)
+
+// asksPerson reports programs that wait for a person: editors, pagers, monitors, remote shells, and
+// interpreters that got nothing to interpret.
+func (k *checker) asksPerson(c call) bool {
+	switch c.name {
+	case "vi", "vim", "nvim", "view", "nano", "pico", "emacs", "ed", "joe", "micro", "hx", "helix", "less", "more", "most", "man", "info",
+		"top", "htop", "btop", "atop", "watch", "ssh", "sftp", "ftp", "telnet", "screen", "tmux", "mc", "su", "passwd", "login",
+		"dialog", "whiptail", "fzf", "gdb", "lldb", "visudo", "crontab":
+		if len(c.args) == 1 && (c.args[0].text == "--version" || c.args[0].text == "--help") {
+			return false
+		}
+		k.interactive(c.name + " waits for a person")
+		return true
+	case "python", "python3", "node", "nodejs", "ruby", "irb", "ipython", "perl", "lua", "php", "ghci", "scala", "bash", "sh", "zsh", "dash",
+		"ksh", "fish", "psql", "mysql", "sqlite3", "redis-cli", "mongosh", "bc", "dc":
+		bare := !slices.ContainsFunc(c.args, func(a arg) bool {
+			return !a.option() || slices.Contains([]string{"--version", "--help", "--test", "-V", "-v"}, a.text)
+		})
+		if bare && !c.fed || len(c.args) > 0 && c.args[0].text == "-i" {
+			k.interactive(c.name + " without a script waits for a person")
+			return true
+		}
+	}
+	return false
+}
+
+// run classifies the command that a wrapper would start.
+func (k *checker) run(words []arg, fed bool) {
+	if len(words) > 0 {
+		k.call(words, fed, 0) // functions are not visible to programs
+	}
+}
+
+// wrapper skips the options of a program that starts another one.
+func wrapper(k *checker, c call) {
+	withValue := map[string]string{"nice": "-n", "timeout": "-k -s", "env": "-u", "exec": "-a", "stdbuf": ""}[c.name]
+	args := c.args
+	for len(args) > 0 && args[0].option() {
+		text := args[0].text
+		switch {
+		case !args[0].fixed || c.name == "env" && (strings.HasPrefix(text, "-S") || strings.HasPrefix(text, "--split") || strings.HasPrefix(text, "-C") || strings.HasPrefix(text, "--chdir")):
+			k.destructive("the option " + args[0].shown() + " of " + c.name)
+			return
+		case c.name == "command" && (text == "-v" || text == "-V"):
+			return
+		case slices.Contains(strings.Fields(withValue), text) && len(args) > 1:
+			args = args[1:]
+		}
+		args = args[1:]
+		if text == "--" {
+			break
+		}
+	}
+	if c.name == "timeout" && len(args) > 0 {
+		args = args[1:] // the duration
+	}
+	for c.name == "env" && len(args) > 0 && strings.Contains(args[0].text, "=") {
+		name, _, _ := strings.Cut(args[0].text, "=")
+		k.variable(name)
+		args = args[1:]
+	}
+	k.run(args, c.fed)
+}
+
+// xargs starts its command with words that nobody knows yet.
+func xargs(k *checker, c call) {
+	args := c.args
+	for len(args) > 0 && args[0].option() {
+		text := args[0].text
+		if !args[0].fixed {
+			break
+		}
+		args = args[1:]
+		if slices.Contains([]string{"-n", "-I", "-P", "-d", "-L", "-s", "-E", "-a"}, text) && len(args) > 0 {
+			args = args[1:]
+		}
+	}
+	if len(args) > 0 {
+		k.run(append(slices.Clone(args), arg{}), true)
+	}
+}
+
+// find is harmless as long as its actions are.
+func find(k *checker, c call) {
+	for i, a := range c.args {
+		if !a.fixed && !a.safe {
+			k.destructive("an argument of find is computed at run time and might be an action")
+			return
+		}
+		switch a.text {
+		case "-delete", "-ok", "-okdir", "-fprint", "-fprint0", "-fprintf", "-fls":
+			k.destructive("the action " + a.text + " of find")
+		case "-exec", "-execdir":
+			k.run(execWords(c.args[i+1:]), true)
+		}
+	}
+}
+
+// execWords returns the command of an -exec action, with {} as a word that is not known yet.
+func execWords(args []arg) []arg {
+	var words []arg
+	for _, a := range args {
+		if a.text == ";" || a.text == "+" {
+			break
+		}
+		if strings.Contains(a.text, "{}") {
+			a = arg{}
+		}
+		words = append(words, a)
+	}
+	return words
+}
+
+// shell classifies the script of sh -c.
+func shell(k *checker, c call) {
+	for i, a := range c.args {
+		switch {
+		case a.text == "--version":
+			return
+		case a.text == "--noprofile" || a.text == "--norc" || a.fixed && a.option() && strings.Trim(a.text, "-eux") == "":
+			continue
+		case a.fixed && a.option() && strings.Trim(a.text, "-euxlc") == "" && strings.HasSuffix(a.text, "c") && i+1 < len(c.args) && c.args[i+1].fixed:
+			k.script(c.args[i+1].text)
+			return
+		}
+		break
+	}
+	k.destructive(c.name + " runs a script that is not in the command")
+}
+
+// evaluate classifies the words of eval as a script.
+func evaluate(k *checker, c call) {
+	words := make([]string, len(c.args))
+	for i, a := range c.args {
+		if !a.fixed {
+			k.destructive("eval runs what is computed at run time")
+			return
+		}
+		words[i] = a.text
+	}
+	k.script(strings.Join(words, " "))
+}
+
+// trap classifies the command that a signal would run.
+func trap(k *checker, c call) {
+	args := c.args
+	if len(args) > 0 && args[0].text == "--" {
+		args = args[1:]
+	}
+	switch {
+	case len(args) == 0 || args[0].text == "-" || args[0].text == "-l" || args[0].text == "-p":
+	case !args[0].fixed:
+		k.destructive("trap runs what is computed at run time")
+	default:
+		k.script(args[0].text)
+	}
+}

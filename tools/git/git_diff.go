@@ -1,0 +1,77 @@
+package git
+
+import (
+	"context"
+	"strings"
+
+	"github.com/orch-dev/orch/tools"
+)
+
+type gitDiffIn struct {
+	RepositoryPath string `json:"repository_path,omitempty" jsonschema:"Absolute path of the git repository or a folder in it; default: the workspace of the task"`
+	Staged         bool   `json:"staged,omitempty" jsonschema:"Show staged changes only" default:"false"`
+}
+
+type gitDiffOut struct {
+	Diff      string   `json:"diff" jsonschema:"Unified diff, at most the first 1 MiB"`
+	Files     []string `json:"files" jsonschema:"Paths of the changed files, relative to the top of the work tree"`
+	Truncated bool     `json:"truncated" jsonschema:"The diff or the list of files was cut"`
+}
+
+// GIT_DIFF (S0-101, S0-109).
+var gitDiff = tools.Define(tools.Spec{
+	Name:       "GIT_DIFF",
+	Title:      "Show changes of a git work tree",
+	Purpose:    "Show changes in working tree",
+	Conditions: []string{"Any task state", "Repository must exist"},
+	Effect:     tools.Read,
+	Gate:       tools.AnyState,
+	Approval:   tools.NoApproval,
+	Paths:      []tools.Path{{Field: "repository_path", Access: tools.ReadPath}},
+	Errors:     []string{"REPO_NOT_FOUND", "NOT_FOUND", "OUTSIDE_ROOT", "INVALID_PATH", "EXEC_FAILED"},
+}, func(ctx context.Context, env *tools.Env, in gitDiffIn) (gitDiffOut, error) {
+	repo, err := open(ctx, env, in.RepositoryPath)
+	if err != nil {
+		return gitDiffOut{}, err
+	}
+	diff, cutDiff, err := repo.diff(ctx, in.Staged, "--patch")
+	if err != nil {
+		return gitDiffOut{}, err
+	}
+	names, cutNames, err := repo.diff(ctx, in.Staged, "--name-only", "-z")
+	if err != nil {
+		return gitDiffOut{}, err
+	}
+	return gitDiffOut{Diff: diff, Files: splitNames(names), Truncated: cutDiff || cutNames}, nil
+})
+
+// diff runs git diff without anything that a configuration could add to it.
+func (r *repository) diff(ctx context.Context, staged bool, form ...string) (text string, cut bool, err error) {
+	args := append([]string{
+		"diff", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty", "--submodule=short", "--find-renames",
+		"--src-prefix=a/", "--dst-prefix=b/", "--no-relative", "-O/dev/null",
+	}, form...)
+	if staged {
+		args = append(args, "--cached")
+	}
+	res, err := r.run(ctx, append(args, "--")...)
+	if err != nil {
+		return "", false, err
+	}
+	if res.ExitCode != 0 {
+		return "", false, failed("git diff", res)
+	}
+	return res.Stdout, res.Truncated, nil
+}
+
+// splitNames reads names that end with NUL; a name that was cut off is left out. A file in conflict is
+// named once for each of its sides.
+func splitNames(text string) []string {
+	names := []string{}
+	for name := range strings.SplitSeq(text[:strings.LastIndexByte(text, 0)+1], "\x00") {
+		if name != "" && (len(names) == 0 || names[len(names)-1] != name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
