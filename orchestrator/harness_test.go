@@ -209,6 +209,9 @@ func (n *node) checkIdle() {
 	assert.Empty(n.t, s.Queued)
 	assert.Zero(n.t, s.Running)
 	assert.Zero(n.t, s.Open)
+	for what, left := range n.Leftovers() {
+		assert.Zero(n.t, left, what)
+	}
 	for _, w := range s.Workers {
 		assert.Zero(n.t, w.Running, "leases of %s", w.Name)
 	}

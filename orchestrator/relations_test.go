@@ -3,6 +3,7 @@ package orchestrator_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -109,9 +110,10 @@ func TestCancelReachesChildren(t *testing.T) {
 // A child whose parent was cancelled while the node was down does not outlive it.
 func TestOrphansAreCancelledAfterARestart(t *testing.T) {
 	t.Parallel()
-	var refuse events.TaskID
+	var refuse atomic.Value
+	refuse.Store(events.TaskID(""))
 	log := memlog.New(memlog.Config{Fail: func(r *events.Record) error {
-		if r.Task == refuse && r.Rev > 1 {
+		if r.Task == refuse.Load() && r.Rev > 1 {
 			return fault.New(fault.Unavailable, "gone")
 		}
 		return nil
@@ -119,11 +121,11 @@ func TestOrphansAreCancelledAfterARestart(t *testing.T) {
 	n := start(t, log)
 	id := n.submit("orch: v1\nsteps:\n  - id: s\n    run:\n      orch: v1\n      steps: [{id: w, tool: READ}]\n")
 	child := n.take("w").Task
-	refuse = child
+	refuse.Store(child)
 	require.NoError(t, n.cancel(id))
 	n.result(id)
 	n.stop()
-	refuse = ""
+	refuse.Store(events.TaskID(""))
 	n = start(t, log)
 	assert.Equal(t, statemachine.Cancelled, n.result(child).State)
 }
@@ -194,20 +196,20 @@ func TestConcurrencyRules(t *testing.T) {
 // A task that could not be written leaves nothing behind in the line for a key.
 func TestConcurrencyAfterAFailedSubmit(t *testing.T) {
 	t.Parallel()
-	full := false
+	var full atomic.Bool
 	n := start(t, memlog.New(memlog.Config{Fail: func(*events.Record) error {
-		if full {
+		if full.Load() {
 			return fault.New(fault.DiskFull, "full")
 		}
 		return nil
 	}}))
 	first := n.submit(keyPlan("queue"))
-	full = true
+	full.Store(true)
 	for range 3 {
 		_, err := n.trySubmit(keyPlan("queue"))
 		hasCode(t, err, fault.DiskFull)
 	}
-	full = false
+	full.Store(false)
 	second := n.submit(keyPlan("queue"))
 	n.serve(echoArgs)
 	n.result(first)
