@@ -16,7 +16,7 @@ import (
 
 const (
 	// pageCount and pageBytes bound one answer of the server to a reader.
-	pageCount = 500
+	pageCount = 2000
 	pageBytes = 4 << 20
 	// readWithin is how long one page may take when the caller sets no earlier deadline.
 	readWithin = 5 * time.Second
@@ -111,8 +111,8 @@ func errHole(after uint64) *fault.Error {
 // walk yields the messages of a stream on a subject from position from to position to.
 func (c *Conn) walk(ctx context.Context, stream, subject string, from, to uint64) iter.Seq2[entry, error] {
 	return func(yield func(entry, error) bool) {
-		count := pageCount / 10 // most histories are short
-		pending := "0"
+		count := pageCount / 40 // most histories are short
+		pending := ""
 		for from <= to {
 			page, err := c.page(ctx, stream, subject, from, count)
 			if err != nil {
@@ -125,10 +125,11 @@ func (c *Conn) walk(ctx context.Context, stream, subject string, from, to uint64
 				}
 				from, pending = e.Seq+1, e.pending
 			}
+			if pending == "0" || pending == "" { // the end, or nothing at all
+				return
+			}
 			if len(page) == 0 {
-				if pending != "0" {
-					yield(entry{}, errHole(from-1))
-				}
+				yield(entry{}, errHole(from-1))
 				return
 			}
 			count = pageCount
