@@ -250,11 +250,10 @@ func (o *Orchestrator) follow(t *turn) {
 			o.skipped(e, d.Step)
 		case *events.Checkpointed:
 			o.saveCheckpoint(e, d)
-		case *events.Moved:
-			if e.open && e.task.State.Terminal() {
-				o.over(e)
-			}
 		}
+	}
+	if e.open && e.task.State.Terminal() {
+		o.over(e)
 	}
 	o.dispatch()
 }
