@@ -89,7 +89,7 @@ func begin(t *testing.T) *run {
 	})
 	c := startCluster(t, dir)
 	r := &run{t: t, cluster: c, faults: map[kind]int{}, api: dial(t, c)}
-	r.load = &load{api: dial(t, c), watcher: dial(t, c), patient: t.Context()}
+	r.load = &load{api: dial(t, c), watcher: dial(t, c)}
 	return r
 }
 
@@ -105,18 +105,17 @@ func dial(t *testing.T, c *cluster) orchestrator.API {
 func (r *run) round(seed uint64, n int, strikes []strike) {
 	r.t.Helper()
 	began := time.Now()
-	ctx, stop := context.WithCancel(r.t.Context())
-	ended := make(chan struct{})
+	stop, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		r.load.run(ctx, seed, n)
+		r.load.run(r.t.Context(), stop, seed, n)
 	}()
 	for _, s := range strikes {
 		wait(s.after)
 		r.cluster.strike(s)
 		r.faults[s.kind]++
 	}
-	stop()
+	close(stop)
 	<-ended
 	struck := time.Since(began)
 	r.settle(n)
@@ -150,9 +149,9 @@ func (r *run) calm(seed uint64, n int) {
 // work lets the clients work for a moment without faults.
 func (r *run) work(seed uint64, n int) {
 	r.t.Helper()
-	ctx, stop := context.WithTimeout(r.t.Context(), time.Second)
-	defer stop()
-	r.load.run(ctx, seed, n)
+	stop := make(chan struct{})
+	time.AfterFunc(time.Second, func() { close(stop) })
+	r.load.run(r.t.Context(), stop, seed, n)
 	r.settle(n)
 	r.replay(n)
 }

@@ -61,9 +61,6 @@ func jobs() []job {
 type load struct {
 	api     orchestrator.API
 	watcher orchestrator.API
-	// patient ends when the clients must give up.
-	patient context.Context //nolint:containedctx // the life of the test, which its goroutines share
-
 	watching sync.WaitGroup
 
 	mu         sync.Mutex
@@ -80,23 +77,32 @@ func (l *load) violate(invariant string, task events.TaskID, round int, format s
 	l.violations = append(l.violations, crash.Violation{Invariant: invariant, Task: task, Round: round, What: fmt.Sprintf(format, args...)})
 }
 
-// run submits tasks until ctx ends and returns when every request has its answer.
-func (l *load) run(ctx context.Context, seed uint64, round int) {
+// run submits tasks until stop is closed and returns when every request has its answer.
+func (l *load) run(ctx context.Context, stop <-chan struct{}, seed uint64, round int) {
 	var group sync.WaitGroup
 	for i := range submitters {
 		rng := rand.New(rand.NewPCG(seed, uint64(round*submitters+i)))
 		group.Go(func() {
-			for n := 0; ctx.Err() == nil; n++ {
-				l.one(rng, round, fmt.Sprintf("%d-%d-%d", round, i, n))
-				pause(ctx, time.Duration(rng.Int64N(int64(submitEvery))))
+			for n := 0; !closed(stop); n++ {
+				l.one(ctx, rng, round, fmt.Sprintf("%d-%d-%d", round, i, n))
+				pause(ctx, rand.N(submitEvery))
 			}
 		})
 	}
 	group.Wait()
 }
 
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
 // one submits a task, follows some of them and repeats some requests.
-func (l *load) one(rng *rand.Rand, round int, name string) {
+func (l *load) one(ctx context.Context, rng *rand.Rand, round int, name string) {
 	kinds := jobs()
 	j := kinds[rng.IntN(len(kinds))]
 	text, err := json.Marshal(j.plan)
@@ -111,7 +117,7 @@ func (l *load) one(rng *rand.Rand, round int, name string) {
 		r.ID = events.NewTaskID(time.Now())
 	}
 	follow, again := rng.IntN(4) == 0, rng.IntN(8) == 0
-	id, ok := l.submit(r, round, false)
+	id, ok := l.submit(ctx, r, round, false)
 	if !ok {
 		return
 	}
@@ -119,26 +125,21 @@ func (l *load) one(rng *rand.Rand, round int, name string) {
 	l.acks = append(l.acks, crash.Ack{Task: id, Key: r.IdempotencyKey, Round: round, At: time.Now()})
 	l.mu.Unlock()
 	if follow {
-		l.watching.Go(func() { l.watch(id, round) })
+		l.watching.Go(func() { l.watch(ctx, id, round) })
 	}
 	if again {
-		if other, ok := l.submit(r, round, true); ok && other != id {
+		if other, ok := l.submit(ctx, r, round, true); ok && other != id {
 			l.violate("I1", other, round, "the repeated request for %s made another task", id)
 		}
 	}
 	if j.cancel {
-		l.cancel(id, round)
+		l.cancel(ctx, id, round)
 	}
 }
 
 // submit asks until there is an answer. repeated is set when the task exists already.
-func (l *load) submit(r orchestrator.SubmitRequest, round int, repeated bool) (events.TaskID, bool) {
-	var reply orchestrator.SubmitReply
-	tries, err := l.insist(func(ctx context.Context) error {
-		var err error
-		reply, err = l.api.Submit(ctx, r)
-		return err
-	})
+func (l *load) submit(ctx context.Context, r orchestrator.SubmitRequest, round int, repeated bool) (events.TaskID, bool) {
+	reply, tries, err := insist(ctx, l.api.Submit, r)
 	switch {
 	case err != nil:
 		l.violate("I1", r.ID, round, "a submission failed: %v", err)
@@ -152,11 +153,8 @@ func (l *load) submit(r orchestrator.SubmitRequest, round int, repeated bool) (e
 	return reply.ID, err == nil
 }
 
-func (l *load) cancel(id events.TaskID, round int) {
-	tries, err := l.insist(func(ctx context.Context) error {
-		_, err := l.api.Cancel(ctx, orchestrator.CancelRequest{ID: id, Actor: "user:submitter"})
-		return err
-	})
+func (l *load) cancel(ctx context.Context, id events.TaskID, round int) {
+	_, tries, err := insist(ctx, l.api.Cancel, orchestrator.CancelRequest{ID: id, Actor: "user:submitter"})
 	if tries > 1 && fault.Has(err, fault.StateNotAllowed) {
 		err = nil // the first try had done it
 	}
@@ -170,16 +168,16 @@ func (l *load) cancel(id events.TaskID, round int) {
 }
 
 // insist repeats a request whose outcome is unknown.
-func (l *load) insist(ask func(context.Context) error) (tries int, err error) {
-	all, stop := context.WithTimeout(l.patient, answerWithin)
+func insist[In, Out any](ctx context.Context, ask func(context.Context, In) (Out, error), in In) (out Out, tries int, err error) {
+	all, stop := context.WithTimeout(ctx, answerWithin)
 	defer stop()
 	for {
 		tries++
-		ctx, end := context.WithTimeout(all, oneAnswer)
-		err = ask(ctx)
+		one, end := context.WithTimeout(all, oneAnswer)
+		out, err = ask(one, in)
 		end()
 		if !unknown(err) || !pause(all, retryEvery) {
-			return tries, err
+			return out, tries, err
 		}
 	}
 }
@@ -190,18 +188,18 @@ func unknown(err error) bool {
 }
 
 // watch follows a task to its end by revision, across all deaths of the node.
-func (l *load) watch(id events.TaskID, round int) {
+func (l *load) watch(ctx context.Context, id events.TaskID, round int) {
 	w := crash.Watch{Task: id}
 	last := uint64(0)
-	for !w.Over && l.patient.Err() == nil {
-		ctx, stop := context.WithTimeout(l.patient, oneAnswer)
-		reply, err := l.watcher.Watch(ctx, orchestrator.WatchRequest{ID: id, After: last, Wait: 2 * time.Second, Limit: 3})
+	for !w.Over && ctx.Err() == nil {
+		one, stop := context.WithTimeout(ctx, oneAnswer)
+		reply, err := l.watcher.Watch(one, orchestrator.WatchRequest{ID: id, After: last, Wait: 2 * time.Second, Limit: 3})
 		stop()
 		if unknown(err) {
-			pause(l.patient, retryEvery)
+			pause(ctx, retryEvery)
 			continue
 		}
-		if err != nil && l.patient.Err() == nil {
+		if err != nil && ctx.Err() == nil {
 			l.violate("I8", id, round, "a watcher was sent away: %v", err)
 			break
 		}

@@ -37,23 +37,23 @@ func (r *run) settle(round int) {
 		wait(20 * time.Millisecond)
 	}
 	for _, id := range open {
-		reply, err := r.api.Explain(r.t.Context(), orchestrator.GetRequest{ID: id})
+		reply, _, err := insist(r.t.Context(), r.api.Explain, orchestrator.GetRequest{ID: id})
 		r.load.violate("I1", id, round, "it did not end within %s: %s %v %v", settleWithin, reply.State, reply.Causes, err)
 	}
 }
 
 func (r *run) over(id events.TaskID) bool {
-	reply, err := r.api.Result(r.t.Context(), orchestrator.ResultRequest{ID: id})
+	reply, _, err := insist(r.t.Context(), r.api.Result, orchestrator.ResultRequest{ID: id})
 	return err == nil && reply.Over
 }
 
 // resolveAll decides about all calls in doubt, as a person with the ledger would.
 func (r *run) resolveAll() {
 	r.t.Helper()
-	list, err := r.api.List(r.t.Context(), orchestrator.ListRequest{States: []statemachine.State{statemachine.Blocked}, Limit: 1000})
+	list, _, err := insist(r.t.Context(), r.api.List, orchestrator.ListRequest{States: []statemachine.State{statemachine.Blocked}, Limit: 1000})
 	require.NoError(r.t, err)
 	for _, summary := range list.Tasks {
-		view, err := r.api.Get(r.t.Context(), orchestrator.GetRequest{ID: summary.ID})
+		view, _, err := insist(r.t.Context(), r.api.Get, orchestrator.GetRequest{ID: summary.ID})
 		require.NoError(r.t, err)
 		for _, s := range view.Steps {
 			if s.State == statemachine.StepInDoubt {
@@ -78,7 +78,7 @@ func (r *run) resolve(id events.TaskID, s orchestrator.StepView) {
 	if slices.ContainsFunc(effects, func(e crash.Effect) bool { return e.Task == id && e.Step == s.Key }) {
 		as = "succeeded"
 	}
-	_, err = r.api.Resolve(r.t.Context(), orchestrator.ResolveRequest{ID: id, Step: s.Key, As: as, Reason: "the ledger says so", Actor: "user:checker"})
+	_, _, err = insist(r.t.Context(), r.api.Resolve, orchestrator.ResolveRequest{ID: id, Step: s.Key, As: as, Reason: "the ledger says so", Actor: "user:checker"})
 	if !fault.Has(err, fault.StateNotAllowed) {
 		require.NoError(r.t, err)
 	}
@@ -104,7 +104,7 @@ func (r *run) replay(round int) {
 }
 
 func (r *run) replayOne(ctx context.Context, round int, id events.TaskID) {
-	reply, err := r.api.Replay(ctx, orchestrator.ReplayRequest{ID: id})
+	reply, _, err := insist(ctx, r.api.Replay, orchestrator.ReplayRequest{ID: id})
 	switch {
 	case err != nil:
 		r.load.violate("I5", id, round, "it cannot be replayed: %v", err)
