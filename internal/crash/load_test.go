@@ -36,7 +36,9 @@ type job struct {
 
 func jobs() []job {
 	const once = "    retry: {max_attempts: 100, initial: 20ms, max: 100ms}\n"
-	step := func(id, tool, more string) string { return "  - id: " + id + "\n    tool: " + tool + "\n" + once + more }
+	step := func(id, tool, more string) string {
+		return "  - id: " + id + "\n    tool: " + tool + "\n" + once + more
+	}
 	head := func(name string) string { return "orch: v1\nname: " + name + "\nsteps:\n" }
 	return []job{
 		{name: "read", plan: head("read") + step("a", crash.ToolRead, "")},
@@ -59,8 +61,8 @@ func jobs() []job {
 
 // load is what clients do and were told.
 type load struct {
-	api     orchestrator.API
-	watcher orchestrator.API
+	api      orchestrator.API
+	watcher  orchestrator.API
 	watching sync.WaitGroup
 
 	mu         sync.Mutex
