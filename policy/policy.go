@@ -72,9 +72,9 @@ func New(cfg Config) (*Policy, error) {
 }
 
 func (c Config) validate() error {
-	for field, dir := range map[string]string{"root": c.Root, "working": c.Working, "data_dir": c.DataDir} {
-		if !filepath.IsAbs(dir) && (field != "data_dir" || dir != "") {
-			return fault.New(fault.ValidationError, "%q is no absolute path", dir).WithField(field)
+	for _, dir := range []struct{ field, path string }{{"root", c.Root}, {"working", c.Working}, {"data_dir", c.DataDir}} {
+		if !filepath.IsAbs(dir.path) && (dir.field != "data_dir" || dir.path != "") {
+			return fault.New(fault.ValidationError, "%q is no absolute path", dir.path).WithField(dir.field)
 		}
 	}
 	for _, pattern := range c.Protected {

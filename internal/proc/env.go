@@ -58,7 +58,32 @@ func baseEnv(c Config) []string {
 			env = append(env, kv)
 		}
 	}
-	return env
+	return append(env, goCaches(env)...)
+}
+
+// goCaches names the caches of the Go tool chain where HOME has them, so that a command with another
+// HOME does not compile and fetch everything again.
+func goCaches(env []string) []string {
+	value := func(name string) string {
+		for _, kv := range env {
+			if v, ok := strings.CutPrefix(kv, name+"="); ok {
+				return v
+			}
+		}
+		return ""
+	}
+	home := value("HOME")
+	if home == "" {
+		return nil
+	}
+	var caches []string
+	if value("GOCACHE") == "" {
+		caches = append(caches, "GOCACHE="+filepath.Join(home, ".cache", "go-build"))
+	}
+	if value("GOMODCACHE") == "" && value("GOPATH") == "" {
+		caches = append(caches, "GOMODCACHE="+filepath.Join(home, "go", "pkg", "mod"))
+	}
+	return caches
 }
 
 // environ adds the variables of one command; a later value wins in exec.Cmd.

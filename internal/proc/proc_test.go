@@ -213,6 +213,19 @@ func TestRunEnvironment(t *testing.T) {
 	}, strings.Split(strings.TrimSpace(res.Stdout), "\n"))
 }
 
+func TestGoCachesFollowTheHomeOfTheNode(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ environ, want []string }{
+		{[]string{"HOME=/h"}, []string{"HOME=/h", "GOCACHE=/h/.cache/go-build", "GOMODCACHE=/h/go/pkg/mod"}},
+		{[]string{"HOME=/h", "GOCACHE=/c", "GOPATH=/p"}, []string{"HOME=/h", "GOCACHE=/c", "GOPATH=/p"}},
+		{[]string{}, nil},
+	} {
+		res, err := newRunner(t, proc.Config{Environ: tc.environ}).Run(t.Context(), proc.Command{Name: "env"})
+		require.NoError(t, err)
+		assert.ElementsMatch(t, tc.want, strings.Split(strings.TrimSpace(res.Stdout), "\n")[1:])
+	}
+}
+
 func TestSecretNamesAreRefused(t *testing.T) {
 	t.Parallel()
 	r := newRunner(t, proc.Config{})

@@ -1,0 +1,249 @@
+package crash
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/orch-dev/orch/events"
+)
+
+// The tools of the test, by what their effects promise.
+const (
+	// ToolRead and ToolIdem may run any number of times, ToolIdem with one key.
+	ToolRead = "CRASH_READ"
+	ToolIdem = "CRASH_IDEM"
+	// ToolWrite runs at most once.
+	ToolWrite = "CRASH_WRITE"
+	// ToolChild is idempotent and does its work in a child process.
+	ToolChild = "CRASH_CHILD"
+)
+
+// checker is one check.
+type checker struct {
+	log      Log
+	evidence Evidence
+	report   Report
+	rounds   map[events.TaskID]int
+	acked    map[events.TaskID]bool
+	cancels  map[events.TaskID]bool
+	effects  map[events.TaskID][]Effect
+	watches  map[events.TaskID][]Watch
+	// known holds every task that was found so far, queue those whose history is not read yet.
+	known map[events.TaskID]bool
+	queue []events.TaskID
+	// positions of the log → the task whose commit lies there.
+	positions map[uint64]events.TaskID
+	marked    bool
+}
+
+// Check holds the evidence against the log. The error is about reading, not about what was found.
+func Check(ctx context.Context, log Log, e Evidence) (Report, error) {
+	c := &checker{
+		log: log, evidence: e,
+		report: Report{Ended: map[string]int{}, Begins: map[string]int{}, Resolved: map[string]int{}},
+		rounds: map[events.TaskID]int{}, acked: map[events.TaskID]bool{}, cancels: map[events.TaskID]bool{},
+		effects: map[events.TaskID][]Effect{}, watches: map[events.TaskID][]Watch{},
+		known: map[events.TaskID]bool{}, positions: map[uint64]events.TaskID{},
+	}
+	c.index()
+	if err := c.scan(ctx); err != nil {
+		return c.report, err
+	}
+	for len(c.queue) > 0 {
+		task := c.queue[0]
+		c.queue = c.queue[1:]
+		if err := c.task(ctx, task); err != nil {
+			return c.report, err
+		}
+	}
+	c.checkPositions()
+	c.checkStrangers()
+	c.checkKeys()
+	if m := e.Mark; m != nil && !c.marked {
+		c.found("I11", m.Task, "the high-water mark names position %d, where the log has another commit or none", m.Seq)
+	}
+	return c.report, nil
+}
+
+func (c *checker) found(invariant string, task events.TaskID, format string, args ...any) {
+	c.report.Violations = append(c.report.Violations, Violation{
+		Invariant: invariant, Task: task, Round: c.rounds[task], What: fmt.Sprintf(format, args...),
+	})
+}
+
+// index sorts the evidence by task.
+func (c *checker) index() {
+	for _, a := range c.evidence.Acks {
+		c.acked[a.Task] = true
+		c.rounds[a.Task] = a.Round
+		c.add(a.Task)
+	}
+	for _, task := range c.evidence.Cancels {
+		c.cancels[task] = true
+	}
+	for _, e := range c.evidence.Effects {
+		c.effects[e.Task] = append(c.effects[e.Task], e)
+	}
+	for _, w := range c.evidence.Watches {
+		c.watches[w.Task] = append(c.watches[w.Task], w)
+	}
+}
+
+func (c *checker) add(task events.TaskID) {
+	if !c.known[task] {
+		c.known[task] = true
+		c.queue = append(c.queue, task)
+	}
+}
+
+// scan goes through the live log: its positions only grow (I4), and it names tasks that nobody was
+// told about.
+func (c *checker) scan(ctx context.Context) error {
+	last := uint64(0)
+	for s, err := range c.log.Scan(ctx, 1) {
+		if err != nil {
+			return err
+		}
+		commit, err := events.Decode(s.Data)
+		if err != nil {
+			c.found("I11", "", "position %d: %v", s.Seq, err)
+			continue
+		}
+		if s.Seq <= last {
+			c.found("I4", commit.Task, "position %d follows %d", s.Seq, last)
+		}
+		last = s.Seq
+		c.add(commit.Task)
+	}
+	return nil
+}
+
+// task reads one history and checks all that is known about the task.
+func (c *checker) task(ctx context.Context, task events.TaskID) error {
+	var stored []events.Stored
+	for s, err := range c.log.Read(ctx, task, 1) {
+		if err != nil {
+			return err
+		}
+		stored = append(stored, s)
+	}
+	c.report.Tasks++
+	c.report.Commits += len(stored)
+	if len(stored) == 0 {
+		c.found("I1", task, "the task was acknowledged and is not in the log")
+		return nil
+	}
+	commits := c.chain(task, stored)
+	h := newHistory(c, task)
+	for _, commit := range commits {
+		h.commit(commit)
+	}
+	h.finish()
+	for _, w := range c.watches[task] {
+		c.watch(w, stored)
+	}
+	return nil
+}
+
+// chain checks what links the commits of a task (I4, I11).
+func (c *checker) chain(task events.TaskID, stored []events.Stored) []*events.Commit {
+	var commits []*events.Commit
+	rev, seq, hash := uint64(0), uint64(0), ""
+	for _, s := range stored {
+		commit, err := events.Decode(s.Data)
+		if err != nil {
+			c.found("I11", task, "position %d: %v", s.Seq, err)
+			continue
+		}
+		if commit.Task != task {
+			c.found("I4", task, "its history holds a commit of %s", commit.Task)
+		}
+		if commit.Rev != rev+1 {
+			c.found("I4", task, "revision %d follows %d", commit.Rev, rev)
+		}
+		if s.Seq <= seq {
+			c.found("I4", task, "position %d follows %d", s.Seq, seq)
+		}
+		if commit.Prev != hash {
+			c.found("I11", task, "the hash chain breaks at revision %d", commit.Rev)
+		}
+		rev, seq, hash = commit.Rev, s.Seq, events.Hash(s.Data)
+		c.place(task, s.Seq, hash)
+		commits = append(commits, commit)
+	}
+	return commits
+}
+
+// place notes a position, which may hold one commit only.
+func (c *checker) place(task events.TaskID, seq uint64, hash string) {
+	if other, taken := c.positions[seq]; taken {
+		c.found("I4", task, "position %d is used by %s as well", seq, other)
+	}
+	c.positions[seq] = task
+	if m := c.evidence.Mark; m != nil && m.Seq == seq && m.Hash == hash {
+		c.marked = true
+	}
+}
+
+// checkPositions finds the positions that no history accounts for.
+func (c *checker) checkPositions() {
+	last := uint64(0)
+	for seq := range c.positions {
+		last = max(last, seq)
+	}
+	for seq := uint64(1); seq <= last; seq++ {
+		if _, ok := c.positions[seq]; !ok {
+			c.found("I4", "", "position %d holds no commit of any task", seq)
+		}
+	}
+}
+
+// checkStrangers finds effects of tasks that the log does not know.
+func (c *checker) checkStrangers() {
+	for task := range c.effects {
+		if !c.known[task] {
+			c.found("I6", task, "the ledger has an effect of a task that is not in the log")
+		}
+	}
+}
+
+// checkKeys checks that an idempotency key of a submission made one task.
+func (c *checker) checkKeys() {
+	tasks := map[string]events.TaskID{}
+	for _, a := range c.evidence.Acks {
+		if first, known := tasks[a.Key]; a.Key != "" && known && first != a.Task {
+			c.found("I1", a.Task, "the idempotency key %q had made %s before", a.Key, first)
+		}
+		tasks[a.Key] = a.Task
+	}
+}
+
+// watch checks that a watcher saw every commit once and in order (I8).
+func (c *checker) watch(w Watch, stored []events.Stored) {
+	for i, s := range w.Seen {
+		if i >= len(stored) || s.Rev != uint64(i+1) || s.Seq != stored[i].Seq || s.Hash != events.Hash(stored[i].Data) {
+			c.found("I8", w.Task, "as number %d the watcher saw revision %d at position %d", i+1, s.Rev, s.Seq)
+			return
+		}
+	}
+	if w.Over && len(w.Seen) < len(stored) && !onlyRefusals(stored[len(w.Seen):]) {
+		c.found("I8", w.Task, "the watcher saw %d of %d commits", len(w.Seen), len(stored))
+	}
+}
+
+// onlyRefusals reports whether commits hold nothing but results that came too late: those may follow
+// the end of a task.
+func onlyRefusals(stored []events.Stored) bool {
+	for _, s := range stored {
+		commit, err := events.Decode(s.Data)
+		if err != nil {
+			return false
+		}
+		for _, e := range commit.Events {
+			if e.Kind != events.ResultRefused {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,193 @@
+package crash_test
+
+import (
+	"math/rand/v2"
+	"net"
+	"os"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// workerCount is the number of worker processes beside the node.
+const workerCount = 2
+
+const (
+	// drainWithin is how long a process may take to end when it is asked to.
+	drainWithin = 10 * time.Second
+	// orphansGoneWithin is how long children may outlive their worker.
+	orphansGoneWithin = 2 * time.Second
+)
+
+// cluster is a node and its workers as processes.
+type cluster struct {
+	t    *testing.T
+	dir  string
+	port int
+
+	mu      sync.Mutex
+	node    *process
+	workers [workerCount]*process
+	// lost says, by process id, what was done to a worker.
+	lost map[int]string
+	// restarts are the times from the start of a node process to ready, drains those of SIGTERM to the
+	// end of a worker.
+	restarts, drains []time.Duration
+	orphans          int
+}
+
+func startCluster(t *testing.T, dir string) *cluster {
+	t.Helper()
+	c := &cluster{t: t, dir: dir, port: freePort(t), lost: map[int]string{}}
+	t.Cleanup(c.killAll)
+	c.startNode()
+	for i := range c.workers {
+		c.startWorker(i)
+	}
+	return c
+}
+
+// freePort returns a port outside of the range from which the system takes those of connections, so
+// that it stays free while the node is away.
+func freePort(t *testing.T) int {
+	t.Helper()
+	for range 100 {
+		port := 20_000 + rand.IntN(10_000)
+		l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
+		if err == nil {
+			require.NoError(t, l.Close())
+			return port
+		}
+	}
+	t.Fatal("there is no free port")
+	return 0
+}
+
+func (c *cluster) startNode() {
+	c.t.Helper()
+	c.node = spawn(c.t, roleNode, c.dir, c.port)
+	c.restarts = append(c.restarts, c.node.ready())
+}
+
+func (c *cluster) startWorker(i int) {
+	c.t.Helper()
+	c.workers[i] = spawn(c.t, roleWorker, c.dir, c.port)
+	c.workers[i].ready()
+}
+
+func (c *cluster) killWorker(i int, why string) {
+	c.lost[c.workers[i].pid()] = why
+	c.workers[i].kill()
+	c.awaitOrphans(c.workers[i].pid())
+}
+
+// awaitOrphans counts the children of a killed worker that do not die with it.
+func (c *cluster) awaitOrphans(worker int) {
+	end := time.Now().Add(orphansGoneWithin)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		left := processesOf(c.dir, envCall+"=", " "+strconv.Itoa(worker)+"\x00")
+		if len(left) == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			c.orphans += len(left)
+			return
+		}
+		<-tick.C
+	}
+}
+
+// drainWorker replaces a worker that is asked to end.
+func (c *cluster) drainWorker(i int) {
+	c.t.Helper()
+	c.drains = append(c.drains, c.workers[i].terminate(drainWithin))
+	c.startWorker(i)
+}
+
+// drainPID replaces the worker with the process id if it still runs, so that it can have no further
+// effect.
+func (c *cluster) drainPID(pid int) {
+	c.t.Helper()
+	for i, w := range c.workers {
+		if w.pid() == pid {
+			c.drainWorker(i)
+		}
+	}
+}
+
+// strike does one fault and returns when everything runs again.
+func (c *cluster) strike(s strike) {
+	c.t.Helper()
+	switch s.kind {
+	case killNode:
+		c.node.kill()
+		wait(s.away)
+		c.startNode()
+	case killWorker:
+		c.killWorker(s.worker, string(s.kind))
+		wait(s.away)
+		c.startWorker(s.worker)
+	case killBoth:
+		c.strikeAll(s)
+	case killRecovery:
+		c.node.kill()
+		for _, after := range s.again {
+			c.node = spawn(c.t, roleNode, c.dir, c.port)
+			wait(after)
+			c.node.kill()
+		}
+		c.startNode()
+	case zombie:
+		c.lost[c.workers[s.worker].pid()] = string(s.kind)
+		c.workers[s.worker].signal(syscall.SIGSTOP)
+		wait(s.away)
+		c.workers[s.worker].signal(syscall.SIGCONT)
+	case drain:
+		c.drainWorker(s.worker)
+	}
+}
+
+func (c *cluster) strikeAll(s strike) {
+	c.t.Helper()
+	c.node.kill()
+	for i := range c.workers {
+		c.killWorker(i, string(s.kind))
+	}
+	wait(s.away)
+	c.startNode()
+	for i := range c.workers {
+		c.startWorker(i)
+	}
+}
+
+// stop ends everything as an operator would.
+func (c *cluster) stop() {
+	c.t.Helper()
+	for _, w := range c.workers {
+		w.terminate(drainWithin)
+	}
+	c.node.terminate(drainWithin)
+}
+
+// killAll leaves nothing behind, also after a failed test.
+func (c *cluster) killAll() {
+	for _, p := range append([]*process{c.node}, c.workers[:]...) {
+		if p != nil {
+			p.kill()
+		}
+	}
+	for _, pid := range processesOf(c.dir) {
+		if p, err := os.FindProcess(pid); err == nil {
+			_ = p.Kill()
+		}
+	}
+}
+
+// wait holds the schedule up.
+func wait(d time.Duration) { <-time.After(d) }

@@ -1,0 +1,113 @@
+package crash
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+)
+
+// Log is the raw log: no part of orch that decides anything lies in between.
+type Log interface {
+	// Read yields the commits of a task in order, live or archived.
+	Read(ctx context.Context, task events.TaskID, from uint64) iter.Seq2[events.Stored, error]
+	// Scan yields the live commits in the order of their positions.
+	Scan(ctx context.Context, from uint64) iter.Seq2[events.Stored, error]
+}
+
+// Ack is an acknowledged submission.
+type Ack struct {
+	Task events.TaskID
+	// Key is the idempotency key of the request, "" when the client chose the id.
+	Key   string
+	Round int
+	At    time.Time
+}
+
+// Sighting is a commit that a watcher was shown.
+type Sighting struct {
+	Seq, Rev uint64
+	Hash     string
+}
+
+// Watch is everything that one watcher was shown about a task, across all its connections.
+type Watch struct {
+	Task events.TaskID
+	Seen []Sighting
+	// Over is set when the watcher was told that no further commit will come.
+	Over bool
+}
+
+// Mark is the high-water mark that the node keeps outside its store.
+type Mark struct {
+	Seq  uint64        `json:"seq"`
+	Task events.TaskID `json:"task"`
+	Hash string        `json:"hash"`
+}
+
+// Evidence is what is known without asking orch.
+type Evidence struct {
+	// Acks is the journal of the submitters, Cancels lists the acknowledged cancellations.
+	Acks    []Ack
+	Cancels []events.TaskID
+	Effects []Effect
+	Watches []Watch
+	// Lost says, by process id, what was done to workers that were killed or stopped for longer than
+	// a lease. The calls of no other worker may be in doubt.
+	Lost map[int]string
+	// Mark is nil when the mark is not to be checked.
+	Mark *Mark
+}
+
+// Violation is a broken promise.
+type Violation struct {
+	// Invariant is I1 to I14.
+	Invariant string
+	Task      events.TaskID
+	// Round in which the task was submitted; 0 when that is not known.
+	Round int
+	What  string
+}
+
+// String is one line for people.
+func (v Violation) String() string {
+	return fmt.Sprintf("%s round %d %s: %s", v.Invariant, v.Round, v.Task, v.What)
+}
+
+// Report is the outcome of a check.
+type Report struct {
+	// Tasks and Commits were read, Children of the tasks were submitted by other tasks.
+	Tasks, Children, Commits int
+	// Ended counts the tasks by the state in which they are.
+	Ended map[string]int
+	// Begins counts the effects by tool.
+	Begins map[string]int
+	// InDoubt counts the calls whose end was unknown, Resolved the decisions about them by what they
+	// said, Refused the results that came too late, Lost the attempts that lost their worker.
+	InDoubt, Refused, Lost int
+	Resolved               map[string]int
+	Violations             []Violation
+}
+
+// Has reports whether an invariant is broken.
+func (r *Report) Has(invariant string) bool {
+	return slices.ContainsFunc(r.Violations, func(v Violation) bool { return v.Invariant == invariant })
+}
+
+// workerPID returns the process id in the name of a worker: host-pid-random.
+func workerPID(name string) int {
+	parts := strings.Split(name, "-")
+	if len(parts) < 3 {
+		return 0
+	}
+	pid, err := strconv.Atoi(parts[len(parts)-2])
+	if err != nil {
+		return 0
+	}
+	return pid
+}

@@ -1,0 +1,280 @@
+package crash
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// history walks through the commits of one task. It takes the tables of package statemachine as data
+// and shares no code with the fold.
+type history struct {
+	*checker
+
+	task   events.TaskID
+	state  statemachine.State
+	reason string
+	ends   int
+	child  bool
+	steps  map[string]*stepHistory
+}
+
+// stepHistory is what the log says about one step.
+type stepHistory struct {
+	state statemachine.StepState
+	tool  string
+	// attempt is the newest one, worker the one that has it.
+	attempt int
+	worker  string
+	// calls holds when the log knew of each attempt, retries counts the decisions to call again.
+	calls   map[int]time.Time
+	retries int
+}
+
+func newHistory(c *checker, task events.TaskID) *history {
+	return &history{checker: c, task: task, steps: map[string]*stepHistory{}}
+}
+
+func (h *history) found(invariant, format string, args ...any) {
+	h.checker.found(invariant, h.task, format, args...)
+}
+
+func (h *history) commit(c *events.Commit) {
+	for _, e := range c.Events {
+		h.event(c, e)
+	}
+}
+
+func (h *history) event(c *events.Commit, e events.Event) {
+	switch d := e.Data.(type) {
+	case *events.Submitted:
+		if h.state != "" {
+			h.found("I3", "it was submitted twice")
+		}
+		h.state, h.child = statemachine.NeedsAction, d.Parent != nil
+	case *events.Moved:
+		h.move(e.Kind, d)
+	case *events.Refused:
+		h.report.Refused++
+	default:
+		if key := stepOf(e.Data); key != "" {
+			h.step(c, key, e)
+		}
+	}
+}
+
+// move checks a move of the task (I2, I3).
+func (h *history) move(kind events.Kind, d *events.Moved) {
+	if h.state.Terminal() {
+		h.found("I2", "%s follows the end of the task in %s", kind, h.state)
+	}
+	at := slices.IndexFunc(statemachine.Table(), func(t statemachine.Transition) bool { return t.Kind == kind })
+	if at < 0 {
+		h.found("I3", "%s is in no row of the table", kind)
+		return
+	}
+	row := statemachine.Table()[at]
+	if !slices.Contains(row.From, h.state) {
+		h.found("I3", "%s is not possible in %s", kind, h.state)
+	}
+	h.state, h.reason = row.To, d.Reason
+	if row.To.Terminal() {
+		h.ends++
+	}
+}
+
+// step checks a move of a step (I3) and what it means for its call.
+func (h *history) step(c *events.Commit, key string, e events.Event) {
+	s := h.steps[key]
+	if s == nil {
+		s = &stepHistory{state: statemachine.StepPending, calls: map[int]time.Time{}}
+		h.steps[key] = s
+	}
+	if h.state.Terminal() {
+		h.found("I2", "%s of step %s follows the end of the task", e.Kind, key)
+	}
+	at := slices.IndexFunc(statemachine.StepTable(), func(t statemachine.StepTransition) bool { return t.Kind == e.Kind })
+	if at < 0 || !slices.Contains(statemachine.StepTable()[at].From, s.state) {
+		h.found("I3", "%s is not possible for step %s, which is %s", e.Kind, key, s.state)
+	}
+	if at >= 0 {
+		s.state = statemachine.StepTable()[at].To
+	}
+	h.call(c, key, s, e.Data)
+}
+
+// call follows the attempts of a step (I6, I7).
+func (h *history) call(c *events.Commit, key string, s *stepHistory, data events.Payload) {
+	switch d := data.(type) {
+	case *events.Ready:
+		if d.Attempt != s.attempt+1 {
+			h.found("I7", "attempt %d of step %s follows %d", d.Attempt, key, s.attempt)
+		}
+		s.attempt, s.tool, s.worker = d.Attempt, d.Tool, ""
+	case *events.Called:
+		h.current(key, s, d.Attempt, "call")
+		s.worker, s.calls[d.Attempt] = d.Worker, c.At
+	case *events.Succeeded:
+		h.succeeded(c, key, s, d)
+	case *events.StepError:
+		h.current(key, s, d.Attempt, "failure")
+	case *events.Retrying:
+		h.current(key, s, d.Attempt, "failure")
+		if d.Class == "worker_lost" {
+			h.report.Lost++
+		}
+	case *events.InDoubt:
+		h.current(key, s, d.Attempt, "doubt")
+		h.inDoubt(key, s)
+	case *events.Resolved:
+		h.resolved(key, s, d)
+	case *events.Spawned:
+		h.report.Children++
+		h.add(d.Child)
+	}
+}
+
+func (h *history) current(key string, s *stepHistory, attempt int, what string) {
+	if attempt != 0 && attempt != s.attempt {
+		h.found("I7", "the %s of attempt %d of step %s was accepted when %d was the newest", what, attempt, key, s.attempt)
+	}
+}
+
+// succeeded checks that a result is that of the newest attempt, said by the worker that made it, and
+// that the ledger knows of the work.
+func (h *history) succeeded(c *events.Commit, key string, s *stepHistory, d *events.Succeeded) {
+	if s.tool == "" {
+		return // no call: a timer, a child, a list
+	}
+	if d.Attempt != s.attempt {
+		h.found("I7", "the result of attempt %d of step %s was accepted when %d was the newest", d.Attempt, key, s.attempt)
+	}
+	if c.Actor != "worker:"+s.worker {
+		h.found("I7", "the result of step %s came from %s, but %s had the call", key, c.Actor, s.worker)
+	}
+	pid := workerPID(s.worker)
+	done := slices.ContainsFunc(h.effects[h.task], func(e Effect) bool {
+		return e.Phase == End && e.Step == key && e.Attempt == d.Attempt && e.PID == pid
+	})
+	if !done && strings.HasPrefix(s.tool, "CRASH_") {
+		h.found("I6", "step %s succeeded in attempt %d, but the ledger has no end of it", key, d.Attempt)
+	}
+}
+
+// inDoubt checks that a call is in doubt for a reason.
+func (h *history) inDoubt(key string, s *stepHistory) {
+	h.report.InDoubt++
+	if s.tool != ToolWrite {
+		h.found("I6", "step %s is in doubt, but %s may be called again", key, s.tool)
+	}
+	if _, lost := h.evidence.Lost[workerPID(s.worker)]; !lost {
+		h.found("I6", "step %s is in doubt, but its worker %s was neither killed nor stopped", key, s.worker)
+	}
+}
+
+func (h *history) resolved(key string, s *stepHistory, d *events.Resolved) {
+	h.report.Resolved[d.As]++
+	switch d.As {
+	case "retry":
+		s.state = statemachine.StepPending
+		s.retries++
+	case "failed":
+		s.state = statemachine.StepFailed
+	}
+	if d.As == "succeeded" && h.begins(key) == 0 {
+		h.found("I6", "step %s was resolved as succeeded without an effect", key)
+	}
+}
+
+func (h *history) begins(key string) int {
+	n := 0
+	for _, e := range h.effects[h.task] {
+		if e.Phase == Begin && e.Step == key {
+			n++
+		}
+	}
+	return n
+}
+
+// finish checks what holds for the history as a whole.
+func (h *history) finish() {
+	h.report.Ended[string(h.state)]++
+	switch {
+	case h.ends > 1:
+		h.found("I2", "it ended %d times", h.ends)
+	case h.ends == 0 && (h.state != statemachine.Blocked || h.reason == ""):
+		h.found("I1", "it did not end and is %s without a reason", h.state)
+	}
+	if h.cancels[h.task] && h.state != statemachine.Cancelled {
+		h.found("I10", "its cancellation was acknowledged, but it is %s", h.state)
+	}
+	for key, s := range h.steps {
+		if s.tool == ToolWrite {
+			if n := h.begins(key); n > 1+s.retries {
+				h.found("I6", "step %s took effect %d times, with %d decisions to call again", key, n, s.retries)
+			}
+		}
+	}
+	h.checkEffects()
+}
+
+// checkEffects holds the ledger against the calls in the log.
+func (h *history) checkEffects() {
+	keys := map[string]string{}
+	for _, e := range h.effects[h.task] {
+		if e.Phase != Begin {
+			continue
+		}
+		h.report.Begins[e.Tool]++
+		s := h.steps[e.Step]
+		if s == nil || s.tool == "" {
+			h.found("I6", "the ledger has an effect of step %s, which was never ready", e.Step)
+			continue
+		}
+		if first, known := keys[e.Step]; known && first != e.Key {
+			h.found("I6", "step %s was called with the keys %s and %s", e.Step, first, e.Key)
+		}
+		keys[e.Step] = e.Key
+		if e.Key != string(h.task)+"/"+e.Step {
+			h.found("I6", "step %s was called with the key %s", e.Step, e.Key)
+		}
+		if at, called := s.calls[e.Attempt]; e.Tool == ToolWrite && (!called || at.After(e.At)) {
+			h.found("I6", "attempt %d of step %s took effect before its start was durable", e.Attempt, e.Step)
+		}
+	}
+}
+
+// stepOf returns the step that an event speaks of, "" for other events.
+func stepOf(data events.Payload) string {
+	switch d := data.(type) {
+	case *events.Ready:
+		return d.Step
+	case *events.Called:
+		return d.Step
+	case *events.Succeeded:
+		return d.Step
+	case *events.StepError:
+		return d.Step
+	case *events.Retrying:
+		return d.Step
+	case *events.Skipped:
+		return d.Step
+	case *events.InDoubt:
+		return d.Step
+	case *events.Resolved:
+		return d.Step
+	case *events.Expanded:
+		return d.Step
+	case *events.Waiting:
+		return d.Step
+	case *events.Spawned:
+		return d.Step
+	case *events.Reused:
+		return d.Step
+	default:
+		return ""
+	}
+}

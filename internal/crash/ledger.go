@@ -1,0 +1,99 @@
+// Package crash checks from outside what orch promises when processes die. It reads three things that
+// orch cannot make up: the journal of what submitters were told, the ledger that tools write when they
+// change the world, and the raw log. The test of this package kills real processes and hands all
+// three to Check.
+//
+// The invariants I1 to I14 are those of docs/reliability.md.
+package crash
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+)
+
+// The phases of an effect. The effect has happened as soon as its begin is in the ledger.
+const (
+	Begin = "begin"
+	End   = "end"
+)
+
+// Effect is one line of the ledger: a tool was at work.
+type Effect struct {
+	// Phase is Begin or End.
+	Phase string
+	At    time.Time
+	Tool  string
+	Task  events.TaskID
+	// Step and Attempt are those of the call, Key is its idempotency key.
+	Step    string
+	Attempt int
+	Key     string
+	// PID is the worker process that made the call.
+	PID int
+}
+
+const effectForm = "%s %d %s %s %s %d %s %d\n"
+
+// Ledger is an append-only file of effects that many processes write at the same time.
+type Ledger struct{ file *os.File }
+
+// OpenLedger opens the ledger at a path, making it when it is missing.
+func OpenLedger(path string) (*Ledger, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fault.From(err)
+	}
+	return &Ledger{file: f}, nil
+}
+
+// Append writes one effect and returns when it is on the disk. A line is a single write, so that lines
+// of several processes do not mix and a killed one leaves no half of a line.
+func (l *Ledger) Append(e Effect) error {
+	line := fmt.Sprintf(effectForm, e.Phase, e.At.UnixNano(), e.Tool, e.Task, e.Step, e.Attempt, e.Key, e.PID)
+	if _, err := l.file.WriteString(line); err != nil {
+		return fault.From(err)
+	}
+	if err := l.file.Sync(); err != nil {
+		return fault.From(err)
+	}
+	return nil
+}
+
+// Close closes the file.
+func (l *Ledger) Close() error { return l.file.Close() }
+
+// ReadLedger returns the effects in a file in the order in which they were written. A line that is no
+// effect is DATA_LOSS.
+func ReadLedger(path string) ([]Effect, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fault.From(err)
+	}
+	defer f.Close()
+	var list []Effect
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		e, err := parseEffect(lines.Text())
+		if err != nil {
+			return list, err
+		}
+		list = append(list, e)
+	}
+	return list, lines.Err()
+}
+
+func parseEffect(line string) (Effect, error) {
+	var e Effect
+	var nanos int64
+	n, err := fmt.Sscanf(line+"\n", effectForm, &e.Phase, &nanos, &e.Tool, &e.Task, &e.Step, &e.Attempt, &e.Key, &e.PID)
+	if err != nil || n != 8 || (e.Phase != Begin && e.Phase != End) {
+		return e, fault.New(fault.DataLoss, "the ledger has a line that is no effect: %q", line)
+	}
+	e.At = time.Unix(0, nanos)
+	return e, nil
+}

@@ -1,0 +1,164 @@
+package crash_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// startWithin is how long a process may take until it is ready.
+const startWithin = 30 * time.Second
+
+// process is a node or a worker.
+type process struct {
+	t     *testing.T
+	role  string
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	began time.Time
+	lines chan string   // of the standard output
+	done  chan struct{} // closed when the process has ended
+}
+
+// spawn starts a process of the test's own binary in a group of its own.
+func spawn(t *testing.T, role, dir string, port int) *process {
+	t.Helper()
+	program, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.Command(program)
+	cmd.Env = append(os.Environ(), envRole+"="+role, envDir+"="+dir, envPort+"="+strconv.Itoa(port))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	logs, err := os.OpenFile(filepath.Join(dir, role+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	require.NoError(t, err)
+	defer logs.Close()
+	cmd.Stderr = logs
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	p := &process{t: t, role: role, cmd: cmd, in: in, began: time.Now(), lines: make(chan string, 1), done: make(chan struct{})}
+	require.NoError(t, cmd.Start())
+	go p.follow(out)
+	return p
+}
+
+func (p *process) follow(out io.Reader) {
+	scan := bufio.NewScanner(out)
+	for scan.Scan() {
+		p.lines <- scan.Text()
+	}
+	_ = p.cmd.Wait() // its state tells
+	close(p.done)
+}
+
+func (p *process) pid() int { return p.cmd.Process.Pid }
+
+// ready waits until the process is up and returns how long that took.
+func (p *process) ready() time.Duration {
+	p.t.Helper()
+	p.line()
+	return time.Since(p.began)
+}
+
+func (p *process) line() string {
+	p.t.Helper()
+	timer := time.NewTimer(startWithin)
+	defer timer.Stop()
+	select {
+	case line := <-p.lines:
+		return line
+	case <-p.done:
+		p.t.Fatalf("the %s has ended by itself: %s", p.role, p.cmd.ProcessState)
+	case <-timer.C:
+		p.t.Fatalf("the %s does not answer", p.role)
+	}
+	return ""
+}
+
+// signal reaches the whole group.
+func (p *process) signal(s syscall.Signal) { _ = syscall.Kill(-p.pid(), s) }
+
+// kill ends the process without a chance to do anything.
+func (p *process) kill() {
+	p.signal(syscall.SIGKILL)
+	for {
+		select {
+		case <-p.lines: // the ready of a process that was killed while it started
+		case <-p.done:
+			return
+		}
+	}
+}
+
+// terminate asks the process to end, which it must do well and in time.
+func (p *process) terminate(within time.Duration) time.Duration {
+	p.t.Helper()
+	began := time.Now()
+	p.signal(syscall.SIGTERM)
+	timer := time.NewTimer(within)
+	defer timer.Stop()
+	select {
+	case <-p.done:
+		require.Zero(p.t, p.cmd.ProcessState.ExitCode(), "the %s ended badly: %s", p.role, p.cmd.ProcessState)
+	case <-timer.C:
+		p.kill()
+		p.t.Fatalf("the %s did not end within %s", p.role, within)
+	}
+	return time.Since(began)
+}
+
+// usage is what a process holds.
+type usage struct{ goroutines, files int }
+
+func (u usage) String() string { return fmt.Sprintf("%d goroutines, %d files", u.goroutines, u.files) }
+
+func (p *process) usage() usage {
+	p.t.Helper()
+	_, err := io.WriteString(p.in, "stats\n")
+	require.NoError(p.t, err)
+	goroutines, err := strconv.Atoi(p.line())
+	require.NoError(p.t, err)
+	files, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(p.pid()), "fd"))
+	require.NoError(p.t, err)
+	return usage{goroutines, len(files)}
+}
+
+// processesOf lists the processes of a test directory whose environment holds all of the texts.
+func processesOf(dir string, texts ...string) []int {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	var list []int
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		env, err := os.ReadFile(filepath.Join("/proc", e.Name(), "environ"))
+		if err == nil && bytes.Contains(env, []byte(envDir+"="+dir+"\x00")) && containsAll(string(env), texts) {
+			list = append(list, pid)
+		}
+	}
+	return list
+}
+
+func containsAll(s string, texts []string) bool {
+	for _, t := range texts {
+		if !strings.Contains(s, t) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,228 @@
+package crash_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/crash"
+	"github.com/orch-dev/orch/internal/node"
+	"github.com/orch-dev/orch/internal/proc"
+	"github.com/orch-dev/orch/tools"
+)
+
+// The environment of the processes that the test starts from its own binary.
+const (
+	envRole = "CRASH_ROLE"
+	envDir  = "CRASH_DIR"
+	envPort = "CRASH_PORT"
+	// envCall is what a child process of a tool writes into the ledger.
+	envCall = "CRASH_CALL"
+
+	roleNode   = "node"
+	roleWorker = "worker"
+	roleChild  = "child"
+)
+
+const (
+	// lease is short, so that lost workers are noticed within a round.
+	lease = time.Second
+	// archiveAfter lets tasks move to the archive while processes die.
+	archiveAfter = 5 * time.Second
+	// workerSlots is the number of calls that a worker runs at the same time.
+	workerSlots = 8
+)
+
+func TestMain(m *testing.M) {
+	role := os.Getenv(envRole)
+	if role == "" {
+		goleak.VerifyTestMain(m)
+		return
+	}
+	if err := play(role); err != nil {
+		fmt.Fprintln(os.Stderr, "the "+role+" ends:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// play is the main program of a child process.
+func play(role string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	switch role {
+	case roleNode:
+		return playNode(ctx)
+	case roleWorker:
+		return playWorker(ctx)
+	case roleChild:
+		return playChild(ctx)
+	default:
+		return fault.New(fault.ValidationError, "there is no role %q", role)
+	}
+}
+
+func config(dir string, port int) node.Config {
+	return node.Config{
+		DataDir: filepath.Join(dir, "data"), Root: dir, Port: port, Lease: lease, ArchiveAfter: archiveAfter,
+		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)), Extra: effects(dir),
+	}
+}
+
+func configFromEnv() (node.Config, error) {
+	port, err := strconv.Atoi(os.Getenv(envPort))
+	return config(os.Getenv(envDir), port), err
+}
+
+func playNode(ctx context.Context) error {
+	cfg, err := configFromEnv()
+	if err != nil {
+		return err
+	}
+	cfg.Concurrency = -1
+	n, err := node.Start(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(os.Stdout, "ready")
+	go answerStats()
+	<-ctx.Done()
+	return n.Stop(context.WithoutCancel(ctx))
+}
+
+// playWorker runs a worker; one that finds no node tries again.
+func playWorker(ctx context.Context) error {
+	cfg, err := configFromEnv()
+	if err != nil {
+		return err
+	}
+	cfg.Concurrency = workerSlots
+	fmt.Fprintln(os.Stdout, "ready")
+	go answerStats()
+	for {
+		err := node.RunWorker(ctx, cfg)
+		if !fault.Has(err, fault.Unavailable) || !pause(ctx, 20*time.Millisecond) {
+			return err
+		}
+	}
+}
+
+// answerStats answers each line of the standard input with the number of goroutines.
+func answerStats() {
+	in := bufio.NewScanner(os.Stdin)
+	for in.Scan() {
+		fmt.Fprintln(os.Stdout, runtime.NumGoroutine())
+	}
+}
+
+// playChild is the child process of a tool: it takes long enough to be alive when its worker dies.
+func playChild(ctx context.Context) error {
+	ledger, err := crash.OpenLedger(ledgerPath(os.Getenv(envDir)))
+	if err != nil {
+		return err
+	}
+	defer ledger.Close()
+	e := crash.Effect{Tool: crash.ToolChild}
+	if _, err := fmt.Sscan(os.Getenv(envCall), &e.Task, &e.Step, &e.Attempt, &e.Key, &e.PID); err != nil {
+		return err
+	}
+	return perform(ctx, ledger, e, 50*time.Millisecond, 150*time.Millisecond)
+}
+
+// perform writes the begin and, a random while later, the end of an effect.
+func perform(ctx context.Context, ledger *crash.Ledger, e crash.Effect, shortest, longest time.Duration) error {
+	e.Phase, e.At = crash.Begin, time.Now()
+	if err := ledger.Append(e); err != nil {
+		return err
+	}
+	if !pause(ctx, shortest+rand.N(longest-shortest)) {
+		return ctx.Err()
+	}
+	e.Phase, e.At = crash.End, time.Now()
+	return ledger.Append(e)
+}
+
+// pause waits; false when ctx ended first.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+func ledgerPath(dir string) string { return filepath.Join(dir, "ledger") }
+
+type nothing struct{}
+
+type effectOut struct {
+	Attempt int `json:"attempt"`
+	PID     int `json:"pid"`
+}
+
+// effects are the tools of the test. All that they do is in the ledger.
+func effects(dir string) []tools.Tool {
+	return []tools.Tool{
+		effect(crash.ToolRead, tools.Read, dir, inProcess),
+		effect(crash.ToolIdem, tools.Idempotent, dir, inProcess),
+		effect(crash.ToolWrite, tools.Write, dir, inProcess),
+		effect(crash.ToolChild, tools.Idempotent, dir, inChild),
+	}
+}
+
+type doer func(ctx context.Context, env *tools.Env, dir string, e crash.Effect) error
+
+func effect(name string, kind tools.Effect, dir string, do doer) tools.Tool {
+	spec := tools.Spec{
+		Name: name, Purpose: "Write a line into the ledger", Effect: kind, Gate: tools.AnyState,
+		Approval: tools.NoApproval, NoWorkspace: true,
+	}
+	return tools.Define(spec, func(ctx context.Context, env *tools.Env, _ nothing) (effectOut, error) {
+		e := crash.Effect{Tool: name, Task: env.Task, Step: env.Step, Attempt: env.Attempt, Key: env.Key, PID: os.Getpid()}
+		return effectOut{Attempt: e.Attempt, PID: e.PID}, do(ctx, env, dir, e)
+	})
+}
+
+func inProcess(ctx context.Context, _ *tools.Env, dir string, e crash.Effect) error {
+	ledger, err := crash.OpenLedger(ledgerPath(dir))
+	if err != nil {
+		return err
+	}
+	defer ledger.Close()
+	return perform(ctx, ledger, e, time.Millisecond, 30*time.Millisecond)
+}
+
+func inChild(ctx context.Context, env *tools.Env, dir string, e crash.Effect) error {
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	result, err := env.Exec.Run(ctx, proc.Command{Name: program, Dir: dir, Env: map[string]string{
+		envRole: roleChild, envDir: dir, envCall: callText(e.Task, e.Step, e.Attempt, e.Key, e.PID),
+	}})
+	if err == nil && result.ExitCode != 0 {
+		return fault.New(fault.ExecFailed, "the child process ended with %d: %s", result.ExitCode, result.Stderr)
+	}
+	return err
+}
+
+func callText(task events.TaskID, step string, attempt int, key string, pid int) string {
+	return fmt.Sprint(string(task), " ", step, " ", attempt, " ", key, " ", pid)
+}

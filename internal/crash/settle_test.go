@@ -1,0 +1,114 @@
+package crash_test
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/crash"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// settleWithin is how long acknowledged tasks may take to end once the faults have stopped.
+const settleWithin = 30 * time.Second
+
+// settle waits until every task of a round is over, deciding about what is in doubt (I1).
+func (r *run) settle(round int) {
+	r.t.Helper()
+	end := time.Now().Add(settleWithin)
+	open := r.load.ackedIn(round)
+	for {
+		open = slices.DeleteFunc(open, r.over)
+		if len(open) == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			break
+		}
+		r.resolveAll()
+		wait(20 * time.Millisecond)
+	}
+	for _, id := range open {
+		reply, _, err := insist(r.t.Context(), r.api.Explain, orchestrator.GetRequest{ID: id})
+		r.load.violate("I1", id, round, "it did not end within %s: %s %v %v", settleWithin, reply.State, reply.Causes, err)
+	}
+}
+
+func (r *run) over(id events.TaskID) bool {
+	reply, _, err := insist(r.t.Context(), r.api.Result, orchestrator.ResultRequest{ID: id})
+	return err == nil && reply.Over
+}
+
+// resolveAll decides about all calls in doubt, as a person with the ledger would.
+func (r *run) resolveAll() {
+	r.t.Helper()
+	list, _, err := insist(r.t.Context(), r.api.List, orchestrator.ListRequest{States: []statemachine.State{statemachine.Blocked}, Limit: 1000})
+	require.NoError(r.t, err)
+	for _, summary := range list.Tasks {
+		view, _, err := insist(r.t.Context(), r.api.Get, orchestrator.GetRequest{ID: summary.ID})
+		require.NoError(r.t, err)
+		for _, s := range view.Steps {
+			if s.State == statemachine.StepInDoubt {
+				r.resolve(view.ID, s)
+			}
+		}
+	}
+}
+
+// resolve decides about one call. Its worker must be gone first: it might go on, and then the ledger
+// would not be the last word.
+func (r *run) resolve(id events.TaskID, s orchestrator.StepView) {
+	r.t.Helper()
+	if parts := strings.Split(s.Worker, "-"); len(parts) > 2 {
+		pid, err := strconv.Atoi(parts[len(parts)-2])
+		require.NoError(r.t, err)
+		r.cluster.drainPID(pid)
+	}
+	effects, err := crash.ReadLedger(ledgerPath(r.cluster.dir))
+	require.NoError(r.t, err)
+	as := "retry"
+	if slices.ContainsFunc(effects, func(e crash.Effect) bool { return e.Task == id && e.Step == s.Key }) {
+		as = "succeeded"
+	}
+	_, _, err = insist(r.t.Context(), r.api.Resolve, orchestrator.ResolveRequest{ID: id, Step: s.Key, As: as, Reason: "the ledger says so", Actor: "user:checker"})
+	if !fault.Has(err, fault.StateNotAllowed) {
+		require.NoError(r.t, err)
+	}
+}
+
+// replay checks that the recorded history gives the state that the node holds (I5).
+func (r *run) replay(round int) {
+	r.t.Helper()
+	ids := make(chan events.TaskID)
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			for id := range ids {
+				r.replayOne(r.t.Context(), round, id)
+			}
+		})
+	}
+	for _, id := range r.load.ackedIn(round) {
+		ids <- id
+	}
+	close(ids)
+	group.Wait()
+}
+
+func (r *run) replayOne(ctx context.Context, round int, id events.TaskID) {
+	reply, _, err := insist(ctx, r.api.Replay, orchestrator.ReplayRequest{ID: id})
+	switch {
+	case err != nil:
+		r.load.violate("I5", id, round, "it cannot be replayed: %v", err)
+	case reply.Live == nil || !*reply.Live || !reply.Chain:
+		r.load.violate("I5", id, round, "the replay differs from the state that the node holds")
+	}
+}

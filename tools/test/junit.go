@@ -1,0 +1,121 @@
+package test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/xml"
+	"path/filepath"
+	"regexp"
+	"strconv"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/proc"
+)
+
+// pytest runs pytest with a report in the form of JUnit, and with pytest-cov when coverage is wanted.
+func pytest(ctx context.Context, s *suite) error {
+	temp, err := s.temp()
+	if err != nil {
+		return err
+	}
+	report := filepath.Join(temp, "junit-"+rand.Text()+".xml")
+	args := []string{"-q", "--color=no", "--junit-xml=" + report}
+	if s.coverage {
+		args = append(args, "--cov", "--cov-report=term")
+	}
+	if s.file != "" {
+		args = append(args, filepath.Join(s.dir, s.file))
+	}
+	res, err := s.program(ctx, s.dir, "pytest", args...)
+	if err != nil {
+		return err
+	}
+	data, err := s.report(report)
+	if err != nil {
+		return err
+	}
+	s.out.CoveragePercent = termPercent(res.Stdout)
+	const noTests = 5 // pytest's status when it has collected nothing
+	if res.ExitCode == noTests {
+		return nil
+	}
+	return s.junit("pytest", res, data)
+}
+
+// termPercent reads the last line of the table that pytest-cov prints.
+func termPercent(text string) *float64 {
+	found := regexp.MustCompile(`(?m)^TOTAL\s.*?(\d+)%`).FindStringSubmatch(text)
+	if found == nil {
+		return nil
+	}
+	percent, err := strconv.ParseFloat(found[1], 64)
+	if err != nil {
+		return nil
+	}
+	return &percent
+}
+
+// junitSuite is a testsuite or the testsuites element around them.
+type junitSuite struct {
+	Name   string       `xml:"name,attr"`
+	Suites []junitSuite `xml:"testsuite"`
+	Cases  []junitCase  `xml:"testcase"`
+}
+
+type junitCase struct {
+	Name      string        `xml:"name,attr"`
+	ClassName string        `xml:"classname,attr"`
+	Failure   *junitMessage `xml:"failure"`
+	Error     *junitMessage `xml:"error"`
+	Skipped   *junitMessage `xml:"skipped"`
+}
+
+type junitMessage struct {
+	Message string `xml:"message,attr"`
+	Text    string `xml:",chardata"`
+}
+
+// junit counts the tests of a report. A program that failed without one could not run the tests.
+func (s *suite) junit(program string, res proc.Result, report []byte) error {
+	var all junitSuite
+	if err := xml.Unmarshal(bytes.Map(printable, report), &all); err != nil {
+		return fault.New(fault.ExecFailed, "%s ended with status %d and no report: %s", program, res.ExitCode, shorten(res.Stderr+res.Stdout))
+	}
+	s.count(all, "")
+	if res.ExitCode != 0 && s.out.Failed == 0 {
+		s.out.fail(program, res.Stderr)
+	}
+	return nil
+}
+
+// printable replaces the control characters that tests print and XML does not permit.
+func printable(r rune) rune {
+	if r < ' ' && r != '\t' && r != '\n' && r != '\r' {
+		return ' '
+	}
+	return r
+}
+
+func (s *suite) count(in junitSuite, prefix string) {
+	for _, inner := range in.Suites {
+		s.count(inner, prefix+inner.Name+" › ")
+	}
+	for _, c := range in.Cases {
+		name := prefix + c.Name
+		if c.ClassName != "" && c.ClassName != "test" {
+			name = c.ClassName + "." + c.Name
+		}
+		switch {
+		case c.Failure != nil:
+			s.out.fail(name, c.Failure.Message+"\n"+c.Failure.Text)
+		case c.Error != nil:
+			s.out.fail(name, c.Error.Message+"\n"+c.Error.Text)
+		case c.Skipped != nil:
+			s.out.Skipped++
+		default:
+			s.out.Passed++
+		}
+		s.progress(name)
+	}
+}

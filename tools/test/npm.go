@@ -1,0 +1,121 @@
+package test
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/proc"
+)
+
+// npmTest runs the test script of package.json. A script that is a plain `node --test …` is run with
+// a report of every test. Of any other script the summary of its output is read where it is one of
+// TAP, jest, vitest or mocha; failing that, the script counts as one test.
+func npmTest(ctx context.Context, s *suite) error {
+	dir, ok := s.above("package.json")
+	if !ok {
+		return fault.New(fault.ExecFailed, "there is no package.json in %s", s.dir)
+	}
+	script, err := s.testScript(dir)
+	if err != nil {
+		return err
+	}
+	if args, ok := nodeTestArgs(script); ok {
+		return s.nodeTest(ctx, dir, args)
+	}
+	res, err := s.program(ctx, dir, "npm", "test", "--silent")
+	if err != nil {
+		return err
+	}
+	text := res.Stdout + "\n" + res.Stderr
+	s.out.Passed, s.out.Failed, s.out.Skipped = summary(text)
+	switch {
+	case res.ExitCode != 0:
+		// The summary tells how many tests failed; which ones is in the text.
+		failed := s.out.Failed
+		s.out.fail("npm test", text)
+		s.out.Failed = max(failed, 1)
+	case s.out.Passed+s.out.Skipped == 0:
+		s.out.Passed = 1
+	}
+	s.progress("npm test")
+	return nil
+}
+
+func (s *suite) testScript(dir string) (string, error) {
+	rel, err := s.env.Root.Resolve(filepath.Join(dir, "package.json"))
+	if err != nil {
+		return "", err
+	}
+	data, err := s.env.Root.ReadFile(rel, maxReport)
+	if err != nil {
+		return "", err
+	}
+	var manifest struct {
+		Scripts map[string]string `json:"scripts"`
+	}
+	if json.Unmarshal(data, &manifest) != nil {
+		return "", fault.New(fault.ExecFailed, "%s is no valid JSON", filepath.Join(dir, "package.json"))
+	}
+	script := strings.TrimSpace(manifest.Scripts["test"])
+	if script == "" || contains(script, "no test specified") {
+		return "", fault.New(fault.ExecFailed, "package.json in %s has no test script", dir)
+	}
+	return script, nil
+}
+
+// nodeTestArgs returns the arguments of a script that is node --test without anything of a shell.
+func nodeTestArgs(script string) ([]string, bool) {
+	words := strings.Fields(script)
+	if len(words) < 2 || words[0] != "node" || words[1] != "--test" || strings.ContainsAny(script, "|&;<>()$`\\\"'*?[]{}#~\n") {
+		return nil, false
+	}
+	return words[2:], true
+}
+
+// nodeTest runs the test runner of Node.js: the one file, or what the script names.
+func (s *suite) nodeTest(ctx context.Context, dir string, args []string) error {
+	if s.file != "" && s.file != "package.json" {
+		args = []string{filepath.Join(s.dir, s.file)}
+	}
+	res, err := s.program(ctx, dir, "node", append([]string{"--test", "--test-reporter=junit"}, args...)...)
+	if err != nil {
+		return err
+	}
+	return s.junit("node --test", res, []byte(res.Stdout))
+}
+
+// program runs a program of a framework with a home of its own.
+func (s *suite) program(ctx context.Context, dir, name string, args ...string) (proc.Result, error) {
+	temp, err := s.temp()
+	if err != nil {
+		return proc.Result{}, err
+	}
+	return s.env.Exec.Run(ctx, proc.Command{
+		Name: name, Args: args, Dir: dir, Limit: maxReport,
+		Env: map[string]string{"HOME": temp, "TMPDIR": temp, "CI": "1", "NO_COLOR": "1"},
+	})
+}
+
+// summary reads the numbers of passed, failed and skipped tests from the last lines of a test runner.
+func summary(text string) (passed, failed, skipped int) {
+	number := func(expr string) int {
+		found := regexp.MustCompile(`(?m)`+expr).FindAllStringSubmatch(text, -1)
+		if len(found) == 0 {
+			return 0
+		}
+		n, err := strconv.Atoi(found[len(found)-1][1])
+		if err != nil {
+			return 0
+		}
+		return n
+	}
+	const jest = `^\s*Tests:?\s.*?(\d+) ` // jest and vitest
+	return max(number(`^# pass (\d+)`), number(jest+`passed`), number(`^\s*(\d+) passing`)),
+		max(number(`^# fail (\d+)`), number(jest+`failed`), number(`^\s*(\d+) failing`)),
+		max(number(`^# skipped (\d+)`), number(jest+`skipped`), number(`^\s*(\d+) pending`))
+}

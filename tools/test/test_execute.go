@@ -1,0 +1,210 @@
+// Package test is the family of tools that run tests (seed 000).
+package test
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/tools"
+)
+
+// Tools returns the family.
+func Tools() []tools.Tool { return []tools.Tool{testExecute} }
+
+// The limits of the family (X-18).
+const (
+	// maxFailures bounds the failures in one result.
+	maxFailures = 100
+	// maxMessage bounds the message of one failure, in bytes.
+	maxMessage = 4 << 10
+	// maxReport bounds a report file that is read, in bytes.
+	maxReport = 16 << 20
+	// maxTime is how long a run of tests may take.
+	maxTime = 10 * time.Minute
+)
+
+type testExecuteIn struct {
+	TestPath  string `json:"test_path,omitempty" jsonschema:"Absolute path of the file or directory to test; default: the workspace of the task"`
+	Framework string `json:"framework,omitempty" jsonschema:"go, npm or pytest; default: found by go.mod, package.json or the files of pytest"`
+	Coverage  bool   `json:"coverage,omitempty" jsonschema:"Generate coverage report (go, and pytest with pytest-cov)" default:"false"`
+}
+
+type testExecuteOut struct {
+	Framework string `json:"framework" jsonschema:"Framework that ran the tests"`
+	Passed    int    `json:"passed" jsonschema:"Tests that passed, subtests included"`
+	Failed    int    `json:"failed" jsonschema:"Tests that failed, and packages that could not be built or run"`
+	Skipped   int    `json:"skipped" jsonschema:"Tests that were skipped"`
+	// CoveragePercent is nil when no coverage was measured.
+	CoveragePercent *float64  `json:"coverage_percent,omitempty" jsonschema:"Share of covered statements; absent when it was not measured"`
+	Failures        []failure `json:"failures" jsonschema:"The first 100 failures"`
+}
+
+type failure struct {
+	Name    string `json:"name" jsonschema:"Name of the test, package or script"`
+	Message string `json:"message" jsonschema:"What it said, at most 4 KiB"`
+}
+
+// fail counts a failure and keeps it while there is room.
+func (o *testExecuteOut) fail(name, message string) {
+	o.Failed++
+	if len(o.Failures) < maxFailures {
+		o.Failures = append(o.Failures, failure{Name: name, Message: shorten(message)})
+	}
+}
+
+func shorten(s string) string {
+	if s = strings.TrimSpace(s); len(s) > maxMessage {
+		s = strings.ToValidUTF8(s[:maxMessage], "") + "…"
+	}
+	return s
+}
+
+// TEST_EXECUTE (S0-130, A-39). It runs the code of the project; by the registry it may do so in any
+// state of the task.
+var testExecute = tools.Define(tools.Spec{
+	Name:       "TEST_EXECUTE",
+	Title:      "Run tests",
+	Purpose:    "Run test suite",
+	Conditions: []string{"Any task state", "Test framework configured"},
+	Effect:     tools.Idempotent,
+	Gate:       tools.AnyState,
+	Approval:   tools.NoApproval,
+	Paths:      []tools.Path{{Field: "test_path", Access: tools.ReadPath}},
+	Timeout:    maxTime,
+	Errors:     []string{"EXEC_FAILED", "VALIDATION_ERROR", "NOT_FOUND", "OUTSIDE_ROOT", "INVALID_PATH", "TIMEOUT"},
+}, func(ctx context.Context, env *tools.Env, in testExecuteIn) (testExecuteOut, error) {
+	s, err := newSuite(env, in)
+	if err != nil {
+		return testExecuteOut{}, err
+	}
+	frameworks := map[string]func(context.Context, *suite) error{"go": goTest, "npm": npmTest, "pytest": pytest}
+	run, ok := frameworks[s.out.Framework]
+	if !ok {
+		return testExecuteOut{}, fault.New(fault.ValidationError, "the framework %q is not supported; supported are go, npm and pytest", in.Framework).
+			WithField("framework")
+	}
+	if err := run(ctx, s); err != nil {
+		return testExecuteOut{}, err
+	}
+	return s.out, nil
+})
+
+// suite is one run of tests.
+type suite struct {
+	env *tools.Env
+	// dir is the real path of the directory to test, file the name of the one file in it or "".
+	dir, file string
+	coverage  bool
+	out       testExecuteOut
+}
+
+func newSuite(env *tools.Env, in testExecuteIn) (*suite, error) {
+	path := in.TestPath
+	if path == "" {
+		path = filepath.Join(env.Workspace, "workspace")
+	}
+	rel, err := env.Root.Resolve(path)
+	if err != nil {
+		return nil, fault.From(err).WithField("test_path")
+	}
+	info, err := env.Root.Stat(rel)
+	if err != nil {
+		return nil, fault.From(err).WithField("test_path")
+	}
+	s := &suite{env: env, dir: env.Root.Abs(rel), coverage: in.Coverage}
+	s.out = testExecuteOut{Framework: in.Framework, Failures: []failure{}}
+	if !info.IsDir() {
+		s.dir, s.file = filepath.Split(s.dir)
+		s.dir = filepath.Clean(s.dir)
+	}
+	if s.out.Framework == "" {
+		s.out.Framework, err = s.detect()
+	}
+	return s, err
+}
+
+// markers are the files that show the framework of the directory that they lie in.
+func markers() []struct{ file, framework string } {
+	return []struct{ file, framework string }{
+		{"go.mod", "go"},
+		{"package.json", "npm"},
+		{"pytest.ini", "pytest"}, {"conftest.py", "pytest"}, {"pyproject.toml", "pytest"}, {"tox.ini", "pytest"}, {"setup.cfg", "pytest"},
+	}
+}
+
+// detect looks for the nearest marker in the directory and those above it, up to the workspace when
+// the directory lies in it and up to the root otherwise.
+func (s *suite) detect() (string, error) {
+	for dir := s.dir; ; dir = filepath.Dir(dir) {
+		for _, m := range markers() {
+			if s.exists(filepath.Join(dir, m.file)) {
+				return m.framework, nil
+			}
+		}
+		if dir == s.env.Root.Name() || dir == s.env.Workspace || dir == "/" {
+			return "", fault.New(fault.ExecFailed, "no test framework is configured in %s", s.dir).
+				WithHint("supported are go (go.mod), npm (package.json with a test script) and pytest (pytest.ini, pyproject.toml …)")
+		}
+	}
+}
+
+func (s *suite) exists(path string) bool {
+	rel, err := s.env.Root.Resolve(path)
+	if err != nil {
+		return false
+	}
+	_, err = s.env.Root.Stat(rel)
+	return err == nil
+}
+
+// above returns the nearest directory, from the tested one up to the root, that holds a file.
+func (s *suite) above(file string) (string, bool) {
+	for dir := s.dir; ; dir = filepath.Dir(dir) {
+		if s.exists(filepath.Join(dir, file)) {
+			return dir, true
+		}
+		if dir == s.env.Root.Name() || dir == "/" {
+			return "", false
+		}
+	}
+}
+
+// temp returns the absolute path of the directory for temporary files, which it makes when needed.
+func (s *suite) temp() (string, error) {
+	temp := filepath.Join(s.env.Workspace, "temp")
+	rel, err := s.env.Root.Resolve(temp)
+	if err != nil {
+		return "", err
+	}
+	return temp, s.env.Root.MkdirAll(rel, 0o755)
+}
+
+// report reads and removes a file that a framework has written; nil when it has not.
+func (s *suite) report(path string) ([]byte, error) {
+	rel, err := s.env.Root.Resolve(path)
+	if err != nil {
+		return nil, err
+	}
+	data, err := s.env.Root.ReadFile(rel, maxReport)
+	if fault.Has(err, fault.NotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return data, s.env.Root.Remove(rel)
+}
+
+// progress tells how many tests have ended.
+func (s *suite) progress(name string) {
+	s.env.Progress(float64(s.out.Passed+s.out.Failed+s.out.Skipped), 0, name)
+}
+
+// contains reports whether text has one of the words.
+func contains(text string, words ...string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) })
+}
