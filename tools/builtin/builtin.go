@@ -6,8 +6,10 @@ import (
 
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/tools/fs"
+	"github.com/orch-dev/orch/tools/git"
 	"github.com/orch-dev/orch/tools/shell"
 	"github.com/orch-dev/orch/tools/task"
+	"github.com/orch-dev/orch/tools/test"
 )
 
 // All returns the tools of all families, one line each.
@@ -15,6 +17,8 @@ func All() []tools.Tool {
 	return slices.Concat(
 		fs.Tools(),
 		shell.Tools(),
+		git.Tools(),
 		task.Tools(),
+		test.Tools(),
 	)
 }
