@@ -110,8 +110,7 @@ func (k *checker) survey(node syntax.Node) bool {
 		}
 	case *syntax.Stmt:
 		for _, r := range n.Redirs {
-			switch r.Op {
-			case syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc, syntax.RdrIn, syntax.DplIn:
+			if r.Op == syntax.RdrIn || reads(r) {
 				k.feed(n)
 			}
 		}
@@ -158,19 +157,28 @@ func (k *checker) inside(a arg) bool {
 	if !a.fixed || strings.HasPrefix(a.text, "~") || a.text == "" {
 		return false
 	}
-	if filepath.IsAbs(a.text) {
-		return within(filepath.Clean(a.text), k.ctx.Workspace)
+	path := filepath.Clean(a.text)
+	if !filepath.IsAbs(path) {
+		if k.lost || k.moved && hasDotDot(a.text) {
+			return false
+		}
+		path = filepath.Join(k.ctx.Dir, path)
 	}
-	if k.lost || k.moved && hasDotDot(a.text) {
-		return false
-	}
-	return within(filepath.Join(k.ctx.Dir, a.text), k.ctx.Workspace)
+	return within(path, k.ctx.Workspace) && !metadata(path)
 }
 
 // writes checks a path that would be written.
 func (k *checker) writes(a arg) {
 	if !k.inside(a) {
 		k.destructive("it may write outside the task's workspace: " + a.shown())
+	}
+}
+
+// commandText reports a literal with the text of a command in an index: arithmetic, test and printf -v
+// run it when they evaluate the index.
+func (k *checker) commandText(literal string) {
+	if literal = strings.ReplaceAll(literal, `\`, ""); strings.Contains(literal, "[$(") || strings.Contains(literal, "[`") {
+		k.destructive("a literal holds the text of a command")
 	}
 }
 
@@ -184,6 +192,10 @@ func (k *checker) visit(node syntax.Node) bool {
 		k.redirect(n)
 	case *syntax.Assign:
 		k.assign(n)
+	case *syntax.SglQuoted:
+		k.commandText(n.Value)
+	case *syntax.Lit:
+		k.commandText(n.Value)
 	case *syntax.WordIter:
 		k.variable(n.Name.Value)
 	case *syntax.ParamExp:
@@ -198,14 +210,18 @@ func (k *checker) visit(node syntax.Node) bool {
 	return true
 }
 
+// reads reports whether a redirection gives input that is no file.
+func reads(r *syntax.Redirect) bool {
+	return r.Op == syntax.Hdoc || r.Op == syntax.DashHdoc || r.Op == syntax.WordHdoc || r.Op == syntax.DplIn
+}
+
 func (k *checker) redirect(r *syntax.Redirect) {
-	switch r.Op {
-	case syntax.RdrIn:
+	if r.Op == syntax.RdrIn {
 		if target := k.arg(r.Word); strings.HasPrefix(target.text, "/dev/tcp/") || strings.HasPrefix(target.text, "/dev/udp/") {
 			k.destructive("it opens a network connection")
 		}
-		return
-	case syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc, syntax.DplIn:
+	}
+	if r.Op == syntax.RdrIn || reads(r) {
 		return
 	}
 	target := k.arg(r.Word)
@@ -222,8 +238,8 @@ func (k *checker) redirect(r *syntax.Redirect) {
 func (k *checker) assign(a *syntax.Assign) {
 	if a.Name != nil {
 		k.variable(a.Name.Value)
-	} else if a.Value != nil && !k.arg(a.Value).fixed {
-		k.destructive("the name of a variable is computed at run time")
+	} else if v := k.arg(a.Value); !v.fixed || v.option() && strings.ContainsAny(v.text, "ni") {
+		k.destructive("it declares a variable in a way that can stand for another one")
 	}
 	if a.Value != nil {
 		// Arithmetic and some expansions run commands that a variable holds as text.

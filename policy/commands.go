@@ -51,17 +51,18 @@ func program(name string) string {
 func allowList() map[string]check {
 	table := map[string]check{}
 	add := func(test check, names string) {
-		for _, name := range strings.Fields(names) {
+		for name := range strings.FieldsSeq(names) {
 			table[name] = test
 		}
 	}
 	add(harmless, `echo cat tac nl head tail wc cut tr paste comm join fold expand unexpand rev od hexdump strings
 		cksum md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum sum base64 base32 seq true false :
 		sleep pwd basename dirname realpath readlink stat ls dir vdir du df free uptime uname whoami id groups arch nproc
-		which type wait jobs expr factor numfmt tsort pr fmt column grep egrep fgrep zgrep zcat bzcat xzcat diff cmp diff3
+		which type wait expr factor numfmt tsort pr fmt column grep egrep fgrep zgrep zcat bzcat xzcat diff cmp test [ let
 		jq shift return exit break continue umask ulimit local printenv getconf locale ps cd dircolors pathchk tty
-		sum logname lscpu lsblk hash times mktemp`)
-	add(noCommandText, "test [ let")
+		sum logname lscpu lsblk times`)
+	add(options("", "diff-program"), "diff3")
+	add(all(options("p", "tmpdir"), writesAll), "mktemp")
 	add(setsClock, "date")
 	add(options("oT", "output", "compress-program", "temporary-directory"), "sort")
 	add(options("o", "output"), "shuf")
@@ -71,7 +72,7 @@ func allowList() map[string]check {
 	add(options("i", "inplace", "in-place", "split-exp"), "yq")
 	add(assigns, "read mapfile readarray getopts printf unset export declare readonly typeset")
 	add(all(fixedOptions("euxvonhpipefail-", "pipefail", "errexit", "nounset", "xtrace"), assigns), "set")
-	add(noArguments, "hostname")
+	add(noArguments, "hostname jobs")
 	add(uniq, "uniq")
 	add(all(options(""), writesAll), "touch mkdir tee")
 	add(all(options("tTsl", "target-directory", "symbolic-link", "link"), writesLast), "cp")
@@ -180,15 +181,6 @@ func assigns(k *checker, c call) {
 	}
 }
 
-// noCommandText refuses literals with the text of a command, which evaluating an index would run.
-func noCommandText(k *checker, c call) {
-	for _, a := range c.args {
-		if strings.Contains(a.text, "[$(") || strings.Contains(a.text, "[`") {
-			k.destructive("an argument of " + c.name + " holds the text of a command")
-		}
-	}
-}
-
 // setsClock refuses date with -s or with digits alone.
 func setsClock(k *checker, c call) {
 	for i, a := range c.args {
@@ -199,17 +191,27 @@ func setsClock(k *checker, c call) {
 	}
 }
 
+// operands returns the words that are no options; behind -- all are.
+func (c call) operands() []arg {
+	var found []arg
+	for i, a := range c.args {
+		if a.fixed && a.text == "--" {
+			return append(found, c.args[i+1:]...)
+		}
+		if !a.option() {
+			found = append(found, a)
+		}
+	}
+	return found
+}
+
 // uniq writes its second operand.
 func uniq(k *checker, c call) {
-	operands := 0
-	for _, a := range c.args {
+	for i, a := range c.operands() {
 		if !a.fixed && !a.safe {
 			k.destructive("an argument of uniq is computed at run time and might be its output")
 		}
-		if !a.option() {
-			operands++
-		}
-		if operands == 2 {
+		if i == 1 {
 			k.writes(a)
 		}
 	}
@@ -217,17 +219,15 @@ func uniq(k *checker, c call) {
 
 // writesAll checks that all operands lie in the workspace.
 func writesAll(k *checker, c call) {
-	for _, a := range c.args {
-		if !a.option() {
-			k.writes(a)
-		}
+	for _, a := range c.operands() {
+		k.writes(a)
 	}
 }
 
 // writesLast checks that the last operand lies in the workspace.
 func writesLast(k *checker, c call) {
-	if len(c.args) > 0 {
-		k.writes(c.args[len(c.args)-1])
+	if operands := c.operands(); len(operands) > 0 {
+		k.writes(operands[len(operands)-1])
 	}
 }
 

@@ -119,10 +119,8 @@ func (p *Policy) protection(path string, access tools.Access, workspace string) 
 		return "it contains the data directory of the node"
 	}
 	rel := strings.TrimPrefix(strings.TrimPrefix(path, p.root), "/")
-	for part := range strings.SplitSeq(rel, "/") {
-		if strings.EqualFold(part, ".git") || strings.EqualFold(part, ".orch") {
-			return "it belongs to a " + strings.ToLower(part) + " directory"
-		}
+	if metadata(rel) {
+		return "it belongs to a .git or .orch directory"
 	}
 	if p.IsSecretFile(path) {
 		return "its name is one of files with secrets"
@@ -131,6 +129,16 @@ func (p *Policy) protection(path string, access tools.Access, workspace string) 
 		return "the pattern " + pattern + " protects it outside the task's workspace"
 	}
 	return ""
+}
+
+// metadata reports whether a path lies in the metadata of a repository or a node.
+func metadata(path string) bool {
+	for part := range strings.SplitSeq(path, "/") {
+		if strings.EqualFold(part, ".git") || strings.EqualFold(part, ".orch") {
+			return true
+		}
+	}
+	return false
 }
 
 func (p *Policy) noSecrets(c Call) error {

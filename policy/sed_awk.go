@@ -64,8 +64,10 @@ func printsOnly(s string) bool {
 			if s != "" && !strings.ContainsAny(s[:1], " \t\n;}") {
 				return false
 			}
-		case 'a', 'i', 'c', '#', ':', 'b', 't', 'T':
+		case 'a', 'i', 'c', '#':
 			_, s, _ = strings.Cut(s, "\n")
+		case ':', 'b', 't', 'T':
+			s = s[len(s)-len(strings.TrimLeftFunc(s, func(r rune) bool { return !strings.ContainsRune(";}\n", r) })):]
 		case '{', '}', '=', 'd', 'D', 'g', 'G', 'h', 'H', 'l', 'n', 'N', 'p', 'P', 'q', 'Q', 'x', 'z':
 			s = strings.TrimLeft(s, "0123456789 ")
 			if s != "" && !strings.ContainsAny(s[:1], "\n;{}") {
@@ -186,12 +188,15 @@ func awkCode(s string) string {
 	return b.String()
 }
 
-// literalEnd returns the offset of the delimiter that ends the literal at i, 0 when there is none.
+// literalEnd returns the offset of the delimiter that ends the literal at i, 0 when there is none on
+// the line.
 func literalEnd(s string, i int) int {
-	for j := i + 1; j < len(s); j++ {
+	for j := i + 1; j < len(s) && s[j] != '\n'; j++ {
 		switch s[j] {
 		case '\\':
-			j++
+			if j++; j < len(s) && s[j] == '\n' {
+				return 0
+			}
 		case s[i]:
 			return j
 		}

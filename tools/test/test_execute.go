@@ -132,7 +132,11 @@ func markers() []struct{ file, framework string } {
 	return []struct{ file, framework string }{
 		{"go.mod", "go"},
 		{"package.json", "npm"},
-		{"pytest.ini", "pytest"}, {"conftest.py", "pytest"}, {"pyproject.toml", "pytest"}, {"tox.ini", "pytest"}, {"setup.cfg", "pytest"},
+		{"pytest.ini", "pytest"},
+		{"conftest.py", "pytest"},
+		{"pyproject.toml", "pytest"},
+		{"tox.ini", "pytest"},
+		{"setup.cfg", "pytest"},
 	}
 }
 
