@@ -22,7 +22,8 @@ const (
 	noParent = "-"
 )
 
-// encodeHead returns "rev state at-in-µs parent name", the name in URL encoding.
+// encodeHead returns "rev state at created parent name", the times in microseconds, the name in URL
+// encoding.
 func encodeHead(h *events.Head) string {
 	parent := string(h.Parent)
 	if parent == "" {
@@ -32,6 +33,7 @@ func encodeHead(h *events.Head) string {
 	b = strconv.AppendUint(b, h.Rev, 10)
 	b = append(append(append(b, ' '), url.QueryEscape(h.State)...), ' ')
 	b = strconv.AppendInt(b, h.At.UnixMicro(), 10)
+	b = strconv.AppendInt(append(b, ' '), h.Created.UnixMicro(), 10)
 	b = append(append(append(b, ' '), parent...), ' ')
 	return string(append(b, url.QueryEscape(shorten(h.Name))...))
 }
@@ -51,24 +53,25 @@ func shorten(name string) string {
 func decodeHead(subject, value string, seq uint64) (events.Head, error) {
 	h := events.Head{Task: taskOf(subject), Seq: seq}
 	fields := strings.Split(value, " ")
-	const count = 5
+	const count = 6
 	if len(fields) != count {
 		return h, damagedHead(h.Task, seq, nil)
 	}
-	var err [4]error
-	var at int64
+	var err [5]error
+	var at, created int64
 	h.Rev, err[0] = strconv.ParseUint(fields[0], 10, 64)
 	h.State, err[1] = url.QueryUnescape(fields[1])
 	at, err[2] = strconv.ParseInt(fields[2], 10, 64)
-	h.Name, err[3] = url.QueryUnescape(fields[4])
+	created, err[3] = strconv.ParseInt(fields[3], 10, 64)
+	h.Name, err[4] = url.QueryUnescape(fields[5])
 	for _, e := range err {
 		if e != nil {
 			return h, damagedHead(h.Task, seq, e)
 		}
 	}
-	h.At = time.UnixMicro(at).UTC()
-	if fields[3] != noParent {
-		h.Parent = events.TaskID(fields[3])
+	h.At, h.Created = time.UnixMicro(at).UTC(), time.UnixMicro(created).UTC()
+	if fields[4] != noParent {
+		h.Parent = events.TaskID(fields[4])
 	}
 	return h, nil
 }

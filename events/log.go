@@ -13,11 +13,13 @@ type Head struct {
 	Seq uint64
 	// Rev is the number of commits of the task.
 	Rev uint64
-	// State is the canonical state after the commit; Name, Parent and At as of then.
-	State  string
-	Name   string
-	Parent TaskID
-	At     time.Time
+	// State is the canonical state after the commit, At the time of the commit.
+	State string
+	At    time.Time
+	// Name, Parent and Created are those of the task.
+	Name    string
+	Parent  TaskID
+	Created time.Time
 }
 
 // Record is one encoded commit on its way into the log.

@@ -5,6 +5,9 @@ import (
 	"context"
 	"path"
 	"slices"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
@@ -67,8 +70,15 @@ func (l *listing) addHead(h events.Head) {
 	if l.lines == nil {
 		l.lines = map[events.TaskID]*Summary{}
 	}
-	l.lines[h.Task] = &Summary{ID: h.Task, Name: h.Name, State: statemachine.State(h.State), Parent: h.Parent, UpdatedAt: h.At}
+	l.lines[h.Task] = new(lineOf(h))
 	l.forgetLater(h.Task)
+}
+
+// lineOf is the line of a task that the log's index knows; it lacks labels and priority.
+func lineOf(h events.Head) Summary {
+	return Summary{
+		ID: h.Task, Name: h.Name, State: statemachine.State(h.State), Parent: h.Parent, CreatedAt: h.Created, UpdatedAt: h.At,
+	}
 }
 
 func (l *listing) forgetLater(id events.TaskID) {
@@ -155,12 +165,34 @@ func (r *ListRequest) check() error {
 				WithHint("states are %v", statemachine.States())
 		}
 	}
-	if r.Cursor != "" {
-		if _, err := events.ParseTaskID(r.Cursor); err != nil {
-			return fault.New(fault.InvalidFormat, "is no cursor of a list").WithField("cursor")
-		}
+	_, err := r.after()
+	return err
+}
+
+// place is where a line stands in a list, as text: the next page begins after it.
+func (s Summary) place() string {
+	return strconv.FormatInt(s.CreatedAt.UnixMicro(), 36) + "." + string(s.ID)
+}
+
+// after returns the last line of the page before, nil on the first page.
+func (r *ListRequest) after() (*Summary, error) {
+	if r.Cursor == "" {
+		return nil, nil //nolint:nilnil // no line is a place, too
 	}
-	return nil
+	at, id, _ := strings.Cut(r.Cursor, ".")
+	micros, err := strconv.ParseInt(at, 36, 64)
+	if err == nil {
+		_, err = events.ParseTaskID(id)
+	}
+	if err != nil {
+		return nil, fault.New(fault.InvalidFormat, "is no cursor of a list").WithField("cursor")
+	}
+	return &Summary{ID: events.TaskID(id), CreatedAt: time.UnixMicro(micros)}, nil
+}
+
+// newer orders lines: the newest task first.
+func newer(a, b Summary) int {
+	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
 }
 
 // addForgotten adds the finished tasks that memory does not hold from the log's index.
@@ -174,7 +206,7 @@ func (o *Orchestrator) addForgotten(ctx context.Context, lines []Summary) ([]Sum
 			return nil, err
 		}
 		if !known[h.Task] {
-			lines = append(lines, Summary{ID: h.Task, Name: h.Name, State: statemachine.State(h.State), Parent: h.Parent, UpdatedAt: h.At})
+			lines = append(lines, lineOf(h))
 		}
 	}
 	return lines, nil
@@ -182,13 +214,17 @@ func (o *Orchestrator) addForgotten(ctx context.Context, lines []Summary) ([]Sum
 
 // page sorts, filters and cuts. A line from the log's index is completed from the task's history.
 func (o *Orchestrator) page(ctx context.Context, r ListRequest, lines []Summary) (ListReply, error) {
-	slices.SortFunc(lines, func(a, b Summary) int { return cmp.Compare(b.ID, a.ID) })
+	slices.SortFunc(lines, newer)
+	after, err := r.after()
+	if err != nil {
+		return ListReply{}, err
+	}
 	reply := ListReply{Tasks: []Summary{}}
 	for _, line := range lines {
-		if r.Cursor != "" && string(line.ID) >= r.Cursor || !r.roughly(line) {
+		if after != nil && newer(line, *after) <= 0 || !r.roughly(line) {
 			continue
 		}
-		if line.CreatedAt.IsZero() {
+		if line.Priority == "" {
 			full, err := o.complete(ctx, line)
 			if err != nil {
 				continue // it was archived meanwhile
@@ -199,7 +235,7 @@ func (o *Orchestrator) page(ctx context.Context, r ListRequest, lines []Summary)
 			continue
 		}
 		if len(reply.Tasks) == r.Limit {
-			reply.Next = string(reply.Tasks[r.Limit-1].ID)
+			reply.Next = reply.Tasks[r.Limit-1].place()
 			break
 		}
 		reply.Tasks = append(reply.Tasks, line)
@@ -243,7 +279,7 @@ func (o *Orchestrator) complete(ctx context.Context, line Summary) (Summary, err
 			return line, err
 		}
 		if sub, ok := c.Events[0].Data.(*events.Submitted); ok {
-			line.CreatedAt, line.Labels, line.Priority = c.At, sub.Labels, sub.Priority
+			line.Labels, line.Priority = sub.Labels, sub.Priority
 		}
 		return line, nil
 	}

@@ -91,14 +91,20 @@ func (o *Orchestrator) findLast(ctx context.Context) (FindReply, error) {
 	if last != "" {
 		return FindReply{ID: last}, nil
 	}
-	list, err := o.List(ctx, ListRequest{Limit: 1})
+	list, err := o.List(ctx, ListRequest{Limit: 1000})
 	if err != nil {
 		return FindReply{}, err
 	}
-	if len(list.Tasks) == 0 {
+	var newest Summary
+	for _, t := range slices.Backward(list.Tasks) {
+		if t.Parent == "" {
+			newest = t
+		}
+	}
+	if newest.ID == "" {
 		return FindReply{}, fault.New(fault.NotFound, "there are no tasks yet").WithHint("orch submit PLAN.yaml")
 	}
-	return FindReply{ID: list.Tasks[0].ID}, nil
+	return FindReply{ID: newest.ID}, nil
 }
 
 // Get implements API.

@@ -180,7 +180,7 @@ func (o *Orchestrator) store(ctx context.Context, blobs []json.RawMessage) error
 }
 
 func headOf(t *statemachine.Task) events.Head {
-	h := events.Head{Task: t.ID, Rev: t.Rev, State: string(t.State), Name: t.Submitted.Name, At: t.UpdatedAt}
+	h := events.Head{Task: t.ID, Rev: t.Rev, State: string(t.State), Name: t.Submitted.Name, At: t.UpdatedAt, Created: t.CreatedAt}
 	if t.Submitted.Parent != nil {
 		h.Parent = t.Submitted.Parent.Task
 	}
@@ -219,7 +219,9 @@ func (o *Orchestrator) follow(t *turn) {
 	for _, event := range t.events {
 		switch d := event.Data.(type) {
 		case *events.Submitted:
-			o.last = e.id
+			if d.Parent == nil {
+				o.last = e.id
+			}
 			o.awaitDependencies(e)
 			o.setAlarms(e)
 		case *events.Ready:

@@ -72,7 +72,7 @@ func (k *linker) lookUp(name string, at place) (ToolInfo, bool) {
 		if k.opt.ToolNames != nil {
 			names = k.opt.ToolNames()
 		}
-		at.report("there is no tool "+quote(name), at.suggest(name, names, "`orch tools` lists them"))
+		at.report("there is no tool "+quote(name), at.suggest(name, names, "`orch tools list` shows them"))
 	}
 	return info, ok
 }

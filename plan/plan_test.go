@@ -21,6 +21,9 @@ import (
 
 func golden(t *testing.T, name, got string) {
 	t.Helper()
+	if os.Getenv("ORCH_UPDATE_GOLDEN") == "1" {
+		require.NoError(t, os.WriteFile("testdata/"+name, []byte(got), 0o600))
+	}
 	want, err := os.ReadFile("testdata/" + name)
 	require.NoError(t, err)
 	require.Equal(t, string(want), got)

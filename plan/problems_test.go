@@ -91,7 +91,7 @@ p.yaml:5:11: steps[0].with: the argument "message" is missing`},
 		{"with text", steps("id: a", "tool: LOG_WRITE", "with: x"), `p.yaml:5:11: steps[0].with: is a text, but an object of arguments is expected
 p.yaml:5:11: steps[0].with: the argument "level" is missing
 p.yaml:5:11: steps[0].with: the argument "message" is missing`},
-		{"tool name", steps("id: a", "tool: 'A B'"), "p.yaml:4:11: steps[0].tool: the tool name \"A B\" has a wrong form\np.yaml:4:11: steps[0].tool: there is no tool \"A B\" (`orch tools` lists them)"},
+		{"tool name", steps("id: a", "tool: 'A B'"), "p.yaml:4:11: steps[0].tool: the tool name \"A B\" has a wrong form\np.yaml:4:11: steps[0].tool: there is no tool \"A B\" (`orch tools list` shows them)"},
 		{"wait none", steps("id: a", "wait: {}"), `p.yaml:4:11: steps[0].wait: wait needs exactly one of for, until and signal`},
 		{"wait two", steps("id: a", "wait: {for: 1s, signal: x}"), `p.yaml:4:11: steps[0].wait: wait needs exactly one of for, until and signal`},
 		{"wait for", steps("id: a", "wait: {for: soon}"), `p.yaml:4:17: steps[0].wait.for: "soon" is not a duration (write it like 90s, 10m or 1d12h)`},
