@@ -32,7 +32,7 @@ const workingDir = "Working"
 func openHands(cfg Config) (*hands, error) {
 	h := &hands{cfg: cfg, slots: make(chan struct{}, 4)}
 	var err error
-	if h.root, err = pathguard.Open(cfg.Root); err != nil {
+	if h.root, err = pathguard.Open(cfg.Root, cfg.DataDir); err != nil {
 		return nil, err
 	}
 	if err = h.open(); err != nil {

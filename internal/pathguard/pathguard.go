@@ -7,13 +7,15 @@
 // (S4-004 to S4-007).
 //
 // Errors are *fault.Error: INVALID_FORMAT with reason INVALID_PATH for a path that cannot be one,
-// OUTSIDE_ROOT, NOT_FOUND, FORBIDDEN with reason PERMISSION_DENIED, CONFLICT for what exists already.
+// OUTSIDE_ROOT, PROTECTED_PATH for what is hidden, NOT_FOUND, FORBIDDEN with reason PERMISSION_DENIED,
+// CONFLICT for what exists already.
 package pathguard
 
 import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -30,13 +32,16 @@ const (
 type Root struct {
 	dir  *os.Root
 	name string
+	// hidden are directories below the root, relative to it, that nobody may see.
+	hidden []string
 	// escape is the error with which os.Root refuses to leave the root. Package os does not export it.
 	escape error
 }
 
 // Open opens the directory dir, which may be reached through symbolic links (S4-007). It has to be
-// closed after use.
-func Open(dir string) (*Root, error) {
+// closed after use. What lies in one of the hidden directories, absolute paths, cannot be resolved and
+// is not walked, such as the data directory of the node when it lies inside the root.
+func Open(dir string, hidden ...string) (*Root, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, fault.Wrap(fault.InvalidFormat, err, "the root is no valid path")
@@ -51,11 +56,35 @@ func Open(dir string) (*Root, error) {
 	if r.dir, err = os.OpenRoot(r.name); err != nil {
 		return nil, describe(r.name, err)
 	}
+	for _, path := range hidden {
+		if err := r.hide(path); err != nil {
+			return nil, errors.Join(err, r.dir.Close())
+		}
+	}
 	_, err = r.dir.Lstat("..")
 	if refused := (*os.PathError)(nil); errors.As(err, &refused) {
 		r.escape = refused.Err
 	}
 	return r, nil
+}
+
+// hide adds a hidden directory; one outside of the root needs no hiding.
+func (r *Root) hide(path string) error {
+	target, err := realPath(path, true)
+	if err != nil {
+		return describe(path, err)
+	}
+	if rel, err := filepath.Rel(r.name, target); err == nil && filepath.IsLocal(rel) && rel != "." {
+		r.hidden = append(r.hidden, rel)
+	}
+	return nil
+}
+
+// hides reports whether rel is a hidden directory or lies in one.
+func (r *Root) hides(rel string) bool {
+	return slices.ContainsFunc(r.hidden, func(dir string) bool {
+		return rel == dir || strings.HasPrefix(rel, dir+"/")
+	})
 }
 
 // Close releases the directory.
@@ -94,6 +123,9 @@ func (r *Root) resolve(abs string, followLast bool) (string, error) {
 	}
 	if err != nil {
 		return "", describe(target, err)
+	}
+	if r.hides(rel) {
+		return "", fault.New(fault.ProtectedPath, "%s belongs to the node itself", target)
 	}
 	return rel, nil
 }

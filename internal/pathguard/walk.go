@@ -6,7 +6,7 @@ import (
 )
 
 // Walk visits everything below the directory rel, but not rel itself, each directory sorted by name.
-// It does not follow links. A directory below rel that cannot be read counts as empty. visit may
+// It does not follow links and passes over what is hidden. A directory below rel that cannot be read counts as empty. visit may
 // return fs.SkipDir and fs.SkipAll.
 func (r *Root) Walk(ctx context.Context, rel string, visit func(rel string, entry fs.DirEntry) error) error {
 	err := fs.WalkDir(r.dir.FS(), rel, func(at string, entry fs.DirEntry, err error) error {
@@ -15,7 +15,7 @@ func (r *Root) Walk(ctx context.Context, rel string, visit func(rel string, entr
 			return ctx.Err()
 		case at == rel:
 			return r.fail(rel, err)
-		case err != nil:
+		case err != nil, r.hides(at):
 			return fs.SkipDir
 		default:
 			return visit(at, entry)
