@@ -113,6 +113,7 @@ func (k *checker) survey(node syntax.Node) bool {
 			switch r.Op {
 			case syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc, syntax.RdrIn, syntax.DplIn:
 				k.feed(n)
+			default: // the others write, and feed nothing
 			}
 		}
 	case *syntax.CallExpr:
@@ -207,6 +208,7 @@ func (k *checker) redirect(r *syntax.Redirect) {
 		return
 	case syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc, syntax.DplIn:
 		return
+	default: // the others write
 	}
 	target := k.arg(r.Word)
 	switch target.text {

@@ -51,7 +51,7 @@ func program(name string) string {
 func allowList() map[string]check {
 	table := map[string]check{}
 	add := func(test check, names string) {
-		for _, name := range strings.Fields(names) {
+		for name := range strings.FieldsSeq(names) {
 			table[name] = test
 		}
 	}

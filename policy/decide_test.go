@@ -17,7 +17,7 @@ import (
 
 const (
 	task   events.TaskID = "TASK_01JD0000000000000000000000"
-	secret               = "ghp_0123456789abcdefghijklmnopqrstuvwxyz"
+	secret string        = "ghp_0123456789abcdefghijklmnopqrstuvwxyz"
 )
 
 func newPolicy(t *testing.T, cfg policy.Config) *policy.Policy {

@@ -24,7 +24,8 @@ func golang(k *checker, c call) {
 		}
 	case "run":
 		operand, ok := firstOperand(rest)
-		if !ok || !operand.fixed || !(strings.HasPrefix(operand.text, ".") || strings.HasSuffix(operand.text, ".go")) || strings.Contains(operand.text, "@") {
+		local := strings.HasPrefix(operand.text, ".") || strings.HasSuffix(operand.text, ".go")
+		if !ok || !operand.fixed || !local || strings.Contains(operand.text, "@") {
 			k.destructive("go run starts a program that is not of this module")
 		}
 	default:
