@@ -248,7 +248,7 @@ func TestLookPathIgnoresThePathOfTheNode(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	tool := filepath.Join(dir, "mytool")
-	require.NoError(t, os.WriteFile(tool, []byte("#!/bin/sh\necho mine\n"), 0o700)) //nolint:gosec // a program has to be executable
+	require.NoError(t, os.WriteFile(tool, []byte("#!/bin/sh\necho mine\n"), 0o700))
 	r := newRunner(t, proc.Config{Path: []string{"/nowhere", dir}})
 	found, err := r.LookPath("mytool")
 	require.NoError(t, err)
