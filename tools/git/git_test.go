@@ -306,11 +306,26 @@ func TestHostileRepository(t *testing.T) {
 	mark := filepath.Join(t.TempDir(), "ran")
 	run := "touch " + mark + "; cat #"
 	for _, setting := range [][2]string{
-		{"core.fsmonitor", run}, {"core.pager", run}, {"pager.diff", run}, {"pager.status", run}, {"diff.external", run},
-		{"core.editor", run}, {"core.sshCommand", run}, {"alias.status", "!" + run}, {"alias.diff", "!" + run},
-		{"diff.evil.textconv", run}, {"diff.evil.command", run}, {"filter.evil.clean", run}, {"filter.evil.smudge", run},
-		{"filter.proc.process", run}, {"filter.proc.required", "true"}, {"filter.a=b.clean", run}, {"filter.x.y.clean", run},
-		{"diff.noprefix", "true"}, {"color.diff", "always"}, {"diff.orderFile", "/etc/passwd"},
+		{"core.fsmonitor", run},
+		{"core.pager", run},
+		{"pager.diff", run},
+		{"pager.status", run},
+		{"diff.external", run},
+		{"core.editor", run},
+		{"core.sshCommand", run},
+		{"alias.status", "!" + run},
+		{"alias.diff", "!" + run},
+		{"diff.evil.textconv", run},
+		{"diff.evil.command", run},
+		{"filter.evil.clean", run},
+		{"filter.evil.smudge", run},
+		{"filter.proc.process", run},
+		{"filter.proc.required", "true"},
+		{"filter.a=b.clean", run},
+		{"filter.x.y.clean", run},
+		{"diff.noprefix", "true"},
+		{"color.diff", "always"},
+		{"diff.orderFile", "/etc/passwd"},
 	} {
 		b.git("config", setting[0], setting[1])
 	}
