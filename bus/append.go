@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -285,7 +286,7 @@ func (a *appender) close() {
 	a.stopped.Wait()
 	a.conn.Close()
 	a.mu.Lock()
-	open := append(a.queue, a.lost...)
+	open := slices.Concat(a.queue, a.lost)
 	for _, f := range a.flights {
 		open = append(open, f.members...)
 	}

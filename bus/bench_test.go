@@ -38,6 +38,7 @@ func firstCommits(b *testing.B, n int) []events.Record {
 // BenchmarkAppendAlone measures one append at a time.
 func BenchmarkAppendAlone(b *testing.B) {
 	levels(b, func(b *testing.B, n *node) {
+		b.Helper()
 		records := firstCommits(b, b.N)
 		b.ResetTimer()
 		for _, r := range records {
@@ -53,6 +54,7 @@ func BenchmarkAppend(b *testing.B) {
 	for _, inFlight := range []int{16, 64, 500, 4000} {
 		b.Run(strconv.Itoa(inFlight), func(b *testing.B) {
 			levels(b, func(b *testing.B, n *node) {
+				b.Helper()
 				records := firstCommits(b, b.N)
 				slots := make(chan struct{}, inFlight)
 				var answered sync.WaitGroup
@@ -79,6 +81,7 @@ func BenchmarkAppend(b *testing.B) {
 // bytes through the client library, 4,000 in flight, nothing around them.
 func BenchmarkBare(b *testing.B) {
 	levels(b, func(b *testing.B, n *node) {
+		b.Helper()
 		nc, err := nats.Connect("", nats.InProcessServer(n.server), operator(b, n.cfg.DataDir))
 		require.NoError(b, err)
 		defer nc.Close()

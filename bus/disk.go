@@ -15,8 +15,8 @@ func diskSpace(dir string) (free, total int64, err error) {
 	if err := syscall.Statfs(dir, &st); err != nil {
 		return 0, 0, fault.Wrap(fault.Internal, err, "the free space of "+dir+" cannot be read")
 	}
-	size := int64(st.Bsize)
-	return int64(st.Bavail) * size, int64(st.Blocks) * size, nil //nolint:gosec // no disk has 2^63 bytes
+	size := uint64(st.Bsize)                                     //nolint:gosec // a block size is positive
+	return int64(st.Bavail * size), int64(st.Blocks * size), nil //nolint:gosec // no disk has 2^63 bytes
 }
 
 // syncDisk writes the file system of dir to the disk: files, directories and their entries.

@@ -157,7 +157,7 @@ type headScan struct {
 }
 
 func (p *headScan) fetch(c jetstream.Consumer, yield func(events.Head, error) bool) error {
-	batch, err := c.Fetch(int(min(p.left, headBatch)), jetstream.FetchMaxWait(headWait)) //nolint:gosec // at most headBatch
+	batch, err := c.Fetch(int(min(p.left, headBatch)), jetstream.FetchMaxWait(headWait))
 	if err != nil {
 		return readFault(err)
 	}

@@ -54,7 +54,7 @@ func (n *node) stop(tb testing.TB) {
 	}
 	n.open = false
 	ctx := context.WithoutCancel(tb.Context())
-	require.NoError(tb, n.Store.Close(ctx))
+	require.NoError(tb, n.Close(ctx))
 	n.conn.Close()
 	require.NoError(tb, n.server.Close(ctx))
 }

@@ -56,7 +56,7 @@ func (p *proxy) accept() {
 }
 
 func (p *proxy) forward(to, from net.Conn, drop *atomic.Bool) {
-	defer to.Close()
+	defer func() { _ = to.Close() }() // the other direction may have closed it
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buf)

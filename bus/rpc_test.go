@@ -89,7 +89,7 @@ func TestCall(t *testing.T) {
 	assert.Equal(t, fault.ValidationError, fault.CodeOf(call("big", struct{}{})))
 	assert.Equal(t, fault.ValidationError, fault.CodeOf(call("greet", greeting{Name: string(bytes.Repeat([]byte("x"), bus.MaxPayload))})))
 	assert.Equal(t, fault.MethodNotFound, fault.CodeOf(call("nothing", struct{}{})))
-	assert.Equal(t, fault.InvalidParams, fault.CodeOf(call("greet", map[string]any{"nmae": "ada"})))
+	assert.Equal(t, fault.InvalidParams, fault.CodeOf(call("greet", map[string]any{"nickname": "ada"})))
 	require.ErrorAs(t, call("greet", map[string]any{"name": 3}), &e)
 	assert.Equal(t, fault.InvalidParams, e.Code)
 	assert.Equal(t, "name", e.Field)

@@ -175,7 +175,7 @@ func TestClosedStore(t *testing.T) {
 	n.stop(t)
 	_, err := eventstest.Append(n, c.Next(t, "node"))
 	require.ErrorIs(t, err, &fault.Error{Code: fault.Unavailable})
-	require.NoError(t, n.Store.Close(t.Context()), "closing twice is harmless")
+	require.NoError(t, n.Close(t.Context()), "closing twice is harmless")
 	require.NoError(t, n.server.Close(t.Context()))
 }
 
@@ -253,7 +253,7 @@ func TestKill(t *testing.T) {
 // killAfter runs a child until it has acknowledged so many appends, and kills it.
 func killAfter(t *testing.T, dir string, level bus.Durability, count int, acked map[uint64]string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestChild$", "-test.v") //nolint:gosec // this very program
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestChild$", "-test.v")
 	cmd.Env = append(os.Environ(), childVariable+"="+dir, childVariable+"_LEVEL="+string(level))
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)

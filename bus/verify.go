@@ -213,7 +213,10 @@ func (v *verifier) account(ctx context.Context) error {
 	}
 	if !v.complete() { // tasks may have been archived meanwhile
 		err := v.each(ctx, archiveStream, v.store.old, func(e entry) {
-			for commit := range unframe(e.Data) {
+			for commit, err := range unframe(e.Data) {
+				if err != nil {
+					break // the positions that it hides are found below
+				}
 				v.note(commit.Seq)
 			}
 		})

@@ -229,11 +229,11 @@ func (c cursor) oneOf(allowed ...string) string {
 	return s
 }
 
-// number returns an integer within the bounds.
-func (c cursor) number(low, high int) int {
+// count returns an integer from 1 to high.
+func (c cursor) count(high int) int {
 	n, err := strconv.Atoi(c.node.Value)
-	if c.node.Tag != "!!int" || err != nil || n < low || n > high {
-		c.report(fmt.Sprintf("must be a whole number from %d to %d", low, high), "")
+	if c.node.Tag != "!!int" || err != nil || n < 1 || n > high {
+		c.report(fmt.Sprintf("must be a whole number from 1 to %d", high), "")
 	}
 	return n
 }

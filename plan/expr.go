@@ -51,9 +51,8 @@ func (e *expression) eval(env map[string]any) (any, error) {
 // failed names the step and the expression of an error.
 func (e *expression) failed(err error) error {
 	message := err.Error()
-	var located *file.Error
-	if errors.As(err, &located) {
-		message = located.Message
+	if e, ok := errors.AsType[*file.Error](err); ok {
+		message = e.Message
 	}
 	return fault.Wrap(fault.ValidationError, err, fmt.Sprintf("%s: the expression `%s` failed: %s", e.owner, shorten(e.source), message))
 }
@@ -160,8 +159,7 @@ type visitor func(*ast.Node)
 func (v visitor) Visit(n *ast.Node) { v(n) }
 
 func located(err error) *file.Error {
-	var e *file.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*file.Error](err); ok {
 		return e
 	}
 	message, _, _ := strings.Cut(err.Error(), "\n")

@@ -93,7 +93,7 @@ type indented struct {
 
 func (b *indented) line(format string, args ...any) {
 	b.WriteString(strings.Repeat("  ", b.depth))
-	fmt.Fprintf(b, format, args...)
+	fmt.Fprintf(&b.Builder, format, args...)
 	b.WriteByte('\n')
 }
 

@@ -150,8 +150,7 @@ func (in *inputs) check(object map[string]any) error {
 	}
 	(&filler{}).fill(in.schema, object)
 	err := in.schema.Validate(object)
-	var invalid *jsonschema.ValidationError
-	if errors.As(err, &invalid) {
+	if invalid, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
 		return inputFault(innermost(invalid))
 	}
 	return err

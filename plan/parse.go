@@ -213,7 +213,7 @@ func (c cursor) limits() Limits {
 	l := Limits{MaxSteps: defaultMaxSteps}
 	c.object(map[string]func(cursor){
 		"deadline":  func(c cursor) { l.Deadline = c.duration() },
-		"max_steps": func(c cursor) { l.MaxSteps = c.number(1, highestMaxSteps) },
+		"max_steps": func(c cursor) { l.MaxSteps = c.count(highestMaxSteps) },
 	})
 	return l
 }
@@ -222,7 +222,7 @@ func (c cursor) concurrency() *Concurrency {
 	con := &Concurrency{Limit: 1, OnConflict: OnConflictQueue}
 	c.object(map[string]func(cursor){
 		"key":         func(c cursor) { con.Key = c.text() },
-		"limit":       func(c cursor) { con.Limit = c.number(1, 10_000) },
+		"limit":       func(c cursor) { con.Limit = c.count(10_000) },
 		"on_conflict": func(c cursor) { con.OnConflict = c.oneOf(OnConflictQueue, OnConflictReject, OnConflictCancel) },
 	})
 	if con.Key == "" {
@@ -241,7 +241,7 @@ func (c cursor) retry() *Retry {
 		}
 	}
 	c.object(map[string]func(cursor){
-		"max_attempts": func(c cursor) { r.MaxAttempts = c.number(1, maxAttempts) },
+		"max_attempts": func(c cursor) { r.MaxAttempts = c.count(maxAttempts) },
 		"initial":      func(c cursor) { r.Initial = c.duration() },
 		"max":          func(c cursor) { r.Max = c.duration() },
 		"factor":       func(c cursor) { r.Factor = c.real(1, 100) },

@@ -31,13 +31,14 @@ p.yaml:4:6: steps[1].<<: merge keys are not supported (write the fields out)`},
 }
 
 func laughs() string {
-	src := "orch: v1\nsteps:\n  - id: a\n    set:\n      a0: &a0 [1,1,1,1,1,1,1,1,1,1]\n"
+	var src strings.Builder
+	src.WriteString("orch: v1\nsteps:\n  - id: a\n    set:\n      a0: &a0 [1,1,1,1,1,1,1,1,1,1]\n")
 	for i := range 8 {
 		n := string(rune('0' + i + 1))
 		old := "*a" + string(rune('0'+i))
-		src += "      a" + n + ": &a" + n + " [" + strings.Repeat(old+",", 9) + old + "]\n"
+		src.WriteString("      a" + n + ": &a" + n + " [" + strings.Repeat(old+",", 9) + old + "]\n")
 	}
-	return src
+	return src.String()
 }
 
 func topCases() []problemCase {

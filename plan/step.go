@@ -105,7 +105,7 @@ func (l *loader) kindFields(s *Step, nesting int) map[string]func(cursor) {
 		return map[string]func(cursor){
 			"for_each":      func(c cursor) { s.ForEach = c.expression() },
 			"as":            func(c cursor) { s.As = c.id() },
-			"max_parallel":  func(c cursor) { s.MaxParallel = c.number(1, 1000) },
+			"max_parallel":  func(c cursor) { s.MaxParallel = c.count(1000) },
 			"on_item_error": func(c cursor) { s.OnItemError = OnError(c.oneOf("fail", "continue")) },
 			"do":            func(c cursor) { s.Do = l.children(c, nesting) },
 		}

@@ -33,7 +33,7 @@ func golang(k *checker, c call) {
 	}
 	for i, a := range rest {
 		name, value, joined := strings.Cut(strings.TrimLeft(a.text, "-"), "=")
-		if a.option() && slices.Contains([]string{"exec", "toolexec", "overlay", "modfile", "ldflags", "vettool"}, name) && name != "ldflags" {
+		if a.option() && slices.Contains([]string{"exec", "toolexec", "overlay", "modfile", "ldflags", "gccgoflags", "compiler", "vettool"}, name) {
 			k.destructive("the option -" + name + " of go")
 		}
 		if a.option() && slices.Contains([]string{"o", "coverprofile", "cpuprofile", "memprofile", "blockprofile", "mutexprofile", "trace", "outputdir"}, name) {

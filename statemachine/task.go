@@ -116,6 +116,7 @@ func (t *Task) move(at time.Time, kind events.Kind, d *events.Moved) error {
 		t.Output = d.Output
 	case events.TaskFailed, events.TaskRejected:
 		t.Error = d.Error
+	default: // the other moves carry neither
 	}
 	return nil
 }
@@ -142,6 +143,7 @@ func (t *Task) step(at time.Time, key string, e events.Event) error {
 		t.Calls++
 	case events.StepSucceeded:
 		t.consume(s)
+	default: // the others change nothing outside of the step
 	}
 	return nil
 }

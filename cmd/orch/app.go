@@ -67,7 +67,7 @@ func terminalSize() (width, height int) {
 
 // run executes a command line and returns the exit code.
 func (a *app) run(ctx context.Context, args []string) int {
-	root := newRoot(a) //nolint:contextcheck // commands take the context of ExecuteContext
+	root := newRoot(a)
 	root.SetArgs(args)
 	root.SetIn(a.in)
 	root.SetOut(a.out)

@@ -68,7 +68,7 @@ func checkLinks(t *testing.T, history []events.Stored) {
 	for i, s := range history {
 		c, err := events.Decode(s.Data)
 		require.NoError(t, err)
-		require.NoError(t, c.Link(uint64(i), prev)) //nolint:gosec // an index
+		require.NoError(t, c.Link(uint64(i), prev))
 		prev = events.Hash(s.Data)
 	}
 }

@@ -78,7 +78,7 @@ func testSaveAndLoad(t *testing.T, points events.Checkpoints) {
 	require.NoError(t, err)
 	got, err = points.Load(t.Context(), a, "CP_1")
 	require.NoError(t, err)
-	assert.Equal(t, `{"x":3}`, string(got), "the newest one counts, byte for byte") //nolint:testifylint // bytes, not JSON
+	assert.Equal(t, `{"x":3}`, string(got), "the newest one counts, byte for byte")
 	_, err = points.Load(t.Context(), a, "CP_2")
 	assert.Equal(t, fault.NotFound, fault.CodeOf(err))
 }

@@ -256,7 +256,7 @@ func measure(ctx context.Context, cfg Config, layout, durability string, start f
 		if !cfg.wants(layout + ": " + w.name) {
 			continue
 		}
-		fmt.Fprintf(cfg.Progress, "%s, %s: %s\n", layout, durability, w.name)
+		_, _ = fmt.Fprintf(cfg.Progress, "%s, %s: %s\n", layout, durability, w.name) // nobody may read the progress
 		r, err := measureOne(ctx, cfg, layout, durability, w, start)
 		if err != nil {
 			return rows, err

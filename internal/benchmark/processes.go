@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -83,8 +84,8 @@ func processes(ctx context.Context, cfg Config, durability string) ([]Row, error
 func (c Config) spawn(ctx context.Context, dir, durability string, roles ...Role) (stop func(), err error) {
 	var stops []func()
 	stop = func() {
-		for i := len(stops) - 1; i >= 0; i-- {
-			stops[i]()
+		for _, end := range slices.Backward(stops) {
+			end()
 		}
 	}
 	for _, role := range roles {
@@ -99,7 +100,7 @@ func (c Config) spawn(ctx context.Context, dir, durability string, roles ...Role
 }
 
 func (c Config) child(ctx context.Context, dir, durability string, role Role) (func(), error) {
-	cmd := exec.CommandContext(ctx, c.Program, "bench", "--role", string(role), "--dir", dir, "--durability", durability) //nolint:gosec // it is this program
+	cmd := exec.CommandContext(ctx, c.Program, "bench", "--role", string(role), "--dir", dir, "--durability", durability)
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	in, err := cmd.StdinPipe()

@@ -20,7 +20,7 @@ const maxFile = 64 << 10
 
 // loadFile applies a file, if there is one. Its relative paths are relative to dir.
 func loadFile(c *Config, path, dir, home string) error {
-	f, err := os.Open(path) //nolint:gosec // the user's own configuration
+	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -2,6 +2,7 @@ package node
 
 import (
 	"errors"
+	"log/slog"
 	"path/filepath"
 	"sync"
 
@@ -74,7 +75,7 @@ func (h *hands) later(chore func() error) {
 		h.slots <- struct{}{}
 		defer func() { <-h.slots }()
 		if err := chore(); err != nil {
-			h.cfg.logger().Warn("workspace_chore_failed", "error", err)
+			h.cfg.logger().Warn("workspace_chore_failed", slog.Any("error", err))
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -55,11 +56,9 @@ func (c Config) logger() *slog.Logger {
 type Node struct {
 	cfg    Config
 	server *bus.Server // nil with an external one
-	conns  []*bus.Conn
 	store  *bus.Store
 	orch   *orchestrator.Orchestrator
 	hands  *hands
-	ends   []*bus.Endpoint
 	// stops undo what Start did, the last first.
 	stops []func(context.Context) error
 	once  sync.Once
@@ -252,8 +251,8 @@ func (n *Node) Wait() error {
 func (n *Node) Stop(ctx context.Context) error {
 	n.once.Do(func() {
 		var errs []error
-		for i := len(n.stops) - 1; i >= 0; i-- {
-			errs = append(errs, n.stops[i](ctx))
+		for _, stop := range slices.Backward(n.stops) {
+			errs = append(errs, stop(ctx))
 		}
 		if n.hands != nil {
 			n.hands.chores.Wait()
