@@ -130,6 +130,22 @@ func TestVerifyToolDecides(t *testing.T) {
 	})
 }
 
+// When a person is faster than the verify tool, its call is dropped.
+func TestPersonBeforeVerifyTool(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, memlog.New(memlog.Config{}), short)
+		id := n.submit(verifiedPlan)
+		require.NoError(t, n.Start(context.Background(), startedBy("w", n.take("w"))))
+		<-time.After(3 * time.Second)
+		_, err := n.Resolve(context.Background(), orchestrator.ResolveRequest{ID: id, Step: "a", As: "succeeded"})
+		require.NoError(t, err)
+		assert.Equal(t, statemachine.Done, n.result(id).State)
+		n.none("v")
+		n.checkIdle()
+	})
+}
+
 func TestFailingVerifyToolLeavesItToAPerson(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -155,7 +155,6 @@ func TestConcurrencyQueuesByPriorityThenAge(t *testing.T) {
 		n := start(t, memlog.New(memlog.Config{}))
 		submit := func(p string) events.TaskID {
 			<-time.After(time.Millisecond)
-			time.Sleep(time.Millisecond)
 			return n.submit(keyPlan("queue"), prioritised(p))
 		}
 		first := submit("low")
