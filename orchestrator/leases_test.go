@@ -292,3 +292,24 @@ func TestReportAfterAFailedAppend(t *testing.T) {
 	assert.JSONEq(t, `{"l":[1,2]}`, string(n.result(id).Output))
 	n.checkIdle()
 }
+
+// An item whose result was not written is not over, whatever the node thought for a moment.
+func TestItemsAfterAFailedAppend(t *testing.T) {
+	t.Parallel()
+	var fail atomic.Bool
+	n := start(t, memlog.New(memlog.Config{Fail: func(*events.Record) error {
+		if fail.Load() {
+			return fault.New(fault.DiskFull, "full")
+		}
+		return nil
+	}}))
+	id := n.submit("orch: v1\nsteps:\n  - id: e\n    for_each: \"[1, 2]\"\n    do: [{id: d, tool: READ, with: {n: \"${{ item }}\"}}]\noutputs: {l: \"${{ map(steps.e.output, #.d.n) }}\"}\n")
+	calls := n.poll("w", 2).Calls
+	require.Len(t, calls, 2)
+	fail.Store(true)
+	hasCode(t, n.report("w", calls[0], string(calls[0].Args)), fault.DiskFull)
+	fail.Store(false)
+	require.NoError(t, n.report("w", calls[1], string(calls[1].Args)))
+	require.NoError(t, n.report("w", calls[0], string(calls[0].Args)))
+	assert.JSONEq(t, `{"l":[1,2]}`, string(n.result(id).Output))
+}
