@@ -87,7 +87,7 @@ type heldCall struct {
 }
 
 func newWorld(t *rapid.T) *world {
-	w := &world{t: t, book: &ledger{effects: map[string]int{}, doubted: map[string]bool{}}}
+	w := &world{t: t, book: &ledger{effects: map[string]int{}}}
 	once := func(flag *bool) func(*events.Record) error {
 		return func(*events.Record) error {
 			if !*flag {
@@ -275,7 +275,7 @@ func TestRandomWorlds(t *testing.T) {
 
 func (w *world) checkEffects() {
 	for key, times := range w.book.effects {
-		id, step, _ := cutKey(key)
+		id, step := cutKey(key)
 		if tool := effectOf(w.node, id, step); tool == "WRITE" || tool == "WRITE2" {
 			require.Equal(w.t, 1, times, "effects of %s\n%s", key, w.story(id))
 		}
