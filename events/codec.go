@@ -83,8 +83,8 @@ func Decode(data []byte, up ...Upcaster) (*Commit, error) {
 		return nil, fault.New(fault.DataLoss, "a commit has version %d; this program reads 1 to %d", w.V, Version).
 			WithHint("use a newer orch")
 	}
-	if len(w.Events) == 0 || w.Rev == 0 {
-		return nil, fault.New(fault.DataLoss, "a commit of the log has no events or no revision")
+	if err := w.check(); err != nil {
+		return nil, err
 	}
 	c := &Commit{Task: w.Task, Rev: w.Rev, At: w.At, Actor: w.Actor, Cause: w.Cause, Prev: w.Prev, Events: make([]Event, len(w.Events))}
 	for i, e := range w.Events {
@@ -94,6 +94,23 @@ func Decode(data []byte, up ...Upcaster) (*Commit, error) {
 		}
 	}
 	return c, nil
+}
+
+// check holds what Encode relies on when it writes these fields as they are.
+func (w *wireCommit) check() error {
+	year := w.At.UTC().Year()
+	switch {
+	case len(w.Events) == 0 || w.Rev == 0:
+		return fault.New(fault.DataLoss, "a commit of the log has no events or no revision")
+	case year < 1 || year > 9999:
+		return fault.New(fault.DataLoss, "a commit of the log has no usable time")
+	case w.Prev != "" && !hashForm(w.Prev):
+		return fault.New(fault.DataLoss, "a commit of the log has a damaged link to the one before")
+	}
+	if _, err := ParseTaskID(string(w.Task)); err != nil {
+		return fault.Wrap(fault.DataLoss, err, "a commit of the log belongs to no task")
+	}
+	return nil
 }
 
 func decodeEvent(version int, w wireEvent, up []Upcaster) (Event, error) {
@@ -107,6 +124,9 @@ func decodeEvent(version int, w wireEvent, up []Upcaster) (Event, error) {
 	if p == nil {
 		return Event{}, fault.New(fault.DataLoss, "the log holds an event of the unknown kind %q", w.Kind).
 			WithHint("use a newer orch")
+	}
+	if len(w.Data) == 0 || w.Data[0] != '{' {
+		return Event{}, fault.New(fault.DataLoss, "an event %s has no data", w.Kind)
 	}
 	if err := json.Unmarshal(w.Data, p); err != nil {
 		return Event{}, fault.Wrap(fault.DataLoss, err, "the data of an event "+string(w.Kind)+" is damaged")

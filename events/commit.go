@@ -9,6 +9,7 @@ package events
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"strings"
 	"time"
 
 	"github.com/orch-dev/orch/fault"
@@ -44,6 +45,11 @@ type Event struct {
 func Hash(encoded []byte) string {
 	sum := sha256.Sum256(encoded)
 	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+func hashForm(s string) bool {
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(s)
+	return err == nil && len(raw) == sha256.Size && !strings.ContainsAny(s, "\r\n")
 }
 
 // Time brings t to the precision of the log: UTC, microseconds, no monotonic part.

@@ -2,6 +2,7 @@ package events
 
 import (
 	"encoding/json"
+	"reflect"
 	"time"
 
 	"github.com/orch-dev/orch/fault"
@@ -369,6 +370,16 @@ func newPayload(k Kind) Payload {
 	default:
 		return nil
 	}
+}
+
+// Fits reports whether the event has data, of the type of its kind.
+func (e Event) Fits() bool {
+	want := newPayload(e.Kind)
+	if want == nil || e.Data == nil {
+		return false
+	}
+	have := reflect.ValueOf(e.Data)
+	return have.Type() == reflect.TypeOf(want) && !have.IsNil()
 }
 
 // Kinds returns every kind that this version can read, in the order of their declaration.

@@ -256,6 +256,7 @@ func (t *turn) windDown() {
 			return
 		}
 	}
+	t.dropProbes()
 	switch {
 	case t.task.Cancelling:
 		t.emit(events.TaskCancelled, &events.Moved{Reason: t.task.CancelReason})
@@ -309,8 +310,18 @@ func (t *turn) isAlways(key string) bool {
 	})
 }
 
+// dropProbes cancels verify calls whose question somebody else has answered.
+func (t *turn) dropProbes() {
+	for _, key := range slices.Clone(t.task.Order) {
+		if s := t.task.Steps[key]; s.Purpose == purposeVerify && !s.State.Over() {
+			t.emit(events.StepCancelled, &events.Skipped{Step: key, Reason: "its question is answered"})
+		}
+	}
+}
+
 // finish evaluates the outputs and ends the task well.
 func (t *turn) finish() {
+	t.dropProbes()
 	out, err := t.e.prog.Outputs(t.scope(nil))
 	if err != nil {
 		t.fail(err)

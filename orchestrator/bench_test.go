@@ -10,40 +10,26 @@ import (
 
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/orchestrator"
-	"github.com/orch-dev/orch/plan"
-	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/work"
 )
 
-// BenchmarkTask is the whole life of a one-step task without a disk: what the owner itself costs.
+// BenchmarkTask is the whole life of a task of one step over the log in memory: submit, poll, report.
 func BenchmarkTask(b *testing.B) {
-	log := memlog.New(memlog.Config{})
-	cat, err := tools.New(echo("READ", tools.Read, tools.AnyState))
+	n := start(b, memlog.New(memlog.Config{}))
+	plan, err := json.Marshal(onePlan)
 	require.NoError(b, err)
-	o, err := orchestrator.New(orchestrator.Config{Log: log, Blobs: log, Checkpoints: log, Catalogue: cat, KeepListed: 100, KeepOpen: 100})
-	require.NoError(b, err)
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- o.Run(ctx) }()
-	<-o.Ready()
-	p, err := plan.Parse("bench", []byte("orch: v1\nsteps:\n  - {id: a, tool: READ}\n"), plan.Options{})
-	require.NoError(b, err)
-	text := p.JSON()
+	ctx := context.Background()
 	b.ReportAllocs()
 	for b.Loop() {
-		_, err := o.Submit(ctx, orchestrator.SubmitRequest{Plan: text})
-		if err != nil {
+		if _, err := n.Submit(ctx, orchestrator.SubmitRequest{Plan: plan}); err != nil {
 			b.Fatal(err)
 		}
-		batch, err := o.Poll(ctx, work.Poll{Worker: "w", Free: 1, Wait: time.Second})
+		batch, err := n.Poll(ctx, work.Poll{Worker: "w", Free: 1})
 		if err != nil || len(batch.Calls) != 1 {
-			b.Fatal(err, batch)
+			b.Fatal(err)
 		}
-		err = o.Report(ctx, work.Outcome{Ref: batch.Calls[0].Ref, Worker: "w", Output: json.RawMessage(`{}`), StartedAt: time.Now()})
-		if err != nil {
+		if err := n.Report(ctx, work.Outcome{Ref: batch.Calls[0].Ref, Worker: "w", StartedAt: time.Now(), Output: json.RawMessage(`{"n":1}`)}); err != nil {
 			b.Fatal(err)
 		}
 	}
-	cancel()
-	<-ended
 }

@@ -3,6 +3,7 @@ package orchestrator_test
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -133,7 +134,7 @@ func TestCommandsInStates(t *testing.T) {
 			require.Equal(t, state, n.get(id).State)
 			rev := n.get(id).Rev
 			err := command(n, id)
-			if contains(names, name) {
+			if slices.Contains(names, name) {
 				require.NoError(t, err, "%s in %s", name, state)
 			} else {
 				require.Error(t, err, "%s in %s", name, state)
@@ -149,15 +150,6 @@ func TestCommandsInStates(t *testing.T) {
 		assert.Equal(t, fault.NotFound, fault.CodeOf(err), name)
 		assert.Equal(t, fault.InvalidFormat, fault.CodeOf(command(n, "x")), name)
 	}
-}
-
-func contains(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
-		}
-	}
-	return false
 }
 
 // inState brings a task into a state by ordinary means.

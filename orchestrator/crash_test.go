@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -28,6 +29,7 @@ type crash struct {
 	mu      sync.Mutex
 	left    int
 	lose    bool
+	once    bool // fail a single time, then go on
 	dead    chan struct{}
 	written int
 }
@@ -44,8 +46,7 @@ func (c *crash) refuse(*events.Record) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.left < 0 || (c.left == 0 && !c.lose) {
-		c.die()
-		return gone()
+		return c.fail()
 	}
 	c.left--
 	c.written++
@@ -56,18 +57,22 @@ func (c *crash) loseAnswer(*events.Record) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.left < 0 {
-		c.die()
-		return gone()
+		return c.fail()
 	}
 	return nil
 }
 
-func (c *crash) die() {
+func (c *crash) fail() error {
+	if c.once {
+		c.left, c.lose = 1<<30, false
+		return gone()
+	}
 	select {
 	case <-c.dead:
 	default:
 		close(c.dead)
 	}
+	return gone()
 }
 
 func (c *crash) revive() {
@@ -80,7 +85,6 @@ func (c *crash) revive() {
 type ledger struct {
 	mu      sync.Mutex
 	effects map[string]int
-	doubted map[string]bool
 }
 
 func (l *ledger) add(key string) {
@@ -98,6 +102,13 @@ func (l *ledger) count(key string) int {
 // crew runs a worker until ctx ends. It keeps what it could not report and reports it again when it is
 // the kind that survives the node.
 func crew(ctx context.Context, n *node, l *ledger, unsent *[]work.Outcome) {
+	report := func(o work.Outcome) error {
+		err := n.Report(ctx, o)
+		if fault.Has(err, fault.Unavailable) {
+			err = n.Report(ctx, o)
+		}
+		return err
+	}
 	for _, o := range *unsent {
 		_ = n.Report(ctx, o)
 	}
@@ -115,7 +126,7 @@ func crew(ctx context.Context, n *node, l *ledger, unsent *[]work.Outcome) {
 				continue
 			}
 			o := perform(c, l)
-			if n.Report(ctx, o) != nil {
+			if report(o) != nil {
 				*unsent = append(*unsent, o)
 			}
 		}
@@ -149,7 +160,6 @@ func person(n *node, l *ledger, id events.TaskID) {
 			continue
 		}
 		key := string(id) + "/" + s.Key
-		l.doubted[key] = true
 		r := orchestrator.ResolveRequest{ID: id, Step: s.Key, As: "retry"}
 		if l.count(key) > 0 {
 			r.As, r.Output = "succeeded", json.RawMessage(`{"n":1}`)
@@ -211,7 +221,7 @@ func crashAt(t *testing.T, p crashPlan, left int, lose, survives bool) (commits 
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		log := newCrash(left, lose)
-		l := &ledger{effects: map[string]int{}, doubted: map[string]bool{}}
+		l := &ledger{effects: map[string]int{}}
 		unsent := &[]work.Outcome{}
 		first := start(t, log.Log, short)
 		alive, die := context.WithCancel(context.Background())
@@ -238,6 +248,41 @@ func crashAt(t *testing.T, p crashPlan, left int, lose, survives bool) (commits 
 		p.check(t, second, l, again)
 	})
 	return commits
+}
+
+// TestOneFailedAppend lets each append of each plan fail once, or loses its answer, while node, worker
+// and client go on: they ask again, and the task ends as if nothing had been.
+func TestOneFailedAppend(t *testing.T) {
+	t.Parallel()
+	for name, p := range crashPlans() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for at := range crashAt(t, p, 1<<20, false, false) {
+				for _, lose := range []bool{false, true} {
+					t.Run(fmt.Sprintf("%d lost=%v", at, lose), func(t *testing.T) { failAt(t, p, at, lose) })
+				}
+			}
+		})
+	}
+}
+
+func failAt(t *testing.T, p crashPlan, at int, lose bool) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		log := newCrash(at, lose)
+		log.once = true
+		l := &ledger{effects: map[string]int{}}
+		n := start(t, log.Log, short)
+		n.tend(l, &[]work.Outcome{})
+		id, ok := p.request(n)
+		if !ok {
+			id, ok = p.request(n)
+		}
+		require.True(t, ok)
+		require.True(t, p.finish(n, l, id, nil))
+		<-time.After(3 * time.Second) // what the node does later by itself
+		p.check(t, n, l, id)
+	})
 }
 
 func short(c *orchestrator.Config) { c.Lease = time.Second }
@@ -297,7 +342,7 @@ func (p crashPlan) check(t *testing.T, n *node, l *ledger, id events.TaskID) {
 		n.result(events.KeyedTaskID("before"))
 	}
 	for key, times := range l.effects {
-		task, step, _ := cutKey(key)
+		task, step := cutKey(key)
 		if effect := effectOf(n, task, step); effect == "WRITE" || effect == "WRITE2" {
 			assert.Equal(t, 1, times, "effects of %s", key)
 		}
@@ -312,9 +357,10 @@ func (p crashPlan) check(t *testing.T, n *node, l *ledger, id events.TaskID) {
 	n.checkIdle()
 }
 
-func cutKey(key string) (events.TaskID, string, bool) {
-	const length = len("TASK_") + 26
-	return events.TaskID(key[:length]), key[length+1:], true
+// cutKey splits the key of a call into its task and its step.
+func cutKey(key string) (events.TaskID, string) {
+	id, step, _ := strings.Cut(key, "/")
+	return events.TaskID(id), step
 }
 
 func effectOf(n *node, id events.TaskID, step string) string {

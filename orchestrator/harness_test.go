@@ -41,11 +41,19 @@ func echo(name string, effect tools.Effect, gate tools.Gate) tools.Tool {
 		func(_ context.Context, _ *tools.Env, in echoIn) (echoOut, error) { return echoOut(in), nil })
 }
 
+// tb is what the harness needs of a test, be it one of testing or of rapid.
+type tb interface {
+	require.TestingT
+	Helper()
+	Cleanup(f func())
+	Fatalf(format string, args ...any)
+}
+
 // node is an orchestrator under test with everything it stands on.
 type node struct {
 	*orchestrator.Orchestrator
 
-	t     *testing.T
+	t     tb
 	log   *memlog.Log
 	stop  func()
 	tools *tools.Catalogue
@@ -53,7 +61,7 @@ type node struct {
 
 type option func(*orchestrator.Config)
 
-func start(t *testing.T, log *memlog.Log, options ...option) *node {
+func start(t tb, log *memlog.Log, options ...option) *node {
 	t.Helper()
 	cat, err := tools.New(
 		echo("READ", tools.Read, tools.AnyState), echo("READ2", tools.Read, tools.AnyState),
@@ -177,7 +185,7 @@ func (n *node) checkReplay(id events.TaskID) {
 
 // checkHistory reads the raw log of a task: revisions 1 to n without a gap, positions that grow, an
 // unbroken chain (I4, I11), a path of table T-1 (I3), and at most one terminal event (I2).
-func checkHistory(t *testing.T, log *memlog.Log, id events.TaskID) {
+func checkHistory(t tb, log *memlog.Log, id events.TaskID) {
 	t.Helper()
 	state, prev, rev, seq, ends := statemachine.NeedsAction, "", uint64(0), uint64(0), 0
 	for stored, err := range log.Read(context.Background(), id, 1) {

@@ -130,6 +130,22 @@ func TestVerifyToolDecides(t *testing.T) {
 	})
 }
 
+// When a person is faster than the verify tool, its call is dropped.
+func TestPersonBeforeVerifyTool(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, memlog.New(memlog.Config{}), short)
+		id := n.submit(verifiedPlan)
+		require.NoError(t, n.Start(context.Background(), startedBy("w", n.take("w"))))
+		<-time.After(3 * time.Second)
+		_, err := n.Resolve(context.Background(), orchestrator.ResolveRequest{ID: id, Step: "a", As: "succeeded"})
+		require.NoError(t, err)
+		assert.Equal(t, statemachine.Done, n.result(id).State)
+		n.none("v")
+		n.checkIdle()
+	})
+}
+
 func TestFailingVerifyToolLeavesItToAPerson(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -275,4 +291,25 @@ func TestReportAfterAFailedAppend(t *testing.T) {
 	}
 	assert.JSONEq(t, `{"l":[1,2]}`, string(n.result(id).Output))
 	n.checkIdle()
+}
+
+// An item whose result was not written is not over, whatever the node thought for a moment.
+func TestItemsAfterAFailedAppend(t *testing.T) {
+	t.Parallel()
+	var fail atomic.Bool
+	n := start(t, memlog.New(memlog.Config{Fail: func(*events.Record) error {
+		if fail.Load() {
+			return fault.New(fault.DiskFull, "full")
+		}
+		return nil
+	}}))
+	id := n.submit("orch: v1\nsteps:\n  - id: e\n    for_each: \"[1, 2]\"\n    do: [{id: d, tool: READ, with: {n: \"${{ item }}\"}}]\noutputs: {l: \"${{ map(steps.e.output, #.d.n) }}\"}\n")
+	calls := n.poll("w", 2).Calls
+	require.Len(t, calls, 2)
+	fail.Store(true)
+	hasCode(t, n.report("w", calls[0], string(calls[0].Args)), fault.DiskFull)
+	fail.Store(false)
+	require.NoError(t, n.report("w", calls[1], string(calls[1].Args)))
+	require.NoError(t, n.report("w", calls[0], string(calls[0].Args)))
+	assert.JSONEq(t, `{"l":[1,2]}`, string(n.result(id).Output))
 }

@@ -115,7 +115,7 @@ const actorNode = "node"
 
 // decide runs one decision and appends what it says. The lock is held and the entry is not busy.
 func (o *Orchestrator) decide(e *entry, actor string, decide func(*turn) error, done func(error)) {
-	t := &turn{o: o, e: e, task: e.task, now: o.now(), actor: actor}
+	t := &turn{o: o, e: e, task: e.task, now: o.now(), actor: first(actor, actorNode)}
 	if t.now.Before(e.task.UpdatedAt) {
 		t.now = e.task.UpdatedAt // the clock went back; a history never does
 	}

@@ -2,6 +2,7 @@ package statemachine
 
 import (
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/orch-dev/orch/events"
@@ -118,17 +119,24 @@ func stepKey(p events.Payload) string {
 	}
 }
 
+// ofStep reports whether events of the kind move the state machine of a step.
+func ofStep(kind events.Kind) bool { return stepRows()[kind] != nil }
+
 // checkStep returns the state that the event leads the step to, or STATE_NOT_ALLOWED.
 func checkStep(from StepState, e events.Event) (StepState, error) {
-	for _, t := range stepTable {
-		if t.Kind == e.Kind && slices.Contains(t.From, from) {
-			return resolvedTo(e, t.To), nil
-		}
+	if t := stepRows()[e.Kind]; t != nil && slices.Contains(t.From, from) {
+		return resolvedTo(e, t.To), nil
 	}
 	return "", fault.New(fault.StateNotAllowed, "step %s is %s: %s is not possible", stepKey(e.Data), from, e.Kind)
 }
 
-var stepTable = StepTable()
+var stepRows = sync.OnceValue(func() map[events.Kind]*StepTransition {
+	rows := map[events.Kind]*StepTransition{}
+	for _, t := range StepTable() {
+		rows[t.Kind] = &t
+	}
+	return rows
+})
 
 func resolvedTo(e events.Event, to StepState) StepState {
 	d, ok := e.Data.(*events.Resolved)

@@ -78,6 +78,9 @@ func (t *Task) Seal(at time.Time, encoded []byte) {
 // Apply folds one event that happened at the time given. It never panics; an event that the tables
 // do not allow is STATE_NOT_ALLOWED and changes nothing.
 func (t *Task) Apply(at time.Time, e events.Event) error {
+	if !e.Fits() {
+		return fault.New(fault.StateNotAllowed, "the data of an event %q is %T", e.Kind, e.Data)
+	}
 	if d, ok := e.Data.(*events.Submitted); ok {
 		return t.submit(at, d)
 	}
@@ -87,11 +90,15 @@ func (t *Task) Apply(at time.Time, e events.Event) error {
 	if d, ok := e.Data.(*events.Moved); ok {
 		return t.move(at, e.Kind, d)
 	}
-	if key := stepKey(e.Data); key != "" {
-		return t.step(at, key, e)
+	if !ofStep(e.Kind) {
+		t.note(e)
+		return nil
 	}
-	t.note(e)
-	return nil
+	key := stepKey(e.Data)
+	if key == "" {
+		return fault.New(fault.StateNotAllowed, "an event %s names no step", e.Kind)
+	}
+	return t.step(at, key, e)
 }
 
 func (t *Task) submit(at time.Time, d *events.Submitted) error {

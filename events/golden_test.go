@@ -1,0 +1,129 @@
+package events_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+)
+
+const goldenTask events.TaskID = "TASK_01JD0000000000000000000000"
+
+func goldenTime() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 123456000, time.UTC) }
+
+// samples returns a full payload of every kind. A field that is added later is not added here: the
+// golden files show what earlier versions wrote.
+func samples() map[events.Kind]events.Payload {
+	at := goldenTime()
+	value := events.Inline(json.RawMessage(`{"n":12345678901234567890,"s":"ü <&>\u0000","z":null}`))
+	failure := &fault.Error{Code: fault.ExecFailed, Message: "no", Reason: "Why", Field: "f", Hint: "h"}
+	moved := &events.Moved{Reason: "because", Block: "input", Output: value, Error: failure}
+	all := map[events.Kind]events.Payload{
+		events.TaskSubmitted: &events.Submitted{
+			Name: "n", Summary: "s", Plan: events.Inline(json.RawMessage(`{"orch":"v1"}`)), PlanSHA256: "ab", Inputs: events.Offloaded([]byte("1")),
+			Labels: map[string]string{"a": "b"}, Priority: "normal", Queue: "q", IdempotencyKey: "k", RequestSHA256: "cd",
+			Concurrency: &events.Concurrency{Key: "c", Limit: 2, OnConflict: "queue"},
+			Parent:      &events.Parent{Task: goldenTask, Step: "p", Depth: 1}, DependsOn: []events.TaskID{goldenTask},
+			NotBefore: &at, Deadline: &at, MaxSteps: 3, RetryOf: goldenTask,
+		},
+		events.TaskPaused: &events.Paused{Reason: "r"}, events.TaskResumed: &events.Paused{},
+		events.TaskCancelRequested: &events.CancelRequested{Reason: "r"}, events.TaskEnding: &events.Ending{Error: failure},
+		events.StepReady:     &events.Ready{Step: "a", Attempt: 1, Tool: "T", Args: value, Effect: "read", Queue: "q", Timeout: time.Second, Purpose: "call"},
+		events.StepCalled:    &events.Called{Step: "a", Attempt: 1, Worker: "w", At: at},
+		events.StepSucceeded: &events.Succeeded{Step: "a", Attempt: 1, Output: value, Duration: time.Second},
+		events.StepFailed:    &events.StepError{Step: "a", Attempt: 1, Error: failure, Class: "timeout", Duration: time.Second},
+		events.StepRetrying:  &events.Retrying{Step: "a", Attempt: 1, Counts: true, Error: failure, Class: "timeout", Duration: time.Second, At: at},
+		events.StepSkipped:   &events.Skipped{Step: "a", Reason: "r"}, events.StepCancelled: &events.Skipped{Step: "a", Reason: "r"},
+		events.StepInDoubt:    &events.InDoubt{Step: "a", Attempt: 1, Reason: "r"},
+		events.StepResolved:   &events.Resolved{Step: "a", As: "succeeded", By: "user:ada", Reason: "r", Output: value},
+		events.StepExpanded:   &events.Expanded{Step: "a", Items: []events.Value{value, events.Offloaded([]byte("2"))}},
+		events.StepWaiting:    &events.Waiting{Step: "a", Until: &at, Signal: "s", Default: value},
+		events.StepSpawned:    &events.Spawned{Step: "a", Child: goldenTask, Inputs: value},
+		events.StepReused:     &events.Reused{Step: "a", From: goldenTask, Output: value},
+		events.SignalReceived: &events.Signal{Name: "s", Data: value}, events.DependencyMet: &events.Met{Task: goldenTask, State: "DONE"},
+		events.FileRead:          &events.Read{Path: "p", SHA256: "ab"},
+		events.LogWritten:        &events.Logged{Step: "a", Level: "INFO", Message: "m\n", Context: json.RawMessage(`{"a":1}`), At: at},
+		events.CheckpointCreated: &events.Checkpointed{ID: "CKPT_1", Name: "n", State: value, At: at}, events.CheckpointRestored: &events.Restored{ID: "CKPT_1", At: at},
+		events.ResultRefused: &events.Refused{Step: "a", Attempt: 1, Worker: "w", Reason: "r"},
+	}
+	for _, k := range events.Kinds() {
+		if all[k] == nil {
+			all[k] = moved
+		}
+	}
+	return all
+}
+
+func goldenCommit(k events.Kind) *events.Commit {
+	return &events.Commit{
+		Task: goldenTask, Rev: 2, At: goldenTime(), Actor: "user:ada <a&b>", Cause: "req-1", Prev: events.Hash(nil),
+		Events: []events.Event{{Kind: k, Data: samples()[k]}},
+	}
+}
+
+// Every kind has a golden file, and what was written once is read and written the same for ever. The
+// files are only ever added to: a new kind writes its file with ORCH_UPDATE_GOLDEN=1, an existing file
+// is never written again.
+func TestGolden(t *testing.T) {
+	t.Parallel()
+	for _, k := range events.Kinds() {
+		name := filepath.Join("testdata", "golden", string(k)+".json")
+		if _, err := os.Stat(name); os.IsNotExist(err) && os.Getenv("ORCH_UPDATE_GOLDEN") != "" {
+			addGolden(t, name, goldenCommit(k))
+		}
+		golden, err := os.ReadFile(name)
+		require.NoError(t, err, "a new kind needs a golden file: ORCH_UPDATE_GOLDEN=1 go test ./events")
+		golden = bytes.TrimSuffix(golden, []byte("\n"))
+		c, err := events.Decode(golden)
+		require.NoError(t, err, name)
+		require.Equal(t, k, c.Events[0].Kind)
+		again, err := events.Encode(c)
+		require.NoError(t, err)
+		assert.Equal(t, string(golden), string(again), "%s is read and written the same", name)
+		written, err := events.Encode(goldenCommit(k))
+		require.NoError(t, err)
+		assert.Equal(t, string(golden), string(written), "the shape of %s has changed: add an upcaster and a new kind or field", k)
+	}
+}
+
+// addGolden writes a golden file and its line in the list of digests.
+func addGolden(t *testing.T, name string, c *events.Commit) {
+	t.Helper()
+	data, err := events.Encode(c)
+	require.NoError(t, err)
+	data = append(data, '\n')
+	require.NoError(t, os.WriteFile(name, data, 0o600))
+	list, err := os.OpenFile(filepath.Join("testdata", "golden.sha256"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	require.NoError(t, err)
+	_, err = list.WriteString(events.Hash(data) + "  " + filepath.Base(name) + "\n")
+	require.NoError(t, err)
+	require.NoError(t, list.Close())
+}
+
+// A golden file belongs to a kind that can still be read: kinds are never removed.
+func TestGoldenFilesAreKinds(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob(filepath.Join("testdata", "golden", "*.json"))
+	require.NoError(t, err)
+	assert.Len(t, files, len(events.Kinds()))
+	sums, err := os.ReadFile(filepath.Join("testdata", "golden.sha256"))
+	require.NoError(t, err)
+	listed := 0
+	for line := range bytes.Lines(sums) {
+		hash, name, ok := bytes.Cut(bytes.TrimSpace(line), []byte("  "))
+		require.True(t, ok)
+		data, err := os.ReadFile(filepath.Join("testdata", "golden", string(name)))
+		require.NoError(t, err, "a golden file is never removed")
+		assert.Equal(t, string(hash), events.Hash(data), "%s was changed; golden files are only added", name)
+		listed++
+	}
+	assert.Equal(t, len(files), listed, "every golden file is listed in testdata/golden.sha256")
+}

@@ -1,0 +1,62 @@
+// Command gendocs writes the pages of docs that are tables of the program. A test holds that they are
+// current (X-19).
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+//go:generate go run . -out ../../docs
+
+// page is one generated file.
+type page struct {
+	name string
+	text func() string
+}
+
+func pages() []page {
+	return []page{{"statemachine.md", stateMachine}}
+}
+
+func main() {
+	out := flag.String("out", "docs", "the `folder` to write to")
+	flag.Parse()
+	if err := write(*out); err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, "gendocs:", err)
+		os.Exit(1) //nolint:forbidigo // this is main
+	}
+}
+
+func write(folder string) error {
+	for _, p := range pages() {
+		if err := os.WriteFile(filepath.Join(folder, p.name), []byte(p.text()), 0o644); err != nil { //nolint:gosec // a public page
+			return err
+		}
+	}
+	return nil
+}
+
+// document is the text of a page in the making.
+type document struct{ strings.Builder }
+
+func (d *document) line(format string, args ...any) { _, _ = fmt.Fprintf(d, format+"\n", args...) }
+
+// table writes a Markdown table.
+func (d *document) table(head []string, rows [][]string) {
+	d.line("")
+	writeRow(d, head)
+	d.line("|%s", strings.Repeat("---|", len(head)))
+	for _, row := range rows {
+		writeRow(d, row)
+	}
+	d.line("")
+}
+
+func writeRow(w io.Writer, cells []string) {
+	_, _ = fmt.Fprintf(w, "| %s |\n", strings.Join(cells, " | "))
+}
