@@ -3,6 +3,7 @@ package crash_test
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -95,7 +96,7 @@ func begin(t *testing.T) *run {
 
 func dial(t *testing.T, c *cluster) orchestrator.API {
 	t.Helper()
-	remote, err := node.Dial(t.Context(), config(c.dir, c.port))
+	remote, err := node.Dial(t.Context(), config(c.dir, io.Discard))
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, remote.Close()) })
 	return remote
