@@ -255,6 +255,12 @@ func tasksGoneWrong() map[string]violation {
 
 func logsGoneWrong() map[string]violation {
 	return map[string]violation{
+		"failed without a failure": {"I1", func(s *story) {
+			s.commits[atFinish].Events[0].Kind = events.TaskFailed
+		}, nil},
+		"cancelled by nobody": {"I10", func(s *story) {
+			s.commits[atFinish].Events[0].Kind = events.TaskCancelled
+		}, nil},
 		"broken chain": {"I11", func(s *story) { s.commits[atCall].Prev = "x" }, nil},
 		"changed commit": {"I11", nil, func(c *scene) {
 			c.log[planted][atReady].Data = append(slices.Clone(c.log[planted][atReady].Data), ' ')

@@ -2,10 +2,14 @@ package crash_test
 
 import (
 	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // workerCount is the number of worker processes beside the node.
@@ -152,6 +156,22 @@ func (c *cluster) strikeAll(s strike) {
 	for i := range c.workers {
 		c.startWorker(i)
 	}
+}
+
+// crashes returns the lines of a log that tell of a panic or a race.
+func (c *cluster) crashes(role string) []string {
+	c.t.Helper()
+	data, err := os.ReadFile(filepath.Join(c.dir, role+".log"))
+	require.NoError(c.t, err)
+	var found []string
+	for line := range strings.Lines(string(data)) {
+		for _, sign := range []string{"panic:", "fatal error:", "DATA RACE", "panicked"} {
+			if strings.Contains(line, sign) {
+				found = append(found, line)
+			}
+		}
+	}
+	return found
 }
 
 // stop ends everything as an operator would.

@@ -183,6 +183,11 @@ func (r *run) check() crash.Report {
 	for _, p := range found.Problems {
 		report.Violations = append(report.Violations, crash.Violation{Invariant: "I11", Task: p.Task, What: p.What})
 	}
+	for _, role := range []string{roleNode, roleWorker} {
+		for _, line := range r.cluster.crashes(role) {
+			report.Violations = append(report.Violations, crash.Violation{Invariant: "I14", What: "the " + role + " said: " + line})
+		}
+	}
 	for _, left := range processesOf(r.cluster.dir) {
 		report.Violations = append(report.Violations, crash.Violation{Invariant: "I14", What: "process " + strconv.Itoa(left) + " is left"})
 	}

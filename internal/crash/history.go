@@ -208,8 +208,13 @@ func (h *history) finish() {
 	case h.ends == 0 && (h.state != statemachine.Blocked || h.reason == ""):
 		h.found("I1", "it did not end and is %s without a reason", h.state)
 	}
-	if h.cancels[h.task] && h.state != statemachine.Cancelled {
+	switch cancelled := h.state == statemachine.Cancelled; {
+	case h.cancels[h.task] && !cancelled:
 		h.found("I10", "its cancellation was acknowledged, but it is %s", h.state)
+	case !h.cancels[h.task] && cancelled:
+		h.found("I10", "it was cancelled, but nobody had asked for that")
+	case h.state == statemachine.Failed:
+		h.found("I1", "it failed, but no tool of the test ever does")
 	}
 	for key, s := range h.steps {
 		if s.tool == ToolWrite {
