@@ -45,7 +45,7 @@ const (
 	// archiveAfter lets tasks move to the archive while processes die.
 	archiveAfter = 5 * time.Second
 	// workerSlots is the number of calls that a worker runs at the same time.
-	workerSlots = 8
+	workerSlots = 32
 )
 
 func TestMain(m *testing.M) {
@@ -183,6 +183,7 @@ func effects(dir string) []tools.Tool {
 		effect(crash.ToolIdem, tools.Idempotent, dir, inProcess),
 		effect(crash.ToolWrite, tools.Write, dir, inProcess),
 		effect(crash.ToolChild, tools.Idempotent, dir, inChild),
+		effect(crash.ToolSlow, tools.Idempotent, dir, slowly),
 	}
 }
 
@@ -201,6 +202,12 @@ func effect(name string, kind tools.Effect, dir string, do doer) tools.Tool {
 
 func inProcess(ctx context.Context, _ *tools.Env, dir string, e crash.Effect) error {
 	return perform(ctx, dir, e, time.Millisecond, 30*time.Millisecond)
+}
+
+// slowly takes so long that a stopped worker that comes back finds the next attempt at work: only then
+// a result of the older attempt has something to spoil.
+func slowly(ctx context.Context, _ *tools.Env, dir string, e crash.Effect) error {
+	return perform(ctx, dir, e, lease*3/4, lease*7/4)
 }
 
 func inChild(ctx context.Context, env *tools.Env, dir string, e crash.Effect) error {
