@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -64,7 +66,9 @@ type Conn struct {
 
 // target is all that is needed to connect once more.
 type target struct {
-	config      DialConfig
+	config DialConfig
+	// nodeDir is the data directory whose node is meant, wherever it listens; empty for a fixed address.
+	nodeDir     string
 	server      *Server // set inside the process of the server
 	reconnected func()
 }
@@ -78,10 +82,30 @@ func Dial(ctx context.Context, cfg DialConfig) (*Conn, error) {
 	if cfg.Name == "" {
 		cfg.Name = "orch"
 	}
+	t := target{}
+	if cfg.URL == "" {
+		t.nodeDir = cfg.DataDir
+	}
 	if err := cfg.fromDataDir(); err != nil {
 		return nil, err
 	}
-	return connect(ctx, target{config: cfg})
+	t.config = cfg
+	return connect(ctx, t)
+}
+
+// nodeDialer finds the node of a data directory anew for every connection: after a restart it may
+// listen on another port than the one that the client knows.
+type nodeDialer string
+
+// Dial implements nats.CustomDialer.
+func (dir nodeDialer) Dial(network, address string) (net.Conn, error) {
+	if info, err := readNode(string(dir)); err == nil {
+		address = strings.TrimPrefix(info.URL, "nats://")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), dialWithin)
+	defer cancel()
+	var d net.Dialer
+	return d.DialContext(ctx, network, address)
 }
 
 func (c *DialConfig) fromDataDir() error {
@@ -157,6 +181,9 @@ func (t *target) options(lost *link) []nats.Option {
 	}
 	if t.server != nil {
 		opts = append(opts, nats.InProcessServer(t.server))
+	}
+	if t.nodeDir != "" {
+		opts = append(opts, nats.SetCustomDialer(nodeDialer(t.nodeDir)))
 	}
 	if c.User == WorkerUser {
 		opts = append(opts, nats.CustomInboxPrefix(workerInbox))

@@ -59,6 +59,24 @@ func TestDataDirIsPrivate(t *testing.T) {
 	assert.FileExists(t, filepath.Join(dir, "node.json"))
 }
 
+// A client of a data directory finds the node again that has restarted on another port.
+func TestClientFollowsTheNode(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, bus.ServerConfig{})
+	client, err := bus.Dial(t.Context(), bus.DialConfig{DataDir: n.cfg.DataDir})
+	require.NoError(t, err)
+	t.Cleanup(client.Close)
+	before := n.server.Addr()
+	n.stop(t)
+	taken, err := net.Listen("tcp", strings.TrimPrefix(before, "nats://"))
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, taken.Close()) })
+
+	n.start(t)
+	require.NotEqual(t, before, n.server.Addr())
+	require.Eventually(t, func() bool { return client.NATS().FlushTimeout(time.Second) == nil }, 10*time.Second, 10*time.Millisecond)
+}
+
 func TestStartErrors(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")

@@ -16,6 +16,8 @@ const (
 	ToolWrite = "CRASH_WRITE"
 	// ToolChild is idempotent and does its work in a child process.
 	ToolChild = "CRASH_CHILD"
+	// ToolSlow is idempotent and takes about as long as a lease.
+	ToolSlow = "CRASH_SLOW"
 )
 
 // checker is one check.

@@ -192,15 +192,38 @@ func TestCheckAcceptsWhatIsRight(t *testing.T) {
 	}
 }
 
+// violation is something planted that a check must find.
+type violation struct {
+	invariant string
+	// tell changes the story before it is written, plant the evidence or the log afterwards.
+	tell  func(*story)
+	plant func(*scene)
+}
+
 // TestCheckBites plants one violation at a time.
 func TestCheckBites(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct {
-		invariant string
-		// tell changes the story before it is written, plant the evidence or the log afterwards.
-		tell  func(*story)
-		plant func(*scene)
-	}{
+	for _, table := range []map[string]violation{tasksGoneWrong(), logsGoneWrong(), callsGoneWrong(), clientsGoneWrong()} {
+		for name, v := range table {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				s := goodStory(t)
+				if v.tell != nil {
+					v.tell(s)
+				}
+				c := newScene(t, s)
+				if v.plant != nil {
+					v.plant(c)
+				}
+				report := c.check(t)
+				assert.True(t, report.Has(v.invariant), "%s is not among %v", v.invariant, report.Violations)
+			})
+		}
+	}
+}
+
+func tasksGoneWrong() map[string]violation {
+	return map[string]violation{
 		"missing task": {"I1", nil, func(c *scene) { delete(c.log, planted) }},
 		"no end": {"I1", func(s *story) {
 			s.commits = s.commits[:atFinish]
@@ -227,6 +250,24 @@ func TestCheckBites(t *testing.T) {
 		"submitted twice": {"I3", func(s *story) {
 			s.commits[atReady].Events = append(s.commits[atReady].Events, s.commits[atSubmit].Events[0])
 		}, nil},
+	}
+}
+
+func logsGoneWrong() map[string]violation {
+	return map[string]violation{
+		"failed without a failure": {"I1", func(s *story) {
+			s.commits[atFinish].Events[0].Kind = events.TaskFailed
+		}, nil},
+		"cancelled by nobody": {"I10", func(s *story) {
+			s.commits[atFinish].Events[0].Kind = events.TaskCancelled
+		}, nil},
+		"broken chain": {"I11", func(s *story) { s.commits[atCall].Prev = "x" }, nil},
+		"changed commit": {"I11", nil, func(c *scene) {
+			c.log[planted][atReady].Data = append(slices.Clone(c.log[planted][atReady].Data), ' ')
+		}},
+		"unreadable commit":      {"I11", nil, func(c *scene) { c.log[planted][atReady].Data = []byte("{") }},
+		"mark beyond the log":    {"I11", nil, func(c *scene) { c.evidence.Mark.Seq = 99 }},
+		"mark of another commit": {"I11", nil, func(c *scene) { c.evidence.Mark.Hash = "x" }},
 		"gap in the revisions": {"I4", nil, func(c *scene) {
 			c.log[planted] = slices.Delete(c.log[planted], atStart, atCall)
 		}},
@@ -234,6 +275,11 @@ func TestCheckBites(t *testing.T) {
 		"position used twice":         {"I4", nil, func(c *scene) { c.log[planted][atFinish].Seq-- }},
 		"position goes back":          {"I4", nil, func(c *scene) { c.log[planted][atFinish].Seq = 1 }},
 		"commit of another task":      {"I4", func(s *story) { s.commits[atStart].Task = other }, nil},
+	}
+}
+
+func callsGoneWrong() map[string]violation {
+	return map[string]violation{
 		"double effect": {"I6", nil, func(c *scene) {
 			c.evidence.Effects = append(c.evidence.Effects, effectOf(crash.Begin, 1, 4700*time.Millisecond))
 		}},
@@ -250,12 +296,23 @@ func TestCheckBites(t *testing.T) {
 			c.evidence.Effects = append(c.evidence.Effects, again)
 		}},
 		"stale result accepted": {"I7", func(s *story) {
-			s.commits[atSuccess].Events[0].Data = &events.Succeeded{Step: "a", Attempt: 0}
+			s.commits[atCall].Events = append(s.commits[atCall].Events,
+				events.Event{Kind: events.StepRetrying, Data: &events.Retrying{Step: "a", Attempt: 1, Class: "worker_lost"}},
+				events.Event{Kind: events.StepReady, Data: &events.Ready{Step: "a", Attempt: 2, Tool: crash.ToolIdem}},
+				events.Event{Kind: events.StepCalled, Data: &events.Called{Step: "a", Attempt: 2, Worker: hand}})
+		}, nil},
+		"result without an attempt": {"I7", func(s *story) {
+			s.commits[atSuccess].Events[0].Data = &events.Succeeded{Step: "a"}
 		}, nil},
 		"result of another worker": {"I7", func(s *story) { s.commits[atSuccess].Actor = "worker:host-78-ABCDEFGH" }, nil},
 		"attempt left out": {"I7", func(s *story) {
 			s.commits[atReady].Events[0].Data = &events.Ready{Step: "a", Attempt: 2, Tool: crash.ToolWrite}
 		}, nil},
+	}
+}
+
+func clientsGoneWrong() map[string]violation {
+	return map[string]violation{
 		"watcher missed one": {"I8", nil, func(c *scene) {
 			c.evidence.Watches[0].Seen = slices.Delete(c.evidence.Watches[0].Seen, 2, 3)
 		}},
@@ -267,27 +324,6 @@ func TestCheckBites(t *testing.T) {
 		}},
 		"watcher saw another commit": {"I8", nil, func(c *scene) { c.evidence.Watches[0].Seen[1].Hash = "x" }},
 		"cancelled and done":         {"I10", nil, func(c *scene) { c.evidence.Cancels = []events.TaskID{planted} }},
-		"broken chain":               {"I11", func(s *story) { s.commits[atCall].Prev = "x" }, nil},
-		"changed commit": {"I11", nil, func(c *scene) {
-			c.log[planted][atReady].Data = append(slices.Clone(c.log[planted][atReady].Data), ' ')
-		}},
-		"unreadable commit":      {"I11", nil, func(c *scene) { c.log[planted][atReady].Data = []byte("{") }},
-		"mark beyond the log":    {"I11", nil, func(c *scene) { c.evidence.Mark.Seq = 99 }},
-		"mark of another commit": {"I11", nil, func(c *scene) { c.evidence.Mark.Hash = "x" }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := goodStory(t)
-			if tc.tell != nil {
-				tc.tell(s)
-			}
-			c := newScene(t, s)
-			if tc.plant != nil {
-				tc.plant(c)
-			}
-			report := c.check(t)
-			assert.True(t, report.Has(tc.invariant), "%s is not among %v", tc.invariant, report.Violations)
-		})
 	}
 }
 

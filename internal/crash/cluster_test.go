@@ -1,11 +1,10 @@
 package crash_test
 
 import (
-	"math/rand/v2"
-	"net"
 	"os"
+	"path/filepath"
 	"strconv"
-	"sync"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -25,11 +24,9 @@ const (
 
 // cluster is a node and its workers as processes.
 type cluster struct {
-	t    *testing.T
-	dir  string
-	port int
+	t   *testing.T
+	dir string
 
-	mu      sync.Mutex
 	node    *process
 	workers [workerCount]*process
 	// lost says, by process id, what was done to a worker.
@@ -42,7 +39,7 @@ type cluster struct {
 
 func startCluster(t *testing.T, dir string) *cluster {
 	t.Helper()
-	c := &cluster{t: t, dir: dir, port: freePort(t), lost: map[int]string{}}
+	c := &cluster{t: t, dir: dir, lost: map[int]string{}}
 	t.Cleanup(c.killAll)
 	c.startNode()
 	for i := range c.workers {
@@ -51,31 +48,15 @@ func startCluster(t *testing.T, dir string) *cluster {
 	return c
 }
 
-// freePort returns a port outside of the range from which the system takes those of connections, so
-// that it stays free while the node is away.
-func freePort(t *testing.T) int {
-	t.Helper()
-	for range 100 {
-		port := 20_000 + rand.IntN(10_000)
-		l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
-		if err == nil {
-			require.NoError(t, l.Close())
-			return port
-		}
-	}
-	t.Fatal("there is no free port")
-	return 0
-}
-
 func (c *cluster) startNode() {
 	c.t.Helper()
-	c.node = spawn(c.t, roleNode, c.dir, c.port)
+	c.node = spawn(c.t, roleNode, c.dir)
 	c.restarts = append(c.restarts, c.node.ready())
 }
 
 func (c *cluster) startWorker(i int) {
 	c.t.Helper()
-	c.workers[i] = spawn(c.t, roleWorker, c.dir, c.port)
+	c.workers[i] = spawn(c.t, roleWorker, c.dir)
 	c.workers[i].ready()
 }
 
@@ -138,19 +119,30 @@ func (c *cluster) strike(s strike) {
 	case killRecovery:
 		c.node.kill()
 		for _, after := range s.again {
-			c.node = spawn(c.t, roleNode, c.dir, c.port)
+			c.node = spawn(c.t, roleNode, c.dir)
 			wait(after)
 			c.node.kill()
 		}
 		c.startNode()
 	case zombie:
-		c.lost[c.workers[s.worker].pid()] = string(s.kind)
-		c.workers[s.worker].signal(syscall.SIGSTOP)
+		c.freeze(s)
+		wait(s.away)
+		c.workers[s.worker].signal(syscall.SIGCONT)
+	case zombieNode: // the lease that runs out is one that the next node has found in the log
+		c.freeze(s)
+		c.node.kill()
+		c.startNode()
 		wait(s.away)
 		c.workers[s.worker].signal(syscall.SIGCONT)
 	case drain:
 		c.drainWorker(s.worker)
 	}
+}
+
+// freeze stops a worker, which does not know that it is lost.
+func (c *cluster) freeze(s strike) {
+	c.lost[c.workers[s.worker].pid()] = string(s.kind)
+	c.workers[s.worker].signal(syscall.SIGSTOP)
 }
 
 func (c *cluster) strikeAll(s strike) {
@@ -164,6 +156,22 @@ func (c *cluster) strikeAll(s strike) {
 	for i := range c.workers {
 		c.startWorker(i)
 	}
+}
+
+// crashes returns the lines of a log that tell of a panic or a race.
+func (c *cluster) crashes(role string) []string {
+	c.t.Helper()
+	data, err := os.ReadFile(filepath.Join(c.dir, role+".log"))
+	require.NoError(c.t, err)
+	var found []string
+	for line := range strings.Lines(string(data)) {
+		for _, sign := range []string{"panic:", "fatal error:", "DATA RACE", "panicked"} {
+			if strings.Contains(line, sign) {
+				found = append(found, line)
+			}
+		}
+	}
+	return found
 }
 
 // stop ends everything as an operator would.

@@ -3,6 +3,7 @@ package crash_test
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -95,7 +96,7 @@ func begin(t *testing.T) *run {
 
 func dial(t *testing.T, c *cluster) orchestrator.API {
 	t.Helper()
-	remote, err := node.Dial(t.Context(), config(c.dir, c.port))
+	remote, err := node.Dial(t.Context(), config(c.dir, io.Discard))
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, remote.Close()) })
 	return remote
@@ -181,6 +182,11 @@ func (r *run) check() crash.Report {
 	require.NoError(r.t, err)
 	for _, p := range found.Problems {
 		report.Violations = append(report.Violations, crash.Violation{Invariant: "I11", Task: p.Task, What: p.What})
+	}
+	for _, role := range []string{roleNode, roleWorker} {
+		for _, line := range r.cluster.crashes(role) {
+			report.Violations = append(report.Violations, crash.Violation{Invariant: "I14", What: "the " + role + " said: " + line})
+		}
 	}
 	for _, left := range processesOf(r.cluster.dir) {
 		report.Violations = append(report.Violations, crash.Violation{Invariant: "I14", What: "process " + strconv.Itoa(left) + " is left"})

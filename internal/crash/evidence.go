@@ -99,8 +99,8 @@ func (r *Report) Has(invariant string) bool {
 	return slices.ContainsFunc(r.Violations, func(v Violation) bool { return v.Invariant == invariant })
 }
 
-// workerPID returns the process id in the name of a worker: host-pid-random.
-func workerPID(name string) int {
+// WorkerPID returns the process id in the name of a worker, host-pid-random, or 0.
+func WorkerPID(name string) int {
 	parts := strings.Split(name, "-")
 	if len(parts) < 3 {
 		return 0

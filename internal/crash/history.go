@@ -155,7 +155,7 @@ func (h *history) succeeded(c *events.Commit, key string, s *stepHistory, d *eve
 	if c.Actor != "worker:"+s.worker {
 		h.found("I7", "the result of step %s came from %s, but %s had the call", key, c.Actor, s.worker)
 	}
-	pid := workerPID(s.worker)
+	pid := WorkerPID(s.worker)
 	done := slices.ContainsFunc(h.effects[h.task], func(e Effect) bool {
 		return e.Phase == End && e.Step == key && e.Attempt == d.Attempt && e.PID == pid
 	})
@@ -170,7 +170,7 @@ func (h *history) inDoubt(key string, s *stepHistory) {
 	if s.tool != ToolWrite {
 		h.found("I6", "step %s is in doubt, but %s may be called again", key, s.tool)
 	}
-	if _, lost := h.evidence.Lost[workerPID(s.worker)]; !lost {
+	if _, lost := h.evidence.Lost[WorkerPID(s.worker)]; !lost {
 		h.found("I6", "step %s is in doubt, but its worker %s was neither killed nor stopped", key, s.worker)
 	}
 }
@@ -208,8 +208,13 @@ func (h *history) finish() {
 	case h.ends == 0 && (h.state != statemachine.Blocked || h.reason == ""):
 		h.found("I1", "it did not end and is %s without a reason", h.state)
 	}
-	if h.cancels[h.task] && h.state != statemachine.Cancelled {
+	switch cancelled := h.state == statemachine.Cancelled; {
+	case h.cancels[h.task] && !cancelled:
 		h.found("I10", "its cancellation was acknowledged, but it is %s", h.state)
+	case !h.cancels[h.task] && cancelled:
+		h.found("I10", "it was cancelled, but nobody had asked for that")
+	case h.state == statemachine.Failed:
+		h.found("I1", "it failed, but no tool of the test ever does")
 	}
 	for key, s := range h.steps {
 		if s.tool == ToolWrite {

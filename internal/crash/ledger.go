@@ -8,8 +8,11 @@ package crash
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/orch-dev/orch/events"
@@ -37,14 +40,12 @@ type Effect struct {
 	PID int
 }
 
-const effectForm = "%s %d %s %s %s %d %s %d\n"
-
 // Ledger is an append-only file of effects that many processes write at the same time.
 type Ledger struct{ file *os.File }
 
 // OpenLedger opens the ledger at a path, making it when it is missing.
 func OpenLedger(path string) (*Ledger, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600) //nolint:gosec // the caller names the ledger
 	if err != nil {
 		return nil, fault.From(err)
 	}
@@ -54,7 +55,7 @@ func OpenLedger(path string) (*Ledger, error) {
 // Append writes one effect and returns when it is on the disk. A line is a single write, so that lines
 // of several processes do not mix and a killed one leaves no half of a line.
 func (l *Ledger) Append(e Effect) error {
-	line := fmt.Sprintf(effectForm, e.Phase, e.At.UnixNano(), e.Tool, e.Task, e.Step, e.Attempt, e.Key, e.PID)
+	line := fmt.Sprintln(e.Phase, e.At.UnixNano(), e.Tool, e.Task, e.Step, e.Attempt, e.Key, e.PID)
 	if _, err := l.file.WriteString(line); err != nil {
 		return fault.From(err)
 	}
@@ -70,7 +71,7 @@ func (l *Ledger) Close() error { return l.file.Close() }
 // ReadLedger returns the effects in a file in the order in which they were written. A line that is no
 // effect is DATA_LOSS.
 func ReadLedger(path string) ([]Effect, error) {
-	f, err := os.Open(path)
+	f, err := os.Open(path) //nolint:gosec // the caller names the ledger
 	if err != nil {
 		return nil, fault.From(err)
 	}
@@ -88,12 +89,21 @@ func ReadLedger(path string) ([]Effect, error) {
 }
 
 func parseEffect(line string) (Effect, error) {
-	var e Effect
-	var nanos int64
-	n, err := fmt.Sscanf(line+"\n", effectForm, &e.Phase, &nanos, &e.Tool, &e.Task, &e.Step, &e.Attempt, &e.Key, &e.PID)
-	if err != nil || n != 8 || (e.Phase != Begin && e.Phase != End) {
-		return e, fault.New(fault.DataLoss, "the ledger has a line that is no effect: %q", line)
+	f := strings.Fields(line)
+	if len(f) != 8 || (f[0] != Begin && f[0] != End) {
+		return Effect{}, badLine(line)
 	}
-	e.At = time.Unix(0, nanos)
-	return e, nil
+	nanos, errAt := strconv.ParseInt(f[1], 10, 64)
+	attempt, errAttempt := strconv.Atoi(f[5])
+	pid, errPID := strconv.Atoi(f[7])
+	if errors.Join(errAt, errAttempt, errPID) != nil {
+		return Effect{}, badLine(line)
+	}
+	return Effect{
+		Phase: f[0], At: time.Unix(0, nanos), Tool: f[2], Task: events.TaskID(f[3]), Step: f[4], Attempt: attempt, Key: f[6], PID: pid,
+	}, nil
+}
+
+func badLine(line string) error {
+	return fault.New(fault.DataLoss, "the ledger has a line that is no effect: %q", line)
 }

@@ -53,6 +53,7 @@ func jobs() []job {
 		{name: "sub", plan: head("sub") + "  - id: sub\n    run:\n      orch: v1\n      name: inner\n      steps:\n" +
 			"        - {id: w, tool: CRASH_WRITE}\n        - {id: r, needs: [w], tool: CRASH_READ, retry: {max_attempts: 100, initial: 20ms, max: 100ms}}\n" +
 			step("z", crash.ToolIdem, "    needs: [sub]\n")},
+		{name: "slow", plan: head("slow") + step("a", crash.ToolSlow, "")},
 		{name: "child", plan: head("child") + step("a", crash.ToolChild, "")},
 		{name: "cancelled", cancel: true, plan: head("cancelled") + step("a", crash.ToolIdem, "") +
 			"  - {id: w, needs: [a], wait: {for: 1h}}\n"},

@@ -32,12 +32,12 @@ type process struct {
 }
 
 // spawn starts a process of the test's own binary in a group of its own.
-func spawn(t *testing.T, role, dir string, port int) *process {
+func spawn(t *testing.T, role, dir string) *process {
 	t.Helper()
 	program, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.Command(program)
-	cmd.Env = append(os.Environ(), envRole+"="+role, envDir+"="+dir, envPort+"="+strconv.Itoa(port))
+	cmd.Env = append(os.Environ(), envRole+"="+role, envDir+"="+dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	logs, err := os.OpenFile(filepath.Join(dir, role+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	require.NoError(t, err)

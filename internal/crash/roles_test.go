@@ -3,7 +3,9 @@ package crash_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -29,7 +31,6 @@ import (
 const (
 	envRole = "CRASH_ROLE"
 	envDir  = "CRASH_DIR"
-	envPort = "CRASH_PORT"
 	// envCall is what a child process of a tool writes into the ledger.
 	envCall = "CRASH_CALL"
 
@@ -44,7 +45,7 @@ const (
 	// archiveAfter lets tasks move to the archive while processes die.
 	archiveAfter = 5 * time.Second
 	// workerSlots is the number of calls that a worker runs at the same time.
-	workerSlots = 8
+	workerSlots = 32
 )
 
 func TestMain(m *testing.M) {
@@ -76,29 +77,29 @@ func play(role string) error {
 	}
 }
 
-func config(dir string, port int) node.Config {
+func config(dir string, logs io.Writer) node.Config {
 	return node.Config{
-		DataDir: filepath.Join(dir, "data"), Root: dir, Port: port, Lease: lease, ArchiveAfter: archiveAfter,
-		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)), Extra: effects(dir),
+		DataDir: filepath.Join(dir, "data"), Root: dir, Lease: lease, ArchiveAfter: archiveAfter,
+		Logger: slog.New(slog.NewTextHandler(logs, nil)), Extra: effects(dir),
 	}
 }
 
-func configFromEnv() (node.Config, error) {
-	port, err := strconv.Atoi(os.Getenv(envPort))
-	return config(os.Getenv(envDir), port), err
+// tell writes a line to the test.
+func tell(line string) error {
+	_, err := os.Stdout.WriteString(line + "\n")
+	return err
 }
 
 func playNode(ctx context.Context) error {
-	cfg, err := configFromEnv()
-	if err != nil {
-		return err
-	}
+	cfg := config(os.Getenv(envDir), os.Stderr)
 	cfg.Concurrency = -1
 	n, err := node.Start(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(os.Stdout, "ready")
+	if err := tell("ready"); err != nil {
+		return errors.Join(err, n.Stop(ctx))
+	}
 	go answerStats()
 	<-ctx.Done()
 	return n.Stop(context.WithoutCancel(ctx))
@@ -106,12 +107,11 @@ func playNode(ctx context.Context) error {
 
 // playWorker runs a worker; one that finds no node tries again.
 func playWorker(ctx context.Context) error {
-	cfg, err := configFromEnv()
-	if err != nil {
+	cfg := config(os.Getenv(envDir), os.Stderr)
+	cfg.Concurrency = workerSlots
+	if err := tell("ready"); err != nil {
 		return err
 	}
-	cfg.Concurrency = workerSlots
-	fmt.Fprintln(os.Stdout, "ready")
 	go answerStats()
 	for {
 		err := node.RunWorker(ctx, cfg)
@@ -124,27 +124,26 @@ func playWorker(ctx context.Context) error {
 // answerStats answers each line of the standard input with the number of goroutines.
 func answerStats() {
 	in := bufio.NewScanner(os.Stdin)
-	for in.Scan() {
-		fmt.Fprintln(os.Stdout, runtime.NumGoroutine())
+	for in.Scan() && tell(strconv.Itoa(runtime.NumGoroutine())) == nil {
 	}
 }
 
 // playChild is the child process of a tool: it takes long enough to be alive when its worker dies.
 func playChild(ctx context.Context) error {
-	ledger, err := crash.OpenLedger(ledgerPath(os.Getenv(envDir)))
-	if err != nil {
-		return err
-	}
-	defer ledger.Close()
 	e := crash.Effect{Tool: crash.ToolChild}
 	if _, err := fmt.Sscan(os.Getenv(envCall), &e.Task, &e.Step, &e.Attempt, &e.Key, &e.PID); err != nil {
 		return err
 	}
-	return perform(ctx, ledger, e, 50*time.Millisecond, 150*time.Millisecond)
+	return perform(ctx, os.Getenv(envDir), e, 50*time.Millisecond, 150*time.Millisecond)
 }
 
 // perform writes the begin and, a random while later, the end of an effect.
-func perform(ctx context.Context, ledger *crash.Ledger, e crash.Effect, shortest, longest time.Duration) error {
+func perform(ctx context.Context, dir string, e crash.Effect, shortest, longest time.Duration) (err error) {
+	ledger, err := crash.OpenLedger(ledgerPath(dir))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, ledger.Close()) }()
 	e.Phase, e.At = crash.Begin, time.Now()
 	if err := ledger.Append(e); err != nil {
 		return err
@@ -184,6 +183,7 @@ func effects(dir string) []tools.Tool {
 		effect(crash.ToolIdem, tools.Idempotent, dir, inProcess),
 		effect(crash.ToolWrite, tools.Write, dir, inProcess),
 		effect(crash.ToolChild, tools.Idempotent, dir, inChild),
+		effect(crash.ToolSlow, tools.Idempotent, dir, slowly),
 	}
 }
 
@@ -201,12 +201,13 @@ func effect(name string, kind tools.Effect, dir string, do doer) tools.Tool {
 }
 
 func inProcess(ctx context.Context, _ *tools.Env, dir string, e crash.Effect) error {
-	ledger, err := crash.OpenLedger(ledgerPath(dir))
-	if err != nil {
-		return err
-	}
-	defer ledger.Close()
-	return perform(ctx, ledger, e, time.Millisecond, 30*time.Millisecond)
+	return perform(ctx, dir, e, time.Millisecond, 30*time.Millisecond)
+}
+
+// slowly takes so long that a stopped worker that comes back finds the next attempt at work: only then
+// a result of the older attempt has something to spoil.
+func slowly(ctx context.Context, _ *tools.Env, dir string, e crash.Effect) error {
+	return perform(ctx, dir, e, lease*3/4, lease*7/4)
 }
 
 func inChild(ctx context.Context, env *tools.Env, dir string, e crash.Effect) error {

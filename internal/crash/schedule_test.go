@@ -17,10 +17,13 @@ const (
 	killBoth     kind = "kill both"
 	killRecovery kind = "kill node in recovery"
 	zombie       kind = "stop worker beyond its lease"
+	zombieNode   kind = "stop worker, kill node"
 	drain        kind = "terminate worker under load"
 )
 
-func kinds() []kind { return []kind{killNode, killWorker, killBoth, killRecovery, zombie, drain} }
+func kinds() []kind {
+	return []kind{killNode, killWorker, killBoth, killRecovery, zombie, zombieNode, drain}
+}
 
 // strike is one fault of a round.
 type strike struct {
@@ -36,7 +39,7 @@ type strike struct {
 }
 
 // strikesPerRound makes two rounds cover every kind.
-const strikesPerRound = 3
+const strikesPerRound = 4
 
 // schedule returns the faults of every round. It depends on its arguments alone.
 func schedule(seed uint64, rounds int) [][]strike {
@@ -58,11 +61,11 @@ func schedule(seed uint64, rounds int) [][]strike {
 
 func newStrike(rng *rand.Rand, k kind) strike {
 	millis := func(from, to int) time.Duration { return time.Duration(from+rng.IntN(to-from)) * time.Millisecond }
-	s := strike{kind: k, after: millis(150, 500), worker: rng.IntN(workerCount), away: millis(0, 200)}
-	switch k {
-	case zombie:
+	s := strike{kind: k, after: millis(100, 350), worker: rng.IntN(workerCount), away: millis(0, 200)}
+	if k == zombie || k == zombieNode {
 		s.away = lease + lease/2 + millis(0, 500)
-	case killRecovery:
+	}
+	if k == killRecovery {
 		for range 1 + rng.IntN(3) {
 			s.again = append(s.again, millis(0, 200))
 		}
@@ -72,8 +75,9 @@ func newStrike(rng *rand.Rand, k kind) strike {
 
 func TestScheduleRepeats(t *testing.T) {
 	t.Parallel()
-	assert.Equal(t, schedule(7, 20), schedule(7, 20))
-	assert.NotEqual(t, schedule(7, 20), schedule(8, 20))
+	first, again := schedule(7, 20), schedule(7, 20)
+	assert.Equal(t, first, again)
+	assert.NotEqual(t, first, schedule(8, 20))
 	seen := map[kind]int{}
 	for _, round := range schedule(7, 2) {
 		for _, s := range round {

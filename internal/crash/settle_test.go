@@ -3,8 +3,6 @@ package crash_test
 import (
 	"context"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -47,39 +45,57 @@ func (r *run) over(id events.TaskID) bool {
 	return err == nil && reply.Over
 }
 
-// resolveAll decides about all calls in doubt, as a person with the ledger would.
+// doubt is a call in doubt.
+type doubt struct {
+	task events.TaskID
+	step orchestrator.StepView
+}
+
+// resolveAll decides about all calls in doubt, as a person with the ledger would. Their workers must be
+// gone first: they might go on, and then the ledger would not be the last word.
 func (r *run) resolveAll() {
+	r.t.Helper()
+	doubts := r.doubts()
+	if len(doubts) == 0 {
+		return
+	}
+	for _, d := range doubts {
+		r.cluster.drainPID(crash.WorkerPID(d.step.Worker))
+	}
+	effects, err := crash.ReadLedger(ledgerPath(r.cluster.dir))
+	require.NoError(r.t, err)
+	for _, d := range doubts {
+		r.resolve(d, effects)
+	}
+}
+
+func (r *run) doubts() []doubt {
 	r.t.Helper()
 	list, _, err := insist(r.t.Context(), r.api.List, orchestrator.ListRequest{States: []statemachine.State{statemachine.Blocked}, Limit: 1000})
 	require.NoError(r.t, err)
+	var found []doubt
 	for _, summary := range list.Tasks {
 		view, _, err := insist(r.t.Context(), r.api.Get, orchestrator.GetRequest{ID: summary.ID})
 		require.NoError(r.t, err)
 		for _, s := range view.Steps {
 			if s.State == statemachine.StepInDoubt {
-				r.resolve(view.ID, s)
+				found = append(found, doubt{view.ID, s})
 			}
 		}
 	}
+	return found
 }
 
-// resolve decides about one call. Its worker must be gone first: it might go on, and then the ledger
-// would not be the last word.
-func (r *run) resolve(id events.TaskID, s orchestrator.StepView) {
+func (r *run) resolve(d doubt, effects []crash.Effect) {
 	r.t.Helper()
-	if parts := strings.Split(s.Worker, "-"); len(parts) > 2 {
-		pid, err := strconv.Atoi(parts[len(parts)-2])
-		require.NoError(r.t, err)
-		r.cluster.drainPID(pid)
-	}
-	effects, err := crash.ReadLedger(ledgerPath(r.cluster.dir))
-	require.NoError(r.t, err)
 	as := "retry"
-	if slices.ContainsFunc(effects, func(e crash.Effect) bool { return e.Task == id && e.Step == s.Key }) {
+	if slices.ContainsFunc(effects, func(e crash.Effect) bool { return e.Task == d.task && e.Step == d.step.Key }) {
 		as = "succeeded"
 	}
-	_, _, err = insist(r.t.Context(), r.api.Resolve, orchestrator.ResolveRequest{ID: id, Step: s.Key, As: as, Reason: "the ledger says so", Actor: "user:checker"})
-	if !fault.Has(err, fault.StateNotAllowed) {
+	_, _, err := insist(r.t.Context(), r.api.Resolve, orchestrator.ResolveRequest{
+		ID: d.task, Step: d.step.Key, As: as, Reason: "the ledger says so", Actor: "user:checker",
+	})
+	if !fault.Has(err, fault.StateNotAllowed) { // a repeated request finds it decided
 		require.NoError(r.t, err)
 	}
 }
