@@ -2,7 +2,7 @@ package events_test
 
 import (
 	"encoding/json"
-	"fmt"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,10 +20,10 @@ func sampleCommit() *events.Commit {
 	return &events.Commit{Task: goldenTask, Rev: 1, At: goldenTime(), Actor: "a", Events: []events.Event{{Kind: events.TaskPaused, Data: &events.Paused{Reason: "r"}}}}
 }
 
-func encoded(t testing.TB, c *events.Commit) string {
-	t.Helper()
+func encoded(tb testing.TB, c *events.Commit) string {
+	tb.Helper()
 	data, err := events.Encode(c)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return string(data)
 }
 
@@ -86,7 +86,7 @@ func TestUpcaster(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, sampleCommit().Events, c.Events)
 	_, err = events.Decode([]byte(old), func(int, events.Kind, json.RawMessage) (events.Kind, json.RawMessage, error) {
-		return "", nil, fmt.Errorf("no")
+		return "", nil, errors.New("no")
 	})
 	assert.Equal(t, fault.DataLoss, fault.CodeOf(err))
 }
@@ -171,7 +171,8 @@ func TestTaskIDs(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, id, parsed)
 	}
-	assert.Equal(t, events.KeyedTaskID("k"), events.KeyedTaskID("k"))
+	again := events.KeyedTaskID(strings.ToLower("K"))
+	assert.Equal(t, events.KeyedTaskID("k"), again)
 	assert.NotEqual(t, events.KeyedTaskID("k"), events.KeyedTaskID("l"))
 	for _, s := range []string{"", "TASK_", "TASK_../../x", strings.ToLower(string(a)), string(a) + "0", "TASK_8ZZZZZZZZZZZZZZZZZZZZZZZZZ", "TASK_01JD000000000000000000000I"} {
 		_, err := events.ParseTaskID(s)

@@ -157,7 +157,7 @@ func (t *turn) tryStart(n *plan.Node, key string, in *item) {
 	case !wanted:
 		t.emit(events.StepSkipped, &events.Skipped{Step: key, Reason: "its condition is false"})
 	default:
-		t.start(n, key, in, sc)
+		t.start(n, key, sc)
 	}
 }
 
@@ -179,13 +179,14 @@ func (t *turn) missing(n *plan.Node, in *item) string {
 			}
 		case statemachine.StepCancelled:
 			return need + ", which was cancelled"
+		default: // it succeeded
 		}
 	}
 	return ""
 }
 
 // start begins a step by its kind.
-func (t *turn) start(n *plan.Node, key string, in *item, sc plan.Scope) {
+func (t *turn) start(n *plan.Node, key string, sc plan.Scope) {
 	switch n.Kind {
 	case plan.KindTool:
 		args, err := n.Args(sc)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -354,7 +355,7 @@ func (o *Orchestrator) saveCheckpoint(e *entry, d *events.Checkpointed) {
 			_, err = o.cfg.Checkpoints.Save(ctx, e.id, d.ID, data)
 		}
 		if err != nil {
-			o.cfg.Logger.Warn("checkpoint_not_saved", "task", e.id, "checkpoint", d.ID, "error", err)
+			o.cfg.Logger.WarnContext(ctx, "checkpoint_not_saved", slog.Any("task", e.id), slog.Any("checkpoint", d.ID), slog.Any("error", err))
 		}
 	}
 	o.outbox = append(o.outbox, func() { o.background(save, func() {}) })

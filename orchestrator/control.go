@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"runtime"
 	"slices"
 	"time"
@@ -21,7 +22,7 @@ const (
 // The entry of the checkpoint store that keeps what is paused, over restarts. No task has this id.
 const (
 	controlTask events.TaskID = "TASK_00000000000000000000000000"
-	controlID                 = "holds"
+	controlID   string        = "holds"
 )
 
 // held reports whether the node, a queue or a tool is paused. The lock is held.
@@ -164,7 +165,7 @@ func (o *Orchestrator) Status(context.Context, StatusRequest) (StatusReply, erro
 	reply := StatusReply{
 		Ready: o.serving() == nil, Open: o.listed.open, Finished: len(o.listed.lines) - o.listed.open,
 		Queued: map[string]int{}, Running: o.match.running, Workers: []WorkerView{}, Paused: slices.Clone(o.holds),
-		Store: "ok", StartedAt: o.started, MemoryMiB: int(mem.Sys >> 20), //nolint:gosec // MiB fit an int
+		Store: "ok", StartedAt: o.started, MemoryMiB: int(mem.Sys >> 20),
 	}
 	for lane, q := range o.match.lanes {
 		reply.Queued[lane.queue] += q.Len()
@@ -258,7 +259,7 @@ func (o *Orchestrator) archiveLoop(ctx context.Context) {
 		for _, id := range o.archivable(o.now().Add(-o.cfg.ArchiveAfter), batch) {
 			if err := o.archive(ctx, id); err != nil {
 				if ctx.Err() == nil {
-					o.cfg.Logger.Warn("archive_failed", "task", id, "error", err)
+					o.cfg.Logger.WarnContext(ctx, "archive_failed", slog.Any("task", id), slog.Any("error", err))
 				}
 				break
 			}

@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"time"
 
 	"github.com/orch-dev/orch/events"
@@ -139,7 +140,7 @@ func (o *Orchestrator) loadFailed(e *entry, err error) {
 	if fault.Has(err, fault.NotFound) {
 		o.leaveLine(e)
 	} else {
-		o.cfg.Logger.Error("task_unreadable", "task", e.id, "error", err)
+		o.cfg.Logger.Error("task_unreadable", slog.Any("task", e.id), slog.Any("error", err))
 		o.unread[e.id] = true
 		o.alarms.set(o.now().Add(catchUpAfter), e.id)
 	}
@@ -289,7 +290,7 @@ func (o *Orchestrator) restoreOpen(ctx context.Context, open []events.TaskID) er
 		select {
 		case err := <-results:
 			if err != nil && !fault.Has(err, fault.NotFound) {
-				o.cfg.Logger.Error("open_task_unreadable", "error", err)
+				o.cfg.Logger.ErrorContext(ctx, "open_task_unreadable", slog.Any("error", err))
 			}
 		case <-ctx.Done():
 			return ctx.Err()

@@ -84,7 +84,7 @@ func start(t tb, log *memlog.Log, options ...option) *node {
 		require.NoError(t, err)
 	}
 	var once sync.Once
-	n := &node{Orchestrator: o, t: t, log: log, tools: cat, stop: func() { once.Do(func() { cancel(); <-ended }) }}
+	n := &node{Orchestrator: o, t: t, log: log, tools: cat, stop: func() { once.Do(func() { cancel(); assert.NoError(t, <-ended) }) }}
 	t.Cleanup(n.stop)
 	return n
 }

@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"container/heap"
+	"maps"
 	"slices"
 	"time"
 
@@ -151,7 +152,7 @@ func queueName(name string) string {
 	return name
 }
 
-func (m *matcher) worker(name string, queues []string, now time.Time) *workerInfo {
+func (m *matcher) worker(name string, queues []string, now time.Time) {
 	w := m.workers[name]
 	if w == nil {
 		w = &workerInfo{}
@@ -162,7 +163,6 @@ func (m *matcher) worker(name string, queues []string, now time.Time) *workerInf
 		queues = []string{defaultQueue}
 	}
 	w.queues = queues
-	return w
 }
 
 // next returns the best ticket that a worker can take, nil when there is none.
@@ -258,20 +258,12 @@ func (o *Orchestrator) offer(e *entry, s *statemachine.Step) offer {
 	}
 	spec := tool.Spec()
 	if spec.NeedsReads {
-		of.call.Reads = cloneMap(e.task.Reads)
+		of.call.Reads = maps.Clone(e.task.Reads)
 	}
 	if spec.NeedsCheckpoints {
 		of.checkpoints = slices.Clone(e.task.Checkpoints)
 	}
 	return of
-}
-
-func cloneMap(m map[string]string) map[string]string {
-	out := make(map[string]string, len(m))
-	for k, v := range m {
-		out[k] = v
-	}
-	return out
 }
 
 // gateState is the state in which the gate sees a call: a step of the plan starts the task, a single

@@ -43,13 +43,13 @@ func randomPlan(t *rapid.T) string {
 }
 
 func needsText(needs []string) string {
-	var real []string
+	var known []string
 	for _, n := range needs {
 		if n != "" {
-			real = append(real, n)
+			known = append(known, n)
 		}
 	}
-	return ", needs: [" + strings.Join(real, ", ") + "]"
+	return ", needs: [" + strings.Join(known, ", ") + "]"
 }
 
 func randomStep(t *rapid.T) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -134,7 +135,7 @@ func (o *Orchestrator) view(e *entry) (TaskView, error) {
 		v.Parent = sub.Parent.Task
 	}
 	if e.task.State.Terminal() {
-		v.EndedAt = ptr(e.task.Since)
+		v.EndedAt = new(e.task.Since)
 	}
 	return v, t.err
 }
@@ -197,10 +198,10 @@ func (t *turn) stepView(key string, n *plan.Node) StepView {
 		return v
 	}
 	v.State, v.Attempt, v.Worker, v.Signal, v.Child = s.State, s.Attempt, s.Worker, s.Signal, s.Child
-	v.Duration, v.Error, v.Reason, v.Since = s.Duration, s.Error, s.Reason, ptr(s.Since)
+	v.Duration, v.Error, v.Reason, v.Since = s.Duration, s.Error, s.Reason, new(s.Since)
 	v.Tool = first(s.Tool, v.Tool)
 	if !s.Due.IsZero() && !s.State.Over() {
-		v.Due = ptr(s.Due)
+		v.Due = new(s.Due)
 	}
 	if l := t.e.leases[key]; l != nil && s.State == statemachine.StepReady {
 		v.State, v.Worker = statemachine.StepRunning, l.worker
@@ -236,9 +237,7 @@ func (o *Orchestrator) Watch(ctx context.Context, r WatchRequest) (WatchReply, e
 	err := o.await(ctx, r.ID, r.Wait, func(e *entry) (bool, error) {
 		rev = e.task.Rev
 		reply = WatchReply{Version: e.version, State: e.task.State, Over: e.task.State.Terminal(), Progress: map[string]work.Progress{}}
-		for key, p := range e.progress {
-			reply.Progress[key] = p
-		}
+		maps.Copy(reply.Progress, e.progress)
 		return rev > r.After || reply.Over || (r.Seen != 0 && e.version != r.Seen), nil
 	})
 	if err != nil || rev <= r.After {
@@ -325,7 +324,7 @@ func (o *Orchestrator) Replay(ctx context.Context, r ReplayRequest) (ReplayReply
 		if err != nil {
 			return reply, fault.Wrap(fault.Internal, err, "the state cannot be encoded")
 		}
-		reply.Live = ptr(string(folded) == string(live))
+		reply.Live = new(string(folded) == string(live))
 	}
 	return reply, nil
 }

@@ -98,7 +98,7 @@ func TestFind(t *testing.T) {
 	}
 	last := n.submit(onePlan)
 	for text, want := range map[string]events.TaskID{
-		string(old): old, string(old)[:12]: old, string(old)[5:14]: old, "@last": last, " @LAST ": last,
+		string(old): old, string(old)[:12]: old, string(old)[5:14]: old, "@last": last, "\t@LAST\n": last,
 	} {
 		id, err := find(text)
 		require.NoError(t, err, text)

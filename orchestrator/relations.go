@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -69,7 +70,7 @@ func (o *Orchestrator) dependencyEnded(id, dep events.TaskID, failure *fault.Err
 		}
 		if failure != nil {
 			t.end(failure)
-			return nil
+			return nil //nolint:nilerr // the failure is that of the dependency
 		}
 		t.emit(events.DependencyMet, &events.Met{Task: dep, State: string(statemachine.Done)})
 		if len(t.task.Unmet) == 0 && t.task.State == statemachine.Blocked {
@@ -109,7 +110,7 @@ func (o *Orchestrator) spawnNow(ctx context.Context, r SubmitRequest, parent *ev
 		return
 	}
 	if ctx.Err() != nil || !final(err) {
-		o.cfg.Logger.Warn("child_not_started", "task", parent.Task, "step", parent.Step, "error", err)
+		o.cfg.Logger.WarnContext(ctx, "child_not_started", slog.Any("task", parent.Task), slog.Any("step", parent.Step), slog.Any("error", err))
 		o.lock()
 		defer o.unlock()
 		if e := o.tasks[parent.Task]; e != nil {

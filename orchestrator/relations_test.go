@@ -3,6 +3,7 @@ package orchestrator_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -135,11 +136,12 @@ func TestDepthOfChildren(t *testing.T) {
 	n := start(t, memlog.New(memlog.Config{}))
 	plan := "orch: v1\nsteps: [{id: a, tool: READ}]\n"
 	for range 3 {
-		nested := "orch: v1\nsteps:\n  - id: s\n    run:\n"
+		var nested strings.Builder
+		nested.WriteString("orch: v1\nsteps:\n  - id: s\n    run:\n")
 		for line := range splitLines(plan) {
-			nested += "      " + line + "\n"
+			nested.WriteString("      " + line + "\n")
 		}
-		plan = nested
+		plan = nested.String()
 	}
 	n.serve(echoArgs)
 	assert.Equal(t, statemachine.Done, n.result(n.submit(plan)).State)

@@ -23,13 +23,14 @@ func TestOneStepTakesTwoCommits(t *testing.T) {
 	assert.Equal(t, uint64(2), n.get(id).Rev)
 }
 
-func TestPlansOfEveryKind(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		plan   string
-		state  statemachine.State
-		output string
-	}{
+type planCase struct {
+	plan   string
+	state  statemachine.State
+	output string
+}
+
+func plansOfEveryKind() map[string]planCase {
+	return map[string]planCase{
 		"chain": {
 			"orch: v1\nsteps:\n  - {id: a, tool: READ, with: {n: 1}}\n  - {id: b, tool: WRITE, with: {n: \"${{ steps.a.output.n + 1 }}\"}}\noutputs: {n: \"${{ steps.b.output.n }}\"}\n",
 			statemachine.Done, `{"n":2}`,
@@ -94,7 +95,12 @@ func TestPlansOfEveryKind(t *testing.T) {
 			"orch: v1\nsteps:\n  - {id: a, tool: READ, with: {n: 1}}\n  - {id: b, tool: READ, with: {n: \"${{ steps.a.output.nothing.x }}\"}}\n",
 			statemachine.Failed, "",
 		},
-	} {
+	}
+}
+
+func TestPlansOfEveryKind(t *testing.T) {
+	t.Parallel()
+	for name, tc := range plansOfEveryKind() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			n := start(t, memlog.New(memlog.Config{}))

@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -36,9 +37,7 @@ func (t *turn) scope(in *item) plan.Scope {
 func (t *turn) verifyScope(key string, in *item) plan.Scope {
 	sc := t.scope(in)
 	vars := map[string]json.RawMessage{"args": t.fetch(t.task.Steps[key].Args)}
-	for name, v := range sc.Vars {
-		vars[name] = v
-	}
+	maps.Copy(vars, sc.Vars)
 	sc.Vars = vars
 	return sc
 }

@@ -87,17 +87,15 @@ func (t *turn) startWait(n *plan.Node, key string, sc plan.Scope) {
 	data := &events.Waiting{Step: key, Signal: w.Signal, Default: t.keep(w.Default)}
 	switch {
 	case w.Kind == "for":
-		data.Until = ptr(events.Time(t.now.Add(w.For)))
+		data.Until = new(events.Time(t.now.Add(w.For)))
 	case w.Kind == "until":
-		data.Until = ptr(events.Time(w.Until))
+		data.Until = new(events.Time(w.Until))
 	case w.Timeout > 0:
-		data.Until = ptr(events.Time(t.now.Add(w.Timeout)))
+		data.Until = new(events.Time(t.now.Add(w.Timeout)))
 	}
 	t.activate()
 	t.emit(events.StepWaiting, data)
 }
-
-func ptr[T any](v T) *T { return &v }
 
 // checkWait ends a wait whose signal has come or whose time is over.
 func (t *turn) checkWait(s *statemachine.Step) {

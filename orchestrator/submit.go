@@ -290,19 +290,15 @@ func (o *Orchestrator) describe(p *events.Submitted, pl *plan.Plan, r SubmitRequ
 	p.MaxSteps = pl.Limits.MaxSteps
 	if len(pl.Labels)+len(r.Labels) > 0 {
 		p.Labels = map[string]string{}
-		for k, v := range pl.Labels {
-			p.Labels[k] = v
-		}
-		for k, v := range r.Labels {
-			p.Labels[k] = v
-		}
+		maps.Copy(p.Labels, pl.Labels)
+		maps.Copy(p.Labels, r.Labels)
 	}
 	now := o.now()
 	if r.Delay > 0 {
-		p.NotBefore = ptr(events.Time(now.Add(r.Delay)))
+		p.NotBefore = new(events.Time(now.Add(r.Delay)))
 	}
 	if d := time.Duration(pl.Limits.Deadline); d > 0 {
-		p.Deadline = ptr(events.Time(now.Add(r.Delay + d)))
+		p.Deadline = new(events.Time(now.Add(r.Delay + d)))
 	}
 }
 

@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"time"
 
 	"github.com/orch-dev/orch/events"
@@ -44,6 +45,7 @@ func (t *turn) activate() {
 		t.emit(events.TaskStarted, &events.Moved{})
 	case statemachine.Blocked:
 		t.emit(events.TaskUnblocked, &events.Moved{})
+	default: // it is there, waits for a decision, or is over
 	}
 }
 
@@ -204,7 +206,7 @@ func (o *Orchestrator) appended(t *turn, seq uint64, err error, done func(error)
 // The lock is held.
 func (o *Orchestrator) discard(e *entry, err error, done func(error)) {
 	if fault.Has(err, fault.Internal) || fault.Has(err, fault.DataLoss) {
-		o.cfg.Logger.Error("append_failed", "task", e.id, "error", err)
+		o.cfg.Logger.Error("append_failed", slog.Any("task", e.id), slog.Any("error", err))
 	}
 	o.match.removeAll(e)
 	done(err)

@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"slices"
 	"strconv"
 	"time"
@@ -91,7 +92,7 @@ func (o *Orchestrator) batch(ctx context.Context, d delivery) (work.Batch, error
 	for _, of := range d.offers {
 		args, err := o.fetch(ctx, of.args)
 		if err != nil {
-			o.cfg.Logger.Error("arguments_unreadable", "task", of.call.Task, "step", of.call.Step, "error", err)
+			o.cfg.Logger.ErrorContext(ctx, "arguments_unreadable", slog.Any("task", of.call.Task), slog.Any("step", of.call.Step), slog.Any("error", err))
 			continue // the lease expires and the call is tried again
 		}
 		of.call.Args = args

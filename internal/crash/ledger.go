@@ -45,7 +45,7 @@ type Ledger struct{ file *os.File }
 
 // OpenLedger opens the ledger at a path, making it when it is missing.
 func OpenLedger(path string) (*Ledger, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600) //nolint:gosec // the caller names the ledger
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, fault.From(err)
 	}
@@ -71,7 +71,7 @@ func (l *Ledger) Close() error { return l.file.Close() }
 // ReadLedger returns the effects in a file in the order in which they were written. A line that is no
 // effect is DATA_LOSS.
 func ReadLedger(path string) ([]Effect, error) {
-	f, err := os.Open(path) //nolint:gosec // the caller names the ledger
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, fault.From(err)
 	}

@@ -128,7 +128,7 @@ func (r *Runner) command(ctx context.Context, c Command, sink *sink) (*exec.Cmd,
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, program, c.Args...) //nolint:gosec // running programs is the purpose; policy has decided
+	cmd := exec.CommandContext(ctx, program, c.Args...)
 	cmd.Dir, cmd.Env = c.Dir, env
 	cmd.Stdout, cmd.Stderr = &sink.out, &sink.err
 	cmd.SysProcAttr = sessionAttr()
