@@ -353,8 +353,8 @@ type Hold struct {
 // RetryRequest asks for a new task that goes on where another one failed.
 type RetryRequest struct {
 	ID events.TaskID `json:"id"`
-	// From is the step to run again together with all that needs it; empty means every step that did
-	// not succeed.
+	// From is the step to run again together with all that needs it; empty means every step that ended
+	// badly, with all that needs it, and those that never began.
 	From  string `json:"from,omitempty"`
 	Actor string `json:"actor,omitempty"`
 }

@@ -69,7 +69,7 @@ func (o *Orchestrator) Retry(ctx context.Context, r RetryRequest) (SubmitReply, 
 		if !e.task.State.Terminal() {
 			return fault.New(fault.StateNotAllowed, "task %s is not over", r.ID)
 		}
-		again, err := dependents(e.prog, r.From)
+		again, err := repeated(e, r.From)
 		if err != nil {
 			return err
 		}
@@ -100,19 +100,20 @@ func doubtful(t *statemachine.Task, again map[string]bool) string {
 	return ""
 }
 
-// dependents returns the step `from` and all that needs it, nil for no step.
-func dependents(prog *plan.Program, from string) (map[string]bool, error) {
-	again := map[string]bool{}
-	if from == "" {
-		return again, nil
-	}
-	if prog.Node(from) == nil {
+// repeated returns the steps that a retry makes again: `from`, or without it every step that ended
+// badly, and all that needs one of them.
+func repeated(e *entry, from string) (map[string]bool, error) {
+	if from != "" && e.prog.Node(from) == nil {
 		return nil, fault.New(fault.NotFound, "the plan has no step %q", clip(from)).WithField("from")
 	}
-	again[from] = true
+	again := map[string]bool{}
+	for _, n := range e.prog.Steps() {
+		s := e.task.Steps[n.ID]
+		again[n.ID] = n.ID == from || (from == "" && s != nil && s.State != statemachine.StepSucceeded && s.State != statemachine.StepSkipped)
+	}
 	for grown := true; grown; {
 		grown = false
-		for _, n := range prog.Steps() {
+		for _, n := range e.prog.Steps() {
 			if !again[n.ID] && slices.ContainsFunc(n.Needs, func(need string) bool { return again[need] }) {
 				again[n.ID], grown = true, true
 			}

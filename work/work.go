@@ -126,7 +126,8 @@ type Outcome struct {
 // Owner is what a worker talks to. Errors are *fault.Error: CONFLICT when the attempt is no longer
 // the current one, UNAVAILABLE when the owner cannot be reached (ask again).
 type Owner interface {
-	// Poll waits up to p.Wait for work.
+	// Poll waits up to p.Wait for work. After a restart of the owner a call may be handed out again
+	// that the worker is executing: it must run an attempt only once.
 	Poll(ctx context.Context, p Poll) (Batch, error)
 	// Start returns when the start of the call is durable. CONFLICT means: do not call.
 	Start(ctx context.Context, s Started) error
