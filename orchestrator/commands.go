@@ -108,7 +108,7 @@ func repeated(e *entry, from string) (map[string]bool, error) {
 	again := map[string]bool{}
 	for _, n := range e.prog.Steps() {
 		s := e.task.Steps[n.ID]
-		again[n.ID] = n.ID == from || (from == "" && s != nil && s.State != statemachine.StepSucceeded && s.State != statemachine.StepSkipped)
+		again[n.ID] = n.ID == from || (from == "" && s != nil && (s.State == statemachine.StepFailed || s.State == statemachine.StepCancelled))
 	}
 	for grown := true; grown; {
 		grown = false
