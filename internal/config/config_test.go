@@ -134,3 +134,22 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// A repository that somebody else wrote must not decide about the machine of whoever stands in it.
+func TestProjectFileHasLimits(t *testing.T) {
+	t.Parallel()
+	project, home := "/work/project", "/home/ada"
+	for _, line := range []string{
+		"data_dir: ./data", "server: nats://evil:4222", "nats: nats://evil:4222", "nats_creds: x.creds",
+		"host: 0.0.0.0", "root: /", "root: ..", "root: ../other",
+	} {
+		var c config.Config
+		err := config.Parse(&c, "f.yaml", []byte(line+"\n"), project, home)
+		assert.Equal(t, fault.ValidationError, fault.CodeOf(err), line)
+		require.NoError(t, config.Parse(&c, "f.yaml", []byte(line+"\n"), home, home), line)
+	}
+	c := config.Config{Root: "/srv"}
+	require.NoError(t, config.Parse(&c, "f.yaml", []byte("concurrency: 2\n"), project, home))
+	require.NoError(t, config.Parse(&c, "f.yaml", []byte("root: src\n"), project, home))
+	assert.Equal(t, "/work/project/src", c.Root)
+}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 
@@ -75,13 +76,29 @@ func assign(c *Config, name string, key, value *yaml.Node, dir, home string) err
 		if err != nil {
 			return err
 		}
-		return k.set(c, text, at(name, value, dir, home))
+		if k.Personal && dir != home {
+			return at(name, key, dir, home).invalid("the file of a project may not set %s", k.Name).
+				WithHint("use ~/%s, --%s or %s", FileName, k.Flag(), k.Env())
+		}
+		if err := k.set(c, text, at(name, value, dir, home)); err != nil {
+			return err
+		}
+		return k.inProject(c, at(name, value, dir, home))
 	}
 	err := at(name, key, dir, home).invalid("there is no setting %q", key.Value)
 	if hint := spell.Hint(key.Value, names()); hint != "" {
 		return err.WithHint("%s", hint)
 	}
 	return err.WithHint("see: orch help environment")
+}
+
+// inProject refuses a root that the file of a project sets outside of the project.
+func (k Key) inProject(c *Config, p place) error {
+	rel, err := filepath.Rel(p.dir, c.Root)
+	if k.Name != "root" || p.dir == p.home || (err == nil && filepath.IsLocal(rel)) {
+		return nil
+	}
+	return p.invalid("the file of a project may not set a root outside of the project").WithHint("use --root or ORCH_ROOT")
 }
 
 // textOf returns a scalar, or a list of scalars separated by commas.

@@ -24,6 +24,9 @@ type Key struct {
 	Choices []string
 	// Node is true for settings that only matter where a node or a worker runs.
 	Node bool
+	// Personal is true for settings that the file of a project may not make: a repository that somebody
+	// else wrote must not choose the server, the store or the listener of whoever stands in it.
+	Personal bool
 
 	flag string
 	min  int
@@ -38,7 +41,7 @@ type Key struct {
 func Keys() []Key {
 	return []Key{
 		{
-			Name: "data_dir", Default: "~/.orch/data", path: true, Usage: "directory of the log and the keys of a node",
+			Name: "data_dir", Default: "~/.orch/data", path: true, Personal: true, Usage: "directory of the log and the keys of a node",
 			field: func(c *Config) any { return &c.DataDir },
 		},
 		{
@@ -46,15 +49,15 @@ func Keys() []Key {
 			field: func(c *Config) any { return &c.Root },
 		},
 		{
-			Name: "server", url: true, Usage: "URL of a node elsewhere",
+			Name: "server", url: true, Personal: true, Usage: "URL of a node elsewhere",
 			field: func(c *Config) any { return &c.Server },
 		},
 		{
-			Name: "nats", url: true, Usage: "URL of an external NATS server instead of the embedded one",
+			Name: "nats", url: true, Personal: true, Usage: "URL of an external NATS server instead of the embedded one",
 			field: func(c *Config) any { return &c.NATS },
 		},
 		{
-			Name: "nats_creds", path: true, Usage: "credentials file for NATS",
+			Name: "nats_creds", path: true, Personal: true, Usage: "credentials file for NATS",
 			field: func(c *Config) any { return &c.NATSCreds },
 		},
 		{
@@ -91,7 +94,7 @@ func Keys() []Key {
 			field: func(c *Config) any { return &c.ReadOnly },
 		},
 		{
-			Name: "host", Default: "127.0.0.1", Node: true, Usage: "address that the node listens on",
+			Name: "host", Default: "127.0.0.1", Node: true, Personal: true, Usage: "address that the node listens on",
 			field: func(c *Config) any { return &c.Host },
 		},
 		{
