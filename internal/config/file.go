@@ -76,12 +76,12 @@ func assign(c *Config, name string, key, value *yaml.Node, dir, home string) err
 		if err != nil {
 			return err
 		}
+		if err := k.set(c, text, at(name, value, dir, home)); err != nil {
+			return err
+		}
 		if k.Personal && dir != home {
 			return at(name, key, dir, home).invalid("the file of a project may not set %s", k.Name).
 				WithHint("use ~/%s, --%s or %s", FileName, k.Flag(), k.Env())
-		}
-		if err := k.set(c, text, at(name, value, dir, home)); err != nil {
-			return err
 		}
 		return k.inProject(c, at(name, value, dir, home))
 	}
