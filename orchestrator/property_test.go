@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -76,7 +77,7 @@ type world struct {
 	// taken are all calls that workers were ever given.
 	taken []heldCall
 	// refuse and lose say what happens to the next append.
-	refuse, lose bool
+	refuse, lose atomic.Bool
 	reports      []work.Outcome
 }
 
@@ -88,13 +89,12 @@ type heldCall struct {
 
 func newWorld(t *rapid.T) *world {
 	w := &world{t: t, book: &ledger{effects: map[string]int{}}}
-	once := func(flag *bool) func(*events.Record) error {
+	once := func(flag *atomic.Bool) func(*events.Record) error {
 		return func(*events.Record) error {
-			if !*flag {
-				return nil
+			if flag.CompareAndSwap(true, false) {
+				return gone()
 			}
-			*flag = false
-			return gone()
+			return nil
 		}
 	}
 	w.log = memlog.New(memlog.Config{Fail: once(&w.refuse), LoseAnswer: once(&w.lose)})
@@ -127,9 +127,9 @@ func (w *world) step() {
 		w.node.stop()
 		w.node = start(w.t, w.log, short)
 	case "refuse":
-		w.refuse = true
+		w.refuse.Store(true)
 	case "lose":
-		w.lose = true
+		w.lose.Store(true)
 	case "cancel":
 		if rapid.IntRange(0, 3).Draw(w.t, "really") == 0 {
 			_ = w.node.cancel(some())
@@ -212,7 +212,9 @@ func (w *world) pass(d time.Duration) { <-time.After(d) }
 
 // settle ends all faults and lets everything come to its end.
 func (w *world) settle() {
-	w.refuse, w.lose, w.held = false, false, nil
+	w.refuse.Store(false)
+	w.lose.Store(false)
+	w.held = nil
 	for range 400 {
 		open := w.node.list(orchestrator.ListRequest{States: []statemachine.State{
 			statemachine.NeedsAction, statemachine.InProgress, statemachine.Blocked, statemachine.Completed,
