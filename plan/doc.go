@@ -28,4 +28,8 @@
 // depends on time or on map order. Visible names: inputs, steps.<id>.output, .state, .error.code,
 // .error.message (both empty without an error), .attempts, task.id, .name, .workspace, .root,
 // .attempt, and in `do` the item under its `as` name and index.
+//
+// A command's exit status other than 0, or a failed test, is a result and not an error. fail(message)
+// ends its step with an error, so that a plan can say what it expects:
+// `${{ steps.make.output.exit_code == 0 ? true : fail("make failed") }}`.
 package plan

@@ -280,3 +280,14 @@ func TestConcurrentEvaluation(t *testing.T) {
 	}
 	group.Wait()
 }
+
+func TestFailEndsTheStepWithItsMessage(t *testing.T) {
+	t.Parallel()
+	pr := compile(t, "orch: v1\nsteps:\n  - id: a\n    set: {ok: '${{ inputs.n == 0 ? true : fail(string(inputs.n) + \" tests failed\") }}'}\ninputs: {type: object, properties: {n: {type: integer}}}\n")
+	_, err := pr.Node("a").Set(plan.Scope{Inputs: json.RawMessage(`{"n":3}`)})
+	require.True(t, fault.Has(err, fault.ValidationError))
+	assert.Equal(t, "3 tests failed", fault.From(err).Message)
+	out, err := pr.Node("a").Set(plan.Scope{Inputs: json.RawMessage(`{"n":0}`)})
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"ok":true}`, string(out))
+}

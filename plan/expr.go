@@ -50,6 +50,9 @@ func (e *expression) eval(env map[string]any) (any, error) {
 
 // failed names the step and the expression of an error.
 func (e *expression) failed(err error) error {
+	if said, ok := errors.AsType[failure](err); ok {
+		return fault.New(fault.ValidationError, "%s", string(said))
+	}
 	message := err.Error()
 	if e, ok := errors.AsType[*file.Error](err); ok {
 		message = e.Message
@@ -180,8 +183,14 @@ func functions() []expr.Option {
 		}),
 		replaced("basename", func(s string) (any, error) { return baseName(s), nil }),
 		replaced("dirname", func(s string) (any, error) { return dirName(s), nil }),
+		replaced("fail", func(message string) (any, error) { return nil, failure(message) }),
 	}
 }
+
+// failure is the error of fail(message): the author of the plan says what went wrong.
+type failure string
+
+func (f failure) Error() string { return string(f) }
 
 // replaced is a function of one argument, in place of a built-in of the name if there is one.
 func replaced[In any](name string, f func(In) (any, error)) expr.Option {

@@ -102,7 +102,7 @@ type Defaults struct {
 // Limits bound a run.
 type Limits struct {
 	Deadline Duration `json:"deadline,omitempty"` // since submission; 0 = none
-	MaxSteps int      `json:"max_steps"`          // executed step instances; default 10,000
+	MaxSteps int      `json:"max_steps"`          // tool calls, further attempts included; default 10,000
 }
 
 // Concurrency lets only Limit tasks with the same key run at a time.

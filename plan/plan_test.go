@@ -186,7 +186,7 @@ func TestSubPlans(t *testing.T) {
 func TestSections(t *testing.T) {
 	t.Parallel()
 	pr := example(t, "verify-go.yaml")
-	assert.Len(t, pr.Steps(), 4)
+	assert.Len(t, pr.Steps(), 5)
 	assert.Len(t, pr.Verify(), 2)
 	assert.Empty(t, pr.Verify()[0].Needs)
 	assert.Empty(t, pr.Always())
