@@ -25,6 +25,7 @@ func (t *turn) advance() {
 
 func (t *turn) pass() {
 	task := t.task
+	t.callAgain()
 	switch {
 	case t.err != nil || task.Submitted == nil || task.State.Terminal():
 	case t.overdue() && !task.Ending && !task.Cancelling:
@@ -34,6 +35,21 @@ func (t *turn) pass() {
 		t.windDown()
 	case t.mayMove():
 		t.run()
+	}
+}
+
+// callAgain makes single calls and questions of verify tools ready again that a worker has given back:
+// they are no steps of the plan, so nothing else does.
+func (t *turn) callAgain() {
+	for _, key := range t.task.Order {
+		s := t.task.Steps[key]
+		if s.State != statemachine.StepPending || s.Purpose == "" || t.now.Before(s.Due) {
+			continue
+		}
+		t.emit(events.StepReady, &events.Ready{
+			Step: key, Attempt: s.Attempt + 1, Tool: s.Tool, Args: s.Args, Effect: s.Effect,
+			Queue: s.Queue, Timeout: s.Timeout, Purpose: s.Purpose,
+		})
 	}
 }
 

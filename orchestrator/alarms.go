@@ -134,17 +134,18 @@ func (a *alarms) run(ctx context.Context, o *Orchestrator) {
 	}
 }
 
-// setAlarms sets the alarm of an open task to the next time that its history names. The lock is held.
-func (o *Orchestrator) setAlarms(e *entry) {
-	now := o.now()
+// setAlarms sets the alarm of an open task to the next time that its history names, after a time up to
+// which everything that was due has been decided about. A time that has passed meanwhile wakes the task
+// at once. The lock is held.
+func (o *Orchestrator) setAlarms(e *entry, decided time.Time) {
 	sub := e.task.Submitted
 	for _, at := range []*time.Time{sub.NotBefore, sub.Deadline} {
-		if at != nil && at.After(now) {
+		if at != nil && at.After(decided) {
 			o.alarms.set(*at, e.id)
 		}
 	}
 	for _, s := range e.task.Steps {
-		if s.Due.After(now) && !s.State.Over() {
+		if s.Due.After(decided) && !s.State.Over() {
 			o.alarms.set(s.Due, e.id)
 		}
 	}

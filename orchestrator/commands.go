@@ -72,7 +72,11 @@ func (o *Orchestrator) Retry(ctx context.Context, r RetryRequest) (SubmitReply, 
 		if err != nil {
 			return err
 		}
-		if key := doubtful(e.task, again); key != "" {
+		asked := again
+		if r.From == "" {
+			asked = nil
+		}
+		if key := doubtful(e.task, asked); key != "" {
 			return fault.New(fault.InDoubt, "it is unknown whether step %s took effect", key).WithField("from").
 				WithHint("orch retry %s --from %s runs it again", r.ID, key)
 		}
@@ -89,10 +93,13 @@ func (o *Orchestrator) Retry(ctx context.Context, r RetryRequest) (SubmitReply, 
 	return o.submit(ctx, req, extra)
 }
 
-// doubtful returns a step in doubt that a retry would repeat without being asked to, "" if there is none.
-func doubtful(t *statemachine.Task, again map[string]bool) string {
+// doubtful returns a step that may have taken effect and that a retry would repeat without being asked
+// to: one in doubt, or a call with effects that was cancelled while it ran. "" if there is none.
+func doubtful(t *statemachine.Task, asked map[string]bool) string {
 	for _, key := range t.Order {
-		if t.Steps[key].State == statemachine.StepInDoubt && !again[key] && !again[itemOf(key)] {
+		s := t.Steps[key]
+		begun := s.State == statemachine.StepCancelled && !s.CalledAt.IsZero() && hasEffects(s)
+		if (s.State == statemachine.StepInDoubt || begun) && !asked[key] && !asked[itemOf(key)] {
 			return key
 		}
 	}

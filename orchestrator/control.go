@@ -10,6 +10,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/statemachine"
 )
 
 // What can be held.
@@ -225,24 +226,36 @@ func (o *Orchestrator) archivable(before time.Time, limit int) []events.TaskID {
 	return ids
 }
 
-// archive moves one finished task to the archive. Nothing is appended to it meanwhile or later: a
-// single call inside an archived task is refused by its conditional append.
+// archive moves one finished task to the archive. Its entry is busy meanwhile, so that nothing is
+// appended between the copy and the removal; a later append is refused by its condition.
 func (o *Orchestrator) archive(ctx context.Context, id events.TaskID) error {
+	var held *entry
 	done := false
-	if err := o.look(ctx, id, func(e *entry) error { done = e.task.State == "DONE"; return nil }); err != nil {
+	err := o.look(ctx, id, func(e *entry) error {
+		if !e.task.State.Terminal() || !e.idle() {
+			return fault.New(fault.Conflict, "task %s is in use", id)
+		}
+		held, done = e, e.task.State == statemachine.Done
+		e.busy = true
+		return nil
+	})
+	if err != nil {
 		return err
 	}
-	if err := o.cfg.Log.Archive(ctx, id); err != nil {
-		return err
-	}
+	err = o.cfg.Log.Archive(ctx, id)
 	o.lock()
-	o.listed.markArchived(id)
-	if e := o.tasks[id]; e != nil && e.idle() {
+	if err == nil {
+		o.listed.markArchived(id)
+	}
+	o.release(held)
+	if err == nil && held.idle() && o.tasks[id] == held {
 		delete(o.tasks, id)
 	}
 	o.unlock()
-	o.cfg.Archived(id, done)
-	return nil
+	if err == nil {
+		o.cfg.Archived(id, done)
+	}
+	return err
 }
 
 // archiveLoop archives finished tasks when they are old enough, a few at a time.

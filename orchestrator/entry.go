@@ -138,7 +138,8 @@ func (o *Orchestrator) loadFailed(e *entry, err error) {
 		o.drop(e, step)
 	}
 	if fault.Has(err, fault.NotFound) {
-		o.leaveLine(e)
+		delete(o.unread, e.id)
+		o.leaveAllKeys(e.id)
 	} else {
 		o.cfg.Logger.Error("task_unreadable", slog.Any("task", e.id), slog.Any("error", err))
 		o.unread[e.id] = true
@@ -195,7 +196,7 @@ func (o *Orchestrator) revive(e *entry) {
 	}
 	e.open = true
 	o.reviveKey(e)
-	o.setAlarms(e)
+	o.setAlarms(e, o.now())
 	if e.behind {
 		o.alarms.set(o.now().Add(catchUpAfter), e.id)
 		return

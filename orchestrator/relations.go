@@ -305,6 +305,18 @@ func (o *Orchestrator) leaveKey(e *entry) {
 	o.offerKey(e.key)
 }
 
+// leaveAllKeys takes a task that never came into being out of every line: what its first turn had taken
+// may be all that is left of it. The lock is held.
+func (o *Orchestrator) leaveAllKeys(id events.TaskID) {
+	for key, s := range o.keys {
+		if s.holders[id] || s.waiting[id] {
+			delete(s.holders, id)
+			delete(s.waiting, id)
+			o.offerKey(key)
+		}
+	}
+}
+
 // leaveLine takes a task that cannot begin now out of the line for its concurrency key. The lock is held.
 func (o *Orchestrator) leaveLine(e *entry) {
 	s := o.keys[e.key]
@@ -312,9 +324,6 @@ func (o *Orchestrator) leaveLine(e *entry) {
 		return
 	}
 	delete(s.waiting, e.id)
-	if e.task == nil {
-		delete(s.holders, e.id) // it never came into being
-	}
 	o.offerKey(e.key)
 }
 

@@ -96,17 +96,18 @@ func (o *Orchestrator) wake(id events.TaskID) {
 			o.alarms.set(o.now(), id)
 			return
 		}
-		o.decide(e, actorNode, func(*turn) error { return nil }, func(err error) { o.woken(e, err) })
+		began := o.now()
+		o.decide(e, actorNode, func(*turn) error { return nil }, func(err error) { o.woken(e, began, err) })
 	})
 }
 
-// woken sets the next alarm of a task after a turn of its own.
-func (o *Orchestrator) woken(e *entry, err error) {
+// woken sets the next alarm of a task after a turn of its own that began at a time.
+func (o *Orchestrator) woken(e *entry, began time.Time, err error) {
 	switch {
 	case err != nil:
 		o.alarms.set(o.now().Add(catchUpAfter), e.id)
 	case !e.task.State.Terminal():
-		o.setAlarms(e)
+		o.setAlarms(e, began)
 	}
 	if e.key != "" {
 		o.offerKey(e.key)
@@ -225,7 +226,7 @@ func (o *Orchestrator) follow(t *turn) {
 				o.last = e.id
 			}
 			o.awaitDependencies(e)
-			o.setAlarms(e)
+			o.setAlarms(e, t.now)
 		case *events.Ready:
 			o.queueStep(e, d)
 		case *events.Paused:

@@ -366,8 +366,13 @@ func interrupted(class string) bool { return class == classWorkerLost || class =
 
 // mayHaveHappened reports whether the effect of the call must not be repeated blindly.
 func mayHaveHappened(s *statemachine.Step) bool {
+	return s.State == statemachine.StepRunning && hasEffects(s)
+}
+
+// hasEffects reports whether the call of a step is one that must happen at most once.
+func hasEffects(s *statemachine.Step) bool {
 	effect := tools.Effect(s.Effect)
-	return s.State == statemachine.StepRunning && (effect == tools.Write || effect == tools.Destructive)
+	return effect == tools.Write || effect == tools.Destructive
 }
 
 // again decides about another attempt by the retry rule of the step.
@@ -394,14 +399,29 @@ func (t *turn) again(s *statemachine.Step, class string) (time.Time, bool) {
 func (o *Orchestrator) sweep(ctx context.Context) {
 	tick := time.NewTicker(max(o.cfg.Lease/5, 20*time.Millisecond))
 	defer tick.Stop()
-	for {
+	for last := o.now(); ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 			o.lock()
-			o.expire(o.now())
+			now := o.now()
+			if stall := now.Sub(last); stall > o.cfg.Lease/2 {
+				o.forgive(stall)
+			}
+			o.expire(now)
+			last = now
 			o.unlock()
+		}
+	}
+}
+
+// forgive extends all leases by a time in which this node itself stood still and could hear nobody.
+// The lock is held.
+func (o *Orchestrator) forgive(stall time.Duration) {
+	for _, e := range o.tasks {
+		for _, l := range e.leases {
+			l.expires = l.expires.Add(stall)
 		}
 	}
 }

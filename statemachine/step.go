@@ -158,7 +158,8 @@ func (s *Step) fill(at time.Time, p events.Payload) {
 	switch d := p.(type) {
 	case *events.Ready:
 		s.Attempt, s.Tool, s.Effect, s.Queue = d.Attempt, d.Tool, d.Effect, d.Queue
-		s.Args, s.Timeout, s.Purpose, s.Due, s.Worker = d.Args, d.Timeout, d.Purpose, time.Time{}, ""
+		s.Args, s.Timeout, s.Purpose, s.Due = d.Args, d.Timeout, d.Purpose, time.Time{}
+		s.Worker, s.CalledAt = "", time.Time{}
 	case *events.Called:
 		s.Worker, s.CalledAt = d.Worker, d.At
 	case *events.Succeeded:

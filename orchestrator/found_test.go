@@ -1,0 +1,153 @@
+package orchestrator_test
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/events/memlog"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// slow is a log that takes its time to answer.
+func slow(*events.Record) time.Duration { return 5 * time.Millisecond }
+
+// A delay may be over before the log has answered.
+func TestDelayThatPassesBeforeTheAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, memlog.New(memlog.Config{Delay: slow}))
+		id := n.submit(onePlan, func(r *orchestrator.SubmitRequest) { r.Delay = 2 * time.Millisecond })
+		n.serve(echoArgs)
+		r, err := n.Result(context.Background(), orchestrator.ResultRequest{ID: id, Wait: 50 * time.Second})
+		require.NoError(t, err)
+		assert.True(t, r.Over)
+	})
+}
+
+// A timer may be due while the commit of the one before is on its way.
+func TestTimersAlmostAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, memlog.New(memlog.Config{Delay: slow}))
+		id := n.submit("orch: v1\nsteps:\n  - {id: a, wait: {for: 1s}}\n  - {id: b, wait: {for: 1002ms}}\n")
+		r, err := n.Result(context.Background(), orchestrator.ResultRequest{ID: id, Wait: 50 * time.Second})
+		require.NoError(t, err)
+		assert.True(t, r.Over)
+	})
+}
+
+// A worker that stops gives back the question of a verify tool, too.
+func TestVerifyCallIsGivenBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, memlog.New(memlog.Config{}), short)
+		id := n.submit(verifiedPlan)
+		c := n.take("w")
+		require.NoError(t, n.Start(context.Background(), startedBy("w", c)))
+		<-time.After(3 * time.Second)
+		require.NoError(t, n.fail("v", n.take("v"), "shutdown"))
+		b := n.poll("v2", 1)
+		<-time.After(time.Minute)
+		assert.True(t, len(b.Calls) == 1 || n.get(id).State == statemachine.Blocked)
+	})
+}
+
+// A worker that stops gives back a single call, too.
+func TestSingleCallIsGivenBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, memlog.New(memlog.Config{}), short)
+		id := n.submit(onePlan)
+		n.take("w")
+		got := make(chan orchestrator.CallReply, 1)
+		go func() {
+			r, _ := n.Call(context.Background(), orchestrator.CallRequest{ID: id, Tool: "READ2", Args: json.RawMessage(`{}`), Wait: 30 * time.Second})
+			got <- r
+		}()
+		c := n.take("v")
+		require.Equal(t, "READ2", c.Tool)
+		require.NoError(t, n.fail("v", c, "shutdown"))
+		c = n.take("v")
+		require.Equal(t, "READ2", c.Tool)
+		require.NoError(t, n.report("v", c, `{}`))
+		assert.Equal(t, statemachine.StepSucceeded, (<-got).State)
+	})
+}
+
+// A doubtful call inside of a for_each is not repeated unasked.
+func TestRetryKeepsADoubtfulItem(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, memlog.New(memlog.Config{}), short)
+		id := n.submit("orch: v1\nsteps:\n  - id: each\n    for_each: \"${{ [1] }}\"\n    do:\n      - {id: a, tool: WRITE}\n")
+		require.NoError(t, n.Start(context.Background(), startedBy("w", n.take("w"))))
+		<-time.After(3 * time.Second)
+		require.NoError(t, n.cancel(id))
+		_, err := n.Retry(context.Background(), orchestrator.RetryRequest{ID: id})
+		hasCode(t, err, fault.InDoubt)
+	})
+}
+
+// A write that was cancelled while it ran may have happened.
+func TestRetryKeepsACancelledWrite(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, memlog.New(memlog.Config{}), short)
+		id := n.submit(writePlan)
+		require.NoError(t, n.Start(context.Background(), startedBy("w", n.take("w"))))
+		require.NoError(t, n.cancel(id))
+		_, err := n.Retry(context.Background(), orchestrator.RetryRequest{ID: id})
+		hasCode(t, err, fault.InDoubt)
+	})
+}
+
+type badRead struct {
+	*memlog.Log
+	bad atomic.Bool
+}
+
+func (b *badRead) Read(ctx context.Context, id events.TaskID, from uint64) iter.Seq2[events.Stored, error] {
+	if b.bad.Load() {
+		return func(yield func(events.Stored, error) bool) {
+			yield(events.Stored{}, fault.New(fault.Unavailable, "away"))
+		}
+	}
+	return b.Log.Read(ctx, id, from)
+}
+
+// A concurrency key is free again when the first append and the look into the log failed.
+func TestKeyOfATaskThatNeverBegan(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		bad := &badRead{}
+		bad.Log = memlog.New(memlog.Config{Fail: func(*events.Record) error {
+			if bad.bad.Load() {
+				return fault.New(fault.Unavailable, "away")
+			}
+			return nil
+		}})
+		n := start(t, bad.Log, func(c *orchestrator.Config) { c.Log = bad })
+		bad.bad.Store(true)
+		_, err := n.trySubmit(keyPlan("queue"))
+		hasCode(t, err, fault.Unavailable)
+		<-time.After(500 * time.Millisecond)
+		bad.bad.Store(false)
+		<-time.After(10 * time.Second)
+		second := n.submit(keyPlan("queue"))
+		n.serve(echoArgs)
+		r, err := n.Result(context.Background(), orchestrator.ResultRequest{ID: second, Wait: 50 * time.Second})
+		require.NoError(t, err)
+		assert.True(t, r.Over)
+	})
+}
