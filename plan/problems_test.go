@@ -80,6 +80,8 @@ func stepCases() []problemCase {
 		{"agent", steps("id: a", "agent: claude", "prompt: hi"), "p.yaml:4:12: steps[0].agent: this version of orch does not run `agent` steps (call a tool)"},
 		{"approve", steps("id: a", "approve: {}"), "p.yaml:4:14: steps[0].approve: this version of orch does not run `approve` steps (wait for a signal: `wait: {signal: …}`)"},
 		{"compensate", steps("id: a", "set: {x: 1}", "compensate: {}"), "p.yaml:5:17: steps[0].compensate: this version of orch does not run `compensate` (use `always` with an `if`)"},
+		{"empty id", steps(`id: ""`, "set: {x: 1}"), `p.yaml:3:9: steps[0].id: the id "" has a wrong form (lower-case letters, digits and _, the first a letter, at most 63)`},
+		{"null id", steps("id:", "set: {x: 1}"), `p.yaml:3:8: steps[0].id: is empty, but a text is expected`},
 		{"no id", steps("set: {x: 1}"), "p.yaml:3:5: steps[0]: the step has no `id` (ids name steps in needs and expressions)"},
 		{"wrong id", steps("id: A-1", "set: {x: 1}"), `p.yaml:3:9: steps[0].id: the id "A-1" has a wrong form (lower-case letters, digits and _, the first a letter, at most 63)`},
 		{"foreign field", steps("id: a", "set: {x: 1}", "effect: read"), "p.yaml:5:13: steps[0].effect: a set step has no `effect`"},

@@ -180,7 +180,7 @@ func (s *Step) complete(c cursor) {
 
 func (c cursor) id() string {
 	s := c.text()
-	if s != "" && !isID(s) {
+	if !isID(s) && c.node.Kind == yaml.ScalarNode && c.node.Tag != "!!null" {
 		c.report("the id "+quote(s)+" has a wrong form", "lower-case letters, digits and _, the first a letter, at most 63")
 	}
 	return s
