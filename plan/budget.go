@@ -11,6 +11,7 @@ import (
 
 	"github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/builtin"
 	"github.com/expr-lang/expr/vm/runtime"
 )
 
@@ -24,8 +25,10 @@ const (
 
 // The names of the functions that keep the budgets; expressions are rewritten to call them.
 const (
-	nameTick = "__tick"
-	nameAdd  = "__add"
+	nameTick  = "__tick"
+	nameAdd   = "__add"
+	nameEqual = "__equal"
+	nameIn    = "__in"
 )
 
 var (
@@ -54,8 +57,34 @@ func bounded(node *ast.Node) {
 		n.Node = &ast.SequenceNode{Nodes: []ast.Node{tick, n.Node}}
 	case *ast.BinaryNode:
 		if t := n.Type(); n.Operator == "+" && (t.Kind() == reflect.String || t.Kind() == reflect.Interface) {
-			ast.Patch(node, &ast.CallNode{Callee: &ast.IdentifierNode{Value: nameAdd}, Arguments: []ast.Node{n.Left, n.Right}})
+			ast.Patch(node, calls(nameAdd, n))
+			return
 		}
+		switch {
+		case n.Operator == "in" && !(flat(n.Left) && flat(n.Right)):
+			ast.Patch(node, calls(nameIn, n))
+		case n.Operator == "==" && !flat(n.Left) && !flat(n.Right):
+			ast.Patch(node, calls(nameEqual, n))
+		case n.Operator == "!=" && !flat(n.Left) && !flat(n.Right):
+			ast.Patch(node, &ast.UnaryNode{Operator: "not", Node: calls(nameEqual, n)})
+		}
+	}
+}
+
+func calls(name string, n *ast.BinaryNode) *ast.CallNode {
+	return &ast.CallNode{Callee: &ast.IdentifierNode{Value: name}, Arguments: []ast.Node{n.Left, n.Right}}
+}
+
+// flat reports whether a value holds no others, so that a comparison with it is quick.
+func flat(n ast.Node) bool {
+	if _, ok := n.(*ast.NilNode); ok {
+		return true
+	}
+	switch t := n.Type(); t.Kind() {
+	case reflect.Bool, reflect.Int, reflect.Int64, reflect.Float64, reflect.String:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -64,12 +93,59 @@ func bounded(node *ast.Node) {
 func boundedFunctions() []expr.Option {
 	return []expr.Option{
 		expr.Function(nameAdd, add, new(func(any, any) any)),
+		expr.Function(nameEqual, equal, new(func(any, any) bool)),
+		expr.Function(nameIn, in, new(func(any, any) bool)),
+		measured("flatten"), measured("min"), measured("max"), measured("mean"), measured("median"),
 		function("replace", replaceAll, new(func(string, string, string) string), new(func(string, string, string, int) string)),
 		function("join", join, new(func([]any) string), new(func([]any, string) string), new(func([]string) string), new(func([]string, string) string)),
 		function("string", func(args ...any) (any, error) { return asText(args[0]) }, new(func(any) string)),
 		function("uniq", uniq, new(func(any) []any)),
 		function("toJSON", toJSON, new(func(any) string)),
 	}
+}
+
+// measured is a built-in function that looks at everything inside of its arguments. A list that holds
+// one list many times is small in memory, but endless to look through.
+func measured(name string) expr.Option {
+	original := builtin.Builtins[builtin.Index[name]]
+	return function(name, func(args ...any) (any, error) {
+		small := make([]any, len(args))
+		for i, arg := range args {
+			var err error
+			if small[i], err = jsonValue(arg); err != nil {
+				return nil, err
+			}
+		}
+		if original.Safe != nil {
+			v, _, err := original.Safe(small...)
+			return v, err
+		}
+		return original.Func(small...)
+	})
+}
+
+func equal(args ...any) (any, error) {
+	a, err := jsonValue(args[0])
+	if err != nil {
+		return nil, err
+	}
+	b, err := jsonValue(args[1])
+	if err != nil {
+		return nil, err
+	}
+	return runtime.Equal(a, b), nil
+}
+
+func in(args ...any) (any, error) {
+	a, err := jsonValue(args[0])
+	if err != nil {
+		return nil, err
+	}
+	b, err := jsonValue(args[1])
+	if err != nil {
+		return nil, err
+	}
+	return runtime.In(a, b), nil
 }
 
 func add(args ...any) (any, error) {

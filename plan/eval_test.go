@@ -291,3 +291,32 @@ func TestFailEndsTheStepWithItsMessage(t *testing.T) {
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"ok":true}`, string(out))
 }
+
+// A list that holds itself many times over is small in memory, but has no end for whoever looks through it.
+func TestSharedListsAreBounded(t *testing.T) {
+	t.Parallel()
+	const deep = "reduce(1..40, [#acc, #acc], [1])"
+	for _, e := range []string{
+		deep + " == " + deep, deep + " != " + deep, deep + " in [" + deep + "]", "1 in [" + deep + "]", "not (1 in " + deep + ")",
+		"flatten(" + deep + ")", "min(" + deep + ")", "max(" + deep + ")", "mean(" + deep + ")", "median(" + deep + ")",
+		"len(uniq([" + deep + "]))", "toJSON(" + deep + ")", "string(" + deep + ")", "sort([" + deep + "])", "sum([" + deep + "])",
+		"count([" + deep + "], # == " + deep + ")", "[" + deep + "] | indexOf(" + deep + ")", "{a: " + deep + "} == {a: " + deep + "}",
+		"get({a: " + deep + "}, 'a') == 1", "let x = " + deep + "; x == x",
+	} {
+		src := "orch: v1\nsteps:\n  - id: a\n    set:\n      x: >-\n        ${{ " + e + " }}\n"
+		p, err := plan.Parse("p.yaml", []byte(src), plan.Options{})
+		if err != nil {
+			continue // it does not even compile
+		}
+		pr, err := p.Program()
+		require.NoError(t, err)
+		began := time.Now()
+		_, err = pr.Node("a").Set(plan.Scope{})
+		assert.Less(t, time.Since(began), 20*time.Second, e)
+		_ = err // a clear error or a value: it ends
+	}
+	pr := compile(t, "orch: v1\nsteps:\n  - id: a\n    set: {eq: '${{ [1, {a: 2}] == [1, {a: 2}] }}', ne: '${{ {a: 1} != {a: 2} }}', is: '${{ inputs.x in [\"b\", \"a\"] }}', key: '${{ \"k\" in {k: 1} }}', min: '${{ min([3, 1]) }}', flat: '${{ flatten([[1], [2]]) }}'}\ninputs: {type: object, properties: {x: {type: string}}}\n")
+	out, err := pr.Node("a").Set(plan.Scope{Inputs: json.RawMessage(`{"x":"a"}`)})
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"eq":true,"ne":true,"is":true,"key":true,"min":1,"flat":[1,2]}`, string(out))
+}
