@@ -61,7 +61,7 @@ func bounded(node *ast.Node) {
 			return
 		}
 		switch {
-		case n.Operator == "in" && !(flat(n.Left) && flat(n.Right)):
+		case n.Operator == "in" && (!flat(n.Left) || !flat(n.Right)):
 			ast.Patch(node, calls(nameIn, n))
 		case n.Operator == "==" && !flat(n.Left) && !flat(n.Right):
 			ast.Patch(node, calls(nameEqual, n))
