@@ -25,8 +25,19 @@ func (l serverLog) emit(level slog.Level, format string, args []any) {
 // Noticef implements the logger of the server, as the other methods do.
 func (l serverLog) Noticef(format string, v ...any) { l.emit(slog.LevelDebug, format, v) }
 
-// Warnf logs a warning.
-func (l serverLog) Warnf(format string, v ...any) { l.emit(slog.LevelWarn, format, v) }
+// indexRebuilt is in the format of the warning that the index of a stream cannot be used. After an
+// unclean end that is to be expected and harmless: the server reads the blocks instead. What is wrong
+// with the index has a warning of its own.
+const indexRebuilt = "Recovering stream state from index errored"
+
+// Warnf logs a warning, or a detail when there is nothing to be done about it.
+func (l serverLog) Warnf(format string, v ...any) {
+	level := slog.LevelWarn
+	if strings.Contains(format, indexRebuilt) {
+		level = slog.LevelDebug
+	}
+	l.emit(level, format, v)
+}
 
 // Fatalf logs an error; the server never ends the process here.
 func (l serverLog) Fatalf(format string, v ...any) { l.emit(slog.LevelError, format, v) }

@@ -2,13 +2,17 @@ package bus_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io/fs"
+	"log/slog"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -300,4 +304,51 @@ func requireIntact(t *testing.T, n *node) {
 	text, err := json.Marshal(report.Problems)
 	require.NoError(t, err)
 	require.Zero(t, report.Found, "%s", text)
+}
+
+// After an unclean end the index of a stream is older than its blocks; that these are read instead is
+// no reason to warn.
+func TestReadingTheBlocksIsNoWarning(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	n := startNode(t, bus.ServerConfig{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	chain := eventstest.NewChain()
+	chain.Grow(t, n, 1)
+	n.stop(t)
+	old := indexes(t, n.cfg.DataDir)
+	n.start(t)
+	chain.Grow(t, n, 1)
+	n.stop(t)
+	for file, data := range old {
+		require.NoError(t, os.WriteFile(file, data, 0o600))
+	}
+	log.Reset()
+	n.start(t)
+	n.stop(t) // nothing writes to the log any more
+	for text, level := range map[string]string{
+		"Recovering stream state from index errored": "level=DEBUG",
+		"Stream state outdated":                      "level=WARN",
+	} {
+		var levels []string
+		for line := range strings.Lines(log.String()) {
+			if strings.Contains(line, text) {
+				levels = append(levels, strings.Fields(line)[1])
+			}
+		}
+		assert.Equal(t, []string{level}, slices.Compact(levels), text)
+	}
+}
+
+// indexes returns the indexes of all streams by their files.
+func indexes(t *testing.T, dir string) map[string][]byte {
+	t.Helper()
+	found := map[string][]byte{}
+	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Name() == "index.db" {
+			found[path], err = os.ReadFile(path)
+		}
+		return err
+	}))
+	require.NotEmpty(t, found)
+	return found
 }

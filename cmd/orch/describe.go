@@ -17,7 +17,8 @@ func stamp(t time.Time) string { return t.UTC().Format(clock) }
 
 // fact is an event in words.
 type fact struct {
-	kind events.Kind
+	// kind is that of the event, in the words of people.
+	kind string
 	// step is its key, "" for events about the task.
 	step string
 	// text says the rest; it is not yet escaped.
@@ -27,8 +28,17 @@ type fact struct {
 // describe says what an event means.
 func describe(e events.Event) fact {
 	f := describeStep(e)
-	f.kind = e.Kind
+	f.kind = kindOf(e)
 	return f
+}
+
+// kindOf names the kind of an event. file.read records content that the task knows, be it read or
+// written by itself, so it is not shown as reading.
+func kindOf(e events.Event) string {
+	if e.Kind == events.FileRead {
+		return "file.known"
+	}
+	return string(e.Kind)
 }
 
 func describeStep(e events.Event) fact {
@@ -89,7 +99,7 @@ func describeTask(e events.Event) string {
 	case *events.Met:
 		return string(d.Task) + " is " + d.State
 	case *events.Read:
-		return d.Path
+		return fmt.Sprintf("%s (sha256 %.12s)", d.Path, d.SHA256)
 	case *events.Checkpointed:
 		return d.Name + " " + d.ID
 	case *events.Restored:

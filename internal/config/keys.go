@@ -82,7 +82,7 @@ func Keys() []Key {
 			field: func(c *Config) any { return &c.Queues },
 		},
 		{
-			Name: "lease", Default: "30s", Node: true, Usage: "time without a heartbeat after which a call is given up",
+			Name: "lease", Default: "15s", Node: true, Usage: "time without a heartbeat after which a call is given up",
 			field: func(c *Config) any { return &c.Lease },
 		},
 		{

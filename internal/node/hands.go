@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/internal/pathguard"
 	"github.com/orch-dev/orch/internal/proc"
 	"github.com/orch-dev/orch/internal/workspace"
@@ -24,8 +25,11 @@ type hands struct {
 	policy    *policy.Policy
 	catalogue *tools.Catalogue
 	exec      *proc.Runner
-	chores    sync.WaitGroup
 	slots     chan struct{}
+
+	mu     sync.Mutex // orders the start of chores and their end
+	chores sync.WaitGroup
+	closed bool
 }
 
 const workingDir = "Working"
@@ -37,9 +41,22 @@ func openHands(cfg Config) (*hands, error) {
 		return nil, err
 	}
 	if err = h.open(); err != nil {
-		return nil, errors.Join(err, h.root.Close())
+		return nil, errors.Join(err, h.close())
 	}
 	return h, nil
+}
+
+// close waits for the chores, of which no more begin, and then gives back what they need.
+func (h *hands) close() error {
+	h.mu.Lock()
+	h.closed = true
+	h.mu.Unlock()
+	h.chores.Wait()
+	var err error
+	if h.exec != nil {
+		err = h.exec.Close()
+	}
+	return errors.Join(err, h.root.Close())
 }
 
 func (h *hands) open() error {
@@ -50,7 +67,7 @@ func (h *hands) open() error {
 	if h.catalogue, err = tools.New(append(builtin.All(), h.cfg.Extra...)...); err != nil {
 		return err
 	}
-	if h.exec, err = proc.New(proc.Config{}); err != nil {
+	if h.exec, err = proc.New(proc.Config{Logger: h.cfg.logger()}); err != nil {
 		return err
 	}
 	data, err := filepath.EvalSymlinks(h.cfg.DataDir)
@@ -69,13 +86,19 @@ func (h *hands) findSecret(data []byte) (string, bool) {
 	return found[0].Rule, true
 }
 
-// later does a chore on files without holding anybody up.
-func (h *hands) later(chore func() error) {
+// later does a chore on the files of a task without holding anybody up. Once the hands are closed,
+// it does nothing.
+func (h *hands) later(task events.TaskID, chore func() error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return
+	}
 	h.chores.Go(func() {
 		h.slots <- struct{}{}
 		defer func() { <-h.slots }()
 		if err := chore(); err != nil {
-			h.cfg.logger().Warn("workspace_chore_failed", slog.Any("error", err))
+			h.cfg.logger().Warn("workspace_chore_failed", slog.String("task", string(task)), slog.Any("error", err))
 		}
 	})
 }

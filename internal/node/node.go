@@ -126,7 +126,7 @@ func (n *Node) openStore(ctx context.Context) error {
 func (n *Node) openHands(context.Context) error {
 	var err error
 	if n.hands, err = openHands(n.cfg); err == nil {
-		n.onStop(func(context.Context) error { return n.hands.root.Close() })
+		n.onStop(func(context.Context) error { return n.hands.close() })
 	}
 	return err
 }
@@ -158,8 +158,10 @@ func (n *Node) ownerConfig() orchestrator.Config {
 		Logger: n.cfg.logger(), Lease: n.cfg.Lease, ArchiveAfter: n.cfg.ArchiveAfter, Paused: n.cfg.Paused,
 		Redact: n.hands.policy.Redact, FindSecret: n.hands.findSecret,
 		Workspace: n.hands.tree.Path, Root: n.hands.root.Name(),
-		Over:     func(id events.TaskID) { n.hands.later(func() error { return n.hands.tree.RemoveTemp(id) }) },
-		Archived: func(id events.TaskID, ok bool) { n.hands.later(func() error { return n.hands.tree.Archive(id, ok) }) },
+		Over: func(id events.TaskID) { n.hands.later(id, func() error { return n.hands.tree.RemoveTemp(id) }) },
+		Archived: func(id events.TaskID, ok bool) {
+			n.hands.later(id, func() error { return n.hands.tree.Archive(id, ok) })
+		},
 		Describe: n.describe,
 	}
 }
@@ -254,9 +256,6 @@ func (n *Node) Stop(ctx context.Context) error {
 		for _, stop := range slices.Backward(n.stops) {
 			errs = append(errs, stop(ctx))
 		}
-		if n.hands != nil {
-			n.hands.chores.Wait()
-		}
 		n.err = errors.Join(errs...)
 		close(n.done)
 	})
@@ -275,12 +274,11 @@ func RunWorker(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	defer h.root.Close()
 	w, err := h.worker(bus.NewRemote(c))
 	if err != nil {
-		return err
+		return errors.Join(err, h.close())
 	}
-	return w.Run(ctx)
+	return errors.Join(w.Run(ctx), h.close())
 }
 
 // Dial connects to a running node: at a URL, or the one of the data directory. UNAVAILABLE when there

@@ -5,9 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"io/fs"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -111,6 +113,47 @@ func statable(t *testing.T, path string) string {
 		return filepath.Join(filepath.Dir(path), "PROGRESS.md")
 	}
 	return path
+}
+
+// Stop waits for the chores on files before it takes the root away from them.
+func TestStopEndsTheChores(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	cfg.Concurrency = 6 // more than chores at the same time
+	var log bytes.Buffer
+	cfg.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	idle := cfg
+	idle.Concurrency = -1
+	n := start(t, idle)
+	var ids []events.TaskID
+	for range 6 {
+		id := submit(t, n.API(), `{orch: v1, steps: [{id: a, tool: BASH_EXECUTE, with: {command: "true"}}]}`)
+		fill(t, filepath.Join(cfg.Root, "Working", string(id), "temp"))
+		ids = append(ids, id)
+	}
+	require.NoError(t, n.Stop(t.Context()))
+
+	n = start(t, cfg)
+	for _, id := range ids {
+		r := result(t, n.API(), id)
+		require.Equal(t, statemachine.Done, r.State, "%v", r.Error)
+	}
+	require.NoError(t, n.Stop(t.Context()))
+	assert.Empty(t, log.String())
+	for _, id := range ids {
+		folder := filepath.Join(cfg.Root, "Working", string(id))
+		assert.DirExists(t, folder)
+		assert.NoDirExists(t, filepath.Join(folder, "temp"))
+	}
+}
+
+// fill makes so many files that their removal takes a while.
+func fill(t *testing.T, dir string) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(dir, 0o755))
+	for i := range 1500 {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, strconv.Itoa(i)), nil, 0o600))
+	}
 }
 
 func TestRestartGoesOn(t *testing.T) {

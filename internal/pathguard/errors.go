@@ -56,7 +56,7 @@ func describe(path string, err error) error {
 	case errors.Is(err, syscall.ENXIO):
 		return irregular(path)
 	default:
-		return fault.Wrap(fault.Internal, err, "the file system failed")
+		return fault.Wrap(fault.Internal, err, "the file system failed at "+path)
 	}
 }
 

@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -27,6 +28,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Grace == 0 {
 		c.Grace = 2 * time.Second
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	return c
 }

@@ -2,14 +2,16 @@
 //
 // A child gets a session and process group of its own without a terminal, an empty standard input,
 // a fixed search path and an environment made from an allow-list. When its time is over, or its
-// caller gives up, the whole group ends: SIGTERM, a grace, SIGKILL. Only a process that leaves the
-// group by itself (setsid) escapes; that takes a sandbox to prevent.
+// caller gives up, the whole group ends: SIGTERM, a grace, SIGKILL. When the node itself is killed, a
+// helper process, the reaper, ends the groups of the calls that were running. Only a process that
+// leaves the group by itself (setsid) escapes; that takes a sandbox to prevent.
 package proc
 
 import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -36,13 +38,17 @@ type Config struct {
 	// Grace is the time between SIGTERM and SIGKILL, and how long output is awaited that background
 	// processes still hold open after the command itself has ended. Default: 2 s.
 	Grace time.Duration
+	// Logger is told once when the reaper cannot do its work. Default: nothing is logged.
+	Logger *slog.Logger
 }
 
-// Runner starts child processes. It is safe for concurrent use.
+// Runner starts child processes. It is safe for concurrent use. Close it when it is not needed any
+// more.
 type Runner struct {
-	path  []string
-	env   []string
-	grace time.Duration
+	path   []string
+	env    []string
+	grace  time.Duration
+	reaper reaper
 }
 
 // New returns a Runner, or VALIDATION_ERROR for a config that would leak or cannot work.
@@ -51,7 +57,16 @@ func New(cfg Config) (*Runner, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	return &Runner{path: cfg.Path, env: baseEnv(cfg), grace: cfg.Grace}, nil
+	return &Runner{path: cfg.Path, env: baseEnv(cfg), grace: cfg.Grace, reaper: reaper{log: cfg.Logger}}, nil
+}
+
+// Close ends the reaper, and with it the process groups of calls that still run. A Run afterwards
+// works without a reaper. The error tells that the reaper had been ended by somebody else.
+func (r *Runner) Close() error {
+	if err := r.reaper.close(); err != nil {
+		return fault.Wrap(fault.Internal, err, "the reaper of child processes did not end well")
+	}
+	return nil
 }
 
 // Command is one child process.
@@ -102,6 +117,7 @@ func (r *Runner) Run(ctx context.Context, c Command) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	r.reaper.start()
 	// The death signal of the child is tied to the thread that starts it, so the thread stays.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -109,6 +125,8 @@ func (r *Runner) Run(ctx context.Context, c Command) (Result, error) {
 	if err := cmd.Start(); err != nil {
 		return Result{}, startError(ctx, c.Name, err)
 	}
+	r.reaper.add(cmd.Process.Pid)
+	defer r.reaper.drop(cmd.Process.Pid)
 	waitErr := cmd.Wait()
 	// The number of a group is not given away while the group has members, so this ends those that
 	// are left or nobody.

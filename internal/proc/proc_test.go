@@ -21,12 +21,19 @@ import (
 	"github.com/orch-dev/orch/internal/proc"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if script := os.Getenv(workerScript); script != "" {
+		work(script)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func newRunner(t *testing.T, cfg proc.Config) *proc.Runner {
 	t.Helper()
 	r, err := proc.New(cfg)
 	require.NoError(t, err)
+	t.Cleanup(func() { _ = r.Close() })
 	return r
 }
 

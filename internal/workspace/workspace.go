@@ -1,5 +1,6 @@
 // Package workspace keeps the folders in which tasks work: Working/TASK_<ULID>/ with workspace/,
-// temp/, outputs/, PROGRESS.md and CHECKPOINTS.md (X-09, B-1).
+// temp/, outputs/, PROGRESS.md and CHECKPOINTS.md (X-09, B-1). A .gitignore keeps all of them out of
+// the user's repository.
 //
 // Tools may write into these folders, so nothing in them is trusted: a folder that was replaced by a
 // link is refused, and every operation stays inside the root.
@@ -8,6 +9,7 @@ package workspace
 import (
 	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"sync"
 
@@ -25,6 +27,7 @@ const (
 	// Outputs is the folder for what the task hands over.
 	Outputs = "outputs"
 
+	ignoreFile      = ".gitignore"
 	progressFile    = "PROGRESS.md"
 	checkpointsFile = "CHECKPOINTS.md"
 )
@@ -142,6 +145,9 @@ func (t *Tree) build(task events.TaskID, name string) error {
 	if err := t.root.MkdirAll(t.rel, 0o755); err != nil {
 		return err
 	}
+	if err := t.hideFromGit(); err != nil {
+		return err
+	}
 	if err := t.root.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
@@ -154,6 +160,29 @@ func (t *Tree) build(task events.TaskID, name string) error {
 		}
 	}
 	return t.startNotes(task, name)
+}
+
+// hideFromGit keeps the tree out of a repository that the root may be, unless the tree is the root
+// itself. A .gitignore that is there stays, whatever it says.
+func (t *Tree) hideFromGit() error {
+	if t.rel == "." {
+		return nil
+	}
+	switch _, err := t.root.Lstat(filepath.Join(t.rel, ignoreFile)); {
+	case err == nil:
+		return nil
+	case !fault.Has(err, fault.NotFound):
+		return err
+	}
+	dir, err := os.OpenRoot(t.root.Name())
+	if err != nil {
+		return unwritable(err)
+	}
+	defer dir.Close()
+	if err := create(dir, filepath.Join(t.rel, ignoreFile), "*\n"); err != nil {
+		return unwritable(err)
+	}
+	return nil
 }
 
 func (t *Tree) isKnown(task events.TaskID) bool {

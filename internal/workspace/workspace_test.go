@@ -2,6 +2,7 @@ package workspace_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -55,6 +56,51 @@ func TestEnsure(t *testing.T) {
 	_, err := tree.Ensure(task, "")
 	require.NoError(t, err)
 	assert.Equal(t, "# Progress of "+string(task)+"\n\n", read(t, want, "PROGRESS.md"), "a removed folder is made again")
+}
+
+// The repository of a user stays clean.
+func TestTreeIsHiddenFromGit(t *testing.T) {
+	t.Parallel()
+	tree, dir := newTree(t)
+	git(t, dir, "init", "-q")
+	_, err := tree.Ensure(task, "x")
+	require.NoError(t, err)
+	assert.Equal(t, "*\n", read(t, tree.Name(), ".gitignore"))
+	assert.Empty(t, git(t, dir, "status", "--porcelain", "--untracked-files=all"))
+
+	const other = events.TaskID("TASK_01JD0000000000000000000001")
+	for _, text := range []string{"", "!README.md\n"} { // someone's own stays
+		require.NoError(t, os.WriteFile(filepath.Join(tree.Name(), ".gitignore"), []byte(text), 0o600))
+		_, err = tree.Ensure(other, "x")
+		require.NoError(t, err)
+		assert.Equal(t, text, read(t, tree.Name(), ".gitignore"))
+		require.NoError(t, os.RemoveAll(tree.Path(other)))
+	}
+	require.NoError(t, os.Remove(filepath.Join(tree.Name(), ".gitignore")))
+	_, err = tree.Ensure(other, "x")
+	require.NoError(t, err)
+	assert.Equal(t, "*\n", read(t, tree.Name(), ".gitignore"))
+}
+
+func TestRootIsNotHiddenFromGit(t *testing.T) {
+	t.Parallel()
+	root, err := pathguard.Open(t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = root.Close() })
+	tree, err := workspace.New(root, ".")
+	require.NoError(t, err)
+	_, err = tree.Ensure(task, "x")
+	require.NoError(t, err)
+	assert.NoFileExists(t, filepath.Join(root.Name(), ".gitignore"))
+}
+
+func git(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "git", append([]string{"-C", dir}, args...)...)
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return string(out)
 }
 
 func TestEnsureCompletesWhatACrashLeft(t *testing.T) {

@@ -2,7 +2,7 @@
 //
 // A repository may be hostile: its configuration can name programs for git to run. Everything that
 // the two reading tools could be made to run is therefore switched off on the command line, and they
-// take no locks, ask nothing and never look for a repository above the root (S0-109).
+// take no locks, ask nothing and never use a repository above the root (S0-109).
 package git
 
 import (
@@ -34,7 +34,7 @@ type repository struct {
 }
 
 // open finds the repository of a path; the default is the workspace of the task. NOT_FOUND with the
-// reason REPO_NOT_FOUND when there is none below the root.
+// reason REPO_NOT_FOUND when there is none, OUTSIDE_ROOT when its work tree begins above the root.
 func open(ctx context.Context, env *tools.Env, path string) (*repository, error) {
 	if path == "" {
 		path = filepath.Join(env.Workspace, "workspace")
@@ -50,8 +50,7 @@ func open(ctx context.Context, env *tools.Env, path string) (*repository, error)
 	}
 	lines := strings.Split(strings.TrimSuffix(res.Stdout, "\n"), "\n")
 	if res.ExitCode != 0 || len(lines) != 3 || lines[0] != "true" {
-		return nil, fault.New(fault.NotFound, "%s is in no git work tree", dir).
-			WithReason("REPO_NOT_FOUND").WithField("repository_path").WithHint("name the folder of a git repository below %s", env.Root.Name())
+		return nil, r.missing(ctx)
 	}
 	// The configuration may put the work tree or the repository somewhere else.
 	for _, place := range lines[1:] {
@@ -60,6 +59,23 @@ func open(ctx context.Context, env *tools.Env, path string) (*repository, error)
 		}
 	}
 	return r, r.disarm(ctx)
+}
+
+// missing tells why there is no work tree: none at all, or one that begins above the root.
+func (r *repository) missing(ctx context.Context) error {
+	c := r.command("rev-parse", "--is-inside-work-tree")
+	delete(c.Env, ceiling)
+	res, err := r.env.Exec.Run(ctx, c)
+	switch {
+	case err != nil:
+		return err
+	case res.ExitCode == 0 && res.Stdout == "true\n":
+		return fault.New(fault.OutsideRoot, "the work tree of %s lies outside of the root", r.dir).
+			WithReason("OutsideRoot").WithField("repository_path").WithHint("start with --root at the top of the repository")
+	default:
+		return fault.New(fault.NotFound, "%s is in no git work tree", r.dir).
+			WithReason("REPO_NOT_FOUND").WithField("repository_path").WithHint("name the folder of a git repository below %s", r.env.Root.Name())
+	}
 }
 
 // disarm finds the filters that the configuration defines, which status and diff would run on changed
@@ -84,14 +100,21 @@ func (r *repository) disarm(ctx context.Context) error {
 
 // run runs git in the repository. An exit status other than 0 is no error.
 func (r *repository) run(ctx context.Context, args ...string) (proc.Result, error) {
-	return r.env.Exec.Run(ctx, proc.Command{Name: "git", Args: append(overrides(), args...), Dir: r.dir, Env: r.environment(), Limit: maxOutput})
+	return r.env.Exec.Run(ctx, r.command(args...))
 }
+
+func (r *repository) command(args ...string) proc.Command {
+	return proc.Command{Name: "git", Args: append(overrides(), args...), Dir: r.dir, Env: r.environment(), Limit: maxOutput}
+}
+
+// ceiling is the variable that names the folder where git stops to look for a repository.
+const ceiling = "GIT_CEILING_DIRECTORIES"
 
 func (r *repository) environment() map[string]string {
 	temp := filepath.Join(r.env.Workspace, "temp")
 	env := map[string]string{
 		"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null",
-		"GIT_CEILING_DIRECTORIES": filepath.Dir(r.env.Root.Name()), "GIT_EDITOR": "false", "GIT_ASKPASS": "false",
+		ceiling: filepath.Dir(r.env.Root.Name()), "GIT_EDITOR": "false", "GIT_ASKPASS": "false",
 		"GIT_NO_LAZY_FETCH": "1", "HOME": temp, "TMPDIR": temp, "LC_ALL": "C",
 	}
 	n := 0

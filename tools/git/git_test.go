@@ -282,7 +282,7 @@ func TestRepositoryPath(t *testing.T) {
 	assert.Equal(t, "REPO_NOT_FOUND", fault.From(err).Reason)
 }
 
-// A repository above the root is not found: git stops at the root.
+// A repository above the root is not used, and the answer says that it is there.
 func TestDiscoveryStaysBelowTheRoot(t *testing.T) {
 	t.Parallel()
 	outer := newRepo(t)
@@ -295,8 +295,15 @@ func TestDiscoveryStaysBelowTheRoot(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { guard.Close() })
 	outer.env.Root = guard
-	_, err = call[status](outer, "GIT_STATUS", map[string]any{"repository_path": inner})
-	assert.Equal(t, fault.NotFound, fault.CodeOf(err))
+	for _, tool := range []string{"GIT_STATUS", "GIT_DIFF"} {
+		_, err = call[status](outer, tool, map[string]any{"repository_path": inner})
+		var f *fault.Error
+		require.ErrorAs(t, err, &f)
+		assert.Equal(t, fault.OutsideRoot, f.Code)
+		assert.Equal(t, "the work tree of "+inner+" lies outside of the root", f.Message)
+		assert.Contains(t, f.Hint, "--root")
+		assert.Equal(t, "repository_path", f.Field)
+	}
 }
 
 // Whatever the configuration of a repository names, nothing of it runs and nothing outside is shown.

@@ -1,0 +1,125 @@
+package proc_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/internal/proc"
+)
+
+// workerScript is the variable that makes this binary a worker, which runs one command.
+const workerScript = "PROC_TEST_WORKER"
+
+// work is the worker process of these tests. The output of its command is its own.
+func work(script string) {
+	r, err := proc.New(proc.Config{})
+	if err != nil {
+		panic(err)
+	}
+	c := bash(script)
+	c.Stdout = os.Stdout
+	_, _ = r.Run(context.Background(), c)
+}
+
+// startWorker starts a worker and returns when its command has said "begun".
+func startWorker(t *testing.T, script string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), workerScript+"="+script)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, "begun\n", line)
+	return cmd
+}
+
+func TestKilledWorkerLeavesNoGrandchildren(t *testing.T) {
+	t.Parallel()
+	worker := startWorker(t, "sleep 64.1 & (sleep 64.1; echo x) & (trap '' TERM HUP; sleep 64.1) & echo begun; wait")
+	// The shell says "begun" before its children have become what they are to be.
+	require.Eventually(t, func() bool { return alive(t, "sleep\x0064.1") == 3 }, 5*time.Second, 5*time.Millisecond)
+	require.NoError(t, worker.Process.Kill())
+	require.Eventually(t, func() bool { return alive(t, "sleep\x0064.1") == 0 }, 2*time.Second, 5*time.Millisecond)
+}
+
+// reapers returns the helper processes of this process.
+func reapers(t *testing.T) map[int]bool {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/stat")
+	require.NoError(t, err)
+	found := map[int]bool{}
+	for _, f := range files {
+		stat, err := os.ReadFile(f)
+		if err != nil {
+			continue // it has ended
+		}
+		_, rest, _ := strings.Cut(string(stat), ") ")
+		fields := strings.Fields(rest)
+		line, _ := os.ReadFile(filepath.Join(filepath.Dir(f), "cmdline"))
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(f)))
+		require.NoError(t, err)
+		if fields[1] == strconv.Itoa(os.Getpid()) && bytes.HasPrefix(line, []byte("/bin/sh\x00-c\x00trap")) {
+			found[pid] = true
+		}
+	}
+	return found
+}
+
+// This test and the next do not run beside others: they tell their reaper by its being new.
+func TestCloseEndsTheReaper(t *testing.T) { //nolint:paralleltest // sees all processes
+	before := reapers(t)
+	r := newRunner(t, proc.Config{})
+	require.NoError(t, r.Close(), "nothing has been started")
+
+	r = newRunner(t, proc.Config{})
+	for range 3 {
+		_, err := r.Run(t.Context(), bash("true"))
+		require.NoError(t, err)
+	}
+	assert.Len(t, reapers(t), len(before)+1, "all calls share one")
+	require.NoError(t, r.Close())
+	require.NoError(t, r.Close(), "a second time is nothing")
+	assert.Len(t, reapers(t), len(before))
+
+	res, err := r.Run(t.Context(), bash("echo still"))
+	require.NoError(t, err)
+	assert.Equal(t, "still\n", res.Stdout)
+	assert.Len(t, reapers(t), len(before), "none is started again")
+}
+
+func TestLostReaperIsLoggedOnce(t *testing.T) { //nolint:paralleltest // sees all processes
+	before := reapers(t)
+	var log bytes.Buffer
+	r := newRunner(t, proc.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	_, err := r.Run(t.Context(), bash("true"))
+	require.NoError(t, err)
+	for pid := range reapers(t) {
+		if !before[pid] {
+			require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+		}
+	}
+	require.Eventually(t, func() bool { return len(reapers(t)) == len(before) }, 5*time.Second, time.Millisecond)
+	for range 2 {
+		res, err := r.Run(t.Context(), bash("echo still"))
+		require.NoError(t, err)
+		assert.Equal(t, "still\n", res.Stdout)
+	}
+	assert.Equal(t, 1, strings.Count(log.String(), "reaper_unavailable"), log.String())
+	require.Error(t, r.Close())
+}
