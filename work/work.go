@@ -121,7 +121,12 @@ type Outcome struct {
 	Class string `json:"class,omitempty"`
 	// Facts are the events that the call adds to the log, in the same commit as its result.
 	Facts []events.Event `json:"facts,omitempty"`
+	// Values holds, by reference, the large values of Facts, which themselves have only the reference.
+	Values map[string]json.RawMessage `json:"values,omitempty"`
 }
+
+// MaxFacts bounds the bytes of the facts of a call with their values, so that they fit into one commit.
+const MaxFacts = 2 << 20
 
 // Owner is what a worker talks to. Errors are *fault.Error: CONFLICT when the attempt is no longer
 // the current one, UNAVAILABLE when the owner cannot be reached (ask again).
