@@ -131,7 +131,8 @@ const MaxFacts = 2 << 20
 // Owner is what a worker talks to. Errors are *fault.Error: CONFLICT when the attempt is no longer
 // the current one, UNAVAILABLE when the owner cannot be reached (ask again).
 type Owner interface {
-	// Poll waits up to p.Wait for work. After a restart of the owner a call may be handed out again
+	// Poll waits up to p.Wait for work. A worker has one poll at a time: a new one ends the one before,
+	// which then brings nothing. One with neither Free nor Wait takes the worker back. After a restart of the owner a call may be handed out again
 	// that the worker is executing: it must run an attempt only once.
 	Poll(ctx context.Context, p Poll) (Batch, error)
 	// Start returns when the start of the call is durable. CONFLICT means: do not call.
