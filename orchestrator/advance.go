@@ -167,7 +167,7 @@ func (t *turn) tryStart(n *plan.Node, key string, in *item) {
 	}
 	sc := t.scope(in)
 	wanted, err := n.If(sc)
-	switch {
+	switch err = t.outcomeOf(err); {
 	case err != nil:
 		t.failStep(key, err)
 	case !wanted:
@@ -206,14 +206,14 @@ func (t *turn) start(n *plan.Node, key string, sc plan.Scope) {
 	switch n.Kind {
 	case plan.KindTool:
 		args, err := n.Args(sc)
-		if err != nil {
+		if err = t.outcomeOf(err); err != nil {
 			t.failStep(key, err)
 			return
 		}
 		t.ready(n, key, t.keep(args))
 	case plan.KindSet:
 		out, err := n.Set(sc)
-		if err != nil {
+		if err = t.outcomeOf(err); err != nil {
 			t.failStep(key, err)
 			return
 		}
@@ -340,7 +340,7 @@ func (t *turn) dropProbes() {
 func (t *turn) finish() {
 	t.dropProbes()
 	out, err := t.e.prog.Outputs(t.scope(nil))
-	if err != nil {
+	if err = t.outcomeOf(err); err != nil {
 		t.fail(err)
 		return
 	}

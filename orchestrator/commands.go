@@ -85,7 +85,7 @@ func (o *Orchestrator) Retry(ctx context.Context, r RetryRequest) (SubmitReply, 
 		req = SubmitRequest{Name: sub.Name, Labels: sub.Labels, Priority: sub.Priority, Queue: sub.Queue, Actor: r.Actor, Plan: e.prog.Plan().JSON()}
 		t := &turn{o: o, e: e, task: e.task}
 		req.Inputs = t.fetch(sub.Inputs)
-		return t.err
+		return t.outcomeOf(t.err)
 	})
 	if err != nil {
 		return SubmitReply{}, err
@@ -191,6 +191,10 @@ func (o *Orchestrator) Resolve(ctx context.Context, r ResolveRequest) (TaskView,
 		if s.State != statemachine.StepInDoubt {
 			return fault.New(fault.StateNotAllowed, "step %s is %s, not in doubt", s.Key, s.State).WithField("step")
 		}
+		if r.As == "retry" && t.task.State.Terminal() {
+			return fault.New(fault.StateNotAllowed, "task %s is %s: its steps cannot run again", r.ID, t.task.State).WithField("as").
+				WithHint("resolve it as succeeded or failed, then orch retry")
+		}
 		if t.task.State == statemachine.Blocked {
 			t.emit(events.TaskUnblocked, &events.Moved{Reason: "step " + s.Key + " was resolved"})
 		}
@@ -259,7 +263,7 @@ func (o *Orchestrator) awaitCall(ctx context.Context, r CallRequest, key string)
 			return false, fault.New(fault.Internal, "the call %s is lost", key)
 		}
 		t := &turn{o: o, e: e, task: e.task}
-		reply = CallReply{Step: key, State: s.State, Output: t.fetch(s.Output), Error: s.Error}
+		reply = CallReply{Step: key, State: s.State, Output: t.show(s.Output), Error: s.Error}
 		return s.State.Over() || s.State == statemachine.StepInDoubt, t.err
 	})
 	return reply, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"runtime"
 	"slices"
 	"time"
@@ -46,8 +47,11 @@ func (o *Orchestrator) Pause(ctx context.Context, r PauseRequest) (ControlReply,
 	}
 	hold := r.hold()
 	hold.At, hold.Reason, hold.By = o.now(), o.cleanText(r.Reason), first(r.Actor, actorNode)
-	return o.setHolds(ctx, func(holds []Hold) []Hold {
-		return append(removeHold(holds, hold), hold)
+	return o.setHolds(ctx, func(holds []Hold) ([]Hold, error) {
+		if holds = append(removeHold(holds, hold), hold); len(holds) > maxHolds {
+			return nil, fault.New(fault.QuotaExceeded, "%d things are paused, the limit", maxHolds).WithHint("orch resume some of them, or pause the node")
+		}
+		return holds, nil
 	})
 }
 
@@ -59,8 +63,11 @@ func (o *Orchestrator) Resume(ctx context.Context, r PauseRequest) (ControlReply
 	if r.ID != "" {
 		return o.pauseTask(ctx, r, events.TaskResumed)
 	}
-	return o.setHolds(ctx, func(holds []Hold) []Hold { return removeHold(holds, r.hold()) })
+	return o.setHolds(ctx, func(holds []Hold) ([]Hold, error) { return removeHold(holds, r.hold()), nil })
 }
+
+// maxHolds bounds what can be paused at the same time.
+const maxHolds = 1000
 
 func (r PauseRequest) check(o *Orchestrator) error {
 	n := 0
@@ -97,12 +104,15 @@ func removeHold(holds []Hold, gone Hold) []Hold {
 }
 
 // setHolds makes a change of what is paused durable, then effective.
-func (o *Orchestrator) setHolds(ctx context.Context, change func([]Hold) []Hold) (ControlReply, error) {
+func (o *Orchestrator) setHolds(ctx context.Context, change func([]Hold) ([]Hold, error)) (ControlReply, error) {
 	o.holding.Lock()
 	defer o.holding.Unlock()
 	o.lock()
-	holds := change(o.holds)
+	holds, err := change(o.holds)
 	o.unlock()
+	if err != nil {
+		return ControlReply{}, err
+	}
 	lasting := slices.DeleteFunc(slices.Clone(holds), func(h Hold) bool { return h.passing })
 	if _, err := o.cfg.Checkpoints.Save(ctx, controlTask, controlID, mustJSON(lasting)); err != nil {
 		return ControlReply{}, err
@@ -262,20 +272,38 @@ func (o *Orchestrator) archive(ctx context.Context, id events.TaskID) error {
 func (o *Orchestrator) archiveLoop(ctx context.Context) {
 	tick := time.NewTicker(min(max(o.cfg.ArchiveAfter/10, time.Second), time.Minute))
 	defer tick.Stop()
-	const batch = 2000
+	failed := map[events.TaskID]time.Time{}
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			o.archiveSome(ctx, failed)
 		}
-		for _, id := range o.archivable(o.now().Add(-o.cfg.ArchiveAfter), batch) {
-			if err := o.archive(ctx, id); err != nil {
-				if ctx.Err() == nil {
-					o.cfg.Logger.WarnContext(ctx, "archive_failed", slog.Any("task", id), slog.Any("error", err))
-				}
-				break
-			}
+	}
+}
+
+// archiveSome archives what is old enough. failed holds the tasks that could not be archived, and when:
+// they are left alone for a while.
+func (o *Orchestrator) archiveSome(ctx context.Context, failed map[events.TaskID]time.Time) {
+	const batch, again = 2000, 10 * time.Minute
+	now := o.now()
+	maps.DeleteFunc(failed, func(_ events.TaskID, at time.Time) bool { return now.Sub(at) >= again })
+	for _, id := range o.archivable(now.Add(-o.cfg.ArchiveAfter), batch+len(failed)) {
+		if _, wait := failed[id]; wait {
+			continue
 		}
+		err := o.archive(ctx, id)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			continue
+		}
+		o.cfg.Logger.WarnContext(ctx, "archive_failed", slog.Any("task", id), slog.Any("error", err))
+		if fault.Has(err, fault.Unavailable) || fault.Has(err, fault.DiskFull) {
+			return // so it would be for every other task
+		}
+		failed[id] = now
 	}
 }

@@ -18,3 +18,10 @@ func (o *Orchestrator) Leftovers() map[string]int {
 		"lanes": len(o.match.lanes), "unread": len(o.unread), "running": o.match.running,
 	}
 }
+
+// Pollers returns the number of workers that wait for work.
+func (o *Orchestrator) Pollers() int {
+	o.lock()
+	defer o.unlock()
+	return len(o.match.pollers)
+}

@@ -165,6 +165,18 @@ func (m *matcher) worker(name string, queues []string, now time.Time) {
 	w.queues = queues
 }
 
+// supersede answers the older polls of a worker, which has one at a time: what they would bring is lost,
+// because nobody waits for it any more.
+func (m *matcher) supersede(worker string) {
+	m.pollers = slices.DeleteFunc(m.pollers, func(p *poller) bool {
+		if p.poll.Worker != worker {
+			return false
+		}
+		p.out <- delivery{}
+		return true
+	})
+}
+
 // next returns the best ticket that a worker can take, nil when there is none.
 func (o *Orchestrator) next(p work.Poll) *ticket {
 	var best *ticket
@@ -277,9 +289,6 @@ func gateState(t *statemachine.Task, s *statemachine.Step) string {
 
 // dispatch serves waiting pollers. The lock is held.
 func (o *Orchestrator) dispatch() {
-	if len(o.match.pollers) == 0 || o.held(holdNode, "") {
-		return
-	}
 	waiting := o.match.pollers[:0]
 	for _, p := range o.match.pollers {
 		offers := o.take(p.poll)

@@ -127,7 +127,7 @@ func (o *Orchestrator) view(e *entry) (TaskView, error) {
 		ID: e.id, Name: sub.Name, Summary: sub.Summary, State: e.task.State, Reason: e.task.Reason, Block: e.task.Block,
 		Paused: e.task.Paused, Labels: sub.Labels, Priority: sub.Priority, Queue: sub.Queue, RetryOf: sub.RetryOf,
 		DependsOn: slices.Clone(e.task.Unmet), CreatedAt: e.task.CreatedAt, UpdatedAt: e.task.UpdatedAt, Deadline: sub.Deadline,
-		Inputs: t.fetch(sub.Inputs), Output: t.fetch(e.task.Output), Error: e.task.Error, Rev: e.task.Rev,
+		Inputs: t.show(sub.Inputs), Output: t.show(e.task.Output), Error: e.task.Error, Rev: e.task.Rev,
 		Checkpoints: checkpointViews(e.task), Steps: t.stepViews(),
 	}
 	v.Archived = o.listed.archived[e.id]
@@ -209,7 +209,7 @@ func (t *turn) stepView(key string, n *plan.Node) StepView {
 	if p, ok := t.e.progress[key]; ok {
 		v.Progress = &p
 	}
-	v.Output = t.fetch(s.Output)
+	v.Output = t.show(s.Output)
 	return v
 }
 
@@ -220,7 +220,7 @@ func (o *Orchestrator) Result(ctx context.Context, r ResultRequest) (ResultReply
 		t := &turn{o: o, e: e, task: e.task}
 		reply = ResultReply{ID: e.id, State: e.task.State, Over: e.task.State.Terminal(), Reason: e.task.Reason, Error: e.task.Error}
 		if reply.Over {
-			reply.Output = t.fetch(e.task.Output)
+			reply.Output = t.show(e.task.Output)
 		}
 		return reply.Over, t.err
 	})

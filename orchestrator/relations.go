@@ -128,7 +128,7 @@ func (o *Orchestrator) spawnNow(ctx context.Context, r SubmitRequest, parent *ev
 func final(err error) bool {
 	switch fault.CodeOf(err) {
 	case fault.InvalidPlan, fault.ValidationError, fault.RequiredField, fault.InvalidFormat, fault.SecretDetected,
-		fault.QuotaExceeded, fault.Conflict, fault.Cancelled, fault.NotFound:
+		fault.QuotaExceeded, fault.Conflict, fault.Cancelled, fault.NotFound, fault.DataLoss:
 		return true
 	default:
 		return false

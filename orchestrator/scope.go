@@ -95,8 +95,8 @@ func (t *turn) result(key string) (plan.StepResult, bool) {
 // blobTime bounds the reading and writing of one large value.
 const blobTime = 30 * time.Second
 
-// fetch returns the JSON of a value, from the blob store if it is large. An unreadable value voids
-// the turn.
+// fetch returns the JSON of a value, from the blob store if it is large. A value that is lost leaves its
+// error in t.lost; one that only cannot be read now voids the turn.
 func (t *turn) fetch(v events.Value) json.RawMessage {
 	if v.Ref == "" {
 		return v.Raw
@@ -105,12 +105,43 @@ func (t *turn) fetch(v events.Value) json.RawMessage {
 		return raw
 	}
 	raw, err := t.o.fetch(context.Background(), v)
-	if err != nil {
+	switch {
+	case err == nil:
+		t.e.remember(v.Ref, raw)
+		return raw
+	case !lost(err):
 		t.void(err)
-		return nil
+	case t.lost == nil:
+		t.lost = unreadable(err)
 	}
-	t.e.remember(v.Ref, raw)
+	return nil
+}
+
+// outcomeOf returns the error of an evaluation: that of a lost value which it needed comes first.
+func (t *turn) outcomeOf(err error) error {
+	if missing := t.lost; missing != nil {
+		t.lost = nil
+		return missing
+	}
+	return err
+}
+
+// show returns the JSON of a value for people: in place of a lost one its reference, and why.
+func (t *turn) show(v events.Value) json.RawMessage {
+	raw := t.fetch(v)
+	if err := t.outcomeOf(nil); err != nil {
+		return mustJSON(map[string]any{"$blob": v.Ref, "size": v.Size, "error": err})
+	}
 	return raw
+}
+
+// lost reports whether an error of the blob store means that the value will not come back.
+func lost(err error) bool { return fault.Has(err, fault.NotFound) || fault.Has(err, fault.DataLoss) }
+
+// unreadable is the error of what needs a large value that is lost.
+func unreadable(err error) *fault.Error {
+	return fault.Wrap(fault.DataLoss, err, "a large value is not in the blob store any more, or it is damaged").
+		WithHint("orch doctor looks at the store")
 }
 
 func (o *Orchestrator) fetch(ctx context.Context, v events.Value) (json.RawMessage, error) {

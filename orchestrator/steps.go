@@ -23,6 +23,8 @@ const (
 	classDenied     = "denied"
 	classShutdown   = "shutdown"
 	classCancelled  = "cancelled"
+
+	classInvalidArgs = "invalid_args"
 )
 
 const (
@@ -80,7 +82,7 @@ func (t *turn) retryOf(n *plan.Node) *plan.Retry {
 // startWait begins a wait for a duration, a time or a signal.
 func (t *turn) startWait(n *plan.Node, key string, sc plan.Scope) {
 	w, err := n.Wait(sc)
-	if err != nil {
+	if err = t.outcomeOf(err); err != nil {
 		t.failStep(key, err)
 		return
 	}
@@ -120,7 +122,7 @@ func (t *turn) checkWait(s *statemachine.Step) {
 // startEach fixes the items of a for_each.
 func (t *turn) startEach(n *plan.Node, key string, sc plan.Scope) {
 	items, err := n.Items(sc)
-	if err != nil {
+	if err = t.outcomeOf(err); err != nil {
 		t.failStep(key, err)
 		return
 	}
@@ -161,7 +163,12 @@ func (t *turn) eachItem(n *plan.Node, s *statemachine.Step) {
 	case failed != "":
 		t.emit(events.StepFailed, &events.StepError{Step: s.Key, Error: stepFault(t.task.Steps[failed]), Class: t.task.Steps[failed].Class})
 	default:
-		t.emit(events.StepSucceeded, &events.Succeeded{Step: s.Key, Output: t.keep(t.itemOutputs(n, s))})
+		outputs := t.itemOutputs(n, s)
+		if err := t.outcomeOf(nil); err != nil {
+			t.failStep(s.Key, err)
+			return
+		}
+		t.emit(events.StepSucceeded, &events.Succeeded{Step: s.Key, Output: t.keep(outputs)})
 	}
 }
 
@@ -241,7 +248,7 @@ func mustJSON(v any) json.RawMessage {
 // startChild begins a sub-plan as a child task.
 func (t *turn) startChild(n *plan.Node, key string, sc plan.Scope) {
 	inputs, err := n.Args(sc)
-	if err == nil {
+	if err = t.outcomeOf(err); err == nil {
 		inputs, err = n.Sub.CheckInputs(inputs)
 	}
 	if err == nil && t.depth() >= maxDepth {
@@ -274,7 +281,7 @@ func (t *turn) verifyCall(n *plan.Node, key string, in *item) {
 		return
 	}
 	tool, args, ok, err := n.VerifyCall(t.verifyScope(key, in))
-	if !ok || err != nil {
+	if err = t.outcomeOf(err); !ok || err != nil {
 		return // a person decides
 	}
 	t.emit(events.StepReady, &events.Ready{
@@ -290,7 +297,7 @@ func (t *turn) judge(n *plan.Node, key string, probe *statemachine.Step) {
 	}
 	output := t.fetch(probe.Output)
 	happened, err := n.VerifyExpect(output)
-	if err != nil {
+	if err = t.outcomeOf(err); err != nil {
 		return
 	}
 	t.activate()

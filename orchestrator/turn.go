@@ -22,6 +22,8 @@ type turn struct {
 	events []events.Event
 	// err is the first event that the tables refused; the turn is then void.
 	err error
+	// lost is the error of the first large value that was asked for and is lost for good.
+	lost *fault.Error
 	// blobs are the large values that must be stored before the commit; inline is the size of the others.
 	blobs  []json.RawMessage
 	inline int

@@ -2,8 +2,6 @@ package orchestrator
 
 import (
 	"context"
-	"encoding/json"
-	"log/slog"
 	"slices"
 	"strconv"
 	"time"
@@ -22,18 +20,16 @@ const maxPoll = 30 * time.Second
 
 // Poll implements work.Owner.
 func (o *Orchestrator) Poll(ctx context.Context, p work.Poll) (work.Batch, error) {
-	if err := o.serving(); err != nil {
+	if err := o.hear(p.Worker); err != nil {
 		return work.Batch{}, err
-	}
-	if p.Worker == "" || len(p.Worker) > maxText {
-		return work.Batch{}, fault.New(fault.RequiredField, "must be 1 to %d bytes", maxText).WithField("worker")
 	}
 	o.lock()
 	o.match.worker(p.Worker, p.Queues, o.now())
+	o.match.supersede(p.Worker)
 	d := delivery{offers: o.take(p), cancel: o.takeCancels(p.Worker)}
 	if len(d.offers) > 0 || len(d.cancel) > 0 || p.Wait <= 0 {
 		o.unlock()
-		return o.batch(ctx, d)
+		return o.batch(ctx, p.Worker, d), nil
 	}
 	waiting := &poller{poll: p, out: make(chan delivery, 1)}
 	o.match.pollers = append(o.match.pollers, waiting)
@@ -50,7 +46,18 @@ func (o *Orchestrator) Poll(ctx context.Context, p work.Poll) (work.Batch, error
 		o.giveBack(p.Worker, o.leave(waiting))
 		return work.Batch{}, fault.From(ctx.Err())
 	}
-	return o.batch(ctx, d)
+	return o.batch(ctx, p.Worker, d), nil
+}
+
+// hear returns why a worker cannot be served.
+func (o *Orchestrator) hear(worker string) error {
+	if err := o.serving(); err != nil {
+		return err
+	}
+	if worker == "" || len(worker) > maxText {
+		return fault.New(fault.RequiredField, "must be 1 to %d bytes", maxText).WithField("worker")
+	}
+	return nil
 }
 
 // leave ends the wait of a poller and returns what it was given in that moment.
@@ -78,40 +85,15 @@ func (o *Orchestrator) giveBack(worker string, d delivery) {
 		if e == nil || e.task == nil {
 			continue
 		}
+		if l := e.leases[of.call.Step]; l == nil || l.worker != worker || l.attempt != of.call.Attempt {
+			continue // the lease has expired meanwhile
+		}
 		o.drop(e, of.call.Step)
-		if s := e.task.Steps[of.call.Step]; s != nil && s.State == statemachine.StepReady {
+		if s := e.task.Steps[of.call.Step]; s != nil && s.State == statemachine.StepReady && !e.held() {
 			o.match.push(e, s)
 		}
 	}
 	o.dispatch()
-}
-
-// batch fetches the large values of what was handed out.
-func (o *Orchestrator) batch(ctx context.Context, d delivery) (work.Batch, error) {
-	b := work.Batch{Cancel: d.cancel, Calls: make([]work.Call, 0, len(d.offers))}
-	for _, of := range d.offers {
-		args, err := o.fetch(ctx, of.args)
-		if err != nil {
-			o.cfg.Logger.ErrorContext(ctx, "arguments_unreadable", slog.Any("task", of.call.Task), slog.Any("step", of.call.Step), slog.Any("error", err))
-			continue // the lease expires and the call is tried again
-		}
-		of.call.Args = args
-		if of.checkpoints != nil {
-			of.call.Checkpoints = o.checkpointStates(ctx, of.checkpoints)
-		}
-		b.Calls = append(b.Calls, of.call)
-	}
-	return b, nil
-}
-
-func (o *Orchestrator) checkpointStates(ctx context.Context, list []events.Checkpointed) map[string]json.RawMessage {
-	states := make(map[string]json.RawMessage, len(list))
-	for _, c := range list {
-		if raw, err := o.fetch(ctx, c.State); err == nil {
-			states[c.ID] = raw
-		}
-	}
-	return states
 }
 
 // Start implements work.Owner.
@@ -179,7 +161,7 @@ func (o *Orchestrator) called(e *entry, d *events.Called) {
 
 // Beat implements work.Owner.
 func (o *Orchestrator) Beat(_ context.Context, b work.Beat) (work.BeatReply, error) {
-	if err := o.serving(); err != nil {
+	if err := o.hear(b.Worker); err != nil {
 		return work.BeatReply{}, err
 	}
 	o.lock()
@@ -200,7 +182,7 @@ func (o *Orchestrator) Beat(_ context.Context, b work.Beat) (work.BeatReply, err
 func (o *Orchestrator) renew(worker string, p work.Pulse, now time.Time) bool {
 	e := o.tasks[p.Task]
 	if e == nil {
-		return false
+		return o.unread[p.Task] // it will be read again
 	}
 	if e.task == nil {
 		return true // being loaded; the next heartbeat tells
@@ -239,6 +221,9 @@ func (o *Orchestrator) Report(ctx context.Context, r work.Outcome) error {
 		return err
 	}
 	output, err := o.keep(ctx, r.Output)
+	if err == nil {
+		err = o.keepFacts(ctx, r.Facts)
+	}
 	if err != nil {
 		return err
 	}
@@ -264,39 +249,6 @@ func (o *Orchestrator) Report(ctx context.Context, r work.Outcome) error {
 	return err
 }
 
-// clean brings what a worker says to the form of the log: compact, without secrets.
-func (o *Orchestrator) clean(r *work.Outcome) error {
-	var err error
-	if r.Output, err = o.tidy(r.Output); err != nil {
-		return err
-	}
-	if r.Error != nil {
-		clean := *r.Error
-		clean.Message, clean.Hint, clean.Field = o.cleanText(clean.Message), o.cleanText(clean.Hint), o.cleanText(clean.Field)
-		r.Error = &clean
-	}
-	size := 0
-	r.Facts = slices.Clone(r.Facts)
-	for i, f := range r.Facts {
-		if !slices.Contains(factKinds(), f.Kind) || f.Data == nil {
-			return fault.New(fault.ValidationError, "a call cannot record an event %q", clip(string(f.Kind))).WithField("facts")
-		}
-		data, err := json.Marshal(f)
-		if err != nil {
-			return fault.Wrap(fault.ValidationError, err, "a fact of the call cannot be encoded")
-		}
-		if size += len(data); size > maxCommit {
-			return fault.New(fault.ValidationError, "the facts of the call have more than %d bytes", maxCommit).WithField("facts")
-		}
-		if clean, changed := o.cfg.Redact(data); changed {
-			if err := json.Unmarshal(clean, &r.Facts[i]); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
 // heard reports whether an outcome only repeats what was recorded before.
 func heard(s *statemachine.Step, r work.Outcome) bool {
 	if s.Attempt != r.Attempt || s.Worker != r.Worker {
@@ -310,11 +262,6 @@ func heard(s *statemachine.Step, r work.Outcome) bool {
 	default:
 		return false
 	}
-}
-
-// factKinds are the events that a call may add to the log: none that moves a task or a step.
-func factKinds() []events.Kind {
-	return []events.Kind{events.FileRead, events.LogWritten, events.CheckpointCreated, events.CheckpointRestored}
 }
 
 // refuse notes a result that came from an attempt that is no longer current (I7).

@@ -34,7 +34,7 @@ type Call struct {
 // fails decides:
 //
 //  1. the state gate: STATE_NOT_ALLOWED (S0-003)
-//  2. a read-only node: READ_ONLY
+//  2. a read-only node: READ_ONLY, but for tools that only write to the log
 //  3. protected paths: PROTECTED_PATH; no approval lifts it
 //  4. secrets in the content: SECRET_DETECTED (S0-036); no approval lifts it
 //  5. interactive commands: VALIDATION_ERROR with the reason INTERACTIVE (S0-084)
@@ -71,7 +71,7 @@ func (p *Policy) gate(c Call) error {
 }
 
 func (p *Policy) writable(c Call) error {
-	if !p.readOnly || c.Spec.Effect == tools.Read {
+	if !p.readOnly || c.Spec.Effect == tools.Read || c.Spec.LogOnly {
 		return nil
 	}
 	return fault.New(fault.ReadOnly, "%s changes something and this node is read-only", c.Spec.Name).

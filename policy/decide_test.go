@@ -84,6 +84,16 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
+// S0-150: what is only written to the log is always allowed.
+func TestReadOnlyLetsTheLogBeWritten(t *testing.T) {
+	t.Parallel()
+	p := newPolicy(t, policy.Config{ReadOnly: true})
+	spec := tools.Spec{Effect: tools.Idempotent, Gate: tools.AnyState, Approval: tools.NoApproval, LogOnly: true}
+	for _, state := range statemachine.States() {
+		require.NoError(t, p.Decide(policy.Call{Spec: spec, State: state}))
+	}
+}
+
 func TestPaths(t *testing.T) {
 	t.Parallel()
 	p := newPolicy(t, policy.Config{})

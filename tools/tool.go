@@ -115,6 +115,9 @@ type Spec struct {
 	NeedsCheckpoints bool `json:"needs_checkpoints,omitempty"`
 	// NoWorkspace is true for tools that touch no files, so that no workspace is made for them.
 	NoWorkspace bool `json:"no_workspace,omitempty"`
+	// LogOnly is true for tools whose only effect is an entry in the log of the task: a node that is
+	// read-only lets them run (S0-150).
+	LogOnly bool `json:"log_only,omitempty"`
 	// Errors lists the error names a call may end with, for the documentation.
 	Errors []string `json:"errors,omitempty"`
 }

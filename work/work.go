@@ -121,12 +121,18 @@ type Outcome struct {
 	Class string `json:"class,omitempty"`
 	// Facts are the events that the call adds to the log, in the same commit as its result.
 	Facts []events.Event `json:"facts,omitempty"`
+	// Values holds, by reference, the large values of Facts, which themselves have only the reference.
+	Values map[string]json.RawMessage `json:"values,omitempty"`
 }
+
+// MaxFacts bounds the bytes of the facts of a call with their values, so that they fit into one commit.
+const MaxFacts = 2 << 20
 
 // Owner is what a worker talks to. Errors are *fault.Error: CONFLICT when the attempt is no longer
 // the current one, UNAVAILABLE when the owner cannot be reached (ask again).
 type Owner interface {
-	// Poll waits up to p.Wait for work. After a restart of the owner a call may be handed out again
+	// Poll waits up to p.Wait for work. A worker has one poll at a time: a new one ends the one before,
+	// which then brings nothing. One with neither Free nor Wait takes the worker back. After a restart of the owner a call may be handed out again
 	// that the worker is executing: it must run an attempt only once.
 	Poll(ctx context.Context, p Poll) (Batch, error)
 	// Start returns when the start of the call is durable. CONFLICT means: do not call.

@@ -254,6 +254,39 @@ func TestSecretsAreTakenOut(t *testing.T) {
 	}
 }
 
+// Large state data of a checkpoint, and such that looks like a reference, goes beside the fact, so that
+// every outcome can be written as a message.
+func TestLargeFactsAreSetAside(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		state string
+		aside bool
+	}{
+		{`{"a":1}`, false},
+		{`{"$blob":"x"}`, true},
+		{`{"a":"` + strings.Repeat("x", 100_000) + `"}`, true},
+	} {
+		b := newBench(t, worker.Config{}, readTool("POINT", func(_ context.Context, env *tools.Env) (string, error) {
+			env.Record(events.CheckpointCreated, &events.Checkpointed{ID: "c", State: events.Inline(json.RawMessage(tc.state))})
+			return "", nil
+		}))
+		out := b.Execute(t.Context(), call("POINT", `{}`))
+		require.Nil(t, out.Error)
+		wire, err := json.Marshal(out)
+		require.NoError(t, err)
+		var got work.Outcome
+		require.NoError(t, json.Unmarshal(wire, &got))
+		point, ok := got.Facts[0].Data.(*events.Checkpointed)
+		require.True(t, ok)
+		if !tc.aside {
+			assert.Equal(t, tc.state, string(point.State.Raw))
+			assert.Empty(t, got.Values)
+			continue
+		}
+		assert.Equal(t, tc.state, string(got.Values[point.State.Ref]))
+	}
+}
+
 // Facts come in the order of their recording, and only from calls that succeed.
 func TestFacts(t *testing.T) {
 	t.Parallel()

@@ -48,8 +48,8 @@ type Config struct {
 	// Grace is how long a tool whose call was ended may take to return before the worker goes on
 	// without it; default 5 s.
 	Grace time.Duration
-	// MaxOutput is the size in bytes of the largest output, and of all facts of a call; default 4 MiB.
-	// A larger one is VALIDATION_ERROR with reason SIZE_LIMIT_EXCEEDED.
+	// MaxOutput is the size in bytes of the largest output, and of all facts of a call, which are also
+	// bounded by work.MaxFacts; default 4 MiB. A larger one is VALIDATION_ERROR with reason SIZE_LIMIT_EXCEEDED.
 	MaxOutput int
 	// MaxUnreported bounds the outcomes that wait for the owner; no new work is taken while there are
 	// more. Default 4096.

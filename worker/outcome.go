@@ -23,6 +23,7 @@ const (
 type result struct {
 	output json.RawMessage
 	facts  []events.Event
+	values map[string]json.RawMessage
 }
 
 // conclude makes the outcome, notes it in the workspace and hands it over.
@@ -31,7 +32,7 @@ func (w *Worker) conclude(ctx context.Context, a *attempt, res result, err error
 		Ref: a.Ref, Worker: w.cfg.Name, StartedAt: events.Time(a.began), Duration: w.cfg.Clock().Sub(a.began),
 	}
 	if err == nil {
-		o.Output, o.Facts = res.output, res.facts
+		o.Output, o.Facts, o.Values = res.output, res.facts, res.values
 	} else {
 		o.Error, o.Class = w.public(ctx, a, err), classify(err)
 	}
@@ -50,17 +51,41 @@ func (w *Worker) inspect(a *attempt, output json.RawMessage) (result, error) {
 	if len(output) > 0 && !json.Valid(output) {
 		return result{}, fault.New(fault.Internal, "the tool returned no valid JSON")
 	}
-	facts, room := a.takeFacts(), w.cfg.MaxOutput
-	for i := range facts {
-		size, err := w.inspectFact(&facts[i])
+	res := result{output: output, facts: a.takeFacts()}
+	limit := min(w.cfg.MaxOutput, work.MaxFacts)
+	room := limit
+	for i := range res.facts {
+		aside := w.setAside(&res, i)
+		size, err := w.inspectFact(&res.facts[i])
 		if err != nil {
 			return result{}, err
 		}
-		if room -= size; room < 0 {
-			return result{}, tooLarge("facts", w.cfg.MaxOutput)
+		if room -= size + aside; room < 0 {
+			return result{}, tooLarge("facts", limit)
 		}
 	}
-	return result{output, facts}, nil
+	return res, nil
+}
+
+// setAside moves the large state data of a checkpoint from fact i to the values, and returns its size in
+// bytes, 0 when it stays.
+func (w *Worker) setAside(res *result, i int) int {
+	c, ok := res.facts[i].Data.(*events.Checkpointed)
+	if !ok || !c.State.MustOffload() {
+		return 0
+	}
+	raw := c.State.Raw
+	if clean, found := w.rules.Redact(raw); found {
+		raw = clean
+	}
+	light := *c
+	light.State = events.Offloaded(raw)
+	if res.values == nil {
+		res.values = map[string]json.RawMessage{}
+	}
+	res.values[light.State.Ref] = raw
+	res.facts[i].Data = &light
+	return len(raw)
 }
 
 // inspectFact takes the secrets out of a fact and returns its size in bytes.

@@ -74,6 +74,24 @@ func (w *Worker) request(free int) work.Poll {
 	return work.Poll{Worker: w.cfg.Name, Queues: w.cfg.Queues, Tools: w.cfg.Tools, Free: free, Wait: w.cfg.PollWait}
 }
 
+// leave asks one last time, for nothing: the owner then forgets a poll that was broken off and may
+// still be open on its side, and hands no more calls to this worker.
+func (w *Worker) leave(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, lastPoll)
+	defer cancel()
+	last := w.request(0)
+	last.Wait = 0
+	batch, err := w.owner.Poll(ctx, last)
+	if err != nil {
+		w.cfg.Logger.WarnContext(ctx, "the owner could not be told that the worker stops", slog.Any("cause", err))
+		return
+	}
+	w.take(batch, func(work.Call) {})
+}
+
+// lastPoll is how long a stopping worker waits for the answer to its last poll.
+const lastPoll = time.Second
+
 // take launches the calls of a batch and ends those that it cancels.
 func (w *Worker) take(b work.Batch, launch func(work.Call)) {
 	for _, ref := range b.Cancel {

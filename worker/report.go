@@ -18,8 +18,9 @@ func (w *Worker) deliver(ctx context.Context, a *attempt, o work.Outcome) {
 }
 
 // report tells the owner how an attempt ended until the owner has answered, ctx ends, or the attempt
-// is dropped.
+// is dropped. When the owner refuses the outcome for good, the call fails with that refusal.
 func (w *Worker) report(ctx context.Context, a *attempt, o work.Outcome) {
+	refused := false
 	for failures := 0; !a.dropped.Load(); failures++ {
 		err := w.owner.Report(ctx, o)
 		switch {
@@ -30,13 +31,25 @@ func (w *Worker) report(ctx context.Context, a *attempt, o work.Outcome) {
 			return
 		case ctx.Err() != nil || !passing(err):
 			w.cfg.Logger.LogAttrs(ctx, slog.LevelError, "the outcome could not be reported", a.about(err)...)
-			return
+			if refused || ctx.Err() != nil {
+				return
+			}
+			o, refused = w.instead(ctx, a, o, err), true
+			continue
 		case failures == 0:
 			w.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "the outcome waits for the owner", a.about(err)...)
 		}
 		if !pause(ctx, backoff(failures)) {
 			return
 		}
+	}
+}
+
+// instead is the outcome of a call whose own outcome was refused.
+func (w *Worker) instead(ctx context.Context, a *attempt, o work.Outcome, refusal error) work.Outcome {
+	return work.Outcome{
+		Ref: o.Ref, Worker: o.Worker, StartedAt: o.StartedAt, Duration: o.Duration,
+		Error: w.public(ctx, a, refusal), Class: classToolError,
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/work"
@@ -256,10 +257,11 @@ func TestReportOutlastsAnOwnerThatIsAway(t *testing.T) {
 	})
 }
 
-// Reports that the owner refuses are not repeated.
+// A report that comes too late is not repeated; one that the owner refuses for another reason is replaced
+// once by that reason.
 func TestRefusedReportsEnd(t *testing.T) {
 	t.Parallel()
-	for _, refusal := range []error{fault.New(fault.Conflict, "too late"), fault.New(fault.ValidationError, "unreadable")} {
+	for refusal, want := range map[error]int{fault.New(fault.Conflict, "too late"): 1, fault.New(fault.ValidationError, "unreadable"): 2} {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench(t, worker.Config{}, echoTool())
 			b.owner.onReport = func(int) error { return refusal }
@@ -268,9 +270,49 @@ func TestRefusedReportsEnd(t *testing.T) {
 			advance(time.Minute)
 			stop()
 			_, _, reports := b.owner.count()
-			assert.Equal(t, 1, reports)
+			assert.Equal(t, want, reports)
 		})
 	}
+}
+
+// A call whose outcome the owner cannot take fails with the refusal, and nothing else of it is left.
+func TestRefusedOutcomeFailsTheCall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, worker.Config{}, readTool("LOG", func(_ context.Context, env *tools.Env) (string, error) {
+			env.Record(events.LogWritten, &events.Logged{Level: "INFO", Message: "x"})
+			return "x", nil
+		}))
+		b.owner.onReport = func(n int) error {
+			if n == 1 {
+				return fault.New(fault.ValidationError, "too large").WithField("facts").WithReason("SIZE_LIMIT_EXCEEDED")
+			}
+			return nil
+		}
+		stop := b.run(t)
+		b.owner.calls <- []work.Call{call("LOG", `{}`)}
+		out := <-b.owner.outcomes
+		stop()
+		assert.Equal(t, fault.New(fault.ValidationError, "too large").WithField("facts").WithReason("SIZE_LIMIT_EXCEEDED"), out.Error)
+		assert.Equal(t, "tool_error", out.Class)
+		assert.Empty(t, out.Output)
+		assert.Empty(t, out.Facts)
+	})
+}
+
+// A worker that stops takes its last poll back, so that the owner hands it no more calls.
+func TestStopEndsThePoll(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, worker.Config{}, echoTool())
+		stop := b.run(t)
+		synctest.Wait()
+		assert.Positive(t, b.owner.lastPoll().Free)
+		stop()
+		last := b.owner.lastPoll()
+		assert.Zero(t, last.Free)
+		assert.Zero(t, last.Wait)
+	})
 }
 
 // A worker whose owner does not come back ends all the same.

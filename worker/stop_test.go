@@ -23,6 +23,9 @@ type endlessOwner struct {
 }
 
 func (o *endlessOwner) Poll(ctx context.Context, p work.Poll) (work.Batch, error) {
+	if p.Free == 0 && p.Wait == 0 {
+		return work.Batch{}, nil
+	}
 	if p.Free == 0 {
 		<-ctx.Done()
 		return work.Batch{}, ctx.Err()

@@ -75,6 +75,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	var beats sync.WaitGroup
 	beats.Go(func() { w.heartbeat(reports) })
 	err := w.poll(ctx, func(c work.Call) { w.launch(ctx, calls, reports, c) })
+	if err == nil {
+		w.leave(base)
+	}
 	w.drain(ctx, cancelCalls, endReports)
 	endReports()
 	beats.Wait()

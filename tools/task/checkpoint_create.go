@@ -33,6 +33,7 @@ var checkpointCreate = tools.Define(tools.Spec{
 	Gate:        tools.InProgress,
 	Approval:    tools.NoApproval,
 	NoWorkspace: true,
+	LogOnly:     true,
 }, func(_ context.Context, env *tools.Env, in checkpointCreateIn) (checkpointCreateOut, error) {
 	at := events.Time(env.Now())
 	id := events.NewCheckpointID(at)

@@ -31,6 +31,7 @@ var checkpointRestore = tools.Define(tools.Spec{
 	Approval:         tools.NoApproval,
 	NeedsCheckpoints: true,
 	NoWorkspace:      true,
+	LogOnly:          true,
 	Errors:           []string{"NOT_FOUND"},
 }, func(_ context.Context, env *tools.Env, in checkpointRestoreIn) (checkpointRestoreOut, error) {
 	state, ok := env.Checkpoints[in.CheckpointID]

@@ -34,6 +34,7 @@ var logWrite = tools.Define(tools.Spec{
 	Gate:        tools.AnyState,
 	Approval:    tools.NoApproval,
 	NoWorkspace: true,
+	LogOnly:     true,
 }, func(_ context.Context, env *tools.Env, in logWriteIn) (logWriteOut, error) {
 	if len(in.Context) > maxContext {
 		return logWriteOut{}, fault.New(fault.ValidationError, "must have at most %d bytes", maxContext).

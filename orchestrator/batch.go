@@ -1,0 +1,108 @@
+package orchestrator
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"slices"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/work"
+)
+
+// maxDelivery bounds the bytes of the calls in one answer to a poll; a message has at most 8 MiB.
+const maxDelivery = 4 << 20
+
+// batch fetches the large values of what was handed out. Calls that do not fit into the answer go back
+// to the queue.
+func (o *Orchestrator) batch(ctx context.Context, worker string, d delivery) work.Batch {
+	b := work.Batch{Cancel: d.cancel, Calls: make([]work.Call, 0, len(d.offers))}
+	room := maxDelivery
+	for i, of := range d.offers {
+		call, err := o.fill(ctx, of)
+		if err == nil && callSize(call) > maxDelivery {
+			err = fault.New(fault.ValidationError, "the arguments of the call and what comes with them have more than %d bytes", maxDelivery).
+				WithField("args").WithReason("SIZE_LIMIT_EXCEEDED").WithHint("hand over less at a time, or the path of a file")
+		}
+		if err != nil {
+			o.undeliverable(ctx, of.call.Ref, worker, err)
+			continue
+		}
+		if room -= callSize(call); room < 0 {
+			o.giveBack(worker, delivery{offers: d.offers[i:]})
+			break
+		}
+		b.Calls = append(b.Calls, call)
+	}
+	return b
+}
+
+// fill returns the call of an offer with everything that its worker needs.
+func (o *Orchestrator) fill(ctx context.Context, of offer) (work.Call, error) {
+	call := of.call
+	var err error
+	if call.Args, err = o.fetch(ctx, of.args); err != nil {
+		return call, err
+	}
+	var named struct {
+		ID string `json:"checkpoint_id"`
+	}
+	if len(of.checkpoints) == 0 || json.Unmarshal(call.Args, &named) != nil {
+		return call, nil
+	}
+	i := slices.IndexFunc(of.checkpoints, func(c events.Checkpointed) bool { return c.ID == named.ID })
+	if i < 0 {
+		return call, nil // the tool says so
+	}
+	state, err := o.fetch(ctx, of.checkpoints[i].State)
+	call.Checkpoints = map[string]json.RawMessage{named.ID: state}
+	return call, err
+}
+
+// undeliverable ends the step of a call that no worker can ever get. After an error that may pass, the
+// lease expires and the call is tried again.
+func (o *Orchestrator) undeliverable(ctx context.Context, r work.Ref, worker string, err error) {
+	o.cfg.Logger.ErrorContext(ctx, "call_undeliverable", slog.Any("task", r.Task), slog.Any("step", r.Step), slog.Any("error", err))
+	class := classInvalidArgs
+	switch {
+	case lost(err):
+		class, err = classExpression, unreadable(err)
+	case !fault.Has(err, fault.ValidationError):
+		return
+	}
+	o.lock()
+	defer o.unlock()
+	o.turn(r.Task, actorNode, func(t *turn) error {
+		if s := t.task.Steps[r.Step]; t.holds(r, worker) && s.State == statemachine.StepReady {
+			t.emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: fault.From(err), Class: class})
+		}
+		return nil
+	}, ignore)
+}
+
+// callSize is about the number of bytes of a call in a message.
+func callSize(c work.Call) int {
+	const frame, quotes = 1 << 10, 8
+	size := frame + wireSize(c.Args)
+	for id, state := range c.Checkpoints {
+		size += len(id) + wireSize(state) + quotes
+	}
+	for path, sum := range c.Reads {
+		size += wireSize([]byte(path)) + len(sum) + quotes
+	}
+	return size
+}
+
+// wireSize is the length of JSON text as encoding/json writes it inside a message, where the signs of
+// HTML become \u003c and the like.
+func wireSize(raw []byte) int {
+	const longer = len(`\u003c`) - 1
+	size := len(raw)
+	for _, sign := range []string{"<", ">", "&"} {
+		size += longer * bytes.Count(raw, []byte(sign))
+	}
+	return size
+}

@@ -1,0 +1,101 @@
+package orchestrator
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/work"
+)
+
+// factKinds are the events that a call may add to the log: none that moves a task or a step.
+func factKinds() []events.Kind {
+	return []events.Kind{events.FileRead, events.LogWritten, events.CheckpointCreated, events.CheckpointRestored}
+}
+
+// clean brings what a worker says to the form of the log: compact, without secrets. The facts then hold
+// their large values themselves.
+func (o *Orchestrator) clean(r *work.Outcome) error {
+	var err error
+	if r.Output, err = o.tidy(r.Output); err != nil {
+		return err
+	}
+	if r.Error != nil {
+		clean := *r.Error
+		clean.Message, clean.Hint, clean.Field = o.cleanText(clean.Message), o.cleanText(clean.Hint), o.cleanText(clean.Field)
+		r.Error = &clean
+	}
+	size := 0
+	r.Facts = slices.Clone(r.Facts)
+	for i, f := range r.Facts {
+		n := 0
+		if r.Facts[i], n, err = o.cleanFact(f, r.Values); err != nil {
+			return err
+		}
+		if size += n; size > work.MaxFacts {
+			return fault.New(fault.ValidationError, "the facts of the call have more than %d bytes", work.MaxFacts).
+				WithField("facts").WithReason("SIZE_LIMIT_EXCEEDED")
+		}
+	}
+	return nil
+}
+
+// cleanFact returns a fact without secrets, and its size in bytes. The fact is a copy.
+func (o *Orchestrator) cleanFact(f events.Event, values map[string]json.RawMessage) (events.Event, int, error) {
+	if !slices.Contains(factKinds(), f.Kind) || f.Data == nil {
+		return f, 0, fault.New(fault.ValidationError, "a call cannot record an event %q", clip(string(f.Kind))).WithField("facts")
+	}
+	state, err := o.stateIn(&f, values)
+	if err != nil {
+		return f, 0, err
+	}
+	data, err := json.Marshal(f)
+	if err != nil {
+		return f, 0, fault.Wrap(fault.ValidationError, err, "a fact of the call cannot be encoded").WithField("facts")
+	}
+	if clean, changed := o.cfg.Redact(data); changed {
+		if err := json.Unmarshal(clean, &f); err != nil {
+			return f, 0, fault.Wrap(fault.ValidationError, err, "a fact of the call holds a secret").WithField("facts")
+		}
+	}
+	if c, ok := f.Data.(*events.Checkpointed); ok {
+		c.State = events.Inline(state)
+	}
+	return f, len(data) + len(state), nil
+}
+
+// stateIn takes the state data out of a checkpoint, which may be large or look like a reference; nil for
+// other facts.
+func (o *Orchestrator) stateIn(f *events.Event, values map[string]json.RawMessage) (json.RawMessage, error) {
+	c, ok := f.Data.(*events.Checkpointed)
+	if !ok {
+		return nil, nil
+	}
+	raw := c.State.Raw
+	if c.State.Ref != "" {
+		if raw, ok = values[c.State.Ref]; !ok {
+			return nil, fault.New(fault.ValidationError, "the value %s is not among those of the outcome", clip(c.State.Ref)).WithField("facts")
+		}
+	}
+	bare := *c
+	bare.State = events.Value{}
+	f.Data = &bare
+	return o.tidy(raw)
+}
+
+// keepFacts stores the large values of facts that are clean.
+func (o *Orchestrator) keepFacts(ctx context.Context, facts []events.Event) error {
+	for _, f := range facts {
+		c, ok := f.Data.(*events.Checkpointed)
+		if !ok {
+			continue
+		}
+		var err error
+		if c.State, err = o.keep(ctx, c.State.Raw); err != nil {
+			return err
+		}
+	}
+	return nil
+}
