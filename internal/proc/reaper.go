@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -66,7 +67,8 @@ func (r *reaper) launch() error {
 		return err
 	}
 	defer in.Close()
-	cmd := exec.Command("/bin/sh", "-c", reaperScript)
+	// It outlives the call that happens to be the first, so the context of that is not its own.
+	cmd := exec.CommandContext(context.Background(), "/bin/sh", "-c", reaperScript)
 	cmd.Dir, cmd.Env, cmd.Stdin = "/", []string{}, in
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
