@@ -212,7 +212,7 @@ func (o *Orchestrator) archivable(before time.Time, limit int) []events.TaskID {
 	var ids []events.TaskID
 	for _, id := range o.listed.ended {
 		line := o.listed.lines[id]
-		if line == nil || o.listed.archived[id] {
+		if line == nil || line.Archived {
 			continue
 		}
 		if e := o.tasks[id]; e != nil && (e.task == nil || !e.idle()) {
@@ -237,8 +237,11 @@ func (o *Orchestrator) archive(ctx context.Context, id events.TaskID) error {
 	}
 	o.lock()
 	o.listed.markArchived(id)
-	if e := o.tasks[id]; e != nil && e.idle() {
-		delete(o.tasks, id)
+	if e := o.tasks[id]; e != nil {
+		e.archived = true
+		if e.idle() {
+			delete(o.tasks, id)
+		}
 	}
 	o.unlock()
 	o.cfg.Archived(id, done)
