@@ -21,6 +21,9 @@ const (
 	partBytes = 4 << 20
 	// partHeader is on the last message of an archived history: the number of messages.
 	partHeader = "Orch-Parts"
+	// seqHeader is beside it: the position that the newest commit had in the live log. The head of the
+	// task is there as well, so that Past scans headers alone.
+	seqHeader = "Orch-Seq"
 )
 
 // archiveSubject is "orch.ar.<yyyymmdd>.<task>"; the day comes from the id, so that a lookup is direct.
@@ -82,35 +85,61 @@ func (s *Store) writeArchive(ctx context.Context, task events.TaskID) error {
 	if err := s.purge(ctx, s.old, subject); err != nil { // the parts of an attempt that was cut short
 		return err
 	}
+	head, err := s.newest(ctx, task)
+	if err != nil {
+		return err
+	}
 	var body bytes.Buffer
-	parts, after, commits := 0, uint64(0), 0
+	parts, after, last := 0, uint64(0), uint64(0)
 	for c, err := range s.Read(ctx, task, 1) {
 		if err != nil {
 			return err
 		}
 		if body.Len() > 0 && body.Len()+len(c.Data) > partBytes {
 			parts++
-			if after, err = s.publishPart(ctx, subject, body.Bytes(), after, 0); err != nil {
+			if after, err = s.publishPart(ctx, subject, body.Bytes(), after, nil); err != nil {
 				return err
 			}
 			body.Reset()
 		}
 		frame(&body, c)
-		commits++
+		last = c.Seq
 	}
-	if commits == 0 {
-		return fault.New(fault.NotFound, "there is no task %s", task).WithField("task")
+	if last != head.seq {
+		return fault.New(fault.Conflict, "task %s has changed while it was being archived", task).WithField("task")
 	}
-	_, err := s.publishPart(ctx, subject, body.Bytes(), after, parts+1)
+	_, err = s.publishPart(ctx, subject, body.Bytes(), after, head.headers(parts+1))
 	return err
 }
 
-// publishPart adds a message to the archive, with the number of all messages on the last one.
-func (s *Store) publishPart(ctx context.Context, subject string, data []byte, after uint64, total int) (uint64, error) {
-	m := &nats.Msg{Subject: subject, Data: data, Header: nats.Header{}}
-	if total > 0 {
-		m.Header.Set(partHeader, strconv.Itoa(total))
+// lastHead is the head of a history that goes into the archive, as the live log has it.
+type lastHead struct {
+	value string
+	seq   uint64
+}
+
+// newest returns the head of a live task, or NOT_FOUND.
+func (s *Store) newest(ctx context.Context, task events.TaskID) (lastHead, error) {
+	m, err := s.live.GetLastMsgForSubject(ctx, liveSubject(task))
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return lastHead{}, fault.New(fault.NotFound, "there is no task %s", task).WithField("task")
 	}
+	if err != nil {
+		return lastHead{}, readFault(err)
+	}
+	return lastHead{value: m.Header.Get(headHeader), seq: m.Sequence}, nil
+}
+
+// headers are those of the last message of an archived history of so many messages.
+func (h lastHead) headers(parts int) nats.Header {
+	return nats.Header{
+		partHeader: {strconv.Itoa(parts)}, headHeader: {h.value}, seqHeader: {strconv.FormatUint(h.seq, 10)},
+	}
+}
+
+// publishPart adds a message to the archive; only the last one of a history has headers.
+func (s *Store) publishPart(ctx context.Context, subject string, data []byte, after uint64, header nats.Header) (uint64, error) {
+	m := &nats.Msg{Subject: subject, Data: data, Header: header}
 	ack, err := s.conn.js.PublishMsg(ctx, m, jetstream.WithExpectLastSequencePerSubject(after))
 	if err != nil {
 		return 0, archiveFault(err)
@@ -186,6 +215,7 @@ func (s *Store) readArchived(ctx context.Context, task events.TaskID, from uint6
 	for _, p := range parts {
 		for c, err := range unframe(p.Data) {
 			rev++
+			c.Archived = true
 			if (err != nil || rev >= from) && !yield(c, err) || err != nil {
 				return
 			}

@@ -8,6 +8,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 )
@@ -74,6 +76,25 @@ func decodeHead(subject, value string, seq uint64) (events.Head, error) {
 		h.Parent = events.TaskID(fields[4])
 	}
 	return h, nil
+}
+
+// liveHead is the head of a task, from the newest of its messages in the live log.
+func liveHead(subject string, header nats.Header, seq uint64) (events.Head, bool, error) {
+	h, err := decodeHead(subject, header.Get(headHeader), seq)
+	return h, err == nil, err
+}
+
+// pastHead is the head of an archived task, from the last of its messages; false when the archiving
+// was cut short before that. The position is the one that the commit had in the live log.
+func pastHead(subject string, header nats.Header, _ uint64) (events.Head, bool, error) {
+	if header.Get(partHeader) == "" {
+		return events.Head{}, false, nil
+	}
+	seq, err := strconv.ParseUint(header.Get(seqHeader), 10, 64)
+	if err != nil {
+		return events.Head{}, false, damagedHead(taskOf(subject), seq, err)
+	}
+	return liveHead(subject, header, seq)
 }
 
 func damagedHead(task events.TaskID, seq uint64, err error) error {

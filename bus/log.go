@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/orch-dev/orch/events"
@@ -107,8 +108,10 @@ func (s *Store) lastSeq(ctx context.Context) (uint64, error) {
 }
 
 const (
-	// headBatch is the number of headers fetched at once.
-	headBatch = 4096
+	// headBatch is the most headers fetched at once. A scan begins with firstBatch, for readers who
+	// only want to know whether there is anything, and asks for twice as many each time.
+	headBatch  = 4096
+	firstBatch = 64
 	// headWait is how long one fetch may wait; it only does when the connection loses something.
 	headWait = 2 * time.Second
 )
@@ -120,44 +123,57 @@ func (s *Store) Heads(ctx context.Context) iter.Seq2[events.Head, error] {
 			yield(events.Head{}, s.loss.Load())
 			return
 		}
-		if err := s.heads(ctx, yield); err != nil {
+		pos := headScan{head: liveHead}
+		if err := pos.run(ctx, s.live, liveRoot+".>", yield); err != nil {
 			yield(events.Head{}, err)
 		}
 	}
 }
 
-// heads pulls batch after batch; a fetch that comes back short is asked again, so a lost wake-up of
+// Past implements events.Log: a scan of the headers of the last message of each archived history.
+func (s *Store) Past(ctx context.Context) iter.Seq2[events.Head, error] {
+	return func(yield func(events.Head, error) bool) {
+		pos := headScan{head: pastHead}
+		if err := pos.run(ctx, s.old, archiveRoot+".>", yield); err != nil {
+			yield(events.Head{}, err)
+		}
+	}
+}
+
+// run pulls batch after batch; a fetch that comes back short is asked again, so a lost wake-up of
 // the client costs at most headWait.
-func (s *Store) heads(ctx context.Context, yield func(events.Head, error) bool) error {
-	c, err := s.live.CreateConsumer(ctx, jetstream.ConsumerConfig{
+func (p *headScan) run(ctx context.Context, stream jetstream.Stream, subject string, yield func(events.Head, error) bool) error {
+	c, err := stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
 		DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, AckPolicy: jetstream.AckNonePolicy,
-		FilterSubject: liveRoot + ".>", HeadersOnly: true, MemoryStorage: true, InactiveThreshold: time.Minute,
+		FilterSubject: subject, HeadersOnly: true, MemoryStorage: true, InactiveThreshold: time.Minute,
 	})
 	if err != nil {
 		return readFault(err)
 	}
 	defer func() { // a consumer that stays ends by itself
-		_ = s.live.DeleteConsumer(context.WithoutCancel(ctx), c.CachedInfo().Name)
+		_ = stream.DeleteConsumer(context.WithoutCancel(ctx), c.CachedInfo().Name)
 	}()
-	pos := headScan{left: c.CachedInfo().NumPending}
-	for pos.left > 0 && err == nil && !pos.stopped {
+	p.left = c.CachedInfo().NumPending
+	for p.left > 0 && err == nil && !p.stopped {
 		if err = ctx.Err(); err != nil {
 			return fault.From(err)
 		}
-		err = pos.fetch(c, yield)
+		err = p.fetch(c, yield)
 	}
 	return err
 }
 
 // headScan is the progress of one scan.
 type headScan struct {
+	// head makes a head of a message; false for a message that says nothing about a task.
+	head    func(subject string, header nats.Header, seq uint64) (events.Head, bool, error)
 	seen    uint64 // messages delivered
 	left    uint64 // messages that the server still has
 	stopped bool   // the reader wants no more
 }
 
 func (p *headScan) fetch(c jetstream.Consumer, yield func(events.Head, error) bool) error {
-	batch, err := c.Fetch(int(min(p.left, headBatch)), jetstream.FetchMaxWait(headWait))
+	batch, err := c.Fetch(int(min(p.left, firstBatch+p.seen, headBatch)), jetstream.FetchMaxWait(headWait))
 	if err != nil {
 		return readFault(err)
 	}
@@ -190,11 +206,11 @@ func (p *headScan) take(m jetstream.Msg, yield func(events.Head, error) bool) er
 		return readFault(errors.New("the scan of the log lost a message"))
 	}
 	p.left = meta.NumPending
-	h, err := decodeHead(m.Subject(), m.Headers().Get(headHeader), meta.Sequence.Stream)
+	h, ok, err := p.head(m.Subject(), m.Headers(), meta.Sequence.Stream)
 	if err != nil {
 		return err
 	}
-	p.stopped = !yield(h, nil)
+	p.stopped = ok && !yield(h, nil)
 	return nil
 }
 

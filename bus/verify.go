@@ -118,8 +118,20 @@ func (v *verifier) readArchive(ctx context.Context) error {
 		c.parts++
 		c.whole = e.header.Get(partHeader) == strconv.Itoa(c.parts)
 		v.archive[task] = c
+		v.checkPast(e, task, c.rev)
 	})
 	return err
+}
+
+// checkPast checks the head of an archived history, which the last of its messages has.
+func (v *verifier) checkPast(e entry, task events.TaskID, rev uint64) {
+	h, last, err := pastHead(e.subject, e.header, e.Seq)
+	switch {
+	case err != nil:
+		v.found(0, task, fault.From(err).Message)
+	case last && h.Rev != rev:
+		v.found(h.Seq, task, "the header of the archived history says revision "+strconv.FormatUint(h.Rev, 10))
+	}
 }
 
 // readLive checks the live commits.

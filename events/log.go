@@ -38,6 +38,8 @@ type Stored struct {
 	Seq uint64
 	// Data is the encoded commit.
 	Data []byte
+	// Archived says that the history lies in the archive.
+	Archived bool
 }
 
 // Log is the append-only log of commits, one history per task. All methods are safe for concurrent
@@ -53,8 +55,11 @@ type Log interface {
 	Read(ctx context.Context, task TaskID, from uint64) iter.Seq2[Stored, error]
 	// Heads yields the head of every task, in no particular order.
 	Heads(ctx context.Context) iter.Seq2[Head, error]
-	// Archive moves the whole history of a finished task out of the live log. Read and Head find it
-	// as before; Heads and Scan no longer yield it.
+	// Past yields the head of every archived task, in no particular order. Seq is the position that the
+	// commit had in the live log. A task whose archiving was cut short may also be among Heads.
+	Past(ctx context.Context) iter.Seq2[Head, error]
+	// Archive moves the whole history of a finished task out of the live log. Read and Past find it;
+	// Heads and Scan no longer yield it. CONFLICT when the history grows meanwhile.
 	Archive(ctx context.Context, task TaskID) error
 	// Scan yields all live commits in the order of their positions, beginning with position from.
 	// It ends at the position that was the newest when it began.

@@ -225,6 +225,8 @@ type Summary struct {
 	Reason    string             `json:"reason,omitempty"`
 	CreatedAt time.Time          `json:"created_at,omitzero"`
 	UpdatedAt time.Time          `json:"updated_at"`
+	// Archived tasks lie in the archive; everything about them still answers.
+	Archived bool `json:"archived,omitempty"`
 }
 
 // WatchRequest asks for what comes after a revision; it is how a watcher resumes without a gap.

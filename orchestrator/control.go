@@ -223,7 +223,7 @@ func (o *Orchestrator) archivable(before time.Time, limit int) []events.TaskID {
 	var ids []events.TaskID
 	for _, id := range o.listed.ended {
 		line := o.listed.lines[id]
-		if line == nil || o.listed.archived[id] {
+		if line == nil || line.Archived {
 			continue
 		}
 		if e := o.tasks[id]; e != nil && (e.task == nil || !e.idle()) {
@@ -256,6 +256,7 @@ func (o *Orchestrator) archive(ctx context.Context, id events.TaskID) error {
 	o.lock()
 	if err == nil {
 		o.listed.markArchived(id)
+		held.archived = true
 	}
 	o.release(held)
 	if err == nil && held.idle() && o.tasks[id] == held {

@@ -24,6 +24,8 @@ type entry struct {
 	// busy is set while an append or a load is in flight; turns then queue up.
 	busy  bool
 	turns []func(*entry, error)
+	// archived is set when the history lies in the archive.
+	archived bool
 	// key is the concurrency key that the task holds or waits for.
 	key string
 	// open is set as long as the end of the task was not followed up; behind when that of an earlier
@@ -113,7 +115,7 @@ func (o *Orchestrator) load(e *entry) {
 func (o *Orchestrator) loadNow(ctx context.Context, e *entry) {
 	ctx, stop := context.WithTimeout(ctx, time.Minute)
 	defer stop()
-	task, seq, err := o.fold(ctx, e.id, 0)
+	task, newest, err := o.fold(ctx, e.id)
 	var prog *plan.Program
 	if err == nil {
 		prog, err = o.program(ctx, task.Submitted)
@@ -124,7 +126,7 @@ func (o *Orchestrator) loadNow(ctx context.Context, e *entry) {
 		o.loadFailed(e, err)
 		return
 	}
-	e.task, e.seq, e.prog = task, seq, prog
+	e.task, e.seq, e.archived, e.prog = task, newest.Seq, e.archived || newest.Archived, prog
 	delete(o.unread, e.id)
 	o.revive(e)
 	o.release(e)
@@ -151,29 +153,26 @@ func (o *Orchestrator) loadFailed(e *entry, err error) {
 	e.notify()
 }
 
-// fold reads and folds the history of a task up to a revision, 0 for all of it.
-func (o *Orchestrator) fold(ctx context.Context, id events.TaskID, upTo uint64) (*statemachine.Task, uint64, error) {
-	task, seq := &statemachine.Task{}, uint64(0)
+// fold reads and folds the history of a task. It also returns the newest commit.
+func (o *Orchestrator) fold(ctx context.Context, id events.TaskID) (*statemachine.Task, events.Stored, error) {
+	task, newest := &statemachine.Task{}, events.Stored{}
 	for stored, err := range o.cfg.Log.Read(ctx, id, 1) {
 		if err != nil {
-			return nil, 0, err
+			return nil, newest, err
 		}
 		c, err := events.Decode(stored.Data)
 		if err != nil {
-			return nil, 0, err
+			return nil, newest, err
 		}
 		if err := task.Fold(c, stored.Data); err != nil {
-			return nil, 0, err
+			return nil, newest, err
 		}
-		seq = stored.Seq
-		if upTo != 0 && task.Rev == upTo {
-			break
-		}
+		newest = stored
 	}
 	if task.Rev == 0 {
-		return nil, 0, noTask(id)
+		return nil, newest, noTask(id)
 	}
-	return task, seq, nil
+	return task, newest, nil
 }
 
 func noTask(id events.TaskID) error {
@@ -270,7 +269,24 @@ func (o *Orchestrator) restore(ctx context.Context) error {
 		open = append(open, head.Task)
 	}
 	o.unlock()
+	if err := o.restorePast(ctx); err != nil {
+		return err
+	}
 	return o.restoreOpen(ctx, open)
+}
+
+// restorePast finds out whether anything was ever archived. What it is, is read when asked for.
+func (o *Orchestrator) restorePast(ctx context.Context) error {
+	for _, err := range o.cfg.Log.Past(ctx) {
+		if err != nil && !fault.Has(err, fault.DataLoss) { // a damaged archive keeps nobody from working
+			return err
+		}
+		o.lock()
+		o.listed.forgotten = true
+		o.unlock()
+		break
+	}
+	return nil
 }
 
 func (o *Orchestrator) restoreOpen(ctx context.Context, open []events.TaskID) error {

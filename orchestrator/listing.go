@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"cmp"
 	"context"
+	"iter"
 	"path"
 	"slices"
 	"strconv"
@@ -24,17 +25,14 @@ type listing struct {
 	// whole holds finished tasks that are still whole in memory, the oldest first.
 	whole []events.TaskID
 	open  int
-	// forgotten is set when finished tasks exist of which there is no line.
+	// forgotten is set when finished tasks exist of which there is no line, live or archived.
 	forgotten bool
-	// archived marks lines whose task lies in the archive.
-	archived map[events.TaskID]bool
 }
 
 func (l *listing) markArchived(id events.TaskID) {
-	if l.archived == nil {
-		l.archived = map[events.TaskID]bool{}
+	if line := l.lines[id]; line != nil {
+		line.Archived = true
 	}
-	l.archived[id] = true
 }
 
 // update renews the line of a task.
@@ -63,6 +61,7 @@ func (l *listing) update(e *entry) {
 		l.forgetLater(e.id)
 	}
 	line.State, line.Reason, line.Paused, line.UpdatedAt = t.State, t.Reason, t.Paused, t.UpdatedAt
+	line.Archived = line.Archived || e.archived
 }
 
 // addHead adds the line of a finished task as the log's index knows it.
@@ -85,7 +84,6 @@ func (l *listing) forgetLater(id events.TaskID) {
 	l.ended = append(l.ended, id)
 	for len(l.ended) > l.keep {
 		delete(l.lines, l.ended[0])
-		delete(l.archived, l.ended[0])
 		l.ended = l.ended[1:]
 		l.forgotten = true
 	}
@@ -195,18 +193,25 @@ func newer(a, b Summary) int {
 	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
 }
 
-// addForgotten adds the finished tasks that memory does not hold from the log's index.
+// addForgotten adds the finished tasks that memory does not hold from the log's index, the archived
+// ones last: a task that is archived meanwhile is not missed.
 func (o *Orchestrator) addForgotten(ctx context.Context, lines []Summary) ([]Summary, error) {
 	known := make(map[events.TaskID]bool, len(lines))
 	for _, line := range lines {
 		known[line.ID] = true
 	}
-	for h, err := range o.cfg.Log.Heads(ctx) {
-		if err != nil {
-			return nil, err
-		}
-		if !known[h.Task] {
-			lines = append(lines, lineOf(h))
+	for archived, heads := range []iter.Seq2[events.Head, error]{o.cfg.Log.Heads(ctx), o.cfg.Log.Past(ctx)} {
+		for h, err := range heads {
+			if err != nil {
+				return nil, err
+			}
+			if known[h.Task] {
+				continue
+			}
+			known[h.Task] = true
+			line := lineOf(h)
+			line.Archived = archived == 1
+			lines = append(lines, line)
 		}
 	}
 	return lines, nil
@@ -225,11 +230,13 @@ func (o *Orchestrator) page(ctx context.Context, r ListRequest, lines []Summary)
 			continue
 		}
 		if line.Priority == "" {
-			full, err := o.complete(ctx, line)
-			if err != nil {
-				continue // it was archived meanwhile
+			line, err = o.complete(ctx, line)
+			if fault.Has(err, fault.NotFound) {
+				continue // it has left the archive meanwhile
 			}
-			line = full
+			if err != nil && !fault.Has(err, fault.DataLoss) { // a damaged task is listed all the same
+				return ListReply{}, err
+			}
 		}
 		if !r.exactly(line) {
 			continue

@@ -92,20 +92,15 @@ func (o *Orchestrator) findLast(ctx context.Context) (FindReply, error) {
 	if last != "" {
 		return FindReply{ID: last}, nil
 	}
-	list, err := o.List(ctx, ListRequest{Limit: 1000})
+	lines, err := o.lines(ctx)
 	if err != nil {
 		return FindReply{}, err
 	}
-	var newest Summary
-	for _, t := range slices.Backward(list.Tasks) {
-		if t.Parent == "" {
-			newest = t
-		}
-	}
-	if newest.ID == "" {
+	lines = slices.DeleteFunc(lines, func(s Summary) bool { return s.Parent != "" })
+	if len(lines) == 0 {
 		return FindReply{}, fault.New(fault.NotFound, "there are no tasks yet").WithHint("orch submit PLAN.yaml")
 	}
-	return FindReply{ID: newest.ID}, nil
+	return FindReply{ID: slices.MinFunc(lines, newer).ID}, nil
 }
 
 // Get implements API.
@@ -128,9 +123,8 @@ func (o *Orchestrator) view(e *entry) (TaskView, error) {
 		Paused: e.task.Paused, Labels: sub.Labels, Priority: sub.Priority, Queue: sub.Queue, RetryOf: sub.RetryOf,
 		DependsOn: slices.Clone(e.task.Unmet), CreatedAt: e.task.CreatedAt, UpdatedAt: e.task.UpdatedAt, Deadline: sub.Deadline,
 		Inputs: t.show(sub.Inputs), Output: t.show(e.task.Output), Error: e.task.Error, Rev: e.task.Rev,
-		Checkpoints: checkpointViews(e.task), Steps: t.stepViews(),
+		Checkpoints: checkpointViews(e.task), Steps: t.stepViews(), Archived: e.archived,
 	}
-	v.Archived = o.listed.archived[e.id]
 	if sub.Parent != nil {
 		v.Parent = sub.Parent.Task
 	}

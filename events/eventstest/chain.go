@@ -4,6 +4,8 @@ package eventstest
 
 import (
 	"context"
+	"iter"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -87,12 +89,32 @@ func History(tb testing.TB, log events.Log, task events.TaskID, from uint64) []e
 // HeadsOf returns the heads of all live tasks by id.
 func HeadsOf(tb testing.TB, log events.Log) map[events.TaskID]events.Head {
 	tb.Helper()
+	return byTask(tb, log.Heads(tb.Context()))
+}
+
+// PastOf returns the heads of all archived tasks by id.
+func PastOf(tb testing.TB, log events.Log) map[events.TaskID]events.Head {
+	tb.Helper()
+	return byTask(tb, log.Past(tb.Context()))
+}
+
+func byTask(tb testing.TB, heads iter.Seq2[events.Head, error]) map[events.TaskID]events.Head {
+	tb.Helper()
 	all := map[events.TaskID]events.Head{}
-	for h, err := range log.Heads(tb.Context()) {
+	for h, err := range heads {
 		require.NoError(tb, err)
 		_, twice := all[h.Task]
 		require.False(tb, twice, "every task has one head")
 		all[h.Task] = h
+	}
+	return all
+}
+
+// archived returns commits as they must be read when they lie in the archive.
+func archived(commits []events.Stored) []events.Stored {
+	all := slices.Clone(commits)
+	for i := range all {
+		all[i].Archived = true
 	}
 	return all
 }

@@ -37,6 +37,7 @@ func TestLog(t *testing.T, open func(t *testing.T) events.Log) {
 		"scan":                     testScan,
 		"archive":                  testArchive,
 		"archive and append":       testArchiveThenAppend,
+		"past":                     testPast,
 		"many concurrent appends":  testManyAppends,
 		"rivals among many":        testRivalsAmongMany,
 		"cancelled context":        testCancelled,
@@ -77,6 +78,7 @@ func testUnknownTask(t *testing.T, log events.Log) {
 	t.Helper()
 	assert.Empty(t, History(t, log, NewChain().Task, 1))
 	assert.Empty(t, HeadsOf(t, log))
+	assert.Empty(t, PastOf(t, log))
 	assert.Empty(t, scanFrom(t.Context(), t, log, 0))
 	err := log.Archive(t.Context(), NewChain().Task)
 	assert.Equal(t, fault.NotFound, fault.CodeOf(err))
@@ -202,7 +204,7 @@ func testLongHistory(t *testing.T, log events.Log) {
 	assert.Equal(t, all, History(t, log, c.Task, 1))
 	assert.Equal(t, all, scanFrom(t.Context(), t, log, 0))
 	require.NoError(t, log.Archive(t.Context(), c.Task))
-	assert.Equal(t, all, History(t, log, c.Task, 1))
+	assert.Equal(t, archived(all), History(t, log, c.Task, 1))
 }
 
 func testReadersMayStop(t *testing.T, log events.Log) {
@@ -276,8 +278,8 @@ func testArchive(t *testing.T, log events.Log) {
 	live := stays.Grow(t, log, 2)
 	require.NoError(t, log.Archive(t.Context(), gone.Task))
 	require.NoError(t, log.Archive(t.Context(), gone.Task), "archiving twice changes nothing")
-	assert.Equal(t, history, History(t, log, gone.Task, 1))
-	assert.Equal(t, history[2:], History(t, log, gone.Task, 3))
+	assert.Equal(t, archived(history), History(t, log, gone.Task, 1))
+	assert.Equal(t, archived(history[2:]), History(t, log, gone.Task, 3))
 	assert.NotContains(t, HeadsOf(t, log), gone.Task)
 	assert.Contains(t, HeadsOf(t, log), stays.Task)
 	assert.Equal(t, live, scanFrom(t.Context(), t, log, 0))
@@ -293,7 +295,7 @@ func testArchiveThenAppend(t *testing.T, log events.Log) {
 		_, err := Append(log, r)
 		assert.Equal(t, fault.Conflict, fault.CodeOf(err), "an archived history is closed (after %d)", r.After)
 	}
-	assert.Equal(t, history, History(t, log, c.Task, 1))
+	assert.Equal(t, archived(history), History(t, log, c.Task, 1))
 	newborn := NewChain()
 	newborn.Grow(t, log, 1)
 	require.NoError(t, log.Archive(t.Context(), newborn.Task))
@@ -301,6 +303,37 @@ func testArchiveThenAppend(t *testing.T, log events.Log) {
 	again.After = 0
 	_, err := Append(log, again)
 	assert.Equal(t, fault.Conflict, fault.CodeOf(err), "an archived history is closed, however young")
+}
+
+// testPast holds that an archived task keeps the head that it had in the live log.
+func testPast(t *testing.T, log events.Log) {
+	t.Helper()
+	parent, want := NewChain(), map[events.TaskID]events.Head{}
+	parent.Grow(t, log, 1)
+	for i := range 150 { // more than one batch of a store that begins with a small one
+		c := NewChain()
+		c.Grow(t, log, i%3)
+		r := c.Next(t, "node")
+		r.State, r.Name, r.Parent = "STATE_"+strconv.Itoa(i), "task "+strconv.Itoa(i)+" — \"ä\"", parent.Task
+		seq, err := Append(log, r)
+		require.NoError(t, err)
+		h := r.Head
+		h.Seq = seq
+		want[c.Task] = h
+	}
+	assert.Empty(t, PastOf(t, log), "live tasks are not past")
+	for task := range want {
+		require.NoError(t, log.Archive(t.Context(), task))
+	}
+	assert.Equal(t, want, PastOf(t, log))
+	assert.Len(t, HeadsOf(t, log), 1)
+	seen := 0
+	for _, err := range log.Past(t.Context()) {
+		require.NoError(t, err)
+		seen++
+		break
+	}
+	assert.Equal(t, 1, seen, "a reader may stop")
 }
 
 func testManyAppends(t *testing.T, log events.Log) {
@@ -372,7 +405,7 @@ func testCancelled(t *testing.T, log events.Log) {
 	c.Grow(t, log, 2)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	reads, scans, heads := 0, 0, 0
+	reads, scans, heads, past := 0, 0, 0, 0
 	for _, err := range log.Read(ctx, c.Task, 1) {
 		assert.Equal(t, fault.Cancelled, fault.CodeOf(err))
 		reads++
@@ -385,20 +418,27 @@ func testCancelled(t *testing.T, log events.Log) {
 		assert.Equal(t, fault.Cancelled, fault.CodeOf(err))
 		heads++
 	}
-	assert.Equal(t, []int{1, 1, 1}, []int{reads, scans, heads}, "the error is the only thing they yield")
+	for _, err := range log.Past(ctx) {
+		assert.Equal(t, fault.Cancelled, fault.CodeOf(err))
+		past++
+	}
+	assert.Equal(t, []int{1, 1, 1, 1}, []int{reads, scans, heads, past}, "the error is the only thing they yield")
 }
 
 func testReopen(t *testing.T, log events.Log) {
 	t.Helper()
 	c, old := NewChain(), NewChain()
 	all := c.Grow(t, log, 3)
-	archived := old.Grow(t, log, 2)
+	gone := old.Grow(t, log, 2)
 	require.NoError(t, log.Archive(t.Context(), old.Task))
 	if r, ok := log.(Reopener); ok {
 		log = r.Reopen(t)
 	}
 	assert.Equal(t, all, History(t, log, c.Task, 1))
-	assert.Equal(t, archived, History(t, log, old.Task, 1))
+	assert.Equal(t, archived(gone), History(t, log, old.Task, 1))
+	past := PastOf(t, log)
+	assert.Len(t, past, 1)
+	assert.Equal(t, gone[1].Seq, past[old.Task].Seq)
 	heads := HeadsOf(t, log)
 	assert.Len(t, heads, 1)
 	assert.Equal(t, c.After, heads[c.Task].Seq)

@@ -49,6 +49,12 @@ func (e entry) stored() events.Stored {
 	return events.Stored{Seq: e.head.Seq, Data: bytes.Clone(e.data)}
 }
 
+func (e entry) storedInArchive() events.Stored {
+	s := e.stored()
+	s.Archived = true
+	return s
+}
+
 var (
 	_ events.Log         = (*Log)(nil)
 	_ events.Blobs       = (*Log)(nil)
@@ -115,13 +121,13 @@ func (l *Log) Read(ctx context.Context, task events.TaskID, from uint64) iter.Se
 			return
 		}
 		l.mu.RLock()
-		history := l.live[task]
+		history, as := l.live[task], entry.stored
 		if len(history) == 0 {
-			history = l.archived[task]
+			history, as = l.archived[task], entry.storedInArchive
 		}
 		l.mu.RUnlock()
 		skip := min(int(max(from, 1)-1), len(history)) //nolint:gosec // a history fits into memory
-		each(ctx, history[skip:], entry.stored, yield)
+		each(ctx, history[skip:], as, yield)
 	}
 }
 
@@ -145,10 +151,20 @@ func each[T any](ctx context.Context, entries []entry, as func(entry) T, yield f
 
 // Heads implements events.Log; the order is that of the positions.
 func (l *Log) Heads(ctx context.Context) iter.Seq2[events.Head, error] {
+	return l.heads(ctx, l.live)
+}
+
+// Past implements events.Log; the order is that of the positions.
+func (l *Log) Past(ctx context.Context) iter.Seq2[events.Head, error] {
+	return l.heads(ctx, l.archived)
+}
+
+// heads yields the heads of histories that mu guards.
+func (l *Log) heads(ctx context.Context, of map[events.TaskID][]entry) iter.Seq2[events.Head, error] {
 	return func(yield func(events.Head, error) bool) {
 		l.mu.RLock()
-		newest := make([]entry, 0, len(l.live))
-		for _, h := range l.live {
+		newest := make([]entry, 0, len(of))
+		for _, h := range of {
 			newest = append(newest, h[len(h)-1])
 		}
 		l.mu.RUnlock()

@@ -1,0 +1,96 @@
+package bus_test
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/events/eventstest"
+)
+
+// A history that is archived in several messages has one head, also after a restart.
+func TestPastOfALargeHistory(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, bus.ServerConfig{})
+	c := eventstest.NewChain()
+	var want events.Head
+	for i := range 3 {
+		r := c.Next(t, "node")
+		r.Data = bytes.Repeat([]byte{byte('a' + i)}, 3<<20)
+		seq, err := eventstest.Append(n, r)
+		require.NoError(t, err)
+		c.Accept(r, seq)
+		want = r.Head
+		want.Seq = seq
+	}
+	require.NoError(t, n.Archive(t.Context(), c.Task))
+	n.Reopen(t)
+	past := eventstest.PastOf(t, n)
+	assert.Equal(t, want.Seq, past[c.Task].Seq)
+	assert.Equal(t, want.Rev, past[c.Task].Rev)
+	assert.Equal(t, want.State, past[c.Task].State)
+	assert.Len(t, past, 1)
+	assert.Len(t, eventstest.History(t, n, c.Task, 1), 3)
+}
+
+// The first messages of an archiving that was cut short are no archived history; the next archiving
+// replaces them.
+func TestPastOfACutArchiving(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, bus.ServerConfig{})
+	c := eventstest.NewChain()
+	c.Grow(t, n, 2)
+	subject := "orch.ar." + c.Task.Time().UTC().Format("20060102") + "." + string(c.Task)
+	_, err := client(t, n).Publish(t.Context(), subject, []byte("1 1\nx\n"))
+	require.NoError(t, err)
+	assert.Empty(t, eventstest.PastOf(t, n))
+	assert.Contains(t, eventstest.HeadsOf(t, n), c.Task)
+	require.NoError(t, n.Archive(t.Context(), c.Task))
+	assert.Equal(t, c.After, eventstest.PastOf(t, n)[c.Task].Seq)
+	requireIntact(t, n)
+}
+
+// Verify compares the head of an archived history with its commits.
+func TestForgedPast(t *testing.T) {
+	t.Parallel()
+	for _, head := range []string{"9 DONE 1 1 - x", "nonsense"} {
+		t.Run(head, func(t *testing.T) {
+			t.Parallel()
+			n := startNode(t, bus.ServerConfig{})
+			c := eventstest.NewChain()
+			c.Grow(t, n, 1)
+			require.NoError(t, n.Archive(t.Context(), c.Task))
+			js := client(t, n)
+			archive, err := js.Stream(t.Context(), "ORCH_ARCHIVE")
+			require.NoError(t, err)
+			raw, err := archive.GetMsg(t.Context(), 1)
+			require.NoError(t, err)
+			require.NoError(t, archive.DeleteMsg(t.Context(), 1))
+			raw.Header.Set("Orch", head)
+			_, err = js.PublishMsg(t.Context(), &nats.Msg{Subject: raw.Subject, Header: raw.Header, Data: raw.Data})
+			require.NoError(t, err)
+			report, err := n.Verify(t.Context(), nil)
+			require.NoError(t, err)
+			require.Equal(t, 1, report.Found, report.Problems)
+			assert.Equal(t, c.Task, report.Problems[0].Task)
+			assert.Contains(t, report.Problems[0].What, "header")
+		})
+	}
+}
+
+// client is another user of the node's server.
+func client(t *testing.T, n *node) jetstream.JetStream {
+	t.Helper()
+	nc, err := nats.Connect(n.server.Addr(), operator(t, n.cfg.DataDir))
+	require.NoError(t, err)
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	require.NoError(t, err)
+	return js
+}

@@ -1,0 +1,132 @@
+package orchestrator_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/events/memlog"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// archiveAll archives every finished task.
+func (n *node) archiveAll() int {
+	n.t.Helper()
+	r, err := n.Archive(context.Background(), orchestrator.ArchiveRequest{})
+	require.NoError(n.t, err)
+	return r.Archived
+}
+
+func (n *node) find(text string) events.TaskID {
+	n.t.Helper()
+	r, err := n.Find(context.Background(), orchestrator.FindRequest{Text: text})
+	require.NoError(n.t, err, text)
+	return r.ID
+}
+
+// Archived tasks are listed and found before and after a restart, with all filters and page by page.
+func TestListOfArchivedTasks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		log := memlog.New(memlog.Config{})
+		n := start(t, log)
+		began := time.Now()
+		var ids []events.TaskID
+		for i := range 10 {
+			<-time.After(time.Minute)
+			ids = append(ids, n.submit(setPlan, func(r *orchestrator.SubmitRequest) {
+				r.Name, r.Priority, r.Labels = fmt.Sprintf("nightly-%d", i), "high", map[string]string{"parity": []string{"even", "odd"}[i%2]}
+			}))
+		}
+		<-time.After(time.Minute)
+		require.Equal(t, 10, n.archiveAll())
+		require.Zero(t, n.archiveAll(), "once is enough")
+		for range 2 {
+			checkArchived(t, n, began, ids)
+			n.stop()
+			n = start(t, log)
+		}
+		n.submit(onePlan)
+		assert.Len(t, n.list(orchestrator.ListRequest{}), 11)
+		require.Zero(t, n.archiveAll(), "what was archived and looked at is not archived again")
+	})
+}
+
+func checkArchived(t *testing.T, n *node, began time.Time, ids []events.TaskID) {
+	t.Helper()
+	all := n.list(orchestrator.ListRequest{})
+	require.Len(t, all, len(ids))
+	for i, s := range all {
+		assert.Equal(t, ids[len(ids)-1-i], s.ID, "the newest first")
+		assert.True(t, s.Archived)
+		assert.Equal(t, "high", s.Priority)
+		assert.Equal(t, statemachine.Done, s.State)
+		assert.Equal(t, ids[len(ids)-1-i], n.find(string(s.ID)[:20]))
+	}
+	assert.Equal(t, ids[9], n.find("@last"))
+	assert.Len(t, n.list(orchestrator.ListRequest{Name: "nightly-[0-3]"}), 4)
+	assert.Len(t, n.list(orchestrator.ListRequest{Labels: map[string]string{"parity": "odd"}}), 5)
+	assert.Len(t, n.list(orchestrator.ListRequest{Since: began.Add(150 * time.Second), Until: began.Add(330 * time.Second)}), 3)
+	assert.Len(t, n.list(orchestrator.ListRequest{States: []statemachine.State{statemachine.Done}}), 10)
+	assert.Empty(t, n.list(orchestrator.ListRequest{States: []statemachine.State{statemachine.Failed}}))
+	var paged []events.TaskID
+	for cursor := ""; ; {
+		r, err := n.List(context.Background(), orchestrator.ListRequest{Limit: 3, Cursor: cursor})
+		require.NoError(t, err)
+		for _, s := range r.Tasks {
+			paged = append(paged, s.ID)
+		}
+		if cursor = r.Next; cursor == "" {
+			break
+		}
+	}
+	assert.Len(t, paged, 10)
+	assert.True(t, n.get(ids[3]).Archived)
+	assert.Len(t, n.list(orchestrator.ListRequest{}), 10, "a task that was looked at is listed once")
+	n.checkReplay(ids[3])
+}
+
+// The children of an archived task are found by it, and @last is never one of them.
+func TestArchivedFamily(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		log := memlog.New(memlog.Config{})
+		n := start(t, log)
+		n.serve(echoArgs)
+		parent := n.submit("orch: v1\nsteps:\n  - id: s\n    run:\n      orch: v1\n      steps: [{id: w, tool: READ}]\n")
+		n.result(parent)
+		<-time.After(time.Minute)
+		require.Equal(t, 2, n.archiveAll())
+		n.stop()
+		n = start(t, log)
+		children := n.list(orchestrator.ListRequest{Parent: parent})
+		require.Len(t, children, 1)
+		assert.Equal(t, parent, children[0].Parent)
+		assert.True(t, children[0].Archived)
+		assert.Equal(t, parent, n.find("@last"))
+	})
+}
+
+// A live task is not called archived, and one that is archived while it is in memory says so at once.
+func TestArchivedIsKnown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, memlog.New(memlog.Config{}), func(c *orchestrator.Config) { c.KeepListed = 1 })
+		old, id := n.submit(setPlan), n.submit(setPlan)
+		<-time.After(time.Minute)
+		assert.False(t, n.get(id).Archived)
+		n.archiveAll()
+		assert.True(t, n.get(id).Archived)
+		assert.False(t, n.get(old).Archived, "its line was forgotten before")
+		_, err := n.Find(context.Background(), orchestrator.FindRequest{Text: "TASK_7ZZZ"})
+		hasCode(t, err, fault.NotFound)
+	})
+}
