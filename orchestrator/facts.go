@@ -30,7 +30,7 @@ func (o *Orchestrator) clean(r *work.Outcome) error {
 	size := 0
 	r.Facts = slices.Clone(r.Facts)
 	for i, f := range r.Facts {
-		n := 0
+		var n int
 		if r.Facts[i], n, err = o.cleanFact(f, r.Values); err != nil {
 			return err
 		}
