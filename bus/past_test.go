@@ -2,6 +2,7 @@ package bus_test
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -64,16 +65,11 @@ func TestForgedPast(t *testing.T) {
 			t.Parallel()
 			n := startNode(t, bus.ServerConfig{})
 			c := eventstest.NewChain()
-			c.Grow(t, n, 1)
-			require.NoError(t, n.Archive(t.Context(), c.Task))
-			js := client(t, n)
-			archive, err := js.Stream(t.Context(), "ORCH_ARCHIVE")
-			require.NoError(t, err)
-			raw, err := archive.GetMsg(t.Context(), 1)
-			require.NoError(t, err)
-			require.NoError(t, archive.DeleteMsg(t.Context(), 1))
-			raw.Header.Set("Orch", head)
-			_, err = js.PublishMsg(t.Context(), &nats.Msg{Subject: raw.Subject, Header: raw.Header, Data: raw.Data})
+			stored := c.Grow(t, n, 1)
+			m := nats.NewMsg("orch.ar." + c.Task.Time().UTC().Format("20060102") + "." + string(c.Task))
+			m.Data = fmt.Appendf(nil, "%d %d\n%s\n", stored[0].Seq, len(stored[0].Data), stored[0].Data)
+			m.Header = nats.Header{"Orch-Parts": {"1"}, "Orch-Seq": {"1"}, "Orch": {head}}
+			_, err := client(t, n).PublishMsg(t.Context(), m)
 			require.NoError(t, err)
 			report, err := n.Verify(t.Context(), nil)
 			require.NoError(t, err)

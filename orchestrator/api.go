@@ -215,16 +215,17 @@ type ListReply struct {
 
 // Summary is one line of a list.
 type Summary struct {
-	ID        events.TaskID      `json:"id"`
-	Name      string             `json:"name"`
-	State     statemachine.State `json:"state"`
-	Paused    bool               `json:"paused,omitempty"`
-	Priority  string             `json:"priority,omitempty"`
-	Labels    map[string]string  `json:"labels,omitempty"`
-	Parent    events.TaskID      `json:"parent,omitempty"`
-	Reason    string             `json:"reason,omitempty"`
-	CreatedAt time.Time          `json:"created_at,omitzero"`
-	UpdatedAt time.Time          `json:"updated_at"`
+	ID       events.TaskID      `json:"id"`
+	Name     string             `json:"name"`
+	State    statemachine.State `json:"state"`
+	Paused   bool               `json:"paused,omitempty"`
+	Priority string             `json:"priority,omitempty"`
+	Labels   map[string]string  `json:"labels,omitempty"`
+	Parent   events.TaskID      `json:"parent,omitempty"`
+	// Reason is why the task is in its state or, for an open task, what it waits for.
+	Reason    string    `json:"reason,omitempty"`
+	CreatedAt time.Time `json:"created_at,omitzero"`
+	UpdatedAt time.Time `json:"updated_at"`
 	// Archived tasks lie in the archive; everything about them still answers.
 	Archived bool `json:"archived,omitempty"`
 }
@@ -308,7 +309,8 @@ type ExplainReply struct {
 type Cause struct {
 	// Kind is stable for programs: over, dependency, paused, node_paused, queue_paused, tool_paused,
 	// concurrency, delay, retry, timer, signal, child, running, in_doubt, no_worker, queued, approval,
-	// blocked, cancelling.
+	// blocked, cancelling. A call whose worker is silent, or was running before the node restarted, is
+	// running as well; its sentence says when the call is given up.
 	Kind     string `json:"kind"`
 	Step     string `json:"step,omitempty"`
 	Sentence string `json:"sentence"`

@@ -224,7 +224,9 @@ func (o *Orchestrator) reviveLeases(e *entry) {
 	}
 	for key, s := range e.task.Steps {
 		if s.State == statemachine.StepRunning && s.Tool != "" && e.leases[key] == nil {
-			o.grant(e, &lease{step: key, attempt: s.Attempt, worker: s.Worker, tool: s.Tool, called: true})
+			l := &lease{step: key, attempt: s.Attempt, worker: s.Worker, tool: s.Tool, called: true}
+			o.grant(e, l)
+			l.heard = time.Time{}
 		}
 	}
 }

@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -15,32 +16,54 @@ func (o *Orchestrator) Explain(ctx context.Context, r GetRequest) (ExplainReply,
 	reply := ExplainReply{ID: r.ID}
 	err := o.look(ctx, r.ID, func(e *entry) error {
 		reply.State = e.task.State
-		reply.Causes = (&turn{o: o, e: e, task: e.task, now: o.now()}).causes()
+		reply.Causes = slices.Collect((&turn{o: o, e: e, task: e.task, now: o.now()}).causes())
 		return nil
 	})
 	return reply, err
 }
 
-// causes lists why the task does not move, what concerns the whole task first.
-func (t *turn) causes() []Cause {
-	if t.task.State.Terminal() {
-		return []Cause{t.ended()}
-	}
-	var list []Cause
-	for _, ask := range []func() *Cause{t.becausePaused, t.becauseDependency, t.becauseDelay, t.becauseConcurrency, t.becauseCancelling} {
-		if c := ask(); c != nil {
-			list = append(list, *c)
+// causes yields why the task does not move, what concerns the whole task first. The lock is held.
+func (t *turn) causes() iter.Seq[Cause] {
+	return func(yield func(Cause) bool) {
+		if t.task.State.Terminal() {
+			yield(t.ended())
+			return
+		}
+		none := true
+		for _, ask := range []func() *Cause{t.becausePaused, t.becauseDependency, t.becauseDelay, t.becauseConcurrency, t.becauseCancelling} {
+			if c := ask(); c != nil {
+				if none = false; !yield(*c) {
+					return
+				}
+			}
+		}
+		for _, key := range t.task.Order {
+			if c := t.becauseStep(t.task.Steps[key]); c != nil {
+				if none = false; !yield(*c) {
+					return
+				}
+			}
+		}
+		if none {
+			yield(Cause{Kind: "running", Sentence: "Nothing holds the task up; it is being decided about right now."})
 		}
 	}
-	for _, key := range t.task.Order {
-		if c := t.becauseStep(t.task.Steps[key]); c != nil {
-			list = append(list, *c)
+}
+
+// waitsFor is the reason of an open task in a list: its first cause, if that is something to wait for
+// and the state machine gives no reason. Empty while a decision is on its way to the log.
+func (o *Orchestrator) waitsFor(e *entry) string {
+	if e == nil || e.task == nil || e.busy || e.task.Reason != "" || e.task.State.Terminal() {
+		return ""
+	}
+	for c := range (&turn{o: o, e: e, task: e.task, now: o.now()}).causes() {
+		switch c.Kind {
+		case "concurrency", "signal", "no_worker", "tool_paused", "queue_paused", "node_paused", "delay", "timer", "retry", "paused":
+			return c.Sentence
 		}
+		break
 	}
-	if len(list) == 0 {
-		list = append(list, Cause{Kind: "running", Sentence: "Nothing holds the task up; it is being decided about right now."})
-	}
-	return list
+	return ""
 }
 
 func (t *turn) ended() Cause {
@@ -120,6 +143,8 @@ func (t *turn) becauseCancelling() *Cause {
 func (t *turn) becauseStep(s *statemachine.Step) *Cause {
 	c := &Cause{Step: s.Key}
 	switch {
+	case t.e.waitsForResume(s):
+		return nil // the pause is the cause
 	case s.State == statemachine.StepPending && !s.Due.IsZero():
 		c.Kind, c.Sentence = "retry", fmt.Sprintf("Step %s is tried again at %s%s.", s.Key, clock(s.Due), because(errorText(s)))
 	case s.State == statemachine.StepInDoubt:
@@ -137,6 +162,8 @@ func (t *turn) becauseStep(s *statemachine.Step) *Cause {
 		c.Next = fmt.Sprintf("orch signal %s %s", t.e.id, s.Signal)
 	case s.Tool == "":
 		c.Kind, c.Sentence = "timer", fmt.Sprintf("Step %s waits until %s.", s.Key, clock(s.Due))
+	case t.o.silent(t.e.leases[s.Key], t.now):
+		t.becauseSilent(s, c)
 	default:
 		c.Kind, c.Sentence = "running", fmt.Sprintf("Step %s (%s) is running on worker %s since %s%s.", s.Key, s.Tool, s.Worker, clock(s.CalledAt), t.progressText(s.Key))
 	}
@@ -169,10 +196,40 @@ func (t *turn) progressText(key string) string {
 	}
 }
 
+// waitsForResume reports whether nothing but the pause of the task keeps a step from its worker.
+func (e *entry) waitsForResume(s *statemachine.Step) bool {
+	waits := s.State == statemachine.StepReady || s.State == statemachine.StepPending
+	return waits && e.held() && e.leases[s.Key] == nil
+}
+
+// silent reports whether the worker of a call may be gone.
+func (o *Orchestrator) silent(l *lease, now time.Time) bool {
+	return l != nil && now.Sub(l.heard) > o.cfg.Lease/2
+}
+
+// becauseSilent says what becomes of a call whose worker is not heard of.
+func (t *turn) becauseSilent(s *statemachine.Step, c *Cause) {
+	l := t.e.leases[s.Key]
+	c.Kind = "running"
+	if l.heard.IsZero() {
+		c.Sentence = fmt.Sprintf("Step %s (%s) was running on worker %s before the node restarted; unless %s is heard of until %s, its call is given up.",
+			s.Key, s.Tool, l.worker, l.worker, clock(l.expires))
+		return
+	}
+	silence := "which was last heard of %s ago"
+	if w := t.o.match.workers[l.worker]; w != nil && w.seen.After(l.heard) {
+		silence = "which has not spoken of it for %s"
+	}
+	c.Sentence = fmt.Sprintf("Step %s (%s) runs on worker %s, "+silence+"; at %s its call is given up.",
+		s.Key, s.Tool, l.worker, t.now.Sub(l.heard).Round(time.Second), clock(l.expires))
+}
+
 // becauseReady says why a ready call is not executed.
 func (t *turn) becauseReady(s *statemachine.Step, c *Cause) {
 	queue := queueName(s.Queue)
 	switch {
+	case t.o.silent(t.e.leases[s.Key], t.now):
+		t.becauseSilent(s, c)
 	case t.e.leases[s.Key] != nil:
 		c.Kind, c.Sentence = "running", fmt.Sprintf("Step %s (%s) is running on worker %s%s.", s.Key, s.Tool, t.e.leases[s.Key].worker, t.progressText(s.Key))
 	case t.o.held(holdNode, ""):

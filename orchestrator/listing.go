@@ -247,7 +247,19 @@ func (o *Orchestrator) page(ctx context.Context, r ListRequest, lines []Summary)
 		}
 		reply.Tasks = append(reply.Tasks, line)
 	}
+	o.addReasons(reply.Tasks)
 	return reply, nil
+}
+
+// addReasons says of the open tasks of a page what they wait for.
+func (o *Orchestrator) addReasons(page []Summary) {
+	o.lock()
+	defer o.unlock()
+	for i := range page {
+		if line := &page[i]; line.Reason == "" && !line.State.Terminal() {
+			line.Reason = o.waitsFor(o.tasks[line.ID])
+		}
+	}
 }
 
 // roughly filters by what every line has.

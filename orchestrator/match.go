@@ -202,7 +202,9 @@ type lease struct {
 	worker  string
 	tool    string
 	// called is set when the log says that the call has begun.
-	called  bool
+	called bool
+	// heard is when the worker last spoke of the call, zero when it has not since the node restarted.
+	heard   time.Time
 	expires time.Time
 }
 
@@ -249,7 +251,8 @@ func (e *entry) held() bool { return e.task.Paused && !e.task.Cancelling }
 
 // grant puts a call into the hands of a worker for one lease time. The lock is held.
 func (o *Orchestrator) grant(e *entry, l *lease) {
-	l.expires = o.now().Add(o.cfg.Lease)
+	l.heard = o.now()
+	l.expires = l.heard.Add(o.cfg.Lease)
 	e.leases[l.step] = l
 	o.match.running++
 	if w := o.match.workers[l.worker]; w != nil {

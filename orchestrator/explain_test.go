@@ -1,0 +1,86 @@
+package orchestrator_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/events/memlog"
+	"github.com/orch-dev/orch/orchestrator"
+)
+
+// What is said of a running call depends on whether its worker is heard of.
+func TestExplainSilentWorker(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		log := memlog.New(memlog.Config{})
+		n := start(t, log, short)
+		id := n.submit(writePlan)
+		c := n.take("w")
+		require.NoError(t, n.Start(context.Background(), startedBy("w", c)))
+		assert.Contains(t, n.cause(id).Sentence, "is running on worker w since")
+		<-time.After(700 * time.Millisecond)
+		assert.Regexp(t, `^Step a \(WRITE\) runs on worker w, which was last heard of 1s ago; at .* its call is given up\.$`, n.cause(id).Sentence)
+		n.none("w")
+		assert.Contains(t, n.cause(id).Sentence, "which has not spoken of it for 1s")
+		n.beat("w", c)
+		assert.Contains(t, n.cause(id).Sentence, "is running on worker w since")
+		n.stop()
+		n = start(t, log, short)
+		assert.Regexp(t, `^Step a \(WRITE\) was running on worker w before the node restarted; unless w is heard of until .*, its call is given up\.$`, n.cause(id).Sentence)
+		assert.Equal(t, "running", n.cause(id).Kind)
+		n.beat("w", c)
+		assert.Contains(t, n.cause(id).Sentence, "is running on worker w since")
+		<-time.After(3 * time.Second)
+		assert.Equal(t, "in_doubt", n.cause(id).Kind)
+	})
+}
+
+// Of a paused task, the pause is said, and what holds beside it.
+func TestExplainPaused(t *testing.T) {
+	t.Parallel()
+	n := start(t, memlog.New(memlog.Config{}))
+	id := n.submit("orch: v1\nsteps:\n  - {id: a, tool: READ}\n  - {id: g, wait: {signal: go}}\n")
+	n.pause(orchestrator.PauseRequest{ID: id})
+	e, err := n.Explain(context.Background(), orchestrator.GetRequest{ID: id})
+	require.NoError(t, err)
+	var kinds []string
+	for _, c := range e.Causes {
+		kinds = append(kinds, c.Kind)
+	}
+	assert.Equal(t, []string{"paused", "signal"}, kinds)
+}
+
+// A list says what open tasks wait for.
+func TestListReasons(t *testing.T) {
+	t.Parallel()
+	n := start(t, memlog.New(memlog.Config{}))
+	want := map[events.TaskID]string{}
+	first := n.submit(keyPlan("queue"))
+	want[n.submit(keyPlan("queue"))] = string(first)
+	want[n.submit(onePlan, func(r *orchestrator.SubmitRequest) { r.Delay = time.Hour })] = "is to start at"
+	want[n.submit(timerPlan)] = "waits until"
+	want[n.submit("orch: v1\nsteps: [{id: g, wait: {signal: go}}]\n")] = `signal "go"`
+	want[n.submit(otherPlan)] = "no worker serves queue default"
+	paused := n.submit(otherPlan)
+	n.pause(orchestrator.PauseRequest{ID: paused})
+	want[paused] = "is paused"
+	done := n.submit(setPlan)
+	for _, s := range n.list(orchestrator.ListRequest{}) {
+		assert.Contains(t, s.Reason, want[s.ID], s.ID)
+		if s.ID == done {
+			assert.Empty(t, s.Reason)
+		}
+	}
+	n.pause(orchestrator.PauseRequest{Node: true})
+	for _, s := range n.list(orchestrator.ListRequest{}) {
+		if s.ID == first {
+			assert.Contains(t, s.Reason, "the node is paused")
+		}
+	}
+}
