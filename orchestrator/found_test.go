@@ -151,3 +151,18 @@ func TestKeyOfATaskThatNeverBegan(t *testing.T) {
 		assert.True(t, r.Over)
 	})
 }
+
+// `heartbeat` is the longest silence of the worker of that step.
+func TestHeartbeatOfAStep(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, memlog.New(memlog.Config{})) // a lease of 15 s
+		id := n.submit("orch: v1\nsteps: [{id: a, tool: READ, heartbeat: 1s}]\n")
+		assert.Equal(t, time.Second, n.take("w").Lease)
+		<-time.After(5 * time.Second)
+		c := n.take("v")
+		assert.Equal(t, 2, c.Attempt)
+		require.NoError(t, n.report("v", c, `{}`))
+		assert.Equal(t, statemachine.Done, n.result(id).State)
+	})
+}

@@ -204,7 +204,9 @@ type lease struct {
 	// called is set when the log says that the call has begun.
 	called bool
 	// heard is when the worker last spoke of the call, zero when it has not since the node restarted.
-	heard   time.Time
+	heard time.Time
+	// length is the silence after which the call is given up.
+	length  time.Duration
 	expires time.Time
 }
 
@@ -251,8 +253,8 @@ func (e *entry) held() bool { return e.task.Paused && !e.task.Cancelling }
 
 // grant puts a call into the hands of a worker for one lease time. The lock is held.
 func (o *Orchestrator) grant(e *entry, l *lease) {
-	l.heard = o.now()
-	l.expires = l.heard.Add(o.cfg.Lease)
+	l.heard, l.length = o.now(), o.leaseOf(e, l.step)
+	l.expires = l.heard.Add(l.length)
 	e.leases[l.step] = l
 	o.match.running++
 	if w := o.match.workers[l.worker]; w != nil {
@@ -260,11 +262,23 @@ func (o *Orchestrator) grant(e *entry, l *lease) {
 	}
 }
 
+// minLease is the shortest lease: a worker has to beat several times in it.
+const minLease = 100 * time.Millisecond
+
+// leaseOf is the longest silence of the worker of a step: the step's `heartbeat`, or that of the node.
+func (o *Orchestrator) leaseOf(e *entry, step string) time.Duration {
+	n := (&turn{o: o, e: e, task: e.task}).nodeByKey(step)
+	if n == nil || n.Heartbeat <= 0 {
+		return o.cfg.Lease
+	}
+	return max(time.Duration(n.Heartbeat), minLease)
+}
+
 func (o *Orchestrator) offer(e *entry, s *statemachine.Step) offer {
 	call := work.Call{
 		Ref:  work.Ref{Task: e.id, Step: s.Key, Attempt: s.Attempt},
 		Tool: s.Tool, Effect: s.Effect, State: gateState(e.task, s), Timeout: s.Timeout,
-		Lease: o.cfg.Lease, Name: e.task.Submitted.Name,
+		Lease: e.leases[s.Key].length, Name: e.task.Submitted.Name,
 	}
 	of := offer{call: call, args: s.Args}
 	tool, ok := o.cfg.Catalogue.Get(s.Tool)

@@ -196,7 +196,7 @@ func (o *Orchestrator) renew(worker string, p work.Pulse, now time.Time) bool {
 		l = &lease{step: p.Step, attempt: p.Attempt, worker: worker, tool: p.Tool, called: e.task.Steps[p.Step].State == statemachine.StepRunning}
 		o.grant(e, l)
 	}
-	l.heard, l.expires = now, now.Add(o.cfg.Lease)
+	l.heard, l.expires = now, now.Add(l.length)
 	if p.Progress != nil && e.progress[p.Step] != *p.Progress {
 		e.progress[p.Step] = *p.Progress
 		e.notify()
