@@ -2,10 +2,10 @@ package bus
 
 import (
 	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"math/big"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -108,7 +108,7 @@ func loadCredentials(dir string) (credentials, error) {
 	if !fault.Has(err, fault.NotFound) {
 		return auth, err
 	}
-	auth = credentials{Operator: newPassword(), Worker: newPassword()}
+	auth = credentials{Operator: newToken(), Worker: newToken()}
 	return auth, writeJSON(filepath.Join(dir, authFile), auth)
 }
 
@@ -125,11 +125,14 @@ func readCredentials(dir string) (credentials, error) {
 	return auth, os.Chmod(path, 0o600)
 }
 
-// newPassword returns 256 random bits in hexadecimal.
-func newPassword() string {
+// newToken returns "orch_" and 256 random bits in base62. The form lets a token be recognized, and
+// redacted, wherever it shows up.
+func newToken() string {
+	const digits = 43 // 62^43 > 2^256
 	var bits [32]byte
 	_, _ = rand.Read(bits[:]) // never fails
-	return hex.EncodeToString(bits[:])
+	text := new(big.Int).SetBytes(bits[:]).Text(62)
+	return "orch_" + strings.Repeat("0", digits-len(text)) + text
 }
 
 func readNode(dir string) (nodeInfo, error) {

@@ -54,7 +54,9 @@ func TestDataDirIsPrivate(t *testing.T) {
 		assert.Equal(t, want, info.Mode().Perm(), name)
 	}
 	before := passwords(t, dir)
-	assert.Len(t, before[bus.OperatorUser], 64, "256 bits")
+	for _, user := range []string{bus.OperatorUser, bus.WorkerUser} {
+		assert.Regexp(t, "^orch_[0-9A-Za-z]{43}$", before[user], "256 bits in base62")
+	}
 	assert.NotEqual(t, before[bus.OperatorUser], before[bus.WorkerUser])
 	n.stop(t)
 	assert.NoFileExists(t, filepath.Join(dir, "node.json"))
@@ -144,6 +146,19 @@ func TestCredentials(t *testing.T) {
 	require.ErrorIs(t, err, &fault.Error{Code: fault.RequiredField})
 	_, err = bus.Dial(t.Context(), bus.DialConfig{URL: "nats://127.0.0.1:1"})
 	require.ErrorIs(t, err, &fault.Error{Code: fault.Unavailable})
+}
+
+// A data directory of an earlier version holds credentials without the form of a token.
+func TestOldCredentialsKeepWorking(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	old := `{"operator":"` + strings.Repeat("0a", 32) + `","worker":"` + strings.Repeat("1b", 32) + `"}`
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "auth.json"), []byte(old), 0o600))
+	n := startNode(t, bus.ServerConfig{DataDir: dir})
+	assert.Equal(t, strings.Repeat("0a", 32), passwords(t, dir)[bus.OperatorUser])
+	client, err := nats.Connect(n.server.Addr(), operator(t, dir))
+	require.NoError(t, err)
+	client.Close()
 }
 
 func TestWorkerMayOnlyWork(t *testing.T) {

@@ -51,8 +51,12 @@ type checker struct {
 	// functions maps the functions declared on the top level to where they are.
 	functions map[string]uint
 	// fed holds the calls whose input comes from a pipe, file or here-document.
-	fed   map[*syntax.CallExpr]bool
-	depth int
+	fed map[*syntax.CallExpr]bool
+	// texts holds the names of variables that may hold any text.
+	texts map[string]bool
+	// within is true for the script of eval or trap, which runs at any time in the shell around it.
+	within bool
+	depth  int
 }
 
 func (k *checker) destructive(reason string) {
@@ -82,7 +86,7 @@ func (k *checker) script(text string) {
 	}
 	inner := &checker{
 		ctx: k.ctx, programs: k.programs, class: k.class, moved: k.moved, lost: k.lost, depth: k.depth,
-		functions: topFunctions(file), fed: map[*syntax.CallExpr]bool{},
+		functions: topFunctions(file), fed: map[*syntax.CallExpr]bool{}, texts: map[string]bool{}, within: k.within,
 	}
 	syntax.Walk(file, inner.survey)
 	syntax.Walk(file, inner.visit)
@@ -103,6 +107,7 @@ func topFunctions(file *syntax.File) map[string]uint {
 
 // survey collects what has to be known before the calls are looked at.
 func (k *checker) survey(node syntax.Node) bool {
+	k.taints(node)
 	switch n := node.(type) {
 	case *syntax.BinaryCmd:
 		if n.Op == syntax.Pipe || n.Op == syntax.PipeAll {
@@ -134,6 +139,9 @@ func (k *checker) feed(stmt *syntax.Stmt) {
 // changesDir notes a cd. Below the working directory relative paths without .. stay inside.
 func (k *checker) changesDir(args []arg) {
 	k.moved = true
+	if k.within {
+		k.destructive("a script inside of the script changes the directory")
+	}
 	if len(args) > 0 && args[0].text == "--" {
 		args = args[1:]
 	}
@@ -147,6 +155,9 @@ func (k *checker) changesDir(args []arg) {
 		k.lost = k.lost || !within(filepath.Clean(path), k.ctx.Workspace)
 	case hasDotDot(path):
 		k.lost = true
+	}
+	if metadata(path) {
+		k.destructive("it works in the metadata of a repository")
 	}
 }
 
@@ -164,7 +175,18 @@ func (k *checker) inside(a arg) bool {
 		}
 		path = filepath.Join(k.ctx.Dir, path)
 	}
-	return within(path, k.ctx.Workspace) && !metadata(path)
+	return within(path, k.ctx.Workspace) && !metadata(path) && !startsCode(path)
+}
+
+// startsCode reports whether programs run or obey a file just because of its name.
+func startsCode(path string) bool {
+	switch base := strings.ToLower(filepath.Base(path)); base {
+	case ".gitconfig", ".profile", ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".netrc", ".npmrc", ".pypirc",
+		".inputrc", "config", "head", "commondir", "gitdir", "makefile", "gnumakefile":
+		return true
+	}
+	path = strings.ToLower(path) + "/"
+	return strings.Contains(path, "/.ssh/") || strings.Contains(path, "/.config/")
 }
 
 // writes checks a path that would be written.
@@ -183,6 +205,7 @@ func (k *checker) commandText(literal string) {
 }
 
 func (k *checker) visit(node syntax.Node) bool {
+	k.evaluates(node)
 	switch n := node.(type) {
 	case *syntax.CallExpr:
 		if len(n.Args) > 0 {
@@ -196,6 +219,9 @@ func (k *checker) visit(node syntax.Node) bool {
 		k.commandText(n.Value)
 	case *syntax.Lit:
 		k.commandText(n.Value)
+		if strings.Contains(n.Value, "/dev/tcp") || strings.Contains(n.Value, "/dev/udp") {
+			k.destructive("it opens a network connection")
+		}
 	case *syntax.WordIter:
 		k.variable(n.Name.Value)
 	case *syntax.ParamExp:
@@ -203,11 +229,21 @@ func (k *checker) visit(node syntax.Node) bool {
 			k.destructive("${…@P} runs what a variable holds")
 		}
 	case *syntax.FuncDecl:
+		if n.Name != nil {
+			k.declares(n.Name.Value)
+		}
 		if n.Name == nil || k.functions[n.Name.Value] != n.Pos().Offset() {
 			k.destructive("a function is declared inside something else")
 		}
 	}
 	return true
+}
+
+// declares checks the name of a function, which must stand for no other command.
+func (k *checker) declares(name string) {
+	if _, known := k.programs[name]; known || k.within || !isName(name) || strings.Contains(" cd source alias unalias enable hash shopt pushd popd kill bind complete compgen fc ", " "+name+" ") {
+		k.destructive("the function " + name + " may stand for another command")
+	}
 }
 
 // reads reports whether a redirection gives input that is no file.
@@ -216,6 +252,9 @@ func reads(r *syntax.Redirect) bool {
 }
 
 func (k *checker) redirect(r *syntax.Redirect) {
+	if r.N != nil && strings.HasPrefix(r.N.Value, "{") {
+		k.destructive("a redirection sets a variable")
+	}
 	if r.Op == syntax.RdrIn {
 		if target := k.arg(r.Word); strings.HasPrefix(target.text, "/dev/tcp/") || strings.HasPrefix(target.text, "/dev/udp/") {
 			k.destructive("it opens a network connection")
@@ -236,10 +275,15 @@ func (k *checker) redirect(r *syntax.Redirect) {
 }
 
 func (k *checker) assign(a *syntax.Assign) {
+	if k.within && !a.Naked {
+		k.destructive("a script inside of the script sets a variable")
+	}
 	if a.Name != nil {
 		k.variable(a.Name.Value)
 	} else if v := k.arg(a.Value); !v.fixed || v.option() && strings.ContainsAny(v.text, "ni") {
 		k.destructive("it declares a variable in a way that can stand for another one")
+	} else if name, _, ok := strings.Cut(v.text, "="); ok {
+		k.variable(name)
 	}
 	if a.Value != nil {
 		// Arithmetic and some expansions run commands that a variable holds as text.
@@ -254,10 +298,11 @@ func (k *checker) variable(name string) {
 	switch name {
 	case "PATH", "ENV", "IFS", "SHELLOPTS", "BASHOPTS", "PS4", "PROMPT_COMMAND", "CDPATH", "HOME", "TMPDIR", "EDITOR", "VISUAL", "PAGER",
 		"GOFLAGS", "GOPROXY", "GOTOOLCHAIN", "GOROOT", "GOPATH", "GOBIN", "GOENV", "CC", "CXX", "SHELL", "MAKEFLAGS", "TAR_OPTIONS",
-		"LESSOPEN", "MANPAGER", "RIPGREP_CONFIG_PATH":
+		"LESSOPEN", "MANPAGER", "RIPGREP_CONFIG_PATH", "MAKE", "MAKEFILES", "GNUMAKEFLAGS", "MFLAGS", "PWD", "OLDPWD", "GLOBIGNORE",
+		"XZ_OPT", "XZ_DEFAULTS", "GZIP", "GOCACHEPROG", "GOWORK", "GOAUTH", "GOEXPERIMENT", "GCCGO", "PKG_CONFIG", "AR", "FC", "TMP", "TEMP":
 		k.destructive("it changes the variable " + name)
 	}
-	for _, prefix := range []string{"LD_", "DYLD_", "GIT_", "BASH_", "NPM_", "npm_", "NODE_", "PYTHON", "PERL", "RUBY", "JAVA_", "CARGO", "RUST"} {
+	for _, prefix := range []string{"LD_", "DYLD_", "GIT_", "BASH", "XDG_", "AWK", "GAWK", "ZSTD_", "CGO_CFLAGS", "CGO_LDFLAGS", "CGO_CPPFLAGS", "CGO_CXXFLAGS", "NPM_", "npm_", "NODE_", "PYTHON", "PERL", "RUBY", "JAVA_", "CARGO", "RUST"} {
 		if strings.HasPrefix(name, prefix) {
 			k.destructive("it changes the variable " + name)
 		}

@@ -58,29 +58,30 @@ func allowList() map[string]check {
 	add(harmless, `echo cat tac nl head tail wc cut tr paste comm join fold expand unexpand rev od hexdump strings
 		cksum md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum sum base64 base32 seq true false :
 		sleep pwd basename dirname realpath readlink stat ls dir vdir du df free uptime uname whoami id groups arch nproc
-		which type wait expr factor numfmt tsort pr fmt column grep egrep fgrep zgrep zcat bzcat xzcat diff cmp test [ let
-		jq shift return exit break continue umask ulimit local printenv getconf locale ps cd dircolors pathchk tty
+		which type expr factor numfmt tsort pr fmt column grep egrep fgrep zgrep zcat bzcat xzcat diff cmp
+		jq shift return exit break continue umask printenv getconf locale ps cd dircolors pathchk tty
 		sum logname lscpu lsblk times`)
+	add(testsFile, "test [")
 	add(options("", "diff-program"), "diff3")
 	add(all(options("p", "tmpdir"), writesAll), "mktemp")
 	add(setsClock, "date")
 	add(options("oT", "output", "compress-program", "temporary-directory"), "sort")
 	add(options("o", "output"), "shuf")
-	add(options("o"), "tree")
+	add(options("oR", "output"), "tree")
 	add(options("C", "compile"), "file")
 	add(options("", "pre", "pre-glob", "hostname-bin", "search-zip"), "rg")
-	add(options("i", "inplace", "in-place", "split-exp"), "yq")
-	add(assigns, "read mapfile readarray getopts printf unset export declare readonly typeset")
-	add(all(fixedOptions("euxvonhpipefail-", "pipefail", "errexit", "nounset", "xtrace"), assigns), "set")
+	add(options("is", "inplace", "in-place", "split-exp"), "yq")
+	add(assigns, "read mapfile readarray getopts printf unset wait")
+	add(all(fixedOptions("-euxvo", "pipefail", "errexit", "nounset", "xtrace"), assigns), "set")
 	add(noArguments, "hostname jobs")
 	add(uniq, "uniq")
 	add(all(options(""), writesAll), "touch mkdir tee")
-	add(all(options("tTsl", "target-directory", "symbolic-link", "link"), writesLast), "cp")
-	add(all(options("tT", "target-directory"), writesAll), "mv")
+	add(all(only("rRpvfniuHL", "recursive", "verbose", "force", "no-clobber"), copies), "cp")
+	add(all(only("fnvui", "force", "verbose", "no-clobber"), writesAll), "mv")
 	add(all(options("R", "recursive", "reference"), writesAll), "chmod")
 	add(toOutput, "gzip gunzip bzip2 bunzip2 xz unxz zstd")
 	add(listsArchive, "tar")
-	add(onlyWith("-l", "-t", "-p", "-Z", "-v"), "unzip")
+	add(all(only("ltpZv"), onlyWith("-l", "-t", "-p", "-Z", "-v")), "unzip")
 	add(sed, "sed")
 	add(awk, "awk gawk mawk nawk")
 	add(find, "find")
@@ -98,7 +99,7 @@ func allowList() map[string]check {
 	add(pytest, "pytest py.test")
 	add(python, "python python3")
 	add(node, "node nodejs")
-	add(onlyWith("--version", "-v", "-V", "version", "--help"), "ruby perl java javac php rustc gcc cc clang cmake docker kubectl pip pip3 curl wget gh psql sqlite3 mysql")
+	add(showsVersion, "ruby perl java javac php rustc gcc cc clang cmake docker kubectl pip pip3 curl wget gh psql sqlite3 mysql")
 	return table
 }
 
@@ -167,9 +168,16 @@ func onlyWith(words ...string) check {
 
 // assigns checks the names of variables that a builtin sets.
 func assigns(k *checker, c call) {
+	if c.name == "printf" && len(c.args) > 0 && (!c.args[0].fixed && !c.args[0].safe ||
+		strings.HasPrefix(c.args[0].text, "-v") && (len(c.args) < 2 || !isName(c.args[1].text) || c.args[0].text != "-v")) {
+		k.destructive("printf may set a variable")
+	}
 	for _, a := range c.args {
 		name, _, _ := strings.Cut(a.text, "=")
 		k.variable(name)
+		if _, function := k.functions[name]; function && c.name == "unset" {
+			k.destructive("it removes the function " + name)
+		}
 		switch {
 		case strings.ContainsAny(a.text, "`") || strings.Contains(a.text, "$("):
 			k.destructive("an argument of " + c.name + " holds the text of a command")
@@ -205,12 +213,42 @@ func (c call) operands() []arg {
 	return found
 }
 
-// uniq writes its second operand.
-func uniq(k *checker, c call) {
-	for i, a := range c.operands() {
-		if !a.fixed && !a.safe {
-			k.destructive("an argument of uniq is computed at run time and might be its output")
+// only accepts options of the letters and long names given, and no words that may be others.
+func only(short string, long ...string) check {
+	return func(k *checker, c call) {
+		for _, a := range c.args {
+			switch {
+			case a.fixed && a.text == "--":
+				return
+			case !a.fixed && !a.safe:
+				k.destructive("an argument of " + c.name + " is computed at run time and might be an option")
+			case a.option() && strings.Trim(a.text[1:], short) != "" && !slices.Contains(long, strings.TrimPrefix(a.text, "--")):
+				k.destructive("the option " + a.text + " of " + c.name)
+			}
 		}
+	}
+}
+
+// showsVersion accepts a program that only says which one it is.
+func showsVersion(k *checker, c call) {
+	if len(c.args) != 1 || !slices.Contains([]string{"--version", "-V", "version", "--help"}, c.args[0].text) {
+		k.destructive(c.name + " is not known to be harmless")
+	}
+}
+
+// uniq writes its second operand. The value of an option is joined to it or a number of its own.
+func uniq(k *checker, c call) {
+	only("cdiuzDfsw0123456789", "count", "repeated", "unique", "ignore-case", "zero-terminated")(k, c)
+	rest := c
+	rest.args = nil
+	for i, a := range c.args {
+		if i == 0 || !slices.Contains([]string{"-f", "-s", "-w"}, c.args[i-1].text) {
+			rest.args = append(rest.args, a)
+		} else if !isNumber(a.text) {
+			k.destructive("the option " + c.args[i-1].text + " of uniq has no number")
+		}
+	}
+	for i, a := range rest.operands() {
 		if i == 1 {
 			k.writes(a)
 		}
@@ -224,17 +262,28 @@ func writesAll(k *checker, c call) {
 	}
 }
 
-// writesLast checks that the last operand lies in the workspace.
-func writesLast(k *checker, c call) {
-	if operands := c.operands(); len(operands) > 0 {
-		k.writes(operands[len(operands)-1])
+// copies checks that the last operand lies in the workspace. Links that are copied could lead out of it:
+// a copy of a directory must come from the workspace, too.
+func copies(k *checker, c call) {
+	operands := c.operands()
+	recursive := slices.ContainsFunc(c.args, func(a arg) bool {
+		return a.option() && (strings.HasPrefix(a.text, "--rec") || !strings.HasPrefix(a.text, "--") && strings.ContainsAny(a.text, "rR"))
+	})
+	for i, a := range operands {
+		if i == len(operands)-1 || recursive || startsCode(a.text) {
+			k.writes(a)
+		}
 	}
 }
 
 // toOutput accepts compressors that leave their files alone.
 func toOutput(k *checker, c call) {
+	only("cdfklntqv123456789", "stdout", "to-stdout", "list", "test", "decompress")(k, c)
 	for _, a := range c.args {
-		if a.option() && a.fixed && (strings.HasPrefix(a.text, "--stdout") || a.text == "--list" || a.text == "--test" ||
+		if a.text == "--" {
+			break
+		}
+		if a.option() && a.fixed && (slices.Contains([]string{"--stdout", "--to-stdout", "--list", "--test"}, a.text) ||
 			!strings.HasPrefix(a.text, "--") && strings.ContainsAny(a.text, "clt")) {
 			return
 		}

@@ -35,7 +35,8 @@ type Call struct {
 //
 //  1. the state gate: STATE_NOT_ALLOWED (S0-003)
 //  2. a read-only node: READ_ONLY, but for tools that only write to the log
-//  3. protected paths: PROTECTED_PATH; no approval lifts it
+//  3. protected paths: PROTECTED_PATH; no approval lifts it. Workspaces of other tasks belong
+//     to them, but not for a tool with an approval rule for paths outside of the workspace (S0-035)
 //  4. secrets in the content: SECRET_DETECTED (S0-036); no approval lifts it
 //  5. interactive commands: VALIDATION_ERROR with the reason INTERACTIVE (S0-084)
 //  6. the approval rule of the tool: APPROVAL_REQUIRED (S0-004)
@@ -81,12 +82,27 @@ func (p *Policy) writable(c Call) error {
 func (p *Policy) unprotected(c Call) error {
 	for _, field := range slices.Sorted(maps.Keys(c.Paths)) {
 		why := p.protection(c.Paths[field], access(c.Spec, field), c.Workspace)
+		if why == "" {
+			why = p.foreign(c, field)
+		}
 		if why != "" {
 			return fault.New(fault.ProtectedPath, "%s is protected: %s", c.Paths[field], why).WithField(field).
 				WithHint("protected paths stay closed even with an approval; use another path")
 		}
 	}
 	return nil
+}
+
+// foreign says why the change of another task's workspace is refused, "" when it is not. Tools whose
+// approval rule covers paths outside of the workspace keep that rule (S0-035).
+func (p *Policy) foreign(c Call, field string) string {
+	path := filepath.Clean(c.Paths[field])
+	switch {
+	case access(c.Spec, field) == tools.ReadPath || c.Spec.Approval == tools.OutsideWorkspace:
+	case within(path, p.working) && !within(path, c.Workspace):
+		return "it belongs to the workspace of another task"
+	}
+	return ""
 }
 
 // access returns what the tool does with the path of a field; read when the contract does not say.

@@ -134,6 +134,29 @@ func TestPaths(t *testing.T) {
 	}
 }
 
+func TestWorkspacesOfOtherTasks(t *testing.T) {
+	t.Parallel()
+	p := newPolicy(t, policy.Config{})
+	for _, approval := range []tools.Approval{tools.NoApproval, tools.IfDestructive, tools.Always} {
+		for _, access := range []tools.Access{tools.WritePath, tools.DeletePath} {
+			c := writeCall("/root/Working/TASK_OTHER/a", "")
+			c.Spec.Approval, c.Spec.Paths[0].Access = approval, access
+			err := p.Decide(c)
+			assert.Equal(t, fault.ProtectedPath, fault.CodeOf(err), "%s %s", approval, access)
+			assert.Equal(t, "file_path", fault.From(err).Field)
+		}
+	}
+	for path, code := range map[string]fault.Code{
+		workspace + "/a": "", "/root/src/a.go": "", workspace + "X/a": fault.ProtectedPath, "/root/Working/x": fault.ProtectedPath,
+	} {
+		c := writeCall(path, "")
+		c.Spec.Approval = tools.NoApproval
+		assert.Equal(t, code, fault.CodeOf(p.Decide(c)), path)
+		c.Spec.Paths[0].Access = tools.ReadPath
+		assert.NoError(t, p.Decide(c), path)
+	}
+}
+
 func TestReadsAreFreeButForTheDataDirectory(t *testing.T) {
 	t.Parallel()
 	p := newPolicy(t, policy.Config{})

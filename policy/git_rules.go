@@ -23,9 +23,18 @@ func git(k *checker, c call) {
 	case "tag":
 		lists(k, inner, "-l", "--list", "-n", "--contains", "--points-at")
 	case "remote":
-		lists(k, inner, "-v", "--verbose", "get-url")
+		if len(rest) > 0 && !slices.Contains([]string{"show", "get-url"}, rest[0].text) && (len(rest) > 1 || rest[0].text != "-v" && rest[0].text != "--verbose") {
+			k.destructive("git remote changes the repository")
+		}
 	case "stash", "worktree", "submodule", "reflog", "notes":
-		first, _ := firstOperand(rest)
+		first := arg{}
+		if len(rest) > 0 {
+			first = rest[0]
+		}
+		only("p", "stat", "porcelain")(k, inner)
+		if sub == "notes" && len(rest) > 1 {
+			k.destructive("git notes may change the repository")
+		}
 		if !slices.Contains([]string{"list", "show", "status"}, first.text) && (sub != "reflog" || len(rest) > 0) {
 			k.destructive("git " + sub + " " + first.text)
 		}
@@ -51,6 +60,9 @@ func globalOptions(k *checker, args []arg) ([]arg, bool) {
 			return args, true
 		case text == "-C" && len(args) > 1 && args[1].fixed:
 			k.changesDir(args[1:2])
+			if k.lost {
+				k.destructive("git works in another directory")
+			}
 			args = args[2:]
 		case text == "--no-pager" || text == "-P" || text == "--no-optional-locks" || text == "--literal-pathspecs":
 			args = args[1:]
@@ -90,7 +102,7 @@ func adds(k *checker, c call, sub string) {
 	}
 	switch sub {
 	case "init":
-		options("", "template", "separate-git-dir")(k, c)
+		only("q", "quiet")(k, c)
 		writesAll(k, c)
 	case "add":
 		if has("-i", "--interactive", "-p", "--patch", "-e", "--edit") {

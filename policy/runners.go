@@ -32,8 +32,8 @@ func golang(k *checker, c call) {
 		k.destructive("go " + sub + " changes more than the build")
 	}
 	for i, a := range rest {
-		name, value, joined := strings.Cut(strings.TrimLeft(a.text, "-"), "=")
-		if a.option() && slices.Contains([]string{"exec", "toolexec", "overlay", "modfile", "ldflags", "gccgoflags", "compiler", "vettool"}, name) {
+		name, value, joined := strings.Cut(strings.TrimPrefix(strings.TrimLeft(a.text, "-"), "test."), "=")
+		if a.option() && slices.Contains([]string{"exec", "toolexec", "overlay", "modfile", "ldflags", "gccgoflags", "compiler", "vettool", "C", "pkgdir", "gocoverdir", "fuzzcachedir"}, name) {
 			k.destructive("the option -" + name + " of go")
 		}
 		if a.option() && slices.Contains([]string{"o", "coverprofile", "cpuprofile", "memprofile", "blockprofile", "mutexprofile", "trace", "outputdir"}, name) {
@@ -66,11 +66,9 @@ func firstOperand(args []arg) (arg, bool) {
 
 // gofmt writes its operands when it is told to.
 func gofmt(k *checker, c call) {
-	for _, a := range c.args {
-		if !a.fixed && !a.safe || a.text == "-w" || strings.HasPrefix(a.text, "-w=") || a.text == "--w" {
-			writesAll(k, c)
-			return
-		}
+	only("ldsew")(k, c)
+	if slices.ContainsFunc(c.args, func(a arg) bool { return a.option() && strings.Contains(a.text, "w") }) {
+		writesAll(k, c)
 	}
 }
 
@@ -79,13 +77,13 @@ func makes(k *checker, c call) {
 	for _, a := range c.args {
 		name, _, assigned := strings.Cut(a.text, "=")
 		switch {
-		case !a.fixed && !a.safe:
+		case !a.fixed:
 			k.destructive("an argument of make is computed at run time")
-		case strings.HasPrefix(a.text, "--eval") || strings.HasPrefix(a.text, "-f") || strings.HasPrefix(a.text, "--f") || strings.HasPrefix(a.text, "--mak") || strings.HasPrefix(a.text, "-E"):
+		case a.option() && strings.Trim(a.text, "-skBnij0123456789") != "" && !slices.Contains([]string{"--silent", "--keep-going", "--no-print-directory", "--version"}, a.text):
 			k.destructive("the option " + a.text + " of make")
 		case assigned:
 			k.variable(name)
-			if strings.ContainsAny(a.text, "$`;|&") {
+			if !isName(name) || strings.ContainsAny(a.text, "$`;|&<>() \t\n") {
 				k.destructive("a variable of make holds a command")
 			}
 		case slices.ContainsFunc([]string{"clean", "install", "deploy", "publish", "release", "push", "purge", "reset", "drop", "destroy", "migrate"},
@@ -147,7 +145,7 @@ func python(k *checker, c call) {
 // node accepts the test runner and the syntax check.
 func node(k *checker, c call) {
 	if len(c.args) > 0 && slices.Contains([]string{"--test", "--check", "-c", "--version", "-v"}, c.args[0].text) {
-		options("er", "eval", "require", "import", "loader", "experimental-loader", "test-reporter-destination")(k, call{name: "node", args: c.args[1:]})
+		options("erp", "print", "eval", "require", "import", "loader", "experimental-loader", "test-reporter-destination")(k, call{name: "node", args: c.args[1:]})
 		return
 	}
 	k.destructive("node runs a program that is not looked into")

@@ -36,6 +36,7 @@ func secretCases() []secretCase {
 		{"api_key", "(sk-ant-api03-abcdefghijklmnop_-9)", "sk-ant-api03-abcdefghijklmnop_-9"},
 		{"jwt", "cookie: s=" + token + ";", token},
 		{"orch_token", "use " + orch, orch},
+		{"orch_token", `{"operator":"` + orch + `"}`, orch}, // auth.json of a node
 		{"url_password", "postgres://app:hunter2@db:5432/x", "hunter2"},
 		{"url_password", "git clone https://bot:s3cr3t-pw@git.example.org/x.git", "s3cr3t-pw"},
 		{"url_password", "redis://:p4ss@10.0.0.1", "p4ss"},

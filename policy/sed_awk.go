@@ -22,7 +22,7 @@ func sed(k *checker, c call) {
 			}
 			k.destructive("a script of sed is computed at run time")
 			return
-		case a.option() && !slices.Contains([]string{"--quiet", "--silent", "--regexp-extended", "--posix", "--null-data", "--version", "--"}, a.text) && strings.Trim(a.text, "-nErzsul") != "":
+		case a.option() && !slices.Contains([]string{"--quiet", "--silent", "--regexp-extended", "--posix", "--null-data", "--version", "--"}, a.text) && (strings.HasPrefix(a.text, "--") || strings.Trim(a.text, "-nErzsu") != ""):
 			k.destructive("the option " + a.text + " of sed")
 			return
 		case !a.option() && !given:
@@ -127,13 +127,13 @@ func awk(k *checker, c call) {
 		a := c.args[i]
 		switch {
 		case !a.fixed:
-			if i > 0 && c.args[i-1].text == "-v" {
-				continue
-			}
 			k.destructive("the program of awk is computed at run time")
 			return
 		case a.text == "-F" || a.text == "-v":
-			i++
+			if i++; i < len(c.args) && !c.args[i].one {
+				k.destructive("an unquoted argument of awk is computed at run time")
+				return
+			}
 		case a.option() && !strings.HasPrefix(a.text, "-F") && a.text != "--version" && a.text != "--":
 			k.destructive("the option " + a.text + " of awk")
 			return
@@ -147,9 +147,12 @@ func awk(k *checker, c call) {
 }
 
 // awkPrints reports whether an awk program surely runs nothing and writes no file. A comparison with >
-// is told from a redirection by the print before it.
+// is told from a redirection only when no print stands before it.
 func awkPrints(s string) bool {
-	code := awkCode(s)
+	code, plain := awkCode(s)
+	if !plain {
+		code = s
+	}
 	if strings.ContainsAny(strings.ReplaceAll(code, "||", ""), "|@`") {
 		return false
 	}
@@ -158,17 +161,15 @@ func awkPrints(s string) bool {
 			return false
 		}
 	}
-	for statement := range strings.FieldsFuncSeq(code, func(r rune) bool { return strings.ContainsRune(";{}\n", r) }) {
-		if _, printed, ok := strings.Cut(statement, "print"); ok && strings.Contains(printed, ">") {
-			return false
-		}
-	}
-	return true
+	_, printed, _ := strings.Cut(code, "print")
+	return !strings.Contains(printed, ">")
 }
 
-// awkCode blanks the strings and regular expressions of an awk program.
-func awkCode(s string) string {
+// awkCode blanks the strings and regular expressions of an awk program. It reports false when a slash
+// may begin a regular expression or divide.
+func awkCode(s string) (string, bool) {
 	var b strings.Builder
+	plain := true
 	last := byte('(') // the last character that is no blank
 	for i := 0; i < len(s); i++ {
 		end := 0
@@ -180,12 +181,13 @@ func awkCode(s string) string {
 			i, last = end, '"'
 			continue
 		}
+		plain = plain && s[i] != '/' && s[i] != '"'
 		b.WriteByte(s[i])
 		if s[i] != ' ' && s[i] != '\t' {
 			last = s[i]
 		}
 	}
-	return b.String()
+	return b.String(), plain
 }
 
 // literalEnd returns the offset of the delimiter that ends the literal at i, 0 when there is none on

@@ -14,6 +14,8 @@ type arg struct {
 	fixed bool
 	// safe is true for a computed word that surely is one word and no option.
 	safe bool
+	// one is true for a word that surely is one word, number for one that surely is a number.
+	one, number bool
 }
 
 // shown is the word for a message.
@@ -43,7 +45,22 @@ func (k *checker) arg(w *syntax.Word) arg {
 	for _, part := range w.Parts {
 		r.part(part)
 	}
-	return arg{text: r.text.String(), fixed: r.fixed, safe: !r.fixed && r.quoted && r.text.Len() > 0 && !strings.HasPrefix(r.text.String(), "-")}
+	if glob := k.pattern(w); glob && r.text.Len() > 0 && strings.ContainsAny(r.text.String()[:1], "*?[-+@!") {
+		return arg{} // its matches may be options
+	}
+	number := len(w.Parts) == 1 && k.countsPart(w.Parts[0])
+	return arg{text: r.text.String(), fixed: r.fixed, one: r.quoted, number: number, safe: !r.fixed && r.quoted && r.text.Len() > 0 && !strings.HasPrefix(r.text.String(), "-")}
+}
+
+// pattern reports whether a word is a pattern for the names of files.
+func (k *checker) pattern(w *syntax.Word) bool {
+	for _, part := range w.Parts {
+		lit, ok := part.(*syntax.Lit)
+		if _, ext := part.(*syntax.ExtGlob); ext || ok && (strings.ContainsAny(lit.Value, "*?") || strings.Contains(lit.Value, "[") && strings.Contains(lit.Value, "]")) {
+			return true
+		}
+	}
+	return false
 }
 
 // wordReader collects the known beginning of a word.

@@ -33,24 +33,46 @@ func (k *checker) asksPerson(c call) bool {
 // run classifies the command that a wrapper would start.
 func (k *checker) run(words []arg, fed bool) {
 	if len(words) > 0 {
+		if slices.Contains([]string{"cd", "eval", "trap", "set", "exec", "read", "mapfile", "readarray", "getopts", "unset", "wait", "."}, words[0].text) {
+			k.destructive(words[0].text + " changes the shell behind a wrapper")
+		}
 		k.call(words, fed, 0) // functions are not visible to programs
 	}
 }
 
+// wrapperOptions returns, for a program that starts another one, its options that take the next word
+// and the other ones that are harmless.
+func wrapperOptions(name string) (withValue, alone []string) {
+	switch name {
+	case "nice":
+		return []string{"-n"}, nil
+	case "timeout":
+		return []string{"-k", "-s"}, []string{"-v", "--verbose", "--foreground", "--preserve-status"}
+	case "env":
+		return []string{"-u"}, []string{"-i", "-0", "--ignore-environment", "--null"}
+	case "stdbuf":
+		return []string{"-o", "-e", "-i"}, []string{"-oL", "-eL", "-iL", "-o0", "-e0", "-i0"}
+	case "command":
+		return nil, []string{"-p"}
+	}
+	return nil, nil
+}
+
 // wrapper skips the options of a program that starts another one.
 func wrapper(k *checker, c call) {
-	withValue := map[string]string{"nice": "-n", "timeout": "-k -s", "env": "-u", "exec": "-a", "stdbuf": ""}[c.name]
+	withValue, alone := wrapperOptions(c.name)
 	args := c.args
-	for len(args) > 0 && args[0].option() {
+	for len(args) > 0 && (args[0].option() || !args[0].fixed && !args[0].safe) {
 		text := args[0].text
 		switch {
-		case !args[0].fixed || c.name == "env" && (strings.HasPrefix(text, "-S") || strings.HasPrefix(text, "--split") || strings.HasPrefix(text, "-C") || strings.HasPrefix(text, "--chdir")):
+		case c.name == "command" && args[0].fixed && (text == "-v" || text == "-V"):
+			return
+		case args[0].fixed && slices.Contains(withValue, text) && len(args) > 1 && args[1].fixed:
+			k.variable(args[1].text)
+			args = args[1:]
+		case !args[0].fixed || text != "--" && !slices.Contains(alone, text):
 			k.destructive("the option " + args[0].shown() + " of " + c.name)
 			return
-		case c.name == "command" && (text == "-v" || text == "-V"):
-			return
-		case slices.Contains(strings.Fields(withValue), text) && len(args) > 1:
-			args = args[1:]
 		}
 		args = args[1:]
 		if text == "--" {
@@ -70,19 +92,36 @@ func wrapper(k *checker, c call) {
 
 // xargs starts its command with words that nobody knows yet.
 func xargs(k *checker, c call) {
-	args := c.args
+	args, replaced := c.args, ""
 	for len(args) > 0 && args[0].option() {
 		text := args[0].text
-		if !args[0].fixed {
-			break
+		switch {
+		case !args[0].fixed:
+			k.destructive("an option of xargs is computed at run time")
+			return
+		case slices.Contains([]string{"-n", "-P", "-d", "-L", "-s", "-E", "-a", "-I"}, text) && len(args) > 1 && args[1].fixed:
+			if text == "-I" {
+				replaced = args[1].text
+			}
+			args = args[1:]
+		case strings.HasPrefix(text, "-I") && len(text) > 2:
+			replaced = text[2:]
+		case !slices.Contains([]string{"-0", "-r", "-t", "--null", "--no-run-if-empty"}, text) && strings.Trim(text[2:], "0123456789") != "",
+			!strings.Contains("0rtnPLs-", text[1:2]):
+			k.destructive("the option " + text + " of xargs")
+			return
 		}
 		args = args[1:]
-		if slices.Contains([]string{"-n", "-I", "-P", "-d", "-L", "-s", "-E", "-a"}, text) && len(args) > 0 {
-			args = args[1:]
-		}
 	}
-	if len(args) > 0 {
-		k.run(append(slices.Clone(args), arg{}), true)
+	var words []arg
+	for _, a := range args {
+		if replaced != "" && strings.Contains(a.text, replaced) {
+			a = arg{}
+		}
+		words = append(words, a)
+	}
+	if len(words) > 0 {
+		k.run(append(words, arg{}), true)
 	}
 }
 
@@ -105,8 +144,8 @@ func find(k *checker, c call) {
 // execWords returns the command of an -exec action, with {} as a word that is not known yet.
 func execWords(args []arg) []arg {
 	var words []arg
-	for _, a := range args {
-		if a.text == ";" || a.text == "+" {
+	for i, a := range args {
+		if a.text == ";" || a.text == "+" && i > 0 && args[i-1].text == "{}" {
 			break
 		}
 		if strings.Contains(a.text, "{}") {
@@ -125,7 +164,7 @@ func shell(k *checker, c call) {
 			return
 		case a.text == "--noprofile" || a.text == "--norc" || a.fixed && a.option() && strings.Trim(a.text, "-eux") == "":
 			continue
-		case a.fixed && a.option() && strings.Trim(a.text, "-euxlc") == "" && strings.HasSuffix(a.text, "c") && i+1 < len(c.args) && c.args[i+1].fixed:
+		case a.fixed && a.option() && strings.Trim(a.text, "-euxc") == "" && strings.HasSuffix(a.text, "c") && i+1 < len(c.args) && c.args[i+1].fixed:
 			k.script(c.args[i+1].text)
 			return
 		}
@@ -144,7 +183,7 @@ func evaluate(k *checker, c call) {
 		}
 		words[i] = a.text
 	}
-	k.script(strings.Join(words, " "))
+	k.inner(strings.Join(words, " "))
 }
 
 // trap classifies the command that a signal would run.
@@ -158,6 +197,14 @@ func trap(k *checker, c call) {
 	case !args[0].fixed:
 		k.destructive("trap runs what is computed at run time")
 	default:
-		k.script(args[0].text)
+		k.inner(args[0].text)
 	}
+}
+
+// inner classifies a script that runs in this shell, at any time.
+func (k *checker) inner(text string) {
+	before := k.within
+	k.within = true
+	k.script(text)
+	k.within = before
 }

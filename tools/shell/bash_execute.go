@@ -56,13 +56,12 @@ var bashExecute = tools.Define(tools.Spec{
 	if err != nil {
 		return bashExecuteOut{}, err
 	}
-	temp := filepath.Join(env.Workspace, "temp")
 	seen := map[string]int64{}
 	res, err := env.Exec.Run(ctx, proc.Command{
 		Name:    "bash",
 		Args:    []string{"--noprofile", "--norc", "-c", in.Command},
 		Dir:     dir,
-		Env:     map[string]string{"HOME": temp, "TMPDIR": temp},
+		Env:     environment(env.Workspace),
 		Timeout: time.Duration(in.Timeout) * time.Millisecond,
 		OnOutput: func(stream string, n int64) {
 			seen[stream] = n
@@ -72,11 +71,20 @@ var bashExecute = tools.Define(tools.Spec{
 	if err != nil {
 		return bashExecuteOut{}, withOutput(err, res)
 	}
+	stdout, cutOut := fitJSON(res.Stdout, proc.DefaultLimit)
+	stderr, cutErr := fitJSON(res.Stderr, proc.DefaultLimit)
 	return bashExecuteOut{
-		Stdout: res.Stdout, Stderr: res.Stderr, ExitCode: res.ExitCode,
-		DurationMS: res.Duration.Milliseconds(), Truncated: res.Truncated,
+		Stdout: stdout, Stderr: stderr, ExitCode: res.ExitCode,
+		DurationMS: res.Duration.Milliseconds(), Truncated: res.Truncated || cutOut || cutErr,
 	}, nil
 })
+
+// environment is what a command gets beside the environment of the node. Git does not look for a
+// repository above the workspace, where the one of the user would be.
+func environment(workspace string) map[string]string {
+	temp := filepath.Join(workspace, "temp")
+	return map[string]string{"HOME": temp, "TMPDIR": temp, "GIT_CEILING_DIRECTORIES": filepath.Dir(workspace)}
+}
 
 // workingDirectory returns the real path of an existing directory inside the root (S0-085).
 func workingDirectory(env *tools.Env, path string) (string, error) {

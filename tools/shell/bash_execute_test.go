@@ -79,14 +79,58 @@ func TestResults(t *testing.T) {
 	assert.NotNil(t, out.DurationMS)
 	assert.False(t, out.Truncated)
 
-	out, err = call(t, env, map[string]any{"command": "head -c 1100000 /dev/zero"})
-	require.NoError(t, err)
-	assert.True(t, out.Truncated)
-	assert.Len(t, out.Stdout, 1<<20)
-
 	out, err = call(t, env, map[string]any{"command": "read x; echo $?; cat; vi --version >/dev/null 2>&1; tty"})
 	require.NoError(t, err)
 	assert.Equal(t, "1\nnot a tty\n", out.Stdout, "nothing waits for input")
+}
+
+func TestOutputFitsInItsJSONForm(t *testing.T) {
+	t.Parallel()
+	const limit = 1 << 20
+	env := newEnv(t)
+	for command, kept := range map[string]int{
+		"head -c 3000000 /dev/zero":                    (limit - 2) / 6,
+		"head -c 3000000 /dev/zero | tr '\\0' x":       limit - 2,
+		"head -c 3000000 /dev/zero | tr '\\0' '\\n'":   (limit - 2) / 2,
+		"head -c 3000000 /dev/zero | tr '\\0' '<'":     (limit - 2) / 6,
+		"head -c 1048574 /dev/zero | tr '\\0' x":       limit - 2,
+		"head -c 524288 /dev/zero | tr '\\0' '\"'":     limit/2 - 1,
+		"printf 'ü%.0s' {1..1000}; printf '\\b\\f\\t'": 2003,
+	} {
+		out, err := call(t, env, map[string]any{"command": "{ " + command + "; } | tee /dev/stderr"})
+		require.NoError(t, err)
+		for _, text := range []string{out.Stdout, out.Stderr} {
+			data, err := json.Marshal(text)
+			require.NoError(t, err)
+			assert.Len(t, text, kept, command)
+			assert.LessOrEqual(t, len(data), limit, command)
+		}
+		whole := kept == 2003 || strings.Contains(command, "1048574")
+		assert.Equal(t, !whole, out.Truncated, command)
+	}
+}
+
+// The user's own repository lies above the workspaces.
+func TestGitStaysInTheWorkspace(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	root := env.Root.Name()
+	out, err := call(t, env, map[string]any{"command": "git init -q .", "working_directory": root})
+	require.NoError(t, err)
+	require.Zero(t, out.ExitCode, out.Stderr)
+
+	out, err = call(t, env, map[string]any{"command": "git rev-parse --show-toplevel"})
+	require.NoError(t, err)
+	assert.NotZero(t, out.ExitCode, out.Stdout)
+	assert.Empty(t, out.Stdout)
+
+	out, err = call(t, env, map[string]any{"command": "git rev-parse --show-toplevel", "working_directory": root})
+	require.NoError(t, err)
+	assert.Equal(t, root+"\n", out.Stdout, "a task may still look at the repository that it works for")
+
+	out, err = call(t, env, map[string]any{"command": "git init -q . && cd \"$PWD\" && git rev-parse --show-toplevel"})
+	require.NoError(t, err)
+	assert.Equal(t, env.Workspace+"/workspace\n", out.Stdout)
 }
 
 func TestEnvironmentHoldsNoSecrets(t *testing.T) {
