@@ -44,6 +44,11 @@ func (k *checker) taints(node syntax.Node) {
 		if n.Exp != nil && n.Param != nil && (n.Exp.Op == syntax.AssignUnset || n.Exp.Op == syntax.AssignUnsetOrNull) {
 			k.taint(n.Param.Value)
 		}
+	case *syntax.CoprocClause:
+		if n.Name != nil {
+			k.taint(n.Name.Lit())
+			k.variable(n.Name.Lit())
+		}
 	case *syntax.CallExpr:
 		k.taintCall(k.args(n.Args))
 	}
@@ -63,6 +68,9 @@ func (k *checker) taintAssign(a *syntax.Assign) {
 // taintCall notes the names that a builtin may set: all its words, and the ends of its options.
 func (k *checker) taintCall(args []arg) {
 	if len(args) == 0 || !slices.Contains([]string{"read", "mapfile", "readarray", "getopts", "printf", "wait"}, args[0].text) {
+		return
+	}
+	if args[0].text == "printf" && (len(args) < 2 || !args[1].option()) {
 		return
 	}
 	for _, a := range args[1:] {

@@ -29,7 +29,8 @@ type ShellContext struct {
 //
 // It parses the command and looks at every part: lists, pipes, substitutions, functions, loops and
 // wrappers such as env, xargs or sh -c. A part is harmless only when its program is on a list, its
-// arguments break none of the program's rules and it writes only inside the workspace. What cannot be
+// arguments break none of the program's rules and it writes only inside the workspace. Arithmetic is
+// harmless only when it evaluates numbers and variables that hold no text. What cannot be
 // parsed or is computed at run time is destructive. Build and test runners (go, make, npm test,
 // pytest, cargo …) run the project's own code; by decision they are not destructive.
 func Classify(command string, c ShellContext) Class {
@@ -89,6 +90,9 @@ func (k *checker) script(text string) {
 		functions: topFunctions(file), fed: map[*syntax.CallExpr]bool{}, texts: map[string]bool{}, within: k.within,
 	}
 	syntax.Walk(file, inner.survey)
+	if inner.within && len(inner.texts) > 0 {
+		inner.destructive("a script inside of the script sets a variable")
+	}
 	syntax.Walk(file, inner.visit)
 	k.depth--
 	// A script that runs in this shell moves this shell.

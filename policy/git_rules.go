@@ -23,6 +23,7 @@ func git(k *checker, c call) {
 	case "tag":
 		lists(k, inner, "-l", "--list", "-n", "--contains", "--points-at")
 	case "remote":
+		only("nv", "verbose", "all", "push")(k, inner)
 		if len(rest) > 0 && !slices.Contains([]string{"show", "get-url"}, rest[0].text) && (len(rest) > 1 || rest[0].text != "-v" && rest[0].text != "--verbose") {
 			k.destructive("git remote changes the repository")
 		}
