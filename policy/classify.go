@@ -245,7 +245,7 @@ func (k *checker) visit(node syntax.Node) bool {
 
 // declares checks the name of a function, which must stand for no other command.
 func (k *checker) declares(name string) {
-	if _, known := k.programs[name]; known || k.within || !isName(name) || strings.Contains(" cd source alias unalias enable hash shopt pushd popd kill bind complete compgen fc ", " "+name+" ") {
+	if _, known := k.programs[name]; known || k.within || !isName(name) || slices.Contains(strings.Fields("cd source alias unalias enable hash shopt pushd popd kill bind complete compgen fc"), name) {
 		k.destructive("the function " + name + " may stand for another command")
 	}
 }

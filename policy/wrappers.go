@@ -107,7 +107,7 @@ func xargs(k *checker, c call) {
 		case strings.HasPrefix(text, "-I") && len(text) > 2:
 			replaced = text[2:]
 		case !slices.Contains([]string{"-0", "-r", "-t", "--null", "--no-run-if-empty"}, text) && strings.Trim(text[2:], "0123456789") != "",
-			!strings.Contains("0rtnPLs-", text[1:2]):
+			!strings.ContainsRune("0rtnPLs-", rune(text[1])):
 			k.destructive("the option " + text + " of xargs")
 			return
 		}
