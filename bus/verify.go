@@ -65,6 +65,9 @@ func (s *Store) Verify(ctx context.Context, progress func(done, total uint64)) (
 		}
 	}
 	v.report.Tasks = uint64(len(v.chains) + len(v.archive))
+	if v.report.Found > 0 && s.loss.Load() == nil {
+		s.lose("%s", v.report.Problems[0].What)
+	}
 	return v.report, nil
 }
 

@@ -178,6 +178,9 @@ func (o *Orchestrator) Status(context.Context, StatusRequest) (StatusReply, erro
 		Queued: map[string]int{}, Running: o.match.running, Workers: []WorkerView{}, Paused: slices.Clone(o.holds),
 		Store: "ok", StartedAt: o.started, MemoryMiB: int(mem.Sys >> 20),
 	}
+	if o.loss != nil {
+		reply.Store = o.loss.Message
+	}
 	for lane, q := range o.match.lanes {
 		reply.Queued[lane.queue] += q.Len()
 	}

@@ -117,6 +117,7 @@ func (o *Orchestrator) loadNow(ctx context.Context, e *entry) {
 	defer stop()
 	task, newest, err := o.fold(ctx, e.id)
 	var prog *plan.Program
+	o.suspect(e.id, err)
 	if err == nil {
 		prog, err = o.program(ctx, task.Submitted)
 	}
@@ -173,6 +174,21 @@ func (o *Orchestrator) fold(ctx context.Context, id events.TaskID) (*statemachin
 		return nil, newest, noTask(id)
 	}
 	return task, newest, nil
+}
+
+// suspect remembers that the log has lost or changed something. From then on nothing is appended: who
+// writes on would bury what is left to save. The lock is not held.
+func (o *Orchestrator) suspect(id events.TaskID, err error) {
+	if !fault.Has(err, fault.DataLoss) {
+		return
+	}
+	o.lock()
+	defer o.unlock()
+	if o.loss == nil {
+		o.loss = fault.New(fault.DataLoss, "the history of %s is damaged: %s", id, fault.From(err).Message).
+			WithHint("the log is read-only; run orch verify, and restore the data directory from a backup")
+		o.cfg.Logger.Error("log_damaged", slog.Any("task", id), slog.Any("error", err))
+	}
 }
 
 func noTask(id events.TaskID) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -165,4 +166,44 @@ func TestHeartbeatOfAStep(t *testing.T) {
 		require.NoError(t, n.report("v", c, `{}`))
 		assert.Equal(t, statemachine.Done, n.result(id).State)
 	})
+}
+
+// damaged is a log in which one history was changed.
+type damaged struct {
+	*memlog.Log
+
+	task atomic.Value
+}
+
+func (d *damaged) Read(ctx context.Context, id events.TaskID, from uint64) iter.Seq2[events.Stored, error] {
+	return func(yield func(events.Stored, error) bool) {
+		for s, err := range d.Log.Read(ctx, id, from) {
+			if d.task.Load() == id {
+				s.Data = []byte(strings.Replace(string(s.Data), `"actor":"user:test"`, `"actor":"user:else"`, 1))
+			}
+			if !yield(s, err) {
+				return
+			}
+		}
+	}
+}
+
+// After a detected loss nothing is appended any more, and the node says why.
+func TestDamagedHistoryStopsAppends(t *testing.T) {
+	t.Parallel()
+	log := &damaged{Log: memlog.New(memlog.Config{})}
+	n := start(t, log.Log, func(c *orchestrator.Config) { c.Log = log })
+	id := n.submit(onePlan)
+	require.NoError(t, n.report("w", n.take("w"), `{}`))
+	other := n.submit(onePlan)
+	log.task.Store(id)
+	_, err := n.Replay(t.Context(), orchestrator.ReplayRequest{ID: id})
+	hasCode(t, err, fault.DataLoss)
+	_, err = n.trySubmit(onePlan)
+	hasCode(t, err, fault.DataLoss)
+	hasCode(t, n.cancel(other), fault.DataLoss)
+	status, err := n.Status(t.Context(), orchestrator.StatusRequest{})
+	require.NoError(t, err)
+	assert.Contains(t, status.Store, string(id))
+	assert.Equal(t, other, n.get(other).ID, "reading goes on")
 }

@@ -136,6 +136,8 @@ type Orchestrator struct {
 	alarms   alarms
 	holds    []Hold
 	last     events.TaskID
+	// loss is the first history that could not be read whole; nothing is appended after it.
+	loss *fault.Error
 	// spawnJob starts a goroutine that Run waits for; nil when Run is not, or no longer, to be waited for.
 	spawnJob func(job func(ctx context.Context))
 

@@ -143,6 +143,10 @@ func (o *Orchestrator) decide(e *entry, actor string, decide func(*turn) error, 
 // append writes the turn as one commit. The lock is held.
 func (o *Orchestrator) append(t *turn, done func(error)) {
 	e := t.e
+	if o.loss != nil {
+		o.discard(e, o.loss, done)
+		return
+	}
 	c := &events.Commit{Task: e.id, Rev: e.task.Rev + 1, At: t.now, Actor: t.actor, Prev: e.task.Head, Events: t.events}
 	data, err := events.Encode(c)
 	if err != nil {
