@@ -44,8 +44,8 @@ type Report struct {
 
 // Verify reads everything: every position of the log up to the newest is readable or archived, every
 // history is complete and its hash chain unbroken, the high-water mark is reached, every large value
-// fits its digest. progress, which may be nil, gets the positions done and in all. The error is about
-// reading, not about what was found.
+// fits its digest. progress, which may be nil, gets the positions done and in all. After a
+// problem the store refuses to append. The error is about reading, not about what was found.
 func (s *Store) Verify(ctx context.Context, progress func(done, total uint64)) (Report, error) {
 	v := &verifier{
 		store: s, progress: progress, youngest: math.MaxUint64,
