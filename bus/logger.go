@@ -25,15 +25,17 @@ func (l serverLog) emit(level slog.Level, format string, args []any) {
 // Noticef implements the logger of the server, as the other methods do.
 func (l serverLog) Noticef(format string, v ...any) { l.emit(slog.LevelDebug, format, v) }
 
-// indexRebuilt is in the format of the warning that the index of a stream cannot be used. After an
-// unclean end that is to be expected and harmless: the server reads the blocks instead. What is wrong
-// with the index has a warning of its own.
-const indexRebuilt = "Recovering stream state from index errored"
+// indexRebuilt are in the formats of the warnings that the index of a stream cannot be used or is behind.
+// After an unclean end that is to be expected and harmless: the server reads the blocks instead.
+func indexRebuilt(format string) bool {
+	return strings.Contains(format, "Recovering stream state from index errored") ||
+		strings.Contains(format, "Stream state outdated, last block has additional entries")
+}
 
 // Warnf logs a warning, or a detail when there is nothing to be done about it.
 func (l serverLog) Warnf(format string, v ...any) {
 	level := slog.LevelWarn
-	if strings.Contains(format, indexRebuilt) {
+	if indexRebuilt(format) {
 		level = slog.LevelDebug
 	}
 	l.emit(level, format, v)

@@ -341,8 +341,8 @@ func TestReadingTheBlocksIsNoWarning(t *testing.T) {
 	n.start(t)
 	n.stop(t) // nothing writes to the log any more
 	for text, level := range map[string]string{
-		"Recovering stream state from index errored": "level=DEBUG",
-		"Stream state outdated":                      "level=WARN",
+		"Recovering stream state from index errored":               "level=DEBUG",
+		"Stream state outdated, last block has additional entries": "level=DEBUG",
 	} {
 		var levels []string
 		for line := range strings.Lines(log.String()) {
