@@ -19,7 +19,7 @@ const (
 	pageCount = 2000
 	pageBytes = 4 << 20
 	// readWithin is how long one page may take when the caller sets no earlier deadline.
-	readWithin = 5 * time.Second
+	readWithin = 20 * time.Second
 )
 
 // entry is one message of a stream.
