@@ -197,25 +197,28 @@ func TestConcurrencyRules(t *testing.T) {
 // A task that could not be written leaves nothing behind in the line for a key.
 func TestConcurrencyAfterAFailedSubmit(t *testing.T) {
 	t.Parallel()
-	var full atomic.Bool
-	n := start(t, memlog.New(memlog.Config{Fail: func(*events.Record) error {
-		if full.Load() {
-			return fault.New(fault.DiskFull, "full")
+	synctest.Test(t, func(t *testing.T) {
+		var full atomic.Bool
+		n := start(t, memlog.New(memlog.Config{Fail: func(*events.Record) error {
+			if full.Load() {
+				return fault.New(fault.DiskFull, "full")
+			}
+			return nil
+		}}))
+		first := n.submit(keyPlan("queue"))
+		full.Store(true)
+		for range 3 {
+			_, err := n.trySubmit(keyPlan("queue"))
+			hasCode(t, err, fault.DiskFull)
 		}
-		return nil
-	}}))
-	first := n.submit(keyPlan("queue"))
-	full.Store(true)
-	for range 3 {
-		_, err := n.trySubmit(keyPlan("queue"))
-		hasCode(t, err, fault.DiskFull)
-	}
-	full.Store(false)
-	second := n.submit(keyPlan("queue"))
-	n.serve(echoArgs)
-	n.result(first)
-	assert.Equal(t, statemachine.Done, n.result(second).State)
-	n.checkIdle()
+		full.Store(false)
+		second := n.submit(keyPlan("queue"))
+		n.serve(echoArgs)
+		n.result(first)
+		assert.Equal(t, statemachine.Done, n.result(second).State)
+		synctest.Wait() // the log was asked about the tasks that never came into being
+		n.checkIdle()
+	})
 }
 
 // A restart keeps the holder and the line.
