@@ -38,7 +38,7 @@ type Config struct {
 	// Lease is how long a call lives without a heartbeat of its worker. Default 15 s, at least 100 ms.
 	Lease time.Duration
 	// KeepOpen is the number of finished tasks kept whole in memory, KeepListed that of those kept as
-	// a line of the list. Default 1,000 and 50,000. Older ones are read from the log when asked for.
+	// a line of the list. Default 8,192 and 50,000. Older ones are read from the log when asked for.
 	KeepOpen, KeepListed int
 	// ArchiveAfter moves finished tasks to the archive this long after their end. Default 1 h.
 	ArchiveAfter time.Duration
@@ -120,7 +120,8 @@ type Orchestrator struct {
 	ready   chan struct{}
 	stopped chan struct{}
 
-	// mu guards everything below. It is never held during I/O of the log: appends wait in outbox
+	// mu guards everything below. It is not held during appends and reads of histories (only the scan of
+	// heads at the start and the fetch of a large value for an expression are): appends wait in outbox
 	// until it is released (see unlock).
 	mu       sync.Mutex
 	outbox   []func()
