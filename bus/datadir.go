@@ -80,6 +80,12 @@ func lockDataDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
+// unlock gives the directory back at once. Closing the file alone would not do: a child that this
+// process is just starting holds a copy of the descriptor until it runs its program.
+func unlock(f *os.File) error {
+	return errors.Join(syscall.Flock(int(f.Fd()), syscall.LOCK_UN), f.Close())
+}
+
 func writeHolder(f *os.File) error {
 	if err := f.Truncate(0); err != nil {
 		return err

@@ -171,7 +171,7 @@ func (s *Server) Close(context.Context) error {
 		return nil
 	}
 	stop(ns)
-	return errors.Join(removeFile(filepath.Join(s.cfg.DataDir, nodeFile)), s.lock.Close())
+	return errors.Join(removeFile(filepath.Join(s.cfg.DataDir, nodeFile)), unlock(s.lock))
 }
 
 func stop(ns *server.Server) {

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -41,6 +42,36 @@ func TestSecondServerIsRefused(t *testing.T) {
 	assert.Contains(t, e.Message, n.server.Addr())
 	assert.NotEmpty(t, e.Hint)
 	eventstest.NewChain().Grow(t, n, 1) // the first one is unharmed
+}
+
+// A child that is being started holds copies of all descriptors until it runs its program; the
+// directory is free all the same.
+func TestDirectoryIsFreeThoughADescriptorLives(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, bus.ServerConfig{})
+	copied, err := syscall.Dup(descriptor(t, filepath.Join(n.cfg.DataDir, "LOCK")))
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, syscall.Close(copied)) })
+	n.stop(t)
+	again, err := bus.StartServer(t.Context(), n.cfg)
+	require.NoError(t, err)
+	require.NoError(t, again.Close(t.Context()))
+}
+
+// descriptor returns the number under which this process has the file open.
+func descriptor(t *testing.T, path string) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	require.NoError(t, err)
+	for _, e := range entries {
+		if target, _ := os.Readlink("/proc/self/fd/" + e.Name()); target == path {
+			fd, err := strconv.Atoi(e.Name())
+			require.NoError(t, err)
+			return fd
+		}
+	}
+	require.Fail(t, "not open", path)
+	return -1
 }
 
 func TestDataDirIsPrivate(t *testing.T) {
