@@ -45,8 +45,8 @@ tidy-current: ## fail if go.mod or go.sum is not tidy
 fuzz: ## run every fuzzer for FUZZTIME (5m)
 	scripts/fuzz $(FUZZTIME)
 
-bench: ## measure, beside the bare message pattern; ARGS='…' for flags
-	$(GO) run ./cmd/orch bench $(ARGS)
+bench: build ## measure, beside the bare message pattern; ARGS='--quick' and other flags
+	bin/orch bench $(ARGS)
 
 crash: ## kill node and worker at random for ROUNDS (20) rounds and check that nothing is lost
 	ORCH_CRASH_ROUNDS=$(ROUNDS) $(GO) test ./internal/crash -run TestCrash -count=1 -v -timeout 2h
