@@ -149,7 +149,7 @@ func scanNewest(root string) jetstream.ConsumerConfig {
 // the client costs at most headWait.
 func (p *headScan) run(ctx context.Context, stream jetstream.Stream, cfg jetstream.ConsumerConfig, yield func(events.Head, error) bool) error {
 	cfg.AckPolicy, cfg.HeadersOnly, cfg.MemoryStorage, cfg.InactiveThreshold = jetstream.AckNonePolicy, true, true, time.Minute
-	c, err := stream.CreateConsumer(ctx, cfg)
+	c, err := createScan(ctx, stream, cfg)
 	if err != nil {
 		return readFault(err)
 	}
@@ -164,6 +164,14 @@ func (p *headScan) run(ctx context.Context, stream jetstream.Stream, cfg jetstre
 		err = p.fetch(c, yield)
 	}
 	return err
+}
+
+// createScan gives the server the time to look at every subject, of which there may be millions.
+func createScan(ctx context.Context, stream jetstream.Stream, cfg jetstream.ConsumerConfig) (jetstream.Consumer, error) {
+	const within = 2 * time.Minute
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	return stream.CreateConsumer(ctx, cfg)
 }
 
 // headScan is the progress of one scan.
