@@ -30,6 +30,11 @@ func Call(ctx context.Context, c *Conn, method string, in, out any) error {
 	if err != nil {
 		return fault.Wrap(fault.Internal, err, "the request cannot be encoded")
 	}
+	return callEncoded(ctx, c, method, body, out)
+}
+
+// callEncoded is Call for a request that is JSON already.
+func callEncoded(ctx context.Context, c *Conn, method string, body []byte, out any) error {
 	if limit := c.nc.MaxPayload(); int64(len(body)) > limit {
 		return tooLarge("request", len(body), limit)
 	}
