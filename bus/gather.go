@@ -1,7 +1,6 @@
 package bus
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"sync"
@@ -13,11 +12,9 @@ import (
 const (
 	// maxTrips is the number of messages under way from which on further requests wait for company.
 	maxTrips = 4
-	// maxParty is the number of requests in one message, maxPartyBytes the size of all of them.
+	// maxParty is the number of requests in one message; it ends early at maxPartyBytes.
 	maxParty      = 256
 	maxPartyBytes = 256 << 10
-	// maxGuest is the size in bytes of a request that still shares a message.
-	maxGuest = 16 << 10
 )
 
 // gather lets requests that are made at the same time share messages: while some are under way, the
@@ -38,21 +35,14 @@ type answer[Out any] struct {
 }
 
 type guest[Out any] struct {
-	request []byte
+	request any
 	done    chan answer[Out]
 }
 
 // do makes one request. When ctx ends first, it may have been done all the same.
 func (g *gather[Out]) do(ctx context.Context, request any) (Out, error) {
-	var none Out
-	body, err := json.Marshal(request)
-	if err != nil {
-		return none, fault.Wrap(fault.Internal, err, "the request cannot be encoded")
-	}
-	me := &guest[Out]{request: body, done: make(chan answer[Out], 1)}
-	if len(body) > maxGuest {
-		g.ask(ctx, []*guest[Out]{me})
-	} else if g.leave(me) {
+	me := &guest[Out]{request: request, done: make(chan answer[Out], 1)}
+	if g.leave(me) {
 		g.ask(ctx, []*guest[Out]{me})
 		if party := g.next(); len(party) > 0 {
 			go g.travel(party)
@@ -62,7 +52,7 @@ func (g *gather[Out]) do(ctx context.Context, request any) (Out, error) {
 	case a := <-me.done:
 		return a.out, a.err
 	case <-ctx.Done():
-		return none, fault.From(ctx.Err())
+		return *new(Out), fault.From(ctx.Err())
 	}
 }
 
@@ -81,44 +71,64 @@ func (g *gather[Out]) leave(me *guest[Out]) bool {
 // travel sends parties until nobody waits.
 func (g *gather[Out]) travel(party []*guest[Out]) {
 	for len(party) > 0 {
-		ctx, stop := context.WithTimeout(context.Background(), CallWithin)
-		g.ask(ctx, party)
-		stop()
+		g.ask(context.Background(), party)
 		party = g.next()
 	}
 }
 
-// next returns who goes in the next message, nobody when the trip is over.
+// next returns who goes next, nobody when the trip is over.
 func (g *gather[Out]) next() []*guest[Out] {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	n, size := 0, 0
-	for n < min(len(g.waiting), maxParty) && size < maxPartyBytes {
-		size += len(g.waiting[n].request)
-		n++
-	}
+	n := min(len(g.waiting), maxParty)
 	party := g.waiting[:n:n]
-	g.waiting = g.waiting[n:]
-	if n == 0 {
+	if g.waiting = g.waiting[n:]; n == 0 {
 		g.trips--
+		g.waiting = nil
 	}
 	return party
 }
 
+// ask sends a party in as few messages as it fits in.
 func (g *gather[Out]) ask(ctx context.Context, party []*guest[Out]) {
-	requests := make([][]byte, len(party))
-	for i, p := range party {
-		requests[i] = p.request
+	for len(party) > 0 {
+		var requests []byte
+		var aboard []*guest[Out]
+		if requests, aboard, party = pack(party); len(aboard) > 0 {
+			g.askOnce(ctx, requests, aboard)
+		}
 	}
-	answers, err := g.send(ctx, bytes.Join(requests, []byte{','}))
+}
+
+// pack encodes the requests that fit into one message and returns who is in it and who is left.
+func pack[Out any](party []*guest[Out]) (requests []byte, aboard, rest []*guest[Out]) {
+	for i, p := range party {
+		if len(requests) >= maxPartyBytes {
+			return requests, aboard, party[i:]
+		}
+		body, err := json.Marshal(p.request)
+		if err != nil {
+			p.done <- answer[Out]{err: fault.Wrap(fault.Internal, err, "the request cannot be encoded")}
+			continue
+		}
+		if len(aboard) > 0 {
+			requests = append(requests, ',')
+		}
+		requests, aboard = append(requests, body...), append(aboard, p)
+	}
+	return requests, aboard, nil
+}
+
+func (g *gather[Out]) askOnce(ctx context.Context, requests []byte, party []*guest[Out]) {
+	answers, err := g.send(ctx, requests)
 	if err == nil && len(answers) != len(party) {
 		err = fault.New(fault.Internal, "the node answered %d of %d requests", len(answers), len(party))
 	}
 	for i, p := range party {
-		if err != nil {
-			p.done <- answer[Out]{err: err}
-		} else {
-			p.done <- answers[i]
+		a := answer[Out]{err: err}
+		if err == nil {
+			a = answers[i]
 		}
+		p.done <- a
 	}
 }

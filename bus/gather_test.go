@@ -75,16 +75,25 @@ func TestRequestsShareMessages(t *testing.T) {
 	for i := trips; i < requests; i++ {
 		group.Go(func() { submit(i) })
 	}
-	// A large request does not wait for company.
-	group.Go(func() {
-		_, err := remote.Submit(t.Context(), orchestrator.SubmitRequest{Name: "large", Plan: json.RawMessage(`"` + strings.Repeat("x", 32<<10) + `"`)})
-		assert.NoError(t, err)
-	})
-	<-c.entered
+	for range 4 { // more than fits into one message
+		group.Go(func() {
+			_, err := remote.Submit(t.Context(), orchestrator.SubmitRequest{Name: "large", Plan: json.RawMessage(`"` + strings.Repeat("x", 200<<10) + `"`)})
+			assert.NoError(t, err)
+		})
+	}
 	close(c.open)
 	group.Wait()
 	assert.Less(t, c.messages.Load(), int64(requests/2))
 	submit(requests) // and alone again
+}
+
+func TestRequestThatCannotBeEncodedFailsAlone(t *testing.T) {
+	t.Parallel()
+	c, remote := newClerk(t)
+	close(c.open)
+	_, err := remote.Submit(t.Context(), orchestrator.SubmitRequest{Plan: json.RawMessage(`{`)})
+	assert.Equal(t, fault.Internal, fault.CodeOf(err))
+	assert.Zero(t, c.messages.Load())
 }
 
 func TestSharedRequestsFailTogether(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go"
 
 	"github.com/orch-dev/orch/fault"
@@ -48,7 +49,7 @@ func callEncoded(ctx context.Context, c *Conn, method string, body []byte, out a
 	if out == nil {
 		return nil
 	}
-	if err := json.Unmarshal(reply.Data, out); err != nil {
+	if err := jsonv2.Unmarshal(reply.Data, out, lenient); err != nil {
 		return fault.Wrap(fault.Internal, err, "the answer of the node cannot be read").
 			WithHint("use the same version of orch on both sides")
 	}

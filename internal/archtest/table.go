@@ -51,6 +51,7 @@ func layers() []Layer {
 			{Package: "fault"},
 			{Package: "internal/archtest"},
 			{Package: "internal/config", Imports: []string{"fault", "internal/spell"}},
+			{Package: "internal/crew"},
 			{Package: "internal/pathguard", Imports: []string{"fault"}},
 			{Package: "internal/proc", Imports: []string{"fault"}},
 			{Package: "internal/spell"},
@@ -78,12 +79,12 @@ func layers() []Layer {
 			{Package: "orchestrator", Imports: []string{"fault", "events", "statemachine", "work", "plan", "tools", "policy"}},
 			{Package: "worker", Imports: []string{
 				"fault", "events", "statemachine", "work", "tools", "policy",
-				"internal/pathguard", "internal/proc", "internal/workspace",
+				"internal/crew", "internal/pathguard", "internal/proc", "internal/workspace",
 			}},
 		}},
 		{"adapters", []Row{
 			// Faces never import bus or worker.
-			{Package: "bus", Imports: face},
+			{Package: "bus", Imports: append([]string{"internal/crew"}, face...)},
 			{Package: "mcp/registry", Imports: face},
 			{Package: "mcp/gateway", Imports: append([]string{"mcp/registry"}, face...)},
 			{Package: "mcp/*", Imports: append([]string{"mcp/*"}, face...)},
