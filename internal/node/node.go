@@ -154,7 +154,7 @@ func (n *Node) startOwner(ctx context.Context) error {
 
 func (n *Node) ownerConfig() orchestrator.Config {
 	return orchestrator.Config{
-		Log: n.store, Blobs: n.store, Checkpoints: n.store, Catalogue: n.hands.catalogue,
+		Log: n.store, Blobs: n.store, Checkpoints: n.store, Indexes: n.store, Catalogue: n.hands.catalogue,
 		Logger: n.cfg.logger(), Lease: n.cfg.Lease, ArchiveAfter: n.cfg.ArchiveAfter, Paused: n.cfg.Paused,
 		Redact: n.hands.policy.Redact, FindSecret: n.hands.findSecret,
 		Workspace: n.hands.tree.Path, Root: n.hands.root.Name(),
