@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/orch-dev/orch/events"
@@ -357,22 +358,33 @@ func (t *turn) fail(err error) {
 	t.emit(events.TaskFailed, &events.Moved{Reason: f.Message, Error: f})
 }
 
+// The kinds of blocks that the owner itself makes.
+const (
+	blockDependency = "dependency"
+	blockInput      = "input"
+)
+
 // blockIfStuck blocks a task that can only go on when a person decides about a step in doubt.
 func (t *turn) blockIfStuck() {
 	if t.err != nil || t.task.State != statemachine.InProgress {
 		return
 	}
-	doubtful := ""
+	var doubtful *statemachine.Step
 	for _, key := range t.task.Order {
 		switch s := t.task.Steps[key]; {
 		case s.State == statemachine.StepInDoubt:
-			doubtful = key
+			doubtful = s
 		case s.State.Over(), s.State == statemachine.StepRunning && s.Items != nil:
 		default:
 			return // something still moves
 		}
 	}
-	if doubtful != "" {
-		t.emit(events.TaskBlocked, &events.Moved{Block: "input", Reason: "it is unknown whether step " + doubtful + " took effect"})
+	if doubtful == nil {
+		return
 	}
+	reason := "it is unknown whether step " + doubtful.Key + " took effect"
+	if doubtful.Lost > 1 {
+		reason += ", which has lost " + strconv.Itoa(doubtful.Lost) + " workers"
+	}
+	t.emit(events.TaskBlocked, &events.Moved{Block: blockInput, Reason: reason})
 }

@@ -37,6 +37,9 @@ type Config struct {
 	Random func() float64
 	// Lease is how long a call lives without a heartbeat of its worker. Default 15 s, at least 100 ms.
 	Lease time.Duration
+	// MaxDeliveries bounds how often a call is handed out again after it has ended with its worker,
+	// whatever the retry rule of its step says. Default 10.
+	MaxDeliveries int
 	// KeepOpen is the number of finished tasks kept whole in memory, KeepListed that of those kept as
 	// a line of the list. Default 8,192 and 50,000. Older ones are read from the log when asked for.
 	KeepOpen, KeepListed int
@@ -67,6 +70,7 @@ func (c Config) withDefaults() (Config, error) {
 		return c, fault.New(fault.ValidationError, "must be at least 100ms, not %s", c.Lease).WithField("lease")
 	}
 	setDefault(&c.Lease, 15*time.Second)
+	setDefault(&c.MaxDeliveries, 10)
 	setDefault(&c.KeepOpen, 8_192)
 	setDefault(&c.KeepListed, 50_000)
 	setDefault(&c.ArchiveAfter, time.Hour)

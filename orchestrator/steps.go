@@ -300,6 +300,9 @@ func (t *turn) judge(n *plan.Node, key string, probe *statemachine.Step) {
 	if err = t.outcomeOf(err); err != nil {
 		return
 	}
+	if !happened && t.task.Steps[key].Lost >= t.o.cfg.MaxDeliveries {
+		return // it is poison: a person decides whether it is worth another worker
+	}
 	t.activate()
 	decision := &events.Resolved{Step: key, As: "retry", By: "the verify tool " + probe.Tool}
 	if happened {

@@ -32,6 +32,7 @@ type submitExtra struct {
 	parent *events.Parent
 	reuse  []events.Reused
 	origin events.TaskID
+	keyOf  events.TaskID
 }
 
 // Submit implements API.
@@ -133,7 +134,7 @@ func (o *Orchestrator) prepare(ctx context.Context, r SubmitRequest, extra submi
 		return nil, err
 	}
 	p := &events.Submitted{
-		PlanSHA256: prog.hash, Parent: extra.parent, RetryOf: extra.origin, DependsOn: r.DependsOn,
+		PlanSHA256: prog.hash, Parent: extra.parent, RetryOf: extra.origin, KeyOf: extra.keyOf, DependsOn: r.DependsOn,
 		RequestSHA256: digest(prog.text, inputs),
 	}
 	if p.Plan, err = o.keep(ctx, prog.text); err == nil {
@@ -399,7 +400,7 @@ func (o *Orchestrator) begin(s *submission, actor string, extra submitExtra, don
 			t.emit(events.StepReused, &extra.reuse[i])
 		}
 		if len(s.payload.DependsOn) > 0 {
-			t.emit(events.TaskBlocked, &events.Moved{Block: "dependency", Reason: "waits for other tasks"})
+			t.emit(events.TaskBlocked, &events.Moved{Block: blockDependency, Reason: "waits for other tasks"})
 		}
 		return nil
 	}
