@@ -174,15 +174,19 @@ func (t *turn) singleCall(spec tools.Spec, args events.Value) string {
 
 func (o *Orchestrator) awaitCall(ctx context.Context, r CallRequest, key string) (CallReply, error) {
 	var reply CallReply
+	var output events.Value
 	err := o.await(ctx, r.ID, r.Wait, func(e *entry) (bool, error) {
 		s := e.task.Steps[key]
 		if s == nil {
 			return false, fault.New(fault.Internal, "the call %s is lost", key)
 		}
-		t := &turn{o: o, e: e, task: e.task}
-		reply = CallReply{Step: key, State: s.State, Output: t.show(s.Output), Error: s.Error}
-		return s.State.Over() || s.State == statemachine.StepInDoubt, t.err
+		reply = CallReply{Step: key, State: s.State, Error: s.Error}
+		output = s.Output
+		return s.State.Over() || s.State == statemachine.StepInDoubt, nil
 	})
+	if err == nil {
+		reply.Output, err = o.showLater(ctx, output)
+	}
 	return reply, err
 }
 

@@ -30,7 +30,7 @@ func (t *turn) causes() iter.Seq[Cause] {
 			return
 		}
 		none := true
-		for _, ask := range []func() *Cause{t.becausePaused, t.becauseDependency, t.becauseDelay, t.becauseConcurrency, t.becauseCancelling} {
+		for _, ask := range []func() *Cause{t.becausePaused, t.becauseDependency, t.becauseDelay, t.becauseConcurrency, t.becauseCancelling, t.becauseResource} {
 			if c := ask(); c != nil {
 				if none = false; !yield(*c) {
 					return
@@ -137,6 +137,16 @@ func (t *turn) becauseCancelling() *Cause {
 		return nil
 	}
 	return &Cause{Kind: "cancelling", Sentence: "The task is being cancelled and runs its `always` steps" + because(t.task.CancelReason) + "."}
+}
+
+func (t *turn) becauseResource() *Cause {
+	if t.e.noPlan == nil {
+		return nil
+	}
+	return &Cause{
+		Kind: "blocked", Sentence: "The plan of the task cannot be read: " + strings.TrimSuffix(t.e.noPlan.Message, ".") + ".",
+		Next: "orch doctor, and when the plan is back: orch redrive " + string(t.e.id),
+	}
 }
 
 // becauseStep says what one step waits for, nil when it is over.

@@ -134,6 +134,7 @@ type Orchestrator struct {
 	tasks    map[events.TaskID]*entry
 	listed   listing
 	programs programs
+	values   values
 	match    matcher
 	keys     map[string]*slot
 	waits    map[events.TaskID]map[events.TaskID]bool // dependency → tasks that wait for it

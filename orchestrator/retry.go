@@ -18,7 +18,8 @@ func (o *Orchestrator) Retry(ctx context.Context, r RetryRequest) (SubmitReply, 
 func (o *Orchestrator) anew(ctx context.Context, r RetryRequest, id events.TaskID) (SubmitReply, error) {
 	var req SubmitRequest
 	var extra submitExtra
-	err := o.look(ctx, r.ID, func(e *entry) error {
+	err := o.see(ctx, r.ID, func(t *turn) error {
+		e := t.e
 		if err := mayRetry(e, r); err != nil {
 			return err
 		}
@@ -40,9 +41,8 @@ func (o *Orchestrator) anew(ctx context.Context, r RetryRequest, id events.TaskI
 			extra.keyOf = events.TaskID(first(string(sub.KeyOf), string(r.ID)))
 		}
 		req = SubmitRequest{ID: id, Name: sub.Name, Labels: sub.Labels, Priority: sub.Priority, Queue: sub.Queue, Actor: r.Actor, Plan: e.prog.Plan().JSON()}
-		t := &turn{o: o, e: e, task: e.task}
 		req.Inputs = t.fetch(sub.Inputs)
-		return t.outcomeOf(t.err)
+		return nil
 	})
 	if err != nil {
 		return SubmitReply{}, err
@@ -52,6 +52,9 @@ func (o *Orchestrator) anew(ctx context.Context, r RetryRequest, id events.TaskI
 
 // mayRetry returns why a task cannot be made anew.
 func mayRetry(e *entry, r RetryRequest) error {
+	if e.noPlan != nil {
+		return e.noPlan
+	}
 	if e.task.State != statemachine.Failed && e.task.State != statemachine.Cancelled && r.From == "" {
 		return fault.New(fault.StateNotAllowed, "retry is for failed and cancelled tasks; %s is %s", r.ID, e.task.State).
 			WithHint("orch retry %s --from STEP runs a part again", r.ID)
@@ -64,10 +67,39 @@ func mayRetry(e *entry, r RetryRequest) error {
 
 // Redrive implements API.
 func (o *Orchestrator) Redrive(ctx context.Context, r RedriveRequest) (SubmitReply, error) {
-	if err := o.look(ctx, r.ID, func(e *entry) error { return mayRedrive(e) }); err != nil {
+	var planless *events.Submitted
+	err := o.look(ctx, r.ID, func(e *entry) error {
+		if e.noPlan != nil && !e.task.State.Terminal() {
+			planless = e.task.Submitted
+			return nil
+		}
+		return mayRedrive(e)
+	})
+	switch {
+	case err != nil:
 		return SubmitReply{}, err
+	case planless != nil:
+		return o.withPlan(ctx, r, planless)
 	}
 	return o.anew(ctx, RetryRequest{ID: r.ID, Actor: r.Actor}, redriveOf(r.ID))
+}
+
+// withPlan lets a task go on whose plan can be read again.
+func (o *Orchestrator) withPlan(ctx context.Context, r RedriveRequest, sub *events.Submitted) (SubmitReply, error) {
+	prog, err := o.program(ctx, sub)
+	if err != nil {
+		return SubmitReply{}, unusablePlan(err)
+	}
+	reply := SubmitReply{ID: r.ID, Existing: true}
+	err = o.change(ctx, r.ID, r.Actor, func(t *turn) error {
+		t.e.prog, t.e.noPlan = prog, nil
+		if t.task.State == statemachine.Blocked && t.task.Block == blockResource {
+			t.emit(events.TaskUnblocked, &events.Moved{Reason: "its plan can be read again"})
+		}
+		reply.State = t.task.State
+		return nil
+	})
+	return reply, err
 }
 
 // redriveOf is the id of the task that goes on for a failed one. It follows from that, so that a task is

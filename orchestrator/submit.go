@@ -143,6 +143,9 @@ func (o *Orchestrator) prepare(ctx context.Context, r SubmitRequest, extra submi
 	if err != nil {
 		return nil, err
 	}
+	if p.Inputs.Ref != "" {
+		o.values.put(p.Inputs.Ref, inputs)
+	}
 	o.describe(p, prog.Plan(), r)
 	if err := o.evaluateKeys(p, prog, inputs, r); err != nil {
 		return nil, err

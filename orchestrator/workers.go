@@ -233,7 +233,7 @@ func (o *Orchestrator) Report(ctx context.Context, r work.Outcome) error {
 		switch {
 		case t.holds(r.Ref, r.Worker):
 			if output.Ref != "" {
-				t.e.remember(output.Ref, r.Output)
+				o.values.put(output.Ref, r.Output)
 			}
 			t.outcome(s, r, output)
 		case s != nil && heard(s, r):
