@@ -193,6 +193,13 @@ func (o *Orchestrator) awaitCall(ctx context.Context, r CallRequest, key string)
 // await looks at a task now and after every change, until see says that it has seen enough or the
 // wait is over.
 func (o *Orchestrator) await(ctx context.Context, id events.TaskID, wait time.Duration, see func(*entry) (bool, error)) error {
+	if wait > 0 {
+		done, err := o.waiting()
+		if err != nil {
+			return err
+		}
+		defer done()
+	}
 	timer := time.NewTimer(max(min(wait, maxWait), 0))
 	defer timer.Stop()
 	for expired := wait <= 0; ; {

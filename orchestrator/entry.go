@@ -41,6 +41,9 @@ type entry struct {
 	// given holds the large values that the next turn needs to go on; searching is set while they are read.
 	given     map[string]found
 	searching bool
+	// counted is set while the task counts as an open one of its requestor.
+	counted   bool
+	requestor string
 	// noPlan is why the plan of the task cannot be read; prog is then empty.
 	noPlan *fault.Error
 	// itemsOver is, by for_each step, the number of leading items that are over.
@@ -142,6 +145,7 @@ func (o *Orchestrator) loadFailed(e *entry, err error) {
 	turns := e.turns
 	e.turns = nil
 	delete(o.tasks, e.id)
+	o.quota.uncount(e)
 	for step := range e.leases {
 		o.drop(e, step)
 	}
@@ -215,6 +219,7 @@ func (o *Orchestrator) revive(e *entry) {
 		return
 	}
 	e.open = true
+	o.quota.count(e)
 	o.reviveKey(e)
 	o.setAlarms(e, o.now())
 	if e.behind {

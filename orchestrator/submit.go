@@ -387,7 +387,15 @@ func (o *Orchestrator) admit(p *events.Submitted) error {
 
 // begin writes the first commit of a task. The lock is held.
 func (o *Orchestrator) begin(s *submission, actor string, extra submitExtra, done func(SubmitReply, error)) {
-	if err := o.admit(s.payload); err != nil {
+	actor = first(actor, actorNode)
+	err := error(nil)
+	if extra.parent == nil {
+		err = o.refuse(actor)
+	}
+	if err == nil {
+		err = o.admit(s.payload)
+	}
+	if err != nil {
 		done(SubmitReply{}, err)
 		return
 	}
@@ -396,7 +404,8 @@ func (o *Orchestrator) begin(s *submission, actor string, extra submitExtra, don
 		e = newEntry(s.id)
 		o.tasks[s.id] = e
 	}
-	e.task, e.prog, e.seq, e.open = &statemachine.Task{ID: s.id}, s.prog, 0, true
+	e.task, e.prog, e.seq, e.open = &statemachine.Task{ID: s.id, Requestor: actor}, s.prog, 0, true
+	o.quota.count(e)
 	decide := func(t *turn) error {
 		t.emit(events.TaskSubmitted, s.payload)
 		for i := range extra.reuse {
@@ -407,7 +416,7 @@ func (o *Orchestrator) begin(s *submission, actor string, extra submitExtra, don
 		}
 		return nil
 	}
-	o.decide(e, first(actor, actorNode), decide, func(err error) {
+	o.decide(e, actor, decide, func(err error) {
 		if err != nil {
 			done(SubmitReply{}, err)
 			return

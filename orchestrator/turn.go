@@ -324,6 +324,7 @@ func (o *Orchestrator) over(e *entry) {
 		o.unwait(dep, e.id)
 	}
 	o.alarms.clear(e.id)
+	o.quota.uncount(e)
 	o.leaveKey(e)
 	o.metDependency(e)
 	o.tellParent(e)
