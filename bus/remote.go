@@ -34,6 +34,7 @@ func ServeAPI(c *Conn, api orchestrator.API, s *Store, cfg EndpointConfig) (*End
 		"pause":        Handle(api.Pause),
 		"resume":       Handle(api.Resume),
 		"retry":        Handle(api.Retry),
+		"redrive":      Handle(api.Redrive),
 		"signal":       Handle(api.Signal),
 		"resolve":      Handle(api.Resolve),
 		"call":         Handle(api.Call),
@@ -204,6 +205,11 @@ func (r *Remote) Resume(ctx context.Context, in orchestrator.PauseRequest) (orch
 // Retry implements orchestrator.API.
 func (r *Remote) Retry(ctx context.Context, in orchestrator.RetryRequest) (orchestrator.SubmitReply, error) {
 	return command[orchestrator.SubmitReply](ctx, r, "retry", in)
+}
+
+// Redrive implements orchestrator.API.
+func (r *Remote) Redrive(ctx context.Context, in orchestrator.RedriveRequest) (orchestrator.SubmitReply, error) {
+	return command[orchestrator.SubmitReply](ctx, r, "redrive", in)
 }
 
 // Signal implements orchestrator.API.
