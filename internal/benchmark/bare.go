@@ -47,7 +47,7 @@ func bareEmbedded(ctx context.Context, cfg Config, durability string, inFlight i
 		return 0, err
 	}
 	defer remove()
-	server, err := bus.StartServer(ctx, bus.ServerConfig{DataDir: filepath.Join(dir, "data"), Durability: bus.Durability(durability)})
+	server, err := bus.StartServer(ctx, bus.ServerConfig{DataDir: filepath.Join(dir, "data"), Durability: bus.Durability(durability), SyncAlways: true})
 	if err != nil {
 		return 0, err
 	}
@@ -152,7 +152,7 @@ func bareProcesses(ctx context.Context, cfg Config, durability string, inFlight 
 }
 
 func bareServer(ctx context.Context, cfg node.Config, ready func(string)) error {
-	server, err := bus.StartServer(ctx, bus.ServerConfig{DataDir: cfg.DataDir, Durability: bus.Durability(cfg.Durability)})
+	server, err := bus.StartServer(ctx, bus.ServerConfig{DataDir: cfg.DataDir, Durability: bus.Durability(cfg.Durability), SyncAlways: true})
 	if err != nil {
 		return err
 	}
