@@ -48,6 +48,9 @@ func (s *Store) readLive(ctx context.Context, task events.TaskID, from uint64, y
 		if err == nil && h.Rev != rev {
 			err = missingRevision(task, rev, e.Seq)
 		}
+		if err == nil {
+			err = s.unconfirmed(e.Seq)
+		}
 		if err != nil {
 			yield(events.Stored{}, err)
 			return true, false

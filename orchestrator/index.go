@@ -80,15 +80,15 @@ func (s *seen) start(seq uint64) {
 	s.newest = max(s.newest, seq)
 }
 
-// found is what a restart knows of the tasks of the log.
-type found struct {
+// census is what a restart knows of the tasks of the log.
+type census struct {
 	open map[events.TaskID]bool
 	// order holds the open tasks in the order in which they were found; some may be over by now.
 	order []events.TaskID
 	seq   uint64
 }
 
-func (f *found) take(l *listing, h events.Head) {
+func (f *census) take(l *listing, h events.Head) {
 	f.seq = max(f.seq, h.Seq)
 	if statemachine.State(h.State).Terminal() {
 		delete(f.open, h.Task)
@@ -107,7 +107,7 @@ func (o *Orchestrator) find(ctx context.Context) ([]events.TaskID, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := found{open: map[events.TaskID]bool{}}
+	f := census{open: map[events.TaskID]bool{}}
 	o.lock()
 	defer o.unlock()
 	for h, err := range o.heads(ctx, index, &f) {
@@ -128,7 +128,7 @@ func (o *Orchestrator) find(ctx context.Context) ([]events.TaskID, error) {
 }
 
 // heads takes the heads of an index and returns those that are to be read from the log. The lock is held.
-func (o *Orchestrator) heads(ctx context.Context, index *events.Index, f *found) iter.Seq2[events.Head, error] {
+func (o *Orchestrator) heads(ctx context.Context, index *events.Index, f *census) iter.Seq2[events.Head, error] {
 	if index == nil {
 		return o.cfg.Log.Heads(ctx)
 	}
