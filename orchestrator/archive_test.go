@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/events/eventstest"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator"
@@ -120,13 +121,39 @@ func TestArchivedIsKnown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t, memlog.New(memlog.Config{}), func(c *orchestrator.Config) { c.KeepListed = 1 })
-		old, id := n.submit(setPlan), n.submit(setPlan)
+		forgotten, id := n.submit(setPlan), n.submit(setPlan)
 		<-time.After(time.Minute)
 		assert.False(t, n.get(id).Archived)
+		assert.False(t, n.get(forgotten).Archived)
 		n.archiveAll()
 		assert.True(t, n.get(id).Archived)
-		assert.False(t, n.get(old).Archived, "its line was forgotten before")
+		assert.True(t, n.get(forgotten).Archived)
 		_, err := n.Find(context.Background(), orchestrator.FindRequest{Text: "TASK_7ZZZ"})
 		hasCode(t, err, fault.NotFound)
 	})
+}
+
+// Tasks that are in no list in memory any more are archived all the same, with and without an index.
+func TestForgottenTasksAreArchived(t *testing.T) {
+	t.Parallel()
+	for _, index := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			log := &indexed{Log: memlog.New(memlog.Config{})}
+			n := start(t, log.Log, func(c *orchestrator.Config) {
+				c.KeepListed, c.KeepOpen, c.ArchiveAfter = 3, 2, time.Hour
+				if index {
+					c.Log, c.Indexes = log, log
+				}
+			})
+			for range 10 {
+				n.submit(setPlan)
+			}
+			<-time.After(30 * time.Minute)
+			young := n.submit(setPlan)
+			<-time.After(45 * time.Minute)
+			live := eventstest.HeadsOf(t, log)
+			assert.Len(t, live, 1, "index %t", index)
+			assert.Contains(t, live, young)
+		})
+	}
 }
