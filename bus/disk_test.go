@@ -19,18 +19,24 @@ import (
 // noMount is the variable that permits to leave out the tests that mount a file system.
 const noMount = "ORCH_TEST_NO_MOUNT"
 
-// smallDisk mounts a file system of so many bytes. It needs the permission to mount; without it the
-// test fails unless ORCH_TEST_NO_MOUNT=1 says that this is known.
-func smallDisk(t *testing.T, size string) string {
+// mount mounts a file system on a directory. It needs the permission to; without it the test fails
+// unless ORCH_TEST_NO_MOUNT=1 says that this is known.
+func mount(t *testing.T, source, kind, dir, options string) {
 	t.Helper()
-	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size+",mode=0700"); err != nil {
+	if err := syscall.Mount(source, dir, kind, 0, options); err != nil {
 		if os.Getenv(noMount) == "1" {
 			t.Skip("no permission to mount, as ORCH_TEST_NO_MOUNT says")
 		}
 		require.NoError(t, err, "mounting needs root; set %s=1 to leave this test out", noMount)
 	}
 	t.Cleanup(func() { assert.NoError(t, syscall.Unmount(dir, 0)) })
+}
+
+// smallDisk is a file system of so many bytes.
+func smallDisk(t *testing.T, size string) string {
+	t.Helper()
+	dir := t.TempDir()
+	mount(t, "tmpfs", "tmpfs", dir, "size="+size+",mode=0700")
 	return dir
 }
 

@@ -168,7 +168,7 @@ func (s *Store) newestMark() mark {
 }
 
 func (s *Store) writeMark(ctx context.Context, m mark) error {
-	if m.Seq <= s.mark.written.Seq {
+	if m.Seq <= s.mark.written.Seq || s.barrier().failure() != nil { // the failure is known
 		return nil
 	}
 	data, err := json.Marshal(m)
