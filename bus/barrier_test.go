@@ -275,3 +275,31 @@ func TestSyncingIsReported(t *testing.T) {
 		})
 	}
 }
+
+// A slow disk makes appends wait, together, and nothing else.
+func TestSlowDisk(t *testing.T) {
+	t.Parallel()
+	const slow, rounds, waiting = 50 * time.Millisecond, 5, 64
+	n := startNode(t, bus.ServerConfig{Sync: func(f *os.File) error {
+		<-time.After(slow)
+		return unix.Fdatasync(int(f.Fd()))
+	}})
+	chains := make([]*eventstest.Chain, waiting)
+	for i := range chains {
+		chains[i] = eventstest.NewChain()
+	}
+	began := time.Now()
+	var all sync.WaitGroup
+	for _, c := range chains {
+		all.Go(func() { c.Grow(t, n, rounds) })
+	}
+	all.Wait()
+	took := time.Since(began)
+	t.Logf("%d appends in %v, %v each round", rounds*waiting, took, took/rounds)
+	assert.GreaterOrEqual(t, took, rounds*slow, "each waited for the disk")
+	assert.Less(t, took, rounds*waiting*slow/4, "and they waited together")
+	for _, c := range chains {
+		assert.Len(t, eventstest.History(t, n, c.Task, 1), rounds)
+	}
+	requireIntact(t, n)
+}

@@ -30,6 +30,8 @@ const (
 	powerDir   = "ORCH_POWER_DIR"
 	powerLevel = "ORCH_POWER_LEVEL"
 	powerSkip  = "ORCH_POWER_SKIP"
+
+	powerDisk = 2 << 30 // bytes
 )
 
 // TestPowerLoad is the process whose power is cut: it writes commits, blobs, checkpoints and archives,
@@ -121,11 +123,11 @@ type machine struct {
 	env         []string
 }
 
-func newMachine(t *testing.T, env ...string) *machine {
+func newMachine(t *testing.T, size int64, env ...string) *machine {
 	t.Helper()
 	m := &machine{image: filepath.Join(t.TempDir(), "disk.img"), root: t.TempDir(), env: env}
 	require.NoError(t, os.WriteFile(m.image, nil, 0o600))
-	require.NoError(t, os.Truncate(m.image, 2<<30))
+	require.NoError(t, os.Truncate(m.image, size))
 	out, err := exec.CommandContext(t.Context(), "mkfs.ext4", "-q", "-F", m.image).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	mountImage(t, m.image, m.root)
@@ -260,7 +262,7 @@ func TestPowerLoss(t *testing.T) {
 		cuts, err = strconv.Atoi(text)
 		require.NoError(t, err)
 	}
-	m := newMachine(t)
+	m := newMachine(t, powerDisk)
 	total := 0
 	for i := range cuts {
 		image, acked, at := m.cut(t, 500, time.Duration(rand.IntN(1500))*time.Millisecond)
@@ -277,7 +279,7 @@ func TestPowerLoss(t *testing.T) {
 // A power cut may take the last moments of a node that is relaxed, as its documentation says, and no more.
 func TestPowerLossRelaxed(t *testing.T) {
 	t.Parallel()
-	m := newMachine(t, powerLevel+"="+string(bus.Relaxed))
+	m := newMachine(t, powerDisk, powerLevel+"="+string(bus.Relaxed))
 	image, acked, at := m.cut(t, 20_000, 0)
 	o := m.recover(t, bus.Relaxed, image, acked, at)
 	t.Logf("%d acknowledged, %d lost, the oldest %v before the cut", o.commits, o.missing, o.oldest)
@@ -288,7 +290,7 @@ func TestPowerLossRelaxed(t *testing.T) {
 // Without a single sync the same test finds what is lost.
 func TestPowerLossHasTeeth(t *testing.T) {
 	t.Parallel()
-	m := newMachine(t, powerSkip+"=1")
+	m := newMachine(t, powerDisk, powerSkip+"=1")
 	image, acked, at := m.cut(t, 500, 0)
 	o := m.recover(t, bus.Fsync, image, acked, at)
 	t.Logf("%d acknowledged, %d lost: %s", o.commits, o.missing, o.refusal)
