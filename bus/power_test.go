@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -61,26 +62,32 @@ func TestPowerLoad(t *testing.T) { //nolint:paralleltest // a child process that
 
 // loadOne writes one task: some commits, and sometimes what goes beside them.
 func loadOne(t *testing.T, n *node, acks chan<- string) {
+	t.Helper()
 	c := eventstest.NewChain()
 	for range 1 + rand.IntN(6) {
 		r := c.Next(t, strings.Repeat("x", rand.IntN(2000)))
 		seq, err := eventstest.Append(n, r)
-		assert.NoError(t, err)
+		if !assert.NoError(t, err) { //nolint:testifylint // not in the goroutine of the test
+			return
+		}
 		c.Accept(r, seq)
 		acks <- fmt.Sprintf("commit %s %d %s", c.Task, r.Rev, events.Hash(r.Data))
 	}
 	switch rand.IntN(20) {
 	case 0, 1, 2:
-		assert.NoError(t, n.Archive(t.Context(), c.Task))
-		acks <- fmt.Sprintf("archive %s 0 -", c.Task)
+		if assert.NoError(t, n.Archive(t.Context(), c.Task)) {
+			acks <- fmt.Sprintf("archive %s 0 -", c.Task)
+		}
 	case 3:
 		ref, err := n.Put(t.Context(), []byte(strings.Repeat(string(c.Task), 1+rand.IntN(5000))))
-		assert.NoError(t, err)
-		acks <- fmt.Sprintf("blob %s 0 %s", c.Task, ref)
+		if assert.NoError(t, err) {
+			acks <- fmt.Sprintf("blob %s 0 %s", c.Task, ref)
+		}
 	case 4:
 		_, err := n.Save(t.Context(), c.Task, "point", []byte(c.Task))
-		assert.NoError(t, err)
-		acks <- fmt.Sprintf("point %s 0 -", c.Task)
+		if assert.NoError(t, err) {
+			acks <- fmt.Sprintf("point %s 0 -", c.Task)
+		}
 	}
 }
 
@@ -137,7 +144,7 @@ func newMachine(t *testing.T, size int64, env ...string) *machine {
 // mountImage mounts an image file until the test ends or the returned function is called.
 func mountImage(t *testing.T, image, dir string) (unmount func()) {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "mount", "-o", "loop", image, dir).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "mount", "-o", "loop,commit=300", image, dir).CombinedOutput()
 	if err != nil && os.Getenv(noMount) == "1" {
 		t.Skip("no permission to mount, as ORCH_TEST_NO_MOUNT says")
 	}
@@ -148,9 +155,10 @@ func mountImage(t *testing.T, image, dir string) (unmount func()) {
 	return unmount
 }
 
-// cut lets a process run until it was told so many things, and a moment longer; then it takes the state
-// of the disk as it is, with nothing that the kernel has only in memory, and returns it with all that
-// had been acknowledged. The process is halted meanwhile, because taking the state takes a moment.
+// cut lets a process run until it was told so many things, and a moment longer. Then it halts it, takes
+// the state of the disk without what the kernel has only in memory, and returns it with all that had been
+// acknowledged. Nothing may be written while the state is taken, or its parts would be of different
+// moments; that is why the process is halted, and why the file system does not commit by itself.
 func (m *machine) cut(t *testing.T, least int, moment time.Duration) (image string, acked []ack, at int64) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestPowerLoad$")
@@ -163,18 +171,19 @@ func (m *machine) cut(t *testing.T, least int, moment time.Duration) (image stri
 	before := m.journal.len()
 	require.Eventually(t, func() bool { return m.journal.len() >= before+least }, time.Minute, time.Millisecond)
 	<-time.After(moment)
-	m.journal.mu.Lock()
-	acked = m.journal.acks[:len(m.journal.acks):len(m.journal.acks)]
-	m.journal.mu.Unlock()
-	at = time.Now().UnixMilli()
 	require.NoError(t, cmd.Process.Signal(syscall.SIGSTOP))
+	var status syscall.WaitStatus
+	_, err = syscall.Wait4(cmd.Process.Pid, &status, syscall.WUNTRACED, nil)
+	require.NoError(t, err)
+	require.True(t, status.Stopped())
+	at = time.Now().UnixMilli()
 	image = filepath.Join(t.TempDir(), "copy.img")
 	text, err := exec.CommandContext(t.Context(), "cp", "--sparse=always", m.image, image).CombinedOutput()
 	require.NoError(t, err, "%s", text)
 	require.NoError(t, cmd.Process.Kill())
 	reading.Wait()
 	require.Error(t, cmd.Wait(), "it was killed")
-	return image, acked, at
+	return image, slices.Clone(m.journal.acks), at
 }
 
 // outcome is what became of what was acknowledged.
