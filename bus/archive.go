@@ -53,11 +53,32 @@ func (s *Store) Archive(ctx context.Context, task events.TaskID) error {
 		}
 	}
 	s.past.add(task, time.Now())
-	return s.purge(ctx, s.live, liveSubject(task))
+	return s.leaveLive(ctx, task)
 }
 
-func (s *Store) purge(ctx context.Context, stream jetstream.Stream, subject string) error {
-	if err := stream.Purge(ctx, jetstream.WithPurgeSubject(subject)); err != nil {
+// leaveLive removes an archived history from the live log, its first commit before the others: the server
+// removes whole files before it notes what else is gone, and a history that has lost its end, but not its
+// beginning, would look like one that goes on.
+func (s *Store) leaveLive(ctx context.Context, task events.TaskID) error {
+	subject := liveSubject(task)
+	first, err := s.conn.page(ctx, liveStream, subject, 1, 1)
+	if err != nil || len(first) == 0 {
+		return err
+	}
+	for _, below := range []uint64{first[0].Seq + 1, math.MaxUint64} {
+		if err := s.purge(ctx, s.live, subject, below); err != nil {
+			return err
+		}
+		if err := s.barrier().wait(liveStream); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// purge removes the messages of a subject below a position.
+func (s *Store) purge(ctx context.Context, stream jetstream.Stream, subject string, below uint64) error {
+	if err := stream.Purge(ctx, jetstream.WithPurgeSubject(subject), jetstream.WithPurgeSequence(below)); err != nil {
 		return fault.Wrap(fault.Unavailable, err, "an archived history cannot leave the live log").
 			WithHint("archive the task again")
 	}
@@ -82,7 +103,7 @@ func (s *Store) archived(ctx context.Context, task events.TaskID) ([]entry, erro
 // writeArchive copies the live history of a task into the archive.
 func (s *Store) writeArchive(ctx context.Context, task events.TaskID) error {
 	subject := archiveSubject(task)
-	if err := s.purge(ctx, s.old, subject); err != nil { // the parts of an attempt that was cut short
+	if err := s.purge(ctx, s.old, subject, math.MaxUint64); err != nil { // the parts of an attempt that was cut short
 		return err
 	}
 	head, err := s.newest(ctx, task)

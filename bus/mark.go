@@ -156,8 +156,12 @@ func (s *Store) closeMark(ctx context.Context) error {
 	return s.writeMark(ctx, s.newestMark())
 }
 
-// newestMark is the mark for the newest acknowledged commit, empty when there was none.
+// newestMark is the mark for the newest acknowledged commit, empty when there was none, and when the disk
+// has failed, which is known.
 func (s *Store) newestMark() mark {
+	if s.barrier().failure() != nil {
+		return mark{}
+	}
 	s.app.mu.Lock()
 	h := s.app.newest
 	s.app.mu.Unlock()

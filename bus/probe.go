@@ -22,14 +22,14 @@ import (
 type Syncing string
 
 const (
-	// SyncGroup: the node syncs the files of the embedded server before it acknowledges, once for all
+	// SyncGroup has the node sync the files of the embedded server before it acknowledges, once for all
 	// that wait. This is what Fsync does.
 	SyncGroup Syncing = "group"
-	// SyncAlways: the embedded server syncs every write. This is what Fsync falls back to.
+	// SyncAlways has the embedded server sync every write. This is what Fsync falls back to.
 	SyncAlways Syncing = "always"
-	// SyncInterval: the embedded server syncs every 100 ms. This is what Relaxed does.
+	// SyncInterval has the embedded server sync every 100 ms. This is what Relaxed does.
 	SyncInterval Syncing = "interval"
-	// SyncExternal: an external server does what it is configured to do.
+	// SyncExternal has an external server do what it is configured to do.
 	SyncExternal Syncing = "external"
 )
 

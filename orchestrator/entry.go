@@ -166,7 +166,9 @@ func (o *Orchestrator) loadFailed(e *entry, err error) {
 		delete(o.unread, e.id)
 		o.leaveAllKeys(e.id)
 	} else {
-		o.cfg.Logger.Error("task_unreadable", slog.Any("task", e.id), slog.Any("error", err))
+		if !o.unread[e.id] { // it is tried again and again
+			o.cfg.Logger.Error("task_unreadable", slog.Any("task", e.id), slog.Any("error", err))
+		}
 		o.unread[e.id] = true
 		o.alarms.set(o.now().Add(catchUpAfter), e.id)
 	}

@@ -181,7 +181,7 @@ func (n *Node) describe(r *orchestrator.StatusReply) {
 	case s.Refusing != nil:
 		r.Store = s.Refusing.Error()
 	}
-	r.Durability = string(s.Durability)
+	r.Durability, r.Syncing = string(s.Durability), string(s.Syncing)
 }
 
 // serve answers faces and workers elsewhere.
