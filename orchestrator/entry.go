@@ -232,14 +232,14 @@ func (o *Orchestrator) reviveEnded(e *entry) {
 // reviveLeases takes up the calls that workers are known to have begun, and ends those that the log
 // says are over.
 func (o *Orchestrator) reviveLeases(e *entry) {
-	for step, l := range e.leases {
-		s := e.task.Steps[step]
+	for _, step := range sortedKeys(e.leases) {
+		l, s := e.leases[step], e.task.Steps[step]
 		if s == nil || s.Attempt != l.attempt || (s.State != statemachine.StepReady && s.State != statemachine.StepRunning) {
 			o.revoke(e, step)
 		}
 	}
-	for key, s := range e.task.Steps {
-		if s.State == statemachine.StepRunning && s.Tool != "" && e.leases[key] == nil {
+	for _, key := range e.task.Order {
+		if s := e.task.Steps[key]; s.State == statemachine.StepRunning && s.Tool != "" && e.leases[key] == nil {
 			l := &lease{step: key, attempt: s.Attempt, worker: s.Worker, tool: s.Tool, called: true}
 			o.grant(e, l)
 			l.heard = time.Time{}
@@ -252,8 +252,8 @@ func (o *Orchestrator) catchUp(e *entry) {
 	e.behind = false
 	o.awaitDependencies(e)
 	o.askParent(e)
-	for _, s := range e.task.Steps {
-		if s.State == statemachine.StepRunning && s.Child != "" {
+	for _, key := range e.task.Order {
+		if s := e.task.Steps[key]; s.State == statemachine.StepRunning && s.Child != "" {
 			o.followChild(e.id, s.Child)
 		}
 	}

@@ -7,6 +7,8 @@ package orchestrator
 
 import (
 	"context"
+	crand "crypto/rand"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -35,6 +37,8 @@ type Config struct {
 	Clock func() time.Time
 	// Random returns a number in [0,1) for the jitter of retries. Default: math/rand.
 	Random func() float64
+	// Entropy gives the random bits of new ids; it must not fail. Default: crypto/rand.
+	Entropy io.Reader
 	// Lease is how long a call lives without a heartbeat of its worker. Default 15 s, at least 100 ms.
 	Lease time.Duration
 	// KeepOpen is the number of finished tasks kept whole in memory, KeepListed that of those kept as
@@ -78,6 +82,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Random == nil {
 		c.Random = rand.Float64
+	}
+	if c.Entropy == nil {
+		c.Entropy = crand.Reader
 	}
 	c.setHooks()
 	return c, nil

@@ -58,7 +58,7 @@ func unusable(d *entry) *fault.Error {
 func (o *Orchestrator) metDependency(e *entry) {
 	waiting := o.waits[e.id]
 	delete(o.waits, e.id)
-	for id := range waiting {
+	for _, id := range sortedKeys(waiting) {
 		o.dependencyEnded(id, e.id, unusable(e))
 	}
 }
@@ -187,8 +187,8 @@ func (o *Orchestrator) respawn(parent, child events.TaskID) {
 		if err != nil {
 			return
 		}
-		for key, s := range e.task.Steps {
-			if s.Child == child && s.State == statemachine.StepRunning {
+		for _, key := range e.task.Order {
+			if s := e.task.Steps[key]; s.Child == child && s.State == statemachine.StepRunning {
 				o.spawn(e, &events.Spawned{Step: key, Child: child, Inputs: s.Args})
 			}
 		}
@@ -308,8 +308,8 @@ func (o *Orchestrator) leaveKey(e *entry) {
 // leaveAllKeys takes a task that never came into being out of every line: what its first turn had taken
 // may be all that is left of it. The lock is held.
 func (o *Orchestrator) leaveAllKeys(id events.TaskID) {
-	for key, s := range o.keys {
-		if s.holders[id] || s.waiting[id] {
+	for _, key := range sortedKeys(o.keys) {
+		if s := o.keys[key]; s.holders[id] || s.waiting[id] {
 			delete(s.holders, id)
 			delete(s.waiting, id)
 			o.offerKey(key)

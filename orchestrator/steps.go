@@ -259,7 +259,7 @@ func (t *turn) startChild(n *plan.Node, key string, sc plan.Scope) {
 		return
 	}
 	t.activate()
-	t.emit(events.StepSpawned, &events.Spawned{Step: key, Child: events.NewTaskID(t.now), Inputs: t.keep(inputs)})
+	t.emit(events.StepSpawned, &events.Spawned{Step: key, Child: events.TaskIDFrom(t.now, t.o.cfg.Entropy), Inputs: t.keep(inputs)})
 }
 
 // maxDepth bounds how deep child tasks nest (S0-181).

@@ -300,11 +300,11 @@ const parentEnded = "the parent task went on without it"
 // over draws the consequences of the end of a task. The lock is held.
 func (o *Orchestrator) over(e *entry) {
 	e.open, e.behind, e.fetched = false, false, nil
-	for step := range e.leases {
+	for _, step := range sortedKeys(e.leases) {
 		o.revoke(e, step)
 	}
-	for _, s := range e.task.Steps {
-		if s.Child != "" && s.State != statemachine.StepSucceeded && s.State != statemachine.StepFailed {
+	for _, key := range e.task.Order {
+		if s := e.task.Steps[key]; s.Child != "" && s.State != statemachine.StepSucceeded && s.State != statemachine.StepFailed {
 			o.cancelLater(s.Child, parentEnded)
 		}
 	}
