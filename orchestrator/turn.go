@@ -269,9 +269,11 @@ func (o *Orchestrator) follow(t *turn) {
 	o.dispatch()
 }
 
-// queueStep queues a call that a commit made ready, unless a later event of the commit took it back.
+// queueStep queues a call that a commit made ready, unless a later event of the commit took it back, or an
+// earlier one, such as the end of a pause, has handed it out already.
 func (o *Orchestrator) queueStep(e *entry, d *events.Ready) {
-	if s := e.task.Steps[d.Step]; s.State == statemachine.StepReady && s.Attempt == d.Attempt && !e.held() {
+	s := e.task.Steps[d.Step]
+	if s.State == statemachine.StepReady && s.Attempt == d.Attempt && e.leases[d.Step] == nil && !e.held() {
 		o.match.push(e, s)
 	}
 }
