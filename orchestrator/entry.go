@@ -128,8 +128,8 @@ func (o *Orchestrator) loadNow(ctx context.Context, e *entry) {
 		return
 	}
 	e.task, e.seq, e.archived, e.prog = task, newest.Seq, e.archived || newest.Archived, prog
-	delete(o.unread, e.id)
 	o.revive(e)
+	o.wasRead(e.id)
 	o.release(e)
 }
 
@@ -141,8 +141,8 @@ func (o *Orchestrator) loadFailed(e *entry, err error) {
 		o.drop(e, step)
 	}
 	if fault.Has(err, fault.NotFound) {
-		delete(o.unread, e.id)
 		o.leaveAllKeys(e.id)
+		o.wasRead(e.id)
 	} else {
 		o.cfg.Logger.Error("task_unreadable", slog.Any("task", e.id), slog.Any("error", err))
 		o.unread[e.id] = true

@@ -121,6 +121,9 @@ func (t *turn) becauseConcurrency() *Cause {
 		return nil
 	}
 	s := t.o.keys[c.Key]
+	if n := len(t.o.unread); n > 0 && s != nil && s.waiting[t.e.id] {
+		return &Cause{Kind: "concurrency", Sentence: fmt.Sprintf("%d tasks cannot be read at the moment; the concurrency key %q may belong to one of them.", n, c.Key), Next: "orch doctor"}
+	}
 	if s == nil || s.holders[t.e.id] || len(s.holders) < c.Limit {
 		return nil
 	}

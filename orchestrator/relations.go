@@ -256,8 +256,11 @@ func (o *Orchestrator) slot(key string) *slot {
 	return s
 }
 
-// acquire reports whether a task holds its concurrency key, taking it if there is room. While the log
-// is still being read nobody takes one: its holder may not have been read yet.
+// knowsHolders reports whether every task that may hold a concurrency key is known. While the log is still
+// being read, or an open task could not be read, its holder may be among those.
+func (o *Orchestrator) knowsHolders() bool { return o.serving() == nil && len(o.unread) == 0 }
+
+// acquire reports whether a task holds its concurrency key, taking it if there is room.
 func (o *Orchestrator) acquire(e *entry) bool {
 	c := e.task.Submitted.Concurrency
 	if c == nil {
@@ -268,7 +271,7 @@ func (o *Orchestrator) acquire(e *entry) bool {
 	if s.holders[e.id] {
 		return true
 	}
-	if len(s.holders) >= c.Limit || o.serving() != nil {
+	if len(s.holders) >= c.Limit || !o.knowsHolders() {
 		s.waiting[e.id] = true
 		return false
 	}
@@ -278,20 +281,26 @@ func (o *Orchestrator) acquire(e *entry) bool {
 }
 
 // reviveKey brings the concurrency key of a loaded task in line with its history: it holds the key if
-// it has begun. The lock is held.
+// it has begun. One that holds it without having begun keeps it: the append of its beginning has failed,
+// but may still come into the log until the next one does. The lock is held.
 func (o *Orchestrator) reviveKey(e *entry) {
 	c := e.task.Submitted.Concurrency
 	if c == nil {
 		return
 	}
 	e.key = c.Key
-	begun := e.task.Calls > 0 || (e.task.State != statemachine.NeedsAction && e.task.State != statemachine.Blocked)
-	if begun {
-		o.slot(c.Key).holders[e.id] = true
-		return
+	s := o.slot(c.Key)
+	if e.begun() {
+		s.holders[e.id] = true
 	}
-	o.leaveKey(e)
-	e.key = c.Key
+	if !s.holders[e.id] {
+		o.leaveLine(e)
+	}
+}
+
+// begun reports whether a step of the task has ever started.
+func (e *entry) begun() bool {
+	return e.task.Calls > 0 || (e.task.State != statemachine.NeedsAction && e.task.State != statemachine.Blocked)
 }
 
 // leaveKey gives the concurrency key of a task back, and wakes who comes next. The lock is held.
@@ -324,6 +333,9 @@ func (o *Orchestrator) leaveLine(e *entry) {
 		return
 	}
 	delete(s.waiting, e.id)
+	if !e.begun() {
+		delete(s.holders, e.id)
+	}
 	o.offerKey(e.key)
 }
 
@@ -339,20 +351,39 @@ func (o *Orchestrator) offerKey(key string) {
 		return
 	}
 	next := o.nextInLine(s)
-	if next == nil || len(s.holders) >= next.task.Submitted.Concurrency.Limit {
+	if next == nil || !o.knowsHolders() {
 		return
 	}
 	delete(s.waiting, next.id)
 	o.wake(next.id)
 }
 
-// nextInLine returns the waiting task of the highest priority, the oldest among those. Tasks that are
-// being loaded ask again by themselves.
+// offerAllKeys wakes who is next in line for each key. The lock is held.
+func (o *Orchestrator) offerAllKeys() {
+	for _, key := range sortedKeys(o.keys) {
+		o.offerKey(key)
+	}
+}
+
+// wasRead notes that a task was read, or that there is none; after the last unread one keys are to be had
+// again. The lock is held.
+func (o *Orchestrator) wasRead(id events.TaskID) {
+	if !o.unread[id] {
+		return
+	}
+	if delete(o.unread, id); len(o.unread) == 0 {
+		o.offerAllKeys()
+	}
+}
+
+// nextInLine returns the waiting task of the highest priority that there is room for, the oldest among
+// those. Tasks that are being loaded ask again by themselves.
 func (o *Orchestrator) nextInLine(s *slot) *entry {
 	var best *entry
 	for id := range s.waiting {
 		e := o.tasks[id]
-		if e != nil && e.task != nil && (best == nil || before(e, best)) {
+		room := e != nil && e.task != nil && len(s.holders) < e.task.Submitted.Concurrency.Limit
+		if room && (best == nil || before(e, best)) {
 			best = e
 		}
 	}

@@ -267,3 +267,22 @@ func TestRetryWaitsForItsKey(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "concurrency", e.Causes[0].Kind, fmt.Sprint(e.Causes))
 }
+
+// Who has room begins, even behind a task that is first in line but allows fewer beside itself.
+func TestKeyLineWithMixedLimits(t *testing.T) {
+	t.Parallel()
+	n := start(t, memlog.New(memlog.Config{}))
+	plan := func(limit int) string {
+		return fmt.Sprintf("orch: v1\nconcurrency: {key: k, limit: %d}\nsteps: [{id: g, wait: {signal: go}}]\n", limit)
+	}
+	stays, ends := n.submit(plan(2)), n.submit(plan(2))
+	first := n.submit(plan(1), func(r *orchestrator.SubmitRequest) { r.Priority = "critical" })
+	second := n.submit(plan(2))
+	assert.Equal(t, "concurrency", n.cause(second).Kind)
+	_, err := n.Signal(context.Background(), orchestrator.SignalRequest{ID: ends, Name: "go"})
+	require.NoError(t, err)
+	n.result(ends)
+	require.Eventually(t, func() bool { return n.get(second).State == statemachine.InProgress }, 5*time.Second, time.Millisecond)
+	assert.Equal(t, statemachine.InProgress, n.get(stays).State)
+	assert.Equal(t, "concurrency", n.cause(first).Kind)
+}

@@ -3,7 +3,9 @@ package sim_test
 import (
 	"context"
 	"encoding/json"
+	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/orch-dev/orch/events"
@@ -183,21 +185,22 @@ func (w *world) checkEffects(past []*history) {
 }
 
 // checkKeys holds that no more tasks with one key have run at a time than each of them allows. Two owners
-// that are alive at the same time do not know of each other's tasks.
+// that are alive at the same time do not know of each other's tasks, and nobody of a commit of the dead.
 func (w *world) checkKeys(past []*history) {
-	if w.overlapped {
+	if w.overlapped || w.strayed {
 		return
 	}
 	type span struct {
 		id         events.TaskID
 		begin, end uint64
-		limit      int
 	}
 	var spans []span
+	limit := 0 // the largest: who was admitted first need not be in the log first
 	for _, h := range past {
 		if c := h.task.Submitted.Concurrency; c != nil {
 			if begin, end := h.run(); begin > 0 {
-				spans = append(spans, span{h.id, begin, end, c.Limit})
+				limit = max(limit, c.Limit)
+				spans = append(spans, span{h.id, begin, end})
 			}
 		}
 	}
@@ -208,34 +211,46 @@ func (w *world) checkKeys(past []*history) {
 				running++
 			}
 		}
-		if running > a.limit {
-			w.fail("the concurrency key of %s is held by %d tasks, its limit is %d", a.id, running, a.limit)
+		if running > limit {
+			w.fail("the concurrency key of %s is held by %d tasks, its limit is %d", a.id, running, limit)
 		}
 	}
 }
 
-// run returns the positions at which the plan of a task began and ended; 0 when it never began.
+// run returns the positions at which the steps of a plan began and the task ended; 0 when none began. The
+// `always` steps of a task that is cancelled before it had its turn run without the key.
 func (h *history) run() (begin, end uint64) {
 	for i, c := range h.commits {
 		for _, e := range c.Events {
-			d, ready := e.Data.(*events.Ready)
-			if begin == 0 && (e.Kind == events.TaskStarted || (ready && d.Purpose == "")) {
+			if begin == 0 && strings.HasPrefix(begun(e), "s") {
 				begin = h.seqs[i]
 			}
-		}
-		end = h.seqs[i]
-		if c.Events[len(c.Events)-1].Kind == events.TaskCancelled {
-			return begin, end
-		}
-		if h.task.Since.Equal(c.At) {
-			for _, e := range c.Events {
-				if to, ok := statemachine.Next(statemachine.InProgress, e.Kind); ok && to.Terminal() {
-					return begin, end
+			if statemachine.Moves(e.Kind) {
+				if to, ok := statemachine.Next(statemachine.InProgress, e.Kind); ok && to.Terminal() || e.Kind == events.TaskFinalized {
+					return begin, h.seqs[i]
 				}
 			}
 		}
 	}
-	return begin, end
+	return begin, math.MaxUint64
+}
+
+// begun returns the step that an event begins.
+func begun(e events.Event) string {
+	switch d := e.Data.(type) {
+	case *events.Ready:
+		return d.Step
+	case *events.Waiting:
+		return d.Step
+	case *events.Expanded:
+		return d.Step
+	case *events.Spawned:
+		return d.Step
+	case *events.Succeeded:
+		return d.Step
+	default:
+		return ""
+	}
 }
 
 // checkLive holds that the live state equals the fold of the log, and that of a snapshot and the tail (I5).

@@ -23,8 +23,8 @@ func (w *world) settle() {
 	for len(w.late) > 0 {
 		w.landLate()
 	}
-	if w.strays > 0 {
-		w.kill(w.owner) // a task that no owner has heard of is found at the next start
+	if w.strayed || w.overlapped {
+		w.kill(w.owner) // a task that this owner has never heard of is found at the next start
 	}
 	w.up()
 	if w.owner == nil {
@@ -85,7 +85,7 @@ func (w *world) now(label string, do func(ctx context.Context, o *orchestrator.O
 // somebody, somebody comes.
 func (w *world) finished(round int) bool {
 	open := w.open()
-	if len(open) == 0 {
+	if len(open) == 0 && w.owner.Leftovers()["unread"] == 0 {
 		return true
 	}
 	if round%8 != 7 || !w.blocked(open) {

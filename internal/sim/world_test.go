@@ -42,9 +42,9 @@ type world struct {
 	owner, old *owner
 	owners     int
 	// late are commits that are still under way though their owner was told that they failed.
-	late []events.Record
-	// strays counts first commits that have come when nobody waited for them any more.
-	strays int
+	late []stray
+	// strayed is set when such a commit has come that no living owner can have expected.
+	strayed bool
 	// full says that the disk is; skew is what the clock of the owners is ahead.
 	full bool
 	skew time.Duration
@@ -82,6 +82,13 @@ const (
 	boldWorker  cheat = "bold worker"
 	staleResult cheat = "stale result"
 )
+
+// stray is a commit that is still on its way to the log; orphan when its owner is dead.
+type stray struct {
+	events.Record
+
+	orphan bool
+}
 
 // owner is one life of an orchestrator.
 type owner struct {
@@ -197,7 +204,7 @@ func (w *world) kill(o *owner) {
 	o.alive = false
 	for _, under := range o.link.die() {
 		if under.record != nil && w.chance(1, 2) {
-			w.late = append(w.late, *under.record)
+			w.late = append(w.late, stray{*under.record, true})
 		}
 	}
 	o.stop()
@@ -391,7 +398,7 @@ func (w *world) serve(o *op) {
 		_, _ = w.write(r)
 		w.answer(o, "written, but its answer is lost", 0, unavailable())
 	case w.disarm("late"):
-		w.late = append(w.late, r)
+		w.late = append(w.late, stray{r, false})
 		w.answer(o, "not written yet, but given up", 0, unavailable())
 	default:
 		seq, err := w.write(r)
@@ -445,10 +452,8 @@ func (w *world) landLate() {
 	i := w.rnd.IntN(len(w.late))
 	r := w.late[i]
 	w.late = slices.Delete(w.late, i, i+1)
-	_, err := w.write(r)
-	if err == nil && r.Rev == 1 {
-		w.strays++
-	}
+	_, err := w.write(r.Record)
+	w.strayed = w.strayed || (err == nil && (r.orphan || r.Rev == 1))
 	w.say("the late commit %s %d comes: %v", r.Task, r.Rev, err)
 }
 
