@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/orch-dev/orch/events"
@@ -204,11 +205,11 @@ const catchUpAfter = time.Second
 func (o *Orchestrator) revive(e *entry) {
 	o.listed.update(e)
 	o.reviveLeases(e)
-	o.queueReady(e)
 	if e.task.State.Terminal() {
 		o.reviveEnded(e)
 		return
 	}
+	o.queueReady(e)
 	e.open = true
 	o.reviveKey(e)
 	o.setAlarms(e, o.now())
@@ -222,11 +223,36 @@ func (o *Orchestrator) revive(e *entry) {
 
 // reviveEnded follows the end of a task up when the answer to its last append was lost.
 func (o *Orchestrator) reviveEnded(e *entry) {
-	if e.open {
+	switch {
+	case e.open:
+		o.queueReady(e)
 		o.over(e)
 		return
+	case e.behind:
+		o.queueReady(e)
+	case !e.archived:
+		o.dropCalls(e)
 	}
 	o.listed.whole = append(o.listed.whole, e.id)
+}
+
+// dropCalls cancels the single calls that no worker had when the node stopped, after the end of the task.
+// Nobody waits for them any more, and to look at a task must not make a call. The lock is held.
+func (o *Orchestrator) dropCalls(e *entry) {
+	waits := func(s *statemachine.Step) bool {
+		return s.State == statemachine.StepReady || s.State == statemachine.StepPending
+	}
+	if !slices.ContainsFunc(e.task.Order, func(key string) bool { return waits(e.task.Steps[key]) }) {
+		return
+	}
+	o.turn(e.id, actorNode, func(t *turn) error {
+		for _, key := range slices.Clone(t.task.Order) {
+			if waits(t.task.Steps[key]) {
+				t.emit(events.StepCancelled, &events.Skipped{Step: key, Reason: "the node has stopped since the end of the task"})
+			}
+		}
+		return nil
+	}, ignore)
 }
 
 // reviveLeases takes up the calls that workers are known to have begun, and ends those that the log

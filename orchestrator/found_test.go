@@ -229,3 +229,28 @@ func TestResumedCallIsHandedOutOnce(t *testing.T) {
 		require.Equal(t, 1, n.Leftovers()["running"])
 	})
 }
+
+// A call that its worker takes up again after a restart is no longer to be had by others, also as long as
+// another decision about the task is on its way to the log.
+func TestTakenUpCallLeavesTheQueue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		log := memlog.New(memlog.Config{Delay: func(*events.Record) time.Duration { return 100 * time.Millisecond }})
+		n := start(t, log, short)
+		id := n.submit("orch: v1\nsteps: [{id: a, tool: READ}]\n")
+		c := n.take("w")
+		n.stop()
+		n = start(t, log, short)
+		sent := make(chan error)
+		go func() {
+			_, err := n.Signal(context.Background(), orchestrator.SignalRequest{ID: id, Name: "go"})
+			sent <- err
+		}()
+		synctest.Wait()
+		n.beat("w", c)
+		n.none("other")
+		require.NoError(t, <-sent)
+		require.NoError(t, n.report("w", c, `{}`))
+		n.checkIdle()
+	})
+}

@@ -31,12 +31,19 @@ func (o *Orchestrator) askedDependency(e *entry, dep events.TaskID, d *entry, er
 		o.unwait(dep, e.id)
 		o.dependencyEnded(e.id, dep, fault.New(fault.NotFound, "the task depends on %s, which does not exist", dep))
 	case err != nil:
-		e.behind = true
-		o.alarms.set(o.now().Add(catchUpAfter), e.id)
+		o.askLater(e.id)
 	case d.task.State.Terminal():
 		o.unwait(dep, e.id)
 		o.dependencyEnded(e.id, dep, unusable(d))
 	}
+}
+
+// askLater lets a task ask once more about what it depends on outside itself. The lock is held.
+func (o *Orchestrator) askLater(id events.TaskID) {
+	if e := o.tasks[id]; e != nil {
+		e.behind = true
+	}
+	o.alarms.set(o.now().Add(catchUpAfter), id)
 }
 
 func (o *Orchestrator) unwait(dep, id events.TaskID) {
@@ -113,10 +120,7 @@ func (o *Orchestrator) spawnNow(ctx context.Context, r SubmitRequest, parent *ev
 		o.cfg.Logger.WarnContext(ctx, "child_not_started", slog.Any("task", parent.Task), slog.Any("step", parent.Step), slog.Any("error", err))
 		o.lock()
 		defer o.unlock()
-		if e := o.tasks[parent.Task]; e != nil {
-			e.behind = true
-		}
-		o.alarms.set(o.now().Add(catchUpAfter), parent.Task)
+		o.askLater(parent.Task)
 		return
 	}
 	o.childEnded(parent, r.ID, func(t *turn) {
@@ -142,7 +146,10 @@ func (o *Orchestrator) askParent(e *entry) {
 		return
 	}
 	o.enter(parent.Task, func(p *entry, err error) {
-		if err == nil && !wants(p, parent, e.id) {
+		switch {
+		case err != nil && !fault.Has(err, fault.NotFound):
+			o.askLater(e.id)
+		case err == nil && !wants(p, parent, e.id):
 			o.cancelLater(e.id, parentEnded)
 		}
 	})
@@ -175,7 +182,9 @@ func (o *Orchestrator) followChild(parent, child events.TaskID) {
 		switch {
 		case fault.Has(err, fault.NotFound):
 			o.respawn(parent, child)
-		case err == nil && c.task.State.Terminal():
+		case err != nil:
+			o.askLater(parent)
+		case c.task.State.Terminal():
 			o.tellParent(c)
 		}
 	})
@@ -298,9 +307,18 @@ func (o *Orchestrator) reviveKey(e *entry) {
 	}
 }
 
-// begun reports whether a step of the task has ever started.
+// begun reports whether a step of the task's plan has ever started; single calls and what a retry has
+// taken over are none.
 func (e *entry) begun() bool {
-	return e.task.Calls > 0 || (e.task.State != statemachine.NeedsAction && e.task.State != statemachine.Blocked)
+	if e.task.State != statemachine.NeedsAction && e.task.State != statemachine.Blocked {
+		return true
+	}
+	for _, s := range e.task.Steps {
+		if s.Tool != "" && s.Purpose == "" {
+			return true
+		}
+	}
+	return false
 }
 
 // leaveKey gives the concurrency key of a task back, and wakes who comes next. The lock is held.

@@ -121,7 +121,7 @@ func (w *world) doSubmit(a act) {
 			w.submit(w.asked[a.A%len(w.asked)])
 		}
 	case "batch":
-		w.batch([]orchestrator.SubmitRequest{w.request(a), w.request(act{A: a.B, B: a.A})})
+		w.batch(w.request(a), act{A: a.B, B: a.A})
 	case "retry":
 		if len(w.tasks) == 0 || len(w.tasks) >= maxTasks || slices.ContainsFunc(w.calls, func(c *call) bool { return strings.HasPrefix(c.label, "retry") }) {
 			return
@@ -163,10 +163,13 @@ func (w *world) submit(r orchestrator.SubmitRequest) {
 	}, func(err error) { w.acknowledged(reply, err) })
 }
 
-func (w *world) batch(requests []orchestrator.SubmitRequest) {
-	if len(w.tasks)+len(requests) > maxTasks {
+func (w *world) batch(first orchestrator.SubmitRequest, second act) {
+	if len(w.tasks)+2 > maxTasks {
 		return
 	}
+	w.asked = append(w.asked, first)
+	requests := []orchestrator.SubmitRequest{first, w.request(second)}
+	w.asked = append(w.asked, requests[1])
 	var reply orchestrator.SubmitBatchReply
 	w.call(w.any(), "submit batch", func(ctx context.Context, o *orchestrator.Orchestrator) (err error) {
 		reply, err = o.SubmitBatch(ctx, orchestrator.SubmitBatchRequest{Tasks: requests})

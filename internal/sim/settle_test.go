@@ -48,7 +48,7 @@ func (w *world) settle() {
 		}
 		w.pass(700 * time.Millisecond)
 	}
-	w.fail("I1: tasks neither end nor say what they wait for: %s", w.explain())
+	w.fail("I1: tasks neither end nor say what they wait for: %v %s", w.owner.Leftovers(), w.explain())
 }
 
 // release lets some of the workers go with what they have, the others come back.
@@ -85,7 +85,8 @@ func (w *world) now(label string, do func(ctx context.Context, o *orchestrator.O
 // somebody, somebody comes.
 func (w *world) finished(round int) bool {
 	open := w.open()
-	if len(open) == 0 && w.owner.Leftovers()["unread"] == 0 {
+	left := w.owner.Leftovers()
+	if len(open) == 0 && left["unread"] == 0 && left["lanes"] == 0 && left["running"] == 0 { // single calls go on in a task that is over
 		return true
 	}
 	if round%8 != 7 || !w.blocked(open) {
