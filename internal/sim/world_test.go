@@ -263,6 +263,7 @@ func (w *world) call(o *owner, label string, do func(ctx context.Context, o *orc
 		defer c.mu.Unlock()
 		c.over, c.err = true, err
 	}()
+	synctest.Wait() // before the next request is sent
 	return c
 }
 
