@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"hash/fnv"
 	"os"
 	"runtime"
 	"strconv"
@@ -16,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/tools"
 )
 
@@ -43,12 +41,10 @@ func catalogue(t *testing.T) *tools.Catalogue {
 
 // result is what a run leaves behind.
 type result struct {
+	digest
+
 	wrong []string
 	tape  string
-	// digest is that of all bytes of the log.
-	digest  uint64
-	commits int
-	tasks   int
 }
 
 // run plays a script in a bubble of its own.
@@ -67,7 +63,7 @@ func run(t *testing.T, s script, cat *tools.Catalogue, c cheat, taped bool) (r r
 		if len(w.wrong) == 0 {
 			w.check()
 		}
-		r.digest, r.commits, r.tasks = w.digest()
+		r.digest = w.digest()
 		w.close()
 		r.wrong = w.wrong
 		if taped {
@@ -87,19 +83,6 @@ func (w *world) close() {
 	}
 }
 
-// digest hashes the log.
-func (w *world) digest() (sum uint64, commits, tasks int) {
-	h := fnv.New64a()
-	for _, past := range w.histories() {
-		tasks++
-		for stored, err := range w.log.Read(context.Background(), past.id, 1) {
-			fmt.Fprintln(h, stored.Seq, events.Hash(stored.Data), err)
-			commits++
-		}
-	}
-	return h.Sum64(), commits, tasks
-}
-
 // number reads a number from the environment.
 func number(t *testing.T, name string, otherwise int) int {
 	t.Helper()
@@ -116,7 +99,7 @@ func number(t *testing.T, name string, otherwise int) int {
 func TestSeeds(t *testing.T) {
 	t.Parallel()
 	seeds, from := number(t, "ORCH_SIM_SEEDS", usualSeeds), number(t, "ORCH_SIM_FROM", 1)
-	var next, commits, tasks atomic.Int64
+	var next, done, commits, tasks atomic.Int64
 	began := time.Now()
 	t.Run("shards", func(t *testing.T) {
 		for shard := range runtime.GOMAXPROCS(0) {
@@ -125,6 +108,7 @@ func TestSeeds(t *testing.T) {
 				cat := catalogue(t)
 				for n := next.Add(1) - 1; n < int64(seeds) && !t.Failed(); n = next.Add(1) - 1 {
 					r := runSeed(t, from+int(n), cat)
+					done.Add(1)
 					commits.Add(int64(r.commits))
 					tasks.Add(int64(r.tasks))
 				}
@@ -132,7 +116,7 @@ func TestSeeds(t *testing.T) {
 		}
 	})
 	took := time.Since(began)
-	t.Logf("%d seeds from %d: %d tasks, %d commits, %.0f seeds/s", seeds, from, tasks.Load(), commits.Load(), float64(seeds)/took.Seconds())
+	t.Logf("%d seeds from %d: %d tasks, %d commits, %.0f seeds/s", done.Load(), from, tasks.Load(), commits.Load(), float64(done.Load())/took.Seconds())
 }
 
 // runSeed runs one seed; if it fails, it prints the shortest script that fails in the same way.
@@ -153,11 +137,13 @@ func runSeed(t *testing.T, seed int, cat *tools.Catalogue) result {
 	return r
 }
 
-// shrink leaves out acts as long as the script fails.
+// shrink leaves out acts as long as the script fails, for a while.
 func shrink(t *testing.T, s script, cat *tools.Catalogue) script {
 	t.Helper()
+	const patience = 20 * time.Second
+	began := time.Now()
 	for size := len(s.Acts) / 2; size > 0; size /= 2 {
-		for at := 0; at < len(s.Acts); {
+		for at := 0; at < len(s.Acts) && time.Since(began) < patience; {
 			less := s
 			less.Acts = append(append([]act{}, s.Acts[:at]...), s.Acts[min(at+size, len(s.Acts)):]...)
 			if r := run(t, less, cat, honest, false); len(r.wrong) > 0 {
