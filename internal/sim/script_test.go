@@ -46,13 +46,13 @@ func scripts() *rapid.Generator[script] {
 			Patience: rapid.SampledFrom([]int{0, 1, 4}).Draw(t, "patience"),
 			Toil:     rapid.SampledFrom([]int{4, 8, 1}).Draw(t, "toil"),
 			Errors:   rapid.SampledFrom([]int{2, 0, 8}).Draw(t, "errors"),
-			Plans:    rapid.SliceOfN(rapid.Custom(randomPlan), 1, 3).Draw(t, "plans"),
+			Plans:    rapid.SliceOfN(rapid.Custom(randomPlan), 1, 2).Draw(t, "plans"),
 		}
 		verbs := append(daily(), rapid.SliceOfN(rapid.SampledFrom(troubles()), 0, 8).Draw(t, "troubles")...)
 		number := rapid.IntRange(0, 1<<12)
 		s.Acts = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) act {
 			return act{rapid.SampledFrom(verbs).Draw(t, "do"), number.Draw(t, "a"), number.Draw(t, "b")}
-		}), 20, 80).Draw(t, "acts")
+		}), 16, 64).Draw(t, "acts")
 		s.Acts = append([]act{{"submit", number.Draw(t, "a"), number.Draw(t, "b")}, {Do: "poll"}}, s.Acts...)
 		return s
 	})
