@@ -87,6 +87,7 @@ func (o *Orchestrator) enter(id events.TaskID, fn func(*entry, error)) {
 	e := o.tasks[id]
 	if e == nil {
 		e = newEntry(id)
+		e.open = o.unread[id]
 		o.tasks[id] = e
 		o.load(e)
 	}
@@ -155,7 +156,7 @@ func (o *Orchestrator) loadFailed(e *entry, err error) {
 		o.wasRead(e.id)
 	} else {
 		o.cfg.Logger.Error("task_unreadable", slog.Any("task", e.id), slog.Any("error", err))
-		o.unread[e.id] = true
+		o.unread[e.id] = e.open
 		o.alarms.set(o.now().Add(catchUpAfter), e.id)
 	}
 	for _, fn := range turns {
@@ -235,6 +236,9 @@ func (o *Orchestrator) revive(e *entry) {
 func (o *Orchestrator) reviveEnded(e *entry) {
 	switch {
 	case e.open:
+		if c := e.task.Submitted.Concurrency; c != nil {
+			e.key = c.Key
+		}
 		o.queueReady(e)
 		o.over(e)
 		return

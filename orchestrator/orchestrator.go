@@ -157,11 +157,13 @@ type Orchestrator struct {
 	match    matcher
 	keys     map[string]*slot
 	waits    map[events.TaskID]map[events.TaskID]bool // dependency → tasks that wait for it
-	unread   map[events.TaskID]bool                   // open tasks that could not be read from the log
-	alarms   alarms
-	quota    quota
-	holds    []Hold
-	last     events.TaskID
+	// unread holds the tasks that could not be read from the log, and whether their end, if they have come
+	// to it, was not followed up.
+	unread map[events.TaskID]bool
+	alarms alarms
+	quota  quota
+	holds  []Hold
+	last   events.TaskID
 	// loss is the first history that could not be read whole; nothing is appended after it.
 	loss *fault.Error
 	// spawnJob starts a goroutine that Run waits for; nil when Run is not, or no longer, to be waited for.

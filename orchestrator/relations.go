@@ -383,10 +383,16 @@ func (o *Orchestrator) offerAllKeys() {
 	}
 }
 
+// isUnread reports whether a task is to be read again, because it could not be read. The lock is held.
+func (o *Orchestrator) isUnread(id events.TaskID) bool {
+	_, unread := o.unread[id]
+	return unread
+}
+
 // wasRead notes that a task was read, or that there is none; after the last unread one keys are to be had
 // again. The lock is held.
 func (o *Orchestrator) wasRead(id events.TaskID) {
-	if !o.unread[id] {
+	if !o.isUnread(id) {
 		return
 	}
 	if delete(o.unread, id); len(o.unread) == 0 {

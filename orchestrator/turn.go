@@ -93,7 +93,7 @@ func (o *Orchestrator) turn(id events.TaskID, actor string, decide func(*turn) e
 // wake lets a task go on by itself, such as after a timer. Finished tasks have nothing to wake for. The
 // lock is held.
 func (o *Orchestrator) wake(id events.TaskID) {
-	if o.tasks[id] == nil && !o.unread[id] {
+	if o.tasks[id] == nil && !o.isUnread(id) {
 		return
 	}
 	o.enter(id, func(e *entry, err error) {

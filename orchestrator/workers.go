@@ -183,7 +183,7 @@ func (o *Orchestrator) Beat(_ context.Context, b work.Beat) (work.BeatReply, err
 func (o *Orchestrator) renew(worker string, p work.Pulse, now time.Time) bool {
 	e := o.tasks[p.Task]
 	if e == nil {
-		return o.unread[p.Task] // it will be read again
+		return o.isUnread(p.Task) // it will be read again
 	}
 	if e.task == nil {
 		return true // being loaded; the next heartbeat tells

@@ -36,6 +36,9 @@ type job struct {
 	outcome *work.Outcome
 }
 
+// place names the call in the ledger. A retry of the task is another place, though its key is the same.
+func (j *job) place() string { return string(j.Task) + "/" + j.Step }
+
 func (j *job) hasEffects() bool { return j.Effect == "write" || j.Effect == "destructive" }
 
 func (w *world) join() *hand {
@@ -86,7 +89,7 @@ func (w *world) receive(h *hand, b work.Batch) {
 		w.say("%s takes %s %s %d", h.name, c.Task, c.Step, c.Attempt)
 		h.met[c.Ref] = true
 		h.jobs = append(h.jobs, &job{Call: c, worker: h})
-		w.newestCall[c.Key()] = work.Outcome{Ref: c.Ref, Worker: h.name}
+		w.newestCall[string(c.Task)+"/"+c.Step] = work.Outcome{Ref: c.Ref, Worker: h.name}
 	}
 }
 
@@ -110,8 +113,8 @@ func (w *world) lay(j *job) {
 }
 
 func (w *world) effect(j *job) {
-	w.ledger[j.Key()]++
-	w.say("%s: effect of %s %s %d, number %d", j.worker.name, j.Task, j.Step, j.Attempt, w.ledger[j.Key()])
+	w.ledger[j.place()]++
+	w.say("%s: effect of %s %s %d, number %d", j.worker.name, j.Task, j.Step, j.Attempt, w.ledger[j.place()])
 }
 
 // toil lets workers do the next thing for their calls, each with a chance of n of 8.
@@ -181,7 +184,7 @@ func (w *world) end(j *job, how string) {
 	}
 	n := 1
 	if j.Tool == "PROBE" {
-		doubtful, _, _ := strings.Cut(j.Key(), "!")
+		doubtful, _, _ := strings.Cut(j.place(), "!")
 		if n = w.ledger[doubtful]; n == 0 {
 			w.fence(doubtful)
 		}
@@ -199,7 +202,7 @@ func (w *world) end(j *job, how string) {
 func (w *world) fence(key string) {
 	for _, h := range w.workers {
 		for _, j := range slices.Clone(h.jobs) {
-			if j.Key() == key && j.outcome == nil {
+			if j.place() == key && j.outcome == nil {
 				w.lay(j)
 			}
 		}
