@@ -152,7 +152,9 @@ func (o *Orchestrator) loadFailed(e *entry, err error) {
 		o.drop(e, step)
 	}
 	if fault.Has(err, fault.NotFound) {
-		o.leaveAllKeys(e.id)
+		if e.open {
+			o.leaveAllKeys(e.id)
+		}
 		o.wasRead(e.id)
 	} else {
 		o.cfg.Logger.Error("task_unreadable", slog.Any("task", e.id), slog.Any("error", err))

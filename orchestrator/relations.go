@@ -333,14 +333,13 @@ func (o *Orchestrator) leaveKey(e *entry) {
 }
 
 // leaveAllKeys takes a task that never came into being out of every line: what its first turn had taken
-// may be all that is left of it. The lock is held.
+// may be all that is left of it. A key that it was offered meanwhile goes to the next. The lock is held.
 func (o *Orchestrator) leaveAllKeys(id events.TaskID) {
 	for _, key := range sortedKeys(o.keys) {
-		if s := o.keys[key]; s.holders[id] || s.waiting[id] {
-			delete(s.holders, id)
-			delete(s.waiting, id)
-			o.offerKey(key)
-		}
+		s := o.keys[key]
+		delete(s.holders, id)
+		delete(s.waiting, id)
+		o.offerKey(key)
 	}
 }
 

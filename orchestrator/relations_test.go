@@ -286,3 +286,39 @@ func TestKeyLineWithMixedLimits(t *testing.T) {
 	assert.Equal(t, statemachine.InProgress, n.get(stays).State)
 	assert.Equal(t, "concurrency", n.cause(first).Kind)
 }
+
+// The next in line is asked when the one before cannot be written after all.
+func TestKeyOfferedToTaskThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var refuse atomic.Bool
+		log := memlog.New(memlog.Config{
+			Delay: func(r *events.Record) time.Duration {
+				if r.Task == events.KeyedTaskID("first") {
+					return time.Second
+				}
+				return 0
+			},
+			Fail: func(r *events.Record) error {
+				if refuse.Load() && r.Task == events.KeyedTaskID("first") {
+					return gone()
+				}
+				return nil
+			},
+		})
+		n := start(t, log, short)
+		const plan = "orch: v1\nconcurrency: {key: k}\nsteps: [{id: g, wait: {signal: go}}]\n"
+		holds, second := n.submit(plan), n.submit(plan)
+		refuse.Store(true)
+		answer := make(chan error)
+		go func() {
+			_, err := n.trySubmit(plan, keyed("first"), func(r *orchestrator.SubmitRequest) { r.Priority = "critical" })
+			answer <- err
+		}()
+		synctest.Wait()
+		require.NoError(t, n.cancel(holds))
+		require.Error(t, <-answer)
+		synctest.Wait()
+		assert.Equal(t, statemachine.InProgress, n.get(second).State)
+	})
+}
