@@ -3,11 +3,12 @@ GO       ?= go
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 5m
 ROUNDS   ?= 20
+SEEDS    ?= 100000
 ARGS     ?=
 LINT     := bin/golangci-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint fmt vet golden docs docs-current tidy-current fuzz bench bench-peers crash check
+.PHONY: help build test race lint fmt vet golden docs docs-current tidy-current fuzz bench bench-peers crash sim check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +54,9 @@ bench-peers: ## measure asynq and River beside orch, with the same jobs; ARGS='-
 
 crash: ## kill node and worker at random for ROUNDS (20) rounds and check that nothing is lost
 	ORCH_CRASH_ROUNDS=$(ROUNDS) $(GO) test ./internal/crash -run TestCrash -count=1 -v -timeout 2h
+
+sim: ## simulate the owner of tasks with SEEDS (100,000) schedules of faults
+	GOGC=400 ORCH_SIM_SEEDS=$(SEEDS) $(GO) test ./internal/sim -run 'TestSeeds$$' -count=1 -v -timeout 2h
 
 check: lint vet race docs-current tidy-current ## everything that must hold before a merge
 

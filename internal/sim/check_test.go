@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"hash/fnv"
+	"iter"
 	"math"
 	"slices"
 	"strconv"
@@ -85,11 +86,13 @@ func (w *world) histories() []*history {
 func (w *world) ids() []events.TaskID {
 	ctx := context.Background()
 	var list []events.TaskID
-	for head := range w.log.Past(ctx) {
-		list = append(list, head.Task)
-	}
-	for head := range w.log.Heads(ctx) {
-		list = append(list, head.Task)
+	for _, heads := range []iter.Seq2[events.Head, error]{w.log.Past(ctx), w.log.Heads(ctx)} {
+		for head, err := range heads {
+			if err != nil {
+				w.fail("the log cannot be read: %v", err)
+			}
+			list = append(list, head.Task)
+		}
 	}
 	return list
 }
@@ -104,7 +107,10 @@ func (w *world) digest() digest {
 	d, h := digest{}, fnv.New64a()
 	for _, id := range w.ids() {
 		d.tasks++
-		for stored := range w.log.Read(context.Background(), id, 1) {
+		for stored, err := range w.log.Read(context.Background(), id, 1) {
+			if err != nil {
+				w.fail("%s cannot be read: %v", id, err)
+			}
 			d.commits++
 			h.Write(strconv.AppendUint(nil, stored.Seq, 10))
 			h.Write(stored.Data)

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -157,11 +159,7 @@ func shrink(t *testing.T, s script, cat *tools.Catalogue) script {
 }
 
 func story(s script, r result) string {
-	text := ""
-	for _, p := range s.Plans {
-		text += p + "\n"
-	}
-	return text + r.tape
+	return strings.Join(append(slices.Clone(s.Plans), r.tape), "\n")
 }
 
 // TestSeed repeats the seed ORCH_SIM_SEED, or the first one, and prints what happens.

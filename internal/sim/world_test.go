@@ -208,7 +208,9 @@ func (w *world) kill(o *owner) {
 		}
 	}
 	o.stop()
-	<-o.ended
+	if err := <-o.ended; err != nil {
+		w.say("owner %d ends: %v", o.n, err)
+	}
 	if w.owner == o {
 		w.owner, w.old = w.old, nil
 	}
@@ -267,17 +269,18 @@ func (w *world) call(o *owner, label string, do func(ctx context.Context, o *orc
 	return c
 }
 
-func (c *call) answered() (error, bool) { //nolint:revive // the error is data here
+// answered reports whether the answer has come, and which.
+func (c *call) answered() (over bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.err, c.over
+	return c.over, c.err
 }
 
 // hear passes the answers that have come on, and reports whether there were any.
 func (w *world) hear() bool {
 	heard := false
 	for _, c := range slices.Clone(w.calls) {
-		err, over := c.answered()
+		over, err := c.answered()
 		if !over {
 			continue
 		}
