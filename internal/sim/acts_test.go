@@ -107,7 +107,7 @@ func (w *world) doOwner(a act) {
 			w.owner.link.breakSides(a.B%2 == 0)
 		}
 	case "jump":
-		w.skew += time.Duration(a.B%8000-4000) * time.Millisecond
+		w.skew.Add(int64(a.B%8000-4000) * int64(time.Millisecond))
 	}
 }
 

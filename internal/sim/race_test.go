@@ -3,4 +3,4 @@
 package sim_test
 
 // usualSeeds is the number of seeds of a run with the race detector, which is some ten times slower.
-const usualSeeds = 200
+const usualSeeds = 100

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing/synctest"
 	"time"
 
@@ -47,7 +48,7 @@ type world struct {
 	strayed bool
 	// full says that the disk is; skew is what the clock of the owners is ahead.
 	full bool
-	skew time.Duration
+	skew atomic.Int64
 	// armed says what happens to the next answers.
 	armed []string
 	// overlapped is set when two owners have been alive at the same time.
@@ -160,7 +161,7 @@ func (w *world) start(noScan bool) {
 	var err error
 	o.Orchestrator, err = orchestrator.New(orchestrator.Config{
 		Log: o.link, Blobs: o.link, Checkpoints: o.link, Catalogue: w.cat, Lease: lease, KeepOpen: 3,
-		Clock: func() time.Time { return time.Now().Add(w.skew) }, Random: random.Float64,
+		Clock: func() time.Time { return time.Now().Add(time.Duration(w.skew.Load())) }, Random: random.Float64,
 		Entropy: entropy{rand.New(rand.NewPCG(w.script.Seed, uint64(1000+o.n)))},
 	})
 	if err != nil {
