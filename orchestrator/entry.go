@@ -275,8 +275,7 @@ func (o *Orchestrator) dropCalls(e *entry) {
 // says are over.
 func (o *Orchestrator) reviveLeases(e *entry) {
 	for _, step := range sortedKeys(e.leases) {
-		l, s := e.leases[step], e.task.Steps[step]
-		if s == nil || s.Attempt != l.attempt || (s.State != statemachine.StepReady && s.State != statemachine.StepRunning) {
+		if !e.leases[step].fits(e.task.Steps[step]) {
 			o.revoke(e, step)
 		}
 	}
@@ -287,6 +286,15 @@ func (o *Orchestrator) reviveLeases(e *entry) {
 			l.heard = time.Time{}
 		}
 	}
+}
+
+// fits reports whether a step is as its lease says: one that has begun is in the hands of the worker that
+// has begun it.
+func (l *lease) fits(s *statemachine.Step) bool {
+	if s == nil || s.Attempt != l.attempt {
+		return false
+	}
+	return s.State == statemachine.StepReady || (s.State == statemachine.StepRunning && s.Worker == l.worker)
 }
 
 // catchUp asks about everything outside the task that may have changed unheard. The lock is held.

@@ -157,3 +157,32 @@ func TestSingleCallTakesNoKey(t *testing.T) {
 	n.result(holder)
 	require.Eventually(t, func() bool { return n.get(second).State == statemachine.InProgress }, 5*time.Second, time.Millisecond)
 }
+
+// A call whose start was given up, handed to another worker, and then found to have been started after all
+// is the first worker's: when that is silent, it is in doubt.
+func TestLateStartOfACall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var late atomic.Pointer[events.Record]
+		bad := &flakyRead{Log: memlog.New(memlog.Config{Fail: func(r *events.Record) error {
+			if r.Rev == 2 && late.CompareAndSwap(nil, r) {
+				return gone()
+			}
+			return nil
+		}})}
+		n := start(t, bad.Log, short, func(c *orchestrator.Config) { c.Log = bad })
+		id := n.submit(writePlan)
+		c := n.take("a")
+		bad.away.Store(true)
+		require.Error(t, n.Start(context.Background(), startedBy("a", c)))
+		synctest.Wait()
+		bad.away.Store(false)
+		<-time.After(1500 * time.Millisecond)
+		again := n.take("b")
+		require.Equal(t, c.Ref, again.Ref)
+		bad.Append(*late.Load(), func(_ uint64, err error) { assert.NoError(t, err) })
+		require.Error(t, n.Start(context.Background(), startedBy("b", again)))
+		<-time.After(3 * time.Second)
+		assert.Equal(t, "in_doubt", n.cause(id).Kind)
+	})
+}
