@@ -186,3 +186,27 @@ func TestLateStartOfACall(t *testing.T) {
 		assert.Equal(t, "in_doubt", n.cause(id).Kind)
 	})
 }
+
+// A time that has come and is then to come once more, because the clock was set back, comes again.
+func TestClockSetBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var back atomic.Int64
+		n := start(t, memlog.New(memlog.Config{}), func(c *orchestrator.Config) {
+			c.Clock = func() time.Time { return time.Now().Add(-time.Duration(back.Load())) }
+		})
+		delayed := n.submit("orch: v1\nsteps: [{id: s, set: {x: 1}}]\n", func(r *orchestrator.SubmitRequest) { r.Delay = 2 * time.Second })
+		waits := n.submit("orch: v1\nsteps: [{id: s, wait: {for: 2s}}]\n")
+		for _, id := range []events.TaskID{delayed, waits} {
+			n.pause(orchestrator.PauseRequest{ID: id})
+		}
+		<-time.After(3 * time.Second)
+		back.Store(int64(3 * time.Second))
+		for _, id := range []events.TaskID{delayed, waits} {
+			n.resume(orchestrator.PauseRequest{ID: id})
+		}
+		<-time.After(5 * time.Second)
+		assert.Equal(t, statemachine.Done, n.get(delayed).State)
+		assert.Equal(t, statemachine.Done, n.get(waits).State)
+	})
+}

@@ -108,7 +108,7 @@ func (t *turn) checkWait(s *statemachine.Step) {
 		}
 	}
 	switch {
-	case s.Due.IsZero() || t.now.Before(s.Due):
+	case s.Due.IsZero() || t.early(s.Due):
 	case s.Signal == "" || !s.Default.IsZero():
 		t.emit(events.StepSucceeded, &events.Succeeded{Step: s.Key, Output: s.Default})
 	default:
