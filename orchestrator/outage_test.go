@@ -210,3 +210,21 @@ func TestClockSetBack(t *testing.T) {
 		assert.Equal(t, statemachine.Done, n.get(waits).State)
 	})
 }
+
+// A single call with effects that runs when its task ends is in doubt when its worker is lost.
+func TestSingleCallOutlivesItsTask(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, memlog.New(memlog.Config{}), short)
+		id := n.submit("orch: v1\nsteps: [{id: g, wait: {signal: go}}]\n")
+		call, err := n.Call(context.Background(), orchestrator.CallRequest{ID: id, Tool: "WRITE2"})
+		require.NoError(t, err)
+		c := n.take("w")
+		require.NoError(t, n.Start(context.Background(), startedBy("w", c)))
+		n.signal(id)
+		n.result(id)
+		<-time.After(3 * time.Second)
+		assert.Equal(t, statemachine.StepInDoubt, n.step(id, call.Step).State)
+		n.checkIdle()
+	})
+}

@@ -315,7 +315,9 @@ const parentEnded = "the parent task went on without it"
 func (o *Orchestrator) over(e *entry) {
 	e.open, e.behind, e.given = false, false, nil
 	for _, step := range sortedKeys(e.leases) {
-		o.revoke(e, step)
+		if e.task.Steps[step].State.Over() { // single calls go on, and are missed when their worker is lost
+			o.revoke(e, step)
+		}
 	}
 	for _, key := range e.task.Order {
 		if s := e.task.Steps[key]; s.Child != "" && s.State != statemachine.StepSucceeded && s.State != statemachine.StepFailed {
