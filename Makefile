@@ -4,11 +4,12 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unk
 FUZZTIME ?= 5m
 ROUNDS   ?= 20
 N        ?= 20
+SEEDS    ?= 100000
 ARGS     ?=
 LINT     := bin/golangci-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint fmt vet golden docs docs-current tidy-current fuzz bench bench-peers crash powerloss check
+.PHONY: help build test race lint fmt vet golden docs docs-current tidy-current fuzz bench bench-peers crash powerloss sim check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,6 +58,9 @@ crash: ## kill node and worker at random for ROUNDS (20) rounds and check that n
 
 powerloss: ## cut the power N (20) times under load and check that nothing acknowledged is lost; needs root
 	ORCH_POWER_CUTS=$(N) $(GO) test ./bus -run TestPowerLoss -count=1 -v -timeout 1h
+
+sim: ## simulate the owner of tasks with SEEDS (100,000) schedules of faults
+	GOGC=400 ORCH_SIM_SEEDS=$(SEEDS) $(GO) test ./internal/sim -run 'TestSeeds$$' -count=1 -v -timeout 2h
 
 check: lint vet race docs-current tidy-current ## everything that must hold before a merge
 

@@ -258,8 +258,10 @@ func (o *Orchestrator) lease(t *ticket, worker string) (offer, bool) {
 // held reports whether the task is paused. A task that is being cancelled still runs its `always` steps.
 func (e *entry) held() bool { return e.task.Paused && !e.task.Cancelling }
 
-// grant puts a call into the hands of a worker for one lease time. The lock is held.
+// grant puts a call into the hands of a worker for one lease time; nobody else can have it meanwhile. The
+// lock is held.
 func (o *Orchestrator) grant(e *entry, l *lease) {
+	o.match.remove(e, l.step)
 	l.heard, l.length = o.now(), o.leaseOf(e, l.step)
 	l.expires = l.heard.Add(l.length)
 	e.leases[l.step] = l

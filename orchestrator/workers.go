@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -182,7 +183,7 @@ func (o *Orchestrator) Beat(_ context.Context, b work.Beat) (work.BeatReply, err
 func (o *Orchestrator) renew(worker string, p work.Pulse, now time.Time) bool {
 	e := o.tasks[p.Task]
 	if e == nil {
-		return o.unread[p.Task] // it will be read again
+		return o.isUnread(p.Task) // it will be read again
 	}
 	if e.task == nil {
 		return true // being loaded; the next heartbeat tells
@@ -377,13 +378,9 @@ func (o *Orchestrator) forgive(stall time.Duration) {
 }
 
 func (o *Orchestrator) expire(now time.Time) {
-	if o.match.running > 0 {
-		for _, e := range o.tasks {
-			for _, l := range e.leases {
-				if now.After(l.expires) {
-					o.lose(e, *l)
-				}
-			}
+	for _, call := range o.expired(now) {
+		if e := o.tasks[call.Task]; e != nil && e.leases[call.Step] != nil {
+			o.lose(e, *e.leases[call.Step])
 		}
 	}
 	for name, w := range o.match.workers {
@@ -391,6 +388,26 @@ func (o *Orchestrator) expire(now time.Time) {
 			delete(o.match.workers, name)
 		}
 	}
+}
+
+// expired returns the calls whose leases are over, in a fixed order: the same history leads to the same
+// decisions. The lock is held.
+func (o *Orchestrator) expired(now time.Time) []work.Ref {
+	if o.match.running == 0 {
+		return nil
+	}
+	var calls []work.Ref
+	for id, e := range o.tasks {
+		for step, l := range e.leases {
+			if now.After(l.expires) {
+				calls = append(calls, work.Ref{Task: id, Step: step, Attempt: l.attempt})
+			}
+		}
+	}
+	slices.SortFunc(calls, func(a, b work.Ref) int {
+		return cmp.Or(cmp.Compare(a.Task, b.Task), cmp.Compare(a.Step, b.Step))
+	})
+	return calls
 }
 
 // lose records that the worker of a call is lost. The lock is held.

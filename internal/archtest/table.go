@@ -100,6 +100,7 @@ func layers() []Layer {
 			{Package: "internal/crash", Imports: []string{Below}},
 			{Package: "internal/load", Imports: []string{Below}},
 			{Package: "internal/gendocs", Imports: []string{Below}},
+			{Package: "internal/sim", Imports: []string{Below}},
 		}},
 		{"commands", []Row{
 			{Package: "cmd/orch", Imports: []string{Below}},
