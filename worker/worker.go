@@ -37,7 +37,9 @@ type Worker struct {
 	// calls counts the calls that were taken and whose outcome is not reported yet.
 	calls sync.WaitGroup
 	// nudge wakes the heartbeat early: there is progress, or a shorter lease.
-	nudge      chan struct{}
+	nudge chan struct{}
+	// got is the number of the newest batch with calls. Only the goroutine that polls uses it.
+	got        uint64
 	progressed atomic.Bool
 }
 
@@ -54,7 +56,7 @@ func New(owner work.Owner, catalogue *tools.Catalogue, rules Policy, cfg Config)
 	}
 	return &Worker{
 		owner: owner, catalogue: catalogue, rules: rules, cfg: cfg, workspaces: tree,
-		roster: newRoster(cfg), nudge: make(chan struct{}, 1),
+		roster: newRoster(cfg), nudge: make(chan struct{}, 1), got: 1,
 	}, nil
 }
 
