@@ -296,24 +296,26 @@ func (f *flood) wantUrgently(ctx context.Context, group *sync.WaitGroup) (times 
 // looks counts what pollers do.
 type looks struct{ count, slowest atomic.Int64 }
 
-// pollOften lets many sessions look at a task every few seconds.
+// pollOften lets many sessions look at a task of theirs every few seconds until it is over, then at another.
 func (f *flood) pollOften(ctx context.Context, group *sync.WaitGroup) *looks {
 	l := &looks{}
 	for i := range f.scale.pollers {
 		group.Go(func() {
-			for pause(ctx, rand.N(10*time.Second)) {
-				id, ok := f.any()
-				if !ok {
+			var mine events.TaskID
+			for pause(ctx, rand.N(2*pollEvery)) {
+				if mine == "" {
+					mine = f.newest()
 					continue
 				}
 				began := time.Now()
-				if _, err := f.apis[i%len(f.apis)].Get(ctx, orchestrator.GetRequest{ID: id}); err != nil && ctx.Err() == nil {
-					assert.NoError(f.t, err)
-					return
+				view, err := f.apis[i%len(f.apis)].Get(ctx, orchestrator.GetRequest{ID: mine})
+				if err != nil {
+					assert.True(f.t, ctx.Err() != nil || passing(err), "%v", err)
+					continue
 				}
-				l.count.Add(1)
-				took := int64(time.Since(began))
-				for old := l.slowest.Load(); took > old && !l.slowest.CompareAndSwap(old, took); old = l.slowest.Load() {
+				l.add(time.Since(began))
+				if view.State.Terminal() {
+					mine = f.newest()
 				}
 			}
 		})
@@ -321,14 +323,23 @@ func (f *flood) pollOften(ctx context.Context, group *sync.WaitGroup) *looks {
 	return l
 }
 
-// any returns one of the tasks.
-func (f *flood) any() (events.TaskID, bool) {
+// pollEvery is the mean pause of a session between two looks.
+const pollEvery = 5 * time.Second
+
+func (l *looks) add(took time.Duration) {
+	l.count.Add(1)
+	for old := l.slowest.Load(); int64(took) > old && !l.slowest.CompareAndSwap(old, int64(took)); old = l.slowest.Load() {
+	}
+}
+
+// newest returns the task that was submitted last, "" when there is none.
+func (f *flood) newest() events.TaskID {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.ids) == 0 {
-		return "", false
+		return ""
 	}
-	return f.ids[rand.IntN(len(f.ids))], true
+	return f.ids[len(f.ids)-1]
 }
 
 // sample records the memory of the node.
