@@ -283,20 +283,10 @@ func (o *Orchestrator) restore(ctx context.Context) error {
 	if err := o.restoreHolds(ctx); err != nil {
 		return err
 	}
-	var open []events.TaskID
-	o.lock()
-	for head, err := range o.cfg.Log.Heads(ctx) {
-		if err != nil {
-			o.unlock()
-			return err
-		}
-		if statemachine.State(head.State).Terminal() {
-			o.listed.addHead(head)
-			continue
-		}
-		open = append(open, head.Task)
+	open, err := o.find(ctx)
+	if err != nil {
+		return err
 	}
-	o.unlock()
 	if err := o.restorePast(ctx); err != nil {
 		return err
 	}

@@ -69,8 +69,11 @@ func (l *listing) addHead(h events.Head) {
 	if l.lines == nil {
 		l.lines = map[events.TaskID]*Summary{}
 	}
+	_, known := l.lines[h.Task]
 	l.lines[h.Task] = new(lineOf(h))
-	l.forgetLater(h.Task)
+	if !known {
+		l.forgetLater(h.Task)
+	}
 }
 
 // lineOf is the line of a task that the log's index knows; it lacks labels and priority.

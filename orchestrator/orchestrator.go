@@ -29,6 +29,8 @@ type Config struct {
 	Blobs       events.Blobs
 	Checkpoints events.Checkpoints
 	Catalogue   Catalogue
+	// Indexes keeps what a restart has to know of all tasks. Nil has it read the head of each.
+	Indexes events.Indexes
 	// Logger receives what people who run the node should know. Default: discard.
 	Logger *slog.Logger
 	// Clock is the time of decisions. Default: time.Now.
@@ -131,6 +133,8 @@ type Orchestrator struct {
 	started time.Time
 	ready   chan struct{}
 	stopped chan struct{}
+	// log is cfg.Log.
+	log *seen
 
 	// mu guards everything below. It is not held during appends and reads of histories (only the scan of
 	// heads at the start and the fetch of a large value for an expression are): appends wait in outbox
@@ -166,8 +170,10 @@ func New(cfg Config) (*Orchestrator, error) {
 	if err != nil {
 		return nil, err
 	}
+	log := &seen{Log: cfg.Log, flights: map[uint64]uint64{}}
+	cfg.Log = log
 	o := &Orchestrator{
-		cfg: cfg, started: cfg.Clock(),
+		cfg: cfg, started: cfg.Clock(), log: log,
 		ready: make(chan struct{}), stopped: make(chan struct{}),
 		tasks: map[events.TaskID]*entry{}, keys: map[string]*slot{},
 		waits:    map[events.TaskID]map[events.TaskID]bool{},
@@ -205,6 +211,7 @@ func (o *Orchestrator) Run(ctx context.Context) error {
 	group.Go(func() { o.alarms.run(ctx, o) })
 	group.Go(func() { o.sweep(ctx) })
 	group.Go(func() { o.archiveLoop(ctx) })
+	group.Go(func() { o.indexLoop(ctx) })
 	<-ctx.Done()
 	return nil
 }

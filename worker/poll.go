@@ -130,5 +130,5 @@ func (w *Worker) launch(stop, calls, reports context.Context, c work.Call) {
 		cancel(stopping())
 	}
 	w.calls.Add(1)
-	go w.serve(callCtx, a)
+	w.crew.Go(func() { w.serve(callCtx, a) })
 }

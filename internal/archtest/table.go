@@ -51,6 +51,7 @@ func layers() []Layer {
 			{Package: "fault"},
 			{Package: "internal/archtest"},
 			{Package: "internal/config", Imports: []string{"fault", "internal/spell"}},
+			{Package: "internal/crew"},
 			{Package: "internal/pathguard", Imports: []string{"fault"}},
 			{Package: "internal/proc", Imports: []string{"fault"}},
 			{Package: "internal/spell"},
@@ -78,12 +79,12 @@ func layers() []Layer {
 			{Package: "orchestrator", Imports: []string{"fault", "events", "statemachine", "work", "plan", "tools", "policy"}},
 			{Package: "worker", Imports: []string{
 				"fault", "events", "statemachine", "work", "tools", "policy",
-				"internal/pathguard", "internal/proc", "internal/workspace",
+				"internal/crew", "internal/pathguard", "internal/proc", "internal/workspace",
 			}},
 		}},
 		{"adapters", []Row{
 			// Faces never import bus or worker.
-			{Package: "bus", Imports: face},
+			{Package: "bus", Imports: append([]string{"internal/crew"}, face...)},
 			{Package: "mcp/registry", Imports: face},
 			{Package: "mcp/gateway", Imports: append([]string{"mcp/registry"}, face...)},
 			{Package: "mcp/*", Imports: append([]string{"mcp/*"}, face...)},
@@ -97,6 +98,7 @@ func layers() []Layer {
 			{Package: "internal/testkit", Imports: []string{Below}, Kit: true},
 			{Package: "internal/benchmark", Imports: []string{Below}},
 			{Package: "internal/crash", Imports: []string{Below}},
+			{Package: "internal/load", Imports: []string{Below}},
 			{Package: "internal/gendocs", Imports: []string{Below}},
 		}},
 		{"commands", []Row{
@@ -113,6 +115,7 @@ func libraries() []Library {
 		{Path: "github.com/nats-io", Users: []string{"bus", "internal/benchmark", "internal/crash"}, Hidden: true},
 
 		{Path: "github.com/bmatcuk/doublestar/v4", Users: []string{"policy", "tools/*", "internal/pathguard"}},
+		{Path: "github.com/go-json-experiment/json", Users: []string{"events", "bus"}},
 		{Path: "github.com/google/jsonschema-go", Users: []string{"plan", "tools", "tools/toolstest", "mcp/*"}},
 		{Path: "github.com/oklog/ulid/v2", Users: []string{"events"}},
 		{Path: "github.com/santhosh-tekuri/jsonschema/v6", Users: []string{"plan", "tools", "tools/toolstest", "mcp/*"}},

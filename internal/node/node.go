@@ -156,7 +156,7 @@ func (n *Node) startOwner(ctx context.Context) error {
 
 func (n *Node) ownerConfig() orchestrator.Config {
 	return orchestrator.Config{
-		Log: n.store, Blobs: n.store, Checkpoints: n.store, Catalogue: n.hands.catalogue,
+		Log: n.store, Blobs: n.store, Checkpoints: n.store, Indexes: n.store, Catalogue: n.hands.catalogue,
 		Logger: n.cfg.logger(), Lease: n.cfg.Lease, ArchiveAfter: n.cfg.ArchiveAfter, Paused: n.cfg.Paused,
 		MaxDeliveries: n.cfg.MaxDeliveries, MaxOpen: n.cfg.MaxOpen, MaxOpenEach: n.cfg.MaxOpenEach,
 		Redact: n.hands.policy.Redact, FindSecret: n.hands.findSecret,
