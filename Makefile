@@ -7,7 +7,7 @@ ARGS     ?=
 LINT     := bin/golangci-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint fmt vet golden docs docs-current tidy-current fuzz bench bench-peers crash check
+.PHONY: help build test race lint fmt vet golden docs docs-current tidy-current fuzz bench bench-peers crash load check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ bench-peers: ## measure asynq and River beside orch, with the same jobs; ARGS='-
 
 crash: ## kill node and worker at random for ROUNDS (20) rounds and check that nothing is lost
 	ORCH_CRASH_ROUNDS=$(ROUNDS) $(GO) test ./internal/crash -run TestCrash -count=1 -v -timeout 2h
+
+load: ## 100,000 tasks at once, waiters, pollers, and bad tools beside good ones
+	ORCH_LOAD_FULL=1 $(GO) test ./internal/load -count=1 -v -timeout 30m
 
 check: lint vet race docs-current tidy-current ## everything that must hold before a merge
 

@@ -156,3 +156,18 @@ func TestCollectedOutputsAreBounded(t *testing.T) {
 	require.Equal(t, statemachine.Failed, r.State)
 	assert.Equal(t, "SIZE_LIMIT_EXCEEDED", r.Error.Reason)
 }
+
+// A plan that computes for long lets others in between: what it decides is spread over several commits.
+func TestLongTurnsAreCut(t *testing.T) {
+	t.Parallel()
+	n := start(t, memlog.New(memlog.Config{}))
+	plan := "orch: v1\nsteps:\n"
+	for i := range 6 {
+		plan += "  - {id: s" + string(rune('a'+i)) + ", set: {n: \"${{ count(1..900000, # % 7 == 1) }}\"}}\n"
+	}
+	id := n.submit(plan)
+	require.Equal(t, statemachine.Done, n.result(id).State)
+	h, err := n.History(n.ctx(), orchestrator.HistoryRequest{ID: id})
+	require.NoError(t, err)
+	assert.Greater(t, len(h.Commits), 1)
+}
