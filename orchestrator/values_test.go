@@ -161,11 +161,12 @@ func TestCollectedOutputsAreBounded(t *testing.T) {
 func TestLongTurnsAreCut(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
-	plan := "orch: v1\nsteps:\n"
-	for i := range 6 {
-		plan += "  - {id: s" + string(rune('a'+i)) + ", set: {n: \"${{ count(1..900000, # % 7 == 1) }}\"}}\n"
+	var plan strings.Builder
+	plan.WriteString("orch: v1\nsteps:\n")
+	for _, step := range []string{"a", "b", "c", "d", "e", "f"} {
+		plan.WriteString("  - {id: " + step + ", set: {n: \"${{ count(1..900000, # % 7 == 1) }}\"}}\n")
 	}
-	id := n.submit(plan)
+	id := n.submit(plan.String())
 	require.Equal(t, statemachine.Done, n.result(id).State)
 	h, err := n.History(n.ctx(), orchestrator.HistoryRequest{ID: id})
 	require.NoError(t, err)

@@ -3,11 +3,11 @@ package load_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -66,7 +66,7 @@ type flood struct {
 
 // TestLoad submits far more tasks at once than two workers can execute, while others wait for results,
 // poll, watch slowly and want an urgent task done.
-func TestLoad(t *testing.T) {
+func TestLoad(t *testing.T) { //nolint:paralleltest // it measures
 	f := &flood{t: t, scale: scaleOf(t), dir: t.TempDir()}
 	f.node = spawn(t, roleNode, f.dir)
 	workers := []*process{spawn(t, roleWorker, f.dir), spawn(t, roleWorker, f.dir)}
@@ -152,7 +152,8 @@ func (f *flood) submit(n int) (results *sync.WaitGroup) {
 func (f *flood) submitBatch(results *sync.WaitGroup, client, n int) {
 	r := orchestrator.SubmitBatchRequest{Tasks: slices.Repeat([]orchestrator.SubmitRequest{request("normal")}, n)}
 	reply, err := f.apis[client].SubmitBatch(f.t.Context(), r)
-	if !assert.NoError(f.t, err) {
+	if err != nil {
+		f.t.Errorf("a batch was refused: %v", err)
 		return
 	}
 	for _, item := range reply.Tasks {
@@ -182,7 +183,8 @@ func (f *flood) result(ctx context.Context, api orchestrator.API, id events.Task
 		case ctx.Err() != nil:
 			return reply, false
 		case err != nil && passing(err):
-		case !assert.NoError(f.t, err):
+		case err != nil:
+			f.t.Errorf("a result was refused: %v", err)
 			return reply, false
 		case reply.Over:
 			return reply, assert.Equal(f.t, statemachine.Done, reply.State)
@@ -217,7 +219,8 @@ func (f *flood) checkEnds() {
 		group.Go(func() {
 			for _, id := range part {
 				reply, err := api.Result(f.t.Context(), orchestrator.ResultRequest{ID: id, Wait: time.Second})
-				if !assert.NoError(f.t, err) || !assert.Equal(f.t, statemachine.Done, reply.State, "%s", id) {
+				if err != nil || reply.State != statemachine.Done {
+					f.t.Errorf("%s is %s: %v", id, reply.State, err)
 					return
 				}
 			}
@@ -345,19 +348,19 @@ func (f *flood) newest() events.TaskID {
 // sample records the memory of the node.
 func (f *flood) sample(ctx context.Context, group *sync.WaitGroup) (highest func() (mib, samples int)) {
 	most, n := 0, 0
-	line := ""
+	var line strings.Builder
 	group.Go(func() {
 		for pause(ctx, 250*time.Millisecond) {
 			now, _ := f.node.memory()
 			most = max(most, now)
 			if n%8 == 0 {
-				line += strconv.Itoa(now) + " "
+				line.WriteString(strconv.Itoa(now) + " ")
 			}
 			n++
 		}
 	})
 	return func() (int, int) {
-		f.t.Logf("memory of the node every 2 s in MiB: %s", line)
+		f.t.Logf("memory of the node every 2 s in MiB: %s", line.String())
 		return most, n
 	}
 }
@@ -384,7 +387,7 @@ func (f *flood) calm(before []usage, processes []*process) {
 		}
 		return true
 	}, 60*time.Second, 500*time.Millisecond, "before %v, after %v", before, now)
-	f.t.Log(fmt.Sprintf("goroutines and files before %v, after %v", before, now))
+	f.t.Logf("goroutines and files before %v, after %v", before, now)
 }
 
 // pause waits; false when ctx ended first.
