@@ -129,8 +129,8 @@ func TestSlowRoundsEnd(t *testing.T) {
 	began := time.Now()
 	_, err := set(t, `${{ let a = map(1..20000, "a text that takes a while to be written again and again"); count(1..900000, len(toJSON(a)) > 0) }}`)
 	require.Error(t, err)
-	assert.Contains(t, err.Error(), "it took longer than 2s")
-	assert.Less(t, time.Since(began), 20*time.Second)
+	assert.Contains(t, err.Error(), "it took longer than 5s")
+	assert.Less(t, time.Since(began), 60*time.Second)
 }
 
 // Values of YAML reach JSON as they are written.
