@@ -368,7 +368,7 @@ func (f *flood) sample(ctx context.Context, group *sync.WaitGroup) (highest func
 // settled waits until the node has given its memory back and returns what it holds, in MiB.
 func (f *flood) settled() (after int) {
 	f.t.Helper()
-	end := time.Now().Add(60 * time.Second)
+	end := time.Now().Add(100 * time.Second)
 	for after, _ = f.node.memory(); after > f.scale.memory && time.Now().Before(end); after, _ = f.node.memory() {
 		pause(f.t.Context(), time.Second)
 	}

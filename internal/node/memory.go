@@ -10,10 +10,12 @@ import (
 const (
 	// memoryEvery is how often the node looks at its memory.
 	memoryEvery = time.Second
-	// calmTicks is how many looks in a row must be calm until memory is given back: the caches of the store
-	// have expired by then. calmBytes is the most that is allocated between two calm looks.
+	// calmTicks is how many looks in a row must be calm until memory is given back, and lateTicks until it is
+	// once more: the caches of the store have expired by then. calmBytes is the most that is allocated
+	// between two calm looks.
 	calmTicks = 20
-	calmBytes = 1 << 20
+	lateTicks = 60
+	calmBytes = 8 << 20
 	// largeHeap is the heap from which on the collector runs more often, at largePercent of growth.
 	largeHeap    = 128 << 20
 	largePercent = 40
@@ -54,7 +56,7 @@ func keepSmall(ctx context.Context) {
 		if calm++; now.allocated-last.allocated > calmBytes {
 			calm = 0
 		}
-		if calm == calmTicks {
+		if calm == calmTicks || calm == lateTicks {
 			debug.FreeOSMemory()
 		}
 		last = readMemory()
