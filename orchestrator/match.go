@@ -362,8 +362,8 @@ func (o *Orchestrator) deliver(p work.Poll) delivery {
 	return d
 }
 
-// recover queues the calls of the last batch of a worker again if it was lost on its way. The lock is held.
-func (o *Orchestrator) recover(p work.Poll) {
+// reclaim queues the calls of the last batch of a worker again if it was lost on its way. The lock is held.
+func (o *Orchestrator) reclaim(p work.Poll) {
 	w := o.match.workers[p.Worker]
 	if w == nil || p.Got == 0 || w.sent == 0 || w.sent == p.Got {
 		return

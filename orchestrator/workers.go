@@ -26,7 +26,7 @@ func (o *Orchestrator) Poll(ctx context.Context, p work.Poll) (work.Batch, error
 	o.lock()
 	o.match.worker(p.Worker, p.Queues, o.now())
 	o.match.supersede(p.Worker)
-	o.recover(p)
+	o.reclaim(p)
 	d := o.deliver(p)
 	if !d.empty() || p.Wait <= 0 {
 		o.unlock()
