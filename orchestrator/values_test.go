@@ -183,7 +183,7 @@ func TestLongTurnsAreCut(t *testing.T) {
 	n := start(t, memlog.New(memlog.Config{}))
 	var plan strings.Builder
 	plan.WriteString("orch: v1\nsteps:\n")
-	for _, step := range strings.Split("abcdefghijklmnopqrstuvwxyz", "") {
+	for step := range strings.SplitSeq("abcdefghijklmnopqrstuvwxyz", "") {
 		plan.WriteString("  - {id: " + step + ", set: {n: \"${{ count(1..200000, # % 7 == 1) }}\"}}\n")
 	}
 	id := n.submit(plan.String())
