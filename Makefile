@@ -9,7 +9,7 @@ ARGS     ?=
 LINT     := bin/golangci-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint fmt vet golden docs docs-current tidy-current fuzz bench bench-peers crash powerloss sim check
+.PHONY: help build test race lint fmt vet golden docs docs-current tidy-current fuzz bench bench-peers crash powerloss sim load check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ powerloss: ## cut the power N (20) times under load and check that nothing ackno
 
 sim: ## simulate the owner of tasks with SEEDS (100,000) schedules of faults
 	GOGC=400 ORCH_SIM_SEEDS=$(SEEDS) $(GO) test ./internal/sim -run 'TestSeeds$$' -count=1 -v -timeout 2h
+
+load: ## 100,000 tasks at once, waiters, pollers, and bad tools beside good ones
+	ORCH_LOAD_FULL=1 $(GO) test ./internal/load -count=1 -v -timeout 30m
 
 check: lint vet race docs-current tidy-current ## everything that must hold before a merge
 

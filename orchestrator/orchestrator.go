@@ -193,6 +193,7 @@ func New(cfg Config) (*Orchestrator, error) {
 		alarms:   newAlarms(),
 		quota:    quota{each: map[string]int{}},
 	}
+	o.match.batch = uint64(max(o.started.UnixNano(), 1))
 	o.listed.keep, o.listed.keepWhole = cfg.KeepListed, cfg.KeepOpen
 	if cfg.Paused {
 		o.holds = []Hold{{Kind: holdNode, Reason: "started paused", By: actorNode, At: cfg.Clock(), passing: true}}

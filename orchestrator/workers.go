@@ -27,8 +27,9 @@ func (o *Orchestrator) Poll(ctx context.Context, p work.Poll) (work.Batch, error
 	o.lock()
 	o.match.worker(p.Worker, p.Queues, o.now())
 	o.match.supersede(p.Worker)
-	d := delivery{offers: o.take(p), cancel: o.takeCancels(p.Worker)}
-	if len(d.offers) > 0 || len(d.cancel) > 0 || p.Wait <= 0 {
+	o.reclaim(p)
+	d := o.deliver(p)
+	if !d.empty() || p.Wait <= 0 {
 		o.unlock()
 		return o.batch(ctx, p.Worker, d), nil
 	}
@@ -82,17 +83,7 @@ func (o *Orchestrator) giveBack(worker string, d delivery) {
 		w.cancel = append(d.cancel, w.cancel...)
 	}
 	for _, of := range d.offers {
-		e := o.tasks[of.call.Task]
-		if e == nil || e.task == nil {
-			continue
-		}
-		if l := e.leases[of.call.Step]; l == nil || l.worker != worker || l.attempt != of.call.Attempt {
-			continue // the lease has expired meanwhile
-		}
-		o.drop(e, of.call.Step)
-		if s := e.task.Steps[of.call.Step]; s != nil && s.State == statemachine.StepReady && !e.held() {
-			o.match.push(e, s)
-		}
+		o.handBack(worker, of.call.Ref)
 	}
 	o.dispatch()
 }
@@ -412,6 +403,11 @@ func (o *Orchestrator) expired(now time.Time) []work.Ref {
 
 // lose records that the worker of a call is lost. The lock is held.
 func (o *Orchestrator) lose(e *entry, l lease) {
+	if l.undelivered {
+		o.handBack(l.worker, work.Ref{Task: e.id, Step: l.step, Attempt: l.attempt})
+		o.dispatch()
+		return
+	}
 	o.drop(e, l.step)
 	ref := work.Ref{Task: e.id, Step: l.step, Attempt: l.attempt}
 	o.turn(e.id, actorNode, func(t *turn) error {

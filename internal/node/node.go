@@ -234,7 +234,7 @@ func (n *Node) startChores(ctx context.Context) error {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		giveBack(run)
+		keepSmall(run)
 	}()
 	n.onStop(func(context.Context) error { stop(); <-ended; return nil })
 	return nil
