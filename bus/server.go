@@ -58,7 +58,13 @@ func (s *Server) start(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fault.From(err)
 	}
-	var err error
+	err := admit(ctx, s.cfg.DataDir)
+	if err != nil {
+		return err
+	}
+	if err = makeStoreDir(s.cfg.DataDir); err != nil {
+		return err
+	}
 	if s.auth, err = loadCredentials(s.cfg.DataDir); err != nil {
 		return err
 	}

@@ -26,6 +26,7 @@ func (s *Store) Put(ctx context.Context, data []byte) (string, error) {
 	if err := s.space.check(time.Now()); err != nil {
 		return "", err
 	}
+	defer s.touched.Store(true)
 	if _, err := s.blobs.PutBytes(ctx, ref, data); err != nil {
 		return "", sideFault(err, "the value cannot be stored")
 	}
@@ -69,6 +70,7 @@ func (s *Store) Save(ctx context.Context, task events.TaskID, id string, data []
 	if err := s.space.check(time.Now()); err != nil {
 		return "", err
 	}
+	defer s.touched.Store(true)
 	if _, err := s.points.Put(ctx, key, data); err != nil {
 		return "", sideFault(err, "the checkpoint cannot be stored")
 	}

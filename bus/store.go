@@ -66,10 +66,12 @@ type Store struct {
 	space  *space
 	past   *past
 	mark   *marker
-	loss   atomic.Pointer[fault.Error] // set once a loss is detected: no more appends
-	end    context.CancelFunc
-	ended  sync.WaitGroup
-	closed sync.Once
+	// touched is set when a stream beside the log may have grown.
+	touched atomic.Bool
+	loss    atomic.Pointer[fault.Error] // set once a loss is detected: no more appends
+	end     context.CancelFunc
+	ended   sync.WaitGroup
+	closed  sync.Once
 }
 
 var (
