@@ -43,6 +43,11 @@ func (s *Store) Archive(ctx context.Context, task events.TaskID) error {
 	if err := s.space.check(time.Now()); err != nil {
 		return err
 	}
+	release, err := s.still.enter(time.Now())
+	if err != nil {
+		return err
+	}
+	defer release()
 	archived, err := s.archived(ctx, task)
 	if err != nil {
 		return err

@@ -208,6 +208,7 @@ func TestUnreadableEnd(t *testing.T) {
 	flip(t, streamFiles(t, n, "ORCH_EVENTS", "*.blk")[0], "log.written", 1)
 	ns, err := server.NewServer(&server.Options{
 		JetStream: true, StoreDir: filepath.Join(n.cfg.DataDir, "nats"), Port: -1, NoSigs: true, NoLog: true,
+		JetStreamMaxStore: 1 << 50,
 	})
 	require.NoError(t, err)
 	ns.Start()

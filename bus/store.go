@@ -66,6 +66,7 @@ type Store struct {
 	space  *space
 	past   *past
 	mark   *marker
+	still  stillness
 	// touched is set when a stream beside the log may have grown.
 	touched atomic.Bool
 	loss    atomic.Pointer[fault.Error] // set once a loss is detected: no more appends

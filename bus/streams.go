@@ -50,6 +50,10 @@ func (c *StoreConfig) archiveConfig() jetstream.StreamConfig {
 	}
 }
 
+// pointsHistory keeps older values of a key for a while: a backup must find the one of its moment even when
+// the key is written again.
+const pointsHistory = 8
+
 // openStreams creates what is missing, except a live log that the mark says has been there: it must
 // not come back empty.
 func (s *Store) openStreams(ctx context.Context) (err error) {
@@ -88,6 +92,7 @@ func (s *Store) openSides(ctx context.Context, js jetstream.JetStream) (err erro
 	}
 	s.points, err = js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
 		Bucket: pointsBucket, Description: "named checkpoints of tasks", Replicas: s.cfg.Replicas,
+		History: pointsHistory,
 	})
 	if err != nil {
 		return err
