@@ -3,11 +3,12 @@ GO       ?= go
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 5m
 ROUNDS   ?= 20
+N        ?= 300
 ARGS     ?=
 LINT     := bin/golangci-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint fmt vet golden docs docs-current tidy-current fuzz bench crash check
+.PHONY: help build test race lint fmt vet golden docs docs-current tidy-current fuzz bench crash corrupt check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +51,9 @@ bench: ## measure, beside the bare message pattern; ARGS='…' for flags
 
 crash: ## kill node and worker at random for ROUNDS (20) rounds and check that nothing is lost
 	ORCH_CRASH_ROUNDS=$(ROUNDS) $(GO) test ./internal/crash -run TestCrash -count=1 -v -timeout 2h
+
+corrupt: ## damage N (300) files of a store, one at a time, and check that every damage is noticed
+	ORCH_CORRUPT_CASES=$(N) $(GO) test ./internal/corrupt -run TestCorruption -count=1 -v -timeout 2h
 
 check: lint vet race docs-current tidy-current ## everything that must hold before a merge
 

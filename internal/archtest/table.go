@@ -97,6 +97,7 @@ func layers() []Layer {
 		{"around the program", []Row{
 			{Package: "internal/testkit", Imports: []string{Below}, Kit: true},
 			{Package: "internal/benchmark", Imports: []string{Below}},
+			{Package: "internal/corrupt", Imports: []string{Below}},
 			{Package: "internal/crash", Imports: []string{Below}},
 			{Package: "internal/gendocs", Imports: []string{Below}},
 		}},
