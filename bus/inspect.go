@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/orch-dev/orch/bus/blocks"
+	"github.com/orch-dev/orch/bus/storefile"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 )
@@ -52,7 +52,7 @@ type inspection struct {
 	torn   []string // streams that end with a write that was cut short
 }
 
-func (i *inspection) streams() string { return blocks.Dir(filepath.Join(i.dir, storeDir)) }
+func (i *inspection) streams() string { return storefile.Dir(filepath.Join(i.dir, storeDir)) }
 
 func (i *inspection) found(p Problem) { i.report.add(p) }
 
@@ -70,7 +70,7 @@ func (i *inspection) run(ctx context.Context) error {
 	if err := i.readMark(); err != nil {
 		return err
 	}
-	streams, err := blocks.Check(ctx, i.streams(), believable)
+	streams, err := storefile.Check(ctx, i.streams(), believable)
 	if ctx.Err() != nil {
 		return fault.From(ctx.Err())
 	}
@@ -106,7 +106,7 @@ func exists(path string) bool {
 }
 
 // judge tells damage from the end of a write that was cut short and was never acknowledged.
-func (i *inspection) judge(s blocks.Stream) {
+func (i *inspection) judge(s storefile.Stream) {
 	reached, marked := i.mark.reached(s.Name)
 	cut := false
 	for _, d := range s.Damage {
@@ -124,7 +124,7 @@ func (i *inspection) judge(s blocks.Stream) {
 	}
 }
 
-func problemOf(stream string, d blocks.Damage) Problem {
+func problemOf(stream string, d storefile.Damage) Problem {
 	p := Problem{Stream: stream, File: d.File, What: "the stream has " + d.What}
 	if d.Meta {
 		return p
@@ -138,16 +138,16 @@ func problemOf(stream string, d blocks.Damage) Problem {
 }
 
 // missing finds the streams that the mark names and the store does not have.
-func (i *inspection) missing(streams []blocks.Stream) {
+func (i *inspection) missing(streams []storefile.Stream) {
 	for _, name := range i.mark.names() {
-		if !slices.ContainsFunc(streams, func(s blocks.Stream) bool { return s.Name == name }) {
+		if !slices.ContainsFunc(streams, func(s storefile.Stream) bool { return s.Name == name }) {
 			i.found(Problem{Stream: name, What: "the stream is gone"})
 		}
 	}
 }
 
 // believable reports whether the subject of a record is one that its stream has.
-func believable(stream string, r blocks.Record) bool {
+func believable(stream string, r storefile.Record) bool {
 	task := taskOf(r.Subject)
 	switch stream {
 	case liveStream:

@@ -83,8 +83,8 @@ func layers() []Layer {
 		}},
 		{"adapters", []Row{
 			// Faces never import bus or worker.
-			{Package: "bus/blocks"},
-			{Package: "bus", Imports: append([]string{"bus/blocks"}, face...)},
+			{Package: "bus/storefile"},
+			{Package: "bus", Imports: append([]string{"bus/storefile"}, face...)},
 			{Package: "mcp/registry", Imports: face},
 			{Package: "mcp/gateway", Imports: append([]string{"mcp/registry"}, face...)},
 			{Package: "mcp/*", Imports: append([]string{"mcp/*"}, face...)},
@@ -116,8 +116,8 @@ func libraries() []Library {
 
 		{Path: "github.com/bmatcuk/doublestar/v4", Users: []string{"policy", "tools/*", "internal/pathguard"}},
 		{Path: "github.com/google/jsonschema-go", Users: []string{"plan", "tools", "tools/toolstest", "mcp/*"}},
-		{Path: "github.com/klauspost/compress", Users: []string{"bus", "bus/blocks"}},
-		{Path: "github.com/minio/highwayhash", Users: []string{"bus/blocks"}},
+		{Path: "github.com/klauspost/compress", Users: []string{"bus/storefile"}},
+		{Path: "github.com/minio/highwayhash", Users: []string{"bus/storefile"}},
 		{Path: "github.com/oklog/ulid/v2", Users: []string{"events"}},
 		{Path: "github.com/santhosh-tekuri/jsonschema/v6", Users: []string{"plan", "tools", "tools/toolstest", "mcp/*"}},
 		{Path: "github.com/spf13", Users: []string{"cmd/orch", "internal/gendocs"}},

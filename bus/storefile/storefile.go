@@ -1,10 +1,10 @@
-// Package blocks reads the files of a JetStream file store (nats-server 2.15) without the server, and
+// Package storefile reads the files of a JetStream file store (nats-server 2.15) without the server, and
 // finds what is damaged in them.
 //
 // The server itself is no judge of its files. It does not look at every checksum when it starts, cuts a
 // block off at the first record that it cannot read, and allocates by positions that it has not checked.
 // So this is asked first, and the server is only let at files that are whole. It never writes.
-package blocks
+package storefile
 
 import (
 	"bytes"
