@@ -19,11 +19,16 @@ const indexFile = "msgs/index.db"
 
 // Inspect reads the files of a data directory, without a server, and reports what is damaged in them:
 // records, descriptions of streams, streams and ends of streams that were there and are gone. It changes
-// nothing, and a node may run meanwhile. The error is about reading, not about what was found.
+// nothing. A node may run meanwhile: what is only found once was being written. The error is about reading,
+// not about what was found.
 func Inspect(ctx context.Context, dataDir string) (Report, error) {
-	i := inspection{dir: dataDir}
-	err := i.run(ctx)
-	return i.report, err
+	first := inspection{dir: dataDir}
+	if err := first.run(ctx); err != nil || first.report.Found == 0 {
+		return first.report, err
+	}
+	second := inspection{dir: dataDir}
+	err := second.run(ctx)
+	return second.report, err
 }
 
 // admit is Inspect before a server is started. The server is only let at a store that is whole: it would

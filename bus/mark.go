@@ -72,8 +72,12 @@ func (m mark) sealed() (mark, error) {
 	return m, nil
 }
 
-// check returns DATA_LOSS when the mark is not as it was sealed.
+// check returns DATA_LOSS when the mark is not as it was sealed. Marks of the first versions, which name no
+// other streams, have no hash.
 func (m mark) check() error {
+	if m.Sum == "" && m.Sides == nil {
+		return nil
+	}
 	sealed, err := m.sealed()
 	if err == nil && sealed.Sum != m.Sum {
 		err = fault.New(fault.DataLoss, "the high-water mark is damaged")
@@ -165,7 +169,7 @@ func (s *Store) checkMark(ctx context.Context) error {
 		return err
 	}
 	s.mark.stream = info.Created
-	if err := s.compare(ctx, info, sides); err != nil || s.loss.Load() != nil {
+	if err := s.compare(ctx, info, sides); err != nil || s.lost() {
 		return err
 	}
 	return s.raiseMark(ctx, info.State.LastSeq, sides)
@@ -267,6 +271,8 @@ func (s *Store) checkMarked(ctx context.Context, w mark) error {
 	return nil
 }
 
+func (s *Store) lost() bool { return s.loss.Load() != nil }
+
 // lose makes the log refuse appends from now on.
 func (s *Store) lose(format string, args ...any) {
 	s.loss.Store(fault.New(fault.DataLoss, format, args...).
@@ -275,7 +281,7 @@ func (s *Store) lose(format string, args ...any) {
 
 // moveMark writes the mark when the log or a stream beside it has grown since.
 func (s *Store) moveMark(ctx context.Context) error {
-	if s.loss.Load() != nil {
+	if s.lost() {
 		return nil
 	}
 	next := s.mark.waiting
@@ -296,7 +302,7 @@ func (s *Store) moveMark(ctx context.Context) error {
 
 // closeMark writes the mark for the last commit, after the store stopped appending.
 func (s *Store) closeMark(ctx context.Context) error {
-	if s.loss.Load() != nil {
+	if s.lost() {
 		return nil
 	}
 	if s.mark.lag {

@@ -58,7 +58,7 @@ func Restore(ctx context.Context, cfg RestoreConfig) (Restored, error) {
 	if err != nil {
 		return r, writeFault(cfg.DataDir, err)
 	}
-	defer os.RemoveAll(staged) // gone by now when all went well
+	defer func() { _ = os.RemoveAll(staged) }() // it has its name by now, or is of no use
 	if r.Report, err = cfg.stage(ctx, staged, r.Manifest); err != nil {
 		return r, err
 	}

@@ -28,7 +28,7 @@ func refsIn(v reflect.Value, yield func(string) bool) bool {
 			}
 		}
 	case reflect.Struct:
-		if value, ok := v.Interface().(Value); ok {
+		if value, ok := reflect.TypeAssert[Value](v); ok {
 			return value.Ref == "" || yield(value.Ref)
 		}
 		for i := range v.NumField() {

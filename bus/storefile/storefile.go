@@ -95,19 +95,21 @@ func (c *checker) check(ctx context.Context) error {
 	if err := c.checkMeta(); err != nil {
 		return err
 	}
-	blocks, err := c.list()
-	if err != nil {
-		return err
-	}
-	for i, n := range blocks {
-		if err := ctx.Err(); err != nil {
+	for last := 0; ; { // a running server may go on to another block, and remove the one that was the newest
+		blocks, err := c.list(last)
+		if err != nil || len(blocks) == 0 {
 			return err
 		}
-		if err := c.checkBlock(n, i == len(blocks)-1); err != nil {
-			return err
+		for i, n := range blocks {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := c.checkBlock(n, i == len(blocks)-1); err != nil {
+				return err
+			}
+			last = n
 		}
 	}
-	return nil
 }
 
 // checkMeta compares the description of the stream with its checksum, as the server does; the server
@@ -135,8 +137,8 @@ func (c *checker) found(d Damage) {
 	c.Damage = append(c.Damage, d)
 }
 
-// list returns the numbers of the blocks in order.
-func (c *checker) list() ([]int, error) {
+// list returns the numbers of the blocks after a number, in order.
+func (c *checker) list(after int) ([]int, error) {
 	entries, err := os.ReadDir(filepath.Join(c.dir, "msgs"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -144,7 +146,7 @@ func (c *checker) list() ([]int, error) {
 	var numbers []int
 	for _, e := range entries {
 		name, isBlock := strings.CutSuffix(e.Name(), ".blk")
-		if n, err := strconv.Atoi(name); isBlock && err == nil {
+		if n, err := strconv.Atoi(name); isBlock && err == nil && n > after {
 			numbers = append(numbers, n)
 		}
 	}
@@ -154,14 +156,15 @@ func (c *checker) list() ([]int, error) {
 
 func (c *checker) checkBlock(n int, newest bool) error {
 	name := "msgs/" + strconv.Itoa(n) + ".blk"
-	data, err := c.read(name)
+	packed, err := c.read(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if data, err = inflate(data); err != nil {
+	data, ok := inflate(packed)
+	if !ok {
 		c.found(Damage{File: name, What: "compressed data that cannot be read"})
 		return nil
 	}
@@ -197,19 +200,19 @@ func (c *checker) search(data []byte, from int) int {
 }
 
 // inflate returns the content of a block: the server compresses those of some streams when they are
-// full, all but the last checksum.
-func inflate(data []byte) ([]byte, error) {
+// full, all but the last checksum. false when it cannot be read.
+func inflate(data []byte) ([]byte, bool) {
 	body, compressed := bytes.CutPrefix(data, []byte("cmp\x01"))
 	if !compressed || len(body) < sumSize {
-		return data, nil
+		return data, true
 	}
 	_, n := binary.Uvarint(body) // the size; the end of the data says it, too
 	if n <= 0 || n > len(body)-sumSize {
-		return nil, s2.ErrCorrupt
+		return nil, false
 	}
 	end := len(body) - sumSize
 	out, err := io.ReadAll(s2.NewReader(bytes.NewReader(body[n:end])))
-	return append(out, body[end:]...), err
+	return append(out, body[end:]...), err == nil
 }
 
 // readable drops what no subject has.

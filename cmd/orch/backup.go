@@ -36,9 +36,9 @@ type saved struct {
 	File    string `json:"file"`
 	DataDir string `json:"data_dir"`
 	// Bytes is the size of the content, Tasks and Commits what a restore brought back.
-	Bytes   int64  `json:"bytes"`
-	Tasks   uint64 `json:"tasks,omitempty"`
-	Commits uint64 `json:"commits,omitempty"`
+	Bytes   int64 `json:"bytes"`
+	Tasks   int   `json:"tasks,omitempty"`
+	Commits int   `json:"commits,omitempty"`
 	// Aside is where a restore put the former content of the data directory.
 	Aside string `json:"aside,omitempty"`
 }

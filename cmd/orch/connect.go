@@ -196,7 +196,7 @@ func (p processNodes) Backup(ctx context.Context, cfg config.Config, file string
 	settings := bus.BackupConfig{
 		Version: readVersion().Version,
 		Progress: func(stream string, done, _ uint64) {
-			tell(fmt.Sprintf("saved %s KiB of %s", screen.Number(int(done>>10)), stream)) //nolint:gosec // no stream has 2^63 bytes
+			tell(fmt.Sprintf("saved %s KiB of %s", screen.Number(int(done>>10)), stream))
 		},
 	}
 	if credentials {
@@ -222,8 +222,8 @@ func (p processNodes) Restore(ctx context.Context, cfg config.Config, file strin
 		File: file, DataDir: cfg.DataDir, Replace: replace, Logger: p.logger(cfg.LogLevel), Progress: tell,
 	})
 	return saved{
-		File: file, DataDir: cfg.DataDir, Bytes: r.Manifest.Bytes, Tasks: r.Report.Tasks,
-		Commits: r.Report.Live + r.Report.Archived, Aside: r.Aside,
+		File: file, DataDir: cfg.DataDir, Bytes: r.Manifest.Bytes, Aside: r.Aside,
+		Tasks: int(r.Report.Tasks), Commits: int(r.Report.Live + r.Report.Archived), //nolint:gosec // nobody counts that far
 	}, err
 }
 

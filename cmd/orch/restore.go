@@ -36,7 +36,7 @@ func (a *app) restore(ctx context.Context, file string, replace bool) error {
 	}
 	return a.emit(view{data: s, names: []string{s.DataDir}, text: func(w io.Writer) error {
 		lines := []string{fmt.Sprintf("%s with %s restored to %s and checked",
-			screen.Plural(int(s.Tasks), "task"), screen.Plural(int(s.Commits), "commit"), s.DataDir)}
+			screen.Plural(s.Tasks, "task"), screen.Plural(s.Commits, "commit"), s.DataDir)}
 		if s.Aside != "" {
 			lines = append(lines, "what was there lies in "+s.Aside)
 		}

@@ -60,9 +60,9 @@ func (a *app) showVerdict(v verdict) error {
 		if err != nil {
 			return fault.Wrap(fault.Internal, err, "the report cannot be written")
 		}
-		lines := make([]string, len(v.Problems))
-		for i, p := range v.Problems {
-			lines[i] = screen.Escape(p)
+		var lines []string
+		for _, p := range v.Problems {
+			lines = append(lines, screen.Escape(p))
 		}
 		return writeLines(w, append(lines, screen.Object(raw)...))
 	}})

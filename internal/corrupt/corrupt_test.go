@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -108,7 +109,8 @@ func built(t *testing.T, role string) template {
 	} else {
 		require.NoError(t, cmd.Wait())
 	}
-	copied := copyDir(t, dir)
+	copied := dir + ".copy"
+	require.NoError(t, copyDir(copied, dir))
 	whole, problem := run(t.Context(), copied)
 	require.Empty(t, problem)
 	require.Equal(t, atEnd, whole.Stage, "%+v", whole)
@@ -131,11 +133,19 @@ func marked(t *testing.T, dir string) {
 
 // oneCase damages a copy of a template and judges what a probe meets.
 func oneCase(t *testing.T, templates []template, seed, i int64) (kind, end string) {
+	t.Helper()
 	r := rand.New(rand.NewPCG(uint64(seed), uint64(i)))
 	from := templates[r.IntN(len(templates))]
-	dir := copyDir(t, from.dir)
-	d, err := corrupt.Pick(r, dir)
-	if !assert.NoError(t, err) || !assert.NoError(t, d.Apply(dir)) {
+	dir := filepath.Join(filepath.Dir(from.dir), strconv.FormatInt(i, 10))
+	var d corrupt.Damage
+	err := copyDir(dir, from.dir)
+	if err == nil {
+		d, err = corrupt.Pick(r, dir)
+	}
+	if err == nil {
+		err = d.Apply(dir)
+	}
+	if !assert.NoError(t, err) {
 		return d.Kind, "not applied"
 	}
 	got, problem := run(t.Context(), dir)
@@ -213,16 +223,8 @@ func child(ctx context.Context, role, dir string) *exec.Cmd {
 	return cmd
 }
 
-func copyDir(t *testing.T, from string) string {
-	dir := filepath.Join(t.TempDir(), "data")
-	require.NoError(t, os.CopyFS(dir, os.DirFS(from)))
-	require.NoError(t, filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
-		if err == nil && e.IsDir() {
-			err = os.Chmod(path, 0o700)
-		}
-		return err
-	}))
-	return dir
+func copyDir(to, from string) error {
+	return errors.Join(os.CopyFS(to, os.DirFS(from)), os.Chmod(to, 0o700))
 }
 
 // render prints how often a kind of file ended how.

@@ -185,7 +185,7 @@ func probe(ctx context.Context, dir string) outcome {
 		o.Problems = files.Problems
 		return o.refused(err)
 	}
-	defer server.Close(ctx)
+	defer func() { _ = server.Close(ctx) }() // the outcome is known by then
 	o.Stage = atOpen
 	conn, err := server.Connect(ctx)
 	if err != nil {
@@ -196,7 +196,7 @@ func probe(ctx context.Context, dir string) outcome {
 	if err != nil {
 		return o.refused(err)
 	}
-	defer store.Close(ctx)
+	defer func() { _ = store.Close(ctx) }()
 	return o.use(ctx, store)
 }
 
