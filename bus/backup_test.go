@@ -182,3 +182,17 @@ func flipped(data []byte, at int) []byte {
 	data[at] ^= 1
 	return data
 }
+
+// FuzzRestore reads files of any content: what is no backup is refused, and nothing is left of it.
+func FuzzRestore(f *testing.F) {
+	f.Add([]byte("no backup"))
+	f.Add(make([]byte, 1024))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		dir := t.TempDir()
+		file := filepath.Join(dir, "a")
+		require.NoError(t, os.WriteFile(file, data, 0o600))
+		_, err := bus.Restore(t.Context(), bus.RestoreConfig{File: file, DataDir: filepath.Join(dir, "data")})
+		require.Error(t, err)
+		assert.NoDirExists(t, filepath.Join(dir, "data"))
+	})
+}

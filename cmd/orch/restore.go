@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/orch-dev/orch/cmd/orch/screen"
+	"github.com/orch-dev/orch/fault"
 )
 
 func newRestore(a *app) *cobra.Command {
@@ -28,6 +29,10 @@ tasks that had begun a call with effects then may have done it, so look at them 
 }
 
 func (a *app) restore(ctx context.Context, file string, replace bool) error {
+	if a.cfg.Server != "" || a.cfg.NATS != "" {
+		return fault.New(fault.InvalidParams, "a restore makes the data directory of a node on this machine").
+			WithHint("leave out --server and --nats")
+	}
 	tell := a.teller()
 	s, err := a.nodes.Restore(ctx, a.cfg, a.abs(file), replace, tell)
 	tell("")
