@@ -28,7 +28,7 @@ const (
 // backedUp returns the streams in the order in which they are copied: the log before all that its commits
 // refer to. The mark is not copied: what is restored gets one of its own.
 func backedUp() []string {
-	return []string{liveStream, archiveStream, kvStream(pointsBucket), blobsStream}
+	return []string{liveStream, archiveStream, pointsStream, blobsStream}
 }
 
 // Manifest says what a backup holds.

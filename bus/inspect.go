@@ -14,8 +14,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// indexFile is what the server makes again from the blocks when it is not there.
-const indexFile = "msgs/index.db"
+// stateFile is what the server makes again from the blocks when it is not there.
+const stateFile = "msgs/index.db"
 
 // Inspect reads the files of a data directory, without a server, and reports what is damaged in them:
 // records, descriptions of streams, streams and ends of streams that were there and are gone. It changes
@@ -42,7 +42,7 @@ func admit(ctx context.Context, dataDir string) error {
 		return i.refusal()
 	}
 	for _, stream := range i.torn { // the server then looks at every checksum, and cuts the end off
-		if err := removeFile(filepath.Join(i.streams(), stream, filepath.FromSlash(indexFile))); err != nil {
+		if err := removeFile(filepath.Join(i.streams(), stream, filepath.FromSlash(stateFile))); err != nil {
 			return err
 		}
 	}
@@ -112,7 +112,13 @@ func exists(path string) bool {
 
 // judge tells damage from the end of a write that was cut short and was never acknowledged.
 func (i *inspection) judge(s storefile.Stream) {
+	if !slices.Contains(ownStreams(), s.Name) { // one that a probe left behind, or somebody else's
+		return
+	}
 	reached, marked := i.mark.reached(s.Name)
+	if !marked && s.Last == 0 && len(s.Damage) == 1 && s.Damage[0].Meta { // its creation was cut short
+		return
+	}
 	cut := false
 	for _, d := range s.Damage {
 		if d.Meta || marked && d.After < reached || !marked && !d.Tail {
@@ -159,9 +165,9 @@ func believable(stream string, r storefile.Record) bool {
 		return isTask(task) && r.Subject == liveSubject(task)
 	case archiveStream:
 		return isTask(task) && r.Subject == archiveSubject(task)
-	case kvStream(metaBucket):
+	case metaStream:
 		return r.Subject == kvSubject(metaBucket, markKey)
-	case kvStream(pointsBucket):
+	case pointsStream:
 		return strings.HasPrefix(r.Subject, kvSubject(pointsBucket, "")) && (len(r.Message) == 0 || json.Valid(r.Message))
 	case blobsStream:
 		return isPart(r.Subject)
@@ -183,5 +189,4 @@ func isPart(subject string) bool {
 	return isChunk && len(chunk) == idLength || strings.HasPrefix(subject, root+"M.")
 }
 
-func kvStream(bucket string) string       { return "KV_" + bucket }
 func kvSubject(bucket, key string) string { return "$KV." + bucket + "." + key }

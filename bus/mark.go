@@ -168,7 +168,7 @@ func (s *Store) checkMark(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.mark.stream = info.Created
+	s.mark.stream, s.opened = info.Created, info.State.LastSeq
 	if err := s.compare(ctx, info, sides); err != nil || s.lost() {
 		return err
 	}
@@ -223,17 +223,20 @@ func (s *Store) raiseMark(ctx context.Context, last uint64, sides map[string]sid
 // sides returns how far the streams beside the log are.
 func (s *Store) sides(ctx context.Context) (map[string]side, error) {
 	found := map[string]side{}
-	for _, name := range []string{archiveStream, blobsStream, kvStream(pointsBucket), kvStream(metaBucket)} {
+	for _, name := range ownStreams()[1:] {
 		stream, err := s.conn.js.Stream(ctx, name)
 		if err != nil {
 			return nil, readFault(err)
 		}
 		info := stream.CachedInfo()
+		if err := s.barrier().wait(name); err != nil { // what is claimed is durable
+			return nil, err
+		}
 		is := side{Created: info.Created, Seq: info.State.LastSeq}
 		switch name {
-		case kvStream(pointsBucket):
+		case pointsStream:
 			is.Msgs = info.State.Msgs
-		case kvStream(metaBucket):
+		case metaStream:
 			is.Seq = 0 // it holds the mark
 		}
 		found[name] = is
@@ -332,7 +335,8 @@ func (s *Store) newestMark() mark {
 
 func (s *Store) writeMark(ctx context.Context, m mark) error {
 	w := s.mark.written
-	if w.known() && m.Seq <= w.Seq && maps.Equal(m.Sides, w.Sides) {
+	moved := !w.known() || m.Seq > w.Seq || !maps.Equal(m.Sides, w.Sides)
+	if !moved || s.barrier().broken() != nil { // the failure is known
 		return nil
 	}
 	m, err := m.sealed()
@@ -345,6 +349,9 @@ func (s *Store) writeMark(ctx context.Context, m mark) error {
 	}
 	if _, err := s.meta.Put(ctx, markKey, data); err != nil {
 		return sideFault(err, "the high-water mark cannot be stored")
+	}
+	if err := s.barrier().wait(metaStream); err != nil {
+		return err
 	}
 	if s.mark.path != "" {
 		if err := writeJSON(s.mark.path, m); err != nil {

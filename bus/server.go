@@ -24,6 +24,10 @@ type Server struct {
 	auth credentials
 	lock *os.File
 
+	syncing Syncing
+	barrier *barrier // nil when the server syncs by itself
+	suspect bool     // the directory was left by a node whose disk had failed
+
 	mu      sync.RWMutex // guards what follows
 	current *server.Server
 	port    int
@@ -58,8 +62,11 @@ func (s *Server) start(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fault.From(err)
 	}
-	err := admit(ctx, s.cfg.DataDir)
+	err := s.readAnew(ctx)
 	if err != nil {
+		return err
+	}
+	if err = admit(ctx, s.cfg.DataDir); err != nil {
 		return err
 	}
 	if err = makeStoreDir(s.cfg.DataDir); err != nil {
@@ -74,7 +81,7 @@ func (s *Server) start(ctx context.Context) error {
 	if err = s.cfg.portIsFree(ctx); err != nil {
 		return err
 	}
-	if err = s.run(); err != nil {
+	if err = s.chooseSyncing(ctx); err != nil {
 		return err
 	}
 	return writeJSON(filepath.Join(s.cfg.DataDir, nodeFile), nodeInfo{URL: s.Addr(), PID: os.Getpid()})
@@ -86,7 +93,7 @@ func (s *Server) run() error {
 	cfg := s.cfg
 	cfg.Port = s.port
 	s.mu.RUnlock()
-	opts, err := cfg.options(s.auth)
+	opts, err := cfg.options(s.auth, s.syncing)
 	if err != nil {
 		return err
 	}
@@ -120,9 +127,9 @@ func (s *Server) notReady(cfg ServerConfig) error {
 
 // options builds the options from text, as the server does itself, and then takes from it what a
 // server inside another program must not have.
-func (c *ServerConfig) options(auth credentials) (*server.Options, error) {
+func (c *ServerConfig) options(auth credentials, syncing Syncing) (*server.Options, error) {
 	opts := &server.Options{}
-	if err := opts.ProcessConfigString(c.text(auth)); err != nil {
+	if err := opts.ProcessConfigString(c.text(auth, syncing)); err != nil {
 		return nil, fault.Wrap(fault.Internal, err, "the configuration of the embedded server is wrong")
 	}
 	opts.JetStream = true
@@ -177,6 +184,7 @@ func (s *Server) Close(context.Context) error {
 		return nil
 	}
 	stop(ns)
+	s.barrier.close()
 	return errors.Join(removeFile(filepath.Join(s.cfg.DataDir, nodeFile)), unlock(s.lock))
 }
 

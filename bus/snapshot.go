@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// chunkSize is the size of the pieces of a snapshot in bytes, windowSize how much is on its way.
-	chunkSize  = 512 << 10
+	// pieceSize is the size of the pieces of a snapshot in bytes, windowSize how much is on its way.
+	pieceSize  = 512 << 10
 	windowSize = 8 << 20
-	// chunkWithin is how long the next piece may take; the server copies a block under its lock.
-	chunkWithin = time.Minute
+	// pieceWithin is how long the next piece may take; the server copies a block under its lock.
+	pieceWithin = time.Minute
 )
 
 // snapshotRequest and snapshotReply are the server's; the client library has no function for them.
@@ -48,7 +48,7 @@ func (c *Conn) snapshot(ctx context.Context, stream string, use func(piece []byt
 	}
 	defer func() { _ = sub.Unsubscribe() }() // only fails on a closed connection
 	var reply snapshotReply
-	err = c.ask(ctx, "$JS.API.STREAM.SNAPSHOT."+stream, snapshotRequest{inbox, true, chunkSize, windowSize}, &reply)
+	err = c.ask(ctx, "$JS.API.STREAM.SNAPSHOT."+stream, snapshotRequest{inbox, true, pieceSize, windowSize}, &reply)
 	if err == nil && reply.Error != nil {
 		err = errors.New(reply.Error.Description)
 	}
@@ -77,7 +77,7 @@ func (c *Conn) snapshot(ctx context.Context, stream string, use func(piece []byt
 
 // ask sends a request of the server's own protocol.
 func (c *Conn) ask(ctx context.Context, subject string, request, reply any) error {
-	ctx, cancel := context.WithTimeout(ctx, chunkWithin)
+	ctx, cancel := context.WithTimeout(ctx, pieceWithin)
 	defer cancel()
 	body, err := json.Marshal(request)
 	if err != nil {
@@ -91,7 +91,7 @@ func (c *Conn) ask(ctx context.Context, subject string, request, reply any) erro
 }
 
 func nextPiece(ctx context.Context, sub *nats.Subscription) (*nats.Msg, error) {
-	ctx, cancel := context.WithTimeout(ctx, chunkWithin)
+	ctx, cancel := context.WithTimeout(ctx, pieceWithin)
 	defer cancel()
 	return sub.NextMsgWithContext(ctx)
 }
@@ -139,7 +139,7 @@ func (c *Conn) implant(ctx context.Context, stream string, config json.RawMessag
 	if reply.Error != nil {
 		return implantFault(stream, errors.New(reply.Error.Description))
 	}
-	piece := make([]byte, chunkSize)
+	piece := make([]byte, pieceSize)
 	for {
 		n, err := io.ReadFull(data, piece)
 		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
@@ -156,7 +156,7 @@ func (c *Conn) implant(ctx context.Context, stream string, config json.RawMessag
 
 // givePiece hands one piece over; the empty one is the end. Only the end has an answer, or an error.
 func (c *Conn) givePiece(ctx context.Context, subject string, piece []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, chunkWithin)
+	ctx, cancel := context.WithTimeout(ctx, pieceWithin)
 	defer cancel()
 	m, err := c.nc.RequestWithContext(ctx, subject, piece)
 	if err != nil || len(m.Data) == 0 {

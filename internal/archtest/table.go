@@ -51,6 +51,7 @@ func layers() []Layer {
 			{Package: "fault"},
 			{Package: "internal/archtest"},
 			{Package: "internal/config", Imports: []string{"fault", "internal/spell"}},
+			{Package: "internal/crew"},
 			{Package: "internal/pathguard", Imports: []string{"fault"}},
 			{Package: "internal/proc", Imports: []string{"fault"}},
 			{Package: "internal/spell"},
@@ -78,13 +79,13 @@ func layers() []Layer {
 			{Package: "orchestrator", Imports: []string{"fault", "events", "statemachine", "work", "plan", "tools", "policy"}},
 			{Package: "worker", Imports: []string{
 				"fault", "events", "statemachine", "work", "tools", "policy",
-				"internal/pathguard", "internal/proc", "internal/workspace",
+				"internal/crew", "internal/pathguard", "internal/proc", "internal/workspace",
 			}},
 		}},
 		{"adapters", []Row{
 			// Faces never import bus or worker.
 			{Package: "bus/storefile"},
-			{Package: "bus", Imports: append([]string{"bus/storefile"}, face...)},
+			{Package: "bus", Imports: append([]string{"bus/storefile", "internal/crew"}, face...)},
 			{Package: "mcp/registry", Imports: face},
 			{Package: "mcp/gateway", Imports: append([]string{"mcp/registry"}, face...)},
 			{Package: "mcp/*", Imports: append([]string{"mcp/*"}, face...)},
@@ -99,6 +100,7 @@ func layers() []Layer {
 			{Package: "internal/benchmark", Imports: []string{Below}},
 			{Package: "internal/corrupt", Imports: []string{Below}},
 			{Package: "internal/crash", Imports: []string{Below}},
+			{Package: "internal/load", Imports: []string{Below}},
 			{Package: "internal/gendocs", Imports: []string{Below}},
 		}},
 		{"commands", []Row{
@@ -112,9 +114,10 @@ func libraries() []Library {
 		{Path: "github.com/expr-lang/expr", Users: []string{"plan"}, Hidden: true},
 		{Path: "github.com/looplab/fsm", Users: []string{"statemachine"}, Hidden: true},
 		{Path: "github.com/modelcontextprotocol/go-sdk", Users: []string{"mcp/*"}, Hidden: true},
-		{Path: "github.com/nats-io", Users: []string{"bus", "internal/benchmark", "internal/crash"}, Hidden: true},
+		{Path: "github.com/nats-io", Users: []string{"bus", "bus/storefile", "internal/benchmark", "internal/crash"}, Hidden: true},
 
 		{Path: "github.com/bmatcuk/doublestar/v4", Users: []string{"policy", "tools/*", "internal/pathguard"}},
+		{Path: "github.com/go-json-experiment/json", Users: []string{"events", "bus"}},
 		{Path: "github.com/google/jsonschema-go", Users: []string{"plan", "tools", "tools/toolstest", "mcp/*"}},
 		{Path: "github.com/klauspost/compress", Users: []string{"bus/storefile"}},
 		{Path: "github.com/minio/highwayhash", Users: []string{"bus/storefile"}},
