@@ -300,7 +300,7 @@ func readTask(ctx context.Context, store *bus.Store, h events.Head, all map[stri
 		for _, e := range commit.Events {
 			if d, ok := e.Data.(*events.Checkpointed); ok {
 				data, err := store.Load(ctx, h.Task, d.ID)
-				if err != nil {
+				if err != nil && !fault.Has(err, fault.NotFound) { // it is derived, and written in the background
 					return err
 				}
 				all[name+" "+d.ID] = sumOf(data)
