@@ -115,21 +115,23 @@ func (c *checker) check(ctx context.Context) error {
 // checkMeta compares the description of the stream with its checksum, as the server does; the server
 // passes over a stream where they differ.
 func (c *checker) checkMeta() error {
-	const name, sumName = "meta.inf", "meta.sum"
-	meta, err := c.read(name)
-	if err == nil {
-		c.reader.key(c.Name)
-		sum := hex.EncodeToString(c.reader.checksum(meta))
-		var stored []byte
-		if stored, err = c.read(sumName); err == nil && string(stored) != sum {
-			c.found(Damage{File: name, What: "a wrong checksum", Meta: true})
+	var sums [2]string
+	for i, name := range []string{"meta.inf", "meta.sum"} {
+		data, err := c.read(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			c.found(Damage{File: name, What: "lost its description", Meta: true})
+			return nil
 		}
+		if err != nil {
+			return err
+		}
+		sums[i] = string(data)
 	}
-	if errors.Is(err, fs.ErrNotExist) {
-		c.found(Damage{File: name, What: "lost its description", Meta: true})
-		return nil
+	c.reader.key(c.Name)
+	if hex.EncodeToString(c.reader.checksum([]byte(sums[0]))) != sums[1] {
+		c.found(Damage{File: "meta.inf", What: "a description that does not fit its checksum", Meta: true})
 	}
-	return err
+	return nil
 }
 
 func (c *checker) found(d Damage) {
