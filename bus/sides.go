@@ -109,7 +109,8 @@ func (s *Store) Save(ctx context.Context, task events.TaskID, id string, data []
 		return "", err
 	}
 	defer s.touched.Store(true)
-	if _, err := s.points.Put(ctx, key, data); err != nil {
+	m := &nats.Msg{Subject: kvSubject(pointsBucket, key), Data: data, Header: nats.Header{headHeader: {"checkpoint"}}}
+	if _, err := s.conn.js.PublishMsg(ctx, m); err != nil {
 		return "", sideFault(err, "the checkpoint cannot be stored")
 	}
 	return "KV/" + pointsBucket + "/" + key, s.barrier().wait(pointsStream)
