@@ -336,7 +336,8 @@ func (s *Store) newestMark() mark {
 func (s *Store) writeMark(ctx context.Context, m mark) error {
 	w := s.mark.written
 	moved := !w.known() || m.Seq > w.Seq || !maps.Equal(m.Sides, w.Sides)
-	if !moved || s.barrier().broken() != nil { // the failure is known
+	failed := s.barrier().broken() != nil // and everybody has been told
+	if !moved || failed {
 		return nil
 	}
 	m, err := m.sealed()
