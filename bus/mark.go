@@ -336,9 +336,8 @@ func (s *Store) newestMark() mark {
 func (s *Store) writeMark(ctx context.Context, m mark) error {
 	w := s.mark.written
 	moved := !w.known() || m.Seq > w.Seq || !maps.Equal(m.Sides, w.Sides)
-	failed := s.barrier().broken() != nil // and everybody has been told
-	if !moved || failed {
-		return nil
+	if !moved || s.barrier().broken() != nil {
+		return nil //nolint:nilerr // everybody has been told of the failure
 	}
 	m, err := m.sealed()
 	if err != nil {
