@@ -3,13 +3,14 @@ GO       ?= go
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 5m
 ROUNDS   ?= 20
-N        ?= 20
+CUTS     ?= 20
 SEEDS    ?= 100000
+CASES    ?= 300
 ARGS     ?=
 LINT     := bin/golangci-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint fmt vet golden docs docs-current tidy-current fuzz bench bench-peers crash powerloss sim load check
+.PHONY: help build test race lint fmt vet golden docs docs-current tidy-current fuzz bench bench-peers crash powerloss sim load corrupt check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,14 +57,17 @@ bench-peers: ## measure asynq and River beside orch, with the same jobs; ARGS='-
 crash: ## kill node and worker at random for ROUNDS (20) rounds and check that nothing is lost
 	ORCH_CRASH_ROUNDS=$(ROUNDS) $(GO) test ./internal/crash -run TestCrash -count=1 -v -timeout 2h
 
-powerloss: ## cut the power N (20) times under load and check that nothing acknowledged is lost; needs root
-	ORCH_POWER_CUTS=$(N) $(GO) test ./bus -run TestPowerLoss -count=1 -v -timeout 1h
+powerloss: ## cut the power CUTS (20) times under load and check that nothing acknowledged is lost; needs root
+	ORCH_POWER_CUTS=$(CUTS) $(GO) test ./bus -run TestPowerLoss -count=1 -v -timeout 1h
 
 sim: ## simulate the owner of tasks with SEEDS (100,000) schedules of faults
 	GOGC=400 ORCH_SIM_SEEDS=$(SEEDS) $(GO) test ./internal/sim -run 'TestSeeds$$' -count=1 -v -timeout 2h
 
 load: ## 100,000 tasks at once, waiters, pollers, and bad tools beside good ones
 	ORCH_LOAD_FULL=1 $(GO) test ./internal/load -count=1 -v -timeout 30m
+
+corrupt: ## damage CASES (300) files of a store, one at a time, and check that every damage is noticed
+	ORCH_CORRUPT_CASES=$(CASES) $(GO) test ./internal/corrupt -run TestCorruption -count=1 -v -timeout 2h
 
 check: lint vet race docs-current tidy-current ## everything that must hold before a merge
 

@@ -43,6 +43,11 @@ func (s *Store) Archive(ctx context.Context, task events.TaskID) error {
 	if err := s.space.check(time.Now()); err != nil {
 		return err
 	}
+	release, err := s.still.enter(time.Now())
+	if err != nil {
+		return err
+	}
+	defer release()
 	archived, err := s.archived(ctx, task)
 	if err != nil {
 		return err
@@ -162,6 +167,7 @@ func (h lastHead) headers(parts int) nats.Header {
 
 // publishPart adds a message to the archive; only the last one of a history has headers.
 func (s *Store) publishPart(ctx context.Context, subject string, data []byte, after uint64, header nats.Header) (uint64, error) {
+	defer s.touched.Store(true)
 	m := &nats.Msg{Subject: subject, Data: data, Header: header}
 	ack, err := s.conn.js.PublishMsg(ctx, m, jetstream.WithExpectLastSequencePerSubject(after))
 	if err != nil {

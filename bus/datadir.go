@@ -58,6 +58,19 @@ func openDataDir(dir string) error {
 	return nil
 }
 
+// makeStoreDir makes the directory of the store before anything else says that there is one.
+func makeStoreDir(dir string) error {
+	path := filepath.Join(dir, storeDir)
+	err := os.Mkdir(path, 0o700)
+	if err == nil {
+		err = syncDir(dir)
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return writeFault(path, err)
+	}
+	return nil
+}
+
 // lockDataDir takes the lock of the directory. The kernel drops it when the process ends, however it
 // ends. The server itself takes none: two of them on one store both acknowledge, and half is lost.
 func lockDataDir(dir string) (*os.File, error) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/assert"
@@ -65,7 +66,7 @@ func flip(t *testing.T, path, text string, which float64) {
 	require.NoError(t, os.WriteFile(path, data, 0o600))
 }
 
-// Every damage to the files of a stopped node is noticed: at open, or by Verify.
+// Every damage to the files of a stopped node is noticed before a server is let at them, and named.
 func TestDamageIsDetected(t *testing.T) {
 	t.Parallel()
 	const live, archive, blobs = "ORCH_EVENTS", "ORCH_ARCHIVE", "OBJ_ORCH_BLOBS"
@@ -131,12 +132,30 @@ func TestDamageIsDetected(t *testing.T) {
 			t.Parallel()
 			n, _ := filled(t)
 			damage(t, n)
-			n.start(t)
-			report, err := n.Verify(t.Context(), nil)
+			err := n.serve(t)
+			require.ErrorIs(t, err, &fault.Error{Code: fault.DataLoss})
+			report, err := bus.Inspect(t.Context(), n.cfg.DataDir)
 			require.NoError(t, err)
-			assert.NotEmpty(t, report.Problems)
+			require.NotEmpty(t, report.Problems)
+			assert.NotEmpty(t, report.Problems[0].Stream+report.Problems[0].File)
 		})
 	}
+}
+
+// What gets damaged while a server runs is named by Verify, which then refuses appends.
+func TestDamageWhileRunning(t *testing.T) {
+	t.Parallel()
+	n, last := filled(t)
+	require.NoError(t, n.serve(t))
+	n.openStore(t)
+	flip(t, streamFiles(t, n, "ORCH_EVENTS", "*.blk")[0], "log.written", 0.5)
+	report, err := n.Verify(t.Context(), nil)
+	require.NoError(t, err)
+	require.NotEmpty(t, report.Problems)
+	assert.Equal(t, "ORCH_EVENTS", report.Problems[0].Stream)
+	assert.NotZero(t, report.Problems[0].Seq)
+	_, err = eventstest.Append(n, last.Next(t, "node"))
+	assert.Equal(t, fault.DataLoss, fault.CodeOf(err))
 }
 
 func TestIndexMayGo(t *testing.T) {
@@ -150,22 +169,20 @@ func TestIndexMayGo(t *testing.T) {
 	last.Grow(t, n, 1)
 }
 
-// After a loss the log is read-only and says which position is gone.
+// After a loss that the files do not show the log is read-only and says which position is gone.
 func TestNoAppendAfterLoss(t *testing.T) {
 	t.Parallel()
 	n, last := filled(t)
-	f := streamFiles(t, n, "ORCH_EVENTS", "*.blk")[0]
-	info, err := os.Stat(f)
-	require.NoError(t, err)
-	require.NoError(t, os.Truncate(f, info.Size()/2))
-	require.NoError(t, os.Remove(streamFiles(t, n, "ORCH_EVENTS", "index.db")[0]))
+	n.start(t)
+	deleteMessage(t, n, "ORCH_EVENTS", 45)
+	n.stop(t)
 	n.start(t)
 	for _, r := range []events.Record{last.Next(t, "node"), eventstest.NewChain().Next(t, "node")} {
 		_, err := eventstest.Append(n, r)
 		var e *fault.Error
 		require.ErrorAs(t, err, &e)
 		assert.Equal(t, fault.DataLoss, e.Code)
-		assert.Contains(t, e.Message, "had reached 45")
+		assert.Contains(t, e.Message, "position 45")
 		assert.NotEmpty(t, e.Hint)
 	}
 	st, err := n.Status(t.Context())
@@ -183,15 +200,31 @@ func TestNoAppendAfterLoss(t *testing.T) {
 	assert.Equal(t, fault.DataLoss, fault.CodeOf(err), "a restart does not forget the loss")
 }
 
-// A reader is told that a history goes on where it cannot be read.
+// A reader is told that a history goes on where it cannot be read, also by a server elsewhere, whose files
+// are not looked at.
 func TestUnreadableEnd(t *testing.T) {
 	t.Parallel()
 	n, last := filled(t)
 	flip(t, streamFiles(t, n, "ORCH_EVENTS", "*.blk")[0], "log.written", 1)
-	n.start(t)
+	ns, err := server.NewServer(&server.Options{
+		JetStream: true, StoreDir: filepath.Join(n.cfg.DataDir, "nats"), Port: -1, NoSigs: true, NoLog: true,
+		JetStreamMaxStore: 1 << 50,
+	})
+	require.NoError(t, err)
+	ns.Start()
+	defer func() { ns.Shutdown(); ns.WaitForShutdown() }()
+	require.True(t, ns.ReadyForConnections(10*time.Second))
+	conn, err := bus.Dial(t.Context(), bus.DialConfig{URL: ns.ClientURL()})
+	require.NoError(t, err)
+	defer conn.Close()
+	store, err := conn.OpenStore(t.Context(), bus.StoreConfig{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, store.Close(context.WithoutCancel(t.Context()))) }()
+	_, err = eventstest.Append(store, last.Next(t, "node"))
+	assert.Equal(t, fault.DataLoss, fault.CodeOf(err))
 	var got []events.Stored
 	var failure error
-	for c, err := range n.Read(t.Context(), last.Task, 1) {
+	for c, err := range store.Read(t.Context(), last.Task, 1) {
 		if failure = err; err == nil {
 			got = append(got, c)
 		}
@@ -220,19 +253,25 @@ func TestForgedHistory(t *testing.T) {
 	assert.Equal(t, uint64(3), report.Problems[0].Seq)
 }
 
-func TestDeletedMessageIsFound(t *testing.T) {
-	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
-	c := eventstest.NewChain()
-	all := c.Grow(t, n, 3)
+// deleteMessage deletes a message through the front door.
+func deleteMessage(t *testing.T, n *node, stream string, seq uint64) {
+	t.Helper()
 	nc, err := nats.Connect(n.server.Addr(), operator(t, n.cfg.DataDir))
 	require.NoError(t, err)
 	defer nc.Close()
 	js, err := jetstream.New(nc)
 	require.NoError(t, err)
-	stream, err := js.Stream(t.Context(), "ORCH_EVENTS")
+	s, err := js.Stream(t.Context(), stream)
 	require.NoError(t, err)
-	require.NoError(t, stream.DeleteMsg(t.Context(), all[1].Seq))
+	require.NoError(t, s.DeleteMsg(t.Context(), seq))
+}
+
+func TestDeletedMessageIsFound(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, bus.ServerConfig{})
+	c := eventstest.NewChain()
+	all := c.Grow(t, n, 3)
+	deleteMessage(t, n, "ORCH_EVENTS", all[1].Seq)
 	report, err := n.Verify(t.Context(), nil)
 	require.NoError(t, err)
 	seqs := map[uint64]bool{}
@@ -290,4 +329,23 @@ func markSeq(data []byte) uint64 {
 		return 0
 	}
 	return m.Seq
+}
+
+// A history that somebody deleted from the archive through the front door is missed by the check, and
+// asking for it is no reason to wait.
+func TestDeletedArchive(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, bus.ServerConfig{})
+	c := eventstest.NewChain()
+	c.Grow(t, n, 3)
+	require.NoError(t, n.Archive(t.Context(), c.Task))
+	deleteMessage(t, n, "ORCH_ARCHIVE", 1)
+	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+	defer stop()
+	for _, err := range n.Read(ctx, c.Task, 1) {
+		require.NoError(t, err)
+	}
+	report, err := n.Verify(ctx, nil)
+	require.NoError(t, err)
+	assert.Equal(t, 3, report.Found, "each of its positions is named")
 }

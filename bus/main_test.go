@@ -38,9 +38,20 @@ func startNode(tb testing.TB, cfg bus.ServerConfig) *node {
 
 func (n *node) start(tb testing.TB) {
 	tb.Helper()
-	var err error
+	require.NoError(tb, n.serve(tb))
+	n.openStore(tb)
+}
+
+// serve starts the server alone.
+func (n *node) serve(tb testing.TB) (err error) {
+	tb.Helper()
 	n.server, err = bus.StartServer(tb.Context(), n.cfg)
-	require.NoError(tb, err)
+	return err
+}
+
+func (n *node) openStore(tb testing.TB) {
+	tb.Helper()
+	var err error
 	n.open = true
 	n.conn, err = n.server.Connect(tb.Context())
 	require.NoError(tb, err)

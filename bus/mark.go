@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -26,6 +28,74 @@ type mark struct {
 	Hash string        `json:"hash"`
 	// At is when the commit was acknowledged.
 	At time.Time `json:"at"`
+	// Sides says how far the other streams went, by name.
+	Sides map[string]side `json:"sides"`
+	// Sum is the hash of the mark without it.
+	Sum string `json:"sum"`
+}
+
+// side says how far a stream beside the log went.
+type side struct {
+	Created time.Time `json:"created"`
+	Seq     uint64    `json:"seq"`
+	// Msgs is the number of its messages, in streams that lose none.
+	Msgs uint64 `json:"msgs,omitempty"`
+}
+
+func (m mark) known() bool { return !m.Stream.IsZero() }
+
+// reached returns the position that a stream had reached, and whether the mark knows the stream.
+func (m mark) reached(stream string) (uint64, bool) {
+	if stream == liveStream {
+		return m.Seq, m.known()
+	}
+	s, ok := m.Sides[stream]
+	return s.Seq, ok
+}
+
+// names returns the streams that the mark knows, the log first.
+func (m mark) names() []string {
+	if !m.known() {
+		return nil
+	}
+	return append([]string{liveStream}, slices.Sorted(maps.Keys(m.Sides))...)
+}
+
+// sealed returns the mark with its hash.
+func (m mark) sealed() (mark, error) {
+	m.Sum = ""
+	data, err := json.Marshal(m)
+	if err != nil {
+		return m, fault.Wrap(fault.Internal, err, "the high-water mark cannot be encoded")
+	}
+	m.Sum = events.Hash(data)
+	return m, nil
+}
+
+// check returns DATA_LOSS when the mark is not as it was sealed. Marks of the first versions, which name no
+// other streams, have no hash.
+func (m mark) check() error {
+	if m.Sum == "" && m.Sides == nil {
+		return nil
+	}
+	sealed, err := m.sealed()
+	if err == nil && sealed.Sum != m.Sum {
+		err = fault.New(fault.DataLoss, "the high-water mark is damaged")
+	}
+	return err
+}
+
+// readMarkFile reads a mark beside the store: NOT_FOUND when there is none, DATA_LOSS when it is damaged.
+func readMarkFile(path string, into *mark) error {
+	var m mark
+	if err := readJSON(path, &m); err != nil {
+		return err
+	}
+	if err := m.check(); err != nil {
+		return err
+	}
+	*into = m
+	return nil
 }
 
 // marker keeps the mark up to date. Only the store's housekeeping uses it.
@@ -37,9 +107,11 @@ type marker struct {
 	stream  time.Time
 	written mark
 	waiting mark
+	// fresh is how far the streams beside the log are.
+	fresh map[string]side
 }
 
-func (m *marker) known() bool { return m.written.Seq > 0 }
+func (m *marker) known() bool { return m.written.known() }
 
 // load reads the mark from the file and the bucket; the later one counts. A damaged one is DATA_LOSS,
 // after the other was read.
@@ -48,10 +120,10 @@ func (m *marker) load(ctx context.Context, kv jetstream.KeyValue) error {
 	errKV := readMark(ctx, kv, &fromKV)
 	var errFile error
 	if m.path != "" {
-		errFile = readJSON(m.path, &fromFile)
+		errFile = readMarkFile(m.path, &fromFile)
 	}
 	m.written = fromKV
-	if fromFile.Seq > fromKV.Seq {
+	if fromFile.Seq > fromKV.Seq || !fromKV.known() {
 		m.written = fromFile
 	}
 	for _, err := range []error{errKV, errFile} {
@@ -70,13 +142,19 @@ func readMark(ctx context.Context, kv jetstream.KeyValue, into *mark) error {
 	if err != nil {
 		return readFault(err)
 	}
-	if err := json.Unmarshal(e.Value(), into); err != nil {
+	var m mark
+	if err := json.Unmarshal(e.Value(), &m); err != nil {
 		return fault.Wrap(fault.DataLoss, err, "the high-water mark in the store is damaged")
 	}
+	if err := m.check(); err != nil {
+		return err
+	}
+	*into = m
 	return nil
 }
 
-// checkMark compares the log with the mark and remembers a loss.
+// checkMark compares the log with the mark and remembers a loss. Without one the mark is brought up to
+// what is there: after a kill it may be behind.
 func (s *Store) checkMark(ctx context.Context) error {
 	if s.live == nil {
 		s.lose("the live log is gone; it had reached position %d", s.mark.written.Seq)
@@ -86,18 +164,84 @@ func (s *Store) checkMark(ctx context.Context) error {
 	if err != nil {
 		return readFault(err)
 	}
+	sides, err := s.sides(ctx)
+	if err != nil {
+		return err
+	}
 	s.mark.stream, s.opened = info.Created, info.State.LastSeq
+	if err := s.compare(ctx, info, sides); err != nil || s.lost() {
+		return err
+	}
+	return s.raiseMark(ctx, info.State.LastSeq, sides)
+}
+
+func (s *Store) compare(ctx context.Context, info *jetstream.StreamInfo, sides map[string]side) error {
 	w := s.mark.written
+	if !w.known() {
+		return nil
+	}
+	for name, was := range w.Sides {
+		is := sides[name]
+		switch {
+		case !is.Created.Equal(was.Created):
+			s.lose("the stream %s is not the one that was there", name)
+		case is.Seq < was.Seq:
+			s.lose("the stream %s ends at position %d but had reached %d", name, is.Seq, was.Seq)
+		case is.Msgs < was.Msgs:
+			s.lose("the stream %s has %d messages of %d", name, is.Msgs, was.Msgs)
+		}
+	}
 	switch {
-	case !s.mark.known():
 	case !w.Stream.Equal(info.Created):
 		s.lose("the live log is not the one that had reached position %d", w.Seq)
 	case info.State.LastSeq < w.Seq:
 		s.lose("the log ends at position %d but had reached %d", info.State.LastSeq, w.Seq)
-	default:
+	case w.Seq > 0:
 		return s.checkMarked(ctx, w)
 	}
 	return nil
+}
+
+// raiseMark moves the mark to the newest commit that is in the log at the start, on the disk by now.
+func (s *Store) raiseMark(ctx context.Context, last uint64, sides map[string]side) error {
+	m := s.mark.written
+	m.Stream, m.Sides = s.mark.stream, sides
+	if last > m.Seq {
+		page, err := s.conn.page(ctx, liveStream, "", last, 1)
+		if err != nil {
+			return err
+		}
+		if len(page) > 0 { // else it is archived
+			m.Seq, m.Task, m.Hash = page[0].Seq, taskOf(page[0].subject), events.Hash(page[0].Data)
+			m.At = events.Time(time.Now())
+		}
+	}
+	s.mark.waiting, s.mark.fresh = m, sides
+	return s.writeMark(ctx, m)
+}
+
+// sides returns how far the streams beside the log are.
+func (s *Store) sides(ctx context.Context) (map[string]side, error) {
+	found := map[string]side{}
+	for _, name := range ownStreams()[1:] {
+		stream, err := s.conn.js.Stream(ctx, name)
+		if err != nil {
+			return nil, readFault(err)
+		}
+		info := stream.CachedInfo()
+		if err := s.barrier().wait(name); err != nil { // what is claimed is durable
+			return nil, err
+		}
+		is := side{Created: info.Created, Seq: info.State.LastSeq}
+		switch name {
+		case pointsStream:
+			is.Msgs = info.State.Msgs
+		case metaStream:
+			is.Seq = 0 // it holds the mark
+		}
+		found[name] = is
+	}
+	return found, nil
 }
 
 // checkMarked looks for the commit that the mark names, in the live log and in the archive.
@@ -130,30 +274,51 @@ func (s *Store) checkMarked(ctx context.Context, w mark) error {
 	return nil
 }
 
+func (s *Store) lost() bool { return s.loss.Load() != nil }
+
 // lose makes the log refuse appends from now on.
 func (s *Store) lose(format string, args ...any) {
 	s.loss.Store(fault.New(fault.DataLoss, format, args...).
 		WithHint("the log is read-only; restore the data directory from a backup, or see orch verify for what is gone"))
 }
 
-// moveMark writes the mark when the log has grown since.
+// moveMark writes the mark when the log or a stream beside it has grown since.
 func (s *Store) moveMark(ctx context.Context) error {
+	if s.lost() {
+		return nil
+	}
 	next := s.mark.waiting
 	s.mark.waiting = s.newestMark()
 	if !s.mark.lag {
 		next = s.mark.waiting
+	}
+	next.Sides = s.mark.fresh // always a round behind: not all that is counted has been acknowledged
+	if s.touched.Swap(false) {
+		var err error
+		if s.mark.fresh, err = s.sides(ctx); err != nil {
+			s.touched.Store(true)
+			return err
+		}
 	}
 	return s.writeMark(ctx, next)
 }
 
 // closeMark writes the mark for the last commit, after the store stopped appending.
 func (s *Store) closeMark(ctx context.Context) error {
+	if s.lost() {
+		return nil
+	}
 	if s.mark.lag {
 		if err := s.syncMeta(); err != nil {
 			return err
 		}
 	}
-	return s.writeMark(ctx, s.newestMark())
+	m := s.newestMark()
+	m.Sides = s.mark.fresh
+	if sides, err := s.sides(ctx); err == nil { // a server that has ended takes no mark either
+		m.Sides = sides
+	}
+	return s.writeMark(ctx, m)
 }
 
 // newestMark is the mark for the newest acknowledged commit, empty when there was none, and when the disk
@@ -165,15 +330,22 @@ func (s *Store) newestMark() mark {
 	s.app.mu.Lock()
 	h := s.app.newest
 	s.app.mu.Unlock()
-	if h.seq <= s.mark.written.Seq {
-		return mark{}
+	m := s.mark.written
+	if h.seq > m.Seq {
+		m.Seq, m.Task, m.Hash, m.At = h.seq, h.task, events.Hash(h.data), events.Time(h.at)
 	}
-	return mark{Stream: s.mark.stream, Seq: h.seq, Task: h.task, Hash: events.Hash(h.data), At: events.Time(h.at)}
+	return m
 }
 
 func (s *Store) writeMark(ctx context.Context, m mark) error {
-	if m.Seq <= s.mark.written.Seq {
-		return nil
+	w := s.mark.written
+	moved := !w.known() || m.Seq > w.Seq || !maps.Equal(m.Sides, w.Sides)
+	if !moved || s.barrier().broken() != nil {
+		return nil //nolint:nilerr // everybody has been told of the failure
+	}
+	m, err := m.sealed()
+	if err != nil {
+		return err
 	}
 	data, err := json.Marshal(m)
 	if err != nil {

@@ -100,6 +100,10 @@ func readFault(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return fault.From(err)
 	}
+	if errors.Is(err, context.DeadlineExceeded) { // the server does not answer for a block that it cannot read
+		return fault.Wrap(fault.Unavailable, err, "the log does not answer").
+			WithHint("try again in a moment; if it stays so, check the store with: orch verify")
+	}
 	return fault.Wrap(fault.Unavailable, err, "the log cannot be reached now").WithHint("try again in a moment")
 }
 

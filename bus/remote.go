@@ -17,7 +17,8 @@ var (
 	_ work.Owner       = (*Remote)(nil)
 )
 
-// ServeAPI serves the commands of faces below CommandPrefix, and the verification of the node's store.
+// ServeAPI serves the commands of faces below CommandPrefix, and what is asked of the node's store itself:
+// its verification, and that it holds still for a backup.
 func ServeAPI(c *Conn, api orchestrator.API, s *Store, cfg EndpointConfig) (*Endpoint, error) {
 	return Serve(c, CommandPrefix, map[string]Method{
 		"submit":       Handle(api.Submit),
@@ -41,6 +42,7 @@ func ServeAPI(c *Conn, api orchestrator.API, s *Store, cfg EndpointConfig) (*End
 		"checkpoint":   Handle(api.Checkpoint),
 		"archive":      Handle(api.Archive),
 		"status":       Handle(api.Status),
+		"hold":         Handle(answerless(s.hold)),
 		"verify":       Handle(func(ctx context.Context, _ struct{}) (Report, error) { return s.Verify(ctx, nil) }),
 	}, cfg)
 }

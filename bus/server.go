@@ -62,7 +62,16 @@ func (s *Server) start(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fault.From(err)
 	}
-	var err error
+	err := s.readAnew(ctx)
+	if err != nil {
+		return err
+	}
+	if err = admit(ctx, s.cfg.DataDir); err != nil {
+		return err
+	}
+	if err = makeStoreDir(s.cfg.DataDir); err != nil {
+		return err
+	}
 	if s.auth, err = loadCredentials(s.cfg.DataDir); err != nil {
 		return err
 	}
@@ -70,9 +79,6 @@ func (s *Server) start(ctx context.Context) error {
 		return err
 	}
 	if err = s.cfg.portIsFree(ctx); err != nil {
-		return err
-	}
-	if err = s.readAnew(ctx); err != nil {
 		return err
 	}
 	if err = s.chooseSyncing(ctx); err != nil {

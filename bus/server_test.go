@@ -185,6 +185,7 @@ func TestOldCredentialsKeepWorking(t *testing.T) {
 	dir := t.TempDir()
 	old := `{"operator":"` + strings.Repeat("0a", 32) + `","worker":"` + strings.Repeat("1b", 32) + `"}`
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "auth.json"), []byte(old), 0o600))
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "nats"), 0o700))
 	n := startNode(t, bus.ServerConfig{DataDir: dir})
 	assert.Equal(t, strings.Repeat("0a", 32), passwords(t, dir)[bus.OperatorUser])
 	client, err := nats.Connect(n.server.Addr(), operator(t, dir))

@@ -31,6 +31,7 @@ func (s *Store) Put(ctx context.Context, data []byte) (string, error) {
 	if err := s.space.check(time.Now()); err != nil {
 		return "", err
 	}
+	defer s.touched.Store(true)
 	if err := s.putObject(ctx, ref, data); err != nil {
 		return "", sideFault(err, "the value cannot be stored")
 	}
@@ -107,7 +108,9 @@ func (s *Store) Save(ctx context.Context, task events.TaskID, id string, data []
 	if err := s.space.check(time.Now()); err != nil {
 		return "", err
 	}
-	if _, err := s.points.Put(ctx, key, data); err != nil {
+	defer s.touched.Store(true)
+	m := &nats.Msg{Subject: kvSubject(pointsBucket, key), Data: data, Header: nats.Header{headHeader: {"checkpoint"}}}
+	if _, err := s.conn.js.PublishMsg(ctx, m); err != nil {
 		return "", sideFault(err, "the checkpoint cannot be stored")
 	}
 	return "KV/" + pointsBucket + "/" + key, s.barrier().wait(pointsStream)

@@ -67,11 +67,14 @@ type Store struct {
 	space  *space
 	past   *past
 	mark   *marker
-	opened uint64                      // the position of the live log at the start, durable since
-	loss   atomic.Pointer[fault.Error] // set once a loss is detected: no more appends
-	end    context.CancelFunc
-	ended  sync.WaitGroup
-	closed sync.Once
+	still  stillness
+	// touched is set when a stream beside the log may have grown.
+	touched atomic.Bool
+	opened  uint64                      // the position of the live log at the start, durable since
+	loss    atomic.Pointer[fault.Error] // set once a loss is detected: no more appends
+	end     context.CancelFunc
+	ended   sync.WaitGroup
+	closed  sync.Once
 }
 
 var (

@@ -52,6 +52,10 @@ func (c *StoreConfig) archiveConfig() jetstream.StreamConfig {
 	}
 }
 
+// pointsHistory keeps older values of a key for a while: a backup must find the one of its moment even when
+// the key is written again.
+const pointsHistory = 8
+
 // openStreams creates what is missing, except a live log that the mark says has been there: it must
 // not come back empty.
 func (s *Store) openStreams(ctx context.Context) (err error) {
@@ -81,9 +85,14 @@ func (s *Store) openStreams(ctx context.Context) (err error) {
 	return s.watchAll()
 }
 
+// ownStreams are all streams of the store, the log first.
+func ownStreams() []string {
+	return []string{liveStream, archiveStream, blobsStream, pointsStream, metaStream}
+}
+
 // watchAll puts the streams under the barrier, and makes durable what they hold by now.
 func (s *Store) watchAll() error {
-	for _, stream := range []string{liveStream, archiveStream, blobsStream, pointsStream, metaStream} {
+	for _, stream := range ownStreams() {
 		if err := s.barrier().watch(stream); err != nil {
 			return err
 		}
@@ -100,6 +109,7 @@ func (s *Store) openSides(ctx context.Context, js jetstream.JetStream) (err erro
 	}
 	s.points, err = js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
 		Bucket: pointsBucket, Description: "named checkpoints of tasks", Replicas: s.cfg.Replicas,
+		History: pointsHistory,
 	})
 	if err != nil {
 		return err

@@ -22,8 +22,27 @@ type Problem struct {
 	Seq uint64 `json:"seq,omitempty"`
 	// Task is the task concerned, where it is known.
 	Task events.TaskID `json:"task,omitempty"`
+	// Stream is where it is, the live log unless set; File is the damaged file, where it is known,
+	// relative to the stream or else to the data directory.
+	Stream string `json:"stream,omitempty"`
+	File   string `json:"file,omitempty"`
 	// What is one sentence.
 	What string `json:"what"`
+}
+
+// String returns the problem as one line.
+func (p Problem) String() string {
+	where := p.Stream
+	for _, part := range []string{p.File, string(p.Task)} {
+		if part != "" && where != "" {
+			where += ", "
+		}
+		where += part
+	}
+	if where == "" {
+		return p.What
+	}
+	return where + ": " + p.What
 }
 
 // Report is the outcome of Verify.
@@ -42,14 +61,37 @@ type Report struct {
 	Found    int       `json:"found"`
 }
 
-// Verify reads everything: every position of the log up to the newest is readable or archived, every
-// history is complete and its hash chain unbroken, the high-water mark is reached, every large value
-// fits its digest. progress, which may be nil, gets the positions done and in all. After a
-// problem the store refuses to append. The error is about reading, not about what was found.
+func (r *Report) add(p Problem) {
+	r.Found++
+	if len(r.Problems) < maxProblems {
+		r.Problems = append(r.Problems, p)
+	}
+}
+
+// Verify reads everything: every record of the store's files is as it was written, every position of the
+// log up to the newest is readable or archived, every history is complete and its hash chain unbroken,
+// the high-water mark is reached, every large value that a commit names is there and fits its digest.
+// Damaged files end it early: the server must not read them. progress, which may be nil, gets the
+// positions done and in all. After a problem the store refuses to append. The error is about reading,
+// not about what was found.
 func (s *Store) Verify(ctx context.Context, progress func(done, total uint64)) (Report, error) {
+	report, err := s.verify(ctx, progress)
+	if report.Found > 0 && s.loss.Load() == nil {
+		s.lose("%s", report.Problems[0])
+	}
+	return report, err
+}
+
+func (s *Store) verify(ctx context.Context, progress func(done, total uint64)) (Report, error) {
 	v := &verifier{
 		store: s, progress: progress, youngest: math.MaxUint64,
-		chains: map[events.TaskID]chain{}, archive: map[events.TaskID]chain{},
+		chains: map[events.TaskID]chain{}, archive: map[events.TaskID]chain{}, values: map[string]events.TaskID{},
+	}
+	if server := s.conn.target.server; server != nil {
+		var err error
+		if v.report, err = Inspect(ctx, server.cfg.DataDir); err != nil || v.report.Found > 0 {
+			return v.report, err
+		}
 	}
 	if loss := s.loss.Load(); loss != nil {
 		v.found(0, "", loss.Message)
@@ -65,9 +107,6 @@ func (s *Store) Verify(ctx context.Context, progress func(done, total uint64)) (
 		}
 	}
 	v.report.Tasks = uint64(len(v.chains) + len(v.archive))
-	if v.report.Found > 0 && s.loss.Load() == nil {
-		s.lose("%s", v.report.Problems[0].What)
-	}
 	return v.report, nil
 }
 
@@ -87,13 +126,11 @@ type verifier struct {
 	youngest uint64   // the first position too young to have left the archive by age
 	chains   map[events.TaskID]chain
 	archive  map[events.TaskID]chain
+	values   map[string]events.TaskID // the large values that commits name
 }
 
 func (v *verifier) found(seq uint64, task events.TaskID, what string) {
-	v.report.Found++
-	if len(v.report.Problems) < maxProblems {
-		v.report.Problems = append(v.report.Problems, Problem{Seq: seq, Task: task, What: what})
-	}
+	v.report.add(Problem{Seq: seq, Task: task, What: what})
 }
 
 func (v *verifier) note(seq uint64) {
@@ -182,6 +219,9 @@ func (v *verifier) link(c *chain, task events.TaskID, s events.Stored) {
 	}
 	c.rev++
 	if commit != nil {
+		for ref := range commit.Refs() {
+			v.values[ref] = task
+		}
 		c.rev = commit.Rev
 		v.noteAge(s.Seq, commit.At)
 	}
@@ -284,9 +324,13 @@ func (v *verifier) readBlobs(ctx context.Context) error {
 	}
 	for _, object := range all {
 		if _, err := v.store.Get(ctx, object.Name); err != nil {
-			v.found(0, "", "the value "+object.Name+" cannot be read: "+fault.From(err).Message)
+			v.found(0, v.values[object.Name], "the value "+object.Name+" cannot be read: "+fault.From(err).Message)
 		}
+		delete(v.values, object.Name)
 		v.report.Blobs++
+	}
+	for ref, task := range v.values {
+		v.found(0, task, "the value "+ref+" is gone")
 	}
 	return nil
 }

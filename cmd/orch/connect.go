@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/config"
 	"github.com/orch-dev/orch/internal/node"
@@ -127,25 +129,103 @@ func (p processNodes) Work(ctx context.Context, cfg config.Config) error {
 	return node.RunWorker(ctx, c)
 }
 
-// Verify implements nodes. A running node checks its own store; without one this process does.
+// Verify implements nodes. A running node checks its own store; without one this process does, and
+// begins with the files: no node starts on damaged ones.
 func (p processNodes) Verify(ctx context.Context, cfg config.Config, progress func(done, total uint64)) (verdict, error) {
-	s, err := p.Open(ctx, cfg, idle)
-	if err != nil {
-		return verdict{}, err
+	if v, err := p.inspectIdle(ctx, cfg); err != nil || v.Found > 0 {
+		return v, err
 	}
 	var report bus.Report
-	switch s := s.(type) {
-	case remote:
-		report, err = s.Verify(ctx)
-	case embedded:
-		report, err = s.node.Store().Verify(ctx, progress)
+	err := p.use(ctx, cfg, func(s session) (err error) {
+		switch s := s.(type) {
+		case remote:
+			report, err = s.Verify(ctx)
+		case embedded:
+			report, err = s.node.Store().Verify(ctx, progress)
+		}
+		return err
+	})
+	return verdictOf(report), err
+}
+
+// inspectIdle inspects the data directory when no node runs on it.
+func (p processNodes) inspectIdle(ctx context.Context, cfg config.Config) (verdict, error) {
+	s, err := p.Dial(ctx, cfg)
+	if err == nil {
+		return verdict{}, s.Close(ctx)
 	}
+	if !fault.Has(err, fault.Unavailable) || cfg.Server != "" {
+		return verdict{}, err
+	}
+	return p.Inspect(ctx, cfg)
+}
+
+// Inspect implements nodes. The files of an external server are not here.
+func (p processNodes) Inspect(ctx context.Context, cfg config.Config) (verdict, error) {
+	if cfg.NATS != "" || cfg.Server != "" {
+		return verdict{}, nil
+	}
+	report, err := bus.Inspect(ctx, cfg.DataDir)
+	return verdictOf(report), err
+}
+
+func verdictOf(r bus.Report) verdict {
+	v := verdict{Report: r, Found: r.Found}
+	for _, problem := range r.Problems {
+		v.Problems = append(v.Problems, problem.String())
+	}
+	return v
+}
+
+// use opens a session for the length of fn.
+func (p processNodes) use(ctx context.Context, cfg config.Config, fn func(session) error) error {
+	s, err := p.Open(ctx, cfg, idle)
+	if err != nil {
+		return err
+	}
+	err = fn(s)
 	limited, stop := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer stop()
 	if stopped := s.Close(limited); err == nil {
 		err = stopped
 	}
-	return verdict{Report: report, Found: report.Found}, err
+	return err
+}
+
+// Backup implements nodes.
+func (p processNodes) Backup(ctx context.Context, cfg config.Config, file string, credentials bool, tell func(string)) (saved, error) {
+	settings := bus.BackupConfig{
+		Version: readVersion().Version,
+		Progress: func(stream string, done, _ uint64) {
+			tell(fmt.Sprintf("saved %s KiB of %s", screen.Number(int(done>>10)), stream))
+		},
+	}
+	if credentials {
+		settings.Credentials = cfg.DataDir
+	}
+	tell("checking the log")
+	var m bus.Manifest
+	err := p.use(ctx, cfg, func(s session) (err error) {
+		switch s := s.(type) {
+		case remote:
+			m, err = s.Backup(ctx, file, settings)
+		case embedded:
+			m, err = s.node.Store().Backup(ctx, file, settings)
+		}
+		return err
+	})
+	return saved{File: file, DataDir: cfg.DataDir, Bytes: m.Bytes}, err
+}
+
+// Restore implements nodes.
+func (p processNodes) Restore(ctx context.Context, cfg config.Config, file string, replace bool, tell func(string)) (saved, error) {
+	r, err := bus.Restore(ctx, bus.RestoreConfig{
+		File: file, DataDir: cfg.DataDir, Replace: replace, Logger: p.logger(cfg.LogLevel), Progress: tell,
+	})
+	return saved{
+		File: file, DataDir: cfg.DataDir, Bytes: r.Manifest.Bytes, Aside: r.Aside,
+		Tasks: int(r.Report.Tasks), Commits: int(r.Report.Live + r.Report.Archived), //nolint:gosec // nobody counts that far
+	}, err
 }
 
 // Tools implements nodes.
@@ -160,6 +240,7 @@ type remote struct {
 type client interface {
 	orchestrator.API
 	Verify(ctx context.Context) (bus.Report, error)
+	Backup(ctx context.Context, file string, cfg bus.BackupConfig) (bus.Manifest, error)
 	Close() error
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -61,8 +62,9 @@ func failed(part string, err error, mend string) finding {
 }
 
 func (a *app) doctor(ctx context.Context) error {
-	findings := []finding{a.probeData(), a.probeDisk(), a.probeRoot(), a.probeWorking()}
+	findings := []finding{probeVersion(), a.probeData(), a.probeDisk(), a.probeRoot(), a.probeWorking()}
 	findings = append(findings, probeProgram(ctx, "git"), probeProgram(ctx, "bash"))
+	findings = append(findings, a.probeFiles(ctx)...)
 	findings = append(findings, a.probeNode(ctx)...)
 	if err := a.showFindings(findings); err != nil {
 		return err
@@ -169,6 +171,35 @@ func (a *app) probeWorking() finding {
 		return bad(part, existing(dir)+" is not writable", "chown or chmod it: tasks keep their workspaces there")
 	}
 	return fine(part, "%s", dir)
+}
+
+func probeVersion() finding {
+	v := readVersion()
+	return fine("version", "orch %s, NATS server %s, %s, %s", v.Version, cmp.Or(v.NATS, "unknown"), v.Go, v.Platform)
+}
+
+// shownProblems bounds what the doctor says about one store; orch verify says all.
+const shownProblems = 5
+
+// probeFiles checks every record of the store's files.
+func (a *app) probeFiles(ctx context.Context) []finding {
+	const part = "store files"
+	if a.cfg.Server != "" || a.cfg.NATS != "" {
+		return nil // they are elsewhere
+	}
+	v, err := a.nodes.Inspect(ctx, a.cfg)
+	if err != nil {
+		return []finding{failed(part, err, "check the disk and the rights of "+a.cfg.DataDir)}
+	}
+	if v.Found == 0 {
+		return []finding{fine(part, "every record is as it was written; orch verify also checks the histories")}
+	}
+	const mend = "keep them as they are; orch verify names all that is damaged, orch restore FILE --replace brings a backup back"
+	var findings []finding
+	for _, text := range v.Problems[:min(len(v.Problems), shownProblems)] {
+		findings = append(findings, bad(part, text, mend))
+	}
+	return findings
 }
 
 // probeProgram checks that a program is there and runs.

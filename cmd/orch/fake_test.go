@@ -33,6 +33,7 @@ const taskID events.TaskID = "TASK_01KE0000000000000000000000"
 type fakeNodes struct {
 	mu       sync.Mutex
 	sessions []session
+	files    verdict
 	err      error
 }
 
@@ -63,7 +64,22 @@ func (f *fakeNodes) Work(ctx context.Context, _ config.Config) error { return ct
 
 func (f *fakeNodes) Verify(_ context.Context, _ config.Config, progress func(done, total uint64)) (verdict, error) {
 	progress(5, 10)
-	return verdict{Report: map[string]int{"tasks": 2}, Found: 1}, f.err
+	return verdict{Report: map[string]int{"tasks": 2}, Found: 1, Problems: []string{"ORCH_EVENTS: a record is damaged"}}, f.err
+}
+
+func (f *fakeNodes) Inspect(context.Context, config.Config) (verdict, error) { return f.files, nil }
+
+func (f *fakeNodes) Backup(_ context.Context, cfg config.Config, file string, _ bool, tell func(string)) (saved, error) {
+	tell("half")
+	return saved{File: file, DataDir: cfg.DataDir, Bytes: 2 << 20}, f.err
+}
+
+func (f *fakeNodes) Restore(_ context.Context, cfg config.Config, file string, replace bool, _ func(string)) (saved, error) {
+	s := saved{File: file, DataDir: cfg.DataDir, Tasks: 1, Commits: 2}
+	if replace {
+		s.Aside = cfg.DataDir + ".before"
+	}
+	return s, f.err
 }
 
 func (f *fakeNodes) Tools() (*tools.Catalogue, error) { return tools.New(builtin.All()...) }

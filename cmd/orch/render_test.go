@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -145,8 +146,22 @@ func TestVerifyFindsProblems(t *testing.T) {
 	t.Parallel()
 	p := newProbe(t, &fakeSession{})
 	assert.Equal(t, exitInternal, p.run(t.Context(), []string{"verify"}))
-	assert.Equal(t, "tasks: 2\n", p.out.String())
+	assert.Equal(t, "ORCH_EVENTS: a record is damaged\ntasks: 2\n", p.out.String())
 	assert.Contains(t, p.err.String(), "the log has 1 problem (DATA_LOSS)")
+}
+
+func TestBackupAndRestoreSay(t *testing.T) {
+	t.Parallel()
+	p := newProbe(t, &fakeSession{})
+	p.errTTY = true
+	require.Zero(t, p.run(t.Context(), []string{"backup", "."}))
+	file := filepath.Join(p.dir, "orch-20260102T120000Z.backup")
+	assert.Equal(t, "2,048 KiB saved in "+file+"\nbring it back with: orch restore "+file+"\n", p.out.String())
+	assert.Equal(t, "\rhalf\x1b[K\r\x1b[K", p.err.String())
+	p = newProbe(t, &fakeSession{})
+	require.Zero(t, p.run(t.Context(), []string{"restore", "x.backup", "--data-dir", "/d", "--replace"}))
+	assert.Equal(t, "1 task with 2 commits restored to /d and checked\nwhat was there lies in /d.before\n", p.out.String())
+	assert.Equal(t, exitUsage, p.run(t.Context(), []string{"backup", "x", "--with-credentials", "--server", "nats://elsewhere:4222"}))
 }
 
 func TestExplain(t *testing.T) {
@@ -182,6 +197,7 @@ func TestDoctorSaysWhatToMend(t *testing.T) {
 	assert.Contains(t, p.out.String(), "OK    git")
 	assert.True(t, s.closed)
 	p = newProbe(t, s)
+	p.nodes = &fakeNodes{sessions: []session{s}, files: verdict{Found: 7, Problems: make([]string, 7)}}
 	p.run(t.Context(), []string{"doctor", "-o", "name"})
-	assert.Equal(t, "store\nworker\nclock\n", p.out.String())
+	assert.Equal(t, strings.Repeat("store files\n", shownProblems)+"store\nworker\nclock\n", p.out.String())
 }

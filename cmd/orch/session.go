@@ -21,6 +21,12 @@ type nodes interface {
 	Work(ctx context.Context, cfg config.Config) error
 	// Verify reads the whole log and checks it; progress is told the positions done and in all.
 	Verify(ctx context.Context, cfg config.Config, progress func(done, total uint64)) (verdict, error)
+	// Inspect checks the files of the data directory, which a running node may use meanwhile.
+	Inspect(ctx context.Context, cfg config.Config) (verdict, error)
+	// Backup checks the whole log and copies it to a new file; tell is told what is in work.
+	Backup(ctx context.Context, cfg config.Config, file string, credentials bool, tell func(string)) (saved, error)
+	// Restore makes the data directory of a backup.
+	Restore(ctx context.Context, cfg config.Config, file string, replace bool, tell func(string)) (saved, error)
 	// Tools returns the catalogue of this program.
 	Tools() (*tools.Catalogue, error)
 }
@@ -29,8 +35,9 @@ type nodes interface {
 type verdict struct {
 	// Report is the document of the check; it can be written as JSON.
 	Report any
-	// Found counts what is not as it was written.
-	Found int
+	// Found counts what is not as it was written; Problems says it, one a line, as far as it is kept.
+	Found    int
+	Problems []string
 }
 
 // mode is what a node inside this process does.

@@ -15,9 +15,11 @@ import (
 func newVerify(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "verify",
-		Short: "Check the whole log: every hash chain, every history",
-		Long: `Check the whole log: every position is readable, every history is complete, every hash chain holds, and
-every large value is what it was. It holds the data directory meanwhile, so no node may run on it.`,
+		Short: "Check the whole log: every file, every hash chain, every history",
+		Long: `Check the whole log: every record of its files is as it was written, every position is readable, every
+history is complete, every hash chain holds, and every large value is what it was. A running node checks
+itself. Without one this process does, and holds the data directory meanwhile; files that are damaged
+are named and left as they are.`,
 		Example: "  orch verify -o json",
 		Args:    takes(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.verify(cmd.Context()) },
@@ -25,12 +27,7 @@ every large value is what it was. It holds the data directory meanwhile, so no n
 }
 
 func (a *app) verify(ctx context.Context) error {
-	shown := a.errTTY && a.cfg.Output == "text"
-	tell := func(text string) {
-		if shown {
-			_, _ = io.WriteString(a.err, "\r"+text+"\x1b[K") // stderr is closed: nobody reads
-		}
-	}
+	tell := a.teller()
 	v, err := a.nodes.Verify(ctx, a.cfg, func(done, total uint64) {
 		tell(fmt.Sprintf("checked %d of %d", done, total))
 	})
@@ -43,17 +40,30 @@ func (a *app) verify(ctx context.Context) error {
 	}
 	if v.Found > 0 {
 		return fault.New(fault.DataLoss, "the log has %s", screen.Plural(v.Found, "problem")).
-			WithHint("keep the data directory as it is, and restore a backup")
+			WithHint("keep the data directory as it is, and bring a backup back: orch restore FILE --replace")
 	}
 	return nil
 }
 
+// showVerdict prints the problems one a line, and then the counts.
 func (a *app) showVerdict(v verdict) error {
-	return a.emit(view{data: v.Report, text: func(w io.Writer) error {
+	return a.emit(view{data: v.Report, names: v.Problems, text: func(w io.Writer) error {
+		var counts map[string]any
 		raw, err := json.Marshal(v.Report)
+		if err == nil {
+			err = json.Unmarshal(raw, &counts)
+		}
+		delete(counts, "problems")
+		if err == nil {
+			raw, err = json.Marshal(counts)
+		}
 		if err != nil {
 			return fault.Wrap(fault.Internal, err, "the report cannot be written")
 		}
-		return writeLines(w, screen.Object(raw))
+		var lines []string
+		for _, p := range v.Problems {
+			lines = append(lines, screen.Escape(p))
+		}
+		return writeLines(w, append(lines, screen.Object(raw)...))
 	}})
 }

@@ -16,6 +16,8 @@ type versionInfo struct {
 	Modified bool   `json:"modified,omitempty"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
+	// NATS is the version of the embedded server.
+	NATS string `json:"nats_server,omitempty"`
 }
 
 func newVersion(a *app) *cobra.Command {
@@ -42,6 +44,11 @@ func readVersion() versionInfo {
 	}
 	if info.Main.Version != "" && info.Main.Version != "(devel)" {
 		v.Version = info.Main.Version
+	}
+	for _, m := range info.Deps {
+		if m.Path == "github.com/nats-io/nats-server/v2" {
+			v.NATS = m.Version
+		}
 	}
 	for _, s := range info.Settings {
 		switch s.Key {

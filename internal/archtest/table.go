@@ -84,7 +84,8 @@ func layers() []Layer {
 		}},
 		{"adapters", []Row{
 			// Faces never import bus or worker.
-			{Package: "bus", Imports: append([]string{"internal/crew"}, face...)},
+			{Package: "bus/storefile"},
+			{Package: "bus", Imports: append([]string{"bus/storefile", "internal/crew"}, face...)},
 			{Package: "mcp/registry", Imports: face},
 			{Package: "mcp/gateway", Imports: append([]string{"mcp/registry"}, face...)},
 			{Package: "mcp/*", Imports: append([]string{"mcp/*"}, face...)},
@@ -97,6 +98,7 @@ func layers() []Layer {
 		{"around the program", []Row{
 			{Package: "internal/testkit", Imports: []string{Below}, Kit: true},
 			{Package: "internal/benchmark", Imports: []string{Below}},
+			{Package: "internal/corrupt", Imports: []string{Below}},
 			{Package: "internal/crash", Imports: []string{Below}},
 			{Package: "internal/load", Imports: []string{Below}},
 			{Package: "internal/gendocs", Imports: []string{Below}},
@@ -113,11 +115,13 @@ func libraries() []Library {
 		{Path: "github.com/expr-lang/expr", Users: []string{"plan"}, Hidden: true},
 		{Path: "github.com/looplab/fsm", Users: []string{"statemachine"}, Hidden: true},
 		{Path: "github.com/modelcontextprotocol/go-sdk", Users: []string{"mcp/*"}, Hidden: true},
-		{Path: "github.com/nats-io", Users: []string{"bus", "internal/benchmark", "internal/crash"}, Hidden: true},
+		{Path: "github.com/nats-io", Users: []string{"bus", "bus/storefile", "internal/benchmark", "internal/crash"}, Hidden: true},
 
 		{Path: "github.com/bmatcuk/doublestar/v4", Users: []string{"policy", "tools/*", "internal/pathguard"}},
 		{Path: "github.com/go-json-experiment/json", Users: []string{"events", "bus"}},
 		{Path: "github.com/google/jsonschema-go", Users: []string{"plan", "tools", "tools/toolstest", "mcp/*"}},
+		{Path: "github.com/klauspost/compress", Users: []string{"bus/storefile"}},
+		{Path: "github.com/minio/highwayhash", Users: []string{"bus/storefile"}},
 		{Path: "github.com/oklog/ulid/v2", Users: []string{"events"}},
 		{Path: "github.com/santhosh-tekuri/jsonschema/v6", Users: []string{"plan", "tools", "tools/toolstest", "mcp/*"}},
 		{Path: "github.com/spf13", Users: []string{"cmd/orch", "internal/gendocs"}},

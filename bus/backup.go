@@ -1,0 +1,216 @@
+package bus
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+)
+
+// The entries of a backup, which is a tar file: "<stream>/<number>" are the pieces of the server's
+// snapshot of a stream, in order; manifestEntry is the last one.
+const (
+	manifestEntry = "manifest.json"
+	backupFormat  = 1
+)
+
+// backedUp returns the streams in the order in which they are copied: the log before all that its commits
+// refer to. The mark is not copied: what is restored gets one of its own.
+func backedUp() []string {
+	return []string{liveStream, archiveStream, pointsStream, blobsStream}
+}
+
+// Manifest says what a backup holds.
+type Manifest struct {
+	Format int `json:"format"`
+	// Version is that of the program that wrote it, TakenAt when it began.
+	Version string    `json:"version,omitempty"`
+	TakenAt time.Time `json:"taken_at"`
+	Parts   []Part    `json:"parts"`
+	// Bytes is the size of all parts.
+	Bytes int64 `json:"bytes"`
+}
+
+// Part is a stream, or the file of credentials.
+type Part struct {
+	Name   string `json:"name"`
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"`
+	// Config is that of the stream.
+	Config json.RawMessage `json:"config,omitempty"`
+}
+
+// BackupConfig configures a backup.
+type BackupConfig struct {
+	// Version of the program, for the manifest.
+	Version string
+	// Credentials is the data directory whose credentials go into the backup; none unless set.
+	Credentials string
+	// Progress, which may be nil, gets the stream in work, and its bytes done and in all; the latter is
+	// an estimate.
+	Progress func(stream string, done, total uint64)
+}
+
+// Backup checks the whole store (see Verify) and then writes it to a new file, while the node goes on.
+// Whatever had been acknowledged when it began is in it. A backup that fails leaves no file. Errors:
+// DATA_LOSS for a damaged store, CONFLICT when the file exists, DISK_FULL, UNAVAILABLE.
+func (s *Store) Backup(ctx context.Context, path string, cfg BackupConfig) (Manifest, error) {
+	report, err := s.Verify(ctx, nil)
+	if err != nil {
+		return Manifest{}, err
+	}
+	return s.conn.backup(ctx, path, report, cfg, s.hold)
+}
+
+// Backup is Store.Backup of a node elsewhere, to a file here.
+func (r *Remote) Backup(ctx context.Context, path string, cfg BackupConfig) (Manifest, error) {
+	report, err := r.Verify(ctx)
+	if err != nil {
+		return Manifest{}, err
+	}
+	return r.conn.backup(ctx, path, report, cfg, func(ctx context.Context, h hold) error {
+		_, err := command[struct{}](ctx, r, "hold", h)
+		return err
+	})
+}
+
+func (c *Conn) backup(ctx context.Context, path string, report Report, cfg BackupConfig, ask holder) (Manifest, error) {
+	if report.Found > 0 {
+		return Manifest{}, fault.New(fault.DataLoss, "a damaged store is not backed up: %s", report.Problems[0]).
+			WithHint("orch verify names all that is damaged; orch restore brings an earlier backup back")
+	}
+	if exists(path) {
+		return Manifest{}, fault.New(fault.Conflict, "%s exists already", path).WithField("file").WithHint("choose another name")
+	}
+	temp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".part-*")
+	if err != nil {
+		return Manifest{}, writeFault(path, err)
+	}
+	var m Manifest
+	err = held(ctx, ask, func(renew func() error) (err error) {
+		m, err = c.writeBackup(ctx, temp, cfg, renew)
+		return err
+	})
+	if err == nil {
+		err = temp.Sync()
+	}
+	err = errors.Join(err, temp.Close())
+	if err == nil {
+		err = os.Link(temp.Name(), path) // unlike a rename it never replaces a file
+	}
+	err = errors.Join(err, os.Remove(temp.Name()))
+	if err == nil {
+		err = syncDir(filepath.Dir(path))
+	}
+	return m, backupFault(path, err)
+}
+
+// backupFault keeps an error that says what failed; the others are about the file.
+func backupFault(path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if coded, ok := errors.AsType[*fault.Error](err); ok {
+		return coded
+	}
+	return writeFault(path, err)
+}
+
+func (c *Conn) writeBackup(ctx context.Context, to io.Writer, cfg BackupConfig, renew func() error) (Manifest, error) {
+	b := backupWriter{tar: tar.NewWriter(to), manifest: Manifest{
+		Format: backupFormat, Version: cfg.Version, TakenAt: events.Time(time.Now()),
+	}}
+	for _, stream := range backedUp() {
+		done := uint64(0)
+		b.begin(stream)
+		config, err := c.snapshot(ctx, stream, func(piece []byte, size uint64) error {
+			done += uint64(len(piece))
+			if cfg.Progress != nil {
+				cfg.Progress(stream, done, max(size, done))
+			}
+			if err := renew(); err != nil {
+				return err
+			}
+			return b.add(piece)
+		})
+		if err != nil {
+			return b.manifest, err
+		}
+		b.part.Config = config
+		b.end()
+	}
+	if cfg.Credentials != "" {
+		if err := b.addCredentials(cfg.Credentials); err != nil {
+			return b.manifest, err
+		}
+	}
+	return b.manifest, b.close()
+}
+
+// backupWriter writes the parts of a backup one after the other.
+type backupWriter struct {
+	tar      *tar.Writer
+	manifest Manifest
+	part     Part
+	pieces   int
+	sum      hash.Hash
+}
+
+func (b *backupWriter) begin(name string) {
+	b.part, b.pieces, b.sum = Part{Name: name}, 0, sha256.New()
+}
+
+func (b *backupWriter) add(piece []byte) error {
+	b.pieces++
+	b.part.Bytes += int64(len(piece))
+	_, _ = b.sum.Write(piece) // a hash never fails
+	return b.entry(fmt.Sprintf("%s/%08d", b.part.Name, b.pieces), piece)
+}
+
+func (b *backupWriter) entry(name string, data []byte) error {
+	err := b.tar.WriteHeader(&tar.Header{
+		Name: name, Mode: 0o600, Size: int64(len(data)), ModTime: b.manifest.TakenAt, Typeflag: tar.TypeReg,
+	})
+	if err == nil {
+		_, err = b.tar.Write(data)
+	}
+	return err
+}
+
+func (b *backupWriter) end() {
+	b.part.SHA256 = hex.EncodeToString(b.sum.Sum(nil))
+	b.manifest.Parts = append(b.manifest.Parts, b.part)
+	b.manifest.Bytes += b.part.Bytes
+}
+
+func (b *backupWriter) addCredentials(dataDir string) error {
+	data, err := os.ReadFile(filepath.Join(dataDir, authFile))
+	if err != nil {
+		return fault.Wrap(fault.CodeOf(err), err, "the credentials cannot be read")
+	}
+	b.begin(authFile)
+	defer b.end()
+	return b.add(data)
+}
+
+func (b *backupWriter) close() error {
+	data, err := json.MarshalIndent(b.manifest, "", "  ")
+	if err != nil {
+		return fault.Wrap(fault.Internal, err, "the manifest cannot be encoded")
+	}
+	if err := b.entry(manifestEntry, data); err != nil {
+		return err
+	}
+	return b.tar.Close()
+}

@@ -1,0 +1,198 @@
+package bus_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/events/eventstest"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
+)
+
+// A backup brings every history back at its positions, and the log goes on behind them.
+func TestBackupAndRestore(t *testing.T) {
+	t.Parallel()
+	n, last := filled(t)
+	n.start(t)
+	_, err := n.Save(t.Context(), last.Task, "CP_1", []byte(`{"x":1}`))
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "a.backup")
+	steps := map[string]bool{}
+	_, err = n.Backup(t.Context(), file, bus.BackupConfig{
+		Version: "v1", Progress: func(stream string, _, _ uint64) { steps[stream] = true },
+	})
+	require.NoError(t, err)
+	assert.Len(t, steps, 4)
+	want := contentOf(t, n, last.Task)
+	n.stop(t)
+
+	back := &node{cfg: bus.ServerConfig{DataDir: filepath.Join(t.TempDir(), "data")}}
+	r, err := bus.Restore(t.Context(), bus.RestoreConfig{File: file, DataDir: back.cfg.DataDir})
+	require.NoError(t, err)
+	assert.Equal(t, "v1", r.Manifest.Version)
+	assert.Empty(t, r.Aside)
+	assert.Equal(t, uint64(45), r.Report.Last)
+	back.start(t)
+	t.Cleanup(func() { back.stop(t) })
+	assert.Equal(t, want, contentOf(t, back, last.Task))
+	got, err := back.Load(t.Context(), last.Task, "CP_1")
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"x":1}`, string(got))
+	added := last.Grow(t, back, 1)
+	assert.Equal(t, uint64(46), added[0].Seq, "no position is used twice")
+	requireIntact(t, back)
+	assert.NotEqual(t, passwords(t, n.cfg.DataDir), passwords(t, back.cfg.DataDir), "credentials are not in a backup")
+}
+
+// contentOf returns the whole histories of all tasks, live and archived.
+func contentOf(t *testing.T, n *node, task events.TaskID) map[events.TaskID][]events.Stored {
+	t.Helper()
+	all := map[events.TaskID][]events.Stored{}
+	for id := range eventstest.HeadsOf(t, n) {
+		all[id] = eventstest.History(t, n, id, 1)
+	}
+	for h, err := range n.Past(t.Context()) {
+		require.NoError(t, err)
+		all[h.Task] = eventstest.History(t, n, h.Task, 1)
+	}
+	require.NotEmpty(t, all[task])
+	return all
+}
+
+// A backup that is taken while tasks are written and archived is one moment of the log.
+func TestBackupUnderLoad(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, bus.ServerConfig{Durability: bus.Relaxed})
+	ctx, stop := context.WithCancel(t.Context())
+	var writers sync.WaitGroup
+	for range 4 {
+		writers.Go(func() {
+			for ctx.Err() == nil {
+				c := eventstest.NewChain()
+				c.Grow(t, n, 3)
+				if err := n.Archive(t.Context(), c.Task); !fault.Has(err, fault.Unavailable) {
+					assert.NoError(t, err)
+				}
+			}
+		})
+	}
+	remote := dialNode(t, n)
+	for range 5 {
+		file := filepath.Join(t.TempDir(), "a.backup")
+		_, err := remote.Backup(t.Context(), file, bus.BackupConfig{})
+		require.NoError(t, err)
+		r, err := bus.Restore(t.Context(), bus.RestoreConfig{File: file, DataDir: filepath.Join(t.TempDir(), "data")})
+		require.NoError(t, err)
+		assert.Zero(t, r.Report.Found)
+		assert.NotZero(t, r.Report.Tasks)
+	}
+	stop()
+	writers.Wait()
+	c := eventstest.NewChain()
+	c.Grow(t, n, 1)
+	require.NoError(t, n.Archive(t.Context(), c.Task), "the hold ends with the backup")
+}
+
+// noAPI is a node without commands of its own.
+type noAPI struct{ orchestrator.API }
+
+func dialNode(t *testing.T, n *node) *bus.Remote {
+	t.Helper()
+	end, err := bus.ServeAPI(n.conn, noAPI{}, n.Store, bus.EndpointConfig{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, end.Close(context.WithoutCancel(t.Context()))) })
+	c, err := bus.Dial(t.Context(), bus.DialConfig{DataDir: n.cfg.DataDir})
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	return bus.NewRemote(c)
+}
+
+func TestBackupErrors(t *testing.T) {
+	t.Parallel()
+	n, _ := filled(t)
+	n.start(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "a.backup")
+	_, err := n.Backup(t.Context(), file, bus.BackupConfig{})
+	require.NoError(t, err)
+	_, err = n.Backup(t.Context(), file, bus.BackupConfig{})
+	assert.Equal(t, fault.Conflict, fault.CodeOf(err), "nothing is overwritten")
+	_, err = n.Backup(t.Context(), filepath.Join(dir, "none", "a"), bus.BackupConfig{})
+	assert.Equal(t, fault.NotFound, fault.CodeOf(err))
+	flip(t, streamFiles(t, n, "ORCH_EVENTS", "*.blk")[0], "log.written", 0.5)
+	_, err = n.Backup(t.Context(), filepath.Join(dir, "b.backup"), bus.BackupConfig{})
+	assert.Equal(t, fault.DataLoss, fault.CodeOf(err), "a damaged store is not backed up")
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	assert.Len(t, entries, 1, "nothing is left of what failed")
+}
+
+func TestRestoreErrors(t *testing.T) {
+	t.Parallel()
+	n, _ := filled(t)
+	n.start(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "a.backup")
+	_, err := n.Backup(t.Context(), file, bus.BackupConfig{Credentials: n.cfg.DataDir})
+	require.NoError(t, err)
+	restore := func(file, data string, replace bool) error {
+		_, err := bus.Restore(t.Context(), bus.RestoreConfig{File: file, DataDir: data, Replace: replace})
+		return err
+	}
+	assert.Equal(t, fault.NotFound, fault.CodeOf(restore(filepath.Join(dir, "none"), filepath.Join(dir, "x"), false)))
+	err = restore(file, n.cfg.DataDir, false)
+	require.ErrorIs(t, err, &fault.Error{Code: fault.Conflict}, "it is not empty")
+	err = restore(file, n.cfg.DataDir, true)
+	require.ErrorIs(t, err, &fault.Error{Code: fault.Conflict}, "a node runs on it")
+	n.stop(t)
+	before := passwords(t, n.cfg.DataDir)
+	require.NoError(t, restore(file, n.cfg.DataDir, true))
+	assert.Equal(t, before, passwords(t, n.cfg.DataDir), "asked for, they are in the backup")
+	n.start(t)
+	requireIntact(t, n)
+
+	data, err := os.ReadFile(file)
+	require.NoError(t, err)
+	for name, bad := range map[string][]byte{
+		"cut":     data[:len(data)/2],
+		"no end":  data[:bytes.LastIndex(data, []byte("manifest.json"))],
+		"flipped": flipped(data, len(data)/3),
+		"empty":   {},
+		"text":    []byte("no backup"),
+	} {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, bad, 0o600))
+		err := restore(path, filepath.Join(dir, "x"), false)
+		assert.Equal(t, fault.DataLoss, fault.CodeOf(err), name)
+	}
+	assert.NoDirExists(t, filepath.Join(dir, "x"))
+}
+
+func flipped(data []byte, at int) []byte {
+	data = bytes.Clone(data)
+	data[at] ^= 1
+	return data
+}
+
+// FuzzRestore reads files of any content: what is no backup is refused, and nothing is left of it.
+func FuzzRestore(f *testing.F) {
+	f.Add([]byte("no backup"))
+	f.Add(make([]byte, 1024))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		dir := t.TempDir()
+		file := filepath.Join(dir, "a")
+		require.NoError(t, os.WriteFile(file, data, 0o600))
+		_, err := bus.Restore(t.Context(), bus.RestoreConfig{File: file, DataDir: filepath.Join(dir, "data")})
+		require.Error(t, err)
+		assert.NoDirExists(t, filepath.Join(dir, "data"))
+	})
+}

@@ -1,0 +1,137 @@
+package bus
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// backupReader reads the parts of a backup one after the other.
+type backupReader struct {
+	tar   *tar.Reader
+	name  string // of the part in work
+	next  *tar.Header
+	bytes int64
+}
+
+// readBackup reads a whole backup and compares it with its manifest. use gets each part and has to read it
+// to its end; nil only checks. Errors: DATA_LOSS when the backup is damaged or incomplete.
+func readBackup(ctx context.Context, from io.Reader, use func(name string, data io.Reader) error) (Manifest, error) {
+	b := backupReader{tar: tar.NewReader(from)}
+	var parts []Part
+	for {
+		if err := ctx.Err(); err != nil {
+			return Manifest{}, fault.From(err)
+		}
+		if err := b.advance(); err != nil {
+			return Manifest{}, err
+		}
+		if b.next.Name == manifestEntry {
+			return b.manifest(parts)
+		}
+		part, err := b.part(use)
+		if err != nil {
+			return Manifest{}, err
+		}
+		parts = append(parts, part)
+	}
+}
+
+// advance goes to the next entry when none is waiting.
+func (b *backupReader) advance() (err error) {
+	if b.next == nil {
+		b.next, err = b.tar.Next()
+	}
+	if err != nil {
+		return damagedBackup(err)
+	}
+	return nil
+}
+
+func damagedBackup(err error) error {
+	return fault.Wrap(fault.DataLoss, err, "the backup is damaged or incomplete").WithField("file").
+		WithHint("use another backup")
+}
+
+// part reads the pieces of one part.
+func (b *backupReader) part(use func(string, io.Reader) error) (Part, error) {
+	name, _, ok := strings.Cut(b.next.Name, "/")
+	if !ok {
+		return Part{}, damagedBackup(errors.New("it has an entry " + b.next.Name))
+	}
+	b.name, b.bytes = name, 0
+	sum := sha256.New()
+	data := io.TeeReader(pieces{b}, sum)
+	if use != nil {
+		if err := use(name, data); err != nil {
+			return Part{}, err
+		}
+	}
+	if _, err := io.Copy(io.Discard, data); err != nil {
+		return Part{}, damagedBackup(err)
+	}
+	return Part{Name: name, Bytes: b.bytes, SHA256: hex.EncodeToString(sum.Sum(nil))}, nil
+}
+
+func (b *backupReader) manifest(parts []Part) (Manifest, error) {
+	var m Manifest
+	if err := json.NewDecoder(b.tar).Decode(&m); err != nil {
+		return m, damagedBackup(err)
+	}
+	if m.Format != backupFormat {
+		return m, fault.New(fault.InvalidFormat, "the backup has format %d; this program reads %d", m.Format, backupFormat).
+			WithField("file").WithHint("use the version of orch that wrote it: %s", m.Version)
+	}
+	same := func(a, b Part) bool { return a.Name == b.Name && a.Bytes == b.Bytes && a.SHA256 == b.SHA256 }
+	if !slices.EqualFunc(parts, m.Parts, same) {
+		return m, damagedBackup(errors.New("its parts are not those of its manifest"))
+	}
+	for _, p := range parts {
+		if p.Name != authFile && !slices.Contains(backedUp(), p.Name) {
+			return m, damagedBackup(errors.New("it has a part " + p.Name))
+		}
+	}
+	for _, stream := range backedUp() {
+		if !slices.ContainsFunc(parts, func(p Part) bool { return p.Name == stream }) {
+			return m, damagedBackup(errors.New("it lacks " + stream))
+		}
+	}
+	return m, nil
+}
+
+// config returns the configuration of a stream.
+func (m Manifest) config(stream string) json.RawMessage {
+	i := slices.IndexFunc(m.Parts, func(p Part) bool { return p.Name == stream })
+	return m.Parts[i].Config
+}
+
+// pieces reads the entries of the part in work as one.
+type pieces struct{ b *backupReader }
+
+// Read implements io.Reader.
+func (p pieces) Read(into []byte) (int, error) {
+	for {
+		if err := p.b.advance(); err != nil {
+			return 0, err
+		}
+		if !strings.HasPrefix(p.b.next.Name, p.b.name+"/") {
+			return 0, io.EOF
+		}
+		n, err := p.b.tar.Read(into)
+		p.b.bytes += int64(n)
+		if errors.Is(err, io.EOF) {
+			p.b.next, err = nil, nil
+		}
+		if n > 0 || err != nil {
+			return n, err
+		}
+	}
+}

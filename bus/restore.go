@@ -1,0 +1,158 @@
+package bus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// RestoreConfig configures a restore.
+type RestoreConfig struct {
+	// File is the backup, DataDir the directory that is made of it. Required.
+	File, DataDir string
+	// Replace allows that the data directory has content; it is moved aside, not deleted.
+	Replace bool
+	// Logger gets the log of the server that checks the result; nil discards it.
+	Logger *slog.Logger
+	// Progress, which may be nil, is told what begins.
+	Progress func(step string)
+}
+
+// Restored is the outcome of a restore.
+type Restored struct {
+	Manifest Manifest `json:"manifest"`
+	// Report is what the check of the result found: no problems.
+	Report Report `json:"report"`
+	// Aside is where the former content of the data directory lies now, if it had one.
+	Aside string `json:"aside,omitempty"`
+}
+
+// Restore makes a data directory of a backup. The backup is checked before anything is written, and the
+// result as a whole (see Verify) before it gets its name. Errors: DATA_LOSS for a damaged backup, CONFLICT
+// when the directory has content or a node runs on it, DISK_FULL.
+func Restore(ctx context.Context, cfg RestoreConfig) (Restored, error) {
+	if cfg.Progress == nil {
+		cfg.Progress = func(string) {}
+	}
+	var r Restored
+	var err error
+	cfg.Progress("checking the backup")
+	if r.Manifest, err = cfg.read(ctx, nil); err != nil {
+		return r, err
+	}
+	if err := cfg.checkTarget(); err != nil {
+		return r, err
+	}
+	parent := filepath.Dir(cfg.DataDir)
+	if err := os.MkdirAll(parent, 0o700); err != nil {
+		return r, writeFault(parent, err)
+	}
+	staged, err := os.MkdirTemp(parent, filepath.Base(cfg.DataDir)+".restoring-*")
+	if err != nil {
+		return r, writeFault(cfg.DataDir, err)
+	}
+	defer func() { _ = os.RemoveAll(staged) }() // it has its name by now, or is of no use
+	if r.Report, err = cfg.stage(ctx, staged, r.Manifest); err != nil {
+		return r, err
+	}
+	r.Aside, err = cfg.install(staged)
+	return r, err
+}
+
+func (c *RestoreConfig) read(ctx context.Context, use func(string, io.Reader) error) (Manifest, error) {
+	f, err := os.Open(c.File)
+	if err != nil {
+		return Manifest{}, fault.Wrap(fault.CodeOf(err), err, "the backup "+c.File+" cannot be read").WithField("file")
+	}
+	defer f.Close()
+	return readBackup(ctx, f, use)
+}
+
+func (c *RestoreConfig) checkTarget() error {
+	entries, err := os.ReadDir(c.DataDir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fault.Wrap(fault.CodeOf(err), err, "the data directory "+c.DataDir+" cannot be read").WithField("data_dir")
+	}
+	if len(entries) > 0 && !c.Replace {
+		return fault.New(fault.Conflict, "the data directory %s is not empty", c.DataDir).WithField("data_dir").
+			WithHint("give another one with --data-dir, or --replace, which moves this one aside")
+	}
+	return nil
+}
+
+// stage makes the store in a directory, with a server of its own, and checks it.
+func (c *RestoreConfig) stage(ctx context.Context, dir string, m Manifest) (Report, error) {
+	server, err := StartServer(ctx, ServerConfig{DataDir: dir, Logger: c.Logger, Durability: Relaxed})
+	if err != nil {
+		return Report{}, err
+	}
+	report, err := c.fill(ctx, server, m)
+	if err = errors.Join(err, server.Close(ctx)); err != nil {
+		return report, err
+	}
+	if report.Found > 0 {
+		return report, fault.New(fault.DataLoss, "what was restored is damaged: %s", report.Problems[0]).
+			WithField("file").WithHint("use another backup")
+	}
+	return report, syncDisk(dir)
+}
+
+func (c *RestoreConfig) fill(ctx context.Context, server *Server, m Manifest) (report Report, err error) {
+	conn, err := server.Connect(ctx)
+	if err != nil {
+		return report, err
+	}
+	defer conn.Close()
+	_, err = c.read(ctx, func(name string, data io.Reader) error {
+		c.Progress("restoring " + name)
+		if name == authFile {
+			return writeCredentials(server.DataDir(), data)
+		}
+		return conn.implant(ctx, name, m.config(name), data)
+	})
+	if err != nil {
+		return report, err
+	}
+	c.Progress("checking the result")
+	store, err := conn.OpenStore(ctx, StoreConfig{})
+	if err != nil {
+		return report, err
+	}
+	report, err = store.Verify(ctx, nil)
+	return report, errors.Join(err, store.Close(context.WithoutCancel(ctx)))
+}
+
+func writeCredentials(dir string, data io.Reader) error {
+	var auth credentials
+	if err := json.NewDecoder(data).Decode(&auth); err != nil {
+		return damagedBackup(err)
+	}
+	return writeJSON(filepath.Join(dir, authFile), auth)
+}
+
+// install gives the staged directory its name, and moves what was there aside.
+func (c *RestoreConfig) install(staged string) (aside string, err error) {
+	err = os.Remove(c.DataDir) // when it is empty
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		lock, err := lockDataDir(c.DataDir)
+		if err != nil {
+			return "", err
+		}
+		defer func() { err = errors.Join(err, unlock(lock)) }()
+		aside = c.DataDir + ".before-" + time.Now().UTC().Format("20060102T150405.000")
+		if err := os.Rename(c.DataDir, aside); err != nil {
+			return "", writeFault(aside, err)
+		}
+	}
+	if err := os.Rename(staged, c.DataDir); err != nil {
+		return aside, writeFault(c.DataDir, err)
+	}
+	return aside, syncDir(filepath.Dir(c.DataDir))
+}

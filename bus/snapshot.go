@@ -1,0 +1,181 @@
+package bus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+const (
+	// pieceSize is the size of the pieces of a snapshot in bytes, windowSize how much is on its way.
+	pieceSize  = 512 << 10
+	windowSize = 8 << 20
+	// pieceWithin is how long the next piece may take; the server copies a block under its lock.
+	pieceWithin = time.Minute
+)
+
+// snapshotRequest and snapshotReply are the server's; the client library has no function for them.
+type snapshotRequest struct {
+	DeliverSubject string `json:"deliver_subject"`
+	NoConsumers    bool   `json:"no_consumers"`
+	ChunkSize      int    `json:"chunk_size"`
+	WindowSize     int    `json:"window_size"`
+}
+
+type snapshotReply struct {
+	Error  *apiError       `json:"error"`
+	Config json.RawMessage `json:"config"`
+	State  struct {
+		Bytes uint64 `json:"bytes"`
+	} `json:"state"`
+}
+
+// snapshot takes a snapshot of a stream: its messages up to the newest one of this moment with their
+// positions, as a compressed archive of the server's in pieces. size is about that of the stream in bytes.
+// It returns the configuration of the stream.
+func (c *Conn) snapshot(ctx context.Context, stream string, use func(piece []byte, size uint64) error) (json.RawMessage, error) {
+	inbox := c.nc.NewInbox()
+	sub, err := c.nc.SubscribeSync(inbox)
+	if err != nil {
+		return nil, snapshotFault(stream, err)
+	}
+	defer func() { _ = sub.Unsubscribe() }() // only fails on a closed connection
+	var reply snapshotReply
+	err = c.ask(ctx, "$JS.API.STREAM.SNAPSHOT."+stream, snapshotRequest{inbox, true, pieceSize, windowSize}, &reply)
+	if err == nil && reply.Error != nil {
+		err = errors.New(reply.Error.Description)
+	}
+	if err != nil {
+		return nil, snapshotFault(stream, err)
+	}
+	for {
+		m, err := nextPiece(ctx, sub)
+		if err != nil {
+			return nil, snapshotFault(stream, err)
+		}
+		if len(m.Data) == 0 {
+			return reply.Config, endOfSnapshot(stream, m)
+		}
+		if err := use(m.Data, reply.State.Bytes); err != nil {
+			return nil, err
+		}
+		if m.Reply == "" {
+			continue
+		}
+		if err := c.nc.Publish(m.Reply, nil); err != nil {
+			return nil, snapshotFault(stream, err)
+		}
+	}
+}
+
+// ask sends a request of the server's own protocol.
+func (c *Conn) ask(ctx context.Context, subject string, request, reply any) error {
+	ctx, cancel := context.WithTimeout(ctx, pieceWithin)
+	defer cancel()
+	body, err := json.Marshal(request)
+	if err != nil {
+		return err
+	}
+	m, err := c.nc.RequestWithContext(ctx, subject, body)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(m.Data, reply)
+}
+
+func nextPiece(ctx context.Context, sub *nats.Subscription) (*nats.Msg, error) {
+	ctx, cancel := context.WithTimeout(ctx, pieceWithin)
+	defer cancel()
+	return sub.NextMsgWithContext(ctx)
+}
+
+// endOfSnapshot returns the error that the server ended a snapshot with.
+func endOfSnapshot(stream string, m *nats.Msg) error {
+	if status := m.Header.Get("Status"); status != "" && status != "204" {
+		return snapshotFault(stream, errors.New(status+" "+m.Header.Get("Description")))
+	}
+	return nil
+}
+
+func snapshotFault(stream string, err error) error {
+	if errors.Is(err, context.Canceled) {
+		return fault.From(err)
+	}
+	return fault.Wrap(fault.Unavailable, err, "the stream "+stream+" cannot be copied now").
+		WithHint("try again; the log of the server names the cause")
+}
+
+type restoreRequest struct {
+	Config jetstream.StreamConfig `json:"config"`
+}
+
+type restoreReply struct {
+	Error          *apiError `json:"error"`
+	DeliverSubject string    `json:"deliver_subject"`
+}
+
+type apiError struct {
+	Description string `json:"description"`
+}
+
+// implant makes a stream of a snapshot, on a server that does not have it.
+func (c *Conn) implant(ctx context.Context, stream string, config json.RawMessage, data io.Reader) error {
+	request := restoreRequest{}
+	if err := json.Unmarshal(config, &request.Config); err != nil {
+		return damagedBackup(err)
+	}
+	request.Config.MaxBytes, request.Config.Replicas = -1, 1 // those of this server follow when the store is opened
+	var reply restoreReply
+	if err := c.ask(ctx, "$JS.API.STREAM.RESTORE."+stream, request, &reply); err != nil {
+		return implantFault(stream, err)
+	}
+	if reply.Error != nil {
+		return implantFault(stream, errors.New(reply.Error.Description))
+	}
+	piece := make([]byte, pieceSize)
+	for {
+		n, err := io.ReadFull(data, piece)
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return err
+		}
+		if err := c.givePiece(ctx, reply.DeliverSubject, piece[:n]); err != nil {
+			return implantFault(stream, err)
+		}
+		if n == 0 {
+			return nil
+		}
+	}
+}
+
+// givePiece hands one piece over; the empty one is the end. Only the end has an answer, or an error.
+func (c *Conn) givePiece(ctx context.Context, subject string, piece []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, pieceWithin)
+	defer cancel()
+	m, err := c.nc.RequestWithContext(ctx, subject, piece)
+	if err != nil || len(m.Data) == 0 {
+		return err
+	}
+	var reply restoreReply
+	if err := json.Unmarshal(m.Data, &reply); err != nil {
+		return err
+	}
+	if reply.Error != nil {
+		return errors.New(reply.Error.Description)
+	}
+	return nil
+}
+
+func implantFault(stream string, err error) error {
+	if errors.Is(err, context.Canceled) {
+		return fault.From(err)
+	}
+	return fault.Wrap(fault.Unavailable, err, "the stream "+stream+" cannot be restored").
+		WithHint("check the space of the disk; the log of the server names the cause")
+}

@@ -1,0 +1,133 @@
+package storefile
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+
+	"github.com/minio/highwayhash"
+)
+
+// A record is: length (uint32, the highest bit says that there are headers), position (uint64), time
+// (int64), length of the subject (uint16), subject, length of the headers (uint32) and headers if
+// there are any, message, checksum (8 bytes). All numbers are little endian; the checksum covers
+// everything but the three lengths.
+const (
+	headSize  = 22
+	sumSize   = 8
+	emptySize = headSize + sumSize
+	maxRecord = 32 << 20
+	withHeads = uint32(1) << 31
+	erased    = uint64(1) << 63
+	tombstone = uint64(1) << 62
+	// maxSubject bounds what is taken for a subject; the server allows more, nobody uses it.
+	maxSubject = 1024
+)
+
+// Record is one record that is as it was written.
+type Record struct {
+	// Seq is the position; for a tombstone that of the message that was deleted.
+	Seq uint64
+	// Deleted is set for tombstones and erased messages; they have neither subject nor message.
+	Deleted bool
+	Subject string
+	// Message is the body without headers; it is only valid until the next record is read.
+	Message []byte
+	size    int
+}
+
+// reader takes records out of a block.
+type reader struct {
+	hash *highwayhash.Digest64
+	sum  [sumSize]byte
+}
+
+// key sets the key of the checksums: each block has its own, so that a block is no other one's.
+func (r *reader) key(name string) {
+	key := sha256.Sum256([]byte(name))
+	r.hash, _ = highwayhash.NewDigest64(key[:]) // only fails for a key of another length
+}
+
+// lengths are those of the parts of a record.
+type lengths struct {
+	record, subject, heads int // heads counts the length field too; 0 without headers
+}
+
+// measure returns the lengths of the record that begins at buf, and false when they contradict each
+// other or the end of the block.
+func measure(buf []byte) (l lengths, ok bool) {
+	if len(buf) < emptySize {
+		return l, false
+	}
+	size := binary.LittleEndian.Uint32(buf)
+	l.record, l.subject = int(size&^withHeads), int(binary.LittleEndian.Uint16(buf[20:]))
+	room := l.record - emptySize - l.subject
+	if room < 0 || l.record > len(buf) || l.record > maxRecord || l.subject > maxSubject {
+		return l, false
+	}
+	if size&withHeads == 0 {
+		return l, true
+	}
+	const field = 4
+	if room < field {
+		return l, false
+	}
+	heads := binary.LittleEndian.Uint32(buf[headSize+l.subject:])
+	l.heads = field + int(heads)
+	return l, l.heads <= room
+}
+
+// next reads the record that begins at buf; what says what is wrong with it, "" when nothing is.
+func (r *reader) next(buf []byte) (rec Record, what string) {
+	l, ok := measure(buf)
+	if !ok {
+		return rec, "lengths that contradict each other"
+	}
+	subject := buf[headSize : headSize+l.subject]
+	rest := buf[headSize+l.subject : l.record-sumSize]
+	rec = Record{Seq: binary.LittleEndian.Uint64(buf[4:]), Subject: string(subject), Message: rest[l.heads:], size: l.record}
+	body := rest
+	if l.heads > 0 {
+		const field = 4
+		body = rest[field:]
+		if !isHeader(rest[field:l.heads]) {
+			return rec, "damaged headers"
+		}
+	}
+	if !bytes.Equal(r.checksum(buf[4:20], subject, body), buf[l.record-sumSize:l.record]) {
+		return rec, "a wrong checksum"
+	}
+	rec.Deleted = rec.Seq&(erased|tombstone) != 0
+	rec.Seq &^= erased | tombstone
+	return rec, ""
+}
+
+func (r *reader) checksum(parts ...[]byte) []byte {
+	r.hash.Reset()
+	for _, p := range parts {
+		_, _ = r.hash.Write(p) // a hash never fails
+	}
+	return r.hash.Sum(r.sum[:0])
+}
+
+// isHeader reports whether a header block begins and ends like one: its length is under no checksum.
+func isHeader(b []byte) bool {
+	return len(b) == 0 || bytes.HasPrefix(b, []byte("NATS/1.0")) && bytes.HasSuffix(b, []byte("\r\n\r\n"))
+}
+
+// plausible reports cheaply whether a record could begin at buf, for the search behind a damage.
+func plausible(buf []byte) bool {
+	l, ok := measure(buf)
+	if !ok {
+		return false
+	}
+	if l.subject == 0 {
+		return l.record == emptySize
+	}
+	for _, c := range buf[headSize : headSize+l.subject] {
+		if c <= ' ' || c >= 0x7f {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,245 @@
+// Package storefile reads the files of a JetStream file store (nats-server 2.15) without the server, and
+// finds what is damaged in them.
+//
+// The server itself is no judge of its files. It does not look at every checksum when it starts, cuts a
+// block off at the first record that it cannot read, and allocates by positions that it has not checked.
+// So this is asked first, and the server is only let at files that are whole. It never writes.
+package storefile
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/klauspost/compress/s2"
+)
+
+// Damage is something in the files of a stream that is not as it was written.
+type Damage struct {
+	// File is relative to the directory of the stream; Offset is where in it, after decompression.
+	File   string
+	Offset int
+	// After is the newest position that was read before it.
+	After uint64
+	// Subject is that of the damaged record, as far as it can be read.
+	Subject string
+	// What completes "… has".
+	What string
+	// Tail is set in the newest block when no undamaged record follows: a write that was cut short
+	// looks like that, too.
+	Tail bool
+	// Meta is set when the stream's own description is damaged, and the server would pass it over.
+	Meta bool
+}
+
+// Stream is what the files of one stream say.
+type Stream struct {
+	Name string
+	// Last is the newest position that was read, of a message or of its deletion.
+	Last   uint64
+	Damage []Damage
+}
+
+// Believable judges a record by its content: the lengths that tell the subject from the message are
+// under no checksum.
+type Believable func(stream string, r Record) bool
+
+// Dir returns the directory of the streams below the store directory of a server with one account.
+func Dir(store string) string { return filepath.Join(store, "jetstream", "$G", "streams") }
+
+// Check reads all streams below dir, ordered by name. A directory that is not there has none. The error
+// is about reading; a file that vanishes meanwhile is none, because a running server removes blocks.
+func Check(ctx context.Context, dir string, good Believable) ([]Stream, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var streams []Stream
+	var buf []byte
+	for _, e := range entries {
+		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") { // the server removes those itself
+			continue
+		}
+		c := checker{Stream: Stream{Name: e.Name()}, dir: filepath.Join(dir, e.Name()), good: good, buf: buf}
+		if err := c.check(ctx); err != nil {
+			return nil, err
+		}
+		streams, buf = append(streams, c.Stream), c.buf
+	}
+	return streams, nil
+}
+
+// checker is the check of one stream.
+type checker struct {
+	Stream
+
+	dir    string
+	good   Believable
+	reader reader
+	buf    []byte // of the last file, to be used again
+}
+
+func (c *checker) check(ctx context.Context) error {
+	if err := c.checkMeta(); err != nil {
+		return err
+	}
+	for last := 0; ; { // a running server may go on to another block, and remove the one that was the newest
+		blocks, err := c.list(last)
+		if err != nil || len(blocks) == 0 {
+			return err
+		}
+		for i, n := range blocks {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := c.checkBlock(n, i == len(blocks)-1); err != nil {
+				return err
+			}
+			last = n
+		}
+	}
+}
+
+// checkMeta compares the description of the stream with its checksum, as the server does; the server
+// passes over a stream where they differ.
+func (c *checker) checkMeta() error {
+	var sums [2]string
+	for i, name := range []string{"meta.inf", "meta.sum"} {
+		data, err := c.read(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			c.found(Damage{File: name, What: "lost its description", Meta: true})
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		sums[i] = string(data)
+	}
+	c.reader.key(c.Name)
+	if hex.EncodeToString(c.reader.checksum([]byte(sums[0]))) != sums[1] {
+		c.found(Damage{File: "meta.inf", What: "a description that does not fit its checksum", Meta: true})
+	}
+	return nil
+}
+
+func (c *checker) found(d Damage) {
+	d.After = c.Last
+	c.Damage = append(c.Damage, d)
+}
+
+// list returns the numbers of the blocks after a number, in order.
+func (c *checker) list(after int) ([]int, error) {
+	entries, err := os.ReadDir(filepath.Join(c.dir, "msgs"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var numbers []int
+	for _, e := range entries {
+		name, isBlock := strings.CutSuffix(e.Name(), ".blk")
+		if n, err := strconv.Atoi(name); isBlock && err == nil && n > after {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	return numbers, nil
+}
+
+func (c *checker) checkBlock(n int, newest bool) error {
+	name := "msgs/" + strconv.Itoa(n) + ".blk"
+	packed, err := c.read(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	data, ok := inflate(packed)
+	if !ok {
+		c.found(Damage{File: name, What: "compressed data that cannot be read"})
+		return nil
+	}
+	c.reader.key(c.Name + "-" + strconv.Itoa(n))
+	for at := 0; at < len(data); {
+		rec, what := c.reader.next(data[at:])
+		if what == "" && !rec.Deleted && !c.good(c.Name, rec) {
+			what = "a subject that does not fit its message"
+		}
+		if what == "" {
+			c.Last = max(c.Last, rec.Seq)
+			at += rec.size
+			continue
+		}
+		next := c.search(data, at+1)
+		c.found(Damage{File: name, Offset: at, Subject: readable(rec.Subject), What: what, Tail: newest && next == len(data)})
+		at = next
+	}
+	return nil
+}
+
+// search returns where the next undamaged record begins, or the end.
+func (c *checker) search(data []byte, from int) int {
+	for at := from; at < len(data); at++ {
+		if !plausible(data[at:]) {
+			continue
+		}
+		if _, what := c.reader.next(data[at:]); what == "" {
+			return at
+		}
+	}
+	return len(data)
+}
+
+// inflate returns the content of a block: the server compresses those of some streams when they are
+// full, all but the last checksum. false when it cannot be read.
+func inflate(data []byte) ([]byte, bool) {
+	body, compressed := bytes.CutPrefix(data, []byte("cmp\x01"))
+	if !compressed || len(body) < sumSize {
+		return data, true
+	}
+	_, n := binary.Uvarint(body) // the size; the end of the data says it, too
+	if n <= 0 || n > len(body)-sumSize {
+		return nil, false
+	}
+	end := len(body) - sumSize
+	out, err := io.ReadAll(s2.NewReader(bytes.NewReader(body[n:end])))
+	return append(out, body[end:]...), err == nil
+}
+
+// readable drops what no subject has.
+func readable(subject string) string {
+	return strings.Map(func(c rune) rune {
+		if c <= ' ' || c > '~' {
+			return -1
+		}
+		return c
+	}, subject)
+}
+
+// read returns the content of a file; it is valid until the next call.
+func (c *checker) read(name string) ([]byte, error) {
+	f, err := os.Open(filepath.Join(c.dir, filepath.FromSlash(name)))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	b := bytes.NewBuffer(slices.Grow(c.buf[:0], int(info.Size())+bytes.MinRead))
+	_, err = b.ReadFrom(f)
+	c.buf = b.Bytes()
+	return c.buf, err
+}

@@ -1,0 +1,42 @@
+package events
+
+import (
+	"iter"
+	"reflect"
+)
+
+// Refs yields the references of the commit's events to large values in the blob store.
+func (c *Commit) Refs() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, e := range c.Events {
+			if !refsIn(reflect.ValueOf(e.Data), yield) {
+				return
+			}
+		}
+	}
+}
+
+// refsIn finds the values inside of a payload, whatever its kind; false when the reader wants no more.
+func refsIn(v reflect.Value, yield func(string) bool) bool {
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		return v.IsNil() || refsIn(v.Elem(), yield)
+	case reflect.Slice:
+		for i := range v.Len() {
+			if !refsIn(v.Index(i), yield) {
+				return false
+			}
+		}
+	case reflect.Struct:
+		if value, ok := reflect.TypeAssert[Value](v); ok {
+			return value.Ref == "" || yield(value.Ref)
+		}
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() && !refsIn(v.Field(i), yield) {
+				return false
+			}
+		}
+	default: // holds no value
+	}
+	return true
+}

@@ -1,0 +1,123 @@
+// Package corrupt damages the files of a data directory, one at a time and by a seed, so that a test can
+// ask whether the node notices.
+package corrupt
+
+import (
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Way is how a file is damaged.
+type Way string
+
+const (
+	// Flip inverts one bit.
+	Flip Way = "flip"
+	// Cut truncates the file.
+	Cut Way = "cut"
+	// Gone deletes the file.
+	Gone Way = "gone"
+)
+
+// Damage is one damage of one file.
+type Damage struct {
+	// Kind is the kind of file, such as "block of ORCH_EVENTS".
+	Kind string
+	// File is relative to the data directory.
+	File string
+	Way  Way
+	// At is the byte that changes, or the new size; Bit is the bit of the byte.
+	At  int64
+	Bit int
+}
+
+// String says it in one line.
+func (d Damage) String() string {
+	switch d.Way {
+	case Flip:
+		return fmt.Sprintf("%s: bit %d of byte %d", d.File, d.Bit, d.At)
+	case Cut:
+		return fmt.Sprintf("%s: cut to %d bytes", d.File, d.At)
+	default:
+		return d.File + ": gone"
+	}
+}
+
+// Pick chooses a damage of a data directory: every kind of file is as likely as the others, blocks more so,
+// because they hold what counts.
+func Pick(r *rand.Rand, dir string) (Damage, error) {
+	files, err := list(dir)
+	if err != nil {
+		return Damage{}, err
+	}
+	var kinds []string
+	for kind := range files {
+		kinds = append(kinds, kind)
+		if strings.HasPrefix(kind, "block") {
+			kinds = append(kinds, kind, kind)
+		}
+	}
+	slices.Sort(kinds) // the order of a map is no seed's
+	kind := kinds[r.IntN(len(kinds))]
+	d := Damage{Kind: kind, File: files[kind][r.IntN(len(files[kind]))]}
+	info, err := os.Stat(filepath.Join(dir, d.File))
+	if err != nil {
+		return d, err
+	}
+	const ways = 8 // five flips, two cuts, one deletion
+	switch n := r.IntN(ways); {
+	case info.Size() == 0 || n == 0:
+		d.Way = Gone
+	case n <= 2:
+		d.Way, d.At = Cut, r.Int64N(info.Size())
+	default:
+		d.Way, d.At, d.Bit = Flip, r.Int64N(info.Size()), r.IntN(8)
+	}
+	return d, nil
+}
+
+// list returns the files below dir by kind.
+func list(dir string) (map[string][]string, error) {
+	files := map[string][]string{}
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		files[kindOf(name)] = append(files[kindOf(name)], name)
+		return err
+	})
+	return files, err
+}
+
+// kindOf tells blocks by their stream; the other files of streams are alike.
+func kindOf(name string) string {
+	base := filepath.Base(name)
+	if filepath.Ext(base) == ".blk" {
+		return "block of " + filepath.Base(filepath.Dir(filepath.Dir(name)))
+	}
+	return base
+}
+
+// Apply damages the directory.
+func (d Damage) Apply(dir string) error {
+	path := filepath.Join(dir, d.File)
+	switch d.Way {
+	case Gone:
+		return os.Remove(path)
+	case Cut:
+		return os.Truncate(path, d.At)
+	default:
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		data[d.At] ^= 1 << d.Bit
+		return os.WriteFile(path, data, 0o600) //nolint:gosec // damage is what it is for
+	}
+}
