@@ -11,6 +11,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/failpoint"
 )
 
 // The server's codes that an append has to tell apart.
@@ -58,6 +59,7 @@ func (a *appender) acknowledged(m *nats.Msg) {
 	if a.grouping {
 		signal(a.wake)
 	}
+	failpoint.Pass(failpoint.Appended)
 	a.conclude(f, &ack)
 }
 

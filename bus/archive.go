@@ -14,6 +14,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/failpoint"
 )
 
 const (
@@ -52,6 +53,7 @@ func (s *Store) Archive(ctx context.Context, task events.TaskID) error {
 			return err
 		}
 	}
+	failpoint.Pass(failpoint.Archived)
 	s.past.add(task, time.Now())
 	return s.purge(ctx, s.live, liveSubject(task))
 }
@@ -144,6 +146,7 @@ func (s *Store) publishPart(ctx context.Context, subject string, data []byte, af
 	if err != nil {
 		return 0, archiveFault(err)
 	}
+	failpoint.Pass(failpoint.ArchivePart)
 	return ack.Sequence, nil
 }
 

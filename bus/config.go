@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/failpoint"
 )
 
 // Durability says what an acknowledged append survives.
@@ -110,7 +111,7 @@ func (c *ServerConfig) portIsFree(ctx context.Context) error {
 // could listen (monitoring, cluster, gateways, leaf nodes, WebSocket, MQTT) stays off.
 func (c *ServerConfig) text(auth credentials) string {
 	syncing := `"100ms"`
-	if c.Durability == Fsync {
+	if c.Durability == Fsync && !failpoint.On(failpoint.SkipFsync) {
 		syncing = "always"
 	}
 	return `server_name: "orch"

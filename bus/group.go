@@ -6,6 +6,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/internal/failpoint"
 )
 
 // The rules of group commit. A single conditional append costs one disk write, a batch about two and
@@ -101,6 +102,7 @@ func (a *appender) publish(id uint64, f *flight) {
 			a.unsent(id, err)
 			return
 		}
+		failpoint.Pass(failpoint.InBatch)
 	}
 }
 

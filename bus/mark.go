@@ -10,6 +10,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/failpoint"
 )
 
 // markKey is the key of the high-water mark in the bucket ORCH_META.
@@ -175,9 +176,11 @@ func (s *Store) writeMark(ctx context.Context, m mark) error {
 	if err != nil {
 		return fault.Wrap(fault.Internal, err, "the high-water mark cannot be encoded")
 	}
+	failpoint.Pass(failpoint.BeforeMark)
 	if _, err := s.meta.Put(ctx, markKey, data); err != nil {
 		return sideFault(err, "the high-water mark cannot be stored")
 	}
+	failpoint.Pass(failpoint.MarkStored)
 	if s.mark.path != "" {
 		if err := writeJSON(s.mark.path, m); err != nil {
 			return err

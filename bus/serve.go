@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/failpoint"
 )
 
 // Method answers one request. Its context ends when the caller has given up or the endpoint closes.
@@ -107,7 +108,9 @@ func (e *Endpoint) answer(m *nats.Msg) {
 	ctx, cancel := e.context(m)
 	defer cancel()
 	data, err := e.invoke(ctx, m)
+	failpoint.Pass(failpoint.BeforeAnswer)
 	e.reply(m, data, err)
+	failpoint.Pass(failpoint.Answered)
 }
 
 // context ends with the patience of the caller and with the endpoint.

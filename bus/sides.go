@@ -12,6 +12,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/failpoint"
 )
 
 const refPrefix = "sha256-"
@@ -69,9 +70,11 @@ func (s *Store) Save(ctx context.Context, task events.TaskID, id string, data []
 	if err := s.space.check(time.Now()); err != nil {
 		return "", err
 	}
+	failpoint.Pass(failpoint.BeforeCheckpoint)
 	if _, err := s.points.Put(ctx, key, data); err != nil {
 		return "", sideFault(err, "the checkpoint cannot be stored")
 	}
+	failpoint.Pass(failpoint.CheckpointSaved)
 	return "KV/" + pointsBucket + "/" + key, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/internal/failpoint"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/work"
@@ -110,7 +111,9 @@ func (w *Worker) invoke(ctx context.Context, a *attempt) (json.RawMessage, error
 		time.AfterFunc(w.cfg.Grace, func() { w.abandon(ctx, a) })
 	})
 	defer disarm()
+	failpoint.Pass(failpoint.BeforeEffect)
 	output, err := a.tool.Call(ctx, &a.env, a.args)
+	failpoint.Pass(failpoint.AfterEffect)
 	if err != nil && ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
