@@ -21,7 +21,8 @@ const (
 	Answered     Point = "answered"
 	// Reported: the outcome of a call has arrived and is not in the log.
 	Reported Point = "reported"
-	// MarkStored: the high-water mark was moved in the store and not yet in its file.
+	// BeforeMark: the high-water mark is about to move. MarkStored: it has moved in the store and not yet
+	// in its file.
 	BeforeMark Point = "before-mark"
 	MarkStored Point = "mark-stored"
 	// BeforeCheckpoint and CheckpointSaved lie around the write of a checkpoint, whose event is in the log.
@@ -44,6 +45,9 @@ const (
 	// Delivered: the node has taken the outcome, and the worker has not forgotten it.
 	Delivered Point = "delivered"
 )
+
+// EnvPlant is the environment variable with the faults that a process has, separated by commas.
+const EnvPlant = "ORCH_PLANT"
 
 // Fault is a mistake that can be planted.
 type Fault string

@@ -4,15 +4,13 @@ package failpoint
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 )
 
 // Enabled reports whether this build has failpoints.
 const Enabled = true
-
-// EnvPlant names the faults that a process has, separated by commas.
-const EnvPlant = "ORCH_PLANT"
 
 // trap is the point at which the process ends when it is passed for the last time.
 type trap struct {
@@ -47,14 +45,7 @@ func Pass(point Point) {
 }
 
 // On reports whether a fault is planted in this process.
-func On(fault Fault) bool {
-	for _, name := range planted {
-		if name == string(fault) {
-			return true
-		}
-	}
-	return false
-}
+func On(fault Fault) bool { return slices.Contains(planted, string(fault)) }
 
 // Early calls done without an error at once when the fault is planted, and returns one that does nothing.
 func Early(fault Fault, done func(error)) func(error) {
