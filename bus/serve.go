@@ -108,6 +108,9 @@ func (e *Endpoint) answer(m *nats.Msg) {
 	ctx, cancel := e.context(m)
 	defer cancel()
 	data, err := e.invoke(ctx, m)
+	if e.base.Err() != nil && fault.Has(err, fault.Cancelled) { // not by its caller, who may ask the next node
+		err = fault.New(fault.Unavailable, "the node is stopping").WithHint("try again on a running node")
+	}
 	failpoint.Pass(failpoint.BeforeAnswer)
 	e.reply(m, data, err)
 	failpoint.Pass(failpoint.Answered)
