@@ -112,8 +112,9 @@ const (
 	// only want to know whether there is anything, and asks for twice as many each time.
 	headBatch  = 4096
 	firstBatch = 64
-	// headWait is how long one fetch may wait; it only does when the connection loses something.
-	headWait = 2 * time.Second
+	// headWait is how long one fetch may wait; it only does when tasks left the log during the scan, or
+	// the connection lost something.
+	headWait = 250 * time.Millisecond
 )
 
 // Heads implements events.Log: a scan of the headers of the newest message of each subject.
@@ -173,7 +174,8 @@ type headScan struct {
 }
 
 func (p *headScan) fetch(c jetstream.Consumer, yield func(events.Head, error) bool) error {
-	batch, err := c.Fetch(int(min(p.left, firstBatch+p.seen, headBatch)), jetstream.FetchMaxWait(headWait))
+	count := min(p.left, firstBatch+p.seen, headBatch)
+	batch, err := c.Fetch(int(count), jetstream.FetchMaxWait(headWait))
 	if err != nil {
 		return readFault(err)
 	}
@@ -190,7 +192,7 @@ func (p *headScan) fetch(c jetstream.Consumer, yield func(events.Head, error) bo
 	if err := batch.Error(); err != nil && !errors.Is(err, jetstream.ErrNoHeartbeat) {
 		return readFault(err)
 	}
-	if p.seen == before { // everything left was archived meanwhile, or a message got lost
+	if p.seen < before+count && !p.stopped { // some of it was archived meanwhile, or a message got lost
 		return p.recount(c)
 	}
 	return nil

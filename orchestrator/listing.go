@@ -122,15 +122,21 @@ func (o *Orchestrator) List(ctx context.Context, r ListRequest) (ListReply, erro
 	if err := r.check(); err != nil {
 		return ListReply{}, err
 	}
-	lines, err := o.lines(ctx)
+	lines, err := o.lines(ctx, r.open())
 	if err != nil {
 		return ListReply{}, err
 	}
 	return o.page(ctx, r, lines)
 }
 
-// lines returns what memory and the index of the log know of all tasks, in no particular order.
-func (o *Orchestrator) lines(ctx context.Context) ([]Summary, error) {
+// open reports whether only tasks are asked for that are not over. Memory knows all of these.
+func (r *ListRequest) open() bool {
+	return len(r.States) > 0 && !slices.ContainsFunc(r.States, statemachine.State.Terminal)
+}
+
+// lines returns what memory and the index of the log know of all tasks, or at least of all open ones, in
+// no particular order.
+func (o *Orchestrator) lines(ctx context.Context, open bool) ([]Summary, error) {
 	if err := o.serving(); err != nil {
 		return nil, err
 	}
@@ -141,7 +147,7 @@ func (o *Orchestrator) lines(ctx context.Context) ([]Summary, error) {
 	}
 	forgotten := o.listed.forgotten
 	o.unlock()
-	if !forgotten {
+	if !forgotten || open {
 		return lines, nil
 	}
 	return o.addForgotten(ctx, lines)
