@@ -3,6 +3,8 @@ GO       ?= go
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 5m
 ROUNDS   ?= 20
+CLUSTERS ?= 2
+SEED     ?=
 ARGS     ?=
 LINT     := bin/golangci-lint
 
@@ -23,6 +25,7 @@ race: ## run the tests with the race detector
 
 lint: $(LINT) ## run the linters and the format check
 	$(LINT) run ./...
+	$(LINT) run --build-tags failpoint ./internal/failpoint ./internal/crash
 
 fmt: $(LINT) ## format the code
 	$(LINT) fmt ./...
@@ -48,8 +51,9 @@ fuzz: ## run every fuzzer for FUZZTIME (5m)
 bench: ## measure, beside the bare message pattern; ARGS='…' for flags
 	$(GO) run ./cmd/orch bench $(ARGS)
 
-crash: ## kill node and worker at random for ROUNDS (20) rounds and check that nothing is lost
-	ORCH_CRASH_ROUNDS=$(ROUNDS) $(GO) test ./internal/crash -run TestCrash -count=1 -v -timeout 2h
+crash: ## kill, stop and restart node and workers for ROUNDS (20) rounds, and plant faults that must be found
+	ORCH_CRASH_ROUNDS=$(ROUNDS) ORCH_CRASH_CLUSTERS=$(CLUSTERS) ORCH_CRASH_SEED=$(SEED) \
+		$(GO) test -tags failpoint ./internal/crash ./internal/failpoint -run 'TestCrash|TestTeeth|TestPoints' -count=1 -v -timeout 2h
 
 check: lint vet race docs-current tidy-current ## everything that must hold before a merge
 

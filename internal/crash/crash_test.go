@@ -114,6 +114,7 @@ func begin(t *testing.T, planted failpoint.Fault) *run {
 	})
 	c := startCluster(t, dir, planted)
 	r := &run{t: t, cluster: c, faults: map[kind]int{}, api: dial(t, c)}
+	t.Cleanup(func() { r.load.watching.Wait() })
 	r.load = &load{api: dial(t, c), watcher: dial(t, c), dial: func() (*bus.Remote, error) {
 		return node.Dial(t.Context(), config(dir, io.Discard))
 	}}
@@ -226,6 +227,8 @@ func (r *run) check() crash.Report {
 	effects, err := crash.ReadLedger(ledgerPath(r.cluster.dir))
 	require.NoError(r.t, err)
 	store := openStore(r.t, filepath.Join(r.cluster.dir, "data"))
+	r.load.mu.Lock() // watchers may still be at work
+	defer r.load.mu.Unlock()
 	report, err := crash.Check(r.t.Context(), store, crash.Evidence{
 		Acks: r.load.acks, Cancels: r.load.cancels, Watches: r.load.watches, Effects: effects,
 		Lost: r.cluster.lost, Secrets: []string{secret()}, Mark: readMark(r.t, r.cluster.dir),

@@ -56,7 +56,7 @@ func jobs() []job {
 		{name: "sub", plan: head("sub") + "  - id: sub\n    run:\n      orch: v1\n      name: inner\n      steps:\n" +
 			"        - {id: w, tool: CRASH_WRITE}\n        - {id: r, needs: [w], tool: CRASH_READ, retry: {max_attempts: 100, initial: 20ms, max: 100ms}}\n" +
 			step("z", crash.ToolIdem, "    needs: [sub]\n")},
-		{name: "slow", plan: head("slow") + step("a", crash.ToolSlow, "")},
+		{name: "slow", plan: head("slow") + step("a", crash.ToolSlow, "") + step("b", crash.ToolSlow, "") + step("c", crash.ToolSlow, "")},
 		{name: "child", plan: head("child") + step("a", crash.ToolChild, "")},
 		{name: "large", plan: head("large") + step("a", crash.ToolLarge, "") + step("b", crash.ToolRead, "    needs: [a]\n")},
 		{name: "tell", plan: head("tell") + step("a", crash.ToolTell, "") + step("b", crash.ToolRead, "    needs: [a]\n")},

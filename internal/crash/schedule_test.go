@@ -94,7 +94,8 @@ func schedule(seed uint64, rounds int) [][]strike {
 func newStrike(rng *rand.Rand, k kind) strike {
 	millis := func(from, to int) time.Duration { return time.Duration(from+rng.IntN(to-from)) * time.Millisecond }
 	s := strike{kind: k, after: millis(100, 350), worker: rng.IntN(workerCount), away: millis(0, 200)}
-	if k == zombie || k == zombieNode {
+	if k == zombie || k == zombieNode { // when slow calls are at work
+		s.after += lease / 4
 		s.away = lease + lease/2 + millis(0, 500)
 	}
 	if k == killRecovery {
