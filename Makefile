@@ -53,7 +53,7 @@ bench: ## measure, beside the bare message pattern; ARGS='…' for flags
 
 crash: ## kill, stop and restart node and workers for ROUNDS (20) rounds, and plant faults that must be found
 	ORCH_CRASH_ROUNDS=$(ROUNDS) ORCH_CRASH_CLUSTERS=$(CLUSTERS) ORCH_CRASH_SEED=$(SEED) \
-		$(GO) test -tags failpoint ./internal/crash ./internal/failpoint -run 'TestCrash|TestTeeth|TestPoints' -count=1 -v -timeout 2h
+		$(GO) test -tags failpoint ./internal/crash ./internal/failpoint -run 'TestCrash|TestTeeth|TestLooks|TestPoints' -count=1 -v -timeout 2h
 
 check: lint vet race docs-current tidy-current ## everything that must hold before a merge
 
