@@ -18,9 +18,10 @@ func TestToolsLogNoSecrets(t *testing.T) {
 	t.Parallel()
 	const hidden = "ghp_0123456789abcdefghijklmnopqrstuvwxyz"
 	b := newBench(t, worker.Config{}, readTool("TELL", func(ctx context.Context, env *tools.Env) (string, error) {
-		log := env.Log.With("with", hidden).WithGroup("group")
-		log.InfoContext(ctx, "said "+hidden, "text", "x "+hidden, "number", 7, slog.Group("inner", "deep", hidden),
-			slog.Any("error", errors.New("not with "+hidden)), "password", "hunter2hunter2")
+		log := env.Log.With(slog.String("with", hidden)).WithGroup("group")
+		log.InfoContext(ctx, "said "+hidden, slog.String("text", "x "+hidden), slog.Int("number", 7),
+			slog.Group("inner", slog.String("deep", hidden)), slog.Any("error", errors.New("not with "+hidden)),
+			slog.String("password", "hunter2hunter2"))
 		return "done", nil
 	}))
 	out := b.Execute(t.Context(), work.Call{Ref: work.Ref{Task: task, Step: "a", Attempt: 1}, Tool: "TELL", State: "IN_PROGRESS"})

@@ -272,6 +272,11 @@ func (r *run) leftovers() []crash.Violation {
 	for _, f := range files {
 		add("the temporary file %s is left", f.Name())
 	}
+	dirs, err := filepath.Glob(filepath.Join(r.cluster.dir, "Working", "TASK_*", "temp"))
+	require.NoError(r.t, err)
+	for _, d := range dirs { // every task is over
+		add("the temporary folder %s is left", d)
+	}
 	return found
 }
 
