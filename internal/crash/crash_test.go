@@ -245,8 +245,31 @@ func (r *run) check() crash.Report {
 	for _, p := range found.Problems {
 		report.Violations = append(report.Violations, crash.Violation{Invariant: "I11", Task: p.Task, What: p.What})
 	}
-	report.Violations = append(report.Violations, r.leftovers()...)
+	report.Violations = slices.Concat(report.Violations, r.leftovers(), r.folders(store))
 	return report
+}
+
+// folders are those of tasks that should have been put away: temporary ones, as every task is over, and
+// those of archived tasks (I14).
+func (r *run) folders(store *bus.Store) []crash.Violation {
+	r.t.Helper()
+	archived := map[string]bool{}
+	for head, err := range store.Past(r.t.Context()) {
+		require.NoError(r.t, err)
+		archived[string(head.Task)] = true
+	}
+	dirs, err := filepath.Glob(filepath.Join(r.cluster.dir, "Working", "TASK_*"))
+	require.NoError(r.t, err)
+	var found []crash.Violation
+	for _, dir := range dirs {
+		if archived[filepath.Base(dir)] {
+			found = append(found, crash.Violation{Invariant: "I14", What: "the folder " + dir + " of an archived task is left"})
+		}
+		if _, err := os.Stat(filepath.Join(dir, "temp")); err == nil {
+			found = append(found, crash.Violation{Invariant: "I14", What: "a temporary folder is left in " + dir})
+		}
+	}
+	return found
 }
 
 // leftovers are what processes have left behind: stack traces, children, temporary files (I14).
@@ -271,11 +294,6 @@ func (r *run) leftovers() []crash.Violation {
 	require.NoError(r.t, err)
 	for _, f := range files {
 		add("the temporary file %s is left", f.Name())
-	}
-	dirs, err := filepath.Glob(filepath.Join(r.cluster.dir, "Working", "TASK_*", "temp"))
-	require.NoError(r.t, err)
-	for _, d := range dirs { // every task is over
-		add("the temporary folder %s is left", d)
 	}
 	return found
 }
