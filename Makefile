@@ -9,7 +9,7 @@ ARGS     ?=
 LINT     := bin/golangci-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint fmt vet golden docs docs-current tidy-current fuzz bench crash check
+.PHONY: help build test race lint fmt vet golden docs docs-current tidy-current fuzz bench bench-peers crash check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,8 +48,11 @@ tidy-current: ## fail if go.mod or go.sum is not tidy
 fuzz: ## run every fuzzer for FUZZTIME (5m)
 	scripts/fuzz $(FUZZTIME)
 
-bench: ## measure, beside the bare message pattern; ARGS='…' for flags
-	$(GO) run ./cmd/orch bench $(ARGS)
+bench: build ## measure, beside the bare message pattern; ARGS='--quick' and other flags
+	bin/orch bench $(ARGS)
+
+bench-peers: ## measure asynq and River beside orch, with the same jobs; ARGS='--runs 1' and other flags
+	scripts/bench-peers $(ARGS)
 
 crash: ## kill, stop and restart node and workers for ROUNDS (20) rounds, and plant faults that must be found
 	ORCH_CRASH_ROUNDS=$(ROUNDS) ORCH_CRASH_CLUSTERS=$(CLUSTERS) ORCH_CRASH_SEED=$(SEED) \

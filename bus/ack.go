@@ -33,51 +33,74 @@ func isFullCode(c jetstream.ErrorCode) bool {
 // pubAck is the server's answer to an append.
 type pubAck struct {
 	Seq   uint64              `json:"seq"`
-	Count uint64              `json:"count"`
 	Error *jetstream.APIError `json:"error"`
 }
 
-// acknowledged takes one answer. Answers to flights that have landed otherwise are ignored: their
-// members are settled by reading the log.
+// acknowledged takes one answer. Answers to messages that have landed otherwise are ignored: their
+// appends are settled by reading the log.
 func (a *appender) acknowledged(m *nats.Msg) {
 	id, err := strconv.ParseUint(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:], 36, 64)
 	if err != nil {
 		return
 	}
-	f := a.land(id)
-	if f == nil {
+	p := a.land(id)
+	if p == nil {
 		return
 	}
 	var ack pubAck
-	if err := json.Unmarshal(m.Data, &ack); err != nil { // no stream listens, or it is a mirror
-		a.settleLater(f.members...)
-		return
+	err = json.Unmarshal(m.Data, &ack)
+	switch {
+	case err != nil: // no stream listens, or it is a mirror
+		a.settleLater(p)
+	case ack.Error == nil:
+		failpoint.Pass(failpoint.Written)
+		a.conclude(verdict{p: p, seq: ack.Seq})
+	case p.tries > 1: // an earlier message may have been the one that was taken
+		a.settleLater(p)
+	default:
+		a.conclude(verdict{p: p, err: appendFault(p, ack.Error)})
 	}
-	if ack.Error == nil {
-		a.noteNewest(ack.Seq, f)
-	}
-	if a.grouping {
-		signal(a.wake)
-	}
-	failpoint.Pass(failpoint.Appended)
-	a.conclude(f, &ack)
 }
 
-func (a *appender) conclude(f *flight, ack *pubAck) {
-	switch {
-	case ack.Error == nil && f.batch != "" && ack.Count != uint64(len(f.members)):
-		a.settleLater(f.members...)
-	case ack.Error == nil: // the members of a batch are contiguous
-		first := ack.Seq - uint64(len(f.members)) + 1
-		for i, p := range f.members {
-			a.finish(p, first+uint64(i), nil)
+// conclude tells a verdict, at once or after the next sync. A refusal waits as well: it says that
+// another commit was first, and that one may not be durable yet.
+func (a *appender) conclude(v verdict) {
+	if a.barrier == nil {
+		a.note(v)
+		a.finish(v.p, v.seq, v.err)
+		return
+	}
+	a.mu.Lock()
+	a.verdicts = append(a.verdicts, v)
+	a.mu.Unlock()
+	signal(a.written)
+}
+
+// tell syncs and tells what was waiting, again and again, until the appender stops.
+func (a *appender) tell() {
+	for {
+		select {
+		case <-a.stop:
+			return
+		case <-a.written:
 		}
-	case f.batch != "":
-		a.scatter(f.members)
-	case f.members[0].tries > 1: // an earlier message may have been the one that was taken
-		a.settleLater(f.members[0])
-	default:
-		a.finish(f.members[0], 0, appendFault(f.members[0], ack.Error))
+		a.mu.Lock()
+		group := a.verdicts
+		a.verdicts = nil
+		a.mu.Unlock()
+		a.tellAll(group, a.barrier.wait(liveStream))
+	}
+}
+
+// tellAll ends the appends of a group, with the error of its sync if there is one.
+func (a *appender) tellAll(group []verdict, err error) {
+	for _, v := range group {
+		if err != nil {
+			v.seq, v.err = 0, err
+		}
+		a.note(v)
+		failpoint.Pass(failpoint.Appended)
+		a.finish(v.p, v.seq, v.err)
 	}
 }
 
@@ -99,13 +122,12 @@ func conflict(p *pending) error {
 		WithField("task").WithHint("read the task and decide again")
 }
 
-// noteNewest remembers the newest commit for the high-water mark.
-func (a *appender) noteNewest(seq uint64, f *flight) {
+// note remembers the newest commit for the high-water mark.
+func (a *appender) note(v verdict) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if seq > a.newest.seq {
-		p := f.members[len(f.members)-1]
-		a.newest = head{seq: seq, task: p.record.Task, data: p.record.Data, at: time.Now()}
+	if v.seq > a.newest.seq {
+		a.newest = head{seq: v.seq, task: v.p.record.Task, data: v.p.record.Data, at: time.Now()}
 	}
 }
 

@@ -3,13 +3,13 @@ package bus
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nuid"
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
@@ -31,50 +31,48 @@ type pending struct {
 	done   func(seq uint64, err error)
 	// tries counts the messages sent for it; with more than one only the log knows what happened.
 	tries int
-	since time.Time
+	since time.Time // of the call
+	sent  time.Time // of the last message
 	// life is that of the embedded server that the last message went to.
 	life uint64
 }
 
-// flight is what one acknowledgement answers for: one append, or a batch of them.
-type flight struct {
-	members []*pending
-	batch   string
-	sent    time.Time
+// verdict is what the log says about an append. It is told when what it rests on is durable.
+type verdict struct {
+	p   *pending
+	seq uint64
+	err error
 }
 
-// appender sends appends and takes their acknowledgements. A single append is one conditional
-// message. With grouping, appends that find many others on their way wait a moment and go as one
-// atomic batch, so that they share one write to the disk.
+// appender sends appends as conditional messages and takes their acknowledgements. With a barrier, the
+// verdicts that come in while a sync runs wait for the next one, and are told together after it.
 type appender struct {
 	conn      *Conn
 	inbox     string
-	grouping  bool
+	barrier   *barrier
 	slots     chan struct{} // one for each append between Append and done
-	wake      chan struct{} // the writer has something to send
+	written   chan struct{} // a verdict waits for the barrier
 	disturbed chan struct{} // something is to be settled
 	stop      chan struct{}
 	stopped   sync.WaitGroup
 
-	mu      sync.Mutex // guards what follows
-	closed  bool
-	last    uint64
-	flights map[uint64]*flight
-	queue   []*pending // waiting for the writer
-	singles int        // flights of one
-	batches int        // flights of many
-	lost    []*pending // to be settled by reading the log
-	newest  head       // the newest acknowledged commit
+	mu       sync.Mutex // guards what follows
+	closed   bool
+	last     uint64
+	flights  map[uint64]*pending // on their way, by the number in the reply subject
+	verdicts []verdict           // waiting for the barrier
+	lost     []*pending          // to be settled by reading the log
+	newest   head                // the newest acknowledged commit
 }
 
 func (s *Store) openAppender(ctx context.Context) error {
 	a := &appender{
-		grouping:  s.cfg.Durability == Fsync && s.cfg.Replicas == 1,
+		barrier:   s.barrier(),
 		slots:     make(chan struct{}, window),
-		wake:      make(chan struct{}, 1),
+		written:   make(chan struct{}, 1),
 		disturbed: make(chan struct{}, 1),
 		stop:      make(chan struct{}),
-		flights:   map[uint64]*flight{},
+		flights:   map[uint64]*pending{},
 	}
 	var err error
 	if a.conn, err = s.conn.another(ctx, "appends", a.reconnected); err != nil {
@@ -90,7 +88,7 @@ func (s *Store) openAppender(ctx context.Context) error {
 		return fault.Wrap(fault.Unavailable, err, "the log cannot be opened")
 	}
 	s.app = a
-	a.stopped.Go(a.write)
+	a.stopped.Go(a.tell)
 	return nil
 }
 
@@ -124,6 +122,9 @@ func (s *Store) admit(r *events.Record, now time.Time) error {
 	if loss := s.loss.Load(); loss != nil {
 		return loss
 	}
+	if err := s.app.barrier.broken(); err != nil {
+		return err
+	}
 	const headers = 4 << 10 // more than the headers of a commit ever need
 	if limit := s.conn.nc.MaxPayload() - headers; int64(len(r.Data)) > limit {
 		return fault.New(fault.ValidationError, "a commit of %d bytes is larger than the limit of %d", len(r.Data), limit).
@@ -136,7 +137,7 @@ func stopping() error {
 	return fault.New(fault.Unavailable, "the log is closing").WithHint("try again when the node runs")
 }
 
-// send puts an append on its way: at once while few are, through the writer otherwise.
+// send puts an append on its way.
 func (a *appender) send(p *pending) {
 	a.mu.Lock()
 	if a.closed {
@@ -144,61 +145,31 @@ func (a *appender) send(p *pending) {
 		a.finish(p, 0, stopping())
 		return
 	}
-	if a.grouping && (a.singles >= maxSingles || a.batches > 0 || len(a.queue) > 0) {
-		a.queue = append(a.queue, p)
-		ready := a.batches < maxBatches
-		a.mu.Unlock()
-		if ready {
-			signal(a.wake)
-		}
-		return
-	}
-	id := a.launch(&flight{members: []*pending{p}})
+	id := a.launch(p)
 	a.mu.Unlock()
-	a.publishSingle(id, p)
+	a.publish(id, p)
 }
 
-// launch registers a flight; a.mu is held.
-func (a *appender) launch(f *flight) uint64 {
+// launch registers a message that is about to be sent; a.mu is held.
+func (a *appender) launch(p *pending) uint64 {
 	a.last++
-	f.sent = time.Now()
-	a.flights[a.last] = f
-	if f.batch == "" {
-		a.singles++
-	} else {
-		a.batches++
-	}
-	life := a.conn.life()
-	for _, p := range f.members {
-		p.tries++
-		p.life = life
-	}
+	a.flights[a.last] = p
+	p.tries++
+	p.sent = time.Now()
+	p.life = a.conn.life()
 	return a.last
 }
 
-// land takes a flight off the books and returns it, or nil when it has landed before.
-func (a *appender) land(id uint64) *flight {
+// land takes a message off the books and returns its append, or nil when it has landed before.
+func (a *appender) land(id uint64) *pending {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	f := a.flights[id]
-	if f == nil {
-		return nil
-	}
-	a.remove(id, f)
-	return f
-}
-
-// remove forgets a flight; a.mu is held.
-func (a *appender) remove(id uint64, f *flight) {
+	p := a.flights[id]
 	delete(a.flights, id)
-	if f.batch == "" {
-		a.singles--
-	} else {
-		a.batches--
-	}
+	return p
 }
 
-func (a *appender) publishSingle(id uint64, p *pending) {
+func (a *appender) publish(id uint64, p *pending) {
 	err := a.conn.nc.PublishMsg(&nats.Msg{
 		Subject: liveSubject(p.record.Task), Reply: a.reply(id), Data: p.record.Data,
 		Header: nats.Header{
@@ -214,20 +185,18 @@ func (a *appender) publishSingle(id uint64, p *pending) {
 // expectHeader makes an append conditional on the newest commit of the same task.
 const expectHeader = "Nats-Expected-Last-Subject-Sequence"
 
-// unsent deals with a flight that the connection did not take. What was refused while there is no
+// unsent deals with a message that the connection did not take. What was refused while there is no
 // connection is not in the log for sure; for the rest the log has to tell.
 func (a *appender) unsent(id uint64, err error) {
-	f := a.land(id)
-	if f == nil {
+	p := a.land(id)
+	if p == nil {
 		return
 	}
 	refused := errors.Is(err, nats.ErrReconnectBufExceeded) || errors.Is(err, nats.ErrConnectionClosed)
-	for _, p := range f.members {
-		if refused && p.tries == 1 {
-			a.finish(p, 0, readFault(err))
-		} else {
-			a.settleLater(p)
-		}
+	if refused && p.tries == 1 {
+		a.finish(p, 0, readFault(err))
+	} else {
+		a.settleLater(p)
 	}
 }
 
@@ -239,10 +208,10 @@ func (a *appender) finish(p *pending, seq uint64, err error) {
 	<-a.slots
 }
 
-// settleLater queues appends whose fate the log has to tell.
-func (a *appender) settleLater(ps ...*pending) {
+// settleLater queues an append whose fate the log has to tell.
+func (a *appender) settleLater(p *pending) {
 	a.mu.Lock()
-	a.lost = append(a.lost, ps...)
+	a.lost = append(a.lost, p)
 	a.mu.Unlock()
 	signal(a.disturbed)
 }
@@ -253,18 +222,15 @@ func (a *appender) reconnected() {
 	signal(a.disturbed)
 }
 
-// expire moves flights that wait for longer than patience to the settling.
+// expire moves messages that have been on their way for longer than patience to the settling.
 func (a *appender) expire(now time.Time, patience time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for id, f := range a.flights {
-		if now.Sub(f.sent) >= patience {
-			a.remove(id, f)
-			a.lost = append(a.lost, f.members...)
+	for id, p := range a.flights {
+		if now.Sub(p.sent) >= patience {
+			delete(a.flights, id)
+			a.lost = append(a.lost, p)
 		}
-	}
-	if len(a.queue) > 0 {
-		signal(a.wake)
 	}
 }
 
@@ -282,17 +248,17 @@ func (a *appender) drain(ctx context.Context) {
 	}
 }
 
-// close ends the writer and answers what is still open with UNAVAILABLE.
+// close ends the telling and answers what is still open with UNAVAILABLE.
 func (a *appender) close() {
 	close(a.stop)
 	a.stopped.Wait()
 	a.conn.Close()
 	a.mu.Lock()
-	open := slices.Concat(a.queue, a.lost)
-	for _, f := range a.flights {
-		open = append(open, f.members...)
+	open := slices.Concat(a.lost, slices.Collect(maps.Values(a.flights)))
+	for _, v := range a.verdicts {
+		open = append(open, v.p)
 	}
-	a.flights, a.queue, a.lost = map[uint64]*flight{}, nil, nil
+	a.flights, a.verdicts, a.lost = map[uint64]*pending{}, nil, nil
 	a.mu.Unlock()
 	for _, p := range open {
 		a.finish(p, 0, unknownOutcome(p))
@@ -305,6 +271,3 @@ func signal(c chan struct{}) {
 	default:
 	}
 }
-
-// batchID returns a new id for an atomic batch.
-func batchID() string { return nuid.Next() }

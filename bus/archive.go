@@ -110,8 +110,10 @@ func (s *Store) writeArchive(ctx context.Context, task events.TaskID) error {
 	if last != head.seq {
 		return fault.New(fault.Conflict, "task %s has changed while it was being archived", task).WithField("task")
 	}
-	_, err = s.publishPart(ctx, subject, body.Bytes(), after, head.headers(parts+1))
-	return err
+	if _, err = s.publishPart(ctx, subject, body.Bytes(), after, head.headers(parts+1)); err != nil {
+		return err
+	}
+	return s.barrier().wait(archiveStream)
 }
 
 // lastHead is the head of a history that goes into the archive, as the live log has it.

@@ -4,10 +4,10 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"os"
 	"strconv"
 
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/internal/failpoint"
 )
 
 // Durability says what an acknowledged append survives.
@@ -58,6 +58,11 @@ type ServerConfig struct {
 	Host string
 	// Port is the port to listen on; 0 lets the system choose.
 	Port int
+	// Sync makes the data of a file durable; default fdatasync(2). Tests put a slow or a failing disk here.
+	Sync func(*os.File) error
+	// SyncAlways lets the server sync every write by itself, as on a file system that a group sync cannot
+	// be trusted on. It only matters with Fsync.
+	SyncAlways bool
 }
 
 func (c *ServerConfig) validate() error {
@@ -74,9 +79,37 @@ func (c *ServerConfig) validate() error {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
+	if c.Sync == nil {
+		c.Sync = fdatasync
+	}
 	var err error
 	c.Durability, err = c.Durability.orDefault()
 	return err
+}
+
+// syncing is how the level is reached, if the server works as expected.
+func (c *ServerConfig) syncing() Syncing {
+	switch {
+	case c.Durability == Relaxed:
+		return SyncInterval
+	case c.SyncAlways:
+		return SyncAlways
+	default:
+		return SyncGroup
+	}
+}
+
+// interval is the server's word for when it syncs. With a group sync it only does so to tidy up: it
+// compacts its blocks on the same occasion.
+func (s Syncing) interval() string {
+	switch s {
+	case SyncAlways:
+		return "always"
+	case SyncInterval:
+		return "100ms"
+	case SyncGroup, SyncExternal:
+	}
+	return "2m"
 }
 
 // withSpace fills the defaults that depend on the file system of the data directory.
@@ -109,11 +142,7 @@ func (c *ServerConfig) portIsFree(ctx context.Context) error {
 
 // text is the configuration of the server in its own language. Everything that is not named here and
 // could listen (monitoring, cluster, gateways, leaf nodes, WebSocket, MQTT) stays off.
-func (c *ServerConfig) text(auth credentials) string {
-	syncing := `"100ms"`
-	if c.Durability == Fsync && !failpoint.On(failpoint.SkipFsync) {
-		syncing = "always"
-	}
+func (c *ServerConfig) text(auth credentials, syncing Syncing) string {
 	return `server_name: "orch"
 host: ` + strconv.Quote(c.Host) + `
 port: ` + strconv.Itoa(orAny(c.Port)) + `
@@ -121,7 +150,7 @@ max_payload: ` + strconv.Itoa(MaxPayload) + `
 jetstream {
   max_memory_store: ` + strconv.Itoa(maxMemory) + `
   max_file_store: ` + strconv.FormatInt(c.MaxStore, 10) + `
-  sync_interval: ` + syncing + `
+  sync_interval: ` + strconv.Quote(syncing.interval()) + `
 }
 authorization {
   users: [

@@ -48,6 +48,9 @@ func (s *Store) readLive(ctx context.Context, task events.TaskID, from uint64, y
 		if err == nil && h.Rev != rev {
 			err = missingRevision(task, rev, e.Seq)
 		}
+		if err == nil {
+			err = s.unconfirmed(e.Seq)
+		}
 		if err != nil {
 			yield(events.Stored{}, err)
 			return true, false
@@ -125,7 +128,7 @@ func (s *Store) Heads(ctx context.Context) iter.Seq2[events.Head, error] {
 			return
 		}
 		pos := headScan{head: liveHead}
-		if err := pos.run(ctx, s.live, liveRoot+".>", yield); err != nil {
+		if err := pos.run(ctx, s.live, scanNewest(liveRoot), yield); err != nil {
 			yield(events.Head{}, err)
 		}
 	}
@@ -135,19 +138,22 @@ func (s *Store) Heads(ctx context.Context) iter.Seq2[events.Head, error] {
 func (s *Store) Past(ctx context.Context) iter.Seq2[events.Head, error] {
 	return func(yield func(events.Head, error) bool) {
 		pos := headScan{head: pastHead}
-		if err := pos.run(ctx, s.old, archiveRoot+".>", yield); err != nil {
+		if err := pos.run(ctx, s.old, scanNewest(archiveRoot), yield); err != nil {
 			yield(events.Head{}, err)
 		}
 	}
 }
 
+// scanNewest is the scan of the newest message of each subject.
+func scanNewest(root string) jetstream.ConsumerConfig {
+	return jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, FilterSubject: root + ".>"}
+}
+
 // run pulls batch after batch; a fetch that comes back short is asked again, so a lost wake-up of
 // the client costs at most headWait.
-func (p *headScan) run(ctx context.Context, stream jetstream.Stream, subject string, yield func(events.Head, error) bool) error {
-	c, err := stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
-		DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, AckPolicy: jetstream.AckNonePolicy,
-		FilterSubject: subject, HeadersOnly: true, MemoryStorage: true, InactiveThreshold: time.Minute,
-	})
+func (p *headScan) run(ctx context.Context, stream jetstream.Stream, cfg jetstream.ConsumerConfig, yield func(events.Head, error) bool) error {
+	cfg.AckPolicy, cfg.HeadersOnly, cfg.MemoryStorage, cfg.InactiveThreshold = jetstream.AckNonePolicy, true, true, time.Minute
+	c, err := createScan(ctx, stream, cfg)
 	if err != nil {
 		return readFault(err)
 	}
@@ -162,6 +168,14 @@ func (p *headScan) run(ctx context.Context, stream jetstream.Stream, subject str
 		err = p.fetch(c, yield)
 	}
 	return err
+}
+
+// createScan gives the server the time to look at every subject, of which there may be millions.
+func createScan(ctx context.Context, stream jetstream.Stream, cfg jetstream.ConsumerConfig) (jetstream.Consumer, error) {
+	const within = 2 * time.Minute
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	return stream.CreateConsumer(ctx, cfg)
 }
 
 // headScan is the progress of one scan.

@@ -87,7 +87,7 @@ func (s *Store) checkMark(ctx context.Context) error {
 	if err != nil {
 		return readFault(err)
 	}
-	s.mark.stream = info.Created
+	s.mark.stream, s.opened = info.Created, info.State.LastSeq
 	w := s.mark.written
 	switch {
 	case !s.mark.known():
@@ -179,6 +179,9 @@ func (s *Store) writeMark(ctx context.Context, m mark) error {
 	failpoint.Pass(failpoint.BeforeMark)
 	if _, err := s.meta.Put(ctx, markKey, data); err != nil {
 		return sideFault(err, "the high-water mark cannot be stored")
+	}
+	if err := s.barrier().wait(metaStream); err != nil {
+		return err
 	}
 	failpoint.Pass(failpoint.MarkStored)
 	if s.mark.path != "" {

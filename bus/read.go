@@ -108,33 +108,61 @@ func errHole(after uint64) *fault.Error {
 	return fault.New(fault.DataLoss, "a commit after position %d cannot be read", after).WithHint("run: orch verify")
 }
 
-// walk yields the messages of a stream on a subject from position from to position to.
+// walk yields the messages of a stream on a subject from position from to position to. While a page is
+// being used, the next one is on its way.
 func (c *Conn) walk(ctx context.Context, stream, subject string, from, to uint64) iter.Seq2[entry, error] {
 	return func(yield func(entry, error) bool) {
-		count := pageCount / 40 // most histories are short
-		pending := ""
-		for from <= to {
-			page, err := c.page(ctx, stream, subject, from, count)
-			if err != nil {
-				yield(entry{}, err)
+		if from > to {
+			return
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		next := c.ahead(ctx, stream, subject, from, pageCount/40) // most histories are short
+		defer func() { cancel(); <-next }()
+		for pending := ""; ; {
+			got := <-next
+			if got.err != nil {
+				yield(entry{}, got.err)
 				return
 			}
-			for _, e := range page {
+			if len(got.page) == 0 {
+				if pending != "" {
+					yield(entry{}, errHole(from-1))
+				}
+				return
+			}
+			last := &got.page[len(got.page)-1]
+			pending, from = last.pending, last.Seq+1
+			ends := pending == "0" || pending == "" || from > to
+			if !ends {
+				next = c.ahead(ctx, stream, subject, from, pageCount)
+			}
+			for _, e := range got.page {
 				if e.Seq > to || !yield(e, nil) {
 					return
 				}
-				from, pending = e.Seq+1, e.pending
 			}
-			if pending == "0" || pending == "" { // the end, or nothing at all
+			if ends {
 				return
 			}
-			if len(page) == 0 {
-				yield(entry{}, errHole(from-1))
-				return
-			}
-			count = pageCount
 		}
 	}
+}
+
+// fetched is the outcome of a request for a page.
+type fetched struct {
+	page []entry
+	err  error
+}
+
+// ahead asks for a page; the channel is closed after the answer.
+func (c *Conn) ahead(ctx context.Context, stream, subject string, from uint64, count int) <-chan fetched {
+	answer := make(chan fetched, 1)
+	go func() {
+		defer close(answer)
+		page, err := c.page(ctx, stream, subject, from, count)
+		answer <- fetched{page, err}
+	}()
+	return answer
 }
 
 // following returns the commit of a task that follows position after.

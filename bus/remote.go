@@ -2,9 +2,12 @@ package bus
 
 import (
 	"context"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/crew"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/work"
 )
@@ -31,6 +34,7 @@ func ServeAPI(c *Conn, api orchestrator.API, s *Store, cfg EndpointConfig) (*End
 		"pause":        Handle(api.Pause),
 		"resume":       Handle(api.Resume),
 		"retry":        Handle(api.Retry),
+		"redrive":      Handle(api.Redrive),
 		"signal":       Handle(api.Signal),
 		"resolve":      Handle(api.Resolve),
 		"call":         Handle(api.Call),
@@ -43,11 +47,12 @@ func ServeAPI(c *Conn, api orchestrator.API, s *Store, cfg EndpointConfig) (*End
 
 // ServeOwner serves the protocol of workers below WorkPrefix.
 func ServeOwner(c *Conn, owner work.Owner, cfg EndpointConfig) (*Endpoint, error) {
+	cfg.crew = crew.New(idleServers)
 	return Serve(c, WorkPrefix, map[string]Method{
 		"poll":   Handle(owner.Poll),
 		"start":  Handle(answerless(owner.Start)),
 		"beat":   Handle(owner.Beat),
-		"report": Handle(answerless(owner.Report)),
+		"report": Handle(reportAll(owner, cfg.crew)),
 	}, cfg)
 }
 
@@ -55,11 +60,69 @@ func answerless[In any](fn func(context.Context, In) error) func(context.Context
 	return func(ctx context.Context, in In) (struct{}, error) { return struct{}{}, fn(ctx, in) }
 }
 
-// Remote is a node elsewhere: what its faces and its workers can ask, over the bus.
-type Remote struct{ conn *Conn }
+// reportAll takes many outcomes in one request and answers each by its error, or null.
+func reportAll(owner work.Owner, team *crew.Crew) func(context.Context, []work.Outcome) ([]*fault.Error, error) {
+	return func(ctx context.Context, outcomes []work.Outcome) ([]*fault.Error, error) {
+		failures := make([]*fault.Error, len(outcomes))
+		var group sync.WaitGroup
+		group.Add(len(outcomes))
+		for i, o := range outcomes {
+			team.Go(func() {
+				defer group.Done()
+				failures[i] = fault.From(owner.Report(ctx, o))
+			})
+		}
+		group.Wait()
+		return failures, nil
+	}
+}
+
+// Remote is a node elsewhere: what its faces and its workers can ask, over the bus. Submissions and
+// reports that are made at the same time share messages.
+type Remote struct {
+	conn    *Conn
+	submits gather[orchestrator.SubmitReply]
+	reports gather[struct{}]
+}
 
 // NewRemote returns the node behind a connection. It does no I/O.
-func NewRemote(c *Conn) *Remote { return &Remote{conn: c} }
+func NewRemote(c *Conn) *Remote {
+	r := &Remote{conn: c}
+	r.submits.send = r.submitAll
+	r.reports.send = r.reportAll
+	return r
+}
+
+func (r *Remote) submitAll(ctx context.Context, requests []byte) ([]answer[orchestrator.SubmitReply], error) {
+	var reply orchestrator.SubmitBatchReply
+	body := slices.Concat([]byte(`{"tasks":[`), requests, []byte(`]}`))
+	if err := callEncoded(ctx, r.conn, CommandPrefix+".submit_batch", body, &reply); err != nil {
+		return nil, err
+	}
+	answers := make([]answer[orchestrator.SubmitReply], len(reply.Tasks))
+	for i, item := range reply.Tasks {
+		answers[i].out = item.SubmitReply
+		if item.Error != nil {
+			answers[i].err = item.Error
+		}
+	}
+	return answers, nil
+}
+
+func (r *Remote) reportAll(ctx context.Context, requests []byte) ([]answer[struct{}], error) {
+	var failures []*fault.Error
+	body := slices.Concat([]byte{'['}, requests, []byte{']'})
+	if err := callEncoded(ctx, r.conn, WorkPrefix+".report", body, &failures); err != nil {
+		return nil, err
+	}
+	answers := make([]answer[struct{}], len(failures))
+	for i, f := range failures {
+		if f != nil {
+			answers[i].err = f
+		}
+	}
+	return answers, nil
+}
 
 func command[Out any](ctx context.Context, r *Remote, name string, in any) (Out, error) {
 	var out Out
@@ -76,7 +139,7 @@ func waiting[Out any](ctx context.Context, r *Remote, name string, wait time.Dur
 
 // Submit implements orchestrator.API.
 func (r *Remote) Submit(ctx context.Context, in orchestrator.SubmitRequest) (orchestrator.SubmitReply, error) {
-	return command[orchestrator.SubmitReply](ctx, r, "submit", in)
+	return r.submits.do(ctx, in)
 }
 
 // SubmitBatch implements orchestrator.API.
@@ -144,6 +207,11 @@ func (r *Remote) Retry(ctx context.Context, in orchestrator.RetryRequest) (orche
 	return command[orchestrator.SubmitReply](ctx, r, "retry", in)
 }
 
+// Redrive implements orchestrator.API.
+func (r *Remote) Redrive(ctx context.Context, in orchestrator.RedriveRequest) (orchestrator.SubmitReply, error) {
+	return command[orchestrator.SubmitReply](ctx, r, "redrive", in)
+}
+
 // Signal implements orchestrator.API.
 func (r *Remote) Signal(ctx context.Context, in orchestrator.SignalRequest) (orchestrator.TaskView, error) {
 	return command[orchestrator.TaskView](ctx, r, "signal", in)
@@ -206,7 +274,8 @@ func (r *Remote) Beat(ctx context.Context, b work.Beat) (work.BeatReply, error) 
 
 // Report implements work.Owner.
 func (r *Remote) Report(ctx context.Context, o work.Outcome) error {
-	return Call(ctx, r.conn, WorkPrefix+".report", o, nil)
+	_, err := r.reports.do(ctx, o)
+	return err
 }
 
 // Close drops the connection.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go"
 
 	"github.com/orch-dev/orch/fault"
@@ -30,6 +31,11 @@ func Call(ctx context.Context, c *Conn, method string, in, out any) error {
 	if err != nil {
 		return fault.Wrap(fault.Internal, err, "the request cannot be encoded")
 	}
+	return callEncoded(ctx, c, method, body, out)
+}
+
+// callEncoded is Call for a request that is JSON already.
+func callEncoded(ctx context.Context, c *Conn, method string, body []byte, out any) error {
 	if limit := c.nc.MaxPayload(); int64(len(body)) > limit {
 		return tooLarge("request", len(body), limit)
 	}
@@ -43,7 +49,7 @@ func Call(ctx context.Context, c *Conn, method string, in, out any) error {
 	if out == nil {
 		return nil
 	}
-	if err := json.Unmarshal(reply.Data, out); err != nil {
+	if err := jsonv2.Unmarshal(reply.Data, out, lenient); err != nil {
 		return fault.Wrap(fault.Internal, err, "the answer of the node cannot be read").
 			WithHint("use the same version of orch on both sides")
 	}

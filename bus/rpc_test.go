@@ -106,8 +106,8 @@ func TestHandleRefusesWhatIsNoRequest(t *testing.T) {
 	for request, want := range map[string]fault.Code{
 		`{`:                    fault.ParseError,
 		`nonsense`:             fault.ParseError,
-		`{"name":"a"}{}`:       fault.InvalidParams,
-		`{"name":"a"} trailer`: fault.InvalidParams,
+		`{"name":"a"}{}`:       fault.ParseError,
+		`{"name":"a"} trailer`: fault.ParseError,
 		`[]`:                   fault.InvalidParams,
 	} {
 		_, err := m(t.Context(), []byte(request))

@@ -1,21 +1,24 @@
 package bus
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 	"github.com/nats-io/nats.go"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/crew"
 	"github.com/orch-dev/orch/internal/failpoint"
 )
 
@@ -30,6 +33,8 @@ type EndpointConfig struct {
 	MaxRequests int
 	// Logger gets the causes of internal errors; nil discards them.
 	Logger *slog.Logger
+
+	crew *crew.Crew
 }
 
 func (c *EndpointConfig) setDefaults() {
@@ -38,6 +43,9 @@ func (c *EndpointConfig) setDefaults() {
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.crew == nil {
+		c.crew = crew.New(idleServers)
 	}
 }
 
@@ -54,6 +62,9 @@ type Endpoint struct {
 	once    sync.Once
 }
 
+// idleServers is the number of goroutines that are kept for requests to come.
+const idleServers = 64
+
 // Serve answers requests to "<prefix>.<name>" with methods[name], each in its own goroutine.
 func Serve(c *Conn, prefix string, methods map[string]Method, cfg EndpointConfig) (*Endpoint, error) {
 	cfg.setDefaults()
@@ -65,6 +76,7 @@ func Serve(c *Conn, prefix string, methods map[string]Method, cfg EndpointConfig
 	}
 	if err != nil {
 		e.cancel()
+		e.cfg.crew.Stop()
 		return nil, fault.Wrap(fault.Unavailable, err, prefix+" cannot be served")
 	}
 	return e, nil
@@ -88,6 +100,7 @@ func (e *Endpoint) Close(ctx context.Context) error {
 		}
 		e.cancel()
 		<-done
+		e.cfg.crew.Stop()
 	})
 	return nil
 }
@@ -96,7 +109,7 @@ func (e *Endpoint) Close(ctx context.Context) error {
 func (e *Endpoint) accept(m *nats.Msg) {
 	select {
 	case e.slots <- struct{}{}:
-		go e.answer(m) // ends before Close returns, which takes all slots
+		e.cfg.crew.Go(func() { e.answer(m) }) // ends before Close returns, which takes all slots
 	default:
 		e.reply(m, nil, fault.New(fault.Unavailable, "the node has %d requests in work", e.cfg.MaxRequests).
 			WithHint("try again in a moment"))
@@ -195,27 +208,38 @@ func Handle[In, Out any](fn func(context.Context, In) (Out, error)) Method {
 	}
 }
 
+// lenient reads what encoding/json writes, which passes the text of tools on as it is.
+var lenient = jsonv2.JoinOptions(
+	jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsonv1.FormatDurationAsNano(true),
+)
+
 func decodeStrict(data []byte, into any) error {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	err := dec.Decode(into)
-	if err == nil {
-		if _, err = dec.Token(); errors.Is(err, io.EOF) {
-			return nil
-		}
-		return fault.New(fault.InvalidParams, "the request goes on after its end")
-	}
-	var syntax *json.SyntaxError
-	var wrong *json.UnmarshalTypeError
+	err := jsonv2.Unmarshal(data, into, lenient, jsonv2.RejectUnknownMembers(true))
 	var coded *fault.Error
+	var wrong *jsonv2.SemanticError
 	switch {
+	case err == nil:
+		return nil
 	case errors.As(err, &coded):
 		return coded
-	case errors.As(err, &syntax), errors.Is(err, io.ErrUnexpectedEOF):
-		return fault.Wrap(fault.ParseError, err, "the request is no valid JSON")
 	case errors.As(err, &wrong):
-		return fault.Wrap(fault.InvalidParams, err, "a "+wrong.Value+" is no "+wrong.Type.String()).WithField(wrong.Field)
+		return fault.Wrap(fault.InvalidParams, err, wrongText(wrong)).WithField(fieldOf(wrong.JSONPointer))
 	default:
-		return fault.Wrap(fault.InvalidParams, err, strings.TrimPrefix(err.Error(), "json: "))
+		return fault.Wrap(fault.ParseError, err, "the request is no valid JSON")
 	}
+}
+
+func wrongText(e *jsonv2.SemanticError) string {
+	if errors.Is(e, jsonv2.ErrUnknownName) {
+		return "is not known"
+	}
+	if e.GoType == nil {
+		return "has the wrong type"
+	}
+	return "a " + e.JSONKind.String() + " is no " + e.GoType.String()
+}
+
+// fieldOf returns a JSON pointer as the path of a field: /a/0/b is a.0.b.
+func fieldOf(p jsontext.Pointer) string {
+	return strings.Join(slices.Collect(p.Tokens()), ".")
 }

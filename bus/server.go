@@ -24,6 +24,10 @@ type Server struct {
 	auth credentials
 	lock *os.File
 
+	syncing Syncing
+	barrier *barrier // nil when the server syncs by itself
+	suspect bool     // the directory was left by a node whose disk had failed
+
 	mu      sync.RWMutex // guards what follows
 	current *server.Server
 	port    int
@@ -68,7 +72,10 @@ func (s *Server) start(ctx context.Context) error {
 	if err = s.cfg.portIsFree(ctx); err != nil {
 		return err
 	}
-	if err = s.run(); err != nil {
+	if err = s.readAnew(ctx); err != nil {
+		return err
+	}
+	if err = s.chooseSyncing(ctx); err != nil {
 		return err
 	}
 	return writeJSON(filepath.Join(s.cfg.DataDir, nodeFile), nodeInfo{URL: s.Addr(), PID: os.Getpid()})
@@ -80,7 +87,7 @@ func (s *Server) run() error {
 	cfg := s.cfg
 	cfg.Port = s.port
 	s.mu.RUnlock()
-	opts, err := cfg.options(s.auth)
+	opts, err := cfg.options(s.auth, s.syncing)
 	if err != nil {
 		return err
 	}
@@ -114,9 +121,9 @@ func (s *Server) notReady(cfg ServerConfig) error {
 
 // options builds the options from text, as the server does itself, and then takes from it what a
 // server inside another program must not have.
-func (c *ServerConfig) options(auth credentials) (*server.Options, error) {
+func (c *ServerConfig) options(auth credentials, syncing Syncing) (*server.Options, error) {
 	opts := &server.Options{}
-	if err := opts.ProcessConfigString(c.text(auth)); err != nil {
+	if err := opts.ProcessConfigString(c.text(auth, syncing)); err != nil {
 		return nil, fault.Wrap(fault.Internal, err, "the configuration of the embedded server is wrong")
 	}
 	opts.JetStream = true
@@ -171,6 +178,7 @@ func (s *Server) Close(context.Context) error {
 		return nil
 	}
 	stop(ns)
+	s.barrier.close()
 	return errors.Join(removeFile(filepath.Join(s.cfg.DataDir, nodeFile)), unlock(s.lock))
 }
 

@@ -41,6 +41,10 @@ func (s *Store) settleAll(ctx context.Context) {
 // and then the same conditional message is sent once more, which can only take effect once. It
 // returns false when the log cannot be read now.
 func (s *Store) settle(ctx context.Context, p *pending) bool {
+	if err := s.app.barrier.broken(); err != nil {
+		s.app.finish(p, 0, err)
+		return true
+	}
 	next, found, err := s.following(ctx, p.record.Task, p.record.After)
 	late := time.Since(p.since) > settleWithin
 	switch {
@@ -49,9 +53,9 @@ func (s *Store) settle(ctx context.Context, p *pending) bool {
 	case err != nil || !found && late:
 		s.app.finish(p, 0, unknownOutcome(p))
 	case found && bytes.Equal(next.Data, p.record.Data):
-		s.app.finish(p, next.Seq, nil)
+		s.app.conclude(verdict{p: p, seq: next.Seq})
 	case found:
-		s.app.finish(p, 0, conflict(p))
+		s.app.conclude(verdict{p: p, err: conflict(p)})
 	default:
 		if full := s.gaveUp(p); full != nil {
 			s.app.finish(p, 0, full)
@@ -74,9 +78,9 @@ func (s *Store) gaveUp(p *pending) *fault.Error {
 // resend sends an append that is not in the log once more, alone.
 func (a *appender) resend(p *pending) {
 	a.mu.Lock()
-	id := a.launch(&flight{members: []*pending{p}})
+	id := a.launch(p)
 	a.mu.Unlock()
-	a.publishSingle(id, p)
+	a.publish(id, p)
 }
 
 func unknownOutcome(p *pending) error {

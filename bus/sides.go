@@ -3,12 +3,17 @@ package bus
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nuid"
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
@@ -22,20 +27,53 @@ func (s *Store) Put(ctx context.Context, data []byte) (string, error) {
 	ref := digest(data)
 	info, err := s.blobs.GetInfo(ctx, ref)
 	if err == nil && info.Size == uint64(len(data)) {
-		return ref, nil
+		return ref, s.barrier().wait(blobsStream) // another call may just have stored it
 	}
 	if err := s.space.check(time.Now()); err != nil {
 		return "", err
 	}
-	if _, err := s.blobs.PutBytes(ctx, ref, data); err != nil {
+	if err := s.putObject(ctx, ref, data); err != nil {
 		return "", sideFault(err, "the value cannot be stored")
 	}
-	return ref, nil
+	return ref, s.barrier().wait(blobsStream)
+}
+
+// chunkSize is that of the client library.
+const chunkSize = 128 << 10
+
+// putObject stores an object as the client library does, which reads it: its chunks, and then what
+// describes them, in the place of an earlier description. The library's own way publishes
+// asynchronously and may leave a goroutine behind each time.
+func (s *Store) putObject(ctx context.Context, name string, data []byte) error {
+	info := jetstream.ObjectInfo{
+		ObjectMeta: jetstream.ObjectMeta{Name: name, Opts: &jetstream.ObjectMetaOptions{ChunkSize: chunkSize}},
+		Bucket:     blobsBucket, NUID: nuid.Next(), Size: uint64(len(data)),
+		Digest: "SHA-256=" + base64.URLEncoding.EncodeToString(sum(data)),
+	}
+	for chunk := range slices.Chunk(data, chunkSize) {
+		if _, err := s.conn.js.Publish(ctx, "$O."+blobsBucket+".C."+info.NUID, chunk); err != nil {
+			return err
+		}
+		info.Chunks++
+	}
+	about, err := json.Marshal(info)
+	if err != nil {
+		return err
+	}
+	_, err = s.conn.js.PublishMsg(ctx, &nats.Msg{
+		Subject: "$O." + blobsBucket + ".M." + base64.URLEncoding.EncodeToString([]byte(name)),
+		Header:  nats.Header{jetstream.MsgRollup: {jetstream.MsgRollupSubject}}, Data: about,
+	})
+	return err
+}
+
+func sum(data []byte) []byte {
+	s := sha256.Sum256(data)
+	return s[:]
 }
 
 func digest(data []byte) string {
-	sum := sha256.Sum256(data)
-	return refPrefix + hex.EncodeToString(sum[:])
+	return refPrefix + hex.EncodeToString(sum(data))
 }
 
 // Get implements events.Blobs.
@@ -75,7 +113,7 @@ func (s *Store) Save(ctx context.Context, task events.TaskID, id string, data []
 		return "", sideFault(err, "the checkpoint cannot be stored")
 	}
 	failpoint.Pass(failpoint.CheckpointSaved)
-	return "KV/" + pointsBucket + "/" + key, nil
+	return "KV/" + pointsBucket + "/" + key, s.barrier().wait(pointsStream)
 }
 
 // Load implements events.Checkpoints.

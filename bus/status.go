@@ -12,6 +12,8 @@ import (
 type Status struct {
 	// Durability is the level that runs.
 	Durability Durability `json:"durability"`
+	// Syncing is how it is reached.
+	Syncing Syncing `json:"syncing"`
 	// First and Last are positions of the live log, Commits and Bytes its size, Tasks its histories.
 	First   uint64 `json:"first"`
 	Last    uint64 `json:"last"`
@@ -25,7 +27,8 @@ type Status struct {
 	// Free and MinFree are the space of the disk and the watermark in bytes; 0 with an external server.
 	Free    int64 `json:"free,omitempty"`
 	MinFree int64 `json:"min_free,omitempty"`
-	// Refusing is why appends are refused: DATA_LOSS or DISK_FULL; nil when they are not.
+	// Refusing is why appends are refused: DATA_LOSS, DISK_FULL, or UNAVAILABLE with reason SYNC_FAILED;
+	// nil when they are not.
 	Refusing *fault.Error `json:"refusing,omitempty"`
 	// At is the time of the report.
 	At time.Time `json:"at"`
@@ -33,15 +36,18 @@ type Status struct {
 
 // Status returns the state of the store.
 func (s *Store) Status(ctx context.Context) (Status, error) {
-	st := Status{Durability: s.cfg.Durability, MaxBytes: s.cfg.MaxBytes, At: events.Time(time.Now())}
+	st := Status{Durability: s.cfg.Durability, Syncing: SyncExternal, MaxBytes: s.cfg.MaxBytes, At: events.Time(time.Now())}
 	if s.space.look() {
 		st.Refusing = s.space.full.Load()
+	}
+	if err := s.barrier().broken(); err != nil {
+		st.Refusing = fault.From(err)
 	}
 	if loss := s.loss.Load(); loss != nil {
 		st.Refusing = loss
 	}
 	if server := s.conn.target.server; server != nil {
-		st.MinFree = server.cfg.MinFree
+		st.Syncing, st.MinFree = server.syncing, server.cfg.MinFree
 		var err error
 		if st.Free, _, err = diskSpace(server.cfg.DataDir); err != nil {
 			return st, err

@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -15,8 +16,8 @@ import (
 
 // StoreConfig configures the log and its side stores.
 type StoreConfig struct {
-	// Durability is that of the embedded server unless set; with Fsync many waiting appends share one
-	// disk write. With an external server it only says what that server is known to do.
+	// Durability is that of the embedded server unless set. With an external server it only says what
+	// that server is known to do.
 	Durability Durability
 	// Logger gets what the store finds out by itself; nil discards it.
 	Logger *slog.Logger
@@ -66,6 +67,7 @@ type Store struct {
 	space  *space
 	past   *past
 	mark   *marker
+	opened uint64                      // the position of the live log at the start, durable since
 	loss   atomic.Pointer[fault.Error] // set once a loss is detected: no more appends
 	end    context.CancelFunc
 	ended  sync.WaitGroup
@@ -99,7 +101,32 @@ func (c *Conn) OpenStore(ctx context.Context, cfg StoreConfig) (*Store, error) {
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s.end = cancel
 	s.ended.Go(func() { s.tend(background) })
+	if err := s.dispel(ctx); err != nil {
+		return nil, errors.Join(err, s.Close(ctx))
+	}
 	return s, nil
+}
+
+// barrier is what makes the writes of an embedded server durable; nil when the server does so itself.
+func (s *Store) barrier() *barrier {
+	if s.conn.target.server == nil {
+		return nil
+	}
+	return s.conn.target.server.barrier
+}
+
+// unconfirmed returns the failure of the disk for a commit that it may not hold: nobody may rely on it.
+func (s *Store) unconfirmed(seq uint64) error {
+	err := s.barrier().broken()
+	if err == nil || seq <= s.opened {
+		return nil
+	}
+	s.app.mu.Lock()
+	defer s.app.mu.Unlock()
+	if seq <= s.app.newest.seq {
+		return nil
+	}
+	return err
 }
 
 // Close waits for the appends in flight, writes the high-water mark and ends all that OpenStore began.

@@ -18,6 +18,8 @@ const (
 	metaBucket    = "ORCH_META"
 	blobsBucket   = "ORCH_BLOBS"
 	blobsStream   = "OBJ_" + blobsBucket
+	pointsStream  = "KV_" + pointsBucket
+	metaStream    = "KV_" + metaBucket
 )
 
 func (c *StoreConfig) fromServer(s *Server) {
@@ -37,7 +39,7 @@ func (c *StoreConfig) liveConfig() jetstream.StreamConfig {
 		Name: liveStream, Description: "one commit a message, one subject a task",
 		Subjects: []string{liveRoot + ".*.*"}, Storage: jetstream.FileStorage, Replicas: c.Replicas,
 		Discard: jetstream.DiscardNew, MaxBytes: c.MaxBytes,
-		AllowDirect: true, AllowAtomicPublish: c.Replicas == 1,
+		AllowDirect: true,
 	}
 }
 
@@ -75,6 +77,16 @@ func (s *Store) openStreams(ctx context.Context) (err error) {
 	}
 	if err != nil {
 		return openFault(err)
+	}
+	return s.watchAll()
+}
+
+// watchAll puts the streams under the barrier, and makes durable what they hold by now.
+func (s *Store) watchAll() error {
+	for _, stream := range []string{liveStream, archiveStream, blobsStream, pointsStream, metaStream} {
+		if err := s.barrier().watch(stream); err != nil {
+			return err
+		}
 	}
 	return s.syncMeta()
 }

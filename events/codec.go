@@ -6,6 +6,10 @@ import (
 	"strconv"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
+
 	"github.com/orch-dev/orch/fault"
 )
 
@@ -52,6 +56,11 @@ func appendValue(enc *json.Encoder, b *bytes.Buffer, v any) error {
 	return nil
 }
 
+// lenient reads what encoding/json writes, which passes the text of tools on as it is.
+var lenient = jsonv2.JoinOptions(
+	jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsonv1.FormatDurationAsNano(true),
+)
+
 // Upcaster turns the data of an event that an older version wrote into today's shape. It returns its
 // arguments when it has nothing to do.
 type Upcaster func(version int, kind Kind, data json.RawMessage) (Kind, json.RawMessage, error)
@@ -76,7 +85,7 @@ type wireEvent struct {
 // is no commit, is DATA_LOSS: an unreadable history is never passed over.
 func Decode(data []byte, up ...Upcaster) (*Commit, error) {
 	var w wireCommit
-	if err := json.Unmarshal(data, &w); err != nil {
+	if err := jsonv2.Unmarshal(data, &w, lenient); err != nil {
 		return nil, fault.Wrap(fault.DataLoss, err, "a commit of the log is no valid JSON")
 	}
 	if w.V < 1 || w.V > Version {
@@ -128,7 +137,7 @@ func decodeEvent(version int, w wireEvent, up []Upcaster) (Event, error) {
 	if len(w.Data) == 0 || w.Data[0] != '{' {
 		return Event{}, fault.New(fault.DataLoss, "an event %s has no data", w.Kind)
 	}
-	if err := json.Unmarshal(w.Data, p); err != nil {
+	if err := jsonv2.Unmarshal(w.Data, p, lenient); err != nil {
 		return Event{}, fault.Wrap(fault.DataLoss, err, "the data of an event "+string(w.Kind)+" is damaged")
 	}
 	return Event{Kind: w.Kind, Data: p}, nil
@@ -145,7 +154,7 @@ func (e Event) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON is the inverse of MarshalJSON.
 func (e *Event) UnmarshalJSON(data []byte) error {
 	var w wireEvent
-	if err := json.Unmarshal(data, &w); err != nil {
+	if err := jsonv2.Unmarshal(data, &w, lenient); err != nil {
 		return fault.Wrap(fault.InvalidFormat, err, "an event is no valid JSON")
 	}
 	decoded, err := decodeEvent(Version, w, nil)

@@ -90,6 +90,9 @@ type Submitted struct {
 	MaxSteps int        `json:"max_steps,omitempty"`
 	// RetryOf is the task whose recorded results this one reuses.
 	RetryOf TaskID `json:"retry_of,omitempty"`
+	// KeyOf is the task whose id stands in the idempotency keys of the calls; empty means this one. A task
+	// that goes on where another one failed may repeat its calls, which then keep their keys.
+	KeyOf TaskID `json:"key_of,omitempty"`
 }
 
 // Concurrency limits how many tasks of one key run at the same time.

@@ -2,7 +2,9 @@ package orchestrator
 
 import (
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
@@ -13,7 +15,7 @@ import (
 // advance emits everything that follows from the state of the task: steps that can start, timers
 // that are due, the end. It stops when nothing more follows.
 func (t *turn) advance() {
-	for t.err == nil {
+	for !t.stopped() {
 		before := len(t.events)
 		t.pass()
 		if len(t.events) == before {
@@ -27,12 +29,14 @@ func (t *turn) pass() {
 	task := t.task
 	t.callAgain()
 	switch {
-	case t.err != nil || task.Submitted == nil || task.State.Terminal():
+	case t.stopped() || task.Submitted == nil || task.State.Terminal():
 	case t.overdue() && !task.Ending && !task.Cancelling:
 		t.stopCalls("the deadline of the task has passed")
 		t.end(fault.New(fault.Timeout, "the task was not over at its deadline %s", task.Submitted.Deadline.Format("2006-01-02 15:04:05 MST")))
 	case task.Cancelling || task.Ending:
 		t.windDown()
+	case t.e.noPlan != nil:
+		t.blockWithoutPlan()
 	case t.mayMove():
 		t.run()
 	}
@@ -97,7 +101,7 @@ func (t *turn) run() {
 func (t *turn) section(nodes []*plan.Node) bool {
 	settled := true
 	for _, n := range nodes {
-		if t.err != nil || t.task.Ending {
+		if t.stopped() || t.task.Ending {
 			return false
 		}
 		t.move(n, n.ID, nil)
@@ -163,6 +167,9 @@ func (t *turn) tryStart(n *plan.Node, key string, in *item) {
 	}
 	if need := t.missing(n, in); need != "" {
 		t.emit(events.StepSkipped, &events.Skipped{Step: key, Reason: becauseOf + need})
+		return
+	}
+	if t.late = t.late || time.Since(t.began) > longTurn; t.late {
 		return
 	}
 	sc := t.scope(in)
@@ -269,7 +276,7 @@ func (t *turn) windDown() {
 		t.move(n, n.ID, nil)
 	}
 	for _, n := range t.e.prog.Always() {
-		if s := t.task.Steps[n.ID]; t.err != nil || s == nil || !s.State.Over() {
+		if s := t.task.Steps[n.ID]; t.stopped() || s == nil || !s.State.Over() {
 			return
 		}
 	}
@@ -357,22 +364,45 @@ func (t *turn) fail(err error) {
 	t.emit(events.TaskFailed, &events.Moved{Reason: f.Message, Error: f})
 }
 
+// longTurn is how long a turn may take before the rest of it is left to the next one, so that others get
+// at the lock.
+const longTurn = 100 * time.Millisecond
+
+// The kinds of blocks that the owner itself makes.
+const (
+	blockDependency = "dependency"
+	blockInput      = "input"
+	blockResource   = "resource"
+)
+
 // blockIfStuck blocks a task that can only go on when a person decides about a step in doubt.
 func (t *turn) blockIfStuck() {
-	if t.err != nil || t.task.State != statemachine.InProgress {
+	if t.stopped() || t.task.State != statemachine.InProgress {
 		return
 	}
-	doubtful := ""
+	var doubtful *statemachine.Step
 	for _, key := range t.task.Order {
 		switch s := t.task.Steps[key]; {
 		case s.State == statemachine.StepInDoubt:
-			doubtful = key
+			doubtful = s
 		case s.State.Over(), s.State == statemachine.StepRunning && s.Items != nil:
 		default:
 			return // something still moves
 		}
 	}
-	if doubtful != "" {
-		t.emit(events.TaskBlocked, &events.Moved{Block: "input", Reason: "it is unknown whether step " + doubtful + " took effect"})
+	if doubtful == nil {
+		return
+	}
+	reason := "it is unknown whether step " + doubtful.Key + " took effect"
+	if doubtful.Lost > 1 {
+		reason += ", which has lost " + strconv.Itoa(doubtful.Lost) + " workers"
+	}
+	t.emit(events.TaskBlocked, &events.Moved{Block: blockInput, Reason: reason})
+}
+
+// blockWithoutPlan blocks a task whose plan cannot be read, wherever it is.
+func (t *turn) blockWithoutPlan() {
+	if statemachine.Check(t.task.State, events.TaskBlocked) == nil {
+		t.emit(events.TaskBlocked, &events.Moved{Block: blockResource, Reason: "its plan cannot be read: " + t.e.noPlan.Message})
 	}
 }

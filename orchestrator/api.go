@@ -42,6 +42,9 @@ type API interface {
 	Resume(ctx context.Context, r PauseRequest) (ControlReply, error)
 	// Retry starts a failed or cancelled task anew, with the recorded results of its succeeded steps.
 	Retry(ctx context.Context, r RetryRequest) (SubmitReply, error)
+	// Redrive lets a task of the dead letter go on: it starts a failed one anew like Retry, but once, however
+	// often it is asked for.
+	Redrive(ctx context.Context, r RedriveRequest) (SubmitReply, error)
 	// Signal hands data to a step that waits for it, now or later.
 	Signal(ctx context.Context, r SignalRequest) (TaskView, error)
 	// Resolve decides about a step in doubt.
@@ -156,8 +159,10 @@ type StepView struct {
 	State   statemachine.StepState `json:"state"`
 	Tool    string                 `json:"tool,omitempty"`
 	Attempt int                    `json:"attempt,omitempty"`
-	Worker  string                 `json:"worker,omitempty"`
-	Since   *time.Time             `json:"since,omitempty"`
+	// Lost counts the attempts that ended with their worker.
+	Lost   int        `json:"lost,omitempty"`
+	Worker string     `json:"worker,omitempty"`
+	Since  *time.Time `json:"since,omitempty"`
 	// Due is when a retry, a timer or a timeout fires.
 	Due      *time.Time      `json:"due,omitempty"`
 	Signal   string          `json:"signal,omitempty"`
@@ -201,6 +206,9 @@ type ListRequest struct {
 	Parent events.TaskID `json:"parent,omitempty"`
 	Since  time.Time     `json:"since,omitzero"`
 	Until  time.Time     `json:"until,omitzero"`
+	// Dead lists the dead letter: tasks that failed and were not redriven, and those that are blocked by
+	// anything but a dependency. They need a person.
+	Dead bool `json:"dead,omitempty"`
 	// Limit is 1 to 1,000, default 50.
 	Limit int `json:"limit,omitempty"`
 	// Cursor is ListReply.Next of the page before.
@@ -218,6 +226,7 @@ type Summary struct {
 	ID       events.TaskID      `json:"id"`
 	Name     string             `json:"name"`
 	State    statemachine.State `json:"state"`
+	Block    string             `json:"block,omitempty"`
 	Paused   bool               `json:"paused,omitempty"`
 	Priority string             `json:"priority,omitempty"`
 	Labels   map[string]string  `json:"labels,omitempty"`
@@ -361,6 +370,12 @@ type RetryRequest struct {
 	// badly, with all that needs it, and those that never began.
 	From  string `json:"from,omitempty"`
 	Actor string `json:"actor,omitempty"`
+}
+
+// RedriveRequest names a task of the dead letter.
+type RedriveRequest struct {
+	ID    events.TaskID `json:"id"`
+	Actor string        `json:"actor,omitempty"`
 }
 
 // SignalRequest hands data to a waiting step.

@@ -56,89 +56,6 @@ func (t *turn) cancel(reason string) {
 	t.emit(events.TaskCancelRequested, &events.CancelRequested{Reason: reason})
 }
 
-// Retry implements API.
-func (o *Orchestrator) Retry(ctx context.Context, r RetryRequest) (SubmitReply, error) {
-	var req SubmitRequest
-	var extra submitExtra
-	err := o.look(ctx, r.ID, func(e *entry) error {
-		if e.task.State != statemachine.Failed && e.task.State != statemachine.Cancelled && r.From == "" {
-			return fault.New(fault.StateNotAllowed, "retry is for failed and cancelled tasks; %s is %s", r.ID, e.task.State).
-				WithHint("orch retry %s --from STEP runs a part again", r.ID)
-		}
-		if !e.task.State.Terminal() {
-			return fault.New(fault.StateNotAllowed, "task %s is not over", r.ID)
-		}
-		again, err := repeated(e, r.From)
-		if err != nil {
-			return err
-		}
-		asked := again
-		if r.From == "" {
-			asked = nil
-		}
-		if key := doubtful(e.task, asked); key != "" {
-			return fault.New(fault.InDoubt, "it is unknown whether step %s took effect", key).WithField("from").
-				WithHint("orch retry %s --from %s runs it again", r.ID, key)
-		}
-		sub := e.task.Submitted
-		extra = submitExtra{origin: r.ID, parent: nil, reuse: reusable(e, again)}
-		req = SubmitRequest{Name: sub.Name, Labels: sub.Labels, Priority: sub.Priority, Queue: sub.Queue, Actor: r.Actor, Plan: e.prog.Plan().JSON()}
-		t := &turn{o: o, e: e, task: e.task}
-		req.Inputs = t.fetch(sub.Inputs)
-		return t.outcomeOf(t.err)
-	})
-	if err != nil {
-		return SubmitReply{}, err
-	}
-	return o.submit(ctx, req, extra)
-}
-
-// doubtful returns a step that may have taken effect and that a retry would repeat without being asked
-// to: one in doubt, or a call with effects that was cancelled while it ran. "" if there is none.
-func doubtful(t *statemachine.Task, asked map[string]bool) string {
-	for _, key := range t.Order {
-		s := t.Steps[key]
-		begun := s.State == statemachine.StepCancelled && !s.CalledAt.IsZero() && hasEffects(s)
-		if (s.State == statemachine.StepInDoubt || begun) && !asked[key] && !asked[itemOf(key)] {
-			return key
-		}
-	}
-	return ""
-}
-
-// repeated returns the steps that a retry makes again: `from`, or without it every step that ended
-// badly, and all that needs one of them.
-func repeated(e *entry, from string) (map[string]bool, error) {
-	if from != "" && e.prog.Node(from) == nil {
-		return nil, fault.New(fault.NotFound, "the plan has no step %q", clip(from)).WithField("from")
-	}
-	again := map[string]bool{}
-	for _, n := range e.prog.Steps() {
-		s := e.task.Steps[n.ID]
-		again[n.ID] = n.ID == from || (from == "" && s != nil && (s.State == statemachine.StepFailed || s.State == statemachine.StepCancelled))
-	}
-	for grown := true; grown; {
-		grown = false
-		for _, n := range e.prog.Steps() {
-			if !again[n.ID] && slices.ContainsFunc(n.Needs, func(need string) bool { return again[need] }) {
-				again[n.ID], grown = true, true
-			}
-		}
-	}
-	return again, nil
-}
-
-// reusable lists the recorded outputs of a task that a retry can take over.
-func reusable(e *entry, again map[string]bool) []events.Reused {
-	var list []events.Reused
-	for _, n := range e.prog.Steps() {
-		if s := e.task.Steps[n.ID]; s != nil && s.State == statemachine.StepSucceeded && !again[n.ID] {
-			list = append(list, events.Reused{Step: n.ID, From: e.id, Output: s.Output})
-		}
-	}
-	return list
-}
-
 // Signal implements API.
 func (o *Orchestrator) Signal(ctx context.Context, r SignalRequest) (TaskView, error) {
 	if r.Name == "" || len(r.Name) > maxText {
@@ -257,21 +174,32 @@ func (t *turn) singleCall(spec tools.Spec, args events.Value) string {
 
 func (o *Orchestrator) awaitCall(ctx context.Context, r CallRequest, key string) (CallReply, error) {
 	var reply CallReply
+	var output events.Value
 	err := o.await(ctx, r.ID, r.Wait, func(e *entry) (bool, error) {
 		s := e.task.Steps[key]
 		if s == nil {
 			return false, fault.New(fault.Internal, "the call %s is lost", key)
 		}
-		t := &turn{o: o, e: e, task: e.task}
-		reply = CallReply{Step: key, State: s.State, Output: t.show(s.Output), Error: s.Error}
-		return s.State.Over() || s.State == statemachine.StepInDoubt, t.err
+		reply = CallReply{Step: key, State: s.State, Error: s.Error}
+		output = s.Output
+		return s.State.Over() || s.State == statemachine.StepInDoubt, nil
 	})
+	if err == nil {
+		reply.Output, err = o.showLater(ctx, output)
+	}
 	return reply, err
 }
 
 // await looks at a task now and after every change, until see says that it has seen enough or the
 // wait is over.
 func (o *Orchestrator) await(ctx context.Context, id events.TaskID, wait time.Duration, see func(*entry) (bool, error)) error {
+	if wait > 0 {
+		done, err := o.waiting()
+		if err != nil {
+			return err
+		}
+		defer done()
+	}
 	timer := time.NewTimer(max(min(wait, maxWait), 0))
 	defer timer.Stop()
 	for expired := wait <= 0; ; {

@@ -2,7 +2,6 @@ package orchestrator
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
 	"time"
 
@@ -40,8 +39,14 @@ type entry struct {
 	progress map[string]work.Progress
 	version  uint64
 	changed  chan struct{}
-	// fetched keeps large values that expressions have asked for.
-	fetched map[string]json.RawMessage
+	// given holds the large values that the next turn needs to go on; searching is set while they are read.
+	given     map[string]found
+	searching bool
+	// counted is set while the task counts as an open one of its requestor.
+	counted   bool
+	requestor string
+	// noPlan is why the plan of the task cannot be read; prog is then empty.
+	noPlan *fault.Error
 	// itemsOver is, by for_each step, the number of leading items that are over.
 	itemsOver map[string]int
 }
@@ -118,9 +123,12 @@ func (o *Orchestrator) loadNow(ctx context.Context, e *entry) {
 	defer stop()
 	task, newest, err := o.fold(ctx, e.id)
 	var prog *plan.Program
+	var noPlan *fault.Error
 	o.suspect(e.id, err)
 	if err == nil {
-		prog, err = o.program(ctx, task.Submitted)
+		if prog, err = o.program(ctx, task.Submitted); err != nil && !mayPass(err) {
+			prog, noPlan, err = &plan.Program{}, unusablePlan(err), nil
+		}
 	}
 	o.lock()
 	defer o.unlock()
@@ -128,7 +136,7 @@ func (o *Orchestrator) loadNow(ctx context.Context, e *entry) {
 		o.loadFailed(e, err)
 		return
 	}
-	e.task, e.seq, e.archived, e.prog = task, newest.Seq, e.archived || newest.Archived, prog
+	e.task, e.seq, e.archived, e.prog, e.noPlan = task, newest.Seq, e.archived || newest.Archived, prog, noPlan
 	delete(o.unread, e.id)
 	o.revive(e)
 	o.release(e)
@@ -138,6 +146,7 @@ func (o *Orchestrator) loadFailed(e *entry, err error) {
 	turns := e.turns
 	e.turns = nil
 	delete(o.tasks, e.id)
+	o.quota.uncount(e)
 	for step := range e.leases {
 		o.drop(e, step)
 	}
@@ -211,6 +220,7 @@ func (o *Orchestrator) revive(e *entry) {
 		return
 	}
 	e.open = true
+	o.quota.count(e)
 	o.reviveKey(e)
 	o.setAlarms(e, o.now())
 	if e.behind {
@@ -274,20 +284,10 @@ func (o *Orchestrator) restore(ctx context.Context) error {
 	if err := o.restoreHolds(ctx); err != nil {
 		return err
 	}
-	var open []events.TaskID
-	o.lock()
-	for head, err := range o.cfg.Log.Heads(ctx) {
-		if err != nil {
-			o.unlock()
-			return err
-		}
-		if statemachine.State(head.State).Terminal() {
-			o.listed.addHead(head)
-			continue
-		}
-		open = append(open, head.Task)
+	open, err := o.find(ctx)
+	if err != nil {
+		return err
 	}
-	o.unlock()
 	if err := o.restorePast(ctx); err != nil {
 		return err
 	}

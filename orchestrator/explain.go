@@ -30,7 +30,7 @@ func (t *turn) causes() iter.Seq[Cause] {
 			return
 		}
 		none := true
-		for _, ask := range []func() *Cause{t.becausePaused, t.becauseDependency, t.becauseDelay, t.becauseConcurrency, t.becauseCancelling} {
+		for _, ask := range []func() *Cause{t.becausePaused, t.becauseDependency, t.becauseDelay, t.becauseConcurrency, t.becauseCancelling, t.becauseResource} {
 			if c := ask(); c != nil {
 				if none = false; !yield(*c) {
 					return
@@ -70,7 +70,7 @@ func (t *turn) ended() Cause {
 	c := Cause{Kind: "over", Sentence: fmt.Sprintf("The task is over: %s since %s.", t.task.State, clock(t.task.Since))}
 	if t.task.Error != nil {
 		c.Sentence = fmt.Sprintf("The task is over: %s since %s, because %s.", t.task.State, clock(t.task.Since), strings.TrimSuffix(t.task.Error.Message, "."))
-		c.Next = "orch retry " + string(t.e.id)
+		c.Next = "orch redrive " + string(t.e.id)
 	}
 	return c
 }
@@ -137,6 +137,16 @@ func (t *turn) becauseCancelling() *Cause {
 		return nil
 	}
 	return &Cause{Kind: "cancelling", Sentence: "The task is being cancelled and runs its `always` steps" + because(t.task.CancelReason) + "."}
+}
+
+func (t *turn) becauseResource() *Cause {
+	if t.e.noPlan == nil {
+		return nil
+	}
+	return &Cause{
+		Kind: "blocked", Sentence: "The plan of the task cannot be read: " + strings.TrimSuffix(t.e.noPlan.Message, ".") + ".",
+		Next: "orch doctor, and when the plan is back: orch redrive " + string(t.e.id),
+	}
 }
 
 // becauseStep says what one step waits for, nil when it is over.
@@ -240,6 +250,8 @@ func (t *turn) becauseReady(s *statemachine.Step, c *Cause) {
 		c.Kind, c.Sentence, c.Next = "tool_paused", fmt.Sprintf("Step %s is ready, but tool %s is paused%s.", s.Key, s.Tool, t.holdText(holdTool, s.Tool)), "orch resume --tool "+s.Tool
 	case !t.o.served(queue):
 		c.Kind, c.Sentence, c.Next = "no_worker", fmt.Sprintf("Step %s is ready, but no worker serves queue %s.", s.Key, queue), "orch worker --queue "+queue
+	case suspect(s):
+		c.Kind, c.Sentence = "queued", fmt.Sprintf("Step %s has lost %d workers; it waits for a worker of queue %s that has no other such call.", s.Key, s.Lost, queue)
 	default:
 		c.Kind, c.Sentence = "queued", fmt.Sprintf("Step %s is ready and waits for a free worker of queue %s, with %d calls queued there.", s.Key, queue, t.o.queued(queue))
 	}

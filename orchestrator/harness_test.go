@@ -89,6 +89,8 @@ func start(t tb, log *memlog.Log, options ...option) *node {
 	return n
 }
 
+func (n *node) ctx() context.Context { return context.Background() }
+
 // submit submits a plan and returns its id.
 func (n *node) submit(yaml string, change ...func(*orchestrator.SubmitRequest)) events.TaskID {
 	n.t.Helper()

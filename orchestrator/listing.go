@@ -60,7 +60,7 @@ func (l *listing) update(e *entry) {
 	default: // an old task that somebody looks at
 		l.forgetLater(e.id)
 	}
-	line.State, line.Reason, line.Paused, line.UpdatedAt = t.State, t.Reason, t.Paused, t.UpdatedAt
+	line.State, line.Reason, line.Block, line.Paused, line.UpdatedAt = t.State, t.Reason, t.Block, t.Paused, t.UpdatedAt
 	line.Archived = line.Archived || e.archived
 }
 
@@ -69,8 +69,11 @@ func (l *listing) addHead(h events.Head) {
 	if l.lines == nil {
 		l.lines = map[events.TaskID]*Summary{}
 	}
+	_, known := l.lines[h.Task]
 	l.lines[h.Task] = new(lineOf(h))
-	l.forgetLater(h.Task)
+	if !known {
+		l.forgetLater(h.Task)
+	}
 }
 
 // lineOf is the line of a task that the log's index knows; it lacks labels and priority.
@@ -225,6 +228,9 @@ func (o *Orchestrator) addForgotten(ctx context.Context, lines []Summary) ([]Sum
 
 // page sorts, filters and cuts. A line from the log's index is completed from the task's history.
 func (o *Orchestrator) page(ctx context.Context, r ListRequest, lines []Summary) (ListReply, error) {
+	if r.Dead {
+		lines = deadLetter(lines)
+	}
 	slices.SortFunc(lines, newer)
 	after, err := r.after()
 	if err != nil {

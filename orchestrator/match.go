@@ -26,8 +26,11 @@ type ticket struct {
 	index int
 }
 
-// lane is what a worker serves: the calls of one tool in one queue.
-type lane struct{ queue, tool string }
+// lane is what a worker serves: the calls of one tool in one queue, suspects apart.
+type lane struct {
+	queue, tool string
+	suspect     bool
+}
 
 // tickets orders by priority, then by the age of the task, then by arrival.
 type tickets []*ticket
@@ -77,7 +80,8 @@ type workerInfo struct {
 	queues []string
 	seen   time.Time
 	cancel []work.Ref
-	leases int
+	// leases counts the calls that the worker has, suspects those among them that have lost workers.
+	leases, suspects int
 }
 
 // matcher brings ready calls and polling workers together, in memory. Its tickets are exactly the ready
@@ -112,7 +116,7 @@ func (m *matcher) push(e *entry, s *statemachine.Step) {
 	m.remove(e, s.Key)
 	m.order++
 	t := &ticket{
-		entry: e, step: s.Key, attempt: s.Attempt, lane: lane{queueName(s.Queue), s.Tool}, order: m.order,
+		entry: e, step: s.Key, attempt: s.Attempt, lane: lane{queueName(s.Queue), s.Tool, suspect(s)}, order: m.order,
 		priority: priorityOf(e.task.Submitted.Priority), age: e.task.CreatedAt,
 	}
 	q := m.lanes[t.lane]
@@ -192,6 +196,9 @@ func (o *Orchestrator) next(p work.Poll) *ticket {
 func (o *Orchestrator) open(l lane, p work.Poll) bool {
 	served := slices.Contains(p.Queues, l.queue) || (len(p.Queues) == 0 && l.queue == defaultQueue)
 	able := len(p.Tools) == 0 || slices.Contains(p.Tools, l.tool)
+	if w := o.match.workers[p.Worker]; l.suspect && w != nil && w.suspects > 0 {
+		return false
+	}
 	return served && able && !o.held(holdQueue, l.queue) && !o.held(holdTool, l.tool)
 }
 
@@ -201,8 +208,8 @@ type lease struct {
 	attempt int
 	worker  string
 	tool    string
-	// called is set when the log says that the call has begun.
-	called bool
+	// called is set when the log says that the call has begun, suspect when the call has lost workers.
+	called, suspect bool
 	// heard is when the worker last spoke of the call, zero when it has not since the node restarted.
 	heard time.Time
 	// length is the silence after which the call is given up.
@@ -257,8 +264,12 @@ func (o *Orchestrator) grant(e *entry, l *lease) {
 	l.expires = l.heard.Add(l.length)
 	e.leases[l.step] = l
 	o.match.running++
+	l.suspect = suspect(e.task.Steps[l.step])
 	if w := o.match.workers[l.worker]; w != nil {
 		w.leases++
+		if l.suspect {
+			w.suspects++
+		}
 	}
 }
 
@@ -278,7 +289,7 @@ func (o *Orchestrator) offer(e *entry, s *statemachine.Step) offer {
 	call := work.Call{
 		Ref:  work.Ref{Task: e.id, Step: s.Key, Attempt: s.Attempt},
 		Tool: s.Tool, Effect: s.Effect, State: gateState(e.task, s), Timeout: s.Timeout,
-		Lease: e.leases[s.Key].length, Name: e.task.Submitted.Name,
+		Lease: e.leases[s.Key].length, Name: e.task.Submitted.Name, KeyOf: e.task.Submitted.KeyOf,
 	}
 	of := offer{call: call, args: s.Args}
 	tool, ok := o.cfg.Catalogue.Get(s.Tool)
@@ -346,6 +357,9 @@ func (o *Orchestrator) drop(e *entry, step string) {
 	delete(e.leases, step)
 	if w := o.match.workers[l.worker]; w != nil && w.leases > 0 {
 		w.leases--
+		if l.suspect {
+			w.suspects = max(w.suspects-1, 0)
+		}
 	}
 	o.match.running = max(o.match.running-1, 0)
 }

@@ -29,6 +29,8 @@ type Config struct {
 	Blobs       events.Blobs
 	Checkpoints events.Checkpoints
 	Catalogue   Catalogue
+	// Indexes keeps what a restart has to know of all tasks. Nil has it read the head of each.
+	Indexes events.Indexes
 	// Logger receives what people who run the node should know. Default: discard.
 	Logger *slog.Logger
 	// Clock is the time of decisions. Default: time.Now.
@@ -37,6 +39,14 @@ type Config struct {
 	Random func() float64
 	// Lease is how long a call lives without a heartbeat of its worker. Default 15 s, at least 100 ms.
 	Lease time.Duration
+	// MaxDeliveries bounds how often a call is handed out again after it has ended with its worker,
+	// whatever the retry rule of its step says. Default 10.
+	MaxDeliveries int
+	// MaxOpen bounds the tasks that are open at the same time, MaxOpenEach those of one requestor.
+	// Children of tasks count, but are not refused. Default 250,000 and 150,000.
+	MaxOpen, MaxOpenEach int
+	// MaxWaiting bounds the requests that wait for something to happen. Default 12,000.
+	MaxWaiting int
 	// KeepOpen is the number of finished tasks kept whole in memory, KeepListed that of those kept as
 	// a line of the list. Default 8,192 and 50,000. Older ones are read from the log when asked for.
 	KeepOpen, KeepListed int
@@ -67,6 +77,10 @@ func (c Config) withDefaults() (Config, error) {
 		return c, fault.New(fault.ValidationError, "must be at least 100ms, not %s", c.Lease).WithField("lease")
 	}
 	setDefault(&c.Lease, 15*time.Second)
+	setDefault(&c.MaxDeliveries, 10)
+	setDefault(&c.MaxOpen, 250_000)
+	setDefault(&c.MaxOpenEach, 150_000)
+	setDefault(&c.MaxWaiting, 12_000)
 	setDefault(&c.KeepOpen, 8_192)
 	setDefault(&c.KeepListed, 50_000)
 	setDefault(&c.ArchiveAfter, time.Hour)
@@ -119,6 +133,8 @@ type Orchestrator struct {
 	started time.Time
 	ready   chan struct{}
 	stopped chan struct{}
+	// log is cfg.Log.
+	log *seen
 
 	// mu guards everything below. It is not held during appends and reads of histories (only the scan of
 	// heads at the start and the fetch of a large value for an expression are): appends wait in outbox
@@ -130,11 +146,13 @@ type Orchestrator struct {
 	tasks    map[events.TaskID]*entry
 	listed   listing
 	programs programs
+	values   values
 	match    matcher
 	keys     map[string]*slot
 	waits    map[events.TaskID]map[events.TaskID]bool // dependency → tasks that wait for it
 	unread   map[events.TaskID]bool                   // open tasks that could not be read from the log
 	alarms   alarms
+	quota    quota
 	holds    []Hold
 	last     events.TaskID
 	// loss is the first history that could not be read whole; nothing is appended after it.
@@ -152,8 +170,10 @@ func New(cfg Config) (*Orchestrator, error) {
 	if err != nil {
 		return nil, err
 	}
+	log := &seen{Log: cfg.Log, flights: map[uint64]uint64{}}
+	cfg.Log = log
 	o := &Orchestrator{
-		cfg: cfg, started: cfg.Clock(),
+		cfg: cfg, started: cfg.Clock(), log: log,
 		ready: make(chan struct{}), stopped: make(chan struct{}),
 		tasks: map[events.TaskID]*entry{}, keys: map[string]*slot{},
 		waits:    map[events.TaskID]map[events.TaskID]bool{},
@@ -162,6 +182,7 @@ func New(cfg Config) (*Orchestrator, error) {
 		match:    newMatcher(),
 		send:     make(chan struct{}, 1),
 		alarms:   newAlarms(),
+		quota:    quota{each: map[string]int{}},
 	}
 	o.listed.keep, o.listed.keepWhole = cfg.KeepListed, cfg.KeepOpen
 	if cfg.Paused {
@@ -189,6 +210,7 @@ func (o *Orchestrator) Run(ctx context.Context) error {
 	group.Go(func() { o.alarms.run(ctx, o) })
 	group.Go(func() { o.sweep(ctx) })
 	group.Go(func() { o.archiveLoop(ctx) })
+	group.Go(func() { o.indexLoop(ctx) })
 	<-ctx.Done()
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/tools"
 )
@@ -90,6 +91,24 @@ func (o *Orchestrator) program(ctx context.Context, sub *events.Submitted) (*pla
 	}
 	o.programs.put(o.programs.byHash, sub.PlanSHA256, &program{Program: compiled, text: text, hash: sub.PlanSHA256})
 	return compiled, nil
+}
+
+// mayPass reports whether the same read may succeed later.
+func mayPass(err error) bool {
+	switch fault.CodeOf(err) {
+	case fault.Unavailable, fault.Timeout, fault.Cancelled, fault.NetworkError, fault.DiskFull:
+		return true
+	default:
+		return false
+	}
+}
+
+// unusablePlan is the error of a task whose plan is lost, damaged or of an unknown form.
+func unusablePlan(err error) *fault.Error {
+	if lost(err) {
+		return unreadable(err)
+	}
+	return fault.Wrap(fault.InvalidPlan, err, fault.From(err).Message)
 }
 
 // toolInfo tells the plan checker about a tool.

@@ -107,17 +107,16 @@ func (o *Orchestrator) findLast(ctx context.Context) (FindReply, error) {
 // Get implements API.
 func (o *Orchestrator) Get(ctx context.Context, r GetRequest) (TaskView, error) {
 	var view TaskView
-	err := o.look(ctx, r.ID, func(e *entry) error {
-		var err error
-		view, err = o.view(e)
-		return err
+	err := o.see(ctx, r.ID, func(t *turn) error {
+		view = t.view()
+		return nil
 	})
 	return view, err
 }
 
 // view copies a task for a client. The lock is held.
-func (o *Orchestrator) view(e *entry) (TaskView, error) {
-	t := &turn{o: o, e: e, task: e.task}
+func (t *turn) view() TaskView {
+	e := t.e
 	sub := e.task.Submitted
 	v := TaskView{
 		ID: e.id, Name: sub.Name, Summary: sub.Summary, State: e.task.State, Reason: e.task.Reason, Block: e.task.Block,
@@ -132,7 +131,7 @@ func (o *Orchestrator) view(e *entry) (TaskView, error) {
 	if e.task.State.Terminal() {
 		v.EndedAt = new(e.task.Since)
 	}
-	return v, t.err
+	return v
 }
 
 func checkpointViews(t *statemachine.Task) []CheckpointView {
@@ -192,7 +191,7 @@ func (t *turn) stepView(key string, n *plan.Node) StepView {
 	if s == nil {
 		return v
 	}
-	v.State, v.Attempt, v.Worker, v.Signal, v.Child = s.State, s.Attempt, s.Worker, s.Signal, s.Child
+	v.State, v.Attempt, v.Lost, v.Worker, v.Signal, v.Child = s.State, s.Attempt, s.Lost, s.Worker, s.Signal, s.Child
 	v.Duration, v.Error, v.Reason, v.Since = s.Duration, s.Error, s.Reason, new(s.Since)
 	v.Tool = first(s.Tool, v.Tool)
 	if !s.Due.IsZero() && !s.State.Over() {
@@ -211,14 +210,15 @@ func (t *turn) stepView(key string, n *plan.Node) StepView {
 // Result implements API.
 func (o *Orchestrator) Result(ctx context.Context, r ResultRequest) (ResultReply, error) {
 	var reply ResultReply
+	var output events.Value
 	err := o.await(ctx, r.ID, r.Wait, func(e *entry) (bool, error) {
-		t := &turn{o: o, e: e, task: e.task}
 		reply = ResultReply{ID: e.id, State: e.task.State, Over: e.task.State.Terminal(), Reason: e.task.Reason, Error: e.task.Error}
-		if reply.Over {
-			reply.Output = t.show(e.task.Output)
-		}
-		return reply.Over, t.err
+		output = e.task.Output
+		return reply.Over, nil
 	})
+	if err == nil && reply.Over {
+		reply.Output, err = o.showLater(ctx, output)
+	}
 	return reply, err
 }
 

@@ -95,46 +95,6 @@ func (t *turn) result(key string) (plan.StepResult, bool) {
 // blobTime bounds the reading and writing of one large value.
 const blobTime = 30 * time.Second
 
-// fetch returns the JSON of a value, from the blob store if it is large. A value that is lost leaves its
-// error in t.lost; one that only cannot be read now voids the turn.
-func (t *turn) fetch(v events.Value) json.RawMessage {
-	if v.Ref == "" {
-		return v.Raw
-	}
-	if raw, ok := t.e.fetched[v.Ref]; ok {
-		return raw
-	}
-	raw, err := t.o.fetch(context.Background(), v)
-	switch {
-	case err == nil:
-		t.e.remember(v.Ref, raw)
-		return raw
-	case !lost(err):
-		t.void(err)
-	case t.lost == nil:
-		t.lost = unreadable(err)
-	}
-	return nil
-}
-
-// outcomeOf returns the error of an evaluation: that of a lost value which it needed comes first.
-func (t *turn) outcomeOf(err error) error {
-	if missing := t.lost; missing != nil {
-		t.lost = nil
-		return missing
-	}
-	return err
-}
-
-// show returns the JSON of a value for people: in place of a lost one its reference, and why.
-func (t *turn) show(v events.Value) json.RawMessage {
-	raw := t.fetch(v)
-	if err := t.outcomeOf(nil); err != nil {
-		return mustJSON(map[string]any{"$blob": v.Ref, "size": v.Size, "error": err})
-	}
-	return raw
-}
-
 // lost reports whether an error of the blob store means that the value will not come back.
 func lost(err error) bool { return fault.Has(err, fault.NotFound) || fault.Has(err, fault.DataLoss) }
 
@@ -163,21 +123,15 @@ func (t *turn) keep(raw json.RawMessage) events.Value {
 		return v
 	}
 	v = events.Offloaded(raw)
-	t.blobs = append(t.blobs, raw)
-	t.e.remember(v.Ref, raw)
+	if !t.stopped() {
+		t.blobs = append(t.blobs, raw)
+		t.o.values.put(v.Ref, raw)
+	}
 	return v
 }
 
 // maxCommit bounds the bytes of values inside one commit; a message of the log has at most 8 MiB.
 const maxCommit = 1 << 20
-
-// remember keeps a large value that expressions of the task are likely to ask for.
-func (e *entry) remember(ref string, raw json.RawMessage) {
-	if e.fetched == nil {
-		e.fetched = map[string]json.RawMessage{}
-	}
-	e.fetched[ref] = raw
-}
 
 func (o *Orchestrator) keep(ctx context.Context, raw json.RawMessage) (events.Value, error) {
 	v := events.Inline(raw)
@@ -191,10 +145,4 @@ func (o *Orchestrator) keep(ctx context.Context, raw json.RawMessage) (events.Va
 		return v, err
 	}
 	return events.Value{Ref: ref, Size: int64(len(raw))}, nil
-}
-
-func (t *turn) void(err error) {
-	if t.err == nil {
-		t.err = fault.From(err)
-	}
 }

@@ -49,8 +49,8 @@ func (o *Orchestrator) effectOf(tool string) tools.Effect {
 }
 
 func (t *turn) defaults() plan.Defaults {
-	if d := t.e.prog.Plan().Defaults; d != nil {
-		return *d
+	if p := t.e.prog.Plan(); p != nil && p.Defaults != nil {
+		return *p.Defaults
 	}
 	return plan.Defaults{}
 }
@@ -164,7 +164,7 @@ func (t *turn) eachItem(n *plan.Node, s *statemachine.Step) {
 		t.emit(events.StepFailed, &events.StepError{Step: s.Key, Error: stepFault(t.task.Steps[failed]), Class: t.task.Steps[failed].Class})
 	default:
 		outputs := t.itemOutputs(n, s)
-		if err := t.outcomeOf(nil); err != nil {
+		if err := t.outcomeOf(sizeOfItems(outputs)); err != nil {
 			t.failStep(s.Key, err)
 			return
 		}
@@ -236,6 +236,18 @@ func (t *turn) itemOutputs(n *plan.Node, s *statemachine.Step) json.RawMessage {
 	return mustJSON(list)
 }
 
+// sizeOfItems refuses the output of a for_each that is too large to be worked with.
+func sizeOfItems(outputs json.RawMessage) error {
+	if len(outputs) <= maxCollected {
+		return nil
+	}
+	return fault.New(fault.ValidationError, "the outputs of all items have %d MiB, the limit is %d", len(outputs)>>20, maxCollected>>20).
+		WithReason("SIZE_LIMIT_EXCEEDED").WithHint("let the steps write files, and pass on their paths")
+}
+
+// maxCollected bounds the bytes of the output of a for_each.
+const maxCollected = 16 << 20
+
 // mustJSON encodes values that cannot fail to encode: maps, strings and raw JSON that was decoded.
 func mustJSON(v any) json.RawMessage {
 	data, err := json.Marshal(v)
@@ -297,8 +309,11 @@ func (t *turn) judge(n *plan.Node, key string, probe *statemachine.Step) {
 	}
 	output := t.fetch(probe.Output)
 	happened, err := n.VerifyExpect(output)
-	if err = t.outcomeOf(err); err != nil {
+	if err = t.outcomeOf(err); err != nil || t.stopped() {
 		return
+	}
+	if !happened && t.task.Steps[key].Lost >= t.o.cfg.MaxDeliveries {
+		return // it is poison: a person decides whether it is worth another worker
 	}
 	t.activate()
 	decision := &events.Resolved{Step: key, As: "retry", By: "the verify tool " + probe.Tool}

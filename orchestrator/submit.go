@@ -33,6 +33,7 @@ type submitExtra struct {
 	parent *events.Parent
 	reuse  []events.Reused
 	origin events.TaskID
+	keyOf  events.TaskID
 }
 
 // Submit implements API.
@@ -134,7 +135,7 @@ func (o *Orchestrator) prepare(ctx context.Context, r SubmitRequest, extra submi
 		return nil, err
 	}
 	p := &events.Submitted{
-		PlanSHA256: prog.hash, Parent: extra.parent, RetryOf: extra.origin, DependsOn: r.DependsOn,
+		PlanSHA256: prog.hash, Parent: extra.parent, RetryOf: extra.origin, KeyOf: extra.keyOf, DependsOn: r.DependsOn,
 		RequestSHA256: digest(prog.text, inputs),
 	}
 	if p.Plan, err = o.keep(ctx, prog.text); err == nil {
@@ -142,6 +143,9 @@ func (o *Orchestrator) prepare(ctx context.Context, r SubmitRequest, extra submi
 	}
 	if err != nil {
 		return nil, err
+	}
+	if p.Inputs.Ref != "" {
+		o.values.put(p.Inputs.Ref, inputs)
 	}
 	o.describe(p, prog.Plan(), r)
 	if err := o.evaluateKeys(p, prog, inputs, r); err != nil {
@@ -384,7 +388,15 @@ func (o *Orchestrator) admit(p *events.Submitted) error {
 
 // begin writes the first commit of a task. The lock is held.
 func (o *Orchestrator) begin(s *submission, actor string, extra submitExtra, done func(SubmitReply, error)) {
-	if err := o.admit(s.payload); err != nil {
+	actor = first(actor, actorNode)
+	err := error(nil)
+	if extra.parent == nil {
+		err = o.refuse(actor)
+	}
+	if err == nil {
+		err = o.admit(s.payload)
+	}
+	if err != nil {
 		done(SubmitReply{}, err)
 		return
 	}
@@ -393,18 +405,19 @@ func (o *Orchestrator) begin(s *submission, actor string, extra submitExtra, don
 		e = newEntry(s.id)
 		o.tasks[s.id] = e
 	}
-	e.task, e.prog, e.seq, e.open = &statemachine.Task{ID: s.id}, s.prog, 0, true
+	e.task, e.prog, e.seq, e.open = &statemachine.Task{ID: s.id, Requestor: actor}, s.prog, 0, true
+	o.quota.count(e)
 	decide := func(t *turn) error {
 		t.emit(events.TaskSubmitted, s.payload)
 		for i := range extra.reuse {
 			t.emit(events.StepReused, &extra.reuse[i])
 		}
 		if len(s.payload.DependsOn) > 0 {
-			t.emit(events.TaskBlocked, &events.Moved{Block: "dependency", Reason: "waits for other tasks"})
+			t.emit(events.TaskBlocked, &events.Moved{Block: blockDependency, Reason: "waits for other tasks"})
 		}
 		return nil
 	}
-	o.decide(e, first(actor, actorNode), decide, func(err error) {
+	o.decide(e, actor, decide, func(err error) {
 		if err != nil {
 			done(SubmitReply{}, err)
 			return

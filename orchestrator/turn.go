@@ -19,12 +19,21 @@ type turn struct {
 	e      *entry
 	task   *statemachine.Task
 	now    time.Time
+	began  time.Time
 	actor  string
 	events []events.Event
 	// err is the first event that the tables refused; the turn is then void.
 	err error
 	// lost is the error of the first large value that was asked for and is lost for good.
 	lost *fault.Error
+	// wanted are the large values that the rest of the turn waits for, needed their bytes; given are those
+	// that were found for it. late is set when the turn took so long that the rest of it comes later.
+	wanted []events.Value
+	needed int64
+	given  map[string]found
+	late   bool
+	// shown is the size of the values in the answer for a client so far.
+	shown int64
 	// blobs are the large values that must be stored before the commit; inline is the size of the others.
 	blobs  []json.RawMessage
 	inline int
@@ -32,7 +41,7 @@ type turn struct {
 
 // emit applies an event and adds it to the commit.
 func (t *turn) emit(kind events.Kind, data events.Payload) {
-	if t.err != nil {
+	if t.stopped() {
 		return
 	}
 	e := events.Event{Kind: kind, Data: data}
@@ -121,7 +130,7 @@ const actorNode = "node"
 
 // decide runs one decision and appends what it says. The lock is held and the entry is not busy.
 func (o *Orchestrator) decide(e *entry, actor string, decide func(*turn) error, done func(error)) {
-	t := &turn{o: o, e: e, task: e.task, now: o.now(), actor: first(actor, actorNode)}
+	t := &turn{o: o, e: e, task: e.task, now: o.now(), began: time.Now(), actor: first(actor, actorNode)}
 	if t.now.Before(e.task.UpdatedAt) {
 		t.now = e.task.UpdatedAt // the clock went back; a history never does
 	}
@@ -129,6 +138,9 @@ func (o *Orchestrator) decide(e *entry, actor string, decide func(*turn) error, 
 	if err == nil {
 		t.advance()
 		err = t.err
+	}
+	if err == nil {
+		o.goOn(t)
 	}
 	if len(t.events) == 0 {
 		done(err)
@@ -302,7 +314,7 @@ const parentEnded = "the parent task went on without it"
 
 // over draws the consequences of the end of a task. The lock is held.
 func (o *Orchestrator) over(e *entry) {
-	e.open, e.behind, e.fetched = false, false, nil
+	e.open, e.behind, e.given = false, false, nil
 	for step := range e.leases {
 		o.revoke(e, step)
 	}
@@ -315,6 +327,7 @@ func (o *Orchestrator) over(e *entry) {
 		o.unwait(dep, e.id)
 	}
 	o.alarms.clear(e.id)
+	o.quota.uncount(e)
 	o.leaveKey(e)
 	o.metDependency(e)
 	o.tellParent(e)

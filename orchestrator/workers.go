@@ -235,7 +235,7 @@ func (o *Orchestrator) Report(ctx context.Context, r work.Outcome) error {
 		switch {
 		case t.holds(r.Ref, r.Worker), failpoint.On(failpoint.SkipFence) && s != nil && s.State == statemachine.StepRunning:
 			if output.Ref != "" {
-				t.e.remember(output.Ref, r.Output)
+				o.values.put(output.Ref, r.Output)
 			}
 			t.outcome(s, r, output)
 		case s != nil && heard(s, r):
@@ -278,7 +278,7 @@ func (t *turn) refuse(s *statemachine.Step, r work.Outcome) {
 func (t *turn) outcome(s *statemachine.Step, r work.Outcome, output events.Value) {
 	if s.State == statemachine.StepReady {
 		if r.Class == classShutdown {
-			t.emit(events.StepRetrying, &events.Retrying{Step: s.Key, Attempt: s.Attempt, Class: r.Class, Error: r.Error, At: t.now})
+			t.failed(s, r.Error, r.Class, r.Duration)
 			return
 		}
 		t.begin(s, r.Worker, r.StartedAt)
@@ -299,13 +299,16 @@ func (t *turn) failed(s *statemachine.Step, err *fault.Error, class string, took
 		t.emit(events.StepInDoubt, &events.InDoubt{Step: s.Key, Attempt: s.Attempt, Reason: err.Message})
 		return
 	}
-	if class == classShutdown {
+	if class == classShutdown && !t.spent(s, class) {
 		t.emit(events.StepRetrying, &events.Retrying{Step: s.Key, Attempt: s.Attempt, Error: err, Class: class, Duration: took, At: t.now})
 		return
 	}
 	if at, again := t.again(s, class); again {
 		t.emit(events.StepRetrying, &events.Retrying{Step: s.Key, Attempt: s.Attempt, Counts: true, Error: err, Class: class, Duration: took, At: at})
 		return
+	}
+	if interrupted(class) {
+		err = outlived(s, err)
 	}
 	t.emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: err, Class: class, Duration: took})
 }
@@ -326,7 +329,7 @@ func hasEffects(s *statemachine.Step) bool {
 
 // again decides about another attempt by the retry rule of the step.
 func (t *turn) again(s *statemachine.Step, class string) (time.Time, bool) {
-	if s.Purpose != "" || t.task.Cancelling {
+	if s.Purpose != "" || t.task.Cancelling || (interrupted(class) && t.spent(s, class)) {
 		return time.Time{}, false
 	}
 	n := t.nodeByKey(s.Key)

@@ -21,6 +21,9 @@ const (
 	maxText  = 4 << 20   // bytes of one text that an expression makes
 	maxValue = 16 << 20  // size of one value, a text by its bytes and anything else as 16
 	maxTicks = 1_000_000 // rounds of all loops
+	// maxTime bounds loops whose rounds are slow, such as those that encode a large value in each.
+	maxTime   = 2 * time.Second
+	timeEvery = 16 // rounds between two looks at the clock
 )
 
 // The names of the functions that keep the budgets; expressions are rewritten to call them.
@@ -35,14 +38,26 @@ var (
 	errTooLong = errors.New("a text of more than 4 MiB")
 	errTooBig  = errors.New("a value of more than 16 MiB")
 	errTooSlow = errors.New("more than 1,000,000 rounds of its loops")
+	errTooLate = errors.New("it took longer than 2s")
 )
 
-// ticker counts the rounds of the loops of one evaluation.
+// ticker counts the rounds of the loops of one evaluation, and ends one that takes too long.
 func ticker() func() bool {
 	left := maxTicks
+	var end time.Time
 	return func() bool {
 		if left--; left < 0 {
 			panic(errTooSlow)
+		}
+		if left%timeEvery != 0 {
+			return true
+		}
+		now := time.Now()
+		if end.IsZero() {
+			end = now.Add(maxTime)
+		}
+		if now.After(end) {
+			panic(errTooLate)
 		}
 		return true
 	}

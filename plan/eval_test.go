@@ -123,6 +123,16 @@ func TestExpressionErrors(t *testing.T) {
 	}
 }
 
+// An expression whose rounds are slow ends in time: the owner of all tasks waits for it.
+func TestSlowRoundsEnd(t *testing.T) {
+	t.Parallel()
+	began := time.Now()
+	_, err := set(t, `${{ let a = map(1..20000, "a text that takes a while to be written again and again"); count(1..900000, len(toJSON(a)) > 0) }}`)
+	require.Error(t, err)
+	assert.Contains(t, err.Error(), "it took longer than 2s")
+	assert.Less(t, time.Since(began), 20*time.Second)
+}
+
 // Values of YAML reach JSON as they are written.
 func TestScalars(t *testing.T) {
 	t.Parallel()

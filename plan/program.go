@@ -73,6 +73,8 @@ type field struct {
 	template template
 	steps    []string
 	uses     map[string]bool
+	// fixed is the result as JSON of a field without expressions.
+	fixed json.RawMessage
 }
 
 // value evaluates the field; extra adds names to the scope.
@@ -96,6 +98,9 @@ func (f *field) value(sc Scope, extra map[string]any) (any, error) {
 
 // json evaluates the field and encodes the result.
 func (f *field) json(sc Scope, extra map[string]any) (json.RawMessage, error) {
+	if f.fixed != nil {
+		return f.fixed, nil
+	}
 	v, err := f.value(sc, extra)
 	if err != nil {
 		return nil, err
@@ -253,9 +258,15 @@ func (f *field) source() string {
 
 // Args evaluates `with`: the arguments of the tool, or the inputs of the sub-plan. The result is an object.
 func (n *Node) Args(sc Scope) (json.RawMessage, error) {
+	if n.args == nil {
+		return json.RawMessage("{}"), nil
+	}
 	v, err := n.object(n.args, sc, nil)
 	if err != nil {
 		return nil, err
+	}
+	if n.args.fixed != nil {
+		return n.args.fixed, nil
 	}
 	return encode(v)
 }

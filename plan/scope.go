@@ -52,7 +52,11 @@ func (s *scope) done(fresh *scope, t template) *field {
 	for id := range fresh.steps {
 		s.steps[id] = true
 	}
-	return &field{template: t, steps: sortedKeys(fresh.steps), uses: fresh.uses}
+	f := &field{template: t, steps: sortedKeys(fresh.steps), uses: fresh.uses}
+	if plain, ok := t.(literal); ok {
+		f.fixed, _ = encode(plain.value) // what cannot be encoded is reported where it was read
+	}
+	return f
 }
 
 // expression compiles one expression and reports what is wrong with it at its place.

@@ -64,7 +64,10 @@ type Step struct {
 	// Attempt is the number of the newest attempt, the fencing token of its call.
 	Attempt int `json:"attempt,omitempty"`
 	// Failures counts the attempts that the retry limit counts.
-	Failures int            `json:"failures,omitempty"`
+	Failures int `json:"failures,omitempty"`
+	// Lost counts the attempts that lost their worker, Stopped those whose worker was asked to end.
+	Lost     int            `json:"lost,omitempty"`
+	Stopped  int            `json:"stopped,omitempty"`
 	Tool     string         `json:"tool,omitempty"`
 	Effect   string         `json:"effect,omitempty"`
 	Queue    string         `json:"queue,omitempty"`
@@ -153,6 +156,12 @@ func resolvedTo(e events.Event, to StepState) StepState {
 	}
 }
 
+// The retry classes of attempts that ended with their worker (work.Outcome).
+const (
+	classWorkerLost = "worker_lost"
+	classShutdown   = "shutdown"
+)
+
 // fill takes over what the event says about the step.
 func (s *Step) fill(at time.Time, p events.Payload) {
 	switch d := p.(type) {
@@ -169,15 +178,18 @@ func (s *Step) fill(at time.Time, p events.Payload) {
 		s.Reason = "reused from " + string(d.From)
 	case *events.StepError:
 		s.end(events.Value{}, d.Error, d.Class, d.Duration)
+		s.lose(d.Class)
 	case *events.Retrying:
 		s.Error, s.Class, s.Due, s.Duration = d.Error, d.Class, d.At, d.Duration
 		if d.Counts {
 			s.Failures++
 		}
+		s.lose(d.Class)
 	case *events.Skipped:
 		s.Reason, s.Due = d.Reason, time.Time{}
 	case *events.InDoubt:
 		s.Reason = d.Reason
+		s.Lost++
 	case *events.Resolved:
 		s.resolve(at, d)
 	case *events.Expanded:
@@ -189,6 +201,16 @@ func (s *Step) fill(at time.Time, p events.Payload) {
 		}
 	case *events.Spawned:
 		s.Child, s.Args = d.Child, d.Inputs
+	}
+}
+
+// lose counts an attempt that ended with its worker.
+func (s *Step) lose(class string) {
+	switch class {
+	case classWorkerLost:
+		s.Lost++
+	case classShutdown:
+		s.Stopped++
 	}
 }
 

@@ -19,6 +19,8 @@ type Task struct {
 	// Reason and Block say why it is in that state.
 	Reason string `json:"reason,omitempty"`
 	Block  string `json:"block,omitempty"`
+	// Requestor is who asked for the task: the actor of its first commit.
+	Requestor string `json:"requestor,omitempty"`
 	// Submitted is what was asked for.
 	Submitted *events.Submitted `json:"submitted"`
 	CreatedAt time.Time         `json:"created_at"`
@@ -57,6 +59,9 @@ func (t *Task) Fold(c *events.Commit, encoded []byte) error {
 	}
 	if t.ID != "" && t.ID != c.Task {
 		return fault.New(fault.DataLoss, "the history of %s holds a commit of %s", t.ID, c.Task)
+	}
+	if t.Rev == 0 {
+		t.Requestor = c.Actor
 	}
 	t.ID = c.Task
 	for _, e := range c.Events {

@@ -107,7 +107,7 @@ func apply(t *rapid.T, live, folded *statemachine.Task, id events.TaskID, at tim
 	if wasOver {
 		require.Equal(t, state, live.State, "a terminal state never changes")
 	}
-	live.ID = id
+	live.ID, live.Requestor = id, "a"
 	c := &events.Commit{Task: id, Rev: folded.Rev + 1, At: at, Actor: "a", Prev: folded.Head, Events: []events.Event{e}}
 	data, err := events.Encode(c)
 	require.NoError(t, err)

@@ -45,10 +45,18 @@ type Call struct {
 	Checkpoints map[string]json.RawMessage `json:"checkpoints,omitempty"`
 	// Name is the name of the task, for logs and workspace notes.
 	Name string `json:"name,omitempty"`
+	// KeyOf is the task that this one goes on for; empty means none.
+	KeyOf events.TaskID `json:"key_of,omitempty"`
 }
 
-// Key is the idempotency key of the call: the same for every attempt (task/step).
-func (c Call) Key() string { return string(c.Task) + "/" + c.Step }
+// Key is the idempotency key of the call: the same for every attempt (task/step), also when another task
+// goes on where the first one failed.
+func (c Call) Key() string {
+	if c.KeyOf != "" {
+		return string(c.KeyOf) + "/" + c.Step
+	}
+	return string(c.Task) + "/" + c.Step
+}
 
 // Poll asks for work.
 type Poll struct {

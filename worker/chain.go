@@ -61,6 +61,10 @@ func (w *Worker) lookup(_ context.Context, a *attempt) error {
 		return err
 	}
 	a.tool, a.spec = tool, tool.Spec()
+	if n, enough := w.roster.hangs(a.spec.Name); enough {
+		return fault.New(fault.ToolUnavailable, "%d calls of %s go on here although they were ended", n, a.spec.Name).
+			WithHint("restart the worker, and mend the tool")
+	}
 	return nil
 }
 

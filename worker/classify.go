@@ -23,6 +23,7 @@ const (
 var (
 	errStopping = errors.New("the worker is stopping")
 	errNoTool   = errors.New("the catalogue has no such tool")
+	errNoReturn = errors.New("the tool has ended the goroutine of its call")
 )
 
 // classify returns the retry class of an error, "" for nil. Its list of codes is complete, so that a

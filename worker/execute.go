@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/failpoint"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/tools"
@@ -72,8 +73,13 @@ func (w *Worker) newAttempt(c work.Call) *attempt {
 func (a *attempt) record(kind events.Kind, data events.Payload) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.facts = append(a.facts, events.Event{Kind: kind, Data: data})
+	if len(a.facts) <= maxFacts {
+		a.facts = append(a.facts, events.Event{Kind: kind, Data: data})
+	}
 }
+
+// maxFacts bounds what a call may record; with one more it fails.
+const maxFacts = 10_000
 
 // takeFacts returns the facts so far. What a tool records later is lost.
 func (a *attempt) takeFacts() []events.Event {
@@ -87,9 +93,15 @@ func (a *attempt) takeFacts() []events.Event {
 // serve executes a call and settles it. It is the goroutine of the call.
 func (w *Worker) serve(ctx context.Context, a *attempt) {
 	a.began = w.cfg.Clock()
-	res, err := w.pass(ctx, a)
+	res, err := result{}, error(fault.Wrap(fault.Internal, errNoReturn, "the tool failed unexpectedly"))
+	defer func() { w.settle(ctx, a, res, err) }() // also when the tool ends the goroutine (runtime.Goexit)
+	res, err = w.pass(ctx, a)
+}
+
+// settle takes the end of a call, unless the call was given up before.
+func (w *Worker) settle(ctx context.Context, a *attempt, res result, err error) {
 	if !a.settled.CompareAndSwap(false, true) {
-		w.roster.returned()
+		w.roster.returned(a.Tool)
 		w.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "an abandoned tool has returned", a.about(nil)...)
 		return
 	}
@@ -126,7 +138,7 @@ func (w *Worker) abandon(ctx context.Context, a *attempt) {
 	if !a.settled.CompareAndSwap(false, true) {
 		return
 	}
-	w.roster.abandon()
+	w.roster.abandon(a.Tool)
 	w.cfg.Logger.LogAttrs(ctx, slog.LevelError, "a tool ignores the end of its call and is abandoned", a.about(nil)...)
 	w.conclude(ctx, a, result{}, context.Cause(ctx))
 }

@@ -53,6 +53,9 @@ func (w *Worker) inspect(a *attempt, output json.RawMessage) (result, error) {
 	}
 	res := result{output: output, facts: a.takeFacts()}
 	limit := min(w.cfg.MaxOutput, work.MaxFacts)
+	if len(res.facts) > maxFacts {
+		return result{}, tooLarge("facts", limit)
+	}
 	room := limit
 	for i := range res.facts {
 		aside := w.setAside(&res, i)

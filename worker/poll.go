@@ -18,6 +18,10 @@ const linger = 2 * time.Millisecond
 // always one poll out, also without a free slot, so that cancellations arrive at once.
 func (w *Worker) poll(ctx context.Context, launch func(work.Call)) error {
 	for failures := 0; ctx.Err() == nil; {
+		if w.roster.stuck() {
+			return fault.New(fault.Unavailable, "calls that go on after their end hold every slot of the worker").
+				WithHint("restart the worker, and mend the tools that its log names")
+		}
 		batch, err := w.ask(ctx)
 		switch {
 		case err == nil:
@@ -125,5 +129,5 @@ func (w *Worker) launch(stop, calls, reports context.Context, c work.Call) {
 		cancel(stopping())
 	}
 	w.calls.Add(1)
-	go w.serve(callCtx, a)
+	w.crew.Go(func() { w.serve(callCtx, a) })
 }

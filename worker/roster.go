@@ -15,8 +15,9 @@ type roster struct {
 	attempts map[work.Ref]*attempt
 	// executing counts the attempts whose tool runs; the others wait to be reported.
 	executing int
-	// abandoned counts the tools that ignore the end of their call.
+	// abandoned counts the calls that go on after their end, hanging those of each tool.
 	abandoned int
+	hanging   map[string]int
 	// lease is the shortest lease seen, 0 before the first.
 	lease time.Duration
 	// wake is called once when a slot becomes free.
@@ -24,7 +25,7 @@ type roster struct {
 }
 
 func newRoster(cfg Config) *roster {
-	return &roster{slots: cfg.Concurrency, maxUnreported: cfg.MaxUnreported, attempts: map[work.Ref]*attempt{}}
+	return &roster{slots: cfg.Concurrency, maxUnreported: cfg.MaxUnreported, attempts: map[work.Ref]*attempt{}, hanging: map[string]int{}}
 }
 
 // add takes an attempt in. known is true, and nothing changes, when it is there already; shorter is
@@ -50,10 +51,38 @@ func (r *roster) ended() { r.change(func() { r.executing-- }) }
 func (r *roster) remove(ref work.Ref) { r.change(func() { delete(r.attempts, ref) }) }
 
 // abandon notes that a tool goes on after its call was given up.
-func (r *roster) abandon() { r.change(func() { r.abandoned++ }) }
+func (r *roster) abandon(tool string) {
+	r.change(func() {
+		r.abandoned++
+		r.hanging[tool]++
+	})
+}
 
 // returned notes that an abandoned tool has returned after all.
-func (r *roster) returned() { r.change(func() { r.abandoned-- }) }
+func (r *roster) returned(tool string) {
+	r.change(func() {
+		r.abandoned--
+		if r.hanging[tool]--; r.hanging[tool] <= 0 {
+			delete(r.hanging, tool)
+		}
+	})
+}
+
+// hangs returns how many calls of a tool go on after their end, and whether that is as many as one tool
+// may have: half of the slots.
+func (r *roster) hangs(tool string) (n int, enough bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n = r.hanging[tool]
+	return n, n >= max(1, r.slots/2)
+}
+
+// stuck reports whether calls that go on after their end hold every slot.
+func (r *roster) stuck() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.abandoned >= 2*r.slots
+}
 
 func (r *roster) change(do func()) {
 	r.mu.Lock()

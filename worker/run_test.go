@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"context"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -129,38 +130,80 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
-// A tool that ignores its context is given up after the grace. As many as there are slots cost
-// nothing, each further one keeps its slot until it returns.
+// hangTool ignores its context until it is released.
+func hangTool(name string, release <-chan struct{}) tools.Tool {
+	return readTool(name, func(context.Context, *tools.Env) (string, error) {
+		<-release
+		return "late", nil
+	})
+}
+
+// A tool that ignores its context is given up after the grace. When it holds half of the slots, its calls
+// fail at once, and the other tools go on.
 func TestToolsThatIgnoreTheEndAreAbandoned(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		b := newBench(t, worker.Config{Concurrency: 2, Grace: 3 * time.Second}, readTool("HANG", func(context.Context, *tools.Env) (string, error) {
-			<-release
-			return "late", nil
-		}))
+		b := newBench(t, worker.Config{Concurrency: 4, Grace: 3 * time.Second}, hangTool("HANG", release), echoTool())
 		stop := b.run(t)
-		for range 2 {
-			calls := b.give("HANG", 2)
-			begin := time.Now()
-			synctest.Wait()
-			b.owner.cancels <- []work.Ref{calls[0].Ref, calls[1].Ref}
-			for range 2 {
-				out := <-b.owner.outcomes
-				assert.Equal(t, "cancelled", out.Class)
-				assert.GreaterOrEqual(t, time.Since(begin), 3*time.Second)
-			}
-			synctest.Wait()
+		calls := b.give("HANG", 4)
+		begin := time.Now()
+		synctest.Wait()
+		b.owner.cancels <- []work.Ref{calls[0].Ref, calls[1].Ref, calls[2].Ref, calls[3].Ref}
+		for range calls {
+			out := <-b.owner.outcomes
+			assert.Equal(t, "cancelled", out.Class)
+			assert.GreaterOrEqual(t, time.Since(begin), 3*time.Second)
 		}
-		advance(10 * time.Millisecond)
-		assert.Equal(t, 0, b.owner.lastPoll().Free, "four hang and there are two slots")
+		b.give("HANG", 1)
+		out := <-b.owner.outcomes
+		require.NotNil(t, out.Error)
+		assert.Equal(t, fault.ToolUnavailable, out.Error.Code)
+		assert.Contains(t, out.Error.Message, "4 calls of HANG go on here")
+		good := call("ECHO", `{"text":"x"}`)
+		b.owner.calls <- []work.Call{good}
+		assert.Nil(t, (<-b.owner.outcomes).Error)
 		close(release)
 		synctest.Wait()
-		assert.Positive(t, b.owner.lastPoll().Free)
 		assert.Empty(t, b.owner.outcomes, "what they returned late is thrown away")
 		assert.Equal(t, 4, strings.Count(b.log.String(), "is abandoned"))
+		b.give("HANG", 1)
+		assert.Nil(t, (<-b.owner.outcomes).Error, "the tool is called again")
 		stop()
 	})
+}
+
+// A worker all of whose slots are held by tools that ignore their end says so and ends.
+func TestWorkerEndsWhenNothingCanRunAnyMore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		b := newBench(t, worker.Config{Concurrency: 1, Grace: time.Second}, hangTool("HANG", release), hangTool("HANG2", release))
+		ended := make(chan error, 1)
+		go func() { ended <- b.Run(t.Context()) }()
+		for _, tool := range []string{"HANG", "HANG2"} {
+			calls := b.give(tool, 1)
+			synctest.Wait()
+			b.owner.cancels <- []work.Ref{calls[0].Ref}
+			<-b.owner.outcomes
+			synctest.Wait()
+		}
+		assert.Equal(t, fault.Unavailable, fault.CodeOf(<-ended))
+		close(release)
+	})
+}
+
+// A tool that ends its goroutine fails its call.
+func TestToolThatEndsItsGoroutine(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, worker.Config{}, readTool("GONE", func(context.Context, *tools.Env) (string, error) {
+		runtime.Goexit()
+		return "", nil
+	}))
+	out := b.Execute(t.Context(), call("GONE", "{}"))
+	require.NotNil(t, out.Error)
+	assert.Equal(t, fault.Internal, out.Error.Code)
+	assert.Equal(t, "tool_error", out.Class)
 }
 
 // The stop is soft at first: what runs may end.

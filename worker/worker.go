@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/crew"
 	"github.com/orch-dev/orch/internal/workspace"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/work"
@@ -36,6 +37,7 @@ type Worker struct {
 	roster     *roster
 	// calls counts the calls that were taken and whose outcome is not reported yet.
 	calls sync.WaitGroup
+	crew  *crew.Crew
 	// nudge wakes the heartbeat early: there is progress, or a shorter lease.
 	nudge      chan struct{}
 	progressed atomic.Bool
@@ -54,7 +56,7 @@ func New(owner work.Owner, catalogue *tools.Catalogue, rules Policy, cfg Config)
 	}
 	return &Worker{
 		owner: owner, catalogue: catalogue, rules: rules, cfg: cfg, workspaces: tree,
-		roster: newRoster(cfg), nudge: make(chan struct{}, 1),
+		roster: newRoster(cfg), crew: crew.New(cfg.Concurrency), nudge: make(chan struct{}, 1),
 	}, nil
 }
 
@@ -79,6 +81,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		w.leave(base)
 	}
 	w.drain(ctx, cancelCalls, endReports)
+	w.crew.Stop()
 	endReports()
 	beats.Wait()
 	return err

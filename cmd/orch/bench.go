@@ -15,26 +15,35 @@ import (
 
 // benchOptions are the flags of `orch bench`.
 type benchOptions struct {
-	dir, durability, only, role string
-	length                      time.Duration
+	dir, durability, rows, file, role string
+	length                            time.Duration
+	runs                              int
+	quick                             bool
 }
 
 func newBench(a *app) *cobra.Command {
 	var o benchOptions
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure this machine: tasks per second and latency, beside the bare message pattern",
-		Long: `Measure tasks per second and latency, embedded and as three processes, on each durability level, beside the
-bare message pattern in the same run. The ratio is the figure that can be compared between machines.`,
-		Example: "  orch bench --for 3s --only 'three processes'",
+		Short: "Measure this machine, beside the figures to reach and the bare message pattern",
+		Long: `Measure rates, latency, cold start, memory, disk, timers, replay and restart on each durability level, beside
+the figures to reach and, where there is an equivalent, the bare message pattern in the same run. The ratio and
+the CPU time a task are the figures that can be compared between machines. All rows take about half an hour;
+--quick takes two minutes with smaller stores and single runs.
+
+Rows: ` + strings.Join(benchmark.IDs(), " ") + `.`,
+		Example: "  orch bench --quick\n  orch bench --rows 1-step,latency --durability fsync --report bench.json",
 		Args:    takes(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.bench(cmd.Context(), o) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.dir, "dir", "", "where the data of the measured nodes goes (default: a temporary directory)")
-	f.StringVar(&o.only, "only", "", "measure only rows whose name contains this")
+	f.StringVar(&o.rows, "rows", "", "measure only rows whose names begin with these, separated by commas")
 	f.StringVar(&o.durability, "durability", "", "measure only this level: fsync or relaxed")
-	f.DurationVar(&o.length, "for", 3*time.Second, "length of each measurement")
+	f.DurationVar(&o.length, "for", 2*time.Second, "length of each measurement of a rate")
+	f.IntVar(&o.runs, "runs", 3, "how often each figure is taken; the median counts")
+	f.BoolVar(&o.quick, "quick", false, "single short runs, large stores at 1/50 of their size")
+	f.StringVar(&o.file, "report", "", "also write the report as JSON into this file")
 	f.StringVar(&o.role, "role", "", "what this process does for a benchmark that is another process")
 	_ = f.MarkHidden("role") // the flag exists: it was just defined
 	return cmd
@@ -48,13 +57,39 @@ func (a *app) bench(ctx context.Context, o benchOptions) error {
 	if err != nil {
 		return fault.Wrap(fault.ExecFailed, err, "the path of this program is unknown")
 	}
-	cfg := benchmark.Config{Dir: o.dir, For: o.length, Program: program, Only: o.only, Progress: a.err}
-	if o.durability != "" {
-		cfg.Durabilities = strings.Split(o.durability, ",")
+	v := readVersion()
+	cfg := benchmark.Config{
+		Dir: o.dir, For: o.length, Runs: o.runs, Program: program, Version: v.Version, Commit: v.Commit, Progress: a.err,
+		Rows: splitList(o.rows), Durabilities: splitList(o.durability),
 	}
-	rows, err := benchmark.Run(ctx, cfg)
+	if o.quick {
+		cfg.For, cfg.Runs, cfg.Scale = time.Second, 1, 0.02
+	}
+	report, err := benchmark.Run(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	return a.emit(view{data: rows, text: func(w io.Writer) error { return benchmark.Print(w, rows) }})
+	if o.file != "" {
+		if err := writeReport(o.file, report); err != nil {
+			return err
+		}
+	}
+	return a.emit(view{data: report, text: func(w io.Writer) error { return benchmark.Print(w, report) }})
+}
+
+func writeReport(file string, report benchmark.Report) error {
+	f, err := os.Create(file)
+	if err != nil {
+		return fault.Wrap(fault.CodeOf(err), err, "the report cannot be written")
+	}
+	defer f.Close()
+	return writeJSON(f, report)
+}
+
+// splitList splits the value of a flag at commas; nil when it is empty.
+func splitList(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, ",")
 }

@@ -21,7 +21,7 @@ type listOptions struct {
 	since, until   string
 	limit          int
 	cursor         string
-	all            bool
+	all, dead      bool
 }
 
 func newList(a *app) *cobra.Command {
@@ -43,6 +43,7 @@ func newList(a *app) *cobra.Command {
 	f.StringVar(&o.until, "until", "", "only tasks that changed until then")
 	f.IntVar(&o.limit, "limit", 50, "tasks of a page, 1 to 1000")
 	f.StringVar(&o.cursor, "cursor", "", "where the page begins, as the page before said")
+	f.BoolVar(&o.dead, "dead", false, "only tasks that need a person: failed and not redriven, or blocked")
 	f.BoolVar(&o.all, "all", false, "all pages")
 	completeFlag(cmd, "state", completeWords(stateNames()))
 	return cmd
@@ -76,7 +77,7 @@ func (a *app) list(ctx context.Context, o listOptions) error {
 }
 
 func (o listOptions) request(now time.Time) (orchestrator.ListRequest, error) {
-	r := orchestrator.ListRequest{Name: o.name, Limit: o.limit, Cursor: o.cursor}
+	r := orchestrator.ListRequest{Name: o.name, Limit: o.limit, Cursor: o.cursor, Dead: o.dead}
 	if o.limit < 1 || o.limit > 1000 {
 		return r, fault.New(fault.ValidationError, "%d is not between 1 and 1000", o.limit).WithField("--limit")
 	}

@@ -49,7 +49,7 @@ func newRoot(a *app) *cobra.Command {
 		&cobra.Group{ID: groupPlans, Title: "Plans and tools:"},
 		&cobra.Group{ID: groupNode, Title: "The node:"},
 	)
-	grouped(root, groupTasks, newSubmit(a), newCancel(a), newPause(a), newResume(a), newRetry(a), newSignal(a),
+	grouped(root, groupTasks, newSubmit(a), newCancel(a), newPause(a), newResume(a), newRetry(a), newRedrive(a), newSignal(a),
 		newResolve(a), newCheckpoint(a))
 	grouped(root, groupReads, newList(a), newGet(a), newResult(a), newWatch(a), newLogs(a), newExplain(a),
 		newHistory(a), newReplay(a))

@@ -178,3 +178,16 @@ func TestLoad(t *testing.T) {
 	_, err := archtest.Load(fstest.MapFS{"a.go": {Data: []byte("package")}})
 	require.Error(t, err)
 }
+
+func TestLoadPassesOverOtherModules(t *testing.T) {
+	t.Parallel()
+	files, err := archtest.Load(fstest.MapFS{
+		"go.mod":             {Data: []byte("module m")},
+		"a/a.go":             {Data: []byte("package a")},
+		"bench/peers/go.mod": {Data: []byte("module peers")},
+		"bench/peers/b.go":   {Data: []byte("package main")},
+	})
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+	assert.Equal(t, "a/a.go", files[0].Path)
+}

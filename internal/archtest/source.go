@@ -30,15 +30,15 @@ type File struct {
 	ast  *ast.File
 }
 
-// Load parses the Go files below root. Like the go command it passes over testdata, vendor and
-// folders that start with "." or "_"; it also passes over the workspaces of running tasks.
+// Load parses the Go files below root. Like the go command it passes over testdata, vendor, folders
+// that start with "." or "_" and other modules; it also passes over the workspaces of running tasks.
 func Load(root fs.FS) ([]*File, error) {
 	var files []*File
 	err := fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && ignored(name):
+		case entry.IsDir() && (ignored(name) || otherModule(root, name)):
 			return fs.SkipDir
 		case entry.IsDir() || path.Ext(name) != ".go":
 			return nil
@@ -54,6 +54,11 @@ func ignored(dir string) bool {
 	base := path.Base(dir)
 	hidden := dir != "." && (base[0] == '.' || base[0] == '_')
 	return hidden || dir == "Working" || slices.Contains([]string{"testdata", "vendor", "node_modules"}, base)
+}
+
+func otherModule(root fs.FS, dir string) bool {
+	_, err := fs.Stat(root, path.Join(dir, "go.mod"))
+	return dir != "." && err == nil
 }
 
 func parse(root fs.FS, name string) (*File, error) {

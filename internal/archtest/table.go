@@ -52,6 +52,7 @@ func layers() []Layer {
 			{Package: "internal/archtest"},
 			{Package: "internal/failpoint"},
 			{Package: "internal/config", Imports: []string{"fault", "internal/spell"}},
+			{Package: "internal/crew"},
 			{Package: "internal/pathguard", Imports: []string{"fault"}},
 			{Package: "internal/proc", Imports: []string{"fault"}},
 			{Package: "internal/spell"},
@@ -81,12 +82,12 @@ func layers() []Layer {
 			}},
 			{Package: "worker", Imports: []string{
 				"fault", "events", "statemachine", "work", "tools", "policy",
-				"internal/failpoint", "internal/pathguard", "internal/proc", "internal/workspace",
+				"internal/crew", "internal/failpoint", "internal/pathguard", "internal/proc", "internal/workspace",
 			}},
 		}},
 		{"adapters", []Row{
 			// Faces never import bus or worker.
-			{Package: "bus", Imports: append([]string{"internal/failpoint"}, face...)},
+			{Package: "bus", Imports: append([]string{"internal/crew", "internal/failpoint"}, face...)},
 			{Package: "mcp/registry", Imports: face},
 			{Package: "mcp/gateway", Imports: append([]string{"mcp/registry"}, face...)},
 			{Package: "mcp/*", Imports: append([]string{"mcp/*"}, face...)},

@@ -7,14 +7,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/node"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/tools"
 )
 
@@ -29,6 +27,9 @@ const (
 	RoleBareWorker Role = "bare-worker"
 )
 
+// concurrency is the number of calls that a worker of the benchmark runs at the same time.
+const concurrency = 256
+
 // RunRole runs a child process of the benchmark until its standard input ends. It writes one line
 // when it is ready.
 func RunRole(ctx context.Context, role Role, dir, durability string, in io.Reader, out io.Writer) error {
@@ -39,7 +40,7 @@ func RunRole(ctx context.Context, role Role, dir, durability string, in io.Reade
 		stop()
 	}()
 	ready := func(line string) { _, _ = io.WriteString(out, line+"\n") }
-	cfg := node.Config{DataDir: filepath.Join(dir, "data"), Root: dir, Durability: durability, Extra: []tools.Tool{Tool()}}
+	cfg := nodeConfig(dir, durability)
 	switch role {
 	case RoleNode:
 		cfg.Concurrency = -1
@@ -51,79 +52,85 @@ func RunRole(ctx context.Context, role Role, dir, durability string, in io.Reade
 		<-ctx.Done()
 		return n.Stop(context.WithoutCancel(ctx))
 	case RoleWorker:
-		cfg.Concurrency = 256
 		ready("worker")
 		return node.RunWorker(ctx, cfg)
 	case RoleBareServer:
-		return bareServer(ctx, cfg, ready)
+		return bareServer(ctx, dir, durability, ready)
 	case RoleBareWorker:
-		return bareWorker(ctx, cfg, ready)
+		return bareWorker(ctx, dir, ready)
 	default:
 		return fault.New(fault.ValidationError, "there is no role %q", role)
 	}
 }
 
-// processes measures a node, a worker and a driver as three processes over loopback TCP.
-func processes(ctx context.Context, cfg Config, durability string) ([]Row, error) {
-	start := func(dir string) (orchestrator.API, func(), error) {
-		stop, err := cfg.spawn(ctx, dir, durability, RoleNode, RoleWorker)
-		if err != nil {
-			return nil, nil, err
-		}
-		remote, err := node.Dial(ctx, node.Config{DataDir: filepath.Join(dir, "data")})
-		if err != nil {
-			stop()
-			return nil, nil, err
-		}
-		return remote, func() { _ = remote.Close(); stop() }, nil
+// nodeConfig is that of nodes and workers under test, whose data lies below dir.
+func nodeConfig(dir, durability string) node.Config {
+	return node.Config{
+		DataDir: filepath.Join(dir, "data"), Root: dir, Durability: durability, Concurrency: concurrency,
+		Extra: []tools.Tool{noop()},
 	}
-	return measure(ctx, cfg, "three processes", durability, start, bareProcesses)
 }
 
-// spawn starts child processes one after the other, each when the one before is ready.
-func (c Config) spawn(ctx context.Context, dir, durability string, roles ...Role) (stop func(), err error) {
-	var stops []func()
-	stop = func() {
-		for _, end := range slices.Backward(stops) {
-			end()
-		}
-	}
-	for _, role := range roles {
-		end, err := c.child(ctx, dir, durability, role)
-		if err != nil {
-			stop()
-			return nil, err
-		}
-		stops = append(stops, end)
-	}
-	return stop, nil
+// noop is the tool that does nothing, which benchmark nodes and workers offer beside the built-in ones.
+func noop() tools.Tool {
+	type nothing struct{}
+	return tools.Define(tools.Spec{
+		Name: "BENCH_NOOP", Purpose: "Do nothing, for benchmarks", Effect: tools.Read, Gate: tools.AnyState,
+		Approval: tools.NoApproval, NoWorkspace: true,
+	}, func(context.Context, *tools.Env, nothing) (nothing, error) { return nothing{}, nil })
 }
 
-func (c Config) child(ctx context.Context, dir, durability string, role Role) (func(), error) {
-	cmd := exec.CommandContext(ctx, c.Program, "bench", "--role", string(role), "--dir", dir, "--durability", durability)
-	cmd.Stderr = os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	in, err := cmd.StdinPipe()
+// child is a process under test.
+type child struct {
+	name string // server or worker
+	cmd  *exec.Cmd
+	in   io.Closer
+	out  *bufio.Reader
+}
+
+// spawn starts a process in a role and waits until it is ready.
+func (c Config) spawn(ctx context.Context, name string, role Role, dir, durability string) (*child, error) {
+	return c.launch(ctx, name, "bench", "--role", string(role), "--dir", dir, "--durability", durability)
+}
+
+// launch starts the program with arguments and waits for its first line of output.
+func (c Config) launch(ctx context.Context, name string, args ...string) (*child, error) {
+	p := &child{name: name, cmd: exec.CommandContext(ctx, c.Program, args...)}
+	p.cmd.Stderr = os.Stderr
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	in, err := p.cmd.StdinPipe()
 	if err != nil {
 		return nil, fault.Wrap(fault.ExecFailed, err, "a process of the benchmark cannot be started")
 	}
-	out, err := cmd.StdoutPipe()
+	p.in = in
+	out, err := p.cmd.StdoutPipe()
 	if err == nil {
-		err = cmd.Start()
+		err = p.cmd.Start()
 	}
 	if err != nil {
 		return nil, fault.Wrap(fault.ExecFailed, err, "a process of the benchmark cannot be started")
 	}
-	end := func() {
-		_ = in.Close()
-		kill := time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Kill() })
-		defer kill.Stop()
-		_ = cmd.Wait()
+	p.out = bufio.NewReader(out)
+	if line, err := p.out.ReadString('\n'); err != nil || strings.TrimSpace(line) == "" {
+		p.end()
+		return nil, fault.New(fault.ExecFailed, "the %s of the benchmark did not start", name)
 	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil || strings.TrimSpace(line) == "" {
-		end()
-		return nil, fault.New(fault.ExecFailed, "the %s of the benchmark did not start", role)
-	}
-	return end, nil
+	return p, nil
+}
+
+func (p *child) pid() int { return p.cmd.Process.Pid }
+
+// end asks the process to stop, and waits for it.
+func (p *child) end() {
+	_ = p.in.Close()
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	kill := time.AfterFunc(time.Minute, func() { _ = p.cmd.Process.Kill() })
+	defer kill.Stop()
+	_ = p.cmd.Wait() // how it ended does not matter any more
+}
+
+// kill ends the process as a crash does.
+func (p *child) kill() {
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait()
 }

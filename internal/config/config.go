@@ -32,6 +32,10 @@ type Config struct {
 	Queues []string
 	// Lease is the time without a heartbeat after which a call is given up.
 	Lease time.Duration
+	// MaxDeliveries bounds how often a call is handed out again after it has lost its worker.
+	MaxDeliveries int
+	// MaxOpen bounds the open tasks of a node, MaxOpenEach those of one requestor.
+	MaxOpen, MaxOpenEach int
 	// Paused starts the node without starting calls.
 	Paused bool
 	// ReadOnly refuses every call that changes something.

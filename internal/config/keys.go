@@ -86,6 +86,18 @@ func Keys() []Key {
 			field: func(c *Config) any { return &c.Lease },
 		},
 		{
+			Name: "max_deliveries", Default: "10", min: 1, max: 1000, Node: true, Usage: "workers that a call may lose before it is given up",
+			field: func(c *Config) any { return &c.MaxDeliveries },
+		},
+		{
+			Name: "max_open", Default: "250000", min: 1, max: 10_000_000, Node: true, Usage: "open tasks of the node; more are refused",
+			field: func(c *Config) any { return &c.MaxOpen },
+		},
+		{
+			Name: "max_open_each", Default: "150000", min: 1, max: 10_000_000, Node: true, Usage: "open tasks of one requestor; more are refused",
+			field: func(c *Config) any { return &c.MaxOpenEach },
+		},
+		{
 			Name: "paused", Default: "false", Node: true, Usage: "start without starting calls",
 			field: func(c *Config) any { return &c.Paused },
 		},

@@ -127,7 +127,7 @@ func dealer(rng *rand.Rand, all []trap) func() trap {
 func nodePoints() []trap {
 	return []trap{
 		{failpoint.BeforeAppend, 50},
-		{failpoint.InBatch, 20},
+		{failpoint.Written, 50},
 		{failpoint.Appended, 50},
 		{failpoint.BlobStored, 2},
 		{failpoint.BeforeAnswer, 60},

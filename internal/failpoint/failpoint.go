@@ -9,10 +9,10 @@ type Point string
 
 // The points of a node.
 const (
-	// BeforeAppend: a commit was decided and is not on its way yet. InBatch: a part of a batch of commits
-	// was sent. Appended: the log has the commit, and nobody was told.
+	// BeforeAppend: a commit was decided and is not on its way yet. Written: the server has it, and it is
+	// not synced. Appended: it is durable, and nobody was told.
 	BeforeAppend Point = "before-append"
-	InBatch      Point = "in-batch"
+	Written      Point = "written"
 	Appended     Point = "appended"
 	// BlobStored: the large values of a commit are stored, the commit is not.
 	BlobStored Point = "blob-stored"

@@ -34,6 +34,8 @@ type Config struct {
 	Paused, ReadOnly bool
 	// Lease is the life of a call without a heartbeat; 0 means the default of the orchestrator.
 	Lease time.Duration
+	// MaxDeliveries, MaxOpen and MaxOpenEach are limits of the orchestrator; 0 means its defaults.
+	MaxDeliveries, MaxOpen, MaxOpenEach int
 	// Host and Port are where the embedded server listens; default loopback and a free port.
 	Host string
 	Port int
@@ -70,7 +72,7 @@ type Node struct {
 // the data directory, DATA_LOSS, DISK_FULL, UNAVAILABLE, VALIDATION_ERROR.
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	n := &Node{cfg: cfg, done: make(chan struct{})}
-	for _, step := range []func(context.Context) error{n.openBus, n.openStore, n.openHands, n.startOwner, n.serve, n.startWorker, n.startTidying} {
+	for _, step := range []func(context.Context) error{n.openBus, n.openStore, n.openHands, n.startOwner, n.serve, n.startWorker, n.startChores, n.startTidying} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, n.Stop(context.WithoutCancel(ctx)))
 		}
@@ -154,8 +156,9 @@ func (n *Node) startOwner(ctx context.Context) error {
 
 func (n *Node) ownerConfig() orchestrator.Config {
 	return orchestrator.Config{
-		Log: n.store, Blobs: n.store, Checkpoints: n.store, Catalogue: n.hands.catalogue,
+		Log: n.store, Blobs: n.store, Checkpoints: n.store, Indexes: n.store, Catalogue: n.hands.catalogue,
 		Logger: n.cfg.logger(), Lease: n.cfg.Lease, ArchiveAfter: n.cfg.ArchiveAfter, Paused: n.cfg.Paused,
+		MaxDeliveries: n.cfg.MaxDeliveries, MaxOpen: n.cfg.MaxOpen, MaxOpenEach: n.cfg.MaxOpenEach,
 		Redact: n.hands.policy.Redact, FindSecret: n.hands.findSecret,
 		Workspace: n.hands.tree.Path, Root: n.hands.root.Name(),
 		Over: func(id events.TaskID) { n.hands.later(id, func() error { return n.hands.tree.RemoveTemp(id) }) },
@@ -222,6 +225,18 @@ func (n *Node) startWorker(ctx context.Context) error {
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(run) }()
 	n.onStop(func(context.Context) error { stop(); return <-ended })
+	return nil
+}
+
+// startChores begins what a node does now and then.
+func (n *Node) startChores(ctx context.Context) error {
+	run, stop := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		giveBack(run)
+	}()
+	n.onStop(func(context.Context) error { stop(); <-ended; return nil })
 	return nil
 }
 

@@ -1,0 +1,276 @@
+package bus
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/failpoint"
+)
+
+// SyncFailed is the reason of the UNAVAILABLE that everything gets that should be durable, once the disk
+// has not confirmed a sync.
+const SyncFailed = "SYNC_FAILED"
+
+// barrier makes durable what the embedded server has written. The server writes a message to the newest
+// block file of its stream before it acknowledges it, and syncs the file much later; so before anything
+// is acknowledged here, the files that its stream has grown by are synced. Whoever waits meanwhile
+// shares the next sync. StartServer tries at every start whether the server still works like this.
+//
+// A sync that failed is never repeated: the kernel forgets what it could not write, and the next sync
+// would say that all is well. From then on every sync fails with the same error.
+//
+// All methods of a nil barrier do nothing: the server syncs as its configuration says.
+type barrier struct {
+	root  string // the directory that has one directory a stream
+	fsync syncFunc
+	// onFailure is called once, with the first failure.
+	onFailure func(*fault.Error)
+	failed    atomic.Pointer[fault.Error]
+
+	mu      sync.Mutex
+	streams map[string]*blocks
+}
+
+// syncFunc makes the data of a file durable.
+type syncFunc func(*os.File) error
+
+func newBarrier(root string, fsync syncFunc, onFailure func(*fault.Error)) *barrier {
+	return &barrier{root: root, fsync: fsync, onFailure: onFailure, streams: map[string]*blocks{}}
+}
+
+func fdatasync(f *os.File) error {
+	if failpoint.On(failpoint.SkipFsync) {
+		return nil
+	}
+	return unix.Fdatasync(int(f.Fd()))
+}
+
+// watch begins to follow a stream. What it holds by now has to be made durable in another way.
+func (b *barrier) watch(stream string) error {
+	if b == nil {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.streams[stream] != nil {
+		return nil
+	}
+	files := &blocks{dir: filepath.Join(b.root, stream, blockDir), fsync: b.fsync}
+	files.ended.L = &files.mu
+	b.streams[stream] = files
+	if err := files.follow(); err != nil {
+		return b.fail(err)
+	}
+	return nil
+}
+
+// wait returns when everything is durable that a stream had written before the call, or with the error
+// that every later call returns as well.
+func (b *barrier) wait(stream string) error {
+	if b == nil {
+		return nil
+	}
+	b.mu.Lock()
+	files := b.streams[stream]
+	b.mu.Unlock()
+	if err := b.broken(); err != nil {
+		return err
+	}
+	if err := files.wait(); err != nil {
+		return b.fail(err)
+	}
+	return nil
+}
+
+// broken returns the failure that there was, nil when there was none.
+func (b *barrier) broken() error {
+	if b == nil {
+		return nil
+	}
+	if err := b.failed.Load(); err != nil {
+		return err
+	}
+	return nil
+}
+
+func (b *barrier) fail(cause error) error {
+	f := fault.Wrap(fault.Unavailable, cause, "the disk did not confirm that everything is written; nothing more is acknowledged").
+		WithReason(SyncFailed).WithHint("check the disk, then restart the node: it reads everything again")
+	if b.failed.CompareAndSwap(nil, f) {
+		b.onFailure(f)
+	}
+	return b.failed.Load()
+}
+
+func (b *barrier) close() {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, files := range b.streams {
+		files.close()
+	}
+	clear(b.streams)
+}
+
+// blocks are the block files of one stream. The server appends to the newest one only. One that is full
+// it may rewrite (to compress or to compact it), or remove when it has become empty, after it has
+// synced what it puts in its place.
+type blocks struct {
+	dir   string
+	fsync syncFunc
+
+	mu    sync.Mutex // guards what follows
+	ended sync.Cond  // a round ended
+	begun uint64     // rounds
+	done  uint64
+	err   error // of the round that failed; there are none after it
+
+	// What follows belongs to the round that runs.
+	newest uint32
+	open   []*os.File // the newest block of the last round, and those that came since
+	moved  bool       // the directory has changed since it was synced
+}
+
+// wait takes part in the first round that begins after the call.
+func (b *blocks) wait() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	mine := b.begun + 1
+	for b.err == nil && b.done < mine {
+		if b.begun > b.done {
+			b.ended.Wait()
+			continue
+		}
+		b.begun++
+		b.mu.Unlock()
+		err := b.round()
+		b.mu.Lock()
+		b.done, b.err = b.begun, err
+		b.ended.Broadcast()
+	}
+	return b.err
+}
+
+// round syncs the older files first: what is in a newer one is later, and must not survive it alone.
+func (b *blocks) round() error {
+	if err := b.follow(); err != nil {
+		return err
+	}
+	for _, f := range b.open {
+		if err := b.fsync(f); err != nil {
+			return err
+		}
+	}
+	if b.moved {
+		if err := syncDir(b.dir); err != nil {
+			return err
+		}
+		b.moved = false
+	}
+	for len(b.open) > 1 {
+		if err := b.open[0].Close(); err != nil {
+			return err
+		}
+		b.open = b.open[1:]
+	}
+	return nil
+}
+
+// follow opens the blocks that came since the last round. The newest file stays open between rounds, so
+// that an error that the kernel reports once is not reported to somebody else.
+func (b *blocks) follow() error {
+	if len(b.open) > 0 && b.isNewest(b.open[len(b.open)-1]) {
+		return nil
+	}
+	indexes, err := blockIndexes(b.dir)
+	if err != nil {
+		return err
+	}
+	b.moved = true
+	first := len(b.open) == 0
+	for i, index := range indexes {
+		newest := i == len(indexes)-1 // taken even if it is an older one: a restart may drop an empty block
+		if !newest && (first || index <= b.newest) {
+			continue
+		}
+		if err := b.take(index); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isNewest reports whether the server still writes to a file: it is in its place, and there is no next.
+func (b *blocks) isNewest(f *os.File) bool {
+	have, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	named, err := os.Stat(f.Name())
+	if err != nil || !os.SameFile(have, named) {
+		return false
+	}
+	_, err = os.Stat(blockPath(b.dir, b.newest+1))
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+func (b *blocks) take(index uint32) error {
+	f, err := os.OpenFile(blockPath(b.dir, index), os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) { // emptied and removed meanwhile
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	b.newest = index
+	b.open = append(b.open, f)
+	return nil
+}
+
+func (b *blocks) close() {
+	for _, f := range b.open {
+		_ = f.Close() // it was synced, or the failure is known
+	}
+	b.open = nil
+}
+
+// The server's names: <store>/jetstream/<account>/streams/<stream>/msgs/<index>.blk.
+const (
+	streamsDir  = "jetstream/$G/streams"
+	blockDir    = "msgs"
+	blockSuffix = ".blk"
+)
+
+func blockPath(dir string, index uint32) string {
+	return filepath.Join(dir, strconv.FormatUint(uint64(index), 10)+blockSuffix)
+}
+
+// blockIndexes lists the blocks of a directory in their order.
+func blockIndexes(dir string) ([]uint32, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var indexes []uint32
+	for _, e := range entries {
+		if name, ok := strings.CutSuffix(e.Name(), blockSuffix); ok {
+			if index, err := strconv.ParseUint(name, 10, 32); err == nil {
+				indexes = append(indexes, uint32(index))
+			}
+		}
+	}
+	slices.Sort(indexes)
+	return indexes, nil
+}

@@ -1,0 +1,122 @@
+package bus_test
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/work"
+)
+
+// clerk answers submissions by their names and counts the messages they come in.
+type clerk struct {
+	messages atomic.Int64
+	entered  chan struct{}
+	open     chan struct{}
+}
+
+func (c *clerk) submit(_ context.Context, in orchestrator.SubmitBatchRequest) (orchestrator.SubmitBatchReply, error) {
+	c.messages.Add(1)
+	c.entered <- struct{}{}
+	<-c.open
+	var reply orchestrator.SubmitBatchReply
+	for _, task := range in.Tasks {
+		item := orchestrator.SubmitBatchItem{SubmitReply: orchestrator.SubmitReply{ID: events.TaskID(task.Name)}}
+		if strings.HasSuffix(task.Name, "3") {
+			item = orchestrator.SubmitBatchItem{Error: fault.New(fault.Conflict, "not %s", task.Name)}
+		}
+		reply.Tasks = append(reply.Tasks, item)
+	}
+	return reply, nil
+}
+
+// newClerk serves submissions on a node, and returns a remote for them.
+func newClerk(t *testing.T) (*clerk, *bus.Remote) {
+	t.Helper()
+	n := startNode(t, bus.ServerConfig{})
+	c := &clerk{entered: make(chan struct{}, 1000), open: make(chan struct{})}
+	end, err := bus.Serve(n.conn, bus.CommandPrefix, map[string]bus.Method{"submit_batch": bus.Handle(c.submit)}, bus.EndpointConfig{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, end.Close(t.Context())) })
+	return c, bus.NewRemote(dial(t, n, ""))
+}
+
+func TestRequestsShareMessages(t *testing.T) {
+	t.Parallel()
+	const requests, trips = 100, 4
+	c, remote := newClerk(t)
+	var group sync.WaitGroup
+	submit := func(i int) {
+		name := strconv.Itoa(i)
+		reply, err := remote.Submit(t.Context(), orchestrator.SubmitRequest{Name: name, Plan: json.RawMessage(`{}`)})
+		if strings.HasSuffix(name, "3") {
+			assert.ErrorContains(t, err, "not "+name)
+			return
+		}
+		assert.Equal(t, []any{events.TaskID(name), nil}, []any{reply.ID, err})
+	}
+	for i := range trips {
+		group.Go(func() { submit(i) })
+	}
+	for range trips {
+		<-c.entered
+	}
+	for i := trips; i < requests; i++ {
+		group.Go(func() { submit(i) })
+	}
+	for range 4 { // more than fits into one message
+		group.Go(func() {
+			_, err := remote.Submit(t.Context(), orchestrator.SubmitRequest{Name: "large", Plan: json.RawMessage(`"` + strings.Repeat("x", 200<<10) + `"`)})
+			assert.NoError(t, err)
+		})
+	}
+	close(c.open)
+	group.Wait()
+	assert.Less(t, c.messages.Load(), int64(requests/2))
+	submit(requests) // and alone again
+}
+
+func TestRequestThatCannotBeEncodedFailsAlone(t *testing.T) {
+	t.Parallel()
+	c, remote := newClerk(t)
+	close(c.open)
+	_, err := remote.Submit(t.Context(), orchestrator.SubmitRequest{Plan: json.RawMessage(`{`)})
+	assert.Equal(t, fault.Internal, fault.CodeOf(err))
+	assert.Zero(t, c.messages.Load())
+}
+
+func TestSharedRequestsFailTogether(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, bus.ServerConfig{})
+	remote := bus.NewRemote(dial(t, n, ""))
+	_, err := remote.Submit(t.Context(), orchestrator.SubmitRequest{})
+	assert.Equal(t, fault.Unavailable, fault.CodeOf(err), "nobody serves")
+	assert.Equal(t, fault.Unavailable, fault.CodeOf(remote.Report(t.Context(), work.Outcome{})))
+}
+
+func TestCallerOfASharedRequestMayLeave(t *testing.T) {
+	t.Parallel()
+	c, remote := newClerk(t)
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() { _, _ = remote.Submit(t.Context(), orchestrator.SubmitRequest{}) })
+		<-c.entered
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := remote.Submit(ctx, orchestrator.SubmitRequest{})
+	assert.Equal(t, fault.Cancelled, fault.CodeOf(err))
+	close(c.open)
+	group.Wait()
+}

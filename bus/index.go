@@ -1,0 +1,140 @@
+package bus
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+)
+
+// indexFile is the file of the index in the data directory: a line of JSON, indexHeader, and a line a
+// head, "task rev state at created parent name".
+const indexFile = "heads.idx"
+
+// indexVersion is that of the form of the file. Other versions are passed over.
+const indexVersion = 1
+
+type indexHeader struct {
+	Version int `json:"v"`
+	// Stream is when the live stream was created.
+	Stream  time.Time `json:"stream"`
+	Seq     uint64    `json:"seq"`
+	Partial bool      `json:"partial"`
+	// SHA256 is that of all that follows the header.
+	SHA256 string `json:"sha256"`
+}
+
+var _ events.Indexes = (*Store)(nil)
+
+// indexPath returns "" with an external server: others may write to that log.
+func (s *Store) indexPath() string {
+	if s.conn.target.server == nil || s.live == nil || s.loss.Load() != nil {
+		return ""
+	}
+	return filepath.Join(s.conn.target.server.cfg.DataDir, indexFile)
+}
+
+// SaveIndex implements events.Indexes. The file need not be durable: what a power loss leaves of it does
+// not fit its digest.
+func (s *Store) SaveIndex(_ context.Context, index events.Index) error {
+	path := s.indexPath()
+	if path == "" {
+		return nil
+	}
+	var body bytes.Buffer
+	for i := range index.Heads {
+		h := &index.Heads[i]
+		body.WriteString(string(h.Task) + " " + encodeHead(h) + "\n")
+	}
+	sum := sha256.Sum256(body.Bytes())
+	header, err := json.Marshal(indexHeader{
+		Version: indexVersion, Stream: s.live.CachedInfo().Created, Seq: index.Seq, Partial: index.Partial, SHA256: hex.EncodeToString(sum[:]),
+	})
+	if err != nil {
+		return fault.Wrap(fault.Internal, err, "the index of tasks cannot be encoded")
+	}
+	temp := path + ".new"
+	if err = os.WriteFile(temp, append(append(header, '\n'), body.Bytes()...), 0o600); err == nil {
+		err = os.Rename(temp, path)
+	}
+	if err != nil {
+		return writeFault(path, err)
+	}
+	return nil
+}
+
+// LoadIndex implements events.Indexes. An index that does not fit is removed, so that it cannot seem to
+// fit later, when the log has grown past it.
+func (s *Store) LoadIndex(ctx context.Context) (events.Index, error) {
+	path := s.indexPath()
+	if path == "" {
+		return events.Index{}, noIndex()
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return events.Index{}, noIndex()
+	}
+	last, err := s.lastSeq(ctx)
+	if err != nil {
+		return events.Index{}, err
+	}
+	index, ok := readIndex(data, s.live.CachedInfo().Created)
+	if ok && index.Seq <= last {
+		return index, nil
+	}
+	if err := removeFile(path); err != nil {
+		return events.Index{}, err
+	}
+	return events.Index{}, noIndex()
+}
+
+func noIndex() error { return fault.New(fault.NotFound, "there is no index of tasks") }
+
+// readIndex reports false for an index of another log or version and for a damaged one.
+func readIndex(data []byte, stream time.Time) (events.Index, bool) {
+	line, body, _ := bytes.Cut(data, []byte("\n"))
+	var h indexHeader
+	sum := sha256.Sum256(body)
+	if json.Unmarshal(line, &h) != nil || h.Version != indexVersion || !h.Stream.Equal(stream) || h.SHA256 != hex.EncodeToString(sum[:]) {
+		return events.Index{}, false
+	}
+	index := events.Index{Seq: h.Seq, Partial: h.Partial, Heads: make([]events.Head, 0, bytes.Count(body, []byte("\n")))}
+	for text := range strings.Lines(string(body)) {
+		task, value, _ := strings.Cut(strings.TrimSuffix(text, "\n"), " ")
+		head, err := decodeHead(task, value, 0)
+		if err != nil {
+			return events.Index{}, false
+		}
+		index.Heads = append(index.Heads, head)
+	}
+	return index, true
+}
+
+// HeadsAfter implements events.Indexes: a scan of the headers of the messages after a position.
+func (s *Store) HeadsAfter(ctx context.Context, seq uint64) iter.Seq2[events.Head, error] {
+	return func(yield func(events.Head, error) bool) {
+		if s.live == nil {
+			yield(events.Head{}, s.loss.Load())
+			return
+		}
+		pos := headScan{head: liveHead}
+		if err := pos.run(ctx, s.live, scanAfter(seq), yield); err != nil {
+			yield(events.Head{}, err)
+		}
+	}
+}
+
+func scanAfter(seq uint64) jetstream.ConsumerConfig {
+	return jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: seq + 1}
+}

@@ -1,0 +1,143 @@
+package bus
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sys/unix"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// Syncing says who makes the log durable, and when.
+type Syncing string
+
+const (
+	// SyncGroup: the node syncs the files of the embedded server before it acknowledges, once for all
+	// that wait. This is what Fsync does.
+	SyncGroup Syncing = "group"
+	// SyncAlways: the embedded server syncs every write. This is what Fsync falls back to.
+	SyncAlways Syncing = "always"
+	// SyncInterval: the embedded server syncs every 100 ms. This is what Relaxed does.
+	SyncInterval Syncing = "interval"
+	// SyncExternal: an external server does what it is configured to do.
+	SyncExternal Syncing = "external"
+)
+
+const (
+	probeStream  = "ORCH_PROBE"
+	probeSubject = "orch.probe"
+	probeWithin  = 5 * time.Second
+)
+
+// chooseSyncing starts the server in the way that its durability asks for. A group sync rests on how the
+// server and the file system work, so it is tried first; if it does not hold, the server syncs by itself.
+func (s *Server) chooseSyncing(ctx context.Context) error {
+	s.syncing = s.cfg.syncing()
+	if err := s.run(); err != nil || s.syncing != SyncGroup {
+		return err
+	}
+	reason := s.probe(ctx)
+	if reason == nil {
+		s.barrier = newBarrier(s.streamsDir(), s.cfg.Sync, s.distrust)
+		return nil
+	}
+	s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "the embedded server syncs every write by itself: slower, and as safe",
+		slog.Any("reason", reason))
+	s.syncing = SyncAlways
+	return s.restart()
+}
+
+func (s *Server) streamsDir() string {
+	return filepath.Join(s.cfg.DataDir, storeDir, filepath.FromSlash(streamsDir))
+}
+
+// probe checks what the barrier rests on: a rename does not reach the disk before the data of the file
+// (the server compacts blocks like this), and what was acknowledged is in the newest block file.
+func (s *Server) probe(ctx context.Context) error {
+	if err := ordersRenames(s.cfg.DataDir); err != nil {
+		return err
+	}
+	ctx, stop := context.WithTimeout(ctx, probeWithin)
+	defer stop()
+	c, err := s.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_, err = c.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+		Name: probeStream, Subjects: []string{probeSubject}, Storage: jetstream.FileStorage, MaxBytes: 1 << 20,
+	})
+	if err != nil {
+		return err
+	}
+	err = s.probeAppends(ctx, c)
+	return errors.Join(err, c.js.DeleteStream(ctx, probeStream))
+}
+
+// probeAppends publishes twice and finds each text at the end of the file once it is acknowledged.
+func (s *Server) probeAppends(ctx context.Context, c *Conn) error {
+	dir := filepath.Join(s.streamsDir(), probeStream, blockDir)
+	for i := range 2 {
+		text := []byte("probe " + strconv.Itoa(i) + " " + newToken())
+		if _, err := c.js.Publish(ctx, probeSubject, text); err != nil {
+			return err
+		}
+		indexes, err := blockIndexes(dir)
+		if err != nil {
+			return err
+		}
+		if len(indexes) == 0 {
+			return errors.New("the stream has no block file")
+		}
+		if err := endsWith(blockPath(dir, indexes[len(indexes)-1]), text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endsWith finds a text in the last record of a block: a hash of 8 bytes follows it.
+func endsWith(path string, text []byte) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	end := make([]byte, len(text)+8)
+	if _, err := f.Seek(-int64(len(end)), io.SeekEnd); err != nil {
+		return err
+	}
+	if _, err := io.ReadFull(f, end); err != nil {
+		return err
+	}
+	if !bytes.HasPrefix(end, text) {
+		return errors.New("an acknowledged message is not at the end of its file")
+	}
+	return nil
+}
+
+// ordersRenames knows the file systems that write a file before a rename that puts it in the place of
+// another one. Others may lose both in a power cut when the server compacts a block.
+func ordersRenames(dir string) error {
+	const zfs = 0x2fc12fc1
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(dir, &st); err != nil {
+		return err
+	}
+	switch st.Type {
+	case unix.EXT4_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, zfs, unix.TMPFS_MAGIC: // nothing on tmpfs survives anyway
+		return nil
+	default:
+		return fault.New(fault.Unavailable, "the file system of %s (type %x) does not promise the order of writes", dir, st.Type)
+	}
+}

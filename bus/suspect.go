@@ -1,0 +1,87 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+)
+
+// suspectFile says that a sync has failed on the data directory: what the kernel has in memory may not be
+// what is on the disk.
+const suspectFile = "suspect.json"
+
+// suspicion is the content of suspectFile.
+type suspicion struct {
+	At    time.Time `json:"at"`
+	Cause string    `json:"cause"`
+}
+
+// distrust leaves the word for the next start.
+func (s *Server) distrust(f *fault.Error) {
+	s.cfg.Logger.LogAttrs(context.Background(), slog.LevelError, "the disk failed; nothing more is acknowledged", slog.Any("error", f.Err))
+	note := suspicion{At: events.Time(time.Now()), Cause: f.Err.Error()}
+	if err := writeJSON(filepath.Join(s.cfg.DataDir, suspectFile), note); err != nil {
+		s.cfg.Logger.LogAttrs(context.Background(), slog.LevelError, "the next start will not know of it: run orch verify then", slog.Any("error", err))
+	}
+}
+
+// readAnew makes a start after a failed sync read what the disk holds, instead of what the kernel
+// remembers and could not write.
+func (s *Server) readAnew(ctx context.Context) error {
+	var note suspicion
+	err := readJSON(filepath.Join(s.cfg.DataDir, suspectFile), &note)
+	if fault.Has(err, fault.NotFound) {
+		return nil
+	}
+	s.suspect = true
+	s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "the disk had failed; the store is read from the disk and verified", slog.Any("cause", note.Cause))
+	if err := syncDisk(s.cfg.DataDir); err != nil { // what is still to be written is not in doubt
+		return err
+	}
+	return filepath.WalkDir(filepath.Join(s.cfg.DataDir, storeDir), func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		return forget(path)
+	})
+}
+
+// forget drops what the kernel remembers of a file.
+func forget(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return fault.Wrap(fault.CodeOf(err), err, "the file "+path+" cannot be opened")
+	}
+	defer f.Close()
+	if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {
+		return fault.Wrap(fault.Internal, err, "the file "+path+" cannot be read from the disk")
+	}
+	return nil
+}
+
+// dispel verifies the whole store when the disk had failed before, and drops the suspicion if nothing is
+// missing. Otherwise Verify has made the log refuse appends.
+func (s *Store) dispel(ctx context.Context) error {
+	server := s.conn.target.server
+	if server == nil || !server.suspect {
+		return nil
+	}
+	report, err := s.Verify(ctx, nil)
+	if err != nil || report.Found > 0 {
+		return err
+	}
+	server.suspect = false
+	return removeFile(filepath.Join(server.cfg.DataDir, suspectFile))
+}

@@ -1,0 +1,389 @@
+package load_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// scale is how much a run of the load test asks for.
+type scale struct {
+	// tasks are submitted at once, half of them in batches, half by clients one by one.
+	tasks, clients, batch int
+	// waiters wait for a result each, pollers look at a task every five seconds each.
+	waiters, pollers int
+	// memory is the most that the node may hold after the load, peak during it, in MiB.
+	memory, peak int
+}
+
+// envFull asks for the full scale.
+const envFull = "ORCH_LOAD_FULL"
+
+func scaleOf(t *testing.T) scale {
+	t.Helper()
+	s := scale{tasks: 4_000, clients: 64, batch: 500, waiters: 200, pollers: 500, memory: 150, peak: 300}
+	if os.Getenv(envFull) != "" {
+		s = scale{tasks: 100_000, clients: 64, batch: 500, waiters: 1_000, pollers: 10_000, memory: 150, peak: 800}
+	}
+	return s
+}
+
+const (
+	// endsWithin is how soon after the last submission every task is over, for each 10,000 tasks.
+	endsWithin = 30 * time.Second
+	// onePlan is the task of the load.
+	onePlan = "orch: v1\nname: load\nsteps:\n  - {id: a, tool: LOAD_NOOP}\n"
+	// watchedPlan has more commits than a slow watcher can read while the load lasts.
+	watchedPlan = "orch: v1\nname: watched\nsteps:\n  - id: each\n    for_each: \"1..200\"\n    max_parallel: 1\n    do:\n      - {id: a, tool: LOAD_NOOP}\n"
+)
+
+// flood is a run of the load test.
+type flood struct {
+	t     *testing.T
+	scale scale
+	dir   string
+	node  *process
+	apis  []orchestrator.API
+
+	mu  sync.Mutex
+	ids []events.TaskID
+}
+
+// TestLoad submits far more tasks at once than two workers can execute, while others wait for results,
+// poll, watch slowly and want an urgent task done.
+func TestLoad(t *testing.T) {
+	f := &flood{t: t, scale: scaleOf(t), dir: t.TempDir()}
+	f.node = spawn(t, roleNode, f.dir)
+	workers := []*process{spawn(t, roleWorker, f.dir), spawn(t, roleWorker, f.dir)}
+	for range 16 {
+		f.apis = append(f.apis, dial(t, f.dir))
+	}
+	f.submit(200) // what the first use makes is no growth
+	f.drain()
+	before := []usage{f.node.usage(), workers[0].usage(), workers[1].usage()}
+	idle, _ := f.node.memory()
+	f.ids = nil
+
+	ctx, stop := context.WithCancel(t.Context())
+	var clients sync.WaitGroup
+	watch := f.watchSlowly(ctx, &clients)
+	urgent := f.wantUrgently(ctx, &clients)
+	polls := f.pollOften(ctx, &clients)
+	curve := f.sample(ctx, &clients)
+	began := time.Now()
+	results := f.submit(f.scale.tasks)
+	submitted := time.Since(began)
+	f.drain()
+	drained := time.Since(began)
+	results.Wait()
+	stop()
+	clients.Wait()
+	f.checkEnds()
+	watch()
+
+	times := urgent()
+	highest, n := curve()
+	t.Logf("%d tasks submitted in %s (%.0f/s), all over %s later (%.0f/s whole)", f.scale.tasks, submitted.Round(time.Millisecond),
+		float64(f.scale.tasks)/submitted.Seconds(), (drained - submitted).Round(time.Millisecond), float64(f.scale.tasks)/drained.Seconds())
+	t.Logf("%d waiters heard of the end of their task; %d looks of %d pollers, slowest %s", f.scale.waiters, polls.count.Load(), f.scale.pollers, time.Duration(polls.slowest.Load()).Round(time.Millisecond))
+	t.Logf("%d urgent tasks: median %s, longest %s", len(times), times[len(times)/2].Round(time.Millisecond), times[len(times)-1].Round(time.Millisecond))
+	assert.Less(t, times[len(times)/2], 2*time.Second, "an urgent task overtakes the others")
+	assert.Less(t, drained-submitted, endsWithin, "every task is over soon after the load")
+
+	f.calm(before, append([]*process{f.node}, workers...))
+	after := f.settled()
+	_, peak := f.node.memory()
+	t.Logf("memory of the node: %d MiB idle, highest of %d samples %d MiB, peak with files %d MiB, %d MiB after", idle, n, highest, peak, after)
+	assert.LessOrEqual(t, after, f.scale.memory)
+	assert.LessOrEqual(t, highest, f.scale.peak)
+	t.Logf("the node stops in %s", f.node.terminate(20*time.Second).Round(time.Millisecond))
+}
+
+// submit submits n tasks, half of them in batches, and returns when all are acknowledged. Some of them
+// have somebody who waits for their result.
+func (f *flood) submit(n int) (results *sync.WaitGroup) {
+	f.t.Helper()
+	results = &sync.WaitGroup{}
+	var clients sync.WaitGroup
+	var left atomic.Int64
+	left.Store(int64(n / 2))
+	for i := range f.scale.clients {
+		clients.Go(func() {
+			for left.Add(-1) >= 0 {
+				reply, err := f.apis[i%len(f.apis)].Submit(f.t.Context(), request("normal"))
+				if assert.NoError(f.t, err) {
+					f.follow(results, i, reply.ID)
+				}
+			}
+		})
+	}
+	var batched atomic.Int64
+	batched.Store(int64(n - n/2))
+	for i := range 4 {
+		clients.Go(func() {
+			for {
+				left := int(batched.Add(int64(-f.scale.batch))) + f.scale.batch
+				if left <= 0 {
+					return
+				}
+				f.submitBatch(results, i, min(left, f.scale.batch))
+			}
+		})
+	}
+	clients.Wait()
+	return results
+}
+
+func (f *flood) submitBatch(results *sync.WaitGroup, client, n int) {
+	r := orchestrator.SubmitBatchRequest{Tasks: slices.Repeat([]orchestrator.SubmitRequest{request("normal")}, n)}
+	reply, err := f.apis[client].SubmitBatch(f.t.Context(), r)
+	if !assert.NoError(f.t, err) {
+		return
+	}
+	for _, item := range reply.Tasks {
+		if assert.Nil(f.t, item.Error) {
+			f.follow(results, client, item.ID)
+		}
+	}
+}
+
+// follow notes a task; the first of them get a waiter each.
+func (f *flood) follow(results *sync.WaitGroup, client int, id events.TaskID) {
+	f.mu.Lock()
+	f.ids = append(f.ids, id)
+	n := len(f.ids)
+	f.mu.Unlock()
+	if n > f.scale.waiters {
+		return
+	}
+	results.Go(func() { _, _ = f.result(f.t.Context(), f.apis[client%len(f.apis)], id) })
+}
+
+// result waits for the end of a task.
+func (f *flood) result(ctx context.Context, api orchestrator.API, id events.TaskID) (orchestrator.ResultReply, bool) {
+	for {
+		reply, err := api.Result(ctx, orchestrator.ResultRequest{ID: id, Wait: 30 * time.Second})
+		switch {
+		case ctx.Err() != nil:
+			return reply, false
+		case err != nil && passing(err):
+		case !assert.NoError(f.t, err):
+			return reply, false
+		case reply.Over:
+			return reply, assert.Equal(f.t, statemachine.Done, reply.State)
+		}
+	}
+}
+
+func request(priority string) orchestrator.SubmitRequest {
+	return orchestrator.SubmitRequest{Plan: text(onePlan), Priority: priority, Actor: "user:load"}
+}
+
+func text(plan string) json.RawMessage {
+	raw, _ := json.Marshal(plan) // a string can always be encoded
+	return raw
+}
+
+// drain waits until no task is open.
+func (f *flood) drain() {
+	f.t.Helper()
+	require.Eventually(f.t, func() bool {
+		s, err := f.apis[0].Status(f.t.Context(), orchestrator.StatusRequest{})
+		return err == nil && s.Open <= 1+urgentAtOnce && s.Queued["default"] == 0
+	}, 10*time.Minute, 50*time.Millisecond)
+}
+
+// checkEnds holds that every acknowledged task is done.
+func (f *flood) checkEnds() {
+	f.t.Helper()
+	var group sync.WaitGroup
+	for part := range slices.Chunk(f.ids, len(f.ids)/len(f.apis)+1) {
+		api := f.apis[rand.IntN(len(f.apis))]
+		group.Go(func() {
+			for _, id := range part {
+				reply, err := api.Result(f.t.Context(), orchestrator.ResultRequest{ID: id, Wait: time.Second})
+				if !assert.NoError(f.t, err) || !assert.Equal(f.t, statemachine.Done, reply.State, "%s", id) {
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	assert.Len(f.t, f.ids, f.scale.tasks)
+}
+
+// watchSlowly reads one commit a second of a task that makes many, and the rest at once when the load is
+// over: nothing is lost, and each comes once.
+func (f *flood) watchSlowly(ctx context.Context, group *sync.WaitGroup) (finish func()) {
+	f.t.Helper()
+	reply, err := f.apis[1].Submit(ctx, orchestrator.SubmitRequest{Plan: text(watchedPlan), Priority: "low"})
+	require.NoError(f.t, err)
+	var last uint64
+	read := func(ctx context.Context, limit int) (over bool) {
+		w, err := f.apis[1].Watch(ctx, orchestrator.WatchRequest{ID: reply.ID, After: last, Limit: limit, Wait: time.Second})
+		if err != nil {
+			return ctx.Err() != nil
+		}
+		for _, c := range w.Commits {
+			assert.Equal(f.t, last+1, c.Rev, "a watcher sees every commit once, in order")
+			last = c.Rev
+		}
+		return w.Over
+	}
+	group.Go(func() {
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for ctx.Err() == nil {
+			read(ctx, 1)
+			select {
+			case <-ctx.Done():
+			case <-tick.C:
+			}
+		}
+	})
+	return func() {
+		slow := last
+		for !read(f.t.Context(), 500) {
+		}
+		f.t.Logf("the slow watcher had seen %d commits of %d", slow, last)
+		assert.Greater(f.t, last, uint64(200))
+	}
+}
+
+// urgentAtOnce is the number of urgent tasks under way at any time.
+const urgentAtOnce = 1
+
+// wantUrgently submits a task of high priority again and again, each when the one before is done.
+func (f *flood) wantUrgently(ctx context.Context, group *sync.WaitGroup) (times func() []time.Duration) {
+	var took []time.Duration
+	group.Go(func() {
+		for ctx.Err() == nil {
+			began := time.Now()
+			r := request("high")
+			r.Actor = "user:impatient"
+			reply, err := f.apis[2].Submit(ctx, r)
+			if err != nil {
+				continue
+			}
+			if _, ok := f.result(ctx, f.apis[2], reply.ID); ok {
+				took = append(took, time.Since(began))
+			}
+			pause(ctx, 100*time.Millisecond)
+		}
+	})
+	return func() []time.Duration {
+		require.NotEmpty(f.t, took)
+		slices.Sort(took)
+		return took
+	}
+}
+
+// looks counts what pollers do.
+type looks struct{ count, slowest atomic.Int64 }
+
+// pollOften lets many sessions look at a task every few seconds.
+func (f *flood) pollOften(ctx context.Context, group *sync.WaitGroup) *looks {
+	l := &looks{}
+	for i := range f.scale.pollers {
+		group.Go(func() {
+			for pause(ctx, rand.N(10*time.Second)) {
+				id, ok := f.any()
+				if !ok {
+					continue
+				}
+				began := time.Now()
+				if _, err := f.apis[i%len(f.apis)].Get(ctx, orchestrator.GetRequest{ID: id}); err != nil && ctx.Err() == nil {
+					assert.NoError(f.t, err)
+					return
+				}
+				l.count.Add(1)
+				took := int64(time.Since(began))
+				for old := l.slowest.Load(); took > old && !l.slowest.CompareAndSwap(old, took); old = l.slowest.Load() {
+				}
+			}
+		})
+	}
+	return l
+}
+
+// any returns one of the tasks.
+func (f *flood) any() (events.TaskID, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.ids) == 0 {
+		return "", false
+	}
+	return f.ids[rand.IntN(len(f.ids))], true
+}
+
+// sample records the memory of the node.
+func (f *flood) sample(ctx context.Context, group *sync.WaitGroup) (highest func() (mib, samples int)) {
+	most, n := 0, 0
+	line := ""
+	group.Go(func() {
+		for pause(ctx, 250*time.Millisecond) {
+			now, _ := f.node.memory()
+			most = max(most, now)
+			if n%8 == 0 {
+				line += strconv.Itoa(now) + " "
+			}
+			n++
+		}
+	})
+	return func() (int, int) {
+		f.t.Logf("memory of the node every 2 s in MiB: %s", line)
+		return most, n
+	}
+}
+
+// settled waits until the node has given its memory back and returns what it holds, in MiB.
+func (f *flood) settled() (after int) {
+	f.t.Helper()
+	end := time.Now().Add(60 * time.Second)
+	for after, _ = f.node.memory(); after > f.scale.memory && time.Now().Before(end); after, _ = f.node.memory() {
+		pause(f.t.Context(), time.Second)
+	}
+	return after
+}
+
+// calm holds that processes hold no more than before the load.
+func (f *flood) calm(before []usage, processes []*process) {
+	f.t.Helper()
+	now := make([]usage, len(processes))
+	assert.Eventually(f.t, func() bool {
+		for i, p := range processes {
+			if now[i] = p.usage(); now[i].goroutines > before[i].goroutines+16 || now[i].files > before[i].files+8 {
+				return false
+			}
+		}
+		return true
+	}, 60*time.Second, 500*time.Millisecond, "before %v, after %v", before, now)
+	f.t.Log(fmt.Sprintf("goroutines and files before %v, after %v", before, now))
+}
+
+// pause waits; false when ctx ended first.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

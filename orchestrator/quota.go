@@ -1,0 +1,65 @@
+package orchestrator
+
+import (
+	"sync/atomic"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// quota counts what a node holds for its clients. It is memory only, made again from the open tasks
+// after a restart.
+type quota struct {
+	// open counts all open tasks, each those of a requestor.
+	open int
+	each map[string]int
+	// waiting counts the requests that wait for something to happen.
+	waiting atomic.Int64
+}
+
+// count notes that a task is open. The lock is held.
+func (q *quota) count(e *entry) {
+	if e.counted {
+		return
+	}
+	e.counted = true
+	q.open++
+	q.each[e.task.Requestor]++
+	e.requestor = e.task.Requestor
+}
+
+// uncount notes that a task is not open, or not known, any more. The lock is held.
+func (q *quota) uncount(e *entry) {
+	if !e.counted {
+		return
+	}
+	e.counted = false
+	q.open--
+	if q.each[e.requestor]--; q.each[e.requestor] <= 0 {
+		delete(q.each, e.requestor)
+	}
+}
+
+// refuse returns why a requestor cannot have one more task: RATE_LIMITED, QUOTA_EXCEEDED. The lock is held.
+func (o *Orchestrator) refuse(requestor string) error {
+	switch {
+	case o.quota.open >= o.cfg.MaxOpen:
+		return fault.New(fault.RateLimited, "%d tasks are open on the node, its limit", o.cfg.MaxOpen).
+			WithHint("submit again when some of them are over; the setting is max_open")
+	case o.quota.each[requestor] >= o.cfg.MaxOpenEach:
+		return fault.New(fault.QuotaExceeded, "%s has %d open tasks, the limit of one requestor", clip(requestor), o.cfg.MaxOpenEach).
+			WithHint("submit again when some of them are over; the setting is max_open_each")
+	default:
+		return nil
+	}
+}
+
+// waiting notes a request that waits for something to happen, until it is told that it no longer does;
+// RATE_LIMITED when there are too many.
+func (o *Orchestrator) waiting() (done func(), err error) {
+	if o.quota.waiting.Add(1) > int64(o.cfg.MaxWaiting) {
+		o.quota.waiting.Add(-1)
+		return nil, fault.New(fault.RateLimited, "%d requests wait on the node, its limit", o.cfg.MaxWaiting).
+			WithHint("look at the task now and then instead of waiting for it")
+	}
+	return func() { o.quota.waiting.Add(-1) }, nil
+}

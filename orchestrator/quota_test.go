@@ -1,0 +1,109 @@
+package orchestrator_test
+
+import (
+	"encoding/json"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/events/memlog"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+func by(actor string) func(*orchestrator.SubmitRequest) {
+	return func(r *orchestrator.SubmitRequest) { r.Actor = actor }
+}
+
+// X-18: a requestor, and all of them together, have a limit of open tasks. It holds after a restart, and
+// an end makes room.
+func TestOpenTasksAreLimited(t *testing.T) {
+	t.Parallel()
+	limits := func(c *orchestrator.Config) { c.MaxOpen, c.MaxOpenEach = 3, 2 }
+	log := memlog.New(memlog.Config{})
+	n := start(t, log, limits)
+	n.submit(onePlan, by("user:a"))
+	keyedID := n.submit(onePlan, by("user:a"), keyed("k"))
+	_, err := n.trySubmit(onePlan, by("user:a"))
+	hasCode(t, err, fault.QuotaExceeded)
+	assert.Contains(t, fault.From(err).Hint, "max_open_each")
+	again, err := n.trySubmit(onePlan, by("user:a"), keyed("k"))
+	require.NoError(t, err, "a repeated request makes no task")
+	assert.Equal(t, keyedID, again.ID)
+	n.submit(onePlan, by("user:b"))
+	_, err = n.trySubmit(onePlan, by("user:c"))
+	hasCode(t, err, fault.RateLimited)
+	text, err := json.Marshal(onePlan)
+	require.NoError(t, err)
+	batch, err := n.SubmitBatch(n.ctx(), orchestrator.SubmitBatchRequest{Tasks: []orchestrator.SubmitRequest{{Plan: text}}})
+	require.NoError(t, err)
+	assert.Equal(t, fault.RateLimited, batch.Tasks[0].Error.Code)
+	n.stop()
+
+	n = start(t, log, limits)
+	_, err = n.trySubmit(onePlan, by("user:c"))
+	hasCode(t, err, fault.RateLimited)
+	for range 2 {
+		require.NoError(t, n.report("w", n.take("w"), `{}`))
+	}
+	id := n.submit(onePlan, by("user:a"))
+	assert.Equal(t, statemachine.NeedsAction, n.get(id).State)
+	for range 2 {
+		require.NoError(t, n.report("w", n.take("w"), `{}`))
+	}
+	n.result(id)
+	n.checkIdle()
+}
+
+// The children of a task are the business of who asked for it: they are never refused.
+func TestChildrenAreNotRefused(t *testing.T) {
+	t.Parallel()
+	n := start(t, memlog.New(memlog.Config{}), func(c *orchestrator.Config) { c.MaxOpen, c.MaxOpenEach = 1, 1 })
+	n.serve(echoArgs)
+	id := n.submit("orch: v1\nsteps:\n  - id: s\n    run:\n      orch: v1\n      steps:\n        - {id: a, tool: READ}\n")
+	assert.Equal(t, statemachine.Done, n.result(id).State)
+	n.checkIdle()
+}
+
+// A submission that the log refused counts no longer.
+func TestRefusedSubmissionCountsNot(t *testing.T) {
+	t.Parallel()
+	var failing atomic.Bool
+	failing.Store(true)
+	n := start(t, memlog.New(memlog.Config{Fail: func(*events.Record) error {
+		if failing.Load() {
+			return fault.New(fault.DiskFull, "no room")
+		}
+		return nil
+	}}), func(c *orchestrator.Config) { c.MaxOpen = 1 })
+	_, err := n.trySubmit(onePlan)
+	hasCode(t, err, fault.DiskFull)
+	failing.Store(false)
+	require.Eventually(t, func() bool { _, err := n.trySubmit(onePlan); return err == nil }, 5*time.Second, time.Millisecond)
+}
+
+// Requests that wait are limited; others are not.
+func TestWaitersAreLimited(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, memlog.New(memlog.Config{}), func(c *orchestrator.Config) { c.MaxWaiting = 1 })
+		id := n.submit(onePlan)
+		waits := func() error {
+			_, err := n.Result(n.ctx(), orchestrator.ResultRequest{ID: id, Wait: 10 * time.Second})
+			return err
+		}
+		first := make(chan error, 1)
+		go func() { first <- waits() }()
+		synctest.Wait()
+		hasCode(t, waits(), fault.RateLimited)
+		n.get(id)
+		require.NoError(t, <-first)
+		require.NoError(t, waits(), "there is room again")
+	})
+}

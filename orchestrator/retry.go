@@ -1,0 +1,185 @@
+package orchestrator
+
+import (
+	"context"
+	"slices"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// Retry implements API.
+func (o *Orchestrator) Retry(ctx context.Context, r RetryRequest) (SubmitReply, error) {
+	return o.anew(ctx, r, "")
+}
+
+// anew submits a task that goes on where another one ended. Its id is free unless one is given.
+func (o *Orchestrator) anew(ctx context.Context, r RetryRequest, id events.TaskID) (SubmitReply, error) {
+	var req SubmitRequest
+	var extra submitExtra
+	err := o.see(ctx, r.ID, func(t *turn) error {
+		e := t.e
+		if err := mayRetry(e, r); err != nil {
+			return err
+		}
+		again, err := repeated(e, r.From)
+		if err != nil {
+			return err
+		}
+		asked := again
+		if r.From == "" {
+			asked = nil
+		}
+		if key := doubtful(e.task, asked); key != "" {
+			return fault.New(fault.InDoubt, "it is unknown whether step %s took effect", key).WithField("from").
+				WithHint("orch retry %s --from %s runs it again", r.ID, key)
+		}
+		sub := e.task.Submitted
+		extra = submitExtra{origin: r.ID, parent: nil, reuse: reusable(e, again)}
+		if r.From == "" { // what is made again has not succeeded: it may have happened all the same
+			extra.keyOf = events.TaskID(first(string(sub.KeyOf), string(r.ID)))
+		}
+		req = SubmitRequest{ID: id, Name: sub.Name, Labels: sub.Labels, Priority: sub.Priority, Queue: sub.Queue, Actor: r.Actor, Plan: e.prog.Plan().JSON()}
+		req.Inputs = t.fetch(sub.Inputs)
+		return nil
+	})
+	if err != nil {
+		return SubmitReply{}, err
+	}
+	return o.submit(ctx, req, extra)
+}
+
+// mayRetry returns why a task cannot be made anew.
+func mayRetry(e *entry, r RetryRequest) error {
+	if e.noPlan != nil {
+		return e.noPlan
+	}
+	if e.task.State != statemachine.Failed && e.task.State != statemachine.Cancelled && r.From == "" {
+		return fault.New(fault.StateNotAllowed, "retry is for failed and cancelled tasks; %s is %s", r.ID, e.task.State).
+			WithHint("orch retry %s --from STEP runs a part again", r.ID)
+	}
+	if !e.task.State.Terminal() {
+		return fault.New(fault.StateNotAllowed, "task %s is not over", r.ID)
+	}
+	return nil
+}
+
+// Redrive implements API.
+func (o *Orchestrator) Redrive(ctx context.Context, r RedriveRequest) (SubmitReply, error) {
+	var planless *events.Submitted
+	err := o.look(ctx, r.ID, func(e *entry) error {
+		if e.noPlan != nil && !e.task.State.Terminal() {
+			planless = e.task.Submitted
+			return nil
+		}
+		return mayRedrive(e)
+	})
+	switch {
+	case err != nil:
+		return SubmitReply{}, err
+	case planless != nil:
+		return o.withPlan(ctx, r, planless)
+	}
+	return o.anew(ctx, RetryRequest{ID: r.ID, Actor: r.Actor}, redriveOf(r.ID))
+}
+
+// withPlan lets a task go on whose plan can be read again.
+func (o *Orchestrator) withPlan(ctx context.Context, r RedriveRequest, sub *events.Submitted) (SubmitReply, error) {
+	prog, err := o.program(ctx, sub)
+	if err != nil {
+		return SubmitReply{}, unusablePlan(err)
+	}
+	reply := SubmitReply{ID: r.ID, Existing: true}
+	err = o.change(ctx, r.ID, r.Actor, func(t *turn) error {
+		t.e.prog, t.e.noPlan = prog, nil
+		if t.task.State == statemachine.Blocked && t.task.Block == blockResource {
+			t.emit(events.TaskUnblocked, &events.Moved{Reason: "its plan can be read again"})
+		}
+		reply.State = t.task.State
+		return nil
+	})
+	return reply, err
+}
+
+// redriveOf is the id of the task that goes on for a failed one. It follows from that, so that a task is
+// redriven once.
+func redriveOf(id events.TaskID) events.TaskID { return events.KeyedTaskID("redrive:" + string(id)) }
+
+func mayRedrive(e *entry) error {
+	if e.task.State == statemachine.Failed {
+		return nil
+	}
+	for _, key := range e.task.Order {
+		if s := e.task.Steps[key]; s.State == statemachine.StepInDoubt {
+			return fault.New(fault.InDoubt, "it is unknown whether step %s took effect", key).
+				WithHint("orch resolve %s %s --as succeeded|failed|retry", e.id, key)
+		}
+	}
+	return fault.New(fault.StateNotAllowed, "task %s is %s: it is not in the dead letter", e.id, e.task.State).
+		WithHint("orch list --dead shows what is; orch explain %s", e.id)
+}
+
+// deadLetter keeps the lines of tasks that need a person.
+func deadLetter(lines []Summary) []Summary {
+	known := make(map[events.TaskID]bool, len(lines))
+	for _, line := range lines {
+		known[line.ID] = true
+	}
+	return slices.DeleteFunc(lines, func(line Summary) bool {
+		switch line.State {
+		case statemachine.Failed:
+			return known[redriveOf(line.ID)]
+		case statemachine.Blocked:
+			return line.Block == blockDependency
+		default:
+			return true
+		}
+	})
+}
+
+// doubtful returns a step that may have taken effect and that a retry would repeat without being asked
+// to: one in doubt, or a call with effects that was cancelled while it ran. "" if there is none.
+func doubtful(t *statemachine.Task, asked map[string]bool) string {
+	for _, key := range t.Order {
+		s := t.Steps[key]
+		begun := s.State == statemachine.StepCancelled && !s.CalledAt.IsZero() && hasEffects(s)
+		if (s.State == statemachine.StepInDoubt || begun) && !asked[key] && !asked[itemOf(key)] {
+			return key
+		}
+	}
+	return ""
+}
+
+// repeated returns the steps that a retry makes again: `from`, or without it every step that ended
+// badly, and all that needs one of them.
+func repeated(e *entry, from string) (map[string]bool, error) {
+	if from != "" && e.prog.Node(from) == nil {
+		return nil, fault.New(fault.NotFound, "the plan has no step %q", clip(from)).WithField("from")
+	}
+	again := map[string]bool{}
+	for _, n := range e.prog.Steps() {
+		s := e.task.Steps[n.ID]
+		again[n.ID] = n.ID == from || (from == "" && s != nil && (s.State == statemachine.StepFailed || s.State == statemachine.StepCancelled))
+	}
+	for grown := true; grown; {
+		grown = false
+		for _, n := range e.prog.Steps() {
+			if !again[n.ID] && slices.ContainsFunc(n.Needs, func(need string) bool { return again[need] }) {
+				again[n.ID], grown = true, true
+			}
+		}
+	}
+	return again, nil
+}
+
+// reusable lists the recorded outputs of a task that a retry can take over.
+func reusable(e *entry, again map[string]bool) []events.Reused {
+	var list []events.Reused
+	for _, n := range e.prog.Steps() {
+		if s := e.task.Steps[n.ID]; s != nil && s.State == statemachine.StepSucceeded && !again[n.ID] {
+			list = append(list, events.Reused{Step: n.ID, From: e.id, Output: s.Output})
+		}
+	}
+	return list
+}

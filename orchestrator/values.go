@@ -1,0 +1,229 @@
+package orchestrator
+
+import (
+	"container/list"
+	"context"
+	"encoding/json"
+	"sync"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+)
+
+// This file holds how decisions and views get at large values, which lie in the blob store: never while
+// the lock is held. What needs one that is not in memory stops, lets go of the lock, and is done again
+// when the value has been read.
+
+const (
+	// maxValues bounds the bytes of large values that are kept in memory in case they are asked for again.
+	maxValues = 32 << 20
+	// maxNeeded bounds the bytes of large values that one decision may need.
+	maxNeeded = 64 << 20
+)
+
+// values keeps the large values that were used last. It is safe for concurrent use.
+type values struct {
+	mu    sync.Mutex
+	size  int
+	byRef map[string]*list.Element
+	// order holds *kept, that used last in front.
+	order list.List
+}
+
+type kept struct {
+	ref string
+	raw json.RawMessage
+}
+
+func (v *values) get(ref string) (json.RawMessage, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	at := v.byRef[ref]
+	if at == nil {
+		return nil, false
+	}
+	v.order.MoveToFront(at)
+	k, ok := at.Value.(*kept)
+	return k.raw, ok
+}
+
+// put keeps a value; those that were not used for the longest time go.
+func (v *values) put(ref string, raw json.RawMessage) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.byRef[ref] != nil || len(raw) > maxValues/4 {
+		return
+	}
+	if v.byRef == nil {
+		v.byRef = map[string]*list.Element{}
+	}
+	v.byRef[ref] = v.order.PushFront(&kept{ref, raw})
+	for v.size += len(raw); v.size > maxValues; {
+		if k, ok := v.order.Remove(v.order.Back()).(*kept); ok {
+			delete(v.byRef, k.ref)
+			v.size -= len(k.raw)
+		}
+	}
+}
+
+// found is what became of the search for a large value: it is there, or lost for good.
+type found struct {
+	raw json.RawMessage
+	err error
+}
+
+// fetch returns the JSON of a value. One that is not in memory stops the turn (see wanted), one that is
+// lost leaves its error in t.lost; both are then nil here.
+func (t *turn) fetch(v events.Value) json.RawMessage {
+	if v.Ref == "" {
+		return v.Raw
+	}
+	got, ok := t.given[v.Ref]
+	if !ok {
+		got, ok = t.e.given[v.Ref]
+	}
+	if !ok {
+		got.raw, ok = t.o.values.get(v.Ref)
+	}
+	switch {
+	case ok && got.err == nil:
+		return got.raw
+	case ok && t.lost == nil:
+		t.lost = unreadable(got.err)
+	case ok:
+	case t.needed+v.Size > maxNeeded:
+		t.lost = fault.New(fault.ValidationError, "this needs large values of more than %d MiB in all", maxNeeded>>20).
+			WithReason("SIZE_LIMIT_EXCEEDED").WithHint("let a tool put them into files, and pass on the paths")
+	default:
+		t.needed += v.Size
+		t.wanted = append(t.wanted, v)
+	}
+	return nil
+}
+
+// outcomeOf returns the error of an evaluation: that of a lost value which it needed comes first.
+func (t *turn) outcomeOf(err error) error {
+	if missing := t.lost; missing != nil {
+		t.lost = nil
+		return missing
+	}
+	return err
+}
+
+// stopped reports whether a turn decides nothing more: it is void, or the rest of it comes later.
+func (t *turn) stopped() bool { return t.err != nil || t.late || len(t.wanted) > 0 }
+
+// search reads values from the blob store. The error is one that may pass. The lock is not held.
+func (o *Orchestrator) search(ctx context.Context, wanted []events.Value) (map[string]found, error) {
+	results := make(map[string]found, len(wanted))
+	for _, v := range wanted {
+		raw, err := o.fetch(ctx, v)
+		if err != nil && !lost(err) {
+			return nil, err
+		}
+		if err == nil {
+			o.values.put(v.Ref, raw)
+		}
+		results[v.Ref] = found{raw, err}
+	}
+	return results, nil
+}
+
+// see lets fn look at a task, again when it needed large values. fn runs with the lock held.
+func (o *Orchestrator) see(ctx context.Context, id events.TaskID, fn func(*turn) error) error {
+	given := map[string]found{}
+	for {
+		var missing []events.Value
+		err := o.look(ctx, id, func(e *entry) error {
+			t := &turn{o: o, e: e, task: e.task, now: o.now(), given: given}
+			err := t.outcomeOf(fn(t))
+			if missing = t.wanted; len(missing) > 0 {
+				return nil // it says nothing yet
+			}
+			return err
+		})
+		if err != nil || len(missing) == 0 {
+			return err
+		}
+		more, err := o.search(ctx, missing)
+		if err != nil {
+			return err
+		}
+		for ref, result := range more {
+			given[ref] = result
+		}
+	}
+}
+
+// goOn comes back to a turn whose rest waits for large values, or took too long. The lock is held.
+func (o *Orchestrator) goOn(t *turn) {
+	e := t.e
+	if len(t.wanted) == 0 {
+		e.given = nil
+		if t.late {
+			o.alarms.set(o.now(), e.id)
+		}
+		return
+	}
+	if e.searching {
+		return
+	}
+	e.searching = true
+	o.outbox = append(o.outbox, func() {
+		o.background(func(ctx context.Context) { o.searchFor(ctx, e, t.wanted) }, func() { e.searching = false })
+	})
+}
+
+func (o *Orchestrator) searchFor(ctx context.Context, e *entry, wanted []events.Value) {
+	results, err := o.search(ctx, wanted)
+	o.lock()
+	defer o.unlock()
+	e.searching = false
+	if err != nil {
+		o.alarms.set(o.now().Add(catchUpAfter), e.id)
+		return
+	}
+	if e.given == nil {
+		e.given = map[string]found{}
+	}
+	for ref, result := range results {
+		e.given[ref] = result
+	}
+	if o.tasks[e.id] == e {
+		o.wake(e.id)
+	}
+}
+
+// show returns the JSON of a value for people, in place of a lost one its reference, and why. What does
+// not fit into the answer is left out.
+func (t *turn) show(v events.Value) json.RawMessage {
+	size := max(v.Size, int64(len(v.Raw)))
+	if t.shown += size; t.shown > maxAnswer && size > maxAnswer/64 {
+		t.shown -= size
+		omitted := map[string]any{"$omitted": "the answer would be too large", "size": size}
+		if v.Ref != "" {
+			omitted["$blob"] = v.Ref
+		}
+		return mustJSON(omitted)
+	}
+	raw := t.fetch(v)
+	if err := t.outcomeOf(nil); err != nil {
+		return mustJSON(map[string]any{"$blob": v.Ref, "size": v.Size, "error": err})
+	}
+	return raw
+}
+
+// showLater is show for a value that was found under the lock, which is not held any more.
+func (o *Orchestrator) showLater(ctx context.Context, v events.Value) (json.RawMessage, error) {
+	if v.Ref == "" {
+		return v.Raw, nil
+	}
+	if raw, ok := o.values.get(v.Ref); ok {
+		return raw, nil
+	}
+	raw, err := o.fetch(ctx, v)
+	if err != nil && lost(err) {
+		return mustJSON(map[string]any{"$blob": v.Ref, "size": v.Size, "error": unreadable(err)}), nil
+	}
+	return raw, err
+}

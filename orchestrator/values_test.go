@@ -1,0 +1,158 @@
+package orchestrator_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/events/memlog"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/work"
+)
+
+// gate is a log whose blob store answers when the gate is open, or with an error that passes.
+type gate struct {
+	*memlog.Log
+	open chan struct{}
+
+	mu    sync.Mutex
+	fails int
+}
+
+// Get implements events.Blobs.
+func (g *gate) Get(ctx context.Context, ref string) ([]byte, error) {
+	select {
+	case <-g.open:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.fails > 0 {
+		g.fails--
+		return nil, fault.New(fault.Unavailable, "the blob store is away")
+	}
+	return g.Log.Get(ctx, ref)
+}
+
+const twoValues = "orch: v1\nsteps:\n  - {id: a, tool: READ}\n  - {id: b, tool: READ}\n  - {id: w, needs: [a, b], wait: {signal: go}}\n" +
+	"  - {id: c, needs: [w], set: {n: \"${{ len(steps.a.output.text) + len(steps.b.output.text) }}\"}}\noutputs: {n: \"${{ steps.c.output.n }}\"}\n"
+
+// Who needs a large value waits for it alone; everybody else goes on.
+func TestLargeValuesAreReadWithoutTheLock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		log := memlog.New(memlog.Config{})
+		n := start(t, log)
+		id := n.submit(twoValues)
+		for i, c := range n.poll("w", 2).Calls {
+			require.NoError(t, n.report("w", c, `{"text":"`+strings.Repeat("x", 100_000+i)+`"}`))
+		}
+		n.stop()
+		g := &gate{Log: log, open: make(chan struct{}), fails: 1}
+		n = start(t, log, func(c *orchestrator.Config) { c.Blobs = g })
+		_, err := n.List(n.ctx(), orchestrator.ListRequest{})
+		require.NoError(t, err)
+		viewed := make(chan orchestrator.TaskView, 1)
+		go func() { viewed <- n.get(id) }()
+		go func() {
+			_, err := n.Signal(n.ctx(), orchestrator.SignalRequest{ID: id, Name: "go"})
+			assert.Error(t, err, "the view of the task fails with the store, the signal was taken")
+		}()
+		<-time.After(time.Second)
+		other := n.submit(onePlan)
+		require.NoError(t, n.report("w", n.take("w"), `{"n":1}`))
+		assert.Equal(t, statemachine.Done, n.result(other).State)
+		assert.Empty(t, viewed)
+		close(g.open)
+		assert.JSONEq(t, `{"n":200001}`, string(n.result(id).Output))
+		assert.Contains(t, string((<-viewed).Steps[0].Output), "xxx")
+		n.checkIdle()
+	})
+}
+
+// hugePlan is a plan that does not fit into an event.
+func hugePlan() string {
+	return "orch: v1\nsummary: " + strings.Repeat("x", 70_000) + "\nsteps:\n  - {id: a, wait: {signal: go}}\n  - {id: b, needs: [a], tool: READ}\n"
+}
+
+// A task whose plan is lost is blocked with the reason, and goes on when the plan is back.
+func TestLostPlanBlocks(t *testing.T) {
+	t.Parallel()
+	log := memlog.New(memlog.Config{})
+	n := start(t, log)
+	id := n.submit(hugePlan())
+	other := n.submit(onePlan)
+	n.stop()
+
+	n = start(t, log, func(c *orchestrator.Config) { c.Blobs = &lossy{Log: log} })
+	require.Eventually(t, func() bool { return n.get(id).State == statemachine.Blocked }, 5*time.Second, time.Millisecond)
+	v := n.get(id)
+	assert.Equal(t, "resource", v.Block)
+	assert.Contains(t, v.Reason, "its plan cannot be read")
+	c := n.cause(id)
+	assert.Equal(t, "blocked", c.Kind)
+	assert.Contains(t, c.Next, "orch redrive")
+	assert.Equal(t, []events.TaskID{id}, n.deadList())
+	_, err := n.Redrive(n.ctx(), orchestrator.RedriveRequest{ID: id})
+	hasCode(t, err, fault.DataLoss)
+	assert.Equal(t, statemachine.NeedsAction, n.get(other).State)
+	n.stop()
+
+	n = start(t, log)
+	reply, err := n.Redrive(n.ctx(), orchestrator.RedriveRequest{ID: id})
+	hasCode(t, err, fault.StateNotAllowed)
+	assert.Empty(t, reply.ID)
+	n.serve(echoArgs)
+	_, err = n.Signal(n.ctx(), orchestrator.SignalRequest{ID: id, Name: "go"})
+	require.NoError(t, err)
+	assert.Equal(t, statemachine.Done, n.result(id).State)
+}
+
+// A task without its plan can still be cancelled.
+func TestLostPlanCancelled(t *testing.T) {
+	t.Parallel()
+	log := memlog.New(memlog.Config{})
+	n := start(t, log)
+	id := n.submit(hugePlan())
+	n.stop()
+	n = start(t, log, func(c *orchestrator.Config) { c.Blobs = &lossy{Log: log} })
+	_, err := n.Cancel(n.ctx(), orchestrator.CancelRequest{ID: id})
+	require.NoError(t, err)
+	assert.Equal(t, statemachine.Cancelled, n.result(id).State)
+	n.checkIdle()
+}
+
+// A view never grows beyond what a message can hold.
+func TestViewLeavesOutWhatDoesNotFit(t *testing.T) {
+	t.Parallel()
+	n := start(t, memlog.New(memlog.Config{}))
+	id := n.submit("orch: v1\nsteps:\n  - id: each\n    for_each: \"1..8\"\n    do: [{id: a, tool: READ}]\n")
+	n.serve(func(work.Call) (string, *fault.Error) { return `{"text":"` + strings.Repeat("x", 1<<20) + `"}`, nil })
+	require.Equal(t, statemachine.Done, n.result(id).State)
+	data, err := json.Marshal(n.get(id))
+	require.NoError(t, err)
+	assert.Less(t, len(data), 4<<20)
+	assert.Contains(t, string(data), "$omitted")
+}
+
+// The output of a for_each has a limit.
+func TestCollectedOutputsAreBounded(t *testing.T) {
+	t.Parallel()
+	n := start(t, memlog.New(memlog.Config{}))
+	id := n.submit("orch: v1\nsteps:\n  - id: each\n    for_each: \"1..20\"\n    do: [{id: a, tool: READ}]\n")
+	n.serve(func(work.Call) (string, *fault.Error) { return `{"text":"` + strings.Repeat("x", 1<<20) + `"}`, nil })
+	r := n.result(id)
+	require.Equal(t, statemachine.Failed, r.State)
+	assert.Equal(t, "SIZE_LIMIT_EXCEEDED", r.Error.Reason)
+}
