@@ -165,7 +165,7 @@ func (c *cluster) strike(s strike) {
 		c.drainWorker(s.worker)
 	case drainNode:
 		c.drainNode()
-	case failNode, failWorker, failRecovery:
+	case failNode, failWorker, failRecovery, failStop:
 		c.trap(s)
 	}
 }
@@ -213,6 +213,11 @@ func (c *cluster) trap(s strike) {
 		c.node = c.spawn(roleNode, envTrap+"="+string(s.trap.point)+" "+strconv.Itoa(s.trap.pass))
 		c.note(s, c.node)
 		c.startNode()
+	case failStop:
+		c.node.arm(s.trap)
+		c.node.signal(syscall.SIGTERM)
+		c.note(s, c.node)
+		c.startNode()
 	default:
 		c.node.arm(s.trap)
 		c.note(s, c.node)
@@ -221,8 +226,9 @@ func (c *cluster) trap(s strike) {
 	}
 }
 
+// note waits for the death of a process at a failpoint.
 func (c *cluster) note(s strike, p *process) {
-	if p.diesWithin(trappedWithin) {
+	if p.diesWithin(trappedWithin) && !p.cmd.ProcessState.Exited() {
 		c.points[s.trap.point]++
 	} else {
 		c.missed++

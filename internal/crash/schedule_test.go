@@ -26,12 +26,13 @@ const (
 	failNode     kind = "failpoint of node"
 	failWorker   kind = "failpoint of worker"
 	failRecovery kind = "failpoint in recovery"
+	failStop     kind = "failpoint while node stops"
 )
 
 func kinds() []kind {
 	list := []kind{killNode, killWorker, killBoth, killRecovery, zombie, zombieNode, drainWorker, drainNode}
 	if failpoint.Enabled {
-		list = append(list, failNode, failNode, failNode, failWorker, failWorker, failRecovery)
+		list = append(list, failNode, failNode, failNode, failWorker, failWorker, failRecovery, failStop)
 	}
 	return list
 }
@@ -65,8 +66,8 @@ const strikesPerRound = 2
 func schedule(seed uint64, rounds int) [][]strike {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	var deck []kind
-	nodeTraps := dealer(rng, nodePoints())
-	workerTraps := dealer(rng, workerPoints())
+	nodeTraps, workerTraps := dealer(rng, nodePoints()), dealer(rng, workerPoints())
+	recoveryTraps, stopTraps := dealer(rng, recoveryPoints()), dealer(rng, stopPoints())
 	plan := make([][]strike, rounds)
 	for i := range plan {
 		for range strikesPerRound {
@@ -81,7 +82,9 @@ func schedule(seed uint64, rounds int) [][]strike {
 			case failWorker:
 				s.trap = workerTraps()
 			case failRecovery:
-				s.trap = dealer(rng, recoveryPoints())()
+				s.trap = recoveryTraps()
+			case failStop:
+				s.trap = stopTraps()
 			default: // killed from outside
 			}
 			plan[i] = append(plan[i], s)
@@ -149,6 +152,11 @@ func workerPoints() []trap {
 // recoveryPoints are those that a node which has just been killed passes while it comes back.
 func recoveryPoints() []trap {
 	return []trap{{failpoint.Restoring, 1}, {failpoint.BeforeMark, 1}, {failpoint.BeforeAppend, 5}, {failpoint.Appended, 5}, {failpoint.Answered, 5}}
+}
+
+// stopPoints are those that a node passes after it was asked to end.
+func stopPoints() []trap {
+	return []trap{{failpoint.BeforeMark, 1}, {failpoint.MarkStored, 1}, {failpoint.BeforeAppend, 3}, {failpoint.Appended, 3}, {failpoint.BeforeAnswer, 20}}
 }
 
 func TestScheduleRepeats(t *testing.T) {
