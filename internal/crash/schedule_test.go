@@ -156,7 +156,7 @@ func recoveryPoints() []trap {
 
 // stopPoints are those that a node passes after it was asked to end.
 func stopPoints() []trap {
-	return []trap{{failpoint.BeforeMark, 1}, {failpoint.MarkStored, 1}, {failpoint.BeforeAppend, 3}, {failpoint.Appended, 3}, {failpoint.BeforeAnswer, 20}}
+	return []trap{{failpoint.BeforeMark, 1}, {failpoint.MarkStored, 1}, {failpoint.BeforeIndex, 1}, {failpoint.IndexSaved, 1}, {failpoint.BeforeAppend, 3}, {failpoint.Appended, 3}, {failpoint.BeforeAnswer, 20}}
 }
 
 func TestScheduleRepeats(t *testing.T) {

@@ -28,6 +28,9 @@ const (
 	// BeforeCheckpoint and CheckpointSaved lie around the write of a checkpoint, whose event is in the log.
 	BeforeCheckpoint Point = "before-checkpoint"
 	CheckpointSaved  Point = "checkpoint-saved"
+	// BeforeIndex and IndexSaved lie around the write of the index of open tasks, at a stop.
+	BeforeIndex Point = "before-index"
+	IndexSaved  Point = "index-saved"
 	// ArchivePart: a part of a history is in the archive. Archived: all of it, and it is still in the
 	// live log as well.
 	ArchivePart Point = "archive-part"
