@@ -378,6 +378,19 @@ func (o *Orchestrator) forgive(stall time.Duration) {
 	}
 }
 
+// beginGrace gives the workers of calls that were found in the log a whole lease from now on: they could
+// not be heard while it was read.
+func (o *Orchestrator) beginGrace() {
+	o.lock()
+	defer o.unlock()
+	now := o.now()
+	for _, e := range o.tasks {
+		for _, l := range e.leases {
+			l.expires = now.Add(l.length)
+		}
+	}
+}
+
 func (o *Orchestrator) expire(now time.Time) {
 	if o.match.running > 0 {
 		for _, e := range o.tasks {

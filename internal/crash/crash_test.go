@@ -258,6 +258,10 @@ func (r *run) folders(store *bus.Store) []crash.Violation {
 		require.NoError(r.t, err)
 		archived[string(head.Task)] = true
 	}
+	for head, err := range store.Heads(r.t.Context()) { // those whose archiving goes on
+		require.NoError(r.t, err)
+		delete(archived, string(head.Task))
+	}
 	dirs, err := filepath.Glob(filepath.Join(r.cluster.dir, "Working", "TASK_*"))
 	require.NoError(r.t, err)
 	var found []crash.Violation
