@@ -101,6 +101,7 @@ func layers() []Layer {
 			{Package: "internal/testkit", Imports: []string{Below}, Kit: true},
 			{Package: "internal/benchmark", Imports: []string{Below}},
 			{Package: "internal/crash", Imports: []string{Below}},
+			{Package: "internal/load", Imports: []string{Below}},
 			{Package: "internal/gendocs", Imports: []string{Below}},
 		}},
 		{"commands", []Row{
@@ -117,6 +118,7 @@ func libraries() []Library {
 		{Path: "github.com/nats-io", Users: []string{"bus", "internal/benchmark", "internal/crash"}, Hidden: true},
 
 		{Path: "github.com/bmatcuk/doublestar/v4", Users: []string{"policy", "tools/*", "internal/pathguard"}},
+		{Path: "github.com/go-json-experiment/json", Users: []string{"events", "bus"}},
 		{Path: "github.com/google/jsonschema-go", Users: []string{"plan", "tools", "tools/toolstest", "mcp/*"}},
 		{Path: "github.com/oklog/ulid/v2", Users: []string{"events"}},
 		{Path: "github.com/santhosh-tekuri/jsonschema/v6", Users: []string{"plan", "tools", "tools/toolstest", "mcp/*"}},
