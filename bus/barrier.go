@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/internal/failpoint"
 )
 
 // SyncFailed is the reason of the UNAVAILABLE that everything gets that should be durable, once the disk
@@ -48,12 +47,7 @@ func newBarrier(root string, fsync syncFunc, onFailure func(*fault.Error)) *barr
 	return &barrier{root: root, fsync: fsync, onFailure: onFailure, streams: map[string]*blocks{}}
 }
 
-func fdatasync(f *os.File) error {
-	if failpoint.On(failpoint.SkipFsync) {
-		return nil
-	}
-	return unix.Fdatasync(int(f.Fd()))
-}
+func fdatasync(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }
 
 // watch begins to follow a stream. What it holds by now has to be made durable in another way.
 func (b *barrier) watch(stream string) error {

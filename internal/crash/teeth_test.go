@@ -21,8 +21,8 @@ const (
 )
 
 // TestTeeth plants one fault at a time. The rounds of the short run must find it and name what it breaks.
-// The sixth fault, a skipped fsync, shows after a power loss alone: the test of package bus that cuts
-// the power plants it.
+// The sixth fault, a skipped fsync, shows after a power loss alone: the test of package bus that cuts the
+// power has it.
 func TestTeeth(t *testing.T) {
 	t.Parallel()
 	seed := fromEnv(t, envSeed, uint64(time.Now().UnixNano()))

@@ -63,8 +63,6 @@ const (
 	SkipFence Fault = "skip-fence"
 	// SkipDedup makes a new task of every request, whatever its idempotency key.
 	SkipDedup Fault = "skip-dedup"
-	// SkipFsync acknowledges commits that are not on the disk.
-	SkipFsync Fault = "skip-fsync"
 	// SkipOne resumes a watch one commit too late.
 	SkipOne Fault = "skip-one"
 	// DoubleEnd ends a task twice.
