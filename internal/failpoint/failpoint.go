@@ -4,7 +4,8 @@
 // cost nothing.
 package failpoint
 
-// Point is a moment at which a process can be killed.
+// Point is a moment at which a process can be killed: who passes it stands still, and a little later the
+// whole process dies.
 type Point string
 
 // The points of a node.
