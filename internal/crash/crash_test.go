@@ -30,6 +30,8 @@ const (
 	// envSeed repeats the schedule of an earlier run, envOnly one round of it by its number.
 	envSeed = "ORCH_CRASH_SEED"
 	envOnly = "ORCH_CRASH_ONLY"
+	// envSeconds ends the rounds earlier, when so much time is over; 0 is never.
+	envSeconds = "ORCH_CRASH_SECONDS"
 	// envClusters is the number of clusters that share the rounds and run at the same time.
 	envClusters = "ORCH_CRASH_CLUSTERS"
 
@@ -66,9 +68,13 @@ func crashRounds(t *testing.T, seed uint64, rounds, only int) {
 	t.Helper()
 	r := begin(t, "")
 	began, done := time.Now(), 0
+	limit := time.Duration(fromEnv(t, envSeconds, 0)) * time.Second
 	for i, strikes := range schedule(seed, max(rounds, only)) {
 		if only != 0 && i+1 != only {
 			continue
+		}
+		if limit != 0 && time.Since(began) > limit {
+			break
 		}
 		r.round(seed, i+1, strikes, settleWithin)
 		done++
