@@ -5,7 +5,7 @@ FUZZTIME ?= 5m
 ROUNDS   ?= 20
 CLUSTERS ?= 2
 SEED     ?=
-SECONDS  ?= 0
+LIMIT    ?= 0
 ARGS     ?=
 LINT     := bin/golangci-lint
 
@@ -56,7 +56,7 @@ bench-peers: ## measure asynq and River beside orch, with the same jobs; ARGS='-
 	scripts/bench-peers $(ARGS)
 
 crash: ## kill, stop and restart node and workers for ROUNDS (20) rounds, and plant faults that must be found
-	ORCH_CRASH_ROUNDS=$(ROUNDS) ORCH_CRASH_CLUSTERS=$(CLUSTERS) ORCH_CRASH_SEED=$(SEED) ORCH_CRASH_SECONDS=$(SECONDS) \
+	ORCH_CRASH_ROUNDS=$(ROUNDS) ORCH_CRASH_CLUSTERS=$(CLUSTERS) ORCH_CRASH_SEED=$(SEED) ORCH_CRASH_SECONDS=$(LIMIT) \
 		$(GO) test -tags failpoint ./internal/crash ./internal/failpoint -run 'TestCrash|TestTeeth|TestLooks|TestPoints' -count=1 -v -timeout 2h
 
 check: lint vet race docs-current tidy-current ## everything that must hold before a merge
