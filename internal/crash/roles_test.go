@@ -72,9 +72,9 @@ func play(role string) error {
 	arm(os.Getenv(envTrap))
 	switch role {
 	case roleNode:
-		return playNode(ctx)
+		return playNode(ctx, stop)
 	case roleWorker:
-		return playWorker(ctx)
+		return playWorker(ctx, stop)
 	case roleChild:
 		return playChild(ctx)
 	default:
@@ -95,7 +95,7 @@ func tell(line string) error {
 	return err
 }
 
-func playNode(ctx context.Context) error {
+func playNode(ctx context.Context, stop func()) error {
 	cfg := config(os.Getenv(envDir), os.Stderr)
 	cfg.Concurrency = -1
 	n, err := node.Start(ctx, cfg)
@@ -105,19 +105,19 @@ func playNode(ctx context.Context) error {
 	if err := tell("ready"); err != nil {
 		return errors.Join(err, n.Stop(ctx))
 	}
-	go answer()
+	go answer(stop)
 	<-ctx.Done()
 	return n.Stop(context.WithoutCancel(ctx))
 }
 
 // playWorker runs a worker; one that finds no node tries again.
-func playWorker(ctx context.Context) error {
+func playWorker(ctx context.Context, stop func()) error {
 	cfg := config(os.Getenv(envDir), os.Stderr)
 	cfg.Concurrency = workerSlots
 	if err := tell("ready"); err != nil {
 		return err
 	}
-	go answer()
+	go answer(stop)
 	for {
 		err := node.RunWorker(ctx, cfg)
 		if !fault.Has(err, fault.Unavailable) || !pause(ctx, 20*time.Millisecond) {
@@ -127,8 +127,10 @@ func playWorker(ctx context.Context) error {
 }
 
 // answer serves the requests of the test on the standard input: "stats" is answered with the number of
-// goroutines, after memory that is not in use was given back; "arm <failpoint> <pass>" with "armed".
-func answer() {
+// goroutines, after memory that is not in use was given back; "arm <failpoint> <pass>" with "armed". It
+// stops the process when the test is gone.
+func answer(stop func()) {
+	defer stop()
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {
 		reply := "armed"
