@@ -16,7 +16,7 @@ import (
 // Encode returns the wire form of a commit: compact JSON with a fixed order of fields.
 func Encode(c *Commit) ([]byte, error) {
 	var b bytes.Buffer
-	b.Grow(512)
+	b.Grow(1024) // most commits fit
 	b.WriteString(`{"v":` + strconv.Itoa(Version) + `,"task":"` + string(c.Task) + `","rev":`)
 	b.WriteString(strconv.FormatUint(c.Rev, 10) + `,"at":"` + c.At.UTC().Format(time.RFC3339Nano) + `","actor":`)
 	enc := json.NewEncoder(&b)

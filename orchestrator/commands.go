@@ -175,7 +175,7 @@ func (t *turn) singleCall(spec tools.Spec, args events.Value) string {
 func (o *Orchestrator) awaitCall(ctx context.Context, r CallRequest, key string) (CallReply, error) {
 	var reply CallReply
 	var output events.Value
-	err := o.await(ctx, r.ID, r.Wait, func(e *entry) (bool, error) {
+	err := o.await(ctx, r.ID, r.Wait, (*entry).change, func(e *entry) (bool, error) {
 		s := e.task.Steps[key]
 		if s == nil {
 			return false, fault.New(fault.Internal, "the call %s is lost", key)
@@ -190,9 +190,9 @@ func (o *Orchestrator) awaitCall(ctx context.Context, r CallRequest, key string)
 	return reply, err
 }
 
-// await looks at a task now and after every change, until see says that it has seen enough or the
-// wait is over.
-func (o *Orchestrator) await(ctx context.Context, id events.TaskID, wait time.Duration, see func(*entry) (bool, error)) error {
+// await looks at a task now and at every news, such as each change, until see says that it has seen
+// enough or the wait is over.
+func (o *Orchestrator) await(ctx context.Context, id events.TaskID, wait time.Duration, news func(*entry) <-chan struct{}, see func(*entry) (bool, error)) error {
 	if wait > 0 {
 		done, err := o.waiting()
 		if err != nil {
@@ -208,7 +208,7 @@ func (o *Orchestrator) await(ctx context.Context, id events.TaskID, wait time.Du
 		err := o.look(ctx, id, func(e *entry) error {
 			var err error
 			if enough, err = see(e); !enough {
-				changed = e.change()
+				changed = news(e)
 			}
 			return err
 		})

@@ -39,6 +39,7 @@ type entry struct {
 	progress map[string]work.Progress
 	version  uint64
 	changed  chan struct{}
+	ended    chan struct{}
 	// given holds the large values that the next turn needs to go on; searching is set while they are read.
 	given     map[string]found
 	searching bool
@@ -67,18 +68,30 @@ func (e *entry) passItems(step string, n int) {
 // notify wakes everybody who waits for a change. The lock is held.
 func (e *entry) notify() {
 	e.version++
-	if e.changed != nil {
-		close(e.changed)
-		e.changed = nil
+	wakeAll(&e.changed)
+	if e.task == nil || e.task.State.Terminal() {
+		wakeAll(&e.ended)
+	}
+}
+
+func wakeAll(c *chan struct{}) {
+	if *c != nil {
+		close(*c)
+		*c = nil
 	}
 }
 
 // change returns a channel that is closed at the next change. The lock is held.
-func (e *entry) change() <-chan struct{} {
-	if e.changed == nil {
-		e.changed = make(chan struct{})
+func (e *entry) change() <-chan struct{} { return waitFor(&e.changed) }
+
+// end returns a channel that is closed when the task is over. The lock is held.
+func (e *entry) end() <-chan struct{} { return waitFor(&e.ended) }
+
+func waitFor(c *chan struct{}) <-chan struct{} {
+	if *c == nil {
+		*c = make(chan struct{})
 	}
-	return e.changed
+	return *c
 }
 
 // enter runs fn with the task when nothing is in flight for it, loading it first if need be. fn gets

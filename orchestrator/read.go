@@ -211,7 +211,7 @@ func (t *turn) stepView(key string, n *plan.Node) StepView {
 func (o *Orchestrator) Result(ctx context.Context, r ResultRequest) (ResultReply, error) {
 	var reply ResultReply
 	var output events.Value
-	err := o.await(ctx, r.ID, r.Wait, func(e *entry) (bool, error) {
+	err := o.await(ctx, r.ID, r.Wait, (*entry).end, func(e *entry) (bool, error) {
 		reply = ResultReply{ID: e.id, State: e.task.State, Over: e.task.State.Terminal(), Reason: e.task.Reason, Error: e.task.Error}
 		output = e.task.Output
 		return reply.Over, nil
@@ -229,7 +229,7 @@ func (o *Orchestrator) Watch(ctx context.Context, r WatchRequest) (WatchReply, e
 	}
 	var reply WatchReply
 	var rev uint64
-	err := o.await(ctx, r.ID, r.Wait, func(e *entry) (bool, error) {
+	err := o.await(ctx, r.ID, r.Wait, (*entry).change, func(e *entry) (bool, error) {
 		rev = e.task.Rev
 		reply = WatchReply{Version: e.version, State: e.task.State, Over: e.task.State.Terminal(), Progress: map[string]work.Progress{}}
 		maps.Copy(reply.Progress, e.progress)

@@ -123,6 +123,9 @@ func innermost(e *jsonschema.ValidationError) *jsonschema.ValidationError {
 func (pr *Program) CheckInputs(given json.RawMessage) (json.RawMessage, error) {
 	if len(given) == 0 {
 		given = json.RawMessage("{}")
+		if pr.inputs.schema == nil {
+			return given, nil
+		}
 	}
 	v, err := decodeValue(given)
 	if err != nil {

@@ -143,6 +143,9 @@ func (t *Tree) check(task events.TaskID) error {
 	if _, err := events.ParseTaskID(string(task)); err != nil {
 		return err
 	}
+	if _, err := os.Lstat(t.Path(task)); errors.Is(err, fs.ErrNotExist) {
+		return fault.Wrap(fault.NotFound, err, "task "+string(task)+" has no folder") // the usual case, told without the way through the root
+	}
 	info, err := t.root.Lstat(t.at(task))
 	if err != nil {
 		return err
