@@ -212,6 +212,16 @@ func cutFrame(data []byte) (c events.Stored, rest []byte, ok bool) {
 
 func (s *Store) readArchived(ctx context.Context, task events.TaskID, from uint64, yield func(events.Stored, error) bool) {
 	parts, err := s.archived(ctx, task)
+	s.readParts(ctx, task, parts, err, from, yield)
+}
+
+// readParts yields the commits in the messages of an archived history, or the error of getting them. It
+// does not call them archived as long as something of the task is in the live log: Archive removes it.
+func (s *Store) readParts(ctx context.Context, task events.TaskID, parts []entry, err error, from uint64, yield func(events.Stored, error) bool) {
+	left := false
+	if err == nil && len(parts) > 0 && s.live != nil {
+		_, left, err = s.following(ctx, task, 0)
+	}
 	if err != nil {
 		yield(events.Stored{}, err)
 		return
@@ -220,7 +230,7 @@ func (s *Store) readArchived(ctx context.Context, task events.TaskID, from uint6
 	for _, p := range parts {
 		for c, err := range unframe(p.Data) {
 			rev++
-			c.Archived = true
+			c.Archived = !left
 			if (err != nil || rev >= from) && !yield(c, err) || err != nil {
 				return
 			}
