@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/internal/crash"
 	"github.com/orch-dev/orch/internal/failpoint"
 	"github.com/orch-dev/orch/internal/node"
@@ -85,7 +86,7 @@ func crashRounds(t *testing.T, seed uint64, rounds, only int) {
 	}
 	took := time.Since(began)
 	r.calm(seed, rounds+1)
-	r.load.watching.Wait()
+	r.load.awaitWatchers(settleWithin)
 	r.cluster.stop()
 	report := r.check()
 	r.print(report, done, seed, took)
@@ -121,7 +122,7 @@ func begin(t *testing.T, planted failpoint.Fault) *run {
 	c := startCluster(t, dir, planted)
 	r := &run{t: t, cluster: c, faults: map[kind]int{}, api: dial(t, c)}
 	t.Cleanup(func() { r.load.watching.Wait() })
-	r.load = &load{api: dial(t, c), watcher: dial(t, c), dial: func() (*bus.Remote, error) {
+	r.load = &load{api: dial(t, c), watcher: dial(t, c), watched: map[events.TaskID]int{}, dial: func() (*bus.Remote, error) {
 		return node.Dial(t.Context(), config(dir, io.Discard))
 	}}
 	return r

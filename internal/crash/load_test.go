@@ -84,6 +84,8 @@ type load struct {
 	repeats    int // answers to requests whose first outcome stayed unknown
 	refusals   int // requests with a secret, which were refused
 	looks      []look
+	// watched holds the tasks whose watchers are at work, with the round.
+	watched map[events.TaskID]int
 }
 
 func (l *load) violate(invariant string, task events.TaskID, round int, format string, args ...any) {

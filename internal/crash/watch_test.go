@@ -2,6 +2,7 @@ package crash_test
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"github.com/orch-dev/orch/events"
@@ -12,6 +13,9 @@ import (
 // watch follows a task to its end by revision, across all deaths of the node. afresh makes a new
 // connection for every request, as a client does that comes and goes.
 func (l *load) watch(ctx context.Context, id events.TaskID, round int, afresh bool) {
+	l.mu.Lock()
+	l.watched[id] = round
+	l.mu.Unlock()
 	w := crash.Watch{Task: id}
 	last := uint64(0)
 	for !w.Over && ctx.Err() == nil {
@@ -33,6 +37,32 @@ func (l *load) watch(ctx context.Context, id events.TaskID, round int, afresh bo
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.watches = append(l.watches, w)
+	delete(l.watched, id)
+}
+
+// awaitWatchers waits until every watcher was told that its task is over (I8).
+func (l *load) awaitWatchers(limit time.Duration) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		l.watching.Wait()
+	}()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return
+	case <-timer.C:
+	}
+	for task, round := range l.stillWatched() {
+		l.violate("I8", task, round, "the watcher was not told within %s that the task is over", limit)
+	}
+}
+
+func (l *load) stillWatched() map[events.TaskID]int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return maps.Clone(l.watched)
 }
 
 // next asks for the next commits.
