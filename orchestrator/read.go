@@ -61,7 +61,7 @@ func (o *Orchestrator) Find(ctx context.Context, r FindRequest) (FindReply, erro
 	if len(text) < len("TASK_")+2 {
 		return FindReply{}, fault.New(fault.InvalidFormat, "%q is too short for the prefix of an id", clip(r.Text)).WithField("id")
 	}
-	lines, err := o.lines(ctx, false)
+	lines, err := o.lines(ctx)
 	if err != nil {
 		return FindReply{}, err
 	}
@@ -93,7 +93,7 @@ func (o *Orchestrator) findLast(ctx context.Context) (FindReply, error) {
 	if last != "" {
 		return FindReply{ID: last}, nil
 	}
-	lines, err := o.lines(ctx, false)
+	lines, err := o.lines(ctx)
 	if err != nil {
 		return FindReply{}, err
 	}
