@@ -6,6 +6,9 @@ ROUNDS   ?= 20
 CUTS     ?= 20
 SEEDS    ?= 100000
 CASES    ?= 300
+CLUSTERS ?= 2
+SEED     ?=
+LIMIT    ?= 0
 ARGS     ?=
 LINT     := bin/golangci-lint
 
@@ -26,6 +29,7 @@ race: ## run the tests with the race detector
 
 lint: $(LINT) ## run the linters and the format check
 	$(LINT) run ./...
+	$(LINT) run --build-tags failpoint ./internal/failpoint ./internal/crash
 
 fmt: $(LINT) ## format the code
 	$(LINT) fmt ./...
@@ -54,8 +58,9 @@ bench: build ## measure, beside the bare message pattern; ARGS='--quick' and oth
 bench-peers: ## measure asynq and River beside orch, with the same jobs; ARGS='--runs 1' and other flags
 	scripts/bench-peers $(ARGS)
 
-crash: ## kill node and worker at random for ROUNDS (20) rounds and check that nothing is lost
-	ORCH_CRASH_ROUNDS=$(ROUNDS) $(GO) test ./internal/crash -run TestCrash -count=1 -v -timeout 2h
+crash: ## kill, stop and restart node and workers for ROUNDS (20) rounds, and plant faults that must be found
+	ORCH_CRASH_ROUNDS=$(ROUNDS) ORCH_CRASH_CLUSTERS=$(CLUSTERS) ORCH_CRASH_SEED=$(SEED) ORCH_CRASH_SECONDS=$(LIMIT) \
+		$(GO) test -tags failpoint ./internal/crash ./internal/failpoint -run 'TestCrash|TestTeeth|TestLooks|TestPoints' -count=1 -v -timeout 2h
 
 powerloss: ## cut the power CUTS (20) times under load and check that nothing acknowledged is lost; needs root
 	ORCH_POWER_CUTS=$(CUTS) $(GO) test ./bus -run TestPowerLoss -count=1 -v -timeout 1h

@@ -11,6 +11,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/failpoint"
 )
 
 // The server's codes that an append has to tell apart.
@@ -52,6 +53,7 @@ func (a *appender) acknowledged(m *nats.Msg) {
 	case err != nil: // no stream listens, or it is a mirror
 		a.settleLater(p)
 	case ack.Error == nil:
+		failpoint.Pass(failpoint.Written)
 		a.conclude(verdict{p: p, seq: ack.Seq})
 	case p.tries > 1: // an earlier message may have been the one that was taken
 		a.settleLater(p)
@@ -113,6 +115,7 @@ func (a *appender) tellAll(verdicts []verdict, err error) {
 			v.seq, v.err = 0, err
 		}
 		a.note(v)
+		failpoint.Pass(failpoint.Appended)
 		a.finish(v.p, v.seq, v.err)
 	}
 }

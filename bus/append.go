@@ -13,6 +13,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/failpoint"
 )
 
 const (
@@ -96,6 +97,7 @@ func (s *Store) openAppender(ctx context.Context) error {
 
 // Append implements events.Log.
 func (s *Store) Append(r events.Record, done func(seq uint64, err error)) {
+	failpoint.Pass(failpoint.BeforeAppend)
 	now := time.Now()
 	if err := s.admit(&r, now); err != nil {
 		done(0, err)

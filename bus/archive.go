@@ -14,6 +14,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/failpoint"
 )
 
 const (
@@ -57,6 +58,7 @@ func (s *Store) Archive(ctx context.Context, task events.TaskID) error {
 			return err
 		}
 	}
+	failpoint.Pass(failpoint.Archived)
 	s.past.add(task, time.Now())
 	return s.leaveLive(ctx, task)
 }
@@ -173,6 +175,7 @@ func (s *Store) publishPart(ctx context.Context, subject string, data []byte, af
 	if err != nil {
 		return 0, archiveFault(err)
 	}
+	failpoint.Pass(failpoint.ArchivePart)
 	return ack.Sequence, nil
 }
 
@@ -236,6 +239,16 @@ func cutFrame(data []byte) (c events.Stored, rest []byte, ok bool) {
 
 func (s *Store) readArchived(ctx context.Context, task events.TaskID, from uint64, yield func(events.Stored, error) bool) {
 	parts, err := s.archived(ctx, task)
+	s.readParts(ctx, task, parts, err, from, yield)
+}
+
+// readParts yields the commits in the messages of an archived history, or the error of getting them. It
+// does not call them archived as long as something of the task is in the live log: Archive removes it.
+func (s *Store) readParts(ctx context.Context, task events.TaskID, parts []entry, err error, from uint64, yield func(events.Stored, error) bool) {
+	left := false
+	if err == nil && len(parts) > 0 && s.live != nil {
+		_, left, err = s.following(ctx, task, 0)
+	}
 	if err != nil {
 		yield(events.Stored{}, err)
 		return
@@ -244,7 +257,7 @@ func (s *Store) readArchived(ctx context.Context, task events.TaskID, from uint6
 	for _, p := range parts {
 		for c, err := range unframe(p.Data) {
 			rev++
-			c.Archived = true
+			c.Archived = !left
 			if (err != nil || rev >= from) && !yield(c, err) || err != nil {
 				return
 			}

@@ -3,6 +3,8 @@ package orchestrator_test
 import (
 	"context"
 	"fmt"
+	"iter"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -156,4 +158,38 @@ func TestForgottenTasksAreArchived(t *testing.T) {
 			assert.Contains(t, live, young)
 		})
 	}
+}
+
+// scans counts the scans of the index of a log.
+type scans struct {
+	*memlog.Log
+
+	n atomic.Int64
+}
+
+func (s *scans) Heads(ctx context.Context) iter.Seq2[events.Head, error] {
+	s.n.Add(1)
+	return s.Log.Heads(ctx)
+}
+
+// Open tasks are all in memory, so that a list of them does not search the log.
+func TestOpenTasksAreListedWithoutScan(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		log := &scans{Log: memlog.New(memlog.Config{})}
+		n := start(t, log.Log, func(c *orchestrator.Config) { c.Log, c.KeepListed = log, 1 })
+		n.serve(echoArgs)
+		for range 3 {
+			n.result(n.submit(setPlan))
+		}
+		waiting := n.submit("orch: v1\nsteps:\n  - {id: w, wait: {for: 1h}}\n")
+		synctest.Wait()
+		before := log.n.Load()
+		open := n.list(orchestrator.ListRequest{States: []statemachine.State{statemachine.InProgress, statemachine.Blocked}})
+		require.Len(t, open, 1)
+		assert.Equal(t, waiting, open[0].ID)
+		assert.Equal(t, before, log.n.Load())
+		assert.Len(t, n.list(orchestrator.ListRequest{}), 4)
+		assert.Greater(t, log.n.Load(), before)
+	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/failpoint"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
@@ -345,6 +346,7 @@ func (o *Orchestrator) restore(ctx context.Context) error {
 	if err := o.restorePast(ctx); err != nil {
 		return err
 	}
+	failpoint.Pass(failpoint.Restoring)
 	return o.restoreOpen(ctx, open)
 }
 

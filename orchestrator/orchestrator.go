@@ -216,6 +216,7 @@ func (o *Orchestrator) Run(ctx context.Context) error {
 	if err := o.restore(ctx); err != nil {
 		return err
 	}
+	o.beginGrace()
 	close(o.ready)
 	group.Go(func() { o.alarms.run(ctx, o) })
 	group.Go(func() { o.sweep(ctx) })

@@ -13,6 +13,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/failpoint"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
 )
@@ -155,7 +156,7 @@ func (o *Orchestrator) prepare(ctx context.Context, r SubmitRequest, extra submi
 	}
 	s := &submission{prog: prog.Program, payload: p, id: r.ID, chosen: r.ID != ""}
 	switch {
-	case p.IdempotencyKey != "":
+	case p.IdempotencyKey != "" && !failpoint.On(failpoint.SkipDedup):
 		s.id, s.chosen = events.KeyedTaskID(p.IdempotencyKey), true
 	case s.id == "":
 		s.id = events.TaskIDFrom(o.now(), o.cfg.Entropy)

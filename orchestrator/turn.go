@@ -8,6 +8,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/failpoint"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -159,7 +160,7 @@ func (o *Orchestrator) append(t *turn, done func(error)) {
 		o.discard(e, o.loss, done)
 		return
 	}
-	c := &events.Commit{Task: e.id, Rev: e.task.Rev + 1, At: t.now, Actor: t.actor, Prev: e.task.Head, Events: t.events}
+	c := &events.Commit{Task: e.id, Rev: e.task.Rev + 1, At: t.now, Actor: t.actor, Prev: e.task.Head, Events: failpoint.Twice(failpoint.DoubleEnd, e.task.State.Terminal(), t.events)}
 	data, err := events.Encode(c)
 	if err != nil {
 		o.discard(e, err, done)
@@ -167,6 +168,7 @@ func (o *Orchestrator) append(t *turn, done func(error)) {
 	}
 	e.task.Seal(t.now, data)
 	e.busy = true
+	done = failpoint.Early(failpoint.AckEarly, done)
 	record := events.Record{Head: headOf(e.task), After: e.seq, Data: data}
 	answer := func(seq uint64, err error) {
 		o.lock()
@@ -197,6 +199,7 @@ func (o *Orchestrator) store(ctx context.Context, blobs []json.RawMessage) error
 			return err
 		}
 	}
+	failpoint.Pass(failpoint.BlobStored)
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/failpoint"
 	"github.com/orch-dev/orch/work"
 )
 
@@ -114,6 +115,7 @@ func (w *Worker) take(b work.Batch, launch func(work.Call)) {
 // launch gives a call its goroutine, the only one that it gets. It runs under calls and is reported
 // under reports; one that came when stop had ended already is given back.
 func (w *Worker) launch(stop, calls, reports context.Context, c work.Call) {
+	failpoint.Pass(failpoint.Taken)
 	callCtx, cancel := context.WithCancelCause(calls)
 	a := w.newAttempt(c)
 	a.cancel = cancel

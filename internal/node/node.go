@@ -72,7 +72,7 @@ type Node struct {
 // the data directory, DATA_LOSS, DISK_FULL, UNAVAILABLE, VALIDATION_ERROR.
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	n := &Node{cfg: cfg, done: make(chan struct{})}
-	for _, step := range []func(context.Context) error{n.openBus, n.openStore, n.openHands, n.startOwner, n.serve, n.startWorker, n.startChores} {
+	for _, step := range []func(context.Context) error{n.openBus, n.openStore, n.openHands, n.startOwner, n.serve, n.startWorker, n.startChores, n.startTidying} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, n.Stop(context.WithoutCancel(ctx)))
 		}
