@@ -74,14 +74,16 @@ func (s *Server) probe(ctx context.Context) error {
 		return err
 	}
 	defer c.Close()
+	// The stream stays: after the removal of the last one the server removes the directory above it as
+	// well, some time later, and by then the log may be about to be created there.
 	_, err = c.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
-		Name: probeStream, Subjects: []string{probeSubject}, Storage: jetstream.FileStorage, MaxBytes: 1 << 20,
+		Name: probeStream, Description: "tried at every start", Subjects: []string{probeSubject},
+		Storage: jetstream.FileStorage, MaxMsgs: 1,
 	})
 	if err != nil {
 		return err
 	}
-	err = s.probeAppends(ctx, c)
-	return errors.Join(err, c.js.DeleteStream(ctx, probeStream))
+	return s.probeAppends(ctx, c)
 }
 
 // probeAppends publishes twice and finds each text at the end of the file once it is acknowledged.
