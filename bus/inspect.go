@@ -118,15 +118,15 @@ func (i *inspection) judge(s storefile.Stream) {
 	if !marked && s.Last == 0 && len(s.Damage) == 1 && s.Damage[0].Meta { // its creation was cut short
 		return
 	}
-	cut := false
+	mended := len(i.report.Mended)
 	for _, d := range s.Damage {
 		if d.Meta || marked && d.After < reached || !marked && !d.Tail {
 			i.found(problemOf(s.Name, d))
 		} else {
-			cut = true
+			i.report.Mended = append(i.report.Mended, problemOf(s.Name, d))
 		}
 	}
-	if cut {
+	if len(i.report.Mended) > mended {
 		i.torn = append(i.torn, s.Name)
 	}
 	if marked && s.Last < reached {
