@@ -126,6 +126,9 @@ func (i *inspection) judge(s storefile.Stream) {
 			i.report.Mended = append(i.report.Mended, problemOf(s.Name, d))
 		}
 	}
+	if s.Name == metaStream && marked && s.Last == 0 {
+		i.report.Mended = append(i.report.Mended, Problem{Stream: s.Name, What: "the second copy of the high-water mark is gone"})
+	}
 	if len(i.report.Mended) > mended {
 		i.torn = append(i.torn, s.Name)
 	}

@@ -313,7 +313,7 @@ func (o *Orchestrator) restorePast(ctx context.Context) error {
 			return err
 		}
 		o.lock()
-		o.listed.forgotten = true
+		o.listed.forget(o.started)
 		o.unlock()
 		break
 	}

@@ -132,7 +132,10 @@ func (o *Orchestrator) heads(ctx context.Context, index *events.Index, f *census
 	if index == nil {
 		return o.cfg.Log.Heads(ctx)
 	}
-	f.seq, o.listed.forgotten = index.Seq, index.Partial
+	f.seq = index.Seq
+	if index.Partial {
+		o.listed.forget(o.started)
+	}
 	for _, h := range index.Heads {
 		f.take(&o.listed, h)
 	}
@@ -180,7 +183,7 @@ func (o *Orchestrator) indexLoop(ctx context.Context) {
 func (o *Orchestrator) saveIndex(ctx context.Context, seq uint64) {
 	index := events.Index{Seq: seq}
 	o.lock()
-	index.Heads, index.Partial = o.listed.heads(), o.listed.forgotten
+	index.Heads, index.Partial = o.listed.heads(), !o.listed.forgotten.IsZero()
 	for id := range o.unread {
 		index.Heads = append(index.Heads, events.Head{Task: id})
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -195,4 +196,36 @@ func TestIndexUnderLoad(t *testing.T) {
 	for id := range want {
 		assert.Contains(t, got, id)
 	}
+}
+
+// A page of tasks that are younger than all that memory has forgotten needs no scan of the log.
+func TestListReadsTheLogOnlyForOldTasks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		log := &indexed{Log: memlog.New(memlog.Config{})}
+		n := start(t, log.Log, func(c *orchestrator.Config) { c.Log, c.Indexes, c.KeepListed = log, log, 3 })
+		var ids []events.TaskID
+		for range 8 {
+			ids = append(ids, n.submit(setPlan))
+			<-time.After(time.Second)
+		}
+		slices.Reverse(ids)
+		for _, test := range []struct{ limit, scans int }{{2, 0}, {3, 1}, {8, 1}} {
+			log.scans = 0
+			r, err := n.List(context.Background(), orchestrator.ListRequest{Limit: test.limit})
+			require.NoError(t, err)
+			var got []events.TaskID
+			for _, line := range r.Tasks {
+				got = append(got, line.ID)
+			}
+			assert.Equal(t, ids[:test.limit], got)
+			assert.Equal(t, test.limit < len(ids), r.Next != "")
+			assert.Equal(t, test.scans, log.scans, "limit %d", test.limit)
+		}
+		log.scans = 0
+		r, err := n.List(context.Background(), orchestrator.ListRequest{Limit: 1, States: []statemachine.State{statemachine.Failed}})
+		require.NoError(t, err)
+		assert.Empty(t, r.Tasks)
+		assert.Equal(t, 1, log.scans, "an older one might have been failed")
+	})
 }

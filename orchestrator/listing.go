@@ -25,8 +25,16 @@ type listing struct {
 	// whole holds finished tasks that are still whole in memory, the oldest first.
 	whole []events.TaskID
 	open  int
-	// forgotten is set when finished tasks exist of which there is no line, live or archived.
-	forgotten bool
+	// forgotten is set when finished tasks exist of which there is no line, live or archived. All of
+	// them were submitted and ended by then.
+	forgotten time.Time
+}
+
+// forget remembers that there are tasks without a line that were submitted and ended up to a time.
+func (l *listing) forget(at time.Time) {
+	if at.After(l.forgotten) {
+		l.forgotten = at
+	}
 }
 
 func (l *listing) markArchived(id events.TaskID) {
@@ -86,9 +94,12 @@ func lineOf(h events.Head) Summary {
 func (l *listing) forgetLater(id events.TaskID) {
 	l.ended = append(l.ended, id)
 	for len(l.ended) > l.keep {
+		if line := l.lines[l.ended[0]]; line != nil {
+			l.forget(line.UpdatedAt)
+			l.forget(line.CreatedAt) // the clock may have been set back
+		}
 		delete(l.lines, l.ended[0])
 		l.ended = l.ended[1:]
-		l.forgotten = true
 	}
 }
 
@@ -120,34 +131,52 @@ func (e *entry) idle() bool {
 	return true
 }
 
-// List implements API.
+// List implements API. The log's index is only read when a task that memory has forgotten may belong to
+// the page.
 func (o *Orchestrator) List(ctx context.Context, r ListRequest) (ListReply, error) {
 	if err := r.check(); err != nil {
 		return ListReply{}, err
 	}
-	lines, err := o.lines(ctx)
+	lines, forgotten, err := o.remembered()
 	if err != nil {
+		return ListReply{}, err
+	}
+	reply, err := o.page(ctx, r, lines)
+	if err != nil || forgotten.IsZero() || reply.isAfter(forgotten) {
+		return reply, err
+	}
+	if lines, err = o.addForgotten(ctx, lines); err != nil {
 		return ListReply{}, err
 	}
 	return o.page(ctx, r, lines)
 }
 
+// isAfter reports whether the page is full of tasks that were submitted after a time.
+func (r *ListReply) isAfter(t time.Time) bool {
+	return r.Next != "" && r.Tasks[len(r.Tasks)-1].CreatedAt.After(t)
+}
+
 // lines returns what memory and the index of the log know of all tasks, in no particular order.
 func (o *Orchestrator) lines(ctx context.Context) ([]Summary, error) {
+	lines, forgotten, err := o.remembered()
+	if err != nil || forgotten.IsZero() {
+		return lines, err
+	}
+	return o.addForgotten(ctx, lines)
+}
+
+// remembered returns what memory knows of tasks, and up to when others were submitted and ended.
+func (o *Orchestrator) remembered() ([]Summary, time.Time, error) {
 	if err := o.serving(); err != nil {
-		return nil, err
+		return nil, time.Time{}, err
 	}
 	o.lock()
+	defer o.unlock()
 	lines := make([]Summary, 0, len(o.listed.lines))
 	for _, line := range o.listed.lines {
 		lines = append(lines, *line)
 	}
-	forgotten := o.listed.forgotten
-	o.unlock()
-	if !forgotten {
-		return lines, nil
-	}
-	return o.addForgotten(ctx, lines)
+	return lines, o.listed.forgotten, nil
 }
 
 func (r *ListRequest) check() error {

@@ -34,6 +34,9 @@ func (c asynqClient) submit(ctx context.Context, j job, delay time.Duration) err
 	if delay > 0 {
 		options = append(options, asynq.ProcessIn(delay))
 	}
+	if j.ID == idleID {
+		options = append(options, asynq.Queue(idle))
+	}
 	_, err = c.EnqueueContext(ctx, asynq.NewTask(asynqKind, data), options...)
 	return err
 }
@@ -43,7 +46,8 @@ func (c asynqClient) submitMany(context.Context, []job) error { return errNoBatc
 func (c asynqClient) close() { _ = c.Close() }
 
 // asynqPeer is asynq with redis. Its worker looks for new jobs every 10 ms when it is idle, and for
-// delayed ones every 100 ms; by default both are seconds.
+// delayed ones every 100 ms; by default both are seconds. asynq counts delays in whole seconds and may be
+// early.
 func asynqPeer(o options, name, sync string) peer {
 	target := asynq.RedisClientOpt{Addr: o.redis}
 	return peer{

@@ -16,11 +16,17 @@ import (
 	"time"
 )
 
-// job is what a peer runs: it does nothing, and when steps are left it enqueues the next one.
+// idle is a queue that no worker serves, for figures about submitting alone.
+const idle = "nobody"
+
+// job is what a peer runs: it does nothing, and when steps are left it enqueues the next one. One with
+// the id idleID goes to the queue that no worker serves.
 type job struct {
 	ID    int64 `json:"id"`
 	Steps int   `json:"steps"` // left after this one
 }
+
+const idleID = -1
 
 // client enqueues jobs.
 type client interface {

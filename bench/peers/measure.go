@@ -29,12 +29,12 @@ func workloads() []workload {
 		{[]string{"10-step"}, 1000, run(10)},
 		{[]string{"latency-p50", "latency-p99"}, 1, run(1)},
 		{[]string{"submit"}, 16, func(ctx context.Context, b *bench) (int, error) {
-			return 1, b.client.submit(ctx, job{ID: -1}, 0)
+			return 1, b.client.submit(ctx, job{ID: idleID}, 0)
 		}},
 		{[]string{"batch"}, 4, func(ctx context.Context, b *bench) (int, error) {
 			jobs := make([]job, 500)
 			for i := range jobs {
-				jobs[i].ID = -1
+				jobs[i].ID = idleID
 			}
 			return len(jobs), b.client.submitMany(ctx, jobs)
 		}},

@@ -24,18 +24,25 @@ type riverClient struct {
 }
 
 func (c riverClient) submit(ctx context.Context, j job, delay time.Duration) error {
-	var options *river.InsertOpts
-	if delay > 0 {
-		options = &river.InsertOpts{ScheduledAt: time.Now().Add(delay)}
-	}
-	_, err := c.Insert(ctx, j, options)
+	_, err := c.Insert(ctx, j, riverOptions(j, delay))
 	return err
+}
+
+func riverOptions(j job, delay time.Duration) *river.InsertOpts {
+	o := &river.InsertOpts{}
+	if delay > 0 {
+		o.ScheduledAt = time.Now().Add(delay)
+	}
+	if j.ID == idleID {
+		o.Queue = idle
+	}
+	return o
 }
 
 func (c riverClient) submitMany(ctx context.Context, jobs []job) error {
 	params := make([]river.InsertManyParams, len(jobs))
 	for i, j := range jobs {
-		params[i].Args = j
+		params[i].Args, params[i].InsertOpts = j, riverOptions(j, 0)
 	}
 	_, err := c.InsertManyFast(ctx, params)
 	return err

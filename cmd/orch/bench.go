@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"strings"
@@ -66,15 +67,14 @@ func (a *app) bench(ctx context.Context, o benchOptions) error {
 		cfg.For, cfg.Runs, cfg.Scale = time.Second, 1, 0.02
 	}
 	report, err := benchmark.Run(ctx, cfg)
-	if err != nil {
+	if len(report.Rows) == 0 {
 		return err
 	}
 	if o.file != "" {
-		if err := writeReport(o.file, report); err != nil {
-			return err
-		}
+		err = errors.Join(err, writeReport(o.file, report))
 	}
-	return a.emit(view{data: report, text: func(w io.Writer) error { return benchmark.Print(w, report) }})
+	// What was measured until an interrupt counts, too.
+	return errors.Join(err, a.emit(view{data: report, text: func(w io.Writer) error { return benchmark.Print(w, report) }}))
 }
 
 func writeReport(file string, report benchmark.Report) error {

@@ -142,7 +142,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 			for _, row := range rows {
 				if cfg.wants(row.ID) {
 					row.Durability = durability
-					r.Rows = append(r.Rows, row.judged())
+					r.Rows = append(r.Rows, row.Judged())
 				}
 			}
 		}

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/orch-dev/orch/internal/node"
 	"github.com/orch-dev/orch/orchestrator"
 )
 
@@ -38,18 +37,17 @@ func coldStarts(ctx context.Context, l *lab, durability string) ([]Row, error) {
 }
 
 func (c Config) coldStart(ctx context.Context, dir, durability string, text []byte) (float64, error) {
-	data := filepath.Join(dir, "data")
 	began := time.Now()
-	server, err := c.launch(ctx, "server", "serve", "--data-dir", data, "--root", dir, "--durability", durability, "-o", "json")
+	server, err := c.launch(ctx, "server", "serve", "--data-dir", filepath.Join(dir, "data"), "--root", dir, "--durability", durability, "-o", "json")
 	if err != nil {
 		return 0, err
 	}
 	defer server.end()
-	remote, err := node.Dial(ctx, node.Config{DataDir: data})
+	remote, hangUp, err := dial(ctx, dir)
 	if err != nil {
 		return 0, err
 	}
-	defer remote.Close()
+	defer hangUp()
 	task, err := remote.Submit(ctx, orchestrator.SubmitRequest{Plan: text})
 	if err == nil {
 		err = await(ctx, remote, task)

@@ -2,10 +2,10 @@ package benchmark
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/orch-dev/orch/bus"
@@ -102,15 +102,16 @@ func (l *lab) historyOf(ctx context.Context, n int) (history, error) {
 // succeeded.
 func (l *lab) runLong(ctx context.Context, api orchestrator.API, n int) (events.TaskID, error) {
 	const perCall, perLoop = 3, 5_000
-	text := "limits: {max_steps: 1000000}\nsteps:\n"
+	var text strings.Builder
+	text.WriteString("limits: {max_steps: 1000000}\nsteps:\n")
 	for i, left := 0, n/perCall; left > 0; i, left = i+1, left-perLoop {
-		text += fmt.Sprintf("  - id: loop%d\n    for_each: 1..%d\n    max_parallel: 16\n    do: [{id: call, tool: BENCH_NOOP}]\n", i, min(left, perLoop))
+		fmt.Fprintf(&text, "  - id: loop%d\n    for_each: 1..%d\n    max_parallel: 16\n    do: [{id: call, tool: BENCH_NOOP}]\n", i, min(left, perLoop))
 		if i > 0 {
-			text += fmt.Sprintf("    needs: [loop%d]\n", i-1)
+			fmt.Fprintf(&text, "    needs: [loop%d]\n", i-1)
 		}
 	}
 	l.say("  a task of %d events", n)
-	p, err := planOf(text)
+	p, err := planOf(text.String())
 	if err != nil {
 		return "", err
 	}
@@ -297,15 +298,14 @@ func (f *filler) history(i int, h history, share float64) error {
 	return nil
 }
 
-// checkDone checks that a task of the large store is whole: finished, and folded as the node has it.
-func checkDone(ctx context.Context, api orchestrator.API, id events.TaskID) (orchestrator.ReplayReply, error) {
+// replayed replays a finished task and checks that the fold is what the node has.
+func replayed(ctx context.Context, api orchestrator.API, id events.TaskID) (orchestrator.ReplayReply, error) {
 	r, err := api.Replay(ctx, orchestrator.ReplayRequest{ID: id})
 	if err != nil {
 		return r, err
 	}
 	if r.Live == nil || !*r.Live || r.Task.State != statemachine.Done {
-		state, _ := json.Marshal(r.Task.State)
-		return r, fault.New(fault.Internal, "the history of %s folds to another state than that of the node: %s", id, state)
+		return r, fault.New(fault.Internal, "the history of %s folds to %s, not to what the node has", id, r.Task.State)
 	}
 	return r, nil
 }

@@ -2,10 +2,10 @@ package benchmark
 
 import (
 	"context"
-	"errors"
 	"path/filepath"
 
 	"github.com/orch-dev/orch/internal/node"
+	"github.com/orch-dev/orch/orchestrator"
 )
 
 // layout is how the parts of a system are spread over processes.
@@ -134,12 +134,21 @@ func orchProcesses(ctx context.Context, c Config, dir, durability string) (*syst
 	if err != nil {
 		return nil, err
 	}
-	remote, err := node.Dial(ctx, node.Config{DataDir: filepath.Join(dir, "data")})
+	remote, hangUp, err := dial(ctx, dir)
 	if err != nil {
 		endAll(children)
 		return nil, err
 	}
-	return ofAPI(remote, children, func() { _ = remote.Close(); endAll(children) })
+	return ofAPI(remote, children, func() { hangUp(); endAll(children) })
+}
+
+// dial connects to the node whose data lies below dir.
+func dial(ctx context.Context, dir string) (orchestrator.API, func(), error) {
+	remote, err := node.Dial(ctx, node.Config{DataDir: filepath.Join(dir, "data")})
+	if err != nil {
+		return nil, nil, err
+	}
+	return remote, func() { _ = remote.Close() }, nil // it is not used any more
 }
 
 // spawnAll starts a server and a worker.
@@ -151,7 +160,7 @@ func (c Config) spawnAll(ctx context.Context, dir, durability string, server, wo
 	second, err := c.spawn(ctx, "worker", worker, dir, durability)
 	if err != nil {
 		endAll([]*child{first})
-		return nil, errors.Join(err)
+		return nil, err
 	}
 	return []*child{first, second}, nil
 }

@@ -73,7 +73,7 @@ func (l *lab) replay(ctx context.Context, api orchestrator.API, id string, task 
 	var reply orchestrator.ReplayReply
 	runs, err := repeat(l.Config, func() (float64, error) {
 		var err error
-		reply, err = checkDone(ctx, api, task)
+		reply, err = replayed(ctx, api, task)
 		return millis(reply.Took), err
 	})
 	return figure(id, fmt.Sprintf("replay of %d events in %d commits, %s", reply.Events, reply.Commits, where), "ms", runs), err

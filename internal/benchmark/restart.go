@@ -3,11 +3,9 @@ package benchmark
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/internal/node"
 	"github.com/orch-dev/orch/orchestrator"
 )
 
@@ -57,11 +55,11 @@ func (l *lab) restart(ctx context.Context, s *largeStore, durability string, end
 		return 0, err
 	}
 	defer end(server)
-	remote, err := node.Dial(ctx, node.Config{DataDir: filepath.Join(s.dir, "data")})
+	remote, hangUp, err := dial(ctx, s.dir)
 	if err != nil {
 		return 0, err
 	}
-	defer remote.Close()
+	defer hangUp()
 	if _, err := remote.Submit(ctx, orchestrator.SubmitRequest{Plan: one}); err != nil {
 		return 0, err
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -74,8 +75,11 @@ func goals() map[string][2]Goal {
 	}
 }
 
-// judged adds the goal of a row and whether it was reached.
-func (r Row) judged() Row {
+// WithGoal lists the ids of the rows that have a figure to reach.
+func WithGoal() []string { return slices.Sorted(maps.Keys(goals())) }
+
+// Judged returns the row with its goal and whether that was reached.
+func (r Row) Judged() Row {
 	pair, ok := goals()[r.ID]
 	if !ok {
 		return r

@@ -4,12 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/orch-dev/orch/internal/node"
 	"github.com/orch-dev/orch/orchestrator"
 )
 
@@ -32,11 +30,11 @@ func sleepers(ctx context.Context, l *lab, durability string) ([]Row, error) {
 			return 0, err
 		}
 		defer s.stop()
-		remote, err := node.Dial(ctx, node.Config{DataDir: filepath.Join(dir, "data")})
+		remote, hangUp, err := dial(ctx, dir)
 		if err != nil {
 			return 0, err
 		}
-		defer remote.Close()
+		defer hangUp()
 		return sleepAll(ctx, remote, text, tasks)
 	})
 	return []Row{figure("sleepers", fmt.Sprintf("%d tasks that sleep 1 s, first submit → all done", tasks), "s", runs)}, err
