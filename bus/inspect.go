@@ -118,15 +118,18 @@ func (i *inspection) judge(s storefile.Stream) {
 	if !marked && s.Last == 0 && len(s.Damage) == 1 && s.Damage[0].Meta { // its creation was cut short
 		return
 	}
-	cut := false
+	mended := len(i.report.Mended)
 	for _, d := range s.Damage {
 		if d.Meta || marked && d.After < reached || !marked && !d.Tail {
 			i.found(problemOf(s.Name, d))
 		} else {
-			cut = true
+			i.report.Mended = append(i.report.Mended, problemOf(s.Name, d))
 		}
 	}
-	if cut {
+	if s.Name == metaStream && marked && s.Last == 0 {
+		i.report.Mended = append(i.report.Mended, Problem{Stream: s.Name, What: "the second copy of the high-water mark is gone"})
+	}
+	if len(i.report.Mended) > mended {
 		i.torn = append(i.torn, s.Name)
 	}
 	if marked && s.Last < reached {

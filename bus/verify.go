@@ -59,6 +59,9 @@ type Report struct {
 	// Problems is empty when all is well; it ends after 1,000 entries, Found counts all.
 	Problems []Problem `json:"problems,omitempty"`
 	Found    int       `json:"found"`
+	// Mended are damages without a loss, which the next start mends by itself: a write that was cut short, or
+	// a record of the second copy of the high-water mark.
+	Mended []Problem `json:"mended,omitempty"`
 }
 
 func (r *Report) add(p Problem) {

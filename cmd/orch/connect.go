@@ -132,11 +132,12 @@ func (p processNodes) Work(ctx context.Context, cfg config.Config) error {
 // Verify implements nodes. A running node checks its own store; without one this process does, and
 // begins with the files: no node starts on damaged ones.
 func (p processNodes) Verify(ctx context.Context, cfg config.Config, progress func(done, total uint64)) (verdict, error) {
-	if v, err := p.inspectIdle(ctx, cfg); err != nil || v.Found > 0 {
-		return v, err
+	idle, err := p.inspectIdle(ctx, cfg)
+	if err != nil || idle.Found > 0 {
+		return idle, err
 	}
 	var report bus.Report
-	err := p.use(ctx, cfg, func(s session) (err error) {
+	err = p.use(ctx, cfg, func(s session) (err error) {
 		switch s := s.(type) {
 		case remote:
 			report, err = s.Verify(ctx)
@@ -145,6 +146,9 @@ func (p processNodes) Verify(ctx context.Context, cfg config.Config, progress fu
 		}
 		return err
 	})
+	if before, ok := idle.Report.(bus.Report); ok { // what the start has mended since
+		report.Mended = append(before.Mended, report.Mended...)
+	}
 	return verdictOf(report), err
 }
 
@@ -173,6 +177,9 @@ func verdictOf(r bus.Report) verdict {
 	v := verdict{Report: r, Found: r.Found}
 	for _, problem := range r.Problems {
 		v.Problems = append(v.Problems, problem.String())
+	}
+	for _, problem := range r.Mended {
+		v.Mended = append(v.Mended, problem.String())
 	}
 	return v
 }

@@ -191,6 +191,9 @@ func (a *app) probeFiles(ctx context.Context) []finding {
 	if err != nil {
 		return []finding{failed(part, err, "check the disk and the rights of "+a.cfg.DataDir)}
 	}
+	if v.Found == 0 && len(v.Mended) > 0 {
+		return []finding{fine(part, "nothing is lost; the next start mends: %s", v.Mended[0])}
+	}
 	if v.Found == 0 {
 		return []finding{fine(part, "every record is as it was written; orch verify also checks the histories")}
 	}

@@ -64,7 +64,7 @@ func (f *fakeNodes) Work(ctx context.Context, _ config.Config) error { return ct
 
 func (f *fakeNodes) Verify(_ context.Context, _ config.Config, progress func(done, total uint64)) (verdict, error) {
 	progress(5, 10)
-	return verdict{Report: map[string]int{"tasks": 2}, Found: 1, Problems: []string{"ORCH_EVENTS: a record is damaged"}}, f.err
+	return verdict{Report: map[string]int{"tasks": 2}, Found: 1, Problems: []string{"ORCH_EVENTS: a record is damaged"}, Mended: []string{"KV_ORCH_META: another one"}}, f.err
 }
 
 func (f *fakeNodes) Inspect(context.Context, config.Config) (verdict, error) { return f.files, nil }

@@ -146,7 +146,7 @@ func TestVerifyFindsProblems(t *testing.T) {
 	t.Parallel()
 	p := newProbe(t, &fakeSession{})
 	assert.Equal(t, exitInternal, p.run(t.Context(), []string{"verify"}))
-	assert.Equal(t, "ORCH_EVENTS: a record is damaged\ntasks: 2\n", p.out.String())
+	assert.Equal(t, "ORCH_EVENTS: a record is damaged\nnothing is lost: KV_ORCH_META: another one\ntasks: 2\n", p.out.String())
 	assert.Contains(t, p.err.String(), "the log has 1 problem (DATA_LOSS)")
 }
 

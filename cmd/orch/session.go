@@ -38,6 +38,8 @@ type verdict struct {
 	// Found counts what is not as it was written; Problems says it, one a line, as far as it is kept.
 	Found    int
 	Problems []string
+	// Mended is damage without a loss, which the next start mends.
+	Mended []string
 }
 
 // mode is what a node inside this process does.

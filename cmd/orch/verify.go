@@ -54,6 +54,7 @@ func (a *app) showVerdict(v verdict) error {
 			err = json.Unmarshal(raw, &counts)
 		}
 		delete(counts, "problems")
+		delete(counts, "mended")
 		if err == nil {
 			raw, err = json.Marshal(counts)
 		}
@@ -63,6 +64,9 @@ func (a *app) showVerdict(v verdict) error {
 		var lines []string
 		for _, p := range v.Problems {
 			lines = append(lines, screen.Escape(p))
+		}
+		for _, p := range v.Mended {
+			lines = append(lines, "nothing is lost: "+screen.Escape(p))
 		}
 		return writeLines(w, append(lines, screen.Object(raw)...))
 	}})

@@ -160,6 +160,8 @@ type outcome struct {
 	// Problems are those that the checks named, After is the code that an append got afterwards.
 	Problems []bus.Problem `json:"problems,omitempty"`
 	After    fault.Code    `json:"after,omitempty"`
+	// Mended is damage that was named before the start mended it.
+	Mended []bus.Problem `json:"mended,omitempty"`
 	// Last is the newest position before the probe appended, Content the hash of everything by its name.
 	Last    uint64            `json:"last"`
 	Content map[string]string `json:"content,omitempty"`
@@ -180,6 +182,7 @@ func probe(ctx context.Context, dir string) outcome {
 	if err != nil {
 		return o.refused(err)
 	}
+	o.Mended = files.Mended
 	server, err := bus.StartServer(ctx, bus.ServerConfig{DataDir: dir, Durability: bus.Relaxed})
 	if err != nil {
 		o.Problems = files.Problems
