@@ -105,12 +105,21 @@ func (o *Orchestrator) wake(id events.TaskID) {
 			o.catchUp(e)
 		}
 		if e.busy {
-			o.alarms.set(o.now(), id)
+			e.turns = append(e.turns, o.move)
 			return
 		}
-		began := o.now()
-		o.decide(e, actorNode, func(*turn) error { return nil }, func(err error) { o.woken(e, began, err) })
+		o.move(e, nil)
 	})
+}
+
+// move takes the turn of a woken task. It does not ask again what the task has just been asked: if that
+// could not be written, it cannot be now.
+func (o *Orchestrator) move(e *entry, err error) {
+	if err != nil {
+		return
+	}
+	began := o.now()
+	o.decide(e, actorNode, func(*turn) error { return nil }, func(err error) { o.woken(e, began, err) })
 }
 
 // woken sets the next alarm of a task after a turn of its own that began at a time.
