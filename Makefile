@@ -3,12 +3,17 @@ GO       ?= go
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 5m
 ROUNDS   ?= 20
-N        ?= 300
+CUTS     ?= 20
+SEEDS    ?= 100000
+CASES    ?= 300
+CLUSTERS ?= 2
+SEED     ?=
+LIMIT    ?= 0
 ARGS     ?=
 LINT     := bin/golangci-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint fmt vet golden docs docs-current tidy-current fuzz bench bench-peers crash corrupt check
+.PHONY: help build test race lint fmt vet golden docs docs-current tidy-current fuzz bench bench-peers crash powerloss sim load corrupt check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,6 +29,7 @@ race: ## run the tests with the race detector
 
 lint: $(LINT) ## run the linters and the format check
 	$(LINT) run ./...
+	$(LINT) run --build-tags failpoint ./internal/failpoint ./internal/crash
 
 fmt: $(LINT) ## format the code
 	$(LINT) fmt ./...
@@ -52,11 +58,21 @@ bench: build ## measure, beside the bare message pattern; ARGS='--quick' and oth
 bench-peers: ## measure asynq and River beside orch, with the same jobs; ARGS='--runs 1' and other flags
 	scripts/bench-peers $(ARGS)
 
-crash: ## kill node and worker at random for ROUNDS (20) rounds and check that nothing is lost
-	ORCH_CRASH_ROUNDS=$(ROUNDS) $(GO) test ./internal/crash -run TestCrash -count=1 -v -timeout 2h
+crash: ## kill, stop and restart node and workers for ROUNDS (20) rounds, and plant faults that must be found
+	ORCH_CRASH_ROUNDS=$(ROUNDS) ORCH_CRASH_CLUSTERS=$(CLUSTERS) ORCH_CRASH_SEED=$(SEED) ORCH_CRASH_SECONDS=$(LIMIT) \
+		$(GO) test -tags failpoint ./internal/crash ./internal/failpoint -run 'TestCrash|TestTeeth|TestLooks|TestPoints' -count=1 -v -timeout 2h
 
-corrupt: ## damage N (300) files of a store, one at a time, and check that every damage is noticed
-	ORCH_CORRUPT_CASES=$(N) $(GO) test ./internal/corrupt -run TestCorruption -count=1 -v -timeout 2h
+powerloss: ## cut the power CUTS (20) times under load and check that nothing acknowledged is lost; needs root
+	ORCH_POWER_CUTS=$(CUTS) $(GO) test ./bus -run TestPowerLoss -count=1 -v -timeout 1h
+
+sim: ## simulate the owner of tasks with SEEDS (100,000) schedules of faults
+	GOGC=400 ORCH_SIM_SEEDS=$(SEEDS) $(GO) test ./internal/sim -run 'TestSeeds$$' -count=1 -v -timeout 2h
+
+load: ## 100,000 tasks at once, waiters, pollers, and bad tools beside good ones
+	ORCH_LOAD_FULL=1 $(GO) test ./internal/load -count=1 -v -timeout 30m
+
+corrupt: ## damage CASES (300) files of a store, one at a time, and check that every damage is noticed
+	ORCH_CORRUPT_CASES=$(CASES) $(GO) test ./internal/corrupt -run TestCorruption -count=1 -v -timeout 2h
 
 check: lint vet race docs-current tidy-current ## everything that must hold before a merge
 

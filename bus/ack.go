@@ -11,6 +11,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/failpoint"
 )
 
 // The server's codes that an append has to tell apart.
@@ -52,6 +53,7 @@ func (a *appender) acknowledged(m *nats.Msg) {
 	case err != nil: // no stream listens, or it is a mirror
 		a.settleLater(p)
 	case ack.Error == nil:
+		failpoint.Pass(failpoint.Written)
 		a.conclude(verdict{p: p, seq: ack.Seq})
 	case p.tries > 1: // an earlier message may have been the one that was taken
 		a.settleLater(p)
@@ -74,8 +76,10 @@ func (a *appender) conclude(v verdict) {
 	signal(a.written)
 }
 
-// tell syncs and tells what was waiting, again and again, until the appender stops.
-func (a *appender) tell() {
+// confirm syncs for what waits, again and again, until the appender stops. The next sync runs while the
+// verdicts of the last one are told.
+func (a *appender) confirm() {
+	defer close(a.groups)
 	for {
 		select {
 		case <-a.stop:
@@ -83,20 +87,35 @@ func (a *appender) tell() {
 		case <-a.written:
 		}
 		a.mu.Lock()
-		group := a.verdicts
+		g := group{verdicts: a.verdicts}
 		a.verdicts = nil
 		a.mu.Unlock()
-		a.tellAll(group, a.barrier.wait(liveStream))
+		g.err = a.barrier.wait(liveStream)
+		a.groups <- g
+	}
+}
+
+// group is the verdicts that shared a sync.
+type group struct {
+	verdicts []verdict
+	err      error // of the sync
+}
+
+// tell ends the appends of each group.
+func (a *appender) tell() {
+	for g := range a.groups {
+		a.tellAll(g.verdicts, g.err)
 	}
 }
 
 // tellAll ends the appends of a group, with the error of its sync if there is one.
-func (a *appender) tellAll(group []verdict, err error) {
-	for _, v := range group {
+func (a *appender) tellAll(verdicts []verdict, err error) {
+	for _, v := range verdicts {
 		if err != nil {
 			v.seq, v.err = 0, err
 		}
 		a.note(v)
+		failpoint.Pass(failpoint.Appended)
 		a.finish(v.p, v.seq, v.err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/failpoint"
 )
 
 const (
@@ -51,6 +52,7 @@ type appender struct {
 	barrier   *barrier
 	slots     chan struct{} // one for each append between Append and done
 	written   chan struct{} // a verdict waits for the barrier
+	groups    chan group    // verdicts that passed it
 	disturbed chan struct{} // something is to be settled
 	stop      chan struct{}
 	stopped   sync.WaitGroup
@@ -69,6 +71,7 @@ func (s *Store) openAppender(ctx context.Context) error {
 		barrier:   s.barrier(),
 		slots:     make(chan struct{}, window),
 		written:   make(chan struct{}, 1),
+		groups:    make(chan group, 1),
 		disturbed: make(chan struct{}, 1),
 		stop:      make(chan struct{}),
 		flights:   map[uint64]*pending{},
@@ -87,12 +90,14 @@ func (s *Store) openAppender(ctx context.Context) error {
 		return fault.Wrap(fault.Unavailable, err, "the log cannot be opened")
 	}
 	s.app = a
+	a.stopped.Go(a.confirm)
 	a.stopped.Go(a.tell)
 	return nil
 }
 
 // Append implements events.Log.
 func (s *Store) Append(r events.Record, done func(seq uint64, err error)) {
+	failpoint.Pass(failpoint.BeforeAppend)
 	now := time.Now()
 	if err := s.admit(&r, now); err != nil {
 		done(0, err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/failpoint"
 )
 
 const (
@@ -57,12 +58,34 @@ func (s *Store) Archive(ctx context.Context, task events.TaskID) error {
 			return err
 		}
 	}
+	failpoint.Pass(failpoint.Archived)
 	s.past.add(task, time.Now())
-	return s.purge(ctx, s.live, liveSubject(task))
+	return s.leaveLive(ctx, task)
 }
 
-func (s *Store) purge(ctx context.Context, stream jetstream.Stream, subject string) error {
-	if err := stream.Purge(ctx, jetstream.WithPurgeSubject(subject)); err != nil {
+// leaveLive removes an archived history from the live log, its first commit before the others: the server
+// removes whole files before it notes what else is gone, and a history that has lost its end, but not its
+// beginning, would look like one that goes on.
+func (s *Store) leaveLive(ctx context.Context, task events.TaskID) error {
+	subject := liveSubject(task)
+	first, err := s.conn.page(ctx, liveStream, subject, 1, 1)
+	if err != nil || len(first) == 0 {
+		return err
+	}
+	for _, below := range []uint64{first[0].Seq + 1, math.MaxUint64} {
+		if err := s.purge(ctx, s.live, subject, below); err != nil {
+			return err
+		}
+		if err := s.barrier().wait(liveStream); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// purge removes the messages of a subject below a position.
+func (s *Store) purge(ctx context.Context, stream jetstream.Stream, subject string, below uint64) error {
+	if err := stream.Purge(ctx, jetstream.WithPurgeSubject(subject), jetstream.WithPurgeSequence(below)); err != nil {
 		return fault.Wrap(fault.Unavailable, err, "an archived history cannot leave the live log").
 			WithHint("archive the task again")
 	}
@@ -87,7 +110,7 @@ func (s *Store) archived(ctx context.Context, task events.TaskID) ([]entry, erro
 // writeArchive copies the live history of a task into the archive.
 func (s *Store) writeArchive(ctx context.Context, task events.TaskID) error {
 	subject := archiveSubject(task)
-	if err := s.purge(ctx, s.old, subject); err != nil { // the parts of an attempt that was cut short
+	if err := s.purge(ctx, s.old, subject, math.MaxUint64); err != nil { // the parts of an attempt that was cut short
 		return err
 	}
 	head, err := s.newest(ctx, task)
@@ -152,6 +175,7 @@ func (s *Store) publishPart(ctx context.Context, subject string, data []byte, af
 	if err != nil {
 		return 0, archiveFault(err)
 	}
+	failpoint.Pass(failpoint.ArchivePart)
 	return ack.Sequence, nil
 }
 
@@ -215,6 +239,16 @@ func cutFrame(data []byte) (c events.Stored, rest []byte, ok bool) {
 
 func (s *Store) readArchived(ctx context.Context, task events.TaskID, from uint64, yield func(events.Stored, error) bool) {
 	parts, err := s.archived(ctx, task)
+	s.readParts(ctx, task, parts, err, from, yield)
+}
+
+// readParts yields the commits in the messages of an archived history, or the error of getting them. It
+// does not call them archived as long as something of the task is in the live log: Archive removes it.
+func (s *Store) readParts(ctx context.Context, task events.TaskID, parts []entry, err error, from uint64, yield func(events.Stored, error) bool) {
+	left := false
+	if err == nil && len(parts) > 0 && s.live != nil {
+		_, left, err = s.following(ctx, task, 0)
+	}
 	if err != nil {
 		yield(events.Stored{}, err)
 		return
@@ -223,7 +257,7 @@ func (s *Store) readArchived(ctx context.Context, task events.TaskID, from uint6
 	for _, p := range parts {
 		for c, err := range unframe(p.Data) {
 			rev++
-			c.Archived = true
+			c.Archived = !left
 			if (err != nil || rev >= from) && !yield(c, err) || err != nil {
 				return
 			}

@@ -86,13 +86,18 @@ func (b *barrier) wait(stream string) error {
 	return nil
 }
 
-// broken returns the failure that there was, nil when there was none.
-func (b *barrier) broken() error {
+// failure returns the first failure, nil when there was none.
+func (b *barrier) failure() *fault.Error {
 	if b == nil {
 		return nil
 	}
-	if err := b.failed.Load(); err != nil {
-		return err
+	return b.failed.Load()
+}
+
+// broken is failure as an error.
+func (b *barrier) broken() error {
+	if f := b.failure(); f != nil {
+		return f
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ func (s *Store) heal(ctx context.Context, lost []*pending) {
 }
 
 func (s *Store) stuck(server *Server, lost []*pending) bool {
-	if server.barrier.broken() != nil { // another start would read what the disk does not hold
+	if server.barrier.failure() != nil { // another start would read what the disk does not hold
 		return false
 	}
 	if server.running() == nil {

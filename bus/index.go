@@ -16,6 +16,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/failpoint"
 )
 
 // indexFile is the file of the index in the data directory: a line of JSON, indexHeader, and a line a
@@ -66,11 +67,13 @@ func (s *Store) SaveIndex(_ context.Context, index events.Index) error {
 	}
 	temp := path + ".new"
 	if err = os.WriteFile(temp, append(append(header, '\n'), body.Bytes()...), 0o600); err == nil {
+		failpoint.Pass(failpoint.BeforeIndex)
 		err = os.Rename(temp, path)
 	}
 	if err != nil {
 		return writeFault(path, err)
 	}
+	failpoint.Pass(failpoint.IndexSaved)
 	return nil
 }
 

@@ -14,12 +14,21 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Read implements events.Log. A history is in the live log or, as a whole, in the archive.
+// Read implements events.Log. A history is in the live log or, as a whole, in the archive. The archive is
+// asked first: after a kill the server brings messages back that it had removed, the last ones of a block
+// that holds notes of other removals, and the first commits of an archived history must not pass for an
+// open task.
 func (s *Store) Read(ctx context.Context, task events.TaskID, from uint64) iter.Seq2[events.Stored, error] {
 	return func(yield func(events.Stored, error) bool) {
 		if _, err := events.ParseTaskID(string(task)); err != nil {
 			yield(events.Stored{}, err)
 			return
+		}
+		if s.past.mayHold(task, time.Now()) {
+			if parts, err := s.archived(ctx, task); err != nil || parts != nil {
+				s.readParts(ctx, task, parts, err, from, yield)
+				return
+			}
 		}
 		if whole, goOn := s.readLive(ctx, task, from, yield); !whole && goOn {
 			s.readArchived(ctx, task, from, yield)
@@ -32,7 +41,7 @@ func (s *Store) Read(ctx context.Context, task events.TaskID, from uint64) iter.
 func (s *Store) readLive(ctx context.Context, task events.TaskID, from uint64, yield func(events.Stored, error) bool) (whole, goOn bool) {
 	rev := uint64(0)
 	for e, err := range s.conn.walk(ctx, s.liveName(), liveSubject(task), 1, math.MaxUint64) {
-		if fault.Has(err, fault.DataLoss) && s.goesOnInArchive(ctx, task) {
+		if fault.Has(err, fault.DataLoss) && s.inArchive(ctx, task) {
 			s.readArchived(ctx, task, max(from, rev+1), yield)
 			return true, false
 		}
@@ -62,8 +71,8 @@ func (s *Store) readLive(ctx context.Context, task events.TaskID, from uint64, y
 	return rev > 0, true
 }
 
-// goesOnInArchive reports whether a history left the live log while it was read.
-func (s *Store) goesOnInArchive(ctx context.Context, task events.TaskID) bool {
+// inArchive reports whether the whole history of a task is in the archive.
+func (s *Store) inArchive(ctx context.Context, task events.TaskID) bool {
 	parts, err := s.archived(ctx, task)
 	return err == nil && len(parts) > 0
 }
@@ -115,8 +124,9 @@ const (
 	// only want to know whether there is anything, and asks for twice as many each time.
 	headBatch  = 4096
 	firstBatch = 64
-	// headWait is how long one fetch may wait; it only does when the connection loses something.
-	headWait = 2 * time.Second
+	// headWait is how long one fetch may wait; it only does when tasks left the log during the scan, or
+	// the connection lost something.
+	headWait = 250 * time.Millisecond
 )
 
 // Heads implements events.Log: a scan of the headers of the newest message of each subject.
@@ -187,7 +197,8 @@ type headScan struct {
 }
 
 func (p *headScan) fetch(c jetstream.Consumer, yield func(events.Head, error) bool) error {
-	batch, err := c.Fetch(int(min(p.left, firstBatch+p.seen, headBatch)), jetstream.FetchMaxWait(headWait))
+	count := min(p.left, firstBatch+p.seen, headBatch)
+	batch, err := c.Fetch(int(count), jetstream.FetchMaxWait(headWait))
 	if err != nil {
 		return readFault(err)
 	}
@@ -204,7 +215,7 @@ func (p *headScan) fetch(c jetstream.Consumer, yield func(events.Head, error) bo
 	if err := batch.Error(); err != nil && !errors.Is(err, jetstream.ErrNoHeartbeat) {
 		return readFault(err)
 	}
-	if p.seen == before { // everything left was archived meanwhile, or a message got lost
+	if p.seen < before+count && !p.stopped { // some of it was archived meanwhile, or a message got lost
 		return p.recount(c)
 	}
 	return nil

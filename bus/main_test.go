@@ -2,6 +2,7 @@ package bus_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -55,7 +56,7 @@ func (n *node) openStore(tb testing.TB) {
 	n.conn, err = n.server.Connect(tb.Context())
 	require.NoError(tb, err)
 	n.Store, err = n.conn.OpenStore(tb.Context(), n.store)
-	require.NoError(tb, err)
+	require.NoError(tb, err, "%v", errors.Unwrap(err))
 }
 
 func (n *node) stop(tb testing.TB) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/failpoint"
 )
 
 // markKey is the key of the high-water mark in the bucket ORCH_META.
@@ -321,8 +322,12 @@ func (s *Store) closeMark(ctx context.Context) error {
 	return s.writeMark(ctx, m)
 }
 
-// newestMark is the mark for the newest acknowledged commit.
+// newestMark is the mark for the newest acknowledged commit, empty when there was none, and when the disk
+// has failed, which is known.
 func (s *Store) newestMark() mark {
+	if s.barrier().failure() != nil {
+		return mark{}
+	}
 	s.app.mu.Lock()
 	h := s.app.newest
 	s.app.mu.Unlock()
@@ -347,12 +352,14 @@ func (s *Store) writeMark(ctx context.Context, m mark) error {
 	if err != nil {
 		return fault.Wrap(fault.Internal, err, "the high-water mark cannot be encoded")
 	}
+	failpoint.Pass(failpoint.BeforeMark)
 	if _, err := s.meta.Put(ctx, markKey, data); err != nil {
 		return sideFault(err, "the high-water mark cannot be stored")
 	}
 	if err := s.barrier().wait(metaStream); err != nil {
 		return err
 	}
+	failpoint.Pass(failpoint.MarkStored)
 	if s.mark.path != "" {
 		if err := writeJSON(s.mark.path, m); err != nil {
 			return err

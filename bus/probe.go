@@ -22,14 +22,14 @@ import (
 type Syncing string
 
 const (
-	// SyncGroup: the node syncs the files of the embedded server before it acknowledges, once for all
+	// SyncGroup has the node sync the files of the embedded server before it acknowledges, once for all
 	// that wait. This is what Fsync does.
 	SyncGroup Syncing = "group"
-	// SyncAlways: the embedded server syncs every write. This is what Fsync falls back to.
+	// SyncAlways has the embedded server sync every write. This is what Fsync falls back to.
 	SyncAlways Syncing = "always"
-	// SyncInterval: the embedded server syncs every 100 ms. This is what Relaxed does.
+	// SyncInterval has the embedded server sync every 100 ms. This is what Relaxed does.
 	SyncInterval Syncing = "interval"
-	// SyncExternal: an external server does what it is configured to do.
+	// SyncExternal has an external server do what it is configured to do.
 	SyncExternal Syncing = "external"
 )
 
@@ -74,14 +74,16 @@ func (s *Server) probe(ctx context.Context) error {
 		return err
 	}
 	defer c.Close()
+	// The stream stays: after the removal of the last one the server removes the directory above it as
+	// well, some time later, and by then the log may be about to be created there.
 	_, err = c.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
-		Name: probeStream, Subjects: []string{probeSubject}, Storage: jetstream.FileStorage, MaxBytes: 1 << 20,
+		Name: probeStream, Description: "tried at every start", Subjects: []string{probeSubject},
+		Storage: jetstream.FileStorage, MaxMsgs: 1,
 	})
 	if err != nil {
 		return err
 	}
-	err = s.probeAppends(ctx, c)
-	return errors.Join(err, c.js.DeleteStream(ctx, probeStream))
+	return s.probeAppends(ctx, c)
 }
 
 // probeAppends publishes twice and finds each text at the end of the file once it is acknowledged.

@@ -146,8 +146,9 @@ func TestTooManyRequests(t *testing.T) {
 func TestCallerGivesUp(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, bus.ServerConfig{})
-	gone := make(chan struct{}, 1)
+	entered, gone := make(chan struct{}, 2), make(chan struct{}, 2)
 	end := serve(t, n, map[string]bus.Method{"wait": func(ctx context.Context, _ []byte) ([]byte, error) {
+		entered <- struct{}{}
 		<-ctx.Done()
 		gone <- struct{}{}
 		return nil, ctx.Err()
@@ -157,19 +158,18 @@ func TestCallerGivesUp(t *testing.T) {
 	defer cancel()
 	err := bus.Call(ctx, c, bus.CommandPrefix+".wait", struct{}{}, nil)
 	assert.Equal(t, fault.Timeout, fault.CodeOf(err))
+	<-entered
 	<-gone // the method's context ends with the caller's patience
 
 	answer := make(chan error, 1)
-	started := make(chan struct{})
 	go func() {
-		close(started)
 		answer <- bus.Call(t.Context(), c, bus.CommandPrefix+".wait", struct{}{}, nil)
 	}()
-	<-started
+	<-entered
 	hard, stop := context.WithCancel(t.Context())
 	stop()
 	require.NoError(t, end.Close(hard), "a hard stop cancels what runs")
-	assert.Error(t, <-answer)
+	assert.Equal(t, fault.Unavailable, fault.CodeOf(<-answer), "the caller may ask the next node")
 }
 
 func TestLostConnectionEndsCalls(t *testing.T) {

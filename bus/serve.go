@@ -19,6 +19,7 @@ import (
 
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/crew"
+	"github.com/orch-dev/orch/internal/failpoint"
 )
 
 // Method answers one request. Its context ends when the caller has given up or the endpoint closes.
@@ -120,7 +121,12 @@ func (e *Endpoint) answer(m *nats.Msg) {
 	ctx, cancel := e.context(m)
 	defer cancel()
 	data, err := e.invoke(ctx, m)
+	if e.base.Err() != nil && fault.Has(err, fault.Cancelled) { // not by its caller, who may ask the next node
+		err = fault.New(fault.Unavailable, "the node is stopping").WithHint("try again on a running node")
+	}
+	failpoint.Pass(failpoint.BeforeAnswer)
 	e.reply(m, data, err)
+	failpoint.Pass(failpoint.Answered)
 }
 
 // context ends with the patience of the caller and with the endpoint.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/failpoint"
 )
 
 const refPrefix = "sha256-"
@@ -108,11 +109,13 @@ func (s *Store) Save(ctx context.Context, task events.TaskID, id string, data []
 	if err := s.space.check(time.Now()); err != nil {
 		return "", err
 	}
+	failpoint.Pass(failpoint.BeforeCheckpoint)
 	defer s.touched.Store(true)
 	m := &nats.Msg{Subject: kvSubject(pointsBucket, key), Data: data, Header: nats.Header{headHeader: {"checkpoint"}}}
 	if _, err := s.conn.js.PublishMsg(ctx, m); err != nil {
 		return "", sideFault(err, "the checkpoint cannot be stored")
 	}
+	failpoint.Pass(failpoint.CheckpointSaved)
 	return "KV/" + pointsBucket + "/" + key, s.barrier().wait(pointsStream)
 }
 

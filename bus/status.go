@@ -40,8 +40,8 @@ func (s *Store) Status(ctx context.Context) (Status, error) {
 	if s.space.look() {
 		st.Refusing = s.space.full.Load()
 	}
-	if err := s.barrier().broken(); err != nil {
-		st.Refusing = fault.From(err)
+	if f := s.barrier().failure(); f != nil {
+		st.Refusing = f
 	}
 	if loss := s.loss.Load(); loss != nil {
 		st.Refusing = loss

@@ -3,6 +3,7 @@ package events
 import (
 	"crypto/rand"
 	"crypto/sha256"
+	"io"
 	"strings"
 	"time"
 
@@ -17,12 +18,22 @@ type TaskID string
 const idPrefix = "TASK_"
 
 // NewTaskID returns a new id that sorts by the time given.
-func NewTaskID(at time.Time) TaskID { return TaskID(idPrefix + newULID(at)) }
+func NewTaskID(at time.Time) TaskID { return TaskIDFrom(at, rand.Reader) }
+
+// TaskIDFrom returns a new id with random bits from entropy, which must not fail.
+func TaskIDFrom(at time.Time, entropy io.Reader) TaskID {
+	return TaskID(idPrefix + newULID(at, entropy))
+}
 
 // NewCheckpointID returns a new id of a checkpoint: "CKPT_" and a ULID.
-func NewCheckpointID(at time.Time) string { return "CKPT_" + newULID(at) }
+func NewCheckpointID(at time.Time) string { return CheckpointIDFrom(at, rand.Reader) }
 
-func newULID(at time.Time) string { return ulid.MustNew(ulid.Timestamp(at), rand.Reader).String() }
+// CheckpointIDFrom returns a new id of a checkpoint with random bits from entropy, which must not fail.
+func CheckpointIDFrom(at time.Time, entropy io.Reader) string { return "CKPT_" + newULID(at, entropy) }
+
+func newULID(at time.Time, entropy io.Reader) string {
+	return ulid.MustNew(ulid.Timestamp(at), entropy).String()
+}
 
 // Time returns the time that the id was made for, in milliseconds; the zero time for what is no id.
 func (id TaskID) Time() time.Time {

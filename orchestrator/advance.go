@@ -47,7 +47,7 @@ func (t *turn) pass() {
 func (t *turn) callAgain() {
 	for _, key := range t.task.Order {
 		s := t.task.Steps[key]
-		if s.State != statemachine.StepPending || s.Purpose == "" || t.now.Before(s.Due) {
+		if s.State != statemachine.StepPending || s.Purpose == "" || t.early(s.Due) {
 			continue
 		}
 		t.emit(events.StepReady, &events.Ready{
@@ -55,6 +55,16 @@ func (t *turn) callAgain() {
 			Queue: s.Queue, Timeout: s.Timeout, Purpose: s.Purpose,
 		})
 	}
+}
+
+// early reports whether a time is still to come, and sees to it that the task is woken then: an earlier
+// alarm may have passed before the clock was set back.
+func (t *turn) early(at time.Time) bool {
+	if !t.now.Before(at) {
+		return false
+	}
+	t.o.alarms.set(at, t.e.id)
+	return true
 }
 
 func (t *turn) overdue() bool {
@@ -69,7 +79,7 @@ func (t *turn) mayMove() bool {
 	if t.task.Paused || len(t.task.Unmet) > 0 {
 		return false
 	}
-	if sub.NotBefore != nil && t.now.Before(*sub.NotBefore) {
+	if sub.NotBefore != nil && t.early(*sub.NotBefore) {
 		return false
 	}
 	return t.o.acquire(t.e)
@@ -145,7 +155,7 @@ func (t *turn) move(n *plan.Node, key string, in *item) {
 	case s == nil:
 		t.tryStart(n, key, in)
 	case s.State == statemachine.StepPending:
-		if s.Due.IsZero() || !t.now.Before(s.Due) {
+		if s.Due.IsZero() || !t.early(s.Due) {
 			t.ready(n, key, s.Args)
 		}
 	case s.State == statemachine.StepInDoubt:

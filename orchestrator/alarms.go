@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
 	"sync"
@@ -28,8 +29,12 @@ type alarm struct {
 
 type alarmQueue []*alarm
 
-func (q alarmQueue) Len() int           { return len(q) }
-func (q alarmQueue) Less(i, j int) bool { return q[i].at.Before(q[j].at) }
+func (q alarmQueue) Len() int { return len(q) }
+
+// Less orders by time, and alarms of the same time by task: the same history leads to the same decisions.
+func (q alarmQueue) Less(i, j int) bool {
+	return cmp.Or(q[i].at.Compare(q[j].at), cmp.Compare(q[i].id, q[j].id)) < 0
+}
 
 func (q alarmQueue) Swap(i, j int) {
 	q[i], q[j] = q[j], q[i]

@@ -455,16 +455,18 @@ type StatusRequest struct{}
 
 // StatusReply describes the node.
 type StatusReply struct {
-	Version    string         `json:"version"`
-	Ready      bool           `json:"ready"`
-	Durability string         `json:"durability"`
-	Root       string         `json:"root,omitempty"`
-	Open       int            `json:"open"`
-	Finished   int            `json:"finished"`
-	Queued     map[string]int `json:"queued"`
-	Running    int            `json:"running"`
-	Workers    []WorkerView   `json:"workers"`
-	Paused     []Hold         `json:"paused"`
+	Version    string `json:"version"`
+	Ready      bool   `json:"ready"`
+	Durability string `json:"durability"`
+	// Syncing is how the durability is reached: group, always, interval or external.
+	Syncing  string         `json:"syncing,omitempty"`
+	Root     string         `json:"root,omitempty"`
+	Open     int            `json:"open"`
+	Finished int            `json:"finished"`
+	Queued   map[string]int `json:"queued"`
+	Running  int            `json:"running"`
+	Workers  []WorkerView   `json:"workers"`
+	Paused   []Hold         `json:"paused"`
 	// Store is the health of the log: "ok", or why it refuses to append.
 	Store     string    `json:"store"`
 	StartedAt time.Time `json:"started_at"`

@@ -3,6 +3,8 @@ package orchestrator_test
 import (
 	"context"
 	"fmt"
+	"iter"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/events/eventstest"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator"
@@ -120,13 +123,73 @@ func TestArchivedIsKnown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t, memlog.New(memlog.Config{}), func(c *orchestrator.Config) { c.KeepListed = 1 })
-		old, id := n.submit(setPlan), n.submit(setPlan)
+		forgotten, id := n.submit(setPlan), n.submit(setPlan)
 		<-time.After(time.Minute)
 		assert.False(t, n.get(id).Archived)
+		assert.False(t, n.get(forgotten).Archived)
 		n.archiveAll()
 		assert.True(t, n.get(id).Archived)
-		assert.False(t, n.get(old).Archived, "its line was forgotten before")
+		assert.True(t, n.get(forgotten).Archived)
 		_, err := n.Find(context.Background(), orchestrator.FindRequest{Text: "TASK_7ZZZ"})
 		hasCode(t, err, fault.NotFound)
+	})
+}
+
+// Tasks that are in no list in memory any more are archived all the same, with and without an index.
+func TestForgottenTasksAreArchived(t *testing.T) {
+	t.Parallel()
+	for _, index := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			log := &indexed{Log: memlog.New(memlog.Config{})}
+			n := start(t, log.Log, func(c *orchestrator.Config) {
+				c.KeepListed, c.KeepOpen, c.ArchiveAfter = 3, 2, time.Hour
+				if index {
+					c.Log, c.Indexes = log, log
+				}
+			})
+			for range 10 {
+				n.submit(setPlan)
+			}
+			<-time.After(30 * time.Minute)
+			young := n.submit(setPlan)
+			<-time.After(45 * time.Minute)
+			live := eventstest.HeadsOf(t, log)
+			assert.Len(t, live, 1, "index %t", index)
+			assert.Contains(t, live, young)
+		})
+	}
+}
+
+// scans counts the scans of the index of a log.
+type scans struct {
+	*memlog.Log
+
+	n atomic.Int64
+}
+
+func (s *scans) Heads(ctx context.Context) iter.Seq2[events.Head, error] {
+	s.n.Add(1)
+	return s.Log.Heads(ctx)
+}
+
+// Open tasks are all in memory, so that a list of them does not search the log.
+func TestOpenTasksAreListedWithoutScan(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		log := &scans{Log: memlog.New(memlog.Config{})}
+		n := start(t, log.Log, func(c *orchestrator.Config) { c.Log, c.KeepListed = log, 1 })
+		n.serve(echoArgs)
+		for range 3 {
+			n.result(n.submit(setPlan))
+		}
+		waiting := n.submit("orch: v1\nsteps:\n  - {id: w, wait: {for: 1h}}\n")
+		synctest.Wait()
+		before := log.n.Load()
+		open := n.list(orchestrator.ListRequest{States: []statemachine.State{statemachine.InProgress, statemachine.Blocked}})
+		require.Len(t, open, 1)
+		assert.Equal(t, waiting, open[0].ID)
+		assert.Equal(t, before, log.n.Load())
+		assert.Len(t, n.list(orchestrator.ListRequest{}), 4)
+		assert.Greater(t, log.n.Load(), before)
 	})
 }

@@ -19,7 +19,7 @@ const maxDelivery = 4 << 20
 // batch fetches the large values of what was handed out. Calls that do not fit into the answer go back
 // to the queue.
 func (o *Orchestrator) batch(ctx context.Context, worker string, d delivery) work.Batch {
-	b := work.Batch{Cancel: d.cancel, Calls: make([]work.Call, 0, len(d.offers))}
+	b := work.Batch{No: d.no, Cancel: d.cancel, Calls: make([]work.Call, 0, len(d.offers))}
 	room := maxDelivery
 	for i, of := range d.offers {
 		call, err := o.fill(ctx, of)
@@ -63,7 +63,7 @@ func (o *Orchestrator) fill(ctx context.Context, of offer) (work.Call, error) {
 }
 
 // undeliverable ends the step of a call that no worker can ever get. After an error that may pass, the
-// lease expires and the call is tried again.
+// call goes back to its queue in a moment.
 func (o *Orchestrator) undeliverable(ctx context.Context, r work.Ref, worker string, err error) {
 	o.cfg.Logger.ErrorContext(ctx, "call_undeliverable", slog.Any("task", r.Task), slog.Any("step", r.Step), slog.Any("error", err))
 	class := classInvalidArgs
@@ -71,6 +71,7 @@ func (o *Orchestrator) undeliverable(ctx context.Context, r work.Ref, worker str
 	case lost(err):
 		class, err = classExpression, unreadable(err)
 	case !fault.Has(err, fault.ValidationError):
+		o.postpone(r, worker)
 		return
 	}
 	o.lock()
@@ -81,6 +82,19 @@ func (o *Orchestrator) undeliverable(ctx context.Context, r work.Ref, worker str
 		}
 		return nil
 	}, ignore)
+}
+
+// postpone lets the lease of a call that could not be sent end soon.
+func (o *Orchestrator) postpone(r work.Ref, worker string) {
+	o.lock()
+	defer o.unlock()
+	e := o.tasks[r.Task]
+	if e == nil {
+		return
+	}
+	if l := e.leases[r.Step]; l != nil && l.worker == worker && l.attempt == r.Attempt {
+		l.undelivered, l.expires = true, o.now().Add(catchUpAfter)
+	}
 }
 
 // callSize is about the number of bytes of a call in a message.

@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"context"
 	"encoding/json"
+	"iter"
 	"log/slog"
 	"maps"
 	"runtime"
@@ -210,7 +211,11 @@ func (o *Orchestrator) Archive(ctx context.Context, r ArchiveRequest) (ArchiveRe
 		return ArchiveReply{}, err
 	}
 	var reply ArchiveReply
-	for _, id := range o.archivable(o.now().Add(-r.Age), 1<<30) {
+	ids, err := o.archivable(ctx, o.now().Add(-r.Age), 1<<30)
+	if err != nil {
+		return reply, err
+	}
+	for _, id := range ids {
 		if err := o.archive(ctx, id); err != nil {
 			return reply, err
 		}
@@ -219,10 +224,30 @@ func (o *Orchestrator) Archive(ctx context.Context, r ArchiveRequest) (ArchiveRe
 	return reply, nil
 }
 
-// archivable lists finished tasks that have not changed since a time.
-func (o *Orchestrator) archivable(before time.Time, limit int) []events.TaskID {
+// archivable lists finished tasks that have not changed since a time: those that have a line, then those
+// that memory has forgotten. With an error the list may be too short.
+func (o *Orchestrator) archivable(ctx context.Context, before time.Time, limit int) ([]events.TaskID, error) {
 	o.lock()
-	defer o.unlock()
+	ids, forgotten := o.archivableLines(before, limit), o.listed.forgotten
+	o.unlock()
+	if len(ids) == limit || forgotten.IsZero() {
+		return ids, nil
+	}
+	seen := map[events.TaskID]bool{}
+	for h, err := range o.oldHeads(ctx, before) {
+		if err != nil || len(ids) == limit {
+			return ids, err
+		}
+		if statemachine.State(h.State).Terminal() && !seen[h.Task] && !o.remembers(h.Task) {
+			seen[h.Task] = true
+			ids = append(ids, h.Task)
+		}
+	}
+	return ids, nil
+}
+
+// archivableLines lists those of which there is a line. The lock is held.
+func (o *Orchestrator) archivableLines(before time.Time, limit int) []events.TaskID {
 	var ids []events.TaskID
 	for _, id := range o.listed.ended {
 		line := o.listed.lines[id]
@@ -237,6 +262,34 @@ func (o *Orchestrator) archivable(before time.Time, limit int) []events.TaskID {
 		}
 	}
 	return ids
+}
+
+// remembers reports whether there is a line of a task.
+func (o *Orchestrator) remembers(id events.TaskID) bool {
+	o.lock()
+	defer o.unlock()
+	return o.listed.lines[id] != nil
+}
+
+// oldHeads yields the heads of the live log that are older than a time. In the order of the log they
+// are the first ones.
+func (o *Orchestrator) oldHeads(ctx context.Context, before time.Time) iter.Seq2[events.Head, error] {
+	return func(yield func(events.Head, error) bool) {
+		ordered := o.cfg.Indexes != nil
+		heads := o.cfg.Log.Heads
+		if ordered {
+			heads = func(ctx context.Context) iter.Seq2[events.Head, error] { return o.cfg.Indexes.HeadsAfter(ctx, 0) }
+		}
+		for h, err := range heads(ctx) {
+			old := err == nil && h.At.Before(before)
+			if err == nil && !old && ordered {
+				return
+			}
+			if (old || err != nil) && !yield(h, err) {
+				return
+			}
+		}
+	}
 }
 
 // archive moves one finished task to the archive. Its entry is busy meanwhile, so that nothing is
@@ -282,32 +335,40 @@ func (o *Orchestrator) archiveLoop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			o.archiveSome(ctx, failed)
+			for o.archiveSome(ctx, failed) { // there is more
+			}
 		}
 	}
 }
 
-// archiveSome archives what is old enough. failed holds the tasks that could not be archived, and when:
-// they are left alone for a while.
-func (o *Orchestrator) archiveSome(ctx context.Context, failed map[events.TaskID]time.Time) {
+// archiveSome archives what is old enough, and reports whether there may be more. failed holds the tasks
+// that could not be archived, and when: they are left alone for a while.
+func (o *Orchestrator) archiveSome(ctx context.Context, failed map[events.TaskID]time.Time) (more bool) {
 	const batch, again = 2000, 10 * time.Minute
 	now := o.now()
 	maps.DeleteFunc(failed, func(_ events.TaskID, at time.Time) bool { return now.Sub(at) >= again })
-	for _, id := range o.archivable(now.Add(-o.cfg.ArchiveAfter), batch+len(failed)) {
+	ids, err := o.archivable(ctx, now.Add(-o.cfg.ArchiveAfter), batch+len(failed))
+	if err != nil && ctx.Err() == nil {
+		o.cfg.Logger.WarnContext(ctx, "archive_incomplete", slog.Any("error", err))
+	}
+	archived := 0
+	for _, id := range ids {
 		if _, wait := failed[id]; wait {
 			continue
 		}
 		err := o.archive(ctx, id)
 		if ctx.Err() != nil {
-			return
+			return false
 		}
 		if err == nil {
+			archived++
 			continue
 		}
 		o.cfg.Logger.WarnContext(ctx, "archive_failed", slog.Any("task", id), slog.Any("error", err))
 		if fault.Has(err, fault.Unavailable) || fault.Has(err, fault.DiskFull) {
-			return // so it would be for every other task
+			return false // so it would be for every other task
 		}
 		failed[id] = now
 	}
+	return archived >= batch
 }

@@ -3,10 +3,12 @@ package orchestrator
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/failpoint"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
@@ -99,6 +101,7 @@ func (o *Orchestrator) enter(id events.TaskID, fn func(*entry, error)) {
 	e := o.tasks[id]
 	if e == nil {
 		e = newEntry(id)
+		e.open = o.unread[id]
 		o.tasks[id] = e
 		o.load(e)
 	}
@@ -149,8 +152,8 @@ func (o *Orchestrator) loadNow(ctx context.Context, e *entry) {
 		return
 	}
 	e.task, e.seq, e.archived, e.prog, e.noPlan = task, newest.Seq, e.archived || newest.Archived, prog, noPlan
-	delete(o.unread, e.id)
 	o.revive(e)
+	o.wasRead(e.id)
 	o.release(e)
 }
 
@@ -163,11 +166,15 @@ func (o *Orchestrator) loadFailed(e *entry, err error) {
 		o.drop(e, step)
 	}
 	if fault.Has(err, fault.NotFound) {
-		delete(o.unread, e.id)
-		o.leaveAllKeys(e.id)
+		if e.open {
+			o.leaveAllKeys(e.id)
+		}
+		o.wasRead(e.id)
 	} else {
-		o.cfg.Logger.Error("task_unreadable", slog.Any("task", e.id), slog.Any("error", err))
-		o.unread[e.id] = true
+		if _, known := o.unread[e.id]; !known { // it is tried again and again
+			o.cfg.Logger.Error("task_unreadable", slog.Any("task", e.id), slog.Any("error", err))
+		}
+		o.unread[e.id] = e.open
 		o.alarms.set(o.now().Add(catchUpAfter), e.id)
 	}
 	for _, fn := range turns {
@@ -226,11 +233,11 @@ const catchUpAfter = time.Second
 func (o *Orchestrator) revive(e *entry) {
 	o.listed.update(e)
 	o.reviveLeases(e)
-	o.queueReady(e)
 	if e.task.State.Terminal() {
 		o.reviveEnded(e)
 		return
 	}
+	o.queueReady(e)
 	e.open = true
 	o.quota.count(e)
 	o.reviveKey(e)
@@ -245,24 +252,51 @@ func (o *Orchestrator) revive(e *entry) {
 
 // reviveEnded follows the end of a task up when the answer to its last append was lost.
 func (o *Orchestrator) reviveEnded(e *entry) {
-	if e.open {
+	switch {
+	case e.open:
+		if c := e.task.Submitted.Concurrency; c != nil {
+			e.key = c.Key
+		}
+		o.queueReady(e)
 		o.over(e)
 		return
+	case e.behind:
+		o.queueReady(e)
+	case !e.archived:
+		o.dropCalls(e)
 	}
 	o.listed.whole = append(o.listed.whole, e.id)
+}
+
+// dropCalls cancels the single calls that no worker had when the node stopped, after the end of the task.
+// Nobody waits for them any more, and to look at a task must not make a call. The lock is held.
+func (o *Orchestrator) dropCalls(e *entry) {
+	waits := func(s *statemachine.Step) bool {
+		return s.State == statemachine.StepReady || s.State == statemachine.StepPending
+	}
+	if !slices.ContainsFunc(e.task.Order, func(key string) bool { return waits(e.task.Steps[key]) }) {
+		return
+	}
+	o.turn(e.id, actorNode, func(t *turn) error {
+		for _, key := range slices.Clone(t.task.Order) {
+			if waits(t.task.Steps[key]) {
+				t.emit(events.StepCancelled, &events.Skipped{Step: key, Reason: "the node has stopped since the end of the task"})
+			}
+		}
+		return nil
+	}, ignore)
 }
 
 // reviveLeases takes up the calls that workers are known to have begun, and ends those that the log
 // says are over.
 func (o *Orchestrator) reviveLeases(e *entry) {
-	for step, l := range e.leases {
-		s := e.task.Steps[step]
-		if s == nil || s.Attempt != l.attempt || (s.State != statemachine.StepReady && s.State != statemachine.StepRunning) {
+	for _, step := range sortedKeys(e.leases) {
+		if !e.leases[step].fits(e.task.Steps[step]) {
 			o.revoke(e, step)
 		}
 	}
-	for key, s := range e.task.Steps {
-		if s.State == statemachine.StepRunning && s.Tool != "" && e.leases[key] == nil {
+	for _, key := range e.task.Order {
+		if s := e.task.Steps[key]; s.State == statemachine.StepRunning && s.Tool != "" && e.leases[key] == nil {
 			l := &lease{step: key, attempt: s.Attempt, worker: s.Worker, tool: s.Tool, called: true}
 			o.grant(e, l)
 			l.heard = time.Time{}
@@ -270,13 +304,22 @@ func (o *Orchestrator) reviveLeases(e *entry) {
 	}
 }
 
+// fits reports whether a step is as its lease says: one that has begun is in the hands of the worker that
+// has begun it.
+func (l *lease) fits(s *statemachine.Step) bool {
+	if s == nil || s.Attempt != l.attempt {
+		return false
+	}
+	return s.State == statemachine.StepReady || (s.State == statemachine.StepRunning && s.Worker == l.worker)
+}
+
 // catchUp asks about everything outside the task that may have changed unheard. The lock is held.
 func (o *Orchestrator) catchUp(e *entry) {
 	e.behind = false
 	o.awaitDependencies(e)
 	o.askParent(e)
-	for _, s := range e.task.Steps {
-		if s.State == statemachine.StepRunning && s.Child != "" {
+	for _, key := range e.task.Order {
+		if s := e.task.Steps[key]; s.State == statemachine.StepRunning && s.Child != "" {
 			o.followChild(e.id, s.Child)
 		}
 	}
@@ -303,6 +346,7 @@ func (o *Orchestrator) restore(ctx context.Context) error {
 	if err := o.restorePast(ctx); err != nil {
 		return err
 	}
+	failpoint.Pass(failpoint.Restoring)
 	return o.restoreOpen(ctx, open)
 }
 

@@ -121,6 +121,9 @@ func (t *turn) becauseConcurrency() *Cause {
 		return nil
 	}
 	s := t.o.keys[c.Key]
+	if n := len(t.o.unread); n > 0 && s != nil && s.waiting[t.e.id] {
+		return &Cause{Kind: "concurrency", Sentence: fmt.Sprintf("%d tasks cannot be read at the moment; the concurrency key %q may belong to one of them.", n, c.Key), Next: "orch doctor"}
+	}
 	if s == nil || s.holders[t.e.id] || len(s.holders) < c.Limit {
 		return nil
 	}
@@ -153,7 +156,7 @@ func (t *turn) becauseResource() *Cause {
 func (t *turn) becauseStep(s *statemachine.Step) *Cause {
 	c := &Cause{Step: s.Key}
 	switch {
-	case t.e.waitsForResume(s):
+	case t.e.waitsForResume(s, t.now):
 		return nil // the pause is the cause
 	case s.State == statemachine.StepPending && !s.Due.IsZero():
 		c.Kind, c.Sentence = "retry", fmt.Sprintf("Step %s is tried again at %s%s.", s.Key, clock(s.Due), because(errorText(s)))
@@ -206,10 +209,12 @@ func (t *turn) progressText(key string) string {
 	}
 }
 
-// waitsForResume reports whether nothing but the pause of the task keeps a step from its worker.
-func (e *entry) waitsForResume(s *statemachine.Step) bool {
+// waitsForResume reports whether nothing but the pause of the task keeps a step from its worker, or from
+// the end of a wait whose time has come.
+func (e *entry) waitsForResume(s *statemachine.Step, now time.Time) bool {
 	waits := s.State == statemachine.StepReady || s.State == statemachine.StepPending
-	return waits && e.held() && e.leases[s.Key] == nil
+	waited := s.State == statemachine.StepRunning && s.Tool == "" && !s.Due.IsZero() && !now.Before(s.Due)
+	return (waits || waited) && e.held() && e.leases[s.Key] == nil
 }
 
 // silent reports whether the worker of a call may be gone.

@@ -56,6 +56,21 @@ func TestExplainPaused(t *testing.T) {
 	assert.Equal(t, []string{"paused", "signal"}, kinds)
 }
 
+// A timer that has passed under a pause is not what the task waits for.
+func TestExplainPassedTimer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, memlog.New(memlog.Config{}))
+		id := n.submit("orch: v1\nsteps: [{id: s, wait: {for: 1s}}]\n")
+		n.pause(orchestrator.PauseRequest{ID: id})
+		<-time.After(2 * time.Second)
+		e, err := n.Explain(context.Background(), orchestrator.GetRequest{ID: id})
+		require.NoError(t, err)
+		require.Len(t, e.Causes, 1)
+		assert.Equal(t, "paused", e.Causes[0].Kind)
+	})
+}
+
 // A list says what open tasks wait for.
 func TestListReasons(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/work"
 )
 
 // slow is a log that takes its time to answer.
@@ -206,4 +208,49 @@ func TestDamagedHistoryStopsAppends(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, status.Store, string(id))
 	assert.Equal(t, other, n.get(other).ID, "reading goes on")
+}
+
+// A resume that makes a step ready hands its call out once, however many workers wait.
+func TestResumedCallIsHandedOutOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, memlog.New(memlog.Config{}), short)
+		id := n.submit("orch: v1\nsteps:\n  - {id: s, wait: {for: 1s}}\n  - {id: w, needs: [s], tool: WRITE}\n")
+		n.pause(orchestrator.PauseRequest{ID: id})
+		<-time.After(2 * time.Second)
+		batches := make(chan work.Batch, 2)
+		for _, worker := range []string{"a", "b"} {
+			go func() { batches <- n.poll(worker, 1) }()
+		}
+		synctest.Wait()
+		n.resume(orchestrator.PauseRequest{ID: id})
+		calls := slices.Concat((<-batches).Calls, (<-batches).Calls)
+		require.Len(t, calls, 1)
+		require.Equal(t, 1, n.Leftovers()["running"])
+	})
+}
+
+// A call that its worker takes up again after a restart is no longer to be had by others, also as long as
+// another decision about the task is on its way to the log.
+func TestTakenUpCallLeavesTheQueue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		log := memlog.New(memlog.Config{Delay: func(*events.Record) time.Duration { return 100 * time.Millisecond }})
+		n := start(t, log, short)
+		id := n.submit("orch: v1\nsteps: [{id: a, tool: READ}]\n")
+		c := n.take("w")
+		n.stop()
+		n = start(t, log, short)
+		sent := make(chan error)
+		go func() {
+			_, err := n.Signal(context.Background(), orchestrator.SignalRequest{ID: id, Name: "go"})
+			sent <- err
+		}()
+		synctest.Wait()
+		n.beat("w", c)
+		n.none("other")
+		require.NoError(t, <-sent)
+		require.NoError(t, n.report("w", c, `{}`))
+		n.checkIdle()
+	})
 }

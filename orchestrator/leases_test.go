@@ -3,6 +3,7 @@ package orchestrator_test
 import (
 	"context"
 	"encoding/json"
+	"iter"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -312,4 +313,42 @@ func TestItemsAfterAFailedAppend(t *testing.T) {
 	require.NoError(t, n.report("w", calls[1], string(calls[1].Args)))
 	require.NoError(t, n.report("w", calls[0], string(calls[0].Args)))
 	assert.JSONEq(t, `{"l":[1,2]}`, string(n.result(id).Output))
+}
+
+// slowly is a log that takes its time to read one task.
+type slowly struct {
+	*memlog.Log
+
+	task events.TaskID
+	by   time.Duration
+}
+
+func (s *slowly) Read(ctx context.Context, task events.TaskID, from uint64) iter.Seq2[events.Stored, error] {
+	if task == s.task {
+		<-time.After(s.by)
+	}
+	return s.Log.Read(ctx, task, from)
+}
+
+// The grace of running calls after a restart begins when workers can be heard, however long the node
+// reads its log.
+func TestGraceBeginsWhenTheNodeIsReady(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		log := memlog.New(memlog.Config{})
+		n := start(t, log, short)
+		id := n.submit(writePlan)
+		c := n.take("w")
+		require.NoError(t, n.Start(context.Background(), startedBy("w", c)))
+		other := n.submit(setPlan)
+		waiting := n.submit("orch: v1\nsteps:\n  - {id: w, wait: {for: 1h}}\n")
+		n.result(other)
+		n.stop()
+		n = start(t, log, short, func(cfg *orchestrator.Config) { cfg.Log = &slowly{Log: log, task: waiting, by: 5 * cfg.Lease} })
+		<-time.After(800 * time.Millisecond)
+		assert.Empty(t, n.beat("w", c).Stop)
+		assert.Equal(t, statemachine.StepRunning, n.step(id, c.Step).State)
+		require.NoError(t, n.report("w", c, `{"n":1}`))
+		assert.Equal(t, statemachine.Done, n.result(id).State)
+	})
 }

@@ -142,13 +142,18 @@ func (o *Orchestrator) List(ctx context.Context, r ListRequest) (ListReply, erro
 		return ListReply{}, err
 	}
 	reply, err := o.page(ctx, r, lines)
-	if err != nil || forgotten.IsZero() || reply.isAfter(forgotten) {
+	if err != nil || forgotten.IsZero() || r.open() || reply.isAfter(forgotten) {
 		return reply, err
 	}
 	if lines, err = o.addForgotten(ctx, lines); err != nil {
 		return ListReply{}, err
 	}
 	return o.page(ctx, r, lines)
+}
+
+// open reports whether only tasks are asked for that are not over. Memory knows all of these.
+func (r *ListRequest) open() bool {
+	return len(r.States) > 0 && !slices.ContainsFunc(r.States, statemachine.State.Terminal)
 }
 
 // isAfter reports whether the page is full of tasks that were submitted after a time.

@@ -82,6 +82,9 @@ type workerInfo struct {
 	cancel []work.Ref
 	// leases counts the calls that the worker has, suspects those among them that have lost workers.
 	leases, suspects int
+	// sent is the number of the last batch with calls, given are those calls.
+	sent  uint64
+	given []work.Ref
 }
 
 // matcher brings ready calls and polling workers together, in memory. Its tickets are exactly the ready
@@ -92,6 +95,8 @@ type matcher struct {
 	workers map[string]*workerInfo
 	order   uint64
 	running int
+	// batch is the number of the last batch. It begins with the time, so that no number is used twice.
+	batch uint64
 }
 
 func newMatcher() matcher {
@@ -210,6 +215,8 @@ type lease struct {
 	tool    string
 	// called is set when the log says that the call has begun, suspect when the call has lost workers.
 	called, suspect bool
+	// undelivered is set when the call could not be sent to the worker for now.
+	undelivered bool
 	// heard is when the worker last spoke of the call, zero when it has not since the node restarted.
 	heard time.Time
 	// length is the silence after which the call is given up.
@@ -258,8 +265,10 @@ func (o *Orchestrator) lease(t *ticket, worker string) (offer, bool) {
 // held reports whether the task is paused. A task that is being cancelled still runs its `always` steps.
 func (e *entry) held() bool { return e.task.Paused && !e.task.Cancelling }
 
-// grant puts a call into the hands of a worker for one lease time. The lock is held.
+// grant puts a call into the hands of a worker for one lease time; nobody else can have it meanwhile. The
+// lock is held.
 func (o *Orchestrator) grant(e *entry, l *lease) {
+	o.match.remove(e, l.step)
 	l.heard, l.length = o.now(), o.leaseOf(e, l.step)
 	l.expires = l.heard.Add(l.length)
 	e.leases[l.step] = l
@@ -287,8 +296,9 @@ func (o *Orchestrator) leaseOf(e *entry, step string) time.Duration {
 
 func (o *Orchestrator) offer(e *entry, s *statemachine.Step) offer {
 	call := work.Call{
-		Ref:  work.Ref{Task: e.id, Step: s.Key, Attempt: s.Attempt},
-		Tool: s.Tool, Effect: s.Effect, State: gateState(e.task, s), Timeout: s.Timeout,
+		Ref:      work.Ref{Task: e.id, Step: s.Key, Attempt: s.Attempt},
+		Announce: s.Attempt > 1 || s.Since.Before(o.started),
+		Tool:     s.Tool, Effect: s.Effect, State: gateState(e.task, s), Timeout: s.Timeout,
 		Lease: e.leases[s.Key].length, Name: e.task.Submitted.Name, KeyOf: e.task.Submitted.KeyOf,
 	}
 	of := offer{call: call, args: s.Args}
@@ -319,13 +329,12 @@ func gateState(t *statemachine.Task, s *statemachine.Step) string {
 func (o *Orchestrator) dispatch() {
 	waiting := o.match.pollers[:0]
 	for _, p := range o.match.pollers {
-		offers := o.take(p.poll)
-		cancel := o.takeCancels(p.poll.Worker)
-		if len(offers) == 0 && len(cancel) == 0 {
+		d := o.deliver(p.poll)
+		if d.empty() {
 			waiting = append(waiting, p)
 			continue
 		}
-		p.out <- delivery{offers, cancel}
+		p.out <- d
 	}
 	clear(o.match.pollers[len(waiting):])
 	o.match.pollers = waiting
@@ -333,8 +342,54 @@ func (o *Orchestrator) dispatch() {
 
 // delivery is what a poll brings, before large values are fetched.
 type delivery struct {
+	no     uint64
 	offers []offer
 	cancel []work.Ref
+}
+
+func (d delivery) empty() bool { return len(d.offers) == 0 && len(d.cancel) == 0 }
+
+// deliver hands out what there is for a poll. The lock is held.
+func (o *Orchestrator) deliver(p work.Poll) delivery {
+	d := delivery{offers: o.take(p), cancel: o.takeCancels(p.Worker)}
+	w := o.match.workers[p.Worker]
+	if len(d.offers) == 0 || w == nil {
+		return d
+	}
+	o.match.batch++
+	d.no, w.sent, w.given = o.match.batch, o.match.batch, w.given[:0]
+	for _, of := range d.offers {
+		w.given = append(w.given, of.call.Ref)
+	}
+	return d
+}
+
+// reclaim queues the calls of the last batch of a worker again if it was lost on its way. The lock is held.
+func (o *Orchestrator) reclaim(p work.Poll) {
+	w := o.match.workers[p.Worker]
+	if w == nil || p.Got == 0 || w.sent == 0 || w.sent == p.Got {
+		return
+	}
+	for _, ref := range w.given {
+		o.handBack(p.Worker, ref)
+	}
+	w.sent, w.given = 0, nil
+}
+
+// handBack queues a call again that its worker has never seen. The lock is held.
+func (o *Orchestrator) handBack(worker string, ref work.Ref) {
+	e := o.tasks[ref.Task]
+	if e == nil || e.task == nil {
+		return
+	}
+	l, s := e.leases[ref.Step], e.task.Steps[ref.Step]
+	if l == nil || l.worker != worker || l.attempt != ref.Attempt || l.called {
+		return // it was seen, or the lease has expired meanwhile
+	}
+	o.drop(e, ref.Step)
+	if s != nil && s.State == statemachine.StepReady && !e.held() {
+		o.match.push(e, s)
+	}
 }
 
 func (o *Orchestrator) takeCancels(worker string) []work.Ref {

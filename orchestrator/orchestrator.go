@@ -7,6 +7,8 @@ package orchestrator
 
 import (
 	"context"
+	crand "crypto/rand"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -37,6 +39,8 @@ type Config struct {
 	Clock func() time.Time
 	// Random returns a number in [0,1) for the jitter of retries. Default: math/rand.
 	Random func() float64
+	// Entropy gives the random bits of new ids; it must not fail. Default: crypto/rand.
+	Entropy io.Reader
 	// Lease is how long a call lives without a heartbeat of its worker. Default 15 s, at least 100 ms.
 	Lease time.Duration
 	// MaxDeliveries bounds how often a call is handed out again after it has ended with its worker,
@@ -92,6 +96,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Random == nil {
 		c.Random = rand.Float64
+	}
+	if c.Entropy == nil {
+		c.Entropy = crand.Reader
 	}
 	c.setHooks()
 	return c, nil
@@ -150,11 +157,13 @@ type Orchestrator struct {
 	match    matcher
 	keys     map[string]*slot
 	waits    map[events.TaskID]map[events.TaskID]bool // dependency → tasks that wait for it
-	unread   map[events.TaskID]bool                   // open tasks that could not be read from the log
-	alarms   alarms
-	quota    quota
-	holds    []Hold
-	last     events.TaskID
+	// unread holds the tasks that could not be read from the log, and whether their end, if they have come
+	// to it, was not followed up.
+	unread map[events.TaskID]bool
+	alarms alarms
+	quota  quota
+	holds  []Hold
+	last   events.TaskID
 	// loss is the first history that could not be read whole; nothing is appended after it.
 	loss *fault.Error
 	// spawnJob starts a goroutine that Run waits for; nil when Run is not, or no longer, to be waited for.
@@ -184,6 +193,7 @@ func New(cfg Config) (*Orchestrator, error) {
 		alarms:   newAlarms(),
 		quota:    quota{each: map[string]int{}},
 	}
+	o.match.batch = uint64(max(o.started.UnixNano(), 1))
 	o.listed.keep, o.listed.keepWhole = cfg.KeepListed, cfg.KeepOpen
 	if cfg.Paused {
 		o.holds = []Hold{{Kind: holdNode, Reason: "started paused", By: actorNode, At: cfg.Clock(), passing: true}}
@@ -206,6 +216,7 @@ func (o *Orchestrator) Run(ctx context.Context) error {
 	if err := o.restore(ctx); err != nil {
 		return err
 	}
+	o.beginGrace()
 	close(o.ready)
 	group.Go(func() { o.alarms.run(ctx, o) })
 	group.Go(func() { o.sweep(ctx) })

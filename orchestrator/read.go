@@ -11,6 +11,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/failpoint"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
@@ -237,7 +238,7 @@ func (o *Orchestrator) Watch(ctx context.Context, r WatchRequest) (WatchReply, e
 	if err != nil || rev <= r.After {
 		return reply, err
 	}
-	reply.Commits, err = o.commits(ctx, r.ID, r.After+1, r.Limit)
+	reply.Commits, err = o.commits(ctx, r.ID, failpoint.Skewed(failpoint.SkipOne, r.After+1), r.Limit)
 	if n := len(reply.Commits); n > 0 && reply.Commits[n-1].Rev < rev {
 		reply.Over = false // more commits follow in the next answer
 	}

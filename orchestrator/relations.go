@@ -31,12 +31,19 @@ func (o *Orchestrator) askedDependency(e *entry, dep events.TaskID, d *entry, er
 		o.unwait(dep, e.id)
 		o.dependencyEnded(e.id, dep, fault.New(fault.NotFound, "the task depends on %s, which does not exist", dep))
 	case err != nil:
-		e.behind = true
-		o.alarms.set(o.now().Add(catchUpAfter), e.id)
+		o.askLater(e.id)
 	case d.task.State.Terminal():
 		o.unwait(dep, e.id)
 		o.dependencyEnded(e.id, dep, unusable(d))
 	}
+}
+
+// askLater lets a task ask once more about what it depends on outside itself. The lock is held.
+func (o *Orchestrator) askLater(id events.TaskID) {
+	if e := o.tasks[id]; e != nil {
+		e.behind = true
+	}
+	o.alarms.set(o.now().Add(catchUpAfter), id)
 }
 
 func (o *Orchestrator) unwait(dep, id events.TaskID) {
@@ -58,7 +65,7 @@ func unusable(d *entry) *fault.Error {
 func (o *Orchestrator) metDependency(e *entry) {
 	waiting := o.waits[e.id]
 	delete(o.waits, e.id)
-	for id := range waiting {
+	for _, id := range sortedKeys(waiting) {
 		o.dependencyEnded(id, e.id, unusable(e))
 	}
 }
@@ -113,10 +120,7 @@ func (o *Orchestrator) spawnNow(ctx context.Context, r SubmitRequest, parent *ev
 		o.cfg.Logger.WarnContext(ctx, "child_not_started", slog.Any("task", parent.Task), slog.Any("step", parent.Step), slog.Any("error", err))
 		o.lock()
 		defer o.unlock()
-		if e := o.tasks[parent.Task]; e != nil {
-			e.behind = true
-		}
-		o.alarms.set(o.now().Add(catchUpAfter), parent.Task)
+		o.askLater(parent.Task)
 		return
 	}
 	o.childEnded(parent, r.ID, func(t *turn) {
@@ -142,7 +146,10 @@ func (o *Orchestrator) askParent(e *entry) {
 		return
 	}
 	o.enter(parent.Task, func(p *entry, err error) {
-		if err == nil && !wants(p, parent, e.id) {
+		switch {
+		case err != nil && !fault.Has(err, fault.NotFound):
+			o.askLater(e.id)
+		case err == nil && !wants(p, parent, e.id):
 			o.cancelLater(e.id, parentEnded)
 		}
 	})
@@ -175,7 +182,9 @@ func (o *Orchestrator) followChild(parent, child events.TaskID) {
 		switch {
 		case fault.Has(err, fault.NotFound):
 			o.respawn(parent, child)
-		case err == nil && c.task.State.Terminal():
+		case err != nil:
+			o.askLater(parent)
+		case c.task.State.Terminal():
 			o.tellParent(c)
 		}
 	})
@@ -187,8 +196,8 @@ func (o *Orchestrator) respawn(parent, child events.TaskID) {
 		if err != nil {
 			return
 		}
-		for key, s := range e.task.Steps {
-			if s.Child == child && s.State == statemachine.StepRunning {
+		for _, key := range e.task.Order {
+			if s := e.task.Steps[key]; s.Child == child && s.State == statemachine.StepRunning {
 				o.spawn(e, &events.Spawned{Step: key, Child: child, Inputs: s.Args})
 			}
 		}
@@ -256,8 +265,11 @@ func (o *Orchestrator) slot(key string) *slot {
 	return s
 }
 
-// acquire reports whether a task holds its concurrency key, taking it if there is room. While the log
-// is still being read nobody takes one: its holder may not have been read yet.
+// knowsHolders reports whether every task that may hold a concurrency key is known. While the log is still
+// being read, or an open task could not be read, its holder may be among those.
+func (o *Orchestrator) knowsHolders() bool { return o.serving() == nil && len(o.unread) == 0 }
+
+// acquire reports whether a task holds its concurrency key, taking it if there is room.
 func (o *Orchestrator) acquire(e *entry) bool {
 	c := e.task.Submitted.Concurrency
 	if c == nil {
@@ -268,7 +280,7 @@ func (o *Orchestrator) acquire(e *entry) bool {
 	if s.holders[e.id] {
 		return true
 	}
-	if len(s.holders) >= c.Limit || o.serving() != nil {
+	if len(s.holders) >= c.Limit || !o.knowsHolders() {
 		s.waiting[e.id] = true
 		return false
 	}
@@ -278,20 +290,35 @@ func (o *Orchestrator) acquire(e *entry) bool {
 }
 
 // reviveKey brings the concurrency key of a loaded task in line with its history: it holds the key if
-// it has begun. The lock is held.
+// it has begun. One that holds it without having begun keeps it: the append of its beginning has failed,
+// but may still come into the log until the next one does. The lock is held.
 func (o *Orchestrator) reviveKey(e *entry) {
 	c := e.task.Submitted.Concurrency
 	if c == nil {
 		return
 	}
 	e.key = c.Key
-	begun := e.task.Calls > 0 || (e.task.State != statemachine.NeedsAction && e.task.State != statemachine.Blocked)
-	if begun {
-		o.slot(c.Key).holders[e.id] = true
-		return
+	s := o.slot(c.Key)
+	if e.begun() {
+		s.holders[e.id] = true
 	}
-	o.leaveKey(e)
-	e.key = c.Key
+	if !s.holders[e.id] {
+		o.leaveLine(e)
+	}
+}
+
+// begun reports whether a step of the task's plan has ever started; single calls and what a retry has
+// taken over are none.
+func (e *entry) begun() bool {
+	if e.task.State != statemachine.NeedsAction && e.task.State != statemachine.Blocked {
+		return true
+	}
+	for _, s := range e.task.Steps {
+		if s.Tool != "" && s.Purpose == "" {
+			return true
+		}
+	}
+	return false
 }
 
 // leaveKey gives the concurrency key of a task back, and wakes who comes next. The lock is held.
@@ -306,14 +333,13 @@ func (o *Orchestrator) leaveKey(e *entry) {
 }
 
 // leaveAllKeys takes a task that never came into being out of every line: what its first turn had taken
-// may be all that is left of it. The lock is held.
+// may be all that is left of it. A key that it was offered meanwhile goes to the next. The lock is held.
 func (o *Orchestrator) leaveAllKeys(id events.TaskID) {
-	for key, s := range o.keys {
-		if s.holders[id] || s.waiting[id] {
-			delete(s.holders, id)
-			delete(s.waiting, id)
-			o.offerKey(key)
-		}
+	for _, key := range sortedKeys(o.keys) {
+		s := o.keys[key]
+		delete(s.holders, id)
+		delete(s.waiting, id)
+		o.offerKey(key)
 	}
 }
 
@@ -324,6 +350,9 @@ func (o *Orchestrator) leaveLine(e *entry) {
 		return
 	}
 	delete(s.waiting, e.id)
+	if !e.begun() {
+		delete(s.holders, e.id)
+	}
 	o.offerKey(e.key)
 }
 
@@ -339,20 +368,45 @@ func (o *Orchestrator) offerKey(key string) {
 		return
 	}
 	next := o.nextInLine(s)
-	if next == nil || len(s.holders) >= next.task.Submitted.Concurrency.Limit {
+	if next == nil || !o.knowsHolders() {
 		return
 	}
 	delete(s.waiting, next.id)
 	o.wake(next.id)
 }
 
-// nextInLine returns the waiting task of the highest priority, the oldest among those. Tasks that are
-// being loaded ask again by themselves.
+// offerAllKeys wakes who is next in line for each key. The lock is held.
+func (o *Orchestrator) offerAllKeys() {
+	for _, key := range sortedKeys(o.keys) {
+		o.offerKey(key)
+	}
+}
+
+// isUnread reports whether a task is to be read again, because it could not be read. The lock is held.
+func (o *Orchestrator) isUnread(id events.TaskID) bool {
+	_, unread := o.unread[id]
+	return unread
+}
+
+// wasRead notes that a task was read, or that there is none; after the last unread one keys are to be had
+// again. The lock is held.
+func (o *Orchestrator) wasRead(id events.TaskID) {
+	if !o.isUnread(id) {
+		return
+	}
+	if delete(o.unread, id); len(o.unread) == 0 {
+		o.offerAllKeys()
+	}
+}
+
+// nextInLine returns the waiting task of the highest priority that there is room for, the oldest among
+// those. Tasks that are being loaded ask again by themselves.
 func (o *Orchestrator) nextInLine(s *slot) *entry {
 	var best *entry
 	for id := range s.waiting {
 		e := o.tasks[id]
-		if e != nil && e.task != nil && (best == nil || before(e, best)) {
+		room := e != nil && e.task != nil && len(s.holders) < e.task.Submitted.Concurrency.Limit
+		if room && (best == nil || before(e, best)) {
 			best = e
 		}
 	}

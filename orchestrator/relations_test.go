@@ -267,3 +267,58 @@ func TestRetryWaitsForItsKey(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "concurrency", e.Causes[0].Kind, fmt.Sprint(e.Causes))
 }
+
+// Who has room begins, even behind a task that is first in line but allows fewer beside itself.
+func TestKeyLineWithMixedLimits(t *testing.T) {
+	t.Parallel()
+	n := start(t, memlog.New(memlog.Config{}))
+	plan := func(limit int) string {
+		return fmt.Sprintf("orch: v1\nconcurrency: {key: k, limit: %d}\nsteps: [{id: g, wait: {signal: go}}]\n", limit)
+	}
+	stays, ends := n.submit(plan(2)), n.submit(plan(2))
+	first := n.submit(plan(1), func(r *orchestrator.SubmitRequest) { r.Priority = "critical" })
+	second := n.submit(plan(2))
+	assert.Equal(t, "concurrency", n.cause(second).Kind)
+	_, err := n.Signal(context.Background(), orchestrator.SignalRequest{ID: ends, Name: "go"})
+	require.NoError(t, err)
+	n.result(ends)
+	require.Eventually(t, func() bool { return n.get(second).State == statemachine.InProgress }, 5*time.Second, time.Millisecond)
+	assert.Equal(t, statemachine.InProgress, n.get(stays).State)
+	assert.Equal(t, "concurrency", n.cause(first).Kind)
+}
+
+// The next in line is asked when the one before cannot be written after all.
+func TestKeyOfferedToTaskThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var refuse atomic.Bool
+		log := memlog.New(memlog.Config{
+			Delay: func(r *events.Record) time.Duration {
+				if r.Task == events.KeyedTaskID("first") {
+					return time.Second
+				}
+				return 0
+			},
+			Fail: func(r *events.Record) error {
+				if refuse.Load() && r.Task == events.KeyedTaskID("first") {
+					return gone()
+				}
+				return nil
+			},
+		})
+		n := start(t, log, short)
+		const plan = "orch: v1\nconcurrency: {key: k}\nsteps: [{id: g, wait: {signal: go}}]\n"
+		holds, second := n.submit(plan), n.submit(plan)
+		refuse.Store(true)
+		answer := make(chan error)
+		go func() {
+			_, err := n.trySubmit(plan, keyed("first"), func(r *orchestrator.SubmitRequest) { r.Priority = "critical" })
+			answer <- err
+		}()
+		synctest.Wait()
+		require.NoError(t, n.cancel(holds))
+		require.Error(t, <-answer)
+		synctest.Wait()
+		assert.Equal(t, statemachine.InProgress, n.get(second).State)
+	})
+}

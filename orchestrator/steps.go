@@ -108,7 +108,7 @@ func (t *turn) checkWait(s *statemachine.Step) {
 		}
 	}
 	switch {
-	case s.Due.IsZero() || t.now.Before(s.Due):
+	case s.Due.IsZero() || t.early(s.Due):
 	case s.Signal == "" || !s.Default.IsZero():
 		t.emit(events.StepSucceeded, &events.Succeeded{Step: s.Key, Output: s.Default})
 	default:
@@ -271,7 +271,7 @@ func (t *turn) startChild(n *plan.Node, key string, sc plan.Scope) {
 		return
 	}
 	t.activate()
-	t.emit(events.StepSpawned, &events.Spawned{Step: key, Child: events.NewTaskID(t.now), Inputs: t.keep(inputs)})
+	t.emit(events.StepSpawned, &events.Spawned{Step: key, Child: events.TaskIDFrom(t.now, t.o.cfg.Entropy), Inputs: t.keep(inputs)})
 }
 
 // maxDepth bounds how deep child tasks nest (S0-181).

@@ -13,6 +13,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/failpoint"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
 )
@@ -155,10 +156,10 @@ func (o *Orchestrator) prepare(ctx context.Context, r SubmitRequest, extra submi
 	}
 	s := &submission{prog: prog.Program, payload: p, id: r.ID, chosen: r.ID != ""}
 	switch {
-	case p.IdempotencyKey != "":
+	case p.IdempotencyKey != "" && !failpoint.On(failpoint.SkipDedup):
 		s.id, s.chosen = events.KeyedTaskID(p.IdempotencyKey), true
 	case s.id == "":
-		s.id = events.NewTaskID(o.now())
+		s.id = events.TaskIDFrom(o.now(), o.cfg.Entropy)
 	}
 	if slices.Contains(r.DependsOn, s.id) {
 		return nil, fault.New(fault.ValidationError, "a task cannot depend on itself").WithField("depends_on")
@@ -378,7 +379,7 @@ func (o *Orchestrator) admit(p *events.Submitted) error {
 			WithField("concurrency.key").WithHint("wait for them, or use on_conflict: queue")
 	case plan.OnConflictCancel:
 		s := o.keys[c.Key]
-		for _, id := range slices.Concat(slices.Collect(maps.Keys(s.waiting)), slices.Collect(maps.Keys(s.holders))) {
+		for _, id := range slices.Concat(sortedKeys(s.waiting), sortedKeys(s.holders)) {
 			o.cancelLater(id, "a newer task with the same concurrency key")
 		}
 	}

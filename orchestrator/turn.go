@@ -8,6 +8,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/failpoint"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -93,7 +94,7 @@ func (o *Orchestrator) turn(id events.TaskID, actor string, decide func(*turn) e
 // wake lets a task go on by itself, such as after a timer. Finished tasks have nothing to wake for. The
 // lock is held.
 func (o *Orchestrator) wake(id events.TaskID) {
-	if o.tasks[id] == nil && !o.unread[id] {
+	if o.tasks[id] == nil && !o.isUnread(id) {
 		return
 	}
 	o.enter(id, func(e *entry, err error) {
@@ -159,7 +160,7 @@ func (o *Orchestrator) append(t *turn, done func(error)) {
 		o.discard(e, o.loss, done)
 		return
 	}
-	c := &events.Commit{Task: e.id, Rev: e.task.Rev + 1, At: t.now, Actor: t.actor, Prev: e.task.Head, Events: t.events}
+	c := &events.Commit{Task: e.id, Rev: e.task.Rev + 1, At: t.now, Actor: t.actor, Prev: e.task.Head, Events: failpoint.Twice(failpoint.DoubleEnd, e.task.State.Terminal(), t.events)}
 	data, err := events.Encode(c)
 	if err != nil {
 		o.discard(e, err, done)
@@ -167,6 +168,7 @@ func (o *Orchestrator) append(t *turn, done func(error)) {
 	}
 	e.task.Seal(t.now, data)
 	e.busy = true
+	done = failpoint.Early(failpoint.AckEarly, done)
 	record := events.Record{Head: headOf(e.task), After: e.seq, Data: data}
 	answer := func(seq uint64, err error) {
 		o.lock()
@@ -197,6 +199,7 @@ func (o *Orchestrator) store(ctx context.Context, blobs []json.RawMessage) error
 			return err
 		}
 	}
+	failpoint.Pass(failpoint.BlobStored)
 	return nil
 }
 
@@ -281,9 +284,11 @@ func (o *Orchestrator) follow(t *turn) {
 	o.dispatch()
 }
 
-// queueStep queues a call that a commit made ready, unless a later event of the commit took it back.
+// queueStep queues a call that a commit made ready, unless a later event of the commit took it back, or an
+// earlier one, such as the end of a pause, has handed it out already.
 func (o *Orchestrator) queueStep(e *entry, d *events.Ready) {
-	if s := e.task.Steps[d.Step]; s.State == statemachine.StepReady && s.Attempt == d.Attempt && !e.held() {
+	s := e.task.Steps[d.Step]
+	if s.State == statemachine.StepReady && s.Attempt == d.Attempt && e.leases[d.Step] == nil && !e.held() {
 		o.match.push(e, s)
 	}
 }
@@ -312,11 +317,13 @@ const parentEnded = "the parent task went on without it"
 // over draws the consequences of the end of a task. The lock is held.
 func (o *Orchestrator) over(e *entry) {
 	e.open, e.behind, e.given = false, false, nil
-	for step := range e.leases {
-		o.revoke(e, step)
+	for _, step := range sortedKeys(e.leases) {
+		if e.task.Steps[step].State.Over() { // single calls go on, and are missed when their worker is lost
+			o.revoke(e, step)
+		}
 	}
-	for _, s := range e.task.Steps {
-		if s.Child != "" && s.State != statemachine.StepSucceeded && s.State != statemachine.StepFailed {
+	for _, key := range e.task.Order {
+		if s := e.task.Steps[key]; s.Child != "" && s.State != statemachine.StepSucceeded && s.State != statemachine.StepFailed {
 			o.cancelLater(s.Child, parentEnded)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"context"
 	"encoding/json"
+	"maps"
 	"sync"
 
 	"github.com/orch-dev/orch/events"
@@ -149,9 +150,7 @@ func (o *Orchestrator) see(ctx context.Context, id events.TaskID, fn func(*turn)
 		if err != nil {
 			return err
 		}
-		for ref, result := range more {
-			given[ref] = result
-		}
+		maps.Copy(given, more)
 	}
 }
 
@@ -186,9 +185,7 @@ func (o *Orchestrator) searchFor(ctx context.Context, e *entry, wanted []events.
 	if e.given == nil {
 		e.given = map[string]found{}
 	}
-	for ref, result := range results {
-		e.given[ref] = result
-	}
+	maps.Copy(e.given, results)
 	if o.tasks[e.id] == e {
 		o.wake(e.id)
 	}

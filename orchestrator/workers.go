@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/failpoint"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/tools"
@@ -26,8 +28,9 @@ func (o *Orchestrator) Poll(ctx context.Context, p work.Poll) (work.Batch, error
 	o.lock()
 	o.match.worker(p.Worker, p.Queues, o.now())
 	o.match.supersede(p.Worker)
-	d := delivery{offers: o.take(p), cancel: o.takeCancels(p.Worker)}
-	if len(d.offers) > 0 || len(d.cancel) > 0 || p.Wait <= 0 {
+	o.reclaim(p)
+	d := o.deliver(p)
+	if !d.empty() || p.Wait <= 0 {
 		o.unlock()
 		return o.batch(ctx, p.Worker, d), nil
 	}
@@ -81,17 +84,7 @@ func (o *Orchestrator) giveBack(worker string, d delivery) {
 		w.cancel = append(d.cancel, w.cancel...)
 	}
 	for _, of := range d.offers {
-		e := o.tasks[of.call.Task]
-		if e == nil || e.task == nil {
-			continue
-		}
-		if l := e.leases[of.call.Step]; l == nil || l.worker != worker || l.attempt != of.call.Attempt {
-			continue // the lease has expired meanwhile
-		}
-		o.drop(e, of.call.Step)
-		if s := e.task.Steps[of.call.Step]; s != nil && s.State == statemachine.StepReady && !e.held() {
-			o.match.push(e, s)
-		}
+		o.handBack(worker, of.call.Ref)
 	}
 	o.dispatch()
 }
@@ -182,7 +175,7 @@ func (o *Orchestrator) Beat(_ context.Context, b work.Beat) (work.BeatReply, err
 func (o *Orchestrator) renew(worker string, p work.Pulse, now time.Time) bool {
 	e := o.tasks[p.Task]
 	if e == nil {
-		return o.unread[p.Task] // it will be read again
+		return o.isUnread(p.Task) // it will be read again
 	}
 	if e.task == nil {
 		return true // being loaded; the next heartbeat tells
@@ -217,6 +210,7 @@ func ignore(error) {}
 
 // Report implements work.Owner.
 func (o *Orchestrator) Report(ctx context.Context, r work.Outcome) error {
+	failpoint.Pass(failpoint.Reported)
 	if err := o.clean(&r); err != nil {
 		return err
 	}
@@ -231,7 +225,7 @@ func (o *Orchestrator) Report(ctx context.Context, r work.Outcome) error {
 	err = o.change(ctx, r.Task, workerActor(r.Worker), func(t *turn) error {
 		s := t.task.Steps[r.Step]
 		switch {
-		case t.holds(r.Ref, r.Worker):
+		case t.holds(r.Ref, r.Worker), failpoint.On(failpoint.SkipFence) && s != nil && s.State == statemachine.StepRunning:
 			if output.Ref != "" {
 				o.values.put(output.Ref, r.Output)
 			}
@@ -376,14 +370,23 @@ func (o *Orchestrator) forgive(stall time.Duration) {
 	}
 }
 
+// beginGrace gives the workers of calls that were found in the log a whole lease from now on: they could
+// not be heard while it was read.
+func (o *Orchestrator) beginGrace() {
+	o.lock()
+	defer o.unlock()
+	now := o.now()
+	for _, e := range o.tasks {
+		for _, l := range e.leases {
+			l.expires = now.Add(l.length)
+		}
+	}
+}
+
 func (o *Orchestrator) expire(now time.Time) {
-	if o.match.running > 0 {
-		for _, e := range o.tasks {
-			for _, l := range e.leases {
-				if now.After(l.expires) {
-					o.lose(e, *l)
-				}
-			}
+	for _, call := range o.expired(now) {
+		if e := o.tasks[call.Task]; e != nil && e.leases[call.Step] != nil {
+			o.lose(e, *e.leases[call.Step])
 		}
 	}
 	for name, w := range o.match.workers {
@@ -393,8 +396,33 @@ func (o *Orchestrator) expire(now time.Time) {
 	}
 }
 
+// expired returns the calls whose leases are over, in a fixed order: the same history leads to the same
+// decisions. The lock is held.
+func (o *Orchestrator) expired(now time.Time) []work.Ref {
+	if o.match.running == 0 {
+		return nil
+	}
+	var calls []work.Ref
+	for id, e := range o.tasks {
+		for step, l := range e.leases {
+			if now.After(l.expires) {
+				calls = append(calls, work.Ref{Task: id, Step: step, Attempt: l.attempt})
+			}
+		}
+	}
+	slices.SortFunc(calls, func(a, b work.Ref) int {
+		return cmp.Or(cmp.Compare(a.Task, b.Task), cmp.Compare(a.Step, b.Step))
+	})
+	return calls
+}
+
 // lose records that the worker of a call is lost. The lock is held.
 func (o *Orchestrator) lose(e *entry, l lease) {
+	if l.undelivered {
+		o.handBack(l.worker, work.Ref{Task: e.id, Step: l.step, Attempt: l.attempt})
+		o.dispatch()
+		return
+	}
 	o.drop(e, l.step)
 	ref := work.Ref{Task: e.id, Step: l.step, Attempt: l.attempt}
 	o.turn(e.id, actorNode, func(t *turn) error {

@@ -144,6 +144,9 @@ func (t *Task) step(at time.Time, key string, e events.Event) error {
 		return err
 	}
 	if s == nil {
+		if t.Steps == nil { // a snapshot from before the first step
+			t.Steps = map[string]*Step{}
+		}
 		s = &Step{Key: key}
 		t.Steps[key] = s
 		t.Order = append(t.Order, key)

@@ -145,3 +145,19 @@ func TestFoldHoldsTheChain(t *testing.T) {
 	require.NoError(t, task.Fold(c, data))
 	assert.True(t, task.Paused)
 }
+
+// TestSnapshotGoesOn: a snapshot of a task before its first step can be folded on.
+func TestSnapshotGoesOn(t *testing.T) {
+	t.Parallel()
+	at := time.Unix(1, 0)
+	task := &statemachine.Task{}
+	require.NoError(t, task.Apply(at, events.Event{Kind: events.TaskSubmitted, Data: &events.Submitted{Name: "x"}}))
+	text, err := json.Marshal(task)
+	require.NoError(t, err)
+	snapshot := &statemachine.Task{}
+	require.NoError(t, json.Unmarshal(text, snapshot))
+	ready := events.Event{Kind: events.StepReady, Data: &events.Ready{Step: "a", Attempt: 1, Tool: "READ"}}
+	require.NoError(t, snapshot.Apply(at, ready))
+	require.NoError(t, task.Apply(at, ready))
+	assert.Equal(t, task.Steps, snapshot.Steps)
+}

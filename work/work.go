@@ -32,6 +32,9 @@ type Call struct {
 	// Effect is read, idempotent, write or destructive. Before a write or destructive call the
 	// worker must have an answer to Start.
 	Effect string `json:"effect"`
+	// Announce asks for an answer to Start before any other call as well: an earlier delivery may have ended
+	// with its worker, which must not stay unknown if that happens again.
+	Announce bool `json:"announce,omitempty"`
 	// State is the canonical state of the task for the gate.
 	State string `json:"state"`
 	// Timeout ends the call; zero means the tool's default.
@@ -70,10 +73,15 @@ type Poll struct {
 	Free int `json:"free"`
 	// Wait is how long the owner may hold the poll open when there is nothing.
 	Wait time.Duration `json:"wait"`
+	// Got is the number of the newest batch with calls that the worker has received, 1 before the first. The
+	// calls of a later one were lost on their way: the owner hands them out again at once. 0 says nothing.
+	Got uint64 `json:"got,omitempty"`
 }
 
 // Batch answers a poll. It may be empty.
 type Batch struct {
+	// No is the number of a batch with calls, unique for the worker also when the owner restarts.
+	No    uint64 `json:"no,omitempty"`
 	Calls []Call `json:"calls,omitempty"`
 	// Cancel lists running calls of this worker that must stop now.
 	Cancel []Ref `json:"cancel,omitempty"`

@@ -154,9 +154,9 @@ func (w *Worker) prepare(_ context.Context, a *attempt) error {
 
 // announce waits until the start of a call with effects is durable, because only then a crash can
 // leave the call in doubt and never make it run twice. The stricter of the effects that the
-// plan and the tool name counts.
+// plan and the tool name counts. Other calls wait when the owner asks for it.
 func (w *Worker) announce(ctx context.Context, a *attempt) error {
-	if !effectful(tools.Effect(a.Effect)) && !effectful(a.spec.Effect) {
+	if !a.Announce && !effectful(tools.Effect(a.Effect)) && !effectful(a.spec.Effect) {
 		return nil
 	}
 	for failures := 0; ; failures++ {

@@ -109,6 +109,18 @@ func TestPermittedCall(t *testing.T) {
 	assert.Equal(t, "# Progress of "+string(task)+" demo\n\n- [2026-11-21T12:00:00.123Z] a TOUCH 0s ok\n", string(notes))
 }
 
+// A call without effects is announced when the owner asks for it.
+func TestAnnouncedRead(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, worker.Config{Name: "w1"}, echoTool())
+	c := call("ECHO", `{"text":"x"}`)
+	require.Nil(t, b.Execute(t.Context(), c).Error)
+	assert.Empty(t, b.owner.starts)
+	c.Announce = true
+	require.Nil(t, b.Execute(t.Context(), c).Error)
+	assert.Equal(t, []work.Started{{Ref: c.Ref, Worker: "w1"}}, b.owner.starts)
+}
+
 // X-05: what the owner says to Start decides whether the tool is called.
 func TestStartDecides(t *testing.T) {
 	t.Parallel()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/failpoint"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/work"
@@ -116,13 +117,15 @@ func (w *Worker) invoke(ctx context.Context, a *attempt) (json.RawMessage, error
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	a.env.Log = w.cfg.Logger.With(slog.String("task", string(a.Task)), slog.String("step", a.Step), slog.String("tool", a.Tool))
+	a.env.Log = slog.New(discreet{w.cfg.Logger.Handler(), w.clean}).With(slog.String("task", string(a.Task)), slog.String("step", a.Step), slog.String("tool", a.Tool))
 	a.began = w.cfg.Clock()
 	disarm := context.AfterFunc(ctx, func() {
 		time.AfterFunc(w.cfg.Grace, func() { w.abandon(ctx, a) })
 	})
 	defer disarm()
+	failpoint.Pass(failpoint.BeforeEffect)
 	output, err := a.tool.Call(ctx, &a.env, a.args)
+	failpoint.Pass(failpoint.AfterEffect)
 	if err != nil && ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/failpoint"
 	"github.com/orch-dev/orch/work"
 )
 
@@ -75,7 +76,7 @@ func (w *Worker) askForCancellations(ctx context.Context) (work.Batch, error) {
 }
 
 func (w *Worker) request(free int) work.Poll {
-	return work.Poll{Worker: w.cfg.Name, Queues: w.cfg.Queues, Tools: w.cfg.Tools, Free: free, Wait: w.cfg.PollWait}
+	return work.Poll{Worker: w.cfg.Name, Queues: w.cfg.Queues, Tools: w.cfg.Tools, Free: free, Wait: w.cfg.PollWait, Got: w.got}
 }
 
 // leave asks one last time, for nothing: the owner then forgets a poll that was broken off and may
@@ -98,6 +99,9 @@ const lastPoll = time.Second
 
 // take launches the calls of a batch and ends those that it cancels.
 func (w *Worker) take(b work.Batch, launch func(work.Call)) {
+	if b.No != 0 {
+		w.got = b.No
+	}
 	for _, ref := range b.Cancel {
 		if a := w.roster.find(ref); a != nil {
 			a.cancel(fault.New(fault.Cancelled, "the call was cancelled"))
@@ -111,6 +115,7 @@ func (w *Worker) take(b work.Batch, launch func(work.Call)) {
 // launch gives a call its goroutine, the only one that it gets. It runs under calls and is reported
 // under reports; one that came when stop had ended already is given back.
 func (w *Worker) launch(stop, calls, reports context.Context, c work.Call) {
+	failpoint.Pass(failpoint.Taken)
 	callCtx, cancel := context.WithCancelCause(calls)
 	a := w.newAttempt(c)
 	a.cancel = cancel

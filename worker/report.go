@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/failpoint"
 	"github.com/orch-dev/orch/work"
 )
 
@@ -25,6 +26,7 @@ func (w *Worker) report(ctx context.Context, a *attempt, o work.Outcome) {
 		err := w.owner.Report(ctx, o)
 		switch {
 		case err == nil:
+			failpoint.Pass(failpoint.Delivered)
 			return
 		case fault.Has(err, fault.Conflict):
 			w.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "the outcome came too late and was refused", a.about(err)...)

@@ -39,7 +39,9 @@ type Worker struct {
 	calls sync.WaitGroup
 	crew  *crew.Crew
 	// nudge wakes the heartbeat early: there is progress, or a shorter lease.
-	nudge      chan struct{}
+	nudge chan struct{}
+	// got is the number of the newest batch with calls. Only the goroutine that polls uses it.
+	got        uint64
 	progressed atomic.Bool
 }
 
@@ -56,7 +58,7 @@ func New(owner work.Owner, catalogue *tools.Catalogue, rules Policy, cfg Config)
 	}
 	return &Worker{
 		owner: owner, catalogue: catalogue, rules: rules, cfg: cfg, workspaces: tree,
-		roster: newRoster(cfg), crew: crew.New(cfg.Concurrency), nudge: make(chan struct{}, 1),
+		roster: newRoster(cfg), crew: crew.New(cfg.Concurrency), nudge: make(chan struct{}, 1), got: 1,
 	}, nil
 }
 

@@ -251,7 +251,7 @@ func (a *app) probeStatus(ctx context.Context, s session) []finding {
 	}
 	findings := []finding{nodeFinding(s, status)}
 	if status.Store == "ok" {
-		findings = append(findings, fine("store", "ok, durability %s", status.Durability))
+		findings = append(findings, fine("store", "ok, durability %s (%s)", status.Durability, syncText(status.Syncing)))
 	} else {
 		findings = append(findings, bad("store", status.Store, "orch verify says what is damaged"))
 	}
@@ -260,6 +260,20 @@ func (a *app) probeStatus(ctx context.Context, s session) []finding {
 		findings = append(findings, fine("pause", "%s", holdText(h)))
 	}
 	return append(findings, a.probeClock(ctx, s))
+}
+
+// syncText says how a durability is reached.
+func syncText(syncing string) string {
+	switch syncing {
+	case "group":
+		return "one sync for all commits that wait"
+	case "always":
+		return "the server syncs every write"
+	case "interval":
+		return "the server syncs every 100 ms"
+	default:
+		return "as the server is configured"
+	}
 }
 
 func nodeFinding(s session, status orchestrator.StatusReply) finding {

@@ -5,7 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"regexp"
+	"strings"
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
@@ -63,8 +63,14 @@ func pointKey(task events.TaskID, id string) (string, error) {
 	if _, err := events.ParseTaskID(string(task)); err != nil {
 		return "", err
 	}
-	if ok, _ := regexp.MatchString(`^[0-9A-Za-z_-]{1,128}$`, id); !ok { // the pattern is valid
+	const longest = 128
+	if id == "" || len(id) > longest || strings.ContainsFunc(id, notInKey) {
 		return "", fault.New(fault.InvalidFormat, "this is no id of a checkpoint").WithField("checkpoint")
 	}
 	return string(task) + "." + id, nil
+}
+
+func notInKey(r rune) bool {
+	letter := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+	return !letter && (r < '0' || r > '9') && r != '_' && r != '-'
 }

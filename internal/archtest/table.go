@@ -50,6 +50,7 @@ func layers() []Layer {
 		{"leaves", []Row{
 			{Package: "fault"},
 			{Package: "internal/archtest"},
+			{Package: "internal/failpoint"},
 			{Package: "internal/config", Imports: []string{"fault", "internal/spell"}},
 			{Package: "internal/crew"},
 			{Package: "internal/pathguard", Imports: []string{"fault"}},
@@ -76,16 +77,18 @@ func layers() []Layer {
 		}},
 		{"use cases", []Row{
 			// The two never import each other: they meet in the log and in package work.
-			{Package: "orchestrator", Imports: []string{"fault", "events", "statemachine", "work", "plan", "tools", "policy"}},
+			{Package: "orchestrator", Imports: []string{
+				"fault", "events", "statemachine", "work", "plan", "tools", "policy", "internal/failpoint",
+			}},
 			{Package: "worker", Imports: []string{
 				"fault", "events", "statemachine", "work", "tools", "policy",
-				"internal/crew", "internal/pathguard", "internal/proc", "internal/workspace",
+				"internal/crew", "internal/failpoint", "internal/pathguard", "internal/proc", "internal/workspace",
 			}},
 		}},
 		{"adapters", []Row{
 			// Faces never import bus or worker.
 			{Package: "bus/storefile"},
-			{Package: "bus", Imports: append([]string{"bus/storefile", "internal/crew"}, face...)},
+			{Package: "bus", Imports: append([]string{"bus/storefile", "internal/crew", "internal/failpoint"}, face...)},
 			{Package: "mcp/registry", Imports: face},
 			{Package: "mcp/gateway", Imports: append([]string{"mcp/registry"}, face...)},
 			{Package: "mcp/*", Imports: append([]string{"mcp/*"}, face...)},
@@ -102,6 +105,7 @@ func layers() []Layer {
 			{Package: "internal/crash", Imports: []string{Below}},
 			{Package: "internal/load", Imports: []string{Below}},
 			{Package: "internal/gendocs", Imports: []string{Below}},
+			{Package: "internal/sim", Imports: []string{Below}},
 		}},
 		{"commands", []Row{
 			{Package: "cmd/orch", Imports: []string{Below}},
@@ -130,6 +134,7 @@ func libraries() []Library {
 		{Path: "golang.org/x/term", Users: []string{"cmd/orch", "cmd/orch/screen"}},
 		{Path: "mvdan.cc/sh/v3", Users: []string{"policy", "tools/shell"}},
 
+		{Path: "github.com/anishathalye/porcupine", TestOnly: true},
 		{Path: "github.com/rogpeppe/go-internal", TestOnly: true},
 		{Path: "github.com/stretchr/testify", TestOnly: true},
 		{Path: "go.uber.org/goleak", TestOnly: true},

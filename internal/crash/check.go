@@ -1,6 +1,7 @@
 package crash
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 
@@ -18,6 +19,9 @@ const (
 	ToolChild = "CRASH_CHILD"
 	// ToolSlow is idempotent and takes about as long as a lease.
 	ToolSlow = "CRASH_SLOW"
+	// ToolLarge has an output that is kept outside of the log, ToolTell one with a secret. They read.
+	ToolLarge = "CRASH_LARGE"
+	ToolTell  = "CRASH_TELL"
 )
 
 // checker is one check.
@@ -36,16 +40,18 @@ type checker struct {
 	// positions of the log → the task whose commit lies there.
 	positions map[uint64]events.TaskID
 	marked    bool
+	// keys holds the idempotency keys of the tasks in the log.
+	keys map[string]events.TaskID
 }
 
 // Check holds the evidence against the log. The error is about reading, not about what was found.
 func Check(ctx context.Context, log Log, e Evidence) (Report, error) {
 	c := &checker{
 		log: log, evidence: e,
-		report: Report{Ended: map[string]int{}, Begins: map[string]int{}, Resolved: map[string]int{}},
+		report: Report{Ended: map[string]int{}, Begins: map[string]int{}, Resolved: map[string]int{}, Checkpoints: map[events.TaskID][]string{}},
 		rounds: map[events.TaskID]int{}, acked: map[events.TaskID]bool{}, cancels: map[events.TaskID]bool{},
 		effects: map[events.TaskID][]Effect{}, watches: map[events.TaskID][]Watch{},
-		known: map[events.TaskID]bool{}, positions: map[uint64]events.TaskID{},
+		known: map[events.TaskID]bool{}, positions: map[uint64]events.TaskID{}, keys: map[string]events.TaskID{},
 	}
 	c.index()
 	if err := c.scan(ctx); err != nil {
@@ -152,6 +158,7 @@ func (c *checker) chain(task events.TaskID, stored []events.Stored) []*events.Co
 	var commits []*events.Commit
 	rev, seq, hash := uint64(0), uint64(0), ""
 	for _, s := range stored {
+		c.checkSecrets(task, s)
 		commit, err := events.Decode(s.Data)
 		if err != nil {
 			c.found("I11", task, "position %d: %v", s.Seq, err)
@@ -184,6 +191,15 @@ func (c *checker) place(task events.TaskID, seq uint64, hash string) {
 	c.positions[seq] = task
 	if m := c.evidence.Mark; m != nil && m.Seq == seq && m.Hash == hash {
 		c.marked = true
+	}
+}
+
+// checkSecrets looks for secrets in a commit as it is stored (I13).
+func (c *checker) checkSecrets(task events.TaskID, s events.Stored) {
+	for _, secret := range c.evidence.Secrets {
+		if bytes.Contains(s.Data, []byte(secret)) {
+			c.found("I13", task, "the commit at position %d holds a secret", s.Seq)
+		}
 	}
 }
 

@@ -234,6 +234,14 @@ func tasksGoneWrong() map[string]violation {
 		"child that is missing": {"I1", func(s *story) {
 			s.commits[atReady].Events = append(s.commits[atReady].Events, events.Event{Kind: events.StepSpawned, Data: &events.Spawned{Step: "b", Child: other}})
 		}, nil},
+		"one key, two tasks in the log": {"I1", func(s *story) {
+			s.commits[atSubmit].Events[0].Data = &events.Submitted{Name: "x", Priority: "normal", IdempotencyKey: "k"}
+		}, func(c *scene) {
+			for _, commit := range c.story.commits {
+				commit.Task, commit.Prev = other, ""
+			}
+			c.log[other] = c.story.stored()
+		}},
 		"one key, two tasks": {"I1", nil, func(c *scene) {
 			c.evidence.Acks = append(c.evidence.Acks, crash.Ack{Task: other, Key: "k"})
 		}},
@@ -323,7 +331,10 @@ func clientsGoneWrong() map[string]violation {
 			c.evidence.Watches[0].Seen = c.evidence.Watches[0].Seen[:3]
 		}},
 		"watcher saw another commit": {"I8", nil, func(c *scene) { c.evidence.Watches[0].Seen[1].Hash = "x" }},
-		"cancelled and done":         {"I10", nil, func(c *scene) { c.evidence.Cancels = []events.TaskID{planted} }},
+		"secret in a commit": {"I13", func(s *story) {
+			s.commits[atSubmit].Events[0].Data = &events.Submitted{Name: "the token is hidden", Priority: "normal"}
+		}, func(c *scene) { c.evidence.Secrets = []string{"is hidden"} }},
+		"cancelled and done": {"I10", nil, func(c *scene) { c.evidence.Cancels = []events.TaskID{planted} }},
 	}
 }
 

@@ -5,11 +5,14 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/internal/failpoint"
 )
 
 // workerCount is the number of worker processes beside the node.
@@ -20,27 +23,38 @@ const (
 	drainWithin = 10 * time.Second
 	// orphansGoneWithin is how long children may outlive their worker.
 	orphansGoneWithin = 2 * time.Second
+	// trappedWithin is how long a process may take to pass the failpoint at which it dies; then it is
+	// killed.
+	trappedWithin = 1500 * time.Millisecond
 )
 
 // cluster is a node and its workers as processes.
 type cluster struct {
 	t   *testing.T
 	dir string
+	// planted is the fault that the processes have, "" for none.
+	planted failpoint.Fault
 
 	node    *process
 	workers [workerCount]*process
 	// lost says, by process id, what was done to a worker.
 	lost map[int]string
 	// restarts are the times from the start of a node process to ready, drains those of SIGTERM to the
-	// end of a worker.
+	// end of a worker or node.
 	restarts, drains []time.Duration
 	orphans          int
+	// points counts the deaths at each failpoint, missed those that had to be helped along.
+	points map[failpoint.Point]int
+	missed int
+	// frozen counts the workers that are to go on later.
+	frozen sync.WaitGroup
 }
 
-func startCluster(t *testing.T, dir string) *cluster {
+func startCluster(t *testing.T, dir string, planted failpoint.Fault) *cluster {
 	t.Helper()
-	c := &cluster{t: t, dir: dir, lost: map[int]string{}}
+	c := &cluster{t: t, dir: dir, planted: planted, lost: map[int]string{}, points: map[failpoint.Point]int{}}
 	t.Cleanup(c.killAll)
+	require.NoError(t, os.Mkdir(tempDir(dir), 0o700))
 	c.startNode()
 	for i := range c.workers {
 		c.startWorker(i)
@@ -48,15 +62,22 @@ func startCluster(t *testing.T, dir string) *cluster {
 	return c
 }
 
+func tempDir(dir string) string { return filepath.Join(dir, "tmp") }
+
+func (c *cluster) spawn(role string, env ...string) *process {
+	c.t.Helper()
+	return spawn(c.t, role, c.dir, append(env, failpoint.EnvPlant+"="+string(c.planted))...)
+}
+
 func (c *cluster) startNode() {
 	c.t.Helper()
-	c.node = spawn(c.t, roleNode, c.dir)
+	c.node = c.spawn(roleNode)
 	c.restarts = append(c.restarts, c.node.ready())
 }
 
 func (c *cluster) startWorker(i int) {
 	c.t.Helper()
-	c.workers[i] = spawn(c.t, roleWorker, c.dir)
+	c.workers[i] = c.spawn(roleWorker)
 	c.workers[i].ready()
 }
 
@@ -91,6 +112,13 @@ func (c *cluster) drainWorker(i int) {
 	c.startWorker(i)
 }
 
+// drainNode replaces the node, which is asked to end.
+func (c *cluster) drainNode() {
+	c.t.Helper()
+	c.drains = append(c.drains, c.node.terminate(drainWithin))
+	c.startNode()
+}
+
 // drainPID replaces the worker with the process id if it still runs, so that it can have no further
 // effect.
 func (c *cluster) drainPID(pid int) {
@@ -102,7 +130,8 @@ func (c *cluster) drainPID(pid int) {
 	}
 }
 
-// strike does one fault and returns when everything runs again.
+// strike does one fault and returns when everything runs again, except for a worker that is stopped:
+// others go on meanwhile.
 func (c *cluster) strike(s strike) {
 	c.t.Helper()
 	switch s.kind {
@@ -111,6 +140,7 @@ func (c *cluster) strike(s strike) {
 		wait(s.away)
 		c.startNode()
 	case killWorker:
+		c.frozen.Wait()
 		c.killWorker(s.worker, string(s.kind))
 		wait(s.away)
 		c.startWorker(s.worker)
@@ -119,34 +149,42 @@ func (c *cluster) strike(s strike) {
 	case killRecovery:
 		c.node.kill()
 		for _, after := range s.again {
-			c.node = spawn(c.t, roleNode, c.dir)
+			c.node = c.spawn(roleNode)
 			wait(after)
 			c.node.kill()
 		}
 		c.startNode()
 	case zombie:
 		c.freeze(s)
-		wait(s.away)
-		c.workers[s.worker].signal(syscall.SIGCONT)
 	case zombieNode: // the lease that runs out is one that the next node has found in the log
 		c.freeze(s)
 		c.node.kill()
 		c.startNode()
-		wait(s.away)
-		c.workers[s.worker].signal(syscall.SIGCONT)
-	case drain:
+	case drainWorker:
+		c.frozen.Wait()
 		c.drainWorker(s.worker)
+	case drainNode:
+		c.drainNode()
+	case failNode, failWorker, failRecovery, failStop:
+		c.trap(s)
 	}
 }
 
-// freeze stops a worker, which does not know that it is lost.
+// freeze stops a worker for a while, so that it does not know that it is lost.
 func (c *cluster) freeze(s strike) {
-	c.lost[c.workers[s.worker].pid()] = string(s.kind)
-	c.workers[s.worker].signal(syscall.SIGSTOP)
+	c.frozen.Wait()
+	w := c.workers[s.worker]
+	c.lost[w.pid()] = string(s.kind)
+	w.signal(syscall.SIGSTOP)
+	c.frozen.Go(func() {
+		wait(s.away)
+		w.signal(syscall.SIGCONT)
+	})
 }
 
 func (c *cluster) strikeAll(s strike) {
 	c.t.Helper()
+	c.frozen.Wait()
 	c.node.kill()
 	for i := range c.workers {
 		c.killWorker(i, string(s.kind))
@@ -155,6 +193,45 @@ func (c *cluster) strikeAll(s strike) {
 	c.startNode()
 	for i := range c.workers {
 		c.startWorker(i)
+	}
+}
+
+// trap lets a process die at a failpoint.
+func (c *cluster) trap(s strike) {
+	c.t.Helper()
+	switch s.kind {
+	case failWorker:
+		c.frozen.Wait()
+		w := c.workers[s.worker]
+		c.lost[w.pid()] = string(s.trap.point)
+		w.arm(s.trap)
+		c.note(s, w)
+		c.awaitOrphans(w.pid())
+		c.startWorker(s.worker)
+	case failRecovery:
+		c.node.kill()
+		c.node = c.spawn(roleNode, envTrap+"="+string(s.trap.point)+" "+strconv.Itoa(s.trap.pass))
+		c.note(s, c.node)
+		c.startNode()
+	case failStop:
+		c.node.arm(s.trap)
+		c.node.signal(syscall.SIGTERM)
+		c.note(s, c.node)
+		c.startNode()
+	default:
+		c.node.arm(s.trap)
+		c.note(s, c.node)
+		wait(s.away)
+		c.startNode()
+	}
+}
+
+// note waits for the death of a process at a failpoint.
+func (c *cluster) note(s strike, p *process) {
+	if p.diesWithin(trappedWithin) && !p.cmd.ProcessState.Exited() {
+		c.points[s.trap.point]++
+	} else {
+		c.missed++
 	}
 }
 
@@ -185,6 +262,7 @@ func (c *cluster) stop() {
 
 // killAll leaves nothing behind, also after a failed test.
 func (c *cluster) killAll() {
+	c.frozen.Wait()
 	for _, p := range append([]*process{c.node}, c.workers[:]...) {
 		if p != nil {
 			p.kill()

@@ -3,11 +3,13 @@ package crash_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,7 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/internal/crash"
+	"github.com/orch-dev/orch/internal/failpoint"
 	"github.com/orch-dev/orch/internal/node"
 	"github.com/orch-dev/orch/orchestrator"
 )
@@ -24,8 +28,13 @@ import (
 const (
 	// envRounds is the number of rounds; the default keeps `go test ./...` short.
 	envRounds = "ORCH_CRASH_ROUNDS"
-	// envSeed repeats the schedule of an earlier run.
+	// envSeed repeats the schedule of an earlier run, envOnly one round of it by its number.
 	envSeed = "ORCH_CRASH_SEED"
+	envOnly = "ORCH_CRASH_ONLY"
+	// envSeconds ends the rounds earlier, when so much time is over; 0 is never.
+	envSeconds = "ORCH_CRASH_SECONDS"
+	// envClusters is the number of clusters that share the rounds and run at the same time.
+	envClusters = "ORCH_CRASH_CLUSTERS"
 
 	defaultRounds = 2
 )
@@ -37,28 +46,50 @@ type run struct {
 	load    *load
 	api     orchestrator.API
 	faults  map[kind]int
+	// snapshots is the number of checkpoints that were compared.
+	snapshots int
 }
 
-// TestCrash kills a node and its workers while clients submit, follow and cancel tasks, and then holds
-// what the clients were told and what the tools did against the raw log.
+// TestCrash kills a node and its workers while clients submit, follow, look at and cancel tasks, and then
+// holds what the clients were told and what the tools did against the raw log.
 func TestCrash(t *testing.T) {
 	t.Parallel()
-	rounds, seed := int(fromEnv(t, envRounds, defaultRounds)), fromEnv(t, envSeed, uint64(time.Now().UnixNano()))
-	t.Logf("%d rounds, %s=%d", rounds, envSeed, seed)
-	r := begin(t)
-	began := time.Now()
-	for i, strikes := range schedule(seed, rounds) {
-		r.round(seed, i+1, strikes)
-		if len(r.load.violations) > 0 {
+	seed := fromEnv(t, envSeed, uint64(time.Now().UnixNano()))
+	rounds, clusters := int(fromEnv(t, envRounds, defaultRounds)), int(fromEnv(t, envClusters, 1))
+	for i := range clusters {
+		t.Run("cluster", func(t *testing.T) {
+			t.Parallel()
+			crashRounds(t, seed+uint64(i), (rounds+clusters-1)/clusters, int(fromEnv(t, envOnly, 0)))
+		})
+	}
+}
+
+// crashRounds does the rounds of a seed, or only one of them.
+func crashRounds(t *testing.T, seed uint64, rounds, only int) {
+	t.Helper()
+	r := begin(t, "")
+	began, done := time.Now(), 0
+	limit := time.Duration(fromEnv(t, envSeconds, 0)) * time.Second
+	for i, strikes := range schedule(seed, max(rounds, only)) {
+		if only != 0 && i+1 != only {
+			continue
+		}
+		if limit != 0 && time.Since(began) > limit {
+			break
+		}
+		r.round(seed, i+1, strikes, settleWithin)
+		done++
+		if r.load.violated() {
+			t.Logf("repeat the round with %s=%d %s=%d", envSeed, seed, envOnly, i+1)
 			break
 		}
 	}
 	took := time.Since(began)
 	r.calm(seed, rounds+1)
-	r.load.watching.Wait()
+	r.load.awaitWatchers(settleWithin)
 	r.cluster.stop()
 	report := r.check()
-	r.print(report, rounds, seed, took)
+	r.print(report, done, seed, took)
 	for _, v := range report.Violations {
 		t.Error(v)
 	}
@@ -77,7 +108,7 @@ func fromEnv(t *testing.T, name string, unset uint64) uint64 {
 }
 
 // begin starts the processes and the clients. The directory stays after a failure.
-func begin(t *testing.T) *run {
+func begin(t *testing.T, planted failpoint.Fault) *run {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "orch-crash-*") //nolint:usetesting // it is kept after a failure
 	require.NoError(t, err)
@@ -88,9 +119,12 @@ func begin(t *testing.T) *run {
 		}
 		assert.NoError(t, os.RemoveAll(dir))
 	})
-	c := startCluster(t, dir)
+	c := startCluster(t, dir, planted)
 	r := &run{t: t, cluster: c, faults: map[kind]int{}, api: dial(t, c)}
-	r.load = &load{api: dial(t, c), watcher: dial(t, c)}
+	t.Cleanup(func() { r.load.watching.Wait() })
+	r.load = &load{api: dial(t, c), watcher: dial(t, c), watched: map[events.TaskID]int{}, dial: func() (*bus.Remote, error) {
+		return node.Dial(t.Context(), config(dir, io.Discard))
+	}}
 	return r
 }
 
@@ -103,14 +137,15 @@ func dial(t *testing.T, c *cluster) orchestrator.API {
 }
 
 // round strikes while clients work, and then waits until all their tasks are over.
-func (r *run) round(seed uint64, n int, strikes []strike) {
+func (r *run) round(seed uint64, n int, strikes []strike, within time.Duration) {
 	r.t.Helper()
 	began := time.Now()
-	stop, ended := make(chan struct{}), make(chan struct{})
+	stop, ended, still := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
 		r.load.run(r.t.Context(), stop, seed, n)
 	}()
+	r.load.lookAround(r.t.Context(), still, seed, n)
 	for _, s := range strikes {
 		wait(s.after)
 		r.cluster.strike(s)
@@ -118,13 +153,30 @@ func (r *run) round(seed uint64, n int, strikes []strike) {
 	}
 	close(stop)
 	<-ended
+	r.cluster.frozen.Wait()
 	struck := time.Since(began)
-	r.settle(n)
+	r.settle(n, within)
+	close(still)
 	settled := time.Since(began)
 	r.replay(n)
-	r.t.Logf("round %d: %d tasks, faults %s, settled %s, replayed %s", n, len(r.load.ackedIn(n)),
+	r.t.Logf("round %d: %s; %d tasks, faults %s, settled %s, replayed %s", n, names(strikes), len(r.load.ackedIn(n)),
 		struck.Round(time.Millisecond), (settled - struck).Round(time.Millisecond), (time.Since(began) - settled).Round(time.Millisecond))
 }
+
+// names lists the faults of a round.
+func names(strikes []strike) string {
+	list := make([]string, len(strikes))
+	for i, s := range strikes {
+		list[i] = string(s.kind)
+		if s.trap.point != "" {
+			list[i] += fmt.Sprintf(" (%s %d)", s.trap.point, s.trap.pass)
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+// calmWithin is how long processes may take to give back what they do not need.
+const calmWithin = 15 * time.Second
 
 // calm checks that processes hold no more after work than before it (I14).
 func (r *run) calm(seed uint64, n int) {
@@ -132,19 +184,29 @@ func (r *run) calm(seed uint64, n int) {
 	for i := range r.cluster.workers {
 		r.cluster.drainWorker(i)
 	}
-	r.cluster.node.terminate(drainWithin)
-	r.cluster.startNode()
+	r.cluster.drainNode()
 	r.work(seed, n) // connections and caches of the first use are no leak
 	before := r.usage()
 	r.work(seed, n+1)
-	assert.Eventually(r.t, func() bool {
-		for i, u := range r.usage() {
-			if u.goroutines > before[i].goroutines+8 || u.files > before[i].files+4 {
-				return false
-			}
+	after := r.usage()
+	for end := time.Now().Add(calmWithin); grown(before, after) && time.Now().Before(end); after = r.usage() {
+		wait(100 * time.Millisecond)
+	}
+	r.t.Logf("before work %v, after it %v", before, after)
+	if grown(before, after) {
+		r.load.violate("I14", "", n, "before work %v, after it %v", before, after)
+	}
+}
+
+// grown reports whether processes hold more than before, beyond what comes and goes.
+func grown(before, after []usage) bool {
+	for i, u := range after {
+		b := before[i]
+		if u.goroutines > b.goroutines+8 || u.files > b.files+4 || u.rss > b.rss+b.rss/2+32<<20 {
+			return true
 		}
-		return true
-	}, 15*time.Second, 100*time.Millisecond, "I14: before %v, after %v", before, r.usage())
+	}
+	return false
 }
 
 // work lets the clients work for a moment without faults.
@@ -153,7 +215,7 @@ func (r *run) work(seed uint64, n int) {
 	stop := make(chan struct{})
 	time.AfterFunc(time.Second, func() { close(stop) })
 	r.load.run(r.t.Context(), stop, seed, n)
-	r.settle(n)
+	r.settle(n, settleWithin)
 	r.replay(n)
 }
 
@@ -172,29 +234,79 @@ func (r *run) check() crash.Report {
 	effects, err := crash.ReadLedger(ledgerPath(r.cluster.dir))
 	require.NoError(r.t, err)
 	store := openStore(r.t, filepath.Join(r.cluster.dir, "data"))
+	r.load.mu.Lock() // watchers may still be at work
+	defer r.load.mu.Unlock()
 	report, err := crash.Check(r.t.Context(), store, crash.Evidence{
 		Acks: r.load.acks, Cancels: r.load.cancels, Watches: r.load.watches, Effects: effects,
-		Lost: r.cluster.lost, Mark: readMark(r.t, r.cluster.dir),
+		Lost: r.cluster.lost, Secrets: []string{secret()}, Mark: readMark(r.t, r.cluster.dir),
 	})
 	require.NoError(r.t, err)
-	report.Violations = append(r.load.violations, report.Violations...)
+	report.Violations = slices.Concat(r.load.violations, report.Violations, checkLooks(r.load.looks))
+	r.snapshots, err = checkSnapshots(r.t.Context(), store, &report)
+	require.NoError(r.t, err)
+	leaked, err := filesWithSecret(r.cluster.dir)
+	require.NoError(r.t, err)
+	report.Violations = append(report.Violations, leaked...)
 	found, err := store.Verify(r.t.Context(), nil)
 	require.NoError(r.t, err)
 	for _, p := range found.Problems {
 		report.Violations = append(report.Violations, crash.Violation{Invariant: "I11", Task: p.Task, What: p.What})
 	}
-	for _, role := range []string{roleNode, roleWorker} {
-		for _, line := range r.cluster.crashes(role) {
-			report.Violations = append(report.Violations, crash.Violation{Invariant: "I14", What: "the " + role + " said: " + line})
+	report.Violations = slices.Concat(report.Violations, r.leftovers(), r.folders(store))
+	return report
+}
+
+// folders are those of tasks that should have been put away: temporary ones, as every task is over, and
+// those of archived tasks (I14).
+func (r *run) folders(store *bus.Store) []crash.Violation {
+	r.t.Helper()
+	archived := map[string]bool{}
+	for head, err := range store.Past(r.t.Context()) {
+		require.NoError(r.t, err)
+		archived[string(head.Task)] = true
+	}
+	for head, err := range store.Heads(r.t.Context()) { // those whose archiving goes on
+		require.NoError(r.t, err)
+		delete(archived, string(head.Task))
+	}
+	dirs, err := filepath.Glob(filepath.Join(r.cluster.dir, "Working", "TASK_*"))
+	require.NoError(r.t, err)
+	var found []crash.Violation
+	for _, dir := range dirs {
+		if archived[filepath.Base(dir)] {
+			found = append(found, crash.Violation{Invariant: "I14", What: "the folder " + dir + " of an archived task is left"})
+		}
+		if _, err := os.Stat(filepath.Join(dir, "temp")); err == nil {
+			found = append(found, crash.Violation{Invariant: "I14", What: "a temporary folder is left in " + dir})
 		}
 	}
-	for _, left := range processesOf(r.cluster.dir) {
-		report.Violations = append(report.Violations, crash.Violation{Invariant: "I14", What: "process " + strconv.Itoa(left) + " is left"})
+	return found
+}
+
+// leftovers are what processes have left behind: stack traces, children, temporary files (I14).
+func (r *run) leftovers() []crash.Violation {
+	r.t.Helper()
+	var found []crash.Violation
+	add := func(format string, args ...any) {
+		found = append(found, crash.Violation{Invariant: "I14", What: fmt.Sprintf(format, args...)})
+	}
+	for _, role := range []string{roleNode, roleWorker} {
+		for _, line := range r.cluster.crashes(role) {
+			add("the %s said: %s", role, line)
+		}
+	}
+	for _, pid := range processesOf(r.cluster.dir) {
+		add("process %d is left", pid)
 	}
 	if r.cluster.orphans > 0 {
-		report.Violations = append(report.Violations, crash.Violation{Invariant: "I14", What: strconv.Itoa(r.cluster.orphans) + " children outlived their worker"})
+		add("%d children outlived their worker", r.cluster.orphans)
 	}
-	return report
+	files, err := os.ReadDir(tempDir(r.cluster.dir))
+	require.NoError(r.t, err)
+	for _, f := range files {
+		add("the temporary file %s is left", f.Name())
+	}
+	return found
 }
 
 func openStore(t *testing.T, dir string) *bus.Store {
@@ -223,15 +335,23 @@ func readMark(t *testing.T, dir string) *crash.Mark {
 // print says what was done and found.
 func (r *run) print(report crash.Report, rounds int, seed uint64, took time.Duration) {
 	r.t.Helper()
-	r.t.Logf("rounds %d in %s, %s each; seed %d", rounds, took.Round(time.Second), (took / time.Duration(max(rounds, 1))).Round(time.Millisecond), seed)
+	r.t.Logf("rounds %d in %s, %s each; %s=%d", rounds, took.Round(time.Second), (took / time.Duration(max(rounds, 1))).Round(time.Millisecond), envSeed, seed)
 	r.t.Logf("tasks: %d acknowledged, %d with children, %d commits, %v; %d requests were repeated",
 		len(r.load.acks), report.Tasks, report.Commits, report.Ended, r.load.repeats)
-	r.t.Logf("faults: %v", r.faults)
+	r.t.Logf("faults: %v; deaths at failpoints: %v, and %d that were not reached", r.faults, r.cluster.points, r.cluster.missed)
 	r.t.Logf("effects: %v; attempts that lost their worker %d, late results refused %d", report.Begins, report.Lost, report.Refused)
 	r.t.Logf("in doubt: %d, resolved %v", report.InDoubt, report.Resolved)
-	r.t.Logf("watches: %d", len(r.load.watches))
+	r.t.Logf("watches: %d; looks at the state of tasks: %d; checkpoints compared: %d; requests refused for a secret: %d",
+		len(r.load.watches), len(r.load.looks), r.snapshots, r.load.refusals)
 	r.t.Logf("node starts: %d, median %s, longest %s; drains: %d, longest %s", len(r.cluster.restarts),
 		median(r.cluster.restarts), longest(r.cluster.restarts), len(r.cluster.drains), longest(r.cluster.drains))
+	count := map[string]int{}
+	for _, v := range report.Violations {
+		count[v.Invariant]++
+	}
+	for _, i := range crash.Invariants() {
+		r.t.Logf("%-4s %s: %d violations", i[0], i[1], count[i[0]])
+	}
 	r.t.Logf("violations: %d", len(report.Violations))
 }
 

@@ -60,6 +60,8 @@ type Evidence struct {
 	// Lost says, by process id, what was done to workers that were killed or stopped for longer than
 	// a lease. The calls of no other worker may be in doubt.
 	Lost map[int]string
+	// Secrets were handed to tools and must be nowhere.
+	Secrets []string
 	// Mark is nil when the mark is not to be checked.
 	Mark *Mark
 }
@@ -91,12 +93,34 @@ type Report struct {
 	// said, Refused the results that came too late, Lost the attempts that lost their worker.
 	InDoubt, Refused, Lost int
 	Resolved               map[string]int
-	Violations             []Violation
+	// Checkpoints are those that the log knows, by task.
+	Checkpoints map[events.TaskID][]string
+	Violations  []Violation
 }
 
 // Has reports whether an invariant is broken.
 func (r *Report) Has(invariant string) bool {
 	return slices.ContainsFunc(r.Violations, func(v Violation) bool { return v.Invariant == invariant })
+}
+
+// Invariants returns what is checked, in the order of its numbers, each as its name and what it says.
+// I12, that no grant is spent twice, comes with approvals.
+func Invariants() [][2]string {
+	return [][2]string{
+		{"I1", "acknowledged tasks are in the log and end, or are blocked for a reason; one key makes one task"},
+		{"I2", "a task ends once"},
+		{"I3", "every history is a path of the transition tables"},
+		{"I4", "revisions and positions have no gap and are used once"},
+		{"I5", "replay, live state and checkpoint plus the rest are equal"},
+		{"I6", "a write has at most one effect, after its start was durable; an idempotent call has one key"},
+		{"I7", "no result of an older attempt or another worker is accepted"},
+		{"I8", "a watcher sees every commit once and in order, across all connections"},
+		{"I9", "no reader sees a task leave its end"},
+		{"I10", "what was cancelled stays cancelled"},
+		{"I11", "the hash chain and the high-water mark hold"},
+		{"I13", "no secret is in a commit, a file of the store or a log"},
+		{"I14", "processes, goroutines, descriptors, memory and files go back to what they were"},
+	}
 }
 
 // WorkerPID returns the process id in the name of a worker, host-pid-random, or 0.

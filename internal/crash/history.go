@@ -18,7 +18,6 @@ type history struct {
 	state  statemachine.State
 	reason string
 	ends   int
-	child  bool
 	steps  map[string]*stepHistory
 }
 
@@ -54,16 +53,30 @@ func (h *history) event(c *events.Commit, e events.Event) {
 		if h.state != "" {
 			h.found("I3", "it was submitted twice")
 		}
-		h.state, h.child = statemachine.NeedsAction, d.Parent != nil
+		h.state = statemachine.NeedsAction
+		h.submitted(d)
 	case *events.Moved:
 		h.move(e.Kind, d)
 	case *events.Refused:
 		h.report.Refused++
+	case *events.Checkpointed:
+		h.report.Checkpoints[h.task] = append(h.report.Checkpoints[h.task], d.ID)
 	default:
 		if key := stepOf(e.Data); key != "" {
 			h.step(c, key, e)
 		}
 	}
+}
+
+// submitted checks that no other task was made for the same idempotency key (I1).
+func (h *history) submitted(d *events.Submitted) {
+	if d.IdempotencyKey == "" {
+		return
+	}
+	if other, taken := h.keys[d.IdempotencyKey]; taken {
+		h.found("I1", "the idempotency key %q had made %s before", d.IdempotencyKey, other)
+	}
+	h.keys[d.IdempotencyKey] = h.task
 }
 
 // move checks a move of the task (I2, I3).

@@ -3,18 +3,7 @@
 // change the world, and the raw log. The test of this package kills real processes and hands all
 // three to Check.
 //
-// It checks that
-//   - I1: every acknowledged task is in the log and ends, or is blocked for a reason
-//   - I2, I3: a task ends once, and every history is a path of the transition tables
-//   - I4: revisions have no gap, and no position of the log is lost or used twice
-//   - I5: the replay of a history is the state that the node holds (asked by the test)
-//   - I6: effects of write calls happen at most once, after their start was durable, and all effects of
-//     an idempotent call have one key
-//   - I7: no result of an older attempt or of another worker is accepted
-//   - I8: a watcher sees every commit once and in order, across all deaths of the node
-//   - I10: what was cancelled stays cancelled
-//   - I11: the hash chain and the high-water mark hold
-//   - I14: processes, goroutines and files are back to what they were (asked by the test)
+// Invariants lists what is checked. I5, I9 and I14 need a running node: the test itself asks for them.
 package crash
 
 import (

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/crash"
@@ -17,7 +18,7 @@ import (
 const (
 	// submitters work at the same time, each with a pause of at most submitEvery between two tasks.
 	submitters  = 4
-	submitEvery = 60 * time.Millisecond
+	submitEvery = 90 * time.Millisecond
 	// answerWithin is how long an answer may stay away while nodes die and return.
 	answerWithin = 30 * time.Second
 	// oneAnswer is how long a client waits for one answer before it asks again.
@@ -32,6 +33,8 @@ type job struct {
 	plan string
 	// cancel is set for tasks that their submitter cancels.
 	cancel bool
+	// burst is the number of equal tasks that are submitted in one request; 0 means one by itself.
+	burst int
 }
 
 func jobs() []job {
@@ -53,8 +56,13 @@ func jobs() []job {
 		{name: "sub", plan: head("sub") + "  - id: sub\n    run:\n      orch: v1\n      name: inner\n      steps:\n" +
 			"        - {id: w, tool: CRASH_WRITE}\n        - {id: r, needs: [w], tool: CRASH_READ, retry: {max_attempts: 100, initial: 20ms, max: 100ms}}\n" +
 			step("z", crash.ToolIdem, "    needs: [sub]\n")},
-		{name: "slow", plan: head("slow") + step("a", crash.ToolSlow, "")},
+		{name: "slow", plan: head("slow") + step("a", crash.ToolSlow, "") + step("b", crash.ToolSlow, "") + step("c", crash.ToolSlow, "")},
 		{name: "child", plan: head("child") + step("a", crash.ToolChild, "")},
+		{name: "large", plan: head("large") + step("a", crash.ToolLarge, "") + step("b", crash.ToolRead, "    needs: [a]\n")},
+		{name: "tell", plan: head("tell") + step("a", crash.ToolTell, "") + step("b", crash.ToolRead, "    needs: [a]\n")},
+		{name: "point", plan: head("point") + step("p", "CHECKPOINT_CREATE", "    with: {checkpoint_name: half, state_data: {n: 1}}\n") +
+			step("a", crash.ToolIdem, "    needs: [p]\n")},
+		{name: "burst", burst: 24, plan: head("burst") + step("a", crash.ToolIdem, "")},
 		{name: "cancelled", cancel: true, plan: head("cancelled") + step("a", crash.ToolIdem, "") +
 			"  - {id: w, needs: [a], wait: {for: 1h}}\n"},
 	}
@@ -65,6 +73,8 @@ type load struct {
 	api      orchestrator.API
 	watcher  orchestrator.API
 	watching sync.WaitGroup
+	// dial opens a connection of its own.
+	dial func() (*bus.Remote, error)
 
 	mu         sync.Mutex
 	acks       []crash.Ack
@@ -72,12 +82,22 @@ type load struct {
 	watches    []crash.Watch
 	violations []crash.Violation
 	repeats    int // answers to requests whose first outcome stayed unknown
+	refusals   int // requests with a secret, which were refused
+	looks      []look
+	// watched holds the tasks whose watchers are at work, with the round.
+	watched map[events.TaskID]int
 }
 
 func (l *load) violate(invariant string, task events.TaskID, round int, format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.violations = append(l.violations, crash.Violation{Invariant: invariant, Task: task, Round: round, What: fmt.Sprintf(format, args...)})
+}
+
+func (l *load) violated() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.violations) > 0
 }
 
 // run submits tasks until stop is closed and returns when every request has its answer.
@@ -119,16 +139,22 @@ func (l *load) one(ctx context.Context, rng *rand.Rand, round int, name string) 
 	} else {
 		r.ID = events.NewTaskID(time.Now())
 	}
-	follow, again := rng.IntN(4) == 0, rng.IntN(8) == 0
+	follow, again, afresh := rng.IntN(4) == 0, rng.IntN(8) == 0, rng.IntN(4) == 0
+	switch {
+	case j.burst > 0:
+		l.burst(ctx, r, j.burst, round)
+		return
+	case rng.IntN(32) == 0:
+		l.indiscreet(ctx, r, round)
+	}
+	asked := time.Now()
 	id, ok := l.submit(ctx, r, round, false)
 	if !ok {
 		return
 	}
-	l.mu.Lock()
-	l.acks = append(l.acks, crash.Ack{Task: id, Key: r.IdempotencyKey, Round: round, At: time.Now()})
-	l.mu.Unlock()
+	l.acknowledged(id, r.IdempotencyKey, round, asked)
 	if follow {
-		l.watching.Go(func() { l.watch(ctx, id, round) })
+		l.watching.Go(func() { l.watch(ctx, id, round, afresh) })
 	}
 	if again {
 		if other, ok := l.submit(ctx, r, round, true); ok && other != id {
@@ -138,6 +164,55 @@ func (l *load) one(ctx context.Context, rng *rand.Rand, round int, name string) 
 	if j.cancel {
 		l.cancel(ctx, id, round)
 	}
+}
+
+// acknowledged writes the journal.
+func (l *load) acknowledged(id events.TaskID, key string, round int, asked time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.acks = append(l.acks, crash.Ack{Task: id, Key: key, Round: round, At: time.Now()})
+	l.looks = append(l.looks, look{task: id, what: submitted, asked: asked, answered: time.Now()})
+}
+
+// burst submits many tasks in one request, so that their commits go as one batch.
+func (l *load) burst(ctx context.Context, r orchestrator.SubmitRequest, n, round int) {
+	batch := orchestrator.SubmitBatchRequest{}
+	r.IdempotencyKey = ""
+	for range n {
+		r.ID = events.NewTaskID(time.Now())
+		batch.Tasks = append(batch.Tasks, r)
+	}
+	for asked := time.Now(); len(batch.Tasks) > 0; {
+		reply, _, err := insist(ctx, l.api.SubmitBatch, batch)
+		if err != nil {
+			l.violate("I1", "", round, "a batch of submissions failed: %v", err)
+			return
+		}
+		var left []orchestrator.SubmitRequest
+		for i, item := range reply.Tasks {
+			switch {
+			case item.Error == nil:
+				l.acknowledged(item.ID, "", round, asked)
+			case unknown(item.Error):
+				left = append(left, batch.Tasks[i])
+			default:
+				l.violate("I1", batch.Tasks[i].ID, round, "a submission of a batch failed: %v", item.Error)
+			}
+		}
+		batch.Tasks = left
+	}
+}
+
+// indiscreet asks for a task with a secret in its name, which must be refused.
+func (l *load) indiscreet(ctx context.Context, r orchestrator.SubmitRequest, round int) {
+	r.Name, r.ID, r.IdempotencyKey = "with "+secret(), "", ""
+	if _, _, err := insist(ctx, l.api.Submit, r); !fault.Has(err, fault.SecretDetected) {
+		l.violate("I13", "", round, "a name with a secret was not refused: %v", err)
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.refusals++
 }
 
 // submit asks until there is an answer. repeated is set when the task exists already.
@@ -157,6 +232,7 @@ func (l *load) submit(ctx context.Context, r orchestrator.SubmitRequest, round i
 }
 
 func (l *load) cancel(ctx context.Context, id events.TaskID, round int) {
+	asked := time.Now()
 	_, tries, err := insist(ctx, l.api.Cancel, orchestrator.CancelRequest{ID: id, Actor: "user:submitter"})
 	if tries > 1 && fault.Has(err, fault.StateNotAllowed) {
 		err = nil // the first try had done it
@@ -168,6 +244,7 @@ func (l *load) cancel(ctx context.Context, id events.TaskID, round int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cancels = append(l.cancels, id)
+	l.looks = append(l.looks, look{task: id, what: cancelled, asked: asked, answered: time.Now()})
 }
 
 // insist repeats a request whose outcome is unknown.
@@ -188,33 +265,6 @@ func insist[In, Out any](ctx context.Context, ask func(context.Context, In) (Out
 // unknown reports whether the node may or may not have done what it was asked.
 func unknown(err error) bool {
 	return fault.Has(err, fault.Unavailable) || fault.Has(err, fault.Timeout)
-}
-
-// watch follows a task to its end by revision, across all deaths of the node.
-func (l *load) watch(ctx context.Context, id events.TaskID, round int) {
-	w := crash.Watch{Task: id}
-	last := uint64(0)
-	for !w.Over && ctx.Err() == nil {
-		one, stop := context.WithTimeout(ctx, oneAnswer)
-		reply, err := l.watcher.Watch(one, orchestrator.WatchRequest{ID: id, After: last, Wait: 2 * time.Second, Limit: 3})
-		stop()
-		if unknown(err) {
-			pause(ctx, retryEvery)
-			continue
-		}
-		if err != nil && ctx.Err() == nil {
-			l.violate("I8", id, round, "a watcher was sent away: %v", err)
-			break
-		}
-		for _, c := range reply.Commits {
-			w.Seen = append(w.Seen, crash.Sighting{Seq: c.Seq, Rev: c.Rev, Hash: c.Hash})
-			last = c.Rev
-		}
-		w.Over = reply.Over
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.watches = append(l.watches, w)
 }
 
 // ackedIn returns the tasks that were acknowledged in a round.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -31,13 +32,14 @@ type process struct {
 	done  chan struct{} // closed when the process has ended
 }
 
-// spawn starts a process of the test's own binary in a group of its own.
-func spawn(t *testing.T, role, dir string) *process {
+// spawn starts a process of the test's own binary in a group of its own. What it leaves behind in the
+// directory for temporary files can be seen.
+func spawn(t *testing.T, role, dir string, env ...string) *process {
 	t.Helper()
 	program, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.Command(program)
-	cmd.Env = append(os.Environ(), envRole+"="+role, envDir+"="+dir)
+	cmd.Env = slices.Concat(os.Environ(), []string{envRole + "=" + role, envDir + "=" + dir, "TMPDIR=" + tempDir(dir), envSecret + "=" + secret()}, env)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	logs, err := os.OpenFile(filepath.Join(dir, role+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	require.NoError(t, err)
@@ -118,20 +120,68 @@ func (p *process) terminate(within time.Duration) time.Duration {
 	return time.Since(began)
 }
 
-// usage is what a process holds.
-type usage struct{ goroutines, files int }
+// arm lets the process die at a failpoint.
+func (p *process) arm(t trap) {
+	p.t.Helper()
+	p.ask("arm " + string(t.point) + " " + strconv.Itoa(t.pass))
+}
 
-func (u usage) String() string { return fmt.Sprintf("%d goroutines, %d files", u.goroutines, u.files) }
+// ask sends a line and returns the answer, "" when the process has ended.
+func (p *process) ask(line string) string {
+	p.t.Helper()
+	if _, err := io.WriteString(p.in, line+"\n"); err != nil {
+		return ""
+	}
+	timer := time.NewTimer(startWithin)
+	defer timer.Stop()
+	select {
+	case answer := <-p.lines:
+		return answer
+	case <-p.done:
+	case <-timer.C:
+		p.t.Fatalf("the %s does not answer", p.role)
+	}
+	return ""
+}
+
+// diesWithin waits for the end of a process that a failpoint kills, and kills it when that takes too
+// long. It reports whether the failpoint did.
+func (p *process) diesWithin(limit time.Duration) bool {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	for {
+		select {
+		case <-p.lines: // the answer to arm
+		case <-p.done:
+			p.signal(syscall.SIGKILL) // what is left of its group
+			return true
+		case <-timer.C:
+			p.kill()
+			return false
+		}
+	}
+}
+
+// usage is what a process holds.
+type usage struct{ goroutines, files, rss int }
+
+// String says it for people.
+func (u usage) String() string {
+	return fmt.Sprintf("%d goroutines, %d files, %d MiB", u.goroutines, u.files, u.rss>>20)
+}
 
 func (p *process) usage() usage {
 	p.t.Helper()
-	_, err := io.WriteString(p.in, "stats\n")
+	goroutines, err := strconv.Atoi(p.ask("stats"))
 	require.NoError(p.t, err)
-	goroutines, err := strconv.Atoi(p.line())
+	proc := filepath.Join("/proc", strconv.Itoa(p.pid()))
+	files, err := os.ReadDir(filepath.Join(proc, "fd"))
 	require.NoError(p.t, err)
-	files, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(p.pid()), "fd"))
+	statm, err := os.ReadFile(filepath.Join(proc, "statm"))
 	require.NoError(p.t, err)
-	return usage{goroutines, len(files)}
+	pages, err := strconv.Atoi(strings.Fields(string(statm))[1])
+	require.NoError(p.t, err)
+	return usage{goroutines, len(files), pages * os.Getpagesize()}
 }
 
 // processesOf lists the processes of a test directory whose environment holds all of the texts.

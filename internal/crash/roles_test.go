@@ -12,19 +12,19 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
-	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/crash"
+	"github.com/orch-dev/orch/internal/failpoint"
 	"github.com/orch-dev/orch/internal/node"
-	"github.com/orch-dev/orch/internal/proc"
-	"github.com/orch-dev/orch/tools"
 )
 
 // The environment of the processes that the test starts from its own binary.
@@ -33,6 +33,10 @@ const (
 	envDir  = "CRASH_DIR"
 	// envCall is what a child process of a tool writes into the ledger.
 	envCall = "CRASH_CALL"
+	// envTrap is a failpoint and its pass, at which the process dies while it starts.
+	envTrap = "CRASH_TRAP"
+	// envSecret holds what must be seen nowhere.
+	envSecret = "CRASH_TOKEN"
 
 	roleNode   = "node"
 	roleWorker = "worker"
@@ -65,11 +69,12 @@ func TestMain(m *testing.M) {
 func play(role string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
+	arm(os.Getenv(envTrap))
 	switch role {
 	case roleNode:
-		return playNode(ctx)
+		return playNode(ctx, stop)
 	case roleWorker:
-		return playWorker(ctx)
+		return playWorker(ctx, stop)
 	case roleChild:
 		return playChild(ctx)
 	default:
@@ -90,7 +95,7 @@ func tell(line string) error {
 	return err
 }
 
-func playNode(ctx context.Context) error {
+func playNode(ctx context.Context, stop func()) error {
 	cfg := config(os.Getenv(envDir), os.Stderr)
 	cfg.Concurrency = -1
 	n, err := node.Start(ctx, cfg)
@@ -100,19 +105,19 @@ func playNode(ctx context.Context) error {
 	if err := tell("ready"); err != nil {
 		return errors.Join(err, n.Stop(ctx))
 	}
-	go answerStats()
+	go answer(stop)
 	<-ctx.Done()
 	return n.Stop(context.WithoutCancel(ctx))
 }
 
 // playWorker runs a worker; one that finds no node tries again.
-func playWorker(ctx context.Context) error {
+func playWorker(ctx context.Context, stop func()) error {
 	cfg := config(os.Getenv(envDir), os.Stderr)
 	cfg.Concurrency = workerSlots
 	if err := tell("ready"); err != nil {
 		return err
 	}
-	go answerStats()
+	go answer(stop)
 	for {
 		err := node.RunWorker(ctx, cfg)
 		if !fault.Has(err, fault.Unavailable) || !pause(ctx, 20*time.Millisecond) {
@@ -121,10 +126,31 @@ func playWorker(ctx context.Context) error {
 	}
 }
 
-// answerStats answers each line of the standard input with the number of goroutines.
-func answerStats() {
+// answer serves the requests of the test on the standard input: "stats" is answered with the number of
+// goroutines, after memory that is not in use was given back; "arm <failpoint> <pass>" with "armed". It
+// stops the process when the test is gone.
+func answer(stop func()) {
+	defer stop()
 	in := bufio.NewScanner(os.Stdin)
-	for in.Scan() && tell(strconv.Itoa(runtime.NumGoroutine())) == nil {
+	for in.Scan() {
+		reply := "armed"
+		if trap, ok := strings.CutPrefix(in.Text(), "arm "); ok {
+			arm(trap)
+		} else {
+			debug.FreeOSMemory()
+			reply = strconv.Itoa(runtime.NumGoroutine())
+		}
+		if tell(reply) != nil {
+			return
+		}
+	}
+}
+
+// arm arms "<failpoint> <pass>"; other text arms nothing.
+func arm(trap string) {
+	point, pass, _ := strings.Cut(trap, " ")
+	if n, err := strconv.Atoi(pass); err == nil {
+		failpoint.Arm(failpoint.Point(point), int64(n))
 	}
 }
 
@@ -168,62 +194,3 @@ func pause(ctx context.Context, d time.Duration) bool {
 }
 
 func ledgerPath(dir string) string { return filepath.Join(dir, "ledger") }
-
-type nothing struct{}
-
-type effectOut struct {
-	Attempt int `json:"attempt"`
-	PID     int `json:"pid"`
-}
-
-// effects are the tools of the test. All that they do is in the ledger.
-func effects(dir string) []tools.Tool {
-	return []tools.Tool{
-		effect(crash.ToolRead, tools.Read, dir, inProcess),
-		effect(crash.ToolIdem, tools.Idempotent, dir, inProcess),
-		effect(crash.ToolWrite, tools.Write, dir, inProcess),
-		effect(crash.ToolChild, tools.Idempotent, dir, inChild),
-		effect(crash.ToolSlow, tools.Idempotent, dir, slowly),
-	}
-}
-
-type doer func(ctx context.Context, env *tools.Env, dir string, e crash.Effect) error
-
-func effect(name string, kind tools.Effect, dir string, do doer) tools.Tool {
-	spec := tools.Spec{
-		Name: name, Purpose: "Write a line into the ledger", Effect: kind, Gate: tools.AnyState,
-		Approval: tools.NoApproval, NoWorkspace: true,
-	}
-	return tools.Define(spec, func(ctx context.Context, env *tools.Env, _ nothing) (effectOut, error) {
-		e := crash.Effect{Tool: name, Task: env.Task, Step: env.Step, Attempt: env.Attempt, Key: env.Key, PID: os.Getpid()}
-		return effectOut{Attempt: e.Attempt, PID: e.PID}, do(ctx, env, dir, e)
-	})
-}
-
-func inProcess(ctx context.Context, _ *tools.Env, dir string, e crash.Effect) error {
-	return perform(ctx, dir, e, time.Millisecond, 30*time.Millisecond)
-}
-
-// slowly takes so long that a stopped worker that comes back finds the next attempt at work: only then
-// a result of the older attempt has something to spoil.
-func slowly(ctx context.Context, _ *tools.Env, dir string, e crash.Effect) error {
-	return perform(ctx, dir, e, lease*3/4, lease*7/4)
-}
-
-func inChild(ctx context.Context, env *tools.Env, dir string, e crash.Effect) error {
-	program, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	result, err := env.Exec.Run(ctx, proc.Command{Name: program, Dir: dir, Env: map[string]string{
-		envRole: roleChild, envDir: dir, envCall: callText(e.Task, e.Step, e.Attempt, e.Key, e.PID),
-	}})
-	if err == nil && result.ExitCode != 0 {
-		return fault.New(fault.ExecFailed, "the child process ended with %d: %s", result.ExitCode, result.Stderr)
-	}
-	return err
-}
-
-func callText(task events.TaskID, step string, attempt int, key string, pid int) string {
-	return fmt.Sprint(string(task), " ", step, " ", attempt, " ", key, " ", pid)
-}

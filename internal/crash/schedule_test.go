@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/orch-dev/orch/internal/failpoint"
 )
 
 // kind is what is done to the processes.
@@ -18,11 +20,21 @@ const (
 	killRecovery kind = "kill node in recovery"
 	zombie       kind = "stop worker beyond its lease"
 	zombieNode   kind = "stop worker, kill node"
-	drain        kind = "terminate worker under load"
+	drainWorker  kind = "terminate worker under load"
+	drainNode    kind = "terminate node under load"
+	// The failpoints exist only in builds with the tag of that name.
+	failNode     kind = "failpoint of node"
+	failWorker   kind = "failpoint of worker"
+	failRecovery kind = "failpoint in recovery"
+	failStop     kind = "failpoint while node stops"
 )
 
 func kinds() []kind {
-	return []kind{killNode, killWorker, killBoth, killRecovery, zombie, zombieNode, drain}
+	list := []kind{killNode, killWorker, killBoth, killRecovery, zombie, zombieNode, drainWorker, drainNode}
+	if failpoint.Enabled {
+		list = append(list, failNode, failNode, failNode, failWorker, failWorker, failRecovery, failStop)
+	}
+	return list
 }
 
 // strike is one fault of a round.
@@ -36,15 +48,26 @@ type strike struct {
 	away time.Duration
 	// again holds the times after which a recovering node is killed again.
 	again []time.Duration
+	// trap is the failpoint at which the process dies.
+	trap trap
 }
 
-// strikesPerRound makes two rounds cover every kind.
-const strikesPerRound = 4
+// trap is the pass of a failpoint at which a process dies.
+type trap struct {
+	point failpoint.Point
+	pass  int
+}
 
-// schedule returns the faults of every round. It depends on its arguments alone.
+// strikesPerRound is the number of faults of a round; the deck of all kinds is dealt from round to round.
+const strikesPerRound = 2
+
+// schedule returns the faults of every round. It depends on its arguments alone, and a longer schedule
+// begins as a shorter one.
 func schedule(seed uint64, rounds int) [][]strike {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	var deck []kind
+	nodeTraps, workerTraps := dealer(rng, nodePoints()), dealer(rng, workerPoints())
+	recoveryTraps, stopTraps := dealer(rng, recoveryPoints()), dealer(rng, stopPoints())
 	plan := make([][]strike, rounds)
 	for i := range plan {
 		for range strikesPerRound {
@@ -52,7 +75,19 @@ func schedule(seed uint64, rounds int) [][]strike {
 				deck = kinds()
 				rng.Shuffle(len(deck), func(a, b int) { deck[a], deck[b] = deck[b], deck[a] })
 			}
-			plan[i] = append(plan[i], newStrike(rng, deck[0]))
+			s := newStrike(rng, deck[0])
+			switch deck[0] {
+			case failNode:
+				s.trap = nodeTraps()
+			case failWorker:
+				s.trap = workerTraps()
+			case failRecovery:
+				s.trap = recoveryTraps()
+			case failStop:
+				s.trap = stopTraps()
+			default: // killed from outside
+			}
+			plan[i] = append(plan[i], s)
 			deck = deck[1:]
 		}
 	}
@@ -62,7 +97,8 @@ func schedule(seed uint64, rounds int) [][]strike {
 func newStrike(rng *rand.Rand, k kind) strike {
 	millis := func(from, to int) time.Duration { return time.Duration(from+rng.IntN(to-from)) * time.Millisecond }
 	s := strike{kind: k, after: millis(100, 350), worker: rng.IntN(workerCount), away: millis(0, 200)}
-	if k == zombie || k == zombieNode {
+	if k == zombie || k == zombieNode { // when slow calls are at work
+		s.after += lease / 4
 		s.away = lease + lease/2 + millis(0, 500)
 	}
 	if k == killRecovery {
@@ -73,16 +109,69 @@ func newStrike(rng *rand.Rand, k kind) strike {
 	return s
 }
 
+// dealer returns a function that deals all traps before it deals one again. The pass is random, up to
+// the one that is given.
+func dealer(rng *rand.Rand, all []trap) func() trap {
+	var deck []trap
+	return func() trap {
+		if len(deck) == 0 {
+			deck = append(deck, all...)
+			rng.Shuffle(len(deck), func(a, b int) { deck[a], deck[b] = deck[b], deck[a] })
+		}
+		next := deck[0]
+		deck = deck[1:]
+		next.pass = 1 + rng.IntN(next.pass)
+		return next
+	}
+}
+
+// nodePoints are the failpoints of a node, with the most passes to wait for: as many as there are in a
+// moment of work.
+func nodePoints() []trap {
+	return []trap{
+		{failpoint.BeforeAppend, 50},
+		{failpoint.Written, 50},
+		{failpoint.Appended, 50},
+		{failpoint.BlobStored, 2},
+		{failpoint.BeforeAnswer, 60},
+		{failpoint.Answered, 60},
+		{failpoint.Reported, 20},
+		{failpoint.BeforeMark, 2},
+		{failpoint.MarkStored, 2},
+		{failpoint.BeforeCheckpoint, 2},
+		{failpoint.CheckpointSaved, 2},
+		{failpoint.ArchivePart, 10},
+		{failpoint.Archived, 10},
+	}
+}
+
+func workerPoints() []trap {
+	return []trap{{failpoint.Taken, 15}, {failpoint.BeforeEffect, 15}, {failpoint.AfterEffect, 15}, {failpoint.Delivered, 15}}
+}
+
+// recoveryPoints are those that a node which has just been killed passes while it comes back.
+func recoveryPoints() []trap {
+	return []trap{{failpoint.Restoring, 1}, {failpoint.BeforeMark, 1}, {failpoint.BeforeAppend, 5}, {failpoint.Appended, 5}, {failpoint.Answered, 5}}
+}
+
+// stopPoints are those that a node passes after it was asked to end.
+func stopPoints() []trap {
+	return []trap{{failpoint.BeforeMark, 1}, {failpoint.MarkStored, 1}, {failpoint.BeforeIndex, 1}, {failpoint.IndexSaved, 1}, {failpoint.BeforeAppend, 3}, {failpoint.Appended, 3}, {failpoint.BeforeAnswer, 20}}
+}
+
 func TestScheduleRepeats(t *testing.T) {
 	t.Parallel()
 	first, again := schedule(7, 20), schedule(7, 20)
 	assert.Equal(t, first, again)
+	assert.Equal(t, first[:5], schedule(7, 5), "a round does not depend on how many follow")
 	assert.NotEqual(t, first, schedule(8, 20))
 	seen := map[kind]int{}
-	for _, round := range schedule(7, 2) {
+	for _, round := range first {
 		for _, s := range round {
 			seen[s.kind]++
 		}
 	}
-	assert.Len(t, seen, len(kinds()), "two rounds cover every kind")
+	for _, k := range kinds() {
+		assert.Positive(t, seen[k], "%s is among twenty rounds", k)
+	}
 }

@@ -19,13 +19,13 @@ import (
 const settleWithin = 30 * time.Second
 
 // settle waits until every task of a round is over, deciding about what is in doubt (I1).
-func (r *run) settle(round int) {
+func (r *run) settle(round int, within time.Duration) {
 	r.t.Helper()
-	end := time.Now().Add(settleWithin)
-	open := r.load.ackedIn(round)
+	end := time.Now().Add(within)
+	left := r.load.ackedIn(round)
 	for {
-		open = slices.DeleteFunc(open, r.over)
-		if len(open) == 0 {
+		left = r.stillOpen(left)
+		if len(left) == 0 {
 			return
 		}
 		if time.Now().After(end) {
@@ -34,15 +34,36 @@ func (r *run) settle(round int) {
 		r.resolveAll()
 		wait(20 * time.Millisecond)
 	}
-	for _, id := range open {
+	for _, id := range left {
 		reply, _, err := insist(r.t.Context(), r.api.Explain, orchestrator.GetRequest{ID: id})
-		r.load.violate("I1", id, round, "it did not end within %s: %s %v %v", settleWithin, reply.State, reply.Causes, err)
+		r.load.violate("I1", id, round, "it did not end within %s: %s %v %v", within, reply.State, reply.Causes, err)
 	}
 }
 
-func (r *run) over(id events.TaskID) bool {
-	reply, _, err := insist(r.t.Context(), r.api.Result, orchestrator.ResultRequest{ID: id})
-	return err == nil && reply.Over
+// stillOpen returns those of the tasks that are not over.
+func (r *run) stillOpen(ids []events.TaskID) []events.TaskID {
+	r.t.Helper()
+	states := slices.DeleteFunc(statemachine.States(), statemachine.State.Terminal)
+	open := map[events.TaskID]bool{}
+	for _, s := range r.list(states) {
+		open[s.ID] = true
+	}
+	return slices.DeleteFunc(slices.Clone(ids), func(id events.TaskID) bool { return !open[id] })
+}
+
+// list returns all tasks in one of the states; nothing when the node does not answer like it should.
+func (r *run) list(states []statemachine.State) []orchestrator.Summary {
+	r.t.Helper()
+	var tasks []orchestrator.Summary
+	request := orchestrator.ListRequest{States: states, Limit: 1000}
+	for {
+		page, _, err := insist(r.t.Context(), r.api.List, request)
+		require.NoError(r.t, err)
+		tasks = append(tasks, page.Tasks...)
+		if request.Cursor = page.Next; page.Next == "" {
+			return tasks
+		}
+	}
 }
 
 // doubt is a call in doubt.
@@ -71,10 +92,8 @@ func (r *run) resolveAll() {
 
 func (r *run) doubts() []doubt {
 	r.t.Helper()
-	list, _, err := insist(r.t.Context(), r.api.List, orchestrator.ListRequest{States: []statemachine.State{statemachine.Blocked}, Limit: 1000})
-	require.NoError(r.t, err)
 	var found []doubt
-	for _, summary := range list.Tasks {
+	for _, summary := range r.list([]statemachine.State{statemachine.Blocked}) {
 		view, _, err := insist(r.t.Context(), r.api.Get, orchestrator.GetRequest{ID: summary.ID})
 		require.NoError(r.t, err)
 		for _, s := range view.Steps {

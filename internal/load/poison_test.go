@@ -62,7 +62,7 @@ type poisonRun struct {
 
 // TestPoison lets every kind of bad tool loose beside good ones: these go on, the bad ones end in the dead
 // letter with a reason, and are redriven when they are mended.
-func TestPoison(t *testing.T) {
+func TestPoison(t *testing.T) { //nolint:paralleltest // it measures
 	r := &poisonRun{t: t, dir: t.TempDir()}
 	n := spawn(t, roleNode, r.dir)
 	ctx, stop := context.WithCancel(t.Context())
@@ -103,7 +103,7 @@ func TestPoison(t *testing.T) {
 	r.redrive(ids)
 	now, _ := n.memory()
 	t.Logf("memory of the node: %d MiB", now)
-	assert.Less(t, now, 150)
+	assert.Less(t, now, 300)
 }
 
 // supervise runs a worker and starts another one when it dies.
@@ -168,11 +168,13 @@ func (r *poisonRun) good(enough func() bool) []time.Duration {
 			for !enough() {
 				began := time.Now()
 				reply, err := r.api.Submit(r.t.Context(), orchestrator.SubmitRequest{Plan: plan, Actor: "user:good"})
-				if !assert.NoError(r.t, err) {
+				if err != nil {
+					r.t.Errorf("a good task was refused: %v", err)
 					return
 				}
 				end, err := r.api.Result(r.t.Context(), orchestrator.ResultRequest{ID: reply.ID, Wait: time.Minute})
-				if !assert.NoError(r.t, err) || !assert.Equal(r.t, statemachine.Done, end.State, "a good task: %v", end.Error) {
+				if err != nil || end.State != statemachine.Done {
+					r.t.Errorf("a good task ended %s: %v, %v", end.State, end.Error, err)
 					return
 				}
 				times[i] = append(times[i], time.Since(began))

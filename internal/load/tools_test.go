@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/proc"
 	"github.com/orch-dev/orch/tools"
 )
@@ -97,9 +98,12 @@ func eats(context.Context, *tools.Env) error {
 	if err := syscall.Setrlimit(syscall.RLIMIT_DATA, &limit); err != nil {
 		return err
 	}
-	var kept [][]byte
+	var kept []byte
 	for {
-		kept = append(kept, bytes.Repeat([]byte{1}, 16<<20))
+		kept = append(kept, bytes.Repeat([]byte{1}, 16<<20)...)
+		if len(kept) > 4*most {
+			return fault.New(fault.Internal, "there is no end of memory")
+		}
 	}
 }
 

@@ -8,45 +8,64 @@ import (
 )
 
 const (
-	// calmEvery is how often the node looks whether a load has passed.
-	calmEvery = 10 * time.Second
-	// calmBytes is the most that a calm node allocates between two looks.
+	// memoryEvery is how often the node looks at its memory.
+	memoryEvery = time.Second
+	// calmTicks is how many looks in a row must be calm until memory is given back, and lateTicks until it is
+	// once more: the caches of the store have expired by then. calmBytes is the most that is allocated
+	// between two calm looks.
+	calmTicks = 20
+	lateTicks = 60
 	calmBytes = 8 << 20
-	// spareBytes is how much free memory is worth giving back.
-	spareBytes = 32 << 20
+	// largeHeap is the heap from which on the collector runs more often, at largePercent of growth.
+	largeHeap    = 128 << 20
+	largePercent = 40
+	usualPercent = 100
 )
 
-// memory is what the runtime says about the heap.
-type memory struct{ allocated, free uint64 }
+// memory is what the runtime says about the heap, in bytes.
+type memory struct{ allocated, live uint64 }
 
 func readMemory() memory {
-	samples := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}, {Name: "/memory/classes/heap/free:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}}
+	samples := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}, {Name: "/gc/heap/live:bytes"}}
 	metrics.Read(samples)
-	return memory{samples[0].Value.Uint64(), samples[1].Value.Uint64() + samples[2].Value.Uint64()}
+	return memory{samples[0].Value.Uint64(), samples[1].Value.Uint64()}
 }
 
-// giveBack returns memory to the system when a load has passed. The runtime itself collects in an idle
-// process only every two minutes, and keeps what it has collected for the next load.
-func giveBack(ctx context.Context) {
-	tick := time.NewTicker(calmEvery)
+// keepSmall keeps the process small. With a large heap, such as that of a long queue, it trades some time
+// for memory; when a load has passed it returns memory to the system, which the runtime itself does late:
+// it collects in an idle process only every two minutes, and keeps what it has collected.
+func keepSmall(ctx context.Context) {
+	usual := debug.SetGCPercent(usualPercent) // the only way to read it
+	debug.SetGCPercent(usual)
+	defer debug.SetGCPercent(usual)
+	percent := usual
+	tick := time.NewTicker(memoryEvery)
 	defer tick.Stop()
-	last, used := readMemory(), false
-	for calm := 0; ; {
+	last, calm := readMemory(), 0
+	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
 		now := readMemory()
-		if now.allocated-last.allocated > calmBytes {
-			calm, used = 0, true
-		} else {
-			calm++
+		if want := percentFor(now.live); usual == usualPercent && want != percent { // nobody has set GOGC
+			percent = want
+			debug.SetGCPercent(percent)
 		}
-		if calm == 2 && (used || now.free > spareBytes) { // after the caches of the store have expired
+		if calm++; now.allocated-last.allocated > calmBytes {
+			calm = 0
+		}
+		if calm == calmTicks || calm == lateTicks {
 			debug.FreeOSMemory()
-			used = false
 		}
 		last = readMemory()
 	}
+}
+
+func percentFor(live uint64) int {
+	if live > largeHeap {
+		return largePercent
+	}
+	return usualPercent
 }

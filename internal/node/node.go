@@ -72,7 +72,7 @@ type Node struct {
 // the data directory, DATA_LOSS, DISK_FULL, UNAVAILABLE, VALIDATION_ERROR.
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	n := &Node{cfg: cfg, done: make(chan struct{})}
-	for _, step := range []func(context.Context) error{n.openBus, n.openStore, n.openHands, n.startOwner, n.serve, n.startWorker, n.startChores} {
+	for _, step := range []func(context.Context) error{n.openBus, n.openStore, n.openHands, n.startOwner, n.serve, n.startWorker, n.startChores, n.startTidying} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, n.Stop(context.WithoutCancel(ctx)))
 		}
@@ -181,7 +181,7 @@ func (n *Node) describe(r *orchestrator.StatusReply) {
 	case s.Refusing != nil:
 		r.Store = s.Refusing.Error()
 	}
-	r.Durability = string(s.Durability)
+	r.Durability, r.Syncing = string(s.Durability), string(s.Syncing)
 }
 
 // serve answers faces and workers elsewhere.
@@ -234,7 +234,7 @@ func (n *Node) startChores(ctx context.Context) error {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		giveBack(run)
+		keepSmall(run)
 	}()
 	n.onStop(func(context.Context) error { stop(); <-ended; return nil })
 	return nil

@@ -125,6 +125,7 @@ func (r *Runner) Run(ctx context.Context, c Command) (Result, error) {
 	if err := cmd.Start(); err != nil {
 		return Result{}, startError(ctx, c.Name, err)
 	}
+	expendable(cmd.Process.Pid)
 	r.reaper.add(cmd.Process.Pid)
 	defer r.reaper.drop(cmd.Process.Pid)
 	waitErr := cmd.Wait()

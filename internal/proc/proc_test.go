@@ -203,6 +203,18 @@ func TestRunDoesNotWaitForBackgroundProcesses(t *testing.T) {
 	requireNoSurvivor(t, "sleep\x001.63")
 }
 
+func TestChildrenEndBeforeTheNodeWhenMemoryRunsOut(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		return // only Linux can be told
+	}
+	c := bash(`until [ "$(cat /proc/$$/oom_score_adj)" = 500 ]; do :; done; (cat /proc/self/oom_score_adj)`)
+	c.Timeout = 10 * time.Second
+	res, err := newRunner(t, proc.Config{}).Run(t.Context(), c)
+	require.NoError(t, err)
+	assert.Equal(t, "500\n", res.Stdout)
+}
+
 func TestRunEnvironment(t *testing.T) {
 	t.Parallel()
 	r := newRunner(t, proc.Config{

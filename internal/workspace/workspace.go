@@ -119,6 +119,21 @@ func (t *Tree) Archive(task events.TaskID, ok bool) error {
 	return t.root.Rename(t.at(task), filepath.Join(shelf, string(task)))
 }
 
+// Tasks returns the tasks that have a folder outside of the archive. NOT_FOUND when there is no tree.
+func (t *Tree) Tasks() ([]events.TaskID, error) {
+	entries, err := t.root.ReadDir(t.rel)
+	if err != nil {
+		return nil, err
+	}
+	var tasks []events.TaskID
+	for _, e := range entries {
+		if id, err := events.ParseTaskID(e.Name()); err == nil && e.IsDir() {
+			tasks = append(tasks, id)
+		}
+	}
+	return tasks, nil
+}
+
 // at is the folder of a task relative to the root, without the cost of filepath.Join.
 func (t *Tree) at(task events.TaskID) string { return t.rel + separator + string(task) }
 

@@ -1,0 +1,307 @@
+package bus_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/events/eventstest"
+)
+
+const (
+	// powerCuts is the number of power cuts on default settings.
+	powerCuts = "ORCH_POWER_CUTS"
+	// powerDir has the load run on a data directory, at powerLevel, with powerSkip without any sync.
+	powerDir   = "ORCH_POWER_DIR"
+	powerLevel = "ORCH_POWER_LEVEL"
+	powerSkip  = "ORCH_POWER_SKIP"
+
+	powerDisk = 2 << 30 // bytes
+)
+
+// TestPowerLoad is the process whose power is cut: it writes commits, blobs, checkpoints and archives,
+// and a line for everything that was acknowledged.
+func TestPowerLoad(t *testing.T) { //nolint:paralleltest // a child process that runs nothing else
+	dir := os.Getenv(powerDir)
+	if dir == "" {
+		return
+	}
+	cfg := bus.ServerConfig{DataDir: dir, Durability: bus.Durability(os.Getenv(powerLevel))}
+	if os.Getenv(powerSkip) != "" {
+		cfg.Sync = func(*os.File) error { return nil }
+	}
+	n := startNode(t, cfg)
+	acks := make(chan string, 4096)
+	for range 16 {
+		go func() {
+			for {
+				loadOne(t, n, acks)
+			}
+		}()
+	}
+	for line := range acks {
+		_, _ = fmt.Fprintf(os.Stdout, "ACK %d %s\n", time.Now().UnixMilli(), line)
+	}
+}
+
+// loadOne writes one task: some commits, and sometimes what goes beside them.
+func loadOne(t *testing.T, n *node, acks chan<- string) {
+	t.Helper()
+	c := eventstest.NewChain()
+	for range 1 + rand.IntN(6) {
+		r := c.Next(t, strings.Repeat("x", rand.IntN(2000)))
+		seq, err := eventstest.Append(n, r)
+		if !assert.NoError(t, err) { //nolint:testifylint // not in the goroutine of the test
+			return
+		}
+		c.Accept(r, seq)
+		acks <- fmt.Sprintf("commit %s %d %s", c.Task, r.Rev, events.Hash(r.Data))
+	}
+	switch rand.IntN(20) {
+	case 0, 1, 2:
+		if assert.NoError(t, n.Archive(t.Context(), c.Task)) {
+			acks <- fmt.Sprintf("archive %s 0 -", c.Task)
+		}
+	case 3:
+		ref, err := n.Put(t.Context(), []byte(strings.Repeat(string(c.Task), 1+rand.IntN(5000))))
+		if assert.NoError(t, err) {
+			acks <- fmt.Sprintf("blob %s 0 %s", c.Task, ref)
+		}
+	case 4:
+		_, err := n.Save(t.Context(), c.Task, "point", []byte(c.Task))
+		if assert.NoError(t, err) {
+			acks <- fmt.Sprintf("point %s 0 -", c.Task)
+		}
+	}
+}
+
+// ack is one line of the journal.
+type ack struct {
+	at   int64 // ms since 1970
+	kind string
+	task events.TaskID
+	rev  uint64
+	text string
+}
+
+// journal collects what a process was told, outside of it.
+type journal struct {
+	mu   sync.Mutex
+	acks []ack
+}
+
+func (j *journal) read(from io.Reader) {
+	for lines := bufio.NewScanner(from); lines.Scan(); {
+		var a ack
+		if n, _ := fmt.Sscanf(lines.Text(), "ACK %d %s %s %d %s", &a.at, &a.kind, &a.task, &a.rev, &a.text); n == 5 {
+			j.mu.Lock()
+			j.acks = append(j.acks, a)
+			j.mu.Unlock()
+		}
+	}
+}
+
+func (j *journal) len() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return len(j.acks)
+}
+
+// machine is a file system in an image file, and the processes that have run on it.
+type machine struct {
+	image, root string
+	journal     journal
+	env         []string
+}
+
+func newMachine(t *testing.T, size int64, env ...string) *machine {
+	t.Helper()
+	m := &machine{image: filepath.Join(t.TempDir(), "disk.img"), root: t.TempDir(), env: env}
+	require.NoError(t, os.WriteFile(m.image, nil, 0o600))
+	require.NoError(t, os.Truncate(m.image, size))
+	out, err := exec.CommandContext(t.Context(), "mkfs.ext4", "-q", "-F", m.image).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	mountImage(t, m.image, m.root)
+	return m
+}
+
+// mountImage mounts an image file until the test ends or the returned function is called.
+func mountImage(t *testing.T, image, dir string) (unmount func()) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "mount", "-o", "loop,commit=300", image, dir).CombinedOutput()
+	if err != nil && os.Getenv(noMount) == "1" {
+		t.Skip("no permission to mount, as ORCH_TEST_NO_MOUNT says")
+	}
+	require.NoError(t, err, "mounting needs root; set %s=1 to leave this test out: %s", noMount, out)
+	var once sync.Once
+	unmount = func() { once.Do(func() { assert.NoError(t, syscall.Unmount(dir, 0)) }) }
+	t.Cleanup(unmount)
+	return unmount
+}
+
+// cut lets a process run until it was told so many things, and a moment longer. Then it halts it, takes
+// the state of the disk without what the kernel has only in memory, and returns it with all that had been
+// acknowledged. Nothing may be written while the state is taken, or its parts would be of different
+// moments; that is why the process is halted, and why the file system does not commit by itself.
+func (m *machine) cut(t *testing.T, least int, moment time.Duration) (image string, acked []ack, at int64) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestPowerLoad$")
+	cmd.Env = append(append(os.Environ(), powerDir+"="+filepath.Join(m.root, "data")), m.env...)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	var reading sync.WaitGroup
+	reading.Go(func() { m.journal.read(out) })
+	before := m.journal.len()
+	require.Eventually(t, func() bool { return m.journal.len() >= before+least }, time.Minute, time.Millisecond)
+	<-time.After(moment)
+	require.NoError(t, cmd.Process.Signal(syscall.SIGSTOP))
+	var status syscall.WaitStatus
+	_, err = syscall.Wait4(cmd.Process.Pid, &status, syscall.WUNTRACED, nil)
+	require.NoError(t, err)
+	require.True(t, status.Stopped())
+	at = time.Now().UnixMilli()
+	image = filepath.Join(t.TempDir(), "copy.img")
+	text, err := exec.CommandContext(t.Context(), "cp", "--sparse=always", m.image, image).CombinedOutput()
+	require.NoError(t, err, "%s", text)
+	require.NoError(t, cmd.Process.Kill())
+	reading.Wait()
+	require.Error(t, cmd.Wait(), "it was killed")
+	return image, slices.Clone(m.journal.acks), at
+}
+
+// outcome is what became of what was acknowledged.
+type outcome struct {
+	commits, missing int
+	// oldest is the age of the oldest missing thing at the cut.
+	oldest  time.Duration
+	refusal string
+	problem string
+}
+
+// recover starts a node on the state of the disk after a cut and compares it with the journal.
+func (m *machine) recover(t *testing.T, level bus.Durability, image string, acked []ack, at int64) outcome {
+	t.Helper()
+	root := t.TempDir()
+	unmount := mountImage(t, image, root)
+	defer func() {
+		unmount()
+		assert.NoError(t, os.Remove(image))
+	}()
+	n := startNode(t, bus.ServerConfig{DataDir: filepath.Join(root, "data"), Durability: level})
+	defer n.stop(t)
+	o := outcome{commits: len(acked)}
+	st, err := n.Status(t.Context())
+	require.NoError(t, err)
+	if st.Refusing != nil {
+		o.refusal = st.Refusing.Error()
+	}
+	held := &held{n: n, histories: map[events.TaskID][]events.Stored{}}
+	for _, a := range acked {
+		if !held.has(t, a) {
+			o.missing++
+			o.oldest = max(o.oldest, time.Duration(at-a.at)*time.Millisecond)
+		}
+	}
+	report, err := n.Verify(t.Context(), nil)
+	require.NoError(t, err)
+	if report.Found > 0 {
+		o.problem = strconv.Itoa(report.Found) + ": " + report.Problems[0].What
+	}
+	if o.refusal == "" && o.problem == "" {
+		eventstest.NewChain().Grow(t, n, 3)
+	}
+	return o
+}
+
+// held answers what a node holds; it reads every history once.
+type held struct {
+	n         *node
+	histories map[events.TaskID][]events.Stored
+}
+
+func (h *held) has(t *testing.T, a ack) bool {
+	t.Helper()
+	switch a.kind {
+	case "blob":
+		_, err := h.n.Get(t.Context(), a.text)
+		return err == nil
+	case "point":
+		_, err := h.n.Load(t.Context(), a.task, "point")
+		return err == nil
+	}
+	history, ok := h.histories[a.task]
+	if !ok {
+		for c, err := range h.n.Read(t.Context(), a.task, 1) {
+			if err != nil {
+				break
+			}
+			history = append(history, c)
+		}
+		h.histories[a.task] = history
+	}
+	if a.kind == "archive" {
+		return len(history) > 0 && history[0].Archived
+	}
+	return a.rev <= uint64(len(history)) && events.Hash(history[a.rev-1].Data) == a.text
+}
+
+// On default settings a power cut takes nothing that was acknowledged.
+func TestPowerLoss(t *testing.T) {
+	t.Parallel()
+	cuts := 3
+	if text := os.Getenv(powerCuts); text != "" {
+		var err error
+		cuts, err = strconv.Atoi(text)
+		require.NoError(t, err)
+	}
+	m := newMachine(t, powerDisk)
+	total := 0
+	for i := range cuts {
+		image, acked, at := m.cut(t, 500, time.Duration(rand.IntN(1500))*time.Millisecond)
+		o := m.recover(t, bus.Fsync, image, acked, at)
+		t.Logf("cut %d: %d acknowledged, %d lost", i+1, o.commits, o.missing)
+		require.Zero(t, o.missing, "the oldest %v before the cut", o.oldest)
+		require.Empty(t, o.refusal)
+		require.Empty(t, o.problem)
+		total = o.commits
+	}
+	t.Logf("%d cuts, %d acknowledged, 0 lost", cuts, total)
+}
+
+// A power cut may take the last moments of a node that is relaxed, as its documentation says, and no more.
+func TestPowerLossRelaxed(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t, powerDisk, powerLevel+"="+string(bus.Relaxed))
+	image, acked, at := m.cut(t, 20_000, 0)
+	o := m.recover(t, bus.Relaxed, image, acked, at)
+	t.Logf("%d acknowledged, %d lost, the oldest %v before the cut", o.commits, o.missing, o.oldest)
+	assert.Less(t, o.oldest, 5*time.Second)
+	assert.Empty(t, o.refusal)
+}
+
+// Without a single sync the same test finds what is lost.
+func TestPowerLossHasTeeth(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t, powerDisk, powerSkip+"=1")
+	image, acked, at := m.cut(t, 500, 0)
+	o := m.recover(t, bus.Fsync, image, acked, at)
+	t.Logf("%d acknowledged, %d lost: %s", o.commits, o.missing, o.refusal)
+	assert.Positive(t, o.missing)
+}

@@ -1,0 +1,42 @@
+package bus_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/events/eventstest"
+)
+
+// A scan of heads does not wait for tasks that have left the live log meanwhile.
+func TestScanWhileTasksMoveToTheArchive(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, bus.ServerConfig{})
+	const tasks, first = 100, 64
+	var all []*eventstest.Chain
+	for range tasks {
+		c := eventstest.NewChain()
+		c.Grow(t, n, 1)
+		all = append(all, c)
+	}
+	began := time.Now()
+	seen := map[events.TaskID]bool{}
+	for h, err := range n.Heads(t.Context()) {
+		require.NoError(t, err)
+		if len(seen) == 0 {
+			for _, c := range all[first:] {
+				require.NoError(t, n.Archive(t.Context(), c.Task))
+			}
+			began = time.Now()
+		}
+		seen[h.Task] = true
+	}
+	assert.Less(t, time.Since(began), time.Second)
+	for _, c := range all[:first] {
+		assert.True(t, seen[c.Task])
+	}
+}

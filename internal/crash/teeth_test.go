@@ -1,0 +1,102 @@
+//go:build failpoint
+
+package crash_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/orch-dev/orch/internal/failpoint"
+)
+
+const (
+	// teethRuns is how often a planted fault may stay unseen, each time for teethRounds rounds.
+	teethRuns   = 4
+	teethRounds = 5
+	// teethSettle is short: what a planted fault has stopped will not go on.
+	teethSettle = 4 * time.Second
+)
+
+// tooth is a planted fault and what must find it.
+type tooth struct {
+	fault failpoint.Fault
+	// invariants are those that it breaks; which one shows first is chance.
+	invariants []string
+	// kind and point are the strikes of the short run under which it shows; the others only take time.
+	// Without a kind it shows under any.
+	kind  kind
+	point failpoint.Point
+}
+
+func teeth() []tooth {
+	return []tooth{
+		// What got lost is a submission, a start or outcome of a call, or a cancellation.
+		{failpoint.AckEarly, []string{"I1", "I6", "I10"}, failNode, failpoint.BeforeAppend},
+		{failpoint.SkipFence, []string{"I7"}, zombie, ""},
+		{failpoint.SkipDedup, []string{"I1"}, "", ""},
+		{failpoint.SkipOne, []string{"I8"}, "", ""},
+		{failpoint.DoubleEnd, []string{"I2"}, "", ""},
+	}
+}
+
+// TestTeeth plants one fault at a time. Some rounds must find it and name what it breaks. The sixth fault,
+// a skipped fsync, shows after a power loss alone: the test of package bus that cuts the power has it.
+func TestTeeth(t *testing.T) {
+	t.Parallel()
+	seed := fromEnv(t, envSeed, uint64(time.Now().UnixNano()))
+	t.Logf("%s=%d", envSeed, seed)
+	for _, tooth := range teeth() {
+		t.Run(string(tooth.fault), func(t *testing.T) {
+			t.Parallel()
+			found := false
+			for n := 0; n < teethRuns && !found; n++ {
+				t.Run(strconv.Itoa(n+1), func(t *testing.T) {
+					found = tooth.bites(t, seed+uint64(n))
+				})
+			}
+			assert.True(t, found, "%s was not found", tooth.fault)
+		})
+	}
+}
+
+// bites reports whether some rounds with the planted fault break one of its invariants.
+func (o *tooth) bites(t *testing.T, seed uint64) bool {
+	t.Helper()
+	r := begin(t, o.fault)
+	for i, strikes := range o.schedule(seed) {
+		r.round(seed, i+1, strikes, teethSettle)
+		if r.load.violated() {
+			break
+		}
+	}
+	r.cluster.killAll()
+	report := r.check()
+	shown := map[string]bool{}
+	for _, v := range report.Violations {
+		if !shown[v.Invariant] {
+			t.Log(v)
+		}
+		shown[v.Invariant] = true
+	}
+	return slices.ContainsFunc(o.invariants, report.Has)
+}
+
+func (o *tooth) schedule(seed uint64) [][]strike {
+	plan := schedule(seed, teethRounds)
+	if o.kind == "" {
+		return plan
+	}
+	rng := rand.New(rand.NewPCG(seed, 0))
+	for _, strikes := range plan {
+		for i := range strikes {
+			strikes[i] = newStrike(rng, o.kind)
+			strikes[i].trap = trap{o.point, 1 + rng.IntN(50)}
+		}
+	}
+	return plan
+}

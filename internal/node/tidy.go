@@ -1,0 +1,53 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// startTidying puts away, in the background, the folders of tasks that ended or were archived when an
+// earlier node had no time left for it.
+func (n *Node) startTidying(ctx context.Context) error {
+	run, stop := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		n.tidy(run)
+	}()
+	n.onStop(func(context.Context) error { stop(); <-ended; return nil })
+	return nil
+}
+
+func (n *Node) tidy(ctx context.Context) {
+	tasks, err := n.hands.tree.Tasks()
+	for _, id := range tasks {
+		if ctx.Err() != nil {
+			return
+		}
+		err = errors.Join(err, n.tidyTask(ctx, id))
+	}
+	if err != nil && !fault.Has(err, fault.NotFound) && ctx.Err() == nil {
+		n.cfg.logger().LogAttrs(ctx, slog.LevelWarn, "folders of tasks cannot be put away", slog.Any("error", err))
+	}
+}
+
+// tidyTask puts the folder of one task away. A folder of a task that nobody knows stays.
+func (n *Node) tidyTask(ctx context.Context, id events.TaskID) error {
+	view, err := n.orch.Get(ctx, orchestrator.GetRequest{ID: id})
+	switch {
+	case fault.Has(err, fault.NotFound):
+		return nil
+	case err != nil || !view.State.Terminal():
+		return err
+	}
+	if err := n.hands.tree.RemoveTemp(id); err != nil || !view.Archived {
+		return err
+	}
+	return n.hands.tree.Archive(id, view.State == statemachine.Done)
+}

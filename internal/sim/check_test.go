@@ -1,0 +1,359 @@
+package sim_test
+
+import (
+	"context"
+	"encoding/json"
+	"hash/fnv"
+	"iter"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// check holds the run against the invariants once every task is over, and again after a restart.
+func (w *world) check() {
+	w.say("== checks")
+	past := w.histories()
+	if w.lookAround(past) {
+		past = w.histories()
+	}
+	w.checkLog(past)
+	w.checkEffects(past)
+	w.checkKeys(past)
+	for _, h := range slices.Clone(w.workers) {
+		w.die(h)
+	}
+	w.pass(lease + 2*time.Second) // what the node does later by itself
+	w.hangUp()
+	w.checkLive(past)
+	w.checkIdle("at the end")
+	before := w.digest()
+	w.kill(w.owner)
+	w.up()
+	w.pass(2 * time.Second)
+	w.checkIdle("after a restart")
+	if after := w.digest(); after != before {
+		w.fail("finished tasks go on after a restart: %+v, then %+v", before, after)
+	}
+}
+
+// lookAround looks at the finished tasks with a call that no worker ever had: the node cancels it then. It
+// reports whether there were any.
+func (w *world) lookAround(past []*history) bool {
+	found := false
+	for _, h := range past {
+		if slices.ContainsFunc(h.task.Order, func(key string) bool { return !h.task.Steps[key].State.Over() }) {
+			found = true
+			w.person(h.id)
+			w.calm()
+		}
+	}
+	return found
+}
+
+// hangUp ends all requests that still wait.
+func (w *world) hangUp() {
+	for _, c := range w.calls {
+		c.cancel()
+	}
+	w.calm()
+}
+
+// history is that of one task as it lies in the log.
+type history struct {
+	id      events.TaskID
+	commits []*events.Commit
+	seqs    []uint64
+	task    *statemachine.Task
+}
+
+// histories reads and folds the whole log.
+func (w *world) histories() []*history {
+	var list []*history
+	for _, id := range w.ids() {
+		list = append(list, w.history(id))
+	}
+	return list
+}
+
+// ids lists all tasks of the log.
+func (w *world) ids() []events.TaskID {
+	ctx := context.Background()
+	var list []events.TaskID
+	for _, heads := range []iter.Seq2[events.Head, error]{w.log.Past(ctx), w.log.Heads(ctx)} {
+		for head, err := range heads {
+			if err != nil {
+				w.fail("the log cannot be read: %v", err)
+			}
+			list = append(list, head.Task)
+		}
+	}
+	return list
+}
+
+// digest stands for all bytes of the log.
+type digest struct {
+	sum            uint64
+	tasks, commits int
+}
+
+func (w *world) digest() digest {
+	d, h := digest{}, fnv.New64a()
+	for _, id := range w.ids() {
+		d.tasks++
+		for stored, err := range w.log.Read(context.Background(), id, 1) {
+			if err != nil {
+				w.fail("%s cannot be read: %v", id, err)
+			}
+			d.commits++
+			h.Write(strconv.AppendUint(nil, stored.Seq, 10))
+			h.Write(stored.Data)
+		}
+	}
+	d.sum = h.Sum64()
+	return d
+}
+
+func (w *world) history(id events.TaskID) *history {
+	h := &history{id: id, task: &statemachine.Task{}}
+	for stored, err := range w.log.Read(context.Background(), id, 1) {
+		if err != nil {
+			w.fail("%s cannot be read: %v", id, err)
+			return h
+		}
+		c, err := events.Decode(stored.Data)
+		if err != nil {
+			w.fail("%s cannot be decoded: %v", id, err)
+			return h
+		}
+		if err := h.task.Fold(c, stored.Data); err != nil { // I3, I4, I11
+			w.fail("%s cannot be folded: %v", id, err)
+			return h
+		}
+		if n := len(h.seqs); n > 0 && h.seqs[n-1] >= stored.Seq {
+			w.fail("I4: the positions of %s do not grow", id)
+		}
+		h.commits, h.seqs = append(h.commits, c), append(h.seqs, stored.Seq)
+	}
+	return h
+}
+
+// checkLog holds the log against the journal of the clients (I1, I2, I10) and what the workers did (I7).
+func (w *world) checkLog(past []*history) {
+	byID := map[events.TaskID]*history{}
+	for _, h := range past {
+		byID[h.id] = h
+		w.checkEnd(h)
+		w.checkResults(h)
+	}
+	for _, id := range w.tasks {
+		h := byID[id]
+		switch {
+		case h == nil:
+			w.fail("I1: the accepted task %s is not in the log", id)
+		case w.cancelled[id] && h.task.State != statemachine.Cancelled:
+			w.fail("I10: the cancelled task %s is %s", id, h.task.State)
+		case w.ended[id] != "" && w.ended[id] != string(h.task.State):
+			w.fail("I9: task %s was seen %s and is %s", id, w.ended[id], h.task.State)
+		}
+	}
+}
+
+// checkEnd counts the ends of a task, and what happens after it.
+func (w *world) checkEnd(h *history) {
+	state, ends := statemachine.NeedsAction, 0
+	for _, c := range h.commits {
+		for _, e := range c.Events {
+			if !statemachine.Moves(e.Kind) {
+				continue
+			}
+			next, ok := statemachine.Next(state, e.Kind)
+			if !ok {
+				w.fail("I3: %s: %s in state %s", h.id, e.Kind, state)
+			}
+			if state = next; state.Terminal() {
+				ends++
+			}
+		}
+	}
+	if ends != 1 {
+		w.fail("I2: %s has %d ends", h.id, ends)
+	}
+}
+
+// checkResults holds that each result in the log is that of the attempt that was current, from the
+// worker that had it.
+func (w *world) checkResults(h *history) {
+	attempts, workers := map[string]int{}, map[string]string{}
+	for _, c := range h.commits {
+		for _, e := range c.Events {
+			switch d := e.Data.(type) {
+			case *events.Ready:
+				attempts[d.Step], workers[d.Step] = d.Attempt, ""
+			case *events.Called:
+				workers[d.Step] = d.Worker
+			case *events.Succeeded:
+				var said struct {
+					By      string
+					Attempt int
+				}
+				if json.Unmarshal(d.Output.Raw, &said) != nil || said.By == "" {
+					continue
+				}
+				if said.Attempt != d.Attempt || d.Attempt != attempts[d.Step] || said.By != workers[d.Step] || c.Actor != "worker:"+said.By {
+					w.fail("I7: %s %s: attempt %d of %s is over with the result of attempt %d of %s", h.id, d.Step, attempts[d.Step], workers[d.Step], said.Attempt, said.By)
+				}
+			}
+		}
+	}
+}
+
+// checkEffects counts the effects of the calls that may happen at most once (I6).
+func (w *world) checkEffects(past []*history) {
+	for _, h := range past {
+		for _, key := range h.task.Order {
+			s := h.task.Steps[key]
+			if times := w.ledger[string(h.id)+"/"+key]; times > 1 && (s.Effect == "write" || s.Effect == "destructive") {
+				w.fail("I6: %d effects of %s %s", times, h.id, key)
+			}
+		}
+	}
+}
+
+// checkKeys holds that no more tasks with one key have run at a time than each of them allows. Two owners
+// that are alive at the same time do not know of each other's tasks, and nobody of a commit of the dead.
+func (w *world) checkKeys(past []*history) {
+	if w.overlapped || w.strayed {
+		return
+	}
+	type span struct {
+		id         events.TaskID
+		begin, end uint64
+	}
+	var spans []span
+	limit := 0 // the largest: who was admitted first need not be in the log first
+	for _, h := range past {
+		if c := h.task.Submitted.Concurrency; c != nil {
+			if begin, end := h.run(); begin > 0 {
+				limit = max(limit, c.Limit)
+				spans = append(spans, span{h.id, begin, end})
+			}
+		}
+	}
+	for _, a := range spans {
+		running := 0
+		for _, b := range spans {
+			if b.begin <= a.begin && a.begin < b.end {
+				running++
+			}
+		}
+		if running > limit {
+			w.fail("the concurrency key of %s is held by %d tasks, its limit is %d", a.id, running, limit)
+		}
+	}
+}
+
+// run returns the positions at which the steps of a plan began and the task ended; 0 when none began. The
+// `always` steps of a task that is cancelled before it had its turn run without the key.
+func (h *history) run() (begin, end uint64) {
+	for i, c := range h.commits {
+		for _, e := range c.Events {
+			if begin == 0 && strings.HasPrefix(begun(e), "s") {
+				begin = h.seqs[i]
+			}
+			if statemachine.Moves(e.Kind) {
+				if to, ok := statemachine.Next(statemachine.InProgress, e.Kind); ok && to.Terminal() || e.Kind == events.TaskFinalized {
+					return begin, h.seqs[i]
+				}
+			}
+		}
+	}
+	return begin, math.MaxUint64
+}
+
+// begun returns the step that an event begins.
+func begun(e events.Event) string {
+	switch d := e.Data.(type) {
+	case *events.Ready:
+		return d.Step
+	case *events.Waiting:
+		return d.Step
+	case *events.Expanded:
+		return d.Step
+	case *events.Spawned:
+		return d.Step
+	case *events.Succeeded:
+		return d.Step
+	default:
+		return ""
+	}
+}
+
+// checkLive holds that the live state equals the fold of the log, and that of a snapshot and the tail (I5).
+func (w *world) checkLive(past []*history) {
+	for _, h := range past {
+		if len(w.wrong) > 0 {
+			return
+		}
+		var reply orchestrator.ReplayReply
+		w.now("replay "+string(h.id), func(ctx context.Context, o *orchestrator.Orchestrator) (err error) {
+			reply, err = o.Replay(ctx, orchestrator.ReplayRequest{ID: h.id})
+			return err
+		})
+		if reply.Live == nil || !*reply.Live {
+			w.fail("I5: the live state of %s differs from the fold of its history", h.id)
+		}
+		for _, c := range h.task.Checkpoints {
+			w.checkSnapshot(h, c.ID)
+		}
+	}
+}
+
+// checkSnapshot folds what came after a snapshot.
+func (w *world) checkSnapshot(h *history, id string) {
+	var reply orchestrator.CheckpointReply
+	w.now("snapshot "+id, func(ctx context.Context, o *orchestrator.Orchestrator) (err error) {
+		reply, err = o.Checkpoint(ctx, orchestrator.CheckpointRequest{Task: h.id, ID: id})
+		return err
+	})
+	if len(w.wrong) > 0 {
+		return
+	}
+	task := reply.Snapshot.Task
+	for stored, err := range w.log.Read(context.Background(), h.id, reply.Snapshot.Rev+1) {
+		c, bad := events.Decode(stored.Data)
+		if err == nil && bad == nil {
+			err = task.Fold(c, stored.Data)
+		}
+		if err != nil || bad != nil {
+			w.fail("I5: the snapshot %s of %s cannot be continued: %v %v", id, h.id, err, bad)
+			return
+		}
+	}
+	whole, _ := json.Marshal(h.task)
+	tail, _ := json.Marshal(task)
+	if string(whole) != string(tail) {
+		w.fail("I5: the snapshot %s of %s and the tail give another state:\n%s\n%s", id, h.id, whole, tail)
+	}
+}
+
+// checkIdle holds that nothing is left over in memory.
+func (w *world) checkIdle(when string) {
+	if len(w.wrong) > 0 || w.owner == nil {
+		return
+	}
+	for what, n := range w.owner.Leftovers() {
+		if n != 0 {
+			w.fail("%d %s are left over %s", n, what, when)
+		}
+	}
+	if open := w.open(); len(open) > 0 {
+		w.fail("%d tasks are open %s", len(open), when)
+	}
+}

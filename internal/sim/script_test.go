@@ -1,0 +1,119 @@
+package sim_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"pgregory.net/rapid"
+)
+
+// script is everything that a seed decides: what is asked for, what goes wrong, and when.
+type script struct {
+	// Seed feeds what the script leaves open, such as the order of answers.
+	Seed  uint64
+	Plans []string
+	// Patience is how often of 8 an answer of the log comes late, Toil how often of 8 a worker goes on by
+	// itself, Errors how often of 16 a call ends badly.
+	Patience, Toil, Errors int
+	Acts                   []act
+}
+
+// act is one thing that happens; A and B choose among what there is at that moment.
+type act struct {
+	Do   string
+	A, B int
+}
+
+func (a act) String() string { return fmt.Sprint(a.Do, " ", a.A, " ", a.B) }
+
+// daily is what happens in every script, weighted by repetition.
+func daily() []string {
+	return strings.Fields("poll pass submit toil poll pass submit toil person signal poll pass again cancel pause resume retry checkpoint result beat")
+}
+
+// troubles are drawn anew for every script: some scripts know only a few of them, which finds more.
+func troubles() []string {
+	return strings.Fields("crash crash_written down refuse conflict lose late land full unread takeover retire lose_reply " +
+		"die deaf duplicate give_up sides jump hold archive call leave batch linger")
+}
+
+// scripts generates scripts.
+func scripts() *rapid.Generator[script] {
+	return rapid.Custom(func(t *rapid.T) script {
+		s := script{
+			Seed:     rapid.Uint64().Draw(t, "seed"),
+			Patience: rapid.SampledFrom([]int{0, 1, 4}).Draw(t, "patience"),
+			Toil:     rapid.SampledFrom([]int{4, 8, 1}).Draw(t, "toil"),
+			Errors:   rapid.SampledFrom([]int{2, 0, 8}).Draw(t, "errors"),
+			Plans:    rapid.SliceOfN(rapid.Custom(randomPlan), 1, 2).Draw(t, "plans"),
+		}
+		verbs := append(daily(), rapid.SliceOfN(rapid.SampledFrom(troubles()), 0, 8).Draw(t, "troubles")...)
+		number := rapid.IntRange(0, 1<<12)
+		s.Acts = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) act {
+			return act{rapid.SampledFrom(verbs).Draw(t, "do"), number.Draw(t, "a"), number.Draw(t, "b")}
+		}), 16, 64).Draw(t, "acts")
+		s.Acts = append([]act{{"submit", number.Draw(t, "a"), number.Draw(t, "b")}, {Do: "poll"}}, s.Acts...)
+		return s
+	})
+}
+
+// randomPlan draws the text of a plan.
+func randomPlan(t *rapid.T) string {
+	var b strings.Builder
+	b.WriteString("orch: v1\n")
+	option(t, &b, "concurrency: {key: k}\n", "concurrency: {key: k, limit: 2}\n",
+		"concurrency: {key: k, on_conflict: reject}\n", "concurrency: {key: k, on_conflict: cancel_running}\n")
+	option(t, &b, "priority: high\n", "priority: low\n")
+	option(t, &b, "limits: {deadline: 6s}\n", "limits: {max_steps: 3}\n", "limits: {deadline: 20s}\n")
+	option(t, &b, "defaults: {retry: {max_attempts: 2, initial: 300ms}}\n", "defaults: {queue: other}\n")
+	b.WriteString("steps:\n")
+	ids := []string{}
+	for i := range rapid.IntRange(1, 5).Draw(t, "steps") {
+		id := fmt.Sprintf("s%d", i)
+		b.WriteString("  - {id: " + id + needs(t, ids) + kind(t, ids) + "}\n")
+		ids = append(ids, id)
+	}
+	option(t, &b, "verify: [{id: v, tool: READ}]\n")
+	option(t, &b, "always: [{id: z, tool: ANY}]\n", "always: [{id: z, tool: ANY}, {id: y, needs: [z], wait: {for: 1s}}]\n")
+	option(t, &b, "outputs: {n: \"${{ steps."+ids[len(ids)-1]+".state }}\"}\n")
+	return b.String()
+}
+
+// option writes one of the texts, or most often none.
+func option(t *rapid.T, b *strings.Builder, texts ...string) {
+	if rapid.IntRange(0, 3).Draw(t, "option") == 3 {
+		b.WriteString(rapid.SampledFrom(texts).Draw(t, "text"))
+	}
+}
+
+func needs(t *rapid.T, ids []string) string {
+	if len(ids) == 0 {
+		return ""
+	}
+	chosen := rapid.SliceOfNDistinct(rapid.SampledFrom(ids), 0, min(2, len(ids)), rapid.ID).Draw(t, "needs")
+	slices.Sort(chosen)
+	return ", needs: [" + strings.Join(chosen, ", ") + "]"
+}
+
+// kind draws what a step does.
+func kind(t *rapid.T, ids []string) string {
+	draw := func(texts ...string) string { return rapid.SampledFrom(texts).Draw(t, "part") }
+	retry := draw("", ", retry: {max_attempts: 3}", ", retry: {max_attempts: 4, initial: 200ms, jitter: 0.5}")
+	common := draw("", "", ", on_error: continue", ", on_error: skip_dependents")
+	if len(ids) > 0 && rapid.IntRange(0, 5).Draw(t, "if") == 5 {
+		common += ", if: steps." + ids[0] + ".state == 'succeeded'"
+	}
+	return draw(
+		", tool: WRITE", ", tool: READ"+retry, ", tool: IDEM"+retry+draw("", ", heartbeat: 1s"), ", tool: WRITE"+retry,
+		", tool: DESTROY", ", tool: READ, queue: other", ", tool: WRITE, effect: idempotent"+retry,
+		", tool: WRITE, verify: {tool: PROBE, with: {text: probe}, expect: output.n >= 1}",
+		", set: {n: 1}", ", wait: {for: 2s}", ", wait: {signal: go}", ", wait: {signal: go, timeout: 3s, default: {n: 1}}",
+		", wait: {signal: go, timeout: 2s}",
+		", for_each: 1..3, max_parallel: 2, do: [{id: r, tool: READ"+retry+"}, {id: w, needs: [r], tool: WRITE}]",
+		", for_each: 1..3, on_item_error: continue, do: [{id: w, tool: WRITE}, {id: x, needs: [w], wait: {for: 1s}}]",
+		", for_each: 1..2, do: [{id: p, run: {orch: v1, steps: [{id: w, tool: WRITE}]}}]",
+		", run: {orch: v1, steps: [{id: w, tool: WRITE}, {id: r, needs: [w], tool: READ}], always: [{id: z, tool: ANY}]}",
+		", run: {orch: v1, steps: [{id: q, run: {orch: v1, steps: [{id: w, tool: IDEM"+retry+"}]}}, {id: x, wait: {for: 1s}}]}",
+	) + common
+}

@@ -1,0 +1,148 @@
+package sim_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// settle ends all faults and lets every task come to its end: by itself, or, when it says what it waits
+// for, with the help of a person (I1).
+func (w *world) settle() {
+	w.say("== the faults stop")
+	w.armed, w.full, w.script.Patience, w.script.Errors = nil, false, 0, 0
+	for range 4 {
+		w.age()
+	}
+	w.kill(w.old)
+	for len(w.late) > 0 {
+		w.landLate()
+	}
+	if w.strayed || w.overlapped {
+		w.kill(w.owner) // a task that this owner has never heard of is found at the next start
+	}
+	w.up()
+	if w.owner == nil {
+		w.fail("no owner comes up")
+		return
+	}
+	w.owner.link.breakSides(false)
+	w.calm()
+	w.release()
+	keen := w.join()
+	keen.queues = []string{"default", "other"}
+	for round := range 400 {
+		if len(w.wrong) > 0 || w.finished(round) {
+			return
+		}
+		w.poll(keen, []time.Duration{0, time.Second}[round%2])
+		w.calm()
+		for range 3 {
+			w.toil(8)
+			w.calm()
+		}
+		w.pass(700 * time.Millisecond)
+	}
+	w.fail("I1: tasks neither end nor say what they wait for: %v %s", w.owner.Leftovers(), w.explain())
+}
+
+// release lets some of the workers go with what they have, the others come back.
+func (w *world) release() {
+	for _, h := range slices.Clone(w.workers) {
+		h.deaf = false
+		if w.chance(1, 2) {
+			w.die(h)
+		}
+	}
+	for _, r := range []orchestrator.PauseRequest{{Node: true}, {Queue: "other"}, {Tool: "WRITE"}} {
+		w.now("release", func(ctx context.Context, o *orchestrator.Orchestrator) error {
+			_, err := o.Resume(ctx, r)
+			return err
+		})
+	}
+}
+
+// now makes a request that is answered without delay when there are no faults.
+func (w *world) now(label string, do func(ctx context.Context, o *orchestrator.Orchestrator) error) {
+	heard := false
+	w.call(w.owner, label, do, func(err error) {
+		if heard = true; err != nil {
+			w.fail("%s: %v", label, err)
+		}
+	})
+	w.calm()
+	if !heard && len(w.wrong) == 0 {
+		w.fail("%s is not answered", label)
+	}
+}
+
+// finished reports whether all tasks are over. Now and then, when all that are not say that they wait for
+// somebody, somebody comes.
+func (w *world) finished(round int) bool {
+	open := w.open()
+	left := w.owner.Leftovers()
+	if len(open) == 0 && left["unread"] == 0 && left["lanes"] == 0 && left["running"] == 0 { // single calls go on in a task that is over
+		return true
+	}
+	if round%8 != 7 || !w.blocked(open) {
+		return false
+	}
+	for _, task := range open {
+		w.command(act{Do: "resume"}, task.ID)
+		w.command(act{Do: "signal"}, task.ID)
+		w.person(task.ID)
+		w.calm()
+	}
+	return false
+}
+
+func (w *world) open() []orchestrator.Summary {
+	var list orchestrator.ListReply
+	w.now("list", func(ctx context.Context, o *orchestrator.Orchestrator) (err error) {
+		list, err = o.List(ctx, orchestrator.ListRequest{Limit: 1000, States: []statemachine.State{
+			statemachine.NeedsAction, statemachine.InProgress, statemachine.Blocked, statemachine.Completed,
+		}})
+		return err
+	})
+	return list.Tasks
+}
+
+// blocked reports whether each of the tasks names what it waits for, and that is nothing that comes by
+// itself.
+func (w *world) blocked(open []orchestrator.Summary) bool {
+	for _, task := range open {
+		for _, c := range w.causes(task.ID) {
+			switch c.Kind {
+			case "paused", "dependency", "concurrency", "in_doubt", "child", "signal", "cancelling":
+			default:
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (w *world) causes(id events.TaskID) []orchestrator.Cause {
+	var reply orchestrator.ExplainReply
+	w.now("explain "+string(id), func(ctx context.Context, o *orchestrator.Orchestrator) (err error) {
+		reply, err = o.Explain(ctx, orchestrator.GetRequest{ID: id})
+		return err
+	})
+	return reply.Causes
+}
+
+func (w *world) explain() string {
+	var b strings.Builder
+	for _, task := range w.open() {
+		b.WriteString("\n" + string(task.ID) + " " + string(task.State) + ":")
+		for _, c := range w.causes(task.ID) {
+			b.WriteString(" " + c.Sentence)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,476 @@
+package sim_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing/synctest"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/events/memlog"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/tools"
+	"github.com/orch-dev/orch/work"
+)
+
+// lease is that of the simulated node. The sweeps of an owner come at its fifths.
+const lease = 2 * time.Second
+
+// world is one run of a script, all in one bubble of simulated time. Only the driver, which is the
+// goroutine of the test, changes it.
+//
+// Goroutines of owners run in between, until all of them wait: for an answer that the driver gives, for a
+// caller, or for a time. So that never two of them are woken at the same time, the driver acts at
+// instants 1 ns after a full microsecond, sweeps come at others, alarms at full microseconds.
+type world struct {
+	script script
+	rnd    *rand.Rand
+	tape   *bytes.Buffer // nil: nobody reads it
+	cat    *tools.Catalogue
+	cheat  cheat
+
+	log *memlog.Log
+	// newest is the position of the newest commit of each task.
+	newest map[events.TaskID]uint64
+	// owner is the one that callers find, old one that does not know yet that it was replaced.
+	owner, old *owner
+	owners     int
+	// late are commits that are still under way though their owner was told that they failed.
+	late []stray
+	// strayed is set when such a commit has come that no living owner can have expected.
+	strayed bool
+	// full says that the disk is; skew is what the clock of the owners is ahead.
+	full bool
+	skew atomic.Int64
+	// armed says what happens to the next answers.
+	armed []string
+	// overlapped is set when two owners have been alive at the same time.
+	overlapped bool
+
+	calls   []*call
+	callNo  int
+	workers []*hand
+	joined  int
+	said    []work.Outcome
+	// ledger counts the effects of each call, newestCall is who was last given it.
+	ledger     map[string]int
+	newestCall map[string]work.Outcome
+
+	tasks     []events.TaskID
+	asked     []orchestrator.SubmitRequest
+	accepted  map[events.TaskID]bool
+	cancelled map[events.TaskID]bool
+	ended     map[events.TaskID]string
+	wrong     []string
+}
+
+// cheat is a fault that is planted to see whether it is found.
+type cheat string
+
+const (
+	honest cheat = ""
+	// lyingLog acknowledges some commits and forgets them; unfencedLog takes commits whatever came before.
+	lyingLog    cheat = "lying log"
+	unfencedLog cheat = "unfenced log"
+	// boldWorker makes a call though the owner refused its start; staleResult passes old results off as new.
+	boldWorker  cheat = "bold worker"
+	staleResult cheat = "stale result"
+)
+
+// stray is a commit that is still on its way to the log; orphan when its owner is dead.
+type stray struct {
+	events.Record
+
+	orphan bool
+}
+
+// owner is one life of an orchestrator.
+type owner struct {
+	*orchestrator.Orchestrator
+
+	n     int
+	link  *link
+	stop  context.CancelFunc
+	ended chan error
+	alive bool
+}
+
+func newWorld(s script, cat *tools.Catalogue, tape *bytes.Buffer, c cheat) *world {
+	return &world{
+		script: s, cat: cat, tape: tape, cheat: c, rnd: rand.New(rand.NewPCG(s.Seed, 0)), log: memlog.New(memlog.Config{}),
+		newest: map[events.TaskID]uint64{}, ledger: map[string]int{}, newestCall: map[string]work.Outcome{},
+		accepted: map[events.TaskID]bool{}, cancelled: map[events.TaskID]bool{}, ended: map[events.TaskID]string{},
+	}
+}
+
+// say writes a line on the tape.
+func (w *world) say(format string, args ...any) {
+	if w.tape != nil {
+		fmt.Fprintf(w.tape, "%s ", time.Now().Format("04:05.000000"))
+		fmt.Fprintf(w.tape, format+"\n", args...)
+	}
+}
+
+// fail notes a violation.
+func (w *world) fail(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	w.say("VIOLATION %s", text)
+	w.wrong = append(w.wrong, text)
+}
+
+// chance draws whether something happens that does in n of m cases.
+func (w *world) chance(n, m int) bool { return w.rnd.IntN(m) < n }
+
+// reach lets time go on to the next instant that is so many nanoseconds after a full microsecond.
+func (w *world) reach(nanoseconds int) {
+	wait := (nanoseconds - time.Now().Nanosecond()%1000 + 1000) % 1000
+	if wait > 0 {
+		<-time.After(time.Duration(wait))
+	}
+}
+
+// pass lets time go by while workers send their heartbeats.
+func (w *world) pass(d time.Duration) {
+	for d > 0 && len(w.wrong) == 0 {
+		part := min(d, lease/4+time.Duration(w.rnd.IntN(1000))*time.Microsecond)
+		d -= part
+		for _, h := range w.workers {
+			if !h.deaf && len(h.jobs) > 0 {
+				w.beat(h)
+			}
+		}
+		w.calm()
+		<-time.After(part)
+		w.calm()
+	}
+}
+
+// start begins a life of an owner and waits until it serves, or dies of a fault.
+func (w *world) start(noScan bool) {
+	w.owners++
+	o := &owner{n: w.owners, link: newLink(w.log, w.owners), ended: make(chan error, 1), alive: true}
+	o.link.noScan = noScan
+	random := rand.New(rand.NewPCG(w.script.Seed, uint64(o.n)))
+	var err error
+	o.Orchestrator, err = orchestrator.New(orchestrator.Config{
+		Log: o.link, Blobs: o.link, Checkpoints: o.link, Catalogue: w.cat, Lease: lease, KeepOpen: 3,
+		Clock: func() time.Time { return time.Now().Add(time.Duration(w.skew.Load())) }, Random: random.Float64,
+		Entropy: entropy{rand.New(rand.NewPCG(w.script.Seed, uint64(1000+o.n)))},
+	})
+	if err != nil {
+		w.fail("no owner: %v", err)
+		return
+	}
+	w.say("owner %d starts", o.n)
+	ctx, stop := context.WithCancel(context.Background())
+	o.stop = stop
+	w.owner = o
+	w.reach(100 + o.n%400)
+	go func() { o.ended <- o.Run(ctx) }()
+	w.calm()
+	w.reach(1)
+	select {
+	case err := <-o.ended:
+		w.say("owner %d cannot start: %v", o.n, err)
+		o.ended <- err
+		w.kill(o)
+	default:
+	}
+}
+
+// entropy makes a random source of numbers one of bytes.
+type entropy struct{ *rand.Rand }
+
+// Read implements io.Reader.
+func (e entropy) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = byte(e.Uint32())
+	}
+	return len(p), nil
+}
+
+// kill ends the life of an owner without notice. What it had sent to the log may still come there.
+func (w *world) kill(o *owner) {
+	if o == nil || !o.alive {
+		return
+	}
+	w.say("owner %d dies", o.n)
+	o.alive = false
+	for _, under := range o.link.die() {
+		if under.record != nil && w.chance(1, 2) {
+			w.late = append(w.late, stray{*under.record, true})
+		}
+	}
+	o.stop()
+	if err := <-o.ended; err != nil {
+		w.say("owner %d ends: %v", o.n, err)
+	}
+	if w.owner == o {
+		w.owner, w.old = w.old, nil
+	}
+	if w.old == o {
+		w.old = nil
+	}
+}
+
+// up makes sure that there is an owner.
+func (w *world) up() {
+	for tries := 0; w.owner == nil && tries < 5; tries++ {
+		w.start(false)
+	}
+}
+
+// any returns the owner that a caller finds: now and then the one that was replaced.
+func (w *world) any() *owner {
+	if w.old != nil && w.chance(1, 3) {
+		return w.old
+	}
+	return w.owner
+}
+
+// call is a request of a client or worker to an owner.
+type call struct {
+	n      int
+	label  string
+	owner  *owner
+	cancel context.CancelFunc
+	then   func(err error)
+
+	mu   sync.Mutex
+	over bool
+	err  error
+}
+
+// call sends a request. The driver hears of its end by then.
+func (w *world) call(o *owner, label string, do func(ctx context.Context, o *orchestrator.Orchestrator) error, then func(err error)) *call {
+	w.callNo++
+	c := &call{n: w.callNo, label: label, owner: o, then: then}
+	if o == nil {
+		c.cancel = func() {}
+		then(unavailable())
+		return c
+	}
+	var ctx context.Context
+	ctx, c.cancel = context.WithCancel(context.WithValue(context.Background(), ofClient{}, true))
+	w.calls = append(w.calls, c)
+	go func() {
+		err := do(ctx, o.Orchestrator)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.over, c.err = true, err
+	}()
+	synctest.Wait() // before the next request is sent
+	return c
+}
+
+// answered reports whether the answer has come, and which.
+func (c *call) answered() (over bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.over, c.err
+}
+
+// hear passes the answers that have come on, and reports whether there were any.
+func (w *world) hear() bool {
+	heard := false
+	for _, c := range slices.Clone(w.calls) {
+		over, err := c.answered()
+		if !over {
+			continue
+		}
+		heard = true
+		w.calls = slices.DeleteFunc(w.calls, func(x *call) bool { return x == c })
+		c.cancel()
+		switch {
+		case !c.owner.alive:
+			err = unavailable() // whether it was answered before the owner died is a matter of luck
+		case w.disarm("lose_reply"):
+			w.say("the answer to %s is lost", c.label)
+			err = unavailable()
+		}
+		if w.tape != nil && (err != nil || !c.quiet()) {
+			w.say("%s: %s", c.label, answerText(err))
+		}
+		c.then(err)
+	}
+	return heard
+}
+
+// quiet calls are told of only when they fail.
+func (c *call) quiet() bool {
+	return strings.HasPrefix(c.label, "list") || strings.HasPrefix(c.label, "explain") || strings.HasPrefix(c.label, "poll")
+}
+
+func answerText(err error) string {
+	if err == nil {
+		return "ok"
+	}
+	return string(fault.CodeOf(err))
+}
+
+// disarm reports whether a fault was armed, and takes it away.
+func (w *world) disarm(what string) bool {
+	i := slices.Index(w.armed, what)
+	if i < 0 {
+		return false
+	}
+	w.armed = slices.Delete(w.armed, i, i+1)
+	return true
+}
+
+// calm lets everything go on until it waits for time to pass, or for an answer that comes later.
+func (w *world) calm() {
+	for len(w.wrong) == 0 {
+		synctest.Wait()
+		if w.hear() {
+			continue
+		}
+		o := w.nextOp()
+		if o == nil {
+			return
+		}
+		w.serve(o)
+	}
+}
+
+// nextOp draws the request to the log that is answered next; nil when all others take their time.
+func (w *world) nextOp() *op {
+	var ready []*op
+	for _, o := range []*owner{w.owner, w.old} {
+		if o == nil {
+			continue
+		}
+		for _, p := range o.link.waiting() {
+			if !p.seen {
+				p.seen = true
+				if w.chance(w.script.Patience, 8) {
+					p.patience = 1 + w.rnd.IntN(3)
+				}
+			}
+			if p.patience == 0 {
+				ready = append(ready, p)
+			}
+		}
+	}
+	if len(ready) == 0 {
+		return nil
+	}
+	return ready[w.rnd.IntN(len(ready))]
+}
+
+// age brings the requests closer to their answer that take their time.
+func (w *world) age() {
+	for _, o := range []*owner{w.owner, w.old} {
+		if o == nil {
+			continue
+		}
+		for _, p := range o.link.waiting() {
+			p.patience = max(p.patience-1, 0)
+		}
+	}
+}
+
+// serve answers a request to the log.
+func (w *world) serve(o *op) {
+	o.link.remove(o)
+	if o.record == nil {
+		w.serveLoad(o)
+		return
+	}
+	r := *o.record
+	switch {
+	case w.full:
+		w.answer(o, "refused, the disk is full", 0, fault.New(fault.DiskFull, "the disk is full"))
+	case w.disarm("crash"):
+		w.say("append %s %d: the owner dies before it", r.Task, r.Rev)
+		w.kill(w.ownerOf(o))
+	case w.disarm("crash_written"):
+		_, err := w.write(r)
+		w.say("append %s %d: the owner dies after it: %v", r.Task, r.Rev, err)
+		w.kill(w.ownerOf(o))
+	case w.disarm("refuse"):
+		w.answer(o, "refused", 0, unavailable())
+	case w.disarm("conflict"):
+		w.answer(o, "refused", 0, fault.New(fault.Conflict, "another commit was first"))
+	case w.disarm("lose"):
+		_, _ = w.write(r)
+		w.answer(o, "written, but its answer is lost", 0, unavailable())
+	case w.disarm("late"):
+		w.late = append(w.late, stray{r, false})
+		w.answer(o, "not written yet, but given up", 0, unavailable())
+	default:
+		seq, err := w.write(r)
+		w.answer(o, "written", seq, err)
+	}
+}
+
+func (w *world) ownerOf(o *op) *owner {
+	if w.old != nil && w.old.link == o.link {
+		return w.old
+	}
+	return w.owner
+}
+
+func (w *world) answer(o *op, how string, seq uint64, err error) {
+	if w.tape != nil {
+		w.say("owner %d append %s %d %s: %s %v", o.link.owner, o.task, o.record.Rev, kinds(o.record.Data), how, err)
+	}
+	o.done(seq, err)
+}
+
+// write puts a record into the log.
+func (w *world) write(r events.Record) (seq uint64, err error) {
+	switch {
+	case w.cheat == lyingLog && w.chance(1, 8):
+		return 1 << 40, nil
+	case w.cheat == unfencedLog:
+		r.After = w.newest[r.Task]
+	}
+	w.log.Append(r, func(s uint64, e error) { seq, err = s, e })
+	if err == nil {
+		w.newest[r.Task] = seq
+	}
+	return seq, err
+}
+
+func (w *world) serveLoad(o *op) {
+	var err error
+	if w.disarm("unread") {
+		err = unavailable()
+	}
+	w.say("owner %d reads %s: %v", o.link.owner, o.task, err)
+	o.answer <- err
+}
+
+// landLate brings a commit into the log that was given up, if nothing else has come first.
+func (w *world) landLate() {
+	if len(w.late) == 0 {
+		return
+	}
+	i := w.rnd.IntN(len(w.late))
+	r := w.late[i]
+	w.late = slices.Delete(w.late, i, i+1)
+	_, err := w.write(r.Record)
+	w.strayed = w.strayed || (err == nil && (r.orphan || r.Rev == 1))
+	w.say("the late commit %s %d comes: %v", r.Task, r.Rev, err)
+}
+
+// kinds lists the events of an encoded commit.
+func kinds(data []byte) []events.Kind {
+	c, err := events.Decode(data)
+	if err != nil {
+		return nil
+	}
+	list := make([]events.Kind, len(c.Events))
+	for i, e := range c.Events {
+		list[i] = e.Kind
+	}
+	return list
+}

@@ -1,0 +1,24 @@
+package orchestrator
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
+// Leftovers returns the sizes of the tables in memory that are empty when every task is over and no
+// worker waits: what is left then has leaked.
+func (o *Orchestrator) Leftovers() map[string]int {
+	o.lock()
+	defer o.unlock()
+	o.alarms.mu.Lock()
+	defer o.alarms.mu.Unlock()
+	return map[string]int{
+		"waits": len(o.waits), "keys": len(o.keys), "alarms": len(o.alarms.queue), "alarms by task": len(o.alarms.byTask),
+		"lanes": len(o.match.lanes), "unread": len(o.unread), "running": o.match.running,
+		"counted": o.quota.open, "requestors": len(o.quota.each),
+	}
+}
+
+// sortedKeys returns the keys of a map in order: the same history leads to the same decisions.
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,230 @@
+package orchestrator_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/events/memlog"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/work"
+)
+
+// These cases were found by the simulation (internal/sim): the log fails at an awkward moment, then it is
+// back, and everything must go on by itself.
+
+const keyedWait = "orch: v1\nconcurrency: {key: k}\nsteps: [{id: g, wait: {signal: go}}]\n"
+
+func (n *node) signal(id events.TaskID) {
+	n.t.Helper()
+	_, err := n.Signal(context.Background(), orchestrator.SignalRequest{ID: id, Name: "go"})
+	require.NoError(n.t, err)
+}
+
+// A beginning whose append was given up may still come into the log: the key stays with it.
+func TestLateBeginningKeepsItsKey(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var late atomic.Pointer[events.Record]
+		log := memlog.New(memlog.Config{Fail: func(r *events.Record) error {
+			if r.Task == events.KeyedTaskID("late") && r.Rev == 2 && late.CompareAndSwap(nil, r) {
+				return gone()
+			}
+			return nil
+		}})
+		n := start(t, log, short)
+		first := n.submit(keyedWait, keyed("late"), func(r *orchestrator.SubmitRequest) { r.Delay = time.Second })
+		<-time.After(1100 * time.Millisecond)
+		require.NotNil(t, late.Load())
+		second := n.submit(keyedWait)
+		log.Append(*late.Load(), func(_ uint64, err error) { assert.NoError(t, err) })
+		<-time.After(3 * time.Second)
+		assert.Equal(t, statemachine.InProgress, n.get(first).State)
+		assert.Equal(t, "concurrency", n.cause(second).Kind)
+		n.signal(first)
+		n.result(first)
+		n.signal(second)
+		n.result(second)
+	})
+}
+
+// After a restart nobody takes a key as long as a task that may hold it cannot be read.
+func TestKeyOfAnUnreadTask(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		bad := &flakyRead{Log: memlog.New(memlog.Config{})}
+		use := func(c *orchestrator.Config) { c.Log = bad }
+		n := start(t, bad.Log, use)
+		holder := n.submit(keyedWait)
+		n.stop()
+		bad.away.Store(true)
+		n = start(t, bad.Log, use)
+		second := n.submit(keyedWait)
+		assert.Contains(t, n.cause(second).Sentence, "cannot be read")
+		bad.away.Store(false)
+		<-time.After(3 * time.Second)
+		assert.Equal(t, statemachine.InProgress, n.get(holder).State)
+		assert.Contains(t, n.cause(second).Sentence, "is held by")
+		n.signal(holder)
+		n.result(holder)
+		n.signal(second)
+		n.result(second)
+	})
+}
+
+// The end of a task is told to its parent although its answer was lost and the log then could not be read.
+func TestEndOfAnUnreadTask(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var lose atomic.Bool
+		bad := &flakyRead{Log: memlog.New(memlog.Config{LoseAnswer: func(*events.Record) error {
+			if lose.CompareAndSwap(true, false) {
+				return gone()
+			}
+			return nil
+		}})}
+		n := start(t, bad.Log, short, func(c *orchestrator.Config) { c.Log = bad })
+		parent := n.submit("orch: v1\nsteps: [{id: p, run: {orch: v1, concurrency: {key: k}, steps: [{id: r, tool: READ}]}}]\n")
+		synctest.Wait()
+		c := n.take("w")
+		lose.Store(true)
+		bad.away.Store(true)
+		require.Error(t, n.report("w", c, `{}`))
+		<-time.After(2 * time.Second)
+		bad.away.Store(false)
+		<-time.After(3 * time.Second)
+		assert.Equal(t, statemachine.Done, n.get(parent).State)
+		n.checkIdle()
+	})
+}
+
+// A child that could neither be written nor looked for is started later.
+func TestChildAfterAnOutage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		bad := &flakyRead{Log: memlog.New(memlog.Config{})}
+		n := start(t, bad.Log, short, func(c *orchestrator.Config) { c.Log = bad })
+		parent := n.submit("orch: v1\nsteps: [{id: g, wait: {signal: go}}, {id: p, needs: [g], run: {orch: v1, steps: [{id: s, set: {x: 1}}]}}]\n")
+		bad.away.Store(true)
+		n.signal(parent)
+		<-time.After(2500 * time.Millisecond) // the second look for the child fails as well
+		bad.away.Store(false)
+		<-time.After(5 * time.Second)
+		assert.Equal(t, statemachine.Done, n.get(parent).State)
+	})
+}
+
+// To look at a finished task makes no call: one that no worker had at the stop of the node is cancelled.
+func TestLookingMakesNoCall(t *testing.T) {
+	t.Parallel()
+	log := memlog.New(memlog.Config{})
+	n := start(t, log)
+	id := n.submit("orch: v1\nsteps: [{id: s, set: {x: 1}}]\n")
+	n.result(id)
+	call, err := n.Call(context.Background(), orchestrator.CallRequest{ID: id, Tool: "WRITE2"})
+	require.NoError(t, err)
+	require.Equal(t, statemachine.StepReady, call.State)
+	n.stop()
+	n = start(t, log)
+	n.get(id)
+	n.none("w")
+	require.Eventually(t, func() bool { return n.step(id, call.Step).State == statemachine.StepCancelled }, 5*time.Second, time.Millisecond)
+}
+
+// A single call in a task that waits for its key does not make it a holder of the key.
+func TestSingleCallTakesNoKey(t *testing.T) {
+	t.Parallel()
+	log := memlog.New(memlog.Config{})
+	n := start(t, log)
+	holder, second := n.submit(keyedWait), n.submit(keyedWait)
+	_, err := n.Call(context.Background(), orchestrator.CallRequest{ID: second, Tool: "READ"})
+	require.NoError(t, err)
+	n.stop()
+	n = start(t, log)
+	b, err := n.Poll(context.Background(), work.Poll{Worker: "w", Free: 1, Wait: time.Second})
+	require.NoError(t, err)
+	require.Len(t, b.Calls, 1)
+	require.NoError(t, n.report("w", b.Calls[0], `{}`))
+	assert.Equal(t, statemachine.NeedsAction, n.get(second).State)
+	n.signal(holder)
+	n.result(holder)
+	require.Eventually(t, func() bool { return n.get(second).State == statemachine.InProgress }, 5*time.Second, time.Millisecond)
+}
+
+// A call whose start was given up, handed to another worker, and then found to have been started after all
+// is the first worker's: when that is silent, it is in doubt.
+func TestLateStartOfACall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var late atomic.Pointer[events.Record]
+		bad := &flakyRead{Log: memlog.New(memlog.Config{Fail: func(r *events.Record) error {
+			if r.Rev == 2 && late.CompareAndSwap(nil, r) {
+				return gone()
+			}
+			return nil
+		}})}
+		n := start(t, bad.Log, short, func(c *orchestrator.Config) { c.Log = bad })
+		id := n.submit(writePlan)
+		c := n.take("a")
+		bad.away.Store(true)
+		require.Error(t, n.Start(context.Background(), startedBy("a", c)))
+		synctest.Wait()
+		bad.away.Store(false)
+		<-time.After(1500 * time.Millisecond)
+		again := n.take("b")
+		require.Equal(t, c.Ref, again.Ref)
+		bad.Append(*late.Load(), func(_ uint64, err error) { assert.NoError(t, err) })
+		require.Error(t, n.Start(context.Background(), startedBy("b", again)))
+		<-time.After(3 * time.Second)
+		assert.Equal(t, "in_doubt", n.cause(id).Kind)
+	})
+}
+
+// A time that has come and is then to come once more, because the clock was set back, comes again.
+func TestClockSetBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var back atomic.Int64
+		n := start(t, memlog.New(memlog.Config{}), func(c *orchestrator.Config) {
+			c.Clock = func() time.Time { return time.Now().Add(-time.Duration(back.Load())) }
+		})
+		delayed := n.submit("orch: v1\nsteps: [{id: s, set: {x: 1}}]\n", func(r *orchestrator.SubmitRequest) { r.Delay = 2 * time.Second })
+		waits := n.submit("orch: v1\nsteps: [{id: s, wait: {for: 2s}}]\n")
+		for _, id := range []events.TaskID{delayed, waits} {
+			n.pause(orchestrator.PauseRequest{ID: id})
+		}
+		<-time.After(3 * time.Second)
+		back.Store(int64(3 * time.Second))
+		for _, id := range []events.TaskID{delayed, waits} {
+			n.resume(orchestrator.PauseRequest{ID: id})
+		}
+		<-time.After(5 * time.Second)
+		assert.Equal(t, statemachine.Done, n.get(delayed).State)
+		assert.Equal(t, statemachine.Done, n.get(waits).State)
+	})
+}
+
+// A single call with effects that runs when its task ends is in doubt when its worker is lost.
+func TestSingleCallOutlivesItsTask(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, memlog.New(memlog.Config{}), short)
+		id := n.submit("orch: v1\nsteps: [{id: g, wait: {signal: go}}]\n")
+		call, err := n.Call(context.Background(), orchestrator.CallRequest{ID: id, Tool: "WRITE2"})
+		require.NoError(t, err)
+		c := n.take("w")
+		require.NoError(t, n.Start(context.Background(), startedBy("w", c)))
+		n.signal(id)
+		n.result(id)
+		<-time.After(3 * time.Second)
+		assert.Equal(t, statemachine.StepInDoubt, n.step(id, call.Step).State)
+		n.checkIdle()
+	})
+}

@@ -1,0 +1,55 @@
+package worker
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+)
+
+// discreet is a handler that takes the secrets out of what tools write to the log.
+type discreet struct {
+	slog.Handler
+
+	clean func(string) string
+}
+
+// Handle implements slog.Handler.
+func (d discreet) Handle(ctx context.Context, r slog.Record) error {
+	clean := slog.NewRecord(r.Time, r.Level, d.clean(r.Message), r.PC)
+	r.Attrs(func(a slog.Attr) bool {
+		clean.AddAttrs(d.attr(a))
+		return true
+	})
+	return d.Handler.Handle(ctx, clean)
+}
+
+// WithAttrs implements slog.Handler.
+func (d discreet) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return discreet{d.Handler.WithAttrs(d.attrs(attrs)), d.clean}
+}
+
+// WithGroup implements slog.Handler.
+func (d discreet) WithGroup(name string) slog.Handler {
+	return discreet{d.Handler.WithGroup(name), d.clean}
+}
+
+func (d discreet) attrs(attrs []slog.Attr) []slog.Attr {
+	clean := make([]slog.Attr, len(attrs))
+	for i, a := range attrs {
+		clean[i] = d.attr(a)
+	}
+	return clean
+}
+
+// attr cleans whatever is text. Its key belongs to it: some secrets are known by their name alone.
+func (d discreet) attr(a slog.Attr) slog.Attr {
+	value := a.Value.Resolve()
+	switch value.Kind() {
+	case slog.KindGroup:
+		return slog.Attr{Key: a.Key, Value: slog.GroupValue(d.attrs(value.Group())...)}
+	case slog.KindString, slog.KindAny:
+		return slog.String(a.Key, strings.TrimPrefix(d.clean(a.Key+"="+value.String()), a.Key+"="))
+	default:
+		return slog.Attr{Key: a.Key, Value: value}
+	}
+}
