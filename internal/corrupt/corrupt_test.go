@@ -31,7 +31,7 @@ const (
 	envCases = "ORCH_CORRUPT_CASES"
 	envSeed  = "ORCH_CORRUPT_SEED"
 	// fewCases are those of an ordinary test run.
-	fewCases = 24
+	fewCases = 16
 	// probeWithin is how long a probe may take.
 	probeWithin = 90 * time.Second
 )
