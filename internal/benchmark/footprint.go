@@ -32,6 +32,9 @@ func footprint(ctx context.Context, l *lab, durability string) ([]Row, error) {
 	return f.rows(), nil
 }
 
+// calm is how long a server is left alone after its tasks, so that it can give memory back.
+const calm = 30 * time.Second
+
 type footprints struct {
 	l      *lab
 	system *system
@@ -55,6 +58,9 @@ func (f *footprints) measure(ctx context.Context) error {
 		return err
 	}
 	if err := f.run(ctx); err != nil {
+		return err
+	}
+	if err := pause(ctx, calm); err != nil {
 		return err
 	}
 	if f.after, f.peak, err = memoryOf(server); err != nil {
@@ -93,7 +99,7 @@ func (f *footprints) rows() []Row {
 	one := func(id, name, unit string, value float64) Row { return figure(id, name, unit, []float64{value}) }
 	return []Row{
 		one("rss-idle", "memory of the server, idle", "MiB", f.idle),
-		one("rss-after", fmt.Sprintf("memory of the server after %d tasks (peak %.0f)", f.tasks, f.peak), "MiB", f.after),
+		one("rss-after", fmt.Sprintf("memory of the server half a minute after %d tasks (peak %.0f)", f.tasks, f.peak), "MiB", f.after),
 		one("disk", "disk per finished 1-step task", "KiB", float64(f.full-f.empty)/1024/float64(f.tasks)),
 	}
 }
