@@ -22,6 +22,7 @@ import (
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/eventstest"
+	"github.com/orch-dev/orch/fault"
 )
 
 const (
@@ -204,9 +205,16 @@ func (m *machine) recover(t *testing.T, level bus.Durability, image string, acke
 		unmount()
 		assert.NoError(t, os.Remove(image))
 	}()
-	n := startNode(t, bus.ServerConfig{DataDir: filepath.Join(root, "data"), Durability: level})
-	defer n.stop(t)
 	o := outcome{commits: len(acked)}
+	cfg := bus.ServerConfig{DataDir: filepath.Join(root, "data"), Durability: level}
+	if server, err := bus.StartServer(t.Context(), cfg); fault.Has(err, fault.DataLoss) {
+		o.refusal, o.missing = err.Error(), len(acked)
+		return o
+	} else if err == nil {
+		require.NoError(t, server.Close(t.Context()))
+	}
+	n := startNode(t, cfg)
+	defer n.stop(t)
 	st, err := n.Status(t.Context())
 	require.NoError(t, err)
 	if st.Refusing != nil {

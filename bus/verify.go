@@ -146,24 +146,39 @@ func (v *verifier) noted(seq uint64) bool { return v.seen[seq/64]&(1<<(seq%64)) 
 
 // readArchive checks the archived histories and notes the positions that they came from.
 func (v *verifier) readArchive(ctx context.Context) error {
-	err := v.each(ctx, archiveStream, v.store.old, func(e entry) {
-		task := taskOf(e.subject)
-		c := v.archive[task]
-		for commit, err := range unframe(e.Data) {
-			if err != nil {
-				v.found(0, task, fault.From(err).Message)
-				break
-			}
-			v.report.Archived++
-			v.note(commit.Seq)
-			v.link(&c, task, commit)
+	return v.each(ctx, archiveStream, v.store.old, v.readPart)
+}
+
+// readPart checks one message of an archived history.
+func (v *verifier) readPart(e entry) {
+	task := taskOf(e.subject)
+	c := v.archive[task]
+	for commit, err := range unframe(e.Data) {
+		if err != nil {
+			v.found(0, task, fault.From(err).Message)
+			break
 		}
-		c.parts++
-		c.whole = e.header.Get(partHeader) == strconv.Itoa(c.parts)
-		v.archive[task] = c
-		v.checkPast(e, task, c.rev)
-	})
-	return err
+		v.report.Archived++
+		v.note(commit.Seq)
+		v.link(&c, task, commit)
+	}
+	c.parts++
+	c.whole = e.header.Get(partHeader) == strconv.Itoa(c.parts)
+	v.archive[task] = c
+	v.checkPast(e, task, c.rev)
+}
+
+// archivedSince reads a history that has come into the archive after that was read.
+func (v *verifier) archivedSince(ctx context.Context, task events.TaskID) bool {
+	parts, err := v.store.archived(ctx, task)
+	if err != nil || parts == nil {
+		return false
+	}
+	delete(v.archive, task) // a part of it may have been there
+	for _, e := range parts {
+		v.readPart(e)
+	}
+	return true
 }
 
 // checkPast checks the head of an archived history, which the last of its messages has.
@@ -194,6 +209,9 @@ func (v *verifier) readLive(ctx context.Context) error {
 			return // what an archiving that was cut short has left over
 		}
 		h, err := decodeHead(e.subject, e.header.Get(headHeader), e.Seq)
+		if !known && h.Rev > 1 && v.archivedSince(ctx, task) {
+			return // it is just leaving, its beginning first
+		}
 		if err != nil {
 			v.found(e.Seq, task, fault.From(err).Message)
 		}
