@@ -189,11 +189,14 @@ func (v *verifier) readLive(ctx context.Context) error {
 		v.report.Live++
 		v.note(e.Seq)
 		task := taskOf(e.subject)
-		c, known := v.chains[task]
-		if !known && v.archive[task].whole {
-			return // what an archiving that was cut short has left over
-		}
 		h, err := decodeHead(e.subject, e.header.Get(headHeader), e.Seq)
+		c, chains := v.chains[task], v.chains
+		if a := v.archive[task]; a.whole && c.rev == 0 {
+			if err == nil && h.Rev <= a.rev {
+				return // what an archiving that was cut short has left over
+			}
+			c, chains = a, v.archive // the task has gone on since
+		}
 		if err != nil {
 			v.found(e.Seq, task, fault.From(err).Message)
 		}
@@ -201,7 +204,7 @@ func (v *verifier) readLive(ctx context.Context) error {
 		if err == nil && h.Rev != c.rev {
 			v.found(e.Seq, task, "the header says revision "+strconv.FormatUint(h.Rev, 10))
 		}
-		v.chains[task] = c
+		chains[task] = c
 		if v.progress != nil {
 			v.progress(e.Seq, v.report.Last)
 		}
