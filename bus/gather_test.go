@@ -87,6 +87,30 @@ func TestRequestsShareMessages(t *testing.T) {
 	submit(requests) // and alone again
 }
 
+// A request that is too large for any message does not take those down that it could have gone with, and
+// one that is just small enough is not refused for their sake.
+func TestTooLargeRequestFailsAlone(t *testing.T) {
+	t.Parallel()
+	const trips = 4
+	c, remote := newClerk(t)
+	submit := func(bytes int) error {
+		_, err := remote.Submit(t.Context(), orchestrator.SubmitRequest{Plan: json.RawMessage(`"` + strings.Repeat("x", bytes) + `"`)})
+		return err
+	}
+	var group sync.WaitGroup
+	for range trips {
+		group.Go(func() { assert.NoError(t, submit(1)) })
+		<-c.entered
+	}
+	for range 5 {
+		group.Go(func() { assert.NoError(t, submit(1000)) })
+		group.Go(func() { assert.NoError(t, submit(bus.MaxPayload-1000)) })
+		group.Go(func() { assert.Equal(t, fault.ValidationError, fault.CodeOf(submit(bus.MaxPayload))) })
+	}
+	close(c.open)
+	group.Wait()
+}
+
 func TestRequestThatCannotBeEncodedFailsAlone(t *testing.T) {
 	t.Parallel()
 	c, remote := newClerk(t)
