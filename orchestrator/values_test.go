@@ -185,7 +185,7 @@ func TestLongTurnsAreCut(t *testing.T) {
 	var plan strings.Builder
 	plan.WriteString("orch: v1\nsteps:\n")
 	for step := range strings.SplitSeq("abcdefghijklmnopqrstuvwxyz", "") {
-		plan.WriteString("  - {id: " + step + ", set: {n: \"${{ count(1..200000, # % 7 == 1) }}\"}}\n")
+		plan.WriteString("  - {id: " + step + ", set: {n: \"${{ count(1..60000, # % 7 == 1) }}\"}}\n")
 	}
 	id := n.submit(plan.String())
 	require.Equal(t, statemachine.Done, n.result(id).State)

@@ -198,11 +198,16 @@ func (r *run) calm(seed uint64, n int) {
 	}
 }
 
-// grown reports whether processes hold more than before, beyond what comes and goes.
+// staffed is the number of goroutines of a process that keeps as many for later use as it may: 64 for
+// requests in a node, beside about 80 of its own.
+const staffed = 150
+
+// grown reports whether processes hold more than before, beyond what comes and goes and what is kept for
+// later.
 func grown(before, after []usage) bool {
 	for i, u := range after {
 		b := before[i]
-		if u.goroutines > b.goroutines+8 || u.files > b.files+4 || u.rss > b.rss+b.rss/2+32<<20 {
+		if u.goroutines > max(b.goroutines+8, staffed) || u.files > b.files+4 || u.rss > b.rss+b.rss/2+32<<20 {
 			return true
 		}
 	}

@@ -109,8 +109,8 @@ func TestLoad(t *testing.T) { //nolint:paralleltest // it measures
 	after := f.settled()
 	_, peak := f.node.memory()
 	t.Logf("memory of the node: %d MiB idle, highest of %d samples %d MiB, peak with files %d MiB, %d MiB after", idle, n, highest, peak, after)
-	assert.LessOrEqual(t, after, f.scale.memory)
-	assert.LessOrEqual(t, highest, f.scale.peak)
+	assert.LessOrEqual(t, after, f.scale.memory*detector)
+	assert.LessOrEqual(t, highest, f.scale.peak*detector)
 	t.Logf("the node stops in %s", f.node.terminate(20*time.Second).Round(time.Millisecond))
 }
 
@@ -369,7 +369,7 @@ func (f *flood) sample(ctx context.Context, group *sync.WaitGroup) (highest func
 func (f *flood) settled() (after int) {
 	f.t.Helper()
 	end := time.Now().Add(100 * time.Second)
-	for after, _ = f.node.memory(); after > f.scale.memory && time.Now().Before(end); after, _ = f.node.memory() {
+	for after, _ = f.node.memory(); after > f.scale.memory*detector && time.Now().Before(end); after, _ = f.node.memory() {
 		pause(f.t.Context(), time.Second)
 	}
 	return after
