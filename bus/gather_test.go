@@ -129,6 +129,28 @@ func TestSharedRequestsFailTogether(t *testing.T) {
 	assert.Equal(t, fault.Unavailable, fault.CodeOf(remote.Report(t.Context(), work.Outcome{})))
 }
 
+// clumsy panics for some outcomes.
+type clumsy struct{ work.Owner }
+
+func (clumsy) Report(_ context.Context, o work.Outcome) error {
+	if o.Step == "bad" {
+		panic("boom")
+	}
+	return nil
+}
+
+// An outcome that cannot be taken does not take the node down, nor the outcomes that came with it.
+func TestPanicOfOneOutcome(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, bus.ServerConfig{})
+	end, err := bus.ServeOwner(n.conn, clumsy{}, bus.EndpointConfig{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, end.Close(context.WithoutCancel(t.Context()))) })
+	remote := bus.NewRemote(dial(t, n, ""))
+	assert.Equal(t, fault.Internal, fault.CodeOf(remote.Report(t.Context(), work.Outcome{Ref: work.Ref{Step: "bad"}})))
+	assert.NoError(t, remote.Report(t.Context(), work.Outcome{Ref: work.Ref{Step: "good"}}))
+}
+
 func TestCallerOfASharedRequestMayLeave(t *testing.T) {
 	t.Parallel()
 	c, remote := newClerk(t)
