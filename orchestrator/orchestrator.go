@@ -140,7 +140,7 @@ type Orchestrator struct {
 	started time.Time
 	ready   chan struct{}
 	stopped chan struct{}
-	// log is cfg.Log.
+	// log is cfg.Log, wrapped so that it knows what was followed up.
 	log *seen
 
 	// mu guards everything below. It is not held during I/O, but for the scan of heads at the start: appends

@@ -311,7 +311,7 @@ func (o *Orchestrator) Replay(ctx context.Context, r ReplayRequest) (ReplayReply
 	began := time.Now()
 	reply, err := o.replay(ctx, r.ID, upTo)
 	if err != nil {
-		o.suspect(r.ID, err)
+		o.noteDamage(r.ID, err)
 		return reply, err
 	}
 	reply.Took = time.Since(began)
