@@ -153,6 +153,7 @@ func (o *Orchestrator) loadNow(ctx context.Context, e *entry) {
 	}
 	e.task, e.seq, e.archived, e.prog, e.noPlan = task, newest.Seq, e.archived || newest.Archived, prog, noPlan
 	o.revive(e)
+	e.notify() // the log may have taken what it did not answer
 	o.wasRead(e.id)
 	o.release(e)
 }
