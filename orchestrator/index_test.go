@@ -5,6 +5,7 @@ import (
 	"iter"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -187,15 +188,16 @@ func TestIndexStaysBeforeWhatIsUnknown(t *testing.T) {
 func TestIndexStaysBeforeTheFirstThatIsUnknown(t *testing.T) {
 	t.Parallel()
 	log := &indexed{Log: memlog.New(memlog.Config{})}
-	count, held, release := 0, make(chan struct{}), make(chan struct{})
+	var count atomic.Int64
+	held, release := make(chan struct{}), make(chan struct{})
 	log.hold = func(events.Record) <-chan struct{} {
-		if count++; count != 2 {
+		if count.Add(1) != 2 {
 			return nil
 		}
 		close(held)
 		return release
 	}
-	log.lose = func(events.Record) bool { return count == 2 || count == 4 }
+	log.lose = func(events.Record) bool { return count.Load() == 2 || count.Load() == 4 }
 	n := startIndexed(t, log)
 	n.submit(napPlan)
 	slow := make(chan error)
