@@ -20,7 +20,7 @@ func main() {
 }
 
 // heapFloor is the size in bytes below which the heap is left alone; the collector runs at twice that.
-const heapFloor = 32 << 20
+const heapFloor = 64 << 20
 
 // orch runs the command line of the process and returns its exit code. The first interrupt asks the
 // command to stop, the second one ends the process.

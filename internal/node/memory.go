@@ -10,14 +10,14 @@ import (
 const (
 	// memoryEvery is how often the node looks at its memory.
 	memoryEvery = time.Second
-	// calmTicks is how many looks in a row must be calm until memory is given back, and lateTicks until it is
-	// once more: the caches of the store have expired by then. calmBytes is the most that is allocated
+	// calmTicks is how many looks in a row must be calm until memory is given back, and lateTicks from one time
+	// to the next after that: the caches of the store have expired by then. calmBytes is the most that is allocated
 	// between two calm looks.
 	calmTicks = 20
 	lateTicks = 60
 	calmBytes = 8 << 20
 	// largeHeap is the heap from which on the collector runs more often, at largePercent of growth.
-	largeHeap    = 128 << 20
+	largeHeap    = 192 << 20
 	largePercent = 40
 	usualPercent = 100
 )
@@ -56,7 +56,7 @@ func keepSmall(ctx context.Context) {
 		if calm++; now.allocated-last.allocated > calmBytes {
 			calm = 0
 		}
-		if calm == calmTicks || calm == lateTicks {
+		if calm == calmTicks || calm > 0 && calm%lateTicks == 0 {
 			debug.FreeOSMemory()
 		}
 		last = readMemory()
