@@ -71,8 +71,15 @@ func (a *appender) conclude(v verdict) {
 		return
 	}
 	a.mu.Lock()
-	a.verdicts = append(a.verdicts, v)
+	ended := a.ended
+	if !ended {
+		a.verdicts = append(a.verdicts, v)
+	}
 	a.mu.Unlock()
+	if ended {
+		a.finish(v.p, 0, unknownOutcome(v.p))
+		return
+	}
 	signal(a.written)
 }
 

@@ -59,6 +59,7 @@ type appender struct {
 
 	mu       sync.Mutex // guards what follows
 	closed   bool
+	ended    bool // what comes from now on is answered at once: nobody else will
 	last     uint64
 	flights  map[uint64]*pending // on their way, by the number in the reply subject
 	verdicts []verdict           // waiting for the barrier
@@ -214,8 +215,15 @@ func (a *appender) finish(p *pending, seq uint64, err error) {
 // settleLater queues an append whose fate the log has to tell.
 func (a *appender) settleLater(p *pending) {
 	a.mu.Lock()
-	a.lost = append(a.lost, p)
+	ended := a.ended
+	if !ended {
+		a.lost = append(a.lost, p)
+	}
 	a.mu.Unlock()
+	if ended {
+		a.finish(p, 0, unknownOutcome(p))
+		return
+	}
 	signal(a.disturbed)
 }
 
@@ -261,7 +269,7 @@ func (a *appender) close() {
 	for _, v := range a.verdicts {
 		open = append(open, v.p)
 	}
-	a.flights, a.verdicts, a.lost = map[uint64]*pending{}, nil, nil
+	a.flights, a.verdicts, a.lost, a.ended = map[uint64]*pending{}, nil, nil, true
 	a.mu.Unlock()
 	for _, p := range open {
 		a.finish(p, 0, unknownOutcome(p))

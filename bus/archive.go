@@ -54,9 +54,12 @@ func (s *Store) Archive(ctx context.Context, task events.TaskID) error {
 		return err
 	}
 	if archived == nil {
-		if err := s.writeArchive(ctx, task); err != nil {
-			return err
-		}
+		err = s.writeArchive(ctx, task)
+	} else {
+		err = s.extendArchive(ctx, task, archived)
+	}
+	if err != nil {
+		return err
 	}
 	failpoint.Pass(failpoint.Archived)
 	s.past.add(task, time.Now())
@@ -140,6 +143,50 @@ func (s *Store) writeArchive(ctx context.Context, task events.TaskID) error {
 		return err
 	}
 	return s.barrier().wait(archiveStream)
+}
+
+// extendArchive adds to an archived history what the task has gone on with since an archiving was cut short.
+func (s *Store) extendArchive(ctx context.Context, task events.TaskID, parts []entry) error {
+	tail, err := s.tail(ctx, task, parts)
+	if err != nil || len(tail) == 0 {
+		return err
+	}
+	var body bytes.Buffer
+	for _, e := range tail {
+		frame(&body, e.Stored)
+	}
+	newest := tail[len(tail)-1]
+	head := lastHead{value: newest.header.Get(headHeader), seq: newest.Seq}
+	after := parts[len(parts)-1].Seq
+	if _, err := s.publishPart(ctx, archiveSubject(task), body.Bytes(), after, head.headers(len(parts)+1)); err != nil {
+		return err
+	}
+	return s.barrier().wait(archiveStream)
+}
+
+// tail returns the live commits of a task that come after its archived history. Older ones are left over.
+func (s *Store) tail(ctx context.Context, task events.TaskID, parts []entry) ([]entry, error) {
+	end := parts[len(parts)-1]
+	newest, _, err := pastHead(end.subject, end.header, end.Seq)
+	if err != nil {
+		return nil, err
+	}
+	var tail []entry
+	for e, err := range s.conn.walk(ctx, liveStream, liveSubject(task), newest.Seq+1, math.MaxUint64) {
+		if err != nil {
+			return nil, err
+		}
+		h, err := decodeHead(e.subject, e.header.Get(headHeader), e.Seq)
+		switch {
+		case err != nil:
+			return nil, err
+		case h.Rev == newest.Rev+1:
+			tail, newest = append(tail, e), h
+		case h.Rev > newest.Rev:
+			return nil, missingRevision(task, newest.Rev+1, e.Seq)
+		}
+	}
+	return tail, nil
 }
 
 // lastHead is the head of a history that goes into the archive, as the live log has it.
@@ -243,11 +290,16 @@ func (s *Store) readArchived(ctx context.Context, task events.TaskID, from uint6
 }
 
 // readParts yields the commits in the messages of an archived history, or the error of getting them. It
-// does not call them archived as long as something of the task is in the live log: Archive removes it.
+// does not call them archived as long as something of the task is in the live log: Archive removes it. If
+// the task has gone on there, the rest follows.
 func (s *Store) readParts(ctx context.Context, task events.TaskID, parts []entry, err error, from uint64, yield func(events.Stored, error) bool) {
 	left := false
 	if err == nil && len(parts) > 0 && s.live != nil {
 		_, left, err = s.following(ctx, task, 0)
+	}
+	var tail []entry
+	if err == nil && left {
+		tail, err = s.tail(ctx, task, parts)
 	}
 	if err != nil {
 		yield(events.Stored{}, err)
@@ -261,6 +313,12 @@ func (s *Store) readParts(ctx context.Context, task events.TaskID, parts []entry
 			if (err != nil || rev >= from) && !yield(c, err) || err != nil {
 				return
 			}
+		}
+	}
+	for _, e := range tail {
+		err := s.unconfirmed(e.Seq)
+		if rev++; rev >= from && !yield(e.Stored, err) || err != nil {
+			return
 		}
 	}
 }

@@ -80,6 +80,9 @@ func (b *barrier) wait(stream string) error {
 	if err := b.broken(); err != nil {
 		return err
 	}
+	if files == nil { // the log is lost, or the server is closed
+		return fault.New(fault.Unavailable, "nothing makes the stream %s durable now", stream)
+	}
 	if err := files.wait(); err != nil {
 		return b.fail(err)
 	}

@@ -12,7 +12,8 @@ import (
 const (
 	// maxTrips is the number of messages under way from which on further requests wait for company.
 	maxTrips = 4
-	// maxParty is the number of requests in one message; it ends early at maxPartyBytes.
+	// maxParty is the number of requests in one message. A request that would bring them to more than
+	// maxPartyBytes goes in another one, so that it cannot make the message too large for the others.
 	maxParty      = 256
 	maxPartyBytes = 256 << 10
 )
@@ -103,15 +104,15 @@ func (g *gather[Out]) ask(ctx context.Context, party []*guest[Out]) {
 // pack encodes the requests that fit into one message and returns who is in it and who is left.
 func pack[Out any](party []*guest[Out]) (requests []byte, aboard, rest []*guest[Out]) {
 	for i, p := range party {
-		if len(requests) >= maxPartyBytes {
-			return requests, aboard, party[i:]
-		}
 		body, err := json.Marshal(p.request)
 		if err != nil {
 			p.done <- answer[Out]{err: fault.Wrap(fault.Internal, err, "the request cannot be encoded")}
 			continue
 		}
 		if len(aboard) > 0 {
+			if len(requests)+len(body) > maxPartyBytes {
+				return requests, aboard, party[i:]
+			}
 			requests = append(requests, ',')
 		}
 		requests, aboard = append(requests, body...), append(aboard, p)

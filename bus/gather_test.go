@@ -87,6 +87,30 @@ func TestRequestsShareMessages(t *testing.T) {
 	submit(requests) // and alone again
 }
 
+// A request that is too large for any message does not take those down that it could have gone with, and
+// one that is just small enough is not refused for their sake.
+func TestTooLargeRequestFailsAlone(t *testing.T) {
+	t.Parallel()
+	const trips = 4
+	c, remote := newClerk(t)
+	submit := func(bytes int) error {
+		_, err := remote.Submit(t.Context(), orchestrator.SubmitRequest{Plan: json.RawMessage(`"` + strings.Repeat("x", bytes) + `"`)})
+		return err
+	}
+	var group sync.WaitGroup
+	for range trips {
+		group.Go(func() { assert.NoError(t, submit(1)) })
+		<-c.entered
+	}
+	for range 5 {
+		group.Go(func() { assert.NoError(t, submit(1000)) })
+		group.Go(func() { assert.NoError(t, submit(bus.MaxPayload-1000)) })
+		group.Go(func() { assert.Equal(t, fault.ValidationError, fault.CodeOf(submit(bus.MaxPayload))) })
+	}
+	close(c.open)
+	group.Wait()
+}
+
 func TestRequestThatCannotBeEncodedFailsAlone(t *testing.T) {
 	t.Parallel()
 	c, remote := newClerk(t)
@@ -103,6 +127,28 @@ func TestSharedRequestsFailTogether(t *testing.T) {
 	_, err := remote.Submit(t.Context(), orchestrator.SubmitRequest{})
 	assert.Equal(t, fault.Unavailable, fault.CodeOf(err), "nobody serves")
 	assert.Equal(t, fault.Unavailable, fault.CodeOf(remote.Report(t.Context(), work.Outcome{})))
+}
+
+// clumsy panics for some outcomes.
+type clumsy struct{ work.Owner }
+
+func (clumsy) Report(_ context.Context, o work.Outcome) error {
+	if o.Step == "bad" {
+		panic("boom")
+	}
+	return nil
+}
+
+// An outcome that cannot be taken does not take the node down, nor the outcomes that came with it.
+func TestPanicOfOneOutcome(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, bus.ServerConfig{})
+	end, err := bus.ServeOwner(n.conn, clumsy{}, bus.EndpointConfig{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, end.Close(context.WithoutCancel(t.Context()))) })
+	remote := bus.NewRemote(dial(t, n, ""))
+	assert.Equal(t, fault.Internal, fault.CodeOf(remote.Report(t.Context(), work.Outcome{Ref: work.Ref{Step: "bad"}})))
+	assert.NoError(t, remote.Report(t.Context(), work.Outcome{Ref: work.Ref{Step: "good"}}))
 }
 
 func TestCallerOfASharedRequestMayLeave(t *testing.T) {

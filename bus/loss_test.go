@@ -200,6 +200,22 @@ func TestNoAppendAfterLoss(t *testing.T) {
 	assert.Equal(t, fault.DataLoss, fault.CodeOf(err), "a restart does not forget the loss")
 }
 
+// When the log is gone and only the mark in the store knows of it, what belongs to a commit is refused too:
+// nobody would make it durable.
+func TestNothingIsStoredWithoutTheLog(t *testing.T) {
+	t.Parallel()
+	n, last := filled(t)
+	require.NoError(t, os.Remove(filepath.Join(n.cfg.DataDir, "highwater.json")))
+	require.NoError(t, os.RemoveAll(filepath.Join(n.cfg.DataDir, "nats", "jetstream", "$G", "streams", "ORCH_EVENTS")))
+	n.start(t)
+	_, err := n.Put(t.Context(), []byte("a value"))
+	assert.Equal(t, fault.Unavailable, fault.CodeOf(err))
+	_, err = n.Save(t.Context(), last.Task, "CP_1", []byte("{}"))
+	assert.Equal(t, fault.Unavailable, fault.CodeOf(err))
+	_, err = eventstest.Append(n, last.Next(t, "node"))
+	assert.Equal(t, fault.DataLoss, fault.CodeOf(err))
+}
+
 // A reader is told that a history goes on where it cannot be read, also by a server elsewhere, whose files
 // are not looked at.
 func TestUnreadableEnd(t *testing.T) {

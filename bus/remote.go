@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/internal/crew"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/work"
 )
@@ -49,12 +48,12 @@ func ServeAPI(c *Conn, api orchestrator.API, s *Store, cfg EndpointConfig) (*End
 
 // ServeOwner serves the protocol of workers below WorkPrefix.
 func ServeOwner(c *Conn, owner work.Owner, cfg EndpointConfig) (*Endpoint, error) {
-	cfg.crew = crew.New(idleServers)
+	cfg.setDefaults()
 	return Serve(c, WorkPrefix, map[string]Method{
 		"poll":   Handle(owner.Poll),
 		"start":  Handle(answerless(owner.Start)),
 		"beat":   Handle(owner.Beat),
-		"report": Handle(reportAll(owner, cfg.crew)),
+		"report": Handle(reportAll(owner, cfg)),
 	}, cfg)
 }
 
@@ -63,15 +62,15 @@ func answerless[In any](fn func(context.Context, In) error) func(context.Context
 }
 
 // reportAll takes many outcomes in one request and answers each by its error, or null.
-func reportAll(owner work.Owner, team *crew.Crew) func(context.Context, []work.Outcome) ([]*fault.Error, error) {
+func reportAll(owner work.Owner, cfg EndpointConfig) func(context.Context, []work.Outcome) ([]*fault.Error, error) {
 	return func(ctx context.Context, outcomes []work.Outcome) ([]*fault.Error, error) {
 		failures := make([]*fault.Error, len(outcomes))
 		var group sync.WaitGroup
 		group.Add(len(outcomes))
 		for i, o := range outcomes {
-			team.Go(func() {
+			cfg.crew.Go(func() {
 				defer group.Done()
-				failures[i] = fault.From(owner.Report(ctx, o))
+				failures[i] = fault.From(cfg.guard(ctx, WorkPrefix+".report", func() error { return owner.Report(ctx, o) }))
 			})
 		}
 		group.Wait()

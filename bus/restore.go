@@ -47,6 +47,7 @@ func Restore(ctx context.Context, cfg RestoreConfig) (Restored, error) {
 	if r.Manifest, err = cfg.read(ctx, nil); err != nil {
 		return r, err
 	}
+	cfg.DataDir = realPath(cfg.DataDir)
 	if err := cfg.checkTarget(); err != nil {
 		return r, err
 	}
@@ -64,6 +65,14 @@ func Restore(ctx context.Context, cfg RestoreConfig) (Restored, error) {
 	}
 	r.Aside, err = cfg.install(staged)
 	return r, err
+}
+
+// realPath follows links, so that what a link leads to is replaced, and not the link.
+func realPath(path string) string {
+	if followed, err := filepath.EvalSymlinks(path); err == nil {
+		return followed
+	}
+	return filepath.Clean(path) // it is not there yet
 }
 
 func (c *RestoreConfig) read(ctx context.Context, use func(string, io.Reader) error) (Manifest, error) {
@@ -145,14 +154,17 @@ func (c *RestoreConfig) install(staged string) (aside string, err error) {
 		if err != nil {
 			return "", err
 		}
-		defer func() { err = errors.Join(err, unlock(lock)) }()
+		defer func() { _ = unlock(lock) }() // the kernel does so at the latest when the process ends
 		aside = c.DataDir + ".before-" + time.Now().UTC().Format("20060102T150405.000")
 		if err := os.Rename(c.DataDir, aside); err != nil {
 			return "", writeFault(aside, err)
 		}
 	}
 	if err := os.Rename(staged, c.DataDir); err != nil {
-		return aside, writeFault(c.DataDir, err)
+		if aside != "" {
+			err = errors.Join(err, os.Rename(aside, c.DataDir))
+		}
+		return "", writeFault(c.DataDir, err)
 	}
 	return aside, syncDir(filepath.Dir(c.DataDir))
 }

@@ -146,14 +146,20 @@ func (e *Endpoint) invoke(ctx context.Context, m *nats.Msg) (data []byte, err er
 		return nil, fault.New(fault.MethodNotFound, "there is no method %q", name).
 			WithHint("use the same version of orch on both sides")
 	}
+	err = e.cfg.guard(ctx, m.Subject, func() (err error) { data, err = method(ctx, m.Data); return err })
+	return data, err
+}
+
+// guard makes a panic an error of what has panicked alone.
+func (c *EndpointConfig) guard(ctx context.Context, method string, do func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			e.cfg.Logger.LogAttrs(ctx, slog.LevelError, "a method panicked", slog.String("method", m.Subject),
+			c.Logger.LogAttrs(ctx, slog.LevelError, "a method panicked", slog.String("method", method),
 				slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
-			data, err = nil, fault.New(fault.Internal, "an internal error occurred")
+			err = fault.New(fault.Internal, "an internal error occurred")
 		}
 	}()
-	return method(ctx, m.Data)
+	return do()
 }
 
 func (e *Endpoint) reply(m *nats.Msg, data []byte, err error) {

@@ -168,17 +168,16 @@ func (v *verifier) readPart(e entry) {
 	v.checkPast(e, task, c.rev)
 }
 
-// archivedSince reads a history that has come into the archive after that was read.
-func (v *verifier) archivedSince(ctx context.Context, task events.TaskID) bool {
+// archivedSince reads a history that may have come into the archive after that was read.
+func (v *verifier) archivedSince(ctx context.Context, task events.TaskID) {
 	parts, err := v.store.archived(ctx, task)
 	if err != nil || parts == nil {
-		return false
+		return // the live commits without a beginning tell
 	}
 	delete(v.archive, task) // a part of it may have been there
 	for _, e := range parts {
 		v.readPart(e)
 	}
-	return true
 }
 
 // checkPast checks the head of an archived history, which the last of its messages has.
@@ -204,13 +203,16 @@ func (v *verifier) readLive(ctx context.Context) error {
 		v.report.Live++
 		v.note(e.Seq)
 		task := taskOf(e.subject)
-		c, known := v.chains[task]
-		if !known && v.archive[task].whole {
-			return // what an archiving that was cut short has left over
-		}
 		h, err := decodeHead(e.subject, e.header.Get(headHeader), e.Seq)
-		if !known && h.Rev > 1 && v.archivedSince(ctx, task) {
-			return // it is just leaving, its beginning first
+		c, chains := v.chains[task], v.chains
+		if c.rev == 0 && h.Rev > 1 && !v.archive[task].whole {
+			v.archivedSince(ctx, task) // it may just be leaving, its beginning first
+		}
+		if a := v.archive[task]; a.whole && c.rev == 0 {
+			if err == nil && h.Rev <= a.rev {
+				return // what an archiving that was cut short has left over
+			}
+			c, chains = a, v.archive // the task has gone on since
 		}
 		if err != nil {
 			v.found(e.Seq, task, fault.From(err).Message)
@@ -219,7 +221,7 @@ func (v *verifier) readLive(ctx context.Context) error {
 		if err == nil && h.Rev != c.rev {
 			v.found(e.Seq, task, "the header says revision "+strconv.FormatUint(h.Rev, 10))
 		}
-		v.chains[task] = c
+		chains[task] = c
 		if v.progress != nil {
 			v.progress(e.Seq, v.report.Last)
 		}

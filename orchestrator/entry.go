@@ -139,7 +139,7 @@ func (o *Orchestrator) loadNow(ctx context.Context, e *entry) {
 	task, newest, err := o.fold(ctx, e.id)
 	var prog *plan.Program
 	var noPlan *fault.Error
-	o.suspect(e.id, err)
+	o.noteDamage(e.id, err)
 	if err == nil {
 		if prog, err = o.program(ctx, task.Submitted); err != nil && !mayPass(err) {
 			prog, noPlan, err = &plan.Program{}, unusablePlan(err), nil
@@ -153,6 +153,7 @@ func (o *Orchestrator) loadNow(ctx context.Context, e *entry) {
 	}
 	e.task, e.seq, e.archived, e.prog, e.noPlan = task, newest.Seq, e.archived || newest.Archived, prog, noPlan
 	o.revive(e)
+	e.notify() // the log may have taken what it did not answer
 	o.wasRead(e.id)
 	o.release(e)
 }
@@ -205,9 +206,9 @@ func (o *Orchestrator) fold(ctx context.Context, id events.TaskID) (*statemachin
 	return task, newest, nil
 }
 
-// suspect remembers that the log has lost or changed something. From then on nothing is appended: who
+// noteDamage remembers that the log has lost or changed something. From then on nothing is appended: who
 // writes on would bury what is left to save. The lock is not held.
-func (o *Orchestrator) suspect(id events.TaskID, err error) {
+func (o *Orchestrator) noteDamage(id events.TaskID, err error) {
 	if !fault.Has(err, fault.DataLoss) {
 		return
 	}

@@ -32,7 +32,8 @@ type seen struct {
 	// flights holds, by append in flight, what newest was when it was sent: it gets a later position.
 	flights map[uint64]uint64
 	next    uint64
-	// lost is what newest was when an append was sent whose fate nobody knows; it may be in the log.
+	// lost is what newest was when the first of the appends was sent whose fate nobody knows; they may be
+	// in the log.
 	lost *uint64
 }
 
@@ -52,10 +53,11 @@ func (s *seen) Append(r events.Record, done func(seq uint64, err error)) {
 func (s *seen) landed(flight, seq uint64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.lost == nil && err != nil && fault.Has(err, fault.Unavailable) {
-		s.lost = new(s.flights[flight])
-	}
+	sent := s.flights[flight]
 	delete(s.flights, flight)
+	if fault.Has(err, fault.Unavailable) && (s.lost == nil || sent < *s.lost) {
+		s.lost = &sent
+	}
 	s.newest = max(s.newest, seq)
 }
 

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,6 +26,8 @@ type indexed struct {
 
 	// lose answers the append of a task with UNAVAILABLE, though it is in the log.
 	lose func(r events.Record) bool
+	// hold, which may be nil, is asked before lose: the answer waits until the channel is closed.
+	hold func(r events.Record) <-chan struct{}
 
 	mu    sync.Mutex
 	index *events.Index
@@ -34,10 +37,18 @@ type indexed struct {
 
 func (l *indexed) Append(r events.Record, done func(uint64, error)) {
 	l.Log.Append(r, func(seq uint64, err error) {
+		var wait <-chan struct{}
+		if l.hold != nil {
+			wait = l.hold(r)
+		}
 		if l.lose != nil && l.lose(r) {
 			seq, err = 0, fault.New(fault.Unavailable, "nobody knows")
 		}
-		done(seq, err)
+		if wait == nil {
+			done(seq, err)
+			return
+		}
+		go func() { <-wait; done(seq, err) }()
 	})
 }
 
@@ -171,6 +182,35 @@ func TestIndexStaysBeforeWhatIsUnknown(t *testing.T) {
 	assert.Contains(t, got, hidden)
 	assert.Contains(t, got, known)
 	assert.Contains(t, got, later)
+}
+
+// Of several commits whose fate is unknown the one that was sent first counts, whichever is given up first.
+func TestIndexStaysBeforeTheFirstThatIsUnknown(t *testing.T) {
+	t.Parallel()
+	log := &indexed{Log: memlog.New(memlog.Config{})}
+	var count atomic.Int64
+	held, release := make(chan struct{}), make(chan struct{})
+	log.hold = func(events.Record) <-chan struct{} {
+		if count.Add(1) != 2 {
+			return nil
+		}
+		close(held)
+		return release
+	}
+	log.lose = func(events.Record) bool { return count.Load() == 2 || count.Load() == 4 }
+	n := startIndexed(t, log)
+	n.submit(napPlan)
+	slow := make(chan error)
+	go func() { _, err := n.trySubmit(napPlan); slow <- err }()
+	<-held
+	n.submit(napPlan)
+	_, err := n.trySubmit(napPlan)
+	require.True(t, fault.Has(err, fault.Unavailable))
+	close(release)
+	require.True(t, fault.Has(<-slow, fault.Unavailable))
+	n.stop()
+	require.NotNil(t, log.index)
+	assert.Equal(t, uint64(1), log.index.Seq)
 }
 
 // An index that is written while appends are in flight covers none of them.

@@ -140,12 +140,11 @@ type Orchestrator struct {
 	started time.Time
 	ready   chan struct{}
 	stopped chan struct{}
-	// log is cfg.Log.
+	// log is cfg.Log, wrapped so that it knows what was followed up.
 	log *seen
 
-	// mu guards everything below. It is not held during appends and reads of histories (only the scan of
-	// heads at the start and the fetch of a large value for an expression are): appends wait in outbox
-	// until it is released (see unlock).
+	// mu guards everything below. It is not held during I/O, but for the scan of heads at the start: appends
+	// and reads wait in outbox until it is released (see unlock).
 	mu       sync.Mutex
 	outbox   []func()
 	deferred []func()

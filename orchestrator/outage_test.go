@@ -228,3 +228,31 @@ func TestSingleCallOutlivesItsTask(t *testing.T) {
 		n.checkIdle()
 	})
 }
+
+// Who waits for the end of a task hears of it also when the log has taken the last commit without saying so.
+func TestWaitersHearOfAnUnansweredEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		log := &indexed{Log: memlog.New(memlog.Config{})}
+		log.lose = func(r events.Record) bool { return r.State == string(statemachine.Done) }
+		n := startIndexed(t, log)
+		id := n.submit("orch: v1\nsteps: [{id: nap, wait: {for: 10s}}]\n")
+		seen := n.get(id).Rev
+		news := make(chan time.Duration, 2)
+		began := time.Now()
+		go func() {
+			r, err := n.Result(context.Background(), orchestrator.ResultRequest{ID: id, Wait: 50 * time.Second})
+			assert.NoError(t, err)
+			assert.True(t, r.Over)
+			news <- time.Since(began)
+		}()
+		go func() {
+			_, err := n.Watch(context.Background(), orchestrator.WatchRequest{ID: id, After: seen, Wait: 50 * time.Second})
+			assert.NoError(t, err)
+			news <- time.Since(began)
+		}()
+		for range 2 {
+			assert.Less(t, <-news, 15*time.Second)
+		}
+	})
+}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/orch-dev/orch/events"
@@ -28,22 +29,31 @@ func (o *Orchestrator) look(ctx context.Context, id events.TaskID, fn func(*entr
 		return err
 	}
 	done := make(chan error, 1)
+	var taken atomic.Bool // by fn, or by a caller who leaves before it: fn writes to what the caller returns
 	o.lock()
 	o.enter(id, func(e *entry, err error) {
+		if !taken.CompareAndSwap(false, true) {
+			return
+		}
 		if err == nil {
 			err = fn(e)
 		}
 		done <- err
 	})
 	o.unlock()
+	var left error
 	select {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return fault.From(ctx.Err())
+		left = fault.From(ctx.Err())
 	case <-o.stopped:
-		return stopping()
+		left = stopping()
 	}
+	if !taken.CompareAndSwap(false, true) {
+		return <-done
+	}
+	return left
 }
 
 // Find implements API.
@@ -311,7 +321,7 @@ func (o *Orchestrator) Replay(ctx context.Context, r ReplayRequest) (ReplayReply
 	began := time.Now()
 	reply, err := o.replay(ctx, r.ID, upTo)
 	if err != nil {
-		o.suspect(r.ID, err)
+		o.noteDamage(r.ID, err)
 		return reply, err
 	}
 	reply.Took = time.Since(began)

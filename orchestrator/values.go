@@ -73,6 +73,14 @@ type found struct {
 	err error
 }
 
+// bytesOf is the size of the values that were found.
+func bytesOf(given map[string]found) (n int64) {
+	for _, f := range given {
+		n += int64(len(f.raw))
+	}
+	return n
+}
+
 // fetch returns the JSON of a value. One that is not in memory stops the turn (see wanted), one that is
 // lost leaves its error in t.lost; both are then nil here.
 func (t *turn) fetch(v events.Value) json.RawMessage {
@@ -92,7 +100,7 @@ func (t *turn) fetch(v events.Value) json.RawMessage {
 	case ok && t.lost == nil:
 		t.lost = unreadable(got.err)
 	case ok:
-	case t.needed+v.Size > maxNeeded:
+	case t.needed+v.Size+bytesOf(t.given)+bytesOf(t.e.given) > maxNeeded:
 		t.lost = fault.New(fault.ValidationError, "this needs large values of more than %d MiB in all", maxNeeded>>20).
 			WithReason("SIZE_LIMIT_EXCEEDED").WithHint("let a tool put them into files, and pass on the paths")
 	default:
@@ -163,6 +171,9 @@ func (o *Orchestrator) goOn(t *turn) {
 			o.alarms.set(o.now(), e.id)
 		}
 		return
+	}
+	if len(t.events) > 0 {
+		e.given = nil // what they were needed for is decided
 	}
 	if e.searching {
 		return

@@ -3,6 +3,7 @@ package orchestrator_test
 import (
 	"context"
 	"encoding/json"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -191,4 +192,33 @@ func TestLongTurnsAreCut(t *testing.T) {
 	h, err := n.History(n.ctx(), orchestrator.HistoryRequest{ID: id})
 	require.NoError(t, err)
 	assert.Greater(t, len(h.Commits), 1)
+}
+
+// A decision that needs more large values than the limit fails, also when it asks for one after the other.
+func TestDecisionNeedsTooManyLargeValues(t *testing.T) {
+	t.Parallel()
+	log := memlog.New(memlog.Config{})
+	n := start(t, log)
+	const steps = 20
+	var plan, sum, needs strings.Builder
+	plan.WriteString("orch: v1\nsteps:\n")
+	for i := range steps {
+		key := "s" + strconv.Itoa(i)
+		plan.WriteString("  - {id: " + key + ", tool: READ}\n")
+		sum.WriteString(" + len(steps." + key + ".output.text)")
+		needs.WriteString(key + ", ")
+	}
+	plan.WriteString("  - {id: w, needs: [" + needs.String() + "], wait: {signal: go}}\n")
+	plan.WriteString("  - {id: c, needs: [w], set: {n: \"${{ 0" + sum.String() + " }}\"}}\n")
+	id := n.submit(plan.String())
+	for _, c := range n.poll("w", steps).Calls {
+		require.NoError(t, n.report("w", c, `{"text":"`+strings.Repeat("x", 4_000_000)+c.Step+`"}`))
+	}
+	n.stop()
+	n = start(t, log)
+	_, err := n.Signal(n.ctx(), orchestrator.SignalRequest{ID: id, Name: "go"})
+	require.NoError(t, err)
+	r := n.result(id)
+	require.Equal(t, statemachine.Failed, r.State, "%s", r.Output)
+	assert.Equal(t, "SIZE_LIMIT_EXCEEDED", r.Error.Reason)
 }

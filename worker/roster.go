@@ -51,18 +51,16 @@ func (r *roster) ended() { r.change(func() { r.executing-- }) }
 func (r *roster) remove(ref work.Ref) { r.change(func() { delete(r.attempts, ref) }) }
 
 // abandon notes that a tool goes on after its call was given up.
-func (r *roster) abandon(tool string) {
-	r.change(func() {
-		r.abandoned++
-		r.hanging[tool]++
-	})
-}
+func (r *roster) abandon(tool string) { r.hang(tool, 1) }
 
 // returned notes that an abandoned tool has returned after all.
-func (r *roster) returned(tool string) {
+func (r *roster) returned(tool string) { r.hang(tool, -1) }
+
+// hang counts. A tool that returns just when it is abandoned may be heard to return first.
+func (r *roster) hang(tool string, by int) {
 	r.change(func() {
-		r.abandoned--
-		if r.hanging[tool]--; r.hanging[tool] <= 0 {
+		r.abandoned += by
+		if r.hanging[tool] += by; r.hanging[tool] == 0 {
 			delete(r.hanging, tool)
 		}
 	})

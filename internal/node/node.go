@@ -223,7 +223,13 @@ func (n *Node) startWorker(ctx context.Context) error {
 	}
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error, 1)
-	go func() { ended <- w.Run(run) }()
+	go func() {
+		err := w.Run(run)
+		if err != nil && run.Err() == nil {
+			n.cfg.logger().LogAttrs(run, slog.LevelError, "the worker of the node has ended; others may take its calls", slog.Any("error", err))
+		}
+		ended <- err
+	}()
 	n.onStop(func(context.Context) error { stop(); return <-ended })
 	return nil
 }
