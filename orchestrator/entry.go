@@ -171,6 +171,7 @@ func (o *Orchestrator) loadFailed(e *entry, err error) {
 			o.leaveAllKeys(e.id)
 		}
 		o.wasRead(e.id)
+		o.alarms.clear(e.id)
 	} else {
 		if _, known := o.unread[e.id]; !known { // it is tried again and again
 			o.cfg.Logger.Error("task_unreadable", slog.Any("task", e.id), slog.Any("error", err))

@@ -328,6 +328,9 @@ func (w *world) checkSnapshot(h *history, id string) {
 	task := reply.Snapshot.Task
 	for stored, err := range w.log.Read(context.Background(), h.id, reply.Snapshot.Rev+1) {
 		c, bad := events.Decode(stored.Data)
+		if bad == nil && c.Rev > h.task.Rev {
+			break // it has come since the checks began
+		}
 		if err == nil && bad == nil {
 			err = task.Fold(c, stored.Data)
 		}
