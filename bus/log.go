@@ -136,41 +136,40 @@ func (s *Store) Heads(ctx context.Context) iter.Seq2[events.Head, error] {
 			yield(events.Head{}, s.loss.Load())
 			return
 		}
-		last := map[events.TaskID]events.Head{}
-		pos := headScan{head: liveHead}
-		err := pos.run(ctx, s.live, everything(liveRoot), func(h events.Head, _ error) bool {
-			last[h.Task] = h
-			return true
-		})
-		if err != nil {
-			yield(events.Head{}, err)
-			return
-		}
-		for _, h := range last {
-			if !yield(h, nil) {
-				return
-			}
-		}
+		scanHeads(ctx, s.live, liveRoot, liveHead, yield)
 	}
 }
 
 // Past implements events.Log: a scan of the headers of all messages of the archive.
 func (s *Store) Past(ctx context.Context) iter.Seq2[events.Head, error] {
 	return func(yield func(events.Head, error) bool) {
-		pos := headScan{head: pastHead}
-		if err := pos.run(ctx, s.old, everything(archiveRoot), yield); err != nil {
-			yield(events.Head{}, err)
-		}
+		scanHeads(ctx, s.old, archiveRoot, pastHead, yield)
 	}
 }
 
 // headOf makes a head of a message; false for a message that says nothing about a task.
 type headOf func(subject string, header nats.Header, seq uint64) (events.Head, bool, error)
 
-// everything is the scan of all messages. The scan of the newest message of each subject would be half as
-// long, but the server leaves subjects out of it at times (seen after a kill, with 2.15.2), and says nothing.
-func everything(root string) jetstream.ConsumerConfig {
-	return jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy, FilterSubject: root + ".>"}
+// scanHeads scans all messages and yields the last head of each task. The scan of the newest message of
+// each subject would be half as long, but the server leaves subjects out of it at times (seen after a
+// kill, with 2.15.2), and says nothing.
+func scanHeads(ctx context.Context, stream jetstream.Stream, root string, head headOf, yield func(events.Head, error) bool) {
+	last := map[events.TaskID]events.Head{}
+	pos := headScan{head: head}
+	cfg := jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy, FilterSubject: root + ".>"}
+	err := pos.run(ctx, stream, cfg, func(h events.Head, _ error) bool {
+		last[h.Task] = h
+		return true
+	})
+	if err != nil {
+		yield(events.Head{}, err)
+		return
+	}
+	for _, h := range last {
+		if !yield(h, nil) {
+			return
+		}
+	}
 }
 
 // run pulls batch after batch; a fetch that comes back short is asked again, so a lost wake-up of
