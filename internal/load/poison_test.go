@@ -36,14 +36,16 @@ type poisonous struct {
 
 func poisons() []poisonous {
 	const once = ", timeout: 1s, retry: {max_attempts: 10, on: [worker_lost]}"
+	// A call that does no harm may lose workers all the same, to others beside it.
+	const patient = ", retry: {max_attempts: 10, on: [worker_lost]}"
 	const often = ", retry: {max_attempts: 100, initial: 100ms, max: 100ms}"
 	return []poisonous{
 		{"POISON_PANIC", tools.Read, panics, "", statemachine.Failed, fault.Internal, false},
 		{"POISON_GOEXIT", tools.Read, goexits, "", statemachine.Failed, fault.Internal, false},
 		{"POISON_JSON", tools.Read, nil, "", statemachine.Failed, fault.Internal, false},
 		{"POISON_HANG", tools.Read, hangs, once, statemachine.Failed, fault.Timeout, false},
-		{"POISON_PRINT", tools.Read, prints, "", statemachine.Done, "", false},
-		{"POISON_SETSID", tools.Read, child("setsid sleep 20 & echo done"), "", statemachine.Done, "", false},
+		{"POISON_PRINT", tools.Read, prints, patient, statemachine.Done, "", false},
+		{"POISON_SETSID", tools.Read, child("setsid sleep 20 & echo done"), patient, statemachine.Done, "", false},
 		{"POISON_SLEEP", tools.Read, child("trap '' TERM; sleep 300 & wait; sleep 300"), once, statemachine.Failed, fault.Timeout, false},
 		{"POISON_EXIT", tools.Idempotent, exits, "", statemachine.Failed, fault.WorkerLost, true},
 		{"POISON_MEMORY", tools.Read, eats, "", statemachine.Failed, fault.WorkerLost, true},
