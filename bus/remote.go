@@ -39,6 +39,8 @@ func ServeAPI(c *Conn, api orchestrator.API, s *Store, cfg EndpointConfig) (*End
 		"resolve":      Handle(api.Resolve),
 		"call":         Handle(api.Call),
 		"checkpoint":   Handle(api.Checkpoint),
+		"approvals":    Handle(api.Approvals),
+		"decide":       Handle(api.Decide),
 		"archive":      Handle(api.Archive),
 		"status":       Handle(api.Status),
 		"hold":         Handle(answerless(s.hold)),
@@ -306,4 +308,14 @@ func (r *Remote) Ready(ctx context.Context) error {
 		case <-tick.C:
 		}
 	}
+}
+
+// Approvals implements orchestrator.API.
+func (r *Remote) Approvals(ctx context.Context, in orchestrator.ApprovalsRequest) (orchestrator.ApprovalsReply, error) {
+	return command[orchestrator.ApprovalsReply](ctx, r, "approvals", in)
+}
+
+// Decide implements orchestrator.API.
+func (r *Remote) Decide(ctx context.Context, in orchestrator.DecideRequest) (orchestrator.ApprovalView, error) {
+	return command[orchestrator.ApprovalView](ctx, r, "decide", in)
 }

@@ -150,6 +150,8 @@ type Ready struct {
 	// Purpose is "" for a step, "verify_call" for the tool that decides an in-doubt call, "call" for a
 	// single call inside an existing task.
 	Purpose string `json:"purpose,omitempty"`
+	// Approval is the granted approval that lets this attempt through.
+	Approval string `json:"approval,omitempty"`
 }
 
 // Called is the data of step.called: a worker begins to execute the call.
@@ -370,6 +372,14 @@ func newPayload(k Kind) Payload {
 		return new(Restored)
 	case ResultRefused:
 		return new(Refused)
+	case StepParked:
+		return new(Parked)
+	case ApprovalRequested:
+		return new(Approval)
+	case ApprovalVoted, ApprovalGranted, ApprovalRejected:
+		return new(Decision)
+	case ApprovalExpired, ApprovalReminded:
+		return new(Elapsed)
 	default:
 		return nil
 	}
@@ -396,5 +406,6 @@ func Kinds() []Kind {
 		StepResolved, StepCancelled, StepExpanded, StepWaiting, StepSpawned, StepReused,
 		SignalReceived, DependencyMet, FileRead, LogWritten, CheckpointCreated, CheckpointRestored,
 		ResultRefused,
+		StepParked, ApprovalRequested, ApprovalVoted, ApprovalGranted, ApprovalRejected, ApprovalExpired, ApprovalReminded,
 	}
 }

@@ -53,6 +53,10 @@ type API interface {
 	Call(ctx context.Context, r CallRequest) (CallReply, error)
 	// Checkpoint creates, lists or reads checkpoints of a task.
 	Checkpoint(ctx context.Context, r CheckpointRequest) (CheckpointReply, error)
+	// Approvals lists approvals, Decide decides about one (M-3): NOT_FOUND, CONFLICT when it is over,
+	// FORBIDDEN for who may not, VALIDATION_ERROR for a form that does not fit.
+	Approvals(ctx context.Context, r ApprovalsRequest) (ApprovalsReply, error)
+	Decide(ctx context.Context, r DecideRequest) (ApprovalView, error)
 	// Archive moves finished tasks to the archive now.
 	Archive(ctx context.Context, r ArchiveRequest) (ArchiveReply, error)
 	// Status describes the node.
@@ -166,6 +170,7 @@ type StepView struct {
 	// Due is when a retry, a timer or a timeout fires.
 	Due      *time.Time      `json:"due,omitempty"`
 	Signal   string          `json:"signal,omitempty"`
+	Approval string          `json:"approval,omitempty"`
 	Child    events.TaskID   `json:"child,omitempty"`
 	Duration time.Duration   `json:"duration,omitempty"`
 	Progress *work.Progress  `json:"progress,omitempty"`

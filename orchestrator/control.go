@@ -155,6 +155,9 @@ func (o *Orchestrator) pauseTask(ctx context.Context, r PauseRequest, kind event
 		if pause := kind == events.TaskPaused; t.task.Paused != pause {
 			t.emit(kind, &events.Paused{Reason: o.cleanText(r.Reason)})
 		}
+		if kind == events.TaskResumed {
+			t.askAgain(first(r.Actor, actorNode))
+		}
 		return nil
 	})
 	if err != nil {

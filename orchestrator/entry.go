@@ -329,7 +329,7 @@ func (o *Orchestrator) catchUp(e *entry) {
 
 func (o *Orchestrator) queueReady(e *entry) {
 	for _, key := range e.task.Order {
-		if s := e.task.Steps[key]; s.State == statemachine.StepReady && e.leases[key] == nil && !e.held() {
+		if s := e.task.Steps[key]; s.State == statemachine.StepReady && e.leases[key] == nil && !o.stays(e, s) {
 			o.match.push(e, s)
 		}
 	}

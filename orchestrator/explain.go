@@ -30,7 +30,7 @@ func (t *turn) causes() iter.Seq[Cause] {
 			return
 		}
 		none := true
-		for _, ask := range []func() *Cause{t.becausePaused, t.becauseDependency, t.becauseDelay, t.becauseConcurrency, t.becauseCancelling, t.becauseResource} {
+		for _, ask := range []func() *Cause{t.becausePaused, t.becauseDependency, t.becauseDelay, t.becauseConcurrency, t.becauseCancelling, t.becauseResource, t.becauseAsked} {
 			if c := ask(); c != nil {
 				if none = false; !yield(*c) {
 					return
@@ -164,6 +164,10 @@ func (t *turn) becauseStep(s *statemachine.Step) *Cause {
 		c.Kind = "in_doubt"
 		c.Sentence = fmt.Sprintf("It is unknown whether step %s (%s) took effect: %s.", s.Key, s.Tool, strings.TrimSuffix(s.Reason, "."))
 		c.Next = fmt.Sprintf("orch resolve %s %s --as succeeded|failed|retry", t.e.id, s.Key)
+	case s.State == statemachine.StepParked:
+		t.becauseParked(s, c)
+	case s.State == statemachine.StepReady && t.o.barred(t.task, s):
+		c.Kind, c.Sentence = "approval", fmt.Sprintf("Step %s (%s) waits until the approvals of the task are decided.", s.Key, s.Tool)
 	case s.State == statemachine.StepReady:
 		t.becauseReady(s, c)
 	case s.State != statemachine.StepRunning || s.Items != nil:
@@ -181,6 +185,36 @@ func (t *turn) becauseStep(s *statemachine.Step) *Cause {
 		c.Kind, c.Sentence = "running", fmt.Sprintf("Step %s (%s) is running on worker %s since %s%s.", s.Key, s.Tool, s.Worker, clock(s.CalledAt), t.progressText(s.Key))
 	}
 	return c
+}
+
+// becauseParked says whose decision a step waits for.
+func (t *turn) becauseParked(s *statemachine.Step, c *Cause) {
+	a := t.newest(s.Approval)
+	if a == nil {
+		return
+	}
+	c.Kind = "approval"
+	if a.Status == statemachine.ApprovalExpired {
+		c.Sentence = fmt.Sprintf("Step %s waits for approval %s, about which nobody decided until %s.", s.Key, a.ID, clock(a.ExpiresAt))
+		c.Next = "orch resume " + string(t.e.id)
+		return
+	}
+	c.Sentence = fmt.Sprintf("Step %s waits for approval %s until %s%s.", s.Key, a.ID, clock(a.ExpiresAt), because(a.Rationale))
+	c.Next = "orch approvals " + a.ID
+}
+
+// becauseAsked says that the task waits for an approval that it asked for by itself.
+func (t *turn) becauseAsked() *Cause {
+	for _, a := range t.task.Approvals {
+		switch {
+		case a.Step != "" || t.newest(a.ID) != a:
+		case a.Status == statemachine.ApprovalPending:
+			return &Cause{Kind: "approval", Sentence: fmt.Sprintf("It asked for approval %s (%s), pending until %s.", a.ID, strings.TrimSuffix(a.Description, "."), clock(a.ExpiresAt)), Next: "orch approvals " + a.ID}
+		case a.Status == statemachine.ApprovalExpired && t.task.Block == blockExpired:
+			return &Cause{Kind: "approval", Sentence: fmt.Sprintf("Nobody decided about approval %s until %s.", a.ID, clock(a.ExpiresAt)), Next: "orch resume " + string(t.e.id)}
+		}
+	}
+	return nil
 }
 
 func errorText(s *statemachine.Step) string {

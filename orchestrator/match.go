@@ -255,11 +255,16 @@ type offer struct {
 func (o *Orchestrator) lease(t *ticket, worker string) (offer, bool) {
 	e := t.entry
 	s := e.task.Steps[t.step]
-	if s.State != statemachine.StepReady || s.Attempt != t.attempt || e.held() {
+	if s.State != statemachine.StepReady || s.Attempt != t.attempt || o.stays(e, s) {
 		return offer{}, false
 	}
 	o.grant(e, &lease{step: t.step, attempt: t.attempt, worker: worker, tool: t.lane.tool})
 	return o.offer(e, s), true
+}
+
+// stays reports whether a ready call may not go to a worker for what its task is in.
+func (o *Orchestrator) stays(e *entry, s *statemachine.Step) bool {
+	return e.held() || o.barred(e.task, s)
 }
 
 // held reports whether the task is paused. A task that is being cancelled still runs its `always` steps.
@@ -307,6 +312,7 @@ func (o *Orchestrator) offer(e *entry, s *statemachine.Step) offer {
 		return of
 	}
 	spec := tool.Spec()
+	o.describeGate(e, s, spec, &of.call)
 	if spec.NeedsReads {
 		of.call.Reads = maps.Clone(e.task.Reads)
 	}
@@ -387,7 +393,7 @@ func (o *Orchestrator) handBack(worker string, ref work.Ref) {
 		return // it was seen, or the lease has expired meanwhile
 	}
 	o.drop(e, ref.Step)
-	if s != nil && s.State == statemachine.StepReady && !e.held() {
+	if s != nil && s.State == statemachine.StepReady && !o.stays(e, s) {
 		o.match.push(e, s)
 	}
 }

@@ -259,6 +259,14 @@ func (o *Orchestrator) follow(t *turn) {
 			o.setAlarms(e, t.now)
 		case *events.Ready:
 			o.queueStep(e, d)
+		case *events.Moved:
+			o.moved(e, event.Kind)
+		case *events.Approval:
+			o.alarms.set(d.ExpiresAt, e.id)
+			o.alarms.setMaybe(d.RemindAt, e.id)
+		case *events.Parked:
+			o.drop(e, d.Step)
+			o.match.remove(e, d.Step)
 		case *events.Paused:
 			o.paused(e)
 		case *events.Waiting:
@@ -297,8 +305,21 @@ func (o *Orchestrator) follow(t *turn) {
 // earlier one, such as the end of a pause, has handed it out already.
 func (o *Orchestrator) queueStep(e *entry, d *events.Ready) {
 	s := e.task.Steps[d.Step]
-	if s.State == statemachine.StepReady && s.Attempt == d.Attempt && e.leases[d.Step] == nil && !e.held() {
+	if s.State == statemachine.StepReady && s.Attempt == d.Attempt && e.leases[d.Step] == nil && !o.stays(e, s) {
 		o.match.push(e, s)
+	}
+}
+
+// moved takes the calls out of the queues that have to stay while an approval is awaited, and brings them
+// back.
+func (o *Orchestrator) moved(e *entry, kind events.Kind) {
+	switch kind {
+	case events.TaskApprovalRequested:
+		o.match.removeAll(e)
+		o.queueReady(e)
+	case events.TaskApproved, events.TaskDeclined, events.TaskRevised, events.TaskExpired:
+		o.queueReady(e)
+	default: // changes nothing for the calls
 	}
 }
 

@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"slices"
 	"strconv"
 	"time"
@@ -99,8 +100,19 @@ func (o *Orchestrator) Start(ctx context.Context, s work.Started) error {
 		if !t.holds(s.Ref, s.Worker) {
 			return lateFor(s.Ref)
 		}
+		if s.Destructive {
+			t.checkpointBefore(step)
+		}
 		t.begin(step, s.Worker, t.now)
 		return nil
+	})
+}
+
+// checkpointBefore makes the checkpoint that every destructive call has before it (S0-171, A-44).
+func (t *turn) checkpointBefore(s *statemachine.Step) {
+	t.emit(events.CheckpointCreated, &events.Checkpointed{
+		ID: events.CheckpointIDFrom(t.now, t.o.cfg.Entropy), Name: "before " + s.Key + " (" + s.Tool + ")",
+		State: events.Inline(json.RawMessage("{}")), At: t.now,
 	})
 }
 
@@ -268,7 +280,15 @@ func (t *turn) refuse(s *statemachine.Step, r work.Outcome) {
 
 // outcome records the end of a call.
 func (t *turn) outcome(s *statemachine.Step, r work.Outcome, output events.Value) {
+	if r.Ask != nil {
+		t.park(s, r.Ask)
+		return
+	}
 	if s.State == statemachine.StepReady {
+		if r.RetryAfter > 0 && s.Purpose == "" {
+			t.emit(events.StepRetrying, &events.Retrying{Step: s.Key, Attempt: s.Attempt, Error: r.Error, Class: r.Class, At: events.Time(t.now.Add(r.RetryAfter))})
+			return
+		}
 		if r.Class == classShutdown {
 			t.failed(s, r.Error, r.Class, r.Duration)
 			return
@@ -276,7 +296,7 @@ func (t *turn) outcome(s *statemachine.Step, r work.Outcome, output events.Value
 		t.begin(s, r.Worker, r.StartedAt)
 	}
 	for _, f := range r.Facts {
-		t.emit(f.Kind, f.Data)
+		t.record(f)
 	}
 	if r.Error == nil {
 		t.emit(events.StepSucceeded, &events.Succeeded{Step: s.Key, Attempt: s.Attempt, Output: output, Duration: r.Duration})

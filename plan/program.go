@@ -220,7 +220,8 @@ type Node struct {
 	items      *field
 	set        *field
 	wait       *field
-	fallback   *field // default of a wait
+	fallback   *field // default of a wait or an approve step
+	question   *field
 	verifyArgs *field
 	expect     *field
 }

@@ -40,6 +40,8 @@ type Config struct {
 	Paused bool
 	// ReadOnly refuses every call that changes something.
 	ReadOnly bool
+	// FourEyes keeps people from deciding about what their own tasks ask.
+	FourEyes bool
 	// Host and Port are where the node listens; port 0 chooses a free one.
 	Host string
 	Port int

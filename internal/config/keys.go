@@ -102,6 +102,10 @@ func Keys() []Key {
 			field: func(c *Config) any { return &c.Paused },
 		},
 		{
+			Name: "four_eyes", Default: "false", Node: true, Usage: "who submitted a task does not decide about its approvals",
+			field: func(c *Config) any { return &c.FourEyes },
+		},
+		{
 			Name: "read_only", Default: "false", Node: true, Usage: "refuse every call that changes something",
 			field: func(c *Config) any { return &c.ReadOnly },
 		},

@@ -78,6 +78,8 @@ func (h *hands) open() error {
 	return err
 }
 
+func (h *hands) limited(class tools.Rate) bool { return h.policy.Limit(class) > 0 }
+
 func (h *hands) findSecret(data []byte) (string, bool) {
 	found := policy.FindSecrets(data)
 	if len(found) == 0 {

@@ -32,6 +32,8 @@ type Config struct {
 	Queues []string
 	// Paused starts with all dispatch held; ReadOnly refuses every call that changes something.
 	Paused, ReadOnly bool
+	// FourEyes keeps people from deciding about what their own tasks ask.
+	FourEyes bool
 	// Lease is the life of a call without a heartbeat; 0 means the default of the orchestrator.
 	Lease time.Duration
 	// MaxDeliveries, MaxOpen and MaxOpenEach are limits of the orchestrator; 0 means its defaults.
@@ -165,7 +167,7 @@ func (n *Node) ownerConfig() orchestrator.Config {
 		Archived: func(id events.TaskID, ok bool) {
 			n.hands.later(id, func() error { return n.hands.tree.Archive(id, ok) })
 		},
-		Describe: n.describe,
+		Describe: n.describe, Limited: n.hands.limited, FourEyes: n.cfg.FourEyes,
 	}
 }
 
