@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -50,10 +51,11 @@ type appender struct {
 	conn      *Conn
 	inbox     string
 	barrier   *barrier
-	slots     chan struct{} // one for each append between Append and done
-	written   chan struct{} // a verdict waits for the barrier
-	groups    chan group    // verdicts that passed it
-	disturbed chan struct{} // something is to be settled
+	slots     chan struct{}           // one for each append between Append and done
+	written   chan struct{}           // a verdict waits for the barrier
+	groups    chan group              // verdicts that passed it
+	refused   atomic.Pointer[refusal] // why an external server takes no more, until it takes something
+	disturbed chan struct{}           // something is to be settled
 	stop      chan struct{}
 	stopped   sync.WaitGroup
 

@@ -41,9 +41,6 @@ func (s *Store) Archive(ctx context.Context, task events.TaskID) error {
 	if loss := s.loss.Load(); loss != nil {
 		return loss
 	}
-	if err := s.space.check(time.Now()); err != nil {
-		return err
-	}
 	release, err := s.still.enter(time.Now())
 	if err != nil {
 		return err
@@ -216,6 +213,9 @@ func (h lastHead) headers(parts int) nats.Header {
 
 // publishPart adds a message to the archive; only the last one of a history has headers.
 func (s *Store) publishPart(ctx context.Context, subject string, data []byte, after uint64, header nats.Header) (uint64, error) {
+	if err := s.space.admitArchive(len(data)); err != nil {
+		return 0, err
+	}
 	defer s.touched.Store(true)
 	m := &nats.Msg{Subject: subject, Data: data, Header: header}
 	ack, err := s.conn.js.PublishMsg(ctx, m, jetstream.WithExpectLastSequencePerSubject(after))
@@ -234,8 +234,7 @@ func archiveFault(err error) error {
 	case isConflictCode(api.ErrorCode):
 		return fault.Wrap(fault.Conflict, err, "the task is being archived by another call").WithField("task")
 	case isFullCode(api.ErrorCode):
-		return fault.Wrap(fault.DiskFull, err, "the archive has reached the configured size of the store").
-			WithHint("raise the limit, or keep finished tasks for a shorter time")
+		return fault.Wrap(fault.DiskFull, err, "the NATS server takes no more").WithHint(serverLimits)
 	default:
 		return fault.Wrap(fault.Unavailable, err, "the history cannot be archived").WithHint("archive the task again")
 	}
