@@ -116,6 +116,9 @@ func (s Syncing) interval() string {
 	return "2m"
 }
 
+// DefaultMinFree returns the default of ServerConfig.MinFree on a file system of so many bytes.
+func DefaultMinFree(total int64) int64 { return min(total/50, maxFree) }
+
 // withSpace fills the defaults that depend on the file system of the data directory.
 func (c *ServerConfig) withSpace() error {
 	_, total, err := diskSpace(c.DataDir)
@@ -123,7 +126,7 @@ func (c *ServerConfig) withSpace() error {
 		return err
 	}
 	if c.MinFree <= 0 {
-		c.MinFree = min(total/50, maxFree)
+		c.MinFree = DefaultMinFree(total)
 	}
 	return nil
 }

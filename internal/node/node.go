@@ -180,9 +180,9 @@ func (n *Node) describe(r *orchestrator.StatusReply) {
 	s, err := n.store.Status(ctx)
 	switch {
 	case err != nil:
-		r.Store = err.Error()
+		r.Refuse(fault.From(err), time.Time{})
 	case s.Refusing != nil:
-		r.Store = s.Refusing.Error()
+		r.Refuse(s.Refusing, s.Since)
 	}
 	r.Durability, r.Syncing = string(s.Durability), string(s.Syncing)
 }
