@@ -131,8 +131,7 @@ func (s *Store) admit(r *events.Record, now time.Time) error {
 	if err := s.app.barrier.broken(); err != nil {
 		return err
 	}
-	const headers = 4 << 10 // more than the headers of a commit ever need
-	if limit := s.conn.nc.MaxPayload() - headers; int64(len(r.Data)) > limit {
+	if limit := s.conn.largest(); len(r.Data) > limit {
 		return fault.New(fault.ValidationError, "a commit of %d bytes is larger than the limit of %d", len(r.Data), limit).
 			WithHint("put large values into the blob store")
 	}

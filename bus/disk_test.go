@@ -1,7 +1,6 @@
 package bus_test
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/assert"
@@ -329,25 +327,12 @@ func startsFull(t *testing.T, root string) {
 // An external server with limits of its own: what it refuses is told, and for how long.
 func TestExternalServerFull(t *testing.T) {
 	t.Parallel()
-	ns, err := server.NewServer(&server.Options{
-		JetStream: true, StoreDir: t.TempDir(), Port: -1, NoSigs: true, NoLog: true, JetStreamMaxStore: 128 << 10,
-	})
-	require.NoError(t, err)
-	ns.Start()
-	defer func() { ns.Shutdown(); ns.WaitForShutdown() }()
-	require.True(t, ns.ReadyForConnections(10*time.Second))
-	conn, err := bus.Dial(t.Context(), bus.DialConfig{URL: ns.ClientURL()})
-	require.NoError(t, err)
-	defer conn.Close()
-	ctx := context.WithoutCancel(t.Context())
-	store, err := conn.OpenStore(ctx, bus.StoreConfig{})
-	require.NoError(t, err)
+	ns := externalServer(t, 128<<10)
+	store := externalStore(t, ns)
 	c, err := fillUntil(t, store)
 	assert.Equal(t, fault.DiskFull, fault.CodeOf(err))
-	require.NoError(t, store.Close(ctx))
-	store, err = conn.OpenStore(ctx, bus.StoreConfig{})
-	require.NoError(t, err, "what is there can be read")
-	defer func() { require.NoError(t, store.Close(ctx)) }()
+	require.NoError(t, store.Close(t.Context()))
+	store = externalStore(t, ns)
 	assert.Len(t, eventstest.History(t, store, c.Task, 1), int(c.Rev))
 	_, err = eventstest.Append(store, c.Next(t, "node"))
 	assert.Equal(t, fault.DiskFull, fault.CodeOf(err))
