@@ -2,6 +2,7 @@ package bus
 
 import (
 	"encoding/json"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -29,6 +30,10 @@ func isConflictCode(c jetstream.ErrorCode) bool { return c == codeWrongLast || c
 func isFullCode(c jetstream.ErrorCode) bool {
 	return c == codeStoreFailed || c == codeNoStorage || c == codeResources || c == codeAccount
 }
+
+// serverLimits is the hint when a server refuses by its own limits: an external one, because the embedded
+// one has none.
+const serverLimits = "raise the JetStream limits of the NATS server or of its account"
 
 // pubAck is the server's answer to an append.
 type pubAck struct {
@@ -132,8 +137,7 @@ func appendFault(p *pending, api *jetstream.APIError) error {
 	case isConflictCode(api.ErrorCode):
 		return conflict(p)
 	case isFullCode(api.ErrorCode):
-		return fault.Wrap(fault.DiskFull, api, "the log has reached its configured size").
-			WithHint("archive finished tasks, or raise the limit")
+		return fault.Wrap(fault.DiskFull, api, "the NATS server takes no more").WithHint(serverLimits)
 	default:
 		return fault.Wrap(fault.Unavailable, api, "the log refuses the commit").
 			WithHint("the log of the node names the cause")
@@ -145,8 +149,14 @@ func conflict(p *pending) error {
 		WithField("task").WithHint("read the task and decide again")
 }
 
-// note remembers the newest commit for the high-water mark.
+// note remembers the newest commit for the high-water mark, and whether the server takes any.
 func (a *appender) note(v verdict) {
+	switch full, ok := errors.AsType[*fault.Error](v.err); {
+	case v.err == nil:
+		a.refused.Store(nil)
+	case ok && full.Code == fault.DiskFull:
+		a.refused.CompareAndSwap(nil, &refusal{err: full, since: events.Time(time.Now())})
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if v.seq > a.newest.seq {

@@ -323,7 +323,7 @@ type ExplainReply struct {
 type Cause struct {
 	// Kind is stable for programs: over, dependency, paused, node_paused, queue_paused, tool_paused,
 	// concurrency, delay, retry, timer, signal, child, running, in_doubt, no_worker, queued, approval,
-	// blocked, cancelling. A call whose worker is silent, or was running before the node restarted, is
+	// blocked, cancelling, store. A call whose worker is silent, or was running before the node restarted, is
 	// running as well; its sentence says when the call is given up.
 	Kind     string `json:"kind"`
 	Step     string `json:"step,omitempty"`
@@ -472,10 +472,21 @@ type StatusReply struct {
 	Running  int            `json:"running"`
 	Workers  []WorkerView   `json:"workers"`
 	Paused   []Hold         `json:"paused"`
-	// Store is the health of the log: "ok", or why it refuses to append.
+	// Store is the health of the log: "ok", or why it refuses to append. Refusing says the same in parts.
 	Store     string    `json:"store"`
+	Refusing  *Refusal  `json:"refusing,omitempty"`
 	StartedAt time.Time `json:"started_at"`
 	MemoryMiB int       `json:"memory_mib"`
+}
+
+// Refusal is why the log takes nothing.
+type Refusal struct {
+	Code    fault.Code `json:"code"`
+	Message string     `json:"message"`
+	// Hint is what to do.
+	Hint string `json:"hint,omitempty"`
+	// Since is when it began; zero when that is not known.
+	Since time.Time `json:"since,omitzero"`
 }
 
 // WorkerView describes a worker that the node has heard of lately.
@@ -484,4 +495,6 @@ type WorkerView struct {
 	Queues  []string  `json:"queues"`
 	Running int       `json:"running"`
 	SeenAt  time.Time `json:"seen_at"`
+	// Silent says that it was not heard of for so long that no call is expected to reach it.
+	Silent bool `json:"silent,omitempty"`
 }

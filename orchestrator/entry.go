@@ -354,15 +354,13 @@ func (o *Orchestrator) restore(ctx context.Context) error {
 
 // restorePast finds out whether anything was ever archived. What it is, is read when asked for.
 func (o *Orchestrator) restorePast(ctx context.Context) error {
-	for _, err := range o.cfg.Log.Past(ctx) {
-		if err != nil && !fault.Has(err, fault.DataLoss) { // a damaged archive keeps nobody from working
-			return err
-		}
-		o.lock()
-		o.listed.forget(o.started)
-		o.unlock()
-		break
+	has, err := o.cfg.Log.HasPast(ctx)
+	if err != nil || !has {
+		return err
 	}
+	o.lock()
+	defer o.unlock()
+	o.listed.forget(o.started)
 	return nil
 }
 

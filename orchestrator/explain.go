@@ -14,12 +14,40 @@ import (
 // Explain implements API.
 func (o *Orchestrator) Explain(ctx context.Context, r GetRequest) (ExplainReply, error) {
 	reply := ExplainReply{ID: r.ID}
+	refusal := o.refusal()
 	err := o.look(ctx, r.ID, func(e *entry) error {
 		reply.State = e.task.State
-		reply.Causes = slices.Collect((&turn{o: o, e: e, task: e.task, now: o.now()}).causes())
+		if refusal != nil && !e.task.State.Terminal() {
+			reply.Causes = append(reply.Causes, refusal.cause())
+		}
+		reply.Causes = slices.AppendSeq(reply.Causes, (&turn{o: o, e: e, task: e.task, now: o.now()}).causes())
 		return nil
 	})
 	return reply, err
+}
+
+// refusal returns why the log takes nothing, nil when it does.
+func (o *Orchestrator) refusal() *Refusal {
+	var status StatusReply
+	o.lock()
+	if o.loss != nil {
+		status.Refuse(o.loss, time.Time{})
+	}
+	o.unlock()
+	o.cfg.Describe(&status)
+	return status.Refusing
+}
+
+// cause says of an open task that nothing of it can be noted.
+func (r *Refusal) cause() Cause {
+	since := ""
+	if !r.Since.IsZero() {
+		since = " since " + clock(r.Since)
+	}
+	return Cause{
+		Kind: "store", Next: r.Hint,
+		Sentence: fmt.Sprintf("The log takes nothing%s, so the task cannot go on: %s (%s).", since, strings.TrimSuffix(r.Message, "."), r.Code),
+	}
 }
 
 // causes yields why the task does not move, what concerns the whole task first. The lock is held.
@@ -305,10 +333,13 @@ func (t *turn) holdText(kind, name string) string {
 	return ""
 }
 
+// mute reports whether a worker was not heard of for longer than one that lives ever takes.
+func (o *Orchestrator) mute(w *workerInfo) bool { return o.now().Sub(w.seen) >= maxPoll+2*o.cfg.Lease }
+
 // served reports whether a worker that was heard of lately serves a queue.
 func (o *Orchestrator) served(queue string) bool {
 	for _, w := range o.match.workers {
-		if slices.Contains(w.queues, queue) && o.now().Sub(w.seen) < maxPoll+2*o.cfg.Lease {
+		if slices.Contains(w.queues, queue) && !o.mute(w) {
 			return true
 		}
 	}

@@ -36,6 +36,10 @@ type Config struct {
 	MaxDeliveries int
 	// MaxOpen bounds the open tasks of a node, MaxOpenEach those of one requestor.
 	MaxOpen, MaxOpenEach int
+	// MaxStore is the size in MiB from which on the store of the embedded server takes no more; 0 is none.
+	MaxStore int
+	// MinFree is the space in MiB that it leaves free on its disk; 0 is 2 % of the disk, at most 256.
+	MinFree int
 	// Paused starts the node without starting calls.
 	Paused bool
 	// ReadOnly refuses every call that changes something.

@@ -38,7 +38,10 @@ type Key struct {
 }
 
 // Keys returns the one table of settings, in the order of their documentation.
-func Keys() []Key {
+func Keys() []Key { return slices.Concat(generalKeys(), nodeKeys()) }
+
+// generalKeys are those that matter everywhere.
+func generalKeys() []Key {
 	return []Key{
 		{
 			Name: "data_dir", Default: "~/.orch/data", path: true, Personal: true, Usage: "directory of the log and the keys of a node",
@@ -68,6 +71,12 @@ func Keys() []Key {
 			Name: "log_level", Default: "warn", Choices: []string{"debug", "info", "warn", "error"}, Usage: "least level of the log on stderr",
 			field: func(c *Config) any { return &c.LogLevel },
 		},
+	}
+}
+
+// nodeKeys are those that only matter where a node or a worker runs.
+func nodeKeys() []Key {
+	return []Key{
 		{
 			Name: "durability", Default: "fsync", Choices: []string{"fsync", "relaxed"}, Node: true,
 			Usage: "what survives a power loss: everything acknowledged, or all but the last 100 ms",
@@ -96,6 +105,14 @@ func Keys() []Key {
 		{
 			Name: "max_open_each", Default: "150000", min: 1, max: 10_000_000, Node: true, Usage: "open tasks of one requestor; more are refused",
 			field: func(c *Config) any { return &c.MaxOpenEach },
+		},
+		{
+			Name: "max_store", Default: "0", max: 1 << 30, Node: true, Personal: true, Usage: "MiB that the store may have, archive included; 0 is what the disk has",
+			field: func(c *Config) any { return &c.MaxStore },
+		},
+		{
+			Name: "min_free", Default: "0", max: 1 << 30, Node: true, Personal: true, Usage: "MiB that stay free on the disk of the store; 0 is 2 % of it, at most 256",
+			field: func(c *Config) any { return &c.MinFree },
 		},
 		{
 			Name: "paused", Default: "false", Node: true, Usage: "start without starting calls",
