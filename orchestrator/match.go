@@ -370,8 +370,13 @@ func (o *Orchestrator) reclaim(p work.Poll) {
 	if w == nil || p.Got == 0 || w.sent == 0 || w.sent == p.Got {
 		return
 	}
+	o.takeBack(p.Worker, w)
+}
+
+// takeBack queues the calls of the last batch of a worker again. The lock is held.
+func (o *Orchestrator) takeBack(name string, w *workerInfo) {
 	for _, ref := range w.given {
-		o.handBack(p.Worker, ref)
+		o.handBack(name, ref)
 	}
 	w.sent, w.given = 0, nil
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-var _ work.Owner = (*Orchestrator)(nil)
+var _ work.Source = (*Orchestrator)(nil)
 
 const maxPoll = 30 * time.Second
 
@@ -87,6 +87,19 @@ func (o *Orchestrator) giveBack(worker string, d delivery) {
 		o.handBack(worker, of.call.Ref)
 	}
 	o.dispatch()
+}
+
+// Returned implements work.Source.
+func (o *Orchestrator) Returned(no uint64) {
+	o.lock()
+	defer o.unlock()
+	for name, w := range o.match.workers {
+		if w.sent == no {
+			o.takeBack(name, w)
+			o.dispatch()
+			return
+		}
+	}
 }
 
 // Start implements work.Owner.
