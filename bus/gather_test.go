@@ -130,7 +130,7 @@ func TestSharedRequestsFailTogether(t *testing.T) {
 }
 
 // clumsy panics for some outcomes.
-type clumsy struct{ work.Owner }
+type clumsy struct{ work.Source }
 
 func (clumsy) Report(_ context.Context, o work.Outcome) error {
 	if o.Step == "bad" {

@@ -48,15 +48,25 @@ func ServeAPI(c *Conn, api orchestrator.API, s *Store, cfg EndpointConfig) (*End
 	}, cfg)
 }
 
-// ServeOwner serves the protocol of workers below WorkPrefix.
-func ServeOwner(c *Conn, owner work.Owner, cfg EndpointConfig) (*Endpoint, error) {
+// ServeOwner serves the protocol of workers below WorkPrefix. Calls for a worker that is gone go back to the
+// owner at once.
+func ServeOwner(c *Conn, owner work.Source, cfg EndpointConfig) (*Endpoint, error) {
 	cfg.setDefaults()
-	return Serve(c, WorkPrefix, map[string]Method{
-		"poll":   Handle(owner.Poll),
+	methods := plain(map[string]Method{
 		"start":  Handle(answerless(owner.Start)),
 		"beat":   Handle(owner.Beat),
 		"report": Handle(reportAll(owner, cfg)),
-	}, cfg)
+	})
+	methods["poll"] = pollFor(owner)
+	return serve(c, WorkPrefix, methods, owner.Returned, cfg)
+}
+
+// pollFor answers polls under the numbers of their batches.
+func pollFor(owner work.Owner) method {
+	return func(ctx context.Context, request []byte) (letter, error) {
+		b, data, err := handle(ctx, request, owner.Poll)
+		return letter{data: data, no: b.No}, err
+	}
 }
 
 func answerless[In any](fn func(context.Context, In) error) func(context.Context, In) (struct{}, error) {

@@ -43,7 +43,7 @@ type API interface {
 	// Retry starts a failed or cancelled task anew, with the recorded results of its succeeded steps.
 	Retry(ctx context.Context, r RetryRequest) (SubmitReply, error)
 	// Redrive lets a task of the dead letter go on: it starts a failed one anew like Retry, but once, however
-	// often it is asked for.
+	// often it is asked for; a task that was retried before is not started again.
 	Redrive(ctx context.Context, r RedriveRequest) (SubmitReply, error)
 	// Signal hands data to a step that waits for it, now or later.
 	Signal(ctx context.Context, r SignalRequest) (TaskView, error)

@@ -121,6 +121,7 @@ func (o *Orchestrator) setHolds(ctx context.Context, change func([]Hold) ([]Hold
 	o.lock()
 	defer o.unlock()
 	o.holds = holds
+	o.match.refresh(func(lane) bool { return true })
 	o.dispatch()
 	return ControlReply{Paused: slices.Clone(holds)}, nil
 }

@@ -129,7 +129,7 @@ func (o *Orchestrator) release(e *entry) {
 func (o *Orchestrator) load(e *entry) {
 	e.busy = true
 	o.outbox = append(o.outbox, func() {
-		o.background(func(ctx context.Context) { o.loadNow(ctx, e) }, func() { o.loadFailed(e, stopping()) })
+		o.background(func(ctx context.Context) { o.loadNow(ctx, e) }, func() { o.abandon(e, stopping()) })
 	})
 }
 
@@ -147,6 +147,10 @@ func (o *Orchestrator) loadNow(ctx context.Context, e *entry) {
 	}
 	o.lock()
 	defer o.unlock()
+	if fault.Has(err, fault.Cancelled) {
+		o.abandon(e, stopping())
+		return
+	}
 	if err != nil {
 		o.loadFailed(e, err)
 		return
@@ -158,7 +162,17 @@ func (o *Orchestrator) loadNow(ctx context.Context, e *entry) {
 	o.release(e)
 }
 
+// loadFailed gives an entry up whose history could not be read. The lock is held.
 func (o *Orchestrator) loadFailed(e *entry, err error) {
+	_, known := o.unread[e.id]
+	if !known && !fault.Has(err, fault.NotFound) { // it is tried again and again
+		o.cfg.Logger.Error("task_unreadable", slog.Any("task", e.id), slog.Any("error", err))
+	}
+	o.abandon(e, err)
+}
+
+// abandon ends the loading of an entry; one that may be in the log is tried again. The lock is held.
+func (o *Orchestrator) abandon(e *entry, err error) {
 	turns := e.turns
 	e.turns = nil
 	delete(o.tasks, e.id)
@@ -173,9 +187,6 @@ func (o *Orchestrator) loadFailed(e *entry, err error) {
 		o.wasRead(e.id)
 		o.alarms.clear(e.id)
 	} else {
-		if _, known := o.unread[e.id]; !known { // it is tried again and again
-			o.cfg.Logger.Error("task_unreadable", slog.Any("task", e.id), slog.Any("error", err))
-		}
 		o.unread[e.id] = e.open
 		o.alarms.set(o.now().Add(catchUpAfter), e.id)
 	}
@@ -381,7 +392,7 @@ func (o *Orchestrator) restoreOpen(ctx context.Context, open []events.TaskID) er
 	for range open {
 		select {
 		case err := <-results:
-			if err != nil && !fault.Has(err, fault.NotFound) {
+			if err != nil && !fault.Has(err, fault.NotFound) && ctx.Err() == nil {
 				o.cfg.Logger.ErrorContext(ctx, "open_task_unreadable", slog.Any("error", err))
 			}
 		case <-ctx.Done():

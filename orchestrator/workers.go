@@ -17,7 +17,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-var _ work.Owner = (*Orchestrator)(nil)
+var _ work.Source = (*Orchestrator)(nil)
 
 const maxPoll = 30 * time.Second
 
@@ -28,7 +28,7 @@ func (o *Orchestrator) Poll(ctx context.Context, p work.Poll) (work.Batch, error
 	}
 	o.lock()
 	o.match.worker(p.Worker, p.Queues, o.now())
-	o.match.supersede(p.Worker)
+	o.match.parked.supersede(p.Worker)
 	o.reclaim(p)
 	d := o.deliver(p)
 	if !d.empty() || p.Wait <= 0 {
@@ -36,7 +36,7 @@ func (o *Orchestrator) Poll(ctx context.Context, p work.Poll) (work.Batch, error
 		return o.batch(ctx, p.Worker, d), nil
 	}
 	waiting := &poller{poll: p, out: make(chan delivery, 1)}
-	o.match.pollers = append(o.match.pollers, waiting)
+	o.match.parked.add(waiting)
 	o.unlock()
 	timer := time.NewTimer(min(p.Wait, maxPoll))
 	defer timer.Stop()
@@ -68,7 +68,7 @@ func (o *Orchestrator) hear(worker string) error {
 func (o *Orchestrator) leave(p *poller) delivery {
 	o.lock()
 	defer o.unlock()
-	o.match.pollers = slices.DeleteFunc(o.match.pollers, func(x *poller) bool { return x == p })
+	o.match.parked.remove(p)
 	select {
 	case d := <-p.out:
 		return d
@@ -83,11 +83,25 @@ func (o *Orchestrator) giveBack(worker string, d delivery) {
 	defer o.unlock()
 	if w := o.match.workers[worker]; w != nil {
 		w.cancel = append(d.cancel, w.cancel...)
+		o.match.told = append(o.match.told, worker)
 	}
 	for _, of := range d.offers {
 		o.handBack(worker, of.call.Ref)
 	}
 	o.dispatch()
+}
+
+// Returned implements work.Source.
+func (o *Orchestrator) Returned(no uint64) {
+	o.lock()
+	defer o.unlock()
+	for name, w := range o.match.workers {
+		if w.sent == no {
+			o.takeBack(name, w)
+			o.dispatch()
+			return
+		}
+	}
 }
 
 // Start implements work.Owner.

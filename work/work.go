@@ -208,3 +208,11 @@ type Owner interface {
 	// Report returns when the outcome is durable. CONFLICT means: too late, dropped and noted.
 	Report(ctx context.Context, o Outcome) error
 }
+
+// Source is the Owner at the other end: where the calls come from.
+type Source interface {
+	Owner
+	// Returned takes back the calls of the batch with a number, which nobody was there to receive. A number that
+	// is not the newest of its worker does nothing.
+	Returned(no uint64)
+}

@@ -111,8 +111,13 @@ const settingMark = "orch_setting"
 
 // addSettings adds the flags of settings: those of nodes, or those of every command.
 func addSettings(flags *pflag.FlagSet, node, hidden bool) {
+	addSome(flags, hidden, func(k config.Key) bool { return k.Node == node })
+}
+
+// addSome adds the flags of those settings that are wanted.
+func addSome(flags *pflag.FlagSet, hidden bool, wanted func(config.Key) bool) {
 	for _, k := range config.Keys() {
-		if k.Node != node || flags.Lookup(k.Flag()) != nil {
+		if !wanted(k) || flags.Lookup(k.Flag()) != nil {
 			continue
 		}
 		short := ""

@@ -24,6 +24,8 @@ type Key struct {
 	Choices []string
 	// Node is true for settings that only matter where a node or a worker runs.
 	Node bool
+	// Worker is true for those of them that matter where a worker runs alone.
+	Worker bool
 	// Personal is true for settings that the file of a project may not make: a repository that somebody
 	// else wrote must not choose the server, the store or the listener of whoever stands in it.
 	Personal bool
@@ -83,11 +85,12 @@ func nodeKeys() []Key {
 			field: func(c *Config) any { return &c.Durability },
 		},
 		{
-			Name: "concurrency", Default: "4", min: 1, max: 10_000, Node: true, Usage: "calls that run at the same time",
+			Name: "concurrency", Default: "4", max: 10_000, Node: true, Worker: true,
+			Usage: "calls that run at the same time; a node with 0 leaves all of them to workers",
 			field: func(c *Config) any { return &c.Concurrency },
 		},
 		{
-			Name: "queues", Default: "default", flag: "queue", Node: true, Usage: "queues that the worker serves, separated by commas",
+			Name: "queues", Default: "default", flag: "queue", Node: true, Worker: true, Usage: "queues that the worker serves, separated by commas",
 			field: func(c *Config) any { return &c.Queues },
 		},
 		{
@@ -123,7 +126,7 @@ func nodeKeys() []Key {
 			field: func(c *Config) any { return &c.FourEyes },
 		},
 		{
-			Name: "read_only", Default: "false", Node: true, Usage: "refuse every call that changes something",
+			Name: "read_only", Default: "false", Node: true, Worker: true, Usage: "refuse every call that changes something",
 			field: func(c *Config) any { return &c.ReadOnly },
 		},
 		{
