@@ -174,7 +174,8 @@ func newProbe(t *testing.T, sessions ...session) *probe {
 	p := &probe{out: &bytes.Buffer{}, err: &bytes.Buffer{}}
 	p.app = &app{
 		in: strings.NewReader(""), out: p.out, err: p.err, dir: t.TempDir(), home: t.TempDir(),
-		getenv: func(name string) string { return map[string]string{"USER": "ada"}[name] },
+		getenv: func(string) string { return "" },
+		user:   "ada",
 		now:    func() time.Time { return noon },
 		size:   func() (int, int) { return 100, 30 },
 		redraw: time.Hour,
