@@ -119,7 +119,7 @@ type Question struct {
 // Question evaluates what an approve step asks.
 func (n *Node) Question(sc Scope) (Question, error) {
 	var q Question
-	raw, err := n.question.json(sc, nil)
+	raw, err := n.question.json(sc)
 	if err != nil {
 		return q, err
 	}
@@ -127,7 +127,7 @@ func (n *Node) Question(sc Scope) (Question, error) {
 		return q, n.invalid("description and rationale of approve must give texts")
 	}
 	if n.fallback != nil {
-		q.Default, err = n.fallback.json(sc, nil)
+		q.Default, err = n.fallback.json(sc)
 	}
 	return q, err
 }

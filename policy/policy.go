@@ -117,10 +117,10 @@ func (c Config) validate() error {
 }
 
 // within reports whether path is dir or lies below it. Both are clean and absolute.
-func within(path, dir string) bool {
+func within(name, dir string) bool {
 	if dir == "" {
 		return false
 	}
-	rest, ok := strings.CutPrefix(path, dir)
+	rest, ok := strings.CutPrefix(name, dir)
 	return ok && (rest == "" || rest[0] == '/' || dir == "/")
 }

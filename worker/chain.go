@@ -31,8 +31,8 @@ func (w *Worker) pass(ctx context.Context, a *attempt) (res result, err error) {
 	for _, step := range [...]gate{
 		(*Worker).lookup,
 		(*Worker).check,
-		(*Worker).resolve,
 		(*Worker).admit,
+		(*Worker).resolve,
 		(*Worker).intend,
 		(*Worker).decide,
 		(*Worker).prepare,
@@ -100,6 +100,7 @@ func (w *Worker) resolve(_ context.Context, a *attempt) error {
 			a.paths[field] = w.cfg.Root.Abs(rel)
 		}
 	}
+	a.asked.Paths = a.paths
 	return nil
 }
 
@@ -136,7 +137,7 @@ func (w *Worker) confine(access tools.Access, path string) (string, error) {
 // admit asks the policy for what does not depend on what the call would do: state gate, read-only node.
 func (w *Worker) admit(_ context.Context, a *attempt) error {
 	a.asked = policy.Call{
-		Task: a.Task, Spec: a.spec, State: a.env.State, Args: a.args, Paths: a.paths,
+		Task: a.Task, Spec: a.spec, State: a.env.State, Args: a.args,
 		Workspace: w.workspaces.Path(a.Task), Recent: a.Recent, RetryAfter: a.RetryAfter,
 	}
 	if open := a.Open; open != nil {

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/orch-dev/orch/cmd/orch/screen"
-	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
@@ -217,15 +216,4 @@ func decided(p orchestrator.ApprovalView) string {
 		return fmt.Sprintf("%s: %d of %d have agreed", p.ID, len(p.Votes), p.Quorum)
 	}
 	return fmt.Sprintf("%s is %s; task %s is %s", p.ID, p.Status, p.Task, p.TaskState)
-}
-
-// approvalNotes tells who follows a task what it waits for.
-func approvalNotes(c orchestrator.CommitView) []string {
-	var notes []string
-	for _, e := range c.Events {
-		if d, ok := e.Data.(*events.Approval); ok && e.Kind == events.ApprovalRequested {
-			notes = append(notes, "it waits for a person: orch approvals "+d.ID)
-		}
-	}
-	return notes
 }
