@@ -132,11 +132,11 @@ func TestSharedRequestsFailTogether(t *testing.T) {
 // clumsy panics for some outcomes.
 type clumsy struct{ work.Owner }
 
-func (clumsy) Report(_ context.Context, o work.Outcome) error {
+func (clumsy) ReportThen(_ context.Context, o work.Outcome, done func(error)) {
 	if o.Step == "bad" {
 		panic("boom")
 	}
-	return nil
+	done(nil)
 }
 
 // An outcome that cannot be taken does not take the node down, nor the outcomes that came with it.
