@@ -23,10 +23,12 @@ func Define[In, Out any](spec Spec, do Func[In, Out]) Tool {
 	return &tool[In, Out]{
 		spec:   spec,
 		do:     do,
-		input:  sync.OnceValue(shapeOf[In]),
-		output: sync.OnceValue(shapeOf[Out]),
+		input:  onceShape[In](),
+		output: onceShape[Out](),
 	}
 }
+
+func onceShape[T any]() func() *shape { return sync.OnceValue(shapeOf[T]) }
 
 type tool[In, Out any] struct {
 	spec          Spec
@@ -50,15 +52,22 @@ func (t *tool[In, Out]) Check(args json.RawMessage) (json.RawMessage, error) {
 
 // Call decodes the arguments, does the work and encodes its result.
 func (t *tool[In, Out]) Call(ctx context.Context, env *Env, args json.RawMessage) (json.RawMessage, error) {
-	var in In
-	if err := json.Unmarshal(args, &in); err != nil {
-		return nil, fault.Wrap(fault.ValidationError, err, "the arguments do not fit the tool "+t.spec.Name)
+	in, err := t.decode(args)
+	if err != nil {
+		return nil, err
 	}
 	out, err := t.do(ctx, env, in)
 	if err != nil {
 		return nil, fault.From(err)
 	}
 	return encode(out)
+}
+
+func (t *tool[In, Out]) decode(args json.RawMessage) (in In, err error) {
+	if err := json.Unmarshal(args, &in); err != nil {
+		return in, fault.Wrap(fault.ValidationError, err, "the arguments do not fit the tool "+t.spec.Name)
+	}
+	return in, nil
 }
 
 // encode is json.Marshal without the escaping for HTML, which would change the bytes of free objects.

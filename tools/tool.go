@@ -66,8 +66,25 @@ const (
 	OutsideWorkspace Approval = "outside_workspace"
 	// IfDestructive: asks when the command is classified as destructive.
 	IfDestructive Approval = "if_destructive"
+	// ByIntent: asks for what the call would do (Intent): for targets that the plan does not name, for
+	// changes of databases and protected branches, for destructive commands.
+	ByIntent Approval = "by_intent"
 	// Always: every call asks.
 	Always Approval = "always"
+)
+
+// Rate is a class of calls that are counted together against a limit per task and minute (B-1).
+type Rate string
+
+// The classes of calls.
+const (
+	// Reads and Writes are the classes of tools that name none.
+	Reads  Rate = "reads"
+	Writes Rate = "writes"
+	// External is the class of tools that reach outside of the machine.
+	External Rate = "external"
+	// Database is the class of database queries.
+	Database Rate = "database"
 )
 
 // Access says what a call does with a path.
@@ -109,10 +126,14 @@ type Spec struct {
 	OpenWorld bool `json:"open_world,omitempty"`
 	// Timeout is the default time limit of a call; 0 means two minutes.
 	Timeout time.Duration `json:"timeout,omitempty"`
+	// Rate is the class of its rate limit; empty follows OpenWorld and Effect.
+	Rate Rate `json:"rate,omitempty"`
 	// NeedsReads asks for the record of files the task has read (Env.Reads).
 	NeedsReads bool `json:"needs_reads,omitempty"`
 	// NeedsCheckpoints asks for the checkpoints of the task (Env.Checkpoints).
 	NeedsCheckpoints bool `json:"needs_checkpoints,omitempty"`
+	// NeedsApprovals asks for the approvals of the task (Env.Approvals).
+	NeedsApprovals bool `json:"needs_approvals,omitempty"`
 	// NoWorkspace is true for tools that touch no files, so that no workspace is made for them.
 	NoWorkspace bool `json:"no_workspace,omitempty"`
 	// LogOnly is true for tools whose only effect is an entry in the log of the task: a node that is
@@ -144,10 +165,31 @@ type Env struct {
 	Reads map[string]string
 	// Checkpoints holds the state data of the task's checkpoints by id.
 	Checkpoints map[string]json.RawMessage
+	// Approval is the id of the approval that lets this call through, empty when it needs none.
+	Approval string
+	// Allows reports whether a target is open to this call beside those of its Intent: the plan names it
+	// or somebody approved it for the task. Nil allows none.
+	Allows func(Target) bool
+	// Sample asks a language model of the client; nil when there is none at hand.
+	Sample func(ctx context.Context, prompt string) (string, error)
 	// Progress reports progress; never nil.
 	Progress func(done, total float64, message string)
 	// Record adds a fact to the log, in the same commit as the result of the call; never nil.
 	Record func(kind events.Kind, data events.Payload)
+}
+
+// RateClass returns the class of the tool's rate limit.
+func (s Spec) RateClass() Rate {
+	switch {
+	case s.Rate != "":
+		return s.Rate
+	case s.OpenWorld:
+		return External
+	case s.Effect == Read:
+		return Reads
+	default:
+		return Writes
+	}
 }
 
 // Tool is a tool of the catalogue.

@@ -20,7 +20,7 @@ import (
 // what was read (S0-042) and the checkpoints.
 func TestBuiltinTools(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, worker.Config{}, builtin.All()...)
+	b := newBench(t, worker.Config{}, builtin.All(builtin.Config{})...)
 	file := b.working("workspace", "notes.txt")
 	reads := map[string]string{}
 	checkpoints := map[string]json.RawMessage{"other": json.RawMessage(`{}`)}

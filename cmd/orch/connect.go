@@ -29,7 +29,7 @@ type processNodes struct {
 // newProcessNodes returns the nodes of this process.
 func newProcessNodes(logs io.Writer) processNodes {
 	return processNodes{logs: logs, catalogue: sync.OnceValues(func() (*tools.Catalogue, error) {
-		return tools.New(builtin.All()...)
+		return tools.New(builtin.All(builtin.Config{})...)
 	})}
 }
 

@@ -64,7 +64,7 @@ func (h *hands) open() error {
 	if h.tree, err = workspace.New(h.root, workingDir); err != nil {
 		return err
 	}
-	if h.catalogue, err = tools.New(append(builtin.All(), h.cfg.Extra...)...); err != nil {
+	if h.catalogue, err = tools.New(append(builtin.All(builtin.Config{}), h.cfg.Extra...)...); err != nil {
 		return err
 	}
 	if h.exec, err = proc.New(proc.Config{Logger: h.cfg.logger()}); err != nil {

@@ -12,8 +12,12 @@ import (
 	"github.com/orch-dev/orch/tools/test"
 )
 
+// Config holds what the families need to know of the node, a field for each family that needs anything.
+// The zero value works: tools that depend on a setting then say which one is missing.
+type Config struct{}
+
 // All returns the tools of all families, one line each.
-func All() []tools.Tool {
+func All(Config) []tools.Tool {
 	return slices.Concat(
 		fs.Tools(),
 		shell.Tools(),

@@ -48,7 +48,7 @@ func parse(t *testing.T, text json.RawMessage) *schema {
 
 func TestAllMakeACatalogue(t *testing.T) {
 	t.Parallel()
-	_, err := tools.New(builtin.All()...)
+	_, err := tools.New(builtin.All(builtin.Config{})...)
 	require.NoError(t, err)
 }
 
@@ -56,7 +56,7 @@ func TestAllMakeACatalogue(t *testing.T) {
 func TestSpecs(t *testing.T) {
 	t.Parallel()
 	upper := regexp.MustCompile(`^[A-Z][A-Z_]+$`)
-	for _, tool := range builtin.All() {
+	for _, tool := range builtin.All(builtin.Config{}) {
 		t.Run(tool.Spec().Name, func(t *testing.T) {
 			t.Parallel()
 			s, in := tool.Spec(), parse(t, tool.InputSchema())
@@ -94,7 +94,7 @@ func TestSpecs(t *testing.T) {
 // Every input that is called a path is declared as one, so that the dispatcher confines it (S0-007).
 func TestPathsAreDeclared(t *testing.T) {
 	t.Parallel()
-	for _, tool := range builtin.All() {
+	for _, tool := range builtin.All(builtin.Config{}) {
 		t.Run(tool.Spec().Name, func(t *testing.T) {
 			t.Parallel()
 			for name, s := range parse(t, tool.InputSchema()).Properties {
@@ -123,7 +123,7 @@ func TestSchemas(t *testing.T) {
 			}
 		}
 	}
-	for _, tool := range builtin.All() {
+	for _, tool := range builtin.All(builtin.Config{}) {
 		t.Run(tool.Spec().Name, func(t *testing.T) {
 			t.Parallel()
 			for _, text := range []json.RawMessage{tool.InputSchema(), tool.OutputSchema()} {
@@ -210,7 +210,7 @@ func with(t *testing.T, args map[string]any, field, text string) json.RawMessage
 // S0-005: each required input, left out or null, is named.
 func TestRequiredInputs(t *testing.T) {
 	t.Parallel()
-	for _, tool := range builtin.All() {
+	for _, tool := range builtin.All(builtin.Config{}) {
 		t.Run(tool.Spec().Name, func(t *testing.T) {
 			t.Parallel()
 			in := parse(t, tool.InputSchema())
@@ -242,7 +242,7 @@ func TestRequiredInputs(t *testing.T) {
 // S0-006: each input refuses each wrong type and names the field; the published schema agrees.
 func TestWrongInputs(t *testing.T) {
 	t.Parallel()
-	for _, tool := range builtin.All() {
+	for _, tool := range builtin.All(builtin.Config{}) {
 		t.Run(tool.Spec().Name, func(t *testing.T) {
 			t.Parallel()
 			in := parse(t, tool.InputSchema())

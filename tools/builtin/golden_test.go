@@ -20,7 +20,7 @@ import (
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	want := map[string]bool{}
-	for _, tool := range builtin.All() {
+	for _, tool := range builtin.All(builtin.Config{}) {
 		file := filepath.Join("testdata", tool.Spec().Name+".json")
 		want[file] = true
 		var text bytes.Buffer
