@@ -92,12 +92,12 @@ func (w *writer) numberIf(name string, n int64) {
 
 func (w *writer) time(name string, t time.Time) {
 	w.name(name)
-	text, err := t.AppendText(append(w.b, '"'))
+	text, err := t.MarshalText()
 	if err != nil {
 		w.fail(err)
 		return
 	}
-	w.b = append(text, '"')
+	w.b = append(append(append(w.b, '"'), text...), '"')
 }
 
 // anyIf writes a member of any kind unless it is absent.
