@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"strconv"
@@ -41,6 +42,21 @@ type pubAck struct {
 	Error *jetstream.APIError `json:"error"`
 }
 
+// readAck reads an answer. Nearly all are {"stream":"…","seq":n}, which needs no decoder.
+func readAck(data []byte) (pubAck, error) {
+	if before, rest, _ := bytes.Cut(data, []byte(`,"seq":`)); bytes.Equal(before, []byte(plainAck)) {
+		if seq, err := strconv.ParseUint(string(bytes.TrimSuffix(rest, []byte("}"))), 10, 64); err == nil {
+			return pubAck{Seq: seq}, nil
+		}
+	}
+	var ack pubAck
+	err := json.Unmarshal(data, &ack)
+	return ack, err
+}
+
+// plainAck is how an answer begins that says nothing but the position.
+const plainAck = `{"stream":"` + liveStream + `"`
+
 // acknowledged takes one answer. Answers to messages that have landed otherwise are ignored: their
 // appends are settled by reading the log.
 func (a *appender) acknowledged(m *nats.Msg) {
@@ -52,8 +68,7 @@ func (a *appender) acknowledged(m *nats.Msg) {
 	if p == nil {
 		return
 	}
-	var ack pubAck
-	err = json.Unmarshal(m.Data, &ack)
+	ack, err := readAck(m.Data)
 	switch {
 	case err != nil: // no stream listens, or it is a mirror
 		a.settleLater(p)

@@ -77,12 +77,13 @@ type Submitted struct {
 	// Priority is critical, high, normal or low.
 	Priority string `json:"priority"`
 	Queue    string `json:"queue,omitempty"`
-	// IdempotencyKey made the id of this task; the same key with the same digest is the same task.
-	IdempotencyKey string       `json:"idempotency_key,omitempty"`
-	RequestSHA256  string       `json:"request_sha256,omitempty"`
-	Concurrency    *Concurrency `json:"concurrency,omitempty"`
-	Parent         *Parent      `json:"parent,omitempty"`
-	DependsOn      []TaskID     `json:"depends_on,omitempty"`
+	// IdempotencyKey made the id of this task; the same key with the same plan and inputs is the same task.
+	IdempotencyKey string `json:"idempotency_key,omitempty"`
+	// RequestSHA256 is the digest of plan and inputs that earlier versions wrote.
+	RequestSHA256 string       `json:"request_sha256,omitempty"`
+	Concurrency   *Concurrency `json:"concurrency,omitempty"`
+	Parent        *Parent      `json:"parent,omitempty"`
+	DependsOn     []TaskID     `json:"depends_on,omitempty"`
 	// NotBefore delays the first step.
 	NotBefore *time.Time `json:"not_before,omitempty"`
 	// Deadline fails the task when it is not over by then.

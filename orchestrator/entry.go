@@ -54,7 +54,15 @@ type entry struct {
 }
 
 func newEntry(id events.TaskID) *entry {
-	return &entry{id: id, tickets: map[string]*ticket{}, leases: map[string]*lease{}, progress: map[string]work.Progress{}}
+	return &entry{id: id, tickets: map[string]*ticket{}, leases: map[string]*lease{}}
+}
+
+// note remembers the progress of a running call.
+func (e *entry) note(step string, p work.Progress) {
+	if e.progress == nil {
+		e.progress = map[string]work.Progress{}
+	}
+	e.progress[step] = p
 }
 
 // passItems remembers how many leading items of a for_each are over, so that they are not looked at

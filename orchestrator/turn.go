@@ -22,6 +22,8 @@ type turn struct {
 	began  time.Time
 	actor  string
 	events []events.Event
+	// room is where the first events lie: most turns have no more.
+	room [4]events.Event
 	// err is the first event that the tables refused; the turn is then void.
 	err error
 	// lost is the error of the first large value that was asked for and is lost for good.
@@ -70,6 +72,11 @@ func (o *Orchestrator) change(ctx context.Context, id events.TaskID, actor strin
 	o.lock()
 	o.turn(id, actor, decide, func(err error) { done <- err })
 	o.unlock()
+	return o.answer(ctx, done)
+}
+
+// answer waits for the end of a turn.
+func (o *Orchestrator) answer(ctx context.Context, done <-chan error) error {
 	select {
 	case err := <-done:
 		return err
@@ -140,6 +147,7 @@ const actorNode = "node"
 // decide runs one decision and appends what it says. The lock is held and the entry is not busy.
 func (o *Orchestrator) decide(e *entry, actor string, decide func(*turn) error, done func(error)) {
 	t := &turn{o: o, e: e, task: e.task, now: o.now(), began: time.Now(), actor: first(actor, actorNode)}
+	t.events = t.room[:0]
 	if t.now.Before(e.task.UpdatedAt) {
 		t.now = e.task.UpdatedAt // the clock went back; a history never does
 	}

@@ -217,7 +217,7 @@ func (o *Orchestrator) renew(worker string, p work.Pulse, now time.Time) bool {
 	}
 	l.heard, l.expires = now, now.Add(l.length)
 	if p.Progress != nil && e.progress[p.Step] != *p.Progress {
-		e.progress[p.Step] = *p.Progress
+		e.note(p.Step, *p.Progress)
 		e.notify()
 	}
 	if !l.called {
@@ -236,37 +236,64 @@ func ignore(error) {}
 
 // Report implements work.Owner.
 func (o *Orchestrator) Report(ctx context.Context, r work.Outcome) error {
+	done := make(chan error, 1)
+	o.ReportThen(ctx, r, func(err error) { done <- err })
+	return o.answer(ctx, done)
+}
+
+// ReportThen is Report for callers that do not wait, so that many outcomes need no goroutine each: done is
+// called once, maybe before ReportThen returns, and must not block. It is not called any more when Run has
+// ended meanwhile.
+func (o *Orchestrator) ReportThen(ctx context.Context, r work.Outcome, done func(error)) {
 	failpoint.Pass(failpoint.Reported)
-	if err := o.clean(&r); err != nil {
-		return err
-	}
-	output, err := o.keep(ctx, r.Output)
-	if err == nil {
-		err = o.keepFacts(ctx, r.Facts)
-	}
+	output, err := o.receive(ctx, &r)
 	if err != nil {
-		return err
+		done(err)
+		return
 	}
 	late := false
-	err = o.change(ctx, r.Task, workerActor(r.Worker), func(t *turn) error {
-		s := t.task.Steps[r.Step]
-		switch {
-		case t.holds(r.Ref, r.Worker), failpoint.On(failpoint.SkipFence) && s != nil && s.State == statemachine.StepRunning:
-			if output.Ref != "" {
-				o.values.put(output.Ref, r.Output)
-			}
-			t.outcome(s, r, output)
-		case s != nil && heard(s, r):
-		default:
-			late = true
-			t.refuse(s, r)
-		}
+	o.lock()
+	o.turn(r.Task, workerActor(r.Worker), func(t *turn) error {
+		late = t.take(r, output)
 		return nil
+	}, func(err error) {
+		if err == nil && late {
+			err = lateFor(r.Ref)
+		}
+		done(err)
 	})
-	if err == nil && late {
-		return lateFor(r.Ref)
+	o.unlock()
+}
+
+// receive brings an outcome to the form of the log and stores its large values.
+func (o *Orchestrator) receive(ctx context.Context, r *work.Outcome) (output events.Value, err error) {
+	if err = o.serving(); err != nil {
+		return output, err
 	}
-	return err
+	if err = o.clean(r); err != nil {
+		return output, err
+	}
+	if output, err = o.keep(ctx, r.Output); err != nil {
+		return output, err
+	}
+	return output, o.keepFacts(ctx, r.Facts)
+}
+
+// take records an outcome, or reports that it came too late.
+func (t *turn) take(r work.Outcome, output events.Value) (late bool) {
+	s := t.task.Steps[r.Step]
+	switch {
+	case t.holds(r.Ref, r.Worker), failpoint.On(failpoint.SkipFence) && s != nil && s.State == statemachine.StepRunning:
+		if output.Ref != "" {
+			t.o.values.put(output.Ref, r.Output)
+		}
+		t.outcome(s, r, output)
+	case s != nil && heard(s, r):
+	default:
+		t.refuse(s, r)
+		return true
+	}
+	return false
 }
 
 // heard reports whether an outcome only repeats what was recorded before.

@@ -120,7 +120,7 @@ func (w *Worker) invoke(ctx context.Context, a *attempt) (json.RawMessage, error
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	a.env.Log = slog.New(discreet{w.cfg.Logger.Handler(), w.clean}).With(slog.String("task", string(a.Task)), slog.String("step", a.Step), slog.String("tool", a.Tool))
+	a.env.Log = slog.New(ofCall{discreet{w.cfg.Logger.Handler(), w.clean}, &a.Call})
 	a.began = w.cfg.Clock()
 	disarm := context.AfterFunc(ctx, func() {
 		time.AfterFunc(w.cfg.Grace, func() { w.abandon(ctx, a) })
