@@ -66,6 +66,16 @@ func Parse(text string) (*Diff, error) {
 	return d, p.onlyBlank()
 }
 
+// Creates reports whether a patch that perhaps cannot be read means to create its file.
+func Creates(text string) bool {
+	for l := range strings.Lines(text) {
+		if name, ok := fileName(strings.TrimRight(l, "\r\n"), "--- "); ok && name == devNull {
+			return true
+		}
+	}
+	return false
+}
+
 // Create reports whether the source is /dev/null: the result then does not depend on what is there.
 func (d *Diff) Create() bool { return d.create }
 
