@@ -8,7 +8,7 @@ import (
 
 // SourceName returns the name that seed 004 gives to errors of the code, "" when it has none (S4-010).
 func SourceName(code fault.Code) string {
-	switch code { //nolint:exhaustive // seed 004 names no others
+	switch code {
 	case fault.OutsideRoot:
 		return "OutsideRoot"
 	case fault.NotFound:

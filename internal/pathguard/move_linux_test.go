@@ -96,7 +96,7 @@ func TestMoveRefusals(t *testing.T) {
 // S4-046: a move to another file system is refused, and nothing happens.
 func TestMoveAcrossDevices(t *testing.T) {
 	t.Parallel()
-	memory, err := os.MkdirTemp("/dev/shm", "orch-test-")
+	memory, err := os.MkdirTemp("/dev/shm", "orch-test-") //nolint:usetesting // another file system than that of t.TempDir
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, os.RemoveAll(memory)) })
 	disk := t.TempDir()
@@ -126,7 +126,7 @@ func device(t *testing.T, path string) uint64 {
 	t.Helper()
 	var stat syscall.Stat_t
 	require.NoError(t, syscall.Stat(path, &stat))
-	return uint64(stat.Dev)
+	return stat.Dev
 }
 
 func TestRemoveFile(t *testing.T) {

@@ -141,8 +141,8 @@ func (t *Tree) unchanged(e treeEntry) error {
 
 func (t *Tree) changed(name string) error { return changed(t.root.Abs(path.Join(t.rel, name))) }
 
-func changed(path string) *fault.Error {
-	return fault.New(fault.Conflict, "%s has changed meanwhile", path)
+func changed(file string) *fault.Error {
+	return fault.New(fault.Conflict, "%s has changed meanwhile", file)
 }
 
 // fail gives an error about something in the directory its code.

@@ -24,7 +24,7 @@ type prison struct {
 // newPrison keeps all of it in memory, because the tries are many.
 func newPrison(t *testing.T) prison {
 	t.Helper()
-	base, err := os.MkdirTemp("/dev/shm", "orch-test-")
+	base, err := os.MkdirTemp("/dev/shm", "orch-test-") //nolint:usetesting // t.TempDir lies on a disk
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, os.RemoveAll(base)) })
 	require.NoError(t, os.Mkdir(base+"/root", 0o755))
