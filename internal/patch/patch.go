@@ -2,6 +2,10 @@
 // at the very line that it names, or nothing is changed. There is no search for a better place and no
 // fuzz, since a file that has drifted is for its author to look at.
 //
+// The parser is its own: those for git's patches pass over text behind the last hunk, put hunks into order,
+// join lines behind a missing line end and put insertions without context one line too high, and what
+// guards against all that has to read the patch line by line anyway. GNU patch is the judge in the tests.
+//
 // All errors are PATCH_FAILED with the reason PatchFailed and the field patch. They name lines of the
 // patch and of the file, and never repeat what is in them.
 package patch
