@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"net/url"
 	"syscall"
 
@@ -49,7 +50,7 @@ func cause(err error) string {
 		return "has a name that cannot be resolved now"
 	case errors.As(err, &certificate):
 		return "has no certificate that can be trusted"
-	case errors.As(err, &record):
+	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
 		return "does not speak TLS"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "refused the connection"
