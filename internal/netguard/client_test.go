@@ -155,10 +155,10 @@ func TestBodies(t *testing.T) {
 					return
 				}
 			}
-		case "/bomb": // 1 GiB in about 1 MiB
+		case "/bomb": // 64 MiB in 64 KiB
 			w.Header().Set("Content-Encoding", "gzip")
 			z := gzip.NewWriter(w)
-			for range 1024 {
+			for range 64 {
 				if _, err := z.Write(zeros); err != nil {
 					return
 				}

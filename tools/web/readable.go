@@ -56,13 +56,16 @@ func decode(body []byte, contentType string) string {
 	return strings.ToValidUTF8(strings.TrimPrefix(string(text), "\uFEFF"), "\uFFFD")
 }
 
-// markdown converts a page. Links become absolute.
+// markdown converts a page, or takes the plain text of one that costs too much. Links become absolute.
 func markdown(page string, from *url.URL) (string, error) {
 	doc, err := html.Parse(strings.NewReader(page))
 	if err != nil {
 		return "", fault.Wrap(fault.InvalidFormat, err, "the page is nested too deeply").WithReason("CONTENT_TYPE")
 	}
 	trim(doc)
+	if heavy(doc) {
+		return plainText(doc), nil
+	}
 	conv := converter.NewConverter(converter.WithPlugins(
 		base.NewBasePlugin(), commonmark.NewCommonmarkPlugin(),
 		// Aligned columns would make a wide cell cost as much in every row.

@@ -14,7 +14,7 @@ const (
 	// fetchTime bounds the loading of a page.
 	fetchTime = 30 * time.Second
 	// maxPage is how many bytes of a page are read, after decompression.
-	maxPage = 4 << 20
+	maxPage = 2 << 20
 )
 
 type webFetchIn struct {
@@ -26,7 +26,7 @@ type webFetchOut struct {
 	URL         string `json:"url" jsonschema:"Where the page came from, after redirects"`
 	Content     string `json:"content" jsonschema:"The answer to the prompt, or the passages of the page in Markdown that fit it best, at most 16 KiB"`
 	ProcessedBy string `json:"processed_by" jsonschema:"model: the client's language model answered; passages: passages were chosen by the words of the prompt; whole: the page is short and complete" enum:"model,passages,whole"`
-	Truncated   bool   `json:"truncated" jsonschema:"The page is longer than 4 MiB and its rest was not read"`
+	Truncated   bool   `json:"truncated" jsonschema:"The page is longer than 2 MiB and its rest was not read"`
 }
 
 // WEB_FETCH (S0-145, A-46).
