@@ -66,16 +66,23 @@ func markdown(page string, from *url.URL) (string, error) {
 	if heavy(doc) {
 		return plainText(doc), nil
 	}
-	conv := converter.NewConverter(converter.WithPlugins(
+	text, err := convert(doc, from.Scheme+"://"+from.Host)
+	if err != nil {
+		return "", fault.Wrap(fault.InvalidFormat, err, "the page cannot be read").WithReason("CONTENT_TYPE")
+	}
+	return text, nil
+}
+
+// convert writes Markdown without escapes: readers take a lone * or [ for what it is, and to find out
+// which ones need an escape would cost the square of the length of a text.
+func convert(doc *html.Node, domain string) (string, error) {
+	conv := converter.NewConverter(converter.WithEscapeMode(converter.EscapeModeDisabled), converter.WithPlugins(
 		base.NewBasePlugin(), commonmark.NewCommonmarkPlugin(),
 		// Aligned columns would make a wide cell cost as much in every row.
 		table.NewTablePlugin(table.WithCellPaddingBehavior(table.CellPaddingBehaviorMinimal)),
 	))
-	text, err := conv.ConvertNode(doc, converter.WithDomain(from.Scheme+"://"+from.Host))
-	if err != nil {
-		return "", fault.Wrap(fault.InvalidFormat, err, "the page cannot be read").WithReason("CONTENT_TYPE")
-	}
-	return string(bytes.TrimSpace(text)), nil
+	text, err := conv.ConvertNode(doc, converter.WithDomain(domain))
+	return string(bytes.TrimSpace(text)), err
 }
 
 // trim takes out what is no content, and bounds how far a cell reaches.

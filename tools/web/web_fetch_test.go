@@ -191,6 +191,8 @@ func TestFetchHostilePages(t *testing.T) {
 		"entities":      strings.Repeat("&amp;&lt;", n/9),
 		"links":         strings.Repeat(`<a href="http://a.example/`+strings.Repeat("z", 100)+`">x</a>`, 8000),
 		"escapes":       strings.Repeat("*_`[", n/4),
+		"brackets":      strings.Repeat("![", n/2),
+		"backticks":     "<code>" + strings.Repeat("`", n) + "</code>",
 		"comment":       "<!--" + strings.Repeat("-", n),
 		"quoted lines":  strings.Repeat("<blockquote>", 20) + strings.Repeat("x<br>", n/8),
 		"blank":         strings.Repeat("<br>", n/4),
