@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -46,17 +47,17 @@ func spellings(ip string) []string {
 		}, ip)
 		return strings.ReplaceAll(text, ".", dot)
 	}
-	percent := ""
+	var percent strings.Builder
 	for _, c := range []byte(ip) {
-		percent += fmt.Sprintf("%%%02x", c)
+		fmt.Fprintf(&percent, "%%%02x", c)
 	}
 	return []string{
-		ip, ip + ".", fmt.Sprint(n), fmt.Sprint(uint64(n) + 1<<32), fmt.Sprintf("0x%x", n), fmt.Sprintf("0X%X", n), fmt.Sprintf("0%o", n),
+		ip, ip + ".", strconv.FormatUint(uint64(n), 10), strconv.FormatUint(uint64(n)+1<<32, 10), fmt.Sprintf("0x%x", n), fmt.Sprintf("0X%X", n), fmt.Sprintf("0%o", n),
 		fmt.Sprintf("0x%x.0x%x.0x%x.0x%x", a[0], a[1], a[2], a[3]), fmt.Sprintf("0%o.0%o.0%o.0%o", a[0], a[1], a[2], a[3]),
 		fmt.Sprintf("%d.0x%x.0%o.%d", a[0], a[1], a[2], a[3]), fmt.Sprintf("%03d.%03d.%03d.%03d", a[0], a[1], a[2], a[3]),
 		fmt.Sprintf("%d.%d.%d", a[0], a[1], n&0xffff), fmt.Sprintf("%d.%d", a[0], n&0xffffff), fmt.Sprintf("0x%x.%d", a[0], n&0xffffff),
 		fmt.Sprintf("%d.%d.%d.%d", int(a[0])+256, a[1], a[2], a[3]),
-		wide('０', "."), wide('０', "．"), wide('𝟎', "。"), wide('𝟘', "｡"), percent,
+		wide('０', "."), wide('０', "．"), wide('𝟎', "。"), wide('𝟘', "｡"), percent.String(),
 		fmt.Sprintf("[::ffff:%s]", ip), fmt.Sprintf("[::ffff:%x:%x]", n>>16, n&0xffff), fmt.Sprintf("[0:0:0:0:0:ffff:%s]", ip),
 		fmt.Sprintf("[::%s]", ip), fmt.Sprintf("[2002:%x:%x::1]", n>>16, n&0xffff), fmt.Sprintf("[64:ff9b::%s]", ip),
 		fmt.Sprintf("[64:ff9b:1::%s]", ip), fmt.Sprintf("[fe80::5efe:%s]", ip), fmt.Sprintf("[2001:0:%x:%x::]", n>>16, n&0xffff),

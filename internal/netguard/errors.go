@@ -20,8 +20,7 @@ func forbidden(err error, endpoint string) *fault.Error {
 
 // failed tells why there is no answer from an endpoint. The URL in the error of package http is dropped.
 func failed(ctx context.Context, err error, endpoint string) *fault.Error {
-	var u *url.Error
-	if errors.As(err, &u) {
+	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
 	}
 	var timeout net.Error

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -75,9 +76,7 @@ func newBench(t *testing.T) *bench {
 func (b *bench) send(t *testing.T, cfg notify.Config, args map[string]any) (sent, error) {
 	t.Helper()
 	all := map[string]any{"priority": "high", "subject": "Build broken", "message": "Step two\nfailed."}
-	for k, v := range args {
-		all[k] = v
-	}
+	maps.Copy(all, args)
 	raw, err := json.Marshal(all)
 	require.NoError(t, err)
 	tool := notify.Tools(cfg)[0]
@@ -192,7 +191,7 @@ func TestPartialFailure(t *testing.T) {
 	_, err = b.send(t, cfg, map[string]any{"channels": failing})
 	assert.Equal(t, fault.NetworkError, fault.CodeOf(err))
 	for _, name := range failing {
-		assert.ErrorContains(t, err, name+" (")
+		require.ErrorContains(t, err, name+" (")
 	}
 	assert.NotContains(t, err.Error()+b.text.String(), "hunter2")
 	assert.NotContains(t, err.Error(), "127.0.0.1")
@@ -222,7 +221,7 @@ func smtpServer(t *testing.T) (address string, mail <-chan string) {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	t.Cleanup(func() { l.Close() })
+	t.Cleanup(func() { assert.NoError(t, l.Close()) })
 	got := make(chan string, 1)
 	go func() {
 		conn, err := l.Accept()
@@ -230,14 +229,14 @@ func smtpServer(t *testing.T) (address string, mail <-chan string) {
 			close(got)
 			return
 		}
-		defer conn.Close()
 		got <- dialogue(conn)
+		assert.NoError(t, conn.Close())
 	}()
 	return l.Addr().String(), got
 }
 
 func dialogue(conn io.ReadWriter) string {
-	say := func(line string) { fmt.Fprintf(conn, "%s\r\n", line) }
+	say := func(line string) { _, _ = io.WriteString(conn, line+"\r\n") } // the client notices what is missing
 	r := bufio.NewReader(conn)
 	say("220 mail.example")
 	for {
@@ -302,9 +301,9 @@ func TestHangingService(t *testing.T) {
 		assert.Equal(t, fault.Timeout, fault.CodeOf(err))
 	}
 	_, err = tool.Call(t.Context(), newBench(t).env, args)
-	assert.ErrorContains(t, err, "still hangs")
+	require.ErrorContains(t, err, "still hangs")
 	require.NoError(t, l.Close())
 	for conn := range conns {
-		conn.Close()
+		assert.NoError(t, conn.Close())
 	}
 }

@@ -83,7 +83,7 @@ func httpRequest(client *netguard.Client) tools.Tool {
 			Follow: func(name string) bool { return env.Allows != nil && env.Allows(endpoint(name)) },
 		})
 		if err != nil {
-			return httpRequestOut{}, named(err, "url")
+			return httpRequestOut{}, ofURL(err)
 		}
 		return answer(res, newScrubber(header)), nil
 	})
@@ -106,7 +106,7 @@ func (in httpRequestIn) effect() tools.Effect {
 func (in httpRequestIn) check(client *netguard.Client) (*url.URL, http.Header, error) {
 	u, err := client.Parse(in.URL)
 	if err != nil {
-		return nil, nil, named(err, "url")
+		return nil, nil, ofURL(err)
 	}
 	header, err := netguard.Headers(in.Headers)
 	return u, header, err

@@ -39,7 +39,7 @@ func TestRequestResults(t *testing.T) {
 		w.Header().Add("X-Two", "a")
 		w.Header().Add("X-Two", "b")
 		w.WriteHeader(http.StatusServiceUnavailable)
-		fmt.Fprintf(w, "%s %s %s %s", r.Method, r.URL.Path, r.Header.Get("X-In"), body)
+		reply(t, w, "%s %s %s %s", r.Method, r.URL.Path, r.Header.Get("X-In"), body)
 	})
 	for _, method := range []string{"GET", "POST", "PUT", "DELETE"} {
 		out, err := request(t, newEnv(), map[string]any{"url": url + "/p", "method": method, "headers": map[string]string{"x-in": "1"}, "body": "text"})
@@ -115,7 +115,7 @@ func TestRequestIntent(t *testing.T) {
 
 func TestRequestKey(t *testing.T) {
 	t.Parallel()
-	url := serve(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Header["Idempotency-Key"]) })
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) { reply(t, w, "%v", r.Header["Idempotency-Key"]) })
 	env := newEnv()
 	for method, want := range map[string]string{"GET": "[]", "POST": "[" + env.Key + "]", "PUT": "[" + env.Key + "]", "DELETE": "[" + env.Key + "]"} {
 		out, err := request(t, env, map[string]any{"url": url, "method": method})
@@ -134,7 +134,7 @@ func TestRequestRedirects(t *testing.T) {
 	other := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		hits++
 		assert.Empty(t, r.Header.Get("Authorization"))
-		fmt.Fprint(w, "other")
+		reply(t, w, "other")
 	})
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, other+"/x", http.StatusTemporaryRedirect)
@@ -167,7 +167,7 @@ func TestRequestLeavesCredentialsOut(t *testing.T) {
 		w.Header().Set("X-Auth-Token", "freshsecret")
 		w.Header().Set("Www-Authenticate", "Bearer realm=x")
 		_, password, _ := r.BasicAuth()
-		fmt.Fprint(w, "visible ", r.Header, password)
+		reply(t, w, "visible %v %s", r.Header, password)
 	})
 	basic := base64.StdEncoding.EncodeToString([]byte("ada:basicsecret"))
 	for _, authorization := range []string{"Bearer bearersecret", "Basic " + basic} {

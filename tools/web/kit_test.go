@@ -2,6 +2,8 @@ package web_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -10,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -33,7 +36,7 @@ func serve(t *testing.T, h http.HandlerFunc) string {
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.2:0")
 	require.NoError(t, err)
 	s := httptest.NewUnstartedServer(h)
-	s.Listener.Close()
+	require.NoError(t, s.Listener.Close())
 	s.Listener = l
 	s.Start()
 	t.Cleanup(s.Close)
@@ -87,4 +90,11 @@ func call[Out any](t *testing.T, tool tools.Tool, env *tools.Env, args map[strin
 		require.NoError(t, json.Unmarshal(data, &out))
 	}
 	return out, err
+}
+
+// reply writes the body of an answer.
+func reply(t *testing.T, w io.Writer, format string, args ...any) {
+	t.Helper()
+	_, err := fmt.Fprintf(w, format, args...)
+	assert.NoError(t, err)
 }

@@ -23,11 +23,5 @@ func Tools(cfg Config) []tools.Tool {
 	return []tools.Tool{httpRequest(client), webFetch(client), webSearch(cfg)}
 }
 
-// named gives an error about a URL the field that held it.
-func named(err error, field string) error {
-	e := fault.From(err)
-	if e.Field == "" {
-		return e.WithField(field)
-	}
-	return e
-}
+// ofURL gives an error of the client the field that held the URL.
+func ofURL(err error) error { return fault.From(err).WithField("url") }

@@ -46,11 +46,11 @@ func webFetch(client *netguard.Client) tools.Tool {
 	}, func(ctx context.Context, env *tools.Env, in webFetchIn) (webFetchOut, error) {
 		res, err := load(ctx, client, in.URL)
 		if err != nil {
-			return webFetchOut{}, named(err, "url")
+			return webFetchOut{}, ofURL(err)
 		}
 		text, err := readable(res)
 		if err != nil {
-			return webFetchOut{}, named(err, "url")
+			return webFetchOut{}, ofURL(err)
 		}
 		out := webFetchOut{URL: res.URL.String(), Truncated: res.Truncated}
 		out.Content, out.ProcessedBy, err = process(ctx, env, in.Prompt, text)

@@ -2,7 +2,6 @@ package web_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -45,10 +44,10 @@ func TestSearchProviders(t *testing.T) {
 		assert.NoError(t, err)
 		const item = `{"title": "A &amp; <strong>b</strong>", "url": "https://a.example/x", "%s": "one\n <em>two</em> 1 < 2"}`
 		if strings.HasPrefix(r.URL.Path, "/base/res/") {
-			fmt.Fprintf(w, `{"web": {"results": [`+item+`]}}`, "description")
+			reply(t, w, `{"web": {"results": [`+item+`]}}`, "description")
 			return
 		}
-		fmt.Fprintf(w, `{"results": [`+item+`, {"title": "no URL"}, {"url": "javascript:alert(1)"}]}`, "content")
+		reply(t, w, `{"results": [`+item+`, {"title": "no URL"}, {"url": "javascript:alert(1)"}]}`, "content")
 	})
 	for p, want := range map[web.Provider]struct{ path, header, value string }{
 		web.SearXNG: {"/base/search?format=json&q=go+maps", "Authorization", "Bearer hunter2"},
@@ -131,7 +130,7 @@ func TestSearchErrors(t *testing.T) {
 			w.Header().Set("Location", "http://169.254.169.254/?"+r.Header.Get("Authorization"))
 		}
 		w.WriteHeader(status)
-		fmt.Fprint(w, text)
+		reply(t, w, "%s", text)
 	})
 	for name, tc := range map[string]struct {
 		cfg  web.Search
@@ -191,7 +190,7 @@ func TestSearchErrors(t *testing.T) {
 func TestSearchOpensNothingElse(t *testing.T) {
 	t.Parallel()
 	hits := 0
-	url := provider(t, func(w http.ResponseWriter, _ *http.Request) { hits++; fmt.Fprint(w, `{"results": []}`) })
+	url := provider(t, func(w http.ResponseWriter, _ *http.Request) { hits++; reply(t, w, `{"results": []}`) })
 	cfg := web.Config{Search: web.Search{Provider: web.SearXNG, URL: url}}
 	_, err := call[results](t, tool(t, cfg, "WEB_SEARCH"), newEnv(), map[string]any{"query": "q"})
 	require.NoError(t, err)
