@@ -7,22 +7,29 @@ import (
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/tools/fs"
 	"github.com/orch-dev/orch/tools/git"
+	"github.com/orch-dev/orch/tools/notify"
 	"github.com/orch-dev/orch/tools/shell"
 	"github.com/orch-dev/orch/tools/task"
 	"github.com/orch-dev/orch/tools/test"
+	"github.com/orch-dev/orch/tools/web"
 )
 
 // Config holds what the families need to know of the node, a field for each family that needs anything.
 // The zero value works: tools that depend on a setting then say which one is missing.
-type Config struct{}
+type Config struct {
+	Web    web.Config
+	Notify notify.Config
+}
 
 // All returns the tools of all families, one line each.
-func All(Config) []tools.Tool {
+func All(cfg Config) []tools.Tool {
 	return slices.Concat(
 		fs.Tools(),
 		shell.Tools(),
 		git.Tools(),
 		task.Tools(),
 		test.Tools(),
+		web.Tools(cfg.Web),
+		notify.Tools(cfg.Notify),
 	)
 }
