@@ -13,7 +13,7 @@ import (
 )
 
 // Tools returns the family.
-func Tools() []tools.Tool { return []tools.Tool{bashExecute} }
+func Tools() []tools.Tool { return []tools.Tool{bashExecute, shellExec} }
 
 // maxTime is the longest timeout that a caller may ask for.
 const maxTime = time.Hour
