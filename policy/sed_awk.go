@@ -68,7 +68,8 @@ func printsOnly(s string) bool {
 			_, s, _ = strings.Cut(s, "\n")
 		case ':', 'b', 't', 'T':
 			s = skipLabel(s)
-		case '{', '}', '=', 'd', 'D', 'g', 'G', 'h', 'H', 'l', 'n', 'N', 'p', 'P', 'q', 'Q', 'x', 'z':
+		case '{':
+		case '}', '=', 'd', 'D', 'g', 'G', 'h', 'H', 'l', 'n', 'N', 'p', 'P', 'q', 'Q', 'x', 'z':
 			s = strings.TrimLeft(s, "0123456789 ")
 			if s != "" && !strings.ContainsAny(s[:1], "\n;{}") {
 				return false
