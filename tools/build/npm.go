@@ -9,7 +9,7 @@ import (
 )
 
 // npmNames are the names of packages of npm, with or without scope.
-const npmNames = `^(@[a-z0-9~][a-z0-9._~-]*/)?[a-z0-9~][a-z0-9._~-]*$`
+const npmNames = `^(@[a-z0-9][a-z0-9._~-]*/)?[a-z0-9][a-z0-9._~-]*$`
 
 // npmVersions are versions, ranges of one comparator, and tags.
 const npmVersions = `^([~^]?v?\d+(\.\d+){0,2}(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?|[a-z][a-z0-9-]*)$`

@@ -112,9 +112,18 @@ func inPyproject(text, name string) bool {
 	return false
 }
 
+// stripComment cuts a line of TOML at a # that stands outside of strings.
 func stripComment(line string) string {
-	if at := strings.LastIndex(line, "#"); at >= 0 && strings.LastIndexAny(line, `"'`) < at {
-		return line[:at]
+	quote := rune(0)
+	for i, r := range line {
+		switch {
+		case quote == 0 && r == '#':
+			return line[:i]
+		case quote == 0 && (r == '"' || r == '\''):
+			quote = r
+		case r == quote:
+			quote = 0
+		}
 	}
 	return line
 }
