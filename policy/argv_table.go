@@ -1,6 +1,9 @@
 package policy
 
-import "strings"
+import (
+	"maps"
+	"strings"
+)
 
 // grammars returns what the read-only commands understand. What is not here is refused. The options of
 // GNU coreutils, grep, sed, findutils and diffutils were read one by one, those of file 5, mawk, gawk
@@ -33,9 +36,7 @@ func grammars() map[string]grammar {
 			long: "dereference file-system terse format: printf: cached:",
 		},
 	}
-	for name, g := range textGrammars() {
-		table[name] = g
-	}
+	maps.Copy(table, textGrammars())
 	return table
 }
 

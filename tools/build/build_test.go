@@ -51,7 +51,7 @@ func newProject(t *testing.T, files map[string]string, programs ...string) proje
 	bin := t.TempDir()
 	for _, program := range programs {
 		name, script, _ := strings.Cut(program, ":")
-		require.NoError(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755)) //nolint:gosec // a program
+		require.NoError(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755))
 	}
 	p.search(t, bin, "/usr/local/go/bin", "/usr/local/bin", "/usr/bin", "/bin")
 	return p

@@ -8,6 +8,7 @@ import (
 	"crypto/sha512"
 	"encoding/base64"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -65,6 +66,10 @@ func archive(t *testing.T, files map[string]string) []byte {
 	return b.Bytes()
 }
 
+func serve(mux *http.ServeMux, path, text string) {
+	mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) })
+}
+
 // npmRegistry serves the package demo, whose installation script would make a file.
 func npmRegistry(t *testing.T) string {
 	t.Helper()
@@ -82,11 +87,9 @@ func npmRegistry(t *testing.T) string {
 		versions = append(versions, fmt.Sprintf(`%q:{"name":"demo","version":%q,"hasInstallScript":true,"dist":{"tarball":"%s/demo-%s.tgz","integrity":"sha512-%s"}}`,
 			version, version, server.URL, version, base64.StdEncoding.EncodeToString(sum[:])))
 	}
-	mux.HandleFunc("GET /demo", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintf(w, `{"name":"demo","dist-tags":{"latest":"2.0.0"},"versions":{%s}}`, strings.Join(versions, ","))
-	})
+	serve(mux, "/demo", `{"name":"demo","dist-tags":{"latest":"2.0.0"},"versions":{`+strings.Join(versions, ",")+`}}`)
 	for version, data := range archives {
-		mux.HandleFunc("GET /demo-"+version+".tgz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(data) })
+		serve(mux, "/demo-"+version+".tgz", string(data))
 	}
 	return server.URL
 }
@@ -133,11 +136,8 @@ func TestInstallPip(t *testing.T) {
 		"demo_kit-1.5.dist-info/METADATA": "Metadata-Version: 2.1\nName: demo-kit\nVersion: 1.5\n",
 		"demo_kit-1.5.dist-info/RECORD":   "",
 	})
-	mux.HandleFunc("GET /simple/demo-kit/", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/html")
-		fmt.Fprint(w, `<a href="/demo_kit-1.5-py3-none-any.whl">demo_kit-1.5-py3-none-any.whl</a>`)
-	})
-	mux.HandleFunc("GET /demo_kit-1.5-py3-none-any.whl", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(wheel) })
+	serve(mux, "/simple/demo-kit/", `<!DOCTYPE html><html><a href="/demo_kit-1.5-py3-none-any.whl">demo_kit-1.5-py3-none-any.whl</a></html>`)
+	serve(mux, "/demo_kit-1.5-py3-none-any.whl", string(wheel))
 
 	p := newProject(t, map[string]string{"requirements.txt": "other>=1\nDemo_Kit == 1.5 # why\n"})
 	p.cfg.PipIndex = server.URL + "/simple"
@@ -160,13 +160,12 @@ func TestInstallGo(t *testing.T) {
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	const module = "/example.com/demo/@v/"
-	mux.HandleFunc("GET "+module+"list", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "v1.4.0") })
-	mux.HandleFunc("GET "+module+"v1.4.0.info", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"Version":"v1.4.0"}`) })
-	mux.HandleFunc("GET "+module+"v1.4.0.mod", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "module example.com/demo\n") })
-	source := archive(t, map[string]string{
+	serve(mux, module+"list", "v1.4.0\n")
+	serve(mux, module+"v1.4.0.info", `{"Version":"v1.4.0"}`)
+	serve(mux, module+"v1.4.0.mod", "module example.com/demo\n")
+	serve(mux, module+"v1.4.0.zip", string(archive(t, map[string]string{
 		"example.com/demo@v1.4.0/go.mod": "module example.com/demo\n", "example.com/demo@v1.4.0/sub/demo.go": "package sub\n",
-	})
-	mux.HandleFunc("GET "+module+"v1.4.0.zip", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(source) })
+	})))
 
 	p := newProject(t, map[string]string{"go.mod": "module example.com/x\n\ngo 1.24\n"})
 	cache := t.TempDir()
@@ -358,8 +357,10 @@ func TestKnownPackages(t *testing.T) {
 		{"pip", "requirements.txt", "a\nb==1\n c >= 2 # d\n-r e\ng[x]>1\nh;python_version>'3'\nhttps://x.example/i.whl\n./j\nk @ file:///x\n", "a b c g h", "d e r i j x k"},
 		{"pip", "pyproject.toml", pyproject, "a b c d", "self comment word e extra test"},
 		{"cargo", "Cargo.toml", cargo, "a b c d e", "self f g version name"},
-		{"go", "go.mod", "module example.com/self\n\nrequire example.com/a v1.0.0\n\nrequire (\n\texample.com/b/v2 v2.0.0 // indirect\n)\n\nreplace example.com/c => ../c\n\nexclude example.com/d v1.0.0\n",
-			"example.com/a example.com/a/sub example.com/b/v2", "example.com/self example.com/ab example.com/b example.com/c example.com/d"},
+		{
+			"go", "go.mod", "module example.com/self\n\nrequire example.com/a v1.0.0\n\nrequire (\n\texample.com/b/v2 v2.0.0 // indirect\n)\n\nreplace example.com/c => ../c\n\nexclude example.com/d v1.0.0\n",
+			"example.com/a example.com/a/sub example.com/b/v2", "example.com/self example.com/ab example.com/b example.com/c example.com/d",
+		},
 	} {
 		p := newProject(t, map[string]string{tc.file: tc.text})
 		p.search(t, "/nowhere")

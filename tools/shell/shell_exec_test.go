@@ -63,22 +63,20 @@ func newWorld(t *testing.T) world {
 		"root/evil.sh":      "#!/bin/sh\ntouch pwn\n",
 		"root/cat":          "#!/bin/sh\ntouch pwn\n",
 		"root/dir/c.txt":    "gamma\n",
+		"root/sub/a.txt":    "alpha\n",
 		"root/sub/c.txt":    "delta\n",
 		"root/sub/deep/d.x": "alpha\n",
 	} {
 		path = filepath.Join(base, path)
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o755)) //nolint:gosec // programs, too
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o755))
 	}
 	for link, target := range map[string]string{
 		"out-file": "../outside/secret", "outdir": "../outside", "out-abs": filepath.Join(base, "outside", "secret"),
-		"link-in": "a.txt", "link-dir": "dir", "link-root": ".", "dangling": "../outside/new", "dir/up": "..",
+		"link-in": "a.txt", "link-dir": "dir", "link-root": ".", "dangling": "../outside/new", "dir/up": "../sub",
 	} {
 		require.NoError(t, os.Symlink(target, filepath.Join(root, link)))
 	}
-	require.NoError(t, os.Remove(filepath.Join(root, "dir", "up")))
-	require.NoError(t, os.Symlink("../sub", filepath.Join(root, "dir", "up")))
-	require.NoError(t, os.WriteFile(filepath.Join(root, "sub", "a.txt"), []byte("alpha\n"), 0o600))
 	guard, err := pathguard.Open(root)
 	require.NoError(t, err)
 	t.Cleanup(func() { guard.Close() })
@@ -216,7 +214,7 @@ func TestShellExecRandomArguments(t *testing.T) {
 	}
 	commands := slices.DeleteFunc(policy.ReadOnlyCommands(), func(c string) bool { return c == "rg" })
 	before, ran := w.tree(t), 0
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // repeatable
+	random := rand.New(rand.NewPCG(1, 2))
 	for range rounds {
 		command := commands[random.IntN(len(commands))]
 		args := make([]string, 1+random.IntN(4))
@@ -339,7 +337,7 @@ func TestShellExecRandomScripts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	before := w.tree(t)
-	random := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // repeatable
+	random := rand.New(rand.NewPCG(3, 4))
 	for command, fragments := range map[string][]string{
 		"sed": {
 			"w pwn", "W pwn", "e touch pwn", "r ../outside/secret", "R ../outside/secret", "s/a/b/", "s/a/b/w pwn", "s/a/touch pwn/e", "p", "b", "b x", ":x", "t", "T",
