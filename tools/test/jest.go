@@ -130,7 +130,8 @@ func (s *suite) coverageSummary(dir string) (*float64, error) {
 			} `json:"statements"`
 		} `json:"total"`
 	}
-	if json.Unmarshal(data, &summary) != nil || summary.Total.Statements.Total == 0 {
+	_ = json.Unmarshal(data, &summary) // of nothing there is no share, and the report holds a word
+	if summary.Total.Statements.Total == 0 {
 		return nil, nil //nolint:nilnil // nothing was measured
 	}
 	return &summary.Total.Statements.Pct, nil
