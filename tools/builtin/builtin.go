@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/orch-dev/orch/tools"
+	"github.com/orch-dev/orch/tools/build"
 	"github.com/orch-dev/orch/tools/fs"
 	"github.com/orch-dev/orch/tools/git"
 	"github.com/orch-dev/orch/tools/notify"
@@ -19,6 +20,8 @@ import (
 type Config struct {
 	Web    web.Config
 	Notify notify.Config
+	// Build names the registries of packages.
+	Build build.Config
 }
 
 // All returns the tools of all families, one line each.
@@ -31,5 +34,6 @@ func All(cfg Config) []tools.Tool {
 		test.Tools(),
 		web.Tools(cfg.Web),
 		notify.Tools(cfg.Notify),
+		build.Tools(cfg.Build),
 	)
 }

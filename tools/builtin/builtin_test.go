@@ -60,6 +60,8 @@ func TestSpecs(t *testing.T) {
 		t.Run(tool.Spec().Name, func(t *testing.T) {
 			t.Parallel()
 			s, in := tool.Spec(), parse(t, tool.InputSchema())
+			_, says := tool.(tools.Intender)
+			assert.True(t, says || s.Approval != tools.ByIntent, "the rule by intent needs an intent")
 			assert.NotEmpty(t, s.Title)
 			assert.NotEmpty(t, s.Purpose)
 			assert.NotEmpty(t, s.Conditions)
