@@ -78,6 +78,8 @@ type Command struct {
 	Dir string
 	// Env is added to the inherited environment and wins over it.
 	Env map[string]string
+	// Sandbox is what the process may touch; the zero value lets it write nowhere.
+	Sandbox Sandbox
 	// Timeout ends the process; 0 means that only the context does.
 	Timeout time.Duration
 	// Limit is how many bytes of each stream the Result keeps, from the beginning; 0 means
