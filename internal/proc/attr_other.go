@@ -9,3 +9,22 @@ func sessionAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: tr
 
 // expendable does nothing: there is no such thing.
 func expendable(int) {}
+
+// Probe reports that nothing can be confined.
+func Probe() Support { return Support{} }
+
+// confinement is a set of walls; here there are none.
+type confinement struct{}
+
+func (r *Runner) confinement(Command) (*confinement, error) {
+	if r.mode == Enforce {
+		return nil, unsupported(nil, "there is none for this operating system")
+	}
+	return nil, nil //nolint:nilnil // no walls, no error
+}
+
+func (*confinement) enter() error { return nil }
+
+func (*confinement) close() {}
+
+func (Limits) apply(int) error { return nil }
