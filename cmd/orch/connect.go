@@ -42,6 +42,7 @@ func (p processNodes) config(cfg config.Config, m mode) node.Config {
 		DataDir: cfg.DataDir, Root: cfg.Root, NATSURL: cfg.NATS, CredsFile: cfg.NATSCreds, Durability: cfg.Durability,
 		Concurrency: cfg.Concurrency, Queues: cfg.Queues, Paused: cfg.Paused, ReadOnly: cfg.ReadOnly, Lease: cfg.Lease,
 		MaxDeliveries: cfg.MaxDeliveries, MaxOpen: cfg.MaxOpen, MaxOpenEach: cfg.MaxOpenEach,
+		Sandbox: cfg.Sandbox, SandboxRead: cfg.SandboxRead, SandboxWrite: cfg.SandboxWrite,
 		Host: cfg.Host, Port: cfg.Port, Logger: p.logger(cfg.LogLevel), Version: readVersion().Version,
 	}
 	if m == idle {

@@ -82,7 +82,9 @@ func (f *fakeNodes) Restore(_ context.Context, cfg config.Config, file string, r
 	return s, f.err
 }
 
-func (f *fakeNodes) Tools() (*tools.Catalogue, error) { return tools.New(builtin.All(builtin.Config{})...) }
+func (f *fakeNodes) Tools() (*tools.Catalogue, error) {
+	return tools.New(builtin.All(builtin.Config{})...)
+}
 
 // fakeSession answers what a test sets; everything else is a nil call.
 type fakeSession struct {

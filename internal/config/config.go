@@ -40,6 +40,10 @@ type Config struct {
 	Paused bool
 	// ReadOnly refuses every call that changes something.
 	ReadOnly bool
+	// Sandbox is enforce, best-effort or off. SandboxRead and SandboxWrite are further paths for the
+	// programs that tools start.
+	Sandbox                   string
+	SandboxRead, SandboxWrite []string
 	// Host and Port are where the node listens; port 0 chooses a free one.
 	Host string
 	Port int

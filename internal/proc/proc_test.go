@@ -26,6 +26,9 @@ func TestMain(m *testing.M) {
 		work(script)
 		return
 	}
+	if name := os.Getenv(attackName); name != "" {
+		os.Exit(attack(name))
+	}
 	goleak.VerifyTestMain(m)
 }
 

@@ -97,7 +97,7 @@ func secrets() []string {
 func systemFiles() []string {
 	etc := strings.Fields(`
 		alternatives bash.bashrc ca-certificates ca-certificates.conf crypto-policies debian_version environment.d fonts
-		gai.conf gitattributes group host.conf hosts inputrc java-* ld.so.cache ld.so.conf ld.so.conf.d
+		gai.conf gitattributes gitconfig group host.conf hosts inputrc java-* ld.so.cache ld.so.conf ld.so.conf.d
 		locale.alias locale.conf localtime lsb-release magic mime.types nsswitch.conf os-release passwd perl php pki/ca-trust
 		pki/tls/certs pki/tls/cert.pem pki/tls/openssl.cnf profile protocols python3*
 		resolv.conf rpc services shells ssl/cert.pem ssl/certs ssl/openssl.cnf terminfo timezone xdg`)
