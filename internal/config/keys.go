@@ -39,7 +39,7 @@ type Key struct {
 
 // Keys returns the one table of settings, in the order of their documentation.
 func Keys() []Key {
-	return []Key{
+	return append([]Key{
 		{
 			Name: "data_dir", Default: "~/.orch/data", path: true, Personal: true, Usage: "directory of the log and the keys of a node",
 			field: func(c *Config) any { return &c.DataDir },
@@ -106,6 +106,20 @@ func Keys() []Key {
 			field: func(c *Config) any { return &c.ReadOnly },
 		},
 		{
+			Name: "host", Default: "127.0.0.1", Node: true, Personal: true, Usage: "address that the node listens on",
+			field: func(c *Config) any { return &c.Host },
+		},
+		{
+			Name: "port", Default: "0", max: 65_535, Node: true, Usage: "port that the node listens on; 0 chooses a free one",
+			field: func(c *Config) any { return &c.Port },
+		},
+	}, sandboxKeys()...)
+}
+
+// sandboxKeys are the settings of the programs that tools start.
+func sandboxKeys() []Key {
+	return []Key{
+		{
 			Name: "sandbox", Default: "enforce", Choices: []string{"enforce", "best-effort", "off"}, Node: true, Personal: true,
 			Usage: "what becomes of programs that the kernel cannot confine: refused, run behind the walls that there are, or never confined",
 			field: func(c *Config) any { return &c.Sandbox },
@@ -117,14 +131,6 @@ func Keys() []Key {
 		{
 			Name: "sandbox_write", path: true, Node: true, Personal: true, Usage: "files and folders that the programs of tools share and may write",
 			field: func(c *Config) any { return &c.SandboxWrite },
-		},
-		{
-			Name: "host", Default: "127.0.0.1", Node: true, Personal: true, Usage: "address that the node listens on",
-			field: func(c *Config) any { return &c.Host },
-		},
-		{
-			Name: "port", Default: "0", max: 65_535, Node: true, Usage: "port that the node listens on; 0 chooses a free one",
-			field: func(c *Config) any { return &c.Port },
 		},
 	}
 }

@@ -61,10 +61,12 @@ func open(ctx context.Context, env *tools.Env, path string) (*repository, error)
 	return r, r.disarm(ctx)
 }
 
-// missing tells why there is no work tree: none at all, or one that begins above the root.
+// missing tells why there is no work tree: none at all, or one that lies outside of the root. To find
+// that one, git reads everywhere here; it runs nothing and only its answer "true" is used.
 func (r *repository) missing(ctx context.Context) error {
 	c := r.command("rev-parse", "--is-inside-work-tree")
 	delete(c.Env, ceiling)
+	c.Sandbox.Read = []string{"/"}
 	res, err := r.env.Exec.Run(ctx, c)
 	switch {
 	case err != nil:
