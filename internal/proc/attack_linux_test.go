@@ -21,32 +21,39 @@ const (
 // attacks are what a hostile child tries, by name. One returns nil when it got through.
 func attacks() map[string]func(target string) error {
 	return map[string]func(string) error{
-		"read":          func(path string) error { _, err := os.ReadFile(path); return err },
-		"list":          func(path string) error { _, err := os.ReadDir(path); return err },
-		"write":         func(path string) error { return os.WriteFile(path, []byte("owned"), 0o600) },
-		"truncate":      func(path string) error { return os.Truncate(path, 0) },
-		"remove":        os.Remove,
-		"mkdir":         func(path string) error { return os.Mkdir(path, 0o700) },
-		"move away":     func(path string) error { return os.Rename(path, "moved") },
-		"hard link":     func(path string) error { return os.Link(path, "linked") },
-		"read by link":  readByLink,
-		"bind unix":     func(path string) error { return closed(net.Listen("unix", path)) },
-		"dial unix":     func(path string) error { return closed(net.Dial("unix", path)) },
-		"dial tcp":      func(addr string) error { return closed(net.Dial("tcp", addr)) },
-		"dial udp":      sendUDP,
-		"dial abstract": func(name string) error { return closed(net.Dial("unix", "@"+name)) },
-		"listen":        func(addr string) error { return closed(net.Listen("tcp", addr)) },
-		"datagram pair": func(string) error { return pair(unix.SOCK_DGRAM) },
-		"socket vsock":  func(string) error { return socket(unix.AF_VSOCK, unix.SOCK_STREAM) },
-		"socket packet": func(string) error { return socket(unix.AF_PACKET, unix.SOCK_RAW) },
-		"socket alg":    func(string) error { return socket(unix.AF_ALG, unix.SOCK_SEQPACKET) },
-		"raw socket":    func(string) error { return socket(unix.AF_INET, unix.SOCK_RAW) },
-		"signal":        func(pid string) error { return unix.Kill(number(pid), 0) },
-		"kill":          func(pid string) error { return unix.Kill(number(pid), unix.SIGKILL) },
-		"pidfd signal":  pidfdSignal,
-		"steal file":    stealFile,
-		"ptrace":        attach,
-		"read memory":   readMemory,
+		"read":           func(path string) error { _, err := os.ReadFile(path); return err },
+		"list":           func(path string) error { _, err := os.ReadDir(path); return err },
+		"write":          func(path string) error { return os.WriteFile(path, []byte("owned"), 0o600) },
+		"truncate":       func(path string) error { return os.Truncate(path, 0) },
+		"remove":         os.Remove,
+		"mkdir":          func(path string) error { return os.Mkdir(path, 0o700) },
+		"move away":      func(path string) error { return os.Rename(path, "moved") },
+		"hard link":      func(path string) error { return os.Link(path, "linked") },
+		"read by link":   readByLink,
+		"bind unix":      func(path string) error { return closed(net.Listen("unix", path)) },
+		"dial unix":      func(path string) error { return closed(net.Dial("unix", path)) },
+		"dial tcp":       func(addr string) error { return closed(net.Dial("tcp", addr)) },
+		"dial udp":       sendUDP,
+		"dial abstract":  func(name string) error { return closed(net.Dial("unix", "@"+name)) },
+		"listen":         func(addr string) error { return closed(net.Listen("tcp", addr)) },
+		"datagram pair":  func(string) error { return pair(unix.SOCK_DGRAM) },
+		"socket vsock":   func(string) error { return socket(unix.AF_VSOCK, unix.SOCK_STREAM) },
+		"socket packet":  func(string) error { return socket(unix.AF_PACKET, unix.SOCK_RAW) },
+		"socket alg":     func(string) error { return socket(unix.AF_ALG, unix.SOCK_SEQPACKET) },
+		"raw socket":     func(string) error { return socket(unix.AF_INET, unix.SOCK_RAW) },
+		"signal":         func(pid string) error { return unix.Kill(number(pid), 0) },
+		"kill":           func(pid string) error { return unix.Kill(number(pid), unix.SIGKILL) },
+		"pidfd signal":   pidfdSignal,
+		"steal file":     stealFile,
+		"ptrace":         attach,
+		"read memory":    readMemory,
+		"signal threads": everyThread(func(pid, thread string) error { return unix.Tgkill(number(pid), number(thread), 0) }),
+		"environment of threads": everyThread(func(pid, thread string) error {
+			_, err := os.ReadFile("/proc/" + pid + "/task/" + thread + "/environ")
+			return err
+		}),
+		"memory of threads": everyThread(func(pid, thread string) error { return readMemory(pid + "/task/" + thread) }),
+		"trace threads":     everyThread(func(_, thread string) error { return attach(thread) }),
 		"limit": func(pid string) error {
 			return unix.Prlimit(number(pid), unix.RLIMIT_CPU, &unix.Rlimit{Cur: 1, Max: 1}, nil)
 		},
@@ -69,14 +76,36 @@ func attacks() map[string]func(target string) error {
 	}
 }
 
-// attack runs one attack and says how it went: its exit status is 0 when it got through.
-func attack(name string) int {
-	err := attacks()[name](os.Getenv(attackTarget))
-	fmt.Fprintln(os.Stdout, err)
-	if err != nil {
-		return 1
+// attacked runs the attack that the environment asks for, if any: its exit code is 0 when it got through.
+func attacked() (tried bool, code int) {
+	name := os.Getenv(attackName)
+	if name == "" {
+		return false, 0
 	}
-	return 0
+	if err := attacks()[name](os.Getenv(attackTarget)); err != nil {
+		fmt.Fprintln(os.Stdout, err)
+		return true, 1
+	}
+	return true, 0
+}
+
+// everyThread tries something on each thread of a process until it gets through.
+func everyThread(try func(pid, thread string) error) func(string) error {
+	return func(pid string) error {
+		threads, err := os.ReadDir("/proc/" + pid + "/task")
+		if err != nil {
+			return err
+		}
+		var errs []error
+		for _, thread := range threads {
+			err := try(pid, thread.Name())
+			if err == nil {
+				return nil
+			}
+			errs = append(errs, err)
+		}
+		return errors.Join(errs...)
+	}
 }
 
 func number(text string) int {

@@ -17,8 +17,9 @@ func Probe() Support {
 	return Support{Landlock: landlockVersion(), Seccomp: seccompWorks(), Loopback: effective(unix.CAP_SYS_ADMIN)}
 }
 
-// confinement is the walls around one child. They are put around a thread of the node, which starts the
-// child and ends with it: a child inherits them before its first instruction.
+// confinement is the walls around one child. A thread of the node puts them around itself, starts the
+// child, which inherits them, and is gone before the child's first instruction. That order matters: for the
+// kernel the two are behind the same walls, so that the child could reach the thread, and the node with it.
 type confinement struct {
 	mode     Mode
 	rules    *ruleset // nil without Landlock

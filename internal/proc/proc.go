@@ -159,7 +159,7 @@ func (r *Runner) Run(ctx context.Context, c Command) (Result, error) {
 	defer walls.close()
 	r.reaper.start()
 	begin := time.Now()
-	end, err := begun(cmd, walls)
+	resume, end, err := r.start(cmd, walls)
 	if err != nil {
 		return Result{}, startError(ctx, c.Name, err)
 	}
@@ -167,6 +167,7 @@ func (r *Runner) Run(ctx context.Context, c Command) (Result, error) {
 	r.bound(cmd.Process.Pid)
 	r.reaper.add(cmd.Process.Pid)
 	defer r.reaper.drop(cmd.Process.Pid)
+	resume()
 	waitErr := cmd.Wait()
 	// The number of a group is not given away while the group has members, so this ends those that
 	// are left or nobody.
@@ -175,33 +176,6 @@ func (r *Runner) Run(ctx context.Context, c Command) (Result, error) {
 	res.Duration = time.Since(begin)
 	res.ExitCode = exitCode(cmd)
 	return res, r.outcome(ctx, c, waitErr, &res)
-}
-
-// begun starts cmd on a thread of its own, behind the walls unless they are nil. The thread stays until
-// end is called: the death signal of the child is tied to it. A thread with walls is never used again.
-func begun(cmd *exec.Cmd, walls *confinement) (end func(), err error) {
-	started, over, gone := make(chan error), make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(gone)
-		runtime.LockOSThread()
-		if walls == nil {
-			defer runtime.UnlockOSThread()
-		} else if err := walls.enter(); err != nil {
-			started <- err
-			return
-		}
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			<-over
-		}
-	}()
-	end = func() { close(over); <-gone }
-	if err := <-started; err != nil {
-		<-gone
-		return nil, err
-	}
-	return end, nil
 }
 
 // bound limits a child that has just been started.
@@ -213,6 +187,22 @@ func (r *Runner) bound(pid int) {
 	if err := r.limits.apply(pid); err != nil {
 		r.incomplete("limits", err)
 	}
+}
+
+// start starts cmd. Behind walls it does not run before resume is called. end is called when it has
+// ended.
+func (r *Runner) start(cmd *exec.Cmd, walls *confinement) (resume, end func(), err error) {
+	if walls != nil {
+		resume, err = walls.start(cmd)
+		return resume, func() {}, err
+	}
+	// The death signal of the child is tied to the thread that starts it, so the thread stays.
+	runtime.LockOSThread()
+	if err := cmd.Start(); err != nil {
+		runtime.UnlockOSThread()
+		return nil, nil, err
+	}
+	return func() {}, runtime.UnlockOSThread, nil
 }
 
 func (r *Runner) command(ctx context.Context, c Command, sink *sink) (*exec.Cmd, error) {

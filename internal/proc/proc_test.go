@@ -26,8 +26,8 @@ func TestMain(m *testing.M) {
 		work(script)
 		return
 	}
-	if name := os.Getenv(attackName); name != "" {
-		os.Exit(attack(name))
+	if tried, code := attacked(); tried {
+		os.Exit(code)
 	}
 	goleak.VerifyTestMain(m)
 }

@@ -91,6 +91,8 @@ func (p prey) cases() []struct{ attack, target string } {
 		{"read", "/proc/" + node + "/environ"}, {"read", "/proc/" + node + "/maps"}, {"read", "/proc/" + node + "/fd/0"}, {"read memory", node},
 		{"write", "/proc/" + node + "/oom_score_adj"}, {"write", "/proc/" + p.victim + "/oom_score_adj"}, {"read", "/proc/" + p.victim + "/environ"},
 		{"ptrace", node}, {"ptrace", p.victim}, {"signal", node}, {"kill", p.victim}, {"pidfd signal", node}, {"steal file", node},
+		{"signal threads", node}, {"environment of threads", node}, {"memory of threads", node}, {"trace threads", node},
+		{"signal threads", p.victim}, {"environment of threads", p.victim}, {"memory of threads", p.victim}, {"trace threads", p.victim},
 		{"limit", node}, {"limit", p.victim}, {"renice", node}, {"renice", p.victim}, {"renice user", ""}, {"raise limit", ""},
 		{"dial tcp", p.tcp}, {"dial udp", p.udp}, {"dial unix", p.unix}, {"dial abstract", p.abstract}, {"listen", "127.0.0.1:0"},
 		{"bind unix", "own.sock"}, {"datagram pair", ""}, {"socket vsock", ""}, {"socket packet", ""}, {"socket alg", ""}, {"raw socket", ""},
@@ -129,7 +131,8 @@ func TestAttacksGetThroughWithoutASandbox(t *testing.T) {
 	for _, tc := range []struct{ attack, target string }{
 		{"read", p.secret}, {"read by link", p.secret}, {"hard link", p.secret}, {"write", filepath.Join(p.data, "new")}, {"list", "/tmp"},
 		{"read", "/proc/" + strconv.Itoa(os.Getpid()) + "/environ"}, {"read memory", strconv.Itoa(os.Getpid())},
-		{"signal", strconv.Itoa(os.Getpid())}, {"pidfd signal", p.victim}, {"ptrace", p.victim}, {"renice", p.victim}, {"limit", p.victim},
+		{"signal", strconv.Itoa(os.Getpid())}, {"signal threads", strconv.Itoa(os.Getpid())}, {"environment of threads", strconv.Itoa(os.Getpid())}, {"memory of threads", strconv.Itoa(os.Getpid())},
+		{"pidfd signal", p.victim}, {"ptrace", p.victim}, {"trace threads", p.victim}, {"renice", p.victim}, {"limit", p.victim},
 		{"dial tcp", p.tcp}, {"dial udp", p.udp}, {"dial unix", p.unix}, {"dial abstract", p.abstract}, {"listen", "127.0.0.1:0"},
 		{"bind unix", "own.sock"}, {"datagram pair", ""}, {"kill", p.victim},
 	} {
