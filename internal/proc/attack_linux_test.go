@@ -83,7 +83,7 @@ func attacked() (tried bool, code int) {
 		return false, 0
 	}
 	if err := attacks()[name](os.Getenv(attackTarget)); err != nil {
-		fmt.Fprintln(os.Stdout, err)
+		_, _ = fmt.Fprintln(os.Stdout, err)
 		return true, 1
 	}
 	return true, 0

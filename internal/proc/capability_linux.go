@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"errors"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -33,7 +34,7 @@ func dropCapabilities() error {
 			if keptCapabilities&(1<<capability) != 0 {
 				continue
 			}
-			if err := unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(capability), 0, 0, 0); err != nil && err != unix.EINVAL { //nolint:errorlint // EINVAL itself: an older kernel does not have it
+			if err := unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(capability), 0, 0, 0); err != nil && !errors.Is(err, unix.EINVAL) { // an older kernel has fewer
 				return os.NewSyscallError("prctl", err)
 			}
 		}

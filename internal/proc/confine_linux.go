@@ -156,7 +156,7 @@ func (c *confinement) network() error {
 	if err != nil {
 		return os.NewSyscallError("socket", err)
 	}
-	defer unix.Close(fd)
+	defer func() { _ = unix.Close(fd) }()
 	device, err := unix.NewIfreq("lo")
 	if err != nil {
 		return err

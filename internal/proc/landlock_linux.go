@@ -31,7 +31,7 @@ func landlockVersion() int {
 	if errno != 0 {
 		return 0
 	}
-	return int(version) //nolint:gosec // a small number
+	return int(version)
 }
 
 // ruleset is a set of Landlock rules: what it handles is forbidden unless a rule allows it.
@@ -67,7 +67,7 @@ func newRuleset(version int, network bool) (*ruleset, error) {
 	if errno != 0 {
 		return nil, errno
 	}
-	return &ruleset{fd: int(fd), handled: attr.Handled_access_fs}, nil //nolint:gosec // a descriptor
+	return &ruleset{fd: int(fd), handled: attr.Handled_access_fs}, nil
 }
 
 func (s *ruleset) close() { _ = unix.Close(s.fd) }
@@ -87,7 +87,7 @@ func (s *ruleset) allow(path string, rights uint64) error {
 	case err != nil:
 		return &os.PathError{Op: "open", Path: path, Err: err}
 	}
-	defer unix.Close(fd)
+	defer func() { _ = unix.Close(fd) }()
 	var stat unix.Stat_t
 	if err := unix.Fstat(fd, &stat); err != nil {
 		return &os.PathError{Op: "stat", Path: path, Err: err}

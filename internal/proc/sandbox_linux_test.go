@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -75,29 +76,115 @@ func (p prey) try(t *testing.T, r *proc.Runner, s proc.Sandbox, name, target str
 	return res.ExitCode == 0, res.Stdout + res.Stderr
 }
 
+// attempt is an attack on a target.
+type attempt struct{ attack, target string }
+
 // cases are all attacks with their targets.
-func (p prey) cases() []struct{ attack, target string } {
-	node, file := strconv.Itoa(os.Getpid()), filepath.Join(p.outside, "file")
-	return []struct{ attack, target string }{
-		{"read", p.secret}, {"read by link", p.secret}, {"write", p.secret}, {"truncate", p.secret}, {"remove", p.secret},
-		{"move away", p.secret}, {"hard link", p.secret}, {"write", filepath.Join(p.data, "new")}, {"mkdir", filepath.Join(p.data, "new")},
-		{"move away", p.data}, {"move away", filepath.Dir(p.data)}, {"file handle", p.secret}, {"chroot", p.data}, {"mount", p.data},
-		{"read", "/proc/" + node + "/root" + p.secret}, {"read", "/proc/" + node + "/cwd/proc_test.go"},
-		{"read", "/proc/self/root" + p.secret}, {"read", "/dev/fd/../root" + p.secret},
-		{"read", file}, {"list", p.outside}, {"read by link", file}, {"write", file}, {"remove", file}, {"write", filepath.Join(p.outside, "new")},
-		{"read", "/etc/shadow"}, {"read", "/proc/kcore"}, {"write", "/proc/sys/kernel/core_pattern"}, {"list", "/root"}, {"list", "/tmp"}, {"list", "/"},
-		{"write", filepath.Join(p.root, "src", "main.go")}, {"truncate", filepath.Join(p.root, "src", "main.go")}, {"write", filepath.Join(p.root, "new")},
-		{"hard link", filepath.Join(p.root, "src", "main.go")}, {"move away", filepath.Join(p.root, "src", "main.go")},
-		{"read", "/proc/" + node + "/environ"}, {"read", "/proc/" + node + "/maps"}, {"read", "/proc/" + node + "/fd/0"}, {"read memory", node},
-		{"write", "/proc/" + node + "/oom_score_adj"}, {"write", "/proc/" + p.victim + "/oom_score_adj"}, {"read", "/proc/" + p.victim + "/environ"},
-		{"ptrace", node}, {"ptrace", p.victim}, {"signal", node}, {"kill", p.victim}, {"pidfd signal", node}, {"steal file", node},
-		{"signal threads", node}, {"environment of threads", node}, {"memory of threads", node}, {"trace threads", node},
-		{"signal threads", p.victim}, {"environment of threads", p.victim}, {"memory of threads", p.victim}, {"trace threads", p.victim},
-		{"limit", node}, {"limit", p.victim}, {"renice", node}, {"renice", p.victim}, {"renice user", ""}, {"raise limit", ""},
-		{"dial tcp", p.tcp}, {"dial udp", p.udp}, {"dial unix", p.unix}, {"dial abstract", p.abstract}, {"listen", "127.0.0.1:0"},
-		{"bind unix", "own.sock"}, {"datagram pair", ""}, {"socket vsock", ""}, {"socket packet", ""}, {"socket alg", ""}, {"raw socket", ""},
-		{"old interface", ""}, {"io_uring", ""}, {"keyring", ""}, {"bpf", ""}, {"user namespace", ""}, {"mount namespace", ""}, {"join network", node},
-		{"mount", p.workspace}, {"device node", "device"}, {"set clock", ""}, {"set host name", ""},
+func (p prey) cases() []attempt { return slices.Concat(p.files(), p.processes(), p.machine()) }
+
+// files are attacks on files that nobody has opened to the child.
+func (p prey) files() []attempt {
+	node := strconv.Itoa(os.Getpid())
+	file := filepath.Join(p.outside, "file")
+	return []attempt{
+		{"read", p.secret},
+		{"read by link", p.secret},
+		{"write", p.secret},
+		{"truncate", p.secret},
+		{"remove", p.secret},
+		{"move away", p.secret},
+		{"hard link", p.secret},
+		{"write", filepath.Join(p.data, "new")},
+		{"mkdir", filepath.Join(p.data, "new")},
+		{"move away", p.data},
+		{"move away", filepath.Dir(p.data)},
+		{"file handle", p.secret},
+		{"chroot", p.data},
+		{"mount", p.data},
+		{"read", "/proc/" + node + "/root" + p.secret},
+		{"read", "/proc/" + node + "/cwd/proc_test.go"},
+		{"read", "/proc/self/root" + p.secret},
+		{"read", "/dev/fd/../root" + p.secret},
+		{"read", file},
+		{"list", p.outside},
+		{"read by link", file},
+		{"write", file},
+		{"remove", file},
+		{"write", filepath.Join(p.outside, "new")},
+		{"read", "/etc/shadow"},
+		{"read", "/proc/kcore"},
+		{"write", "/proc/sys/kernel/core_pattern"},
+		{"list", "/root"},
+		{"list", "/tmp"},
+		{"list", "/"},
+		{"write", filepath.Join(p.root, "src", "main.go")},
+		{"truncate", filepath.Join(p.root, "src", "main.go")},
+		{"write", filepath.Join(p.root, "new")},
+		{"hard link", filepath.Join(p.root, "src", "main.go")},
+		{"move away", filepath.Join(p.root, "src", "main.go")},
+	}
+}
+
+// processes are attacks on the node, which is the process of the test, and on another process.
+func (p prey) processes() []attempt {
+	node := strconv.Itoa(os.Getpid())
+	return []attempt{
+		{"read", "/proc/" + node + "/environ"},
+		{"read", "/proc/" + node + "/maps"},
+		{"read", "/proc/" + node + "/fd/0"},
+		{"read memory", node},
+		{"write", "/proc/" + node + "/oom_score_adj"},
+		{"write", "/proc/" + p.victim + "/oom_score_adj"},
+		{"read", "/proc/" + p.victim + "/environ"},
+		{"ptrace", node},
+		{"ptrace", p.victim},
+		{"signal", node},
+		{"kill", p.victim},
+		{"pidfd signal", node},
+		{"steal file", node},
+		{"signal threads", node},
+		{"environment of threads", node},
+		{"memory of threads", node},
+		{"trace threads", node},
+		{"signal threads", p.victim},
+		{"environment of threads", p.victim},
+		{"memory of threads", p.victim},
+		{"trace threads", p.victim},
+		{"limit", node},
+		{"limit", p.victim},
+		{"renice", node},
+		{"renice", p.victim},
+		{"renice user", ""},
+		{"raise limit", ""},
+	}
+}
+
+// machine are attacks on the network and on the machine.
+func (p prey) machine() []attempt {
+	node := strconv.Itoa(os.Getpid())
+	return []attempt{
+		{"dial tcp", p.tcp},
+		{"dial udp", p.udp},
+		{"dial unix", p.unix},
+		{"dial abstract", p.abstract},
+		{"listen", "127.0.0.1:0"},
+		{"bind unix", "own.sock"},
+		{"datagram pair", ""},
+		{"socket vsock", ""},
+		{"socket packet", ""},
+		{"socket alg", ""},
+		{"raw socket", ""},
+		{"old interface", ""},
+		{"io_uring", ""},
+		{"keyring", ""},
+		{"bpf", ""},
+		{"user namespace", ""},
+		{"mount namespace", ""},
+		{"join network", node},
+		{"mount", p.workspace},
+		{"device node", "device"},
+		{"set clock", ""},
+		{"set host name", ""},
 	}
 }
 
@@ -128,13 +215,31 @@ func TestAttacksGetThroughWithoutASandbox(t *testing.T) {
 	t.Parallel()
 	p := newPrey(t)
 	r := newRunner(t, proc.Config{Hidden: []string{p.data}, Sandbox: proc.Off})
-	for _, tc := range []struct{ attack, target string }{
-		{"read", p.secret}, {"read by link", p.secret}, {"hard link", p.secret}, {"write", filepath.Join(p.data, "new")}, {"list", "/tmp"},
-		{"read", "/proc/" + strconv.Itoa(os.Getpid()) + "/environ"}, {"read memory", strconv.Itoa(os.Getpid())},
-		{"signal", strconv.Itoa(os.Getpid())}, {"signal threads", strconv.Itoa(os.Getpid())}, {"environment of threads", strconv.Itoa(os.Getpid())}, {"memory of threads", strconv.Itoa(os.Getpid())},
-		{"pidfd signal", p.victim}, {"ptrace", p.victim}, {"trace threads", p.victim}, {"renice", p.victim}, {"limit", p.victim},
-		{"dial tcp", p.tcp}, {"dial udp", p.udp}, {"dial unix", p.unix}, {"dial abstract", p.abstract}, {"listen", "127.0.0.1:0"},
-		{"bind unix", "own.sock"}, {"datagram pair", ""}, {"kill", p.victim},
+	for _, tc := range []attempt{
+		{"read", p.secret},
+		{"read by link", p.secret},
+		{"hard link", p.secret},
+		{"write", filepath.Join(p.data, "new")},
+		{"list", "/tmp"},
+		{"read", "/proc/" + strconv.Itoa(os.Getpid()) + "/environ"},
+		{"read memory", strconv.Itoa(os.Getpid())},
+		{"signal", strconv.Itoa(os.Getpid())},
+		{"signal threads", strconv.Itoa(os.Getpid())},
+		{"environment of threads", strconv.Itoa(os.Getpid())},
+		{"memory of threads", strconv.Itoa(os.Getpid())},
+		{"pidfd signal", p.victim},
+		{"ptrace", p.victim},
+		{"trace threads", p.victim},
+		{"renice", p.victim},
+		{"limit", p.victim},
+		{"dial tcp", p.tcp},
+		{"dial udp", p.udp},
+		{"dial unix", p.unix},
+		{"dial abstract", p.abstract},
+		{"listen", "127.0.0.1:0"},
+		{"bind unix", "own.sock"},
+		{"datagram pair", ""},
+		{"kill", p.victim},
 	} {
 		through, said := p.try(t, r, p.sandbox(), tc.attack, tc.target)
 		assert.True(t, through, "%s %s: %s", tc.attack, tc.target, said)
@@ -145,21 +250,32 @@ func TestWhatASandboxLetsThrough(t *testing.T) {
 	t.Parallel()
 	p := newPrey(t)
 	r := newRunner(t, proc.Config{Hidden: []string{p.data}})
-	for _, tc := range []struct{ attack, target string }{
-		{"read", filepath.Join(p.root, "src", "main.go")}, {"list", p.root}, {"list", filepath.Join(p.root, "src")}, {"write", "file"},
-		{"mkdir", "folder"}, {"truncate", "file"}, {"move away", "file"}, {"hard link", "moved"}, {"remove", "moved"},
-		{"read", "/etc/passwd"}, {"read", "/proc/self/status"}, {"read", "/proc/cpuinfo"}, {"write", "/dev/null"}, {"read", os.Args[0]},
+	for _, tc := range []attempt{
+		{"read", filepath.Join(p.root, "src", "main.go")},
+		{"list", p.root},
+		{"list", filepath.Join(p.root, "src")},
+		{"write", "file"},
+		{"mkdir", "folder"},
+		{"truncate", "file"},
+		{"move away", "file"},
+		{"hard link", "moved"},
+		{"remove", "moved"},
+		{"read", "/etc/passwd"},
+		{"read", "/proc/self/status"},
+		{"read", "/proc/cpuinfo"},
+		{"write", "/dev/null"},
+		{"read", os.Args[0]},
 	} {
 		through, said := p.try(t, r, p.sandbox(), tc.attack, tc.target)
 		assert.True(t, through, "%s %s: %s", tc.attack, tc.target, said)
 	}
 	open := p.sandbox()
 	open.Network = true
-	for _, tc := range []struct{ attack, target string }{{"dial tcp", p.tcp}, {"dial udp", p.udp}, {"listen", "127.0.0.1:0"}} {
+	for _, tc := range []attempt{{"dial tcp", p.tcp}, {"dial udp", p.udp}, {"listen", "127.0.0.1:0"}} {
 		through, said := p.try(t, r, open, tc.attack, tc.target)
 		assert.True(t, through, "with a network: %s: %s", tc.attack, said)
 	}
-	for _, tc := range []struct{ attack, target string }{{"dial unix", p.unix}, {"dial abstract", p.abstract}, {"raw socket", ""}} {
+	for _, tc := range []attempt{{"dial unix", p.unix}, {"dial abstract", p.abstract}, {"raw socket", ""}} {
 		through, said := p.try(t, r, open, tc.attack, tc.target)
 		assert.False(t, through, "with a network: %s: %s", tc.attack, said)
 	}
@@ -173,7 +289,7 @@ func TestLoopbackIsItsOwn(t *testing.T) {
 	s.Loopback = true
 	through, said := p.try(t, r, s, "listen", "127.0.0.1:0")
 	assert.Equal(t, proc.Probe().Loopback, through, said)
-	for _, tc := range []struct{ attack, target string }{
+	for _, tc := range []attempt{
 		{"dial tcp", p.tcp}, {"dial unix", p.unix}, {"dial abstract", p.abstract}, {"join network", strconv.Itoa(os.Getpid())},
 	} {
 		through, said := p.try(t, r, s, tc.attack, tc.target)
@@ -263,7 +379,7 @@ func BenchmarkRun(b *testing.B) {
 		b.Run(bc.name, func(b *testing.B) {
 			r, err := proc.New(proc.Config{Sandbox: bc.mode, Hidden: []string{"/root/.orch"}})
 			require.NoError(b, err)
-			defer r.Close()
+			b.Cleanup(func() { _ = r.Close() })
 			for b.Loop() {
 				res, err := r.Run(b.Context(), proc.Command{Name: "true", Dir: dir, Sandbox: bc.box})
 				require.NoError(b, err)

@@ -33,7 +33,7 @@ func auditArch() uint32 {
 
 // refuse ends a filter with an error number.
 func refuse(errno unix.Errno) bpf.Instruction {
-	return bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(errno)}
+	return bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(errno)} //nolint:gosec // a small number
 }
 
 func permit() bpf.Instruction { return bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW} }
