@@ -83,7 +83,7 @@ func TestNoCallReachesTheNode(t *testing.T) {
 				require.Equal(t, statemachine.Done, r.State, "%s: %v", script, r.Error)
 				said := string(r.Output)
 				assert.Regexp(t, refused, said, script)
-				for _, part := range strings.Fields(string(secret)) {
+				for part := range strings.FieldsSeq(string(secret)) {
 					if len(part) > 20 {
 						assert.NotContains(t, said, part, script)
 					}
