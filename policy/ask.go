@@ -143,9 +143,13 @@ func (p *Policy) newScopes(c Call) *Ask {
 }
 
 // Opens reports whether a target is open to the task of a call: the project or the plan names it, or
-// somebody has granted it. Protected branches are judged apart.
+// somebody has granted it. A branch is when it is the one that the call has named, no other; protected ones
+// are judged apart.
 func (p *Policy) Opens(c Call, t tools.Target) bool {
-	if t.Known || t.Kind == tools.Branch || slices.Contains(c.Scopes, scopeOf(t)) {
+	if t.Kind == tools.Branch {
+		return slices.Contains(c.Intent.Targets, t)
+	}
+	if t.Known || slices.Contains(c.Scopes, scopeOf(t)) {
 		return true
 	}
 	switch t.Kind {

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"github.com/orch-dev/orch/policy"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/tools/builtin"
+	"github.com/orch-dev/orch/tools/git"
 	"github.com/orch-dev/orch/work"
 	"github.com/orch-dev/orch/worker"
 )
@@ -65,7 +67,7 @@ func (h *hands) open() error {
 	if h.tree, err = workspace.New(h.root, workingDir); err != nil {
 		return err
 	}
-	if h.catalogue, err = tools.New(append(builtin.All(builtin.Config{}), h.cfg.Extra...)...); err != nil {
+	if h.catalogue, err = tools.New(append(builtin.All(h.families()), h.cfg.Extra...)...); err != nil {
 		return err
 	}
 	data, err := filepath.EvalSymlinks(h.cfg.DataDir)
@@ -77,6 +79,16 @@ func (h *hands) open() error {
 	}
 	h.policy, err = policy.New(policy.Config{Root: h.root.Name(), Working: h.tree.Name(), DataDir: data, ReadOnly: h.cfg.ReadOnly})
 	return err
+}
+
+// families configures the tools.
+func (h *hands) families() builtin.Config {
+	return builtin.Config{Git: git.Config{
+		FindSecret:   h.findSecret,
+		IsSecretFile: func(path string) bool { return h.policy.IsSecretFile(path) }, // the policy comes later
+		Name:         cmp.Or(os.Getenv("GIT_AUTHOR_NAME"), os.Getenv("GIT_COMMITTER_NAME")),
+		Email:        cmp.Or(os.Getenv("GIT_AUTHOR_EMAIL"), os.Getenv("GIT_COMMITTER_EMAIL")),
+	}}
 }
 
 func (h *hands) limited(class tools.Rate) bool { return h.policy.Limit(class) > 0 }

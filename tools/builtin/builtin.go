@@ -20,6 +20,8 @@ import (
 type Config struct {
 	Web    web.Config
 	Notify notify.Config
+	// Git knows secrets, the form of messages and who commits.
+	Git git.Config
 	// Build names the registries of packages.
 	Build build.Config
 }
@@ -29,7 +31,7 @@ func All(cfg Config) []tools.Tool {
 	return slices.Concat(
 		fs.Tools(),
 		shell.Tools(),
-		git.Tools(),
+		git.Tools(cfg.Git),
 		task.Tools(),
 		test.Tools(),
 		web.Tools(cfg.Web),

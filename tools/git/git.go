@@ -1,8 +1,10 @@
 // Package git is the family of tools for git repositories (seed 000). They call the git binary.
 //
 // A repository may be hostile: its configuration can name programs for git to run. Everything that
-// the two reading tools could be made to run is therefore switched off on the command line, and they
-// take no locks, ask nothing and never use a repository above the root (S0-109).
+// the reading tools could be made to run is therefore switched off on the command line, and they take no
+// locks, ask nothing and never use a repository above the root (S0-109). Of the writing tools only
+// GIT_COMMIT runs something of the repository, its hooks, in the sandbox; GIT_PUSH pushes from a repository
+// of its own, in which no foreign configuration counts.
 package git
 
 import (
@@ -22,7 +24,10 @@ import (
 const maxOutput = 1 << 20
 
 // Tools returns the family.
-func Tools() []tools.Tool { return []tools.Tool{gitStatus, gitDiff} }
+func Tools(cfg Config) []tools.Tool {
+	cfg = cfg.withDefaults()
+	return []tools.Tool{gitStatus, gitDiff, gitAdd(cfg), gitCommit(cfg), gitPush(cfg)}
+}
 
 // repository is a git work tree inside the root.
 type repository struct {
@@ -142,7 +147,8 @@ func overrides() []string {
 	for _, setting := range []string{
 		"safe.directory=*", "core.fsmonitor=false", "core.hooksPath=/dev/null", "core.pager=cat", "core.editor=false",
 		"core.sshCommand=false", "core.askPass=false", "core.attributesFile=/dev/null", "core.quotePath=false",
-		"credential.helper=", "protocol.allow=never", "submodule.recurse=false", "color.ui=false",
+		"credential.helper=", "protocol.allow=never", "gc.auto=0", "maintenance.auto=false", "core.splitIndex=false",
+		"commit.gpgSign=false", "push.gpgSign=false", "submodule.recurse=false", "color.ui=false",
 	} {
 		args = append(args, "-c", setting)
 	}

@@ -30,6 +30,7 @@ type bench struct {
 	t    *testing.T
 	env  *tools.Env
 	repo string
+	cfg  git.Config
 }
 
 func newBench(t *testing.T) *bench {
@@ -110,7 +111,7 @@ type diff struct {
 func call[Out any](b *bench, name string, args map[string]any) (Out, error) {
 	b.t.Helper()
 	var out Out
-	for _, tool := range git.Tools() {
+	for _, tool := range git.Tools(b.cfg) {
 		if tool.Spec().Name != name {
 			continue
 		}

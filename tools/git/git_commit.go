@@ -1,0 +1,203 @@
+package git
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/proc"
+	"github.com/orch-dev/orch/tools"
+)
+
+const (
+	// maxSubject is the longest first line of a message, in characters (A-34).
+	maxSubject = 72
+	// maxChangeTime is how long a commit with its hooks, or a push, may take.
+	maxChangeTime = 10 * time.Minute
+)
+
+type gitCommitIn struct {
+	Message        string `json:"message" jsonschema:"Commit message; its first line follows Conventional Commits, such as fix: read empty lines, and has at most 72 characters" minLength:"1" maxLength:"20000"`
+	RepositoryPath string `json:"repository_path,omitempty" jsonschema:"Absolute path of the git repository or a folder in it; default: the workspace of the task"`
+}
+
+type gitCommitOut struct {
+	CommitHash string   `json:"commit_hash" jsonschema:"Hash of the new commit"`
+	Files      []string `json:"files" jsonschema:"Paths of the files that the commit changes, relative to the top of the work tree"`
+}
+
+// gitCommit is GIT_COMMIT (S0-104, S0-105, S0-109). The hooks of the repository run, in the sandbox.
+func gitCommit(cfg Config) tools.Tool {
+	return tools.Define(tools.Spec{
+		Name:       "GIT_COMMIT",
+		Title:      "Commit staged changes",
+		Purpose:    "Create git commit",
+		Conditions: []string{"Task state: IN_PROGRESS", "Changes staged", "Commit message follows conventions", "No staged file holds a secret"},
+		Effect:     tools.Write,
+		Gate:       tools.InProgress,
+		Approval:   tools.NoApproval,
+		Timeout:    maxChangeTime,
+		Paths:      []tools.Path{{Field: "repository_path", Access: tools.ReadPath}},
+		Content:    []string{"message"},
+		Errors: []string{
+			"NOTHING_STAGED", "HOOK_FAILED", "BAD_MESSAGE", "IDENTITY_MISSING", "SECRET_DETECTED", "CONFLICT", "REPO_NOT_FOUND", "NOT_FOUND",
+			"OUTSIDE_ROOT", "PROTECTED_PATH", "INVALID_PATH", "VALIDATION_ERROR", "EXEC_FAILED", "TIMEOUT",
+		},
+	}, func(ctx context.Context, env *tools.Env, in gitCommitIn) (gitCommitOut, error) {
+		if err := cfg.proper(in.Message); err != nil {
+			return gitCommitOut{}, err
+		}
+		w, err := openWritable(ctx, env, in.RepositoryPath)
+		if err != nil {
+			return gitCommitOut{}, err
+		}
+		if err := w.committable(ctx, cfg); err != nil {
+			return gitCommitOut{}, err
+		}
+		return w.commit(ctx, cfg, in.Message)
+	})
+}
+
+// proper checks a message against the conventions (A-34).
+func (c Config) proper(message string) error {
+	bad := func(why string) error {
+		return fault.New(fault.ValidationError, "the commit message does not follow the conventions: %s", why).WithReason("BAD_MESSAGE").
+			WithField("message").WithHint("begin with a line such as fix: read empty lines, of at most %d characters", maxSubject)
+	}
+	re, err := c.conventions()
+	if err != nil {
+		return err
+	}
+	subject, body, _ := strings.Cut(message, "\n")
+	switch {
+	case strings.ContainsAny(message, "\x00\r"):
+		return bad("it holds a NUL or a carriage return")
+	case utf8.RuneCountInString(subject) > maxSubject:
+		return bad("its first line is too long")
+	case !re.MatchString(subject):
+		return bad("its first line does not match " + c.Conventions)
+	case body != "" && !strings.HasPrefix(body, "\n"):
+		return bad("its second line is not empty")
+	}
+	return nil
+}
+
+// committable checks what would be committed.
+func (w *writable) committable(ctx context.Context, cfg Config) error {
+	res, err := w.run(ctx, "diff", "--cached", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--ignore-submodules=dirty", "--no-relative", "-O/dev/null", "--")
+	if err != nil {
+		return err
+	}
+	if res.ExitCode != 0 || res.Truncated {
+		return failed("git diff", res)
+	}
+	names := splitNames(res.Stdout)
+	if len(names) == 0 {
+		return fault.New(fault.ValidationError, "nothing is staged in %s", w.top).WithReason("NOTHING_STAGED").WithHint("stage files with GIT_ADD")
+	}
+	all, err := w.entries(ctx, "")
+	if err != nil {
+		return err
+	}
+	changed := map[string]bool{}
+	for _, name := range names {
+		changed[name] = true
+	}
+	var staged []entry
+	for _, e := range all {
+		if changed[e.path] {
+			staged = append(staged, e)
+		}
+	}
+	return w.noSecrets(ctx, cfg, staged)
+}
+
+func (w *writable) commit(ctx context.Context, cfg Config, message string) (gitCommitOut, error) {
+	hooks, err := w.hooks(ctx)
+	if err != nil {
+		return gitCommitOut{}, err
+	}
+	identity := map[string]string{}
+	for _, who := range []string{"GIT_AUTHOR_", "GIT_COMMITTER_"} {
+		if cfg.Name != "" && cfg.Email != "" {
+			identity[who+"NAME"], identity[who+"EMAIL"] = cfg.Name, cfg.Email
+		}
+	}
+	write := []string{w.top, w.env.Workspace}
+	res, err := w.change(ctx, identity, write, "-c", "core.hooksPath="+hooks, "-c", "user.useConfigOnly=true", "-C", w.top,
+		"commit", "--quiet", "--no-status", "--no-edit", "--cleanup=whitespace", "--no-gpg-sign", "--message="+message)
+	if err != nil {
+		return gitCommitOut{}, err
+	}
+	if res.ExitCode != 0 {
+		return gitCommitOut{}, notCommitted(res)
+	}
+	return w.committed(ctx)
+}
+
+// hooks returns the folder of the hooks: only one inside the root, because the sandbox lets programs run
+// that the system has (S0-104).
+func (w *writable) hooks(ctx context.Context) (string, error) {
+	c := w.command("config", "--local", "--type=path", "--get", "core.hooksPath")
+	res, err := w.env.Exec.Run(ctx, c)
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(w.common, "hooks")
+	if set := strings.TrimSuffix(res.Stdout, "\n"); res.ExitCode == 0 && set != "" {
+		dir = set
+		if !filepath.IsAbs(dir) {
+			dir = filepath.Join(w.top, dir)
+		}
+	}
+	rel, err := w.env.Root.Resolve(dir)
+	if err != nil {
+		return "", fault.From(err).WithField("repository_path").WithHint("the hooks of the repository have to lie inside the root")
+	}
+	return w.env.Root.Abs(rel), foreign(w.env, w.env.Root.Abs(rel))
+}
+
+// notCommitted tells why git did not commit.
+func notCommitted(res proc.Result) error {
+	said := strings.TrimSpace(res.Stderr + "\n" + res.Stdout)
+	switch {
+	case strings.Contains(said, "unmerged files"):
+		return fault.New(fault.Conflict, "the index holds conflicts: %s", shorten(said)).WithHint("resolve the conflicts and stage the files")
+	case strings.Contains(said, "index.lock"), strings.Contains(said, "cannot lock ref"):
+		return fault.New(fault.Conflict, "something else is changing the repository: %s", shorten(said)).WithHint("try again")
+	case strings.Contains(said, "no name was given"), strings.Contains(said, "no email was given"), strings.Contains(said, "auto-detection is disabled"):
+		return fault.New(fault.ValidationError, "nobody is named as the author").WithReason("IDENTITY_MISSING").
+			WithHint("set user.name and user.email in the repository, or GIT_AUTHOR_NAME and GIT_AUTHOR_EMAIL for the node")
+	case res.ExitCode == 1: // git itself ends with 128 when something is wrong
+		return fault.New(fault.ExecFailed, "a hook of the repository refused the commit: %s", shorten(said)).WithReason("HOOK_FAILED")
+	}
+	return failed("git commit", res)
+}
+
+// committed describes the commit that was made.
+func (w *writable) committed(ctx context.Context) (gitCommitOut, error) {
+	head, err := w.run(ctx, "rev-parse", "--verify", "HEAD")
+	if err != nil {
+		return gitCommitOut{}, err
+	}
+	files, err := w.run(ctx, "diff-tree", "--root", "--no-commit-id", "--name-only", "-r", "-m", "--first-parent", "--no-renames", "-z", "HEAD", "--")
+	if err != nil {
+		return gitCommitOut{}, err
+	}
+	if head.ExitCode != 0 || files.ExitCode != 0 {
+		return gitCommitOut{}, failed("git rev-parse", head)
+	}
+	return gitCommitOut{CommitHash: strings.TrimSpace(head.Stdout), Files: splitNames(files.Stdout)}, nil
+}
+
+// shorten keeps the end of what a program said, where the reason stands.
+func shorten(said string) string {
+	const most = 4000 // bytes
+	if len(said) > most {
+		said = "…" + strings.ToValidUTF8(said[len(said)-most:], "")
+	}
+	return said
+}

@@ -1,0 +1,198 @@
+package git
+
+import (
+	"context"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/tools"
+)
+
+// remoteNames and branchNames are the forms that are permitted: nothing that an option, a URL, a path, a
+// refspec or a revision could be made of. A remote has no slash, because the name of a target is
+// remote/branch and the branch begins after the first one.
+const (
+	remoteNames = `^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$`
+	branchNames = `^[\pL\pN_][\pL\pN\pM_.,+=#%&!@/-]{0,199}$`
+	sshPlaces   = `^(?:([A-Za-z0-9_][A-Za-z0-9_.-]*)@)?([A-Za-z0-9][A-Za-z0-9.-]*):([^:].*)$`
+)
+
+// remote is where a push goes.
+type remote struct {
+	// protocol is file, https or ssh, url what git is given.
+	protocol, url string
+	// endpoint is the target of a remote elsewhere, "" for one inside the root.
+	endpoint string
+	// dir is the repository of a remote inside the root.
+	dir string
+}
+
+// remoteOf reads where a remote of the configuration is. Rewriting by the configuration (insteadOf) does not
+// count.
+func (w *writable) remoteOf(ctx context.Context, cfg Config, name string) (remote, error) {
+	if !regexp.MustCompile(remoteNames).MatchString(name) || strings.Contains(name, "..") {
+		return remote{}, fault.New(fault.InvalidFormat, "%q is no name of a remote", name).WithField("remote").
+			WithHint("name a remote of the repository, such as origin; a URL or a path is none")
+	}
+	for _, key := range []string{"pushurl", "url"} {
+		res, err := w.run(ctx, "config", "--null", "--get-all", "remote."+name+"."+key)
+		if err != nil {
+			return remote{}, err
+		}
+		if res.ExitCode != 0 {
+			continue
+		}
+		urls := strings.Split(strings.TrimSuffix(res.Stdout, "\x00"), "\x00")
+		if len(urls) > 1 {
+			return remote{}, fault.New(fault.ValidationError, "the remote %s has several addresses", name).WithField("remote")
+		}
+		r, err := w.parseRemote(ctx, cfg, urls[0])
+		if err != nil {
+			return remote{}, fault.From(err).WithField("remote")
+		}
+		return r, nil
+	}
+	return remote{}, fault.New(fault.NotFound, "the repository has no remote %s", name).WithReason("REMOTE_NOT_FOUND").WithField("remote")
+}
+
+// parseRemote reads an address: a folder inside the root, https, or ssh when the operator has set it up.
+func (w *writable) parseRemote(ctx context.Context, cfg Config, text string) (remote, error) {
+	if text == "" || strings.HasPrefix(text, "-") || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return remote{}, refusedRemote("it is empty, an option, or holds control characters")
+	}
+	if helper, _, found := strings.Cut(text, "::"); found && !strings.ContainsAny(helper, "/") {
+		return remote{}, refusedRemote("it names a helper program")
+	}
+	if strings.Contains(text, "://") {
+		return w.parseURL(ctx, cfg, text)
+	}
+	colon, slash := strings.IndexByte(text, ':'), strings.IndexByte(text, '/')
+	if colon < 0 || (slash >= 0 && slash < colon) {
+		if !filepath.IsAbs(text) {
+			text = filepath.Join(w.top, text)
+		}
+		return w.parseFile(ctx, text)
+	}
+	m := regexp.MustCompile(sshPlaces).FindStringSubmatch(text)
+	if m == nil {
+		return remote{}, refusedRemote("it has no known form")
+	}
+	return overSSH(cfg, text, m[2], "")
+}
+
+func (w *writable) parseURL(ctx context.Context, cfg Config, text string) (remote, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Opaque != "" || u.Fragment != "" || u.RawQuery != "" {
+		return remote{}, refusedRemote("it has no known form") // an error of url.Parse may repeat a password
+	}
+	host := strings.ToLower(u.Hostname())
+	named := regexp.MustCompile(`^([a-z0-9][a-z0-9.-]*|[0-9a-f:.]*:[0-9a-f:.]*)$`).MatchString(host)
+	_, password := u.User.Password()
+	switch {
+	case password:
+		return remote{}, refusedRemote("it holds a password")
+	case u.Scheme == "file" && u.Host == "" && u.User == nil:
+		return w.parseFile(ctx, u.Path)
+	case u.Scheme == "https" && named:
+		return remote{protocol: "https", url: u.String(), endpoint: endpoint("https", host, u.Port(), "443")}, nil
+	case u.Scheme == "ssh" && named && !strings.HasPrefix(u.User.Username(), "-"):
+		return overSSH(cfg, u.String(), host, u.Port())
+	}
+	return remote{}, refusedRemote("only https, ssh and folders inside the root are permitted")
+}
+
+func overSSH(cfg Config, text, host, port string) (remote, error) {
+	if cfg.SSHCommand == "" {
+		return remote{}, refusedRemote("ssh is not set up for the node")
+	}
+	return remote{protocol: "ssh", url: text, endpoint: endpoint("ssh", strings.ToLower(host), port, "22")}, nil
+}
+
+func endpoint(scheme, host, port, usual string) string {
+	if port == "" {
+		port = usual
+	}
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	return scheme + "://" + host + ":" + port
+}
+
+// parseFile finds the repository in a folder. What git would follow to elsewhere has to stay in the root too.
+func (w *writable) parseFile(ctx context.Context, path string) (remote, error) {
+	dir, err := w.env.Root.ExistingDir(path)
+	if fault.Has(err, fault.NotFound) {
+		return remote{}, fault.Wrap(fault.NetworkError, err, "the remote cannot be reached")
+	}
+	if err != nil {
+		return remote{}, err
+	}
+	c := w.command("rev-parse", "--path-format=absolute", "--absolute-git-dir", "--git-common-dir")
+	c.Dir, c.Env[ceiling] = dir, filepath.Dir(dir)
+	res, err := w.env.Exec.Run(ctx, c)
+	if err != nil {
+		return remote{}, err
+	}
+	places := strings.Split(strings.TrimSuffix(res.Stdout, "\n"), "\n")
+	if res.ExitCode != 0 || len(places) != 2 {
+		return remote{}, fault.New(fault.NetworkError, "the remote cannot be reached: %s is no repository", dir)
+	}
+	for i, place := range places {
+		if places[i], err = w.env.Root.ExistingDir(place); err == nil {
+			err = foreign(w.env, places[i])
+		}
+		if err != nil {
+			return remote{}, err
+		}
+	}
+	// Given this folder, git would look for one named .git in it first.
+	nested, err := w.env.Root.ResolveEntry(filepath.Join(places[0], ".git"))
+	if err == nil {
+		_, err = w.env.Root.Lstat(nested)
+	}
+	if !fault.Has(err, fault.NotFound) || places[0] != places[1] {
+		return remote{}, refusedRemote("its repository points to another one")
+	}
+	return remote{protocol: "file", url: places[0], dir: places[0]}, nil
+}
+
+func refusedRemote(why string) *fault.Error {
+	return fault.New(fault.Forbidden, "the address of the remote is refused: %s", why).WithReason("REMOTE_REFUSED")
+}
+
+// targets are what a push acts on outside of the repository.
+func (p push) targets() []tools.Target {
+	targets := []tools.Target{{Kind: tools.Branch, Name: p.name + "/" + p.branch, Force: p.force}}
+	if p.endpoint != "" {
+		targets = append(targets, tools.Target{Kind: tools.Endpoint, Name: p.endpoint})
+	}
+	return targets
+}
+
+// branchOf returns the branch that is meant, the current one by default.
+func (w *writable) branchOf(ctx context.Context, name string) (string, error) {
+	if name == "" {
+		res, err := w.run(ctx, "symbolic-ref", "--quiet", "HEAD")
+		if err != nil {
+			return "", err
+		}
+		current, ok := strings.CutPrefix(strings.TrimSuffix(res.Stdout, "\n"), "refs/heads/")
+		if res.ExitCode != 0 || !ok {
+			return "", fault.New(fault.ValidationError, "no branch is checked out").WithReason("DETACHED_HEAD").WithField("branch").
+				WithHint("name the branch to push")
+		}
+		name = current
+	}
+	bad := fault.New(fault.InvalidFormat, "%q is no name of a branch", name).WithField("branch").WithHint("name a local branch, such as main")
+	if !regexp.MustCompile(branchNames).MatchString(name) || name == "HEAD" || name == "@" || strings.HasPrefix(name, "refs/") {
+		return "", bad
+	}
+	res, err := w.run(ctx, "check-ref-format", "refs/heads/"+name)
+	if err == nil && res.ExitCode != 0 {
+		err = bad
+	}
+	return name, err
+}

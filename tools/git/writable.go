@@ -1,0 +1,149 @@
+package git
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"path/filepath"
+	"strings"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/proc"
+	"github.com/orch-dev/orch/tools"
+)
+
+// maxScanned is how large a file may be that is searched for secrets: 16 MiB. Larger ones are refused.
+const maxScanned = 16 << 20
+
+// writable is a repository that a call changes. Its places are real absolute paths inside the root, in no
+// workspace of another task.
+type writable struct {
+	*repository
+
+	// top is the work tree, gitDir the repository and common what its work trees share.
+	top, gitDir, common string
+}
+
+// openWritable is open for a call that changes the repository.
+func openWritable(ctx context.Context, env *tools.Env, path string) (*writable, error) {
+	r, err := open(ctx, env, path)
+	if err != nil {
+		return nil, err
+	}
+	res, err := r.run(ctx, "rev-parse", "--path-format=absolute", "--show-toplevel", "--absolute-git-dir", "--git-common-dir")
+	if err != nil {
+		return nil, err
+	}
+	places := strings.Split(strings.TrimSuffix(res.Stdout, "\n"), "\n")
+	if res.ExitCode != 0 || len(places) != 3 {
+		return nil, failed("git rev-parse", res)
+	}
+	for i, place := range places {
+		if places[i], err = env.Root.ExistingDir(place); err == nil {
+			err = foreign(env, places[i])
+		}
+		if err != nil {
+			return nil, fault.From(err).WithField("repository_path")
+		}
+	}
+	return &writable{repository: r, top: places[0], gitDir: places[1], common: places[2]}, nil
+}
+
+// foreign refuses what belongs to the workspace of another task.
+func foreign(env *tools.Env, path string) error {
+	if within(path, filepath.Dir(env.Workspace)) && !within(path, env.Workspace) && path != filepath.Dir(env.Workspace) {
+		return fault.New(fault.ProtectedPath, "%s belongs to the workspace of another task", path)
+	}
+	return nil
+}
+
+// within reports whether path is dir or lies below it; both are clean.
+func within(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
+
+// change runs git where it may write in the repository and at the further places. An exit status other
+// than 0 is no error.
+func (w *writable) change(ctx context.Context, extra map[string]string, write []string, args ...string) (proc.Result, error) {
+	c := w.command(args...)
+	c.Sandbox.Write = append([]string{w.gitDir, w.common}, write...)
+	maps.Copy(c.Env, extra)
+	return w.env.Exec.Run(ctx, c)
+}
+
+// entry is a file of an index.
+type entry struct{ mode, object, path string }
+
+// entries lists files of an index; index is "" for that of the repository.
+func (w *writable) entries(ctx context.Context, index string, paths ...string) ([]entry, error) {
+	c := w.command(append([]string{"ls-files", "--stage", "-z", "--full-name", "--"}, paths...)...)
+	c.Dir, c.Limit = w.top, maxIndex
+	if index != "" {
+		c.Env["GIT_INDEX_FILE"] = index
+	}
+	res, err := w.env.Exec.Run(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if res.ExitCode != 0 || res.Truncated {
+		return nil, failed("git ls-files", res)
+	}
+	var found []entry
+	for line := range strings.SplitSeq(res.Stdout, "\x00") {
+		about, path, _ := strings.Cut(line, "\t")
+		if fields := strings.Fields(about); len(fields) == 3 {
+			found = append(found, entry{mode: fields[0], object: fields[1], path: path})
+		}
+	}
+	return found, nil
+}
+
+// noSecrets refuses entries with the name or the content of a secret (S0-103, A-24).
+func (w *writable) noSecrets(ctx context.Context, cfg Config, entries []entry) error {
+	for _, e := range entries {
+		if cfg.IsSecretFile(e.path) {
+			return secretName(e.path)
+		}
+		if e.mode == "160000" { // a commit of a submodule
+			continue
+		}
+		data, err := w.blob(ctx, e)
+		if err != nil {
+			return err
+		}
+		if rule, found := cfg.FindSecret(data); found {
+			return secretContent(e.path, rule)
+		}
+	}
+	return nil
+}
+
+// blob reads the content of an entry.
+func (w *writable) blob(ctx context.Context, e entry) ([]byte, error) {
+	var content bytes.Buffer
+	size, err := w.run(ctx, "cat-file", "-s", e.object)
+	switch {
+	case err != nil:
+		return nil, err
+	case size.ExitCode != 0:
+		return nil, failed("git cat-file", size)
+	case count(strings.TrimSpace(size.Stdout)) > maxScanned:
+		return nil, fault.New(fault.ValidationError, "%s is larger than %d bytes, too large to look for secrets in it", e.path, maxScanned).
+			WithReason("SIZE_LIMIT_EXCEEDED")
+	}
+	c := w.command("cat-file", "blob", e.object)
+	c.Stdout = &content
+	res, err := w.env.Exec.Run(ctx, c)
+	if err == nil && res.ExitCode != 0 {
+		err = failed("git cat-file", res)
+	}
+	return content.Bytes(), err
+}
+
+func secretName(path string) error {
+	return fault.New(fault.SecretDetected, "%s has the name of a file with secrets", path).
+		WithHint("leave the file out and add its name to .gitignore")
+}
+
+func secretContent(path, rule string) error {
+	return fault.New(fault.SecretDetected, "%s holds what looks like a secret (rule %s)", path, rule).
+		WithHint("keep the secret out of the repository and refer to it, for example by an environment variable")
+}
