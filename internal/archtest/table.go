@@ -67,11 +67,13 @@ func layers() []Layer {
 		}},
 		{"domain", []Row{
 			{Package: "plan", Imports: []string{"fault"}},
+			{Package: "policy/sqlclass", Pure: true},
 			{Package: "policy", Imports: []string{"fault", "events", "statemachine", "tools"}},
 			{Package: "tools", Imports: []string{"fault", "events", "statemachine", "internal/pathguard", "internal/proc"}},
 			{Package: "tools/toolstest", Imports: []string{"fault", "tools"}, Kit: true},
 			{Package: "tools/builtin", Imports: []string{"fault", "tools", "tools/*"}},
 			{Package: "tools/shell", Imports: append([]string{"policy"}, family...)},
+			{Package: "tools/db", Imports: append([]string{"policy/sqlclass"}, family...)},
 			{Package: "tools/*", Imports: family},
 			{Package: "internal/workspace", Imports: []string{"fault", "events", "internal/pathguard"}},
 		}},
@@ -119,6 +121,10 @@ func libraries() []Library {
 		{Path: "github.com/looplab/fsm", Users: []string{"statemachine"}, Hidden: true},
 		{Path: "github.com/modelcontextprotocol/go-sdk", Users: []string{"mcp/*"}, Hidden: true},
 		{Path: "github.com/nats-io", Users: []string{"bus", "bus/storefile", "internal/benchmark", "internal/crash"}, Hidden: true},
+
+		{Path: "github.com/go-sql-driver/mysql", Users: []string{"tools/db"}, Hidden: true},
+		{Path: "github.com/jackc/pgx/v5", Users: []string{"tools/db"}, Hidden: true},
+		{Path: "github.com/ncruces/go-sqlite3", Users: []string{"tools/db"}, Hidden: true},
 
 		{Path: "github.com/bmatcuk/doublestar/v4", Users: []string{"policy", "tools/*", "internal/pathguard"}},
 		{Path: "github.com/go-json-experiment/json", Users: []string{"events", "bus"}},
