@@ -64,7 +64,7 @@ func (h *hands) open() error {
 	if h.tree, err = workspace.New(h.root, workingDir); err != nil {
 		return err
 	}
-	if h.catalogue, err = tools.New(append(builtin.All(builtin.Config{}), h.cfg.Extra...)...); err != nil {
+	if h.catalogue, err = tools.New(append(builtin.All(h.families()), h.cfg.Extra...)...); err != nil {
 		return err
 	}
 	if h.exec, err = proc.New(proc.Config{Logger: h.cfg.logger()}); err != nil {
@@ -76,6 +76,16 @@ func (h *hands) open() error {
 	}
 	h.policy, err = policy.New(policy.Config{Root: h.root.Name(), Working: h.tree.Name(), DataDir: data, ReadOnly: h.cfg.ReadOnly})
 	return err
+}
+
+// families configures the families of tools. Named connections lie in the data directory, which is
+// closed to tools.
+func (h *hands) families() builtin.Config {
+	var c builtin.Config
+	if h.cfg.DataDir != "" {
+		c.Database.Connections = filepath.Join(h.cfg.DataDir, "connections")
+	}
+	return c
 }
 
 func (h *hands) findSecret(data []byte) (string, bool) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/orch-dev/orch/tools"
+	"github.com/orch-dev/orch/tools/db"
 	"github.com/orch-dev/orch/tools/fs"
 	"github.com/orch-dev/orch/tools/git"
 	"github.com/orch-dev/orch/tools/shell"
@@ -14,15 +15,19 @@ import (
 
 // Config holds what the families need to know of the node, a field for each family that needs anything.
 // The zero value works: tools that depend on a setting then say which one is missing.
-type Config struct{}
+type Config struct {
+	// Database configures DATABASE_QUERY.
+	Database db.Config
+}
 
 // All returns the tools of all families, one line each.
-func All(Config) []tools.Tool {
+func All(cfg Config) []tools.Tool {
 	return slices.Concat(
 		fs.Tools(),
 		shell.Tools(),
 		git.Tools(),
 		task.Tools(),
 		test.Tools(),
+		db.Tools(cfg.Database),
 	)
 }

@@ -65,7 +65,7 @@ func TestSpecs(t *testing.T) {
 			assert.NotEmpty(t, s.Conditions)
 			assert.Contains(t, []tools.Effect{tools.Read, tools.Idempotent, tools.Write, tools.Destructive}, s.Effect)
 			assert.Contains(t, []tools.Gate{tools.AnyState, tools.InProgress, tools.AwaitingApproval, tools.BlockedOrActive}, s.Gate)
-			assert.Contains(t, []tools.Approval{tools.NoApproval, tools.OutsideWorkspace, tools.IfDestructive, tools.Always}, s.Approval)
+			assert.Contains(t, []tools.Approval{tools.NoApproval, tools.OutsideWorkspace, tools.IfDestructive, tools.ByIntent, tools.Always}, s.Approval)
 			for _, p := range s.Paths {
 				assert.Contains(t, in.Properties, p.Field)
 				assert.Contains(t, []tools.Access{tools.ReadPath, tools.WritePath, tools.DeletePath}, p.Access)
