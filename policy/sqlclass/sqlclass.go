@@ -7,7 +7,10 @@
 // its back. Against those the engines have guards of their own (package tools/db).
 package sqlclass
 
-import "strconv"
+import (
+	"slices"
+	"strconv"
+)
 
 // Dialect is a family of SQL, by its comments, quotes, verbs and functions.
 type Dialect string
@@ -71,12 +74,24 @@ func Classify(d Dialect, query string) Class {
 		return Class{Level: Destructive, Reason: "no statement"}
 	case 1:
 	default:
+		if routine(tokens) {
+			return Class{Level: Destructive, Reason: tokens[0].text, Verb: tokens[0].text, Statements: 1}
+		}
 		return Class{Level: Destructive, Reason: strconv.Itoa(len(statements)) + " statements", Statements: len(statements)}
 	}
 	s := &statement{dialect: d, tokens: statements[0]}
 	s.classify()
 	s.class.Statements = 1
 	return s.class
+}
+
+// routine reports whether the tokens create or alter a routine or trigger, whose body may hold semicolons. It
+// may be more than that; the engines take one statement in any case.
+func routine(tokens []token) bool {
+	isWord := func(name string) func(token) bool {
+		return func(t token) bool { return t.kind == word && t.text == name }
+	}
+	return (isWord("CREATE")(tokens[0]) || isWord("ALTER")(tokens[0])) && slices.ContainsFunc(tokens, isWord("BEGIN"))
 }
 
 // split cuts at semicolons and drops what is empty.

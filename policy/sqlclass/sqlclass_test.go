@@ -93,6 +93,7 @@ func TestReasons(t *testing.T) {
 		"select 1 into x":                 {Level: destructive, Reason: "SELECT INTO", Verb: "SELECT", Statements: 1},
 		"select 1 for update":             {Level: write, Reason: "FOR UPDATE", Verb: "SELECT", Statements: 1},
 		"select '":                        {Level: destructive, Reason: "an unterminated string or name"},
+		"create trigger t begin a; end":   {Level: destructive, Reason: "CREATE", Verb: "CREATE", Statements: 1},
 		"vacuum":                          {Level: destructive, Reason: "VACUUM", Verb: "VACUUM", Statements: 1},
 		"":                                {Level: destructive, Reason: "no statement"},
 		"with a as (delete from t) table": {Level: destructive, Reason: "DELETE", Verb: "WITH", Statements: 1},

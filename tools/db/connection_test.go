@@ -78,7 +78,7 @@ func TestBadConnectionStrings(t *testing.T) {
 		"secret://a/b":                               fault.InvalidFormat,
 		"secret://nowhere":                           fault.NotFound,
 		"postgres://u:hunter2pw@db/x":                fault.SecretDetected,
-		"postgres://u:${PASSWORD}@db/x":              fault.SecretDetected,
+		"postgres://u:$PASSWORD@db/x":                fault.SecretDetected,
 		"mysql://u:hunter2pw@db/x":                   fault.SecretDetected,
 		"postgres://u@db/x?password=hunter2pw":       fault.SecretDetected,
 		"postgres://u:hunter2pw@db:port/x":           fault.InvalidFormat,

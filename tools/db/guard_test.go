@@ -2,7 +2,6 @@ package db_test
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -30,7 +29,9 @@ func TestReadsCannotWrite(t *testing.T) {
 		t.Parallel()
 		b := newBench(t)
 		name := b.fresh("mariadb", "a integer", "1")
-		b.run("mariadb", "CREATE FUNCTION "+name+"_wipe() RETURNS integer MODIFIES SQL DATA BEGIN DELETE FROM "+name+" ; RETURN 1 ; END")
+		b.run("mariadb", "CREATE FUNCTION "+name+"_wipe() RETURNS integer MODIFIES SQL DATA BEGIN DELETE FROM "+name+"; RETURN 1; END")
+		e := b.refuse(fault.DatabaseError, "mariadb", "SELECT "+name+"_wipe()")
+		assert.Equal(t, "READ_ONLY", e.Reason)
 		assert.Equal(t, "1", b.count("mariadb", name))
 	})
 	t.Run("sqlite", func(t *testing.T) {
@@ -61,8 +62,11 @@ func TestSQLiteStaysInItsFile(t *testing.T) {
 	assert.NoFileExists(t, other)
 	b.run("sqlite", "VACUUM")
 	b.run("sqlite", "CREATE TABLE log (a integer)")
-	b.run("sqlite", "CREATE TRIGGER tr AFTER INSERT ON "+name+" BEGIN DELETE FROM log ; END")
-	assert.Equal(t, "1", b.count("sqlite", name))
+	b.run("sqlite", "CREATE TRIGGER tr AFTER INSERT ON "+name+" BEGIN DELETE FROM log; END")
+	b.run("sqlite", "INSERT INTO log VALUES (1)")
+	b.run("sqlite", "INSERT INTO "+name+" VALUES (2)")
+	assert.Equal(t, "2", b.count("sqlite", name))
+	assert.Equal(t, "0", b.count("sqlite", "log"), "a trigger may delete")
 }
 
 // The files of the server are closed to reads, and COPY does not hang.
@@ -71,11 +75,18 @@ func TestFilesOfTheServer(t *testing.T) {
 	b := newBench(t)
 	b.refuse(fault.ValidationError, "postgres", "COPY pg_class TO STDOUT")
 	b.refuse(fault.ValidationError, "postgres", "COPY x FROM STDIN")
-	file := filepath.Join(t.TempDir(), "x")
-	require.NoError(t, os.WriteFile(file, []byte("1\n"), 0o644))
-	name := b.fresh("mariadb", "a integer")
-	b.refuse(fault.InDoubt, "mariadb", "LOAD DATA LOCAL INFILE '"+file+"' INTO TABLE "+name)
-	assert.Equal(t, "0", b.count("mariadb", name))
+	b.refuse(fault.ValidationError, "mariadb", "LOAD DATA LOCAL INFILE '/etc/hostname' INTO TABLE t")
+}
+
+// A constraint that is checked at the end of the transaction fails the call.
+func TestDeferredConstraint(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	name := b.fresh("postgres", "a integer unique deferrable initially deferred", "1")
+	b.refuse(fault.DatabaseError, "postgres", "INSERT INTO "+name+" VALUES (1)")
+	assert.Equal(t, "1", b.count("postgres", name))
+	b.run("postgres", "WITH x AS (INSERT INTO "+name+" VALUES (2) RETURNING a) SELECT a FROM x")
+	assert.Equal(t, "2", b.count("postgres", name))
 }
 
 func TestTypesOfPostgres(t *testing.T) {

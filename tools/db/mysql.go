@@ -20,6 +20,9 @@ import (
 // read-only transaction is ended by any DROP TABLE. The driver takes one statement, and with parameters
 // prepares it.
 func runMySQL(ctx context.Context, c connection, q query, out *table) (int64, error) {
+	if q.class.Verb == "LOAD" {
+		return 0, fault.New(fault.ValidationError, "LOAD has nowhere to read").WithField("query").WithHint("use INSERT")
+	}
 	pool, err := mysqlPool(c)
 	if err != nil {
 		return 0, unreachable(c, err, "")
@@ -158,7 +161,7 @@ func readMySQL(rows *sql.Rows, cancel func(), q query, out *table) error {
 // mysqlReturnsRows reports whether to wait for rows instead of a count.
 func mysqlReturnsRows(q query) bool {
 	return q.class.Returning || !slices.Contains([]string{
-		"INSERT", "UPDATE", "DELETE", "REPLACE", "CREATE", "DROP", "ALTER", "TRUNCATE", "RENAME", "GRANT", "REVOKE", "SET", "LOAD", "DO",
+		"INSERT", "UPDATE", "DELETE", "REPLACE", "CREATE", "DROP", "ALTER", "TRUNCATE", "RENAME", "GRANT", "REVOKE", "SET", "DO",
 	}, q.class.Verb)
 }
 

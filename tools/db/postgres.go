@@ -38,27 +38,16 @@ func runPostgres(ctx context.Context, c connection, q query, out *table) (int64,
 		return 0, err
 	}
 	defer closePostgres(ctx, conn)
-	begin, end := "", ""
-	switch {
-	case q.reads():
-		begin, end = "BEGIN READ ONLY; SELECT 1", "ROLLBACK"
-	case q.class.Verb == "INSERT" || q.class.Verb == "UPDATE":
-		begin, end = "BEGIN", "COMMIT"
-	}
-	if err := simple(ctx, conn, begin); err != nil {
-		return 0, postgresError(q, err)
+	if q.reads() {
+		if err := simple(ctx, conn, "BEGIN READ ONLY; SELECT 1"); err != nil {
+			return 0, postgresError(q, err)
+		}
 	}
 	affected, err := askPostgres(ctx, conn, q, out)
 	if err != nil {
 		return 0, postgresError(q, err)
 	}
-	if out.truncated && q.reads() {
-		return 0, nil // the connection is closed, which rolls back
-	}
-	if err := simple(ctx, conn, end); err != nil {
-		return 0, postgresError(q, err)
-	}
-	return affected, nil
+	return affected, nil // closing the connection rolls a read back
 }
 
 func dialPostgres(ctx context.Context, c connection, q query) (*pgconn.PgConn, error) {
@@ -115,11 +104,8 @@ func closePostgres(ctx context.Context, conn *pgconn.PgConn) {
 	}
 }
 
-// simple runs text of our own, if there is any.
+// simple runs text of our own.
 func simple(ctx context.Context, conn *pgconn.PgConn, text string) error {
-	if text == "" {
-		return nil
-	}
 	_, err := conn.Exec(ctx, text).ReadAll()
 	return err
 }

@@ -118,8 +118,8 @@ func permits(level sqlclass.Level, action sqlite3.AuthorizerActionCode, first, s
 		return !strings.EqualFold(second, "load_extension")
 	case sqlite3.AUTH_PRAGMA:
 		return sqlclass.ReadPragma(first)
-	case sqlite3.AUTH_ATTACH, sqlite3.AUTH_DETACH: // VACUUM attaches a file without a name
-		return level == sqlclass.Destructive && (first == "" || strings.HasPrefix(first, "vacuum_"))
+	case sqlite3.AUTH_ATTACH: // VACUUM attaches a temporary file, which has no name
+		return level == sqlclass.Destructive && first == ""
 	case sqlite3.AUTH_INSERT, sqlite3.AUTH_UPDATE:
 		return level >= sqlclass.Write
 	case sqlite3.AUTH_DELETE: // by a trigger, which somebody made who was allowed to
