@@ -54,7 +54,7 @@ func TestBadConnectionStrings(t *testing.T) {
 	for text, want := range map[string]fault.Code{
 		"oracle://u@db/x":                            fault.ValidationError,
 		"host=db user=u dbname=x":                    fault.ValidationError,
-		"u:hunter2pw@tcp(db:3306)/x":                 fault.InvalidFormat,
+		"u:hunter2pw@tcp(db:3306)/x":                 fault.ValidationError,
 		"file:///etc/x.db":                           fault.ValidationError,
 		":memory:":                                   fault.InvalidFormat,
 		"postgres://u@db/x?host=evil":                fault.ValidationError,

@@ -2,6 +2,7 @@ package db_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -26,26 +27,27 @@ import (
 	"github.com/orch-dev/orch/tools/toolstest"
 )
 
-// TestMain runs the tests beside a PostgreSQL and a MariaDB server.
-func TestMain(m *testing.M) {
-	code, err := withServers(m.Run)
-	if err == nil && code == 0 {
-		err = goleak.Find()
-	}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(servers{m}) }
+
+// servers runs tests beside a PostgreSQL and a MariaDB server, whose URLs are in the variables
+// ORCH_TEST_POSTGRES and ORCH_TEST_MARIADB. Unless they are set, scripts/databases starts the servers.
+type servers struct{ tests *testing.M }
+
+// Run starts the servers, runs the tests and stops the servers.
+func (s servers) Run() int {
+	code, err := s.run()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		code = 1
+		return 1
 	}
-	os.Exit(code) //nolint:forbidigo // this is the main function of the tests
+	return code
 }
 
-// withServers runs tests with the variables ORCH_TEST_POSTGRES and ORCH_TEST_MARIADB, which
-// scripts/databases sets unless they are there.
-func withServers(run func() int) (int, error) {
+func (s servers) run() (int, error) {
 	if os.Getenv("ORCH_TEST_POSTGRES") != "" && os.Getenv("ORCH_TEST_MARIADB") != "" {
-		return run(), nil
+		return s.tests.Run(), nil
 	}
-	cmd := exec.Command("../../scripts/databases") //nolint:noctx // ends when its input does
+	cmd := exec.CommandContext(context.Background(), "../../scripts/databases")
 	cmd.Stderr = os.Stderr
 	stop, err := cmd.StdinPipe()
 	if err != nil {
@@ -68,7 +70,7 @@ func withServers(run func() int) (int, error) {
 			return 0, err
 		}
 	}
-	code := run()
+	code := s.tests.Run()
 	stop.Close()
 	return code, cmd.Wait()
 }
@@ -148,7 +150,7 @@ func (b *bench) args(connection, query string, params ...any) json.RawMessage {
 // try runs a query on a named connection, or on the URL that connection is.
 func (b *bench) try(connection, query string, params ...any) (result, error) {
 	b.t.Helper()
-	if !strings.Contains(connection, ":") {
+	if !strings.ContainsAny(connection, ":=") {
 		connection = "secret://" + connection
 	}
 	var r result

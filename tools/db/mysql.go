@@ -195,6 +195,8 @@ func mysqlCell(kind string, v any) json.RawMessage {
 		return float(v, 64)
 	case []byte:
 		return mysqlBytes(kind, v)
+	case string: // integers beyond the range of int64
+		return mysqlBytes(kind, []byte(v))
 	default:
 		return str(fmt.Sprint(v))
 	}
@@ -210,7 +212,7 @@ func mysqlBytes(kind string, b []byte) json.RawMessage {
 			n = n<<8 | uint64(c)
 		}
 		return num(strconv.FormatUint(n, 10))
-	case "DECIMAL":
+	case "DECIMAL", "UNSIGNED BIGINT":
 		return num(string(b))
 	case "DATETIME":
 		return moment(string(b), "")
