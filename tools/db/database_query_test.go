@@ -121,6 +121,7 @@ func TestSeveralStatements(t *testing.T) {
 func TestResultsAreBounded(t *testing.T) {
 	t.Parallel()
 	eachEngine(t, func(t *testing.T, b *bench, c string) {
+		b.fresh(c, "a integer")
 		numbers := "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 900) SELECT i, 'some text' AS a FROM n"
 		cfg := b.cfg
 		cfg.MaxRows = 10
@@ -169,6 +170,7 @@ func TestCancel(t *testing.T) {
 		"mariadb":  "SELECT count(*) FROM information_schema.processlist WHERE info LIKE ? AND id <> connection_id()",
 	}
 	eachEngine(t, func(t *testing.T, b *bench, c string) {
+		b.fresh(c, "a integer")
 		id := fmt.Sprintf("orch-%d", time.Now().UnixNano())
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
@@ -194,7 +196,11 @@ func TestCancel(t *testing.T) {
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	for c, query := range map[string]string{"postgres": "SELECT pg_sleep(600)", "mariadb": "SELECT sleep(600)"} {
+	b.fresh("sqlite", "a integer")
+	for c, query := range map[string]string{
+		"postgres": "SELECT pg_sleep(600)", "mariadb": "SELECT sleep(600)",
+		"sqlite": "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n",
+	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		_, err := b.tool.Call(ctx, b.env, b.args("secret://"+c, query))
 		cancel()

