@@ -198,7 +198,7 @@ func TestClassesAreNoLaxerThanParsers(t *testing.T) {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			valid, stricter := 0, 0
-			for _, query := range append(mutants(list, 40_000), list...) {
+			for _, query := range append(mutants(list, 3_000), list...) {
 				ok, more := check(t, d, ask, query)
 				if ok {
 					valid++
@@ -208,7 +208,7 @@ func TestClassesAreNoLaxerThanParsers(t *testing.T) {
 				}
 			}
 			t.Logf("%d texts that the parser takes, %d of them are classed stricter", valid, stricter)
-			require.Greater(t, valid, 1000)
+			require.Greater(t, valid, 200)
 		})
 	}
 }
