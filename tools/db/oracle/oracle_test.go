@@ -69,7 +69,7 @@ func node(key string, v any) sqlclass.Level {
 	case "FuncCall":
 		return function(v)
 	}
-	if strings.HasSuffix(key, "Stmt") {
+	if strings.HasSuffix(key, "Stmt") && key[0] < 'a' { // nodes begin with a capital, fields do not
 		return sqlclass.Destructive
 	}
 	return sqlclass.Read
