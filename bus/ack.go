@@ -1,7 +1,9 @@
 package bus
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -30,11 +32,30 @@ func isFullCode(c jetstream.ErrorCode) bool {
 	return c == codeStoreFailed || c == codeNoStorage || c == codeResources || c == codeAccount
 }
 
+// serverLimits is the hint when a server refuses by its own limits: an external one, because the embedded
+// one has none.
+const serverLimits = "raise the JetStream limits of the NATS server or of its account"
+
 // pubAck is the server's answer to an append.
 type pubAck struct {
 	Seq   uint64              `json:"seq"`
 	Error *jetstream.APIError `json:"error"`
 }
+
+// readAck reads an answer. Nearly all are {"stream":"…","seq":n}, which needs no decoder.
+func readAck(data []byte) (pubAck, error) {
+	if before, rest, _ := bytes.Cut(data, []byte(`,"seq":`)); bytes.Equal(before, []byte(plainAck)) {
+		if seq, err := strconv.ParseUint(string(bytes.TrimSuffix(rest, []byte("}"))), 10, 64); err == nil {
+			return pubAck{Seq: seq}, nil
+		}
+	}
+	var ack pubAck
+	err := json.Unmarshal(data, &ack)
+	return ack, err
+}
+
+// plainAck is how an answer begins that says nothing but the position.
+const plainAck = `{"stream":"` + liveStream + `"`
 
 // acknowledged takes one answer. Answers to messages that have landed otherwise are ignored: their
 // appends are settled by reading the log.
@@ -47,8 +68,7 @@ func (a *appender) acknowledged(m *nats.Msg) {
 	if p == nil {
 		return
 	}
-	var ack pubAck
-	err = json.Unmarshal(m.Data, &ack)
+	ack, err := readAck(m.Data)
 	switch {
 	case err != nil: // no stream listens, or it is a mirror
 		a.settleLater(p)
@@ -132,8 +152,7 @@ func appendFault(p *pending, api *jetstream.APIError) error {
 	case isConflictCode(api.ErrorCode):
 		return conflict(p)
 	case isFullCode(api.ErrorCode):
-		return fault.Wrap(fault.DiskFull, api, "the log has reached its configured size").
-			WithHint("archive finished tasks, or raise the limit")
+		return fault.Wrap(fault.DiskFull, api, "the NATS server takes no more").WithHint(serverLimits)
 	default:
 		return fault.Wrap(fault.Unavailable, api, "the log refuses the commit").
 			WithHint("the log of the node names the cause")
@@ -145,8 +164,14 @@ func conflict(p *pending) error {
 		WithField("task").WithHint("read the task and decide again")
 }
 
-// note remembers the newest commit for the high-water mark.
+// note remembers the newest commit for the high-water mark, and whether the server takes any.
 func (a *appender) note(v verdict) {
+	switch full, ok := errors.AsType[*fault.Error](v.err); {
+	case v.err == nil:
+		a.refused.Store(nil)
+	case ok && full.Code == fault.DiskFull:
+		a.refused.CompareAndSwap(nil, &refusal{err: full, since: events.Time(time.Now())})
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if v.seq > a.newest.seq {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -50,10 +51,11 @@ type appender struct {
 	conn      *Conn
 	inbox     string
 	barrier   *barrier
-	slots     chan struct{} // one for each append between Append and done
-	written   chan struct{} // a verdict waits for the barrier
-	groups    chan group    // verdicts that passed it
-	disturbed chan struct{} // something is to be settled
+	slots     chan struct{}           // one for each append between Append and done
+	written   chan struct{}           // a verdict waits for the barrier
+	groups    chan group              // verdicts that passed it
+	refused   atomic.Pointer[refusal] // why an external server takes no more, until it takes something
+	disturbed chan struct{}           // something is to be settled
 	stop      chan struct{}
 	stopped   sync.WaitGroup
 
@@ -129,8 +131,7 @@ func (s *Store) admit(r *events.Record, now time.Time) error {
 	if err := s.app.barrier.broken(); err != nil {
 		return err
 	}
-	const headers = 4 << 10 // more than the headers of a commit ever need
-	if limit := s.conn.nc.MaxPayload() - headers; int64(len(r.Data)) > limit {
+	if limit := s.conn.largest(); len(r.Data) > limit {
 		return fault.New(fault.ValidationError, "a commit of %d bytes is larger than the limit of %d", len(r.Data), limit).
 			WithHint("put large values into the blob store")
 	}

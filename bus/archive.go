@@ -41,9 +41,6 @@ func (s *Store) Archive(ctx context.Context, task events.TaskID) error {
 	if loss := s.loss.Load(); loss != nil {
 		return loss
 	}
-	if err := s.space.check(time.Now()); err != nil {
-		return err
-	}
 	release, err := s.still.enter(time.Now())
 	if err != nil {
 		return err
@@ -126,7 +123,7 @@ func (s *Store) writeArchive(ctx context.Context, task events.TaskID) error {
 		if err != nil {
 			return err
 		}
-		if body.Len() > 0 && body.Len()+len(c.Data) > partBytes {
+		if !s.fits(&body, c.Data) {
 			parts++
 			if after, err = s.publishPart(ctx, subject, body.Bytes(), after, nil); err != nil {
 				return err
@@ -146,22 +143,31 @@ func (s *Store) writeArchive(ctx context.Context, task events.TaskID) error {
 }
 
 // extendArchive adds to an archived history what the task has gone on with since an archiving was cut short.
+// With each of its messages the history is whole, so that none is lost when this is cut short as well.
 func (s *Store) extendArchive(ctx context.Context, task events.TaskID, parts []entry) error {
 	tail, err := s.tail(ctx, task, parts)
 	if err != nil || len(tail) == 0 {
 		return err
 	}
-	var body bytes.Buffer
-	for _, e := range tail {
-		frame(&body, e.Stored)
-	}
-	newest := tail[len(tail)-1]
-	head := lastHead{value: newest.header.Get(headHeader), seq: newest.Seq}
 	after := parts[len(parts)-1].Seq
-	if _, err := s.publishPart(ctx, archiveSubject(task), body.Bytes(), after, head.headers(len(parts)+1)); err != nil {
-		return err
+	for count := len(parts) + 1; len(tail) > 0; count++ {
+		var body bytes.Buffer
+		n := 0
+		for ; n < len(tail) && s.fits(&body, tail[n].Data); n++ {
+			frame(&body, tail[n].Stored)
+		}
+		head := lastHead{value: tail[n-1].header.Get(headHeader), seq: tail[n-1].Seq}
+		if after, err = s.publishPart(ctx, archiveSubject(task), body.Bytes(), after, head.headers(count)); err != nil {
+			return err
+		}
+		tail = tail[n:]
 	}
 	return s.barrier().wait(archiveStream)
+}
+
+// fits reports whether a commit goes into the same message as others. One alone always fits: it was one.
+func (s *Store) fits(body *bytes.Buffer, data []byte) bool {
+	return body.Len() == 0 || body.Len()+len(data) <= min(partBytes, s.conn.largest())
 }
 
 // tail returns the live commits of a task that come after its archived history. Older ones are left over.
@@ -216,6 +222,9 @@ func (h lastHead) headers(parts int) nats.Header {
 
 // publishPart adds a message to the archive; only the last one of a history has headers.
 func (s *Store) publishPart(ctx context.Context, subject string, data []byte, after uint64, header nats.Header) (uint64, error) {
+	if err := s.space.admitArchive(len(data)); err != nil {
+		return 0, err
+	}
 	defer s.touched.Store(true)
 	m := &nats.Msg{Subject: subject, Data: data, Header: header}
 	ack, err := s.conn.js.PublishMsg(ctx, m, jetstream.WithExpectLastSequencePerSubject(after))
@@ -234,8 +243,7 @@ func archiveFault(err error) error {
 	case isConflictCode(api.ErrorCode):
 		return fault.Wrap(fault.Conflict, err, "the task is being archived by another call").WithField("task")
 	case isFullCode(api.ErrorCode):
-		return fault.Wrap(fault.DiskFull, err, "the archive has reached the configured size of the store").
-			WithHint("raise the limit, or keep finished tasks for a shorter time")
+		return fault.Wrap(fault.DiskFull, err, "the NATS server takes no more").WithHint(serverLimits)
 	default:
 		return fault.Wrap(fault.Unavailable, err, "the history cannot be archived").WithHint("archive the task again")
 	}

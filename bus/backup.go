@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -91,7 +92,7 @@ func (c *Conn) backup(ctx context.Context, path string, report Report, cfg Backu
 			WithHint("orch verify names all that is damaged; orch restore brings an earlier backup back")
 	}
 	if exists(path) {
-		return Manifest{}, fault.New(fault.Conflict, "%s exists already", path).WithField("file").WithHint("choose another name")
+		return Manifest{}, taken(path)
 	}
 	temp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".part-*")
 	if err != nil {
@@ -107,13 +108,43 @@ func (c *Conn) backup(ctx context.Context, path string, report Report, cfg Backu
 	}
 	err = errors.Join(err, temp.Close())
 	if err == nil {
-		err = os.Link(temp.Name(), path) // unlike a rename it never replaces a file
+		err = publish(temp.Name(), path)
 	}
-	err = errors.Join(err, os.Remove(temp.Name()))
+	err = errors.Join(err, removeFile(temp.Name()))
 	if err == nil {
 		err = syncDir(filepath.Dir(path))
 	}
 	return m, backupFault(path, err)
+}
+
+func taken(path string) *fault.Error {
+	return fault.New(fault.Conflict, "%s exists already", path).WithField("file").WithHint("choose another name")
+}
+
+// publish gives a file its name, unless there is another one of that name: a link never replaces a file, as a
+// rename does. Where there are no links, an empty file takes the name first.
+func publish(temp, path string) error {
+	err := os.Link(temp, path)
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return taken(path)
+	}
+	claim, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return taken(path)
+	}
+	if err == nil {
+		err = claim.Close()
+	}
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(temp, path); err != nil {
+		return errors.Join(err, os.Remove(path))
+	}
+	return nil
 }
 
 // backupFault keeps an error that says what failed; the others are about the file.

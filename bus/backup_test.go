@@ -1,8 +1,10 @@
 package bus_test
 
 import (
+	"archive/tar"
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"sync"
@@ -134,6 +136,61 @@ func TestBackupErrors(t *testing.T) {
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	assert.Len(t, entries, 1, "nothing is left of what failed")
+}
+
+// Of several backups to one name, one gets it.
+func TestBackupsToOneName(t *testing.T) {
+	t.Parallel()
+	n, _ := filled(t)
+	n.start(t)
+	dir := t.TempDir()
+	const rivals = 4
+	errs := make([]error, rivals)
+	var done sync.WaitGroup
+	for i := range rivals {
+		done.Go(func() { _, errs[i] = n.Backup(t.Context(), filepath.Join(dir, "a.backup"), bus.BackupConfig{}) })
+	}
+	done.Wait()
+	won := 0
+	for _, err := range errs {
+		if err == nil {
+			won++
+			continue
+		}
+		e, ok := errors.AsType[*fault.Error](err)
+		require.True(t, ok)
+		assert.Equal(t, fault.Conflict, e.Code)
+		assert.NotEmpty(t, e.Hint)
+	}
+	assert.Equal(t, 1, won)
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	assert.Len(t, entries, 1, "nothing is left of the others")
+	_, err = bus.Restore(t.Context(), bus.RestoreConfig{File: filepath.Join(dir, "a.backup"), DataDir: filepath.Join(t.TempDir(), "data")})
+	require.NoError(t, err)
+}
+
+// A backup of another format is refused with what can read it, as far as it says.
+func TestRestoreOfAnotherFormat(t *testing.T) {
+	t.Parallel()
+	for manifest, hint := range map[string]string{
+		`{"format":99}`:                  "use the version of orch that wrote it",
+		`{"format":99,"version":"v9.9"}`: "use the version of orch that wrote it: v9.9",
+	} {
+		var b bytes.Buffer
+		w := tar.NewWriter(&b)
+		require.NoError(t, w.WriteHeader(&tar.Header{Name: "manifest.json", Mode: 0o600, Size: int64(len(manifest))}))
+		_, err := w.Write([]byte(manifest))
+		require.NoError(t, err)
+		require.NoError(t, w.Close())
+		file := filepath.Join(t.TempDir(), "a.backup")
+		require.NoError(t, os.WriteFile(file, b.Bytes(), 0o600))
+		_, err = bus.Restore(t.Context(), bus.RestoreConfig{File: file, DataDir: filepath.Join(t.TempDir(), "data")})
+		e, ok := errors.AsType[*fault.Error](err)
+		require.True(t, ok)
+		assert.Equal(t, fault.InvalidFormat, e.Code)
+		assert.Equal(t, hint, e.Hint)
+	}
 }
 
 func TestRestoreErrors(t *testing.T) {

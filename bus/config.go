@@ -37,6 +37,9 @@ const (
 	MaxPayload = 8 << 20
 	// maxFree is the upper bound of the default free-space watermark.
 	maxFree = 256 << 20
+	// unbounded is the size of the store for the server, in bytes. At its own limit the server would refuse
+	// marks and the archive as well, so the limit is kept here.
+	unbounded = 1 << 60
 	// maxMemory bounds memory streams of the embedded server; the log uses none.
 	maxMemory = 64 << 20
 )
@@ -49,10 +52,11 @@ type ServerConfig struct {
 	Durability Durability
 	// Logger gets the server's log; nil discards it.
 	Logger *slog.Logger
-	// MaxStore bounds the bytes of all streams; default: half of the size of the file system.
+	// MaxStore is the size in bytes of all streams, before compression, from which on the log refuses
+	// appends; 0 leaves it to MinFree.
 	MaxStore int64
 	// MinFree is the free space in bytes below which the log refuses appends; default: 2 % of the file
-	// system, at most 256 MiB.
+	// system, at most 256 MiB. The node itself goes on below it: it archives, and notes how far the log went.
 	MinFree int64
 	// Host is the address to listen on, 127.0.0.1 unless set (X-15).
 	Host string
@@ -112,17 +116,17 @@ func (s Syncing) interval() string {
 	return "2m"
 }
 
+// DefaultMinFree returns the default of ServerConfig.MinFree on a file system of so many bytes.
+func DefaultMinFree(total int64) int64 { return min(total/50, maxFree) }
+
 // withSpace fills the defaults that depend on the file system of the data directory.
 func (c *ServerConfig) withSpace() error {
 	_, total, err := diskSpace(c.DataDir)
 	if err != nil {
 		return err
 	}
-	if c.MaxStore <= 0 {
-		c.MaxStore = total / 2
-	}
 	if c.MinFree <= 0 {
-		c.MinFree = min(total/50, maxFree)
+		c.MinFree = DefaultMinFree(total)
 	}
 	return nil
 }
@@ -149,7 +153,7 @@ port: ` + strconv.Itoa(orAny(c.Port)) + `
 max_payload: ` + strconv.Itoa(MaxPayload) + `
 jetstream {
   max_memory_store: ` + strconv.Itoa(maxMemory) + `
-  max_file_store: ` + strconv.FormatInt(c.MaxStore, 10) + `
+  max_file_store: ` + strconv.Itoa(unbounded) + `
   sync_interval: ` + strconv.Quote(syncing.interval()) + `
 }
 authorization {

@@ -218,6 +218,12 @@ func (c *Conn) another(ctx context.Context, name string, reconnected func()) (*C
 	return connect(ctx, t)
 }
 
+// largest returns the bytes of commits that a message has room for.
+func (c *Conn) largest() int {
+	const headers = 4 << 10 // more than the headers of a commit or of a part of the archive ever need
+	return int(c.nc.MaxPayload()) - headers
+}
+
 // life is that of the embedded server, 0 for an external one.
 func (c *Conn) life() uint64 {
 	if c.target.server == nil {

@@ -88,7 +88,7 @@ func lockDataDir(dir string) (*os.File, error) {
 	}
 	if err != nil {
 		f.Close()
-		return nil, fault.Wrap(fault.Internal, err, "the data directory "+dir+" cannot be locked")
+		return nil, writeFault(f.Name(), err)
 	}
 	return f, nil
 }
@@ -99,12 +99,13 @@ func unlock(f *os.File) error {
 	return errors.Join(syscall.Flock(int(f.Fd()), syscall.LOCK_UN), f.Close())
 }
 
+// writeHolder writes over what is there, which needs no space on the disk.
 func writeHolder(f *os.File) error {
-	if err := f.Truncate(0); err != nil {
+	text := []byte(strconv.Itoa(os.Getpid()) + "\n")
+	if _, err := f.WriteAt(text, 0); err != nil {
 		return err
 	}
-	_, err := f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
-	return err
+	return f.Truncate(int64(len(text)))
 }
 
 func inUse(dir string, lock *os.File) error {

@@ -3,12 +3,15 @@ package bus_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -195,17 +198,146 @@ func burst(t *testing.T, log events.Log, tasks, size int) ([]*eventstest.Chain, 
 	return chains, r
 }
 
+// The configured size is used up: appends are refused, everything else goes on, also over a restart, until
+// the size is raised.
 func TestStoreFull(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
-	n.stop(t)
-	n.store.MaxBytes = 64 << 10
-	n.start(t)
+	const most = 256 << 10
+	n := startNode(t, bus.ServerConfig{MaxStore: most})
 	c, err := fillUntil(t, n)
 	var e *fault.Error
 	require.ErrorAs(t, err, &e)
 	assert.Equal(t, fault.DiskFull, e.Code)
+	assert.Contains(t, e.Hint, "--max-store")
 	assert.Len(t, eventstest.History(t, n, c.Task, 1), int(c.Rev), "a refused append leaves nothing")
-	require.NoError(t, n.Archive(t.Context(), c.Task))
+	st, err := n.Status(t.Context())
+	require.NoError(t, err)
+	assert.GreaterOrEqual(t, st.Used, int64(most))
+	assert.Less(t, st.Used, int64(most+most/8), "it is not passed by much")
+	assert.Equal(t, fault.DiskFull, fault.CodeOf(st.Refusing))
+	assert.False(t, st.Since.IsZero())
+	_, err = n.Put(t.Context(), []byte("large"))
+	assert.Equal(t, fault.DiskFull, fault.CodeOf(err))
+	n.stop(t)
+	n.start(t)
+	_, err = eventstest.Append(n, c.Next(t, "node"))
+	assert.Equal(t, fault.DiskFull, fault.CodeOf(err))
+	require.NoError(t, n.Archive(t.Context(), c.Task), "the archive does not grow the store for long")
+	requireIntact(t, n)
+	n.stop(t)
+	n.cfg.MaxStore = 2 * most
+	n.start(t)
 	eventstest.NewChain().Grow(t, n, 1)
+	requireIntact(t, n)
+}
+
+// A stream of an earlier version had a size of its own: it loses it.
+func TestFormerBoundOfLog(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, bus.ServerConfig{})
+	nc, err := nats.Connect(n.server.Addr(), operator(t, n.cfg.DataDir))
+	require.NoError(t, err)
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	require.NoError(t, err)
+	stream, err := js.Stream(t.Context(), "ORCH_EVENTS")
+	require.NoError(t, err)
+	cfg := stream.CachedInfo().Config
+	cfg.MaxBytes = 64 << 10
+	_, err = js.UpdateStream(t.Context(), cfg)
+	require.NoError(t, err)
+	_, err = fillUntil(t, n)
+	require.Equal(t, fault.DiskFull, fault.CodeOf(err))
+	n.stop(t)
+	n.start(t)
+	eventstest.NewChain().Grow(t, n, 100)
+	requireIntact(t, n)
+}
+
+// Below the watermark a node archives, which brings space back, and notes how far the log went.
+func TestDiskUpkeepBelowWatermark(t *testing.T) {
+	t.Parallel()
+	const mib = 1 << 20
+	dir := smallDisk(t, "64m")
+	n := startNode(t, bus.ServerConfig{DataDir: dir, MinFree: 16 * mib})
+	done := eventstest.NewChain()
+	stored := done.Grow(t, n, 20)
+	release := occupy(t, dir, 12*mib)
+	defer release()
+	_, err := n.Status(t.Context()) // it looks at the disk
+	require.NoError(t, err)
+	_, err = eventstest.Append(n, done.Next(t, "node"))
+	assert.Equal(t, fault.DiskFull, fault.CodeOf(err))
+	require.NoError(t, n.Archive(t.Context(), done.Task))
+	assert.Equal(t, archived(stored), eventstest.History(t, n, done.Task, 1))
+	n.stop(t)
+	n.start(t)
+	assert.Equal(t, archived(stored), eventstest.History(t, n, done.Task, 1))
+	requireIntact(t, n)
+}
+
+func archived(history []events.Stored) []events.Stored {
+	moved := slices.Clone(history)
+	for i := range moved {
+		moved[i].Archived = true
+	}
+	return moved
+}
+
+// Somebody else has filled the disk to the last block: a node starts, is read, refuses appends, and takes
+// them again when there is room.
+func TestDiskFullStart(t *testing.T) {
+	t.Parallel()
+	t.Run("tmpfs", func(t *testing.T) {
+		t.Parallel()
+		startsFull(t, smallDisk(t, "64m"))
+	})
+	t.Run("ext4", func(t *testing.T) {
+		t.Parallel()
+		startsFull(t, newMachine(t, 64<<20).root)
+	})
+}
+
+func startsFull(t *testing.T, root string) {
+	t.Helper()
+	const mib = 1 << 20
+	n := startNode(t, bus.ServerConfig{DataDir: filepath.Join(root, "data"), MinFree: 8 * mib})
+	c := eventstest.NewChain()
+	stored := c.Grow(t, n, 10)
+	n.stop(t)
+	release := occupy(t, root, 0)
+	for range 2 { // what the first start has written does not keep the second one from it
+		n.start(t)
+		assert.Equal(t, stored, eventstest.History(t, n, c.Task, 1))
+		_, err := eventstest.Append(n, c.Next(t, "node"))
+		assert.Equal(t, fault.DiskFull, fault.CodeOf(err))
+		requireIntact(t, n)
+		n.stop(t)
+	}
+	n.start(t)
+	release()
+	goesOn(t, n, c)
+	require.Eventually(t, func() bool {
+		_, err := os.Stat(filepath.Join(n.cfg.DataDir, "reserve"))
+		return err == nil
+	}, 10*time.Second, 10*time.Millisecond, "space is set aside again")
+	requireIntact(t, n)
+}
+
+// An external server with limits of its own: what it refuses is told, and for how long.
+func TestExternalServerFull(t *testing.T) {
+	t.Parallel()
+	ns := externalServer(t, 128<<10)
+	store := externalStore(t, ns)
+	c, err := fillUntil(t, store)
+	assert.Equal(t, fault.DiskFull, fault.CodeOf(err))
+	require.NoError(t, store.Close(t.Context()))
+	store = externalStore(t, ns)
+	assert.Len(t, eventstest.History(t, store, c.Task, 1), int(c.Rev))
+	_, err = eventstest.Append(store, c.Next(t, "node"))
+	assert.Equal(t, fault.DiskFull, fault.CodeOf(err))
+	st, err := store.Status(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, fault.DiskFull, fault.CodeOf(st.Refusing))
+	assert.False(t, st.Since.IsZero())
 }

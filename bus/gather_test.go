@@ -130,13 +130,16 @@ func TestSharedRequestsFailTogether(t *testing.T) {
 }
 
 // clumsy panics for some outcomes.
-type clumsy struct{ work.Owner }
+type clumsy struct{ work.Source }
 
-func (clumsy) Report(_ context.Context, o work.Outcome) error {
+func (clumsy) ReportThen(_ context.Context, o work.Outcome, done func(error)) {
 	if o.Step == "bad" {
 		panic("boom")
 	}
-	return nil
+	done(nil)
+	if o.Step == "late" {
+		panic("boom")
+	}
 }
 
 // An outcome that cannot be taken does not take the node down, nor the outcomes that came with it.
@@ -148,6 +151,7 @@ func TestPanicOfOneOutcome(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, end.Close(context.WithoutCancel(t.Context()))) })
 	remote := bus.NewRemote(dial(t, n, ""))
 	assert.Equal(t, fault.Internal, fault.CodeOf(remote.Report(t.Context(), work.Outcome{Ref: work.Ref{Step: "bad"}})))
+	assert.NoError(t, remote.Report(t.Context(), work.Outcome{Ref: work.Ref{Step: "late"}}), "it was taken before")
 	assert.NoError(t, remote.Report(t.Context(), work.Outcome{Ref: work.Ref{Step: "good"}}))
 }
 

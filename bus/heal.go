@@ -36,7 +36,7 @@ func (s *Store) stuck(server *Server, lost []*pending) bool {
 	if tries == 0 {
 		return false
 	}
-	return s.space.look() || s.space.wasFull.Swap(false) || tries >= healAfter
+	return s.space.short() || s.space.wasFull.Swap(false) || tries >= healAfter
 }
 
 // restart stops the server and starts another one on the same store and port. Connections of this

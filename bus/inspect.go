@@ -18,14 +18,14 @@ const stateFile = "msgs/index.db"
 
 // Inspect reads the files of a data directory, without a server, and reports what is damaged in them:
 // records, descriptions of streams, streams and ends of streams that were there and are gone. It changes
-// nothing. A node may run meanwhile: what is only found once was being written. The error is about reading,
+// nothing. The report counts records alone. A node may run meanwhile: what is only found once was being written. The error is about reading,
 // not about what was found.
 func Inspect(ctx context.Context, dataDir string) (Report, error) {
-	first := inspection{dir: dataDir}
+	first := inspection{dir: dataDir, report: Report{FilesOnly: true}}
 	if err := first.run(ctx); err != nil || first.report.Found == 0 {
 		return first.report, err
 	}
-	second := inspection{dir: dataDir}
+	second := inspection{dir: dataDir, report: Report{FilesOnly: true}}
 	err := second.run(ctx)
 	return second.report, err
 }
@@ -83,6 +83,10 @@ func (i *inspection) run(ctx context.Context) error {
 	}
 	for _, s := range streams {
 		i.judge(s)
+		i.report.Records += s.Records
+		if s.Name == liveStream {
+			i.report.Last = s.Last
+		}
 	}
 	i.missing(streams)
 	return nil

@@ -120,10 +120,8 @@ func (s *Store) lastSeq(ctx context.Context) (uint64, error) {
 }
 
 const (
-	// headBatch is the most headers fetched at once. A scan begins with firstBatch, for readers who
-	// only want to know whether there is anything, and asks for twice as many each time.
-	headBatch  = 4096
-	firstBatch = 64
+	// headBatch is the most headers fetched at once.
+	headBatch = 4096
 	// headWait is how long one fetch may wait; it only does when tasks left the log during the scan, or
 	// the connection lost something.
 	headWait = 250 * time.Millisecond
@@ -145,6 +143,15 @@ func (s *Store) Past(ctx context.Context) iter.Seq2[events.Head, error] {
 	return func(yield func(events.Head, error) bool) {
 		scanHeads(ctx, s.old, archiveRoot, pastHead, yield)
 	}
+}
+
+// HasPast implements events.Log by the number of messages that the archive has.
+func (s *Store) HasPast(ctx context.Context) (bool, error) {
+	info, err := s.old.Info(ctx)
+	if err != nil {
+		return false, readFault(err)
+	}
+	return info.State.Msgs > 0, nil
 }
 
 // headOf makes a head of a message; false for a message that says nothing about a task.
@@ -210,7 +217,7 @@ type headScan struct {
 }
 
 func (p *headScan) fetch(c jetstream.Consumer, yield func(events.Head, error) bool) error {
-	count := min(p.left, firstBatch+p.seen, headBatch)
+	count := min(p.left, headBatch)
 	batch, err := c.Fetch(int(count), jetstream.FetchMaxWait(headWait))
 	if err != nil {
 		return readFault(err)

@@ -344,6 +344,9 @@ func (s *Store) writeMark(ctx context.Context, m mark) error {
 	if !moved || s.barrier().broken() != nil {
 		return nil //nolint:nilerr // everybody has been told of the failure
 	}
+	if w.known() && !s.space.admitsMark() {
+		return nil // a later one says the same; a write that fails would stop the server
+	}
 	m, err := m.sealed()
 	if err != nil {
 		return err
@@ -354,7 +357,11 @@ func (s *Store) writeMark(ctx context.Context, m mark) error {
 	}
 	failpoint.Pass(failpoint.BeforeMark)
 	if _, err := s.meta.Put(ctx, markKey, data); err != nil {
-		return sideFault(err, "the high-water mark cannot be stored")
+		err = sideFault(err, "the high-water mark cannot be stored")
+		if w.known() && fault.Has(err, fault.DiskFull) { // an external server takes nothing, commits neither
+			return nil
+		}
+		return err
 	}
 	if err := s.barrier().wait(metaStream); err != nil {
 		return err

@@ -88,7 +88,7 @@ func (b *backupReader) manifest(parts []Part) (Manifest, error) {
 	}
 	if m.Format != backupFormat {
 		return m, fault.New(fault.InvalidFormat, "the backup has format %d; this program reads %d", m.Format, backupFormat).
-			WithField("file").WithHint("use the version of orch that wrote it: %s", m.Version)
+			WithField("file").WithHint("use the version of orch that wrote it%s", m.version())
 	}
 	same := func(a, b Part) bool { return a.Name == b.Name && a.Bytes == b.Bytes && a.SHA256 == b.SHA256 }
 	if !slices.EqualFunc(parts, m.Parts, same) {
@@ -105,6 +105,14 @@ func (b *backupReader) manifest(parts []Part) (Manifest, error) {
 		}
 	}
 	return m, nil
+}
+
+// version returns ": " and the version that wrote the backup, nothing when it does not say.
+func (m Manifest) version() string {
+	if m.Version == "" {
+		return ""
+	}
+	return ": " + m.Version
 }
 
 // config returns the configuration of a stream.

@@ -39,6 +39,8 @@ func ServeAPI(c *Conn, api orchestrator.API, s *Store, cfg EndpointConfig) (*End
 		"resolve":      Handle(api.Resolve),
 		"call":         Handle(api.Call),
 		"checkpoint":   Handle(api.Checkpoint),
+		"approvals":    Handle(api.Approvals),
+		"decide":       Handle(api.Decide),
 		"archive":      Handle(api.Archive),
 		"status":       Handle(api.Status),
 		"hold":         Handle(answerless(s.hold)),
@@ -46,15 +48,33 @@ func ServeAPI(c *Conn, api orchestrator.API, s *Store, cfg EndpointConfig) (*End
 	}, cfg)
 }
 
-// ServeOwner serves the protocol of workers below WorkPrefix.
-func ServeOwner(c *Conn, owner work.Owner, cfg EndpointConfig) (*Endpoint, error) {
+// Owner is an owner of tasks that takes many outcomes at once.
+type Owner interface {
+	work.Source
+	// ReportThen is Report for callers that do not wait: done is called once, maybe before ReportThen returns,
+	// and does not block. It need not be called when the owner is stopped.
+	ReportThen(ctx context.Context, o work.Outcome, done func(error))
+}
+
+// ServeOwner serves the protocol of workers below WorkPrefix. Calls for a worker that is gone go back to the
+// owner at once.
+func ServeOwner(c *Conn, owner Owner, cfg EndpointConfig) (*Endpoint, error) {
 	cfg.setDefaults()
-	return Serve(c, WorkPrefix, map[string]Method{
-		"poll":   Handle(owner.Poll),
+	methods := plain(map[string]Method{
 		"start":  Handle(answerless(owner.Start)),
 		"beat":   Handle(owner.Beat),
 		"report": Handle(reportAll(owner, cfg)),
-	}, cfg)
+	})
+	methods["poll"] = pollFor(owner)
+	return serve(c, WorkPrefix, methods, owner.Returned, cfg)
+}
+
+// pollFor answers polls under the numbers of their batches.
+func pollFor(owner work.Owner) method {
+	return func(ctx context.Context, request []byte) (letter, error) {
+		b, data, err := handle(ctx, request, owner.Poll)
+		return letter{data: data, no: b.No}, err
+	}
 }
 
 func answerless[In any](fn func(context.Context, In) error) func(context.Context, In) (struct{}, error) {
@@ -62,19 +82,51 @@ func answerless[In any](fn func(context.Context, In) error) func(context.Context
 }
 
 // reportAll takes many outcomes in one request and answers each by its error, or null.
-func reportAll(owner work.Owner, cfg EndpointConfig) func(context.Context, []work.Outcome) ([]*fault.Error, error) {
+func reportAll(owner Owner, cfg EndpointConfig) func(context.Context, []work.Outcome) ([]*fault.Error, error) {
 	return func(ctx context.Context, outcomes []work.Outcome) ([]*fault.Error, error) {
-		failures := make([]*fault.Error, len(outcomes))
-		var group sync.WaitGroup
-		group.Add(len(outcomes))
+		t := newTally(len(outcomes))
 		for i, o := range outcomes {
-			cfg.crew.Go(func() {
-				defer group.Done()
-				failures[i] = fault.From(cfg.guard(ctx, WorkPrefix+".report", func() error { return owner.Report(ctx, o) }))
-			})
+			done := func(err error) { t.count(i, err) }
+			if err := cfg.guard(ctx, WorkPrefix+".report", func() error { owner.ReportThen(ctx, o, done); return nil }); err != nil {
+				done(err)
+			}
 		}
-		group.Wait()
-		return failures, nil
+		select {
+		case <-t.all:
+			return t.failures, nil
+		case <-ctx.Done():
+			return nil, fault.From(ctx.Err())
+		}
+	}
+}
+
+// tally collects the ends of many requests, of each the first one.
+type tally struct {
+	all chan struct{} // closed when every request has ended
+
+	mu       sync.Mutex // guards what follows until then
+	failures []*fault.Error
+	ended    []bool
+	open     int
+}
+
+func newTally(n int) *tally {
+	t := &tally{all: make(chan struct{}), failures: make([]*fault.Error, n), ended: make([]bool, n), open: n}
+	if n == 0 {
+		close(t.all)
+	}
+	return t
+}
+
+func (t *tally) count(i int, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended[i] {
+		return
+	}
+	t.failures[i], t.ended[i] = fault.From(err), true
+	if t.open--; t.open == 0 {
+		close(t.all)
 	}
 }
 
@@ -306,4 +358,14 @@ func (r *Remote) Ready(ctx context.Context) error {
 		case <-tick.C:
 		}
 	}
+}
+
+// Approvals implements orchestrator.API.
+func (r *Remote) Approvals(ctx context.Context, in orchestrator.ApprovalsRequest) (orchestrator.ApprovalsReply, error) {
+	return command[orchestrator.ApprovalsReply](ctx, r, "approvals", in)
+}
+
+// Decide implements orchestrator.API.
+func (r *Remote) Decide(ctx context.Context, in orchestrator.DecideRequest) (orchestrator.ApprovalView, error) {
+	return command[orchestrator.ApprovalView](ctx, r, "decide", in)
 }

@@ -18,6 +18,9 @@ const (
 	errorHeader = "Orch-Error"
 	// timeoutHeader tells the other side how many milliseconds the caller waits.
 	timeoutHeader = "Orch-Timeout"
+	// statusHeader is set by the server; nobodyThere is its value when nobody listens on a subject.
+	statusHeader = "Status"
+	nobodyThere  = "503"
 	// CallWithin bounds a call whose context has no deadline.
 	CallWithin = time.Minute
 )

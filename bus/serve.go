@@ -26,6 +26,27 @@ import (
 // Errors reach the caller with code, message, reason, field and hint.
 type Method func(ctx context.Context, request []byte) ([]byte, error)
 
+// method is a Method whose answers may bear numbers.
+type method func(ctx context.Context, request []byte) (letter, error)
+
+// letter is an answer. One with a number other than 0 comes back when nobody was there to receive it.
+type letter struct {
+	data []byte
+	no   uint64
+}
+
+// plain returns methods whose answers bear no numbers.
+func plain(methods map[string]Method) map[string]method {
+	all := make(map[string]method, len(methods))
+	for name, m := range methods {
+		all[name] = func(ctx context.Context, request []byte) (letter, error) {
+			data, err := m(ctx, request)
+			return letter{data: data}, err
+		}
+	}
+	return all
+}
+
 // EndpointConfig configures Serve.
 type EndpointConfig struct {
 	// MaxRequests is the number of requests in work, waiting polls included; more get UNAVAILABLE.
@@ -54,12 +75,16 @@ func (c *EndpointConfig) setDefaults() {
 type Endpoint struct {
 	cfg     EndpointConfig
 	conn    *Conn
-	methods map[string]Method
-	sub     *nats.Subscription
-	slots   chan struct{}
-	base    context.Context //nolint:containedctx // the life of the endpoint, parent of every request
-	cancel  context.CancelFunc
-	once    sync.Once
+	methods map[string]method
+	// returned is told the numbers of answers that found nobody.
+	returned func(no uint64)
+	subs     []*nats.Subscription
+	// back is the prefix of the subjects at which the server returns numbered answers.
+	back   string
+	slots  chan struct{}
+	base   context.Context //nolint:containedctx // the life of the endpoint, parent of every request
+	cancel context.CancelFunc
+	once   sync.Once
 }
 
 // idleServers is the number of goroutines that are kept for requests to come.
@@ -67,14 +92,19 @@ const idleServers = 64
 
 // Serve answers requests to "<prefix>.<name>" with methods[name], each in its own goroutine.
 func Serve(c *Conn, prefix string, methods map[string]Method, cfg EndpointConfig) (*Endpoint, error) {
+	return serve(c, prefix, plain(methods), func(uint64) {}, cfg)
+}
+
+// serve is Serve for methods whose answers may bear numbers: returned is told those that found nobody.
+func serve(c *Conn, prefix string, methods map[string]method, returned func(no uint64), cfg EndpointConfig) (*Endpoint, error) {
 	cfg.setDefaults()
-	e := &Endpoint{cfg: cfg, conn: c, methods: methods, slots: make(chan struct{}, cfg.MaxRequests)}
-	e.base, e.cancel = context.WithCancel(context.Background())
-	var err error
-	if e.sub, err = c.nc.QueueSubscribe(prefix+".*", "orch", e.accept); err == nil {
-		err = c.nc.Flush() // the server knows the subscription from here on
+	e := &Endpoint{
+		cfg: cfg, conn: c, methods: methods, returned: returned, back: c.nc.NewInbox() + ".",
+		slots: make(chan struct{}, cfg.MaxRequests),
 	}
-	if err != nil {
+	e.base, e.cancel = context.WithCancel(context.Background())
+	if err := e.subscribe(prefix); err != nil {
+		e.unsubscribe()
 		e.cancel()
 		e.cfg.crew.Stop()
 		return nil, fault.Wrap(fault.Unavailable, err, prefix+" cannot be served")
@@ -82,11 +112,40 @@ func Serve(c *Conn, prefix string, methods map[string]Method, cfg EndpointConfig
 	return e, nil
 }
 
+func (e *Endpoint) subscribe(prefix string) error {
+	nc := e.conn.nc
+	back, err := nc.Subscribe(e.back+"*", e.comesBack)
+	if err != nil {
+		return err
+	}
+	e.subs = append(e.subs, back)
+	requests, err := nc.QueueSubscribe(prefix+".*", "orch", e.accept)
+	if err != nil {
+		return err
+	}
+	e.subs = append(e.subs, requests)
+	return nc.Flush() // the server knows the subscriptions from here on
+}
+
+func (e *Endpoint) unsubscribe() {
+	for _, s := range e.subs {
+		_ = s.Unsubscribe() // only fails on a closed connection
+	}
+}
+
+// comesBack takes what the server says to an answer with a number when nobody listens for it any more.
+func (e *Endpoint) comesBack(m *nats.Msg) {
+	no, err := strconv.ParseUint(strings.TrimPrefix(m.Subject, e.back), 10, 64)
+	if err == nil && m.Header.Get(statusHeader) == nobodyThere {
+		e.returned(no)
+	}
+}
+
 // Close takes no more requests and waits for those in work; when ctx ends their contexts are
 // cancelled, and it waits for that. It is idempotent.
 func (e *Endpoint) Close(ctx context.Context) error {
 	e.once.Do(func() {
-		_ = e.sub.Unsubscribe() // only fails on a closed connection
+		e.unsubscribe()
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
@@ -111,7 +170,7 @@ func (e *Endpoint) accept(m *nats.Msg) {
 	case e.slots <- struct{}{}:
 		e.cfg.crew.Go(func() { e.answer(m) }) // ends before Close returns, which takes all slots
 	default:
-		e.reply(m, nil, fault.New(fault.Unavailable, "the node has %d requests in work", e.cfg.MaxRequests).
+		e.reply(m, letter{}, fault.New(fault.Unavailable, "the node has %d requests in work", e.cfg.MaxRequests).
 			WithHint("try again in a moment"))
 	}
 }
@@ -120,12 +179,12 @@ func (e *Endpoint) answer(m *nats.Msg) {
 	defer func() { <-e.slots }()
 	ctx, cancel := e.context(m)
 	defer cancel()
-	data, err := e.invoke(ctx, m)
+	l, err := e.invoke(ctx, m)
 	if e.base.Err() != nil && fault.Has(err, fault.Cancelled) { // not by its caller, who may ask the next node
 		err = fault.New(fault.Unavailable, "the node is stopping").WithHint("try again on a running node")
 	}
 	failpoint.Pass(failpoint.BeforeAnswer)
-	e.reply(m, data, err)
+	e.reply(m, l, err)
 	failpoint.Pass(failpoint.Answered)
 }
 
@@ -139,15 +198,15 @@ func (e *Endpoint) context(m *nats.Msg) (context.Context, context.CancelFunc) {
 }
 
 // invoke calls the method; a panic is an internal error of this request alone.
-func (e *Endpoint) invoke(ctx context.Context, m *nats.Msg) (data []byte, err error) {
+func (e *Endpoint) invoke(ctx context.Context, m *nats.Msg) (l letter, err error) {
 	name := m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]
 	method := e.methods[name]
 	if method == nil {
-		return nil, fault.New(fault.MethodNotFound, "there is no method %q", name).
+		return l, fault.New(fault.MethodNotFound, "there is no method %q", name).
 			WithHint("use the same version of orch on both sides")
 	}
-	err = e.cfg.guard(ctx, m.Subject, func() (err error) { data, err = method(ctx, m.Data); return err })
-	return data, err
+	err = e.cfg.guard(ctx, m.Subject, func() (err error) { l, err = method(ctx, m.Data); return err })
+	return l, err
 }
 
 // guard makes a panic an error of what has panicked alone.
@@ -162,12 +221,17 @@ func (c *EndpointConfig) guard(ctx context.Context, method string, do func() err
 	return do()
 }
 
-func (e *Endpoint) reply(m *nats.Msg, data []byte, err error) {
+// reply sends an answer. The server itself answers a number to which nobody listens, so that it costs no
+// message when somebody does.
+func (e *Endpoint) reply(m *nats.Msg, l letter, err error) {
 	limit := e.conn.nc.MaxPayload()
-	if err == nil && int64(len(data)) > limit {
-		err = tooLarge("answer", len(data), limit)
+	if err == nil && int64(len(l.data)) > limit {
+		err = tooLarge("answer", len(l.data), limit)
 	}
-	answer := &nats.Msg{Subject: m.Reply, Data: data}
+	answer := &nats.Msg{Subject: m.Reply, Data: l.data}
+	if l.no != 0 {
+		answer.Reply = e.back + strconv.FormatUint(l.no, 10)
+	}
 	if err != nil {
 		answer = e.failure(m, err)
 	}
@@ -176,6 +240,9 @@ func (e *Endpoint) reply(m *nats.Msg, data []byte, err error) {
 	}
 	if err := e.conn.nc.PublishMsg(answer); err != nil {
 		e.cfg.Logger.Warn("an answer was not sent", slog.String("method", m.Subject), slog.Any("error", err))
+		if l.no != 0 {
+			e.returned(l.no)
+		}
 	}
 }
 
@@ -196,22 +263,26 @@ func (e *Endpoint) failure(m *nats.Msg, err error) *nats.Msg {
 // is the zero value.
 func Handle[In, Out any](fn func(context.Context, In) (Out, error)) Method {
 	return func(ctx context.Context, request []byte) ([]byte, error) {
-		var in In
-		if len(request) > 0 {
-			if err := decodeStrict(request, &in); err != nil {
-				return nil, err
-			}
-		}
-		out, err := fn(ctx, in)
-		if err != nil {
-			return nil, err
-		}
-		data, err := json.Marshal(out)
-		if err != nil {
-			return nil, fault.Wrap(fault.Internal, err, "an answer cannot be encoded")
-		}
-		return data, nil
+		_, data, err := handle(ctx, request, fn)
+		return data, err
 	}
+}
+
+// handle decodes a request, answers it, and encodes the answer.
+func handle[In, Out any](ctx context.Context, request []byte, fn func(context.Context, In) (Out, error)) (out Out, data []byte, err error) {
+	var in In
+	if len(request) > 0 {
+		if err = decodeStrict(request, &in); err != nil {
+			return out, nil, err
+		}
+	}
+	if out, err = fn(ctx, in); err != nil {
+		return out, nil, err
+	}
+	if data, err = json.Marshal(out); err != nil {
+		return out, nil, fault.Wrap(fault.Internal, err, "an answer cannot be encoded")
+	}
+	return out, data, nil
 }
 
 // lenient reads what encoding/json writes, which passes the text of tools on as it is.

@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -25,6 +26,7 @@ type Server struct {
 	lock *os.File
 
 	syncing Syncing
+	reserve *reserve
 	barrier *barrier // nil when the server syncs by itself
 	suspect bool     // the directory was left by a node whose disk had failed
 
@@ -62,8 +64,15 @@ func (s *Server) start(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fault.From(err)
 	}
-	err := s.readAnew(ctx)
+	err := s.cfg.withSpace()
 	if err != nil {
+		return err
+	}
+	s.reserve = newReserve(&s.cfg)
+	if err = s.reserve.tend(&s.cfg); err != nil {
+		s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "no space is set aside for a full disk", slog.Any("error", err))
+	}
+	if err = s.readAnew(ctx); err != nil {
 		return err
 	}
 	if err = admit(ctx, s.cfg.DataDir); err != nil {
@@ -73,9 +82,6 @@ func (s *Server) start(ctx context.Context) error {
 		return err
 	}
 	if s.auth, err = loadCredentials(s.cfg.DataDir); err != nil {
-		return err
-	}
-	if err = s.cfg.withSpace(); err != nil {
 		return err
 	}
 	if err = s.cfg.portIsFree(ctx); err != nil {

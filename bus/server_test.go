@@ -259,7 +259,8 @@ func TestStatus(t *testing.T) {
 	assert.Equal(t, []uint64{1, 4, 4, 2}, []uint64{st.First, st.Last, st.Commits, st.Tasks})
 	assert.Positive(t, st.Free)
 	assert.Positive(t, st.MinFree)
-	assert.Positive(t, st.MaxBytes)
+	assert.Positive(t, st.Used)
+	assert.Zero(t, st.MaxStore, "the disk alone is the limit")
 	assert.Nil(t, st.Refusing)
 }
 

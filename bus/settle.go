@@ -69,10 +69,13 @@ func (s *Store) settle(ctx context.Context, p *pending) bool {
 // gaveUp returns DISK_FULL when an append that is not in the log can never get there: the server that
 // it was sent to has ended, and the disk has no room for another try.
 func (s *Store) gaveUp(p *pending) *fault.Error {
-	if p.life == s.conn.life() || !s.space.look() {
+	if p.life == s.conn.life() {
 		return nil
 	}
-	return s.space.full.Load()
+	if r := s.space.look(); r != nil {
+		return r.err
+	}
+	return nil
 }
 
 // resend sends an append that is not in the log once more, alone.

@@ -29,7 +29,7 @@ func (s *Store) Put(ctx context.Context, data []byte) (string, error) {
 	if err == nil && info.Size == uint64(len(data)) {
 		return ref, s.barrier().wait(blobsStream) // another call may just have stored it
 	}
-	if err := s.space.check(time.Now()); err != nil {
+	if err := s.space.admit(len(data), time.Now()); err != nil {
 		return "", err
 	}
 	defer s.touched.Store(true)
@@ -106,7 +106,7 @@ func (s *Store) Save(ctx context.Context, task events.TaskID, id string, data []
 	if err != nil {
 		return "", err
 	}
-	if err := s.space.check(time.Now()); err != nil {
+	if err := s.space.admit(len(data), time.Now()); err != nil {
 		return "", err
 	}
 	failpoint.Pass(failpoint.BeforeCheckpoint)
@@ -156,8 +156,7 @@ func sideFault(err error, message string) error {
 	var api *jetstream.APIError
 	switch {
 	case errors.As(err, &api) && isFullCode(api.ErrorCode):
-		return fault.Wrap(fault.DiskFull, err, message+": the store has reached its configured size").
-			WithHint("raise the limit of the store")
+		return fault.Wrap(fault.DiskFull, err, message+": the NATS server takes no more").WithHint(serverLimits)
 	case errors.Is(err, context.Canceled):
 		return fault.From(err)
 	default:

@@ -4,40 +4,63 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 )
 
 // lookEvery is how often appends look at the free space.
 const lookEvery = 500 * time.Millisecond
 
-// space watches the free space of an embedded server's disk. JetStream stops for good when a write
-// fails, so appends are refused before that.
+// What is left below the watermark is for the node itself: to archive takes what the server compresses, and
+// frees more; a mark takes next to nothing.
+const (
+	archiveShare = 4  // the part of the watermark that archiving leaves
+	markShare    = 16 // the same of marks, at most maxForMarks
+	maxForMarks  = 512 << 10
+)
+
+// leastForMarks is the free space below which marks wait.
+func (c *ServerConfig) leastForMarks() int64 { return min(c.MinFree/markShare, maxForMarks) }
+
+// space watches the free space of an embedded server's disk, and the size of its store. JetStream stops for
+// good when a write fails, so appends are refused before that.
 type space struct {
 	server *Server      // nil for an external server: nothing to watch
 	next   atomic.Int64 // when to look again, in ns since 1970
 	bytes  atomic.Int64 // appended since the last look
-	full   atomic.Pointer[fault.Error]
+	full   atomic.Pointer[refusal]
 	// wasFull is set when the disk was full since the server started.
 	wasFull atomic.Bool
+}
+
+// refusal is why appends are refused.
+type refusal struct {
+	err   *fault.Error
+	since time.Time
+	disk  bool // the disk is short of space; otherwise the configured size is used up
 }
 
 func newSpace(s *Server) *space { return &space{server: s} }
 
 // admit is check for an append of so many bytes. A fast disk fills within lookEvery, so it also looks
-// whenever a part of the watermark was written.
+// whenever a part of the watermark, or of the configured size, was written.
 func (s *space) admit(size int, now time.Time) error {
-	const overhead, share = 256, 16
+	const overhead, share, shareOfStore = 256, 16, 64
 	if s.server == nil {
 		return nil
 	}
-	if s.bytes.Add(int64(size)+overhead) > s.server.cfg.MinFree/share {
+	stride := s.server.cfg.MinFree / share
+	if most := s.server.cfg.MaxStore; most > 0 {
+		stride = min(stride, most/shareOfStore)
+	}
+	if s.bytes.Add(int64(size)+overhead) > stride {
 		s.bytes.Store(0)
 		s.look()
 	}
 	return s.check(now)
 }
 
-// check returns DISK_FULL below the watermark. It looks at the disk at most every lookEvery.
+// check returns DISK_FULL when appends are refused. It looks at the disk at most every lookEvery.
 func (s *space) check(now time.Time) error {
 	if s.server == nil {
 		return nil
@@ -46,29 +69,89 @@ func (s *space) check(now time.Time) error {
 	if now.UnixNano() >= due && s.next.CompareAndSwap(due, now.Add(lookEvery).UnixNano()) {
 		s.look()
 	}
-	if err := s.full.Load(); err != nil {
-		return err
+	if r := s.full.Load(); r != nil {
+		return r.err
 	}
 	return nil
 }
 
-// look reads the free space now and reports whether appends are refused.
-func (s *space) look() bool {
+// look measures now and returns why appends are refused, nil when they are not.
+func (s *space) look() *refusal {
 	if s.server == nil {
-		return false
+		return nil
+	}
+	r := s.server.cramped()
+	if was := s.full.Load(); r != nil && was != nil && was.disk == r.disk {
+		r.since = was.since
+	}
+	s.full.Store(r)
+	if r != nil && r.disk {
+		s.wasFull.Store(true)
+	}
+	return r
+}
+
+// short measures now and reports whether the disk is short of space.
+func (s *space) short() bool {
+	r := s.look()
+	return r != nil && r.disk
+}
+
+// admitArchive returns DISK_FULL when even the archive cannot take so many bytes now. It may use a part of
+// the space that appends leave.
+func (s *space) admitArchive(size int) error {
+	if s.server == nil {
+		return nil
 	}
 	cfg := &s.server.cfg
 	free, _, err := diskSpace(cfg.DataDir)
-	if err != nil || free >= cfg.MinFree {
-		s.full.Store(nil)
-		return false
+	if least := cfg.MinFree/archiveShare + int64(size); err == nil && free < least {
+		return diskFull(free, least)
 	}
-	s.wasFull.Store(true)
-	s.full.Store(diskFull(free, cfg.MinFree))
-	return true
+	return nil
+}
+
+// admitsMark reports whether there is room for a mark.
+func (s *space) admitsMark() bool {
+	if s.server == nil {
+		return true
+	}
+	cfg := &s.server.cfg
+	free, _, err := diskSpace(cfg.DataDir)
+	return err != nil || free >= cfg.leastForMarks()
+}
+
+// cramped returns why appends are to be refused, nil when there is room.
+func (s *Server) cramped() *refusal {
+	cfg, now := &s.cfg, events.Time(time.Now())
+	if free, _, err := diskSpace(cfg.DataDir); err == nil && free < cfg.MinFree {
+		return &refusal{err: diskFull(free, cfg.MinFree), since: now, disk: true}
+	}
+	if used := s.used(); cfg.MaxStore > 0 && used >= cfg.MaxStore {
+		return &refusal{err: storeFull(used, cfg.MaxStore), since: now}
+	}
+	return nil
+}
+
+// used returns the bytes of all streams, before compression; 0 while the server does not run.
+func (s *Server) used() int64 {
+	ns := s.running()
+	if ns == nil {
+		return 0
+	}
+	info, err := ns.Jsz(nil)
+	if err != nil {
+		return 0
+	}
+	return int64(info.Store) //nolint:gosec // no store has 2^63 bytes
 }
 
 func diskFull(free, needed int64) *fault.Error {
 	return fault.New(fault.DiskFull, "the disk of the data directory has %d bytes free, %d are needed", free, needed).
 		WithHint("free some space; the node goes on by itself")
+}
+
+func storeFull(used, most int64) *fault.Error {
+	return fault.New(fault.DiskFull, "the store has %d bytes, and max_store permits %d", used, most).
+		WithHint("start the node again with a larger --max-store, or with 0, which leaves it to the free space of the disk")
 }

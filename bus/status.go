@@ -20,25 +20,30 @@ type Status struct {
 	Commits uint64 `json:"commits"`
 	Tasks   uint64 `json:"tasks"`
 	Bytes   uint64 `json:"bytes"`
-	// MaxBytes bounds the live log; -1 is no bound.
-	MaxBytes int64 `json:"max_bytes"`
 	// ArchiveBytes is the size of the archive.
 	ArchiveBytes uint64 `json:"archive_bytes"`
 	// Free and MinFree are the space of the disk and the watermark in bytes; 0 with an external server.
 	Free    int64 `json:"free,omitempty"`
 	MinFree int64 `json:"min_free,omitempty"`
+	// Used is the size of all streams, before compression, and MaxStore its limit; 0 is none.
+	Used     int64 `json:"used,omitempty"`
+	MaxStore int64 `json:"max_store,omitempty"`
 	// Refusing is why appends are refused: DATA_LOSS, DISK_FULL, or UNAVAILABLE with reason SYNC_FAILED;
 	// nil when they are not.
 	Refusing *fault.Error `json:"refusing,omitempty"`
+	// Since is when there was no more space, with DISK_FULL.
+	Since time.Time `json:"since,omitzero"`
 	// At is the time of the report.
 	At time.Time `json:"at"`
 }
 
 // Status returns the state of the store.
 func (s *Store) Status(ctx context.Context) (Status, error) {
-	st := Status{Durability: s.cfg.Durability, Syncing: SyncExternal, MaxBytes: s.cfg.MaxBytes, At: events.Time(time.Now())}
-	if s.space.look() {
-		st.Refusing = s.space.full.Load()
+	st := Status{Durability: s.cfg.Durability, Syncing: SyncExternal, At: events.Time(time.Now())}
+	if r := s.space.look(); r != nil {
+		st.Refusing, st.Since = r.err, r.since
+	} else if r := s.app.refused.Load(); r != nil {
+		st.Refusing, st.Since = r.err, r.since
 	}
 	if f := s.barrier().failure(); f != nil {
 		st.Refusing = f
@@ -48,6 +53,7 @@ func (s *Store) Status(ctx context.Context) (Status, error) {
 	}
 	if server := s.conn.target.server; server != nil {
 		st.Syncing, st.MinFree = server.syncing, server.cfg.MinFree
+		st.Used, st.MaxStore = server.used(), server.cfg.MaxStore
 		var err error
 		if st.Free, _, err = diskSpace(server.cfg.DataDir); err != nil {
 			return st, err

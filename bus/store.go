@@ -28,9 +28,6 @@ type StoreConfig struct {
 	Replicas int
 	// ArchiveAge is how long finished tasks are kept in the archive; 0 is for ever.
 	ArchiveAge time.Duration
-	// MaxBytes bounds the live log; when it is reached appends get DISK_FULL. Default: three quarters
-	// of the embedded server's MaxStore, without a bound on an external server.
-	MaxBytes int64
 }
 
 func (c *StoreConfig) validate(s *Server) error {
@@ -44,9 +41,6 @@ func (c *StoreConfig) validate(s *Server) error {
 	c.Replicas = max(c.Replicas, 1)
 	if s != nil {
 		c.fromServer(s)
-	}
-	if c.MaxBytes <= 0 {
-		c.MaxBytes = -1
 	}
 	var err error
 	c.Durability, err = c.Durability.orDefault()
@@ -170,13 +164,18 @@ func (s *Store) tend(ctx context.Context) {
 
 // patience is how long an acknowledgement may take now.
 func (s *Store) patience() time.Duration {
-	if s.space.full.Load() != nil || s.space.look() {
+	if r := s.space.full.Load(); r != nil && r.disk || s.space.short() {
 		return ackWithinFull
 	}
 	return ackWithin
 }
 
 func (s *Store) beat(ctx context.Context) {
+	if server := s.conn.target.server; server != nil {
+		if err := server.reserve.tend(&server.cfg); err != nil {
+			s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "no space is set aside for a full disk", slog.Any("error", err))
+		}
+	}
 	if err := s.moveMark(ctx); err != nil && ctx.Err() == nil {
 		s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "high-water mark not written", slog.Any("error", err))
 	}

@@ -29,16 +29,13 @@ func (c *StoreConfig) fromServer(s *Server) {
 	if c.HighWaterFile == "" {
 		c.HighWaterFile = filepath.Join(s.cfg.DataDir, markFile)
 	}
-	if c.MaxBytes <= 0 {
-		c.MaxBytes = s.cfg.MaxStore / 4 * 3
-	}
 }
 
 func (c *StoreConfig) liveConfig() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name: liveStream, Description: "one commit a message, one subject a task",
 		Subjects: []string{liveRoot + ".*.*"}, Storage: jetstream.FileStorage, Replicas: c.Replicas,
-		Discard: jetstream.DiscardNew, MaxBytes: c.MaxBytes,
+		Discard: jetstream.DiscardNew, MaxBytes: -1,
 		AllowDirect: true,
 	}
 }
@@ -132,8 +129,7 @@ func (s *Store) syncMeta() error {
 func openFault(err error) error {
 	var api *jetstream.APIError
 	if errors.As(err, &api) && isFullCode(api.ErrorCode) {
-		return fault.Wrap(fault.DiskFull, err, "the store is too small for the log").
-			WithField("max_store").WithHint("give the node more space")
+		return fault.Wrap(fault.DiskFull, err, "the NATS server has no room for the log").WithHint(serverLimits)
 	}
 	return fault.Wrap(fault.Unavailable, err, "the log cannot be opened").
 		WithHint("check that the server has JetStream switched on and that the credential may use it")

@@ -47,8 +47,13 @@ func (p Problem) String() string {
 
 // Report is the outcome of Verify.
 type Report struct {
-	// Last is the newest position that was checked.
-	Last uint64 `json:"last"`
+	// Last is the newest position that was checked, Records the number of undamaged records in the files of
+	// an embedded server.
+	Last    uint64 `json:"last"`
+	Records uint64 `json:"records,omitempty"`
+	// FilesOnly says that damaged files ended the check: the server must not read them, so nothing of what
+	// follows was counted.
+	FilesOnly bool `json:"files_only,omitempty"`
 	// Live and Archived count readable commits, Tasks the histories they belong to, Blobs large values.
 	Live     uint64 `json:"live"`
 	Archived uint64 `json:"archived"`
@@ -95,6 +100,7 @@ func (s *Store) verify(ctx context.Context, progress func(done, total uint64)) (
 		if v.report, err = Inspect(ctx, server.cfg.DataDir); err != nil || v.report.Found > 0 {
 			return v.report, err
 		}
+		v.report.FilesOnly = false
 	}
 	if loss := s.loss.Load(); loss != nil {
 		v.found(0, "", loss.Message)

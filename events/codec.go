@@ -1,7 +1,6 @@
 package events
 
 import (
-	"bytes"
 	"encoding/json"
 	"strconv"
 	"time"
@@ -15,45 +14,27 @@ import (
 
 // Encode returns the wire form of a commit: compact JSON with a fixed order of fields.
 func Encode(c *Commit) ([]byte, error) {
-	var b bytes.Buffer
-	b.Grow(1024) // most commits fit
-	b.WriteString(`{"v":` + strconv.Itoa(Version) + `,"task":"` + string(c.Task) + `","rev":`)
-	b.WriteString(strconv.FormatUint(c.Rev, 10) + `,"at":"` + c.At.UTC().Format(time.RFC3339Nano) + `","actor":`)
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := appendValue(enc, &b, c.Actor); err != nil {
-		return nil, err
-	}
-	if c.Cause != "" {
-		b.WriteString(`,"cause":`)
-		if err := appendValue(enc, &b, c.Cause); err != nil {
-			return nil, err
-		}
-	}
-	if c.Prev != "" {
-		b.WriteString(`,"prev":"` + c.Prev + `"`)
-	}
-	b.WriteString(`,"events":[`)
+	w := &writer{b: make([]byte, 0, 1024)} // most commits fit
+	w.b = append(w.b, '{')
+	w.number("v", Version)
+	w.text("task", string(c.Task))
+	w.name("rev")
+	w.b = strconv.AppendUint(w.b, c.Rev, 10)
+	w.name("at")
+	w.b = append(c.At.UTC().AppendFormat(append(w.b, '"'), time.RFC3339Nano), '"')
+	w.text("actor", c.Actor)
+	w.textIf("cause", c.Cause)
+	w.textIf("prev", c.Prev)
+	w.b = append(w.b, `,"events":[`...)
 	for i, e := range c.Events {
 		if i > 0 {
-			b.WriteByte(',')
+			w.b = append(w.b, ',')
 		}
-		b.WriteString(`{"kind":"` + string(e.Kind) + `","data":`)
-		if err := appendValue(enc, &b, e.Data); err != nil {
-			return nil, err
-		}
-		b.WriteByte('}')
+		w.b = append(append(append(w.b, `{"kind":"`...), e.Kind...), `","data":`...)
+		w.payload(e.Data)
+		w.b = append(w.b, '}')
 	}
-	b.WriteString(`]}`)
-	return b.Bytes(), nil
-}
-
-func appendValue(enc *json.Encoder, b *bytes.Buffer, v any) error {
-	if err := enc.Encode(v); err != nil {
-		return fault.Wrap(fault.Internal, err, "an event cannot be encoded")
-	}
-	b.Truncate(b.Len() - 1) // the encoder ends every value with a line break
-	return nil
+	return append(w.b, `]}`...), w.err
 }
 
 // lenient reads what encoding/json writes, which passes the text of tools on as it is.

@@ -53,6 +53,16 @@ func samples() map[events.Kind]events.Payload {
 		events.LogWritten:        &events.Logged{Step: "a", Level: "INFO", Message: "m\n", Context: json.RawMessage(`{"a":1}`), At: at},
 		events.CheckpointCreated: &events.Checkpointed{ID: "CKPT_1", Name: "n", State: value, At: at}, events.CheckpointRestored: &events.Restored{ID: "CKPT_1", At: at},
 		events.ResultRefused: &events.Refused{Step: "a", Attempt: 1, Worker: "w", Reason: "r"},
+		events.StepParked:    &events.Parked{Step: "a", Attempt: 1, Approval: "APR_1"},
+		events.ApprovalRequested: &events.Approval{
+			ID: "APR_1", Step: "a", Type: "checkpoint", Tool: "T", ArgsSHA256: "ab", Scopes: []string{"endpoint https://h:443"},
+			Description: "d", Details: value, Rationale: "r", Priority: "high", Risk: "low", Requester: "task:" + string(goldenTask),
+			ExpiresAt: at, RemindAt: &at, OnReject: "fail", OnExpiry: "block", Quorum: 2, Form: value, Default: value, Follows: "APR_0",
+		},
+		events.ApprovalVoted:    &events.Decision{ID: "APR_1", Approver: "user:ada", At: at},
+		events.ApprovalGranted:  &events.Decision{ID: "APR_1", Approver: "user:ada", Reason: "r", At: at, ValidUntil: &at, Form: value},
+		events.ApprovalRejected: &events.Decision{ID: "APR_1", Approver: "user:ada", Reason: "r", At: at, Disposition: "revise"},
+		events.ApprovalExpired:  &events.Elapsed{ID: "APR_1", At: at}, events.ApprovalReminded: &events.Elapsed{ID: "APR_1", At: at},
 	}
 	for _, k := range events.Kinds() {
 		if all[k] == nil {

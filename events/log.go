@@ -58,6 +58,9 @@ type Log interface {
 	// Past yields the head of every archived task, in no particular order. Seq is the position that the
 	// commit had in the live log. A task whose archiving was cut short may also be among Heads.
 	Past(ctx context.Context) iter.Seq2[Head, error]
+	// HasPast reports whether anything was archived, without looking at what it is: it costs the same
+	// however much there is. An archiving that was cut short may count.
+	HasPast(ctx context.Context) (bool, error)
 	// Archive moves the whole history of a finished task out of the live log. Read and Past find it;
 	// Heads and Scan no longer yield it. CONFLICT when the history grows meanwhile.
 	Archive(ctx context.Context, task TaskID) error

@@ -77,12 +77,13 @@ type Submitted struct {
 	// Priority is critical, high, normal or low.
 	Priority string `json:"priority"`
 	Queue    string `json:"queue,omitempty"`
-	// IdempotencyKey made the id of this task; the same key with the same digest is the same task.
-	IdempotencyKey string       `json:"idempotency_key,omitempty"`
-	RequestSHA256  string       `json:"request_sha256,omitempty"`
-	Concurrency    *Concurrency `json:"concurrency,omitempty"`
-	Parent         *Parent      `json:"parent,omitempty"`
-	DependsOn      []TaskID     `json:"depends_on,omitempty"`
+	// IdempotencyKey made the id of this task; the same key with the same plan and inputs is the same task.
+	IdempotencyKey string `json:"idempotency_key,omitempty"`
+	// RequestSHA256 is the digest of plan and inputs that earlier versions wrote.
+	RequestSHA256 string       `json:"request_sha256,omitempty"`
+	Concurrency   *Concurrency `json:"concurrency,omitempty"`
+	Parent        *Parent      `json:"parent,omitempty"`
+	DependsOn     []TaskID     `json:"depends_on,omitempty"`
 	// NotBefore delays the first step.
 	NotBefore *time.Time `json:"not_before,omitempty"`
 	// Deadline fails the task when it is not over by then.
@@ -150,6 +151,8 @@ type Ready struct {
 	// Purpose is "" for a step, "verify_call" for the tool that decides an in-doubt call, "call" for a
 	// single call inside an existing task.
 	Purpose string `json:"purpose,omitempty"`
+	// Approval is the granted approval that lets this attempt through.
+	Approval string `json:"approval,omitempty"`
 }
 
 // Called is the data of step.called: a worker begins to execute the call.
@@ -370,6 +373,14 @@ func newPayload(k Kind) Payload {
 		return new(Restored)
 	case ResultRefused:
 		return new(Refused)
+	case StepParked:
+		return new(Parked)
+	case ApprovalRequested:
+		return new(Approval)
+	case ApprovalVoted, ApprovalGranted, ApprovalRejected:
+		return new(Decision)
+	case ApprovalExpired, ApprovalReminded:
+		return new(Elapsed)
 	default:
 		return nil
 	}
@@ -396,5 +407,6 @@ func Kinds() []Kind {
 		StepResolved, StepCancelled, StepExpanded, StepWaiting, StepSpawned, StepReused,
 		SignalReceived, DependencyMet, FileRead, LogWritten, CheckpointCreated, CheckpointRestored,
 		ResultRefused,
+		StepParked, ApprovalRequested, ApprovalVoted, ApprovalGranted, ApprovalRejected, ApprovalExpired, ApprovalReminded,
 	}
 }

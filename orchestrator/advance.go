@@ -28,6 +28,7 @@ func (t *turn) advance() {
 func (t *turn) pass() {
 	task := t.task
 	t.callAgain()
+	t.settleApprovals()
 	switch {
 	case t.stopped() || task.Submitted == nil || task.State.Terminal():
 	case t.overdue() && !task.Ending && !task.Cancelling:
@@ -50,10 +51,7 @@ func (t *turn) callAgain() {
 		if s.State != statemachine.StepPending || s.Purpose == "" || t.early(s.Due) {
 			continue
 		}
-		t.emit(events.StepReady, &events.Ready{
-			Step: key, Attempt: s.Attempt + 1, Tool: s.Tool, Args: s.Args, Effect: s.Effect,
-			Queue: s.Queue, Timeout: s.Timeout, Purpose: s.Purpose,
-		})
+		t.readyAgain(s, grantOf(t.task, s, t.now))
 	}
 }
 
@@ -87,7 +85,7 @@ func (t *turn) mayMove() bool {
 
 // run moves the steps of the plan on, then its verification, then its end.
 func (t *turn) run() {
-	if !t.section(t.e.prog.Steps()) || t.task.Ending {
+	if !t.section(t.e.prog.Steps()) || t.task.Ending || t.task.State == statemachine.AwaitingApproval {
 		return
 	}
 	if verify := t.e.prog.Verify(); len(verify) > 0 {
@@ -154,6 +152,8 @@ func (t *turn) move(n *plan.Node, key string, in *item) {
 	case (t.task.Ending || t.task.Cancelling) && !t.isAlways(key):
 	case s == nil:
 		t.tryStart(n, key, in)
+	case s.State == statemachine.StepPending && n.Kind == plan.KindApprove:
+		t.askPeople(n, key, t.scope(in))
 	case s.State == statemachine.StepPending:
 		if s.Due.IsZero() || !t.early(s.Due) {
 			t.ready(n, key, s.Args)
@@ -242,6 +242,8 @@ func (t *turn) start(n *plan.Node, key string, sc plan.Scope) {
 		t.startEach(n, key, sc)
 	case plan.KindRun:
 		t.startChild(n, key, sc)
+	case plan.KindApprove:
+		t.askPeople(n, key, sc)
 	}
 }
 
@@ -251,13 +253,13 @@ func (t *turn) ready(n *plan.Node, key string, args events.Value) {
 		t.end(fault.New(fault.QuotaExceeded, "the task made %d calls, its limit", limit).WithField("limits.max_steps"))
 		return
 	}
-	attempt := 1
+	attempt, grant := 1, ""
 	if s := t.task.Steps[key]; s != nil {
-		attempt = s.Attempt + 1
+		attempt, grant = s.Attempt+1, grantOf(t.task, s, t.now)
 	}
-	t.emit(events.StepReady, &events.Ready{
+	t.emitReady(&events.Ready{
 		Step: key, Attempt: attempt, Tool: n.Tool, Args: args, Effect: string(t.effect(n)),
-		Queue: t.queueOf(n), Timeout: t.timeoutOf(n),
+		Queue: t.queueOf(n), Timeout: t.timeoutOf(n), Approval: grant,
 	})
 }
 
@@ -279,6 +281,7 @@ func (t *turn) windDown() {
 	if t.task.Cancelling {
 		t.stopCalls("the task is cancelled")
 	}
+	t.dropApprovals()
 	if !t.settle() {
 		return
 	}
@@ -390,17 +393,23 @@ func (t *turn) blockIfStuck() {
 	if t.stopped() || t.task.State != statemachine.InProgress {
 		return
 	}
-	var doubtful *statemachine.Step
+	var doubtful, waiting *statemachine.Step
 	for _, key := range t.task.Order {
 		switch s := t.task.Steps[key]; {
 		case s.State == statemachine.StepInDoubt:
 			doubtful = s
+		case t.stuck(s):
+			waiting = s
 		case s.State.Over(), s.State == statemachine.StepRunning && s.Items != nil:
 		default:
 			return // something still moves
 		}
 	}
+	if doubtful == nil && waiting == nil {
+		return
+	}
 	if doubtful == nil {
+		t.emit(events.TaskBlocked, &events.Moved{Block: blockExpired, Reason: expired(t.newest(waiting.Approval)).Message})
 		return
 	}
 	reason := "it is unknown whether step " + doubtful.Key + " took effect"

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/statemachine"
 )
 
 // alarms wakes open tasks at the times that their histories name; each task has at most one, the next.
@@ -147,6 +148,13 @@ func (o *Orchestrator) setAlarms(e *entry, decided time.Time) {
 	for _, at := range []*time.Time{sub.NotBefore, sub.Deadline} {
 		if at != nil && at.After(decided) {
 			o.alarms.set(*at, e.id)
+		}
+	}
+	for _, a := range e.task.Approvals {
+		for _, at := range []*time.Time{&a.ExpiresAt, a.RemindAt} {
+			if a.Status == statemachine.ApprovalPending && at != nil && at.After(decided) {
+				o.alarms.set(*at, e.id)
+			}
 		}
 	}
 	for _, s := range e.task.Steps {

@@ -43,7 +43,7 @@ type API interface {
 	// Retry starts a failed or cancelled task anew, with the recorded results of its succeeded steps.
 	Retry(ctx context.Context, r RetryRequest) (SubmitReply, error)
 	// Redrive lets a task of the dead letter go on: it starts a failed one anew like Retry, but once, however
-	// often it is asked for.
+	// often it is asked for; a task that was retried before is not started again.
 	Redrive(ctx context.Context, r RedriveRequest) (SubmitReply, error)
 	// Signal hands data to a step that waits for it, now or later.
 	Signal(ctx context.Context, r SignalRequest) (TaskView, error)
@@ -53,6 +53,10 @@ type API interface {
 	Call(ctx context.Context, r CallRequest) (CallReply, error)
 	// Checkpoint creates, lists or reads checkpoints of a task.
 	Checkpoint(ctx context.Context, r CheckpointRequest) (CheckpointReply, error)
+	// Approvals lists approvals, Decide decides about one (M-3): NOT_FOUND, CONFLICT when it is over,
+	// FORBIDDEN for who may not, VALIDATION_ERROR for a form that does not fit.
+	Approvals(ctx context.Context, r ApprovalsRequest) (ApprovalsReply, error)
+	Decide(ctx context.Context, r DecideRequest) (ApprovalView, error)
 	// Archive moves finished tasks to the archive now.
 	Archive(ctx context.Context, r ArchiveRequest) (ArchiveReply, error)
 	// Status describes the node.
@@ -166,6 +170,7 @@ type StepView struct {
 	// Due is when a retry, a timer or a timeout fires.
 	Due      *time.Time      `json:"due,omitempty"`
 	Signal   string          `json:"signal,omitempty"`
+	Approval string          `json:"approval,omitempty"`
 	Child    events.TaskID   `json:"child,omitempty"`
 	Duration time.Duration   `json:"duration,omitempty"`
 	Progress *work.Progress  `json:"progress,omitempty"`
@@ -318,7 +323,7 @@ type ExplainReply struct {
 type Cause struct {
 	// Kind is stable for programs: over, dependency, paused, node_paused, queue_paused, tool_paused,
 	// concurrency, delay, retry, timer, signal, child, running, in_doubt, no_worker, queued, approval,
-	// blocked, cancelling. A call whose worker is silent, or was running before the node restarted, is
+	// blocked, cancelling, store. A call whose worker is silent, or was running before the node restarted, is
 	// running as well; its sentence says when the call is given up.
 	Kind     string `json:"kind"`
 	Step     string `json:"step,omitempty"`
@@ -467,10 +472,21 @@ type StatusReply struct {
 	Running  int            `json:"running"`
 	Workers  []WorkerView   `json:"workers"`
 	Paused   []Hold         `json:"paused"`
-	// Store is the health of the log: "ok", or why it refuses to append.
+	// Store is the health of the log: "ok", or why it refuses to append. Refusing says the same in parts.
 	Store     string    `json:"store"`
+	Refusing  *Refusal  `json:"refusing,omitempty"`
 	StartedAt time.Time `json:"started_at"`
 	MemoryMiB int       `json:"memory_mib"`
+}
+
+// Refusal is why the log takes nothing.
+type Refusal struct {
+	Code    fault.Code `json:"code"`
+	Message string     `json:"message"`
+	// Hint is what to do.
+	Hint string `json:"hint,omitempty"`
+	// Since is when it began; zero when that is not known.
+	Since time.Time `json:"since,omitzero"`
 }
 
 // WorkerView describes a worker that the node has heard of lately.
@@ -479,4 +495,6 @@ type WorkerView struct {
 	Queues  []string  `json:"queues"`
 	Running int       `json:"running"`
 	SeenAt  time.Time `json:"seen_at"`
+	// Silent says that it was not heard of for so long that no call is expected to reach it.
+	Silent bool `json:"silent,omitempty"`
 }

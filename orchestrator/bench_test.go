@@ -3,6 +3,8 @@ package orchestrator_test
 import (
 	"context"
 	"encoding/json"
+	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,18 +20,48 @@ func BenchmarkTask(b *testing.B) {
 	n := start(b, memlog.New(memlog.Config{}))
 	plan, err := json.Marshal(onePlan)
 	require.NoError(b, err)
-	ctx := context.Background()
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := n.Submit(ctx, orchestrator.SubmitRequest{Plan: plan}); err != nil {
-			b.Fatal(err)
-		}
-		batch, err := n.Poll(ctx, work.Poll{Worker: "w", Free: 1})
-		if err != nil || len(batch.Calls) != 1 {
-			b.Fatal(err)
-		}
-		if err := n.Report(ctx, work.Outcome{Ref: batch.Calls[0].Ref, Worker: "w", StartedAt: time.Now(), Output: json.RawMessage(`{"n":1}`)}); err != nil {
-			b.Fatal(err)
-		}
+		oneTask(b, n, plan)
+	}
+}
+
+func oneTask(b *testing.B, n *node, plan []byte) {
+	b.Helper()
+	ctx := context.Background()
+	if _, err := n.Submit(ctx, orchestrator.SubmitRequest{Plan: plan}); err != nil {
+		b.Fatal(err)
+	}
+	batch, err := n.Poll(ctx, work.Poll{Worker: "w", Free: 1})
+	if err != nil || len(batch.Calls) != 1 {
+		b.Fatal(err)
+	}
+	if err := n.Report(ctx, work.Outcome{Ref: batch.Calls[0].Ref, Worker: "w", StartedAt: time.Now(), Output: json.RawMessage(`{"n":1}`)}); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkTaskBesidePollers is the same life while many workers wait for calls of another queue.
+func BenchmarkTaskBesidePollers(b *testing.B) {
+	for _, pollers := range []int{0, 100, 1000, 10_000} {
+		b.Run(strconv.Itoa(pollers), func(b *testing.B) {
+			n := start(b, memlog.New(memlog.Config{}))
+			plan, err := json.Marshal(onePlan)
+			require.NoError(b, err)
+			ctx, leave := context.WithCancel(context.Background())
+			var waiting sync.WaitGroup
+			b.Cleanup(func() { leave(); waiting.Wait() })
+			for i := range pollers {
+				waiting.Go(func() {
+					for ctx.Err() == nil {
+						_, _ = n.Poll(ctx, work.Poll{Worker: strconv.Itoa(i), Free: 1, Wait: time.Minute, Queues: []string{"other"}})
+					}
+				})
+			}
+			require.Eventually(b, func() bool { return n.Pollers() == pollers }, time.Minute, time.Millisecond)
+			for b.Loop() {
+				oneTask(b, n, plan)
+			}
+		})
 	}
 }

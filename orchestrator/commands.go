@@ -105,7 +105,7 @@ func (o *Orchestrator) Resolve(ctx context.Context, r ResolveRequest) (TaskView,
 		if s == nil {
 			return fault.New(fault.NotFound, "task %s has no step %q that has begun", r.ID, clip(r.Step)).WithField("step")
 		}
-		if s.State != statemachine.StepInDoubt {
+		if s.State != statemachine.StepInDoubt && !t.stuck(s) {
 			return fault.New(fault.StateNotAllowed, "step %s is %s, not in doubt", s.Key, s.State).WithField("step")
 		}
 		if r.As == "retry" && t.task.State.Terminal() {
@@ -163,13 +163,21 @@ func (t *turn) singleCall(spec tools.Spec, args events.Value) string {
 		n++
 	}
 	key := fmt.Sprintf("%s_%d!", purposeCall, n)
-	if !slices.Contains(spec.Gate.States(), t.task.State) {
+	mayAsk := spec.Gate == tools.AwaitingApproval && statemachine.Check(t.task.State, events.TaskApprovalRequested) == nil
+	if !slices.Contains(spec.Gate.States(), t.task.State) && !mayAsk {
 		t.emit(events.StepFailed, &events.StepError{Step: key, Class: classDenied, Error: fault.New(fault.StateNotAllowed,
 			"%s is not allowed while the task is %s; allowed: %v", spec.Name, t.task.State, spec.Gate.States())})
 		return key
 	}
 	t.emit(events.StepReady, &events.Ready{Step: key, Attempt: 1, Tool: spec.Name, Args: args, Effect: string(spec.Effect), Queue: t.task.Submitted.Queue, Purpose: purposeCall})
 	return key
+}
+
+// waitsForApproval is what the caller of a call hears that waits for one (S0-004). The call goes on by itself
+// once it is granted.
+func waitsForApproval(s *statemachine.Step) *fault.Error {
+	return fault.New(fault.ApprovalRequired, "the call waits for approval %s", s.Approval).WithReason(s.Approval).
+		WithHint("orch approvals %s", s.Approval)
 }
 
 func (o *Orchestrator) awaitCall(ctx context.Context, r CallRequest, key string) (CallReply, error) {
@@ -181,8 +189,11 @@ func (o *Orchestrator) awaitCall(ctx context.Context, r CallRequest, key string)
 			return false, fault.New(fault.Internal, "the call %s is lost", key)
 		}
 		reply = CallReply{Step: key, State: s.State, Error: s.Error}
+		if s.State == statemachine.StepParked {
+			reply.Error = waitsForApproval(s)
+		}
 		output = s.Output
-		return s.State.Over() || s.State == statemachine.StepInDoubt, nil
+		return s.State.Over() || s.State == statemachine.StepInDoubt || s.State == statemachine.StepParked, nil
 	})
 	if err == nil {
 		reply.Output, err = o.showLater(ctx, output)

@@ -121,6 +121,7 @@ func (o *Orchestrator) setHolds(ctx context.Context, change func([]Hold) ([]Hold
 	o.lock()
 	defer o.unlock()
 	o.holds = holds
+	o.match.refresh(func(lane) bool { return true })
 	o.dispatch()
 	return ControlReply{Paused: slices.Clone(holds)}, nil
 }
@@ -155,6 +156,9 @@ func (o *Orchestrator) pauseTask(ctx context.Context, r PauseRequest, kind event
 		if pause := kind == events.TaskPaused; t.task.Paused != pause {
 			t.emit(kind, &events.Paused{Reason: o.cleanText(r.Reason)})
 		}
+		if kind == events.TaskResumed {
+			t.askAgain(first(r.Actor, actorNode))
+		}
 		return nil
 	})
 	if err != nil {
@@ -180,18 +184,24 @@ func (o *Orchestrator) Status(context.Context, StatusRequest) (StatusReply, erro
 		Store: "ok", StartedAt: o.started, MemoryMiB: int(mem.Sys >> 20),
 	}
 	if o.loss != nil {
-		reply.Store = o.loss.Message
+		reply.Refuse(o.loss, time.Time{})
 	}
 	for lane, q := range o.match.lanes {
 		reply.Queued[lane.queue] += q.Len()
 	}
 	for name, w := range o.match.workers {
-		reply.Workers = append(reply.Workers, WorkerView{Name: name, Queues: w.queues, Running: w.leases, SeenAt: w.seen})
+		reply.Workers = append(reply.Workers, WorkerView{Name: name, Queues: w.queues, Running: w.leases, SeenAt: w.seen, Silent: o.mute(w)})
 	}
 	o.unlock()
 	slices.SortFunc(reply.Workers, func(a, b WorkerView) int { return compareText(a.Name, b.Name) })
 	o.cfg.Describe(&reply)
 	return reply, nil
+}
+
+// Refuse says in the answer that the log takes nothing, and since when.
+func (r *StatusReply) Refuse(why *fault.Error, since time.Time) {
+	r.Store = why.Error()
+	r.Refusing = &Refusal{Code: why.Code, Message: why.Message, Hint: why.Hint, Since: since}
 }
 
 func compareText(a, b string) int {

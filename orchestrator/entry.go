@@ -54,7 +54,15 @@ type entry struct {
 }
 
 func newEntry(id events.TaskID) *entry {
-	return &entry{id: id, tickets: map[string]*ticket{}, leases: map[string]*lease{}, progress: map[string]work.Progress{}}
+	return &entry{id: id, tickets: map[string]*ticket{}, leases: map[string]*lease{}}
+}
+
+// note remembers the progress of a running call.
+func (e *entry) note(step string, p work.Progress) {
+	if e.progress == nil {
+		e.progress = map[string]work.Progress{}
+	}
+	e.progress[step] = p
 }
 
 // passItems remembers how many leading items of a for_each are over, so that they are not looked at
@@ -129,7 +137,7 @@ func (o *Orchestrator) release(e *entry) {
 func (o *Orchestrator) load(e *entry) {
 	e.busy = true
 	o.outbox = append(o.outbox, func() {
-		o.background(func(ctx context.Context) { o.loadNow(ctx, e) }, func() { o.loadFailed(e, stopping()) })
+		o.background(func(ctx context.Context) { o.loadNow(ctx, e) }, func() { o.abandon(e, stopping()) })
 	})
 }
 
@@ -147,6 +155,10 @@ func (o *Orchestrator) loadNow(ctx context.Context, e *entry) {
 	}
 	o.lock()
 	defer o.unlock()
+	if fault.Has(err, fault.Cancelled) {
+		o.abandon(e, stopping())
+		return
+	}
 	if err != nil {
 		o.loadFailed(e, err)
 		return
@@ -158,7 +170,17 @@ func (o *Orchestrator) loadNow(ctx context.Context, e *entry) {
 	o.release(e)
 }
 
+// loadFailed gives an entry up whose history could not be read. The lock is held.
 func (o *Orchestrator) loadFailed(e *entry, err error) {
+	_, known := o.unread[e.id]
+	if !known && !fault.Has(err, fault.NotFound) { // it is tried again and again
+		o.cfg.Logger.Error("task_unreadable", slog.Any("task", e.id), slog.Any("error", err))
+	}
+	o.abandon(e, err)
+}
+
+// abandon ends the loading of an entry; one that may be in the log is tried again. The lock is held.
+func (o *Orchestrator) abandon(e *entry, err error) {
 	turns := e.turns
 	e.turns = nil
 	delete(o.tasks, e.id)
@@ -173,9 +195,6 @@ func (o *Orchestrator) loadFailed(e *entry, err error) {
 		o.wasRead(e.id)
 		o.alarms.clear(e.id)
 	} else {
-		if _, known := o.unread[e.id]; !known { // it is tried again and again
-			o.cfg.Logger.Error("task_unreadable", slog.Any("task", e.id), slog.Any("error", err))
-		}
 		o.unread[e.id] = e.open
 		o.alarms.set(o.now().Add(catchUpAfter), e.id)
 	}
@@ -329,7 +348,7 @@ func (o *Orchestrator) catchUp(e *entry) {
 
 func (o *Orchestrator) queueReady(e *entry) {
 	for _, key := range e.task.Order {
-		if s := e.task.Steps[key]; s.State == statemachine.StepReady && e.leases[key] == nil && !e.held() {
+		if s := e.task.Steps[key]; s.State == statemachine.StepReady && e.leases[key] == nil && !o.stays(e, s) {
 			o.match.push(e, s)
 		}
 	}
@@ -354,15 +373,13 @@ func (o *Orchestrator) restore(ctx context.Context) error {
 
 // restorePast finds out whether anything was ever archived. What it is, is read when asked for.
 func (o *Orchestrator) restorePast(ctx context.Context) error {
-	for _, err := range o.cfg.Log.Past(ctx) {
-		if err != nil && !fault.Has(err, fault.DataLoss) { // a damaged archive keeps nobody from working
-			return err
-		}
-		o.lock()
-		o.listed.forget(o.started)
-		o.unlock()
-		break
+	has, err := o.cfg.Log.HasPast(ctx)
+	if err != nil || !has {
+		return err
 	}
+	o.lock()
+	defer o.unlock()
+	o.listed.forget(o.started)
 	return nil
 }
 
@@ -383,7 +400,7 @@ func (o *Orchestrator) restoreOpen(ctx context.Context, open []events.TaskID) er
 	for range open {
 		select {
 		case err := <-results:
-			if err != nil && !fault.Has(err, fault.NotFound) {
+			if err != nil && !fault.Has(err, fault.NotFound) && ctx.Err() == nil {
 				o.cfg.Logger.ErrorContext(ctx, "open_task_unreadable", slog.Any("error", err))
 			}
 		case <-ctx.Done():

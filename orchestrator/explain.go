@@ -14,12 +14,40 @@ import (
 // Explain implements API.
 func (o *Orchestrator) Explain(ctx context.Context, r GetRequest) (ExplainReply, error) {
 	reply := ExplainReply{ID: r.ID}
+	refusal := o.refusal()
 	err := o.look(ctx, r.ID, func(e *entry) error {
 		reply.State = e.task.State
-		reply.Causes = slices.Collect((&turn{o: o, e: e, task: e.task, now: o.now()}).causes())
+		if refusal != nil && !e.task.State.Terminal() {
+			reply.Causes = append(reply.Causes, refusal.cause())
+		}
+		reply.Causes = slices.AppendSeq(reply.Causes, (&turn{o: o, e: e, task: e.task, now: o.now()}).causes())
 		return nil
 	})
 	return reply, err
+}
+
+// refusal returns why the log takes nothing, nil when it does.
+func (o *Orchestrator) refusal() *Refusal {
+	var status StatusReply
+	o.lock()
+	if o.loss != nil {
+		status.Refuse(o.loss, time.Time{})
+	}
+	o.unlock()
+	o.cfg.Describe(&status)
+	return status.Refusing
+}
+
+// cause says of an open task that nothing of it can be noted.
+func (r *Refusal) cause() Cause {
+	since := ""
+	if !r.Since.IsZero() {
+		since = " since " + clock(r.Since)
+	}
+	return Cause{
+		Kind: "store", Next: r.Hint,
+		Sentence: fmt.Sprintf("The log takes nothing%s, so the task cannot go on: %s (%s).", since, strings.TrimSuffix(r.Message, "."), r.Code),
+	}
 }
 
 // causes yields why the task does not move, what concerns the whole task first. The lock is held.
@@ -30,7 +58,7 @@ func (t *turn) causes() iter.Seq[Cause] {
 			return
 		}
 		none := true
-		for _, ask := range []func() *Cause{t.becausePaused, t.becauseDependency, t.becauseDelay, t.becauseConcurrency, t.becauseCancelling, t.becauseResource} {
+		for _, ask := range []func() *Cause{t.becausePaused, t.becauseDependency, t.becauseDelay, t.becauseConcurrency, t.becauseCancelling, t.becauseResource, t.becauseAsked} {
 			if c := ask(); c != nil {
 				if none = false; !yield(*c) {
 					return
@@ -164,6 +192,10 @@ func (t *turn) becauseStep(s *statemachine.Step) *Cause {
 		c.Kind = "in_doubt"
 		c.Sentence = fmt.Sprintf("It is unknown whether step %s (%s) took effect: %s.", s.Key, s.Tool, strings.TrimSuffix(s.Reason, "."))
 		c.Next = fmt.Sprintf("orch resolve %s %s --as succeeded|failed|retry", t.e.id, s.Key)
+	case s.State == statemachine.StepParked:
+		t.becauseParked(s, c)
+	case s.State == statemachine.StepReady && t.o.barred(t.task, s):
+		c.Kind, c.Sentence = "approval", fmt.Sprintf("Step %s (%s) waits until the approvals of the task are decided.", s.Key, s.Tool)
 	case s.State == statemachine.StepReady:
 		t.becauseReady(s, c)
 	case s.State != statemachine.StepRunning || s.Items != nil:
@@ -181,6 +213,36 @@ func (t *turn) becauseStep(s *statemachine.Step) *Cause {
 		c.Kind, c.Sentence = "running", fmt.Sprintf("Step %s (%s) is running on worker %s since %s%s.", s.Key, s.Tool, s.Worker, clock(s.CalledAt), t.progressText(s.Key))
 	}
 	return c
+}
+
+// becauseParked says whose decision a step waits for.
+func (t *turn) becauseParked(s *statemachine.Step, c *Cause) {
+	a := t.newest(s.Approval)
+	if a == nil {
+		return
+	}
+	c.Kind = "approval"
+	if a.Status == statemachine.ApprovalExpired {
+		c.Sentence = fmt.Sprintf("Step %s waits for approval %s, about which nobody decided until %s.", s.Key, a.ID, clock(a.ExpiresAt))
+		c.Next = "orch resume " + string(t.e.id)
+		return
+	}
+	c.Sentence = fmt.Sprintf("Step %s waits for approval %s until %s%s.", s.Key, a.ID, clock(a.ExpiresAt), because(a.Rationale))
+	c.Next = "orch approvals " + a.ID
+}
+
+// becauseAsked says that the task waits for an approval that it asked for by itself.
+func (t *turn) becauseAsked() *Cause {
+	for _, a := range t.task.Approvals {
+		switch {
+		case a.Step != "" || t.newest(a.ID) != a:
+		case a.Status == statemachine.ApprovalPending:
+			return &Cause{Kind: "approval", Sentence: fmt.Sprintf("It asked for approval %s (%s), pending until %s.", a.ID, strings.TrimSuffix(a.Description, "."), clock(a.ExpiresAt)), Next: "orch approvals " + a.ID}
+		case a.Status == statemachine.ApprovalExpired && t.task.Block == blockExpired:
+			return &Cause{Kind: "approval", Sentence: fmt.Sprintf("Nobody decided about approval %s until %s.", a.ID, clock(a.ExpiresAt)), Next: "orch resume " + string(t.e.id)}
+		}
+	}
+	return nil
 }
 
 func errorText(s *statemachine.Step) string {
@@ -271,10 +333,13 @@ func (t *turn) holdText(kind, name string) string {
 	return ""
 }
 
+// mute reports whether a worker was not heard of for longer than one that lives ever takes.
+func (o *Orchestrator) mute(w *workerInfo) bool { return o.now().Sub(w.seen) >= maxPoll+2*o.cfg.Lease }
+
 // served reports whether a worker that was heard of lately serves a queue.
 func (o *Orchestrator) served(queue string) bool {
 	for _, w := range o.match.workers {
-		if slices.Contains(w.queues, queue) && o.now().Sub(w.seen) < maxPoll+2*o.cfg.Lease {
+		if slices.Contains(w.queues, queue) && !o.mute(w) {
 			return true
 		}
 	}

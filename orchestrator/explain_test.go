@@ -41,6 +41,24 @@ func TestExplainSilentWorker(t *testing.T) {
 	})
 }
 
+// A worker that is gone is told from one that is there.
+func TestSilentWorker(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, memlog.New(memlog.Config{}), func(c *orchestrator.Config) { c.Lease = 15 * time.Second })
+		n.none("gone")
+		<-time.After(65 * time.Second)
+		n.none("there")
+		s, err := n.Status(context.Background(), orchestrator.StatusRequest{})
+		require.NoError(t, err)
+		silent := map[string]bool{}
+		for _, w := range s.Workers {
+			silent[w.Name] = w.Silent
+		}
+		assert.Equal(t, map[string]bool{"gone": true, "there": false}, silent)
+	})
+}
+
 // Of a paused task, the pause is said, and what holds beside it.
 func TestExplainPaused(t *testing.T) {
 	t.Parallel()

@@ -12,7 +12,19 @@ import (
 
 // factKinds are the events that a call may add to the log: none that moves a task or a step.
 func factKinds() []events.Kind {
-	return []events.Kind{events.FileRead, events.LogWritten, events.CheckpointCreated, events.CheckpointRestored}
+	return []events.Kind{events.FileRead, events.LogWritten, events.CheckpointCreated, events.CheckpointRestored, events.ApprovalRequested}
+}
+
+// record adds a fact of a call to the history. A request for approval lets the task wait (S0-162).
+func (t *turn) record(f events.Event) {
+	a, ok := f.Data.(*events.Approval)
+	if !ok {
+		t.emit(f.Kind, f.Data)
+		return
+	}
+	asked := *a
+	asked.Step, asked.Follows, asked.Requester, asked.Scopes = "", "", "", nil
+	t.request(&asked)
 }
 
 // clean brings what a worker says to the form of the log: compact, without secrets. The facts then hold

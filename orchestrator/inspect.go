@@ -21,4 +21,9 @@ func (o *Orchestrator) Leftovers() map[string]int {
 }
 
 // sortedKeys returns the keys of a map in order: the same history leads to the same decisions.
-func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
+	if len(m) == 0 {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(m))
+}

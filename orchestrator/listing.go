@@ -84,7 +84,7 @@ func (l *listing) addHead(h events.Head) {
 	}
 }
 
-// lineOf is the line of a task that the log's index knows; it lacks labels and priority.
+// lineOf is the line of a task that the log's index knows; it lacks labels, priority and reason.
 func lineOf(h events.Head) Summary {
 	return Summary{
 		ID: h.Task, Name: h.Name, State: statemachine.State(h.State), Parent: h.Parent, CreatedAt: h.Created, UpdatedAt: h.At,
@@ -327,8 +327,10 @@ func (r *ListRequest) exactly(s Summary) bool {
 	return (r.Since.IsZero() || !s.CreatedAt.Before(r.Since)) && (r.Until.IsZero() || s.CreatedAt.Before(r.Until))
 }
 
-// complete fills a line in from the first commit of the task.
+// complete fills a line in from the history of the task, and remembers what it has found. A task that is done
+// has no reason: its first commit is enough.
 func (o *Orchestrator) complete(ctx context.Context, line Summary) (Summary, error) {
+	found := false
 	for stored, err := range o.cfg.Log.Read(ctx, line.ID, 1) {
 		if err != nil {
 			return line, err
@@ -337,10 +339,31 @@ func (o *Orchestrator) complete(ctx context.Context, line Summary) (Summary, err
 		if err != nil {
 			return line, err
 		}
-		if sub, ok := c.Events[0].Data.(*events.Submitted); ok {
-			line.Labels, line.Priority = sub.Labels, sub.Priority
+		found = true
+		line.learn(c)
+		if line.State == statemachine.Done {
+			break
 		}
-		return line, nil
 	}
-	return line, noTask(line.ID)
+	if !found {
+		return line, noTask(line.ID)
+	}
+	o.lock()
+	defer o.unlock()
+	if known := o.listed.lines[line.ID]; known != nil && known.Priority == "" {
+		known.Labels, known.Priority, known.Reason = line.Labels, line.Priority, line.Reason
+	}
+	return line, nil
+}
+
+// learn takes over what a commit says of the task and the log's index does not.
+func (s *Summary) learn(c *events.Commit) {
+	for _, e := range c.Events {
+		if sub, ok := e.Data.(*events.Submitted); ok {
+			s.Labels, s.Priority = sub.Labels, sub.Priority
+		}
+		if moved, ok := e.Data.(*events.Moved); ok && statemachine.Moves(e.Kind) {
+			s.Reason, s.Block = moved.Reason, moved.Block
+		}
+	}
 }

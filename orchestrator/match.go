@@ -69,12 +69,6 @@ func (q *tickets) Pop() any {
 	return last
 }
 
-// poller is a worker that waits for work.
-type poller struct {
-	poll work.Poll
-	out  chan delivery
-}
-
 // workerInfo is what the node knows of a worker.
 type workerInfo struct {
 	queues []string
@@ -91,8 +85,12 @@ type workerInfo struct {
 // calls that a worker may take, but for the pauses of the node, of queues and of tools.
 type matcher struct {
 	lanes   map[lane]*tickets
-	pollers []*poller
 	workers map[string]*workerInfo
+	parked  parked
+	// fresh holds the lanes with calls that no poller was offered yet, told the workers with cancellations that
+	// they have not heard of.
+	fresh   map[lane]bool
+	told    []string
 	order   uint64
 	running int
 	// batch is the number of the last batch. It begins with the time, so that no number is used twice.
@@ -100,7 +98,7 @@ type matcher struct {
 }
 
 func newMatcher() matcher {
-	return matcher{lanes: map[lane]*tickets{}, workers: map[string]*workerInfo{}}
+	return matcher{lanes: map[lane]*tickets{}, workers: map[string]*workerInfo{}, fresh: map[lane]bool{}, parked: newParked()}
 }
 
 func priorityOf(name string) int {
@@ -130,6 +128,7 @@ func (m *matcher) push(e *entry, s *statemachine.Step) {
 		m.lanes[t.lane] = q
 	}
 	heap.Push(q, t)
+	m.fresh[t.lane] = true
 	e.tickets[s.Key] = t
 }
 
@@ -174,18 +173,6 @@ func (m *matcher) worker(name string, queues []string, now time.Time) {
 	w.queues = queues
 }
 
-// supersede answers the older polls of a worker, which has one at a time: what they would bring is lost,
-// because nobody waits for it any more.
-func (m *matcher) supersede(worker string) {
-	m.pollers = slices.DeleteFunc(m.pollers, func(p *poller) bool {
-		if p.poll.Worker != worker {
-			return false
-		}
-		p.out <- delivery{}
-		return true
-	})
-}
-
 // next returns the best ticket that a worker can take, nil when there is none.
 func (o *Orchestrator) next(p work.Poll) *ticket {
 	var best *ticket
@@ -199,12 +186,17 @@ func (o *Orchestrator) next(p work.Poll) *ticket {
 
 // open reports whether calls of the lane may go to the worker now.
 func (o *Orchestrator) open(l lane, p work.Poll) bool {
-	served := slices.Contains(p.Queues, l.queue) || (len(p.Queues) == 0 && l.queue == defaultQueue)
+	served := slices.Contains(queuesOf(p), l.queue)
 	able := len(p.Tools) == 0 || slices.Contains(p.Tools, l.tool)
 	if w := o.match.workers[p.Worker]; l.suspect && w != nil && w.suspects > 0 {
 		return false
 	}
-	return served && able && !o.held(holdQueue, l.queue) && !o.held(holdTool, l.tool)
+	return served && able && !o.shut(l)
+}
+
+// shut reports whether the calls of the lane are paused.
+func (o *Orchestrator) shut(l lane) bool {
+	return o.held(holdQueue, l.queue) || o.held(holdTool, l.tool)
 }
 
 // lease is a call in the hands of a worker.
@@ -255,11 +247,16 @@ type offer struct {
 func (o *Orchestrator) lease(t *ticket, worker string) (offer, bool) {
 	e := t.entry
 	s := e.task.Steps[t.step]
-	if s.State != statemachine.StepReady || s.Attempt != t.attempt || e.held() {
+	if s.State != statemachine.StepReady || s.Attempt != t.attempt || o.stays(e, s) {
 		return offer{}, false
 	}
 	o.grant(e, &lease{step: t.step, attempt: t.attempt, worker: worker, tool: t.lane.tool})
 	return o.offer(e, s), true
+}
+
+// stays reports whether a ready call may not go to a worker for what its task is in.
+func (o *Orchestrator) stays(e *entry, s *statemachine.Step) bool {
+	return e.held() || o.barred(e.task, s)
 }
 
 // held reports whether the task is paused. A task that is being cancelled still runs its `always` steps.
@@ -307,6 +304,7 @@ func (o *Orchestrator) offer(e *entry, s *statemachine.Step) offer {
 		return of
 	}
 	spec := tool.Spec()
+	o.describeGate(e, s, spec, &of.call)
 	if spec.NeedsReads {
 		of.call.Reads = maps.Clone(e.task.Reads)
 	}
@@ -323,21 +321,6 @@ func gateState(t *statemachine.Task, s *statemachine.Step) string {
 		return string(statemachine.InProgress)
 	}
 	return string(t.State)
-}
-
-// dispatch serves waiting pollers. The lock is held.
-func (o *Orchestrator) dispatch() {
-	waiting := o.match.pollers[:0]
-	for _, p := range o.match.pollers {
-		d := o.deliver(p.poll)
-		if d.empty() {
-			waiting = append(waiting, p)
-			continue
-		}
-		p.out <- d
-	}
-	clear(o.match.pollers[len(waiting):])
-	o.match.pollers = waiting
 }
 
 // delivery is what a poll brings, before large values are fetched.
@@ -370,8 +353,13 @@ func (o *Orchestrator) reclaim(p work.Poll) {
 	if w == nil || p.Got == 0 || w.sent == 0 || w.sent == p.Got {
 		return
 	}
+	o.takeBack(p.Worker, w)
+}
+
+// takeBack queues the calls of the last batch of a worker again. The lock is held.
+func (o *Orchestrator) takeBack(name string, w *workerInfo) {
 	for _, ref := range w.given {
-		o.handBack(p.Worker, ref)
+		o.handBack(name, ref)
 	}
 	w.sent, w.given = 0, nil
 }
@@ -387,7 +375,7 @@ func (o *Orchestrator) handBack(worker string, ref work.Ref) {
 		return // it was seen, or the lease has expired meanwhile
 	}
 	o.drop(e, ref.Step)
-	if s != nil && s.State == statemachine.StepReady && !e.held() {
+	if s != nil && s.State == statemachine.StepReady && !o.stays(e, s) {
 		o.match.push(e, s)
 	}
 }
@@ -414,6 +402,7 @@ func (o *Orchestrator) drop(e *entry, step string) {
 		w.leases--
 		if l.suspect {
 			w.suspects = max(w.suspects-1, 0)
+			o.match.refresh(func(l lane) bool { return l.suspect })
 		}
 	}
 	o.match.running = max(o.match.running-1, 0)
@@ -427,6 +416,7 @@ func (o *Orchestrator) revoke(e *entry, step string) {
 	}
 	if w := o.match.workers[l.worker]; w != nil {
 		w.cancel = append(w.cancel, work.Ref{Task: e.id, Step: step, Attempt: l.attempt})
+		o.match.told = append(o.match.told, l.worker)
 	}
 	o.drop(e, step)
 }

@@ -69,6 +69,13 @@ type Config struct {
 	// Over is called after a task has ended, Archived after it was archived. Neither may block.
 	Over     func(id events.TaskID)
 	Archived func(id events.TaskID, done bool)
+	// Limited reports whether calls of a class are limited per task and minute (S0-113). Default: none.
+	Limited func(tools.Rate) bool
+	// FourEyes keeps people from deciding about what their own tasks ask.
+	FourEyes bool
+	// Notify hears of what people should know at once: approvals that were opened, reminded of or expired,
+	// tasks that are blocked or have failed (S0-186). It must not block.
+	Notify func(Notice)
 	// Describe adds to the answer of Status.
 	Describe func(*StatusReply)
 }
@@ -119,6 +126,12 @@ func (c *Config) setHooks() {
 	}
 	if c.Archived == nil {
 		c.Archived = func(events.TaskID, bool) {}
+	}
+	if c.Limited == nil {
+		c.Limited = func(tools.Rate) bool { return false }
+	}
+	if c.Notify == nil {
+		c.Notify = func(Notice) {}
 	}
 	if c.Describe == nil {
 		c.Describe = func(*StatusReply) {}

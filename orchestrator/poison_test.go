@@ -13,6 +13,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/work"
 )
 
 const stubbornPlan = `
@@ -142,5 +143,35 @@ func TestNoWorkerGetsTwoSuspects(t *testing.T) {
 		r := n.result(first[0].Task)
 		require.Equal(t, statemachine.Failed, r.State)
 		assert.Contains(t, r.Error.Message, "lost 3 workers")
+	})
+}
+
+// A worker that waits beside one suspect gets the next one as soon as the first is over.
+func TestNextSuspectForAWaitingWorker(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, memlog.New(memlog.Config{}), short)
+		n.submit(stubbornPlan)
+		n.submit(stubbornPlan)
+		for _, good := range n.poll("w", 2).Calls {
+			require.NoError(t, n.report("w", good, `{"n":1}`))
+		}
+		for range 2 { // both calls lose two workers
+			require.Len(t, n.poll("w", 2).Calls, 2)
+			<-time.After(3 * time.Second)
+		}
+		first := n.poll("v", 2).Calls
+		require.Len(t, first, 1)
+		second := make(chan []work.Call, 1)
+		go func() { second <- n.polls("v", time.Second) }()
+		synctest.Wait()
+		require.Equal(t, 1, n.Pollers())
+		require.NoError(t, n.report("v", first[0], `{"n":1}`))
+		synctest.Wait()
+		require.Len(t, second, 1, "at once")
+		calls := <-second
+		require.Len(t, calls, 1)
+		assert.NotEqual(t, first[0].Task, calls[0].Task)
+		require.NoError(t, n.report("v", calls[0], `{"n":1}`))
 	})
 }

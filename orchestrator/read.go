@@ -201,7 +201,7 @@ func (t *turn) stepView(key string, n *plan.Node) StepView {
 	if s == nil {
 		return v
 	}
-	v.State, v.Attempt, v.Lost, v.Worker, v.Signal, v.Child = s.State, s.Attempt, s.Lost, s.Worker, s.Signal, s.Child
+	v.State, v.Attempt, v.Lost, v.Worker, v.Signal, v.Approval, v.Child = s.State, s.Attempt, s.Lost, s.Worker, s.Signal, s.Approval, s.Child
 	v.Duration, v.Error, v.Reason, v.Since = s.Duration, s.Error, s.Reason, new(s.Since)
 	v.Tool = first(s.Tool, v.Tool)
 	if !s.Due.IsZero() && !s.State.Over() {

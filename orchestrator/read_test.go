@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -98,7 +99,8 @@ func TestFind(t *testing.T) {
 	}
 	last := n.submit(onePlan)
 	for text, want := range map[string]events.TaskID{
-		string(old): old, string(old)[:12]: old, string(old)[5:14]: old, "@last": last, "\t@LAST\n": last,
+		string(old): old, string(old)[:12]: old, string(old)[5:14]: old, "@last": last,
+		strings.ToLower(string(old)): old, strings.ToLower(string(old)[:12]): old, "\t@LAST\n": last,
 	} {
 		id, err := find(text)
 		require.NoError(t, err, text)

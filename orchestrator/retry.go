@@ -9,8 +9,12 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// Retry implements API.
+// Retry implements API. The first retry stands in for the redrive, so that the task leaves the dead letter.
 func (o *Orchestrator) Retry(ctx context.Context, r RetryRequest) (SubmitReply, error) {
+	reply, err := o.anew(ctx, r, redriveOf(r.ID))
+	if err != nil || !reply.Existing {
+		return reply, err
+	}
 	return o.anew(ctx, r, "")
 }
 
@@ -102,8 +106,8 @@ func (o *Orchestrator) withPlan(ctx context.Context, r RedriveRequest, sub *even
 	return reply, err
 }
 
-// redriveOf is the id of the task that goes on for a failed one. It follows from that, so that a task is
-// redriven once.
+// redriveOf is the id of the first task that goes on for a failed one. It follows from that, so that a task is
+// redriven once, and known to be without a look at the others.
 func redriveOf(id events.TaskID) events.TaskID { return events.KeyedTaskID("redrive:" + string(id)) }
 
 func mayRedrive(e *entry) error {

@@ -136,7 +136,6 @@ func (o *Orchestrator) prepare(ctx context.Context, r SubmitRequest, extra submi
 	}
 	p := &events.Submitted{
 		PlanSHA256: prog.hash, Parent: extra.parent, RetryOf: extra.origin, KeyOf: extra.keyOf, DependsOn: r.DependsOn,
-		RequestSHA256: digest(prog.text, inputs),
 	}
 	if p.Plan, err = o.keep(ctx, prog.text); err == nil {
 		p.Inputs, err = o.keep(ctx, inputs)
@@ -185,9 +184,11 @@ func (o *Orchestrator) checkRequest(r SubmitRequest) error {
 	case r.Priority != "" && priorityOf(r.Priority) == priorityOf("normal") && r.Priority != "normal":
 		return fault.New(fault.ValidationError, "%q is not critical, high, normal or low", clip(r.Priority)).WithField("priority")
 	}
-	for field, text := range map[string]string{"name": r.Name, "queue": r.Queue, "idempotency_key": r.IdempotencyKey, "actor": r.Actor} {
-		if len(text) > maxText {
-			return fault.New(fault.ValidationError, "has %d bytes, the limit is %d", len(text), maxText).WithField(field)
+	for _, f := range [...]struct{ field, text string }{
+		{"name", r.Name}, {"queue", r.Queue}, {"idempotency_key", r.IdempotencyKey}, {"actor", r.Actor},
+	} {
+		if len(f.text) > maxText {
+			return fault.New(fault.ValidationError, "has %d bytes, the limit is %d", len(f.text), maxText).WithField(f.field)
 		}
 	}
 	return o.checkNames(r)
@@ -350,12 +351,17 @@ func (o *Orchestrator) create(s *submission, actor string, extra submitExtra, do
 			o.begin(s, actor, extra, done)
 		case err != nil:
 			done(SubmitReply{}, err)
-		case e.task.Submitted.RequestSHA256 != s.payload.RequestSHA256:
+		case !sameWork(e.task.Submitted, s.payload):
 			done(SubmitReply{}, taken(s))
 		default:
 			done(SubmitReply{ID: s.id, State: e.task.State, Existing: true}, nil)
 		}
 	})
+}
+
+// sameWork reports whether two requests ask for the same plan with the same inputs.
+func sameWork(a, b *events.Submitted) bool {
+	return a.PlanSHA256 == b.PlanSHA256 && a.Inputs.Ref == b.Inputs.Ref && bytes.Equal(a.Inputs.Raw, b.Inputs.Raw)
 }
 
 func taken(s *submission) error {

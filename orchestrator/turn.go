@@ -22,6 +22,8 @@ type turn struct {
 	began  time.Time
 	actor  string
 	events []events.Event
+	// room is where the first events lie: most turns have no more.
+	room [4]events.Event
 	// err is the first event that the tables refused; the turn is then void.
 	err error
 	// lost is the error of the first large value that was asked for and is lost for good.
@@ -70,6 +72,11 @@ func (o *Orchestrator) change(ctx context.Context, id events.TaskID, actor strin
 	o.lock()
 	o.turn(id, actor, decide, func(err error) { done <- err })
 	o.unlock()
+	return o.answer(ctx, done)
+}
+
+// answer waits for the end of a turn.
+func (o *Orchestrator) answer(ctx context.Context, done <-chan error) error {
 	select {
 	case err := <-done:
 		return err
@@ -140,6 +147,7 @@ const actorNode = "node"
 // decide runs one decision and appends what it says. The lock is held and the entry is not busy.
 func (o *Orchestrator) decide(e *entry, actor string, decide func(*turn) error, done func(error)) {
 	t := &turn{o: o, e: e, task: e.task, now: o.now(), began: time.Now(), actor: first(actor, actorNode)}
+	t.events = t.room[:0]
 	if t.now.Before(e.task.UpdatedAt) {
 		t.now = e.task.UpdatedAt // the clock went back; a history never does
 	}
@@ -259,6 +267,14 @@ func (o *Orchestrator) follow(t *turn) {
 			o.setAlarms(e, t.now)
 		case *events.Ready:
 			o.queueStep(e, d)
+		case *events.Moved:
+			o.moved(e, event.Kind)
+		case *events.Approval:
+			o.alarms.set(d.ExpiresAt, e.id)
+			o.alarms.setMaybe(d.RemindAt, e.id)
+		case *events.Parked:
+			o.drop(e, d.Step)
+			o.match.remove(e, d.Step)
 		case *events.Paused:
 			o.paused(e)
 		case *events.Waiting:
@@ -297,8 +313,21 @@ func (o *Orchestrator) follow(t *turn) {
 // earlier one, such as the end of a pause, has handed it out already.
 func (o *Orchestrator) queueStep(e *entry, d *events.Ready) {
 	s := e.task.Steps[d.Step]
-	if s.State == statemachine.StepReady && s.Attempt == d.Attempt && e.leases[d.Step] == nil && !e.held() {
+	if s.State == statemachine.StepReady && s.Attempt == d.Attempt && e.leases[d.Step] == nil && !o.stays(e, s) {
 		o.match.push(e, s)
+	}
+}
+
+// moved takes the calls out of the queues that have to stay while an approval is awaited, and brings them
+// back.
+func (o *Orchestrator) moved(e *entry, kind events.Kind) {
+	switch kind {
+	case events.TaskApprovalRequested:
+		o.match.removeAll(e)
+		o.queueReady(e)
+	case events.TaskApproved, events.TaskDeclined, events.TaskRevised, events.TaskExpired:
+		o.queueReady(e)
+	default: // changes nothing for the calls
 	}
 }
 

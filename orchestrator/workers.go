@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"slices"
 	"strconv"
 	"time"
@@ -16,7 +17,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-var _ work.Owner = (*Orchestrator)(nil)
+var _ work.Source = (*Orchestrator)(nil)
 
 const maxPoll = 30 * time.Second
 
@@ -27,7 +28,7 @@ func (o *Orchestrator) Poll(ctx context.Context, p work.Poll) (work.Batch, error
 	}
 	o.lock()
 	o.match.worker(p.Worker, p.Queues, o.now())
-	o.match.supersede(p.Worker)
+	o.match.parked.supersede(p.Worker)
 	o.reclaim(p)
 	d := o.deliver(p)
 	if !d.empty() || p.Wait <= 0 {
@@ -35,7 +36,7 @@ func (o *Orchestrator) Poll(ctx context.Context, p work.Poll) (work.Batch, error
 		return o.batch(ctx, p.Worker, d), nil
 	}
 	waiting := &poller{poll: p, out: make(chan delivery, 1)}
-	o.match.pollers = append(o.match.pollers, waiting)
+	o.match.parked.add(waiting)
 	o.unlock()
 	timer := time.NewTimer(min(p.Wait, maxPoll))
 	defer timer.Stop()
@@ -67,7 +68,7 @@ func (o *Orchestrator) hear(worker string) error {
 func (o *Orchestrator) leave(p *poller) delivery {
 	o.lock()
 	defer o.unlock()
-	o.match.pollers = slices.DeleteFunc(o.match.pollers, func(x *poller) bool { return x == p })
+	o.match.parked.remove(p)
 	select {
 	case d := <-p.out:
 		return d
@@ -82,11 +83,25 @@ func (o *Orchestrator) giveBack(worker string, d delivery) {
 	defer o.unlock()
 	if w := o.match.workers[worker]; w != nil {
 		w.cancel = append(d.cancel, w.cancel...)
+		o.match.told = append(o.match.told, worker)
 	}
 	for _, of := range d.offers {
 		o.handBack(worker, of.call.Ref)
 	}
 	o.dispatch()
+}
+
+// Returned implements work.Source.
+func (o *Orchestrator) Returned(no uint64) {
+	o.lock()
+	defer o.unlock()
+	for name, w := range o.match.workers {
+		if w.sent == no {
+			o.takeBack(name, w)
+			o.dispatch()
+			return
+		}
+	}
 }
 
 // Start implements work.Owner.
@@ -99,8 +114,19 @@ func (o *Orchestrator) Start(ctx context.Context, s work.Started) error {
 		if !t.holds(s.Ref, s.Worker) {
 			return lateFor(s.Ref)
 		}
+		if s.Destructive {
+			t.checkpointBefore(step)
+		}
 		t.begin(step, s.Worker, t.now)
 		return nil
+	})
+}
+
+// checkpointBefore makes the checkpoint that every destructive call has before it (S0-171, A-44).
+func (t *turn) checkpointBefore(s *statemachine.Step) {
+	t.emit(events.CheckpointCreated, &events.Checkpointed{
+		ID: events.CheckpointIDFrom(t.now, t.o.cfg.Entropy), Name: "before " + s.Key + " (" + s.Tool + ")",
+		State: events.Inline(json.RawMessage("{}")), At: t.now,
 	})
 }
 
@@ -191,7 +217,7 @@ func (o *Orchestrator) renew(worker string, p work.Pulse, now time.Time) bool {
 	}
 	l.heard, l.expires = now, now.Add(l.length)
 	if p.Progress != nil && e.progress[p.Step] != *p.Progress {
-		e.progress[p.Step] = *p.Progress
+		e.note(p.Step, *p.Progress)
 		e.notify()
 	}
 	if !l.called {
@@ -210,37 +236,64 @@ func ignore(error) {}
 
 // Report implements work.Owner.
 func (o *Orchestrator) Report(ctx context.Context, r work.Outcome) error {
+	done := make(chan error, 1)
+	o.ReportThen(ctx, r, func(err error) { done <- err })
+	return o.answer(ctx, done)
+}
+
+// ReportThen is Report for callers that do not wait, so that many outcomes need no goroutine each: done is
+// called once, maybe before ReportThen returns, and must not block. It is not called any more when Run has
+// ended meanwhile.
+func (o *Orchestrator) ReportThen(ctx context.Context, r work.Outcome, done func(error)) {
 	failpoint.Pass(failpoint.Reported)
-	if err := o.clean(&r); err != nil {
-		return err
-	}
-	output, err := o.keep(ctx, r.Output)
-	if err == nil {
-		err = o.keepFacts(ctx, r.Facts)
-	}
+	output, err := o.receive(ctx, &r)
 	if err != nil {
-		return err
+		done(err)
+		return
 	}
 	late := false
-	err = o.change(ctx, r.Task, workerActor(r.Worker), func(t *turn) error {
-		s := t.task.Steps[r.Step]
-		switch {
-		case t.holds(r.Ref, r.Worker), failpoint.On(failpoint.SkipFence) && s != nil && s.State == statemachine.StepRunning:
-			if output.Ref != "" {
-				o.values.put(output.Ref, r.Output)
-			}
-			t.outcome(s, r, output)
-		case s != nil && heard(s, r):
-		default:
-			late = true
-			t.refuse(s, r)
-		}
+	o.lock()
+	o.turn(r.Task, workerActor(r.Worker), func(t *turn) error {
+		late = t.take(r, output)
 		return nil
+	}, func(err error) {
+		if err == nil && late {
+			err = lateFor(r.Ref)
+		}
+		done(err)
 	})
-	if err == nil && late {
-		return lateFor(r.Ref)
+	o.unlock()
+}
+
+// receive brings an outcome to the form of the log and stores its large values.
+func (o *Orchestrator) receive(ctx context.Context, r *work.Outcome) (output events.Value, err error) {
+	if err = o.serving(); err != nil {
+		return output, err
 	}
-	return err
+	if err = o.clean(r); err != nil {
+		return output, err
+	}
+	if output, err = o.keep(ctx, r.Output); err != nil {
+		return output, err
+	}
+	return output, o.keepFacts(ctx, r.Facts)
+}
+
+// take records an outcome, or reports that it came too late.
+func (t *turn) take(r work.Outcome, output events.Value) (late bool) {
+	s := t.task.Steps[r.Step]
+	switch {
+	case t.holds(r.Ref, r.Worker), failpoint.On(failpoint.SkipFence) && s != nil && s.State == statemachine.StepRunning:
+		if output.Ref != "" {
+			t.o.values.put(output.Ref, r.Output)
+		}
+		t.outcome(s, r, output)
+	case s != nil && heard(s, r):
+	default:
+		t.refuse(s, r)
+		return true
+	}
+	return false
 }
 
 // heard reports whether an outcome only repeats what was recorded before.
@@ -268,7 +321,15 @@ func (t *turn) refuse(s *statemachine.Step, r work.Outcome) {
 
 // outcome records the end of a call.
 func (t *turn) outcome(s *statemachine.Step, r work.Outcome, output events.Value) {
+	if r.Ask != nil {
+		t.park(s, r.Ask)
+		return
+	}
 	if s.State == statemachine.StepReady {
+		if r.RetryAfter > 0 && s.Purpose == "" {
+			t.emit(events.StepRetrying, &events.Retrying{Step: s.Key, Attempt: s.Attempt, Error: r.Error, Class: r.Class, At: events.Time(t.now.Add(r.RetryAfter))})
+			return
+		}
 		if r.Class == classShutdown {
 			t.failed(s, r.Error, r.Class, r.Duration)
 			return
@@ -276,7 +337,7 @@ func (t *turn) outcome(s *statemachine.Step, r work.Outcome, output events.Value
 		t.begin(s, r.Worker, r.StartedAt)
 	}
 	for _, f := range r.Facts {
-		t.emit(f.Kind, f.Data)
+		t.record(f)
 	}
 	if r.Error == nil {
 		t.emit(events.StepSucceeded, &events.Succeeded{Step: s.Key, Attempt: s.Attempt, Output: output, Duration: r.Duration})

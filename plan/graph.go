@@ -79,6 +79,8 @@ func (n *Node) what() string {
 		return strings.TrimSpace("run " + n.Run.Name)
 	case KindSet:
 		return "set " + strings.Join(sortedKeys(n.Step.Set), ", ")
+	case KindApprove:
+		return "approve"
 	default:
 		return ""
 	}

@@ -252,6 +252,11 @@ func (k *linker) node(s *Step, at place, sc *scope) *Node {
 		if s.Wait.HasDefault {
 			n.fallback = sc.field(s.Wait.Default, at.at("wait").at("default"))
 		}
+	case KindApprove:
+		n.question = sc.field(s.Approve.asked(), at.at("approve"))
+		if s.Approve.Default != nil {
+			n.fallback = sc.field(s.Approve.Default, at.at("approve").at("default"))
+		}
 	case KindRun:
 		n.Sub = k.link(s.Run)
 		k.checkRun(n, at)

@@ -97,6 +97,7 @@ func (l *loader) plan(c cursor, nesting int) *Plan {
 		"idempotency_key": func(c cursor) { p.IdempotencyKey = c.text() },
 		"priority":        func(c cursor) { p.Priority = Priority(c.oneOf("critical", "high", "normal", "low")) },
 		"concurrency":     func(c cursor) { p.Concurrency = c.concurrency() },
+		"allow":           func(c cursor) { p.Allow = c.allow() },
 		"steps":           section(&p.Steps),
 		"verify":          section(&p.Verify),
 		"always":          section(&p.Always),

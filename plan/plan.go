@@ -63,6 +63,7 @@ const (
 	KindWait    Kind = "wait"
 	KindRun     Kind = "run"
 	KindSet     Kind = "set"
+	KindApprove Kind = "approve"
 )
 
 // The answers of a concurrency key that is taken; queue is the default.
@@ -86,6 +87,7 @@ type Plan struct {
 	IdempotencyKey string            `json:"idempotency_key,omitempty"` // template
 	Priority       Priority          `json:"priority"`
 	Concurrency    *Concurrency      `json:"concurrency,omitempty"`
+	Allow          *Allow            `json:"allow,omitempty"`
 	Steps          []*Step           `json:"steps"`
 	Verify         []*Step           `json:"verify,omitempty"`
 	Always         []*Step           `json:"always,omitempty"`
@@ -136,6 +138,8 @@ type Step struct {
 	MaxParallel int     `json:"max_parallel,omitempty"`
 	OnItemError OnError `json:"on_item_error,omitempty"` // fail (default) or continue
 	Do          []*Step `json:"do,omitempty"`
+
+	Approve *Approve `json:"approve,omitempty"`
 
 	Wait *Wait          `json:"wait,omitempty"`
 	Run  *Plan          `json:"run,omitempty"`

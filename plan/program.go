@@ -97,11 +97,11 @@ func (f *field) value(sc Scope, extra map[string]any) (any, error) {
 }
 
 // json evaluates the field and encodes the result.
-func (f *field) json(sc Scope, extra map[string]any) (json.RawMessage, error) {
+func (f *field) json(sc Scope) (json.RawMessage, error) {
 	if f.fixed != nil {
 		return f.fixed, nil
 	}
-	v, err := f.value(sc, extra)
+	v, err := f.value(sc, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -201,7 +201,7 @@ func key(f *field, sc Scope) (string, error) {
 }
 
 // Outputs returns the outputs of the plan as an object.
-func (pr *Program) Outputs(sc Scope) (json.RawMessage, error) { return pr.outputs.json(sc, nil) }
+func (pr *Program) Outputs(sc Scope) (json.RawMessage, error) { return pr.outputs.json(sc) }
 
 // Node is a step in its place.
 type Node struct {
@@ -220,7 +220,8 @@ type Node struct {
 	items      *field
 	set        *field
 	wait       *field
-	fallback   *field // default of a wait
+	fallback   *field // default of a wait or an approve step
+	question   *field
 	verifyArgs *field
 	expect     *field
 }
@@ -309,7 +310,7 @@ func (n *Node) Items(sc Scope) ([]json.RawMessage, error) {
 }
 
 // Set evaluates the values of a set step as an object, which is the output of the step.
-func (n *Node) Set(sc Scope) (json.RawMessage, error) { return n.set.json(sc, nil) }
+func (n *Node) Set(sc Scope) (json.RawMessage, error) { return n.set.json(sc) }
 
 // WaitFor is an evaluated wait.
 type WaitFor struct {
@@ -347,7 +348,7 @@ func (n *Node) Wait(sc Scope) (WaitFor, error) {
 	default:
 		w := WaitFor{Kind: "signal", Signal: text, Timeout: n.Step.Wait.Timeout.Std()}
 		if n.fallback != nil {
-			w.Default, err = n.fallback.json(sc, nil)
+			w.Default, err = n.fallback.json(sc)
 		}
 		return w, err
 	}

@@ -46,13 +46,12 @@ func (l *loader) step(c cursor, nesting int) *Step {
 	s.findKind(c)
 	fields := s.common()
 	maps.Copy(fields, l.kindFields(s, nesting))
-	for _, key := range []string{"prompt", "tools", "budget", "result", "show"} {
-		if c.has("agent") || c.has("approve") {
+	for _, key := range []string{"prompt", "tools", "budget", "result"} {
+		if c.has("agent") {
 			fields[key] = func(cursor) {}
 		}
 	}
 	fields["agent"] = refused("does not run `agent` steps", "call a tool")
-	fields["approve"] = refused("does not run `approve` steps", "wait for a signal: `wait: {signal: …}`")
 	fields["compensate"] = refused("does not run `compensate`", "use `always` with an `if`")
 	s.read(c, fields)
 	s.complete(c)
@@ -60,7 +59,7 @@ func (l *loader) step(c cursor, nesting int) *Step {
 }
 
 // allKinds lists the keys that decide what a step is.
-func allKinds() []Kind { return []Kind{KindTool, KindForEach, KindWait, KindRun, KindSet} }
+func allKinds() []Kind { return []Kind{KindTool, KindForEach, KindWait, KindRun, KindSet, KindApprove} }
 
 // findKind finds the one kind of the step.
 func (s *Step) findKind(c cursor) {
@@ -74,13 +73,13 @@ func (s *Step) findKind(c cursor) {
 				found = append(found, key)
 			}
 		}
-		reserved = reserved || key == "agent" || key == "approve"
+		reserved = reserved || key == "agent"
 	}
 	switch {
 	case len(found) > 1:
 		c.report("a step has exactly one kind, this has "+strings.Join(found, " and "), "make it several steps")
 	case len(found) == 0 && !reserved:
-		c.report("the step has no kind", "give it one of tool, for_each, wait, run, set")
+		c.report("the step has no kind", "give it one of tool, for_each, wait, run, set, approve")
 	}
 }
 
@@ -116,6 +115,8 @@ func (l *loader) kindFields(s *Step, nesting int) map[string]func(cursor) {
 			"run":  func(c cursor) { s.Run = l.run(c, nesting+1) },
 			"with": func(c cursor) { s.With = c.arguments() },
 		}
+	case KindApprove:
+		return map[string]func(cursor){"approve": func(c cursor) { s.Approve = c.approve() }}
 	case KindSet:
 		return map[string]func(cursor){"set": func(c cursor) { s.Set = c.values() }}
 	default:
@@ -149,7 +150,7 @@ func (s *Step) read(c cursor, fields map[string]func(cursor)) {
 func kindKeys() []string {
 	return []string{
 		"tool", "with", "effect", "verify", "heartbeat", "retry", "queue",
-		"for_each", "as", "max_parallel", "on_item_error", "do", "wait", "run", "set",
+		"for_each", "as", "max_parallel", "on_item_error", "do", "wait", "run", "set", "approve",
 	}
 }
 

@@ -40,7 +40,13 @@ func TestHarmless(t *testing.T) {
 		assert.False(t, class.Destructive || class.Interactive, "%s: %s", command, class.Reason)
 		assert.Empty(t, class.Reason, command)
 	}
-	assert.GreaterOrEqual(t, len(commands), 100)
+	assert.GreaterOrEqual(t, len(commands), 250)
+	// Harmless commands that the classification does not see through, at most one of a hundred.
+	cautious := commandTable(t, "cautious")
+	for _, command := range cautious {
+		assert.True(t, policy.Classify(command, shellContext()).Destructive, "%s belongs to the harmless ones", command)
+	}
+	assert.LessOrEqual(t, len(cautious)*100, len(commands)+len(cautious))
 }
 
 func TestDestructive(t *testing.T) {
@@ -51,7 +57,7 @@ func TestDestructive(t *testing.T) {
 		assert.True(t, class.Destructive, command)
 		assert.NotEmpty(t, class.Reason, command)
 	}
-	assert.GreaterOrEqual(t, len(commands), 150)
+	assert.GreaterOrEqual(t, len(commands), 450)
 }
 
 func TestInteractive(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
@@ -25,44 +26,90 @@ type Call struct {
 	Task  events.TaskID
 	// Workspace is the absolute path Working/TASK_<id> of the task.
 	Workspace string
-	// Deliverables are paths, absolute or relative to the root, that the approved plan of the task
-	// names: files, or directories with all that is below them (A-23).
-	Deliverables []string
+	// Intent is what the tool says that this call would do.
+	Intent tools.Intent
+	// Allow is what the approved plan of the task opens.
+	Allow Allow
+	// Scopes are those that were granted to the task (Ask.Scopes).
+	Scopes []string
+	// Recent is how many calls of the same class the task has made in the last minute, RetryAfter when the
+	// oldest of them is a minute old (S0-113).
+	Recent     int
+	RetryAfter time.Duration
 }
 
-// Decide returns nil when the call may run now. The checks come in this order, and the first that
-// fails decides:
+// Allow is what the plan of a task opens without an approval of its own (A-23, A-36).
+type Allow struct {
+	// Paths are deliverables, absolute or relative to the root: files, or directories with all that is
+	// below them.
+	Paths []string `json:"paths,omitempty"`
+	// Endpoints, Connections and Packages are names of targets (tools.Target); an endpoint may be a URL or
+	// a host alone.
+	Endpoints   []string `json:"endpoints,omitempty"`
+	Connections []string `json:"connections,omitempty"`
+	Packages    []string `json:"packages,omitempty"`
+}
+
+// Admit returns why the call may not run at all in this state or on this node: STATE_NOT_ALLOWED (S0-003),
+// READ_ONLY. It needs neither paths nor an intent.
+func (p *Policy) Admit(c Call) error {
+	if err := p.gate(c); err != nil {
+		return err
+	}
+	if c.Intent.Effect == "" && c.Spec.Approval == tools.ByIntent {
+		return nil // the intent decides
+	}
+	return p.writable(c)
+}
+
+// Decide returns why the call may not run, or what somebody has to allow first; neither when it may run
+// now. The checks come in this order, and the first that fails decides:
 //
 //  1. the state gate: STATE_NOT_ALLOWED (S0-003)
 //  2. a read-only node: READ_ONLY, but for tools that only write to the log
-//  3. protected paths: PROTECTED_PATH (A-27); no approval lifts it. Workspaces of other tasks belong
+//  3. the rate limit of the task: RATE_LIMITED (S0-113)
+//  4. protected paths: PROTECTED_PATH (A-27); no approval lifts it. Workspaces of other tasks belong
 //     to them, but not for a tool with an approval rule for paths outside of the workspace (S0-035)
-//  4. secrets in the content: SECRET_DETECTED (S0-036); no approval lifts it
-//  5. interactive commands: VALIDATION_ERROR with the reason INTERACTIVE (S0-084)
-//  6. the approval rule of the tool: APPROVAL_REQUIRED (S0-004)
-func (p *Policy) Decide(c Call) error {
-	for _, check := range []func(Call) error{p.gate, p.writable, p.unprotected, p.noSecrets, p.notInteractive, p.approved} {
+//  5. secrets in the content: SECRET_DETECTED (S0-036); no approval lifts it
+//  6. interactive commands: VALIDATION_ERROR with the reason INTERACTIVE (S0-084)
+//  7. forced changes of protected branches: FORBIDDEN (S0-108); no approval lifts it
+//  8. the approval rule of the tool (S0-004)
+func (p *Policy) Decide(c Call) (*Ask, error) {
+	for _, check := range []func(Call) error{p.gate, p.writable, p.unhurried, p.unprotected, p.noSecrets, p.notInteractive, p.notForced} {
 		if err := check(c); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	ask := p.ask(c)
+	if ask == nil && !c.inGate() {
+		return nil, stateNotAllowed(c)
+	}
+	return ask, nil
 }
 
-// Effect says what the call would do: the effect of the tool, or Destructive for a command that is
-// classified as such.
+// Effect says what the call would do: that of its intent, Destructive for a command that is classified as
+// such, else the effect of the tool.
 func (p *Policy) Effect(c Call) tools.Effect {
 	if class, ok := p.class(c); ok && class.Destructive {
 		return tools.Destructive
+	}
+	if c.Intent.Effect != "" {
+		return c.Intent.Effect
 	}
 	return c.Spec.Effect
 }
 
 func (p *Policy) gate(c Call) error {
-	allowed := c.Spec.Gate.States()
-	if slices.Contains(allowed, c.State) {
+	if c.inGate() || c.parks() {
 		return nil
 	}
+	return stateNotAllowed(c)
+}
+
+func (c Call) inGate() bool { return slices.Contains(c.Spec.Gate.States(), c.State) }
+
+func stateNotAllowed(c Call) error {
+	allowed := c.Spec.Gate.States()
 	names := make([]string, len(allowed))
 	for i, s := range allowed {
 		names[i] = string(s)
@@ -71,8 +118,14 @@ func (p *Policy) gate(c Call) error {
 		c.Spec.Name, c.State, strings.Join(names, ", "))
 }
 
+// parks reports whether the call of a tool that runs while an approval is awaited may ask for one now
+// (A-20).
+func (c Call) parks() bool {
+	return c.Spec.Gate == tools.AwaitingApproval && statemachine.Check(c.State, events.TaskApprovalRequested) == nil
+}
+
 func (p *Policy) writable(c Call) error {
-	if !p.readOnly || c.Spec.Effect == tools.Read || c.Spec.LogOnly {
+	if !p.readOnly || c.Spec.LogOnly || (c.Spec.Effect == tools.Read && c.Intent.Effect == "") || c.Intent.Effect == tools.Read {
 		return nil
 	}
 	return fault.New(fault.ReadOnly, "%s changes something and this node is read-only", c.Spec.Name).
@@ -183,67 +236,33 @@ func (p *Policy) notInteractive(c Call) error {
 		WithHint("commands run without terminal and input; use a form that asks nothing")
 }
 
-func (p *Policy) approved(c Call) error {
-	switch c.Spec.Approval {
-	case tools.NoApproval:
-		return nil
-	case tools.OutsideWorkspace:
-		return p.insideWorkspace(c)
-	case tools.IfDestructive:
-		if class, _ := p.class(c); class.Destructive {
-			return needsApproval(c.Spec.Command, "the command counts as destructive: "+class.Reason,
-				"use a command that is not destructive and writes only inside the task's workspace")
-		}
-		return nil
-	case tools.Always:
-		return needsApproval("", "every call of "+c.Spec.Name+" needs one", "do without this tool")
-	}
-	return needsApproval("", "the approval rule "+string(c.Spec.Approval)+" of "+c.Spec.Name+" is unknown", "do without this tool")
-}
-
-func (p *Policy) insideWorkspace(c Call) error {
-	for _, field := range slices.Sorted(maps.Keys(c.Paths)) {
-		path := filepath.Clean(c.Paths[field])
-		if access(c.Spec, field) != tools.ReadPath && !within(path, c.Workspace) && !p.deliverable(path, c.Deliverables) {
-			return needsApproval(field, path+" lies outside the task's workspace and is no deliverable of its plan",
-				"write inside task.workspace ("+c.Workspace+")")
-		}
-	}
-	return nil
-}
-
-func (p *Policy) deliverable(path string, deliverables []string) bool {
-	return slices.ContainsFunc(deliverables, func(d string) bool {
-		if !filepath.IsAbs(d) {
-			d = filepath.Join(p.root, d)
-		}
-		return within(path, filepath.Clean(d))
-	})
-}
-
-func needsApproval(field, rule, instead string) error {
-	return fault.New(fault.ApprovalRequired, "a person would have to approve this call: %s", rule).WithField(field).
-		WithHint("approvals are not available in this version; %s", instead)
-}
-
 // class classifies the command of a call; false when the tool has none.
 func (p *Policy) class(c Call) (Class, bool) {
-	if c.Spec.Command == "" {
-		return Class{}, false
-	}
-	raw, ok := argFields(c.Args)[c.Spec.Command]
+	command, ok := c.command()
 	if !ok {
 		return Class{}, false
-	}
-	var command string
-	if json.Unmarshal(raw, &command) != nil {
-		return Class{Destructive: true, Reason: "it is no text"}, true
 	}
 	dir := c.Paths["working_directory"]
 	if dir == "" {
 		dir = filepath.Join(c.Workspace, "workspace")
 	}
 	return Classify(command, ShellContext{Dir: dir, Workspace: c.Workspace}), true
+}
+
+// command returns the shell command that the call would run.
+func (c Call) command() (string, bool) {
+	if c.Intent.Command != "" {
+		return c.Intent.Command, true
+	}
+	raw, ok := argFields(c.Args)[c.Spec.Command]
+	if c.Spec.Command == "" || !ok {
+		return "", false
+	}
+	var command string
+	if json.Unmarshal(raw, &command) != nil {
+		return string(raw), true
+	}
+	return command, true
 }
 
 func argFields(args json.RawMessage) map[string]json.RawMessage {

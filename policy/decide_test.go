@@ -55,12 +55,21 @@ func bashCall(command string) policy.Call {
 	return policy.Call{Spec: bashSpec(), State: statemachine.InProgress, Args: args, Task: task, Workspace: workspace}
 }
 
+// verdict is a decision as an error.
+func verdict(p *policy.Policy, c policy.Call) error {
+	ask, err := p.Decide(c)
+	if ask != nil {
+		return ask.Error()
+	}
+	return err
+}
+
 func TestGate(t *testing.T) {
 	t.Parallel()
 	p := newPolicy(t, policy.Config{})
 	for _, gate := range []tools.Gate{tools.AnyState, tools.InProgress, tools.AwaitingApproval, tools.BlockedOrActive} {
 		for _, state := range statemachine.States() {
-			err := p.Decide(policy.Call{Spec: tools.Spec{Name: "X", Gate: gate, Effect: tools.Read, Approval: tools.NoApproval}, State: state})
+			err := verdict(p, policy.Call{Spec: tools.Spec{Name: "X", Gate: gate, Effect: tools.Read, Approval: tools.NoApproval}, State: state})
 			if slices.Contains(gate.States(), state) {
 				require.NoError(t, err, "%s %s", gate, state)
 			} else {
@@ -70,7 +79,7 @@ func TestGate(t *testing.T) {
 	}
 	c := writeCall(workspace+"/a", "")
 	c.State = statemachine.Blocked
-	assert.EqualError(t, p.Decide(c), "STATE_NOT_ALLOWED: FILE_WRITE may not run while the task is BLOCKED; allowed states: IN_PROGRESS")
+	assert.EqualError(t, verdict(p, c), "STATE_NOT_ALLOWED: FILE_WRITE may not run while the task is BLOCKED; allowed states: IN_PROGRESS")
 }
 
 func TestReadOnly(t *testing.T) {
@@ -79,7 +88,7 @@ func TestReadOnly(t *testing.T) {
 	for effect, code := range map[tools.Effect]fault.Code{
 		tools.Read: "", tools.Idempotent: fault.ReadOnly, tools.Write: fault.ReadOnly, tools.Destructive: fault.ReadOnly,
 	} {
-		err := p.Decide(policy.Call{Spec: tools.Spec{Effect: effect, Gate: tools.AnyState, Approval: tools.NoApproval}, State: statemachine.Done})
+		err := verdict(p, policy.Call{Spec: tools.Spec{Effect: effect, Gate: tools.AnyState, Approval: tools.NoApproval}, State: statemachine.Done})
 		assert.Equal(t, code, fault.CodeOf(err), effect)
 	}
 }
@@ -90,7 +99,7 @@ func TestReadOnlyLetsTheLogBeWritten(t *testing.T) {
 	p := newPolicy(t, policy.Config{ReadOnly: true})
 	spec := tools.Spec{Effect: tools.Idempotent, Gate: tools.AnyState, Approval: tools.NoApproval, LogOnly: true}
 	for _, state := range statemachine.States() {
-		require.NoError(t, p.Decide(policy.Call{Spec: spec, State: state}))
+		require.NoError(t, verdict(p, policy.Call{Spec: spec, State: state}))
 	}
 }
 
@@ -124,8 +133,8 @@ func TestPaths(t *testing.T) {
 		workspace + "/id_rsa":               fault.ProtectedPath,
 	} {
 		c := writeCall(path, "text")
-		c.Deliverables = []string{"docs/out.md", "/root/deliverables"}
-		err := p.Decide(c)
+		c.Allow.Paths = []string{"docs/out.md", "/root/deliverables"}
+		err := verdict(p, c)
 		assert.Equal(t, code, fault.CodeOf(err), path)
 		if err != nil {
 			assert.Equal(t, "file_path", fault.From(err).Field)
@@ -141,7 +150,7 @@ func TestWorkspacesOfOtherTasks(t *testing.T) {
 		for _, access := range []tools.Access{tools.WritePath, tools.DeletePath} {
 			c := writeCall("/root/Working/TASK_OTHER/a", "")
 			c.Spec.Approval, c.Spec.Paths[0].Access = approval, access
-			err := p.Decide(c)
+			err := verdict(p, c)
 			assert.Equal(t, fault.ProtectedPath, fault.CodeOf(err), "%s %s", approval, access)
 			assert.Equal(t, "file_path", fault.From(err).Field)
 		}
@@ -151,9 +160,9 @@ func TestWorkspacesOfOtherTasks(t *testing.T) {
 	} {
 		c := writeCall(path, "")
 		c.Spec.Approval = tools.NoApproval
-		assert.Equal(t, code, fault.CodeOf(p.Decide(c)), path)
+		assert.Equal(t, code, fault.CodeOf(verdict(p, c)), path)
 		c.Spec.Paths[0].Access = tools.ReadPath
-		assert.NoError(t, p.Decide(c), path)
+		assert.NoError(t, verdict(p, c), path)
 	}
 }
 
@@ -164,7 +173,7 @@ func TestReadsAreFreeButForTheDataDirectory(t *testing.T) {
 	for path, code := range map[string]fault.Code{
 		"/root/go.mod": "", "/root/.git/config": "", "/root": "", "/root/data/token": fault.ProtectedPath, "/root/database": "",
 	} {
-		err := p.Decide(policy.Call{Spec: spec, State: statemachine.Done, Paths: map[string]string{"file_path": path}, Workspace: workspace})
+		err := verdict(p, policy.Call{Spec: spec, State: statemachine.Done, Paths: map[string]string{"file_path": path}, Workspace: workspace})
 		assert.Equal(t, code, fault.CodeOf(err), path)
 	}
 }
@@ -172,7 +181,7 @@ func TestReadsAreFreeButForTheDataDirectory(t *testing.T) {
 func TestElementsOfListsAreChecked(t *testing.T) {
 	t.Parallel()
 	spec := tools.Spec{Name: "X", Effect: tools.Write, Gate: tools.AnyState, Approval: tools.OutsideWorkspace, Paths: []tools.Path{{Field: "file_paths", Access: tools.WritePath}}}
-	err := newPolicy(t, policy.Config{}).Decide(policy.Call{
+	err := verdict(newPolicy(t, policy.Config{}), policy.Call{
 		Spec: spec, State: statemachine.Done, Workspace: workspace,
 		Paths: map[string]string{"file_paths[0]": workspace + "/a", "file_paths[1]": "/root/b"},
 	})
@@ -184,7 +193,7 @@ func TestSecretsAreRefusedAndNotRepeated(t *testing.T) {
 	t.Parallel()
 	p := newPolicy(t, policy.Config{})
 	for _, path := range []string{workspace + "/a", "/root/outside"} {
-		err := p.Decide(writeCall(path, "x "+secret))
+		err := verdict(p, writeCall(path, "x "+secret))
 		require.Equal(t, fault.SecretDetected, fault.CodeOf(err))
 		text, jsonErr := json.Marshal(fault.From(err))
 		require.NoError(t, jsonErr)
@@ -193,42 +202,42 @@ func TestSecretsAreRefusedAndNotRepeated(t *testing.T) {
 	}
 	c := writeCall(workspace+"/a", "")
 	c.Args = json.RawMessage(`{"content":{"password":"hunter2"}}`)
-	assert.Equal(t, fault.SecretDetected, fault.CodeOf(p.Decide(c)), "structured content is searched, too")
+	assert.Equal(t, fault.SecretDetected, fault.CodeOf(verdict(p, c)), "structured content is searched, too")
 	allowing := newPolicy(t, policy.Config{AllowSecrets: []string{"^ghp_0123"}})
-	assert.NoError(t, allowing.Decide(writeCall(workspace+"/a", "x "+secret)))
+	assert.NoError(t, verdict(allowing, writeCall(workspace+"/a", "x "+secret)))
 }
 
 func TestCommands(t *testing.T) {
 	t.Parallel()
 	p := newPolicy(t, policy.Config{})
-	require.NoError(t, p.Decide(bashCall("echo x > out.txt")))
+	require.NoError(t, verdict(p, bashCall("echo x > out.txt")))
 	assert.Equal(t, tools.Write, p.Effect(bashCall("echo x > out.txt")))
 
-	err := p.Decide(bashCall("rm out.txt"))
+	err := verdict(p, bashCall("rm out.txt"))
 	require.Equal(t, fault.ApprovalRequired, fault.CodeOf(err))
 	assert.Contains(t, err.Error(), "destructive")
-	assert.Contains(t, fault.From(err).Hint, "not available in this version")
+	assert.Contains(t, fault.From(err).Hint, "use a command that is not destructive")
 	assert.Equal(t, tools.Destructive, p.Effect(bashCall("rm out.txt")))
 
-	err = p.Decide(bashCall("vi x"))
+	err = verdict(p, bashCall("vi x"))
 	require.Equal(t, fault.ValidationError, fault.CodeOf(err))
 	assert.Equal(t, "INTERACTIVE", fault.From(err).Reason)
 
 	c := bashCall("touch x")
 	c.Paths = map[string]string{"working_directory": "/root/src"}
-	assert.Equal(t, fault.ApprovalRequired, fault.CodeOf(p.Decide(c)), "relative paths lie below the working directory")
+	assert.Equal(t, fault.ApprovalRequired, fault.CodeOf(verdict(p, c)), "relative paths lie below the working directory")
 
 	c.Args = json.RawMessage(`{"command":1}`)
-	assert.Equal(t, fault.ApprovalRequired, fault.CodeOf(p.Decide(c)))
+	assert.Equal(t, fault.ApprovalRequired, fault.CodeOf(verdict(p, c)))
 	c.Args = json.RawMessage(`{}`)
-	assert.NoError(t, p.Decide(c), "a call without command has nothing to classify")
+	assert.NoError(t, verdict(p, c), "a call without command has nothing to classify")
 }
 
 func TestApprovalAlwaysAndUnknown(t *testing.T) {
 	t.Parallel()
 	p := newPolicy(t, policy.Config{})
 	for _, rule := range []tools.Approval{tools.Always, "unheard-of", ""} {
-		err := p.Decide(policy.Call{Spec: tools.Spec{Name: "FILE_DELETE", Gate: tools.AnyState, Approval: rule}, State: statemachine.Done})
+		err := verdict(p, policy.Call{Spec: tools.Spec{Name: "FILE_DELETE", Gate: tools.AnyState, Approval: rule}, State: statemachine.Done})
 		assert.Equal(t, fault.ApprovalRequired, fault.CodeOf(err), rule)
 	}
 }
@@ -242,18 +251,18 @@ func TestOrder(t *testing.T) {
 	c.Spec, c.State = spec, statemachine.Done
 	c.Args = json.RawMessage(`{"content":"` + secret + `","command":"vi"}`)
 	readOnly, p := newPolicy(t, policy.Config{ReadOnly: true}), newPolicy(t, policy.Config{})
-	assert.Equal(t, fault.StateNotAllowed, fault.CodeOf(readOnly.Decide(c)))
+	assert.Equal(t, fault.StateNotAllowed, fault.CodeOf(verdict(readOnly, c)))
 	c.State = statemachine.InProgress
-	assert.Equal(t, fault.ReadOnly, fault.CodeOf(readOnly.Decide(c)))
-	assert.Equal(t, fault.ProtectedPath, fault.CodeOf(p.Decide(c)))
+	assert.Equal(t, fault.ReadOnly, fault.CodeOf(verdict(readOnly, c)))
+	assert.Equal(t, fault.ProtectedPath, fault.CodeOf(verdict(p, c)))
 	c.Paths["file_path"] = "/root/x"
-	assert.Equal(t, fault.SecretDetected, fault.CodeOf(p.Decide(c)))
+	assert.Equal(t, fault.SecretDetected, fault.CodeOf(verdict(p, c)))
 	c.Args = json.RawMessage(`{"command":"vi"}`)
-	assert.Equal(t, fault.ValidationError, fault.CodeOf(p.Decide(c)))
+	assert.Equal(t, fault.ValidationError, fault.CodeOf(verdict(p, c)))
 	c.Args = nil
-	assert.Equal(t, fault.ApprovalRequired, fault.CodeOf(p.Decide(c)))
+	assert.Equal(t, fault.ApprovalRequired, fault.CodeOf(verdict(p, c)))
 	c.Paths["file_path"] = workspace + "/x"
-	assert.NoError(t, p.Decide(c))
+	assert.NoError(t, verdict(p, c))
 }
 
 func TestConfigIsChecked(t *testing.T) {
@@ -277,6 +286,6 @@ func TestProtectedPatternsAreConfigurable(t *testing.T) {
 	for path, code := range map[string]fault.Code{
 		"/root/docs/a/b": fault.ProtectedPath, "/root/x/y.lock": fault.ProtectedPath, "/root/Makefile": fault.ApprovalRequired,
 	} {
-		assert.Equal(t, code, fault.CodeOf(p.Decide(writeCall(path, ""))), path)
+		assert.Equal(t, code, fault.CodeOf(verdict(p, writeCall(path, ""))), path)
 	}
 }

@@ -7,6 +7,8 @@
 package policy
 
 import (
+	"maps"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -14,6 +16,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/tools"
 )
 
 // Config configures a Policy.
@@ -33,6 +36,12 @@ type Config struct {
 	// AllowSecrets are regular expressions (RE2). A finding whose text matches one of them is no
 	// secret, and neither is a file whose name matches one, such as `^\.env\.example$`.
 	AllowSecrets []string
+	// Branches are patterns of protected branches (A-35). Default, when nil: main, master, release/*.
+	Branches []string
+	// Limits bounds the calls of a class per task and minute (S0-113, B-1). A class that is absent keeps its
+	// default: 10 external calls, 50 database queries, no limit for reads and writes, because plans loop
+	// over thousands of files; 0 or less is none.
+	Limits map[tools.Rate]int
 }
 
 // Policy decides about tool calls. It is immutable and safe for concurrent use.
@@ -41,6 +50,8 @@ type Policy struct {
 	readOnly            bool
 	protected           []string
 	allow               []*regexp.Regexp
+	branches            []string
+	limits              map[tools.Rate]int
 }
 
 // New returns the policy of cfg, or VALIDATION_ERROR naming the field at fault.
@@ -51,12 +62,16 @@ func New(cfg Config) (*Policy, error) {
 	if cfg.Protected == nil {
 		cfg.Protected = []string{"go.mod", "Makefile"}
 	}
+	if cfg.Branches == nil {
+		cfg.Branches = []string{"main", "master", "release/*"}
+	}
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
 	p := &Policy{
 		root: filepath.Clean(cfg.Root), working: filepath.Clean(cfg.Working),
 		readOnly: cfg.ReadOnly, protected: cfg.Protected,
+		branches: cfg.Branches, limits: limitsOf(cfg.Limits),
 	}
 	if cfg.DataDir != "" {
 		p.data = filepath.Clean(cfg.DataDir)
@@ -71,10 +86,26 @@ func New(cfg Config) (*Policy, error) {
 	return p, nil
 }
 
+// limitsOf fills in the defaults; a class without a limit is absent.
+func limitsOf(given map[tools.Rate]int) map[tools.Rate]int {
+	limits := map[tools.Rate]int{tools.External: 10, tools.Database: 50}
+	maps.Copy(limits, given)
+	maps.DeleteFunc(limits, func(_ tools.Rate, n int) bool { return n <= 0 })
+	return limits
+}
+
+// Limit returns the limit of calls of a class per task and minute, 0 for none.
+func (p *Policy) Limit(class tools.Rate) int { return p.limits[class] }
+
 func (c Config) validate() error {
 	for _, dir := range []struct{ field, path string }{{"root", c.Root}, {"working", c.Working}, {"data_dir", c.DataDir}} {
 		if !filepath.IsAbs(dir.path) && (dir.field != "data_dir" || dir.path != "") {
 			return fault.New(fault.ValidationError, "%q is no absolute path", dir.path).WithField(dir.field)
+		}
+	}
+	for _, pattern := range c.Branches {
+		if _, err := path.Match(pattern, ""); err != nil {
+			return fault.New(fault.ValidationError, "%q is no pattern of branches", pattern).WithField("branches")
 		}
 	}
 	for _, pattern := range c.Protected {
@@ -86,10 +117,10 @@ func (c Config) validate() error {
 }
 
 // within reports whether path is dir or lies below it. Both are clean and absolute.
-func within(path, dir string) bool {
+func within(name, dir string) bool {
 	if dir == "" {
 		return false
 	}
-	rest, ok := strings.CutPrefix(path, dir)
+	rest, ok := strings.CutPrefix(name, dir)
 	return ok && (rest == "" || rest[0] == '/' || dir == "/")
 }

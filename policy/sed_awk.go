@@ -67,8 +67,9 @@ func printsOnly(s string) bool {
 		case 'a', 'i', 'c', '#':
 			_, s, _ = strings.Cut(s, "\n")
 		case ':', 'b', 't', 'T':
-			s = s[len(s)-len(strings.TrimLeftFunc(s, func(r rune) bool { return !strings.ContainsRune(";}\n", r) })):]
-		case '{', '}', '=', 'd', 'D', 'g', 'G', 'h', 'H', 'l', 'n', 'N', 'p', 'P', 'q', 'Q', 'x', 'z':
+			s = skipLabel(s)
+		case '{':
+		case '}', '=', 'd', 'D', 'g', 'G', 'h', 'H', 'l', 'n', 'N', 'p', 'P', 'q', 'Q', 'x', 'z':
 			s = strings.TrimLeft(s, "0123456789 ")
 			if s != "" && !strings.ContainsAny(s[:1], "\n;{}") {
 				return false
@@ -78,6 +79,16 @@ func printsOnly(s string) bool {
 		}
 	}
 	return true
+}
+
+// skipLabel skips the blanks and the label behind a command. What stands behind the label is a command
+// again, even without a semicolon.
+func skipLabel(s string) string {
+	s = strings.TrimLeft(s, " \t")
+	if end := strings.IndexAny(s, " \t\v\f\r;}\n"); end >= 0 {
+		return s[end:]
+	}
+	return ""
 }
 
 // skipAddress skips the lines that a command is for: numbers, $, /regex/ and ranges of them.
@@ -153,7 +164,7 @@ func awkPrints(s string) bool {
 	if !plain {
 		code = s
 	}
-	if strings.ContainsAny(strings.ReplaceAll(code, "||", ""), "|@`") {
+	if strings.ContainsAny(strings.ReplaceAll(code, "||", ""), "|@`") || plain && strings.Contains(code, `\`) {
 		return false
 	}
 	for _, word := range []string{"system", "getline", "fflush"} {
@@ -191,7 +202,7 @@ func awkCode(s string) (string, bool) {
 }
 
 // literalEnd returns the offset of the delimiter that ends the literal at i, 0 when there is none on
-// the line.
+// the line, or when a bracket makes it uncertain: to some awks a slash in brackets is a character.
 func literalEnd(s string, i int) int {
 	for j := i + 1; j < len(s) && s[j] != '\n'; j++ {
 		switch s[j] {
@@ -200,6 +211,37 @@ func literalEnd(s string, i int) int {
 				return 0
 			}
 		case s[i]:
+			return j
+		case '[':
+			if s[i] != '/' {
+				continue
+			}
+			if j = bracketEnd(s, j); j == 0 {
+				return 0
+			}
+		}
+	}
+	return 0
+}
+
+// bracketEnd returns the offset of the ] that ends the bracket expression at i, 0 for one that holds
+// what programs read in different ways: slashes, quotes, backslashes, and brackets but for classes
+// such as [:alpha:].
+func bracketEnd(s string, i int) int {
+	for j := i + 1; j < len(s); j++ {
+		switch s[j] {
+		case '/', '"', '\\', '\n':
+			return 0
+		case '[':
+			end := strings.Index(s[j:], ":]")
+			if !strings.HasPrefix(s[j:], "[:") || end < 0 || strings.Trim(s[j+2:j+end], "abcdefghijklmnopqrstuvwxyz") != "" {
+				return 0
+			}
+			j += end + 1
+		case ']':
+			if j == i+1 || j == i+2 && s[i+1] == '^' {
+				return 0 // a ] that may be a character
+			}
 			return j
 		}
 	}

@@ -20,6 +20,8 @@ const (
 	StepSucceeded StepState = "succeeded"
 	StepFailed    StepState = "failed"
 	StepSkipped   StepState = "skipped"
+	// StepParked waits for an approval; no worker has it.
+	StepParked    StepState = "parked"
 	StepInDoubt   StepState = "in_doubt"
 	StepCancelled StepState = "cancelled"
 )
@@ -41,19 +43,20 @@ type StepTransition struct {
 // as it says itself.
 func StepTable() []StepTransition {
 	return []StepTransition{
-		{events.StepReady, []StepState{StepPending}, StepReady, "needs are met, arguments are fixed"},
+		{events.StepReady, []StepState{StepPending, StepParked}, StepReady, "needs are met, arguments are fixed; or its approval is granted"},
 		{events.StepCalled, []StepState{StepReady}, StepRunning, "a worker begins the call"},
 		{events.StepExpanded, []StepState{StepPending}, StepRunning, "the items of a for_each are fixed"},
 		{events.StepWaiting, []StepState{StepPending}, StepRunning, "a timer or a wait for a signal begins"},
 		{events.StepSpawned, []StepState{StepPending}, StepRunning, "a child task begins"},
-		{events.StepSucceeded, []StepState{StepPending, StepReady, StepRunning}, StepSucceeded, "the result is there"},
+		{events.StepParked, []StepState{StepPending, StepReady, StepRunning}, StepParked, "it waits for an approval"},
+		{events.StepSucceeded, []StepState{StepPending, StepReady, StepRunning, StepParked}, StepSucceeded, "the result is there"},
 		{events.StepReused, []StepState{StepPending}, StepSucceeded, "the recorded result of another task stands for it"},
-		{events.StepFailed, []StepState{StepPending, StepReady, StepRunning}, StepFailed, "error, no attempt left"},
+		{events.StepFailed, []StepState{StepPending, StepReady, StepRunning, StepParked}, StepFailed, "error, no attempt left"},
 		{events.StepRetrying, []StepState{StepReady, StepRunning}, StepPending, "error, another attempt follows"},
 		{events.StepInDoubt, []StepState{StepRunning}, StepInDoubt, "the worker was lost during a call with effects"},
-		{events.StepResolved, []StepState{StepInDoubt}, StepSucceeded, "the verify tool or a person decided"},
+		{events.StepResolved, []StepState{StepInDoubt, StepParked}, StepSucceeded, "the verify tool or a person decided"},
 		{events.StepSkipped, []StepState{StepPending}, StepSkipped, "its condition is false, or a need was not met"},
-		{events.StepCancelled, []StepState{StepPending, StepReady, StepRunning, StepInDoubt}, StepCancelled, "the task ends before it"},
+		{events.StepCancelled, []StepState{StepPending, StepReady, StepRunning, StepInDoubt, StepParked}, StepCancelled, "the task ends before it"},
 	}
 }
 
@@ -66,22 +69,24 @@ type Step struct {
 	// Failures counts the attempts that the retry limit counts.
 	Failures int `json:"failures,omitempty"`
 	// Lost counts the attempts that lost their worker, Stopped those whose worker was asked to end.
-	Lost     int            `json:"lost,omitempty"`
-	Stopped  int            `json:"stopped,omitempty"`
-	Tool     string         `json:"tool,omitempty"`
-	Effect   string         `json:"effect,omitempty"`
-	Queue    string         `json:"queue,omitempty"`
-	Purpose  string         `json:"purpose,omitempty"`
-	Timeout  time.Duration  `json:"timeout,omitempty"`
-	Args     events.Value   `json:"args,omitzero"`
-	Worker   string         `json:"worker,omitempty"`
-	Output   events.Value   `json:"output,omitzero"`
-	Error    *fault.Error   `json:"error,omitempty"`
-	Class    string         `json:"class,omitempty"`
-	Reason   string         `json:"reason,omitempty"`
-	Signal   string         `json:"signal,omitempty"`
-	Default  events.Value   `json:"default,omitzero"`
-	Child    events.TaskID  `json:"child,omitempty"`
+	Lost    int           `json:"lost,omitempty"`
+	Stopped int           `json:"stopped,omitempty"`
+	Tool    string        `json:"tool,omitempty"`
+	Effect  string        `json:"effect,omitempty"`
+	Queue   string        `json:"queue,omitempty"`
+	Purpose string        `json:"purpose,omitempty"`
+	Timeout time.Duration `json:"timeout,omitempty"`
+	Args    events.Value  `json:"args,omitzero"`
+	Worker  string        `json:"worker,omitempty"`
+	Output  events.Value  `json:"output,omitzero"`
+	Error   *fault.Error  `json:"error,omitempty"`
+	Class   string        `json:"class,omitempty"`
+	Reason  string        `json:"reason,omitempty"`
+	Signal  string        `json:"signal,omitempty"`
+	Default events.Value  `json:"default,omitzero"`
+	Child   events.TaskID `json:"child,omitempty"`
+	// Approval is the approval that the step waits for, or that let its newest attempt through.
+	Approval string         `json:"approval,omitempty"`
 	Items    []events.Value `json:"items,omitempty"`
 	Since    time.Time      `json:"since,omitzero"`
 	CalledAt time.Time      `json:"called_at,omitzero"`
@@ -116,6 +121,8 @@ func stepKey(p events.Payload) string {
 	case *events.Spawned:
 		return d.Step
 	case *events.Reused:
+		return d.Step
+	case *events.Parked:
 		return d.Step
 	default:
 		return ""
@@ -168,7 +175,9 @@ func (s *Step) fill(at time.Time, p events.Payload) {
 	case *events.Ready:
 		s.Attempt, s.Tool, s.Effect, s.Queue = d.Attempt, d.Tool, d.Effect, d.Queue
 		s.Args, s.Timeout, s.Purpose, s.Due = d.Args, d.Timeout, d.Purpose, time.Time{}
-		s.Worker, s.CalledAt = "", time.Time{}
+		s.Worker, s.CalledAt, s.Approval = "", time.Time{}, d.Approval
+	case *events.Parked:
+		s.Approval = d.Approval
 	case *events.Called:
 		s.Worker, s.CalledAt = d.Worker, d.At
 	case *events.Succeeded:

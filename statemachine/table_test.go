@@ -142,6 +142,7 @@ func stepStates() []statemachine.StepState {
 	return []statemachine.StepState{
 		statemachine.StepPending, statemachine.StepReady, statemachine.StepRunning, statemachine.StepSucceeded,
 		statemachine.StepFailed, statemachine.StepSkipped, statemachine.StepInDoubt, statemachine.StepCancelled,
+		statemachine.StepParked,
 	}
 }
 
@@ -154,7 +155,7 @@ func stepEvent(kind events.Kind) events.Event {
 		events.StepReused: &events.Reused{Step: "a"}, events.StepFailed: &events.StepError{Step: "a"},
 		events.StepRetrying: &events.Retrying{Step: "a"}, events.StepInDoubt: &events.InDoubt{Step: "a"},
 		events.StepResolved: &events.Resolved{Step: "a", As: "succeeded"}, events.StepSkipped: &events.Skipped{Step: "a"},
-		events.StepCancelled: &events.Skipped{Step: "a"},
+		events.StepCancelled: &events.Skipped{Step: "a"}, events.StepParked: &events.Parked{Step: "a"},
 	}
 	return events.Event{Kind: kind, Data: data[kind]}
 }
@@ -168,6 +169,7 @@ func TestStepMatrix(t *testing.T) {
 		statemachine.StepSucceeded: {events.StepReused}, statemachine.StepFailed: {events.StepFailed},
 		statemachine.StepSkipped: {events.StepSkipped}, statemachine.StepCancelled: {events.StepCancelled},
 		statemachine.StepInDoubt: {events.StepReady, events.StepCalled, events.StepInDoubt},
+		statemachine.StepParked:  {events.StepReady, events.StepParked},
 	}
 	require.Len(t, paths, len(stepStates()))
 	for state, path := range paths {

@@ -47,8 +47,10 @@ type Task struct {
 	Reads map[string]string `json:"reads,omitempty"`
 	// Checkpoints are in the order of their creation.
 	Checkpoints []events.Checkpointed `json:"checkpoints,omitempty"`
-	Output      events.Value          `json:"output,omitzero"`
-	Error       *fault.Error          `json:"error,omitempty"`
+	// Approvals are in the order of their requests.
+	Approvals []*Approval  `json:"approvals,omitempty"`
+	Output    events.Value `json:"output,omitzero"`
+	Error     *fault.Error `json:"error,omitempty"`
 }
 
 // Fold applies one commit: its place in the chain first (DATA_LOSS), then its events. encoded is its
@@ -94,6 +96,9 @@ func (t *Task) Apply(at time.Time, e events.Event) error {
 	}
 	if d, ok := e.Data.(*events.Moved); ok {
 		return t.move(at, e.Kind, d)
+	}
+	if done, err := t.approve(at, e); done {
+		return err
 	}
 	if !ofStep(e.Kind) {
 		t.note(e)
@@ -156,6 +161,8 @@ func (t *Task) step(at time.Time, key string, e events.Event) error {
 	switch e.Kind {
 	case events.StepReady:
 		t.Calls++
+	case events.StepCalled:
+		t.spend(s)
 	case events.StepSucceeded:
 		t.consume(s)
 	default: // the others change nothing outside of the step

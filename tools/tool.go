@@ -165,6 +165,8 @@ type Env struct {
 	Reads map[string]string
 	// Checkpoints holds the state data of the task's checkpoints by id.
 	Checkpoints map[string]json.RawMessage
+	// Approvals holds how the approvals of the task stand, by id.
+	Approvals map[string]json.RawMessage
 	// Approval is the id of the approval that lets this call through, empty when it needs none.
 	Approval string
 	// Allows reports whether a target is open to this call beside those of its Intent: the plan names it

@@ -46,10 +46,54 @@ type Call struct {
 	Reads map[string]string `json:"reads,omitempty"`
 	// Checkpoints lists the checkpoints of the task, id → state data, only for tools that ask.
 	Checkpoints map[string]json.RawMessage `json:"checkpoints,omitempty"`
+	// Grant is the approval that lets this attempt through, if somebody granted one.
+	Grant *Grant `json:"grant,omitempty"`
+	// Open says what the task may reach, only for tools that may need an approval.
+	Open *Open `json:"open,omitempty"`
+	// Approvals lists the approvals of the task by id, only for tools that ask.
+	Approvals map[string]json.RawMessage `json:"approvals,omitempty"`
+	// Recent is how many calls of the rate class of the tool the task has made in the last minute, and
+	// RetryAfter when the oldest of them is a minute old (S0-113); zero while no limit is near.
+	Recent     int           `json:"recent,omitempty"`
+	RetryAfter time.Duration `json:"retry_after,omitempty"`
 	// Name is the name of the task, for logs and workspace notes.
 	Name string `json:"name,omitempty"`
 	// KeyOf is the task that this one goes on for; empty means none.
 	KeyOf events.TaskID `json:"key_of,omitempty"`
+}
+
+// Grant is a granted approval for one call (M-3).
+type Grant struct {
+	ID string `json:"id"`
+	// ArgsSHA256 binds it to a tool and its arguments: it is void for any other call.
+	ArgsSHA256 string `json:"args_sha256"`
+}
+
+// Open is what a task may reach without a further approval.
+type Open struct {
+	// Paths, Endpoints, Connections and Packages are those that its plan names.
+	Paths       []string `json:"paths,omitempty"`
+	Endpoints   []string `json:"endpoints,omitempty"`
+	Connections []string `json:"connections,omitempty"`
+	Packages    []string `json:"packages,omitempty"`
+	// Scopes are those that were granted to it (Ask.Scopes).
+	Scopes []string `json:"scopes,omitempty"`
+}
+
+// Ask is what somebody has to allow before a call may run: the worker gives the call back, and the owner
+// hands it out again once it is granted.
+type Ask struct {
+	Rule   string `json:"rule"`
+	Reason string `json:"reason"`
+	// Type is pre_execution, checkpoint or destructive_operation; Risk is low, medium or high.
+	Type string `json:"type"`
+	Risk string `json:"risk,omitempty"`
+	// Scopes are opened for the whole task; none means that the grant is for this call alone.
+	Scopes []string `json:"scopes,omitempty"`
+	// ArgsSHA256 is the digest of the tool and its arguments.
+	ArgsSHA256 string `json:"args_sha256"`
+	// Impact are the paths and targets at stake.
+	Impact []string `json:"impact,omitempty"`
 }
 
 // Key is the idempotency key of the call: the same for every attempt (task/step), also when another task
@@ -91,6 +135,8 @@ type Batch struct {
 type Started struct {
 	Ref
 	Worker string `json:"worker"`
+	// Destructive asks for a checkpoint before the call (S0-171).
+	Destructive bool `json:"destructive,omitempty"`
 }
 
 // Progress is the progress of a running call in the manner of MCP.
@@ -135,6 +181,10 @@ type Outcome struct {
 	// Class is the retry class of Error: timeout, transport, tool_error, rate_limited, denied,
 	// invalid_args, tool_not_found, cancelled, shutdown. A shutdown uses up no retry.
 	Class string `json:"class,omitempty"`
+	// Ask is set instead of Output and Error when the call was not made because it needs an approval.
+	Ask *Ask `json:"ask,omitempty"`
+	// RetryAfter is set with RATE_LIMITED when the call was not made and may be made then.
+	RetryAfter time.Duration `json:"retry_after,omitempty"`
 	// Facts are the events that the call adds to the log, in the same commit as its result.
 	Facts []events.Event `json:"facts,omitempty"`
 	// Values holds, by reference, the large values of Facts, which themselves have only the reference.
@@ -157,4 +207,12 @@ type Owner interface {
 	Beat(ctx context.Context, b Beat) (BeatReply, error)
 	// Report returns when the outcome is durable. CONFLICT means: too late, dropped and noted.
 	Report(ctx context.Context, o Outcome) error
+}
+
+// Source is the Owner at the other end: where the calls come from.
+type Source interface {
+	Owner
+	// Returned takes back the calls of the batch with a number, which nobody was there to receive. A number that
+	// is not the newest of its worker does nothing.
+	Returned(no uint64)
 }

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"maps"
 	"runtime/debug"
+	"slices"
 	"strconv"
 
 	"github.com/orch-dev/orch/fault"
@@ -29,12 +31,12 @@ func (w *Worker) pass(ctx context.Context, a *attempt) (res result, err error) {
 	for _, step := range [...]gate{
 		(*Worker).lookup,
 		(*Worker).check,
+		(*Worker).admit,
 		(*Worker).resolve,
+		(*Worker).intend,
 		(*Worker).decide,
 		(*Worker).prepare,
-		(*Worker).announce,
-		// Destructive calls need an approval, which the policy asks for; the automatic checkpoint before
-		// them (S0-171) belongs here, when the start is durable and the tool has not been called.
+		(*Worker).announce, // with the automatic checkpoint before destructive calls (S0-171)
 	} {
 		if ctx.Err() != nil {
 			return result{}, context.Cause(ctx)
@@ -98,6 +100,7 @@ func (w *Worker) resolve(_ context.Context, a *attempt) error {
 			a.paths[field] = w.cfg.Root.Abs(rel)
 		}
 	}
+	a.asked.Paths = a.paths
 	return nil
 }
 
@@ -131,12 +134,80 @@ func (w *Worker) confine(access tools.Access, path string) (string, error) {
 	return w.cfg.Root.Resolve(path)
 }
 
-// decide asks the policy: state gate, limits, protected paths, secrets, approval.
+// admit asks the policy for what does not depend on what the call would do: state gate, read-only node.
+func (w *Worker) admit(_ context.Context, a *attempt) error {
+	a.asked = policy.Call{
+		Task: a.Task, Spec: a.spec, State: a.env.State, Args: a.args,
+		Workspace: w.workspaces.Path(a.Task), Recent: a.Recent, RetryAfter: a.RetryAfter,
+	}
+	if open := a.Open; open != nil {
+		a.asked.Allow = policy.Allow{Paths: open.Paths, Endpoints: open.Endpoints, Connections: open.Connections, Packages: open.Packages}
+		a.asked.Scopes = open.Scopes
+	}
+	return w.rules.Admit(a.asked)
+}
+
+// intend asks a tool whose calls differ what this one would do.
+func (w *Worker) intend(ctx context.Context, a *attempt) error {
+	tool, ok := a.tool.(tools.Intender)
+	if !ok {
+		return nil
+	}
+	env := a.env
+	env.Workspace = a.asked.Workspace
+	intent, err := tool.Intent(ctx, &env, a.args)
+	if err != nil {
+		return err
+	}
+	a.asked.Intent = intent
+	a.env.Allows = func(t tools.Target) bool { return w.rules.Opens(a.asked, t) }
+	return nil
+}
+
+// decide asks the policy: limits, protected paths, secrets, approval. A call that needs an approval and
+// has none is parked; one for other arguments is void (M-3).
 func (w *Worker) decide(_ context.Context, a *attempt) error {
-	return w.rules.Decide(policy.Call{
-		Task: a.Task, Spec: a.spec, State: a.env.State, Args: a.args, Paths: a.paths,
-		Workspace: w.workspaces.Path(a.Task),
-	})
+	ask, err := w.rules.Decide(a.asked)
+	if err != nil || ask == nil {
+		return err
+	}
+	digest, err := policy.Digest(a.spec.Name, a.args)
+	if err != nil {
+		return err
+	}
+	inState := slices.Contains(a.spec.Gate.States(), a.env.State) // a tool may ask where it must not run
+	if a.Grant != nil && a.Grant.ArgsSHA256 == digest && len(ask.Scopes) == 0 && inState {
+		a.env.Approval = a.Grant.ID
+		return nil
+	}
+	return &parked{ask.Error(), work.Ask{
+		Rule: ask.Rule, Reason: ask.Reason, Type: ask.Type, Risk: ask.Risk, Scopes: ask.Scopes,
+		ArgsSHA256: digest, Impact: a.impact(),
+	}}
+}
+
+// parked ends a call that waits for an approval.
+type parked struct {
+	fault *fault.Error
+	ask   work.Ask
+}
+
+// Error is APPROVAL_REQUIRED with the reason.
+func (p *parked) Error() string { return p.fault.Error() }
+
+// Unwrap gives the error its code.
+func (p *parked) Unwrap() error { return p.fault }
+
+// impact lists what the call is about to change.
+func (a *attempt) impact() []string {
+	var names []string
+	for _, field := range slices.Sorted(maps.Keys(a.paths)) {
+		names = append(names, a.paths[field])
+	}
+	for _, target := range a.asked.Intent.Targets {
+		names = append(names, target.Name)
+	}
+	return names
 }
 
 // prepare makes the workspace.
@@ -156,11 +227,12 @@ func (w *Worker) prepare(_ context.Context, a *attempt) error {
 // leave the call in doubt and never make it run twice. The stricter of the effects that the
 // plan and the tool name counts. Other calls wait when the owner asks for it.
 func (w *Worker) announce(ctx context.Context, a *attempt) error {
-	if !a.Announce && !effectful(tools.Effect(a.Effect)) && !effectful(a.spec.Effect) {
+	effect := w.rules.Effect(a.asked)
+	if !a.Announce && a.env.Approval == "" && !effectful(tools.Effect(a.Effect)) && !effectful(a.spec.Effect) && !effectful(effect) {
 		return nil
 	}
 	for failures := 0; ; failures++ {
-		err := w.owner.Start(ctx, work.Started{Ref: a.Ref, Worker: w.cfg.Name})
+		err := w.owner.Start(ctx, work.Started{Ref: a.Ref, Worker: w.cfg.Name, Destructive: effect == tools.Destructive})
 		switch {
 		case err == nil:
 			return nil

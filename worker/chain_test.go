@@ -66,16 +66,22 @@ func TestRefusedCallsChangeNothing(t *testing.T) {
 		"through a link":   {"TOUCH", `{"file_path":"ROOT/link/x"}`, "IN_PROGRESS", fault.OutsideRoot, "denied", "file_path"},
 		"wrong state":      {"TOUCH", `{"file_path":"ROOT/x"}`, "BLOCKED", fault.StateNotAllowed, "denied", ""},
 		"protected path":   {"TOUCH", `{"file_path":"ROOT/go.mod"}`, "IN_PROGRESS", fault.ProtectedPath, "denied", "file_path"},
-		"needs approval":   {"GUARDED", `{"text":"x"}`, "IN_PROGRESS", fault.ApprovalRequired, "denied", ""},
+		"needs approval":   {"GUARDED", `{"text":"x"}`, "IN_PROGRESS", fault.ApprovalRequired, "", ""},
 		"holds a secret":   {"GUARDED", `{"text":"` + secret + `"}`, "IN_PROGRESS", fault.SecretDetected, "denied", "text"},
 	} {
 		c := call(tc.tool, strings.ReplaceAll(tc.args, "ROOT", b.root.Name()))
 		c.State = tc.state
 		out := b.Execute(t.Context(), c)
-		require.NotNil(t, out.Error, name)
-		assert.Equal(t, tc.code, out.Error.Code, name)
-		assert.Equal(t, tc.class, out.Class, name)
-		assert.Equal(t, tc.field, out.Error.Field, name)
+		if tc.code == fault.ApprovalRequired {
+			require.NotNil(t, out.Ask, name)
+			assert.Equal(t, "always", out.Ask.Rule, name)
+			assert.Nil(t, out.Error, name)
+		} else {
+			require.NotNil(t, out.Error, name)
+			assert.Equal(t, tc.code, out.Error.Code, name)
+			assert.Equal(t, tc.class, out.Class, name)
+			assert.Equal(t, tc.field, out.Error.Field, name)
+		}
 		assert.Empty(t, out.Output, name)
 		entries, err := os.ReadDir(b.root.Name())
 		require.NoError(t, err)

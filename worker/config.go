@@ -12,13 +12,20 @@ import (
 	"github.com/orch-dev/orch/internal/pathguard"
 	"github.com/orch-dev/orch/internal/proc"
 	"github.com/orch-dev/orch/policy"
+	"github.com/orch-dev/orch/tools"
 )
 
 // Policy is what the chain asks about a call before anything happens, and what takes secrets out of
 // everything that comes back; *policy.Policy is one.
 type Policy interface {
-	// Decide returns nil, or why the call must not run.
-	Decide(c policy.Call) error
+	// Admit returns why the call must not run, as far as that needs no intent.
+	Admit(c policy.Call) error
+	// Decide returns why the call must not run, or what somebody has to allow first.
+	Decide(c policy.Call) (*policy.Ask, error)
+	// Opens reports whether a target is open to the task of a call.
+	Opens(c policy.Call, t tools.Target) bool
+	// Effect returns what the call would do.
+	Effect(c policy.Call) tools.Effect
 	// Redact returns data without secrets, still valid JSON if it was, and whether there were any.
 	Redact(data []byte) ([]byte, bool)
 }

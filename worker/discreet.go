@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+
+	"github.com/orch-dev/orch/work"
 )
 
 // discreet is a handler that takes the secrets out of what tools write to the log.
@@ -52,4 +54,27 @@ func (d discreet) attr(a slog.Attr) slog.Attr {
 	default:
 		return slog.Attr{Key: a.Key, Value: value}
 	}
+}
+
+// ofCall is the handler of a tool: it says which call a record belongs to. Most calls log nothing, so it
+// does so when they do.
+type ofCall struct {
+	discreet
+
+	call *work.Call
+}
+
+// Handle implements slog.Handler.
+func (h ofCall) Handle(ctx context.Context, r slog.Record) error { return h.named().Handle(ctx, r) }
+
+// WithAttrs implements slog.Handler.
+func (h ofCall) WithAttrs(attrs []slog.Attr) slog.Handler { return h.named().WithAttrs(attrs) }
+
+// WithGroup implements slog.Handler.
+func (h ofCall) WithGroup(name string) slog.Handler { return h.named().WithGroup(name) }
+
+func (h ofCall) named() slog.Handler {
+	return h.discreet.WithAttrs([]slog.Attr{
+		slog.String("task", string(h.call.Task)), slog.String("step", h.call.Step), slog.String("tool", h.call.Tool),
+	})
 }

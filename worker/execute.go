@@ -11,6 +11,7 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/failpoint"
+	"github.com/orch-dev/orch/policy"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/work"
@@ -27,6 +28,8 @@ type attempt struct {
 	args  json.RawMessage
 	paths map[string]string
 	env   tools.Env
+	// asked is the call as the policy sees it.
+	asked policy.Call
 	// began is when the call was taken, later when its tool was called.
 	began time.Time
 	// cancel ends the context of the call; finish takes the outcome, once.
@@ -58,7 +61,7 @@ func (w *Worker) newAttempt(c work.Call) *attempt {
 	a.env = tools.Env{
 		Task: c.Task, Step: c.Step, Attempt: c.Attempt, Key: c.Key(), State: statemachine.State(c.State),
 		Root: w.cfg.Root, Exec: w.cfg.Exec, Now: w.cfg.Clock,
-		Reads: c.Reads, Checkpoints: c.Checkpoints,
+		Reads: c.Reads, Checkpoints: c.Checkpoints, Approvals: c.Approvals,
 		Progress: func(done, total float64, message string) {
 			a.progress.Store(&work.Progress{Done: done, Total: total, Message: message})
 			w.progressed.Store(true)
@@ -117,7 +120,7 @@ func (w *Worker) invoke(ctx context.Context, a *attempt) (json.RawMessage, error
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	a.env.Log = slog.New(discreet{w.cfg.Logger.Handler(), w.clean}).With(slog.String("task", string(a.Task)), slog.String("step", a.Step), slog.String("tool", a.Tool))
+	a.env.Log = slog.New(ofCall{discreet{w.cfg.Logger.Handler(), w.clean}, &a.Call})
 	a.began = w.cfg.Clock()
 	disarm := context.AfterFunc(ctx, func() {
 		time.AfterFunc(w.cfg.Grace, func() { w.abandon(ctx, a) })

@@ -31,10 +31,17 @@ func (w *Worker) conclude(ctx context.Context, a *attempt, res result, err error
 	o := work.Outcome{
 		Ref: a.Ref, Worker: w.cfg.Name, StartedAt: events.Time(a.began), Duration: w.cfg.Clock().Sub(a.began),
 	}
-	if err == nil {
+	var waits *parked
+	switch {
+	case err == nil:
 		o.Output, o.Facts, o.Values = res.output, res.facts, res.values
-	} else {
+	case errors.As(err, &waits):
+		o.Ask = w.publicAsk(waits.ask)
+	default:
 		o.Error, o.Class = w.public(ctx, a, err), classify(err)
+	}
+	if fault.Has(err, fault.RateLimited) && a.Recent > 0 {
+		o.RetryAfter = a.RetryAfter
 	}
 	w.note(ctx, a, o)
 	a.finish(o)
@@ -126,6 +133,15 @@ func (w *Worker) public(ctx context.Context, a *attempt, err error) *fault.Error
 	}
 }
 
+// publicAsk returns a request for approval as it may leave the worker.
+func (w *Worker) publicAsk(ask work.Ask) *work.Ask {
+	ask.Reason = w.clean(ask.Reason)
+	for i, name := range ask.Impact {
+		ask.Impact[i] = w.clean(name)
+	}
+	return &ask
+}
+
 // clean returns a text for people without secrets and not too long.
 func (w *Worker) clean(text string) string {
 	if text == "" {
@@ -158,7 +174,10 @@ func (w *Worker) note(ctx context.Context, a *attempt, o work.Outcome) {
 	}
 	if a.env.Workspace != "" {
 		result := "ok"
-		if o.Error != nil {
+		switch {
+		case o.Ask != nil:
+			result = string(fault.ApprovalRequired)
+		case o.Error != nil:
 			result = string(o.Error.Code)
 		}
 		line := at() + a.Step + " " + a.Tool + " " + o.Duration.Round(time.Millisecond).String() + " " + result

@@ -44,9 +44,10 @@ type Damage struct {
 // Stream is what the files of one stream say.
 type Stream struct {
 	Name string
-	// Last is the newest position that was read, of a message or of its deletion.
-	Last   uint64
-	Damage []Damage
+	// Last is the newest position that was read, of a message or of its deletion; Records counts both.
+	Last    uint64
+	Records uint64
+	Damage  []Damage
 }
 
 // Believable judges a record by its content: the lengths that tell the subject from the message are
@@ -178,6 +179,7 @@ func (c *checker) checkBlock(n int, newest bool) error {
 		}
 		if what == "" {
 			c.Last = max(c.Last, rec.Seq)
+			c.Records++
 			at += rec.size
 			continue
 		}

@@ -22,6 +22,8 @@ type app struct {
 	in       io.Reader
 	out, err io.Writer
 	getenv   func(string) string
+	// user is the user of the operating system who runs the command.
+	user string
 	// dir is the working directory, home that of the user.
 	dir, home string
 	now       func() time.Time
@@ -43,7 +45,7 @@ func newApp() *app {
 	dir, _ := os.Getwd()        // "" makes relative paths fail where they are used
 	home, _ := os.UserHomeDir() // "" makes ~ fail where it is used
 	a := &app{
-		in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv, dir: dir, home: home, now: time.Now,
+		in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv, user: osUser(), dir: dir, home: home, now: time.Now,
 		outTTY: isTerminal(os.Stdout), errTTY: isTerminal(os.Stderr),
 		size: terminalSize, redraw: time.Second / 4,
 	}
@@ -111,8 +113,13 @@ const settingMark = "orch_setting"
 
 // addSettings adds the flags of settings: those of nodes, or those of every command.
 func addSettings(flags *pflag.FlagSet, node, hidden bool) {
+	addSome(flags, hidden, func(k config.Key) bool { return k.Node == node })
+}
+
+// addSome adds the flags of those settings that are wanted.
+func addSome(flags *pflag.FlagSet, hidden bool, wanted func(config.Key) bool) {
 	for _, k := range config.Keys() {
-		if k.Node != node || flags.Lookup(k.Flag()) != nil {
+		if !wanted(k) || flags.Lookup(k.Flag()) != nil {
 			continue
 		}
 		short := ""
@@ -143,13 +150,19 @@ func (s *setting) Type() string          { return s.typ }
 
 // actor is who asks, for the log.
 func (a *app) actor() string {
-	if name := a.getenv("USER"); name != "" {
-		return "user:" + name
+	return "user:" + a.user
+}
+
+// osUser returns the name of the user of the process. The operating system says it, not a variable that
+// anybody can set; only root may act for who called sudo.
+func osUser() string {
+	if name := os.Getenv("SUDO_USER"); name != "" && os.Getuid() == 0 {
+		return name
 	}
 	if u, err := user.Current(); err == nil {
-		return "user:" + u.Username
+		return u.Username
 	}
-	return "user:" + strconv.Itoa(os.Getuid())
+	return strconv.Itoa(os.Getuid())
 }
 
 // style colours text for a stream that may be a terminal, unless NO_COLOR is set.

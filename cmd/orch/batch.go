@@ -135,7 +135,7 @@ func (b *batch) request(text []byte) (orchestrator.SubmitRequest, error) {
 	}
 	r := orchestrator.SubmitRequest{
 		Name: either(l.Name, b.options.name), Labels: labels, Priority: either(l.Priority, b.options.priority),
-		Queue: either(l.Queue, b.options.queue), IdempotencyKey: l.IdempotencyKey, DependsOn: l.DependsOn,
+		Queue: either(l.Queue, b.options.queue), IdempotencyKey: l.IdempotencyKey, DependsOn: upper(l.DependsOn),
 		Delay: b.options.delay, Actor: b.app.actor(),
 	}
 	if r.Priority != "" {
@@ -352,4 +352,12 @@ func (b *batch) summary(counts map[string]int) {
 	if b.app.cfg.Output == "text" && len(parts) > 0 {
 		b.app.note("%s", strings.Join(parts, ", "))
 	}
+}
+
+// upper returns ids as they are stored: people may write them in lower case.
+func upper(ids []events.TaskID) []events.TaskID {
+	for i, id := range ids {
+		ids[i] = events.TaskID(strings.ToUpper(string(id)))
+	}
+	return ids
 }

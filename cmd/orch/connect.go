@@ -40,11 +40,11 @@ const noWorker = -1
 func (p processNodes) config(cfg config.Config, m mode) node.Config {
 	c := node.Config{
 		DataDir: cfg.DataDir, Root: cfg.Root, NATSURL: cfg.NATS, CredsFile: cfg.NATSCreds, Durability: cfg.Durability,
-		Concurrency: cfg.Concurrency, Queues: cfg.Queues, Paused: cfg.Paused, ReadOnly: cfg.ReadOnly, Lease: cfg.Lease,
+		Concurrency: cfg.Concurrency, Queues: cfg.Queues, Paused: cfg.Paused, ReadOnly: cfg.ReadOnly, FourEyes: cfg.FourEyes, Lease: cfg.Lease,
 		MaxDeliveries: cfg.MaxDeliveries, MaxOpen: cfg.MaxOpen, MaxOpenEach: cfg.MaxOpenEach,
-		Host: cfg.Host, Port: cfg.Port, Logger: p.logger(cfg.LogLevel), Version: readVersion().Version,
+		Host: cfg.Host, Port: cfg.Port, MaxStore: int64(cfg.MaxStore) << 20, MinFree: int64(cfg.MinFree) << 20, Logger: p.logger(cfg.LogLevel), Version: readVersion().Version,
 	}
-	if m == idle {
+	if m == idle || cfg.Concurrency == 0 {
 		c.Concurrency = noWorker
 	}
 	return c
@@ -77,6 +77,9 @@ func (p processNodes) Open(ctx context.Context, cfg config.Config, m mode) (sess
 	if !fault.Has(err, fault.Unavailable) || cfg.Server != "" {
 		return s, err
 	}
+	if m == working && cfg.Concurrency == 0 {
+		return nil, noHands("no node runs here, and this command").WithHint("start one and a worker: orch serve, orch worker; or use --concurrency 1")
+	}
 	n, err := node.Start(ctx, p.config(cfg, m))
 	if fault.Has(err, fault.Conflict) {
 		return p.redial(ctx, cfg, err)
@@ -85,6 +88,11 @@ func (p processNodes) Open(ctx context.Context, cfg config.Config, m mode) (sess
 		return nil, err
 	}
 	return embedded{n.API(), n}, nil
+}
+
+// noHands says that who is to execute calls may not execute one.
+func noHands(who string) *fault.Error {
+	return fault.New(fault.ValidationError, "%s can do nothing with 0 calls at the same time", who).WithField("concurrency")
 }
 
 // redial waits a moment for a node that another process is starting; conflict is the error when none
@@ -122,6 +130,9 @@ func (p processNodes) Serve(ctx context.Context, cfg config.Config, ready func(a
 
 // Work implements nodes.
 func (p processNodes) Work(ctx context.Context, cfg config.Config) error {
+	if cfg.Concurrency == 0 {
+		return noHands("a worker")
+	}
 	c := p.config(cfg, working)
 	if cfg.Server != "" {
 		c.NATSURL = cfg.Server

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator"
@@ -21,9 +22,6 @@ import (
 
 // writable asks access(2) for the right to write.
 const writable = 2
-
-// leastDisk is the free space below which the disk of the store counts as full.
-const leastDisk = 512 << 20
 
 func newDoctor(a *app) *cobra.Command {
 	cmd := &cobra.Command{
@@ -132,17 +130,22 @@ func existing(path string) string {
 	}
 }
 
+// probeDisk warns before the log takes nothing more.
 func (a *app) probeDisk() finding {
-	const part = "disk"
+	const part, timely = "disk", 2
 	var fs syscall.Statfs_t
 	dir := existing(a.cfg.DataDir)
 	if err := syscall.Statfs(dir, &fs); err != nil {
 		return bad(part, err.Error(), "check the disk of "+dir)
 	}
-	free := fs.Bavail * uint64(fs.Bsize) //nolint:gosec // a block size is positive
+	free, least := int64(fs.Bavail)*fs.Bsize, int64(a.cfg.MinFree)<<20 //nolint:gosec // no disk has 2^63 bytes
+	if least == 0 {
+		least = bus.DefaultMinFree(int64(fs.Blocks) * fs.Bsize) //nolint:gosec // the same
+	}
 	text := fmt.Sprintf("%s MiB free for %s", screen.Number(int(free>>20)), a.cfg.DataDir)
-	if free < leastDisk {
-		return bad(part, text, "free some space, archive and export old tasks, or choose another disk: --data-dir")
+	if free < timely*least {
+		text += fmt.Sprintf("; below %s MiB (min_free) the log takes nothing", screen.Number(int(least>>20)))
+		return bad(part, text, "free some space, or choose another disk: --data-dir")
 	}
 	return fine(part, "%s", text)
 }
@@ -250,12 +253,7 @@ func (a *app) probeStatus(ctx context.Context, s session) []finding {
 		return []finding{failed("node", err, "start it again: orch serve")}
 	}
 	findings := []finding{nodeFinding(s, status)}
-	if status.Store == "ok" {
-		findings = append(findings, fine("store", "ok, durability %s (%s)", status.Durability, syncText(status.Syncing)))
-	} else {
-		findings = append(findings, bad("store", status.Store, "orch verify says what is damaged"))
-	}
-	findings = append(findings, workerFinding(s, status))
+	findings = append(findings, storeFinding(status), workerFinding(s, status))
 	for _, h := range status.Paused {
 		findings = append(findings, fine("pause", "%s", holdText(h)))
 	}
@@ -287,15 +285,41 @@ func nodeFinding(s session, status orchestrator.StatusReply) finding {
 	}
 }
 
+// storeFinding says whether the log takes commits, and if not why, since when and what to do.
+func storeFinding(status orchestrator.StatusReply) finding {
+	const part = "store"
+	r := status.Refusing
+	switch {
+	case status.Store == "ok":
+		return fine(part, "ok, durability %s (%s)", status.Durability, syncText(status.Syncing))
+	case r == nil: // a node of an earlier version
+		return bad(part, status.Store, "see the log of the node")
+	case r.Since.IsZero():
+		return bad(part, "it takes nothing: "+status.Store, cmp.Or(r.Hint, "see the log of the node"))
+	default:
+		return bad(part, "it takes nothing since "+stamp(r.Since)+": "+status.Store, cmp.Or(r.Hint, "see the log of the node"))
+	}
+}
+
 func workerFinding(s session, status orchestrator.StatusReply) finding {
+	const part, mend = "worker", "start one: orch worker"
 	switch {
 	case s.Embedded():
-		return fine("worker", "starts with the task")
+		return fine(part, "starts with the task")
 	case len(status.Workers) == 0:
-		return bad("worker", "the node has none, so no call can run", "start one: orch worker")
-	default:
-		return fine("worker", "%s", screen.Plural(len(status.Workers), "worker"))
+		return bad(part, "the node has none, so no call can run", mend)
 	}
+	var gone []string
+	for _, w := range status.Workers {
+		if w.Silent {
+			gone = append(gone, fmt.Sprintf("; %s is gone, last heard of at %s", w.Name, stamp(w.SeenAt)))
+		}
+	}
+	there := len(status.Workers) - len(gone)
+	if there == 0 {
+		return bad(part, "the node has none any more, so no call can run"+strings.Join(gone, ""), mend)
+	}
+	return fine(part, "%s%s", screen.Plural(there, "worker"), strings.Join(gone, ""))
 }
 
 // probeClock finds a clock that was set back: the newest task would come from the future.

@@ -82,7 +82,9 @@ func (f *fakeNodes) Restore(_ context.Context, cfg config.Config, file string, r
 	return s, f.err
 }
 
-func (f *fakeNodes) Tools() (*tools.Catalogue, error) { return tools.New(builtin.All(builtin.Config{})...) }
+func (f *fakeNodes) Tools() (*tools.Catalogue, error) {
+	return tools.New(builtin.All(builtin.Config{})...)
+}
 
 // fakeSession answers what a test sets; everything else is a nil call.
 type fakeSession struct {
@@ -172,7 +174,8 @@ func newProbe(t *testing.T, sessions ...session) *probe {
 	p := &probe{out: &bytes.Buffer{}, err: &bytes.Buffer{}}
 	p.app = &app{
 		in: strings.NewReader(""), out: p.out, err: p.err, dir: t.TempDir(), home: t.TempDir(),
-		getenv: func(name string) string { return map[string]string{"USER": "ada"}[name] },
+		getenv: func(string) string { return "" },
+		user:   "ada",
 		now:    func() time.Time { return noon },
 		size:   func() (int, int) { return 100, 30 },
 		redraw: time.Hour,

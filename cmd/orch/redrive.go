@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator"
 )
 
@@ -14,7 +15,8 @@ func newRedrive(a *app) *cobra.Command {
 		Use:   "redrive ID...",
 		Short: "Let tasks of the dead letter go on",
 		Long: `Let tasks of the dead letter (orch list --dead) go on where they failed. A failed task begins anew as
-another task, with the results of its succeeded steps; asking twice gives the same one.`,
+another task, with the results of its succeeded steps; asking twice gives the same one. A task that cannot go
+on, such as one in doubt, is reported and does not hold up the others.`,
 		Example:           "  orch redrive $(orch list --dead -o name)",
 		Args:              takes("ID..."),
 		ValidArgsFunction: a.completeIDs(1),
@@ -27,19 +29,8 @@ another task, with the results of its succeeded steps; asking twice gives the sa
 
 func (a *app) redrive(ctx context.Context, texts []string, o waitOptions) error {
 	return a.with(ctx, working, func(s session) error {
-		var replies []orchestrator.SubmitReply
-		for _, text := range texts {
-			id, err := find(ctx, s, text)
-			if err != nil {
-				return err
-			}
-			reply, err := s.Redrive(ctx, orchestrator.RedriveRequest{ID: id, Actor: a.actor()})
-			if err != nil {
-				return err
-			}
-			replies = append(replies, reply)
-		}
-		var failed error
+		replies, refused := a.redriveAll(ctx, s, texts)
+		failed := refused
 		for _, reply := range replies {
 			if err := a.started(ctx, s, reply, o); err != nil && failed == nil {
 				failed = err // the others go on all the same
@@ -47,4 +38,39 @@ func (a *app) redrive(ctx context.Context, texts []string, o waitOptions) error 
 		}
 		return failed
 	})
+}
+
+// redriveAll redrives every task that can be. It tells of each of several that cannot, and returns an error with
+// their number that has the code of the first.
+func (a *app) redriveAll(ctx context.Context, s session, texts []string) (replies []orchestrator.SubmitReply, refused error) {
+	count := 0
+	for _, text := range texts {
+		reply, err := a.redriveOne(ctx, s, text)
+		switch {
+		case err == nil:
+			replies = append(replies, reply)
+			continue
+		case len(texts) == 1 || ctx.Err() != nil:
+			return replies, err
+		case refused == nil:
+			refused = err
+		}
+		count++
+		e := *fault.From(err)
+		e.Field = text
+		a.tell(&e)
+	}
+	if refused == nil {
+		return replies, nil
+	}
+	return replies, fault.New(fault.CodeOf(refused), "%d of %d tasks were not redriven", count, len(texts)).
+		WithHint("see: orch list --dead")
+}
+
+func (a *app) redriveOne(ctx context.Context, s session, text string) (orchestrator.SubmitReply, error) {
+	id, err := find(ctx, s, text)
+	if err != nil {
+		return orchestrator.SubmitReply{}, err
+	}
+	return s.Redrive(ctx, orchestrator.RedriveRequest{ID: id, Actor: a.actor()})
 }

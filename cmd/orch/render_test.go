@@ -183,6 +183,25 @@ func TestColoursOnlyWhereTheyAreWanted(t *testing.T) {
 	assert.Equal(t, screen.Style{}, p.style(true))
 }
 
+func TestDoctorOnFullStoreWithLostWorker(t *testing.T) {
+	t.Parallel()
+	status := orchestrator.StatusReply{Version: "v1", Ready: true, StartedAt: at(-60), Workers: []orchestrator.WorkerView{
+		{Name: "ada", SeenAt: at(-1)}, {Name: "bob", SeenAt: at(-3600), Silent: true},
+	}}
+	status.Refuse(fault.New(fault.DiskFull, "the disk has 3 bytes free").WithHint("free some space"), at(-30))
+	p := newProbe(t, &fakeSession{status: status})
+	assert.Equal(t, exitInternal, p.run(t.Context(), []string{"doctor"}))
+	assert.Regexp(t, `FAIL  store +it takes nothing since 2026-01-02T11:59:30.*: DISK_FULL: the disk has 3 bytes free\n +mend: free some space\n`, p.out.String())
+	assert.Regexp(t, `OK    worker +1 worker; bob is gone, last heard of at `, p.out.String())
+	status.Workers = status.Workers[1:]
+	p = newProbe(t, &fakeSession{status: status})
+	p.run(t.Context(), []string{"doctor"})
+	assert.Regexp(t, `FAIL  worker +the node has none any more, so no call can run; bob is gone`, p.out.String())
+	p = newProbe(t, &fakeSession{status: status})
+	p.run(t.Context(), []string{"doctor", "--min-free", "1000000000"})
+	assert.Regexp(t, `FAIL  disk +.* MiB free for .*; below 1,000,000,000 MiB \(min_free\) the log takes nothing\n`, p.out.String())
+}
+
 func TestDoctorSaysWhatToMend(t *testing.T) {
 	t.Parallel()
 	s := &fakeSession{

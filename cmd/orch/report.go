@@ -39,6 +39,15 @@ func (a *app) report(err error, args []string) int {
 	return exit
 }
 
+// tell writes an error to stderr that does not end the command.
+func (a *app) tell(err error) {
+	if a.wantsJSON(nil) {
+		_ = writeJSON(a.err, jsonOf(err, exitOf(err))) // nobody is left to tell
+		return
+	}
+	_, _ = io.WriteString(a.err, a.textOf(err))
+}
+
 // wantsJSON also answers for errors that come before the settings are known.
 func (a *app) wantsJSON(args []string) bool {
 	output := a.cfg.Output

@@ -55,7 +55,6 @@ func TestStories(t *testing.T) {
 func setUpStory(env *testscript.Env) error {
 	home := filepath.Join(env.WorkDir, "home")
 	env.Setenv("HOME", home)
-	env.Setenv("USER", "ada")
 	env.Setenv("ORCH_DATA_DIR", filepath.Join(env.WorkDir, "data"))
 	env.Setenv("ORCH_DURABILITY", "relaxed")
 	for _, name := range []string{"GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"} {

@@ -6,14 +6,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/config"
 )
 
 func newServe(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a node: the log, the orchestrator and a worker",
-		Long: `Run a node until it is interrupted: the log, the orchestrator and a worker. The first interrupt stops it
-gracefully: running calls end or are given back, nothing is lost. The second one ends it at once.`,
+		Long: `Run a node until it is interrupted: the log, the orchestrator and, unless --concurrency is 0, a worker.
+
+The first interrupt or SIGTERM stops the node: no more calls begin, and those that run have 10 seconds to end.
+Then they are cancelled. Calls that only read, or may be repeated, are made again after the next start; a call
+that may have changed something is then in doubt, and its verify tool or orch resolve decides. The second
+interrupt ends the node at once. Nothing that was acknowledged is lost either way.`,
 		Example: "  orch serve --data-dir ./data --concurrency 8",
 		Args:    takes(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context()) },
@@ -37,15 +42,17 @@ func newWorker(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "worker",
 		Short: "Run a worker that executes calls of a node elsewhere",
-		Long: `Run a worker until it is interrupted. The first interrupt drains it: running calls end, new ones are not
-taken.`,
+		Long: `Run a worker until it is interrupted. The first interrupt or SIGTERM drains it: no new calls are taken, and
+those that run have 10 seconds to end. Then they are cancelled and given back: calls that only read, or may be
+repeated, go to other workers, and one that may have changed something is in doubt. The second interrupt ends
+the worker at once.`,
 		Example: "  orch worker --queue builds --concurrency 2",
 		Args:    takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return stopped(cmd.Context(), a.nodes.Work(cmd.Context(), a.cfg))
 		},
 	}
-	addSettings(cmd.Flags(), true, false)
+	addSome(cmd.Flags(), false, func(k config.Key) bool { return k.Worker })
 	return cmd
 }
 

@@ -98,6 +98,9 @@ func (d drawing) why(s orchestrator.StepView) string {
 	if s.Signal != "" && !s.State.Over() {
 		parts = append(parts, "waits for signal "+screen.Escape(s.Signal))
 	}
+	if s.State == statemachine.StepParked {
+		parts = append(parts, "waits for approval "+s.Approval)
+	}
 	if s.Due != nil && !s.State.Over() {
 		verb := "until"
 		if s.State == statemachine.StepPending {
@@ -148,7 +151,7 @@ func (d drawing) mark(s statemachine.StepState) string {
 		return d.style.Bad("?")
 	case statemachine.StepRunning:
 		return d.style.Active("▸")
-	case statemachine.StepReady:
+	case statemachine.StepReady, statemachine.StepParked:
 		return d.style.Warn("•")
 	case statemachine.StepSkipped, statemachine.StepCancelled:
 		return d.style.Dim("-")

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 
 	"github.com/spf13/cobra"
 
@@ -55,6 +56,10 @@ func (a *app) showVerdict(v verdict) error {
 		}
 		delete(counts, "problems")
 		delete(counts, "mended")
+		if counts["files_only"] == true { // zeros that nobody counted would say that all is lost
+			delete(counts, "files_only")
+			maps.DeleteFunc(counts, func(_ string, n any) bool { return n == 0.0 })
+		}
 		if err == nil {
 			raw, err = json.Marshal(counts)
 		}

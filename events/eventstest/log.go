@@ -310,7 +310,7 @@ func testPast(t *testing.T, log events.Log) {
 	t.Helper()
 	parent, want := NewChain(), map[events.TaskID]events.Head{}
 	parent.Grow(t, log, 1)
-	for i := range 150 { // more than one batch of a store that begins with a small one
+	for i := range 150 {
 		c := NewChain()
 		c.Grow(t, log, i%3)
 		r := c.Next(t, "node")
@@ -322,10 +322,12 @@ func testPast(t *testing.T, log events.Log) {
 		want[c.Task] = h
 	}
 	assert.Empty(t, PastOf(t, log), "live tasks are not past")
+	assert.False(t, hasPast(t, log), "nor do they count as such")
 	for task := range want {
 		require.NoError(t, log.Archive(t.Context(), task))
 	}
 	assert.Equal(t, want, PastOf(t, log))
+	assert.True(t, hasPast(t, log))
 	assert.Len(t, HeadsOf(t, log), 1)
 	seen := 0
 	for _, err := range log.Past(t.Context()) {
@@ -334,6 +336,13 @@ func testPast(t *testing.T, log events.Log) {
 		break
 	}
 	assert.Equal(t, 1, seen, "a reader may stop")
+}
+
+func hasPast(t *testing.T, log events.Log) bool {
+	t.Helper()
+	has, err := log.HasPast(t.Context())
+	require.NoError(t, err)
+	return has
 }
 
 func testManyAppends(t *testing.T, log events.Log) {
@@ -422,6 +431,8 @@ func testCancelled(t *testing.T, log events.Log) {
 		assert.Equal(t, fault.Cancelled, fault.CodeOf(err))
 		past++
 	}
+	_, err := log.HasPast(ctx)
+	assert.Equal(t, fault.Cancelled, fault.CodeOf(err))
 	assert.Equal(t, []int{1, 1, 1, 1}, []int{reads, scans, heads, past}, "the error is the only thing they yield")
 }
 
@@ -438,6 +449,7 @@ func testReopen(t *testing.T, log events.Log) {
 	assert.Equal(t, archived(gone), History(t, log, old.Task, 1))
 	past := PastOf(t, log)
 	assert.Len(t, past, 1)
+	assert.True(t, hasPast(t, log))
 	assert.Equal(t, gone[1].Seq, past[old.Task].Seq)
 	heads := HeadsOf(t, log)
 	assert.Len(t, heads, 1)

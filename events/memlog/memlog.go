@@ -159,6 +159,16 @@ func (l *Log) Past(ctx context.Context) iter.Seq2[events.Head, error] {
 	return l.heads(ctx, l.archived)
 }
 
+// HasPast implements events.Log.
+func (l *Log) HasPast(ctx context.Context) (bool, error) {
+	if err := ctx.Err(); err != nil {
+		return false, fault.From(err)
+	}
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return len(l.archived) > 0, nil
+}
+
 // heads yields the heads of histories that mu guards.
 func (l *Log) heads(ctx context.Context, of map[events.TaskID][]entry) iter.Seq2[events.Head, error] {
 	return func(yield func(events.Head, error) bool) {

@@ -36,10 +36,16 @@ type Config struct {
 	MaxDeliveries int
 	// MaxOpen bounds the open tasks of a node, MaxOpenEach those of one requestor.
 	MaxOpen, MaxOpenEach int
+	// MaxStore is the size in MiB from which on the store of the embedded server takes no more; 0 is none.
+	MaxStore int
+	// MinFree is the space in MiB that it leaves free on its disk; 0 is 2 % of the disk, at most 256.
+	MinFree int
 	// Paused starts the node without starting calls.
 	Paused bool
 	// ReadOnly refuses every call that changes something.
 	ReadOnly bool
+	// FourEyes keeps people from deciding about what their own tasks ask.
+	FourEyes bool
 	// Host and Port are where the node listens; port 0 chooses a free one.
 	Host string
 	Port int

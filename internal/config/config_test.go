@@ -63,7 +63,7 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 		"nothing near":   {"zzz: 1\n", ":1:1", `there is no setting "zzz"`, "see: orch help environment"},
 		"twice":          {"port: 1\nport: 2\n", ":2:1", "the key port stands twice", ""},
 		"wrong type":     {"port: many\n", ":1:7", `"many" is no number from 0 to 65535`, ""},
-		"out of range":   {"concurrency: 0\n", ":1:14", `"0" is no number from 1 to 10000`, ""},
+		"out of range":   {"max_open: 0\n", ":1:11", `"0" is no number from 1 to 10000000`, ""},
 		"choice":         {"durability: fsink\n", ":1:13", `"fsink" is none of fsync, relaxed`, "did you mean fsync?"},
 		"bool":           {"paused: maybe\n", ":1:9", `"maybe" is neither true nor false`, ""},
 		"duration":       {"lease: 30\n", ":1:8", `"30" is no duration`, "write it as 500ms, 30s or 5m"},

@@ -24,6 +24,8 @@ type Key struct {
 	Choices []string
 	// Node is true for settings that only matter where a node or a worker runs.
 	Node bool
+	// Worker is true for those of them that matter where a worker runs alone.
+	Worker bool
 	// Personal is true for settings that the file of a project may not make: a repository that somebody
 	// else wrote must not choose the server, the store or the listener of whoever stands in it.
 	Personal bool
@@ -38,7 +40,10 @@ type Key struct {
 }
 
 // Keys returns the one table of settings, in the order of their documentation.
-func Keys() []Key {
+func Keys() []Key { return slices.Concat(generalKeys(), nodeKeys()) }
+
+// generalKeys are those that matter everywhere.
+func generalKeys() []Key {
 	return []Key{
 		{
 			Name: "data_dir", Default: "~/.orch/data", path: true, Personal: true, Usage: "directory of the log and the keys of a node",
@@ -68,17 +73,24 @@ func Keys() []Key {
 			Name: "log_level", Default: "warn", Choices: []string{"debug", "info", "warn", "error"}, Usage: "least level of the log on stderr",
 			field: func(c *Config) any { return &c.LogLevel },
 		},
+	}
+}
+
+// nodeKeys are those that only matter where a node or a worker runs.
+func nodeKeys() []Key {
+	return []Key{
 		{
 			Name: "durability", Default: "fsync", Choices: []string{"fsync", "relaxed"}, Node: true,
 			Usage: "what survives a power loss: everything acknowledged, or all but the last 100 ms",
 			field: func(c *Config) any { return &c.Durability },
 		},
 		{
-			Name: "concurrency", Default: "4", min: 1, max: 10_000, Node: true, Usage: "calls that run at the same time",
+			Name: "concurrency", Default: "4", max: 10_000, Node: true, Worker: true,
+			Usage: "calls that run at the same time; a node with 0 leaves all of them to workers",
 			field: func(c *Config) any { return &c.Concurrency },
 		},
 		{
-			Name: "queues", Default: "default", flag: "queue", Node: true, Usage: "queues that the worker serves, separated by commas",
+			Name: "queues", Default: "default", flag: "queue", Node: true, Worker: true, Usage: "queues that the worker serves, separated by commas",
 			field: func(c *Config) any { return &c.Queues },
 		},
 		{
@@ -98,11 +110,23 @@ func Keys() []Key {
 			field: func(c *Config) any { return &c.MaxOpenEach },
 		},
 		{
+			Name: "max_store", Default: "0", max: 1 << 30, Node: true, Personal: true, Usage: "MiB that the store may have, archive included; 0 is what the disk has",
+			field: func(c *Config) any { return &c.MaxStore },
+		},
+		{
+			Name: "min_free", Default: "0", max: 1 << 30, Node: true, Personal: true, Usage: "MiB that stay free on the disk of the store; 0 is 2 % of it, at most 256",
+			field: func(c *Config) any { return &c.MinFree },
+		},
+		{
 			Name: "paused", Default: "false", Node: true, Usage: "start without starting calls",
 			field: func(c *Config) any { return &c.Paused },
 		},
 		{
-			Name: "read_only", Default: "false", Node: true, Usage: "refuse every call that changes something",
+			Name: "four_eyes", Default: "false", Node: true, Usage: "who submitted a task does not decide about its approvals",
+			field: func(c *Config) any { return &c.FourEyes },
+		},
+		{
+			Name: "read_only", Default: "false", Node: true, Worker: true, Usage: "refuse every call that changes something",
 			field: func(c *Config) any { return &c.ReadOnly },
 		},
 		{

@@ -88,6 +88,8 @@ func (h *hands) families() builtin.Config {
 	return c
 }
 
+func (h *hands) limited(class tools.Rate) bool { return h.policy.Limit(class) > 0 }
+
 func (h *hands) findSecret(data []byte) (string, bool) {
 	found := policy.FindSecrets(data)
 	if len(found) == 0 {

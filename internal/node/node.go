@@ -32,6 +32,8 @@ type Config struct {
 	Queues []string
 	// Paused starts with all dispatch held; ReadOnly refuses every call that changes something.
 	Paused, ReadOnly bool
+	// FourEyes keeps people from deciding about what their own tasks ask.
+	FourEyes bool
 	// Lease is the life of a call without a heartbeat; 0 means the default of the orchestrator.
 	Lease time.Duration
 	// MaxDeliveries, MaxOpen and MaxOpenEach are limits of the orchestrator; 0 means its defaults.
@@ -39,6 +41,9 @@ type Config struct {
 	// Host and Port are where the embedded server listens; default loopback and a free port.
 	Host string
 	Port int
+	// MaxStore is the size in bytes from which on the embedded store refuses appends, 0 for none; MinFree
+	// is the free space below which it does, 0 for the default of bus.
+	MaxStore, MinFree int64
 	// ArchiveAfter is when finished tasks move to the archive; 0 means the default.
 	ArchiveAfter time.Duration
 	Logger       *slog.Logger
@@ -90,7 +95,7 @@ func (n *Node) openBus(ctx context.Context) error {
 	var err error
 	n.server, err = bus.StartServer(ctx, bus.ServerConfig{
 		DataDir: n.cfg.DataDir, Durability: bus.Durability(n.cfg.Durability), Logger: n.cfg.logger(),
-		Host: n.cfg.Host, Port: n.cfg.Port,
+		Host: n.cfg.Host, Port: n.cfg.Port, MaxStore: n.cfg.MaxStore, MinFree: n.cfg.MinFree,
 	})
 	if err == nil {
 		n.onStop(n.server.Close)
@@ -165,7 +170,7 @@ func (n *Node) ownerConfig() orchestrator.Config {
 		Archived: func(id events.TaskID, ok bool) {
 			n.hands.later(id, func() error { return n.hands.tree.Archive(id, ok) })
 		},
-		Describe: n.describe,
+		Describe: n.describe, Limited: n.hands.limited, FourEyes: n.cfg.FourEyes,
 	}
 }
 
@@ -177,9 +182,9 @@ func (n *Node) describe(r *orchestrator.StatusReply) {
 	s, err := n.store.Status(ctx)
 	switch {
 	case err != nil:
-		r.Store = err.Error()
+		r.Refuse(fault.From(err), time.Time{})
 	case s.Refusing != nil:
-		r.Store = s.Refusing.Error()
+		r.Refuse(s.Refusing, s.Since)
 	}
 	r.Durability, r.Syncing = string(s.Durability), string(s.Syncing)
 }

@@ -287,3 +287,36 @@ outputs: {all: "${{ steps.shell.output.stdout }}"}
 		}))
 	}
 }
+
+// A node starts on a full disk, says what is wrong, and goes on where it was when there is room.
+func TestStartsOnFullDisk(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	n := start(t, cfg)
+	id := submit(t, n.API(), "orch: v1\nsteps: [{id: g, wait: {signal: go}}]\n")
+	require.NoError(t, n.Stop(t.Context()))
+	full := cfg
+	full.MinFree = 1 << 60
+	n = start(t, full)
+	view, err := n.API().Get(t.Context(), orchestrator.GetRequest{ID: id})
+	require.NoError(t, err)
+	assert.False(t, view.State.Terminal())
+	_, err = n.API().Signal(t.Context(), orchestrator.SignalRequest{ID: id, Name: "go", Actor: "user:test"})
+	assert.Equal(t, fault.DiskFull, fault.CodeOf(err))
+	why, err := n.API().Explain(t.Context(), orchestrator.GetRequest{ID: id})
+	require.NoError(t, err)
+	require.NotEmpty(t, why.Causes)
+	assert.Equal(t, "store", why.Causes[0].Kind)
+	assert.Regexp(t, `^The log takes nothing since .*: the disk of the data directory has \d+ bytes free`, why.Causes[0].Sentence)
+	assert.Contains(t, why.Causes[0].Next, "free some space")
+	status, err := n.API().Status(t.Context(), orchestrator.StatusRequest{})
+	require.NoError(t, err)
+	require.NotNil(t, status.Refusing)
+	assert.Equal(t, fault.DiskFull, status.Refusing.Code)
+	assert.False(t, status.Refusing.Since.IsZero())
+	require.NoError(t, n.Stop(t.Context()))
+	n = start(t, cfg)
+	_, err = n.API().Signal(t.Context(), orchestrator.SignalRequest{ID: id, Name: "go", Actor: "user:test"})
+	require.NoError(t, err)
+	assert.Equal(t, statemachine.Done, result(t, n.API(), id).State)
+}

@@ -2,6 +2,7 @@ package pathguard
 
 import (
 	"crypto/rand"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -22,8 +23,8 @@ func (r *Root) WriteAtomic(rel string, data []byte, mode fs.FileMode) (bool, err
 	case !fault.Has(err, fault.NotFound):
 		return false, err
 	}
-	temp := filepath.Join(filepath.Dir(rel), ".orch-"+rand.Text()+".tmp")
-	if err := r.writeNew(temp, data, mode, old); err != nil {
+	temp := tempName(rel)
+	if err := r.writeNew(temp, mode, old, func(w io.Writer) error { _, err := w.Write(data); return err }); err != nil {
 		return false, r.fail(filepath.Dir(rel), err)
 	}
 	if err := r.dir.Rename(temp, rel); err != nil {
@@ -33,9 +34,14 @@ func (r *Root) WriteAtomic(rel string, data []byte, mode fs.FileMode) (bool, err
 	return old == nil, r.fail(rel, r.syncDir(filepath.Dir(rel)))
 }
 
+// tempName returns a new name beside rel.
+func tempName(rel string) string {
+	return filepath.Join(filepath.Dir(rel), ".orch-"+rand.Text()+".tmp")
+}
+
 // writeNew writes a file that does not exist yet to the disk, or leaves nothing behind. It takes over
 // what it can of old, unless that is nil.
-func (r *Root) writeNew(rel string, data []byte, mode fs.FileMode, old fs.FileInfo) error {
+func (r *Root) writeNew(rel string, mode fs.FileMode, old fs.FileInfo, fill func(io.Writer) error) error {
 	f, err := r.dir.OpenFile(rel, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
@@ -44,7 +50,7 @@ func (r *Root) writeNew(rel string, data []byte, mode fs.FileMode, old fs.FileIn
 		err = inherit(f, old)
 	}
 	if err == nil {
-		_, err = f.Write(data)
+		err = fill(f)
 	}
 	if err == nil {
 		err = f.Sync()

@@ -1,6 +1,7 @@
 package pathguard
 
 import (
+	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -87,9 +88,14 @@ func (r *Root) ReadDir(rel string) ([]fs.DirEntry, error) {
 // Mkdir makes a directory whose parent exists.
 func (r *Root) Mkdir(rel string, mode fs.FileMode) error { return r.fail(rel, r.dir.Mkdir(rel, mode)) }
 
-// MkdirAll makes a directory with all missing parents.
+// MkdirAll makes a directory with all missing parents. INVALID_FORMAT with reason INVALID_PATH when
+// something else is in the way.
 func (r *Root) MkdirAll(rel string, mode fs.FileMode) error {
-	return r.fail(rel, r.dir.MkdirAll(rel, mode))
+	err := r.dir.MkdirAll(rel, mode)
+	if errors.Is(err, fs.ErrExist) {
+		err = syscall.ENOTDIR
+	}
+	return r.fail(rel, err)
 }
 
 // Remove removes a file, a link or an empty directory.

@@ -133,6 +133,9 @@ func (l *link) Heads(ctx context.Context) iter.Seq2[events.Head, error] {
 // Past implements events.Log.
 func (l *link) Past(ctx context.Context) iter.Seq2[events.Head, error] { return l.log.Past(ctx) }
 
+// HasPast implements events.Log.
+func (l *link) HasPast(ctx context.Context) (bool, error) { return l.log.HasPast(ctx) }
+
 // Scan implements events.Log.
 func (l *link) Scan(ctx context.Context, from uint64) iter.Seq2[events.Stored, error] {
 	return l.log.Scan(ctx, from)

@@ -24,6 +24,8 @@ const (
 	Files = "workspace"
 	// Temp is the folder that does not outlive the work.
 	Temp = "temp"
+	// Backups is the folder inside Temp for backups of what was deleted.
+	Backups = "backups"
 	// Outputs is the folder for what the task hands over.
 	Outputs = "outputs"
 
@@ -87,7 +89,8 @@ func (t *Tree) Ensure(task events.TaskID, name string) (string, error) {
 	return t.Path(task), nil
 }
 
-// RemoveTemp removes the temporary files of a task. A task without a folder has none.
+// RemoveTemp removes the temporary files of a task, but not the backups of what it has deleted: they stay
+// until its archive goes. A task without a folder has none.
 func (t *Tree) RemoveTemp(task events.TaskID) error {
 	switch err := t.check(task); {
 	case fault.Has(err, fault.NotFound):
@@ -96,7 +99,19 @@ func (t *Tree) RemoveTemp(task events.TaskID) error {
 		return err
 	}
 	t.forget(task)
-	return t.root.RemoveAll(filepath.Join(t.at(task), Temp))
+	return t.emptyTemp(filepath.Join(t.at(task), Temp))
+}
+
+// emptyTemp removes a temporary folder, or what is in it beside the backups.
+func (t *Tree) emptyTemp(rel string) error {
+	info, err := t.root.Lstat(rel)
+	if err != nil || !info.IsDir() { // somebody has put a link there, for example
+		return t.root.RemoveAll(rel)
+	}
+	if info, err := t.root.Lstat(filepath.Join(rel, Backups)); err != nil || !info.IsDir() {
+		return t.root.RemoveAll(rel)
+	}
+	return t.root.Empty(rel, Backups)
 }
 
 // Archive moves the folder of a finished task to Archive/Completed or, unless ok, Archive/Failed. A

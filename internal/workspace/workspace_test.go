@@ -231,6 +231,31 @@ func TestRemoveTemp(t *testing.T) {
 	assert.DirExists(t, filepath.Join(path, workspace.Temp), "work that goes on gets it again")
 }
 
+// backups of what was deleted stay until the archive; a link in the place of the folder is only removed.
+func TestRemoveTempKeepsBackups(t *testing.T) {
+	t.Parallel()
+	tree, dir := newTree(t)
+	path, err := tree.Ensure(task, "")
+	require.NoError(t, err)
+	temp := filepath.Join(path, workspace.Temp)
+	backup := filepath.Join(temp, workspace.Backups, "b.tar.gz")
+	require.NoError(t, os.MkdirAll(filepath.Join(temp, "other", "deep"), 0o755))
+	require.NoError(t, os.MkdirAll(filepath.Dir(backup), 0o755))
+	require.NoError(t, os.WriteFile(backup, nil, 0o600))
+	require.NoError(t, tree.RemoveTemp(task))
+	assert.FileExists(t, backup)
+	assert.NoDirExists(t, filepath.Join(temp, "other"))
+
+	foreign := filepath.Join(dir, "src", workspace.Backups)
+	require.NoError(t, os.MkdirAll(foreign, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "src", "main.go"), nil, 0o600))
+	require.NoError(t, os.RemoveAll(temp))
+	require.NoError(t, os.Symlink(filepath.Join("..", "..", "src"), temp))
+	require.NoError(t, tree.RemoveTemp(task))
+	assert.NoFileExists(t, temp)
+	assert.FileExists(t, filepath.Join(dir, "src", "main.go"))
+}
+
 func TestArchive(t *testing.T) {
 	t.Parallel()
 	for folder, ok := range map[string]bool{"Completed": true, "Failed": false} {

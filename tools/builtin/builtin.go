@@ -5,12 +5,15 @@ import (
 	"slices"
 
 	"github.com/orch-dev/orch/tools"
+	"github.com/orch-dev/orch/tools/build"
 	"github.com/orch-dev/orch/tools/db"
 	"github.com/orch-dev/orch/tools/fs"
 	"github.com/orch-dev/orch/tools/git"
+	"github.com/orch-dev/orch/tools/notify"
 	"github.com/orch-dev/orch/tools/shell"
 	"github.com/orch-dev/orch/tools/task"
 	"github.com/orch-dev/orch/tools/test"
+	"github.com/orch-dev/orch/tools/web"
 )
 
 // Config holds what the families need to know of the node, a field for each family that needs anything.
@@ -18,6 +21,10 @@ import (
 type Config struct {
 	// Database configures DATABASE_QUERY.
 	Database db.Config
+	Web      web.Config
+	Notify   notify.Config
+	// Build names the registries of packages.
+	Build build.Config
 }
 
 // All returns the tools of all families, one line each.
@@ -29,5 +36,8 @@ func All(cfg Config) []tools.Tool {
 		task.Tools(),
 		test.Tools(),
 		db.Tools(cfg.Database),
+		web.Tools(cfg.Web),
+		notify.Tools(cfg.Notify),
+		build.Tools(cfg.Build),
 	)
 }

@@ -55,11 +55,13 @@ func TestAllMakeACatalogue(t *testing.T) {
 // Every contract is complete and agrees with itself.
 func TestSpecs(t *testing.T) {
 	t.Parallel()
-	upper := regexp.MustCompile(`^[A-Z][A-Z_]+$`)
+	upper := regexp.MustCompile(`^([A-Z][A-Z_]+|OutsideRoot|NotFound|PatchFailed|ReadOnly|PermissionDenied|CommandNotAllowed)$`)
 	for _, tool := range builtin.All(builtin.Config{}) {
 		t.Run(tool.Spec().Name, func(t *testing.T) {
 			t.Parallel()
 			s, in := tool.Spec(), parse(t, tool.InputSchema())
+			_, says := tool.(tools.Intender)
+			assert.True(t, says || s.Approval != tools.ByIntent, "the rule by intent needs an intent")
 			assert.NotEmpty(t, s.Title)
 			assert.NotEmpty(t, s.Purpose)
 			assert.NotEmpty(t, s.Conditions)
@@ -85,7 +87,7 @@ func TestSpecs(t *testing.T) {
 			if s.NoWorkspace {
 				assert.Empty(t, s.Paths)
 			}
-			logOnly := []string{"LOG_WRITE", "CHECKPOINT_CREATE", "CHECKPOINT_RESTORE"}
+			logOnly := []string{"LOG_WRITE", "CHECKPOINT_CREATE", "CHECKPOINT_RESTORE", "APPROVAL_REQUEST"}
 			assert.Equal(t, slices.Contains(logOnly, s.Name), s.LogOnly, "a read-only node lets these run, and no others")
 		})
 	}

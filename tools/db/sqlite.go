@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ncruces/go-sqlite3"
+	_ "github.com/ncruces/go-sqlite3/embed" // the library itself
 
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/policy/sqlclass"

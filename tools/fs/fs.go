@@ -1,4 +1,4 @@
-// Package fs is the family of tools for files and directories (seed 000). All of them reach the disk
+// Package fs is the family of tools for files and directories (seeds 000 and 004). All of them reach the disk
 // through the root of their Env alone.
 package fs
 
@@ -24,7 +24,10 @@ const (
 
 // Tools returns the family.
 func Tools() []tools.Tool {
-	return []tools.Tool{fileRead, fileWrite, fileEdit, directoryCreate, directoryList, globSearch, grepSearch}
+	return []tools.Tool{
+		fileRead, fileWrite, fileEdit, fileDelete, directoryCreate, directoryList, directoryDelete, globSearch, grepSearch,
+		patchApply004, append004, writeFile004, createDirectory004, moveFile004,
+	}
 }
 
 // resolve confines the path of an input field; an error names the field.

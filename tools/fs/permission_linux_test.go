@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/tools"
 )
 
 // unprivileged runs do so that the kernel checks file permissions: the superuser lends the thread the
@@ -76,4 +77,64 @@ func TestPermissionDenied(t *testing.T) {
 	})
 	assert.Equal(t, []string{"fixed/file"}, b.names(out["files"], ""))
 	assert.Equal(t, "x", b.content(fixed))
+}
+
+// S0-051, S0-072, S4-035: the same for what deletes and for the tools of seed 004, under its name there.
+// Nothing changes.
+func TestPermissionDeniedToWriters(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	require.NoError(t, os.Chmod(filepath.Dir(b.root), 0o755))
+	fixed, open := b.file("fixed/file", "a\n"), b.file("open/file", "a\n")
+	full, secret := b.file("fixed/full/x", "x"), b.file("open/tree/secret", "x")
+	require.NoError(t, os.Mkdir(b.path("fixed/empty"), 0o755))
+	require.NoError(t, os.MkdirAll(filepath.Join(b.env.Workspace, "temp", "backups"), 0o755))
+	for path, mode := range map[string]os.FileMode{
+		fixed: 0o444, b.path("fixed"): 0o555, open: 0o666, b.path("open"): 0o777, b.path("open/tree"): 0o777, secret: 0,
+		filepath.Join(b.env.Workspace, "temp", "backups"): 0o777,
+	} {
+		require.NoError(t, os.Chmod(path, mode))
+	}
+	t.Cleanup(func() { _ = os.Chmod(b.path("fixed"), 0o755) })
+	before := tree(t, b.root)
+	for _, c := range []struct {
+		tool string
+		in   args
+		text string
+	}{
+		{"FILE_DELETE", args{"file_path": fixed}, "FORBIDDEN: file_path: "},
+		{"DIRECTORY_DELETE", args{"directory_path": b.path("fixed/empty"), "recursive": false}, "FORBIDDEN: directory_path: "},
+		{"DIRECTORY_DELETE", args{"directory_path": b.path("open/tree"), "recursive": true}, "FORBIDDEN: directory_path: "}, // no backup
+		{"patch_apply", args{"path": fixed, "patch": "--- file\n+++ file\n@@ -1 +1 @@\n-a\n+b\n"}, "PermissionDenied: path: "},
+		{"patch_apply", args{"path": fixed, "patch": "no patch"}, "PermissionDenied: path: "},
+		{"patch_apply", args{"path": fixed, "patch": creation("file", "x")}, "PermissionDenied: path: "},
+		{"patch_apply", args{"path": b.path("fixed/new"), "patch": creation("new", "x")}, "PermissionDenied: path: "},
+		{"append", args{"path": fixed, "content": "x"}, "PermissionDenied: path: "},
+		{"write_file", args{"path": fixed, "content": "x"}, "PermissionDenied: path: "},
+		{"write_file", args{"path": b.path("fixed/new/x"), "content": "x"}, "PermissionDenied: path: "},
+		{"create_directory", args{"path": b.path("fixed/new/er")}, "PermissionDenied: path: "},
+		{"move_file", args{"source": fixed, "destination": b.path("open/moved")}, "PermissionDenied: destination: "},
+		{"move_file", args{"source": open, "destination": b.path("fixed/moved")}, "PermissionDenied: destination: "},
+		{"move_file", args{"source": open, "destination": fixed}, "PermissionDenied: destination: "},
+	} {
+		var err error
+		unprivileged(func() { _, err = b.call(c.tool, c.in) })
+		failed(t, c.tool, c.text, err)
+		if spec(t, c.tool).Effect == tools.Destructive {
+			assert.Equal(t, "PERMISSION_DENIED", fault.From(err).Reason)
+		}
+	}
+	assert.Equal(t, "x", b.content(full))
+	assert.Equal(t, before, tree(t, b.root))
+	// A directory that loses its rights half way tells where its backup is.
+	b.file("open/part/fixed/x", "x")
+	require.NoError(t, os.Chmod(b.path("open/part"), 0o777))
+	require.NoError(t, os.Chmod(b.path("open/part/fixed"), 0o555))
+	var err error
+	unprivileged(func() {
+		_, err = b.call("DIRECTORY_DELETE", args{"directory_path": b.path("open/part"), "recursive": true})
+	})
+	failed(t, "DIRECTORY_DELETE", "FORBIDDEN: directory_path: ", err)
+	assert.FileExists(t, fault.From(err).Hint[len("a part may be deleted; all of it is in "):])
+	assert.FileExists(t, b.path("open/part/fixed/x"))
 }

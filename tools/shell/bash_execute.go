@@ -13,7 +13,7 @@ import (
 )
 
 // Tools returns the family.
-func Tools() []tools.Tool { return []tools.Tool{bashExecute} }
+func Tools() []tools.Tool { return []tools.Tool{bashExecute, shellExec} }
 
 // maxTime is the longest timeout that a caller may ask for.
 const maxTime = time.Hour
@@ -71,8 +71,8 @@ var bashExecute = tools.Define(tools.Spec{
 	if err != nil {
 		return bashExecuteOut{}, withOutput(err, res)
 	}
-	stdout, cutOut := fitJSON(res.Stdout, proc.DefaultLimit)
-	stderr, cutErr := fitJSON(res.Stderr, proc.DefaultLimit)
+	stdout, cutOut := fitJSON(res.Stdout)
+	stderr, cutErr := fitJSON(res.Stderr)
 	return bashExecuteOut{
 		Stdout: stdout, Stderr: stderr, ExitCode: res.ExitCode,
 		DurationMS: res.Duration.Milliseconds(), Truncated: res.Truncated || cutOut || cutErr,

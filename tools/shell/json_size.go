@@ -1,13 +1,17 @@
 package shell
 
-import "unicode/utf8"
+import (
+	"unicode/utf8"
 
-// fitJSON returns the longest beginning of text whose JSON string is at most limit bytes long with its
+	"github.com/orch-dev/orch/internal/proc"
+)
+
+// fitJSON returns the longest beginning of text whose JSON string is at most 1 MiB long with its
 // quotes, and whether something was cut. Control characters grow to six bytes there.
-func fitJSON(text string, limit int) (string, bool) {
+func fitJSON(text string) (string, bool) {
 	size := len(`""`)
 	for i, r := range text {
-		if size += jsonSize(r); size > limit {
+		if size += jsonSize(r); size > proc.DefaultLimit {
 			return text[:i], true
 		}
 	}

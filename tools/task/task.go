@@ -7,5 +7,5 @@ import "github.com/orch-dev/orch/tools"
 
 // Tools returns the family.
 func Tools() []tools.Tool {
-	return []tools.Tool{logWrite, checkpointCreate, checkpointRestore}
+	return []tools.Tool{logWrite, checkpointCreate, checkpointRestore, approvalRequest, approvalCheck}
 }

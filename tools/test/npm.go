@@ -77,18 +77,6 @@ func nodeTestArgs(script string) ([]string, bool) {
 	return words[2:], true
 }
 
-// nodeTest runs the test runner of Node.js: the one file, or what the script names.
-func (s *suite) nodeTest(ctx context.Context, dir string, args []string) error {
-	if s.file != "" && s.file != "package.json" {
-		args = []string{filepath.Join(s.dir, s.file)}
-	}
-	res, err := s.program(ctx, dir, "node", append([]string{"--test", "--test-reporter=junit"}, args...)...)
-	if err != nil {
-		return err
-	}
-	return s.junit("node --test", res, []byte(res.Stdout))
-}
-
 // program runs a program of a framework with a home of its own.
 func (s *suite) program(ctx context.Context, dir, name string, args ...string) (proc.Result, error) {
 	temp, err := s.temp()

@@ -29,8 +29,8 @@ const (
 
 type testExecuteIn struct {
 	TestPath  string `json:"test_path,omitempty" jsonschema:"Absolute path of the file or directory to test; default: the workspace of the task"`
-	Framework string `json:"framework,omitempty" jsonschema:"go, npm or pytest; default: found by go.mod, package.json or the files of pytest"`
-	Coverage  bool   `json:"coverage,omitempty" jsonschema:"Generate coverage report (go, and pytest with pytest-cov)" default:"false"`
+	Framework string `json:"framework,omitempty" jsonschema:"go, npm (the test script of package.json), jest, vitest, node (its own runner), pytest or cargo; default: found by go.mod, package.json, Cargo.toml or the files of pytest"`
+	Coverage  bool   `json:"coverage,omitempty" jsonschema:"Generate coverage report (go, jest, node, vitest with a coverage provider, pytest with pytest-cov)" default:"false"`
 }
 
 type testExecuteOut struct {
@@ -81,10 +81,12 @@ var testExecute = tools.Define(tools.Spec{
 	if err != nil {
 		return testExecuteOut{}, err
 	}
-	frameworks := map[string]func(context.Context, *suite) error{"go": goTest, "npm": npmTest, "pytest": pytest}
+	frameworks := map[string]func(context.Context, *suite) error{
+		"go": goTest, "npm": npmTest, "jest": jest, "vitest": vitest, "node": node, "pytest": pytest, "cargo": cargo,
+	}
 	run, ok := frameworks[s.out.Framework]
 	if !ok {
-		return testExecuteOut{}, fault.New(fault.ValidationError, "the framework %q is not supported; supported are go, npm and pytest", in.Framework).
+		return testExecuteOut{}, fault.New(fault.ValidationError, "the framework %q is not supported; supported are go, npm, jest, vitest, node, pytest and cargo", in.Framework).
 			WithField("framework")
 	}
 	if err := run(ctx, s); err != nil {
@@ -132,6 +134,7 @@ func markers() []struct{ file, framework string } {
 	return []struct{ file, framework string }{
 		{"go.mod", "go"},
 		{"package.json", "npm"},
+		{"Cargo.toml", "cargo"},
 		{"pytest.ini", "pytest"},
 		{"conftest.py", "pytest"},
 		{"pyproject.toml", "pytest"},
@@ -151,7 +154,7 @@ func (s *suite) detect() (string, error) {
 		}
 		if dir == s.env.Root.Name() || dir == s.env.Workspace || dir == "/" {
 			return "", fault.New(fault.ExecFailed, "no test framework is configured in %s", s.dir).
-				WithHint("supported are go (go.mod), npm (package.json with a test script) and pytest (pytest.ini, pyproject.toml …)")
+				WithHint("supported are go (go.mod), npm (package.json with a test script), cargo (Cargo.toml) and pytest (pytest.ini, pyproject.toml …); jest, vitest and node by name")
 		}
 	}
 }

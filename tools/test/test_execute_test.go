@@ -199,7 +199,7 @@ func TestNoFramework(t *testing.T) {
 	_, err = call(t, env, map[string]any{"framework": "junit5"})
 	assert.Equal(t, fault.ValidationError, fault.CodeOf(err))
 	assert.Equal(t, "framework", fault.From(err).Field)
-	assert.Contains(t, err.Error(), "go, npm and pytest")
+	assert.Contains(t, err.Error(), "go, npm, jest, vitest, node, pytest and cargo")
 
 	_, err = call(t, env, map[string]any{"framework": "npm"})
 	assert.Equal(t, fault.ExecFailed, fault.CodeOf(err))

@@ -1,0 +1,219 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/orch-dev/orch/cmd/orch/screen"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// approvalsOptions are the flags of `orch approvals`.
+type approvalsOptions struct {
+	task string
+	all  bool
+}
+
+func newApprovals(a *app) *cobra.Command {
+	var o approvalsOptions
+	cmd := &cobra.Command{
+		Use:   "approvals [ID]",
+		Short: "List what waits for an approval, or show one",
+		Long: `List the approvals that are pending, the most urgent first, or show one with the arguments that it is
+bound to. A grant is good for exactly these arguments, once.`,
+		Example: "  orch approvals\n  orch approvals --task @last --all",
+		Args:    takes("[ID]"),
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.approvals(cmd.Context(), args, o) },
+	}
+	cmd.Flags().StringVar(&o.task, "task", "", "those of one task")
+	cmd.Flags().BoolVar(&o.all, "all", false, "also those that are decided")
+	return cmd
+}
+
+func (a *app) approvals(ctx context.Context, args []string, o approvalsOptions) error {
+	return a.with(ctx, idle, func(s session) error {
+		r := orchestrator.ApprovalsRequest{All: o.all}
+		if len(args) > 0 {
+			r.ID = args[0]
+		}
+		if o.task != "" {
+			found, err := s.Find(ctx, orchestrator.FindRequest{Text: o.task})
+			if err != nil {
+				return err
+			}
+			r.Task = found.ID
+		}
+		reply, err := s.Approvals(ctx, r)
+		if err != nil {
+			return err
+		}
+		if reply.Unread > 0 {
+			a.note("%d tasks cannot be read yet; their approvals are missing here", reply.Unread)
+		}
+		if r.ID != "" {
+			return a.showApproval(reply.Approvals[0])
+		}
+		return a.listApprovals(reply.Approvals)
+	})
+}
+
+func (a *app) listApprovals(list []orchestrator.ApprovalView) error {
+	var names []string
+	for _, p := range list {
+		names = append(names, p.ID)
+	}
+	return a.emit(view{data: list, rows: rowsOf(list), names: names, text: func(w io.Writer) error {
+		if len(list) == 0 {
+			return writeLines(w, []string{"nothing waits for an approval"})
+		}
+		var table screen.Table
+		table.Row("APPROVAL", "STATUS", "PRIORITY", "EXPIRES", "WHAT", "WHY")
+		for _, p := range list {
+			table.Row(p.ID, string(p.Status), p.Priority, a.deadline(p), what(p), p.Rationale)
+		}
+		return table.Write(w, a.width())
+	}})
+}
+
+// deadline says how long a pending approval still waits.
+func (a *app) deadline(p orchestrator.ApprovalView) string {
+	if p.Status != statemachine.ApprovalPending {
+		return ""
+	}
+	return due(a.now(), p.ExpiresAt)
+}
+
+// what names the call, or what people are asked.
+func what(p orchestrator.ApprovalView) string {
+	if p.Tool == "" {
+		return p.Description
+	}
+	return p.Tool + " in " + p.TaskName + "/" + p.Step
+}
+
+func (a *app) showApproval(p orchestrator.ApprovalView) error {
+	return a.emit(view{data: p, names: []string{p.ID}, text: func(w io.Writer) error {
+		return writeLines(w, approvalLines(p))
+	}})
+}
+
+// approvalLines shows an approval whole, so that nobody decides blindly.
+func approvalLines(p orchestrator.ApprovalView) []string {
+	lines := []string{p.ID + "  " + string(p.Status)}
+	add := func(name, value string) {
+		if value != "" {
+			lines = append(lines, fmt.Sprintf("  %-12s %s", name, screen.Escape(value)))
+		}
+	}
+	add("task", string(p.Task)+" ("+p.TaskName+")")
+	add("step", p.Step)
+	add("tool", p.Tool)
+	add("asks", p.Description)
+	add("why", p.Rationale)
+	add("priority", p.Priority)
+	add("risk", p.Risk)
+	add("requester", p.Requester)
+	add("submitter", p.Submitter)
+	add("expires", p.ExpiresAt.Format(time.RFC3339))
+	add("opens", strings.Join(p.Scopes, ", "))
+	add("agreed", strings.Join(p.Votes, ", "))
+	add("decided by", p.Approver)
+	add("reason", p.Reason)
+	add("digest", p.ArgsSHA256)
+	for _, part := range []struct {
+		name string
+		raw  json.RawMessage
+	}{{"details", p.Details}, {"arguments", p.Args}, {"form", p.Form}} {
+		if len(part.raw) > 0 && string(part.raw) != "null" {
+			lines = append(append(lines, "  "+part.name+":"), indented(screen.Object(part.raw))...)
+		}
+	}
+	if p.Status == statemachine.ApprovalPending {
+		lines = append(lines, "", "decide: orch approve "+p.ID+" | orch reject "+p.ID+" --reason …")
+	}
+	return lines
+}
+
+func indented(lines []string) []string {
+	lines = slices.Clone(lines)
+	for i := range lines {
+		lines[i] = "    " + lines[i]
+	}
+	return lines
+}
+
+// decideOptions are the flags of `orch approve` and `orch reject`.
+type decideOptions struct {
+	reason, form string
+	revise       bool
+}
+
+func newApprove(a *app) *cobra.Command {
+	var o decideOptions
+	cmd := &cobra.Command{
+		Use:   "approve ID [name=value...]",
+		Short: "Grant an approval, with the fields of its form",
+		Long: `Grant an approval. The call that waits for it then runs with exactly the arguments that
+` + "`orch approvals ID`" + ` shows, once. Fields of a form are given as name=value.`,
+		Example: "  orch approve APR_01JD0000000000000000000000_AAAAAAAA --reason 'as planned'",
+		Args:    takes("ID", "[name=value...]"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			form, err := signalData(args[1:], o.form)
+			if err != nil {
+				return err
+			}
+			return a.decide(cmd.Context(), orchestrator.DecideRequest{ID: args[0], As: "granted", Reason: o.reason, Form: form})
+		},
+	}
+	cmd.Flags().StringVar(&o.reason, "reason", "", "why, for the log")
+	cmd.Flags().StringVar(&o.form, "form", "", "the form as JSON instead of name=value")
+	return cmd
+}
+
+func newReject(a *app) *cobra.Command {
+	var o decideOptions
+	cmd := &cobra.Command{
+		Use:     "reject ID --reason TEXT",
+		Short:   "Refuse an approval, or ask for another version",
+		Example: "  orch reject APR_01JD0000000000000000000000_AAAAAAAA --reason 'not in production'",
+		Args:    takes("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r := orchestrator.DecideRequest{ID: args[0], As: "rejected", Reason: o.reason}
+			if o.revise {
+				r.As = "revise"
+			}
+			return a.decide(cmd.Context(), r)
+		},
+	}
+	cmd.Flags().StringVar(&o.reason, "reason", "", "why, for the log and the agent; required")
+	cmd.Flags().BoolVar(&o.revise, "revise", false, "pause the task for another version; it asks again when it is resumed")
+	return cmd
+}
+
+func (a *app) decide(ctx context.Context, r orchestrator.DecideRequest) error {
+	r.Actor = a.actor()
+	return a.with(ctx, idle, func(s session) error {
+		p, err := s.Decide(ctx, r)
+		if err != nil {
+			return err
+		}
+		return a.emit(view{data: p, names: []string{p.ID}, text: func(w io.Writer) error {
+			return writeLines(w, []string{decided(p)})
+		}})
+	})
+}
+
+func decided(p orchestrator.ApprovalView) string {
+	if p.Status == statemachine.ApprovalPending {
+		return fmt.Sprintf("%s: %d of %d have agreed", p.ID, len(p.Votes), p.Quorum)
+	}
+	return fmt.Sprintf("%s is %s; task %s is %s", p.ID, p.Status, p.Task, p.TaskState)
+}

@@ -1,0 +1,115 @@
+package events
+
+import (
+	"encoding/base32"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// The kinds of approvals (M-3). An approval is pending from its request on and ends once, as granted,
+// rejected or expired.
+const (
+	// StepParked says that a step waits for an approval; it holds no worker.
+	StepParked        Kind = "step.parked"
+	ApprovalRequested Kind = "approval.requested"
+	// ApprovalVoted is a yes that does not yet reach the quorum.
+	ApprovalVoted    Kind = "approval.voted"
+	ApprovalGranted  Kind = "approval.granted"
+	ApprovalRejected Kind = "approval.rejected"
+	ApprovalExpired  Kind = "approval.expired"
+	ApprovalReminded Kind = "approval.reminded"
+)
+
+// Parked is the data of step.parked.
+type Parked struct {
+	Step     string `json:"step"`
+	Attempt  int    `json:"attempt,omitempty"`
+	Approval string `json:"approval"`
+}
+
+// Approval is the data of approval.requested: what somebody is asked to allow.
+type Approval struct {
+	ID string `json:"id"`
+	// Step is the key of the step that waits; empty when the task asked by itself (APPROVAL_REQUEST).
+	Step string `json:"step,omitempty"`
+	// Type is pre_execution, checkpoint or destructive_operation (S0-160).
+	Type string `json:"type"`
+	// Tool and ArgsSHA256, the hex digest of its canonical arguments, bind the approval to one call (M-3).
+	Tool       string `json:"tool,omitempty"`
+	ArgsSHA256 string `json:"args_sha256,omitempty"`
+	// Scopes open targets for the whole task instead of one call, such as "endpoint https://host:443" (A-36).
+	Scopes      []string `json:"scopes,omitempty"`
+	Description string   `json:"description"`
+	Details     Value    `json:"details,omitzero"`
+	Rationale   string   `json:"rationale,omitempty"`
+	// Priority is low, medium, high or critical; Risk is low, medium or high.
+	Priority string `json:"priority"`
+	Risk     string `json:"risk,omitempty"`
+	// Requester is who asks; it can never decide.
+	Requester string    `json:"requester"`
+	ExpiresAt time.Time `json:"expires_at"`
+	// RemindAt is when the approvers are reminded.
+	RemindAt *time.Time `json:"remind_at,omitempty"`
+	// OnReject is fail or continue (A-42); OnExpiry is block, reject, approve, default or escalate (A-43).
+	OnReject string `json:"on_reject"`
+	OnExpiry string `json:"on_expiry"`
+	// Quorum is how many approvers have to agree; 0 means one.
+	Quorum int `json:"quorum,omitempty"`
+	// Form is the JSON Schema of what an approver fills in, Default what counts when nobody does.
+	Form    Value `json:"form,omitzero"`
+	Default Value `json:"default,omitzero"`
+	// Follows is the expired approval that this one replaces.
+	Follows string `json:"follows,omitempty"`
+}
+
+// Decision is the data of approval.granted, approval.rejected and approval.voted.
+type Decision struct {
+	ID       string    `json:"id"`
+	Approver string    `json:"approver"`
+	Reason   string    `json:"reason,omitempty"`
+	At       time.Time `json:"at"`
+	// ValidUntil ends a grant that nobody has used (M-3).
+	ValidUntil *time.Time `json:"valid_until,omitempty"`
+	// Disposition is "revise" for a rejection that asks for another version.
+	Disposition string `json:"disposition,omitempty"`
+	// Form is what the approver has filled in.
+	Form Value `json:"form,omitzero"`
+}
+
+// Elapsed is the data of approval.expired and approval.reminded.
+type Elapsed struct {
+	ID string    `json:"id"`
+	At time.Time `json:"at"`
+}
+
+func (*Parked) payload()   {}
+func (*Approval) payload() {}
+func (*Decision) payload() {}
+func (*Elapsed) payload()  {}
+
+const approvalPrefix = "APR_"
+
+// ApprovalIDFrom returns a new id of an approval of a task: "APR_", the ULID of the task, and eight random
+// characters from entropy, which must not fail. An approval is found by its task.
+func ApprovalIDFrom(task TaskID, entropy io.Reader) string {
+	var random [5]byte
+	if _, err := io.ReadFull(entropy, random[:]); err != nil {
+		panic("no entropy: " + err.Error())
+	}
+	return approvalPrefix + strings.TrimPrefix(string(task), idPrefix) + "_" + base32.StdEncoding.EncodeToString(random[:])
+}
+
+// TaskOfApproval returns the task that an approval belongs to; INVALID_FORMAT for what is no id.
+func TaskOfApproval(id string) (TaskID, error) {
+	body, ok := strings.CutPrefix(id, approvalPrefix)
+	task, random, found := strings.Cut(body, "_")
+	parsed, err := ParseTaskID(idPrefix + task)
+	if !ok || !found || err != nil || len(random) != 8 {
+		return "", fault.New(fault.InvalidFormat, "%q is no id of an approval", id[:min(len(id), 60)]).WithField("approval_id").
+			WithHint("orch approvals lists them")
+	}
+	return parsed, nil
+}

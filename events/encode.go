@@ -1,0 +1,183 @@
+package events
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// The payloads of nearly every commit write themselves, byte for byte what encoding/json makes of them.
+type writable interface{ write(w *writer) }
+
+// writer appends JSON to a buffer. Its first error makes what it wrote worthless.
+type writer struct {
+	b   []byte
+	err error
+}
+
+// payload writes the data of an event.
+func (w *writer) payload(p Payload) {
+	if own, ok := p.(writable); ok {
+		w.b = append(w.b, '{')
+		own.write(w)
+		w.b = append(w.b, '}')
+		return
+	}
+	w.any(p)
+}
+
+// any writes whatever encoding/json can encode.
+func (w *writer) any(v any) {
+	b := bytes.NewBuffer(w.b)
+	enc := json.NewEncoder(b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		w.fail(err)
+		return
+	}
+	w.b = b.Bytes()[:b.Len()-1] // the encoder ends every value with a line break
+}
+
+func (w *writer) fail(err error) {
+	if w.err == nil {
+		w.err = fault.Wrap(fault.Internal, err, "an event cannot be encoded")
+	}
+}
+
+// name begins a member of an object.
+func (w *writer) name(name string) {
+	if w.b[len(w.b)-1] != '{' {
+		w.b = append(w.b, ',')
+	}
+	w.b = append(append(append(w.b, '"'), name...), `":`...)
+}
+
+func (w *writer) text(name, s string) {
+	w.name(name)
+	w.string(s)
+}
+
+// textIf writes a text unless it is empty.
+func (w *writer) textIf(name, s string) {
+	if s != "" {
+		w.text(name, s)
+	}
+}
+
+// string writes a text; one with anything but plain ASCII is left to encoding/json.
+func (w *writer) string(s string) {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			w.any(s)
+			return
+		}
+	}
+	w.b = append(append(append(w.b, '"'), s...), '"')
+}
+
+func (w *writer) number(name string, n int64) {
+	w.name(name)
+	w.b = strconv.AppendInt(w.b, n, 10)
+}
+
+// numberIf writes a number unless it is 0.
+func (w *writer) numberIf(name string, n int64) {
+	if n != 0 {
+		w.number(name, n)
+	}
+}
+
+func (w *writer) time(name string, t time.Time) {
+	w.name(name)
+	text, err := t.MarshalText()
+	if err != nil {
+		w.fail(err)
+		return
+	}
+	w.b = append(append(append(w.b, '"'), text...), '"')
+}
+
+// anyIf writes a member of any kind unless it is absent.
+func (w *writer) anyIf(name string, present bool, v any) {
+	if present {
+		w.name(name)
+		w.any(v)
+	}
+}
+
+func (w *writer) valueIf(name string, v Value) {
+	if !v.IsZero() {
+		w.value(name, v)
+	}
+}
+
+func (w *writer) value(name string, v Value) {
+	w.name(name)
+	if v.IsZero() || v.Ref != "" || looksLikeRef(v.Raw) {
+		w.any(v)
+		return
+	}
+	b := bytes.NewBuffer(w.b)
+	if err := json.Compact(b, v.Raw); err != nil {
+		w.fail(err)
+		return
+	}
+	w.b = b.Bytes()
+}
+
+func (d *Submitted) write(w *writer) {
+	w.text("name", d.Name)
+	w.textIf("summary", d.Summary)
+	w.value("plan", d.Plan)
+	w.text("plan_sha256", d.PlanSHA256)
+	w.valueIf("inputs", d.Inputs)
+	w.anyIf("labels", len(d.Labels) > 0, d.Labels)
+	w.text("priority", d.Priority)
+	w.textIf("queue", d.Queue)
+	w.textIf("idempotency_key", d.IdempotencyKey)
+	w.textIf("request_sha256", d.RequestSHA256)
+	w.anyIf("concurrency", d.Concurrency != nil, d.Concurrency)
+	w.anyIf("parent", d.Parent != nil, d.Parent)
+	w.anyIf("depends_on", len(d.DependsOn) > 0, d.DependsOn)
+	w.anyIf("not_before", d.NotBefore != nil, d.NotBefore)
+	w.anyIf("deadline", d.Deadline != nil, d.Deadline)
+	w.numberIf("max_steps", int64(d.MaxSteps))
+	w.textIf("retry_of", string(d.RetryOf))
+	w.textIf("key_of", string(d.KeyOf))
+}
+
+func (d *Moved) write(w *writer) {
+	w.textIf("reason", d.Reason)
+	w.textIf("block", d.Block)
+	w.valueIf("output", d.Output)
+	w.anyIf("error", d.Error != nil, d.Error)
+}
+
+func (d *Ready) write(w *writer) {
+	w.text("step", d.Step)
+	w.number("attempt", int64(d.Attempt))
+	w.text("tool", d.Tool)
+	w.valueIf("args", d.Args)
+	w.text("effect", d.Effect)
+	w.textIf("queue", d.Queue)
+	w.numberIf("timeout", int64(d.Timeout))
+	w.textIf("purpose", d.Purpose)
+	w.textIf("approval", d.Approval)
+}
+
+func (d *Called) write(w *writer) {
+	w.text("step", d.Step)
+	w.number("attempt", int64(d.Attempt))
+	w.text("worker", d.Worker)
+	w.time("at", d.At)
+}
+
+func (d *Succeeded) write(w *writer) {
+	w.text("step", d.Step)
+	w.numberIf("attempt", int64(d.Attempt))
+	w.valueIf("output", d.Output)
+	w.numberIf("duration", int64(d.Duration))
+}

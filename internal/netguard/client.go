@@ -1,0 +1,135 @@
+package netguard
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// maxHops is how many redirects are followed.
+const maxHops = 10
+
+// Request is one request.
+type Request struct {
+	Method string
+	// URL comes from Client.Parse.
+	URL *url.URL
+	// Header was checked with Headers.
+	Header http.Header
+	Body   string
+	// Limit is how many bytes of the response body, after decompression, are kept.
+	Limit int64
+	// Follow reports whether a redirect may lead to an endpoint other than that of URL; nil follows none
+	// of those.
+	Follow func(endpoint string) bool
+}
+
+// Response is the answer.
+type Response struct {
+	Status int
+	Header http.Header
+	Body   []byte
+	// Truncated is true when the body was longer than the limit.
+	Truncated bool
+	// URL is where the answer came from.
+	URL *url.URL
+	// Refused says why a redirect was not followed; the answer is then the redirect itself.
+	Refused string
+}
+
+// Do makes a request. Every status is a result. Errors: TIMEOUT and CANCELLED with the context,
+// FORBIDDEN for an address that is not public, NETWORK_ERROR with the reason CONNECTION_ERROR for
+// everything else that keeps the answer away.
+func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
+	req, err := http.NewRequestWithContext(ctx, r.Method, r.URL.String(), strings.NewReader(r.Body))
+	if err != nil {
+		return nil, invalid("this is no valid request")
+	}
+	req.Header = r.Header.Clone()
+	if req.Header == nil {
+		req.Header = http.Header{}
+	}
+	if req.Header.Get("User-Agent") == "" {
+		req.Header.Set("User-Agent", "orch")
+	}
+	hops := &hops{client: c, follow: r.Follow, first: Endpoint(r.URL), at: r.URL}
+	client := &http.Client{Transport: c.transport, CheckRedirect: hops.check}
+	res, err := client.Do(req)
+	if err != nil {
+		return nil, failed(ctx, err, Endpoint(hops.at))
+	}
+	defer res.Body.Close()
+	out := &Response{Status: res.StatusCode, Header: res.Header, URL: hops.at, Refused: hops.refused}
+	out.Body, out.Truncated, err = read(res.Body, r.Limit)
+	if err != nil {
+		return nil, failed(ctx, err, Endpoint(hops.at))
+	}
+	return out, nil
+}
+
+// read returns at most limit bytes.
+func read(r io.Reader, limit int64) (body []byte, truncated bool, err error) {
+	var b bytes.Buffer
+	n, err := io.Copy(&b, io.LimitReader(r, limit+1))
+	if n > limit {
+		b.Truncate(int(limit))
+		return b.Bytes(), true, nil
+	}
+	return b.Bytes(), false, err
+}
+
+// hops follows the redirects of one request.
+type hops struct {
+	client *Client
+	follow func(endpoint string) bool
+	first  string
+	// at is the URL of the last request.
+	at      *url.URL
+	refused string
+	// strayed is true once a redirect has led to another endpoint.
+	strayed bool
+}
+
+// check decides about one redirect. Beyond the first endpoint go only headers that tell nothing of the
+// caller, and none goes back to it: whoever redirects must not use the caller's credentials.
+func (h *hops) check(req *http.Request, via []*http.Request) error {
+	to, why := h.next(req, len(via))
+	if why != "" {
+		h.refused = why
+		return http.ErrUseLastResponse
+	}
+	if Endpoint(to) != h.first {
+		h.strayed = true
+	}
+	if h.strayed {
+		for name := range req.Header {
+			if !harmless(name) {
+				req.Header.Del(name)
+			}
+		}
+	}
+	req.Header.Del("Referer") // its query may hold a secret
+	req.URL, req.Host = to, ""
+	h.at = to
+	return nil
+}
+
+// next returns where a redirect leads, or why it is not followed.
+func (h *hops) next(req *http.Request, n int) (*url.URL, string) {
+	to, err := h.client.Parse(req.URL.String())
+	switch {
+	case errors.Is(err, errNotPublic):
+		return nil, "it leads to an address that is not public"
+	case err != nil:
+		return nil, "it leads to something that is no plain http or https URL"
+	case Endpoint(to) != h.first && (h.follow == nil || !h.follow(Endpoint(to))):
+		return nil, "it leads to " + Endpoint(to) + ", which is not open to this call"
+	case n > maxHops:
+		return nil, "there were 10 redirects before it"
+	}
+	return to, ""
+}

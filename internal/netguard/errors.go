@@ -1,0 +1,63 @@
+package netguard
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"syscall"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+func forbidden(err error, endpoint string) *fault.Error {
+	return fault.Wrap(fault.Forbidden, err, endpoint+" is no public address").WithReason("ADDRESS_NOT_PUBLIC").
+		WithHint("only public addresses are open, and what the operator of the node lists")
+}
+
+// failed tells why there is no answer from an endpoint. The URL in the error of package http is dropped.
+func failed(ctx context.Context, err error, endpoint string) *fault.Error {
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		err = u.Err
+	}
+	var timeout net.Error
+	switch {
+	case errors.Is(err, errNotPublic):
+		return forbidden(err, endpoint)
+	case errors.Is(ctx.Err(), context.Canceled):
+		return fault.Wrap(fault.Cancelled, err, "the request was cancelled")
+	case ctx.Err() != nil, errors.As(err, &timeout) && timeout.Timeout():
+		return fault.Wrap(fault.Timeout, err, endpoint+" did not answer in time")
+	}
+	return fault.Wrap(fault.NetworkError, err, endpoint+" "+cause(err)).WithReason("CONNECTION_ERROR")
+}
+
+// cause puts the error of a connection into words of its own.
+func cause(err error) string {
+	var (
+		dns         *net.DNSError
+		certificate *tls.CertificateVerificationError
+		record      tls.RecordHeaderError
+	)
+	switch {
+	case errors.As(err, &dns) && dns.IsNotFound:
+		return "has a name that nobody knows"
+	case errors.As(err, &dns):
+		return "has a name that cannot be resolved now"
+	case errors.As(err, &certificate):
+		return "has no certificate that can be trusted"
+	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
+		return "does not speak TLS"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "refused the connection"
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return "cannot be reached"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
+		return "closed the connection too early"
+	default:
+		return "broke the rules of HTTP"
+	}
+}

@@ -1,0 +1,95 @@
+package netguard
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+const (
+	// maxHeaders and maxHeaderBytes bound the headers of a request.
+	maxHeaders     = 64
+	maxHeaderBytes = 32 << 10
+)
+
+// Headers checks the headers of a request: names are tokens, each once whatever its case, values are
+// visible ASCII, and none belongs to the transport, so that no second request can hide in them.
+// VALIDATION_ERROR with the field "headers.<name>"; the value is never repeated.
+func Headers(given map[string]string) (http.Header, error) {
+	h, size := http.Header{}, 0
+	if len(given) > maxHeaders {
+		return nil, fault.New(fault.ValidationError, "must have at most %d headers", maxHeaders).WithField("headers")
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		value := strings.Trim(given[name], " \t")
+		key := http.CanonicalHeaderKey(name)
+		why := ""
+		switch {
+		case !token(name):
+			return nil, fault.New(fault.ValidationError, "a name consists of letters, digits and -").WithField("headers")
+		case !visible(value):
+			why = "must hold visible ASCII letters on one line"
+		case transports(key):
+			why = "is set by the transport"
+		case h[key] != nil:
+			why = "is there twice"
+		}
+		if why != "" {
+			return nil, fault.New(fault.ValidationError, "%s", why).WithField("headers." + name)
+		}
+		h.Set(key, value)
+		size += len(name) + len(value)
+	}
+	if size > maxHeaderBytes {
+		return nil, fault.New(fault.ValidationError, "must have at most %d bytes", maxHeaderBytes).WithField("headers")
+	}
+	return h, nil
+}
+
+// token reports whether a name is a token of RFC 9110.
+func token(name string) bool {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'*+-.^_`|~"
+	return name != "" && len(name) <= 256 && strings.Trim(name, letters) == ""
+}
+
+func visible(value string) bool {
+	return strings.IndexFunc(value, func(r rune) bool { return (r < ' ' && r != '\t') || r > '~' }) < 0
+}
+
+// transports reports whether the client or a server on the way alone may write a header.
+func transports(key string) bool {
+	switch key {
+	case "Host", "Content-Length", "Transfer-Encoding", "Connection", "Keep-Alive", "Upgrade", "Te",
+		"Trailer", "Expect", "Http2-Settings":
+		return true
+	}
+	return strings.HasPrefix(key, "Proxy-")
+}
+
+// harmless reports whether a header goes along to another endpoint.
+func harmless(key string) bool {
+	switch key {
+	case "Accept", "Accept-Encoding", "Accept-Language", "Content-Type", "Range", "User-Agent":
+		return true
+	}
+	return false
+}
+
+// Secret reports whether a header carries a credential: its value must not be shown.
+func Secret(name string) bool {
+	name = strings.ToLower(name)
+	if name == "idempotency-key" {
+		return false
+	}
+	for _, part := range []string{
+		"auth", "cookie", "token", "secret", "key", "passw", "credential", "session", "signature", "jwt",
+	} {
+		if strings.Contains(name, part) {
+			return true
+		}
+	}
+	return false
+}

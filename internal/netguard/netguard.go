@@ -1,0 +1,68 @@
+// Package netguard confines outgoing HTTP as package pathguard confines paths. Its client reaches
+// public addresses alone, and what the operator lists beside them (S0-114).
+//
+// The address is checked when the connection is made, after the name was resolved, on every hop of a
+// redirect: no name, spelling or change of a name in between gets around it. The client knows no proxy,
+// keeps no cookies and no connections, and reads answers up to a limit. Errors never repeat a URL, a
+// header or a body, because each of them may hold a secret.
+package netguard
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+const (
+	// dialTime bounds the making of one connection, handshakes the one of TLS.
+	dialTime      = 15 * time.Second
+	handshakeTime = 15 * time.Second
+	// maxHeader is how many bytes of response headers are read.
+	maxHeader = 64 << 10
+)
+
+// Config says what may be reached. The zero value works: public addresses alone.
+type Config struct {
+	// Prefixes are address ranges that may be reached although they are not public.
+	Prefixes []netip.Prefix
+	// Hosts are names ("search.internal") or names with a port ("localhost:8888") that may be reached
+	// wherever they lead. The name is trusted together with whoever answers for it.
+	Hosts []string
+	// Resolver resolves names. Default: net.DefaultResolver.
+	Resolver *net.Resolver
+	// RootCAs are the certificate authorities. Default: those of the system.
+	RootCAs *x509.CertPool
+}
+
+// Reaching returns a copy that also lists the host and port of a URL, such as one that the operator
+// configured for a service. What is no http or https URL changes nothing.
+func (c Config) Reaching(raw string) Config {
+	if u, err := parse(raw); err == nil {
+		c.Hosts = append(slices.Clone(c.Hosts), net.JoinHostPort(u.Hostname(), port(u)))
+	}
+	return c
+}
+
+// Client makes requests. It is safe for concurrent use and needs no closing.
+type Client struct {
+	guard     *guard
+	resolver  *net.Resolver
+	transport *http.Transport
+}
+
+// New returns a client.
+func New(cfg Config) *Client {
+	c := &Client{guard: newGuard(cfg), resolver: cfg.Resolver}
+	c.transport = &http.Transport{
+		DialContext:            c.dial,
+		DisableKeepAlives:      true,
+		MaxResponseHeaderBytes: maxHeader,
+		TLSHandshakeTimeout:    handshakeTime,
+		TLSClientConfig:        &tls.Config{RootCAs: cfg.RootCAs, MinVersion: tls.VersionTLS12},
+	}
+	return c
+}

@@ -1,0 +1,198 @@
+package patch
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// parser goes through the lines of a patch.
+type parser struct {
+	lines []string
+	// next is the index of the line to read, first the number of the first one in the text given.
+	next, first int
+}
+
+// open takes the patch out of the blank lines and the code fence around it.
+func open(text string) (*parser, error) {
+	p := &parser{lines: slices.Collect(strings.Lines(text)), first: 1}
+	for len(p.lines) > 0 && blank(p.lines[0]) {
+		p.lines, p.first = p.lines[1:], p.first+1
+	}
+	if n := len(p.lines); n > 0 {
+		p.lines[n-1] = strings.TrimSuffix(p.lines[n-1], "\n") + "\n"
+	}
+	if len(p.lines) == 0 {
+		return nil, failed("the patch is empty")
+	}
+	mark, length := fence(p.lines[0])
+	if length == 0 {
+		return p, nil
+	}
+	last := len(p.lines) - 1
+	for blank(p.lines[last]) {
+		last--
+	}
+	closing, n := fence(p.lines[last])
+	if last == 0 || closing != mark || n < length || len(strings.TrimRight(p.lines[last], " \t\r\n")) != n {
+		return nil, failed("the code fence of line %d is not closed at the end", p.first)
+	}
+	p.lines, p.first = p.lines[1:last], p.first+1
+	return p, nil
+}
+
+// fence returns the character and the length of a code fence that the line begins with.
+func fence(text string) (mark byte, length int) {
+	if !strings.HasPrefix(text, "```") && !strings.HasPrefix(text, "~~~") {
+		return 0, 0
+	}
+	return text[0], len(text) - len(strings.TrimLeft(text, text[:1]))
+}
+
+// dropCR removes the CR of every line if all have one. Editors drop it from the last line with its LF.
+func (p *parser) dropCR() bool {
+	for i, text := range p.lines {
+		if !strings.HasSuffix(text, "\r\n") && i < len(p.lines)-1 {
+			return false
+		}
+	}
+	if len(p.lines) < 2 {
+		return false
+	}
+	for i, text := range p.lines {
+		p.lines[i] = strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r") + "\n"
+	}
+	return true
+}
+
+// number returns the line number, in the text given, of the line to read.
+func (p *parser) number() int { return p.first + p.next }
+
+// peek returns the line to read, "" at the end.
+func (p *parser) peek() string {
+	if p.next >= len(p.lines) {
+		return ""
+	}
+	return p.lines[p.next]
+}
+
+// more reports whether another hunk follows.
+func (p *parser) more() bool { return strings.HasPrefix(p.peek(), "@@ ") }
+
+// onlyBlank fails if something follows the last hunk.
+func (p *parser) onlyBlank() error {
+	for ; p.next < len(p.lines); p.next++ {
+		switch text := p.peek(); {
+		case blank(text):
+		case heads(text):
+			return failed("a second file begins at line %d; a patch is for one file", p.number())
+		default:
+			return failed("line %d belongs to no hunk; check the line counts in the hunk headers", p.number())
+		}
+	}
+	return nil
+}
+
+// heads reports whether a line begins the part of a patch about another file.
+func heads(text string) bool {
+	return slices.ContainsFunc([]string{"--- ", "diff ", "Index: "}, func(prefix string) bool { return strings.HasPrefix(text, prefix) })
+}
+
+// hunk reads a hunk, its header included.
+func (p *parser) hunk() (hunk, error) {
+	h := hunk{number: p.number()}
+	from, to, ok := ranges(p.peek())
+	if !ok {
+		return h, failed("line %d is no hunk header such as @@ -1,3 +1,4 @@", h.number)
+	}
+	if h.at = from.start; from.count > 0 {
+		h.at--
+	}
+	p.next++
+	old, added := side{left: from.count}, side{left: to.count}
+	for old.left > 0 || added.left > 0 {
+		l, ok := p.line()
+		if !ok {
+			return h, failed("line %d does not begin with ' ', '-', '+' or '\\', or the counts in the header of line %d are wrong", p.number()-1, h.number)
+		}
+		if (l.op != '+' && !old.take(l.text)) || (l.op != '-' && !added.take(l.text)) {
+			return h, failed("the hunk at line %d has other lines than its header says", h.number)
+		}
+		h.lines = append(h.lines, l)
+	}
+	if !slices.ContainsFunc(h.lines, func(l line) bool { return l.op != ' ' }) {
+		return h, failed("the hunk at line %d changes nothing", h.number)
+	}
+	return h, nil
+}
+
+// side counts the lines of a hunk that one of the two files has.
+type side struct {
+	left int
+	// ended is true behind a line without line feed, which is the last of its file.
+	ended bool
+}
+
+func (s *side) take(text string) bool {
+	if s.left == 0 || s.ended {
+		return false
+	}
+	s.left--
+	s.ended = !strings.HasSuffix(text, "\n")
+	return true
+}
+
+// line reads a line of a hunk with the mark for a missing line feed that may follow it.
+func (p *parser) line() (line, bool) {
+	text := p.peek()
+	p.next++
+	var l line
+	switch {
+	case text == "\n": // an empty line of the file whose space an editor dropped
+		l = line{' ', text}
+	case text != "" && strings.IndexByte(" -+", text[0]) >= 0:
+		l = line{text[0], text[1:]}
+	default:
+		return line{}, false
+	}
+	if strings.HasPrefix(p.peek(), `\ `) { // the words after it depend on the language
+		p.next++
+		l.text = strings.TrimSuffix(l.text, "\n")
+	}
+	return l, l.text != "" // nothing at all, and no line feed: no file has such a line
+}
+
+// span is one side of a hunk header.
+type span struct{ start, count int }
+
+// ranges reads a hunk header: @@ -start[,count] +start[,count] @@ and any text.
+func ranges(text string) (from, to span, ok bool) {
+	text, ok = strings.CutPrefix(text, "@@ -")
+	if !ok {
+		return from, to, false
+	}
+	text, _, ok = strings.Cut(text, " @@")
+	old, added, both := strings.Cut(text, " +")
+	if !ok || !both {
+		return from, to, false
+	}
+	from, okFrom := parseSpan(old)
+	to, okTo := parseSpan(added)
+	return from, to, okFrom && okTo
+}
+
+// parseSpan reads start[,count]. Lines count from 1; an empty span names the line before it.
+func parseSpan(text string) (span, bool) {
+	first, second, counted := strings.Cut(text, ",")
+	if !counted {
+		second = "1"
+	}
+	start, err := strconv.ParseUint(first, 10, 31) // takes no sign
+	if err != nil {
+		return span{}, false
+	}
+	count, err := strconv.ParseUint(second, 10, 31)
+	return span{int(start), int(count)}, err == nil && (start > 0 || count == 0)
+}
+
+func blank(text string) bool { return strings.TrimSpace(text) == "" }

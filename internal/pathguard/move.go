@@ -1,0 +1,128 @@
+package pathguard
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// Move moves the file or directory from to the place to, whose parent must exist. It replaces an
+// existing file by a file, and there is no moment without one at that place; it replaces an empty
+// directory by a directory. It reports whether it replaced something.
+//
+// CONFLICT for a directory with content at the new place and when one of the two is a directory and the
+// other none; CONFLICT with the reason CROSS_DEVICE when they lie on different file systems;
+// INVALID_FORMAT for a directory that would come to lie in itself.
+func (r *Root) Move(from, to string) (bool, error) {
+	if err := errors.Join(r.holdsHidden(from), r.holdsHidden(to)); err != nil {
+		return false, err
+	}
+	if strings.HasPrefix(to, from+"/") || from == "." {
+		return false, invalid("%s cannot be moved into itself", r.Abs(from))
+	}
+	source, err := r.Lstat(from)
+	if err != nil {
+		return false, err
+	}
+	old, err := r.Lstat(to)
+	switch {
+	case fault.Has(err, fault.NotFound):
+	case err != nil:
+		return false, err
+	case old.IsDir() != source.IsDir():
+		return false, fault.New(fault.Conflict, "%s exists, and only one of the two is a directory", r.Abs(to))
+	case !old.IsDir() && os.SameFile(old, source):
+		return true, r.Remove(from) // two names of one file: rename would keep both
+	}
+	if err := r.rename(from, to, old); err != nil {
+		return false, r.moveFailed(from, to, err)
+	}
+	return old != nil, r.syncDirs(filepath.Dir(from), filepath.Dir(to))
+}
+
+// rename puts from in the place of old, which is nil when nothing is there. A directory has to make room
+// first, because os.Root renames over none.
+func (r *Root) rename(from, to string, old fs.FileInfo) error {
+	if old == nil || !old.IsDir() {
+		return r.dir.Rename(from, to)
+	}
+	if err := r.dir.Remove(to); err != nil {
+		return err
+	}
+	err := r.dir.Rename(from, to)
+	if err != nil {
+		_ = r.dir.Mkdir(to, old.Mode().Perm()) // the first error is the one to tell
+	}
+	return err
+}
+
+func (r *Root) moveFailed(from, to string, err error) error {
+	switch {
+	case errors.Is(err, syscall.EXDEV):
+		return fault.Wrap(fault.Conflict, err, r.Abs(to)+" lies on another file system than "+r.Abs(from)).
+			WithReason("CROSS_DEVICE").WithHint("copy the content, then delete the source")
+	case errors.Is(err, fs.ErrNotExist): // the source was there, so it is the directory of the new place
+		return fault.Wrap(fault.NotFound, err, r.Abs(from)+", or the directory of "+r.Abs(to)+", does not exist")
+	default:
+		return r.fail(to, err)
+	}
+}
+
+// syncDirs makes the entries of directories durable.
+func (r *Root) syncDirs(dirs ...string) error {
+	for _, dir := range dirs {
+		if err := r.syncDir(dir); err != nil {
+			return r.fail(dir, err)
+		}
+	}
+	return nil
+}
+
+// holdsHidden is PROTECTED_PATH when a hidden directory lies below rel, or is rel.
+func (r *Root) holdsHidden(rel string) error {
+	for _, dir := range r.hidden {
+		if rel == "." || dir == rel || strings.HasPrefix(dir, rel+"/") {
+			return fault.New(fault.ProtectedPath, "%s holds what belongs to the node itself", r.Abs(rel))
+		}
+	}
+	return nil
+}
+
+// RemoveFile removes a file or a link; INVALID_FORMAT for a directory.
+func (r *Root) RemoveFile(rel string) error {
+	info, err := r.Lstat(rel)
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		return r.fail(rel, syscall.EISDIR)
+	}
+	if err := r.Remove(rel); err != nil {
+		return err
+	}
+	return r.syncDirs(filepath.Dir(rel))
+}
+
+// Append adds data to the end of an existing file, in one piece also among other writers (S4-031), and
+// makes it durable. It returns the size of the file afterwards, in bytes.
+func (r *Root) Append(rel string, data []byte) (int64, error) {
+	f, err := r.OpenAppend(rel)
+	if err != nil {
+		return 0, err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	info, statErr := f.Stat()
+	if err = cmp.Or(err, statErr, f.Close()); err != nil {
+		return 0, r.fail(rel, err)
+	}
+	return info.Size(), nil
+}

@@ -1,0 +1,309 @@
+package orchestrator
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/plan"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// ApprovalsRequest filters approvals; zero fields do not filter.
+type ApprovalsRequest struct {
+	// ID names one approval, Task those of one task.
+	ID   string        `json:"id,omitempty"`
+	Task events.TaskID `json:"task,omitempty"`
+	// All adds those that are decided, of open tasks or of Task.
+	All bool `json:"all,omitempty"`
+}
+
+// ApprovalsReply lists approvals, the most urgent first.
+type ApprovalsReply struct {
+	Approvals []ApprovalView `json:"approvals"`
+	// Unread counts the open tasks that could not be read, whose approvals are missing here.
+	Unread int `json:"unread,omitempty"`
+}
+
+// ApprovalView is an approval as clients see it.
+type ApprovalView struct {
+	ID       string                      `json:"id"`
+	Task     events.TaskID               `json:"task"`
+	TaskName string                      `json:"task_name"`
+	Step     string                      `json:"step,omitempty"`
+	Status   statemachine.ApprovalStatus `json:"status"`
+	Type     string                      `json:"type"`
+	Tool     string                      `json:"tool,omitempty"`
+	// Args are the arguments of the call, ArgsSHA256 the digest that the grant is bound to.
+	Args        json.RawMessage `json:"args,omitempty"`
+	ArgsSHA256  string          `json:"args_sha256,omitempty"`
+	Scopes      []string        `json:"scopes,omitempty"`
+	Description string          `json:"description"`
+	Rationale   string          `json:"rationale,omitempty"`
+	Details     json.RawMessage `json:"details,omitempty"`
+	Priority    string          `json:"priority"`
+	Risk        string          `json:"risk,omitempty"`
+	Requester   string          `json:"requester"`
+	// Submitter is who submitted the task.
+	Submitter   string             `json:"submitter"`
+	RequestedAt time.Time          `json:"requested_at"`
+	ExpiresAt   time.Time          `json:"expires_at"`
+	OnExpiry    string             `json:"on_expiry"`
+	Quorum      int                `json:"quorum,omitempty"`
+	Votes       []string           `json:"votes,omitempty"`
+	Form        json.RawMessage    `json:"form,omitempty"`
+	Approver    string             `json:"approver,omitempty"`
+	DecidedAt   *time.Time         `json:"decided_at,omitempty"`
+	Reason      string             `json:"reason,omitempty"`
+	Disposition string             `json:"disposition,omitempty"`
+	Spent       bool               `json:"spent,omitempty"`
+	Follows     string             `json:"follows,omitempty"`
+	TaskState   statemachine.State `json:"task_state"`
+}
+
+// DecideRequest decides about an approval.
+type DecideRequest struct {
+	ID string `json:"id"`
+	// As is granted, rejected or revise (rejected, with the wish for another version).
+	As     string `json:"as"`
+	Reason string `json:"reason,omitempty"`
+	// Form is what the approver has filled in, when the approval has a form.
+	Form  json.RawMessage `json:"form,omitempty"`
+	Actor string          `json:"actor"`
+}
+
+// Notice is something that people should know at once.
+type Notice struct {
+	// Kind is approval_requested, approval_reminded, approval_expired, task_blocked or task_failed.
+	Kind string
+	Task events.TaskID
+	Name string
+	// Approval is set with the kinds of approvals.
+	Approval string
+	// Priority is low, medium, high or critical.
+	Priority string
+	Text     string
+}
+
+// Approvals implements API.
+func (o *Orchestrator) Approvals(ctx context.Context, r ApprovalsRequest) (ApprovalsReply, error) {
+	if r.ID != "" {
+		task, err := events.TaskOfApproval(r.ID)
+		if err != nil {
+			return ApprovalsReply{}, err
+		}
+		r.Task, r.All = task, true
+	}
+	ids, unread := []events.TaskID{r.Task}, 0
+	if r.Task == "" {
+		ids, unread = o.waitingTasks(r.All)
+	}
+	reply := ApprovalsReply{Approvals: []ApprovalView{}, Unread: unread}
+	for _, id := range ids {
+		views, err := o.approvalsOf(ctx, id, r)
+		if err != nil && (r.Task != "" || !fault.Has(err, fault.NotFound)) {
+			return reply, err
+		}
+		reply.Approvals = append(reply.Approvals, views...)
+	}
+	if r.ID != "" && len(reply.Approvals) == 0 {
+		return reply, noApproval(r.ID)
+	}
+	slices.SortStableFunc(reply.Approvals, urgency)
+	return reply, nil
+}
+
+func noApproval(id string) error {
+	return fault.New(fault.NotFound, "there is no approval %s", clip(id)).WithField("approval_id").WithHint("orch approvals lists them")
+}
+
+// urgency orders by status, then priority, then the time that is left.
+func urgency(a, b ApprovalView) int {
+	rank := func(v ApprovalView) int {
+		n := slices.Index([]string{"critical", "high", "medium", "low"}, v.Priority)
+		if v.Status != statemachine.ApprovalPending {
+			n += 10
+		}
+		return n
+	}
+	if d := rank(a) - rank(b); d != 0 {
+		return d
+	}
+	return a.ExpiresAt.Compare(b.ExpiresAt)
+}
+
+// waitingTasks returns the open tasks that may have approvals, and how many tasks could not be read.
+func (o *Orchestrator) waitingTasks(all bool) (ids []events.TaskID, unread int) {
+	o.lock()
+	defer o.unlock()
+	for id, e := range o.tasks {
+		switch {
+		case !e.open || e.task == nil && !e.open:
+		case e.task == nil:
+			ids = append(ids, id) // it is being read
+		case len(e.task.Approvals) > 0 && (all || e.task.Undecided()):
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids, len(o.unread)
+}
+
+// approvalsOf returns the approvals of a task that a request asks for.
+func (o *Orchestrator) approvalsOf(ctx context.Context, id events.TaskID, r ApprovalsRequest) ([]ApprovalView, error) {
+	var views []ApprovalView
+	args := map[int]events.Value{}
+	err := o.look(ctx, id, func(e *entry) error {
+		views, args = views[:0], map[int]events.Value{}
+		for _, a := range e.task.Approvals {
+			view := viewOf(e.task, a, o.now())
+			if (r.ID != "" && a.ID != r.ID) || (!r.All && view.Status != statemachine.ApprovalPending) {
+				continue
+			}
+			if s := e.task.Steps[a.Step]; s != nil {
+				args[len(views)] = s.Args
+			}
+			views = append(views, view)
+		}
+		return nil
+	})
+	for i, value := range args {
+		if err == nil {
+			views[i].Args, err = o.showLater(ctx, value)
+		}
+	}
+	return views, err
+}
+
+// viewOf shows an approval at a time. One of a finished task expires without an event.
+func viewOf(t *statemachine.Task, a *statemachine.Approval, now time.Time) ApprovalView {
+	v := ApprovalView{
+		ID: a.ID, Task: t.ID, TaskName: t.Submitted.Name, TaskState: t.State, Step: a.Step, Status: a.Status, Type: a.Type,
+		Tool: a.Tool, ArgsSHA256: a.ArgsSHA256, Scopes: a.Scopes, Description: a.Description, Rationale: a.Rationale,
+		Details: a.Details.Raw, Priority: a.Priority, Risk: a.Risk, Requester: a.Requester, Submitter: t.Requestor,
+		RequestedAt: a.RequestedAt, ExpiresAt: a.ExpiresAt, OnExpiry: a.OnExpiry, Quorum: a.Quorum, Form: a.Form.Raw,
+		Spent: a.Spent, Follows: a.Follows,
+	}
+	for _, vote := range a.Votes {
+		v.Votes = append(v.Votes, vote.Approver)
+	}
+	if a.Decision != nil {
+		v.Approver, v.Reason, v.Disposition = a.Decision.Approver, a.Decision.Reason, a.Decision.Disposition
+	}
+	if !a.DecidedAt.IsZero() {
+		v.DecidedAt = &a.DecidedAt
+	}
+	if a.Status == statemachine.ApprovalPending && !now.Before(a.ExpiresAt) {
+		v.Status, v.DecidedAt = statemachine.ApprovalExpired, &a.ExpiresAt
+	}
+	return v
+}
+
+// statusesOf is what a call is told of the approvals of its task.
+func statusesOf(t *statemachine.Task) map[string]json.RawMessage {
+	all := map[string]json.RawMessage{}
+	for _, a := range t.Approvals {
+		view := viewOf(t, a, t.UpdatedAt)
+		all[a.ID] = mustJSON(struct {
+			Status    statemachine.ApprovalStatus `json:"status"`
+			Approver  string                      `json:"approver,omitempty"`
+			DecidedAt *time.Time                  `json:"decided_at,omitempty"`
+			Reason    string                      `json:"reason,omitempty"`
+		}{view.Status, view.Approver, view.DecidedAt, view.Reason})
+	}
+	return all
+}
+
+// Decide implements API.
+func (o *Orchestrator) Decide(ctx context.Context, r DecideRequest) (ApprovalView, error) {
+	id, err := events.TaskOfApproval(r.ID)
+	if err != nil {
+		return ApprovalView{}, err
+	}
+	if err := r.check(); err != nil {
+		return ApprovalView{}, err
+	}
+	form, err := o.tidy(r.Form)
+	if err != nil {
+		return ApprovalView{}, fault.From(err).WithField("form")
+	}
+	err = o.change(ctx, id, r.Actor, func(t *turn) error {
+		a := t.task.Approval(r.ID)
+		if a == nil {
+			return noApproval(r.ID)
+		}
+		if err := t.mayDecide(a, r); err != nil {
+			return err
+		}
+		return t.decideApproval(a, r, form)
+	})
+	if err != nil {
+		return ApprovalView{}, err
+	}
+	reply, err := o.Approvals(ctx, ApprovalsRequest{ID: r.ID})
+	if err != nil {
+		return ApprovalView{}, err
+	}
+	return reply.Approvals[0], nil
+}
+
+func (r DecideRequest) check() error {
+	switch {
+	case r.As != "granted" && r.As != "rejected" && r.As != "revise":
+		return fault.New(fault.ValidationError, "must be granted, rejected or revise").WithField("as")
+	case r.As != "granted" && strings.TrimSpace(r.Reason) == "":
+		return fault.New(fault.RequiredField, "a rejection says why").WithField("reason")
+	case !isUser(r.Actor):
+		return fault.New(fault.Forbidden, "only people decide about approvals, not %q", clip(r.Actor)).
+			WithHint("orch approve, by somebody with the operator's credential")
+	}
+	return nil
+}
+
+// mayDecide returns why somebody may not decide about an approval: FORBIDDEN for who asks (S0-168),
+// CONFLICT when it is over (S0-166).
+func (t *turn) mayDecide(a *statemachine.Approval, r DecideRequest) error {
+	switch {
+	case r.Actor == a.Requester:
+		return fault.New(fault.Forbidden, "%s asks for this approval and cannot decide about it", r.Actor)
+	case t.o.cfg.FourEyes && r.Actor == t.task.Requestor:
+		return fault.New(fault.Forbidden, "%s submitted the task, and this node wants somebody else to decide", r.Actor).
+			WithHint("approvals.four_eyes in the configuration of the node")
+	case a.Status == statemachine.ApprovalPending && !t.now.Before(a.ExpiresAt):
+		return fault.New(fault.Conflict, "approval %s expired at %s", a.ID, clock(a.ExpiresAt))
+	case a.Status == statemachine.ApprovalExpired:
+		return fault.New(fault.Conflict, "approval %s expired at %s", a.ID, clock(a.DecidedAt)).WithHint("orch resume %s asks again", t.e.id)
+	case a.Status != statemachine.ApprovalPending:
+		return fault.New(fault.Conflict, "%s has %s approval %s at %s", a.Decision.Approver, a.Status, a.ID, clock(a.DecidedAt))
+	case slices.ContainsFunc(a.Votes, func(v events.Decision) bool { return v.Approver == r.Actor }):
+		return fault.New(fault.Conflict, "%s has agreed already; %d approvers have to", r.Actor, a.Quorum)
+	}
+	return nil
+}
+
+// decideApproval records a decision: a vote while the quorum is not reached.
+func (t *turn) decideApproval(a *statemachine.Approval, r DecideRequest, form json.RawMessage) error {
+	d := &events.Decision{ID: a.ID, Approver: r.Actor, Reason: t.o.cleanText(r.Reason), At: t.now}
+	if r.As != "granted" {
+		if r.As == "revise" {
+			d.Disposition = r.As
+		}
+		t.emit(events.ApprovalRejected, d)
+		return nil
+	}
+	if err := plan.CheckForm(a.Form.Raw, form); err != nil {
+		return err
+	}
+	d.Form = t.keep(form)
+	if len(a.Votes)+1 < a.Quorum {
+		t.emit(events.ApprovalVoted, d)
+		return nil
+	}
+	d.ValidUntil = new(events.Time(t.now.Add(grantLife)))
+	t.emit(events.ApprovalGranted, d)
+	return nil
+}

@@ -1,0 +1,134 @@
+package orchestrator
+
+import (
+	"container/list"
+
+	"github.com/orch-dev/orch/work"
+)
+
+// This file brings what is new to the workers that wait for it. A worker that waits was offered all that there
+// was before, so only the lanes with new calls, and the workers with new cancellations, are looked at.
+
+// poller is a worker that waits for work.
+type poller struct {
+	poll work.Poll
+	out  chan delivery
+	// place is that among those who can take calls, nil for a worker without a free slot.
+	place *list.Element
+}
+
+// parked holds the workers that wait, each with one poll.
+type parked struct {
+	byWorker map[string]*poller
+	// line holds those who can take calls, the one that has waited longest first.
+	line *list.List
+	// serving counts those in the line by queue.
+	serving map[string]int
+}
+
+func newParked() parked {
+	return parked{byWorker: map[string]*poller{}, line: list.New(), serving: map[string]int{}}
+}
+
+// queuesOf returns the queues that a poll is for.
+func queuesOf(p work.Poll) []string {
+	if len(p.Queues) == 0 {
+		return []string{defaultQueue}
+	}
+	return p.Queues
+}
+
+// add parks a poller whose worker has no other poll.
+func (w *parked) add(p *poller) {
+	w.byWorker[p.poll.Worker] = p
+	if p.poll.Free <= 0 {
+		return
+	}
+	p.place = w.line.PushBack(p)
+	for _, queue := range queuesOf(p.poll) {
+		w.serving[queue]++
+	}
+}
+
+// remove takes a poller out; one that is no longer in does nothing.
+func (w *parked) remove(p *poller) {
+	if w.byWorker[p.poll.Worker] == p {
+		delete(w.byWorker, p.poll.Worker)
+	}
+	if p.place == nil {
+		return
+	}
+	w.line.Remove(p.place)
+	p.place = nil
+	for _, queue := range queuesOf(p.poll) {
+		if w.serving[queue]--; w.serving[queue] == 0 {
+			delete(w.serving, queue)
+		}
+	}
+}
+
+// supersede answers the older poll of a worker, which has one at a time: what it would bring is lost,
+// because nobody waits for it any more.
+func (w *parked) supersede(worker string) {
+	if p := w.byWorker[worker]; p != nil {
+		w.remove(p)
+		p.out <- delivery{}
+	}
+}
+
+// refresh lets the calls of lanes be offered again to those who wait.
+func (m *matcher) refresh(which func(lane) bool) {
+	for l := range m.lanes {
+		if which(l) {
+			m.fresh[l] = true
+		}
+	}
+}
+
+// dispatch serves waiting pollers. The lock is held.
+func (o *Orchestrator) dispatch() {
+	m := &o.match
+	for _, worker := range m.told {
+		if p := m.parked.byWorker[worker]; p != nil {
+			o.serve(p)
+		}
+	}
+	m.told = m.told[:0]
+	for at := m.parked.line.Front(); at != nil && o.news(); {
+		next := at.Next()
+		if p, ok := at.Value.(*poller); ok && o.wanted(p.poll) {
+			o.serve(p)
+		}
+		at = next
+	}
+	clear(m.fresh)
+}
+
+// news forgets the lanes without calls that a waiting worker might get, and reports whether any is left.
+func (o *Orchestrator) news() bool {
+	m := &o.match
+	for l := range m.fresh {
+		if m.lanes[l] == nil || m.parked.serving[l.queue] == 0 || o.held(holdNode, "") || o.shut(l) {
+			delete(m.fresh, l)
+		}
+	}
+	return len(m.fresh) > 0
+}
+
+// wanted reports whether there are new calls for a poll.
+func (o *Orchestrator) wanted(p work.Poll) bool {
+	for l := range o.match.fresh {
+		if o.open(l, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// serve answers a poller if there is anything for it.
+func (o *Orchestrator) serve(p *poller) {
+	if d := o.deliver(p.poll); !d.empty() {
+		o.match.parked.remove(p)
+		p.out <- d
+	}
+}

@@ -1,0 +1,173 @@
+package plan
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// Allow names what the tools of a task may reach without an approval of its own: the plan is approved with
+// it (A-23, A-36). Children inherit that of their parent and cannot widen it (S0-181).
+type Allow struct {
+	// Paths are deliverables, absolute or relative to the root: files, or folders with all that is below.
+	Paths []string `json:"paths,omitempty"`
+	// Endpoints are URLs of scheme, host and port, or hosts.
+	Endpoints []string `json:"endpoints,omitempty"`
+	// Connections are databases: scheme://host:port/name, or sqlite:/absolute/path.
+	Connections []string `json:"connections,omitempty"`
+	// Packages are manager:name.
+	Packages []string `json:"packages,omitempty"`
+}
+
+// Approve is a step that asks people.
+type Approve struct {
+	// Description, Rationale and Show are templates: what is asked, why, and what an approver should see.
+	Description string `json:"description"`
+	Rationale   string `json:"rationale,omitempty"`
+	Show        any    `json:"show,omitempty"`
+	// Timeout is how long the approval waits, default 1 h; Remind is when the approvers are reminded.
+	Timeout Duration `json:"timeout,omitempty"`
+	Remind  Duration `json:"remind,omitempty"`
+	// Priority is low, medium, high or critical, default that of the task; Risk is low, medium or high.
+	Priority string `json:"priority,omitempty"`
+	Risk     string `json:"risk,omitempty"`
+	// Quorum is how many people have to agree, default 1.
+	Quorum int `json:"quorum,omitempty"`
+	// Form is the JSON Schema of what an approver fills in.
+	Form json.RawMessage `json:"form,omitempty"`
+	// OnReject is fail (default) or continue; OnExpiry is block (default), reject, approve, default or escalate.
+	OnReject string `json:"on_reject,omitempty"`
+	OnExpiry string `json:"on_expiry,omitempty"`
+	// Default is a template: the form when nobody decided in time and on_expiry is default.
+	Default any `json:"default,omitempty"`
+}
+
+// maxQuorum bounds the people of a quorum.
+const maxQuorum = 20
+
+func (c cursor) allow() *Allow {
+	a := &Allow{}
+	c.object(map[string]func(cursor){
+		"paths":       func(c cursor) { a.Paths = c.texts() },
+		"endpoints":   func(c cursor) { a.Endpoints = c.texts() },
+		"connections": func(c cursor) { a.Connections = c.texts() },
+		"packages":    func(c cursor) { a.Packages = c.texts() },
+	})
+	for _, list := range [][]string{a.Paths, a.Endpoints, a.Connections, a.Packages} {
+		if slices.Contains(list, "") {
+			c.report("an entry of allow is empty", "")
+		}
+	}
+	return a
+}
+
+func (c cursor) approve() *Approve {
+	a := &Approve{}
+	c.object(map[string]func(cursor){
+		"description": func(c cursor) { a.Description = c.text() },
+		"rationale":   func(c cursor) { a.Rationale = c.text() },
+		"show":        func(c cursor) { a.Show = c.value() },
+		"timeout":     func(c cursor) { a.Timeout = c.duration() },
+		"remind":      func(c cursor) { a.Remind = c.duration() },
+		"priority":    func(c cursor) { a.Priority = c.oneOf("low", "medium", "high", "critical") },
+		"risk":        func(c cursor) { a.Risk = c.oneOf("low", "medium", "high") },
+		"quorum":      func(c cursor) { a.Quorum = c.count(maxQuorum) },
+		"form":        func(c cursor) { a.Form = c.form() },
+		"on_reject":   func(c cursor) { a.OnReject = c.oneOf("fail", "continue") },
+		"on_expiry":   func(c cursor) { a.OnExpiry = c.oneOf("block", "reject", "approve", "default", "escalate") },
+		"default":     func(c cursor) { a.Default = c.value() },
+	})
+	if a.Description == "" {
+		c.report("approve needs a `description`", "it is what people read before they decide")
+	}
+	if c.has("default") != (a.OnExpiry == "default") {
+		c.report("`default` and `on_expiry: default` belong together", "")
+	}
+	return a
+}
+
+// form reads the JSON Schema of a form.
+func (c cursor) form() json.RawMessage {
+	raw := c.schema()
+	if raw != nil {
+		if _, err := formOf(raw); err != nil {
+			c.report("the form is no JSON Schema: "+err.Error(), "")
+		}
+	}
+	return raw
+}
+
+// asked is what the templates of an approve step give.
+func (a *Approve) asked() map[string]any {
+	return map[string]any{"description": a.Description, "rationale": a.Rationale, "show": a.Show}
+}
+
+// Question is an evaluated approve step.
+type Question struct {
+	Description string          `json:"description"`
+	Rationale   string          `json:"rationale"`
+	Show        json.RawMessage `json:"show"`
+	// Default is the form when nobody decides; nil for none.
+	Default json.RawMessage `json:"-"`
+}
+
+// Question evaluates what an approve step asks.
+func (n *Node) Question(sc Scope) (Question, error) {
+	var q Question
+	raw, err := n.question.json(sc)
+	if err != nil {
+		return q, err
+	}
+	if err := json.Unmarshal(raw, &q); err != nil {
+		return q, n.invalid("description and rationale of approve must give texts")
+	}
+	if n.fallback != nil {
+		q.Default, err = n.fallback.json(sc)
+	}
+	return q, err
+}
+
+// formOf compiles the schema of a form.
+func formOf(schema json.RawMessage) (*jsonschema.Schema, error) {
+	doc, err := decodeValue(schema)
+	if err != nil {
+		return nil, err
+	}
+	compiled, err := compileSchema(doc)
+	if err != nil {
+		return nil, errors.New(schemaMessage(err))
+	}
+	return compiled, nil
+}
+
+// CheckForm checks what an approver has filled in against the JSON Schema of the form: VALIDATION_ERROR
+// naming the field. Without a form nothing may be filled in.
+func CheckForm(schema, given json.RawMessage) error {
+	if len(schema) == 0 {
+		if len(given) > 0 && string(given) != "null" {
+			return fault.New(fault.ValidationError, "this approval has no form").WithField("form")
+		}
+		return nil
+	}
+	form, err := formOf(schema)
+	if err != nil {
+		return fault.Wrap(fault.Internal, err, "the form of the approval cannot be read")
+	}
+	if len(given) == 0 {
+		given = json.RawMessage("{}")
+	}
+	v, err := decodeValue(given)
+	if err != nil {
+		return fault.Wrap(fault.InvalidFormat, err, "is no valid JSON").WithField("form")
+	}
+	if invalid, ok := errors.AsType[*jsonschema.ValidationError](form.Validate(v)); ok {
+		leaf := innermost(invalid)
+		return fault.New(fault.ValidationError, "%s", english(leaf)).WithField(strings.Join(append([]string{"form"}, leaf.InstanceLocation...), "."))
+	}
+	return nil
+}

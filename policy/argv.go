@@ -1,0 +1,297 @@
+package policy
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// Operand is a file or directory that a read-only command would open.
+type Operand struct {
+	// Arg is the index of the argument that names it, -1 for the working directory that a command
+	// searches when no argument names one.
+	Arg int
+	// Path is absolute, or relative to the working directory.
+	Path string
+	// Follow is true when the command goes into a directory and follows the links that it finds there.
+	Follow bool
+}
+
+// ReadOnlyCommands returns the commands that ReadOnlyArgs knows, in the order of the source document
+// (S4-051).
+func ReadOnlyCommands() []string {
+	return strings.Fields("grep sed awk find cat head tail wc sort uniq cut tr diff file stat ls du rg")
+}
+
+// ReadOnlyArgs holds the arguments of a command against what is known to only read (S4-059, S4-060,
+// A-99), and returns the files that they name. It refuses every option that it does not know; those that write, run programs, wait for a file to grow or take names of files from a file
+// are not known. Scripts of sed and programs of awk are read, and
+// may only print.
+//
+// A pattern, a script or a separator is no path, whatever it looks like. Any other value of an option
+// that looks like a path counts as one.
+//
+// Errors: COMMAND_NOT_ALLOWED for a command that is not on the list, VALIDATION_ERROR with the reason
+// ARGUMENT_NOT_ALLOWED that names the argument as args[i].
+func ReadOnlyArgs(command string, args []string) ([]Operand, error) {
+	g, ok := grammars()[command]
+	if !ok {
+		return nil, fault.New(fault.CommandNotAllowed, "the command %q is not permitted; permitted are %s", command, strings.Join(ReadOnlyCommands(), ", ")).
+			WithReason("CommandNotAllowed").WithField("command")
+	}
+	for i, arg := range args {
+		if strings.ContainsRune(arg, 0) {
+			return nil, refuse(i, "it holds a NUL byte")
+		}
+	}
+	a := &argv{command: command, args: args, grammar: g}
+	if err := g.parse(a); err != nil {
+		return nil, err
+	}
+	if a.follow {
+		for i := range a.files {
+			a.files[i].Follow = true
+		}
+	}
+	return a.files, nil
+}
+
+func refuse(i int, format string, args ...any) *fault.Error {
+	return fault.New(fault.ValidationError, format, args...).WithReason("ARGUMENT_NOT_ALLOWED").
+		WithField("args[" + strconv.Itoa(i) + "]")
+}
+
+// grammar is what a command understands.
+type grammar struct {
+	// flags are the letters of options without a value; follows those of them that follow links.
+	flags, follows string
+	// texts, numbers, words and files are the letters of options with a value: a text that is no path, a
+	// number, a word that counts as a path if it looks like one, a file that is read.
+	texts, numbers, words, files string
+	// long are the long options. Behind the name stands nothing for an option without a value, : for a
+	// text, # for a number, % for a word, @ for a file, ? for a text that is optional and has to be
+	// joined, ! for a flag that follows links.
+	long string
+	// count permits a number as an option, such as head -5.
+	count bool
+	// script is true when the first operand is a pattern or script, unless an option of scripts gives one.
+	script  bool
+	scripts string
+	// check looks at a script.
+	check func(script string) bool
+	// parse reads the arguments.
+	parse func(a *argv) error
+	// operands looks at the operands: indices of args.
+	operands func(a *argv, operands []int) error
+}
+
+// argv is a list of arguments on its way through a grammar.
+type argv struct {
+	command string
+	args    []string
+	grammar grammar
+	files   []Operand
+	// given is true when an option gave the pattern or script, follow when links are followed.
+	given, follow bool
+	// seen are the long names and letters of the options that were used.
+	seen []string
+}
+
+// file notes an operand. To most commands a lone - is the standard input, which is empty.
+func (a *argv) file(i int, path string) {
+	if path != "-" || a.command == "ls" || a.command == "du" {
+		a.files = append(a.files, Operand{Arg: i, Path: path})
+	}
+}
+
+// used reports whether one of the options was used.
+func (a *argv) used(names ...string) bool {
+	return slices.ContainsFunc(names, func(n string) bool { return slices.Contains(a.seen, n) })
+}
+
+// here notes the working directory when nothing else is named.
+func (a *argv) here() {
+	if len(a.files) == 0 {
+		a.files = append(a.files, Operand{Arg: -1, Path: "."})
+	}
+}
+
+// getopt reads arguments as getopt_long does: options and operands mixed, all operands behind --. Long
+// names have to be written out.
+func getopt(a *argv) error {
+	var operands []int
+	for i := 0; i < len(a.args); i++ {
+		arg := a.args[i]
+		var err error
+		switch {
+		case arg == "--":
+			for i++; i < len(a.args); i++ {
+				operands = append(operands, i)
+			}
+		case strings.HasPrefix(arg, "--"):
+			i, err = a.long(i)
+		case len(arg) > 1 && arg[0] == '-':
+			i, err = a.letters(i)
+		default:
+			operands = append(operands, i)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return a.finish(operands)
+}
+
+// finish looks at what is no option.
+func (a *argv) finish(operands []int) error {
+	if a.grammar.script && !a.given && len(operands) > 0 {
+		if err := a.script(operands[0], a.args[operands[0]]); err != nil {
+			return err
+		}
+		operands = operands[1:]
+	}
+	if a.grammar.operands != nil {
+		return a.grammar.operands(a, operands)
+	}
+	return a.allFiles(operands)
+}
+
+func (a *argv) allFiles(operands []int) error {
+	for _, i := range operands {
+		a.file(i, a.args[i])
+	}
+	return nil
+}
+
+func (a *argv) script(i int, text string) error {
+	if a.grammar.check != nil && !a.grammar.check(text) {
+		return refuse(i, "the script of %s may write files, run programs or read files that no argument names", a.command).
+			WithHint("use a script that only prints")
+	}
+	return nil
+}
+
+// letters reads an argument of single letters and returns the index of the last argument it used.
+func (a *argv) letters(i int) (int, error) {
+	arg := a.args[i]
+	if a.grammar.count && strings.Trim(arg[1:], "0123456789") == "" {
+		return i, nil
+	}
+	for at := 1; at < len(arg); at++ {
+		kind, known := a.grammar.letter(arg[at])
+		if !known {
+			return i, a.unknown(i, "-"+arg[at:at+1])
+		}
+		name := arg[at : at+1]
+		if kind == 0 || kind == '!' {
+			a.flag(name, kind)
+			continue
+		}
+		if at+1 < len(arg) {
+			return i, a.value(i, name, kind, arg[at+1:])
+		}
+		return a.next(i, name, kind)
+	}
+	return i, nil
+}
+
+// letter returns the kind of an option, in the signs of grammar.long; 0 is a flag.
+func (g grammar) letter(c byte) (kind byte, known bool) {
+	for _, set := range []struct {
+		letters string
+		kind    byte
+	}{{g.follows, '!'}, {g.flags, 0}, {g.texts, ':'}, {g.numbers, '#'}, {g.words, '%'}, {g.files, '@'}} {
+		if strings.IndexByte(set.letters, c) >= 0 {
+			return set.kind, true
+		}
+	}
+	return 0, false
+}
+
+// long reads a long option and returns the index of the last argument it used.
+func (a *argv) long(i int) (int, error) {
+	name, value, joined := strings.Cut(a.args[i][2:], "=")
+	kind, known := a.grammar.longNames()[name]
+	switch {
+	case !known, joined && (kind == 0 || kind == '!'):
+		return i, a.unknown(i, "--"+name)
+	case kind == 0 || kind == '!' || kind == '?' && !joined:
+		a.flag(name, kind)
+		return i, nil
+	case joined:
+		return i, a.value(i, name, kind, value)
+	}
+	return a.next(i, name, kind)
+}
+
+// longNames returns the long options with their kinds. Every command can tell its version and its usage.
+func (g grammar) longNames() map[string]byte {
+	names := map[string]byte{"help": 0, "version": 0}
+	for word := range strings.FieldsSeq(g.long) {
+		kind := word[len(word)-1]
+		if !strings.ContainsRune(":#%@?!", rune(kind)) {
+			names[word] = 0
+			continue
+		}
+		names[word[:len(word)-1]] = kind
+	}
+	return names
+}
+
+func (a *argv) unknown(i int, option string) error {
+	known := slices.Sorted(maps.Keys(a.grammar.longNames()))
+	g := a.grammar
+	return refuse(i, "the option %s of %s is not permitted: it is unknown, writes, runs programs or waits", option, a.command).
+		WithHint("permitted are -%s and --%s", g.flags+g.follows+g.texts+g.numbers+g.words+g.files, strings.Join(known, ", --"))
+}
+
+func (a *argv) flag(name string, kind byte) {
+	a.seen = append(a.seen, name)
+	a.follow = a.follow || kind == '!'
+	a.given = a.given || a.gives(name)
+}
+
+// next takes the value of an option from the next argument.
+func (a *argv) next(i int, name string, kind byte) (int, error) {
+	if i+1 >= len(a.args) {
+		return i, refuse(i, "the option %s of %s needs a value", a.args[i], a.command)
+	}
+	return i + 1, a.value(i+1, name, kind, a.args[i+1])
+}
+
+// value looks at the value of an option, which stands in args[i].
+func (a *argv) value(i int, name string, kind byte, value string) error {
+	a.seen = append(a.seen, name)
+	a.given = a.given || a.gives(name)
+	if a.command == "rg" {
+		value = strings.TrimPrefix(value, "=") // rg takes -f=x like -fx
+	}
+	switch {
+	case kind == '@':
+		a.file(i, value)
+	case kind == '#' && !isCount(value):
+		return refuse(i, "%q is no number", value)
+	case kind != ':' && looksLikePath(value):
+		a.file(i, value)
+	case a.gives(name):
+		return a.script(i, value)
+	}
+	return nil
+}
+
+// gives reports whether an option gives the pattern or script.
+func (a *argv) gives(name string) bool {
+	return slices.Contains(strings.Fields(a.grammar.scripts), name)
+}
+
+// isCount reports whether a word is a number as head -n takes it: a sign, digits, a unit.
+func isCount(s string) bool {
+	rest := strings.TrimLeft(strings.TrimPrefix(strings.TrimPrefix(s, "+"), "-"), "0123456789")
+	return strings.ContainsAny(s, "0123456789") && len(rest) <= 3 && strings.Trim(rest, "bkKmMBGTPEZYiw") == ""
+}
+
+// looksLikePath is the rule of the source document (S4-054).
+func looksLikePath(s string) bool { return strings.HasPrefix(s, "/") || strings.Contains(s, "..") }

@@ -1,0 +1,121 @@
+package statemachine
+
+import (
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+)
+
+// ApprovalStatus is how an approval stands (M-3, S0-165).
+type ApprovalStatus string
+
+// The statuses of an approval. All but pending are final (S0-166).
+const (
+	ApprovalPending  ApprovalStatus = "pending"
+	ApprovalGranted  ApprovalStatus = "granted"
+	ApprovalRejected ApprovalStatus = "rejected"
+	ApprovalExpired  ApprovalStatus = "expired"
+)
+
+// Approval is the fold of the events of one approval.
+type Approval struct {
+	events.Approval
+
+	Status      ApprovalStatus `json:"status"`
+	RequestedAt time.Time      `json:"requested_at"`
+	// Votes are those that agreed, the last of a quorum apart.
+	Votes []events.Decision `json:"votes,omitempty"`
+	// Decision is how it was granted or rejected.
+	Decision *events.Decision `json:"decision,omitempty"`
+	// DecidedAt is when it came to its end.
+	DecidedAt time.Time `json:"decided_at,omitzero"`
+	Reminded  bool      `json:"reminded,omitempty"`
+	// Spent is set when the call that it is for has begun: a grant is good for one (S0-053).
+	Spent bool `json:"spent,omitempty"`
+}
+
+// Usable reports whether the grant lets its call through at a time: it is not spent, and not too old.
+func (a *Approval) Usable(at time.Time) bool {
+	if a.Status != ApprovalGranted || a.Spent {
+		return false
+	}
+	return a.Decision.ValidUntil == nil || at.Before(*a.Decision.ValidUntil)
+}
+
+// Approval returns the approval of an id, nil when the task has none such.
+func (t *Task) Approval(id string) *Approval {
+	for _, a := range t.Approvals {
+		if a.ID == id {
+			return a
+		}
+	}
+	return nil
+}
+
+// Undecided reports whether an approval of the task is pending.
+func (t *Task) Undecided() bool {
+	for _, a := range t.Approvals {
+		if a.Status == ApprovalPending {
+			return true
+		}
+	}
+	return false
+}
+
+// approve folds an event of an approval; false when it is none.
+func (t *Task) approve(at time.Time, e events.Event) (bool, error) {
+	switch d := e.Data.(type) {
+	case *events.Approval:
+		if t.Approval(d.ID) != nil {
+			return true, fault.New(fault.StateNotAllowed, "approval %s was requested before", d.ID)
+		}
+		t.Approvals = append(t.Approvals, &Approval{Approval: *d, Status: ApprovalPending, RequestedAt: at})
+		return true, nil
+	case *events.Decision:
+		return true, t.pending(d.ID, func(a *Approval) { a.decide(e.Kind, d) })
+	case *events.Elapsed:
+		return true, t.pending(d.ID, func(a *Approval) { a.elapse(e.Kind, d) })
+	default:
+		return false, nil
+	}
+}
+
+// pending changes a pending approval.
+func (t *Task) pending(id string, change func(*Approval)) error {
+	a := t.Approval(id)
+	switch {
+	case a == nil:
+		return fault.New(fault.NotFound, "the task has no approval %s", id)
+	case a.Status != ApprovalPending:
+		return fault.New(fault.StateNotAllowed, "approval %s is %s", id, a.Status)
+	}
+	change(a)
+	return nil
+}
+
+func (a *Approval) decide(kind events.Kind, d *events.Decision) {
+	if kind == events.ApprovalVoted {
+		a.Votes = append(a.Votes, *d)
+		return
+	}
+	a.Decision, a.DecidedAt, a.Status = d, d.At, ApprovalGranted
+	if kind == events.ApprovalRejected {
+		a.Status = ApprovalRejected
+	}
+}
+
+func (a *Approval) elapse(kind events.Kind, d *events.Elapsed) {
+	if kind == events.ApprovalReminded {
+		a.Reminded = true
+		return
+	}
+	a.Status, a.DecidedAt = ApprovalExpired, d.At
+}
+
+// spend uses up the grant that let a call through. One that opens targets for the whole task stays.
+func (t *Task) spend(s *Step) {
+	if a := t.Approval(s.Approval); s.Approval != "" && a != nil && len(a.Scopes) == 0 {
+		a.Spent = true
+	}
+}

@@ -1,0 +1,209 @@
+package build
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/proc"
+	"github.com/orch-dev/orch/tools"
+)
+
+type packageInstallIn struct {
+	PackageName    string `json:"package_name" jsonschema:"Package to install" minLength:"1" maxLength:"300"`
+	Version        string `json:"version,omitempty" jsonschema:"Package version; default: what the manifest asks for, or the latest" maxLength:"100"`
+	PackageManager string `json:"package_manager,omitempty" jsonschema:"npm, yarn, pip, go or cargo; default: found by the lock file or manifest in the workspace of the task"`
+}
+
+type packageInstallOut struct {
+	PackageName      string `json:"package_name" jsonschema:"Package that is installed"`
+	InstalledVersion string `json:"installed_version" jsonschema:"Version that is installed"`
+	PackageManager   string `json:"package_manager" jsonschema:"Manager that installed it"`
+}
+
+// packageInstall is PACKAGE_INSTALL (S0-140 to S0-142, A-40). Code of a package does not run while it
+// is installed: scripts are off, and pip takes no sources that it would have to build.
+func packageInstall(cfg Config) tools.Tool {
+	return tools.DefineIntent(tools.Spec{
+		Name:    "PACKAGE_INSTALL",
+		Title:   "Install a package",
+		Purpose: "Install package dependencies",
+		Conditions: []string{
+			"Task state: IN_PROGRESS",
+			"Package approved in plan OR in package.json/requirements.txt (go.mod, Cargo.toml, pyproject.toml)",
+			"New packages: requires approval",
+		},
+		Effect:    tools.Idempotent,
+		Gate:      tools.InProgress,
+		Approval:  tools.ByIntent,
+		OpenWorld: true,
+		Timeout:   maxTime,
+		Errors:    []string{"EXEC_FAILED", "NOT_FOUND", "CONFLICT", "TIMEOUT", "APPROVAL_REQUIRED", "VALIDATION_ERROR", "INVALID_FORMAT"},
+	}, packageIntent, func(ctx context.Context, env *tools.Env, in packageInstallIn) (packageInstallOut, error) {
+		j, err := newJob(env, in)
+		if err != nil {
+			return packageInstallOut{}, err
+		}
+		j.cfg = cfg
+		version, err := j.manager.install(ctx, j)
+		if err == nil && version == "" {
+			err = fault.New(fault.ExecFailed, "%s ended well, but %s is not installed", j.manager.name, in.PackageName)
+		}
+		return packageInstallOut{PackageName: in.PackageName, InstalledVersion: version, PackageManager: j.manager.name}, err
+	})
+}
+
+func packageIntent(_ context.Context, env *tools.Env, in packageInstallIn) (tools.Intent, error) {
+	j, err := newJob(env, in)
+	if err != nil {
+		return tools.Intent{}, err
+	}
+	target := tools.Target{Kind: tools.Package, Name: j.manager.name + ":" + j.name, Known: j.known}
+	return tools.Intent{Targets: []tools.Target{target}}, nil
+}
+
+// job is one installation.
+type job struct {
+	project
+
+	cfg     Config
+	manager manager
+	// name is the canonical name of the package, version "" or checked.
+	name, version string
+	// known is true when a manifest of the project names the package.
+	known bool
+}
+
+// manager is a package manager as data.
+type manager struct {
+	name string
+	// locks and manifests are the files that show which manager a project uses.
+	locks, manifests []string
+	// names and versions are the forms that are permitted (S0-142): nothing that an option, a path, a
+	// URL, an alias or a shell could be made of.
+	names, versions *regexp.Regexp
+	// canonical returns the one form of a name, known whether the manifests of the project hold it.
+	canonical func(name string) string
+	known     func(p project, name string) (bool, error)
+	// install returns the version that is installed.
+	install func(ctx context.Context, j job) (string, error)
+}
+
+func managers() []manager { return []manager{npm(), yarn(), pip(), golang(), cargo()} }
+
+func newJob(env *tools.Env, in packageInstallIn) (job, error) {
+	p, err := newProject(env)
+	if err != nil {
+		return job{}, err
+	}
+	m, err := p.manager(in.PackageManager)
+	if err != nil {
+		return job{}, err
+	}
+	if !m.names.MatchString(in.PackageName) || isFile(in.PackageName) {
+		return job{}, fault.New(fault.InvalidFormat, "%q is no name of a package of %s", in.PackageName, m.name).WithField("package_name").
+			WithHint("give the name as the registry knows it, and the version in the field version")
+	}
+	if in.Version != "" && !m.versions.MatchString(in.Version) {
+		return job{}, fault.New(fault.InvalidFormat, "%q is no version of %s", in.Version, m.name).WithField("version").
+			WithHint("give one version, such as 1.2.3")
+	}
+	j := job{project: p, manager: m, name: m.canonical(in.PackageName), version: in.Version}
+	j.known, err = m.known(p, j.name)
+	return j, err
+}
+
+// isFile reports whether a name is one that managers take for the file of an archive.
+func isFile(name string) bool {
+	name = strings.ToLower(name)
+	return slices.ContainsFunc(strings.Fields(".tgz .tar .tar.gz .whl .zip .tar.bz2 .tbz .tar.xz .txz .tlz .tar.lz .tar.lzma .git"), func(end string) bool {
+		return strings.HasSuffix(name, end)
+	})
+}
+
+// manager returns the manager that is asked for, or the one that the files of the project show: one
+// with a lock file before one with a manifest alone (A-40).
+func (p project) manager(name string) (manager, error) {
+	all := managers()
+	if name != "" {
+		i := slices.IndexFunc(all, func(m manager) bool { return m.name == name })
+		if i < 0 {
+			return manager{}, fault.New(fault.ValidationError, "the package manager %q is not supported; supported are npm, yarn, pip, go and cargo", name).
+				WithField("package_manager")
+		}
+		return all[i], nil
+	}
+	languages := map[string]manager{} // the managers of one language compete, those of two are ambiguous
+	for _, m := range all {
+		if slices.ContainsFunc(m.manifests, p.has) {
+			if _, other := languages[m.manifests[0]]; !other {
+				languages[m.manifests[0]] = m
+			}
+		}
+	}
+	locked := slices.DeleteFunc(all, func(m manager) bool { return !slices.ContainsFunc(m.locks, p.has) })
+	for _, m := range locked {
+		languages[m.manifests[0]] = m
+	}
+	if len(languages) == 1 && !sameLanguage(locked) {
+		for _, m := range languages {
+			return m, nil
+		}
+	}
+	why := "the workspace shows several package managers"
+	if len(languages) == 0 {
+		why = "the workspace shows no package manager"
+	}
+	return manager{}, fault.New(fault.ValidationError, "%s", why).WithField("package_manager").
+		WithHint("name one of npm, yarn, pip, go and cargo")
+}
+
+// sameLanguage reports whether two of the managers have lock files for the same manifest.
+func sameLanguage(locked []manager) bool {
+	seen := map[string]bool{}
+	for _, m := range locked {
+		if seen[m.manifests[0]] {
+			return true
+		}
+		seen[m.manifests[0]] = true
+	}
+	return false
+}
+
+// run runs a program of a manager in the project.
+func (j job) run(ctx context.Context, extra map[string]string, program string, args ...string) (proc.Result, error) {
+	variables, err := j.variables()
+	if err != nil {
+		return proc.Result{}, err
+	}
+	for name, value := range extra {
+		if value == "" {
+			continue
+		}
+		if strings.Contains(value, "@") {
+			return proc.Result{}, fault.New(fault.ValidationError, "the configured address of the registry of %s must hold neither user nor password", j.manager.name)
+		}
+		variables[name] = value
+	}
+	res, err := j.env.Exec.Run(ctx, proc.Command{Name: program, Args: args, Dir: j.dir, Env: variables})
+	if err == nil && res.ExitCode != 0 {
+		err = j.failed(program, res)
+	}
+	return res, err
+}
+
+// failed tells why a manager failed, as far as its output shows (S0-140).
+func (j job) failed(program string, res proc.Result) error {
+	text := res.Stdout + "\n" + res.Stderr
+	missing := regexp.MustCompile(`E404|404 Not Found|ETARGET|notarget|No matching distribution|could not be found|no matching package|unknown revision|no matching versions|Couldn't find (any versions|package)|could not find .* in registry|does not contain package|: not found|: invalid version|: unrecognized import path|did not match`)
+	conflict := regexp.MustCompile(`ERESOLVE|ResolutionImpossible|conflicting dependencies|failed to select a version|EPEERINVALID|conflicts? with`)
+	switch {
+	case conflict.MatchString(text):
+		return fault.New(fault.Conflict, "%s cannot be installed beside what is there: %s", j.name, shorten(text)).WithField("package_name")
+	case missing.MatchString(text):
+		return fault.New(fault.NotFound, "%s does not find %s %s: %s", program, j.name, j.version, shorten(text)).WithField("package_name")
+	}
+	return fault.New(fault.ExecFailed, "%s ended with status %d: %s", program, res.ExitCode, shorten(text))
+}

@@ -1,0 +1,46 @@
+package tools
+
+import (
+	"slices"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// SourceName returns the name that seed 004 gives to errors of the code, "" when it has none (S4-010).
+func SourceName(code fault.Code) string {
+	switch code {
+	case fault.OutsideRoot:
+		return "OutsideRoot"
+	case fault.NotFound:
+		return "NotFound"
+	case fault.PatchFailed:
+		return "PatchFailed"
+	case fault.ReadOnly:
+		return "ReadOnly"
+	case fault.Forbidden:
+		return "PermissionDenied"
+	case fault.CommandNotAllowed:
+		return "CommandNotAllowed"
+	default:
+		return ""
+	}
+}
+
+// ErrorText returns the text of a failed call of a tool: the name of the error, the field, the message.
+// The name is the one of seed 004 when the contract of the tool lists it, such as "OutsideRoot: path: the
+// path leads outside the root", and the code of the registry for all other tools (M-4). It does not
+// matter whether the tool or something before it has failed.
+func ErrorText(spec Spec, err error) string {
+	e := fault.From(err)
+	if e == nil {
+		return ""
+	}
+	name := SourceName(e.Code)
+	if name == "" || !slices.Contains(spec.Errors, name) {
+		return e.Error()
+	}
+	if e.Field == "" {
+		return name + ": " + e.Message
+	}
+	return name + ": " + e.Field + ": " + e.Message
+}

@@ -1,0 +1,40 @@
+package fs
+
+import (
+	"context"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/tools"
+)
+
+type createDirectory004In struct {
+	Path string `json:"path" jsonschema:"Absolute path to the directory to create"`
+}
+
+type createDirectory004Out struct {
+	Path    string `json:"path" jsonschema:"Real path of the directory"`
+	Created bool   `json:"created" jsonschema:"The directory did not exist before"`
+}
+
+// create_directory (S4-040): an existing directory is a success.
+var createDirectory004 = define004(tools.Spec{
+	Name:       "create_directory",
+	Title:      "Create a directory and its parents",
+	Purpose:    "Create a directory and any missing parent directories.",
+	Conditions: []string{"Task state: IN_PROGRESS", "Outside of the task's workspace a person approves"},
+	Effect:     tools.Idempotent,
+	Gate:       tools.InProgress,
+	Approval:   tools.OutsideWorkspace,
+	Paths:      []tools.Path{{Field: "path", Access: tools.WritePath}},
+	Errors:     []string{"OutsideRoot", "PermissionDenied", "ReadOnly", "INVALID_PATH", "DISK_FULL"},
+}, func(_ context.Context, env *tools.Env, in createDirectory004In) (createDirectory004Out, error) {
+	rel, err := resolve(env, "path", in.Path)
+	if err != nil {
+		return createDirectory004Out{}, err
+	}
+	_, before := env.Root.Lstat(rel)
+	if err := env.Root.MkdirAll(rel, 0o755); err != nil {
+		return createDirectory004Out{}, about("path", err)
+	}
+	return createDirectory004Out{Path: env.Root.Abs(rel), Created: fault.Has(before, fault.NotFound)}, nil
+})

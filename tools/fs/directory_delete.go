@@ -1,0 +1,117 @@
+package fs
+
+import (
+	"compress/gzip"
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/pathguard"
+	"github.com/orch-dev/orch/tools"
+)
+
+type directoryDeleteIn struct {
+	DirectoryPath string `json:"directory_path" jsonschema:"Absolute path to directory"`
+	Recursive     bool   `json:"recursive" jsonschema:"Delete contents recursively"`
+}
+
+type directoryDeleteOut struct {
+	DirectoryPath string `json:"directory_path" jsonschema:"Path of the directory that was deleted"`
+	BackupPath    string `json:"backup_path" jsonschema:"Path of the tar.gz file with all that was in the directory; empty when nothing was"`
+	ApprovalID    string `json:"approval_id" jsonschema:"The approval that permitted it"`
+}
+
+// DIRECTORY_DELETE (S0-070 to S0-072, A-28).
+var directoryDelete = tools.Define(tools.Spec{
+	Name:    "DIRECTORY_DELETE",
+	Title:   "Delete a directory",
+	Purpose: "Delete directory and contents",
+	Conditions: []string{
+		"Task state: AWAITING_APPROVAL", "Explicit human approval granted", "Not a protected path",
+		"Backup created if directory contains files",
+	},
+	Effect:   tools.Destructive,
+	Gate:     tools.AwaitingApproval,
+	Approval: tools.Always,
+	Paths:    []tools.Path{{Field: "directory_path", Access: tools.DeletePath}},
+	Timeout:  10 * time.Minute,
+	Errors:   []string{"NOT_FOUND", "PERMISSION_DENIED", "INVALID_PATH", "CONFLICT", "OUTSIDE_ROOT", "PROTECTED_PATH", "APPROVAL_REQUIRED", "DISK_FULL"},
+}, func(ctx context.Context, env *tools.Env, in directoryDeleteIn) (out directoryDeleteOut, err error) {
+	rel, err := resolveEntry(env, "directory_path", in.DirectoryPath)
+	if err != nil {
+		return out, err
+	}
+	backups, err := backupFolder(env, rel)
+	if err != nil {
+		return out, err
+	}
+	tree, err := env.Root.Tree(ctx, rel)
+	if err != nil {
+		return out, about("directory_path", err)
+	}
+	defer func() { err = errors.Join(err, tree.Close()) }()
+	if !tree.Empty() && !in.Recursive {
+		return out, fault.New(fault.Conflict, "%s is not empty", env.Root.Abs(rel)).
+			WithField("directory_path").WithHint("set recursive to delete what is in it, too")
+	}
+	out = directoryDeleteOut{DirectoryPath: env.Root.Abs(rel), ApprovalID: env.Approval}
+	if !tree.Empty() {
+		if out.BackupPath, err = backUp(ctx, env, tree, backups); err != nil {
+			return out, about("directory_path", err)
+		}
+	}
+	if err := tree.Remove(ctx); err != nil {
+		return out, keptIn(out.BackupPath, fault.From(about("directory_path", err)))
+	}
+	return out, nil
+})
+
+// backupFolder returns the folder for backups of the task, relative to the root (A-28). PROTECTED_PATH
+// when the directory to delete is one of the task's folders, or holds one: its work, or the backup itself,
+// would go.
+func backupFolder(env *tools.Env, rel string) (string, error) {
+	folders := make([]string, 0, 4)
+	for _, name := range []string{"", "workspace", "outputs", filepath.Join("temp", "backups")} {
+		folder, err := resolve(env, "directory_path", filepath.Join(env.Workspace, name))
+		if err != nil {
+			return "", err
+		}
+		folders = append(folders, folder)
+	}
+	for _, folder := range folders {
+		if rel == "." || folder == rel || strings.HasPrefix(folder, rel+"/") {
+			return "", fault.New(fault.ProtectedPath, "%s is the workspace of the task, or a folder of it, or holds one", env.Root.Abs(rel)).
+				WithField("directory_path").WithHint("delete what is in it instead")
+		}
+	}
+	return folders[len(folders)-1], nil
+}
+
+// backUp writes a tree to a new archive in the folder and returns its absolute path.
+func backUp(ctx context.Context, env *tools.Env, tree *pathguard.Tree, folder string) (string, error) {
+	if err := env.Root.MkdirAll(folder, 0o755); err != nil {
+		return "", err
+	}
+	rel := filepath.Join(folder, env.Now().UTC().Format("20060102T150405Z-")+rand.Text()+".tar.gz")
+	err := env.Root.Create(rel, 0o600, func(w io.Writer) error {
+		packed := gzip.NewWriter(w)
+		return errors.Join(tree.Archive(ctx, packed), packed.Close())
+	})
+	if err != nil {
+		return "", err
+	}
+	return env.Root.Abs(rel), nil
+}
+
+// keptIn adds to an error where the backup of a directory is that is perhaps half deleted.
+func keptIn(backup string, err *fault.Error) *fault.Error {
+	if backup == "" {
+		return err
+	}
+	return err.WithHint("a part may be deleted; all of it is in %s", backup)
+}

@@ -1,0 +1,99 @@
+package notify
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/netguard"
+	"github.com/orch-dev/orch/tools"
+)
+
+// sendTime bounds the delivery to all channels of a call.
+const sendTime = 30 * time.Second
+
+// send delivers a notice to one channel. Its errors hold no URL.
+type send func(ctx context.Context, env *tools.Env, n Notice) error
+
+// channels are those of a node.
+type channels struct {
+	known    map[string]send
+	standard []string
+}
+
+func newChannels(cfg Config) *channels {
+	c := &channels{known: map[string]send{}, standard: cfg.Default}
+	for name, raw := range cfg.Channels {
+		c.known[name] = remote(cfg, raw)
+	}
+	c.known["log"] = toLog
+	c.known["file"] = toFile
+	if cfg.Publish != nil {
+		c.known["nats"] = func(ctx context.Context, _ *tools.Env, n Notice) error { return cfg.Publish(ctx, n) }
+	}
+	if len(c.standard) == 0 {
+		c.standard = []string{"log"}
+	}
+	return c
+}
+
+func (c *channels) names() []string { return slices.Sorted(maps.Keys(c.known)) }
+
+// toLog writes to the log of the task and to that of the node. The entry of the task joins the commit of
+// the result.
+func toLog(ctx context.Context, env *tools.Env, n Notice) error {
+	level, logged := "INFO", slog.LevelInfo
+	if n.Priority == "high" || n.Priority == "critical" {
+		level, logged = "WARN", slog.LevelWarn
+	}
+	note, err := json.Marshal(map[string]string{"notification": n.Priority, "subject": n.Subject})
+	if err != nil {
+		return err
+	}
+	env.Record(events.LogWritten, &events.Logged{Step: n.Step, Level: level, Message: n.Subject + ": " + n.Message, Context: note, At: n.At})
+	env.Log.LogAttrs(ctx, logged, "notification", slog.String("task", string(n.Task)), slog.String("priority", n.Priority),
+		slog.String("subject", n.Subject))
+	return nil
+}
+
+// remote chooses the way to a service by the scheme of its URL.
+func remote(cfg Config, raw string) send {
+	if strings.HasPrefix(raw, "http://") || strings.HasPrefix(raw, "https://") {
+		return webhook(netguard.New(cfg.Net.Reaching(raw)), raw)
+	}
+	return newService(raw).send
+}
+
+// webhook posts a notice as JSON. A redirect is no delivery.
+func webhook(client *netguard.Client, raw string) send {
+	return func(ctx context.Context, _ *tools.Env, n Notice) error {
+		u, err := client.Parse(raw)
+		if err != nil {
+			return fault.New(fault.InvalidFormat, "the configured URL is not valid")
+		}
+		body, err := json.Marshal(n)
+		if err != nil {
+			return err
+		}
+		res, err := client.Do(ctx, netguard.Request{
+			Method: http.MethodPost, URL: u, Body: string(body), Limit: 1 << 10,
+			Header: http.Header{"Content-Type": {"application/json"}, "Idempotency-Key": {n.Key}},
+		})
+		if err != nil {
+			e := fault.From(err)
+			e.Message = strings.Replace(e.Message, netguard.Endpoint(u), "the service", 1)
+			return e
+		}
+		if res.Status/100 != 2 {
+			return fault.New(fault.NetworkError, "the service answered with status %d", res.Status)
+		}
+		return nil
+	}
+}

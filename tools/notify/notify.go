@@ -1,0 +1,42 @@
+// Package notify is the family of tools that tell people something (seed 000).
+package notify
+
+import (
+	"context"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/internal/netguard"
+	"github.com/orch-dev/orch/tools"
+)
+
+// Notice is a notification on its way.
+type Notice struct {
+	Task events.TaskID `json:"task"`
+	Step string        `json:"step,omitempty"`
+	// Key is the same for every attempt, so that a receiver can drop what it knows.
+	Key string `json:"key"`
+	// Priority is low, medium, high or critical.
+	Priority string    `json:"priority"`
+	Subject  string    `json:"subject"`
+	Message  string    `json:"message"`
+	At       time.Time `json:"at"`
+}
+
+// Config is what the operator decides for the family. The zero value works: there are the channels log
+// and file.
+type Config struct {
+	// Channels maps names to the URLs of services, which may hold credentials and are shown nowhere:
+	// http and https receive a Notice as JSON by POST; other schemes are those of shoutrrr, such as
+	// smtp://, slack://, ntfy://. A name may not be that of a built-in channel.
+	Channels map[string]string
+	// Default are the channels of a call that names none. Default: log.
+	Default []string
+	// Publish hands a notice to the bus of the node; nil means that there is no channel nats.
+	Publish func(ctx context.Context, n Notice) error
+	// Net says what webhooks may reach beside public addresses and their own URLs.
+	Net netguard.Config
+}
+
+// Tools returns the family.
+func Tools(cfg Config) []tools.Tool { return []tools.Tool{notificationSend(newChannels(cfg))} }

@@ -1,0 +1,88 @@
+package notify
+
+import (
+	"context"
+	"errors"
+	"net"
+	"syscall"
+
+	"github.com/nicholas-fedor/shoutrrr/pkg/router"
+	"github.com/nicholas-fedor/shoutrrr/pkg/types"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/tools"
+)
+
+// maxHanging is how many deliveries to one service may be under way. Some services know no deadline, so a
+// delivery that was given up goes on until its connection ends.
+const maxHanging = 4
+
+// service is a service of shoutrrr. It is reached as its URL says, without the check of addresses: the
+// URL is the operator's.
+type service struct {
+	url   string
+	slots chan struct{}
+}
+
+func newService(raw string) *service {
+	return &service{url: raw, slots: make(chan struct{}, maxHanging)}
+}
+
+func (s *service) send(ctx context.Context, _ *tools.Env, n Notice) error {
+	select {
+	case s.slots <- struct{}{}:
+	default:
+		return fault.New(fault.Unavailable, "the service still hangs on earlier notifications")
+	}
+	done := make(chan error, 1)
+	go func() {
+		defer func() { <-s.slots }()
+		done <- s.call(n)
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fault.Wrap(fault.Timeout, ctx.Err(), "the service did not answer in time")
+	}
+}
+
+// call delivers without a deadline. The errors of shoutrrr repeat URLs with their credentials, so nothing
+// of their text is kept.
+func (s *service) call(n Notice) (err error) {
+	defer func() {
+		if recover() != nil { // here nobody else would
+			err = fault.New(fault.Internal, "the library of the service failed")
+		}
+	}()
+	var services router.ServiceRouter
+	to, err := services.Locate(s.url)
+	if err != nil {
+		return fault.New(fault.InvalidFormat, "the configured URL is not one that shoutrrr understands")
+	}
+	params := types.Params{}
+	params.SetTitle(n.Subject)
+	if err := to.Send(text(n), &params); err != nil {
+		return fault.New(fault.NetworkError, "the service %s", refusal(err))
+	}
+	return nil
+}
+
+// text is the message with what a person needs to find the task.
+func text(n Notice) string {
+	return n.Message + "\n\nPriority: " + n.Priority + "\nTask: " + string(n.Task)
+}
+
+func refusal(err error) string {
+	var dns *net.DNSError
+	switch {
+	case errors.As(err, &dns):
+		return "has a name that cannot be resolved"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "refused the connection"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "did not answer in time"
+	default:
+		return "did not take it"
+	}
+}

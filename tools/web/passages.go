@@ -1,0 +1,168 @@
+package web
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// maxContent is how many bytes of a page are returned.
+const maxContent = 16 << 10
+
+// passage is a block of a page with the headings it stands below.
+type passage struct {
+	text string
+	// terms counts the words of the prompt in it.
+	terms map[string]int
+	words int
+	score float64
+	at    int
+}
+
+// bestPassages returns the passages that fit the prompt best, in the order of the page, at most
+// maxContent bytes, and whether that is all of it. The same page and prompt give the same answer. When
+// no word of the prompt occurs, it is the beginning of the page.
+func bestPassages(page, prompt string) (text string, whole bool) {
+	if len(page) <= maxContent {
+		return page, true
+	}
+	all := split(page)
+	rank(all, terms(prompt))
+	slices.SortStableFunc(all, func(a, b *passage) int { return cmp.Compare(b.score, a.score) })
+	var kept []*passage
+	size := 0
+	for _, p := range all {
+		if p.score == 0 && len(kept) > 0 && all[0].score > 0 {
+			break
+		}
+		if size+len(p.text)+len(gap) > maxContent {
+			continue
+		}
+		kept, size = append(kept, p), size+len(p.text)+len(gap)
+	}
+	slices.SortFunc(kept, func(a, b *passage) int { return cmp.Compare(a.at, b.at) })
+	return joinPassages(kept), false
+}
+
+// gap stands where passages were left out.
+const gap = "\n\n[…]\n\n"
+
+func joinPassages(kept []*passage) string {
+	var b strings.Builder
+	for i, p := range kept {
+		switch {
+		case i == 0:
+		case kept[i-1].at+1 == p.at:
+			b.WriteString("\n\n")
+		default:
+			b.WriteString(gap)
+		}
+		b.WriteString(p.text)
+	}
+	return b.String()
+}
+
+// split cuts a page at blank lines. A heading goes with what follows, and a block of more than 2 KiB
+// becomes several.
+func split(page string) []*passage {
+	const most = 2 << 10
+	var all []*passage
+	heading := ""
+	add := func(text string) { all = append(all, &passage{text: text, at: len(all)}) }
+	for block := range strings.SplitSeq(page, "\n\n") {
+		block = strings.Trim(block, "\n")
+		switch {
+		case strings.TrimSpace(block) == "":
+			continue
+		case strings.HasPrefix(block, "#") && len(heading)+len(block) < most:
+			heading += block + "\n\n"
+			continue
+		}
+		block, heading = heading+block, ""
+		for len(block) > most {
+			cut := cutPoint(block[:most])
+			add(block[:cut])
+			block = block[cut:]
+		}
+		add(block)
+	}
+	if heading != "" {
+		add(strings.TrimSpace(heading))
+	}
+	return all
+}
+
+// cutPoint returns where to cut a text at its end: after a line, else after a word, else after a character.
+func cutPoint(text string) int {
+	for _, at := range []int{strings.LastIndexByte(text, '\n'), strings.LastIndexByte(text, ' ')} {
+		if at > len(text)/2 {
+			return at + 1
+		}
+	}
+	return len(wholeRunes([]byte(text)))
+}
+
+// rank scores passages by the words of the prompt they hold (BM25).
+func rank(all []*passage, wanted []string) {
+	const k, b = 1.2, 0.75
+	holding, total := map[string]int{}, 0
+	for _, p := range all {
+		p.count(wanted)
+		total += p.words
+		for word := range p.terms {
+			holding[word]++
+		}
+	}
+	average := float64(total)/float64(len(all)) + 1
+	for _, p := range all {
+		for _, word := range wanted { // a fixed order: sums of floats depend on it
+			n, f := float64(holding[word]), float64(p.terms[word])
+			idf := math.Log(1 + (float64(len(all))-n+0.5)/(n+0.5))
+			p.score += idf * f * (k + 1) / (f + k*(1-b+b*float64(p.words)/average))
+		}
+	}
+}
+
+func (p *passage) count(wanted []string) {
+	p.terms = map[string]int{}
+	for word := range words(p.text) {
+		p.words++
+		if slices.Contains(wanted, word) {
+			p.terms[word]++
+		}
+	}
+}
+
+// terms returns the different words of a prompt that say something.
+func terms(prompt string) []string {
+	var all []string
+	for word := range words(prompt) {
+		if len(word) > 1 && !slices.Contains(fillers(), word) && !slices.Contains(all, word) && len(all) < 64 {
+			all = append(all, word)
+		}
+	}
+	return all
+}
+
+// words yields the words of a text in lower case, without the s of a plural.
+func words(text string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for word := range strings.FieldsFuncSeq(strings.ToLower(text), func(r rune) bool {
+			return !unicode.IsLetter(r) && !unicode.IsDigit(r)
+		}) {
+			if len(word) > 3 {
+				word = strings.TrimSuffix(word, "s")
+			}
+			if !yield(word) {
+				return
+			}
+		}
+	}
+}
+
+func fillers() []string {
+	return strings.Fields("the and for are was were what which who how when where why does did this that these those " +
+		"with from into about page website site tell give list find extract show please all any is it in of on to an as at be by do or")
+}

@@ -1,0 +1,132 @@
+package web
+
+import (
+	"bytes"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/JohannesKaufmann/html-to-markdown/v2/converter"
+	"github.com/JohannesKaufmann/html-to-markdown/v2/plugin/base"
+	"github.com/JohannesKaufmann/html-to-markdown/v2/plugin/commonmark"
+	"github.com/JohannesKaufmann/html-to-markdown/v2/plugin/table"
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/charset"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/netguard"
+)
+
+// readable returns the text of a page in UTF-8: HTML as Markdown, other text as it is. INVALID_FORMAT for
+// what is no text.
+func readable(res *netguard.Response) (string, error) {
+	kind, _, err := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	if err != nil || kind == "" {
+		kind, _, _ = strings.Cut(http.DetectContentType(res.Body), ";")
+	}
+	if !textual(kind) {
+		return "", fault.New(fault.InvalidFormat, "%s sent %.80q, which holds no text", netguard.Endpoint(res.URL), kind).
+			WithReason("CONTENT_TYPE")
+	}
+	text := decode(res.Body, res.Header.Get("Content-Type"))
+	if kind == "text/html" || kind == "application/xhtml+xml" {
+		return markdown(text, res.URL)
+	}
+	return text, nil
+}
+
+func textual(kind string) bool {
+	switch kind {
+	case "application/json", "application/xml", "application/xhtml+xml", "application/javascript",
+		"application/yaml", "application/x-ndjson", "application/toml":
+		return true
+	}
+	return strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "+json") || strings.HasSuffix(kind, "+xml")
+}
+
+// decode finds out the encoding as browsers do: a mark at the beginning, the header, the page itself.
+func decode(body []byte, contentType string) string {
+	encoding, _, _ := charset.DetermineEncoding(body, contentType)
+	text, err := encoding.NewDecoder().Bytes(body)
+	if err != nil {
+		text = body
+	}
+	return strings.ToValidUTF8(strings.TrimPrefix(string(text), "\uFEFF"), "\uFFFD")
+}
+
+// markdown converts a page, or takes the plain text of one that costs too much. Links become absolute.
+func markdown(page string, from *url.URL) (string, error) {
+	doc, err := html.Parse(strings.NewReader(page))
+	if err != nil {
+		return "", fault.Wrap(fault.InvalidFormat, err, "the page is nested too deeply").WithReason("CONTENT_TYPE")
+	}
+	trim(doc)
+	if heavy(doc) {
+		return plainText(doc), nil
+	}
+	text, err := convert(doc, from.Scheme+"://"+from.Host)
+	if err != nil {
+		return "", fault.Wrap(fault.InvalidFormat, err, "the page cannot be read").WithReason("CONTENT_TYPE")
+	}
+	return text, nil
+}
+
+// convert writes Markdown without escapes: readers take a lone * or [ for what it is, and to find out
+// which ones need an escape would cost the square of the length of a text.
+func convert(doc *html.Node, domain string) (string, error) {
+	conv := converter.NewConverter(converter.WithEscapeMode(converter.EscapeModeDisabled), converter.WithPlugins(
+		base.NewBasePlugin(), commonmark.NewCommonmarkPlugin(),
+		// Aligned columns would make a wide cell cost as much in every row.
+		table.NewTablePlugin(table.WithCellPaddingBehavior(table.CellPaddingBehaviorMinimal)),
+	))
+	text, err := conv.ConvertNode(doc, converter.WithDomain(domain))
+	return string(bytes.TrimSpace(text)), err
+}
+
+// trim takes out what is no content, and bounds how far a cell reaches.
+func trim(doc *html.Node) {
+	var gone []*html.Node
+	for n := range doc.Descendants() {
+		if n.Type != html.ElementNode {
+			continue
+		}
+		if hidden(n) {
+			gone = append(gone, n)
+		}
+		n.Attr = attributes(n.Attr)
+	}
+	for _, n := range gone {
+		n.Parent.RemoveChild(n)
+	}
+}
+
+// hidden reports whether readers do not see an element, or see it on every page of a site.
+func hidden(n *html.Node) bool {
+	switch n.Data {
+	case "script", "style", "template", "noscript", "svg", "nav", "iframe", "object":
+		return true
+	}
+	for _, a := range n.Attr {
+		if a.Key == "hidden" {
+			return true
+		}
+	}
+	return false
+}
+
+// attributes drops spans of more than 20 cells: a page of 100 bytes could ask for millions.
+func attributes(all []html.Attribute) []html.Attribute {
+	const most = 20
+	kept := all[:0]
+	for _, a := range all {
+		if a.Key == "colspan" || a.Key == "rowspan" {
+			if n, err := strconv.Atoi(a.Val); err != nil || n > most {
+				continue
+			}
+		}
+		kept = append(kept, a)
+	}
+	return kept
+}

@@ -1,0 +1,207 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"html"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/netguard"
+)
+
+// Provider is a kind of search service.
+type Provider string
+
+// The providers.
+const (
+	// SearXNG is an instance that offers the format json; it needs a URL.
+	SearXNG Provider = "searxng"
+	// Brave and Tavily are services that need a key.
+	Brave  Provider = "brave"
+	Tavily Provider = "tavily"
+)
+
+// Search is the configuration of WEB_SEARCH.
+type Search struct {
+	// Provider; empty switches the tool off.
+	Provider Provider
+	// URL is the base of the service, such as http://localhost:8888; its endpoint may be private.
+	// Default: the public one of Brave or Tavily.
+	URL string
+	// Key is the credential of the service. It is sent to the service alone and shown nowhere.
+	Key string
+}
+
+const (
+	maxResults = 20
+	maxSnippet = 1000
+	searchTime = 30 * time.Second
+)
+
+// searcher asks the configured provider.
+type searcher struct {
+	cfg    Search
+	client *netguard.Client
+	base   *url.URL
+}
+
+// newSearcher prepares a client that may reach the provider wherever it is.
+func newSearcher(cfg Config) *searcher {
+	s := &searcher{cfg: cfg.Search}
+	raw := s.cfg.URL
+	if raw == "" {
+		raw = map[Provider]string{Brave: "https://api.search.brave.com", Tavily: "https://api.tavily.com"}[s.cfg.Provider]
+	}
+	s.client = netguard.New(cfg.Net.Reaching(raw))
+	if u, err := s.client.Parse(raw); err == nil {
+		s.base = u
+	}
+	return s
+}
+
+// search returns what the provider finds. TOOL_UNAVAILABLE without a usable configuration.
+func (s *searcher) search(ctx context.Context, query string, only []string) ([]found, error) {
+	if err := s.ready(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, searchTime)
+	defer cancel()
+	res, err := s.client.Do(ctx, s.request(query, only))
+	if err != nil {
+		return nil, err
+	}
+	if res.Status != http.StatusOK {
+		return nil, s.refused(res)
+	}
+	all, err := s.cfg.Provider.results(res.Body)
+	if err != nil || res.Truncated {
+		return nil, fault.Wrap(fault.NetworkError, err, "the search service sent what is no list of results").
+			WithReason("SEARCH_FAILED").WithHint("check that search.url is the base of a %s service that answers in JSON", s.cfg.Provider)
+	}
+	return all, nil
+}
+
+func (s *searcher) ready() error {
+	unavailable := func(message, hint string) error {
+		return fault.New(fault.ToolUnavailable, "%s", message).WithHint("%s", hint)
+	}
+	switch s.cfg.Provider {
+	case "":
+		return unavailable("no search provider is configured", "the operator sets search.provider to searxng, brave or tavily")
+	case SearXNG, Brave, Tavily:
+	default:
+		return unavailable("the configured search provider is unknown", "search.provider is one of searxng, brave, tavily")
+	}
+	switch {
+	case s.base == nil:
+		return unavailable("search.url is missing or no http or https URL", "set it to the base of the service, such as http://localhost:8888")
+	case s.cfg.Key == "" && s.cfg.Provider != SearXNG:
+		return unavailable("search.key is missing", "set it to the key of the service")
+	}
+	return nil
+}
+
+// request puts a question into the form of the provider. One allowed domain goes along as an operator
+// that every engine knows; the results are filtered here in any case.
+func (s *searcher) request(query string, only []string) netguard.Request {
+	if len(only) == 1 && s.cfg.Provider != Tavily {
+		query += " site:" + only[0]
+	}
+	r := netguard.Request{Method: http.MethodGet, Limit: maxPage, Header: http.Header{"Accept": {"application/json"}}}
+	switch s.cfg.Provider {
+	case Brave:
+		r.URL = s.base.JoinPath("res/v1/web/search")
+		r.URL.RawQuery = url.Values{"q": {query}, "count": {strconv.Itoa(maxResults)}}.Encode()
+		r.Header.Set("X-Subscription-Token", s.cfg.Key)
+	case Tavily:
+		body, _ := json.Marshal(map[string]any{"query": query, "max_results": maxResults, "include_domains": only}) // texts always have a form in JSON
+		r.Method, r.URL, r.Body = http.MethodPost, s.base.JoinPath("search"), string(body)
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Authorization", "Bearer "+s.cfg.Key)
+	default:
+		r.URL = s.base.JoinPath("search")
+		r.URL.RawQuery = url.Values{"q": {query}, "format": {"json"}}.Encode()
+		if s.cfg.Key != "" {
+			r.Header.Set("Authorization", "Bearer "+s.cfg.Key)
+		}
+	}
+	return r
+}
+
+func (s *searcher) refused(res *netguard.Response) error {
+	e := fault.New(fault.NetworkError, "the search service answered with status %d %s", res.Status, http.StatusText(res.Status)).
+		WithReason("SEARCH_FAILED")
+	switch res.Status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		e.Code = fault.ToolUnavailable
+		return e.WithHint("check search.key; a SearXNG instance must offer the format json")
+	case http.StatusTooManyRequests:
+		e.Code = fault.RateLimited
+	}
+	return e
+}
+
+// results reads the answer of a provider.
+func (p Provider) results(body []byte) ([]found, error) {
+	type item struct{ Title, URL, Content, Description string }
+	var reply struct {
+		Results *[]item
+		Web     *struct{ Results []item }
+	}
+	if err := json.Unmarshal(body, &reply); err != nil {
+		return nil, fault.Wrap(fault.NetworkError, err, "no JSON")
+	}
+	var items []item
+	switch {
+	case p == Brave && reply.Web != nil:
+		items = reply.Web.Results
+	case p == Brave: // leaves it out when there is none
+	case reply.Results == nil:
+		return nil, fault.New(fault.NetworkError, "no results")
+	default:
+		items = *reply.Results
+	}
+	tags := regexp.MustCompile(`</?[a-zA-Z][^<>]*>`)
+	all := make([]found, len(items))
+	for i, it := range items {
+		all[i] = found{Title: plain(tags, it.Title), URL: it.URL, Snippet: plain(tags, it.Content+it.Description)}
+	}
+	return all, nil
+}
+
+// plain takes the mark-up out of a text in a result.
+func plain(tags *regexp.Regexp, text string) string {
+	text = tags.ReplaceAllString(text, "")
+	return shorten(strings.Join(strings.Fields(html.UnescapeString(text)), " "), maxSnippet)
+}
+
+// choose applies the filters (S0-147): blocked goes before allowed, and a domain stands for its
+// subdomains. What has no host is dropped.
+func choose(all []found, only, never []string) []found {
+	kept := make([]found, 0, maxResults)
+	for _, f := range all {
+		u, err := url.Parse(f.URL)
+		if err != nil || (u.Scheme != "http" && u.Scheme != "https") {
+			continue
+		}
+		host, err := netguard.Host(u.Hostname())
+		if err != nil || among(host, never) || (len(only) > 0 && !among(host, only)) || len(kept) == maxResults {
+			continue
+		}
+		kept = append(kept, f)
+	}
+	return kept
+}
+
+func among(host string, list []string) bool {
+	return slices.ContainsFunc(list, func(d string) bool { return host == d || strings.HasSuffix(host, "."+d) })
+}
+
+func element(field string, i int) string { return field + "[" + strconv.Itoa(i) + "]" }

@@ -1,0 +1,76 @@
+package web
+
+import (
+	"context"
+	"strings"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/netguard"
+	"github.com/orch-dev/orch/tools"
+)
+
+type webSearchIn struct {
+	Query          string   `json:"query" jsonschema:"Search query" minLength:"1" maxLength:"1000"`
+	AllowedDomains []string `json:"allowed_domains,omitempty" jsonschema:"Keep only results of these domains and their subdomains" maxItems:"50"`
+	BlockedDomains []string `json:"blocked_domains,omitempty" jsonschema:"Drop results of these domains and their subdomains; goes before allowed_domains" maxItems:"50"`
+}
+
+type webSearchOut struct {
+	Results []found `json:"results" jsonschema:"At most 20 results, best first"`
+}
+
+type found struct {
+	Title   string `json:"title" jsonschema:"Title of the page"`
+	URL     string `json:"url" jsonschema:"Address of the page"`
+	Snippet string `json:"snippet" jsonschema:"What the page says, at most 1000 bytes"`
+}
+
+// WEB_SEARCH (S0-146, S0-147, A-47).
+func webSearch(cfg Config) tools.Tool {
+	s := newSearcher(cfg)
+	return tools.Define(tools.Spec{
+		Name:        "WEB_SEARCH",
+		Title:       "Search the web",
+		Purpose:     "Search web for information",
+		Conditions:  []string{"Any task state", "Query is valid", "The operator has configured a provider"},
+		Effect:      tools.Read,
+		Gate:        tools.AnyState,
+		Approval:    tools.NoApproval,
+		Rate:        tools.External,
+		OpenWorld:   true,
+		NoWorkspace: true,
+		Errors:      []string{"TOOL_UNAVAILABLE", "VALIDATION_ERROR", "NETWORK_ERROR", "CONNECTION_ERROR", "TIMEOUT", "RATE_LIMITED"},
+	}, func(ctx context.Context, _ *tools.Env, in webSearchIn) (webSearchOut, error) {
+		if strings.TrimSpace(in.Query) == "" {
+			return webSearchOut{}, fault.New(fault.ValidationError, "must not be empty").WithField("query")
+		}
+		only, err := domains("allowed_domains", in.AllowedDomains)
+		if err != nil {
+			return webSearchOut{}, err
+		}
+		never, err := domains("blocked_domains", in.BlockedDomains)
+		if err != nil {
+			return webSearchOut{}, err
+		}
+		all, err := s.search(ctx, in.Query, only)
+		if err != nil {
+			return webSearchOut{}, err
+		}
+		return webSearchOut{Results: choose(all, only, never)}, nil
+	})
+}
+
+// domains brings a filter into the form of hosts. VALIDATION_ERROR names the entry that is no domain.
+func domains(field string, given []string) ([]string, error) {
+	out := make([]string, len(given))
+	for i, d := range given {
+		d = strings.TrimPrefix(strings.TrimPrefix(strings.TrimSpace(d), "*."), ".")
+		name, err := netguard.Host(d)
+		if err != nil {
+			return nil, fault.New(fault.ValidationError, "is no domain").WithField(element(field, i)).
+				WithHint("write it as example.com, without scheme, port and path")
+		}
+		out[i] = name
+	}
+	return out, nil
+}

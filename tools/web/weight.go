@@ -1,0 +1,96 @@
+package web
+
+import (
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/html"
+)
+
+// weight estimates what the conversion of a page to Markdown costs. Each quotation or list repeats the
+// work for all that is in it, and each span fills the cells it covers, so that a small page may ask for
+// much.
+type weight struct {
+	elements, text, cells int
+}
+
+// heavy reports whether the conversion might take more than a few seconds; such a page is read as plain
+// text. Ordinary pages stay far below.
+func heavy(doc *html.Node) bool {
+	var w weight
+	w.add(doc, 1)
+	return w.elements > 60_000 || w.text > 8<<20 || w.cells > 20_000
+}
+
+// add counts what is below n; nesting is one more than the quotations and lists around it.
+func (w *weight) add(n *html.Node, nesting int) {
+	for c := range n.ChildNodes() {
+		if c.Type == html.TextNode {
+			w.text += nesting * len(c.Data)
+			continue
+		}
+		inner := nesting
+		switch c.Data {
+		case "blockquote", "ul", "ol":
+			inner++
+		case "td", "th":
+			w.cells += span(c, "colspan") * span(c, "rowspan")
+		}
+		w.elements += inner
+		w.add(c, inner)
+	}
+}
+
+func span(n *html.Node, key string) int {
+	for _, a := range n.Attr {
+		if v, err := strconv.Atoi(a.Val); a.Key == key && err == nil && v > 0 {
+			return v
+		}
+	}
+	return 1
+}
+
+// plainText returns the text of a page with a blank line around each block.
+func plainText(doc *html.Node) string {
+	var b strings.Builder
+	writeText(&b, doc)
+	lines := strings.Split(b.String(), "\n")
+	var kept strings.Builder
+	blank := true
+	for _, line := range lines {
+		line = strings.Join(strings.Fields(line), " ")
+		if line == "" && blank {
+			continue
+		}
+		blank = line == ""
+		kept.WriteString(line + "\n")
+	}
+	return strings.TrimSpace(kept.String())
+}
+
+func writeText(b *strings.Builder, n *html.Node) {
+	for c := range n.ChildNodes() {
+		switch {
+		case c.Type == html.TextNode:
+			b.WriteString(strings.ReplaceAll(c.Data, "\n", " "))
+		case c.Type == html.ElementNode && c.Data == "br":
+			b.WriteByte('\n')
+		case c.Type == html.ElementNode && block(c.Data):
+			b.WriteString("\n\n")
+			writeText(b, c)
+			b.WriteString("\n\n")
+		case c.Type == html.ElementNode:
+			writeText(b, c)
+			b.WriteByte(' ')
+		}
+	}
+}
+
+func block(name string) bool {
+	switch name {
+	case "address", "article", "aside", "blockquote", "dd", "div", "dl", "dt", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6",
+		"header", "hr", "li", "main", "ol", "p", "pre", "section", "table", "tr", "ul":
+		return true
+	}
+	return false
+}
