@@ -43,6 +43,7 @@ func (p processNodes) config(cfg config.Config, m mode) node.Config {
 		Concurrency: cfg.Concurrency, Queues: cfg.Queues, Paused: cfg.Paused, ReadOnly: cfg.ReadOnly, FourEyes: cfg.FourEyes, Lease: cfg.Lease,
 		MaxDeliveries: cfg.MaxDeliveries, MaxOpen: cfg.MaxOpen, MaxOpenEach: cfg.MaxOpenEach,
 		Host: cfg.Host, Port: cfg.Port, MaxStore: int64(cfg.MaxStore) << 20, MinFree: int64(cfg.MinFree) << 20, Logger: p.logger(cfg.LogLevel), Version: readVersion().Version,
+		Sandbox: cfg.Sandbox, SandboxRead: cfg.SandboxRead, SandboxWrite: cfg.SandboxWrite,
 	}
 	if m == idle || cfg.Concurrency == 0 {
 		c.Concurrency = noWorker

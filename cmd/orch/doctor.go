@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/proc"
 	"github.com/orch-dev/orch/orchestrator"
 )
 
@@ -60,7 +62,7 @@ func failed(part string, err error, mend string) finding {
 }
 
 func (a *app) doctor(ctx context.Context) error {
-	findings := []finding{probeVersion(), a.probeData(), a.probeDisk(), a.probeRoot(), a.probeWorking()}
+	findings := []finding{probeVersion(), a.probeData(), a.probeDisk(), a.probeRoot(), a.probeWorking(), a.probeSandbox(proc.Probe())}
 	findings = append(findings, probeProgram(ctx, "git"), probeProgram(ctx, "bash"))
 	findings = append(findings, a.probeFiles(ctx)...)
 	findings = append(findings, a.probeNode(ctx)...)
@@ -174,6 +176,40 @@ func (a *app) probeWorking() finding {
 		return bad(part, existing(dir)+" is not writable", "chown or chmod it: tasks keep their workspaces there")
 	}
 	return fine(part, "%s", dir)
+}
+
+// probeSandbox says what the kernel can keep the programs of tools from.
+func (a *app) probeSandbox(has proc.Support) finding {
+	const part = "sandbox"
+	walls := fmt.Sprintf("Landlock %s, filter for system calls %s, limits, no new privileges", orNone(has.Landlock), yesNo(has.Seccomp))
+	if has.Loopback {
+		walls += ", a loopback network of their own for tests"
+	}
+	switch mode := proc.Mode(a.cfg.Sandbox); {
+	case mode == proc.Off:
+		return fine(part, "off: programs of tools may do all that this user may")
+	case has.Enough():
+		return fine(part, "%s: %s", mode, walls)
+	case mode == proc.BestEffort:
+		return fine(part, "best-effort, and not all that it should be: %s", walls)
+	default:
+		return bad(part, "programs of tools are refused: "+walls,
+			"use Linux 6.12 or newer with Landlock, or run them behind the walls that there are: --sandbox best-effort")
+	}
+}
+
+func orNone(version int) string {
+	if version == 0 {
+		return "none"
+	}
+	return strconv.Itoa(version)
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
 }
 
 func probeVersion() finding {

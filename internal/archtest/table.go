@@ -144,6 +144,7 @@ func libraries() []Library {
 		{Path: "github.com/spf13", Users: []string{"cmd/orch", "internal/gendocs"}},
 		{Path: "go.yaml.in/yaml/v3", Users: []string{"plan", "internal/config", "mcp/registry", "cmd/orch"}},
 		{Path: "golang.org/x/net", Users: []string{"internal/netguard", "tools/web"}},
+		{Path: "golang.org/x/net/bpf", Users: []string{"internal/proc"}},
 		{Path: "golang.org/x/sys", Users: []string{"bus", "internal/pathguard", "internal/proc", "tools/*"}},
 		{Path: "golang.org/x/text", Users: []string{"plan", "tools"}},
 		{Path: "golang.org/x/term", Users: []string{"cmd/orch", "cmd/orch/screen"}},

@@ -46,6 +46,10 @@ type Config struct {
 	ReadOnly bool
 	// FourEyes keeps people from deciding about what their own tasks ask.
 	FourEyes bool
+	// Sandbox is enforce, best-effort or off. SandboxRead and SandboxWrite are further paths for the
+	// programs that tools start.
+	Sandbox                   string
+	SandboxRead, SandboxWrite []string
 	// Host and Port are where the node listens; port 0 chooses a free one.
 	Host string
 	Port int

@@ -31,7 +31,7 @@ func TestDefaults(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, config.Config{
 		DataDir: "/home/ada/.orch/data", Root: "/work", Durability: "fsync", Concurrency: 4,
-		Queues: []string{"default"}, Lease: 15 * time.Second, MaxDeliveries: 10, MaxOpen: 250_000, MaxOpenEach: 150_000, Host: "127.0.0.1", LogLevel: "warn", Output: "text",
+		Queues: []string{"default"}, Lease: 15 * time.Second, MaxDeliveries: 10, MaxOpen: 250_000, MaxOpenEach: 150_000, Sandbox: "enforce", Host: "127.0.0.1", LogLevel: "warn", Output: "text",
 	}, c)
 }
 
@@ -141,7 +141,7 @@ func TestProjectFileHasLimits(t *testing.T) {
 	project, home := "/work/project", "/home/ada"
 	for _, line := range []string{
 		"data_dir: ./data", "server: nats://evil:4222", "nats: nats://evil:4222", "nats_creds: x.creds",
-		"host: 0.0.0.0", "root: /", "root: ..", "root: ../other",
+		"sandbox: off", "sandbox_read: [/srv]", "sandbox_write: /srv", "host: 0.0.0.0", "root: /", "root: ..", "root: ../other",
 	} {
 		var c config.Config
 		err := config.Parse(&c, "f.yaml", []byte(line+"\n"), project, home)

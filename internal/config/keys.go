@@ -40,7 +40,7 @@ type Key struct {
 }
 
 // Keys returns the one table of settings, in the order of their documentation.
-func Keys() []Key { return slices.Concat(generalKeys(), nodeKeys()) }
+func Keys() []Key { return slices.Concat(generalKeys(), nodeKeys(), sandboxKeys()) }
 
 // generalKeys are those that matter everywhere.
 func generalKeys() []Key {
@@ -122,7 +122,7 @@ func nodeKeys() []Key {
 			field: func(c *Config) any { return &c.Paused },
 		},
 		{
-			Name: "four_eyes", Default: "false", Node: true, Usage: "who submitted a task does not decide about its approvals",
+			Name: "four_eyes", Default: "false", Node: true, Personal: true, Usage: "who submitted a task does not decide about its approvals",
 			field: func(c *Config) any { return &c.FourEyes },
 		},
 		{
@@ -136,6 +136,25 @@ func nodeKeys() []Key {
 		{
 			Name: "port", Default: "0", max: 65_535, Node: true, Usage: "port that the node listens on; 0 chooses a free one",
 			field: func(c *Config) any { return &c.Port },
+		},
+	}
+}
+
+// sandboxKeys are the settings of the programs that tools start.
+func sandboxKeys() []Key {
+	return []Key{
+		{
+			Name: "sandbox", Default: "enforce", Choices: []string{"enforce", "best-effort", "off"}, Node: true, Worker: true, Personal: true,
+			Usage: "what becomes of programs that the kernel cannot confine: refused, run behind the walls that there are, or never confined",
+			field: func(c *Config) any { return &c.Sandbox },
+		},
+		{
+			Name: "sandbox_read", path: true, Node: true, Worker: true, Personal: true, Usage: "files and folders that the programs of tools may read and run beside those of the system",
+			field: func(c *Config) any { return &c.SandboxRead },
+		},
+		{
+			Name: "sandbox_write", path: true, Node: true, Worker: true, Personal: true, Usage: "files and folders that the programs of tools share and may write",
+			field: func(c *Config) any { return &c.SandboxWrite },
 		},
 	}
 }
@@ -197,11 +216,27 @@ func (k Key) set(c *Config, text string, at place) error {
 		}
 		*field = d
 	case *[]string:
-		*field = split(text)
-		if len(*field) == 0 {
-			return at.invalid("it names nothing")
+		return k.setList(field, text, at)
+	}
+	return nil
+}
+
+// setList reads values separated by commas. A list without a default may be empty.
+func (k Key) setList(field *[]string, text string, at place) error {
+	parts := split(text)
+	if len(parts) == 0 && k.Default != "" {
+		return at.invalid("it names nothing")
+	}
+	for i, part := range parts {
+		if !k.path {
+			continue
+		}
+		var err error
+		if parts[i], err = at.resolve(part); err != nil {
+			return err
 		}
 	}
+	*field = parts
 	return nil
 }
 

@@ -87,9 +87,19 @@ func inChild(ctx context.Context, env *tools.Env, dir string, e crash.Effect) (s
 	if err != nil {
 		return "", err
 	}
-	result, err := env.Exec.Run(ctx, proc.Command{Name: program, Dir: dir, Env: map[string]string{
-		envRole: roleChild, envDir: dir, envCall: callText(e.Task, e.Step, e.Attempt, e.Key, e.PID),
-	}})
+	ledger, err := crash.OpenLedger(ledgerPath(dir)) // a file must be there to be let through
+	if err != nil {
+		return "", err
+	}
+	if err := ledger.Close(); err != nil {
+		return "", err
+	}
+	result, err := env.Exec.Run(ctx, proc.Command{
+		Name: program, Dir: dir, Sandbox: proc.Sandbox{Read: []string{program}, Write: []string{ledgerPath(dir)}},
+		Env: map[string]string{
+			envRole: roleChild, envDir: dir, envCall: callText(e.Task, e.Step, e.Attempt, e.Key, e.PID),
+		},
+	})
 	if err == nil && result.ExitCode != 0 {
 		return "", fault.New(fault.ExecFailed, "the child process ended with %d: %s", result.ExitCode, result.Stderr)
 	}

@@ -3,6 +3,7 @@ package node
 import (
 	"errors"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"sync"
 
@@ -67,15 +68,31 @@ func (h *hands) open() error {
 	if h.catalogue, err = tools.New(append(builtin.All(h.families()), h.cfg.Extra...)...); err != nil {
 		return err
 	}
-	if h.exec, err = proc.New(proc.Config{Logger: h.cfg.logger()}); err != nil {
-		return err
-	}
 	data, err := filepath.EvalSymlinks(h.cfg.DataDir)
 	if err != nil {
 		data = h.cfg.DataDir // a worker elsewhere has none
 	}
+	if h.exec, err = proc.New(h.processes(data)); err != nil {
+		return err
+	}
 	h.policy, err = policy.New(policy.Config{Root: h.root.Name(), Working: h.tree.Name(), DataDir: data, ReadOnly: h.cfg.ReadOnly})
 	return err
+}
+
+// processes configures the child processes: what belongs to the node is hidden from them, and the cache of
+// the Go tool chain is their own, because the user's builds trust what is in the user's.
+func (h *hands) processes(data string) proc.Config {
+	c := proc.Config{
+		Logger: h.cfg.logger(), Sandbox: proc.Mode(h.cfg.Sandbox), Read: h.cfg.SandboxRead,
+		Write:   append([]string{h.tree.Cache()}, h.cfg.SandboxWrite...),
+		Environ: append(os.Environ(), "GOCACHE="+filepath.Join(h.tree.Cache(), "go-build")),
+	}
+	for _, path := range []string{data, h.cfg.DataDir, h.cfg.CredsFile} {
+		if path != "" {
+			c.Hidden = append(c.Hidden, path)
+		}
+	}
+	return c
 }
 
 // families configures the families of tools. Named connections lie in the data directory, which is

@@ -46,8 +46,12 @@ type Config struct {
 	MaxStore, MinFree int64
 	// ArchiveAfter is when finished tasks move to the archive; 0 means the default.
 	ArchiveAfter time.Duration
-	Logger       *slog.Logger
-	Version      string
+	// Sandbox confines child processes: enforce (default), best-effort or off. SandboxRead and
+	// SandboxWrite are further absolute paths that they may read, or write when they may write anything.
+	Sandbox                   string
+	SandboxRead, SandboxWrite []string
+	Logger                    *slog.Logger
+	Version                   string
 	// Extra adds tools to the built-in ones, for benchmarks and tests.
 	Extra []tools.Tool
 }

@@ -29,6 +29,9 @@ func (c Config) withDefaults() Config {
 	if c.Grace == 0 {
 		c.Grace = 2 * time.Second
 	}
+	if c.Sandbox == "" {
+		c.Sandbox = Enforce
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -49,7 +52,7 @@ func (c Config) validate() error {
 	if c.Grace < 0 {
 		return fault.New(fault.ValidationError, "the grace must not be negative").WithField("grace")
 	}
-	return nil
+	return c.validateSandbox()
 }
 
 // baseEnv picks the inherited variables. A value that carries a password, as the URL of a proxy may,
@@ -68,26 +71,60 @@ func baseEnv(c Config) []string {
 // goCaches names the caches of the Go tool chain where HOME has them, so that a command with another
 // HOME does not compile and fetch everything again.
 func goCaches(env []string) []string {
-	value := func(name string) string {
-		for _, kv := range env {
-			if v, ok := strings.CutPrefix(kv, name+"="); ok {
-				return v
-			}
-		}
-		return ""
-	}
-	home := value("HOME")
+	home := variable(env, "HOME")
 	if home == "" {
 		return nil
 	}
 	var caches []string
-	if value("GOCACHE") == "" {
+	if variable(env, "GOCACHE") == "" {
 		caches = append(caches, "GOCACHE="+filepath.Join(home, ".cache", "go-build"))
 	}
-	if value("GOMODCACHE") == "" && value("GOPATH") == "" {
+	if variable(env, "GOMODCACHE") == "" && variable(env, "GOPATH") == "" {
 		caches = append(caches, "GOMODCACHE="+filepath.Join(home, "go", "pkg", "mod"))
 	}
 	return caches
+}
+
+// variable returns the value of a variable, the last one when there are several, as the kernel's user
+// does.
+func variable(env []string, name string) string {
+	for _, kv := range slices.Backward(env) {
+		if v, ok := strings.CutPrefix(kv, name+"="); ok {
+			return v
+		}
+	}
+	return ""
+}
+
+// moduleCaches returns the folders of Go modules that were fetched, and of the Go tool chain.
+func moduleCaches(env []string) []string {
+	var found []string
+	for _, dir := range []string{variable(env, "GOMODCACHE"), variable(env, "GOROOT")} {
+		if filepath.IsAbs(dir) {
+			found = append(found, dir)
+		}
+	}
+	for _, dir := range filepath.SplitList(variable(env, "GOPATH")) {
+		if filepath.IsAbs(dir) {
+			found = append(found, filepath.Join(dir, "pkg", "mod"))
+		}
+	}
+	return found
+}
+
+// hiddenFiles returns what no child may touch, without repetitions.
+func hiddenFiles(c Config) []string {
+	var hidden []string
+	for _, path := range c.Hidden {
+		hidden = append(hidden, filepath.Clean(path))
+	}
+	if home := variable(c.Environ, "HOME"); filepath.IsAbs(home) {
+		for _, name := range secrets() {
+			hidden = append(hidden, filepath.Join(home, name))
+		}
+	}
+	slices.Sort(hidden)
+	return slices.Compact(hidden)
 }
 
 // environ adds the variables of one command; a later value wins in exec.Cmd.

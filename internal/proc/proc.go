@@ -3,8 +3,11 @@
 // A child gets a session and process group of its own without a terminal, an empty standard input,
 // a fixed search path and an environment made from an allow-list. When its time is over, or its
 // caller gives up, the whole group ends: SIGTERM, a grace, SIGKILL. When the node itself is killed, a
-// helper process, the reaper, ends the groups of the calls that were running. Only a process that
-// leaves the group by itself (setsid) escapes; that takes a sandbox to prevent.
+// helper process, the reaper, ends the groups of the calls that were running. A process that leaves the
+// group by itself (setsid) lives on, but in its sandbox.
+//
+// On Linux the kernel confines every child before its first instruction: to the files that its command
+// names, without a network and without the rights of root (Sandbox). What a child starts inherits that.
 package proc
 
 import (
@@ -15,6 +18,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -38,7 +43,21 @@ type Config struct {
 	// Grace is the time between SIGTERM and SIGKILL, and how long output is awaited that background
 	// processes still hold open after the command itself has ended. Default: 2 s.
 	Grace time.Duration
-	// Logger is told once when the reaper cannot do its work. Default: nothing is logged.
+	// Sandbox is Enforce (default), BestEffort or Off.
+	Sandbox Mode
+	// Read names files and folders that every child may read and run beside those of the system, such
+	// as tool chains. Absolute paths.
+	Read []string
+	// Write names folders that children share, such as caches: every child that may write anywhere may
+	// write there. Absolute paths.
+	Write []string
+	// Hidden names files and folders that no child may touch, wherever a command lets it: those of the
+	// node. The files below HOME that are known to hold keys are always hidden. Absolute paths.
+	Hidden []string
+	// Limits bound what each child uses up.
+	Limits Limits
+	// Logger is told once when the reaper cannot do its work, and once when BestEffort is not all.
+	// Default: nothing is logged.
 	Logger *slog.Logger
 }
 
@@ -49,6 +68,16 @@ type Runner struct {
 	env    []string
 	grace  time.Duration
 	reaper reaper
+	log    *slog.Logger
+
+	mode   Mode
+	limits Limits
+	// system returns what every child may read, shared is what those that write may write, hidden what
+	// none may touch.
+	system         func() []string
+	shared, hidden []string
+	// missing lets the log tell once what the sandbox lacks.
+	missing sync.Once
 }
 
 // New returns a Runner, or VALIDATION_ERROR for a config that would leak or cannot work.
@@ -57,7 +86,11 @@ func New(cfg Config) (*Runner, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	return &Runner{path: cfg.Path, env: baseEnv(cfg), grace: cfg.Grace, reaper: reaper{log: cfg.Logger}}, nil
+	r := &Runner{path: cfg.Path, env: baseEnv(cfg), grace: cfg.Grace, reaper: reaper{log: cfg.Logger}, log: cfg.Logger}
+	r.mode, r.limits, r.shared, r.hidden = cfg.Sandbox, cfg.Limits.withDefaults(), cfg.Write, hiddenFiles(cfg)
+	readable := slices.Concat(systemFiles(), cfg.Path, cfg.Read, moduleCaches(r.env))
+	r.system = sync.OnceValue(func() []string { return realSystem(readable) })
+	return r, nil
 }
 
 // Close ends the reaper, and with it the process groups of calls that still run. A Run afterwards
@@ -78,6 +111,8 @@ type Command struct {
 	Dir string
 	// Env is added to the inherited environment and wins over it.
 	Env map[string]string
+	// Sandbox is what the process may touch; the zero value lets it write nowhere.
+	Sandbox Sandbox
 	// Timeout ends the process; 0 means that only the context does.
 	Timeout time.Duration
 	// Limit is how many bytes of each stream the Result keeps, from the beginning; 0 means
@@ -117,17 +152,22 @@ func (r *Runner) Run(ctx context.Context, c Command) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	walls, err := r.confinement(c)
+	if err != nil {
+		return Result{}, err
+	}
+	defer walls.close()
 	r.reaper.start()
-	// The death signal of the child is tied to the thread that starts it, so the thread stays.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	begin := time.Now()
-	if err := cmd.Start(); err != nil {
+	resume, end, err := r.start(cmd, walls)
+	if err != nil {
 		return Result{}, startError(ctx, c.Name, err)
 	}
-	expendable(cmd.Process.Pid)
+	defer end()
+	r.bound(cmd.Process.Pid)
 	r.reaper.add(cmd.Process.Pid)
 	defer r.reaper.drop(cmd.Process.Pid)
+	resume()
 	waitErr := cmd.Wait()
 	// The number of a group is not given away while the group has members, so this ends those that
 	// are left or nobody.
@@ -136,6 +176,33 @@ func (r *Runner) Run(ctx context.Context, c Command) (Result, error) {
 	res.Duration = time.Since(begin)
 	res.ExitCode = exitCode(cmd)
 	return res, r.outcome(ctx, c, waitErr, &res)
+}
+
+// bound limits a child that has just been started.
+func (r *Runner) bound(pid int) {
+	expendable(pid)
+	if r.mode == Off {
+		return
+	}
+	if err := r.limits.apply(pid); err != nil {
+		r.incomplete("limits", err)
+	}
+}
+
+// start starts cmd. Behind walls it does not run before resume is called. end is called when it has
+// ended.
+func (r *Runner) start(cmd *exec.Cmd, walls *confinement) (resume, end func(), err error) {
+	if walls != nil {
+		resume, err = walls.start(cmd)
+		return resume, func() {}, err
+	}
+	// The death signal of the child is tied to the thread that starts it, so the thread stays.
+	runtime.LockOSThread()
+	if err := cmd.Start(); err != nil {
+		runtime.UnlockOSThread()
+		return nil, nil, err
+	}
+	return func() {}, runtime.UnlockOSThread, nil
 }
 
 func (r *Runner) command(ctx context.Context, c Command, sink *sink) (*exec.Cmd, error) {
@@ -174,6 +241,9 @@ func (r *Runner) LookPath(name string) (string, error) {
 }
 
 func startError(ctx context.Context, name string, err error) error {
+	if coded := (*fault.Error)(nil); errors.As(err, &coded) {
+		return coded
+	}
 	if ctx.Err() != nil {
 		return fault.Wrap(fault.CodeOf(ctx.Err()), err, "the call ended before "+name+" could start")
 	}

@@ -26,6 +26,9 @@ func TestMain(m *testing.M) {
 		work(script)
 		return
 	}
+	if tried, code := attacked(); tried {
+		os.Exit(code)
+	}
 	goleak.VerifyTestMain(m)
 }
 

@@ -29,6 +29,9 @@ const (
 	// Outputs is the folder for what the task hands over.
 	Outputs = "outputs"
 
+	// Cache is the folder beside those of the tasks for what their programs may share and make again.
+	Cache = ".cache"
+
 	ignoreFile      = ".gitignore"
 	progressFile    = "PROGRESS.md"
 	checkpointsFile = "CHECKPOINTS.md"
@@ -69,6 +72,10 @@ func New(root *pathguard.Root, working string) (*Tree, error) {
 
 // Name returns the absolute path of the tree.
 func (t *Tree) Name() string { return t.name }
+
+// Cache returns the absolute path of the folder for what programs may share, such as compiled packages.
+// It is made with the folder of a task.
+func (t *Tree) Cache() string { return t.name + separator + Cache }
 
 // Path returns the absolute path of the folder of a task, whether or not it exists.
 func (t *Tree) Path(task events.TaskID) string { return t.name + separator + string(task) }
@@ -187,8 +194,8 @@ func (t *Tree) build(task events.TaskID, name string) error {
 	if err := t.check(task); err != nil { // someone else may have been first
 		return err
 	}
-	for _, sub := range []string{Files, Temp, Outputs} {
-		if err := t.root.Mkdir(filepath.Join(dir, sub), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+	for _, sub := range []string{filepath.Join(t.rel, Cache), filepath.Join(dir, Files), filepath.Join(dir, Temp), filepath.Join(dir, Outputs)} {
+		if err := t.root.Mkdir(sub, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 	}

@@ -61,10 +61,12 @@ func open(ctx context.Context, env *tools.Env, path string) (*repository, error)
 	return r, r.disarm(ctx)
 }
 
-// missing tells why there is no work tree: none at all, or one that begins above the root.
+// missing tells why there is no work tree: none at all, or one that lies outside of the root. To find
+// that one, git reads everywhere here; it runs nothing and only its answer "true" is used.
 func (r *repository) missing(ctx context.Context) error {
 	c := r.command("rev-parse", "--is-inside-work-tree")
 	delete(c.Env, ceiling)
+	c.Sandbox.Read = []string{"/"}
 	res, err := r.env.Exec.Run(ctx, c)
 	switch {
 	case err != nil:
@@ -104,7 +106,10 @@ func (r *repository) run(ctx context.Context, args ...string) (proc.Result, erro
 }
 
 func (r *repository) command(args ...string) proc.Command {
-	return proc.Command{Name: "git", Args: append(overrides(), args...), Dir: r.dir, Env: r.environment(), Limit: maxOutput}
+	return proc.Command{
+		Name: "git", Args: append(overrides(), args...), Dir: r.dir, Env: r.environment(), Limit: maxOutput,
+		Sandbox: proc.Sandbox{Read: []string{r.env.Root.Name()}},
+	}
 }
 
 // ceiling is the variable that names the folder where git stops to look for a repository.

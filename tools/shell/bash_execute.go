@@ -62,6 +62,7 @@ var bashExecute = tools.Define(tools.Spec{
 		Args:    []string{"--noprofile", "--norc", "-c", in.Command},
 		Dir:     dir,
 		Env:     environment(env.Workspace),
+		Sandbox: env.Sandbox(),
 		Timeout: time.Duration(in.Timeout) * time.Millisecond,
 		OnOutput: func(stream string, n int64) {
 			seen[stream] = n

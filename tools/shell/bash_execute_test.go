@@ -115,6 +115,7 @@ func TestGitStaysInTheWorkspace(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)
 	root := env.Root.Name()
+	env.Approval = "APPROVAL_1"
 	out, err := call(t, env, map[string]any{"command": "git init -q .", "working_directory": root})
 	require.NoError(t, err)
 	require.Zero(t, out.ExitCode, out.Stderr)

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,7 +45,7 @@ func newEnv(t *testing.T, fixture string) *tools.Env {
 	root, err := pathguard.Open(t.TempDir())
 	require.NoError(t, err)
 	t.Cleanup(func() { root.Close() })
-	runner, err := proc.New(proc.Config{})
+	runner, err := proc.New(proc.Config{Write: []string{cache(t)}})
 	require.NoError(t, err)
 	env := &tools.Env{
 		Task: "TASK_01JD0000000000000000000000", State: statemachine.Done, Root: root, Exec: runner,
@@ -245,4 +247,12 @@ func TestDetectionStopsAtTheWorkspace(t *testing.T) {
 	_, err := call(t, env, map[string]any{})
 	assert.Equal(t, fault.ExecFailed, fault.CodeOf(err))
 	assert.NotContains(t, err.Error(), "go test")
+}
+
+// cache is where the Go tool chain of this test keeps what it has compiled.
+func cache(t *testing.T) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "env", "GOCACHE").Output()
+	require.NoError(t, err)
+	return strings.TrimSpace(string(out))
 }

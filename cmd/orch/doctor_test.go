@@ -1,0 +1,33 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/orch-dev/orch/internal/config"
+	"github.com/orch-dev/orch/internal/proc"
+)
+
+func TestDoctorSaysWhatIsEnforced(t *testing.T) {
+	t.Parallel()
+	all, old := proc.Support{Landlock: 7, Seccomp: true, Loopback: true}, proc.Support{Landlock: 5, Seccomp: true}
+	for _, tc := range []struct {
+		mode string
+		has  proc.Support
+		ok   bool
+		says string
+	}{
+		{"enforce", all, true, "enforce: Landlock 7, filter for system calls yes, limits, no new privileges, a loopback network of their own for tests"},
+		{"best-effort", all, true, "best-effort: Landlock 7"},
+		{"enforce", old, false, "programs of tools are refused: Landlock 5"},
+		{"enforce", proc.Support{}, false, "programs of tools are refused: Landlock none, filter for system calls no"},
+		{"best-effort", old, true, "best-effort, and not all that it should be: Landlock 5"},
+		{"off", all, true, "off: programs of tools may do all that this user may"},
+	} {
+		f := (&app{cfg: config.Config{Sandbox: tc.mode}}).probeSandbox(tc.has)
+		assert.Equal(t, tc.ok, f.OK, tc.says)
+		assert.Contains(t, f.Says, tc.says)
+		assert.Equal(t, tc.ok, f.Mend == "", tc.says)
+	}
+}

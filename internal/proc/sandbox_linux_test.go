@@ -1,0 +1,390 @@
+package proc_test
+
+import (
+	"crypto/rand"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/proc"
+)
+
+// prey is a machine for attacks: a workspace that the child may write, a root that it may read, and
+// what it must not touch.
+type prey struct {
+	root, workspace, data, secret, outside string
+	tcp, udp, unix, abstract               string
+	// victim is the number of a process of the same user.
+	victim string
+}
+
+func newPrey(t *testing.T) prey {
+	t.Helper()
+	dir := t.TempDir()
+	p := prey{root: filepath.Join(dir, "root"), outside: filepath.Join(dir, "outside")}
+	p.workspace, p.data = filepath.Join(p.root, "Working", "TASK"), filepath.Join(p.root, ".orch", "data")
+	for _, d := range []string{p.workspace, p.data, p.outside, filepath.Join(p.root, "src")} {
+		require.NoError(t, os.MkdirAll(d, 0o700))
+	}
+	p.secret = filepath.Join(p.data, "auth.json")
+	for _, f := range []string{p.secret, filepath.Join(p.outside, "file"), filepath.Join(p.root, "src", "main.go")} {
+		require.NoError(t, os.WriteFile(f, []byte("canary"), 0o600))
+	}
+	p.tcp = listen(t, "tcp", "127.0.0.1:0")
+	p.unix = listen(t, "unix", filepath.Join(p.outside, "docker.sock"))
+	p.abstract = "orch-test-" + rand.Text()
+	listen(t, "unix", "@"+p.abstract)
+	udp, err := net.ListenPacket("udp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = udp.Close() })
+	p.udp = udp.LocalAddr().String()
+	cmd := exec.Command("sleep", "1000")
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	p.victim = strconv.Itoa(cmd.Process.Pid)
+	return p
+}
+
+func listen(t *testing.T, network, addr string) string {
+	t.Helper()
+	l, err := net.Listen(network, addr)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	return l.Addr().String()
+}
+
+// sandbox is that of a command which reads the root and writes in the workspace.
+func (p prey) sandbox() proc.Sandbox {
+	return proc.Sandbox{Read: []string{p.root, os.Args[0]}, Write: []string{p.workspace}}
+}
+
+// try runs an attack and returns whether it got through, and what it said.
+func (p prey) try(t *testing.T, r *proc.Runner, s proc.Sandbox, name, target string) (bool, string) {
+	t.Helper()
+	res, err := r.Run(t.Context(), proc.Command{
+		Name: os.Args[0], Dir: p.workspace, Sandbox: s, Env: map[string]string{attackName: name, attackTarget: target},
+	})
+	require.NoError(t, err)
+	return res.ExitCode == 0, res.Stdout + res.Stderr
+}
+
+// attempt is an attack on a target.
+type attempt struct{ attack, target string }
+
+// cases are all attacks with their targets.
+func (p prey) cases() []attempt { return slices.Concat(p.files(), p.processes(), p.machine()) }
+
+// files are attacks on files that nobody has opened to the child.
+func (p prey) files() []attempt {
+	node := strconv.Itoa(os.Getpid())
+	file := filepath.Join(p.outside, "file")
+	return []attempt{
+		{"read", p.secret},
+		{"read by link", p.secret},
+		{"write", p.secret},
+		{"truncate", p.secret},
+		{"remove", p.secret},
+		{"move away", p.secret},
+		{"hard link", p.secret},
+		{"write", filepath.Join(p.data, "new")},
+		{"mkdir", filepath.Join(p.data, "new")},
+		{"move away", p.data},
+		{"move away", filepath.Dir(p.data)},
+		{"file handle", p.secret},
+		{"chroot", p.data},
+		{"mount", p.data},
+		{"read", "/proc/" + node + "/root" + p.secret},
+		{"read", "/proc/" + node + "/cwd/proc_test.go"},
+		{"read", "/proc/self/root" + p.secret},
+		{"read", "/dev/fd/../root" + p.secret},
+		{"read", file},
+		{"list", p.outside},
+		{"read by link", file},
+		{"write", file},
+		{"remove", file},
+		{"write", filepath.Join(p.outside, "new")},
+		{"read", "/etc/shadow"},
+		{"read", "/proc/kcore"},
+		{"write", "/proc/sys/kernel/core_pattern"},
+		{"list", "/root"},
+		{"list", "/tmp"},
+		{"list", "/"},
+		{"write", filepath.Join(p.root, "src", "main.go")},
+		{"truncate", filepath.Join(p.root, "src", "main.go")},
+		{"write", filepath.Join(p.root, "new")},
+		{"hard link", filepath.Join(p.root, "src", "main.go")},
+		{"move away", filepath.Join(p.root, "src", "main.go")},
+	}
+}
+
+// processes are attacks on the node, which is the process of the test, and on another process.
+func (p prey) processes() []attempt {
+	node := strconv.Itoa(os.Getpid())
+	return []attempt{
+		{"read", "/proc/" + node + "/environ"},
+		{"read", "/proc/" + node + "/maps"},
+		{"read", "/proc/" + node + "/fd/0"},
+		{"read memory", node},
+		{"write", "/proc/" + node + "/oom_score_adj"},
+		{"write", "/proc/" + p.victim + "/oom_score_adj"},
+		{"read", "/proc/" + p.victim + "/environ"},
+		{"ptrace", node},
+		{"ptrace", p.victim},
+		{"signal", node},
+		{"kill", p.victim},
+		{"pidfd signal", node},
+		{"steal file", node},
+		{"signal threads", node},
+		{"environment of threads", node},
+		{"memory of threads", node},
+		{"trace threads", node},
+		{"signal threads", p.victim},
+		{"environment of threads", p.victim},
+		{"memory of threads", p.victim},
+		{"trace threads", p.victim},
+		{"limit", node},
+		{"limit", p.victim},
+		{"renice", node},
+		{"renice", p.victim},
+		{"renice user", ""},
+		{"raise limit", ""},
+	}
+}
+
+// machine are attacks on the network and on the machine.
+func (p prey) machine() []attempt {
+	node := strconv.Itoa(os.Getpid())
+	return []attempt{
+		{"dial tcp", p.tcp},
+		{"dial udp", p.udp},
+		{"dial unix", p.unix},
+		{"dial abstract", p.abstract},
+		{"listen", "127.0.0.1:0"},
+		{"bind unix", "own.sock"},
+		{"datagram pair", ""},
+		{"socket vsock", ""},
+		{"socket packet", ""},
+		{"socket alg", ""},
+		{"raw socket", ""},
+		{"old interface", ""},
+		{"io_uring", ""},
+		{"keyring", ""},
+		{"bpf", ""},
+		{"user namespace", ""},
+		{"mount namespace", ""},
+		{"join network", node},
+		{"mount", p.workspace},
+		{"device node", "device"},
+		{"set clock", ""},
+		{"set host name", ""},
+	}
+}
+
+func TestNoAttackGetsThrough(t *testing.T) {
+	t.Parallel()
+	p := newPrey(t)
+	r := newRunner(t, proc.Config{Hidden: []string{p.data}})
+	approved := p.sandbox()
+	approved.Write = append(approved.Write, p.root)
+	inRoot := map[string]bool{filepath.Join(p.root, "src", "main.go"): true}
+	for _, tc := range p.cases() {
+		through, said := p.try(t, r, p.sandbox(), tc.attack, tc.target)
+		assert.False(t, through, "%s %s: %s", tc.attack, tc.target, said)
+		if inRoot[tc.target] {
+			continue // somebody has approved that
+		}
+		through, said = p.try(t, r, approved, tc.attack, tc.target)
+		assert.False(t, through, "approved: %s %s: %s", tc.attack, tc.target, said)
+	}
+	data, err := os.ReadFile(p.secret)
+	require.NoError(t, err)
+	assert.Equal(t, "canary", string(data))
+	assert.NoError(t, exec.Command("kill", "-0", p.victim).Run(), "the victim lives")
+}
+
+// The attacks have teeth: without the sandbox they get through.
+func TestAttacksGetThroughWithoutASandbox(t *testing.T) {
+	t.Parallel()
+	p := newPrey(t)
+	r := newRunner(t, proc.Config{Hidden: []string{p.data}, Sandbox: proc.Off})
+	for _, tc := range []attempt{
+		{"read", p.secret},
+		{"read by link", p.secret},
+		{"hard link", p.secret},
+		{"write", filepath.Join(p.data, "new")},
+		{"list", "/tmp"},
+		{"read", "/proc/" + strconv.Itoa(os.Getpid()) + "/environ"},
+		{"read memory", strconv.Itoa(os.Getpid())},
+		{"signal", strconv.Itoa(os.Getpid())},
+		{"signal threads", strconv.Itoa(os.Getpid())},
+		{"environment of threads", strconv.Itoa(os.Getpid())},
+		{"memory of threads", strconv.Itoa(os.Getpid())},
+		{"pidfd signal", p.victim},
+		{"ptrace", p.victim},
+		{"trace threads", p.victim},
+		{"renice", p.victim},
+		{"limit", p.victim},
+		{"dial tcp", p.tcp},
+		{"dial udp", p.udp},
+		{"dial unix", p.unix},
+		{"dial abstract", p.abstract},
+		{"listen", "127.0.0.1:0"},
+		{"bind unix", "own.sock"},
+		{"datagram pair", ""},
+		{"kill", p.victim},
+	} {
+		through, said := p.try(t, r, p.sandbox(), tc.attack, tc.target)
+		assert.True(t, through, "%s %s: %s", tc.attack, tc.target, said)
+	}
+}
+
+func TestWhatASandboxLetsThrough(t *testing.T) {
+	t.Parallel()
+	p := newPrey(t)
+	r := newRunner(t, proc.Config{Hidden: []string{p.data}})
+	for _, tc := range []attempt{
+		{"read", filepath.Join(p.root, "src", "main.go")},
+		{"list", p.root},
+		{"list", filepath.Join(p.root, "src")},
+		{"write", "file"},
+		{"mkdir", "folder"},
+		{"truncate", "file"},
+		{"move away", "file"},
+		{"hard link", "moved"},
+		{"remove", "moved"},
+		{"read", "/etc/passwd"},
+		{"read", "/proc/self/status"},
+		{"read", "/proc/cpuinfo"},
+		{"write", "/dev/null"},
+		{"read", os.Args[0]},
+	} {
+		through, said := p.try(t, r, p.sandbox(), tc.attack, tc.target)
+		assert.True(t, through, "%s %s: %s", tc.attack, tc.target, said)
+	}
+	open := p.sandbox()
+	open.Network = true
+	for _, tc := range []attempt{{"dial tcp", p.tcp}, {"dial udp", p.udp}, {"listen", "127.0.0.1:0"}} {
+		through, said := p.try(t, r, open, tc.attack, tc.target)
+		assert.True(t, through, "with a network: %s: %s", tc.attack, said)
+	}
+	for _, tc := range []attempt{{"dial unix", p.unix}, {"dial abstract", p.abstract}, {"raw socket", ""}} {
+		through, said := p.try(t, r, open, tc.attack, tc.target)
+		assert.False(t, through, "with a network: %s: %s", tc.attack, said)
+	}
+}
+
+func TestLoopbackIsItsOwn(t *testing.T) {
+	t.Parallel()
+	p := newPrey(t)
+	r := newRunner(t, proc.Config{})
+	s := p.sandbox()
+	s.Loopback = true
+	through, said := p.try(t, r, s, "listen", "127.0.0.1:0")
+	assert.Equal(t, proc.Probe().Loopback, through, said)
+	for _, tc := range []attempt{
+		{"dial tcp", p.tcp}, {"dial unix", p.unix}, {"dial abstract", p.abstract}, {"join network", strconv.Itoa(os.Getpid())},
+	} {
+		through, said := p.try(t, r, s, tc.attack, tc.target)
+		assert.False(t, through, "%s: %s", tc.attack, said)
+	}
+}
+
+// What leaves the session of its call keeps its walls.
+func TestEscapeeStaysConfined(t *testing.T) {
+	t.Parallel()
+	p := newPrey(t)
+	r := newRunner(t, proc.Config{Hidden: []string{p.data}})
+	c := bash("setsid bash -c 'cat " + p.secret + "; kill -0 " + p.victim + "; echo over' >seen 2>&1 </dev/null & wait")
+	c.Dir, c.Sandbox = p.workspace, p.sandbox()
+	_, err := r.Run(t.Context(), c)
+	require.NoError(t, err)
+	seen, err := os.ReadFile(filepath.Join(p.workspace, "seen"))
+	require.NoError(t, err)
+	assert.Contains(t, string(seen), "over")
+	assert.Contains(t, string(seen), "Permission denied")
+	assert.Contains(t, string(seen), "not permitted")
+	assert.NotContains(t, string(seen), "canary")
+}
+
+// A child that puts a link in the place of a folder must not widen what the next one may touch.
+func TestSwappedFolderIsRefused(t *testing.T) {
+	t.Parallel()
+	p := newPrey(t)
+	r := newRunner(t, proc.Config{})
+	require.NoError(t, os.RemoveAll(p.workspace))
+	require.NoError(t, os.Symlink(p.outside, p.workspace))
+	c := bash("echo owned >" + filepath.Join(p.outside, "new"))
+	c.Sandbox = p.sandbox()
+	_, err := r.Run(t.Context(), c)
+	assert.Equal(t, fault.OutsideRoot, fault.CodeOf(err))
+	assert.Equal(t, "sandbox", fault.From(err).Field)
+	assert.NoFileExists(t, filepath.Join(p.outside, "new"))
+}
+
+func TestLimitsOfAChild(t *testing.T) {
+	t.Parallel()
+	p := newPrey(t)
+	r := newRunner(t, proc.Config{Limits: proc.Limits{Processes: 999, FileSize: 1 << 20, Memory: 1 << 30}})
+	c := bash("until [ $(ulimit -f) = 1024 ] && [ $(ulimit -d) = 1048576 ] && [ $(ulimit -u) = 999 ]; do :; done; ulimit -c; head -c 3000000 /dev/zero >big; stat -c %s big")
+	c.Dir, c.Sandbox = p.workspace, p.sandbox()
+	res, err := r.Run(t.Context(), c)
+	require.NoError(t, err)
+	assert.Equal(t, "0\n1048576\n", res.Stdout, res.Stderr)
+}
+
+func TestRunsAsUsual(t *testing.T) {
+	t.Parallel()
+	p := newPrey(t)
+	r := newRunner(t, proc.Config{})
+	for name, script := range map[string]string{
+		"pipes":   "echo b a | tr ' ' '\\n' | sort | head -1 | grep -q a && cat <(echo x) >/dev/stdout && : 2>/dev/stderr",
+		"files":   "mkdir -p a/b && echo x >a/f && mv a/f a/b/g && ln a/b/g h && ln -s h i && cp -a a c && tar cf t.tar a && tar xf t.tar && chmod 700 a && rm -r a",
+		"git":     "git init -q . && echo x >f && git -c user.name=a -c user.email=a@b add . && git -c user.name=a -c user.email=a@b commit -qm x && git status --short && git log --oneline | grep -q x",
+		"python3": "python3 -c 'import json, subprocess, tempfile, asyncio; asyncio.run(asyncio.sleep(0)); print(subprocess.check_output([\"echo\", \"ok\"]))'",
+		"node":    "node -e 'const c = require(\"child_process\"); require(\"fs\").writeFileSync(\"f.js\", \"process.send(1)\"); c.fork(\"f.js\").on(\"message\", () => console.log(c.execSync(\"echo ok\").toString()))'",
+		"users":   "id -un && ls -la / 2>&1 | grep -q denied",
+		"time":    "date && TZ=Europe/Berlin date && locale >/dev/null",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := bash("set -e; mkdir -p " + name + "; cd " + name + "; " + script)
+			c.Dir, c.Sandbox, c.Env = p.workspace, p.sandbox(), map[string]string{"HOME": p.workspace, "TMPDIR": p.workspace}
+			res, err := r.Run(t.Context(), c)
+			require.NoError(t, err)
+			assert.Zero(t, res.ExitCode, res.Stdout+res.Stderr)
+		})
+	}
+}
+
+// BenchmarkRun starts /bin/true: what the walls cost is the difference to "off".
+func BenchmarkRun(b *testing.B) {
+	dir := b.TempDir()
+	for _, bc := range []struct {
+		name string
+		mode proc.Mode
+		box  proc.Sandbox
+	}{
+		{"off", proc.Off, proc.Sandbox{}},
+		{"enforce", proc.Enforce, proc.Sandbox{Read: []string{dir}, Write: []string{dir}}},
+		{"loopback", proc.Enforce, proc.Sandbox{Read: []string{dir}, Write: []string{dir}, Loopback: true}},
+	} {
+		b.Run(bc.name, func(b *testing.B) {
+			r, err := proc.New(proc.Config{Sandbox: bc.mode, Hidden: []string{"/root/.orch"}})
+			require.NoError(b, err)
+			b.Cleanup(func() { _ = r.Close() })
+			for b.Loop() {
+				res, err := r.Run(b.Context(), proc.Command{Name: "true", Dir: dir, Sandbox: bc.box})
+				require.NoError(b, err)
+				require.Zero(b, res.ExitCode)
+			}
+		})
+	}
+}

@@ -1,0 +1,156 @@
+package proc
+
+import (
+	"runtime"
+	"unsafe"
+
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+)
+
+// A call is a system call as the filter sees it: only the lower half of an argument counts, as for the
+// kernel in all the arguments that are looked at here.
+const (
+	offsetNumber = 0
+	offsetArch   = 4
+	offsetArgs   = 16
+)
+
+// x32 marks system calls of an interface to amd64 that nobody needs.
+const x32 = 0x40000000
+
+// auditArch is the number of the machine in the filter, 0 for one that is not known.
+func auditArch() uint32 {
+	switch runtime.GOARCH {
+	case "amd64":
+		return unix.AUDIT_ARCH_X86_64
+	case "arm64":
+		return unix.AUDIT_ARCH_AARCH64
+	default:
+		return 0
+	}
+}
+
+// refuse ends a filter with an error number.
+func refuse(errno unix.Errno) bpf.Instruction {
+	return bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(errno)} //nolint:gosec // a small number
+}
+
+func permit() bpf.Instruction { return bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW} }
+
+func argument(n uint32) bpf.Instruction { return bpf.LoadAbsolute{Off: offsetArgs + 8*n, Size: 4} }
+
+// on applies body to one system call. When body falls through, the call is looked at further.
+func on(number uint32, body ...bpf.Instruction) []bpf.Instruction {
+	return append([]bpf.Instruction{
+		bpf.LoadAbsolute{Off: offsetNumber, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: number, SkipTrue: uint8(len(body))}, //nolint:gosec // a handful
+	}, body...)
+}
+
+// unlessZero refuses a call whose argument names another process than the caller.
+func unlessZero(arg uint32) []bpf.Instruction {
+	return []bpf.Instruction{argument(arg), bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipTrue: 1}, refuse(unix.EPERM)}
+}
+
+// ifSet refuses a call whose argument has a flag.
+func ifSet(arg, flag uint32) []bpf.Instruction {
+	return []bpf.Instruction{argument(arg), bpf.JumpIf{Cond: bpf.JumpBitsNotSet, Val: flag, SkipTrue: 1}, refuse(unix.EPERM)}
+}
+
+// filter returns the program that the kernel runs for every system call of a child. internet allows
+// sockets of the Internet protocols.
+func filter(internet bool) []bpf.Instruction {
+	program := []bpf.Instruction{
+		bpf.LoadAbsolute{Off: offsetArch, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: auditArch(), SkipTrue: 1},
+		refuse(unix.EPERM),
+		bpf.LoadAbsolute{Off: offsetNumber, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpBitsNotSet, Val: x32, SkipTrue: 1},
+		refuse(unix.ENOSYS),
+	}
+	program = append(program, sockets(internet)...)
+	for _, number := range forbidden() {
+		program = append(program, on(number, refuse(unix.EPERM))...)
+	}
+	// Programs do without these two when the kernel is too old for them. The filter cannot see what a
+	// ring is asked to do, nor the flags of clone3.
+	program = append(program, on(unix.SYS_IO_URING_SETUP, refuse(unix.ENOSYS))...)
+	program = append(program, on(unix.SYS_CLONE3, refuse(unix.ENOSYS))...)
+	// A user namespace brings back the rights that were taken.
+	program = append(program, on(unix.SYS_CLONE, ifSet(0, unix.CLONE_NEWUSER)...)...)
+	program = append(program, on(unix.SYS_UNSHARE, ifSet(0, unix.CLONE_NEWUSER)...)...)
+	// Limits and priorities of other processes, the node's among them.
+	program = append(program, on(unix.SYS_PRLIMIT64, unlessZero(0)...)...)
+	program = append(program, on(unix.SYS_SETPRIORITY, append(unlessZero(0), unlessZero(1)...)...)...)
+	program = append(program, on(unix.SYS_IOPRIO_SET, unlessZero(1)...)...)
+	for _, number := range []uint32{unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR} {
+		program = append(program, on(number, unlessZero(0)...)...)
+	}
+	return append(program, permit())
+}
+
+// sockets forbids all sockets but those that ask the kernel about its routes and, when it is open, those
+// of the Internet. Local sockets are forbidden, because behind one of them the whole machine may lie
+// (Docker, D-Bus, agents for keys), and Landlock does not keep them apart. Connected pairs are free, but
+// for datagrams, which may be connected anew.
+func sockets(internet bool) []bpf.Instruction {
+	families := []uint32{unix.AF_NETLINK}
+	if internet {
+		families = append(families, unix.AF_INET, unix.AF_INET6)
+	}
+	body := []bpf.Instruction{argument(0)}
+	for i, family := range families {
+		body = append(body, bpf.JumpIf{Cond: bpf.JumpEqual, Val: family, SkipTrue: uint8(len(families) - i)}) //nolint:gosec // a handful
+	}
+	body = append(body, refuse(unix.EPERM))
+	const kind = 0xf // the type of a socket without its flags
+	return append(on(unix.SYS_SOCKET, body...), on(unix.SYS_SOCKETPAIR,
+		argument(1),
+		bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: kind},
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.SOCK_DGRAM, SkipTrue: 1},
+		refuse(unix.EPERM),
+	)...)
+}
+
+// forbidden are system calls that no tool needs: they change the machine, read its memory or keys, or
+// open files past their folders.
+func forbidden() []uint32 {
+	return []uint32{
+		unix.SYS_ACCT, unix.SYS_ADD_KEY, unix.SYS_BPF, unix.SYS_CLOCK_ADJTIME, unix.SYS_CLOCK_SETTIME, unix.SYS_DELETE_MODULE,
+		unix.SYS_FINIT_MODULE, unix.SYS_INIT_MODULE, unix.SYS_KEXEC_FILE_LOAD, unix.SYS_KEXEC_LOAD, unix.SYS_KEYCTL, unix.SYS_MOUNT,
+		unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_PERF_EVENT_OPEN, unix.SYS_PIVOT_ROOT, unix.SYS_QUOTACTL, unix.SYS_REBOOT,
+		unix.SYS_REQUEST_KEY, unix.SYS_SETDOMAINNAME, unix.SYS_SETHOSTNAME, unix.SYS_SETNS, unix.SYS_SETTIMEOFDAY, unix.SYS_SWAPOFF,
+		unix.SYS_SWAPON, unix.SYS_SYSLOG, unix.SYS_UMOUNT2, unix.SYS_USERFAULTFD,
+	}
+}
+
+// assemble turns a filter into what the kernel takes.
+func assemble(program []bpf.Instruction) ([]unix.SockFilter, error) {
+	raw, err := bpf.Assemble(program)
+	if err != nil {
+		return nil, err
+	}
+	code := make([]unix.SockFilter, len(raw))
+	for i, in := range raw {
+		code[i] = unix.SockFilter{Code: in.Op, Jt: in.Jt, Jf: in.Jf, K: in.K}
+	}
+	return code, nil
+}
+
+// enterFilter has the kernel run the filter for the calling thread, and what it starts, for good.
+func enterFilter(code []unix.SockFilter) error {
+	program := unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]}                                               //nolint:gosec // some hundred
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program))) //nolint:gosec // the kernel takes a pointer
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// seccompWorks reports whether the kernel filters system calls of this machine.
+func seccompWorks() bool {
+	action := uint32(unix.SECCOMP_RET_ERRNO)
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_ACTION_AVAIL, 0, uintptr(unsafe.Pointer(&action))) //nolint:gosec // the kernel takes a pointer
+	return errno == 0 && auditArch() != 0
+}

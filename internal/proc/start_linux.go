@@ -1,0 +1,114 @@
+package proc
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// start starts cmd behind the walls, stopped before its first instruction; resume lets it run.
+func (c *confinement) start(cmd *exec.Cmd) (resume func(), err error) {
+	// There is no signal at the death of the parent: it would come with the end of the thread. The reaper
+	// ends the child when the node dies; it knows of the child before that runs.
+	cmd.SysProcAttr.Pdeathsig, cmd.SysProcAttr.Ptrace = 0, true
+	type outcome struct {
+		thread int
+		err    error
+	}
+	started := make(chan outcome)
+	go onOtherThread(func() {
+		err := c.enter()
+		if err == nil {
+			err = startStopped(cmd)
+		}
+		started <- outcome{unix.Gettid(), err}
+	})
+	o := <-started
+	awaitEnd(o.thread)
+	if o.err != nil {
+		return nil, o.err
+	}
+	return func() { _ = unix.Kill(cmd.Process.Pid, unix.SIGCONT) }, nil
+}
+
+// onOtherThread runs f on a thread that ends with it. It is never the main thread: that one cannot end, and
+// the kernel takes it for the whole process when another one asks for its rights.
+func onOtherThread(f func()) {
+	runtime.LockOSThread()
+	if unix.Gettid() != unix.Getpid() {
+		f()
+		return // without unlocking, which ends the thread
+	}
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		runtime.LockOSThread() // another thread, because the main one is taken
+		f()
+	}()
+	<-over
+	runtime.UnlockOSThread()
+}
+
+// startStopped starts cmd on the calling thread and leaves it stopped before its first instruction.
+func startStopped(cmd *exec.Cmd) error {
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	pid := cmd.Process.Pid
+	var info unix.Siginfo
+	// It is not collected here: whoever waits for its end does that, if it has been killed meanwhile.
+	err := ignoringInterrupts(func() error {
+		return unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WSTOPPED|unix.WNOWAIT|unix.WALL, nil)
+	})
+	const trapped = 4 // CLD_TRAPPED
+	if err == nil && info.Code != trapped {
+		return nil
+	}
+	if err == nil {
+		err = detachStopped(pid)
+	}
+	if err == nil {
+		return nil
+	}
+	_ = unix.Kill(pid, unix.SIGKILL)
+	return errors.Join(os.NewSyscallError("ptrace", err), cmd.Wait())
+}
+
+// detachStopped lets go of a traced process, with a signal that stops it at once.
+func detachStopped(pid int) error {
+	var status unix.WaitStatus
+	err := ignoringInterrupts(func() error {
+		_, err := unix.Wait4(pid, &status, unix.WALL, nil)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	_, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_DETACH, uintptr(pid), 0, uintptr(unix.SIGSTOP), 0, 0)
+	if errno != 0 && errno != unix.ESRCH {
+		return errno
+	}
+	return nil
+}
+
+func ignoringInterrupts(f func() error) error {
+	for {
+		if err := f(); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// awaitEnd returns when a thread of this process is gone. It is about to end.
+func awaitEnd(thread int) {
+	const between = 50 * time.Microsecond
+	ticker := time.NewTicker(between)
+	defer ticker.Stop()
+	for unix.Tgkill(unix.Getpid(), thread, 0) == nil {
+		<-ticker.C
+	}
+}
