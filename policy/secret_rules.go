@@ -121,3 +121,18 @@ func urlPassword(data []byte, at int) (begin, end int, ok bool) {
 	}
 	return at + 3 + colon + 1, at + 3 + end, true
 }
+
+// dsnPassword matches what stands before the address in user:password@tcp(host:port)/name, as drivers of
+// MySQL write it.
+func dsnPassword(data []byte, at int) (begin, end int, ok bool) {
+	const longest = 256
+	begin = at
+	for begin > max(0, at-longest) && data[begin-1] > ' ' && bytes.IndexByte([]byte("\"'`\\<>"), data[begin-1]) < 0 {
+		begin--
+	}
+	_, password, found := bytes.Cut(data[begin:at], []byte(":"))
+	if !found || len(password) == 0 || placeholder(password) {
+		return 0, 0, false
+	}
+	return at - len(password), at, true
+}

@@ -135,6 +135,8 @@ func rules() []rule {
 		{name: "orch_token", keyword: "orch_", anchor: 2, match: orchToken},
 		{name: "jwt", keyword: "eyJ", anchor: 0, match: jwt},
 		{name: "url_password", keyword: "://", anchor: 0, match: urlPassword},
+		{name: "url_password", keyword: "@tcp(", anchor: 0, match: dsnPassword},
+		{name: "url_password", keyword: "@unix(", anchor: 0, match: dsnPassword},
 	}
 	for _, kind := range "pousr" {
 		list = append(list, rule{name: "github_token", keyword: "gh" + string(kind) + "_", anchor: 1, match: githubToken})

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -67,6 +68,10 @@ func describeStep(e events.Event) fact {
 		return fact{step: d.Step, text: "task " + string(d.Child)}
 	case *events.Reused:
 		return fact{step: d.Step, text: "result of " + string(d.From)}
+	case *events.Parked:
+		return fact{step: d.Step, text: "waits for approval " + d.Approval}
+	case *events.Approval:
+		return fact{step: d.Step, text: fmt.Sprintf("%s until %s: %s", d.ID, stamp(d.ExpiresAt), cmp.Or(d.Rationale, d.Description))}
 	case *events.Refused:
 		return fact{step: d.Step, text: fmt.Sprintf("from %s%s: %s", d.Worker, attempt(d.Attempt), d.Reason)}
 	case *events.Logged:
@@ -103,6 +108,10 @@ func describeTask(e events.Event) string {
 	case *events.Checkpointed:
 		return d.Name + " " + d.ID
 	case *events.Restored:
+		return d.ID
+	case *events.Decision:
+		return strings.TrimSuffix(d.ID+" by "+d.Approver+": "+d.Reason, ": ")
+	case *events.Elapsed:
 		return d.ID
 	default:
 		return ""

@@ -122,7 +122,7 @@ func nodeKeys() []Key {
 			field: func(c *Config) any { return &c.Paused },
 		},
 		{
-			Name: "four_eyes", Default: "false", Node: true, Usage: "who submitted a task does not decide about its approvals",
+			Name: "four_eyes", Default: "false", Node: true, Personal: true, Usage: "who submitted a task does not decide about its approvals",
 			field: func(c *Config) any { return &c.FourEyes },
 		},
 		{
@@ -144,16 +144,16 @@ func nodeKeys() []Key {
 func sandboxKeys() []Key {
 	return []Key{
 		{
-			Name: "sandbox", Default: "enforce", Choices: []string{"enforce", "best-effort", "off"}, Node: true, Personal: true,
+			Name: "sandbox", Default: "enforce", Choices: []string{"enforce", "best-effort", "off"}, Node: true, Worker: true, Personal: true,
 			Usage: "what becomes of programs that the kernel cannot confine: refused, run behind the walls that there are, or never confined",
 			field: func(c *Config) any { return &c.Sandbox },
 		},
 		{
-			Name: "sandbox_read", path: true, Node: true, Personal: true, Usage: "files and folders that the programs of tools may read and run beside those of the system",
+			Name: "sandbox_read", path: true, Node: true, Worker: true, Personal: true, Usage: "files and folders that the programs of tools may read and run beside those of the system",
 			field: func(c *Config) any { return &c.SandboxRead },
 		},
 		{
-			Name: "sandbox_write", path: true, Node: true, Personal: true, Usage: "files and folders that the programs of tools share and may write",
+			Name: "sandbox_write", path: true, Node: true, Worker: true, Personal: true, Usage: "files and folders that the programs of tools share and may write",
 			field: func(c *Config) any { return &c.SandboxWrite },
 		},
 	}

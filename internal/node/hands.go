@@ -3,9 +3,11 @@ package node
 import (
 	"cmp"
 	"errors"
+	"go/build"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/orch-dev/orch/events"
@@ -81,25 +83,13 @@ func (h *hands) open() error {
 	return err
 }
 
-// families configures the tools.
-func (h *hands) families() builtin.Config {
-	return builtin.Config{Git: git.Config{
-		FindSecret:   h.findSecret,
-		IsSecretFile: func(path string) bool { return h.policy.IsSecretFile(path) }, // the policy comes later
-		Name:         cmp.Or(os.Getenv("GIT_AUTHOR_NAME"), os.Getenv("GIT_COMMITTER_NAME")),
-		Email:        cmp.Or(os.Getenv("GIT_AUTHOR_EMAIL"), os.Getenv("GIT_COMMITTER_EMAIL")),
-	}}
-}
-
-func (h *hands) limited(class tools.Rate) bool { return h.policy.Limit(class) > 0 }
-
-// processes configures the child processes: what belongs to the node is hidden from them, and the cache of
-// the Go tool chain is their own, because the user's builds trust what is in the user's.
+// processes configures the child processes: what belongs to the node is hidden from them.
 func (h *hands) processes(data string) proc.Config {
+	modules := userModules()
 	c := proc.Config{
-		Logger: h.cfg.logger(), Sandbox: proc.Mode(h.cfg.Sandbox), Read: h.cfg.SandboxRead,
+		Logger: h.cfg.logger(), Sandbox: proc.Mode(h.cfg.Sandbox), Read: append([]string{modules}, h.cfg.SandboxRead...),
 		Write:   append([]string{h.tree.Cache()}, h.cfg.SandboxWrite...),
-		Environ: append(os.Environ(), "GOCACHE="+filepath.Join(h.tree.Cache(), "go-build")),
+		Environ: append(os.Environ(), goSettings(h.tree.Cache(), modules)...),
 	}
 	for _, path := range []string{data, h.cfg.DataDir, h.cfg.CredsFile} {
 		if path != "" {
@@ -108,6 +98,42 @@ func (h *hands) processes(data string) proc.Config {
 	}
 	return c
 }
+
+// goSettings gives the Go tool chain caches of its own, because the user's builds trust what is in the
+// user's. Modules that the user has fetched are read from there.
+func goSettings(cache, modules string) []string {
+	return []string{
+		"GOCACHE=" + filepath.Join(cache, "go-build"), "GOMODCACHE=" + filepath.Join(cache, "go-mod"),
+		"GOPROXY=file://" + filepath.Join(modules, "cache", "download") + "," + cmp.Or(os.Getenv("GOPROXY"), "https://proxy.golang.org,direct"),
+		"GOFLAGS=" + strings.TrimSpace(os.Getenv("GOFLAGS")+" -modcacherw"),
+	}
+}
+
+// userModules is where the Go tool chain of the user keeps the modules that it has fetched.
+func userModules() string {
+	if dir := os.Getenv("GOMODCACHE"); dir != "" {
+		return dir
+	}
+	paths := filepath.SplitList(build.Default.GOPATH)
+	return filepath.Join(append(paths[:min(len(paths), 1)], "pkg", "mod")...)
+}
+
+// families configures the families of tools. Named connections lie in the data directory, which is
+// closed to tools.
+func (h *hands) families() builtin.Config {
+	c := builtin.Config{Git: git.Config{
+		FindSecret:   h.findSecret,
+		IsSecretFile: func(path string) bool { return h.policy.IsSecretFile(path) }, // the policy comes later
+		Name:         cmp.Or(os.Getenv("GIT_AUTHOR_NAME"), os.Getenv("GIT_COMMITTER_NAME")),
+		Email:        cmp.Or(os.Getenv("GIT_AUTHOR_EMAIL"), os.Getenv("GIT_COMMITTER_EMAIL")),
+	}}
+	if h.cfg.DataDir != "" {
+		c.Database.Connections = filepath.Join(h.cfg.DataDir, "connections")
+	}
+	return c
+}
+
+func (h *hands) limited(class tools.Rate) bool { return h.policy.Limit(class) > 0 }
 
 func (h *hands) findSecret(data []byte) (string, bool) {
 	found := policy.FindSecrets(data)

@@ -76,7 +76,7 @@ func build(ctx context.Context, env *tools.Env, in buildExecuteIn) (buildExecute
 		return buildExecuteOut{}, err
 	}
 	res, err := env.Exec.Run(ctx, proc.Command{
-		Name: "bash", Args: []string{"--noprofile", "--norc", "-c", command}, Dir: p.dir, Env: variables,
+		Name: "bash", Args: []string{"--noprofile", "--norc", "-c", command}, Dir: p.dir, Env: variables, Sandbox: env.Sandbox(),
 	})
 	if err != nil {
 		return buildExecuteOut{}, err

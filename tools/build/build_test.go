@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -57,10 +58,18 @@ func newProject(t *testing.T, files map[string]string, programs ...string) proje
 	return p
 }
 
+// goCache is where the Go tool chain of this test keeps what it has compiled.
+func goCache(t *testing.T) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "env", "GOCACHE").Output()
+	require.NoError(t, err)
+	return strings.TrimSpace(string(out))
+}
+
 // search sets the search path of programs.
 func (p *project) search(t *testing.T, path ...string) {
 	t.Helper()
-	runner, err := proc.New(proc.Config{Path: path, Environ: append(os.Environ(), "ORCH_TOKEN=canary", "NPM_TOKEN=canary")})
+	runner, err := proc.New(proc.Config{Path: path, Environ: append(os.Environ(), "ORCH_TOKEN=canary", "NPM_TOKEN=canary"), Write: []string{goCache(t)}})
 	require.NoError(t, err)
 	p.Exec = runner
 }

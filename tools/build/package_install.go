@@ -187,7 +187,9 @@ func (j job) run(ctx context.Context, extra map[string]string, program string, a
 		}
 		variables[name] = value
 	}
-	res, err := j.env.Exec.Run(ctx, proc.Command{Name: program, Args: args, Dir: j.dir, Env: variables})
+	walls := j.env.Sandbox()
+	walls.Network, walls.Loopback = true, false // it fetches the package
+	res, err := j.env.Exec.Run(ctx, proc.Command{Name: program, Args: args, Dir: j.dir, Env: variables, Sandbox: walls})
 	if err == nil && res.ExitCode != 0 {
 		err = j.failed(program, res)
 	}

@@ -169,7 +169,7 @@ func TestInstallGo(t *testing.T) {
 
 	p := newProject(t, map[string]string{"go.mod": "module example.com/x\n\ngo 1.24\n"})
 	cache := t.TempDir()
-	runner, err := proc.New(proc.Config{Environ: []string{"GOPROXY=" + server.URL, "GOSUMDB=off", "GOFLAGS=-modcacherw", "GOMODCACHE=" + cache, "HOME=" + cache}})
+	runner, err := proc.New(proc.Config{Environ: []string{"GOPROXY=" + server.URL, "GOSUMDB=off", "GOFLAGS=-modcacherw", "GOMODCACHE=" + cache, "HOME=" + t.TempDir(), "GOCACHE=" + filepath.Join(cache, "build")}, Write: []string{cache}})
 	require.NoError(t, err)
 	p.Exec = runner
 	intent, out, err := install(t, p, map[string]any{"package_name": "example.com/demo/sub"})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/tools/build"
+	"github.com/orch-dev/orch/tools/db"
 	"github.com/orch-dev/orch/tools/fs"
 	"github.com/orch-dev/orch/tools/git"
 	"github.com/orch-dev/orch/tools/notify"
@@ -18,8 +19,10 @@ import (
 // Config holds what the families need to know of the node, a field for each family that needs anything.
 // The zero value works: tools that depend on a setting then say which one is missing.
 type Config struct {
-	Web    web.Config
-	Notify notify.Config
+	// Database configures DATABASE_QUERY.
+	Database db.Config
+	Web      web.Config
+	Notify   notify.Config
 	// Git knows secrets, the form of messages and who commits.
 	Git git.Config
 	// Build names the registries of packages.
@@ -34,6 +37,7 @@ func All(cfg Config) []tools.Tool {
 		git.Tools(cfg.Git),
 		task.Tools(),
 		test.Tools(),
+		db.Tools(cfg.Database),
 		web.Tools(cfg.Web),
 		notify.Tools(cfg.Notify),
 		build.Tools(cfg.Build),

@@ -26,7 +26,7 @@ func decide(t *testing.T, cfg policy.Config, name, path, text string) error {
 	require.True(t, ok, name)
 	c := policy.Call{
 		Spec: tool.Spec(), State: statemachine.InProgress, Task: "TASK_01JD0000000000000000000000",
-		Workspace: ownWorkspace, Paths: map[string]string{}, Deliverables: []string{"/root/docs"},
+		Workspace: ownWorkspace, Paths: map[string]string{}, Allow: policy.Allow{Paths: []string{"/root/docs"}},
 	}
 	if c.Spec.Gate == tools.AwaitingApproval {
 		c.State = statemachine.AwaitingApproval
@@ -43,7 +43,11 @@ func decide(t *testing.T, cfg policy.Config, name, path, text string) error {
 	cfg.Root, cfg.DataDir = "/root", "/root/.data"
 	p, err := policy.New(cfg)
 	require.NoError(t, err)
-	return p.Decide(c)
+	ask, err := p.Decide(c)
+	if ask != nil {
+		return ask.Error()
+	}
+	return err
 }
 
 // S4-037, A-03, S4-008: the writers of seed 004 obey the rules of FILE_WRITE.

@@ -37,7 +37,7 @@ func withCargo(t *testing.T, text string) *tools.Env {
 	bin := t.TempDir()
 	script(t, filepath.Join(bin, "cargo"), text)
 	var err error
-	env.Exec, err = proc.New(proc.Config{Path: []string{bin, "/usr/bin", "/bin"}})
+	env.Exec, err = proc.New(proc.Config{Path: []string{bin, "/usr/bin", "/bin"}, Read: []string{report(t, "")}})
 	require.NoError(t, err)
 	return env
 }

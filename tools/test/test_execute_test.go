@@ -45,7 +45,7 @@ func newEnv(t *testing.T, fixture string) *tools.Env {
 	root, err := pathguard.Open(t.TempDir())
 	require.NoError(t, err)
 	t.Cleanup(func() { root.Close() })
-	runner, err := proc.New(proc.Config{Write: []string{cache(t)}})
+	runner, err := proc.New(proc.Config{Read: []string{report(t, "")}, Write: []string{cache(t)}})
 	require.NoError(t, err)
 	env := &tools.Env{
 		Task: "TASK_01JD0000000000000000000000", State: statemachine.Done, Root: root, Exec: runner,

@@ -1,0 +1,255 @@
+package sqlclass
+
+import (
+	"slices"
+	"strings"
+)
+
+// statement collects the class of the tokens of one statement.
+type statement struct {
+	dialect Dialect
+	tokens  []token
+	class   Class
+	// main is the index of the verb that decides: the one after WITH or EXPLAIN.
+	main int
+}
+
+// raise keeps the strictest level, with its first reason.
+func (s *statement) raise(level Level, reason string) {
+	if level > s.class.Level || s.class.Reason == "" {
+		s.class.Level, s.class.Reason = max(level, s.class.Level), reason
+	}
+}
+
+func (s *statement) at(i int) token {
+	if i < 0 || i >= len(s.tokens) {
+		return token{kind: symbol}
+	}
+	return s.tokens[i]
+}
+
+// word returns the bare word at i, "" for anything else.
+func (s *statement) word(i int) string {
+	if t := s.at(i); t.kind == word {
+		return t.text
+	}
+	return ""
+}
+
+func (s *statement) classify() {
+	s.verb(s.skipOpen(0), true)
+	for i := range s.tokens {
+		s.keyword(i)
+		s.function(i)
+	}
+}
+
+func (s *statement) skipOpen(i int) int {
+	for s.at(i).is("(") {
+		i++
+	}
+	return i
+}
+
+// verb judges the verb at i; first is true for that of the whole statement.
+func (s *statement) verb(i int, first bool) {
+	verb := s.word(i)
+	if first {
+		s.class.Verb = verb
+	}
+	s.main = i
+	switch {
+	case verb == "":
+		s.raise(Destructive, "no verb")
+	case verb == "SELECT" || verb == "VALUES":
+		s.raise(Read, verb)
+	case verb == "TABLE" && s.dialect != SQLite:
+		s.raise(Read, verb)
+	case verb == "SHOW" && s.dialect != SQLite && first:
+		s.raise(Read, verb)
+	case verb == "INSERT" || verb == "UPDATE":
+		s.raise(Write, verb)
+	case verb == "WITH":
+		s.with(i)
+	case first && (verb == "EXPLAIN" || s.dialect == MySQL && (verb == "DESCRIBE" || verb == "DESC")):
+		s.explain(i)
+	case first && verb == "PRAGMA" && s.dialect == SQLite:
+		s.pragma(i)
+	default:
+		s.raise(Destructive, verb)
+	}
+}
+
+// with finds the verb behind the named queries: the first word outside of parentheses that is one. A
+// named query can have the name of a verb too; that only makes the class stricter.
+func (s *statement) with(i int) {
+	verbs := []string{"SELECT", "VALUES", "TABLE", "INSERT", "UPDATE", "DELETE", "MERGE", "REPLACE"}
+	depth, bracketed := 0, false
+	for j := i + 1; j < len(s.tokens); j++ {
+		switch t := s.tokens[j]; {
+		case t.is("("):
+			depth++
+			bracketed = bracketed || depth == 1 && s.at(j-1).is(")")
+		case t.is(")"):
+			depth--
+		case depth == 0 && slices.Contains(verbs, s.word(j)):
+			s.verb(j, false)
+			return
+		}
+	}
+	if bracketed { // WITH a AS (…) (SELECT …)
+		s.raise(Read, "WITH")
+		return
+	}
+	s.raise(Destructive, "WITH without a verb")
+}
+
+// explain looks at what is explained; MySQL also describes tables.
+func (s *statement) explain(i int) {
+	options := []string{"ANALYZE", "ANALYSE", "VERBOSE", "QUERY", "PLAN", "EXTENDED", "PARTITIONS"}
+	j := i + 1
+	if s.dialect == Postgres && s.at(j).is("(") && !slices.Contains([]string{"SELECT", "VALUES", "TABLE", "WITH", "("}, s.at(j+1).text) {
+		j = s.closing(j) + 1
+	}
+	for slices.Contains(options, s.word(j)) {
+		j++
+	}
+	if s.dialect == MySQL && s.word(j) == "FORMAT" && s.at(j+1).is("=") {
+		j += 3
+	}
+	if s.dialect == MySQL && s.names(j) {
+		s.raise(Read, s.class.Verb)
+		return
+	}
+	s.verb(s.skipOpen(j), false)
+}
+
+// closing returns the index of the parenthesis that closes the one at i.
+func (s *statement) closing(i int) int {
+	depth := 0
+	for ; i < len(s.tokens); i++ {
+		switch {
+		case s.tokens[i].is("("):
+			depth++
+		case s.tokens[i].is(")"):
+			if depth--; depth == 0 {
+				return i
+			}
+		}
+	}
+	return i
+}
+
+// names reports whether the rest from i on is a table, and perhaps a column of it or a pattern.
+func (s *statement) names(i int) bool {
+	rest := s.tokens[min(i, len(s.tokens)):]
+	if len(rest) == 0 || len(rest) > 4 {
+		return false
+	}
+	for _, t := range rest {
+		if t.name() == "" && !t.is(".") && t.kind != text {
+			return false
+		}
+	}
+	switch rest[0].name() {
+	case "SELECT", "VALUES", "TABLE", "WITH", "INSERT", "UPDATE":
+		return rest[0].kind == quoted
+	}
+	return !slices.ContainsFunc(rest, func(t token) bool { return t.kind == word && destructiveWord(t.text) })
+}
+
+// pragma lets those pragmas pass that only tell something.
+func (s *statement) pragma(i int) {
+	name := i + 1
+	if s.at(name + 1).is(".") {
+		name += 2
+	}
+	if !ReadPragma(s.at(name).name()) || s.at(name+1).is("=") {
+		s.raise(Destructive, "PRAGMA "+s.at(name).name())
+		return
+	}
+	s.raise(Read, "PRAGMA")
+}
+
+// ReadPragma reports whether a pragma of SQLite only tells something, whatever its argument is.
+func ReadPragma(name string) bool {
+	return slices.Contains([]string{
+		"TABLE_INFO", "TABLE_XINFO", "TABLE_LIST", "INDEX_LIST", "INDEX_INFO", "INDEX_XINFO", "FOREIGN_KEY_LIST",
+		"FOREIGN_KEY_CHECK", "INTEGRITY_CHECK", "QUICK_CHECK", "COMPILE_OPTIONS", "FUNCTION_LIST", "COLLATION_LIST",
+		"PAGE_COUNT", "FREELIST_COUNT",
+	}, upper(name))
+}
+
+// destructiveWord reports whether a keyword means a change beyond INSERT and UPDATE, wherever it stands.
+func destructiveWord(w string) bool {
+	switch w {
+	case "DELETE", "DROP", "TRUNCATE", "ALTER", "CREATE", "GRANT", "REVOKE", "MERGE", "REPLACE", "INTO", "OUTFILE", "DUMPFILE", "PROCEDURE":
+		return true
+	}
+	return false
+}
+
+// keyword judges the word at i by itself, unless it follows a dot and so must be a name.
+func (s *statement) keyword(i int) {
+	w := s.word(i)
+	switch {
+	case w == "" || s.at(i-1).is("."):
+	case w == "RETURNING":
+		s.class.Returning = true
+	case w == "INSERT" && s.dialect == MySQL && i != s.main && s.at(i+1).is("("): // the function
+	case w == "INSERT" || w == "UPDATE":
+		s.raise(Write, s.phrase(i))
+	case w == "SHARE" && slices.Contains([]string{"FOR", "KEY", "IN"}, s.word(i-1)):
+		s.raise(Write, "a lock of rows")
+	case w == "VALUE" && s.word(i-1) == "NEXT":
+		s.raise(Write, "NEXT VALUE")
+	case destructiveWord(w) && !s.harmless(i, w):
+		s.raise(Destructive, s.phrase(i))
+	}
+}
+
+// harmless reports whether a word that is a change elsewhere is none at i.
+func (s *statement) harmless(i int, w string) bool {
+	switch w {
+	case "INTO":
+		return s.insertInto(i)
+	case "REPLACE", "TRUNCATE": // the functions
+		return i != s.main && s.at(i+1).is("(") && s.word(i-1) != "OR"
+	case "CREATE", "PROCEDURE": // SHOW CREATE TABLE, SHOW PROCEDURE STATUS
+		return s.class.Verb == "SHOW" && i <= 2
+	}
+	return false
+}
+
+// insertInto reports whether the INTO at i belongs to an INSERT that is a verb.
+func (s *statement) insertInto(i int) bool {
+	modifiers := []string{"OR", "ABORT", "FAIL", "IGNORE", "ROLLBACK", "REPLACE", "LOW_PRIORITY", "DELAYED", "HIGH_PRIORITY"}
+	i--
+	for slices.Contains(modifiers, s.word(i)) {
+		i--
+	}
+	return s.word(i) == "INSERT" && (i == s.main || s.at(i-1).is("("))
+}
+
+// phrase returns the word at i for a reason, with another one where that says more.
+func (s *statement) phrase(i int) string {
+	switch w := s.word(i); {
+	case s.word(i-1) == "FOR":
+		return "FOR " + w
+	case w == "INTO":
+		return s.class.Verb + " INTO"
+	default:
+		return w
+	}
+}
+
+// function judges the name at i when a parenthesis follows.
+func (s *statement) function(i int) {
+	name := s.tokens[i].name()
+	if name == "" || !s.at(i+1).is("(") {
+		return
+	}
+	if level := functionLevel(s.dialect, strings.ToLower(name)); level > Read {
+		s.raise(level, "calls "+strings.ToLower(name))
+	}
+}

@@ -1,0 +1,193 @@
+package db
+
+import (
+	"errors"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/policy/sqlclass"
+	"github.com/orch-dev/orch/tools"
+)
+
+// connection says which database, and how to get in.
+type connection struct {
+	dialect sqlclass.Dialect
+	// host, port and database name a server; the host is in lower case.
+	host           string
+	port           uint16
+	database       string
+	user, password string
+	// tls is disable, prefer, require or verify-full, as PostgreSQL names them.
+	tls string
+	// file is the real absolute path of a file of SQLite.
+	file string
+}
+
+// name names the database for people and policies, never with user or password.
+func (c connection) name() string {
+	if c.dialect == sqlclass.SQLite {
+		return "sqlite:" + c.file
+	}
+	return string(c.dialect) + "://" + c.address() + "/" + c.database
+}
+
+func (c connection) address() string { return net.JoinHostPort(c.host, strconv.Itoa(int(c.port))) }
+
+// secretScheme begins the reference to a named connection.
+const secretScheme = "secret://"
+
+// open finds out what a connection string stands for. Nothing that it returns, errors included, repeats
+// the text of a URL, which may hold a password (S0-124).
+func (cfg Config) open(env *tools.Env, text string) (connection, error) {
+	name, known := strings.CutPrefix(text, secretScheme)
+	if known {
+		var err error
+		if text, err = cfg.named(name); err != nil {
+			return connection{}, err
+		}
+	}
+	c, err := parse(text)
+	if err != nil {
+		return connection{}, err.WithField(connectionField)
+	}
+	switch {
+	case c.dialect == sqlclass.SQLite:
+		return c.confined(env)
+	case known:
+		return c, nil
+	case c.password != "":
+		return connection{}, fault.New(fault.SecretDetected, "the connection string holds a password").WithField(connectionField).
+			WithHint("keep the URL as a named connection of the node and write %sNAME", secretScheme)
+	case cfg.Hosts != nil && !slices.Contains(cfg.Hosts, c.address()):
+		return connection{}, fault.New(fault.Forbidden, "%s is none of the servers that this node may reach", c.address()).
+			WithField(connectionField).WithHint("the operator of the node sets them, or a named connection")
+	}
+	return c, nil
+}
+
+const connectionField = "connection_string"
+
+// named reads the URL of a named connection.
+func (cfg Config) named(name string) (string, error) {
+	const longest = 4096 // bytes
+	missing := fault.New(fault.NotFound, "this node knows no such connection").WithField(connectionField).
+		WithHint("the operator puts its URL into the file connections/NAME of the data directory")
+	if !regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`).MatchString(name) {
+		return "", fault.New(fault.InvalidFormat, "the name of a connection has letters, digits, _, . and -, at most 64").
+			WithField(connectionField)
+	}
+	if cfg.Connections == "" {
+		return "", missing
+	}
+	data, err := os.ReadFile(filepath.Join(cfg.Connections, name))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", missing
+	case err != nil:
+		return "", fault.Wrap(fault.Forbidden, err, "the named connection cannot be read").WithField(connectionField)
+	case len(data) > longest:
+		return "", malformed("the named connection is no URL")
+	}
+	return strings.TrimSpace(string(data)), nil
+}
+
+// parse reads a URL. Only what is listed here has a meaning, so that no option of a driver can change
+// the server, name a file or switch off a guard.
+func parse(text string) (connection, *fault.Error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return connection{}, malformed("it is no URL")
+	}
+	c := connection{database: strings.TrimPrefix(u.Path, "/"), host: strings.ToLower(u.Hostname())}
+	port := 0
+	switch strings.ToLower(u.Scheme) {
+	case "postgres", "postgresql":
+		c.dialect, port = sqlclass.Postgres, 5432
+	case "mysql", "mariadb":
+		c.dialect, port = sqlclass.MySQL, 3306
+	case "sqlite", "sqlite3":
+		if u.Opaque != "" || u.Host != "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || !filepath.IsAbs(u.Path) {
+			return connection{}, malformed("sqlite:/absolute/path names a file and takes no options")
+		}
+		return connection{dialect: sqlclass.SQLite, file: u.Path}, nil
+	default:
+		return connection{}, fault.New(fault.ValidationError, "the scheme is none of postgres, mysql, mariadb, sqlite and secret")
+	}
+	if p := u.Port(); p != "" {
+		if port, err = strconv.Atoi(p); err != nil || port < 1 || port > 65535 {
+			return connection{}, malformed("the port is none")
+		}
+	}
+	c.port = uint16(port) //nolint:gosec // within 1 to 65535
+	c.user = u.User.Username()
+	c.password, _ = u.User.Password()
+	return c, c.complete(u)
+}
+
+// complete checks the parts and reads the options of the URL of a server.
+func (c *connection) complete(u *url.URL) *fault.Error {
+	switch {
+	case !regexp.MustCompile(`^[a-z0-9._-]+$`).MatchString(c.host) && net.ParseIP(c.host) == nil:
+		return malformed("it needs one host, by name or address")
+	case c.user == "":
+		return malformed("it needs a user, as in postgres://user@host/name")
+	case strings.ContainsAny(c.database, "/\x00") || strings.Contains(c.user+c.password, "\x00"):
+		return malformed("the name of the database, the user or the password is none")
+	case u.Fragment != "":
+		return malformed("it has a part behind #, which must be written %%23 when it belongs to the password")
+	}
+	options, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return malformed("its options are malformed")
+	}
+	c.tls = "prefer"
+	for key, values := range options {
+		switch {
+		case strings.Contains(strings.ToLower(key), "pass"):
+			return fault.New(fault.SecretDetected, "the connection string holds a password as an option").
+				WithHint("keep the URL as a named connection of the node and write %sNAME", secretScheme)
+		case key != "sslmode":
+			return fault.New(fault.ValidationError, "only the option sslmode is known")
+		case !slices.Contains([]string{"disable", "prefer", "require", "verify-full"}, values[0]) || len(values) > 1:
+			return fault.New(fault.ValidationError, "sslmode is disable, prefer, require or verify-full")
+		}
+		c.tls = values[0]
+	}
+	return nil
+}
+
+func malformed(format string, args ...any) *fault.Error {
+	return fault.New(fault.InvalidFormat, "the connection string is malformed: "+format, args...).WithField(connectionField).
+		WithHint("write postgres://user@host:5432/name, mysql://user@host:3306/name, sqlite:/absolute/path or secret://NAME")
+}
+
+// confined resolves the file of SQLite inside the root. The data directory and the metadata of
+// repositories and nodes are closed (A-27).
+func (c connection) confined(env *tools.Env) (connection, error) {
+	rel, err := env.Root.Resolve(c.file)
+	if err != nil {
+		return c, fault.From(err).WithField(connectionField)
+	}
+	c.file = env.Root.Abs(rel)
+	for part := range strings.SplitSeq(rel, "/") {
+		if strings.EqualFold(part, ".git") || strings.EqualFold(part, ".orch") {
+			return c, fault.New(fault.ProtectedPath, "%s is protected: it belongs to a .git or .orch directory", c.file).
+				WithField(connectionField)
+		}
+	}
+	for _, suffix := range []string{"", "-journal", "-wal", "-shm"} {
+		info, err := env.Root.Lstat(rel + suffix)
+		if err == nil && !info.Mode().IsRegular() {
+			return c, fault.New(fault.InvalidFormat, "%s is no regular file", c.file+suffix).WithReason("INVALID_PATH").WithField(connectionField)
+		}
+	}
+	return c, nil
+}

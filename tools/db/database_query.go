@@ -1,0 +1,121 @@
+package db
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/policy/sqlclass"
+	"github.com/orch-dev/orch/tools"
+)
+
+type databaseQueryIn struct {
+	ConnectionString string            `json:"connection_string" jsonschema:"Database: secret://NAME for a connection that the node knows, or a URL without password: postgres://user@host:5432/name, mysql://user@host:3306/name, sqlite:/absolute/path" minLength:"1"`
+	Query            string            `json:"query" jsonschema:"One SQL statement; placeholders are $1 for PostgreSQL, ? for the others" minLength:"1"`
+	Parameters       []json.RawMessage `json:"parameters,omitempty" jsonschema:"Values for the placeholders, in order; they are bound, never spliced. Objects and lists are passed as JSON text"`
+}
+
+type databaseQueryOut struct {
+	Columns      []string            `json:"columns" jsonschema:"Names of the columns"`
+	Rows         [][]json.RawMessage `json:"rows" jsonschema:"Values in the order of columns. Numbers keep all digits, times are RFC 3339 where the database knows the zone, bytes are base64"`
+	RowsAffected int64               `json:"rows_affected" jsonschema:"Number of rows that were changed, 0 for a read"`
+	Truncated    bool                `json:"truncated" jsonschema:"More rows were there than fit"`
+}
+
+// databaseQuery makes DATABASE_QUERY (S0-120 to S0-124, A-37, A-38). What a call needs follows from its
+// Intent: the database that it reaches, and the class of its statement.
+func databaseQuery(cfg Config) tools.Tool {
+	return tools.DefineIntent(tools.Spec{
+		Name:    "DATABASE_QUERY",
+		Title:   "Query a database",
+		Purpose: "Execute database query",
+		Conditions: []string{
+			"Task state: IN_PROGRESS",
+			"Connection approved in plan",
+			"SELECT queries: no approval",
+			"INSERT/UPDATE: standard approval",
+			"DELETE/DROP, and whatever cannot be told: awaiting approval",
+		},
+		Effect:   tools.Write,
+		Gate:     tools.InProgress,
+		Approval: tools.ByIntent,
+		Rate:     tools.Database,
+		Content:  []string{"connection_string"},
+		Errors: []string{
+			"DATABASE_ERROR", "VALIDATION_ERROR", "INVALID_FORMAT", "SECRET_DETECTED", "FORBIDDEN", "NOT_FOUND", "OUTSIDE_ROOT",
+			"PROTECTED_PATH", "TIMEOUT", "IN_DOUBT", "APPROVAL_REQUIRED", "RATE_LIMITED",
+		},
+	}, func(_ context.Context, env *tools.Env, in databaseQueryIn) (tools.Intent, error) {
+		c, err := cfg.open(env, in.ConnectionString)
+		if err != nil {
+			return tools.Intent{}, err
+		}
+		class := sqlclass.Classify(c.dialect, in.Query)
+		return tools.Intent{
+			Effect: effect(class.Level), Reason: class.Reason,
+			Targets: []tools.Target{{Kind: tools.Connection, Name: c.name()}},
+		}, nil
+	}, func(ctx context.Context, env *tools.Env, in databaseQueryIn) (databaseQueryOut, error) {
+		c, err := cfg.open(env, in.ConnectionString)
+		if err != nil {
+			return databaseQueryOut{}, err
+		}
+		q, err := newQuery(c.dialect, in)
+		if err != nil {
+			return databaseQueryOut{}, err
+		}
+		out := &table{maxRows: cfg.MaxRows, maxBytes: cfg.MaxBytes, columns: []string{}, rows: [][]json.RawMessage{}}
+		affected, err := c.engine()(ctx, c, q, out)
+		if err != nil {
+			return databaseQueryOut{}, c.discreet(ctx, err)
+		}
+		return databaseQueryOut{Columns: out.columns, Rows: out.rows, RowsAffected: affected, Truncated: out.truncated}, nil
+	})
+}
+
+func effect(level sqlclass.Level) tools.Effect {
+	switch level {
+	case sqlclass.Read:
+		return tools.Read
+	case sqlclass.Write:
+		return tools.Write
+	default:
+		return tools.Destructive
+	}
+}
+
+// query is one statement with its parameters, ready to run.
+type query struct {
+	text  string
+	class sqlclass.Class
+	// params are nil, bool, json.Number and string.
+	params []any
+}
+
+func (q query) reads() bool { return q.class.Level == sqlclass.Read }
+
+// engine runs a query on a connection. It returns the number of changed rows.
+type engine func(ctx context.Context, c connection, q query, out *table) (int64, error)
+
+func (c connection) engine() engine {
+	switch c.dialect {
+	case sqlclass.Postgres:
+		return runPostgres
+	case sqlclass.MySQL:
+		return runMySQL
+	default:
+		return runSQLite
+	}
+}
+
+// newQuery classifies the text and decodes the parameters.
+func newQuery(d sqlclass.Dialect, in databaseQueryIn) (query, error) {
+	q := query{text: in.Query, class: sqlclass.Classify(d, in.Query)}
+	if q.class.Statements > 1 {
+		return q, fault.New(fault.ValidationError, "the text holds %s", q.class.Reason).WithField("query").
+			WithHint("a call takes one statement; make a step of each")
+	}
+	var err error
+	q.params, err = decodeParameters(in.Parameters)
+	return q, err
+}

@@ -1,0 +1,220 @@
+package db
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/ncruces/go-sqlite3"
+	_ "github.com/ncruces/go-sqlite3/embed" // the library itself
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/policy/sqlclass"
+)
+
+// The bounds of SQLite, which runs inside of this process.
+const (
+	// sqliteValue is the largest value, sqliteHeap the most memory of a connection, in bytes.
+	sqliteValue = 16 << 20
+	sqliteHeap  = 128 << 20
+	// sqliteBusy is how long a statement waits for the lock of another one.
+	sqliteBusy = 10 * time.Second
+)
+
+// runSQLite runs a query on a file. An authorizer sees every table, function and action that the
+// statement is compiled to, those of views and triggers too.
+func runSQLite(ctx context.Context, c connection, q query, out *table) (int64, error) {
+	conn, err := openSQLite(ctx, c, q)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	stmt, tail, err := conn.Prepare(q.text)
+	if err != nil {
+		return 0, sqliteError(q, err)
+	}
+	if stmt == nil {
+		return 0, fault.New(fault.ValidationError, "there is no statement").WithField("query")
+	}
+	defer stmt.Close()
+	if err := alone(conn, tail); err != nil {
+		return 0, err
+	}
+	if q.reads() && !stmt.ReadOnly() {
+		return 0, wroteInRead(nil, "the statement would change the database")
+	}
+	if err := bindSQLite(stmt, q.params); err != nil {
+		return 0, err
+	}
+	for i := range stmt.ColumnCount() {
+		out.columns = append(out.columns, stmt.ColumnName(i))
+	}
+	for stmt.Step() {
+		if !out.add(sqliteRow(stmt)) && q.reads() {
+			return 0, nil
+		}
+	}
+	if err := stmt.Err(); err != nil {
+		return 0, sqliteError(q, err)
+	}
+	return conn.Changes(), nil
+}
+
+// openSQLite opens the file; only a statement that a person has looked at makes a new one.
+func openSQLite(ctx context.Context, c connection, q query) (*sqlite3.Conn, error) {
+	flags := sqlite3.OPEN_READWRITE
+	switch q.class.Level {
+	case sqlclass.Read:
+		flags = sqlite3.OPEN_READONLY
+	case sqlclass.Destructive:
+		flags |= sqlite3.OPEN_CREATE
+	case sqlclass.Write:
+	}
+	if _, err := os.Lstat(c.file); errors.Is(err, fs.ErrNotExist) && flags&sqlite3.OPEN_CREATE == 0 {
+		return nil, fault.New(fault.NotFound, "there is no file %s", c.file).WithField(connectionField)
+	}
+	conn, err := sqlite3.OpenFlags(c.file, flags|sqlite3.OPEN_NOFOLLOW)
+	if err != nil {
+		return nil, unreachable(c, err, sqliteSays(err))
+	}
+	conn.SetInterrupt(ctx)
+	if err := guardSQLite(conn, q); err != nil {
+		return nil, errors.Join(unreachable(c, err, sqliteSays(err)), conn.Close())
+	}
+	return conn, nil
+}
+
+func guardSQLite(conn *sqlite3.Conn, q query) error {
+	conn.Limit(sqlite3.LIMIT_LENGTH, sqliteValue)
+	conn.HardHeapLimit(sqliteHeap)
+	_, defensive := conn.Config(sqlite3.DBCONFIG_DEFENSIVE, true)
+	_, untrusted := conn.Config(sqlite3.DBCONFIG_TRUSTED_SCHEMA, false)
+	err := errors.Join(defensive, untrusted, conn.BusyTimeout(sqliteBusy))
+	if q.reads() {
+		err = errors.Join(err, conn.Exec("PRAGMA query_only = 1"))
+	}
+	return errors.Join(err, conn.SetAuthorizer(authorizer(q.class.Level)))
+}
+
+// authorizer allows what a statement of the level may be compiled to. No level opens other files or
+// changes settings.
+func authorizer(level sqlclass.Level) func(sqlite3.AuthorizerActionCode, string, string, string, string) sqlite3.AuthorizerReturnCode {
+	return func(action sqlite3.AuthorizerActionCode, first, second, _, inner string) sqlite3.AuthorizerReturnCode {
+		if permits(level, action, first, second, inner != "") {
+			return sqlite3.AUTH_OK
+		}
+		return sqlite3.AUTH_DENY
+	}
+}
+
+func permits(level sqlclass.Level, action sqlite3.AuthorizerActionCode, first, second string, inside bool) bool {
+	switch action { //nolint:exhaustive // the others are for destructive statements
+	case sqlite3.AUTH_SELECT, sqlite3.AUTH_READ, sqlite3.AUTH_RECURSIVE:
+		return true
+	case sqlite3.AUTH_FUNCTION:
+		return !strings.EqualFold(second, "load_extension")
+	case sqlite3.AUTH_PRAGMA:
+		return sqlclass.ReadPragma(first)
+	case sqlite3.AUTH_ATTACH: // VACUUM attaches a temporary file, which has no name
+		return level == sqlclass.Destructive && first == ""
+	case sqlite3.AUTH_INSERT, sqlite3.AUTH_UPDATE:
+		return level >= sqlclass.Write
+	case sqlite3.AUTH_DELETE: // by a trigger, which somebody made who was allowed to
+		return level == sqlclass.Destructive || level == sqlclass.Write && inside
+	}
+	return level == sqlclass.Destructive
+}
+
+// alone checks that nothing but comments and semicolons follows a statement.
+func alone(conn *sqlite3.Conn, tail string) error {
+	for strings.TrimSpace(tail) != "" {
+		next, rest, err := conn.Prepare(tail)
+		if err != nil || next != nil {
+			if next != nil {
+				err = next.Close()
+			}
+			return fault.Wrap(fault.ValidationError, err, "something follows the statement").WithField("query")
+		}
+		if len(rest) >= len(tail) {
+			return nil // a comment
+		}
+		tail = rest
+	}
+	return nil
+}
+
+func bindSQLite(stmt *sqlite3.Stmt, params []any) error {
+	if stmt.BindCount() != len(params) {
+		return wrongCount(stmt.BindCount(), len(params))
+	}
+	for i, p := range params {
+		if err := bindOne(stmt, i+1, p); err != nil {
+			return fault.Wrap(fault.ValidationError, err, "cannot be bound: "+sqliteSays(err)).WithField(parameterField(i))
+		}
+	}
+	return nil
+}
+
+func bindOne(stmt *sqlite3.Stmt, at int, p any) error {
+	switch p := p.(type) {
+	case nil:
+		return stmt.BindNull(at)
+	case bool:
+		return stmt.BindBool(at, p)
+	case json.Number:
+		if n, err := p.Int64(); err == nil {
+			return stmt.BindInt64(at, n)
+		}
+		f, err := p.Float64()
+		if err != nil {
+			return err
+		}
+		return stmt.BindFloat(at, f)
+	case string:
+		return stmt.BindText(at, p)
+	default:
+		return errors.New("it has no form in SQLite")
+	}
+}
+
+func sqliteRow(stmt *sqlite3.Stmt) []json.RawMessage {
+	row := make([]json.RawMessage, stmt.ColumnCount())
+	for i := range row {
+		switch stmt.ColumnType(i) {
+		case sqlite3.INTEGER:
+			row[i] = num(stmt.ColumnText(i))
+		case sqlite3.FLOAT:
+			row[i] = float(stmt.ColumnFloat(i), 64)
+		case sqlite3.BLOB:
+			row[i] = blob(stmt.ColumnRawBlob(i))
+		case sqlite3.NULL:
+			row[i] = null()
+		default:
+			row[i] = str(stmt.ColumnText(i))
+		}
+	}
+	return row
+}
+
+// sqliteSays returns the message of SQLite without its prefix.
+func sqliteSays(err error) string { return strings.TrimPrefix(err.Error(), "sqlite3: ") }
+
+// sqliteError turns what SQLite says into a coded error.
+func sqliteError(q query, err error) *fault.Error {
+	switch {
+	case errors.Is(err, sqlite3.AUTH), errors.Is(err, sqlite3.READONLY):
+		if q.reads() {
+			return wroteInRead(err, sqliteSays(err))
+		}
+		return fault.Wrap(fault.Forbidden, err, "other files and settings of SQLite are closed: "+sqliteSays(err)).WithField("query")
+	case errors.Is(err, sqlite3.BUSY):
+		return fault.Wrap(fault.Conflict, err, "the database is locked by somebody else").WithField(connectionField)
+	case errors.Is(err, sqlite3.NOTADB):
+		return fault.Wrap(fault.InvalidFormat, err, "the file is no database of SQLite").WithField(connectionField)
+	}
+	return refused(err, sqliteSays(err))
+}
