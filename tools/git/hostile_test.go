@@ -102,8 +102,9 @@ func TestHostileAddresses(t *testing.T) {
 func TestHostileConfigurationOfWriters(t *testing.T) {
 	t.Parallel()
 	b, bare := withRemote(t)
-	mark := filepath.Join(b.repo, "ran")
-	run := "touch " + mark + "; false #"
+	// Places that the calls may write: the repository and, for a push, the remote.
+	mark, far := filepath.Join(b.repo, ".git", "ran"), filepath.Join(bare, "ran")
+	run := "touch " + mark + " " + far + "; false #"
 	other := filepath.Join(b.repo, "other.git")
 	b.git("init", "-q", "--bare", other)
 	for _, setting := range [][2]string{
@@ -118,22 +119,14 @@ func TestHostileConfigurationOfWriters(t *testing.T) {
 		{"url." + other + ".insteadOf", bare}, {"url." + other + ".pushInsteadOf", bare}, {"credential.helper", "!" + run}, {"credential.https://x.helper", "!" + run},
 		{"http.proxy", "http://127.0.0.1:1"}, {"protocol.ext.allow", "always"}, {"protocol.allow", "always"}, {"uploadpack.packObjectsHook", run}, {"receive.procReceiveRefs", "refs"},
 		{"submodule.recurse", "true"}, {"trailer.x.command", run}, {"trailer.x.cmd", run}, {"interactive.diffFilter", run}, {"gc.auto", "1"}, {"maintenance.auto", "true"},
-		{"core.splitIndex", "true"}, {"core.untrackedCache", "true"}, {"index.sparse", "true"}, {"browser.x.cmd", run}, {"man.x.cmd", run}, {"include.path", "/etc/passwd"},
-		{"extensions.partialClone", "origin"}, {"remote.origin.promisor", "true"}, {"core.logAllRefUpdates", "always"}, {"color.ui", "always"}, {"advice.statusHints", "true"},
+		{"core.splitIndex", "true"}, {"core.untrackedCache", "true"}, {"index.sparse", "true"}, {"browser.x.cmd", run}, {"man.x.cmd", run},
+		{"core.logAllRefUpdates", "always"}, {"color.ui", "always"}, {"advice.statusHints", "true"},
 	} {
 		b.git("config", setting[0], setting[1])
-		if setting[0] == "include.path" {
-			b.git("config", "--unset", "include.path")
-		}
 	}
-	require.NoError(t, os.Remove(filepath.Join(b.repo, "ran")), "the test itself lets git run something")
-	for _, name := range []string{"pre-push", "post-index-change", "reference-transaction", "push-to-checkout"} {
-		hook := filepath.Join(b.repo, ".git", "hooks", name)
-		require.NoError(t, os.MkdirAll(filepath.Dir(hook), 0o755))
-		if name == "pre-push" || name == "push-to-checkout" {
-			require.NoError(t, os.WriteFile(hook, []byte("#!/bin/sh\n"+run+"\n"), 0o755))
-		}
-	}
+	hook := filepath.Join(b.repo, ".git", "hooks", "pre-push")
+	require.NoError(t, os.MkdirAll(filepath.Dir(hook), 0o755))
+	require.NoError(t, os.WriteFile(hook, []byte("#!/bin/sh\n"+run+"\n"), 0o755))
 	b.write(".git/info/attributes", "b.txt diff=evil merge=evil\n")
 	b.write("b.txt", "changed\n")
 	_, err := b.add("b.txt")
@@ -144,5 +137,15 @@ func TestHostileConfigurationOfWriters(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, out.CommitHash, strings.TrimSpace(b.at(bare).git("rev-parse", "main")))
 	assert.NoFileExists(t, mark)
+	assert.NoFileExists(t, far)
 	assert.Empty(t, b.at(other).git("for-each-ref"))
+
+	// What may run would have left its mark.
+	require.NoError(t, os.Rename(hook, filepath.Join(filepath.Dir(hook), "pre-commit")))
+	b.write("b.txt", "again\n")
+	_, err = b.add("b.txt")
+	require.NoError(t, err)
+	_, err = b.commit("feat: b")
+	assert.Equal(t, "HOOK_FAILED", reason(err))
+	assert.FileExists(t, mark)
 }
