@@ -3,6 +3,7 @@ package git
 import (
 	"context"
 	"crypto/rand"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -256,6 +257,7 @@ func (p push) remember(ctx context.Context) {
 		err = failed("git update-ref", res)
 	}
 	if err != nil {
-		p.repo.env.Log.WarnContext(ctx, "tracking_branch_not_updated", "remote", p.name, "branch", p.branch, "error", err)
+		p.repo.env.Log.WarnContext(ctx, "tracking_branch_not_updated",
+			slog.String("remote", p.name), slog.String("branch", p.branch), slog.Any("error", err))
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/policy"
 	"github.com/orch-dev/orch/statemachine"
@@ -113,7 +112,7 @@ func TestPushToProtectedBranch(t *testing.T) {
 	b, _ := withRemote(t)
 	rules, err := policy.New(policy.Config{Root: b.env.Root.Name(), Working: filepath.Dir(b.env.Workspace), DataDir: "/nowhere"})
 	require.NoError(t, err)
-	decide := func(args map[string]any) (*policy.Ask, error, policy.Call) {
+	decide := func(args map[string]any) (*policy.Ask, policy.Call, error) {
 		intent, err := b.intent(args)
 		require.NoError(t, err)
 		var spec tools.Spec
@@ -123,32 +122,32 @@ func TestPushToProtectedBranch(t *testing.T) {
 			}
 		}
 		c := policy.Call{
-			Task: events.TaskID(b.env.Task), Spec: spec, State: statemachine.InProgress, Workspace: b.env.Workspace,
+			Task: b.env.Task, Spec: spec, State: statemachine.InProgress, Workspace: b.env.Workspace,
 			Intent: intent, Args: []byte(`{}`),
 		}
 		ask, err := rules.Decide(c)
-		return ask, err, c
+		return ask, c, err
 	}
 	for _, branch := range []string{"main", "master", "release/1.0"} {
 		if branch != "main" {
 			b.git("branch", branch)
 		}
-		ask, err, _ := decide(map[string]any{"branch": branch})
+		ask, _, err := decide(map[string]any{"branch": branch})
 		require.NoError(t, err)
 		require.NotNil(t, ask)
 		assert.Equal(t, "protected_branch", ask.Rule)
-		_, err, _ = decide(map[string]any{"branch": branch, "force": true})
+		_, _, err = decide(map[string]any{"branch": branch, "force": true})
 		assert.Equal(t, fault.Forbidden, fault.CodeOf(err))
 	}
 	b.git("branch", "topic")
-	ask, err, c := decide(map[string]any{"branch": "topic", "force": true})
+	ask, c, err := decide(map[string]any{"branch": "topic", "force": true})
 	require.NoError(t, err)
 	assert.Nil(t, ask)
 	assert.Equal(t, tools.Destructive, c.Intent.Effect)
 
 	// The branch that is checked out when the push runs is not the one that was judged.
 	b.git("checkout", "-q", "topic")
-	ask, err, c = decide(map[string]any{})
+	ask, c, err = decide(map[string]any{})
 	require.NoError(t, err)
 	assert.Nil(t, ask)
 	b.env.Allows = func(t tools.Target) bool { return rules.Opens(c, t) }
