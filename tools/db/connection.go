@@ -107,7 +107,7 @@ func parse(text string) (connection, *fault.Error) {
 		return connection{}, malformed("it is no URL")
 	}
 	c := connection{database: strings.TrimPrefix(u.Path, "/"), host: strings.ToLower(u.Hostname())}
-	port := 0
+	var port int
 	switch strings.ToLower(u.Scheme) {
 	case "postgres", "postgresql":
 		c.dialect, port = sqlclass.Postgres, 5432
@@ -126,7 +126,7 @@ func parse(text string) (connection, *fault.Error) {
 			return connection{}, malformed("the port is none")
 		}
 	}
-	c.port = uint16(port) //nolint:gosec // within 1 to 65535
+	c.port = uint16(port)
 	c.user = u.User.Username()
 	c.password, _ = u.User.Password()
 	return c, c.complete(u)
@@ -142,7 +142,7 @@ func (c *connection) complete(u *url.URL) *fault.Error {
 	case strings.ContainsAny(c.database, "/\x00") || strings.Contains(c.user+c.password, "\x00"):
 		return malformed("the name of the database, the user or the password is none")
 	case u.Fragment != "":
-		return malformed("it has a part behind #, which must be written %%23 when it belongs to the password")
+		return malformed("it has a part behind #, which must be written %23 when it belongs to the password")
 	}
 	options, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
@@ -164,8 +164,8 @@ func (c *connection) complete(u *url.URL) *fault.Error {
 	return nil
 }
 
-func malformed(format string, args ...any) *fault.Error {
-	return fault.New(fault.InvalidFormat, "the connection string is malformed: "+format, args...).WithField(connectionField).
+func malformed(why string) *fault.Error {
+	return fault.New(fault.InvalidFormat, "the connection string is malformed: %s", why).WithField(connectionField).
 		WithHint("write postgres://user@host:5432/name, mysql://user@host:3306/name, sqlite:/absolute/path or secret://NAME")
 }
 

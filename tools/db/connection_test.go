@@ -103,7 +103,7 @@ func TestNamedConnections(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.configure(db.Config{})
-	b.refuse(fault.NotFound, "postgres", "SELECT 1")
+	_ = b.refuse(fault.NotFound, "postgres", "SELECT 1")
 
 	b = newBench(t)
 	b.connect("wrong", strings.Replace(os.Getenv("ORCH_TEST_POSTGRES"), "orchTest7secret", "another8secret", 1))
@@ -114,13 +114,13 @@ func TestNamedConnections(t *testing.T) {
 		assert.Equal(t, "CONNECTION_FAILED", e.Reason)
 		assert.Equal(t, "connection_string", e.Field)
 	}
-	b.refuse(fault.ValidationError, "odd", "SELECT 1")
+	_ = b.refuse(fault.ValidationError, "odd", "SELECT 1")
 }
 
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // a listener of a moment
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	address := l.Addr().String()
 	require.NoError(t, l.Close())
@@ -186,8 +186,8 @@ func TestFilesOfSQLiteAreConfined(t *testing.T) {
 		e := b.refuse(code, "sqlite:"+path, "SELECT 1")
 		assert.Equal(t, "connection_string", e.Field, path)
 	}
-	b.refuse(fault.NotFound, "sqlite:"+filepath.Join(root, "missing.db"), "INSERT INTO t VALUES (1)")
+	_ = b.refuse(fault.NotFound, "sqlite:"+filepath.Join(root, "missing.db"), "INSERT INTO t VALUES (1)")
 	assert.NoFileExists(t, filepath.Join(root, "missing.db"))
 	require.NoError(t, os.WriteFile(filepath.Join(root, "text.db"), []byte(strings.Repeat("no database ", 100)), 0o600))
-	b.refuse(fault.InvalidFormat, "sqlite:"+filepath.Join(root, "text.db"), "SELECT * FROM t")
+	_ = b.refuse(fault.InvalidFormat, "sqlite:"+filepath.Join(root, "text.db"), "SELECT * FROM t")
 }

@@ -21,6 +21,7 @@ import (
 func TestQueries(t *testing.T) {
 	t.Parallel()
 	eachEngine(t, func(t *testing.T, b *bench, c string) {
+		t.Helper()
 		name := b.fresh(c, "id integer primary key, name varchar(100)")
 		assert.Equal(t, int64(2), b.run(c, "INSERT INTO "+name+" VALUES (1, 'one'), (2, NULL)").RowsAffected)
 		got := b.run(c, "SELECT id, name FROM "+name+" ORDER BY id")
@@ -50,6 +51,7 @@ func TestQueries(t *testing.T) {
 func TestParametersAreBound(t *testing.T) {
 	t.Parallel()
 	eachEngine(t, func(t *testing.T, b *bench, c string) {
+		t.Helper()
 		name := b.fresh(c, "id integer, name varchar(200), ok boolean, price numeric(30,10)")
 		insert := fmt.Sprintf("INSERT INTO %s VALUES (%s, %s, %s, %s)", name, mark(c, 1), mark(c, 2), mark(c, 3), mark(c, 4))
 		for i, evil := range []string{
@@ -108,6 +110,7 @@ func TestIntent(t *testing.T) {
 func TestSeveralStatements(t *testing.T) {
 	t.Parallel()
 	eachEngine(t, func(t *testing.T, b *bench, c string) {
+		t.Helper()
 		name := b.fresh(c, "a integer", "1")
 		for _, query := range []string{"SELECT 1; DELETE FROM " + name, "DELETE FROM " + name + "; SELECT 1", "SELECT 1; SELECT 2"} {
 			e := b.refuse(fault.ValidationError, c, query)
@@ -121,6 +124,7 @@ func TestSeveralStatements(t *testing.T) {
 func TestResultsAreBounded(t *testing.T) {
 	t.Parallel()
 	eachEngine(t, func(t *testing.T, b *bench, c string) {
+		t.Helper()
 		b.fresh(c, "a integer")
 		numbers := "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 900) SELECT i, 'some text' AS a FROM n"
 		cfg := b.cfg
@@ -147,6 +151,7 @@ func TestResultsAreBounded(t *testing.T) {
 func TestTruncatedReturning(t *testing.T) {
 	t.Parallel()
 	eachEngine(t, func(t *testing.T, b *bench, c string) {
+		t.Helper()
 		name := b.fresh(c, "a integer")
 		cfg := b.cfg
 		cfg.MaxRows = 1
@@ -170,6 +175,7 @@ func TestCancel(t *testing.T) {
 		"mariadb":  "SELECT count(*) FROM information_schema.processlist WHERE info LIKE ? AND id <> connection_id()",
 	}
 	eachEngine(t, func(t *testing.T, b *bench, c string) {
+		t.Helper()
 		b.fresh(c, "a integer")
 		id := fmt.Sprintf("orch-%d", time.Now().UnixNano())
 		ctx, cancel := context.WithCancel(t.Context())

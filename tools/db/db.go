@@ -29,14 +29,14 @@ type Config struct {
 	MaxRows, MaxBytes int
 }
 
-func (c Config) withDefaults() Config {
-	if c.MaxRows <= 0 {
-		c.MaxRows = DefaultMaxRows
+func (cfg Config) withDefaults() Config {
+	if cfg.MaxRows <= 0 {
+		cfg.MaxRows = DefaultMaxRows
 	}
-	if c.MaxBytes <= 0 {
-		c.MaxBytes = DefaultMaxBytes
+	if cfg.MaxBytes <= 0 {
+		cfg.MaxBytes = DefaultMaxBytes
 	}
-	return c
+	return cfg
 }
 
 // Tools returns the family.

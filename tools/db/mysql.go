@@ -27,14 +27,14 @@ func runMySQL(ctx context.Context, c connection, q query, out *table) (int64, er
 	if err != nil {
 		return 0, unreachable(c, err, "")
 	}
-	defer pool.Close()
+	defer func() { _ = pool.Close() }()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	conn, err := pool.Conn(ctx)
 	if err != nil {
 		return 0, unreachable(c, err, mysqlSays(err))
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	id, err := prepareMySQL(ctx, conn, q)
 	if err != nil {
 		return 0, mysqlError(q, err)
@@ -120,7 +120,7 @@ func askMySQL(ctx context.Context, cancel func(), conn *sql.Conn, q query, out *
 	if err != nil {
 		return 0, err
 	}
-	defer rows.Close()
+	defer func() { _ = rows.Close() }()
 	if err := readMySQL(rows, cancel, q, out); err != nil {
 		return 0, err
 	}
@@ -227,8 +227,7 @@ func mysqlBytes(kind string, b []byte) json.RawMessage {
 }
 
 func mysqlSays(err error) string {
-	var server *mysql.MySQLError
-	if errors.As(err, &server) {
+	if server, ok := errors.AsType[*mysql.MySQLError](err); ok {
 		return fmt.Sprintf("%s (%d)", server.Message, server.Number)
 	}
 	return ""
@@ -236,9 +235,8 @@ func mysqlSays(err error) string {
 
 // mysqlError turns what the server, the driver or the connection says into a coded error.
 func mysqlError(q query, err error) *fault.Error {
-	var known *fault.Error
 	var server *mysql.MySQLError
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*fault.Error](err); ok {
 		return known
 	}
 	if !errors.As(err, &server) {

@@ -67,8 +67,7 @@ func dialPostgres(ctx context.Context, c connection, q query) (*pgconn.PgConn, e
 	conn, err := pgconn.ConnectConfig(ctx, cfg)
 	if err != nil {
 		said := ""
-		var server *pgconn.PgError
-		if errors.As(err, &server) {
+		if server, ok := errors.AsType[*pgconn.PgError](err); ok {
 			said = server.Message + " (" + server.Code + ")"
 		}
 		return nil, unreachable(c, err, said)

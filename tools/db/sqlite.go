@@ -32,7 +32,7 @@ func runSQLite(ctx context.Context, c connection, q query, out *table) (int64, e
 	if err != nil {
 		return 0, err
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	stmt, tail, err := conn.Prepare(q.text)
 	if err != nil {
 		return 0, sqliteError(q, err)
@@ -40,7 +40,7 @@ func runSQLite(ctx context.Context, c connection, q query, out *table) (int64, e
 	if stmt == nil {
 		return 0, fault.New(fault.ValidationError, "there is no statement").WithField("query")
 	}
-	defer stmt.Close()
+	defer func() { _ = stmt.Close() }()
 	if err := alone(conn, tail); err != nil {
 		return 0, err
 	}
