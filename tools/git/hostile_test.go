@@ -98,16 +98,9 @@ func TestHostileAddresses(t *testing.T) {
 	assert.NoFileExists(t, filepath.Join(b.repo, "mark"))
 }
 
-// S0-109: whatever the configuration names, adding, committing and pushing run none of it.
-func TestHostileConfigurationOfWriters(t *testing.T) {
-	t.Parallel()
-	b, bare := withRemote(t)
-	// Places that the calls may write: the repository and, for a push, the remote.
-	mark, far := filepath.Join(b.repo, ".git", "ran"), filepath.Join(bare, "ran")
-	run := "touch " + mark + " " + far + "; false #"
-	other := filepath.Join(b.repo, "other.git")
-	b.git("init", "-q", "--bare", other)
-	for _, setting := range [][2]string{
+// hostileSettings are what a configuration may say to run something or to push elsewhere.
+func hostileSettings(run, bare, other string) [][2]string {
+	return [][2]string{
 		{"core.fsmonitor", run},
 		{"core.pager", run},
 		{"core.editor", run},
@@ -174,7 +167,19 @@ func TestHostileConfigurationOfWriters(t *testing.T) {
 		{"core.logAllRefUpdates", "always"},
 		{"color.ui", "always"},
 		{"advice.statusHints", "true"},
-	} {
+	}
+}
+
+// S0-109: whatever the configuration names, adding, committing and pushing run none of it.
+func TestHostileConfigurationOfWriters(t *testing.T) {
+	t.Parallel()
+	b, bare := withRemote(t)
+	// Places that the calls may write: the repository and, for a push, the remote.
+	mark, far := filepath.Join(b.repo, ".git", "ran"), filepath.Join(bare, "ran")
+	run := "touch " + mark + " " + far + "; false #"
+	other := filepath.Join(b.repo, "other.git")
+	b.git("init", "-q", "--bare", other)
+	for _, setting := range hostileSettings(run, bare, other) {
 		b.git("config", setting[0], setting[1])
 	}
 	hook := filepath.Join(b.repo, ".git", "hooks", "pre-push")
