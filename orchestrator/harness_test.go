@@ -167,7 +167,7 @@ func echoArgs(c work.Call) (string, *fault.Error) { return string(c.Args), nil }
 // result waits for the end of a task.
 func (n *node) result(id events.TaskID) orchestrator.ResultReply {
 	n.t.Helper()
-	r, err := n.Result(context.Background(), orchestrator.ResultRequest{ID: id, Wait: 10 * time.Second})
+	r, err := n.Result(context.Background(), orchestrator.ResultRequest{ID: id, Wait: time.Minute})
 	require.NoError(n.t, err)
 	require.True(n.t, r.Over, "task is %s: %s", r.State, r.Reason)
 	n.checkReplay(id)

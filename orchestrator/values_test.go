@@ -198,7 +198,8 @@ func TestLongTurnsAreCut(t *testing.T) {
 func TestDecisionNeedsTooManyLargeValues(t *testing.T) {
 	t.Parallel()
 	log := memlog.New(memlog.Config{})
-	n := start(t, log)
+	patient := func(c *orchestrator.Config) { c.Lease = time.Hour } // 80 MB take their time on a busy machine
+	n := start(t, log, patient)
 	const steps = 20
 	var plan, sum, needs strings.Builder
 	plan.WriteString("orch: v1\nsteps:\n")
@@ -215,7 +216,7 @@ func TestDecisionNeedsTooManyLargeValues(t *testing.T) {
 		require.NoError(t, n.report("w", c, `{"text":"`+strings.Repeat("x", 4_000_000)+c.Step+`"}`))
 	}
 	n.stop()
-	n = start(t, log)
+	n = start(t, log, patient)
 	_, err := n.Signal(n.ctx(), orchestrator.SignalRequest{ID: id, Name: "go"})
 	require.NoError(t, err)
 	r := n.result(id)
