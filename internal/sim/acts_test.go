@@ -62,6 +62,10 @@ func (w *world) do(a act) {
 		}
 	case "hold":
 		w.hold(a)
+	case "decide":
+		w.decide([]string{"granted", "granted", "rejected", "revise"}[a.A%4], []string{"user:ada", "user:bob"}[a.B%2])
+	case "later":
+		w.pass(21 * time.Second)
 	default:
 		if len(w.tasks) > 0 {
 			w.doTask(a, w.tasks[a.A%len(w.tasks)])
@@ -307,6 +311,26 @@ func (w *world) person(id events.TaskID) {
 			if s.State == statemachine.StepInDoubt {
 				w.resolve(id, s.Key)
 			}
+		}
+	})
+}
+
+// decide decides about every approval that is pending.
+func (w *world) decide(as, who string) {
+	var list orchestrator.ApprovalsReply
+	w.call(w.any(), "approvals", func(ctx context.Context, o *orchestrator.Orchestrator) (err error) {
+		list, err = o.Approvals(ctx, orchestrator.ApprovalsRequest{})
+		return err
+	}, func(err error) {
+		if err != nil {
+			return
+		}
+		for _, a := range list.Approvals {
+			r := orchestrator.DecideRequest{ID: a.ID, As: as, Reason: "so", Actor: who}
+			w.call(w.any(), as+" "+a.ID, func(ctx context.Context, o *orchestrator.Orchestrator) error {
+				_, err := o.Decide(ctx, r)
+				return err
+			}, func(error) {})
 		}
 	})
 }

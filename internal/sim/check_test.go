@@ -25,6 +25,7 @@ func (w *world) check() {
 	}
 	w.checkLog(past)
 	w.checkEffects(past)
+	w.checkGrants(past)
 	w.checkKeys(past)
 	for _, h := range slices.Clone(w.workers) {
 		w.die(h)
@@ -221,6 +222,31 @@ func (w *world) checkEffects(past []*history) {
 			s := h.task.Steps[key]
 			if times := w.ledger[string(h.id)+"/"+key]; times > 1 && (s.Effect == "write" || s.Effect == "destructive") {
 				w.fail("I6: %d effects of %s %s", times, h.id, key)
+			}
+		}
+	}
+}
+
+// checkGrants holds that no approval lets more than one call begin, and none that was not granted (I12).
+func (w *world) checkGrants(past []*history) {
+	for _, h := range past {
+		grants, used := map[string]string{}, map[string]int{}
+		for _, c := range h.commits {
+			for _, e := range c.Events {
+				switch d := e.Data.(type) {
+				case *events.Ready:
+					grants[d.Step] = d.Approval
+				case *events.Called:
+					if id := grants[d.Step]; id != "" {
+						used[id]++
+					}
+				}
+			}
+		}
+		for id, times := range used {
+			a := h.task.Approval(id)
+			if a == nil || a.Status != statemachine.ApprovalGranted || (times > 1 && len(a.Scopes) == 0) {
+				w.fail("I12: approval %s of %s let %d calls begin: %+v", id, h.id, times, a)
 			}
 		}
 	}

@@ -15,7 +15,8 @@ type script struct {
 	Plans []string
 	// Patience is how often of 8 an answer of the log comes late, Toil how often of 8 a worker goes on by
 	// itself, Errors how often of 16 a call ends badly.
-	Patience, Toil, Errors int
+	// Asks is how often of 16 a call needs an approval.
+	Patience, Toil, Errors, Asks int
 	Acts                   []act
 }
 
@@ -35,7 +36,7 @@ func daily() []string {
 // troubles are drawn anew for every script: some scripts know only a few of them, which finds more.
 func troubles() []string {
 	return strings.Fields("crash crash_written down refuse conflict lose late land full unread takeover retire lose_reply " +
-		"die deaf duplicate give_up sides jump hold archive call leave batch linger")
+		"die deaf duplicate give_up sides jump hold archive call leave batch linger decide decide later")
 }
 
 // scripts generates scripts.
@@ -46,6 +47,7 @@ func scripts() *rapid.Generator[script] {
 			Patience: rapid.SampledFrom([]int{0, 1, 4}).Draw(t, "patience"),
 			Toil:     rapid.SampledFrom([]int{4, 8, 1}).Draw(t, "toil"),
 			Errors:   rapid.SampledFrom([]int{2, 0, 8}).Draw(t, "errors"),
+			Asks:     rapid.SampledFrom([]int{0, 0, 2, 8}).Draw(t, "asks"),
 			Plans:    rapid.SliceOfN(rapid.Custom(randomPlan), 1, 2).Draw(t, "plans"),
 		}
 		verbs := append(daily(), rapid.SliceOfN(rapid.SampledFrom(troubles()), 0, 8).Draw(t, "troubles")...)
@@ -108,6 +110,7 @@ func kind(t *rapid.T, ids []string) string {
 		", tool: WRITE", ", tool: READ"+retry, ", tool: IDEM"+retry+draw("", ", heartbeat: 1s"), ", tool: WRITE"+retry,
 		", tool: DESTROY", ", tool: READ, queue: other", ", tool: WRITE, effect: idempotent"+retry,
 		", tool: WRITE, verify: {tool: PROBE, with: {text: probe}, expect: output.n >= 1}",
+		", approve: {description: d, timeout: 20s"+draw("", ", on_reject: continue", ", on_expiry: escalate", ", on_expiry: approve", ", on_expiry: reject", ", quorum: 2")+"}",
 		", set: {n: 1}", ", wait: {for: 2s}", ", wait: {signal: go}", ", wait: {signal: go, timeout: 3s, default: {n: 1}}",
 		", wait: {signal: go, timeout: 2s}",
 		", for_each: 1..3, max_parallel: 2, do: [{id: r, tool: READ"+retry+"}, {id: w, needs: [r], tool: WRITE}]",

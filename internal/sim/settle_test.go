@@ -15,7 +15,7 @@ import (
 // for, with the help of a person (I1).
 func (w *world) settle() {
 	w.say("== the faults stop")
-	w.armed, w.full, w.script.Patience, w.script.Errors = nil, false, 0, 0
+	w.armed, w.full, w.script.Patience, w.script.Errors, w.script.Asks = nil, false, 0, 0, 0
 	for range 4 {
 		w.age()
 	}
@@ -92,6 +92,10 @@ func (w *world) finished(round int) bool {
 	if round%8 != 7 || !w.blocked(open) {
 		return false
 	}
+	for _, who := range []string{"user:ada", "user:bob"} {
+		w.decide([]string{"granted", "rejected"}[w.rnd.IntN(2)], who)
+		w.calm()
+	}
 	for _, task := range open {
 		w.command(act{Do: "resume"}, task.ID)
 		w.command(act{Do: "signal"}, task.ID)
@@ -105,7 +109,7 @@ func (w *world) open() []orchestrator.Summary {
 	var list orchestrator.ListReply
 	w.now("list", func(ctx context.Context, o *orchestrator.Orchestrator) (err error) {
 		list, err = o.List(ctx, orchestrator.ListRequest{Limit: 1000, States: []statemachine.State{
-			statemachine.NeedsAction, statemachine.InProgress, statemachine.Blocked, statemachine.Completed,
+			statemachine.NeedsAction, statemachine.InProgress, statemachine.Blocked, statemachine.Completed, statemachine.AwaitingApproval,
 		}})
 		return err
 	})
@@ -118,7 +122,7 @@ func (w *world) blocked(open []orchestrator.Summary) bool {
 	for _, task := range open {
 		for _, c := range w.causes(task.ID) {
 			switch c.Kind {
-			case "paused", "dependency", "concurrency", "in_doubt", "child", "signal", "cancelling":
+			case "paused", "dependency", "concurrency", "in_doubt", "child", "signal", "cancelling", "approval":
 			default:
 				return false
 			}

@@ -133,6 +133,8 @@ func (w *world) step(j *job) {
 	switch {
 	case j.outcome != nil:
 		w.report(j)
+	case !j.started && j.Grant == nil && w.chance(w.script.Asks, 16):
+		w.ask(j)
 	case j.hasEffects() && !j.started:
 		w.begin(j)
 	default:
@@ -195,6 +197,20 @@ func (w *world) end(j *job, how string) {
 	} else {
 		j.outcome.Error, j.outcome.Class = fault.New(fault.ExecFailed, "it failed"), how
 	}
+	w.report(j)
+}
+
+// ask gives a call back that needs an approval: for itself, or for what its task may reach.
+func (w *world) ask(j *job) {
+	a := &work.Ask{Rule: "sim", Reason: "the script says so", Type: "destructive_operation", ArgsSHA256: j.Tool}
+	if w.chance(1, 3) {
+		a.Scopes = []string{"endpoint https://sim:443"}
+	}
+	if j.Open != nil && len(j.Open.Scopes) > 0 && len(a.Scopes) > 0 {
+		w.finish(j)
+		return
+	}
+	j.outcome = &work.Outcome{Ref: j.Ref, Worker: j.worker.name, StartedAt: time.Now(), Ask: a}
 	w.report(j)
 }
 
