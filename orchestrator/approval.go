@@ -111,7 +111,7 @@ func (t *turn) settleApprovals() {
 		return
 	}
 	for _, a := range slices.Clone(t.task.Approvals) {
-		if a.Status == statemachine.ApprovalPending {
+		if a.Status == statemachine.ApprovalPending && !t.task.State.Terminal() {
 			t.watchClock(a)
 		}
 	}

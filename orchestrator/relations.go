@@ -314,7 +314,7 @@ func (e *entry) begun() bool {
 		return true
 	}
 	for _, s := range e.task.Steps {
-		if s.Tool != "" && s.Purpose == "" {
+		if s.Purpose == "" && (s.Tool != "" || s.Child != "" || s.Approval != "") {
 			return true
 		}
 	}

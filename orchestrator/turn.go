@@ -270,8 +270,10 @@ func (o *Orchestrator) follow(t *turn) {
 		case *events.Moved:
 			o.moved(e, event.Kind)
 		case *events.Approval:
-			o.alarms.set(d.ExpiresAt, e.id)
-			o.alarms.setMaybe(d.RemindAt, e.id)
+			if !e.task.State.Terminal() { // who looks at one of a finished task sees by the clock how it stands
+				o.alarms.set(d.ExpiresAt, e.id)
+				o.alarms.setMaybe(d.RemindAt, e.id)
+			}
 		case *events.Parked:
 			o.drop(e, d.Step)
 			o.match.remove(e, d.Step)

@@ -303,7 +303,9 @@ func heard(s *statemachine.Step, r work.Outcome) bool {
 	}
 	switch s.State {
 	case statemachine.StepSucceeded:
-		return r.Error == nil
+		return r.Error == nil && r.Ask == nil
+	case statemachine.StepParked:
+		return r.Ask != nil
 	case statemachine.StepFailed, statemachine.StepPending:
 		return r.Error != nil && r.Class == s.Class
 	default:
