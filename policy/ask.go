@@ -124,7 +124,7 @@ func (p *Policy) newScopes(c Call) *Ask {
 	ask := &Ask{Rule: "new_target", Type: PreExecution, Risk: "medium"}
 	var names []string
 	for _, target := range c.Intent.Targets {
-		if !p.Opens(c, target) {
+		if !p.opens(c, target) {
 			ask.Scopes = append(ask.Scopes, scopeOf(target))
 			names = append(names, string(target.Kind)+" "+target.Name)
 		}
@@ -143,8 +143,10 @@ func (p *Policy) newScopes(c Call) *Ask {
 }
 
 // Opens reports whether a target is open to the task of a call: the project or the plan names it, or
-// somebody has granted it. Protected branches are judged apart.
-func (p *Policy) Opens(c Call, t tools.Target) bool {
+// somebody has granted it, and the policy file has nothing against it. Protected branches are judged apart.
+func (p *Policy) Opens(c Call, t tools.Target) bool { return p.opens(c, t) && p.lets(c, t) }
+
+func (p *Policy) opens(c Call, t tools.Target) bool {
 	if t.Known || t.Kind == tools.Branch || slices.Contains(c.Scopes, scopeOf(t)) {
 		return true
 	}
