@@ -135,6 +135,10 @@ func (f *finder) word(w *syntax.Word) arg {
 
 // words notes a command, and those that it starts.
 func (f *finder) words(words []arg, written bool) {
+	if f.left -= len(words); f.left < 0 {
+		f.unknown = true
+		return
+	}
 	if !words[0].fixed || strings.ContainsAny(words[0].text, " \t\n") {
 		f.unknown = true
 	}

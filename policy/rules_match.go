@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
@@ -62,6 +63,11 @@ func anyFits(patterns []string, text string) answer {
 		}
 	}
 	return no
+}
+
+// FitsAny reports whether a pattern of a rule for names of tools fits one of the names.
+func FitsAny(pattern string, names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return fits(pattern, name, false) == yes })
 }
 
 // byPath matches a path. A deny or ask rule holds for what lies below, and for the removal of what lies above.

@@ -2,11 +2,15 @@ package node
 
 import (
 	"errors"
+	"io"
+	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"sync"
 
 	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/pathguard"
 	"github.com/orch-dev/orch/internal/proc"
 	"github.com/orch-dev/orch/internal/workspace"
@@ -74,8 +78,40 @@ func (h *hands) open() error {
 	if err != nil {
 		data = h.cfg.DataDir // a worker elsewhere has none
 	}
-	h.policy, err = policy.New(policy.Config{Root: h.root.Name(), Working: h.tree.Name(), DataDir: data, ReadOnly: h.cfg.ReadOnly})
+	rules, err := ReadRules(h.cfg.Policy)
+	if err != nil {
+		return err
+	}
+	h.policy, err = policy.New(policy.Config{Root: h.root.Name(), Working: h.tree.Name(), DataDir: data, ReadOnly: h.cfg.ReadOnly, Rules: rules})
+	if err != nil {
+		return err
+	}
+	_, err = h.policy.CheckExamples(h.catalogue)
 	return err
+}
+
+// ReadRules reads a policy file, none for an empty path. Its examples are not tried. Errors: NOT_FOUND,
+// FORBIDDEN, and those of policy.ParseRules.
+func ReadRules(path string) (*policy.Rules, error) {
+	if path == "" {
+		return nil, nil //nolint:nilnil // no rules are a policy, too
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real // the one to protect from changes
+	}
+	f, err := os.Open(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fault.New(fault.NotFound, "there is no policy file %s", path).WithField("policy")
+	case err != nil:
+		return nil, fault.New(fault.Forbidden, "cannot read the policy file %s: %w", path, err).WithField("policy")
+	}
+	defer f.Close()
+	src, err := io.ReadAll(io.LimitReader(f, policy.MaxRulesFile+1))
+	if err != nil {
+		return nil, fault.New(fault.Forbidden, "cannot read the policy file %s: %w", path, err).WithField("policy")
+	}
+	return policy.ParseRules(path, src)
 }
 
 func (h *hands) limited(class tools.Rate) bool { return h.policy.Limit(class) > 0 }
