@@ -101,9 +101,12 @@ type finder struct {
 
 // script finds the commands of a script, in whatever construct they stand.
 func (f *finder) script(text string, written bool) {
-	f.scripts--
+	if f.scripts--; f.scripts < 0 || f.left < 0 || f.depth >= nesting {
+		f.unknown = true
+		return
+	}
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
-	if err != nil || f.depth >= nesting || f.scripts < 0 {
+	if err != nil {
 		f.unknown = true
 		return
 	}
@@ -152,6 +155,9 @@ func (f *finder) words(words []arg, written bool) {
 	}
 	inShell := slices.Contains([]string{"command", "builtin"}, words[0].text)
 	for i := 1; i < min(len(words), maxWords); i++ {
+		if !words[i].fixed {
+			continue
+		}
 		if inShell || words[i].text != "." && words[i].text != "source" { // only the shell itself knows them
 			f.command(words[i:])
 		}
@@ -258,6 +264,9 @@ func (f *finder) starts(words []arg) {
 // find finds the commands of its actions.
 func (f *finder) find(args []arg) {
 	for i, a := range args {
+		if f.left < 0 {
+			return
+		}
 		if !slices.Contains([]string{"-exec", "-execdir", "-ok", "-okdir"}, a.text) {
 			continue
 		}
