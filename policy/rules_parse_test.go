@@ -19,7 +19,7 @@ func TestRulesFileErrorsNameTheirPlace(t *testing.T) {
 		"version: 2\n":                  ":1:10",
 		"version: 1\nversion: 1\n":      ":2:1",
 		"version: 1\nrulez: []\n":       ":2:1",
-		"version: 1\n---\nversion: 1\n": ":3:1",
+		"version: 1\n---\nversion: 1\n": ":2:1",
 		"version: 1\ndefault: never\n":  ":2:10",
 		"version: 1\nrules: [{name: a, action: deny}]\n":                                      ":2:9",
 		"version: 1\nrules: [{name: a, tools: [x]}]\n":                                        ":2:9",
