@@ -297,6 +297,7 @@ func (o *Orchestrator) offer(e *entry, s *statemachine.Step) offer {
 		Announce: s.Attempt > 1 || s.Since.Before(o.started),
 		Tool:     s.Tool, Effect: s.Effect, State: gateState(e.task, s), Timeout: s.Timeout,
 		Lease: e.leases[s.Key].length, Name: e.task.Submitted.Name, KeyOf: e.task.Submitted.KeyOf,
+		Requester: o.requester(e),
 	}
 	of := offer{call: call, args: s.Args}
 	tool, ok := o.cfg.Catalogue.Get(s.Tool)
@@ -312,6 +313,24 @@ func (o *Orchestrator) offer(e *entry, s *statemachine.Step) offer {
 		of.checkpoints = slices.Clone(e.task.Checkpoints)
 	}
 	return of
+}
+
+// maxParents bounds how far up the parents of a task are followed.
+const maxParents = 64
+
+// requester is who submitted the task. A sub-plan acts for whoever submitted the first of its parents; "" when that
+// one is not at hand. The lock is held.
+func (o *Orchestrator) requester(e *entry) string {
+	for range maxParents {
+		parent := e.task.Submitted.Parent
+		if parent == nil {
+			return e.task.Requestor
+		}
+		if e = o.tasks[parent.Task]; e == nil || e.task == nil || e.task.Submitted == nil {
+			return ""
+		}
+	}
+	return ""
 }
 
 // gateState is the state in which the gate sees a call: a step of the plan starts the task, a single

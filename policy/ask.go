@@ -124,7 +124,7 @@ func (p *Policy) newScopes(c Call) *Ask {
 	ask := &Ask{Rule: "new_target", Type: PreExecution, Risk: "medium"}
 	var names []string
 	for _, target := range c.Intent.Targets {
-		if !p.Opens(c, target) {
+		if !p.opens(c, target) {
 			ask.Scopes = append(ask.Scopes, scopeOf(target))
 			names = append(names, string(target.Kind)+" "+target.Name)
 		}
@@ -143,9 +143,11 @@ func (p *Policy) newScopes(c Call) *Ask {
 }
 
 // Opens reports whether a target is open to the task of a call: the project or the plan names it, or
-// somebody has granted it. A branch is when it is the one that the call has named, no other; protected ones
-// are judged apart.
-func (p *Policy) Opens(c Call, t tools.Target) bool {
+// somebody has granted it, and the policy file has nothing against it. A branch is when it is the one that
+// the call has named, no other; protected ones are judged apart.
+func (p *Policy) Opens(c Call, t tools.Target) bool { return p.opens(c, t) && p.lets(c, t) }
+
+func (p *Policy) opens(c Call, t tools.Target) bool {
 	if t.Kind == tools.Branch {
 		return slices.Contains(c.Intent.Targets, t)
 	}

@@ -24,6 +24,9 @@ type Call struct {
 	// "field[i]". Optional fields that were left out are absent.
 	Paths map[string]string
 	Task  events.TaskID
+	// Agent is who submitted the task, such as user:ada; that of a sub-plan is whoever submitted the first task.
+	// Empty when it is not known.
+	Agent string
 	// Workspace is the absolute path Working/TASK_<id> of the task.
 	Workspace string
 	// Intent is what the tool says that this call would do.
@@ -73,9 +76,10 @@ func (p *Policy) Admit(c Call) error {
 //  5. secrets in the content: SECRET_DETECTED (S0-036); no approval lifts it
 //  6. interactive commands: VALIDATION_ERROR with the reason INTERACTIVE (S0-084)
 //  7. forced changes of protected branches: FORBIDDEN (S0-108); no approval lifts it
-//  8. the approval rule of the tool (S0-004)
+//  8. the policy file: FORBIDDEN with the reason POLICY_DENIED; no approval lifts it
+//  9. the approval rule of the tool (S0-004), to which the policy file may add its own
 func (p *Policy) Decide(c Call) (*Ask, error) {
-	for _, check := range []func(Call) error{p.gate, p.writable, p.unhurried, p.unprotected, p.noSecrets, p.notInteractive, p.notForced} {
+	for _, check := range []func(Call) error{p.gate, p.writable, p.unhurried, p.unprotected, p.noSecrets, p.notInteractive, p.notForced, p.denied} {
 		if err := check(c); err != nil {
 			return nil, err
 		}
@@ -84,7 +88,7 @@ func (p *Policy) Decide(c Call) (*Ask, error) {
 	if ask == nil && !c.inGate() {
 		return nil, stateNotAllowed(c)
 	}
-	return ask, nil
+	return p.tighten(c, ask), nil
 }
 
 // Effect says what the call would do: that of its intent, Destructive for a command that is classified as
@@ -180,6 +184,8 @@ func (p *Policy) protection(path string, access tools.Access, workspace string) 
 		return "it belongs to the data directory of the node"
 	case access == tools.ReadPath:
 		return ""
+	case p.rules != nil && filepath.IsAbs(p.rules.File) && within(p.rules.File, path):
+		return "it is the policy file of the node or contains it"
 	case within(p.root, path):
 		return "it is the root or contains it"
 	case within(p.working, path):

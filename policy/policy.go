@@ -42,6 +42,8 @@ type Config struct {
 	// default: 10 external calls, 50 database queries, no limit for reads and writes, because plans loop
 	// over thousands of files; 0 or less is none.
 	Limits map[tools.Rate]int
+	// Rules is the policy file, nil for none.
+	Rules *Rules
 }
 
 // Policy decides about tool calls. It is immutable and safe for concurrent use.
@@ -52,6 +54,7 @@ type Policy struct {
 	allow               []*regexp.Regexp
 	branches            []string
 	limits              map[tools.Rate]int
+	rules               *Rules
 }
 
 // New returns the policy of cfg, or VALIDATION_ERROR naming the field at fault.
@@ -71,7 +74,7 @@ func New(cfg Config) (*Policy, error) {
 	p := &Policy{
 		root: filepath.Clean(cfg.Root), working: filepath.Clean(cfg.Working),
 		readOnly: cfg.ReadOnly, protected: cfg.Protected,
-		branches: cfg.Branches, limits: limitsOf(cfg.Limits),
+		branches: cfg.Branches, limits: limitsOf(cfg.Limits), rules: cfg.Rules,
 	}
 	if cfg.DataDir != "" {
 		p.data = filepath.Clean(cfg.DataDir)

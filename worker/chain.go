@@ -138,6 +138,7 @@ func (w *Worker) confine(access tools.Access, path string) (string, error) {
 func (w *Worker) admit(_ context.Context, a *attempt) error {
 	a.asked = policy.Call{
 		Task: a.Task, Spec: a.spec, State: a.env.State, Args: a.args,
+		Agent:     a.Requester,
 		Workspace: w.workspaces.Path(a.Task), Recent: a.Recent, RetryAfter: a.RetryAfter,
 	}
 	if open := a.Open; open != nil {

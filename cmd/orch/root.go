@@ -46,14 +46,14 @@ func newRoot(a *app) *cobra.Command {
 	root.AddGroup(
 		&cobra.Group{ID: groupTasks, Title: "Run and steer tasks:"},
 		&cobra.Group{ID: groupReads, Title: "Look at tasks:"},
-		&cobra.Group{ID: groupPlans, Title: "Plans and tools:"},
+		&cobra.Group{ID: groupPlans, Title: "Plans, tools and policy:"},
 		&cobra.Group{ID: groupNode, Title: "The node:"},
 	)
 	grouped(root, groupTasks, newSubmit(a), newCancel(a), newPause(a), newResume(a), newRetry(a), newRedrive(a), newSignal(a),
 		newResolve(a), newApprovals(a), newApprove(a), newReject(a), newCheckpoint(a))
 	grouped(root, groupReads, newList(a), newGet(a), newResult(a), newWatch(a), newLogs(a), newExplain(a),
 		newHistory(a), newReplay(a))
-	grouped(root, groupPlans, newPlan(a), newTools(a))
+	grouped(root, groupPlans, newPlan(a), newTools(a), newPolicy(a))
 	grouped(root, groupNode, newServe(a), newWorker(a), newVerify(a), newBackup(a), newRestore(a),
 		newArchive(a), newDoctor(a), newBench(a))
 	root.AddCommand(newVersion(a), topicExitCodes(), topicEnvironment())

@@ -70,7 +70,7 @@ func layers() []Layer {
 		{"domain", []Row{
 			{Package: "plan", Imports: []string{"fault"}},
 			{Package: "policy/sqlclass", Pure: true},
-			{Package: "policy", Imports: []string{"fault", "events", "statemachine", "tools"}},
+			{Package: "policy", Imports: []string{"fault", "events", "statemachine", "tools", "internal/spell"}},
 			{Package: "tools", Imports: []string{"fault", "events", "statemachine", "internal/pathguard", "internal/proc"}},
 			{Package: "tools/toolstest", Imports: []string{"fault", "tools"}, Kit: true},
 			{Package: "tools/builtin", Imports: []string{"fault", "tools", "tools/*"}},
@@ -142,7 +142,7 @@ func libraries() []Library {
 		{Path: "github.com/oklog/ulid/v2", Users: []string{"events"}},
 		{Path: "github.com/santhosh-tekuri/jsonschema/v6", Users: []string{"plan", "tools", "tools/toolstest", "mcp/*"}},
 		{Path: "github.com/spf13", Users: []string{"cmd/orch", "internal/gendocs"}},
-		{Path: "go.yaml.in/yaml/v3", Users: []string{"plan", "internal/config", "mcp/registry", "cmd/orch"}},
+		{Path: "go.yaml.in/yaml/v3", Users: []string{"plan", "policy", "internal/config", "mcp/registry", "cmd/orch"}},
 		{Path: "golang.org/x/net/bpf", Users: []string{"internal/proc"}},
 		{Path: "golang.org/x/net", Users: []string{"internal/netguard", "tools/web"}},
 		{Path: "golang.org/x/sys", Users: []string{"bus", "internal/pathguard", "internal/proc", "tools/*"}},

@@ -44,6 +44,8 @@ type Config struct {
 	Paused bool
 	// ReadOnly refuses every call that changes something.
 	ReadOnly bool
+	// Policy is the policy file; "" is none.
+	Policy string
 	// FourEyes keeps people from deciding about what their own tasks ask.
 	FourEyes bool
 	// Sandbox is enforce, best-effort or off. SandboxRead and SandboxWrite are further paths for the

@@ -141,7 +141,7 @@ func TestProjectFileHasLimits(t *testing.T) {
 	project, home := "/work/project", "/home/ada"
 	for _, line := range []string{
 		"data_dir: ./data", "server: nats://evil:4222", "nats: nats://evil:4222", "nats_creds: x.creds",
-		"sandbox: off", "sandbox_read: [/srv]", "sandbox_write: /srv", "host: 0.0.0.0", "root: /", "root: ..", "root: ../other",
+		"sandbox: off", "sandbox_read: [/srv]", "sandbox_write: /srv", "host: 0.0.0.0", "policy: weak.yaml", "four_eyes: false", "root: /", "root: ..", "root: ../other",
 	} {
 		var c config.Config
 		err := config.Parse(&c, "f.yaml", []byte(line+"\n"), project, home)

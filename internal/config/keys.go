@@ -130,6 +130,10 @@ func nodeKeys() []Key {
 			field: func(c *Config) any { return &c.ReadOnly },
 		},
 		{
+			Name: "policy", path: true, Node: true, Worker: true, Personal: true, Usage: "policy file with rules that deny and ask",
+			field: func(c *Config) any { return &c.Policy },
+		},
+		{
 			Name: "host", Default: "127.0.0.1", Node: true, Personal: true, Usage: "address that the node listens on",
 			field: func(c *Config) any { return &c.Host },
 		},

@@ -79,7 +79,15 @@ func (h *hands) open() error {
 	if h.exec, err = proc.New(h.processes(data)); err != nil {
 		return err
 	}
-	h.policy, err = policy.New(policy.Config{Root: h.root.Name(), Working: h.tree.Name(), DataDir: data, ReadOnly: h.cfg.ReadOnly})
+	rules, err := ReadRules(h.cfg.Policy)
+	if err != nil {
+		return err
+	}
+	h.policy, err = policy.New(policy.Config{Root: h.root.Name(), Working: h.tree.Name(), DataDir: data, ReadOnly: h.cfg.ReadOnly, Rules: rules})
+	if err != nil {
+		return err
+	}
+	_, err = h.policy.CheckExamples(h.catalogue)
 	return err
 }
 

@@ -32,6 +32,8 @@ type Config struct {
 	Queues []string
 	// Paused starts with all dispatch held; ReadOnly refuses every call that changes something.
 	Paused, ReadOnly bool
+	// Policy is the path of the policy file; empty means none.
+	Policy string
 	// FourEyes keeps people from deciding about what their own tasks ask.
 	FourEyes bool
 	// Lease is the life of a call without a heartbeat; 0 means the default of the orchestrator.

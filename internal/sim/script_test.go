@@ -17,7 +17,7 @@ type script struct {
 	// itself, Errors how often of 16 a call ends badly.
 	// Asks is how often of 16 a call needs an approval.
 	Patience, Toil, Errors, Asks int
-	Acts                   []act
+	Acts                         []act
 }
 
 // act is one thing that happens; A and B choose among what there is at that moment.

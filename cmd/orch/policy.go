@@ -1,0 +1,235 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/orch-dev/orch/cmd/orch/screen"
+	"github.com/orch-dev/orch/internal/config"
+	"github.com/orch-dev/orch/internal/node"
+	"github.com/orch-dev/orch/policy"
+)
+
+func newPolicy(a *app) *cobra.Command {
+	cmd := &cobra.Command{Use: "policy", Short: "Test and show the policy file", Example: "  orch policy test policy.yaml"}
+	asGroup(cmd)
+	show := &cobra.Command{
+		Use:     "show",
+		Short:   "Show the rules that are configured here",
+		Example: "  orch policy show --policy policy.yaml",
+		Args:    takes(),
+		RunE:    func(*cobra.Command, []string) error { return a.showPolicy() },
+	}
+	addPolicy(show)
+	cmd.AddCommand(show, newPolicyTest(a))
+	return cmd
+}
+
+func newPolicyTest(a *app) *cobra.Command {
+	var o policyTest
+	cmd := &cobra.Command{
+		Use:   "test FILE",
+		Short: "Check a policy file, its examples, and what it would do to past calls",
+		Long: `Check a policy file, try its examples, and judge the past calls of the log by it: those are listed that the
+configured policy file (--policy) let through and the new one would deny or ask for.
+
+The log holds the tool, the arguments and who submitted the task. Paths are judged as they were written and hosts by
+the URLs among the arguments; arguments of 64 KiB and more are not judged.`,
+		Example: "  orch policy test policy.yaml --since 7d",
+		Args:    takes("FILE"),
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.testPolicy(cmd.Context(), args[0], o) },
+	}
+	addPolicy(cmd)
+	f := cmd.Flags()
+	f.StringVar(&o.since, "since", "24h", "calls of tasks that changed since then: 2h, 3d, a date or a time")
+	f.StringVar(&o.task, "task", "", "calls of this task alone")
+	f.BoolVar(&o.examples, "examples", false, "only the file and its examples; needs no log")
+	cmd.MarkFlagsMutuallyExclusive("examples", "task")
+	return cmd
+}
+
+// policySetting is the name of the setting, and of its flag.
+const policySetting = "policy"
+
+// policyTest are the flags of `orch policy test`.
+type policyTest struct {
+	since, task string
+	examples    bool
+}
+
+// shownPolicy is what `orch policy show` says.
+type shownPolicy struct {
+	*policy.Rules
+
+	InEffect bool `json:"in_effect"`
+}
+
+func (a *app) showPolicy() error {
+	rules, err := node.ReadRules(a.cfg.Policy)
+	if err != nil {
+		return err
+	}
+	shown := shownPolicy{Rules: rules, InEffect: rules != nil}
+	if rules == nil {
+		shown.Rules = &policy.Rules{Default: policy.RuleAllow, List: []policy.Rule{}}
+	}
+	v := view{data: shown, rows: rowsOf(shown.List)}
+	for _, r := range shown.List {
+		v.names = append(v.names, r.Name)
+	}
+	v.text = func(w io.Writer) error {
+		if !shown.InEffect {
+			a.note("no policy file is configured; what the node itself denies and asks for holds")
+			return nil
+		}
+		if err := writeLines(w, []string{screen.Escape(shown.File) + ": default " + string(shown.Default)}); err != nil {
+			return err
+		}
+		var table screen.Table
+		table.Row("RULE", "ACTION", "MATCHES", "REASON")
+		for _, r := range shown.List {
+			table.Row(r.Name, string(r.Action), criteriaLine(r), r.Reason)
+		}
+		return table.Write(w, a.width())
+	}
+	return a.emit(v)
+}
+
+// criteriaLine says in one line what a rule matches.
+func criteriaLine(r policy.Rule) string {
+	effects := make([]string, len(r.Effects))
+	for i, e := range r.Effects {
+		effects[i] = string(e)
+	}
+	var parts []string
+	for _, c := range []struct {
+		name string
+		list []string
+	}{
+		{"tools", r.Tools}, {"effects", effects}, {"paths", r.Paths},
+		{"hosts", r.Hosts}, {"commands", r.Commands}, {"agents", r.Agents},
+	} {
+		if len(c.list) > 0 {
+			parts = append(parts, c.name+" "+strings.Join(c.list, ", "))
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// judges are the policy in effect and the one that is tested.
+type judges struct{ before, after *policy.Policy }
+
+// policyReport is what `orch policy test` found.
+type policyReport struct {
+	File     string         `json:"file"`
+	Rules    int            `json:"rules"`
+	Examples []policy.Tried `json:"examples"`
+	Past     *pastReport    `json:"past,omitempty"`
+}
+
+func (a *app) testPolicy(ctx context.Context, file string, o policyTest) error {
+	after, rules, err := a.judge(a.path(file))
+	if err != nil {
+		return err
+	}
+	before, _, err := a.judge(a.cfg.Policy)
+	if err != nil {
+		return err
+	}
+	catalogue, err := a.nodes.Tools()
+	if err != nil {
+		return err
+	}
+	report := policyReport{File: file, Rules: len(rules.List)}
+	var failed error
+	report.Examples, failed = after.CheckExamples(catalogue)
+	if failed == nil && !o.examples {
+		if report.Past, err = a.past(ctx, judges{before, after}, catalogue, o); err != nil {
+			return err
+		}
+	}
+	for _, pattern := range strangeTools(rules, catalogue.Names()) {
+		a.note("no tool of this program fits the pattern %s", pattern)
+	}
+	if err := a.showPolicyReport(report); err != nil {
+		return err
+	}
+	return failed
+}
+
+// judge makes a policy of a file; an empty path is none.
+func (a *app) judge(path string) (*policy.Policy, *policy.Rules, error) {
+	rules, err := node.ReadRules(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	root := a.cfg.Root
+	if real, err := filepath.EvalSymlinks(root); err == nil {
+		root = real
+	}
+	p, err := policy.New(policy.Config{Root: root, Rules: rules})
+	return p, rules, err
+}
+
+// strangeTools returns the patterns of tools that fit none.
+func strangeTools(rules *policy.Rules, names []string) []string {
+	var strange []string
+	for _, r := range rules.List {
+		for _, pattern := range r.Tools {
+			if !policy.FitsAny(pattern, names) {
+				strange = append(strange, pattern+" (rule "+r.Name+")")
+			}
+		}
+	}
+	return strange
+}
+
+func (a *app) showPolicyReport(r policyReport) error {
+	v := view{data: r, rows: rowsOf(r.Examples)}
+	if r.Past != nil {
+		v.rows = append(v.rows, rowsOf(r.Past.Changed)...)
+		for _, c := range r.Past.Changed {
+			v.names = append(v.names, string(c.Task)+"/"+c.Step)
+		}
+	}
+	v.text = func(w io.Writer) error {
+		line := fmt.Sprintf("%s: %s, %s", screen.Escape(r.File), screen.Plural(r.Rules, "rule"), screen.Plural(len(r.Examples), "example"))
+		if err := writeLines(w, []string{line}); err != nil {
+			return err
+		}
+		if err := a.exampleTable(w, r.Examples); err != nil || r.Past == nil {
+			return err
+		}
+		return a.pastTable(w, r.Past)
+	}
+	return a.emit(v)
+}
+
+func (a *app) exampleTable(w io.Writer, tried []policy.Tried) error {
+	if len(tried) == 0 {
+		return nil
+	}
+	var table screen.Table
+	table.Row("RULE", "EXAMPLE", "WANTED", "RESULT")
+	for _, t := range tried {
+		wanted, result := "no match", "ok"
+		if t.Want {
+			wanted = "match"
+		}
+		if !t.OK {
+			result = "FAILED: " + t.Problem
+		}
+		table.Row(t.Rule, screen.Clip(t.Example.Tool+" "+string(t.Example.Args), 60), wanted, result)
+	}
+	return table.Write(w, a.width())
+}
+
+// addPolicy adds the flag of the setting, which otherwise is one of nodes.
+func addPolicy(cmd *cobra.Command) {
+	addSome(cmd.Flags(), false, func(k config.Key) bool { return k.Name == policySetting })
+}

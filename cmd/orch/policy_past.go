@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/cmd/orch/screen"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/policy"
+	"github.com/orch-dev/orch/tools"
+)
+
+// pastReport is what a policy file would do to past calls.
+type pastReport struct {
+	Tasks int `json:"tasks"`
+	Calls int `json:"calls"`
+	// Unjudged counts calls whose arguments are not in the log itself, or whose tool this program does not have.
+	Unjudged int `json:"unjudged"`
+	Denied   int `json:"denied"`
+	Asked    int `json:"asked"`
+	// Changed holds the calls that would now be denied or asked for, the newest first.
+	Changed []pastCall `json:"changed"`
+}
+
+// pastCall is a past call that a policy file judges more strictly.
+type pastCall struct {
+	Task   events.TaskID  `json:"task"`
+	Step   string         `json:"step"`
+	Tool   string         `json:"tool"`
+	Agent  string         `json:"agent,omitempty"`
+	At     time.Time      `json:"at"`
+	Before policy.Verdict `json:"before"`
+	After  policy.Verdict `json:"after"`
+}
+
+// shownPast bounds the list for people.
+const shownPast = 50
+
+// pastReader judges the calls of the log.
+type pastReader struct {
+	session   session
+	judges    judges
+	catalogue *tools.Catalogue
+	since     time.Time
+	// agents remembers who submitted tasks.
+	agents map[events.TaskID]string
+	report pastReport
+}
+
+// past judges the calls of the log. The node, if one has to be started for that, starts without a policy file: it
+// runs no calls.
+func (a *app) past(ctx context.Context, j judges, catalogue *tools.Catalogue, o policyTest) (*pastReport, error) {
+	since, err := moment("--since", o.since, a.now())
+	if err != nil {
+		return nil, err
+	}
+	a.cfg.Policy = ""
+	r := pastReader{judges: j, catalogue: catalogue, agents: map[events.TaskID]string{}, report: pastReport{Changed: []pastCall{}}}
+	err = a.with(ctx, idle, func(s session) error {
+		r.session = s
+		if o.task == "" {
+			r.since = since
+			return r.all(ctx)
+		}
+		id, err := find(ctx, s, o.task)
+		if err != nil {
+			return err
+		}
+		return r.task(ctx, id)
+	})
+	slices.SortStableFunc(r.report.Changed, func(x, y pastCall) int { return y.At.Compare(x.At) })
+	return &r.report, err
+}
+
+// all judges the calls of every task that changed since then.
+func (r *pastReader) all(ctx context.Context) error {
+	request := orchestrator.ListRequest{Since: r.since, Limit: 1000}
+	for {
+		page, err := r.session.List(ctx, request)
+		if err != nil {
+			return err
+		}
+		for _, t := range page.Tasks {
+			if err := r.task(ctx, t.ID); err != nil {
+				return err
+			}
+		}
+		if request.Cursor = page.Next; request.Cursor == "" {
+			return nil
+		}
+	}
+}
+
+// task judges the calls of a task, each once however often it was tried.
+func (r *pastReader) task(ctx context.Context, id events.TaskID) error {
+	r.report.Tasks++
+	agent, err := r.agent(ctx, id)
+	if err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for c, err := range recorded(ctx, r.session, id, 1) {
+		if err != nil {
+			return err
+		}
+		for _, e := range c.Events {
+			call, ok := e.Data.(*events.Ready)
+			if !ok || seen[call.Step+" "+call.Purpose] || c.At.Before(r.since) {
+				continue
+			}
+			seen[call.Step+" "+call.Purpose] = true
+			r.call(pastCall{Task: id, Step: call.Step, Tool: call.Tool, Agent: agent, At: c.At}, call.Args)
+		}
+	}
+	return nil
+}
+
+// agent finds who submitted a task, or the first of its parents.
+func (r *pastReader) agent(ctx context.Context, id events.TaskID) (string, error) {
+	if agent, ok := r.agents[id]; ok {
+		return agent, nil
+	}
+	page, err := r.session.History(ctx, orchestrator.HistoryRequest{ID: id, From: 1, Limit: 1})
+	if err != nil || len(page.Commits) == 0 {
+		return "", err
+	}
+	agent := page.Commits[0].Actor
+	for _, e := range page.Commits[0].Events {
+		if s, ok := e.Data.(*events.Submitted); ok && s.Parent != nil && s.Parent.Task != id {
+			if agent, err = r.agent(ctx, s.Parent.Task); err != nil {
+				return "", err
+			}
+		}
+	}
+	r.agents[id] = agent
+	return agent, nil
+}
+
+func (r *pastReader) call(c pastCall, args events.Value) {
+	r.report.Calls++
+	tool, ok := r.catalogue.Get(c.Tool)
+	if !ok || args.Ref != "" {
+		r.report.Unjudged++
+		return
+	}
+	c.Before = r.judges.before.Judge(r.judges.before.Recall(tool.Spec(), c.Task, args.Raw, c.Agent))
+	c.After = r.judges.after.Judge(r.judges.after.Recall(tool.Spec(), c.Task, args.Raw, c.Agent))
+	switch {
+	case c.After.Action == policy.RuleDeny && c.Before.Action != policy.RuleDeny:
+		r.report.Denied++
+	case c.After.Action == policy.RuleAsk && c.Before.Action == policy.RuleAllow:
+		r.report.Asked++
+	default:
+		return
+	}
+	r.report.Changed = append(r.report.Changed, c)
+}
+
+func (a *app) pastTable(w io.Writer, r *pastReport) error {
+	line := fmt.Sprintf("%s of %s: %d would now be denied, %d asked for", screen.Plural(r.Calls, "past call"), screen.Plural(r.Tasks, "task"), r.Denied, r.Asked)
+	if r.Unjudged > 0 {
+		line += fmt.Sprintf("; %d not judged", r.Unjudged)
+	}
+	if err := writeLines(w, []string{line}); err != nil || len(r.Changed) == 0 {
+		return err
+	}
+	var table screen.Table
+	table.Row("AT", "TASK", "STEP", "TOOL", "NOW", "RULE")
+	for _, c := range r.Changed[:min(len(r.Changed), shownPast)] {
+		table.Row(stamp(c.At), string(c.Task), c.Step, c.Tool, strings.ToUpper(string(c.After.Action)), c.After.Rule)
+	}
+	if err := table.Write(w, a.width()); err != nil || len(r.Changed) <= shownPast {
+		return err
+	}
+	return writeLines(w, []string{fmt.Sprintf("… and %d more: -o json lists all", len(r.Changed)-shownPast)})
+}
