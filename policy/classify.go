@@ -35,13 +35,16 @@ type ShellContext struct {
 // parsed or is computed at run time is destructive. Build and test runners (go, make, npm test,
 // pytest, cargo …) run the project's own code; by decision they are not destructive.
 func Classify(command string, c ShellContext) Class {
-	k := &checker{ctx: c, programs: allowList()}
+	k := &checker{ctx: c, programs: allowList(), runs: new(int)}
 	k.script(command)
 	return k.class
 }
 
 // nesting bounds how deep scripts may hold scripts (sh -c, eval, trap).
 const nesting = 8
+
+// maxRuns bounds the commands behind wrappers: each may start the next in several ways.
+const maxRuns = 1000
 
 // checker classifies one command.
 type checker struct {
@@ -59,6 +62,8 @@ type checker struct {
 	// within is true for the script of eval or trap, which runs at any time in the shell around it.
 	within bool
 	depth  int
+	// runs counts the commands behind wrappers that were followed, of the whole command.
+	runs *int
 }
 
 func (k *checker) destructive(reason string) {
@@ -87,7 +92,7 @@ func (k *checker) script(text string) {
 		return
 	}
 	inner := &checker{
-		ctx: k.ctx, programs: k.programs, class: k.class, moved: k.moved, lost: k.lost, depth: k.depth,
+		ctx: k.ctx, programs: k.programs, class: k.class, moved: k.moved, lost: k.lost, depth: k.depth, runs: k.runs,
 		functions: topFunctions(file), fed: map[*syntax.CallExpr]bool{}, texts: map[string]bool{}, within: k.within,
 	}
 	syntax.Walk(file, inner.survey)

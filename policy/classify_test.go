@@ -103,3 +103,13 @@ func BenchmarkClassify(b *testing.B) {
 		policy.Classify("cd sub && go test ./... 2>&1 | tee out.txt | grep -v ok", shellContext())
 	}
 }
+
+// A command whose parts start each other in ever more ways is refused, not followed for ever.
+func TestClassifyIsBounded(t *testing.T) {
+	t.Parallel()
+	for _, command := range []string{strings.Repeat("find -exec ", 5000) + "x", strings.Repeat("find . -exec env ", 40) + "ls"} {
+		began := time.Now()
+		assert.True(t, policy.Classify(command, policy.ShellContext{Dir: workspace, Workspace: workspace}).Destructive)
+		assert.Less(t, time.Since(began), 30*time.Second)
+	}
+}

@@ -410,6 +410,7 @@ func TestRulesOfHugeCommands(t *testing.T) {
 		strings.Repeat("env -S x sh -c 'a b' ", 2000),
 		"echo " + strings.Repeat("x", 1<<20) + "; git pull",
 		strings.Repeat("$(", 500) + strings.Repeat(")", 500),
+		strings.Repeat("find -exec ", 5000) + "x",
 	} {
 		assert.NotEqual(t, policy.RuleAllow, p.Judge(bashCall(command)).Action, command[:20])
 	}

@@ -32,6 +32,10 @@ func (k *checker) asksPerson(c call) bool {
 
 // run classifies the command that a wrapper would start.
 func (k *checker) run(words []arg, fed bool) {
+	if *k.runs++; *k.runs > maxRuns {
+		k.destructive("too many commands start each other")
+		return
+	}
 	if len(words) > 0 {
 		if slices.Contains([]string{"cd", "eval", "trap", "set", "exec", "read", "mapfile", "readarray", "getopts", "unset", "wait", "."}, words[0].text) {
 			k.destructive(words[0].text + " changes the shell behind a wrapper")
@@ -128,6 +132,9 @@ func xargs(k *checker, c call) {
 // find is harmless as long as its actions are.
 func find(k *checker, c call) {
 	for i, a := range c.args {
+		if *k.runs > maxRuns {
+			return // it is destructive already
+		}
 		if !a.fixed && !a.safe {
 			k.destructive("an argument of find is computed at run time and might be an action")
 			return
