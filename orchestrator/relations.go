@@ -307,18 +307,33 @@ func (o *Orchestrator) reviveKey(e *entry) {
 	}
 }
 
-// begun reports whether a step of the task's plan has ever started; single calls and what a retry has
-// taken over are none.
+// begun reports whether a step of the task's plan has ever started. The state of the task does not tell: a
+// single call that needs an approval moves it as well.
 func (e *entry) begun() bool {
-	if e.task.State != statemachine.NeedsAction && e.task.State != statemachine.Blocked {
+	if e.task.State == statemachine.Completed {
 		return true
 	}
 	for _, s := range e.task.Steps {
-		if s.Purpose == "" && (s.Tool != "" || s.Child != "" || s.Approval != "") {
+		if startedStep(s) {
 			return true
 		}
 	}
 	return false
+}
+
+// startedStep reports whether a step of the plan has started; single calls and what a retry has taken over
+// are none.
+func startedStep(s *statemachine.Step) bool {
+	switch {
+	case s.Purpose != "":
+		return false
+	case s.Tool != "", s.Child != "", s.Approval != "", s.Signal != "", s.Items != nil:
+		return true
+	case s.State == statemachine.StepSucceeded:
+		return s.Reason == "" // a value or a timer; what was reused says so
+	default:
+		return s.State == statemachine.StepRunning
+	}
 }
 
 // leaveKey gives the concurrency key of a task back, and wakes who comes next. The lock is held.

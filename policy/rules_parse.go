@@ -278,14 +278,14 @@ func (p rulesParser) ruleName(n *yaml.Node, to *string) error {
 	return nil
 }
 
-// patterns reads a list of patterns. fault says what is wrong with one, "" when nothing is.
-func (p rulesParser) patterns(n *yaml.Node, to *[]string, fault func(string) string) error {
+// patterns reads a list of patterns. flaw says what is wrong with one, "" when nothing is.
+func (p rulesParser) patterns(n *yaml.Node, to *[]string, flaw func(string) string) error {
 	return p.list(n, maxPatterns, func(item *yaml.Node) error {
 		var pattern string
 		if err := p.text(item, &pattern); err != nil {
 			return err
 		}
-		if why := fault(pattern); why != "" {
+		if why := flaw(pattern); why != "" {
 			return p.wrong(item, "%q never matches: %s", pattern, why)
 		}
 		*to = append(*to, pattern)

@@ -111,8 +111,12 @@ func criteriaLine(r policy.Rule) string {
 		name string
 		list []string
 	}{
-		{"tools", r.Tools}, {"effects", effects}, {"paths", r.Paths},
-		{"hosts", r.Hosts}, {"commands", r.Commands}, {"agents", r.Agents},
+		{"tools", r.Tools},
+		{"effects", effects},
+		{"paths", r.Paths},
+		{"hosts", r.Hosts},
+		{"commands", r.Commands},
+		{"agents", r.Agents},
 	} {
 		if len(c.list) > 0 {
 			parts = append(parts, c.name+" "+strings.Join(c.list, ", "))
@@ -169,8 +173,8 @@ func (a *app) judge(path string) (*policy.Policy, *policy.Rules, error) {
 		return nil, nil, err
 	}
 	root := a.cfg.Root
-	if real, err := filepath.EvalSymlinks(root); err == nil {
-		root = real
+	if target, err := filepath.EvalSymlinks(root); err == nil {
+		root = target
 	}
 	p, err := policy.New(policy.Config{Root: root, Rules: rules})
 	return p, rules, err

@@ -17,8 +17,8 @@ func ReadRules(path string) (*policy.Rules, error) {
 	if path == "" {
 		return nil, nil //nolint:nilnil // no rules are a policy, too
 	}
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real // the one to protect from changes
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target // the one to protect from changes
 	}
 	f, err := os.Open(path)
 	switch {
