@@ -20,7 +20,7 @@ type page struct {
 }
 
 func pages() []page {
-	return []page{{"statemachine.md", stateMachine}}
+	return []page{{"statemachine.md", stateMachine}, {"tools.md", catalogue}}
 }
 
 func main() {
