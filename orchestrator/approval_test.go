@@ -14,6 +14,7 @@ import (
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/policy"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/work"
@@ -420,6 +421,36 @@ func TestRequestByTool(t *testing.T) {
 			assert.Equal(t, fault.ApprovalRejected, r.Error.Code)
 		})
 	}
+}
+
+// S0-050: a request that names a call lets this call through once it is granted, and no other.
+func TestRequestForACall(t *testing.T) {
+	t.Parallel()
+	n := start(t, memlog.New(memlog.Config{}))
+	n.submit(`{orch: v1, steps: [{id: a, tool: READ}, {id: b, tool: WRITE, needs: [a], with: {text: hi}}, {id: c, tool: WRITE, needs: [b], with: {text: hi}}]}`)
+	c := n.take("w")
+	digest, err := policy.Digest("WRITE", json.RawMessage(`{"text": "hi"}`))
+	require.NoError(t, err)
+	fact := events.Event{Kind: events.ApprovalRequested, Data: &events.Approval{
+		ID: "APR_" + string(c.Task)[5:] + "_AAAAAAAA", Type: "checkpoint", Description: "d", Priority: "high", OnExpiry: "approve",
+		Details: events.Inline(json.RawMessage(`{"tool":"WRITE","arguments":{"text":"hi"}}`)), ExpiresAt: time.Now().Add(time.Hour),
+	}}
+	foreign := events.Event{Kind: events.ApprovalRequested, Data: &events.Approval{ID: "APR_01JD0000000000000000000000_AAAAAAAA", ExpiresAt: time.Now().Add(time.Hour)}}
+	require.NoError(t, n.Report(n.ctx(), work.Outcome{Ref: c.Ref, Worker: "w", Output: json.RawMessage(`{}`), Facts: []events.Event{fact, foreign}, StartedAt: time.Now()}))
+	p := n.pending()
+	assert.Equal(t, digest, p.ArgsSHA256)
+	assert.Equal(t, "block", p.OnExpiry, "a tool cannot let its request be granted by itself")
+	_, err = n.decide(p.ID, "granted", "user:ada")
+	require.NoError(t, err)
+	named := ask()
+	named.ArgsSHA256 = digest
+	n.park("w", n.take("w"), named)
+	c = n.take("w")
+	require.NotNil(t, c.Grant)
+	assert.Equal(t, p.ID, c.Grant.ID)
+	require.NoError(t, n.report("w", c, `{}`))
+	n.park("w", n.take("w"), named)
+	assert.NotEqual(t, p.ID, n.pending().ID, "the grant is spent")
 }
 
 // A cancelled task waits for nobody.

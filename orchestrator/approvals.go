@@ -270,7 +270,7 @@ func (t *turn) mayDecide(a *statemachine.Approval, r DecideRequest) error {
 	switch {
 	case r.Actor == a.Requester:
 		return fault.New(fault.Forbidden, "%s asks for this approval and cannot decide about it", r.Actor)
-	case t.o.cfg.FourEyes && r.Actor == t.task.Requestor:
+	case t.o.cfg.FourEyes && r.Actor == first(t.o.requester(t.e), t.task.Requestor):
 		return fault.New(fault.Forbidden, "%s submitted the task, and this node wants somebody else to decide", r.Actor).
 			WithHint("approvals.four_eyes in the configuration of the node")
 	case a.Status == statemachine.ApprovalPending && !t.now.Before(a.ExpiresAt):

@@ -7,6 +7,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/policy"
 	"github.com/orch-dev/orch/work"
 )
 
@@ -22,9 +23,38 @@ func (t *turn) record(f events.Event) {
 		t.emit(f.Kind, f.Data)
 		return
 	}
-	asked := *a
-	asked.Step, asked.Follows, asked.Requester, asked.Scopes = "", "", "", nil
-	t.request(&asked)
+	if owner, err := events.TaskOfApproval(a.ID); err != nil || owner != t.e.id || t.task.Approval(a.ID) != nil {
+		return // nobody could decide about it
+	}
+	tool, digest := t.boundTo(a.Details)
+	t.request(&events.Approval{
+		ID: a.ID, Type: a.Type, Description: a.Description, Rationale: a.Rationale, Details: a.Details, Priority: a.Priority,
+		Tool: tool, ArgsSHA256: digest, ExpiresAt: a.ExpiresAt, OnReject: onRejectFail, OnExpiry: onExpiryBlock,
+	})
+}
+
+// boundTo returns the call that the details of a request name by `tool` and `arguments`, so that its grant
+// lets this call through; none when they name no call of the catalogue.
+func (t *turn) boundTo(details events.Value) (tool, digest string) {
+	var named struct {
+		Tool      string          `json:"tool"`
+		Arguments json.RawMessage `json:"arguments"`
+	}
+	if json.Unmarshal(details.Raw, &named) != nil {
+		return "", ""
+	}
+	found, ok := t.o.cfg.Catalogue.Get(named.Tool)
+	if !ok {
+		return "", ""
+	}
+	args, err := found.Check(named.Arguments)
+	if err == nil {
+		digest, err = policy.Digest(named.Tool, args)
+	}
+	if err != nil {
+		return "", ""
+	}
+	return named.Tool, digest
 }
 
 // clean brings what a worker says to the form of the log: compact, without secrets. The facts then hold

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/tools"
 )
 
@@ -25,6 +26,9 @@ type approvalRequestOut struct {
 	TimeoutAt  time.Time `json:"timeout_at" jsonschema:"When the request expires"`
 }
 
+// maxDetails bounds the details in bytes.
+const maxDetails = 32 << 10
+
 // APPROVAL_REQUEST (S0-160 to S0-162, A-41). The task waits from the result of the call on.
 var approvalRequest = tools.Define(tools.Spec{
 	Name:        "APPROVAL_REQUEST",
@@ -38,6 +42,10 @@ var approvalRequest = tools.Define(tools.Spec{
 	LogOnly:     true,
 	Errors:      []string{"VALIDATION_ERROR"},
 }, func(_ context.Context, env *tools.Env, in approvalRequestIn) (approvalRequestOut, error) {
+	if len(in.Details) > maxDetails {
+		return approvalRequestOut{}, fault.New(fault.ValidationError, "has %d bytes, at most %d are shown to people", len(in.Details), maxDetails).
+			WithField("details").WithReason("SIZE_LIMIT_EXCEEDED")
+	}
 	id := events.ApprovalIDFrom(env.Task, rand.Reader)
 	at := events.Time(env.Now().Add(time.Duration(in.Timeout) * time.Second))
 	env.Record(events.ApprovalRequested, &events.Approval{
