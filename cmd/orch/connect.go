@@ -81,10 +81,16 @@ func (p processNodes) Open(ctx context.Context, cfg config.Config, m mode) (sess
 	if m == working && cfg.Concurrency == 0 {
 		return nil, noHands("no node runs here, and this command").WithHint("start one and a worker: orch serve, orch worker; or use --concurrency 1")
 	}
-	n, err := node.Start(ctx, p.config(cfg, m))
+	s, err = p.start(ctx, cfg, m)
 	if fault.Has(err, fault.Conflict) {
-		return p.redial(ctx, cfg, err)
+		return p.redial(ctx, cfg, m, err)
 	}
+	return s, err
+}
+
+// start starts a node in this process.
+func (p processNodes) start(ctx context.Context, cfg config.Config, m mode) (session, error) {
+	n, err := node.Start(ctx, p.config(cfg, m))
 	if err != nil {
 		return nil, err
 	}
@@ -96,22 +102,27 @@ func noHands(who string) *fault.Error {
 	return fault.New(fault.ValidationError, "%s can do nothing with 0 calls at the same time", who).WithField("concurrency")
 }
 
-// redial waits a moment for a node that another process is starting; conflict is the error when none
-// answers.
-func (p processNodes) redial(ctx context.Context, cfg config.Config, conflict error) (session, error) {
+// redial waits a moment for a node that another process is starting, or for the end of that process; conflict
+// is the error when neither comes.
+func (p processNodes) redial(ctx context.Context, cfg config.Config, m mode, conflict error) (session, error) {
 	const between, patience = 100 * time.Millisecond, 5 * time.Second
-	ctx, stop := context.WithTimeout(ctx, patience)
-	defer stop()
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
 	tick := time.NewTicker(between)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil, conflict
+		case <-limit.C:
+			return nil, conflict
 		case <-tick.C:
 		}
 		if s, err := p.Dial(ctx, cfg); err == nil {
 			return s, nil
+		}
+		if s, err := p.start(ctx, cfg, m); !fault.Has(err, fault.Conflict) {
+			return s, err
 		}
 	}
 }
