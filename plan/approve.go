@@ -12,7 +12,7 @@ import (
 )
 
 // Allow names what the tools of a task may reach without an approval of its own: the plan is approved with
-// it (A-23, A-36). Children inherit that of their parent and cannot widen it (S0-181).
+// it (A-23, A-36). A sub-plan, which is part of what was submitted, names its own.
 type Allow struct {
 	// Paths are deliverables, absolute or relative to the root: files, or folders with all that is below.
 	Paths []string `json:"paths,omitempty"`
