@@ -141,6 +141,8 @@ type TaskView struct {
 	Queue    string             `json:"queue,omitempty"`
 	Parent   events.TaskID      `json:"parent,omitempty"`
 	RetryOf  events.TaskID      `json:"retry_of,omitempty"`
+	// Requestor is who submitted the task; for a part of another task, "task:" and its id.
+	Requestor string `json:"requestor,omitempty"`
 	// DependsOn lists the dependencies that are not done yet.
 	DependsOn   []events.TaskID  `json:"depends_on,omitempty"`
 	CreatedAt   time.Time        `json:"created_at"`
@@ -190,16 +192,20 @@ type CheckpointView struct {
 type ResultRequest struct {
 	ID   events.TaskID `json:"id"`
 	Wait time.Duration `json:"wait,omitempty"`
+	// Attend answers as well when the task waits for people: for an approval, or for an answer (M-1).
+	Attend bool `json:"attend,omitempty"`
 }
 
 // ResultReply is how a task stands.
 type ResultReply struct {
-	ID     events.TaskID      `json:"id"`
-	State  statemachine.State `json:"state"`
-	Over   bool               `json:"over"`
-	Reason string             `json:"reason,omitempty"`
-	Output json.RawMessage    `json:"output,omitempty"`
-	Error  *fault.Error       `json:"error,omitempty"`
+	ID    events.TaskID      `json:"id"`
+	State statemachine.State `json:"state"`
+	Over  bool               `json:"over"`
+	// Waits says that the task waits for people.
+	Waits  bool            `json:"waits,omitempty"`
+	Reason string          `json:"reason,omitempty"`
+	Output json.RawMessage `json:"output,omitempty"`
+	Error  *fault.Error    `json:"error,omitempty"`
 }
 
 // ListRequest filters tasks; zero fields do not filter.
@@ -209,8 +215,10 @@ type ListRequest struct {
 	// Name matches as a glob, such as "nightly-*".
 	Name   string        `json:"name,omitempty"`
 	Parent events.TaskID `json:"parent,omitempty"`
-	Since  time.Time     `json:"since,omitzero"`
-	Until  time.Time     `json:"until,omitzero"`
+	// Requestor is who submitted the task, such as "user:ada".
+	Requestor string    `json:"requestor,omitempty"`
+	Since     time.Time `json:"since,omitzero"`
+	Until     time.Time `json:"until,omitzero"`
 	// Dead lists the dead letter: tasks that failed and were not redriven, and those that are blocked by
 	// anything but a dependency. They need a person.
 	Dead bool `json:"dead,omitempty"`
@@ -236,6 +244,8 @@ type Summary struct {
 	Priority string             `json:"priority,omitempty"`
 	Labels   map[string]string  `json:"labels,omitempty"`
 	Parent   events.TaskID      `json:"parent,omitempty"`
+	// Requestor is who submitted the task.
+	Requestor string `json:"requestor,omitempty"`
 	// Reason is why the task is in its state or, for an open task, what it waits for.
 	Reason    string    `json:"reason,omitempty"`
 	CreatedAt time.Time `json:"created_at,omitzero"`

@@ -139,6 +139,11 @@ type Spec struct {
 	// LogOnly is true for tools whose only effect is an entry in the log of the task: a node that is
 	// read-only lets them run (S0-150).
 	LogOnly bool `json:"log_only,omitempty"`
+	// Tasks says how a call of the tool becomes a task of an MCP client (S2-026).
+	Tasks TaskMode `json:"tasks,omitempty"`
+	// AsksFirst is true for tools that ask their questions before they begin their work: a client hears them
+	// before it is given a task.
+	AsksFirst bool `json:"asks_first,omitempty"`
 	// Errors lists the error names a call may end with, for the documentation.
 	Errors []string `json:"errors,omitempty"`
 }
