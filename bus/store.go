@@ -56,7 +56,10 @@ type Store struct {
 	old    jetstream.Stream
 	points jetstream.KeyValue
 	meta   jetstream.KeyValue
+	tokens jetstream.KeyValue
 	blobs  jetstream.ObjectStore
+	// sessions are those of MCP clients.
+	sessions jetstream.KeyValue
 	app    *appender
 	space  *space
 	past   *past
