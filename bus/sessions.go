@@ -33,7 +33,7 @@ func (s *Store) SaveSession(ctx context.Context, id string, data []byte) error {
 		return err
 	}
 	m := &nats.Msg{
-		Subject: kvSubject(sessionsBucket, sessionKey(id)), Data: data, Header: nats.Header{headHeader: {"session"}},
+		Subject: kvSubject(sessionsBucket, hashed(id)), Data: data, Header: nats.Header{headHeader: {"session"}},
 	}
 	if _, err := s.conn.js.PublishMsg(ctx, m); err != nil {
 		return sideFault(err, "the session cannot be stored")
@@ -43,7 +43,7 @@ func (s *Store) SaveSession(ctx context.Context, id string, data []byte) error {
 
 // LoadSession returns what was saved last, nil for an unknown id, whatever it looks like.
 func (s *Store) LoadSession(ctx context.Context, id string) ([]byte, error) {
-	e, err := s.sessions.Get(ctx, sessionKey(id))
+	e, err := s.sessions.Get(ctx, hashed(id))
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
 		return nil, nil
 	}
@@ -55,14 +55,14 @@ func (s *Store) LoadSession(ctx context.Context, id string) ([]byte, error) {
 
 // DeleteSession forgets a session. It is no error when there is none.
 func (s *Store) DeleteSession(ctx context.Context, id string) error {
-	if err := s.sessions.Purge(ctx, sessionKey(id)); err != nil {
+	if err := s.sessions.Purge(ctx, hashed(id)); err != nil {
 		return sideFault(err, "the session cannot be deleted")
 	}
 	return nil
 }
 
-// sessionKey keeps ids, which clients send, out of subjects and the ids themselves out of the store.
-func sessionKey(id string) string {
+// hashed makes a key of any text: what clients send stays out of subjects, and ids stay out of the store.
+func hashed(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return hex.EncodeToString(sum[:])
 }
