@@ -24,7 +24,7 @@ const (
 
 // SaveSession keeps what a session of an MCP client needs to be opened again, at most 64 KiB, for seven days. It
 // survives the death of every process; a power loss may take the newest ones. VALIDATION_ERROR when it is too
-// large, DISK_FULL, UNAVAILABLE.
+// large, QUOTA_EXCEEDED, DISK_FULL, UNAVAILABLE.
 func (s *Store) SaveSession(ctx context.Context, id string, data []byte) error {
 	if len(data) > sessionRecord {
 		return fault.New(fault.ValidationError, "the record of the session has %d bytes, the limit is %d", len(data), sessionRecord)
@@ -32,11 +32,27 @@ func (s *Store) SaveSession(ctx context.Context, id string, data []byte) error {
 	if err := s.space.admit(len(data), time.Now()); err != nil {
 		return err
 	}
+	if err := s.roomForSession(ctx); err != nil {
+		return err
+	}
 	m := &nats.Msg{
 		Subject: kvSubject(sessionsBucket, hashed(id)), Data: data, Header: nats.Header{headHeader: {"session"}},
 	}
 	if _, err := s.conn.js.PublishMsg(ctx, m); err != nil {
 		return sideFault(err, "the session cannot be stored")
+	}
+	return nil
+}
+
+// roomForSession bounds the sessions. The bucket has no bound of its own, because the server would set so much aside.
+func (s *Store) roomForSession(ctx context.Context) error {
+	status, err := s.sessions.Status(ctx)
+	if err != nil {
+		return sideFault(err, "the session cannot be stored")
+	}
+	if status.Bytes() >= sessionBytes {
+		return fault.New(fault.QuotaExceeded, "the sessions of MCP clients take up %d bytes, the limit is %d", status.Bytes(), sessionBytes).
+			WithHint("a session is forgotten seven days after its last change")
 	}
 	return nil
 }

@@ -52,7 +52,15 @@ func TestSessionsAreBounded(t *testing.T) {
 	info, err := js.StreamInfo("KV_ORCH_SESSIONS")
 	require.NoError(t, err)
 	assert.Equal(t, 7*24.0, info.Config.MaxAge.Hours())
-	assert.Equal(t, int64(64<<20), info.Config.MaxBytes)
+	full := 0
+	for i := range 2000 {
+		if err = n.SaveSession(t.Context(), strconv.Itoa(i), make([]byte, 64<<10)); err != nil {
+			full = i
+			break
+		}
+	}
+	assert.Equal(t, fault.QuotaExceeded, fault.CodeOf(err))
+	assert.InDelta(t, 1000, full, 50, "64 MiB of 64 KiB each")
 }
 
 // Damaged sessions are worth no restore: the node starts without them, and says so.

@@ -60,11 +60,11 @@ type Store struct {
 	blobs  jetstream.ObjectStore
 	// sessions are those of MCP clients.
 	sessions jetstream.KeyValue
-	app    *appender
-	space  *space
-	past   *past
-	mark   *marker
-	still  stillness
+	app      *appender
+	space    *space
+	past     *past
+	mark     *marker
+	still    stillness
 	// touched is set when a stream beside the log may have grown.
 	touched atomic.Bool
 	opened  uint64                      // the position of the live log at the start, durable since

@@ -125,7 +125,6 @@ func (s *Store) openSides(ctx context.Context, js jetstream.JetStream) (err erro
 	s.sessions, err = js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
 		Bucket: sessionsBucket, Description: "sessions of MCP clients", Replicas: s.cfg.Replicas,
 		TTL: sessionTTL, MaxValueSize: sessionRecord + 1<<10, // with headers
-		 MaxBytes: sessionBytes,
 	})
 	if err != nil {
 		return err
