@@ -39,6 +39,7 @@ func (s *Server) routeCall(ctx context.Context, c client, next mcp.MethodHandler
 	result, err := next(ctx, "tools/call", req)
 	var h *handed
 	if errors.As(err, &h) {
+		s.publish(events.TaskID(h.standing.id), p.Name)
 		return h.standing.handle(c.modern), nil
 	}
 	return result, err

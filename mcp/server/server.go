@@ -55,6 +55,10 @@ type Config struct {
 	// OutsideApprovals demands that a person outside of the client decides about approvals: none are asked for
 	// by elicitation.
 	OutsideApprovals bool
+	// Outputs gives access to the files that tasks hand over. Nil shows none.
+	Outputs Outputs
+	// Complete adds completions; nil values let the server find its own.
+	Complete func(*mcp.CompleteParams) []string
 	// Root is the root that tools are confined to, for the instructions.
 	Root    string
 	Version string
@@ -113,6 +117,9 @@ type Server struct {
 	asked   asked
 	streams streams
 	fresh   fresh
+	// published and watched are the resources that are listed, and those that are subscribed to.
+	published published
+	watched   watched
 }
 
 // New returns a server. VALIDATION_ERROR when the configuration lacks something.
@@ -126,6 +133,8 @@ func New(cfg Config) (*Server, error) {
 	s.sdk = mcp.NewServer(&mcp.Implementation{Name: "orch", Title: "orch", Version: cfg.Version}, s.options())
 	s.addTools()
 	s.addOwnTools()
+	s.addResources()
+	s.addPrompts()
 	if err := s.addTaskMethods(); err != nil {
 		return nil, err
 	}
@@ -158,6 +167,8 @@ func (s *Server) options() *mcp.ServerOptions {
 		Capabilities: capabilities(),
 		GetSessionID: s.fresh.id,
 		SetCacheable: cacheable,
+
+		SubscribeHandler: s.subscribe, UnsubscribeHandler: s.unsubscribe, CompletionHandler: s.complete,
 	}
 }
 
@@ -168,6 +179,7 @@ const pageSize = 100
 func capabilities() *mcp.ServerCapabilities {
 	c := &mcp.ServerCapabilities{
 		Tools:   &mcp.ToolCapabilities{ListChanged: true},
+		Prompts: &mcp.PromptCapabilities{ListChanged: true},
 		Logging: &mcp.LoggingCapabilities{},
 	}
 	c.AddExtension(tasksExtension, nil)
