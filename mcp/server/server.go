@@ -117,6 +117,7 @@ type Server struct {
 	asked   asked
 	streams streams
 	fresh   fresh
+	meter   meter
 	// published and watched are the resources that are listed, and those that are subscribed to.
 	published published
 	watched   watched
@@ -142,6 +143,7 @@ func New(cfg Config) (*Server, error) {
 		cfg.Extend(s.sdk)
 	}
 	s.sdk.AddReceivingMiddleware(s.route)
+	s.background(s.tidy)
 	return s, nil
 }
 
@@ -149,6 +151,20 @@ func New(cfg Config) (*Server, error) {
 func (s *Server) Close() {
 	s.stop()
 	s.group.Wait()
+}
+
+// tidy forgets the sessions that nobody has used for long; they can be opened again.
+func (s *Server) tidy(ctx context.Context) {
+	tick := time.NewTicker(s.cfg.SessionTimeout / 4)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			s.asked.drop(s.cfg.Now().Add(-2 * s.cfg.SessionTimeout))
+		}
+	}
 }
 
 // background runs fn until the server closes, apart from the request that caused it.

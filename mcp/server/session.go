@@ -65,6 +65,12 @@ func (a *asked) of(id string) *session {
 	return known
 }
 
+func (a *asked) count() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.byID)
+}
+
 // forget drops a session.
 func (a *asked) forget(id string) {
 	a.mu.Lock()
