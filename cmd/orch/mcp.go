@@ -6,14 +6,16 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orch-dev/orch/internal/node"
 	"github.com/orch-dev/orch/mcp/server"
 )
 
 func newMCP(a *app) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "mcp",
-		Short: "Serve MCP clients",
-		Long:  "Serve MCP clients: every tool call of an agent becomes a durable task, with approvals and an audit log.",
+		Use:     "mcp",
+		Short:   "Serve MCP clients",
+		Example: "  orch mcp serve",
+		Long:    "Serve MCP clients: every tool call of an agent becomes a durable task, with approvals and an audit log.",
 	}
 	asGroup(cmd)
 	cmd.AddCommand(newMCPServe(a), newMCPConformance(a))
@@ -24,7 +26,6 @@ func newMCP(a *app) *cobra.Command {
 type mcpOptions struct {
 	tools    []string
 	readOnly bool
-	outside  bool
 }
 
 func newMCPServe(a *app) *cobra.Command {
@@ -42,7 +43,6 @@ running then go on when the next node starts. A client that wants to outlive tha
 	}
 	cmd.Flags().StringSliceVar(&o.tools, "tools", nil, "show only tools with these names or globs")
 	cmd.Flags().BoolVar(&o.readOnly, "only-read", false, "show only tools that change nothing")
-	cmd.Flags().BoolVar(&o.outside, "outside-approvals", false, "let nobody approve through the client")
 	addSettings(cmd.Flags(), true, true)
 	return cmd
 }
@@ -53,10 +53,16 @@ func (a *app) serveMCP(ctx context.Context, o mcpOptions) error {
 	if err != nil {
 		return err
 	}
+	outputs, err := node.OpenOutputs(processNodes{logs: a.err}.config(a.cfg, idle))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = outputs.Close() }()
 	return a.with(ctx, working, func(s session) error {
 		face, err := server.New(server.Config{
 			API: s, Catalogue: catalogue, Local: server.Identity{Name: a.actor(), Role: server.Operator},
-			Show: server.Selection{Tools: o.tools, ReadOnly: o.readOnly}, OutsideApprovals: o.outside,
+			Show: server.Selection{Tools: o.tools, ReadOnly: o.readOnly}, OutsideApprovals: a.cfg.OutsideApprovals,
+			SyncWait: a.cfg.SyncWait, Outputs: outputs,
 			Root: a.cfg.Root, Version: readVersion().Version, Logger: processNodes{logs: a.err}.logger(a.cfg.LogLevel),
 		})
 		if err != nil {

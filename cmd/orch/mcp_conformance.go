@@ -17,10 +17,11 @@ import (
 func newMCPConformance(a *app) *cobra.Command {
 	var address, token string
 	cmd := &cobra.Command{
-		Use:    "conformance",
-		Short:  "Serve the fixtures of the MCP conformance suite",
-		Args:   takes(),
-		Hidden: true,
+		Use:     "conformance",
+		Short:   "Serve the fixtures of the MCP conformance suite",
+		Example: "  orch mcp conformance --token 0123456789abcdef",
+		Args:    takes(),
+		Hidden:  true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.conform(cmd.Context(), address, token)
 		},

@@ -55,8 +55,14 @@ type Config struct {
 	SandboxRead, SandboxWrite []string
 	Logger                    *slog.Logger
 	Version                   string
-	// HTTP is the address at which the MCP face listens; empty means nowhere.
-	HTTP string
+	// HTTP is the address at which the MCP face listens; empty means nowhere. HTTPOptional lets the node start
+	// without when something else listens there.
+	HTTP         string
+	HTTPOptional bool
+	// SyncWait is how long a plain call of a tool waits before it is handed back as a task; 0 means the default.
+	SyncWait time.Duration
+	// OutsideApprovals keeps MCP clients from asking their users for approvals.
+	OutsideApprovals bool
 	// Tokens knows the bearer tokens of HTTP.
 	Tokens server.Tokens
 	// Face changes the configuration of the MCP face, for the conformance suite and tests.
