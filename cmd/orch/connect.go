@@ -132,6 +132,7 @@ func (p processNodes) redial(ctx context.Context, cfg config.Config, m mode, con
 func (p processNodes) Serve(ctx context.Context, cfg config.Config, ready func(address, mcp string)) error {
 	c := p.config(cfg, working)
 	c.HTTP, c.HTTPOptional = faceAddress(cfg.HTTP)
+	c.User = osUser()
 	n, err := node.Start(ctx, c)
 	if err != nil {
 		return err
@@ -265,6 +266,19 @@ func (p processNodes) Backup(ctx context.Context, cfg config.Config, file string
 	return saved{File: file, DataDir: cfg.DataDir, Bytes: m.Bytes}, err
 }
 
+// Tokens implements nodes.
+func (p processNodes) Tokens(ctx context.Context, cfg config.Config, do func(bus.TokenKeeper) error) error {
+	return p.use(ctx, cfg, func(s session) error {
+		switch s := s.(type) {
+		case remote:
+			return do(s)
+		case embedded:
+			return do(s.node.Tokens())
+		}
+		return nil
+	})
+}
+
 // Restore implements nodes.
 func (p processNodes) Restore(ctx context.Context, cfg config.Config, file string, replace bool, tell func(string)) (saved, error) {
 	r, err := bus.Restore(ctx, bus.RestoreConfig{
@@ -287,6 +301,7 @@ type remote struct {
 // client is what node.Dial returns.
 type client interface {
 	orchestrator.API
+	bus.TokenKeeper
 	Verify(ctx context.Context) (bus.Report, error)
 	Backup(ctx context.Context, file string, cfg bus.BackupConfig) (bus.Manifest, error)
 	Close() error

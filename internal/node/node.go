@@ -63,7 +63,10 @@ type Config struct {
 	SyncWait time.Duration
 	// OutsideApprovals keeps MCP clients from asking their users for approvals.
 	OutsideApprovals bool
-	// Tokens knows the bearer tokens of HTTP.
+	// User is the user of the operating system who runs the node. The first start writes a token for that identity
+	// into the data directory, see bus.LocalToken; empty makes none.
+	User string
+	// Tokens knows the bearer tokens of HTTP. Default: those of the store.
 	Tokens server.Tokens
 	// Face changes the configuration of the MCP face, for the conformance suite and tests.
 	Face func(*server.Config)
@@ -85,6 +88,9 @@ type Node struct {
 	store  *bus.Store
 	orch   *orchestrator.Orchestrator
 	hands  *hands
+	tokens *bus.Tokens
+	// faceKey signs what MCP clients carry between two rounds.
+	faceKey []byte
 	// faceURL is where the MCP face is served.
 	faceURL string
 	// stops undo what Start did, the last first.
@@ -98,7 +104,7 @@ type Node struct {
 // the data directory, DATA_LOSS, DISK_FULL, UNAVAILABLE, VALIDATION_ERROR.
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	n := &Node{cfg: cfg, done: make(chan struct{})}
-	for _, step := range []func(context.Context) error{n.openBus, n.openStore, n.openHands, n.startOwner, n.serve, n.startWorker, n.startFace, n.startChores, n.startTidying} {
+	for _, step := range []func(context.Context) error{n.openBus, n.openStore, n.openHands, n.startOwner, n.serve, n.startWorker, n.startTokens, n.startFace, n.startChores, n.startTidying} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, n.Stop(context.WithoutCancel(ctx)))
 		}

@@ -1,0 +1,187 @@
+package node_test
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/node"
+	"github.com/orch-dev/orch/mcp/server"
+)
+
+// The roles of tokens are those of the MCP face.
+func TestRolesAreOfOneMind(t *testing.T) {
+	t.Parallel()
+	var roles []string
+	for _, r := range server.Roles() {
+		roles = append(roles, string(r))
+	}
+	assert.Equal(t, roles, bus.TokenRoles())
+}
+
+// face starts a node that speaks MCP, and returns the tokens as its face knows them.
+func face(t *testing.T, cfg node.Config) (*node.Node, server.Tokens) {
+	t.Helper()
+	var known server.Config
+	cfg.HTTP, cfg.Face = "127.0.0.1:0", func(c *server.Config) { known = *c }
+	n := start(t, cfg)
+	assert.Len(t, known.Key, 32)
+	assert.NotNil(t, known.Sessions)
+	require.NotNil(t, known.Tokens)
+	return n, known.Tokens
+}
+
+func TestIdentitiesOfTokens(t *testing.T) {
+	t.Parallel()
+	n, tokens := face(t, config(t))
+	for role, want := range map[string]string{
+		bus.RoleOperator: "user:op", bus.RoleSubmitter: "user:sub", bus.RoleAgent: "agent:bot", bus.RoleViewer: "user:eye",
+	} {
+		_, name, _ := strings.Cut(want, ":")
+		token, secret, err := bus.IssueToken(t.Context(), n.Tokens(), bus.NewToken{
+			Name: name, Role: role, Actor: "user:ada", Life: time.Hour, Tools: []string{"FILE_*"}, ReadOnly: true,
+		})
+		require.NoError(t, err)
+		who, expires, err := tokens.Verify(t.Context(), secret)
+		require.NoError(t, err)
+		assert.Equal(t, server.Identity{
+			Name: want, Role: server.Role(role), Show: server.Selection{Tools: []string{"FILE_*"}, ReadOnly: true},
+		}, who)
+		assert.Equal(t, token.ExpiresAt, expires)
+	}
+	_, _, err := tokens.Verify(t.Context(), "")
+	assert.Equal(t, fault.Unauthorized, fault.CodeOf(err))
+}
+
+// S2-074: the token of the user who starts a node speaks as the user's command line does.
+func TestLocalTokenOfANode(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	path := filepath.Join(cfg.DataDir, bus.LocalTokenFile)
+	n, _ := face(t, cfg)
+	assert.NoFileExists(t, path, "nobody is known who started it")
+	require.NoError(t, n.Stop(t.Context()))
+
+	cfg.User = "Ada"
+	read := func() string {
+		data, err := os.ReadFile(path)
+		require.NoError(t, err)
+		return strings.TrimSpace(string(data))
+	}
+	var log bytes.Buffer
+	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	n, tokens := face(t, cfg)
+	first := read()
+	who, expires, err := tokens.Verify(t.Context(), first)
+	require.NoError(t, err)
+	assert.Equal(t, server.Identity{Name: "user:Ada", Role: server.Operator}, who)
+	assert.Zero(t, expires)
+	require.NoError(t, n.Stop(t.Context()))
+
+	n, _ = face(t, cfg)
+	assert.Equal(t, first, read(), "it stays")
+	require.NoError(t, n.Stop(t.Context()))
+	require.NoError(t, os.Remove(path))
+	n, tokens = face(t, cfg)
+	assert.NotEqual(t, first, read())
+	_, _, err = tokens.Verify(t.Context(), first)
+	assert.Equal(t, fault.Unauthorized, fault.CodeOf(err), "the one that was lost is revoked")
+	require.NoError(t, n.Stop(t.Context()))
+	for _, secret := range []string{first, read()} {
+		assert.NotContains(t, log.String(), secret)
+	}
+}
+
+// ask sends a request of a client over HTTP with a header, and returns the status.
+func ask(t *testing.T, n *node.Node, authorization ...string) int {
+	t.Helper()
+	body := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, n.FaceURL(), strings.NewReader(body))
+	require.NoError(t, err)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	r.Header["Authorization"] = authorization
+	answer, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
+	require.NoError(t, err)
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	assert.NotRegexp(t, "orch_[0-9A-Za-z]{30}", string(text), "what was sent is not repeated")
+	return answer.StatusCode
+}
+
+// S4-002: nobody gets in without exactly the secret of a token that is good.
+func TestNobodyGetsInWithoutAToken(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	n, _ := face(t, cfg)
+	token, secret, err := bus.IssueToken(t.Context(), n.Tokens(), bus.NewToken{Name: "bot", Role: bus.RoleAgent, Actor: "user:ada"})
+	require.NoError(t, err)
+	assert.Equal(t, http.StatusOK, ask(t, n, "Bearer "+secret))
+	assert.Equal(t, http.StatusOK, ask(t, n, "bearer "+secret), "the name of a scheme has no case")
+	for name, header := range map[string][]string{
+		"none": nil, "empty": {""}, "scheme alone": {"Bearer"}, "empty secret": {"Bearer "}, "another scheme": {"Basic " + secret},
+		"no scheme": {secret}, "a prefix": {"Bearer " + secret[:47]}, "an extension": {"Bearer " + secret + "0"},
+		"another case": {"Bearer " + strings.ToUpper(secret)}, "two secrets": {"Bearer " + secret + "," + secret},
+		"its id": {"Bearer " + token.ID}, "digest": {"Bearer " + strings.Repeat("0", 64)},
+		"the password of the node": {"Bearer " + password(t, cfg.DataDir)},
+	} {
+		assert.Equal(t, http.StatusUnauthorized, ask(t, n, header...), name)
+	}
+	_, err = n.Tokens().RevokeToken(t.Context(), bus.RevokeToken{Token: "bot", Actor: "user:ada"})
+	require.NoError(t, err)
+	assert.Equal(t, http.StatusUnauthorized, ask(t, n, "Bearer "+secret), "revoked")
+}
+
+// password returns the password of the operator.
+func password(t *testing.T, dir string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, "auth.json"))
+	require.NoError(t, err)
+	parts := strings.Split(string(data), `"`)
+	i := slices.Index(parts, "operator")
+	require.Positive(t, i)
+	return parts[i+2]
+}
+
+// No tool reads the files of the data directory, whatever name it gives them.
+func TestToolsDoNotReadTheToken(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	cfg.DataDir, cfg.User = filepath.Join(cfg.Root, "data"), "ada"
+	n := start(t, cfg)
+	data, err := os.ReadFile(filepath.Join(cfg.DataDir, bus.LocalTokenFile))
+	require.NoError(t, err)
+	secret := strings.TrimSpace(string(data))
+	require.NoError(t, os.Symlink(cfg.DataDir, filepath.Join(cfg.Root, "link")))
+	for _, step := range []string{
+		`{tool: FILE_READ, with: {file_path: data/mcp.token}}`,
+		`{tool: FILE_READ, with: {file_path: link/mcp.token}}`,
+		`{tool: FILE_READ, with: {file_path: ` + cfg.DataDir + `/mcp.token}}`,
+		`{tool: GREP_SEARCH, with: {pattern: "orch_"}}`,
+		`{tool: GREP_SEARCH, with: {pattern: "orch_", path: data}}`,
+		`{tool: BASH_EXECUTE, with: {command: "cat ` + cfg.DataDir + `/mcp.token"}}`,
+		`{tool: shell_exec, with: {command: "cat data/mcp.token"}}`,
+	} {
+		r := run(t, n.API(), `{orch: v1, steps: [{id: a, `+strings.TrimPrefix(step, "{")+`], outputs: {said: "${{ steps.a.output }}"}}`)
+		assert.NotContains(t, string(r.Output), secret, step)
+		if r.Error != nil {
+			assert.NotContains(t, r.Error.Message, secret, step)
+		}
+	}
+	now, err := os.ReadFile(filepath.Join(cfg.DataDir, bus.LocalTokenFile))
+	require.NoError(t, err)
+	assert.Equal(t, data, now)
+}
