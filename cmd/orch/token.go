@@ -20,6 +20,7 @@ func newToken(a *app) *cobra.Command {
 		Short: "Make, list and revoke the tokens of MCP clients",
 		Long: `Make, list and revoke the bearer tokens with which MCP clients speak to the node over HTTP. Only the credential
 of the operator may do this. The node keeps the digest of a token and never its secret.`,
+		Example: "  orch token create builder --role agent",
 	}
 	asGroup(cmd)
 	cmd.AddCommand(newTokenCreate(a), newTokenList(a), newTokenRevoke(a), newTokenRotate(a))

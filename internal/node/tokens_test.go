@@ -104,22 +104,33 @@ func TestLocalTokenOfANode(t *testing.T) {
 	}
 }
 
-// ask sends a request of a client over HTTP with a header, and returns the status.
+// ask opens a session over HTTP with a header and ends it; it returns the status of the first.
 func ask(t *testing.T, n *node.Node, authorization ...string) int {
 	t.Helper()
 	body := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, n.FaceURL(), strings.NewReader(body))
+	answer := send(t, n, http.MethodPost, body, http.Header{"Authorization": authorization})
+	if answer.StatusCode == http.StatusOK {
+		end := send(t, n, http.MethodDelete, "", http.Header{"Authorization": authorization, "Mcp-Session-Id": answer.Header["Mcp-Session-Id"]})
+		assert.Equal(t, http.StatusNoContent, end.StatusCode)
+	}
+	return answer.StatusCode
+}
+
+// send sends a request of a client and reads its answer, which must not repeat a secret.
+func send(t *testing.T, n *node.Node, method, body string, header http.Header) *http.Response {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, n.FaceURL(), strings.NewReader(body))
 	require.NoError(t, err)
+	r.Header = header
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json, text/event-stream")
-	r.Header["Authorization"] = authorization
 	answer, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
 	require.NoError(t, err)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
 	require.NoError(t, err)
 	assert.NotRegexp(t, "orch_[0-9A-Za-z]{30}", string(text), "what was sent is not repeated")
-	return answer.StatusCode
+	return answer
 }
 
 // S4-002: nobody gets in without exactly the secret of a token that is good.
