@@ -189,13 +189,13 @@ func TestRefusedAnswers(t *testing.T) {
 		byKey[q.Key] = q.ID
 	}
 	for response, field := range map[string]string{
-		`{"action":"accept"}`:                                "content",
-		`{"action":"accept","content":{"name":1}}`:           "content.name",
-		`{"action":"decline","content":{}}`:                  "content",
-		`{"action":"maybe"}`:                                 "action",
-		`[]`:                                                 "response",
-		`null`:                                               "response",
-		``:                                                   "response",
+		`{"action":"accept"}`:                      "content",
+		`{"action":"accept","content":{"name":1}}`: "content.name",
+		`{"action":"decline","content":{}}`:        "content",
+		`{"action":"maybe"}`:                       "action",
+		`[]`:                                       "response",
+		`null`:                                     "response",
+		``:                                         "response",
 		`{"action":"` + strings.Repeat("x", 257<<10) + `"}`: "response",
 	} {
 		_, err := n.answer(byKey["a"], response)

@@ -94,7 +94,7 @@ func (t *Task) pending(id string, change func(*Approval)) error {
 	a := t.Approval(id)
 	switch {
 	case a == nil:
-		return fault.New(fault.NotFound, "the task has no approval %s", id)
+		return fault.New(fault.StateNotAllowed, "the task has no approval %s", id)
 	case a.Status != ApprovalPending:
 		return fault.New(fault.StateNotAllowed, "approval %s is %s", id, a.Status)
 	}

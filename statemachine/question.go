@@ -73,7 +73,7 @@ func (t *Task) close(id string, end func(*Question)) error {
 	q := t.Question(id)
 	switch {
 	case q == nil:
-		return fault.New(fault.NotFound, "the task has no question %s", id)
+		return fault.New(fault.StateNotAllowed, "the task has no question %s", id)
 	case q.Status != QuestionOpen:
 		return fault.New(fault.StateNotAllowed, "question %s is %s", id, q.Status)
 	}
