@@ -18,6 +18,7 @@ import (
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/policy"
 	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/work"
 )
 
@@ -144,12 +145,10 @@ func TestTooManyRounds(t *testing.T) {
 	assert.Contains(t, n.step(id, "a").Error.Message, "10 times")
 }
 
-// What cannot be asked is refused, so that the worker reports the call as failed.
+// A call that asks what cannot be asked has failed, and is not made again.
 func TestRefusedQuestions(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
-	n.submit(oneWrite)
-	c := n.begun("w")
 	params := func(text string) work.Question {
 		return work.Question{Key: "k", Kind: events.Elicitation, Params: json.RawMessage(text)}
 	}
@@ -172,10 +171,17 @@ func TestRefusedQuestions(t *testing.T) {
 		"url":       {params(`{"message":"m","mode":"url","url":"https://a.example"}`)},
 		"messages":  {{Key: "k", Kind: events.Sampling, Params: json.RawMessage(`{"maxTokens":1}`)}},
 	} {
-		code := fault.CodeOf(n.inquire("w", c, asked...))
-		assert.Contains(t, []fault.Code{fault.ValidationError, fault.RequiredField}, code, name)
+		id := n.submit(`{orch: v1, steps: [{id: a, tool: WRITE, retry: {max_attempts: 3, initial: 1ms}}]}`)
+		c := n.begun("w")
+		require.NoError(t, n.inquire("w", c, asked...), name)
+		require.NoError(t, n.inquire("w", c, asked...), "a repeated report")
+		assert.Equal(t, statemachine.Failed, n.result(id).State, name)
+		assert.Contains(t, []fault.Code{fault.ValidationError, fault.RequiredField}, n.step(id, "a").Error.Code, name)
+		assert.Contains(t, n.step(id, "a").Error.Field, "questions", name)
 	}
-	require.NoError(t, n.inquire("w", c, params(`{"message":"m","mode":"url","url":"https://a.example","elicitationId":"e"}`)))
+	id := n.submit(oneWrite)
+	require.NoError(t, n.inquire("w", n.begun("w"), params(`{"message":"m","mode":"url","url":"https://a.example","elicitationId":"e"}`)))
+	assert.Len(t, n.view(id).Questions, 1)
 }
 
 // An answer that does not fit changes nothing.
@@ -425,12 +431,15 @@ func TestSecretsInQuestions(t *testing.T) {
 func TestLargeAnswer(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
-	n.submit(oneWrite)
+	id := n.submit(oneWrite)
 	require.NoError(t, n.inquire("w", n.begun("w"), elicit("who")))
 	large := strings.ReplaceAll(ada, "Ada", strings.Repeat("x", 200<<10))
 	_, err := n.answer(n.open().ID, large)
 	require.NoError(t, err)
-	assert.JSONEq(t, large, string(n.take("w").Answers["who"]))
+	c := n.take("w")
+	assert.JSONEq(t, large, string(c.Answers["who"]))
+	require.NoError(t, n.report("w", c, `{}`))
+	assert.Equal(t, statemachine.Done, n.result(id).State)
 }
 
 // A single call asks its caller; it never moves the state of its task (A-21).
@@ -456,4 +465,73 @@ func TestSingleCallAsks(t *testing.T) {
 	assert.Equal(t, fault.Conflict, fault.CodeOf(err))
 	assert.Equal(t, fault.Timeout, n.step(id, r.Step).Error.Code)
 	n.checkIdle()
+}
+
+// A call that runs only while its task awaits an approval asks like any other, and goes on with its grant.
+func TestCallThatAsksWhileAwaiting(t *testing.T) {
+	t.Parallel()
+	n := start(t, memlog.New(memlog.Config{}), func(c *orchestrator.Config) {
+		cat, err := tools.New(echo("DELETE", tools.Destructive, tools.AwaitingApproval))
+		require.NoError(t, err)
+		c.Catalogue = cat
+	})
+	id := n.submit(`{orch: v1, steps: [{id: a, tool: DELETE}]}`)
+	n.park("w", n.take("w"), ask())
+	_, err := n.decide(n.pending().ID, "granted", "user:ada")
+	require.NoError(t, err)
+	require.NoError(t, n.inquire("w", n.begun("w"), elicit("who")))
+	v := n.view(id)
+	assert.Equal(t, statemachine.Blocked, v.State)
+	assert.Equal(t, "input", v.Block)
+	_, err = n.answer(n.open().ID, ada)
+	require.NoError(t, err)
+	c := n.begun("w")
+	assert.Equal(t, "AWAITING_APPROVAL", c.State)
+	require.NotNil(t, c.Grant)
+	require.NoError(t, n.report("w", c, `{}`))
+	assert.Equal(t, statemachine.Done, n.result(id).State)
+}
+
+// An approval that expires beside an open question can be asked for again.
+func TestApprovalBesideAQuestion(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, memlog.New(memlog.Config{}))
+		id := n.submit(`{orch: v1, steps: [{id: a, tool: WRITE}, {id: b, tool: READ}]}`)
+		for range 2 {
+			if c := n.take("w"); c.Step == "a" {
+				n.park("w", c, ask())
+			} else {
+				require.NoError(t, n.inquire("w", c, elicit("who")))
+			}
+		}
+		assert.Equal(t, statemachine.AwaitingApproval, n.view(id).State)
+		<-time.After(31 * time.Minute)
+		synctest.Wait()
+		_, err := n.Resume(n.ctx(), orchestrator.PauseRequest{ID: id, Actor: "user:ada"})
+		require.NoError(t, err)
+		n.park("w", n.take("w"), ask())
+		_, err = n.decide(n.pending().ID, "granted", "user:ada")
+		require.NoError(t, err)
+		require.NoError(t, n.report("w", n.begun("w"), `{}`))
+		assert.Equal(t, statemachine.Blocked, n.view(id).State)
+		_, err = n.answer(n.open().ID, ada)
+		require.NoError(t, err)
+		require.NoError(t, n.report("w", n.take("w"), `{}`))
+		assert.Equal(t, statemachine.Done, n.result(id).State)
+	})
+}
+
+// A call that goes on with its answers is the same call: it counts once against the limit of the plan.
+func TestAskingIsNoStep(t *testing.T) {
+	t.Parallel()
+	n := start(t, memlog.New(memlog.Config{}))
+	id := n.submit(`{orch: v1, limits: {max_steps: 2}, steps: [{id: a, tool: WRITE}, {id: b, needs: [a], tool: READ}]}`)
+	require.NoError(t, n.inquire("w", n.begun("w"), elicit("who")))
+	_, err := n.answer(n.open().ID, ada)
+	require.NoError(t, err)
+	for range 2 {
+		require.NoError(t, n.report("w", n.take("w"), `{}`))
+	}
+	assert.Equal(t, statemachine.Done, n.result(id).State)
 }
