@@ -151,6 +151,8 @@ type tokenRecord struct {
 	Token
 
 	SHA256 string `json:"sha256"`
+	// ended is closed when the token is revoked or replaced.
+	ended chan struct{}
 }
 
 // key is that of the record of a token: one for each name, and one for each node.
@@ -184,7 +186,7 @@ func (t *Tokens) CreateToken(ctx context.Context, in NewToken) (Token, error) {
 	if in.Life > 0 {
 		token.ExpiresAt = now.Add(in.Life)
 	}
-	if err := t.put(ctx, in.key(), after, &tokenRecord{token, in.SHA256}); err != nil {
+	if err := t.put(ctx, in.key(), after, &tokenRecord{Token: token, SHA256: in.SHA256}); err != nil {
 		return Token{}, err
 	}
 	t.tell(ctx, "token_created", token, in.Actor)

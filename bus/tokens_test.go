@@ -141,6 +141,32 @@ func TestTokenExpires(t *testing.T) {
 	assert.Equal(t, again, got)
 }
 
+// A context ends with the token that it hangs on.
+func TestWhileATokenIsGood(t *testing.T) {
+	t.Parallel()
+	tokens := openTokens(t, startNode(t, bus.ServerConfig{}), bus.TokensConfig{})
+	in := agentToken("short")
+	in.Life = 20 * time.Millisecond
+	_, secret := issue(t, tokens, in)
+	short, cancel := tokens.While(t.Context(), secret)
+	t.Cleanup(cancel)
+	<-short.Done()
+	require.ErrorIs(t, short.Err(), context.DeadlineExceeded)
+
+	token, secret := issue(t, tokens, agentToken("long"))
+	long, cancel := tokens.While(t.Context(), secret)
+	t.Cleanup(cancel)
+	require.NoError(t, long.Err())
+	_, err := tokens.RevokeToken(t.Context(), bus.RevokeToken{Token: token.ID, Actor: "user:ada"})
+	require.NoError(t, err)
+	<-long.Done()
+	require.ErrorIs(t, long.Err(), context.Canceled)
+
+	other, cancel := tokens.While(t.Context(), "nobody's")
+	cancel()
+	require.NoError(t, other.Err(), "it was not this one's to end")
+}
+
 func TestTokenNamesAreUnique(t *testing.T) {
 	t.Parallel()
 	tokens := openTokens(t, startNode(t, bus.ServerConfig{}), bus.TokensConfig{})

@@ -172,11 +172,13 @@ func (t *Tokens) apply(key string, revision uint64, r *tokenRecord) {
 		if sum, _ := was.record.digest(); t.sums[sum] == was.record {
 			delete(t.sums, sum)
 		}
+		close(was.record.ended)
 	}
 	t.keys[key] = grant{revision, r}
 	if r == nil {
 		return
 	}
+	r.ended = make(chan struct{})
 	if sum, ok := r.digest(); ok {
 		t.sums[sum] = r
 	}
@@ -201,8 +203,38 @@ const secretLength = len(secretPrefix) + secretDigits
 // something about digests, and compares that in constant time (S4-003). Errors: UNAUTHORIZED for whatever is not
 // exactly the secret of a token, TOKEN_EXPIRED.
 func (t *Tokens) VerifyToken(secret string) (Token, error) {
+	r, err := t.verify(secret)
+	if err != nil {
+		return Token{}, err
+	}
+	return r.Token, nil
+}
+
+// While returns a context that ends with a token: when it expires, is revoked or is replaced. Long answers are sent
+// under it. For what is no token it is ctx. The caller has to call cancel.
+func (t *Tokens) While(ctx context.Context, secret string) (while context.Context, cancel context.CancelFunc) {
+	r, err := t.verify(secret)
+	if err != nil {
+		return ctx, func() {}
+	}
+	if r.ExpiresAt.IsZero() {
+		while, cancel = context.WithCancel(ctx)
+	} else {
+		while, cancel = context.WithDeadline(ctx, r.ExpiresAt)
+	}
+	go func() {
+		select {
+		case <-r.ended:
+			cancel()
+		case <-while.Done():
+		}
+	}()
+	return while, cancel
+}
+
+func (t *Tokens) verify(secret string) (*tokenRecord, error) {
 	if len(secret) != secretLength || !strings.HasPrefix(secret, secretPrefix) {
-		return Token{}, unknownToken()
+		return nil, unknownToken()
 	}
 	var text [secretLength]byte
 	copy(text[:], secret)
@@ -211,15 +243,15 @@ func (t *Tokens) VerifyToken(secret string) (Token, error) {
 	r := t.sums[sum]
 	t.mu.RUnlock()
 	if r == nil {
-		return Token{}, unknownToken()
+		return nil, unknownToken()
 	}
 	if known, ok := r.digest(); !ok || subtle.ConstantTimeCompare(known[:], sum[:]) != 1 {
-		return Token{}, unknownToken()
+		return nil, unknownToken()
 	}
 	if r.Expired(t.now()) {
-		return Token{}, fault.New(fault.TokenExpired, "the token %s has expired", r.ID).WithHint("make a new one: orch token create")
+		return nil, fault.New(fault.TokenExpired, "the token %s has expired", r.ID).WithHint("make a new one: orch token create")
 	}
-	return r.Token, nil
+	return r, nil
 }
 
 func unknownToken() error {

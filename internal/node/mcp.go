@@ -65,7 +65,7 @@ func (n *Node) faceConfig() server.Config {
 // serveFace serves until the node stops. Streams stay open as long as their clients want, so they are cut then.
 func (n *Node) serveFace(face *server.Server, listener net.Listener) {
 	mux := http.NewServeMux()
-	mux.Handle(mcpPath, face.Handler())
+	mux.Handle(mcpPath, n.whileGood(face.Handler()))
 	mux.Handle(metadataPath, server.Metadata(n.faceURL))
 	web := &http.Server{
 		Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,

@@ -3,6 +3,8 @@ package node
 import (
 	"context"
 	"log/slog"
+	"net/http"
+	"strings"
 	"time"
 
 	"github.com/orch-dev/orch/bus"
@@ -72,6 +74,21 @@ func (i identities) Verify(_ context.Context, secret string) (server.Identity, t
 		return server.Identity{}, time.Time{}, err
 	}
 	return identityOf(t), t.ExpiresAt, nil
+}
+
+// whileGood ends the streams of a client when its token does: each request is checked, but a stream that was opened
+// in time would go on for ever.
+func (n *Node) whileGood(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		stream := r.Method == http.MethodGet || r.Header.Get("Mcp-Method") == "subscriptions/listen"
+		if stream && strings.EqualFold(scheme, "Bearer") {
+			ctx, cancel := n.tokens.While(r.Context(), strings.TrimSpace(secret))
+			defer cancel()
+			r = r.WithContext(ctx)
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // identityOf names an agent so that it is no person in the log, and a person as its command line does (S2-074).

@@ -104,11 +104,13 @@ func TestLocalTokenOfANode(t *testing.T) {
 	}
 }
 
+// opening opens a session.
+const opening = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
+
 // ask opens a session over HTTP with a header and ends it; it returns the status of the first.
 func ask(t *testing.T, n *node.Node, authorization ...string) int {
 	t.Helper()
-	body := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
-	answer := send(t, n, http.MethodPost, body, http.Header{"Authorization": authorization})
+	answer := send(t, n, http.MethodPost, opening, http.Header{"Authorization": authorization})
 	if answer.StatusCode == http.StatusOK {
 		end := send(t, n, http.MethodDelete, "", http.Header{"Authorization": authorization, "Mcp-Session-Id": answer.Header["Mcp-Session-Id"]})
 		assert.Equal(t, http.StatusNoContent, end.StatusCode)
@@ -154,6 +156,39 @@ func TestNobodyGetsInWithoutAToken(t *testing.T) {
 	_, err = n.Tokens().RevokeToken(t.Context(), bus.RevokeToken{Token: "bot", Actor: "user:ada"})
 	require.NoError(t, err)
 	assert.Equal(t, http.StatusUnauthorized, ask(t, n, "Bearer "+secret), "revoked")
+}
+
+// A stream that is open when its token is revoked ends then.
+func TestStreamsEndWithTheirToken(t *testing.T) {
+	t.Parallel()
+	n, _ := face(t, config(t))
+	_, secret, err := bus.IssueToken(t.Context(), n.Tokens(), bus.NewToken{Name: "eye", Role: bus.RoleViewer, Actor: "user:ada"})
+	require.NoError(t, err)
+	header := http.Header{"Authorization": {"Bearer " + secret}}
+	answer := send(t, n, http.MethodPost, opening, header.Clone())
+	require.Equal(t, http.StatusOK, answer.StatusCode)
+	header["Mcp-Session-Id"] = answer.Header["Mcp-Session-Id"]
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, n.FaceURL(), http.NoBody)
+	require.NoError(t, err)
+	r.Header = header.Clone()
+	r.Header.Set("Accept", "text/event-stream")
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	stream, err := client.Do(r)
+	require.NoError(t, err)
+	defer stream.Body.Close()
+	require.Equal(t, http.StatusOK, stream.StatusCode)
+	_, err = n.Tokens().RevokeToken(t.Context(), bus.RevokeToken{Token: "eye", Actor: "user:ada"})
+	require.NoError(t, err)
+	_, _ = io.Copy(io.Discard, stream.Body) // returns when the node has ended it
+	assert.Equal(t, http.StatusUnauthorized, send(t, n, http.MethodDelete, "", header.Clone()).StatusCode)
+
+	for _, name := range []string{"ear", "eye"} {
+		want := map[string]int{"ear": http.StatusForbidden, "eye": http.StatusNoContent}[name]
+		_, secret, err = bus.IssueToken(t.Context(), n.Tokens(), bus.NewToken{Name: name, Role: bus.RoleViewer, Actor: "user:ada"})
+		require.NoError(t, err)
+		header.Set("Authorization", "Bearer "+secret)
+		assert.Equal(t, want, send(t, n, http.MethodDelete, "", header.Clone()).StatusCode, "the session is that of an identity")
+	}
 }
 
 // password returns the password of the operator.
