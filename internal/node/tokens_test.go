@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/node"
 	"github.com/orch-dev/orch/mcp/server"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/statemachine"
 )
 
 // The roles of tokens are those of the MCP face.
@@ -121,6 +124,13 @@ func ask(t *testing.T, n *node.Node, authorization ...string) int {
 // send sends a request of a client and reads its answer, which must not repeat a secret.
 func send(t *testing.T, n *node.Node, method, body string, header http.Header) *http.Response {
 	t.Helper()
+	answer, _ := read(t, n, method, body, header)
+	return answer
+}
+
+// read is send with the text of the answer.
+func read(t *testing.T, n *node.Node, method, body string, header http.Header) (*http.Response, string) {
+	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, n.FaceURL(), strings.NewReader(body))
 	require.NoError(t, err)
 	r.Header = header
@@ -132,7 +142,62 @@ func send(t *testing.T, n *node.Node, method, body string, header http.Header) *
 	text, err := io.ReadAll(answer.Body)
 	require.NoError(t, err)
 	assert.NotRegexp(t, "orch_[0-9A-Za-z]{30}", string(text), "what was sent is not repeated")
-	return answer
+	return answer, string(text)
+}
+
+// talk opens a session with a token and returns what the node answers to a request, for each of many.
+func talk(t *testing.T, n *node.Node, secret string, requests ...string) []string {
+	t.Helper()
+	header := http.Header{"Authorization": {"Bearer " + secret}}
+	opened := send(t, n, http.MethodPost, opening, header.Clone())
+	require.Equal(t, http.StatusOK, opened.StatusCode)
+	header["Mcp-Session-Id"] = opened.Header["Mcp-Session-Id"]
+	header.Set("Mcp-Protocol-Version", "2025-11-25")
+	send(t, n, http.MethodPost, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, header.Clone())
+	answers := make([]string, len(requests))
+	for i, request := range requests {
+		_, answers[i] = read(t, n, http.MethodPost, `{"jsonrpc":"2.0","id":`+strconv.Itoa(i+2)+","+request+"}", header.Clone())
+	}
+	assert.Equal(t, http.StatusNoContent, send(t, n, http.MethodDelete, "", header.Clone()).StatusCode)
+	return answers
+}
+
+// S2-071 and S2-074: a task of the command line is one of the local token, and nobody else's.
+func TestTasksAreBoundToTheIdentity(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	cfg.User = "test" // as submit says
+	n, _ := face(t, cfg)
+	id := submit(t, n.API(), `{orch: v1, steps: [{id: a, wait: {signal: go}}]}`)
+	asked := func(method string) string {
+		return `"method":"` + method + `","params":{"taskId":"` + string(id) + `"}`
+	}
+	requests := []string{asked("tasks/get"), `"method":"tasks/list","params":{}`, asked("tasks/cancel")}
+	local, err := os.ReadFile(filepath.Join(cfg.DataDir, bus.LocalTokenFile))
+	require.NoError(t, err)
+	for _, role := range []string{bus.RoleAgent, bus.RoleSubmitter} {
+		_, secret, err := bus.IssueToken(t.Context(), n.Tokens(), bus.NewToken{Name: "other-" + role, Role: role, Actor: "user:ada"})
+		require.NoError(t, err)
+		answers := talk(t, n, secret, append(requests, asked("tasks/result"))...)
+		assert.NotContains(t, answers[1], string(id), role)
+		for _, i := range []int{0, 2, 3} {
+			assert.Contains(t, answers[i], "-32602", role)
+		}
+	}
+	_, viewer, err := bus.IssueToken(t.Context(), n.Tokens(), bus.NewToken{Name: "eye", Role: bus.RoleViewer, Actor: "user:ada"})
+	require.NoError(t, err)
+	answers := talk(t, n, viewer, requests...)
+	assert.Contains(t, answers[0], `"status":"working"`, "a viewer sees all")
+	assert.Contains(t, answers[1], string(id))
+	assert.NotContains(t, answers[2], "cancelled", "and changes nothing")
+
+	answers = talk(t, n, strings.TrimSpace(string(local)), requests...)
+	assert.Contains(t, answers[0], `"status":"working"`)
+	assert.Contains(t, answers[1], string(id))
+	assert.Contains(t, answers[2], `"status":"cancelled"`)
+	view, err := n.API().Get(t.Context(), orchestrator.GetRequest{ID: id})
+	require.NoError(t, err)
+	assert.Equal(t, statemachine.Cancelled, view.State)
 }
 
 // S4-002: nobody gets in without exactly the secret of a token that is good.
