@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -51,7 +52,7 @@ func TestSessionsAreBounded(t *testing.T) {
 	require.NoError(t, err)
 	info, err := js.StreamInfo("KV_ORCH_SESSIONS")
 	require.NoError(t, err)
-	assert.Equal(t, 7*24.0, info.Config.MaxAge.Hours())
+	assert.Equal(t, 7*24*time.Hour, info.Config.MaxAge)
 	full := 0
 	for i := range 2000 {
 		if err = n.SaveSession(t.Context(), strconv.Itoa(i), make([]byte, 64<<10)); err != nil {

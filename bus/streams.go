@@ -20,7 +20,7 @@ const (
 	blobsStream   = "OBJ_" + blobsBucket
 	pointsStream  = "KV_" + pointsBucket
 	metaStream    = "KV_" + metaBucket
-	tokensBucket  = "ORCH_TOKENS"
+	tokensBucket  = "ORCH_TOKENS" //nolint:gosec // the name of a bucket
 	tokensStream  = "KV_" + tokensBucket
 	// The sessions are not the store's own: they are for convenience, and begin anew when they are damaged.
 	sessionsBucket = "ORCH_SESSIONS"

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"path"
 	"regexp"
 	"slices"
@@ -189,7 +190,7 @@ func (t *Tokens) CreateToken(ctx context.Context, in NewToken) (Token, error) {
 	if err := t.put(ctx, in.key(), after, &tokenRecord{Token: token, SHA256: in.SHA256}); err != nil {
 		return Token{}, err
 	}
-	t.tell(ctx, "token_created", token, in.Actor)
+	t.log.LogAttrs(ctx, slog.LevelInfo, "token_created", about(token, in.Actor))
 	return token, nil
 }
 
@@ -280,7 +281,7 @@ func (t *Tokens) RevokeToken(ctx context.Context, in RevokeToken) (Token, error)
 	if err := t.put(ctx, key, h.revision, nil); err != nil {
 		return Token{}, err
 	}
-	t.tell(ctx, "token_revoked", h.record.Token, in.Actor)
+	t.log.LogAttrs(ctx, slog.LevelInfo, "token_revoked", about(h.record.Token, in.Actor))
 	return h.record.Token, nil
 }
 

@@ -68,8 +68,8 @@ func TestTokenIsGoodUntilItIsRevoked(t *testing.T) {
 	_, err = tokens.RevokeToken(t.Context(), bus.RevokeToken{Token: token.ID, Actor: "user:ada"})
 	assertCode(t, fault.NotFound, err)
 	tokens.Close()
-	assert.Contains(t, log.String(), "token_created id="+token.ID+" name=builder role=agent actor=user:ada")
-	assert.Contains(t, log.String(), "token_revoked id="+token.ID)
+	assert.Contains(t, log.String(), "token_created token.id="+token.ID+" token.name=builder token.role=agent token.actor=user:ada")
+	assert.Contains(t, log.String(), "token_revoked token.id="+token.ID)
 	assert.NotContains(t, log.String(), secret)
 }
 
@@ -418,4 +418,33 @@ func TestLocalToken(t *testing.T) {
 	require.NoError(t, err, "another node has one of its own")
 	_, err = tokens.RevokeToken(t.Context(), bus.RevokeToken{Token: local.User, Actor: "user:ada"})
 	assertCode(t, fault.NotFound, err, "those are revoked by their ids alone")
+}
+
+// A node that loses its connection hears afterwards what was revoked meanwhile.
+func TestTokensAfterALostConnection(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, bus.ServerConfig{})
+	here := openTokens(t, n, bus.TokensConfig{})
+	p := newProxy(t, n.server.Addr())
+	c, err := bus.Dial(t.Context(), bus.DialConfig{URL: p.url(), DataDir: n.cfg.DataDir})
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	store, err := c.OpenStore(t.Context(), bus.StoreConfig{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, store.Close(context.WithoutCancel(t.Context()))) })
+	there, err := store.OpenTokens(t.Context(), bus.TokensConfig{})
+	require.NoError(t, err)
+	t.Cleanup(there.Close)
+	for range 5 {
+		_, secret := issue(t, here, agentToken("builder"))
+		good := func() bool { _, err := there.VerifyToken(secret); return err == nil }
+		require.Eventually(t, good, 10*time.Second, time.Millisecond)
+		p.deaf.Store(true)
+		_, err = here.RevokeToken(t.Context(), bus.RevokeToken{Token: "builder", Actor: "user:ada"})
+		require.NoError(t, err)
+		require.True(t, good(), "it has not heard of it")
+		p.deaf.Store(false)
+		p.cut()
+		require.Eventually(t, func() bool { return !good() }, 10*time.Second, time.Millisecond)
+	}
 }

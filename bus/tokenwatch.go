@@ -258,8 +258,7 @@ func unknownToken() error {
 	return fault.New(fault.Unauthorized, "this is no token of the node").WithHint("make one: orch token create")
 }
 
-// tell writes who did what to a token into the log of the node.
-func (t *Tokens) tell(ctx context.Context, what string, token Token, actor string) {
-	t.log.LogAttrs(ctx, slog.LevelInfo, what, slog.String("id", token.ID), slog.String("name", token.Name),
-		slog.String("role", token.Role), slog.String("actor", actor))
+// about is what the log of the node says of a token, and who did something to it.
+func about(t Token, actor string) slog.Attr {
+	return slog.Group("token", slog.String("id", t.ID), slog.String("name", t.Name), slog.String("role", t.Role), slog.String("actor", actor))
 }

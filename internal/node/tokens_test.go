@@ -113,27 +113,27 @@ const opening = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protoc
 // ask opens a session over HTTP with a header and ends it; it returns the status of the first.
 func ask(t *testing.T, n *node.Node, authorization ...string) int {
 	t.Helper()
-	answer := send(t, n, http.MethodPost, opening, http.Header{"Authorization": authorization})
-	if answer.StatusCode == http.StatusOK {
-		end := send(t, n, http.MethodDelete, "", http.Header{"Authorization": authorization, "Mcp-Session-Id": answer.Header["Mcp-Session-Id"]})
-		assert.Equal(t, http.StatusNoContent, end.StatusCode)
+	header := http.Header{"Authorization": authorization}
+	answer := send(t, n, http.MethodPost, opening, header)
+	if answer.status == http.StatusOK {
+		header.Set("Mcp-Session-Id", answer.session)
+		assert.Equal(t, http.StatusNoContent, send(t, n, http.MethodDelete, "", header).status)
 	}
-	return answer.StatusCode
+	return answer.status
+}
+
+// reply is what a client sees of an answer.
+type reply struct {
+	status        int
+	session, text string
 }
 
 // send sends a request of a client and reads its answer, which must not repeat a secret.
-func send(t *testing.T, n *node.Node, method, body string, header http.Header) *http.Response {
-	t.Helper()
-	answer, _ := read(t, n, method, body, header)
-	return answer
-}
-
-// read is send with the text of the answer.
-func read(t *testing.T, n *node.Node, method, body string, header http.Header) (*http.Response, string) {
+func send(t *testing.T, n *node.Node, method, body string, header http.Header) reply {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, n.FaceURL(), strings.NewReader(body))
 	require.NoError(t, err)
-	r.Header = header
+	r.Header = header.Clone()
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json, text/event-stream")
 	answer, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
@@ -142,23 +142,23 @@ func read(t *testing.T, n *node.Node, method, body string, header http.Header) (
 	text, err := io.ReadAll(answer.Body)
 	require.NoError(t, err)
 	assert.NotRegexp(t, "orch_[0-9A-Za-z]{30}", string(text), "what was sent is not repeated")
-	return answer, string(text)
+	return reply{answer.StatusCode, answer.Header.Get("Mcp-Session-Id"), string(text)}
 }
 
 // talk opens a session with a token and returns what the node answers to a request, for each of many.
 func talk(t *testing.T, n *node.Node, secret string, requests ...string) []string {
 	t.Helper()
 	header := http.Header{"Authorization": {"Bearer " + secret}}
-	opened := send(t, n, http.MethodPost, opening, header.Clone())
-	require.Equal(t, http.StatusOK, opened.StatusCode)
-	header["Mcp-Session-Id"] = opened.Header["Mcp-Session-Id"]
+	opened := send(t, n, http.MethodPost, opening, header)
+	require.Equal(t, http.StatusOK, opened.status)
+	header.Set("Mcp-Session-Id", opened.session)
 	header.Set("Mcp-Protocol-Version", "2025-11-25")
-	send(t, n, http.MethodPost, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, header.Clone())
+	send(t, n, http.MethodPost, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, header)
 	answers := make([]string, len(requests))
 	for i, request := range requests {
-		_, answers[i] = read(t, n, http.MethodPost, `{"jsonrpc":"2.0","id":`+strconv.Itoa(i+2)+","+request+"}", header.Clone())
+		answers[i] = send(t, n, http.MethodPost, `{"jsonrpc":"2.0","id":`+strconv.Itoa(i+2)+","+request+"}", header).text
 	}
-	assert.Equal(t, http.StatusNoContent, send(t, n, http.MethodDelete, "", header.Clone()).StatusCode)
+	assert.Equal(t, http.StatusNoContent, send(t, n, http.MethodDelete, "", header).status)
 	return answers
 }
 
@@ -230,9 +230,9 @@ func TestStreamsEndWithTheirToken(t *testing.T) {
 	_, secret, err := bus.IssueToken(t.Context(), n.Tokens(), bus.NewToken{Name: "eye", Role: bus.RoleViewer, Actor: "user:ada"})
 	require.NoError(t, err)
 	header := http.Header{"Authorization": {"Bearer " + secret}}
-	answer := send(t, n, http.MethodPost, opening, header.Clone())
-	require.Equal(t, http.StatusOK, answer.StatusCode)
-	header["Mcp-Session-Id"] = answer.Header["Mcp-Session-Id"]
+	answer := send(t, n, http.MethodPost, opening, header)
+	require.Equal(t, http.StatusOK, answer.status)
+	header.Set("Mcp-Session-Id", answer.session)
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, n.FaceURL(), http.NoBody)
 	require.NoError(t, err)
 	r.Header = header.Clone()
@@ -245,14 +245,14 @@ func TestStreamsEndWithTheirToken(t *testing.T) {
 	_, err = n.Tokens().RevokeToken(t.Context(), bus.RevokeToken{Token: "eye", Actor: "user:ada"})
 	require.NoError(t, err)
 	_, _ = io.Copy(io.Discard, stream.Body) // returns when the node has ended it
-	assert.Equal(t, http.StatusUnauthorized, send(t, n, http.MethodDelete, "", header.Clone()).StatusCode)
+	assert.Equal(t, http.StatusUnauthorized, send(t, n, http.MethodDelete, "", header).status)
 
 	for _, name := range []string{"ear", "eye"} {
 		want := map[string]int{"ear": http.StatusForbidden, "eye": http.StatusNoContent}[name]
 		_, secret, err = bus.IssueToken(t.Context(), n.Tokens(), bus.NewToken{Name: name, Role: bus.RoleViewer, Actor: "user:ada"})
 		require.NoError(t, err)
 		header.Set("Authorization", "Bearer "+secret)
-		assert.Equal(t, want, send(t, n, http.MethodDelete, "", header.Clone()).StatusCode, "the session is that of an identity")
+		assert.Equal(t, want, send(t, n, http.MethodDelete, "", header).status, "the session is that of an identity")
 	}
 }
 
