@@ -17,6 +17,8 @@ func (c *Conn) Notify(ctx context.Context, task events.TaskID, data []byte) erro
 	if err := c.nc.Publish(NoticePrefix+"."+string(task), data); err != nil {
 		return fault.Wrap(fault.Unavailable, err, "the bus does not take the notification")
 	}
+	ctx, cancel := context.WithTimeout(ctx, dialWithin)
+	defer cancel()
 	if err := c.nc.FlushWithContext(ctx); err != nil {
 		if ctx.Err() != nil {
 			return fault.From(ctx.Err())
