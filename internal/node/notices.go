@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/tools/notify"
@@ -44,7 +45,7 @@ func (n *Node) openNotices(ctx context.Context) error {
 	}
 	sender, err := notify.NewSender(n.hands.families.Notify, n.cfg.NotifyTo...)
 	if err != nil {
-		return err
+		return fault.From(err).WithField("notify_channels")
 	}
 	n.notices = &notices{
 		hands: n.hands, sender: sender, on: n.cfg.NotifyOn, to: n.cfg.NotifyTo,
