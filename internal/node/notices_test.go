@@ -110,7 +110,7 @@ func TestUnusableSettings(t *testing.T) {
 		"search_key":          func(c *node.Config) { c.Tools.SearchKey = "env:ORCH_TEST_NO_SUCH_VARIABLE" },
 		"notify_services.ops": func(c *node.Config) { c.Tools.NotifyServices = map[string]settings.Secret{"ops": "file:/no/such/file"} },
 		"net_allow":           func(c *node.Config) { c.Tools.NetAllow = []string{"10.0.0.0/99"} },
-		"channels[0]":         func(c *node.Config) { c.NotifyOn, c.NotifyTo = []string{"failed"}, []string{"fax"} },
+		"notify_channels":     func(c *node.Config) { c.NotifyOn, c.NotifyTo = []string{"failed"}, []string{"fax"} },
 	} {
 		cfg := config(t)
 		change(&cfg)
