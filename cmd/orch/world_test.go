@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/cgi"
@@ -44,9 +43,9 @@ func (w *world) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	_, password, _ := r.BasicAuth()
 	switch path := r.URL.Path; {
 	case path == "/page":
-		fmt.Fprint(out, "a private page")
+		_, _ = io.WriteString(out, "a private page")
 	case path == "/search" && r.Header.Get("Authorization") == "Bearer hunter2":
-		fmt.Fprint(out, `{"results": [{"title": "Found it", "url": "https://example.com/it", "content": "here"}]}`)
+		_, _ = io.WriteString(out, `{"results": [{"title": "Found it", "url": "https://example.com/it", "content": "here"}]}`)
 	case path == "/hook/hunter2":
 		out.WriteHeader(http.StatusNoContent)
 	case strings.HasPrefix(path, "/git/") && password == "hunter2":

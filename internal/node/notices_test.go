@@ -20,11 +20,10 @@ import (
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	settings "github.com/orch-dev/orch/internal/config"
 	"github.com/orch-dev/orch/internal/node"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/tools/notify"
-
-	settings "github.com/orch-dev/orch/internal/config"
 )
 
 // S0-186 on the bus: who listens hears of a failure, from the node and from a worker elsewhere.
@@ -56,7 +55,7 @@ func TestNoticesOnTheBus(t *testing.T) {
 	assert.Equal(t, statemachine.Failed, result(t, n.API(), id).State)
 	notice := heard()
 	assert.Equal(t, id, notice.Task)
-	assert.Regexp(t, regexp.MustCompile(`^broken has failed: step a: .`), notice.Subject)
+	assert.Regexp(t, `^broken has failed: step a: .`, notice.Subject)
 	assert.Contains(t, notice.Message, "orch explain "+string(id))
 	assert.Equal(t, "high", notice.Priority)
 	run(t, n.API(), `{orch: v1, steps: [{id: a, tool: NOTIFICATION_SEND, with: {priority: low, subject: hi, message: there, channels: [nats]}}]}`)
