@@ -118,3 +118,22 @@ func TestUnusableSettings(t *testing.T) {
 		assert.Equal(t, field, fault.From(err).Field)
 	}
 }
+
+// The file of a secret is out of reach, also when the settings name a link to it.
+func TestSecretBehindALinkIsHidden(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	file, link := filepath.Join(cfg.Root, "real.txt"), filepath.Join(cfg.Root, "link.txt")
+	require.NoError(t, os.WriteFile(file, []byte("correct-horse-battery"), 0o600))
+	require.NoError(t, os.Symlink(file, link))
+	cfg.Tools.SearchProvider, cfg.Tools.SearchURL, cfg.Tools.SearchKey = "searxng", "http://127.0.0.1:2", settings.Secret("file:"+link)
+	n := start(t, cfg)
+	for _, path := range []string{file, link} {
+		read := run(t, n.API(), `{orch: v1, steps: [{id: a, tool: FILE_READ, with: {file_path: `+path+`}}]}`)
+		assert.Equal(t, statemachine.Failed, read.State)
+		assert.Equal(t, fault.ProtectedPath, read.Error.Code)
+		shell := run(t, n.API(), `{orch: v1, steps: [{id: a, tool: BASH_EXECUTE, with: {command: "cat `+path+` 2>&1"}}], outputs: {all: "${{ steps.a.output.stdout }}"}}`)
+		assert.Contains(t, string(shell.Output), "Permission denied")
+		assert.NotContains(t, string(shell.Output), "horse")
+	}
+}
