@@ -13,7 +13,6 @@ import (
 	"github.com/orch-dev/orch/internal/failpoint"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
-	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/work"
 )
 
@@ -303,9 +302,9 @@ func heard(s *statemachine.Step, r work.Outcome) bool {
 	}
 	switch s.State {
 	case statemachine.StepSucceeded:
-		return r.Error == nil && r.Ask == nil
+		return r.Error == nil && r.Ask == nil && len(r.Questions) == 0
 	case statemachine.StepParked:
-		return r.Ask != nil
+		return r.Ask != nil || len(r.Questions) > 0
 	case statemachine.StepFailed, statemachine.StepPending:
 		return r.Error != nil && r.Class == s.Class
 	default:
@@ -338,6 +337,10 @@ func (t *turn) outcome(s *statemachine.Step, r work.Outcome, output events.Value
 		}
 		t.begin(s, r.Worker, r.StartedAt)
 	}
+	if len(r.Questions) > 0 {
+		t.inquire(s, r)
+		return
+	}
 	for _, f := range r.Facts {
 		t.record(f)
 	}
@@ -366,20 +369,6 @@ func (t *turn) failed(s *statemachine.Step, err *fault.Error, class string, took
 		err = outlived(s, err)
 	}
 	t.emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: err, Class: class, Duration: took})
-}
-
-// interrupted reports whether a call of the class may have ended before its effect, or after it.
-func interrupted(class string) bool { return class == classWorkerLost || class == classShutdown }
-
-// mayHaveHappened reports whether the effect of the call must not be repeated blindly.
-func mayHaveHappened(s *statemachine.Step) bool {
-	return s.State == statemachine.StepRunning && hasEffects(s)
-}
-
-// hasEffects reports whether the call of a step is one that must happen at most once.
-func hasEffects(s *statemachine.Step) bool {
-	effect := tools.Effect(s.Effect)
-	return effect == tools.Write || effect == tools.Destructive
 }
 
 // again decides about another attempt by the retry rule of the step.

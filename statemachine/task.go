@@ -28,7 +28,8 @@ type Task struct {
 	// Steps holds every step instance that has had an event, by key; Order their keys by age.
 	Steps map[string]*Step `json:"steps,omitempty"`
 	Order []string         `json:"order,omitempty"`
-	// Calls counts the calls that were made ready, for limits.max_steps.
+	// Calls counts the calls that were made ready, for limits.max_steps. One that goes on with the answers to its
+	// questions is the same call.
 	Calls  int  `json:"calls,omitempty"`
 	Paused bool `json:"paused,omitempty"`
 	// PauseReason is set with Paused.
@@ -48,7 +49,9 @@ type Task struct {
 	// Checkpoints are in the order of their creation.
 	Checkpoints []events.Checkpointed `json:"checkpoints,omitempty"`
 	// Approvals are in the order of their requests.
-	Approvals []*Approval  `json:"approvals,omitempty"`
+	Approvals []*Approval `json:"approvals,omitempty"`
+	// Questions are in the order of their asking.
+	Questions []*Question  `json:"questions,omitempty"`
 	Output    events.Value `json:"output,omitzero"`
 	Error     *fault.Error `json:"error,omitempty"`
 }
@@ -98,6 +101,9 @@ func (t *Task) Apply(at time.Time, e events.Event) error {
 		return t.move(at, e.Kind, d)
 	}
 	if done, err := t.approve(at, e); done {
+		return err
+	}
+	if done, err := t.inquire(at, e); done {
 		return err
 	}
 	if !ofStep(e.Kind) {
@@ -157,12 +163,19 @@ func (t *Task) step(at time.Time, key string, e events.Event) error {
 		t.Order = append(t.Order, key)
 	}
 	s.State, s.Since = to, at
+	goesOn := len(s.Questions) > 0
 	s.fill(at, e.Data)
 	switch e.Kind {
 	case events.StepReady:
-		t.Calls++
+		if !goesOn {
+			t.Calls++
+		}
 	case events.StepCalled:
 		t.spend(s)
+	case events.StepParked:
+		if len(s.Questions) > 0 {
+			t.hold(s)
+		}
 	case events.StepSucceeded:
 		t.consume(s)
 	default: // the others change nothing outside of the step
