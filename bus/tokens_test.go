@@ -274,7 +274,7 @@ func FuzzVerifyToken(f *testing.F) {
 func TestVerifyingTakesNoMemory(t *testing.T) { //nolint:paralleltest // it counts the allocations of the process
 	tokens := openTokens(t, startNode(t, bus.ServerConfig{}), bus.TokensConfig{})
 	_, secret := issue(t, tokens, agentToken("builder"))
-	assert.LessOrEqual(t, testing.AllocsPerRun(1000, func() { _, _ = tokens.VerifyToken(secret) }), 1.0)
+	assert.Zero(t, testing.AllocsPerRun(1000, func() { _, _ = tokens.VerifyToken(secret) }))
 }
 
 // Two nodes on one store: what one revokes, the other refuses.
