@@ -129,7 +129,19 @@ type reply struct {
 }
 
 // send sends a request of a client and reads its answer, which must not repeat a secret.
-func send(t *testing.T, n *node.Node, method, body string, header http.Header) reply {
+func send(t *testing.T, n *node.Node, method, body string, header http.Header) (r reply) {
+	t.Helper()
+	r.session = during(t, n, method, body, header, func(status int, stream io.Reader) {
+		text, err := io.ReadAll(stream)
+		require.NoError(t, err)
+		assert.NotRegexp(t, "orch_[0-9A-Za-z]{30}", string(text), "what was sent is not repeated")
+		r.status, r.text = status, string(text)
+	})
+	return r
+}
+
+// during sends a request of a client, lets use read the answer, and returns the session that it names.
+func during(t *testing.T, n *node.Node, method, body string, header http.Header, use func(status int, stream io.Reader)) string {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, n.FaceURL(), strings.NewReader(body))
 	require.NoError(t, err)
@@ -139,10 +151,8 @@ func send(t *testing.T, n *node.Node, method, body string, header http.Header) r
 	answer, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
 	require.NoError(t, err)
 	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	require.NoError(t, err)
-	assert.NotRegexp(t, "orch_[0-9A-Za-z]{30}", string(text), "what was sent is not repeated")
-	return reply{answer.StatusCode, answer.Header.Get("Mcp-Session-Id"), string(text)}
+	use(answer.StatusCode, answer.Body)
+	return answer.Header.Get("Mcp-Session-Id")
 }
 
 // talk opens a session with a token and returns what the node answers to a request, for each of many.
@@ -233,18 +243,12 @@ func TestStreamsEndWithTheirToken(t *testing.T) {
 	answer := send(t, n, http.MethodPost, opening, header)
 	require.Equal(t, http.StatusOK, answer.status)
 	header.Set("Mcp-Session-Id", answer.session)
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, n.FaceURL(), http.NoBody)
-	require.NoError(t, err)
-	r.Header = header.Clone()
-	r.Header.Set("Accept", "text/event-stream")
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	stream, err := client.Do(r)
-	require.NoError(t, err)
-	defer stream.Body.Close()
-	require.Equal(t, http.StatusOK, stream.StatusCode)
-	_, err = n.Tokens().RevokeToken(t.Context(), bus.RevokeToken{Token: "eye", Actor: "user:ada"})
-	require.NoError(t, err)
-	_, _ = io.Copy(io.Discard, stream.Body) // returns when the node has ended it
+	during(t, n, http.MethodGet, "", header, func(status int, stream io.Reader) {
+		assert.Equal(t, http.StatusOK, status)
+		_, err = n.Tokens().RevokeToken(t.Context(), bus.RevokeToken{Token: "eye", Actor: "user:ada"})
+		require.NoError(t, err)
+		_, _ = io.Copy(io.Discard, stream) // returns when the node has ended it
+	})
 	assert.Equal(t, http.StatusUnauthorized, send(t, n, http.MethodDelete, "", header).status)
 
 	for _, name := range []string{"ear", "eye"} {
@@ -254,6 +258,30 @@ func TestStreamsEndWithTheirToken(t *testing.T) {
 		header.Set("Authorization", "Bearer "+secret)
 		assert.Equal(t, want, send(t, n, http.MethodDelete, "", header).status, "the session is that of an identity")
 	}
+}
+
+// So does a subscription of a client without a session.
+func TestSubscriptionsEndWithTheirToken(t *testing.T) {
+	t.Parallel()
+	n, _ := face(t, config(t))
+	id := submit(t, n.API(), `{orch: v1, steps: [{id: a, wait: {signal: go}}]}`)
+	_, secret, err := bus.IssueToken(t.Context(), n.Tokens(), bus.NewToken{Name: "eye", Role: bus.RoleViewer, Actor: "user:ada"})
+	require.NoError(t, err)
+	body := `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"taskIds":["` + string(id) + `"]},
+		"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`
+	header := http.Header{
+		"Authorization": {"Bearer " + secret}, "Mcp-Method": {"subscriptions/listen"}, "Mcp-Protocol-Version": {"2026-07-28"},
+	}
+	during(t, n, http.MethodPost, body, header, func(status int, stream io.Reader) {
+		assert.Equal(t, http.StatusOK, status)
+		first := make([]byte, 256)
+		size, err := stream.Read(first)
+		require.NoError(t, err)
+		assert.Contains(t, string(first[:size]), "notifications/subscriptions/acknowledged")
+		_, err = n.Tokens().RevokeToken(t.Context(), bus.RevokeToken{Token: "eye", Actor: "user:ada"})
+		require.NoError(t, err)
+		_, _ = io.Copy(io.Discard, stream) // returns when the node has ended it
+	})
 }
 
 // password returns the password of the operator.
