@@ -41,6 +41,8 @@ func ServeAPI(c *Conn, api orchestrator.API, s *Store, cfg EndpointConfig) (*End
 		"checkpoint":   Handle(api.Checkpoint),
 		"approvals":    Handle(api.Approvals),
 		"decide":       Handle(api.Decide),
+		"questions":    Handle(api.Questions),
+		"answer":       Handle(api.Answer),
 		"archive":      Handle(api.Archive),
 		"status":       Handle(api.Status),
 		"hold":         Handle(answerless(s.hold)),
@@ -368,4 +370,14 @@ func (r *Remote) Approvals(ctx context.Context, in orchestrator.ApprovalsRequest
 // Decide implements orchestrator.API.
 func (r *Remote) Decide(ctx context.Context, in orchestrator.DecideRequest) (orchestrator.ApprovalView, error) {
 	return command[orchestrator.ApprovalView](ctx, r, "decide", in)
+}
+
+// Questions implements orchestrator.API.
+func (r *Remote) Questions(ctx context.Context, in orchestrator.QuestionsRequest) (orchestrator.QuestionsReply, error) {
+	return command[orchestrator.QuestionsReply](ctx, r, "questions", in)
+}
+
+// Answer implements orchestrator.API.
+func (r *Remote) Answer(ctx context.Context, in orchestrator.AnswerRequest) (orchestrator.TaskView, error) {
+	return command[orchestrator.TaskView](ctx, r, "answer", in)
 }

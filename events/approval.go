@@ -1,9 +1,7 @@
 package events
 
 import (
-	"encoding/base32"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/orch-dev/orch/fault"
@@ -12,7 +10,7 @@ import (
 // The kinds of approvals (M-3). An approval is pending from its request on and ends once, as granted,
 // rejected or expired.
 const (
-	// StepParked says that a step waits for an approval; it holds no worker.
+	// StepParked says that a step waits for an approval, or for answers; it holds no worker.
 	StepParked        Kind = "step.parked"
 	ApprovalRequested Kind = "approval.requested"
 	// ApprovalVoted is a yes that does not yet reach the quorum.
@@ -27,7 +25,9 @@ const (
 type Parked struct {
 	Step     string `json:"step"`
 	Attempt  int    `json:"attempt,omitempty"`
-	Approval string `json:"approval"`
+	Approval string `json:"approval,omitempty"`
+	// Questions are those that the call waits for instead of an approval.
+	Questions []string `json:"questions,omitempty"`
 }
 
 // Approval is the data of approval.requested: what somebody is asked to allow.
@@ -95,21 +95,15 @@ const approvalPrefix = "APR_"
 // ApprovalIDFrom returns a new id of an approval of a task: "APR_", the ULID of the task, and eight random
 // characters from entropy, which must not fail. An approval is found by its task.
 func ApprovalIDFrom(task TaskID, entropy io.Reader) string {
-	var random [5]byte
-	if _, err := io.ReadFull(entropy, random[:]); err != nil {
-		panic("no entropy: " + err.Error())
-	}
-	return approvalPrefix + strings.TrimPrefix(string(task), idPrefix) + "_" + base32.StdEncoding.EncodeToString(random[:])
+	return partID(approvalPrefix, task, entropy)
 }
 
 // TaskOfApproval returns the task that an approval belongs to; INVALID_FORMAT for what is no id.
 func TaskOfApproval(id string) (TaskID, error) {
-	body, ok := strings.CutPrefix(id, approvalPrefix)
-	task, random, found := strings.Cut(body, "_")
-	parsed, err := ParseTaskID(idPrefix + task)
-	if !ok || !found || err != nil || len(random) != 8 {
+	task, ok := taskOfPart(approvalPrefix, id)
+	if !ok {
 		return "", fault.New(fault.InvalidFormat, "%q is no id of an approval", id[:min(len(id), 60)]).WithField("approval_id").
 			WithHint("orch approvals lists them")
 	}
-	return parsed, nil
+	return task, nil
 }

@@ -381,6 +381,12 @@ func newPayload(k Kind) Payload {
 		return new(Decision)
 	case ApprovalExpired, ApprovalReminded:
 		return new(Elapsed)
+	case QuestionAsked:
+		return new(Question)
+	case QuestionAnswered:
+		return new(Answer)
+	case QuestionExpired:
+		return new(Unanswered)
 	default:
 		return nil
 	}
@@ -408,5 +414,6 @@ func Kinds() []Kind {
 		SignalReceived, DependencyMet, FileRead, LogWritten, CheckpointCreated, CheckpointRestored,
 		ResultRefused,
 		StepParked, ApprovalRequested, ApprovalVoted, ApprovalGranted, ApprovalRejected, ApprovalExpired, ApprovalReminded,
+		QuestionAsked, QuestionAnswered, QuestionExpired,
 	}
 }

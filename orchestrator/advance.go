@@ -29,6 +29,7 @@ func (t *turn) pass() {
 	task := t.task
 	t.callAgain()
 	t.settleApprovals()
+	t.settleQuestions()
 	switch {
 	case t.stopped() || task.Submitted == nil || task.State.Terminal():
 	case t.overdue() && !task.Ending && !task.Cancelling:
@@ -388,16 +389,20 @@ const (
 	blockResource   = "resource"
 )
 
-// blockIfStuck blocks a task that can only go on when a person decides about a step in doubt.
+// blockIfStuck blocks a task that can only go on when a person decides about a step in doubt, or somebody
+// answers what a call asks.
 func (t *turn) blockIfStuck() {
 	if t.stopped() || t.task.State != statemachine.InProgress {
 		return
 	}
-	var doubtful, waiting *statemachine.Step
+	var doubtful, asking, waiting *statemachine.Step
 	for _, key := range t.task.Order {
 		switch s := t.task.Steps[key]; {
 		case s.State == statemachine.StepInDoubt:
 			doubtful = s
+		case inquires(s) && s.Purpose == purposeCall: // it is beside the plan
+		case inquires(s):
+			asking = s
 		case t.stuck(s):
 			waiting = s
 		case s.State.Over(), s.State == statemachine.StepRunning && s.Items != nil:
@@ -405,18 +410,23 @@ func (t *turn) blockIfStuck() {
 			return // something still moves
 		}
 	}
-	if doubtful == nil && waiting == nil {
-		return
-	}
-	if doubtful == nil {
+	switch {
+	case doubtful != nil:
+		t.emit(events.TaskBlocked, &events.Moved{Block: blockInput, Reason: doubt(doubtful)})
+	case asking != nil:
+		t.emit(events.TaskBlocked, &events.Moved{Block: blockInput, Reason: t.waitsForAnswer(asking)})
+	case waiting != nil:
 		t.emit(events.TaskBlocked, &events.Moved{Block: blockExpired, Reason: expired(t.newest(waiting.Approval)).Message})
-		return
 	}
+}
+
+// doubt says in which doubt a step is.
+func doubt(doubtful *statemachine.Step) string {
 	reason := "it is unknown whether step " + doubtful.Key + " took effect"
 	if doubtful.Lost > 1 {
 		reason += ", which has lost " + strconv.Itoa(doubtful.Lost) + " workers"
 	}
-	t.emit(events.TaskBlocked, &events.Moved{Block: blockInput, Reason: reason})
+	return reason
 }
 
 // blockWithoutPlan blocks a task whose plan cannot be read, wherever it is.

@@ -157,6 +157,11 @@ func (o *Orchestrator) setAlarms(e *entry, decided time.Time) {
 			}
 		}
 	}
+	for _, q := range e.task.Questions {
+		if q.Status == statemachine.QuestionOpen && q.ExpiresAt.After(decided) {
+			o.alarms.set(q.ExpiresAt, e.id)
+		}
+	}
 	for _, s := range e.task.Steps {
 		if s.Due.After(decided) && !s.State.Over() {
 			o.alarms.set(s.Due, e.id)

@@ -57,6 +57,10 @@ type API interface {
 	// FORBIDDEN for who may not, VALIDATION_ERROR for a form that does not fit.
 	Approvals(ctx context.Context, r ApprovalsRequest) (ApprovalsReply, error)
 	Decide(ctx context.Context, r DecideRequest) (ApprovalView, error)
+	// Questions lists what calls ask while they run, Answer answers one: NOT_FOUND, CONFLICT when it is answered
+	// or expired, VALIDATION_ERROR for an answer that does not fit.
+	Questions(ctx context.Context, r QuestionsRequest) (QuestionsReply, error)
+	Answer(ctx context.Context, r AnswerRequest) (TaskView, error)
 	// Archive moves finished tasks to the archive now.
 	Archive(ctx context.Context, r ArchiveRequest) (ArchiveReply, error)
 	// Status describes the node.
@@ -144,13 +148,15 @@ type TaskView struct {
 	// Requestor is who submitted the task; for a part of another task, "task:" and its id.
 	Requestor string `json:"requestor,omitempty"`
 	// DependsOn lists the dependencies that are not done yet.
-	DependsOn   []events.TaskID  `json:"depends_on,omitempty"`
-	CreatedAt   time.Time        `json:"created_at"`
-	UpdatedAt   time.Time        `json:"updated_at"`
-	EndedAt     *time.Time       `json:"ended_at,omitempty"`
-	Deadline    *time.Time       `json:"deadline,omitempty"`
-	Inputs      json.RawMessage  `json:"inputs,omitempty"`
-	Steps       []StepView       `json:"steps"`
+	DependsOn []events.TaskID `json:"depends_on,omitempty"`
+	CreatedAt time.Time       `json:"created_at"`
+	UpdatedAt time.Time       `json:"updated_at"`
+	EndedAt   *time.Time      `json:"ended_at,omitempty"`
+	Deadline  *time.Time      `json:"deadline,omitempty"`
+	Inputs    json.RawMessage `json:"inputs,omitempty"`
+	Steps     []StepView      `json:"steps"`
+	// Questions are those of running calls that are open.
+	Questions   []QuestionView   `json:"questions,omitempty"`
 	Checkpoints []CheckpointView `json:"checkpoints,omitempty"`
 	Output      json.RawMessage  `json:"output,omitempty"`
 	Error       *fault.Error     `json:"error,omitempty"`
@@ -333,7 +339,7 @@ type ExplainReply struct {
 type Cause struct {
 	// Kind is stable for programs: over, dependency, paused, node_paused, queue_paused, tool_paused,
 	// concurrency, delay, retry, timer, signal, child, running, in_doubt, no_worker, queued, approval,
-	// blocked, cancelling, store. A call whose worker is silent, or was running before the node restarted, is
+	// question, blocked, cancelling, store. A call whose worker is silent, or was running before the node restarted, is
 	// running as well; its sentence says when the call is given up.
 	Kind     string `json:"kind"`
 	Step     string `json:"step,omitempty"`
@@ -427,6 +433,8 @@ type CallReply struct {
 	State  statemachine.StepState `json:"state"`
 	Output json.RawMessage        `json:"output,omitempty"`
 	Error  *fault.Error           `json:"error,omitempty"`
+	// Questions are those that the call waits for; it goes on by itself when they are answered.
+	Questions []QuestionView `json:"questions,omitempty"`
 }
 
 // CheckpointRequest creates a checkpoint (Name set), reads one (ID set), or lists them.
@@ -463,48 +471,4 @@ type ArchiveRequest struct {
 // ArchiveReply says how many were archived.
 type ArchiveReply struct {
 	Archived int `json:"archived"`
-}
-
-// StatusRequest asks for the status of the node.
-type StatusRequest struct{}
-
-// StatusReply describes the node.
-type StatusReply struct {
-	Version    string `json:"version"`
-	Ready      bool   `json:"ready"`
-	Durability string `json:"durability"`
-	// Syncing is how the durability is reached: group, always, interval or external.
-	Syncing  string         `json:"syncing,omitempty"`
-	Root     string         `json:"root,omitempty"`
-	Open     int            `json:"open"`
-	Finished int            `json:"finished"`
-	Queued   map[string]int `json:"queued"`
-	Running  int            `json:"running"`
-	Workers  []WorkerView   `json:"workers"`
-	Paused   []Hold         `json:"paused"`
-	// Store is the health of the log: "ok", or why it refuses to append. Refusing says the same in parts.
-	Store     string    `json:"store"`
-	Refusing  *Refusal  `json:"refusing,omitempty"`
-	StartedAt time.Time `json:"started_at"`
-	MemoryMiB int       `json:"memory_mib"`
-}
-
-// Refusal is why the log takes nothing.
-type Refusal struct {
-	Code    fault.Code `json:"code"`
-	Message string     `json:"message"`
-	// Hint is what to do.
-	Hint string `json:"hint,omitempty"`
-	// Since is when it began; zero when that is not known.
-	Since time.Time `json:"since,omitzero"`
-}
-
-// WorkerView describes a worker that the node has heard of lately.
-type WorkerView struct {
-	Name    string    `json:"name"`
-	Queues  []string  `json:"queues"`
-	Running int       `json:"running"`
-	SeenAt  time.Time `json:"seen_at"`
-	// Silent says that it was not heard of for so long that no call is expected to reach it.
-	Silent bool `json:"silent,omitempty"`
 }

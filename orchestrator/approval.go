@@ -116,7 +116,7 @@ func (t *turn) settleApprovals() {
 		}
 	}
 	for _, key := range slices.Clone(t.task.Order) {
-		if s := t.task.Steps[key]; s.State == statemachine.StepParked && !t.stopped() {
+		if s := t.task.Steps[key]; s.State == statemachine.StepParked && len(s.Questions) == 0 && !t.stopped() {
 			t.unpark(s, t.newest(s.Approval))
 		}
 	}
@@ -193,6 +193,9 @@ func (t *turn) readyAgain(s *statemachine.Step, grant string) {
 
 // emitReady makes a call ready; the task waits while one runs that is only allowed then.
 func (t *turn) emitReady(d *events.Ready) {
+	if t.task.State == statemachine.Blocked && d.Purpose == "" {
+		t.activate() // its gate would not let it through
+	}
 	t.emit(events.StepReady, d)
 	if d.Approval != "" && t.runsWaiting(d.Tool) {
 		t.awaitApproval("")
@@ -317,12 +320,16 @@ func (t *turn) blocks(a *statemachine.Approval) bool {
 	if a.Status != statemachine.ApprovalExpired || a.OnExpiry == onExpiryReject || a.OnExpiry == onExpiryDefault {
 		return false
 	}
-	return a.Step == "" || slices.ContainsFunc(t.task.Order, func(key string) bool { return t.stuck(t.task.Steps[key]) })
+	return a.Step == "" || t.anyStuck()
+}
+
+func (t *turn) anyStuck() bool {
+	return slices.ContainsFunc(t.task.Order, func(key string) bool { return t.stuck(t.task.Steps[key]) })
 }
 
 // stuck reports whether a step waits for an approval that has expired.
 func (t *turn) stuck(s *statemachine.Step) bool {
-	if s.State != statemachine.StepParked {
+	if s.State != statemachine.StepParked || len(s.Questions) > 0 {
 		return false
 	}
 	a := t.newest(s.Approval)
@@ -355,7 +362,7 @@ func (t *turn) dropApprovals() {
 
 // askAgain lets a task go on that is blocked because nobody decided in time: what still waits asks anew.
 func (t *turn) askAgain(by string) {
-	if t.task.State != statemachine.Blocked || t.task.Block != blockExpired {
+	if t.task.State != statemachine.Blocked || (t.task.Block != blockExpired && !t.anyStuck()) {
 		return
 	}
 	t.emit(events.TaskUnblocked, &events.Moved{})
@@ -392,7 +399,7 @@ func grantOf(t *statemachine.Task, s *statemachine.Step, now time.Time) string {
 		return ""
 	}
 	for _, a := range t.Approvals {
-		if (a.ID == s.Approval || a.Follows == s.Approval) && a.Usable(now) {
+		if (a.ID == s.Approval || a.Follows == s.Approval) && a.UsableFor(s.Key, now) {
 			return a.ID
 		}
 	}

@@ -100,7 +100,9 @@ func (o *Orchestrator) Approvals(ctx context.Context, r ApprovalsRequest) (Appro
 	}
 	ids, unread := []events.TaskID{r.Task}, 0
 	if r.Task == "" {
-		ids, unread = o.waitingTasks(r.All)
+		ids, unread = o.openTasks(func(t *statemachine.Task) bool {
+			return len(t.Approvals) > 0 && (r.All || t.Undecided())
+		})
 	}
 	reply := ApprovalsReply{Approvals: []ApprovalView{}, Unread: unread}
 	for _, id := range ids {
@@ -136,16 +138,12 @@ func urgency(a, b ApprovalView) int {
 	return a.ExpiresAt.Compare(b.ExpiresAt)
 }
 
-// waitingTasks returns the open tasks that may have approvals, and how many tasks could not be read.
-func (o *Orchestrator) waitingTasks(all bool) (ids []events.TaskID, unread int) {
+// openTasks returns the open tasks that are wanted or still being read, and how many tasks could not be read.
+func (o *Orchestrator) openTasks(wanted func(*statemachine.Task) bool) (ids []events.TaskID, unread int) {
 	o.lock()
 	defer o.unlock()
 	for id, e := range o.tasks {
-		switch {
-		case !e.open || e.task == nil && !e.open:
-		case e.task == nil:
-			ids = append(ids, id) // it is being read
-		case len(e.task.Approvals) > 0 && (all || e.task.Undecided()):
+		if e.open && (e.task == nil || wanted(e.task)) {
 			ids = append(ids, id)
 		}
 	}

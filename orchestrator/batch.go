@@ -47,6 +47,9 @@ func (o *Orchestrator) fill(ctx context.Context, of offer) (work.Call, error) {
 	if call.Args, err = o.fetch(ctx, of.args); err != nil {
 		return call, err
 	}
+	if call.Answers, err = o.fetchAnswers(ctx, of.answers); err != nil {
+		return call, err
+	}
 	var named struct {
 		ID string `json:"checkpoint_id"`
 	}
@@ -103,6 +106,9 @@ func callSize(c work.Call) int {
 	size := frame + wireSize(c.Args)
 	for id, state := range c.Checkpoints {
 		size += len(id) + wireSize(state) + quotes
+	}
+	for key, answer := range c.Answers {
+		size += len(key) + wireSize(answer) + quotes
 	}
 	for path, sum := range c.Reads {
 		size += wireSize([]byte(path)) + len(sum) + quotes

@@ -189,7 +189,10 @@ func (o *Orchestrator) awaitCall(ctx context.Context, r CallRequest, key string)
 			return false, fault.New(fault.Internal, "the call %s is lost", key)
 		}
 		reply = CallReply{Step: key, State: s.State, Error: s.Error}
-		if s.State == statemachine.StepParked {
+		switch {
+		case inquires(s):
+			reply.Questions = questionsOf(e.task, askedBy(s))
+		case s.State == statemachine.StepParked:
 			reply.Error = waitsForApproval(s)
 		}
 		output = s.Output

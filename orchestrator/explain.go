@@ -86,7 +86,7 @@ func (o *Orchestrator) waitsFor(e *entry) string {
 	}
 	for c := range (&turn{o: o, e: e, task: e.task, now: o.now()}).causes() {
 		switch c.Kind {
-		case "concurrency", "signal", "no_worker", "tool_paused", "queue_paused", "node_paused", "delay", "timer", "retry", "paused":
+		case "concurrency", "signal", "question", "no_worker", "tool_paused", "queue_paused", "node_paused", "delay", "timer", "retry", "paused":
 			return c.Sentence
 		}
 		break
@@ -192,6 +192,8 @@ func (t *turn) becauseStep(s *statemachine.Step) *Cause {
 		c.Kind = "in_doubt"
 		c.Sentence = fmt.Sprintf("It is unknown whether step %s (%s) took effect: %s.", s.Key, s.Tool, strings.TrimSuffix(s.Reason, "."))
 		c.Next = fmt.Sprintf("orch resolve %s %s --as succeeded|failed|retry", t.e.id, s.Key)
+	case inquires(s):
+		t.becauseInquiring(s, c)
 	case s.State == statemachine.StepParked:
 		t.becauseParked(s, c)
 	case s.State == statemachine.StepReady && t.o.barred(t.task, s):
@@ -229,6 +231,15 @@ func (t *turn) becauseParked(s *statemachine.Step, c *Cause) {
 	}
 	c.Sentence = fmt.Sprintf("Step %s waits for approval %s until %s%s.", s.Key, a.ID, clock(a.ExpiresAt), because(a.Rationale))
 	c.Next = "orch approvals " + a.ID
+}
+
+// becauseInquiring says which answer a step waits for.
+func (t *turn) becauseInquiring(s *statemachine.Step, c *Cause) {
+	reason := t.waitsForAnswer(s)
+	c.Kind, c.Sentence = "question", "Step "+s.Key+" ("+s.Tool+")"+strings.TrimPrefix(reason, "it")+"."
+	if q := t.nextQuestion(s); q != nil {
+		c.Next = "orch questions " + q.ID
+	}
 }
 
 // becauseAsked says that the task waits for an approval that it asked for by itself.

@@ -69,6 +69,9 @@ func (o *Orchestrator) clean(r *work.Outcome) error {
 		clean.Message, clean.Hint, clean.Field = o.cleanText(clean.Message), o.cleanText(clean.Hint), o.cleanText(clean.Field)
 		r.Error = &clean
 	}
+	if r.Questions, err = o.cleanQuestions(r.Questions); err != nil {
+		return err
+	}
 	size := 0
 	r.Facts = slices.Clone(r.Facts)
 	for i, f := range r.Facts {

@@ -240,6 +240,7 @@ type offer struct {
 	call        work.Call
 	args        events.Value
 	checkpoints []events.Checkpointed
+	answers     []*statemachine.Question
 }
 
 // lease gives the call of a ticket to a worker, unless a decision that is on its way to the log has
@@ -299,7 +300,7 @@ func (o *Orchestrator) offer(e *entry, s *statemachine.Step) offer {
 		Lease: e.leases[s.Key].length, Name: e.task.Submitted.Name, KeyOf: e.task.Submitted.KeyOf,
 		Requester: o.requester(e),
 	}
-	of := offer{call: call, args: s.Args}
+	of := offer{call: call, args: s.Args, answers: answersOf(e.task, s.Key)}
 	tool, ok := o.cfg.Catalogue.Get(s.Tool)
 	if !ok {
 		return of

@@ -106,7 +106,7 @@ func newWorld(t *rapid.T) *world {
 func (w *world) step() {
 	ctx := context.Background()
 	some := func() events.TaskID { return rapid.SampledFrom(w.tasks).Draw(w.t, "task") }
-	switch rapid.SampledFrom(strings.Fields("submit poll poll poll finish finish finish finish lost pass pass repeat restart refuse lose cancel pause resume signal person")).Draw(w.t, "do") {
+	switch rapid.SampledFrom(strings.Fields("submit poll poll poll finish finish finish finish lost pass pass repeat restart refuse lose cancel pause resume signal person answer")).Draw(w.t, "do") {
 	case "submit":
 		if len(w.tasks) < 4 {
 			w.submit()
@@ -142,6 +142,8 @@ func (w *world) step() {
 		_, _ = w.node.Signal(ctx, orchestrator.SignalRequest{ID: some(), Name: "go", Data: json.RawMessage(`2`)})
 	case "person":
 		person(w.node, w.book, some())
+	case "answer":
+		w.answerAll()
 	}
 	synctest.Wait()
 }
@@ -182,7 +184,7 @@ func (w *world) finish() {
 	i := rapid.IntRange(0, len(w.held)-1).Draw(w.t, "call")
 	c := w.held[i]
 	w.held = append(w.held[:i:i], w.held[i+1:]...)
-	how := rapid.SampledFrom(strings.Fields("ok ok ok tool_error transport shutdown dies")).Draw(w.t, "how")
+	how := rapid.SampledFrom(strings.Fields("ok ok ok asks tool_error transport shutdown dies")).Draw(w.t, "how")
 	w.perform(c, how)
 }
 
@@ -193,10 +195,12 @@ func (w *world) perform(c heldCall, how string) {
 	}
 	o := work.Outcome{Ref: c.Ref, Worker: c.worker, StartedAt: time.Now(), Output: json.RawMessage(`{"n":0}`)}
 	switch {
+	case how == "asks" && c.Tool != "READ2" && len(c.Answers) < 3:
+		o.Output, o.Questions = nil, []work.Question{elicit(fmt.Sprint("k", len(c.Answers)))}
 	case c.Tool == "READ2": // the verify tool looks at what has happened
 		key, _, _ := strings.Cut(c.Key(), "!")
 		o.Output = json.RawMessage(fmt.Sprintf(`{"n":%d}`, w.book.count(key)))
-	case how == "ok" || how == "dies":
+	case how == "ok" || how == "dies" || how == "asks":
 		w.book.add(c.Key())
 	default:
 		o.Output, o.Error, o.Class = nil, fault.New(fault.ExecFailed, "it failed before its effect"), how
@@ -206,6 +210,17 @@ func (w *world) perform(c heldCall, how string) {
 	}
 	w.reports = append(w.reports, o)
 	_ = w.node.Report(ctx, o)
+}
+
+// answerAll answers all questions that are open.
+func (w *world) answerAll() {
+	list, err := w.node.Questions(context.Background(), orchestrator.QuestionsRequest{})
+	if err != nil {
+		return
+	}
+	for _, q := range list.Questions {
+		_, _ = w.node.answer(q.ID, ada)
+	}
 }
 
 func (w *world) pass(d time.Duration) { <-time.After(d) }
@@ -226,6 +241,7 @@ func (w *world) settle() {
 			_, _ = w.node.Resume(context.Background(), orchestrator.PauseRequest{ID: task.ID})
 			person(w.node, w.book, task.ID)
 		}
+		w.answerAll()
 		w.poll("w3")
 		for _, c := range w.held {
 			w.perform(c, "ok")

@@ -134,6 +134,7 @@ func (t *turn) view() TaskView {
 		DependsOn: slices.Clone(e.task.Unmet), CreatedAt: e.task.CreatedAt, UpdatedAt: e.task.UpdatedAt, Deadline: sub.Deadline,
 		Inputs: t.show(sub.Inputs), Output: t.show(e.task.Output), Error: e.task.Error, Rev: e.task.Rev,
 		Checkpoints: checkpointViews(e.task), Steps: t.stepViews(), Archived: e.archived,
+		Questions: t.openQuestions(),
 	}
 	if sub.Parent != nil {
 		v.Parent = sub.Parent.Task
@@ -204,6 +205,9 @@ func (t *turn) stepView(key string, n *plan.Node) StepView {
 	v.State, v.Attempt, v.Lost, v.Worker, v.Signal, v.Approval, v.Child = s.State, s.Attempt, s.Lost, s.Worker, s.Signal, s.Approval, s.Child
 	v.Duration, v.Error, v.Reason, v.Since = s.Duration, s.Error, s.Reason, new(s.Since)
 	v.Tool = first(s.Tool, v.Tool)
+	if inquires(s) {
+		v.Reason = t.waitsForAnswer(s)
+	}
 	if !s.Due.IsZero() && !s.State.Over() {
 		v.Due = new(s.Due)
 	}

@@ -274,6 +274,8 @@ func (o *Orchestrator) follow(t *turn) {
 				o.alarms.set(d.ExpiresAt, e.id)
 				o.alarms.setMaybe(d.RemindAt, e.id)
 			}
+		case *events.Question:
+			o.alarms.set(d.ExpiresAt, e.id)
 		case *events.Parked:
 			o.drop(e, d.Step)
 			o.match.remove(e, d.Step)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/orch-dev/orch/events"
@@ -296,31 +295,6 @@ func (t *turn) take(r work.Outcome, output events.Value) (late bool) {
 	return false
 }
 
-// heard reports whether an outcome only repeats what was recorded before.
-func heard(s *statemachine.Step, r work.Outcome) bool {
-	if s.Attempt != r.Attempt || s.Worker != r.Worker {
-		return false
-	}
-	switch s.State {
-	case statemachine.StepSucceeded:
-		return r.Error == nil && r.Ask == nil
-	case statemachine.StepParked:
-		return r.Ask != nil
-	case statemachine.StepFailed, statemachine.StepPending:
-		return r.Error != nil && r.Class == s.Class
-	default:
-		return false
-	}
-}
-
-// refuse notes a result that came from an attempt that is no longer current (I7).
-func (t *turn) refuse(s *statemachine.Step, r work.Outcome) {
-	if s == nil || r.Class == classCancelled || r.Class == classShutdown {
-		return
-	}
-	t.emit(events.ResultRefused, &events.Refused{Step: r.Step, Attempt: r.Attempt, Worker: r.Worker, Reason: "the step is " + string(s.State) + " in attempt " + strconv.Itoa(s.Attempt)})
-}
-
 // outcome records the end of a call.
 func (t *turn) outcome(s *statemachine.Step, r work.Outcome, output events.Value) {
 	if r.Ask != nil {
@@ -337,6 +311,10 @@ func (t *turn) outcome(s *statemachine.Step, r work.Outcome, output events.Value
 			return
 		}
 		t.begin(s, r.Worker, r.StartedAt)
+	}
+	if len(r.Questions) > 0 {
+		t.inquire(s, r)
+		return
 	}
 	for _, f := range r.Facts {
 		t.record(f)

@@ -154,20 +154,25 @@ func CheckForm(schema, given json.RawMessage) error {
 		}
 		return nil
 	}
+	return fits(schema, given, "form")
+}
+
+// fits checks what was filled in against the schema of a form. The field of an error lies below the name.
+func fits(schema, given json.RawMessage, name string) error {
 	form, err := formOf(schema)
 	if err != nil {
-		return fault.Wrap(fault.Internal, err, "the form of the approval cannot be read")
+		return fault.Wrap(fault.Internal, err, "the form cannot be read")
 	}
 	if len(given) == 0 {
 		given = json.RawMessage("{}")
 	}
 	v, err := decodeValue(given)
 	if err != nil {
-		return fault.Wrap(fault.InvalidFormat, err, "is no valid JSON").WithField("form")
+		return fault.Wrap(fault.InvalidFormat, err, "is no valid JSON").WithField(name)
 	}
 	if invalid, ok := errors.AsType[*jsonschema.ValidationError](form.Validate(v)); ok {
 		leaf := innermost(invalid)
-		return fault.New(fault.ValidationError, "%s", english(leaf)).WithField(strings.Join(append([]string{"form"}, leaf.InstanceLocation...), "."))
+		return fault.New(fault.ValidationError, "%s", english(leaf)).WithField(strings.Join(append([]string{name}, leaf.InstanceLocation...), "."))
 	}
 	return nil
 }

@@ -33,6 +33,9 @@ type Approval struct {
 	Reminded  bool      `json:"reminded,omitempty"`
 	// Spent is set when the call that it is for has begun: a grant is good for one (S0-053).
 	Spent bool `json:"spent,omitempty"`
+	// HeldFor is the step whose call has begun with the grant and then asked a question: the grant stays with
+	// this call, however long the answer takes, and is nobody else's.
+	HeldFor string `json:"held_for,omitempty"`
 }
 
 // Usable reports whether the grant lets its call through at a time: it is not spent, and not too old.
@@ -41,6 +44,11 @@ func (a *Approval) Usable(at time.Time) bool {
 		return false
 	}
 	return a.Decision.ValidUntil == nil || at.Before(*a.Decision.ValidUntil)
+}
+
+// UsableFor is Usable for the call of a step, which may have begun with the grant before it asked a question.
+func (a *Approval) UsableFor(step string, at time.Time) bool {
+	return a.HeldFor == step || a.Usable(at)
 }
 
 // Approval returns the approval of an id, nil when the task has none such.
@@ -86,7 +94,7 @@ func (t *Task) pending(id string, change func(*Approval)) error {
 	a := t.Approval(id)
 	switch {
 	case a == nil:
-		return fault.New(fault.NotFound, "the task has no approval %s", id)
+		return fault.New(fault.StateNotAllowed, "the task has no approval %s", id)
 	case a.Status != ApprovalPending:
 		return fault.New(fault.StateNotAllowed, "approval %s is %s", id, a.Status)
 	}
@@ -115,7 +123,25 @@ func (a *Approval) elapse(kind events.Kind, d *events.Elapsed) {
 
 // spend uses up the grant that let a call through. One that opens targets for the whole task stays.
 func (t *Task) spend(s *Step) {
-	if a := t.Approval(s.Approval); s.Approval != "" && a != nil && len(a.Scopes) == 0 {
-		a.Spent = true
+	if a := t.grant(s); a != nil {
+		a.Spent, a.HeldFor = true, ""
 	}
+}
+
+// hold keeps the grant that let a call through for the next attempt of this call, which has asked a question.
+func (t *Task) hold(s *Step) {
+	if a := t.grant(s); a != nil && a.Spent {
+		a.HeldFor = s.Key
+	}
+}
+
+// grant returns the approval that is for the call of a step alone, nil when there is none.
+func (t *Task) grant(s *Step) *Approval {
+	if s.Approval == "" {
+		return nil
+	}
+	if a := t.Approval(s.Approval); a != nil && len(a.Scopes) == 0 {
+		return a
+	}
+	return nil
 }

@@ -20,7 +20,7 @@ const (
 	StepSucceeded StepState = "succeeded"
 	StepFailed    StepState = "failed"
 	StepSkipped   StepState = "skipped"
-	// StepParked waits for an approval; no worker has it.
+	// StepParked waits for an approval, or for the answers to questions of its call; no worker has it.
 	StepParked    StepState = "parked"
 	StepInDoubt   StepState = "in_doubt"
 	StepCancelled StepState = "cancelled"
@@ -43,12 +43,12 @@ type StepTransition struct {
 // as it says itself.
 func StepTable() []StepTransition {
 	return []StepTransition{
-		{events.StepReady, []StepState{StepPending, StepParked}, StepReady, "needs are met, arguments are fixed; or its approval is granted"},
+		{events.StepReady, []StepState{StepPending, StepParked}, StepReady, "needs are met, arguments are fixed; or its approval is granted, its questions are answered"},
 		{events.StepCalled, []StepState{StepReady}, StepRunning, "a worker begins the call"},
 		{events.StepExpanded, []StepState{StepPending}, StepRunning, "the items of a for_each are fixed"},
 		{events.StepWaiting, []StepState{StepPending}, StepRunning, "a timer or a wait for a signal begins"},
 		{events.StepSpawned, []StepState{StepPending}, StepRunning, "a child task begins"},
-		{events.StepParked, []StepState{StepPending, StepReady, StepRunning}, StepParked, "it waits for an approval"},
+		{events.StepParked, []StepState{StepPending, StepReady, StepRunning}, StepParked, "it waits for an approval, or its call asks questions"},
 		{events.StepSucceeded, []StepState{StepPending, StepReady, StepRunning, StepParked}, StepSucceeded, "the result is there"},
 		{events.StepReused, []StepState{StepPending}, StepSucceeded, "the recorded result of another task stands for it"},
 		{events.StepFailed, []StepState{StepPending, StepReady, StepRunning, StepParked}, StepFailed, "error, no attempt left"},
@@ -86,10 +86,13 @@ type Step struct {
 	Default events.Value  `json:"default,omitzero"`
 	Child   events.TaskID `json:"child,omitempty"`
 	// Approval is the approval that the step waits for, or that let its newest attempt through.
-	Approval string         `json:"approval,omitempty"`
-	Items    []events.Value `json:"items,omitempty"`
-	Since    time.Time      `json:"since,omitzero"`
-	CalledAt time.Time      `json:"called_at,omitzero"`
+	Approval string `json:"approval,omitempty"`
+	// Questions are those that the step waits for; Rounds counts how often its call has asked.
+	Questions []string       `json:"questions,omitempty"`
+	Rounds    int            `json:"rounds,omitempty"`
+	Items     []events.Value `json:"items,omitempty"`
+	Since     time.Time      `json:"since,omitzero"`
+	CalledAt  time.Time      `json:"called_at,omitzero"`
 	// Due is when a retry, a timer or the timeout of a signal fires; zero when nothing is timed.
 	Due      time.Time     `json:"due,omitzero"`
 	Duration time.Duration `json:"duration,omitempty"`
@@ -175,9 +178,9 @@ func (s *Step) fill(at time.Time, p events.Payload) {
 	case *events.Ready:
 		s.Attempt, s.Tool, s.Effect, s.Queue = d.Attempt, d.Tool, d.Effect, d.Queue
 		s.Args, s.Timeout, s.Purpose, s.Due = d.Args, d.Timeout, d.Purpose, time.Time{}
-		s.Worker, s.CalledAt, s.Approval = "", time.Time{}, d.Approval
+		s.Worker, s.CalledAt, s.Approval, s.Questions = "", time.Time{}, d.Approval, nil
 	case *events.Parked:
-		s.Approval = d.Approval
+		s.park(d)
 	case *events.Called:
 		s.Worker, s.CalledAt = d.Worker, d.At
 	case *events.Succeeded:
@@ -211,6 +214,15 @@ func (s *Step) fill(at time.Time, p events.Payload) {
 	case *events.Spawned:
 		s.Child, s.Args = d.Child, d.Inputs
 	}
+}
+
+// park notes what the step waits for. A call that asks questions keeps the approval that let it through.
+func (s *Step) park(d *events.Parked) {
+	if s.Questions = d.Questions; len(d.Questions) > 0 {
+		s.Rounds++
+		return
+	}
+	s.Approval = d.Approval
 }
 
 // lose counts an attempt that ended with its worker.

@@ -48,7 +48,9 @@ type Task struct {
 	// Checkpoints are in the order of their creation.
 	Checkpoints []events.Checkpointed `json:"checkpoints,omitempty"`
 	// Approvals are in the order of their requests.
-	Approvals []*Approval  `json:"approvals,omitempty"`
+	Approvals []*Approval `json:"approvals,omitempty"`
+	// Questions are in the order of their asking.
+	Questions []*Question  `json:"questions,omitempty"`
 	Output    events.Value `json:"output,omitzero"`
 	Error     *fault.Error `json:"error,omitempty"`
 }
@@ -98,6 +100,9 @@ func (t *Task) Apply(at time.Time, e events.Event) error {
 		return t.move(at, e.Kind, d)
 	}
 	if done, err := t.approve(at, e); done {
+		return err
+	}
+	if done, err := t.inquire(at, e); done {
 		return err
 	}
 	if !ofStep(e.Kind) {
@@ -163,6 +168,10 @@ func (t *Task) step(at time.Time, key string, e events.Event) error {
 		t.Calls++
 	case events.StepCalled:
 		t.spend(s)
+	case events.StepParked:
+		if len(s.Questions) > 0 {
+			t.hold(s)
+		}
 	case events.StepSucceeded:
 		t.consume(s)
 	default: // the others change nothing outside of the step

@@ -52,6 +52,8 @@ type Call struct {
 	Open *Open `json:"open,omitempty"`
 	// Approvals lists the approvals of the task by id, only for tools that ask.
 	Approvals map[string]json.RawMessage `json:"approvals,omitempty"`
+	// Answers holds the answers to the questions that the call has asked so far, by key.
+	Answers map[string]json.RawMessage `json:"answers,omitempty"`
 	// Recent is how many calls of the rate class of the tool the task has made in the last minute, and
 	// RetryAfter when the oldest of them is a minute old (S0-113); zero while no limit is near.
 	Recent     int           `json:"recent,omitempty"`
@@ -96,6 +98,16 @@ type Ask struct {
 	ArgsSHA256 string `json:"args_sha256"`
 	// Impact are the paths and targets at stake.
 	Impact []string `json:"impact,omitempty"`
+}
+
+// Question is one thing that a call wants to know, in the words of MCP.
+type Question struct {
+	// Key names the question in the call, which uses a key once.
+	Key string `json:"key"`
+	// Kind is elicitation, sampling or roots.
+	Kind string `json:"kind"`
+	// Params are those of the MCP request.
+	Params json.RawMessage `json:"params,omitempty"`
 }
 
 // Key is the idempotency key of the call: the same for every attempt (task/step), also when another task
@@ -185,6 +197,9 @@ type Outcome struct {
 	Class string `json:"class,omitempty"`
 	// Ask is set instead of Output and Error when the call was not made because it needs an approval.
 	Ask *Ask `json:"ask,omitempty"`
+	// Questions are set instead of Output and Error when the call cannot go on without answers. It is handed out
+	// again when all of them are there.
+	Questions []Question `json:"questions,omitempty"`
 	// RetryAfter is set with RATE_LIMITED when the call was not made and may be made then.
 	RetryAfter time.Duration `json:"retry_after,omitempty"`
 	// Facts are the events that the call adds to the log, in the same commit as its result.

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -47,7 +48,7 @@ func (w *Worker) pass(ctx context.Context, a *attempt) (res result, err error) {
 	}
 	output, err := w.invoke(ctx, a)
 	if err != nil {
-		return result{}, err
+		return result{}, w.inquire(err)
 	}
 	return w.inspect(a, output)
 }
@@ -185,6 +186,24 @@ func (w *Worker) decide(_ context.Context, a *attempt) error {
 		Rule: ask.Rule, Reason: ask.Reason, Type: ask.Type, Risk: ask.Risk, Scopes: ask.Scopes,
 		ArgsSHA256: digest, Impact: a.impact(),
 	}}
+}
+
+// inquire takes the secrets out of what a call asks. Questions that nobody could answer are its error.
+func (w *Worker) inquire(err error) error {
+	asking, ok := errors.AsType[*tools.Asking](err)
+	if !ok {
+		return err
+	}
+	clean := &tools.Asking{Questions: slices.Clone(asking.Questions)}
+	for i, q := range clean.Questions {
+		if params, found := w.rules.Redact(q.Params); found {
+			clean.Questions[i].Params = params
+		}
+	}
+	if err := clean.Check(); err != nil {
+		return err
+	}
+	return clean
 }
 
 // parked ends a call that waits for an approval.

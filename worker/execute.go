@@ -39,8 +39,9 @@ type attempt struct {
 	// settled is set by who makes the outcome: the call itself, or who gives it up.
 	settled atomic.Bool
 	// dropped means that nobody wants the outcome.
-	dropped  atomic.Bool
-	progress atomic.Pointer[work.Progress]
+	dropped atomic.Bool
+	// progress is the newest, told the one that was sent last.
+	progress, told atomic.Pointer[work.Progress]
 
 	mu    sync.Mutex
 	facts []events.Event
@@ -61,11 +62,12 @@ func (w *Worker) newAttempt(c work.Call) *attempt {
 	a.env = tools.Env{
 		Task: c.Task, Step: c.Step, Attempt: c.Attempt, Key: c.Key(), State: statemachine.State(c.State),
 		Root: w.cfg.Root, Exec: w.cfg.Exec, Now: w.cfg.Clock,
-		Reads: c.Reads, Checkpoints: c.Checkpoints, Approvals: c.Approvals,
+		Reads: c.Reads, Checkpoints: c.Checkpoints, Approvals: c.Approvals, Answers: c.Answers,
 		Progress: func(done, total float64, message string) {
 			a.progress.Store(&work.Progress{Done: done, Total: total, Message: message})
-			w.progressed.Store(true)
-			w.wakeHeartbeat()
+			if !w.progressed.Swap(true) {
+				w.wakeHeartbeat()
+			}
 		},
 		Record: a.record,
 	}

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/orch-dev/orch/fault"
@@ -10,17 +11,28 @@ import (
 )
 
 const (
-	// progressEvery is the least time between two heartbeats that progress has caused.
-	progressEvery = 500 * time.Millisecond
+	// progressEvery is the least time between two messages with progress: 40 a second for each call.
+	progressEvery = 25 * time.Millisecond
+	// beatTime bounds one heartbeat from below, however short the leases are.
+	beatTime = 500 * time.Millisecond
 	// leaseParts is how many heartbeats fit into a lease by default.
 	leaseParts = 3
 )
 
-// heartbeat renews the leases of all attempts until ctx ends: one message an interval, and an early
-// one when there is progress to tell.
+// pulse keeps the time of the two kinds of heartbeats: one for all attempts an interval, and an early one for those
+// that have progress to tell.
+type pulse struct {
+	// beat is when all were last renewed, told when progress was last sent.
+	beat, told time.Time
+	// renewed is when a heartbeat last got through, lost is set once that is too long ago.
+	renewed time.Time
+	lost    bool
+}
+
+// heartbeat renews the leases of all attempts and tells their progress until ctx ends.
 func (w *Worker) heartbeat(ctx context.Context) {
-	last, lost := time.Now(), false
-	renewed := last
+	now := time.Now()
+	p := pulse{beat: now, renewed: now}
 	timer := time.NewTimer(w.interval())
 	defer timer.Stop()
 	for {
@@ -28,35 +40,51 @@ func (w *Worker) heartbeat(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-w.nudge:
-			timer.Reset(time.Until(last.Add(w.interval())))
-			continue
 		case <-timer.C:
+			w.pulse(ctx, &p)
 		}
-		last = time.Now()
-		switch err := w.beat(ctx); {
-		case err == nil:
-			renewed, lost = last, false
-		case ctx.Err() == nil && !lost && time.Since(renewed) > w.roster.shortestLease():
-			lost = true
-			w.cfg.Logger.WarnContext(ctx, "no heartbeat got through for longer than a lease; running calls go on", slog.Any("cause", err))
-		}
-		timer.Reset(w.interval())
+		timer.Reset(w.next(p))
 	}
 }
 
-// interval is the time from one heartbeat to the next.
+// pulse sends the heartbeat that is due.
+func (w *Worker) pulse(ctx context.Context, p *pulse) {
+	now := time.Now()
+	if now.Before(p.beat.Add(w.interval())) {
+		p.told = now
+		w.progressed.Store(false)
+		_ = w.beat(ctx, w.changed()) // the next one says it as well
+		return
+	}
+	p.beat, p.told = now, now
+	w.progressed.Store(false)
+	switch err := w.beat(ctx, w.roster.all()); {
+	case err == nil:
+		p.renewed, p.lost = now, false
+	case ctx.Err() == nil && !p.lost && now.Sub(p.renewed) > w.roster.shortestLease():
+		p.lost = true
+		w.cfg.Logger.WarnContext(ctx, "no heartbeat got through for longer than a lease; running calls go on", slog.Any("cause", err))
+	}
+}
+
+// next is the time until the next heartbeat.
+func (w *Worker) next(p pulse) time.Duration {
+	due := p.beat.Add(w.interval())
+	if early := p.told.Add(progressEvery); w.progressed.Load() && early.Before(due) {
+		due = early
+	}
+	return time.Until(due)
+}
+
+// interval is the time from one heartbeat for all attempts to the next.
 func (w *Worker) interval() time.Duration {
-	every := w.cfg.Heartbeat
-	if every == 0 {
-		every = w.roster.shortestLease() / leaseParts
+	if w.cfg.Heartbeat != 0 {
+		return w.cfg.Heartbeat
 	}
-	if w.progressed.Load() {
-		return min(every, progressEvery)
-	}
-	return every
+	return w.roster.shortestLease() / leaseParts
 }
 
-// wakeHeartbeat lets the heartbeat look at its interval again.
+// wakeHeartbeat lets the heartbeat look at its times again.
 func (w *Worker) wakeHeartbeat() {
 	select {
 	case w.nudge <- struct{}{}:
@@ -64,18 +92,29 @@ func (w *Worker) wakeHeartbeat() {
 	}
 }
 
-// beat sends one heartbeat and ends the attempts that the owner wants ended. Without attempts there
-// is nothing to renew.
-func (w *Worker) beat(ctx context.Context) error {
-	w.progressed.Store(false)
-	attempts := w.roster.all()
+// changed returns the attempts with progress that the owner does not know yet.
+func (w *Worker) changed() []*attempt {
+	return slices.DeleteFunc(w.roster.all(), func(a *attempt) bool { return !a.untold() })
+}
+
+// untold reports whether there is progress that the owner does not know yet.
+func (a *attempt) untold() bool { return a.progress.Load() != a.told.Load() }
+
+// beat renews the leases of attempts and tells their progress, one message at a time, so that the owner hears the
+// newest progress last. It ends the attempts that the owner wants ended. Without attempts there is nothing to say.
+func (w *Worker) beat(ctx context.Context, attempts []*attempt) error {
+	w.telling.Lock()
+	defer w.telling.Unlock()
 	if len(attempts) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, max(w.interval(), progressEvery))
+	ctx, cancel := context.WithTimeout(ctx, max(w.interval(), beatTime))
 	defer cancel()
 	reply, err := w.owner.Beat(ctx, work.Beat{Worker: w.cfg.Name, Queues: w.cfg.Queues, Calls: w.pulses(attempts)})
 	if err != nil {
+		for _, a := range attempts {
+			a.told.Store(nil)
+		}
 		return err
 	}
 	for _, ref := range reply.Stop {
@@ -92,6 +131,7 @@ func (w *Worker) pulses(attempts []*attempt) []work.Pulse {
 	for i, a := range attempts {
 		pulses[i] = work.Pulse{Ref: a.Ref, Tool: a.Tool}
 		if p := a.progress.Load(); p != nil {
+			a.told.Store(p)
 			shown := *p
 			shown.Message = w.clean(shown.Message)
 			pulses[i].Progress = &shown

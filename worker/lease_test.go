@@ -43,14 +43,14 @@ func TestHeartbeatsRenewAllLeases(t *testing.T) {
 	})
 }
 
-// Progress goes out at most twice a second, the latest first of all, and without secrets.
+// Progress goes out at most 40 times a second, the latest first of all, and without secrets.
 func TestProgressIsThrottled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, worker.Config{}, readTool("COUNT", func(ctx context.Context, env *tools.Env) (string, error) {
-			for i := range 300 { // 3 s
-				env.Progress(float64(i+1), 300, "with "+secret)
-				<-time.After(10 * time.Millisecond)
+			for i := range 3000 { // 3 s
+				env.Progress(float64(i+1), 3000, "with "+secret)
+				<-time.After(time.Millisecond)
 			}
 			<-ctx.Done()
 			return "", ctx.Err()
@@ -59,15 +59,57 @@ func TestProgressIsThrottled(t *testing.T) {
 		calls := b.give("COUNT", 1)
 		advance(4 * time.Second)
 		_, beats, _ := b.owner.count()
-		assert.GreaterOrEqual(t, beats, 5)
-		assert.LessOrEqual(t, beats, 8)
+		assert.InDelta(t, 3*40, beats, 2)
 		progress := b.owner.lastBeat().Calls[0].Progress
 		require.NotNil(t, progress)
-		assert.InDelta(t, 300, progress.Done, 0)
-		assert.InDelta(t, 300, progress.Total, 0)
+		assert.InDelta(t, 3000, progress.Done, 0)
+		assert.InDelta(t, 3000, progress.Total, 0)
 		assert.Contains(t, progress.Message, "with ")
 		assert.NotContains(t, progress.Message, secret)
 		b.owner.cancels <- []work.Ref{calls[0].Ref}
+		stop()
+	})
+}
+
+// Each progress that lasts for 25 ms is told by then, and that of the others is not; the last one before the
+// outcome, however soon that comes.
+func TestProgressIsPrompt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		still, _ := waitTool("STILL")
+		b := newBench(t, worker.Config{Concurrency: 2}, still, readTool("COUNT", func(_ context.Context, env *tools.Env) (string, error) {
+			for i := range 20 {
+				env.Progress(float64(i+1), 0, "")
+				<-time.After(26 * time.Millisecond)
+			}
+			env.Progress(21, 0, "")
+			env.Progress(22, 0, "")
+			return "", nil
+		}))
+		var told []float64
+		b.owner.onBeat = func(beat work.Beat) (work.BeatReply, error) {
+			assert.Len(t, beat.Calls, 1)
+			told = append(told, beat.Calls[0].Progress.Done)
+			return work.BeatReply{}, nil
+		}
+		stop := b.run(t)
+		idle := b.give("STILL", 1)
+		counting := call("COUNT", "{}")
+		counting.Step = "c"
+		b.owner.calls <- []work.Call{counting}
+		for i := range 20 {
+			advance(26 * time.Millisecond)
+			b.owner.mu.Lock()
+			assert.GreaterOrEqual(t, len(told), i+1)
+			b.owner.mu.Unlock()
+		}
+		advance(time.Second)
+		<-b.owner.outcomes
+		assert.Equal(t, 22.0, told[len(told)-1])
+		assert.Contains(t, told, 20.0)
+		_, beats, _ := b.owner.count()
+		assert.LessOrEqual(t, beats, 22, "nothing more is said when nothing changes")
+		b.owner.cancels <- []work.Ref{idle[0].Ref}
 		stop()
 	})
 }

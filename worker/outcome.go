@@ -10,6 +10,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/work"
 )
 
@@ -32,11 +33,16 @@ func (w *Worker) conclude(ctx context.Context, a *attempt, res result, err error
 		Ref: a.Ref, Worker: w.cfg.Name, StartedAt: events.Time(a.began), Duration: w.cfg.Clock().Sub(a.began),
 	}
 	var waits *parked
+	var asking *tools.Asking
 	switch {
 	case err == nil:
 		o.Output, o.Facts, o.Values = res.output, res.facts, res.values
 	case errors.As(err, &waits):
 		o.Ask = w.publicAsk(waits.ask)
+	case errors.As(err, &asking):
+		for _, q := range asking.Questions {
+			o.Questions = append(o.Questions, work.Question(q))
+		}
 	default:
 		o.Error, o.Class = w.public(ctx, a, err), classify(err)
 	}
@@ -177,6 +183,8 @@ func (w *Worker) note(ctx context.Context, a *attempt, o work.Outcome) {
 		switch {
 		case o.Ask != nil:
 			result = string(fault.ApprovalRequired)
+		case len(o.Questions) > 0:
+			result = "asks"
 		case o.Error != nil:
 			result = string(o.Error.Code)
 		}

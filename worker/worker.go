@@ -41,8 +41,11 @@ type Worker struct {
 	// nudge wakes the heartbeat early: there is progress, or a shorter lease.
 	nudge chan struct{}
 	// got is the number of the newest batch with calls. Only the goroutine that polls uses it.
-	got        uint64
+	got uint64
+	// progressed is set while there may be progress to tell.
 	progressed atomic.Bool
+	// telling lets one heartbeat be under way at a time.
+	telling sync.Mutex
 }
 
 // New returns a worker. It does no I/O. VALIDATION_ERROR for a wrong cfg, OUTSIDE_ROOT for a Working

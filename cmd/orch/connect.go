@@ -22,14 +22,16 @@ import (
 type processNodes struct {
 	// logs takes the log of a node or worker inside this process.
 	logs io.Writer
+	// extra are tools beside the built-in ones.
+	extra []tools.Tool
 	// catalogue is made when it is first needed, once.
 	catalogue func() (*tools.Catalogue, error)
 }
 
-// newProcessNodes returns the nodes of this process.
-func newProcessNodes(logs io.Writer) processNodes {
-	return processNodes{logs: logs, catalogue: sync.OnceValues(func() (*tools.Catalogue, error) {
-		return tools.New(builtin.All(builtin.Config{})...)
+// newProcessNodes returns the nodes of this process, which have extra tools beside the built-in ones.
+func newProcessNodes(logs io.Writer, extra ...tools.Tool) processNodes {
+	return processNodes{logs: logs, extra: extra, catalogue: sync.OnceValues(func() (*tools.Catalogue, error) {
+		return tools.New(append(builtin.All(builtin.Config{}), extra...)...)
 	})}
 }
 
@@ -44,6 +46,7 @@ func (p processNodes) config(cfg config.Config, m mode) node.Config {
 		MaxDeliveries: cfg.MaxDeliveries, MaxOpen: cfg.MaxOpen, MaxOpenEach: cfg.MaxOpenEach,
 		Host: cfg.Host, Port: cfg.Port, MaxStore: int64(cfg.MaxStore) << 20, MinFree: int64(cfg.MinFree) << 20, Logger: p.logger(cfg.LogLevel), Version: readVersion().Version,
 		Sandbox: cfg.Sandbox, SandboxRead: cfg.SandboxRead, SandboxWrite: cfg.SandboxWrite,
+		Extra: p.extra,
 	}
 	if m == idle || cfg.Concurrency == 0 {
 		c.Concurrency = noWorker

@@ -69,7 +69,9 @@ func describeStep(e events.Event) fact {
 	case *events.Reused:
 		return fact{step: d.Step, text: "result of " + string(d.From)}
 	case *events.Parked:
-		return fact{step: d.Step, text: "waits for approval " + d.Approval}
+		return fact{step: d.Step, text: waitsFor(d)}
+	case *events.Question:
+		return fact{step: d.Step, text: fmt.Sprintf("%s until %s: %s, %s", d.ID, stamp(d.ExpiresAt), d.Kind, d.Key)}
 	case *events.Approval:
 		return fact{step: d.Step, text: fmt.Sprintf("%s until %s: %s", d.ID, stamp(d.ExpiresAt), cmp.Or(d.Rationale, d.Description))}
 	case *events.Refused:
@@ -113,9 +115,21 @@ func describeTask(e events.Event) string {
 		return strings.TrimSuffix(d.ID+" by "+d.Approver+": "+d.Reason, ": ")
 	case *events.Elapsed:
 		return d.ID
+	case *events.Answer:
+		return strings.TrimSuffix(d.ID+" by "+d.By+": "+d.Action, ": ")
+	case *events.Unanswered:
+		return d.ID + ": " + d.Reason
 	default:
 		return ""
 	}
+}
+
+// waitsFor says what a parked step waits for.
+func waitsFor(d *events.Parked) string {
+	if len(d.Questions) > 0 {
+		return "waits for answers to " + strings.Join(d.Questions, ", ")
+	}
+	return "waits for approval " + d.Approval
 }
 
 func attempt(n int) string {

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"testing"
@@ -10,6 +14,9 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/tools"
 )
 
 // TestMain lets the stories run this program itself, and two helpers beside it.
@@ -17,6 +24,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"orch":  main,
 		"exits": func() { os.Exit(exits0(os.Args[1:])) },
+		"asker": func() { os.Exit(asker0()) },
 	})
 }
 
@@ -30,6 +38,42 @@ func exits0(args []string) int {
 		return 1
 	}
 	return 0
+}
+
+// asker0 is the program with one more tool, ASK_NAME.
+func asker0() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	a := newApp()
+	a.nodes = newProcessNodes(os.Stderr, askName())
+	return a.run(ctx, os.Args[1:])
+}
+
+type greeting struct {
+	Text string `json:"text"`
+}
+
+// askName is a tool that asks for a name and greets it.
+func askName() tools.Tool {
+	spec := tools.Spec{Name: "ASK_NAME", Purpose: "test", Effect: tools.Write, Gate: tools.InProgress, Approval: tools.NoApproval, NoWorkspace: true}
+	return tools.Define(spec, func(_ context.Context, env *tools.Env, _ struct{}) (greeting, error) {
+		raw, ok := env.Answer("who")
+		if !ok {
+			return greeting{}, &tools.Asking{Questions: []tools.Question{{Key: "who", Kind: events.Elicitation, Params: json.RawMessage(
+				`{"message":"Who is it?","requestedSchema":{"type":"object","required":["name"],"properties":{"name":{"type":"string"},"age":{"type":"integer"}}}}`)}}}
+		}
+		var answer struct {
+			Action  string `json:"action"`
+			Content struct {
+				Name string `json:"name"`
+				Age  int    `json:"age"`
+			} `json:"content"`
+		}
+		if err := json.Unmarshal(raw, &answer); err != nil {
+			return greeting{}, err
+		}
+		return greeting{fmt.Sprintf("%s %s %d", answer.Action, answer.Content.Name, answer.Content.Age)}, nil
+	})
 }
 
 // TestStories runs every user story below testdata/script against the program.

@@ -240,6 +240,9 @@ func (a *app) showCall(r orchestrator.CallReply) error {
 	}
 	if !r.State.Over() {
 		a.note("the call is %s", r.State)
+		for _, q := range r.Questions {
+			a.note("it asks: %s; orch questions %s", message(q), q.ID)
+		}
 		return &exitError{exit: exitRunning}
 	}
 	return a.emit(view{data: r.Output, names: []string{r.Step}, text: func(w io.Writer) error {

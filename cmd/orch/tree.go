@@ -98,7 +98,7 @@ func (d drawing) why(s orchestrator.StepView) string {
 	if s.Signal != "" && !s.State.Over() {
 		parts = append(parts, "waits for signal "+screen.Escape(s.Signal))
 	}
-	if s.State == statemachine.StepParked {
+	if s.State == statemachine.StepParked && s.Reason == "" { // what waits for answers says so itself
 		parts = append(parts, "waits for approval "+s.Approval)
 	}
 	if s.Due != nil && !s.State.Over() {

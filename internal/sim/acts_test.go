@@ -64,8 +64,12 @@ func (w *world) do(a act) {
 		w.hold(a)
 	case "decide":
 		w.decide([]string{"granted", "granted", "rejected", "revise"}[a.A%4], []string{"user:ada", "user:bob"}[a.B%2])
+	case "answer":
+		w.answerAll(a.A%3 == 0)
 	case "later":
 		w.pass(21 * time.Second)
+	case "expire":
+		w.pass(61 * time.Minute)
 	default:
 		if len(w.tasks) > 0 {
 			w.doTask(a, w.tasks[a.A%len(w.tasks)])
@@ -329,6 +333,29 @@ func (w *world) decide(as, who string) {
 			r := orchestrator.DecideRequest{ID: a.ID, As: as, Reason: "so", Actor: who}
 			w.call(w.any(), as+" "+a.ID, func(ctx context.Context, o *orchestrator.Orchestrator) error {
 				_, err := o.Decide(ctx, r)
+				return err
+			}, func(error) {})
+		}
+	})
+}
+
+// answerAll answers every question that is open.
+func (w *world) answerAll(declined bool) {
+	var list orchestrator.QuestionsReply
+	w.call(w.any(), "questions", func(ctx context.Context, o *orchestrator.Orchestrator) (err error) {
+		list, err = o.Questions(ctx, orchestrator.QuestionsRequest{})
+		return err
+	}, func(err error) {
+		if err != nil {
+			return
+		}
+		for _, q := range list.Questions {
+			r := orchestrator.AnswerRequest{Question: q.ID, Declined: declined, Actor: "user:sim"}
+			if !declined {
+				r.Response = json.RawMessage(`{"action":"accept","content":{"n":1}}`)
+			}
+			w.call(w.any(), "answer "+q.ID, func(ctx context.Context, o *orchestrator.Orchestrator) error {
+				_, err := o.Answer(ctx, r)
 				return err
 			}, func(error) {})
 		}

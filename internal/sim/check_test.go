@@ -227,18 +227,23 @@ func (w *world) checkEffects(past []*history) {
 	}
 }
 
-// checkGrants holds that no approval lets more than one call begin, and none that was not granted (I12).
+// checkGrants holds that no approval lets more than one call begin, and none that was not granted (I12). A call
+// that has asked a question begins again with its grant, and no other call with that.
 func (w *world) checkGrants(past []*history) {
 	for _, h := range past {
-		grants, used := map[string]string{}, map[string]int{}
+		grants, used, held := map[string]string{}, map[string]int{}, map[string]string{}
 		for _, c := range h.commits {
 			for _, e := range c.Events {
 				switch d := e.Data.(type) {
 				case *events.Ready:
 					grants[d.Step] = d.Approval
 				case *events.Called:
-					if id := grants[d.Step]; id != "" {
+					if id := grants[d.Step]; id != "" && held[id] != d.Step {
 						used[id]++
+					}
+				case *events.Parked:
+					if id := grants[d.Step]; id != "" && len(d.Questions) > 0 {
+						held[id] = d.Step
 					}
 				}
 			}

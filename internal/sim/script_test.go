@@ -15,9 +15,9 @@ type script struct {
 	Plans []string
 	// Patience is how often of 8 an answer of the log comes late, Toil how often of 8 a worker goes on by
 	// itself, Errors how often of 16 a call ends badly.
-	// Asks is how often of 16 a call needs an approval.
-	Patience, Toil, Errors, Asks int
-	Acts                         []act
+	// Asks is how often of 16 a call needs an approval, Inquires how often it asks a question.
+	Patience, Toil, Errors, Asks, Inquires int
+	Acts                                   []act
 }
 
 // act is one thing that happens; A and B choose among what there is at that moment.
@@ -30,13 +30,13 @@ func (a act) String() string { return fmt.Sprint(a.Do, " ", a.A, " ", a.B) }
 
 // daily is what happens in every script, weighted by repetition.
 func daily() []string {
-	return strings.Fields("poll pass submit toil poll pass submit toil person signal poll pass again cancel pause resume retry checkpoint result beat decide")
+	return strings.Fields("poll pass submit toil poll pass submit toil person signal poll pass again cancel pause resume retry checkpoint result beat decide answer")
 }
 
 // troubles are drawn anew for every script: some scripts know only a few of them, which finds more.
 func troubles() []string {
 	return strings.Fields("crash crash_written down refuse conflict lose late land full unread takeover retire lose_reply " +
-		"die deaf duplicate give_up sides jump hold archive call leave batch linger later")
+		"die deaf duplicate give_up sides jump hold archive call leave batch linger later expire")
 }
 
 // scripts generates scripts.
@@ -48,6 +48,7 @@ func scripts() *rapid.Generator[script] {
 			Toil:     rapid.SampledFrom([]int{4, 8, 1}).Draw(t, "toil"),
 			Errors:   rapid.SampledFrom([]int{2, 0, 8}).Draw(t, "errors"),
 			Asks:     rapid.SampledFrom([]int{0, 0, 2, 8}).Draw(t, "asks"),
+			Inquires: rapid.SampledFrom([]int{0, 0, 2, 6}).Draw(t, "inquires"),
 			Plans:    rapid.SliceOfN(rapid.Custom(randomPlan), 1, 2).Draw(t, "plans"),
 		}
 		verbs := append(daily(), rapid.SliceOfN(rapid.SampledFrom(troubles()), 0, 8).Draw(t, "troubles")...)

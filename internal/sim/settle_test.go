@@ -15,7 +15,7 @@ import (
 // for, with the help of a person (I1).
 func (w *world) settle() {
 	w.say("== the faults stop")
-	w.armed, w.full, w.script.Patience, w.script.Errors, w.script.Asks = nil, false, 0, 0, 0
+	w.armed, w.full, w.script.Patience, w.script.Errors, w.script.Asks, w.script.Inquires = nil, false, 0, 0, 0, 0
 	for range 4 {
 		w.age()
 	}
@@ -96,6 +96,8 @@ func (w *world) finished(round int) bool {
 		w.decide([]string{"granted", "rejected"}[w.rnd.IntN(2)], who)
 		w.calm()
 	}
+	w.answerAll(w.chance(1, 2))
+	w.calm()
 	for _, task := range open {
 		w.command(act{Do: "resume"}, task.ID)
 		w.command(act{Do: "signal"}, task.ID)
@@ -122,7 +124,7 @@ func (w *world) blocked(open []orchestrator.Summary) bool {
 	for _, task := range open {
 		for _, c := range w.causes(task.ID) {
 			switch c.Kind {
-			case "paused", "dependency", "concurrency", "in_doubt", "child", "signal", "cancelling", "approval":
+			case "paused", "dependency", "concurrency", "in_doubt", "child", "signal", "cancelling", "approval", "question":
 			default:
 				return false
 			}

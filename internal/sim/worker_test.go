@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/work"
@@ -135,6 +136,8 @@ func (w *world) step(j *job) {
 		w.report(j)
 	case !j.started && j.Grant == nil && w.chance(w.script.Asks, 16):
 		w.ask(j)
+	case j.Tool != "PROBE" && len(j.Answers) < 3 && w.chance(w.script.Inquires, 16):
+		w.inquire(j)
 	case j.hasEffects() && !j.started:
 		w.begin(j)
 	default:
@@ -211,6 +214,16 @@ func (w *world) ask(j *job) {
 		return
 	}
 	j.outcome = &work.Outcome{Ref: j.Ref, Worker: j.worker.name, StartedAt: time.Now(), Ask: a}
+	w.report(j)
+}
+
+// inquire gives a call back that asks a question, before its effect.
+func (w *world) inquire(j *job) {
+	q := work.Question{
+		Key: fmt.Sprint("k", len(j.Answers)), Kind: events.Elicitation,
+		Params: json.RawMessage(`{"message":"n?","requestedSchema":{"type":"object","properties":{"n":{"type":"integer"}}}}`),
+	}
+	j.outcome = &work.Outcome{Ref: j.Ref, Worker: j.worker.name, StartedAt: time.Now(), Questions: []work.Question{q}}
 	w.report(j)
 }
 

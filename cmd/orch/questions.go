@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/orch-dev/orch/cmd/orch/screen"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+func newQuestions(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "questions [TASK | ID]",
+		Short: "List what running calls ask, or show one question",
+		Long: `List the questions of running calls that are open, those of all tasks or of one, or show one question with its
+form. A call that asks holds no worker; it goes on when all that it asks is answered.`,
+		Example:           "  orch questions\n  orch questions @last",
+		Args:              takes("[TASK | ID]"),
+		ValidArgsFunction: a.completeIDs(1),
+		RunE:              func(cmd *cobra.Command, args []string) error { return a.questions(cmd.Context(), args) },
+	}
+}
+
+func (a *app) questions(ctx context.Context, args []string) error {
+	return a.with(ctx, idle, func(s session) error {
+		r, err := questionsRequest(ctx, s, args)
+		if err != nil {
+			return err
+		}
+		reply, err := s.Questions(ctx, r)
+		if err != nil {
+			return err
+		}
+		if reply.Unread > 0 {
+			a.note("%d tasks cannot be read yet; their questions are missing here", reply.Unread)
+		}
+		if r.ID != "" {
+			return a.showQuestion(reply.Questions[0])
+		}
+		return a.listQuestions(reply.Questions)
+	})
+}
+
+func questionsRequest(ctx context.Context, s session, args []string) (orchestrator.QuestionsRequest, error) {
+	if len(args) == 0 {
+		return orchestrator.QuestionsRequest{}, nil
+	}
+	if _, err := events.TaskOfQuestion(args[0]); err == nil {
+		return orchestrator.QuestionsRequest{ID: args[0]}, nil
+	}
+	id, err := find(ctx, s, args[0])
+	return orchestrator.QuestionsRequest{Task: id}, err
+}
+
+func (a *app) listQuestions(list []orchestrator.QuestionView) error {
+	var names []string
+	for _, q := range list {
+		names = append(names, q.ID)
+	}
+	return a.emit(view{data: list, rows: rowsOf(list), names: names, text: func(w io.Writer) error {
+		if len(list) == 0 {
+			return writeLines(w, []string{"nothing asks"})
+		}
+		var table screen.Table
+		table.Row("QUESTION", "KIND", "EXPIRES", "WHO", "WHAT")
+		for _, q := range list {
+			table.Row(q.ID, q.Kind, due(a.now(), q.ExpiresAt), q.Tool+" in "+q.TaskName+"/"+q.Step, message(q))
+		}
+		return table.Write(w, a.width())
+	}})
+}
+
+// message is what a question asks, or its name in the call.
+func message(q orchestrator.QuestionView) string {
+	var p struct {
+		Message string `json:"message"`
+	}
+	if json.Unmarshal(q.Params, &p) != nil || p.Message == "" {
+		return q.Key
+	}
+	return p.Message
+}
+
+func (a *app) showQuestion(q orchestrator.QuestionView) error {
+	return a.emit(view{data: q, names: []string{q.ID}, text: func(w io.Writer) error {
+		return writeLines(w, questionLines(q))
+	}})
+}
+
+// questionLines shows a question whole.
+func questionLines(q orchestrator.QuestionView) []string {
+	lines := []string{q.ID + "  " + string(q.Status)}
+	for _, part := range [][2]string{
+		{"task", string(q.Task) + " (" + q.TaskName + ")"}, {"step", q.Step}, {"tool", q.Tool}, {"name", q.Key}, {"kind", q.Kind},
+		{"expires", q.ExpiresAt.Format(time.RFC3339)}, {"answered by", q.AnsweredBy}, {"action", q.Action}, {"reason", q.Reason},
+	} {
+		if part[1] != "" {
+			lines = append(lines, fmt.Sprintf("  %-12s %s", part[0], screen.Escape(part[1])))
+		}
+	}
+	lines = append(append(lines, "  asks:"), indented(screen.Object(q.Params))...)
+	if q.Status != statemachine.QuestionOpen {
+		return lines
+	}
+	hint := "answer: orch answer " + q.ID + " --json '{…}' | --decline"
+	if q.Kind == events.Elicitation {
+		hint = "answer: orch answer " + q.ID + " --accept name=value… | --decline"
+	}
+	return append(lines, "", hint)
+}
+
+// answerOptions are the flags of `orch answer`.
+type answerOptions struct {
+	accept, decline bool
+	json            string
+}
+
+func newAnswer(a *app) *cobra.Command {
+	var o answerOptions
+	cmd := &cobra.Command{
+		Use:   "answer ID --accept [name=value...] | --json RESULT | --decline",
+		Short: "Answer a question of a running call",
+		Long: `Answer a question of a running call: accept, with the fields of its form as name=value, decline, or give the whole
+result of the MCP request as JSON. The first answer is final.`,
+		Example: "  orch answer ASK_01JD0000000000000000000000_AAAAAAAA --accept name=Ada",
+		Args:    takes("ID", "[name=value...]"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.check(len(args) > 1); err != nil {
+				return err
+			}
+			return a.answer(cmd.Context(), args, o)
+		},
+	}
+	cmd.Flags().BoolVar(&o.accept, "accept", false, "accept, with the fields of the form")
+	cmd.Flags().BoolVar(&o.decline, "decline", false, "give no answer")
+	cmd.Flags().StringVar(&o.json, "json", "", "the result as JSON, such as {\"action\":\"cancel\"}")
+	return cmd
+}
+
+// check returns why the flags do not go together.
+func (o answerOptions) check(fields bool) error {
+	chosen := 0
+	for _, given := range []bool{o.accept, o.decline, o.json != ""} {
+		if given {
+			chosen++
+		}
+	}
+	if chosen != 1 || (fields && !o.accept) {
+		return fault.New(fault.InvalidParams, "give one of --accept, --json and --decline; fields go with --accept")
+	}
+	return nil
+}
+
+func (a *app) answer(ctx context.Context, args []string, o answerOptions) error {
+	return a.with(ctx, idle, func(s session) error {
+		r := orchestrator.AnswerRequest{Question: args[0], Declined: o.decline, Actor: a.actor()}
+		var err error
+		switch {
+		case o.accept:
+			r.Response, err = accepted(ctx, s, args[0], args[1:])
+		case o.json != "":
+			r.Response, err = parseJSON("--json", o.json)
+		}
+		if err != nil {
+			return err
+		}
+		t, err := s.Answer(ctx, r)
+		if err != nil {
+			return err
+		}
+		return a.emit(view{data: t, names: []string{string(t.ID)}, text: func(w io.Writer) error {
+			return writeLines(w, []string{fmt.Sprintf("%s is answered; task %s is %s", args[0], t.ID, t.State)})
+		}})
+	})
+}
+
+// accepted is the result of who accepts an elicitation. The fields have the types of its form.
+func accepted(ctx context.Context, s session, id string, fields []string) (json.RawMessage, error) {
+	reply, err := s.Questions(ctx, orchestrator.QuestionsRequest{ID: id})
+	if err != nil {
+		return nil, err
+	}
+	var asked struct {
+		Mode   string          `json:"mode"`
+		Schema json.RawMessage `json:"requestedSchema"`
+	}
+	if err := json.Unmarshal(reply.Questions[0].Params, &asked); err != nil {
+		return nil, fault.Wrap(fault.Internal, err, "the question cannot be read")
+	}
+	result := map[string]any{"action": "accept"}
+	if asked.Mode != "url" {
+		if result["content"], err = pairs(fields, readSchema(asked.Schema), "argument", asText); err != nil {
+			return nil, err
+		}
+	}
+	raw, err := json.Marshal(result)
+	if err != nil {
+		return nil, fault.Wrap(fault.Internal, err, "the answer cannot be encoded")
+	}
+	return raw, nil
+}

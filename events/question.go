@@ -1,0 +1,99 @@
+package events
+
+import (
+	"encoding/base32"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// The kinds of questions that a call asks while it runs. A question is open from its asking on and ends once, as
+// answered or expired.
+const (
+	QuestionAsked    Kind = "question.asked"
+	QuestionAnswered Kind = "question.answered"
+	// QuestionExpired ends a question without an answer: nobody gave one in time, or its call has ended.
+	QuestionExpired Kind = "question.expired"
+)
+
+// What a question asks for, in the words of MCP.
+const (
+	// Elicitation asks a person (S2-052), Sampling a language model of the client (S2-051), Roots which folders
+	// the client opens (S2-050).
+	Elicitation = "elicitation"
+	Sampling    = "sampling"
+	Roots       = "roots"
+)
+
+// Question is the data of question.asked.
+type Question struct {
+	ID string `json:"id"`
+	// Step is the key of the step whose call waits for the answer.
+	Step string `json:"step"`
+	// Key is the name of the question in its call; a call uses a name once.
+	Key string `json:"key"`
+	// Kind is elicitation, sampling or roots.
+	Kind string `json:"kind"`
+	// Params are those of the MCP request.
+	Params    Value     `json:"params,omitzero"`
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+// Answer is the data of question.answered.
+type Answer struct {
+	ID string `json:"id"`
+	By string `json:"by"`
+	// Action is accept, decline or cancel for an elicitation, and decline for any question that was declined.
+	Action string `json:"action,omitempty"`
+	// Response is the MCP result; null for a sampling or for roots that were declined.
+	Response Value     `json:"response,omitzero"`
+	At       time.Time `json:"at"`
+}
+
+// Unanswered is the data of question.expired.
+type Unanswered struct {
+	ID     string    `json:"id"`
+	Reason string    `json:"reason"`
+	At     time.Time `json:"at"`
+}
+
+func (*Question) payload()   {}
+func (*Answer) payload()     {}
+func (*Unanswered) payload() {}
+
+const questionPrefix = "ASK_"
+
+// QuestionIDFrom returns a new id of a question of a task: "ASK_", the ULID of the task, and eight random
+// characters from entropy, which must not fail. A question is found by its task.
+func QuestionIDFrom(task TaskID, entropy io.Reader) string {
+	return partID(questionPrefix, task, entropy)
+}
+
+// TaskOfQuestion returns the task that a question belongs to; INVALID_FORMAT for what is no id.
+func TaskOfQuestion(id string) (TaskID, error) {
+	task, ok := taskOfPart(questionPrefix, id)
+	if !ok {
+		return "", fault.New(fault.InvalidFormat, "%q is no id of a question", id[:min(len(id), 60)]).WithField("question").
+			WithHint("orch questions lists them")
+	}
+	return task, nil
+}
+
+// partID returns an id, which nobody can guess, of something that belongs to a task.
+func partID(prefix string, task TaskID, entropy io.Reader) string {
+	var random [5]byte
+	if _, err := io.ReadFull(entropy, random[:]); err != nil {
+		panic("no entropy: " + err.Error())
+	}
+	return prefix + strings.TrimPrefix(string(task), idPrefix) + "_" + base32.StdEncoding.EncodeToString(random[:])
+}
+
+// taskOfPart returns the task in an id that partID has made.
+func taskOfPart(prefix, id string) (TaskID, bool) {
+	body, ok := strings.CutPrefix(id, prefix)
+	task, random, found := strings.Cut(body, "_")
+	parsed, err := ParseTaskID(idPrefix + task)
+	return parsed, ok && found && err == nil && len(random) == 8
+}

@@ -1,0 +1,275 @@
+package orchestrator
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/plan"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// QuestionsRequest filters questions; zero fields do not filter.
+type QuestionsRequest struct {
+	// ID names one question, open or not, Task the open ones of one task.
+	ID   string        `json:"id,omitempty"`
+	Task events.TaskID `json:"task,omitempty"`
+}
+
+// QuestionsReply lists questions, that which expires first in front.
+type QuestionsReply struct {
+	Questions []QuestionView `json:"questions"`
+	// Unread counts the open tasks that could not be read, whose questions are missing here.
+	Unread int `json:"unread,omitempty"`
+}
+
+// QuestionView is a question of a call as clients see it.
+type QuestionView struct {
+	ID       string                      `json:"id"`
+	Task     events.TaskID               `json:"task"`
+	TaskName string                      `json:"task_name"`
+	Step     string                      `json:"step"`
+	Tool     string                      `json:"tool,omitempty"`
+	Key      string                      `json:"key"`
+	Kind     string                      `json:"kind"`
+	Status   statemachine.QuestionStatus `json:"status"`
+	// Params are those of the MCP request.
+	Params    json.RawMessage `json:"params"`
+	AskedAt   time.Time       `json:"asked_at"`
+	ExpiresAt time.Time       `json:"expires_at"`
+	// AnsweredBy and Action are set when it is answered, Reason when it ended without an answer.
+	AnsweredBy string     `json:"answered_by,omitempty"`
+	Action     string     `json:"action,omitempty"`
+	Reason     string     `json:"reason,omitempty"`
+	ClosedAt   *time.Time `json:"closed_at,omitempty"`
+}
+
+// AnswerRequest answers a question.
+type AnswerRequest struct {
+	// ID is the task of the question; empty for whatever task it is.
+	ID       events.TaskID `json:"id,omitempty"`
+	Question string        `json:"question"`
+	// Response is the MCP result: {action, content} for an elicitation, {role, content, model} for a sampling,
+	// {roots} for roots.
+	Response json.RawMessage `json:"response,omitempty"`
+	// Declined says instead that there is no answer: {"action": "decline"} for an elicitation, else null.
+	Declined bool   `json:"declined,omitempty"`
+	Actor    string `json:"actor,omitempty"`
+}
+
+// maxResponse bounds the bytes of an answer.
+const maxResponse = 256 << 10
+
+// Questions implements API.
+func (o *Orchestrator) Questions(ctx context.Context, r QuestionsRequest) (QuestionsReply, error) {
+	if r.ID != "" {
+		task, err := events.TaskOfQuestion(r.ID)
+		if err != nil {
+			return QuestionsReply{}, err
+		}
+		r.Task = task
+	}
+	ids, unread := []events.TaskID{r.Task}, 0
+	if r.Task == "" {
+		ids, unread = o.openTasks((*statemachine.Task).Unanswered)
+	}
+	reply := QuestionsReply{Questions: []QuestionView{}, Unread: unread}
+	asked := func(q *statemachine.Question) bool {
+		return q.ID == r.ID || (r.ID == "" && q.Status == statemachine.QuestionOpen)
+	}
+	for _, id := range ids {
+		err := o.look(ctx, id, func(e *entry) error {
+			reply.Questions = append(reply.Questions, questionsOf(e.task, asked)...)
+			return nil
+		})
+		if err != nil && (r.Task != "" || !fault.Has(err, fault.NotFound)) {
+			return reply, err
+		}
+	}
+	if r.ID != "" && len(reply.Questions) == 0 {
+		return reply, noQuestion(r.ID)
+	}
+	slices.SortStableFunc(reply.Questions, func(a, b QuestionView) int { return a.ExpiresAt.Compare(b.ExpiresAt) })
+	return reply, nil
+}
+
+func noQuestion(id string) error {
+	return fault.New(fault.NotFound, "there is no question %s", clip(id)).WithField("question").WithHint("orch questions lists them")
+}
+
+// openQuestions returns the open questions of the task.
+func (t *turn) openQuestions() []QuestionView {
+	return questionsOf(t.task, func(q *statemachine.Question) bool { return q.Status == statemachine.QuestionOpen })
+}
+
+// askedBy chooses the open questions that a step waits for.
+func askedBy(s *statemachine.Step) func(*statemachine.Question) bool {
+	return func(q *statemachine.Question) bool {
+		return q.Status == statemachine.QuestionOpen && slices.Contains(s.Questions, q.ID)
+	}
+}
+
+// questionsOf returns questions of a task.
+func questionsOf(t *statemachine.Task, which func(*statemachine.Question) bool) []QuestionView {
+	var views []QuestionView
+	for _, q := range t.Questions {
+		if !which(q) {
+			continue
+		}
+		v := QuestionView{
+			ID: q.ID, Task: t.ID, TaskName: t.Submitted.Name, Step: q.Step, Key: q.Key, Kind: q.Kind, Status: q.Status,
+			Params: q.Params.Raw, AskedAt: q.AskedAt, ExpiresAt: q.ExpiresAt, Reason: q.Reason,
+		}
+		if s := t.Steps[q.Step]; s != nil {
+			v.Tool = s.Tool
+		}
+		if q.Answer != nil {
+			v.AnsweredBy, v.Action = q.Answer.By, q.Answer.Action
+		}
+		if !q.ClosedAt.IsZero() {
+			v.ClosedAt = &q.ClosedAt
+		}
+		views = append(views, v)
+	}
+	return views
+}
+
+// Answer implements API.
+func (o *Orchestrator) Answer(ctx context.Context, r AnswerRequest) (TaskView, error) {
+	id, err := events.TaskOfQuestion(r.Question)
+	switch {
+	case err != nil:
+		return TaskView{}, err
+	case r.ID != "" && r.ID != id:
+		return TaskView{}, noQuestion(r.Question)
+	case r.Declined == (len(r.Response) > 0):
+		return TaskView{}, fault.New(fault.ValidationError, "give a response, or decline").WithField("response")
+	case len(r.Response) > maxResponse:
+		return TaskView{}, fault.New(fault.ValidationError, "has more than %d bytes", maxResponse).WithField("response").WithReason("SIZE_LIMIT_EXCEEDED")
+	}
+	response, err := o.tidy(r.Response)
+	if err != nil {
+		return TaskView{}, fault.From(err).WithField("response")
+	}
+	err = o.change(ctx, id, r.Actor, func(t *turn) error {
+		q := t.task.Question(r.Question)
+		if err := t.mayAnswer(q, r.Question); err != nil {
+			return err
+		}
+		if r.Declined {
+			t.answer(q, actionDecline, declined(q.Kind))
+			return nil
+		}
+		action, err := checkAnswer(q, response)
+		if err == nil {
+			t.answer(q, action, response)
+		}
+		return err
+	})
+	if err != nil {
+		return TaskView{}, err
+	}
+	return o.Get(ctx, GetRequest{ID: id})
+}
+
+func (t *turn) answer(q *statemachine.Question, action string, response json.RawMessage) {
+	t.emit(events.QuestionAnswered, &events.Answer{ID: q.ID, By: t.actor, Action: action, Response: t.keep(response), At: t.now})
+}
+
+// mayAnswer returns why a question cannot be answered: NOT_FOUND, CONFLICT when it is over.
+func (t *turn) mayAnswer(q *statemachine.Question, id string) error {
+	switch {
+	case q == nil:
+		return noQuestion(id)
+	case q.Status == statemachine.QuestionAnswered:
+		return fault.New(fault.Conflict, "%s has answered question %s at %s", q.Answer.By, q.ID, clock(q.ClosedAt))
+	case q.Status == statemachine.QuestionExpired:
+		return fault.New(fault.Conflict, "question %s is closed since %s: %s", q.ID, clock(q.ClosedAt), q.Reason)
+	case !t.now.Before(q.ExpiresAt):
+		return fault.New(fault.Conflict, "question %s expired at %s", q.ID, clock(q.ExpiresAt))
+	}
+	return nil
+}
+
+// declined is the answer of who gives none.
+func declined(kind string) json.RawMessage {
+	if kind == events.Elicitation {
+		return json.RawMessage(`{"action":"decline"}`)
+	}
+	return json.RawMessage("null")
+}
+
+const (
+	actionAccept  = "accept"
+	actionDecline = "decline"
+	actionCancel  = "cancel"
+)
+
+// checkAnswer returns the action that an answer says, or why it is no result of the MCP request:
+// VALIDATION_ERROR naming the field.
+func checkAnswer(q *statemachine.Question, given json.RawMessage) (string, error) {
+	var a struct {
+		Action  string          `json:"action"`
+		Content json.RawMessage `json:"content"`
+		Role    string          `json:"role"`
+		Model   string          `json:"model"`
+		Roots   []struct {
+			URI string `json:"uri"`
+		} `json:"roots"`
+	}
+	if err := json.Unmarshal(given, &a); err != nil || bytes.Equal(given, []byte("null")) {
+		return "", fault.New(fault.ValidationError, "is no result of the MCP request").WithField("response")
+	}
+	wrong := func(field, problem string) error {
+		return fault.New(fault.ValidationError, "%s", problem).WithField(field)
+	}
+	switch q.Kind {
+	case events.Elicitation:
+		return a.Action, checkElicited(q.Params.Raw, a.Action, a.Content)
+	case events.Sampling:
+		switch {
+		case a.Role != "assistant" && a.Role != "user":
+			return "", wrong("role", "must be assistant or user")
+		case a.Model == "":
+			return "", wrong("model", "must name the model")
+		case len(a.Content) == 0 || (a.Content[0] != '{' && a.Content[0] != '['):
+			return "", wrong("content", "must be a content block, or a list of them")
+		}
+	case events.Roots:
+		if a.Roots == nil {
+			return "", wrong("roots", "must be a list")
+		}
+		for _, root := range a.Roots {
+			if !strings.HasPrefix(root.URI, "file://") {
+				return "", wrong("roots", "must have URIs that begin with file://")
+			}
+		}
+	}
+	return "", nil
+}
+
+// checkElicited checks the answer to an elicitation: only who accepts fills in its form.
+func checkElicited(params json.RawMessage, action string, content json.RawMessage) error {
+	if !slices.Contains([]string{actionAccept, actionDecline, actionCancel}, action) {
+		return fault.New(fault.ValidationError, "must be accept, decline or cancel").WithField("action")
+	}
+	var asked struct {
+		Mode   string          `json:"mode"`
+		Schema json.RawMessage `json:"requestedSchema"`
+	}
+	if err := json.Unmarshal(params, &asked); err != nil {
+		return fault.Wrap(fault.Internal, err, "the question cannot be read")
+	}
+	switch {
+	case action == actionAccept && asked.Mode != "url":
+		return plan.CheckContent(asked.Schema, content)
+	case len(content) > 0 && string(content) != "null":
+		return fault.New(fault.ValidationError, "goes with an accepted form only").WithField("content")
+	}
+	return nil
+}

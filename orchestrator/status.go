@@ -1,0 +1,51 @@
+package orchestrator
+
+import (
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// StatusRequest asks for the status of the node.
+type StatusRequest struct{}
+
+// StatusReply describes the node.
+type StatusReply struct {
+	Version    string `json:"version"`
+	Ready      bool   `json:"ready"`
+	Durability string `json:"durability"`
+	// Syncing is how the durability is reached: group, always, interval or external.
+	Syncing  string         `json:"syncing,omitempty"`
+	Root     string         `json:"root,omitempty"`
+	Open     int            `json:"open"`
+	Finished int            `json:"finished"`
+	Queued   map[string]int `json:"queued"`
+	Running  int            `json:"running"`
+	Workers  []WorkerView   `json:"workers"`
+	Paused   []Hold         `json:"paused"`
+	// Store is the health of the log: "ok", or why it refuses to append. Refusing says the same in parts.
+	Store     string    `json:"store"`
+	Refusing  *Refusal  `json:"refusing,omitempty"`
+	StartedAt time.Time `json:"started_at"`
+	MemoryMiB int       `json:"memory_mib"`
+}
+
+// Refusal is why the log takes nothing.
+type Refusal struct {
+	Code    fault.Code `json:"code"`
+	Message string     `json:"message"`
+	// Hint is what to do.
+	Hint string `json:"hint,omitempty"`
+	// Since is when it began; zero when that is not known.
+	Since time.Time `json:"since,omitzero"`
+}
+
+// WorkerView describes a worker that the node has heard of lately.
+type WorkerView struct {
+	Name    string    `json:"name"`
+	Queues  []string  `json:"queues"`
+	Running int       `json:"running"`
+	SeenAt  time.Time `json:"seen_at"`
+	// Silent says that it was not heard of for so long that no call is expected to reach it.
+	Silent bool `json:"silent,omitempty"`
+}
