@@ -54,8 +54,8 @@ func (f *fakeNodes) Open(ctx context.Context, cfg config.Config, _ mode) (sessio
 	return f.Dial(ctx, cfg)
 }
 
-func (f *fakeNodes) Serve(ctx context.Context, _ config.Config, ready func(string)) error {
-	ready("nats://127.0.0.1:4222")
+func (f *fakeNodes) Serve(ctx context.Context, _ config.Config, ready func(address, mcp string)) error {
+	ready("nats://127.0.0.1:4222", "")
 	<-ctx.Done()
 	return ctx.Err()
 }

@@ -15,8 +15,9 @@ type nodes interface {
 	// Open connects to a running node, or else starts one inside this process. An idle one starts no
 	// calls: it only answers.
 	Open(ctx context.Context, cfg config.Config, mode mode) (session, error)
-	// Serve runs a node until ctx ends and it has stopped; ready is told its address.
-	Serve(ctx context.Context, cfg config.Config, ready func(address string)) error
+	// Serve runs a node until ctx ends and it has stopped; ready is told its address and where it speaks MCP, "" for
+	// nowhere.
+	Serve(ctx context.Context, cfg config.Config, ready func(address, mcp string)) error
 	// Work runs a worker until ctx ends and it has drained.
 	Work(ctx context.Context, cfg config.Config) error
 	// Verify reads the whole log and checks it; progress is told the positions done and in all.

@@ -14,6 +14,7 @@ import (
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/mcp/server"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/tools"
 )
@@ -54,6 +55,18 @@ type Config struct {
 	SandboxRead, SandboxWrite []string
 	Logger                    *slog.Logger
 	Version                   string
+	// HTTP is the address at which the MCP face listens; empty means nowhere. HTTPOptional lets the node start
+	// without when something else listens there.
+	HTTP         string
+	HTTPOptional bool
+	// SyncWait is how long a plain call of a tool waits before it is handed back as a task; 0 means the default.
+	SyncWait time.Duration
+	// OutsideApprovals keeps MCP clients from asking their users for approvals.
+	OutsideApprovals bool
+	// Tokens knows the bearer tokens of HTTP.
+	Tokens server.Tokens
+	// Face changes the configuration of the MCP face, for the conformance suite and tests.
+	Face func(*server.Config)
 	// Extra adds tools to the built-in ones, for benchmarks and tests.
 	Extra []tools.Tool
 }
@@ -72,6 +85,8 @@ type Node struct {
 	store  *bus.Store
 	orch   *orchestrator.Orchestrator
 	hands  *hands
+	// faceURL is where the MCP face is served.
+	faceURL string
 	// stops undo what Start did, the last first.
 	stops []func(context.Context) error
 	once  sync.Once
@@ -83,7 +98,7 @@ type Node struct {
 // the data directory, DATA_LOSS, DISK_FULL, UNAVAILABLE, VALIDATION_ERROR.
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	n := &Node{cfg: cfg, done: make(chan struct{})}
-	for _, step := range []func(context.Context) error{n.openBus, n.openStore, n.openHands, n.startOwner, n.serve, n.startWorker, n.startChores, n.startTidying} {
+	for _, step := range []func(context.Context) error{n.openBus, n.openStore, n.openHands, n.startOwner, n.serve, n.startWorker, n.startFace, n.startChores, n.startTidying} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, n.Stop(context.WithoutCancel(ctx)))
 		}

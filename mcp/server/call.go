@@ -39,6 +39,7 @@ func (s *Server) routeCall(ctx context.Context, c client, next mcp.MethodHandler
 	result, err := next(ctx, "tools/call", req)
 	var h *handed
 	if errors.As(err, &h) {
+		s.publish(events.TaskID(h.standing.id), p.Name)
 		return h.standing.handle(c.modern), nil
 	}
 	return result, err
@@ -116,10 +117,10 @@ func (o outcome) unpack() (*mcp.CallToolResult, error) {
 
 // run is one call of a tool that is a task of its own.
 type run struct {
-	id    events.TaskID
-	spec  tools.Spec
-	at    time.Time
-	ttl   time.Duration
+	id   events.TaskID
+	spec tools.Spec
+	at   time.Time
+	ttl  time.Duration
 	// token is the progress token of the client, nil when it wants to hear of none; told and progress are what it
 	// heard last, rev and seen how far the task was looked at.
 	token     any

@@ -87,11 +87,19 @@ func (s *Server) route(next mcp.MethodHandler) mcp.MethodHandler {
 			result, err = s.routeCall(ctx, c, next, req)
 		case "initialize":
 			result, err = s.initialize(ctx, c, next, req)
+		case "logging/setLevel":
+			result, err = s.routeLevel(ctx, c, next, req)
 		default:
 			result, err = next(ctx, method, req)
 		}
-		if list, ok := result.(*mcp.ListToolsResult); ok && err == nil {
+		switch list := result.(type) {
+		case *mcp.ListToolsResult:
 			result = s.listTools(c, list)
+		case *mcp.ListResourcesResult:
+			s.listResources(ctx, c, list)
+		}
+		if method == "resources/read" {
+			err = noResource(c, err)
 		}
 		return result, wireError(err)
 	}

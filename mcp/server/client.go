@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/json"
+	"reflect"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -74,7 +75,7 @@ func (s *Server) clientOf(req mcp.Request) client {
 // carries requests of both generations.
 func (c *client) readMeta(req mcp.Request) {
 	p := req.GetParams()
-	if p == nil {
+	if p == nil || reflect.ValueOf(p).IsNil() { // params that are not there are a nil pointer
 		return
 	}
 	meta := p.GetMeta()

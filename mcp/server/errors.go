@@ -27,6 +27,8 @@ func wireError(err error) error {
 	}
 }
 
+func asWire(err error, to **jsonrpc.Error) bool { return errors.As(err, to) }
+
 // recover turns a panic into an error of the protocol (S3-144).
 func (s *Server) recover(method string, err *error) {
 	if r := recover(); r != nil {

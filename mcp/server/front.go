@@ -15,6 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
 )
 
 // MaxBody is the most bytes of one request over HTTP; more is answered with 413.
@@ -44,10 +45,12 @@ func (s *Server) Handler() http.Handler {
 		stateless: mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{Stateless: true, PropagateRequestCancellation: true, Logger: s.cfg.Logger}),
 	}
 	protect := auth.RequireBearerToken(
-		func(ctx context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) { return s.verify(ctx, token) },
+		func(ctx context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
+			return s.verify(ctx, token)
+		},
 		&auth.RequireBearerTokenOptions{AllowMissingExpiration: true, ResourceMetadataURL: s.cfg.ResourceMetadata},
 	)
-	return s.fromHere(protect(f))
+	return s.fromHere(protect(s.limited(f)))
 }
 
 // fromHere refuses requests of web pages of other origins, and those to another host than this one (S2-008).
@@ -59,6 +62,17 @@ func (s *Server) fromHere(next http.Handler) http.Handler {
 			return
 		}
 		next.ServeHTTP(w, r)
+	})
+}
+
+// Metadata tells clients how to authorise themselves (RFC 9728): with a bearer token that somebody gave them.
+func Metadata(resource string) http.Handler {
+	var scopes []string
+	for _, r := range Roles() {
+		scopes = append(scopes, string(r))
+	}
+	return auth.ProtectedResourceMetadataHandler(&oauthex.ProtectedResourceMetadata{
+		Resource: resource, ScopesSupported: scopes, BearerMethodsSupported: []string{"header"}, ResourceName: "orch",
 	})
 }
 
@@ -202,6 +216,11 @@ func refuse(w http.ResponseWriter, status int, id json.RawMessage, err *jsonrpc.
 
 // open opens a session.
 func (f *front) open(w http.ResponseWriter, r *http.Request, body []byte) {
+	if f.s.asked.count() >= MaxSessions {
+		w.Header().Set("Retry-After", "60")
+		http.Error(w, "too many sessions are open", http.StatusServiceUnavailable)
+		return
+	}
 	id := newSessionID()
 	if !f.openAs(w, r, id) {
 		return

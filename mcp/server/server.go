@@ -55,6 +55,10 @@ type Config struct {
 	// OutsideApprovals demands that a person outside of the client decides about approvals: none are asked for
 	// by elicitation.
 	OutsideApprovals bool
+	// Outputs gives access to the files that tasks hand over. Nil shows none.
+	Outputs Outputs
+	// Complete adds completions; nil values let the server find its own.
+	Complete func(*mcp.CompleteParams) []string
 	// Root is the root that tools are confined to, for the instructions.
 	Root    string
 	Version string
@@ -113,6 +117,10 @@ type Server struct {
 	asked   asked
 	streams streams
 	fresh   fresh
+	meter   meter
+	// published and watched are the resources that are listed, and those that are subscribed to.
+	published published
+	watched   watched
 }
 
 // New returns a server. VALIDATION_ERROR when the configuration lacks something.
@@ -126,6 +134,8 @@ func New(cfg Config) (*Server, error) {
 	s.sdk = mcp.NewServer(&mcp.Implementation{Name: "orch", Title: "orch", Version: cfg.Version}, s.options())
 	s.addTools()
 	s.addOwnTools()
+	s.addResources()
+	s.addPrompts()
 	if err := s.addTaskMethods(); err != nil {
 		return nil, err
 	}
@@ -133,6 +143,7 @@ func New(cfg Config) (*Server, error) {
 		cfg.Extend(s.sdk)
 	}
 	s.sdk.AddReceivingMiddleware(s.route)
+	s.background(s.tidy)
 	return s, nil
 }
 
@@ -140,6 +151,20 @@ func New(cfg Config) (*Server, error) {
 func (s *Server) Close() {
 	s.stop()
 	s.group.Wait()
+}
+
+// tidy forgets the sessions that nobody has used for long; they can be opened again.
+func (s *Server) tidy(ctx context.Context) {
+	tick := time.NewTicker(s.cfg.SessionTimeout / 4)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			s.asked.drop(s.cfg.Now().Add(-2 * s.cfg.SessionTimeout))
+		}
+	}
 }
 
 // background runs fn until the server closes, apart from the request that caused it.
@@ -158,6 +183,8 @@ func (s *Server) options() *mcp.ServerOptions {
 		Capabilities: capabilities(),
 		GetSessionID: s.fresh.id,
 		SetCacheable: cacheable,
+
+		SubscribeHandler: s.subscribe, UnsubscribeHandler: s.unsubscribe, CompletionHandler: s.complete,
 	}
 }
 
@@ -168,6 +195,7 @@ const pageSize = 100
 func capabilities() *mcp.ServerCapabilities {
 	c := &mcp.ServerCapabilities{
 		Tools:   &mcp.ToolCapabilities{ListChanged: true},
+		Prompts: &mcp.PromptCapabilities{ListChanged: true},
 		Logging: &mcp.LoggingCapabilities{},
 	}
 	c.AddExtension(tasksExtension, nil)

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -62,6 +63,12 @@ func (a *asked) of(id string) *session {
 		a.byID[id] = known
 	}
 	return known
+}
+
+func (a *asked) count() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.byID)
 }
 
 // forget drops a session.
@@ -158,9 +165,19 @@ func (f *fresh) id() string { return f.next }
 // newSessionID returns an id with more than 120 random bits.
 func newSessionID() string { return rand.Text() }
 
-// setLevel notes the level that a session has set.
-func (s *Server) setLevel(ctx context.Context, c client, level mcp.LoggingLevel) {
-	s.change(ctx, c, func(r *record) { r.Level = level })
+// levels are the log levels of MCP (S2-042).
+func levels() []mcp.LoggingLevel {
+	return []mcp.LoggingLevel{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
+}
+
+// routeLevel notes the log level that a session sets.
+func (s *Server) routeLevel(ctx context.Context, c client, next mcp.MethodHandler, req mcp.Request) (mcp.Result, error) {
+	p, ok := req.GetParams().(*mcp.SetLoggingLevelParams)
+	if !ok || !slices.Contains(levels(), p.Level) {
+		return nil, invalidParams("the level must be one of debug, info, notice, warning, error, critical, alert, emergency")
+	}
+	s.change(ctx, c, func(r *record) { r.Level = p.Level })
+	return next(ctx, "logging/setLevel", req)
 }
 
 // change changes what is kept of a session.
