@@ -360,12 +360,12 @@ func (t *turn) dropApprovals() {
 	}
 }
 
-// askAgain lets a task go on that is blocked because nobody decided in time: what still waits asks anew.
+// askAgain lets what still waits after nobody decided in time ask anew, and a task go on that is blocked for that.
+// One that is being verified has never been blocked.
 func (t *turn) askAgain(by string) {
-	if t.task.State != statemachine.Blocked || (t.task.Block != blockExpired && !t.anyStuck()) {
-		return
+	if t.task.State == statemachine.Blocked && (t.task.Block == blockExpired || t.anyStuck()) {
+		t.emit(events.TaskUnblocked, &events.Moved{})
 	}
-	t.emit(events.TaskUnblocked, &events.Moved{})
 	for _, key := range slices.Clone(t.task.Order) {
 		if s := t.task.Steps[key]; t.stuck(s) {
 			t.emit(events.StepResolved, &events.Resolved{Step: key, As: "retry", By: by})

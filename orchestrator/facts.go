@@ -64,13 +64,13 @@ func (o *Orchestrator) clean(r *work.Outcome) error {
 	if r.Output, err = o.tidy(r.Output); err != nil {
 		return err
 	}
+	if r.Questions, err = o.cleanQuestions(r.Questions); err != nil { // its tool is wrong, and would ask the same again
+		r.Questions, r.Error, r.Class = nil, fault.From(err), classInvalidArgs
+	}
 	if r.Error != nil {
 		clean := *r.Error
 		clean.Message, clean.Hint, clean.Field = o.cleanText(clean.Message), o.cleanText(clean.Hint), o.cleanText(clean.Field)
 		r.Error = &clean
-	}
-	if r.Questions, err = o.cleanQuestions(r.Questions); err != nil {
-		return err
 	}
 	size := 0
 	r.Facts = slices.Clone(r.Facts)

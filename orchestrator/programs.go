@@ -62,11 +62,7 @@ func (o *Orchestrator) programOf(text []byte) (*program, error) {
 	if json.Unmarshal(text, &yaml) == nil {
 		text = []byte(yaml)
 	}
-	parsed, err := plan.Parse("plan", text, plan.Options{Tool: o.toolInfo, ToolNames: o.cfg.Catalogue.Names})
-	if err != nil {
-		return nil, err
-	}
-	compiled, err := parsed.Program()
+	parsed, compiled, err := plan.Load("plan", text, plan.Options{Tool: o.toolInfo, ToolNames: o.cfg.Catalogue.Names, Languages: &o.languages})
 	if err != nil {
 		return nil, err
 	}

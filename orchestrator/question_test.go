@@ -18,6 +18,7 @@ import (
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/policy"
 	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/work"
 )
 
@@ -142,81 +143,6 @@ func TestTooManyRounds(t *testing.T) {
 	}
 	assert.Equal(t, statemachine.Failed, n.result(id).State)
 	assert.Contains(t, n.step(id, "a").Error.Message, "10 times")
-}
-
-// What cannot be asked is refused, so that the worker reports the call as failed.
-func TestRefusedQuestions(t *testing.T) {
-	t.Parallel()
-	n := start(t, memlog.New(memlog.Config{}))
-	n.submit(oneWrite)
-	c := n.begun("w")
-	params := func(text string) work.Question {
-		return work.Question{Key: "k", Kind: events.Elicitation, Params: json.RawMessage(text)}
-	}
-	many := make([]work.Question, 17)
-	for i := range many {
-		many[i] = elicit(fmt.Sprint("k", i))
-	}
-	for name, asked := range map[string][]work.Question{
-		"twice":     {elicit("k"), elicit("k")},
-		"no key":    {elicit("")},
-		"kind":      {{Key: "k", Kind: "wish"}},
-		"many":      many,
-		"large":     {params(`{"message":"` + strings.Repeat("x", 64<<10) + `"}`)},
-		"list":      {params(`[]`)},
-		"reference": {params(`{"$blob":"x"}`)},
-		"message":   {params(`{"requestedSchema":{"type":"object","properties":{}}}`)},
-		"schema":    {params(`{"message":"m"}`)},
-		"nested":    {params(`{"message":"m","requestedSchema":{"type":"object","properties":{"a":{"type":"object"}}}}`)},
-		"mode":      {params(`{"message":"m","mode":"voice"}`)},
-		"url":       {params(`{"message":"m","mode":"url","url":"https://a.example"}`)},
-		"messages":  {{Key: "k", Kind: events.Sampling, Params: json.RawMessage(`{"maxTokens":1}`)}},
-	} {
-		code := fault.CodeOf(n.inquire("w", c, asked...))
-		assert.Contains(t, []fault.Code{fault.ValidationError, fault.RequiredField}, code, name)
-	}
-	require.NoError(t, n.inquire("w", c, params(`{"message":"m","mode":"url","url":"https://a.example","elicitationId":"e"}`)))
-}
-
-// An answer that does not fit changes nothing.
-func TestRefusedAnswers(t *testing.T) {
-	t.Parallel()
-	n := start(t, memlog.New(memlog.Config{}))
-	id := n.submit(oneWrite)
-	require.NoError(t, n.inquire("w", n.begun("w"), elicit("a"), work.Question{Key: "b", Kind: events.Sampling, Params: json.RawMessage(`{"messages":[{}]}`)}, work.Question{Key: "c", Kind: events.Roots}))
-	byKey := map[string]string{}
-	for _, q := range n.view(id).Questions {
-		byKey[q.Key] = q.ID
-	}
-	for response, field := range map[string]string{
-		`{"action":"accept"}`:                      "content",
-		`{"action":"accept","content":{"name":1}}`: "content.name",
-		`{"action":"decline","content":{}}`:        "content",
-		`{"action":"maybe"}`:                       "action",
-		`[]`:                                       "response",
-		`null`:                                     "response",
-		``:                                         "response",
-		`{"action":"` + strings.Repeat("x", 257<<10) + `"}`: "response",
-	} {
-		_, err := n.answer(byKey["a"], response)
-		assert.Equal(t, fault.ValidationError, fault.CodeOf(err), "%.40s", response)
-		assert.Equal(t, field, fault.From(err).Field, "%.40s", response)
-	}
-	for _, response := range []string{`{}`, `{"role":"assistant","content":{}}`, `{"role":"assistant","model":"m"}`, `{"role":"god","model":"m","content":{}}`} {
-		_, err := n.answer(byKey["b"], response)
-		assert.Equal(t, fault.ValidationError, fault.CodeOf(err), response)
-	}
-	for _, response := range []string{`{}`, `{"roots":[{"uri":"https://a"}]}`} {
-		_, err := n.answer(byKey["c"], response)
-		assert.Equal(t, fault.ValidationError, fault.CodeOf(err), response)
-	}
-	_, err := n.answer("ASK_x", ada)
-	assert.Equal(t, fault.InvalidFormat, fault.CodeOf(err))
-	_, err = n.answer(byKey["a"][:len(byKey["a"])-8]+"AAAAAAAA", ada)
-	assert.Equal(t, fault.NotFound, fault.CodeOf(err))
-	_, err = n.Answer(n.ctx(), orchestrator.AnswerRequest{ID: "TASK_01JD0000000000000000000000", Question: byKey["a"], Declined: true})
-	assert.Equal(t, fault.NotFound, fault.CodeOf(err))
-	assert.Len(t, n.view(id).Questions, 3)
 }
 
 // Exactly one of many answers wins.
@@ -425,12 +351,15 @@ func TestSecretsInQuestions(t *testing.T) {
 func TestLargeAnswer(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
-	n.submit(oneWrite)
+	id := n.submit(oneWrite)
 	require.NoError(t, n.inquire("w", n.begun("w"), elicit("who")))
 	large := strings.ReplaceAll(ada, "Ada", strings.Repeat("x", 200<<10))
 	_, err := n.answer(n.open().ID, large)
 	require.NoError(t, err)
-	assert.JSONEq(t, large, string(n.take("w").Answers["who"]))
+	c := n.take("w")
+	assert.JSONEq(t, large, string(c.Answers["who"]))
+	require.NoError(t, n.report("w", c, `{}`))
+	assert.Equal(t, statemachine.Done, n.result(id).State)
 }
 
 // A single call asks its caller; it never moves the state of its task (A-21).
@@ -456,4 +385,73 @@ func TestSingleCallAsks(t *testing.T) {
 	assert.Equal(t, fault.Conflict, fault.CodeOf(err))
 	assert.Equal(t, fault.Timeout, n.step(id, r.Step).Error.Code)
 	n.checkIdle()
+}
+
+// A call that runs only while its task awaits an approval asks like any other, and goes on with its grant.
+func TestCallThatAsksWhileAwaiting(t *testing.T) {
+	t.Parallel()
+	n := start(t, memlog.New(memlog.Config{}), func(c *orchestrator.Config) {
+		cat, err := tools.New(echo("DELETE", tools.Destructive, tools.AwaitingApproval))
+		require.NoError(t, err)
+		c.Catalogue = cat
+	})
+	id := n.submit(`{orch: v1, steps: [{id: a, tool: DELETE}]}`)
+	n.park("w", n.take("w"), ask())
+	_, err := n.decide(n.pending().ID, "granted", "user:ada")
+	require.NoError(t, err)
+	require.NoError(t, n.inquire("w", n.begun("w"), elicit("who")))
+	v := n.view(id)
+	assert.Equal(t, statemachine.Blocked, v.State)
+	assert.Equal(t, "input", v.Block)
+	_, err = n.answer(n.open().ID, ada)
+	require.NoError(t, err)
+	c := n.begun("w")
+	assert.Equal(t, "AWAITING_APPROVAL", c.State)
+	require.NotNil(t, c.Grant)
+	require.NoError(t, n.report("w", c, `{}`))
+	assert.Equal(t, statemachine.Done, n.result(id).State)
+}
+
+// An approval that expires beside an open question can be asked for again.
+func TestApprovalBesideAQuestion(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, memlog.New(memlog.Config{}))
+		id := n.submit(`{orch: v1, steps: [{id: a, tool: WRITE}, {id: b, tool: READ}]}`)
+		for range 2 {
+			if c := n.take("w"); c.Step == "a" {
+				n.park("w", c, ask())
+			} else {
+				require.NoError(t, n.inquire("w", c, elicit("who")))
+			}
+		}
+		assert.Equal(t, statemachine.AwaitingApproval, n.view(id).State)
+		<-time.After(31 * time.Minute)
+		synctest.Wait()
+		_, err := n.Resume(n.ctx(), orchestrator.PauseRequest{ID: id, Actor: "user:ada"})
+		require.NoError(t, err)
+		n.park("w", n.take("w"), ask())
+		_, err = n.decide(n.pending().ID, "granted", "user:ada")
+		require.NoError(t, err)
+		require.NoError(t, n.report("w", n.begun("w"), `{}`))
+		assert.Equal(t, statemachine.Blocked, n.view(id).State)
+		_, err = n.answer(n.open().ID, ada)
+		require.NoError(t, err)
+		require.NoError(t, n.report("w", n.take("w"), `{}`))
+		assert.Equal(t, statemachine.Done, n.result(id).State)
+	})
+}
+
+// A call that goes on with its answers is the same call: it counts once against the limit of the plan.
+func TestAskingIsNoStep(t *testing.T) {
+	t.Parallel()
+	n := start(t, memlog.New(memlog.Config{}))
+	id := n.submit(`{orch: v1, limits: {max_steps: 2}, steps: [{id: a, tool: WRITE}, {id: b, needs: [a], tool: READ}]}`)
+	require.NoError(t, n.inquire("w", n.begun("w"), elicit("who")))
+	_, err := n.answer(n.open().ID, ada)
+	require.NoError(t, err)
+	for range 2 {
+		require.NoError(t, n.report("w", n.take("w"), `{}`))
+	}
+	assert.Equal(t, statemachine.Done, n.result(id).State)
 }

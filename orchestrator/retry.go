@@ -120,6 +120,9 @@ func mayRedrive(e *entry) error {
 				WithHint("orch resolve %s %s --as succeeded|failed|retry", e.id, key)
 		}
 	}
+	if e.task.Unanswered() {
+		return fault.New(fault.StateNotAllowed, "task %s waits for an answer", e.id).WithHint("orch questions %s", e.id)
+	}
 	return fault.New(fault.StateNotAllowed, "task %s is %s: it is not in the dead letter", e.id, e.task.State).
 		WithHint("orch list --dead shows what is; orch explain %s", e.id)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/orch-dev/orch/events"
@@ -12,7 +13,6 @@ import (
 	"github.com/orch-dev/orch/internal/failpoint"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
-	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/work"
 )
 
@@ -295,6 +295,31 @@ func (t *turn) take(r work.Outcome, output events.Value) (late bool) {
 	return false
 }
 
+// heard reports whether an outcome only repeats what was recorded before.
+func heard(s *statemachine.Step, r work.Outcome) bool {
+	if s.Attempt != r.Attempt || s.Worker != r.Worker {
+		return false
+	}
+	switch s.State {
+	case statemachine.StepSucceeded:
+		return r.Error == nil && r.Ask == nil && len(r.Questions) == 0
+	case statemachine.StepParked:
+		return r.Ask != nil || len(r.Questions) > 0
+	case statemachine.StepFailed, statemachine.StepPending:
+		return r.Error != nil && r.Class == s.Class
+	default:
+		return false
+	}
+}
+
+// refuse notes a result that came from an attempt that is no longer current (I7).
+func (t *turn) refuse(s *statemachine.Step, r work.Outcome) {
+	if s == nil || r.Class == classCancelled || r.Class == classShutdown {
+		return
+	}
+	t.emit(events.ResultRefused, &events.Refused{Step: r.Step, Attempt: r.Attempt, Worker: r.Worker, Reason: "the step is " + string(s.State) + " in attempt " + strconv.Itoa(s.Attempt)})
+}
+
 // outcome records the end of a call.
 func (t *turn) outcome(s *statemachine.Step, r work.Outcome, output events.Value) {
 	if r.Ask != nil {
@@ -344,20 +369,6 @@ func (t *turn) failed(s *statemachine.Step, err *fault.Error, class string, took
 		err = outlived(s, err)
 	}
 	t.emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: err, Class: class, Duration: took})
-}
-
-// interrupted reports whether a call of the class may have ended before its effect, or after it.
-func interrupted(class string) bool { return class == classWorkerLost || class == classShutdown }
-
-// mayHaveHappened reports whether the effect of the call must not be repeated blindly.
-func mayHaveHappened(s *statemachine.Step) bool {
-	return s.State == statemachine.StepRunning && hasEffects(s)
-}
-
-// hasEffects reports whether the call of a step is one that must happen at most once.
-func hasEffects(s *statemachine.Step) bool {
-	effect := tools.Effect(s.Effect)
-	return effect == tools.Write || effect == tools.Destructive
 }
 
 // again decides about another attempt by the retry rule of the step.

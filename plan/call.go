@@ -10,7 +10,8 @@ import (
 const CallID = "call"
 
 // FromCall returns the plan of one call of a tool. The arguments are data: `${{` in them is not
-// evaluated. Absent arguments stand for none. Its output is {"result": what the tool returned}.
+// evaluated. Absent arguments stand for none. Its output is {"result": what the tool returned}. The name of the
+// tool is checked when the plan is compiled.
 func FromCall(tool string, args json.RawMessage) (*Plan, error) {
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
@@ -27,9 +28,6 @@ func FromCall(tool string, args json.RawMessage) (*Plan, error) {
 		Orch: Version, Name: tool, Priority: PriorityNormal, Limits: Limits{MaxSteps: defaultMaxSteps},
 		Steps:   []*Step{{ID: CallID, Kind: KindTool, Tool: tool, With: escapeAll(object), OnError: OnErrorFail}},
 		Outputs: map[string]any{"result": "${{ steps." + CallID + ".output }}"},
-	}
-	if _, err := p.Program(); err != nil {
-		return nil, err
 	}
 	return p, nil
 }

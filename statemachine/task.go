@@ -28,7 +28,8 @@ type Task struct {
 	// Steps holds every step instance that has had an event, by key; Order their keys by age.
 	Steps map[string]*Step `json:"steps,omitempty"`
 	Order []string         `json:"order,omitempty"`
-	// Calls counts the calls that were made ready, for limits.max_steps.
+	// Calls counts the calls that were made ready, for limits.max_steps. One that goes on with the answers to its
+	// questions is the same call.
 	Calls  int  `json:"calls,omitempty"`
 	Paused bool `json:"paused,omitempty"`
 	// PauseReason is set with Paused.
@@ -162,10 +163,13 @@ func (t *Task) step(at time.Time, key string, e events.Event) error {
 		t.Order = append(t.Order, key)
 	}
 	s.State, s.Since = to, at
+	goesOn := len(s.Questions) > 0
 	s.fill(at, e.Data)
 	switch e.Kind {
 	case events.StepReady:
-		t.Calls++
+		if !goesOn {
+			t.Calls++
+		}
 	case events.StepCalled:
 		t.spend(s)
 	case events.StepParked:

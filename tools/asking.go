@@ -22,7 +22,7 @@ const (
 // Asking is the error of a call that needs answers before it can go on. Nothing of the call has happened then, or
 // it may happen again: once all of the questions are answered, the tool is called again from its beginning,
 // with all the answers so far. Meanwhile the call holds no worker.
-type Asking struct {
+type Asking struct { //nolint:errname // it ends an attempt of the call, and is no failure
 	Questions []Question
 }
 

@@ -32,25 +32,31 @@ func (w *Worker) conclude(ctx context.Context, a *attempt, res result, err error
 	o := work.Outcome{
 		Ref: a.Ref, Worker: w.cfg.Name, StartedAt: events.Time(a.began), Duration: w.cfg.Clock().Sub(a.began),
 	}
-	var waits *parked
-	var asking *tools.Asking
-	switch {
-	case err == nil:
+	if err == nil {
 		o.Output, o.Facts, o.Values = res.output, res.facts, res.values
-	case errors.As(err, &waits):
-		o.Ask = w.publicAsk(waits.ask)
-	case errors.As(err, &asking):
-		for _, q := range asking.Questions {
-			o.Questions = append(o.Questions, work.Question(q))
-		}
-	default:
-		o.Error, o.Class = w.public(ctx, a, err), classify(err)
+	} else {
+		w.failed(ctx, a, &o, err)
 	}
 	if fault.Has(err, fault.RateLimited) && a.Recent > 0 {
 		o.RetryAfter = a.RetryAfter
 	}
 	w.note(ctx, a, o)
 	a.finish(o)
+}
+
+// failed makes the outcome of a call without a result: it waits for an approval or for answers, or has failed.
+func (w *Worker) failed(ctx context.Context, a *attempt, o *work.Outcome, err error) {
+	if waits, ok := errors.AsType[*parked](err); ok {
+		o.Ask = w.publicAsk(waits.ask)
+		return
+	}
+	if asking, ok := errors.AsType[*tools.Asking](err); ok {
+		for _, q := range asking.Questions {
+			o.Questions = append(o.Questions, work.Question(q))
+		}
+		return
+	}
+	o.Error, o.Class = w.public(ctx, a, err), classify(err)
 }
 
 // inspect checks what a tool has returned and recorded, and takes the secrets out.

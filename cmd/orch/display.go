@@ -4,6 +4,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/orchestrator"
@@ -20,8 +21,17 @@ func (silent) close() error      { return nil }
 type plainLines struct {
 	app  *app
 	w    io.Writer
-	said map[string]string
+	said map[string]said
 }
+
+// said is the progress of a step that was written last.
+type said struct {
+	text string
+	at   time.Time
+}
+
+// sayEvery is the least time between two lines with the progress of a step.
+const sayEvery = time.Second / 2
 
 func (p *plainLines) update(n news) error {
 	if n.note != "" {
@@ -35,17 +45,18 @@ func (p *plainLines) update(n news) error {
 	return p.progress(n)
 }
 
-// progress writes the progress of steps that moved on.
+// progress writes the progress of steps that moved on, now and then.
 func (p *plainLines) progress(n news) error {
 	if p.said == nil {
-		p.said = map[string]string{}
+		p.said = map[string]said{}
 	}
+	now := p.app.now()
 	for _, step := range slices.Sorted(maps.Keys(n.Progress)) {
 		text := progress(n.Progress[step])
-		if p.said[step] == text {
+		if last := p.said[step]; last.text == text || now.Sub(last.at) < sayEvery {
 			continue
 		}
-		p.said[step] = text
+		p.said[step] = said{text, now}
 		if err := writeLines(p.w, []string{"      " + screen.Escape(step) + "  " + text}); err != nil {
 			return err
 		}
@@ -91,10 +102,12 @@ func newLive(a *app, w io.Writer) *live {
 
 func (l *live) update(n news) error {
 	l.note = n.note
-	if n.task == nil {
-		return l.tick()
+	if n.task != nil {
+		l.task, l.why = n.task, n.why
 	}
-	l.task, l.why = n.task, n.why
+	if l.task == nil {
+		return nil
+	}
 	for i, s := range l.task.Steps {
 		if p, ok := n.Progress[s.Key]; ok {
 			l.task.Steps[i].Progress = &p

@@ -84,10 +84,10 @@ func (f *follower) feed(ctx context.Context, feed chan<- news, snapshots bool) {
 		}
 	}
 	f.tell = func(note string) { send(news{note: note}) }
-	for {
+	for first := true; ; first = false { // mere progress needs no look at the task
 		reply, err := f.next(ctx)
 		n := news{WatchReply: reply, err: err}
-		if err == nil && snapshots {
+		if err == nil && snapshots && (len(reply.Commits) > 0 || reply.Over || first) {
 			n.err = f.snapshot(ctx, &n)
 		}
 		if !send(n) {

@@ -98,14 +98,20 @@ func (a *app) showQuestion(q orchestrator.QuestionView) error {
 // questionLines shows a question whole.
 func questionLines(q orchestrator.QuestionView) []string {
 	lines := []string{q.ID + "  " + string(q.Status)}
-	for _, part := range [][2]string{
-		{"task", string(q.Task) + " (" + q.TaskName + ")"}, {"step", q.Step}, {"tool", q.Tool}, {"name", q.Key}, {"kind", q.Kind},
-		{"expires", q.ExpiresAt.Format(time.RFC3339)}, {"answered by", q.AnsweredBy}, {"action", q.Action}, {"reason", q.Reason},
-	} {
-		if part[1] != "" {
-			lines = append(lines, fmt.Sprintf("  %-12s %s", part[0], screen.Escape(part[1])))
+	add := func(name, value string) {
+		if value != "" {
+			lines = append(lines, fmt.Sprintf("  %-12s %s", name, screen.Escape(value)))
 		}
 	}
+	add("task", string(q.Task)+" ("+q.TaskName+")")
+	add("step", q.Step)
+	add("tool", q.Tool)
+	add("name", q.Key)
+	add("kind", q.Kind)
+	add("expires", q.ExpiresAt.Format(time.RFC3339))
+	add("answered by", q.AnsweredBy)
+	add("action", q.Action)
+	add("reason", q.Reason)
 	lines = append(append(lines, "  asks:"), indented(screen.Object(q.Params))...)
 	if q.Status != statemachine.QuestionOpen {
 		return lines

@@ -23,6 +23,9 @@ func (n *Node) startFace(ctx context.Context) error {
 	if n.cfg.HTTP == "" {
 		return nil
 	}
+	if n.cfg.Tokens == nil && n.cfg.HTTPOptional {
+		return nil
+	}
 	if n.cfg.Tokens == nil {
 		return fault.New(fault.ValidationError, "MCP over HTTP needs tokens").WithField("http")
 	}

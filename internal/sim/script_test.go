@@ -30,13 +30,13 @@ func (a act) String() string { return fmt.Sprint(a.Do, " ", a.A, " ", a.B) }
 
 // daily is what happens in every script, weighted by repetition.
 func daily() []string {
-	return strings.Fields("poll pass submit toil poll pass submit toil person signal poll pass again cancel pause resume retry checkpoint result beat decide answer")
+	return strings.Fields("poll pass submit toil poll pass submit toil person signal poll pass again cancel pause resume retry checkpoint result beat decide")
 }
 
 // troubles are drawn anew for every script: some scripts know only a few of them, which finds more.
 func troubles() []string {
 	return strings.Fields("crash crash_written down refuse conflict lose late land full unread takeover retire lose_reply " +
-		"die deaf duplicate give_up sides jump hold archive call leave batch linger later expire")
+		"die deaf duplicate give_up sides jump hold archive call leave batch linger later expire answer answer")
 }
 
 // scripts generates scripts.

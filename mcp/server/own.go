@@ -10,7 +10,6 @@ import (
 
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator"
-	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -36,17 +35,16 @@ type ownTool struct {
 
 // ownInput is the input of all tools of the face.
 type ownInput struct {
-	Plan      json.RawMessage `json:"plan"`
-	Inputs    json.RawMessage `json:"inputs"`
-	Name      string          `json:"name"`
-	Key       string          `json:"idempotency_key"`
-	TaskID    string          `json:"task_id"`
-	Wait      float64         `json:"wait_seconds"`
-	Reason    string          `json:"reason"`
-	States    []string        `json:"states"`
-	Limit     int             `json:"limit"`
-	Cursor    string          `json:"cursor"`
-	OnlyState bool            `json:"-"`
+	Plan   json.RawMessage `json:"plan"`
+	Inputs json.RawMessage `json:"inputs"`
+	Name   string          `json:"name"`
+	Key    string          `json:"idempotency_key"`
+	TaskID string          `json:"task_id"`
+	Wait   float64         `json:"wait_seconds"`
+	Reason string          `json:"reason"`
+	States []string        `json:"states"`
+	Limit  int             `json:"limit"`
+	Cursor string          `json:"cursor"`
 }
 
 func text(description string) *jsonschema.Schema {
@@ -136,17 +134,8 @@ func (t ownTool) read(raw json.RawMessage) (ownInput, error) {
 }
 
 func (s *Server) ownSubmit(ctx context.Context, c client, in ownInput) (any, error) {
-	source := in.Plan
-	var yaml string
-	if json.Unmarshal(in.Plan, &yaml) == nil {
-		source = json.RawMessage(yaml)
-	}
-	p, err := plan.Parse("plan", source, plan.Options{})
-	if err != nil {
-		return nil, err
-	}
 	return s.cfg.API.Submit(ctx, orchestrator.SubmitRequest{
-		Plan: p.JSON(), Inputs: in.Inputs, Name: in.Name, IdempotencyKey: in.Key, Actor: c.who.Name, Labels: ttlLabel(s.cfg.DefaultTTL),
+		Plan: in.Plan, Inputs: in.Inputs, Name: in.Name, IdempotencyKey: in.Key, Actor: c.who.Name, Labels: ttlLabel(s.cfg.DefaultTTL),
 	})
 }
 
