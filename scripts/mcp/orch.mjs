@@ -9,6 +9,11 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
+// A signal ends the children too.
+for (const signal of ["SIGINT", "SIGTERM"]) {
+  process.once(signal, () => process.exit(1));
+}
+
 export const binary = fileURLToPath(new URL("../../bin/orch", import.meta.url));
 
 // folder makes an empty folder that goes when the program ends.
