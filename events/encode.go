@@ -147,6 +147,7 @@ func (d *Submitted) write(w *writer) {
 	w.numberIf("max_steps", int64(d.MaxSteps))
 	w.textIf("retry_of", string(d.RetryOf))
 	w.textIf("key_of", string(d.KeyOf))
+	w.anyIf("client", d.Client != nil, d.Client)
 }
 
 func (d *Moved) write(w *writer) {

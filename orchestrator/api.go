@@ -84,6 +84,8 @@ type SubmitRequest struct {
 	DependsOn      []events.TaskID   `json:"depends_on,omitempty"`
 	// Delay puts the first step off.
 	Delay time.Duration `json:"delay,omitempty"`
+	// Client is what the program that submits can do for the task.
+	Client *events.Client `json:"client,omitempty"`
 	// Actor is who asks, such as "user:ada".
 	Actor string `json:"actor,omitempty"`
 }

@@ -100,6 +100,7 @@ func (o *Orchestrator) spawn(e *entry, d *events.Spawned) {
 	sub := SubmitRequest{
 		ID: d.Child, Plan: n.Sub.Plan().JSON(), Priority: e.task.Submitted.Priority,
 		Queue: e.task.Submitted.Queue, Actor: "task:" + string(e.id),
+		Client: sameReach(e.task.Submitted.Client),
 	}
 	o.outbox = append(o.outbox, func() {
 		o.background(func(ctx context.Context) { o.spawnNow(ctx, sub, parent, d.Inputs) }, func() {})
@@ -437,4 +438,13 @@ func before(a, b *entry) bool {
 		return c < 0
 	}
 	return a.id < b.id
+}
+
+// sameReach is what a part of a task has of the client of the whole: its roots. Nobody waits at a part to answer
+// questions.
+func sameReach(c *events.Client) *events.Client {
+	if c == nil || len(c.Roots) == 0 {
+		return nil
+	}
+	return &events.Client{Roots: c.Roots}
 }

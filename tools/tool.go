@@ -177,6 +177,8 @@ type Env struct {
 	// Allows reports whether a target is open to this call beside those of its Intent: the plan names it
 	// or somebody approved it for the task. Nil allows none.
 	Allows func(Target) bool
+	// Client is what the program that submitted the task can do for the call; nil for nothing.
+	Client *events.Client
 	// Answers holds the answers to the questions that this call has asked so far (Asking), by key.
 	Answers map[string]json.RawMessage
 	// Sample asks a language model of the client; nil when there is none at hand.

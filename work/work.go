@@ -62,6 +62,8 @@ type Call struct {
 	Name string `json:"name,omitempty"`
 	// Requester is who submitted the task, or the one of which it is a part; empty when that is not known.
 	Requester string `json:"requester,omitempty"`
+	// Client is what the program that submitted the task can do for it; nil for nothing.
+	Client *events.Client `json:"client,omitempty"`
 	// KeyOf is the task that this one goes on for; empty means none.
 	KeyOf events.TaskID `json:"key_of,omitempty"`
 }

@@ -33,11 +33,30 @@ const (
 	methodRoots  = "roots/list"
 )
 
+// methodOf is the request that puts a question of a kind.
+func methodOf(kind string) string {
+	switch kind {
+	case events.Sampling:
+		return methodSample
+	case events.Roots:
+		return methodRoots
+	default:
+		return methodElicit
+	}
+}
+
 // pending are the questions that a task waits for and that the client can be asked, and whether there are others.
 func (s *Server) pending(ctx context.Context, c client, id events.TaskID) (mine []question, others bool, err error) {
 	all, err := s.approvalsOf(ctx, id)
 	if err != nil {
 		return nil, false, err
+	}
+	asked, err := s.cfg.API.Questions(ctx, orchestrator.QuestionsRequest{Task: id})
+	if err != nil {
+		return nil, false, err
+	}
+	for _, q := range asked.Questions {
+		all = append(all, question{id: q.ID, key: q.Key, method: methodOf(q.Kind), params: orEmpty(q.Params)})
 	}
 	for _, q := range all {
 		if s.may(c, q) {
@@ -57,7 +76,7 @@ func (s *Server) may(c client, q question) bool {
 	case methodSample:
 		return c.caps.Sampling != nil
 	default:
-		return c.caps.RootsV2 != nil
+		return c.roots
 	}
 }
 
@@ -119,6 +138,18 @@ func orNone(s string) string {
 
 // answer hands over what the client answered; false when that decides nothing, and the question stays (S2-053).
 func (s *Server) answer(ctx context.Context, c client, q question, response json.RawMessage) (bool, error) {
+	if !q.approval {
+		_, err := s.cfg.API.Answer(ctx, orchestrator.AnswerRequest{Question: q.id, Response: response, Actor: c.who.Name})
+		if fault.Has(err, fault.Conflict) { // somebody else was first
+			err = nil
+		}
+		return err == nil, err
+	}
+	return s.decide(ctx, c, q, response)
+}
+
+// decide decides about an approval as its form was filled in; a form that was put away decides nothing.
+func (s *Server) decide(ctx context.Context, c client, q question, response json.RawMessage) (bool, error) {
 	var r struct {
 		Action  string `json:"action"`
 		Content struct {
@@ -179,6 +210,16 @@ func (s *Server) needsOthers(ctx context.Context, c client, r *run) (*mcp.CallTo
 		return nil, err
 	}
 	e := fault.New(fault.ApprovalRequired, "the call waits for a person; it goes on by itself as task %s once that is settled", r.id).WithReason(string(r.id))
+	asked, err := s.cfg.API.Questions(ctx, orchestrator.QuestionsRequest{Task: r.id})
+	if err != nil {
+		return nil, err
+	}
+	if c.modern && len(asked.Questions) > 0 {
+		return nil, s.lacks(ctx, c, r, asked.Questions)
+	}
+	if len(asked.Questions) > 0 {
+		e = e.WithReason(asked.Questions[0].ID).WithHint("a person answers with: orch answer %s", asked.Questions[0].ID)
+	}
 	if len(got.Approvals) > 0 {
 		e = e.WithReason(got.Approvals[0].ID).WithHint("a person decides with: orch approve %s", got.Approvals[0].ID)
 	}
@@ -187,6 +228,19 @@ func (s *Server) needsOthers(ctx context.Context, c client, r *run) (*mcp.CallTo
 		result.Meta[metaTask] = string(r.id)
 	}
 	return result, err
+}
+
+// lacks ends a call that asks what its client of 2026-07-28 has not declared to answer.
+func (s *Server) lacks(ctx context.Context, c client, r *run, asked []orchestrator.QuestionView) error {
+	need := object{}
+	for _, q := range asked {
+		need[q.Kind] = object{}
+	}
+	_, err := s.cfg.API.Cancel(ctx, orchestrator.CancelRequest{ID: r.id, Reason: "the client cannot answer what the call asks", Actor: c.who.Name})
+	if err != nil {
+		return err
+	}
+	return missing(need)
 }
 
 // inputRequired asks a client of 2026-07-28, which calls again with its answers.

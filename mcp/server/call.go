@@ -149,8 +149,12 @@ func (s *Server) begin(ctx context.Context, c client, tool tools.Tool, p *mcp.Ca
 	if err != nil {
 		return nil, err
 	}
+	reach, err := s.rootsOf(ctx, c)
+	if err != nil {
+		return nil, err
+	}
 	_, err = s.cfg.API.Submit(ctx, orchestrator.SubmitRequest{
-		ID: r.id, Plan: program.JSON(), Actor: c.who.Name, Labels: ttlLabel(r.ttl),
+		ID: r.id, Plan: program.JSON(), Actor: c.who.Name, Labels: ttlLabel(r.ttl), Client: helper(c.asks(), reach),
 	})
 	return r, err
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/orch-dev/orch/events"
 )
 
 // The names that the protocol gives to things (seed 002 and the tasks extension of 2026-07-28).
@@ -34,6 +36,8 @@ type client struct {
 	// modern is true for 2026-07-28 and later.
 	modern bool
 	caps   *mcp.ClientCapabilities
+	// roots is true when the client says where it works.
+	roots bool
 	// task is set when the caller of 2025-11-25 wants a task.
 	task *taskWish
 	// level is true when a request of 2026-07-28 asks for log entries.
@@ -59,7 +63,7 @@ func (s *Server) clientOf(req mcp.Request) client {
 		if p := c.session.InitializeParams(); p != nil {
 			c.modern = p.ProtocolVersion >= statelessFrom
 			if p.Capabilities != nil {
-				c.caps = p.Capabilities
+				c.caps, c.roots = p.Capabilities, p.Capabilities.RootsV2 != nil
 			}
 		}
 	}
@@ -86,8 +90,10 @@ func (c *client) readMeta(req mcp.Request) {
 	c.modern = true
 	c.level = meta[mcp.MetaKeyLogLevel] != nil
 	caps := &mcp.ClientCapabilities{}
-	if json.Unmarshal(mustJSON(meta[mcp.MetaKeyClientCapabilities]), caps) == nil {
-		c.caps = caps
+	if raw := mustJSON(meta[mcp.MetaKeyClientCapabilities]); json.Unmarshal(raw, caps) == nil {
+		var declared map[string]any
+		decode(raw, &declared)
+		c.caps, c.roots = caps, declared["roots"] != nil
 	}
 }
 
@@ -101,6 +107,21 @@ func (c *client) knowsTasks() bool {
 func (c *client) fills() bool {
 	e := c.caps.Elicitation
 	return e != nil && (e.Form != nil || e.URL == nil)
+}
+
+// asks are the kinds of questions that the client answers while a call runs.
+func (c *client) asks() []string {
+	var kinds []string
+	if c.fills() {
+		kinds = append(kinds, events.Elicitation)
+	}
+	if c.caps.Sampling != nil {
+		kinds = append(kinds, events.Sampling)
+	}
+	if c.roots {
+		kinds = append(kinds, events.Roots)
+	}
+	return kinds
 }
 
 // ttl is how long the client sees the task it asks for.

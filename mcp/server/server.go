@@ -185,6 +185,7 @@ func (s *Server) options() *mcp.ServerOptions {
 		SetCacheable: cacheable,
 
 		SubscribeHandler: s.subscribe, UnsubscribeHandler: s.unsubscribe, CompletionHandler: s.complete,
+		RootsListChangedHandler: s.newRoots,
 	}
 }
 

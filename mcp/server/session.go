@@ -46,6 +46,9 @@ type session struct {
 	questions map[string]bool
 	// withdrawn are the ids of requests that the client has cancelled, the newest last.
 	withdrawn []string
+	// roots are those of the client, once rooted says that it was asked.
+	roots  []string
+	rooted bool
 	// watched counts the tasks whose status is reported.
 	watched int
 }
