@@ -75,7 +75,7 @@ for (const mode of ["legacy", "auto"]) {
     const call = (name, args) => session.callTool(name, args, { task: { preference: "require" } });
     before(async () => {
       node = await new Node().start();
-      client = await connect(overHTTP(node), mode, { confirm: true });
+      client = await connect(overHTTP(node), mode, { confirm: true, ok: true });
       session = tasks(client, node, mode);
     });
     after(async () => {
