@@ -160,7 +160,7 @@ authorization {
   users: [
     { user: "` + OperatorUser + `", password: "` + auth.Operator + `" }
     { user: "` + WorkerUser + `", password: "` + auth.Worker + `", permissions: {
-      publish: ["` + WorkPrefix + `.>"]
+      publish: ["` + WorkPrefix + `.>", "` + NoticePrefix + `.*"]
       subscribe: ["` + workerInbox + `.>"]
     } }
   ]

@@ -18,7 +18,7 @@ import (
 const (
 	// OperatorUser may do everything; the node and the command line use it.
 	OperatorUser = "operator"
-	// WorkerUser may call the work protocol and nothing else.
+	// WorkerUser may call the work protocol, publish notifications, and nothing else.
 	WorkerUser = "worker"
 )
 
@@ -26,7 +26,7 @@ const (
 const (
 	// CommandPrefix is the prefix of the commands of faces to the node.
 	CommandPrefix = "orch.cmd"
-	// WorkPrefix is the prefix of the calls of workers to the node, all that a worker may publish to.
+	// WorkPrefix is the prefix of the calls of workers to the node. Beside it a worker may publish notifications.
 	WorkPrefix = "orch.work"
 	// workerInbox keeps replies to workers apart, so that a worker cannot read those to others.
 	workerInbox = "_INBOX_worker"

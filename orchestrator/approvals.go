@@ -76,19 +76,6 @@ type DecideRequest struct {
 	Actor string          `json:"actor"`
 }
 
-// Notice is something that people should know at once.
-type Notice struct {
-	// Kind is approval_requested, approval_reminded, approval_expired, task_blocked or task_failed.
-	Kind string
-	Task events.TaskID
-	Name string
-	// Approval is set with the kinds of approvals.
-	Approval string
-	// Priority is low, medium, high or critical.
-	Priority string
-	Text     string
-}
-
 // Approvals implements API.
 func (o *Orchestrator) Approvals(ctx context.Context, r ApprovalsRequest) (ApprovalsReply, error) {
 	if r.ID != "" {
@@ -270,7 +257,7 @@ func (t *turn) mayDecide(a *statemachine.Approval, r DecideRequest) error {
 		return fault.New(fault.Forbidden, "%s asks for this approval and cannot decide about it", r.Actor)
 	case t.o.cfg.FourEyes && r.Actor == first(t.o.requester(t.e), t.task.Requestor):
 		return fault.New(fault.Forbidden, "%s submitted the task, and this node wants somebody else to decide", r.Actor).
-			WithHint("approvals.four_eyes in the configuration of the node")
+			WithHint("four_eyes in the settings of the node")
 	case a.Status == statemachine.ApprovalPending && !t.now.Before(a.ExpiresAt):
 		return fault.New(fault.Conflict, "approval %s expired at %s", a.ID, clock(a.ExpiresAt))
 	case a.Status == statemachine.ApprovalExpired:

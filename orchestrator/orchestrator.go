@@ -74,8 +74,8 @@ type Config struct {
 	Limited func(tools.Rate) bool
 	// FourEyes keeps people from deciding about what their own tasks ask.
 	FourEyes bool
-	// Notify hears of what people should know at once: approvals that were opened, reminded of or expired,
-	// tasks that are blocked or have failed (S0-186). It must not block.
+	// Notify hears of what people should know at once, when it is durable: tasks that are blocked or have
+	// failed (S0-186), approvals that were opened, reminded of or escalated. It must not block.
 	Notify func(Notice)
 	// Describe adds to the answer of Status.
 	Describe func(*StatusReply)

@@ -96,3 +96,27 @@ func TestRefusedAnswers(t *testing.T) {
 	assert.Equal(t, fault.NotFound, fault.CodeOf(err))
 	assert.Len(t, n.view(id).Questions, 3)
 }
+
+// However many questions there are and however large, an answer has bounds.
+func TestManyQuestions(t *testing.T) {
+	t.Parallel()
+	n := start(t, memlog.New(memlog.Config{}))
+	id := n.submit(`{orch: v1, steps: [{id: e, for_each: 1..100, max_parallel: 100, do: [{id: a, tool: WRITE}]}]}`)
+	q := elicit("who")
+	q.Params = json.RawMessage(strings.ReplaceAll(nameForm, "Who?", strings.Repeat("x", 60<<10)))
+	for range 100 {
+		require.NoError(t, n.inquire("w", n.begun("w"), q))
+	}
+	list, err := n.Questions(n.ctx(), orchestrator.QuestionsRequest{})
+	require.NoError(t, err)
+	for _, views := range [][]orchestrator.QuestionView{list.Questions, n.view(id).Questions} {
+		require.Len(t, views, 100)
+		data, err := json.Marshal(views)
+		require.NoError(t, err)
+		assert.Less(t, len(data), 3<<20)
+		assert.Contains(t, string(views[99].Params), "$omitted")
+	}
+	one, err := n.Questions(n.ctx(), orchestrator.QuestionsRequest{ID: list.Questions[99].ID})
+	require.NoError(t, err)
+	assert.JSONEq(t, string(q.Params), string(one.Questions[0].Params))
+}

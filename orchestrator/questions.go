@@ -24,6 +24,8 @@ type QuestionsRequest struct {
 // QuestionsReply lists questions, that which expires first in front.
 type QuestionsReply struct {
 	Questions []QuestionView `json:"questions"`
+	// Omitted counts those that an answer has no room for: it lists 1,000.
+	Omitted int `json:"omitted,omitempty"`
 	// Unread counts the open tasks that could not be read, whose questions are missing here.
 	Unread int `json:"unread,omitempty"`
 }
@@ -38,7 +40,8 @@ type QuestionView struct {
 	Key      string                      `json:"key"`
 	Kind     string                      `json:"kind"`
 	Status   statemachine.QuestionStatus `json:"status"`
-	// Params are those of the MCP request.
+	// Params are those of the MCP request. In a list, what is over 2 MiB in all is shown as $omitted with its size;
+	// a request for the question itself has it.
 	Params    json.RawMessage `json:"params"`
 	AskedAt   time.Time       `json:"asked_at"`
 	ExpiresAt time.Time       `json:"expires_at"`
@@ -95,7 +98,24 @@ func (o *Orchestrator) Questions(ctx context.Context, r QuestionsRequest) (Quest
 		return reply, noQuestion(r.ID)
 	}
 	slices.SortStableFunc(reply.Questions, func(a, b QuestionView) int { return a.ExpiresAt.Compare(b.ExpiresAt) })
+	reply.Omitted = max(0, len(reply.Questions)-maxQuestions)
+	reply.Questions = fitted(reply.Questions[:len(reply.Questions)-reply.Omitted])
 	return reply, nil
+}
+
+// maxQuestions bounds the questions of one answer.
+const maxQuestions = 1000
+
+// fitted leaves out the parameters of questions that an answer has no room for.
+func fitted(views []QuestionView) []QuestionView {
+	room := maxAnswer
+	for i, v := range views {
+		if room -= len(v.Params); room < 0 {
+			room += len(v.Params)
+			views[i].Params = mustJSON(map[string]any{"$omitted": "the answer would be too large", "size": len(v.Params)})
+		}
+	}
+	return views
 }
 
 func noQuestion(id string) error {
@@ -104,7 +124,7 @@ func noQuestion(id string) error {
 
 // openQuestions returns the open questions of the task.
 func (t *turn) openQuestions() []QuestionView {
-	return questionsOf(t.task, func(q *statemachine.Question) bool { return q.Status == statemachine.QuestionOpen })
+	return fitted(questionsOf(t.task, func(q *statemachine.Question) bool { return q.Status == statemachine.QuestionOpen }))
 }
 
 // askedBy chooses the open questions that a step waits for.

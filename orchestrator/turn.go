@@ -307,6 +307,7 @@ func (o *Orchestrator) follow(t *turn) {
 			o.saveCheckpoint(e, d)
 		}
 	}
+	o.announce(t)
 	if e.open && e.task.State.Terminal() {
 		o.over(e)
 	}

@@ -128,7 +128,7 @@ func addSome(flags *pflag.FlagSet, hidden bool, wanted func(config.Key) bool) {
 		}
 		usage := k.Usage
 		if k.Choices != nil {
-			usage += choices(k.Choices)
+			usage += choices(k.Named())
 		}
 		flag := flags.VarPF(&setting{text: k.Default, typ: "string"}, k.Flag(), short, usage)
 		if k.Switch() {

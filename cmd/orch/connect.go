@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -47,6 +48,7 @@ func (p processNodes) config(cfg config.Config, m mode) node.Config {
 		Host: cfg.Host, Port: cfg.Port, MaxStore: int64(cfg.MaxStore) << 20, MinFree: int64(cfg.MinFree) << 20, Logger: p.logger(cfg.LogLevel), Version: readVersion().Version,
 		SyncWait: cfg.SyncWait, OutsideApprovals: cfg.OutsideApprovals,
 		Sandbox: cfg.Sandbox, SandboxRead: cfg.SandboxRead, SandboxWrite: cfg.SandboxWrite,
+		Tools: cfg.Tools, NotifyOn: cfg.NotifyOn, NotifyTo: cfg.Tools.NotifyChannels,
 		Extra: p.extra,
 	}
 	if m == idle || cfg.Concurrency == 0 {
@@ -94,7 +96,9 @@ func (p processNodes) Open(ctx context.Context, cfg config.Config, m mode) (sess
 
 // start starts a node in this process.
 func (p processNodes) start(ctx context.Context, cfg config.Config, m mode) (session, error) {
-	n, err := node.Start(ctx, p.config(cfg, m))
+	c := p.config(cfg, m)
+	c.NotifyTo = slices.DeleteFunc(slices.Clone(c.NotifyTo), func(name string) bool { return name == "log" }) // the command says it
+	n, err := node.Start(ctx, c)
 	if err != nil {
 		return nil, err
 	}

@@ -5,9 +5,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -64,6 +66,7 @@ func failed(part string, err error, mend string) finding {
 func (a *app) doctor(ctx context.Context) error {
 	findings := []finding{probeVersion(), a.probeData(), a.probeDisk(), a.probeRoot(), a.probeWorking(), a.probeSandbox(proc.Probe())}
 	findings = append(findings, probeProgram(ctx, "git"), probeProgram(ctx, "bash"))
+	findings = append(findings, a.probeSecrets()...)
 	findings = append(findings, a.probeFiles(ctx)...)
 	findings = append(findings, a.probeNode(ctx)...)
 	if err := a.showFindings(findings); err != nil {
@@ -196,6 +199,20 @@ func (a *app) probeSandbox(has proc.Support) finding {
 		return bad(part, "programs of tools are refused: "+walls,
 			"use Linux 6.12 or newer with Landlock, or run them behind the walls that there are: --sandbox best-effort")
 	}
+}
+
+// probeSecrets looks for the secrets of the settings where they should lie. It shows the places alone.
+func (a *app) probeSecrets() []finding {
+	var findings []finding
+	places := a.cfg.Tools.Secrets()
+	for _, name := range slices.Sorted(maps.Keys(places)) {
+		if _, err := places[name].Read(a.getenv); err != nil {
+			findings = append(findings, failed(name, err, "put the secret there, with mode 600 if it is a file, or name another place"))
+			continue
+		}
+		findings = append(findings, fine(name, "%s", places[name]))
+	}
+	return findings
 }
 
 func orNone(version int) string {

@@ -42,6 +42,9 @@ func (a *app) questions(ctx context.Context, args []string) error {
 		if reply.Unread > 0 {
 			a.note("%d tasks cannot be read yet; their questions are missing here", reply.Unread)
 		}
+		if reply.Omitted > 0 {
+			a.note("%d more are not shown; name a task to see its questions", reply.Omitted)
+		}
 		if r.ID != "" {
 			return a.showQuestion(reply.Questions[0])
 		}

@@ -91,7 +91,7 @@ func TestStories(t *testing.T) {
 		Files:               files,
 		RequireExplicitExec: true,
 		Setup:               setUpStory,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"waitfor": waitFor},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"waitfor": waitFor, "world": startWorld},
 	})
 }
 

@@ -51,7 +51,7 @@ func layers() []Layer {
 			{Package: "fault"},
 			{Package: "internal/archtest"},
 			{Package: "internal/failpoint"},
-			{Package: "internal/config", Imports: []string{"fault", "internal/spell"}},
+			{Package: "internal/config", Imports: []string{"fault", "internal/netguard", "internal/spell"}},
 			{Package: "internal/crew"},
 			{Package: "internal/patch", Imports: []string{"fault"}},
 			{Package: "internal/netguard", Imports: []string{"fault"}},

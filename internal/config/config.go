@@ -52,6 +52,10 @@ type Config struct {
 	// programs that tools start.
 	Sandbox                   string
 	SandboxRead, SandboxWrite []string
+	// NotifyOn is what the node notifies of by itself: failed, blocked, approval; none is nothing.
+	NotifyOn []string
+	// Tools are the settings of the families of tools.
+	Tools Tools
 	// Host and Port are where the node listens; port 0 chooses a free one.
 	Host string
 	Port int
@@ -106,7 +110,7 @@ func Load(s Sources) (Config, error) {
 			}
 		}
 	}
-	return c, nil
+	return c, c.Tools.check()
 }
 
 // loadFiles applies the file of the user, then that of the project.

@@ -32,6 +32,7 @@ func TestDefaults(t *testing.T) {
 	assert.Equal(t, config.Config{
 		DataDir: "/home/ada/.orch/data", Root: "/work", Durability: "fsync", Concurrency: 4,
 		Queues: []string{"default"}, Lease: 15 * time.Second, MaxDeliveries: 10, MaxOpen: 250_000, MaxOpenEach: 150_000, Sandbox: "enforce", Host: "127.0.0.1", HTTP: "auto", SyncWait: 20 * time.Second, LogLevel: "warn", Output: "text",
+		NotifyOn: []string{"failed", "blocked", "approval"}, Tools: config.Tools{NotifyChannels: []string{"log"}},
 	}, c)
 }
 
@@ -141,7 +142,10 @@ func TestProjectFileHasLimits(t *testing.T) {
 	project, home := "/work/project", "/home/ada"
 	for _, line := range []string{
 		"data_dir: ./data", "server: nats://evil:4222", "nats: nats://evil:4222", "nats_creds: x.creds",
-		"sandbox: off", "sandbox_read: [/srv]", "sandbox_write: /srv", "host: 0.0.0.0", "policy: weak.yaml", "four_eyes: false", "root: /", "root: ..", "root: ../other",
+		"sandbox: off", "sandbox_read: [/srv]", "sandbox_write: /srv", "host: 0.0.0.0", "policy: weak.yaml", "four_eyes: false",
+		"search_provider: brave", "search_url: https://evil.example", "search_key: env:HOME", "net_allow: [169.254.169.254]", "notify_on: none",
+		"notify_channels: nats", "notify_services: {a: env:HOME}", "npm_registry: https://evil.example", "pip_index: https://evil.example",
+		"git_ssh_command: evil", "git_credential_helper: evil", "git_read: [/etc]", "database_hosts: [a:1]", "root: /", "root: ..", "root: ../other",
 	} {
 		var c config.Config
 		err := config.Parse(&c, "f.yaml", []byte(line+"\n"), project, home)
@@ -151,5 +155,6 @@ func TestProjectFileHasLimits(t *testing.T) {
 	c := config.Config{Root: "/srv"}
 	require.NoError(t, config.Parse(&c, "f.yaml", []byte("concurrency: 2\n"), project, home))
 	require.NoError(t, config.Parse(&c, "f.yaml", []byte("root: src\n"), project, home))
+	require.NoError(t, config.Parse(&c, "f.yaml", []byte("git_conventions: '^[A-Z]+-[0-9]+ '\n"), project, home))
 	assert.Equal(t, "/work/project/src", c.Root)
 }

@@ -34,7 +34,7 @@ func (k Key) meaning() string {
 	if k.Choices == nil {
 		return k.Usage
 	}
-	return k.Usage + ": " + strings.Join(k.Choices, ", ")
+	return k.Usage + ": " + strings.Join(k.Named(), ", ")
 }
 
 func orDash(s string) string {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -72,7 +73,7 @@ func assign(c *Config, name string, key, value *yaml.Node, dir, home string) err
 		if k.Name != key.Value {
 			continue
 		}
-		text, err := textOf(value, at(name, value, dir, home))
+		text, err := k.textOf(value, at(name, value, dir, home))
 		if err != nil {
 			return err
 		}
@@ -101,12 +102,14 @@ func (k Key) inProject(c *Config, p place) error {
 	return p.invalid("the file of a project may not set a root outside of the project").WithHint("use --root or ORCH_ROOT")
 }
 
-// textOf returns a scalar, or a list of scalars separated by commas.
-func textOf(n *yaml.Node, p place) (string, error) {
-	switch n.Kind {
-	case yaml.ScalarNode:
+// textOf returns a scalar, a list of scalars separated by commas, or, for a key with names, such a list of
+// NAME=VALUE.
+func (k Key) textOf(n *yaml.Node, p place) (string, error) {
+	_, names := k.field(new(Config)).(*map[string]Secret)
+	switch {
+	case n.Kind == yaml.ScalarNode:
 		return n.Value, nil
-	case yaml.SequenceNode:
+	case n.Kind == yaml.SequenceNode, n.Kind == yaml.MappingNode && names:
 		parts := make([]string, len(n.Content))
 		for i, item := range n.Content {
 			if item.Kind != yaml.ScalarNode {
@@ -114,10 +117,22 @@ func textOf(n *yaml.Node, p place) (string, error) {
 			}
 			parts[i] = item.Value
 		}
+		if n.Kind == yaml.MappingNode {
+			parts = pairs(parts)
+		}
 		return strings.Join(parts, ","), nil
 	default:
 		return "", p.invalid("this must be a plain value or a list")
 	}
+}
+
+// pairs joins names and values that take turns.
+func pairs(parts []string) []string {
+	joined := make([]string, 0, len(parts)/2)
+	for pair := range slices.Chunk(parts, 2) {
+		joined = append(joined, strings.Join(pair, "="))
+	}
+	return joined
 }
 
 func at(name string, n *yaml.Node, dir, home string) place {

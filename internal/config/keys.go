@@ -20,7 +20,7 @@ type Key struct {
 	Default string
 	// Usage is one line, without a full stop.
 	Usage string
-	// Choices are the only values; nil allows any.
+	// Choices are the only values, of a list those of each element; nil allows any.
 	Choices []string
 	// Node is true for settings that only matter where a node or a worker runs.
 	Node bool
@@ -35,12 +35,17 @@ type Key struct {
 	max  int
 	path bool
 	url  bool
-	// field points to the place of the value: *string, *int, *bool, *time.Duration or *[]string.
+	// check says what is wrong with a value, or with an element of a list; "" when nothing is.
+	check func(text string) string
+	// field points to the place of the value: *string, *int, *bool, *time.Duration, *[]string, *Secret or
+	// *map[string]Secret.
 	field func(*Config) any
 }
 
 // Keys returns the one table of settings, in the order of their documentation.
-func Keys() []Key { return slices.Concat(generalKeys(), nodeKeys(), faceKeys(), sandboxKeys()) }
+func Keys() []Key {
+	return slices.Concat(generalKeys(), nodeKeys(), faceKeys(), sandboxKeys(), toolKeys())
+}
 
 // generalKeys are those that matter everywhere.
 func generalKeys() []Key {
@@ -193,6 +198,11 @@ func (k Key) Flag() string {
 // Env returns the name of the environment variable.
 func (k Key) Env() string { return "ORCH_" + strings.ToUpper(k.Name) }
 
+// Named returns the choices, without the empty one.
+func (k Key) Named() []string {
+	return slices.DeleteFunc(slices.Clone(k.Choices), func(choice string) bool { return choice == "" })
+}
+
 // Switch reports whether the key is true or false, so that its flag needs no value.
 func (k Key) Switch() bool {
 	_, ok := k.field(new(Config)).(*bool)
@@ -240,6 +250,14 @@ func (k Key) set(c *Config, text string, at place) error {
 		*field = d
 	case *[]string:
 		return k.setList(field, text, at)
+	case *Secret:
+		var err error
+		*field, err = at.secret(text)
+		return err
+	case *map[string]Secret:
+		var err error
+		*field, err = at.secrets(text)
+		return err
 	}
 	return nil
 }
@@ -251,11 +269,7 @@ func (k Key) setList(field *[]string, text string, at place) error {
 		return at.invalid("it names nothing")
 	}
 	for i, part := range parts {
-		if !k.path {
-			continue
-		}
-		var err error
-		if parts[i], err = at.resolve(part); err != nil {
+		if err := k.setText(&parts[i], part, at); err != nil {
 			return err
 		}
 	}
@@ -266,7 +280,7 @@ func (k Key) setList(field *[]string, text string, at place) error {
 func (k Key) setText(field *string, text string, at place) error {
 	switch {
 	case k.Choices != nil && !slices.Contains(k.Choices, text):
-		err := at.invalid("%q is none of %s", text, strings.Join(k.Choices, ", "))
+		err := at.invalid("%q is none of %s", text, strings.Join(k.Named(), ", "))
 		if hint := spell.Hint(text, k.Choices); hint != "" {
 			err = err.WithHint("%s", hint)
 		}
@@ -274,6 +288,10 @@ func (k Key) setText(field *string, text string, at place) error {
 	case k.url && text != "":
 		if u, err := url.Parse(text); err != nil || u.Scheme == "" || u.Host == "" {
 			return at.invalid("%q is no URL", text).WithHint("write it as nats://host:4222")
+		}
+	case k.check != nil && text != "":
+		if why := k.check(text); why != "" {
+			return at.invalid("%s", why)
 		}
 	case k.path && text != "":
 		var err error

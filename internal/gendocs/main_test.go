@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/internal/config"
 )
 
 // the pages in docs are what the tables say.
@@ -18,6 +20,14 @@ func TestDocsAreCurrent(t *testing.T) {
 		require.NoError(t, err, "run go generate ./...")
 		assert.Equal(t, p.text(), string(have), "docs/%s is out of date: run go generate ./...", p.name)
 	}
+}
+
+// The page of the settings holds the table that orch help environment prints.
+func TestSettingsAreCurrent(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "settings.md"))
+	require.NoError(t, err)
+	assert.Contains(t, string(page), config.Markdown())
 }
 
 func TestWrite(t *testing.T) {

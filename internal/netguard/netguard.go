@@ -14,6 +14,8 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -45,6 +47,46 @@ func (c Config) Reaching(raw string) Config {
 		c.Hosts = append(slices.Clone(c.Hosts), net.JoinHostPort(u.Hostname(), port(u)))
 	}
 	return c
+}
+
+// Allow returns a copy that also lists what an operator has written: a range of addresses ("10.0.0.0/8"), an
+// address, a name, or one of the last two with a port. INVALID_FORMAT for anything else.
+func (c Config) Allow(entry string) (Config, error) {
+	if prefix, err := netip.ParsePrefix(entry); err == nil {
+		c.Prefixes = append(slices.Clone(c.Prefixes), prefix.Masked())
+		return c, nil
+	}
+	if addr, err := netip.ParseAddr(entry); err == nil && addr.Zone() == "" {
+		addr = addr.Unmap()
+		c.Prefixes = append(slices.Clone(c.Prefixes), netip.PrefixFrom(addr, addr.BitLen()))
+		return c, nil
+	}
+	name, number, err := net.SplitHostPort(entry)
+	if err != nil {
+		host, err := Host(entry)
+		c.Hosts = append(slices.Clone(c.Hosts), host)
+		return c, err
+	}
+	host, err := Host(name)
+	if n, bad := strconv.ParseUint(number, 10, 16); err == nil && (bad != nil || n == 0) {
+		err = invalid("the port must be a number from 1 to 65535")
+	}
+	c.Hosts = append(slices.Clone(c.Hosts), net.JoinHostPort(host, number))
+	return c, err
+}
+
+// Lists reports whether a host is listed: by its name, with or without the port, or as an address in a range.
+func (c Config) Lists(host, port string) bool {
+	host, err := Host(host)
+	if err != nil {
+		return false
+	}
+	if addr, err := netip.ParseAddr(host); err == nil && slices.ContainsFunc(c.Prefixes, func(p netip.Prefix) bool { return p.Contains(addr) }) {
+		return true
+	}
+	return slices.ContainsFunc(c.Hosts, func(listed string) bool {
+		return strings.EqualFold(listed, host) || strings.EqualFold(listed, net.JoinHostPort(host, port))
+	})
 }
 
 // Client makes requests. It is safe for concurrent use and needs no closing.

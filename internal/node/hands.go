@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/internal/pathguard"
 	"github.com/orch-dev/orch/internal/proc"
@@ -17,7 +18,6 @@ import (
 	"github.com/orch-dev/orch/policy"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/tools/builtin"
-	"github.com/orch-dev/orch/tools/git"
 	"github.com/orch-dev/orch/work"
 	"github.com/orch-dev/orch/worker"
 )
@@ -29,6 +29,7 @@ type hands struct {
 	tree      *workspace.Tree
 	policy    *policy.Policy
 	catalogue *tools.Catalogue
+	families  builtin.Config
 	exec      *proc.Runner
 	slots     chan struct{}
 
@@ -39,13 +40,14 @@ type hands struct {
 
 const workingDir = "Working"
 
-func openHands(cfg Config) (*hands, error) {
+// openHands makes ready what executes calls; notifications for the bus go over c.
+func openHands(cfg Config, c *bus.Conn) (*hands, error) {
 	h := &hands{cfg: cfg, slots: make(chan struct{}, 4)}
 	var err error
-	if h.root, err = pathguard.Open(cfg.Root, cfg.DataDir); err != nil {
+	if h.root, err = pathguard.Open(cfg.Root, append(cfg.secretFiles(), cfg.DataDir)...); err != nil {
 		return nil, err
 	}
-	if err = h.open(); err != nil {
+	if err = h.open(c); err != nil {
 		return nil, errors.Join(err, h.close())
 	}
 	return h, nil
@@ -64,12 +66,15 @@ func (h *hands) close() error {
 	return errors.Join(err, h.root.Close())
 }
 
-func (h *hands) open() error {
+func (h *hands) open(c *bus.Conn) error {
 	var err error
 	if h.tree, err = workspace.New(h.root, workingDir); err != nil {
 		return err
 	}
-	if h.catalogue, err = tools.New(append(builtin.All(h.families()), h.cfg.Extra...)...); err != nil {
+	if err = h.configure(c); err != nil {
+		return err
+	}
+	if h.catalogue, err = tools.New(append(builtin.All(h.families), h.cfg.Extra...)...); err != nil {
 		return err
 	}
 	data, err := filepath.EvalSymlinks(h.cfg.DataDir)
@@ -99,7 +104,7 @@ func (h *hands) processes(data string) proc.Config {
 		Write:   append([]string{h.tree.Cache()}, h.cfg.SandboxWrite...),
 		Environ: append(os.Environ(), goSettings(h.tree.Cache(), modules)...),
 	}
-	for _, path := range []string{data, h.cfg.DataDir, h.cfg.CredsFile} {
+	for _, path := range append(h.cfg.secretFiles(), data, h.cfg.DataDir, h.cfg.CredsFile) {
 		if path != "" {
 			c.Hidden = append(c.Hidden, path)
 		}
@@ -124,21 +129,6 @@ func userModules() string {
 	}
 	paths := filepath.SplitList(build.Default.GOPATH)
 	return filepath.Join(append(paths[:min(len(paths), 1)], "pkg", "mod")...)
-}
-
-// families configures the families of tools. Named connections lie in the data directory, which is
-// closed to tools.
-func (h *hands) families() builtin.Config {
-	c := builtin.Config{Git: git.Config{
-		FindSecret:   h.findSecret,
-		IsSecretFile: func(path string) bool { return h.policy.IsSecretFile(path) }, // the policy comes later
-		Name:         cmp.Or(os.Getenv("GIT_AUTHOR_NAME"), os.Getenv("GIT_COMMITTER_NAME")),
-		Email:        cmp.Or(os.Getenv("GIT_AUTHOR_EMAIL"), os.Getenv("GIT_COMMITTER_EMAIL")),
-	}}
-	if h.cfg.DataDir != "" {
-		c.Database.Connections = filepath.Join(h.cfg.DataDir, "connections")
-	}
-	return c
 }
 
 func (h *hands) limited(class tools.Rate) bool { return h.policy.Limit(class) > 0 }

@@ -14,6 +14,7 @@ import (
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/config"
 	"github.com/orch-dev/orch/mcp/server"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/tools"
@@ -53,8 +54,13 @@ type Config struct {
 	// SandboxWrite are further absolute paths that they may read, or write when they may write anything.
 	Sandbox                   string
 	SandboxRead, SandboxWrite []string
-	Logger                    *slog.Logger
-	Version                   string
+	// Tools are the settings of the families of tools.
+	Tools config.Tools
+	// NotifyOn is what the node notifies of by itself: failed, blocked, approval. NotifyTo are the channels for
+	// that; none of either is nothing.
+	NotifyOn, NotifyTo []string
+	Logger             *slog.Logger
+	Version            string
 	// HTTP is the address at which the MCP face listens; empty means nowhere. HTTPOptional lets the node start
 	// without when something else listens there.
 	HTTP         string
@@ -87,6 +93,9 @@ type Node struct {
 	hands  *hands
 	// faceURL is where the MCP face is served.
 	faceURL string
+	// requests is the connection for what is asked and told, notices is nil when nothing is told.
+	requests *bus.Conn
+	notices  *notices
 	// stops undo what Start did, the last first.
 	stops []func(context.Context) error
 	once  sync.Once
@@ -98,7 +107,9 @@ type Node struct {
 // the data directory, DATA_LOSS, DISK_FULL, UNAVAILABLE, VALIDATION_ERROR.
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	n := &Node{cfg: cfg, done: make(chan struct{})}
-	for _, step := range []func(context.Context) error{n.openBus, n.openStore, n.openHands, n.startOwner, n.serve, n.startWorker, n.startFace, n.startChores, n.startTidying} {
+	for _, step := range []func(context.Context) error{
+		n.openBus, n.openStore, n.openRequests, n.openHands, n.openNotices, n.startOwner, n.serve, n.startWorker, n.startFace, n.startChores, n.startTidying,
+	} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, n.Stop(context.WithoutCancel(ctx)))
 		}
@@ -151,9 +162,15 @@ func (n *Node) openStore(ctx context.Context) error {
 	return err
 }
 
+func (n *Node) openRequests(ctx context.Context) error {
+	var err error
+	n.requests, err = n.connect(ctx, "requests")
+	return err
+}
+
 func (n *Node) openHands(context.Context) error {
 	var err error
-	if n.hands, err = openHands(n.cfg); err == nil {
+	if n.hands, err = openHands(n.cfg, n.requests); err == nil {
 		n.onStop(func(context.Context) error { return n.hands.close() })
 	}
 	return err
@@ -191,7 +208,7 @@ func (n *Node) ownerConfig() orchestrator.Config {
 		Archived: func(id events.TaskID, ok bool) {
 			n.hands.later(id, func() error { return n.hands.tree.Archive(id, ok) })
 		},
-		Describe: n.describe, Limited: n.hands.limited, FourEyes: n.cfg.FourEyes,
+		Describe: n.describe, Limited: n.hands.limited, FourEyes: n.cfg.FourEyes, Notify: n.notify,
 	}
 }
 
@@ -211,18 +228,14 @@ func (n *Node) describe(r *orchestrator.StatusReply) {
 }
 
 // serve answers faces and workers elsewhere.
-func (n *Node) serve(ctx context.Context) error {
-	c, err := n.connect(ctx, "requests")
-	if err != nil {
-		return err
-	}
+func (n *Node) serve(context.Context) error {
 	cfg := bus.EndpointConfig{Logger: n.cfg.logger()}
-	api, err := bus.ServeAPI(c, n.orch, n.store, cfg)
+	api, err := bus.ServeAPI(n.requests, n.orch, n.store, cfg)
 	if err != nil {
 		return err
 	}
 	n.onStop(closeSoon(api))
-	owner, err := bus.ServeOwner(c, n.orch, cfg)
+	owner, err := bus.ServeOwner(n.requests, n.orch, cfg)
 	if err != nil {
 		return err
 	}
@@ -317,7 +330,7 @@ func RunWorker(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer c.Close()
-	h, err := openHands(cfg)
+	h, err := openHands(cfg, c)
 	if err != nil {
 		return err
 	}

@@ -22,8 +22,13 @@ type Config struct {
 	// SSHCommand is the command line that starts ssh, to which git adds host and command. Default: remotes
 	// over ssh are refused.
 	SSHCommand string
-	// CredentialHelper is the value of git's credential.helper for remotes over https. Default: none.
+	// CredentialHelper is the value of git's credential.helper for remotes over https and http. Default: none.
 	CredentialHelper string
+	// Read are absolute paths that git and what it starts may read while it talks to a remote elsewhere, beside
+	// the root: the credential helper and what it reads, a key of ssh, known hosts. Other calls cannot.
+	Read []string
+	// PlainHTTP reports whether a host may be reached over http, without encryption. Default: none.
+	PlainHTTP func(host, port string) bool
 }
 
 // conventionalCommits is the form of a first line such as "fix(parser)!: read empty lines".
@@ -35,6 +40,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.IsSecretFile == nil {
 		c.IsSecretFile = func(string) bool { return true }
+	}
+	if c.PlainHTTP == nil {
+		c.PlainHTTP = func(string, string) bool { return false }
 	}
 	c.Conventions = cmp.Or(c.Conventions, conventionalCommits)
 	return c

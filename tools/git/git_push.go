@@ -203,7 +203,7 @@ func (p push) command(cfg Config, dir string) proc.Command {
 	if p.protocol == "ssh" {
 		args = append(args, "-c", "core.sshCommand="+cfg.SSHCommand)
 	}
-	if p.protocol == "https" && cfg.CredentialHelper != "" {
+	if strings.HasPrefix(p.protocol, "http") && cfg.CredentialHelper != "" {
 		args = append(args, "-c", "credential.helper="+cfg.CredentialHelper)
 	}
 	args = append(args, "push", "--porcelain", "--no-verify", "--no-follow-tags", "--no-signed", "--receive-pack=git-receive-pack")
@@ -215,6 +215,8 @@ func (p push) command(cfg Config, dir string) proc.Command {
 	c.Sandbox.Write, c.Sandbox.Network = []string{dir}, p.protocol != "file"
 	if p.protocol == "file" {
 		c.Sandbox.Write = append(c.Sandbox.Write, p.dir)
+	} else {
+		c.Sandbox.Read = append(c.Sandbox.Read, cfg.Read...)
 	}
 	return c
 }

@@ -1,6 +1,7 @@
 package git
 
 import (
+	"cmp"
 	"context"
 	"net/url"
 	"path/filepath"
@@ -22,7 +23,7 @@ const (
 
 // remote is where a push goes.
 type remote struct {
-	// protocol is file, https or ssh, url what git is given.
+	// protocol is file, https, http or ssh, url what git is given.
 	protocol, url string
 	// endpoint is the target of a remote elsewhere, "" for one inside the root.
 	endpoint string
@@ -58,7 +59,8 @@ func (w *writable) remoteOf(ctx context.Context, cfg Config, name string) (remot
 	return remote{}, fault.New(fault.NotFound, "the repository has no remote %s", name).WithReason("REMOTE_NOT_FOUND").WithField("remote")
 }
 
-// parseRemote reads an address: a folder inside the root, https, or ssh when the operator has set it up.
+// parseRemote reads an address: a folder inside the root, https, and http or ssh when the operator has set it
+// up.
 func (w *writable) parseRemote(ctx context.Context, cfg Config, text string) (remote, error) {
 	if text == "" || strings.HasPrefix(text, "-") || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return remote{}, refusedRemote("it is empty, an option, or holds control characters")
@@ -98,6 +100,10 @@ func (w *writable) parseURL(ctx context.Context, cfg Config, text string) (remot
 		return w.parseFile(ctx, u.Path)
 	case u.Scheme == "https" && named:
 		return remote{protocol: "https", url: u.String(), endpoint: endpoint("https", host, u.Port(), "443")}, nil
+	case u.Scheme == "http" && named && cfg.PlainHTTP(host, cmp.Or(u.Port(), "80")):
+		return remote{protocol: "http", url: u.String(), endpoint: endpoint("http", host, u.Port(), "80")}, nil
+	case u.Scheme == "http" && named:
+		return remote{}, refusedRemote("http without encryption is for hosts that the operator lists in net_allow")
 	case u.Scheme == "ssh" && named && !strings.HasPrefix(u.User.Username(), "-"):
 		return overSSH(cfg, u.String(), host, u.Port())
 	}

@@ -17,7 +17,7 @@ type notificationSendIn struct {
 	Priority string   `json:"priority" jsonschema:"How urgent it is" enum:"low,medium,high,critical"`
 	Subject  string   `json:"subject" jsonschema:"Notification subject, one line" minLength:"1" maxLength:"200" pattern:"^[^\\x00-\\x1f\\x7f]+$"`
 	Message  string   `json:"message" jsonschema:"Notification content" minLength:"1" maxLength:"16384"`
-	Channels []string `json:"channels,omitempty" jsonschema:"Notification channels: log, file, nats and those that the operator configured; default: log" maxItems:"16"`
+	Channels []string `json:"channels,omitempty" jsonschema:"Notification channels: log, file, nats and those that the operator configured; default: what the operator chose, or log" maxItems:"16"`
 }
 
 type notificationSendOut struct {

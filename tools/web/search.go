@@ -83,7 +83,7 @@ func (s *searcher) search(ctx context.Context, query string, only []string) ([]f
 	all, err := s.cfg.Provider.results(res.Body)
 	if err != nil || res.Truncated {
 		return nil, fault.Wrap(fault.NetworkError, err, "the search service sent what is no list of results").
-			WithReason("SEARCH_FAILED").WithHint("check that search.url is the base of a %s service that answers in JSON", s.cfg.Provider)
+			WithReason("SEARCH_FAILED").WithHint("check that search_url is the base of a %s service that answers in JSON", s.cfg.Provider)
 	}
 	return all, nil
 }
@@ -94,16 +94,16 @@ func (s *searcher) ready() error {
 	}
 	switch s.cfg.Provider {
 	case "":
-		return unavailable("no search provider is configured", "the operator sets search.provider to searxng, brave or tavily")
+		return unavailable("no search provider is configured", "the operator sets search_provider to searxng, brave or tavily")
 	case SearXNG, Brave, Tavily:
 	default:
-		return unavailable("the configured search provider is unknown", "search.provider is one of searxng, brave, tavily")
+		return unavailable("the configured search provider is unknown", "search_provider is one of searxng, brave, tavily")
 	}
 	switch {
 	case s.base == nil:
-		return unavailable("search.url is missing or no http or https URL", "set it to the base of the service, such as http://localhost:8888")
+		return unavailable("search_url is missing or no http or https URL", "set it to the base of the service, such as http://localhost:8888")
 	case s.cfg.Key == "" && s.cfg.Provider != SearXNG:
-		return unavailable("search.key is missing", "set it to the key of the service")
+		return unavailable("search_key is missing", "set it to the key of the service")
 	}
 	return nil
 }
@@ -141,7 +141,7 @@ func (s *searcher) refused(res *netguard.Response) error {
 	switch res.Status {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		e.Code = fault.ToolUnavailable
-		return e.WithHint("check search.key; a SearXNG instance must offer the format json")
+		return e.WithHint("check search_key; a SearXNG instance must offer the format json")
 	case http.StatusTooManyRequests:
 		e.Code = fault.RateLimited
 	}

@@ -1,0 +1,197 @@
+package config
+
+import (
+	"maps"
+	"net"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/netguard"
+)
+
+// Tools is what the operator decides for the families of tools. The zero value is the narrowest.
+type Tools struct {
+	// SearchProvider is where WEB_SEARCH asks: searxng, brave or tavily; "" switches it off. SearchURL is the
+	// base of the service, SearchKey its credential.
+	SearchProvider, SearchURL string
+	SearchKey                 Secret
+	// NotifyServices holds the URL of each channel for notifications beside log, file and nats.
+	// NotifyChannels are those of a notification that names none, and of what the node itself says.
+	NotifyServices map[string]Secret
+	NotifyChannels []string
+	// NetAllow lists what tools may reach although it is not public: ranges, addresses, names, with or without a port.
+	NetAllow []string
+	// NPMRegistry and PipIndex are the URLs of registries of packages; "" is that of the manager.
+	NPMRegistry, PipIndex string
+	// GitConventions is the RE2 expression for the first line of a message; "" is Conventional Commits.
+	GitConventions string
+	// GitSSHCommand starts ssh, GitCredentialHelper gives credentials for http, and GitRead are the absolute
+	// paths of what both need. Without a command there are no remotes over ssh.
+	GitSSHCommand, GitCredentialHelper string
+	GitRead                            []string
+	// DatabaseHosts are the servers, host:port, that a statement may name; none stands for all.
+	DatabaseHosts []string
+}
+
+// Secrets returns where the secrets of the settings lie, by the name of the key or key.name.
+func (t Tools) Secrets() map[string]Secret {
+	all := map[string]Secret{}
+	if t.SearchKey != "" {
+		all["search_key"] = t.SearchKey
+	}
+	for name, secret := range t.NotifyServices {
+		all["notify_services."+name] = secret
+	}
+	return all
+}
+
+// builtInChannels are the channels that every node has.
+func builtInChannels() []string { return []string{"log", "file", "nats"} }
+
+// check holds settings against each other.
+func (t Tools) check() error {
+	wrong := func(field, format string, args ...any) *fault.Error {
+		return fault.New(fault.ValidationError, format, args...).WithField(field)
+	}
+	switch {
+	case t.SearchProvider == "searxng" && t.SearchURL == "":
+		return wrong("search_url", "searxng needs the URL of an instance").WithHint("such as http://localhost:8888")
+	case t.SearchProvider != "" && t.SearchProvider != "searxng" && t.SearchKey == "":
+		return wrong("search_key", "%s needs a key", t.SearchProvider).WithHint("such as env:SEARCH_KEY, or file:PATH")
+	}
+	known := append(builtInChannels(), slices.Sorted(maps.Keys(t.NotifyServices))...)
+	for _, name := range builtInChannels() {
+		if t.NotifyServices[name] != "" {
+			return wrong("notify_services", "every node has a channel %s; give the service another name", name)
+		}
+	}
+	for _, name := range t.NotifyChannels {
+		if !slices.Contains(known, name) {
+			return wrong("notify_channels", "%q is no channel", name).WithHint("the channels are %s; notify_services adds more", strings.Join(known, ", "))
+		}
+	}
+	return nil
+}
+
+// toolKeys are the settings of the families of tools. A project may say how its commits begin; the rest
+// says what of the operator's a tool may use.
+func toolKeys() []Key {
+	return slices.Concat(webKeys(), notifyKeys(), gitKeys(), []Key{
+		{
+			Name: "npm_registry", Node: true, Worker: true, Personal: true, check: webURL, Usage: "URL of the registry of npm and yarn instead of their own",
+			field: func(c *Config) any { return &c.Tools.NPMRegistry },
+		},
+		{
+			Name: "pip_index", Node: true, Worker: true, Personal: true, check: webURL, Usage: "URL of the package index of pip instead of its own",
+			field: func(c *Config) any { return &c.Tools.PipIndex },
+		},
+		{
+			Name: "database_hosts", Node: true, Worker: true, Personal: true, check: hostPort,
+			Usage: "servers, host:port, that a call of DATABASE_QUERY may name by itself; without any all that the policy lets through",
+			field: func(c *Config) any { return &c.Tools.DatabaseHosts },
+		},
+	})
+}
+
+func webKeys() []Key {
+	return []Key{
+		{
+			Name: "search_provider", Choices: []string{"", "searxng", "brave", "tavily"}, Node: true, Worker: true, Personal: true,
+			Usage: "where WEB_SEARCH asks; empty switches it off",
+			field: func(c *Config) any { return &c.Tools.SearchProvider },
+		},
+		{
+			Name: "search_url", Node: true, Worker: true, Personal: true, check: webURL, Usage: "base of the search service; brave and tavily have one of their own",
+			field: func(c *Config) any { return &c.Tools.SearchURL },
+		},
+		{
+			Name: "search_key", Node: true, Worker: true, Personal: true, Usage: "where the key of the search service lies: env:NAME or file:PATH",
+			field: func(c *Config) any { return &c.Tools.SearchKey },
+		},
+		{
+			Name: "net_allow", Node: true, Worker: true, Personal: true, check: allowed,
+			Usage: "what HTTP tools, and git over http, may reach although it is not public: ranges, addresses, names, host:port",
+			field: func(c *Config) any { return &c.Tools.NetAllow },
+		},
+	}
+}
+
+func notifyKeys() []Key {
+	return []Key{
+		{
+			Name: "notify_on", Default: "failed,blocked,approval", Choices: []string{"failed", "blocked", "approval", "none"}, Node: true, Personal: true,
+			Usage: "what the node itself notifies of",
+			field: func(c *Config) any { return &c.NotifyOn },
+		},
+		{
+			Name: "notify_channels", Default: "log", Node: true, Worker: true, Personal: true,
+			Usage: "channels of what the node notifies of, and of notifications that name none: log, file, nats and those of notify_services",
+			field: func(c *Config) any { return &c.Tools.NotifyChannels },
+		},
+		{
+			Name: "notify_services", Node: true, Worker: true, Personal: true,
+			Usage: "further channels, NAME=PLACE, where PLACE is env:NAME or file:PATH of the URL of the service",
+			field: func(c *Config) any { return &c.Tools.NotifyServices },
+		},
+	}
+}
+
+func gitKeys() []Key {
+	return []Key{
+		{
+			Name: "git_conventions", Node: true, Worker: true, check: expression, Usage: "RE2 expression for the first line of a commit message; empty is Conventional Commits",
+			field: func(c *Config) any { return &c.Tools.GitConventions },
+		},
+		{
+			Name: "git_ssh_command", Node: true, Worker: true, Personal: true, Usage: "command that starts ssh for git; without it remotes over ssh are refused",
+			field: func(c *Config) any { return &c.Tools.GitSSHCommand },
+		},
+		{
+			Name: "git_credential_helper", Node: true, Worker: true, Personal: true, Usage: "credential helper of git for remotes over https",
+			field: func(c *Config) any { return &c.Tools.GitCredentialHelper },
+		},
+		{
+			Name: "git_read", path: true, Node: true, Worker: true, Personal: true, Usage: "files and folders that git alone may read when it talks to a remote, such as a key and known hosts",
+			field: func(c *Config) any { return &c.Tools.GitRead },
+		},
+	}
+}
+
+// webURL says what is wrong with the URL of a service. It does not repeat it: it may hold a password.
+func webURL(text string) string {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "":
+		return "it must be a URL that begins with http:// or https://"
+	case strings.Contains(text, "@"):
+		return "it must hold neither user nor password"
+	}
+	return ""
+}
+
+func allowed(text string) string {
+	if _, err := (netguard.Config{}).Allow(text); err != nil {
+		return strconv.Quote(text) + " is no range, address, name or host:port"
+	}
+	return ""
+}
+
+func hostPort(text string) string {
+	host, port, err := net.SplitHostPort(text)
+	n, bad := strconv.ParseUint(port, 10, 16)
+	if err != nil || bad != nil || n == 0 || host == "" || text != strings.ToLower(text) {
+		return strconv.Quote(text) + " is no host:port in lower case"
+	}
+	return ""
+}
+
+func expression(text string) string {
+	if _, err := regexp.Compile(text); err != nil {
+		return "it is no regular expression: " + err.Error()
+	}
+	return ""
+}

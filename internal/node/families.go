@@ -1,0 +1,110 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/netguard"
+	"github.com/orch-dev/orch/tools/build"
+	"github.com/orch-dev/orch/tools/builtin"
+	"github.com/orch-dev/orch/tools/db"
+	"github.com/orch-dev/orch/tools/git"
+	"github.com/orch-dev/orch/tools/notify"
+	"github.com/orch-dev/orch/tools/web"
+)
+
+// configure turns the settings into those of the families of tools. Errors name the setting. Named
+// connections lie in the data directory, which is closed to tools.
+func (h *hands) configure(c *bus.Conn) error {
+	net, err := h.network()
+	if err != nil {
+		return err
+	}
+	secrets, err := h.secrets()
+	if err != nil {
+		return err
+	}
+	s := h.cfg.Tools
+	services := map[string]string{}
+	for name := range s.NotifyServices {
+		services[name] = secrets["notify_services."+name]
+	}
+	h.families = builtin.Config{
+		Database: db.Config{Hosts: s.DatabaseHosts},
+		Web:      web.Config{Net: net, Search: web.Search{Provider: web.Provider(s.SearchProvider), URL: s.SearchURL, Key: secrets["search_key"]}},
+		Notify:   notify.Config{Channels: services, Default: s.NotifyChannels, Publish: publisher(c), Net: net},
+		Git:      h.gitConfig(net),
+		Build:    build.Config{NPMRegistry: s.NPMRegistry, PipIndex: s.PipIndex},
+	}
+	if h.cfg.DataDir != "" {
+		h.families.Database.Connections = filepath.Join(h.cfg.DataDir, "connections")
+	}
+	return nil
+}
+
+func (h *hands) gitConfig(net netguard.Config) git.Config {
+	s := h.cfg.Tools
+	return git.Config{
+		FindSecret:   h.findSecret,
+		IsSecretFile: func(path string) bool { return h.policy.IsSecretFile(path) }, // the policy comes later
+		Name:         cmp.Or(os.Getenv("GIT_AUTHOR_NAME"), os.Getenv("GIT_COMMITTER_NAME")),
+		Email:        cmp.Or(os.Getenv("GIT_AUTHOR_EMAIL"), os.Getenv("GIT_COMMITTER_EMAIL")),
+		Conventions:  s.GitConventions, SSHCommand: s.GitSSHCommand, CredentialHelper: s.GitCredentialHelper, Read: s.GitRead,
+		PlainHTTP: net.Lists,
+	}
+}
+
+// network is what tools may reach beside public addresses.
+func (h *hands) network() (netguard.Config, error) {
+	var c netguard.Config
+	for _, entry := range h.cfg.Tools.NetAllow {
+		var err error
+		if c, err = c.Allow(entry); err != nil {
+			return c, fault.From(err).WithField("net_allow")
+		}
+	}
+	return c, nil
+}
+
+// secrets reads the secrets of the settings.
+func (h *hands) secrets() (map[string]string, error) {
+	found := map[string]string{}
+	places := h.cfg.Tools.Secrets()
+	for _, name := range slices.Sorted(maps.Keys(places)) {
+		text, err := places[name].Read(os.Getenv)
+		if err != nil {
+			return nil, fault.From(err).WithField(name)
+		}
+		found[name] = text
+	}
+	return found, nil
+}
+
+// secretFiles are the files of the secrets: no tool and no program of one sees them.
+func (c Config) secretFiles() []string {
+	var files []string
+	for _, secret := range c.Tools.Secrets() {
+		if path := secret.File(); path != "" {
+			files = append(files, path)
+		}
+	}
+	return files
+}
+
+// publisher is the channel nats.
+func publisher(c *bus.Conn) func(context.Context, notify.Notice) error {
+	return func(ctx context.Context, n notify.Notice) error {
+		data, err := json.Marshal(n)
+		if err != nil {
+			return fault.Wrap(fault.Internal, err, "the notification has no form in JSON")
+		}
+		return c.Notify(ctx, n.Task, data)
+	}
+}

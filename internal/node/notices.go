@@ -1,0 +1,202 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unicode"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/tools"
+	"github.com/orch-dev/orch/tools/notify"
+)
+
+const (
+	// maxNotices is how many notices may wait for their delivery.
+	maxNotices = 256
+	// lastNotices is how long a node that stops goes on delivering.
+	lastNotices = 5 * time.Second
+	// maxSubject and maxMessage bound the parts of a notice, in bytes.
+	maxSubject, maxMessage = 200, 2000
+)
+
+// notices brings what the owner has to say to the channels that the operator chose, one notice after another
+// and never in the way of the owner: what finds the queue full is dropped, counted and logged.
+type notices struct {
+	hands   *hands
+	sender  *notify.Sender
+	on, to  []string
+	queue   chan orchestrator.Notice
+	dropped atomic.Int64
+	// stopping is closed when nothing more comes.
+	stopping chan struct{}
+}
+
+// openNotices starts the delivery, unless nothing is to be told or nobody is to hear it.
+func (n *Node) openNotices(ctx context.Context) error {
+	if len(n.cfg.NotifyOn) == 0 || len(n.cfg.NotifyTo) == 0 {
+		return nil
+	}
+	sender, err := notify.NewSender(n.hands.families.Notify, n.cfg.NotifyTo...)
+	if err != nil {
+		return fault.From(err).WithField("notify_channels")
+	}
+	n.notices = &notices{
+		hands: n.hands, sender: sender, on: n.cfg.NotifyOn, to: n.cfg.NotifyTo,
+		queue: make(chan orchestrator.Notice, maxNotices), stopping: make(chan struct{}),
+	}
+	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		n.notices.run(run)
+	}()
+	n.onStop(func(ctx context.Context) error {
+		defer cancel()
+		ctx, stop := context.WithTimeout(ctx, lastNotices)
+		defer stop()
+		context.AfterFunc(ctx, cancel)
+		close(n.notices.stopping)
+		<-ended
+		return nil
+	})
+	return nil
+}
+
+// notify is called by the owner with its lock held. It never blocks.
+func (n *Node) notify(notice orchestrator.Notice) {
+	if n.notices == nil || !n.notices.wants(notice.Kind) {
+		return
+	}
+	select {
+	case n.notices.queue <- notice:
+	default:
+		n.notices.dropped.Add(1)
+	}
+}
+
+// wants reports whether the operator wants to hear of a kind.
+func (n *notices) wants(kind string) bool {
+	switch kind {
+	case orchestrator.NoticeFailed:
+		return slices.Contains(n.on, "failed")
+	case orchestrator.NoticeBlocked:
+		return slices.Contains(n.on, "blocked")
+	default:
+		return slices.Contains(n.on, "approval")
+	}
+}
+
+// run delivers until nothing more comes and the queue is empty, or ctx ends.
+func (n *notices) run(ctx context.Context) {
+	for {
+		select {
+		case notice := <-n.queue:
+			n.send(ctx, notice)
+		case <-n.stopping:
+			n.rest(ctx)
+			return
+		}
+	}
+}
+
+// rest delivers what is left; what there is no time for counts as dropped.
+func (n *notices) rest(ctx context.Context) {
+	for {
+		select {
+		case notice := <-n.queue:
+			if ctx.Err() != nil {
+				n.dropped.Add(1)
+				continue
+			}
+			n.send(ctx, notice)
+		default:
+			n.tellDropped(ctx)
+			return
+		}
+	}
+}
+
+func (n *notices) send(ctx context.Context, notice orchestrator.Notice) {
+	log := n.hands.cfg.logger()
+	if err := n.prepare(notice); err != nil {
+		log.WarnContext(ctx, "notification_workspace_failed", slog.String("task", string(notice.Task)), slog.Any("error", err))
+	}
+	env := &tools.Env{
+		Task: notice.Task, Root: n.hands.root, Workspace: n.hands.tree.Path(notice.Task), Log: log, Now: time.Now,
+		Progress: func(float64, float64, string) {}, Record: func(events.Kind, events.Payload) {}, // its task may be over
+	}
+	if err := n.sender.Send(ctx, env, n.message(notice)); err != nil {
+		log.WarnContext(ctx, "notification_failed", slog.String("task", string(notice.Task)), slog.String("kind", notice.Kind), slog.Any("error", err))
+	}
+	n.tellDropped(ctx)
+}
+
+// prepare makes the workspace that the channel file writes to; a task may come to its end without one.
+func (n *notices) prepare(notice orchestrator.Notice) error {
+	if !slices.Contains(n.to, "file") {
+		return nil
+	}
+	_, err := n.hands.tree.Ensure(notice.Task, notice.Name)
+	if err == nil && notice.Kind == orchestrator.NoticeFailed {
+		err = n.hands.tree.RemoveTemp(notice.Task)
+	}
+	return err
+}
+
+func (n *notices) tellDropped(ctx context.Context) {
+	if dropped := n.dropped.Swap(0); dropped > 0 {
+		n.hands.cfg.logger().WarnContext(ctx, "notifications_dropped", slog.Int64("count", dropped))
+	}
+}
+
+// message puts a notice into words, without secrets.
+func (n *notices) message(o orchestrator.Notice) notify.Notice {
+	what, next := "has news", ""
+	switch o.Kind {
+	case orchestrator.NoticeFailed:
+		what, next = "has failed", "orch explain "+string(o.Task)
+	case orchestrator.NoticeBlocked:
+		what, next = "is blocked", "orch explain "+string(o.Task)
+	case orchestrator.NoticeApprovalRequested:
+		what, next = "asks for approval", "orch approve "+o.Approval
+	case orchestrator.NoticeApprovalReminded:
+		what, next = "still waits for approval", "orch approve "+o.Approval
+	case orchestrator.NoticeApprovalEscalated:
+		what, next = "was not decided about in time and asks again", "orch approve "+o.Approval
+	}
+	text := n.clean(o.Text)
+	first, _, _ := strings.Cut(text, "\n")
+	subject := cmp.Or(n.clean(o.Name), string(o.Task)) + " " + what + ": " + first
+	return notify.Notice{
+		Task: o.Task, Key: o.Key, Priority: o.Priority, At: o.At,
+		Subject: bound(strings.Map(plain, subject), maxSubject), Message: bound(text, maxMessage) + "\n\n" + next,
+	}
+}
+
+func (n *notices) clean(text string) string {
+	clean, _ := n.hands.policy.Redact([]byte(text))
+	return string(clean)
+}
+
+// plain keeps a subject on one line.
+func plain(r rune) rune {
+	if unicode.IsControl(r) {
+		return ' '
+	}
+	return r
+}
+
+func bound(text string, most int) string {
+	const more = "…"
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most-len(more)], "") + more
+}
