@@ -19,7 +19,7 @@ export const binary = fileURLToPath(new URL("../../bin/orch", import.meta.url));
 // folder makes an empty folder that goes when the program ends.
 export function folder() {
   const path = mkdtempSync(join(tmpdir(), "orch-mcp-"));
-  process.on("exit", () => rmSync(path, { recursive: true, force: true }));
+  process.on("exit", () => rmSync(path, { recursive: true, force: true, maxRetries: 5 }));
   return path;
 }
 
@@ -34,7 +34,7 @@ export class Node {
   async start() {
     const args = ["mcp", "conformance", "--http", this.#address, "--token", this.token, "--data-dir", join(this.#data, "data"), "--root", this.#data];
     const child = spawn(binary, args, { stdio: ["ignore", "pipe", "inherit"] });
-    process.on("exit", () => child.kill("SIGKILL"));
+    process.prependListener("exit", () => child.kill("SIGKILL"));
     const [line] = await Promise.race([
       once(createInterface({ input: child.stdout }), "line"),
       once(child, "exit").then(([code]) => Promise.reject(new Error(`the node has ended with ${code}`))),
