@@ -181,8 +181,6 @@ type Env struct {
 	Client *events.Client
 	// Answers holds the answers to the questions that this call has asked so far (Asking), by key.
 	Answers map[string]json.RawMessage
-	// Sample asks a language model of the client; nil when there is none at hand.
-	Sample func(ctx context.Context, prompt string) (string, error)
 	// Progress reports progress; never nil.
 	Progress func(done, total float64, message string)
 	// Record adds a fact to the log, in the same commit as the result of the call; never nil.

@@ -170,7 +170,11 @@ func (s *Server) decide(ctx context.Context, c client, q question, response json
 	default:
 		return false, fault.New(fault.ValidationError, "must approve or deny").WithField(q.key)
 	}
-	_, err := s.cfg.API.Decide(ctx, orchestrator.DecideRequest{ID: q.id, As: as, Reason: r.Content.Reason, Actor: c.who.Name})
+	reason := r.Content.Reason
+	if reason == "" && as == "rejected" {
+		reason = "denied in the MCP client"
+	}
+	_, err := s.cfg.API.Decide(ctx, orchestrator.DecideRequest{ID: q.id, As: as, Reason: reason, Actor: c.who.Name})
 	if fault.Has(err, fault.Conflict) { // somebody else was first
 		return true, nil
 	}

@@ -92,16 +92,19 @@ func (s *Server) route(next mcp.MethodHandler) mcp.MethodHandler {
 		default:
 			result, err = next(ctx, method, req)
 		}
+		if method == "resources/read" {
+			err = noResource(c, err)
+		}
+		if err != nil {
+			return nil, wireError(err)
+		}
 		switch list := result.(type) {
 		case *mcp.ListToolsResult:
 			result = s.listTools(c, list)
 		case *mcp.ListResourcesResult:
 			s.listResources(ctx, c, list)
 		}
-		if method == "resources/read" {
-			err = noResource(c, err)
-		}
-		return result, wireError(err)
+		return result, nil
 	}
 }
 

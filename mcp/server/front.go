@@ -179,7 +179,9 @@ func (f *front) post(w http.ResponseWriter, r *http.Request, p peek, body []byte
 	switch {
 	case len(p.ID) > 0 && p.Method != nil && !known(method):
 		refuse(w, http.StatusOK, p.ID, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "there is no method " + quoted(method)})
-	case method == "initialize" && r.Header.Get(headerSession) == "":
+	case method == "initialize" && r.Header.Get(headerSession) != "":
+		refuse(w, http.StatusBadRequest, p.ID, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the session has begun already"})
+	case method == "initialize":
 		f.open(w, r, body)
 	case r.Header.Get(headerSession) == "" && method != "ping":
 		refuse(w, http.StatusBadRequest, p.ID, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the session has to begin with initialize"})

@@ -62,6 +62,17 @@ type noting struct {
 	s *Server
 }
 
+// Write implements mcp.Connection. An error that the SDK gives no code is one of the order of requests.
+func (n *noting) Write(ctx context.Context, m jsonrpc.Message) error {
+	if r, ok := m.(*jsonrpc.Response); ok && r.Error != nil {
+		var wire *jsonrpc.Error
+		if !asWire(r.Error, &wire) {
+			r.Error = &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: r.Error.Error()}
+		}
+	}
+	return n.Connection.Write(ctx, m)
+}
+
 // Read implements mcp.Connection.
 func (n *noting) Read(ctx context.Context) (jsonrpc.Message, error) {
 	m, err := n.Connection.Read(ctx)
