@@ -338,6 +338,9 @@ func (l *lease) fits(s *statemachine.Step) bool {
 func (o *Orchestrator) catchUp(e *entry) {
 	e.behind = false
 	o.awaitDependencies(e)
+	if e.task == nil {
+		return // what it heard could not be written: it is read again, and asks then
+	}
 	o.askParent(e)
 	for _, key := range e.task.Order {
 		if s := e.task.Steps[key]; s.State == statemachine.StepRunning && s.Child != "" {
