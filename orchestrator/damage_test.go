@@ -20,7 +20,7 @@ func TestCatchingUpOnADamagedLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var refused atomic.Value
 		log := &damaged{Log: memlog.New(memlog.Config{Fail: func(r *events.Record) error {
-			if refused.Load() == r.Head.Task {
+			if id, ok := refused.Load().(events.TaskID); ok && id == r.Task {
 				return gone()
 			}
 			return nil
