@@ -337,10 +337,13 @@ func (l *lease) fits(s *statemachine.Step) bool {
 // catchUp asks about everything outside the task that may have changed unheard. The lock is held.
 func (o *Orchestrator) catchUp(e *entry) {
 	e.behind = false
+	task := e.task
 	o.awaitDependencies(e)
-	o.askParent(e)
-	for _, key := range e.task.Order {
-		if s := e.task.Steps[key]; s.State == statemachine.StepRunning && s.Child != "" {
+	if e.task != nil { // else what it heard could not be written: it is read again, and asks then
+		o.askParent(e)
+	}
+	for _, key := range task.Order {
+		if s := task.Steps[key]; e.task != nil && s.State == statemachine.StepRunning && s.Child != "" {
 			o.followChild(e.id, s.Child)
 		}
 	}
