@@ -286,6 +286,7 @@ func (o *Orchestrator) reviveEnded(e *entry) {
 	case !e.archived:
 		o.dropCalls(e)
 	}
+	o.followChildren(e) // single calls may have started some
 	o.listed.whole = append(o.listed.whole, e.id)
 }
 
@@ -317,7 +318,7 @@ func (o *Orchestrator) reviveLeases(e *entry) {
 		}
 	}
 	for _, key := range e.task.Order {
-		if s := e.task.Steps[key]; s.State == statemachine.StepRunning && s.Tool != "" && e.leases[key] == nil {
+		if s := e.task.Steps[key]; s.Executing() && e.leases[key] == nil {
 			l := &lease{step: key, attempt: s.Attempt, worker: s.Worker, tool: s.Tool, called: true}
 			o.grant(e, l)
 			l.heard = time.Time{}
@@ -331,7 +332,7 @@ func (l *lease) fits(s *statemachine.Step) bool {
 	if s == nil || s.Attempt != l.attempt {
 		return false
 	}
-	return s.State == statemachine.StepReady || (s.State == statemachine.StepRunning && s.Worker == l.worker)
+	return s.State == statemachine.StepReady || (s.Executing() && s.Worker == l.worker)
 }
 
 // catchUp asks about everything outside the task that may have changed unheard. The lock is held.
@@ -339,6 +340,12 @@ func (o *Orchestrator) catchUp(e *entry) {
 	e.behind = false
 	o.awaitDependencies(e)
 	o.askParent(e)
+	o.followChildren(e)
+}
+
+// followChildren makes sure that the children of running steps exist and that their ends are heard. The lock
+// is held.
+func (o *Orchestrator) followChildren(e *entry) {
 	for _, key := range e.task.Order {
 		if s := e.task.Steps[key]; s.State == statemachine.StepRunning && s.Child != "" {
 			o.followChild(e.id, s.Child)
