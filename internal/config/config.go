@@ -46,6 +46,8 @@ type Config struct {
 	ReadOnly bool
 	// Policy is the policy file; "" is none.
 	Policy string
+	// Agents are the agents that are commands, by type.
+	Agents map[string]Agent
 	// FourEyes keeps people from deciding about what their own tasks ask.
 	FourEyes bool
 	// Sandbox is enforce, best-effort or off. SandboxRead and SandboxWrite are further paths for the

@@ -72,7 +72,7 @@ func assign(c *Config, name string, key, value *yaml.Node, dir, home string) err
 		if k.Name != key.Value {
 			continue
 		}
-		text, err := textOf(value, at(name, value, dir, home))
+		text, err := k.textOf(value, at(name, value, dir, home))
 		if err != nil {
 			return err
 		}
@@ -101,8 +101,12 @@ func (k Key) inProject(c *Config, p place) error {
 	return p.invalid("the file of a project may not set a root outside of the project").WithHint("use --root or ORCH_ROOT")
 }
 
-// textOf returns a scalar, or a list of scalars separated by commas.
-func textOf(n *yaml.Node, p place) (string, error) {
+// textOf returns a scalar, a list of scalars separated by commas, or for agents an object as it is.
+func (k Key) textOf(n *yaml.Node, p place) (string, error) {
+	if _, ok := k.field(new(Config)).(*map[string]Agent); ok {
+		text, err := yaml.Marshal(n)
+		return string(text), err
+	}
 	switch n.Kind {
 	case yaml.ScalarNode:
 		return n.Value, nil

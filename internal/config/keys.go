@@ -35,7 +35,8 @@ type Key struct {
 	max  int
 	path bool
 	url  bool
-	// field points to the place of the value: *string, *int, *bool, *time.Duration or *[]string.
+	// field points to the place of the value: *string, *int, *bool, *time.Duration, *[]string or
+	// *map[string]Agent.
 	field func(*Config) any
 }
 
@@ -134,6 +135,10 @@ func nodeKeys() []Key {
 			field: func(c *Config) any { return &c.Policy },
 		},
 		{
+			Name: "agents", Node: true, Worker: true, Personal: true, Usage: "agents that are commands, by type: {command, timeout, network}",
+			field: func(c *Config) any { return &c.Agents },
+		},
+		{
 			Name: "host", Default: "127.0.0.1", Node: true, Personal: true, Usage: "address that the node listens on",
 			field: func(c *Config) any { return &c.Host },
 		},
@@ -221,6 +226,12 @@ func (k Key) set(c *Config, text string, at place) error {
 		*field = d
 	case *[]string:
 		return k.setList(field, text, at)
+	case *map[string]Agent:
+		agents, err := parseAgents(text, at)
+		if err != nil {
+			return err
+		}
+		*field = agents
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -69,7 +70,8 @@ func (h *hands) open() error {
 	if h.tree, err = workspace.New(h.root, workingDir); err != nil {
 		return err
 	}
-	if h.catalogue, err = tools.New(append(builtin.All(h.families()), h.cfg.Extra...)...); err != nil {
+	families := h.families()
+	if h.catalogue, err = tools.New(slices.Concat(builtin.All(families), builtin.Internal(families), h.cfg.Extra)...); err != nil {
 		return err
 	}
 	data, err := filepath.EvalSymlinks(h.cfg.DataDir)
@@ -135,6 +137,7 @@ func (h *hands) families() builtin.Config {
 		Name:         cmp.Or(os.Getenv("GIT_AUTHOR_NAME"), os.Getenv("GIT_COMMITTER_NAME")),
 		Email:        cmp.Or(os.Getenv("GIT_AUTHOR_EMAIL"), os.Getenv("GIT_COMMITTER_EMAIL")),
 	}}
+	c.Agent.Commands = h.cfg.Agents
 	if h.cfg.DataDir != "" {
 		c.Database.Connections = filepath.Join(h.cfg.DataDir, "connections")
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/tools"
+	"github.com/orch-dev/orch/tools/agent"
 )
 
 // Config says what to run. DataDir and Root are required, as absolute paths.
@@ -54,6 +55,8 @@ type Config struct {
 	SandboxRead, SandboxWrite []string
 	Logger                    *slog.Logger
 	Version                   string
+	// Agents are the agents that are commands, by type.
+	Agents map[string]agent.Command
 	// Extra adds tools to the built-in ones, for benchmarks and tests.
 	Extra []tools.Tool
 }
