@@ -47,13 +47,23 @@ func (o *Orchestrator) checkSpawn(ctx context.Context, s *work.Spawn) (*events.S
 	}
 	inputs, err := o.inputs(prog, s.Inputs)
 	if err != nil {
-		return nil, err
+		return nil, inFile(s.File, err)
 	}
 	spawned := &events.Spawned{Agent: s.Agent}
 	if spawned.Plan, err = o.keep(ctx, prog.text); err == nil {
 		spawned.Inputs, err = o.keep(ctx, inputs)
 	}
 	return spawned, err
+}
+
+// inFile adds the file that an error is about.
+func inFile(file string, err error) error {
+	if file == "" {
+		return err
+	}
+	named := *fault.From(err)
+	named.Message = file + ": " + named.Message
+	return &named
 }
 
 // spawnChild lets a call go on as a child task, if the task may have one more.

@@ -41,7 +41,9 @@ type submitExtra struct {
 }
 
 // trusted reports whether the plan comes from the node itself, which has checked it before.
-func (x submitExtra) trusted() bool { return x.origin != "" || (x.parent != nil && x.parent.Agent != "") }
+func (x submitExtra) trusted() bool {
+	return x.origin != "" || (x.parent != nil && x.parent.Agent != "")
+}
 
 // Submit implements API.
 func (o *Orchestrator) Submit(ctx context.Context, r SubmitRequest) (SubmitReply, error) {

@@ -33,6 +33,9 @@ func parseAgents(text string, at place) (map[string]Agent, error) {
 		return nil, at.invalid("the agents cannot be read: %s", strings.TrimPrefix(err.Error(), "yaml: ")).
 			WithHint("write them as {reviewer: {command: [review, --brief], timeout: 10m, network: false}}")
 	}
+	if len(given) == 0 {
+		return nil, nil
+	}
 	form := regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 	agents := map[string]Agent{}
 	for name, g := range given {
