@@ -103,6 +103,10 @@ func nodeKeys() []Key {
 			field: func(c *Config) any { return &c.MaxDeliveries },
 		},
 		{
+			Name: "max_spawned", Default: "16", min: 1, max: 1000, Node: true, Usage: "child tasks that the calls of one task start; more are refused",
+			field: func(c *Config) any { return &c.MaxSpawned },
+		},
+		{
 			Name: "max_open", Default: "250000", min: 1, max: 10_000_000, Node: true, Usage: "open tasks of the node; more are refused",
 			field: func(c *Config) any { return &c.MaxOpen },
 		},

@@ -39,8 +39,8 @@ type Config struct {
 	FourEyes bool
 	// Lease is the life of a call without a heartbeat; 0 means the default of the orchestrator.
 	Lease time.Duration
-	// MaxDeliveries, MaxOpen and MaxOpenEach are limits of the orchestrator; 0 means its defaults.
-	MaxDeliveries, MaxOpen, MaxOpenEach int
+	// MaxDeliveries, MaxSpawned, MaxOpen and MaxOpenEach are limits of the orchestrator; 0 means its defaults.
+	MaxDeliveries, MaxSpawned, MaxOpen, MaxOpenEach int
 	// Host and Port are where the embedded server listens; default loopback and a free port.
 	Host string
 	Port int
@@ -172,7 +172,7 @@ func (n *Node) ownerConfig() orchestrator.Config {
 	return orchestrator.Config{
 		Log: n.store, Blobs: n.store, Checkpoints: n.store, Indexes: n.store, Catalogue: n.hands.catalogue,
 		Logger: n.cfg.logger(), Lease: n.cfg.Lease, ArchiveAfter: n.cfg.ArchiveAfter, Paused: n.cfg.Paused,
-		MaxDeliveries: n.cfg.MaxDeliveries, MaxOpen: n.cfg.MaxOpen, MaxOpenEach: n.cfg.MaxOpenEach,
+		MaxDeliveries: n.cfg.MaxDeliveries, MaxSpawned: n.cfg.MaxSpawned, MaxOpen: n.cfg.MaxOpen, MaxOpenEach: n.cfg.MaxOpenEach,
 		Redact: n.hands.policy.Redact, FindSecret: n.hands.findSecret,
 		Workspace: n.hands.tree.Path, Root: n.hands.root.Name(),
 		Over: func(id events.TaskID) { n.hands.later(id, func() error { return n.hands.tree.RemoveTemp(id) }) },
