@@ -27,10 +27,11 @@ const (
 // acceptSpawn checks the child that a call asks for and stores what belongs to it. A child that cannot be is
 // the error of the call.
 func (o *Orchestrator) acceptSpawn(ctx context.Context, r *work.Outcome) (*events.Spawned, error) {
-	if r.Spawn == nil || r.Error != nil || r.Ask != nil {
-		return nil, nil
+	var err error
+	var spawned *events.Spawned
+	if r.Spawn != nil && r.Error == nil && r.Ask == nil {
+		spawned, err = o.checkSpawn(ctx, r.Spawn)
 	}
-	spawned, err := o.checkSpawn(ctx, r.Spawn)
 	if final(err) {
 		r.Error, r.Class, err = fault.From(err), classInvalidArgs, nil
 	}

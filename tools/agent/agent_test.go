@@ -137,7 +137,7 @@ func TestTypesAreNames(t *testing.T) {
 	b := newBench(t, agent.Config{})
 	b.file("secret.yaml", "orch: v1\n")
 	for _, name := range []string{"", "../../secret", "a/b", "/etc/passwd", "a.b", ".x", "-x", "a b", "a\x00", "ä", strings.Repeat("x", 65)} {
-		assert.Error(t, b.spawn(name, "p", ""), name)
+		require.Error(t, b.spawn(name, "p", ""), name)
 		assert.Nil(t, b.child, name)
 	}
 	require.ErrorIs(t, b.spawn("x", "", ""), &fault.Error{Code: fault.ValidationError})
