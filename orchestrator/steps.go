@@ -19,7 +19,7 @@ const (
 	classExpression = "expression"
 	classWorkerLost = "worker_lost"
 	classExpired    = "expired"
-	classChild      = "child"
+	classChild      = plan.ClassChild
 	classDenied     = "denied"
 	classShutdown   = "shutdown"
 	classCancelled  = "cancelled"

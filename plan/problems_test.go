@@ -69,7 +69,7 @@ p.yaml:2:34: limits.deadline: "-5s" is not a duration (write it like 90s, 10m or
 		{"outputs of always", "orch: v1\noutputs: {x: '${{ steps.z.output }}'}\nalways: [{id: z, set: {x: 1}}]\n" + one, "p.yaml:2:19: outputs.x: the step \"z\" of `always` is not visible here (`always` runs later)"},
 		{"retry", "orch: v1\ndefaults: {retry: {max_attempts: 0, factor: 0.5, on: [timeouts], initial: 5s, max: 1s}}\n" + one, `p.yaml:2:34: defaults.retry.max_attempts: must be a whole number from 1 to 100
 p.yaml:2:45: defaults.retry.factor: must be a number from 1 to 100
-p.yaml:2:55: defaults.retry.on[0]: "timeouts" is none of timeout, transport, tool_error, rate_limited, heartbeat_lost, worker_lost, denied, expired, invalid_args, tool_not_found, budget (did you mean timeout?)
+p.yaml:2:55: defaults.retry.on[0]: "timeouts" is none of timeout, transport, tool_error, rate_limited, heartbeat_lost, worker_lost, denied, expired, invalid_args, tool_not_found, budget, child (did you mean timeout?)
 p.yaml:2:84: defaults.retry.max: the longest delay is shorter than the initial one`},
 	}
 }
