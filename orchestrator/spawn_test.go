@@ -308,6 +308,9 @@ func TestSpawnOverRestart(t *testing.T) {
 
 	n = start(t, log)
 	assert.Equal(t, child, n.step(id, "s").Child)
+	status, err := n.Status(context.Background(), orchestrator.StatusRequest{})
+	require.NoError(t, err)
+	assert.Zero(t, status.Running, "no worker is waited for that had the call")
 	said := n.take("w")
 	assert.Equal(t, child, said.Task)
 	n.stop()
