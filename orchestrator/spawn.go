@@ -33,7 +33,7 @@ func (o *Orchestrator) acceptSpawn(ctx context.Context, r *work.Outcome) (*event
 		spawned, err = o.checkSpawn(ctx, r.Spawn)
 	}
 	if final(err) {
-		r.Error, r.Class, err = fault.From(err), classInvalidArgs, nil
+		r.Error, r.Class, r.Spawn, err = fault.From(err), classInvalidArgs, nil, nil
 	}
 	return spawned, err
 }
@@ -44,7 +44,7 @@ func (o *Orchestrator) checkSpawn(ctx context.Context, s *work.Spawn) (*events.S
 	}
 	prog, err := o.programFrom(source{text: s.Plan, file: first(s.File, "plan"), internal: s.File == ""})
 	if err != nil {
-		return nil, err
+		return nil, inFile(s.File, err)
 	}
 	inputs, err := o.inputs(prog, s.Inputs)
 	if err != nil {
@@ -57,9 +57,9 @@ func (o *Orchestrator) checkSpawn(ctx context.Context, s *work.Spawn) (*events.S
 	return spawned, err
 }
 
-// inFile adds the file that an error is about.
+// inFile adds the file that an error is about; one about the form of a plan names it already.
 func inFile(file string, err error) error {
-	if file == "" {
+	if file == "" || fault.Has(err, fault.InvalidPlan) {
 		return err
 	}
 	named := *fault.From(err)

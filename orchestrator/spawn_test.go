@@ -250,7 +250,9 @@ func TestDepthOfSpawnedChildren(t *testing.T) {
 	const self = "orch: v1\ninputs: {type: object, properties: {prompt: {type: string}}}\nsteps: [{id: s, tool: SPAWN}]\n"
 	id := n.submit(self)
 	for range 4 {
-		require.NoError(t, n.spawn("w", n.take("w"), self, "again"))
+		asked := n.take("w")
+		require.NoError(t, n.spawn("w", asked, self, "again"))
+		require.NoError(t, n.spawn("w", asked, self, "again"), "the same report again")
 	}
 	r := n.result(id)
 	assert.Equal(t, statemachine.Failed, r.State)
@@ -379,6 +381,7 @@ func TestSpawnRefused(t *testing.T) {
 	}{
 		"broken":   {"orch: v1\nsteps:\n  - {id: a, tool: NONE}\n", "p", fault.InvalidPlan, ".orch/agents/helper.yaml:3:19: "},
 		"no input": {"orch: v1\nsteps:\n  - {id: a, tool: READ}\n", "p", fault.ValidationError, ".orch/agents/helper.yaml: "},
+		"leak":     {agentPlan + "# SECRET\n", "p", fault.SecretDetected, ".orch/agents/helper.yaml: holds what looks like a secret"},
 		"secret":   {agentPlan, "SECRET", fault.SecretDetected, "looks like a secret"},
 		"internal": {"orch: v1\nsteps:\n  - {id: a, tool: INTERNAL}\n", "p", fault.InvalidPlan, "there is no tool"},
 		"tools":    {"orch: v1\ninputs: {type: object, properties: {prompt: {type: string}}}\nsteps:\n  - {id: a, tool: WRITE}\n", "p", fault.Forbidden, "WRITE"},
@@ -391,8 +394,10 @@ func TestSpawnRefused(t *testing.T) {
 				c.FindSecret = func(data []byte) (string, bool) { return "test", strings.Contains(string(data), "SECRET") }
 			})
 			id := n.submit("orch: v1\nlimits: {tools: [SPAWN, READ, READ2]}\nsteps:\n  - {id: s, tool: SPAWN}\n")
-			require.NoError(t, n.spawn("w", n.take("w"), c.plan, c.prompt))
+			asked := n.take("w")
+			require.NoError(t, n.spawn("w", asked, c.plan, c.prompt))
 			r := n.result(id)
+			require.NoError(t, n.spawn("w", asked, c.plan, c.prompt), "the same report again")
 			assert.Equal(t, statemachine.Failed, r.State)
 			assert.Equal(t, c.code, r.Error.Code)
 			assert.Contains(t, r.Error.Message, c.says)

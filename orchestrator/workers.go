@@ -288,7 +288,7 @@ func heard(s *statemachine.Step, r work.Outcome) bool {
 		return false
 	}
 	if r.Spawn != nil {
-		return s.Spawned != nil && s.Spawned.Agent == r.Spawn.Agent
+		return s.Spawned != nil || s.Class == classBudget
 	}
 	switch s.State {
 	case statemachine.StepSucceeded:
