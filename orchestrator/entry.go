@@ -283,8 +283,11 @@ func (o *Orchestrator) reviveEnded(e *entry) {
 		return
 	case e.behind:
 		o.queueReady(e)
-	case !e.archived:
-		o.dropCalls(e)
+	default:
+		o.alarms.clear(e.id) // that of an earlier attempt to read it
+		if !e.archived {
+			o.dropCalls(e)
+		}
 	}
 	o.followChildren(e) // single calls may have started some
 	o.listed.whole = append(o.listed.whole, e.id)
