@@ -85,6 +85,8 @@ func TestEncodeKnowsEveryField(t *testing.T) {
 	values := []any{
 		"x", 7, int64(7), uint64(7), true, time.Second, at, &at, goldenTask,
 		[]events.TaskID{goldenTask},
+		[]string{"x"},
+		[]events.Allow{{Paths: []string{"p"}}, {}},
 		map[string]string{"a": "b"},
 		events.Inline(json.RawMessage(`{"n":1}`)), &fault.Error{Code: fault.Internal, Message: "m"},
 		&events.Concurrency{Key: "k"}, &events.Parent{Task: goldenTask},

@@ -426,6 +426,7 @@ func openOf(e *entry) *work.Open {
 	if e.prog != nil && e.prog.Plan() != nil && e.prog.Plan().Allow != nil {
 		allow := e.prog.Plan().Allow
 		open.Paths, open.Endpoints, open.Connections, open.Packages = allow.Paths, allow.Endpoints, allow.Connections, allow.Packages
+		open.Within = e.task.Submitted.Within
 	} else if len(open.Scopes) == 0 {
 		return nil
 	}

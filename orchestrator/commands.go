@@ -128,7 +128,7 @@ func (o *Orchestrator) Resolve(ctx context.Context, r ResolveRequest) (TaskView,
 // state machine of the task.
 func (o *Orchestrator) Call(ctx context.Context, r CallRequest) (CallReply, error) {
 	tool, ok := o.cfg.Catalogue.Get(r.Tool)
-	if !ok {
+	if !ok || tool.Spec().Internal {
 		return CallReply{}, fault.New(fault.NotFound, "there is no tool %q", clip(r.Tool)).WithField("tool").WithHint("orch tools list")
 	}
 	args, err := tool.Check(r.Args)
@@ -164,6 +164,11 @@ func (t *turn) singleCall(spec tools.Spec, args events.Value) string {
 	}
 	key := fmt.Sprintf("%s_%d!", purposeCall, n)
 	mayAsk := spec.Gate == tools.AwaitingApproval && statemachine.Check(t.task.State, events.TaskApprovalRequested) == nil
+	if allowed := t.task.Submitted.Tools; !mayCall(allowed, spec.Name) {
+		t.emit(events.StepFailed, &events.StepError{Step: key, Class: classDenied, Error: fault.New(fault.Forbidden,
+			"%s is not among the tools that the task may call: %s", spec.Name, strings.Join(allowed, ", "))})
+		return key
+	}
 	if !slices.Contains(spec.Gate.States(), t.task.State) && !mayAsk {
 		t.emit(events.StepFailed, &events.StepError{Step: key, Class: classDenied, Error: fault.New(fault.StateNotAllowed,
 			"%s is not allowed while the task is %s; allowed: %v", spec.Name, t.task.State, spec.Gate.States())})

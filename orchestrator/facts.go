@@ -57,6 +57,29 @@ func (t *turn) boundTo(details events.Value) (tool, digest string) {
 	return named.Tool, digest
 }
 
+// received is what an outcome brings, in the form of the log.
+type received struct {
+	output  events.Value
+	spawned *events.Spawned
+}
+
+// receive brings an outcome to the form of the log and stores its large values.
+func (o *Orchestrator) receive(ctx context.Context, r *work.Outcome) (in received, err error) {
+	if err = o.serving(); err != nil {
+		return in, err
+	}
+	if err = o.clean(r); err != nil {
+		return in, err
+	}
+	if in.spawned, err = o.acceptSpawn(ctx, r); err != nil {
+		return in, err
+	}
+	if in.output, err = o.keep(ctx, r.Output); err != nil {
+		return in, err
+	}
+	return in, o.keepFacts(ctx, r.Facts)
+}
+
 // clean brings what a worker says to the form of the log: compact, without secrets. The facts then hold
 // their large values themselves.
 func (o *Orchestrator) clean(r *work.Outcome) error {

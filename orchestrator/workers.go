@@ -147,7 +147,7 @@ func (t *turn) holds(r work.Ref, worker string) bool {
 	case statemachine.StepReady:
 		return l == nil || l.worker == worker
 	case statemachine.StepRunning:
-		return s.Worker == worker
+		return s.Executing() && s.Worker == worker
 	default:
 		return false
 	}
@@ -168,8 +168,8 @@ func (t *turn) begin(s *statemachine.Step, worker string, at time.Time) {
 func (o *Orchestrator) called(e *entry, d *events.Called) {
 	o.match.remove(e, d.Step)
 	s := e.task.Steps[d.Step]
-	if s.State != statemachine.StepRunning {
-		return // its result came in the same commit
+	if !s.Executing() {
+		return // its result, or the child that it asks for, came in the same commit
 	}
 	if e.leases[d.Step] == nil {
 		o.grant(e, &lease{step: d.Step, attempt: d.Attempt, worker: d.Worker, tool: s.Tool})
@@ -245,7 +245,7 @@ func (o *Orchestrator) Report(ctx context.Context, r work.Outcome) error {
 // ended meanwhile.
 func (o *Orchestrator) ReportThen(ctx context.Context, r work.Outcome, done func(error)) {
 	failpoint.Pass(failpoint.Reported)
-	output, err := o.receive(ctx, &r)
+	in, err := o.receive(ctx, &r)
 	if err != nil {
 		done(err)
 		return
@@ -253,7 +253,7 @@ func (o *Orchestrator) ReportThen(ctx context.Context, r work.Outcome, done func
 	late := false
 	o.lock()
 	o.turn(r.Task, workerActor(r.Worker), func(t *turn) error {
-		late = t.take(r, output)
+		late = t.take(r, in)
 		return nil
 	}, func(err error) {
 		if err == nil && late {
@@ -264,29 +264,15 @@ func (o *Orchestrator) ReportThen(ctx context.Context, r work.Outcome, done func
 	o.unlock()
 }
 
-// receive brings an outcome to the form of the log and stores its large values.
-func (o *Orchestrator) receive(ctx context.Context, r *work.Outcome) (output events.Value, err error) {
-	if err = o.serving(); err != nil {
-		return output, err
-	}
-	if err = o.clean(r); err != nil {
-		return output, err
-	}
-	if output, err = o.keep(ctx, r.Output); err != nil {
-		return output, err
-	}
-	return output, o.keepFacts(ctx, r.Facts)
-}
-
 // take records an outcome, or reports that it came too late.
-func (t *turn) take(r work.Outcome, output events.Value) (late bool) {
+func (t *turn) take(r work.Outcome, in received) (late bool) {
 	s := t.task.Steps[r.Step]
 	switch {
 	case t.holds(r.Ref, r.Worker), failpoint.On(failpoint.SkipFence) && s != nil && s.State == statemachine.StepRunning:
-		if output.Ref != "" {
-			t.o.values.put(output.Ref, r.Output)
+		if in.output.Ref != "" {
+			t.o.values.put(in.output.Ref, r.Output)
 		}
-		t.outcome(s, r, output)
+		t.outcome(s, r, in)
 	case s != nil && heard(s, r):
 	default:
 		t.refuse(s, r)
@@ -299,6 +285,9 @@ func (t *turn) take(r work.Outcome, output events.Value) (late bool) {
 func heard(s *statemachine.Step, r work.Outcome) bool {
 	if s.Attempt != r.Attempt || s.Worker != r.Worker {
 		return false
+	}
+	if r.Spawn != nil {
+		return s.Spawned != nil || s.Class == classBudget
 	}
 	switch s.State {
 	case statemachine.StepSucceeded:
@@ -321,7 +310,7 @@ func (t *turn) refuse(s *statemachine.Step, r work.Outcome) {
 }
 
 // outcome records the end of a call.
-func (t *turn) outcome(s *statemachine.Step, r work.Outcome, output events.Value) {
+func (t *turn) outcome(s *statemachine.Step, r work.Outcome, in received) {
 	if r.Ask != nil {
 		t.park(s, r.Ask)
 		return
@@ -344,11 +333,14 @@ func (t *turn) outcome(s *statemachine.Step, r work.Outcome, output events.Value
 	for _, f := range r.Facts {
 		t.record(f)
 	}
-	if r.Error == nil {
-		t.emit(events.StepSucceeded, &events.Succeeded{Step: s.Key, Attempt: s.Attempt, Output: output, Duration: r.Duration})
-		return
+	switch {
+	case r.Error != nil:
+		t.failed(s, r.Error, r.Class, r.Duration)
+	case in.spawned != nil:
+		t.spawnChild(s, in.spawned, r.Duration)
+	default:
+		t.emit(events.StepSucceeded, &events.Succeeded{Step: s.Key, Attempt: s.Attempt, Output: in.output, Duration: r.Duration})
 	}
-	t.failed(s, r.Error, r.Class, r.Duration)
 }
 
 // failed ends an attempt with an error: another attempt, doubt, or the end of the step.

@@ -64,7 +64,7 @@ func (p *Policy) ask(c Call) *Ask {
 func (p *Policy) outside(c Call) *Ask {
 	for _, field := range slices.Sorted(maps.Keys(c.Paths)) {
 		name := filepath.Clean(c.Paths[field])
-		if access(c.Spec, field) == tools.ReadPath || within(name, c.Workspace) || p.deliverable(name, c.Allow.Paths) {
+		if access(c.Spec, field) == tools.ReadPath || within(name, c.Workspace) || c.allowed(func(a Allow) bool { return p.deliverable(name, a.Paths) }) {
 			continue
 		}
 		return &Ask{
@@ -154,13 +154,23 @@ func (p *Policy) opens(c Call, t tools.Target) bool {
 	if t.Known || slices.Contains(c.Scopes, scopeOf(t)) {
 		return true
 	}
+	return c.allowed(func(a Allow) bool { return a.names(t) })
+}
+
+// allowed reports whether the plan of the task opens something, and that of every task above which has
+// spawned it.
+func (c Call) allowed(opens func(Allow) bool) bool {
+	return opens(c.Allow) && !slices.ContainsFunc(c.Within, func(above Allow) bool { return !opens(above) })
+}
+
+func (a Allow) names(t tools.Target) bool {
 	switch t.Kind {
 	case tools.Endpoint:
-		return slices.ContainsFunc(c.Allow.Endpoints, func(allowed string) bool { return sameEndpoint(allowed, t.Name) })
+		return slices.ContainsFunc(a.Endpoints, func(allowed string) bool { return sameEndpoint(allowed, t.Name) })
 	case tools.Connection:
-		return slices.Contains(c.Allow.Connections, t.Name)
+		return slices.Contains(a.Connections, t.Name)
 	case tools.Package:
-		return slices.Contains(c.Allow.Packages, t.Name)
+		return slices.Contains(a.Packages, t.Name)
 	default:
 		return false
 	}

@@ -33,6 +33,9 @@ type Call struct {
 	Intent tools.Intent
 	// Allow is what the approved plan of the task opens.
 	Allow Allow
+	// Within is what the plans of the tasks above open that have spawned this one: what Allow opens counts only
+	// as far as each of them opens it too (S0-181).
+	Within []Allow
 	// Scopes are those that were granted to the task (Ask.Scopes).
 	Scopes []string
 	// Recent is how many calls of the same class the task has made in the last minute, RetryAfter when the

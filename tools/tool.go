@@ -139,6 +139,9 @@ type Spec struct {
 	// LogOnly is true for tools whose only effect is an entry in the log of the task: a node that is
 	// read-only lets them run (S0-150).
 	LogOnly bool `json:"log_only,omitempty"`
+	// Internal is true for tools that only the node itself calls: they stand in no list, and no plan may name
+	// them.
+	Internal bool `json:"internal,omitempty"`
 	// Errors lists the error names a call may end with, for the documentation.
 	Errors []string `json:"errors,omitempty"`
 }
@@ -180,6 +183,21 @@ type Env struct {
 	Progress func(done, total float64, message string)
 	// Record adds a fact to the log, in the same commit as the result of the call; never nil.
 	Record func(kind events.Kind, data events.Payload)
+	// Spawn lets the call go on as a child task once the tool has returned: the output of the tool is dropped,
+	// and what becomes of the child is the end of the call. Never nil.
+	Spawn func(Spawn)
+}
+
+// Spawn is a child task that a call asks for.
+type Spawn struct {
+	// Agent is the type of the agent that the child is.
+	Agent string
+	// File is the file of the plan, for messages; empty when no file holds it.
+	File string
+	// Plan is the text of a plan file.
+	Plan []byte
+	// Inputs is the JSON object of the inputs of the plan.
+	Inputs json.RawMessage
 }
 
 // RateClass returns the class of the tool's rate limit.

@@ -82,6 +82,9 @@ type Open struct {
 	Packages    []string `json:"packages,omitempty"`
 	// Scopes are those that were granted to it (Ask.Scopes).
 	Scopes []string `json:"scopes,omitempty"`
+	// Within is what the plans of the tasks above name that have spawned this one: what its own plan names
+	// counts only as far as each of these names it too.
+	Within []events.Allow `json:"within,omitempty"`
 }
 
 // Ask is what somebody has to allow before a call may run: the worker gives the call back, and the owner
@@ -206,6 +209,19 @@ type Outcome struct {
 	Facts []events.Event `json:"facts,omitempty"`
 	// Values holds, by reference, the large values of Facts, which themselves have only the reference.
 	Values map[string]json.RawMessage `json:"values,omitempty"`
+	// Spawn is set instead of Output and Error when the call goes on as a child task, whose end is its end.
+	Spawn *Spawn `json:"spawn,omitempty"`
+}
+
+// Spawn is a child task that a call asks for.
+type Spawn struct {
+	// Agent is the type of the agent that the child is.
+	Agent string `json:"agent"`
+	// File is the file of the plan, for messages; empty when no file holds it.
+	File string `json:"file,omitempty"`
+	// Plan is the text of the plan as a JSON string, or the plan itself.
+	Plan   json.RawMessage `json:"plan"`
+	Inputs json.RawMessage `json:"inputs"`
 }
 
 // MaxFacts bounds the bytes of the facts of a call with their values, so that they fit into one commit.

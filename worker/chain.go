@@ -145,6 +145,9 @@ func (w *Worker) admit(_ context.Context, a *attempt) error {
 	if open := a.Open; open != nil {
 		a.asked.Allow = policy.Allow{Paths: open.Paths, Endpoints: open.Endpoints, Connections: open.Connections, Packages: open.Packages}
 		a.asked.Scopes = open.Scopes
+		for _, above := range open.Within {
+			a.asked.Within = append(a.asked.Within, policy.Allow(above))
+		}
 	}
 	return w.rules.Admit(a.asked)
 }

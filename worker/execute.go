@@ -45,6 +45,7 @@ type attempt struct {
 
 	mu    sync.Mutex
 	facts []events.Event
+	child *tools.Spawn
 }
 
 // Execute takes one call through the chain and returns its outcome, without reporting it. It is how
@@ -70,6 +71,7 @@ func (w *Worker) newAttempt(c work.Call) *attempt {
 			}
 		},
 		Record: a.record,
+		Spawn:  a.spawn,
 	}
 	return a
 }
@@ -81,6 +83,20 @@ func (a *attempt) record(kind events.Kind, data events.Payload) {
 	if len(a.facts) <= maxFacts {
 		a.facts = append(a.facts, events.Event{Kind: kind, Data: data})
 	}
+}
+
+// spawn keeps the child that the call asks for, for the case that it succeeds.
+func (a *attempt) spawn(s tools.Spawn) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.child = &s
+}
+
+// takeChild returns the child that the call has asked for, nil for none.
+func (a *attempt) takeChild() *tools.Spawn {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.child
 }
 
 // maxFacts bounds what a call may record; with one more it fails.

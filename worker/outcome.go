@@ -25,6 +25,7 @@ type result struct {
 	output json.RawMessage
 	facts  []events.Event
 	values map[string]json.RawMessage
+	spawn  *work.Spawn
 }
 
 // conclude makes the outcome, notes it in the workspace and hands it over.
@@ -33,7 +34,7 @@ func (w *Worker) conclude(ctx context.Context, a *attempt, res result, err error
 		Ref: a.Ref, Worker: w.cfg.Name, StartedAt: events.Time(a.began), Duration: w.cfg.Clock().Sub(a.began),
 	}
 	if err == nil {
-		o.Output, o.Facts, o.Values = res.output, res.facts, res.values
+		o.Output, o.Facts, o.Values, o.Spawn = res.output, res.facts, res.values, res.spawn
 	} else {
 		w.failed(ctx, a, &o, err)
 	}
@@ -86,6 +87,27 @@ func (w *Worker) inspect(a *attempt, output json.RawMessage) (result, error) {
 			return result{}, tooLarge("facts", limit)
 		}
 	}
+	return w.withChild(a, res)
+}
+
+// withChild replaces the output by the child that the call has asked for, if it has.
+func (w *Worker) withChild(a *attempt, res result) (result, error) {
+	child := a.takeChild()
+	if child == nil {
+		return res, nil
+	}
+	if len(child.Plan)+len(child.Inputs) > w.cfg.MaxOutput {
+		return result{}, tooLarge("prompt", w.cfg.MaxOutput)
+	}
+	text, err := json.Marshal(string(child.Plan))
+	if err != nil {
+		return result{}, fault.Wrap(fault.Internal, err, "the plan of the child cannot be encoded")
+	}
+	inputs := child.Inputs
+	if clean, found := w.rules.Redact(inputs); found {
+		inputs = clean
+	}
+	res.output, res.spawn = nil, &work.Spawn{Agent: child.Agent, File: child.File, Plan: text, Inputs: inputs}
 	return res, nil
 }
 

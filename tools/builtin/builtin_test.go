@@ -87,7 +87,7 @@ func TestSpecs(t *testing.T) {
 			if s.NoWorkspace {
 				assert.Empty(t, s.Paths)
 			}
-			logOnly := []string{"LOG_WRITE", "CHECKPOINT_CREATE", "CHECKPOINT_RESTORE", "APPROVAL_REQUEST"}
+			logOnly := []string{"LOG_WRITE", "CHECKPOINT_CREATE", "CHECKPOINT_RESTORE", "APPROVAL_REQUEST", "TASK_SPAWN"}
 			assert.Equal(t, slices.Contains(logOnly, s.Name), s.LogOnly, "a read-only node lets these run, and no others")
 		})
 	}
