@@ -122,6 +122,9 @@ type Spec struct {
 	Content []string `json:"content,omitempty"`
 	// Command is the input field that holds a shell command to classify.
 	Command string `json:"command,omitempty"`
+	// MayDestroy is true for tools whose Effect is a milder one, but of which some calls remove or overwrite what
+	// cannot be had back (S0-010).
+	MayDestroy bool `json:"may_destroy,omitempty"`
 	// OpenWorld is true for tools that reach outside the machine.
 	OpenWorld bool `json:"open_world,omitempty"`
 	// Timeout is the default time limit of a call; 0 means two minutes.
