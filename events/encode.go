@@ -173,6 +173,7 @@ func (d *Called) write(w *writer) {
 	w.number("attempt", int64(d.Attempt))
 	w.text("worker", d.Worker)
 	w.time("at", d.At)
+	w.textIf("effect", d.Effect)
 }
 
 func (d *Succeeded) write(w *writer) {

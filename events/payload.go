@@ -161,6 +161,8 @@ type Called struct {
 	Attempt int       `json:"attempt"`
 	Worker  string    `json:"worker"`
 	At      time.Time `json:"at"`
+	// Effect is that of this very call where it differs from the one that the step was made ready with.
+	Effect string `json:"effect,omitempty"`
 }
 
 // Succeeded is the data of step.succeeded.

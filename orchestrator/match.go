@@ -297,7 +297,7 @@ func (o *Orchestrator) offer(e *entry, s *statemachine.Step) offer {
 		Announce: s.Attempt > 1 || s.Since.Before(o.started),
 		Tool:     s.Tool, Effect: s.Effect, State: gateState(e.task, s), Timeout: s.Timeout,
 		Lease: e.leases[s.Key].length, Name: e.task.Submitted.Name, KeyOf: e.task.Submitted.KeyOf,
-		Requester: o.requester(e),
+		Requester: o.requester(e), Declared: (&turn{o: o, e: e, task: e.task}).declared(s),
 	}
 	of := offer{call: call, args: s.Args}
 	tool, ok := o.cfg.Catalogue.Get(s.Tool)

@@ -114,10 +114,10 @@ func (o *Orchestrator) Start(ctx context.Context, s work.Started) error {
 		if !t.holds(s.Ref, s.Worker) {
 			return lateFor(s.Ref)
 		}
-		if s.Destructive {
+		if s.Effect == string(tools.Destructive) {
 			t.checkpointBefore(step)
 		}
-		t.begin(step, s.Worker, t.now)
+		t.begin(step, s.Worker, s.Effect, t.now)
 		return nil
 	})
 }
@@ -154,15 +154,18 @@ func (t *turn) holds(r work.Ref, worker string) bool {
 	}
 }
 
-// begin records that a worker executes the call. A call of the plan brings the task to IN_PROGRESS.
-func (t *turn) begin(s *statemachine.Step, worker string, at time.Time) {
+// begin records that a worker executes the call, which has the effect that it names. A call of the plan brings
+// the task to IN_PROGRESS.
+func (t *turn) begin(s *statemachine.Step, worker, effect string, at time.Time) {
 	if s.Purpose != purposeCall {
 		t.activate()
 	}
 	if at.IsZero() || at.After(t.now) {
 		at = t.now // the worker's clock is wrong
 	}
-	t.emit(events.StepCalled, &events.Called{Step: s.Key, Attempt: s.Attempt, Worker: worker, At: events.Time(at)})
+	t.emit(events.StepCalled, &events.Called{
+		Step: s.Key, Attempt: s.Attempt, Worker: worker, At: events.Time(at), Effect: t.resolved(s, effect),
+	})
 }
 
 // called notes in the lease that the log knows of the call. The lock is held.
@@ -224,7 +227,7 @@ func (o *Orchestrator) renew(worker string, p work.Pulse, now time.Time) bool {
 		l.called = true
 		o.turn(p.Task, workerActor(worker), func(t *turn) error {
 			if s := t.task.Steps[p.Step]; t.holds(p.Ref, worker) && s.State == statemachine.StepReady {
-				t.begin(s, worker, now)
+				t.begin(s, worker, p.Effect, now)
 			}
 			return nil
 		}, ignore)
@@ -336,7 +339,7 @@ func (t *turn) outcome(s *statemachine.Step, r work.Outcome, output events.Value
 			t.failed(s, r.Error, r.Class, r.Duration)
 			return
 		}
-		t.begin(s, r.Worker, r.StartedAt)
+		t.begin(s, r.Worker, r.Effect, r.StartedAt)
 	}
 	for _, f := range r.Facts {
 		t.record(f)
@@ -370,17 +373,6 @@ func (t *turn) failed(s *statemachine.Step, err *fault.Error, class string, took
 
 // interrupted reports whether a call of the class may have ended before its effect, or after it.
 func interrupted(class string) bool { return class == classWorkerLost || class == classShutdown }
-
-// mayHaveHappened reports whether the effect of the call must not be repeated blindly.
-func mayHaveHappened(s *statemachine.Step) bool {
-	return s.State == statemachine.StepRunning && hasEffects(s)
-}
-
-// hasEffects reports whether the call of a step is one that must happen at most once.
-func hasEffects(s *statemachine.Step) bool {
-	effect := tools.Effect(s.Effect)
-	return effect == tools.Write || effect == tools.Destructive
-}
 
 // again decides about another attempt by the retry rule of the step.
 func (t *turn) again(s *statemachine.Step, class string) (time.Time, bool) {

@@ -1,6 +1,7 @@
 package statemachine
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -180,6 +181,7 @@ func (s *Step) fill(at time.Time, p events.Payload) {
 		s.Approval = d.Approval
 	case *events.Called:
 		s.Worker, s.CalledAt = d.Worker, d.At
+		s.Effect = cmp.Or(d.Effect, s.Effect)
 	case *events.Succeeded:
 		s.end(d.Output, nil, "", d.Duration)
 	case *events.Reused:

@@ -29,9 +29,10 @@ type Call struct {
 	Ref
 	Tool string          `json:"tool"`
 	Args json.RawMessage `json:"args"`
-	// Effect is read, idempotent, write or destructive. Before a write or destructive call the
-	// worker must have an answer to Start.
-	Effect string `json:"effect"`
+	// Effect is read, idempotent, write or destructive: that of the contract of the tool, unless it is Declared by
+	// the plan. Before a write or destructive call the worker must have an answer to Start.
+	Effect   string `json:"effect"`
+	Declared bool   `json:"declared,omitempty"`
 	// Announce asks for an answer to Start before any other call as well: an earlier delivery may have ended
 	// with its worker, which must not stay unknown if that happens again.
 	Announce bool `json:"announce,omitempty"`
@@ -137,8 +138,8 @@ type Batch struct {
 type Started struct {
 	Ref
 	Worker string `json:"worker"`
-	// Destructive asks for a checkpoint before the call (S0-171).
-	Destructive bool `json:"destructive,omitempty"`
+	// Effect is that of this very call. A destructive one gets a checkpoint before it (S0-171).
+	Effect string `json:"effect,omitempty"`
 }
 
 // Progress is the progress of a running call in the manner of MCP.
@@ -152,7 +153,9 @@ type Progress struct {
 type Pulse struct {
 	Ref
 	// Tool, with the worker's name, lets an owner that has restarted recognise the call.
-	Tool     string    `json:"tool"`
+	Tool string `json:"tool"`
+	// Effect is that of this very call once the worker knows it, as in Outcome.
+	Effect   string    `json:"effect,omitempty"`
 	Progress *Progress `json:"progress,omitempty"`
 }
 
@@ -183,6 +186,9 @@ type Outcome struct {
 	// Class is the retry class of Error: timeout, transport, tool_error, rate_limited, denied,
 	// invalid_args, tool_not_found, cancelled, shutdown. A shutdown uses up no retry.
 	Class string `json:"class,omitempty"`
+	// Effect is that of this very call where it is another one than that of its tool: a SELECT, a GET. Empty also
+	// when the call ended before it was known.
+	Effect string `json:"effect,omitempty"`
 	// Ask is set instead of Output and Error when the call was not made because it needs an approval.
 	Ask *Ask `json:"ask,omitempty"`
 	// RetryAfter is set with RATE_LIMITED when the call was not made and may be made then.

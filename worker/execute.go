@@ -41,6 +41,8 @@ type attempt struct {
 	// dropped means that nobody wants the outcome.
 	dropped  atomic.Bool
 	progress atomic.Pointer[work.Progress]
+	// effect is that of this very call, nil before it is known and where it is that of the contract.
+	effect atomic.Pointer[tools.Effect]
 
 	mu    sync.Mutex
 	facts []events.Event
@@ -70,6 +72,14 @@ func (w *Worker) newAttempt(c work.Call) *attempt {
 		Record: a.record,
 	}
 	return a
+}
+
+// resolved returns the effect of this very call, "" before it is known and where it is that of the contract.
+func (a *attempt) resolved() string {
+	if effect := a.effect.Load(); effect != nil {
+		return string(*effect)
+	}
+	return ""
 }
 
 // record keeps a fact for the case that the call succeeds.

@@ -30,6 +30,7 @@ type result struct {
 func (w *Worker) conclude(ctx context.Context, a *attempt, res result, err error) {
 	o := work.Outcome{
 		Ref: a.Ref, Worker: w.cfg.Name, StartedAt: events.Time(a.began), Duration: w.cfg.Clock().Sub(a.began),
+		Effect: a.resolved(),
 	}
 	var waits *parked
 	switch {
