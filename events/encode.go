@@ -166,6 +166,7 @@ func (d *Ready) write(w *writer) {
 	w.numberIf("timeout", int64(d.Timeout))
 	w.textIf("purpose", d.Purpose)
 	w.textIf("approval", d.Approval)
+	w.textIf("by", d.By)
 }
 
 func (d *Called) write(w *writer) {

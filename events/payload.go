@@ -109,6 +109,8 @@ type Parent struct {
 	Task  TaskID `json:"task"`
 	Step  string `json:"step"`
 	Depth int    `json:"depth"`
+	// Requester is who submitted the first of the parents: the child acts for them.
+	Requester string `json:"requester,omitempty"`
 }
 
 // Moved is the data of the kinds that move the state machine.
@@ -153,6 +155,8 @@ type Ready struct {
 	Purpose string `json:"purpose,omitempty"`
 	// Approval is the granted approval that lets this attempt through.
 	Approval string `json:"approval,omitempty"`
+	// By is who made a single call inside the task.
+	By string `json:"by,omitempty"`
 }
 
 // Called is the data of step.called: a worker begins to execute the call.

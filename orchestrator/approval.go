@@ -187,7 +187,7 @@ func (t *turn) unpark(s *statemachine.Step, a *statemachine.Approval) {
 func (t *turn) readyAgain(s *statemachine.Step, grant string) {
 	t.emitReady(&events.Ready{
 		Step: s.Key, Attempt: s.Attempt + 1, Tool: s.Tool, Args: s.Args, Effect: s.Effect,
-		Queue: s.Queue, Timeout: s.Timeout, Purpose: s.Purpose, Approval: grant,
+		Queue: s.Queue, Timeout: s.Timeout, Purpose: s.Purpose, Approval: grant, By: s.By,
 	})
 }
 

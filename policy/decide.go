@@ -24,8 +24,8 @@ type Call struct {
 	// "field[i]". Optional fields that were left out are absent.
 	Paths map[string]string
 	Task  events.TaskID
-	// Agent is who submitted the task, such as user:ada; that of a sub-plan is whoever submitted the first task.
-	// Empty when it is not known.
+	// Agent is who submitted the task, such as user:ada; that of a sub-plan is whoever submitted the first task,
+	// that of a single call inside a task whoever made it. Empty when it is not known.
 	Agent string
 	// Workspace is the absolute path Working/TASK_<id> of the task.
 	Workspace string

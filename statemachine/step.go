@@ -76,6 +76,7 @@ type Step struct {
 	Effect  string        `json:"effect,omitempty"`
 	Queue   string        `json:"queue,omitempty"`
 	Purpose string        `json:"purpose,omitempty"`
+	By      string        `json:"by,omitempty"` // who made a single call inside the task
 	Timeout time.Duration `json:"timeout,omitempty"`
 	Args    events.Value  `json:"args,omitzero"`
 	Worker  string        `json:"worker,omitempty"`
@@ -176,7 +177,7 @@ func (s *Step) fill(at time.Time, p events.Payload) {
 	case *events.Ready:
 		s.Attempt, s.Tool, s.Effect, s.Queue = d.Attempt, d.Tool, d.Effect, d.Queue
 		s.Args, s.Timeout, s.Purpose, s.Due = d.Args, d.Timeout, d.Purpose, time.Time{}
-		s.Worker, s.CalledAt, s.Approval = "", time.Time{}, d.Approval
+		s.Worker, s.CalledAt, s.Approval, s.By = "", time.Time{}, d.Approval, d.By
 	case *events.Parked:
 		s.Approval = d.Approval
 	case *events.Called:

@@ -59,7 +59,8 @@ type Call struct {
 	RetryAfter time.Duration `json:"retry_after,omitempty"`
 	// Name is the name of the task, for logs and workspace notes.
 	Name string `json:"name,omitempty"`
-	// Requester is who submitted the task, or the one of which it is a part; empty when that is not known.
+	// Requester is who submitted the task, or the one of which it is a part, or who made this single call inside of
+	// it; empty when that is not known.
 	Requester string `json:"requester,omitempty"`
 	// KeyOf is the task that this one goes on for; empty means none.
 	KeyOf events.TaskID `json:"key_of,omitempty"`
