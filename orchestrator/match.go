@@ -319,7 +319,9 @@ func (o *Orchestrator) offer(e *entry, s *statemachine.Step) offer {
 const maxParents = 64
 
 // caller is who a call acts for: whoever made it inside the task, else whoever submitted that. The lock is held.
-func (o *Orchestrator) caller(e *entry, s *statemachine.Step) string { return first(s.By, o.requester(e)) }
+func (o *Orchestrator) caller(e *entry, s *statemachine.Step) string {
+	return first(s.By, o.requester(e))
+}
 
 // requester is who submitted the task. A sub-plan acts for whoever submitted the first of its parents; "" when that
 // one is not at hand, which only earlier versions did not write down. The lock is held.

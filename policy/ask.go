@@ -158,7 +158,7 @@ func (p *Policy) opens(c Call, t tools.Target) bool {
 	case tools.Endpoint:
 		return slices.ContainsFunc(c.Allow.Endpoints, func(allowed string) bool { return sameEndpoint(allowed, t.Name) })
 	case tools.Connection:
-		return slices.Contains(c.Allow.Connections, t.Name)
+		return slices.ContainsFunc(c.Allow.Connections, func(allowed string) bool { return sameConnection(allowed, t.Name) })
 	case tools.Package:
 		return slices.Contains(c.Allow.Packages, t.Name)
 	default:
@@ -167,22 +167,6 @@ func (p *Policy) opens(c Call, t tools.Target) bool {
 }
 
 func scopeOf(t tools.Target) string { return string(t.Kind) + " " + t.Name }
-
-// sameEndpoint compares what a plan names, a URL, host:port or host, with the name of a target.
-func sameEndpoint(allowed, name string) bool {
-	allowed = strings.ToLower(strings.TrimSuffix(allowed, "/"))
-	scheme, authority, _ := strings.Cut(name, "://")
-	host := authority[:max(strings.LastIndexByte(authority, ':'), 0)]
-	usual := map[string]string{"https": host + ":443", "http": host + ":80"}[scheme] == authority
-	switch allowed {
-	case name, authority:
-		return true
-	case host, scheme + "://" + host:
-		return usual
-	default:
-		return false
-	}
-}
 
 // notForced refuses what throws away the history of a protected branch (S0-108).
 func (p *Policy) notForced(c Call) error {
