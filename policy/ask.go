@@ -142,15 +142,14 @@ func (p *Policy) newScopes(c Call) *Ask {
 	return ask
 }
 
-// Opens reports whether a target is open to the task of a call: the project or the plan names it, or
-// somebody has granted it, and the policy file has nothing against it. A branch is when it is the one that
-// the call has named, no other; protected ones are judged apart.
-func (p *Policy) Opens(c Call, t tools.Target) bool { return p.opens(c, t) && p.lets(c, t) }
+// Opens reports whether a target is open to a call that may run: the call was judged with it, or the project or the
+// plan names it or somebody has granted it, and the policy file has nothing against it. A branch is only open when it
+// is the one that the call has named.
+func (p *Policy) Opens(c Call, t tools.Target) bool {
+	return slices.Contains(c.Intent.Targets, t) || p.opens(c, t) && p.lets(c, t)
+}
 
 func (p *Policy) opens(c Call, t tools.Target) bool {
-	if t.Kind == tools.Branch {
-		return slices.Contains(c.Intent.Targets, t)
-	}
 	if t.Known || slices.Contains(c.Scopes, scopeOf(t)) {
 		return true
 	}
@@ -161,6 +160,8 @@ func (p *Policy) opens(c Call, t tools.Target) bool {
 		return slices.ContainsFunc(c.Allow.Connections, func(allowed string) bool { return sameConnection(allowed, t.Name) })
 	case tools.Package:
 		return slices.Contains(c.Allow.Packages, t.Name)
+	case tools.Branch:
+		return slices.Contains(c.Intent.Targets, t) // protected ones are judged apart
 	default:
 		return false
 	}

@@ -137,26 +137,43 @@ func (p *Policy) writable(c Call) error {
 }
 
 func (p *Policy) unprotected(c Call) error {
-	for _, field := range slices.Sorted(maps.Keys(c.Paths)) {
-		why := p.protection(c.Paths[field], access(c.Spec, field), c.Workspace)
+	for _, t := range c.touches() {
+		why := p.protection(t.path, t.access, c.Workspace)
 		if why == "" {
-			why = p.foreign(c, field)
+			why = p.foreign(c, t)
 		}
 		if why != "" {
-			return fault.New(fault.ProtectedPath, "%s is protected: %s", c.Paths[field], why).WithField(field).
+			return fault.New(fault.ProtectedPath, "%s is protected: %s", t.path, why).WithField(t.field).
 				WithHint("protected paths stay closed even with an approval; use another path")
 		}
 	}
 	return nil
 }
 
+// touch is a path that a call uses, clean, and the input that names it.
+type touch struct {
+	field, path string
+	access      tools.Access
+}
+
+// touches lists the paths of a call: those of its inputs in their order by name, then those of its intent.
+func (c Call) touches() []touch {
+	var all []touch
+	for _, field := range slices.Sorted(maps.Keys(c.Paths)) {
+		all = append(all, touch{field, filepath.Clean(c.Paths[field]), access(c.Spec, field)})
+	}
+	for _, f := range c.Intent.Files {
+		all = append(all, touch{f.Field, filepath.Clean(f.Path), f.Access})
+	}
+	return all
+}
+
 // foreign says why the change of another task's workspace is refused, "" when it is not. Tools whose
 // approval rule covers paths outside of the workspace keep that rule (S0-035).
-func (p *Policy) foreign(c Call, field string) string {
-	path := filepath.Clean(c.Paths[field])
+func (p *Policy) foreign(c Call, t touch) string {
 	switch {
-	case access(c.Spec, field) == tools.ReadPath || c.Spec.Approval == tools.OutsideWorkspace:
-	case within(path, p.working) && !within(path, c.Workspace):
+	case t.access == tools.ReadPath || c.Spec.Approval == tools.OutsideWorkspace:
+	case within(t.path, p.working) && !within(t.path, c.Workspace):
 		return "it belongs to the workspace of another task"
 	}
 	return ""

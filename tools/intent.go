@@ -32,6 +32,14 @@ type Target struct {
 	Force bool `json:"force,omitempty"`
 }
 
+// File is a file that a call would use.
+type File struct {
+	// Field is the input that names it, Path its real absolute path.
+	Field  string `json:"field"`
+	Path   string `json:"path"`
+	Access Access `json:"access"`
+}
+
 // Intent is what one call would do, as far as that depends on its arguments and on what the tool finds.
 // It states facts; package policy decides about them.
 type Intent struct {
@@ -40,6 +48,8 @@ type Intent struct {
 	// Reason says in a few words why the effect is what it is: "DELETE FROM", "forced push".
 	Reason  string   `json:"reason,omitempty"`
 	Targets []Target `json:"targets,omitempty"`
+	// Files are files that the call would use although no input field is a path, such as the one of a database.
+	Files []File `json:"files,omitempty"`
 	// Command is a shell command that the call would run, to be judged like one of BASH_EXECUTE (S0-136).
 	Command string `json:"command,omitempty"`
 }

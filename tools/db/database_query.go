@@ -54,12 +54,16 @@ func databaseQuery(cfg Config) tools.Tool {
 		class := sqlclass.Classify(c.dialect, in.Query)
 		return tools.Intent{
 			Effect: effect(class.Level), Reason: class.Reason,
-			Targets: []tools.Target{{Kind: tools.Connection, Name: c.name()}},
+			Targets: []tools.Target{c.target()}, Files: c.files(class.Level),
 		}, nil
 	}, func(ctx context.Context, env *tools.Env, in databaseQueryIn) (databaseQueryOut, error) {
 		c, err := cfg.open(env, in.ConnectionString)
 		if err != nil {
 			return databaseQueryOut{}, err
+		}
+		if env.Allows == nil || !env.Allows(c.target()) {
+			return databaseQueryOut{}, fault.New(fault.Conflict, "the connection leads elsewhere now than when the call was judged").
+				WithField(connectionField)
 		}
 		q, err := newQuery(c.dialect, in)
 		if err != nil {
