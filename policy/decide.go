@@ -138,16 +138,33 @@ func (p *Policy) writable(c Call) error {
 
 func (p *Policy) unprotected(c Call) error {
 	for _, t := range c.touches() {
-		why := p.protection(t.path, t.access, c.Workspace)
-		if why == "" {
-			why = p.foreign(c, t)
-		}
-		if why != "" {
-			return fault.New(fault.ProtectedPath, "%s is protected: %s", t.path, why).WithField(t.field).
-				WithHint("protected paths stay closed even with an approval; use another path")
+		if why := p.closed(c, t); why != "" {
+			return protected(t.field, "%s is protected: %s", t.path, why)
 		}
 	}
 	return nil
+}
+
+func protected(field, format string, args ...any) *fault.Error {
+	return fault.New(fault.ProtectedPath, format, args...).WithField(field).
+		WithHint("protected paths stay closed even with an approval; use another path")
+}
+
+// TakesAlong returns PROTECTED_PATH when a call that takes away the directory of a field would take along a path
+// below it that is protected itself; moving it to elsewhere makes the path there.
+func (p *Policy) TakesAlong(c Call, field, path string) error {
+	if why := p.closed(c, touch{field, filepath.Clean(path), access(c.Spec, field)}); why != "" {
+		return protected(field, "%s would be taken along, and it is protected: %s", path, why)
+	}
+	return nil
+}
+
+// closed says why a path is closed to a call, "" when it is not.
+func (p *Policy) closed(c Call, t touch) string {
+	if why := p.protection(t.path, t.access, c.Workspace); why != "" {
+		return why
+	}
+	return p.foreign(c, t)
 }
 
 // touch is a path that a call uses, clean, and the input that names it.

@@ -102,6 +102,10 @@ const (
 type Path struct {
 	Field  string `json:"field"`
 	Access Access `json:"access"`
+	// Tree is true when the call takes a whole directory away: nothing that is protected may be in it.
+	Tree bool `json:"tree,omitempty"`
+	// Into is the field with the path that a tree is moved to, empty when it goes nowhere.
+	Into string `json:"into,omitempty"`
 }
 
 // Spec is a tool's contract and policy as data.

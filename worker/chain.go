@@ -34,6 +34,7 @@ func (w *Worker) pass(ctx context.Context, a *attempt) (res result, err error) {
 		(*Worker).admit,
 		(*Worker).resolve,
 		(*Worker).intend,
+		(*Worker).unpack,
 		(*Worker).decide,
 		(*Worker).prepare,
 		(*Worker).announce, // with the automatic checkpoint before destructive calls (S0-171)
