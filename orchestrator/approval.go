@@ -53,7 +53,7 @@ func (t *turn) park(s *statemachine.Step, ask *work.Ask) {
 		id = events.ApprovalIDFrom(t.e.id, t.o.cfg.Entropy)
 		t.request(&events.Approval{
 			ID: id, Step: s.Key, Type: ask.Type, Tool: s.Tool, ArgsSHA256: ask.ArgsSHA256, Scopes: ask.Scopes,
-			Description: "allow " + s.Tool + " in step " + s.Key, Rationale: t.o.cleanText(ask.Reason),
+			Description: "allow " + s.Tool + " in step " + s.Key, Rationale: ask.Reason,
 			Details:  events.Inline(mustJSON(map[string]any{"rule": ask.Rule, "impact": ask.Impact})),
 			Priority: approvalPriority(t.task.Submitted.Priority), Risk: ask.Risk,
 			ExpiresAt: t.now.Add(approvalTime(ask.Type)), OnReject: onRejectContinue, OnExpiry: onExpiryBlock,

@@ -40,11 +40,11 @@ func (o *Orchestrator) Cancel(ctx context.Context, r CancelRequest) (TaskView, e
 
 // cleanText redacts and shortens a text that a person or client gave.
 func (o *Orchestrator) cleanText(s string) string {
-	const longest = 1000
-	if len(s) > longest {
-		s = strings.ToValidUTF8(s[:longest], "") + "…"
-	}
+	const longest = 1000 // bytes
 	clean, _ := o.cfg.Redact([]byte(s))
+	if len(clean) > longest { // after the redaction: half a secret is one, too
+		return strings.ToValidUTF8(string(clean[:longest]), "") + "…"
+	}
 	return string(clean)
 }
 

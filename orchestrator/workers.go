@@ -219,10 +219,7 @@ func (o *Orchestrator) renew(worker string, p work.Pulse, now time.Time) bool {
 		o.grant(e, l)
 	}
 	l.heard, l.expires = now, now.Add(l.length)
-	if p.Progress != nil && e.progress[p.Step] != *p.Progress {
-		e.note(p.Step, *p.Progress)
-		e.notify()
-	}
+	o.showProgress(e, p)
 	if !l.called {
 		l.called = true
 		o.turn(p.Task, workerActor(worker), func(t *turn) error {
