@@ -111,6 +111,8 @@ type Parent struct {
 	Depth int    `json:"depth"`
 	// Requester is who submitted the first of the parents: the child acts for them.
 	Requester string `json:"requester,omitempty"`
+	// Since is when that first one was made.
+	Since time.Time `json:"since,omitzero"`
 }
 
 // Moved is the data of the kinds that move the state machine.

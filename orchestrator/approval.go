@@ -407,6 +407,9 @@ func (o *Orchestrator) describeGate(e *entry, s *statemachine.Step, spec tools.S
 	if spec.Approval != tools.NoApproval {
 		call.Open = openOf(e)
 	}
+	if spec.Approval == tools.ByIntent {
+		call.Since = sinceOf(e)
+	}
 	if spec.NeedsApprovals {
 		call.Approvals = statusesOf(e.task)
 	}

@@ -341,6 +341,14 @@ func (o *Orchestrator) requester(e *entry) string {
 	return ""
 }
 
+// sinceOf is when the task was made, or the first of its parents.
+func sinceOf(e *entry) time.Time {
+	if parent := e.task.Submitted.Parent; parent != nil && !parent.Since.IsZero() {
+		return parent.Since
+	}
+	return e.task.CreatedAt
+}
+
 // gateState is the state in which the gate sees a call: a step of the plan starts the task, a single
 // call finds it as it is.
 func gateState(t *statemachine.Task, s *statemachine.Step) string {

@@ -93,7 +93,7 @@ func (o *Orchestrator) spawn(e *entry, d *events.Spawned) {
 	if n == nil || n.Sub == nil {
 		return
 	}
-	parent := &events.Parent{Task: e.id, Step: d.Step, Depth: 1, Requester: o.requester(e)}
+	parent := &events.Parent{Task: e.id, Step: d.Step, Depth: 1, Requester: o.requester(e), Since: sinceOf(e)}
 	if p := e.task.Submitted.Parent; p != nil {
 		parent.Depth = p.Depth + 1
 	}

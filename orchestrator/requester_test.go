@@ -1,6 +1,7 @@
 package orchestrator_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -96,4 +97,14 @@ func TestSubmitterOfASubPlan(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, n.report("w", n.take("w"), `{}`))
 	assert.Equal(t, statemachine.Done, n.result(id).State)
+}
+
+// What was there before the task is judged by the time of the first parent: a sub-plan is no way to begin anew.
+func TestSinceWhen(t *testing.T) {
+	t.Parallel()
+	n := start(t, memlog.New(memlog.Config{}))
+	id := n.submit(strings.Replace(nestedPlan, "WRITE", "EITHER", 1))
+	c := n.take("w")
+	assert.NotEqual(t, id, c.Task)
+	assert.True(t, n.get(id).CreatedAt.Equal(c.Since), "%s", c.Since)
 }

@@ -126,7 +126,11 @@ func (p *Policy) newScopes(c Call) *Ask {
 	for _, target := range c.Intent.Targets {
 		if !p.opens(c, target) {
 			ask.Scopes = append(ask.Scopes, scopeOf(target))
-			names = append(names, string(target.Kind)+" "+target.Name)
+			name := string(target.Kind) + " " + target.Name
+			if target.Note != "" {
+				name += " (" + target.Note + ")"
+			}
+			names = append(names, name)
 		}
 		if write := "write " + target.Name; target.Kind == tools.Connection && c.Intent.Effect != tools.Read && !slices.Contains(c.Scopes, write) {
 			ask.Rule, ask.Type = "database_write", Checkpoint

@@ -30,6 +30,8 @@ type Target struct {
 	Known bool `json:"known,omitempty"`
 	// Force is true for a change that throws away what is there, such as a forced push (S0-108).
 	Force bool `json:"force,omitempty"`
+	// Note is what people should know of the target before they open it.
+	Note string `json:"note,omitempty"`
 }
 
 // File is a file that a call would use.

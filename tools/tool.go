@@ -159,6 +159,8 @@ type Env struct {
 	// Key is the same for every attempt of the call (task/step).
 	Key   string
 	State statemachine.State
+	// Since is when the task was made, or the one of which it is a part; zero when that is not known.
+	Since time.Time
 	// Root confines every path.
 	Root *pathguard.Root
 	// Workspace is the absolute path Working/TASK_<id> of the task, with workspace/, temp/, outputs/.

@@ -61,7 +61,7 @@ func (w *Worker) Execute(ctx context.Context, call work.Call) work.Outcome {
 func (w *Worker) newAttempt(c work.Call) *attempt {
 	a := &attempt{Call: c}
 	a.env = tools.Env{
-		Task: c.Task, Step: c.Step, Attempt: c.Attempt, Key: c.Key(), State: statemachine.State(c.State),
+		Task: c.Task, Step: c.Step, Attempt: c.Attempt, Key: c.Key(), State: statemachine.State(c.State), Since: c.Since,
 		Root: w.cfg.Root, Exec: w.cfg.Exec, Now: w.cfg.Clock,
 		Reads: c.Reads, Checkpoints: c.Checkpoints, Approvals: c.Approvals,
 		Progress: func(done, total float64, message string) {
