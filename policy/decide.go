@@ -294,8 +294,11 @@ func (c Call) command() (string, bool) {
 	if c.Intent.Command != "" {
 		return c.Intent.Command, true
 	}
+	if c.Spec.Command == "" {
+		return "", false
+	}
 	raw, ok := argFields(c.Args)[c.Spec.Command]
-	if c.Spec.Command == "" || !ok {
+	if !ok {
 		return "", false
 	}
 	var command string

@@ -10,6 +10,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/work"
 )
 
@@ -160,8 +161,9 @@ func cut(text string, limit int) string {
 	return strings.ToValidUTF8(text[:limit], "") + "…"
 }
 
-// note adds the call to PROGRESS.md if it got a workspace, and checkpoints to CHECKPOINTS.md. The notes
-// are for people: that they cannot be written does not fail a call.
+// note adds the call to PROGRESS.md if it got a workspace and did more than read, and checkpoints to CHECKPOINTS.md.
+// The notes are for people, who look for the steps that matter (B-1): that they cannot be written does not fail a
+// call. The log of the task has every call.
 func (w *Worker) note(ctx context.Context, a *attempt, o work.Outcome) {
 	if a.dropped.Load() {
 		return
@@ -173,7 +175,7 @@ func (w *Worker) note(ctx context.Context, a *attempt, o work.Outcome) {
 			err = errors.Join(err, w.noteCheckpoint(a, at()+c.ID+" "+c.Name))
 		}
 	}
-	if a.env.Workspace != "" {
+	if a.env.Workspace != "" && a.spec.Effect != tools.Read {
 		result := "ok"
 		switch {
 		case o.Ask != nil:
