@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/pathguard"
 	"github.com/orch-dev/orch/internal/proc"
 	"github.com/orch-dev/orch/statemachine"
@@ -163,6 +164,8 @@ type Env struct {
 	Since time.Time
 	// Root confines every path.
 	Root *pathguard.Root
+	// Judged holds the real absolute path of each path field ("field", or "field[i]" for a list) as the gates saw it.
+	Judged map[string]string
 	// Workspace is the absolute path Working/TASK_<id> of the task, with workspace/, temp/, outputs/.
 	Workspace string
 	// Exec starts child processes.
@@ -187,6 +190,15 @@ type Env struct {
 	Progress func(done, total float64, message string)
 	// Record adds a fact to the log, in the same commit as the result of the call; never nil.
 	Record func(kind events.Kind, data events.Payload)
+}
+
+// StillAt returns CONFLICT when an input field, whose real path is abs now, led elsewhere when the call was judged: what
+// was allowed there is not allowed here.
+func (e *Env) StillAt(field, abs string) error {
+	if judged, ok := e.Judged[field]; ok && judged != abs {
+		return fault.New(fault.Conflict, "the path leads to %s now, and led to %s when the call was judged", abs, judged).WithField(field)
+	}
+	return nil
 }
 
 // RateClass returns the class of the tool's rate limit.

@@ -101,7 +101,7 @@ func (w *Worker) resolve(_ context.Context, a *attempt) error {
 			a.paths[field] = w.cfg.Root.Abs(rel)
 		}
 	}
-	a.asked.Paths = a.paths
+	a.asked.Paths, a.env.Judged = a.paths, a.paths
 	return nil
 }
 

@@ -1,7 +1,9 @@
 package worker_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/tools/builtin"
 	"github.com/orch-dev/orch/work"
 	"github.com/orch-dev/orch/worker"
@@ -96,6 +99,38 @@ func TestHostilePaths(t *testing.T) {
 	assert.NoFileExists(t, b.working("workspace", ".ENV"))
 	assert.NoFileExists(t, b.working(".env"))
 	assert.NoDirExists(t, b.working("workspace", "sub", ".Git"))
+}
+
+// A link that is turned around after the call was judged takes it nowhere else.
+func TestTurnedLink(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, worker.Config{}, builtin.All(builtin.Config{})...)
+	link, inside, outside := b.working("workspace", "link"), b.working("workspace", "dir"), filepath.Join(b.root.Name(), "sub")
+	for _, dir := range []string{inside, outside} {
+		require.NoError(t, os.MkdirAll(dir, 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "x"), []byte("old\n"), 0o600))
+	}
+	for tool, args := range map[string]string{
+		"append": `{"path":"LINK/x","content":"evil"}`, "FILE_EDIT": `{"file_path":"LINK/x","old_string":"old","new_string":"evil"}`,
+		"patch_apply": `{"path":"LINK/x","patch":"--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+evil\n"}`,
+		"move_file":   `{"source":"` + inside + `/x","destination":"LINK/y"}`, "DIRECTORY_CREATE": `{"directory_path":"LINK/z"}`,
+		"BASH_EXECUTE": `{"command":"echo evil > x","working_directory":"LINK"}`,
+	} {
+		require.NoError(t, os.RemoveAll(link))
+		require.NoError(t, os.Symlink("dir", link))
+		b.owner.onStart = func(context.Context, int) error {
+			return errors.Join(os.Remove(link), os.Symlink("../../../sub", link))
+		}
+		out := b.Execute(t.Context(), call(tool, strings.ReplaceAll(args, "LINK", link)))
+		require.Nil(t, out.Ask, tool)
+		assert.Equal(t, fault.Conflict, codeOf(out), "%s: %v", tool, out.Error)
+		entries, err := os.ReadDir(outside)
+		require.NoError(t, err)
+		assert.Len(t, entries, 1, tool)
+		data, err := os.ReadFile(filepath.Join(outside, "x"))
+		require.NoError(t, err)
+		assert.Equal(t, "old\n", string(data), tool)
+	}
 }
 
 // A grant is for its call alone: other arguments, another tool and another form of the same arguments ask again or

@@ -77,9 +77,9 @@ var directoryDelete = tools.Define(tools.Spec{
 func backupFolder(env *tools.Env, rel string) (string, error) {
 	folders := make([]string, 0, 4)
 	for _, name := range []string{"", "workspace", "outputs", filepath.Join("temp", "backups")} {
-		folder, err := resolve(env, "directory_path", filepath.Join(env.Workspace, name))
+		folder, err := env.Root.Resolve(filepath.Join(env.Workspace, name))
 		if err != nil {
-			return "", err
+			return "", fault.From(err).WithField("directory_path")
 		}
 		folders = append(folders, folder)
 	}
