@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/policy"
 	"github.com/orch-dev/orch/statemachine"
@@ -72,7 +73,7 @@ func TestAllowedEndpoints(t *testing.T) {
 		{"[host]", "https://host:443", false},
 	} {
 		ask, err := p.Decide(reach(tools.Endpoint, tc.name, policy.Allow{Endpoints: []string{tc.allowed}}))
-		assert.NoError(t, err)
+		require.NoError(t, err)
 		assert.Equal(t, tc.want, ask == nil, "%q opens %s", tc.allowed, tc.name)
 	}
 }
@@ -104,7 +105,7 @@ func TestAllowedConnections(t *testing.T) {
 		{"sqlite:/root/A.db", "sqlite:/root/a.db", false},
 	} {
 		ask, err := p.Decide(reach(tools.Connection, tc.name, policy.Allow{Connections: []string{tc.allowed}}))
-		assert.NoError(t, err)
+		require.NoError(t, err)
 		assert.Equal(t, tc.want, ask == nil, "%q opens %s", tc.allowed, tc.name)
 	}
 }
