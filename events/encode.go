@@ -168,6 +168,7 @@ func (d *Ready) write(w *writer) {
 	w.numberIf("timeout", int64(d.Timeout))
 	w.textIf("purpose", d.Purpose)
 	w.textIf("approval", d.Approval)
+	w.textIf("by", d.By)
 }
 
 func (d *Called) write(w *writer) {
@@ -175,6 +176,7 @@ func (d *Called) write(w *writer) {
 	w.number("attempt", int64(d.Attempt))
 	w.text("worker", d.Worker)
 	w.time("at", d.At)
+	w.textIf("effect", d.Effect)
 }
 
 func (d *Succeeded) write(w *writer) {

@@ -55,8 +55,8 @@ func FuzzEncode(f *testing.F) {
 		for kind, p := range map[events.Kind]events.Payload{
 			events.TaskSubmitted: &events.Submitted{Name: a, Summary: b, Plan: v, PlanSHA256: a, Inputs: v, Priority: b, Queue: a, MaxSteps: int(n)},
 			events.TaskFinished:  &events.Moved{Reason: a, Block: b, Output: v},
-			events.StepReady:     &events.Ready{Step: a, Attempt: int(n), Tool: b, Args: v, Effect: a, Queue: b, Timeout: time.Duration(m), Purpose: a},
-			events.StepCalled:    &events.Called{Step: a, Attempt: int(n), Worker: b, At: at},
+			events.StepReady:     &events.Ready{Step: a, Attempt: int(n), Tool: b, Args: v, Effect: a, Queue: b, Timeout: time.Duration(m), Purpose: a, By: b},
+			events.StepCalled:    &events.Called{Step: a, Attempt: int(n), Worker: b, At: at, Effect: a},
 			events.StepSucceeded: &events.Succeeded{Step: a, Attempt: int(n), Output: v, Duration: time.Duration(m)},
 		} {
 			assert.Equal(t, plainly(t, p), written(t, kind, p), kind)

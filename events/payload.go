@@ -116,6 +116,10 @@ type Parent struct {
 	Depth int    `json:"depth"`
 	// Agent is the type of the agent that the child is, empty for a sub-plan.
 	Agent string `json:"agent,omitempty"`
+	// Requester is who submitted the first of the parents: the child acts for them.
+	Requester string `json:"requester,omitempty"`
+	// Since is when that first one was made.
+	Since time.Time `json:"since,omitzero"`
 }
 
 // Allow is what a task may reach without a further approval.
@@ -168,6 +172,8 @@ type Ready struct {
 	Purpose string `json:"purpose,omitempty"`
 	// Approval is the granted approval that lets this attempt through.
 	Approval string `json:"approval,omitempty"`
+	// By is who made a single call inside the task.
+	By string `json:"by,omitempty"`
 }
 
 // Called is the data of step.called: a worker begins to execute the call.
@@ -176,6 +182,8 @@ type Called struct {
 	Attempt int       `json:"attempt"`
 	Worker  string    `json:"worker"`
 	At      time.Time `json:"at"`
+	// Effect is that of this very call where it differs from the one that the step was made ready with.
+	Effect string `json:"effect,omitempty"`
 }
 
 // Succeeded is the data of step.succeeded.

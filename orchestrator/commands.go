@@ -40,11 +40,11 @@ func (o *Orchestrator) Cancel(ctx context.Context, r CancelRequest) (TaskView, e
 
 // cleanText redacts and shortens a text that a person or client gave.
 func (o *Orchestrator) cleanText(s string) string {
-	const longest = 1000
-	if len(s) > longest {
-		s = strings.ToValidUTF8(s[:longest], "") + "…"
-	}
+	const longest = 1000 // bytes
 	clean, _ := o.cfg.Redact([]byte(s))
+	if len(clean) > longest { // after the redaction: half a secret is one, too
+		return strings.ToValidUTF8(string(clean[:longest]), "") + "…"
+	}
 	return string(clean)
 }
 
@@ -147,7 +147,7 @@ func (o *Orchestrator) Call(ctx context.Context, r CallRequest) (CallReply, erro
 	}
 	key := ""
 	err = o.change(ctx, r.ID, r.Actor, func(t *turn) error {
-		key = t.singleCall(tool.Spec(), value)
+		key = t.singleCall(tool.Spec(), value, r.Actor)
 		return nil
 	})
 	if err != nil {
@@ -157,7 +157,7 @@ func (o *Orchestrator) Call(ctx context.Context, r CallRequest) (CallReply, erro
 }
 
 // singleCall makes a call ready, or records that its gate denies it (S0-003, S0-008).
-func (t *turn) singleCall(spec tools.Spec, args events.Value) string {
+func (t *turn) singleCall(spec tools.Spec, args events.Value, by string) string {
 	n := 1
 	for t.task.Steps[fmt.Sprintf("%s_%d!", purposeCall, n)] != nil {
 		n++
@@ -174,7 +174,10 @@ func (t *turn) singleCall(spec tools.Spec, args events.Value) string {
 			"%s is not allowed while the task is %s; allowed: %v", spec.Name, t.task.State, spec.Gate.States())})
 		return key
 	}
-	t.emit(events.StepReady, &events.Ready{Step: key, Attempt: 1, Tool: spec.Name, Args: args, Effect: string(spec.Effect), Queue: t.task.Submitted.Queue, Purpose: purposeCall})
+	t.emit(events.StepReady, &events.Ready{
+		Step: key, Attempt: 1, Tool: spec.Name, Args: args, Effect: string(spec.Effect),
+		Queue: t.task.Submitted.Queue, Purpose: purposeCall, By: by,
+	})
 	return key
 }
 

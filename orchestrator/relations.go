@@ -94,6 +94,7 @@ func (o *Orchestrator) spawn(e *entry, d *events.Spawned) {
 		parent: &events.Parent{Task: e.id, Step: d.Step, Depth: 1, Agent: d.Agent},
 		tools:  above.Tools, within: above.Within,
 	}
+	child.parent.Requester, child.parent.Since = o.requester(e), sinceOf(e)
 	if above.Parent != nil {
 		child.parent.Depth = above.Parent.Depth + 1
 	}

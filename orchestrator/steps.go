@@ -33,21 +33,6 @@ const (
 	verifySuffix  = "!verify"
 )
 
-// effect is that of the step, else that of its tool, else write.
-func (t *turn) effect(n *plan.Node) tools.Effect {
-	if n.Effect != "" {
-		return tools.Effect(n.Effect)
-	}
-	return t.o.effectOf(n.Tool)
-}
-
-func (o *Orchestrator) effectOf(tool string) tools.Effect {
-	if found, ok := o.cfg.Catalogue.Get(tool); ok {
-		return found.Spec().Effect
-	}
-	return tools.Write
-}
-
 func (t *turn) defaults() plan.Defaults {
 	if p := t.e.prog.Plan(); p != nil && p.Defaults != nil {
 		return *p.Defaults

@@ -13,6 +13,7 @@ import (
 	"github.com/orch-dev/orch/internal/failpoint"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/work"
 )
 
@@ -113,10 +114,10 @@ func (o *Orchestrator) Start(ctx context.Context, s work.Started) error {
 		if !t.holds(s.Ref, s.Worker) {
 			return lateFor(s.Ref)
 		}
-		if s.Destructive {
+		if s.Effect == string(tools.Destructive) {
 			t.checkpointBefore(step)
 		}
-		t.begin(step, s.Worker, t.now)
+		t.begin(step, s.Worker, s.Effect, t.now)
 		return nil
 	})
 }
@@ -153,15 +154,18 @@ func (t *turn) holds(r work.Ref, worker string) bool {
 	}
 }
 
-// begin records that a worker executes the call. A call of the plan brings the task to IN_PROGRESS.
-func (t *turn) begin(s *statemachine.Step, worker string, at time.Time) {
+// begin records that a worker executes the call, which has the effect that it names. A call of the plan brings
+// the task to IN_PROGRESS.
+func (t *turn) begin(s *statemachine.Step, worker, effect string, at time.Time) {
 	if s.Purpose != purposeCall {
 		t.activate()
 	}
 	if at.IsZero() || at.After(t.now) {
 		at = t.now // the worker's clock is wrong
 	}
-	t.emit(events.StepCalled, &events.Called{Step: s.Key, Attempt: s.Attempt, Worker: worker, At: events.Time(at)})
+	t.emit(events.StepCalled, &events.Called{
+		Step: s.Key, Attempt: s.Attempt, Worker: worker, At: events.Time(at), Effect: t.resolved(s, effect),
+	})
 }
 
 // called notes in the lease that the log knows of the call. The lock is held.
@@ -215,15 +219,12 @@ func (o *Orchestrator) renew(worker string, p work.Pulse, now time.Time) bool {
 		o.grant(e, l)
 	}
 	l.heard, l.expires = now, now.Add(l.length)
-	if p.Progress != nil && e.progress[p.Step] != *p.Progress {
-		e.note(p.Step, *p.Progress)
-		e.notify()
-	}
+	o.showProgress(e, p)
 	if !l.called {
 		l.called = true
 		o.turn(p.Task, workerActor(worker), func(t *turn) error {
 			if s := t.task.Steps[p.Step]; t.holds(p.Ref, worker) && s.State == statemachine.StepReady {
-				t.begin(s, worker, now)
+				t.begin(s, worker, p.Effect, now)
 			}
 			return nil
 		}, ignore)
@@ -324,7 +325,7 @@ func (t *turn) outcome(s *statemachine.Step, r work.Outcome, in received) {
 			t.failed(s, r.Error, r.Class, r.Duration)
 			return
 		}
-		t.begin(s, r.Worker, r.StartedAt)
+		t.begin(s, r.Worker, r.Effect, r.StartedAt)
 	}
 	if len(r.Questions) > 0 {
 		t.inquire(s, r)

@@ -17,7 +17,8 @@ import (
 type Allow struct {
 	// Paths are deliverables, absolute or relative to the root: files, or folders with all that is below.
 	Paths []string `json:"paths,omitempty"`
-	// Endpoints are URLs of scheme, host and port, or hosts.
+	// Endpoints are URLs of scheme, host and port, host:port, or hosts. The spelling does not count: case, names in
+	// other letters, the usual port.
 	Endpoints []string `json:"endpoints,omitempty"`
 	// Connections are databases: scheme://host:port/name, or sqlite:/absolute/path.
 	Connections []string `json:"connections,omitempty"`

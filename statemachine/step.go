@@ -1,6 +1,7 @@
 package statemachine
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -75,6 +76,7 @@ type Step struct {
 	Effect  string        `json:"effect,omitempty"`
 	Queue   string        `json:"queue,omitempty"`
 	Purpose string        `json:"purpose,omitempty"`
+	By      string        `json:"by,omitempty"` // who made a single call inside the task
 	Timeout time.Duration `json:"timeout,omitempty"`
 	Args    events.Value  `json:"args,omitzero"`
 	Worker  string        `json:"worker,omitempty"`
@@ -181,11 +183,13 @@ func (s *Step) fill(at time.Time, p events.Payload) {
 		s.Attempt, s.Tool, s.Effect, s.Queue = d.Attempt, d.Tool, d.Effect, d.Queue
 		s.Args, s.Timeout, s.Purpose, s.Due = d.Args, d.Timeout, d.Purpose, time.Time{}
 		s.Worker, s.CalledAt, s.Approval, s.Questions = "", time.Time{}, d.Approval, nil
+		s.By = d.By
 		s.Child, s.Spawned = "", nil
 	case *events.Parked:
 		s.park(d)
 	case *events.Called:
 		s.Worker, s.CalledAt = d.Worker, d.At
+		s.Effect = cmp.Or(d.Effect, s.Effect)
 	case *events.Succeeded:
 		s.end(d.Output, nil, "", d.Duration)
 	case *events.Reused:

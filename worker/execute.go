@@ -42,6 +42,8 @@ type attempt struct {
 	dropped atomic.Bool
 	// progress is the newest, told the one that was sent last.
 	progress, told atomic.Pointer[work.Progress]
+	// effect is that of this very call, nil before it is known and where it is that of the contract.
+	effect atomic.Pointer[tools.Effect]
 
 	mu    sync.Mutex
 	facts []events.Event
@@ -61,7 +63,7 @@ func (w *Worker) Execute(ctx context.Context, call work.Call) work.Outcome {
 func (w *Worker) newAttempt(c work.Call) *attempt {
 	a := &attempt{Call: c}
 	a.env = tools.Env{
-		Task: c.Task, Step: c.Step, Attempt: c.Attempt, Key: c.Key(), State: statemachine.State(c.State),
+		Task: c.Task, Step: c.Step, Attempt: c.Attempt, Key: c.Key(), State: statemachine.State(c.State), Since: c.Since,
 		Root: w.cfg.Root, Exec: w.cfg.Exec, Now: w.cfg.Clock,
 		Reads: c.Reads, Checkpoints: c.Checkpoints, Approvals: c.Approvals, Answers: c.Answers,
 		Progress: func(done, total float64, message string) {
@@ -74,6 +76,14 @@ func (w *Worker) newAttempt(c work.Call) *attempt {
 		Spawn:  a.spawn,
 	}
 	return a
+}
+
+// resolved returns the effect of this very call, "" before it is known and where it is that of the contract.
+func (a *attempt) resolved() string {
+	if effect := a.effect.Load(); effect != nil {
+		return string(*effect)
+	}
+	return ""
 }
 
 // record keeps a fact for the case that the call succeeds.

@@ -32,6 +32,7 @@ type result struct {
 func (w *Worker) conclude(ctx context.Context, a *attempt, res result, err error) {
 	o := work.Outcome{
 		Ref: a.Ref, Worker: w.cfg.Name, StartedAt: events.Time(a.began), Duration: w.cfg.Clock().Sub(a.began),
+		Effect: a.resolved(),
 	}
 	if err == nil {
 		o.Output, o.Facts, o.Values, o.Spawn = res.output, res.facts, res.values, res.spawn
@@ -193,8 +194,9 @@ func cut(text string, limit int) string {
 	return strings.ToValidUTF8(text[:limit], "") + "…"
 }
 
-// note adds the call to PROGRESS.md if it got a workspace, and checkpoints to CHECKPOINTS.md. The notes
-// are for people: that they cannot be written does not fail a call.
+// note adds the call to PROGRESS.md if it got a workspace and did more than read, and checkpoints to CHECKPOINTS.md.
+// The notes are for people, who look for the steps that matter (B-1): that they cannot be written does not fail a
+// call. The log of the task has every call.
 func (w *Worker) note(ctx context.Context, a *attempt, o work.Outcome) {
 	if a.dropped.Load() {
 		return
@@ -206,7 +208,7 @@ func (w *Worker) note(ctx context.Context, a *attempt, o work.Outcome) {
 			err = errors.Join(err, w.noteCheckpoint(a, at()+c.ID+" "+c.Name))
 		}
 	}
-	if a.env.Workspace != "" {
+	if a.env.Workspace != "" && a.spec.Effect != tools.Read {
 		result := "ok"
 		switch {
 		case o.Ask != nil:
