@@ -91,7 +91,9 @@ func TestSpawnEndsWithItsChild(t *testing.T) {
 		r := n.result(id)
 		assert.JSONEq(t, fmt.Sprintf(`{"task_id":%q,"status":"DONE","report":{"text":"hello","n":0}}`, s.Child), n.outputOf(r, id, "s"))
 		child := n.submitted(s.Child)
-		assert.Equal(t, &events.Parent{Task: id, Step: "s", Depth: 1, Agent: "helper"}, child.Parent)
+		above := child.Parent
+		assert.False(t, above.Since.IsZero())
+		assert.Equal(t, &events.Parent{Task: id, Step: "s", Depth: 1, Agent: "helper", Requester: "user:test", Since: above.Since}, above)
 		assert.Equal(t, "helper", child.Name)
 		n.result(s.Child)
 		page, err := n.List(context.Background(), orchestrator.ListRequest{Parent: id})
