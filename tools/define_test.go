@@ -171,6 +171,7 @@ func TestCheckReturnsCanonicalArguments(t *testing.T) {
 		`{"name":"x","max":9223372036854775807}`:                                      `{"name":"x","count":3,"flag":true,"mode":"fast","max":9223372036854775807}`,
 		`{"name":"é𝄞","tags":[ "a" , "b" ],"slug":""}`:                                "",
 		`{"name":"x","data":{"n":123456789012345678901234567890, "z":null,"a":1.0}}`:  `{"name":"x","count":3,"flag":true,"mode":"fast","data":{"n":123456789012345678901234567890, "z":null,"a":1.0}}`,
+		`{"name":"x","header":{"b":"1","a":"2","b":"<3>"}}`:                           `{"name":"x","count":3,"flag":true,"mode":"fast","header":{"a":"2","b":"<3>"}}`,
 		`{"name":"x","any":[1,"a",null,{"b":1e400}],"few":[{"depth":1e0}],"tags":[]}`: "",
 		`{"name":"x","any":[1,"a",null,{"b":1e400}],"few":[{"depth":1e0}]}`:           `{"name":"x","count":3,"flag":true,"mode":"fast","any":[1,"a",null,{"b":1e400}],"few":[{"depth":1}]}`,
 	} {

@@ -16,6 +16,7 @@ import (
 	"github.com/orch-dev/orch/internal/node"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/tools"
+	"github.com/orch-dev/orch/tools/agent"
 	"github.com/orch-dev/orch/tools/builtin"
 )
 
@@ -44,12 +45,15 @@ func (p processNodes) config(cfg config.Config, m mode) node.Config {
 	c := node.Config{
 		DataDir: cfg.DataDir, Root: cfg.Root, NATSURL: cfg.NATS, CredsFile: cfg.NATSCreds, Durability: cfg.Durability,
 		Concurrency: cfg.Concurrency, Queues: cfg.Queues, Paused: cfg.Paused, ReadOnly: cfg.ReadOnly, FourEyes: cfg.FourEyes, Policy: cfg.Policy, Lease: cfg.Lease,
-		MaxDeliveries: cfg.MaxDeliveries, MaxOpen: cfg.MaxOpen, MaxOpenEach: cfg.MaxOpenEach,
+		MaxDeliveries: cfg.MaxDeliveries, MaxSpawned: cfg.MaxSpawned, MaxOpen: cfg.MaxOpen, MaxOpenEach: cfg.MaxOpenEach,
 		Host: cfg.Host, Port: cfg.Port, MaxStore: int64(cfg.MaxStore) << 20, MinFree: int64(cfg.MinFree) << 20, Logger: p.logger(cfg.LogLevel), Version: readVersion().Version,
 		SyncWait: cfg.SyncWait, OutsideApprovals: cfg.OutsideApprovals,
 		Sandbox: cfg.Sandbox, SandboxRead: cfg.SandboxRead, SandboxWrite: cfg.SandboxWrite,
 		Tools: cfg.Tools, NotifyOn: cfg.NotifyOn, NotifyTo: cfg.Tools.NotifyChannels,
-		Extra: p.extra,
+		Extra: p.extra, Agents: map[string]agent.Command{},
+	}
+	for name, a := range cfg.Agents {
+		c.Agents[name] = agent.Command{Argv: a.Command, Timeout: a.Timeout, Network: a.Network}
 	}
 	if m == idle || cfg.Concurrency == 0 {
 		c.Concurrency = noWorker
