@@ -59,7 +59,10 @@ func talk(t *testing.T, s *server.Server, root, file string) {
 	in, to := io.Pipe()
 	from, out := io.Pipe()
 	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(context.Background(), in, out); _ = out.Close() }()
+	go func() {
+		ended <- s.Serve(context.Background(), in, out)
+		assert.NoError(t, out.Close())
+	}()
 	d := &talker{t: t, to: to, from: make(chan map[string]any, 1000), names: map[string]string{"ROOT": root}}
 	go d.listen(from)
 	f, err := os.Open(file)
