@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -56,6 +57,7 @@ type talker struct {
 }
 
 func talk(t *testing.T, s *server.Server, root, file string) {
+	t.Helper()
 	in, to := io.Pipe()
 	from, out := io.Pipe()
 	ended := make(chan error, 1)
@@ -125,9 +127,7 @@ func (d *talker) expect(want map[string]any) {
 		for ; looked < len(d.kept); looked++ {
 			names := map[string]string{}
 			if d.fits(want, d.kept[looked], names) {
-				for name, value := range names {
-					d.names[name] = value
-				}
+				maps.Copy(d.names, names)
 				d.kept = append(d.kept[:looked], d.kept[looked+1:]...)
 				return
 			}
