@@ -76,7 +76,8 @@ func talk(t *testing.T, s *server.Server, root, file string) {
 	}
 	require.NoError(t, to.Close())
 	select {
-	case <-ended:
+	case err := <-ended:
+		require.NoError(t, err)
 	case <-time.After(10 * time.Second):
 		require.Fail(t, "the server goes on after its input has ended")
 	}
