@@ -81,10 +81,22 @@ func (s *Server) pending(ctx context.Context, c client, id events.TaskID) (mine 
 	return mine, nil
 }
 
+// isLink reports whether the question is put by a page that the user opens (url mode), not by a form.
+func (q question) isLink() bool {
+	var p struct {
+		Mode string `json:"mode"`
+	}
+	decode(q.params, &p)
+	return p.Mode == "url"
+}
+
 // may reports whether a question can be put to a client.
 func (s *Server) may(c client, q question) bool {
 	switch q.method {
 	case methodElicit:
+		if q.isLink() {
+			return c.caps.Elicitation != nil && c.caps.Elicitation.URL != nil
+		}
 		return c.fills() && (q.kind == askedByCall || c.who.Role.decides() && !s.cfg.OutsideApprovals)
 	case methodSample:
 		return c.caps.Sampling != nil
@@ -379,6 +391,9 @@ func (s *Server) put(ctx context.Context, c client, q question, id events.TaskID
 	case *mcp.ElicitParams:
 		p.Meta = meta
 		got, err := c.session.Elicit(ctx, p)
+		if err == nil && p.ElicitationID != "" { // S2-054
+			err = c.session.NotifyElicitationComplete(ctx, &mcp.ElicitationCompleteParams{ElicitationID: p.ElicitationID})
+		}
 		return rawOf(got, err)
 	case *mcp.CreateMessageParams:
 		p.Meta = meta

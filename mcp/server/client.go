@@ -112,7 +112,7 @@ func (c *client) fills() bool {
 // asks are the kinds of questions that the client answers while a call runs.
 func (c *client) asks() []string {
 	var kinds []string
-	if c.fills() {
+	if c.caps.Elicitation != nil {
 		kinds = append(kinds, events.Elicitation)
 	}
 	if c.caps.Sampling != nil {

@@ -21,7 +21,7 @@ import (
 
 // A dialogue is a file of messages: `> ` sends one, `< ` waits for one that has at least what is written, `! ` says
 // that none such has come until then. "<any>" stands for any value, "<name=>" for one that later messages call
-// "<name>". Messages may come in any order, as in MCP. ROOT is the root of the node.
+// "<name>". `? ` is `< ` for the answer to the message before, which is sent again until it fits. Messages may come in any order, as in MCP. ROOT is the root of the node.
 func TestDialogues(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/dialogues/*.txt")
@@ -53,6 +53,7 @@ type talker struct {
 	from  chan map[string]any
 	kept  []map[string]any
 	names map[string]string
+	last  string
 	at    string
 }
 
@@ -104,16 +105,40 @@ func (d *talker) line(text string) {
 	}
 	switch kind {
 	case ">":
-		_, err := io.WriteString(d.to, rest+"\n")
-		require.NoError(d.t, err, d.at)
+		d.send(rest)
 	case "<":
 		d.expect(d.parse(rest))
+	case "?":
+		d.ask(d.parse(rest))
 	case "!":
 		want := d.parse(rest)
 		for _, m := range d.kept {
 			assert.False(d.t, d.fits(want, m, nil), "%s: there is %v", d.at, m)
 		}
 	}
+}
+
+func (d *talker) send(text string) {
+	d.last = text
+	_, err := io.WriteString(d.to, text+"\n")
+	require.NoError(d.t, err, d.at)
+}
+
+// ask repeats the last message until its answer fits.
+func (d *talker) ask(want map[string]any) {
+	require.Eventually(d.t, func() bool {
+		for m := range d.from {
+			d.kept = append(d.kept, m)
+			if m["id"] == want["id"] {
+				break
+			}
+		}
+		if d.fits(want, d.kept[len(d.kept)-1], nil) {
+			return true
+		}
+		d.send(d.last)
+		return false
+	}, 10*time.Second, 10*time.Millisecond, d.at)
 }
 
 func (d *talker) parse(text string) map[string]any {

@@ -172,3 +172,11 @@ func write(tb testing.TB, path, content string) {
 	require.NoError(tb, os.MkdirAll(filepath.Dir(path), 0o755))
 	require.NoError(tb, os.WriteFile(path, []byte(content), 0o600))
 }
+
+// list returns the tasks of the node.
+func (n *node) list() []orchestrator.Summary {
+	n.t.Helper()
+	got, err := n.owner.List(context.Background(), orchestrator.ListRequest{})
+	require.NoError(n.t, err)
+	return got.Tasks
+}
