@@ -14,11 +14,11 @@ func newMCP(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "mcp",
 		Short:   "Serve MCP clients",
-		Example: "  orch mcp serve",
+		Example: "  orch mcp install --client claude-code",
 		Long:    "Serve MCP clients: every tool call of an agent becomes a durable task, with approvals and an audit log.",
 	}
 	asGroup(cmd)
-	cmd.AddCommand(newMCPServe(a), newMCPConformance(a))
+	cmd.AddCommand(newMCPServe(a), newMCPInstall(a), newMCPUninstall(a), newMCPConformance(a))
 	return cmd
 }
 

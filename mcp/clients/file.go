@@ -24,7 +24,7 @@ func Read(file string) ([]byte, error) {
 	if err == nil && (!info.Mode().IsRegular() || info.Size() > MaxBytes) {
 		return nil, fault.New(fault.ValidationError, "it is no configuration: %s, %d bytes", info.Mode().Type(), info.Size()).WithField(file)
 	}
-	content, err := os.ReadFile(file) //nolint:gosec // the file of a client of this user
+	content, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fault.Wrap(fault.Forbidden, err, "it cannot be read").WithField(file)
 	}
@@ -88,7 +88,7 @@ func replace(file string, content []byte, mode fs.FileMode) error {
 
 // create writes a file that must not exist.
 func create(file string, content []byte, mode fs.FileMode) error {
-	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // beside the file of a client
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}

@@ -77,8 +77,8 @@ func url(key, authorization string) func(Entry) fields {
 }
 
 // typed puts the kind of the transport before an entry.
-func typed(make func(Entry) fields, kind string) func(Entry) fields {
-	return func(e Entry) fields { return append(fields{{"type", kind}}, make(e)...) }
+func typed(entry func(Entry) fields, kind string) func(Entry) fields {
+	return func(e Entry) fields { return append(fields{{"type", kind}}, entry(e)...) }
 }
 
 // bearerVariable is an entry of Codex, which makes the header itself.
