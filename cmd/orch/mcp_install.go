@@ -37,7 +37,7 @@ func newMCPInstall(a *app) *cobra.Command {
 beside the new one, and touches nothing else in it. A second time there is nothing to change.
 
 The client starts "orch mcp serve" with the root and the data directory of now, or with --http speaks to the node
-that orch serve runs. No secret is written: over HTTP the client takes the token from the variable ORCH_TOKEN.`,
+that orch serve runs. No secret is written: over HTTP the client takes the token from the variable ORCH_TOKEN, or asks for it.`,
 		Example: "  orch mcp install --client claude-code --root ~/project\n  orch mcp install --client cursor --project --http --dry-run",
 		Args:    takes(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.installMCP(cmd.Context(), o) },
@@ -122,13 +122,21 @@ func (a *app) installMCP(ctx context.Context, o installOptions) error {
 	}
 	var next []string
 	if o.http {
-		next = append(next, "keep a node running: orch serve",
-			"give "+c.client.Title+" the token: export "+clients.TokenVariable+`="$(cat `+filepath.Join(a.cfg.DataDir, "mcp.token")+`)"`)
+		next = append(next, "keep a node running: orch serve", a.tokenFor(c.client))
 	}
 	if o.project && !o.http {
 		next = append(next, "the file has paths of this machine; think of that before you commit it")
 	}
 	return a.changeConfiguration(ctx, c, after, o, append(next, c.client.Reload))
+}
+
+// tokenFor says how the client gets the token of this user.
+func (a *app) tokenFor(client clients.Client) string {
+	file := filepath.Join(a.cfg.DataDir, "mcp.token")
+	if client.AsksForToken() {
+		return client.Title + " asks for the token once; it is in " + file
+	}
+	return "give " + client.Title + " the token: export " + clients.TokenVariable + `="$(cat '` + file + `')"`
 }
 
 func (a *app) uninstallMCP(ctx context.Context, o installOptions) error {

@@ -32,6 +32,8 @@ type Client struct {
 	form form
 	// stdio and http make an entry. A nil http means that the client cannot get a token without its file.
 	stdio, http func(Entry) fields
+	// input is what the client asks its user for, for http; nil when it reads the environment.
+	input fields
 }
 
 // Place says where files are looked for.
@@ -81,9 +83,12 @@ func IDs() []string {
 // All returns every client.
 func All() []Client { return all() }
 
-// SpeaksHTTP reports whether the client takes the token from its environment. orch writes no secret into files, so
-// that clients without that use stdin and stdout.
+// SpeaksHTTP reports whether the client takes the token from its environment or from its user. orch writes no secret
+// into files, so that other clients use stdin and stdout.
 func (c Client) SpeaksHTTP() bool { return c.http != nil }
+
+// AsksForToken reports whether the client asks its user for the token, and keeps it where it keeps secrets.
+func (c Client) AsksForToken() bool { return c.input != nil }
 
 // HasProject reports whether a project can have a file of its own for the client.
 func (c Client) HasProject() bool { return c.project != "" }
@@ -100,16 +105,16 @@ func (c Client) File(p Place) (string, error) {
 	return filepath.Join(p.Project, filepath.FromSlash(c.project)), nil
 }
 
-// fields returns the entry as the client wants it.
-func (c Client) fields(e Entry) (fields, error) {
+// change returns the entry as the client wants it.
+func (c Client) change(e Entry) (change, error) {
 	if e.URL == "" {
-		return c.stdio(e), nil
+		return change{name: e.Name, entry: c.stdio(e)}, nil
 	}
 	if c.http == nil {
-		return nil, fault.New(fault.ValidationError, "%s cannot take a token from the environment, and no secret is written into its file", c.Title).
+		return change{}, fault.New(fault.ValidationError, "%s cannot take a token from outside of its file, and no secret is written into that", c.Title).
 			WithField("--http").WithHint("leave it out: stdin and stdout use the running node too")
 	}
-	return c.http(e), nil
+	return change{name: e.Name, entry: c.http(e), input: c.input}, nil
 }
 
 // field is one key of an entry; fields keep their order.

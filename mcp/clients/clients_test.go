@@ -101,7 +101,7 @@ func TestNoClientGetsASecret(t *testing.T) {
 			continue
 		}
 		require.NoError(t, err)
-		assert.Contains(t, text, clients.TokenVariable, c.ID)
+		assert.Regexp(t, `\bORCH_TOKEN\b|\$\{input:orch-token\}`, text, c.ID)
 		assert.Contains(t, text, `"http://127.0.0.1:7424/mcp"`, c.ID)
 	}
 }

@@ -3,24 +3,36 @@ package clients
 import (
 	"bytes"
 	"reflect"
+	"slices"
 
 	"github.com/orch-dev/orch/fault"
 )
+
+// inputs is the list of what VS Code asks its user for.
+const inputs = "inputs"
+
+// change is what is to be in a file. Without an entry the old one goes away.
+type change struct {
+	name  string
+	entry fields
+	// input is what the client asks its user for, with the key id; nil is nothing.
+	input fields
+}
 
 // Install returns the content of the file with the entry in it: new, changed, or as it is when nothing has to
 // change. All the rest stays byte for byte. INVALID_FORMAT with line and column when the content is broken;
 // CONFLICT when the entry cannot be written without touching the rest.
 func (c Client) Install(file string, content []byte, e Entry) ([]byte, error) {
-	entry, err := c.fields(e)
+	want, err := c.change(e)
 	if err != nil {
 		return nil, err
 	}
-	return c.edit(file, content, e.Name, entry)
+	return c.edit(file, content, want)
 }
 
 // Uninstall returns the content of the file without the entry of that name. Errors as in Install.
 func (c Client) Uninstall(file string, content []byte, name string) ([]byte, error) {
-	return c.edit(file, content, name, nil)
+	return c.edit(file, content, change{name: name})
 }
 
 // language edits files of one form.
@@ -30,8 +42,10 @@ type language interface {
 	// set returns the content with table.name set to the entry, and remove without it.
 	set(content []byte, table, name string, entry fields) ([]byte, error)
 	remove(content []byte, table, name string) ([]byte, error)
+	// ask returns the content with one input more.
+	ask(content []byte, input fields) ([]byte, error)
 	// snippet is the entry alone, for people who edit themselves.
-	snippet(table, name string, entry fields) string
+	snippet(table, name string, entry, input fields) string
 }
 
 func (c Client) language() language {
@@ -45,35 +59,27 @@ func (c Client) language() language {
 const mark = "\xef\xbb\xbf"
 
 // edit makes the change and proves that nothing else has changed.
-func (c Client) edit(file string, content []byte, name string, entry fields) ([]byte, error) {
+func (c Client) edit(file string, content []byte, want change) ([]byte, error) {
 	text, marked := bytes.CutPrefix(content, []byte(mark))
-	lang := c.language()
-	before, err := lang.decode(file, text)
+	before, err := c.language().decode(file, text)
 	if err != nil {
 		return nil, err
 	}
-	servers, ok := before[c.table].(map[string]any)
-	if _, there := before[c.table]; there && !ok {
-		return nil, c.conflict(file, "%q is no table of servers", c.table)
+	goal, err := c.goal(file, before, want)
+	if err != nil {
+		return nil, err
 	}
-	if old, there := servers[name]; !there && entry == nil || there && entry != nil && reflect.DeepEqual(old, any(entry.asMap())) {
+	if same(before, goal, c.table) {
 		return content, nil
 	}
-	var after []byte
-	want := with(before, c.table, with(servers, name, nil))
-	if entry == nil {
-		after, err = lang.remove(text, c.table, name)
-	} else {
-		after, err = lang.set(text, c.table, name, entry)
-		want = with(before, c.table, with(servers, name, entry.asMap()))
-	}
+	after, err := c.apply(text, before, want)
 	if err != nil {
 		return nil, err
 	}
-	if got, err := lang.decode(file, after); err != nil || !same(got, want, c.table) {
-		wrong := c.conflict(file, "the entry %q cannot be changed without touching the rest", name)
-		if entry != nil {
-			return nil, wrong.WithHint("edit it yourself; the entry is\n%s", lang.snippet(c.table, name, entry))
+	if got, err := c.language().decode(file, after); err != nil || !same(got, goal, c.table) {
+		wrong := c.conflict(file, "the entry %q cannot be changed without touching the rest", want.name)
+		if want.entry != nil {
+			return nil, wrong.WithHint("edit it yourself; the entry is\n%s", c.language().snippet(c.table, want.name, want.entry, want.input))
 		}
 		return nil, wrong
 	}
@@ -81,6 +87,55 @@ func (c Client) edit(file string, content []byte, name string, entry fields) ([]
 		after = append([]byte(mark), after...)
 	}
 	return after, nil
+}
+
+// goal is the file after the change, decoded.
+func (c Client) goal(file string, before map[string]any, want change) (map[string]any, error) {
+	servers, ok := before[c.table].(map[string]any)
+	if _, there := before[c.table]; there && !ok {
+		return nil, c.conflict(file, "%q is no table of servers", c.table)
+	}
+	var entry any
+	if want.entry != nil {
+		entry = want.entry.asMap()
+	}
+	goal := with(before, c.table, with(servers, want.name, entry))
+	if want.input == nil || asks(before, want.input) {
+		return goal, nil
+	}
+	list, ok := before[inputs].([]any)
+	if _, there := before[inputs]; there && !ok {
+		return nil, c.conflict(file, "%q is no list", inputs)
+	}
+	return with(goal, inputs, append(slices.Clone(list), any(want.input.asMap()))), nil
+}
+
+// asks reports whether a file has an input of the same id already.
+func asks(file map[string]any, input fields) bool {
+	list, _ := file[inputs].([]any)
+	return slices.ContainsFunc(list, func(one any) bool {
+		in, _ := one.(map[string]any)
+		return in["id"] == input.asMap()["id"]
+	})
+}
+
+// apply makes the change in the text.
+func (c Client) apply(text []byte, before map[string]any, want change) ([]byte, error) {
+	lang := c.language()
+	if want.entry == nil {
+		return lang.remove(text, c.table, want.name)
+	}
+	servers, _ := before[c.table].(map[string]any)
+	if !reflect.DeepEqual(servers[want.name], any(want.entry.asMap())) {
+		var err error
+		if text, err = lang.set(text, c.table, want.name, want.entry); err != nil {
+			return nil, err
+		}
+	}
+	if want.input == nil || asks(before, want.input) {
+		return text, nil
+	}
+	return lang.ask(text, want.input)
 }
 
 // same compares decoded files; a table without entries is as good as none.
@@ -99,9 +154,9 @@ func (c Client) conflict(file, format string, args ...any) *fault.Error {
 
 // Snippet is the entry as people can paste it.
 func (c Client) Snippet(e Entry) (string, error) {
-	entry, err := c.fields(e)
+	want, err := c.change(e)
 	if err != nil {
 		return "", err
 	}
-	return c.language().snippet(c.table, e.Name, entry), nil
+	return c.language().snippet(c.table, want.name, want.entry, want.input), nil
 }

@@ -98,13 +98,18 @@ func TestWhatIsRefused(t *testing.T) {
 		{"only a comment", "zed", "// nothing\n", fault.InvalidFormat, "f:2:1"},
 		{"servers in a list", "cursor", `{"mcpServers": []}`, fault.Conflict, "f"},
 		{"servers that are nothing", "cursor", `{"mcpServers": null}`, fault.Conflict, "f"},
+		{"inputs that are no list", "vscode", `{"inputs": {}}`, fault.Conflict, "f"},
 		{"broken TOML", "codex", "model = \"o\"\n[mcp_servers", fault.InvalidFormat, "f:2:12"},
 		{"servers in one line", "codex", `mcp_servers = {orch = {command = "x"}}`, fault.Conflict, "f"},
 		{"a table in two places", "codex", "[mcp_servers.orch]\ncommand = \"x\"\n[other]\n[mcp_servers.orch.env]\nA = \"b\"\n", fault.Conflict, "f"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			_, err := client(t, tc.id).Install("f", []byte(tc.content), overStdio())
+			entry := overStdio()
+			if tc.id == "vscode" {
+				entry = overHTTP()
+			}
+			_, err := client(t, tc.id).Install("f", []byte(tc.content), entry)
 			require.ErrorIs(t, err, fault.New(tc.code, ""))
 			assert.Equal(t, tc.field, fault.From(err).Field)
 		})
@@ -121,7 +126,9 @@ func TestTheLastOfTwoCounts(t *testing.T) {
 	assert.Contains(t, string(got), `"orch": {"command": "a"}, "orch": {`)
 	got, err = c.Uninstall("f", []byte(twice), "orch")
 	require.NoError(t, err)
-	assert.Equal(t, "{\"mcpServers\": {}}", string(got))
+	const none = `{"mcpServers": {}}`
+	assert.JSONEq(t, none, string(got))
+	assert.Len(t, got, len(none))
 }
 
 func TestDiff(t *testing.T) {
@@ -131,6 +138,7 @@ func TestDiff(t *testing.T) {
 		{"a new file", "", "a\nb\n", "--- f\n+++ f\n@@ -0,0 +1,2 @@\n+a\n+b\n"},
 		{"the middle", "1\n2\n3\n4\n5\n6\n7\n8\n9\n", "1\n2\n3\n4\nx\n6\n7\n8\n9\n", "--- f\n+++ f\n@@ -2,7 +2,7 @@\n 2\n 3\n 4\n-5\n+x\n 6\n 7\n 8\n"},
 		{"no newline", "a", "a\nb\n", "--- f\n+++ f\n@@ -1,1 +1,2 @@\n-a\n\\ No newline at end of file\n+a\n+b\n"},
+		{"two pieces", "a\nb\nc\nd\n", "x\nb\nc\ny\nd\n", "--- f\n+++ f\n@@ -1,4 +1,5 @@\n-a\n+x\n b\n c\n+y\n d\n"},
 		{"all goes", "a\n", "", "--- f\n+++ f\n@@ -1,1 +0,0 @@\n-a\n"},
 	} {
 		assert.Equal(t, tc.want, clients.Diff("f", []byte(tc.before), []byte(tc.after)), tc.name)

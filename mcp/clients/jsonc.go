@@ -78,7 +78,7 @@ func (jsonFile) set(content []byte, table, name string, entry fields) ([]byte, e
 	}
 	servers, i := l.find(l.root, table)
 	if i < 0 {
-		return l.insert(l.value, l.root, 0, table, fields{{name, entry}}), nil
+		return l.insert(groupOf(l.value), 0, l.member(table, fields{{name, entry}})), nil
 	}
 	object, ok := servers.Value.(*hujson.Object)
 	if !ok {
@@ -88,12 +88,29 @@ func (jsonFile) set(content []byte, table, name string, entry fields) ([]byte, e
 		indent := l.indentAt(object.Members[at].Name.StartOffset)
 		return splice(content, old.StartOffset, old.EndOffset, l.render(indent, entry)), nil
 	}
-	return l.insert(*servers, object, 1, name, entry), nil
+	return l.insert(groupOf(*servers), 1, l.member(name, entry)), nil
 }
 
-func (jsonFile) snippet(table, name string, entry fields) string {
+// ask adds something to the list of what the client asks its user for.
+func (jsonFile) ask(content []byte, input fields) ([]byte, error) {
+	l, err := readLayout(content)
+	if err != nil {
+		return nil, err
+	}
+	list, i := l.find(l.root, inputs)
+	if i < 0 {
+		return l.insert(groupOf(l.value), 0, l.member(inputs, []fields{input})), nil
+	}
+	return l.insert(groupOf(*list), 1, func(indent string) string { return string(l.render(indent, input)) }), nil
+}
+
+func (jsonFile) snippet(table, name string, entry, input fields) string {
 	l := layout{unit: "  ", newline: "\n"}
-	return string(l.render("", fields{{table, fields{{name, entry}}}}))
+	all := fields{{table, fields{{name, entry}}}}
+	if input != nil {
+		all = append(all, field{inputs, []fields{input}})
+	}
+	return string(l.render("", all))
 }
 
 // layout is a parsed file and how it is written.
@@ -145,38 +162,62 @@ func (l layout) indentAt(offset int) string {
 	return string(line)
 }
 
-// insert puts a member at the end of an object that lies depth below the root.
-func (l layout) insert(value hujson.Value, object *hujson.Object, depth int, name string, entry fields) []byte {
-	closing := value.EndOffset - 1
-	end := len(bytes.TrimRight(l.content[:closing], " \t\r\n"))
-	outer := strings.Repeat(l.unit, depth)
-	if tail := l.content[end:closing]; bytes.IndexByte(tail, '\n') >= 0 {
-		outer = string(tail[bytes.LastIndexByte(tail, '\n')+1:])
-	}
-	indent := outer + l.unit
-	comma := ""
-	content := l.content
-	if n := len(object.Members); n > 0 {
-		last := object.Members[n-1]
-		if own := l.indentAt(last.Name.StartOffset); own != "" {
-			indent = own
-		}
-		if hasTrailingComma(object) {
-			comma = ","
-		} else {
-			content = splice(content, last.Value.EndOffset, last.Value.EndOffset, []byte(","))
-			end, closing = end+1, closing+1
-		}
-	}
-	member := l.newline + indent + string(quote(name)) + ": " + string(l.render(indent, entry)) + comma + l.newline + outer
-	return splice(content, end, closing, []byte(member))
+// group is an object or a list that something is added to.
+type group struct {
+	// closing is the offset of its last brace or bracket.
+	closing int
+	// first and end are those of its last member; end is 0 when it has none.
+	first, end int
+	// comma is true when one follows the last member.
+	comma bool
 }
 
-// hasTrailingComma reports whether a comma stands after the last member: the parser says so by an extra that is
-// not nil.
-func hasTrailingComma(object *hujson.Object) bool {
-	return object.Members[len(object.Members)-1].Value.AfterExtra != nil
+func groupOf(v hujson.Value) group {
+	g := group{closing: v.EndOffset - 1}
+	switch in := v.Value.(type) {
+	case *hujson.Object:
+		if n := len(in.Members); n > 0 {
+			last := in.Members[n-1]
+			g.first, g.end, g.comma = last.Name.StartOffset, last.Value.EndOffset, hasTrailingComma(last.Value)
+		}
+	case *hujson.Array:
+		if n := len(in.Elements); n > 0 {
+			last := in.Elements[n-1]
+			g.first, g.end, g.comma = last.StartOffset, last.EndOffset, hasTrailingComma(last)
+		}
+	}
+	return g
 }
+
+// insert puts something at the end of a group that lies depth below the root.
+func (l layout) insert(g group, depth int, item func(indent string) string) []byte {
+	end := len(bytes.TrimRight(l.content[:g.closing], " \t\r\n"))
+	outer := strings.Repeat(l.unit, depth)
+	if tail := l.content[end:g.closing]; bytes.IndexByte(tail, '\n') >= 0 {
+		outer = string(tail[bytes.LastIndexByte(tail, '\n')+1:])
+	}
+	indent, comma, content := outer+l.unit, "", l.content
+	if own := l.indentAt(g.first); g.end > 0 && own != "" {
+		indent = own
+	}
+	switch {
+	case g.comma:
+		comma = ","
+	case g.end > 0:
+		content = splice(content, g.end, g.end, []byte(","))
+		end, g.closing = end+1, g.closing+1
+	}
+	return splice(content, end, g.closing, []byte(l.newline+indent+item(indent)+comma+l.newline+outer))
+}
+
+// member is what insert puts into an object.
+func (l layout) member(name string, value any) func(indent string) string {
+	return func(indent string) string { return string(quote(name)) + ": " + string(l.render(indent, value)) }
+}
+
+// hasTrailingComma reports whether a comma stands after the last value of a group: the parser says so by an extra
+// that is not nil.
+func hasTrailingComma(last hujson.Value) bool { return last.AfterExtra != nil }
 
 // cut takes a member out, with the blanks before it and one comma. An object that holds nothing more, and no
 // comment, becomes {}.
@@ -188,7 +229,7 @@ func (l layout) cut(value hujson.Value, object *hujson.Object, at int) []byte {
 	}
 	start, end := m.Name.StartOffset, m.Value.EndOffset
 	isLast := at == len(object.Members)-1
-	comma := !isLast || hasTrailingComma(object)
+	comma := !isLast || hasTrailingComma(m.Value)
 	if comma {
 		end += len(m.Value.AfterExtra) + 1
 	}
@@ -204,38 +245,52 @@ func (l layout) cut(value hujson.Value, object *hujson.Object, at int) []byte {
 	return content
 }
 
-// render writes an entry whose first line is indented already.
-func (l layout) render(indent string, entry fields) []byte {
+// render writes a value whose first line is indented already.
+func (l layout) render(indent string, value any) []byte {
 	var b bytes.Buffer
-	l.write(&b, indent, entry)
+	l.write(&b, indent, value)
 	return b.Bytes()
 }
 
-func (l layout) write(b *bytes.Buffer, indent string, entry fields) {
-	b.WriteString("{")
-	for i, f := range entry {
-		if i > 0 {
-			b.WriteString(",")
+func (l layout) write(b *bytes.Buffer, indent string, value any) {
+	inner := l.newline + indent + l.unit
+	switch v := value.(type) {
+	case fields:
+		b.WriteString("{")
+		for i, f := range v {
+			b.WriteString(comma(i) + inner)
+			b.Write(quote(f.key))
+			b.WriteString(": ")
+			l.write(b, indent+l.unit, f.value)
 		}
-		b.WriteString(l.newline + indent + l.unit)
-		b.Write(quote(f.key))
-		b.WriteString(": ")
-		if inner, ok := f.value.(fields); ok {
-			l.write(b, indent+l.unit, inner)
-			continue
+		b.WriteString(l.newline + indent + "}")
+	case []fields:
+		b.WriteString("[")
+		for i, f := range v {
+			b.WriteString(comma(i) + inner)
+			l.write(b, indent+l.unit, f)
 		}
-		b.Write(bytes.ReplaceAll(quote(f.value), []byte(`","`), []byte(`", "`)))
+		b.WriteString(l.newline + indent + "]")
+	default:
+		b.Write(bytes.ReplaceAll(quote(v), []byte(`","`), []byte(`", "`)))
 	}
-	b.WriteString(l.newline + indent + "}")
 }
 
-// quote writes a string or a list of them, without escapes for HTML.
+// comma is what stands before the item of an index.
+func comma(i int) string {
+	if i == 0 {
+		return ""
+	}
+	return ","
+}
+
+// quote writes a string, a switch or a list of strings, without escapes for HTML.
 func quote(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
-		panic(err) // only strings and lists of them
+		panic(err) // only strings, switches and lists of strings
 	}
 	return bytes.TrimSpace(b.Bytes())
 }

@@ -11,6 +11,9 @@ const (
 	tomlForm
 )
 
+// tokenInput names what VS Code asks for: it does not read the environment for headers (microsoft/vscode#336232).
+const tokenInput = "orch-token"
+
 func all() []Client {
 	return []Client{
 		{
@@ -47,7 +50,8 @@ func all() []Client {
 			ID: "vscode", Title: "VS Code", Source: "https://code.visualstudio.com/docs/copilot/reference/mcp-configuration",
 			Reload: "run the command MCP: List Servers in VS Code",
 			user:   appData("Code", "User", "mcp.json"), project: ".vscode/mcp.json", table: "servers", form: jsonc,
-			stdio: typed(command, "stdio"), http: typed(url("url", "Bearer ${env:"+TokenVariable+"}"), "http"),
+			stdio: typed(command, "stdio"), http: typed(url("url", "Bearer ${input:"+tokenInput+"}"), "http"),
+			input: fields{{"type", "promptString"}, {"id", tokenInput}, {"description", "Token of orch"}, {"password", true}},
 		},
 		{
 			ID: "windsurf", Title: "Windsurf", Source: "https://docs.windsurf.com/windsurf/cascade/mcp",

@@ -32,7 +32,7 @@ func (tomlFile) decode(file string, content []byte) (map[string]any, error) {
 }
 
 func (t tomlFile) set(content []byte, table, name string, entry fields) ([]byte, error) {
-	text := t.snippet(table, name, entry)
+	text := t.snippet(table, name, entry, nil)
 	if bytes.Contains(content, []byte("\r\n")) {
 		text = strings.ReplaceAll(text, "\n", "\r\n")
 	}
@@ -80,7 +80,10 @@ func (tomlFile) remove(content []byte, table, name string) ([]byte, error) {
 	return splice(content, from, to, nil), nil
 }
 
-func (tomlFile) snippet(table, name string, entry fields) string {
+// ask is not for TOML: its client makes the header itself.
+func (tomlFile) ask(content []byte, _ fields) ([]byte, error) { return content, nil }
+
+func (tomlFile) snippet(table, name string, entry, _ fields) string {
 	var b strings.Builder
 	b.WriteString("[" + table + "." + key(name) + "]\n")
 	for _, f := range entry {
