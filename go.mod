@@ -64,3 +64,5 @@ require (
 )
 
 ignore ./Working
+
+ignore ./scripts/mcp/node_modules

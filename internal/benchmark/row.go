@@ -60,6 +60,8 @@ func goals() map[string][2]Goal {
 		"submit":              {{Least: 12_000}, {Least: 25_000}},
 		"batch":               {{Least: 40_000}, {Least: 60_000}},
 		"embedded-1-step":     {{Least: 20_000}, {Least: 25_000, Ratio: 0.5}},
+		"gate-noop":           both(Goal{Most: 25}),
+		"gate-read":           both(Goal{Most: 25}),
 		"cold-start-new":      both(Goal{Most: 100}),
 		"cold-start-existing": both(Goal{Most: 100}),
 		"rss-idle":            both(Goal{Most: 45}),

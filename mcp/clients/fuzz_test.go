@@ -67,6 +67,33 @@ func without(m map[string]any) map[string]any {
 	return m
 }
 
+// FuzzInputs: the list of inputs gets one more, once, and keeps what it had.
+func FuzzInputs(f *testing.F) {
+	for _, seed := range []string{
+		"", "{}", `{"inputs":[],"servers":{}}`, "{\n  \"inputs\": [\n    {\"id\": \"a\"}, // b\n  ],\n}\n", `{"inputs":[{"id":"orch-token"}]}`,
+		`{"inputs":[1,[2],{"id":{}}],"servers":{"orch":{}}}`, "{\"inputs\":[{}//\n]}",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, content []byte) {
+		c := client(t, "vscode")
+		installed, err := c.Install("f", content, overHTTP())
+		if err != nil {
+			return
+		}
+		again, err := c.Install("f", installed, overHTTP())
+		require.NoError(t, err)
+		assert.Equal(t, string(installed), string(again))
+		before, _ := decoded(t, content)["inputs"].([]any)
+		after, _ := decoded(t, installed)["inputs"].([]any)
+		require.GreaterOrEqual(t, len(after), max(1, len(before)))
+		require.LessOrEqual(t, len(after), len(before)+1)
+		for i := range before {
+			assert.Equal(t, before[i], after[i])
+		}
+	})
+}
+
 // FuzzTOML: what is written can be read, a second time changes nothing, and the way back works.
 func FuzzTOML(f *testing.F) {
 	for _, seed := range []string{
