@@ -47,7 +47,7 @@ func write(folder string) error {
 
 // writeSettings renews the table of settings in the page about them, if there is one.
 func writeSettings(file string) error {
-	page, err := os.ReadFile(file) //nolint:gosec // a page of this repository
+	page, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

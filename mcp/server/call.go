@@ -127,6 +127,8 @@ type run struct {
 	told      bool
 	progress  float64
 	rev, seen uint64
+	// answers came with the call itself, to questions that it is known to ask.
+	answers mcp.InputResponseMap
 }
 
 // atOnce reports whether the client gets the task without waiting.
@@ -138,8 +140,9 @@ func (r *run) atOnce(c client) bool {
 func (s *Server) begin(ctx context.Context, c client, tool tools.Tool, p *mcp.CallToolParamsRaw) (*run, error) {
 	r := &run{spec: tool.Spec(), at: s.cfg.Now(), ttl: c.task.ttl(s.cfg.DefaultTTL, s.cfg.MaxTTL)}
 	if p.RequestState != "" {
-		return r, s.again(ctx, c, r, p)
+		return r, s.resume(ctx, c, r, p)
 	}
+	r.answers = p.InputResponses
 	args, err := tool.Check(orEmpty(p.Arguments))
 	if err != nil {
 		return nil, err
