@@ -28,11 +28,11 @@ func (a *app) with(ctx context.Context, m mode, do func(s session) error) error 
 
 // withLasting is with for a command that goes on when the node ends.
 func (a *app) withLasting(ctx context.Context, m mode, do func(s session) error) error {
-	s, err := newLasting(func() (session, error) { return a.nodes.Open(ctx, a.cfg, m) }, a.now)
+	s, err := a.nodes.Open(ctx, a.cfg, m)
 	if err != nil {
 		return err
 	}
-	return during(ctx, s, do)
+	return during(ctx, newLasting(s, func() (session, error) { return await(ctx, a.nodes, a.cfg, m) }, a.now), do)
 }
 
 // during calls do, and then closes the session.

@@ -7,14 +7,15 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/config"
 	"github.com/orch-dev/orch/orchestrator"
 )
 
 // lasting is a session that outlives the node it speaks to: when that is gone, the next one is found, or started in
 // this process. A client of MCP stays for days; the node of another client, or that of orch serve, may not.
 type lasting struct {
-	// open finds or starts a node; a node that it starts lives until the session is closed.
-	open func() (session, error)
+	// reopen finds or starts another node; one that it starts lives until the session is closed.
+	reopen func() (session, error)
 	// now tells the time for new ids.
 	now func() time.Time
 
@@ -22,13 +23,33 @@ type lasting struct {
 	current session
 }
 
-// newLasting returns a lasting session; errors are those of open.
-func newLasting(open func() (session, error), now func() time.Time) (*lasting, error) {
-	s, err := open()
-	if err != nil {
-		return nil, err
+// newLasting makes a session a lasting one.
+func newLasting(s session, reopen func() (session, error), now func() time.Time) *lasting {
+	return &lasting{reopen: reopen, now: now, current: s}
+}
+
+// comeback is how long a node that is gone may take to be started again, before this process starts one. Without
+// that, who restarts orch serve would find its data directory taken.
+const comeback = 5 * time.Second
+
+// await waits for a node that somebody starts again, and otherwise opens one.
+func await(ctx context.Context, n nodes, cfg config.Config, m mode) (session, error) {
+	limit := time.NewTimer(comeback)
+	defer limit.Stop()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if s, err := n.Dial(ctx, cfg); err == nil {
+			return s, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fault.From(ctx.Err())
+		case <-limit.C:
+			return n.Open(ctx, cfg, m)
+		case <-tick.C:
+		}
 	}
-	return &lasting{open: open, now: now, current: s}, nil
 }
 
 // Embedded implements session.
@@ -51,7 +72,7 @@ func (l *lasting) renew(ctx context.Context, gone session) bool {
 	if l.current != gone {
 		return true
 	}
-	s, err := l.open()
+	s, err := l.reopen()
 	if err != nil {
 		return false
 	}

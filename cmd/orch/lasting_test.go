@@ -49,6 +49,13 @@ func lastingConfig(t *testing.T) config.Config {
 	return cfg
 }
 
+func lastingOn(t *testing.T, n nodes, cfg config.Config) *lasting {
+	t.Helper()
+	s, err := n.Open(t.Context(), cfg, working)
+	require.NoError(t, err)
+	return newLasting(s, func() (session, error) { return await(t.Context(), n, cfg, working) }, time.Now)
+}
+
 func reading(file string) json.RawMessage {
 	plan, _ := json.Marshal(map[string]any{"orch": "v1", "name": "read", "steps": []any{ // strings alone
 		map[string]any{"id": "a", "tool": "FILE_READ", "with": map[string]string{"file_path": file}},
@@ -83,8 +90,7 @@ func TestASessionOutlivesItsNode(t *testing.T) {
 	t.Parallel()
 	nodes, cfg := newProcessNodes(io.Discard), lastingConfig(t)
 	stop := served(t, nodes, cfg)
-	l, err := newLasting(func() (session, error) { return nodes.Open(t.Context(), cfg, working) }, time.Now)
-	require.NoError(t, err)
+	l := lastingOn(t, nodes, cfg)
 	require.False(t, l.Embedded())
 	plan := reading(filepath.Join(cfg.Root, "a.txt"))
 	first, err := l.Submit(t.Context(), orchestrator.SubmitRequest{Plan: plan, Delay: time.Hour})
@@ -116,13 +122,31 @@ func TestASessionOutlivesItsNode(t *testing.T) {
 	require.NoError(t, l.Close(t.Context()))
 }
 
+// TestARestartedNodeIsTaken: nothing is started beside a node that comes back.
+func TestARestartedNodeIsTaken(t *testing.T) {
+	t.Parallel()
+	nodes, cfg := newProcessNodes(io.Discard), lastingConfig(t)
+	stop := served(t, nodes, cfg)
+	l := lastingOn(t, nodes, cfg)
+	stop()
+	var group errgroup
+	group.run(func() error {
+		_, err := l.Submit(t.Context(), orchestrator.SubmitRequest{Plan: reading("a"), Delay: time.Hour})
+		return err
+	})
+	again := served(t, nodes, cfg)
+	require.NoError(t, group.wait())
+	assert.False(t, l.Embedded())
+	require.NoError(t, l.Close(t.Context()))
+	again()
+}
+
 // TestWhatMayHappenTwiceIsNotRepeated: the caller hears that the node was gone, and the next request works.
 func TestWhatMayHappenTwiceIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	nodes, cfg := newProcessNodes(io.Discard), lastingConfig(t)
 	stop := served(t, nodes, cfg)
-	l, err := newLasting(func() (session, error) { return nodes.Open(t.Context(), cfg, working) }, time.Now)
-	require.NoError(t, err)
+	l := lastingOn(t, nodes, cfg)
 	task, err := l.Submit(t.Context(), orchestrator.SubmitRequest{Plan: reading("a"), Delay: time.Hour})
 	require.NoError(t, err)
 	stop()
