@@ -59,15 +59,15 @@ func methodOf(kind string) string {
 	}
 }
 
-// pending are the questions that a task waits for and that the client can be asked, and whether there are others.
-func (s *Server) pending(ctx context.Context, c client, id events.TaskID) (mine []question, others bool, err error) {
+// pending are the questions that a task waits for and that the client can be asked.
+func (s *Server) pending(ctx context.Context, c client, id events.TaskID) (mine []question, err error) {
 	all, err := s.approvalsOf(ctx, id)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	t, err := s.cfg.API.Get(ctx, orchestrator.GetRequest{ID: id})
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	all = append(all, doubtsOf(t)...)
 	for _, q := range t.Questions {
@@ -76,11 +76,9 @@ func (s *Server) pending(ctx context.Context, c client, id events.TaskID) (mine 
 	for _, q := range all {
 		if s.may(c, q) {
 			mine = append(mine, q)
-		} else {
-			others = true
 		}
 	}
-	return mine, others, nil
+	return mine, nil
 }
 
 // may reports whether a question can be put to a client.
@@ -202,7 +200,7 @@ func (s *Server) decide(ctx context.Context, c client, q question, response json
 
 // askOn lets the client of a waiting call answer what the call asks. A result means that the call is handed back.
 func (s *Server) askOn(ctx context.Context, c client, r *run) (*mcp.CallToolResult, error) {
-	mine, _, err := s.pending(ctx, c, r.id)
+	mine, err := s.pending(ctx, c, r.id)
 	switch {
 	case err != nil:
 		return nil, err
@@ -215,8 +213,7 @@ func (s *Server) askOn(ctx context.Context, c client, r *run) (*mcp.CallToolResu
 		r.answers = nil
 		return nil, err
 	}
-	switch {
-	case c.modern:
+	if c.modern {
 		return s.inputRequired(c, r, mine), nil
 	}
 	if answered, err := s.elicitAll(ctx, c, mine, r.id, false); answered || err != nil {
@@ -317,7 +314,7 @@ func (s *Server) resume(ctx context.Context, c client, r *run, p *mcp.CallToolPa
 	}
 	r.id, r.at = t.ID, t.CreatedAt
 	r.ttl, _ = ttlOf(t.Labels)
-	list, _, err := s.pending(ctx, c, t.ID)
+	list, err := s.pending(ctx, c, t.ID)
 	if err != nil {
 		return err
 	}

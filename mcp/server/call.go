@@ -37,8 +37,7 @@ func (s *Server) routeCall(ctx context.Context, c client, next mcp.MethodHandler
 		return nil, err
 	}
 	result, err := next(ctx, "tools/call", req)
-	var h *handed
-	if errors.As(err, &h) {
+	if h, ok := errors.AsType[*handed](err); ok {
 		s.publish(events.TaskID(h.standing.id), p.Name)
 		return h.standing.handle(c.modern), nil
 	}
