@@ -14,11 +14,11 @@ func newMCP(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "mcp",
 		Short:   "Serve MCP clients",
-		Example: "  orch mcp serve",
+		Example: "  orch mcp install --client claude-code",
 		Long:    "Serve MCP clients: every tool call of an agent becomes a durable task, with approvals and an audit log.",
 	}
 	asGroup(cmd)
-	cmd.AddCommand(newMCPServe(a), newMCPConformance(a))
+	cmd.AddCommand(newMCPServe(a), newMCPInstall(a), newMCPUninstall(a), newMCPConformance(a))
 	return cmd
 }
 
@@ -35,8 +35,8 @@ func newMCPServe(a *app) *cobra.Command {
 		Short: "Serve one MCP client over stdin and stdout",
 		Long: `Serve one MCP client over stdin and stdout until stdin ends. Clients start this command themselves.
 
-It uses the node of the data directory, or starts one for as long as the client is there. Calls that are still
-running then go on when the next node starts. A client that wants to outlive that speaks HTTP to orch serve.`,
+It uses the node of the data directory, or starts one for as long as the client is there; when a node ends that it
+uses, it finds or starts the next one. Calls that are still running then go on when the next node starts. A client that wants to outlive that speaks HTTP to orch serve.`,
 		Example: "  orch mcp serve --root ~/project --tools 'FILE_*,GIT_*,orch_*'",
 		Args:    takes(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.serveMCP(cmd.Context(), o) },
@@ -58,7 +58,7 @@ func (a *app) serveMCP(ctx context.Context, o mcpOptions) error {
 		return err
 	}
 	defer func() { _ = outputs.Close() }()
-	return a.with(ctx, working, func(s session) error {
+	return a.withLasting(ctx, working, func(s session) error {
 		face, err := server.New(server.Config{
 			API: s, Catalogue: catalogue, Local: server.Identity{Name: a.actor(), Role: server.Operator},
 			Show: server.Selection{Tools: o.tools, ReadOnly: o.readOnly}, OutsideApprovals: a.cfg.OutsideApprovals,

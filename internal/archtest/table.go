@@ -128,6 +128,8 @@ func libraries() []Library {
 		{Path: "github.com/modelcontextprotocol/go-sdk", Users: []string{"mcp/*"}, Hidden: true},
 		{Path: "github.com/nats-io", Users: []string{"bus", "bus/storefile", "internal/benchmark", "internal/crash"}, Hidden: true},
 
+		{Path: "github.com/pelletier/go-toml/v2", Users: []string{"mcp/clients"}, Hidden: true},
+		{Path: "github.com/tailscale/hujson", Users: []string{"mcp/clients"}, Hidden: true},
 		{Path: "golang.org/x/time", Users: []string{"mcp/*"}},
 		{Path: "github.com/go-sql-driver/mysql", Users: []string{"tools/db"}, Hidden: true},
 		{Path: "github.com/jackc/pgx/v5", Users: []string{"tools/db"}, Hidden: true},
