@@ -15,7 +15,7 @@ const faceClients = 16
 // nothing.
 func faceRows() []measurement {
 	return []measurement{
-		callRow("mcp-call", "MCP tools/call, 16 sessions of 2025-11-25", false),
+		callRow("mcp-call-stateful", "MCP tools/call, 16 sessions of 2025-11-25", false),
 		callRow("mcp-call-stateless", "MCP tools/call, 16 clients of 2026-07-28", true),
 		{[]string{"mcp-get-p50", "mcp-get-p99"}, measureGets},
 		{[]string{"mcp-session", "mcp-session-closed"}, measureSessions},

@@ -60,7 +60,7 @@ func goals() map[string][2]Goal {
 		"submit":              {{Least: 12_000}, {Least: 25_000}},
 		"batch":               {{Least: 40_000}, {Least: 60_000}},
 		"embedded-1-step":     {{Least: 20_000}, {Least: 25_000, Ratio: 0.5}},
-		"mcp-call":            both(Goal{Least: 1_500, Ratio: 0.75}),
+		"mcp-call-stateful":   both(Goal{Least: 1_500, Ratio: 0.75}),
 		"mcp-call-stateless":  both(Goal{Least: 800, Ratio: 0.75}),
 		"cold-start-new":      both(Goal{Most: 100}),
 		"cold-start-existing": both(Goal{Most: 100}),
