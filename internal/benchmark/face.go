@@ -12,70 +12,92 @@ import (
 const faceClients = 16
 
 // faceRows measures the MCP face over HTTP, calls beside a server of the SDK that has nothing but a tool that does
-// nothing.
+// nothing. The clients of mcp-call are those of the SDK. Those of mcp-wire cost next to nothing, so that what is left
+// is the servers.
 func faceRows() []measurement {
 	return []measurement{
-		callRow("mcp-call-stateful", "MCP tools/call, 16 sessions of 2025-11-25", false),
-		callRow("mcp-call-stateless", "MCP tools/call, 16 clients of 2026-07-28", true),
+		callRow("mcp-call-stateful", "MCP tools/call, 16 sessions of 2025-11-25", sdkCaller(versionStateful)),
+		callRow("mcp-call-stateless", "MCP tools/call, 16 clients of 2026-07-28", sdkCaller(versionStateless)),
+		callRow("mcp-wire-stateful", "MCP tools/call, 16 sessions of 2025-11-25, lean clients", leanCaller(false)),
+		callRow("mcp-wire-stateless", "MCP tools/call, 16 clients of 2026-07-28, lean clients", leanCaller(true)),
 		{[]string{"mcp-get-p50", "mcp-get-p99"}, measureGets},
 		{[]string{"mcp-session", "mcp-session-closed"}, measureSessions},
 	}
 }
 
-// callRow measures the calls of one generation of the protocol.
-func callRow(id, name string, modern bool) measurement {
-	l := layout{
-		name: "node and driver",
-		orch: func(ctx context.Context, c Config, dir, durability string) (*system, error) {
-			return c.callers(ctx, RoleFace, dir, durability, modern)
-		},
-		bare: func(ctx context.Context, c Config, dir, durability string) (*system, error) {
-			return c.callers(ctx, RoleBareFace, dir, durability, modern)
-		},
+// connector connects one client and returns how it sends a request, and how it ends.
+type connector func(ctx context.Context, over http.RoundTripper, url, token string) (request func(context.Context) error, end func(), err error)
+
+// callRow measures the calls of one kind of clients.
+func callRow(id, name string, connect connector) measurement {
+	of := func(role Role) func(context.Context, Config, string, string) (*system, error) {
+		return func(ctx context.Context, c Config, dir, durability string) (*system, error) {
+			return c.clients(ctx, role, dir, durability, connect)
+		}
 	}
+	l := layout{name: "node and driver", orch: of(RoleFace), bare: of(RoleBareFace)}
 	w := workload{id: id, name: name, inFlight: faceClients}
 	return measurement{[]string{id}, func(ctx context.Context, lab *lab, durability string) ([]Row, error) {
 		return l.measure(ctx, lab.Config, w, []string{id}, durability)
 	}}
 }
 
-// callers starts a server in a role and clients that call its tool.
-func (c Config) callers(ctx context.Context, role Role, dir, durability string, modern bool) (*system, error) {
-	return c.clients(ctx, role, dir, durability, modern, func(ctx context.Context, client *faceClient) error {
-		return client.call(ctx)
-	})
+// leanCaller connects clients that cost little.
+func leanCaller(modern bool) connector {
+	return func(ctx context.Context, over http.RoundTripper, url, token string) (func(context.Context) error, func(), error) {
+		client, err := newFaceClient(ctx, over, url, token, modern)
+		if err != nil {
+			return nil, nil, err
+		}
+		return client.call, func() {}, nil
+	}
 }
 
 // clients starts a server in a role and a system whose units are requests of one of its clients.
-func (c Config) clients(ctx context.Context, role Role, dir, durability string, modern bool, request func(context.Context, *faceClient) error) (*system, error) {
+func (c Config) clients(ctx context.Context, role Role, dir, durability string, connect connector) (*system, error) {
 	server, err := c.spawn(ctx, "server", role, dir, durability)
 	if err != nil {
 		return nil, err
 	}
-	idle := make(chan *faceClient, faceClients)
 	over := newFaceTransport()
-	stop := func() { over.CloseIdleConnections(); server.end() }
+	idle := make(chan func(context.Context) error, faceClients)
+	var ends []func()
+	stop := func() {
+		for _, end := range ends {
+			end()
+		}
+		over.CloseIdleConnections()
+		server.end()
+	}
 	for i := range faceClients {
-		client, err := newFaceClient(ctx, over, server.line, "client-"+strconv.Itoa(i), modern)
+		request, end, err := connect(ctx, over, server.line, clientName(i))
 		if err != nil {
 			stop()
-			return nil, err
+			return nil, fault.Wrap(fault.Unavailable, err, "a client of the benchmark cannot connect")
 		}
-		idle <- client
+		ends = append(ends, end)
+		idle <- request
 	}
 	once := func(ctx context.Context, _ workload) (int, error) {
-		client := <-idle
-		defer func() { idle <- client }()
-		return 1, request(ctx, client)
+		request := <-idle
+		defer func() { idle <- request }()
+		return 1, request(ctx)
 	}
 	return &system{once: once, children: []*child{server}, stop: stop}, nil
 }
 
+// clientName is the token of a client.
+func clientName(i int) string { return "client-" + strconv.Itoa(i%faceClients) }
+
 // measureGets measures tasks/get of finished tasks.
 func measureGets(ctx context.Context, l *lab, durability string) ([]Row, error) {
 	start := func(ctx context.Context, c Config, dir, durability string) (*system, error) {
-		return c.clients(ctx, RoleFace, dir, durability, false, func(ctx context.Context, client *faceClient) error {
-			return client.get(ctx)
+		return c.clients(ctx, RoleFace, dir, durability, func(ctx context.Context, over http.RoundTripper, url, token string) (func(context.Context) error, func(), error) {
+			client, err := newFaceClient(ctx, over, url, token, false)
+			if err != nil {
+				return nil, nil, err
+			}
+			return client.get, func() {}, nil
 		})
 	}
 	w := workload{id: "mcp-get", inFlight: faceClients}
@@ -135,7 +157,7 @@ func (c Config) sessions(ctx context.Context, role Role, durability string, n in
 	defer server.end()
 	over := newFaceTransport()
 	defer over.CloseIdleConnections()
-	first, err := newFaceClient(ctx, over, server.line, "client-0", false)
+	first, err := newFaceClient(ctx, over, server.line, clientName(0), false)
 	if err != nil {
 		return m, err
 	}
@@ -184,7 +206,7 @@ func openStreams(ctx context.Context, over http.RoundTripper, url string, n int)
 		stop()
 	}
 	for i := range n {
-		c, err := newFaceClient(ctx, over, url, "client-"+strconv.Itoa(i%faceClients), false)
+		c, err := newFaceClient(ctx, over, url, clientName(i), false)
 		if err == nil {
 			err = c.listen(ctx)
 		}
