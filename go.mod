@@ -62,3 +62,5 @@ require (
 )
 
 ignore ./Working
+
+ignore ./scripts/mcp/node_modules

@@ -145,6 +145,8 @@ func (d *Submitted) write(w *writer) {
 	w.anyIf("not_before", d.NotBefore != nil, d.NotBefore)
 	w.anyIf("deadline", d.Deadline != nil, d.Deadline)
 	w.numberIf("max_steps", int64(d.MaxSteps))
+	w.anyIf("tools", len(d.Tools) > 0, d.Tools)
+	w.anyIf("within", len(d.Within) > 0, d.Within)
 	w.textIf("retry_of", string(d.RetryOf))
 	w.textIf("key_of", string(d.KeyOf))
 	w.anyIf("client", d.Client != nil, d.Client)
@@ -167,6 +169,7 @@ func (d *Ready) write(w *writer) {
 	w.numberIf("timeout", int64(d.Timeout))
 	w.textIf("purpose", d.Purpose)
 	w.textIf("approval", d.Approval)
+	w.textIf("by", d.By)
 }
 
 func (d *Called) write(w *writer) {
@@ -174,6 +177,7 @@ func (d *Called) write(w *writer) {
 	w.number("attempt", int64(d.Attempt))
 	w.text("worker", d.Worker)
 	w.time("at", d.At)
+	w.textIf("effect", d.Effect)
 }
 
 func (d *Succeeded) write(w *writer) {

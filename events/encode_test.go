@@ -55,8 +55,8 @@ func FuzzEncode(f *testing.F) {
 		for kind, p := range map[events.Kind]events.Payload{
 			events.TaskSubmitted: &events.Submitted{Name: a, Summary: b, Plan: v, PlanSHA256: a, Inputs: v, Priority: b, Queue: a, MaxSteps: int(n)},
 			events.TaskFinished:  &events.Moved{Reason: a, Block: b, Output: v},
-			events.StepReady:     &events.Ready{Step: a, Attempt: int(n), Tool: b, Args: v, Effect: a, Queue: b, Timeout: time.Duration(m), Purpose: a},
-			events.StepCalled:    &events.Called{Step: a, Attempt: int(n), Worker: b, At: at},
+			events.StepReady:     &events.Ready{Step: a, Attempt: int(n), Tool: b, Args: v, Effect: a, Queue: b, Timeout: time.Duration(m), Purpose: a, By: b},
+			events.StepCalled:    &events.Called{Step: a, Attempt: int(n), Worker: b, At: at, Effect: a},
 			events.StepSucceeded: &events.Succeeded{Step: a, Attempt: int(n), Output: v, Duration: time.Duration(m)},
 		} {
 			assert.Equal(t, plainly(t, p), written(t, kind, p), kind)
@@ -85,6 +85,8 @@ func TestEncodeKnowsEveryField(t *testing.T) {
 	values := []any{
 		"x", 7, int64(7), uint64(7), true, time.Second, at, &at, goldenTask,
 		[]events.TaskID{goldenTask},
+		[]string{"x"},
+		[]events.Allow{{Paths: []string{"p"}}, {}},
 		map[string]string{"a": "b"},
 		events.Inline(json.RawMessage(`{"n":1}`)), &fault.Error{Code: fault.Internal, Message: "m"},
 		&events.Concurrency{Key: "k"}, &events.Parent{Task: goldenTask}, &events.Client{Asks: []string{events.Roots}},

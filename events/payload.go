@@ -89,6 +89,11 @@ type Submitted struct {
 	// Deadline fails the task when it is not over by then.
 	Deadline *time.Time `json:"deadline,omitempty"`
 	MaxSteps int        `json:"max_steps,omitempty"`
+	// Tools are the only tools that the task and its children may call; none means any.
+	Tools []string `json:"tools,omitempty"`
+	// Within is what the tasks above may reach that have spawned this one by a call: what its plan allows
+	// counts only as far as each of them names it too (S0-181).
+	Within []Allow `json:"within,omitempty"`
 	// RetryOf is the task whose recorded results this one reuses.
 	RetryOf TaskID `json:"retry_of,omitempty"`
 	// KeyOf is the task whose id stands in the idempotency keys of the calls; empty means this one. A task
@@ -120,6 +125,20 @@ type Parent struct {
 	Task  TaskID `json:"task"`
 	Step  string `json:"step"`
 	Depth int    `json:"depth"`
+	// Agent is the type of the agent that the child is, empty for a sub-plan.
+	Agent string `json:"agent,omitempty"`
+	// Requester is who submitted the first of the parents: the child acts for them.
+	Requester string `json:"requester,omitempty"`
+	// Since is when that first one was made.
+	Since time.Time `json:"since,omitzero"`
+}
+
+// Allow is what a task may reach without a further approval.
+type Allow struct {
+	Paths       []string `json:"paths,omitempty"`
+	Endpoints   []string `json:"endpoints,omitempty"`
+	Connections []string `json:"connections,omitempty"`
+	Packages    []string `json:"packages,omitempty"`
 }
 
 // Moved is the data of the kinds that move the state machine.
@@ -164,6 +183,8 @@ type Ready struct {
 	Purpose string `json:"purpose,omitempty"`
 	// Approval is the granted approval that lets this attempt through.
 	Approval string `json:"approval,omitempty"`
+	// By is who made a single call inside the task.
+	By string `json:"by,omitempty"`
 }
 
 // Called is the data of step.called: a worker begins to execute the call.
@@ -172,6 +193,8 @@ type Called struct {
 	Attempt int       `json:"attempt"`
 	Worker  string    `json:"worker"`
 	At      time.Time `json:"at"`
+	// Effect is that of this very call where it differs from the one that the step was made ready with.
+	Effect string `json:"effect,omitempty"`
 }
 
 // Succeeded is the data of step.succeeded.
@@ -247,6 +270,10 @@ type Spawned struct {
 	Step   string `json:"step"`
 	Child  TaskID `json:"child"`
 	Inputs Value  `json:"inputs,omitzero"`
+	// Agent and Plan are set when a call has asked for the child (TASK_SPAWN): the type of the agent, and its
+	// plan in normal form.
+	Agent string `json:"agent,omitempty"`
+	Plan  Value  `json:"plan,omitzero"`
 }
 
 // Reused is the data of step.reused: the recorded output of another task's step stands for a call.

@@ -324,10 +324,7 @@ func (t *turn) settle() bool {
 
 // calling reports whether a worker has the call of the step.
 func (t *turn) calling(s *statemachine.Step) bool {
-	if s.Tool == "" {
-		return false
-	}
-	return s.State == statemachine.StepRunning || (s.State == statemachine.StepReady && t.e.leases[s.Key] != nil)
+	return s.Executing() || (s.State == statemachine.StepReady && t.e.leases[s.Key] != nil)
 }
 
 // stopCalls cancels the running calls of the plan's own steps.

@@ -53,7 +53,7 @@ func (t *turn) park(s *statemachine.Step, ask *work.Ask) {
 		id = events.ApprovalIDFrom(t.e.id, t.o.cfg.Entropy)
 		t.request(&events.Approval{
 			ID: id, Step: s.Key, Type: ask.Type, Tool: s.Tool, ArgsSHA256: ask.ArgsSHA256, Scopes: ask.Scopes,
-			Description: "allow " + s.Tool + " in step " + s.Key, Rationale: t.o.cleanText(ask.Reason),
+			Description: "allow " + s.Tool + " in step " + s.Key, Rationale: ask.Reason,
 			Details:  events.Inline(mustJSON(map[string]any{"rule": ask.Rule, "impact": ask.Impact})),
 			Priority: approvalPriority(t.task.Submitted.Priority), Risk: ask.Risk,
 			ExpiresAt: t.now.Add(approvalTime(ask.Type)), OnReject: onRejectContinue, OnExpiry: onExpiryBlock,
@@ -187,7 +187,7 @@ func (t *turn) unpark(s *statemachine.Step, a *statemachine.Approval) {
 func (t *turn) readyAgain(s *statemachine.Step, grant string) {
 	t.emitReady(&events.Ready{
 		Step: s.Key, Attempt: s.Attempt + 1, Tool: s.Tool, Args: s.Args, Effect: s.Effect,
-		Queue: s.Queue, Timeout: s.Timeout, Purpose: s.Purpose, Approval: grant,
+		Queue: s.Queue, Timeout: s.Timeout, Purpose: s.Purpose, Approval: grant, By: s.By,
 	})
 }
 
@@ -414,6 +414,9 @@ func (o *Orchestrator) describeGate(e *entry, s *statemachine.Step, spec tools.S
 	if spec.Approval != tools.NoApproval {
 		call.Open = openOf(e)
 	}
+	if spec.Approval == tools.ByIntent {
+		call.Since = sinceOf(e)
+	}
 	if spec.NeedsApprovals {
 		call.Approvals = statusesOf(e.task)
 	}
@@ -426,6 +429,7 @@ func openOf(e *entry) *work.Open {
 	if e.prog != nil && e.prog.Plan() != nil && e.prog.Plan().Allow != nil {
 		allow := e.prog.Plan().Allow
 		open.Paths, open.Endpoints, open.Connections, open.Packages = allow.Paths, allow.Endpoints, allow.Connections, allow.Packages
+		open.Within = e.task.Submitted.Within
 	} else if len(open.Scopes) == 0 {
 		return nil
 	}

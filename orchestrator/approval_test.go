@@ -86,7 +86,7 @@ func TestGrantedCallRunsOnce(t *testing.T) {
 	assert.Equal(t, 2, c.Attempt)
 	require.NotNil(t, c.Grant)
 	assert.Equal(t, work.Grant{ID: p.ID, ArgsSHA256: "ab"}, *c.Grant)
-	require.NoError(t, n.Start(n.ctx(), work.Started{Ref: c.Ref, Worker: "w", Destructive: true}))
+	require.NoError(t, n.Start(n.ctx(), work.Started{Ref: c.Ref, Worker: "w", Effect: "destructive"}))
 	require.NoError(t, n.report("w", c, `{}`))
 
 	all, err := n.Approvals(n.ctx(), orchestrator.ApprovalsRequest{ID: p.ID})

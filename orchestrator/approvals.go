@@ -48,8 +48,10 @@ type ApprovalView struct {
 	Priority    string          `json:"priority"`
 	Risk        string          `json:"risk,omitempty"`
 	Requester   string          `json:"requester"`
-	// Submitter is who submitted the task.
-	Submitter   string             `json:"submitter"`
+	// Submitter is who submitted the task; that of a sub-plan is whoever submitted the first of its parents.
+	Submitter string `json:"submitter"`
+	// Caller is who made the call inside the task, empty for a call of its plan.
+	Caller      string             `json:"caller,omitempty"`
 	RequestedAt time.Time          `json:"requested_at"`
 	ExpiresAt   time.Time          `json:"expires_at"`
 	OnExpiry    string             `json:"on_expiry"`
@@ -146,10 +148,12 @@ func (o *Orchestrator) approvalsOf(ctx context.Context, id events.TaskID, r Appr
 		views, args = views[:0], map[int]events.Value{}
 		for _, a := range e.task.Approvals {
 			view := viewOf(e.task, a, o.now())
+			view.Submitter = first(o.requester(e), view.Submitter)
 			if (r.ID != "" && a.ID != r.ID) || (!r.All && view.Status != statemachine.ApprovalPending) {
 				continue
 			}
 			if s := e.task.Steps[a.Step]; s != nil {
+				view.Caller = s.By
 				args[len(views)] = s.Args
 			}
 			views = append(views, view)
@@ -255,8 +259,8 @@ func (t *turn) mayDecide(a *statemachine.Approval, r DecideRequest) error {
 	switch {
 	case r.Actor == a.Requester:
 		return fault.New(fault.Forbidden, "%s asks for this approval and cannot decide about it", r.Actor)
-	case t.o.cfg.FourEyes && r.Actor == first(t.o.requester(t.e), t.task.Requestor):
-		return fault.New(fault.Forbidden, "%s submitted the task, and this node wants somebody else to decide", r.Actor).
+	case t.o.cfg.FourEyes && slices.Contains(t.behind(a), r.Actor):
+		return fault.New(fault.Forbidden, "%s submitted the task or made the call, and this node wants somebody else to decide", r.Actor).
 			WithHint("four_eyes in the settings of the node")
 	case a.Status == statemachine.ApprovalPending && !t.now.Before(a.ExpiresAt):
 		return fault.New(fault.Conflict, "approval %s expired at %s", a.ID, clock(a.ExpiresAt))
@@ -268,6 +272,16 @@ func (t *turn) mayDecide(a *statemachine.Approval, r DecideRequest) error {
 		return fault.New(fault.Conflict, "%s has agreed already; %d approvers have to", r.Actor, a.Quorum)
 	}
 	return nil
+}
+
+// behind lists the people for whom a task asks: who submitted it, or the first of its parents, and who made the
+// call inside of it.
+func (t *turn) behind(a *statemachine.Approval) []string {
+	people := []string{t.task.Requestor, t.o.requester(t.e)}
+	if s := t.task.Steps[a.Step]; s != nil {
+		people = append(people, s.By)
+	}
+	return people
 }
 
 // decideApproval records a decision: a vote while the quorum is not reached.

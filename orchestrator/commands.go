@@ -40,11 +40,11 @@ func (o *Orchestrator) Cancel(ctx context.Context, r CancelRequest) (TaskView, e
 
 // cleanText redacts and shortens a text that a person or client gave.
 func (o *Orchestrator) cleanText(s string) string {
-	const longest = 1000
-	if len(s) > longest {
-		s = strings.ToValidUTF8(s[:longest], "") + "…"
-	}
+	const longest = 1000 // bytes
 	clean, _ := o.cfg.Redact([]byte(s))
+	if len(clean) > longest { // after the redaction: half a secret is one, too
+		return strings.ToValidUTF8(string(clean[:longest]), "") + "…"
+	}
 	return string(clean)
 }
 
@@ -128,7 +128,7 @@ func (o *Orchestrator) Resolve(ctx context.Context, r ResolveRequest) (TaskView,
 // state machine of the task.
 func (o *Orchestrator) Call(ctx context.Context, r CallRequest) (CallReply, error) {
 	tool, ok := o.cfg.Catalogue.Get(r.Tool)
-	if !ok {
+	if !ok || tool.Spec().Internal {
 		return CallReply{}, fault.New(fault.NotFound, "there is no tool %q", clip(r.Tool)).WithField("tool").WithHint("orch tools list")
 	}
 	args, err := tool.Check(r.Args)
@@ -147,7 +147,7 @@ func (o *Orchestrator) Call(ctx context.Context, r CallRequest) (CallReply, erro
 	}
 	key := ""
 	err = o.change(ctx, r.ID, r.Actor, func(t *turn) error {
-		key = t.singleCall(tool.Spec(), value)
+		key = t.singleCall(tool.Spec(), value, r.Actor)
 		return nil
 	})
 	if err != nil {
@@ -157,19 +157,27 @@ func (o *Orchestrator) Call(ctx context.Context, r CallRequest) (CallReply, erro
 }
 
 // singleCall makes a call ready, or records that its gate denies it (S0-003, S0-008).
-func (t *turn) singleCall(spec tools.Spec, args events.Value) string {
+func (t *turn) singleCall(spec tools.Spec, args events.Value, by string) string {
 	n := 1
 	for t.task.Steps[fmt.Sprintf("%s_%d!", purposeCall, n)] != nil {
 		n++
 	}
 	key := fmt.Sprintf("%s_%d!", purposeCall, n)
 	mayAsk := spec.Gate == tools.AwaitingApproval && statemachine.Check(t.task.State, events.TaskApprovalRequested) == nil
+	if allowed := t.task.Submitted.Tools; !mayCall(allowed, spec.Name) {
+		t.emit(events.StepFailed, &events.StepError{Step: key, Class: classDenied, Error: fault.New(fault.Forbidden,
+			"%s is not among the tools that the task may call: %s", spec.Name, strings.Join(allowed, ", "))})
+		return key
+	}
 	if !slices.Contains(spec.Gate.States(), t.task.State) && !mayAsk {
 		t.emit(events.StepFailed, &events.StepError{Step: key, Class: classDenied, Error: fault.New(fault.StateNotAllowed,
 			"%s is not allowed while the task is %s; allowed: %v", spec.Name, t.task.State, spec.Gate.States())})
 		return key
 	}
-	t.emit(events.StepReady, &events.Ready{Step: key, Attempt: 1, Tool: spec.Name, Args: args, Effect: string(spec.Effect), Queue: t.task.Submitted.Queue, Purpose: purposeCall})
+	t.emit(events.StepReady, &events.Ready{
+		Step: key, Attempt: 1, Tool: spec.Name, Args: args, Effect: string(spec.Effect),
+		Queue: t.task.Submitted.Queue, Purpose: purposeCall, By: by,
+	})
 	return key
 }
 

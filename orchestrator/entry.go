@@ -283,9 +283,13 @@ func (o *Orchestrator) reviveEnded(e *entry) {
 		return
 	case e.behind:
 		o.queueReady(e)
-	case !e.archived:
-		o.dropCalls(e)
+	default:
+		o.alarms.clear(e.id) // that of an earlier attempt to read it
+		if !e.archived {
+			o.dropCalls(e)
+		}
 	}
+	o.followChildren(e, e.task) // single calls may have started some
 	o.listed.whole = append(o.listed.whole, e.id)
 }
 
@@ -317,7 +321,7 @@ func (o *Orchestrator) reviveLeases(e *entry) {
 		}
 	}
 	for _, key := range e.task.Order {
-		if s := e.task.Steps[key]; s.State == statemachine.StepRunning && s.Tool != "" && e.leases[key] == nil {
+		if s := e.task.Steps[key]; s.Executing() && e.leases[key] == nil {
 			l := &lease{step: key, attempt: s.Attempt, worker: s.Worker, tool: s.Tool, called: true}
 			o.grant(e, l)
 			l.heard = time.Time{}
@@ -331,16 +335,26 @@ func (l *lease) fits(s *statemachine.Step) bool {
 	if s == nil || s.Attempt != l.attempt {
 		return false
 	}
-	return s.State == statemachine.StepReady || (s.State == statemachine.StepRunning && s.Worker == l.worker)
+	return s.State == statemachine.StepReady || (s.Executing() && s.Worker == l.worker)
 }
 
 // catchUp asks about everything outside the task that may have changed unheard. The lock is held.
 func (o *Orchestrator) catchUp(e *entry) {
 	e.behind = false
+	task := e.task
 	o.awaitDependencies(e)
+	if e.task == nil {
+		return // what it heard could not be written: it is read again, and asks then
+	}
 	o.askParent(e)
-	for _, key := range e.task.Order {
-		if s := e.task.Steps[key]; s.State == statemachine.StepRunning && s.Child != "" {
+	o.followChildren(e, task)
+}
+
+// followChildren makes sure that the children of running steps exist and that their ends are heard. The lock
+// is held.
+func (o *Orchestrator) followChildren(e *entry, task *statemachine.Task) {
+	for _, key := range task.Order {
+		if s := task.Steps[key]; e.task != nil && s.State == statemachine.StepRunning && s.Child != "" {
 			o.followChild(e.id, s.Child)
 		}
 	}

@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"slices"
@@ -26,35 +27,67 @@ func (t *turn) record(f events.Event) {
 	if owner, err := events.TaskOfApproval(a.ID); err != nil || owner != t.e.id || t.task.Approval(a.ID) != nil {
 		return // nobody could decide about it
 	}
-	tool, digest := t.boundTo(a.Details)
+	details := events.Inline(once(a.Details.Raw))
+	tool, digest := t.boundTo(details.Raw)
 	t.request(&events.Approval{
-		ID: a.ID, Type: a.Type, Description: a.Description, Rationale: a.Rationale, Details: a.Details, Priority: a.Priority,
+		ID: a.ID, Type: a.Type, Description: a.Description, Rationale: a.Rationale, Details: details, Priority: a.Priority,
 		Tool: tool, ArgsSHA256: digest, ExpiresAt: a.ExpiresAt, OnReject: onRejectFail, OnExpiry: onExpiryBlock,
 	})
 }
 
+// once writes every key of an object one time, so that people see what counts.
+func once(raw json.RawMessage) json.RawMessage {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var v any
+	if dec.Decode(&v) != nil {
+		return raw
+	}
+	return mustJSON(v)
+}
+
 // boundTo returns the call that the details of a request name by `tool` and `arguments`, so that its grant
 // lets this call through; none when they name no call of the catalogue.
-func (t *turn) boundTo(details events.Value) (tool, digest string) {
-	var named struct {
-		Tool      string          `json:"tool"`
-		Arguments json.RawMessage `json:"arguments"`
-	}
-	if json.Unmarshal(details.Raw, &named) != nil {
+func (t *turn) boundTo(details json.RawMessage) (tool, digest string) {
+	var named map[string]json.RawMessage // a struct would take Arguments for arguments
+	if json.Unmarshal(details, &named) != nil || json.Unmarshal(named["tool"], &tool) != nil {
 		return "", ""
 	}
-	found, ok := t.o.cfg.Catalogue.Get(named.Tool)
+	found, ok := t.o.cfg.Catalogue.Get(tool)
 	if !ok {
 		return "", ""
 	}
-	args, err := found.Check(named.Arguments)
+	args, err := found.Check(named["arguments"])
 	if err == nil {
-		digest, err = policy.Digest(named.Tool, args)
+		digest, err = policy.Digest(tool, args)
 	}
 	if err != nil {
 		return "", ""
 	}
-	return named.Tool, digest
+	return tool, digest
+}
+
+// received is what an outcome brings, in the form of the log.
+type received struct {
+	output  events.Value
+	spawned *events.Spawned
+}
+
+// receive brings an outcome to the form of the log and stores its large values.
+func (o *Orchestrator) receive(ctx context.Context, r *work.Outcome) (in received, err error) {
+	if err = o.serving(); err != nil {
+		return in, err
+	}
+	if err = o.clean(r); err != nil {
+		return in, err
+	}
+	if in.spawned, err = o.acceptSpawn(ctx, r); err != nil {
+		return in, err
+	}
+	if in.output, err = o.keep(ctx, r.Output); err != nil {
+		return in, err
+	}
+	return in, o.keepFacts(ctx, r.Facts)
 }
 
 // clean brings what a worker says to the form of the log: compact, without secrets. The facts then hold
@@ -70,7 +103,13 @@ func (o *Orchestrator) clean(r *work.Outcome) error {
 	if r.Error != nil {
 		clean := *r.Error
 		clean.Message, clean.Hint, clean.Field = o.cleanText(clean.Message), o.cleanText(clean.Hint), o.cleanText(clean.Field)
-		r.Error = &clean
+		clean.Reason, clean.Code = o.cleanText(clean.Reason), fault.Code(clip(o.cleanText(string(clean.Code))))
+		r.Error, r.Class = &clean, clip(o.cleanText(r.Class))
+	}
+	if r.Ask != nil {
+		if r.Ask, err = o.cleanAsk(*r.Ask); err != nil {
+			return err
+		}
 	}
 	size := 0
 	r.Facts = slices.Clone(r.Facts)
@@ -85,6 +124,34 @@ func (o *Orchestrator) clean(r *work.Outcome) error {
 		}
 	}
 	return nil
+}
+
+// maxNamed bounds how many targets and paths a request for approval names.
+const maxNamed = 1000
+
+// cleanAsk returns a request of a worker as it may be shown to people: without secrets, and in known words. What its
+// grant would open is taken literally or not at all.
+func (o *Orchestrator) cleanAsk(ask work.Ask) (*work.Ask, error) {
+	if len(ask.Impact) > maxNamed || len(ask.Scopes) > maxNamed {
+		return nil, fault.New(fault.ValidationError, "the request for approval names more than %d targets", maxNamed).WithField("ask")
+	}
+	for _, scope := range ask.Scopes {
+		if o.cleanText(scope) != scope {
+			return nil, fault.New(fault.ValidationError, "what the request for approval would open is too long, or holds a secret").WithField("ask")
+		}
+	}
+	if !slices.Contains([]string{policy.PreExecution, policy.Checkpoint, policy.DestructiveOperation}, ask.Type) {
+		ask.Type = policy.PreExecution
+	}
+	if !slices.Contains([]string{"low", "medium", "high"}, ask.Risk) {
+		ask.Risk = "high"
+	}
+	ask.Rule, ask.Reason, ask.ArgsSHA256 = o.cleanText(ask.Rule), o.cleanText(ask.Reason), clip(o.cleanText(ask.ArgsSHA256))
+	ask.Impact = slices.Clone(ask.Impact)
+	for i, name := range ask.Impact {
+		ask.Impact[i] = o.cleanText(name)
+	}
+	return &ask, nil
 }
 
 // cleanFact returns a fact without secrets, and its size in bytes. The fact is a copy.
@@ -143,4 +210,17 @@ func (o *Orchestrator) keepFacts(ctx context.Context, facts []events.Event) erro
 		}
 	}
 	return nil
+}
+
+// showProgress keeps what a heartbeat says of a running call. The lock is held.
+func (o *Orchestrator) showProgress(e *entry, p work.Pulse) {
+	if p.Progress == nil {
+		return
+	}
+	shown := *p.Progress
+	shown.Message = o.cleanText(shown.Message)
+	if e.progress[p.Step] != shown {
+		e.note(p.Step, shown)
+		e.notify()
+	}
 }

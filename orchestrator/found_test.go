@@ -155,6 +155,24 @@ func TestKeyOfATaskThatNeverBegan(t *testing.T) {
 	})
 }
 
+// A finished task that could not be read leaves no alarm behind once it was.
+func TestReadAgainAfterItsEnd(t *testing.T) {
+	t.Parallel()
+	bad := &badRead{Log: memlog.New(memlog.Config{})}
+	n := start(t, bad.Log)
+	id := n.submit(onePlan)
+	require.NoError(t, n.report("w", n.take("w"), `{"n":1}`))
+	n.result(id)
+	n.stop()
+	n = start(t, bad.Log, func(c *orchestrator.Config) { c.Log = bad })
+	bad.bad.Store(true)
+	_, err := n.Get(context.Background(), orchestrator.GetRequest{ID: id})
+	hasCode(t, err, fault.Unavailable)
+	bad.bad.Store(false)
+	assert.Equal(t, statemachine.Done, n.get(id).State)
+	n.checkIdle()
+}
+
 // `heartbeat` is the longest silence of the worker of that step.
 func TestHeartbeatOfAStep(t *testing.T) {
 	t.Parallel()

@@ -41,6 +41,24 @@ func echo(name string, effect tools.Effect, gate tools.Gate) tools.Tool {
 		func(_ context.Context, _ *tools.Env, in echoIn) (echoOut, error) { return echoOut(in), nil })
 }
 
+// internal makes a tool one that only the node itself calls.
+func internal(t tools.Tool) tools.Tool { return inner{t} }
+
+type inner struct{ tools.Tool }
+
+func (h inner) Spec() tools.Spec {
+	s := h.Tool.Spec()
+	s.Internal = true
+	return s
+}
+
+// either is a tool whose calls differ in what they do.
+func either() tools.Tool {
+	return tools.DefineIntent(tools.Spec{Name: "EITHER", Purpose: "test", Effect: tools.Write, Gate: tools.InProgress, Approval: tools.ByIntent},
+		func(context.Context, *tools.Env, echoIn) (tools.Intent, error) { return tools.Intent{}, nil },
+		func(_ context.Context, _ *tools.Env, in echoIn) (echoOut, error) { return echoOut(in), nil })
+}
+
 // tb is what the harness needs of a test, be it one of testing or of rapid.
 type tb interface {
 	require.TestingT
@@ -66,7 +84,8 @@ func start(t tb, log *memlog.Log, options ...option) *node {
 	cat, err := tools.New(
 		echo("READ", tools.Read, tools.AnyState), echo("READ2", tools.Read, tools.AnyState),
 		echo("WRITE", tools.Write, tools.InProgress), echo("IDEM", tools.Idempotent, tools.InProgress),
-		echo("IP_ONLY", tools.Read, tools.InProgress), echo("WRITE2", tools.Write, tools.AnyState))
+		either(), echo("IP_ONLY", tools.Read, tools.InProgress), echo("WRITE2", tools.Write, tools.AnyState),
+		echo("SPAWN", tools.Idempotent, tools.AnyState), internal(echo("INTERNAL", tools.Write, tools.InProgress)))
 	require.NoError(t, err)
 	cfg := orchestrator.Config{Log: log, Blobs: log, Checkpoints: log, Catalogue: cat, Random: func() float64 { return 0 }}
 	for _, set := range options {

@@ -298,7 +298,8 @@ func (o *Orchestrator) offer(e *entry, s *statemachine.Step) offer {
 		Announce: s.Attempt > 1 || s.Since.Before(o.started),
 		Tool:     s.Tool, Effect: s.Effect, State: gateState(e.task, s), Timeout: s.Timeout,
 		Lease: e.leases[s.Key].length, Name: e.task.Submitted.Name, KeyOf: e.task.Submitted.KeyOf,
-		Requester: o.requester(e), Client: e.task.Submitted.Client,
+		Requester: o.caller(e, s), Declared: (&turn{o: o, e: e, task: e.task}).declared(s),
+		Client: e.task.Submitted.Client,
 	}
 	of := offer{call: call, args: s.Args, answers: answersOf(e.task, s.Key)}
 	tool, ok := o.cfg.Catalogue.Get(s.Tool)
@@ -319,19 +320,35 @@ func (o *Orchestrator) offer(e *entry, s *statemachine.Step) offer {
 // maxParents bounds how far up the parents of a task are followed.
 const maxParents = 64
 
+// caller is who a call acts for: whoever made it inside the task, else whoever submitted that. The lock is held.
+func (o *Orchestrator) caller(e *entry, s *statemachine.Step) string {
+	return first(s.By, o.requester(e))
+}
+
 // requester is who submitted the task. A sub-plan acts for whoever submitted the first of its parents; "" when that
-// one is not at hand. The lock is held.
+// one is not at hand, which only earlier versions did not write down. The lock is held.
 func (o *Orchestrator) requester(e *entry) string {
 	for range maxParents {
 		parent := e.task.Submitted.Parent
-		if parent == nil {
+		switch {
+		case parent == nil:
 			return e.task.Requestor
+		case parent.Requester != "":
+			return parent.Requester
 		}
 		if e = o.tasks[parent.Task]; e == nil || e.task == nil || e.task.Submitted == nil {
 			return ""
 		}
 	}
 	return ""
+}
+
+// sinceOf is when the task was made, or the first of its parents.
+func sinceOf(e *entry) time.Time {
+	if parent := e.task.Submitted.Parent; parent != nil && !parent.Since.IsZero() {
+		return parent.Since
+	}
+	return e.task.CreatedAt
 }
 
 // gateState is the state in which the gate sees a call: a step of the plan starts the task, a single

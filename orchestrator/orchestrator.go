@@ -50,6 +50,8 @@ type Config struct {
 	// MaxOpen bounds the tasks that are open at the same time, MaxOpenEach those of one requestor.
 	// Children of tasks count, but are not refused. Default 250,000 and 150,000.
 	MaxOpen, MaxOpenEach int
+	// MaxSpawned bounds the child tasks that the calls of one task start (S0-181). Default 16.
+	MaxSpawned int
 	// MaxWaiting bounds the requests that wait for something to happen. Default 12,000.
 	MaxWaiting int
 	// KeepOpen is the number of finished tasks kept whole in memory, KeepListed that of those kept as
@@ -90,6 +92,7 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	setDefault(&c.Lease, 15*time.Second)
 	setDefault(&c.MaxDeliveries, 10)
+	setDefault(&c.MaxSpawned, 16)
 	setDefault(&c.MaxOpen, 250_000)
 	setDefault(&c.MaxOpenEach, 150_000)
 	setDefault(&c.MaxWaiting, 12_000)

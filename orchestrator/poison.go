@@ -3,7 +3,6 @@ package orchestrator
 import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/statemachine"
-	"github.com/orch-dev/orch/tools"
 )
 
 // This file holds the rules for calls that take their workers with them, so that one of them neither
@@ -38,14 +37,3 @@ func outlived(s *statemachine.Step, last *fault.Error) *fault.Error {
 
 // interrupted reports whether a call of the class may have ended before its effect, or after it.
 func interrupted(class string) bool { return class == classWorkerLost || class == classShutdown }
-
-// mayHaveHappened reports whether the effect of the call must not be repeated blindly.
-func mayHaveHappened(s *statemachine.Step) bool {
-	return s.State == statemachine.StepRunning && hasEffects(s)
-}
-
-// hasEffects reports whether the call of a step is one that must happen at most once.
-func hasEffects(s *statemachine.Step) bool {
-	effect := tools.Effect(s.Effect)
-	return effect == tools.Write || effect == tools.Destructive
-}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"sync"
 
 	"github.com/orch-dev/orch/events"
@@ -49,9 +50,18 @@ func (p *programs) put(m map[string]*program, key string, prog *program) {
 	m[key] = prog
 }
 
-// programOf checks the text of a plan against the catalogue and compiles it.
-func (o *Orchestrator) programOf(text []byte) (*program, error) {
-	key := digest(text)
+// source is the text of a plan.
+type source struct {
+	// text is the plan, or its text as a JSON string; file its name for messages.
+	text []byte
+	file string
+	// internal lets it name internal tools.
+	internal bool
+}
+
+// programFrom checks the text of a plan against the catalogue and compiles it.
+func (o *Orchestrator) programFrom(s source) (*program, error) {
+	text, key := s.text, digest(s.text, []byte(s.file), strconv.AppendBool(nil, s.internal))
 	if prog := o.programs.get(o.programs.sources, key); prog != nil {
 		return prog, nil
 	}
@@ -62,7 +72,8 @@ func (o *Orchestrator) programOf(text []byte) (*program, error) {
 	if json.Unmarshal(text, &yaml) == nil {
 		text = []byte(yaml)
 	}
-	parsed, compiled, err := plan.Load("plan", text, plan.Options{Tool: o.toolInfo, ToolNames: o.cfg.Catalogue.Names, Languages: &o.languages})
+	known := func(name string) (plan.ToolInfo, bool) { return o.toolInfo(name, s.internal) }
+	parsed, compiled, err := plan.Load(s.file, text, plan.Options{Tool: known, ToolNames: o.cfg.Catalogue.Names, Languages: &o.languages})
 	if err != nil {
 		return nil, err
 	}
@@ -108,9 +119,9 @@ func unusablePlan(err error) *fault.Error {
 }
 
 // toolInfo tells the plan checker about a tool.
-func (o *Orchestrator) toolInfo(name string) (plan.ToolInfo, bool) {
+func (o *Orchestrator) toolInfo(name string, internal bool) (plan.ToolInfo, bool) {
 	tool, ok := o.cfg.Catalogue.Get(name)
-	if !ok {
+	if !ok || (tool.Spec().Internal && !internal) {
 		return plan.ToolInfo{}, false
 	}
 	var schema struct {

@@ -63,6 +63,7 @@ func randomStep(t *rapid.T) string {
 		", for_each: 1..3, max_parallel: 2, do: [{id: r, tool: READ" + retry + "}, {id: w, needs: [r], tool: WRITE}]",
 		", for_each: 1..3, on_item_error: continue, do: [{id: w, tool: WRITE}]",
 		", run: {orch: v1, steps: [{id: w, tool: WRITE}, {id: r, needs: [w], tool: READ}]}",
+		", tool: SPAWN" + onError + retry,
 	}).Draw(t, "step")
 }
 
@@ -200,6 +201,8 @@ func (w *world) perform(c heldCall, how string) {
 	case c.Tool == "READ2": // the verify tool looks at what has happened
 		key, _, _ := strings.Cut(c.Key(), "!")
 		o.Output = json.RawMessage(fmt.Sprintf(`{"n":%d}`, w.book.count(key)))
+	case c.Tool == "SPAWN" && (how == "ok" || how == "asks"):
+		o.Output, o.Spawn = nil, w.node.spawning(c.worker, c.Call, agentPlan, "p").Spawn
 	case how == "ok" || how == "dies" || how == "asks":
 		w.book.add(c.Key())
 	default:

@@ -89,34 +89,47 @@ func (o *Orchestrator) dependencyEnded(id, dep events.TaskID, failure *fault.Err
 
 // spawn submits the child task of a step, after the step itself is durable. The lock is held.
 func (o *Orchestrator) spawn(e *entry, d *events.Spawned) {
-	n := (&turn{o: o, e: e, task: e.task}).nodeByKey(d.Step)
-	if n == nil || n.Sub == nil {
-		return
+	above := e.task.Submitted
+	child := submitExtra{
+		parent: &events.Parent{Task: e.id, Step: d.Step, Depth: 1, Agent: d.Agent},
+		tools:  above.Tools, within: above.Within,
 	}
-	parent := &events.Parent{Task: e.id, Step: d.Step, Depth: 1}
-	if p := e.task.Submitted.Parent; p != nil {
-		parent.Depth = p.Depth + 1
+	child.parent.Requester, child.parent.Since = o.requester(e), sinceOf(e)
+	if above.Parent != nil {
+		child.parent.Depth = above.Parent.Depth + 1
+	}
+	text := d.Plan
+	if d.Agent != "" {
+		e.bind(d.Step, &child)
+	} else {
+		n := (&turn{o: o, e: e, task: e.task}).nodeByKey(d.Step)
+		if n == nil || n.Sub == nil {
+			return
+		}
+		text = events.Inline(n.Sub.Plan().JSON())
 	}
 	sub := SubmitRequest{
-		ID: d.Child, Plan: n.Sub.Plan().JSON(), Priority: e.task.Submitted.Priority,
-		Queue: e.task.Submitted.Queue, Actor: "task:" + string(e.id),
-		Client: sameReach(e.task.Submitted.Client),
+		ID: d.Child, Priority: above.Priority, Queue: above.Queue, Actor: "task:" + string(e.id), Client: sameReach(above.Client),
 	}
 	o.outbox = append(o.outbox, func() {
-		o.background(func(ctx context.Context) { o.spawnNow(ctx, sub, parent, d.Inputs) }, func() {})
+		o.background(func(ctx context.Context) { o.spawnNow(ctx, sub, child, text, d.Inputs) }, func() {})
 	})
 }
 
-func (o *Orchestrator) spawnNow(ctx context.Context, r SubmitRequest, parent *events.Parent, inputs events.Value) {
+func (o *Orchestrator) spawnNow(ctx context.Context, r SubmitRequest, child submitExtra, text, inputs events.Value) {
 	ctx, stop := context.WithTimeout(ctx, time.Minute)
 	defer stop()
 	var err error
-	if r.Inputs, err = o.fetch(ctx, inputs); err == nil {
-		_, err = o.submit(ctx, r, submitExtra{parent: parent})
+	if r.Plan, err = o.fetch(ctx, text); err == nil {
+		r.Inputs, err = o.fetch(ctx, inputs)
+	}
+	if err == nil {
+		_, err = o.submit(ctx, r, child)
 	}
 	if err == nil {
 		return
 	}
+	parent := child.parent
 	if ctx.Err() != nil || !final(err) {
 		o.cfg.Logger.WarnContext(ctx, "child_not_started", slog.Any("task", parent.Task), slog.Any("step", parent.Step), slog.Any("error", err))
 		o.lock()
@@ -133,7 +146,7 @@ func (o *Orchestrator) spawnNow(ctx context.Context, r SubmitRequest, parent *ev
 func final(err error) bool {
 	switch fault.CodeOf(err) {
 	case fault.InvalidPlan, fault.ValidationError, fault.RequiredField, fault.InvalidFormat, fault.SecretDetected,
-		fault.QuotaExceeded, fault.Conflict, fault.Cancelled, fault.NotFound, fault.DataLoss:
+		fault.QuotaExceeded, fault.Conflict, fault.Cancelled, fault.NotFound, fault.DataLoss, fault.Forbidden:
 		return true
 	default:
 		return false
@@ -199,7 +212,11 @@ func (o *Orchestrator) respawn(parent, child events.TaskID) {
 		}
 		for _, key := range e.task.Order {
 			if s := e.task.Steps[key]; s.Child == child && s.State == statemachine.StepRunning {
-				o.spawn(e, &events.Spawned{Step: key, Child: child, Inputs: s.Args})
+				spawned := s.Spawned
+				if spawned == nil {
+					spawned = &events.Spawned{Step: key, Child: child, Inputs: s.Args}
+				}
+				o.spawn(e, spawned)
 			}
 		}
 	})
@@ -211,17 +228,17 @@ func (o *Orchestrator) tellParent(e *entry) {
 	if parent == nil {
 		return
 	}
+	if parent.Agent != "" {
+		o.tellSpawner(e, parent)
+		return
+	}
 	child, state, output, failure := e.id, e.task.State, e.task.Output, e.task.Error
 	o.childEndedLocked(parent, child, func(t *turn) {
 		if state == statemachine.Done {
 			t.emit(events.StepSucceeded, &events.Succeeded{Step: parent.Step, Output: output})
 			return
 		}
-		why := fault.New(fault.Cancelled, "the child task %s was cancelled", child)
-		if failure != nil {
-			why = fault.New(failure.Code, "child task %s: %s", child, failure.Message)
-		}
-		t.emit(events.StepFailed, &events.StepError{Step: parent.Step, Error: why, Class: classChild})
+		t.emit(events.StepFailed, &events.StepError{Step: parent.Step, Error: childFault(child, failure), Class: classChild})
 	})
 }
 

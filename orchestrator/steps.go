@@ -19,7 +19,7 @@ const (
 	classExpression = "expression"
 	classWorkerLost = "worker_lost"
 	classExpired    = "expired"
-	classChild      = "child"
+	classChild      = plan.ClassChild
 	classDenied     = "denied"
 	classShutdown   = "shutdown"
 	classCancelled  = "cancelled"
@@ -32,21 +32,6 @@ const (
 	purposeCall   = "call"
 	verifySuffix  = "!verify"
 )
-
-// effect is that of the step, else that of its tool, else write.
-func (t *turn) effect(n *plan.Node) tools.Effect {
-	if n.Effect != "" {
-		return tools.Effect(n.Effect)
-	}
-	return t.o.effectOf(n.Tool)
-}
-
-func (o *Orchestrator) effectOf(tool string) tools.Effect {
-	if found, ok := o.cfg.Catalogue.Get(tool); ok {
-		return found.Spec().Effect
-	}
-	return tools.Write
-}
 
 func (t *turn) defaults() plan.Defaults {
 	if p := t.e.prog.Plan(); p != nil && p.Defaults != nil {
@@ -263,8 +248,8 @@ func (t *turn) startChild(n *plan.Node, key string, sc plan.Scope) {
 	if err = t.outcomeOf(err); err == nil {
 		inputs, err = n.Sub.CheckInputs(inputs)
 	}
-	if err == nil && t.depth() >= maxDepth {
-		err = fault.New(fault.QuotaExceeded, "child tasks nest at most %d deep", maxDepth)
+	if err == nil {
+		err = t.tooDeep()
 	}
 	if err != nil {
 		t.failStep(key, err)
@@ -277,11 +262,12 @@ func (t *turn) startChild(n *plan.Node, key string, sc plan.Scope) {
 // maxDepth bounds how deep child tasks nest (S0-181).
 const maxDepth = 3
 
-func (t *turn) depth() int {
-	if p := t.task.Submitted.Parent; p != nil {
-		return p.Depth
+// tooDeep returns why the task can have no child.
+func (t *turn) tooDeep() error {
+	if p := t.task.Submitted.Parent; p != nil && p.Depth >= maxDepth {
+		return fault.New(fault.QuotaExceeded, "child tasks nest at most %d deep", maxDepth)
 	}
-	return 0
+	return nil
 }
 
 // verifyCall lets the step's own verify tool decide about a call in doubt.

@@ -35,6 +35,15 @@ type submitExtra struct {
 	reuse  []events.Reused
 	origin events.TaskID
 	keyOf  events.TaskID
+	// tools, within and deadline are what bounds the task from above (events.Submitted).
+	tools    []string
+	within   []events.Allow
+	deadline *time.Time
+}
+
+// trusted reports whether the plan comes from the node itself, which has checked it before.
+func (x submitExtra) trusted() bool {
+	return x.origin != "" || (x.parent != nil && x.parent.Agent != "")
 }
 
 // Submit implements API.
@@ -127,7 +136,7 @@ func (o *Orchestrator) prepare(ctx context.Context, r SubmitRequest, extra submi
 	if err := o.checkRequest(r); err != nil {
 		return nil, err
 	}
-	prog, err := o.programOf(r.Plan)
+	prog, err := o.programFrom(source{text: r.Plan, file: "plan", internal: extra.trusted()})
 	if err != nil {
 		return nil, err
 	}
@@ -138,6 +147,10 @@ func (o *Orchestrator) prepare(ctx context.Context, r SubmitRequest, extra submi
 	p := &events.Submitted{
 		PlanSHA256: prog.hash, Parent: extra.parent, RetryOf: extra.origin, KeyOf: extra.keyOf, DependsOn: r.DependsOn,
 		Client: r.Client,
+		Within: extra.within,
+	}
+	if p.Tools, err = toolsFor(prog.Plan(), extra.tools); err != nil {
+		return nil, err
 	}
 	if p.Plan, err = o.keep(ctx, prog.text); err == nil {
 		p.Inputs, err = o.keep(ctx, inputs)
@@ -149,6 +162,7 @@ func (o *Orchestrator) prepare(ctx context.Context, r SubmitRequest, extra submi
 		o.values.put(p.Inputs.Ref, inputs)
 	}
 	o.describe(p, prog.Plan(), r)
+	p.Deadline = earliest(p.Deadline, extra.deadline)
 	if err := o.evaluateKeys(p, prog, inputs, r); err != nil {
 		return nil, err
 	}

@@ -292,6 +292,8 @@ func (o *Orchestrator) follow(t *turn) {
 		case *events.Called:
 			o.called(e, d)
 		case *events.Spawned:
+			o.drop(e, d.Step)
+			o.match.remove(e, d.Step)
 			o.spawn(e, d)
 		case *events.Succeeded:
 			o.drop(e, d.Step)

@@ -13,6 +13,7 @@ import (
 	"github.com/orch-dev/orch/internal/failpoint"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/work"
 )
 
@@ -113,10 +114,10 @@ func (o *Orchestrator) Start(ctx context.Context, s work.Started) error {
 		if !t.holds(s.Ref, s.Worker) {
 			return lateFor(s.Ref)
 		}
-		if s.Destructive {
+		if s.Effect == string(tools.Destructive) {
 			t.checkpointBefore(step)
 		}
-		t.begin(step, s.Worker, t.now)
+		t.begin(step, s.Worker, s.Effect, t.now)
 		return nil
 	})
 }
@@ -147,29 +148,32 @@ func (t *turn) holds(r work.Ref, worker string) bool {
 	case statemachine.StepReady:
 		return l == nil || l.worker == worker
 	case statemachine.StepRunning:
-		return s.Worker == worker
+		return s.Executing() && s.Worker == worker
 	default:
 		return false
 	}
 }
 
-// begin records that a worker executes the call. A call of the plan brings the task to IN_PROGRESS.
-func (t *turn) begin(s *statemachine.Step, worker string, at time.Time) {
+// begin records that a worker executes the call, which has the effect that it names. A call of the plan brings
+// the task to IN_PROGRESS.
+func (t *turn) begin(s *statemachine.Step, worker, effect string, at time.Time) {
 	if s.Purpose != purposeCall {
 		t.activate()
 	}
 	if at.IsZero() || at.After(t.now) {
 		at = t.now // the worker's clock is wrong
 	}
-	t.emit(events.StepCalled, &events.Called{Step: s.Key, Attempt: s.Attempt, Worker: worker, At: events.Time(at)})
+	t.emit(events.StepCalled, &events.Called{
+		Step: s.Key, Attempt: s.Attempt, Worker: worker, At: events.Time(at), Effect: t.resolved(s, effect),
+	})
 }
 
 // called notes in the lease that the log knows of the call. The lock is held.
 func (o *Orchestrator) called(e *entry, d *events.Called) {
 	o.match.remove(e, d.Step)
 	s := e.task.Steps[d.Step]
-	if s.State != statemachine.StepRunning {
-		return // its result came in the same commit
+	if !s.Executing() {
+		return // its result, or the child that it asks for, came in the same commit
 	}
 	if e.leases[d.Step] == nil {
 		o.grant(e, &lease{step: d.Step, attempt: d.Attempt, worker: d.Worker, tool: s.Tool})
@@ -215,15 +219,12 @@ func (o *Orchestrator) renew(worker string, p work.Pulse, now time.Time) bool {
 		o.grant(e, l)
 	}
 	l.heard, l.expires = now, now.Add(l.length)
-	if p.Progress != nil && e.progress[p.Step] != *p.Progress {
-		e.note(p.Step, *p.Progress)
-		e.notify()
-	}
+	o.showProgress(e, p)
 	if !l.called {
 		l.called = true
 		o.turn(p.Task, workerActor(worker), func(t *turn) error {
 			if s := t.task.Steps[p.Step]; t.holds(p.Ref, worker) && s.State == statemachine.StepReady {
-				t.begin(s, worker, now)
+				t.begin(s, worker, p.Effect, now)
 			}
 			return nil
 		}, ignore)
@@ -245,7 +246,7 @@ func (o *Orchestrator) Report(ctx context.Context, r work.Outcome) error {
 // ended meanwhile.
 func (o *Orchestrator) ReportThen(ctx context.Context, r work.Outcome, done func(error)) {
 	failpoint.Pass(failpoint.Reported)
-	output, err := o.receive(ctx, &r)
+	in, err := o.receive(ctx, &r)
 	if err != nil {
 		done(err)
 		return
@@ -253,7 +254,7 @@ func (o *Orchestrator) ReportThen(ctx context.Context, r work.Outcome, done func
 	late := false
 	o.lock()
 	o.turn(r.Task, workerActor(r.Worker), func(t *turn) error {
-		late = t.take(r, output)
+		late = t.take(r, in)
 		return nil
 	}, func(err error) {
 		if err == nil && late {
@@ -264,29 +265,15 @@ func (o *Orchestrator) ReportThen(ctx context.Context, r work.Outcome, done func
 	o.unlock()
 }
 
-// receive brings an outcome to the form of the log and stores its large values.
-func (o *Orchestrator) receive(ctx context.Context, r *work.Outcome) (output events.Value, err error) {
-	if err = o.serving(); err != nil {
-		return output, err
-	}
-	if err = o.clean(r); err != nil {
-		return output, err
-	}
-	if output, err = o.keep(ctx, r.Output); err != nil {
-		return output, err
-	}
-	return output, o.keepFacts(ctx, r.Facts)
-}
-
 // take records an outcome, or reports that it came too late.
-func (t *turn) take(r work.Outcome, output events.Value) (late bool) {
+func (t *turn) take(r work.Outcome, in received) (late bool) {
 	s := t.task.Steps[r.Step]
 	switch {
 	case t.holds(r.Ref, r.Worker), failpoint.On(failpoint.SkipFence) && s != nil && s.State == statemachine.StepRunning:
-		if output.Ref != "" {
-			t.o.values.put(output.Ref, r.Output)
+		if in.output.Ref != "" {
+			t.o.values.put(in.output.Ref, r.Output)
 		}
-		t.outcome(s, r, output)
+		t.outcome(s, r, in)
 	case s != nil && heard(s, r):
 	default:
 		t.refuse(s, r)
@@ -299,6 +286,9 @@ func (t *turn) take(r work.Outcome, output events.Value) (late bool) {
 func heard(s *statemachine.Step, r work.Outcome) bool {
 	if s.Attempt != r.Attempt || s.Worker != r.Worker {
 		return false
+	}
+	if r.Spawn != nil {
+		return s.Spawned != nil || s.Class == classBudget
 	}
 	switch s.State {
 	case statemachine.StepSucceeded:
@@ -321,7 +311,7 @@ func (t *turn) refuse(s *statemachine.Step, r work.Outcome) {
 }
 
 // outcome records the end of a call.
-func (t *turn) outcome(s *statemachine.Step, r work.Outcome, output events.Value) {
+func (t *turn) outcome(s *statemachine.Step, r work.Outcome, in received) {
 	if r.Ask != nil {
 		t.park(s, r.Ask)
 		return
@@ -335,7 +325,7 @@ func (t *turn) outcome(s *statemachine.Step, r work.Outcome, output events.Value
 			t.failed(s, r.Error, r.Class, r.Duration)
 			return
 		}
-		t.begin(s, r.Worker, r.StartedAt)
+		t.begin(s, r.Worker, r.Effect, r.StartedAt)
 	}
 	if len(r.Questions) > 0 {
 		t.inquire(s, r)
@@ -344,11 +334,14 @@ func (t *turn) outcome(s *statemachine.Step, r work.Outcome, output events.Value
 	for _, f := range r.Facts {
 		t.record(f)
 	}
-	if r.Error == nil {
-		t.emit(events.StepSucceeded, &events.Succeeded{Step: s.Key, Attempt: s.Attempt, Output: output, Duration: r.Duration})
-		return
+	switch {
+	case r.Error != nil:
+		t.failed(s, r.Error, r.Class, r.Duration)
+	case in.spawned != nil:
+		t.spawnChild(s, in.spawned, r.Duration)
+	default:
+		t.emit(events.StepSucceeded, &events.Succeeded{Step: s.Key, Attempt: s.Attempt, Output: in.output, Duration: r.Duration})
 	}
-	t.failed(s, r.Error, r.Class, r.Duration)
 }
 
 // failed ends an attempt with an error: another attempt, doubt, or the end of the step.

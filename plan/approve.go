@@ -12,11 +12,13 @@ import (
 )
 
 // Allow names what the tools of a task may reach without an approval of its own: the plan is approved with
-// it (A-23, A-36). A sub-plan, which is part of what was submitted, names its own.
+// it (A-23, A-36). A sub-plan, which is part of what was submitted, names its own; that of an agent (TASK_SPAWN)
+// counts only as far as the task allows it that asks for the agent (S0-181).
 type Allow struct {
 	// Paths are deliverables, absolute or relative to the root: files, or folders with all that is below.
 	Paths []string `json:"paths,omitempty"`
-	// Endpoints are URLs of scheme, host and port, or hosts.
+	// Endpoints are URLs of scheme, host and port, host:port, or hosts. The spelling does not count: case, names in
+	// other letters, the usual port.
 	Endpoints []string `json:"endpoints,omitempty"`
 	// Connections are databases: scheme://host:port/name, or sqlite:/absolute/path.
 	Connections []string `json:"connections,omitempty"`

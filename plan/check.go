@@ -63,6 +63,9 @@ func (k *linker) checkTool(s *Step, at place, anyState bool) {
 }
 
 func (k *linker) lookUp(name string, at place) (ToolInfo, bool) {
+	if allowed := k.plan.Limits.Tools; name != "" && len(allowed) > 0 && !slices.Contains(allowed, name) {
+		at.report("the tool "+quote(name)+" is not among `limits.tools` of the plan", "add it there, or leave the list out")
+	}
 	if k.opt.Tool == nil || name == "" {
 		return ToolInfo{}, false
 	}

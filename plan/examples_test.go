@@ -29,6 +29,7 @@ func exampleTools(name string) (plan.ToolInfo, bool) {
 		"FILE_WRITE":   {Effect: plan.EffectWrite, Required: []string{"file_path", "content"}, Properties: []string{"file_path", "content"}},
 		"HTTP_REQUEST": {Effect: plan.EffectWrite, Required: []string{"url", "method"}, Properties: []string{"url", "method", "headers", "body", "timeout"}},
 		"TEST_EXECUTE": {Effect: plan.EffectIdempotent, AnyState: true, Properties: []string{"test_path", "framework", "coverage"}},
+		"TASK_SPAWN":   {Effect: plan.EffectIdempotent, AnyState: true, Required: []string{"subagent_type", "prompt"}, Properties: []string{"subagent_type", "prompt", "model"}},
 		"LOG_WRITE":    {Effect: plan.EffectWrite, AnyState: true, Required: []string{"level", "message"}, Properties: []string{"level", "message", "context"}},
 	}
 	info, ok := tools[name]
@@ -39,7 +40,7 @@ func exampleFiles(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob(exampleDir + "/*.yaml")
 	require.NoError(t, err)
-	require.Len(t, files, 5)
+	require.Len(t, files, 6)
 	return files
 }
 
@@ -52,7 +53,7 @@ func exampleOptions() plan.Options {
 
 func TestExamplesAreValid(t *testing.T) {
 	t.Parallel()
-	for _, file := range exampleFiles(t) {
+	for _, file := range append(exampleFiles(t), exampleDir+"/agents/counter.yaml") {
 		src, err := os.ReadFile(file)
 		require.NoError(t, err)
 		p, err := plan.Parse(file, src, exampleOptions())

@@ -234,6 +234,7 @@ func (c cursor) limits() Limits {
 	c.object(map[string]func(cursor){
 		"deadline":  func(c cursor) { l.Deadline = c.duration() },
 		"max_steps": func(c cursor) { l.MaxSteps = c.count(highestMaxSteps) },
+		"tools":     func(c cursor) { l.Tools = c.toolNames() },
 	})
 	return l
 }

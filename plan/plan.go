@@ -107,6 +107,7 @@ type Defaults struct {
 type Limits struct {
 	Deadline Duration `json:"deadline,omitempty"` // since submission; 0 = none
 	MaxSteps int      `json:"max_steps"`          // tool calls, further attempts included; default 10,000
+	Tools    []string `json:"tools,omitempty"`    // the only ones that the task and its children may call; none = any
 }
 
 // Concurrency lets only Limit tasks with the same key run at a time.

@@ -55,6 +55,8 @@ func topCases() []problemCase {
 		{"label key", "orch: v1\nlabels: {Team: x}\n" + one, `p.yaml:2:10: labels.Team: the label "Team" has a wrong form (lower-case letters, digits and . _ / -, at most 63, the first a letter or digit)`},
 		{"label value", "orch: v1\nlabels: {team: " + strings.Repeat("x", 257) + "}\n" + one, `p.yaml:2:16: labels.team: has more than 256 characters`},
 		{"labels null", "orch: v1\nlabels:\n" + one, `p.yaml:2:8: labels: is empty, but an object is expected`},
+		{"limits.tools", "orch: v1\nlimits: {tools: [GREP_SEARCH]}\nsteps: [{id: a, tool: FILE_READ, with: {file_path: x}}]\n", `p.yaml:3:23: steps[0].tool: the tool "FILE_READ" is not among ` + "`limits.tools` of the plan (add it there, or leave the list out)"},
+		{"no limits.tools", "orch: v1\nlimits: {tools: []}\n" + one, "p.yaml:2:17: limits.tools: the list names the tools that may be called (leave it out to allow any)"},
 		{"max_steps", "orch: v1\nlimits: {max_steps: 0, deadline: -5s}\n" + one, `p.yaml:2:21: limits.max_steps: must be a whole number from 1 to 1000000
 p.yaml:2:34: limits.deadline: "-5s" is not a duration (write it like 90s, 10m or 1d12h)`},
 		{"concurrency", "orch: v1\nconcurrency: {limit: 1, on_conflict: wait}\n" + one, "p.yaml:2:14: concurrency: a concurrency limit needs a `key` (such as `key: deploy-${{ inputs.service }}`)\np.yaml:2:38: concurrency.on_conflict: \"wait\" is none of queue, reject, cancel_running"},
@@ -67,7 +69,7 @@ p.yaml:2:34: limits.deadline: "-5s" is not a duration (write it like 90s, 10m or
 		{"outputs of always", "orch: v1\noutputs: {x: '${{ steps.z.output }}'}\nalways: [{id: z, set: {x: 1}}]\n" + one, "p.yaml:2:19: outputs.x: the step \"z\" of `always` is not visible here (`always` runs later)"},
 		{"retry", "orch: v1\ndefaults: {retry: {max_attempts: 0, factor: 0.5, on: [timeouts], initial: 5s, max: 1s}}\n" + one, `p.yaml:2:34: defaults.retry.max_attempts: must be a whole number from 1 to 100
 p.yaml:2:45: defaults.retry.factor: must be a number from 1 to 100
-p.yaml:2:55: defaults.retry.on[0]: "timeouts" is none of timeout, transport, tool_error, rate_limited, heartbeat_lost, worker_lost, denied, expired, invalid_args, tool_not_found, budget (did you mean timeout?)
+p.yaml:2:55: defaults.retry.on[0]: "timeouts" is none of timeout, transport, tool_error, rate_limited, heartbeat_lost, worker_lost, denied, expired, invalid_args, tool_not_found, budget, child (did you mean timeout?)
 p.yaml:2:84: defaults.retry.max: the longest delay is shorter than the initial one`},
 	}
 }

@@ -19,6 +19,8 @@ const (
 	ClassInvalidArgs   = "invalid_args"
 	ClassToolNotFound  = "tool_not_found"
 	ClassBudget        = "budget"
+	// ClassChild is that of a call whose child task has failed (TASK_SPAWN).
+	ClassChild = "child"
 )
 
 // The defaults of a retry block, and of the automatic retries of a step without one.
@@ -55,6 +57,7 @@ func retryClasses() []string {
 	return []string{
 		ClassTimeout, ClassTransport, ClassToolError, ClassRateLimited, ClassHeartbeatLost, ClassWorkerLost,
 		ClassDenied, ClassExpired, ClassInvalidArgs, ClassToolNotFound, ClassBudget,
+		ClassChild,
 	}
 }
 

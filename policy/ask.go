@@ -64,7 +64,7 @@ func (p *Policy) ask(c Call) *Ask {
 func (p *Policy) outside(c Call) *Ask {
 	for _, field := range slices.Sorted(maps.Keys(c.Paths)) {
 		name := filepath.Clean(c.Paths[field])
-		if access(c.Spec, field) == tools.ReadPath || within(name, c.Workspace) || p.deliverable(name, c.Allow.Paths) {
+		if access(c.Spec, field) == tools.ReadPath || within(name, c.Workspace) || c.allowed(func(a Allow) bool { return p.deliverable(name, a.Paths) }) {
 			continue
 		}
 		return &Ask{
@@ -126,7 +126,11 @@ func (p *Policy) newScopes(c Call) *Ask {
 	for _, target := range c.Intent.Targets {
 		if !p.opens(c, target) {
 			ask.Scopes = append(ask.Scopes, scopeOf(target))
-			names = append(names, string(target.Kind)+" "+target.Name)
+			name := string(target.Kind) + " " + target.Name
+			if target.Note != "" {
+				name += " (" + target.Note + ")"
+			}
+			names = append(names, name)
 		}
 		if write := "write " + target.Name; target.Kind == tools.Connection && c.Intent.Effect != tools.Read && !slices.Contains(c.Scopes, write) {
 			ask.Rule, ask.Type = "database_write", Checkpoint
@@ -142,47 +146,43 @@ func (p *Policy) newScopes(c Call) *Ask {
 	return ask
 }
 
-// Opens reports whether a target is open to the task of a call: the project or the plan names it, or
-// somebody has granted it, and the policy file has nothing against it. A branch is when it is the one that
-// the call has named, no other; protected ones are judged apart.
-func (p *Policy) Opens(c Call, t tools.Target) bool { return p.opens(c, t) && p.lets(c, t) }
+// Opens reports whether a target is open to a call that may run: the call was judged with it, or the project or the
+// plan names it or somebody has granted it, and the policy file has nothing against it. A branch is only open when it
+// is the one that the call has named.
+func (p *Policy) Opens(c Call, t tools.Target) bool {
+	return slices.Contains(c.Intent.Targets, t) || p.opens(c, t) && p.lets(c, t)
+}
 
 func (p *Policy) opens(c Call, t tools.Target) bool {
-	if t.Kind == tools.Branch {
-		return slices.Contains(c.Intent.Targets, t)
-	}
 	if t.Known || slices.Contains(c.Scopes, scopeOf(t)) {
 		return true
 	}
+	if t.Kind == tools.Branch {
+		return slices.Contains(c.Intent.Targets, t) // protected ones are judged apart
+	}
+	return c.allowed(func(a Allow) bool { return a.names(t) })
+}
+
+// allowed reports whether the plan of the task opens something, and that of every task above which has
+// spawned it.
+func (c Call) allowed(opens func(Allow) bool) bool {
+	return opens(c.Allow) && !slices.ContainsFunc(c.Within, func(above Allow) bool { return !opens(above) })
+}
+
+func (a Allow) names(t tools.Target) bool {
 	switch t.Kind {
 	case tools.Endpoint:
-		return slices.ContainsFunc(c.Allow.Endpoints, func(allowed string) bool { return sameEndpoint(allowed, t.Name) })
+		return slices.ContainsFunc(a.Endpoints, func(allowed string) bool { return sameEndpoint(allowed, t.Name) })
 	case tools.Connection:
-		return slices.Contains(c.Allow.Connections, t.Name)
+		return slices.ContainsFunc(a.Connections, func(allowed string) bool { return sameConnection(allowed, t.Name) })
 	case tools.Package:
-		return slices.Contains(c.Allow.Packages, t.Name)
+		return slices.Contains(a.Packages, t.Name)
 	default:
 		return false
 	}
 }
 
 func scopeOf(t tools.Target) string { return string(t.Kind) + " " + t.Name }
-
-// sameEndpoint compares what a plan names, a URL, host:port or host, with the name of a target.
-func sameEndpoint(allowed, name string) bool {
-	allowed = strings.ToLower(strings.TrimSuffix(allowed, "/"))
-	scheme, authority, _ := strings.Cut(name, "://")
-	host := authority[:max(strings.LastIndexByte(authority, ':'), 0)]
-	usual := map[string]string{"https": host + ":443", "http": host + ":80"}[scheme] == authority
-	switch allowed {
-	case name, authority:
-		return true
-	case host, scheme + "://" + host:
-		return usual
-	default:
-		return false
-	}
-}
 
 // notForced refuses what throws away the history of a protected branch (S0-108).
 func (p *Policy) notForced(c Call) error {

@@ -24,8 +24,8 @@ type Call struct {
 	// "field[i]". Optional fields that were left out are absent.
 	Paths map[string]string
 	Task  events.TaskID
-	// Agent is who submitted the task, such as user:ada; that of a sub-plan is whoever submitted the first task.
-	// Empty when it is not known.
+	// Agent is who submitted the task, such as user:ada; that of a sub-plan is whoever submitted the first task,
+	// that of a single call inside a task whoever made it. Empty when it is not known.
 	Agent string
 	// Workspace is the absolute path Working/TASK_<id> of the task.
 	Workspace string
@@ -36,6 +36,9 @@ type Call struct {
 	Intent tools.Intent
 	// Allow is what the approved plan of the task opens.
 	Allow Allow
+	// Within is what the plans of the tasks above open that have spawned this one: what Allow opens counts only
+	// as far as each of them opens it too (S0-181).
+	Within []Allow
 	// Scopes are those that were granted to the task (Ask.Scopes).
 	Scopes []string
 	// Recent is how many calls of the same class the task has made in the last minute, RetryAfter when the
@@ -154,26 +157,60 @@ func (p *Policy) inRoots(c Call) error {
 }
 
 func (p *Policy) unprotected(c Call) error {
-	for _, field := range slices.Sorted(maps.Keys(c.Paths)) {
-		why := p.protection(c.Paths[field], access(c.Spec, field), c.Workspace)
-		if why == "" {
-			why = p.foreign(c, field)
-		}
-		if why != "" {
-			return fault.New(fault.ProtectedPath, "%s is protected: %s", c.Paths[field], why).WithField(field).
-				WithHint("protected paths stay closed even with an approval; use another path")
+	for _, t := range c.touches() {
+		if why := p.closed(c, t); why != "" {
+			return protected(t.field, "%s is protected: %s", t.path, why)
 		}
 	}
 	return nil
 }
 
+func protected(field, format string, args ...any) *fault.Error {
+	return fault.New(fault.ProtectedPath, format, args...).WithField(field).
+		WithHint("protected paths stay closed even with an approval; use another path")
+}
+
+// TakesAlong returns PROTECTED_PATH when a call that takes away the directory of a field would take along a path
+// below it that is protected itself; moving it to elsewhere makes the path there.
+func (p *Policy) TakesAlong(c Call, field, path string) error {
+	if why := p.closed(c, touch{field, filepath.Clean(path), access(c.Spec, field)}); why != "" {
+		return protected(field, "%s would be taken along, and it is protected: %s", path, why)
+	}
+	return nil
+}
+
+// closed says why a path is closed to a call, "" when it is not.
+func (p *Policy) closed(c Call, t touch) string {
+	if why := p.protection(t.path, t.access, c.Workspace); why != "" {
+		return why
+	}
+	return p.foreign(c, t)
+}
+
+// touch is a path that a call uses, clean, and the input that names it.
+type touch struct {
+	field, path string
+	access      tools.Access
+}
+
+// touches lists the paths of a call: those of its inputs in their order by name, then those of its intent.
+func (c Call) touches() []touch {
+	var all []touch
+	for _, field := range slices.Sorted(maps.Keys(c.Paths)) {
+		all = append(all, touch{field, filepath.Clean(c.Paths[field]), access(c.Spec, field)})
+	}
+	for _, f := range c.Intent.Files {
+		all = append(all, touch{f.Field, filepath.Clean(f.Path), f.Access})
+	}
+	return all
+}
+
 // foreign says why the change of another task's workspace is refused, "" when it is not. Tools whose
 // approval rule covers paths outside of the workspace keep that rule (S0-035).
-func (p *Policy) foreign(c Call, field string) string {
-	path := filepath.Clean(c.Paths[field])
+func (p *Policy) foreign(c Call, t touch) string {
 	switch {
-	case access(c.Spec, field) == tools.ReadPath || c.Spec.Approval == tools.OutsideWorkspace:
-	case within(path, p.working) && !within(path, c.Workspace):
+	case t.access == tools.ReadPath || c.Spec.Approval == tools.OutsideWorkspace:
+	case within(t.path, p.working) && !within(t.path, c.Workspace):
 		return "it belongs to the workspace of another task"
 	}
 	return ""
@@ -277,8 +314,11 @@ func (c Call) command() (string, bool) {
 	if c.Intent.Command != "" {
 		return c.Intent.Command, true
 	}
+	if c.Spec.Command == "" {
+		return "", false
+	}
 	raw, ok := argFields(c.Args)[c.Spec.Command]
-	if c.Spec.Command == "" || !ok {
+	if !ok {
 		return "", false
 	}
 	var command string

@@ -143,6 +143,40 @@ func TestPaths(t *testing.T) {
 	}
 }
 
+// S0-181: what a plan allows counts only as far as the plans of the tasks above allow it.
+func TestAllowWithin(t *testing.T) {
+	t.Parallel()
+	p := newPolicy(t, policy.Config{})
+	for name, tc := range map[string]struct {
+		allow  []string
+		within []policy.Allow
+		asks   bool
+	}{
+		"alone":             {[]string{"out"}, nil, false},
+		"named above":       {[]string{"out"}, []policy.Allow{{Paths: []string{"/root/out"}}}, false},
+		"wider above":       {[]string{"out/a"}, []policy.Allow{{Paths: []string{"."}}, {Paths: []string{"out"}}}, false},
+		"wider than above":  {[]string{"."}, []policy.Allow{{Paths: []string{"out/a"}}}, false},
+		"elsewhere above":   {[]string{"out"}, []policy.Allow{{Paths: []string{"other"}}}, true},
+		"nothing above":     {[]string{"out"}, []policy.Allow{{}}, true},
+		"one above has not": {[]string{"out"}, []policy.Allow{{Paths: []string{"out"}}, {}}, true},
+		"only above":        {nil, []policy.Allow{{Paths: []string{"out"}}}, true},
+	} {
+		c := writeCall("/root/out/a/b.txt", "text")
+		c.Spec.Approval = tools.OutsideWorkspace
+		c.Allow.Paths, c.Within = tc.allow, tc.within
+		ask, err := p.Decide(c)
+		require.NoError(t, err, name)
+		assert.Equal(t, tc.asks, ask != nil, name)
+	}
+	endpoint := tools.Target{Kind: tools.Endpoint, Name: "https://a.example:443"}
+	c := policy.Call{Allow: policy.Allow{Endpoints: []string{"a.example"}}, Within: []policy.Allow{{Endpoints: []string{"https://a.example"}}}}
+	assert.True(t, p.Opens(c, endpoint), "both name it in their own way")
+	c.Within = append(c.Within, policy.Allow{Endpoints: []string{"b.example"}})
+	assert.False(t, p.Opens(c, endpoint))
+	c.Scopes = []string{"endpoint https://a.example:443"}
+	assert.True(t, p.Opens(c, endpoint), "somebody has granted it to this very task")
+}
+
 func TestWorkspacesOfOtherTasks(t *testing.T) {
 	t.Parallel()
 	p := newPolicy(t, policy.Config{})

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"encoding/json"
-	"path/filepath"
 	"slices"
 
 	"github.com/orch-dev/orch/fault"
@@ -138,16 +137,9 @@ type facts struct {
 	commands found
 }
 
-// touch is a path that a call uses.
-type touch struct {
-	path   string
-	access tools.Access
-}
-
 func (p *Policy) facts(c Call) facts {
-	f := facts{tool: c.Spec.Name, agent: c.Agent, effect: p.Effect(c), root: p.root, hosts: peers(c.Intent.Targets)}
-	for field, path := range c.Paths {
-		f.paths = append(f.paths, touch{filepath.Clean(path), access(c.Spec, field)})
+	f := facts{
+		tool: c.Spec.Name, agent: c.Agent, effect: p.Effect(c), root: p.root, paths: c.touches(), hosts: peers(c.Intent.Targets),
 	}
 	if slices.ContainsFunc(p.rules.List, func(r Rule) bool { return len(r.Commands) > 0 }) {
 		f.commands = c.commands()

@@ -163,7 +163,7 @@ func (r *Rule) byHost(p peer) answer {
 // its label.
 func fitsHost(pattern string, p peer) bool {
 	host, port := splitHost(pattern)
-	if port != "" && port != p.port {
+	if port != "" && strings.TrimLeft(port, "0") != strings.TrimLeft(p.port, "0") {
 		return false
 	}
 	if host == "*" || host == p.host {

@@ -221,6 +221,8 @@ func TestRulesOfHosts(t *testing.T) {
 		{"api.*.com", "https://api.x.y.com:443", false},
 		{"example.com:8080", "https://example.com:8080", true},
 		{"example.com:8080", "https://example.com:443", false},
+		{"example.com:0443", "https://example.com:443", true},
+		{"example.com:443", "https://example.com:0443", true},
 		{"127.0.0.1", "http://127.0.0.1:80", true},
 		{"[::1]", "http://[::1]:80", true},
 		{"::1", "http://[0:0::1]:80", true},

@@ -1,6 +1,7 @@
 package statemachine
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -47,7 +48,7 @@ func StepTable() []StepTransition {
 		{events.StepCalled, []StepState{StepReady}, StepRunning, "a worker begins the call"},
 		{events.StepExpanded, []StepState{StepPending}, StepRunning, "the items of a for_each are fixed"},
 		{events.StepWaiting, []StepState{StepPending}, StepRunning, "a timer or a wait for a signal begins"},
-		{events.StepSpawned, []StepState{StepPending}, StepRunning, "a child task begins"},
+		{events.StepSpawned, []StepState{StepPending, StepRunning}, StepRunning, "a child task begins, for a sub-plan or instead of the result of a call"},
 		{events.StepParked, []StepState{StepPending, StepReady, StepRunning}, StepParked, "it waits for an approval, or its call asks questions"},
 		{events.StepSucceeded, []StepState{StepPending, StepReady, StepRunning, StepParked}, StepSucceeded, "the result is there"},
 		{events.StepReused, []StepState{StepPending}, StepSucceeded, "the recorded result of another task stands for it"},
@@ -75,6 +76,7 @@ type Step struct {
 	Effect  string        `json:"effect,omitempty"`
 	Queue   string        `json:"queue,omitempty"`
 	Purpose string        `json:"purpose,omitempty"`
+	By      string        `json:"by,omitempty"` // who made a single call inside the task
 	Timeout time.Duration `json:"timeout,omitempty"`
 	Args    events.Value  `json:"args,omitzero"`
 	Worker  string        `json:"worker,omitempty"`
@@ -85,6 +87,8 @@ type Step struct {
 	Signal  string        `json:"signal,omitempty"`
 	Default events.Value  `json:"default,omitzero"`
 	Child   events.TaskID `json:"child,omitempty"`
+	// Spawned says what child the call of the newest attempt has asked for; nil for a sub-plan.
+	Spawned *events.Spawned `json:"spawned,omitempty"`
 	// Approval is the approval that the step waits for, or that let its newest attempt through.
 	Approval string `json:"approval,omitempty"`
 	// Questions are those that the step waits for; Rounds counts how often its call has asked.
@@ -179,10 +183,13 @@ func (s *Step) fill(at time.Time, p events.Payload) {
 		s.Attempt, s.Tool, s.Effect, s.Queue = d.Attempt, d.Tool, d.Effect, d.Queue
 		s.Args, s.Timeout, s.Purpose, s.Due = d.Args, d.Timeout, d.Purpose, time.Time{}
 		s.Worker, s.CalledAt, s.Approval, s.Questions = "", time.Time{}, d.Approval, nil
+		s.By = d.By
+		s.Child, s.Spawned = "", nil
 	case *events.Parked:
 		s.park(d)
 	case *events.Called:
 		s.Worker, s.CalledAt = d.Worker, d.At
+		s.Effect = cmp.Or(d.Effect, s.Effect)
 	case *events.Succeeded:
 		s.end(d.Output, nil, "", d.Duration)
 	case *events.Reused:
@@ -212,7 +219,7 @@ func (s *Step) fill(at time.Time, p events.Payload) {
 			s.Due = *d.Until
 		}
 	case *events.Spawned:
-		s.Child, s.Args = d.Child, d.Inputs
+		s.spawn(d)
 	}
 }
 
@@ -224,6 +231,20 @@ func (s *Step) park(d *events.Parked) {
 	}
 	s.Approval = d.Approval
 }
+
+// spawn notes the child of the step. The arguments of a call stay what they are.
+func (s *Step) spawn(d *events.Spawned) {
+	s.Child = d.Child
+	if d.Agent != "" {
+		s.Spawned = d
+		return
+	}
+	s.Args = d.Inputs
+}
+
+// Executing reports whether a worker executes the call of the step: one that waits for the child that it has
+// asked for holds none.
+func (s *Step) Executing() bool { return s.State == StepRunning && s.Tool != "" && s.Child == "" }
 
 // lose counts an attempt that ended with its worker.
 func (s *Step) lose(class string) {

@@ -30,8 +30,10 @@ type Task struct {
 	Order []string         `json:"order,omitempty"`
 	// Calls counts the calls that were made ready, for limits.max_steps. One that goes on with the answers to its
 	// questions is the same call.
-	Calls  int  `json:"calls,omitempty"`
-	Paused bool `json:"paused,omitempty"`
+	Calls int `json:"calls,omitempty"`
+	// Spawned counts the children that calls have asked for.
+	Spawned int  `json:"spawned,omitempty"`
+	Paused  bool `json:"paused,omitempty"`
 	// PauseReason is set with Paused.
 	PauseReason string `json:"pause_reason,omitempty"`
 	// Cancelling is set when the task only runs its `always` steps before it is cancelled.
@@ -178,6 +180,10 @@ func (t *Task) step(at time.Time, key string, e events.Event) error {
 		}
 	case events.StepSucceeded:
 		t.consume(s)
+	case events.StepSpawned:
+		if s.Spawned != nil {
+			t.Spawned++
+		}
 	default: // the others change nothing outside of the step
 	}
 	return nil

@@ -30,7 +30,7 @@ func New(all ...Tool) (*Catalogue, error) {
 		}
 		c.tools[name] = t
 	}
-	c.names = slices.Sorted(maps.Keys(c.tools))
+	c.names = slices.DeleteFunc(slices.Sorted(maps.Keys(c.tools)), func(name string) bool { return c.tools[name].Spec().Internal })
 	return c, nil
 }
 
@@ -40,7 +40,7 @@ func (c *Catalogue) Get(name string) (Tool, bool) {
 	return t, ok
 }
 
-// Names returns all names in order.
+// Names returns the names of all tools in order, but for internal ones.
 func (c *Catalogue) Names() []string { return slices.Clone(c.names) }
 
 // Suggest returns the name that an unknown name was probably meant to be, or "".

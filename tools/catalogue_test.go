@@ -81,6 +81,8 @@ func TestDescribe(t *testing.T) {
 		{tools.Spec{Effect: tools.Idempotent, Approval: tools.OutsideWorkspace}, false, false, true},
 		{tools.Spec{Effect: tools.Write}, false, false, false},
 		{tools.Spec{Effect: tools.Write, Approval: tools.Always}, false, true, false},
+		{tools.Spec{Effect: tools.Write, Approval: tools.ByIntent}, false, false, false},
+		{tools.Spec{Effect: tools.Write, Approval: tools.ByIntent, MayDestroy: true}, false, true, false},
 		{tools.Spec{Effect: tools.Destructive}, false, true, false},
 	} {
 		a := tools.Annotate(tc.spec)

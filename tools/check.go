@@ -72,7 +72,7 @@ func (s *shape) object(field string, rule *jsonschema.Schema, v json.RawMessage)
 		return nil, fault.Wrap(fault.InvalidFormat, err, "is no valid object").WithField(field)
 	}
 	if rule.Properties == nil {
-		return s.mapping(field, rule, v, given)
+		return s.mapping(field, rule, given)
 	}
 	if err := known(field, rule, given); err != nil {
 		return nil, err
@@ -99,14 +99,22 @@ func (s *shape) object(field string, rule *jsonschema.Schema, v json.RawMessage)
 	return wrap('{', out, '}'), nil
 }
 
-// mapping checks an object with free keys and values of one type.
-func (s *shape) mapping(field string, rule *jsonschema.Schema, v json.RawMessage, given map[string]json.RawMessage) (json.RawMessage, error) {
+// mapping checks an object with free keys and values of one type, and writes each key once, in order: people who
+// see the arguments see the value that counts.
+func (s *shape) mapping(field string, rule *jsonschema.Schema, given map[string]json.RawMessage) (json.RawMessage, error) {
+	var out []byte
 	for _, key := range slices.Sorted(maps.Keys(given)) {
-		if _, err := s.value(join(field, echo(key)), rule.AdditionalProperties, given[key]); err != nil {
+		value, err := s.value(join(field, echo(key)), rule.AdditionalProperties, given[key])
+		if err != nil {
 			return nil, err
 		}
+		name, err := encode(key)
+		if err != nil {
+			return nil, err
+		}
+		out = append(append(append(append(out, ','), name...), ':'), value...)
 	}
-	return v, nil
+	return wrap('{', out, '}'), nil
 }
 
 func (s *shape) list(field string, rule *jsonschema.Schema, v json.RawMessage) (json.RawMessage, error) {

@@ -70,7 +70,7 @@ func TestSchemas(t *testing.T) {
 		"slug":{"type":"string","description":"A form","pattern":"^[a-z]+$"},
 		"tags":{"type":"array","description":"A list","minItems":1,"maxItems":2,"items":{"type":"string","enum":["a","b","c"]}},
 		"data":{"type":"object","description":"A free object"},
-		"any":{"type":"array","description":"A free list","items":true},
+		"any":{"type":"array","description":"A free list","items":{"description":"Any JSON value"}},
 		"header":{"type":"object","description":"A map","additionalProperties":{"type":"string"}},
 		"nested":{"type":"object","description":"An object","additionalProperties":false,"required":["depth"],
 			"properties":{"depth":{"type":"integer","description":"A number","minimum":0}}},
@@ -171,6 +171,7 @@ func TestCheckReturnsCanonicalArguments(t *testing.T) {
 		`{"name":"x","max":9223372036854775807}`:                                      `{"name":"x","count":3,"flag":true,"mode":"fast","max":9223372036854775807}`,
 		`{"name":"é𝄞","tags":[ "a" , "b" ],"slug":""}`:                                "",
 		`{"name":"x","data":{"n":123456789012345678901234567890, "z":null,"a":1.0}}`:  `{"name":"x","count":3,"flag":true,"mode":"fast","data":{"n":123456789012345678901234567890, "z":null,"a":1.0}}`,
+		`{"name":"x","header":{"b":"1","a":"2","b":"<3>"}}`:                           `{"name":"x","count":3,"flag":true,"mode":"fast","header":{"a":"2","b":"<3>"}}`,
 		`{"name":"x","any":[1,"a",null,{"b":1e400}],"few":[{"depth":1e0}],"tags":[]}`: "",
 		`{"name":"x","any":[1,"a",null,{"b":1e400}],"few":[{"depth":1e0}]}`:           `{"name":"x","count":3,"flag":true,"mode":"fast","any":[1,"a",null,{"b":1e400}],"few":[{"depth":1}]}`,
 	} {

@@ -37,7 +37,7 @@ func Annotate(s Spec) Annotations {
 	return Annotations{
 		Title:           s.Title,
 		ReadOnlyHint:    s.Effect == Read,
-		DestructiveHint: s.Effect == Destructive || s.Approval == IfDestructive || s.Approval == Always || s.Approval == ByIntent && s.Effect != Read,
+		DestructiveHint: s.Effect == Destructive || s.MayDestroy || s.Approval == IfDestructive || s.Approval == Always,
 		IdempotentHint:  s.Effect == Read || s.Effect == Idempotent,
 		OpenWorldHint:   s.OpenWorld,
 	}

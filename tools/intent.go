@@ -30,6 +30,16 @@ type Target struct {
 	Known bool `json:"known,omitempty"`
 	// Force is true for a change that throws away what is there, such as a forced push (S0-108).
 	Force bool `json:"force,omitempty"`
+	// Note is what people should know of the target before they open it.
+	Note string `json:"note,omitempty"`
+}
+
+// File is a file that a call would use.
+type File struct {
+	// Field is the input that names it, Path its real absolute path.
+	Field  string `json:"field"`
+	Path   string `json:"path"`
+	Access Access `json:"access"`
 }
 
 // Intent is what one call would do, as far as that depends on its arguments and on what the tool finds.
@@ -40,6 +50,8 @@ type Intent struct {
 	// Reason says in a few words why the effect is what it is: "DELETE FROM", "forced push".
 	Reason  string   `json:"reason,omitempty"`
 	Targets []Target `json:"targets,omitempty"`
+	// Files are files that the call would use although no input field is a path, such as the one of a database.
+	Files []File `json:"files,omitempty"`
 	// Command is a shell command that the call would run, to be judged like one of BASH_EXECUTE (S0-136).
 	Command string `json:"command,omitempty"`
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/pathguard"
 	"github.com/orch-dev/orch/internal/proc"
 	"github.com/orch-dev/orch/statemachine"
@@ -102,6 +103,10 @@ const (
 type Path struct {
 	Field  string `json:"field"`
 	Access Access `json:"access"`
+	// Tree is true when the call takes a whole directory away: nothing that is protected may be in it.
+	Tree bool `json:"tree,omitempty"`
+	// Into is the field with the path that a tree is moved to, empty when it goes nowhere.
+	Into string `json:"into,omitempty"`
 }
 
 // Spec is a tool's contract and policy as data.
@@ -122,6 +127,9 @@ type Spec struct {
 	Content []string `json:"content,omitempty"`
 	// Command is the input field that holds a shell command to classify.
 	Command string `json:"command,omitempty"`
+	// MayDestroy is true for tools whose Effect is a milder one, but of which some calls remove or overwrite what
+	// cannot be had back (S0-010).
+	MayDestroy bool `json:"may_destroy,omitempty"`
 	// OpenWorld is true for tools that reach outside the machine.
 	OpenWorld bool `json:"open_world,omitempty"`
 	// Timeout is the default time limit of a call; 0 means two minutes.
@@ -144,6 +152,9 @@ type Spec struct {
 	// AsksFirst is true for tools that ask their questions before they begin their work: a client hears them
 	// before it is given a task.
 	AsksFirst bool `json:"asks_first,omitempty"`
+	// Internal is true for tools that only the node itself calls: they stand in no list, and no plan may name
+	// them.
+	Internal bool `json:"internal,omitempty"`
 	// Errors lists the error names a call may end with, for the documentation.
 	Errors []string `json:"errors,omitempty"`
 }
@@ -157,8 +168,12 @@ type Env struct {
 	// Key is the same for every attempt of the call (task/step).
 	Key   string
 	State statemachine.State
+	// Since is when the task was made, or the one of which it is a part; zero when that is not known.
+	Since time.Time
 	// Root confines every path.
 	Root *pathguard.Root
+	// Judged holds the real absolute path of each path field ("field", or "field[i]" for a list) as the gates saw it.
+	Judged map[string]string
 	// Workspace is the absolute path Working/TASK_<id> of the task, with workspace/, temp/, outputs/.
 	Workspace string
 	// Exec starts child processes.
@@ -181,12 +196,34 @@ type Env struct {
 	Client *events.Client
 	// Answers holds the answers to the questions that this call has asked so far (Asking), by key.
 	Answers map[string]json.RawMessage
-	// Sample asks a language model of the client; nil when there is none at hand.
-	Sample func(ctx context.Context, prompt string) (string, error)
 	// Progress reports progress; never nil.
 	Progress func(done, total float64, message string)
 	// Record adds a fact to the log, in the same commit as the result of the call; never nil.
 	Record func(kind events.Kind, data events.Payload)
+	// Spawn lets the call go on as a child task once the tool has returned: the output of the tool is dropped,
+	// and what becomes of the child is the end of the call. Never nil.
+	Spawn func(Spawn)
+}
+
+// Spawn is a child task that a call asks for.
+type Spawn struct {
+	// Agent is the type of the agent that the child is.
+	Agent string
+	// File is the file of the plan, for messages; empty when no file holds it.
+	File string
+	// Plan is the text of a plan file.
+	Plan []byte
+	// Inputs is the JSON object of the inputs of the plan.
+	Inputs json.RawMessage
+}
+
+// StillAt returns CONFLICT when an input field, whose real path is abs now, led elsewhere when the call was judged: what
+// was allowed there is not allowed here.
+func (e *Env) StillAt(field, abs string) error {
+	if judged, ok := e.Judged[field]; ok && judged != abs {
+		return fault.New(fault.Conflict, "the path leads to %s now, and led to %s when the call was judged", abs, judged).WithField(field)
+	}
+	return nil
 }
 
 // RateClass returns the class of the tool's rate limit.

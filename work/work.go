@@ -29,9 +29,10 @@ type Call struct {
 	Ref
 	Tool string          `json:"tool"`
 	Args json.RawMessage `json:"args"`
-	// Effect is read, idempotent, write or destructive. Before a write or destructive call the
-	// worker must have an answer to Start.
-	Effect string `json:"effect"`
+	// Effect is read, idempotent, write or destructive: that of the contract of the tool, unless it is Declared by
+	// the plan. Before a write or destructive call the worker must have an answer to Start.
+	Effect   string `json:"effect"`
+	Declared bool   `json:"declared,omitempty"`
 	// Announce asks for an answer to Start before any other call as well: an earlier delivery may have ended
 	// with its worker, which must not stay unknown if that happens again.
 	Announce bool `json:"announce,omitempty"`
@@ -60,10 +61,13 @@ type Call struct {
 	RetryAfter time.Duration `json:"retry_after,omitempty"`
 	// Name is the name of the task, for logs and workspace notes.
 	Name string `json:"name,omitempty"`
-	// Requester is who submitted the task, or the one of which it is a part; empty when that is not known.
+	// Requester is who submitted the task, or the one of which it is a part, or who made this single call inside of
+	// it; empty when that is not known.
 	Requester string `json:"requester,omitempty"`
 	// Client is what the program that submitted the task can do for it; nil for nothing.
 	Client *events.Client `json:"client,omitempty"`
+	// Since is when the task was made, or the one of which it is a part, only for tools that judge by it.
+	Since time.Time `json:"since,omitzero"`
 	// KeyOf is the task that this one goes on for; empty means none.
 	KeyOf events.TaskID `json:"key_of,omitempty"`
 }
@@ -84,6 +88,9 @@ type Open struct {
 	Packages    []string `json:"packages,omitempty"`
 	// Scopes are those that were granted to it (Ask.Scopes).
 	Scopes []string `json:"scopes,omitempty"`
+	// Within is what the plans of the tasks above name that have spawned this one: what its own plan names
+	// counts only as far as each of these names it too.
+	Within []events.Allow `json:"within,omitempty"`
 }
 
 // Ask is what somebody has to allow before a call may run: the worker gives the call back, and the owner
@@ -151,8 +158,8 @@ type Batch struct {
 type Started struct {
 	Ref
 	Worker string `json:"worker"`
-	// Destructive asks for a checkpoint before the call (S0-171).
-	Destructive bool `json:"destructive,omitempty"`
+	// Effect is that of this very call. A destructive one gets a checkpoint before it (S0-171).
+	Effect string `json:"effect,omitempty"`
 }
 
 // Progress is the progress of a running call in the manner of MCP.
@@ -166,7 +173,9 @@ type Progress struct {
 type Pulse struct {
 	Ref
 	// Tool, with the worker's name, lets an owner that has restarted recognise the call.
-	Tool     string    `json:"tool"`
+	Tool string `json:"tool"`
+	// Effect is that of this very call once the worker knows it, as in Outcome.
+	Effect   string    `json:"effect,omitempty"`
 	Progress *Progress `json:"progress,omitempty"`
 }
 
@@ -197,6 +206,9 @@ type Outcome struct {
 	// Class is the retry class of Error: timeout, transport, tool_error, rate_limited, denied,
 	// invalid_args, tool_not_found, cancelled, shutdown. A shutdown uses up no retry.
 	Class string `json:"class,omitempty"`
+	// Effect is that of this very call where it is another one than that of its tool: a SELECT, a GET. Empty also
+	// when the call ended before it was known.
+	Effect string `json:"effect,omitempty"`
 	// Ask is set instead of Output and Error when the call was not made because it needs an approval.
 	Ask *Ask `json:"ask,omitempty"`
 	// Questions are set instead of Output and Error when the call cannot go on without answers. It is handed out
@@ -208,6 +220,19 @@ type Outcome struct {
 	Facts []events.Event `json:"facts,omitempty"`
 	// Values holds, by reference, the large values of Facts, which themselves have only the reference.
 	Values map[string]json.RawMessage `json:"values,omitempty"`
+	// Spawn is set instead of Output and Error when the call goes on as a child task, whose end is its end.
+	Spawn *Spawn `json:"spawn,omitempty"`
+}
+
+// Spawn is a child task that a call asks for.
+type Spawn struct {
+	// Agent is the type of the agent that the child is.
+	Agent string `json:"agent"`
+	// File is the file of the plan, for messages; empty when no file holds it.
+	File string `json:"file,omitempty"`
+	// Plan is the text of the plan as a JSON string, or the plan itself.
+	Plan   json.RawMessage `json:"plan"`
+	Inputs json.RawMessage `json:"inputs"`
 }
 
 // MaxFacts bounds the bytes of the facts of a call with their values, so that they fit into one commit.

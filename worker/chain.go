@@ -35,6 +35,7 @@ func (w *Worker) pass(ctx context.Context, a *attempt) (res result, err error) {
 		(*Worker).admit,
 		(*Worker).resolve,
 		(*Worker).intend,
+		(*Worker).unpack,
 		(*Worker).decide,
 		(*Worker).prepare,
 		(*Worker).announce, // with the automatic checkpoint before destructive calls (S0-171)
@@ -101,7 +102,7 @@ func (w *Worker) resolve(_ context.Context, a *attempt) error {
 			a.paths[field] = w.cfg.Root.Abs(rel)
 		}
 	}
-	a.asked.Paths = a.paths
+	a.asked.Paths, a.env.Judged = a.paths, a.paths
 	return nil
 }
 
@@ -148,6 +149,9 @@ func (w *Worker) admit(_ context.Context, a *attempt) error {
 	if open := a.Open; open != nil {
 		a.asked.Allow = policy.Allow{Paths: open.Paths, Endpoints: open.Endpoints, Connections: open.Connections, Packages: open.Packages}
 		a.asked.Scopes = open.Scopes
+		for _, above := range open.Within {
+			a.asked.Within = append(a.asked.Within, policy.Allow(above))
+		}
 	}
 	return w.rules.Admit(a.asked)
 }
@@ -247,15 +251,19 @@ func (w *Worker) prepare(_ context.Context, a *attempt) error {
 }
 
 // announce waits until the start of a call with effects is durable, because only then a crash can
-// leave the call in doubt and never make it run twice. The stricter of the effects that the
-// plan and the tool name counts. Other calls wait when the owner asks for it.
+// leave the call in doubt and never make it run twice. What counts is the effect of this very call, so
+// that a SELECT or a GET is none; where the plan declares an effect, the stricter of both. Other calls wait when
+// the owner asks for it.
 func (w *Worker) announce(ctx context.Context, a *attempt) error {
 	effect := w.rules.Effect(a.asked)
-	if !a.Announce && a.env.Approval == "" && !effectful(tools.Effect(a.Effect)) && !effectful(a.spec.Effect) && !effectful(effect) {
+	if effect != a.spec.Effect {
+		a.effect.Store(&effect)
+	}
+	if !a.Announce && a.env.Approval == "" && !effectful(effect) && !a.ordered() {
 		return nil
 	}
 	for failures := 0; ; failures++ {
-		err := w.owner.Start(ctx, work.Started{Ref: a.Ref, Worker: w.cfg.Name, Destructive: effect == tools.Destructive})
+		err := w.owner.Start(ctx, work.Started{Ref: a.Ref, Worker: w.cfg.Name, Effect: string(effect)})
 		switch {
 		case err == nil:
 			return nil
@@ -271,6 +279,13 @@ func (w *Worker) announce(ctx context.Context, a *attempt) error {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// ordered reports whether the owner takes the call for one with effects for a reason that is not the contract of
+// the tool: the plan, or a newer contract.
+func (a *attempt) ordered() bool {
+	owners := tools.Effect(a.Effect)
+	return effectful(owners) && (a.Declared || owners != a.spec.Effect)
 }
 
 func effectful(e tools.Effect) bool { return e == tools.Write || e == tools.Destructive }

@@ -108,7 +108,7 @@ func TestPermittedCall(t *testing.T) {
 		Output: json.RawMessage(`{"text":"new in ` + b.working() + `"}`),
 	}, out)
 	assert.FileExists(t, file)
-	assert.Equal(t, []work.Started{{Ref: out.Ref, Worker: "w1"}}, b.owner.starts)
+	assert.Equal(t, []work.Started{{Ref: out.Ref, Worker: "w1", Effect: "write"}}, b.owner.starts)
 	assert.DirExists(t, b.working("outputs"))
 	notes, err := os.ReadFile(b.working("PROGRESS.md"))
 	require.NoError(t, err)
@@ -124,7 +124,47 @@ func TestAnnouncedRead(t *testing.T) {
 	assert.Empty(t, b.owner.starts)
 	c.Announce = true
 	require.Nil(t, b.Execute(t.Context(), c).Error)
-	assert.Equal(t, []work.Started{{Ref: c.Ref, Worker: "w1"}}, b.owner.starts)
+	assert.Equal(t, []work.Started{{Ref: c.Ref, Worker: "w1", Effect: "read"}}, b.owner.starts)
+}
+
+// What is announced is the effect of this very call: a GET of a tool that can write is none, unless the plan
+// declares one.
+func TestAnnouncedByIntent(t *testing.T) {
+	t.Parallel()
+	contract := spec("EITHER", tools.Write)
+	contract.Approval = tools.ByIntent
+	b := newBench(t, worker.Config{Name: "w1"}, tools.DefineIntent(contract,
+		func(_ context.Context, _ *tools.Env, in text) (tools.Intent, error) {
+			return tools.Intent{Effect: tools.Effect(in.Text)}, nil
+		}, func(_ context.Context, _ *tools.Env, in text) (text, error) { return in, nil }))
+	for _, tc := range []struct {
+		does, planned     string
+		announced, worded string
+	}{
+		{"read", "", "", "read"},
+		{"idempotent", "", "", "idempotent"},
+		{"write", "", "write", ""},
+		{"destructive", "", "destructive", "destructive"},
+		{"", "", "write", ""},
+		{"read", "write", "read", "read"},
+		{"read", "idempotent", "", "read"},
+		{"write", "read", "write", ""},
+	} {
+		b.owner.starts = nil
+		c := call("EITHER", `{"text":"`+tc.does+`"}`)
+		c.Effect, c.Declared = "write", tc.planned != ""
+		if c.Declared {
+			c.Effect = tc.planned
+		}
+		out := b.Execute(t.Context(), c)
+		require.Nil(t, out.Error)
+		assert.Equal(t, tc.worded, out.Effect, "%+v", tc)
+		var want []work.Started
+		if tc.announced != "" {
+			want = []work.Started{{Ref: c.Ref, Worker: "w1", Effect: tc.announced}}
+		}
+		assert.Equal(t, want, b.owner.starts, "%+v", tc)
+	}
 }
 
 // X-05: what the owner says to Start decides whether the tool is called.

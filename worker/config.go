@@ -20,6 +20,8 @@ import (
 type Policy interface {
 	// Admit returns why the call must not run, as far as that needs no intent.
 	Admit(c policy.Call) error
+	// TakesAlong returns why the call must not take along a path below the directory of a field.
+	TakesAlong(c policy.Call, field, path string) error
 	// Decide returns why the call must not run, or what somebody has to allow first.
 	Decide(c policy.Call) (*policy.Ask, error)
 	// Opens reports whether a target is open to the task of a call.

@@ -42,9 +42,12 @@ type attempt struct {
 	dropped atomic.Bool
 	// progress is the newest, told the one that was sent last.
 	progress, told atomic.Pointer[work.Progress]
+	// effect is that of this very call, nil before it is known and where it is that of the contract.
+	effect atomic.Pointer[tools.Effect]
 
 	mu    sync.Mutex
 	facts []events.Event
+	child *tools.Spawn
 }
 
 // Execute takes one call through the chain and returns its outcome, without reporting it. It is how
@@ -60,7 +63,7 @@ func (w *Worker) Execute(ctx context.Context, call work.Call) work.Outcome {
 func (w *Worker) newAttempt(c work.Call) *attempt {
 	a := &attempt{Call: c}
 	a.env = tools.Env{
-		Task: c.Task, Step: c.Step, Attempt: c.Attempt, Key: c.Key(), State: statemachine.State(c.State),
+		Task: c.Task, Step: c.Step, Attempt: c.Attempt, Key: c.Key(), State: statemachine.State(c.State), Since: c.Since,
 		Root: w.cfg.Root, Exec: w.cfg.Exec, Now: w.cfg.Clock,
 		Reads: c.Reads, Checkpoints: c.Checkpoints, Approvals: c.Approvals, Answers: c.Answers, Client: c.Client,
 		Progress: func(done, total float64, message string) {
@@ -70,8 +73,17 @@ func (w *Worker) newAttempt(c work.Call) *attempt {
 			}
 		},
 		Record: a.record,
+		Spawn:  a.spawn,
 	}
 	return a
+}
+
+// resolved returns the effect of this very call, "" before it is known and where it is that of the contract.
+func (a *attempt) resolved() string {
+	if effect := a.effect.Load(); effect != nil {
+		return string(*effect)
+	}
+	return ""
 }
 
 // record keeps a fact for the case that the call succeeds.
@@ -81,6 +93,20 @@ func (a *attempt) record(kind events.Kind, data events.Payload) {
 	if len(a.facts) <= maxFacts {
 		a.facts = append(a.facts, events.Event{Kind: kind, Data: data})
 	}
+}
+
+// spawn keeps the child that the call asks for, for the case that it succeeds.
+func (a *attempt) spawn(s tools.Spawn) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.child = &s
+}
+
+// takeChild returns the child that the call has asked for, nil for none.
+func (a *attempt) takeChild() *tools.Spawn {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.child
 }
 
 // maxFacts bounds what a call may record; with one more it fails.

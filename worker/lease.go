@@ -129,7 +129,7 @@ func (w *Worker) beat(ctx context.Context, attempts []*attempt) error {
 func (w *Worker) pulses(attempts []*attempt) []work.Pulse {
 	pulses := make([]work.Pulse, len(attempts))
 	for i, a := range attempts {
-		pulses[i] = work.Pulse{Ref: a.Ref, Tool: a.Tool}
+		pulses[i] = work.Pulse{Ref: a.Ref, Tool: a.Tool, Effect: a.resolved()}
 		if p := a.progress.Load(); p != nil {
 			a.told.Store(p)
 			shown := *p

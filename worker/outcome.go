@@ -25,15 +25,17 @@ type result struct {
 	output json.RawMessage
 	facts  []events.Event
 	values map[string]json.RawMessage
+	spawn  *work.Spawn
 }
 
 // conclude makes the outcome, notes it in the workspace and hands it over.
 func (w *Worker) conclude(ctx context.Context, a *attempt, res result, err error) {
 	o := work.Outcome{
 		Ref: a.Ref, Worker: w.cfg.Name, StartedAt: events.Time(a.began), Duration: w.cfg.Clock().Sub(a.began),
+		Effect: a.resolved(),
 	}
 	if err == nil {
-		o.Output, o.Facts, o.Values = res.output, res.facts, res.values
+		o.Output, o.Facts, o.Values, o.Spawn = res.output, res.facts, res.values, res.spawn
 	} else {
 		w.failed(ctx, a, &o, err)
 	}
@@ -86,6 +88,27 @@ func (w *Worker) inspect(a *attempt, output json.RawMessage) (result, error) {
 			return result{}, tooLarge("facts", limit)
 		}
 	}
+	return w.withChild(a, res)
+}
+
+// withChild replaces the output by the child that the call has asked for, if it has.
+func (w *Worker) withChild(a *attempt, res result) (result, error) {
+	child := a.takeChild()
+	if child == nil {
+		return res, nil
+	}
+	if len(child.Plan)+len(child.Inputs) > w.cfg.MaxOutput {
+		return result{}, tooLarge("prompt", w.cfg.MaxOutput)
+	}
+	text, err := json.Marshal(string(child.Plan))
+	if err != nil {
+		return result{}, fault.Wrap(fault.Internal, err, "the plan of the child cannot be encoded")
+	}
+	inputs := child.Inputs
+	if clean, found := w.rules.Redact(inputs); found {
+		inputs = clean
+	}
+	res.output, res.spawn = nil, &work.Spawn{Agent: child.Agent, File: child.File, Plan: text, Inputs: inputs}
 	return res, nil
 }
 
@@ -171,8 +194,9 @@ func cut(text string, limit int) string {
 	return strings.ToValidUTF8(text[:limit], "") + "…"
 }
 
-// note adds the call to PROGRESS.md if it got a workspace, and checkpoints to CHECKPOINTS.md. The notes
-// are for people: that they cannot be written does not fail a call.
+// note adds the call to PROGRESS.md if it got a workspace and did more than read, and checkpoints to CHECKPOINTS.md.
+// The notes are for people, who look for the steps that matter (B-1): that they cannot be written does not fail a
+// call. The log of the task has every call.
 func (w *Worker) note(ctx context.Context, a *attempt, o work.Outcome) {
 	if a.dropped.Load() {
 		return
@@ -184,7 +208,7 @@ func (w *Worker) note(ctx context.Context, a *attempt, o work.Outcome) {
 			err = errors.Join(err, w.noteCheckpoint(a, at()+c.ID+" "+c.Name))
 		}
 	}
-	if a.env.Workspace != "" {
+	if a.env.Workspace != "" && a.spec.Effect != tools.Read {
 		result := "ok"
 		switch {
 		case o.Ask != nil:

@@ -122,6 +122,7 @@ func approvalLines(p orchestrator.ApprovalView) []string {
 	add("risk", p.Risk)
 	add("requester", p.Requester)
 	add("submitter", p.Submitter)
+	add("called by", p.Caller)
 	add("expires", p.ExpiresAt.Format(time.RFC3339))
 	add("opens", strings.Join(p.Scopes, ", "))
 	add("agreed", strings.Join(p.Votes, ", "))

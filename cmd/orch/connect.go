@@ -16,6 +16,7 @@ import (
 	"github.com/orch-dev/orch/internal/node"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/tools"
+	"github.com/orch-dev/orch/tools/agent"
 	"github.com/orch-dev/orch/tools/builtin"
 )
 
@@ -44,12 +45,15 @@ func (p processNodes) config(cfg config.Config, m mode) node.Config {
 	c := node.Config{
 		DataDir: cfg.DataDir, Root: cfg.Root, NATSURL: cfg.NATS, CredsFile: cfg.NATSCreds, Durability: cfg.Durability,
 		Concurrency: cfg.Concurrency, Queues: cfg.Queues, Paused: cfg.Paused, ReadOnly: cfg.ReadOnly, FourEyes: cfg.FourEyes, Policy: cfg.Policy, Lease: cfg.Lease,
-		MaxDeliveries: cfg.MaxDeliveries, MaxOpen: cfg.MaxOpen, MaxOpenEach: cfg.MaxOpenEach,
+		MaxDeliveries: cfg.MaxDeliveries, MaxSpawned: cfg.MaxSpawned, MaxOpen: cfg.MaxOpen, MaxOpenEach: cfg.MaxOpenEach,
 		Host: cfg.Host, Port: cfg.Port, MaxStore: int64(cfg.MaxStore) << 20, MinFree: int64(cfg.MinFree) << 20, Logger: p.logger(cfg.LogLevel), Version: readVersion().Version,
 		SyncWait: cfg.SyncWait, OutsideApprovals: cfg.OutsideApprovals,
 		Sandbox: cfg.Sandbox, SandboxRead: cfg.SandboxRead, SandboxWrite: cfg.SandboxWrite,
 		Tools: cfg.Tools, NotifyOn: cfg.NotifyOn, NotifyTo: cfg.Tools.NotifyChannels,
-		Extra: p.extra,
+		Extra: p.extra, Agents: map[string]agent.Command{},
+	}
+	for name, a := range cfg.Agents {
+		c.Agents[name] = agent.Command{Argv: a.Command, Timeout: a.Timeout, Network: a.Network}
 	}
 	if m == idle || cfg.Concurrency == 0 {
 		c.Concurrency = noWorker
@@ -139,6 +143,7 @@ func (p processNodes) redial(ctx context.Context, cfg config.Config, m mode, con
 func (p processNodes) Serve(ctx context.Context, cfg config.Config, ready func(address, mcp string)) error {
 	c := p.config(cfg, working)
 	c.HTTP, c.HTTPOptional = faceAddress(cfg.HTTP)
+	c.User = osUser()
 	n, err := node.Start(ctx, c)
 	if err != nil {
 		return err
@@ -272,6 +277,19 @@ func (p processNodes) Backup(ctx context.Context, cfg config.Config, file string
 	return saved{File: file, DataDir: cfg.DataDir, Bytes: m.Bytes}, err
 }
 
+// Tokens implements nodes.
+func (p processNodes) Tokens(ctx context.Context, cfg config.Config, do func(bus.TokenKeeper) error) error {
+	return p.use(ctx, cfg, func(s session) error {
+		switch s := s.(type) {
+		case remote:
+			return do(s)
+		case embedded:
+			return do(s.node.Tokens())
+		}
+		return nil
+	})
+}
+
 // Restore implements nodes.
 func (p processNodes) Restore(ctx context.Context, cfg config.Config, file string, replace bool, tell func(string)) (saved, error) {
 	r, err := bus.Restore(ctx, bus.RestoreConfig{
@@ -294,6 +312,7 @@ type remote struct {
 // client is what node.Dial returns.
 type client interface {
 	orchestrator.API
+	bus.TokenKeeper
 	Verify(ctx context.Context) (bus.Report, error)
 	Backup(ctx context.Context, file string, cfg bus.BackupConfig) (bus.Manifest, error)
 	Close() error

@@ -65,6 +65,9 @@ func describeStep(e events.Event) fact {
 	case *events.Waiting:
 		return fact{step: d.Step, text: waiting(d)}
 	case *events.Spawned:
+		if d.Agent != "" {
+			return fact{step: d.Step, text: d.Agent + " as task " + string(d.Child)}
+		}
 		return fact{step: d.Step, text: "task " + string(d.Child)}
 	case *events.Reused:
 		return fact{step: d.Step, text: "result of " + string(d.From)}

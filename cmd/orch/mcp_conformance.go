@@ -37,8 +37,9 @@ func (a *app) conform(ctx context.Context, address, token string) error {
 		return fault.New(fault.ValidationError, "must have at least 16 characters").WithField("token")
 	}
 	cfg := processNodes{logs: a.err}.config(a.cfg, working)
-	cfg.HTTP, cfg.Extra, cfg.Tokens = address, fixture.Tools(), oneToken{token, server.Identity{Name: a.actor(), Role: server.Operator}}
-	cfg.Face = func(c *server.Config) { c.Extend = fixture.Extend }
+	var f fixture.Fixture
+	cfg.HTTP, cfg.Extra, cfg.Tokens = address, f.Tools(), oneToken{token, server.Identity{Name: a.actor(), Role: server.Operator}}
+	cfg.Face = func(c *server.Config) { c.Extend = f.Extend }
 	n, err := node.Start(ctx, cfg)
 	if err != nil {
 		return err

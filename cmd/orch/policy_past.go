@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -114,7 +115,7 @@ func (r *pastReader) task(ctx context.Context, id events.TaskID) error {
 				continue
 			}
 			seen[call.Step+" "+call.Purpose] = true
-			r.call(pastCall{Task: id, Step: call.Step, Tool: call.Tool, Agent: agent, At: c.At}, call.Args)
+			r.call(pastCall{Task: id, Step: call.Step, Tool: call.Tool, Agent: cmp.Or(call.By, agent), At: c.At}, call.Args)
 		}
 	}
 	return nil

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 
+	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/internal/config"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/tools"
@@ -28,6 +29,8 @@ type nodes interface {
 	Backup(ctx context.Context, cfg config.Config, file string, credentials bool, tell func(string)) (saved, error)
 	// Restore makes the data directory of a backup.
 	Restore(ctx context.Context, cfg config.Config, file string, replace bool, tell func(string)) (saved, error)
+	// Tokens opens the list of bearer tokens for the length of do.
+	Tokens(ctx context.Context, cfg config.Config, do func(bus.TokenKeeper) error) error
 	// Tools returns the catalogue of this program.
 	Tools() (*tools.Catalogue, error)
 }

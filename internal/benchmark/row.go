@@ -62,6 +62,8 @@ func goals() map[string][2]Goal {
 		"embedded-1-step":     {{Least: 20_000}, {Least: 25_000, Ratio: 0.5}},
 		"mcp-call-stateful":   both(Goal{Least: 1_500, Ratio: 0.75}),
 		"mcp-call-stateless":  both(Goal{Least: 800, Ratio: 0.75}),
+		"gate-noop":           both(Goal{Most: 25}),
+		"gate-read":           both(Goal{Most: 25}),
 		"cold-start-new":      both(Goal{Most: 100}),
 		"cold-start-existing": both(Goal{Most: 100}),
 		"rss-idle":            both(Goal{Most: 45}),

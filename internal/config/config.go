@@ -34,6 +34,8 @@ type Config struct {
 	Lease time.Duration
 	// MaxDeliveries bounds how often a call is handed out again after it has lost its worker.
 	MaxDeliveries int
+	// MaxSpawned bounds the child tasks that the calls of one task start.
+	MaxSpawned int
 	// MaxOpen bounds the open tasks of a node, MaxOpenEach those of one requestor.
 	MaxOpen, MaxOpenEach int
 	// MaxStore is the size in MiB from which on the store of the embedded server takes no more; 0 is none.
@@ -46,6 +48,8 @@ type Config struct {
 	ReadOnly bool
 	// Policy is the policy file; "" is none.
 	Policy string
+	// Agents are the agents that are commands, by type.
+	Agents map[string]Agent
 	// FourEyes keeps people from deciding about what their own tasks ask.
 	FourEyes bool
 	// Sandbox is enforce, best-effort or off. SandboxRead and SandboxWrite are further paths for the

@@ -31,7 +31,7 @@ func TestDefaults(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, config.Config{
 		DataDir: "/home/ada/.orch/data", Root: "/work", Durability: "fsync", Concurrency: 4,
-		Queues: []string{"default"}, Lease: 15 * time.Second, MaxDeliveries: 10, MaxOpen: 250_000, MaxOpenEach: 150_000, Sandbox: "enforce", Host: "127.0.0.1", HTTP: "auto", SyncWait: 20 * time.Second, LogLevel: "warn", Output: "text",
+		Queues: []string{"default"}, Lease: 15 * time.Second, MaxDeliveries: 10, MaxSpawned: 16, MaxOpen: 250_000, MaxOpenEach: 150_000, Sandbox: "enforce", Host: "127.0.0.1", HTTP: "auto", SyncWait: 20 * time.Second, LogLevel: "warn", Output: "text",
 		NotifyOn: []string{"failed", "blocked", "approval"}, Tools: config.Tools{NotifyChannels: []string{"log"}},
 	}, c)
 }
@@ -71,6 +71,10 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 		"url":            {"server: host\n", ":1:9", `"host" is no URL`, "write it as nats://host:4222"},
 		"list of maps":   {"queues: [{a: 1}]\n", ":1:9", "a list holds plain values", ""},
 		"map as value":   {"root: {a: 1}\n", ":1:7", "this must be a plain value or a list", ""},
+		"agent":          {"agents: {a: {command: []}}\n", ":1:9", "the agent a needs a command that begins with its program", ""},
+		"agent program":  {"agents: {a: {command: ['{model}']}}\n", ":1:9", "the agent a needs a command that begins with its program", ""},
+		"agent path":     {"agents: {a/b: {command: [x]}}\n", ":1:9", `"a/b" is no type of an agent: use letters, digits, - and _, at most 64`, ""},
+		"agent timeout":  {"agents: {a: {command: [x], timeout: 5}}\n", ":1:9", `the timeout "5" of the agent a is no duration`, "write it as 30s or 5m"},
 		"empty list":     {"queues: []\n", ":1:9", "it names nothing", ""},
 		"no mapping":     {"- a\n", ":1:1", "the file must hold keys and values", "such as data_dir: ~/.orch/data"},
 		"broken":         {"a: [\n", ":1:1", "did not find expected node content", ""},
@@ -87,6 +91,24 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 			assert.Equal(t, tc.hint, e.Hint)
 		})
 	}
+}
+
+func TestAgents(t *testing.T) {
+	t.Parallel()
+	home, dir := t.TempDir(), t.TempDir()
+	write(t, home, "agents:\n  reviewer:\n    command: [review, '--brief, please']\n    timeout: 10m\n    network: true\n")
+	want := map[string]config.Agent{"reviewer": {Command: []string{"review", "--brief, please"}, Timeout: 10 * time.Minute, Network: true}}
+	c, err := config.Load(config.Sources{Getenv: env(nil), Dir: dir, Home: home})
+	require.NoError(t, err)
+	assert.Equal(t, want, c.Agents)
+	c, err = config.Load(config.Sources{Getenv: env(map[string]string{"ORCH_AGENTS": `{"a": {"command": ["x"]}}`}), Dir: dir, Home: home})
+	require.NoError(t, err)
+	assert.Equal(t, map[string]config.Agent{"a": {Command: []string{"x"}}}, c.Agents)
+	_, err = config.Load(config.Sources{Getenv: env(map[string]string{"ORCH_AGENTS": "{a: {comand: [x]}}"}), Dir: dir, Home: home})
+	require.ErrorContains(t, err, "comand")
+	write(t, dir, "agents: {a: {command: [x]}}\n")
+	_, err = config.Load(config.Sources{Getenv: env(nil), Dir: dir, Home: home})
+	require.ErrorContains(t, err, "the file of a project may not set agents")
 }
 
 func TestErrorsOfFlagsAndVariables(t *testing.T) {

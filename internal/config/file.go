@@ -102,9 +102,13 @@ func (k Key) inProject(c *Config, p place) error {
 	return p.invalid("the file of a project may not set a root outside of the project").WithHint("use --root or ORCH_ROOT")
 }
 
-// textOf returns a scalar, a list of scalars separated by commas, or, for a key with names, such a list of
-// NAME=VALUE.
+// textOf returns a scalar, a list of scalars separated by commas, for a key with names such a list of
+// NAME=VALUE, or for agents an object as it is.
 func (k Key) textOf(n *yaml.Node, p place) (string, error) {
+	if _, ok := k.field(new(Config)).(*map[string]Agent); ok {
+		text, err := yaml.Marshal(n)
+		return string(text), err
+	}
 	_, names := k.field(new(Config)).(*map[string]Secret)
 	switch {
 	case n.Kind == yaml.ScalarNode:

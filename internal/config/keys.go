@@ -38,7 +38,7 @@ type Key struct {
 	// check says what is wrong with a value, or with an element of a list; "" when nothing is.
 	check func(text string) string
 	// field points to the place of the value: *string, *int, *bool, *time.Duration, *[]string, *Secret or
-	// *map[string]Secret.
+	// *map[string]Secret or *map[string]Agent.
 	field func(*Config) any
 }
 
@@ -107,6 +107,10 @@ func nodeKeys() []Key {
 			field: func(c *Config) any { return &c.MaxDeliveries },
 		},
 		{
+			Name: "max_spawned", Default: "16", min: 1, max: 1000, Node: true, Usage: "child tasks that the calls of one task start; more are refused",
+			field: func(c *Config) any { return &c.MaxSpawned },
+		},
+		{
 			Name: "max_open", Default: "250000", min: 1, max: 10_000_000, Node: true, Usage: "open tasks of the node; more are refused",
 			field: func(c *Config) any { return &c.MaxOpen },
 		},
@@ -137,6 +141,10 @@ func nodeKeys() []Key {
 		{
 			Name: "policy", path: true, Node: true, Worker: true, Personal: true, Usage: "policy file with rules that deny and ask",
 			field: func(c *Config) any { return &c.Policy },
+		},
+		{
+			Name: "agents", Node: true, Worker: true, Personal: true, Usage: "agents that are commands, by type: {command, timeout, network}",
+			field: func(c *Config) any { return &c.Agents },
 		},
 		{
 			Name: "host", Default: "127.0.0.1", Node: true, Personal: true, Usage: "address that the node listens on",
@@ -258,6 +266,12 @@ func (k Key) set(c *Config, text string, at place) error {
 		var err error
 		*field, err = at.secrets(text)
 		return err
+	case *map[string]Agent:
+		agents, err := parseAgents(text, at)
+		if err != nil {
+			return err
+		}
+		*field = agents
 	}
 	return nil
 }

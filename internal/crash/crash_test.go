@@ -112,6 +112,9 @@ func begin(t *testing.T, planted failpoint.Fault) *run {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "orch-crash-*") //nolint:usetesting // it is kept after a failure
 	require.NoError(t, err)
+	agents := filepath.Join(dir, ".orch", "agents")
+	require.NoError(t, os.MkdirAll(agents, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(agents, "crew.yaml"), []byte(crewPlan), 0o600))
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the data, the ledger and the logs are in %s", dir)

@@ -25,9 +25,10 @@ type history struct {
 type stepHistory struct {
 	state statemachine.StepState
 	tool  string
-	// attempt is the newest one, worker the one that has it.
+	// attempt is the newest one, worker the one that has it, and child what it goes on as.
 	attempt int
 	worker  string
+	child   events.TaskID
 	// calls holds when the log knew of each attempt, retries counts the decisions to call again.
 	calls   map[int]time.Time
 	retries int
@@ -126,7 +127,7 @@ func (h *history) call(c *events.Commit, key string, s *stepHistory, data events
 		if d.Attempt != s.attempt+1 {
 			h.found("I7", "attempt %d of step %s follows %d", d.Attempt, key, s.attempt)
 		}
-		s.attempt, s.tool, s.worker = d.Attempt, d.Tool, ""
+		s.attempt, s.tool, s.worker, s.child = d.Attempt, d.Tool, "", ""
 	case *events.Called:
 		h.current(key, s, d.Attempt, "call")
 		s.worker, s.calls[d.Attempt] = d.Worker, c.At
@@ -147,6 +148,7 @@ func (h *history) call(c *events.Commit, key string, s *stepHistory, data events
 	case *events.Spawned:
 		h.report.Children++
 		h.add(d.Child)
+		s.child = d.Child
 	}
 }
 
@@ -165,8 +167,12 @@ func (h *history) succeeded(c *events.Commit, key string, s *stepHistory, d *eve
 	if d.Attempt != s.attempt {
 		h.found("I7", "the result of attempt %d of step %s was accepted when %d was the newest", d.Attempt, key, s.attempt)
 	}
-	if c.Actor != "worker:"+s.worker {
-		h.found("I7", "the result of step %s came from %s, but %s had the call", key, c.Actor, s.worker)
+	teller := "worker:" + s.worker
+	if s.child != "" {
+		teller = "task:" + string(s.child)
+	}
+	if c.Actor != teller {
+		h.found("I7", "the result of step %s came from %s, but %s had the call", key, c.Actor, teller)
 	}
 	pid := WorkerPID(s.worker)
 	done := slices.ContainsFunc(h.effects[h.task], func(e Effect) bool {

@@ -62,11 +62,18 @@ func jobs() []job {
 		{name: "tell", plan: head("tell") + step("a", crash.ToolTell, "") + step("b", crash.ToolRead, "    needs: [a]\n")},
 		{name: "point", plan: head("point") + step("p", "CHECKPOINT_CREATE", "    with: {checkpoint_name: half, state_data: {n: 1}}\n") +
 			step("a", crash.ToolIdem, "    needs: [p]\n")},
+		{name: "spawn", plan: head("spawn") + step("a", "TASK_SPAWN", "    with: {subagent_type: crew, prompt: go}\n") +
+			step("b", crash.ToolRead, "    needs: [a]\n")},
 		{name: "burst", burst: 24, plan: head("burst") + step("a", crash.ToolIdem, "")},
 		{name: "cancelled", cancel: true, plan: head("cancelled") + step("a", crash.ToolIdem, "") +
 			"  - {id: w, needs: [a], wait: {for: 1h}}\n"},
 	}
 }
+
+// crewPlan is the agent of the job spawn.
+const crewPlan = "orch: v1\ninputs: {type: object, properties: {prompt: {type: string}}}\nsteps:\n" +
+	"  - {id: r, tool: CRASH_READ, retry: {max_attempts: 100, initial: 20ms, max: 100ms}}\n" +
+	"  - {id: w, needs: [r], tool: CRASH_WRITE}\n"
 
 // load is what clients do and were told.
 type load struct {

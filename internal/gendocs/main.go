@@ -3,12 +3,16 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/orch-dev/orch/internal/config"
 )
 
 //go:generate go run . -out ../../docs
@@ -38,7 +42,25 @@ func write(folder string) error {
 			return err
 		}
 	}
-	return nil
+	return writeSettings(filepath.Join(folder, "settings.md"))
+}
+
+// writeSettings renews the table of settings in the page about them, if there is one.
+func writeSettings(file string) error {
+	page, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	head, _, _ := strings.Cut(config.Markdown(), "\n")
+	before, rest, found := strings.Cut(string(page), head)
+	if !found {
+		return fmt.Errorf("%s has no table of settings", file)
+	}
+	_, after, _ := strings.Cut(rest, "|\n\n")
+	return os.WriteFile(file, []byte(before+config.Markdown()+"\n"+after), 0o644) //nolint:gosec // a public page
 }
 
 // document is the text of a page in the making.

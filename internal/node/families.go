@@ -12,6 +12,7 @@ import (
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/netguard"
+	"github.com/orch-dev/orch/tools/agent"
 	"github.com/orch-dev/orch/tools/build"
 	"github.com/orch-dev/orch/tools/builtin"
 	"github.com/orch-dev/orch/tools/db"
@@ -42,6 +43,7 @@ func (h *hands) configure(c *bus.Conn) error {
 		Notify:   notify.Config{Channels: services, Default: s.NotifyChannels, Publish: publisher(c), Net: net},
 		Git:      h.gitConfig(net),
 		Build:    build.Config{NPMRegistry: s.NPMRegistry, PipIndex: s.PipIndex},
+		Agent:    agent.Config{Commands: h.cfg.Agents},
 	}
 	if h.cfg.DataDir != "" {
 		h.families.Database.Connections = filepath.Join(h.cfg.DataDir, "connections")

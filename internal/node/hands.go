@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -74,7 +75,7 @@ func (h *hands) open(c *bus.Conn) error {
 	if err = h.configure(c); err != nil {
 		return err
 	}
-	if h.catalogue, err = tools.New(append(builtin.All(h.families), h.cfg.Extra...)...); err != nil {
+	if h.catalogue, err = tools.New(slices.Concat(builtin.All(h.families), builtin.Internal(h.families), h.cfg.Extra)...); err != nil {
 		return err
 	}
 	data, err := filepath.EvalSymlinks(h.cfg.DataDir)

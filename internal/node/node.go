@@ -18,6 +18,7 @@ import (
 	"github.com/orch-dev/orch/mcp/server"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/tools"
+	"github.com/orch-dev/orch/tools/agent"
 )
 
 // Config says what to run. DataDir and Root are required, as absolute paths.
@@ -40,8 +41,8 @@ type Config struct {
 	FourEyes bool
 	// Lease is the life of a call without a heartbeat; 0 means the default of the orchestrator.
 	Lease time.Duration
-	// MaxDeliveries, MaxOpen and MaxOpenEach are limits of the orchestrator; 0 means its defaults.
-	MaxDeliveries, MaxOpen, MaxOpenEach int
+	// MaxDeliveries, MaxSpawned, MaxOpen and MaxOpenEach are limits of the orchestrator; 0 means its defaults.
+	MaxDeliveries, MaxSpawned, MaxOpen, MaxOpenEach int
 	// Host and Port are where the embedded server listens; default loopback and a free port.
 	Host string
 	Port int
@@ -61,6 +62,8 @@ type Config struct {
 	NotifyOn, NotifyTo []string
 	Logger             *slog.Logger
 	Version            string
+	// Agents are the agents that are commands, by type.
+	Agents map[string]agent.Command
 	// HTTP is the address at which the MCP face listens; empty means nowhere. HTTPOptional lets the node start
 	// without when something else listens there.
 	HTTP         string
@@ -69,7 +72,10 @@ type Config struct {
 	SyncWait time.Duration
 	// OutsideApprovals keeps MCP clients from asking their users for approvals.
 	OutsideApprovals bool
-	// Tokens knows the bearer tokens of HTTP.
+	// User is the user of the operating system who runs the node. The first start writes a token for that identity
+	// into the data directory, see bus.LocalToken; empty makes none.
+	User string
+	// Tokens knows the bearer tokens of HTTP. Default: those of the store.
 	Tokens server.Tokens
 	// Face changes the configuration of the MCP face, for the conformance suite and tests.
 	Face func(*server.Config)
@@ -91,6 +97,9 @@ type Node struct {
 	store  *bus.Store
 	orch   *orchestrator.Orchestrator
 	hands  *hands
+	tokens *bus.Tokens
+	// faceKey signs what MCP clients carry between two rounds.
+	faceKey []byte
 	// faceURL is where the MCP face is served.
 	faceURL string
 	// requests is the connection for what is asked and told, notices is nil when nothing is told.
@@ -108,7 +117,7 @@ type Node struct {
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	n := &Node{cfg: cfg, done: make(chan struct{})}
 	for _, step := range []func(context.Context) error{
-		n.openBus, n.openStore, n.openRequests, n.openHands, n.openNotices, n.startOwner, n.serve, n.startWorker, n.startFace, n.startChores, n.startTidying,
+		n.openBus, n.openStore, n.openRequests, n.openHands, n.openNotices, n.startOwner, n.serve, n.startWorker, n.startTokens, n.startFace, n.startChores, n.startTidying,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, n.Stop(context.WithoutCancel(ctx)))
@@ -201,7 +210,7 @@ func (n *Node) ownerConfig() orchestrator.Config {
 	return orchestrator.Config{
 		Log: n.store, Blobs: n.store, Checkpoints: n.store, Indexes: n.store, Catalogue: n.hands.catalogue,
 		Logger: n.cfg.logger(), Lease: n.cfg.Lease, ArchiveAfter: n.cfg.ArchiveAfter, Paused: n.cfg.Paused,
-		MaxDeliveries: n.cfg.MaxDeliveries, MaxOpen: n.cfg.MaxOpen, MaxOpenEach: n.cfg.MaxOpenEach,
+		MaxDeliveries: n.cfg.MaxDeliveries, MaxSpawned: n.cfg.MaxSpawned, MaxOpen: n.cfg.MaxOpen, MaxOpenEach: n.cfg.MaxOpenEach,
 		Redact: n.hands.policy.Redact, FindSecret: n.hands.findSecret,
 		Workspace: n.hands.tree.Path, Root: n.hands.root.Name(),
 		Over: func(id events.TaskID) { n.hands.later(id, func() error { return n.hands.tree.RemoveTemp(id) }) },

@@ -16,6 +16,15 @@ import (
 // writable and keeps its permissions, and its owner as far as the process may set it; a new one gets
 // mode, less the umask. It reports whether the file is new. A crash may leave a file .orch-*.tmp.
 func (r *Root) WriteAtomic(rel string, data []byte, mode fs.FileMode) (bool, error) {
+	p, name, err := r.parent(rel)
+	if err != nil {
+		return false, err
+	}
+	defer p.Close()
+	return p.writeAtomic(name, data, mode)
+}
+
+func (r *Root) writeAtomic(rel string, data []byte, mode fs.FileMode) (bool, error) {
 	f, old, err := r.open(rel, os.O_WRONLY)
 	switch {
 	case err == nil:

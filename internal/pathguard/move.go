@@ -96,6 +96,15 @@ func (r *Root) holdsHidden(rel string) error {
 
 // RemoveFile removes a file or a link; INVALID_FORMAT for a directory.
 func (r *Root) RemoveFile(rel string) error {
+	p, name, err := r.parent(rel)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	return p.removeFile(name)
+}
+
+func (r *Root) removeFile(rel string) error {
 	info, err := r.Lstat(rel)
 	if err != nil {
 		return err
@@ -112,7 +121,12 @@ func (r *Root) RemoveFile(rel string) error {
 // Append adds data to the end of an existing file, in one piece also among other writers (S4-031), and
 // makes it durable. It returns the size of the file afterwards, in bytes.
 func (r *Root) Append(rel string, data []byte) (int64, error) {
-	f, err := r.OpenAppend(rel)
+	p, name, err := r.parent(rel)
+	if err != nil {
+		return 0, err
+	}
+	defer p.Close()
+	f, err := p.OpenAppend(name)
 	if err != nil {
 		return 0, err
 	}

@@ -70,7 +70,7 @@ func Open(dir string, hidden ...string) (*Root, error) {
 
 // hide adds a hidden directory; one outside of the root needs no hiding.
 func (r *Root) hide(path string) error {
-	target, err := realPath(path, true)
+	target, err := realPath("/", path, true)
 	if err != nil {
 		return describe(path, err)
 	}
@@ -116,7 +116,11 @@ func (r *Root) resolve(abs string, followLast bool) (string, error) {
 	case len(abs) > maxPath:
 		return "", invalid("the path is longer than 4096 bytes")
 	}
-	target, err := realPath(abs, followLast)
+	at, rest := "/", abs
+	if below, ok := strings.CutPrefix(abs, r.name+"/"); ok {
+		at, rest = r.name, below // which is real, and stays the directory that was opened
+	}
+	target, err := realPath(at, rest, followLast)
 	rel, relErr := filepath.Rel(r.name, target)
 	if relErr != nil || !filepath.IsLocal(rel) {
 		return "", r.outside()
@@ -147,10 +151,10 @@ func (r *Root) ExistingDir(abs string) (string, error) {
 	return r.Abs(rel), nil
 }
 
-// realPath follows the links of abs like the kernel does, but does not mind missing components. With
-// an error it returns how far it came.
-func realPath(abs string, followLast bool) (string, error) {
-	at, rest := "/", strings.Split(abs, "/")
+// realPath follows the links of path, as seen from the real directory at, like the kernel does, but does not mind
+// missing components. With an error it returns how far it came.
+func realPath(at, path string, followLast bool) (string, error) {
+	rest := strings.Split(path, "/")
 	for links := 0; len(rest) > 0; {
 		part := rest[0]
 		rest = rest[1:]

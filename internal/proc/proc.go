@@ -1,6 +1,7 @@
 // Package proc starts child processes that cannot outlive their call.
 //
-// A child gets a session and process group of its own without a terminal, an empty standard input,
+// A child gets a session and process group of its own without a terminal, a standard input that is empty or
+// the text of its command,
 // a fixed search path and an environment made from an allow-list. When its time is over, or its
 // caller gives up, the whole group ends: SIGTERM, a grace, SIGKILL. When the node itself is killed, a
 // helper process, the reaper, ends the groups of the calls that were running. A process that leaves the
@@ -19,6 +20,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -111,6 +113,8 @@ type Command struct {
 	Dir string
 	// Env is added to the inherited environment and wins over it.
 	Env map[string]string
+	// Stdin is the standard input; empty for none.
+	Stdin string
 	// Sandbox is what the process may touch; the zero value lets it write nowhere.
 	Sandbox Sandbox
 	// Timeout ends the process; 0 means that only the context does.
@@ -216,6 +220,9 @@ func (r *Runner) command(ctx context.Context, c Command, sink *sink) (*exec.Cmd,
 	}
 	cmd := exec.CommandContext(ctx, program, c.Args...)
 	cmd.Dir, cmd.Env = c.Dir, env
+	if c.Stdin != "" {
+		cmd.Stdin = strings.NewReader(c.Stdin)
+	}
 	cmd.Stdout, cmd.Stderr = &sink.out, &sink.err
 	cmd.SysProcAttr = sessionAttr()
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }

@@ -71,6 +71,22 @@ func TestRunResult(t *testing.T) {
 	}
 }
 
+func TestRunStdin(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t, proc.Config{})
+	text := strings.Repeat("a line of input\n", 20_000) // far more than a pipe holds
+	c := bash("cat; read x; echo $?")
+	c.Stdin = text
+	res, err := r.Run(t.Context(), c)
+	require.NoError(t, err)
+	assert.Equal(t, text+"1\n", res.Stdout)
+	c = bash("exec <&-; echo done")
+	c.Stdin = text
+	res, err = r.Run(t.Context(), c)
+	require.NoError(t, err, "who does not read its input need not")
+	assert.Equal(t, "done\n", res.Stdout)
+}
+
 func TestRunStartFailure(t *testing.T) {
 	t.Parallel()
 	r := newRunner(t, proc.Config{})

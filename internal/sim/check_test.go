@@ -153,6 +153,9 @@ func (w *world) checkLog(past []*history) {
 		w.checkEnd(h)
 		w.checkResults(h)
 	}
+	for _, h := range past {
+		w.checkChildren(h, byID)
+	}
 	for _, id := range w.tasks {
 		h := byID[id]
 		switch {
@@ -211,6 +214,25 @@ func (w *world) checkResults(h *history) {
 					w.fail("I7: %s %s: attempt %d of %s is over with the result of attempt %d of %s", h.id, d.Step, attempts[d.Step], workers[d.Step], said.Attempt, said.By)
 				}
 			}
+		}
+	}
+}
+
+// checkChildren holds that a call which has succeeded with a child is answered by the one child that the log
+// of both names (S0-180).
+func (w *world) checkChildren(h *history, byID map[events.TaskID]*history) {
+	for _, key := range h.task.Order {
+		s := h.task.Steps[key]
+		if s.Spawned == nil || s.State != statemachine.StepSucceeded {
+			continue
+		}
+		child := byID[s.Child]
+		if child == nil || child.task.State != statemachine.Done || !strings.Contains(string(s.Output.Raw), string(s.Child)) {
+			w.fail("S0-180: %s %s has succeeded without its child %s", h.id, key, s.Child)
+			continue
+		}
+		if p := child.task.Submitted.Parent; p == nil || p.Task != h.id || p.Step != key {
+			w.fail("S0-180: %s does not name its parent %s %s: %+v", s.Child, h.id, key, p)
 		}
 	}
 }

@@ -112,6 +112,7 @@ func kind(t *rapid.T, ids []string) string {
 		", tool: DESTROY", ", tool: READ, queue: other", ", tool: WRITE, effect: idempotent"+retry,
 		", tool: WRITE, verify: {tool: PROBE, with: {text: probe}, expect: output.n >= 1}",
 		", approve: {description: d, timeout: 20s"+draw("", ", on_reject: continue", ", on_expiry: escalate", ", on_expiry: approve", ", on_expiry: reject", ", quorum: 2")+"}",
+		", tool: SPAWN"+retry, ", for_each: 1..2, do: [{id: c, tool: SPAWN}]",
 		", set: {n: 1}", ", wait: {for: 2s}", ", wait: {signal: go}", ", wait: {signal: go, timeout: 3s, default: {n: 1}}",
 		", wait: {signal: go, timeout: 2s}",
 		", for_each: 1..3, max_parallel: 2, do: [{id: r, tool: READ"+retry+"}, {id: w, needs: [r], tool: WRITE}]",

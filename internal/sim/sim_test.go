@@ -35,7 +35,7 @@ func catalogue(t *testing.T) *tools.Catalogue {
 			func(_ context.Context, _ *tools.Env, in echoIn) (echoIn, error) { return in, nil })
 	}
 	cat, err := tools.New(
-		tool("READ", tools.Read, tools.AnyState), tool("PROBE", tools.Read, tools.AnyState), tool("IDEM", tools.Idempotent, tools.InProgress),
+		tool("READ", tools.Read, tools.AnyState), tool("PROBE", tools.Read, tools.AnyState), tool("SPAWN", tools.Idempotent, tools.AnyState), tool("IDEM", tools.Idempotent, tools.InProgress),
 		tool("WRITE", tools.Write, tools.InProgress), tool("ANY", tools.Write, tools.AnyState), tool("DESTROY", tools.Destructive, tools.InProgress))
 	require.NoError(t, err)
 	return cat
@@ -190,7 +190,7 @@ func TestTeeth(t *testing.T) {
 		t.Run(string(c), func(t *testing.T) {
 			t.Parallel()
 			cat := catalogue(t)
-			for seed := range 200 {
+			for seed := range 600 {
 				if r := run(t, scripts().Example(seed), cat, c, false); len(r.wrong) > 0 {
 					t.Logf("seed %d: %s", seed, r.wrong[0])
 					return

@@ -184,7 +184,7 @@ func (w *world) finish(j *job) {
 func (w *world) end(j *job, how string) {
 	begun := j.started || !j.hasEffects()
 	unknown := how == "transport" || how == "timeout" || how == "shutdown"
-	if j.Tool != "PROBE" && begun && (how == "ok" || (unknown && w.chance(1, 2))) {
+	if j.Tool != "PROBE" && j.Tool != "SPAWN" && begun && (how == "ok" || (unknown && w.chance(1, 2))) {
 		w.effect(j)
 	}
 	n := 1
@@ -195,13 +195,20 @@ func (w *world) end(j *job, how string) {
 		}
 	}
 	j.outcome = &work.Outcome{Ref: j.Ref, Worker: j.worker.name, StartedAt: time.Now(), Duration: time.Millisecond}
-	if how == "ok" {
+	switch {
+	case how == "ok" && j.Tool == "SPAWN":
+		j.outcome.Spawn = &work.Spawn{Agent: "sim", File: "sim.yaml", Plan: json.RawMessage(agentPlan), Inputs: json.RawMessage(`{"n":3}`)}
+	case how == "ok":
 		j.outcome.Output = json.RawMessage(fmt.Sprintf(`{"n":%d,"by":%q,"attempt":%d}`, n, j.worker.name, j.Attempt))
-	} else {
+	default:
 		j.outcome.Error, j.outcome.Class = fault.New(fault.ExecFailed, "it failed"), how
 	}
 	w.report(j)
 }
+
+// agentPlan is what a call of SPAWN goes on as.
+const agentPlan = `{"orch":"v1","inputs":{"type":"object","properties":{"n":{"type":"integer"}}},` +
+	`"steps":[{"id":"r","tool":"READ"},{"id":"w","needs":["r"],"tool":"WRITE"}]}`
 
 // ask gives a call back that needs an approval: for itself, or for what its task may reach.
 func (w *world) ask(j *job) {

@@ -52,6 +52,9 @@ func (s *Server) listTools(c client, list *mcp.ListToolsResult) mcp.Result {
 	whole := object{}
 	decode(mustJSON(list), &whole)
 	whole["tools"] = shown
+	if c.modern {
+		whole["resultType"] = "complete"
+	}
 	return &reply{fields: whole}
 }
 

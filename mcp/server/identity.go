@@ -54,7 +54,7 @@ type Selection struct {
 // shows reports whether a tool is among the selected ones.
 func (s Selection) shows(t tools.Tool) bool {
 	spec := t.Spec()
-	if s.ReadOnly && spec.Effect != tools.Read && !spec.LogOnly {
+	if spec.Internal || s.ReadOnly && spec.Effect != tools.Read && !spec.LogOnly {
 		return false
 	}
 	return s.names(spec.Name)

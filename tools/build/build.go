@@ -65,6 +65,26 @@ func (p project) read(name string) ([]byte, error) {
 	return data, err
 }
 
+// olderThan reports whether all the named files that are there were last changed before a time. Programs can set the
+// time of a modification, but not that of the change. In doubt they were not.
+func (p project) olderThan(at time.Time, names []string) bool {
+	const skew = time.Second // of the clock of a file system, which runs behind
+	for _, name := range names {
+		rel, err := p.env.Root.Resolve(filepath.Join(p.dir, name))
+		if err != nil {
+			return false
+		}
+		info, err := p.env.Root.Stat(rel)
+		if fault.Has(err, fault.NotFound) {
+			continue
+		}
+		if err != nil || at.IsZero() || !changedAt(info).Before(at.Add(-skew)) {
+			return false
+		}
+	}
+	return true
+}
+
 // has reports whether the project holds a file.
 func (p project) has(name string) bool {
 	rel, err := p.env.Root.Resolve(filepath.Join(p.dir, name))

@@ -21,7 +21,7 @@ func golang() manager {
 			switch {
 			case j.version != "":
 				spec += "@" + j.version
-			case !j.known:
+			case !j.listed:
 				spec += "@latest"
 			}
 			if _, err := j.run(ctx, nil, "go", "get", "--", spec); err != nil {

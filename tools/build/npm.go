@@ -14,6 +14,9 @@ const npmNames = `^(@[a-z0-9][a-z0-9._~-]*/)?[a-z0-9][a-z0-9._~-]*$`
 // npmVersions are versions, ranges of one comparator, and tags.
 const npmVersions = `^([~^]?v?\d+(\.\d+){0,2}(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?|[a-z][a-z0-9-]*)$`
 
+// npmRanges are what a manifest may ask for: ranges and tags of the registry, no URL, path, alias or repository.
+const npmRanges = `^[0-9A-Za-z.*^~<>=| +-]+$`
+
 func npm() manager {
 	return manager{
 		name: "npm", manifests: []string{"package.json"}, locks: []string{"package-lock.json", "npm-shrinkwrap.json"},
@@ -48,12 +51,12 @@ func yarn() manager {
 
 func same(name string) string { return name }
 
-// npmSpec is the package with its version. Without one a known package keeps the range of the manifest.
+// npmSpec is the package with its version. Without one a package that is listed keeps the range of the manifest.
 func (j job) npmSpec() string {
 	switch {
 	case j.version != "":
 		return j.name + "@" + j.version
-	case j.known:
+	case j.listed:
 		return j.name
 	default:
 		return j.name + "@latest"
@@ -86,9 +89,14 @@ func inPackageJSON(p project, name string) (bool, error) {
 	}
 	for _, key := range []string{"dependencies", "devDependencies", "optionalDependencies", "peerDependencies"} {
 		var packages map[string]string
-		if json.Unmarshal(manifest[key], &packages) == nil && packages[name] != "" {
-			return true, nil
+		if json.Unmarshal(manifest[key], &packages) != nil || packages[name] == "" {
+			continue
 		}
+		if !regexp.MustCompile(npmRanges).MatchString(packages[name]) {
+			return false, fault.New(fault.InvalidFormat, "package.json in %s takes %s from elsewhere than the registry", p.dir, name).
+				WithField("package_name")
+		}
+		return true, nil
 	}
 	return false, nil
 }

@@ -32,8 +32,8 @@ func packageInstall(cfg Config) tools.Tool {
 		Purpose: "Install package dependencies",
 		Conditions: []string{
 			"Task state: IN_PROGRESS",
-			"Package approved in plan OR in package.json/requirements.txt (go.mod, Cargo.toml, pyproject.toml)",
-			"New packages: requires approval",
+			"Package approved in plan OR in package.json/requirements.txt (go.mod, Cargo.toml, pyproject.toml) of the root, unchanged since the task began",
+			"New packages, and those that only a manifest names which the task may have written: requires approval",
 		},
 		Effect:    tools.Idempotent,
 		Gate:      tools.InProgress,
@@ -60,8 +60,30 @@ func packageIntent(_ context.Context, env *tools.Env, in packageInstallIn) (tool
 	if err != nil {
 		return tools.Intent{}, err
 	}
-	target := tools.Target{Kind: tools.Package, Name: j.manager.name + ":" + j.name, Known: j.known}
+	target := tools.Target{Kind: tools.Package, Name: j.manager.name + ":" + j.name}
+	if target.Known, target.Note, err = j.judge(); err != nil {
+		return tools.Intent{}, err
+	}
 	return tools.Intent{Targets: []tools.Target{target}}, nil
+}
+
+// judge reports whether the project names the package (S0-141), and what people should know when it does not. The
+// project is what lies in the root and was there before the task: a manifest that the task has written, or could
+// have, must not speak for it.
+func (j job) judge() (known bool, note string, err error) {
+	own := project{env: j.env, dir: j.env.Root.Name()}
+	named, err := j.manager.known(own, j.name)
+	switch {
+	case err != nil:
+		return false, "", err
+	case named && own.olderThan(j.env.Since, j.manager.manifests):
+		return true, "", nil
+	case named:
+		return false, "a manifest of the project names it, but it was changed after the task began", nil
+	case j.listed:
+		return false, "a manifest names it in the workspace, where this task itself writes", nil
+	}
+	return false, "", nil
 }
 
 // job is one installation.
@@ -72,8 +94,8 @@ type job struct {
 	manager manager
 	// name is the canonical name of the package, version "" or checked.
 	name, version string
-	// known is true when a manifest of the project names the package.
-	known bool
+	// listed is true when a manifest in the workspace names the package already.
+	listed bool
 }
 
 // manager is a package manager as data.
@@ -84,7 +106,7 @@ type manager struct {
 	// names and versions are the forms that are permitted (S0-142): nothing that an option, a path, a
 	// URL, an alias or a shell could be made of.
 	names, versions *regexp.Regexp
-	// canonical returns the one form of a name, known whether the manifests of the project hold it.
+	// canonical returns the one form of a name, known whether the manifests of a project hold it.
 	canonical func(name string) string
 	known     func(p project, name string) (bool, error)
 	// install returns the version that is installed.
@@ -111,7 +133,7 @@ func newJob(env *tools.Env, in packageInstallIn) (job, error) {
 			WithHint("give one version, such as 1.2.3")
 	}
 	j := job{project: p, manager: m, name: m.canonical(in.PackageName), version: in.Version}
-	j.known, err = m.known(p, j.name)
+	j.listed, err = m.known(p, j.name)
 	return j, err
 }
 

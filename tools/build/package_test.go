@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -107,7 +108,9 @@ func TestInstallNPM(t *testing.T) {
 
 	intent, out, err = install(t, p, map[string]any{"package_name": "demo", "version": "1.0.0"})
 	require.NoError(t, err)
-	assert.Equal(t, []tools.Target{{Kind: tools.Package, Name: "npm:demo", Known: true}}, intent.Targets, "now the manifest names it (S0-141)")
+	require.Len(t, intent.Targets, 1)
+	assert.False(t, intent.Targets[0].Known, "a manifest that the task has written says nothing")
+	assert.Contains(t, intent.Targets[0].Note, "in the workspace, where this task itself writes")
 	assert.Equal(t, "1.0.0", out.InstalledVersion)
 
 	p.write(t, map[string]string{"package.json": `{"dependencies":{"demo":"~1.2.0"}}`})
@@ -143,7 +146,7 @@ func TestInstallPip(t *testing.T) {
 	p.cfg.PipIndex = server.URL + "/simple"
 	intent, out, err := install(t, p, map[string]any{"package_name": "Demo.Kit", "version": "1.5"})
 	require.NoError(t, err)
-	assert.Equal(t, []tools.Target{{Kind: tools.Package, Name: "pip:demo-kit", Known: true}}, intent.Targets)
+	assert.Equal(t, "pip:demo-kit", intent.Targets[0].Name)
 	assert.Equal(t, packageOutput{"Demo.Kit", "1.5", "pip"}, out)
 	assert.FileExists(t, p.path(".venv/pyvenv.cfg"))
 
@@ -178,7 +181,7 @@ func TestInstallGo(t *testing.T) {
 	assert.Equal(t, packageOutput{"example.com/demo/sub", "v1.4.0", "go"}, out)
 	intent, _, err = install(t, p, map[string]any{"package_name": "example.com/demo", "version": "v1.4.0"})
 	require.NoError(t, err)
-	assert.True(t, intent.Targets[0].Known)
+	assert.NotEmpty(t, intent.Targets[0].Note)
 	for _, args := range []map[string]any{{"package_name": "example.com/absent"}, {"package_name": "example.com/demo", "version": "v9.0.0"}} {
 		_, _, err = install(t, p, args)
 		assert.Equal(t, fault.NotFound, fault.CodeOf(err), "%v", err)
@@ -345,7 +348,8 @@ func TestOrdinaryNames(t *testing.T) {
 	}
 }
 
-// S0-141: a package that a manifest names is known; one that it only mentions is not.
+// S0-141: a package that a manifest of the project names is known; one that it only mentions is not, and none is when
+// the task may have written the manifest.
 func TestKnownPackages(t *testing.T) {
 	t.Parallel()
 	const packageJSON = `{"name":"self","dependencies":{"a":"1"},"devDependencies":{"@s/b":"2"},"peerDependencies":{"c":"*"},"optionalDependencies":{"d":"*"},"scripts":{"e":"x"},"overrides":{"f":"1"}}`
@@ -362,16 +366,43 @@ func TestKnownPackages(t *testing.T) {
 			"example.com/a example.com/a/sub example.com/b/v2", "example.com/self example.com/ab example.com/b example.com/c example.com/d",
 		},
 	} {
-		p := newProject(t, map[string]string{tc.file: tc.text})
+		p := newProject(t, nil)
+		require.NoError(t, os.WriteFile(filepath.Join(p.Root.Name(), tc.file), []byte(tc.text), 0o600))
 		p.search(t, "/nowhere")
 		for name := range strings.FieldsSeq(tc.known + " " + tc.unknown) {
-			intent, _, err := install(t, p, map[string]any{"package_name": name, "package_manager": tc.manager})
-			require.Len(t, intent.Targets, 1, "%s %s: %v", tc.file, name, err)
-			assert.Equal(t, strings.Contains(" "+tc.known+" ", " "+name+" "), intent.Targets[0].Known, "%s: %s", tc.file, name)
+			listed := strings.Contains(" "+tc.known+" ", " "+name+" ")
+			judged := func(since time.Time) tools.Target {
+				p.Since = since
+				intent, _, err := install(t, p, map[string]any{"package_name": name, "package_manager": tc.manager})
+				require.Len(t, intent.Targets, 1, "%s %s: %v", tc.file, name, err)
+				return intent.Targets[0]
+			}
+			assert.Equal(t, listed, judged(time.Now().Add(time.Hour)).Known, "%s: %s", tc.file, name)
+			for _, since := range []time.Time{{}, time.Now(), time.Now().Add(-time.Hour)} {
+				changed := judged(since)
+				assert.False(t, changed.Known, "%s: %s", tc.file, name)
+				assert.Equal(t, listed, strings.Contains(changed.Note, "changed after the task began"), "%s: %s", tc.file, name)
+			}
 		}
 	}
+	// The time of a modification can be set, that of the change cannot.
 	p := newProject(t, nil)
+	manifest := filepath.Join(p.Root.Name(), "package.json")
+	require.NoError(t, os.WriteFile(manifest, []byte(packageJSON), 0o600))
+	require.NoError(t, os.Chtimes(manifest, time.Unix(0, 0), time.Unix(0, 0)))
+	p.Since = time.Now()
+	intent, _, err := install(t, p, map[string]any{"package_name": "a", "package_manager": "npm"})
+	require.Error(t, err)
+	assert.False(t, intent.Targets[0].Known)
+
+	// A manifest that the task can write does not lead the registry elsewhere.
+	for _, place := range []string{"https://evil.example/a.tgz", "git+ssh://evil.example/a", "evil/a", "npm:evil@1", "file:../a", "link:../a"} {
+		p := newProject(t, map[string]string{"package.json": `{"dependencies":{"a":"` + place + `"}}`})
+		_, _, err := install(t, p, map[string]any{"package_name": "a", "package_manager": "npm"})
+		assert.Equal(t, fault.InvalidFormat, fault.CodeOf(err), place)
+	}
+	p = newProject(t, nil)
 	require.NoError(t, os.Symlink("/etc/passwd", p.path("package.json")))
-	_, _, err := install(t, p, map[string]any{"package_name": "root", "package_manager": "npm"})
+	_, _, err = install(t, p, map[string]any{"package_name": "root", "package_manager": "npm"})
 	assert.Equal(t, fault.OutsideRoot, fault.CodeOf(err), filepath.Base(p.path("package.json"))+" leads out of the root")
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/orch-dev/orch/tools"
+	"github.com/orch-dev/orch/tools/agent"
 	"github.com/orch-dev/orch/tools/build"
 	"github.com/orch-dev/orch/tools/db"
 	"github.com/orch-dev/orch/tools/fs"
@@ -27,6 +28,8 @@ type Config struct {
 	Git git.Config
 	// Build names the registries of packages.
 	Build build.Config
+	// Agent names the agents that are commands.
+	Agent agent.Config
 }
 
 // All returns the tools of all families, one line each.
@@ -41,5 +44,9 @@ func All(cfg Config) []tools.Tool {
 		web.Tools(cfg.Web),
 		notify.Tools(cfg.Notify),
 		build.Tools(cfg.Build),
+		agent.Tools(cfg.Agent),
 	)
 }
+
+// Internal returns the tools that only the node itself calls. They stand in no list.
+func Internal(cfg Config) []tools.Tool { return agent.Internal(cfg.Agent) }

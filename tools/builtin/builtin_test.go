@@ -87,9 +87,31 @@ func TestSpecs(t *testing.T) {
 			if s.NoWorkspace {
 				assert.Empty(t, s.Paths)
 			}
-			logOnly := []string{"LOG_WRITE", "CHECKPOINT_CREATE", "CHECKPOINT_RESTORE", "APPROVAL_REQUEST"}
+			logOnly := []string{"LOG_WRITE", "CHECKPOINT_CREATE", "CHECKPOINT_RESTORE", "APPROVAL_REQUEST", "TASK_SPAWN"}
 			assert.Equal(t, slices.Contains(logOnly, s.Name), s.LogOnly, "a read-only node lets these run, and no others")
 		})
+	}
+}
+
+// S0-010: the hints of MCP are true for exactly these tools.
+func TestAnnotations(t *testing.T) {
+	t.Parallel()
+	destructive := []string{"FILE_DELETE", "DIRECTORY_DELETE", "BASH_EXECUTE", "DATABASE_QUERY", "GIT_PUSH"}
+	open := []string{"HTTP_REQUEST", "WEB_FETCH", "WEB_SEARCH", "GIT_PUSH", "PACKAGE_INSTALL", "NOTIFICATION_SEND"}
+	reads := []string{
+		"FILE_READ", "DIRECTORY_LIST", "GLOB_SEARCH", "GREP_SEARCH", "GIT_STATUS", "GIT_DIFF", "APPROVAL_CHECK",
+		"WEB_FETCH", "WEB_SEARCH", "shell_exec",
+	}
+	seen := map[string]bool{}
+	for _, tool := range builtin.All(builtin.Config{}) {
+		name, hints := tool.Spec().Name, tools.Annotate(tool.Spec())
+		seen[name] = true
+		assert.Equal(t, slices.Contains(destructive, name), hints.DestructiveHint, "%s: destructiveHint", name)
+		assert.Equal(t, slices.Contains(open, name), hints.OpenWorldHint, "%s: openWorldHint", name)
+		assert.Equal(t, slices.Contains(reads, name), hints.ReadOnlyHint, "%s: readOnlyHint", name)
+	}
+	for _, name := range slices.Concat(destructive, open, reads) {
+		assert.True(t, seen[name], "%s is no tool", name)
 	}
 }
 

@@ -39,6 +39,22 @@ func (c connection) name() string {
 	return string(c.dialect) + "://" + c.address() + "/" + c.database
 }
 
+func (c connection) target() tools.Target {
+	return tools.Target{Kind: tools.Connection, Name: c.name()}
+}
+
+// files lists the file that a statement of the level uses, none for a server.
+func (c connection) files(level sqlclass.Level) []tools.File {
+	if c.dialect != sqlclass.SQLite {
+		return nil
+	}
+	access := tools.WritePath
+	if level == sqlclass.Read {
+		access = tools.ReadPath
+	}
+	return []tools.File{{Field: connectionField, Path: c.file, Access: access}}
+}
+
 func (c connection) address() string { return net.JoinHostPort(c.host, strconv.Itoa(int(c.port))) }
 
 // secretScheme begins the reference to a named connection.

@@ -36,11 +36,12 @@ func databaseQuery(cfg Config) tools.Tool {
 			"INSERT/UPDATE: standard approval",
 			"DELETE/DROP, and whatever cannot be told: awaiting approval",
 		},
-		Effect:   tools.Write,
-		Gate:     tools.InProgress,
-		Approval: tools.ByIntent,
-		Rate:     tools.Database,
-		Content:  []string{"connection_string"},
+		Effect:     tools.Write,
+		MayDestroy: true,
+		Gate:       tools.InProgress,
+		Approval:   tools.ByIntent,
+		Rate:       tools.Database,
+		Content:    []string{"connection_string"},
 		Errors: []string{
 			"DATABASE_ERROR", "VALIDATION_ERROR", "INVALID_FORMAT", "SECRET_DETECTED", "FORBIDDEN", "NOT_FOUND", "OUTSIDE_ROOT",
 			"PROTECTED_PATH", "TIMEOUT", "IN_DOUBT", "APPROVAL_REQUIRED", "RATE_LIMITED",
@@ -53,12 +54,16 @@ func databaseQuery(cfg Config) tools.Tool {
 		class := sqlclass.Classify(c.dialect, in.Query)
 		return tools.Intent{
 			Effect: effect(class.Level), Reason: class.Reason,
-			Targets: []tools.Target{{Kind: tools.Connection, Name: c.name()}},
+			Targets: []tools.Target{c.target()}, Files: c.files(class.Level),
 		}, nil
 	}, func(ctx context.Context, env *tools.Env, in databaseQueryIn) (databaseQueryOut, error) {
 		c, err := cfg.open(env, in.ConnectionString)
 		if err != nil {
 			return databaseQueryOut{}, err
+		}
+		if env.Allows == nil || !env.Allows(c.target()) {
+			return databaseQueryOut{}, fault.New(fault.Conflict, "the connection leads elsewhere now than when the call was judged").
+				WithField(connectionField)
 		}
 		q, err := newQuery(c.dialect, in)
 		if err != nil {

@@ -100,7 +100,14 @@ func TestIntent(t *testing.T) {
 			require.True(t, ok)
 			got, err := intender.Intent(t.Context(), b.env, b.args("secret://"+c, query))
 			require.NoError(t, err)
-			want.Targets = []tools.Target{{Kind: tools.Connection, Name: name}}
+			want.Targets, want.Files = []tools.Target{{Kind: tools.Connection, Name: name}}, nil
+			if u == "" {
+				access := tools.WritePath
+				if want.Effect == tools.Read {
+					access = tools.ReadPath
+				}
+				want.Files = []tools.File{{Field: "connection_string", Path: b.file(), Access: access}}
+			}
 			assert.Equal(t, want, got)
 		}
 	}

@@ -53,6 +53,7 @@ func TestSQLiteStaysInItsFile(t *testing.T) {
 	other := filepath.Join(t.TempDir(), "other.db")
 	for _, query := range []string{
 		"ATTACH '" + other + "' AS o", "VACUUM INTO '" + other + "'", "PRAGMA journal_mode = WAL", "PRAGMA writable_schema = 1",
+		"ATTACH DATABASE ':memory:' AS o", "ATTACH 'file:" + other + "?mode=rwc' AS o", "VACUUM main INTO '" + other + "'",
 		"PRAGMA query_only = 0", "PRAGMA temp_store_directory = '/tmp'", "ATTACH 'vacuum_x' AS o",
 	} {
 		e := b.refuse(fault.Forbidden, "sqlite", query)

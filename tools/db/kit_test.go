@@ -92,7 +92,8 @@ func newBench(t *testing.T) *bench {
 	t.Cleanup(func() { root.Close() })
 	b := &bench{t: t, cfg: db.Config{Connections: t.TempDir()}, env: &tools.Env{
 		Task: "TASK_01JD0000000000000000000000", State: statemachine.InProgress, Root: root,
-		Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		Allows: func(tools.Target) bool { return true },
+		Log:    slog.New(slog.DiscardHandler), Now: time.Now,
 		Progress: func(float64, float64, string) {},
 		Record:   func(events.Kind, events.Payload) {},
 	}}

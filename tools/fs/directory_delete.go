@@ -32,13 +32,13 @@ var directoryDelete = tools.Define(tools.Spec{
 	Title:   "Delete a directory",
 	Purpose: "Delete directory and contents",
 	Conditions: []string{
-		"Task state: AWAITING_APPROVAL", "Explicit human approval granted", "Not a protected path",
+		"Task state: AWAITING_APPROVAL", "Explicit human approval granted", "Not a protected path, and none in it",
 		"Backup created if directory contains files",
 	},
 	Effect:   tools.Destructive,
 	Gate:     tools.AwaitingApproval,
 	Approval: tools.Always,
-	Paths:    []tools.Path{{Field: "directory_path", Access: tools.DeletePath}},
+	Paths:    []tools.Path{{Field: "directory_path", Access: tools.DeletePath, Tree: true}},
 	Timeout:  10 * time.Minute,
 	Errors:   []string{"NOT_FOUND", "PERMISSION_DENIED", "INVALID_PATH", "CONFLICT", "OUTSIDE_ROOT", "PROTECTED_PATH", "APPROVAL_REQUIRED", "DISK_FULL"},
 }, func(ctx context.Context, env *tools.Env, in directoryDeleteIn) (out directoryDeleteOut, err error) {
@@ -77,9 +77,9 @@ var directoryDelete = tools.Define(tools.Spec{
 func backupFolder(env *tools.Env, rel string) (string, error) {
 	folders := make([]string, 0, 4)
 	for _, name := range []string{"", "workspace", "outputs", filepath.Join("temp", "backups")} {
-		folder, err := resolve(env, "directory_path", filepath.Join(env.Workspace, name))
+		folder, err := env.Root.Resolve(filepath.Join(env.Workspace, name))
 		if err != nil {
-			return "", err
+			return "", fault.From(err).WithField("directory_path")
 		}
 		folders = append(folders, folder)
 	}

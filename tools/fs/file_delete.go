@@ -44,5 +44,5 @@ func resolveEntry(env *tools.Env, field, path string) (string, error) {
 	if err != nil {
 		return "", fault.From(err).WithField(field)
 	}
-	return rel, nil
+	return rel, env.StillAt(field, env.Root.Abs(rel))
 }

@@ -36,7 +36,7 @@ func resolve(env *tools.Env, field, path string) (string, error) {
 	if err != nil {
 		return "", fault.From(err).WithField(field)
 	}
-	return rel, nil
+	return rel, env.StillAt(field, env.Root.Abs(rel))
 }
 
 // resolveOptional is resolve for a field that defaults to the workspace.

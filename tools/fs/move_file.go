@@ -28,7 +28,7 @@ var moveFile004 = define004(tools.Spec{
 	Effect:     tools.Write,
 	Gate:       tools.InProgress,
 	Approval:   tools.OutsideWorkspace,
-	Paths:      []tools.Path{{Field: "source", Access: tools.WritePath}, {Field: "destination", Access: tools.WritePath}},
+	Paths:      []tools.Path{{Field: "source", Access: tools.WritePath, Tree: true, Into: "destination"}, {Field: "destination", Access: tools.WritePath}},
 	Errors:     []string{"OutsideRoot", "NotFound", "PermissionDenied", "ReadOnly", "INVALID_PATH", "CONFLICT", "VALIDATION_ERROR"},
 }, func(_ context.Context, env *tools.Env, in moveFile004In) (moveFile004Out, error) {
 	from, err := resolve(env, "source", in.Source)

@@ -36,6 +36,7 @@ func hostileAddresses(outside string) []string {
 		"https://user:pass@host/x", "https://:pass@host/x", "https://host/x?y", "https://host/x#y", "https://ho st/x", "https://h$(x)/y", "https://%2dx/y",
 		"https://host:port/x", "https://host:-1/x", "https://ho\nst/x", "https://host/\x1b", "file://host/x", "file://user@/x", "file:///etc", "file:///",
 		"file://" + outside, outside, outside + "/", "/", "/etc", "/proc/self/root" + outside, "../../../../../../../../../../../../etc", "\t/x", "\n", "out", "out/", "./out", "sub/../out",
+		"https://2130706433/x", "https://0x7f.1/x", "https://127.1/x", "https://0177.0.0.1/x", "https://1/x",
 		"gitfile", "commondir", "nested", "file:///etc/../etc", "file:%2f%2f/etc", "https:host/x", "ssh:host/x",
 	}
 }

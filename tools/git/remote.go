@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/netguard"
 	"github.com/orch-dev/orch/tools"
 )
 
@@ -90,8 +91,9 @@ func (w *writable) parseURL(ctx context.Context, cfg Config, text string) (remot
 	if err != nil || u.Opaque != "" || u.Fragment != "" || u.RawQuery != "" {
 		return remote{}, refusedRemote("it has no known form") // an error of url.Parse may repeat a password
 	}
-	host := strings.ToLower(u.Hostname())
-	named := regexp.MustCompile(`^([a-z0-9][a-z0-9.-]*|[0-9a-f:.]*:[0-9a-f:.]*)$`).MatchString(host)
+	host, err := netguard.Host(u.Hostname())
+	// The host that git reads has to be the one that is judged, not another spelling of it.
+	named := err == nil && regexp.MustCompile(`^([a-zA-Z0-9][a-zA-Z0-9.-]*|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*)$`).MatchString(u.Hostname())
 	_, password := u.User.Password()
 	switch {
 	case password:
@@ -114,11 +116,15 @@ func overSSH(cfg Config, text, host, port string) (remote, error) {
 	if cfg.SSHCommand == "" {
 		return remote{}, refusedRemote("ssh is not set up for the node")
 	}
-	return remote{protocol: "ssh", url: text, endpoint: endpoint("ssh", strings.ToLower(host), port, "22")}, nil
+	plain, err := netguard.Host(host)
+	if err != nil {
+		return remote{}, refusedRemote("its host has no known form")
+	}
+	return remote{protocol: "ssh", url: text, endpoint: endpoint("ssh", plain, port, "22")}, nil
 }
 
 func endpoint(scheme, host, port, usual string) string {
-	if port == "" {
+	if port = strings.TrimLeft(port, "0"); port == "" {
 		port = usual
 	}
 	if strings.Contains(host, ":") {

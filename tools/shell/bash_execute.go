@@ -96,7 +96,7 @@ func workingDirectory(env *tools.Env, path string) (string, error) {
 	if err != nil {
 		return "", fault.From(err).WithField("working_directory")
 	}
-	return dir, nil
+	return dir, env.StillAt("working_directory", dir)
 }
 
 // withOutput adds the end of the output so far to the error of a command that was ended (S0-082).

@@ -1,0 +1,110 @@
+package orchestrator_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/events/memlog"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+const nestedPlan = `
+orch: v1
+steps:
+  - id: sub
+    run:
+      orch: v1
+      steps:
+        - id: deeper
+          run:
+            orch: v1
+            steps:
+              - {id: a, tool: WRITE, with: {text: hi}}
+`
+
+func as(actor string) func(*orchestrator.SubmitRequest) {
+	return func(r *orchestrator.SubmitRequest) { r.Actor = actor }
+}
+
+// The rules of the policy file about agents see who submitted the first task, in sub-plans of any depth and after a
+// restart too.
+func TestRequesterOfACall(t *testing.T) {
+	t.Parallel()
+	log := memlog.New(memlog.Config{})
+	n := start(t, log)
+	n.submit(guardedPlan, as("agent:bot"))
+	assert.Equal(t, "agent:bot", n.take("w").Requester)
+	n.submit(nestedPlan, as("agent:nest"))
+	c := n.take("w")
+	assert.Equal(t, "agent:nest", c.Requester)
+	require.NoError(t, n.fail("w", c, "shutdown"))
+	n.stop()
+	n = start(t, log)
+	var requesters []string
+	for range 2 {
+		requesters = append(requesters, n.take("v").Requester)
+	}
+	assert.ElementsMatch(t, []string{"agent:bot", "agent:nest"}, requesters)
+}
+
+// A call inside a task acts for whoever made it, not for whoever submitted the task.
+func TestRequesterOfASingleCall(t *testing.T) {
+	t.Parallel()
+	n := start(t, memlog.New(memlog.Config{}), func(c *orchestrator.Config) { c.FourEyes = true })
+	id := n.submit("orch: v1\nsteps:\n  - {id: a, tool: READ}\n  - {id: b, needs: [a], wait: {signal: go}}\n", as("user:ada"))
+	require.NoError(t, n.report("w", n.take("w"), `{}`))
+	_, err := n.Call(n.ctx(), orchestrator.CallRequest{ID: id, Tool: "WRITE", Args: []byte(`{"text":"x"}`), Actor: "user:eve"})
+	require.NoError(t, err)
+	c := n.take("w")
+	assert.Equal(t, "user:eve", c.Requester)
+	n.park("w", c, ask())
+	p := n.pending()
+	assert.Equal(t, "user:ada", p.Submitter)
+	assert.Equal(t, "user:eve", p.Caller)
+	for _, actor := range []string{"user:ada", "user:eve"} {
+		_, err := n.decide(p.ID, "granted", actor)
+		assert.Equal(t, fault.Forbidden, fault.CodeOf(err), actor)
+	}
+	_, err = n.decide(p.ID, "granted", "user:bob")
+	require.NoError(t, err)
+	c = n.take("w")
+	assert.Equal(t, "user:eve", c.Requester, "also with the grant")
+	require.NoError(t, n.report("w", c, `{}`))
+	n.checkReplay(id)
+}
+
+// What a sub-plan asks is shown as asked for whoever submitted the first task, who cannot decide about it alone.
+func TestSubmitterOfASubPlan(t *testing.T) {
+	t.Parallel()
+	log := memlog.New(memlog.Config{})
+	eyes := func(c *orchestrator.Config) { c.FourEyes = true }
+	n := start(t, log, eyes)
+	id := n.submit(nestedPlan, as("user:ada"))
+	n.park("w", n.take("w"), ask())
+	n.stop()
+	n = start(t, log, eyes)
+	p := n.pending()
+	assert.NotEqual(t, id, p.Task)
+	assert.Equal(t, "user:ada", p.Submitter)
+	_, err := n.decide(p.ID, "granted", "user:ada")
+	assert.Equal(t, fault.Forbidden, fault.CodeOf(err))
+	_, err = n.decide(p.ID, "granted", "user:bob")
+	require.NoError(t, err)
+	require.NoError(t, n.report("w", n.take("w"), `{}`))
+	assert.Equal(t, statemachine.Done, n.result(id).State)
+}
+
+// What was there before the task is judged by the time of the first parent: a sub-plan is no way to begin anew.
+func TestSinceWhen(t *testing.T) {
+	t.Parallel()
+	n := start(t, memlog.New(memlog.Config{}))
+	id := n.submit(strings.Replace(nestedPlan, "WRITE", "EITHER", 1))
+	c := n.take("w")
+	assert.NotEqual(t, id, c.Task)
+	assert.True(t, n.get(id).CreatedAt.Equal(c.Since), "%s", c.Since)
+}

@@ -1,0 +1,217 @@
+package orchestrator
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/plan"
+	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/work"
+)
+
+// This file holds the children that calls ask for (TASK_SPAWN). A worker brings the plan of the child instead
+// of a result; from then on no worker has the call, and the end of the child is its end. A child never reaches
+// further than the task that has asked for it (S0-181).
+
+const (
+	classBudget   = plan.ClassBudget
+	spawnedStatus = string(statemachine.Done)
+)
+
+// acceptSpawn checks the child that a call asks for and stores what belongs to it. A child that cannot be is
+// the error of the call.
+func (o *Orchestrator) acceptSpawn(ctx context.Context, r *work.Outcome) (*events.Spawned, error) {
+	var err error
+	var spawned *events.Spawned
+	if r.Spawn != nil && r.Error == nil && r.Ask == nil {
+		spawned, err = o.checkSpawn(ctx, r.Spawn)
+	}
+	if final(err) {
+		r.Error, r.Class, r.Spawn, err = fault.From(err), classInvalidArgs, nil, nil
+	}
+	return spawned, err
+}
+
+func (o *Orchestrator) checkSpawn(ctx context.Context, s *work.Spawn) (*events.Spawned, error) {
+	if s.Agent == "" || len(s.Agent) > maxText {
+		return nil, fault.New(fault.ValidationError, "must be 1 to %d bytes", maxText).WithField("subagent_type")
+	}
+	prog, err := o.programFrom(source{text: s.Plan, file: first(s.File, "plan"), internal: s.File == ""})
+	if err != nil {
+		return nil, inFile(s.File, err)
+	}
+	inputs, err := o.inputs(prog, s.Inputs)
+	if err != nil {
+		return nil, inFile(s.File, err)
+	}
+	spawned := &events.Spawned{Agent: s.Agent}
+	if spawned.Plan, err = o.keep(ctx, prog.text); err == nil {
+		spawned.Inputs, err = o.keep(ctx, inputs)
+	}
+	return spawned, err
+}
+
+// inFile adds the file that an error is about; one about the form of a plan names it already.
+func inFile(file string, err error) error {
+	if file == "" || fault.Has(err, fault.InvalidPlan) {
+		return err
+	}
+	named := *fault.From(err)
+	named.Message = file + ": " + named.Message
+	return &named
+}
+
+// spawnChild lets a call go on as a child task, if the task may have one more.
+func (t *turn) spawnChild(s *statemachine.Step, asked *events.Spawned, took time.Duration) {
+	err := t.tooDeep()
+	if most := t.o.cfg.MaxSpawned; err == nil && t.task.Spawned >= most {
+		err = fault.New(fault.QuotaExceeded, "the calls of a task start at most %d child tasks", most).
+			WithHint("let a child start some of them, or give several prompts to one")
+	}
+	if err != nil {
+		t.failed(s, fault.From(err), classBudget, took)
+		return
+	}
+	child := *asked
+	child.Step, child.Child = s.Key, events.TaskIDFrom(t.now, t.o.cfg.Entropy)
+	t.emit(events.StepSpawned, &child)
+}
+
+// bind says what a child may reach at most that a call of the task has asked for: what the plan of the task
+// allows, and the time that is left for the call.
+func (e *entry) bind(step string, child *submitExtra) {
+	allow := events.Allow{}
+	if p := e.prog.Plan(); p != nil && p.Allow != nil {
+		allow = events.Allow(*p.Allow)
+	}
+	child.within = append(slices.Clone(child.within), allow)
+	child.deadline = e.task.Submitted.Deadline
+	if s := e.task.Steps[step]; s.Timeout > 0 {
+		child.deadline = earliest(child.deadline, new(events.Time(s.CalledAt.Add(s.Timeout))))
+	}
+}
+
+func earliest(a, b *time.Time) *time.Time {
+	if a == nil || (b != nil && b.Before(*a)) {
+		return b
+	}
+	return a
+}
+
+// toolsFor returns the tools that a task may call: those that its plan names and the task above may call; nil
+// for any. FORBIDDEN when its plan calls another one.
+func toolsFor(p *plan.Plan, above []string) ([]string, error) {
+	allowed := above
+	if own := p.Limits.Tools; len(own) > 0 {
+		allowed = own
+		if len(above) > 0 {
+			allowed = slices.DeleteFunc(slices.Clone(own), func(name string) bool { return !slices.Contains(above, name) })
+		}
+		if len(allowed) == 0 {
+			return nil, fault.New(fault.Forbidden, "none of the tools in `limits.tools` is one that the task above may call").WithField("plan")
+		}
+	}
+	for _, name := range p.Tools() {
+		if !mayCall(allowed, name) {
+			return nil, fault.New(fault.Forbidden, "the plan calls %s, which is not among the tools that the task may call", name).
+				WithField("plan").WithHint("they are %s: see `limits.tools` of the plan and of those above it", strings.Join(allowed, ", "))
+		}
+	}
+	return allowed, nil
+}
+
+// mayCall reports whether a tool is among those that a task may call.
+func mayCall(allowed []string, tool string) bool {
+	return len(allowed) == 0 || slices.Contains(allowed, tool)
+}
+
+// tellSpawner reports the end of a child to the call that has asked for it (S0-180). The lock is held.
+func (o *Orchestrator) tellSpawner(e *entry, parent *events.Parent) {
+	child := e.id
+	switch e.task.State {
+	case statemachine.Done:
+		report := reportOf(e)
+		o.outbox = append(o.outbox, func() {
+			o.background(func(ctx context.Context) { o.bringReport(ctx, parent, child, report) }, func() {})
+		})
+	case statemachine.Cancelled:
+		why := childFault(child, nil)
+		o.childEndedLocked(parent, child, func(t *turn) {
+			t.emit(events.StepFailed, &events.StepError{Step: parent.Step, Attempt: t.task.Steps[parent.Step].Attempt, Error: why, Class: classCancelled, Duration: t.took(parent.Step)})
+		})
+	default:
+		why := childFault(child, e.task.Error)
+		o.childEndedLocked(parent, child, func(t *turn) { t.failed(t.task.Steps[parent.Step], why, classChild, t.took(parent.Step)) })
+	}
+}
+
+// took is how long the call of a step has taken until now.
+func (t *turn) took(step string) time.Duration { return t.now.Sub(t.task.Steps[step].CalledAt) }
+
+// reportOf is the final report of a child: its outputs, or the result of its last step if its plan has none.
+func reportOf(e *entry) events.Value {
+	p := e.prog.Plan()
+	if p == nil || len(p.Outputs) > 0 {
+		return e.task.Output
+	}
+	if last := e.task.Steps[p.Steps[len(p.Steps)-1].ID]; last != nil {
+		return last.Output
+	}
+	return events.Value{}
+}
+
+// bringReport makes the report of a child the result of the call that has asked for it.
+func (o *Orchestrator) bringReport(ctx context.Context, parent *events.Parent, child events.TaskID, report events.Value) {
+	output, err := o.spawnOutput(ctx, child, report)
+	switch {
+	case lost(err):
+		o.childEnded(parent, child, func(t *turn) {
+			t.failed(t.task.Steps[parent.Step], unreadable(err), classChild, t.took(parent.Step))
+		})
+	case err != nil:
+		o.cfg.Logger.WarnContext(ctx, "report_not_brought", slog.Any("task", parent.Task), slog.Any("step", parent.Step), slog.Any("error", err))
+		o.lock()
+		defer o.unlock()
+		o.askLater(parent.Task)
+	default:
+		o.childEnded(parent, child, func(t *turn) {
+			t.emit(events.StepSucceeded, &events.Succeeded{
+				Step: parent.Step, Attempt: t.task.Steps[parent.Step].Attempt, Output: output, Duration: t.took(parent.Step),
+			})
+		})
+	}
+}
+
+// spawnOutput is the output of TASK_SPAWN (O-1). Outputs that hold nothing but a `report` are that report.
+func (o *Orchestrator) spawnOutput(ctx context.Context, child events.TaskID, report events.Value) (events.Value, error) {
+	raw, err := o.fetch(ctx, report)
+	if err != nil {
+		return events.Value{}, err
+	}
+	var only map[string]json.RawMessage
+	if json.Unmarshal(raw, &only) == nil && len(only) == 1 && only["report"] != nil {
+		raw = only["report"]
+	}
+	if len(raw) == 0 {
+		raw = json.RawMessage("null")
+	}
+	return o.keep(ctx, mustJSON(struct {
+		TaskID events.TaskID   `json:"task_id"`
+		Status string          `json:"status"`
+		Report json.RawMessage `json:"report"`
+	}{child, spawnedStatus, raw}))
+}
+
+// childFault is the error of a step whose child ended badly; failure is nil when the child was cancelled.
+func childFault(child events.TaskID, failure *fault.Error) *fault.Error {
+	if failure == nil {
+		return fault.New(fault.Cancelled, "the child task %s was cancelled", child)
+	}
+	return fault.New(failure.Code, "child task %s: %s", child, failure.Message)
+}

@@ -1,0 +1,43 @@
+package plan
+
+import (
+	"maps"
+	"slices"
+)
+
+// Tools returns the names of all tools that the plan and its sub-plans may call, in order.
+func (p *Plan) Tools() []string {
+	names := map[string]bool{}
+	p.collectTools(names)
+	return slices.Sorted(maps.Keys(names))
+}
+
+func (p *Plan) collectTools(names map[string]bool) {
+	for _, steps := range [][]*Step{p.Steps, p.Verify, p.Always} {
+		collectTools(steps, names)
+	}
+}
+
+func collectTools(steps []*Step, names map[string]bool) {
+	for _, s := range steps {
+		if s.Tool != "" {
+			names[s.Tool] = true
+		}
+		if s.Verify != nil {
+			names[s.Verify.Tool] = true
+		}
+		collectTools(s.Do, names)
+		if s.Run != nil {
+			s.Run.collectTools(names)
+		}
+	}
+}
+
+// toolNames reads `limits.tools`. Its names may be of tools that only another node has.
+func (c cursor) toolNames() []string {
+	names := c.texts()
+	if len(names) == 0 || slices.Contains(names, "") {
+		c.report("the list names the tools that may be called", "leave it out to allow any")
+	}
+	return names
+}

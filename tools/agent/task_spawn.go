@@ -1,0 +1,46 @@
+package agent
+
+import (
+	"context"
+
+	"github.com/orch-dev/orch/tools"
+)
+
+type taskSpawnIn struct {
+	SubagentType string `json:"subagent_type" jsonschema:"Agent type to spawn: the name of a template in .orch/agents, or of an agent of the configuration" pattern:"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"`
+	Prompt       string `json:"prompt" jsonschema:"Task for agent" minLength:"1" maxLength:"1048576"`
+	Model        string `json:"model,omitempty" jsonschema:"Model to use" maxLength:"200"`
+}
+
+type taskSpawnOut struct {
+	TaskID string `json:"task_id" jsonschema:"The child task"`
+	Status string `json:"status" jsonschema:"How the child ended; one that fails is an error of the call" enum:"DONE"`
+	Report any    `json:"report" jsonschema:"Final report of the agent: the outputs of its plan, or what its command has printed"`
+}
+
+// taskSpawn is TASK_SPAWN (S0-180, S0-181, A-48). The tool only finds out what the child is. The node starts it
+// in the commit that takes the call from its worker, and answers the call when the child has ended: a call that
+// is repeated before has no second child, so it counts as idempotent.
+func taskSpawn(all []source) tools.Tool {
+	return tools.Define(tools.Spec{
+		Name:        "TASK_SPAWN",
+		Title:       "Give a task to an agent",
+		Purpose:     "Launch specialized sub-agent for complex task",
+		Conditions:  []string{"Any task state", "Sub-task within scope"},
+		Effect:      tools.Idempotent,
+		Gate:        tools.AnyState,
+		Approval:    tools.NoApproval,
+		Content:     []string{"prompt"},
+		NoWorkspace: true,
+		LogOnly:     true,
+		Errors:      []string{"NOT_FOUND", "INVALID_PLAN", "QUOTA_EXCEEDED", "FORBIDDEN", "CANCELLED", "SECRET_DETECTED", "VALIDATION_ERROR"},
+	}, func(_ context.Context, env *tools.Env, in taskSpawnIn) (taskSpawnOut, error) {
+		child, err := find(env, all, in.SubagentType)
+		if err != nil {
+			return taskSpawnOut{}, err
+		}
+		child.Inputs = encode(inputs{in.Prompt, in.Model})
+		env.Spawn(child)
+		return taskSpawnOut{}, nil
+	})
+}

@@ -1,0 +1,46 @@
+package agent
+
+import (
+	"path"
+	"strings"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/tools"
+)
+
+// folder is where the templates lie below the root. No tool writes there.
+const folder = ".orch/agents"
+
+const (
+	suffix      = ".yaml"
+	maxTemplate = 1 << 20 // bytes, as of every plan
+)
+
+// templates are agents that are plans below the root.
+type templates struct{}
+
+func (templates) spawn(env *tools.Env, agent string) (tools.Spawn, bool, error) {
+	file := path.Join(folder, agent+suffix)
+	text, err := env.Root.ReadFile(file, maxTemplate)
+	if fault.Has(err, fault.NotFound) {
+		return tools.Spawn{}, false, nil
+	}
+	if err != nil {
+		return tools.Spawn{}, false, fault.From(err).WithField("subagent_type")
+	}
+	return tools.Spawn{Agent: agent, File: file, Plan: text}, true, nil
+}
+
+func (templates) types(env *tools.Env) []string {
+	entries, err := env.Root.ReadDir(folder)
+	if err != nil {
+		return nil // there are none
+	}
+	var names []string
+	for _, e := range entries {
+		if name, ok := strings.CutSuffix(e.Name(), suffix); ok && isType(name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
