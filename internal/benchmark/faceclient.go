@@ -97,10 +97,14 @@ func (c *faceClient) listen(ctx context.Context) error {
 		return err
 	}
 	answer, err := c.http.RoundTrip(r)
-	if err == nil && answer.StatusCode != http.StatusOK {
-		err = fault.New(fault.Unavailable, "a stream of the benchmark was answered with %s", answer.Status)
+	if err != nil {
+		return err
 	}
-	return err
+	context.AfterFunc(ctx, func() { _ = answer.Body.Close() })
+	if answer.StatusCode != http.StatusOK {
+		return fault.New(fault.Unavailable, "a stream of the benchmark was answered with %s", answer.Status)
+	}
+	return nil
 }
 
 // leave ends the session.

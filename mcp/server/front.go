@@ -150,8 +150,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func look(body []byte) (peek, *jsonrpc.Error) {
 	var p peek
 	err := json.Unmarshal(body, &p)
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
+	if _, syntax := errors.AsType[*json.SyntaxError](err); syntax {
 		return p, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "the body is no valid JSON"}
 	}
 	if err != nil && (p.Method == nil || bytes.TrimSpace(body)[0] != '{') {
