@@ -20,6 +20,7 @@ const (
 	lockFile = "LOCK"
 	authFile = "auth.json"
 	nodeFile = "node.json"
+	workFile = "worker.json"
 	markFile = "highwater.json"
 	storeDir = "nats"
 )

@@ -79,6 +79,8 @@ type Config struct {
 	// Notify hears of what people should know at once, when it is durable: tasks that are blocked or have
 	// failed (S0-186), approvals that were opened, reminded of or escalated. It must not block.
 	Notify func(Notice)
+	// Gone names workers that have ended for certain: their calls are given up at the start. Default: none.
+	Gone []string
 	// Describe adds to the answer of Status.
 	Describe func(*StatusReply)
 }

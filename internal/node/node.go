@@ -19,6 +19,7 @@ import (
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/tools/agent"
+	"github.com/orch-dev/orch/worker"
 )
 
 // Config says what to run. DataDir and Root are required, as absolute paths.
@@ -217,8 +218,19 @@ func (n *Node) ownerConfig() orchestrator.Config {
 		Archived: func(id events.TaskID, ok bool) {
 			n.hands.later(id, func() error { return n.hands.tree.Archive(id, ok) })
 		},
-		Describe: n.describe, Limited: n.hands.limited, FourEyes: n.cfg.FourEyes, Notify: n.notify,
+		Gone: n.gone(), Describe: n.describe, Limited: n.hands.limited, FourEyes: n.cfg.FourEyes, Notify: n.notify,
 	}
+}
+
+// gone names the worker of the node that has run on the data directory before: it has ended with its process.
+func (n *Node) gone() []string {
+	if n.server == nil {
+		return nil
+	}
+	if name := n.server.LastWorker(); name != "" {
+		return []string{name}
+	}
+	return nil
 }
 
 // describe adds to the status what only the node knows.
@@ -265,9 +277,15 @@ func (n *Node) startWorker(ctx context.Context) error {
 	if n.cfg.Concurrency < 0 {
 		return nil
 	}
-	w, err := n.hands.worker(n.orch)
+	name := worker.UniqueName()
+	w, err := n.hands.worker(n.orch, name)
 	if err != nil {
 		return err
+	}
+	if n.server != nil {
+		if err := n.server.NoteWorker(name); err != nil {
+			return err
+		}
 	}
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error, 1)
@@ -343,7 +361,7 @@ func RunWorker(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	w, err := h.worker(bus.NewRemote(c))
+	w, err := h.worker(bus.NewRemote(c), "")
 	if err != nil {
 		return errors.Join(err, h.close())
 	}

@@ -50,14 +50,14 @@ func (t *Tree) ReadOutput(_ context.Context, task events.TaskID, name string) ([
 	if base == "" {
 		return nil, fault.New(fault.NotFound, "the task hands over no such file").WithField("path")
 	}
-	real, err := t.root.Resolve(t.root.Abs(filepath.Join(base, local)))
+	found, err := t.root.Resolve(t.root.Abs(filepath.Join(base, local)))
 	if err != nil {
 		return nil, err
 	}
-	if inside, err := filepath.Rel(base, real); err != nil || !filepath.IsLocal(inside) {
+	if inside, err := filepath.Rel(base, found); err != nil || !filepath.IsLocal(inside) {
 		return nil, fault.New(fault.OutsideRoot, "the name leads outside of the outputs").WithField("path")
 	}
-	return t.root.ReadFile(real, MaxOutput)
+	return t.root.ReadFile(found, MaxOutput)
 }
 
 // outputs returns the folder of what a task hands over, relative to the root, wherever it lies now; "" for none.

@@ -22,9 +22,23 @@ type question struct {
 	// method is the request of MCP that puts it, params its parameters.
 	method string
 	params json.RawMessage
-	// approval is true for one that only people decide.
-	approval bool
+	// kind says what becomes of the answer.
+	kind questionKind
+	// task and step are set with doubt.
+	task events.TaskID
+	step string
 }
+
+// questionKind says what becomes of an answer.
+type questionKind int
+
+const (
+	// asked: a call goes on with it.
+	askedByCall questionKind = iota
+	// approval and doubt are decided by people.
+	approval
+	doubt
+)
 
 // The requests of MCP that put questions.
 const (
@@ -45,34 +59,33 @@ func methodOf(kind string) string {
 	}
 }
 
-// pending are the questions that a task waits for and that the client can be asked, and whether there are others.
-func (s *Server) pending(ctx context.Context, c client, id events.TaskID) (mine []question, others bool, err error) {
+// pending are the questions that a task waits for and that the client can be asked.
+func (s *Server) pending(ctx context.Context, c client, id events.TaskID) (mine []question, err error) {
 	all, err := s.approvalsOf(ctx, id)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	asked, err := s.cfg.API.Questions(ctx, orchestrator.QuestionsRequest{Task: id})
+	t, err := s.cfg.API.Get(ctx, orchestrator.GetRequest{ID: id})
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	for _, q := range asked.Questions {
+	all = append(all, doubtsOf(t)...)
+	for _, q := range t.Questions {
 		all = append(all, question{id: q.ID, key: q.Key, method: methodOf(q.Kind), params: orEmpty(q.Params)})
 	}
 	for _, q := range all {
 		if s.may(c, q) {
 			mine = append(mine, q)
-		} else {
-			others = true
 		}
 	}
-	return mine, others, nil
+	return mine, nil
 }
 
 // may reports whether a question can be put to a client.
 func (s *Server) may(c client, q question) bool {
 	switch q.method {
 	case methodElicit:
-		return c.fills() && (!q.approval || c.who.Role.decides() && !s.cfg.OutsideApprovals)
+		return c.fills() && (q.kind == askedByCall || c.who.Role.decides() && !s.cfg.OutsideApprovals)
 	case methodSample:
 		return c.caps.Sampling != nil
 	default:
@@ -89,7 +102,7 @@ func (s *Server) approvalsOf(ctx context.Context, id events.TaskID) ([]question,
 	var list []question
 	for _, a := range got.Approvals {
 		if a.Status == statemachine.ApprovalPending && len(a.Form) == 0 {
-			list = append(list, question{id: a.ID, key: a.ID, method: methodElicit, params: approvalForm(a), approval: true})
+			list = append(list, question{id: a.ID, key: a.ID, method: methodElicit, params: approvalForm(a), kind: approval})
 		}
 	}
 	return list, nil
@@ -138,14 +151,18 @@ func orNone(s string) string {
 
 // answer hands over what the client answered; false when that decides nothing, and the question stays (S2-053).
 func (s *Server) answer(ctx context.Context, c client, q question, response json.RawMessage) (bool, error) {
-	if !q.approval {
+	switch q.kind {
+	case approval:
+		return s.decide(ctx, c, q, response)
+	case doubt:
+		return s.settle(ctx, c, q, response)
+	default:
 		_, err := s.cfg.API.Answer(ctx, orchestrator.AnswerRequest{Question: q.id, Response: response, Actor: c.who.Name})
 		if fault.Has(err, fault.Conflict) { // somebody else was first
 			err = nil
 		}
 		return err == nil, err
 	}
-	return s.decide(ctx, c, q, response)
 }
 
 // decide decides about an approval as its form was filled in; a form that was put away decides nothing.
@@ -183,7 +200,7 @@ func (s *Server) decide(ctx context.Context, c client, q question, response json
 
 // askOn lets the client of a waiting call answer what the call asks. A result means that the call is handed back.
 func (s *Server) askOn(ctx context.Context, c client, r *run) (*mcp.CallToolResult, error) {
-	mine, _, err := s.pending(ctx, c, r.id)
+	mine, err := s.pending(ctx, c, r.id)
 	switch {
 	case err != nil:
 		return nil, err
@@ -191,7 +208,12 @@ func (s *Server) askOn(ctx context.Context, c client, r *run) (*mcp.CallToolResu
 		return nil, &handed{begun(r.id, r.at, r.ttl)}
 	case len(mine) == 0:
 		return s.needsOthers(ctx, c, r)
-	case c.modern:
+	}
+	if answered, err := s.answerAll(ctx, c, mine, r.answers); answered || err != nil {
+		r.answers = nil
+		return nil, err
+	}
+	if c.modern {
 		return s.inputRequired(c, r, mine), nil
 	}
 	if answered, err := s.elicitAll(ctx, c, mine, r.id, false); answered || err != nil {
@@ -276,8 +298,8 @@ func inputRequest(q question) mcp.InputRequest {
 	}
 }
 
-// again goes on with a call whose questions the client has answered.
-func (s *Server) again(ctx context.Context, c client, r *run, p *mcp.CallToolParamsRaw) error {
+// resume goes on with a call whose questions the client has answered.
+func (s *Server) resume(ctx context.Context, c client, r *run, p *mcp.CallToolParamsRaw) error {
 	state, ok := s.seal.open(c.who.Name, p.RequestState)
 	if !ok {
 		return invalidParams("requestState was not given out by this server, or not to this client")
@@ -292,18 +314,28 @@ func (s *Server) again(ctx context.Context, c client, r *run, p *mcp.CallToolPar
 	}
 	r.id, r.at = t.ID, t.CreatedAt
 	r.ttl, _ = ttlOf(t.Labels)
-	list, _, err := s.pending(ctx, c, t.ID)
+	list, err := s.pending(ctx, c, t.ID)
 	if err != nil {
 		return err
 	}
+	_, err = s.answerAll(ctx, c, list, p.InputResponses)
+	return err
+}
+
+// answerAll hands over the answers to questions that have come with a call; it reports whether there was one.
+func (s *Server) answerAll(ctx context.Context, c client, list []question, given mcp.InputResponseMap) (bool, error) {
+	answered := false
 	for _, q := range list {
-		if response, ok := p.InputResponses[q.key]; ok {
-			if _, err := s.answer(ctx, c, q, mustJSON(response)); err != nil {
-				return err
-			}
+		response, ok := given[q.key]
+		if !ok {
+			continue
 		}
+		if _, err := s.answer(ctx, c, q, mustJSON(response)); err != nil {
+			return answered, err
+		}
+		answered = true
 	}
-	return nil
+	return answered, nil
 }
 
 // elicitAll puts questions to a client of 2025-11-25, all at once; it reports whether one was answered. Questions

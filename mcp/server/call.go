@@ -37,8 +37,7 @@ func (s *Server) routeCall(ctx context.Context, c client, next mcp.MethodHandler
 		return nil, err
 	}
 	result, err := next(ctx, "tools/call", req)
-	var h *handed
-	if errors.As(err, &h) {
+	if h, ok := errors.AsType[*handed](err); ok {
 		s.publish(events.TaskID(h.standing.id), p.Name)
 		return h.standing.handle(c.modern), nil
 	}
@@ -127,6 +126,8 @@ type run struct {
 	told      bool
 	progress  float64
 	rev, seen uint64
+	// answers came with the call itself, to questions that it is known to ask.
+	answers mcp.InputResponseMap
 }
 
 // atOnce reports whether the client gets the task without waiting.
@@ -138,8 +139,9 @@ func (r *run) atOnce(c client) bool {
 func (s *Server) begin(ctx context.Context, c client, tool tools.Tool, p *mcp.CallToolParamsRaw) (*run, error) {
 	r := &run{spec: tool.Spec(), at: s.cfg.Now(), ttl: c.task.ttl(s.cfg.DefaultTTL, s.cfg.MaxTTL)}
 	if p.RequestState != "" {
-		return r, s.again(ctx, c, r, p)
+		return r, s.resume(ctx, c, r, p)
 	}
+	r.answers = p.InputResponses
 	args, err := tool.Check(orEmpty(p.Arguments))
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -56,10 +57,14 @@ type talker struct {
 }
 
 func talk(t *testing.T, s *server.Server, root, file string) {
+	t.Helper()
 	in, to := io.Pipe()
 	from, out := io.Pipe()
 	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(context.Background(), in, out); _ = out.Close() }()
+	go func() {
+		ended <- s.Serve(context.Background(), in, out)
+		assert.NoError(t, out.Close())
+	}()
 	d := &talker{t: t, to: to, from: make(chan map[string]any, 1000), names: map[string]string{"ROOT": root}}
 	go d.listen(from)
 	f, err := os.Open(file)
@@ -71,7 +76,8 @@ func talk(t *testing.T, s *server.Server, root, file string) {
 	}
 	require.NoError(t, to.Close())
 	select {
-	case <-ended:
+	case err := <-ended:
+		require.NoError(t, err)
 	case <-time.After(10 * time.Second):
 		require.Fail(t, "the server goes on after its input has ended")
 	}
@@ -122,9 +128,7 @@ func (d *talker) expect(want map[string]any) {
 		for ; looked < len(d.kept); looked++ {
 			names := map[string]string{}
 			if d.fits(want, d.kept[looked], names) {
-				for name, value := range names {
-					d.names[name] = value
-				}
+				maps.Copy(d.names, names)
 				d.kept = append(d.kept[:looked], d.kept[looked+1:]...)
 				return
 			}

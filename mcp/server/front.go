@@ -24,6 +24,7 @@ const MaxBody = 4 << 20
 const (
 	headerSession = "Mcp-Session-Id"
 	headerVersion = "Mcp-Protocol-Version"
+	headerMethod  = "Mcp-Method"
 	headerName    = "Mcp-Name"
 	// codeHeader says that a header does not fit the body (2026-07-28).
 	codeHeader = -32020
@@ -41,8 +42,8 @@ func (s *Server) Handler() http.Handler {
 	get := func(*http.Request) *mcp.Server { return s.sdk }
 	f := &front{
 		s:         s,
-		stateful:  mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{SessionTimeout: s.cfg.SessionTimeout, Logger: s.cfg.Logger}),
-		stateless: mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{Stateless: true, PropagateRequestCancellation: true, Logger: s.cfg.Logger}),
+		stateful:  mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{SessionTimeout: s.cfg.SessionTimeout, Logger: s.quiet}),
+		stateless: mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{Stateless: true, PropagateRequestCancellation: true, Logger: s.quiet}),
 	}
 	protect := auth.RequireBearerToken(
 		func(ctx context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
@@ -129,8 +130,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
-	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
+	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
 		http.Error(w, "the request is larger than 4 MiB", http.StatusRequestEntityTooLarge)
 		return
 	}
@@ -196,6 +196,10 @@ func (f *front) post(w http.ResponseWriter, r *http.Request, p peek, body []byte
 
 // postStateless serves a request of 2026-07-28.
 func (f *front) postStateless(w http.ResponseWriter, r *http.Request, p peek, body []byte, method string) {
+	if strings.TrimSpace(r.Header.Get(headerMethod)) != method && method == "subscriptions/listen" {
+		refuse(w, http.StatusBadRequest, p.ID, &jsonrpc.Error{Code: codeHeader, Message: "the header Mcp-Method does not name the method of the request"})
+		return
+	}
 	if name := r.Header.Get(headerName); name != "" && strings.HasPrefix(method, "tasks/") && strings.TrimSpace(name) != p.Params.TaskID {
 		refuse(w, http.StatusBadRequest, p.ID, &jsonrpc.Error{Code: codeHeader, Message: "the header Mcp-Name does not name the task of the request"})
 		return

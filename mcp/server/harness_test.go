@@ -39,49 +39,50 @@ type node struct {
 	stop      func()
 }
 
-func startNode(t testing.TB) *node {
-	t.Helper()
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	require.NoError(t, err)
+func startNode(tb testing.TB) *node {
+	tb.Helper()
+	dir, err := filepath.EvalSymlinks(tb.TempDir())
+	require.NoError(tb, err)
 	root, err := pathguard.Open(dir)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	tree, err := workspace.New(root, "Working")
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	exec, err := proc.New(proc.Config{Sandbox: proc.Off})
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	catalogue, err := tools.New(append(builtin.All(builtin.Config{}), testTools()...)...)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	rules, err := policy.New(policy.Config{Root: root.Name(), Working: tree.Name(), DataDir: filepath.Join(dir, "data")})
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	log := memlog.New(memlog.Config{})
 	owner, err := orchestrator.New(orchestrator.Config{
 		Log: log, Blobs: log, Checkpoints: log, Catalogue: catalogue, Redact: rules.Redact, Workspace: tree.Path, Root: root.Name(),
 	})
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	hands, err := worker.New(owner, catalogue, rules, worker.Config{Root: root, Exec: exec, Concurrency: 8})
-	require.NoError(t, err)
-	n := &node{t: t, owner: owner, catalogue: catalogue, root: root.Name(), tree: tree}
-	stopOwner, stopWorker := running(t, owner.Run), func() {}
+	require.NoError(tb, err)
+	n := &node{t: tb, owner: owner, catalogue: catalogue, root: root.Name(), tree: tree}
+	stopOwner := running(tb, owner.Run)
 	<-owner.Ready()
-	stopWorker = running(t, hands.Run)
+	stopWorker := running(tb, hands.Run)
 	n.stop = func() {
 		stopWorker()
 		stopOwner()
-		assert.NoError(t, exec.Close())
-		assert.NoError(t, root.Close())
+		assert.NoError(tb, exec.Close())
+		assert.NoError(tb, root.Close())
 	}
-	t.Cleanup(n.stop)
+	tb.Cleanup(n.stop)
 	return n
 }
 
 // running runs something until the function that it returns was called.
-func running(t testing.TB, run func(context.Context) error) func() {
+func running(tb testing.TB, run func(context.Context) error) func() {
+	tb.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- run(ctx) }()
 	return func() {
 		cancel()
-		assert.NoError(t, <-ended)
+		assert.NoError(tb, <-ended)
 	}
 }
 
@@ -166,8 +167,8 @@ func asks(_ context.Context, env *tools.Env, _ none) (textOut, error) {
 	return textOut{"hello " + answer.Content.Name}, nil
 }
 
-func write(t testing.TB, path, content string) {
-	t.Helper()
-	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+func write(tb testing.TB, path, content string) {
+	tb.Helper()
+	require.NoError(tb, os.MkdirAll(filepath.Dir(path), 0o755))
+	require.NoError(tb, os.WriteFile(path, []byte(content), 0o600))
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"path"
 	"slices"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/tools"
 )
 
@@ -91,7 +93,7 @@ func (s *Server) identify(req mcp.Request) Identity {
 func (s *Server) verify(ctx context.Context, token string) (*auth.TokenInfo, error) {
 	who, expires, err := s.cfg.Tokens.Verify(ctx, token)
 	if err != nil {
-		return nil, auth.ErrInvalidToken
+		return nil, fmt.Errorf("%w: %s", auth.ErrInvalidToken, fault.From(err).Message)
 	}
 	return &auth.TokenInfo{UserID: who.Name, Expiration: expires, Scopes: []string{string(who.Role)}, Extra: map[string]any{identityKey: who}}, nil
 }

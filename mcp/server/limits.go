@@ -9,13 +9,14 @@ import (
 
 // Limits of one identity over HTTP.
 const (
-	// MaxRate is the requests a second that an identity may send in the long run, MaxBurst those at once.
-	MaxRate, MaxBurst = 5000, 10_000
+	// MaxRate is the requests a second that an identity may send in the long run.
+	MaxRate = 5000
+	// MaxBurst is those that it may send at once.
+	MaxBurst = 10_000
 	// MaxInFlight is the requests of an identity that are answered at the same time; waiting ones count.
 	MaxInFlight = 4000
 	// MaxSessions is the sessions that are open at the same time, of all identities.
 	MaxSessions = 10_000
-	// MaxTasks is the tasks that an identity may have open; it is the node's limit max_open_each (S2-076).
 )
 
 // meter counts the requests of each identity.

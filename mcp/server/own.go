@@ -54,24 +54,38 @@ func text(description string) *jsonschema.Schema {
 func (s *Server) ownTools() []ownTool {
 	id := map[string]*jsonschema.Schema{"task_id": text("the id of the task, TASK_…")}
 	return []ownTool{
-		{toolSubmit, "Submit a plan: a task of one or many tool calls, with dependencies, retries and approvals. Answers with its id as soon as it is durable.", false,
+		{
+			toolSubmit, "Submit a plan: a task of one or many tool calls, with dependencies, retries and approvals. Answers with its id as soon as it is durable.", false,
 			map[string]*jsonschema.Schema{
 				"plan":            {Description: "the plan, as an object or as YAML text", Types: []string{"object", "string"}},
 				"inputs":          {Type: "object", Description: "the inputs that the plan declares"},
 				"name":            text("a name for lists, in place of that of the plan"),
 				"idempotency_key": text("a second submission with the same key is the same task"),
-			}, []string{"plan"}, s.ownSubmit},
+			},
+			[]string{"plan"},
+			s.ownSubmit,
+		},
 		{toolStatus, "Show the state of a task, its steps and why it does not move.", true, id, []string{"task_id"}, s.ownStatus},
-		{toolResult, "Wait for the end of a task, and show its result.", true,
+		{
+			toolResult, "Wait for the end of a task, and show its result.", true,
 			map[string]*jsonschema.Schema{"task_id": id["task_id"], "wait_seconds": {Type: "number", Description: "how long to wait at most, 20 by default, 50 at most"}},
-			[]string{"task_id"}, s.ownResult},
-		{toolList, "List tasks, the newest first.", true,
+			[]string{"task_id"},
+			s.ownResult,
+		},
+		{
+			toolList, "List tasks, the newest first.", true,
 			map[string]*jsonschema.Schema{
 				"states": {Type: "array", Items: &jsonschema.Schema{Type: "string"}, Description: "only tasks in these states"},
 				"limit":  {Type: "integer", Description: "1 to 100, 20 by default"}, "cursor": text("next of the page before"),
-			}, nil, s.ownList},
-		{toolCancel, "Cancel a task, its children and its running calls.", false,
-			map[string]*jsonschema.Schema{"task_id": id["task_id"], "reason": text("why, for the log")}, []string{"task_id"}, s.ownCancel},
+			},
+			nil, s.ownList,
+		},
+		{
+			toolCancel, "Cancel a task, its children and its running calls.", false,
+			map[string]*jsonschema.Schema{"task_id": id["task_id"], "reason": text("why, for the log")},
+			[]string{"task_id"},
+			s.ownCancel,
+		},
 		{toolApprovals, "List the approvals that wait for a person. Only people decide about them, outside of this tool.", true, nil, nil, s.ownApprovals},
 	}
 }

@@ -51,8 +51,8 @@ func pathsOf(roots []*mcp.Root) []string {
 			continue
 		}
 		path := filepath.Clean(u.Path)
-		if real, err := filepath.EvalSymlinks(path); err == nil {
-			path = real
+		if resolved, err := filepath.EvalSymlinks(path); err == nil {
+			path = resolved
 		}
 		paths = append(paths, path)
 	}

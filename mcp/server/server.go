@@ -107,6 +107,8 @@ const pollInterval = time.Second
 type Server struct {
 	cfg Config
 	sdk *mcp.Server
+	// quiet is the log of the SDK.
+	quiet *slog.Logger
 	// seal signs what clients carry between two rounds of a call.
 	seal sealer
 	// life ends with the server; work that outlives a request hangs on it.
@@ -129,7 +131,8 @@ func New(cfg Config) (*Server, error) {
 		return nil, fault.New(fault.ValidationError, "a server needs an API and a catalogue")
 	}
 	cfg = cfg.withDefaults()
-	s := &Server{cfg: cfg, seal: newSealer(cfg.Key)}
+	cfg.API = patient{cfg.API}
+	s := &Server{cfg: cfg, quiet: slog.New(quiet{cfg.Logger.Handler()}), seal: newSealer(cfg.Key)}
 	s.life, s.stop = context.WithCancel(context.Background())
 	s.sdk = mcp.NewServer(&mcp.Implementation{Name: "orch", Title: "orch", Version: cfg.Version}, s.options())
 	s.addTools()
@@ -147,9 +150,12 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Close ends what goes on in the background. Open sessions end with their connections.
+// Close ends the open sessions, which clients can go on with at another server, and what goes on in the background.
 func (s *Server) Close() {
 	s.stop()
+	for session := range s.sdk.Sessions() {
+		_ = session.Close()
+	}
 	s.group.Wait()
 }
 
@@ -178,7 +184,7 @@ func (s *Server) background(fn func(ctx context.Context)) {
 func (s *Server) options() *mcp.ServerOptions {
 	return &mcp.ServerOptions{
 		Instructions: s.instructions(),
-		Logger:       s.cfg.Logger,
+		Logger:       s.quiet,
 		PageSize:     pageSize,
 		Capabilities: capabilities(),
 		GetSessionID: s.fresh.id,

@@ -127,12 +127,7 @@ func (s *session) withdraw(request string) {
 func (s *session) hasWithdrawn(request string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, id := range s.withdrawn {
-		if id == request {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(s.withdrawn, request)
 }
 
 // hears reports whether the client has asked for log entries.

@@ -92,7 +92,7 @@ func (s *Server) detailed(ctx context.Context, c client, t orchestrator.TaskView
 	case o.err != nil:
 		fields["error"] = o.err
 	case st.status == "input_required":
-		list, _, err := s.pending(ctx, c, t.ID)
+		list, err := s.pending(ctx, c, t.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -190,7 +190,7 @@ func (s *Server) askSoon(c client, t orchestrator.TaskView) {
 
 // unasked are the questions of a task that the client can be asked and was not asked yet.
 func (s *Server) unasked(ctx context.Context, c client, id events.TaskID) ([]question, error) {
-	list, _, err := s.pending(ctx, c, id)
+	list, err := s.pending(ctx, c, id)
 	if err != nil {
 		return nil, err
 	}
@@ -261,7 +261,7 @@ func (s *Server) updateTask(ctx context.Context, c client, p *taskParams) (*repl
 	if err != nil {
 		return nil, err
 	}
-	list, _, err := s.pending(ctx, c, t.ID)
+	list, err := s.pending(ctx, c, t.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -206,21 +207,12 @@ func (s *Server) failure(name string, err *fault.Error) outcome {
 		return outcome{err: rpcError(err)}
 	}
 	text := string(mustJSON(errorObject(err)))
-	if tool, ok := s.cfg.Catalogue.Get(name); ok && tools.SourceName(err.Code) != "" && lists(tool.Spec(), tools.SourceName(err.Code)) {
+	if tool, ok := s.cfg.Catalogue.Get(name); ok && tools.SourceName(err.Code) != "" && slices.Contains(tool.Spec().Errors, tools.SourceName(err.Code)) {
 		text = tools.ErrorText(tool.Spec(), err)
 	}
 	return outcome{result: &mcp.CallToolResult{
 		IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: text}}, Meta: mcp.Meta{metaError: errorObject(err)},
 	}}
-}
-
-func lists(spec tools.Spec, name string) bool {
-	for _, e := range spec.Errors {
-		if e == name {
-			return true
-		}
-	}
-	return false
 }
 
 // errorObject is an error as M-4 wants it shown: code, name, message, data.
@@ -242,12 +234,12 @@ func errorData(err *fault.Error) object {
 // params to MCP; codes of orch keep their number.
 func rpcError(err error) *jsonrpc.Error {
 	f := fault.From(err)
-	code := int64(f.Code.RPC())
-	switch f.Code {
-	case fault.NotFound, fault.ValidationError, fault.RequiredField, fault.InvalidFormat:
-		code = jsonrpc.CodeInvalidParams
-	case fault.Internal:
+	if f.Code == fault.Internal {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}
+	}
+	code := int64(f.Code.RPC())
+	if slices.Contains([]fault.Code{fault.NotFound, fault.ValidationError, fault.RequiredField, fault.InvalidFormat}, f.Code) {
+		code = jsonrpc.CodeInvalidParams
 	}
 	return &jsonrpc.Error{Code: code, Message: f.Message, Data: mustJSON(errorObject(f))}
 }
