@@ -45,8 +45,8 @@ func Load(name string, src []byte, opt Options) (*Plan, *Program, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if normal := p.JSON(); !bytes.Equal(normal, src) {
-		_, pr, err = load("plan.json", normal, normalBounds(), Options{Languages: opt.Languages})
+	if !bytes.Equal(p.normal, src) {
+		_, pr, err = load("plan.json", p.normal, normalBounds(), Options{Languages: opt.Languages})
 	}
 	return p, pr, err
 }
@@ -70,7 +70,10 @@ func load(name string, src []byte, limit bounds, opt Options) (*Plan, *Program, 
 		return nil, nil, l.problems.fault()
 	}
 	pr := l.link(p)
-	if len(l.problems) == 0 && len(p.JSON()) > MaxNormalised {
+	if len(l.problems) == 0 {
+		p.normal = p.JSON()
+	}
+	if len(p.normal) > MaxNormalised {
 		doc.report(1, 1, "", fmt.Sprintf("the plan with its sub-plans has more than %d bytes", MaxNormalised), "")
 	}
 	if err := l.problems.fault(); err != nil {

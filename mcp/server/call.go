@@ -146,7 +146,6 @@ func (s *Server) begin(ctx context.Context, c client, tool tools.Tool, p *mcp.Ca
 	if err != nil {
 		return nil, err
 	}
-	r.id = events.NewTaskID(r.at)
 	program, err := plan.FromCall(p.Name, args)
 	if err != nil {
 		return nil, err
@@ -155,9 +154,10 @@ func (s *Server) begin(ctx context.Context, c client, tool tools.Tool, p *mcp.Ca
 	if err != nil {
 		return nil, err
 	}
-	_, err = s.cfg.API.Submit(ctx, orchestrator.SubmitRequest{
-		ID: r.id, Plan: program.JSON(), Actor: c.who.Name, Labels: ttlLabel(r.ttl), Client: helper(c.asks(), reach),
+	task, err := s.cfg.API.Submit(ctx, orchestrator.SubmitRequest{
+		Plan: program.JSON(), Actor: c.who.Name, Labels: ttlLabel(r.ttl), Client: helper(c.asks(), reach),
 	})
+	r.id = task.ID
 	return r, err
 }
 

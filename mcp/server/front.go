@@ -149,10 +149,11 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // look reads what the front has to know of a message.
 func look(body []byte) (peek, *jsonrpc.Error) {
 	var p peek
-	if !json.Valid(body) {
+	err := json.Unmarshal(body, &p)
+	if _, syntax := errors.AsType[*json.SyntaxError](err); syntax {
 		return p, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "the body is no valid JSON"}
 	}
-	if err := json.Unmarshal(body, &p); err != nil && (p.Method == nil || bytes.TrimSpace(body)[0] != '{') {
+	if err != nil && (p.Method == nil || bytes.TrimSpace(body)[0] != '{') {
 		return p, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the body is not one JSON-RPC message"}
 	}
 	if p.Method == nil && p.Result == nil && p.Error == nil {
