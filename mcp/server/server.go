@@ -22,11 +22,6 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// API is what the face needs of a node.
-type API interface {
-	orchestrator.API
-}
-
 // Catalogue finds tools by name.
 type Catalogue interface {
 	Get(name string) (tools.Tool, bool)
@@ -35,7 +30,7 @@ type Catalogue interface {
 
 // Config says what a server works with. API and Catalogue are required.
 type Config struct {
-	API       API
+	API       orchestrator.API
 	Catalogue Catalogue
 	// Local is who speaks over stdio. Over HTTP the bearer token says it.
 	Local Identity
@@ -131,7 +126,6 @@ func New(cfg Config) (*Server, error) {
 		return nil, fault.New(fault.ValidationError, "a server needs an API and a catalogue")
 	}
 	cfg = cfg.withDefaults()
-	cfg.API = patient{cfg.API}
 	s := &Server{cfg: cfg, quiet: slog.New(quiet{cfg.Logger.Handler()}), seal: newSealer(cfg.Key)}
 	s.life, s.stop = context.WithCancel(context.Background())
 	s.sdk = mcp.NewServer(&mcp.Implementation{Name: "orch", Title: "orch", Version: cfg.Version}, s.options())
