@@ -132,8 +132,13 @@ func fatal(n *plan.Node, s *statemachine.Step) bool {
 	return s.State == statemachine.StepFailed && (n.OnError == "" || n.OnError == plan.OnErrorFail)
 }
 
+// stepFault is the error of a task that a step has failed. The field is one of the step: it goes into the words, which
+// stand alone in reasons and notifications.
 func stepFault(s *statemachine.Step) *fault.Error {
 	f := *fault.From(s.Error)
+	if f.Field != "" {
+		f.Message, f.Field = f.Field+": "+f.Message, ""
+	}
 	f.Message = "step " + s.Key + ": " + f.Message
 	return &f
 }
