@@ -136,10 +136,7 @@ func fatal(n *plan.Node, s *statemachine.Step) bool {
 // stand alone in reasons and notifications.
 func stepFault(s *statemachine.Step) *fault.Error {
 	f := *fault.From(s.Error)
-	if f.Field != "" {
-		f.Message, f.Field = f.Field+": "+f.Message, ""
-	}
-	f.Message = "step " + s.Key + ": " + f.Message
+	f.Message, f.Field = "step "+s.Key+": "+f.Sentence(), ""
 	return &f
 }
 
