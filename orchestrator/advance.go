@@ -132,9 +132,11 @@ func fatal(n *plan.Node, s *statemachine.Step) bool {
 	return s.State == statemachine.StepFailed && (n.OnError == "" || n.OnError == plan.OnErrorFail)
 }
 
+// stepFault is the error of a task that a step has failed. The field is one of the step: it goes into the words, which
+// stand alone in reasons and notifications.
 func stepFault(s *statemachine.Step) *fault.Error {
 	f := *fault.From(s.Error)
-	f.Message = "step " + s.Key + ": " + f.Message
+	f.Message, f.Field = "step "+s.Key+": "+f.Sentence(), ""
 	return &f
 }
 

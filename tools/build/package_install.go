@@ -42,7 +42,11 @@ func packageInstall(cfg Config) tools.Tool {
 		Timeout:   maxTime,
 		Errors:    []string{"EXEC_FAILED", "NOT_FOUND", "CONFLICT", "TIMEOUT", "APPROVAL_REQUIRED", "VALIDATION_ERROR", "INVALID_FORMAT"},
 	}, packageIntent, func(ctx context.Context, env *tools.Env, in packageInstallIn) (packageInstallOut, error) {
-		j, err := newJob(env, in)
+		p, err := newProject(env)
+		if err != nil {
+			return packageInstallOut{}, err
+		}
+		j, err := newJob(p, in)
 		if err != nil {
 			return packageInstallOut{}, err
 		}
@@ -56,7 +60,11 @@ func packageInstall(cfg Config) tools.Tool {
 }
 
 func packageIntent(_ context.Context, env *tools.Env, in packageInstallIn) (tools.Intent, error) {
-	j, err := newJob(env, in)
+	p, err := judgedProject(env)
+	if err != nil {
+		return tools.Intent{}, err
+	}
+	j, err := newJob(p, in)
 	if err != nil {
 		return tools.Intent{}, err
 	}
@@ -115,11 +123,7 @@ type manager struct {
 
 func managers() []manager { return []manager{npm(), yarn(), pip(), golang(), cargo()} }
 
-func newJob(env *tools.Env, in packageInstallIn) (job, error) {
-	p, err := newProject(env)
-	if err != nil {
-		return job{}, err
-	}
+func newJob(p project, in packageInstallIn) (job, error) {
 	m, err := p.manager(in.PackageManager)
 	if err != nil {
 		return job{}, err
