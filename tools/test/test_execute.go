@@ -3,12 +3,15 @@ package test
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/proc"
 	"github.com/orch-dev/orch/tools"
 )
 
@@ -89,7 +92,7 @@ var testExecute = tools.Define(tools.Spec{
 		return testExecuteOut{}, fault.New(fault.ValidationError, "the framework %q is not supported; supported are go, npm, jest, vitest, node, pytest and cargo", in.Framework).
 			WithField("framework")
 	}
-	if err := run(ctx, s); err != nil {
+	if err := s.withHome(ctx, run); err != nil {
 		return testExecuteOut{}, err
 	}
 	return s.out, nil
@@ -100,7 +103,9 @@ type suite struct {
 	env *tools.Env
 	// dir is the real path of the directory to test, file the name of the one file in it or "".
 	dir, file string
-	coverage  bool
+	// home is the absolute path of the directory that is HOME of the tests.
+	home     string
+	coverage bool
 	out       testExecuteOut
 }
 
@@ -190,6 +195,24 @@ func (s *suite) temp() (string, error) {
 	return temp, s.env.Root.MkdirAll(rel, 0o755)
 }
 
+// withHome runs tests with a new directory as HOME, which is removed afterwards: npm, go and Python run what the one
+// of the workspace names, and that is the work of the task itself.
+func (s *suite) withHome(ctx context.Context, run func(context.Context, *suite) error) error {
+	temp, err := s.temp()
+	if err != nil {
+		return err
+	}
+	s.home = filepath.Join(temp, "home-"+rand.Text())
+	rel, err := s.env.Root.Resolve(s.home)
+	if err != nil {
+		return err
+	}
+	if err := s.env.Root.Mkdir(rel, 0o700); err != nil {
+		return err
+	}
+	return errors.Join(run(ctx, s), s.env.Root.RemoveAll(rel))
+}
+
 // report reads and removes a file that a framework has written; nil when it has not.
 func (s *suite) report(path string) ([]byte, error) {
 	rel, err := s.env.Root.Resolve(path)
@@ -204,6 +227,15 @@ func (s *suite) report(path string) ([]byte, error) {
 		return nil, err
 	}
 	return data, s.env.Root.Remove(rel)
+}
+
+// sandbox lets the tests of a project write in the root, in which it lies. Those below the directory of the
+// workspaces and caches are the work of tasks, which nobody has approved, and write in their workspace alone.
+func (s *suite) sandbox() proc.Sandbox {
+	if working := filepath.Dir(s.env.Workspace); s.dir == working || strings.HasPrefix(s.dir, working+"/") {
+		return s.env.Sandbox()
+	}
+	return s.env.Sandbox(s.env.Root.Name())
 }
 
 // progress tells how many tests have ended.
