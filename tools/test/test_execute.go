@@ -106,7 +106,7 @@ type suite struct {
 	// home is the absolute path of the directory that is HOME of the tests.
 	home     string
 	coverage bool
-	out       testExecuteOut
+	out      testExecuteOut
 }
 
 func newSuite(env *tools.Env, in testExecuteIn) (*suite, error) {
