@@ -188,7 +188,7 @@ func (s *suite) above(file string) (string, bool) {
 // temp returns the absolute path of the directory for temporary files, which it makes when needed.
 func (s *suite) temp() (string, error) {
 	temp := filepath.Join(s.env.Workspace, "temp")
-	rel, err := s.env.Root.Resolve(temp)
+	rel, err := s.env.Own(temp)
 	if err != nil {
 		return "", err
 	}
@@ -203,7 +203,7 @@ func (s *suite) withHome(ctx context.Context, run func(context.Context, *suite) 
 		return err
 	}
 	s.home = filepath.Join(temp, "home-"+rand.Text())
-	rel, err := s.env.Root.Resolve(s.home)
+	rel, err := s.env.Own(s.home)
 	if err != nil {
 		return err
 	}
@@ -213,20 +213,25 @@ func (s *suite) withHome(ctx context.Context, run func(context.Context, *suite) 
 	return errors.Join(run(ctx, s), s.env.Root.RemoveAll(rel))
 }
 
-// report reads and removes a file that a framework has written; nil when it has not.
+// report reads and removes a file that a framework has written; nil when it has not. The tests could have put a link
+// there, which is not followed.
 func (s *suite) report(path string) ([]byte, error) {
-	rel, err := s.env.Root.Resolve(path)
+	rel, err := s.env.Own(path)
 	if err != nil {
 		return nil, err
 	}
-	data, err := s.env.Root.ReadFile(rel, maxReport)
-	if fault.Has(err, fault.NotFound) {
+	info, err := s.env.Root.Lstat(rel)
+	if fault.Has(err, fault.NotFound) || (err == nil && !info.Mode().IsRegular()) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return data, s.env.Root.Remove(rel)
+	data, err := s.env.Root.ReadFile(rel, maxReport)
+	if err != nil {
+		return nil, err
+	}
+	return data, s.env.Root.RemoveFile(rel)
 }
 
 // sandbox lets the tests of a project write in the root, in which it lies. Those below the directory of the
