@@ -13,7 +13,7 @@ ARGS     ?=
 LINT     := bin/golangci-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint fmt vet golden docs docs-current tidy-current fuzz bench bench-peers crash powerloss sim load corrupt check
+.PHONY: help build test race lint fmt vet golden docs docs-current tidy-current fuzz bench bench-peers crash powerloss sim load corrupt conformance clients check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,6 +73,12 @@ load: ## 100,000 tasks at once, waiters, pollers, and bad tools beside good ones
 
 corrupt: ## damage CASES (300) files of a store, one at a time, and check that every damage is noticed
 	ORCH_CORRUPT_CASES=$(CASES) $(GO) test ./internal/corrupt -run TestCorruption -count=1 -v -timeout 2h
+
+conformance: build ## run the MCP conformance suite against the binary; needs npm
+	scripts/mcp/run conformance.mjs $(ARGS)
+
+clients: build ## run MCP clients (TypeScript SDK 1.x and 2.x, Inspector) against the binary; needs npm
+	scripts/mcp/run --test --test-reporter=spec
 
 check: lint vet race docs-current tidy-current ## everything that must hold before a merge
 

@@ -27,9 +27,10 @@ const (
 )
 
 // backedUp returns the streams in the order in which they are copied: the log before all that its commits
-// refer to. The mark is not copied: what is restored gets one of its own.
+// refer to. The mark is not copied: what is restored gets one of its own. Of tokens there are digests alone; the key
+// of the node and the sessions of MCP clients are not copied.
 func backedUp() []string {
-	return []string{liveStream, archiveStream, pointsStream, blobsStream}
+	return []string{liveStream, archiveStream, pointsStream, blobsStream, tokensStream}
 }
 
 // Manifest says what a backup holds.

@@ -33,7 +33,7 @@ func TestBackupAndRestore(t *testing.T) {
 		Version: "v1", Progress: func(stream string, _, _ uint64) { steps[stream] = true },
 	})
 	require.NoError(t, err)
-	assert.Len(t, steps, 4)
+	assert.Len(t, steps, 5)
 	want := contentOf(t, n, last.Task)
 	n.stop(t)
 

@@ -20,6 +20,7 @@ const (
 	lockFile = "LOCK"
 	authFile = "auth.json"
 	nodeFile = "node.json"
+	workFile = "worker.json"
 	markFile = "highwater.json"
 	storeDir = "nats"
 )
@@ -145,14 +146,20 @@ func readCredentials(dir string) (credentials, error) {
 	return auth, os.Chmod(path, 0o600)
 }
 
+const (
+	// secretPrefix begins every secret, so that it is recognized wherever it shows up.
+	secretPrefix = "orch_"
+	// secretDigits is how many base62 digits follow: 62^43 > 2^256.
+	secretDigits = 43
+)
+
 // newToken returns "orch_" and 256 random bits in base62. The form lets a token be recognized, and
 // redacted, wherever it shows up.
 func newToken() string {
-	const digits = 43 // 62^43 > 2^256
 	var bits [32]byte
 	_, _ = rand.Read(bits[:]) // never fails
 	text := new(big.Int).SetBytes(bits[:]).Text(62)
-	return "orch_" + strings.Repeat("0", digits-len(text)) + text
+	return secretPrefix + strings.Repeat("0", secretDigits-len(text)) + text
 }
 
 func readNode(dir string) (nodeInfo, error) {
@@ -172,14 +179,19 @@ func readJSON(path string, into any) error {
 	return nil
 }
 
-// writeJSON replaces a small file so that a crash or a power loss leaves the old one or the new one.
 func writeJSON(path string, value any) error {
 	data, err := json.Marshal(value)
 	if err != nil {
 		return fault.Wrap(fault.Internal, err, "a file cannot be encoded")
 	}
+	return writeFile(path, append(data, '\n'))
+}
+
+// writeFile replaces a small file so that a crash or a power loss leaves the old one or the new one.
+func writeFile(path string, data []byte) error {
 	temp := path + ".new"
-	if err = writeSynced(temp, append(data, '\n')); err == nil {
+	err := writeSynced(temp, data)
+	if err == nil {
 		err = os.Rename(temp, path)
 	}
 	if err == nil {

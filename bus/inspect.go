@@ -45,6 +45,11 @@ func admit(ctx context.Context, dataDir string) error {
 			return err
 		}
 	}
+	for _, stream := range i.spoilt {
+		if err := os.RemoveAll(filepath.Join(i.streams(), stream)); err != nil {
+			return writeFault(stream, err)
+		}
+	}
 	return nil
 }
 
@@ -54,6 +59,7 @@ type inspection struct {
 	mark   mark
 	report Report
 	torn   []string // streams that end with a write that was cut short
+	spoilt []string // damaged streams that nothing depends on
 }
 
 func (i *inspection) streams() string { return storefile.Dir(filepath.Join(i.dir, storeDir)) }
@@ -115,6 +121,11 @@ func exists(path string) bool {
 
 // judge tells damage from the end of a write that was cut short and was never acknowledged.
 func (i *inspection) judge(s storefile.Stream) {
+	if s.Name == sessionsStream && slices.ContainsFunc(s.Damage, lasting) {
+		i.report.Mended = append(i.report.Mended, Problem{Stream: s.Name, What: "the sessions of MCP clients are damaged; clients open new ones"})
+		i.spoilt = append(i.spoilt, s.Name)
+		return
+	}
 	if !slices.Contains(ownStreams(), s.Name) { // one that a probe left behind, or somebody else's
 		return
 	}
@@ -140,6 +151,9 @@ func (i *inspection) judge(s storefile.Stream) {
 		i.found(Problem{Stream: s.Name, Seq: s.Last + 1, What: fmt.Sprintf("it ends at position %d but had reached %d", s.Last, reached)})
 	}
 }
+
+// lasting reports whether a damage is more than the end of a write that was cut short.
+func lasting(d storefile.Damage) bool { return d.Meta || !d.Tail }
 
 func problemOf(stream string, d storefile.Damage) Problem {
 	p := Problem{Stream: stream, File: d.File, What: "the stream has " + d.What}
@@ -173,7 +187,11 @@ func believable(stream string, r storefile.Record) bool {
 	case archiveStream:
 		return isTask(task) && r.Subject == archiveSubject(task)
 	case metaStream:
-		return r.Subject == kvSubject(metaBucket, markKey)
+		return r.Subject == kvSubject(metaBucket, markKey) || r.Subject == kvSubject(metaBucket, faceKey)
+	case tokensStream:
+		return strings.HasPrefix(r.Subject, kvSubject(tokensBucket, ""))
+	case sessionsStream:
+		return strings.HasPrefix(r.Subject, kvSubject(sessionsBucket, ""))
 	case pointsStream:
 		return strings.HasPrefix(r.Subject, kvSubject(pointsBucket, ""))
 	case blobsStream:

@@ -100,6 +100,9 @@ func (b *backupReader) manifest(parts []Part) (Manifest, error) {
 		}
 	}
 	for _, stream := range backedUp() {
+		if stream == tokensStream { // backups of the first versions have none
+			continue
+		}
 		if !slices.ContainsFunc(parts, func(p Part) bool { return p.Name == stream }) {
 			return m, damagedBackup(errors.New("it lacks " + stream))
 		}

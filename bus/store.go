@@ -56,12 +56,15 @@ type Store struct {
 	old    jetstream.Stream
 	points jetstream.KeyValue
 	meta   jetstream.KeyValue
+	tokens jetstream.KeyValue
 	blobs  jetstream.ObjectStore
-	app    *appender
-	space  *space
-	past   *past
-	mark   *marker
-	still  stillness
+	// sessions are those of MCP clients.
+	sessions jetstream.KeyValue
+	app      *appender
+	space    *space
+	past     *past
+	mark     *marker
+	still    stillness
 	// touched is set when a stream beside the log may have grown.
 	touched atomic.Bool
 	opened  uint64                      // the position of the live log at the start, durable since

@@ -20,6 +20,11 @@ const (
 	blobsStream   = "OBJ_" + blobsBucket
 	pointsStream  = "KV_" + pointsBucket
 	metaStream    = "KV_" + metaBucket
+	tokensBucket  = "ORCH_TOKENS" //nolint:gosec // the name of a bucket
+	tokensStream  = "KV_" + tokensBucket
+	// The sessions are not the store's own: they are for convenience, and begin anew when they are damaged.
+	sessionsBucket = "ORCH_SESSIONS"
+	sessionsStream = "KV_" + sessionsBucket
 )
 
 func (c *StoreConfig) fromServer(s *Server) {
@@ -84,7 +89,7 @@ func (s *Store) openStreams(ctx context.Context) (err error) {
 
 // ownStreams are all streams of the store, the log first.
 func ownStreams() []string {
-	return []string{liveStream, archiveStream, blobsStream, pointsStream, metaStream}
+	return []string{liveStream, archiveStream, blobsStream, pointsStream, metaStream, tokensStream}
 }
 
 // watchAll puts the streams under the barrier, and makes durable what they hold by now.
@@ -107,6 +112,19 @@ func (s *Store) openSides(ctx context.Context, js jetstream.JetStream) (err erro
 	s.points, err = js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
 		Bucket: pointsBucket, Description: "named checkpoints of tasks", Replicas: s.cfg.Replicas,
 		History: pointsHistory,
+	})
+	if err != nil {
+		return err
+	}
+	s.tokens, err = js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
+		Bucket: tokensBucket, Description: "bearer tokens, by the digests of their secrets", Replicas: s.cfg.Replicas,
+	})
+	if err != nil {
+		return err
+	}
+	s.sessions, err = js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
+		Bucket: sessionsBucket, Description: "sessions of MCP clients", Replicas: s.cfg.Replicas,
+		TTL: sessionTTL, MaxValueSize: sessionRecord + 1<<10, // with headers
 	})
 	if err != nil {
 		return err

@@ -149,6 +149,7 @@ func (d *Submitted) write(w *writer) {
 	w.anyIf("within", len(d.Within) > 0, d.Within)
 	w.textIf("retry_of", string(d.RetryOf))
 	w.textIf("key_of", string(d.KeyOf))
+	w.anyIf("client", d.Client != nil, d.Client)
 }
 
 func (d *Moved) write(w *writer) {

@@ -31,6 +31,9 @@ func NewCheckpointID(at time.Time) string { return CheckpointIDFrom(at, rand.Rea
 // CheckpointIDFrom returns a new id of a checkpoint with random bits from entropy, which must not fail.
 func CheckpointIDFrom(at time.Time, entropy io.Reader) string { return "CKPT_" + newULID(at, entropy) }
 
+// NewTokenID returns a new id of a bearer token: "TOK_" and a ULID. It is no secret.
+func NewTokenID(at time.Time) string { return "TOK_" + newULID(at, rand.Reader) }
+
 func newULID(at time.Time, entropy io.Reader) string {
 	return ulid.MustNew(ulid.Timestamp(at), entropy).String()
 }

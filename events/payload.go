@@ -99,6 +99,17 @@ type Submitted struct {
 	// KeyOf is the task whose id stands in the idempotency keys of the calls; empty means this one. A task
 	// that goes on where another one failed may repeat its calls, which then keep their keys.
 	KeyOf TaskID `json:"key_of,omitempty"`
+	// Client is what the program that submitted the task can do for it; nil for nothing.
+	Client *Client `json:"client,omitempty"`
+}
+
+// Client is what the program that submitted a task can do for it, and how far it lets it reach.
+type Client struct {
+	// Asks are the kinds of questions that it answers while a call runs: Elicitation, Sampling, Roots.
+	Asks []string `json:"asks,omitempty"`
+	// Roots are absolute paths; the calls of the task reach no file outside of them and of its workspace (S2-050).
+	// None means all of the root.
+	Roots []string `json:"roots,omitempty"`
 }
 
 // Concurrency limits how many tasks of one key run at the same time.

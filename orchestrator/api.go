@@ -84,6 +84,8 @@ type SubmitRequest struct {
 	DependsOn      []events.TaskID   `json:"depends_on,omitempty"`
 	// Delay puts the first step off.
 	Delay time.Duration `json:"delay,omitempty"`
+	// Client is what the program that submits can do for the task.
+	Client *events.Client `json:"client,omitempty"`
 	// Actor is who asks, such as "user:ada".
 	Actor string `json:"actor,omitempty"`
 }
@@ -145,6 +147,8 @@ type TaskView struct {
 	Queue    string             `json:"queue,omitempty"`
 	Parent   events.TaskID      `json:"parent,omitempty"`
 	RetryOf  events.TaskID      `json:"retry_of,omitempty"`
+	// Requestor is who submitted the task; for a part of another task, "task:" and its id.
+	Requestor string `json:"requestor,omitempty"`
 	// DependsOn lists the dependencies that are not done yet.
 	DependsOn []events.TaskID `json:"depends_on,omitempty"`
 	CreatedAt time.Time       `json:"created_at"`
@@ -196,16 +200,20 @@ type CheckpointView struct {
 type ResultRequest struct {
 	ID   events.TaskID `json:"id"`
 	Wait time.Duration `json:"wait,omitempty"`
+	// Attend answers as well when the task waits for people: for an approval, or for an answer (M-1).
+	Attend bool `json:"attend,omitempty"`
 }
 
 // ResultReply is how a task stands.
 type ResultReply struct {
-	ID     events.TaskID      `json:"id"`
-	State  statemachine.State `json:"state"`
-	Over   bool               `json:"over"`
-	Reason string             `json:"reason,omitempty"`
-	Output json.RawMessage    `json:"output,omitempty"`
-	Error  *fault.Error       `json:"error,omitempty"`
+	ID    events.TaskID      `json:"id"`
+	State statemachine.State `json:"state"`
+	Over  bool               `json:"over"`
+	// Waits says that the task waits for people.
+	Waits  bool            `json:"waits,omitempty"`
+	Reason string          `json:"reason,omitempty"`
+	Output json.RawMessage `json:"output,omitempty"`
+	Error  *fault.Error    `json:"error,omitempty"`
 }
 
 // ListRequest filters tasks; zero fields do not filter.
@@ -215,8 +223,10 @@ type ListRequest struct {
 	// Name matches as a glob, such as "nightly-*".
 	Name   string        `json:"name,omitempty"`
 	Parent events.TaskID `json:"parent,omitempty"`
-	Since  time.Time     `json:"since,omitzero"`
-	Until  time.Time     `json:"until,omitzero"`
+	// Requestor is who submitted the task, such as "user:ada".
+	Requestor string    `json:"requestor,omitempty"`
+	Since     time.Time `json:"since,omitzero"`
+	Until     time.Time `json:"until,omitzero"`
 	// Dead lists the dead letter: tasks that failed and were not redriven, and those that are blocked by
 	// anything but a dependency. They need a person.
 	Dead bool `json:"dead,omitempty"`
@@ -242,6 +252,8 @@ type Summary struct {
 	Priority string             `json:"priority,omitempty"`
 	Labels   map[string]string  `json:"labels,omitempty"`
 	Parent   events.TaskID      `json:"parent,omitempty"`
+	// Requestor is who submitted the task.
+	Requestor string `json:"requestor,omitempty"`
 	// Reason is why the task is in its state or, for an open task, what it waits for.
 	Reason    string    `json:"reason,omitempty"`
 	CreatedAt time.Time `json:"created_at,omitzero"`
@@ -425,32 +437,6 @@ type CallReply struct {
 	Error  *fault.Error           `json:"error,omitempty"`
 	// Questions are those that the call waits for; it goes on by itself when they are answered.
 	Questions []QuestionView `json:"questions,omitempty"`
-}
-
-// CheckpointRequest creates a checkpoint (Name set), reads one (ID set), or lists them.
-type CheckpointRequest struct {
-	Task  events.TaskID   `json:"task"`
-	ID    string          `json:"id,omitempty"`
-	Name  string          `json:"name,omitempty"`
-	State json.RawMessage `json:"state,omitempty"`
-	Actor string          `json:"actor,omitempty"`
-}
-
-// CheckpointReply answers CheckpointRequest.
-type CheckpointReply struct {
-	Checkpoints []CheckpointView `json:"checkpoints,omitempty"`
-	// Snapshot is the stored checkpoint: the task as of then and the state data.
-	Snapshot *Snapshot `json:"snapshot,omitempty"`
-}
-
-// Snapshot is the content of a checkpoint: the fold up to a revision, and what the user kept.
-type Snapshot struct {
-	ID    string             `json:"id"`
-	Name  string             `json:"name"`
-	At    time.Time          `json:"at"`
-	Rev   uint64             `json:"rev"`
-	Task  *statemachine.Task `json:"task"`
-	State json.RawMessage    `json:"state_data"`
 }
 
 // ArchiveRequest archives tasks that ended longer ago than Age.

@@ -51,7 +51,7 @@ func (l *listing) update(e *entry) {
 		if l.lines == nil {
 			l.lines = map[events.TaskID]*Summary{}
 		}
-		line = &Summary{ID: e.id, Name: t.Submitted.Name, Priority: t.Submitted.Priority, Labels: t.Submitted.Labels, CreatedAt: t.CreatedAt}
+		line = &Summary{ID: e.id, Name: t.Submitted.Name, Priority: t.Submitted.Priority, Labels: t.Submitted.Labels, Requestor: t.Requestor, CreatedAt: t.CreatedAt}
 		if t.Submitted.Parent != nil {
 			line.Parent = t.Submitted.Parent.Task
 		}
@@ -324,6 +324,9 @@ func (r *ListRequest) exactly(s Summary) bool {
 			return false
 		}
 	}
+	if r.Requestor != "" && r.Requestor != s.Requestor {
+		return false
+	}
 	return (r.Since.IsZero() || !s.CreatedAt.Before(r.Since)) && (r.Until.IsZero() || s.CreatedAt.Before(r.Until))
 }
 
@@ -351,7 +354,7 @@ func (o *Orchestrator) complete(ctx context.Context, line Summary) (Summary, err
 	o.lock()
 	defer o.unlock()
 	if known := o.listed.lines[line.ID]; known != nil && known.Priority == "" {
-		known.Labels, known.Priority, known.Reason = line.Labels, line.Priority, line.Reason
+		known.Labels, known.Priority, known.Reason, known.Requestor = line.Labels, line.Priority, line.Reason, line.Requestor
 	}
 	return line, nil
 }
@@ -360,7 +363,7 @@ func (o *Orchestrator) complete(ctx context.Context, line Summary) (Summary, err
 func (s *Summary) learn(c *events.Commit) {
 	for _, e := range c.Events {
 		if sub, ok := e.Data.(*events.Submitted); ok {
-			s.Labels, s.Priority = sub.Labels, sub.Priority
+			s.Labels, s.Priority, s.Requestor = sub.Labels, sub.Priority, c.Actor
 		}
 		if moved, ok := e.Data.(*events.Moved); ok && statemachine.Moves(e.Kind) {
 			s.Reason, s.Block = moved.Reason, moved.Block

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -67,12 +68,17 @@ func (o *Orchestrator) announceMove(t *turn, kind events.Kind, d *events.Moved) 
 		return
 	}
 	switch {
-	case d.Block == blockDependency:
+	case d.Block == blockDependency, t.isSingleCall(): // whoever made the call hears of it
 		n.Priority = "low"
 	case t.task.Submitted.Priority == "critical":
 		n.Priority = "critical"
 	}
 	o.notice(t, n)
+}
+
+// isSingleCall reports whether the task is nothing but one call of a tool.
+func (t *turn) isSingleCall() bool {
+	return len(t.task.Order) == 1 && t.task.Order[0] == plan.CallID
 }
 
 // announceApproval tells of an approval that still waits.

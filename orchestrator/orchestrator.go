@@ -16,6 +16,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/tools"
 )
 
@@ -78,6 +79,8 @@ type Config struct {
 	// Notify hears of what people should know at once, when it is durable: tasks that are blocked or have
 	// failed (S0-186), approvals that were opened, reminded of or escalated. It must not block.
 	Notify func(Notice)
+	// Gone names workers that have ended for certain: their calls are given up at the start. Default: none.
+	Gone []string
 	// Describe adds to the answer of Status.
 	Describe func(*StatusReply)
 }
@@ -168,10 +171,12 @@ type Orchestrator struct {
 	tasks    map[events.TaskID]*entry
 	listed   listing
 	programs programs
-	values   values
-	match    matcher
-	keys     map[string]*slot
-	waits    map[events.TaskID]map[events.TaskID]bool // dependency → tasks that wait for it
+	// languages are shared by the plans that are compiled.
+	languages plan.Languages
+	values    values
+	match     matcher
+	keys      map[string]*slot
+	waits     map[events.TaskID]map[events.TaskID]bool // dependency → tasks that wait for it
 	// unread holds the tasks that could not be read from the log, and whether their end, if they have come
 	// to it, was not followed up.
 	unread map[events.TaskID]bool

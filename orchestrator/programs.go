@@ -73,11 +73,7 @@ func (o *Orchestrator) programFrom(s source) (*program, error) {
 		text = []byte(yaml)
 	}
 	known := func(name string) (plan.ToolInfo, bool) { return o.toolInfo(name, s.internal) }
-	parsed, err := plan.Parse(s.file, text, plan.Options{Tool: known, ToolNames: o.cfg.Catalogue.Names})
-	if err != nil {
-		return nil, err
-	}
-	compiled, err := parsed.Program()
+	parsed, compiled, err := plan.Load(s.file, text, plan.Options{Tool: known, ToolNames: o.cfg.Catalogue.Names, Languages: &o.languages})
 	if err != nil {
 		return nil, err
 	}

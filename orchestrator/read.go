@@ -130,7 +130,7 @@ func (t *turn) view() TaskView {
 	sub := e.task.Submitted
 	v := TaskView{
 		ID: e.id, Name: sub.Name, Summary: sub.Summary, State: e.task.State, Reason: e.task.Reason, Block: e.task.Block,
-		Paused: e.task.Paused, Labels: sub.Labels, Priority: sub.Priority, Queue: sub.Queue, RetryOf: sub.RetryOf,
+		Paused: e.task.Paused, Labels: sub.Labels, Priority: sub.Priority, Queue: sub.Queue, RetryOf: sub.RetryOf, Requestor: e.task.Requestor,
 		DependsOn: slices.Clone(e.task.Unmet), CreatedAt: e.task.CreatedAt, UpdatedAt: e.task.UpdatedAt, Deadline: sub.Deadline,
 		Inputs: t.show(sub.Inputs), Output: t.show(e.task.Output), Error: e.task.Error, Rev: e.task.Rev,
 		Checkpoints: checkpointViews(e.task), Steps: t.stepViews(), Archived: e.archived,
@@ -225,10 +225,15 @@ func (t *turn) stepView(key string, n *plan.Node) StepView {
 func (o *Orchestrator) Result(ctx context.Context, r ResultRequest) (ResultReply, error) {
 	var reply ResultReply
 	var output events.Value
-	err := o.await(ctx, r.ID, r.Wait, (*entry).end, func(e *entry) (bool, error) {
-		reply = ResultReply{ID: e.id, State: e.task.State, Over: e.task.State.Terminal(), Reason: e.task.Reason, Error: e.task.Error}
+	wake := (*entry).end
+	if r.Attend {
+		wake = (*entry).change
+	}
+	err := o.await(ctx, r.ID, r.Wait, wake, func(e *entry) (bool, error) {
+		waits := statemachine.ViewOf(e.task.State, e.task.Block).MCP == "input_required"
+		reply = ResultReply{ID: e.id, State: e.task.State, Over: e.task.State.Terminal(), Waits: waits, Reason: e.task.Reason, Error: e.task.Error}
 		output = e.task.Output
-		return reply.Over, nil
+		return reply.Over || r.Attend && waits, nil
 	})
 	if err == nil && reply.Over {
 		reply.Output, err = o.showLater(ctx, output)

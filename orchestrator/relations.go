@@ -108,7 +108,9 @@ func (o *Orchestrator) spawn(e *entry, d *events.Spawned) {
 		}
 		text = events.Inline(n.Sub.Plan().JSON())
 	}
-	sub := SubmitRequest{ID: d.Child, Priority: above.Priority, Queue: above.Queue, Actor: "task:" + string(e.id)}
+	sub := SubmitRequest{
+		ID: d.Child, Priority: above.Priority, Queue: above.Queue, Actor: "task:" + string(e.id), Client: sameReach(above.Client),
+	}
 	o.outbox = append(o.outbox, func() {
 		o.background(func(ctx context.Context) { o.spawnNow(ctx, sub, child, text, d.Inputs) }, func() {})
 	})
@@ -453,4 +455,13 @@ func before(a, b *entry) bool {
 		return c < 0
 	}
 	return a.id < b.id
+}
+
+// sameReach is what a part of a task has of the client of the whole: its roots. Nobody waits at a part to answer
+// questions.
+func sameReach(c *events.Client) *events.Client {
+	if c == nil || len(c.Roots) == 0 {
+		return nil
+	}
+	return &events.Client{Roots: c.Roots}
 }

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/orch-dev/orch/events"
@@ -145,6 +146,7 @@ func (o *Orchestrator) prepare(ctx context.Context, r SubmitRequest, extra submi
 	}
 	p := &events.Submitted{
 		PlanSHA256: prog.hash, Parent: extra.parent, RetryOf: extra.origin, KeyOf: extra.keyOf, DependsOn: r.DependsOn,
+		Client: r.Client,
 		Within: extra.within,
 	}
 	if p.Tools, err = toolsFor(prog.Plan(), extra.tools); err != nil {
@@ -205,7 +207,33 @@ func (o *Orchestrator) checkRequest(r SubmitRequest) error {
 			return fault.New(fault.ValidationError, "has %d bytes, the limit is %d", len(f.text), maxText).WithField(f.field)
 		}
 	}
+	if err := checkClient(r.Client); err != nil {
+		return err
+	}
 	return o.checkNames(r)
+}
+
+// maxRoots bounds the roots of a client.
+const maxRoots = 32
+
+func checkClient(c *events.Client) error {
+	if c == nil {
+		return nil
+	}
+	for _, kind := range c.Asks {
+		if kind != events.Elicitation && kind != events.Sampling && kind != events.Roots {
+			return fault.New(fault.ValidationError, "%q is not elicitation, sampling or roots", clip(kind)).WithField("client.asks")
+		}
+	}
+	if len(c.Roots) > maxRoots {
+		return tooMany("client.roots", len(c.Roots), maxRoots)
+	}
+	for _, root := range c.Roots {
+		if !strings.HasPrefix(root, "/") || len(root) > 4096 {
+			return fault.New(fault.InvalidFormat, "%q is no absolute path", clip(root)).WithField("client.roots")
+		}
+	}
+	return nil
 }
 
 var (

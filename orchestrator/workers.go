@@ -416,7 +416,7 @@ func (o *Orchestrator) forgive(stall time.Duration) {
 }
 
 // beginGrace gives the workers of calls that were found in the log a whole lease from now on: they could
-// not be heard while it was read.
+// not be heard while it was read. One that is known to be gone gets none.
 func (o *Orchestrator) beginGrace() {
 	o.lock()
 	defer o.unlock()
@@ -424,6 +424,9 @@ func (o *Orchestrator) beginGrace() {
 	for _, e := range o.tasks {
 		for _, l := range e.leases {
 			l.expires = now.Add(l.length)
+			if slices.Contains(o.cfg.Gone, l.worker) {
+				l.expires = now
+			}
 		}
 	}
 }

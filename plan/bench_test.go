@@ -41,10 +41,27 @@ func BenchmarkCompile1000Steps(b *testing.B) {
 	}
 }
 
+// BenchmarkFromCall is what a call costs whose like was there before.
 func BenchmarkFromCall(b *testing.B) {
+	b.ReportAllocs()
 	for b.Loop() {
-		_, err := plan.FromCall("FILE_READ", json.RawMessage(`{"file_path":"/x"}`))
+		p, err := plan.FromCall("FILE_READ", json.RawMessage(`{"file_path":"/x"}`))
 		require.NoError(b, err)
+		require.NotEmpty(b, p.JSON())
+	}
+}
+
+// BenchmarkLoadCall is what a new call costs beside that.
+func BenchmarkLoadCall(b *testing.B) {
+	call, err := plan.FromCall("FILE_READ", json.RawMessage(`{"file_path":"/x"}`))
+	require.NoError(b, err)
+	text, languages := call.JSON(), &plan.Languages{}
+	b.ReportAllocs()
+	for b.Loop() {
+		p, _, err := plan.Load("plan", text, plan.Options{Tool: exampleTools, Languages: languages})
+		require.NoError(b, err)
+		require.NotEmpty(b, p.JSON())
+		require.NotEmpty(b, p.SHA256())
 	}
 }
 

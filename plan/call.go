@@ -2,6 +2,7 @@ package plan
 
 import (
 	"encoding/json"
+	"unicode/utf8"
 
 	"github.com/orch-dev/orch/fault"
 )
@@ -10,7 +11,8 @@ import (
 const CallID = "call"
 
 // FromCall returns the plan of one call of a tool. The arguments are data: `${{` in them is not
-// evaluated. Absent arguments stand for none. Its output is {"result": what the tool returned}.
+// evaluated. Absent arguments stand for none. Its output is {"result": what the tool returned}. The name of the
+// tool is checked when the plan is compiled.
 func FromCall(tool string, args json.RawMessage) (*Plan, error) {
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
@@ -28,10 +30,31 @@ func FromCall(tool string, args json.RawMessage) (*Plan, error) {
 		Steps:   []*Step{{ID: CallID, Kind: KindTool, Tool: tool, With: escapeAll(object), OnError: OnErrorFail}},
 		Outputs: map[string]any{"result": "${{ steps." + CallID + ".output }}"},
 	}
-	if _, err := p.Program(); err != nil {
-		return nil, err
+	if utf8.ValidString(tool) {
+		p.normal, err = encode(callForm{p.Limits, tool, p.Orch, p.Outputs, p.Priority, []callStep{{CallID, OnErrorFail, tool, object}}})
+	}
+	if err != nil {
+		return nil, fault.Wrap(fault.Internal, err, "the plan of a call cannot be encoded")
 	}
 	return p, nil
+}
+
+// callForm is the normal form of the plan of a call. Its keys are in order, so that it is written in one go: every call
+// of an MCP client is such a plan.
+type callForm struct {
+	Limits   Limits         `json:"limits"`
+	Name     string         `json:"name,omitempty"`
+	Orch     string         `json:"orch"`
+	Outputs  map[string]any `json:"outputs"`
+	Priority Priority       `json:"priority"`
+	Steps    []callStep     `json:"steps"`
+}
+
+type callStep struct {
+	ID      string         `json:"id"`
+	OnError OnError        `json:"on_error"`
+	Tool    string         `json:"tool,omitempty"`
+	With    map[string]any `json:"with"`
 }
 
 // escapeAll turns a value into a template that gives the value.

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/ast"
@@ -63,6 +64,27 @@ func (e *expression) failed(err error) error {
 // languages holds the configured language for each set of visible names. A set is made once,
 // because that takes longer than to compile an expression with it.
 type languages map[string]*conf.Config
+
+// Languages keeps configured languages for reuse. The zero value is empty; it is safe for concurrent use.
+type Languages struct{ spare sync.Pool }
+
+func (l *Languages) take() languages {
+	if l != nil {
+		if ls, ok := l.spare.Get().(*languages); ok {
+			return *ls
+		}
+	}
+	return languages{}
+}
+
+func (l *Languages) give(ls languages) {
+	if l != nil && len(ls) < maxLanguages {
+		l.spare.Put(&ls)
+	}
+}
+
+// maxLanguages bounds the sets of names that are kept; those of a for_each depend on its words.
+const maxLanguages = 64
 
 // resultType is what an expression sees of a step.
 func resultType() types.Map {

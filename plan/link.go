@@ -28,9 +28,6 @@ type linker struct {
 // link checks what is between the steps of a plan and returns its program, which is only whole when
 // there are no problems.
 func (l *loader) link(p *Plan) *Program {
-	if l.languages == nil {
-		l.languages = languages{}
-	}
 	k := &linker{loader: l, plan: p, at: l.origins[p], sections: map[string]string{}, parents: map[string]string{}}
 	k.inputs = k.linkInputs()
 	k.declare()

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 
@@ -16,6 +17,8 @@ type Options struct {
 	Tool func(name string) (ToolInfo, bool)
 	// ToolNames lists the tools for "did you mean". nil gives no such hints.
 	ToolNames func() []string
+	// Languages keeps what takes long to make from one plan to the next. nil makes it anew.
+	Languages *Languages
 }
 
 // ToolInfo is what a check has to know about a tool.
@@ -36,6 +39,18 @@ func Parse(name string, src []byte, opt Options) (*Plan, error) {
 	return p, err
 }
 
+// Load is Parse together with [Plan.Program]. A source that is in normal form already is read once.
+func Load(name string, src []byte, opt Options) (*Plan, *Program, error) {
+	p, pr, err := load(name, src, sourceBounds(), opt)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !bytes.Equal(p.normal, src) {
+		_, pr, err = load("plan.json", p.normal, normalBounds(), Options{Languages: opt.Languages})
+	}
+	return p, pr, err
+}
+
 // Compile turns the normal form of Plan.JSON into a Program. It makes the checks of [Parse] again,
 // but those that need Options, and returns the same errors.
 func Compile(normalised []byte) (*Program, error) {
@@ -44,7 +59,8 @@ func Compile(normalised []byte) (*Program, error) {
 }
 
 func load(name string, src []byte, limit bounds, opt Options) (*Plan, *Program, error) {
-	l := &loader{opt: opt, origins: map[*Plan]place{}}
+	l := &loader{opt: opt, origins: map[*Plan]place{}, languages: opt.Languages.take()}
+	defer opt.Languages.give(l.languages)
 	doc := readDocument(name, src, limit, &l.problems)
 	if doc == nil {
 		return nil, nil, l.problems.fault()
@@ -54,7 +70,10 @@ func load(name string, src []byte, limit bounds, opt Options) (*Plan, *Program, 
 		return nil, nil, l.problems.fault()
 	}
 	pr := l.link(p)
-	if len(l.problems) == 0 && len(p.JSON()) > MaxNormalised {
+	if len(l.problems) == 0 {
+		p.normal = p.JSON()
+	}
+	if len(p.normal) > MaxNormalised {
 		doc.report(1, 1, "", fmt.Sprintf("the plan with its sub-plans has more than %d bytes", MaxNormalised), "")
 	}
 	if err := l.problems.fault(); err != nil {

@@ -92,6 +92,8 @@ type Plan struct {
 	Verify         []*Step           `json:"verify,omitempty"`
 	Always         []*Step           `json:"always,omitempty"`
 	Outputs        map[string]any    `json:"outputs,omitempty"` // templates
+
+	normal []byte // what JSON returns, when it is known already
 }
 
 // Defaults are copied into each tool step that does not set the value itself.
@@ -179,6 +181,9 @@ func (w *Wait) MarshalJSON() ([]byte, error) {
 
 // JSON returns the normal form: keys sorted, durations as Go strings. Equal plans give equal bytes.
 func (p *Plan) JSON() []byte {
+	if p.normal != nil {
+		return bytes.Clone(p.normal)
+	}
 	raw, err := encode(p)
 	if err != nil {
 		panic("plan: a parsed plan cannot be encoded: " + err.Error())
@@ -196,7 +201,11 @@ func (p *Plan) JSON() []byte {
 
 // SHA256 returns the hex digest of JSON.
 func (p *Plan) SHA256() string {
-	sum := sha256.Sum256(p.JSON())
+	normal := p.normal
+	if normal == nil {
+		normal = p.JSON()
+	}
+	sum := sha256.Sum256(normal)
 	return hex.EncodeToString(sum[:])
 }
 

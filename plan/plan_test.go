@@ -109,7 +109,9 @@ func TestFromCall(t *testing.T) {
 		_, err := plan.FromCall("FILE_READ", json.RawMessage(bad))
 		require.True(t, fault.Has(err, fault.ValidationError), bad)
 	}
-	_, err = plan.FromCall("a b", nil)
+	p, err = plan.FromCall("a b", nil)
+	require.NoError(t, err)
+	_, err = p.Program()
 	require.True(t, fault.Has(err, fault.InvalidPlan))
 }
 

@@ -29,6 +29,9 @@ type Call struct {
 	Agent string
 	// Workspace is the absolute path Working/TASK_<id> of the task.
 	Workspace string
+	// Roots are absolute paths: files outside of them and of the workspace are out of reach. None means all of the
+	// root (S2-050).
+	Roots []string
 	// Intent is what the tool says that this call would do.
 	Intent tools.Intent
 	// Allow is what the approved plan of the task opens.
@@ -82,7 +85,7 @@ func (p *Policy) Admit(c Call) error {
 //  8. the policy file: FORBIDDEN with the reason POLICY_DENIED; no approval lifts it
 //  9. the approval rule of the tool (S0-004), to which the policy file may add its own
 func (p *Policy) Decide(c Call) (*Ask, error) {
-	for _, check := range []func(Call) error{p.gate, p.writable, p.unhurried, p.unprotected, p.noSecrets, p.notInteractive, p.notForced, p.denied} {
+	for _, check := range []func(Call) error{p.gate, p.writable, p.unhurried, p.inRoots, p.unprotected, p.noSecrets, p.notInteractive, p.notForced, p.denied} {
 		if err := check(c); err != nil {
 			return nil, err
 		}
@@ -137,6 +140,20 @@ func (p *Policy) writable(c Call) error {
 	}
 	return fault.New(fault.ReadOnly, "%s changes something and this node is read-only", c.Spec.Name).
 		WithHint("run the task on a node that is not read-only")
+}
+
+// inRoots keeps a call inside of the roots that the client of its task has given.
+func (p *Policy) inRoots(c Call) error {
+	if len(c.Roots) == 0 {
+		return nil
+	}
+	for _, field := range slices.Sorted(maps.Keys(c.Paths)) {
+		name := c.Paths[field]
+		if !within(name, c.Workspace) && !slices.ContainsFunc(c.Roots, func(root string) bool { return within(name, root) }) {
+			return fault.New(fault.OutsideRoot, "%s lies outside of the roots of the client", name).WithField(field)
+		}
+	}
+	return nil
 }
 
 func (p *Policy) unprotected(c Call) error {

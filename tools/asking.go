@@ -52,6 +52,12 @@ func (e *Env) Answer(key string) (json.RawMessage, bool) {
 	return answer, ok
 }
 
+// Can reports whether there is a client that answers questions of a kind, as far as that was known when the task
+// was submitted. A question that it cannot answer waits for a person at the command line.
+func (e *Env) Can(kind string) bool {
+	return e.Client != nil && slices.Contains(e.Client.Asks, kind)
+}
+
 // Check returns why the questions cannot be asked: VALIDATION_ERROR naming the field.
 func (a *Asking) Check() error {
 	if n := len(a.Questions); n == 0 || n > MaxQuestions {

@@ -70,7 +70,7 @@ func TestSchemas(t *testing.T) {
 		"slug":{"type":"string","description":"A form","pattern":"^[a-z]+$"},
 		"tags":{"type":"array","description":"A list","minItems":1,"maxItems":2,"items":{"type":"string","enum":["a","b","c"]}},
 		"data":{"type":"object","description":"A free object"},
-		"any":{"type":"array","description":"A free list","items":true},
+		"any":{"type":"array","description":"A free list","items":{"description":"Any JSON value"}},
 		"header":{"type":"object","description":"A map","additionalProperties":{"type":"string"}},
 		"nested":{"type":"object","description":"An object","additionalProperties":false,"required":["depth"],
 			"properties":{"depth":{"type":"integer","description":"A number","minimum":0}}},

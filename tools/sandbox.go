@@ -1,6 +1,8 @@
 package tools
 
 import (
+	"path/filepath"
+
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/proc"
 )
@@ -9,9 +11,9 @@ import (
 // task and at the further places, and has a loopback network of its own, so that tests can start servers.
 // A call that somebody has approved writes in the root.
 func (e *Env) Sandbox(write ...string) proc.Sandbox {
-	s := proc.Sandbox{Read: []string{e.Root.Name()}, Write: append([]string{e.Workspace}, write...), Loopback: true}
+	s := proc.Sandbox{Read: e.reach(), Write: append([]string{e.Workspace}, write...), Loopback: true}
 	if e.Approval != "" {
-		s.Write = append(s.Write, e.Root.Name())
+		s.Write = append(s.Write, e.reach()...)
 	}
 	return s
 }
@@ -25,4 +27,27 @@ func (e *Env) Own(path string) (string, error) {
 		err = fault.New(fault.ProtectedPath, "%s leads out of where the task works, by a link", path)
 	}
 	return rel, err
+}
+
+// reach is the root, or what the client of the task leaves of it (S2-050).
+func (e *Env) reach() []string {
+	if e.Client == nil || len(e.Client.Roots) == 0 {
+		return []string{e.Root.Name()}
+	}
+	var roots []string
+	for _, root := range e.Client.Roots {
+		switch {
+		case below(root, e.Root.Name()):
+			roots = append(roots, root)
+		case below(e.Root.Name(), root):
+			roots = append(roots, e.Root.Name())
+		}
+	}
+	return roots
+}
+
+// below reports whether a path is a directory or lies below it.
+func below(path, dir string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
 }

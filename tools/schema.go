@@ -32,11 +32,13 @@ type shape struct {
 	patterns map[string]*regexp.Regexp
 }
 
-// knownTypes are the types whose schema does not follow from their Go form.
+// knownTypes are the types whose schema does not follow from their Go form. One that permits everything has a
+// description, because without any keyword it would be the bare word true, which some MCP hosts do not take.
 func knownTypes() map[reflect.Type]*jsonschema.Schema {
 	return map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[Object]():          {Type: "object"},
-		reflect.TypeFor[json.RawMessage](): {},
+		reflect.TypeFor[any]():             {Description: "Any JSON value"},
+		reflect.TypeFor[json.RawMessage](): {Description: "Any JSON value"},
 		reflect.TypeFor[time.Time]():       {Type: "string", Format: "date-time"},
 	}
 }

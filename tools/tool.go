@@ -147,6 +147,11 @@ type Spec struct {
 	// LogOnly is true for tools whose only effect is an entry in the log of the task: a node that is
 	// read-only lets them run (S0-150).
 	LogOnly bool `json:"log_only,omitempty"`
+	// Tasks says how a call of the tool becomes a task of an MCP client (S2-026).
+	Tasks TaskMode `json:"tasks,omitempty"`
+	// AsksFirst is true for tools that ask their questions before they begin their work: a client hears them
+	// before it is given a task.
+	AsksFirst bool `json:"asks_first,omitempty"`
 	// Internal is true for tools that only the node itself calls: they stand in no list, and no plan may name
 	// them.
 	Internal bool `json:"internal,omitempty"`
@@ -187,10 +192,10 @@ type Env struct {
 	// Allows reports whether a target is open to this call beside those of its Intent: the plan names it
 	// or somebody approved it for the task. Nil allows none.
 	Allows func(Target) bool
+	// Client is what the program that submitted the task can do for the call; nil for nothing.
+	Client *events.Client
 	// Answers holds the answers to the questions that this call has asked so far (Asking), by key.
 	Answers map[string]json.RawMessage
-	// Sample asks a language model of the client; nil when there is none at hand.
-	Sample func(ctx context.Context, prompt string) (string, error)
 	// Progress reports progress; never nil.
 	Progress func(done, total float64, message string)
 	// Record adds a fact to the log, in the same commit as the result of the call; never nil.

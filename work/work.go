@@ -64,6 +64,8 @@ type Call struct {
 	// Requester is who submitted the task, or the one of which it is a part, or who made this single call inside of
 	// it; empty when that is not known.
 	Requester string `json:"requester,omitempty"`
+	// Client is what the program that submitted the task can do for it; nil for nothing.
+	Client *events.Client `json:"client,omitempty"`
 	// Since is when the task was made, or the one of which it is a part, only for tools that judge by it.
 	Since time.Time `json:"since,omitzero"`
 	// KeyOf is the task that this one goes on for; empty means none.

@@ -143,6 +143,9 @@ func (w *Worker) admit(_ context.Context, a *attempt) error {
 		Agent:     a.Requester,
 		Workspace: w.workspaces.Path(a.Task), Recent: a.Recent, RetryAfter: a.RetryAfter,
 	}
+	if a.Client != nil {
+		a.asked.Roots = a.Client.Roots
+	}
 	if open := a.Open; open != nil {
 		a.asked.Allow = policy.Allow{Paths: open.Paths, Endpoints: open.Endpoints, Connections: open.Connections, Packages: open.Packages}
 		a.asked.Scopes = open.Scopes

@@ -71,7 +71,7 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	if c.Name == "" {
-		c.Name = uniqueName()
+		c.Name = UniqueName()
 	}
 	if c.Working == "" {
 		c.Working = "Working"
@@ -113,8 +113,8 @@ func (c Config) validate() error {
 	return nil
 }
 
-// uniqueName returns host-pid-random.
-func uniqueName() string {
+// UniqueName returns a name for a worker of this process: host-pid-random.
+func UniqueName() string {
 	const random = 8
 	host, err := os.Hostname()
 	if err != nil {

@@ -65,7 +65,7 @@ func (w *Worker) newAttempt(c work.Call) *attempt {
 	a.env = tools.Env{
 		Task: c.Task, Step: c.Step, Attempt: c.Attempt, Key: c.Key(), State: statemachine.State(c.State), Since: c.Since,
 		Root: w.cfg.Root, Exec: w.cfg.Exec, Now: w.cfg.Clock,
-		Reads: c.Reads, Checkpoints: c.Checkpoints, Approvals: c.Approvals, Answers: c.Answers,
+		Reads: c.Reads, Checkpoints: c.Checkpoints, Approvals: c.Approvals, Answers: c.Answers, Client: c.Client,
 		Progress: func(done, total float64, message string) {
 			a.progress.Store(&work.Progress{Done: done, Total: total, Message: message})
 			if !w.progressed.Swap(true) {

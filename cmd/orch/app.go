@@ -26,10 +26,12 @@ type app struct {
 	user string
 	// dir is the working directory, home that of the user.
 	dir, home string
-	now       func() time.Time
-	// outTTY and errTTY tell whether the streams are terminals; size is that of the terminal.
-	outTTY, errTTY bool
-	size           func() (width, height int)
+	// exe is the path of this program; empty when the system does not tell.
+	exe string
+	now func() time.Time
+	// inTTY, outTTY and errTTY tell whether the streams are terminals; size is that of the terminal.
+	inTTY, outTTY, errTTY bool
+	size                  func() (width, height int)
 	// redraw is how often a tree on a terminal is drawn again while nothing happens.
 	redraw time.Duration
 	nodes  nodes
@@ -44,9 +46,10 @@ type app struct {
 func newApp() *app {
 	dir, _ := os.Getwd()        // "" makes relative paths fail where they are used
 	home, _ := os.UserHomeDir() // "" makes ~ fail where it is used
+	exe, _ := os.Executable()
 	a := &app{
-		in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv, user: osUser(), dir: dir, home: home, now: time.Now,
-		outTTY: isTerminal(os.Stdout), errTTY: isTerminal(os.Stderr),
+		in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv, user: osUser(), dir: dir, home: home, exe: exe, now: time.Now,
+		inTTY: isTerminal(os.Stdin), outTTY: isTerminal(os.Stdout), errTTY: isTerminal(os.Stderr),
 		size: terminalSize, redraw: time.Second / 4,
 	}
 	a.nodes = newProcessNodes(os.Stderr)

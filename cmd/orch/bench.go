@@ -27,10 +27,10 @@ func newBench(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure this machine, beside the figures to reach and the bare message pattern",
-		Long: `Measure rates, latency, cold start, memory, disk, timers, replay and restart on each durability level, beside
-the figures to reach and, where there is an equivalent, the bare message pattern in the same run. The ratio and
-the CPU time a task are the figures that can be compared between machines. All rows take about half an hour;
---quick takes two minutes with smaller stores and single runs.
+		Long: `Measure rates, latency, MCP, cold start, memory, disk, timers, replay and restart on each durability level,
+beside the figures to reach and, where there is an equivalent, the bare message pattern in the same run, or a bare
+server of MCP's SDK. The ratio and the CPU time a task are the figures that can be compared between machines. All rows take
+about half an hour; --quick takes two minutes with smaller stores and single runs.
 
 Rows: ` + strings.Join(benchmark.IDs(), " ") + `.`,
 		Example: "  orch bench --quick\n  orch bench --rows 1-step,latency --durability fsync --report bench.json",

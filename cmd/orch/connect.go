@@ -47,6 +47,7 @@ func (p processNodes) config(cfg config.Config, m mode) node.Config {
 		Concurrency: cfg.Concurrency, Queues: cfg.Queues, Paused: cfg.Paused, ReadOnly: cfg.ReadOnly, FourEyes: cfg.FourEyes, Policy: cfg.Policy, Lease: cfg.Lease,
 		MaxDeliveries: cfg.MaxDeliveries, MaxSpawned: cfg.MaxSpawned, MaxOpen: cfg.MaxOpen, MaxOpenEach: cfg.MaxOpenEach,
 		Host: cfg.Host, Port: cfg.Port, MaxStore: int64(cfg.MaxStore) << 20, MinFree: int64(cfg.MinFree) << 20, Logger: p.logger(cfg.LogLevel), Version: readVersion().Version,
+		SyncWait: cfg.SyncWait, OutsideApprovals: cfg.OutsideApprovals,
 		Sandbox: cfg.Sandbox, SandboxRead: cfg.SandboxRead, SandboxWrite: cfg.SandboxWrite,
 		Tools: cfg.Tools, NotifyOn: cfg.NotifyOn, NotifyTo: cfg.Tools.NotifyChannels,
 		Extra: p.extra, Agents: map[string]agent.Command{},
@@ -139,16 +140,34 @@ func (p processNodes) redial(ctx context.Context, cfg config.Config, m mode, con
 }
 
 // Serve implements nodes.
-func (p processNodes) Serve(ctx context.Context, cfg config.Config, ready func(address string)) error {
-	n, err := node.Start(ctx, p.config(cfg, working))
+func (p processNodes) Serve(ctx context.Context, cfg config.Config, ready func(address, mcp string)) error {
+	c := p.config(cfg, working)
+	c.HTTP, c.HTTPOptional = faceAddress(cfg.HTTP)
+	c.User = osUser()
+	n, err := node.Start(ctx, c)
 	if err != nil {
 		return err
 	}
-	ready(n.Address())
+	ready(n.Address(), n.FaceURL())
 	<-ctx.Done()
 	limited, stop := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer stop()
 	return n.Stop(limited)
+}
+
+// usualFace is where a node speaks MCP when nobody says.
+const usualFace = "127.0.0.1:7424"
+
+// faceAddress is where to speak MCP, and whether the node does without when something else is there.
+func faceAddress(setting string) (address string, optional bool) {
+	switch setting {
+	case "auto":
+		return usualFace, true
+	case "off":
+		return "", false
+	default:
+		return setting, false
+	}
 }
 
 // Work implements nodes.
@@ -258,6 +277,19 @@ func (p processNodes) Backup(ctx context.Context, cfg config.Config, file string
 	return saved{File: file, DataDir: cfg.DataDir, Bytes: m.Bytes}, err
 }
 
+// Tokens implements nodes.
+func (p processNodes) Tokens(ctx context.Context, cfg config.Config, do func(bus.TokenKeeper) error) error {
+	return p.use(ctx, cfg, func(s session) error {
+		switch s := s.(type) {
+		case remote:
+			return do(s)
+		case embedded:
+			return do(s.node.Tokens())
+		}
+		return nil
+	})
+}
+
 // Restore implements nodes.
 func (p processNodes) Restore(ctx context.Context, cfg config.Config, file string, replace bool, tell func(string)) (saved, error) {
 	r, err := bus.Restore(ctx, bus.RestoreConfig{
@@ -280,6 +312,7 @@ type remote struct {
 // client is what node.Dial returns.
 type client interface {
 	orchestrator.API
+	bus.TokenKeeper
 	Verify(ctx context.Context) (bus.Report, error)
 	Backup(ctx context.Context, file string, cfg bus.BackupConfig) (bus.Manifest, error)
 	Close() error

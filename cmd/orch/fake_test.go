@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/config"
@@ -34,6 +35,7 @@ type fakeNodes struct {
 	mu       sync.Mutex
 	sessions []session
 	files    verdict
+	tokens   fakeTokens
 	err      error
 }
 
@@ -54,8 +56,8 @@ func (f *fakeNodes) Open(ctx context.Context, cfg config.Config, _ mode) (sessio
 	return f.Dial(ctx, cfg)
 }
 
-func (f *fakeNodes) Serve(ctx context.Context, _ config.Config, ready func(string)) error {
-	ready("nats://127.0.0.1:4222")
+func (f *fakeNodes) Serve(ctx context.Context, _ config.Config, ready func(address, mcp string)) error {
+	ready("nats://127.0.0.1:4222", "")
 	<-ctx.Done()
 	return ctx.Err()
 }
@@ -72,6 +74,39 @@ func (f *fakeNodes) Inspect(context.Context, config.Config) (verdict, error) { r
 func (f *fakeNodes) Backup(_ context.Context, cfg config.Config, file string, _ bool, tell func(string)) (saved, error) {
 	tell("half")
 	return saved{File: file, DataDir: cfg.DataDir, Bytes: 2 << 20}, f.err
+}
+
+func (f *fakeNodes) Tokens(_ context.Context, _ config.Config, do func(bus.TokenKeeper) error) error {
+	if f.err != nil {
+		return f.err
+	}
+	return do(&f.tokens)
+}
+
+// fakeTokens is a list of tokens in memory.
+type fakeTokens struct{ list []bus.Token }
+
+func (f *fakeTokens) CreateToken(_ context.Context, in bus.NewToken) (bus.Token, error) {
+	token := bus.Token{
+		ID: "TOK_01KE0000000000000000000000", Name: in.Name, Role: in.Role, CreatedBy: in.Actor, CreatedAt: noon,
+		Tools: in.Tools, ReadOnly: in.ReadOnly, Local: in.Local,
+	}
+	if in.Life > 0 {
+		token.ExpiresAt = noon.Add(in.Life)
+	}
+	f.list = append(f.list, token)
+	return token, nil
+}
+
+func (f *fakeTokens) ListTokens(context.Context) ([]bus.Token, error) { return f.list, nil }
+
+func (f *fakeTokens) RevokeToken(_ context.Context, in bus.RevokeToken) (bus.Token, error) {
+	for _, t := range f.list {
+		if t.Name == in.Token {
+			return t, nil
+		}
+	}
+	return bus.Token{}, fault.New(fault.NotFound, "there is no token of that id or name")
 }
 
 func (f *fakeNodes) Restore(_ context.Context, cfg config.Config, file string, replace bool, _ func(string)) (saved, error) {

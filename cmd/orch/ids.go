@@ -23,7 +23,21 @@ func (a *app) with(ctx context.Context, m mode, do func(s session) error) error 
 	if err != nil {
 		return err
 	}
-	err = do(s)
+	return during(ctx, s, do)
+}
+
+// withLasting is with for a command that goes on when the node ends.
+func (a *app) withLasting(ctx context.Context, m mode, do func(s session) error) error {
+	s, err := a.nodes.Open(ctx, a.cfg, m)
+	if err != nil {
+		return err
+	}
+	return during(ctx, newLasting(s, func() (session, error) { return await(ctx, a.nodes, a.cfg, m) }, a.now), do)
+}
+
+// during calls do, and then closes the session.
+func during(ctx context.Context, s session, do func(s session) error) error {
+	err := do(s)
 	if closed := closeSession(ctx, s); err == nil {
 		return closed
 	}

@@ -19,12 +19,13 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// TestMain lets the stories run this program itself, and two helpers beside it.
+// TestMain lets the stories run this program itself, and helpers beside it.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"orch":  main,
 		"exits": func() { os.Exit(exits0(os.Args[1:])) },
 		"asker": func() { os.Exit(asker0()) },
+		"agent": func() { os.Exit(agent0()) },
 	})
 }
 

@@ -28,12 +28,15 @@ interrupt ends the node at once. Nothing that was acknowledged is lost either wa
 }
 
 func (a *app) serve(ctx context.Context) error {
-	err := a.nodes.Serve(ctx, a.cfg, func(address string) {
-		if a.cfg.Output == "text" {
-			a.note("orch serves %s at %s (durability %s); stop with Ctrl-C", a.cfg.DataDir, address, a.cfg.Durability)
+	err := a.nodes.Serve(ctx, a.cfg, func(address, mcp string) {
+		if a.cfg.Output != "text" {
+			_ = writeLine(a.out, map[string]string{"address": address, "mcp": mcp, "data_dir": a.cfg.DataDir, "durability": a.cfg.Durability})
 			return
 		}
-		_ = writeLine(a.out, map[string]string{"address": address, "data_dir": a.cfg.DataDir, "durability": a.cfg.Durability})
+		a.note("orch serves %s at %s (durability %s); stop with Ctrl-C", a.cfg.DataDir, address, a.cfg.Durability)
+		if mcp != "" {
+			a.note("MCP clients find it at %s (orch mcp install, orch token)", mcp)
+		}
 	})
 	return stopped(ctx, err)
 }

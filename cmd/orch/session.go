@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 
+	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/internal/config"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/tools"
@@ -15,8 +16,9 @@ type nodes interface {
 	// Open connects to a running node, or else starts one inside this process. An idle one starts no
 	// calls: it only answers.
 	Open(ctx context.Context, cfg config.Config, mode mode) (session, error)
-	// Serve runs a node until ctx ends and it has stopped; ready is told its address.
-	Serve(ctx context.Context, cfg config.Config, ready func(address string)) error
+	// Serve runs a node until ctx ends and it has stopped; ready is told its address and where it speaks MCP, "" for
+	// nowhere.
+	Serve(ctx context.Context, cfg config.Config, ready func(address, mcp string)) error
 	// Work runs a worker until ctx ends and it has drained.
 	Work(ctx context.Context, cfg config.Config) error
 	// Verify reads the whole log and checks it; progress is told the positions done and in all.
@@ -27,6 +29,8 @@ type nodes interface {
 	Backup(ctx context.Context, cfg config.Config, file string, credentials bool, tell func(string)) (saved, error)
 	// Restore makes the data directory of a backup.
 	Restore(ctx context.Context, cfg config.Config, file string, replace bool, tell func(string)) (saved, error)
+	// Tokens opens the list of bearer tokens for the length of do.
+	Tokens(ctx context.Context, cfg config.Config, do func(bus.TokenKeeper) error) error
 	// Tools returns the catalogue of this program.
 	Tools() (*tools.Catalogue, error)
 }

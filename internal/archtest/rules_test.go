@@ -65,7 +65,7 @@ func TestImportTable(t *testing.T) {
 		"nats elsewhere":             {"worker/a.go", "github.com/nats-io/nats.go", "github.com/nats-io is for bus"},
 		"nats server in a test":      {"worker/a_test.go", "github.com/nats-io/nats-server/v2/server", "github.com/nats-io is for bus"},
 		"sdk in a face":              {"mcp/server/a.go", "github.com/modelcontextprotocol/go-sdk/mcp", ""},
-		"sdk in httpapi":             {"httpapi/a.go", "github.com/modelcontextprotocol/go-sdk/mcp", "go-sdk is for mcp/* only"},
+		"sdk in httpapi":             {"httpapi/a.go", "github.com/modelcontextprotocol/go-sdk/mcp", "go-sdk is for mcp/*, internal/benchmark only"},
 		"expr in plan":               {"plan/a.go", "github.com/expr-lang/expr/vm", ""},
 		"expr elsewhere":             {"orchestrator/a.go", "github.com/expr-lang/expr", "expr is for plan only"},
 		"fsm elsewhere":              {"orchestrator/a.go", "github.com/looplab/fsm", "fsm is for statemachine only"},

@@ -125,9 +125,12 @@ func libraries() []Library {
 	return []Library{
 		{Path: "github.com/expr-lang/expr", Users: []string{"plan"}, Hidden: true},
 		{Path: "github.com/looplab/fsm", Users: []string{"statemachine"}, Hidden: true},
-		{Path: "github.com/modelcontextprotocol/go-sdk", Users: []string{"mcp/*"}, Hidden: true},
+		{Path: "github.com/modelcontextprotocol/go-sdk", Users: []string{"mcp/*", "internal/benchmark"}, Hidden: true},
 		{Path: "github.com/nats-io", Users: []string{"bus", "bus/storefile", "internal/benchmark", "internal/crash"}, Hidden: true},
 
+		{Path: "github.com/pelletier/go-toml/v2", Users: []string{"mcp/clients"}, Hidden: true},
+		{Path: "github.com/tailscale/hujson", Users: []string{"mcp/clients"}, Hidden: true},
+		{Path: "golang.org/x/time", Users: []string{"mcp/*"}},
 		{Path: "github.com/go-sql-driver/mysql", Users: []string{"tools/db"}, Hidden: true},
 		{Path: "github.com/jackc/pgx/v5", Users: []string{"tools/db"}, Hidden: true},
 		{Path: "github.com/ncruces/go-sqlite3", Users: []string{"tools/db"}, Hidden: true},

@@ -97,7 +97,7 @@ type lab struct {
 }
 
 func measurements() []measurement {
-	return slices.Concat(rates(), []measurement{
+	return slices.Concat(rates(), faceRows(), []measurement{
 		{[]string{"gate-noop", "gate-read"}, gates},
 		{[]string{"cold-start-new", "cold-start-existing"}, coldStarts},
 		{[]string{"rss-idle", "rss-after", "disk"}, footprint},

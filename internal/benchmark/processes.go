@@ -25,6 +25,8 @@ const (
 	RoleWorker     Role = "worker"
 	RoleBareServer Role = "bare-server"
 	RoleBareWorker Role = "bare-worker"
+	RoleFace       Role = "face"
+	RoleBareFace   Role = "bare-face"
 )
 
 // concurrency is the number of calls that a worker of the benchmark runs at the same time.
@@ -54,6 +56,10 @@ func RunRole(ctx context.Context, role Role, dir, durability string, in io.Reade
 	case RoleWorker:
 		ready("worker")
 		return node.RunWorker(ctx, cfg)
+	case RoleFace:
+		return face(ctx, cfg, ready)
+	case RoleBareFace:
+		return bareFace(ctx, ready)
 	case RoleBareServer:
 		return bareServer(ctx, dir, durability, ready)
 	case RoleBareWorker:
@@ -71,11 +77,13 @@ func nodeConfig(dir, durability string) node.Config {
 	}
 }
 
+const noopName = "BENCH_NOOP"
+
 // noop is the tool that does nothing, which benchmark nodes and workers offer beside the built-in ones.
 func noop() tools.Tool {
 	type nothing struct{}
 	return tools.Define(tools.Spec{
-		Name: "BENCH_NOOP", Purpose: "Do nothing, for benchmarks", Effect: tools.Read, Gate: tools.AnyState,
+		Name: noopName, Purpose: "Do nothing, for benchmarks", Effect: tools.Read, Gate: tools.AnyState,
 		Approval: tools.NoApproval, NoWorkspace: true,
 	}, func(context.Context, *tools.Env, nothing) (nothing, error) { return nothing{}, nil })
 }
@@ -86,6 +94,7 @@ type child struct {
 	cmd  *exec.Cmd
 	in   io.Closer
 	out  *bufio.Reader
+	line string // that told that it is ready
 }
 
 // spawn starts a process in a role and waits until it is ready.
@@ -111,7 +120,8 @@ func (c Config) launch(ctx context.Context, name string, args ...string) (*child
 		return nil, fault.Wrap(fault.ExecFailed, err, "a process of the benchmark cannot be started")
 	}
 	p.out = bufio.NewReader(out)
-	if line, err := p.out.ReadString('\n'); err != nil || strings.TrimSpace(line) == "" {
+	line, err := p.out.ReadString('\n')
+	if p.line = strings.TrimSpace(line); err != nil || p.line == "" {
 		p.end()
 		return nil, fault.New(fault.ExecFailed, "the %s of the benchmark did not start", name)
 	}

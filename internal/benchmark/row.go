@@ -26,8 +26,8 @@ type Row struct {
 	// P50Millis and P99Millis are the times of single requests.
 	P50Millis float64 `json:"p50_ms,omitempty"`
 	P99Millis float64 `json:"p99_ms,omitempty"`
-	// Bare is the same figure for the bare message pattern in the same layout and the same run, Ratio
-	// how many times better orch is.
+	// Bare is the same figure for the bare message pattern, or a bare server of MCP's SDK, in the same layout and the
+	// same run, Ratio how many times better orch is.
 	Bare  float64 `json:"bare,omitempty"`
 	Ratio float64 `json:"ratio,omitempty"`
 	// CPUMicros is the time of all processors that a task took, by process, and BareCPUMicros that of
@@ -60,6 +60,8 @@ func goals() map[string][2]Goal {
 		"submit":              {{Least: 12_000}, {Least: 25_000}},
 		"batch":               {{Least: 40_000}, {Least: 60_000}},
 		"embedded-1-step":     {{Least: 20_000}, {Least: 25_000, Ratio: 0.5}},
+		"mcp-call-stateful":   both(Goal{Least: 1_500, Ratio: 0.75}),
+		"mcp-call-stateless":  both(Goal{Least: 800, Ratio: 0.75}),
 		"gate-noop":           both(Goal{Most: 25}),
 		"gate-read":           both(Goal{Most: 25}),
 		"cold-start-new":      both(Goal{Most: 100}),

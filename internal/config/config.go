@@ -63,6 +63,11 @@ type Config struct {
 	// Host and Port are where the node listens; port 0 chooses a free one.
 	Host string
 	Port int
+	// HTTP is where a node speaks MCP: an address, auto or off. SyncWait is how long a plain call waits there;
+	// OutsideApprovals lets nobody approve through a client.
+	HTTP             string
+	SyncWait         time.Duration
+	OutsideApprovals bool
 	// LogLevel is debug, info, warn or error.
 	LogLevel string
 	// Output is text, json, jsonl or name.

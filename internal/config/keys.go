@@ -43,7 +43,9 @@ type Key struct {
 }
 
 // Keys returns the one table of settings, in the order of their documentation.
-func Keys() []Key { return slices.Concat(generalKeys(), nodeKeys(), sandboxKeys(), toolKeys()) }
+func Keys() []Key {
+	return slices.Concat(generalKeys(), nodeKeys(), faceKeys(), sandboxKeys(), toolKeys())
+}
 
 // generalKeys are those that matter everywhere.
 func generalKeys() []Key {
@@ -151,6 +153,25 @@ func nodeKeys() []Key {
 		{
 			Name: "port", Default: "0", max: 65_535, Node: true, Usage: "port that the node listens on; 0 chooses a free one",
 			field: func(c *Config) any { return &c.Port },
+		},
+	}
+}
+
+// faceKeys are the settings of the faces for programs.
+func faceKeys() []Key {
+	return []Key{
+		{
+			Name: "http", Default: "auto", Node: true, Personal: true,
+			Usage: "address at which orch serve speaks MCP, such as 127.0.0.1:7424, or off; auto is that one, if it is free",
+			field: func(c *Config) any { return &c.HTTP },
+		},
+		{
+			Name: "sync_wait", Default: "20s", Node: true, Usage: "time that a plain tool call of an MCP client waits before it is handed back as a task",
+			field: func(c *Config) any { return &c.SyncWait },
+		},
+		{
+			Name: "outside_approvals", Default: "false", Node: true, Personal: true, Usage: "let nobody approve through an MCP client",
+			field: func(c *Config) any { return &c.OutsideApprovals },
 		},
 	}
 }

@@ -160,9 +160,9 @@ func (h *hands) later(task events.TaskID, chore func() error) {
 }
 
 // worker returns a worker for an owner, in this process or elsewhere.
-func (h *hands) worker(owner work.Owner) (*worker.Worker, error) {
+func (h *hands) worker(owner work.Owner, name string) (*worker.Worker, error) {
 	return worker.New(owner, h.catalogue, h.policy, worker.Config{
-		Queues: h.cfg.Queues, Concurrency: h.cfg.Concurrency, Root: h.root, Working: workingDir,
+		Name: name, Queues: h.cfg.Queues, Concurrency: h.cfg.Concurrency, Root: h.root, Working: workingDir,
 		Exec: h.exec, Logger: h.cfg.logger(),
 	})
 }

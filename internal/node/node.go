@@ -15,9 +15,11 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/config"
+	"github.com/orch-dev/orch/mcp/server"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/tools/agent"
+	"github.com/orch-dev/orch/worker"
 )
 
 // Config says what to run. DataDir and Root are required, as absolute paths.
@@ -63,6 +65,21 @@ type Config struct {
 	Version            string
 	// Agents are the agents that are commands, by type.
 	Agents map[string]agent.Command
+	// HTTP is the address at which the MCP face listens; empty means nowhere. HTTPOptional lets the node start
+	// without when something else listens there.
+	HTTP         string
+	HTTPOptional bool
+	// SyncWait is how long a plain call of a tool waits before it is handed back as a task; 0 means the default.
+	SyncWait time.Duration
+	// OutsideApprovals keeps MCP clients from asking their users for approvals.
+	OutsideApprovals bool
+	// User is the user of the operating system who runs the node. The first start writes a token for that identity
+	// into the data directory, see bus.LocalToken; empty makes none.
+	User string
+	// Tokens knows the bearer tokens of HTTP. Default: those of the store.
+	Tokens server.Tokens
+	// Face changes the configuration of the MCP face, for the conformance suite and tests.
+	Face func(*server.Config)
 	// Extra adds tools to the built-in ones, for benchmarks and tests.
 	Extra []tools.Tool
 }
@@ -81,6 +98,11 @@ type Node struct {
 	store  *bus.Store
 	orch   *orchestrator.Orchestrator
 	hands  *hands
+	tokens *bus.Tokens
+	// faceKey signs what MCP clients carry between two rounds.
+	faceKey []byte
+	// faceURL is where the MCP face is served.
+	faceURL string
 	// requests is the connection for what is asked and told, notices is nil when nothing is told.
 	requests *bus.Conn
 	notices  *notices
@@ -95,7 +117,9 @@ type Node struct {
 // the data directory, DATA_LOSS, DISK_FULL, UNAVAILABLE, VALIDATION_ERROR.
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	n := &Node{cfg: cfg, done: make(chan struct{})}
-	for _, step := range []func(context.Context) error{n.openBus, n.openStore, n.openRequests, n.openHands, n.openNotices, n.startOwner, n.serve, n.startWorker, n.startChores, n.startTidying} {
+	for _, step := range []func(context.Context) error{
+		n.openBus, n.openStore, n.openRequests, n.openHands, n.openNotices, n.startOwner, n.serve, n.startWorker, n.startTokens, n.startFace, n.startChores, n.startTidying,
+	} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, n.Stop(context.WithoutCancel(ctx)))
 		}
@@ -194,8 +218,19 @@ func (n *Node) ownerConfig() orchestrator.Config {
 		Archived: func(id events.TaskID, ok bool) {
 			n.hands.later(id, func() error { return n.hands.tree.Archive(id, ok) })
 		},
-		Describe: n.describe, Limited: n.hands.limited, FourEyes: n.cfg.FourEyes, Notify: n.notify,
+		Gone: n.gone(), Describe: n.describe, Limited: n.hands.limited, FourEyes: n.cfg.FourEyes, Notify: n.notify,
 	}
+}
+
+// gone names the worker of the node that has run on the data directory before: it has ended with its process.
+func (n *Node) gone() []string {
+	if n.server == nil {
+		return nil
+	}
+	if name := n.server.LastWorker(); name != "" {
+		return []string{name}
+	}
+	return nil
 }
 
 // describe adds to the status what only the node knows.
@@ -242,9 +277,15 @@ func (n *Node) startWorker(ctx context.Context) error {
 	if n.cfg.Concurrency < 0 {
 		return nil
 	}
-	w, err := n.hands.worker(n.orch)
+	name := worker.UniqueName()
+	w, err := n.hands.worker(n.orch, name)
 	if err != nil {
 		return err
+	}
+	if n.server != nil {
+		if err := n.server.NoteWorker(name); err != nil {
+			return err
+		}
 	}
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error, 1)
@@ -320,7 +361,7 @@ func RunWorker(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	w, err := h.worker(bus.NewRemote(c))
+	w, err := h.worker(bus.NewRemote(c), "")
 	if err != nil {
 		return errors.Join(err, h.close())
 	}

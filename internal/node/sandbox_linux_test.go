@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/internal/node"
 	"github.com/orch-dev/orch/internal/proc"
 	"github.com/orch-dev/orch/statemachine"
@@ -48,7 +49,7 @@ func TestNoCallReachesTheNode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cfg := config(t)
-			cfg.DataDir, cfg.Extra = place(cfg.Root), []tools.Tool{attack()}
+			cfg.DataDir, cfg.Extra, cfg.User = place(cfg.Root), []tools.Tool{attack()}, "ada"
 			require.NoError(t, os.MkdirAll(filepath.Dir(cfg.DataDir), 0o700))
 			n := start(t, cfg)
 			address, err := url.Parse(n.Address())
@@ -56,8 +57,12 @@ func TestNoCallReachesTheNode(t *testing.T) {
 			secret, err := os.ReadFile(filepath.Join(cfg.DataDir, "auth.json"))
 			require.NoError(t, err)
 			require.NotEmpty(t, secret)
+			token, err := os.ReadFile(filepath.Join(cfg.DataDir, bus.LocalTokenFile))
+			require.NoError(t, err)
+			secret = append(append(secret, ' '), token...)
 			for script, refused := range map[string]string{
 				"cat " + cfg.DataDir + "/auth.json " + cfg.DataDir + "/node.json":                         "Permission denied",
+				"cat " + cfg.DataDir + "/mcp.token; cp -r " + cfg.DataDir + " d; cat d/*":                 "Permission denied",
 				"ln -s " + cfg.DataDir + " d; cat d/auth.json d/node.json":                                "Permission denied",
 				"ln " + cfg.DataDir + "/auth.json a":                                                      "cross-device|not permitted|denied",
 				"mv " + cfg.DataDir + " d":                                                                "denied|cross-device",
@@ -91,7 +96,7 @@ func TestNoCallReachesTheNode(t *testing.T) {
 			}
 			now, err := os.ReadFile(filepath.Join(cfg.DataDir, "auth.json"))
 			require.NoError(t, err)
-			assert.Equal(t, secret, now)
+			assert.Equal(t, string(secret), string(now)+" "+string(token))
 			assert.NoFileExists(t, filepath.Join(cfg.DataDir, "new"))
 		})
 	}

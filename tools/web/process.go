@@ -1,7 +1,6 @@
 package web
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -12,21 +11,19 @@ import (
 
 const (
 	// maxSample is how many bytes of a page a language model gets, maxReply how many of its answer are kept.
-	maxSample = 96 << 10
+	maxSample = 24 << 10
 	maxReply  = 64 << 10
 )
 
 // process answers the prompt: by the language model of the client, if it has one that answers, else by
 // the passages that fit best.
-func process(ctx context.Context, env *tools.Env, prompt, page string) (content, by string, err error) {
-	if env.Sample != nil {
-		reply, err := env.Sample(ctx, question(prompt, page))
-		if ctx.Err() != nil {
-			return "", "", ctx.Err()
-		}
-		if err == nil && strings.TrimSpace(reply) != "" {
-			return shorten(reply, maxReply), "model", nil
-		}
+func process(env *tools.Env, prompt, page string) (content, by string, err error) {
+	reply, said, err := env.Sample("answer", question(prompt, page))
+	switch {
+	case err != nil:
+		return "", "", err
+	case said:
+		return shorten(reply, maxReply), "model", nil
 	}
 	content, whole := bestPassages(page, prompt)
 	if whole {

@@ -53,7 +53,7 @@ func webFetch(client *netguard.Client) tools.Tool {
 			return webFetchOut{}, ofURL(err)
 		}
 		out := webFetchOut{URL: res.URL.String(), Truncated: res.Truncated}
-		out.Content, out.ProcessedBy, err = process(ctx, env, in.Prompt, text)
+		out.Content, out.ProcessedBy, err = process(env, in.Prompt, text)
 		return out, err
 	})
 }

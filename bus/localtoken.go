@@ -1,0 +1,79 @@
+package bus
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// LocalTokenFile is the name of the file, in the data directory, with the secret of the token of who runs the node.
+const LocalTokenFile = "mcp.token"
+
+// LocalToken is the token of the user who runs a node. Its identity is the one with which the user's command line
+// speaks (S2-074).
+type LocalToken struct {
+	// DataDir is the data directory of the node, User the name of the user of the operating system.
+	DataDir, User string
+}
+
+// Keep makes the token at the first start, and a new one when its file is gone or the token is no longer good. The
+// one that it replaces is revoked.
+func (l LocalToken) Keep(ctx context.Context, t *Tokens) error {
+	data, err := readLocalToken(l.path())
+	if err != nil && !fault.Has(err, fault.NotFound) {
+		return err
+	}
+	if token, wrong := t.VerifyToken(data); wrong == nil && token.Name == l.User && token.Role == RoleOperator {
+		return closeFile(l.path())
+	}
+	_, err = l.Rotate(ctx, t)
+	return err
+}
+
+// Rotate makes a new token, writes it to the file, and so revokes the one before.
+func (l LocalToken) Rotate(ctx context.Context, keeper TokenKeeper) (Token, error) {
+	place, err := l.place()
+	if err != nil {
+		return Token{}, err
+	}
+	token, secret, err := IssueToken(ctx, keeper, NewToken{
+		Name: l.User, Role: RoleOperator, Actor: "user:" + l.User, Local: place,
+	})
+	if err != nil {
+		return Token{}, err
+	}
+	return token, writeFile(l.path(), []byte(secret+"\n"))
+}
+
+func (l LocalToken) path() string { return filepath.Join(l.DataDir, LocalTokenFile) }
+
+// place is where the node lives: each has a token of its own.
+func (l LocalToken) place() (string, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return "", fault.Wrap(fault.Internal, err, "the name of this machine cannot be read")
+	}
+	return host + ":" + realPath(l.DataDir), nil
+}
+
+// readLocalToken returns the secret in a file, or what else stands there.
+func readLocalToken(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fault.Wrap(fault.CodeOf(err), err, "the file "+path+" cannot be read")
+	}
+	defer f.Close()
+	data := make([]byte, secretLength)
+	n, _ := f.Read(data) // a file that cannot be read has no token
+	return string(data[:n]), nil
+}
+
+// closeFile closes a file to everybody else.
+func closeFile(path string) error {
+	if err := os.Chmod(path, 0o600); err != nil {
+		return fault.Wrap(fault.CodeOf(err), err, "the file "+path+" cannot be closed to others")
+	}
+	return nil
+}

@@ -1,0 +1,119 @@
+package bus
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+const (
+	// sessionTTL is how long the record of a session outlives its last change.
+	sessionTTL = 7 * 24 * time.Hour
+	// sessionRecord is the size of a record in bytes, sessionBytes that of all together.
+	sessionRecord = 64 << 10
+	sessionBytes  = 64 << 20
+)
+
+// SaveSession keeps what a session of an MCP client needs to be opened again, at most 64 KiB, for seven days. It
+// survives the death of every process; a power loss may take the newest ones. VALIDATION_ERROR when it is too
+// large, QUOTA_EXCEEDED, DISK_FULL, UNAVAILABLE.
+func (s *Store) SaveSession(ctx context.Context, id string, data []byte) error {
+	if len(data) > sessionRecord {
+		return fault.New(fault.ValidationError, "the record of the session has %d bytes, the limit is %d", len(data), sessionRecord)
+	}
+	if err := s.space.admit(len(data), time.Now()); err != nil {
+		return err
+	}
+	if err := s.roomForSession(ctx); err != nil {
+		return err
+	}
+	m := &nats.Msg{
+		Subject: kvSubject(sessionsBucket, hashed(id)), Data: data, Header: nats.Header{headHeader: {"session"}},
+	}
+	if _, err := s.conn.js.PublishMsg(ctx, m); err != nil {
+		return sideFault(err, "the session cannot be stored")
+	}
+	return nil
+}
+
+// roomForSession bounds the sessions. The bucket has no bound of its own, because the server would set so much aside.
+func (s *Store) roomForSession(ctx context.Context) error {
+	status, err := s.sessions.Status(ctx)
+	if err != nil {
+		return sideFault(err, "the session cannot be stored")
+	}
+	if status.Bytes() >= sessionBytes {
+		return fault.New(fault.QuotaExceeded, "the sessions of MCP clients take up %d bytes, the limit is %d", status.Bytes(), sessionBytes).
+			WithHint("a session is forgotten seven days after its last change")
+	}
+	return nil
+}
+
+// LoadSession returns what was saved last, nil for an unknown id, whatever it looks like.
+func (s *Store) LoadSession(ctx context.Context, id string) ([]byte, error) {
+	e, err := s.sessions.Get(ctx, hashed(id))
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, sideFault(err, "the session cannot be read")
+	}
+	return e.Value(), nil
+}
+
+// DeleteSession forgets a session. It is no error when there is none.
+func (s *Store) DeleteSession(ctx context.Context, id string) error {
+	if err := s.sessions.Purge(ctx, hashed(id)); err != nil {
+		return sideFault(err, "the session cannot be deleted")
+	}
+	return nil
+}
+
+// hashed makes a key of any text: what clients send stays out of subjects, and ids stay out of the store.
+func hashed(id string) string {
+	sum := sha256.Sum256([]byte(id))
+	return hex.EncodeToString(sum[:])
+}
+
+const (
+	// faceKey is the key, in the bucket ORCH_META, of the secret of FaceKey.
+	faceKey = "mcp_key"
+	// faceKeySize is its size in bytes.
+	faceKeySize = 32
+)
+
+// FaceKey returns the secret of 32 bytes with which the nodes of this store sign what MCP clients carry between
+// two rounds of a call. The first call makes it. It is in no backup: a restored store gets a new one.
+func (s *Store) FaceKey(ctx context.Context) ([]byte, error) {
+	const tries = 3 // another node may make it at the same moment
+	var err error
+	for range tries {
+		var e jetstream.KeyValueEntry
+		e, err = s.meta.Get(ctx, faceKey)
+		if err == nil && len(e.Value()) == faceKeySize {
+			return e.Value(), nil
+		}
+		if err != nil && !errors.Is(err, jetstream.ErrKeyNotFound) {
+			break
+		}
+		key := make([]byte, faceKeySize)
+		_, _ = rand.Read(key) // never fails
+		if err == nil {
+			_, err = s.meta.Update(ctx, faceKey, key, e.Revision())
+		} else {
+			_, err = s.meta.Create(ctx, faceKey, key)
+		}
+		if err == nil {
+			return key, s.barrier().wait(metaStream)
+		}
+	}
+	return nil, sideFault(err, "the key of the node cannot be kept")
+}

@@ -1,0 +1,41 @@
+package bus
+
+import "context"
+
+// TokenPrefix is the prefix of the requests about tokens. Only the credential of the operator may send them.
+const TokenPrefix = "orch.token"
+
+var (
+	_ TokenKeeper = (*Tokens)(nil)
+	_ TokenKeeper = (*Remote)(nil)
+)
+
+// ServeTokens serves the list of tokens below TokenPrefix.
+func ServeTokens(c *Conn, t *Tokens, cfg EndpointConfig) (*Endpoint, error) {
+	return Serve(c, TokenPrefix, map[string]Method{
+		"create": Handle(t.CreateToken),
+		"list":   Handle(func(ctx context.Context, _ struct{}) ([]Token, error) { return t.ListTokens(ctx) }),
+		"revoke": Handle(t.RevokeToken),
+	}, cfg)
+}
+
+// CreateToken implements TokenKeeper.
+func (r *Remote) CreateToken(ctx context.Context, in NewToken) (Token, error) {
+	var token Token
+	err := Call(ctx, r.conn, TokenPrefix+".create", in, &token)
+	return token, err
+}
+
+// ListTokens implements TokenKeeper.
+func (r *Remote) ListTokens(ctx context.Context) ([]Token, error) {
+	list := []Token{}
+	err := Call(ctx, r.conn, TokenPrefix+".list", struct{}{}, &list)
+	return list, err
+}
+
+// RevokeToken implements TokenKeeper.
+func (r *Remote) RevokeToken(ctx context.Context, in RevokeToken) (Token, error) {
+	var token Token
+	err := Call(ctx, r.conn, TokenPrefix+".revoke", in, &token)
+	return token, err
+}

@@ -1,0 +1,302 @@
+package bus
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+)
+
+// The roles of tokens.
+const (
+	RoleOperator  = "operator"
+	RoleSubmitter = "submitter"
+	RoleAgent     = "agent"
+	RoleViewer    = "viewer"
+)
+
+// TokenRoles returns the roles that a token may have, the one with the most rights first.
+func TokenRoles() []string { return []string{RoleOperator, RoleSubmitter, RoleAgent, RoleViewer} }
+
+// Token is what is known of a bearer token, without its secret (S4-002).
+type Token struct {
+	// ID is "TOK_" and a ULID.
+	ID string `json:"id"`
+	// Name is that of who uses it. Among the tokens that people made and that have not expired it is unique.
+	Name string `json:"name"`
+	Role string `json:"role"`
+	// CreatedBy is the actor who made it.
+	CreatedBy string    `json:"created_by"`
+	CreatedAt time.Time `json:"created_at"`
+	// ExpiresAt is zero for a token that never expires.
+	ExpiresAt time.Time `json:"expires_at,omitzero"`
+	// Tools are names or globs of the tools that it shows, all when it is empty; ReadOnly shows only those that
+	// change nothing.
+	Tools    []string `json:"tools,omitempty"`
+	ReadOnly bool     `json:"read_only,omitempty"`
+	// Local is "HOST:DIRECTORY" for the token that a node made for the user who started it.
+	Local string `json:"local,omitempty"`
+}
+
+// Expired reports whether a token is no longer good at a time.
+func (t Token) Expired(now time.Time) bool { return !t.ExpiresAt.IsZero() && !now.Before(t.ExpiresAt) }
+
+// NewToken asks for a token. Whoever asks makes the secret (see IssueToken), so that it never travels.
+type NewToken struct {
+	Name  string `json:"name"`
+	Role  string `json:"role"`
+	Actor string `json:"actor"`
+	// SHA256 is the digest of the secret, in hex.
+	SHA256 string `json:"sha256"`
+	// Life is how long the token is good; 0 is for ever.
+	Life     time.Duration `json:"life,omitempty"`
+	Tools    []string      `json:"tools,omitempty"`
+	ReadOnly bool          `json:"read_only,omitempty"`
+	// Local is set for the token of a node, which replaces the one that it had; see Token.Local.
+	Local string `json:"local,omitempty"`
+}
+
+// RevokeToken asks for the end of a token.
+type RevokeToken struct {
+	// Token is an id, or the name of a token that somebody made.
+	Token string `json:"token"`
+	Actor string `json:"actor"`
+}
+
+// TokenKeeper makes, lists and revokes tokens: a node here, or one elsewhere.
+type TokenKeeper interface {
+	// CreateToken errors: VALIDATION_ERROR, INVALID_FORMAT, CONFLICT when the name is taken.
+	CreateToken(ctx context.Context, in NewToken) (Token, error)
+	// ListTokens returns all tokens, also expired ones, the oldest first.
+	ListTokens(ctx context.Context) ([]Token, error)
+	// RevokeToken refuses a token from now on and returns what it was. NOT_FOUND when there is none.
+	RevokeToken(ctx context.Context, in RevokeToken) (Token, error)
+}
+
+// IssueToken makes a token with a new secret, which only the caller ever sees.
+func IssueToken(ctx context.Context, keeper TokenKeeper, in NewToken) (Token, string, error) {
+	secret := newToken()
+	sum := sha256.Sum256([]byte(secret))
+	in.SHA256 = hex.EncodeToString(sum[:])
+	token, err := keeper.CreateToken(ctx, in)
+	if err != nil {
+		return Token{}, "", err
+	}
+	return token, secret, nil
+}
+
+const (
+	// maxTools and maxGlob bound the selection of a token, longestName the name of a user.
+	maxTools    = 64
+	maxGlob     = 128
+	longestName = 256
+	// maxTokens bounds the tokens that people made, expired ones included.
+	maxTokens = 10000
+)
+
+// tokenName is the form of the names that people give.
+var tokenName = regexp.MustCompile(`^[a-z0-9._-]{1,64}$`)
+
+func (n *NewToken) validate() error {
+	if n.Local == "" && !tokenName.MatchString(n.Name) {
+		return fault.New(fault.InvalidFormat, "%q is no name of a token", n.Name).WithField("name").
+			WithHint("use 1 to 64 of a to z, 0 to 9, '.', '_' and '-'")
+	}
+	if n.Name == "" || len(n.Name) > longestName {
+		return fault.New(fault.InvalidFormat, "the name has %d bytes", len(n.Name)).WithField("name")
+	}
+	if !slices.Contains(TokenRoles(), n.Role) {
+		return fault.New(fault.ValidationError, "%q is no role", n.Role).WithField("role").
+			WithHint("use one of %s", strings.Join(TokenRoles(), ", "))
+	}
+	if sum, err := hex.DecodeString(n.SHA256); err != nil || len(sum) != sha256.Size {
+		return fault.New(fault.InvalidFormat, "the digest of the secret is none").WithField("sha256")
+	}
+	if n.Life < 0 {
+		return fault.New(fault.ValidationError, "a token cannot expire before it is made").WithField("expires")
+	}
+	if n.Actor == "" {
+		return fault.New(fault.RequiredField, "nobody is named who makes the token").WithField("actor")
+	}
+	return n.validateTools()
+}
+
+func (n *NewToken) validateTools() error {
+	if len(n.Tools) > maxTools {
+		return fault.New(fault.ValidationError, "there are %d patterns of tools, the limit is %d", len(n.Tools), maxTools).WithField("tools")
+	}
+	for _, glob := range n.Tools {
+		if _, err := path.Match(glob, ""); err != nil || glob == "" || len(glob) > maxGlob {
+			return fault.New(fault.InvalidFormat, "%q is no name or glob of tools", glob).WithField("tools").
+				WithHint("write it as FILE_READ or FILE_*")
+		}
+	}
+	return nil
+}
+
+// tokenRecord is a value of the bucket ORCH_TOKENS.
+type tokenRecord struct {
+	Token
+
+	SHA256 string `json:"sha256"`
+	// ended is closed when the token is revoked or replaced.
+	ended chan struct{}
+}
+
+// key is that of the record of a token: one for each name, and one for each node.
+func (n *NewToken) key() string {
+	if n.Local != "" {
+		return "local." + hashed(n.Local)
+	}
+	return "name." + hex.EncodeToString([]byte(n.Name))
+}
+
+// CreateToken implements TokenKeeper. The token is good, here and on disk, when it returns.
+func (t *Tokens) CreateToken(ctx context.Context, in NewToken) (Token, error) {
+	if err := in.validate(); err != nil {
+		return Token{}, err
+	}
+	if in.Local == "" && t.count() >= maxTokens {
+		return Token{}, fault.New(fault.QuotaExceeded, "there are %d tokens", maxTokens).WithHint("revoke some: orch token list")
+	}
+	if err := t.store.space.admit(1<<10, time.Now()); err != nil {
+		return Token{}, err
+	}
+	after, err := t.place(ctx, in)
+	if err != nil {
+		return Token{}, err
+	}
+	now := events.Time(t.now())
+	token := Token{
+		ID: events.NewTokenID(now), Name: in.Name, Role: in.Role, CreatedBy: in.Actor, CreatedAt: now,
+		Tools: in.Tools, ReadOnly: in.ReadOnly, Local: in.Local,
+	}
+	if in.Life > 0 {
+		token.ExpiresAt = now.Add(in.Life)
+	}
+	if err := t.put(ctx, in.key(), after, &tokenRecord{Token: token, SHA256: in.SHA256}); err != nil {
+		return Token{}, err
+	}
+	t.log.LogAttrs(ctx, slog.LevelInfo, "token_created", about(token, in.Actor))
+	return token, nil
+}
+
+// place returns the revision that a new record follows: 0 for a new key, otherwise that of an expired or revoked
+// token. CONFLICT when the name is taken.
+func (t *Tokens) place(ctx context.Context, in NewToken) (uint64, error) {
+	last, err := t.store.conn.last(ctx, tokensStream, kvSubject(tokensBucket, in.key()))
+	if err != nil || last == nil {
+		return 0, err
+	}
+	var was tokenRecord
+	if len(last.Data) > 0 && json.Unmarshal(last.Data, &was) == nil && in.Local == "" && !was.Expired(t.now()) {
+		return 0, fault.New(fault.Conflict, "there is a token %s of the name %s", was.ID, in.Name).WithField("name").
+			WithHint("choose another name, or revoke that one: orch token revoke %s", in.Name)
+	}
+	return last.Sequence, nil
+}
+
+// last returns the newest message of a subject, nil when there is none.
+func (c *Conn) last(ctx context.Context, stream, subject string) (*jetstream.RawStreamMsg, error) {
+	s, err := c.js.Stream(ctx, stream)
+	if err != nil {
+		return nil, sideFault(err, "the tokens cannot be read")
+	}
+	m, err := s.GetLastMsgForSubject(ctx, subject)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, sideFault(err, "the tokens cannot be read")
+	}
+	return m, nil
+}
+
+// The header with which a bucket marks that a key was deleted.
+const (
+	kvOperation = "KV-Operation"
+	kvDeleted   = "DEL"
+)
+
+// put writes a record, or for nil its end, provided that nobody has written since the revision after. It counts
+// here before it returns, and survives a power loss.
+func (t *Tokens) put(ctx context.Context, key string, after uint64, r *tokenRecord) error {
+	m := &nats.Msg{Subject: kvSubject(tokensBucket, key), Header: nats.Header{headHeader: {"token"}}}
+	if r == nil {
+		m.Header.Set(kvOperation, kvDeleted)
+	} else {
+		var err error
+		if m.Data, err = json.Marshal(r); err != nil {
+			return fault.Wrap(fault.Internal, err, "a token cannot be encoded")
+		}
+	}
+	ack, err := t.store.conn.js.PublishMsg(ctx, m, jetstream.WithExpectLastSequencePerSubject(after))
+	var api *jetstream.APIError
+	if errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
+		return fault.Wrap(fault.Conflict, err, "somebody else has just changed this token").WithHint("look at it with: orch token list")
+	}
+	if err != nil {
+		return sideFault(err, "the token cannot be stored")
+	}
+	t.store.touched.Store(true)
+	t.apply(key, ack.Sequence, r)
+	return t.store.barrier().wait(tokensStream)
+}
+
+// ListTokens implements TokenKeeper.
+func (t *Tokens) ListTokens(context.Context) ([]Token, error) {
+	list := []Token{}
+	t.mu.RLock()
+	for _, h := range t.keys {
+		if h.record != nil {
+			list = append(list, h.record.Token)
+		}
+	}
+	t.mu.RUnlock()
+	slices.SortFunc(list, func(a, b Token) int { return strings.Compare(a.ID, b.ID) })
+	return list, nil
+}
+
+// RevokeToken implements TokenKeeper. The token is refused here when it returns, and elsewhere within the time
+// that a message takes.
+func (t *Tokens) RevokeToken(ctx context.Context, in RevokeToken) (Token, error) {
+	key, h := t.find(in.Token)
+	if h.record == nil {
+		return Token{}, fault.New(fault.NotFound, "there is no token of that id or name").WithField("token").
+			WithHint("see: orch token list")
+	}
+	if err := t.put(ctx, key, h.revision, nil); err != nil {
+		return Token{}, err
+	}
+	t.log.LogAttrs(ctx, slog.LevelInfo, "token_revoked", about(h.record.Token, in.Actor))
+	return h.record.Token, nil
+}
+
+// find returns the token of an id, or else the one that somebody made under a name.
+func (t *Tokens) find(text string) (key string, found grant) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	for k, h := range t.keys {
+		switch {
+		case h.record == nil:
+		case h.record.ID == text:
+			return k, h
+		case h.record.Name == text && h.record.Local == "":
+			key, found = k, h
+		}
+	}
+	return key, found
+}

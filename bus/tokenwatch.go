@@ -1,0 +1,264 @@
+package bus
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// TokensConfig configures the list of tokens of a node.
+type TokensConfig struct {
+	// Now is the clock. Default: time.Now.
+	Now func() time.Time
+	// Logger gets who made and who revoked which token; nil discards it.
+	Logger *slog.Logger
+}
+
+// Tokens is the list of bearer tokens that a node knows, and which it follows as other nodes change it. A node that
+// has lost its server knows what it knew before. It is safe for concurrent use.
+type Tokens struct {
+	store *Store
+	now   func() time.Time
+	log   *slog.Logger
+	end   context.CancelFunc
+	ended chan struct{}
+
+	mu sync.RWMutex // guards what follows
+	// keys has every key of the bucket; that of a revoked token stays, without a record.
+	keys map[string]grant
+	sums map[digestOf]*tokenRecord
+}
+
+// digestOf is the digest of a secret.
+type digestOf [sha256.Size]byte
+
+// grant is the newest record of a key.
+type grant struct {
+	revision uint64
+	record   *tokenRecord // nil for a revoked token
+}
+
+// OpenTokens reads the tokens of the store and follows them until Close. UNAVAILABLE when they cannot be read.
+func (s *Store) OpenTokens(ctx context.Context, cfg TokensConfig) (*Tokens, error) {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	t := &Tokens{
+		store: s, now: cfg.Now, log: cfg.Logger, ended: make(chan struct{}),
+		keys: map[string]grant{}, sums: map[digestOf]*tokenRecord{},
+	}
+	follow, stop := context.WithCancel(context.WithoutCancel(ctx))
+	t.end = stop
+	ready := make(chan error, 1)
+	go t.follow(follow, ready)
+	select {
+	case err := <-ready:
+		if err != nil {
+			t.Close()
+			return nil, sideFault(err, "the tokens cannot be read")
+		}
+		return t, nil
+	case <-ctx.Done():
+		t.Close()
+		return nil, fault.From(ctx.Err())
+	}
+}
+
+// Close ends the following. It is idempotent.
+func (t *Tokens) Close() {
+	t.end()
+	<-t.ended
+}
+
+// followAgain is how long a lost watch waits until it is begun anew.
+const followAgain = 250 * time.Millisecond
+
+// follow watches the bucket, anew after each loss of the connection. ready is told the first outcome.
+func (t *Tokens) follow(ctx context.Context, ready chan<- error) {
+	defer close(t.ended)
+	tick := time.NewTicker(followAgain)
+	defer tick.Stop()
+	told := false
+	tell := func(err error) {
+		if !told {
+			told = true
+			ready <- err
+		}
+	}
+	for ctx.Err() == nil {
+		err := t.watch(ctx, func() { tell(nil) })
+		tell(err)
+		if err != nil && ctx.Err() == nil {
+			t.log.LogAttrs(ctx, slog.LevelDebug, "tokens_not_followed", slog.Any("error", err))
+		}
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
+	}
+}
+
+// watch reads the bucket and then its changes until ctx ends or the connection is lost; ready is called when all
+// that was there is read.
+func (t *Tokens) watch(ctx context.Context, ready func()) error {
+	lost := make(chan struct{})
+	stop := t.store.conn.link.onLoss(func() { close(lost) })
+	defer stop()
+	w, err := t.store.tokens.WatchAll(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		_ = w.Stop() // only fails on a closed connection
+		for range w.Updates() {
+		} // else the library waits for a reader for ever
+	}()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-lost:
+			return nil
+		case e, ok := <-w.Updates():
+			switch {
+			case !ok:
+				return nil
+			case e == nil:
+				ready()
+			default:
+				t.learn(ctx, e)
+			}
+		}
+	}
+}
+
+// learn takes a change of the bucket. A record that cannot be read is none.
+func (t *Tokens) learn(ctx context.Context, e jetstream.KeyValueEntry) {
+	if e.Operation() != jetstream.KeyValuePut {
+		t.apply(e.Key(), e.Revision(), nil)
+		return
+	}
+	r := new(tokenRecord)
+	if err := json.Unmarshal(e.Value(), r); err != nil {
+		t.log.LogAttrs(ctx, slog.LevelWarn, "token_not_readable", slog.String("key", e.Key()))
+		r = nil
+	}
+	t.apply(e.Key(), e.Revision(), r)
+}
+
+// apply makes a record the one of its key, unless a newer one is known. The token that was there before is good
+// no longer.
+func (t *Tokens) apply(key string, revision uint64, r *tokenRecord) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	was := t.keys[key]
+	if revision <= was.revision {
+		return
+	}
+	if was.record != nil {
+		if sum, _ := was.record.digest(); t.sums[sum] == was.record {
+			delete(t.sums, sum)
+		}
+		close(was.record.ended)
+	}
+	t.keys[key] = grant{revision, r}
+	if r == nil {
+		return
+	}
+	r.ended = make(chan struct{})
+	if sum, ok := r.digest(); ok {
+		t.sums[sum] = r
+	}
+}
+
+func (r *tokenRecord) digest() (sum digestOf, ok bool) {
+	n, err := hex.Decode(sum[:], []byte(r.SHA256)[:min(len(r.SHA256), 2*len(sum))])
+	return sum, err == nil && n == len(sum)
+}
+
+// count returns the number of tokens.
+func (t *Tokens) count() int {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return len(t.sums)
+}
+
+// secretLength is the length of a secret in bytes.
+const secretLength = len(secretPrefix) + secretDigits
+
+// VerifyToken returns whose secret it is. It looks for the digest of what was sent, which tells by its time at most
+// something about digests, and compares that in constant time (S4-003). Errors: UNAUTHORIZED for whatever is not
+// exactly the secret of a token, TOKEN_EXPIRED.
+func (t *Tokens) VerifyToken(secret string) (Token, error) {
+	r, err := t.verify(secret)
+	if err != nil {
+		return Token{}, err
+	}
+	return r.Token, nil
+}
+
+// While returns a context that ends with a token: when it expires, is revoked or is replaced. Long answers are sent
+// under it. For what is no token it is ctx. The caller has to call cancel.
+func (t *Tokens) While(ctx context.Context, secret string) (while context.Context, cancel context.CancelFunc) {
+	r, err := t.verify(secret)
+	if err != nil {
+		return ctx, func() {}
+	}
+	if r.ExpiresAt.IsZero() {
+		while, cancel = context.WithCancel(ctx)
+	} else {
+		while, cancel = context.WithDeadline(ctx, r.ExpiresAt)
+	}
+	go func() {
+		select {
+		case <-r.ended:
+			cancel()
+		case <-while.Done():
+		}
+	}()
+	return while, cancel
+}
+
+func (t *Tokens) verify(secret string) (*tokenRecord, error) {
+	if len(secret) != secretLength || !strings.HasPrefix(secret, secretPrefix) {
+		return nil, unknownToken()
+	}
+	var text [secretLength]byte
+	copy(text[:], secret)
+	sum := digestOf(sha256.Sum256(text[:]))
+	t.mu.RLock()
+	r := t.sums[sum]
+	t.mu.RUnlock()
+	if r == nil {
+		return nil, unknownToken()
+	}
+	if known, ok := r.digest(); !ok || subtle.ConstantTimeCompare(known[:], sum[:]) != 1 {
+		return nil, unknownToken()
+	}
+	if r.Expired(t.now()) {
+		return nil, fault.New(fault.TokenExpired, "the token %s has expired", r.ID).WithHint("make a new one: orch token create")
+	}
+	return r, nil
+}
+
+func unknownToken() error {
+	return fault.New(fault.Unauthorized, "this is no token of the node").WithHint("make one: orch token create")
+}
+
+// about is what the log of the node says of a token, and who did something to it.
+func about(t Token, actor string) slog.Attr {
+	return slog.Group("token", slog.String("id", t.ID), slog.String("name", t.Name), slog.String("role", t.Role), slog.String("actor", actor))
+}

@@ -1,0 +1,230 @@
+package main
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/config"
+	"github.com/orch-dev/orch/orchestrator"
+)
+
+// lasting is a session that outlives the node it speaks to: when that is gone, the next one is found, or started in
+// this process. A client of MCP stays for days; the node of another client, or that of orch serve, may not.
+type lasting struct {
+	// reopen finds or starts another node; one that it starts lives until the session is closed.
+	reopen func() (session, error)
+	// now tells the time for new ids.
+	now func() time.Time
+
+	mu      sync.Mutex
+	current session
+}
+
+// newLasting makes a session a lasting one.
+func newLasting(s session, reopen func() (session, error), now func() time.Time) *lasting {
+	return &lasting{reopen: reopen, now: now, current: s}
+}
+
+// comeback is how long a node that is gone may take to be started again, before this process starts one. Without
+// that, who restarts orch serve would find its data directory taken.
+const comeback = 5 * time.Second
+
+// await waits for a node that somebody starts again, and otherwise opens one.
+func await(ctx context.Context, n nodes, cfg config.Config, m mode) (session, error) {
+	limit := time.NewTimer(comeback)
+	defer limit.Stop()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if s, err := n.Dial(ctx, cfg); err == nil {
+			return s, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fault.From(ctx.Err())
+		case <-limit.C:
+			return n.Open(ctx, cfg, m)
+		case <-tick.C:
+		}
+	}
+}
+
+// Embedded implements session.
+func (l *lasting) Embedded() bool { return l.session().Embedded() }
+
+// Close implements session.
+func (l *lasting) Close(ctx context.Context) error { return l.session().Close(ctx) }
+
+func (l *lasting) session() session {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.current
+}
+
+// renew takes another session in the place of one whose node is gone; false when there is none. Who comes while
+// another one renews gets what that one found.
+func (l *lasting) renew(ctx context.Context, gone session) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.current != gone {
+		return true
+	}
+	s, err := l.reopen()
+	if err != nil {
+		return false
+	}
+	_ = gone.Close(ctx) // its node is gone
+	l.current = s
+	return true
+}
+
+// once sends a request. When the node is gone the caller hears of it, and the next request goes to another one.
+func once[R, A any](ctx context.Context, l *lasting, send func(orchestrator.API, context.Context, R) (A, error), r R) (A, error) {
+	s := l.session()
+	reply, err := send(s, ctx, r)
+	if fault.Has(err, fault.Unavailable) && !s.Embedded() {
+		l.renew(ctx, s)
+	}
+	return reply, err
+}
+
+// surely sends a request that may be repeated: to another node when the first one is gone.
+func surely[R, A any](ctx context.Context, l *lasting, send func(orchestrator.API, context.Context, R) (A, error), r R) (A, error) {
+	s := l.session()
+	reply, err := send(s, ctx, r)
+	if fault.Has(err, fault.Unavailable) && !s.Embedded() && ctx.Err() == nil && l.renew(ctx, s) {
+		return send(l.session(), ctx, r)
+	}
+	return reply, err
+}
+
+// Submit implements session. The id makes a repeated request the same task.
+func (l *lasting) Submit(ctx context.Context, r orchestrator.SubmitRequest) (orchestrator.SubmitReply, error) {
+	if r.ID == "" {
+		r.ID = events.NewTaskID(l.now())
+	}
+	return surely(ctx, l, orchestrator.API.Submit, r)
+}
+
+// SubmitBatch implements session.
+func (l *lasting) SubmitBatch(ctx context.Context, r orchestrator.SubmitBatchRequest) (orchestrator.SubmitBatchReply, error) {
+	return once(ctx, l, orchestrator.API.SubmitBatch, r)
+}
+
+// Find implements session.
+func (l *lasting) Find(ctx context.Context, r orchestrator.FindRequest) (orchestrator.FindReply, error) {
+	return surely(ctx, l, orchestrator.API.Find, r)
+}
+
+// Get implements session.
+func (l *lasting) Get(ctx context.Context, r orchestrator.GetRequest) (orchestrator.TaskView, error) {
+	return surely(ctx, l, orchestrator.API.Get, r)
+}
+
+// Result implements session.
+func (l *lasting) Result(ctx context.Context, r orchestrator.ResultRequest) (orchestrator.ResultReply, error) {
+	return surely(ctx, l, orchestrator.API.Result, r)
+}
+
+// List implements session.
+func (l *lasting) List(ctx context.Context, r orchestrator.ListRequest) (orchestrator.ListReply, error) {
+	return surely(ctx, l, orchestrator.API.List, r)
+}
+
+// Watch implements session.
+func (l *lasting) Watch(ctx context.Context, r orchestrator.WatchRequest) (orchestrator.WatchReply, error) {
+	return surely(ctx, l, orchestrator.API.Watch, r)
+}
+
+// History implements session.
+func (l *lasting) History(ctx context.Context, r orchestrator.HistoryRequest) (orchestrator.HistoryReply, error) {
+	return surely(ctx, l, orchestrator.API.History, r)
+}
+
+// Replay implements session.
+func (l *lasting) Replay(ctx context.Context, r orchestrator.ReplayRequest) (orchestrator.ReplayReply, error) {
+	return surely(ctx, l, orchestrator.API.Replay, r)
+}
+
+// Explain implements session.
+func (l *lasting) Explain(ctx context.Context, r orchestrator.GetRequest) (orchestrator.ExplainReply, error) {
+	return surely(ctx, l, orchestrator.API.Explain, r)
+}
+
+// Cancel implements session.
+func (l *lasting) Cancel(ctx context.Context, r orchestrator.CancelRequest) (orchestrator.TaskView, error) {
+	return surely(ctx, l, orchestrator.API.Cancel, r)
+}
+
+// Pause implements session.
+func (l *lasting) Pause(ctx context.Context, r orchestrator.PauseRequest) (orchestrator.ControlReply, error) {
+	return surely(ctx, l, orchestrator.API.Pause, r)
+}
+
+// Resume implements session.
+func (l *lasting) Resume(ctx context.Context, r orchestrator.PauseRequest) (orchestrator.ControlReply, error) {
+	return surely(ctx, l, orchestrator.API.Resume, r)
+}
+
+// Retry implements session.
+func (l *lasting) Retry(ctx context.Context, r orchestrator.RetryRequest) (orchestrator.SubmitReply, error) {
+	return once(ctx, l, orchestrator.API.Retry, r)
+}
+
+// Redrive implements session.
+func (l *lasting) Redrive(ctx context.Context, r orchestrator.RedriveRequest) (orchestrator.SubmitReply, error) {
+	return once(ctx, l, orchestrator.API.Redrive, r)
+}
+
+// Signal implements session.
+func (l *lasting) Signal(ctx context.Context, r orchestrator.SignalRequest) (orchestrator.TaskView, error) {
+	return once(ctx, l, orchestrator.API.Signal, r)
+}
+
+// Resolve implements session.
+func (l *lasting) Resolve(ctx context.Context, r orchestrator.ResolveRequest) (orchestrator.TaskView, error) {
+	return once(ctx, l, orchestrator.API.Resolve, r)
+}
+
+// Call implements session.
+func (l *lasting) Call(ctx context.Context, r orchestrator.CallRequest) (orchestrator.CallReply, error) {
+	return once(ctx, l, orchestrator.API.Call, r)
+}
+
+// Checkpoint implements session.
+func (l *lasting) Checkpoint(ctx context.Context, r orchestrator.CheckpointRequest) (orchestrator.CheckpointReply, error) {
+	return once(ctx, l, orchestrator.API.Checkpoint, r)
+}
+
+// Approvals implements session.
+func (l *lasting) Approvals(ctx context.Context, r orchestrator.ApprovalsRequest) (orchestrator.ApprovalsReply, error) {
+	return surely(ctx, l, orchestrator.API.Approvals, r)
+}
+
+// Decide implements session.
+func (l *lasting) Decide(ctx context.Context, r orchestrator.DecideRequest) (orchestrator.ApprovalView, error) {
+	return surely(ctx, l, orchestrator.API.Decide, r)
+}
+
+// Questions implements session.
+func (l *lasting) Questions(ctx context.Context, r orchestrator.QuestionsRequest) (orchestrator.QuestionsReply, error) {
+	return surely(ctx, l, orchestrator.API.Questions, r)
+}
+
+// Answer implements session.
+func (l *lasting) Answer(ctx context.Context, r orchestrator.AnswerRequest) (orchestrator.TaskView, error) {
+	return surely(ctx, l, orchestrator.API.Answer, r)
+}
+
+// Archive implements session.
+func (l *lasting) Archive(ctx context.Context, r orchestrator.ArchiveRequest) (orchestrator.ArchiveReply, error) {
+	return surely(ctx, l, orchestrator.API.Archive, r)
+}
+
+// Status implements session.
+func (l *lasting) Status(ctx context.Context, r orchestrator.StatusRequest) (orchestrator.StatusReply, error) {
+	return surely(ctx, l, orchestrator.API.Status, r)
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/orch-dev/orch/internal/node"
+	"github.com/orch-dev/orch/mcp/server"
+)
+
+func newMCP(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "mcp",
+		Short:   "Serve MCP clients",
+		Example: "  orch mcp install --client claude-code",
+		Long:    "Serve MCP clients: every tool call of an agent becomes a durable task, with approvals and an audit log.",
+	}
+	asGroup(cmd)
+	cmd.AddCommand(newMCPServe(a), newMCPInstall(a), newMCPUninstall(a), newMCPConformance(a))
+	return cmd
+}
+
+// mcpOptions are the flags of `orch mcp serve`.
+type mcpOptions struct {
+	tools    []string
+	readOnly bool
+}
+
+func newMCPServe(a *app) *cobra.Command {
+	var o mcpOptions
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve one MCP client over stdin and stdout",
+		Long: `Serve one MCP client over stdin and stdout until stdin ends. Clients start this command themselves.
+
+It uses the node of the data directory, or starts one for as long as the client is there; when a node ends that it
+uses, it finds or starts the next one. Calls that are still running then go on when the next node starts. A client that wants to outlive that speaks HTTP to orch serve.`,
+		Example: "  orch mcp serve --root ~/project --tools 'FILE_*,GIT_*,orch_*'",
+		Args:    takes(),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.serveMCP(cmd.Context(), o) },
+	}
+	cmd.Flags().StringSliceVar(&o.tools, "tools", nil, "show only tools with these names or globs")
+	cmd.Flags().BoolVar(&o.readOnly, "only-read", false, "show only tools that change nothing")
+	addSettings(cmd.Flags(), true, true)
+	return cmd
+}
+
+// serveMCP speaks MCP over the streams of the process.
+func (a *app) serveMCP(ctx context.Context, o mcpOptions) error {
+	catalogue, err := a.nodes.Tools()
+	if err != nil {
+		return err
+	}
+	outputs, err := node.OpenOutputs(processNodes{logs: a.err}.config(a.cfg, idle))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = outputs.Close() }()
+	return a.withLasting(ctx, working, func(s session) error {
+		face, err := server.New(server.Config{
+			API: s, Catalogue: catalogue, Local: server.Identity{Name: a.actor(), Role: server.Operator},
+			Show: server.Selection{Tools: o.tools, ReadOnly: o.readOnly}, OutsideApprovals: a.cfg.OutsideApprovals,
+			SyncWait: a.cfg.SyncWait, Outputs: outputs,
+			Root: a.cfg.Root, Version: readVersion().Version, Logger: processNodes{logs: a.err}.logger(a.cfg.LogLevel),
+		})
+		if err != nil {
+			return err
+		}
+		defer face.Close()
+		return stopped(ctx, face.Serve(ctx, io.NopCloser(a.in), unclosed{a.out}))
+	})
+}
+
+// unclosed is a stream that somebody else closes.
+type unclosed struct{ io.Writer }
+
+// Close implements io.Closer.
+func (unclosed) Close() error { return nil }

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/node"
+	"github.com/orch-dev/orch/mcp/fixture"
+	"github.com/orch-dev/orch/mcp/server"
+)
+
+// newMCPConformance is the node that the conformance suite of MCP tests: the real one, with the suite's fixtures
+// among its tools.
+func newMCPConformance(a *app) *cobra.Command {
+	var address, token string
+	cmd := &cobra.Command{
+		Use:     "conformance",
+		Short:   "Serve the fixtures of the MCP conformance suite",
+		Example: "  orch mcp conformance --token 0123456789abcdef",
+		Args:    takes(),
+		Hidden:  true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.conform(cmd.Context(), address, token)
+		},
+	}
+	cmd.Flags().StringVar(&address, "http", "127.0.0.1:0", "where to listen")
+	cmd.Flags().StringVar(&token, "token", "", "the bearer token to accept")
+	addSettings(cmd.Flags(), true, true)
+	return cmd
+}
+
+func (a *app) conform(ctx context.Context, address, token string) error {
+	if len(token) < 16 {
+		return fault.New(fault.ValidationError, "must have at least 16 characters").WithField("token")
+	}
+	cfg := processNodes{logs: a.err}.config(a.cfg, working)
+	var f fixture.Fixture
+	cfg.HTTP, cfg.Extra, cfg.Tokens = address, f.Tools(), oneToken{token, server.Identity{Name: a.actor(), Role: server.Operator}}
+	cfg.Face = func(c *server.Config) { c.Extend = f.Extend }
+	n, err := node.Start(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	_ = writeLine(a.out, map[string]string{"mcp": n.FaceURL()})
+	<-ctx.Done()
+	limited, stop := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+	defer stop()
+	return n.Stop(limited)
+}
+
+// oneToken accepts a single token.
+type oneToken struct {
+	secret string
+	who    server.Identity
+}
+
+// Verify implements server.Tokens.
+func (t oneToken) Verify(_ context.Context, token string) (server.Identity, time.Time, error) {
+	if token != t.secret {
+		return server.Identity{}, time.Time{}, fault.New(fault.Unauthorized, "the token is not known")
+	}
+	return t.who, time.Time{}, nil
+}

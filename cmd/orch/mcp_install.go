@@ -1,0 +1,277 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/orch-dev/orch/cmd/orch/screen"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/mcp/clients"
+)
+
+// installOptions are the flags of `orch mcp install` and `orch mcp uninstall`.
+type installOptions struct {
+	client, name    string
+	user, project   bool
+	yes, dryRun     bool
+	http, readsOnly bool
+	tools           []string
+}
+
+func newMCPInstall(a *app) *cobra.Command {
+	var o installOptions
+	cmd := &cobra.Command{
+		Use:   "install --client CLIENT",
+		Short: "Tell an MCP client how to reach orch",
+		Long: `Write orch into the configuration of an MCP client. It shows what it would change, asks, keeps the former file
+beside the new one, and touches nothing else in it. A second time there is nothing to change.
+
+The client starts "orch mcp serve" with the root and the data directory of now, or with --http speaks to the node
+that orch serve runs. No secret is written: over HTTP the client takes the token from the variable ORCH_TOKEN, or asks for it.`,
+		Example: "  orch mcp install --client claude-code --root ~/project\n  orch mcp install --client cursor --project --http --dry-run",
+		Args:    takes(),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.installMCP(cmd.Context(), o) },
+	}
+	o.addTo(cmd)
+	cmd.Flags().BoolVar(&o.http, "http", false, "reach the node of orch serve instead of starting orch")
+	cmd.Flags().StringSliceVar(&o.tools, "tools", nil, "show only tools with these names or globs")
+	cmd.Flags().BoolVar(&o.readsOnly, "only-read", false, "show only tools that change nothing")
+	return cmd
+}
+
+func newMCPUninstall(a *app) *cobra.Command {
+	var o installOptions
+	cmd := &cobra.Command{
+		Use:     "uninstall --client CLIENT",
+		Short:   "Take orch out of the configuration of an MCP client",
+		Example: "  orch mcp uninstall --client claude-code",
+		Args:    takes(),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.uninstallMCP(cmd.Context(), o) },
+	}
+	o.addTo(cmd)
+	return cmd
+}
+
+// addTo adds the flags that both commands have.
+func (o *installOptions) addTo(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&o.client, "client", "", "the client"+choices(clients.IDs()))
+	f.StringVar(&o.name, "name", "orch", "name of the server in the client")
+	f.BoolVar(&o.user, "user", false, "the file of the user, for all projects (default)")
+	f.BoolVar(&o.project, "project", false, "the file of the project in --root")
+	f.BoolVar(&o.yes, "yes", false, "do not ask")
+	f.BoolVar(&o.dryRun, "dry-run", false, "only show the change")
+	_ = cmd.RegisterFlagCompletionFunc("client", cobra.FixedCompletions(clients.IDs(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+}
+
+// configuration is the file of a client.
+type configuration struct {
+	client  clients.Client
+	file    string
+	content []byte
+}
+
+// openConfiguration finds and reads the file of the client that was named.
+func (a *app) openConfiguration(o installOptions) (configuration, error) {
+	if o.client == "" {
+		return configuration{}, fault.New(fault.RequiredField, "is missing").WithField("--client").WithHint("one of %s", strings.Join(clients.IDs(), ", "))
+	}
+	if err := oneOf("--client", o.client, clients.IDs()); err != nil {
+		return configuration{}, err
+	}
+	if o.user && o.project {
+		return configuration{}, fault.New(fault.InvalidParams, "--user and --project exclude each other")
+	}
+	if !regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`).MatchString(o.name) {
+		return configuration{}, fault.New(fault.ValidationError, "must have 1 to 64 letters, digits, _ or -").WithField("--name")
+	}
+	client, err := clients.Find(o.client)
+	if err != nil {
+		return configuration{}, err
+	}
+	file, err := client.File(clients.Place{OS: runtime.GOOS, Home: a.home, Project: a.cfg.Root, Getenv: a.getenv, InProject: o.project})
+	if err != nil {
+		return configuration{}, err
+	}
+	content, err := clients.Read(file)
+	return configuration{client, file, content}, err
+}
+
+func (a *app) installMCP(ctx context.Context, o installOptions) error {
+	c, err := a.openConfiguration(o)
+	if err != nil {
+		return err
+	}
+	entry, err := a.mcpEntry(o)
+	if err != nil {
+		return err
+	}
+	after, err := c.client.Install(c.file, c.content, entry)
+	if err != nil {
+		return err
+	}
+	var next []string
+	if o.http {
+		next = append(next, "keep a node running: orch serve", a.tokenFor(c.client))
+	}
+	if o.project && !o.http {
+		next = append(next, "the file has paths of this machine; think of that before you commit it")
+	}
+	return a.changeConfiguration(ctx, c, after, o, append(next, c.client.Reload))
+}
+
+// tokenFor says how the client gets the token of this user.
+func (a *app) tokenFor(client clients.Client) string {
+	file := filepath.Join(a.cfg.DataDir, "mcp.token")
+	if client.AsksForToken() {
+		return client.Title + " asks for the token once; it is in " + file
+	}
+	return "give " + client.Title + " the token: export " + clients.TokenVariable + `="$(cat '` + file + `')"`
+}
+
+func (a *app) uninstallMCP(ctx context.Context, o installOptions) error {
+	c, err := a.openConfiguration(o)
+	if err != nil {
+		return err
+	}
+	after, err := c.client.Uninstall(c.file, c.content, o.name)
+	if err != nil {
+		return err
+	}
+	return a.changeConfiguration(ctx, c, after, o, []string{c.client.Reload})
+}
+
+// mcpEntry is what the client has to know.
+func (a *app) mcpEntry(o installOptions) (clients.Entry, error) {
+	e := clients.Entry{Name: o.name}
+	if o.http {
+		if len(o.tools) > 0 || o.readsOnly {
+			return e, fault.New(fault.InvalidParams, "over HTTP the token says which tools there are").WithField("--tools").
+				WithHint("make one: orch token create NAME --tools … --read-only")
+		}
+		url, err := faceURL(a.cfg.HTTP)
+		e.URL = url
+		return e, err
+	}
+	if info, err := os.Stat(a.cfg.Root); err != nil || !info.IsDir() {
+		return e, fault.New(fault.NotFound, "there is no such directory").WithField("--root")
+	}
+	if strings.HasPrefix(a.exe, filepath.Join(os.TempDir(), "go-build")) || !filepath.IsAbs(a.exe) {
+		return e, fault.New(fault.InvalidParams, "this program is gone when it ends: %s", cmp.Or(a.exe, "unknown")).
+			WithHint("build it first: go build -o bin/orch ./cmd/orch")
+	}
+	e.Command = a.exe
+	e.Args = []string{"mcp", "serve", "--root", a.cfg.Root, "--data-dir", a.cfg.DataDir}
+	if len(o.tools) > 0 {
+		e.Args = append(e.Args, "--tools", strings.Join(o.tools, ","))
+	}
+	if o.readsOnly {
+		e.Args = append(e.Args, "--only-read")
+	}
+	return e, nil
+}
+
+// faceURL is where a client of this machine finds the node with such a setting.
+func faceURL(setting string) (string, error) {
+	address, _ := faceAddress(setting)
+	host, port, err := net.SplitHostPort(address)
+	if err != nil || port == "0" {
+		return "", fault.New(fault.ValidationError, "no client can find a node at %q", setting).WithField("http").
+			WithHint("choose an address, such as %s", usualFace)
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, port) + "/mcp", nil
+}
+
+// changed is what became of a configuration.
+type changed struct {
+	Client  string `json:"client"`
+	File    string `json:"file"`
+	Changed bool   `json:"changed"`
+	DryRun  bool   `json:"dry_run,omitempty"`
+	Backup  string `json:"backup,omitempty"`
+	Diff    string `json:"diff,omitempty"`
+	// Next is what is left to do, in order.
+	Next []string `json:"next,omitempty"`
+}
+
+// changeConfiguration shows the change, asks, and writes.
+func (a *app) changeConfiguration(ctx context.Context, c configuration, after []byte, o installOptions, next []string) error {
+	done := changed{Client: c.client.ID, File: c.file, DryRun: o.dryRun, Diff: clients.Diff(c.file, c.content, after)}
+	shown := true
+	if done.Diff != "" && !o.dryRun {
+		if !o.yes {
+			if err := a.confirm(ctx, done.Diff, "Write this?"); err != nil {
+				return err
+			}
+			shown = false
+		}
+		backup, err := clients.Write(c.file, c.content, after, a.now())
+		if err != nil {
+			return err
+		}
+		done.Changed, done.Backup, done.Next = true, backup, next
+	}
+	return a.emit(view{data: done, names: []string{c.file}, text: func(w io.Writer) error {
+		var lines []string
+		if shown && done.Diff != "" {
+			lines = append(lines, screen.EscapeLines(strings.TrimSuffix(done.Diff, "\n")))
+		}
+		return writeLines(w, append(lines, done.lines()...))
+	}})
+}
+
+// lines say what became of the file.
+func (c changed) lines() []string {
+	switch {
+	case c.Diff == "":
+		return []string{"nothing to change in " + c.File}
+	case c.DryRun:
+		return []string{"nothing was written (--dry-run)"}
+	}
+	lines := []string{"written: " + c.File}
+	if c.Backup != "" {
+		lines = append(lines, "before:  "+c.Backup)
+	}
+	for _, n := range c.Next {
+		lines = append(lines, "next:    "+n)
+	}
+	return lines
+}
+
+// confirm shows text on stderr and asks. CANCELLED when the answer is no; INVALID_PARAMS when nobody can answer.
+func (a *app) confirm(ctx context.Context, text, question string) error {
+	if !a.inTTY || !a.errTTY {
+		return fault.New(fault.InvalidParams, "there is no terminal to ask on").WithField("--yes").
+			WithHint("see the change with --dry-run, then pass --yes")
+	}
+	if _, err := io.WriteString(a.err, screen.EscapeLines(text)+question+" [y/N] "); err != nil {
+		return fault.New(fault.Internal, "asking: %w", err)
+	}
+	answer := make(chan string, 1)
+	go func() { // a read cannot be ended; it ends with the process
+		line, _ := bufio.NewReader(a.in).ReadString('\n') // no line is a no
+		answer <- strings.ToLower(strings.TrimSpace(line))
+	}()
+	select {
+	case <-ctx.Done():
+		return fault.New(fault.Cancelled, "nothing was changed")
+	case text := <-answer:
+		if text == "y" || text == "yes" {
+			return nil
+		}
+		return fault.New(fault.Cancelled, "nothing was changed")
+	}
+}

@@ -1,0 +1,232 @@
+package main
+
+import (
+	"context"
+	"io"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/cmd/orch/screen"
+	"github.com/orch-dev/orch/fault"
+)
+
+func newToken(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "token",
+		Short: "Make, list and revoke the tokens of MCP clients",
+		Long: `Make, list and revoke the bearer tokens with which MCP clients speak to the node over HTTP. Only the credential
+of the operator may do this. The node keeps the digest of a token and never its secret.`,
+		Example: "  orch token create builder --role agent",
+	}
+	asGroup(cmd)
+	cmd.AddCommand(newTokenCreate(a), newTokenList(a), newTokenRevoke(a), newTokenRotate(a))
+	return cmd
+}
+
+// tokenOptions are the flags of `orch token create`.
+type tokenOptions struct {
+	role     string
+	expires  string
+	tools    []string
+	readOnly bool
+}
+
+func newTokenCreate(a *app) *cobra.Command {
+	var o tokenOptions
+	cmd := &cobra.Command{
+		Use:   "create NAME",
+		Short: "Make a token and show its secret, once",
+		Long: `Make a token and show its secret, which nobody can show again.
+
+  operator   sees all tasks, submits, cancels and decides about approvals
+  submitter  sees its own tasks, submits, and decides about approvals that its client asks for
+  agent      sees its own tasks and submits; it never decides about an approval
+  viewer     sees all tasks and changes nothing
+
+An agent is agent:NAME in the log, everybody else user:NAME. Tasks belong to that identity: who gets another token
+of the same name goes on with them.`,
+		Example: "  orch token create builder --role agent\n  orch token create dashboard --role viewer --expires never",
+		Args:    takes("NAME"),
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.createToken(cmd.Context(), args[0], o) },
+	}
+	cmd.Flags().StringVar(&o.role, "role", "", "what it may do"+choices(bus.TokenRoles()))
+	cmd.Flags().StringVar(&o.expires, "expires", "", "when it ends, such as 12h or 90d, or never (default 24h for an agent, 90d for others)")
+	cmd.Flags().StringSliceVar(&o.tools, "tools", nil, "show only tools with these names or globs")
+	cmd.Flags().BoolVar(&o.readOnly, "read-only", false, "show only tools that change nothing")
+	return cmd
+}
+
+// The lives of tokens when nobody says.
+const (
+	agentLife  = 24 * time.Hour
+	personLife = 90 * 24 * time.Hour
+)
+
+// life returns how long a token is good, 0 for ever.
+func (o tokenOptions) life() (time.Duration, error) {
+	switch {
+	case o.expires == "" && o.role == bus.RoleAgent:
+		return agentLife, nil
+	case o.expires == "":
+		return personLife, nil
+	case o.expires == "never":
+		return 0, nil
+	}
+	d, err := span(o.expires)
+	if err != nil || d <= 0 {
+		return 0, fault.New(fault.InvalidFormat, "%q is no life of a token", o.expires).WithField("--expires").
+			WithHint("write it as 12h, 90d or never")
+	}
+	return d, nil
+}
+
+// issued is a token with its secret.
+type issued struct {
+	bus.Token
+
+	Secret string `json:"secret"`
+}
+
+func (a *app) createToken(ctx context.Context, name string, o tokenOptions) error {
+	if err := oneOf("--role", o.role, bus.TokenRoles()); err != nil {
+		return err
+	}
+	life, err := o.life()
+	if err != nil {
+		return err
+	}
+	in := bus.NewToken{Name: name, Role: o.role, Actor: a.actor(), Life: life, Tools: o.tools, ReadOnly: o.readOnly}
+	return a.nodes.Tokens(ctx, a.cfg, func(keeper bus.TokenKeeper) error {
+		token, secret, err := bus.IssueToken(ctx, keeper, in)
+		if err != nil {
+			return err
+		}
+		return a.emit(view{data: issued{token, secret}, names: []string{secret}, text: func(w io.Writer) error {
+			a.note("%s of role %s, %s; its secret is shown only now:", token.ID, token.Role, a.ending(token))
+			return writeLines(w, []string{secret})
+		}})
+	})
+}
+
+// ending says when a token ends.
+func (a *app) ending(t bus.Token) string {
+	switch {
+	case t.ExpiresAt.IsZero():
+		return "never expires"
+	case t.Expired(a.now()):
+		return "expired"
+	default:
+		return "expires " + due(a.now(), t.ExpiresAt)
+	}
+}
+
+func newTokenList(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "List the tokens, without their secrets",
+		Example: "  orch token list -o json",
+		Args:    takes(),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.listTokens(cmd.Context()) },
+	}
+}
+
+func (a *app) listTokens(ctx context.Context) error {
+	return a.nodes.Tokens(ctx, a.cfg, func(keeper bus.TokenKeeper) error {
+		list, err := keeper.ListTokens(ctx)
+		if err != nil {
+			return err
+		}
+		var names []string
+		for _, t := range list {
+			names = append(names, t.ID)
+		}
+		return a.emit(view{data: list, rows: rowsOf(list), names: names, text: func(w io.Writer) error {
+			if len(list) == 0 {
+				return writeLines(w, []string{"there are no tokens"})
+			}
+			var table screen.Table
+			table.Row("TOKEN", "NAME", "ROLE", "ENDS", "TOOLS", "MADE BY")
+			for _, t := range list {
+				table.Row(t.ID, t.Name, t.Role, a.ending(t), shown(t), madeBy(t))
+			}
+			return table.Write(w, a.width())
+		}})
+	})
+}
+
+// shown says which tools a token shows.
+func shown(t bus.Token) string {
+	text := strings.Join(t.Tools, ",")
+	if t.ReadOnly {
+		text = strings.TrimPrefix(text+" read-only", " ")
+	}
+	if text == "" {
+		return "all"
+	}
+	return text
+}
+
+// madeBy says who made a token, or the node of which place.
+func madeBy(t bus.Token) string {
+	if t.Local != "" {
+		return t.Local
+	}
+	return t.CreatedBy
+}
+
+func newTokenRevoke(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "revoke ID|NAME",
+		Short: "Refuse a token from now on",
+		Long: `Refuse a token from now on. Tasks that were submitted with it go on; cancel them if that is what you want.
+The token of a node's own user is revoked by its id alone, and made anew by the next start of that node.`,
+		Example: "  orch token revoke builder",
+		Args:    takes("ID|NAME"),
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.revokeToken(cmd.Context(), args[0]) },
+	}
+}
+
+func (a *app) revokeToken(ctx context.Context, text string) error {
+	return a.nodes.Tokens(ctx, a.cfg, func(keeper bus.TokenKeeper) error {
+		t, err := keeper.RevokeToken(ctx, bus.RevokeToken{Token: text, Actor: a.actor()})
+		if err != nil {
+			return err
+		}
+		return a.emit(view{data: t, names: []string{t.ID}, text: func(w io.Writer) error {
+			return writeLines(w, []string{t.ID + " (" + screen.Escape(t.Name) + ") is revoked"})
+		}})
+	})
+}
+
+func newTokenRotate(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "rotate-local",
+		Short: "Replace the token of the node's own user",
+		Long: `Replace the token that the first start of the node wrote into its data directory, in the file ` + bus.LocalTokenFile + `.
+The one before is refused from now on.`,
+		Example: "  orch token rotate-local",
+		Args:    takes(),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.rotateToken(cmd.Context()) },
+	}
+}
+
+func (a *app) rotateToken(ctx context.Context) error {
+	if a.cfg.Server != "" {
+		return fault.New(fault.InvalidParams, "the node keeps this token where it runs").WithField("--server").
+			WithHint("rotate it there")
+	}
+	return a.nodes.Tokens(ctx, a.cfg, func(keeper bus.TokenKeeper) error {
+		t, err := bus.LocalToken{DataDir: a.cfg.DataDir, User: a.user}.Rotate(ctx, keeper)
+		if err != nil {
+			return err
+		}
+		path := filepath.Join(a.cfg.DataDir, bus.LocalTokenFile)
+		return a.emit(view{data: t, names: []string{t.ID}, text: func(w io.Writer) error {
+			return writeLines(w, []string{"a new token of " + screen.Escape(t.Name) + " is in " + path})
+		}})
+	})
+}

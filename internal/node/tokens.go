@@ -1,0 +1,103 @@
+package node
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/mcp/server"
+)
+
+// startTokens reads the bearer tokens, answers requests about them, and keeps the token of the user who runs the
+// node.
+func (n *Node) startTokens(ctx context.Context) error {
+	var err error
+	n.tokens, err = n.store.OpenTokens(ctx, bus.TokensConfig{Logger: n.cfg.logger()})
+	if err != nil {
+		return err
+	}
+	n.onStop(func(context.Context) error { n.tokens.Close(); return nil })
+	c, err := n.connect(ctx, "tokens")
+	if err != nil {
+		return err
+	}
+	end, err := bus.ServeTokens(c, n.tokens, bus.EndpointConfig{Logger: n.cfg.logger()})
+	if err != nil {
+		return err
+	}
+	n.onStop(closeSoon(end))
+	n.keepLocalToken(ctx)
+	return n.readKey(ctx)
+}
+
+// keepLocalToken makes the token of the user when there is none. A node whose disk is full starts without.
+func (n *Node) keepLocalToken(ctx context.Context) {
+	if n.cfg.User == "" {
+		return
+	}
+	if err := (bus.LocalToken{DataDir: n.cfg.DataDir, User: n.cfg.User}).Keep(ctx, n.tokens); err != nil {
+		n.cfg.logger().LogAttrs(ctx, slog.LevelWarn, "local_token_not_made", slog.Any("error", err),
+			slog.String("hint", "mend the cause and run: orch token rotate-local"))
+	}
+}
+
+// readKey gets the key of the MCP face, and gives the face the tokens of the store unless it has others.
+func (n *Node) readKey(ctx context.Context) (err error) {
+	if n.cfg.HTTP == "" {
+		return nil
+	}
+	if n.cfg.Tokens == nil {
+		n.cfg.Tokens = identities{n.tokens}
+	}
+	n.faceKey, err = n.store.FaceKey(ctx)
+	return err
+}
+
+// Tokens returns the node's list of bearer tokens.
+func (n *Node) Tokens() *bus.Tokens { return n.tokens }
+
+var (
+	_ server.Tokens   = identities{}
+	_ server.Sessions = (*bus.Store)(nil)
+)
+
+// identities says who speaks with a token.
+type identities struct{ tokens *bus.Tokens }
+
+// Verify implements server.Tokens.
+func (i identities) Verify(_ context.Context, secret string) (server.Identity, time.Time, error) {
+	t, err := i.tokens.VerifyToken(secret)
+	if err != nil {
+		return server.Identity{}, time.Time{}, err
+	}
+	return identityOf(t), t.ExpiresAt, nil
+}
+
+// whileGood ends the streams of a client when its token does: each request is checked, but a stream that was opened
+// in time would go on for ever.
+func (n *Node) whileGood(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		stream := r.Method == http.MethodGet || r.Header.Get("Mcp-Method") == "subscriptions/listen"
+		if stream && strings.EqualFold(scheme, "Bearer") {
+			ctx, cancel := n.tokens.While(r.Context(), strings.TrimSpace(secret))
+			defer cancel()
+			r = r.WithContext(ctx)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// identityOf names an agent so that it is no person in the log, and a person as its command line does (S2-074).
+func identityOf(t bus.Token) server.Identity {
+	kind := "user:"
+	if t.Role == bus.RoleAgent {
+		kind = "agent:"
+	}
+	return server.Identity{
+		Name: kind + t.Name, Role: server.Role(t.Role), Show: server.Selection{Tools: t.Tools, ReadOnly: t.ReadOnly},
+	}
+}

@@ -1,0 +1,75 @@
+package workspace
+
+import (
+	"context"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+)
+
+const (
+	// MaxOutput is the most bytes of one file that ReadOutput returns.
+	MaxOutput = 2 << 20
+	// MaxOutputs is the most files that ListOutputs names.
+	MaxOutputs = 1000
+)
+
+// ListOutputs returns the names of the files that a task hands over, with slashes, in order. A task without a
+// folder has none.
+func (t *Tree) ListOutputs(ctx context.Context, task events.TaskID) ([]string, error) {
+	base, err := t.outputs(task)
+	if err != nil || base == "" {
+		return nil, err
+	}
+	var names []string
+	err = t.root.Walk(ctx, base, func(rel string, entry fs.DirEntry) error {
+		if len(names) == MaxOutputs {
+			return fs.SkipAll
+		}
+		if name, err := filepath.Rel(base, rel); err == nil && entry.Type().IsRegular() {
+			names = append(names, filepath.ToSlash(name))
+		}
+		return nil
+	})
+	return names, err
+}
+
+// ReadOutput returns a file that a task hands over: NOT_FOUND, OUTSIDE_ROOT for a name that leads elsewhere, and
+// VALIDATION_ERROR for a file of more than MaxOutput bytes.
+func (t *Tree) ReadOutput(_ context.Context, task events.TaskID, name string) ([]byte, error) {
+	local := filepath.FromSlash(name)
+	if !filepath.IsLocal(local) {
+		return nil, fault.New(fault.OutsideRoot, "the name leads outside of the outputs").WithField("path")
+	}
+	base, err := t.outputs(task)
+	if err != nil {
+		return nil, err
+	}
+	if base == "" {
+		return nil, fault.New(fault.NotFound, "the task hands over no such file").WithField("path")
+	}
+	found, err := t.root.Resolve(t.root.Abs(filepath.Join(base, local)))
+	if err != nil {
+		return nil, err
+	}
+	if inside, err := filepath.Rel(base, found); err != nil || !filepath.IsLocal(inside) {
+		return nil, fault.New(fault.OutsideRoot, "the name leads outside of the outputs").WithField("path")
+	}
+	return t.root.ReadFile(found, MaxOutput)
+}
+
+// outputs returns the folder of what a task hands over, relative to the root, wherever it lies now; "" for none.
+func (t *Tree) outputs(task events.TaskID) (string, error) {
+	if _, err := events.ParseTaskID(string(task)); err != nil {
+		return "", err
+	}
+	for _, shelf := range []string{"", "Archive/Completed", "Archive/Failed"} {
+		at := filepath.Join(t.rel, filepath.FromSlash(shelf), string(task), Outputs)
+		if info, err := t.root.Lstat(at); err == nil && info.IsDir() {
+			return at, nil
+		}
+	}
+	return "", nil
+}

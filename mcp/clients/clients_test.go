@@ -1,0 +1,116 @@
+package clients_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/mcp/clients"
+)
+
+// overStdio and overHTTP are the entries of all tests.
+func overStdio() clients.Entry {
+	return clients.Entry{Name: "orch", Command: "/opt/orch", Args: []string{"mcp", "serve", "--root", "/src"}}
+}
+
+func overHTTP() clients.Entry {
+	return clients.Entry{Name: "orch", URL: "http://127.0.0.1:7424/mcp"}
+}
+
+func client(t *testing.T, id string) clients.Client {
+	t.Helper()
+	c, err := clients.Find(id)
+	require.NoError(t, err)
+	return c
+}
+
+func TestFilesOfUsers(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		id, os string
+		env    map[string]string
+		want   string
+	}{
+		{"claude-code", "linux", nil, "/home/ada/.claude.json"},
+		{"claude-code", "linux", map[string]string{"CLAUDE_CONFIG_DIR": "/etc/claude"}, "/etc/claude/.claude.json"},
+		{"claude-desktop", "linux", nil, "/home/ada/.config/Claude/claude_desktop_config.json"},
+		{"claude-desktop", "darwin", nil, "/home/ada/Library/Application Support/Claude/claude_desktop_config.json"},
+		{"claude-desktop", "windows", map[string]string{"APPDATA": "/roaming"}, "/roaming/Claude/claude_desktop_config.json"},
+		{"codex", "linux", nil, "/home/ada/.codex/config.toml"},
+		{"codex", "darwin", map[string]string{"CODEX_HOME": "/codex"}, "/codex/config.toml"},
+		{"cursor", "windows", nil, "/home/ada/.cursor/mcp.json"},
+		{"gemini", "linux", nil, "/home/ada/.gemini/settings.json"},
+		{"vscode", "linux", nil, "/home/ada/.config/Code/User/mcp.json"},
+		{"vscode", "linux", map[string]string{"XDG_CONFIG_HOME": "/xdg"}, "/xdg/Code/User/mcp.json"},
+		{"vscode", "linux", map[string]string{"XDG_CONFIG_HOME": "relative"}, "/home/ada/.config/Code/User/mcp.json"},
+		{"vscode", "darwin", nil, "/home/ada/Library/Application Support/Code/User/mcp.json"},
+		{"vscode", "windows", nil, "/home/ada/AppData/Roaming/Code/User/mcp.json"},
+		{"windsurf", "linux", nil, "/home/ada/.codeium/windsurf/mcp_config.json"},
+		{"zed", "linux", map[string]string{"XDG_CONFIG_HOME": "/xdg"}, "/xdg/zed/settings.json"},
+		{"zed", "darwin", map[string]string{"XDG_CONFIG_HOME": "/xdg"}, "/home/ada/.config/zed/settings.json"},
+		{"zed", "windows", map[string]string{"APPDATA": "/roaming"}, "/roaming/Zed/settings.json"},
+	} {
+		got, err := client(t, tc.id).File(clients.Place{OS: tc.os, Home: "/home/ada", Getenv: func(k string) string { return tc.env[k] }})
+		require.NoError(t, err)
+		assert.Equal(t, tc.want, filepath.ToSlash(got), "%s on %s", tc.id, tc.os)
+	}
+}
+
+func TestFilesOfProjects(t *testing.T) {
+	t.Parallel()
+	want := map[string]string{
+		"claude-code": "/src/.mcp.json", "codex": "/src/.codex/config.toml", "cursor": "/src/.cursor/mcp.json",
+		"gemini": "/src/.gemini/settings.json", "vscode": "/src/.vscode/mcp.json", "zed": "/src/.zed/settings.json",
+		"claude-desktop": "", "windsurf": "",
+	}
+	require.ElementsMatch(t, clients.IDs(), keys(want))
+	for id, file := range want {
+		c := client(t, id)
+		got, err := c.File(clients.Place{OS: "linux", Project: "/src", InProject: true})
+		assert.Equal(t, file, filepath.ToSlash(got))
+		assert.Equal(t, file == "", fault.Has(err, fault.ValidationError), id)
+		assert.Equal(t, file != "", c.HasProject(), id)
+	}
+}
+
+func keys(m map[string]string) []string {
+	var list []string
+	for k := range m {
+		list = append(list, k)
+	}
+	return list
+}
+
+func TestFindTellsWhatThereIs(t *testing.T) {
+	t.Parallel()
+	_, err := clients.Find("emacs")
+	require.ErrorIs(t, err, fault.New(fault.ValidationError, ""))
+	assert.Contains(t, fault.From(err).Hint, "claude-code, claude-desktop, codex, cursor")
+}
+
+// TestNoClientGetsASecret: an entry names the variable, or there is none over HTTP.
+func TestNoClientGetsASecret(t *testing.T) {
+	t.Parallel()
+	for _, c := range clients.All() {
+		text, err := c.Snippet(overHTTP())
+		if !c.SpeaksHTTP() {
+			assert.True(t, fault.Has(err, fault.ValidationError), c.ID)
+			continue
+		}
+		require.NoError(t, err)
+		assert.Regexp(t, `\bORCH_TOKEN\b|\$\{input:orch-token\}`, text, c.ID)
+		assert.Contains(t, text, `"http://127.0.0.1:7424/mcp"`, c.ID)
+	}
+}
+
+func TestEveryClientNamesItsSource(t *testing.T) {
+	t.Parallel()
+	for _, c := range clients.All() {
+		assert.Regexp(t, `^https://`, c.Source, c.ID)
+		assert.NotEmpty(t, c.Reload, c.ID)
+		assert.NotEmpty(t, c.Title, c.ID)
+	}
+}

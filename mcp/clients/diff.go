@@ -1,0 +1,105 @@
+package clients
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+)
+
+// around is the number of lines that a diff shows before and after a change.
+const around = 3
+
+// Diff returns a unified diff of two contents of a file, empty when they are equal. A change touches one or two
+// pieces of a file, so that one hunk shows it all.
+func Diff(file string, before, after []byte) string {
+	if bytes.Equal(before, after) {
+		return ""
+	}
+	a, b := lines(before), lines(after)
+	head := 0
+	for head < len(a) && head < len(b) && a[head] == b[head] {
+		head++
+	}
+	tail := 0
+	for tail < len(a)-head && tail < len(b)-head && a[len(a)-1-tail] == b[len(b)-1-tail] {
+		tail++
+	}
+	start, below := max(0, head-around), min(tail, around)
+	var out strings.Builder
+	fmt.Fprintf(&out, "--- %s\n+++ %s\n@@ -%s +%s @@\n", file, file,
+		span(start, len(a)-tail+below), span(start, len(b)-tail+below))
+	write(&out, " ", a[start:head])
+	middle(&out, a[head:len(a)-tail], b[head:len(b)-tail])
+	write(&out, " ", a[len(a)-tail:len(a)-tail+below])
+	return out.String()
+}
+
+// maxCells bounds the comparison of what lies between the first and the last change.
+const maxCells = 1 << 20
+
+// middle writes the lines that go, come and stay, by their longest common subsequence.
+func middle(out *strings.Builder, a, b []string) {
+	if len(a)*len(b) > maxCells {
+		write(out, "-", a)
+		write(out, "+", b)
+		return
+	}
+	common := longest(a, b)
+	i, j := 0, 0
+	for i < len(a) || j < len(b) {
+		switch {
+		case i < len(a) && j < len(b) && a[i] == b[j]:
+			write(out, " ", a[i:i+1])
+			i, j = i+1, j+1
+		case i < len(a) && (j == len(b) || common[i+1][j] >= common[i][j+1]):
+			write(out, "-", a[i:i+1])
+			i++
+		default:
+			write(out, "+", b[j:j+1])
+			j++
+		}
+	}
+}
+
+// longest returns, for all ends of a and b, how many lines they have in common in order.
+func longest(a, b []string) [][]int {
+	common := make([][]int, len(a)+1)
+	common[len(a)] = make([]int, len(b)+1)
+	for i := len(a) - 1; i >= 0; i-- {
+		common[i] = make([]int, len(b)+1)
+		for j := len(b) - 1; j >= 0; j-- {
+			if a[i] == b[j] {
+				common[i][j] = common[i+1][j+1] + 1
+			} else {
+				common[i][j] = max(common[i+1][j], common[i][j+1])
+			}
+		}
+	}
+	return common
+}
+
+// span is the place of a hunk: its first line, from 1, and how many they are.
+func span(from, to int) string {
+	if from == to {
+		return fmt.Sprintf("%d,0", from)
+	}
+	return fmt.Sprintf("%d,%d", from+1, to-from)
+}
+
+func write(out *strings.Builder, sign string, lines []string) {
+	for _, line := range lines {
+		out.WriteString(sign + line)
+		if !strings.HasSuffix(line, "\n") {
+			out.WriteString("\n\\ No newline at end of file\n")
+		}
+	}
+}
+
+// lines splits text after each newline.
+func lines(text []byte) []string {
+	all := strings.SplitAfter(string(text), "\n")
+	if all[len(all)-1] == "" {
+		return all[:len(all)-1]
+	}
+	return all
+}

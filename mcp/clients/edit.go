@@ -1,0 +1,162 @@
+package clients
+
+import (
+	"bytes"
+	"reflect"
+	"slices"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// inputs is the list of what VS Code asks its user for.
+const inputs = "inputs"
+
+// change is what is to be in a file. Without an entry the old one goes away.
+type change struct {
+	name  string
+	entry fields
+	// input is what the client asks its user for, with the key id; nil is nothing.
+	input fields
+}
+
+// Install returns the content of the file with the entry in it: new, changed, or as it is when nothing has to
+// change. All the rest stays byte for byte. INVALID_FORMAT with line and column when the content is broken;
+// CONFLICT when the entry cannot be written without touching the rest.
+func (c Client) Install(file string, content []byte, e Entry) ([]byte, error) {
+	want, err := c.change(e)
+	if err != nil {
+		return nil, err
+	}
+	return c.edit(file, content, want)
+}
+
+// Uninstall returns the content of the file without the entry of that name. Errors as in Install.
+func (c Client) Uninstall(file string, content []byte, name string) ([]byte, error) {
+	return c.edit(file, content, change{name: name})
+}
+
+// language edits files of one form.
+type language interface {
+	// decode returns the content as maps; an error has line and column.
+	decode(file string, content []byte) (map[string]any, error)
+	// set returns the content with table.name set to the entry, and remove without it.
+	set(content []byte, table, name string, entry fields) ([]byte, error)
+	remove(content []byte, table, name string) ([]byte, error)
+	// ask returns the content with one input more.
+	ask(content []byte, input fields) ([]byte, error)
+	// snippet is the entry alone, for people who edit themselves.
+	snippet(table, name string, entry, input fields) string
+}
+
+func (c Client) language() language {
+	if c.form == tomlForm {
+		return tomlFile{}
+	}
+	return jsonFile{}
+}
+
+// mark is the byte order mark that some editors of Windows write.
+const mark = "\xef\xbb\xbf"
+
+// edit makes the change and proves that nothing else has changed.
+func (c Client) edit(file string, content []byte, want change) ([]byte, error) {
+	text, marked := bytes.CutPrefix(content, []byte(mark))
+	before, err := c.language().decode(file, text)
+	if err != nil {
+		return nil, err
+	}
+	goal, err := c.goal(file, before, want)
+	if err != nil {
+		return nil, err
+	}
+	if same(before, goal, c.table) {
+		return content, nil
+	}
+	after, err := c.apply(text, before, want)
+	if err != nil {
+		return nil, err
+	}
+	if got, err := c.language().decode(file, after); err != nil || !same(got, goal, c.table) {
+		wrong := c.conflict(file, "the entry %q cannot be changed without touching the rest", want.name)
+		if want.entry != nil {
+			return nil, wrong.WithHint("edit it yourself; the entry is\n%s", c.language().snippet(c.table, want.name, want.entry, want.input))
+		}
+		return nil, wrong
+	}
+	if marked {
+		after = append([]byte(mark), after...)
+	}
+	return after, nil
+}
+
+// goal is the file after the change, decoded.
+func (c Client) goal(file string, before map[string]any, want change) (map[string]any, error) {
+	servers, ok := before[c.table].(map[string]any)
+	if _, there := before[c.table]; there && !ok {
+		return nil, c.conflict(file, "%q is no table of servers", c.table)
+	}
+	var entry any
+	if want.entry != nil {
+		entry = want.entry.asMap()
+	}
+	goal := with(before, c.table, with(servers, want.name, entry))
+	if want.input == nil || asks(before, want.input) {
+		return goal, nil
+	}
+	list, ok := before[inputs].([]any)
+	if _, there := before[inputs]; there && !ok {
+		return nil, c.conflict(file, "%q is no list", inputs)
+	}
+	return with(goal, inputs, append(slices.Clone(list), any(want.input.asMap()))), nil
+}
+
+// asks reports whether a file has an input of the same id already.
+func asks(file map[string]any, input fields) bool {
+	list, _ := file[inputs].([]any)
+	return slices.ContainsFunc(list, func(one any) bool {
+		in, _ := one.(map[string]any)
+		return in["id"] == input.asMap()["id"]
+	})
+}
+
+// apply makes the change in the text.
+func (c Client) apply(text []byte, before map[string]any, want change) ([]byte, error) {
+	lang := c.language()
+	if want.entry == nil {
+		return lang.remove(text, c.table, want.name)
+	}
+	servers, _ := before[c.table].(map[string]any)
+	if !reflect.DeepEqual(servers[want.name], any(want.entry.asMap())) {
+		var err error
+		if text, err = lang.set(text, c.table, want.name, want.entry); err != nil {
+			return nil, err
+		}
+	}
+	if want.input == nil || asks(before, want.input) {
+		return text, nil
+	}
+	return lang.ask(text, want.input)
+}
+
+// same compares decoded files; a table without entries is as good as none.
+func same(got, want map[string]any, table string) bool {
+	for _, m := range []*map[string]any{&got, &want} {
+		if servers, ok := (*m)[table].(map[string]any); ok && len(servers) == 0 {
+			*m = with(*m, table, nil)
+		}
+	}
+	return reflect.DeepEqual(got, want)
+}
+
+func (c Client) conflict(file, format string, args ...any) *fault.Error {
+	return fault.New(fault.Conflict, format, args...).WithField(file).WithHint("edit it yourself, see docs/mcp.md")
+}
+
+// Snippet is the entry as people can paste it.
+func (c Client) Snippet(e Entry) (string, error) {
+	want, err := c.change(e)
+	if err != nil {
+		return "", err
+	}
+	return c.language().snippet(c.table, want.name, want.entry, want.input), nil
+}

@@ -1,0 +1,102 @@
+package clients
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// MaxBytes is the largest configuration that is read.
+const MaxBytes = 16 << 20
+
+// Read returns the content of a configuration, nil when there is none. FORBIDDEN when it may not be read,
+// VALIDATION_ERROR when it is no ordinary file or too large.
+func Read(file string) ([]byte, error) {
+	info, err := os.Stat(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil && (!info.Mode().IsRegular() || info.Size() > MaxBytes) {
+		return nil, fault.New(fault.ValidationError, "it is no configuration: %s, %d bytes", info.Mode().Type(), info.Size()).WithField(file)
+	}
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fault.Wrap(fault.Forbidden, err, "it cannot be read").WithField(file)
+	}
+	return content, nil
+}
+
+// Write replaces the content of a configuration that is still as it was read, in one step, and keeps what it was
+// beside it under the name that it returns; there is none for a new file. A symbolic link stays one. CONFLICT when
+// somebody has changed the file meanwhile.
+func Write(file string, before, after []byte, now time.Time) (backup string, err error) {
+	if target, err := filepath.EvalSymlinks(file); err == nil {
+		file = target
+	}
+	current, err := Read(file)
+	if err != nil {
+		return "", err
+	}
+	if !bytes.Equal(current, before) {
+		return "", fault.New(fault.Conflict, "somebody has changed it meanwhile").WithField(file).WithHint("run the command again")
+	}
+	mode := fs.FileMode(0o600)
+	if before != nil {
+		info, err := os.Stat(file)
+		if err != nil {
+			return "", unwritable(file, err)
+		}
+		mode = info.Mode().Perm()
+		backup = file + "." + now.UTC().Format("20060102T150405.000Z") + ".bak"
+		if err := create(backup, before, mode); err != nil {
+			return "", unwritable(backup, err)
+		}
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
+		return backup, unwritable(file, err)
+	}
+	if err := replace(file, after, mode); err != nil {
+		return backup, unwritable(file, err)
+	}
+	return backup, nil
+}
+
+func unwritable(file string, err error) error {
+	return fault.Wrap(fault.Forbidden, err, "it cannot be written").WithField(file)
+}
+
+// replace writes a file beside the old one, and then puts it in its place.
+func replace(file string, content []byte, mode fs.FileMode) error {
+	temp, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+".*")
+	if err != nil {
+		return err
+	}
+	err = fill(temp, content, mode)
+	if err == nil {
+		err = os.Rename(temp.Name(), file)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(temp.Name()))
+	}
+	return nil
+}
+
+// create writes a file that must not exist.
+func create(file string, content []byte, mode fs.FileMode) error {
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	return fill(f, content, mode)
+}
+
+// fill writes a file to disk and closes it.
+func fill(f *os.File, content []byte, mode fs.FileMode) error {
+	_, err := f.Write(content)
+	return errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
+}

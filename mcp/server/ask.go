@@ -1,0 +1,437 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// question is something that a task waits for and a client may answer.
+type question struct {
+	// id names it for good, key in the call that asks.
+	id, key string
+	// method is the request of MCP that puts it, params its parameters.
+	method string
+	params json.RawMessage
+	// kind says what becomes of the answer.
+	kind questionKind
+	// task and step are set with doubt.
+	task events.TaskID
+	step string
+}
+
+// questionKind says what becomes of an answer.
+type questionKind int
+
+const (
+	// asked: a call goes on with it.
+	askedByCall questionKind = iota
+	// approval and doubt are decided by people.
+	approval
+	doubt
+)
+
+// The requests of MCP that put questions.
+const (
+	methodElicit = "elicitation/create"
+	methodSample = "sampling/createMessage"
+	methodRoots  = "roots/list"
+)
+
+// methodOf is the request that puts a question of a kind.
+func methodOf(kind string) string {
+	switch kind {
+	case events.Sampling:
+		return methodSample
+	case events.Roots:
+		return methodRoots
+	default:
+		return methodElicit
+	}
+}
+
+// pending are the questions that a task waits for and that the client can be asked.
+func (s *Server) pending(ctx context.Context, c client, id events.TaskID) (mine []question, err error) {
+	all, err := s.approvalsOf(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	t, err := s.cfg.API.Get(ctx, orchestrator.GetRequest{ID: id})
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, doubtsOf(t)...)
+	for _, q := range t.Questions {
+		all = append(all, question{id: q.ID, key: q.Key, method: methodOf(q.Kind), params: orEmpty(q.Params)})
+	}
+	for _, q := range all {
+		if s.may(c, q) {
+			mine = append(mine, q)
+		}
+	}
+	return mine, nil
+}
+
+// isLink reports whether the question is put by a page that the user opens (url mode), not by a form.
+func (q question) isLink() bool {
+	var p struct {
+		Mode string `json:"mode"`
+	}
+	decode(q.params, &p)
+	return p.Mode == "url"
+}
+
+// may reports whether a question can be put to a client.
+func (s *Server) may(c client, q question) bool {
+	switch q.method {
+	case methodElicit:
+		if q.isLink() {
+			return c.caps.Elicitation != nil && c.caps.Elicitation.URL != nil
+		}
+		return c.fills() && (q.kind == askedByCall || c.who.Role.decides() && !s.cfg.OutsideApprovals)
+	case methodSample:
+		return c.caps.Sampling != nil
+	default:
+		return c.roots
+	}
+}
+
+// approvalsOf are the pending approvals of a task, as forms.
+func (s *Server) approvalsOf(ctx context.Context, id events.TaskID) ([]question, error) {
+	got, err := s.cfg.API.Approvals(ctx, orchestrator.ApprovalsRequest{Task: id})
+	if err != nil {
+		return nil, err
+	}
+	var list []question
+	for _, a := range got.Approvals {
+		if a.Status == statemachine.ApprovalPending && len(a.Form) == 0 {
+			list = append(list, question{id: a.ID, key: a.ID, method: methodElicit, params: approvalForm(a), kind: approval})
+		}
+	}
+	return list, nil
+}
+
+// approvalForm is the form of an approval (S2-053).
+func approvalForm(a orchestrator.ApprovalView) json.RawMessage {
+	return mustJSON(object{
+		"mode": "form", "message": approvalText(a),
+		"requestedSchema": object{
+			"type": "object",
+			"properties": object{
+				"decision": object{"type": "string", "title": "Decision", "enum": []string{"approve", "deny"}},
+				"reason":   object{"type": "string", "title": "Reason", "description": "kept in the log", "maxLength": 1000},
+			},
+			"required": []string{"decision"},
+		},
+	})
+}
+
+// maxShown bounds the bytes of arguments that a form shows.
+const maxShown = 2000
+
+func approvalText(a orchestrator.ApprovalView) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s (task %s, risk %s)", a.Description, a.TaskName, orNone(a.Risk))
+	if a.Rationale != "" {
+		b.WriteString("\n" + a.Rationale)
+	}
+	if len(a.Args) > 0 {
+		args := string(a.Args)
+		if len(args) > maxShown {
+			args = strings.ToValidUTF8(args[:maxShown], "") + "… (orch approvals " + a.ID + " shows all)"
+		}
+		b.WriteString("\n" + args)
+	}
+	return b.String()
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+// answer hands over what the client answered; false when that decides nothing, and the question stays (S2-053).
+func (s *Server) answer(ctx context.Context, c client, q question, response json.RawMessage) (bool, error) {
+	switch q.kind {
+	case approval:
+		return s.decide(ctx, c, q, response)
+	case doubt:
+		return s.settle(ctx, c, q, response)
+	default:
+		_, err := s.cfg.API.Answer(ctx, orchestrator.AnswerRequest{Question: q.id, Response: response, Actor: c.who.Name})
+		if fault.Has(err, fault.Conflict) { // somebody else was first
+			err = nil
+		}
+		return err == nil, err
+	}
+}
+
+// decide decides about an approval as its form was filled in; a form that was put away decides nothing.
+func (s *Server) decide(ctx context.Context, c client, q question, response json.RawMessage) (bool, error) {
+	var r struct {
+		Action  string `json:"action"`
+		Content struct {
+			Decision string `json:"decision"`
+			Reason   string `json:"reason"`
+		} `json:"content"`
+	}
+	if err := json.Unmarshal(response, &r); err != nil {
+		return false, fault.New(fault.ValidationError, "is no answer to a form").WithField(q.key)
+	}
+	as := "rejected"
+	switch {
+	case r.Action == "accept" && r.Content.Decision == "approve":
+		as = "granted"
+	case r.Action == "accept" && r.Content.Decision == "deny", r.Action == "decline":
+	case r.Action == "cancel":
+		return false, nil
+	default:
+		return false, fault.New(fault.ValidationError, "must approve or deny").WithField(q.key)
+	}
+	reason := r.Content.Reason
+	if reason == "" && as == "rejected" {
+		reason = "denied in the MCP client"
+	}
+	_, err := s.cfg.API.Decide(ctx, orchestrator.DecideRequest{ID: q.id, As: as, Reason: reason, Actor: c.who.Name})
+	if fault.Has(err, fault.Conflict) { // somebody else was first
+		return true, nil
+	}
+	return err == nil, err
+}
+
+// askOn lets the client of a waiting call answer what the call asks. A result means that the call is handed back.
+func (s *Server) askOn(ctx context.Context, c client, r *run) (*mcp.CallToolResult, error) {
+	mine, err := s.pending(ctx, c, r.id)
+	switch {
+	case err != nil:
+		return nil, err
+	case r.atOnce(c) && !r.spec.AsksFirst:
+		return nil, &handed{begun(r.id, r.at, r.ttl)}
+	case len(mine) == 0:
+		return s.needsOthers(ctx, c, r)
+	}
+	if answered, err := s.answerAll(ctx, c, mine, r.answers); answered || err != nil {
+		r.answers = nil
+		return nil, err
+	}
+	if c.modern {
+		return s.inputRequired(c, r, mine), nil
+	}
+	if answered, err := s.elicitAll(ctx, c, mine, r.id, false); answered || err != nil {
+		return nil, err
+	}
+	return s.needsOthers(ctx, c, r)
+}
+
+// needsOthers is the result of a call that waits for people whom its client does not reach (A-04).
+func (s *Server) needsOthers(ctx context.Context, c client, r *run) (*mcp.CallToolResult, error) {
+	now, err := s.cfg.API.Result(ctx, orchestrator.ResultRequest{ID: r.id, Attend: true})
+	if err != nil || !now.Waits {
+		return nil, err // it goes on meanwhile
+	}
+	if c.knowsTasks() && r.spec.Tasks != "forbidden" {
+		return nil, &handed{begun(r.id, r.at, r.ttl)}
+	}
+	got, err := s.cfg.API.Approvals(ctx, orchestrator.ApprovalsRequest{Task: r.id})
+	if err != nil {
+		return nil, err
+	}
+	e := fault.New(fault.ApprovalRequired, "the call waits for a person; it goes on by itself as task %s once that is settled", r.id).WithReason(string(r.id))
+	asked, err := s.cfg.API.Questions(ctx, orchestrator.QuestionsRequest{Task: r.id})
+	if err != nil {
+		return nil, err
+	}
+	if c.modern && len(asked.Questions) > 0 {
+		return nil, s.lacks(ctx, c, r, asked.Questions)
+	}
+	if len(asked.Questions) > 0 {
+		e = e.WithReason(asked.Questions[0].ID).WithHint("a person answers with: orch answer %s", asked.Questions[0].ID)
+	}
+	if len(got.Approvals) > 0 {
+		e = e.WithReason(got.Approvals[0].ID).WithHint("a person decides with: orch approve %s", got.Approvals[0].ID)
+	}
+	result, err := s.failure(r.spec.Name, e).unpack()
+	if result != nil {
+		result.Meta[metaTask] = string(r.id)
+	}
+	return result, err
+}
+
+// lacks ends a call that asks what its client of 2026-07-28 has not declared to answer.
+func (s *Server) lacks(ctx context.Context, c client, r *run, asked []orchestrator.QuestionView) error {
+	need := object{}
+	for _, q := range asked {
+		need[q.Kind] = object{}
+	}
+	_, err := s.cfg.API.Cancel(ctx, orchestrator.CancelRequest{ID: r.id, Reason: "the client cannot answer what the call asks", Actor: c.who.Name})
+	if err != nil {
+		return err
+	}
+	return missing(need)
+}
+
+// inputRequired asks a client of 2026-07-28, which calls again with its answers.
+func (s *Server) inputRequired(c client, r *run, list []question) *mcp.CallToolResult {
+	requests := mcp.InputRequestMap{}
+	for _, q := range list {
+		if request := inputRequest(q); request != nil {
+			requests[q.key] = request
+		}
+	}
+	return &mcp.CallToolResult{InputRequests: requests, RequestState: s.seal.seal(c.who.Name, string(r.id)+" "+list[0].id)}
+}
+
+// inputRequest is a question in the SDK's types.
+func inputRequest(q question) mcp.InputRequest {
+	switch q.method {
+	case methodElicit:
+		p := &mcp.ElicitParams{}
+		decode(q.params, p)
+		return p
+	case methodSample:
+		p := &mcp.CreateMessageParams{}
+		decode(q.params, p)
+		return p
+	case methodRoots:
+		return &mcp.ListRootsParams{}
+	default:
+		return nil
+	}
+}
+
+// resume goes on with a call whose questions the client has answered.
+func (s *Server) resume(ctx context.Context, c client, r *run, p *mcp.CallToolParamsRaw) error {
+	state, ok := s.seal.open(c.who.Name, p.RequestState)
+	if !ok {
+		return invalidParams("requestState was not given out by this server, or not to this client")
+	}
+	id, _, _ := strings.Cut(state, " ")
+	t, err := s.taskOf(ctx, c.who, id)
+	if err != nil {
+		return err
+	}
+	if call := callOf(t); call == nil || call.Tool != p.Name {
+		return invalidParams("requestState belongs to another call")
+	}
+	r.id, r.at = t.ID, t.CreatedAt
+	r.ttl, _ = ttlOf(t.Labels)
+	list, err := s.pending(ctx, c, t.ID)
+	if err != nil {
+		return err
+	}
+	_, err = s.answerAll(ctx, c, list, p.InputResponses)
+	return err
+}
+
+// answerAll hands over the answers to questions that have come with a call; it reports whether there was one.
+func (s *Server) answerAll(ctx context.Context, c client, list []question, given mcp.InputResponseMap) (bool, error) {
+	answered := false
+	for _, q := range list {
+		response, ok := given[q.key]
+		if !ok {
+			continue
+		}
+		if _, err := s.answer(ctx, c, q, mustJSON(response)); err != nil {
+			return answered, err
+		}
+		answered = true
+	}
+	return answered, nil
+}
+
+// elicitAll puts questions to a client of 2025-11-25, all at once; it reports whether one was answered. Questions
+// of a task of the client carry its id.
+func (s *Server) elicitAll(ctx context.Context, c client, list []question, id events.TaskID, related bool) (bool, error) {
+	ctx, stop := s.whilePending(ctx, id)
+	defer stop()
+	var group sync.WaitGroup
+	var mu sync.Mutex
+	var answered bool
+	var failed error
+	for _, q := range list {
+		group.Go(func() {
+			response, err := s.put(ctx, c, q, id, related)
+			ok := false
+			if err == nil {
+				ok, err = s.answer(context.WithoutCancel(ctx), c, q, response)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			answered = answered || ok
+			if err != nil {
+				failed = err
+			}
+		})
+	}
+	group.Wait()
+	if ctx.Err() != nil {
+		return true, nil // settled elsewhere
+	}
+	return answered, failed
+}
+
+// put puts one question to a client of 2025-11-25.
+func (s *Server) put(ctx context.Context, c client, q question, id events.TaskID, related bool) (json.RawMessage, error) {
+	meta := mcp.Meta{}
+	if related {
+		meta[relatedTask] = object{"taskId": string(id)}
+	}
+	switch p := inputRequest(q).(type) {
+	case *mcp.ElicitParams:
+		p.Meta = meta
+		got, err := c.session.Elicit(ctx, p)
+		if err == nil && p.ElicitationID != "" { // S2-054
+			err = c.session.NotifyElicitationComplete(ctx, &mcp.ElicitationCompleteParams{ElicitationID: p.ElicitationID})
+		}
+		return rawOf(got, err)
+	case *mcp.CreateMessageParams:
+		p.Meta = meta
+		got, err := c.session.CreateMessage(ctx, p)
+		return rawOf(got, err)
+	default:
+		got, err := c.session.ListRoots(ctx, &mcp.ListRootsParams{Meta: meta})
+		return rawOf(got, err)
+	}
+}
+
+func rawOf(v any, err error) (json.RawMessage, error) {
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(v)
+}
+
+// whilePending returns a context that ends when the task does not wait for people any more: somebody else has
+// decided, or it was cancelled.
+func (s *Server) whilePending(ctx context.Context, id events.TaskID) (context.Context, context.CancelFunc) {
+	ctx, stop := context.WithCancel(ctx)
+	s.group.Go(func() {
+		defer stop()
+		var rev uint64
+		for ctx.Err() == nil {
+			w, err := s.cfg.API.Watch(ctx, orchestrator.WatchRequest{ID: id, After: rev, Wait: pollInterval * 10})
+			if err != nil || w.Over {
+				return
+			}
+			for _, commit := range w.Commits {
+				rev = commit.Rev
+			}
+			now, err := s.cfg.API.Result(ctx, orchestrator.ResultRequest{ID: id})
+			if err != nil || !now.Waits {
+				return
+			}
+		}
+	})
+	return ctx, stop
+}

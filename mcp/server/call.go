@@ -1,0 +1,270 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/plan"
+	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/tools"
+)
+
+// handed is the answer to a call that goes on as a task of the client.
+type handed struct{ standing standing }
+
+// Error implements error; routeCall turns it into a result.
+func (h *handed) Error() string { return "the call goes on as task " + h.standing.id }
+
+// routeCall lets a tools/call through to its tool, and hands its task back where the client gets one.
+func (s *Server) routeCall(ctx context.Context, c client, next mcp.MethodHandler, req mcp.Request) (mcp.Result, error) {
+	p, ok := req.GetParams().(*mcp.CallToolParamsRaw)
+	if !ok {
+		return nil, invalidParams("params are missing")
+	}
+	tool, ok := s.serves(c, p.Name)
+	if !ok {
+		return nil, invalidParams("unknown tool " + quoted(p.Name))
+	}
+	if err := fits(c, tool); err != nil {
+		return nil, err
+	}
+	result, err := next(ctx, "tools/call", req)
+	if h, ok := errors.AsType[*handed](err); ok {
+		s.publish(events.TaskID(h.standing.id), p.Name)
+		return h.standing.handle(c.modern), nil
+	}
+	return result, err
+}
+
+// fits refuses a call whose way of calling its tool does not allow (S2-026).
+func fits(c client, tool tools.Tool) error {
+	mode := support(tool)
+	switch {
+	case c.task != nil && mode == tools.NoTask:
+		return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "the tool cannot be called as a task"}
+	case mode != tools.OnlyTask || c.task != nil || c.knowsTasks():
+		return nil
+	case c.modern:
+		return missing(object{"extensions": object{tasksExtension: object{}}})
+	default:
+		return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "the tool can be called only as a task"}
+	}
+}
+
+// codeMissing says that the client has not declared what an answer needs (2026-07-28).
+const codeMissing = -32021
+
+func missing(capabilities object) error {
+	return &jsonrpc.Error{
+		Code: codeMissing, Message: "the client lacks a capability that is required here",
+		Data: mustJSON(object{"requiredCapabilities": capabilities}),
+	}
+}
+
+// callTool calls a tool of the catalogue: inside of a task that the request names, else as a task of its own (A-04).
+func (s *Server) callTool(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	c := clientFrom(ctx)
+	if !c.who.Role.submits() {
+		return nil, fault.New(fault.Forbidden, "%s may not call tools", c.who.Name)
+	}
+	if id, ok := req.Params.Meta[metaTask].(string); ok {
+		return s.callInside(ctx, c, id, req.Params)
+	}
+	tool, ok := s.cfg.Catalogue.Get(req.Params.Name)
+	if !ok {
+		return nil, invalidParams("unknown tool " + quoted(req.Params.Name))
+	}
+	run, err := s.begin(ctx, c, tool, req.Params)
+	if err != nil {
+		return s.refusal(c, req.Params.Name, err)
+	}
+	run.token = req.Params.GetProgressToken()
+	switch {
+	case c.task != nil:
+		s.announce(c, run)
+		return nil, &handed{begun(run.id, run.at, run.ttl)}
+	case run.atOnce(c) && !run.spec.AsksFirst:
+		return nil, &handed{begun(run.id, run.at, run.ttl)}
+	}
+	return s.attend(ctx, c, run)
+}
+
+// refusal is a call that did not begin: a result that the model can read where the client waits for one (S2-023).
+func (s *Server) refusal(c client, tool string, err error) (*mcp.CallToolResult, error) {
+	var coded *fault.Error
+	if !errors.As(err, &coded) || c.task != nil {
+		return nil, err
+	}
+	o := s.failure(tool, coded)
+	return o.unpack()
+}
+
+func (o outcome) unpack() (*mcp.CallToolResult, error) {
+	if o.err != nil {
+		return nil, o.err
+	}
+	return o.result, nil
+}
+
+// run is one call of a tool that is a task of its own.
+type run struct {
+	id   events.TaskID
+	spec tools.Spec
+	at   time.Time
+	ttl  time.Duration
+	// token is the progress token of the client, nil when it wants to hear of none; told and progress are what it
+	// heard last, rev and seen how far the task was looked at.
+	token     any
+	told      bool
+	progress  float64
+	rev, seen uint64
+	// answers came with the call itself, to questions that it is known to ask.
+	answers mcp.InputResponseMap
+}
+
+// atOnce reports whether the client gets the task without waiting.
+func (r *run) atOnce(c client) bool {
+	return c.knowsTasks() && (r.spec.Tasks == tools.AtOnce || r.spec.Tasks == tools.OnlyTask)
+}
+
+// begin submits the task of a call, or goes on with the one whose questions the client answers.
+func (s *Server) begin(ctx context.Context, c client, tool tools.Tool, p *mcp.CallToolParamsRaw) (*run, error) {
+	r := &run{spec: tool.Spec(), at: s.cfg.Now(), ttl: c.task.ttl(s.cfg.DefaultTTL, s.cfg.MaxTTL)}
+	if p.RequestState != "" {
+		return r, s.resume(ctx, c, r, p)
+	}
+	r.answers = p.InputResponses
+	args, err := tool.Check(orEmpty(p.Arguments))
+	if err != nil {
+		return nil, err
+	}
+	program, err := plan.FromCall(p.Name, args)
+	if err != nil {
+		return nil, err
+	}
+	reach, err := s.rootsOf(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	task, err := s.cfg.API.Submit(ctx, orchestrator.SubmitRequest{
+		Plan: program.JSON(), Actor: c.who.Name, Labels: ttlLabel(r.ttl), Client: helper(c.asks(), reach),
+	})
+	r.id = task.ID
+	return r, err
+}
+
+func orEmpty(args json.RawMessage) json.RawMessage {
+	if len(args) == 0 {
+		return json.RawMessage("{}")
+	}
+	return args
+}
+
+// attend waits for the end of a call, lets people decide what it asks, and hands a task back when that takes long.
+func (s *Server) attend(ctx context.Context, c client, r *run) (*mcp.CallToolResult, error) {
+	limit := s.cfg.Now().Add(s.cfg.SyncWait)
+	for {
+		now, err := s.watch(ctx, c, r, limit.Sub(s.cfg.Now()))
+		switch {
+		case ctx.Err() != nil:
+			s.leave(c, r)
+			return nil, fault.From(ctx.Err())
+		case err != nil:
+			return nil, err
+		case now.Over:
+			return s.finish(ctx, c, r, now)
+		case now.Waits:
+			result, err := s.askOn(ctx, c, r)
+			if result != nil || err != nil {
+				return result, err
+			}
+		case r.atOnce(c), !s.cfg.Now().Before(limit):
+			return s.handBack(c, r)
+		}
+	}
+}
+
+// finish is the result of a call that is over.
+func (s *Server) finish(ctx context.Context, c client, r *run, now orchestrator.ResultReply) (*mcp.CallToolResult, error) {
+	if r.atOnce(c) {
+		return nil, &handed{begun(r.id, r.at, r.ttl)}
+	}
+	if now.State == statemachine.Done {
+		var out struct {
+			Result json.RawMessage `json:"result"`
+		}
+		if json.Unmarshal(now.Output, &out) == nil && out.Result != nil {
+			return s.success(r.spec.Name, out.Result), nil
+		}
+	}
+	t, err := s.cfg.API.Get(ctx, orchestrator.GetRequest{ID: r.id})
+	if err != nil {
+		return nil, err
+	}
+	return s.outcomeOf(t).unpack()
+}
+
+// handBack lets a call go on without its caller. A client without tasks is told how to hear of its end; that is
+// marked as an error because the result that the schema of the tool promises is not there.
+func (s *Server) handBack(c client, r *run) (*mcp.CallToolResult, error) {
+	if c.knowsTasks() && r.spec.Tasks != tools.NoTask {
+		return nil, &handed{begun(r.id, r.at, r.ttl)}
+	}
+	return s.handleText(string(r.id), "the call is still running as task "+string(r.id)+"; it goes on by itself. "+
+		"Call "+toolResult+` with {"task_id": "`+string(r.id)+`"} to wait for its result.`), nil
+}
+
+func (s *Server) handleText(id, text string) *mcp.CallToolResult {
+	return &mcp.CallToolResult{
+		IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: text}}, Meta: mcp.Meta{metaTask: id},
+	}
+}
+
+// leave is what becomes of a call whose request has ended: the client has cancelled it, or is gone. Only a call
+// that was cancelled stops (S2-011); a client that is gone finds the task again.
+func (s *Server) leave(c client, r *run) {
+	if s.life.Err() != nil || !s.withdrawn(c) {
+		return
+	}
+	s.background(func(ctx context.Context) {
+		ctx, stop := context.WithTimeout(ctx, 10*time.Second)
+		defer stop()
+		_, _ = s.cfg.API.Cancel(ctx, orchestrator.CancelRequest{ID: r.id, Reason: "the client cancelled the request", Actor: c.who.Name})
+	})
+}
+
+// callInside calls a tool inside of an existing task, as its state allows (S0-003).
+func (s *Server) callInside(ctx context.Context, c client, id string, p *mcp.CallToolParamsRaw) (*mcp.CallToolResult, error) {
+	t, err := s.taskOf(ctx, c.who, id)
+	if err != nil {
+		return nil, err
+	}
+	got, err := s.cfg.API.Call(ctx, orchestrator.CallRequest{
+		ID: t.ID, Tool: p.Name, Args: orEmpty(p.Arguments), Wait: s.cfg.SyncWait, Actor: c.who.Name,
+	})
+	switch {
+	case err != nil:
+		return s.refusal(c, p.Name, err)
+	case got.Error != nil:
+		return s.failure(p.Name, got.Error).unpack()
+	case !got.State.Over():
+		return s.handleText(id, "the call is "+string(got.State)+" in task "+id+" as step "+got.Step+"; it goes on by itself."), nil
+	default:
+		return s.success(p.Name, got.Output), nil
+	}
+}
+
+func quoted(name string) string {
+	if len(name) > 128 {
+		name = name[:128] + "…"
+	}
+	return string(mustJSON(name))
+}

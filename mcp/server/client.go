@@ -1,0 +1,136 @@
+package server
+
+import (
+	"encoding/json"
+	"reflect"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/orch-dev/orch/events"
+)
+
+// The names that the protocol gives to things (seed 002 and the tasks extension of 2026-07-28).
+const (
+	tasksExtension = "io.modelcontextprotocol/tasks"
+	relatedTask    = "io.modelcontextprotocol/related-task"
+	statelessFrom  = "2026-07-28"
+	// metaTask names the task in which a tool is to be called (A-04), metaError holds the whole error of a call (M-4).
+	metaTask  = "orch/taskId"
+	metaError = "orch/error"
+)
+
+// Headers of this process: the front and the stdio reader note in them what the SDK's decoding of a request drops.
+// Those that come from outside are taken away first.
+const (
+	notePrefix = "Orch-Note-"
+	noteTask   = notePrefix + "Task"
+	noteID     = notePrefix + "Id"
+	noteHTTP   = notePrefix + "Http"
+)
+
+// client is what a request says about who sent it and what it understands.
+type client struct {
+	who     Identity
+	session *mcp.ServerSession
+	// modern is true for 2026-07-28 and later.
+	modern bool
+	caps   *mcp.ClientCapabilities
+	// roots is true when the client says where it works.
+	roots bool
+	// task is set when the caller of 2025-11-25 wants a task.
+	task *taskWish
+	// level is true when a request of 2026-07-28 asks for log entries.
+	level bool
+	// note returns what was noted on the request (notePrefix).
+	note func(string) string
+}
+
+// taskWish is the `task` parameter of 2025-11-25.
+type taskWish struct {
+	// TTL is in milliseconds; nil leaves it to the server.
+	TTL *float64 `json:"ttl"`
+}
+
+// clientOf gathers what a request says.
+func (s *Server) clientOf(req mcp.Request) client {
+	c := client{who: s.identify(req), caps: &mcp.ClientCapabilities{}, note: func(string) string { return "" }}
+	c.session, _ = req.GetSession().(*mcp.ServerSession)
+	if extra := req.GetExtra(); extra != nil && extra.Header != nil {
+		c.note = extra.Header.Get
+	}
+	if c.session != nil {
+		if p := c.session.InitializeParams(); p != nil {
+			c.modern = p.ProtocolVersion >= statelessFrom
+			if p.Capabilities != nil {
+				c.caps, c.roots = p.Capabilities, p.Capabilities.RootsV2 != nil
+			}
+		}
+	}
+	c.readMeta(req)
+	if text := c.note(noteTask); text != "" && !c.modern {
+		c.task = &taskWish{}
+		_ = json.Unmarshal([]byte(text), c.task)
+	}
+	return c
+}
+
+// readMeta takes over what the request itself says of its version and capabilities: over stdio one connection
+// carries requests of both generations.
+func (c *client) readMeta(req mcp.Request) {
+	p := req.GetParams()
+	if p == nil || reflect.ValueOf(p).IsNil() { // params that are not there are a nil pointer
+		return
+	}
+	meta := p.GetMeta()
+	version, ok := meta[mcp.MetaKeyProtocolVersion].(string)
+	if !ok || version < statelessFrom {
+		return
+	}
+	c.modern = true
+	c.level = meta[mcp.MetaKeyLogLevel] != nil
+	caps := &mcp.ClientCapabilities{}
+	if raw := mustJSON(meta[mcp.MetaKeyClientCapabilities]); json.Unmarshal(raw, caps) == nil {
+		var declared map[string]any
+		decode(raw, &declared)
+		c.caps, c.roots = caps, declared["roots"] != nil
+	}
+}
+
+// knowsTasks reports whether the client of 2026-07-28 can be given a task.
+func (c *client) knowsTasks() bool {
+	_, ok := c.caps.Extensions[tasksExtension]
+	return c.modern && ok
+}
+
+// fills reports whether the client can show forms to its user.
+func (c *client) fills() bool {
+	e := c.caps.Elicitation
+	return e != nil && (e.Form != nil || e.URL == nil)
+}
+
+// asks are the kinds of questions that the client answers while a call runs.
+func (c *client) asks() []string {
+	var kinds []string
+	if c.caps.Elicitation != nil {
+		kinds = append(kinds, events.Elicitation)
+	}
+	if c.caps.Sampling != nil {
+		kinds = append(kinds, events.Sampling)
+	}
+	if c.roots {
+		kinds = append(kinds, events.Roots)
+	}
+	return kinds
+}
+
+// ttl is how long the client sees the task it asks for.
+func (w *taskWish) ttl(usual, most time.Duration) time.Duration {
+	if w == nil || w.TTL == nil || *w.TTL <= 0 {
+		return usual
+	}
+	if *w.TTL > float64(most.Milliseconds()) {
+		return most
+	}
+	return time.Duration(*w.TTL) * time.Millisecond
+}

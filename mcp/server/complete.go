@@ -1,0 +1,84 @@
+package server
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/orch-dev/orch/orchestrator"
+)
+
+// maxCompleted is the most values of one completion (S2-041).
+const maxCompleted = 100
+
+// complete completes arguments of prompts and variables of resource templates.
+func (s *Server) complete(ctx context.Context, req *mcp.CompleteRequest) (*mcp.CompleteResult, error) {
+	c := clientFrom(ctx)
+	var all []string
+	var err error
+	switch {
+	case s.cfg.Complete != nil && s.cfg.Complete(req.Params) != nil:
+		all = s.cfg.Complete(req.Params)
+	case req.Params.Argument.Name == "task_id", req.Params.Argument.Name == "taskId":
+		all, err = s.taskIDs(ctx, c)
+	case req.Params.Argument.Name == "approval_id":
+		all, err = s.approvalIDs(ctx, c)
+	case req.Params.Argument.Name == "tools":
+		all = s.toolNames(c)
+	case req.Params.Argument.Name == "path" && req.Params.Context != nil:
+		all, err = s.outputNames(ctx, c, req.Params.Context.Arguments["taskId"])
+	}
+	if err != nil {
+		return nil, err
+	}
+	fit := []string{}
+	for _, value := range all {
+		if strings.HasPrefix(value, req.Params.Argument.Value) {
+			fit = append(fit, value)
+		}
+	}
+	total := len(fit)
+	fit = fit[:min(total, maxCompleted)]
+	return &mcp.CompleteResult{Completion: mcp.CompletionResultDetails{Values: fit, Total: total, HasMore: total > len(fit)}}, nil
+}
+
+func (s *Server) taskIDs(ctx context.Context, c client) ([]string, error) {
+	r := orchestrator.ListRequest{Limit: 1000}
+	if !c.who.Role.seesAll() {
+		r.Requestor = c.who.Name
+	}
+	got, err := s.cfg.API.List(ctx, r)
+	var ids []string
+	for _, t := range got.Tasks {
+		ids = append(ids, string(t.ID))
+	}
+	return ids, err
+}
+
+func (s *Server) approvalIDs(ctx context.Context, c client) ([]string, error) {
+	got, err := s.cfg.API.Approvals(ctx, orchestrator.ApprovalsRequest{})
+	var ids []string
+	for _, a := range got.Approvals {
+		if c.who.Role.seesAll() || a.Submitter == c.who.Name {
+			ids = append(ids, a.ID)
+		}
+	}
+	return ids, err
+}
+
+func (s *Server) toolNames(c client) []string {
+	return slices.DeleteFunc(slices.Clone(s.cfg.Catalogue.Names()), func(name string) bool {
+		_, ok := s.serves(c, name)
+		return !ok
+	})
+}
+
+func (s *Server) outputNames(ctx context.Context, c client, id string) ([]string, error) {
+	t, err := s.taskOf(ctx, c.who, id)
+	if err != nil || s.cfg.Outputs == nil {
+		return nil, nil //nolint:nilerr // nothing to complete
+	}
+	return s.cfg.Outputs.ListOutputs(ctx, t.ID)
+}

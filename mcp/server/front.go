@@ -1,0 +1,397 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
+)
+
+// MaxBody is the most bytes of one request over HTTP; more is answered with 413.
+const MaxBody = 4 << 20
+
+const (
+	headerSession = "Mcp-Session-Id"
+	headerVersion = "Mcp-Protocol-Version"
+	headerMethod  = "Mcp-Method"
+	headerName    = "Mcp-Name"
+	// codeHeader says that a header does not fit the body (2026-07-28).
+	codeHeader = -32020
+)
+
+// front is one URL for both generations of the protocol: it looks at a request and gives it to the half that
+// understands it.
+type front struct {
+	s                   *Server
+	stateful, stateless http.Handler
+}
+
+// Handler serves the face over Streamable HTTP. Every request needs a bearer token (S4-002).
+func (s *Server) Handler() http.Handler {
+	get := func(*http.Request) *mcp.Server { return s.sdk }
+	f := &front{
+		s:         s,
+		stateful:  mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{SessionTimeout: s.cfg.SessionTimeout, Logger: s.quiet}),
+		stateless: mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{Stateless: true, PropagateRequestCancellation: true, Logger: s.quiet}),
+	}
+	protect := auth.RequireBearerToken(
+		func(ctx context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
+			return s.verify(ctx, token)
+		},
+		&auth.RequireBearerTokenOptions{AllowMissingExpiration: true, ResourceMetadataURL: s.cfg.ResourceMetadata},
+	)
+	return s.fromHere(protect(s.limited(f)))
+}
+
+// fromHere refuses requests of web pages of other origins, and those to another host than this one (S2-008).
+func (s *Server) fromHere(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		origin := r.Header.Get("Origin")
+		if origin != "" && !slices.Contains(s.cfg.Origins, origin) && !sameHost(origin, r.Host) || rebound(r) {
+			http.Error(w, "forbidden: the origin or the host is not allowed", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// Metadata tells clients how to authorise themselves (RFC 9728): with a bearer token that somebody gave them.
+func Metadata(resource string) http.Handler {
+	var scopes []string
+	for _, r := range Roles() {
+		scopes = append(scopes, string(r))
+	}
+	return auth.ProtectedResourceMetadataHandler(&oauthex.ProtectedResourceMetadata{
+		Resource: resource, ScopesSupported: scopes, BearerMethodsSupported: []string{"header"}, ResourceName: "orch",
+	})
+}
+
+func sameHost(origin, host string) bool {
+	u, err := url.Parse(origin)
+	return err == nil && u.Host == host
+}
+
+// rebound reports whether a request reached a loopback address under a name that is not one of it.
+func rebound(r *http.Request) bool {
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	return ok && isLoopback(local.String()) && !isLoopback(r.Host)
+}
+
+func isLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		host = address
+	}
+	host = strings.Trim(host, "[]")
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// peek is what the front reads of a message.
+type peek struct {
+	ID     json.RawMessage `json:"id"`
+	Method *string         `json:"method"`
+	Params struct {
+		Task      json.RawMessage `json:"task"`
+		TaskID    string          `json:"taskId"`
+		RequestID json.RawMessage `json:"requestId"`
+		Meta      struct {
+			Version string `json:"io.modelcontextprotocol/protocolVersion"`
+		} `json:"_meta"`
+		Notifications struct {
+			TaskIDs []string `json:"taskIds"`
+		} `json:"notifications"`
+	} `json:"params"`
+	Result json.RawMessage `json:"result"`
+	Error  json.RawMessage `json:"error"`
+}
+
+// ServeHTTP implements http.Handler.
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	for name := range r.Header {
+		if strings.HasPrefix(name, notePrefix) {
+			delete(r.Header, name)
+		}
+	}
+	r.Header.Set(noteHTTP, "1")
+	if r.Method != http.MethodPost {
+		f.session(w, r, nil)
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
+	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+		http.Error(w, "the request is larger than 4 MiB", http.StatusRequestEntityTooLarge)
+		return
+	}
+	if err != nil {
+		http.Error(w, "the body cannot be read", http.StatusBadRequest)
+		return
+	}
+	p, wrong := look(body)
+	if wrong != nil {
+		refuse(w, http.StatusBadRequest, p.ID, wrong)
+		return
+	}
+	f.post(w, r, p, body)
+}
+
+// look reads what the front has to know of a message.
+func look(body []byte) (peek, *jsonrpc.Error) {
+	var p peek
+	err := json.Unmarshal(body, &p)
+	if _, syntax := errors.AsType[*json.SyntaxError](err); syntax {
+		return p, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "the body is no valid JSON"}
+	}
+	if err != nil && (p.Method == nil || bytes.TrimSpace(body)[0] != '{') {
+		return p, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the body is not one JSON-RPC message"}
+	}
+	if p.Method == nil && p.Result == nil && p.Error == nil {
+		return p, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the message has no method"}
+	}
+	return p, nil
+}
+
+// post sends a message to its half.
+func (f *front) post(w http.ResponseWriter, r *http.Request, p peek, body []byte) {
+	r.Header.Set(noteID, string(p.ID))
+	if len(p.Params.Task) > 0 && string(p.Params.Task) != "null" {
+		r.Header.Set(noteTask, string(p.Params.Task))
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	method := ""
+	if p.Method != nil {
+		method = *p.Method
+	}
+	if version := r.Header.Get(headerVersion); version >= statelessFrom || p.Params.Meta.Version >= statelessFrom {
+		f.postStateless(w, r, p, body, method)
+		return
+	}
+	switch {
+	case len(p.ID) > 0 && p.Method != nil && !known(method):
+		refuse(w, http.StatusOK, p.ID, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "there is no method " + quoted(method)})
+	case method == "initialize" && r.Header.Get(headerSession) != "":
+		refuse(w, http.StatusBadRequest, p.ID, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the session has begun already"})
+	case method == "initialize":
+		f.open(w, r, body)
+	case r.Header.Get(headerSession) == "" && method != "ping":
+		refuse(w, http.StatusBadRequest, p.ID, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the session has to begin with initialize"})
+	default:
+		if method == "notifications/cancelled" {
+			f.s.asked.of(r.Header.Get(headerSession)).withdraw(string(p.Params.RequestID))
+		}
+		f.session(w, r, body)
+	}
+}
+
+// postStateless serves a request of 2026-07-28.
+func (f *front) postStateless(w http.ResponseWriter, r *http.Request, p peek, body []byte, method string) {
+	if strings.TrimSpace(r.Header.Get(headerMethod)) != method && method == "subscriptions/listen" {
+		refuse(w, http.StatusBadRequest, p.ID, &jsonrpc.Error{Code: codeHeader, Message: "the header Mcp-Method does not name the method of the request"})
+		return
+	}
+	if name := r.Header.Get(headerName); name != "" && strings.HasPrefix(method, "tasks/") && strings.TrimSpace(name) != p.Params.TaskID {
+		refuse(w, http.StatusBadRequest, p.ID, &jsonrpc.Error{Code: codeHeader, Message: "the header Mcp-Name does not name the task of the request"})
+		return
+	}
+	if method == "subscriptions/listen" && len(p.Params.Notifications.TaskIDs) > 0 {
+		f.listen(w, r, p, onlyTasks(body))
+		return
+	}
+	f.stateless.ServeHTTP(w, r)
+}
+
+// refuse answers with an error of the protocol.
+func refuse(w http.ResponseWriter, status int, id json.RawMessage, err *jsonrpc.Error) {
+	if len(id) == 0 {
+		id = json.RawMessage("null")
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(mustJSON(object{"jsonrpc": "2.0", "id": id, "error": err}))
+}
+
+// open opens a session.
+func (f *front) open(w http.ResponseWriter, r *http.Request, body []byte) {
+	if f.s.asked.count() >= MaxSessions {
+		w.Header().Set("Retry-After", "60")
+		http.Error(w, "too many sessions are open", http.StatusServiceUnavailable)
+		return
+	}
+	id := newSessionID()
+	if !f.openAs(w, r, id) {
+		return
+	}
+	known := f.s.asked.of(id)
+	known.mu.Lock()
+	known.record = record{Owner: ownerOf(r), Initialize: body, At: f.s.cfg.Now()}
+	data := mustJSON(known.record)
+	known.mu.Unlock()
+	f.s.save(r.Context(), id, data)
+}
+
+// openAs lets the SDK open a session under an id.
+func (f *front) openAs(w http.ResponseWriter, r *http.Request, id string) bool {
+	f.s.fresh.opening.Lock()
+	defer f.s.fresh.opening.Unlock()
+	f.s.fresh.next = id
+	f.stateful.ServeHTTP(w, r)
+	return w.Header().Get(headerSession) == id
+}
+
+func ownerOf(r *http.Request) string {
+	if info := auth.TokenInfoFromContext(r.Context()); info != nil {
+		return info.UserID
+	}
+	return ""
+}
+
+// session serves a request of an open session. One that a restart has ended is opened again, unnoticed.
+func (f *front) session(w http.ResponseWriter, r *http.Request, body []byte) {
+	id := r.Header.Get(headerSession)
+	if r.Method == http.MethodDelete && id != "" {
+		defer f.forget(r.Context(), id)
+	}
+	probe := &probe{ResponseWriter: w}
+	f.serve(probe, r, id)
+	if !probe.gone {
+		return
+	}
+	if id == "" || !f.reopen(r, id) {
+		http.Error(w, "session not found", http.StatusNotFound)
+		return
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	f.serve(w, r, id)
+}
+
+// serve gives a request to the sessions; a GET becomes the stream on which the server notifies.
+func (f *front) serve(w http.ResponseWriter, r *http.Request, id string) {
+	if r.Method == http.MethodGet && id != "" {
+		stream := newEventStream(w)
+		defer f.s.streams.open(id, stream)()
+		w = stream
+	}
+	f.stateful.ServeHTTP(w, r)
+}
+
+func (f *front) forget(ctx context.Context, id string) {
+	f.s.asked.forget(id)
+	if f.s.cfg.Sessions != nil {
+		_ = f.s.cfg.Sessions.DeleteSession(ctx, id)
+	}
+}
+
+// reopen opens a session again whose process has ended: from the initialize request that was kept, with its level
+// and its subscriptions.
+func (f *front) reopen(r *http.Request, id string) bool {
+	if f.s.cfg.Sessions == nil {
+		return false
+	}
+	data, err := f.s.cfg.Sessions.LoadSession(r.Context(), id)
+	var kept record
+	if err != nil || data == nil || json.Unmarshal(data, &kept) != nil || kept.Owner != ownerOf(r) {
+		return false
+	}
+	if !f.openAs(newDiscard(), f.inner(r, "", kept.Initialize), id) {
+		return false
+	}
+	known := f.s.asked.of(id)
+	known.mu.Lock()
+	known.record = kept
+	known.mu.Unlock()
+	f.replay(r, id, object{"method": "notifications/initialized"})
+	if kept.Level != "" {
+		f.replay(r, id, object{"id": "orch-level", "method": "logging/setLevel", "params": object{"level": kept.Level}})
+	}
+	for i, uri := range kept.Subscribed {
+		f.replay(r, id, object{"id": "orch-" + string(rune('a'+i%26)), "method": "resources/subscribe", "params": object{"uri": uri}})
+	}
+	return true
+}
+
+func (f *front) replay(r *http.Request, id string, message object) {
+	message["jsonrpc"] = "2.0"
+	f.stateful.ServeHTTP(newDiscard(), f.inner(r, id, mustJSON(message)))
+}
+
+// inner is a request of this process to itself, with the rights of one from outside.
+func (f *front) inner(r *http.Request, id string, body []byte) *http.Request {
+	in := r.Clone(r.Context())
+	in.Method, in.Body = http.MethodPost, io.NopCloser(bytes.NewReader(body))
+	in.ContentLength = int64(len(body))
+	in.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, noteHTTP: {"1"}}
+	if version := r.Header.Get(headerVersion); version != "" {
+		in.Header.Set(headerVersion, version)
+	}
+	if id != "" {
+		in.Header.Set(headerSession, id)
+	}
+	return in
+}
+
+// probe lets everything through but the answer that a session is not there.
+type probe struct {
+	http.ResponseWriter
+	gone bool
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (p *probe) WriteHeader(status int) {
+	if status == http.StatusNotFound {
+		p.gone = true
+		clear(p.Header())
+		return
+	}
+	p.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (p *probe) Write(data []byte) (int, error) {
+	if p.gone {
+		return len(data), nil
+	}
+	return p.ResponseWriter.Write(data)
+}
+
+// Flush implements http.Flusher.
+func (p *probe) Flush() { _ = http.NewResponseController(p.ResponseWriter).Flush() }
+
+// Unwrap gives access to deadlines.
+func (p *probe) Unwrap() http.ResponseWriter { return p.ResponseWriter }
+
+// discard is an answer that nobody reads.
+type discard struct{ header http.Header }
+
+func newDiscard() *discard { return &discard{http.Header{}} }
+
+// Header implements http.ResponseWriter.
+func (d *discard) Header() http.Header { return d.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (*discard) WriteHeader(int) {}
+
+// Write implements http.ResponseWriter.
+func (*discard) Write(data []byte) (int, error) { return len(data), nil }
+
+// known reports whether the server of 2025-11-25 has a method.
+func known(method string) bool {
+	switch method {
+	case "initialize", "ping", "tools/list", "tools/call", "resources/list", "resources/read", "resources/templates/list",
+		"resources/subscribe", "resources/unsubscribe", "prompts/list", "prompts/get", "completion/complete", "logging/setLevel",
+		"tasks/get", "tasks/list", "tasks/result", "tasks/cancel":
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,182 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/events/memlog"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/pathguard"
+	"github.com/orch-dev/orch/internal/proc"
+	"github.com/orch-dev/orch/internal/workspace"
+	"github.com/orch-dev/orch/mcp/server"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/policy"
+	"github.com/orch-dev/orch/tools"
+	"github.com/orch-dev/orch/tools/builtin"
+	"github.com/orch-dev/orch/worker"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// node is what a face stands on: a real owner and a real worker over a log in memory.
+type node struct {
+	t         testing.TB
+	owner     *orchestrator.Orchestrator
+	catalogue *tools.Catalogue
+	root      string
+	tree      *workspace.Tree
+	stop      func()
+}
+
+func startNode(tb testing.TB) *node {
+	tb.Helper()
+	dir, err := filepath.EvalSymlinks(tb.TempDir())
+	require.NoError(tb, err)
+	root, err := pathguard.Open(dir)
+	require.NoError(tb, err)
+	tree, err := workspace.New(root, "Working")
+	require.NoError(tb, err)
+	exec, err := proc.New(proc.Config{Sandbox: proc.Off})
+	require.NoError(tb, err)
+	catalogue, err := tools.New(append(builtin.All(builtin.Config{}), testTools()...)...)
+	require.NoError(tb, err)
+	rules, err := policy.New(policy.Config{Root: root.Name(), Working: tree.Name(), DataDir: filepath.Join(dir, "data")})
+	require.NoError(tb, err)
+	log := memlog.New(memlog.Config{})
+	owner, err := orchestrator.New(orchestrator.Config{
+		Log: log, Blobs: log, Checkpoints: log, Catalogue: catalogue, Redact: rules.Redact, Workspace: tree.Path, Root: root.Name(),
+	})
+	require.NoError(tb, err)
+	hands, err := worker.New(owner, catalogue, rules, worker.Config{Root: root, Exec: exec, Concurrency: 8})
+	require.NoError(tb, err)
+	n := &node{t: tb, owner: owner, catalogue: catalogue, root: root.Name(), tree: tree}
+	stopOwner := running(tb, owner.Run)
+	<-owner.Ready()
+	stopWorker := running(tb, hands.Run)
+	n.stop = func() {
+		stopWorker()
+		stopOwner()
+		assert.NoError(tb, exec.Close())
+		assert.NoError(tb, root.Close())
+	}
+	tb.Cleanup(n.stop)
+	return n
+}
+
+// running runs something until the function that it returns was called.
+func running(tb testing.TB, run func(context.Context) error) func() {
+	tb.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx) }()
+	return func() {
+		cancel()
+		assert.NoError(tb, <-ended)
+	}
+}
+
+// face returns a face of the node.
+func (n *node) face(change ...func(*server.Config)) *server.Server {
+	n.t.Helper()
+	cfg := server.Config{
+		API: n.owner, Catalogue: n.catalogue, Root: n.root, Outputs: n.tree, Version: "test",
+		Local: server.Identity{Name: "user:ada", Role: server.Operator}, SyncWait: 10 * time.Second,
+	}
+	for _, c := range change {
+		c(&cfg)
+	}
+	s, err := server.New(cfg)
+	require.NoError(n.t, err)
+	n.t.Cleanup(s.Close)
+	return s
+}
+
+type none struct{}
+
+type textIn struct {
+	Text string `json:"text,omitempty" jsonschema:"what to say"`
+}
+
+type textOut struct {
+	Text string `json:"text"`
+}
+
+// testTools are tools with ways that no real one has at will.
+func testTools() []tools.Tool {
+	spec := func(name string, change ...func(*tools.Spec)) tools.Spec {
+		s := tools.Spec{Name: name, Purpose: "test", Effect: tools.Read, Gate: tools.AnyState, Approval: tools.NoApproval, NoWorkspace: true}
+		for _, c := range change {
+			c(&s)
+		}
+		return s
+	}
+	mode := func(m tools.TaskMode) func(*tools.Spec) { return func(s *tools.Spec) { s.Tasks = m } }
+	echo := func(_ context.Context, _ *tools.Env, in textIn) (textOut, error) { return textOut(in), nil }
+	return []tools.Tool{
+		tools.Define(spec("echo"), echo),
+		tools.Define(spec("plain", mode(tools.NoTask)), echo),
+		tools.Define(spec("task_only", mode(tools.OnlyTask)), echo),
+		tools.Define(spec("at_once", mode(tools.AtOnce)), echo),
+		tools.Define(spec("hangs"), func(ctx context.Context, env *tools.Env, _ none) (none, error) {
+			env.Progress(1, 2, "half")
+			<-ctx.Done()
+			return none{}, ctx.Err()
+		}),
+		tools.Define(spec("fails"), func(context.Context, *tools.Env, none) (none, error) {
+			return none{}, fault.New(fault.ExecFailed, "it did not work").WithHint("try another")
+		}),
+		tools.Define(spec("panics"), func(context.Context, *tools.Env, none) (none, error) { panic("secret detail") }),
+		tools.Define(spec("steps"), func(_ context.Context, env *tools.Env, _ none) (none, error) {
+			env.Record(events.LogWritten, &events.Logged{Step: env.Step, Level: "WARN", Message: "look out", At: events.Time(env.Now())})
+			env.Progress(1, 1, "done")
+			return none{}, nil
+		}),
+		tools.Define(spec("asks", mode(tools.AtOnce)), asks),
+		tools.Define(spec("asks_first"), asks),
+	}
+}
+
+// asks asks for a name and greets.
+func asks(_ context.Context, env *tools.Env, _ none) (textOut, error) {
+	raw, ok := env.Answer("name")
+	if !ok {
+		return textOut{}, &tools.Asking{Questions: []tools.Question{{Key: "name", Kind: events.Elicitation, Params: json.RawMessage(
+			`{"message":"who?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}}`)}}}
+	}
+	var answer struct {
+		Action  string
+		Content struct{ Name string }
+	}
+	if err := json.Unmarshal(raw, &answer); err != nil {
+		return textOut{}, err
+	}
+	if answer.Action != "accept" {
+		return textOut{}, errors.New("nobody is there")
+	}
+	return textOut{"hello " + answer.Content.Name}, nil
+}
+
+func write(tb testing.TB, path, content string) {
+	tb.Helper()
+	require.NoError(tb, os.MkdirAll(filepath.Dir(path), 0o755))
+	require.NoError(tb, os.WriteFile(path, []byte(content), 0o600))
+}
+
+// list returns the tasks of the node.
+func (n *node) list() []orchestrator.Summary {
+	n.t.Helper()
+	got, err := n.owner.List(context.Background(), orchestrator.ListRequest{})
+	require.NoError(n.t, err)
+	return got.Tasks
+}

@@ -1,0 +1,68 @@
+package server
+
+import (
+	"net/http"
+	"sync"
+
+	"golang.org/x/time/rate"
+)
+
+// Limits of one identity over HTTP.
+const (
+	// MaxRate is the requests a second that an identity may send in the long run.
+	MaxRate = 5000
+	// MaxBurst is those that it may send at once.
+	MaxBurst = 10_000
+	// MaxInFlight is the requests of an identity that are answered at the same time; waiting ones count.
+	MaxInFlight = 4000
+	// MaxSessions is the sessions that are open at the same time, of all identities.
+	MaxSessions = 10_000
+)
+
+// meter counts the requests of each identity.
+type meter struct {
+	mu   sync.Mutex
+	byID map[string]*gauge
+}
+
+type gauge struct {
+	limiter  *rate.Limiter
+	inFlight int
+}
+
+// enter counts a request in; false when the identity has too many.
+func (m *meter) enter(who string) (leave func(), ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.byID == nil {
+		m.byID = map[string]*gauge{}
+	}
+	g := m.byID[who]
+	if g == nil {
+		g = &gauge{limiter: rate.NewLimiter(MaxRate, MaxBurst)}
+		m.byID[who] = g
+	}
+	if g.inFlight >= MaxInFlight || !g.limiter.Allow() {
+		return nil, false
+	}
+	g.inFlight++
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		g.inFlight--
+	}, true
+}
+
+// limited refuses the requests of an identity that sends too many.
+func (s *Server) limited(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		leave, ok := s.meter.enter(ownerOf(r))
+		if !ok {
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, "too many requests", http.StatusTooManyRequests)
+			return
+		}
+		defer leave()
+		next.ServeHTTP(w, r)
+	})
+}

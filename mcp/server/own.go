@@ -1,0 +1,214 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// The tools of the face itself, for hosts without tasks: they make tasks and ask about them.
+const (
+	toolSubmit    = "orch_submit"
+	toolStatus    = "orch_status"
+	toolResult    = "orch_result"
+	toolList      = "orch_list"
+	toolCancel    = "orch_cancel"
+	toolApprovals = "orch_approvals"
+)
+
+// ownTool is a tool of the face.
+type ownTool struct {
+	name, purpose string
+	// reads is false for one that changes something.
+	reads bool
+	in    map[string]*jsonschema.Schema
+	need  []string
+	do    func(ctx context.Context, c client, in ownInput) (any, error)
+}
+
+// ownInput is the input of all tools of the face.
+type ownInput struct {
+	Plan   json.RawMessage `json:"plan"`
+	Inputs json.RawMessage `json:"inputs"`
+	Name   string          `json:"name"`
+	Key    string          `json:"idempotency_key"`
+	TaskID string          `json:"task_id"`
+	Wait   float64         `json:"wait_seconds"`
+	Reason string          `json:"reason"`
+	States []string        `json:"states"`
+	Limit  int             `json:"limit"`
+	Cursor string          `json:"cursor"`
+}
+
+func text(description string) *jsonschema.Schema {
+	return &jsonschema.Schema{Type: "string", Description: description}
+}
+
+func (s *Server) ownTools() []ownTool {
+	id := map[string]*jsonschema.Schema{"task_id": text("the id of the task, TASK_…")}
+	return []ownTool{
+		{
+			toolSubmit, "Submit a plan: a task of one or many tool calls, with dependencies, retries and approvals. Answers with its id as soon as it is durable.", false,
+			map[string]*jsonschema.Schema{
+				"plan":            {Description: "the plan, as an object or as YAML text", Types: []string{"object", "string"}},
+				"inputs":          {Type: "object", Description: "the inputs that the plan declares"},
+				"name":            text("a name for lists, in place of that of the plan"),
+				"idempotency_key": text("a second submission with the same key is the same task"),
+			},
+			[]string{"plan"},
+			s.ownSubmit,
+		},
+		{toolStatus, "Show the state of a task, its steps and why it does not move.", true, id, []string{"task_id"}, s.ownStatus},
+		{
+			toolResult, "Wait for the end of a task, and show its result.", true,
+			map[string]*jsonschema.Schema{"task_id": id["task_id"], "wait_seconds": {Type: "number", Description: "how long to wait at most, 20 by default, 50 at most"}},
+			[]string{"task_id"},
+			s.ownResult,
+		},
+		{
+			toolList, "List tasks, the newest first.", true,
+			map[string]*jsonschema.Schema{
+				"states": {Type: "array", Items: &jsonschema.Schema{Type: "string"}, Description: "only tasks in these states"},
+				"limit":  {Type: "integer", Description: "1 to 100, 20 by default"}, "cursor": text("next of the page before"),
+			},
+			nil, s.ownList,
+		},
+		{
+			toolCancel, "Cancel a task, its children and its running calls.", false,
+			map[string]*jsonschema.Schema{"task_id": id["task_id"], "reason": text("why, for the log")},
+			[]string{"task_id"},
+			s.ownCancel,
+		},
+		{toolApprovals, "List the approvals that wait for a person. Only people decide about them, outside of this tool.", true, nil, nil, s.ownApprovals},
+	}
+}
+
+// addOwnTools adds the tools of the face.
+func (s *Server) addOwnTools() {
+	for _, t := range s.ownTools() {
+		if !s.cfg.Show.names(t.name) || s.cfg.Show.ReadOnly && !t.reads {
+			continue
+		}
+		closed := false
+		s.sdk.AddTool(&mcp.Tool{
+			Name: t.name, Description: t.purpose,
+			InputSchema: &jsonschema.Schema{Type: "object", Properties: t.in, Required: t.need, AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}}},
+			Annotations: &mcp.ToolAnnotations{ReadOnlyHint: t.reads, DestructiveHint: &closed, OpenWorldHint: &closed, IdempotentHint: t.reads},
+		}, s.own(t))
+	}
+}
+
+// own is the handler of a tool of the face.
+func (s *Server) own(t ownTool) mcp.ToolHandler {
+	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		c := clientFrom(ctx)
+		in, err := t.read(req.Params.Arguments)
+		if err == nil && !t.reads && !c.who.Role.submits() {
+			err = fault.New(fault.Forbidden, "%s may not do that", c.who.Name)
+		}
+		var out any
+		if err == nil {
+			out, err = t.do(ctx, c, in)
+		}
+		if err != nil {
+			return s.failure(t.name, fault.From(err)).unpack()
+		}
+		return structured(mustJSON(out)), nil
+	}
+}
+
+// read decodes and checks the input of a tool of the face.
+func (t ownTool) read(raw json.RawMessage) (ownInput, error) {
+	var in ownInput
+	given := map[string]json.RawMessage{}
+	if err := json.Unmarshal(orEmpty(raw), &given); err != nil {
+		return in, fault.New(fault.InvalidFormat, "must be an object").WithField("arguments")
+	}
+	for name := range given {
+		if t.in[name] == nil {
+			return in, fault.New(fault.ValidationError, "is not known").WithField(name)
+		}
+	}
+	for _, name := range t.need {
+		if given[name] == nil {
+			return in, fault.New(fault.RequiredField, "is required").WithField(name)
+		}
+	}
+	if err := json.Unmarshal(orEmpty(raw), &in); err != nil {
+		return in, fault.New(fault.ValidationError, "has a value of the wrong type").WithField("arguments")
+	}
+	return in, nil
+}
+
+func (s *Server) ownSubmit(ctx context.Context, c client, in ownInput) (any, error) {
+	return s.cfg.API.Submit(ctx, orchestrator.SubmitRequest{
+		Plan: in.Plan, Inputs: in.Inputs, Name: in.Name, IdempotencyKey: in.Key, Actor: c.who.Name, Labels: ttlLabel(s.cfg.DefaultTTL),
+	})
+}
+
+func (s *Server) ownStatus(ctx context.Context, c client, in ownInput) (any, error) {
+	t, err := s.taskOf(ctx, c.who, in.TaskID)
+	if err != nil {
+		return nil, err
+	}
+	why, err := s.cfg.API.Explain(ctx, orchestrator.GetRequest{ID: t.ID})
+	return object{"task": t, "causes": why.Causes}, err
+}
+
+// maxWait keeps a waiting tool below the time after which clients give a call up.
+const maxWait = 50 * time.Second
+
+func (s *Server) ownResult(ctx context.Context, c client, in ownInput) (any, error) {
+	t, err := s.taskOf(ctx, c.who, in.TaskID)
+	if err != nil {
+		return nil, err
+	}
+	wait := min(time.Duration(in.Wait*float64(time.Second)), maxWait)
+	if wait <= 0 {
+		wait = s.cfg.SyncWait
+	}
+	return s.cfg.API.Result(ctx, orchestrator.ResultRequest{ID: t.ID, Wait: wait})
+}
+
+func (s *Server) ownList(ctx context.Context, c client, in ownInput) (any, error) {
+	r := orchestrator.ListRequest{Limit: min(max(in.Limit, 0), 100), Cursor: in.Cursor}
+	if r.Limit == 0 {
+		r.Limit = 20
+	}
+	if !c.who.Role.seesAll() {
+		r.Requestor = c.who.Name
+	}
+	for _, state := range in.States {
+		r.States = append(r.States, statemachine.State(state))
+	}
+	return s.cfg.API.List(ctx, r)
+}
+
+func (s *Server) ownCancel(ctx context.Context, c client, in ownInput) (any, error) {
+	t, err := s.taskOf(ctx, c.who, in.TaskID)
+	if err != nil {
+		return nil, err
+	}
+	return s.cfg.API.Cancel(ctx, orchestrator.CancelRequest{ID: t.ID, Reason: in.Reason, Actor: c.who.Name})
+}
+
+func (s *Server) ownApprovals(ctx context.Context, c client, _ ownInput) (any, error) {
+	got, err := s.cfg.API.Approvals(ctx, orchestrator.ApprovalsRequest{})
+	if err != nil || c.who.Role.seesAll() {
+		return got, err
+	}
+	mine := []orchestrator.ApprovalView{}
+	for _, a := range got.Approvals {
+		if a.Submitter == c.who.Name {
+			mine = append(mine, a)
+		}
+	}
+	return orchestrator.ApprovalsReply{Approvals: mine}, nil
+}

@@ -1,0 +1,68 @@
+package server
+
+import (
+	"context"
+	"net/url"
+	"path/filepath"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/orch-dev/orch/events"
+)
+
+// helper is what a client can do for a task; nil for nothing.
+func helper(asks, roots []string) *events.Client {
+	if len(asks) == 0 && len(roots) == 0 {
+		return nil
+	}
+	return &events.Client{Asks: asks, Roots: roots}
+}
+
+// rootsOf are the folders in which a client of 2025-11-25 works: its calls reach nothing else (S2-050). They are
+// asked for once, and again when the client says that they have changed.
+func (s *Server) rootsOf(ctx context.Context, c client) ([]string, error) {
+	if !c.roots || c.modern {
+		return nil, nil
+	}
+	known := s.asked.of(c.session.ID())
+	known.mu.Lock()
+	roots, fresh := known.roots, known.rooted
+	known.mu.Unlock()
+	if fresh {
+		return roots, nil
+	}
+	got, err := c.session.ListRoots(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	roots = pathsOf(got.Roots)
+	known.mu.Lock()
+	known.roots, known.rooted = roots, true
+	known.mu.Unlock()
+	return roots, nil
+}
+
+// pathsOf are the paths of file URIs; other roots mean nothing to tools.
+func pathsOf(roots []*mcp.Root) []string {
+	var paths []string
+	for _, r := range roots {
+		u, err := url.Parse(r.URI)
+		if err != nil || u.Scheme != "file" || !filepath.IsAbs(u.Path) {
+			continue
+		}
+		path := filepath.Clean(u.Path)
+		if resolved, err := filepath.EvalSymlinks(path); err == nil {
+			path = resolved
+		}
+		paths = append(paths, path)
+	}
+	return paths
+}
+
+// newRoots lets the roots of a session be asked for again.
+func (s *Server) newRoots(_ context.Context, req *mcp.RootsListChangedRequest) {
+	known := s.asked.of(req.Session.ID())
+	known.mu.Lock()
+	defer known.mu.Unlock()
+	known.rooted = false
+}

@@ -1,0 +1,275 @@
+// Package server is the MCP face of orch: every tool call of a client becomes a task in the log, so that it is
+// gated, durable and replayable, and tasks/* are views of that log.
+//
+// One server speaks both generations of the protocol: 2025-11-25 with sessions, and 2026-07-28 without. Over HTTP
+// a front (front.go) sends each request to the half that understands it; over stdio one connection carries both.
+// Nothing that a client must be able to rely on is kept in memory here: a handle that was given out is a task
+// whose submission the log has acknowledged, and a session that a restart has ended is opened again under its id.
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/tools"
+)
+
+// Catalogue finds tools by name.
+type Catalogue interface {
+	Get(name string) (tools.Tool, bool)
+	Names() []string
+}
+
+// Config says what a server works with. API and Catalogue are required.
+type Config struct {
+	API       orchestrator.API
+	Catalogue Catalogue
+	// Local is who speaks over stdio. Over HTTP the bearer token says it.
+	Local Identity
+	// Tokens knows the bearer tokens; it is required for Handler.
+	Tokens Tokens
+	// Sessions keeps what a session needs to be opened again after a restart. Nil keeps nothing.
+	Sessions Sessions
+	// Show selects the tools that clients see. The zero value shows all.
+	Show Selection
+	// SyncWait is how long a plain tools/call waits before it hands a task back. Default 20 s.
+	SyncWait time.Duration
+	// DefaultTTL and MaxTTL are how long a task is visible to MCP clients after its submission, when a client
+	// does not say and at most (S2-068). Default 24 h and 30 days.
+	DefaultTTL, MaxTTL time.Duration
+	// SessionTimeout ends a session over HTTP that sends no request for this long. Default 1 h.
+	SessionTimeout time.Duration
+	// OutsideApprovals demands that a person outside of the client decides about approvals: none are asked for
+	// by elicitation.
+	OutsideApprovals bool
+	// Outputs gives access to the files that tasks hand over. Nil shows none.
+	Outputs Outputs
+	// Complete adds completions; nil values let the server find its own.
+	Complete func(*mcp.CompleteParams) []string
+	// Root is the root that tools are confined to, for the instructions.
+	Root    string
+	Version string
+	Logger  *slog.Logger
+	// Now is the clock. Default: time.Now.
+	Now func() time.Time
+	// Key signs what clients carry between two rounds of a call; empty means a new one for each process.
+	Key []byte
+	// Origins are web origins beside that of the server itself whose pages may use it.
+	Origins []string
+	// ResourceMetadata is the URL that tells clients how to get a token (RFC 9728).
+	ResourceMetadata string
+	// Extend adds further features to the server of the SDK, such as those of the conformance suite.
+	Extend func(*mcp.Server)
+}
+
+func (c Config) withDefaults() Config {
+	if c.SyncWait == 0 {
+		c.SyncWait = 20 * time.Second
+	}
+	if c.DefaultTTL == 0 {
+		c.DefaultTTL = 24 * time.Hour
+	}
+	if c.MaxTTL == 0 {
+		c.MaxTTL = 30 * 24 * time.Hour
+	}
+	if c.SessionTimeout == 0 {
+		c.SessionTimeout = time.Hour
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Local.Name == "" {
+		c.Local = Identity{Name: "user:local", Role: Operator}
+	}
+	return c
+}
+
+// pollInterval is how often clients are told to ask for a task.
+const pollInterval = time.Second
+
+// Server is the MCP face of one node.
+type Server struct {
+	cfg Config
+	sdk *mcp.Server
+	// quiet is the log of the SDK.
+	quiet *slog.Logger
+	// seal signs what clients carry between two rounds of a call.
+	seal sealer
+	// life ends with the server; work that outlives a request hangs on it.
+	life context.Context //nolint:containedctx // the life of the server, which requests do not end
+	stop context.CancelFunc
+	// group counts the goroutines that outlive their request.
+	group   sync.WaitGroup
+	asked   asked
+	streams streams
+	fresh   fresh
+	meter   meter
+	// published and watched are the resources that are listed, and those that are subscribed to.
+	published published
+	watched   watched
+}
+
+// New returns a server. VALIDATION_ERROR when the configuration lacks something.
+func New(cfg Config) (*Server, error) {
+	if cfg.API == nil || cfg.Catalogue == nil {
+		return nil, fault.New(fault.ValidationError, "a server needs an API and a catalogue")
+	}
+	cfg = cfg.withDefaults()
+	s := &Server{cfg: cfg, quiet: slog.New(quiet{cfg.Logger.Handler()}), seal: newSealer(cfg.Key)}
+	s.life, s.stop = context.WithCancel(context.Background())
+	s.sdk = mcp.NewServer(&mcp.Implementation{Name: "orch", Title: "orch", Version: cfg.Version}, s.options())
+	s.addTools()
+	s.addOwnTools()
+	s.addResources()
+	s.addPrompts()
+	if err := s.addTaskMethods(); err != nil {
+		return nil, err
+	}
+	if cfg.Extend != nil {
+		cfg.Extend(s.sdk)
+	}
+	s.sdk.AddReceivingMiddleware(s.route)
+	s.background(s.tidy)
+	return s, nil
+}
+
+// Close ends the open sessions, which clients can go on with at another server, and what goes on in the background.
+func (s *Server) Close() {
+	s.stop()
+	for session := range s.sdk.Sessions() {
+		_ = session.Close()
+	}
+	s.group.Wait()
+}
+
+// tidy forgets the sessions that nobody has used for long; they can be opened again.
+func (s *Server) tidy(ctx context.Context) {
+	tick := time.NewTicker(s.cfg.SessionTimeout / 4)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			s.asked.drop(s.cfg.Now().Add(-2 * s.cfg.SessionTimeout))
+		}
+	}
+}
+
+// background runs fn until the server closes, apart from the request that caused it.
+func (s *Server) background(fn func(ctx context.Context)) {
+	if s.life.Err() != nil {
+		return
+	}
+	s.group.Go(func() { fn(s.life) })
+}
+
+func (s *Server) options() *mcp.ServerOptions {
+	return &mcp.ServerOptions{
+		Instructions: s.instructions(),
+		Logger:       s.quiet,
+		PageSize:     pageSize,
+		Capabilities: capabilities(),
+		GetSessionID: s.fresh.id,
+		SetCacheable: cacheable,
+
+		SubscribeHandler: s.subscribe, UnsubscribeHandler: s.unsubscribe, CompletionHandler: s.complete,
+		RootsListChangedHandler: s.newRoots,
+	}
+}
+
+// pageSize is the number of items on a page of a list (S2-020).
+const pageSize = 100
+
+// capabilities are those of the server beside what follows from its features (S2-006).
+func capabilities() *mcp.ServerCapabilities {
+	c := &mcp.ServerCapabilities{
+		Tools:   &mcp.ToolCapabilities{ListChanged: true},
+		Prompts: &mcp.PromptCapabilities{ListChanged: true},
+		Logging: &mcp.LoggingCapabilities{},
+	}
+	c.AddExtension(tasksExtension, nil)
+	return c
+}
+
+// cacheable lets no answer be shared between clients: what they see depends on who they are.
+func cacheable(_ context.Context, _ mcp.Request, c *mcp.Cacheable) {
+	c.TTLMs, c.CacheScope = 0, "private"
+}
+
+func (s *Server) instructions() string {
+	text := "Every call of a tool is a durable task: it survives restarts, may wait for the approval of a person, and stays in an audit log. " +
+		"A call that takes long answers with a task id; orch_result waits for its end. orch_submit runs a plan of many calls."
+	if s.cfg.Root != "" {
+		text += " Paths are absolute and lie below " + s.cfg.Root + "."
+	}
+	return text
+}
+
+// taskOf reads a task that the identity may see. NOT_FOUND for all others, as for those that do not exist (S2-071).
+func (s *Server) taskOf(ctx context.Context, who Identity, text string) (orchestrator.TaskView, error) {
+	id, err := events.ParseTaskID(text)
+	if err != nil {
+		return orchestrator.TaskView{}, unknownTask(text)
+	}
+	t, err := s.cfg.API.Get(ctx, orchestrator.GetRequest{ID: id})
+	if fault.Has(err, fault.NotFound) || err == nil && s.hidden(ctx, who, t) {
+		return orchestrator.TaskView{}, unknownTask(text)
+	}
+	return t, err
+}
+
+func unknownTask(text string) error {
+	if len(text) > 64 {
+		text = text[:64] + "…"
+	}
+	return fault.New(fault.NotFound, "there is no task %q", text).WithField("taskId")
+}
+
+// hidden reports whether a task is somebody else's, or no longer shown to MCP clients.
+func (s *Server) hidden(ctx context.Context, who Identity, t orchestrator.TaskView) bool {
+	if ttl, ok := ttlOf(t.Labels); ok && s.cfg.Now().After(t.CreatedAt.Add(ttl)) {
+		return true
+	}
+	return !who.Role.seesAll() && s.ownerOf(ctx, t) != who.Name
+}
+
+// maxDepth bounds the way from a part of a task to who submitted the whole.
+const maxDepth = 16
+
+// ownerOf is who submitted a task, or the one of which it is a part.
+func (s *Server) ownerOf(ctx context.Context, t orchestrator.TaskView) string {
+	for range maxDepth {
+		if t.Parent == "" {
+			return t.Requestor
+		}
+		parent, err := s.cfg.API.Get(ctx, orchestrator.GetRequest{ID: t.Parent})
+		if err != nil {
+			return ""
+		}
+		t = parent
+	}
+	return ""
+}
+
+// object is JSON that is made here rather than by the SDK.
+type object = map[string]any
+
+func mustJSON(v any) json.RawMessage {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // only values of this package
+	}
+	return raw
+}

@@ -1,0 +1,203 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Sessions keeps what a session needs to be opened again after a restart of the node.
+type Sessions interface {
+	SaveSession(ctx context.Context, id string, data []byte) error
+	// LoadSession returns nil for an unknown id.
+	LoadSession(ctx context.Context, id string) ([]byte, error)
+	DeleteSession(ctx context.Context, id string) error
+}
+
+// record is what is kept of a session.
+type record struct {
+	// Owner is who opened it: nobody else may go on with it.
+	Owner string `json:"owner"`
+	// Initialize is the request that opened it, as it came.
+	Initialize json.RawMessage `json:"initialize"`
+	// Level is the log level that was set last, Subscribed the resources that are subscribed to.
+	Level      mcp.LoggingLevel `json:"level,omitempty"`
+	Subscribed []string         `json:"subscribed,omitempty"`
+	At         time.Time        `json:"at"`
+}
+
+// asked is what is known of sessions beside what the SDK knows, by session id; "" is that of stdio.
+type asked struct {
+	mu   sync.Mutex
+	byID map[string]*session
+}
+
+// session is one session of 2025-11-25.
+type session struct {
+	mu sync.Mutex
+	record
+	// questions are those that were put to the client.
+	questions map[string]bool
+	// withdrawn are the ids of requests that the client has cancelled, the newest last.
+	withdrawn []string
+	// roots are those of the client, once rooted says that it was asked.
+	roots  []string
+	rooted bool
+	// watched counts the tasks whose status is reported.
+	watched int
+}
+
+// of returns what is known of a session.
+func (a *asked) of(id string) *session {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.byID == nil {
+		a.byID = map[string]*session{}
+	}
+	known := a.byID[id]
+	if known == nil {
+		known = &session{questions: map[string]bool{}}
+		a.byID[id] = known
+	}
+	return known
+}
+
+func (a *asked) count() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.byID)
+}
+
+// forget drops a session.
+func (a *asked) forget(id string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.byID, id)
+}
+
+// drop forgets the sessions that were last used before a time.
+func (a *asked) drop(before time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for id, s := range a.byID {
+		s.mu.Lock()
+		if id != "" && s.At.Before(before) {
+			delete(a.byID, id)
+		}
+		s.mu.Unlock()
+	}
+}
+
+// first reports whether a question was not put to the client of the session yet, and notes that it is now.
+func (s *session) first(question string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.questions[question] {
+		return false
+	}
+	s.questions[question] = true
+	return true
+}
+
+// again lets a question be put once more, because it did not arrive.
+func (s *session) again(question string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.questions, question)
+}
+
+// maxWithdrawn bounds the cancelled requests that a session remembers.
+const maxWithdrawn = 64
+
+// withdraw notes that the client has cancelled a request.
+func (s *session) withdraw(request string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.withdrawn = append(s.withdrawn, request); len(s.withdrawn) > maxWithdrawn {
+		s.withdrawn = s.withdrawn[1:]
+	}
+}
+
+func (s *session) hasWithdrawn(request string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Contains(s.withdrawn, request)
+}
+
+// hears reports whether the client has asked for log entries.
+func (s *Server) hears(c client) bool {
+	if c.modern || c.session == nil {
+		return c.level
+	}
+	known := s.asked.of(c.session.ID())
+	known.mu.Lock()
+	defer known.mu.Unlock()
+	return known.Level != ""
+}
+
+// withdrawn reports whether the client has cancelled the request, rather than gone away. Over HTTP, a client of
+// 2026-07-28 cancels by closing the stream of the answer.
+func (s *Server) withdrawn(c client) bool {
+	if c.session == nil {
+		return false
+	}
+	return c.modern && c.note(noteHTTP) != "" || s.asked.of(c.session.ID()).hasWithdrawn(c.note(noteID))
+}
+
+// fresh hands the SDK the id of the session that is being opened.
+type fresh struct {
+	// opening is held while a session is opened, so that it gets the id that is meant for it.
+	opening sync.Mutex
+	next    string
+}
+
+// id implements the SDK's GetSessionID.
+func (f *fresh) id() string { return f.next }
+
+// newSessionID returns an id with more than 120 random bits.
+func newSessionID() string { return rand.Text() }
+
+// levels are the log levels of MCP (S2-042).
+func levels() []mcp.LoggingLevel {
+	return []mcp.LoggingLevel{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
+}
+
+// routeLevel notes the log level that a session sets.
+func (s *Server) routeLevel(ctx context.Context, c client, next mcp.MethodHandler, req mcp.Request) (mcp.Result, error) {
+	p, ok := req.GetParams().(*mcp.SetLoggingLevelParams)
+	if !ok || !slices.Contains(levels(), p.Level) {
+		return nil, invalidParams("the level must be one of debug, info, notice, warning, error, critical, alert, emergency")
+	}
+	s.change(ctx, c, func(r *record) { r.Level = p.Level })
+	return next(ctx, "logging/setLevel", req)
+}
+
+// change changes what is kept of a session.
+func (s *Server) change(ctx context.Context, c client, change func(*record)) {
+	if c.session == nil || c.modern {
+		return
+	}
+	id := c.session.ID()
+	known := s.asked.of(id)
+	known.mu.Lock()
+	change(&known.record)
+	known.At = s.cfg.Now()
+	data := mustJSON(known.record)
+	known.mu.Unlock()
+	s.save(ctx, id, data)
+}
+
+func (s *Server) save(ctx context.Context, id string, data []byte) {
+	if s.cfg.Sessions == nil || id == "" {
+		return
+	}
+	if err := s.cfg.Sessions.SaveSession(ctx, id, data); err != nil {
+		s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "mcp_session_not_kept", slog.Any("error", err))
+	}
+}

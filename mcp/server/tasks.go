@@ -1,0 +1,276 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// taskParams are the parameters of all methods of tasks.
+type taskParams struct {
+	mcp.ParamsBase
+	TaskID string `json:"taskId"`
+	Cursor string `json:"cursor"`
+	// InputResponses are those of tasks/update.
+	InputResponses map[string]json.RawMessage `json:"inputResponses"`
+}
+
+// addTaskMethods adds the methods of both generations; each refuses the other's.
+func (s *Server) addTaskMethods() error {
+	for method, do := range map[string]func(context.Context, client, *taskParams) (*reply, error){
+		"tasks/get": s.getTask, "tasks/result": s.taskResult, "tasks/list": s.listTasks,
+		"tasks/cancel": s.cancelTask, "tasks/update": s.updateTask,
+	} {
+		err := mcp.AddReceivingCustomMethod(s.sdk, method, func(ctx context.Context, _ *mcp.ServerSession, p *taskParams) (*reply, error) {
+			c := clientFrom(ctx)
+			if p == nil {
+				p = &taskParams{}
+			}
+			if err := allowed(c, method); err != nil {
+				return nil, err
+			}
+			return do(ctx, c, p)
+		})
+		if err != nil {
+			return fault.Wrap(fault.Internal, err, "the methods of tasks cannot be added")
+		}
+	}
+	return nil
+}
+
+// allowed refuses a method that the generation of the client does not have, or that it has not declared.
+func allowed(c client, method string) error {
+	switch {
+	case c.modern && (method == "tasks/result" || method == "tasks/list"), !c.modern && method == "tasks/update":
+		return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: method + " is not part of this version"}
+	case c.modern && !c.knowsTasks():
+		return missing(object{"extensions": object{tasksExtension: object{}}})
+	}
+	return nil
+}
+
+// getTask shows a task (S2-062). To a client of 2026-07-28 it shows the result and the questions as well.
+func (s *Server) getTask(ctx context.Context, c client, p *taskParams) (*reply, error) {
+	t, err := s.taskOf(ctx, c.who, p.TaskID)
+	if err != nil {
+		return nil, err
+	}
+	if !c.modern {
+		s.askSoon(c, t)
+		return &reply{fields: standingOf(t).v1()}, nil
+	}
+	fields, err := s.detailed(ctx, c, t)
+	if err != nil {
+		return nil, err
+	}
+	fields["resultType"] = "complete"
+	return &reply{fields: fields}, nil
+}
+
+// detailed is a task of the extension with what belongs to its status.
+func (s *Server) detailed(ctx context.Context, c client, t orchestrator.TaskView) (object, error) {
+	st := standingOf(t)
+	o := outcome{}
+	if t.State.Terminal() && t.State != statemachine.Cancelled {
+		if o = s.outcomeOf(t); o.err == nil {
+			st.status = "completed" // an error inside of the result is a result
+		}
+	}
+	fields := st.v2()
+	switch {
+	case o.result != nil:
+		fields["result"] = whole(o.result)
+	case o.err != nil:
+		fields["error"] = o.err
+	case st.status == "input_required":
+		list, err := s.pending(ctx, c, t.ID)
+		if err != nil {
+			return nil, err
+		}
+		requests := object{}
+		for _, q := range list {
+			requests[q.id] = object{"method": q.method, "params": q.params}
+		}
+		fields["inputRequests"] = requests
+	}
+	return fields, nil
+}
+
+// whole is a result as 2026-07-28 wants it inside of a task.
+func whole(r *mcp.CallToolResult) object {
+	fields := object{}
+	decode(mustJSON(r), &fields)
+	fields["resultType"] = "complete"
+	return fields
+}
+
+// taskResult waits for the end of a task and returns what the call would have returned (S2-064). What the task
+// asks meanwhile is put to the client on the stream of this request (S2-065).
+func (s *Server) taskResult(ctx context.Context, c client, p *taskParams) (*reply, error) {
+	t, err := s.taskOf(ctx, c.who, p.TaskID)
+	if err != nil {
+		return nil, err
+	}
+	for !t.State.Terminal() {
+		now, err := s.cfg.API.Result(ctx, orchestrator.ResultRequest{ID: t.ID, Wait: time.Minute, Attend: true})
+		if err != nil {
+			return nil, err
+		}
+		if now.Waits {
+			if err := s.askNow(ctx, c, t.ID); err != nil {
+				return nil, err
+			}
+		}
+		if t, err = s.cfg.API.Get(ctx, orchestrator.GetRequest{ID: t.ID}); err != nil {
+			return nil, err
+		}
+	}
+	result, err := s.outcomeOf(t).unpack()
+	if err != nil {
+		return nil, err
+	}
+	fields := object{}
+	decode(mustJSON(result), &fields)
+	meta, _ := fields["_meta"].(object)
+	if meta == nil {
+		meta = object{}
+	}
+	meta[relatedTask] = object{"taskId": string(t.ID)}
+	fields["_meta"] = meta
+	return &reply{fields: fields}, nil
+}
+
+// askNow puts the questions of a task to the client that waits for its result, those that it was not asked yet,
+// and waits until the task goes on.
+func (s *Server) askNow(ctx context.Context, c client, id events.TaskID) error {
+	list, err := s.unasked(ctx, c, id)
+	if err != nil {
+		return err
+	}
+	if len(list) > 0 {
+		answered, err := s.elicitAll(ctx, c, list, id, true)
+		if answered || err != nil {
+			return err
+		}
+	}
+	wait, stop := s.whilePending(ctx, id)
+	defer stop()
+	<-wait.Done()
+	return ctx.Err()
+}
+
+// askSoon puts the questions of a task to a client that was just told that there are some.
+func (s *Server) askSoon(c client, t orchestrator.TaskView) {
+	if statemachine.ViewOf(t.State, t.Block).MCP != "input_required" {
+		return
+	}
+	s.background(func(ctx context.Context) {
+		list, err := s.unasked(ctx, c, t.ID)
+		if err == nil && len(list) > 0 {
+			_, err = s.elicitAll(ctx, c, list, t.ID, true)
+		}
+		if err != nil {
+			s.cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "mcp_question_not_put", slog.String("task", string(t.ID)), slog.Any("error", err))
+			known := s.asked.of(c.session.ID())
+			for _, q := range list {
+				known.again(q.id)
+			}
+		}
+	})
+}
+
+// unasked are the questions of a task that the client can be asked and was not asked yet.
+func (s *Server) unasked(ctx context.Context, c client, id events.TaskID) ([]question, error) {
+	list, err := s.pending(ctx, c, id)
+	if err != nil {
+		return nil, err
+	}
+	known := s.asked.of(c.session.ID())
+	var fresh []question
+	for _, q := range list {
+		if known.first(q.id) {
+			fresh = append(fresh, q)
+		}
+	}
+	return fresh, nil
+}
+
+// listTasks lists the tasks that the identity sees, the newest first (S2-063).
+func (s *Server) listTasks(ctx context.Context, c client, p *taskParams) (*reply, error) {
+	r := orchestrator.ListRequest{Limit: pageSize, Cursor: p.Cursor}
+	if !c.who.Role.seesAll() {
+		r.Requestor = c.who.Name
+	}
+	got, err := s.cfg.API.List(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	tasks := []object{}
+	for _, t := range got.Tasks {
+		if ttl, ok := ttlOf(t.Labels); ok && s.cfg.Now().After(t.CreatedAt.Add(ttl)) {
+			continue
+		}
+		tasks = append(tasks, standingOfLine(t).v1())
+	}
+	fields := object{"tasks": tasks}
+	if got.Next != "" {
+		fields["nextCursor"] = got.Next
+	}
+	return &reply{fields: fields}, nil
+}
+
+// cancelTask ends a task (S2-066). For 2026-07-28 that may be asked for again and again.
+func (s *Server) cancelTask(ctx context.Context, c client, p *taskParams) (*reply, error) {
+	t, err := s.taskOf(ctx, c.who, p.TaskID)
+	if err == nil && !c.who.Role.submits() {
+		err = fault.New(fault.Forbidden, "%s may not cancel tasks", c.who.Name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if t.State.Terminal() {
+		if c.modern {
+			return complete(), nil
+		}
+		return nil, invalidParams("the task is over: " + standingOf(t).status)
+	}
+	t, err = s.cfg.API.Cancel(ctx, orchestrator.CancelRequest{ID: t.ID, Reason: "cancelled by the client", Actor: c.who.Name})
+	if err != nil {
+		return nil, err
+	}
+	if c.modern {
+		return complete(), nil
+	}
+	return &reply{fields: standingOf(t).v1()}, nil
+}
+
+func complete() *reply { return &reply{fields: object{"resultType": "complete"}} }
+
+// updateTask takes answers to questions of a task; what it does not know is ignored.
+func (s *Server) updateTask(ctx context.Context, c client, p *taskParams) (*reply, error) {
+	t, err := s.taskOf(ctx, c.who, p.TaskID)
+	if err != nil {
+		return nil, err
+	}
+	list, err := s.pending(ctx, c, t.ID)
+	if err != nil {
+		return nil, err
+	}
+	for _, q := range list {
+		if response, ok := p.InputResponses[q.id]; ok {
+			if _, err := s.answer(ctx, c, q, response); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return complete(), nil
+}

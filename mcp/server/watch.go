@@ -1,0 +1,91 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/orchestrator"
+)
+
+// watch waits until a task is over or waits for people, at most for a time. A client that wants to hear of
+// progress or of log entries hears of them meanwhile.
+func (s *Server) watch(ctx context.Context, c client, r *run, wait time.Duration) (orchestrator.ResultReply, error) {
+	if r.token == nil && !s.hears(c) {
+		return s.cfg.API.Result(ctx, orchestrator.ResultRequest{ID: r.id, Wait: max(wait, 0), Attend: true})
+	}
+	limit := s.cfg.Now().Add(wait)
+	for {
+		now, err := s.cfg.API.Result(ctx, orchestrator.ResultRequest{ID: r.id, Attend: true})
+		if err != nil {
+			return now, err
+		}
+		left := limit.Sub(s.cfg.Now())
+		done := now.Over || now.Waits || left <= 0
+		if done {
+			left = 0
+		}
+		if err := s.tell(ctx, c, r, left); err != nil || done {
+			return now, err
+		}
+	}
+}
+
+// tell waits for what is new of a task and tells the client of its progress and its log.
+func (s *Server) tell(ctx context.Context, c client, r *run, wait time.Duration) error {
+	w, err := s.cfg.API.Watch(ctx, orchestrator.WatchRequest{ID: r.id, After: r.rev, Seen: r.seen, Wait: wait})
+	if err != nil {
+		return err
+	}
+	r.seen = w.Version
+	for _, p := range w.Progress {
+		s.tellProgress(ctx, c, r, p.Done, p.Total, p.Message)
+	}
+	for _, commit := range w.Commits {
+		r.rev = commit.Rev
+		s.tellLog(ctx, c, r.id, commit)
+	}
+	return nil
+}
+
+// tellProgress passes progress on; MCP wants it to increase (S2-012).
+func (s *Server) tellProgress(ctx context.Context, c client, r *run, done, total float64, message string) {
+	if r.token == nil || r.told && done <= r.progress {
+		return
+	}
+	r.told, r.progress = true, done
+	_ = c.session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: r.token, Progress: done, Total: total, Message: message})
+}
+
+// tellLog passes the log entries of a commit on, those of the level that the client wants (S2-043).
+func (s *Server) tellLog(ctx context.Context, c client, id events.TaskID, commit orchestrator.CommitView) {
+	for _, e := range commit.Events {
+		d, ok := e.Data.(*events.Logged)
+		if !ok {
+			continue
+		}
+		data := object{"message": d.Message, "taskId": id}
+		if len(d.Context) > 0 {
+			data["context"] = d.Context
+		}
+		_ = c.session.Log(ctx, &mcp.LoggingMessageParams{Level: levelOf(d.Level), Logger: "orch", Data: data})
+	}
+}
+
+// levelOf is the MCP level of a level of LOG_WRITE (S2-043).
+func levelOf(level string) mcp.LoggingLevel {
+	switch level {
+	case "DEBUG":
+		return "debug"
+	case "WARN":
+		return "warning"
+	case "ERROR":
+		return "error"
+	case "CRITICAL":
+		return "critical"
+	default:
+		return "info"
+	}
+}

@@ -1,0 +1,35 @@
+package orchestrator
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// CheckpointRequest creates a checkpoint (Name set), reads one (ID set), or lists them.
+type CheckpointRequest struct {
+	Task  events.TaskID   `json:"task"`
+	ID    string          `json:"id,omitempty"`
+	Name  string          `json:"name,omitempty"`
+	State json.RawMessage `json:"state,omitempty"`
+	Actor string          `json:"actor,omitempty"`
+}
+
+// CheckpointReply answers CheckpointRequest.
+type CheckpointReply struct {
+	Checkpoints []CheckpointView `json:"checkpoints,omitempty"`
+	// Snapshot is the stored checkpoint: the task as of then and the state data.
+	Snapshot *Snapshot `json:"snapshot,omitempty"`
+}
+
+// Snapshot is the content of a checkpoint: the fold up to a revision, and what the user kept.
+type Snapshot struct {
+	ID    string             `json:"id"`
+	Name  string             `json:"name"`
+	At    time.Time          `json:"at"`
+	Rev   uint64             `json:"rev"`
+	Task  *statemachine.Task `json:"task"`
+	State json.RawMessage    `json:"state_data"`
+}
