@@ -11,9 +11,9 @@ import (
 // task and at the further places, and has a loopback network of its own, so that tests can start servers.
 // A call that somebody has approved writes in the root.
 func (e *Env) Sandbox(write ...string) proc.Sandbox {
-	s := proc.Sandbox{Read: e.reach(), Write: append([]string{e.Workspace}, write...), Loopback: true}
+	s := proc.Sandbox{Read: e.Reach(), Write: append([]string{e.Workspace}, write...), Loopback: true}
 	if e.Approval != "" {
-		s.Write = append(s.Write, e.reach()...)
+		s.Write = append(s.Write, e.Reach()...)
 	}
 	return s
 }
@@ -29,12 +29,13 @@ func (e *Env) Own(path string) (string, error) {
 	return rel, err
 }
 
-// reach is the root, or what the client of the task leaves of it (S2-050).
-func (e *Env) reach() []string {
+// Reach is what the programs of the task read: the root, or what the client of the task leaves of it (S2-050) with
+// the workspace.
+func (e *Env) Reach() []string {
 	if e.Client == nil || len(e.Client.Roots) == 0 {
 		return []string{e.Root.Name()}
 	}
-	var roots []string
+	roots := []string{e.Workspace}
 	for _, root := range e.Client.Roots {
 		switch {
 		case below(root, e.Root.Name()):

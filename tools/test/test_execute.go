@@ -240,7 +240,7 @@ func (s *suite) sandbox() proc.Sandbox {
 	if working := filepath.Dir(s.env.Workspace); s.dir == working || strings.HasPrefix(s.dir, working+"/") {
 		return s.env.Sandbox()
 	}
-	return s.env.Sandbox(s.env.Root.Name())
+	return s.env.Sandbox(s.env.Reach()...)
 }
 
 // progress tells how many tests have ended.

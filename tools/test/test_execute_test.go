@@ -220,6 +220,21 @@ func TestWhereTestsWrite(t *testing.T) {
 	assert.FileExists(t, mark)
 }
 
+// Tests write in as much of the root as the client of the task has opened (S2-050).
+func TestTestsStayInTheRootsOfTheClient(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t, "script")
+	project, mark := filepath.Join(env.Root.Name(), "project"), filepath.Join(env.Root.Name(), "mark")
+	require.NoError(t, os.WriteFile(filepath.Join(workspace(env), "run.sh"), []byte("touch inside; touch "+mark+"\n"), 0o644))
+	require.NoError(t, os.CopyFS(project, os.DirFS(workspace(env))))
+	env.Client = &events.Client{Roots: []string{project}}
+	out, err := call(t, env, map[string]any{"framework": "npm", "test_path": project})
+	require.NoError(t, err)
+	assert.Equal(t, 1, out.Failed)
+	assert.FileExists(t, filepath.Join(project, "inside"))
+	assert.NoFileExists(t, mark)
+}
+
 // The home of the workspace may name programs for npm, go or Python to run; the tests of a project have another one.
 func TestHomeOfTests(t *testing.T) {
 	t.Parallel()
