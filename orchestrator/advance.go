@@ -226,14 +226,14 @@ func (t *turn) start(n *plan.Node, key string, sc plan.Scope) {
 	switch n.Kind {
 	case plan.KindTool:
 		args, err := n.Args(sc)
-		if err = t.outcomeOf(err); err != nil {
+		if err = t.outcomeOf(err, args); err != nil {
 			t.failStep(key, err)
 			return
 		}
 		t.ready(n, key, t.keep(args))
 	case plan.KindSet:
 		out, err := n.Set(sc)
-		if err = t.outcomeOf(err); err != nil {
+		if err = t.outcomeOf(err, out); err != nil {
 			t.failStep(key, err)
 			return
 		}
@@ -360,7 +360,7 @@ func (t *turn) dropProbes() {
 func (t *turn) finish() {
 	t.dropProbes()
 	out, err := t.e.prog.Outputs(t.scope(nil))
-	if err = t.outcomeOf(err); err != nil {
+	if err = t.outcomeOf(err, out); err != nil {
 		t.fail(err)
 		return
 	}

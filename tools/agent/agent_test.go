@@ -201,6 +201,27 @@ func TestCommands(t *testing.T) {
 	}
 }
 
+// What the caller says becomes no option of the program.
+func TestPromptAndModelAreNoOptions(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, agent.Config{Commands: map[string]agent.Command{
+		"prompt": {Argv: []string{"echo", "{prompt}"}},
+		"model":  {Argv: []string{"echo", "-e", "{model}"}},
+		"behind": {Argv: []string{"printf", "%s", "--", "{prompt}"}},
+		"joined": {Argv: []string{"printf", "%s", "p={prompt}"}},
+	}})
+	for agentType, call := range map[string][2]string{"prompt": {"-n", ""}, "model": {"p", "-n"}} {
+		_, err := b.report(agentType, call[0], call[1])
+		assert.Equal(t, fault.ValidationError, fault.CodeOf(err), "%s: %v", agentType, err)
+	}
+	said, err := b.report("joined", "-n", "")
+	require.NoError(t, err)
+	assert.Equal(t, "p=-n", said)
+	said, err = b.report("behind", "-n", "")
+	require.NoError(t, err)
+	assert.Equal(t, "---n", said)
+}
+
 // The program works in the workspace, with a home that is not that of the user.
 func TestCommandsRunInTheWorkspace(t *testing.T) {
 	t.Parallel()

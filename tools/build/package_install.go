@@ -198,8 +198,17 @@ func sameLanguage(locked []manager) bool {
 	return false
 }
 
-// run runs a program of a manager in the project.
+// run runs a program of a manager in the project, with the network.
 func (j job) run(ctx context.Context, extra map[string]string, program string, args ...string) (proc.Result, error) {
+	return j.start(ctx, true, extra, program, args...)
+}
+
+// offline runs what may run code of the project: without the network.
+func (j job) offline(ctx context.Context, extra map[string]string, program string, args ...string) (proc.Result, error) {
+	return j.start(ctx, false, extra, program, args...)
+}
+
+func (j job) start(ctx context.Context, network bool, extra map[string]string, program string, args ...string) (proc.Result, error) {
 	variables, err := j.variables()
 	if err != nil {
 		return proc.Result{}, err
@@ -214,7 +223,7 @@ func (j job) run(ctx context.Context, extra map[string]string, program string, a
 		variables[name] = value
 	}
 	walls := j.env.Sandbox()
-	walls.Network, walls.Loopback = true, false // it fetches the package
+	walls.Network, walls.Loopback = network, false // it fetches the package
 	res, err := j.env.Exec.Run(ctx, proc.Command{Name: program, Args: args, Dir: j.dir, Env: variables, Sandbox: walls})
 	if err == nil && res.ExitCode != 0 {
 		err = j.failed(program, res)

@@ -9,6 +9,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -154,6 +155,32 @@ func TestInstallPip(t *testing.T) {
 		_, _, err = install(t, p, args)
 		assert.Equal(t, fault.NotFound, fault.CodeOf(err), "%v", err)
 	}
+}
+
+// The environment of the project may be the work of the task: its Python has no network.
+func TestInstallPipRunsNothingWithTheNetwork(t *testing.T) {
+	t.Parallel()
+	mux := http.NewServeMux()
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	serve(mux, "/simple/demo/", `<!DOCTYPE html><html><a href="/demo-1-py3-none-any.whl">demo-1-py3-none-any.whl</a></html>`)
+	serve(mux, "/demo-1-py3-none-any.whl", string(archive(t, map[string]string{
+		"demo-1.dist-info/WHEEL":    "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+		"demo-1.dist-info/METADATA": "Metadata-Version: 2.1\nName: demo\nVersion: 1\n",
+		"demo-1.dist-info/RECORD":   "",
+	})))
+	host, port, err := net.SplitHostPort(server.Listener.Addr().String())
+	require.NoError(t, err)
+	p := newProject(t, map[string]string{
+		"requirements.txt": "demo\n", ".venv/pyvenv.cfg": "",
+		".venv/bin/python": "#!/bin/bash\ntouch \"$(dirname \"$0\")/ran\"\nexec 3<>/dev/tcp/" + host + "/" + port + " && touch \"$(dirname \"$0\")/reached\"\nexit 1\n",
+	})
+	require.NoError(t, os.Chmod(p.path(".venv/bin/python"), 0o755))
+	p.cfg.PipIndex = server.URL + "/simple"
+	_, _, err = install(t, p, map[string]any{"package_name": "demo"})
+	require.Error(t, err)
+	assert.FileExists(t, p.path(".venv/bin/ran"))
+	assert.NoFileExists(t, p.path(".venv/bin/reached"))
 }
 
 // The real go command, asking a proxy of the test.
