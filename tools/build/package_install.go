@@ -2,6 +2,7 @@ package build
 
 import (
 	"context"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -40,7 +41,7 @@ func packageInstall(cfg Config) tools.Tool {
 		Approval:  tools.ByIntent,
 		OpenWorld: true,
 		Timeout:   maxTime,
-		Errors:    []string{"EXEC_FAILED", "NOT_FOUND", "CONFLICT", "TIMEOUT", "APPROVAL_REQUIRED", "VALIDATION_ERROR", "INVALID_FORMAT"},
+		Errors:    []string{"EXEC_FAILED", "NOT_FOUND", "CONFLICT", "TIMEOUT", "APPROVAL_REQUIRED", "VALIDATION_ERROR", "INVALID_FORMAT", "FORBIDDEN"},
 	}, packageIntent, func(ctx context.Context, env *tools.Env, in packageInstallIn) (packageInstallOut, error) {
 		p, err := newProject(env)
 		if err != nil {
@@ -137,6 +138,9 @@ func newJob(p project, in packageInstallIn) (job, error) {
 			WithHint("give one version, such as 1.2.3")
 	}
 	j := job{project: p, manager: m, name: m.canonical(in.PackageName), version: in.Version}
+	if err := j.unconfigured(); err != nil {
+		return job{}, err
+	}
 	j.listed, err = m.known(p, j.name)
 	return j, err
 }
@@ -196,6 +200,30 @@ func sameLanguage(locked []manager) bool {
 		seen[m.manifests[0]] = true
 	}
 	return false
+}
+
+// settings are the files, in a project or a home, by which a task could tell a manager where packages come from and
+// what to run: with the network, that would lead to the services of this machine.
+func settings() []string {
+	return []string{
+		".npmrc", ".yarnrc", ".yarnrc.yml", ".pip/pip.conf", ".config/pip/pip.conf", "pip.conf", ".cargo/config", ".cargo/config.toml",
+		".config/go/env", ".gitconfig", ".config/git/config", ".netrc",
+	}
+}
+
+// unconfigured refuses to install where a manager would obey settings that the task could have written. Registries are
+// a matter of the operator.
+func (j job) unconfigured() error {
+	home := project{env: j.env, dir: filepath.Join(j.env.Workspace, "temp")}
+	for _, place := range []project{j.project, home} {
+		for _, file := range settings() {
+			if place.has(file) {
+				return fault.New(fault.Forbidden, "%s in %s could choose where packages come from", file, place.dir).WithReason("MANAGER_SETTINGS").
+					WithHint("remove it; the operator names registries in the settings npm_registry and pip_index")
+			}
+		}
+	}
+	return nil
 }
 
 // run runs a program of a manager in the project, with the network.

@@ -263,6 +263,20 @@ func TestInstallFailures(t *testing.T) {
 	assert.Equal(t, fault.ExecFailed, fault.CodeOf(err))
 }
 
+// What the task has written does not choose where packages come from.
+func TestSettingsOfTheTask(t *testing.T) {
+	t.Parallel()
+	for _, file := range []string{"workspace/.npmrc", "workspace/.yarnrc.yml", "workspace/.cargo/config.toml", "temp/.npmrc", "temp/.cargo/config", "temp/.netrc", "temp/.gitconfig"} {
+		p := newProject(t, map[string]string{"package.json": `{"name":"x","version":"1.0.0"}`})
+		path := filepath.Join(p.Workspace, file)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte("registry=http://127.0.0.1:1/"), 0o600))
+		_, _, err := install(t, p, map[string]any{"package_name": "left-pad", "package_manager": "npm"})
+		require.True(t, fault.Has(err, fault.Forbidden), "%s: %v", file, err)
+		assert.Contains(t, err.Error(), filepath.Base(file))
+	}
+}
+
 func TestManagerIsMissing(t *testing.T) {
 	t.Parallel()
 	for manager, name := range map[string]string{"npm": "demo", "yarn": "demo", "pip": "demo", "go": "example.com/demo", "cargo": "demo"} {
