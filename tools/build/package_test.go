@@ -428,6 +428,7 @@ func TestKnownPackages(t *testing.T) {
 	}
 	// The time of a modification can be set, that of the change cannot.
 	p := newProject(t, nil)
+	p.search(t, "/nowhere")
 	manifest := filepath.Join(p.Root.Name(), "package.json")
 	require.NoError(t, os.WriteFile(manifest, []byte(packageJSON), 0o600))
 	require.NoError(t, os.Chtimes(manifest, time.Unix(0, 0), time.Unix(0, 0)))
