@@ -25,11 +25,20 @@ func TaskIDFrom(at time.Time, entropy io.Reader) TaskID {
 	return TaskID(idPrefix + newULID(at, entropy))
 }
 
-// NewCheckpointID returns a new id of a checkpoint: "CKPT_" and a ULID.
-func NewCheckpointID(at time.Time) string { return CheckpointIDFrom(at, rand.Reader) }
+// NewCheckpointID returns a new id of a checkpoint of a task.
+func NewCheckpointID(task TaskID) string { return CheckpointIDFrom(task, rand.Reader) }
 
-// CheckpointIDFrom returns a new id of a checkpoint with random bits from entropy, which must not fail.
-func CheckpointIDFrom(at time.Time, entropy io.Reader) string { return "CKPT_" + newULID(at, entropy) }
+const checkpointPrefix = "CKPT_"
+
+// CheckpointIDFrom returns a new id of a checkpoint of a task: "CKPT_", the ULID of the task, and eight random
+// characters from entropy, which must not fail.
+func CheckpointIDFrom(task TaskID, entropy io.Reader) string {
+	return partID(checkpointPrefix, task, entropy)
+}
+
+// TaskOfCheckpoint returns the task that a checkpoint belongs to; false for what is no id, and for those of earlier
+// versions, which do not tell.
+func TaskOfCheckpoint(id string) (TaskID, bool) { return taskOfPart(checkpointPrefix, id) }
 
 // NewTokenID returns a new id of a bearer token: "TOK_" and a ULID. It is no secret.
 func NewTokenID(at time.Time) string { return "TOK_" + newULID(at, rand.Reader) }

@@ -289,7 +289,7 @@ func (o *Orchestrator) createCheckpoint(ctx context.Context, r CheckpointRequest
 	if err != nil {
 		return CheckpointReply{}, err
 	}
-	id := events.CheckpointIDFrom(o.now(), o.cfg.Entropy)
+	id := events.CheckpointIDFrom(r.Task, o.cfg.Entropy)
 	err = o.change(ctx, r.Task, r.Actor, func(t *turn) error {
 		if err := t.over("checkpoint"); err != nil {
 			return err

@@ -125,7 +125,7 @@ func (o *Orchestrator) Start(ctx context.Context, s work.Started) error {
 // checkpointBefore makes the checkpoint that every destructive call has before it (S0-171, A-44).
 func (t *turn) checkpointBefore(s *statemachine.Step) {
 	t.emit(events.CheckpointCreated, &events.Checkpointed{
-		ID: events.CheckpointIDFrom(t.now, t.o.cfg.Entropy), Name: "before " + s.Key + " (" + s.Tool + ")",
+		ID: events.CheckpointIDFrom(t.e.id, t.o.cfg.Entropy), Name: "before " + s.Key + " (" + s.Tool + ")",
 		State: events.Inline(json.RawMessage("{}")), At: t.now,
 	})
 }

@@ -74,7 +74,7 @@ func indiscreetly(ctx context.Context, env *tools.Env, dir string, e crash.Effec
 	env.Progress(1, 2, text)
 	env.Log.InfoContext(ctx, "told", slog.String("text", text))
 	env.Record(events.CheckpointCreated, &events.Checkpointed{
-		ID: events.NewCheckpointID(time.Now()), Name: text, State: events.Inline(fmt.Appendf(nil, "{%q: %q}", "said", text)), At: events.Time(time.Now()),
+		ID: events.NewCheckpointID(env.Task), Name: text, State: events.Inline(fmt.Appendf(nil, "{%q: %q}", "said", text)), At: events.Time(time.Now()),
 	})
 	if e.Attempt == 1 {
 		return "", fault.New(fault.Unavailable, "not with %s", text).WithHint("%s", text)

@@ -36,7 +36,7 @@ var checkpointCreate = tools.Define(tools.Spec{
 	LogOnly:     true,
 }, func(_ context.Context, env *tools.Env, in checkpointCreateIn) (checkpointCreateOut, error) {
 	at := events.Time(env.Now())
-	id := events.NewCheckpointID(at)
+	id := events.NewCheckpointID(env.Task)
 	env.Record(events.CheckpointCreated, &events.Checkpointed{
 		ID: id, Name: in.CheckpointName, State: events.Inline(json.RawMessage(in.StateData)), At: at,
 	})

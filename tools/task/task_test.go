@@ -89,8 +89,9 @@ func TestCheckpointCreate(t *testing.T) {
 		Location  string    `json:"location"`
 	}
 	require.NoError(t, json.Unmarshal([]byte(out), &got))
-	_, err = events.ParseTaskID("TASK_" + strings.TrimPrefix(got.ID, "CKPT_"))
-	require.NoError(t, err, got.ID)
+	owner, ok := events.TaskOfCheckpoint(got.ID)
+	assert.True(t, ok, got.ID)
+	assert.Equal(t, taskID, owner)
 	assert.Equal(t, at(), got.Timestamp)
 	assert.Equal(t, "KV/ORCH_CHECKPOINTS/"+string(taskID)+"."+got.ID, got.Location)
 	assert.Equal(t, []events.Event{{Kind: events.CheckpointCreated, Data: &events.Checkpointed{
@@ -143,9 +144,10 @@ func TestCheckpointRestore(t *testing.T) {
 	assert.Equal(t, `{"checkpoint_id":"CKPT_1","state_data":`+state+`,"restored_at":"2026-01-02T02:04:05.678901Z"}`, out)
 	assert.Equal(t, []events.Event{{Kind: events.CheckpointRestored, Data: &events.Restored{ID: "CKPT_1", At: at()}}}, facts)
 	for args, code := range map[string]fault.Code{
-		`{"checkpoint_id":"CKPT_2"}`: fault.NotFound,
-		`{"checkpoint_id":""}`:       fault.ValidationError,
-		`{}`:                         fault.RequiredField,
+		`{"checkpoint_id":"CKPT_01JD0000000000000000000001_AAAAAAAA"}`: fault.Forbidden, // S0-175: of another task
+		`{"checkpoint_id":"CKPT_2"}`:                                   fault.NotFound,
+		`{"checkpoint_id":""}`:                                         fault.ValidationError,
+		`{}`:                                                           fault.RequiredField,
 	} {
 		_, facts, err := call(t, "CHECKPOINT_RESTORE", args, nil)
 		assert.Equal(t, code, fault.CodeOf(err), args)
