@@ -3,6 +3,7 @@ package fs_test
 import (
 	"archive/tar"
 	"compress/gzip"
+	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
@@ -17,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/tools"
 )
 
 // S0-051.
@@ -32,6 +34,29 @@ func TestFileDelete(t *testing.T) {
 	out := b.must("FILE_DELETE", args{"file_path": b.path("dir/link")})
 	assert.Equal(t, b.path("dir/link"), out["file_path"])
 	assert.Equal(t, "x", b.content(kept), "only the link goes")
+}
+
+// Nobody is asked about what cannot be deleted with an approval either.
+func TestDeleteIsWorthAsking(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	full := filepath.Dir(b.file("full/f", "x"))
+	for name, cases := range map[string]map[string]fault.Code{
+		"FILE_DELETE":      {b.path("full/f"): "", b.path("absent"): fault.NotFound, "/etc/passwd": fault.OutsideRoot},
+		"DIRECTORY_DELETE": {full: fault.Conflict, b.path("absent"): fault.NotFound, b.env.Workspace: "", "/etc": fault.OutsideRoot},
+	} {
+		for path, want := range cases {
+			tool := b.tool(name)
+			in := `{"file_path":"` + path + `"}`
+			if name == "DIRECTORY_DELETE" {
+				in = `{"directory_path":"` + path + `","recursive":false}`
+			}
+			intender, ok := tool.(tools.Intender)
+			require.True(t, ok)
+			_, err := intender.Intent(t.Context(), b.env, json.RawMessage(in))
+			assert.Equal(t, want, fault.CodeOf(err), "%s %s", name, path)
+		}
+	}
 }
 
 func TestFileDeleteRefusals(t *testing.T) {

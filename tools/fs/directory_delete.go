@@ -27,7 +27,7 @@ type directoryDeleteOut struct {
 }
 
 // DIRECTORY_DELETE (S0-070 to S0-072, A-28).
-var directoryDelete = tools.Define(tools.Spec{
+var directoryDelete = tools.DefineIntent(tools.Spec{
 	Name:    "DIRECTORY_DELETE",
 	Title:   "Delete a directory",
 	Purpose: "Delete directory and contents",
@@ -41,6 +41,8 @@ var directoryDelete = tools.Define(tools.Spec{
 	Paths:    []tools.Path{{Field: "directory_path", Access: tools.DeletePath, Tree: true}},
 	Timeout:  10 * time.Minute,
 	Errors:   []string{"NOT_FOUND", "PERMISSION_DENIED", "INVALID_PATH", "CONFLICT", "OUTSIDE_ROOT", "PROTECTED_PATH", "APPROVAL_REQUIRED", "DISK_FULL"},
+}, func(_ context.Context, env *tools.Env, in directoryDeleteIn) (tools.Intent, error) {
+	return tools.Intent{}, worthAsking(env, in)
 }, func(ctx context.Context, env *tools.Env, in directoryDeleteIn) (out directoryDeleteOut, err error) {
 	rel, err := resolveEntry(env, "directory_path", in.DirectoryPath)
 	if err != nil {
@@ -56,8 +58,7 @@ var directoryDelete = tools.Define(tools.Spec{
 	}
 	defer func() { err = errors.Join(err, tree.Close()) }()
 	if !tree.Empty() && !in.Recursive {
-		return out, fault.New(fault.Conflict, "%s is not empty", env.Root.Abs(rel)).
-			WithField("directory_path").WithHint("set recursive to delete what is in it, too")
+		return out, notEmpty(env.Root.Abs(rel))
 	}
 	out = directoryDeleteOut{DirectoryPath: env.Root.Abs(rel), ApprovalID: env.Approval}
 	if !tree.Empty() {
@@ -70,6 +71,23 @@ var directoryDelete = tools.Define(tools.Spec{
 	}
 	return out, nil
 })
+
+// worthAsking refuses what could not be deleted with an approval either: nobody is asked about it.
+func worthAsking(env *tools.Env, in directoryDeleteIn) error {
+	rel, err := env.Root.ResolveEntry(in.DirectoryPath)
+	if err != nil {
+		return about("directory_path", err)
+	}
+	entries, err := env.Root.ReadDir(rel)
+	if err == nil && len(entries) > 0 && !in.Recursive {
+		return notEmpty(env.Root.Abs(rel))
+	}
+	return about("directory_path", err)
+}
+
+func notEmpty(path string) error {
+	return fault.New(fault.Conflict, "%s is not empty", path).WithField("directory_path").WithHint("set recursive to delete what is in it, too")
+}
 
 // backupFolder returns the folder for backups of the task, relative to the root. PROTECTED_PATH
 // when the directory to delete is one of the task's folders, or holds one: its work, or the backup itself,

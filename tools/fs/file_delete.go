@@ -17,7 +17,7 @@ type fileDeleteOut struct {
 }
 
 // FILE_DELETE (S0-050 to S0-053, A-20).
-var fileDelete = tools.Define(tools.Spec{
+var fileDelete = tools.DefineIntent(tools.Spec{
 	Name:       "FILE_DELETE",
 	Title:      "Delete a file",
 	Purpose:    "Delete file from filesystem",
@@ -27,6 +27,13 @@ var fileDelete = tools.Define(tools.Spec{
 	Approval:   tools.Always,
 	Paths:      []tools.Path{{Field: "file_path", Access: tools.DeletePath}},
 	Errors:     []string{"NOT_FOUND", "PERMISSION_DENIED", "INVALID_PATH", "OUTSIDE_ROOT", "PROTECTED_PATH", "APPROVAL_REQUIRED"},
+}, func(_ context.Context, env *tools.Env, in fileDeleteIn) (tools.Intent, error) {
+	// Nobody is asked about what is not there.
+	rel, err := env.Root.ResolveEntry(in.FilePath)
+	if err == nil {
+		_, err = env.Root.Lstat(rel)
+	}
+	return tools.Intent{}, about("file_path", err)
 }, func(_ context.Context, env *tools.Env, in fileDeleteIn) (fileDeleteOut, error) {
 	rel, err := resolveEntry(env, "file_path", in.FilePath)
 	if err != nil {

@@ -95,19 +95,26 @@ func (b *bench) callContext(ctx context.Context, name string, in args) (map[stri
 	return out, nil
 }
 
-// run is callContext without a look at the result.
-func (b *bench) run(ctx context.Context, name string, in args) (tools.Tool, json.RawMessage, error) {
+// tool returns a tool of the family.
+func (b *bench) tool(name string) tools.Tool {
 	b.t.Helper()
 	all := fs.Tools()
 	i := slices.IndexFunc(all, func(tool tools.Tool) bool { return tool.Spec().Name == name })
 	require.GreaterOrEqual(b.t, i, 0, "no tool %s", name)
+	return all[i]
+}
+
+// run is callContext without a look at the result.
+func (b *bench) run(ctx context.Context, name string, in args) (tools.Tool, json.RawMessage, error) {
+	b.t.Helper()
+	tool := b.tool(name)
 	raw, err := json.Marshal(in)
 	require.NoError(b.t, err)
-	if raw, err = all[i].Check(raw); err != nil {
+	if raw, err = tool.Check(raw); err != nil {
 		return nil, nil, err
 	}
-	result, err := all[i].Call(ctx, b.env, raw)
-	return all[i], result, err
+	result, err := tool.Call(ctx, b.env, raw)
+	return tool, result, err
 }
 
 // must is call for a call that has to succeed.
