@@ -329,6 +329,7 @@ func (f *front) reopen(r *http.Request, id string) bool {
 	known := f.s.asked.of(id)
 	known.mu.Lock()
 	known.record = kept
+	known.At = f.s.cfg.Now()
 	known.mu.Unlock()
 	f.replay(r, id, object{"method": "notifications/initialized"})
 	if kept.Level != "" {

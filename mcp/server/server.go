@@ -162,7 +162,11 @@ func (s *Server) tidy(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			s.asked.drop(s.cfg.Now().Add(-2 * s.cfg.SessionTimeout))
+			live := map[string]bool{}
+			for session := range s.sdk.Sessions() {
+				live[session.ID()] = true
+			}
+			s.asked.drop(s.cfg.Now().Add(-2*s.cfg.SessionTimeout), live)
 		}
 	}
 }

@@ -157,9 +157,8 @@ func (s *Server) askNow(ctx context.Context, c client, id events.TaskID) error {
 		return err
 	}
 	if len(list) > 0 {
-		answered, err := s.elicitAll(ctx, c, list, id, true)
-		if answered || err != nil {
-			return err
+		if answered, _ := s.elicitAll(ctx, c, list, id, true); answered { // a refused answer leaves the task waiting
+			return ctx.Err()
 		}
 	}
 	wait, stop := s.whilePending(ctx, id)
@@ -179,11 +178,7 @@ func (s *Server) askSoon(c client, t orchestrator.TaskView) {
 			_, err = s.elicitAll(ctx, c, list, t.ID, true)
 		}
 		if err != nil {
-			s.cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "mcp_question_not_put", slog.String("task", string(t.ID)), slog.Any("error", err))
-			known := s.asked.of(c.session.ID())
-			for _, q := range list {
-				known.again(q.id)
-			}
+			s.cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "mcp_answer_refused", slog.String("task", string(t.ID)), slog.Any("error", err))
 		}
 	})
 }

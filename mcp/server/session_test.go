@@ -1,0 +1,58 @@
+package server_test
+
+import (
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/mcp/server"
+)
+
+// What is known of a session is not forgotten while it is in use.
+func TestSessionInUseIsKept(t *testing.T) {
+	t.Parallel()
+	n := startNode(t)
+	var hours atomic.Int64
+	clock := func() time.Time { return time.Now().Add(time.Duration(hours.Load()) * time.Hour) }
+	w := n.web(t, n.face(func(c *server.Config) { c.Tokens, c.Now, c.SessionTimeout = tokens{}, clock, 2*time.Second }))
+	w.open()
+	require.Equal(t, http.StatusOK, w.post(`{"jsonrpc":"2.0","id":2,"method":"logging/setLevel","params":{"level":"info"}}`).status)
+	hours.Store(1)
+	assert.Never(t, func() bool {
+		a := w.post(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"steps"}}`)
+		return !strings.Contains(a.body, `"look out"`)
+	}, 1200*time.Millisecond, 100*time.Millisecond, "it still hears of log entries, after its tidying")
+}
+
+// A viewer changes nothing: it is not asked, and its answers are not taken.
+func TestViewerAnswersNothing(t *testing.T) {
+	t.Parallel()
+	n := startNode(t)
+	w := n.web(t, n.face(func(c *server.Config) { c.Tokens = tokens{} }))
+	const able = `{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
+	a := w.modern("tools/call", "asks", `"name":"asks",`, able)
+	result, _ := a.message["result"].(map[string]any)
+	id, _ := result["taskId"].(string)
+	require.NotEmpty(t, id, a.body)
+	params := `"taskId":"` + id + `",`
+	var question string
+	require.Eventually(t, func() bool {
+		_, after, found := strings.Cut(w.modern("tasks/get", id, params, able).body, `"inputRequests":{"`)
+		question, _, _ = strings.Cut(after, `"`)
+		return found && question != ""
+	}, 10*time.Second, 10*time.Millisecond)
+	eve := &web{t: t, url: w.url, token: "eve.viewer"}
+	assert.Contains(t, eve.modern("tasks/get", id, params, able).body, `"inputRequests":{}`)
+	answer := params + `"inputResponses":{"` + question + `":{"action":"accept","content":{"name":"Eve"}}},`
+	eve.modern("tasks/update", id, answer, able)
+	assert.Contains(t, w.modern("tasks/get", id, params, able).body, question, "it is still asked")
+	assert.Nil(t, code(w.modern("tasks/update", id, answer, able)))
+	require.Eventually(t, func() bool {
+		return strings.Contains(w.modern("tasks/get", id, params, able).body, "hello Eve")
+	}, 10*time.Second, 10*time.Millisecond)
+}
