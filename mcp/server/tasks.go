@@ -50,7 +50,7 @@ func (s *Server) addTaskMethods() error {
 // allowed refuses a method that the generation of the client does not have, or that it has not declared.
 func allowed(c client, method string) error {
 	switch {
-	case c.modern && (method == "tasks/result" || method == "tasks/list"), !c.modern && method == "tasks/update":
+	case c.older, c.modern && (method == "tasks/result" || method == "tasks/list"), !c.modern && method == "tasks/update":
 		return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: method + " is not part of this version"}
 	case c.modern && !c.knowsTasks():
 		return missing(object{"extensions": object{tasksExtension: object{}}})
