@@ -308,7 +308,7 @@ func inputRequest(q question) mcp.InputRequest {
 	switch q.method {
 	case methodElicit:
 		p := &mcp.ElicitParams{}
-		decode(q.params, p)
+		decode(q.params, p) // a call that asks with other parameters asks with those that fit
 		return p
 	case methodSample:
 		p := &mcp.CreateMessageParams{}

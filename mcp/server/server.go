@@ -270,6 +270,17 @@ func (s *Server) ownerOf(ctx context.Context, t orchestrator.TaskView) string {
 // object is JSON that is made here rather than by the SDK.
 type object = map[string]any
 
+// fieldsOf are the fields of an object as they are: their numbers keep all digits.
+func fieldsOf(v any) object {
+	var raw map[string]json.RawMessage
+	decode(mustJSON(v), &raw)
+	fields := make(object, len(raw))
+	for name, value := range raw {
+		fields[name] = value
+	}
+	return fields
+}
+
 func mustJSON(v any) json.RawMessage {
 	raw, err := json.Marshal(v)
 	if err != nil {

@@ -63,3 +63,21 @@ func TestViewerAnswersNothing(t *testing.T) {
 		return strings.Contains(w.modern("tasks/get", id, params, able).body, "hello Eve")
 	}, 10*time.Second, 10*time.Millisecond)
 }
+
+// S2-064: the result of a task is what the call would have returned, to the last digit.
+func TestResultsKeepTheirNumbers(t *testing.T) {
+	t.Parallel()
+	n := startNode(t)
+	w := n.web(t, n.face(func(c *server.Config) { c.Tokens = tokens{} }))
+	const want = `"number":9007199254740993`
+	w.open()
+	assert.Contains(t, w.post(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"large"}}`).body, want)
+	a := w.post(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"large","task":{}}}`)
+	result, _ := a.message["result"].(map[string]any)
+	task, _ := result["task"].(map[string]any)
+	id, _ := task["taskId"].(string)
+	require.NotEmpty(t, id, a.body)
+	assert.Contains(t, w.post(`{"jsonrpc":"2.0","id":4,"method":"tasks/result","params":{"taskId":"`+id+`"}}`).body, want)
+	modern := &web{t: t, url: w.url, token: w.token}
+	assert.Contains(t, modern.modern("tasks/get", id, `"taskId":"`+id+`",`, withTasks).body, want)
+}

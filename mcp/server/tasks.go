@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -107,8 +108,7 @@ func (s *Server) detailed(ctx context.Context, c client, t orchestrator.TaskView
 
 // whole is a result as 2026-07-28 wants it inside of a task.
 func whole(r *mcp.CallToolResult) object {
-	fields := object{}
-	decode(mustJSON(r), &fields)
+	fields := fieldsOf(r)
 	fields["resultType"] = "complete"
 	return fields
 }
@@ -138,14 +138,11 @@ func (s *Server) taskResult(ctx context.Context, c client, p *taskParams) (*repl
 	if err != nil {
 		return nil, err
 	}
-	fields := object{}
-	decode(mustJSON(result), &fields)
-	meta, _ := fields["_meta"].(object)
-	if meta == nil {
-		meta = object{}
-	}
+	meta := mcp.Meta{}
+	maps.Copy(meta, result.Meta)
 	meta[relatedTask] = object{"taskId": string(t.ID)}
-	fields["_meta"] = meta
+	fields := fieldsOf(result)
+	fields["_meta"] = object(meta)
 	return &reply{fields: fields}, nil
 }
 
