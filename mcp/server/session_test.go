@@ -1,6 +1,8 @@
 package server_test
 
 import (
+	"context"
+	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -80,4 +82,41 @@ func TestResultsKeepTheirNumbers(t *testing.T) {
 	assert.Contains(t, w.post(`{"jsonrpc":"2.0","id":4,"method":"tasks/result","params":{"taskId":"`+id+`"}}`).body, want)
 	modern := &web{t: t, url: w.url, token: w.token}
 	assert.Contains(t, modern.modern("tasks/get", id, `"taskId":"`+id+`",`, withTasks).body, want)
+}
+
+// The end of a server waits for no request that waits for a person, whether or not its client is still there.
+func TestCloseEndsWhatWaits(t *testing.T) {
+	t.Parallel()
+	n := startNode(t)
+	s := n.face(func(c *server.Config) { c.Tokens = tokens{} })
+	w := n.web(t, s)
+	w.open()
+	a := w.post(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"asks","task":{}}}`)
+	result, _ := a.message["result"].(map[string]any)
+	task, _ := result["task"].(map[string]any)
+	id, _ := task["taskId"].(string)
+	require.NotEmpty(t, id, a.body)
+	ctx, leave := context.WithCancel(t.Context())
+	gone := make(chan error, 1)
+	go func() {
+		r := w.request(http.MethodPost, `{"jsonrpc":"2.0","id":3,"method":"tasks/result","params":{"taskId":"`+id+`"}}`).WithContext(ctx)
+		resp, err := http.DefaultClient.Do(r)
+		if err == nil {
+			_, err = io.ReadAll(resp.Body)
+			_ = resp.Body.Close()
+		}
+		gone <- err
+	}()
+	require.Eventually(t, func() bool {
+		return strings.Contains(w.post(`{"jsonrpc":"2.0","id":4,"method":"tasks/get","params":{"taskId":"`+id+`"}}`).body, "input_required")
+	}, 10*time.Second, 10*time.Millisecond)
+	leave()
+	require.Error(t, <-gone)
+	closed := make(chan struct{})
+	go func() { s.Close(); close(closed) }()
+	select {
+	case <-closed:
+	case <-time.After(5 * time.Second):
+		require.Fail(t, "it waits")
+	}
 }
