@@ -3,7 +3,9 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 
@@ -33,7 +35,7 @@ type question struct {
 type questionKind int
 
 const (
-	// asked: a call goes on with it.
+	// askedByCall goes back to the call that has asked.
 	askedByCall questionKind = iota
 	// approval and doubt are decided by people.
 	approval
@@ -90,8 +92,11 @@ func (q question) isLink() bool {
 	return p.Mode == "url"
 }
 
-// may reports whether a question can be put to a client.
+// may reports whether a question can be put to a client. Who only looks answers nothing.
 func (s *Server) may(c client, q question) bool {
+	if !c.who.Role.submits() {
+		return false
+	}
 	switch q.method {
 	case methodElicit:
 		if q.isLink() {
@@ -219,7 +224,7 @@ func (s *Server) askOn(ctx context.Context, c client, r *run) (*mcp.CallToolResu
 	case r.atOnce(c) && !r.spec.AsksFirst:
 		return nil, &handed{begun(r.id, r.at, r.ttl)}
 	case len(mine) == 0:
-		return s.needsOthers(ctx, c, r)
+		return s.needsOthers(ctx, c, r, nil)
 	}
 	if answered, err := s.answerAll(ctx, c, mine, r.answers); answered || err != nil {
 		r.answers = nil
@@ -228,14 +233,16 @@ func (s *Server) askOn(ctx context.Context, c client, r *run) (*mcp.CallToolResu
 	if c.modern {
 		return s.inputRequired(c, r, mine), nil
 	}
-	if answered, err := s.elicitAll(ctx, c, mine, r.id, false); answered || err != nil {
-		return nil, err
+	answered, refused := s.elicitAll(ctx, c, mine, r.id, false)
+	if answered {
+		return nil, nil
 	}
-	return s.needsOthers(ctx, c, r)
+	return s.needsOthers(ctx, c, r, refused)
 }
 
-// needsOthers is the result of a call that waits for people whom its client does not reach.
-func (s *Server) needsOthers(ctx context.Context, c client, r *run) (*mcp.CallToolResult, error) {
+// needsOthers is the result of a call that waits for people whom its client does not reach, or whose answer
+// was refused.
+func (s *Server) needsOthers(ctx context.Context, c client, r *run, refused error) (*mcp.CallToolResult, error) {
 	now, err := s.cfg.API.Result(ctx, orchestrator.ResultRequest{ID: r.id, Attend: true})
 	if err != nil || !now.Waits {
 		return nil, err // it goes on meanwhile
@@ -247,7 +254,11 @@ func (s *Server) needsOthers(ctx context.Context, c client, r *run) (*mcp.CallTo
 	if err != nil {
 		return nil, err
 	}
-	e := fault.New(fault.ApprovalRequired, "the call waits for a person; it goes on by itself as task %s once that is settled", r.id).WithReason(string(r.id))
+	waits := "the call waits for a person"
+	if refused != nil {
+		waits = "the answer was refused (" + fault.From(refused).Message + "), and " + waits
+	}
+	e := fault.New(fault.ApprovalRequired, "%s; it goes on by itself as task %s once that is settled", waits, r.id).WithReason(string(r.id))
 	asked, err := s.cfg.API.Questions(ctx, orchestrator.QuestionsRequest{Task: r.id})
 	if err != nil {
 		return nil, err
@@ -297,7 +308,7 @@ func inputRequest(q question) mcp.InputRequest {
 	switch q.method {
 	case methodElicit:
 		p := &mcp.ElicitParams{}
-		decode(q.params, p)
+		decode(q.params, p) // a call that asks with other parameters asks with those that fit
 		return p
 	case methodSample:
 		p := &mcp.CreateMessageParams{}
@@ -350,35 +361,40 @@ func (s *Server) answerAll(ctx context.Context, c client, list []question, given
 	return answered, nil
 }
 
-// elicitAll puts questions to a client of 2025-11-25, all at once; it reports whether one was answered. Questions
-// of a task of the client carry its id.
-func (s *Server) elicitAll(ctx context.Context, c client, list []question, id events.TaskID, related bool) (bool, error) {
+// elicitAll puts questions to a client of 2025-11-25, all at once; it reports whether one was answered, or why an
+// answer was refused. Questions of a task of the client carry its id.
+func (s *Server) elicitAll(ctx context.Context, c client, list []question, id events.TaskID, related bool) (answered bool, refused error) {
 	ctx, stop := s.whilePending(ctx, id)
 	defer stop()
 	var group sync.WaitGroup
 	var mu sync.Mutex
-	var answered bool
-	var failed error
 	for _, q := range list {
 		group.Go(func() {
 			response, err := s.put(ctx, c, q, id, related)
-			ok := false
-			if err == nil {
-				ok, err = s.answer(context.WithoutCancel(ctx), c, q, response)
+			if err != nil {
+				s.unanswered(ctx, c, q, err)
+				return
 			}
+			ok, err := s.answer(context.WithoutCancel(ctx), c, q, response)
 			mu.Lock()
 			defer mu.Unlock()
 			answered = answered || ok
 			if err != nil {
-				failed = err
+				refused = err
 			}
 		})
 	}
 	group.Wait()
-	if ctx.Err() != nil {
-		return true, nil // settled elsewhere
+	return answered || ctx.Err() != nil, refused // settled elsewhere is settled
+}
+
+// unanswered notes that a question was put and not answered. What has not arrived may be put again; a client that
+// says it cannot, or fills a form in wrongly, has decided nothing, as one whose user puts the form away (S2-053).
+func (s *Server) unanswered(ctx context.Context, c client, q question, err error) {
+	s.cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "mcp_question_not_answered", slog.String("question", q.id), slog.Any("error", err))
+	if ctx.Err() != nil || errors.Is(err, mcp.ErrConnectionClosed) {
+		s.asked.of(c.session.ID()).again(q.id)
 	}
-	return answered, failed
 }
 
 // put puts one question to a client of 2025-11-25.

@@ -79,12 +79,15 @@ func (s *Server) serves(c client, name string) (tool tools.Tool, ok bool) {
 	return nil, c.who.Show.names(name)
 }
 
-// route is what every request passes first: faults become errors of the protocol, a panic ends no process.
+// route is what every request passes first: faults become errors of the protocol, a panic ends no process, and the
+// end of the server ends what waits. The SDK would wait for it, also after the client is gone.
 func (s *Server) route(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (result mcp.Result, err error) {
 		defer s.recover(method, &err)
 		c := s.clientOf(req)
-		ctx = context.WithValue(ctx, clientKey{}, &c)
+		ctx, stop := context.WithCancel(context.WithValue(ctx, clientKey{}, &c))
+		defer stop()
+		defer context.AfterFunc(s.life, stop)()
 		switch method {
 		case "tools/call":
 			result, err = s.routeCall(ctx, c, next, req)

@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -15,6 +16,7 @@ const (
 	tasksExtension = "io.modelcontextprotocol/tasks"
 	relatedTask    = "io.modelcontextprotocol/related-task"
 	statelessFrom  = "2026-07-28"
+	lastOfSessions = "2025-11-25"
 	// metaTask names the task in which a tool is to be called, metaError holds the whole error of a call (M-4).
 	metaTask  = "orch/taskId"
 	metaError = "orch/error"
@@ -33,9 +35,9 @@ const (
 type client struct {
 	who     Identity
 	session *mcp.ServerSession
-	// modern is true for 2026-07-28 and later.
-	modern bool
-	caps   *mcp.ClientCapabilities
+	// modern is true for 2026-07-28 and later, older for what came before the tasks of 2025-11-25.
+	modern, older bool
+	caps          *mcp.ClientCapabilities
 	// roots is true when the client says where it works.
 	roots bool
 	// task is set when the caller of 2025-11-25 wants a task.
@@ -62,13 +64,14 @@ func (s *Server) clientOf(req mcp.Request) client {
 	if c.session != nil {
 		if p := c.session.InitializeParams(); p != nil {
 			c.modern = p.ProtocolVersion >= statelessFrom
+			c.older = slices.Contains([]string{"2024-11-05", "2025-03-26", "2025-06-18"}, p.ProtocolVersion)
 			if p.Capabilities != nil {
 				c.caps, c.roots = p.Capabilities, p.Capabilities.RootsV2 != nil
 			}
 		}
 	}
 	c.readMeta(req)
-	if text := c.note(noteTask); text != "" && !c.modern {
+	if text := c.note(noteTask); text != "" && !c.modern && !c.older {
 		c.task = &taskWish{}
 		_ = json.Unmarshal([]byte(text), c.task)
 	}

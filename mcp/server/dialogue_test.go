@@ -21,7 +21,8 @@ import (
 
 // A dialogue is a file of messages: `> ` sends one, `< ` waits for one that has at least what is written, `! ` says
 // that none such has come until then. "<any>" stands for any value, "<name=>" for one that later messages call
-// "<name>". `? ` is `< ` for the answer to the message before, which is sent again until it fits. Messages may come in any order, as in MCP. ROOT is the root of the node.
+// "<name>". `? ` is `< ` for the answer to the message before, which is sent again until it fits. Messages may come in
+// any order, as in MCP. ROOT is the root of the node.
 func TestDialogues(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/dialogues/*.txt")
@@ -88,7 +89,7 @@ func (d *talker) listen(from io.Reader) {
 	for lines := bufio.NewReader(from); ; {
 		text, err := lines.ReadBytes('\n')
 		var m map[string]any
-		if json.Unmarshal(text, &m) == nil {
+		if len(text) > 0 && assert.NoError(d.t, json.Unmarshal(text, &m), "S2-007: a line that is no message") {
 			d.from <- m
 		}
 		if err != nil {

@@ -100,6 +100,8 @@ func isLoopback(address string) bool {
 
 // peek is what the front reads of a message.
 type peek struct {
+	Version string `json:"jsonrpc"`
+	// ID is empty for a notification, and for what is refused because its id is none.
 	ID     json.RawMessage `json:"id"`
 	Method *string         `json:"method"`
 	Params struct {
@@ -146,20 +148,33 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.post(w, r, p, body)
 }
 
-// look reads what the front has to know of a message.
+// look reads what the server has to know of a message, and refuses what is none (S2-009).
 func look(body []byte) (peek, *jsonrpc.Error) {
 	var p peek
 	err := json.Unmarshal(body, &p)
 	if _, syntax := errors.AsType[*json.SyntaxError](err); syntax {
-		return p, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "the body is no valid JSON"}
+		return p, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "this is no valid JSON"}
 	}
-	if err != nil && (p.Method == nil || bytes.TrimSpace(body)[0] != '{') {
-		return p, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the body is not one JSON-RPC message"}
+	if !isID(p.ID) {
+		p.ID = nil
+		return p, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the id must be a string or a number"}
 	}
-	if p.Method == nil && p.Result == nil && p.Error == nil {
+	switch {
+	case bytes.TrimSpace(body)[0] != '{', err != nil && (p.Method == nil || *p.Method == ""), p.Version != "2.0":
+		return p, notOne()
+	case p.Method == nil && p.Result == nil && p.Error == nil:
 		return p, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the message has no method"}
 	}
 	return p, nil
+}
+
+func notOne() *jsonrpc.Error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "this is not one message of JSON-RPC 2.0"}
+}
+
+// isID reports whether a message has an id as MCP wants it, or none.
+func isID(id json.RawMessage) bool {
+	return len(id) == 0 || id[0] == '"' || id[0] == '-' || id[0] >= '0' && id[0] <= '9'
 }
 
 // post sends a message to its half.
@@ -213,12 +228,17 @@ func (f *front) postStateless(w http.ResponseWriter, r *http.Request, p peek, bo
 
 // refuse answers with an error of the protocol.
 func refuse(w http.ResponseWriter, status int, id json.RawMessage, err *jsonrpc.Error) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(refusal(id, err))
+}
+
+// refusal is the answer to a message that is refused before the SDK sees it.
+func refusal(id json.RawMessage, err *jsonrpc.Error) json.RawMessage {
 	if len(id) == 0 {
 		id = json.RawMessage("null")
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(mustJSON(object{"jsonrpc": "2.0", "id": id, "error": err}))
+	return mustJSON(object{"jsonrpc": "2.0", "id": id, "error": err})
 }
 
 // open opens a session.
@@ -310,6 +330,7 @@ func (f *front) reopen(r *http.Request, id string) bool {
 	known := f.s.asked.of(id)
 	known.mu.Lock()
 	known.record = kept
+	known.At = f.s.cfg.Now()
 	known.mu.Unlock()
 	f.replay(r, id, object{"method": "notifications/initialized"})
 	if kept.Level != "" {

@@ -172,6 +172,8 @@ func TestHTTPMalformed(t *testing.T) {
 		``: -32700, `{`: -32700, `{"jsonrpc":"2.0","id":1,"method":"ping"} {}`: -32700, "\x00": -32700, `nul`: -32700,
 		`[]`: -32600, `[{"jsonrpc":"2.0","id":1,"method":"ping"}]`: -32600, `17`: -32600, `"ping"`: -32600, `null`: -32600,
 		`{}`: -32600, `{"jsonrpc":"2.0","id":1}`: -32600,
+		`{"jsonrpc":"2.0","id":null,"method":"ping"}`: -32600, `{"jsonrpc":"2.0","id":{},"method":"ping"}`: -32600,
+		`{"jsonrpc":"1.0","id":1,"method":"ping"}`: -32600, `{"jsonrpc":"2.0","id":1,"method":17}`: -32600,
 		`{"jsonrpc":"2.0","id":1,"method":"nope"}`:       -32601,
 		`{"jsonrpc":"2.0","id":1,"method":"initialize"}`: -32600,
 	} {

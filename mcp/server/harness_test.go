@@ -112,6 +112,10 @@ type textOut struct {
 	Text string `json:"text"`
 }
 
+type numberOut struct {
+	Number int64 `json:"number"`
+}
+
 // testTools are tools with ways that no real one has at will.
 func testTools() []tools.Tool {
 	spec := func(name string, change ...func(*tools.Spec)) tools.Spec {
@@ -144,6 +148,20 @@ func testTools() []tools.Tool {
 		}),
 		tools.Define(spec("asks", mode(tools.AtOnce)), asks),
 		tools.Define(spec("asks_first"), asks),
+		tools.Define(spec("large", mode(tools.AtOnce)), func(context.Context, *tools.Env, none) (numberOut, error) { return numberOut{1<<53 + 1}, nil }),
+		tools.Define(spec("samples"), asksFor(events.Sampling, `{"messages":[{"role":"user","content":{"type":"text","text":"say"}}],"maxTokens":10}`)),
+		tools.Define(spec("links"), asksFor(events.Elicitation, `{"mode":"url","message":"sign in","url":"https://example.com/in","elicitationId":"e1"}`)),
+	}
+}
+
+// asksFor asks one question and shows its answer.
+func asksFor(kind, params string) func(context.Context, *tools.Env, none) (textOut, error) {
+	return func(_ context.Context, env *tools.Env, _ none) (textOut, error) {
+		raw, ok := env.Answer("it")
+		if !ok {
+			return textOut{}, &tools.Asking{Questions: []tools.Question{{Key: "it", Kind: kind, Params: json.RawMessage(params)}}}
+		}
+		return textOut{string(raw)}, nil
 	}
 }
 

@@ -99,6 +99,6 @@ func (s *Server) runPlan(_ context.Context, req *mcp.GetPromptRequest) (*mcp.Get
 		with = " Use these tools where they fit: " + names + "."
 	}
 	return said("Runs a plan", &mcp.TextContent{Text: fmt.Sprintf(
-		"Reach this goal with a plan of orch: %s.%s Write the plan (orch: 1, name, steps with id, tool, with, needs), submit it with %s, "+
+		"Reach this goal with a plan of orch: %s.%s Write the plan (orch: v1, name, steps with id, tool, with, needs), submit it with %s, "+
 			"follow it with %s, and when it waits for an approval, tell me its id. Report the result, or why it failed.", goal, with, toolSubmit, toolResult)}), nil
 }

@@ -162,7 +162,11 @@ func (s *Server) tidy(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			s.asked.drop(s.cfg.Now().Add(-2 * s.cfg.SessionTimeout))
+			live := map[string]bool{}
+			for session := range s.sdk.Sessions() {
+				live[session.ID()] = true
+			}
+			s.asked.drop(s.cfg.Now().Add(-2*s.cfg.SessionTimeout), live)
 		}
 	}
 }
@@ -265,6 +269,17 @@ func (s *Server) ownerOf(ctx context.Context, t orchestrator.TaskView) string {
 
 // object is JSON that is made here rather than by the SDK.
 type object = map[string]any
+
+// fieldsOf are the fields of an object as they are: their numbers keep all digits.
+func fieldsOf(v any) object {
+	var raw map[string]json.RawMessage
+	decode(mustJSON(v), &raw)
+	fields := make(object, len(raw))
+	for name, value := range raw {
+		fields[name] = value
+	}
+	return fields
+}
 
 func mustJSON(v any) json.RawMessage {
 	raw, err := json.Marshal(v)

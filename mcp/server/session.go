@@ -81,13 +81,14 @@ func (a *asked) forget(id string) {
 	delete(a.byID, id)
 }
 
-// drop forgets the sessions that were last used before a time.
-func (a *asked) drop(before time.Time) {
+// drop forgets the sessions that have not changed since a time, but for those that live: they may be used all the
+// while without a change.
+func (a *asked) drop(before time.Time, live map[string]bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for id, s := range a.byID {
 		s.mu.Lock()
-		if id != "" && s.At.Before(before) {
+		if id != "" && !live[id] && s.At.Before(before) {
 			delete(a.byID, id)
 		}
 		s.mu.Unlock()

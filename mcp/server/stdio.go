@@ -1,19 +1,25 @@
 package server
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
+	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
+// MaxLine is the most bytes of one message over stdio; a longer one is refused and skipped.
+const MaxLine = 16 << 20
+
 // Serve speaks over a pair of streams, one message a line, until in ends or ctx does (S2-007).
 func (s *Server) Serve(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
-	t := &lines{s: s, inner: &mcp.IOTransport{Reader: in, Writer: out}}
-	session, err := s.sdk.Connect(ctx, t, nil)
+	session, err := s.sdk.Connect(ctx, &lines{s, in, out}, nil)
 	if err != nil {
 		return err
 	}
@@ -28,68 +34,162 @@ func (s *Server) Serve(ctx context.Context, in io.ReadCloser, out io.WriteCloser
 	return err
 }
 
-// lines is the stdio transport. It notes what the SDK drops when it decodes a request.
+// lines is the stdio transport. It is not that of the SDK, which ends at the first line that is no message, and
+// drops what the rest of the server has to know of a request.
 type lines struct {
-	s     *Server
-	inner mcp.Transport
+	s   *Server
+	in  io.ReadCloser
+	out io.WriteCloser
 }
 
 // Connect implements mcp.Transport.
-func (l *lines) Connect(ctx context.Context) (mcp.Connection, error) {
-	c, err := l.inner.Connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	l.s.streams.open("", &line{c})
-	return &noting{Connection: c, s: l.s}, nil
+func (l *lines) Connect(context.Context) (mcp.Connection, error) {
+	c := &lineConn{lines: l, came: make(chan line), closed: make(chan struct{})}
+	go c.listen()
+	l.s.streams.open("", c)
+	return c, nil
 }
 
-// line sends notifications that the SDK does not know over stdio.
-type line struct{ to mcp.Connection }
-
-// send implements sink.
-func (l *line) send(message json.RawMessage) error {
-	m, err := jsonrpc.DecodeMessage(message)
-	if err != nil {
-		return err
-	}
-	return l.to.Write(context.Background(), m)
+// line is a line that was read: what it says, or why it could not be read. One that is too long has no data.
+type line struct {
+	data []byte
+	long bool
+	err  error
 }
 
-// noting is a connection that notes on each request what the rest of the server has to know.
-type noting struct {
-	mcp.Connection
-	s *Server
+// lineConn is a connection with one message a line.
+type lineConn struct {
+	*lines
+
+	came    chan line
+	closed  chan struct{}
+	closing sync.Once
+	// writing is held while a message is written.
+	writing sync.Mutex
+}
+
+// SessionID implements mcp.Connection.
+func (*lineConn) SessionID() string { return "" }
+
+// Close implements mcp.Connection.
+func (c *lineConn) Close() (err error) {
+	c.closing.Do(func() {
+		close(c.closed)
+		err = errors.Join(c.in.Close(), c.out.Close())
+	})
+	return err
+}
+
+// listen reads lines until the first error. A read cannot be ended otherwise than by closing what is read.
+func (c *lineConn) listen() {
+	for r := bufio.NewReader(c.in); ; {
+		l := readLine(r)
+		select {
+		case c.came <- l:
+		case <-c.closed:
+			return
+		}
+		if l.err != nil {
+			return
+		}
+	}
+}
+
+// readLine reads a line and keeps no more than MaxLine bytes of it.
+func readLine(r *bufio.Reader) (l line) {
+	for {
+		part, err := r.ReadSlice('\n')
+		if l.long = l.long || len(l.data)+len(part) > MaxLine; l.long {
+			l.data = nil
+		} else {
+			l.data = append(l.data, part...)
+		}
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		if len(l.data) == 0 && !l.long {
+			l.err = err // otherwise the next line has it
+		}
+		return l
+	}
+}
+
+// Read implements mcp.Connection. What is no message is answered with its error, and hurts no other (S2-009).
+func (c *lineConn) Read(ctx context.Context) (jsonrpc.Message, error) {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-c.closed:
+			return nil, io.EOF
+		case l := <-c.came:
+			if l.err != nil {
+				return nil, l.err
+			}
+			if m, err := c.understand(l); m != nil || err != nil {
+				return m, err
+			}
+		}
+	}
+}
+
+// understand returns the message of a line; nil for an empty line, and for one that was refused.
+func (c *lineConn) understand(l line) (jsonrpc.Message, error) {
+	if len(bytes.TrimSpace(l.data)) == 0 && !l.long {
+		return nil, nil //nolint:nilnil // nothing was said
+	}
+	p, wrong := look(l.data)
+	if l.long {
+		wrong = &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the message is longer than 16 MiB"}
+	}
+	if wrong != nil {
+		return nil, c.send(refusal(p.ID, wrong))
+	}
+	m, err := jsonrpc.DecodeMessage(l.data)
+	if err != nil {
+		return nil, c.send(refusal(p.ID, notOne()))
+	}
+	if req, ok := m.(*jsonrpc.Request); ok {
+		c.note(req, p)
+	}
+	return m, nil
+}
+
+// note leaves on a request what the SDK's decoding of it drops.
+func (c *lineConn) note(req *jsonrpc.Request, p peek) {
+	if req.Method == "notifications/cancelled" {
+		c.s.asked.of("").withdraw(string(p.Params.RequestID))
+	}
+	header := http.Header{}
+	header.Set(noteID, string(p.ID))
+	if len(p.Params.Task) > 0 && string(p.Params.Task) != "null" {
+		header.Set(noteTask, string(p.Params.Task))
+	}
+	req.Extra = &mcp.RequestExtra{Header: header}
 }
 
 // Write implements mcp.Connection. An error that the SDK gives no code is one of the order of requests.
-func (n *noting) Write(ctx context.Context, m jsonrpc.Message) error {
+func (c *lineConn) Write(ctx context.Context, m jsonrpc.Message) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	if r, ok := m.(*jsonrpc.Response); ok && r.Error != nil {
 		var wire *jsonrpc.Error
 		if !asWire(r.Error, &wire) {
 			r.Error = &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: r.Error.Error()}
 		}
 	}
-	return n.Connection.Write(ctx, m)
+	data, err := jsonrpc.EncodeMessage(m)
+	if err != nil {
+		return err
+	}
+	return c.send(data)
 }
 
-// Read implements mcp.Connection.
-func (n *noting) Read(ctx context.Context) (jsonrpc.Message, error) {
-	m, err := n.Connection.Read(ctx)
-	req, ok := m.(*jsonrpc.Request)
-	if err != nil || !ok {
-		return m, err
-	}
-	var p peek
-	decode(req.Params, &p.Params)
-	if req.Method == "notifications/cancelled" {
-		n.s.asked.of("").withdraw(string(p.Params.RequestID))
-	}
-	header := http.Header{}
-	header.Set(noteID, string(mustJSON(req.ID.Raw())))
-	if len(p.Params.Task) > 0 && string(p.Params.Task) != "null" {
-		header.Set(noteTask, string(p.Params.Task))
-	}
-	req.Extra = &mcp.RequestExtra{Header: header}
-	return m, nil
+// send implements sink.
+func (c *lineConn) send(message json.RawMessage) error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	_, err := c.out.Write(append(message, '\n'))
+	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -50,7 +51,7 @@ func (s *Server) addTaskMethods() error {
 // allowed refuses a method that the generation of the client does not have, or that it has not declared.
 func allowed(c client, method string) error {
 	switch {
-	case c.modern && (method == "tasks/result" || method == "tasks/list"), !c.modern && method == "tasks/update":
+	case c.older, c.modern && (method == "tasks/result" || method == "tasks/list"), !c.modern && method == "tasks/update":
 		return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: method + " is not part of this version"}
 	case c.modern && !c.knowsTasks():
 		return missing(object{"extensions": object{tasksExtension: object{}}})
@@ -107,8 +108,7 @@ func (s *Server) detailed(ctx context.Context, c client, t orchestrator.TaskView
 
 // whole is a result as 2026-07-28 wants it inside of a task.
 func whole(r *mcp.CallToolResult) object {
-	fields := object{}
-	decode(mustJSON(r), &fields)
+	fields := fieldsOf(r)
 	fields["resultType"] = "complete"
 	return fields
 }
@@ -138,14 +138,11 @@ func (s *Server) taskResult(ctx context.Context, c client, p *taskParams) (*repl
 	if err != nil {
 		return nil, err
 	}
-	fields := object{}
-	decode(mustJSON(result), &fields)
-	meta, _ := fields["_meta"].(object)
-	if meta == nil {
-		meta = object{}
-	}
+	meta := mcp.Meta{}
+	maps.Copy(meta, result.Meta)
 	meta[relatedTask] = object{"taskId": string(t.ID)}
-	fields["_meta"] = meta
+	fields := fieldsOf(result)
+	fields["_meta"] = object(meta)
 	return &reply{fields: fields}, nil
 }
 
@@ -157,9 +154,8 @@ func (s *Server) askNow(ctx context.Context, c client, id events.TaskID) error {
 		return err
 	}
 	if len(list) > 0 {
-		answered, err := s.elicitAll(ctx, c, list, id, true)
-		if answered || err != nil {
-			return err
+		if answered, _ := s.elicitAll(ctx, c, list, id, true); answered { // a refused answer leaves the task waiting
+			return ctx.Err()
 		}
 	}
 	wait, stop := s.whilePending(ctx, id)
@@ -179,11 +175,7 @@ func (s *Server) askSoon(c client, t orchestrator.TaskView) {
 			_, err = s.elicitAll(ctx, c, list, t.ID, true)
 		}
 		if err != nil {
-			s.cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "mcp_question_not_put", slog.String("task", string(t.ID)), slog.Any("error", err))
-			known := s.asked.of(c.session.ID())
-			for _, q := range list {
-				known.again(q.id)
-			}
+			s.cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "mcp_answer_refused", slog.String("task", string(t.ID)), slog.Any("error", err))
 		}
 	})
 }

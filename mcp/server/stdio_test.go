@@ -1,0 +1,43 @@
+package server_test
+
+import (
+	"encoding/json"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/mcp/server"
+)
+
+// A line that is too long is refused and skipped, and so is a last one without an end.
+func TestStdioLines(t *testing.T) {
+	t.Parallel()
+	s := startNode(t).face()
+	in, to := io.Pipe()
+	from, out := io.Pipe()
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(t.Context(), in, out) }()
+	answers := json.NewDecoder(from)
+	for _, step := range []struct{ say, want string }{
+		{`{"jsonrpc":"2.0","id":"` + strings.Repeat("x", server.MaxLine) + "\"}\r\n", `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"the message is longer than 16 MiB"}}`},
+		{"\r\n" + `{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\r\n", `{"jsonrpc":"2.0","id":1,"result":{}}`},
+	} {
+		_, err := io.WriteString(to, step.say)
+		require.NoError(t, err)
+		var got json.RawMessage
+		require.NoError(t, answers.Decode(&got))
+		assert.JSONEq(t, step.want, string(got))
+	}
+	go func() {
+		_, err := io.WriteString(to, `{"jsonrpc":`)
+		assert.NoError(t, err)
+		assert.NoError(t, to.Close())
+	}()
+	var got json.RawMessage
+	require.NoError(t, answers.Decode(&got))
+	assert.JSONEq(t, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"this is no valid JSON"}}`, string(got))
+	require.NoError(t, <-ended)
+}
