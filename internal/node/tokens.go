@@ -80,10 +80,10 @@ func (i identities) Verify(_ context.Context, secret string) (server.Identity, t
 // in time would go on for ever.
 func (n *Node) whileGood(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-		stream := r.Method == http.MethodGet || r.Header.Get("Mcp-Method") == "subscriptions/listen"
-		if stream && strings.EqualFold(scheme, "Bearer") {
-			ctx, cancel := n.tokens.While(r.Context(), strings.TrimSpace(secret))
+		said := strings.Fields(r.Header.Get("Authorization")) // as the face reads it
+		stream := r.Method == http.MethodGet || strings.TrimSpace(r.Header.Get("Mcp-Method")) == "subscriptions/listen"
+		if stream && len(said) == 2 {
+			ctx, cancel := n.tokens.While(r.Context(), said[1])
 			defer cancel()
 			r = r.WithContext(ctx)
 		}

@@ -184,11 +184,13 @@ func (f *front) post(w http.ResponseWriter, r *http.Request, p peek, body []byte
 		refuse(w, http.StatusBadRequest, p.ID, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the session has begun already"})
 	case method == "initialize":
 		f.open(w, r, body)
-	case r.Header.Get(headerSession) == "" && method != "ping":
+	case r.Header.Get(headerSession) == "" && method == "ping" && len(p.ID) > 0:
+		respond(w, http.StatusOK, object{"jsonrpc": "2.0", "id": p.ID, "result": object{}})
+	case r.Header.Get(headerSession) == "":
 		refuse(w, http.StatusBadRequest, p.ID, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the session has to begin with initialize"})
 	default:
-		if method == "notifications/cancelled" {
-			f.s.asked.of(r.Header.Get(headerSession)).withdraw(string(p.Params.RequestID))
+		if known := f.s.asked.ownedBy(r.Header.Get(headerSession), ownerOf(r)); known != nil && method == "notifications/cancelled" {
+			known.withdraw(string(p.Params.RequestID))
 		}
 		f.session(w, r, body)
 	}
@@ -216,13 +218,24 @@ func refuse(w http.ResponseWriter, status int, id json.RawMessage, err *jsonrpc.
 	if len(id) == 0 {
 		id = json.RawMessage("null")
 	}
+	respond(w, status, object{"jsonrpc": "2.0", "id": id, "error": err})
+}
+
+func respond(w http.ResponseWriter, status int, message object) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(mustJSON(object{"jsonrpc": "2.0", "id": id, "error": err}))
+	_, _ = w.Write(mustJSON(message))
 }
+
+// maxInitialize is the most bytes of the request that opens a session, which is kept as long as the session.
+const maxInitialize = 64 << 10
 
 // open opens a session.
 func (f *front) open(w http.ResponseWriter, r *http.Request, body []byte) {
+	if len(body) > maxInitialize {
+		http.Error(w, "the request that opens a session is larger than 64 KiB", http.StatusRequestEntityTooLarge)
+		return
+	}
 	if f.s.asked.count() >= MaxSessions {
 		w.Header().Set("Retry-After", "60")
 		http.Error(w, "too many sessions are open", http.StatusServiceUnavailable)
@@ -259,27 +272,28 @@ func ownerOf(r *http.Request) string {
 // session serves a request of an open session. One that a restart has ended is opened again, unnoticed.
 func (f *front) session(w http.ResponseWriter, r *http.Request, body []byte) {
 	id := r.Header.Get(headerSession)
-	if r.Method == http.MethodDelete && id != "" {
-		defer f.forget(r.Context(), id)
+	got := &probe{ResponseWriter: w}
+	f.serve(got, r, id)
+	if got.gone && id != "" && f.reopen(r, id) {
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		got = &probe{ResponseWriter: w}
+		f.serve(got, r, id)
 	}
-	probe := &probe{ResponseWriter: w}
-	f.serve(probe, r, id)
-	if !probe.gone {
-		return
-	}
-	if id == "" || !f.reopen(r, id) {
+	switch {
+	case got.gone:
 		http.Error(w, "session not found", http.StatusNotFound)
-		return
+	case got.status == http.StatusNoContent: // the owner has ended it
+		f.forget(r.Context(), id)
 	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	f.serve(w, r, id)
 }
 
 // serve gives a request to the sessions; a GET becomes the stream on which the server notifies.
 func (f *front) serve(w http.ResponseWriter, r *http.Request, id string) {
 	if r.Method == http.MethodGet && id != "" {
 		stream := newEventStream(w)
-		defer f.s.streams.open(id, stream)()
+		end := func() {}
+		stream.onBegin = func() { end = f.s.streams.open(id, stream) }
+		defer func() { end() }()
 		w = stream
 	}
 	f.stateful.ServeHTTP(w, r)
@@ -343,7 +357,8 @@ func (f *front) inner(r *http.Request, id string, body []byte) *http.Request {
 // probe lets everything through but the answer that a session is not there.
 type probe struct {
 	http.ResponseWriter
-	gone bool
+	gone   bool
+	status int
 }
 
 // WriteHeader implements http.ResponseWriter.
@@ -353,6 +368,7 @@ func (p *probe) WriteHeader(status int) {
 		clear(p.Header())
 		return
 	}
+	p.status = status
 	p.ResponseWriter.WriteHeader(status)
 }
 

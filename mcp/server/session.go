@@ -68,6 +68,22 @@ func (a *asked) of(id string) *session {
 	return known
 }
 
+// ownedBy returns what is known of an open session of an owner, nil for any other.
+func (a *asked) ownedBy(id, owner string) *session {
+	a.mu.Lock()
+	known := a.byID[id]
+	a.mu.Unlock()
+	if known == nil {
+		return nil
+	}
+	known.mu.Lock()
+	defer known.mu.Unlock()
+	if known.Owner != owner {
+		return nil
+	}
+	return known
+}
+
 func (a *asked) count() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
