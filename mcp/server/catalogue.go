@@ -111,6 +111,8 @@ func (s *Server) route(next mcp.MethodHandler) mcp.MethodHandler {
 		defer s.recover(method, &err)
 		c := s.clientOf(req)
 		ctx = context.WithValue(ctx, clientKey{}, &c)
+		ctx, stop := s.within(ctx, c)
+		defer stop()
 		switch method {
 		case "tools/call":
 			result, err = s.routeCall(ctx, c, next, req)

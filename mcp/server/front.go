@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -20,6 +21,9 @@ import (
 
 // MaxBody is the most bytes of one request over HTTP; more is answered with 413.
 const MaxBody = 4 << 20
+
+// readTime is how long a client may take to send one request.
+const readTime = time.Minute
 
 const (
 	headerSession = "Mcp-Session-Id"
@@ -129,7 +133,15 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.session(w, r, nil)
 		return
 	}
+	release, ok := f.s.meter.hold(ownerOf(r), r.ContentLength)
+	if !ok {
+		tooMany(w)
+		return
+	}
+	defer release()
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTime))
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
 		http.Error(w, "the request is larger than 4 MiB", http.StatusRequestEntityTooLarge)
 		return
@@ -272,6 +284,14 @@ func ownerOf(r *http.Request) string {
 // session serves a request of an open session. One that a restart has ended is opened again, unnoticed.
 func (f *front) session(w http.ResponseWriter, r *http.Request, body []byte) {
 	id := r.Header.Get(headerSession)
+	if known := f.s.asked.ownedBy(id, ownerOf(r)); known != nil {
+		known.mu.Lock()
+		known.At = f.s.cfg.Now()
+		known.mu.Unlock()
+		if r.Method == http.MethodDelete {
+			known.end()
+		}
+	}
 	got := &probe{ResponseWriter: w}
 	f.serve(got, r, id)
 	if got.gone && id != "" && f.reopen(r, id) {
