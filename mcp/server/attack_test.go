@@ -4,8 +4,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"github.com/orch-dev/orch/orchestrator"
-	"github.com/orch-dev/orch/statemachine"
 	"io"
 	"net/http"
 	"path/filepath"
@@ -19,6 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/mcp/server"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/statemachine"
 )
 
 // narrow are tokens that name what they show as well: "bot.agent:echo,orch_*" and "eye.agent!" for reading only.
@@ -209,4 +209,68 @@ func TestATaskIsAsNarrowAsItsToken(t *testing.T) {
 	}
 	assert.Contains(t, inside("echo"), "hi")
 	assert.Contains(t, inside("plain"), "FORBIDDEN")
+}
+
+// S2-007: a line that is no message is answered, and the connection goes on.
+func TestStdioOutlivesWhatIsNoMessage(t *testing.T) {
+	t.Parallel()
+	n := startNode(t)
+	in, say := io.Pipe()
+	hear, out := io.Pipe()
+	ended := make(chan error, 1)
+	face := n.face()
+	go func() { ended <- face.Serve(t.Context(), in, out) }()
+	heard := bufio.NewReader(hear)
+	for _, line := range []string{
+		"hello", "\x00", "null", `{"jsonrpc":"2.0",`, `[` + ping + `]`, `{"jsonrpc":"2.0","id":{},"method":"ping"}`, `{"jsonrpc":"2.0","id":true,"method":"ping"}`,
+		strings.Repeat("[", 1<<20), `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":"` + strings.Repeat("a", server.MaxBody) + `"}}`,
+	} {
+		_, err := io.WriteString(say, line+"\n")
+		require.NoError(t, err)
+		got, err := heard.ReadString('\n')
+		require.NoError(t, err)
+		assert.Contains(t, got, `"error":{"code":-32`, "%.50s", line)
+	}
+	_, err := io.WriteString(say, initialize+"\r\n")
+	require.NoError(t, err)
+	got, err := heard.ReadString('\n')
+	require.NoError(t, err)
+	assert.Contains(t, got, `"serverInfo"`)
+	require.NoError(t, say.Close())
+	assert.NoError(t, <-ended)
+}
+
+// A session that its owner ends takes its waiting requests along, rather than wait for them.
+func TestASessionEndsWithItsRequests(t *testing.T) {
+	t.Parallel()
+	ada, _ := two(t)
+	a := ada.post(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"hangs","arguments":{},"task":{}}}`)
+	id := regexp.MustCompile("TASK_[0-9A-Z]{26}").FindString(a.body)
+	ended := make(chan answer, 1)
+	go func() {
+		ended <- ada.post(`{"jsonrpc":"2.0","id":4,"method":"tasks/result","params":{"taskId":"` + id + `"}}`)
+	}()
+	require.Eventually(t, func() bool {
+		return ada.post(`{"jsonrpc":"2.0","id":5,"method":"tasks/get","params":{"taskId":"`+id+`"}}`).status == http.StatusOK && len(ended) == 0
+	}, time.Second, 50*time.Millisecond)
+	assert.Equal(t, http.StatusNoContent, ada.do(ada.request(http.MethodDelete, "")).status)
+	<-ended
+}
+
+// One session cannot take the subscriptions of all.
+func TestASessionSubscribesToSoMuch(t *testing.T) {
+	t.Parallel()
+	ada, _ := two(t)
+	a := ada.post(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"hangs","arguments":{},"task":{}}}`)
+	id := regexp.MustCompile("TASK_[0-9A-Z]{26}").FindString(a.body)
+	subscribe := func(uri string) any {
+		return code(ada.post(`{"jsonrpc":"2.0","id":4,"method":"resources/subscribe","params":{"uri":"` + uri + `"}}`))
+	}
+	for _, uri := range []string{"x:y", "orch://task/" + id + "/none", "orch://task/" + id + "//log"} {
+		assert.NotNil(t, subscribe(uri), uri)
+	}
+	for i := range 100 {
+		assert.Nil(t, subscribe(fmt.Sprint("orch://task/", id, "/outputs/", i)))
+	}
+	assert.NotNil(t, subscribe("orch://task/"+id), "the limit")
 }

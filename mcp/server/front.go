@@ -197,7 +197,7 @@ func (f *front) post(w http.ResponseWriter, r *http.Request, p peek, body []byte
 	case method == "initialize":
 		f.open(w, r, body)
 	case r.Header.Get(headerSession) == "" && method == "ping" && len(p.ID) > 0:
-		respond(w, http.StatusOK, object{"jsonrpc": "2.0", "id": p.ID, "result": object{}})
+		respond(w, http.StatusOK, mustJSON(object{"jsonrpc": "2.0", "id": p.ID, "result": object{}}))
 	case r.Header.Get(headerSession) == "":
 		refuse(w, http.StatusBadRequest, p.ID, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the session has to begin with initialize"})
 	default:
@@ -227,16 +227,21 @@ func (f *front) postStateless(w http.ResponseWriter, r *http.Request, p peek, bo
 
 // refuse answers with an error of the protocol.
 func refuse(w http.ResponseWriter, status int, id json.RawMessage, err *jsonrpc.Error) {
+	respond(w, status, refusal(id, err))
+}
+
+// refusal is an answer with an error of the protocol.
+func refusal(id json.RawMessage, err *jsonrpc.Error) json.RawMessage {
 	if len(id) == 0 {
 		id = json.RawMessage("null")
 	}
-	respond(w, status, object{"jsonrpc": "2.0", "id": id, "error": err})
+	return mustJSON(object{"jsonrpc": "2.0", "id": id, "error": err})
 }
 
-func respond(w http.ResponseWriter, status int, message object) {
+func respond(w http.ResponseWriter, status int, message json.RawMessage) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(mustJSON(message))
+	_, _ = w.Write(message)
 }
 
 // maxInitialize is the most bytes of the request that opens a session, which is kept as long as the session.

@@ -65,7 +65,7 @@ func (s Selection) shows(t tools.Tool) bool {
 // showsOwn reports whether a tool of the face itself is selected.
 func (s Selection) showsOwn(name string) bool {
 	changes := name == toolSubmit || name == toolCancel
-	return s.names(name) && !(s.ReadOnly && changes)
+	return s.names(name) && (!s.ReadOnly || !changes)
 }
 
 // all reports whether nothing is left out.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"io"
@@ -12,7 +13,8 @@ import (
 
 // Serve speaks over a pair of streams, one message a line, until in ends or ctx does (S2-007).
 func (s *Server) Serve(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
-	t := &lines{s: s, inner: &mcp.IOTransport{Reader: in, Writer: out}}
+	to := &oneByOne{WriteCloser: out}
+	t := &lines{s: s, inner: &mcp.IOTransport{Reader: &sieve{Closer: in, in: bufio.NewReader(in), out: to}, Writer: to}}
 	session, err := s.sdk.Connect(ctx, t, nil)
 	if err != nil {
 		return err
