@@ -318,7 +318,10 @@ func (f *front) serve(w http.ResponseWriter, r *http.Request, id string) {
 		stream := newEventStream(w)
 		end := func() {}
 		stream.onBegin = func() { end = f.s.streams.open(id, stream) }
-		defer func() { end() }()
+		defer func() {
+			end()
+			stream.finish()
+		}()
 		w = stream
 	}
 	f.stateful.ServeHTTP(w, r)

@@ -25,7 +25,8 @@ func (s *sieve) Read(p []byte) (int, error) {
 	for len(s.rest) == 0 {
 		line, err := s.line()
 		if len(bytes.TrimSpace(line)) > 0 && s.fits(line) {
-			s.rest = append(line, '\n')
+			line = append(line, '\n')
+			s.rest = line
 			break
 		}
 		if err != nil {

@@ -59,7 +59,7 @@ type eventStream struct {
 	rc *http.ResponseController
 	// begun is set when the header is out: notifications come after it.
 	begun bool
-	// refused is set when the client got an error instead.
+	// refused is set when the client got an error instead, or the request is over.
 	refused bool
 	// onBegin is called once, when the client has got the stream.
 	onBegin func()
@@ -80,6 +80,13 @@ func (e *eventStream) WriteHeader(status int) {
 	if e.refused = status != http.StatusOK; !e.refused {
 		e.begin()
 	}
+}
+
+// finish waits for what is being sent and lets nothing follow: the request is over, and with it the writer.
+func (e *eventStream) finish() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.refused = true
 }
 
 // begin notes that the header is out. The lock is held.
@@ -113,7 +120,7 @@ func (e *eventStream) Flush() {
 func (e *eventStream) send(message json.RawMessage) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.begun {
+	if !e.begun || e.refused {
 		return http.ErrNotSupported
 	}
 	_ = e.rc.SetWriteDeadline(time.Now().Add(writeTime))
