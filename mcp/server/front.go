@@ -316,12 +316,10 @@ func (f *front) session(w http.ResponseWriter, r *http.Request, body []byte) {
 func (f *front) serve(w http.ResponseWriter, r *http.Request, id string) {
 	if r.Method == http.MethodGet && id != "" {
 		stream := newEventStream(w)
-		end := func() {}
-		stream.onBegin = func() { end = f.s.streams.open(id, stream) }
-		defer func() {
-			end()
-			stream.finish()
-		}()
+		defer stream.end()
+		leave := func() {}
+		stream.onBegin = func() { leave = f.s.streams.open(id, stream) }
+		defer func() { leave() }()
 		w = stream
 	}
 	f.stateful.ServeHTTP(w, r)

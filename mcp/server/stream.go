@@ -57,10 +57,9 @@ type eventStream struct {
 	mu sync.Mutex
 	w  http.ResponseWriter
 	rc *http.ResponseController
-	// begun is set when the header is out: notifications come after it.
-	begun bool
-	// refused is set when the client got an error instead, or the request is over.
-	refused bool
+	// begun is set when the header is out: notifications come after it; refused when the client got an error
+	// instead; ended when the request is over.
+	begun, refused, ended bool
 	// onBegin is called once, when the client has got the stream.
 	onBegin func()
 }
@@ -80,13 +79,6 @@ func (e *eventStream) WriteHeader(status int) {
 	if e.refused = status != http.StatusOK; !e.refused {
 		e.begin()
 	}
-}
-
-// finish waits for what is being sent and lets nothing follow: the request is over, and with it the writer.
-func (e *eventStream) finish() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.refused = true
 }
 
 // begin notes that the header is out. The lock is held.
@@ -116,11 +108,18 @@ func (e *eventStream) Flush() {
 	_ = e.rc.Flush()
 }
 
+// end keeps the server from writing to a request that is over.
+func (e *eventStream) end() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ended = true
+}
+
 // send implements sink.
 func (e *eventStream) send(message json.RawMessage) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.begun || e.refused {
+	if !e.begun || e.ended {
 		return http.ErrNotSupported
 	}
 	_ = e.rc.SetWriteDeadline(time.Now().Add(writeTime))
