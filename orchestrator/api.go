@@ -86,6 +86,10 @@ type SubmitRequest struct {
 	Delay time.Duration `json:"delay,omitempty"`
 	// Client is what the program that submits can do for the task.
 	Client *events.Client `json:"client,omitempty"`
+	// Tools are the only tools that the task and its children may call, whatever the plan says; empty for any.
+	Tools []string `json:"tools,omitempty"`
+	// Within says what the `allow` of the plan opens at most: only what each of them covers.
+	Within []events.Allow `json:"within,omitempty"`
 	// Actor is who asks, such as "user:ada".
 	Actor string `json:"actor,omitempty"`
 }

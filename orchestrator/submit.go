@@ -46,9 +46,12 @@ func (x submitExtra) trusted() bool {
 	return x.origin != "" || (x.parent != nil && x.parent.Agent != "")
 }
 
+// boundsOf is what a request bounds its task to.
+func boundsOf(r SubmitRequest) submitExtra { return submitExtra{tools: r.Tools, within: r.Within} }
+
 // Submit implements API.
 func (o *Orchestrator) Submit(ctx context.Context, r SubmitRequest) (SubmitReply, error) {
-	return o.submit(ctx, r, submitExtra{})
+	return o.submit(ctx, r, boundsOf(r))
 }
 
 // SubmitBatch implements API.
@@ -64,7 +67,7 @@ func (o *Orchestrator) SubmitBatch(ctx context.Context, r SubmitBatchRequest) (S
 	pending := 0
 	for i, task := range r.Tasks {
 		item := &reply.Tasks[i]
-		sub, err := o.prepare(ctx, task, submitExtra{})
+		sub, err := o.prepare(ctx, task, boundsOf(task))
 		if err != nil {
 			item.Error = fault.From(err)
 			continue

@@ -77,13 +77,13 @@ func (i identities) Verify(_ context.Context, secret string) (server.Identity, t
 }
 
 // whileGood ends the streams of a client when its token does: each request is checked, but a stream that was opened
-// in time would go on for ever.
+// in time would go on for ever. A call of a client of 2026-07-28 is let go on, since its end would cancel the task.
 func (n *Node) whileGood(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-		stream := r.Method == http.MethodGet || r.Header.Get("Mcp-Method") == "subscriptions/listen"
-		if stream && strings.EqualFold(scheme, "Bearer") {
-			ctx, cancel := n.tokens.While(r.Context(), strings.TrimSpace(secret))
+		said := strings.Fields(r.Header.Get("Authorization")) // as the face reads it
+		stream := r.Header.Get("Mcp-Protocol-Version") < "2026-07-28" || strings.TrimSpace(r.Header.Get("Mcp-Method")) == "subscriptions/listen"
+		if stream && len(said) == 2 {
+			ctx, cancel := n.tokens.While(r.Context(), said[1])
 			defer cancel()
 			r = r.WithContext(ctx)
 		}

@@ -243,12 +243,14 @@ func TestStreamsEndWithTheirToken(t *testing.T) {
 	answer := send(t, n, http.MethodPost, opening, header)
 	require.Equal(t, http.StatusOK, answer.status)
 	header.Set("Mcp-Session-Id", answer.session)
-	during(t, n, http.MethodGet, "", header, func(status int, stream io.Reader) {
+	header.Set("Authorization", "Bearer\t"+secret) // any space will do
+	revoked := func(status int, stream io.Reader) {
 		assert.Equal(t, http.StatusOK, status)
 		_, err = n.Tokens().RevokeToken(t.Context(), bus.RevokeToken{Token: "eye", Actor: "user:ada"})
 		require.NoError(t, err)
 		_, _ = io.Copy(io.Discard, stream) // returns when the node has ended it
-	})
+	}
+	during(t, n, http.MethodGet, "", header, revoked)
 	assert.Equal(t, http.StatusUnauthorized, send(t, n, http.MethodDelete, "", header).status)
 
 	for _, name := range []string{"ear", "eye"} {
@@ -258,6 +260,24 @@ func TestStreamsEndWithTheirToken(t *testing.T) {
 		header.Set("Authorization", "Bearer "+secret)
 		assert.Equal(t, want, send(t, n, http.MethodDelete, "", header).status, "the session is that of an identity")
 	}
+}
+
+// So does the wait for the result of a task.
+func TestWaitsEndWithTheirToken(t *testing.T) {
+	t.Parallel()
+	n, _ := face(t, config(t))
+	id := submit(t, n.API(), `{orch: v1, steps: [{id: a, wait: {signal: go}}]}`)
+	_, secret, err := bus.IssueToken(t.Context(), n.Tokens(), bus.NewToken{Name: "eye", Role: bus.RoleViewer, Actor: "user:ada"})
+	require.NoError(t, err)
+	header := http.Header{"Authorization": {"Bearer " + secret}}
+	header.Set("Mcp-Session-Id", send(t, n, http.MethodPost, opening, header).session)
+	revoke := time.AfterFunc(100*time.Millisecond, func() {
+		_, err := n.Tokens().RevokeToken(t.Context(), bus.RevokeToken{Token: "eye", Actor: "user:ada"})
+		assert.NoError(t, err)
+	})
+	defer revoke.Stop()
+	got := send(t, n, http.MethodPost, `{"jsonrpc":"2.0","id":2,"method":"tasks/result","params":{"taskId":"`+string(id)+`"}}`, header)
+	assert.NotContains(t, got.text, "result")
 }
 
 // So does a subscription of a client without a session.

@@ -154,9 +154,13 @@ func (s *Server) begin(ctx context.Context, c client, tool tools.Tool, p *mcp.Ca
 	if err != nil {
 		return nil, err
 	}
-	task, err := s.cfg.API.Submit(ctx, orchestrator.SubmitRequest{
+	wanted := orchestrator.SubmitRequest{
 		Plan: program.JSON(), Actor: c.who.Name, Labels: ttlLabel(r.ttl), Client: helper(c.asks(), reach),
-	})
+	}
+	if err := s.bound(c, &wanted); err != nil {
+		return nil, err
+	}
+	task, err := s.cfg.API.Submit(ctx, wanted)
 	r.id = task.ID
 	return r, err
 }

@@ -2,9 +2,13 @@ package server
 
 import (
 	"context"
+	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/tools"
 )
 
@@ -39,7 +43,7 @@ func (s *Server) listTools(c client, list *mcp.ListToolsResult) mcp.Result {
 	shown := []object{}
 	for _, t := range list.Tools {
 		tool, ok := s.cfg.Catalogue.Get(t.Name)
-		if ok && !c.who.Show.shows(tool) || !ok && !c.who.Show.names(t.Name) {
+		if ok && !c.who.Show.shows(tool) || !ok && !c.who.Show.showsOwn(t.Name) {
 			continue
 		}
 		fields := object{}
@@ -76,8 +80,30 @@ func (s *Server) serves(c client, name string) (tool tools.Tool, ok bool) {
 	if tool, ok = s.cfg.Catalogue.Get(name); ok {
 		return tool, s.cfg.Show.shows(tool) && c.who.Show.shows(tool)
 	}
-	return nil, c.who.Show.names(name)
+	return nil, c.who.Show.showsOwn(name)
 }
+
+// bound narrows a submission to what the client may reach: no plan, and no child of a call, calls a tool that the
+// client may not call itself, and what a program says that decides about nothing opens nothing.
+func (s *Server) bound(c client, r *orchestrator.SubmitRequest) error {
+	if !c.who.Role.decides() {
+		r.Within = []events.Allow{{}}
+	}
+	if !s.narrowed(c) {
+		return nil
+	}
+	r.Tools = slices.DeleteFunc(slices.Clone(s.cfg.Catalogue.Names()), func(name string) bool {
+		_, ok := s.serves(c, name)
+		return !ok
+	})
+	if len(r.Tools) == 0 {
+		return fault.New(fault.Forbidden, "%s may call no tool of the catalogue", c.who.Name)
+	}
+	return nil
+}
+
+// narrowed reports whether there are tools that the client may not call.
+func (s *Server) narrowed(c client) bool { return !s.cfg.Show.all() || !c.who.Show.all() }
 
 // route is what every request passes first: faults become errors of the protocol, a panic ends no process, and the
 // end of the server ends what waits. The SDK would wait for it, also after the client is gone.
@@ -85,9 +111,9 @@ func (s *Server) route(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (result mcp.Result, err error) {
 		defer s.recover(method, &err)
 		c := s.clientOf(req)
-		ctx, stop := context.WithCancel(context.WithValue(ctx, clientKey{}, &c))
+		ctx = context.WithValue(ctx, clientKey{}, &c)
+		ctx, stop := s.within(ctx, c)
 		defer stop()
-		defer context.AfterFunc(s.life, stop)()
 		switch method {
 		case "tools/call":
 			result, err = s.routeCall(ctx, c, next, req)

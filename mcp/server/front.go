@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -20,6 +21,9 @@ import (
 
 // MaxBody is the most bytes of one request over HTTP; more is answered with 413.
 const MaxBody = 4 << 20
+
+// readTime is how long a client may take to send one request.
+const readTime = time.Minute
 
 const (
 	headerSession = "Mcp-Session-Id"
@@ -131,7 +135,15 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.session(w, r, nil)
 		return
 	}
+	release, ok := f.s.meter.hold(ownerOf(r), r.ContentLength)
+	if !ok {
+		tooMany(w)
+		return
+	}
+	defer release()
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTime))
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
 		http.Error(w, "the request is larger than 4 MiB", http.StatusRequestEntityTooLarge)
 		return
@@ -199,11 +211,13 @@ func (f *front) post(w http.ResponseWriter, r *http.Request, p peek, body []byte
 		refuse(w, http.StatusBadRequest, p.ID, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the session has begun already"})
 	case method == "initialize":
 		f.open(w, r, body)
-	case r.Header.Get(headerSession) == "" && method != "ping":
+	case r.Header.Get(headerSession) == "" && method == "ping" && len(p.ID) > 0:
+		respond(w, http.StatusOK, mustJSON(object{"jsonrpc": "2.0", "id": p.ID, "result": object{}}))
+	case r.Header.Get(headerSession) == "":
 		refuse(w, http.StatusBadRequest, p.ID, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the session has to begin with initialize"})
 	default:
-		if method == "notifications/cancelled" {
-			f.s.asked.of(r.Header.Get(headerSession)).withdraw(string(p.Params.RequestID))
+		if known := f.s.asked.ownedBy(r.Header.Get(headerSession), ownerOf(r)); known != nil && method == "notifications/cancelled" {
+			known.withdraw(string(p.Params.RequestID))
 		}
 		f.session(w, r, body)
 	}
@@ -228,12 +242,10 @@ func (f *front) postStateless(w http.ResponseWriter, r *http.Request, p peek, bo
 
 // refuse answers with an error of the protocol.
 func refuse(w http.ResponseWriter, status int, id json.RawMessage, err *jsonrpc.Error) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(refusal(id, err))
+	respond(w, status, refusal(id, err))
 }
 
-// refusal is the answer to a message that is refused before the SDK sees it.
+// refusal is an answer with an error of the protocol.
 func refusal(id json.RawMessage, err *jsonrpc.Error) json.RawMessage {
 	if len(id) == 0 {
 		id = json.RawMessage("null")
@@ -241,8 +253,21 @@ func refusal(id json.RawMessage, err *jsonrpc.Error) json.RawMessage {
 	return mustJSON(object{"jsonrpc": "2.0", "id": id, "error": err})
 }
 
+func respond(w http.ResponseWriter, status int, message json.RawMessage) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(message)
+}
+
+// maxInitialize is the most bytes of the request that opens a session, which is kept as long as the session.
+const maxInitialize = 64 << 10
+
 // open opens a session.
 func (f *front) open(w http.ResponseWriter, r *http.Request, body []byte) {
+	if len(body) > maxInitialize {
+		http.Error(w, "the request that opens a session is larger than 64 KiB", http.StatusRequestEntityTooLarge)
+		return
+	}
 	if f.s.asked.count() >= MaxSessions {
 		w.Header().Set("Retry-After", "60")
 		http.Error(w, "too many sessions are open", http.StatusServiceUnavailable)
@@ -279,20 +304,27 @@ func ownerOf(r *http.Request) string {
 // session serves a request of an open session. One that a restart has ended is opened again, unnoticed.
 func (f *front) session(w http.ResponseWriter, r *http.Request, body []byte) {
 	id := r.Header.Get(headerSession)
-	if r.Method == http.MethodDelete && id != "" {
-		defer f.forget(r.Context(), id)
+	if known := f.s.asked.ownedBy(id, ownerOf(r)); known != nil {
+		known.mu.Lock()
+		known.At = f.s.cfg.Now()
+		known.mu.Unlock()
+		if r.Method == http.MethodDelete {
+			known.end()
+		}
 	}
-	probe := &probe{ResponseWriter: w}
-	f.serve(probe, r, id)
-	if !probe.gone {
-		return
+	got := &probe{ResponseWriter: w}
+	f.serve(got, r, id)
+	if got.gone && id != "" && f.reopen(r, id) {
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		got = &probe{ResponseWriter: w}
+		f.serve(got, r, id)
 	}
-	if id == "" || !f.reopen(r, id) {
+	switch {
+	case got.gone:
 		http.Error(w, "session not found", http.StatusNotFound)
-		return
+	case got.status == http.StatusNoContent: // the owner has ended it
+		f.forget(r.Context(), id)
 	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	f.serve(w, r, id)
 }
 
 // serve gives a request to the sessions; a GET becomes the stream on which the server notifies.
@@ -300,7 +332,9 @@ func (f *front) serve(w http.ResponseWriter, r *http.Request, id string) {
 	if r.Method == http.MethodGet && id != "" {
 		stream := newEventStream(w)
 		defer stream.end()
-		defer f.s.streams.open(id, stream)()
+		leave := func() {}
+		stream.onBegin = func() { leave = f.s.streams.open(id, stream) }
+		defer func() { leave() }()
 		w = stream
 	}
 	f.stateful.ServeHTTP(w, r)
@@ -365,7 +399,8 @@ func (f *front) inner(r *http.Request, id string, body []byte) *http.Request {
 // probe lets everything through but the answer that a session is not there.
 type probe struct {
 	http.ResponseWriter
-	gone bool
+	gone   bool
+	status int
 }
 
 // WriteHeader implements http.ResponseWriter.
@@ -375,6 +410,7 @@ func (p *probe) WriteHeader(status int) {
 		clear(p.Header())
 		return
 	}
+	p.status = status
 	p.ResponseWriter.WriteHeader(status)
 }
 

@@ -62,6 +62,15 @@ func (s Selection) shows(t tools.Tool) bool {
 	return s.names(spec.Name)
 }
 
+// showsOwn reports whether a tool of the face itself is selected.
+func (s Selection) showsOwn(name string) bool {
+	changes := name == toolSubmit || name == toolCancel
+	return s.names(name) && (!s.ReadOnly || !changes)
+}
+
+// all reports whether nothing is left out.
+func (s Selection) all() bool { return len(s.Tools) == 0 && !s.ReadOnly }
+
 // names reports whether a name is selected.
 func (s Selection) names(name string) bool {
 	return len(s.Tools) == 0 || slices.ContainsFunc(s.Tools, func(pattern string) bool {

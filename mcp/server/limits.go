@@ -15,6 +15,8 @@ const (
 	MaxBurst = 10_000
 	// MaxInFlight is the requests of an identity that are answered at the same time; waiting ones count.
 	MaxInFlight = 4000
+	// MaxHeld is the bytes of the requests of an identity that are answered at the same time.
+	MaxHeld = 64 << 20
 	// MaxSessions is the sessions that are open at the same time, of all identities.
 	MaxSessions = 10_000
 )
@@ -28,6 +30,31 @@ type meter struct {
 type gauge struct {
 	limiter  *rate.Limiter
 	inFlight int
+	held     int64
+}
+
+// hold counts the bytes of a request in, those of unknown length as the most; false when the identity has too many.
+func (m *meter) hold(who string, size int64) (release func(), ok bool) {
+	if size < 0 || size > MaxBody {
+		size = MaxBody
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	g := m.byID[who]
+	if g == nil || g.held+size > MaxHeld {
+		return nil, false
+	}
+	g.held += size
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		g.held -= size
+	}, true
+}
+
+func tooMany(w http.ResponseWriter) {
+	w.Header().Set("Retry-After", "1")
+	http.Error(w, "too many requests", http.StatusTooManyRequests)
 }
 
 // enter counts a request in; false when the identity has too many.
@@ -58,8 +85,7 @@ func (s *Server) limited(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		leave, ok := s.meter.enter(ownerOf(r))
 		if !ok {
-			w.Header().Set("Retry-After", "1")
-			http.Error(w, "too many requests", http.StatusTooManyRequests)
+			tooMany(w)
 			return
 		}
 		defer leave()

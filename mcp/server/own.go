@@ -93,7 +93,7 @@ func (s *Server) ownTools() []ownTool {
 // addOwnTools adds the tools of the face.
 func (s *Server) addOwnTools() {
 	for _, t := range s.ownTools() {
-		if !s.cfg.Show.names(t.name) || s.cfg.Show.ReadOnly && !t.reads {
+		if !s.cfg.Show.showsOwn(t.name) {
 			continue
 		}
 		closed := false
@@ -148,9 +148,25 @@ func (t ownTool) read(raw json.RawMessage) (ownInput, error) {
 }
 
 func (s *Server) ownSubmit(ctx context.Context, c client, in ownInput) (any, error) {
-	return s.cfg.API.Submit(ctx, orchestrator.SubmitRequest{
+	reach, err := s.rootsOf(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	r := orchestrator.SubmitRequest{
 		Plan: in.Plan, Inputs: in.Inputs, Name: in.Name, IdempotencyKey: in.Key, Actor: c.who.Name, Labels: ttlLabel(s.cfg.DefaultTTL),
-	})
+		Client: helper(nil, reach),
+	}
+	if err := s.bound(c, &r); err != nil {
+		return nil, err
+	}
+	task, err := s.cfg.API.Submit(ctx, r)
+	if err != nil || !task.Existing {
+		return task, err
+	}
+	if _, err := s.taskOf(ctx, c.who, string(task.ID)); err != nil {
+		return nil, fault.New(fault.Conflict, "the idempotency key is taken").WithField("idempotency_key").WithHint("choose another key")
+	}
+	return task, nil
 }
 
 func (s *Server) ownStatus(ctx context.Context, c client, in ownInput) (any, error) {

@@ -201,19 +201,30 @@ type watched struct {
 func (s *Server) subscribe(ctx context.Context, req *mcp.SubscribeRequest) error {
 	uri, c := req.Params.URI, clientFrom(ctx)
 	id, ours := strings.CutPrefix(uri, resourcePrefix)
-	if !ours {
+	if !ours && s.cfg.Extend != nil { // one of theirs
 		return nil
 	}
-	id, _, _ = strings.Cut(id, "/")
+	id, suffix, _ := strings.Cut(id, "/")
+	isView := slices.ContainsFunc(s.views(), func(v view) bool { return strings.TrimPrefix(v.suffix, "/") == suffix })
+	if !ours || !isView && !strings.HasPrefix(suffix, "outputs/") {
+		return noResource(c, mcp.ResourceNotFoundError(uri))
+	}
 	t, err := s.taskOf(ctx, c.who, id)
 	if err != nil {
 		return noResource(c, mcp.ResourceNotFoundError(uri))
 	}
+	full := false
 	s.change(ctx, c, func(r *record) {
-		if !slices.Contains(r.Subscribed, uri) && len(r.Subscribed) < maxListed {
+		if slices.Contains(r.Subscribed, uri) {
+			return
+		}
+		if full = len(r.Subscribed) >= maxListed; !full {
 			r.Subscribed = append(r.Subscribed, uri)
 		}
 	})
+	if full {
+		return fault.New(fault.QuotaExceeded, "a session subscribes to at most %d resources", maxListed)
+	}
 	return s.watchResource(t.ID, uri)
 }
 

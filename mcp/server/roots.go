@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/url"
 	"path/filepath"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -18,6 +19,9 @@ func helper(asks, roots []string) *events.Client {
 	return &events.Client{Asks: asks, Roots: roots}
 }
 
+// rootsTime is how long a client may take to say where it works.
+const rootsTime = 10 * time.Second
+
 // rootsOf are the folders in which a client of 2025-11-25 works: its calls reach nothing else (S2-050). They are
 // asked for once, and again when the client says that they have changed.
 func (s *Server) rootsOf(ctx context.Context, c client) ([]string, error) {
@@ -31,6 +35,8 @@ func (s *Server) rootsOf(ctx context.Context, c client) ([]string, error) {
 	if fresh {
 		return roots, nil
 	}
+	ctx, stop := context.WithTimeout(ctx, rootsTime)
+	defer stop()
 	got, err := c.session.ListRoots(ctx, nil)
 	if err != nil {
 		return nil, err

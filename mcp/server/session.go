@@ -51,7 +51,12 @@ type session struct {
 	rooted bool
 	// watched counts the tasks whose status is reported.
 	watched int
+	// ended is closed when the session is: its requests end with it, answered or not.
+	ended chan struct{}
+	close sync.Once
 }
+
+func (s *session) end() { s.close.Do(func() { close(s.ended) }) }
 
 // of returns what is known of a session.
 func (a *asked) of(id string) *session {
@@ -62,8 +67,24 @@ func (a *asked) of(id string) *session {
 	}
 	known := a.byID[id]
 	if known == nil {
-		known = &session{questions: map[string]bool{}}
+		known = &session{questions: map[string]bool{}, ended: make(chan struct{})}
 		a.byID[id] = known
+	}
+	return known
+}
+
+// ownedBy returns what is known of an open session of an owner, nil for any other.
+func (a *asked) ownedBy(id, owner string) *session {
+	a.mu.Lock()
+	known := a.byID[id]
+	a.mu.Unlock()
+	if known == nil {
+		return nil
+	}
+	known.mu.Lock()
+	defer known.mu.Unlock()
+	if known.Owner != owner {
+		return nil
 	}
 	return known
 }
@@ -78,7 +99,29 @@ func (a *asked) count() int {
 func (a *asked) forget(id string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.byID, id)
+	if known := a.byID[id]; known != nil {
+		known.end()
+		delete(a.byID, id)
+	}
+}
+
+// within returns a context for a request that ends with the server and with the session of the client: the SDK
+// waits for the requests of a session that it closes.
+func (s *Server) within(ctx context.Context, c client) (context.Context, context.CancelFunc) {
+	ctx, stop := context.WithCancel(ctx)
+	leave := context.AfterFunc(s.life, stop)
+	if c.session == nil || c.modern || c.session.ID() == "" {
+		return ctx, func() { leave(); stop() }
+	}
+	ended := s.asked.of(c.session.ID()).ended
+	go func() {
+		select {
+		case <-ended:
+			stop()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { leave(); stop() }
 }
 
 // drop forgets the sessions that have not changed since a time, but for those that live: they may be used all the

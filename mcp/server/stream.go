@@ -57,8 +57,11 @@ type eventStream struct {
 	mu sync.Mutex
 	w  http.ResponseWriter
 	rc *http.ResponseController
-	// begun is set when the header is out: notifications come after it; ended when the request is over.
-	begun, ended bool
+	// begun is set when the header is out: notifications come after it; refused when the client got an error
+	// instead; ended when the request is over.
+	begun, refused, ended bool
+	// onBegin is called once, when the client has got the stream.
+	onBegin func()
 }
 
 func newEventStream(w http.ResponseWriter) *eventStream {
@@ -72,15 +75,27 @@ func (e *eventStream) Header() http.Header { return e.w.Header() }
 func (e *eventStream) WriteHeader(status int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.begun = e.begun || status == http.StatusOK
 	e.w.WriteHeader(status)
+	if e.refused = status != http.StatusOK; !e.refused {
+		e.begin()
+	}
+}
+
+// begin notes that the header is out. The lock is held.
+func (e *eventStream) begin() {
+	if e.begun || e.refused {
+		return
+	}
+	if e.begun = true; e.onBegin != nil {
+		e.onBegin()
+	}
 }
 
 // Write implements http.ResponseWriter.
 func (e *eventStream) Write(data []byte) (int, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.begun = true
+	e.begin()
 	_ = e.rc.SetWriteDeadline(time.Now().Add(writeTime))
 	return e.w.Write(data)
 }
@@ -89,7 +104,7 @@ func (e *eventStream) Write(data []byte) (int, error) {
 func (e *eventStream) Flush() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.begun = true
+	e.begin()
 	_ = e.rc.Flush()
 }
 
