@@ -176,3 +176,5 @@ func (b *buffer) String() string {
 	defer b.mu.Unlock()
 	return b.b.String()
 }
+
+func itoa(n int) string { return strconv.Itoa(n) }
