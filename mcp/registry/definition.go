@@ -18,6 +18,8 @@ type definition struct {
 
 	// source is the file, digest that of the definition.
 	source, digest string
+	// key is the name in the map of a client.
+	key string
 }
 
 // entry is a server in the map of a client.
@@ -42,9 +44,14 @@ func (c *checker) load(d document) ([]definition, []SchemaError) {
 	if problems := c.check(d); len(problems) > 0 {
 		return nil, problems
 	}
+	return decodeServers(d)
+}
+
+// decodeServers reads the servers of a file that has been checked. Those of a map are read one by one.
+func decodeServers(d document) ([]definition, []SchemaError) {
 	var maybe struct {
-		Claude map[string]entry `json:"mcpServers"`
-		Code   map[string]entry `json:"servers"`
+		Claude map[string]json.RawMessage `json:"mcpServers"`
+		Code   map[string]json.RawMessage `json:"servers"`
 	}
 	if err := d.decode(&maybe); err != nil {
 		return nil, []SchemaError{d.problem(nil, nil, err.Error())}
@@ -55,17 +62,23 @@ func (c *checker) load(d document) ([]definition, []SchemaError) {
 	var all []definition
 	var problems []SchemaError
 	taken := map[string]string{}
-	for i, entries := range []map[string]entry{maybe.Claude, maybe.Code} {
+	for i, entries := range []map[string]json.RawMessage{maybe.Claude, maybe.Code} {
 		for _, name := range slices.Sorted(maps.Keys(entries)) {
 			path := []string{serverKeys()[i], name}
-			config := entries[name].config(name)
+			var e entry
+			if json.Unmarshal(entries[name], &e) != nil {
+				continue // the schema has told why
+			}
+			config := e.config(name)
 			switch {
 			case config.Name == "":
 				problems = append(problems, d.problem(path, path, "has no letter or digit in its name"))
 			case taken[config.Name] != "":
 				problems = append(problems, d.problem(path, path, "becomes "+config.Name+", as "+taken[config.Name]+" does"))
 			default:
-				all = append(all, define(d.file, config))
+				def := define(d.file, config)
+				def.key = name
+				all = append(all, def)
 			}
 			taken[config.Name] = name
 		}
@@ -92,7 +105,7 @@ func define(file string, config MCPConfig) definition {
 		panic(err) // it came from JSON
 	}
 	sum := sha256.Sum256(append(raw, strconv.FormatBool(config.Disabled)...))
-	return definition{config, file, hex.EncodeToString(sum[:])}
+	return definition{MCPConfig: config, source: file, digest: hex.EncodeToString(sum[:])}
 }
 
 // config returns the entry as a definition of its own.

@@ -59,7 +59,7 @@ func (r *Registry) dial(ctx context.Context, def definition, d dialing) (*sessio
 	}
 	defer release()
 	begin := time.Now()
-	e, err := expand(def.MCPConfig, r.getenv)
+	e, err := expand(def.MCPConfig, r.variable)
 	d.stage("config", time.Since(begin), err)
 	if err != nil {
 		return nil, handshakeFailed(def.Name, fault.From(err).Message)
@@ -92,6 +92,21 @@ func handshakeFailed(name, reason string) error {
 	reason = strings.ReplaceAll(reason, "\n", ": ")
 	return fault.Wrap(fault.ToolUnavailable, ErrHandshakeFailed, "the MCP server "+name+" cannot be used: "+reason).
 		WithHint("orch mcp test %s", name)
+}
+
+// variable is a variable of the environment, or one of those that clients define themselves.
+func (r *Registry) variable(name string) string {
+	if value := r.getenv(name); value != "" {
+		return value
+	}
+	switch name {
+	case "workspaceFolder", "CLAUDE_PROJECT_DIR":
+		return r.dir
+	case "userHome":
+		return r.home
+	default:
+		return ""
+	}
 }
 
 // open does the stages that need the server.

@@ -18,7 +18,7 @@ import (
 
 // The bounds of a definition.
 const (
-	maxFileBytes = 1 << 20
+	maxFileBytes = 16 << 20
 	maxDepth     = 100
 )
 
@@ -40,7 +40,7 @@ func readDocument(file string) (document, error) {
 	case err != nil:
 		return document{}, fault.Wrap(fault.Forbidden, errors.Join(ErrFileNotFound, err), "it cannot be read").WithField(file)
 	case !info.Mode().IsRegular() || info.Size() > maxFileBytes:
-		return document{}, fault.Wrap(fault.InvalidFormat, ErrInvalidJSON, "it is no file of at most 1 MiB").WithField(file)
+		return document{}, fault.Wrap(fault.InvalidFormat, ErrInvalidJSON, "it is no file of at most 16 MiB").WithField(file)
 	}
 	content, err := os.ReadFile(file)
 	if err != nil {

@@ -147,11 +147,7 @@ func (p *process) end() {
 func (p *process) tail() string { return p.conceal(p.stderr.String()) }
 
 func (p *process) ended() string {
-	select {
-	case <-p.leaving:
-		return p.stdout.complaint()
-	case <-p.service.Done():
-	default:
+	if isClosed(p.leaving) || !isClosed(p.service.Done()) {
 		return p.stdout.complaint()
 	}
 	status := "with status 0"
