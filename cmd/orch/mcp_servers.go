@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -93,7 +94,7 @@ func (a *app) serverTable(w io.Writer, list []registry.MCPTool) error {
 		if !s.Enabled {
 			state += " (disabled)"
 		}
-		table.Row(s.Name, state, fmt.Sprint(s.Tools), latency, s.Source, s.LastError)
+		table.Row(s.Name, state, strconv.Itoa(s.Tools), latency, s.Source, s.LastError)
 	}
 	return table.Write(w, a.width())
 }
@@ -227,7 +228,7 @@ func (a *app) validateServers(ctx context.Context, files []string) error {
 
 // firstOf tells the first of several errors that are joined; the others are of the same kind.
 func firstOf(err error) error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // what errors.Join made
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return joined.Unwrap()[0]
 	}
 	return err

@@ -70,7 +70,7 @@ func (r *Registry) Close(ctx context.Context, timeout time.Duration) error {
 	close(r.hurry)
 	r.ends.Wait()
 	if err := r.services.Close(); err != nil {
-		r.log.Warn("mcp_reaper_failed", slog.Any("error", err))
+		r.log.WarnContext(ctx, "mcp_reaper_failed", slog.Any("error", err))
 	}
 	if !inTime {
 		return fault.Wrap(fault.Timeout, ErrCloseTimeout, "calls of MCP servers were still running after "+timeout.String())

@@ -65,7 +65,7 @@ func (r *Registry) dial(ctx context.Context, def definition, d dialing) (*sessio
 		return nil, handshakeFailed(def.Name, fault.From(err).Message)
 	}
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(e.unset))) {
-		r.log.Warn("mcp_variable_unset", slog.String("server", def.Name), slog.String("variable", name))
+		r.log.WarnContext(ctx, "mcp_variable_unset", slog.String("server", def.Name), slog.String("variable", name))
 	}
 	ctx, cancel := context.WithTimeout(ctx, def.timeout())
 	defer cancel()

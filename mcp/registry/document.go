@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -132,9 +133,9 @@ func (d document) place(offset int) (line, column int) {
 func child(value hujson.Value, key string) (hujson.Value, bool) {
 	switch in := value.Value.(type) {
 	case *hujson.Object:
-		for i := len(in.Members) - 1; i >= 0; i-- {
-			if nameOf(in.Members[i].Name) == key {
-				return in.Members[i].Value, true
+		for _, m := range slices.Backward(in.Members) {
+			if nameOf(m.Name) == key {
+				return m.Value, true
 			}
 		}
 	case *hujson.Array:
@@ -161,7 +162,7 @@ func (d document) repeated(value hujson.Value, path []string) []SchemaError {
 		seen := map[string]bool{}
 		for _, m := range in.Members {
 			name := nameOf(m.Name)
-			below := append(path[:len(path):len(path)], name)
+			below := slices.Concat(path, []string{name})
 			if seen[name] {
 				line, column := d.place(m.Name.StartOffset)
 				found = append(found, SchemaError{File: d.file, Line: line, Column: column, Path: pointer(below), Message: "stands twice"})
@@ -171,7 +172,7 @@ func (d document) repeated(value hujson.Value, path []string) []SchemaError {
 		}
 	case *hujson.Array:
 		for i, element := range in.Elements {
-			found = append(found, d.repeated(element, append(path[:len(path):len(path)], strconv.Itoa(i)))...)
+			found = append(found, d.repeated(element, slices.Concat(path, []string{strconv.Itoa(i)}))...)
 		}
 	}
 	return found

@@ -3,11 +3,12 @@ package registry
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"sync"
 	"time"
 
@@ -106,9 +107,7 @@ type headers struct {
 func (h *headers) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL.Scheme == h.origin.Scheme && req.URL.Host == h.origin.Host {
 		req = req.Clone(req.Context())
-		for name, values := range h.set {
-			req.Header[name] = values
-		}
+		maps.Copy(req.Header, h.set)
 	}
 	resp, err := h.base.RoundTrip(req)
 	if err != nil {
@@ -133,7 +132,7 @@ type bounded struct {
 // Read implements io.Reader.
 func (b *bounded) Read(p []byte) (int, error) {
 	if b.left <= 0 {
-		return 0, errors.New("the answer has more than " + fmt.Sprint(maxBody>>20) + " MiB")
+		return 0, errors.New("the answer has more than " + strconv.Itoa(maxBody>>20) + " MiB")
 	}
 	n, err := b.ReadCloser.Read(p[:min(len(p), b.left)])
 	b.left -= n

@@ -233,7 +233,7 @@ func (s *server) relist(ctx context.Context, a *attached) {
 	defer cancel()
 	tools, err := a.conn.tools(bounded)
 	if err != nil {
-		s.r.log.Warn("mcp_tools_unreadable", slog.String("server", s.name), slog.String("error", a.conceal(err.Error())))
+		s.r.log.WarnContext(ctx, "mcp_tools_unreadable", slog.String("server", s.name), slog.String("error", a.conceal(err.Error())))
 		return
 	}
 	s.mu.Lock()

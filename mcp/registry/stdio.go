@@ -206,7 +206,7 @@ func (l *lines) Read(b []byte) (int, error) {
 		}
 		line := bytes.TrimSpace(l.scanner.Bytes())
 		if len(line) > 0 && (line[0] == '{' || line[0] == '[') && json.Valid(line) {
-			l.rest = append(line[:len(line):len(line)], '\n')
+			l.rest = slices.Concat(line, []byte{'\n'})
 			break
 		}
 		l.drop(line)

@@ -34,7 +34,7 @@ type watcher struct {
 func (r *Registry) watchFiles(ctx context.Context, dirs []string) func() {
 	system, err := fsnotify.NewWatcher()
 	if err != nil {
-		r.log.Warn("mcp_watcher_unavailable", slog.Any("error", err))
+		r.log.WarnContext(ctx, "mcp_watcher_unavailable", slog.Any("error", err))
 		return func() {}
 	}
 	w := &watcher{fs: system, dirs: dirs, log: r.log, watched: map[string]bool{}, state: r.state.path}
@@ -45,7 +45,7 @@ func (r *Registry) watchFiles(ctx context.Context, dirs []string) func() {
 		defer close(over)
 		w.run(ctx, func() {
 			if _, err := r.Reload(ctx); err != nil && ctx.Err() == nil {
-				r.log.Error("mcp_reload_failed", slog.Any("error", err))
+				r.log.ErrorContext(ctx, "mcp_reload_failed", slog.Any("error", err))
 			}
 		})
 	}()
@@ -81,7 +81,7 @@ func (w *watcher) run(ctx context.Context, reload func()) {
 			if !ok {
 				return
 			}
-			w.log.Warn("mcp_watcher_failed", slog.Any("error", err))
+			w.log.WarnContext(ctx, "mcp_watcher_failed", slog.Any("error", err))
 			timer.Reset(debounce) // something was lost: look for oneself
 		case <-timer.C:
 			since = time.Time{}
@@ -128,8 +128,8 @@ func (w *watcher) targets() []string {
 			continue // it is not there
 		}
 		for _, path := range append(files, dir) {
-			if real, err := filepath.EvalSymlinks(path); err == nil && real != path {
-				all = append(all, real)
+			if target, err := filepath.EvalSymlinks(path); err == nil && target != path {
+				all = append(all, target)
 			}
 		}
 	}
