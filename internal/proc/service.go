@@ -62,18 +62,22 @@ func (s *Service) Err() error {
 	return s.err
 }
 
-// End waits for the end of the process, and helps after each grace: first SIGTERM, then SIGKILL, to the whole group.
-func (s *Service) End(grace time.Duration) {
+// End waits for the end of the process, and helps after each grace: first SIGTERM, then SIGKILL, to the whole group. It
+// reports whether the process ended without help.
+func (s *Service) End(grace time.Duration) (alone bool) {
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
+	alone = true
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 		select {
 		case <-s.done:
-			return
+			return alone
 		case <-timer.C:
+			alone = false
 			_ = syscall.Kill(-s.cmd.Process.Pid, signal)
 			timer.Reset(grace)
 		}
 	}
 	<-s.done
+	return alone
 }

@@ -52,7 +52,7 @@ func TestServiceEndsWithItsGroup(t *testing.T) {
 	t.Parallel()
 	service := startService(t, "trap '' TERM; sleep 65.1 & echo begun; wait; wait")
 	require.Eventually(t, func() bool { return alive(t, "sleep\x0065.1") == 1 }, 5*time.Second, 5*time.Millisecond)
-	service.End(20 * time.Millisecond)
+	assert.False(t, service.End(20*time.Millisecond))
 	require.Eventually(t, func() bool { return alive(t, "sleep\x0065.1") == 0 }, 5*time.Second, 5*time.Millisecond)
 	require.Error(t, service.Err())
 }
@@ -61,7 +61,7 @@ func TestServiceEndsWithItsGroup(t *testing.T) {
 func TestServiceLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	service := startService(t, "sleep 65.2 & echo begun")
-	<-service.Done()
+	assert.True(t, service.End(5*time.Second))
 	require.NoError(t, service.Err())
 	require.Eventually(t, func() bool { return alive(t, "sleep\x0065.2") == 0 }, 5*time.Second, 5*time.Millisecond)
 }

@@ -62,7 +62,8 @@ func (r *Registry) Close(ctx context.Context, timeout time.Duration) error {
 		s.halt()
 		s.mu.Lock()
 		former := s.live
-		s.live = nil
+		s.live, s.lastError = nil, ""
+		s.moved(func() { s.health.status = Offline })
 		s.mu.Unlock()
 		r.retire(s, former)
 	}

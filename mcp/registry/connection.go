@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"regexp"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -16,6 +17,8 @@ const (
 	olderVersion = "2025-11-25"
 	// maxTools bounds the list of tools of a server.
 	maxTools = 10_000
+	// maxToolName and maxToolBytes bound the name and the whole definition of a tool.
+	maxToolName, maxToolBytes = 128, 256 << 10
 	// endGrace is how long a session may take to say goodbye, and a process to end after each hint.
 	endGrace = 2 * time.Second
 )
@@ -83,6 +86,7 @@ func handshake(ctx context.Context, l link, options *mcp.ClientOptions, version 
 		defer close(c.done)
 		_ = session.Wait() // who uses the session learns more
 		l.end()
+		_ = session.Close() // it is over, but the SDK listens for changes until then
 	}()
 	return c, nil
 }
@@ -95,12 +99,13 @@ func explain(err error, l link) error {
 	return err
 }
 
-// tools lists the tools of the server. Those that are no valid tools are left out (S1-088).
-func (c *connection) tools(ctx context.Context) ([]*mcp.Tool, error) {
+// tools lists the tools of the server. Those that nobody could use are left out, and refused is told why (S1-088).
+func (c *connection) tools(ctx context.Context, refused func(tool, reason string)) ([]*mcp.Tool, error) {
 	if caps := c.session.InitializeResult().Capabilities; caps == nil || caps.Tools == nil {
 		return nil, nil
 	}
 	var all []*mcp.Tool
+	known := map[string]bool{}
 	for tool, err := range c.session.Tools(ctx, nil) {
 		if err != nil {
 			return nil, explain(err, c.link)
@@ -108,9 +113,33 @@ func (c *connection) tools(ctx context.Context) ([]*mcp.Tool, error) {
 		if len(all) == maxTools {
 			return nil, errors.New("the server offers more than 10000 tools")
 		}
+		reason := unusable(tool)
+		if reason == "" && known[tool.Name] {
+			reason = "another one has the same name"
+		}
+		if reason != "" {
+			refused(tool.Name[:min(len(tool.Name), maxToolName)], reason)
+			continue
+		}
+		known[tool.Name] = true
 		all = append(all, tool)
 	}
 	return all, nil
+}
+
+// unusable says why a tool cannot be used; "" when it can.
+func unusable(tool *mcp.Tool) string {
+	if !regexp.MustCompile(`^[A-Za-z0-9_./-]+$`).MatchString(tool.Name) || len(tool.Name) > maxToolName {
+		return "its name is none"
+	}
+	raw, err := json.Marshal(tool)
+	if err != nil || len(raw) > maxToolBytes {
+		return "its definition has more than 256 KiB"
+	}
+	if schema, ok := tool.InputSchema.(map[string]any); !ok || schema["type"] != "object" {
+		return "the schema of its input is not that of an object"
+	}
+	return ""
 }
 
 // call calls a tool. Errors of the server and of the way to it are as the SDK reports them.

@@ -135,7 +135,7 @@ func (r *Registry) open(ctx context.Context, e expansion, d dialing) (*session, 
 	}
 	s := &session{conn: conn, latency: latency, conceal: e.conceal}
 	begin = time.Now()
-	s.tools, err = conn.tools(ctx)
+	s.tools, err = conn.tools(ctx, r.refusing(ctx, e.Name))
 	d.stage("tools", time.Since(begin), err)
 	if err != nil {
 		conn.close()
@@ -143,6 +143,13 @@ func (r *Registry) open(ctx context.Context, e expansion, d dialing) (*session, 
 	}
 	s.missing = missing(e.MCPConfig, conn.session.InitializeResult().Capabilities, s.tools)
 	return s, nil
+}
+
+// refusing logs tools that are left out.
+func (r *Registry) refusing(ctx context.Context, server string) func(tool, reason string) {
+	return func(tool, reason string) {
+		r.log.WarnContext(ctx, "mcp_tool_refused", slog.String("server", server), slog.String("tool", tool), slog.String("reason", reason))
+	}
 }
 
 // begun tells of the stages connect and initialize.

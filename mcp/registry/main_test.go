@@ -56,10 +56,30 @@ func serve(mode string) int {
 		}
 	}
 	s := newServer()
+	if mode == "hostile" {
+		addHostileTools(s)
+	}
 	if err := s.Run(context.Background(), &mcp.StdioTransport{}); err != nil {
 		return 1
 	}
 	return 0
+}
+
+// addHostileTools adds tools with strange definitions, and one with a huge answer.
+func addHostileTools(s *mcp.Server) {
+	none := func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return &mcp.CallToolResult{}, nil
+	}
+	object := map[string]any{"type": "object"}
+	s.AddTool(&mcp.Tool{Name: "bomb", InputSchema: map[string]any{"type": "object", "description": strings.Repeat("x", 300<<10)}}, none)
+	s.AddTool(&mcp.Tool{Name: "talk", Description: strings.Repeat("x", 300<<10), InputSchema: object}, none)
+	s.AddTool(&mcp.Tool{Name: "odd\x1b[2J name", InputSchema: object}, none)
+	s.AddTool(&mcp.Tool{Name: "huge", InputSchema: object}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: strings.Repeat("x", 20<<20)}}}, nil
+	})
+	s.AddTool(&mcp.Tool{Name: "deaf", InputSchema: object}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		select {}
+	})
 }
 
 func waitForEOF() {

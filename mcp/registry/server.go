@@ -231,7 +231,7 @@ func (s *server) heard(err error, a *attached) bool {
 func (s *server) relist(ctx context.Context, a *attached) {
 	bounded, cancel := context.WithTimeout(ctx, s.r.bound)
 	defer cancel()
-	tools, err := a.conn.tools(bounded)
+	tools, err := a.conn.tools(bounded, s.r.refusing(ctx, s.name))
 	if err != nil {
 		s.r.log.WarnContext(ctx, "mcp_tools_unreadable", slog.String("server", s.name), slog.String("error", a.conceal(err.Error())))
 		return

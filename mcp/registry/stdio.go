@@ -40,10 +40,10 @@ type process struct {
 	conceal func(string) string
 
 	once sync.Once
-	// leaving is closed when end was called.
-	leaving chan struct{}
-	// over is closed when end is over.
-	over chan struct{}
+	// leaving is closed when end was called, over when it is over.
+	leaving, over chan struct{}
+	// killed is set before over is closed when the process had to be told.
+	killed bool
 }
 
 // spawn starts the process of a definition. EXEC_FAILED.
@@ -137,7 +137,7 @@ func (p *process) end() {
 	p.once.Do(func() {
 		close(p.leaving)
 		_ = p.stdin.Close()
-		p.service.End(endGrace)
+		p.killed = !p.service.End(endGrace)
 		_ = p.stdout.Close()
 		close(p.over)
 	})
@@ -147,12 +147,15 @@ func (p *process) end() {
 func (p *process) tail() string { return p.conceal(p.stderr.String()) }
 
 func (p *process) ended() string {
-	if isClosed(p.leaving) || !isClosed(p.service.Done()) {
-		return p.stdout.complaint()
+	complaint := p.stdout.complaint()
+	if complaint != "" || !isClosed(p.service.Done()) || isClosed(p.over) && p.killed {
+		return complaint
 	}
-	status := "with status 0"
+	status := "exit status 0"
 	if err := p.service.Err(); err != nil {
 		status = err.Error()
+	} else if isClosed(p.leaving) {
+		return "" // it was asked to
 	}
 	text := "the process has ended: " + status
 	if last := lastLine(p.tail()); last != "" {
@@ -186,6 +189,7 @@ type lines struct {
 
 	mu      sync.Mutex
 	garbage int
+	failure string
 }
 
 func newLines(file *os.File, aside io.Writer) *lines {
@@ -199,10 +203,7 @@ func newLines(file *os.File, aside io.Writer) *lines {
 func (l *lines) Read(b []byte) (int, error) {
 	for len(l.rest) == 0 {
 		if !l.scanner.Scan() {
-			if err := l.scanner.Err(); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-				return 0, err
-			}
-			return 0, io.EOF
+			return 0, l.over(l.scanner.Err())
 		}
 		line := bytes.TrimSpace(l.scanner.Bytes())
 		if len(line) > 0 && (line[0] == '{' || line[0] == '[') && json.Valid(line) {
@@ -216,6 +217,19 @@ func (l *lines) Read(b []byte) (int, error) {
 	return n, nil
 }
 
+// over says how the messages end.
+func (l *lines) over(err error) error {
+	if errors.Is(err, bufio.ErrTooLong) {
+		l.mu.Lock()
+		l.failure = fmt.Sprintf("a message has more than %d MiB", maxLine>>20)
+		l.mu.Unlock()
+	}
+	if err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		return io.EOF
+	}
+	return err
+}
+
 func (l *lines) drop(line []byte) {
 	if len(line) == 0 {
 		return
@@ -227,12 +241,12 @@ func (l *lines) drop(line []byte) {
 	_, _ = fmt.Fprintf(l.aside, "stdout: %s\n", line[:min(len(line), shown)]) // a ring takes everything
 }
 
-// complaint tells of lines that were no JSON.
+// complaint tells what is wrong with the messages, or of lines that were none.
 func (l *lines) complaint() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.garbage == 0 {
-		return ""
+	if l.garbage == 0 || l.failure != "" {
+		return l.failure
 	}
 	return fmt.Sprintf("%d lines on stdout were no JSON", l.garbage)
 }
