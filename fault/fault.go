@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 )
 
 // Error is a coded error. The zero value of every field but Code is valid.
@@ -57,6 +58,18 @@ func (e *Error) Error() string {
 		return string(e.Code) + ": " + e.Message
 	}
 	return string(e.Code) + ": " + e.Field + ": " + e.Message
+}
+
+// Sentence returns the message for people, with the field that it is about and without the code.
+func (e *Error) Sentence() string {
+	switch {
+	case e.Field == "":
+		return e.Message
+	case strings.HasPrefix(e.Message, "is "), strings.HasPrefix(e.Message, "must "):
+		return e.Field + " " + e.Message
+	default:
+		return e.Field + ": " + e.Message
+	}
 }
 
 // Unwrap returns the cause.

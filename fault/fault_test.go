@@ -47,6 +47,14 @@ func TestCodeOf(t *testing.T) {
 	}
 }
 
+func TestSentence(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, "it broke", fault.New(fault.Internal, "it broke").Sentence())
+	assert.Equal(t, "path is empty", fault.New(fault.InvalidFormat, "is empty").WithField("path").Sentence())
+	assert.Equal(t, "limit must be 1", fault.New(fault.ValidationError, "must be 1").WithField("limit").Sentence())
+	assert.Equal(t, "path: it is gone", fault.New(fault.NotFound, "it is gone").WithField("path").Sentence())
+}
+
 func TestErrorIsMatchesByCode(t *testing.T) {
 	t.Parallel()
 	err := fmt.Errorf("outer: %w", fault.New(fault.NotFound, "no task %s", "T"))

@@ -132,9 +132,11 @@ func fatal(n *plan.Node, s *statemachine.Step) bool {
 	return s.State == statemachine.StepFailed && (n.OnError == "" || n.OnError == plan.OnErrorFail)
 }
 
+// stepFault is the error of a task that a step has failed. The field is one of the step: it goes into the words, which
+// stand alone in reasons and notifications.
 func stepFault(s *statemachine.Step) *fault.Error {
 	f := *fault.From(s.Error)
-	f.Message = "step " + s.Key + ": " + f.Message
+	f.Message, f.Field = "step "+s.Key+": "+f.Sentence(), ""
 	return &f
 }
 
@@ -224,14 +226,14 @@ func (t *turn) start(n *plan.Node, key string, sc plan.Scope) {
 	switch n.Kind {
 	case plan.KindTool:
 		args, err := n.Args(sc)
-		if err = t.outcomeOf(err); err != nil {
+		if err = t.outcomeOf(err, args); err != nil {
 			t.failStep(key, err)
 			return
 		}
 		t.ready(n, key, t.keep(args))
 	case plan.KindSet:
 		out, err := n.Set(sc)
-		if err = t.outcomeOf(err); err != nil {
+		if err = t.outcomeOf(err, out); err != nil {
 			t.failStep(key, err)
 			return
 		}
@@ -358,7 +360,7 @@ func (t *turn) dropProbes() {
 func (t *turn) finish() {
 	t.dropProbes()
 	out, err := t.e.prog.Outputs(t.scope(nil))
-	if err = t.outcomeOf(err); err != nil {
+	if err = t.outcomeOf(err, out); err != nil {
 		t.fail(err)
 		return
 	}

@@ -209,7 +209,7 @@ func (t *turn) refuseStep(s *statemachine.Step, err *fault.Error) {
 // askPeople begins an approve step of the plan.
 func (t *turn) askPeople(n *plan.Node, key string, sc plan.Scope) {
 	q, err := n.Question(sc)
-	if err = t.outcomeOf(err); err != nil {
+	if err = t.outcomeOf(err, q.Show, q.Default, []byte(q.Description), []byte(q.Rationale)); err != nil {
 		t.failStep(key, err)
 		return
 	}

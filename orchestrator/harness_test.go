@@ -149,7 +149,7 @@ func (n *node) report(worker string, c work.Call, output string) error {
 }
 
 func (n *node) fail(worker string, c work.Call, class string) error {
-	return n.Report(context.Background(), work.Outcome{Ref: c.Ref, Worker: worker, Error: fault.New(fault.ExecFailed, "it broke"), Class: class, StartedAt: time.Now()})
+	return n.Report(context.Background(), work.Outcome{Ref: c.Ref, Worker: worker, Error: fault.New(fault.ExecFailed, "it broke").WithField("args.x"), Class: class, StartedAt: time.Now()})
 }
 
 // serve runs a worker that answers every call with do until the test ends.

@@ -57,7 +57,7 @@ func TestFailureIsAnnounced(t *testing.T) {
 		require.NoError(t, n.fail("w", n.take("w"), "tool_error"))
 		n.result(id)
 		assert.Equal(t, []orchestrator.Notice{
-			{Kind: orchestrator.NoticeFailed, Task: id, Name: "build", Priority: want, Text: "step a: it broke"},
+			{Kind: orchestrator.NoticeFailed, Task: id, Name: "build", Priority: want, Text: "step a: args.x: it broke"},
 		}, h.take(t))
 	}
 	done := n.submit(`{orch: v1, steps: [{id: a, tool: READ}]}`)

@@ -67,7 +67,7 @@ func (t *turn) retryOf(n *plan.Node) *plan.Retry {
 // startWait begins a wait for a duration, a time or a signal.
 func (t *turn) startWait(n *plan.Node, key string, sc plan.Scope) {
 	w, err := n.Wait(sc)
-	if err = t.outcomeOf(err); err != nil {
+	if err = t.outcomeOf(err, w.Default, []byte(w.Signal)); err != nil {
 		t.failStep(key, err)
 		return
 	}
@@ -107,7 +107,7 @@ func (t *turn) checkWait(s *statemachine.Step) {
 // startEach fixes the items of a for_each.
 func (t *turn) startEach(n *plan.Node, key string, sc plan.Scope) {
 	items, err := n.Items(sc)
-	if err = t.outcomeOf(err); err != nil {
+	if err = t.outcomeOf(err, items...); err != nil {
 		t.failStep(key, err)
 		return
 	}
@@ -245,7 +245,7 @@ func mustJSON(v any) json.RawMessage {
 // startChild begins a sub-plan as a child task.
 func (t *turn) startChild(n *plan.Node, key string, sc plan.Scope) {
 	inputs, err := n.Args(sc)
-	if err = t.outcomeOf(err); err == nil {
+	if err = t.outcomeOf(err, inputs); err == nil {
 		inputs, err = n.Sub.CheckInputs(inputs)
 	}
 	if err == nil {
@@ -279,7 +279,7 @@ func (t *turn) verifyCall(n *plan.Node, key string, in *item) {
 		return
 	}
 	tool, args, ok, err := n.VerifyCall(t.verifyScope(key, in))
-	if err = t.outcomeOf(err); !ok || err != nil {
+	if err = t.outcomeOf(err, args); !ok || err != nil {
 		return // a person decides
 	}
 	t.emit(events.StepReady, &events.Ready{

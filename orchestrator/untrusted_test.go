@@ -16,6 +16,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/policy"
+	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
 )
 
@@ -105,5 +106,36 @@ func TestDetailsSayWhatIsBound(t *testing.T) {
 		assert.LessOrEqual(t, strings.Count(string(p.Details), `"tool"`), 1, details)
 		assert.LessOrEqual(t, strings.Count(string(p.Details), `"arguments"`), 1, details)
 		n.stop()
+	}
+}
+
+// What expressions put together is checked like what the plan says: the log keeps everything for good (X-16).
+func TestExpressionsMakeNoSecrets(t *testing.T) {
+	t.Parallel()
+	const made = `${{ "hunter2" + "hunter2" }}`
+	for name, plan := range map[string]string{
+		"args":     "steps:\n  - {id: a, tool: READ, with: {text: '" + made + "'}}\n",
+		"set":      "steps:\n  - {id: a, set: {x: '" + made + "'}}\n",
+		"name":     "steps:\n  - {id: a, set: {x: '${{ {(\"hunter2\" + \"hunter2\"): 1} }}'}}\n",
+		"fail":     "steps:\n  - {id: a, set: {x: '${{ fail(\"hunter2\" + \"hunter2\") }}'}}\n",
+		"outputs":  "steps:\n  - {id: a, set: {x: 1}}\noutputs: {x: '" + made + "'}\n",
+		"items":    "steps:\n  - {id: a, for_each: '[\"hunter2\" + \"hunter2\"]', do: [{id: b, set: {x: 1}}]}\n",
+		"question": "steps:\n  - {id: a, approve: {description: '" + made + "'}}\n",
+		"signal":   "steps:\n  - {id: a, wait: {signal: s, timeout: 1s, default: '" + made + "'}}\n",
+		"sub-plan": "steps:\n  - {id: a, run: {orch: v1, inputs: {type: object, properties: {x: {type: string}}}, steps: [{id: b, set: {y: 1}}]}, with: {x: '" + made + "'}}\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := start(t, memlog.New(memlog.Config{}), hiding, func(c *orchestrator.Config) {
+				c.FindSecret = func(data []byte) (string, bool) { return "test", bytes.Contains(data, []byte(hidden)) }
+			})
+			id := n.submit("orch: v1\n" + plan)
+			assert.Equal(t, statemachine.Failed, n.result(id).State)
+			h, err := n.History(n.ctx(), orchestrator.HistoryRequest{ID: id})
+			require.NoError(t, err)
+			text, err := json.Marshal(h)
+			require.NoError(t, err)
+			assert.NotContains(t, string(text), hidden)
+		})
 	}
 }

@@ -110,13 +110,34 @@ func (t *turn) fetch(v events.Value) json.RawMessage {
 	return nil
 }
 
-// outcomeOf returns the error of an evaluation: that of a lost value which it needed comes first.
-func (t *turn) outcomeOf(err error) error {
+// outcomeOf returns the error of an evaluation: that of a lost value which it needed comes first, and what the
+// evaluation has made is refused when it holds a secret, because no check of the plan can have seen that.
+func (t *turn) outcomeOf(err error, made ...json.RawMessage) error {
 	if missing := t.lost; missing != nil {
 		t.lost = nil
 		return missing
 	}
-	return err
+	if err != nil {
+		return t.o.discreet(err)
+	}
+	for _, raw := range made {
+		if rule, found := t.o.cfg.FindSecret(raw); found {
+			return secretIn("", rule)
+		}
+	}
+	return nil
+}
+
+// discreet takes the secrets out of what an error says.
+func (o *Orchestrator) discreet(err error) error {
+	said := fault.From(err)
+	message, found := o.cfg.Redact([]byte(said.Message))
+	if !found {
+		return err
+	}
+	clean := *said
+	clean.Message = string(message)
+	return &clean
 }
 
 // stopped reports whether a turn decides nothing more: it is void, or the rest of it comes later.

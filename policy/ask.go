@@ -122,7 +122,7 @@ func (p *Policy) byIntent(c Call) *Ask {
 // database (A-37).
 func (p *Policy) newScopes(c Call) *Ask {
 	ask := &Ask{Rule: "new_target", Type: PreExecution, Risk: "medium"}
-	var names []string
+	var names, changed []string
 	for _, target := range c.Intent.Targets {
 		if !p.opens(c, target) {
 			ask.Scopes = append(ask.Scopes, scopeOf(target))
@@ -135,14 +135,21 @@ func (p *Policy) newScopes(c Call) *Ask {
 		if write := "write " + target.Name; target.Kind == tools.Connection && c.Intent.Effect != tools.Read && !slices.Contains(c.Scopes, write) {
 			ask.Rule, ask.Type = "database_write", Checkpoint
 			ask.Scopes = append(ask.Scopes, write)
-			names = append(names, "changes of "+target.Name)
+			changed = append(changed, target.Name)
 		}
 	}
 	if len(ask.Scopes) == 0 {
 		return nil
 	}
-	ask.Reason = "the plan of the task does not name " + strings.Join(names, " and ")
-	ask.Instead = "name it under `allow` in the plan"
+	var reasons []string
+	if len(names) > 0 {
+		reasons = append(reasons, "the plan of the task does not name "+strings.Join(names, " and "))
+		ask.Instead = "name it under `allow` in the plan"
+	}
+	if len(changed) > 0 { // no plan opens that
+		reasons = append(reasons, "the task changes "+strings.Join(changed, " and ")+" for the first time")
+	}
+	ask.Reason = strings.Join(reasons, ", and ")
 	return ask
 }
 

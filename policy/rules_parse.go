@@ -377,10 +377,12 @@ func (p rulesParser) example(e *Example, key string, v *yaml.Node) error {
 	if err := v.Decode(&args); err != nil {
 		return p.wrong(v, "these are no arguments: %s", err)
 	}
-	raw, err := json.Marshal(args)
-	if err != nil {
+	var raw bytes.Buffer
+	encoder := json.NewEncoder(&raw)
+	encoder.SetEscapeHTML(false) // people read them beside what they have written: && stays &&
+	if err := encoder.Encode(args); err != nil {
 		return p.wrong(v, "the arguments are no JSON: %s", err)
 	}
-	e.Args = raw
+	e.Args = bytes.TrimSpace(raw.Bytes())
 	return nil
 }

@@ -362,6 +362,23 @@ rules:
 	assert.Equal(t, fault.ProtectedPath, fault.CodeOf(err))
 }
 
+// A plan names databases, and cannot name changes of them (A-37): the reason must not send people there.
+func TestReasonOfADatabaseChange(t *testing.T) {
+	t.Parallel()
+	const name = "sqlite:/root/shop.db"
+	c := hostCall("https://example.com")
+	c.Intent = tools.Intent{Effect: tools.Write, Targets: []tools.Target{{Kind: tools.Connection, Name: name}}}
+	p := newPolicy(t, policy.Config{})
+	ask, err := p.Decide(c)
+	require.NoError(t, err)
+	assert.Equal(t, "the plan of the task does not name connection "+name+", and the task changes "+name+" for the first time", ask.Reason)
+	c.Allow.Connections = []string{name}
+	ask, err = p.Decide(c)
+	require.NoError(t, err)
+	assert.Equal(t, "the task changes "+name+" for the first time", ask.Reason)
+	assert.Empty(t, ask.Instead)
+}
+
 // A grant for the whole task must not lift what the file asks for each call.
 func TestRulesAskDropsScopes(t *testing.T) {
 	t.Parallel()
@@ -441,4 +458,13 @@ func TestRulesOfHugeCommands(t *testing.T) {
 	} {
 		assert.NotEqual(t, policy.RuleAllow, p.Judge(bashCall(command)).Action, command[:20])
 	}
+}
+
+// Examples are shown to whoever wrote them.
+func TestExamplesStayReadable(t *testing.T) {
+	t.Parallel()
+	rules, err := policy.ParseRules("p.yaml", []byte(`version: 1
+rules: [{name: r, action: deny, commands: ["x*"], examples: {match: [{tool: BASH_EXECUTE, args: {command: "a && b > c"}}]}}]`))
+	require.NoError(t, err)
+	assert.Contains(t, string(rules.List[0].Match[0].Args), "a && b > c")
 }

@@ -125,7 +125,9 @@ func approvalLines(p orchestrator.ApprovalView) []string {
 	add("called by", p.Caller)
 	add("expires", p.ExpiresAt.Format(time.RFC3339))
 	add("opens", strings.Join(p.Scopes, ", "))
+	add("quorum", quorum(p))
 	add("agreed", strings.Join(p.Votes, ", "))
+	add("on expiry", elapse(p))
 	add("decided by", p.Approver)
 	add("reason", p.Reason)
 	add("digest", p.ArgsSHA256)
@@ -138,9 +140,25 @@ func approvalLines(p orchestrator.ApprovalView) []string {
 		}
 	}
 	if p.Status == statemachine.ApprovalPending {
-		lines = append(lines, "", "decide: orch approve "+p.ID+" | orch reject "+p.ID+" --reason …")
+		lines = append(lines, "", "decide: orch approve "+p.ID+exampleArgs(p.Form)+" | orch reject "+p.ID+" --reason …")
 	}
 	return lines
+}
+
+// quorum says how many people have to agree when one is not enough.
+func quorum(p orchestrator.ApprovalView) string {
+	if p.Quorum < 2 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d have agreed", len(p.Votes), p.Quorum)
+}
+
+// elapse says what becomes of a request when nobody decides, unless it only expires.
+func elapse(p orchestrator.ApprovalView) string {
+	if p.Status != statemachine.ApprovalPending || p.OnExpiry == "block" {
+		return ""
+	}
+	return p.OnExpiry
 }
 
 func indented(lines []string) []string {

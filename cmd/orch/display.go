@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/cmd/orch/screen"
+	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/orchestrator"
 )
 
@@ -16,6 +17,24 @@ type silent struct{}
 func (silent) update(news) error { return nil }
 func (silent) tick() error       { return nil }
 func (silent) close() error      { return nil }
+
+// approvalNotes shows nothing but what people have to approve, on stderr.
+type approvalNotes struct {
+	silent
+
+	app *app
+}
+
+func (d approvalNotes) update(n news) error {
+	for _, c := range n.Commits {
+		for _, e := range c.Events {
+			if asked, ok := e.Data.(*events.Approval); ok {
+				d.app.note("the call waits for approval %s; orch approvals %s", asked.ID, asked.ID)
+			}
+		}
+	}
+	return nil
+}
 
 // plainLines writes one line for each event, and notes to stderr.
 type plainLines struct {

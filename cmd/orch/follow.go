@@ -162,5 +162,8 @@ func (a *app) overdue(ctx context.Context, f *follower, timeout time.Duration) e
 		return err
 	}
 	a.note("%s is %s after %s; go on watching: orch watch %s", f.id, r.State, timeout, f.id)
+	if r.State == statemachine.Blocked || r.State == statemachine.AwaitingApproval {
+		a.note("what it needs: orch explain %s", f.id)
+	}
 	return endOf(r.State)
 }

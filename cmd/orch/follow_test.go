@@ -105,6 +105,7 @@ func TestTheTimeoutOfAWait(t *testing.T) {
 		p := newProbe(t, s)
 		assert.Equal(t, exit, p.run(t.Context(), []string{"watch", "@last", "--timeout", "1ms"}))
 		assert.Contains(t, p.err.String(), string(taskID)+" is "+string(state)+" after 1ms")
+		assert.Equal(t, state == statemachine.AwaitingApproval, strings.Contains(p.err.String(), "orch explain "+string(taskID)))
 	}
 }
 

@@ -84,7 +84,7 @@ func (a *app) showPolicy() error {
 	}
 	v.text = func(w io.Writer) error {
 		if !shown.InEffect {
-			a.note("no policy file is configured; what the node itself denies and asks for holds")
+			a.note("no policy file is configured here; what the node itself denies and asks for holds, and the file that it was started with (--policy)")
 			return nil
 		}
 		if err := writeLines(w, []string{screen.Escape(shown.File) + ": default " + string(shown.Default)}); err != nil {

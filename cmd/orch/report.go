@@ -91,15 +91,11 @@ func (a *app) textOf(err error) string {
 	}
 	style := a.style(a.errTTY)
 	e := fault.From(err)
-	message := screen.Escape(e.Message)
-	switch {
-	case e.Field == "":
-	case strings.HasPrefix(message, "is "), strings.HasPrefix(message, "must "):
-		message = screen.Escape(e.Field) + " " + message
-	default:
-		message = screen.Escape(e.Field) + ": " + message
+	name := string(e.Code)
+	if e.Reason != "" { // the name by which the pages and the seeds know it
+		name += ", " + screen.Escape(e.Reason)
 	}
-	text := style.Bad("error:") + " " + message + style.Dim(" ("+string(e.Code)+")") + "\n"
+	text := style.Bad("error:") + " " + screen.Escape(e.Sentence()) + style.Dim(" ("+name+")") + "\n"
 	if e.Hint != "" {
 		text += style.Warn("hint:") + " " + screen.Escape(e.Hint) + "\n"
 	}

@@ -219,7 +219,7 @@ func callWait(timeout time.Duration) time.Duration {
 func (a *app) called(ctx context.Context, s session, id events.TaskID, o callOptions) error {
 	f := a.follower(s, id, 0)
 	defer f.release(ctx, s)
-	if _, err := a.attend(ctx, f, o.timeout, silent{}, false); err != nil {
+	if _, err := a.attend(ctx, f, o.timeout, approvalNotes{app: a}, false); err != nil {
 		return err
 	}
 	t, err := f.session.Get(ctx, orchestrator.GetRequest{ID: id})

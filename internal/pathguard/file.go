@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"syscall"
 
 	"github.com/orch-dev/orch/fault"
@@ -38,11 +39,23 @@ func (r *Root) open(rel string, flag int) (*os.File, fs.FileInfo, error) {
 		err = r.fail(rel, syscall.EISDIR)
 	case !info.Mode().IsRegular():
 		err = irregular(r.Abs(rel))
+	case r.ledToHidden(f):
+		err = fault.New(fault.ProtectedPath, "%s leads to what belongs to the node itself", r.Abs(rel))
 	default:
 		return f, info, nil
 	}
 	f.Close()
 	return nil, nil, err
+}
+
+// ledToHidden reports whether an open file is a hidden one. A link on the way may have been put there after the path was
+// resolved, and os.Root follows those inside of the root.
+func (r *Root) ledToHidden(f *os.File) bool {
+	if len(r.hidden) == 0 {
+		return false
+	}
+	rel, err := filepath.Rel(place(r.dir), placeOf(f))
+	return err == nil && r.hides(rel)
 }
 
 // ReadFile returns the content of a regular file of at most limit bytes; VALIDATION_ERROR with reason

@@ -54,3 +54,29 @@ func TestSwappedDirectory(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "old", string(kept))
 }
+
+// A directory that becomes a link to what is hidden after the path was resolved opens nothing there.
+func TestLinkToHidden(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	data := filepath.Join(dir, "data")
+	require.NoError(t, os.Mkdir(data, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(data, "auth.json"), []byte("secret"), 0o600))
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "own"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "own", "auth.json"), []byte("own"), 0o600))
+	root, err := pathguard.Open(dir, data)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = root.Close() })
+	rel, err := root.Resolve(filepath.Join(dir, "own", "auth.json"))
+	require.NoError(t, err)
+	content, err := root.ReadFile(rel, 100)
+	require.NoError(t, err)
+	assert.Equal(t, "own", string(content))
+
+	require.NoError(t, os.Rename(filepath.Join(dir, "own"), filepath.Join(dir, "before")))
+	require.NoError(t, os.Symlink("data", filepath.Join(dir, "own")))
+	_, err = root.ReadFile(rel, 100)
+	assert.Equal(t, fault.ProtectedPath, fault.CodeOf(err), "%v", err)
+	_, err = root.OpenAppend(rel)
+	assert.Equal(t, fault.ProtectedPath, fault.CodeOf(err), "%v", err)
+}

@@ -12,6 +12,11 @@ func place(dir *os.Root) string {
 		return ""
 	}
 	defer f.Close()
+	return placeOf(f)
+}
+
+// placeOf is place for a file.
+func placeOf(f *os.File) string {
 	path, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(int(f.Fd())))
 	if err != nil {
 		return ""

@@ -279,6 +279,7 @@ func (f *front) session(w http.ResponseWriter, r *http.Request, body []byte) {
 func (f *front) serve(w http.ResponseWriter, r *http.Request, id string) {
 	if r.Method == http.MethodGet && id != "" {
 		stream := newEventStream(w)
+		defer stream.end()
 		defer f.s.streams.open(id, stream)()
 		w = stream
 	}

@@ -110,7 +110,7 @@ func (w *web) do(r *http.Request) answer {
 	data, err := io.ReadAll(resp.Body)
 	require.NoError(w.t, err)
 	a := answer{status: resp.StatusCode, body: string(data), session: resp.Header.Get("Mcp-Session-Id")}
-	for _, line := range strings.Split(a.body, "\n") {
+	for line := range strings.SplitSeq(a.body, "\n") {
 		_ = json.Unmarshal([]byte(strings.TrimPrefix(line, "data: ")), &a.message)
 	}
 	return a
@@ -310,7 +310,7 @@ func TestTaskIsGoneAfterItsTime(t *testing.T) {
 	now = now.Add(24*time.Hour + time.Minute)
 	mu.Unlock()
 	assert.EqualValues(t, -32602, code(w.modern("tasks/get", id, `"taskId":"`+id+`",`, withTasks)))
-	assert.Equal(t, 1, len(n.list()), "the log has it")
+	assert.Len(t, n.list(), 1, "the log has it")
 }
 
 // FuzzFront holds that no message brings the process down or gets past the bearer token.

@@ -84,6 +84,7 @@ func (f *front) listen(w http.ResponseWriter, r *http.Request, p peek, alone boo
 		return
 	}
 	stream := newEventStream(w)
+	defer stream.end()
 	ctx, stop := context.WithCancel(r.Context())
 	defer stop()
 	var group sync.WaitGroup

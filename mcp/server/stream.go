@@ -57,8 +57,8 @@ type eventStream struct {
 	mu sync.Mutex
 	w  http.ResponseWriter
 	rc *http.ResponseController
-	// begun is set when the header is out: notifications come after it.
-	begun bool
+	// begun is set when the header is out: notifications come after it; ended when the request is over.
+	begun, ended bool
 }
 
 func newEventStream(w http.ResponseWriter) *eventStream {
@@ -93,11 +93,18 @@ func (e *eventStream) Flush() {
 	_ = e.rc.Flush()
 }
 
+// end keeps the server from writing to a request that is over.
+func (e *eventStream) end() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ended = true
+}
+
 // send implements sink.
 func (e *eventStream) send(message json.RawMessage) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.begun {
+	if !e.begun || e.ended {
 		return http.ErrNotSupported
 	}
 	_ = e.rc.SetWriteDeadline(time.Now().Add(writeTime))

@@ -45,12 +45,27 @@ export class Node {
     return this;
   }
 
-  // end sends a signal and waits until the process is gone.
-  async end(signal = "SIGTERM") {
-    const gone = once(this.#child, "exit");
-    this.#child.kill(signal);
-    await gone;
+  end(signal) {
+    return end(this.#child, signal);
   }
+}
+
+// serve starts a node without MCP of its own, for `orch mcp serve` with the same data, and returns the process.
+export async function serve(data, root) {
+  const child = spawn(binary, ["serve", "--data-dir", data, "--root", root, "--http", "off"], { stdio: ["ignore", "inherit", "pipe"] });
+  process.prependListener("exit", () => child.kill("SIGKILL"));
+  await new Promise((resolve, reject) => {
+    child.once("exit", (code) => reject(new Error(`the node has ended with ${code}`)));
+    createInterface({ input: child.stderr }).on("line", (line) => line.startsWith("orch serves") && resolve());
+  });
+  return child;
+}
+
+// end sends a signal to a process and waits until it is gone.
+export async function end(child, signal = "SIGTERM") {
+  const gone = once(child, "exit");
+  child.kill(signal);
+  await gone;
 }
 
 // authorised serves everything that a node serves to whoever asks: the suite cannot send a bearer token.

@@ -92,11 +92,14 @@ func agentExecute(known commands) tools.Tool {
 }
 
 func (c Command) run(ctx context.Context, env *tools.Env, in agentExecuteIn) (agentExecuteOut, error) {
+	argv, stdin, err := c.invocation(in)
+	if err != nil {
+		return agentExecuteOut{}, err
+	}
 	dir, err := env.Root.ExistingDir(filepath.Join(env.Workspace, "workspace"))
 	if err != nil {
 		return agentExecuteOut{}, err
 	}
-	argv, stdin := c.invocation(in)
 	temp := filepath.Join(env.Workspace, "temp")
 	sandbox := env.Sandbox()
 	sandbox.Network = c.Network
@@ -118,8 +121,9 @@ func (c Command) run(ctx context.Context, env *tools.Env, in agentExecuteIn) (ag
 }
 
 // invocation returns the arguments of the program and its standard input. The prompt is an argument only where
-// the command says so.
-func (c Command) invocation(in agentExecuteIn) (argv []string, stdin string) {
+// the command says so. An argument that the operator began with neither an option nor text of his own, and that
+// would become an option of the program by what the caller says, is refused, unless it stands behind `--`.
+func (c Command) invocation(in agentExecuteIn) (argv []string, stdin string, err error) {
 	const prompt, model = "{prompt}", "{model}"
 	fill := strings.NewReplacer(prompt, in.Prompt, model, in.Model)
 	stdin = in.Prompt
@@ -130,9 +134,14 @@ func (c Command) invocation(in agentExecuteIn) (argv []string, stdin string) {
 		if in.Model == "" && strings.Contains(arg, model) {
 			continue
 		}
-		argv = append(argv, fill.Replace(arg))
+		filled := fill.Replace(arg)
+		if strings.HasPrefix(filled, "-") && !strings.HasPrefix(arg, "-") && !slices.Contains(argv, "--") {
+			return nil, "", fault.New(fault.ValidationError, "the prompt or the model begins with -, and would be an option of the agent %s", in.SubagentType).
+				WithHint("begin with a word; the operator can put -- in front of the argument")
+		}
+		argv = append(argv, filled)
 	}
-	return argv, stdin
+	return argv, stdin, nil
 }
 
 // tail is the end of what a program has said about its failure.

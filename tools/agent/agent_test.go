@@ -3,6 +3,7 @@ package agent_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/pathguard"
 	"github.com/orch-dev/orch/internal/proc"
@@ -199,6 +201,27 @@ func TestCommands(t *testing.T) {
 	}
 }
 
+// What the caller says becomes no option of the program.
+func TestPromptAndModelAreNoOptions(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, agent.Config{Commands: map[string]agent.Command{
+		"prompt": {Argv: []string{"echo", "{prompt}"}},
+		"model":  {Argv: []string{"echo", "-e", "{model}"}},
+		"behind": {Argv: []string{"printf", "%s", "--", "{prompt}"}},
+		"joined": {Argv: []string{"printf", "%s", "p={prompt}"}},
+	}})
+	for agentType, call := range map[string][2]string{"prompt": {"-n", ""}, "model": {"p", "-n"}} {
+		_, err := b.report(agentType, call[0], call[1])
+		assert.Equal(t, fault.ValidationError, fault.CodeOf(err), "%s: %v", agentType, err)
+	}
+	said, err := b.report("joined", "-n", "")
+	require.NoError(t, err)
+	assert.Equal(t, "p=-n", said)
+	said, err = b.report("behind", "-n", "")
+	require.NoError(t, err)
+	assert.Equal(t, "---n", said)
+}
+
 // The program works in the workspace, with a home that is not that of the user.
 func TestCommandsRunInTheWorkspace(t *testing.T) {
 	t.Parallel()
@@ -237,4 +260,27 @@ func TestCommandIsCancelled(t *testing.T) {
 	b.env.Progress = func(float64, float64, string) { cancel() }
 	_, err := agent.Internal(b.cfg)[0].Call(ctx, b.env, json.RawMessage(`{"subagent_type":"slow","prompt":"p"}`))
 	require.ErrorIs(t, err, &fault.Error{Code: fault.Cancelled})
+}
+
+// S2-051: the model of the client is an agent, where the client offers it.
+func TestModelOfTheClient(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, agent.Config{})
+	spawn := agent.Tools(b.cfg)[0]
+	args := json.RawMessage(`{"subagent_type":"model","prompt":"how many?"}`)
+	_, err := spawn.Call(t.Context(), b.env, args)
+	require.True(t, fault.Has(err, fault.NotFound), "%v", err)
+	b.env.Client = &events.Client{Asks: []string{events.Sampling}}
+	_, err = spawn.Call(t.Context(), b.env, args)
+	asking, ok := errors.AsType[*tools.Asking](err)
+	require.True(t, ok, "%v", err)
+	assert.Contains(t, string(asking.Questions[0].Params), "how many?")
+	b.env.Answers = map[string]json.RawMessage{"report": json.RawMessage(`{"content":{"type":"text","text":"seven"}}`)}
+	out, err := spawn.Call(t.Context(), b.env, args)
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"task_id":"TASK_01JD0000000000000000000000","status":"DONE","report":"seven"}`, string(out))
+	assert.Nil(t, b.child)
+	b.env.Answers["report"] = json.RawMessage("null")
+	_, err = spawn.Call(t.Context(), b.env, args)
+	require.True(t, fault.Has(err, fault.Cancelled), "%v", err)
 }

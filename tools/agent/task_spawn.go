@@ -3,6 +3,8 @@ package agent
 import (
 	"context"
 
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/tools"
 )
 
@@ -36,6 +38,9 @@ func taskSpawn(all []source) tools.Tool {
 		Errors:      []string{"NOT_FOUND", "INVALID_PLAN", "QUOTA_EXCEEDED", "FORBIDDEN", "CANCELLED", "SECRET_DETECTED", "VALIDATION_ERROR"},
 	}, func(_ context.Context, env *tools.Env, in taskSpawnIn) (taskSpawnOut, error) {
 		child, err := find(env, all, in.SubagentType)
+		if fault.Has(err, fault.NotFound) && in.SubagentType == clientModel {
+			return askClient(env, in, err)
+		}
 		if err != nil {
 			return taskSpawnOut{}, err
 		}
@@ -43,4 +48,22 @@ func taskSpawn(all []source) tools.Tool {
 		env.Spawn(child)
 		return taskSpawnOut{}, nil
 	})
+}
+
+// clientModel is the agent that is nothing but the language model of the MCP client (S2-051).
+const clientModel = "model"
+
+// askClient answers the prompt by the model of the client. Nothing is to be done but to think, so there is no child:
+// the task of the call itself stands for it.
+func askClient(env *tools.Env, in taskSpawnIn, unknown error) (taskSpawnOut, error) {
+	said, ok, err := env.Sample("report", in.Prompt)
+	switch {
+	case err != nil:
+		return taskSpawnOut{}, err
+	case !ok && !env.Can(events.Sampling):
+		return taskSpawnOut{}, fault.From(unknown).WithHint("the agent %q is the model of an MCP client that offers sampling; this task has none", clientModel)
+	case !ok:
+		return taskSpawnOut{}, fault.New(fault.Cancelled, "the model of the client gave no answer")
+	}
+	return taskSpawnOut{TaskID: string(env.Task), Status: "DONE", Report: said}, nil
 }

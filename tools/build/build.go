@@ -44,12 +44,22 @@ type project struct {
 	dir string
 }
 
+// newProject returns the project of a call that is about to run.
 func newProject(env *tools.Env) (project, error) {
 	dir, err := env.Root.ExistingDir(filepath.Join(env.Workspace, "workspace"))
 	if err != nil {
 		return project{}, err
 	}
 	return project{env: env, dir: dir}, nil
+}
+
+// judgedProject returns the project of a call that is judged, when the workspace may not be there yet: it is empty then.
+func judgedProject(env *tools.Env) (project, error) {
+	rel, err := env.Root.Resolve(filepath.Join(env.Workspace, "workspace"))
+	if err != nil {
+		return project{}, err
+	}
+	return project{env: env, dir: env.Root.Abs(rel)}, nil
 }
 
 // read returns the content of a file of the project, nil when there is none.

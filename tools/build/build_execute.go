@@ -45,7 +45,7 @@ func buildExecute() tools.Tool {
 }
 
 func buildIntent(_ context.Context, env *tools.Env, in buildExecuteIn) (tools.Intent, error) {
-	p, err := newProject(env)
+	p, err := judgedProject(env)
 	if err != nil {
 		return tools.Intent{}, err
 	}

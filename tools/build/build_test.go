@@ -231,6 +231,25 @@ func TestBuildIsNotConfigured(t *testing.T) {
 	}
 }
 
+// The workspace is made after the approval: what is judged before the first call of a task sees an empty project.
+func TestIntentBeforeTheWorkspace(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, nil)
+	require.NoError(t, os.RemoveAll(p.Workspace))
+	assert.Equal(t, tools.Intent{Command: "make"}, judged(t, p, "BUILD_EXECUTE", `{"build_command":"make"}`))
+	assert.Equal(t, tools.Intent{Targets: []tools.Target{{Kind: tools.Package, Name: "npm:demo"}}},
+		judged(t, p, "PACKAGE_INSTALL", `{"package_name":"demo","package_manager":"npm"}`))
+}
+
+func judged(t *testing.T, p project, name, args string) tools.Intent {
+	t.Helper()
+	tool, ok := p.tool(t, name).(tools.Intender)
+	require.True(t, ok)
+	out, err := tool.Intent(t.Context(), p.Env, json.RawMessage(args))
+	require.NoError(t, err)
+	return out
+}
+
 func TestBuilderIsMissing(t *testing.T) {
 	t.Parallel()
 	for file, text := range map[string]string{"Makefile": "all:\n", "go.mod": "module m\n", "Cargo.toml": "", "package.json": `{"scripts":{"build":"x"}}`} {

@@ -2,6 +2,7 @@ package build
 
 import (
 	"context"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -40,9 +41,13 @@ func packageInstall(cfg Config) tools.Tool {
 		Approval:  tools.ByIntent,
 		OpenWorld: true,
 		Timeout:   maxTime,
-		Errors:    []string{"EXEC_FAILED", "NOT_FOUND", "CONFLICT", "TIMEOUT", "APPROVAL_REQUIRED", "VALIDATION_ERROR", "INVALID_FORMAT"},
+		Errors:    []string{"EXEC_FAILED", "NOT_FOUND", "CONFLICT", "TIMEOUT", "APPROVAL_REQUIRED", "VALIDATION_ERROR", "INVALID_FORMAT", "FORBIDDEN"},
 	}, packageIntent, func(ctx context.Context, env *tools.Env, in packageInstallIn) (packageInstallOut, error) {
-		j, err := newJob(env, in)
+		p, err := newProject(env)
+		if err != nil {
+			return packageInstallOut{}, err
+		}
+		j, err := newJob(p, in)
 		if err != nil {
 			return packageInstallOut{}, err
 		}
@@ -56,7 +61,11 @@ func packageInstall(cfg Config) tools.Tool {
 }
 
 func packageIntent(_ context.Context, env *tools.Env, in packageInstallIn) (tools.Intent, error) {
-	j, err := newJob(env, in)
+	p, err := judgedProject(env)
+	if err != nil {
+		return tools.Intent{}, err
+	}
+	j, err := newJob(p, in)
 	if err != nil {
 		return tools.Intent{}, err
 	}
@@ -115,11 +124,7 @@ type manager struct {
 
 func managers() []manager { return []manager{npm(), yarn(), pip(), golang(), cargo()} }
 
-func newJob(env *tools.Env, in packageInstallIn) (job, error) {
-	p, err := newProject(env)
-	if err != nil {
-		return job{}, err
-	}
+func newJob(p project, in packageInstallIn) (job, error) {
 	m, err := p.manager(in.PackageManager)
 	if err != nil {
 		return job{}, err
@@ -133,6 +138,9 @@ func newJob(env *tools.Env, in packageInstallIn) (job, error) {
 			WithHint("give one version, such as 1.2.3")
 	}
 	j := job{project: p, manager: m, name: m.canonical(in.PackageName), version: in.Version}
+	if err := j.unconfigured(); err != nil {
+		return job{}, err
+	}
 	j.listed, err = m.known(p, j.name)
 	return j, err
 }
@@ -194,8 +202,41 @@ func sameLanguage(locked []manager) bool {
 	return false
 }
 
-// run runs a program of a manager in the project.
+// settings are the files, in a project or a home, by which a task could tell a manager where packages come from and
+// what to run: with the network, that would lead to the services of this machine.
+func settings() []string {
+	return []string{
+		".npmrc", ".yarnrc", ".yarnrc.yml", ".pip/pip.conf", ".config/pip/pip.conf", "pip.conf", ".cargo/config", ".cargo/config.toml",
+		".config/go/env", ".gitconfig", ".config/git/config", ".netrc",
+	}
+}
+
+// unconfigured refuses to install where a manager would obey settings that the task could have written. Registries are
+// a matter of the operator.
+func (j job) unconfigured() error {
+	home := project{env: j.env, dir: filepath.Join(j.env.Workspace, "temp")}
+	for _, place := range []project{j.project, home} {
+		for _, file := range settings() {
+			if place.has(file) {
+				return fault.New(fault.Forbidden, "%s in %s could choose where packages come from", file, place.dir).WithReason("MANAGER_SETTINGS").
+					WithHint("remove it; the operator names registries in the settings npm_registry and pip_index")
+			}
+		}
+	}
+	return nil
+}
+
+// run runs a program of a manager in the project, with the network.
 func (j job) run(ctx context.Context, extra map[string]string, program string, args ...string) (proc.Result, error) {
+	return j.start(ctx, true, extra, program, args...)
+}
+
+// offline runs what may run code of the project: without the network.
+func (j job) offline(ctx context.Context, extra map[string]string, program string, args ...string) (proc.Result, error) {
+	return j.start(ctx, false, extra, program, args...)
+}
+
+func (j job) start(ctx context.Context, network bool, extra map[string]string, program string, args ...string) (proc.Result, error) {
 	variables, err := j.variables()
 	if err != nil {
 		return proc.Result{}, err
@@ -210,7 +251,7 @@ func (j job) run(ctx context.Context, extra map[string]string, program string, a
 		variables[name] = value
 	}
 	walls := j.env.Sandbox()
-	walls.Network, walls.Loopback = true, false // it fetches the package
+	walls.Network, walls.Loopback = network, false // it fetches the package
 	res, err := j.env.Exec.Run(ctx, proc.Command{Name: program, Args: args, Dir: j.dir, Env: variables, Sandbox: walls})
 	if err == nil && res.ExitCode != 0 {
 		err = j.failed(program, res)

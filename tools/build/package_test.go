@@ -9,6 +9,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -156,6 +157,32 @@ func TestInstallPip(t *testing.T) {
 	}
 }
 
+// The environment of the project may be the work of the task: its Python has no network.
+func TestInstallPipRunsNothingWithTheNetwork(t *testing.T) {
+	t.Parallel()
+	mux := http.NewServeMux()
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	serve(mux, "/simple/demo/", `<!DOCTYPE html><html><a href="/demo-1-py3-none-any.whl">demo-1-py3-none-any.whl</a></html>`)
+	serve(mux, "/demo-1-py3-none-any.whl", string(archive(t, map[string]string{
+		"demo-1.dist-info/WHEEL":    "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+		"demo-1.dist-info/METADATA": "Metadata-Version: 2.1\nName: demo\nVersion: 1\n",
+		"demo-1.dist-info/RECORD":   "",
+	})))
+	host, port, err := net.SplitHostPort(server.Listener.Addr().String())
+	require.NoError(t, err)
+	p := newProject(t, map[string]string{
+		"requirements.txt": "demo\n", ".venv/pyvenv.cfg": "",
+		".venv/bin/python": "#!/bin/bash\ntouch \"$(dirname \"$0\")/ran\"\nexec 3<>/dev/tcp/" + host + "/" + port + " && touch \"$(dirname \"$0\")/reached\"\nexit 1\n",
+	})
+	require.NoError(t, os.Chmod(p.path(".venv/bin/python"), 0o755))
+	p.cfg.PipIndex = server.URL + "/simple"
+	_, _, err = install(t, p, map[string]any{"package_name": "demo"})
+	require.Error(t, err)
+	assert.FileExists(t, p.path(".venv/bin/ran"))
+	assert.NoFileExists(t, p.path(".venv/bin/reached"))
+}
+
 // The real go command, asking a proxy of the test.
 func TestInstallGo(t *testing.T) {
 	t.Parallel()
@@ -234,6 +261,20 @@ func TestInstallFailures(t *testing.T) {
 	p = newProject(t, map[string]string{"package.json": "no json"})
 	_, _, err = install(t, p, map[string]any{"package_name": "demo"})
 	assert.Equal(t, fault.ExecFailed, fault.CodeOf(err))
+}
+
+// What the task has written does not choose where packages come from.
+func TestSettingsOfTheTask(t *testing.T) {
+	t.Parallel()
+	for _, file := range []string{"workspace/.npmrc", "workspace/.yarnrc.yml", "workspace/.cargo/config.toml", "temp/.npmrc", "temp/.cargo/config", "temp/.netrc", "temp/.gitconfig"} {
+		p := newProject(t, map[string]string{"package.json": `{"name":"x","version":"1.0.0"}`})
+		path := filepath.Join(p.Workspace, file)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte("registry=http://127.0.0.1:1/"), 0o600))
+		_, _, err := install(t, p, map[string]any{"package_name": "left-pad", "package_manager": "npm"})
+		require.True(t, fault.Has(err, fault.Forbidden), "%s: %v", file, err)
+		assert.Contains(t, err.Error(), filepath.Base(file))
+	}
 }
 
 func TestManagerIsMissing(t *testing.T) {
@@ -387,6 +428,7 @@ func TestKnownPackages(t *testing.T) {
 	}
 	// The time of a modification can be set, that of the change cannot.
 	p := newProject(t, nil)
+	p.search(t, "/nowhere")
 	manifest := filepath.Join(p.Root.Name(), "package.json")
 	require.NoError(t, os.WriteFile(manifest, []byte(packageJSON), 0o600))
 	require.NoError(t, os.Chtimes(manifest, time.Unix(0, 0), time.Unix(0, 0)))

@@ -2,6 +2,7 @@ package build
 
 import (
 	"context"
+	"crypto/rand"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -23,14 +24,15 @@ func pypiName(name string) string {
 }
 
 // pipInstall installs into the virtual environment .venv of the project, which it makes when there is
-// none: the Python of the system stays as it is.
+// none: the Python of the system stays as it is. That environment may be the work of the task, whose programs have no
+// network: only what fetches the wheels has it, and that runs nothing of the project or of its home.
 func (j job) pipInstall(ctx context.Context) (string, error) {
-	variables := map[string]string{"PIP_INDEX_URL": j.cfg.PipIndex, "PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+	variables := map[string]string{"PIP_INDEX_URL": j.cfg.PipIndex, "PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_CONFIG_FILE": "/dev/null", "PYTHONNOUSERSITE": "1"}
 	if _, err := j.env.Exec.LookPath("pip"); err != nil {
 		return "", err
 	}
 	if !j.has(".venv/pyvenv.cfg") {
-		if _, err := j.run(ctx, variables, "python3", "-m", "venv", "--without-pip", filepath.Join(j.dir, ".venv")); err != nil {
+		if _, err := j.offline(ctx, variables, "python3", "-m", "venv", "--without-pip", filepath.Join(j.dir, ".venv")); err != nil {
 			return "", err
 		}
 	}
@@ -39,10 +41,14 @@ func (j job) pipInstall(ctx context.Context) (string, error) {
 		spec += "==" + j.version
 	}
 	environment := filepath.Join(j.dir, ".venv")
-	if _, err := j.run(ctx, variables, "pip", "--python", environment, "install", "--only-binary", ":all:", "--", spec); err != nil {
+	wheels := filepath.Join(j.env.Workspace, "temp", "wheels-"+rand.Text())
+	if _, err := j.run(ctx, variables, "pip", "download", "--only-binary", ":all:", "--dest", wheels, "--", spec); err != nil {
 		return "", err
 	}
-	res, err := j.run(ctx, variables, "pip", "--python", environment, "show", "--", j.name)
+	if _, err := j.offline(ctx, variables, "pip", "--python", environment, "install", "--no-index", "--find-links", wheels, "--", spec); err != nil {
+		return "", err
+	}
+	res, err := j.offline(ctx, variables, "pip", "--python", environment, "show", "--", j.name)
 	if err != nil {
 		return "", err
 	}

@@ -31,7 +31,9 @@ var fileRead = tools.Define(tools.Spec{
 	Gate:       tools.AnyState,
 	Approval:   tools.NoApproval,
 	Paths:      []tools.Path{{Field: "file_path", Access: tools.ReadPath}},
-	Errors:     []string{"NOT_FOUND", "PERMISSION_DENIED", "INVALID_PATH", "OUTSIDE_ROOT"},
+	// An absolute path needs no folder of the task.
+	NoWorkspace: true,
+	Errors:      []string{"NOT_FOUND", "PERMISSION_DENIED", "INVALID_PATH", "OUTSIDE_ROOT"},
 }, func(ctx context.Context, env *tools.Env, in fileReadIn) (fileReadOut, error) {
 	rel, err := resolve(env, "file_path", in.FilePath)
 	if err != nil {

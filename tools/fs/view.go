@@ -34,7 +34,7 @@ type view struct {
 // scan reads the file to its end.
 func (v *view) scan(ctx context.Context, r io.Reader) error {
 	v.hash = sha256.New()
-	in := bufio.NewReaderSize(r, 64<<10)
+	in := bufio.NewReaderSize(r, 16<<10)
 	var line []byte // the beginning of the current line, as far as it can be shown
 	for open := false; ; {
 		if err := ctx.Err(); err != nil {

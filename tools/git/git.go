@@ -113,7 +113,7 @@ func (r *repository) run(ctx context.Context, args ...string) (proc.Result, erro
 func (r *repository) command(args ...string) proc.Command {
 	return proc.Command{
 		Name: "git", Args: append(overrides(), args...), Dir: r.dir, Env: r.environment(), Limit: maxOutput,
-		Sandbox: proc.Sandbox{Read: []string{r.env.Root.Name()}},
+		Sandbox: proc.Sandbox{Read: r.env.Reach()},
 	}
 }
 

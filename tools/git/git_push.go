@@ -119,7 +119,7 @@ func (p push) nothing() error {
 // of the real one says, such as programs, proxies or further addresses, has any effect.
 func (p push) run(ctx context.Context, cfg Config) (gitPushOut, error) {
 	place := filepath.Join(p.repo.env.Workspace, "temp", "push-"+rand.Text())
-	rel, err := p.repo.env.Root.Resolve(place)
+	rel, err := p.repo.env.Own(place)
 	if err != nil {
 		return gitPushOut{}, err
 	}

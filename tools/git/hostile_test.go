@@ -208,3 +208,26 @@ func TestHostileConfigurationOfWriters(t *testing.T) {
 	assert.Equal(t, "HOOK_FAILED", reason(err))
 	assert.FileExists(t, mark)
 }
+
+// A repository that the task has made in its workspace does not lend its hooks the work tree of another one.
+func TestWorkTreeOutsideOfTheWorkspace(t *testing.T) {
+	t.Parallel()
+	b := newWriter(t)
+	root := b.env.Root.Name()
+	b.at(root).git("init", "-q", "-b", "main")
+	mark, own := filepath.Join(root, "ran"), b.at(filepath.Join(b.repo, "own"))
+	require.NoError(t, os.Mkdir(own.repo, 0o755))
+	own.git("init", "-q")
+	own.git("config", "core.worktree", root)
+	hook := filepath.Join(own.repo, ".git", "hooks", "pre-commit")
+	require.NoError(t, os.WriteFile(hook, []byte("#!/bin/sh\ntouch "+mark+"\n"), 0o755))
+	b.at(root).write("a.txt", "a\n")
+	own.git("add", filepath.Join(root, "a.txt"))
+	b.at(root).git("add", "a.txt")
+
+	_, err := call[committed](b, "GIT_COMMIT", map[string]any{"message": "feat: a", "repository_path": own.repo})
+	assert.Equal(t, fault.ProtectedPath, fault.CodeOf(err), "%v", err)
+	_, err = call[added](b, "GIT_ADD", map[string]any{"file_paths": []string{"a.txt"}, "repository_path": own.repo})
+	assert.Equal(t, fault.ProtectedPath, fault.CodeOf(err), "%v", err)
+	assert.NoFileExists(t, mark)
+}

@@ -46,7 +46,19 @@ func openWritable(ctx context.Context, env *tools.Env, path string) (*writable, 
 			return nil, fault.From(err).WithField("repository_path")
 		}
 	}
-	return &writable{repository: r, top: places[0], gitDir: places[1], common: places[2]}, nil
+	w := &writable{repository: r, top: places[0], gitDir: places[1], common: places[2]}
+	return w, w.reach()
+}
+
+// reach refuses a repository of the workspace whose configuration puts the work tree elsewhere: its hooks, which
+// are the work of the task itself, would write there.
+func (w *writable) reach() error {
+	own := func(path string) bool { return within(path, w.env.Workspace) }
+	if own(w.top) || (!own(w.gitDir) && !own(w.common)) {
+		return nil
+	}
+	return fault.New(fault.ProtectedPath, "the work tree %s of a repository in the workspace of the task lies outside of it", w.top).
+		WithField("repository_path").WithHint("use the repository that the work tree belongs to")
 }
 
 // foreign refuses what belongs to the workspace of another task.

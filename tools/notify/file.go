@@ -13,19 +13,19 @@ import (
 // toFile writes a notice to a file of its own, outputs/notifications/<time>-<key>.json in the workspace
 // of the task: files of their own need no lock, and their names sort by time.
 func toFile(_ context.Context, env *tools.Env, n Notice) error {
-	dir, err := env.Root.Resolve(filepath.Join(env.Workspace, "outputs", "notifications"))
-	if err != nil {
-		return err
-	}
-	if err := env.Root.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
 	data, err := json.MarshalIndent(n, "", "  ")
 	if err != nil {
 		return err
 	}
 	sum := sha256.Sum256([]byte(n.Key))
 	name := n.At.Format("20060102T150405.000000Z") + "-" + hex.EncodeToString(sum[:6]) + ".json"
-	_, err = env.Root.WriteAtomic(filepath.Join(dir, name), append(data, '\n'), 0o644)
+	rel, err := env.Own(filepath.Join(env.Workspace, "outputs", "notifications", name))
+	if err != nil {
+		return err
+	}
+	if err := env.Root.MkdirAll(filepath.Dir(rel), 0o755); err != nil {
+		return err
+	}
+	_, err = env.Root.WriteAtomic(rel, append(data, '\n'), 0o644)
 	return err
 }

@@ -132,6 +132,20 @@ func TestFileAndBus(t *testing.T) {
 	assert.Empty(t, b.logged)
 }
 
+// The programs of the task may have put a link where the notifications lie.
+func TestFileStaysInTheWorkspace(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	other := filepath.Join(b.env.Root.Name(), "other")
+	require.NoError(t, os.Mkdir(other, 0o755))
+	require.NoError(t, os.Symlink(other, filepath.Join(b.env.Workspace, "outputs", "notifications")))
+	_, err := b.send(t, notify.Config{}, map[string]any{"subject": "s", "message": "m", "priority": "low", "channels": []string{"file"}})
+	require.Error(t, err)
+	left, err := os.ReadDir(other)
+	require.NoError(t, err)
+	assert.Empty(t, left)
+}
+
 func TestWebhook(t *testing.T) {
 	t.Parallel()
 	var got notify.Notice

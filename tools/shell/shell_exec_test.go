@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	sh "mvdan.cc/sh/v3/shell"
 
+	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/pathguard"
 	"github.com/orch-dev/orch/internal/proc"
@@ -376,3 +377,20 @@ func TestShellExecRandomScripts(t *testing.T) {
 
 // randomScripts bounds the scripts that are run for each command.
 const randomScripts = 300
+
+// A command reads as much of the root as the client of the task has opened, also where no argument names a path
+// (S2-050).
+func TestCommandsStayInTheRootsOfTheClient(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.Client = &events.Client{Roots: []string{filepath.Join(w.Root.Name(), "sub")}}
+	out, err := w.run(t, "grep -rh . ROOT/sub")
+	require.NoError(t, err)
+	assert.Equal(t, 3, strings.Count(out.Stdout, "\n"), out.Stdout)
+	out, err = w.run(t, "grep -rh .")
+	require.NoError(t, err)
+	assert.NotContains(t, out.Stdout, "gamma")
+	out, err = w.run(t, "cat a.txt")
+	require.NoError(t, err)
+	assert.Empty(t, out.Stdout)
+}

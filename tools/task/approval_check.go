@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/tools"
 )
@@ -37,7 +38,11 @@ var approvalCheck = tools.Define(tools.Spec{
 	out := approvalCheckOut{ApprovalID: in.ApprovalID}
 	found, ok := env.Approvals[in.ApprovalID]
 	if !ok {
-		return out, fault.New(fault.NotFound, "the task has no such approval").WithField("approval_id")
+		err := fault.New(fault.NotFound, "the task has no such approval").WithField("approval_id")
+		if owner, bad := events.TaskOfApproval(in.ApprovalID); bad == nil && owner != env.Task {
+			return out, err.WithHint("the id is one of %s; only calls inside of that task see it", owner)
+		}
+		return out, err
 	}
 	if err := json.Unmarshal(found, &out); err != nil {
 		return out, fault.Wrap(fault.Internal, err, "the approval cannot be read")

@@ -36,7 +36,8 @@ var checkpointRestore = tools.Define(tools.Spec{
 }, func(_ context.Context, env *tools.Env, in checkpointRestoreIn) (checkpointRestoreOut, error) {
 	state, ok := env.Checkpoints[in.CheckpointID]
 	if !ok {
-		return checkpointRestoreOut{}, fault.New(fault.NotFound, "the task has no such checkpoint").WithField("checkpoint_id")
+		return checkpointRestoreOut{}, fault.New(fault.NotFound, "the task has no such checkpoint").WithField("checkpoint_id").
+			WithHint("orch checkpoint list %s tells which it has", env.Task)
 	}
 	at := events.Time(env.Now())
 	env.Record(events.CheckpointRestored, &events.Restored{ID: in.CheckpointID, At: at})

@@ -101,6 +101,23 @@ func TestCheckpointCreate(t *testing.T) {
 	assert.NotContains(t, second, got.ID)
 }
 
+// S0-165: what belongs to another task is not shown, and people are told where it is.
+func TestCheckOfAnotherTask(t *testing.T) {
+	t.Parallel()
+	for id, hint := range map[string]string{
+		"APR_01JD0000000000000000000001_AAAAAAAA":                          "TASK_01JD0000000000000000000001",
+		"APR_" + strings.TrimPrefix(string(taskID), "TASK_") + "_AAAAAAAA": "",
+		"APR_x": "",
+	} {
+		_, _, err := call(t, "APPROVAL_CHECK", `{"approval_id":"`+id+`"}`, nil)
+		assert.Equal(t, fault.NotFound, fault.CodeOf(err), id)
+		assert.Contains(t, fault.From(err).Hint, hint)
+		assert.Equal(t, hint == "", fault.From(err).Hint == "", id)
+	}
+	_, _, err := call(t, "CHECKPOINT_RESTORE", `{"checkpoint_id":"CKPT_2"}`, nil)
+	assert.Equal(t, "orch checkpoint list "+string(taskID)+" tells which it has", fault.From(err).Hint)
+}
+
 func TestCheckpointCreateRefusals(t *testing.T) {
 	t.Parallel()
 	for args, code := range map[string]fault.Code{

@@ -124,6 +124,37 @@ exit 1`)
 	}
 }
 
+// A link in the place of a report leads to nothing that is read or removed, a link above it nowhere at all.
+func TestReportsAreNoLinks(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t, "script")
+	dir, file := filepath.Join(env.Root.Name(), "precious"), filepath.Join(env.Root.Name(), "coverage-summary.json")
+	require.NoError(t, os.Mkdir(dir, 0o755))
+	kept := filepath.Join(dir, "coverage-summary.json")
+	for _, path := range []string{kept, file} {
+		require.NoError(t, os.WriteFile(path, []byte("{}"), 0o600))
+	}
+	script(t, filepath.Join(workspace(env), "node_modules", ".bin", "jest"), `for a in "$@"; do case $a in
+--outputFile=*) [ -e own ] && cp `+report(t, "jest.json")+` "${a#*=}" || ln -s `+file+` "${a#*=}";;
+--coverageDirectory=*) ln -s `+dir+` "${a#*=}";;
+esac; done`)
+	_, err := call(t, env, map[string]any{"framework": "jest"})
+	assert.Equal(t, fault.ExecFailed, fault.CodeOf(err), "%v", err)
+	require.NoError(t, os.WriteFile(filepath.Join(workspace(env), "own"), nil, 0o600))
+	_, err = call(t, env, map[string]any{"framework": "jest", "coverage": true})
+	assert.Equal(t, fault.ProtectedPath, fault.CodeOf(err), "%v", err)
+
+	require.NoError(t, os.RemoveAll(filepath.Join(env.Workspace, "temp")))
+	require.NoError(t, os.Symlink("../../precious", filepath.Join(env.Workspace, "temp")))
+	_, err = call(t, env, map[string]any{"framework": "jest"})
+	assert.Equal(t, fault.ProtectedPath, fault.CodeOf(err), "%v", err)
+	assert.FileExists(t, kept)
+	assert.FileExists(t, file)
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	assert.Len(t, left, 1)
+}
+
 func TestNodeCoverage(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t, "node")

@@ -31,7 +31,7 @@ func goTest(ctx context.Context, s *suite) error {
 	events := &goEvents{suite: s, output: map[string]*strings.Builder{}}
 	res, err := s.env.Exec.Run(ctx, proc.Command{
 		Name: "go", Args: append(args, target), Dir: s.dir, Stdout: &lineWriter{line: events.line},
-		Env: map[string]string{"HOME": temp, "TMPDIR": temp}, Sandbox: s.env.Sandbox(s.env.Root.Name()),
+		Env: map[string]string{"HOME": s.home, "TMPDIR": temp}, Sandbox: s.sandbox(),
 	})
 	if err != nil {
 		return err

@@ -115,7 +115,7 @@ func (s *suite) coverageSummary(dir string) (*float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	rel, err := s.env.Root.Resolve(dir)
+	rel, err := s.env.Own(dir)
 	if err != nil {
 		return nil, err
 	}

@@ -85,7 +85,7 @@ func (s *suite) program(ctx context.Context, dir, name string, args ...string) (
 	}
 	return s.env.Exec.Run(ctx, proc.Command{
 		Name: name, Args: args, Dir: dir, Limit: maxReport,
-		Env: map[string]string{"HOME": temp, "TMPDIR": temp, "CI": "1", "NO_COLOR": "1"}, Sandbox: s.env.Sandbox(s.env.Root.Name()),
+		Env: map[string]string{"HOME": s.home, "TMPDIR": temp, "CI": "1", "NO_COLOR": "1", "CARGO_TARGET_DIR": filepath.Join(temp, "target")}, Sandbox: s.sandbox(),
 	})
 }
 

@@ -3,12 +3,15 @@ package test
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/proc"
 	"github.com/orch-dev/orch/tools"
 )
 
@@ -89,7 +92,7 @@ var testExecute = tools.Define(tools.Spec{
 		return testExecuteOut{}, fault.New(fault.ValidationError, "the framework %q is not supported; supported are go, npm, jest, vitest, node, pytest and cargo", in.Framework).
 			WithField("framework")
 	}
-	if err := run(ctx, s); err != nil {
+	if err := s.withHome(ctx, run); err != nil {
 		return testExecuteOut{}, err
 	}
 	return s.out, nil
@@ -100,8 +103,10 @@ type suite struct {
 	env *tools.Env
 	// dir is the real path of the directory to test, file the name of the one file in it or "".
 	dir, file string
-	coverage  bool
-	out       testExecuteOut
+	// home is the absolute path of the directory that is HOME of the tests.
+	home     string
+	coverage bool
+	out      testExecuteOut
 }
 
 func newSuite(env *tools.Env, in testExecuteIn) (*suite, error) {
@@ -183,28 +188,55 @@ func (s *suite) above(file string) (string, bool) {
 // temp returns the absolute path of the directory for temporary files, which it makes when needed.
 func (s *suite) temp() (string, error) {
 	temp := filepath.Join(s.env.Workspace, "temp")
-	rel, err := s.env.Root.Resolve(temp)
+	rel, err := s.env.Own(temp)
 	if err != nil {
 		return "", err
 	}
 	return temp, s.env.Root.MkdirAll(rel, 0o755)
 }
 
-// report reads and removes a file that a framework has written; nil when it has not.
+// withHome runs tests with a new directory as HOME, which is removed afterwards: npm, go and Python run what the one
+// of the workspace names, and that is the work of the task itself.
+func (s *suite) withHome(ctx context.Context, run func(context.Context, *suite) error) error {
+	temp, err := s.temp()
+	if err != nil {
+		return err
+	}
+	s.home = filepath.Join(temp, "home-"+rand.Text())
+	rel, err := s.env.Own(s.home)
+	if err != nil {
+		return err
+	}
+	if err := s.env.Root.Mkdir(rel, 0o700); err != nil {
+		return err
+	}
+	return errors.Join(run(ctx, s), s.env.Root.RemoveAll(rel))
+}
+
+// report reads and removes a file that a framework has written; nil when it has not. The tests could have put a link
+// there, which is not followed.
 func (s *suite) report(path string) ([]byte, error) {
-	rel, err := s.env.Root.Resolve(path)
+	rel, err := s.env.Own(path)
 	if err != nil {
 		return nil, err
 	}
-	data, err := s.env.Root.ReadFile(rel, maxReport)
-	if fault.Has(err, fault.NotFound) {
+	info, err := s.env.Root.Lstat(rel)
+	if fault.Has(err, fault.NotFound) || (err == nil && !info.Mode().IsRegular()) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return data, s.env.Root.Remove(rel)
+	data, err := s.env.Root.ReadFile(rel, maxReport)
+	if err != nil {
+		return nil, err
+	}
+	return data, s.env.Root.RemoveFile(rel)
 }
+
+// sandbox lets tests write in the workspace of the task and where the operator lets programs write: a task may
+// have written the tests itself, and nobody has approved what they do.
+func (s *suite) sandbox() proc.Sandbox { return s.env.Sandbox() }
 
 // progress tells how many tests have ended.
 func (s *suite) progress(name string) {

@@ -191,6 +191,75 @@ func TestNPMScript(t *testing.T) {
 	}
 }
 
+// Tests write in the workspace of their task, wherever they lie: the task may have changed those of a project too.
+func TestWhereTestsWrite(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t, "script")
+	mark := filepath.Join(env.Root.Name(), "mark")
+	project := filepath.Join(env.Root.Name(), "project")
+	run := []byte("touch " + mark + " inside\n")
+	require.NoError(t, os.WriteFile(filepath.Join(workspace(env), "run.sh"), run, 0o644))
+	require.NoError(t, os.CopyFS(project, os.DirFS(workspace(env))))
+
+	out, err := call(t, env, map[string]any{"framework": "npm"})
+	require.NoError(t, err)
+	assert.Equal(t, 1, out.Failed)
+	assert.FileExists(t, filepath.Join(workspace(env), "inside"))
+	assert.NoFileExists(t, mark)
+
+	cached := filepath.Join(filepath.Dir(env.Workspace), ".cache", "project")
+	require.NoError(t, os.CopyFS(cached, os.DirFS(project)))
+	out, err = call(t, env, map[string]any{"framework": "npm", "test_path": cached})
+	require.NoError(t, err)
+	assert.Equal(t, 1, out.Failed)
+	assert.NoFileExists(t, mark)
+
+	out, err = call(t, env, map[string]any{"framework": "npm", "test_path": project})
+	require.NoError(t, err)
+	assert.Equal(t, 1, out.Failed)
+	assert.NoFileExists(t, mark)
+	assert.NoFileExists(t, filepath.Join(project, "inside"))
+}
+
+// Tests read as much of the root as the client of the task has opened (S2-050).
+func TestTestsStayInTheRootsOfTheClient(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t, "script")
+	project, mark := filepath.Join(env.Root.Name(), "project"), filepath.Join(env.Root.Name(), "mark")
+	require.NoError(t, os.WriteFile(filepath.Join(workspace(env), "run.sh"), []byte("cat "+mark+"\n"), 0o644))
+	require.NoError(t, os.WriteFile(mark, []byte("elsewhere"), 0o644))
+	require.NoError(t, os.CopyFS(project, os.DirFS(workspace(env))))
+	out, err := call(t, env, map[string]any{"framework": "npm", "test_path": project})
+	require.NoError(t, err)
+	assert.Equal(t, 1, out.Passed)
+	env.Client = &events.Client{Roots: []string{project}}
+	out, err = call(t, env, map[string]any{"framework": "npm", "test_path": project})
+	require.NoError(t, err)
+	assert.Equal(t, 1, out.Failed)
+}
+
+// The home of the workspace may name programs for npm, go or Python to run; the tests of a project have another one.
+func TestHomeOfTests(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t, "script")
+	mark, project := filepath.Join(env.Root.Name(), "mark"), filepath.Join(env.Root.Name(), "project")
+	require.NoError(t, os.WriteFile(filepath.Join(workspace(env), "run.sh"), []byte("echo $HOME > $TMPDIR/home\n"), 0o644))
+	require.NoError(t, os.CopyFS(project, os.DirFS(workspace(env))))
+	temp := filepath.Join(env.Workspace, "temp")
+	require.NoError(t, os.Mkdir(temp, 0o755))
+	shell := filepath.Join(temp, "shell")
+	require.NoError(t, os.WriteFile(shell, []byte("#!/bin/sh\ntouch "+mark+"\n"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(temp, ".npmrc"), []byte("script-shell="+shell+"\n"), 0o644))
+
+	out, err := call(t, env, map[string]any{"framework": "npm", "test_path": project})
+	require.NoError(t, err)
+	assert.Equal(t, 1, out.Passed)
+	assert.NoFileExists(t, mark)
+	home, err := os.ReadFile(filepath.Join(temp, "home"))
+	require.NoError(t, err)
+	assert.NoDirExists(t, strings.TrimSpace(string(home)))
+}
+
 func TestNoFramework(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t, "")

@@ -7,7 +7,7 @@ import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js"
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 import { CallToolResultSchema, ElicitRequestSchema } from "@modelcontextprotocol/sdk/types.js";
 
-import { Node, binary, folder } from "../orch.mjs";
+import { Node, binary, end, folder, serve } from "../orch.mjs";
 
 // connect returns a client whose user accepts every form with the answers.
 async function connect(transport, answers = {}) {
@@ -139,4 +139,19 @@ describe("SDK 1.x over stdio", () => {
     const seen = await asTask(client, "BASH_EXECUTE", { command: "sleep 1; echo done" });
     assert.equal(seen.at(-1).result?.structuredContent.stdout, "done\n", seen.at(-1).error?.message);
   });
+});
+
+test("SDK 1.x over stdio goes on when the node behind it was killed", async () => {
+  const root = folder();
+  const data = `${root}/data`;
+  let node = await serve(data, root);
+  const client = await connect(new StdioClientTransport({ command: binary, args: ["mcp", "serve", "--data-dir", data, "--root", root], stderr: "inherit" }), { outcome: "retry" });
+  const seen = await asTask(client, "BASH_EXECUTE", { command: "echo before" });
+  await end(node, "SIGKILL");
+  node = await serve(data, root);
+  const result = await client.experimental.tasks.getTaskResult(seen[0].task.taskId, CallToolResultSchema);
+  assert.equal(result.structuredContent.stdout, "before\n");
+  assert.equal((await client.callTool({ name: "BASH_EXECUTE", arguments: { command: "echo after" } })).structuredContent.stdout, "after\n");
+  await client.close();
+  await end(node);
 });

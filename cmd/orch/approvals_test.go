@@ -1,0 +1,49 @@
+package main
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/plan"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// Nobody decides without knowing how many have to agree, what is to be filled in, and what becomes of it otherwise.
+func TestAnApprovalIsShownWhole(t *testing.T) {
+	t.Parallel()
+	p := orchestrator.ApprovalView{
+		ID: "APR_1", Status: statemachine.ApprovalPending, Quorum: 2, Votes: []string{"user:ann"}, OnExpiry: "approve",
+		Form: json.RawMessage(`{"type":"object","required":["region"],"properties":{"region":{"type":"string"}}}`),
+	}
+	lines := approvalLines(p)
+	assert.Contains(t, lines, "  quorum       1 of 2 have agreed")
+	assert.Contains(t, lines, "  agreed       user:ann")
+	assert.Contains(t, lines, "  on expiry    approve")
+	assert.Contains(t, lines, "decide: orch approve APR_1 region=… | orch reject APR_1 --reason …")
+
+	lines = approvalLines(orchestrator.ApprovalView{ID: "APR_1", Status: statemachine.ApprovalPending, Quorum: 1, OnExpiry: "block"})
+	assert.NotContains(t, lines, "quorum")
+	assert.NotContains(t, lines, "on expiry")
+}
+
+// A call that waits for people does not look as if it hung.
+func TestACallSaysThatItWaits(t *testing.T) {
+	t.Parallel()
+	s := &fakeSession{
+		task: orchestrator.TaskView{ID: taskID, Steps: []orchestrator.StepView{{Key: plan.CallID, State: statemachine.StepSucceeded, Output: json.RawMessage(`{}`)}}},
+		watch: answers(reply(orchestrator.WatchReply{Over: true, State: statemachine.Done, Commits: []orchestrator.CommitView{
+			{Rev: 1, Events: []events.Event{{Kind: events.ApprovalRequested, Data: &events.Approval{ID: "APR_1"}}}},
+		}})),
+		submit: func(orchestrator.SubmitRequest) (orchestrator.SubmitReply, error) {
+			return orchestrator.SubmitReply{ID: taskID}, nil
+		},
+	}
+	p := newProbe(t, s)
+	require.Zero(t, p.run(t.Context(), []string{"tools", "call", "GIT_STATUS"}))
+	assert.Equal(t, "the call waits for approval APR_1; orch approvals APR_1\n", p.err.String())
+}
