@@ -32,3 +32,16 @@ func (h *Health) Answered()                     { h.answered() }
 func (h *Health) Silent() bool                  { return h.silent(time.Time{}) }
 func (h *Health) Failed()                       { h.failed(time.Time{}) }
 func (h *Health) Delay(r float64) time.Duration { return h.delay(r) }
+
+// NewCheck returns what Validate does with the content of a file.
+func NewCheck() (func(content []byte) ([]SchemaError, error), error) {
+	c, err := newChecker(Schema())
+	return func(content []byte) ([]SchemaError, error) {
+		d, err := parseDocument("f.json", content)
+		if err != nil {
+			return nil, err
+		}
+		_, problems := c.load(d)
+		return problems, nil
+	}, err
+}

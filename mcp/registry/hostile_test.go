@@ -15,7 +15,8 @@ import (
 func TestHostileServer(t *testing.T) { // S1-088
 	t.Parallel()
 	w := newWorld(t)
-	w.define("bad", "hostile", map[string]any{"timeout": "3s"})
+	w.define("bad", "hostile")
+	w.define("deaf", "hostile", map[string]any{"timeout": "3s"})
 	w.define("good", "good")
 	w.start()
 	tools, err := w.Tools("bad")
@@ -26,11 +27,11 @@ func TestHostileServer(t *testing.T) { // S1-088
 	assert.Len(t, tools, 8)
 	assert.Contains(t, w.log.String(), "mcp_tool_refused server=bad tool=bomb")
 
-	_, err = w.Call(t.Context(), "bad", "deaf", nil)
+	_, err = w.Call(t.Context(), "deaf", "deaf", nil)
 	require.True(t, fault.Has(err, fault.Timeout), "%v", err)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err = w.Call(ctx, "bad", "deaf", nil)
+	_, err = w.Call(ctx, "deaf", "deaf", nil)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 
 	_, err = w.Call(t.Context(), "bad", "huge", nil)
