@@ -31,6 +31,8 @@ type Config struct {
 	// Handshake bounds how long Init, Reload and Enable wait for servers; those that need longer are degraded and go
 	// on. It bounds pings too. Default: 5 s.
 	Handshake time.Duration
+	// Ping is how often an idle server is asked for a sign of life. Default: 30 s.
+	Ping time.Duration
 	// Schema replaces the schema of definitions. Default: Schema().
 	Schema []byte
 	// Notify is told of changes, in their order for each server. It must return soon and must not call the registry.
@@ -72,6 +74,7 @@ type Registry struct {
 	off       bool
 	still     bool
 	bound     time.Duration
+	ping      time.Duration
 	schema    []byte
 	notify    func(Change)
 	log       *slog.Logger
@@ -124,7 +127,7 @@ func New(c Config) (*Registry, error) {
 	}
 	return &Registry{
 		dir: c.Dir, home: c.Home, getenv: c.Getenv, off: c.Off, still: c.Still, schema: c.Schema, notify: c.Notify, log: c.Logger,
-		bound: cmp.Or(c.Handshake, defaultHandshake), state: stateFile{filepath.Join(c.Home, ".orch", "state", "mcp-tools.json")},
+		bound: cmp.Or(c.Handshake, defaultHandshake), ping: cmp.Or(c.Ping, healthInterval), state: stateFile{filepath.Join(c.Home, ".orch", "state", "mcp-tools.json")},
 		now: time.Now, services: proc.NewServices(c.Logger), slots: make(chan struct{}, dialsAtOnce),
 		unwatch: func() {}, servers: map[string]*server{}, retiring: map[*attached]bool{}, hurry: make(chan struct{}),
 	}, nil

@@ -496,3 +496,24 @@ func TestSecretsStaySecret(t *testing.T) {
 	require.NoError(t, err)
 	assert.NotContains(t, string(raw)+w.log.String(), secret)
 }
+
+// A server that hangs is noticed by the health monitor and replaced; one that works is left in peace.
+func TestHang(t *testing.T) { // S1-082, S1-083
+	t.Parallel()
+	w := newWorld(t, func(c *registry.Config) { c.Handshake, c.Ping = 2*time.Second, 50*time.Millisecond })
+	w.define("one", "good")
+	w.start()
+	require.Eventually(t, func() bool { return w.get("one").Status == registry.Ready }, patience, time.Millisecond)
+	first := w.get("one").LastHealthCheck
+	require.Eventually(t, func() bool { return w.get("one").LastHealthCheck.After(first) }, patience, time.Millisecond)
+	pid := w.call("one", "pid")
+	number, err := strconv.Atoi(pid)
+	require.NoError(t, err)
+	require.NoError(t, syscall.Kill(number, syscall.SIGSTOP))
+	w.become("one", registry.Degraded)
+	assert.Contains(t, w.get("one").LastError, "does not answer a ping")
+	w.become("one", registry.Ready)
+	assert.NotEqual(t, pid, w.call("one", "pid"))
+	gone(t, pid)
+	assert.Contains(t, w.log.String(), "mcp_tool_status server=one from=ready to=degraded")
+}

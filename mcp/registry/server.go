@@ -154,7 +154,7 @@ func (s *server) failed(reason string) {
 
 // watch looks after a connection until it is over, or ctx ends.
 func (s *server) watch(ctx context.Context, a *attached, changed <-chan struct{}) {
-	timer := time.NewTimer(healthInterval)
+	timer := time.NewTimer(s.r.ping)
 	defer timer.Stop()
 	for {
 		select {
@@ -184,9 +184,9 @@ func (s *server) untilNextCheck() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.health.silences > 0 {
-		return firstDelay
+		return min(firstDelay, s.r.ping)
 	}
-	return healthInterval
+	return s.r.ping
 }
 
 // check pings the server. It returns false when the connection was given up. A server that works is left in peace:
