@@ -40,6 +40,8 @@ type app struct {
 	cfg config.Config
 	// json is the shorthand --json.
 	json bool
+	// project is the flag --project of the commands about MCP servers.
+	project bool
 }
 
 // newApp returns the app of this process.

@@ -13,12 +13,13 @@ import (
 func newMCP(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "mcp",
-		Short:   "Serve MCP clients",
+		Short:   "Serve MCP clients, and use MCP servers",
 		Example: "  orch mcp install --client claude-code",
 		Long:    "Serve MCP clients: every tool call of an agent becomes a durable task, with approvals and an audit log.",
 	}
 	asGroup(cmd)
 	cmd.AddCommand(newMCPServe(a), newMCPInstall(a), newMCPUninstall(a), newMCPConformance(a))
+	cmd.AddCommand(newMCPServers(a)...)
 	return cmd
 }
 

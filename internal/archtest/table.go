@@ -97,7 +97,7 @@ func layers() []Layer {
 			// Faces never import bus or worker.
 			{Package: "bus/storefile"},
 			{Package: "bus", Imports: append([]string{"bus/storefile", "internal/crew", "internal/failpoint"}, face...)},
-			{Package: "mcp/registry", Imports: face},
+			{Package: "mcp/registry", Imports: append([]string{"internal/proc"}, face...)},
 			{Package: "mcp/gateway", Imports: append([]string{"mcp/registry"}, face...)},
 			{Package: "mcp/*", Imports: append([]string{"mcp/*"}, face...)},
 			{Package: "web"},
@@ -129,7 +129,8 @@ func libraries() []Library {
 		{Path: "github.com/nats-io", Users: []string{"bus", "bus/storefile", "internal/benchmark", "internal/crash"}, Hidden: true},
 
 		{Path: "github.com/pelletier/go-toml/v2", Users: []string{"mcp/clients"}, Hidden: true},
-		{Path: "github.com/tailscale/hujson", Users: []string{"mcp/clients"}, Hidden: true},
+		{Path: "github.com/fsnotify/fsnotify", Users: []string{"mcp/registry"}, Hidden: true},
+		{Path: "github.com/tailscale/hujson", Users: []string{"mcp/clients", "mcp/registry"}, Hidden: true},
 		{Path: "golang.org/x/time", Users: []string{"mcp/*"}},
 		{Path: "github.com/go-sql-driver/mysql", Users: []string{"tools/db"}, Hidden: true},
 		{Path: "github.com/jackc/pgx/v5", Users: []string{"tools/db"}, Hidden: true},
@@ -150,7 +151,7 @@ func libraries() []Library {
 		{Path: "golang.org/x/net/bpf", Users: []string{"internal/proc"}},
 		{Path: "golang.org/x/net", Users: []string{"internal/netguard", "tools/web"}},
 		{Path: "golang.org/x/sys", Users: []string{"bus", "internal/pathguard", "internal/proc", "tools/*"}},
-		{Path: "golang.org/x/text", Users: []string{"plan", "tools"}},
+		{Path: "golang.org/x/text", Users: []string{"plan", "tools", "mcp/registry"}},
 		{Path: "golang.org/x/term", Users: []string{"cmd/orch", "cmd/orch/screen"}},
 		{Path: "mvdan.cc/sh/v3", Users: []string{"policy", "tools/shell"}},
 

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/orch-dev/orch/cmd/orch/screen"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/mcp/registry"
+)
+
+// importOptions are the flags of `orch mcp import`.
+type importOptions struct{ project, replace, dryRun bool }
+
+func newMCPImport(a *app) *cobra.Command {
+	var o importOptions
+	cmd := &cobra.Command{
+		Use:   "import FILE",
+		Short: "Take over the MCP servers of Claude Code, Cursor, VS Code and the like",
+		Long: `Take over the MCP servers of a client: FILE holds a map mcpServers, or servers. Each becomes a definition of its
+own in ~/.orch/mcp. What is there already stays, unless --replace is given. The file itself is not changed; it may also
+be put into ~/.orch/mcp as it is.`,
+		Example: "  orch mcp import ~/.cursor/mcp.json --dry-run",
+		Args:    takes("FILE"),
+		RunE:    func(_ *cobra.Command, args []string) error { return a.importServers(args[0], o) },
+	}
+	cmd.Flags().BoolVar(&o.project, "project", false, "write to .orch/mcp of this directory")
+	cmd.Flags().BoolVar(&o.replace, "replace", false, "replace definitions that are there")
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "only show what would be written")
+	return cmd
+}
+
+// imported is what became of the servers of a client.
+type imported struct {
+	Written  []string               `json:"written"`
+	DryRun   bool                   `json:"dry_run,omitempty"`
+	Skipped  []registry.Skipped     `json:"skipped,omitempty"`
+	Problems []registry.SchemaError `json:"problems,omitempty"`
+}
+
+func (a *app) importServers(file string, o importOptions) error {
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(a.dir, file)
+	}
+	in, err := registry.Import(file)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(a.home, ".orch", "mcp")
+	if o.project {
+		dir = filepath.Join(a.dir, ".orch", "mcp")
+	}
+	done := imported{Written: []string{}, DryRun: o.dryRun, Skipped: in.Skipped, Problems: in.Problems}
+	for _, s := range in.Servers {
+		path := filepath.Join(dir, s.Name+".json")
+		switch err := writeDefinition(path, s, o); {
+		case errors.Is(err, fs.ErrExist):
+			done.Skipped = append(done.Skipped, registry.Skipped{Name: s.Name, Reason: "it is defined already; see --replace"})
+		case err != nil:
+			return fault.Wrap(fault.Forbidden, err, "it cannot be written").WithField(path)
+		default:
+			done.Written = append(done.Written, path)
+		}
+	}
+	shown := a.emit(view{data: done, names: done.Written, text: func(w io.Writer) error { return writeLines(w, done.lines()) }})
+	if shown == nil && len(done.Problems) > 0 {
+		return &exitError{exit: exitInternal}
+	}
+	return shown
+}
+
+// writeDefinition writes a definition, which may hold secrets.
+func writeDefinition(path string, s registry.MCPConfig, o importOptions) error {
+	flags := os.O_WRONLY | os.O_CREATE | os.O_EXCL
+	if _, err := os.Lstat(path); err == nil {
+		if !o.replace {
+			return fs.ErrExist
+		}
+		flags = os.O_WRONLY | os.O_TRUNC
+	}
+	if o.dryRun {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, flags, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(s.File())
+	return errors.Join(err, f.Close())
+}
+
+// lines say what became of the servers.
+func (i imported) lines() []string {
+	var lines []string
+	verb := "written: "
+	if i.DryRun {
+		verb = "would write: "
+	}
+	for _, file := range i.Written {
+		lines = append(lines, verb+file)
+	}
+	for _, s := range i.Skipped {
+		lines = append(lines, screen.Escape("skipped: "+s.Name+": "+s.Reason))
+	}
+	lines = append(lines, problemLines(i.Problems)...)
+	if len(lines) == 0 {
+		return []string{"the file holds no servers"}
+	}
+	return lines
+}

@@ -1,0 +1,117 @@
+package registry
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// retire closes a connection when its last call is over, or after the bound of a call.
+func (r *Registry) retire(s *server, a *attached) {
+	if a == nil {
+		return
+	}
+	s.mu.Lock()
+	if !a.retired {
+		a.retired = true
+		if a.calls == 0 {
+			close(a.idle)
+		}
+	}
+	s.mu.Unlock()
+	r.mu.Lock()
+	r.retiring[a] = true
+	r.ends.Add(1)
+	r.mu.Unlock()
+	go r.finish(a)
+}
+
+func (r *Registry) finish(a *attached) {
+	defer r.ends.Done()
+	timer := time.NewTimer(a.timeout)
+	defer timer.Stop()
+	select {
+	case <-a.idle:
+	case <-timer.C:
+	case <-r.hurry:
+	}
+	a.close()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.retiring, a)
+}
+
+// Close implements MCPRegistry. A second one does nothing.
+func (r *Registry) Close(ctx context.Context, timeout time.Duration) error {
+	unwatch, first := r.leave()
+	if !first {
+		return nil
+	}
+	unwatch()
+	r.admin.Lock()
+	defer r.admin.Unlock()
+	servers := r.all()
+	for _, s := range servers {
+		if s.stop != nil {
+			s.stop() // all at once: each may be in the middle of a handshake
+		}
+	}
+	for _, s := range servers {
+		s.halt()
+		s.mu.Lock()
+		former := s.live
+		s.live, s.lastError = nil, ""
+		s.moved(func() { s.health.status = Offline })
+		s.mu.Unlock()
+		r.retire(s, former)
+	}
+	inTime := r.drained(ctx, timeout)
+	close(r.hurry)
+	r.ends.Wait()
+	if err := r.services.Close(); err != nil {
+		r.log.WarnContext(ctx, "mcp_reaper_failed", slog.Any("error", err))
+	}
+	if !inTime {
+		return fault.Wrap(fault.Timeout, ErrCloseTimeout, "calls of MCP servers were still running after "+timeout.String())
+	}
+	return nil
+}
+
+// leave refuses new calls from now on. It returns how to stop the watcher, whose Reload may be waiting for r.admin; and
+// whether there is something to close.
+func (r *Registry) leave() (unwatch func(), first bool) {
+	r.admin.Lock()
+	defer r.admin.Unlock()
+	first = r.lived() == running
+	r.live(over)
+	return r.unwatch, first
+}
+
+// drained waits until no connection has a call, and reports whether that was in time.
+func (r *Registry) drained(ctx context.Context, timeout time.Duration) bool {
+	r.mu.RLock()
+	var waiting []*attached
+	for a := range r.retiring {
+		waiting = append(waiting, a)
+	}
+	r.mu.RUnlock()
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	for _, a := range waiting {
+		select {
+		case <-a.idle:
+			continue
+		default:
+		}
+		select {
+		case <-a.idle:
+		case <-timer.C:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,148 @@
+package registry
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// definition is a server as a file defines it.
+type definition struct {
+	MCPConfig
+
+	// source is the file, digest that of the definition.
+	source, digest string
+	// key is the name in the map of a client.
+	key string
+}
+
+// entry is a server in the map of a client.
+type entry struct {
+	Type      string                     `json:"type"`
+	Command   string                     `json:"command"`
+	Args      []string                   `json:"args"`
+	Env       map[string]json.RawMessage `json:"env"`
+	Cwd       string                     `json:"cwd"`
+	URL       string                     `json:"url"`
+	HTTPURL   string                     `json:"httpUrl"`
+	ServerURL string                     `json:"serverUrl"`
+	Headers   map[string]string          `json:"headers"`
+	Disabled  bool                       `json:"disabled"`
+}
+
+// serverKeys are the keys of a map of servers, in the order in which they count.
+func serverKeys() []string { return []string{"mcpServers", "servers"} }
+
+// load returns the servers of a file, or what is wrong with it.
+func (c *checker) load(d document) ([]definition, []SchemaError) {
+	if problems := c.check(d); len(problems) > 0 {
+		return nil, problems
+	}
+	return decodeServers(d)
+}
+
+// decodeServers reads the servers of a file that has been checked. Those of a map are read one by one.
+func decodeServers(d document) ([]definition, []SchemaError) {
+	var maybe struct {
+		Claude map[string]json.RawMessage `json:"mcpServers"`
+		Code   map[string]json.RawMessage `json:"servers"`
+	}
+	if err := d.decode(&maybe); err != nil {
+		return nil, []SchemaError{d.problem(nil, nil, err.Error())}
+	}
+	if maybe.Claude == nil && maybe.Code == nil {
+		return loadOne(d)
+	}
+	var all []definition
+	var problems []SchemaError
+	taken := map[string]string{}
+	for i, entries := range []map[string]json.RawMessage{maybe.Claude, maybe.Code} {
+		for _, name := range slices.Sorted(maps.Keys(entries)) {
+			path := []string{serverKeys()[i], name}
+			var e entry
+			if json.Unmarshal(entries[name], &e) != nil {
+				continue // the schema has told why
+			}
+			config := e.config(name)
+			switch {
+			case config.Name == "":
+				problems = append(problems, d.problem(path, path, "has no letter or digit in its name"))
+			case taken[config.Name] != "":
+				problems = append(problems, d.problem(path, path, "becomes "+config.Name+", as "+taken[config.Name]+" does"))
+			default:
+				def := define(d.file, config)
+				def.key = name
+				all = append(all, def)
+			}
+			taken[config.Name] = name
+		}
+	}
+	return all, problems
+}
+
+// loadOne reads a file with one server.
+func loadOne(d document) ([]definition, []SchemaError) {
+	var config MCPConfig
+	if err := d.decode(&config); err != nil {
+		return nil, []SchemaError{d.problem(nil, nil, err.Error())}
+	}
+	if t, err := time.ParseDuration(config.Timeout); config.Timeout != "" && (err != nil || t <= 0) {
+		path := []string{"timeout"}
+		return nil, []SchemaError{d.problem(path, path, "is no duration above zero")}
+	}
+	return []definition{define(d.file, config)}, nil
+}
+
+func define(file string, config MCPConfig) definition {
+	raw, err := json.Marshal(config)
+	if err != nil {
+		panic(err) // it came from JSON
+	}
+	sum := sha256.Sum256(append(raw, strconv.FormatBool(config.Disabled)...))
+	return definition{MCPConfig: config, source: file, digest: hex.EncodeToString(sum[:])}
+}
+
+// config returns the entry as a definition of its own.
+func (e entry) config(name string) MCPConfig {
+	c := MCPConfig{
+		SchemaVersion: "1.0.0", Name: serverName(name), Transport: TransportStdio, Capabilities: []string{"tools"},
+		Command: e.Command, Args: e.Args, Cwd: e.Cwd, Headers: e.Headers, Disabled: e.Disabled,
+	}
+	for key, raw := range e.Env {
+		if c.Env == nil {
+			c.Env = map[string]string{}
+		}
+		c.Env[key] = textOf(raw)
+	}
+	for _, u := range []string{e.HTTPURL, e.URL, e.ServerURL} {
+		if c.BaseURL == "" {
+			c.BaseURL = u
+		}
+	}
+	if e.Command == "" {
+		c.Transport = TransportHTTP
+	}
+	return c
+}
+
+// textOf turns a scalar into the value of a variable.
+func textOf(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text // null is ""
+	}
+	return string(raw)
+}
+
+// serverName makes a name of a client one of the registry: lower case, with hyphens for all that is not allowed.
+func serverName(name string) string {
+	name = regexp.MustCompile(`[^a-z0-9-]+`).ReplaceAllString(strings.ToLower(name), "-")
+	name = strings.Trim(name, "-")
+	return strings.TrimRight(name[:min(len(name), 64)], "-")
+}

@@ -1,0 +1,121 @@
+package registry
+
+import (
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// PathVariable names further directories with definitions, separated as in PATH.
+const PathVariable = "ORCH_MCP_PATH"
+
+// Directories returns where definitions are looked for, those that count more first (S1-002, S1-004): .orch/mcp of the
+// directory, .orch/mcp of the home, the directories of ORCH_MCP_PATH. ErrInvalidPath for a malformed list.
+func Directories(dir, home string, getenv func(string) string) ([]string, error) {
+	dirs := []string{filepath.Join(dir, ".orch", "mcp"), filepath.Join(home, ".orch", "mcp")}
+	list := getenv(PathVariable)
+	if list == "" {
+		return unique(dirs), nil
+	}
+	for _, one := range filepath.SplitList(list) {
+		if one == "" || strings.ContainsRune(one, 0) {
+			return nil, invalidPath(list, "has an empty element, or a zero byte")
+		}
+		if !filepath.IsAbs(one) {
+			one = filepath.Join(dir, one)
+		}
+		if info, err := os.Stat(one); err == nil && !info.IsDir() {
+			return nil, invalidPath(list, one+" is no directory")
+		}
+		dirs = append(dirs, filepath.Clean(one))
+	}
+	return unique(dirs), nil
+}
+
+// unique drops repetitions, as where the project is the home.
+func unique(dirs []string) []string {
+	var kept []string
+	for _, dir := range dirs {
+		if !slices.Contains(kept, dir) {
+			kept = append(kept, dir)
+		}
+	}
+	return kept
+}
+
+// found is what the directories hold.
+type found struct {
+	// servers are the definitions that count.
+	servers map[string]definition
+	// broken are files that could not be loaded.
+	broken map[string]bool
+	// dirs counts the directories that are there.
+	dirs int
+}
+
+// scan reads the directories. Files that cannot be loaded are logged and left out (S1-006); so are definitions that
+// another one overrides (S1-005).
+func (c *checker) scan(dirs []string, log *slog.Logger) found {
+	all := found{servers: map[string]definition{}, broken: map[string]bool{}}
+	for _, dir := range dirs {
+		files, err := filesOf(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			log.Warn("mcp_dir_unreadable", slog.String("dir", dir), slog.Any("error", err))
+			continue
+		}
+		all.dirs++
+		for _, file := range files {
+			c.scanFile(file, &all, log)
+		}
+	}
+	return all
+}
+
+// filesOf lists the definitions of a directory: its *.json, sorted, not those that editors hide.
+func filesOf(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	for _, e := range entries {
+		if !e.IsDir() && filepath.Ext(e.Name()) == ".json" && !strings.HasPrefix(e.Name(), ".") {
+			files = append(files, filepath.Join(dir, e.Name()))
+		}
+	}
+	return files, nil
+}
+
+func (c *checker) scanFile(file string, all *found, log *slog.Logger) {
+	d, err := readDocument(file)
+	if err != nil {
+		if info, statErr := os.Stat(file); statErr == nil && info.IsDir() {
+			return // a link to a directory
+		}
+		all.broken[file] = true
+		log.Error("mcp_config_invalid", slog.String("file", file), slog.String("error", fault.From(err).Error()))
+		return
+	}
+	servers, problems := c.load(d)
+	for _, p := range problems {
+		all.broken[file] = true
+		log.Error("mcp_config_invalid", slog.String("file", file), slog.Int("line", p.Line), slog.Int("column", p.Column),
+			slog.String("path", p.Path), slog.String("error", p.Message))
+	}
+	for _, s := range servers {
+		if winner, ok := all.servers[s.Name]; ok {
+			log.Warn("mcp_config_overridden", slog.String("server", s.Name), slog.String("used", winner.source), slog.String("ignored", file))
+			continue
+		}
+		all.servers[s.Name] = s
+	}
+}

@@ -1,0 +1,188 @@
+package registry
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/tailscale/hujson"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// The bounds of a definition.
+const (
+	maxFileBytes = 16 << 20
+	maxDepth     = 100
+)
+
+// document is a parsed file that knows where each of its values stands. Comments and trailing commas are allowed.
+type document struct {
+	file    string
+	content []byte
+	tree    hujson.Value
+	// plain is the content as JSON without comments.
+	plain []byte
+}
+
+// readDocument reads a file. ErrFileNotFound, ErrInvalidJSON.
+func readDocument(file string) (document, error) {
+	info, err := os.Stat(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return document{}, fault.Wrap(fault.NotFound, ErrFileNotFound, "there is no such file").WithField(file)
+	case err != nil:
+		return document{}, fault.Wrap(fault.Forbidden, errors.Join(ErrFileNotFound, err), "it cannot be read").WithField(file)
+	case !info.Mode().IsRegular() || info.Size() > maxFileBytes:
+		return document{}, fault.Wrap(fault.InvalidFormat, ErrInvalidJSON, "it is no file of at most 16 MiB").WithField(file)
+	}
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return document{}, fault.Wrap(fault.Forbidden, errors.Join(ErrFileNotFound, err), "it cannot be read").WithField(file)
+	}
+	return parseDocument(file, content)
+}
+
+// parseDocument parses the content of a file. ErrInvalidJSON with line and column.
+func parseDocument(file string, content []byte) (document, error) {
+	const mark = "\ufeff"
+	content = bytes.TrimPrefix(content, []byte(mark))
+	if !utf8.Valid(content) || tooDeep(content) {
+		return document{}, fault.Wrap(fault.InvalidFormat, ErrInvalidJSON, "it is no UTF-8, or deeper than 100 levels").WithField(file + ":1:1")
+	}
+	tree, err := hujson.Parse(bytes.Clone(content))
+	if err != nil {
+		return document{}, brokenJSON(file, err)
+	}
+	standard := tree.Clone()
+	standard.Standardize()
+	return document{file: file, content: content, tree: tree, plain: standard.Pack()}, nil
+}
+
+// tooDeep protects the parser, which recurs.
+func tooDeep(content []byte) bool {
+	depth, quoted := 0, false
+	for i := 0; i < len(content); i++ {
+		switch c := content[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			if depth++; depth > maxDepth {
+				return true
+			}
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return false
+}
+
+// brokenJSON moves the position from the text of an error to the name of the file.
+func brokenJSON(file string, err error) error {
+	text := strings.TrimPrefix(err.Error(), "hujson: ")
+	place := regexp.MustCompile(`^line (\d+), column (\d+): `).FindStringSubmatch(text)
+	if place == nil {
+		return fault.Wrap(fault.InvalidFormat, ErrInvalidJSON, text).WithField(file + ":1:1")
+	}
+	return fault.Wrap(fault.InvalidFormat, ErrInvalidJSON, text[len(place[0]):]).WithField(file + ":" + place[1] + ":" + place[2])
+}
+
+// decode fills a value from a part of the document.
+func (d document) decode(into any) error {
+	decoder := json.NewDecoder(bytes.NewReader(d.plain))
+	decoder.UseNumber()
+	return decoder.Decode(into)
+}
+
+// problem reports something at the value of a path.
+func (d document) problem(at []string, path []string, message string) SchemaError {
+	line, column := d.position(at)
+	return SchemaError{File: d.file, Line: line, Column: column, Path: pointer(path), Message: message}
+}
+
+// position returns where the value of a path stands; where a part of it is missing, the last object that is there.
+func (d document) position(path []string) (line, column int) {
+	value := d.tree
+	for _, key := range path {
+		next, ok := child(value, key)
+		if !ok {
+			break
+		}
+		value = next
+	}
+	return d.place(value.StartOffset)
+}
+
+// place turns an offset into a line and a column, from 1, in characters.
+func (d document) place(offset int) (line, column int) {
+	before := d.content[:min(offset, len(d.content))]
+	return bytes.Count(before, []byte("\n")) + 1, utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:]) + 1
+}
+
+// child returns the member or element of a value; of members of the same name the last one counts.
+func child(value hujson.Value, key string) (hujson.Value, bool) {
+	switch in := value.Value.(type) {
+	case *hujson.Object:
+		for _, m := range slices.Backward(in.Members) {
+			if nameOf(m.Name) == key {
+				return m.Value, true
+			}
+		}
+	case *hujson.Array:
+		if i, err := strconv.Atoi(key); err == nil && i >= 0 && i < len(in.Elements) {
+			return in.Elements[i], true
+		}
+	}
+	return hujson.Value{}, false
+}
+
+func nameOf(value hujson.Value) string {
+	literal, ok := value.Value.(hujson.Literal)
+	if !ok {
+		return ""
+	}
+	return literal.String()
+}
+
+// repeated returns the names that stand twice in an object: one of them would be lost without a word.
+func (d document) repeated(value hujson.Value, path []string) []SchemaError {
+	var found []SchemaError
+	switch in := value.Value.(type) {
+	case *hujson.Object:
+		seen := map[string]bool{}
+		for _, m := range in.Members {
+			name := nameOf(m.Name)
+			below := slices.Concat(path, []string{name})
+			if seen[name] {
+				line, column := d.place(m.Name.StartOffset)
+				found = append(found, SchemaError{File: d.file, Line: line, Column: column, Path: pointer(below), Message: "stands twice"})
+			}
+			seen[name] = true
+			found = append(found, d.repeated(m.Value, below)...)
+		}
+	case *hujson.Array:
+		for i, element := range in.Elements {
+			found = append(found, d.repeated(element, slices.Concat(path, []string{strconv.Itoa(i)}))...)
+		}
+	}
+	return found
+}
+
+// pointer writes a JSON pointer.
+func pointer(path []string) string {
+	var b strings.Builder
+	for _, key := range path {
+		b.WriteString("/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key))
+	}
+	return b.String()
+}

@@ -1,0 +1,45 @@
+package registry
+
+import (
+	"errors"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// The errors of the contract (S1-080) and three that it leaves without a name. What the registry returns carries a
+// code of package fault and matches one of them through errors.Is.
+var (
+	ErrToolNotFound     = errors.New("mcp: tool not found in registry")
+	ErrToolDisabled     = errors.New("mcp: tool is administratively disabled")
+	ErrNoConfigDirs     = errors.New("mcp: no config directories found or accessible")
+	ErrSchemaLoadFailed = errors.New("mcp: failed to load MCP config schema")
+	ErrCloseTimeout     = errors.New("mcp: timeout exceeded during close")
+	ErrFileNotFound     = errors.New("mcp: config file not found")
+	ErrInvalidJSON      = errors.New("mcp: invalid JSON in config file")
+	ErrHandshakeFailed  = errors.New("mcp: handshake with tool failed")
+
+	ErrNotInitialized   = errors.New("mcp: registry not initialized")
+	ErrInvalidPath      = errors.New("mcp: invalid config path")
+	ErrStateNotWritable = errors.New("mcp: state directory not writable")
+)
+
+func notFound(name string) error {
+	return fault.Wrap(fault.NotFound, ErrToolNotFound, "no MCP server is called "+name).WithHint("orch mcp list shows those that are defined")
+}
+
+func disabled(name string) error {
+	return fault.Wrap(fault.ToolDisabled, ErrToolDisabled, "the MCP server "+name+" is disabled").WithHint("orch mcp enable %s", name)
+}
+
+func uninitialized() error {
+	return fault.Wrap(fault.Unavailable, ErrNotInitialized, "the registry of MCP servers has not been started")
+}
+
+func closed() error {
+	return fault.New(fault.Unavailable, "the registry of MCP servers is closed")
+}
+
+func invalidPath(path, message string) error {
+	return fault.Wrap(fault.ValidationError, ErrInvalidPath, message).WithField("ORCH_MCP_PATH").
+		WithHint("a list of directories, separated as in PATH; got %q", path)
+}

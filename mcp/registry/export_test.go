@@ -1,0 +1,47 @@
+package registry
+
+import "time"
+
+// InFlight counts the calls of a server that are not over.
+func (r *Registry) InFlight(name string) int {
+	s, ok := r.server(name)
+	if !ok {
+		return 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.live == nil {
+		return 0
+	}
+	return s.live.calls
+}
+
+// Health is the health of a server, for tests.
+type Health struct{ health }
+
+// NewHealth returns that of a server that is about to be connected.
+func NewHealth(policy *RetryPolicy) *Health { return &Health{newHealth(policy)} }
+
+// Status and Breaker are how it stands.
+func (h *Health) Status() Status        { return h.status }
+func (h *Health) Breaker() BreakerState { return h.breaker.State }
+
+// Connected, Answered, Silent and Failed are what happens to it.
+func (h *Health) Connected(complete bool)       { h.connected(complete) }
+func (h *Health) Answered()                     { h.answered() }
+func (h *Health) Silent() bool                  { return h.silent(time.Time{}) }
+func (h *Health) Failed()                       { h.failed(time.Time{}) }
+func (h *Health) Delay(r float64) time.Duration { return h.delay(r) }
+
+// NewCheck returns what Validate does with the content of a file.
+func NewCheck() (func(content []byte) ([]SchemaError, error), error) {
+	c, err := newChecker(Schema())
+	return func(content []byte) ([]SchemaError, error) {
+		d, err := parseDocument("f.json", content)
+		if err != nil {
+			return nil, err
+		}
+		_, problems := c.load(d)
+		return problems, nil
+	}, err
+}

@@ -1,0 +1,140 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// maxBody bounds an answer that is one JSON document, and an event of a stream, in bytes.
+const maxBody = 16 << 20
+
+// remote is a link to a URL.
+type remote struct {
+	endpoint string
+	client   *http.Client
+	idle     func()
+	conceal  func(string) string
+
+	mu      sync.Mutex
+	conn    mcp.Connection
+	refused string
+}
+
+// reach prepares the link to the URL of a definition. VALIDATION_ERROR.
+func reach(e expansion) (*remote, error) {
+	u, err := url.Parse(e.BaseURL)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, fault.New(fault.ValidationError, "it is no http or https URL").WithField("baseURL").
+			WithHint("are all variables in it set?")
+	}
+	const dial, idle = 10 * time.Second, 90 * time.Second
+	base := &http.Transport{
+		Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: dial}).DialContext, ForceAttemptHTTP2: true,
+		TLSHandshakeTimeout: dial, IdleConnTimeout: idle, MaxIdleConnsPerHost: 4,
+	}
+	r := &remote{endpoint: e.BaseURL, idle: base.CloseIdleConnections, conceal: e.conceal}
+	r.client = &http.Client{Transport: &headers{base: base, origin: u, set: headersOf(e.MCPConfig), told: r.told}}
+	return r, nil
+}
+
+// headersOf are the headers of each request.
+func headersOf(c MCPConfig) http.Header {
+	h := http.Header{}
+	for name, value := range c.Headers {
+		h.Set(name, value)
+	}
+	if c.Bearer != "" {
+		h.Set("Authorization", "Bearer "+c.Bearer)
+	}
+	return h
+}
+
+// told remembers that the server has refused a request.
+func (r *remote) told(status string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refused = "the server answers " + status
+}
+
+// Connect implements mcp.Transport.
+func (r *remote) Connect(ctx context.Context) (mcp.Connection, error) {
+	conn, err := (&mcp.StreamableClientTransport{Endpoint: r.endpoint, HTTPClient: r.client, MaxEventSize: maxBody}).Connect(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.conn = conn
+	return conn, err
+}
+
+func (r *remote) end() {
+	r.mu.Lock()
+	conn := r.conn
+	r.mu.Unlock()
+	if conn != nil {
+		_ = conn.Close() // it is over
+	}
+	r.idle()
+}
+
+func (*remote) tail() string { return "" }
+
+func (r *remote) ended() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.refused
+}
+
+// headers adds the headers of a definition to requests to its own origin, and bounds answers.
+type headers struct {
+	base   http.RoundTripper
+	origin *url.URL
+	set    http.Header
+	told   func(status string)
+}
+
+// RoundTrip implements http.RoundTripper.
+func (h *headers) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.URL.Scheme == h.origin.Scheme && req.URL.Host == h.origin.Host {
+		req = req.Clone(req.Context())
+		maps.Copy(req.Header, h.set)
+	}
+	resp, err := h.base.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden || resp.StatusCode >= http.StatusInternalServerError {
+		h.told(resp.Status)
+	}
+	if resp.Header.Get("Content-Type") != "text/event-stream" {
+		resp.Body = &bounded{ReadCloser: resp.Body, left: maxBody}
+	}
+	return resp, nil
+}
+
+// bounded is a body that must not be longer than allowed.
+type bounded struct {
+	io.ReadCloser
+
+	left int
+}
+
+// Read implements io.Reader.
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errors.New("the answer has more than " + strconv.Itoa(maxBody>>20) + " MiB")
+	}
+	n, err := b.ReadCloser.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
+}

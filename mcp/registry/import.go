@@ -1,0 +1,74 @@
+package registry
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Imported is what a file of an MCP client holds.
+type Imported struct {
+	// Servers are definitions, with the secrets that stand in the file.
+	Servers []MCPConfig
+	// Skipped are servers that are not taken over.
+	Skipped []Skipped
+	// Problems are what is wrong with the file; servers with problems are not in Servers.
+	Problems []SchemaError
+}
+
+// Skipped is a server of a client that is not taken over.
+type Skipped struct {
+	Name   string `json:"name"`
+	Reason string `json:"reason"`
+}
+
+// Import reads the servers of the file of an MCP client, or a definition. ErrFileNotFound, ErrInvalidJSON,
+// ErrSchemaLoadFailed.
+func Import(file string) (Imported, error) {
+	c, err := newChecker(Schema())
+	if err != nil {
+		return Imported{}, err
+	}
+	d, err := readDocument(file)
+	if err != nil {
+		return Imported{}, err
+	}
+	in := Imported{Problems: c.check(d)}
+	wrong := map[string]bool{}
+	for _, p := range in.Problems {
+		parts := strings.Split(p.Path, "/")
+		if len(parts) < 3 || !slices.Contains(serverKeys(), parts[1]) {
+			return in, nil // it is not about one server of several
+		}
+		wrong[parts[2]] = true
+	}
+	all, problems := decodeServers(d)
+	in.Problems = append(in.Problems, problems...)
+	for _, def := range all {
+		switch {
+		case wrong[strings.NewReplacer("~", "~0", "/", "~1").Replace(def.key)]:
+		case def.Disabled:
+			in.Skipped = append(in.Skipped, Skipped{def.Name, "it is disabled in the client"})
+		case isOrch(def.MCPConfig):
+			in.Skipped = append(in.Skipped, Skipped{def.Name, "it is orch itself"})
+		default:
+			in.Servers = append(in.Servers, def.MCPConfig)
+		}
+	}
+	return in, nil
+}
+
+// isOrch tells an entry that orch mcp install has written: orch would call itself.
+func isOrch(c MCPConfig) bool {
+	return strings.TrimSuffix(filepath.Base(c.Command), ".exe") == "orch" && len(c.Args) > 1 && c.Args[0] == "mcp" && c.Args[1] == "serve"
+}
+
+// File returns the definition as the content of a file.
+func (c MCPConfig) File() []byte {
+	raw, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		panic(err) // it came from JSON
+	}
+	return append(raw, '\n')
+}

@@ -1,0 +1,59 @@
+package registry_test
+
+import (
+	"os"
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/mcp/registry"
+)
+
+func TestImport(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	file := w.put("client.json", `{
+		"theme": "dark", // of Gemini CLI
+		"mcpServers": {
+			"Good One": {"command": "npx", "args": ["-y", "x"], "env": {"A": "secret-of-a-file", "N": 7, "B": true, "Z": null}, "cwd": "/srv"},
+			"old": {"type": "sse", "url": "https://example.com/sse"},
+			"a/b": {"command": 7},
+			"web": {"httpUrl": "https://example.com/mcp", "headers": {"X": "y"}, "trust": true},
+		},
+	}`)
+	in, err := registry.Import(file)
+	require.NoError(t, err)
+	require.Len(t, in.Problems, 2)
+	assert.Equal(t, "/mcpServers/old/type", in.Problems[0].Path)
+	assert.Equal(t, "/mcpServers/a~1b/command", in.Problems[1].Path)
+	require.Len(t, in.Servers, 2)
+	good, web := in.Servers[0], in.Servers[1]
+	assert.Equal(t, "good-one", good.Name)
+	assert.Equal(t, map[string]string{"A": "secret-of-a-file", "N": "7", "B": "true", "Z": ""}, good.Env)
+	assert.Equal(t, "/srv", good.Cwd)
+	assert.Equal(t, registry.TransportHTTP, web.Transport)
+	assert.Equal(t, "https://example.com/mcp", web.BaseURL)
+	for _, s := range in.Servers {
+		problems, err := w.Validate(t.Context(), w.put(s.Name+".json", string(s.File())))
+		require.NoError(t, err)
+		assert.Empty(t, problems)
+	}
+	_, err = registry.Import(file + ".none")
+	require.ErrorIs(t, err, registry.ErrFileNotFound)
+}
+
+func TestDocumentedDefinitionsAreValid(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	page, err := os.ReadFile("../../docs/mcp-servers.md")
+	require.NoError(t, err)
+	blocks := regexp.MustCompile("(?s)```json\n(.*?)```").FindAllSubmatch(page, -1)
+	require.Len(t, blocks, 2)
+	for _, block := range blocks {
+		problems, err := w.Validate(t.Context(), w.put("example.json", string(block[1])))
+		require.NoError(t, err)
+		assert.Empty(t, problems)
+	}
+}

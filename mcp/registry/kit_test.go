@@ -1,0 +1,180 @@
+package registry_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/mcp/registry"
+)
+
+var _ registry.MCPRegistry = (*registry.Registry)(nil) // S1-001
+
+const patience = 20 * time.Second
+
+// world is a home, a project and a registry.
+type world struct {
+	*registry.Registry
+
+	t             *testing.T
+	project, home string
+	env           map[string]string
+	log           *buffer
+
+	mu      sync.Mutex
+	changes []registry.Change
+}
+
+// newWorld makes a world whose registry is not started.
+func newWorld(t *testing.T, change ...func(*registry.Config)) *world {
+	t.Helper()
+	w := &world{t: t, project: t.TempDir(), home: t.TempDir(), env: map[string]string{"PATH": os.Getenv("PATH")}, log: &buffer{}}
+	w.env["HOME"] = w.home
+	w.Registry = w.another(change...)
+	return w
+}
+
+// another makes another registry in the same world.
+func (w *world) another(change ...func(*registry.Config)) *registry.Registry {
+	w.t.Helper()
+	c := registry.Config{
+		Dir: w.project, Home: w.home, Getenv: func(name string) string { return w.env[name] },
+		Logger: slog.New(slog.NewTextHandler(w.log, nil)), Still: true, Handshake: patience,
+		Notify: func(c registry.Change) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.changes = append(w.changes, c)
+		},
+	}
+	for _, f := range change {
+		f(&c)
+	}
+	r, err := registry.New(c)
+	require.NoError(w.t, err)
+	w.t.Cleanup(func() { assert.NoError(w.t, r.Close(w.t.Context(), patience)) })
+	return r
+}
+
+func hot(c *registry.Config) { c.Still = false }
+
+func (w *world) told() []registry.Change {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]registry.Change(nil), w.changes...)
+}
+
+// dir is the directory of definitions of the project.
+func (w *world) dir() string { return filepath.Join(w.project, ".orch", "mcp") }
+
+// put writes a file, below the project unless it is absolute.
+func (w *world) put(file, content string) string {
+	w.t.Helper()
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(w.dir(), file)
+	}
+	require.NoError(w.t, os.MkdirAll(filepath.Dir(file), 0o700))
+	require.NoError(w.t, os.WriteFile(file, []byte(content), 0o600))
+	return file
+}
+
+// define writes the definition of a child server and returns its file.
+func (w *world) define(name, mode string, more ...map[string]any) string {
+	w.t.Helper()
+	return w.put(name+".json", definition(w.t, name, mode, more...))
+}
+
+func definition(t *testing.T, name, mode string, more ...map[string]any) string {
+	t.Helper()
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	d := map[string]any{
+		"schemaVersion": "1.0.0", "name": name, "transport": "stdio", "command": exe, "capabilities": []string{"tools"},
+		"env": map[string]string{modeVariable: mode},
+	}
+	for _, m := range more {
+		maps.Copy(d, m)
+	}
+	raw, err := json.MarshalIndent(d, "", "  ")
+	require.NoError(t, err)
+	return string(raw)
+}
+
+// start calls Init.
+func (w *world) start() {
+	w.t.Helper()
+	_, err := w.Init(w.t.Context())
+	require.NoError(w.t, err)
+}
+
+func (w *world) get(name string) registry.MCPTool {
+	w.t.Helper()
+	tool, err := w.Get(w.t.Context(), name)
+	require.NoError(w.t, err)
+	return tool
+}
+
+// become waits until a server has a status.
+func (w *world) become(name string, status registry.Status) {
+	w.t.Helper()
+	require.Eventually(w.t, func() bool {
+		tool, err := w.Get(w.t.Context(), name)
+		return err == nil && tool.Status == status
+	}, patience, 10*time.Millisecond, "%s never was %s", name, status)
+}
+
+// call calls a tool that must work and returns its text.
+func (w *world) call(server, tool string) string {
+	w.t.Helper()
+	result, err := w.Call(w.t.Context(), server, tool, nil)
+	require.NoError(w.t, err)
+	require.False(w.t, result.IsError, "%v", result.Content)
+	return text(w.t, result)
+}
+
+func text(t *testing.T, result *mcp.CallToolResult) string {
+	t.Helper()
+	require.Len(t, result.Content, 1)
+	content, ok := result.Content[0].(*mcp.TextContent)
+	require.True(t, ok)
+	return content.Text
+}
+
+// gone waits until a process is no more.
+func gone(t *testing.T, pid string) {
+	t.Helper()
+	number, err := strconv.Atoi(pid)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return syscall.Kill(number, 0) != nil }, patience, 10*time.Millisecond)
+}
+
+// buffer is a log that can be read while it is written.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }

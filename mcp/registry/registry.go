@@ -1,0 +1,454 @@
+package registry
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/proc"
+)
+
+// Config configures a Registry.
+type Config struct {
+	// Dir is the directory of the project, Home that of the user; both absolute. Definitions are in .orch/mcp below
+	// them, and in the directories of ORCH_MCP_PATH. The state is in .orch/state below Home.
+	Dir, Home string
+	// Getenv reads variables of the environment. Default: os.Getenv.
+	Getenv func(string) string
+	// Off leaves out all servers (mcp.enabled = false), Still the watcher of files (mcp.hotReload = false).
+	Off, Still bool
+	// Handshake bounds how long Init, Reload and Enable wait for servers; those that need longer are degraded and go
+	// on. It bounds pings too. Default: 5 s.
+	Handshake time.Duration
+	// Ping is how often an idle server is asked for a sign of life. Default: 30 s.
+	Ping time.Duration
+	// Schema replaces the schema of definitions. Default: Schema().
+	Schema []byte
+	// Notify is told of changes, in their order for each server. It must return soon and must not call the registry.
+	// Default: nobody is told.
+	Notify func(Change)
+	// Logger gets changes and problems. Default: nothing is logged.
+	Logger *slog.Logger
+}
+
+// ChangeKind names what has changed.
+type ChangeKind string
+
+// The kinds of changes. The first four are those of the seed.
+const (
+	ToolLoaded   ChangeKind = "mcp_tool_loaded"
+	ToolRemoved  ChangeKind = "mcp_tool_removed"
+	ToolEnabled  ChangeKind = "mcp_tool_enabled"
+	ToolDisabled ChangeKind = "mcp_tool_disabled"
+	// ToolsChanged says that Tools may answer something else now.
+	ToolsChanged ChangeKind = "mcp_tools_changed"
+)
+
+// Change is a change of a server.
+type Change struct {
+	Kind   ChangeKind
+	Server string
+}
+
+// defaultHandshake is how long Init waits for servers.
+const defaultHandshake = 5 * time.Second
+
+// dialsAtOnce bounds how many servers are started at the same time.
+const dialsAtOnce = 16
+
+// Registry is an MCPRegistry. It is safe for concurrent use.
+type Registry struct {
+	dir, home string
+	getenv    func(string) string
+	off       bool
+	still     bool
+	bound     time.Duration
+	ping      time.Duration
+	schema    []byte
+	notify    func(Change)
+	log       *slog.Logger
+	state     stateFile
+	now       func() time.Time
+	services  *proc.Services
+	slots     chan struct{}
+
+	// admin is held by who changes the set of servers.
+	admin   sync.Mutex
+	checker *checker
+	unwatch func()
+
+	// mu guards the fields below. It is not held while anything is waited for.
+	mu      sync.RWMutex
+	life    life
+	servers map[string]*server
+	// retiring are connections whose last calls are awaited; ends counts those that are not closed yet.
+	retiring map[*attached]bool
+	ends     sync.WaitGroup
+	// hurry is closed when Close waits for calls no longer.
+	hurry chan struct{}
+}
+
+// life is how far a registry is.
+type life int
+
+const (
+	fresh life = iota
+	running
+	over
+)
+
+// New returns a registry that does nothing before Init. VALIDATION_ERROR for directories that are not absolute.
+func New(c Config) (*Registry, error) {
+	if !filepath.IsAbs(c.Dir) || !filepath.IsAbs(c.Home) {
+		return nil, fault.New(fault.ValidationError, "the directories of the project and of the user must be absolute").WithField("Dir")
+	}
+	if c.Getenv == nil {
+		c.Getenv = os.Getenv
+	}
+	if c.Notify == nil {
+		c.Notify = func(Change) {}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Schema == nil {
+		c.Schema = Schema()
+	}
+	return &Registry{
+		dir: c.Dir, home: c.Home, getenv: c.Getenv, off: c.Off, still: c.Still, schema: c.Schema, notify: c.Notify, log: c.Logger,
+		bound: cmp.Or(c.Handshake, defaultHandshake), ping: cmp.Or(c.Ping, healthInterval), state: stateFile{filepath.Join(c.Home, ".orch", "state", "mcp-tools.json")},
+		now: time.Now, services: proc.NewServices(c.Logger), slots: make(chan struct{}, dialsAtOnce),
+		unwatch: func() {}, servers: map[string]*server{}, retiring: map[*attached]bool{}, hurry: make(chan struct{}),
+	}, nil
+}
+
+// Init implements MCPRegistry. A second one changes nothing and counts again.
+func (r *Registry) Init(ctx context.Context) (int, error) {
+	r.admin.Lock()
+	defer r.admin.Unlock()
+	switch r.lived() {
+	case running:
+		return r.countConnected(r.all()), nil
+	case over:
+		return 0, closed()
+	case fresh:
+	}
+	var err error
+	if r.checker, err = newChecker(r.schema); err != nil {
+		return 0, err
+	}
+	dirs, err := Directories(r.dir, r.home, r.getenv)
+	if err != nil {
+		return 0, err
+	}
+	if r.off {
+		r.live(running)
+		return 0, nil
+	}
+	all := r.checker.scan(dirs, r.log)
+	if all.dirs > 0 {
+		if err := r.state.writable(); err != nil {
+			return 0, err
+		}
+	}
+	r.live(running)
+	if !r.still {
+		r.unwatch = r.watchFiles(ctx, dirs)
+	}
+	touched := r.apply(ctx, all)
+	r.await(ctx, touched)
+	if all.dirs == 0 {
+		return 0, fault.Wrap(fault.NotFound, ErrNoConfigDirs, "there is no directory with definitions of MCP servers").
+			WithHint("make one, and put definitions into it: %s", dirs[0])
+	}
+	return r.countConnected(touched), nil
+}
+
+// Reload implements MCPRegistry.
+func (r *Registry) Reload(ctx context.Context) (int, error) {
+	r.admin.Lock()
+	defer r.admin.Unlock()
+	if err := r.usable(); err != nil || r.off {
+		return 0, err
+	}
+	dirs, err := Directories(r.dir, r.home, r.getenv)
+	if err != nil {
+		return 0, err
+	}
+	touched := r.apply(ctx, r.checker.scan(dirs, r.log))
+	r.await(ctx, touched)
+	return r.countConnected(touched), nil
+}
+
+// apply makes the servers those that were found, and returns the new and the changed ones. r.admin is held.
+func (r *Registry) apply(ctx context.Context, all found) []*server {
+	state := r.state.load(r.log)
+	var touched []*server
+	for _, s := range r.all() {
+		if _, ok := all.servers[s.name]; !ok && !all.broken[s.def.source] {
+			r.remove(s)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(all.servers)) {
+		def := all.servers[name]
+		enabled := !def.Disabled
+		if a, ok := state[name]; ok {
+			enabled = a.Enabled
+		}
+		s, known := r.server(name)
+		switch {
+		case !known:
+			touched = append(touched, r.add(ctx, def, enabled))
+			continue
+		case all.broken[s.def.source] && s.def.source != def.source: // a definition that counts more is being mended
+			continue
+		case s.def.digest != def.digest || s.def.source != def.source:
+			touched = append(touched, s)
+			r.redefine(ctx, s, def)
+		}
+		if s.enabled != enabled {
+			r.administer(ctx, s, enabled)
+		}
+	}
+	return touched
+}
+
+// add makes a server of a definition.
+func (r *Registry) add(ctx context.Context, def definition, enabled bool) *server {
+	s := &server{name: def.Name, r: r, def: def, enabled: enabled, health: newHealth(def.RetryPolicy)}
+	r.mu.Lock()
+	r.servers[s.name] = s
+	r.mu.Unlock()
+	if enabled {
+		s.start(ctx)
+	}
+	r.changed(Change{ToolLoaded, s.name})
+	return s
+}
+
+// redefine gives a server another definition. Calls use the former connection until there is a new one.
+func (r *Registry) redefine(ctx context.Context, s *server, def definition) {
+	s.halt()
+	s.mu.Lock()
+	s.def = def
+	enabled := s.enabled
+	s.mu.Unlock()
+	if enabled {
+		s.start(ctx)
+	}
+	r.changed(Change{ToolLoaded, s.name})
+}
+
+// remove forgets a server whose definition is gone.
+func (r *Registry) remove(s *server) {
+	s.halt()
+	r.mu.Lock()
+	delete(r.servers, s.name)
+	r.mu.Unlock()
+	s.mu.Lock()
+	former := s.live
+	s.live = nil
+	s.mu.Unlock()
+	r.retire(s, former)
+	r.changed(Change{ToolRemoved, s.name})
+}
+
+// administer switches a server on or off. r.admin is held.
+func (r *Registry) administer(ctx context.Context, s *server, enabled bool) {
+	s.halt()
+	s.mu.Lock()
+	s.enabled = enabled
+	former := s.live
+	s.live = nil
+	s.mu.Unlock()
+	r.retire(s, former)
+	if enabled {
+		s.start(ctx)
+		r.changed(Change{ToolEnabled, s.name})
+		return
+	}
+	r.changed(Change{ToolDisabled, s.name})
+}
+
+// Enable implements MCPRegistry.
+func (r *Registry) Enable(ctx context.Context, name string) error { return r.set(ctx, name, true) }
+
+// Disable implements MCPRegistry.
+func (r *Registry) Disable(ctx context.Context, name string) error { return r.set(ctx, name, false) }
+
+func (r *Registry) set(ctx context.Context, name string, enabled bool) error {
+	r.admin.Lock()
+	defer r.admin.Unlock()
+	if err := r.usable(); err != nil {
+		return err
+	}
+	s, ok := r.server(name)
+	if !ok {
+		return notFound(name)
+	}
+	if err := r.state.set(name, enabled, r.log); err != nil {
+		return err
+	}
+	if s.enabled != enabled {
+		r.administer(ctx, s, enabled)
+		r.await(ctx, []*server{s})
+	}
+	return nil
+}
+
+// await waits for the first attempt of each server, at most for the bound of a handshake.
+func (r *Registry) await(ctx context.Context, servers []*server) {
+	timer := time.NewTimer(r.bound)
+	defer timer.Stop()
+	for _, s := range servers {
+		if s.stop == nil {
+			continue
+		}
+		select {
+		case <-s.first:
+		case <-timer.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// List implements MCPRegistry.
+func (r *Registry) List(context.Context) ([]MCPTool, error) {
+	if r.lived() == fresh {
+		return nil, uninitialized()
+	}
+	list := []MCPTool{}
+	for _, s := range r.all() {
+		list = append(list, s.snapshot())
+	}
+	return list, nil
+}
+
+// Get implements MCPRegistry.
+func (r *Registry) Get(_ context.Context, name string) (MCPTool, error) {
+	if r.lived() == fresh {
+		return MCPTool{}, uninitialized()
+	}
+	s, ok := r.server(name)
+	if !ok {
+		return MCPTool{}, notFound(name)
+	}
+	return s.snapshot(), nil
+}
+
+// Validate implements MCPRegistry. It works before Init too.
+func (r *Registry) Validate(_ context.Context, paths ...string) ([]SchemaError, error) {
+	c, err := newChecker(r.schema)
+	if err != nil {
+		return nil, err
+	}
+	problems := []SchemaError{}
+	var unread []error
+	for _, path := range paths {
+		d, err := readDocument(path)
+		if err != nil {
+			unread = append(unread, err)
+			continue
+		}
+		_, found := c.load(d)
+		problems = append(problems, found...)
+	}
+	return problems, errors.Join(unread...)
+}
+
+// Tools returns the tools of a server that calls can use now; none while it is not connected or disabled.
+// ErrToolNotFound.
+func (r *Registry) Tools(name string) ([]*mcp.Tool, error) {
+	s, ok := r.server(name)
+	if !ok {
+		return nil, notFound(name)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.live == nil || !s.enabled {
+		return nil, nil
+	}
+	return slices.Clone(s.live.tools), nil
+}
+
+// Call calls a tool of a server with a JSON object. The result is data of the server. ErrToolNotFound (of the
+// server), ErrToolDisabled, TOOL_UNAVAILABLE, TIMEOUT, CANCELLED; UNAVAILABLE when the registry is closed.
+func (r *Registry) Call(ctx context.Context, name, tool string, args json.RawMessage) (*mcp.CallToolResult, error) {
+	if err := r.usable(); err != nil {
+		return nil, err
+	}
+	s, ok := r.server(name)
+	if !ok {
+		return nil, notFound(name)
+	}
+	return s.call(ctx, tool, args)
+}
+
+// usable tells why nothing can be done with the registry.
+func (r *Registry) usable() error {
+	switch r.lived() {
+	case fresh:
+		return uninitialized()
+	case over:
+		return closed()
+	case running:
+	}
+	return nil
+}
+
+func (r *Registry) lived() life {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.life
+}
+
+func (r *Registry) live(l life) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.life = l
+}
+
+func (r *Registry) server(name string) (*server, bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	s, ok := r.servers[name]
+	return s, ok
+}
+
+// all returns the servers, sorted by name.
+func (r *Registry) all() []*server {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return slices.SortedFunc(maps.Values(r.servers), func(a, b *server) int { return cmp.Compare(a.name, b.name) })
+}
+
+func (r *Registry) countConnected(servers []*server) int {
+	n := 0
+	for _, s := range servers {
+		if s.connected() {
+			n++
+		}
+	}
+	return n
+}
+
+// changed tells of a change.
+func (r *Registry) changed(c Change) {
+	if c.Kind != ToolsChanged {
+		r.log.Info(string(c.Kind), slog.String("server", c.Server)) //nolint:sloglint // the kinds are constants
+	}
+	r.notify(c)
+}

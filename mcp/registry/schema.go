@@ -1,0 +1,100 @@
+package registry
+
+import (
+	"bytes"
+	_ "embed"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+//go:embed mcp-server.schema.json
+var schemaSource string
+
+// Schema returns the JSON Schema (2020-12) of definitions, for editors.
+func Schema() []byte { return []byte(schemaSource) }
+
+// checker holds documents against the schema.
+type checker struct {
+	schema  *jsonschema.Schema
+	printer *message.Printer
+}
+
+// newChecker compiles a schema. ErrSchemaLoadFailed.
+func newChecker(source []byte) (*checker, error) {
+	const name = "mcp-server.schema.json"
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(source))
+	if err != nil {
+		return nil, fault.Wrap(fault.Internal, ErrSchemaLoadFailed, err.Error())
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource(name, doc); err != nil {
+		return nil, fault.Wrap(fault.Internal, ErrSchemaLoadFailed, err.Error())
+	}
+	schema, err := c.Compile(name)
+	if err != nil {
+		return nil, fault.Wrap(fault.Internal, ErrSchemaLoadFailed, err.Error())
+	}
+	return &checker{schema, message.NewPrinter(language.English)}, nil
+}
+
+// check returns everything that is wrong with a document, in its order.
+func (c *checker) check(d document) []SchemaError {
+	found := d.repeated(d.tree, nil)
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(d.plain))
+	if err != nil {
+		return append(found, d.problem(nil, nil, "it holds no single value"))
+	}
+	if err := c.schema.Validate(value); err != nil {
+		if invalid, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
+			found = append(found, c.flatten(d, invalid)...)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b SchemaError) int {
+		if a.Line != b.Line {
+			return a.Line - b.Line
+		}
+		if a.Column != b.Column {
+			return a.Column - b.Column
+		}
+		return strings.Compare(a.Path, b.Path)
+	})
+	return slices.Compact(found)
+}
+
+// flatten turns the tree of an error into its leaves.
+func (c *checker) flatten(d document, e *jsonschema.ValidationError) []SchemaError {
+	at := e.InstanceLocation
+	switch k := e.ErrorKind.(type) {
+	case *kind.Required:
+		var found []SchemaError
+		for _, name := range k.Missing {
+			found = append(found, d.problem(at, append(slices.Clone(at), name), "is missing"))
+		}
+		return found
+	case *kind.AdditionalProperties:
+		var found []SchemaError
+		for _, name := range k.Properties {
+			path := append(slices.Clone(at), name)
+			found = append(found, d.problem(path, path, "is no property of a server"))
+		}
+		return found
+	case *kind.AnyOf: // of an entry: what it lacks is better said once
+		return []SchemaError{d.problem(at, at, "has neither a command nor a url")}
+	}
+	if len(e.Causes) == 0 {
+		return []SchemaError{d.problem(at, at, e.ErrorKind.LocalizedString(c.printer))}
+	}
+	var found []SchemaError
+	for _, cause := range e.Causes {
+		found = append(found, c.flatten(d, cause)...)
+	}
+	return found
+}

@@ -1,0 +1,356 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// averaged is how many calls the average latency is of.
+const averaged = 100
+
+// server is a definition and what became of it.
+type server struct {
+	name string
+	r    *Registry
+
+	mu      sync.Mutex
+	def     definition
+	enabled bool
+	health  health
+	// live is the connection that calls use; nil while there is none.
+	live      *attached
+	metrics   Metrics
+	latencies []time.Duration
+	checked   time.Time
+	lastError string
+
+	// stop ends the supervisor, over is closed when it has ended; both are nil before the first one. first is closed
+	// when it has made its first attempt. They belong to whoever holds Registry.admin.
+	stop        context.CancelFunc
+	over, first chan struct{}
+}
+
+// attached is a connection in use. Its counters are guarded by server.mu.
+type attached struct {
+	*session
+
+	timeout time.Duration
+	calls   int
+	// retired connections get no new calls; idle is closed when the last one is over.
+	retired bool
+	idle    chan struct{}
+}
+
+// start begins to supervise the server.
+func (s *server) start(ctx context.Context) {
+	s.mu.Lock()
+	s.health = newHealth(s.def.RetryPolicy)
+	s.lastError = "the handshake is not over yet"
+	def := s.def
+	s.mu.Unlock()
+	ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx)) // it outlives the call
+	over, first := make(chan struct{}), make(chan struct{})
+	s.over, s.first = over, first
+	go func() {
+		defer close(over)
+		s.supervise(ctx, def, sync.OnceFunc(func() { close(first) }))
+	}()
+}
+
+// halt ends the supervisor. The connection stays.
+func (s *server) halt() {
+	if s.stop != nil {
+		s.stop()
+		<-s.over
+		s.stop = nil
+	}
+}
+
+// supervise keeps the server connected until ctx ends.
+func (s *server) supervise(ctx context.Context, def definition, tried func()) {
+	defer tried()
+	for ctx.Err() == nil {
+		changed := make(chan struct{}, 1)
+		opened, err := s.r.dial(ctx, def, dialing{changed: func() { nudge(changed) }})
+		switch {
+		case err == nil && ctx.Err() != nil:
+			opened.close()
+			return
+		case err == nil:
+			a := s.attach(opened, def.timeout())
+			tried()
+			s.watch(ctx, a, changed)
+		case ctx.Err() == nil:
+			s.failed(fault.From(err).Message)
+			tried()
+		}
+		pause(ctx, s.delay())
+	}
+}
+
+// nudge leaves a message in a channel of one, unless one is there.
+func nudge(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// pause waits, at most until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+func (s *server) delay() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.health.delay(chance())
+}
+
+// attach lets calls use a new connection. Those in flight on the former one finish there (S1-033).
+func (s *server) attach(opened *session, timeout time.Duration) *attached {
+	a := &attached{session: opened, timeout: timeout, idle: make(chan struct{})}
+	s.mu.Lock()
+	former := s.live
+	s.live = a
+	s.metrics.HandshakeLatency, s.checked, s.lastError = opened.latency, s.r.now(), opened.lack()
+	s.moved(func() { s.health.connected(len(opened.missing) == 0) })
+	s.mu.Unlock()
+	s.r.retire(s, former)
+	s.r.changed(Change{ToolsChanged, s.name})
+	return a
+}
+
+// moved changes the health and logs another status. s.mu is held.
+func (s *server) moved(change func()) {
+	before := s.health.status
+	change()
+	if after := s.health.status; after != before {
+		s.r.log.Info("mcp_tool_status", slog.String("server", s.name), slog.String("from", string(before)),
+			slog.String("to", string(after)), slog.String("error", s.lastError))
+	}
+}
+
+// failed notes that the server could not be connected, or was lost.
+func (s *server) failed(reason string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lastError, s.checked = reason, s.r.now()
+	s.moved(func() { s.health.failed(s.checked) })
+}
+
+// watch looks after a connection until it is over, or ctx ends.
+func (s *server) watch(ctx context.Context, a *attached, changed <-chan struct{}) {
+	timer := time.NewTimer(s.r.ping)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.conn.done:
+			reason := a.conn.link.ended()
+			if reason == "" {
+				reason = "the connection was closed by the server"
+			}
+			s.detach(a)
+			s.failed(a.conceal(reason))
+			return
+		case <-changed:
+			s.relist(ctx, a)
+		case <-timer.C:
+			if !s.check(ctx, a) {
+				return
+			}
+			timer.Reset(s.untilNextCheck())
+		}
+	}
+}
+
+// untilNextCheck is short after a ping without an answer.
+func (s *server) untilNextCheck() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.health.silences > 0 {
+		return min(firstDelay, s.r.ping)
+	}
+	return s.r.ping
+}
+
+// check pings the server. It returns false when the connection was given up. A server that works is left in peace:
+// some do one thing at a time.
+func (s *server) check(ctx context.Context, a *attached) bool {
+	s.mu.Lock()
+	busy := a.calls > 0
+	s.mu.Unlock()
+	if busy {
+		return true
+	}
+	bounded, cancel := context.WithTimeout(ctx, s.r.bound)
+	defer cancel()
+	err := a.conn.ping(bounded)
+	if ctx.Err() != nil {
+		return true
+	}
+	if s.heard(err, a) {
+		return true
+	}
+	s.detach(a)
+	s.r.retire(s, a)
+	return false
+}
+
+// heard notes the outcome of a ping. It returns false when the connection is to be given up.
+func (s *server) heard(err error, a *attached) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.checked = s.r.now()
+	if err == nil {
+		s.moved(s.health.answered)
+		return true
+	}
+	s.lastError = "it does not answer a ping: " + a.conceal(err.Error())
+	givenUp := false
+	s.moved(func() { givenUp = s.health.silent(s.checked) })
+	return !givenUp
+}
+
+// relist reads the tools again after the server said that they changed.
+func (s *server) relist(ctx context.Context, a *attached) {
+	bounded, cancel := context.WithTimeout(ctx, s.r.bound)
+	defer cancel()
+	tools, err := a.conn.tools(bounded, s.r.refusing(ctx, s.name))
+	if err != nil {
+		s.r.log.WarnContext(ctx, "mcp_tools_unreadable", slog.String("server", s.name), slog.String("error", a.conceal(err.Error())))
+		return
+	}
+	s.mu.Lock()
+	a.tools = tools
+	s.mu.Unlock()
+	s.r.changed(Change{ToolsChanged, s.name})
+}
+
+// detach takes a connection out of use that is over.
+func (s *server) detach(a *attached) {
+	s.mu.Lock()
+	if s.live == a {
+		s.live = nil
+	}
+	s.mu.Unlock()
+	s.r.changed(Change{ToolsChanged, s.name})
+}
+
+// acquire returns the connection for a call, which release gives back. TOOL_UNAVAILABLE, ErrToolDisabled.
+func (s *server) acquire() (*attached, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case !s.enabled:
+		return nil, disabled(s.name)
+	case s.live == nil || isClosed(s.live.conn.done):
+		return nil, fault.New(fault.ToolUnavailable, "the MCP server %s is %s: %s", s.name, s.health.status, s.lastError).
+			WithHint("orch mcp test %s", s.name)
+	}
+	s.live.calls++
+	return s.live, nil
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// release gives a connection back, and counts the call.
+func (s *server) release(a *attached, begin time.Time, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a.calls--; a.calls == 0 && a.retired {
+		close(a.idle)
+	}
+	m := &s.metrics
+	m.Invocations++
+	m.LastInvocation = begin
+	if err != nil {
+		m.Errors++
+		return
+	}
+	m.Successes++
+	s.latencies = append(s.latencies, s.r.now().Sub(begin))
+	if len(s.latencies) > averaged {
+		s.latencies = s.latencies[1:]
+	}
+	var sum time.Duration
+	for _, l := range s.latencies {
+		sum += l
+	}
+	m.AverageLatency = sum / time.Duration(len(s.latencies))
+}
+
+// call calls a tool of the server.
+func (s *server) call(ctx context.Context, tool string, args json.RawMessage) (*mcp.CallToolResult, error) {
+	a, err := s.acquire()
+	if err != nil {
+		return nil, err
+	}
+	begin := s.r.now()
+	bounded, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	result, err := a.conn.call(bounded, tool, args)
+	s.release(a, begin, err)
+	if err != nil {
+		return nil, s.callError(ctx, a, tool, err)
+	}
+	return result, nil
+}
+
+// callError says what became of a call.
+func (s *server) callError(ctx context.Context, a *attached, tool string, err error) error {
+	name := s.name + "__" + tool
+	switch {
+	case ctx.Err() != nil:
+		return fault.Wrap(fault.CodeOf(ctx.Err()), ctx.Err(), "the call of "+name+" was given up")
+	case errors.Is(err, context.DeadlineExceeded):
+		return fault.New(fault.Timeout, "%s did not answer within %s", name, a.timeout)
+	}
+	return fault.New(fault.ToolUnavailable, "the call of %s failed: %s", name, a.conceal(explain(err, a.conn.link).Error()))
+}
+
+// snapshot returns a copy of all that is known.
+func (s *server) snapshot() MCPTool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := MCPTool{
+		Name: s.name, Config: s.def.masked(), Source: s.def.source, Status: s.health.status, Enabled: s.enabled,
+		Breaker: s.health.breaker, Metrics: s.metrics, LastHealthCheck: s.checked, LastError: s.lastError,
+	}
+	if s.live != nil {
+		t.Tools = len(s.live.tools)
+	}
+	if !s.enabled {
+		t.Status, t.LastError = Offline, ""
+	}
+	return t
+}
+
+// connected reports whether calls have a connection of the present definition.
+func (s *server) connected() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.live != nil && s.enabled && s.live.digest == s.def.digest
+}

@@ -1,0 +1,84 @@
+package registry
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// stateFile keeps which servers are enabled: {"github":{"enabled":true}} (S1-055).
+type stateFile struct{ path string }
+
+type administered struct {
+	Enabled bool `json:"enabled"`
+}
+
+// writable makes sure that the state can be saved. ErrStateNotWritable.
+func (f stateFile) writable() error {
+	dir := filepath.Dir(f.path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return unsaved(dir, err)
+	}
+	probe, err := os.CreateTemp(dir, ".mcp-tools.*")
+	if err != nil {
+		return unsaved(dir, err)
+	}
+	return errors.Join(probe.Close(), os.Remove(probe.Name()))
+}
+
+func unsaved(path string, err error) error {
+	return fault.Wrap(fault.Forbidden, errors.Join(ErrStateNotWritable, err), "the state of MCP servers cannot be written").WithField(path)
+}
+
+// load reads the state. A file that is broken counts as empty.
+func (f stateFile) load(log *slog.Logger) map[string]administered {
+	state := map[string]administered{}
+	content, err := os.ReadFile(f.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return state
+	}
+	if err == nil {
+		err = json.Unmarshal(content, &state)
+	}
+	if err != nil || state == nil {
+		log.Warn("mcp_state_unreadable", slog.String("file", f.path), slog.Any("error", err))
+		return map[string]administered{}
+	}
+	return state
+}
+
+// set changes one server. What others wrote meanwhile stays.
+func (f stateFile) set(name string, enabled bool, log *slog.Logger) error {
+	state := f.load(log)
+	if now, ok := state[name]; ok && now.Enabled == enabled {
+		return nil
+	}
+	state[name] = administered{enabled}
+	content, err := json.MarshalIndent(state, "", "  ")
+	if err != nil {
+		return unsaved(f.path, err)
+	}
+	return f.replace(append(content, '\n'))
+}
+
+// replace writes a file beside the old one, and then puts it in its place. CreateTemp gives it the mode 0600.
+func (f stateFile) replace(content []byte) error {
+	temp, err := os.CreateTemp(filepath.Dir(f.path), ".mcp-tools.*")
+	if err != nil {
+		return unsaved(f.path, err)
+	}
+	_, err = temp.Write(content)
+	err = errors.Join(err, temp.Sync(), temp.Close())
+	if err == nil {
+		err = os.Rename(temp.Name(), f.path)
+	}
+	if err != nil {
+		return unsaved(f.path, errors.Join(err, os.Remove(temp.Name())))
+	}
+	return nil
+}

@@ -1,0 +1,282 @@
+package registry
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/proc"
+)
+
+const (
+	// maxLine bounds a message of a process, in bytes.
+	maxLine = 16 << 20
+	// writePatience is how long a process may leave a message unread.
+	writePatience = 10 * time.Second
+	// lastWords is how long the output of a process is read after its end.
+	lastWords = 100 * time.Millisecond
+)
+
+// process is a link to a child process.
+type process struct {
+	service *proc.Service
+	stdin   *os.File
+	stdout  *lines
+	stderr  *ring
+	conceal func(string) string
+
+	once sync.Once
+	// leaving is closed when end was called, over when it is over.
+	leaving, over chan struct{}
+	// killed is set before over is closed when the process had to be told.
+	killed bool
+}
+
+// spawn starts the process of a definition. EXEC_FAILED.
+func spawn(services *proc.Services, e expansion, dir string, getenv func(string) string) (*process, error) {
+	env := environment(e.Env, getenv)
+	program, err := lookPath(e.Command, dir, e.Env["PATH"], getenv("PATH"))
+	if err != nil {
+		return nil, err
+	}
+	if e.Cwd != "" {
+		dir = absolute(dir, e.Cwd)
+	}
+	inRead, inWrite, err := os.Pipe()
+	if err != nil {
+		return nil, fault.Wrap(fault.ExecFailed, err, "no pipe to a process can be made")
+	}
+	defer inRead.Close()
+	outRead, outWrite, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(fault.Wrap(fault.ExecFailed, err, "no pipe to a process can be made"), inWrite.Close())
+	}
+	defer outWrite.Close()
+	p := &process{
+		stdin: inWrite, stderr: &ring{}, conceal: e.conceal,
+		leaving: make(chan struct{}), over: make(chan struct{}),
+	}
+	p.stdout = newLines(outRead, p.stderr)
+	// It outlives the call that starts it, so the context of that is not its own.
+	cmd := exec.CommandContext(context.Background(), program, e.Args...)
+	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = dir, env, inRead, outWrite, p.stderr, endGrace
+	if p.service, err = services.Start(cmd); err != nil {
+		_, _ = inWrite.Close(), outRead.Close()
+		return nil, fault.New(fault.ExecFailed, "the program %s cannot be started: %s", e.Command, e.conceal(err.Error()))
+	}
+	go p.hearOut()
+	return p, nil
+}
+
+// hearOut ends the reading of a process that is over, even when its output is still open somewhere.
+func (p *process) hearOut() {
+	<-p.service.Done()
+	_ = p.stdout.file.SetReadDeadline(time.Now().Add(lastWords))
+}
+
+// environment is all that a process sees: PATH and HOME, and what the definition names.
+func environment(named map[string]string, getenv func(string) string) []string {
+	var env []string
+	for _, name := range []string{"PATH", "HOME"} {
+		if _, ok := named[name]; !ok {
+			env = append(env, name+"="+getenv(name))
+		}
+	}
+	for name, value := range named {
+		env = append(env, name+"="+value)
+	}
+	slices.Sort(env)
+	return env
+}
+
+// lookPath finds a program: a path counts from dir, a bare name is looked up in the PATH of the definition or of orch.
+func lookPath(command, dir, own, inherited string) (string, error) {
+	if strings.ContainsRune(command, filepath.Separator) {
+		return absolute(dir, command), nil
+	}
+	if own == "" {
+		own = inherited
+	}
+	for _, folder := range filepath.SplitList(own) {
+		if found, err := exec.LookPath(filepath.Join(absolute(dir, folder), command)); err == nil {
+			return found, nil
+		}
+	}
+	return "", fault.New(fault.ExecFailed, "the program %s is not in PATH", command).WithField("command").
+		WithHint("install it, or write its absolute path")
+}
+
+func absolute(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
+
+// Connect implements mcp.Transport.
+func (p *process) Connect(ctx context.Context) (mcp.Connection, error) {
+	return (&mcp.IOTransport{Reader: p.stdout, Writer: patient{p.stdin}, MaxLineLength: maxLine}).Connect(ctx)
+}
+
+// end closes stdin, and ends the process group when it does not take the hint.
+func (p *process) end() {
+	p.once.Do(func() {
+		close(p.leaving)
+		_ = p.stdin.Close()
+		p.killed = !p.service.End(endGrace)
+		_ = p.stdout.Close()
+		close(p.over)
+	})
+	<-p.over
+}
+
+func (p *process) tail() string { return p.conceal(p.stderr.String()) }
+
+func (p *process) ended() string {
+	complaint := p.stdout.complaint()
+	if complaint != "" || !isClosed(p.service.Done()) || isClosed(p.over) && p.killed {
+		return complaint
+	}
+	status := "exit status 0"
+	if err := p.service.Err(); err != nil {
+		status = err.Error()
+	} else if isClosed(p.leaving) {
+		return "" // it was asked to
+	}
+	text := "the process has ended: " + status
+	if last := lastLine(p.tail()); last != "" {
+		text += ": " + last
+	}
+	return text
+}
+
+func lastLine(text string) string {
+	text = strings.TrimSpace(text)
+	return text[strings.LastIndexByte(text, '\n')+1:]
+}
+
+// patient bounds how long a write may take.
+type patient struct{ *os.File }
+
+// Write implements io.Writer.
+func (w patient) Write(b []byte) (int, error) {
+	if err := w.SetWriteDeadline(time.Now().Add(writePatience)); err != nil {
+		return 0, err
+	}
+	return w.File.Write(b)
+}
+
+// lines reads the messages of a process. Lines that are no JSON go where stderr goes: many servers greet their users.
+type lines struct {
+	file    *os.File
+	scanner *bufio.Scanner
+	aside   io.Writer
+	rest    []byte
+
+	mu      sync.Mutex
+	garbage int
+	failure string
+}
+
+func newLines(file *os.File, aside io.Writer) *lines {
+	const first = 64 << 10
+	scanner := bufio.NewScanner(file)
+	scanner.Buffer(make([]byte, 0, first), maxLine)
+	return &lines{file: file, scanner: scanner, aside: aside}
+}
+
+// Read implements io.Reader.
+func (l *lines) Read(b []byte) (int, error) {
+	for len(l.rest) == 0 {
+		if !l.scanner.Scan() {
+			return 0, l.over(l.scanner.Err())
+		}
+		line := bytes.TrimSpace(l.scanner.Bytes())
+		if len(line) > 0 && (line[0] == '{' || line[0] == '[') && json.Valid(line) {
+			l.rest = slices.Concat(line, []byte{'\n'})
+			break
+		}
+		l.drop(line)
+	}
+	n := copy(b, l.rest)
+	l.rest = l.rest[n:]
+	return n, nil
+}
+
+// over says how the messages end.
+func (l *lines) over(err error) error {
+	if errors.Is(err, bufio.ErrTooLong) {
+		l.mu.Lock()
+		l.failure = fmt.Sprintf("a message has more than %d MiB", maxLine>>20)
+		l.mu.Unlock()
+	}
+	if err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		return io.EOF
+	}
+	return err
+}
+
+func (l *lines) drop(line []byte) {
+	if len(line) == 0 {
+		return
+	}
+	l.mu.Lock()
+	l.garbage++
+	l.mu.Unlock()
+	const shown = 200
+	_, _ = fmt.Fprintf(l.aside, "stdout: %s\n", line[:min(len(line), shown)]) // a ring takes everything
+}
+
+// complaint tells what is wrong with the messages, or of lines that were none.
+func (l *lines) complaint() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.garbage == 0 || l.failure != "" {
+		return l.failure
+	}
+	return fmt.Sprintf("%d lines on stdout were no JSON", l.garbage)
+}
+
+// Close implements io.Closer.
+func (l *lines) Close() error { return l.file.Close() }
+
+// ring keeps the end of what is written to it.
+type ring struct {
+	mu   sync.Mutex
+	kept []byte
+}
+
+// ringSize is how many bytes a ring keeps.
+const ringSize = 8 << 10
+
+// Write implements io.Writer.
+func (r *ring) Write(b []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.kept = append(r.kept, b...)
+	if over := len(r.kept) - ringSize; over > 0 {
+		r.kept = slices.Delete(r.kept, 0, over)
+	}
+	return len(b), nil
+}
+
+// String returns what is kept as valid UTF-8.
+func (r *ring) String() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return strings.ToValidUTF8(string(r.kept), "\ufffd")
+}

@@ -1,0 +1,170 @@
+package registry
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+const (
+	// debounce is how long files have to be left alone before they are read again.
+	debounce = 500 * time.Millisecond
+	// patience is how long a burst of changes may put that off.
+	patience = 3 * time.Second
+)
+
+// watcher tells when the directories, or the state, may have changed.
+type watcher struct {
+	fs   *fsnotify.Watcher
+	dirs []string
+	log  *slog.Logger
+	// watched are the directories that are being watched.
+	watched map[string]bool
+	// state is the file of the state.
+	state string
+}
+
+// watchFiles reloads the registry when files change, until the returned function is called. Without a watcher, which
+// is logged, there is Reload.
+func (r *Registry) watchFiles(ctx context.Context, dirs []string) func() {
+	system, err := fsnotify.NewWatcher()
+	if err != nil {
+		r.log.WarnContext(ctx, "mcp_watcher_unavailable", slog.Any("error", err))
+		return func() {}
+	}
+	w := &watcher{fs: system, dirs: dirs, log: r.log, watched: map[string]bool{}, state: r.state.path}
+	w.renew()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // it outlives the call of Init
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		w.run(ctx, func() {
+			if _, err := r.Reload(ctx); err != nil && ctx.Err() == nil {
+				r.log.ErrorContext(ctx, "mcp_reload_failed", slog.Any("error", err))
+			}
+		})
+	}()
+	return func() {
+		cancel()
+		_ = system.Close() // nothing is written
+		<-over
+	}
+}
+
+// run calls reload after each burst of changes.
+func (w *watcher) run(ctx context.Context, reload func()) {
+	timer := time.NewTimer(debounce)
+	timer.Stop()
+	defer timer.Stop()
+	var since time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case event, ok := <-w.fs.Events:
+			if !ok {
+				return
+			}
+			if !w.matters(event) {
+				continue
+			}
+			if since.IsZero() {
+				since = time.Now()
+			}
+			timer.Reset(max(0, min(debounce, patience-time.Since(since))))
+		case err, ok := <-w.fs.Errors:
+			if !ok {
+				return
+			}
+			w.log.WarnContext(ctx, "mcp_watcher_failed", slog.Any("error", err))
+			timer.Reset(debounce) // something was lost: look for oneself
+		case <-timer.C:
+			since = time.Time{}
+			w.renew()
+			reload()
+			w.renew()
+		}
+	}
+}
+
+// matters tells changes of definitions from the rest of what happens in the watched directories.
+func (w *watcher) matters(event fsnotify.Event) bool {
+	if event.Op == fsnotify.Chmod {
+		return false
+	}
+	if event.Name == w.state {
+		return true
+	}
+	for _, dir := range w.dirs {
+		if filepath.Dir(event.Name) == dir || event.Name == dir || strings.HasPrefix(dir, event.Name+string(filepath.Separator)) {
+			return true
+		}
+	}
+	return w.linked(event.Name)
+}
+
+// linked reports whether a name is where a link leads to, or close to that: editors and mounts swap such files, and
+// the directories that hold them.
+func (w *watcher) linked(name string) bool {
+	for _, target := range w.targets() {
+		if filepath.Dir(name) == filepath.Dir(target) || filepath.Dir(name) == target {
+			return true
+		}
+	}
+	return false
+}
+
+// targets are the real places of directories and files that are links.
+func (w *watcher) targets() []string {
+	var all []string
+	for _, dir := range w.dirs {
+		files, err := filesOf(dir)
+		if err != nil {
+			continue // it is not there
+		}
+		for _, path := range append(files, dir) {
+			if target, err := filepath.EvalSymlinks(path); err == nil && target != path {
+				all = append(all, target)
+			}
+		}
+	}
+	return all
+}
+
+// renew watches what there is to watch now: the directories, or the nearest one above that is there, those where links
+// lead to, and that of the state.
+func (w *watcher) renew() {
+	wanted := map[string]bool{}
+	for _, dir := range append(w.dirs, filepath.Dir(w.state)) {
+		for _, near := range []string{dir, filepath.Dir(dir)} {
+			wanted[near] = true
+		}
+		for above := filepath.Dir(dir); above != filepath.Dir(above) && !exists(above); above = filepath.Dir(above) {
+			wanted[filepath.Dir(above)] = true
+		}
+	}
+	for _, target := range w.targets() {
+		wanted[target], wanted[filepath.Dir(target)] = true, true
+	}
+	for dir := range w.watched {
+		if !wanted[dir] || !exists(dir) {
+			_ = w.fs.Remove(dir) // it may be gone
+			delete(w.watched, dir)
+		}
+	}
+	for dir := range wanted {
+		if exists(dir) && w.fs.Add(dir) == nil { // again, because it may be another directory of the name
+			w.watched[dir] = true
+		}
+	}
+}
+
+func exists(dir string) bool {
+	info, err := os.Stat(dir)
+	return err == nil && info.IsDir()
+}
