@@ -28,6 +28,9 @@ const (
 	CommandPrefix = "orch.cmd"
 	// WorkPrefix is the prefix of the calls of workers to the node. Beside it a worker may publish notifications.
 	WorkPrefix = "orch.work"
+	// ServersPrefix is the prefix of the requests about the MCP servers of a node. Only the credential of the operator
+	// may send them: they start programs, and accept what servers say.
+	ServersPrefix = "orch.servers"
 	// workerInbox keeps replies to workers apart, so that a worker cannot read those to others.
 	workerInbox = "_INBOX_worker"
 )

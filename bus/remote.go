@@ -179,6 +179,11 @@ func (r *Remote) reportAll(ctx context.Context, requests []byte) ([]answer[struc
 	return answers, nil
 }
 
+// Ask sends a request to a method that the node serves beside those of orchestrator.API, see Call.
+func (r *Remote) Ask(ctx context.Context, method string, in, out any) error {
+	return Call(ctx, r.conn, method, in, out)
+}
+
 func command[Out any](ctx context.Context, r *Remote, name string, in any) (Out, error) {
 	var out Out
 	err := Call(ctx, r.conn, CommandPrefix+"."+name, in, &out)

@@ -196,7 +196,8 @@ func TestOldCredentialsKeepWorking(t *testing.T) {
 func TestWorkerMayOnlyWork(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, bus.ServerConfig{})
-	for _, prefix := range []string{bus.WorkPrefix, bus.CommandPrefix} {
+	operators := []string{bus.CommandPrefix, bus.TokenPrefix, bus.ServersPrefix}
+	for _, prefix := range append(operators, bus.WorkPrefix) {
 		end, err := bus.Serve(n.conn, prefix, map[string]bus.Method{"echo": bus.Handle(echo[greeting])}, bus.EndpointConfig{})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, end.Close(t.Context())) })
@@ -221,6 +222,11 @@ func TestWorkerMayOnlyWork(t *testing.T) {
 	}
 	require.NoError(t, nc.Publish("orch.ev.00."+string(eventstest.NewChain().Task), []byte("forged")))
 	require.ErrorIs(t, <-refused, nats.ErrPermissionViolation)
+	for _, prefix := range operators {
+		require.NoError(t, bus.NewRemote(n.conn).Ask(t.Context(), prefix+".echo", greeting{}, nil))
+		require.NoError(t, nc.Publish(prefix+".echo", []byte("{}")))
+		require.ErrorIs(t, <-refused, nats.ErrPermissionViolation, "asking %s", prefix)
+	}
 }
 
 // the limit of a message.

@@ -66,6 +66,7 @@ func samples() map[events.Kind]events.Payload {
 		events.QuestionAsked:    &events.Question{ID: "ASK_1", Step: "a", Key: "name", Kind: events.Elicitation, Params: value, ExpiresAt: at},
 		events.QuestionAnswered: &events.Answer{ID: "ASK_1", By: "user:ada", Action: "accept", Response: value, At: at},
 		events.QuestionExpired:  &events.Unanswered{ID: "ASK_1", Reason: "r", At: at},
+		events.StepNoted:        &events.Noted{Step: "a", Attempt: 1, Note: json.RawMessage(`{"n":12345678901234567890,"s":"ü <&>"}`), Elsewhere: true},
 	}
 	for _, k := range events.Kinds() {
 		if all[k] == nil {

@@ -52,6 +52,7 @@ const (
 	StepWaiting   Kind = "step.waiting"
 	StepSpawned   Kind = "step.spawned"
 	StepReused    Kind = "step.reused"
+	StepNoted     Kind = "step.noted"
 
 	SignalReceived     Kind = "signal.received"
 	DependencyMet      Kind = "dependency.met"
@@ -237,6 +238,8 @@ type InDoubt struct {
 	Step    string `json:"step"`
 	Attempt int    `json:"attempt"`
 	Reason  string `json:"reason"`
+	// Gone is true when what the call has begun elsewhere cannot be found any more: its note is dropped.
+	Gone bool `json:"gone,omitempty"`
 }
 
 // Resolved is the data of step.resolved: a person or the verify tool decided about an in-doubt call.
@@ -281,6 +284,16 @@ type Reused struct {
 	Step   string `json:"step"`
 	From   TaskID `json:"from"`
 	Output Value  `json:"output,omitzero"`
+}
+
+// Noted is the data of step.noted: the call has left a note, with which it is made again.
+type Noted struct {
+	Step    string `json:"step"`
+	Attempt int    `json:"attempt"`
+	// Note is what the tool has to know to go on.
+	Note json.RawMessage `json:"note,omitempty"`
+	// Elsewhere is true when the call has begun something that goes on without it.
+	Elsewhere bool `json:"elsewhere,omitempty"`
 }
 
 // Signal is the data of signal.received.
@@ -350,6 +363,7 @@ func (*Expanded) payload()        {}
 func (*Waiting) payload()         {}
 func (*Spawned) payload()         {}
 func (*Reused) payload()          {}
+func (*Noted) payload()           {}
 func (*Signal) payload()          {}
 func (*Met) payload()             {}
 func (*Read) payload()            {}
@@ -397,6 +411,8 @@ func newPayload(k Kind) Payload {
 		return new(Spawned)
 	case StepReused:
 		return new(Reused)
+	case StepNoted:
+		return new(Noted)
 	case SignalReceived:
 		return new(Signal)
 	case DependencyMet:
@@ -453,5 +469,6 @@ func Kinds() []Kind {
 		ResultRefused,
 		StepParked, ApprovalRequested, ApprovalVoted, ApprovalGranted, ApprovalRejected, ApprovalExpired, ApprovalReminded,
 		QuestionAsked, QuestionAnswered, QuestionExpired,
+		StepNoted,
 	}
 }

@@ -54,6 +54,7 @@ const (
 	DatabaseError   Code = "DATABASE_ERROR"
 	Unavailable     Code = "UNAVAILABLE"
 	WorkerLost      Code = "WORKER_LOST"
+	ToolFailed      Code = "TOOL_FAILED"
 )
 
 // Entry is one row of the registry.
@@ -115,6 +116,7 @@ func Registry() []Entry {
 		{DatabaseError, -32506, "the database failed"},
 		{Unavailable, -32507, "the node is not reachable or is stopping"},
 		{WorkerLost, -32508, "the worker of the call stopped answering"},
+		{ToolFailed, -32509, "the tool of an outside server reported an error"},
 	}
 }
 

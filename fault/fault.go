@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"time"
 )
 
 // Error is a coded error. The zero value of every field but Code is valid.
@@ -25,6 +26,8 @@ type Error struct {
 	Field string `json:"field,omitempty"`
 	// Hint is one next step.
 	Hint string `json:"hint,omitempty"`
+	// RetryAt is when another attempt is worth while, zero when nobody knows.
+	RetryAt time.Time `json:"retry_at,omitzero"`
 	// Err is the cause, for the log only.
 	Err error `json:"-"`
 }
@@ -51,6 +54,9 @@ func (e *Error) WithHint(format string, args ...any) *Error {
 
 // WithReason keeps the original error name of a source document and returns e.
 func (e *Error) WithReason(name string) *Error { e.Reason = name; return e }
+
+// WithRetryAt says when another attempt is worth while and returns e.
+func (e *Error) WithRetryAt(at time.Time) *Error { e.RetryAt = at.UTC(); return e }
 
 // Error returns the code and the message.
 func (e *Error) Error() string {

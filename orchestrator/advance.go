@@ -44,12 +44,12 @@ func (t *turn) pass() {
 	}
 }
 
-// callAgain makes single calls and questions of verify tools ready again that a worker has given back:
-// they are no steps of the plan, so nothing else does.
+// callAgain makes single calls and questions of verify tools ready again that a worker has given back: they are no
+// steps of the plan, so nothing else does. A call with a note goes on as it is, whatever has become of its task.
 func (t *turn) callAgain() {
 	for _, key := range t.task.Order {
 		s := t.task.Steps[key]
-		if s.State != statemachine.StepPending || s.Purpose == "" || t.early(s.Due) {
+		if s.State != statemachine.StepPending || s.Purpose == "" && !s.Noted() || t.early(s.Due) {
 			continue
 		}
 		t.readyAgain(s, grantOf(t.task, s, t.now))
@@ -324,9 +324,9 @@ func (t *turn) settle() bool {
 	return quiet
 }
 
-// calling reports whether a worker has the call of the step.
+// calling reports whether a worker has the call of the step, or the call goes on elsewhere.
 func (t *turn) calling(s *statemachine.Step) bool {
-	return s.Executing() || (s.State == statemachine.StepReady && t.e.leases[s.Key] != nil)
+	return s.Executing() || goesOn(s) || (s.State == statemachine.StepReady && t.e.leases[s.Key] != nil)
 }
 
 // stopCalls cancels the running calls of the plan's own steps.

@@ -373,9 +373,10 @@ func (t *turn) askAgain(by string) {
 	}
 }
 
-// barred reports whether a ready call has to stay because its task awaits an approval (S0-163).
+// barred reports whether a ready call has to stay because its task awaits an approval (S0-163). One with a note goes on
+// like any that runs.
 func (o *Orchestrator) barred(t *statemachine.Task, s *statemachine.Step) bool {
-	if t.State != statemachine.AwaitingApproval {
+	if t.State != statemachine.AwaitingApproval || s.Noted() {
 		return false
 	}
 	tool, ok := o.cfg.Catalogue.Get(s.Tool)

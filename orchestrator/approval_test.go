@@ -489,3 +489,22 @@ func TestRateLimitedCallWaits(t *testing.T) {
 		n.stop()
 	})
 }
+
+// A limit that says when it ends is waited for, as long as that is later than the rule of retries.
+func TestRetryAtIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, memlog.New(memlog.Config{}))
+		id := n.submit(`{orch: v1, steps: [{id: a, tool: READ}]}`)
+		c, reset := n.take("w"), time.Now().Add(10*time.Minute)
+		require.NoError(t, n.Report(n.ctx(), work.Outcome{
+			Ref: c.Ref, Worker: "w", Error: fault.New(fault.RateLimited, "slow").WithRetryAt(reset), Class: "rate_limited", StartedAt: time.Now(),
+		}))
+		<-time.After(9 * time.Minute)
+		assert.Empty(t, n.poll("w", 1).Calls, "the rule of retries alone would have made it by now")
+		<-time.After(time.Until(reset) + time.Second)
+		require.NoError(t, n.report("w", n.take("w"), `{}`))
+		assert.Equal(t, statemachine.Done, n.result(id).State)
+		n.stop()
+	})
+}

@@ -52,8 +52,12 @@ func (o *Orchestrator) cleanQuestions(asked []work.Question) ([]work.Question, e
 
 // inquire puts a call aside until what it asks is answered. Questions that it may not ask end it.
 func (t *turn) inquire(s *statemachine.Step, r work.Outcome) {
-	if err := t.mayInquire(s, r.Questions); err != nil {
-		t.emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: err, Class: classInvalidArgs, Duration: r.Duration})
+	err := t.mayInquire(s, r.Questions)
+	if notes(r) {
+		t.keepNote(s, r.Note, false)
+	}
+	if err != nil {
+		t.mayNot(s, err, r.Duration)
 		return
 	}
 	ids := make([]string, len(r.Questions))
@@ -72,7 +76,7 @@ func (t *turn) mayInquire(s *statemachine.Step, asked []work.Question) *fault.Er
 	case t.task.State.Terminal():
 		return fault.New(fault.StateNotAllowed, "the task is %s: nobody can be asked any more", t.task.State)
 	case s.Rounds >= tools.MaxRounds:
-		return fault.New(fault.ValidationError, "the call has asked %d times, the limit", tools.MaxRounds).WithField("questions")
+		return tooManyRounds("questions")
 	}
 	for _, before := range t.task.Questions {
 		if before.Step == s.Key && slices.ContainsFunc(asked, func(q work.Question) bool { return q.Key == before.Key }) {

@@ -70,7 +70,8 @@ func (o *Orchestrator) Resume(ctx context.Context, r PauseRequest) (ControlReply
 // maxHolds bounds what can be paused at the same time.
 const maxHolds = 1000
 
-func (r PauseRequest) check(o *Orchestrator) error {
+// check also gives the tool the name that counts.
+func (r *PauseRequest) check(o *Orchestrator) error {
 	n := 0
 	for _, set := range []bool{r.ID != "", r.Queue != "", r.Tool != "", r.Node} {
 		if set {
@@ -83,8 +84,12 @@ func (r PauseRequest) check(o *Orchestrator) error {
 	if len(r.Queue) > maxText || len(r.Actor) > maxText {
 		return tooMany("queue", len(r.Queue), maxText)
 	}
-	if _, ok := o.cfg.Catalogue.Get(r.Tool); r.Tool != "" && !ok {
-		return fault.New(fault.NotFound, "there is no tool %q", clip(r.Tool)).WithField("tool").WithHint("orch tools list")
+	if r.Tool != "" {
+		tool, ok := o.cfg.Catalogue.Get(r.Tool)
+		if !ok {
+			return fault.New(fault.NotFound, "there is no tool %q", clip(r.Tool)).WithField("tool").WithHint("orch tools list")
+		}
+		r.Tool = tool.Spec().Name
 	}
 	return o.serving()
 }

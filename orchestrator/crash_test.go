@@ -93,6 +93,15 @@ func (l *ledger) add(key string) {
 	l.effects[key]++
 }
 
+// undo takes an effect back that has failed in the end.
+func (l *ledger) undo(key string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.effects[key]--; l.effects[key] == 0 {
+		delete(l.effects, key)
+	}
+}
+
 func (l *ledger) count(key string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -34,22 +34,32 @@ func (t *turn) declared(s *statemachine.Step) bool {
 }
 
 // resolved returns the effect that a worker has found for this very call, "" where that of the step counts: it is
-// the same, the plan declares it, or the tool cannot tell its calls apart.
+// the same, or the plan declares it. A tool that cannot tell its calls apart may have become another one since the step
+// was made ready, but only one that does more is believed.
 func (t *turn) resolved(s *statemachine.Step, effect string) string {
-	known := []tools.Effect{tools.Read, tools.Idempotent, tools.Write, tools.Destructive}
-	if effect == s.Effect || !slices.Contains(known, tools.Effect(effect)) || t.declared(s) {
+	graver := gravity(effect) - gravity(s.Effect)
+	if graver == 0 || gravity(effect) < 0 || t.declared(s) {
 		return ""
 	}
-	tool, ok := t.o.cfg.Catalogue.Get(s.Tool)
-	if _, tells := tool.(tools.Intender); !ok || !tells {
+	if tool, ok := t.o.cfg.Catalogue.Get(s.Tool); ok {
+		if _, tells := tool.(tools.Intender); tells {
+			return effect
+		}
+	}
+	if graver < 0 {
 		return ""
 	}
 	return effect
 }
 
+// gravity orders effects by how much they do; -1 for what is none.
+func gravity(effect string) int {
+	return slices.Index([]tools.Effect{tools.Read, tools.Idempotent, tools.Write, tools.Destructive}, tools.Effect(effect))
+}
+
 // mayHaveHappened reports whether the effect of the call must not be repeated blindly.
 func mayHaveHappened(s *statemachine.Step) bool {
-	return s.State == statemachine.StepRunning && hasEffects(s)
+	return (s.State == statemachine.StepRunning || s.Noted()) && hasEffects(s)
 }
 
 // hasEffects reports whether the call of a step is one that must happen at most once.

@@ -16,8 +16,8 @@ import (
 )
 
 // What a lost worker leaves follows from the effect of the very call: a GET or a SELECT is made anew, although
-// the tool could write. What the plan declares counts more, and a tool that cannot tell its calls apart is not
-// believed.
+// the tool could write. What the plan declares counts more. A tool that cannot tell its calls apart is believed
+// when its call does more than was known when it became ready: an outside tool may be another one by now.
 func TestLostWorkerByIntent(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -33,6 +33,11 @@ func TestLostWorkerByIntent(t *testing.T) {
 		{"tool: EITHER, effect: write", "read", true},
 		{"tool: EITHER, effect: idempotent", "write", false},
 		{"tool: WRITE", "read", true},
+		{"tool: READ", "read", false},
+		{"tool: READ", "idempotent", false},
+		{"tool: READ", "write", true},
+		{"tool: IDEM", "destructive", true},
+		{"tool: READ, effect: read", "write", false},
 	} {
 		for how, begin := range map[string]func(n *node, c work.Call) error{
 			"heartbeat": func(n *node, c work.Call) error {

@@ -212,7 +212,7 @@ func (t *turn) becauseStep(s *statemachine.Step) *Cause {
 	case t.o.silent(t.e.leases[s.Key], t.now):
 		t.becauseSilent(s, c)
 	default:
-		c.Kind, c.Sentence = "running", fmt.Sprintf("Step %s (%s) is running on worker %s since %s%s.", s.Key, s.Tool, s.Worker, clock(s.CalledAt), t.progressText(s.Key))
+		c.Kind, c.Sentence = "running", fmt.Sprintf("Step %s (%s) is running on worker %s since %s%s%s.", s.Key, s.Tool, s.Worker, clock(s.CalledAt), elsewhere(s), t.progressText(s.Key))
 	}
 	return c
 }
@@ -319,7 +319,7 @@ func (t *turn) becauseReady(s *statemachine.Step, c *Cause) {
 	case t.o.silent(t.e.leases[s.Key], t.now):
 		t.becauseSilent(s, c)
 	case t.e.leases[s.Key] != nil:
-		c.Kind, c.Sentence = "running", fmt.Sprintf("Step %s (%s) is running on worker %s%s.", s.Key, s.Tool, t.e.leases[s.Key].worker, t.progressText(s.Key))
+		c.Kind, c.Sentence = "running", fmt.Sprintf("Step %s (%s) is running on worker %s%s%s.", s.Key, s.Tool, t.e.leases[s.Key].worker, elsewhere(s), t.progressText(s.Key))
 	case t.o.held(holdNode, ""):
 		c.Kind, c.Sentence, c.Next = "node_paused", fmt.Sprintf("Step %s is ready, but the node is paused%s.", s.Key, t.holdText(holdNode, "")), "orch resume --node"
 	case t.o.held(holdQueue, queue):
@@ -331,8 +331,16 @@ func (t *turn) becauseReady(s *statemachine.Step, c *Cause) {
 	case suspect(s):
 		c.Kind, c.Sentence = "queued", fmt.Sprintf("Step %s has lost %d workers; it waits for a worker of queue %s that has no other such call.", s.Key, s.Lost, queue)
 	default:
-		c.Kind, c.Sentence = "queued", fmt.Sprintf("Step %s is ready and waits for a free worker of queue %s, with %d calls queued there.", s.Key, queue, t.o.queued(queue))
+		c.Kind, c.Sentence = "queued", fmt.Sprintf("Step %s is ready%s and waits for a free worker of queue %s, with %d calls queued there.", s.Key, elsewhere(s), queue, t.o.queued(queue))
 	}
+}
+
+// elsewhere says of a call with a note that it only looks after what it has begun.
+func elsewhere(s *statemachine.Step) string {
+	if !s.Noted() {
+		return ""
+	}
+	return " to look after what it has begun elsewhere"
 }
 
 func (t *turn) holdText(kind, name string) string {

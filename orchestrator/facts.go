@@ -100,6 +100,9 @@ func (o *Orchestrator) clean(r *work.Outcome) error {
 	if r.Questions, err = o.cleanQuestions(r.Questions); err != nil { // its tool is wrong, and would ask the same again
 		r.Questions, r.Error, r.Class = nil, fault.From(err), classInvalidArgs
 	}
+	if r.Note, err = o.cleanNote(r.Note); err != nil {
+		r.Questions, r.Error, r.Class = nil, fault.From(err), classInvalidArgs
+	}
 	if r.Error != nil {
 		clean := *r.Error
 		clean.Message, clean.Hint, clean.Field = o.cleanText(clean.Message), o.cleanText(clean.Hint), o.cleanText(clean.Field)

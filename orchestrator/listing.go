@@ -302,6 +302,12 @@ func (o *Orchestrator) addReasons(page []Summary) {
 	}
 }
 
+// OwnPrefix begins the names of tasks by which the node notes what happens to itself. They are no work of anybody: they
+// stand in lists that ask for them by name, and are never @last.
+const OwnPrefix = "orch/"
+
+func ownName(name string) bool { return strings.HasPrefix(name, OwnPrefix) }
+
 // roughly filters by what every line has.
 func (r *ListRequest) roughly(s Summary) bool {
 	if len(r.States) > 0 && !slices.Contains(r.States, s.State) {
@@ -314,7 +320,7 @@ func (r *ListRequest) roughly(s Summary) bool {
 		ok, _ := path.Match(r.Name, s.Name)
 		return ok
 	}
-	return true
+	return r.Parent != "" || r.Dead || !ownName(s.Name)
 }
 
 // exactly filters by what only a complete line has.

@@ -18,6 +18,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/work"
 )
 
 // lossy is a log whose blob store has lost every value but the kept one.
@@ -186,4 +187,45 @@ func TestHoldsAreBounded(t *testing.T) {
 	n.pause(orchestrator.PauseRequest{Queue: "q1", Reason: "again"})
 	n.resume(orchestrator.PauseRequest{Queue: "q1"})
 	n.pause(orchestrator.PauseRequest{Node: true})
+}
+
+// A tool that cannot say whether its call has happened leaves it in doubt, where a second call may do harm.
+func TestToolInDoubt(t *testing.T) {
+	t.Parallel()
+	n := start(t, memlog.New(memlog.Config{}))
+	for plan, want := range map[string]statemachine.StepState{
+		oneWrite: statemachine.StepInDoubt,
+		`{"orch":"v1","steps":[{"id":"a","tool":"READ"}]}`: statemachine.StepFailed,
+	} {
+		id := n.submit(plan)
+		c := n.begun("w")
+		require.NoError(t, n.Report(n.ctx(), work.Outcome{
+			Ref: c.Ref, Worker: "w", StartedAt: time.Now(), Class: "tool_error", Error: fault.New(fault.InDoubt, "the connection was lost"),
+		}))
+		assert.Equal(t, want, n.step(id, "a").State, plan)
+	}
+}
+
+// What a call has begun elsewhere may be gone. A person who lets it be made again has it begun anew.
+func TestBegunAnew(t *testing.T) {
+	t.Parallel()
+	n := start(t, memlog.New(memlog.Config{}))
+	id := n.submit(oneWrite)
+	require.NoError(t, n.note("w", n.begun("w"), handle))
+	c := n.take("w")
+	assert.True(t, c.Away)
+	require.NoError(t, n.Report(n.ctx(), work.Outcome{
+		Ref: c.Ref, Worker: "w", StartedAt: time.Now(), Class: "tool_error", Error: fault.New(fault.InDoubt, "nobody knows the job"),
+	}))
+	require.Equal(t, statemachine.StepInDoubt, n.step(id, "a").State)
+	_, err := n.Resolve(n.ctx(), orchestrator.ResolveRequest{ID: id, Step: "a", As: "retry", Actor: "user:ada"})
+	require.NoError(t, err)
+	c = n.begun("w")
+	assert.Empty(t, c.Note)
+	assert.False(t, c.Away)
+	assert.True(t, c.Anew)
+	require.NoError(t, n.note("w", c, "{}", elicit("who")))
+	_, err = n.answer(n.open().ID, ada)
+	require.NoError(t, err)
+	assert.False(t, n.take("w").Anew, "it has asked since")
 }

@@ -295,11 +295,11 @@ func (o *Orchestrator) leaseOf(e *entry, step string) time.Duration {
 func (o *Orchestrator) offer(e *entry, s *statemachine.Step) offer {
 	call := work.Call{
 		Ref:      work.Ref{Task: e.id, Step: s.Key, Attempt: s.Attempt},
-		Announce: s.Attempt > 1 || s.Since.Before(o.started),
-		Tool:     s.Tool, Effect: s.Effect, State: gateState(e.task, s), Timeout: s.Timeout,
+		Announce: !s.Noted() && (s.Attempt > 1 || s.Since.Before(o.started)),
+		Tool:     s.Tool, Effect: s.Effect, State: o.gateState(e.task, s), Timeout: s.Timeout,
 		Lease: e.leases[s.Key].length, Name: e.task.Submitted.Name, KeyOf: e.task.Submitted.KeyOf,
 		Requester: o.caller(e, s), Declared: (&turn{o: o, e: e, task: e.task}).declared(s),
-		Client: e.task.Submitted.Client,
+		Client: e.task.Submitted.Client, Note: s.Note, Away: s.Noted(), Anew: s.Anew,
 	}
 	of := offer{call: call, args: s.Args, answers: answersOf(e.task, s.Key)}
 	tool, ok := o.cfg.Catalogue.Get(s.Tool)
@@ -352,12 +352,17 @@ func sinceOf(e *entry) time.Time {
 }
 
 // gateState is the state in which the gate sees a call: a step of the plan starts the task, a single
-// call finds it as it is.
-func gateState(t *statemachine.Task, s *statemachine.Step) string {
-	if t.State == statemachine.NeedsAction && s.Purpose != purposeCall {
+// call finds it as it is. One with a note has passed its gate before.
+func (o *Orchestrator) gateState(t *statemachine.Task, s *statemachine.Step) string {
+	tool, known := o.cfg.Catalogue.Get(s.Tool)
+	switch {
+	case known && s.Noted() && !slices.Contains(tool.Spec().Gate.States(), t.State):
+		return string(tool.Spec().Gate.States()[0])
+	case t.State == statemachine.NeedsAction && s.Purpose != purposeCall:
 		return string(statemachine.InProgress)
+	default:
+		return string(t.State)
 	}
-	return string(t.State)
 }
 
 // delivery is what a poll brings, before large values are fetched.

@@ -3,7 +3,6 @@ package orchestrator
 import (
 	"context"
 	"encoding/json"
-	"slices"
 	"strconv"
 	"sync"
 
@@ -124,18 +123,8 @@ func (o *Orchestrator) toolInfo(name string, internal bool) (plan.ToolInfo, bool
 	if !ok || (tool.Spec().Internal && !internal) {
 		return plan.ToolInfo{}, false
 	}
-	var schema struct {
-		Required   []string                   `json:"required"`
-		Properties map[string]json.RawMessage `json:"properties"`
-	}
-	if err := json.Unmarshal(tool.InputSchema(), &schema); err != nil {
-		return plan.ToolInfo{}, false
-	}
+	required, fields := tools.Fields(tool)
 	spec := tool.Spec()
-	info := plan.ToolInfo{Effect: plan.Effect(spec.Effect), AnyState: spec.Gate == tools.AnyState, Required: schema.Required, Properties: []string{}}
-	for field := range schema.Properties {
-		info.Properties = append(info.Properties, field)
-	}
-	slices.Sort(info.Properties)
+	info := plan.ToolInfo{Name: spec.Name, Effect: plan.Effect(spec.Effect), AnyState: spec.Gate == tools.AnyState, Required: required, Properties: fields}
 	return info, true
 }

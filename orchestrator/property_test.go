@@ -80,6 +80,8 @@ type world struct {
 	// refuse and lose say what happens to the next append.
 	refuse, lose atomic.Bool
 	reports      []work.Outcome
+	// jobs is how what calls have begun elsewhere has ended, by note: "" while it goes on.
+	jobs map[string]string
 }
 
 type heldCall struct {
@@ -89,7 +91,7 @@ type heldCall struct {
 }
 
 func newWorld(t *rapid.T) *world {
-	w := &world{t: t, book: &ledger{effects: map[string]int{}}}
+	w := &world{t: t, book: &ledger{effects: map[string]int{}}, jobs: map[string]string{}}
 	once := func(flag *atomic.Bool) func(*events.Record) error {
 		return func(*events.Record) error {
 			if flag.CompareAndSwap(true, false) {
@@ -185,25 +187,32 @@ func (w *world) finish() {
 	i := rapid.IntRange(0, len(w.held)-1).Draw(w.t, "call")
 	c := w.held[i]
 	w.held = append(w.held[:i:i], w.held[i+1:]...)
-	how := rapid.SampledFrom(strings.Fields("ok ok ok asks tool_error transport shutdown dies")).Draw(w.t, "how")
+	how := rapid.SampledFrom(strings.Fields("ok ok ok asks notes notes tool_error transport shutdown dies")).Draw(w.t, "how")
 	w.perform(c, how)
 }
 
 func (w *world) perform(c heldCall, how string) {
 	ctx := context.Background()
-	if c.Effect == "write" && w.node.Start(ctx, startedBy(c.worker, c.Call)) != nil {
+	if c.Effect == "write" && c.Note == nil && w.node.Start(ctx, startedBy(c.worker, c.Call)) != nil {
 		return
 	}
 	o := work.Outcome{Ref: c.Ref, Worker: c.worker, StartedAt: time.Now(), Output: json.RawMessage(`{"n":0}`)}
 	switch {
 	case how == "asks" && c.Tool != "READ2" && len(c.Answers) < 3:
 		o.Output, o.Questions = nil, []work.Question{elicit(fmt.Sprint("k", len(c.Answers)))}
+	case c.Note != nil:
+		how = w.lookAfter(c, how, &o)
+	case how == "notes" && (c.Tool == "WRITE" || c.Tool == "IDEM" || c.Tool == "WRITE2"):
+		w.book.add(c.Key())
+		note := fmt.Sprintf(`{"job":%d}`, len(w.jobs))
+		w.jobs[note] = ""
+		o.Output, o.Note = nil, json.RawMessage(note)
 	case c.Tool == "READ2": // the verify tool looks at what has happened
 		key, _, _ := strings.Cut(c.Key(), "!")
 		o.Output = json.RawMessage(fmt.Sprintf(`{"n":%d}`, w.book.count(key)))
-	case c.Tool == "SPAWN" && (how == "ok" || how == "asks"):
+	case c.Tool == "SPAWN" && (how == "ok" || how == "asks" || how == "notes"):
 		o.Output, o.Spawn = nil, w.node.spawning(c.worker, c.Call, agentPlan, "p").Spawn
-	case how == "ok" || how == "dies" || how == "asks":
+	case how == "ok" || how == "dies" || how == "asks" || how == "notes":
 		w.book.add(c.Key())
 	default:
 		o.Output, o.Error, o.Class = nil, fault.New(fault.ExecFailed, "it failed before its effect"), how
@@ -213,6 +222,27 @@ func (w *world) perform(c heldCall, how string) {
 	}
 	w.reports = append(w.reports, o)
 	_ = w.node.Report(ctx, o)
+}
+
+// lookAfter ends a call with a note: as what it has begun elsewhere has ended, which ends once. What fails there has no
+// effect.
+func (w *world) lookAfter(c heldCall, how string, o *work.Outcome) string {
+	job := string(c.Note)
+	if how == "shutdown" || how == "dies" {
+		o.Output, o.Error, o.Class = nil, fault.New(fault.Unavailable, "the worker stops"), how
+		return how
+	}
+	if w.jobs[job] == "" {
+		w.jobs[job] = "ok"
+		if how == "tool_error" {
+			w.jobs[job] = how
+			w.book.undo(c.Key())
+		}
+	}
+	if w.jobs[job] == "tool_error" {
+		o.Output, o.Error, o.Class = nil, fault.New(fault.ExecFailed, "it failed elsewhere"), "tool_error"
+	}
+	return how
 }
 
 // answerAll answers all questions that are open.

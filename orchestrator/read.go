@@ -107,7 +107,7 @@ func (o *Orchestrator) findLast(ctx context.Context) (FindReply, error) {
 	if err != nil {
 		return FindReply{}, err
 	}
-	lines = slices.DeleteFunc(lines, func(s Summary) bool { return s.Parent != "" })
+	lines = slices.DeleteFunc(lines, func(s Summary) bool { return s.Parent != "" || ownName(s.Name) })
 	if len(lines) == 0 {
 		return FindReply{}, fault.New(fault.NotFound, "there are no tasks yet").WithHint("orch submit PLAN.yaml")
 	}

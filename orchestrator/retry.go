@@ -146,11 +146,11 @@ func deadLetter(lines []Summary) []Summary {
 }
 
 // doubtful returns a step that may have taken effect and that a retry would repeat without being asked
-// to: one in doubt, or a call with effects that was cancelled while it ran. "" if there is none.
+// to: one in doubt, or a call with effects that was cancelled while it ran, here or elsewhere. "" if there is none.
 func doubtful(t *statemachine.Task, asked map[string]bool) string {
 	for _, key := range t.Order {
 		s := t.Steps[key]
-		begun := s.State == statemachine.StepCancelled && !s.CalledAt.IsZero() && hasEffects(s)
+		begun := s.State == statemachine.StepCancelled && (s.Noted() || !s.CalledAt.IsZero()) && hasEffects(s)
 		if (s.State == statemachine.StepInDoubt || begun) && !asked[key] && !asked[itemOf(key)] {
 			return key
 		}

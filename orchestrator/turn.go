@@ -260,7 +260,7 @@ func (o *Orchestrator) follow(t *turn) {
 	for _, event := range t.events {
 		switch d := event.Data.(type) {
 		case *events.Submitted:
-			if d.Parent == nil {
+			if d.Parent == nil && !ownName(d.Name) {
 				o.last = e.id
 			}
 			o.awaitDependencies(e)
@@ -277,6 +277,9 @@ func (o *Orchestrator) follow(t *turn) {
 		case *events.Question:
 			o.alarms.set(d.ExpiresAt, e.id)
 		case *events.Parked:
+			o.drop(e, d.Step)
+			o.match.remove(e, d.Step)
+		case *events.Noted:
 			o.drop(e, d.Step)
 			o.match.remove(e, d.Step)
 		case *events.Paused:

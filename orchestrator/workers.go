@@ -1,10 +1,9 @@
 package orchestrator
 
 import (
-	"cmp"
+	"bytes"
 	"context"
 	"encoding/json"
-	"slices"
 	"strconv"
 	"time"
 
@@ -114,7 +113,7 @@ func (o *Orchestrator) Start(ctx context.Context, s work.Started) error {
 		if !t.holds(s.Ref, s.Worker) {
 			return lateFor(s.Ref)
 		}
-		if s.Effect == string(tools.Destructive) {
+		if s.Effect == string(tools.Destructive) && !step.Noted() {
 			t.checkpointBefore(step)
 		}
 		t.begin(step, s.Worker, s.Effect, t.now)
@@ -284,6 +283,9 @@ func (t *turn) take(r work.Outcome, in received) (late bool) {
 
 // heard reports whether an outcome only repeats what was recorded before.
 func heard(s *statemachine.Step, r work.Outcome) bool {
+	if notes(r) && s.NotedIn == r.Attempt { // another worker that was given the attempt has another note
+		return bytes.Equal(s.Note, r.Note)
+	}
 	if s.Attempt != r.Attempt || s.Worker != r.Worker {
 		return false
 	}
@@ -292,7 +294,7 @@ func heard(s *statemachine.Step, r work.Outcome) bool {
 	}
 	switch s.State {
 	case statemachine.StepSucceeded:
-		return r.Error == nil && r.Ask == nil && len(r.Questions) == 0
+		return r.Error == nil && r.Ask == nil && len(r.Questions) == 0 && !notes(r)
 	case statemachine.StepParked:
 		return r.Ask != nil || len(r.Questions) > 0
 	case statemachine.StepFailed, statemachine.StepPending:
@@ -327,8 +329,12 @@ func (t *turn) outcome(s *statemachine.Step, r work.Outcome, in received) {
 		}
 		t.begin(s, r.Worker, r.Effect, r.StartedAt)
 	}
-	if len(r.Questions) > 0 {
+	switch {
+	case len(r.Questions) > 0:
 		t.inquire(s, r)
+		return
+	case notes(r):
+		t.goOnElsewhere(s, r)
 		return
 	}
 	for _, f := range r.Facts {
@@ -346,8 +352,12 @@ func (t *turn) outcome(s *statemachine.Step, r work.Outcome, in received) {
 
 // failed ends an attempt with an error: another attempt, doubt, or the end of the step.
 func (t *turn) failed(s *statemachine.Step, err *fault.Error, class string, took time.Duration) {
-	if interrupted(class) && mayHaveHappened(s) {
-		t.emit(events.StepInDoubt, &events.InDoubt{Step: s.Key, Attempt: s.Attempt, Reason: err.Message})
+	if interrupted(class) && s.Noted() && !t.spent(s, class) {
+		t.emit(events.StepRetrying, &events.Retrying{Step: s.Key, Attempt: s.Attempt, Error: err, Class: class, Duration: took, At: t.now})
+		return // callAgain makes it ready
+	}
+	if (interrupted(class) || err.Code == fault.InDoubt) && mayHaveHappened(s) {
+		t.emit(events.StepInDoubt, &events.InDoubt{Step: s.Key, Attempt: s.Attempt, Reason: err.Message, Gone: !interrupted(class)})
 		return
 	}
 	if class == classShutdown && !t.spent(s, class) {
@@ -355,6 +365,9 @@ func (t *turn) failed(s *statemachine.Step, err *fault.Error, class string, took
 		return
 	}
 	if at, again := t.again(s, class); again {
+		if err.RetryAt.After(at) {
+			at = events.Time(err.RetryAt)
+		}
 		t.emit(events.StepRetrying, &events.Retrying{Step: s.Key, Attempt: s.Attempt, Counts: true, Error: err, Class: class, Duration: took, At: at})
 		return
 	}
@@ -382,104 +395,4 @@ func (t *turn) again(s *statemachine.Step, class string) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	return events.Time(t.now.Add(rule.Delay(failures, t.o.cfg.Random()))), true
-}
-
-// sweep gives up calls whose workers have stopped their heartbeat, and forgets silent workers.
-func (o *Orchestrator) sweep(ctx context.Context) {
-	tick := time.NewTicker(max(o.cfg.Lease/5, 20*time.Millisecond))
-	defer tick.Stop()
-	for last := o.now(); ; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			o.lock()
-			now := o.now()
-			if stall := now.Sub(last); stall > o.cfg.Lease/2 {
-				o.forgive(stall)
-			}
-			o.expire(now)
-			last = now
-			o.unlock()
-		}
-	}
-}
-
-// forgive extends all leases by a time in which this node itself stood still and could hear nobody.
-// The lock is held.
-func (o *Orchestrator) forgive(stall time.Duration) {
-	for _, e := range o.tasks {
-		for _, l := range e.leases {
-			l.expires = l.expires.Add(stall)
-		}
-	}
-}
-
-// beginGrace gives the workers of calls that were found in the log a whole lease from now on: they could
-// not be heard while it was read. One that is known to be gone gets none.
-func (o *Orchestrator) beginGrace() {
-	o.lock()
-	defer o.unlock()
-	now := o.now()
-	for _, e := range o.tasks {
-		for _, l := range e.leases {
-			l.expires = now.Add(l.length)
-			if slices.Contains(o.cfg.Gone, l.worker) {
-				l.expires = now
-			}
-		}
-	}
-}
-
-func (o *Orchestrator) expire(now time.Time) {
-	for _, call := range o.expired(now) {
-		if e := o.tasks[call.Task]; e != nil && e.leases[call.Step] != nil {
-			o.lose(e, *e.leases[call.Step])
-		}
-	}
-	for name, w := range o.match.workers {
-		if now.Sub(w.seen) > maxPoll+4*o.cfg.Lease && w.leases == 0 {
-			delete(o.match.workers, name)
-		}
-	}
-}
-
-// expired returns the calls whose leases are over, in a fixed order: the same history leads to the same
-// decisions. The lock is held.
-func (o *Orchestrator) expired(now time.Time) []work.Ref {
-	if o.match.running == 0 {
-		return nil
-	}
-	var calls []work.Ref
-	for id, e := range o.tasks {
-		for step, l := range e.leases {
-			if now.After(l.expires) {
-				calls = append(calls, work.Ref{Task: id, Step: step, Attempt: l.attempt})
-			}
-		}
-	}
-	slices.SortFunc(calls, func(a, b work.Ref) int {
-		return cmp.Or(cmp.Compare(a.Task, b.Task), cmp.Compare(a.Step, b.Step))
-	})
-	return calls
-}
-
-// lose records that the worker of a call is lost. The lock is held.
-func (o *Orchestrator) lose(e *entry, l lease) {
-	if l.undelivered {
-		o.handBack(l.worker, work.Ref{Task: e.id, Step: l.step, Attempt: l.attempt})
-		o.dispatch()
-		return
-	}
-	o.drop(e, l.step)
-	ref := work.Ref{Task: e.id, Step: l.step, Attempt: l.attempt}
-	o.turn(e.id, actorNode, func(t *turn) error {
-		if !t.holds(ref, l.worker) {
-			return nil
-		}
-		s := t.task.Steps[l.step]
-		lost := fault.New(fault.WorkerLost, "worker %s stopped answering", l.worker)
-		t.failed(s, lost, classWorkerLost, t.now.Sub(s.Since))
-		return nil
-	}, ignore)
 }

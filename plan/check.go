@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,6 +9,13 @@ import (
 
 // checkTools checks what the tools of the plan say about themselves.
 func (k *linker) checkTools() {
+	var allowed []string
+	for _, name := range k.plan.Limits.Tools {
+		if name = k.properName(name); !slices.Contains(allowed, name) {
+			allowed = append(allowed, name)
+		}
+	}
+	k.plan.Limits.Tools = allowed
 	for i, s := range k.plan.Verify {
 		at := k.at.at(sectionVerify).item(i)
 		if s.Kind != KindTool && s.Kind != "" {
@@ -43,10 +51,12 @@ func (k *linker) checkSub(p *Plan) {
 
 func (k *linker) checkTool(s *Step, at place, anyState bool) {
 	if s.Verify != nil {
+		s.Verify.Tool = k.properName(s.Verify.Tool)
 		if info, ok := k.lookUp(s.Verify.Tool, at.at("verify").at("tool")); ok {
 			checkArguments(s.Verify.With, info, at.at("verify"))
 		}
 	}
+	s.Tool = k.properName(s.Tool)
 	info, ok := k.lookUp(s.Tool, at.at("tool"))
 	if ok {
 		checkArguments(s.With, info, at)
@@ -60,6 +70,15 @@ func (k *linker) checkTool(s *Step, at place, anyState bool) {
 		effect = info.Effect
 	}
 	k.checkRetry(s, effect, at)
+}
+
+// properName turns another name of a tool, such as server.tool, into the one that counts.
+func (k *linker) properName(name string) string {
+	if k.opt.Tool == nil || name == "" {
+		return name
+	}
+	info, _ := k.opt.Tool(name)
+	return cmp.Or(info.Name, name)
 }
 
 func (k *linker) lookUp(name string, at place) (ToolInfo, bool) {

@@ -105,17 +105,36 @@ func schemaMessage(err error) string {
 }
 
 func english(e *jsonschema.ValidationError) string {
+	if may := values(e); may != nil {
+		return "value must be one of " + strings.Join(may, ", ")
+	}
 	return e.ErrorKind.LocalizedString(message.NewPrinter(language.English))
 }
 
 // innermost returns the first of the deepest causes in the order of their places.
 func innermost(e *jsonschema.ValidationError) *jsonschema.ValidationError {
-	for len(e.Causes) > 0 {
+	for len(e.Causes) > 0 && values(e) == nil {
 		e = slices.MinFunc(e.Causes, func(a, b *jsonschema.ValidationError) int {
 			return strings.Compare(strings.Join(a.InstanceLocation, "/"), strings.Join(b.InstanceLocation, "/"))
 		})
 	}
 	return e
+}
+
+// values are those that a choice of constants allows; nil for any other error.
+func values(e *jsonschema.ValidationError) []string {
+	var may []string
+	for _, cause := range e.Causes {
+		constant, ok := cause.ErrorKind.(*kind.Const)
+		if !ok || len(cause.InstanceLocation) != len(e.InstanceLocation) {
+			return nil
+		}
+		may = append(may, fmt.Sprintf("'%v'", constant.Want))
+	}
+	if len(may) < 2 {
+		return nil
+	}
+	return may
 }
 
 // CheckInputs fills in the defaults of the schema and validates. given may be empty for no inputs.

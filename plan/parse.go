@@ -23,6 +23,8 @@ type Options struct {
 
 // ToolInfo is what a check has to know about a tool.
 type ToolInfo struct {
+	// Name is the name that counts, when the tool was asked for by another one; empty for the same.
+	Name   string
 	Effect Effect
 	// AnyState tells that the tool may run in every state of its task, also in COMPLETED.
 	AnyState bool

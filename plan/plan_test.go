@@ -218,3 +218,19 @@ func TestManyProblems(t *testing.T) {
 	require.ErrorAs(t, err, &ps)
 	assert.Len(t, ps, plan.MaxProblems)
 }
+
+// A tool that is written server.tool gets the name that counts, wherever the plan names it.
+func TestToolsOfServers(t *testing.T) {
+	t.Parallel()
+	opt := plan.Options{Tool: func(name string) (plan.ToolInfo, bool) {
+		if name == "wiki.find" || name == "wiki__find" {
+			return plan.ToolInfo{Name: "wiki__find", Effect: plan.EffectRead, AnyState: true}, true
+		}
+		return plan.ToolInfo{}, false
+	}}
+	p, _, err := plan.Load("p.yaml", []byte("orch: v1\nlimits: {tools: [wiki.find, wiki__find]}\nsteps: [{id: a, tool: wiki.find}, {id: b, tool: wiki__find, verify: {tool: wiki.find, expect: 'true'}}]\nverify: [{id: c, tool: wiki.find}]\n"), opt)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"wiki__find"}, p.Tools())
+	assert.Equal(t, []string{"wiki__find"}, p.Limits.Tools)
+	assert.NotContains(t, string(p.JSON()), "wiki.find")
+}

@@ -2,6 +2,7 @@ package statemachine
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 	"sync"
 	"time"
@@ -49,12 +50,13 @@ func StepTable() []StepTransition {
 		{events.StepExpanded, []StepState{StepPending}, StepRunning, "the items of a for_each are fixed"},
 		{events.StepWaiting, []StepState{StepPending}, StepRunning, "a timer or a wait for a signal begins"},
 		{events.StepSpawned, []StepState{StepPending, StepRunning}, StepRunning, "a child task begins, for a sub-plan or instead of the result of a call"},
+		{events.StepNoted, []StepState{StepRunning}, StepPending, "the call has begun something elsewhere, and is ready again in the same commit unless it asks questions as well"},
 		{events.StepParked, []StepState{StepPending, StepReady, StepRunning}, StepParked, "it waits for an approval, or its call asks questions"},
 		{events.StepSucceeded, []StepState{StepPending, StepReady, StepRunning, StepParked}, StepSucceeded, "the result is there"},
 		{events.StepReused, []StepState{StepPending}, StepSucceeded, "the recorded result of another task stands for it"},
 		{events.StepFailed, []StepState{StepPending, StepReady, StepRunning, StepParked}, StepFailed, "error, no attempt left"},
 		{events.StepRetrying, []StepState{StepReady, StepRunning}, StepPending, "error, another attempt follows"},
-		{events.StepInDoubt, []StepState{StepRunning}, StepInDoubt, "the worker was lost during a call with effects"},
+		{events.StepInDoubt, []StepState{StepReady, StepRunning}, StepInDoubt, "the worker was lost during a call with effects; or, of one with a note, too many workers were"},
 		{events.StepResolved, []StepState{StepInDoubt, StepParked}, StepSucceeded, "the verify tool or a person decided"},
 		{events.StepSkipped, []StepState{StepPending}, StepSkipped, "its condition is false, or a need was not met"},
 		{events.StepCancelled, []StepState{StepPending, StepReady, StepRunning, StepInDoubt, StepParked}, StepCancelled, "the task ends before it"},
@@ -91,12 +93,20 @@ type Step struct {
 	Spawned *events.Spawned `json:"spawned,omitempty"`
 	// Approval is the approval that the step waits for, or that let its newest attempt through.
 	Approval string `json:"approval,omitempty"`
-	// Questions are those that the step waits for; Rounds counts how often its call has asked.
-	Questions []string       `json:"questions,omitempty"`
-	Rounds    int            `json:"rounds,omitempty"`
-	Items     []events.Value `json:"items,omitempty"`
-	Since     time.Time      `json:"since,omitzero"`
-	CalledAt  time.Time      `json:"called_at,omitzero"`
+	// Questions are those that the step waits for; Rounds counts how often its call has asked or left a note.
+	Questions []string `json:"questions,omitempty"`
+	Rounds    int      `json:"rounds,omitempty"`
+	// Note is the newest note of the call; NotedIn is the attempt that has
+	// left it. A failed attempt takes it away, and so does every end of the step but a cancellation.
+	Note    json.RawMessage `json:"note,omitempty"`
+	NotedIn int             `json:"noted_in,omitempty"`
+	// Anew is true when a person lets a call in doubt be made again, until it asks something.
+	Anew bool `json:"anew,omitempty"`
+	// Away is true when what the note is about goes on elsewhere.
+	Away     bool           `json:"away,omitempty"`
+	Items    []events.Value `json:"items,omitempty"`
+	Since    time.Time      `json:"since,omitzero"`
+	CalledAt time.Time      `json:"called_at,omitzero"`
 	// Due is when a retry, a timer or the timeout of a signal fires; zero when nothing is timed.
 	Due      time.Time     `json:"due,omitzero"`
 	Duration time.Duration `json:"duration,omitempty"`
@@ -130,6 +140,8 @@ func stepKey(p events.Payload) string {
 	case *events.Reused:
 		return d.Step
 	case *events.Parked:
+		return d.Step
+	case *events.Noted:
 		return d.Step
 	default:
 		return ""
@@ -187,6 +199,9 @@ func (s *Step) fill(at time.Time, p events.Payload) {
 		s.Child, s.Spawned = "", nil
 	case *events.Parked:
 		s.park(d)
+	case *events.Noted:
+		s.Note, s.NotedIn, s.Away = d.Note, s.Attempt, s.Away || d.Elsewhere
+		s.Rounds++
 	case *events.Called:
 		s.Worker, s.CalledAt = d.Worker, d.At
 		s.Effect = cmp.Or(d.Effect, s.Effect)
@@ -202,6 +217,7 @@ func (s *Step) fill(at time.Time, p events.Payload) {
 		s.Error, s.Class, s.Due, s.Duration = d.Error, d.Class, d.At, d.Duration
 		if d.Counts {
 			s.Failures++
+			s.forget()
 		}
 		s.lose(d.Class)
 	case *events.Skipped:
@@ -209,6 +225,9 @@ func (s *Step) fill(at time.Time, p events.Payload) {
 	case *events.InDoubt:
 		s.Reason = d.Reason
 		s.Lost++
+		if d.Gone {
+			s.forget()
+		}
 	case *events.Resolved:
 		s.resolve(at, d)
 	case *events.Expanded:
@@ -226,7 +245,10 @@ func (s *Step) fill(at time.Time, p events.Payload) {
 // park notes what the step waits for. A call that asks questions keeps the approval that let it through.
 func (s *Step) park(d *events.Parked) {
 	if s.Questions = d.Questions; len(d.Questions) > 0 {
-		s.Rounds++
+		s.Anew = false
+		if len(s.Note) == 0 || s.NotedIn != s.Attempt { // the note of the same round has counted
+			s.Rounds++
+		}
 		return
 	}
 	s.Approval = d.Approval
@@ -246,6 +268,12 @@ func (s *Step) spawn(d *events.Spawned) {
 // asked for holds none.
 func (s *Step) Executing() bool { return s.State == StepRunning && s.Tool != "" && s.Child == "" }
 
+// Noted reports whether the call of the step goes on elsewhere: one that is made again only looks after that.
+func (s *Step) Noted() bool { return s.Away }
+
+// forget drops the note: what went on elsewhere has ended with the call.
+func (s *Step) forget() { s.Note, s.NotedIn, s.Away = nil, 0, false }
+
 // lose counts an attempt that ended with its worker.
 func (s *Step) lose(class string) {
 	switch class {
@@ -258,15 +286,19 @@ func (s *Step) lose(class string) {
 
 func (s *Step) end(output events.Value, err *fault.Error, class string, took time.Duration) {
 	s.Output, s.Error, s.Class, s.Duration, s.Due = output, err, class, took, time.Time{}
+	s.forget()
 }
 
 func (s *Step) resolve(at time.Time, d *events.Resolved) {
 	s.Reason = "decided by " + d.By
+	if d.As != "retry" {
+		s.forget()
+	}
 	switch d.As {
 	case "failed":
 		s.Error = fault.New(fault.InDoubt, "the call did not happen, says %s", d.By)
 	case "retry":
-		s.Due = at
+		s.Due, s.Anew = at, true
 	default:
 		s.Output = d.Output
 	}

@@ -29,7 +29,7 @@ type Task struct {
 	Steps map[string]*Step `json:"steps,omitempty"`
 	Order []string         `json:"order,omitempty"`
 	// Calls counts the calls that were made ready, for limits.max_steps. One that goes on with the answers to its
-	// questions is the same call.
+	// questions, or with its note, is the same call.
 	Calls int `json:"calls,omitempty"`
 	// Spawned counts the children that calls have asked for.
 	Spawned int  `json:"spawned,omitempty"`
@@ -165,7 +165,7 @@ func (t *Task) step(at time.Time, key string, e events.Event) error {
 		t.Order = append(t.Order, key)
 	}
 	s.State, s.Since = to, at
-	goesOn := len(s.Questions) > 0
+	goesOn := len(s.Questions) > 0 || s.Noted()
 	s.fill(at, e.Data)
 	switch e.Kind {
 	case events.StepReady:
@@ -185,6 +185,9 @@ func (t *Task) step(at time.Time, key string, e events.Event) error {
 			t.Spawned++
 		}
 	default: // the others change nothing outside of the step
+	}
+	if s.State == StepPending && s.Noted() {
+		t.hold(s)
 	}
 	return nil
 }

@@ -64,6 +64,7 @@ func anyEvent(t *rapid.T) events.Event {
 		&events.Reused{Step: step}, &events.Signal{Name: name, Data: raw}, &events.Met{Task: events.KeyedTaskID(name)},
 		&events.Read{Path: name}, &events.Logged{}, &events.Checkpointed{ID: name, State: raw}, &events.Restored{ID: name}, &events.Refused{Step: step},
 		&events.Parked{Step: step, Approval: name}, &events.Parked{Step: step, Questions: []string{name}},
+		&events.Noted{Step: step, Attempt: 1, Note: raw.Raw, Elsewhere: true},
 		&events.Question{ID: name, Step: step}, &events.Answer{ID: name, Response: raw}, &events.Unanswered{ID: name},
 		&events.Approval{ID: name, Step: step}, &events.Decision{ID: name}, &events.Elapsed{ID: name},
 		nil, (*events.Ready)(nil), (*events.Moved)(nil),

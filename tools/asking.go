@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -9,11 +10,13 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// The limits of questions.
+// The limits of questions and notes.
 const (
-	// MaxQuestions is how many questions a call may ask at once, MaxRounds how often it may ask.
+	// MaxQuestions is how many questions a call may ask at once, MaxRounds how often it may ask or leave a note.
 	MaxQuestions = 16
 	MaxRounds    = 10
+	// MaxNote bounds the bytes of a note; it has to stay below it.
+	MaxNote = 16 << 10
 	// MaxParams bounds the bytes of the parameters of a question; they have to stay below it.
 	MaxParams = events.MaxInline
 	maxKey    = 64
@@ -24,6 +27,33 @@ const (
 // with all the answers so far. Meanwhile the call holds no worker.
 type Asking struct { //nolint:errname // it ends an attempt of the call, and is no failure
 	Questions []Question
+	// Note is kept together with the questions, and comes back with their answers; nil for none. It says nothing about
+	// whether the call may be made twice: that is what Noted is for.
+	Note json.RawMessage
+}
+
+// Noted is the error of a call that has begun something elsewhere, which goes on without it. The note is made
+// durable, and the tool is called again at once, from its beginning, with Env.Note. From then on the call only looks
+// after what it has begun: it may be made any number of times, whatever the effect of the tool, and the loss of its
+// worker leaves it in no doubt. What the attempt has recorded (Env.Record) is dropped.
+type Noted struct { //nolint:errname // it ends an attempt of the call, and is no failure
+	// Note is a JSON value other than null, of less than MaxNote bytes. Secrets in it are removed.
+	Note json.RawMessage
+}
+
+// Error says that the call goes on.
+func (n *Noted) Error() string { return "the call goes on elsewhere" }
+
+// Check returns why the note cannot be kept: VALIDATION_ERROR.
+func (n *Noted) Check() error {
+	switch {
+	case len(n.Note) >= MaxNote:
+		return fault.New(fault.ValidationError, "a note of a call has less than %d bytes", MaxNote).
+			WithField("note").WithReason("SIZE_LIMIT_EXCEEDED")
+	case !json.Valid(n.Note), string(bytes.TrimSpace(n.Note)) == "null":
+		return fault.New(fault.ValidationError, "a note of a call is a JSON value, and not null").WithField("note")
+	}
+	return nil
 }
 
 // Question is one thing that a call wants to know.
@@ -58,8 +88,13 @@ func (e *Env) Can(kind string) bool {
 	return e.Client != nil && slices.Contains(e.Client.Asks, kind)
 }
 
-// Check returns why the questions cannot be asked: VALIDATION_ERROR naming the field.
+// Check returns why the questions cannot be asked, or the note not be kept: VALIDATION_ERROR naming the field.
 func (a *Asking) Check() error {
+	if len(a.Note) > 0 {
+		if err := (&Noted{Note: a.Note}).Check(); err != nil {
+			return err
+		}
+	}
 	if n := len(a.Questions); n == 0 || n > MaxQuestions {
 		return fault.New(fault.ValidationError, "a call asks 1 to %d questions at once, not %d", MaxQuestions, n).WithField("questions")
 	}

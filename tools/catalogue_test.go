@@ -46,6 +46,41 @@ func TestCatalogueRefusesNames(t *testing.T) {
 	assert.Equal(t, fault.Conflict, fault.CodeOf(err))
 }
 
+// Tools of outside servers come and go; those of the node stay, and cannot be shadowed (S1-090).
+func TestOffer(t *testing.T) {
+	t.Parallel()
+	c, err := tools.New(named("FILE_READ"), named("github.readFile"))
+	require.NoError(t, err)
+	before := c.Replaced()
+	off := tools.Define(tools.Spec{Name: "wiki__old", Unlisted: true}, func(context.Context, *tools.Env, struct{}) (struct{}, error) { return struct{}{}, nil })
+	require.NoError(t, c.Offer([]tools.Tool{named("github__readFile"), named("wiki__find.all"), off}))
+	<-before
+	assert.Equal(t, []string{"FILE_READ", "github.readFile", "github__readFile", "wiki__find.all"}, c.Names())
+	for name, want := range map[string]string{
+		"github.readFile": "github.readFile", "github__readFile": "github__readFile", "wiki.find.all": "wiki__find.all", "wiki.old": "wiki__old",
+		"wiki.none": "", "nowhere.x": "", ".": "",
+	} {
+		tool, ok := c.Get(name)
+		require.Equal(t, want != "", ok, name)
+		if ok {
+			assert.Equal(t, want, tool.Spec().Name, name)
+		}
+	}
+
+	after := c.Replaced()
+	assert.Equal(t, fault.Conflict, fault.CodeOf(c.Offer([]tools.Tool{named("new"), named("FILE_READ")})))
+	assert.Equal(t, fault.ValidationError, fault.CodeOf(c.Offer([]tools.Tool{named("new"), named("a b")})))
+	_, ok := c.Get("new")
+	assert.False(t, ok, "a refused offer changes nothing")
+	select {
+	case <-after:
+		t.Error("a refused offer tells nobody")
+	default:
+	}
+	require.NoError(t, c.Offer(nil))
+	assert.Equal(t, []string{"FILE_READ", "github.readFile"}, c.Names())
+}
+
 // S0-002: the gates of seed 000.
 func TestGates(t *testing.T) {
 	t.Parallel()

@@ -39,15 +39,10 @@ func (s *shape) check(args json.RawMessage) (json.RawMessage, error) {
 // value checks one value, which is valid JSON. field is its path, such as "details.files[2]".
 func (s *shape) value(field string, rule *jsonschema.Schema, v json.RawMessage) (json.RawMessage, error) {
 	v = bytes.TrimSpace(v)
-	kind, typ := kindOf(v), rule.Type
-	if len(rule.Types) == 2 { // a pointer: null and something else
-		if kind == "null" {
-			return v, nil
-		}
-		typ = rule.Types[1]
-	}
-	if want := kindNamed(typ); want != "" && want != kind {
-		return nil, fault.New(fault.ValidationError, "must be %s, not %s", want, kind).WithField(field)
+	kind := kindOf(v)
+	typ, fits := typeFor(rule, kind)
+	if !fits {
+		return nil, fault.New(fault.ValidationError, "must be %s, not %s", typ, kind).WithField(field)
 	}
 	switch typ {
 	case "object":
@@ -61,6 +56,25 @@ func (s *shape) value(field string, rule *jsonschema.Schema, v json.RawMessage) 
 	default:
 		return v, nil
 	}
+}
+
+// typeFor returns the type of a rule that a kind of value has, "" when every type will do; else what it must be.
+func typeFor(rule *jsonschema.Schema, kind string) (string, bool) {
+	types := rule.Types
+	if len(types) == 0 {
+		types = []string{rule.Type}
+	}
+	names := make([]string, 0, len(types))
+	for _, typ := range types {
+		name := kindNamed(typ)
+		if name == "" || name == kind {
+			return typ, true
+		}
+		if name != "null" { // a pointer to tell absent from zero
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, " or "), false
 }
 
 func (s *shape) object(field string, rule *jsonschema.Schema, v json.RawMessage) (json.RawMessage, error) {
@@ -246,8 +260,8 @@ func kindNamed(typ string) string {
 		return "a number"
 	case "array":
 		return "a list"
-	case "":
-		return ""
+	case "", "null":
+		return typ
 	default:
 		return "a " + typ
 	}

@@ -209,6 +209,31 @@ func TestCheckPointers(t *testing.T) {
 	}
 }
 
+// A value that may have several types has one of them.
+func TestCheckTypes(t *testing.T) {
+	t.Parallel()
+	type in struct {
+		ID json.RawMessage `json:"id,omitempty" jsonschema:"A name or a number" types:"string,integer"`
+	}
+	tool := tools.Define(tools.Spec{Name: "T"}, func(context.Context, *tools.Env, in) (struct{}, error) { return struct{}{}, nil })
+	assert.Contains(t, string(tool.InputSchema()), `"type":["string","integer"],"description":"A name or a number"`)
+	for given, want := range map[string]string{
+		`"a"`: `{"id":"a"}`, `7`: `{"id":7}`, `7.0`: `{"id":7}`, `null`: `{}`, `9007199254740993`: `{"id":9007199254740993}`,
+	} {
+		got, err := tool.Check(json.RawMessage(`{"id":` + given + `}`))
+		require.NoError(t, err, given)
+		assert.Equal(t, want, string(got))
+	}
+	for given, message := range map[string]string{
+		`true`: "must be a string or a number, not a boolean", `["a"]`: "must be a string or a number, not a list", `1.5`: "must be an integer, not 1.5",
+	} {
+		_, err := tool.Check(json.RawMessage(`{"id":` + given + `}`))
+		e := fault.From(err)
+		require.NotNil(t, e, given)
+		assert.Equal(t, []string{"VALIDATION_ERROR", "id", message}, []string{string(e.Code), e.Field, e.Message})
+	}
+}
+
 func TestCallKeepsBytesOfFreeObjects(t *testing.T) {
 	t.Parallel()
 	data := `{"big":123456789012345678901234567890,"html":"<a&b>","é":null}`

@@ -21,6 +21,7 @@ import (
 //	minLength, maxLength       bounds of a string, in characters
 //	minItems, maxItems         bounds of a list
 //	pattern                    RE2 expression that a string has to match
+//	types:"string,integer"     the permitted types of a json.RawMessage
 //	format                     name of a form, for the reader of the schema
 //
 // They become the JSON Schema keywords of the same name.
@@ -97,6 +98,9 @@ func (b *builder) field(f reflect.StructField, s *jsonschema.Schema, required bo
 	s.Minimum, s.Maximum = number(f, "minimum", s.Minimum), number(f, "maximum", s.Maximum)
 	s.MinLength, s.MaxLength = count(f, "minLength"), count(f, "maxLength")
 	s.MinItems, s.MaxItems = count(f, "minItems"), count(f, "maxItems")
+	if v, ok := f.Tag.Lookup("types"); ok {
+		s.Types = strings.Split(v, ",")
+	}
 	if v, ok := f.Tag.Lookup("default"); ok {
 		s.Default = literal(s, v)
 	}

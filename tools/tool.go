@@ -155,6 +155,9 @@ type Spec struct {
 	// Internal is true for tools that only the node itself calls: they stand in no list, and no plan may name
 	// them.
 	Internal bool `json:"internal,omitempty"`
+	// Unlisted is true for tools that stand in no list because calls of them are refused for now, such as those of
+	// an outside server that is switched off.
+	Unlisted bool `json:"unlisted,omitempty"`
 	// Errors lists the error names a call may end with, for the documentation.
 	Errors []string `json:"errors,omitempty"`
 }
@@ -196,6 +199,11 @@ type Env struct {
 	Client *events.Client
 	// Answers holds the answers to the questions that this call has asked so far (Asking), by key.
 	Answers map[string]json.RawMessage
+	// Anew is true when a person lets a call that was in doubt be made again from its beginning.
+	Anew bool
+	// Note is the newest note of this call (Noted), nil for none. An attempt that fails ends what goes on elsewhere
+	// too: the next one has no note.
+	Note json.RawMessage
 	// Progress reports progress; never nil.
 	Progress func(done, total float64, message string)
 	// Record adds a fact to the log, in the same commit as the result of the call; never nil.

@@ -30,7 +30,7 @@ type Call struct {
 	Tool string          `json:"tool"`
 	Args json.RawMessage `json:"args"`
 	// Effect is read, idempotent, write or destructive: that of the contract of the tool, unless it is Declared by
-	// the plan. Before a write or destructive call the worker must have an answer to Start.
+	// the plan. Before a write or destructive call without a Note the worker must have an answer to Start.
 	Effect   string `json:"effect"`
 	Declared bool   `json:"declared,omitempty"`
 	// Announce asks for an answer to Start before any other call as well: an earlier delivery may have ended
@@ -55,6 +55,13 @@ type Call struct {
 	Approvals map[string]json.RawMessage `json:"approvals,omitempty"`
 	// Answers holds the answers to the questions that the call has asked so far, by key.
 	Answers map[string]json.RawMessage `json:"answers,omitempty"`
+	// Note is the newest note of the call, nil for none. A call with a note only looks after what it has begun
+	// elsewhere: it may be made any number of times.
+	Note json.RawMessage `json:"note,omitempty"`
+	// Away is true when the note is about something that goes on elsewhere: the call only looks after that.
+	Away bool `json:"away,omitempty"`
+	// Anew is true when a person lets a call in doubt be made again: what it was in doubt about does not count.
+	Anew bool `json:"anew,omitempty"`
 	// Recent is how many calls of the rate class of the tool the task has made in the last minute, and
 	// RetryAfter when the oldest of them is a minute old (S0-113); zero while no limit is near.
 	Recent     int           `json:"recent,omitempty"`
@@ -214,6 +221,9 @@ type Outcome struct {
 	// Questions are set instead of Output and Error when the call cannot go on without answers. It is handed out
 	// again when all of them are there.
 	Questions []Question `json:"questions,omitempty"`
+	// Note is set instead of Output and Error, maybe beside Questions, when the call has begun something elsewhere
+	// that goes on without it. It is handed out again with the note, without Questions at once.
+	Note json.RawMessage `json:"note,omitempty"`
 	// RetryAfter is set with RATE_LIMITED when the call was not made and may be made then.
 	RetryAfter time.Duration `json:"retry_after,omitempty"`
 	// Facts are the events that the call adds to the log, in the same commit as its result.

@@ -195,13 +195,21 @@ func (w *Worker) decide(_ context.Context, a *attempt) error {
 	}}
 }
 
-// inquire takes the secrets out of what a call asks. Questions that nobody could answer are its error.
+// inquire takes the secrets out of what a call asks and notes. Questions that nobody could answer, and a note that
+// cannot be kept, are its error.
 func (w *Worker) inquire(err error) error {
+	if noted, ok := errors.AsType[*tools.Noted](err); ok {
+		clean := &tools.Noted{Note: w.cleanNote(noted.Note)}
+		if err := clean.Check(); err != nil {
+			return err
+		}
+		return clean
+	}
 	asking, ok := errors.AsType[*tools.Asking](err)
 	if !ok {
 		return err
 	}
-	clean := &tools.Asking{Questions: slices.Clone(asking.Questions)}
+	clean := &tools.Asking{Questions: slices.Clone(asking.Questions), Note: w.cleanNote(asking.Note)}
 	for i, q := range clean.Questions {
 		if params, found := w.rules.Redact(q.Params); found {
 			clean.Questions[i].Params = params
@@ -211,6 +219,22 @@ func (w *Worker) inquire(err error) error {
 		return err
 	}
 	return clean
+}
+
+func (w *Worker) cleanNote(note json.RawMessage) json.RawMessage {
+	if clean, found := w.rules.Redact(note); found {
+		return clean
+	}
+	return note
+}
+
+// hasNote reports whether an error of a tool brings a note, which nothing may take away.
+func hasNote(err error) bool {
+	if _, ok := errors.AsType[*tools.Noted](err); ok {
+		return true
+	}
+	asking, ok := errors.AsType[*tools.Asking](err)
+	return ok && len(asking.Note) > 0
 }
 
 // parked ends a call that waits for an approval.
@@ -253,11 +277,14 @@ func (w *Worker) prepare(_ context.Context, a *attempt) error {
 // announce waits until the start of a call with effects is durable, because only then a crash can
 // leave the call in doubt and never make it run twice. What counts is the effect of this very call, so
 // that a SELECT or a GET is none; where the plan declares an effect, the stricter of both. Other calls wait when
-// the owner asks for it.
+// the owner asks for it. A call that goes on elsewhere has begun before, and is never in doubt.
 func (w *Worker) announce(ctx context.Context, a *attempt) error {
 	effect := w.rules.Effect(a.asked)
 	if effect != a.spec.Effect {
 		a.effect.Store(&effect)
+	}
+	if a.Away {
+		return nil
 	}
 	if !a.Announce && a.env.Approval == "" && !effectful(effect) && !a.ordered() {
 		return nil

@@ -293,7 +293,7 @@ func TestSecretsAreTakenOut(t *testing.T) {
 			return "token " + secret, nil
 		}),
 		readTool("LEAK_ERROR", func(context.Context, *tools.Env) (string, error) {
-			return "", fault.Wrap(fault.ExecFailed, os.ErrClosed, "token "+secret).WithHint("use %s", secret)
+			return "", fault.Wrap(fault.ExecFailed, os.ErrClosed, "token "+secret).WithHint("use %s", secret).WithRetryAt(time.Unix(2_000_000_000, 0))
 		}),
 	)
 	out := b.Execute(t.Context(), call("LEAK", `{}`))
@@ -304,6 +304,7 @@ func TestSecretsAreTakenOut(t *testing.T) {
 	failed := b.Execute(t.Context(), call("LEAK_ERROR", `{}`))
 	require.NotNil(t, failed.Error)
 	require.NoError(t, failed.Error.Err, "the cause stays in the log")
+	assert.Equal(t, time.Unix(2_000_000_000, 0).UTC(), failed.Error.RetryAt)
 	for _, o := range []work.Outcome{out, failed} {
 		wire, err := json.Marshal(o)
 		require.NoError(t, err)

@@ -57,7 +57,7 @@ func classify(err error) string {
 		return classToolNotFound
 	case fault.Internal, fault.NotFound, fault.Conflict, fault.Gone, fault.PatchFailed, fault.NotUnique,
 		fault.DataLoss, fault.InDoubt, fault.DiskFull, fault.FirebaseError, fault.GithubError,
-		fault.ExecFailed, fault.DatabaseError:
+		fault.ExecFailed, fault.DatabaseError, fault.ToolFailed:
 		return classToolError
 	default:
 		return classToolError

@@ -65,7 +65,7 @@ func (w *Worker) newAttempt(c work.Call) *attempt {
 	a.env = tools.Env{
 		Task: c.Task, Step: c.Step, Attempt: c.Attempt, Key: c.Key(), State: statemachine.State(c.State), Since: c.Since,
 		Root: w.cfg.Root, Exec: w.cfg.Exec, Now: w.cfg.Clock,
-		Reads: c.Reads, Checkpoints: c.Checkpoints, Approvals: c.Approvals, Answers: c.Answers, Client: c.Client,
+		Reads: c.Reads, Checkpoints: c.Checkpoints, Approvals: c.Approvals, Answers: c.Answers, Note: c.Note, Anew: c.Anew, Client: c.Client,
 		Progress: func(done, total float64, message string) {
 			a.progress.Store(&work.Progress{Done: done, Total: total, Message: message})
 			if !w.progressed.Swap(true) {
@@ -140,7 +140,8 @@ func (w *Worker) settle(ctx context.Context, a *attempt, res result, err error) 
 }
 
 // invoke calls the tool with its deadline. When the deadline, a cancellation or the stop of the worker
-// has ended the call, that is its error, whatever the tool says.
+// has ended the call, that is its error, whatever the tool says: but for a note, without which what it has begun
+// elsewhere would be lost.
 func (w *Worker) invoke(ctx context.Context, a *attempt) (json.RawMessage, error) {
 	limit := a.timeout()
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, limitError(limit))
@@ -157,7 +158,7 @@ func (w *Worker) invoke(ctx context.Context, a *attempt) (json.RawMessage, error
 	failpoint.Pass(failpoint.BeforeEffect)
 	output, err := a.tool.Call(ctx, &a.env, a.args)
 	failpoint.Pass(failpoint.AfterEffect)
-	if err != nil && ctx.Err() != nil {
+	if err != nil && ctx.Err() != nil && !hasNote(err) {
 		return nil, context.Cause(ctx)
 	}
 	return output, err

@@ -46,7 +46,8 @@ func (w *Worker) conclude(ctx context.Context, a *attempt, res result, err error
 	a.finish(o)
 }
 
-// failed makes the outcome of a call without a result: it waits for an approval or for answers, or has failed.
+// failed makes the outcome of a call without a result: it waits for an approval or for answers, goes on elsewhere, or
+// has failed.
 func (w *Worker) failed(ctx context.Context, a *attempt, o *work.Outcome, err error) {
 	if waits, ok := errors.AsType[*parked](err); ok {
 		o.Ask = w.publicAsk(waits.ask)
@@ -56,6 +57,11 @@ func (w *Worker) failed(ctx context.Context, a *attempt, o *work.Outcome, err er
 		for _, q := range asking.Questions {
 			o.Questions = append(o.Questions, work.Question(q))
 		}
+		o.Note = asking.Note
+		return
+	}
+	if noted, ok := errors.AsType[*tools.Noted](err); ok {
+		o.Note = noted.Note
 		return
 	}
 	o.Error, o.Class = w.public(ctx, a, err), classify(err)
@@ -164,7 +170,7 @@ func (w *Worker) public(ctx context.Context, a *attempt, err error) *fault.Error
 	}
 	return &fault.Error{
 		Code: known.Code, Message: w.clean(known.Message), Reason: w.clean(known.Reason),
-		Field: w.clean(known.Field), Hint: w.clean(known.Hint),
+		Field: w.clean(known.Field), Hint: w.clean(known.Hint), RetryAt: known.RetryAt,
 	}
 }
 
@@ -215,6 +221,8 @@ func (w *Worker) note(ctx context.Context, a *attempt, o work.Outcome) {
 			result = string(fault.ApprovalRequired)
 		case len(o.Questions) > 0:
 			result = "asks"
+		case len(o.Note) > 0:
+			result = "goes on elsewhere"
 		case o.Error != nil:
 			result = string(o.Error.Code)
 		}

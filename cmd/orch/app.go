@@ -40,6 +40,11 @@ type app struct {
 	cfg config.Config
 	// json is the shorthand --json.
 	json bool
+	// refused says why calls of tools of outside servers are refused, nil for those that are not. The map is nil before
+	// the node was asked.
+	refused map[string]*fault.Error
+	// met is true when nobody has to connect to servers that were never seen: it was done, or a node does.
+	met bool
 	// project is the flag --project of the commands about MCP servers.
 	project bool
 }

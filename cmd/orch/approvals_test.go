@@ -38,6 +38,7 @@ func TestACallSaysThatItWaits(t *testing.T) {
 		task: orchestrator.TaskView{ID: taskID, Steps: []orchestrator.StepView{{Key: plan.CallID, State: statemachine.StepSucceeded, Output: json.RawMessage(`{}`)}}},
 		watch: answers(reply(orchestrator.WatchReply{Over: true, State: statemachine.Done, Commits: []orchestrator.CommitView{
 			{Rev: 1, Events: []events.Event{{Kind: events.ApprovalRequested, Data: &events.Approval{ID: "APR_1"}}}},
+			{Rev: 2, Events: []events.Event{{Kind: events.QuestionAsked, Data: &events.Question{ID: "ASK_1", Kind: events.Elicitation}}}},
 		}})),
 		submit: func(orchestrator.SubmitRequest) (orchestrator.SubmitReply, error) {
 			return orchestrator.SubmitReply{ID: taskID}, nil
@@ -45,5 +46,5 @@ func TestACallSaysThatItWaits(t *testing.T) {
 	}
 	p := newProbe(t, s)
 	require.Zero(t, p.run(t.Context(), []string{"tools", "call", "GIT_STATUS"}))
-	assert.Equal(t, "the call waits for approval APR_1; orch approvals APR_1\n", p.err.String())
+	assert.Equal(t, "the call waits for approval APR_1; orch approvals APR_1\nthe call asks something (elicitation); orch questions ASK_1\n", p.err.String())
 }

@@ -66,7 +66,7 @@ func (a *app) submitBatch(ctx context.Context, o submitOptions) error {
 		return fault.New(fault.InvalidParams, "a batch takes everything from its lines").WithField(o.file)
 	}
 	b := &batch{app: a, file: o.file, options: o, plans: map[string]*plan.Plan{}}
-	if err := b.load(); err != nil {
+	if err := b.load(ctx); err != nil {
 		return err
 	}
 	if len(b.problems) > 0 {
@@ -78,7 +78,7 @@ func (a *app) submitBatch(ctx context.Context, o submitOptions) error {
 	return a.with(ctx, working, func(s session) error { return b.run(ctx, s) })
 }
 
-func (b *batch) load() error {
+func (b *batch) load(ctx context.Context) error {
 	f, err := os.Open(b.app.path(b.file))
 	if err != nil {
 		return b.app.fileError(b.file, err)
@@ -91,7 +91,7 @@ func (b *batch) load() error {
 		if len(text) == 0 {
 			continue
 		}
-		r, err := b.request(text)
+		r, err := b.request(ctx, text)
 		if err != nil {
 			b.problems = append(b.problems, fmt.Sprintf("%s:%d: %s", b.file, n, sentence(err)))
 			continue
@@ -116,7 +116,7 @@ func sentence(err error) string {
 	return e.Error() + " (" + e.Hint + ")"
 }
 
-func (b *batch) request(text []byte) (orchestrator.SubmitRequest, error) {
+func (b *batch) request(ctx context.Context, text []byte) (orchestrator.SubmitRequest, error) {
 	var l batchLine
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
@@ -148,7 +148,7 @@ func (b *batch) request(text []byte) (orchestrator.SubmitRequest, error) {
 			return r, fault.New(fault.InvalidFormat, "%q is no duration", l.Delay).WithField("delay")
 		}
 	}
-	r.Plan, r.Inputs, err = b.what(l)
+	r.Plan, r.Inputs, err = b.what(ctx, l)
 	return r, err
 }
 
@@ -160,7 +160,7 @@ func either(first, second string) string {
 }
 
 // what returns the plan and the inputs of a line.
-func (b *batch) what(l batchLine) (planText, inputs json.RawMessage, err error) {
+func (b *batch) what(ctx context.Context, l batchLine) (planText, inputs json.RawMessage, err error) {
 	given := 0
 	for _, is := range []bool{l.Plan != nil, l.PlanFile != "", l.Tool != ""} {
 		if is {
@@ -170,7 +170,7 @@ func (b *batch) what(l batchLine) (planText, inputs json.RawMessage, err error) 
 	if given != 1 {
 		return nil, nil, fault.New(fault.InvalidParams, "a line has exactly one of plan, plan_file and tool")
 	}
-	p, err := b.plan(l)
+	p, err := b.plan(ctx, l)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -178,10 +178,10 @@ func (b *batch) what(l batchLine) (planText, inputs json.RawMessage, err error) 
 	return p.JSON(), inputs, err
 }
 
-func (b *batch) plan(l batchLine) (*plan.Plan, error) {
+func (b *batch) plan(ctx context.Context, l batchLine) (*plan.Plan, error) {
 	switch {
 	case l.Tool != "":
-		t, err := b.app.tool(l.Tool)
+		t, err := b.app.tool(ctx, l.Tool)
 		if err != nil {
 			return nil, err
 		}
@@ -194,16 +194,13 @@ func (b *batch) plan(l batchLine) (*plan.Plan, error) {
 		if p, ok := b.plans[l.PlanFile]; ok {
 			return p, nil
 		}
-		p, err := b.app.loadPlan(l.PlanFile)
+		p, err := b.app.loadPlan(ctx, l.PlanFile)
 		if err == nil {
 			b.plans[l.PlanFile] = p
 		}
 		return p, err
 	default:
-		options, err := b.app.planOptions()
-		if err != nil {
-			return nil, err
-		}
+		options := b.app.planOptions(ctx)
 		options.ReadFile = nil // a plan inside a line has no place to refer from
 		return plan.Parse("plan", l.Plan, options)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/config"
 	"github.com/orch-dev/orch/internal/node"
+	"github.com/orch-dev/orch/mcp/gateway"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/tools/agent"
@@ -58,7 +59,27 @@ func (p processNodes) config(cfg config.Config, m mode) node.Config {
 	if m == idle || cfg.Concurrency == 0 {
 		c.Concurrency = noWorker
 	}
+	if cfg.MCPEnabled {
+		c.Servers = servers(cfg, m)
+	}
 	return c
+}
+
+// servers are the MCP servers of others that a node uses.
+func servers(cfg config.Config, m mode) node.Servers {
+	s := node.Servers{Home: cfg.Home, Workspace: cfg.Root, Still: !cfg.MCPHotReload}
+	if cfg.MCPProject {
+		s.Dir = cfg.Dir
+	}
+	switch m {
+	case idle:
+		s.Connect = gateway.Never
+	case working:
+		s.Connect = gateway.OnCall
+	case staying:
+		s.Connect = gateway.AtOnce
+	}
+	return s
 }
 
 func (p processNodes) logger(level string) *slog.Logger {
@@ -88,7 +109,7 @@ func (p processNodes) Open(ctx context.Context, cfg config.Config, m mode) (sess
 	if !fault.Has(err, fault.Unavailable) || cfg.Server != "" {
 		return s, err
 	}
-	if m == working && cfg.Concurrency == 0 {
+	if m != idle && cfg.Concurrency == 0 {
 		return nil, noHands("no node runs here, and this command").WithHint("start one and a worker: orch serve, orch worker; or use --concurrency 1")
 	}
 	s, err = p.start(ctx, cfg, m)
@@ -141,7 +162,7 @@ func (p processNodes) redial(ctx context.Context, cfg config.Config, m mode, con
 
 // Serve implements nodes.
 func (p processNodes) Serve(ctx context.Context, cfg config.Config, ready func(address, mcp string)) error {
-	c := p.config(cfg, working)
+	c := p.config(cfg, staying)
 	c.HTTP, c.HTTPOptional = faceAddress(cfg.HTTP)
 	c.User = osUser()
 	n, err := node.Start(ctx, c)
@@ -175,7 +196,7 @@ func (p processNodes) Work(ctx context.Context, cfg config.Config) error {
 	if cfg.Concurrency == 0 {
 		return noHands("a worker")
 	}
-	c := p.config(cfg, working)
+	c := p.config(cfg, staying)
 	if cfg.Server != "" {
 		c.NATSURL = cfg.Server
 	}
@@ -312,6 +333,7 @@ type remote struct {
 // client is what node.Dial returns.
 type client interface {
 	orchestrator.API
+	node.Asker
 	bus.TokenKeeper
 	Verify(ctx context.Context) (bus.Report, error)
 	Backup(ctx context.Context, file string, cfg bus.BackupConfig) (bus.Manifest, error)
@@ -333,6 +355,11 @@ type embedded struct {
 
 // Embedded implements session.
 func (embedded) Embedded() bool { return true }
+
+// Ask implements session.
+func (e embedded) Ask(ctx context.Context, method string, in, out any) error {
+	return e.node.Ask(ctx, method, in, out)
+}
 
 // Close implements session.
 func (e embedded) Close(ctx context.Context) error { return e.node.Stop(ctx) }

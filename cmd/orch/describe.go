@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -73,6 +74,8 @@ func describeStep(e events.Event) fact {
 		return fact{step: d.Step, text: "result of " + string(d.From)}
 	case *events.Parked:
 		return fact{step: d.Step, text: waitsFor(d)}
+	case *events.Noted:
+		return fact{step: d.Step, text: "goes on elsewhere" + attempt(d.Attempt) + ": " + clipNote(d.Note)}
 	case *events.Question:
 		return fact{step: d.Step, text: fmt.Sprintf("%s until %s: %s, %s", d.ID, stamp(d.ExpiresAt), d.Kind, d.Key)}
 	case *events.Approval:
@@ -133,6 +136,16 @@ func waitsFor(d *events.Parked) string {
 		return "waits for answers to " + strings.Join(d.Questions, ", ")
 	}
 	return "waits for approval " + d.Approval
+}
+
+// longestNote bounds the bytes of a note on a line; the history as JSON has all of it.
+const longestNote = 120
+
+func clipNote(note json.RawMessage) string {
+	if len(note) <= longestNote {
+		return string(note)
+	}
+	return strings.ToValidUTF8(string(note[:longestNote]), "") + "…"
 }
 
 func attempt(n int) string {

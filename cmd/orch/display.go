@@ -18,18 +18,21 @@ func (silent) update(news) error { return nil }
 func (silent) tick() error       { return nil }
 func (silent) close() error      { return nil }
 
-// approvalNotes shows nothing but what people have to approve, on stderr.
-type approvalNotes struct {
+// waitNotes shows nothing but what people have to approve or to answer, on stderr.
+type waitNotes struct {
 	silent
 
 	app *app
 }
 
-func (d approvalNotes) update(n news) error {
+func (d waitNotes) update(n news) error {
 	for _, c := range n.Commits {
 		for _, e := range c.Events {
-			if asked, ok := e.Data.(*events.Approval); ok {
+			switch asked := e.Data.(type) {
+			case *events.Approval:
 				d.app.note("the call waits for approval %s; orch approvals %s", asked.ID, asked.ID)
+			case *events.Question:
+				d.app.note("the call asks something (%s); orch questions %s", asked.Kind, asked.ID)
 			}
 		}
 	}

@@ -68,6 +68,7 @@ func (a *app) doctor(ctx context.Context) error {
 	findings = append(findings, probeProgram(ctx, "git"), probeProgram(ctx, "bash"))
 	findings = append(findings, a.probeSecrets()...)
 	findings = append(findings, a.probeFiles(ctx)...)
+	findings = append(findings, a.probeServers(ctx)...)
 	findings = append(findings, a.probeNode(ctx)...)
 	if err := a.showFindings(findings); err != nil {
 		return err

@@ -52,7 +52,7 @@ func exits() []exitRow {
 			fault.Conflict, fault.StateNotAllowed, fault.PatchFailed, fault.InDoubt,
 		}},
 		{exitFailed, "the task failed", []fault.Code{
-			fault.FirebaseError, fault.GithubError, fault.ToolUnavailable, fault.ExecFailed, fault.DatabaseError, fault.WorkerLost,
+			fault.FirebaseError, fault.GithubError, fault.ToolUnavailable, fault.ToolFailed, fault.ExecFailed, fault.DatabaseError, fault.WorkerLost,
 		}},
 		{exitRunning, "the task was still running when --timeout was over", []fault.Code{fault.Timeout}},
 		{exitApproval, "the task awaits an approval", nil},

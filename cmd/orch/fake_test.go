@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"flag"
 	"os"
 	"path/filepath"
@@ -37,6 +38,8 @@ type fakeNodes struct {
 	files    verdict
 	tokens   fakeTokens
 	err      error
+	// catalogue is made when it is first needed.
+	catalogue *tools.Catalogue
 }
 
 func (f *fakeNodes) Dial(context.Context, config.Config) (session, error) {
@@ -118,7 +121,12 @@ func (f *fakeNodes) Restore(_ context.Context, cfg config.Config, file string, r
 }
 
 func (f *fakeNodes) Tools() (*tools.Catalogue, error) {
-	return tools.New(builtin.All(builtin.Config{})...)
+	if f.catalogue != nil {
+		return f.catalogue, nil
+	}
+	var err error
+	f.catalogue, err = tools.New(builtin.All(builtin.Config{})...)
+	return f.catalogue, err
 }
 
 // fakeSession answers what a test sets; everything else is a nil call.
@@ -138,10 +146,29 @@ type fakeSession struct {
 	watch    func(context.Context, orchestrator.WatchRequest) (orchestrator.WatchReply, error)
 	submit   func(orchestrator.SubmitRequest) (orchestrator.SubmitReply, error)
 	batch    func(orchestrator.SubmitBatchRequest) (orchestrator.SubmitBatchReply, error)
+	// asked answers what is asked beside the API, by the last part of the name; everything else is UNAVAILABLE.
+	asked map[string]func(in any) any
 }
 
 func (f *fakeSession) Embedded() bool              { return f.embedded }
 func (f *fakeSession) Close(context.Context) error { f.closed = true; return nil }
+
+// Ask passes values on as JSON, as the bus does.
+func (f *fakeSession) Ask(_ context.Context, method string, in, out any) error {
+	answer := f.asked[method[strings.LastIndexByte(method, '.')+1:]]
+	if answer == nil {
+		return fault.New(fault.Unavailable, "no node serves %s", method)
+	}
+	reply := answer(in)
+	if err, ok := reply.(error); ok {
+		return err
+	}
+	raw, err := json.Marshal(reply)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(raw, out)
+}
 
 func (f *fakeSession) Find(context.Context, orchestrator.FindRequest) (orchestrator.FindReply, error) {
 	return orchestrator.FindReply{ID: taskID}, f.findErr

@@ -124,9 +124,12 @@ func (a *app) completeIDs(n int) completion {
 }
 
 // completeTools completes names of tools as the first argument.
-func (a *app) completeTools(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	catalogue, err := a.nodes.Tools()
-	if err != nil || len(args) > 0 {
+func (a *app) completeTools(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 || a.configure(cmd) != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	catalogue, err := a.catalogue(cmd.Context())
+	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return catalogue.Names(), cobra.ShellCompDirectiveNoFileComp

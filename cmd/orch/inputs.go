@@ -233,22 +233,3 @@ func (a *app) toolArgs(t tools.Tool, args []string) (json.RawMessage, error) {
 	}
 	return t.Check(raw)
 }
-
-// tool finds a tool by its name, also in lower case.
-func (a *app) tool(name string) (tools.Tool, error) {
-	catalogue, err := a.nodes.Tools()
-	if err != nil {
-		return nil, err
-	}
-	if t, ok := catalogue.Get(name); ok {
-		return t, nil
-	}
-	if t, ok := catalogue.Get(strings.ToUpper(name)); ok {
-		return t, nil
-	}
-	missing := fault.New(fault.NotFound, "there is no tool %q", name)
-	if near := catalogue.Suggest(name); near != "" {
-		return nil, missing.WithHint("did you mean %s?", near)
-	}
-	return nil, missing.WithHint("see: orch tools list")
-}

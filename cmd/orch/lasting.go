@@ -101,6 +101,12 @@ func surely[R, A any](ctx context.Context, l *lasting, send func(orchestrator.AP
 	return reply, err
 }
 
+// Ask implements session. It takes no other node: the connection finds one that is started again, and what is asked
+// in the background is no reason to start one here.
+func (l *lasting) Ask(ctx context.Context, method string, in, out any) error {
+	return l.session().Ask(ctx, method, in, out)
+}
+
 // Submit implements session. The id makes a repeated request the same task.
 func (l *lasting) Submit(ctx context.Context, r orchestrator.SubmitRequest) (orchestrator.SubmitReply, error) {
 	if r.ID == "" {

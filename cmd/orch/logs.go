@@ -151,6 +151,8 @@ func (l *logbook) entry(at time.Time, e events.Event) (entry, bool) {
 		return line("ERROR", d.Step, "%s: %s failed: %s", d.Step, l.tools[d.Step], problem(d.Error))
 	case *events.Retrying:
 		return line("WARN", d.Step, "%s: %s failed: %s; again at %s", d.Step, l.tools[d.Step], problem(d.Error), stamp(d.At))
+	case *events.Noted:
+		return line("INFO", d.Step, "%s: %s goes on elsewhere%s", d.Step, l.tools[d.Step], attempt(d.Attempt))
 	case *events.InDoubt:
 		return line("WARN", d.Step, "%s: %s is in doubt: %s", d.Step, l.tools[d.Step], d.Reason)
 	case *events.Refused:

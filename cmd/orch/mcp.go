@@ -20,6 +20,7 @@ func newMCP(a *app) *cobra.Command {
 	asGroup(cmd)
 	cmd.AddCommand(newMCPServe(a), newMCPInstall(a), newMCPUninstall(a), newMCPConformance(a))
 	cmd.AddCommand(newMCPServers(a)...)
+	cmd.AddCommand(newMCPLogins(a)...)
 	return cmd
 }
 
@@ -59,12 +60,18 @@ func (a *app) serveMCP(ctx context.Context, o mcpOptions) error {
 		return err
 	}
 	defer func() { _ = outputs.Close() }()
-	return a.withLasting(ctx, working, func(s session) error {
+	log := a.logger()
+	return a.withLasting(ctx, staying, func(s session) error {
+		servers := node.NewAdmin(s)
+		stopTools := followTools(ctx, servers, catalogue, log)
+		defer stopTools()
+		outside, stopFeatures := followFeatures(ctx, servers, log)
+		defer stopFeatures()
 		face, err := server.New(server.Config{
-			API: s, Catalogue: catalogue, Local: server.Identity{Name: a.actor(), Role: server.Operator},
+			API: s, Catalogue: catalogue, Outside: outside, Local: server.Identity{Name: a.actor(), Role: server.Operator},
 			Show: server.Selection{Tools: o.tools, ReadOnly: o.readOnly}, OutsideApprovals: a.cfg.OutsideApprovals,
 			SyncWait: a.cfg.SyncWait, Outputs: outputs,
-			Root: a.cfg.Root, Version: readVersion().Version, Logger: processNodes{logs: a.err}.logger(a.cfg.LogLevel),
+			Root: a.cfg.Root, Version: readVersion().Version, Logger: log,
 		})
 		if err != nil {
 			return err

@@ -40,6 +40,7 @@ type imported struct {
 	Written  []string               `json:"written"`
 	DryRun   bool                   `json:"dry_run,omitempty"`
 	Skipped  []registry.Skipped     `json:"skipped,omitempty"`
+	Notes    []registry.Skipped     `json:"notes,omitempty"`
 	Problems []registry.SchemaError `json:"problems,omitempty"`
 }
 
@@ -55,7 +56,7 @@ func (a *app) importServers(file string, o importOptions) error {
 	if o.project {
 		dir = filepath.Join(a.dir, ".orch", "mcp")
 	}
-	done := imported{Written: []string{}, DryRun: o.dryRun, Skipped: in.Skipped, Problems: in.Problems}
+	done := imported{Written: []string{}, DryRun: o.dryRun, Skipped: in.Skipped, Notes: in.Left, Problems: in.Problems}
 	for _, s := range in.Servers {
 		path := filepath.Join(dir, s.Name+".json")
 		switch err := writeDefinition(path, s, o); {
@@ -109,6 +110,9 @@ func (i imported) lines() []string {
 	}
 	for _, s := range i.Skipped {
 		lines = append(lines, screen.Escape("skipped: "+s.Name+": "+s.Reason))
+	}
+	for _, s := range i.Notes {
+		lines = append(lines, screen.Escape("look at: "+s.Name+": "+s.Reason))
 	}
 	lines = append(lines, problemLines(i.Problems)...)
 	if len(lines) == 0 {

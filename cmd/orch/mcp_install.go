@@ -16,6 +16,7 @@ import (
 
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/patch"
 	"github.com/orch-dev/orch/mcp/clients"
 )
 
@@ -209,11 +210,11 @@ type changed struct {
 
 // changeConfiguration shows the change, asks, and writes.
 func (a *app) changeConfiguration(ctx context.Context, c configuration, after []byte, o installOptions, next []string) error {
-	done := changed{Client: c.client.ID, File: c.file, DryRun: o.dryRun, Diff: clients.Diff(c.file, c.content, after)}
+	done := changed{Client: c.client.ID, File: c.file, DryRun: o.dryRun, Diff: patch.Between(c.file, c.content, after)}
 	shown := true
 	if done.Diff != "" && !o.dryRun {
 		if !o.yes {
-			if err := a.confirm(ctx, done.Diff, "Write this?"); err != nil {
+			if err := a.confirm(ctx, done.Diff, "Write this?", "see the change with --dry-run"); err != nil {
 				return err
 			}
 			shown = false
@@ -251,11 +252,12 @@ func (c changed) lines() []string {
 	return lines
 }
 
-// confirm shows text on stderr and asks. CANCELLED when the answer is no; INVALID_PARAMS when nobody can answer.
-func (a *app) confirm(ctx context.Context, text, question string) error {
+// confirm shows text on stderr and asks. CANCELLED when the answer is no; INVALID_PARAMS, with how to look at it, when
+// nobody can answer.
+func (a *app) confirm(ctx context.Context, text, question, look string) error {
 	if !a.inTTY || !a.errTTY {
 		return fault.New(fault.InvalidParams, "there is no terminal to ask on").WithField("--yes").
-			WithHint("see the change with --dry-run, then pass --yes")
+			WithHint("%s, then pass --yes", look)
 	}
 	if _, err := io.WriteString(a.err, screen.EscapeLines(text)+question+" [y/N] "); err != nil {
 		return fault.New(fault.Internal, "asking: %w", err)

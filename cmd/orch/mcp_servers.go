@@ -1,19 +1,22 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/node"
 	"github.com/orch-dev/orch/mcp/registry"
 )
 
@@ -22,47 +25,75 @@ import (
 func newMCPServers(a *app) []*cobra.Command {
 	starting := []*cobra.Command{newMCPList(a), newMCPTest(a), newMCPSwitch(a, true), newMCPSwitch(a, false)}
 	for _, cmd := range starting {
-		cmd.Flags().BoolVar(&a.project, "project", false, "also the servers of ./.orch/mcp, which start programs that the project names")
+		cmd.Flags().BoolVar(&a.project, "project", false, "start the servers here, also those of ./.orch/mcp, which start programs that the project names")
 	}
-	return append(starting, newMCPValidate(a), newMCPImport(a))
+	return append(starting, newMCPReload(a), newMCPAccept(a), newMCPValidate(a), newMCPImport(a))
 }
 
-// withServers starts the servers that are defined, for as long as f runs. None is not an error.
-func (a *app) withServers(ctx context.Context, f func(*registry.Registry) error) error {
-	r, err := a.newServers()
-	if err != nil {
+// atNode calls f with the servers of the node that runs, and otherwise when none does.
+func (a *app) atNode(ctx context.Context, f func(node.Admin) error, otherwise func(error) error) error {
+	s, err := a.nodes.Dial(ctx, a.cfg)
+	switch {
+	case err == nil:
+		return during(ctx, s, func(s session) error { return f(node.NewAdmin(s).As(a.actor())) })
+	case a.cfg.Server == "" && fault.Has(err, fault.Unavailable):
+		return otherwise(err)
+	default:
 		return err
 	}
-	const goodbye = 5 * time.Second
-	defer func() { _ = r.Close(context.WithoutCancel(ctx), goodbye) }() // nothing is in flight
-	if _, err := r.Init(ctx); err != nil && !errors.Is(err, registry.ErrNoConfigDirs) {
-		return err
-	}
-	return f(r)
 }
 
-func (a *app) newServers() (*registry.Registry, error) {
-	dir := a.home
+// withServers calls f with the servers of the node. When none runs, or with those of the project, it starts the ones
+// that are defined for as long as f runs.
+func (a *app) withServers(ctx context.Context, f func(node.Admin) error) error {
+	alone := func(error) error {
+		s, err := node.NewAdminAlone(a.servers(), a.logger())
+		if err != nil {
+			return err
+		}
+		defer s.Close(ctx)
+		return f(s.Admin)
+	}
 	if a.project {
-		dir = a.dir
+		return alone(nil)
 	}
-	return registry.New(registry.Config{
-		Dir: dir, Home: a.home, Getenv: a.getenv, Still: true, Logger: processNodes{logs: a.err}.logger(a.cfg.LogLevel),
-	})
+	return a.atNode(ctx, f, alone)
 }
+
+// servers says which MCP servers count without a node.
+func (a *app) servers() node.Servers {
+	s := node.Servers{Home: a.home, Workspace: a.cfg.Root, Getenv: a.getenv, Still: true}
+	if a.project || a.cfg.MCPProject {
+		s.Dir = a.dir
+	}
+	return s
+}
+
+// newServers returns a registry that is not started.
+func (a *app) newServers() (*registry.Registry, error) {
+	s := a.servers()
+	return registry.New(registry.Config{Dir: cmp.Or(s.Dir, s.Home), Home: s.Home, Workspace: s.Workspace, Getenv: s.Getenv, Still: s.Still, Logger: a.logger()})
+}
+
+func (a *app) logger() *slog.Logger { return processNodes{logs: a.err}.logger(a.cfg.LogLevel) }
 
 func newMCPList(a *app) *cobra.Command {
 	var status string
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the MCP servers that are defined, and how they are",
-		Long: `List the MCP servers that are defined in ~/.orch/mcp and the directories of ORCH_MCP_PATH, and with --project those in
-./.orch/mcp, which go first. Each enabled server is connected to, which takes up to 5 s.`,
+		Long: `List the MCP servers of the node that runs here: how they are, how many tools they have and how many of those wait for
+orch mcp accept, and the calls since it was started. The latency is the mean of the last 100 calls, that of connecting
+when there were none.
+
+Without a node the servers are started for this command, which takes up to 5 s: those that are defined in ~/.orch/mcp
+and the directories of ORCH_MCP_PATH, and with --project those in ./.orch/mcp, which go first.`,
 		Example: "  orch mcp list --status degraded",
 		Args:    takes(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.listServers(cmd.Context(), status) },
 	}
 	cmd.Flags().StringVar(&status, "status", "", "only servers with this status"+choices(serverStates()))
+	completeFlag(cmd, "status", completeWords(serverStates()))
 	return cmd
 }
 
@@ -76,36 +107,47 @@ func (a *app) listServers(ctx context.Context, status string) error {
 			return err
 		}
 	}
-	return a.withServers(ctx, func(r *registry.Registry) error {
-		all, err := r.List(ctx)
+	return a.withServers(ctx, func(servers node.Admin) error {
+		all, err := servers.List(ctx)
 		if err != nil {
 			return err
 		}
-		list, names := []registry.MCPTool{}, []string{}
-		for _, s := range all {
-			if status == "" || string(s.Status) == status {
-				list, names = append(list, s), append(names, s.Name)
-			}
-		}
-		return a.emit(view{data: list, rows: rowsOf(list), names: names, text: func(w io.Writer) error { return a.serverTable(w, list) }})
+		return a.showServers(slices.DeleteFunc(all, func(s node.Server) bool { return status != "" && string(s.Status) != status }))
 	})
 }
 
-func (a *app) serverTable(w io.Writer, list []registry.MCPTool) error {
+func (a *app) showServers(list []node.Server) error {
+	names := make([]string, len(list))
+	for i, s := range list {
+		names[i] = s.Name
+	}
+	return a.emit(view{data: list, rows: rowsOf(list), names: names, text: func(w io.Writer) error { return a.serverTable(w, list) }})
+}
+
+func (a *app) serverTable(w io.Writer, list []node.Server) error {
 	var table screen.Table
-	table.Row("NAME", "STATUS", "TOOLS", "LATENCY", "SOURCE", "ERROR")
+	table.Row("NAME", "STATUS", "TOOLS", "CALLS", "ERRORS", "LATENCY", "SOURCE", "ERROR")
 	for _, s := range list {
-		latency := "-"
-		if s.Metrics.HandshakeLatency > 0 {
-			latency = screen.Duration(s.Metrics.HandshakeLatency)
-		}
 		state := string(s.Status)
 		if !s.Enabled {
 			state += " (disabled)"
 		}
-		table.Row(s.Name, state, strconv.Itoa(s.Tools), latency, s.Source, s.LastError)
+		count := strconv.Itoa(s.Tools)
+		if s.Blocked > 0 {
+			count += " (" + strconv.Itoa(s.Blocked) + " blocked)"
+		}
+		table.Row(s.Name, state, count, strconv.FormatInt(s.Metrics.Invocations, 10), strconv.FormatInt(s.Metrics.Errors, 10),
+			latency(s.Metrics), s.Source, s.LastError)
 	}
 	return table.Write(w, a.width())
+}
+
+// latency is that of calls, or of connecting when there were none.
+func latency(m registry.Metrics) string {
+	if d := cmp.Or(m.AverageLatency, m.HandshakeLatency); d > 0 {
+		return screen.Duration(d)
+	}
+	return "-"
 }
 
 func newMCPTest(a *app) *cobra.Command {
@@ -115,12 +157,14 @@ func newMCPTest(a *app) *cobra.Command {
 		Example: "  orch mcp test github",
 		Args:    takes("NAME"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return a.testServer(cmd.Context(), args[0]) },
+
+		ValidArgsFunction: a.completeServers,
 	}
 }
 
 func (a *app) testServer(ctx context.Context, name string) error {
-	return a.withServers(ctx, func(r *registry.Registry) error {
-		report, err := r.Test(ctx, name)
+	return a.withServers(ctx, func(servers node.Admin) error {
+		report, err := servers.Test(ctx, name)
 		if err != nil && report.Tool == "" {
 			return err
 		}
@@ -167,30 +211,62 @@ func newMCPSwitch(a *app, on bool) *cobra.Command {
 		Example: "  orch mcp " + use + " github",
 		Args:    takes("NAME"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return a.switchServer(cmd.Context(), args[0], on) },
+
+		ValidArgsFunction: a.completeServers,
 	}
 }
 
 func (a *app) switchServer(ctx context.Context, name string, on bool) error {
-	return a.withServers(ctx, func(r *registry.Registry) error {
-		change := r.Disable
+	return a.withServers(ctx, func(servers node.Admin) error {
+		change := servers.Disable
 		if on {
-			change = r.Enable
+			change = servers.Enable
 		}
-		if err := change(ctx, name); err != nil {
-			return err
-		}
-		s, err := r.Get(ctx, name)
+		s, err := change(ctx, name)
 		if err != nil {
 			return err
 		}
 		return a.emit(view{data: s, names: []string{s.Name}, text: func(w io.Writer) error {
-			line := s.Name + " is " + string(s.Status)
-			if s.LastError != "" {
-				line += ": " + screen.Escape(s.LastError)
-			}
-			return writeLines(w, []string{line})
+			return writeLines(w, []string{standing(s)})
 		}})
 	})
+}
+
+// standing says in one line how a server is.
+func standing(s node.Server) string {
+	line := s.Name + " is " + string(s.Status)
+	if s.LastError != "" {
+		line += ": " + screen.Escape(s.LastError)
+	}
+	return line
+}
+
+func newMCPReload(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "reload",
+		Short: "Let the node read the definitions of MCP servers again",
+		Long: `Let the node that runs here read the definitions of MCP servers again. It does so by itself when a file changes, where
+the system tells of that. Calls in flight end as they would have.`,
+		Example: "  orch mcp reload",
+		Args:    takes(),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.reloadServers(cmd.Context()) },
+	}
+}
+
+func (a *app) reloadServers(ctx context.Context) error {
+	return a.atNode(ctx, func(servers node.Admin) error {
+		r, err := servers.Reload(ctx)
+		if err != nil {
+			return err
+		}
+		names := make([]string, len(r.Servers))
+		lines := []string{screen.Plural(r.Count, "server") + " reloaded"}
+		for i, s := range r.Servers {
+			names[i] = s.Name
+			lines = append(lines, standing(s))
+		}
+		return a.emit(view{data: r, rows: rowsOf(r.Servers), names: names, text: func(w io.Writer) error { return writeLines(w, lines) }})
+	}, func(err error) error { return err })
 }
 
 func newMCPValidate(a *app) *cobra.Command {
@@ -211,7 +287,7 @@ func (a *app) validateServers(ctx context.Context, files []string) error {
 		return err
 	}
 	if len(files) == 0 {
-		if files, err = a.definitionFiles(); err != nil {
+		if files, err = a.definitionFiles(node.Servers{Dir: a.dir, Home: a.home}); err != nil {
 			return err
 		}
 	}
@@ -222,6 +298,9 @@ func (a *app) validateServers(ctx context.Context, files []string) error {
 	}
 	problems, unread := r.Validate(ctx, files...)
 	shown := a.emit(view{data: problems, rows: rowsOf(problems), names: problemFiles(problems), text: func(w io.Writer) error {
+		if len(problems) == 0 && unread == nil {
+			return writeLines(w, []string{screen.Plural(len(files), "file") + ", nothing is wrong"})
+		}
 		return writeLines(w, problemLines(problems))
 	}})
 	switch {
@@ -244,8 +323,8 @@ func firstOf(err error) error {
 }
 
 // definitionFiles lists the files of all directories.
-func (a *app) definitionFiles() ([]string, error) {
-	dirs, err := registry.Directories(a.dir, a.home, a.getenv)
+func (a *app) definitionFiles(s node.Servers) ([]string, error) {
+	dirs, err := registry.Directories(cmp.Or(s.Dir, s.Home), s.Home, a.getenv)
 	if err != nil {
 		return nil, err
 	}

@@ -59,7 +59,7 @@ func (a *app) pause(ctx context.Context, args []string, o pauseOptions, resume b
 	}
 	r := orchestrator.PauseRequest{Queue: o.queue, Node: o.node, Reason: o.reason, Actor: a.actor()}
 	if o.tool != "" {
-		t, err := a.tool(o.tool)
+		t, err := a.tool(ctx, o.tool)
 		if err != nil {
 			return err
 		}

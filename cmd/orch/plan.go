@@ -30,7 +30,7 @@ func newPlanValidate(a *app) *cobra.Command {
 		Short:   "Check plans and say every problem with its place",
 		Example: "  orch plan validate plan.yaml",
 		Args:    takes("PLAN.yaml..."),
-		RunE:    func(_ *cobra.Command, args []string) error { return a.validate(args) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.validate(cmd.Context(), args) },
 	}
 }
 
@@ -41,11 +41,11 @@ type validation struct {
 	Steps int    `json:"steps"`
 }
 
-func (a *app) validate(files []string) error {
+func (a *app) validate(ctx context.Context, files []string) error {
 	good := []validation{}
 	var problems plan.Problems
 	for _, file := range files {
-		p, err := a.loadPlan(file)
+		p, err := a.loadPlan(ctx, file)
 		if found, ok := errors.AsType[plan.Problems](err); ok {
 			problems = append(problems, found...)
 			continue
@@ -75,11 +75,11 @@ func newPlanGraph(a *app) *cobra.Command {
 		Short:   "Draw the steps of a plan and what they need",
 		Example: "  orch plan graph plan.yaml --format dot | dot -Tsvg > plan.svg",
 		Args:    takes("PLAN.yaml"),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := oneOf("--format", format, formats); err != nil {
 				return err
 			}
-			p, err := a.loadPlan(args[0])
+			p, err := a.loadPlan(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -168,7 +168,7 @@ func (a *app) runPlan(ctx context.Context, o submitOptions, dry bool) error {
 	if !dry {
 		return a.submit(ctx, o)
 	}
-	p, err := a.loadPlan(o.args[0])
+	p, err := a.loadPlan(ctx, o.args[0])
 	if err != nil {
 		return err
 	}

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/spell"
@@ -66,7 +69,7 @@ func (a *app) fileError(name string, err error) error {
 }
 
 // loadPlan reads and checks a plan file.
-func (a *app) loadPlan(name string) (*plan.Plan, error) {
+func (a *app) loadPlan(ctx context.Context, name string) (*plan.Plan, error) {
 	src, err := a.read(name, plan.MaxSource)
 	if err != nil {
 		return nil, err
@@ -74,40 +77,34 @@ func (a *app) loadPlan(name string) (*plan.Plan, error) {
 	if name == stdinName {
 		name = "stdin"
 	}
-	options, err := a.planOptions()
-	if err != nil {
-		return nil, err
-	}
-	return plan.Parse(name, src, options)
+	return plan.Parse(name, src, a.planOptions(ctx))
 }
 
 // planOptions lets the check of a plan see files and tools.
-func (a *app) planOptions() (plan.Options, error) {
-	catalogue, err := a.nodes.Tools()
-	if err != nil {
-		return plan.Options{}, err
-	}
+func (a *app) planOptions(ctx context.Context) plan.Options {
 	return plan.Options{
-		ReadFile:  func(path string) ([]byte, error) { return a.read(path, plan.MaxSource) },
-		ToolNames: catalogue.Names,
+		ReadFile: func(path string) ([]byte, error) { return a.read(path, plan.MaxSource) },
+		ToolNames: func() []string {
+			catalogue, err := a.catalogue(ctx)
+			if err != nil {
+				return nil
+			}
+			return catalogue.Names()
+		},
 		Tool: func(name string) (plan.ToolInfo, bool) {
-			t, ok := catalogue.Get(name)
+			t, ok := a.lookUp(ctx, name)
 			if !ok {
 				return plan.ToolInfo{}, false
 			}
 			return toolInfo(t), true
 		},
-	}, nil
+	}
 }
 
 func toolInfo(t tools.Tool) plan.ToolInfo {
 	spec := t.Spec()
-	schema := readSchema(t.InputSchema())
-	info := plan.ToolInfo{Effect: plan.Effect(spec.Effect), AnyState: spec.Gate == tools.AnyState, Required: schema.Required}
-	for name := range schema.Properties {
-		info.Properties = append(info.Properties, name)
-	}
-	return info
+	required, fields := tools.Fields(t)
+	return plan.ToolInfo{Name: spec.Name, Effect: plan.Effect(spec.Effect), AnyState: spec.Gate == tools.AnyState, Required: required, Properties: fields}
 }
 
 // inputSchema is what the command line has to know of a JSON Schema.
@@ -123,7 +120,45 @@ type property struct {
 	Description string          `json:"description"`
 	Default     json.RawMessage `json:"default"`
 	Enum        []any           `json:"enum"`
+	OneOf       []choice        `json:"oneOf"`
+	AnyOf       []choice        `json:"anyOf"`
 	Items       *property       `json:"items"`
+}
+
+// choice is a value that an input may have, with its title.
+type choice struct {
+	Const any    `json:"const"`
+	Title string `json:"title"`
+}
+
+// UnmarshalJSON reads a schema as far as it is such a value.
+func (c *choice) UnmarshalJSON(data []byte) error { //nolint:unparam // the interface of encoding/json
+	type plain choice
+	if json.Unmarshal(data, (*plain)(c)) != nil {
+		*c = choice{}
+	}
+	return nil
+}
+
+// choices are the values that an input may have, for people; none when nothing is listed.
+func (p property) choices() []string {
+	var list []string
+	for _, value := range p.Enum {
+		list = append(list, fmt.Sprint(value))
+	}
+	for _, c := range slices.Concat(p.OneOf, p.AnyOf) {
+		switch {
+		case c.Const == nil: // a schema of another kind
+		case c.Title == "":
+			list = append(list, fmt.Sprint(c.Const))
+		default:
+			list = append(list, fmt.Sprint(c.Const)+": "+c.Title)
+		}
+	}
+	if p.Items != nil {
+		list = append(list, p.Items.choices()...)
+	}
+	return list
 }
 
 // jsonTypes is the keyword type: one name, or several.

@@ -145,7 +145,7 @@ func (a *app) testPolicy(ctx context.Context, file string, o policyTest) error {
 	if err != nil {
 		return err
 	}
-	catalogue, err := a.nodes.Tools()
+	catalogue, err := a.catalogue(ctx)
 	if err != nil {
 		return err
 	}
@@ -225,8 +225,11 @@ func (a *app) exampleTable(w io.Writer, tried []policy.Tried) error {
 		if t.Want {
 			wanted = "match"
 		}
-		if !t.OK {
+		switch {
+		case !t.OK:
 			result = "FAILED: " + t.Problem
+		case t.Skipped != "":
+			result = "not tried: " + t.Skipped
 		}
 		table.Row(t.Rule, screen.Clip(t.Example.Tool+" "+string(t.Example.Args), 60), wanted, result)
 	}

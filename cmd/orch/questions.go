@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -81,15 +83,37 @@ func (a *app) listQuestions(list []orchestrator.QuestionView) error {
 	}})
 }
 
-// message is what a question asks, or its name in the call.
+// message is what a question asks, of a model the text that comes last, or its name in the call.
 func message(q orchestrator.QuestionView) string {
 	var p struct {
-		Message string `json:"message"`
+		Message  string `json:"message"`
+		Messages []struct {
+			Content json.RawMessage `json:"content"`
+		} `json:"messages"`
 	}
-	if json.Unmarshal(q.Params, &p) != nil || p.Message == "" {
+	if json.Unmarshal(q.Params, &p) != nil {
 		return q.Key
 	}
-	return p.Message
+	if last := len(p.Messages) - 1; p.Message == "" && last >= 0 {
+		p.Message = lastText(p.Messages[last].Content)
+	}
+	return cmp.Or(p.Message, q.Key)
+}
+
+// lastText is the last text of the content of a message: one block, or several.
+func lastText(content json.RawMessage) string {
+	type block struct {
+		Text string `json:"text"`
+	}
+	var one block
+	if json.Unmarshal(content, &one) == nil {
+		return one.Text
+	}
+	var several []block
+	if json.Unmarshal(content, &several) != nil || len(several) == 0 {
+		return ""
+	}
+	return several[len(several)-1].Text
 }
 
 func (a *app) showQuestion(q orchestrator.QuestionView) error {
@@ -115,15 +139,41 @@ func questionLines(q orchestrator.QuestionView) []string {
 	add("answered by", q.AnsweredBy)
 	add("action", q.Action)
 	add("reason", q.Reason)
-	lines = append(append(lines, "  asks:"), indented(screen.Object(q.Params))...)
+	form := formOf(q)
+	lines = append(append(lines, "  asks:"), indented(askedLines(q, form != nil))...)
+	if form != nil {
+		lines = append(lines, "  form:")
+		for _, line := range propertyLines(form) {
+			lines = append(lines, "  "+line)
+		}
+	}
 	if q.Status != statemachine.QuestionOpen {
 		return lines
 	}
 	hint := "answer: orch answer " + q.ID + " --json '{…}' | --decline"
 	if q.Kind == events.Elicitation {
-		hint = "answer: orch answer " + q.ID + " --accept name=value… | --decline"
+		hint = "answer: orch answer " + q.ID + " --accept" + exampleArgs(form) + " | --decline"
 	}
 	return append(lines, "", hint)
+}
+
+// formOf is the schema of the fields that a question asks for; nil when it asks for none.
+func formOf(q orchestrator.QuestionView) json.RawMessage {
+	var p struct {
+		Schema json.RawMessage `json:"requestedSchema"`
+	}
+	if q.Kind != events.Elicitation || json.Unmarshal(q.Params, &p) != nil || len(propertyOrder(p.Schema)) == 0 {
+		return nil
+	}
+	return p.Schema
+}
+
+// askedLines show what a question asks; its form is shown by itself.
+func askedLines(q orchestrator.QuestionView, form bool) []string {
+	if !form {
+		return screen.Object(q.Params)
+	}
+	return strings.Split(screen.EscapeLines("message: "+message(q)), "\n")
 }
 
 // answerOptions are the flags of `orch answer`.

@@ -13,6 +13,8 @@ import (
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/node"
+	"github.com/orch-dev/orch/mcp/registry"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
@@ -89,7 +91,7 @@ func TestEveryKindIsDescribed(t *testing.T) {
 		var e events.Event
 		data := `{"step":"s\u001b","attempt":2,"name":"n\n","reason":"r\r","tool":"T","worker":"w","message":"m\nx","level":"INFO","at":"2026-01-02T12:00:00Z",` +
 			`"error":{"name":"TIMEOUT","message":"late"},"task":"TASK_X","state":"DONE","child":"TASK_Y","from":"TASK_Z","as":"retry","by":"ada","signal":"go","path":"/p","sha256":"0123456789abcdef","id":"i","items":[1,2],"duration":1500000,` +
-			`"approval":"APR_1","expires_at":"2026-01-02T12:00:00Z","rationale":"w\u001b","approver":"user:bob","key":"k\u001b","kind":"elicitation","action":"accept\u001b"}`
+			`"approval":"APR_1","expires_at":"2026-01-02T12:00:00Z","rationale":"w\u001b","approver":"user:bob","key":"k\u001b","kind":"elicitation","action":"accept\u001b","note":{"job":"j\u001b"}}`
 		if kind == events.CheckpointCreated || kind == events.CheckpointRestored {
 			data = `{"id":"i","name":"n","state":{},"at":"2026-01-02T12:00:00Z"}`
 		}
@@ -208,16 +210,25 @@ func TestDoctorSaysWhatToMend(t *testing.T) {
 	s := &fakeSession{
 		status: orchestrator.StatusReply{Version: "v1", Ready: true, Store: "the log refuses to append", Durability: "fsync", StartedAt: at(-10)},
 		list:   orchestrator.ListReply{Tasks: []orchestrator.Summary{{UpdatedAt: at(3600)}}},
+		asked: map[string]func(any) any{"list": func(any) any {
+			return []node.Server{
+				{MCPTool: registry.MCPTool{Name: "git", Status: registry.Ready, Enabled: true}, Blocked: 2},
+				{MCPTool: registry.MCPTool{Name: "mail", Status: registry.Offline}},
+				{MCPTool: registry.MCPTool{Name: "wiki", Status: registry.Degraded, Enabled: true, LastError: "it has\x1b ended"}},
+			}
+		}},
 	}
 	p := newProbe(t, s)
 	assert.Equal(t, exitInternal, p.run(t.Context(), []string{"doctor"}))
 	assert.Contains(t, p.out.String(), "FAIL  store           the log refuses to append\n")
 	assert.Contains(t, p.out.String(), "mend: start one: orch worker")
 	assert.Contains(t, p.out.String(), "FAIL  clock")
+	assert.Contains(t, p.out.String(), `FAIL  mcp servers     1 ready, 1 degraded, 1 disabled, 2 tools blocked (orch mcp accept) (wiki: it has\x1b ended)`)
+	assert.Contains(t, p.out.String(), "mend: orch mcp test wiki\n")
 	assert.Contains(t, p.out.String(), "OK    git")
 	assert.True(t, s.closed)
 	p = newProbe(t, s)
 	p.nodes = &fakeNodes{sessions: []session{s}, files: verdict{Found: 7, Problems: make([]string, 7)}}
 	p.run(t.Context(), []string{"doctor", "-o", "name"})
-	assert.Equal(t, strings.Repeat("store files\n", shownProblems)+"store\nworker\nclock\n", p.out.String())
+	assert.Equal(t, strings.Repeat("store files\n", shownProblems)+"mcp servers\nstore\nworker\nclock\n", p.out.String())
 }

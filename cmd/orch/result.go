@@ -14,6 +14,7 @@ import (
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/statemachine"
 )
 
 // resultOptions are the flags of `orch result`.
@@ -50,6 +51,9 @@ func (a *app) result(ctx context.Context, text string, o resultOptions) error {
 		f := a.follower(s, id, t.Rev)
 		defer f.release(ctx, s)
 		if o.wait && !t.State.Terminal() {
+			if t.State == statemachine.Blocked || t.State == statemachine.AwaitingApproval {
+				a.note("%s is %s: %s; this waits for its end", t.ID, t.State, t.Reason)
+			}
 			if _, err := a.attend(ctx, f, o.timeout, silent{}, false); err != nil {
 				return err
 			}

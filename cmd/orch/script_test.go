@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/mcp/oauthtest"
 	"github.com/orch-dev/orch/tools"
 )
 
@@ -26,6 +28,9 @@ func TestMain(m *testing.M) {
 		"exits": func() { os.Exit(exits0(os.Args[1:])) },
 		"asker": func() { os.Exit(asker0()) },
 		"agent": func() { os.Exit(agent0()) },
+		// the browsers of desktops, on each system by its name
+		"xdg-open": func() { os.Exit(browser0(os.Args[1])) },
+		"open":     func() { os.Exit(browser0(os.Args[1])) },
 	})
 }
 
@@ -54,9 +59,9 @@ type greeting struct {
 	Text string `json:"text"`
 }
 
-// askName is a tool that asks for a name and greets it.
+// askName is a tool that asks for a name and greets it. ASK_PURPOSE changes what it says about itself.
 func askName() tools.Tool {
-	spec := tools.Spec{Name: "ASK_NAME", Purpose: "test", Effect: tools.Write, Gate: tools.InProgress, Approval: tools.NoApproval, NoWorkspace: true}
+	spec := tools.Spec{Name: "ASK_NAME", Purpose: cmp.Or(os.Getenv("ASK_PURPOSE"), "test"), Effect: tools.Write, Gate: tools.InProgress, Approval: tools.NoApproval, NoWorkspace: true}
 	return tools.Define(spec, func(_ context.Context, env *tools.Env, _ struct{}) (greeting, error) {
 		raw, ok := env.Answer("who")
 		if !ok {
@@ -92,7 +97,7 @@ func TestStories(t *testing.T) {
 		Files:               files,
 		RequireExplicitExec: true,
 		Setup:               setUpStory,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"waitfor": waitFor, "world": startWorld},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"waitfor": waitFor, "world": startWorld, "guarded": startGuarded, "secretless": secretless},
 	})
 }
 
@@ -100,6 +105,7 @@ func TestStories(t *testing.T) {
 func setUpStory(env *testscript.Env) error {
 	home := filepath.Join(env.WorkDir, "home")
 	env.Setenv("HOME", home)
+	env.Values[guardedKey{}] = make([]*oauthtest.Server, 1)
 	env.Setenv("ORCH_DATA_DIR", filepath.Join(env.WorkDir, "data"))
 	env.Setenv("ORCH_DURABILITY", "relaxed")
 	for _, name := range []string{"GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"} {

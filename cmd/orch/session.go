@@ -5,6 +5,7 @@ import (
 
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/internal/config"
+	"github.com/orch-dev/orch/internal/node"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/tools"
 )
@@ -31,7 +32,7 @@ type nodes interface {
 	Restore(ctx context.Context, cfg config.Config, file string, replace bool, tell func(string)) (saved, error)
 	// Tokens opens the list of bearer tokens for the length of do.
 	Tokens(ctx context.Context, cfg config.Config, do func(bus.TokenKeeper) error) error
-	// Tools returns the catalogue of this program.
+	// Tools returns the catalogue of this program, always the same one.
 	Tools() (*tools.Catalogue, error)
 }
 
@@ -52,13 +53,15 @@ type mode int
 const (
 	// idle answers, and starts no calls.
 	idle mode = iota
-	// working executes tasks.
+	// working executes tasks, for as long as a command takes; staying does so until it is told to stop.
 	working
+	staying
 )
 
 // session is a connection to a node for the length of a command.
 type session interface {
 	orchestrator.API
+	node.Asker
 	// Embedded reports whether the node lives in this process and ends with the session.
 	Embedded() bool
 	// Close ends the session. An embedded node stops gracefully; ctx limits how long that takes.

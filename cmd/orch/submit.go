@@ -98,7 +98,7 @@ func (a *app) submit(ctx context.Context, o submitOptions) error {
 	if o.tool == "" && isBatch(o.file) {
 		return a.submitBatch(ctx, o)
 	}
-	request, err := a.submitRequest(o)
+	request, err := a.submitRequest(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func isBatch(file string) bool {
 }
 
 // submitRequest turns flags and files into a request.
-func (a *app) submitRequest(o submitOptions) (orchestrator.SubmitRequest, error) {
+func (a *app) submitRequest(ctx context.Context, o submitOptions) (orchestrator.SubmitRequest, error) {
 	r := orchestrator.SubmitRequest{
 		Name: o.name, Priority: o.priority, Queue: o.queue, IdempotencyKey: o.key, Delay: o.delay, Actor: a.actor(),
 	}
@@ -137,14 +137,14 @@ func (a *app) submitRequest(o submitOptions) (orchestrator.SubmitRequest, error)
 		}
 	}
 	if o.tool != "" {
-		r.Plan, err = a.callPlan(o)
+		r.Plan, err = a.callPlan(ctx, o)
 		return r, err
 	}
 	file, err := o.planFile()
 	if err != nil {
 		return r, err
 	}
-	p, err := a.loadPlan(file)
+	p, err := a.loadPlan(ctx, file)
 	if err != nil {
 		return r, err
 	}
@@ -172,12 +172,12 @@ func (o submitOptions) planFile() (string, error) {
 }
 
 // callPlan returns the plan of one call of a tool.
-func (a *app) callPlan(o submitOptions) (json.RawMessage, error) {
+func (a *app) callPlan(ctx context.Context, o submitOptions) (json.RawMessage, error) {
 	if o.file != "" || o.inputsFile != "" || len(o.inputs) > 0 {
 		return nil, fault.New(fault.InvalidParams, "--tool takes its arguments as name=value, without -f, -i and -I").
 			WithHint("such as: orch submit --tool %s name=value", o.tool)
 	}
-	t, err := a.tool(o.tool)
+	t, err := a.tool(ctx, o.tool)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,65 +24,97 @@ func newTools(a *app) *cobra.Command {
 	cmd := &cobra.Command{Use: "tools", Short: "List, show and call tools", Example: "  orch tools list"}
 	asGroup(cmd)
 	cmd.AddCommand(&cobra.Command{
-		Use:     "list",
-		Short:   "List the tools of this program",
+		Use:   "list",
+		Short: "List the tools of this program and of MCP servers",
+		Long: `List the tools of this program and, as server__tool, those of MCP servers: of the node that runs here, else those that
+were last seen.`,
 		Example: "  orch tools list -o name",
 		Args:    takes(),
-		RunE:    func(*cobra.Command, []string) error { return a.listTools() },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.listTools(cmd.Context()) },
 	}, &cobra.Command{
 		Use:               "show NAME",
 		Short:             "Show the contract of a tool: purpose, states, approval, inputs, outputs",
 		Example:           "  orch tools show FILE_READ --json",
 		Args:              takes("NAME"),
 		ValidArgsFunction: a.completeTools,
-		RunE:              func(_ *cobra.Command, args []string) error { return a.showTool(args[0]) },
+		RunE:              func(cmd *cobra.Command, args []string) error { return a.showTool(cmd.Context(), args[0]) },
 	}, newToolsCall(a))
 	return cmd
 }
 
+// shownTool is what `orch tools show` says.
+type shownTool struct {
+	tools.Description
+
+	// Refused is why calls are refused now.
+	Refused *fault.Error `json:"refused,omitempty"`
+}
+
 // toolSummary is one line of the list.
 type toolSummary struct {
-	Name     string         `json:"name"`
+	Name string `json:"name"`
+	// Server is the MCP server that has the tool, empty for those of this program.
+	Server   string         `json:"server,omitempty"`
 	Effect   tools.Effect   `json:"effect"`
 	Approval tools.Approval `json:"approval"`
 	Purpose  string         `json:"purpose"`
 }
 
-func (a *app) listTools() error {
-	catalogue, err := a.nodes.Tools()
+func (a *app) listTools(ctx context.Context) error {
+	list, err := a.toolSummaries(ctx)
 	if err != nil {
 		return err
 	}
-	list := []toolSummary{}
-	for _, name := range catalogue.Names() {
-		if t, ok := catalogue.Get(name); ok {
-			spec := t.Spec()
-			list = append(list, toolSummary{spec.Name, spec.Effect, spec.Approval, spec.Purpose})
-		}
+	names := make([]string, len(list))
+	for i, t := range list {
+		names[i] = t.Name
 	}
-	return a.emit(view{data: list, rows: rowsOf(list), names: catalogue.Names(), text: func(w io.Writer) error {
+	return a.emit(view{data: list, rows: rowsOf(list), names: names, text: func(w io.Writer) error {
 		var table screen.Table
 		table.Row("NAME", "EFFECT", "APPROVAL", "PURPOSE")
 		for _, t := range list {
-			first, _, _ := strings.Cut(t.Purpose, ". ")
+			line, _, _ := strings.Cut(t.Purpose, "\n")
+			first, _, _ := strings.Cut(line, ". ")
 			table.Row(t.Name, string(t.Effect), string(t.Approval), strings.TrimSuffix(first, "."))
 		}
 		return table.Write(w, a.width())
 	}})
 }
 
-func (a *app) showTool(name string) error {
-	t, err := a.tool(name)
+// toolSummaries returns the tools of this program, and then those of each MCP server.
+func (a *app) toolSummaries(ctx context.Context) ([]toolSummary, error) {
+	catalogue, err := a.catalogue(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list := []toolSummary{}
+	for _, name := range catalogue.Names() {
+		t, ok := catalogue.Get(name)
+		if !ok {
+			continue
+		}
+		spec, server := t.Spec(), ""
+		if _, outside := a.refused[name]; outside {
+			server, _, _ = strings.Cut(name, "__")
+		}
+		list = append(list, toolSummary{spec.Name, server, spec.Effect, spec.Approval, spec.Purpose})
+	}
+	slices.SortStableFunc(list, func(x, y toolSummary) int { return strings.Compare(x.Server, y.Server) })
+	return list, nil
+}
+
+func (a *app) showTool(ctx context.Context, name string) error {
+	t, err := a.tool(ctx, name)
 	if err != nil {
 		return err
 	}
-	d := tools.Describe(t)
+	d := shownTool{tools.Describe(t), a.refused[t.Spec().Name]}
 	return a.emit(view{data: d, names: []string{d.Name}, text: func(w io.Writer) error {
 		return writeLines(w, toolLines(d))
 	}})
 }
 
-func toolLines(d tools.Description) []string {
+func toolLines(d shownTool) []string {
 	states := make([]string, len(d.States))
 	for i, s := range d.States {
 		states[i] = string(s)
@@ -90,9 +123,12 @@ func toolLines(d tools.Description) []string {
 	if len(states) == len(statemachine.States()) {
 		allowed = "any"
 	}
-	lines := []string{d.Name, "  " + d.Purpose, "", "effect:   " + string(d.Effect), "approval: " + string(d.Approval), "states:   " + allowed}
+	lines := []string{d.Name, "  " + strings.ReplaceAll(screen.EscapeLines(d.Purpose), "\n", "\n  "), "", "effect:   " + string(d.Effect), "approval: " + string(d.Approval), "states:   " + allowed}
 	for _, c := range d.Conditions {
-		lines = append(lines, "condition: "+c)
+		lines = append(lines, "condition: "+screen.Escape(c))
+	}
+	if d.Refused != nil {
+		lines = append(lines, "refused:  "+screen.Escape(d.Refused.Message))
 	}
 	lines = append(append(lines, "", "inputs:"), propertyLines(d.Inputs)...)
 	lines = append(append(lines, "", "outputs:"), propertyLines(d.Outputs)...)
@@ -121,6 +157,9 @@ func propertyLines(raw json.RawMessage) []string {
 		}
 		if p.Description != "" {
 			text += "  " + p.Description
+		}
+		if may := p.choices(); len(may) > 0 {
+			text += choices(may)
 		}
 		lines = append(lines, screen.Escape(strings.TrimRight(text, " ")))
 	}
@@ -176,7 +215,7 @@ func newToolsCall(a *app) *cobra.Command {
 }
 
 func (a *app) callTool(ctx context.Context, args []string, o callOptions) error {
-	t, err := a.tool(args[0])
+	t, err := a.tool(ctx, args[0])
 	if err != nil {
 		return err
 	}
@@ -219,7 +258,7 @@ func callWait(timeout time.Duration) time.Duration {
 func (a *app) called(ctx context.Context, s session, id events.TaskID, o callOptions) error {
 	f := a.follower(s, id, 0)
 	defer f.release(ctx, s)
-	if _, err := a.attend(ctx, f, o.timeout, approvalNotes{app: a}, false); err != nil {
+	if _, err := a.attend(ctx, f, o.timeout, waitNotes{app: a}, false); err != nil {
 		return err
 	}
 	t, err := f.session.Get(ctx, orchestrator.GetRequest{ID: id})

@@ -46,6 +46,11 @@ func (w *world) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(out, "a private page")
 	case path == "/search" && r.Header.Get("Authorization") == "Bearer hunter2":
 		_, _ = io.WriteString(out, `{"results": [{"title": "Found it", "url": "https://example.com/it", "content": "here"}]}`)
+	case path == "/github/repos/o/r/contents/f" && r.Header.Get("Authorization") == "Bearer hunter2":
+		_, _ = io.WriteString(out, `{"type": "file", "path": "f", "size": 2, "encoding": "base64", "content": "aGk=", "sha": "1"}`)
+	case path == "/github/repos/o/r/issues" && r.Header.Get("Authorization") == "Bearer hunter2":
+		out.WriteHeader(http.StatusCreated)
+		_, _ = io.WriteString(out, `{"number": 7, "id": 8, "state": "open", "html_url": "https://github.example/o/r/issues/7"}`)
 	case path == "/hook/hunter2":
 		out.WriteHeader(http.StatusNoContent)
 	case strings.HasPrefix(path, "/git/") && password == "hunter2":

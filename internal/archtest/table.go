@@ -47,19 +47,7 @@ func layers() []Layer {
 	family := []string{"fault", "events", "tools", "internal/pathguard", "internal/proc"}
 	face := []string{"fault", "events", "statemachine", "work", "plan", "tools", "policy", "orchestrator"}
 	return []Layer{
-		{"leaves", []Row{
-			{Package: "fault"},
-			{Package: "internal/archtest"},
-			{Package: "internal/failpoint"},
-			{Package: "internal/config", Imports: []string{"fault", "internal/netguard", "internal/spell"}},
-			{Package: "internal/crew"},
-			{Package: "internal/patch", Imports: []string{"fault"}},
-			{Package: "internal/netguard", Imports: []string{"fault"}},
-			{Package: "internal/pathguard", Imports: []string{"fault"}},
-			{Package: "internal/proc", Imports: []string{"fault"}},
-			{Package: "internal/spell"},
-			{Package: "cmd/orch/screen"},
-		}},
+		{"leaves", leaves()},
 		{"facts", []Row{
 			{Package: "events", Imports: []string{"fault"}},
 			{Package: "events/memlog", Imports: []string{"fault", "events"}},
@@ -79,7 +67,16 @@ func layers() []Layer {
 			{Package: "tools/fs", Imports: append([]string{"internal/patch"}, family...)},
 			{Package: "tools/git", Imports: append([]string{"internal/netguard"}, family...)},
 			{Package: "tools/web", Imports: append([]string{"internal/netguard"}, family...)},
+			{Package: "tools/forge", Imports: append([]string{"internal/netguard"}, family...)},
 			{Package: "tools/notify", Imports: append([]string{"internal/netguard"}, family...)},
+			{Package: "tools/firebase/refusal", Imports: []string{"fault"}, Pure: true},
+			{Package: "tools/firebase/tree", Imports: []string{"fault", "tools/firebase/refusal"}, Pure: true},
+			{Package: "tools/firebase/document", Imports: []string{"fault", "tools/firebase/refusal"}, Pure: true},
+			{Package: "tools/firebase/firebasetest", Imports: []string{"fault", "tools/firebase", "tools/firebase/refusal"}, Kit: true},
+			{Package: "tools/firebase/memory", Imports: []string{
+				"fault", "tools/firebase", "tools/firebase/document", "tools/firebase/refusal", "tools/firebase/tree",
+			}},
+			{Package: "tools/firebase", Imports: append([]string{"tools/firebase/document", "tools/firebase/refusal", "tools/firebase/tree"}, family...)},
 			{Package: "tools/*", Imports: family},
 			{Package: "internal/workspace", Imports: []string{"fault", "events", "internal/pathguard"}},
 		}},
@@ -93,16 +90,7 @@ func layers() []Layer {
 				"internal/crew", "internal/failpoint", "internal/pathguard", "internal/proc", "internal/workspace",
 			}},
 		}},
-		{"adapters", []Row{
-			// Faces never import bus or worker.
-			{Package: "bus/storefile"},
-			{Package: "bus", Imports: append([]string{"bus/storefile", "internal/crew", "internal/failpoint"}, face...)},
-			{Package: "mcp/registry", Imports: append([]string{"internal/proc"}, face...)},
-			{Package: "mcp/gateway", Imports: append([]string{"mcp/registry"}, face...)},
-			{Package: "mcp/*", Imports: append([]string{"mcp/*"}, face...)},
-			{Package: "web"},
-			{Package: "httpapi", Imports: append([]string{"web"}, face...)},
-		}},
+		{"adapters", adapters(face)},
 		{"program", []Row{
 			{Package: "internal/node", Imports: []string{Below}},
 		}},
@@ -112,12 +100,48 @@ func layers() []Layer {
 			{Package: "internal/corrupt", Imports: []string{Below}},
 			{Package: "internal/crash", Imports: []string{Below}},
 			{Package: "internal/load", Imports: []string{Below}},
+			{Package: "internal/outside", Imports: []string{Below}},
 			{Package: "internal/gendocs", Imports: []string{Below}},
 			{Package: "internal/sim", Imports: []string{Below}},
 		}},
 		{"commands", []Row{
 			{Package: "cmd/orch", Imports: []string{Below}},
 		}},
+	}
+}
+
+// adapters are bus and the faces, which may import what faces may.
+func adapters(face []string) []Row {
+	return []Row{
+		// Faces never import bus or worker.
+		{Package: "bus/storefile"},
+		{Package: "bus", Imports: append([]string{"bus/storefile", "internal/crew", "internal/failpoint"}, face...)},
+		{Package: "mcp/oauth", Imports: []string{"fault", "internal/wholefile"}},
+		{Package: "mcp/oauthtest", Kit: true},
+		{Package: "mcp/registry", Imports: append([]string{"internal/proc", "internal/wholefile", "mcp/oauth"}, face...)},
+		{Package: "mcp/gateway", Imports: append([]string{"mcp/registry", "internal/patch", "internal/unseen", "internal/wholefile"}, face...)},
+		{Package: "mcp/*", Imports: append([]string{"internal/wholefile", "mcp/*"}, face...)},
+		{Package: "web"},
+		{Package: "httpapi", Imports: append([]string{"web"}, face...)},
+	}
+}
+
+// leaves import hardly anything, and may be imported by everything that says so.
+func leaves() []Row {
+	return []Row{
+		{Package: "fault"},
+		{Package: "internal/archtest"},
+		{Package: "internal/failpoint"},
+		{Package: "internal/config", Imports: []string{"fault", "internal/netguard", "internal/spell"}},
+		{Package: "internal/crew"},
+		{Package: "internal/patch", Imports: []string{"fault"}},
+		{Package: "internal/netguard", Imports: []string{"fault"}},
+		{Package: "internal/pathguard", Imports: []string{"fault"}},
+		{Package: "internal/proc", Imports: []string{"fault"}},
+		{Package: "internal/spell"},
+		{Package: "internal/wholefile"},
+		{Package: "internal/unseen"},
+		{Package: "cmd/orch/screen", Imports: []string{"internal/unseen"}},
 	}
 }
 
@@ -129,13 +153,14 @@ func libraries() []Library {
 		{Path: "github.com/nats-io", Users: []string{"bus", "bus/storefile", "internal/benchmark", "internal/crash"}, Hidden: true},
 
 		{Path: "github.com/pelletier/go-toml/v2", Users: []string{"mcp/clients"}, Hidden: true},
-		{Path: "github.com/fsnotify/fsnotify", Users: []string{"mcp/registry"}, Hidden: true},
+		{Path: "github.com/fsnotify/fsnotify", Users: []string{"mcp/gateway", "mcp/registry"}, Hidden: true},
 		{Path: "github.com/tailscale/hujson", Users: []string{"mcp/clients", "mcp/registry"}, Hidden: true},
 		{Path: "golang.org/x/time", Users: []string{"mcp/*"}},
 		{Path: "github.com/go-sql-driver/mysql", Users: []string{"tools/db"}, Hidden: true},
 		{Path: "github.com/jackc/pgx/v5", Users: []string{"tools/db"}, Hidden: true},
 		{Path: "github.com/ncruces/go-sqlite3", Users: []string{"tools/db"}, Hidden: true},
 		{Path: "code.dny.dev/ssrf", Users: []string{"internal/netguard"}, Hidden: true},
+		{Path: "github.com/google/go-github", Users: []string{"tools/forge"}, Hidden: true},
 		{Path: "github.com/JohannesKaufmann", Users: []string{"tools/web"}, Hidden: true},
 		{Path: "github.com/nicholas-fedor/shoutrrr", Users: []string{"tools/notify"}, Hidden: true},
 
@@ -151,11 +176,12 @@ func libraries() []Library {
 		{Path: "golang.org/x/net/bpf", Users: []string{"internal/proc"}},
 		{Path: "golang.org/x/net", Users: []string{"internal/netguard", "tools/web"}},
 		{Path: "golang.org/x/sys", Users: []string{"bus", "internal/pathguard", "internal/proc", "tools/*"}},
-		{Path: "golang.org/x/text", Users: []string{"plan", "tools", "mcp/registry"}},
+		{Path: "golang.org/x/text", Users: []string{"plan", "tools", "mcp/*"}},
 		{Path: "golang.org/x/term", Users: []string{"cmd/orch", "cmd/orch/screen"}},
 		{Path: "mvdan.cc/sh/v3", Users: []string{"policy", "tools/shell"}},
 
 		{Path: "github.com/anishathalye/porcupine", TestOnly: true},
+		{Path: "github.com/getkin/kin-openapi", TestOnly: true},
 		{Path: "github.com/rogpeppe/go-internal", TestOnly: true},
 		{Path: "github.com/stretchr/testify", TestOnly: true},
 		{Path: "go.uber.org/goleak", TestOnly: true},

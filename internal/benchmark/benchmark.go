@@ -99,6 +99,7 @@ type lab struct {
 func measurements() []measurement {
 	return slices.Concat(rates(), faceRows(), []measurement{
 		{[]string{"gate-noop", "gate-read"}, gates},
+		{[]string{"gateway-stdio", "gateway-http", "gateway-task"}, gateways},
 		{[]string{"cold-start-new", "cold-start-existing"}, coldStarts},
 		{[]string{"rss-idle", "rss-after", "disk"}, footprint},
 		{[]string{"sleepers"}, sleepers},

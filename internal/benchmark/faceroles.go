@@ -34,14 +34,20 @@ func (anyToken) Verify(_ context.Context, token string) (server.Identity, time.T
 	return server.Identity{Name: "user:" + token, Role: server.Operator}, time.Time{}, nil
 }
 
-// bareFace is the process of a server of the SDK with one tool that does nothing: no tokens, no tasks, no log.
-func bareFace(ctx context.Context, ready func(string)) error {
+// bareServerOfMCP is a server of the SDK with one tool that does nothing: no tokens, no tasks, no log.
+func bareServerOfMCP() *mcp.Server {
 	type nothing struct{}
 	s := mcp.NewServer(&mcp.Implementation{Name: "bare", Version: "1"}, nil)
 	mcp.AddTool(s, &mcp.Tool{Name: noopName, Description: "Do nothing, for benchmarks"},
 		func(context.Context, *mcp.CallToolRequest, nothing) (*mcp.CallToolResult, nothing, error) {
 			return nil, nothing{}, nil
 		})
+	return s
+}
+
+// bareFace is the process of such a server over HTTP.
+func bareFace(ctx context.Context, ready func(string)) error {
+	s := bareServerOfMCP()
 	get := func(*http.Request) *mcp.Server { return s }
 	stateful := mcp.NewStreamableHTTPHandler(get, nil)
 	stateless := mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{Stateless: true})

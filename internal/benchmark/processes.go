@@ -27,14 +27,18 @@ const (
 	RoleBareWorker Role = "bare-worker"
 	RoleFace       Role = "face"
 	RoleBareFace   Role = "bare-face"
+	RoleBarePipe   Role = "bare-pipe"
 )
 
 // concurrency is the number of calls that a worker of the benchmark runs at the same time.
 const concurrency = 256
 
 // RunRole runs a child process of the benchmark until its standard input ends. It writes one line
-// when it is ready.
+// when it is ready, but for RoleBarePipe, which speaks MCP at once.
 func RunRole(ctx context.Context, role Role, dir, durability string, in io.Reader, out io.Writer) error {
+	if role == RoleBarePipe {
+		return barePipe(ctx, in, out)
+	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {

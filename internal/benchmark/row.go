@@ -64,6 +64,8 @@ func goals() map[string][2]Goal {
 		"mcp-call-stateless":  both(Goal{Least: 800, Ratio: 0.75}),
 		"gate-noop":           both(Goal{Most: 25}),
 		"gate-read":           both(Goal{Most: 25}),
+		"gateway-stdio":       both(Goal{Most: 1.3}),
+		"gateway-http":        both(Goal{Most: 1.3}),
 		"cold-start-new":      both(Goal{Most: 100}),
 		"cold-start-existing": both(Goal{Most: 100}),
 		"rss-idle":            both(Goal{Most: 45}),

@@ -68,10 +68,15 @@ type Config struct {
 	HTTP             string
 	SyncWait         time.Duration
 	OutsideApprovals bool
+	// MCPEnabled uses the MCP servers of others, MCPProject also those that the project defines; MCPHotReload follows
+	// changes of their definitions.
+	MCPEnabled, MCPProject, MCPHotReload bool
 	// LogLevel is debug, info, warn or error.
 	LogLevel string
 	// Output is text, json, jsonl or name.
 	Output string
+	// Dir is the working directory, Home that of the user, as in Sources.
+	Dir, Home string
 }
 
 // Sources is where the settings come from.
@@ -90,7 +95,7 @@ const FileName = ".orch/config.yaml"
 // Load reads all sources. Errors are VALIDATION_ERROR or INVALID_FORMAT; they name the flag, the
 // variable, or file:line:col.
 func Load(s Sources) (Config, error) {
-	var c Config
+	c := Config{Dir: s.Dir, Home: s.Home}
 	if s.Getenv == nil {
 		s.Getenv = os.Getenv
 	}

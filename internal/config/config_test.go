@@ -31,7 +31,7 @@ func TestDefaults(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, config.Config{
 		DataDir: "/home/ada/.orch/data", Root: "/work", Durability: "fsync", Concurrency: 4,
-		Queues: []string{"default"}, Lease: 15 * time.Second, MaxDeliveries: 10, MaxSpawned: 16, MaxOpen: 250_000, MaxOpenEach: 150_000, Sandbox: "enforce", Host: "127.0.0.1", HTTP: "auto", SyncWait: 20 * time.Second, LogLevel: "warn", Output: "text",
+		Queues: []string{"default"}, Lease: 15 * time.Second, MaxDeliveries: 10, MaxSpawned: 16, MaxOpen: 250_000, MaxOpenEach: 150_000, Sandbox: "enforce", Host: "127.0.0.1", HTTP: "auto", SyncWait: 20 * time.Second, LogLevel: "warn", Output: "text", MCPEnabled: true, MCPHotReload: true, Dir: "/work", Home: "/home/ada",
 		NotifyOn: []string{"failed", "blocked", "approval"}, Tools: config.Tools{NotifyChannels: []string{"log"}},
 	}, c)
 }
@@ -167,7 +167,8 @@ func TestProjectFileHasLimits(t *testing.T) {
 		"sandbox: off", "sandbox_read: [/srv]", "sandbox_write: /srv", "host: 0.0.0.0", "policy: weak.yaml", "four_eyes: false",
 		"search_provider: brave", "search_url: https://evil.example", "search_key: env:HOME", "net_allow: [169.254.169.254]", "notify_on: none",
 		"notify_channels: nats", "notify_services: {a: env:HOME}", "npm_registry: https://evil.example", "pip_index: https://evil.example",
-		"git_ssh_command: evil", "git_credential_helper: evil", "git_read: [/etc]", "database_hosts: [a:1]", "root: /", "root: ..", "root: ../other",
+		"git_ssh_command: evil", "git_credential_helper: evil", "git_read: [/etc]", "database_hosts: [a:1]", "github_url: https://evil.example",
+		"github_token: env:HOME", "root: /", "root: ..", "root: ../other",
 	} {
 		var c config.Config
 		err := config.Parse(&c, "f.yaml", []byte(line+"\n"), project, home)

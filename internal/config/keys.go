@@ -173,6 +173,18 @@ func faceKeys() []Key {
 			Name: "outside_approvals", Default: "false", Node: true, Personal: true, Usage: "let nobody approve through an MCP client",
 			field: func(c *Config) any { return &c.OutsideApprovals },
 		},
+		{
+			Name: "mcp_enabled", Default: "true", Node: true, Worker: true, Personal: true, Usage: "use the MCP servers that are defined in ~/.orch/mcp and ORCH_MCP_PATH",
+			field: func(c *Config) any { return &c.MCPEnabled },
+		},
+		{
+			Name: "mcp_project", Default: "false", Node: true, Worker: true, Personal: true, Usage: "use those of ./.orch/mcp too, which start programs that the project names",
+			field: func(c *Config) any { return &c.MCPProject },
+		},
+		{
+			Name: "mcp_hot_reload", Default: "true", Node: true, Worker: true, Personal: true, Usage: "follow changes of their definitions while the node runs",
+			field: func(c *Config) any { return &c.MCPHotReload },
+		},
 	}
 }
 

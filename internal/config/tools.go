@@ -23,6 +23,9 @@ type Tools struct {
 	// NotifyChannels are those of a notification that names none, and of what the node itself says.
 	NotifyServices map[string]Secret
 	NotifyChannels []string
+	// GitHubURL is the base of the API of GitHub, "" that of github.com; GitHubToken is its credential.
+	GitHubURL   string
+	GitHubToken Secret
 	// NetAllow lists what tools may reach although it is not public: ranges, addresses, names, with or without a port.
 	NetAllow []string
 	// NPMRegistry and PipIndex are the URLs of registries of packages; "" is that of the manager.
@@ -42,6 +45,9 @@ func (t Tools) Secrets() map[string]Secret {
 	all := map[string]Secret{}
 	if t.SearchKey != "" {
 		all["search_key"] = t.SearchKey
+	}
+	if t.GitHubToken != "" {
+		all["github_token"] = t.GitHubToken
 	}
 	for name, secret := range t.NotifyServices {
 		all["notify_services."+name] = secret
@@ -80,7 +86,7 @@ func (t Tools) check() error {
 // toolKeys are the settings of the families of tools. A project may say how its commits begin; the rest
 // says what of the operator's a tool may use.
 func toolKeys() []Key {
-	return slices.Concat(webKeys(), notifyKeys(), gitKeys(), []Key{
+	return slices.Concat(webKeys(), githubKeys(), notifyKeys(), gitKeys(), []Key{
 		{
 			Name: "npm_registry", Node: true, Worker: true, Personal: true, check: webURL, Usage: "URL of the registry of npm and yarn instead of their own",
 			field: func(c *Config) any { return &c.Tools.NPMRegistry },
@@ -116,6 +122,20 @@ func webKeys() []Key {
 			Name: "net_allow", Node: true, Worker: true, Personal: true, check: allowed,
 			Usage: "what HTTP tools, and git over http, may reach although it is not public: ranges, addresses, names, host:port",
 			field: func(c *Config) any { return &c.Tools.NetAllow },
+		},
+	}
+}
+
+func githubKeys() []Key {
+	return []Key{
+		{
+			Name: "github_url", Node: true, Worker: true, Personal: true, check: webURL,
+			Usage: "base of the API of GitHub, such as https://github.example.com/api/v3; empty is that of github.com",
+			field: func(c *Config) any { return &c.Tools.GitHubURL },
+		},
+		{
+			Name: "github_token", Node: true, Worker: true, Personal: true, Usage: "where the token for GitHub lies: env:NAME or file:PATH; without it only what is public can be read",
+			field: func(c *Config) any { return &c.Tools.GitHubToken },
 		},
 	}
 }

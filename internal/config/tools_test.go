@@ -17,6 +17,8 @@ const toolSettings = `
 search_provider: searxng
 search_url: http://localhost:8888
 search_key: env:SEARX
+github_url: https://github.example/api/v3
+github_token: file:github.token
 net_allow: [10.0.0.0/8, "fd00::/8", 192.0.2.7, search.internal, "localhost:8888", "[::1]:80"]
 notify_on: [failed, approval]
 notify_channels: [log, ops]
@@ -41,6 +43,7 @@ func TestToolSettings(t *testing.T) {
 	assert.Equal(t, []string{"failed", "approval"}, c.NotifyOn)
 	assert.Equal(t, config.Tools{
 		SearchProvider: "searxng", SearchURL: "http://localhost:8888", SearchKey: "env:SEARX",
+		GitHubURL: "https://github.example/api/v3", GitHubToken: config.Secret("file:" + filepath.Join(home, "github.token")),
 		NetAllow:       []string{"10.0.0.0/8", "fd00::/8", "192.0.2.7", "search.internal", "localhost:8888", "[::1]:80"},
 		NotifyChannels: []string{"log", "ops"},
 		NotifyServices: map[string]config.Secret{"ops": config.Secret("file:" + filepath.Join(home, "ops.url")), "mail": "env:MAIL"},
@@ -48,7 +51,7 @@ func TestToolSettings(t *testing.T) {
 		GitSSHCommand: "ssh -i /keys/id", GitCredentialHelper: "store --file /keys/git",
 		GitRead: []string{filepath.Join(home, "keys"), "/srv/keys"}, DatabaseHosts: []string{"db.internal:5432"},
 	}, c.Tools)
-	assert.Len(t, c.Tools.Secrets(), 3)
+	assert.Len(t, c.Tools.Secrets(), 4)
 
 	c, err = config.Load(config.Sources{Getenv: env(map[string]string{"ORCH_NOTIFY_SERVICES": "a=env:A, b=file:/b"}), Dir: "/", Home: "/"})
 	require.NoError(t, err)
@@ -60,6 +63,9 @@ func TestWrongToolSettings(t *testing.T) {
 	t.Parallel()
 	for line, message := range map[string]string{
 		"search_provider: bing":                       `"bing" is none of searxng, brave, tavily`,
+		"github_token: hunter2":                       "a secret does not stand in the settings",
+		"github_url: https://a:hunter2@h":             "it must hold neither user nor password",
+		"github_url: h":                               "it must be a URL that begins with http:// or https://",
 		"search_key: hunter2":                         "a secret does not stand in the settings",
 		"search_key: [hunter2, hunter2]":              "a secret does not stand in the settings",
 		"search_key: env:1a":                          "a secret does not stand in the settings",

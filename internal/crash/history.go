@@ -298,6 +298,8 @@ func stepOf(data events.Payload) string {
 		return d.Step
 	case *events.Reused:
 		return d.Step
+	case *events.Noted:
+		return d.Step
 	default:
 		return ""
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/orch-dev/orch/tools/build"
 	"github.com/orch-dev/orch/tools/builtin"
 	"github.com/orch-dev/orch/tools/db"
+	"github.com/orch-dev/orch/tools/forge"
 	"github.com/orch-dev/orch/tools/git"
 	"github.com/orch-dev/orch/tools/notify"
 	"github.com/orch-dev/orch/tools/web"
@@ -41,6 +42,7 @@ func (h *hands) configure(c *bus.Conn) error {
 		Database: db.Config{Hosts: s.DatabaseHosts},
 		Web:      web.Config{Net: net, Search: web.Search{Provider: web.Provider(s.SearchProvider), URL: s.SearchURL, Key: secrets["search_key"]}},
 		Notify:   notify.Config{Channels: services, Default: s.NotifyChannels, Publish: publisher(c), Net: net},
+		GitHub:   forge.Config{Net: net, URL: s.GitHubURL, Token: secrets["github_token"]},
 		Git:      h.gitConfig(net),
 		Build:    build.Config{NPMRegistry: s.NPMRegistry, PipIndex: s.PipIndex},
 		Agent:    agent.Config{Commands: h.cfg.Agents},

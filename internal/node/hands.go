@@ -2,6 +2,7 @@ package node
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"go/build"
 	"log/slog"
@@ -16,6 +17,8 @@ import (
 	"github.com/orch-dev/orch/internal/pathguard"
 	"github.com/orch-dev/orch/internal/proc"
 	"github.com/orch-dev/orch/internal/workspace"
+	"github.com/orch-dev/orch/mcp/gateway"
+	"github.com/orch-dev/orch/mcp/registry"
 	"github.com/orch-dev/orch/policy"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/tools/builtin"
@@ -33,6 +36,8 @@ type hands struct {
 	families  builtin.Config
 	exec      *proc.Runner
 	slots     chan struct{}
+	// gateway has the tools of MCP servers; nil when there are none.
+	gateway *gateway.Gateway
 
 	mu     sync.Mutex // orders the start of chores and their end
 	chores sync.WaitGroup
@@ -41,14 +46,18 @@ type hands struct {
 
 const workingDir = "Working"
 
-// openHands makes ready what executes calls; notifications for the bus go over c.
-func openHands(cfg Config, c *bus.Conn) (*hands, error) {
+// openHands makes ready what executes calls; notifications for the bus go over c, changes of MCP servers to tell. over
+// reports whether a call is over; nil where that is unknown.
+func openHands(ctx context.Context, cfg Config, c *bus.Conn, tell func(context.Context, registry.Change), over func(context.Context, gateway.Call) bool) (*hands, error) {
 	h := &hands{cfg: cfg, slots: make(chan struct{}, 4)}
 	var err error
 	if h.root, err = pathguard.Open(cfg.Root, append(cfg.secretFiles(), cfg.DataDir)...); err != nil {
 		return nil, err
 	}
-	if err = h.open(c); err != nil {
+	if err = h.open(c); err == nil {
+		err = h.openGateway(ctx, tell, over)
+	}
+	if err != nil {
 		return nil, errors.Join(err, h.close())
 	}
 	return h, nil
@@ -61,8 +70,11 @@ func (h *hands) close() error {
 	h.mu.Unlock()
 	h.chores.Wait()
 	var err error
+	if h.gateway != nil {
+		err = h.gateway.Close(context.Background())
+	}
 	if h.exec != nil {
-		err = h.exec.Close()
+		err = errors.Join(err, h.exec.Close())
 	}
 	return errors.Join(err, h.root.Close())
 }

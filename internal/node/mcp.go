@@ -53,7 +53,7 @@ func (n *Node) startFace(ctx context.Context) error {
 func (n *Node) faceConfig() server.Config {
 	cfg := server.Config{
 		API: n.orch, Catalogue: n.hands.catalogue, Root: n.hands.root.Name(), Version: n.cfg.Version, Logger: n.cfg.logger(),
-		Sessions: n.store, Key: n.faceKey,
+		Sessions: n.store, Key: n.faceKey, Outside: n.Outside(),
 		Tokens: n.cfg.Tokens, Outputs: n.hands.tree, SyncWait: n.cfg.SyncWait, OutsideApprovals: n.cfg.OutsideApprovals,
 	}
 	if n.cfg.Face != nil {
@@ -89,3 +89,11 @@ func (n *Node) serveFace(face *server.Server, listener net.Listener) {
 
 // FaceURL is where MCP clients find the node; empty when it does not serve HTTP.
 func (n *Node) FaceURL() string { return n.faceURL }
+
+// Outside gives faces the resources and prompts of outside servers; nil when the node uses none.
+func (n *Node) Outside() server.Outside {
+	if n.hands.gateway == nil {
+		return nil
+	}
+	return n.hands.gateway
+}

@@ -15,6 +15,7 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/config"
+	"github.com/orch-dev/orch/mcp/registry"
 	"github.com/orch-dev/orch/mcp/server"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/tools"
@@ -80,6 +81,8 @@ type Config struct {
 	Tokens server.Tokens
 	// Face changes the configuration of the MCP face, for the conformance suite and tests.
 	Face func(*server.Config)
+	// Servers are the MCP servers of others.
+	Servers Servers
 	// Extra adds tools to the built-in ones, for benchmarks and tests.
 	Extra []tools.Tool
 }
@@ -106,6 +109,10 @@ type Node struct {
 	// requests is the connection for what is asked and told, notices is nil when nothing is told.
 	requests *bus.Conn
 	notices  *notices
+	// desk answers requests about MCP servers.
+	desk local
+	// changes are those of MCP servers that the journal has yet to note.
+	changes chan registry.Change
 	// stops undo what Start did, the last first.
 	stops []func(context.Context) error
 	once  sync.Once
@@ -116,9 +123,9 @@ type Node struct {
 // Start brings a node up and returns when it takes tasks. Errors: CONFLICT when another node runs on
 // the data directory, DATA_LOSS, DISK_FULL, UNAVAILABLE, VALIDATION_ERROR.
 func Start(ctx context.Context, cfg Config) (*Node, error) {
-	n := &Node{cfg: cfg, done: make(chan struct{})}
+	n := &Node{cfg: cfg, done: make(chan struct{}), changes: make(chan registry.Change, maxChanges)}
 	for _, step := range []func(context.Context) error{
-		n.openBus, n.openStore, n.openRequests, n.openHands, n.openNotices, n.startOwner, n.serve, n.startWorker, n.startTokens, n.startFace, n.startChores, n.startTidying,
+		n.openBus, n.openStore, n.openRequests, n.openHands, n.openNotices, n.startOwner, n.serve, n.serveServers, n.startWorker, n.startTokens, n.startFace, n.startJournal, n.startChores, n.startTidying,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, n.Stop(context.WithoutCancel(ctx)))
@@ -178,9 +185,9 @@ func (n *Node) openRequests(ctx context.Context) error {
 	return err
 }
 
-func (n *Node) openHands(context.Context) error {
+func (n *Node) openHands(ctx context.Context) error {
 	var err error
-	if n.hands, err = openHands(n.cfg, n.requests); err == nil {
+	if n.hands, err = openHands(ctx, n.cfg, n.requests, n.tellChange, n.isOver); err == nil {
 		n.onStop(func(context.Context) error { return n.hands.close() })
 	}
 	return err
@@ -357,7 +364,7 @@ func RunWorker(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer c.Close()
-	h, err := openHands(cfg, c)
+	h, err := openHands(ctx, cfg, c, nil, nil)
 	if err != nil {
 		return err
 	}

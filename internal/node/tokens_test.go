@@ -344,3 +344,22 @@ func TestToolsDoNotReadTheToken(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, data, now)
 }
+
+// A node that uses the MCP servers of others hands what they offer to its faces.
+func TestFacesReachOutsideServers(t *testing.T) {
+	t.Parallel()
+	for name, uses := range map[string]bool{"uses servers": true, "uses none": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := config(t)
+			if uses {
+				cfg.Servers.Home = t.TempDir()
+			}
+			var known server.Config
+			cfg.HTTP, cfg.Face = "127.0.0.1:0", func(c *server.Config) { known = *c }
+			n := start(t, cfg)
+			assert.Equal(t, uses, known.Outside != nil)
+			assert.Equal(t, uses, n.Outside() != nil)
+		})
+	}
+}

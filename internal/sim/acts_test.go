@@ -66,6 +66,8 @@ func (w *world) do(a act) {
 		w.decide([]string{"granted", "granted", "rejected", "revise"}[a.A%4], []string{"user:ada", "user:bob"}[a.B%2])
 	case "answer":
 		w.answerAll(a.A%3 == 0)
+	case "note":
+		w.noteNow(a)
 	case "later":
 		w.pass(21 * time.Second)
 	case "expire":

@@ -26,6 +26,7 @@ func (w *world) check() {
 	w.checkLog(past)
 	w.checkEffects(past)
 	w.checkGrants(past)
+	w.checkNotes(past)
 	w.checkKeys(past)
 	for _, h := range slices.Clone(w.workers) {
 		w.die(h)
@@ -250,7 +251,7 @@ func (w *world) checkEffects(past []*history) {
 }
 
 // checkGrants holds that no approval lets more than one call begin, and none that was not granted (I12). A call
-// that has asked a question begins again with its grant, and no other call with that.
+// that has asked a question or left a note begins again with its grant, and no other call with that.
 func (w *world) checkGrants(past []*history) {
 	for _, h := range past {
 		grants, used, held := map[string]string{}, map[string]int{}, map[string]string{}
@@ -265,6 +266,10 @@ func (w *world) checkGrants(past []*history) {
 					}
 				case *events.Parked:
 					if id := grants[d.Step]; id != "" && len(d.Questions) > 0 {
+						held[id] = d.Step
+					}
+				case *events.Noted:
+					if id := grants[d.Step]; id != "" {
 						held[id] = d.Step
 					}
 				}

@@ -15,9 +15,10 @@ type script struct {
 	Plans []string
 	// Patience is how often of 8 an answer of the log comes late, Toil how often of 8 a worker goes on by
 	// itself, Errors how often of 16 a call ends badly.
-	// Asks is how often of 16 a call needs an approval, Inquires how often it asks a question.
-	Patience, Toil, Errors, Asks, Inquires int
-	Acts                                   []act
+	// Asks is how often of 16 a call needs an approval, Inquires how often it asks a question, Notes how often it goes
+	// on elsewhere.
+	Patience, Toil, Errors, Asks, Inquires, Notes int
+	Acts                                          []act
 }
 
 // act is one thing that happens; A and B choose among what there is at that moment.
@@ -36,7 +37,7 @@ func daily() []string {
 // troubles are drawn anew for every script: some scripts know only a few of them, which finds more.
 func troubles() []string {
 	return strings.Fields("crash crash_written down refuse conflict lose late land full unread takeover retire lose_reply " +
-		"die deaf duplicate give_up sides jump hold archive call leave batch linger later expire answer answer")
+		"die deaf duplicate give_up sides jump hold archive call leave batch linger later expire answer answer note note")
 }
 
 // scripts generates scripts.
@@ -49,6 +50,7 @@ func scripts() *rapid.Generator[script] {
 			Errors:   rapid.SampledFrom([]int{2, 0, 8}).Draw(t, "errors"),
 			Asks:     rapid.SampledFrom([]int{0, 0, 2, 8}).Draw(t, "asks"),
 			Inquires: rapid.SampledFrom([]int{0, 0, 2, 6}).Draw(t, "inquires"),
+			Notes:    rapid.SampledFrom([]int{0, 0, 2, 6}).Draw(t, "notes"),
 			Plans:    rapid.SliceOfN(rapid.Custom(randomPlan), 1, 2).Draw(t, "plans"),
 		}
 		verbs := append(daily(), rapid.SliceOfN(rapid.SampledFrom(troubles()), 0, 8).Draw(t, "troubles")...)

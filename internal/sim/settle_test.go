@@ -15,7 +15,8 @@ import (
 // for, with the help of a person (I1).
 func (w *world) settle() {
 	w.say("== the faults stop")
-	w.armed, w.full, w.script.Patience, w.script.Errors, w.script.Asks, w.script.Inquires = nil, false, 0, 0, 0, 0
+	w.armed, w.full = nil, false
+	w.script.Patience, w.script.Errors, w.script.Asks, w.script.Inquires, w.script.Notes = 0, 0, 0, 0, 0
 	for range 4 {
 		w.age()
 	}

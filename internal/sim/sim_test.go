@@ -186,7 +186,7 @@ func TestSameSeedSameBytes(t *testing.T) {
 // TestTeeth: each planted fault is found by a few seeds.
 func TestTeeth(t *testing.T) {
 	t.Parallel()
-	for _, c := range []cheat{lyingLog, unfencedLog, boldWorker, staleResult} {
+	for _, c := range []cheat{lyingLog, unfencedLog, boldWorker, staleResult, forgetfulWorker} {
 		t.Run(string(c), func(t *testing.T) {
 			t.Parallel()
 			cat := catalogue(t)

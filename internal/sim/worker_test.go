@@ -87,7 +87,10 @@ func (w *world) receive(h *hand, b work.Batch) {
 		if h.met[c.Ref] {
 			continue
 		}
-		w.say("%s takes %s %s %d", h.name, c.Task, c.Step, c.Attempt)
+		w.say("%s takes %s %s %d %s", h.name, c.Task, c.Step, c.Attempt, c.Note)
+		if w.cheat == forgetfulWorker {
+			c.Note, c.Away = nil, false
+		}
 		h.met[c.Ref] = true
 		h.jobs = append(h.jobs, &job{Call: c, worker: h})
 		w.newestCall[string(c.Task)+"/"+c.Step] = work.Outcome{Ref: c.Ref, Worker: h.name}
@@ -138,8 +141,10 @@ func (w *world) step(j *job) {
 		w.ask(j)
 	case j.Tool != "PROBE" && len(j.Answers) < 3 && w.chance(w.script.Inquires, 16):
 		w.inquire(j)
-	case j.hasEffects() && !j.started:
+	case !j.Away && j.hasEffects() && !j.started:
 		w.begin(j)
+	case j.mayNote() && w.chance(w.script.Notes, 16):
+		w.note(j)
 	default:
 		w.finish(j)
 	}
@@ -177,6 +182,9 @@ func (w *world) finish(j *job) {
 	if w.chance(w.script.Errors, 16) {
 		how = strings.Fields("tool_error transport timeout rate_limited shutdown denied")[w.rnd.IntN(6)]
 	}
+	if j.Away {
+		how = w.lookAfter(j, how)
+	}
 	w.end(j, how)
 }
 
@@ -184,7 +192,7 @@ func (w *world) finish(j *job) {
 func (w *world) end(j *job, how string) {
 	begun := j.started || !j.hasEffects()
 	unknown := how == "transport" || how == "timeout" || how == "shutdown"
-	if j.Tool != "PROBE" && j.Tool != "SPAWN" && begun && (how == "ok" || (unknown && w.chance(1, 2))) {
+	if !j.Away && j.Tool != "PROBE" && j.Tool != "SPAWN" && begun && (how == "ok" || (unknown && w.chance(1, 2))) {
 		w.effect(j)
 	}
 	n := 1
@@ -224,14 +232,22 @@ func (w *world) ask(j *job) {
 	w.report(j)
 }
 
-// inquire gives a call back that asks a question, before its effect.
+// inquire gives a call back that asks a question, before its effect; now and then with a note, which says nothing of
+// what goes on elsewhere.
 func (w *world) inquire(j *job) {
-	q := work.Question{
+	j.outcome = &work.Outcome{Ref: j.Ref, Worker: j.worker.name, StartedAt: time.Now(), Questions: []work.Question{j.question()}}
+	if !j.Away && w.chance(1, 4) {
+		j.outcome.Note = json.RawMessage(`{"state":"asked"}`)
+	}
+	w.report(j)
+}
+
+// question is the next one that a call asks.
+func (j *job) question() work.Question {
+	return work.Question{
 		Key: fmt.Sprint("k", len(j.Answers)), Kind: events.Elicitation,
 		Params: json.RawMessage(`{"message":"n?","requestedSchema":{"type":"object","properties":{"n":{"type":"integer"}}}}`),
 	}
-	j.outcome = &work.Outcome{Ref: j.Ref, Worker: j.worker.name, StartedAt: time.Now(), Questions: []work.Question{q}}
-	w.report(j)
 }
 
 // fence makes sure that a call that has not taken effect never will, as who says so must know.
@@ -253,6 +269,9 @@ func (w *world) report(j *job) {
 		return o.Report(ctx, outcome)
 	}, func(err error) {
 		j.asking = false
+		if job := w.jobs[string(outcome.Note)]; job != nil && err == nil {
+			job.kept = true
+		}
 		if !j.gone && (err == nil || !fault.Has(err, fault.Unavailable) && !fault.Has(err, fault.DiskFull)) {
 			w.said = append(w.said, outcome)
 			w.lay(j)

@@ -62,6 +62,8 @@ type world struct {
 	// ledger counts the effects of each call, newestCall is who was last given it.
 	ledger     map[string]int
 	newestCall map[string]work.Outcome
+	// jobs is what calls have begun elsewhere, by note.
+	jobs map[string]*outside
 
 	tasks     []events.TaskID
 	asked     []orchestrator.SubmitRequest
@@ -79,9 +81,11 @@ const (
 	// lyingLog acknowledges some commits and forgets them; unfencedLog takes commits whatever came before.
 	lyingLog    cheat = "lying log"
 	unfencedLog cheat = "unfenced log"
-	// boldWorker makes a call though the owner refused its start; staleResult passes old results off as new.
-	boldWorker  cheat = "bold worker"
-	staleResult cheat = "stale result"
+	// boldWorker makes a call though the owner refused its start; staleResult passes old results off as new;
+	// forgetfulWorker begins anew whatever its note says.
+	boldWorker      cheat = "bold worker"
+	staleResult     cheat = "stale result"
+	forgetfulWorker cheat = "forgetful worker"
 )
 
 // stray is a commit that is still on its way to the log; orphan when its owner is dead.
@@ -105,7 +109,7 @@ type owner struct {
 func newWorld(s script, cat *tools.Catalogue, tape *bytes.Buffer, c cheat) *world {
 	return &world{
 		script: s, cat: cat, tape: tape, cheat: c, rnd: rand.New(rand.NewPCG(s.Seed, 0)), log: memlog.New(memlog.Config{}),
-		newest: map[events.TaskID]uint64{}, ledger: map[string]int{}, newestCall: map[string]work.Outcome{},
+		newest: map[events.TaskID]uint64{}, ledger: map[string]int{}, newestCall: map[string]work.Outcome{}, jobs: map[string]*outside{},
 		accepted: map[events.TaskID]bool{}, cancelled: map[events.TaskID]bool{}, ended: map[events.TaskID]string{},
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/wholefile"
 )
 
 // MaxBytes is the largest configuration that is read.
@@ -60,7 +61,7 @@ func Write(file string, before, after []byte, now time.Time) (backup string, err
 	if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
 		return backup, unwritable(file, err)
 	}
-	if err := replace(file, after, mode); err != nil {
+	if err := wholefile.Replace(file, after, mode); err != nil {
 		return backup, unwritable(file, err)
 	}
 	return backup, nil
@@ -70,33 +71,12 @@ func unwritable(file string, err error) error {
 	return fault.Wrap(fault.Forbidden, err, "it cannot be written").WithField(file)
 }
 
-// replace writes a file beside the old one, and then puts it in its place.
-func replace(file string, content []byte, mode fs.FileMode) error {
-	temp, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+".*")
-	if err != nil {
-		return err
-	}
-	err = fill(temp, content, mode)
-	if err == nil {
-		err = os.Rename(temp.Name(), file)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(temp.Name()))
-	}
-	return nil
-}
-
 // create writes a file that must not exist.
 func create(file string, content []byte, mode fs.FileMode) error {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
-	return fill(f, content, mode)
-}
-
-// fill writes a file to disk and closes it.
-func fill(f *os.File, content []byte, mode fs.FileMode) error {
-	_, err := f.Write(content)
+	_, err = f.Write(content)
 	return errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// retire closes a connection when its last call is over, or after the bound of a call.
+// retire closes a connection when its last call is over, or after the bound of a call; the time in which calls wait for
+// answers does not count.
 func (r *Registry) retire(s *server, a *attached) {
 	if a == nil {
 		return
@@ -32,10 +33,18 @@ func (r *Registry) finish(a *attached) {
 	defer r.ends.Done()
 	timer := time.NewTimer(a.timeout)
 	defer timer.Stop()
-	select {
-	case <-a.idle:
-	case <-timer.C:
-	case <-r.hurry:
+	for waiting := true; waiting; {
+		select {
+		case <-a.idle:
+			waiting = false
+		case <-timer.C:
+			waiting = a.conn.flights.asking() > 0
+			timer.Reset(a.timeout)
+		case <-a.conn.done:
+			waiting = false
+		case <-r.hurry:
+			waiting = false
+		}
 	}
 	a.close()
 	r.mu.Lock()
@@ -63,6 +72,7 @@ func (r *Registry) Close(ctx context.Context, timeout time.Duration) error {
 		s.mu.Lock()
 		former := s.live
 		s.live, s.lastError = nil, ""
+		s.turned()
 		s.moved(func() { s.health.status = Offline })
 		s.mu.Unlock()
 		r.retire(s, former)

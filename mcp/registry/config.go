@@ -38,14 +38,38 @@ type MCPConfig struct {
 	BaseURL string            `json:"baseURL,omitempty"`
 	Headers map[string]string `json:"headers,omitempty"`
 	Bearer  string            `json:"bearer,omitempty"`
+	// OAuth is for logins at a URL without a token; nil leaves all to the server.
+	OAuth *OAuth `json:"oauth,omitempty"`
 	// Capabilities are what the server has to offer: names of its tools, or of features of MCP such as tools.
 	Capabilities []string `json:"capabilities"`
 	// Timeout is a Go duration; empty means DefaultTimeout.
-	Timeout     string         `json:"timeout,omitempty"`
-	RetryPolicy *RetryPolicy   `json:"retryPolicy,omitempty"`
-	Metadata    map[string]any `json:"metadata,omitempty"`
+	Timeout     string       `json:"timeout,omitempty"`
+	RetryPolicy *RetryPolicy `json:"retryPolicy,omitempty"`
+	// Tools are patterns (path.Match) of the names of the tools that are offered; those that begin with an exclamation
+	// mark take out. Empty means all.
+	Tools []string `json:"tools,omitempty"`
+	// Effects say of tools, by name or pattern, whether they are read, idempotent, write or destructive. They count
+	// more than what the server says of itself.
+	Effects map[string]string `json:"effects,omitempty"`
+	// Concurrency is how many calls may work at once, 1 to 1000; 0 means DefaultConcurrency. Calls that wait for an
+	// answer of a person do not count.
+	Concurrency int `json:"concurrency,omitempty"`
+	// RateLimit is how many calls may be made in a minute; 0 means any number.
+	RateLimit int            `json:"rateLimit,omitempty"`
+	Metadata  map[string]any `json:"metadata,omitempty"`
 	// Disabled servers of a client's map are not started unless they are enabled here.
 	Disabled bool `json:"-"`
+}
+
+// OAuth says how a person logs in (orch mcp login).
+type OAuth struct {
+	// ClientID and ClientSecret are those of a client that is registered already; without them orch registers itself.
+	ClientID     string `json:"clientId,omitempty"`
+	ClientSecret string `json:"clientSecret,omitempty"`
+	// Issuer is the one authorization server that gets them; without it the server may name any.
+	Issuer string `json:"issuer,omitempty"`
+	// Scopes are asked for in place of those that the server names.
+	Scopes []string `json:"scopes,omitempty"`
 }
 
 // RetryPolicy says how connecting is tried again.
@@ -68,8 +92,12 @@ func (c MCPConfig) timeout() time.Duration {
 // masked returns a deep copy without secrets: values that are no mere reference to a variable are hidden.
 func (c MCPConfig) masked() MCPConfig {
 	c.Args, c.Capabilities = slices.Clone(c.Args), slices.Clone(c.Capabilities)
+	c.Tools, c.Effects = slices.Clone(c.Tools), maps.Clone(c.Effects)
 	c.Env, c.Headers = maskAll(c.Env), maskAll(c.Headers)
 	c.Bearer, c.BaseURL = mask(c.Bearer), maskURL(c.BaseURL)
+	if c.OAuth != nil {
+		c.OAuth = &OAuth{ClientID: c.OAuth.ClientID, ClientSecret: mask(c.OAuth.ClientSecret), Issuer: c.OAuth.Issuer, Scopes: slices.Clone(c.OAuth.Scopes)}
+	}
 	if c.RetryPolicy != nil {
 		policy := *c.RetryPolicy
 		c.RetryPolicy = &policy

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"regexp"
 	"time"
@@ -15,10 +16,12 @@ import (
 const (
 	// olderVersion is the newest version of the protocol that begins with initialize.
 	olderVersion = "2025-11-25"
-	// maxTools bounds the list of tools of a server.
-	maxTools = 10_000
+	// maxTools bounds the list of tools of a server, maxToolsBytes the messages that it comes in, in bytes.
+	maxTools, maxToolsBytes = 10_000, 32 << 20
 	// maxToolName and maxToolBytes bound the name and the whole definition of a tool.
 	maxToolName, maxToolBytes = 128, 256 << 10
+	// tasksExtension is the extension of 2026-07-28 for tasks.
+	tasksExtension = "io.modelcontextprotocol/tasks"
 	// endGrace is how long a session may take to say goodbye, and a process to end after each hint.
 	endGrace = 2 * time.Second
 )
@@ -38,6 +41,9 @@ type link interface {
 type connection struct {
 	session *mcp.ClientSession
 	link    link
+	flights *flights
+	// takesTasks tells that calls of tools may be made tasks, in the older generation of the protocol.
+	takesTasks bool
 	// done is closed when the session is over and its link closed, for whatever reason.
 	done chan struct{}
 }
@@ -47,6 +53,7 @@ type opening struct {
 	// open makes a link; its errors are final.
 	open    func() (link, error)
 	options *mcp.ClientOptions
+	flights *flights
 }
 
 // connect opens a session. A server that is confused by the newer generation of the protocol is asked again in the
@@ -58,19 +65,26 @@ func connect(ctx context.Context, within time.Duration, o opening) (*connection,
 	if err != nil {
 		return nil, err
 	}
-	c, err := handshake(first, l, o.options, "")
+	c, err := handshake(first, l, o, "")
 	if err == nil || ctx.Err() != nil {
 		return c, err
 	}
 	if l, err = o.open(); err != nil {
 		return nil, err
 	}
-	return handshake(ctx, l, o.options, olderVersion)
+	return handshake(ctx, l, o, olderVersion)
 }
 
 // handshake opens a session of a generation, or ends the link.
-func handshake(ctx context.Context, l link, options *mcp.ClientOptions, version string) (*connection, error) {
-	client := mcp.NewClient(&mcp.Implementation{Name: "orch", Version: "1"}, options)
+func handshake(ctx context.Context, l link, o opening, version string) (*connection, error) {
+	client := mcp.NewClient(&mcp.Implementation{Name: "orch", Version: "1"}, o.options)
+	client.AddReceivingMiddleware(o.flights.middleware)
+	if err := addAliases(client); err != nil {
+		l.end()
+		return nil, err
+	}
+	heard := &greeting{}
+	ctx = context.WithValue(ctx, greetingKey{}, heard)
 	// The SDK reads for as long as the session lives, but not all that it does ends with ctx.
 	stop := context.AfterFunc(ctx, l.end)
 	session, err := client.Connect(ctx, l, &mcp.ClientSessionOptions{ProtocolVersion: version})
@@ -81,7 +95,7 @@ func handshake(ctx context.Context, l link, options *mcp.ClientOptions, version 
 		l.end()
 		return nil, explain(err, l)
 	}
-	c := &connection{session: session, link: l, done: make(chan struct{})}
+	c := &connection{session: session, link: l, flights: o.flights, takesTasks: heard.end(), done: make(chan struct{})}
 	go func() {
 		defer close(c.done)
 		_ = session.Wait() // who uses the session learns more
@@ -100,31 +114,88 @@ func explain(err error, l link) error {
 }
 
 // tools lists the tools of the server. Those that nobody could use are left out, and refused is told why (S1-088).
-func (c *connection) tools(ctx context.Context, refused func(tool, reason string)) ([]*mcp.Tool, error) {
+func (c *connection) tools(ctx context.Context, refused func(tool, reason string)) ([]*mcp.Tool, map[string]trait, error) {
 	if caps := c.session.InitializeResult().Capabilities; caps == nil || caps.Tools == nil {
-		return nil, nil
+		return nil, nil, nil
+	}
+	list, err := c.list(ctx, "tools/list", "tools", bounds{count: maxTools, bytes: maxToolsBytes})
+	if err != nil {
+		return nil, nil, explain(err, c.link)
 	}
 	var all []*mcp.Tool
-	known := map[string]bool{}
-	for tool, err := range c.session.Tools(ctx, nil) {
-		if err != nil {
-			return nil, explain(err, c.link)
-		}
-		if len(all) == maxTools {
-			return nil, errors.New("the server offers more than 10000 tools")
-		}
-		reason := unusable(tool)
-		if reason == "" && known[tool.Name] {
+	traits := map[string]trait{}
+	for _, raw := range list {
+		tool, t, reason := readTool(raw)
+		if _, known := traits[tool.Name]; known && reason == "" {
 			reason = "another one has the same name"
 		}
 		if reason != "" {
 			refused(tool.Name[:min(len(tool.Name), maxToolName)], reason)
 			continue
 		}
-		known[tool.Name] = true
+		traits[tool.Name] = t
 		all = append(all, tool)
 	}
-	return all, nil
+	return all, traits, nil
+}
+
+// readTool reads the definition of a tool, and says why it cannot be used; "" when it can.
+func readTool(raw json.RawMessage) (*mcp.Tool, trait, string) {
+	tool := &mcp.Tool{}
+	if len(raw) > maxToolBytes {
+		_ = json.Unmarshal(raw, &struct {
+			Name *string `json:"name"`
+		}{&tool.Name}) // for the log
+		return tool, trait{}, "its definition has more than 256 KiB"
+	}
+	if json.Unmarshal(raw, tool) != nil {
+		return tool, trait{}, "its definition is none"
+	}
+	if reason := unusable(tool); reason != "" {
+		return tool, trait{}, reason
+	}
+	t, reason := traitOf(raw)
+	return tool, t, reason
+}
+
+// bounds are those of a list, bytes those of its pages together.
+type bounds struct{ count, bytes int }
+
+// list reads all pages of a list.
+func (c *connection) list(ctx context.Context, method, key string, most bounds) ([]json.RawMessage, error) {
+	all := []json.RawMessage{}
+	size := 0
+	for cursor := ""; ; {
+		p := &rawParams{fields: object{}}
+		if cursor != "" {
+			p.fields["cursor"] = cursor
+		}
+		raw, err := c.request(ctx, method, p, outgoing{})
+		if err != nil {
+			return nil, err
+		}
+		var page map[string]json.RawMessage
+		var items []json.RawMessage
+		next := ""
+		if err := json.Unmarshal(raw, &page); err != nil {
+			return nil, err
+		}
+		if json.Unmarshal(page[key], &items) != nil || len(page["nextCursor"]) > 0 && json.Unmarshal(page["nextCursor"], &next) != nil {
+			return nil, errors.New("the server answers " + method + " with something else")
+		}
+		all, size = append(all, items...), size+len(raw)
+		switch {
+		case len(all) > most.count:
+			return nil, fmt.Errorf("the server offers more than %d %s", most.count, key)
+		case size > most.bytes:
+			return nil, fmt.Errorf("the %s of the server have more than %d MiB", key, most.bytes>>20)
+		case next == "":
+			return all, nil
+		case next == cursor || len(items) == 0:
+			return nil, errors.New("the server never ends the list of its " + key)
+		}
+		cursor = next
+	}
 }
 
 // unusable says why a tool cannot be used; "" when it can.
@@ -140,15 +211,6 @@ func unusable(tool *mcp.Tool) string {
 		return "the schema of its input is not that of an object"
 	}
 	return ""
-}
-
-// call calls a tool. Errors of the server and of the way to it are as the SDK reports them.
-func (c *connection) call(ctx context.Context, tool string, args json.RawMessage) (*mcp.CallToolResult, error) {
-	params := &mcp.CallToolParams{Name: tool}
-	if len(args) > 0 {
-		params.Arguments = args
-	}
-	return c.session.CallTool(ctx, params)
 }
 
 // ping asks for a sign of life. An error that the server itself answers is one too: the newer generation of the
@@ -183,11 +245,22 @@ func (c *connection) serverOf() string {
 	return info.Name + " " + info.Version
 }
 
-// quiet options are those of a client that only wants to know about changed tools.
-func quiet(changed func()) *mcp.ClientOptions {
-	options := &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}, Logger: slog.New(slog.DiscardHandler)}
-	if changed != nil {
-		options.ToolListChangedHandler = func(context.Context, *mcp.ToolListChangedRequest) { changed() }
+// options are those of a client that offers to answer what servers ask during calls, and wants to know about changes.
+// It has no roots: what a server may see is for its definition to say.
+func options(fs *flights, changed func(ChangeKind)) *mcp.ClientOptions {
+	caps := &mcp.ClientCapabilities{
+		Elicitation: &mcp.ElicitationCapabilities{Form: &mcp.FormElicitationCapabilities{}, URL: &mcp.URLElicitationCapabilities{}},
+		Sampling:    &mcp.SamplingCapabilities{},
 	}
-	return options
+	caps.AddExtension(tasksExtension, nil)
+	o := &mcp.ClientOptions{
+		Capabilities: caps, Logger: slog.New(slog.DiscardHandler), ProgressNotificationHandler: fs.progressed,
+		MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true},
+	}
+	if changed != nil {
+		o.ToolListChangedHandler = func(context.Context, *mcp.ToolListChangedRequest) { changed(ToolsChanged) }
+		o.ResourceListChangedHandler = func(context.Context, *mcp.ResourceListChangedRequest) { changed(ResourcesChanged) }
+		o.PromptListChangedHandler = func(context.Context, *mcp.PromptListChangedRequest) { changed(PromptsChanged) }
+	}
+	return o
 }

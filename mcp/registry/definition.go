@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"maps"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -20,6 +21,8 @@ type definition struct {
 	source, digest string
 	// key is the name in the map of a client.
 	key string
+	// ignored are properties in that map that orch does not know.
+	ignored []string
 }
 
 // entry is a server in the map of a client.
@@ -34,6 +37,16 @@ type entry struct {
 	ServerURL string                     `json:"serverUrl"`
 	Headers   map[string]string          `json:"headers"`
 	Disabled  bool                       `json:"disabled"`
+	// Disallowed are tools that are switched off in Windsurf; Include and Exclude are those of Gemini CLI.
+	Disallowed []string `json:"disabledTools"`
+	Include    []string `json:"includeTools"`
+	Exclude    []string `json:"excludeTools"`
+
+	// What orch adds.
+	Tools       []string          `json:"tools"`
+	Effects     map[string]string `json:"effects"`
+	Concurrency int               `json:"concurrency"`
+	RateLimit   int               `json:"rateLimit"`
 }
 
 // serverKeys are the keys of a map of servers, in the order in which they count.
@@ -70,14 +83,17 @@ func decodeServers(d document) ([]definition, []SchemaError) {
 				continue // the schema has told why
 			}
 			config := e.config(name)
+			odd, pattern := config.malformed()
 			switch {
+			case odd != "":
+				problems = append(problems, d.badPattern(path, odd, pattern))
 			case config.Name == "":
 				problems = append(problems, d.problem(path, path, "has no letter or digit in its name"))
 			case taken[config.Name] != "":
 				problems = append(problems, d.problem(path, path, "becomes "+config.Name+", as "+taken[config.Name]+" does"))
 			default:
 				def := define(d.file, config)
-				def.key = name
+				def.key, def.ignored = name, ignored(entries[name])
 				all = append(all, def)
 			}
 			taken[config.Name] = name
@@ -96,7 +112,16 @@ func loadOne(d document) ([]definition, []SchemaError) {
 		path := []string{"timeout"}
 		return nil, []SchemaError{d.problem(path, path, "is no duration above zero")}
 	}
+	if odd, pattern := config.malformed(); odd != "" {
+		return nil, []SchemaError{d.badPattern(nil, odd, pattern)}
+	}
 	return []definition{define(d.file, config)}, nil
+}
+
+// badPattern reports a pattern that is none, in a property of the server of a path.
+func (d document) badPattern(server []string, property, pattern string) SchemaError {
+	path := slices.Concat(server, []string{property})
+	return d.problem(path, path, strconv.Quote(pattern)+" is no pattern")
 }
 
 func define(file string, config MCPConfig) definition {
@@ -113,6 +138,7 @@ func (e entry) config(name string) MCPConfig {
 	c := MCPConfig{
 		SchemaVersion: "1.0.0", Name: serverName(name), Transport: TransportStdio, Capabilities: []string{"tools"},
 		Command: e.Command, Args: e.Args, Cwd: e.Cwd, Headers: e.Headers, Disabled: e.Disabled,
+		Tools: e.offered(), Effects: e.Effects, Concurrency: e.Concurrency, RateLimit: e.RateLimit,
 	}
 	for key, raw := range e.Env {
 		if c.Env == nil {
@@ -129,6 +155,27 @@ func (e entry) config(name string) MCPConfig {
 		c.Transport = TransportHTTP
 	}
 	return c
+}
+
+// offered are the patterns of the tools that the client offers, in the words of orch.
+func (e entry) offered() []string {
+	tools := slices.Concat(e.Tools, e.Include)
+	for _, name := range slices.Concat(e.Disallowed, e.Exclude) {
+		tools = append(tools, "!"+name)
+	}
+	return tools
+}
+
+// ignored are the properties of an entry that orch does not know, in order.
+func ignored(raw json.RawMessage) []string {
+	var properties map[string]json.RawMessage
+	if json.Unmarshal(raw, &properties) != nil {
+		return nil
+	}
+	for field := range reflect.TypeFor[entry]().Fields() {
+		delete(properties, field.Tag.Get("json"))
+	}
+	return slices.Sorted(maps.Keys(properties))
 }
 
 // textOf turns a scalar into the value of a variable.

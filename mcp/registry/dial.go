@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/mcp/oauth"
 )
 
 // session is a connection whose tools are known.
@@ -20,11 +21,15 @@ type session struct {
 	conn *connection
 	// tools are those that the server offers, missing the capabilities of the definition that it does not.
 	tools   []*mcp.Tool
+	traits  map[string]trait
 	missing []string
+	// def is the definition that it was opened with.
+	def MCPConfig
 	// latency is the time from the beginning to the end of the handshake.
 	latency time.Duration
 	digest  string
-	conceal func(string) string
+	// conceal and guard are those of the expansion.
+	conceal, guard func(string) string
 }
 
 func (s *session) close() { s.conn.close() }
@@ -41,8 +46,12 @@ func (s *session) lack() string {
 type dialing struct {
 	// stage is told of each step; nil when nobody asks.
 	stage func(name string, took time.Duration, err error)
-	// changed is told that the server has other tools; nil when nobody asks.
-	changed func()
+	// changed is told that the server offers something else; nil when nobody asks.
+	changed func(ChangeKind)
+	// confused is told that the server asks something that may belong to several calls; nil when nobody calls.
+	confused func(method string)
+	// again is an attempt after one that failed: what the definition lacks has been told.
+	again bool
 	// tail is told what a process wrote to stderr, when the session cannot be opened; nil when nobody asks.
 	tail func(string)
 }
@@ -64,16 +73,24 @@ func (r *Registry) dial(ctx context.Context, def definition, d dialing) (*sessio
 	if err != nil {
 		return nil, handshakeFailed(def.Name, fault.From(err).Message)
 	}
+	if d.again {
+		e.unset = nil
+	}
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(e.unset))) {
 		r.log.WarnContext(ctx, "mcp_variable_unset", slog.String("server", def.Name), slog.String("variable", name))
 	}
+	e = r.withLogin(e)
 	ctx, cancel := context.WithTimeout(ctx, def.timeout())
 	defer cancel()
 	s, err := r.open(ctx, e, d)
+	if errors.Is(err, oauth.ErrLogin) {
+		return nil, fault.Wrap(fault.ToolUnavailable, errors.Join(ErrHandshakeFailed, oauth.ErrLogin), reasonOf(err)).
+			WithHint("orch mcp login %s", def.Name)
+	}
 	if err != nil {
 		return nil, handshakeFailed(def.Name, e.conceal(reasonOf(err)))
 	}
-	s.digest = def.digest
+	s.digest, s.def = def.digest, def.MCPConfig
 	return s, nil
 }
 
@@ -101,7 +118,7 @@ func (r *Registry) variable(name string) string {
 	}
 	switch name {
 	case "workspaceFolder", "CLAUDE_PROJECT_DIR":
-		return r.dir
+		return r.workspace
 	case "userHome":
 		return r.home
 	default:
@@ -115,9 +132,11 @@ func (r *Registry) open(ctx context.Context, e expansion, d dialing) (*session, 
 		last     link
 		starting time.Duration
 	)
+	fs := r.flights(e, d)
 	begin := time.Now()
 	conn, err := connect(ctx, e.timeout(), opening{
-		options: quiet(d.changed),
+		options: options(fs, d.changed),
+		flights: fs,
 		open: func() (link, error) {
 			from := time.Now()
 			l, err := r.link(e)
@@ -133,9 +152,9 @@ func (r *Registry) open(ctx context.Context, e expansion, d dialing) (*session, 
 	if err != nil {
 		return nil, err
 	}
-	s := &session{conn: conn, latency: latency, conceal: e.conceal}
+	s := &session{conn: conn, latency: latency, conceal: e.conceal, guard: e.guard}
 	begin = time.Now()
-	s.tools, err = conn.tools(ctx, r.refusing(ctx, e.Name))
+	s.tools, s.traits, err = conn.tools(ctx, r.refusing(ctx, e.Name, e.conceal))
 	d.stage("tools", time.Since(begin), err)
 	if err != nil {
 		conn.close()
@@ -145,10 +164,23 @@ func (r *Registry) open(ctx context.Context, e expansion, d dialing) (*session, 
 	return s, nil
 }
 
+// flights returns those of a new connection.
+func (r *Registry) flights(e expansion, d dialing) *flights {
+	fs := newFlights(e.timeout())
+	fs.unowned = func(method string) {
+		r.log.Warn("mcp_request_refused", slog.String("server", e.Name), slog.String("method", method),
+			slog.String("reason", "it belongs to no call"))
+	}
+	if d.confused != nil {
+		fs.confused = d.confused
+	}
+	return fs
+}
+
 // refusing logs tools that are left out.
-func (r *Registry) refusing(ctx context.Context, server string) func(tool, reason string) {
+func (r *Registry) refusing(ctx context.Context, server string, conceal func(string) string) func(tool, reason string) {
 	return func(tool, reason string) {
-		r.log.WarnContext(ctx, "mcp_tool_refused", slog.String("server", server), slog.String("tool", tool), slog.String("reason", reason))
+		r.log.WarnContext(ctx, "mcp_tool_refused", slog.String("server", server), slog.String("tool", conceal(tool)), slog.String("reason", reason))
 	}
 }
 

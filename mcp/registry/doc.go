@@ -4,6 +4,10 @@
 // its health, and takes a changed definition over without a failed call. A server is a child process that speaks over
 // stdin and stdout, or a URL that speaks Streamable HTTP; both generations of the protocol are understood.
 //
+// Call calls tools. What the SDK would decode and lose (tasks, results with fields of later versions) is sent under an
+// alias, and kept as it comes. A call may become a task of the server, or ask; both can be kept and gone on with later, by
+// another process too.
+//
 // What a server says is data: nothing of it is trusted here. A child process sees no environment but PATH, HOME and
 // what its definition names. The values of variables never appear in logs, errors, reports or arguments of processes.
 package registry

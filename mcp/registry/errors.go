@@ -6,7 +6,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// The errors of the contract (S1-080) and three that it leaves without a name. What the registry returns carries a
+// The errors of the contract (S1-080) and those that it leaves without a name. What the registry returns carries a
 // code of package fault and matches one of them through errors.Is.
 var (
 	ErrToolNotFound     = errors.New("mcp: tool not found in registry")
@@ -21,6 +21,11 @@ var (
 	ErrNotInitialized   = errors.New("mcp: registry not initialized")
 	ErrInvalidPath      = errors.New("mcp: invalid config path")
 	ErrStateNotWritable = errors.New("mcp: state directory not writable")
+
+	// ErrUnanswered says of a call that it may have reached the server, and that its outcome is unknown.
+	ErrUnanswered = errors.New("mcp: the call was sent and not answered")
+	// ErrTaskLost says that the server does not know a task any more; its outcome is unknown.
+	ErrTaskLost = errors.New("mcp: the task is unknown to its server")
 )
 
 func notFound(name string) error {

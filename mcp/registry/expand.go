@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/mcp/oauth"
 )
 
 // expansion is a definition with the values of its variables.
@@ -15,8 +16,13 @@ type expansion struct {
 
 	// conceal hides secrets in a text.
 	conceal func(string) string
+	// guard hides those of them in a text that surely are secrets: values of env and headers whose names say so, and
+	// tokens. It is for results, in which a path that happens to be in env too must stay.
+	guard func(string) string
 	// unset are variables without a value.
 	unset []string
+	// login gives the token of each request; nil when the definition has one, or has no use for it.
+	login *oauth.Source
 }
 
 // expander replaces references to variables.
@@ -24,6 +30,8 @@ type expander struct {
 	getenv func(string) string
 	// secrets are values that must not be shown.
 	secrets []string
+	// guarded are those of them that surely are secrets.
+	guarded []string
 	// unset are variables without a value, refused those that an argument may not name.
 	unset, refused []string
 }
@@ -36,7 +44,7 @@ func expand(c MCPConfig, getenv func(string) string) (expansion, error) {
 		c.Args[i] = e.public(arg)
 	}
 	c.Env, c.Headers, c.Bearer = e.values(c.Env), e.values(c.Headers), e.secret(c.Bearer)
-	c.BaseURL = e.text(c.BaseURL, false)
+	c.BaseURL, c.OAuth = e.text(c.BaseURL, false), e.oauth(c.OAuth)
 	if u, err := url.Parse(c.BaseURL); err == nil {
 		e.keepURL(u)
 	}
@@ -44,13 +52,13 @@ func expand(c MCPConfig, getenv func(string) string) (expansion, error) {
 		return expansion{}, fault.New(fault.ValidationError, "the command line of %s names the secret %s, and every user of the machine can see it", c.Name, e.refused[0]).
 			WithField("args").WithHint("pass it in env")
 	}
-	return expansion{c, concealer(e.secrets), e.unset}, nil
+	return expansion{MCPConfig: c, conceal: concealer(e.secrets), guard: concealer(e.guarded), unset: e.unset}, nil
 }
 
 // keepURL remembers the secrets in a URL.
 func (e *expander) keepURL(u *url.URL) {
 	if password, ok := u.User.Password(); ok {
-		e.secrets = append(e.secrets, password)
+		e.keep(password)
 	}
 	for _, values := range u.Query() {
 		for _, value := range values {
@@ -65,21 +73,48 @@ func (e *expander) public(text string) string { return e.text(text, true) }
 // secret expands a text that nobody may see.
 func (e *expander) secret(text string) string {
 	value := e.text(text, false)
-	e.secrets = append(e.secrets, value, strings.TrimPrefix(value, "Bearer "))
+	e.keep(value)
+	e.keep(strings.TrimPrefix(value, "Bearer "))
 	return value
 }
 
-// values expands the values of a map. All of them count as secrets: their names do not tell.
+// keep remembers a value that surely is a secret.
+func (e *expander) keep(value string) {
+	e.secrets, e.guarded = append(e.secrets, value), append(e.guarded, value)
+}
+
+// oauth expands what is said of logins.
+func (e *expander) oauth(o *OAuth) *OAuth {
+	if o == nil {
+		return nil
+	}
+	out := OAuth{ClientID: e.text(o.ClientID, false), ClientSecret: e.secret(o.ClientSecret), Issuer: e.text(o.Issuer, false)}
+	for _, scope := range o.Scopes {
+		out.Scopes = append(out.Scopes, e.text(scope, false))
+	}
+	return &out
+}
+
+// values expands the values of a map. All of them count as secrets, but only some of their names say so.
 func (e *expander) values(m map[string]string) map[string]string {
 	out := make(map[string]string, len(m))
 	for name, value := range m {
-		out[name] = e.secret(value)
+		if secretName(strings.ReplaceAll(name, "-", "_")) {
+			out[name] = e.secret(value)
+			continue
+		}
+		out[name] = e.text(value, false)
+		e.secrets = append(e.secrets, out[name])
 	}
 	return out
 }
 
-// text replaces ${NAME}, ${env:NAME} and both with :-default. Other references stay as they are.
+// text replaces ${NAME}, ${env:NAME} and both with :-default. Other references stay as they are; what a client would ask
+// its user for (${input:NAME}) counts as unset.
 func (e *expander) text(text string, public bool) string {
+	for _, found := range regexp.MustCompile(`\$\{(input:[^}]*)\}`).FindAllStringSubmatch(text, -1) {
+		e.unset = append(e.unset, found[1])
+	}
 	reference := regexp.MustCompile(`\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(:-[^}]*)?\}`)
 	return reference.ReplaceAllStringFunc(text, func(found string) string {
 		parts := reference.FindStringSubmatch(found)
@@ -95,7 +130,7 @@ func (e *expander) text(text string, public bool) string {
 		case value == "":
 			e.unset = append(e.unset, name)
 		case secretName(name):
-			e.secrets = append(e.secrets, value)
+			e.keep(value)
 		}
 		return value
 	})
@@ -112,6 +147,7 @@ const shortSecret = 6
 // concealer returns a function that hides values.
 func concealer(values []string) func(string) string {
 	var pairs []string
+	values = slices.Clone(values)
 	slices.SortFunc(values, func(a, b string) int { return len(b) - len(a) }) // a value may hold another
 	for _, value := range slices.Compact(values) {
 		if len(value) >= shortSecret {

@@ -1,6 +1,9 @@
 package registry
 
-import "time"
+import (
+	"io"
+	"time"
+)
 
 // InFlight counts the calls of a server that are not over.
 func (r *Registry) InFlight(name string) int {
@@ -26,11 +29,12 @@ func NewHealth(policy *RetryPolicy) *Health { return &Health{newHealth(policy)} 
 func (h *Health) Status() Status        { return h.status }
 func (h *Health) Breaker() BreakerState { return h.breaker.State }
 
-// Connected, Answered, Silent and Failed are what happens to it.
+// Connected, Answered, Silent, Failed and Barred are what happens to it.
 func (h *Health) Connected(complete bool)       { h.connected(complete) }
 func (h *Health) Answered()                     { h.answered() }
 func (h *Health) Silent() bool                  { return h.silent(time.Time{}) }
 func (h *Health) Failed()                       { h.failed(time.Time{}) }
+func (h *Health) Barred()                       { h.barred() }
 func (h *Health) Delay(r float64) time.Duration { return h.delay(r) }
 
 // NewCheck returns what Validate does with the content of a file.
@@ -45,3 +49,6 @@ func NewCheck() (func(content []byte) ([]SchemaError, error), error) {
 		return problems, nil
 	}, err
 }
+
+// Mark is what the stream of answers to a call goes through.
+func Mark(body io.ReadCloser, token string) io.ReadCloser { return mark(body, token) }

@@ -25,6 +25,8 @@ type health struct {
 	opensAfter int
 	// fixed keeps the delays from growing.
 	fixed bool
+	// login says that only a person can help, by logging in.
+	login bool
 	// silences counts pings in a row without an answer.
 	silences int
 }
@@ -46,7 +48,7 @@ func newHealth(policy *RetryPolicy) health {
 
 // connected notes a handshake. A breaker that was open lets the server be used, and watches.
 func (h *health) connected(complete bool) {
-	h.silences = 0
+	h.silences, h.login = 0, false
 	h.status = Ready
 	if !complete {
 		h.status = Degraded
@@ -86,7 +88,7 @@ func (h *health) silent(now time.Time) bool {
 
 // failed notes that the server could not be connected, or that the connection was lost.
 func (h *health) failed(now time.Time) {
-	h.silences = 0
+	h.silences, h.login = 0, false
 	h.breaker.Failures++
 	h.breaker.Successes, h.breaker.LastFailure = 0, now
 	h.status = Degraded
@@ -95,9 +97,18 @@ func (h *health) failed(now time.Time) {
 	}
 }
 
+// barred notes that the server demands a login. That is no failure: the server answers, and is not to be left alone.
+func (h *health) barred() { h.silences, h.login, h.status = 0, true, Degraded }
+
+// troubled tells whether an attempt has failed since all was well.
+func (h *health) troubled() bool { return h.login || h.breaker.Failures > 0 }
+
 // delay is how long to wait before the next attempt. random is in [0,1).
 func (h *health) delay(random float64) time.Duration {
-	if h.breaker.State == BreakerOpen {
+	switch {
+	case h.login:
+		return longestDelay
+	case h.breaker.State == BreakerOpen:
 		return openFor
 	}
 	delay := firstDelay

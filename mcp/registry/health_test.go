@@ -67,3 +67,21 @@ func TestDelays(t *testing.T) { // S1-085, A-70
 	assert.Equal(t, registry.BreakerOpen, h.Breaker())
 	assert.Equal(t, 15*time.Second, h.Delay(middle))
 }
+
+// A server that waits for a person is asked now and then, and counts as one that answers.
+func TestHealthOfAServerThatDemandsALogin(t *testing.T) {
+	t.Parallel()
+	h := registry.NewHealth(nil)
+	for range 10 {
+		h.Barred()
+	}
+	assert.Equal(t, registry.Degraded, h.Status())
+	assert.Equal(t, registry.BreakerClosed, h.Breaker())
+	assert.Equal(t, 30*time.Second, h.Delay(0))
+	h.Failed()
+	assert.Less(t, h.Delay(0), 2*time.Second)
+	h.Barred()
+	h.Connected(true)
+	assert.Equal(t, registry.Ready, h.Status())
+	assert.Less(t, h.Delay(0), 2*time.Second)
+}

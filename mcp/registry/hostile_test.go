@@ -19,22 +19,21 @@ func TestHostileServer(t *testing.T) { // S1-088
 	w.define("deaf", "hostile", map[string]any{"timeout": "3s"})
 	w.define("good", "good")
 	w.start()
-	tools, err := w.Tools("bad")
-	require.NoError(t, err)
-	for _, tool := range tools {
-		assert.NotContains(t, []string{"bomb", "talk", "odd\x1b[2J name"}, tool.Name)
+	tools := w.offered("bad")
+	for _, tool := range []string{"bomb", "talk", "odd\x1b[2J name"} {
+		assert.NotContains(t, tools, tool)
 	}
 	assert.Len(t, tools, 8)
 	assert.Contains(t, w.log.String(), "mcp_tool_refused server=bad tool=bomb")
 
-	_, err = w.Call(t.Context(), "deaf", "deaf", nil)
+	_, err := w.try(t.Context(), "deaf", "deaf", "")
 	require.True(t, fault.Has(err, fault.Timeout), "%v", err)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err = w.Call(ctx, "deaf", "deaf", nil)
+	_, err = w.try(ctx, "deaf", "deaf", "")
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 
-	_, err = w.Call(t.Context(), "bad", "huge", nil)
+	_, err = w.try(t.Context(), "bad", "huge", "")
 	require.True(t, fault.Has(err, fault.ToolUnavailable), "%v", err)
 	require.Eventually(t, func() bool {
 		return w.get("bad").LastError == "a message has more than 16 MiB"

@@ -15,6 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/mcp/oauth"
 )
 
 // maxBody bounds an answer that is one JSON document, and an event of a stream, in bytes.
@@ -45,8 +46,28 @@ func reach(e expansion) (*remote, error) {
 		TLSHandshakeTimeout: dial, IdleConnTimeout: idle, MaxIdleConnsPerHost: 4,
 	}
 	r := &remote{endpoint: e.BaseURL, idle: base.CloseIdleConnections, conceal: e.conceal}
-	r.client = &http.Client{Transport: &headers{base: base, origin: u, set: headersOf(e.MCPConfig), told: r.told}}
+	var way http.RoundTripper = base
+	if e.login != nil {
+		way = &bearer{base: base, source: e.login, origin: u, barred: r.barred}
+	}
+	r.client = &http.Client{
+		Transport:     renaming{&headers{base: way, origin: u, set: headersOf(e.MCPConfig), told: r.told}},
+		CheckRedirect: func(to *http.Request, via []*http.Request) error { return r.redirected(u, to.URL, len(via)) },
+	}
 	return r, nil
+}
+
+// redirected refuses to follow the server to another origin: what is sent was meant for the one of the definition.
+func (r *remote) redirected(from, to *url.URL, hops int) error {
+	const most = 10
+	if to.Scheme == from.Scheme && to.Host == from.Host && hops < most {
+		return nil
+	}
+	text := "the server redirects to " + maskURL(to.String()) + "; if that is right, write it as baseURL"
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refused = text
+	return errors.New(text)
 }
 
 // headersOf are the headers of each request.
@@ -66,6 +87,17 @@ func (r *remote) told(status string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.refused = "the server answers " + status
+}
+
+// barred remembers that there is no token for the server. Without one the link is of no use, and it ends.
+func (r *remote) barred(err error) {
+	if !errors.Is(err, oauth.ErrLogin) {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refused = fault.From(err).Message
+	go r.end() // it says goodbye, which is a request too
 }
 
 // Connect implements mcp.Transport.
@@ -105,7 +137,7 @@ type headers struct {
 
 // RoundTrip implements http.RoundTripper.
 func (h *headers) RoundTrip(req *http.Request) (*http.Response, error) {
-	if req.URL.Scheme == h.origin.Scheme && req.URL.Host == h.origin.Host {
+	if sameOrigin(req.URL, h.origin) {
 		req = req.Clone(req.Context())
 		maps.Copy(req.Header, h.set)
 	}

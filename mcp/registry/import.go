@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/orch-dev/orch/fault"
 )
 
 // Imported is what a file of an MCP client holds.
@@ -13,11 +15,13 @@ type Imported struct {
 	Servers []MCPConfig
 	// Skipped are servers that are not taken over.
 	Skipped []Skipped
+	// Left are properties of servers that are taken over without them, and questions that only the client asks.
+	Left []Skipped
 	// Problems are what is wrong with the file; servers with problems are not in Servers.
 	Problems []SchemaError
 }
 
-// Skipped is a server of a client that is not taken over.
+// Skipped is a server of a client that is not taken over, or not wholly.
 type Skipped struct {
 	Name   string `json:"name"`
 	Reason string `json:"reason"`
@@ -33,6 +37,9 @@ func Import(file string) (Imported, error) {
 	d, err := readDocument(file)
 	if err != nil {
 		return Imported{}, err
+	}
+	if !d.definesServers() {
+		return Imported{}, fault.Wrap(fault.InvalidFormat, ErrInvalidJSON, "it holds no map mcpServers or servers").WithField(file)
 	}
 	in := Imported{Problems: c.check(d)}
 	wrong := map[string]bool{}
@@ -54,9 +61,38 @@ func Import(file string) (Imported, error) {
 			in.Skipped = append(in.Skipped, Skipped{def.Name, "it is orch itself"})
 		default:
 			in.Servers = append(in.Servers, def.MCPConfig)
+			in.Left = append(in.Left, def.left()...)
 		}
 	}
 	return in, nil
+}
+
+// definesServers tells files of MCP clients, and definitions, from other files.
+func (d document) definesServers() bool {
+	for _, key := range append(serverKeys(), "name", "transport", "schemaVersion") {
+		if _, ok := child(d.tree, key); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// left says what of a server is not taken over.
+func (d definition) left() []Skipped {
+	var left []Skipped
+	if len(d.ignored) > 0 {
+		left = append(left, Skipped{d.Name, "without " + strings.Join(d.ignored, ", ") + ", which orch does not know"})
+	}
+	e, err := expand(d.MCPConfig, func(string) string { return "" })
+	if err != nil {
+		return append(left, Skipped{d.Name, "it cannot be started: " + fault.From(err).Message})
+	}
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(e.unset))) {
+		if strings.HasPrefix(name, "input:") {
+			left = append(left, Skipped{d.Name, "${" + name + "} is asked for by the client alone: write ${NAME}, a variable of the environment"})
+		}
+	}
+	return left
 }
 
 // isOrch tells an entry that orch mcp install has written: orch would call itself.

@@ -2,6 +2,7 @@ package registry_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"log/slog"
 	"maps"
@@ -125,6 +126,20 @@ func (w *world) get(name string) registry.MCPTool {
 	return tool
 }
 
+// offered are the tools of a server that calls can use now.
+func (w *world) offered(name string) []string {
+	w.t.Helper()
+	all, err := w.Defined()
+	require.NoError(w.t, err)
+	var names []string
+	for _, tool := range all[name].Tools {
+		if all[name].Offers(tool.Name) {
+			names = append(names, tool.Name)
+		}
+	}
+	return names
+}
+
 // become waits until a server has a status.
 func (w *world) become(name string, status registry.Status) {
 	w.t.Helper()
@@ -134,18 +149,27 @@ func (w *world) become(name string, status registry.Status) {
 	}, patience, 10*time.Millisecond, "%s never was %s", name, status)
 }
 
+// try calls a tool with arguments; "" for none.
+func (w *world) try(ctx context.Context, server, tool, args string) (json.RawMessage, error) {
+	reply, err := w.Call(ctx, registry.CallRequest{Server: server, Tool: tool, Args: json.RawMessage(args)})
+	return reply.Result, err
+}
+
 // call calls a tool that must work and returns its text.
 func (w *world) call(server, tool string) string {
 	w.t.Helper()
-	result, err := w.Call(w.t.Context(), server, tool, nil)
+	result, err := w.try(w.t.Context(), server, tool, "")
 	require.NoError(w.t, err)
-	require.False(w.t, result.IsError, "%v", result.Content)
 	return text(w.t, result)
 }
 
-func text(t *testing.T, result *mcp.CallToolResult) string {
+// text is the one text of a result that is no error.
+func text(t *testing.T, raw json.RawMessage) string {
 	t.Helper()
-	require.Len(t, result.Content, 1)
+	var result mcp.CallToolResult
+	require.NoError(t, json.Unmarshal(raw, &result), "%s", raw)
+	require.False(t, result.IsError, "%s", raw)
+	require.Len(t, result.Content, 1, "%s", raw)
 	content, ok := result.Content[0].(*mcp.TextContent)
 	require.True(t, ok)
 	return content.Text

@@ -30,6 +30,8 @@ func TestMain(m *testing.M) {
 // serve is a child server of a mode.
 func serve(mode string) int {
 	switch mode {
+	case "peer":
+		return servePipe()
 	case "silent":
 		for bufio.NewScanner(os.Stdin).Scan() { // it reads and says nothing
 		}
@@ -38,7 +40,6 @@ func serve(mode string) int {
 		for range 1000 {
 			_, _ = fmt.Println("this is no JSON")
 		}
-		waitForEOF()
 		return 0
 	case "failing":
 		_, _ = fmt.Fprintln(os.Stderr, "cannot log in with "+os.Getenv("SERVICE_TOKEN"))
@@ -80,11 +81,6 @@ func addHostileTools(s *mcp.Server) {
 	s.AddTool(&mcp.Tool{Name: "deaf", InputSchema: object}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		select {}
 	})
-}
-
-func waitForEOF() {
-	for bufio.NewScanner(os.Stdin).Scan() {
-	}
 }
 
 type slowly struct {

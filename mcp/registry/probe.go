@@ -53,9 +53,9 @@ func (m *MCPHealthReport) stage(name string, took time.Duration, err error) {
 // fill notes what a session has shown.
 func (m *MCPHealthReport) fill(def definition, opened *session) {
 	m.Status, m.Handshake, m.HandshakeLatency = Ready, true, opened.latency
-	m.ProtocolVersion, m.Server = opened.conn.session.InitializeResult().ProtocolVersion, opened.conn.serverOf()
+	m.ProtocolVersion, m.Server = opened.conn.session.InitializeResult().ProtocolVersion, opened.conceal(opened.conn.serverOf())
 	for _, tool := range opened.tools {
-		m.Tools = append(m.Tools, tool.Name)
+		m.Tools = append(m.Tools, opened.conceal(tool.Name))
 	}
 	m.Missing, m.LastError = opened.missing, opened.lack()
 	lacking := map[string]bool{}

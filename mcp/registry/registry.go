@@ -3,7 +3,6 @@ package registry
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"maps"
@@ -13,10 +12,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/proc"
+	"github.com/orch-dev/orch/mcp/oauth"
 )
 
 // Config configures a Registry.
@@ -24,6 +22,8 @@ type Config struct {
 	// Dir is the directory of the project, Home that of the user; both absolute. Definitions are in .orch/mcp below
 	// them, and in the directories of ORCH_MCP_PATH. The state is in .orch/state below Home.
 	Dir, Home string
+	// Workspace is what ${workspaceFolder} stands for in a definition. Default: Dir.
+	Workspace string
 	// Getenv reads variables of the environment. Default: os.Getenv.
 	Getenv func(string) string
 	// Off leaves out all servers (mcp.enabled = false), Still the watcher of files (mcp.hotReload = false).
@@ -51,14 +51,36 @@ const (
 	ToolRemoved  ChangeKind = "mcp_tool_removed"
 	ToolEnabled  ChangeKind = "mcp_tool_enabled"
 	ToolDisabled ChangeKind = "mcp_tool_disabled"
-	// ToolsChanged says that Tools may answer something else now.
+	// DefinitionAccepted says that a changed definition of a tool counts now; the gateway tells of it.
+	DefinitionAccepted ChangeKind = "mcp_definition_accepted"
+	// ToolsChanged says that Defined may answer something else now.
 	ToolsChanged ChangeKind = "mcp_tools_changed"
+	// ResourcesChanged and PromptsChanged say that the server offers others now.
+	ResourcesChanged ChangeKind = "mcp_resources_changed"
+	PromptsChanged   ChangeKind = "mcp_prompts_changed"
 )
 
 // Change is a change of a server.
 type Change struct {
 	Kind   ChangeKind
 	Server string
+	// Tool is set with DefinitionAccepted.
+	Tool string
+	// By is who has asked for it, such as user:ada; empty when nobody has, or that is not known.
+	By string
+}
+
+// actorKey finds who asks in a context.
+type actorKey struct{}
+
+// AsActor returns a context for what somebody asks for, such as user:ada; changes tell who it was.
+func AsActor(ctx context.Context, who string) context.Context {
+	return context.WithValue(ctx, actorKey{}, who)
+}
+
+func actorOf(ctx context.Context) string {
+	who, _ := ctx.Value(actorKey{}).(string)
+	return who
 }
 
 // defaultHandshake is how long Init waits for servers.
@@ -70,6 +92,7 @@ const dialsAtOnce = 16
 // Registry is an MCPRegistry. It is safe for concurrent use.
 type Registry struct {
 	dir, home string
+	workspace string
 	getenv    func(string) string
 	off       bool
 	still     bool
@@ -79,6 +102,7 @@ type Registry struct {
 	notify    func(Change)
 	log       *slog.Logger
 	state     stateFile
+	logins    *oauth.Logins
 	now       func() time.Time
 	services  *proc.Services
 	slots     chan struct{}
@@ -126,9 +150,10 @@ func New(c Config) (*Registry, error) {
 		c.Schema = Schema()
 	}
 	return &Registry{
-		dir: c.Dir, home: c.Home, getenv: c.Getenv, off: c.Off, still: c.Still, schema: c.Schema, notify: c.Notify, log: c.Logger,
+		dir: c.Dir, home: c.Home, workspace: cmp.Or(c.Workspace, c.Dir), getenv: c.Getenv, off: c.Off, still: c.Still, schema: c.Schema, notify: c.Notify, log: c.Logger,
 		bound: cmp.Or(c.Handshake, defaultHandshake), ping: cmp.Or(c.Ping, healthInterval), state: stateFile{filepath.Join(c.Home, ".orch", "state", "mcp-tools.json")},
-		now: time.Now, services: proc.NewServices(c.Logger), slots: make(chan struct{}, dialsAtOnce),
+		logins: oauth.New(oauth.Config{Dir: loginDir(c.Home), Logger: c.Logger}),
+		now:    time.Now, services: proc.NewServices(c.Logger), slots: make(chan struct{}, dialsAtOnce),
 		unwatch: func() {}, servers: map[string]*server{}, retiring: map[*attached]bool{}, hurry: make(chan struct{}),
 	}, nil
 }
@@ -201,7 +226,7 @@ func (r *Registry) apply(ctx context.Context, all found) []*server {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(all.servers)) {
-		def := all.servers[name]
+		def := r.loggedIn(all.servers[name])
 		enabled := !def.Disabled
 		if a, ok := state[name]; ok {
 			enabled = a.Enabled
@@ -226,14 +251,14 @@ func (r *Registry) apply(ctx context.Context, all found) []*server {
 
 // add makes a server of a definition.
 func (r *Registry) add(ctx context.Context, def definition, enabled bool) *server {
-	s := &server{name: def.Name, r: r, def: def, enabled: enabled, health: newHealth(def.RetryPolicy)}
+	s := newServer(r, def, enabled)
 	r.mu.Lock()
 	r.servers[s.name] = s
 	r.mu.Unlock()
 	if enabled {
 		s.start(ctx)
 	}
-	r.changed(Change{ToolLoaded, s.name})
+	r.changed(Change{Kind: ToolLoaded, Server: s.name})
 	return s
 }
 
@@ -241,13 +266,13 @@ func (r *Registry) add(ctx context.Context, def definition, enabled bool) *serve
 func (r *Registry) redefine(ctx context.Context, s *server, def definition) {
 	s.halt()
 	s.mu.Lock()
-	s.def = def
+	s.def, s.limits = def, newLimits(def.MCPConfig)
 	enabled := s.enabled
 	s.mu.Unlock()
 	if enabled {
 		s.start(ctx)
 	}
-	r.changed(Change{ToolLoaded, s.name})
+	r.changed(Change{Kind: ToolLoaded, Server: s.name})
 }
 
 // remove forgets a server whose definition is gone.
@@ -258,10 +283,11 @@ func (r *Registry) remove(s *server) {
 	r.mu.Unlock()
 	s.mu.Lock()
 	former := s.live
-	s.live = nil
+	s.live, s.gone = nil, true
+	s.turned()
 	s.mu.Unlock()
 	r.retire(s, former)
-	r.changed(Change{ToolRemoved, s.name})
+	r.changed(Change{Kind: ToolRemoved, Server: s.name})
 }
 
 // administer switches a server on or off. r.admin is held.
@@ -271,14 +297,15 @@ func (r *Registry) administer(ctx context.Context, s *server, enabled bool) {
 	s.enabled = enabled
 	former := s.live
 	s.live = nil
+	s.turned()
 	s.mu.Unlock()
 	r.retire(s, former)
 	if enabled {
 		s.start(ctx)
-		r.changed(Change{ToolEnabled, s.name})
+		r.changed(Change{Kind: ToolEnabled, Server: s.name, By: actorOf(ctx)})
 		return
 	}
-	r.changed(Change{ToolDisabled, s.name})
+	r.changed(Change{Kind: ToolDisabled, Server: s.name, By: actorOf(ctx)})
 }
 
 // Enable implements MCPRegistry.
@@ -369,34 +396,6 @@ func (r *Registry) Validate(_ context.Context, paths ...string) ([]SchemaError, 
 	return problems, errors.Join(unread...)
 }
 
-// Tools returns the tools of a server that calls can use now; none while it is not connected or disabled.
-// ErrToolNotFound.
-func (r *Registry) Tools(name string) ([]*mcp.Tool, error) {
-	s, ok := r.server(name)
-	if !ok {
-		return nil, notFound(name)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.live == nil || !s.enabled {
-		return nil, nil
-	}
-	return slices.Clone(s.live.tools), nil
-}
-
-// Call calls a tool of a server with a JSON object. The result is data of the server. ErrToolNotFound (of the
-// server), ErrToolDisabled, TOOL_UNAVAILABLE, TIMEOUT, CANCELLED; UNAVAILABLE when the registry is closed.
-func (r *Registry) Call(ctx context.Context, name, tool string, args json.RawMessage) (*mcp.CallToolResult, error) {
-	if err := r.usable(); err != nil {
-		return nil, err
-	}
-	s, ok := r.server(name)
-	if !ok {
-		return nil, notFound(name)
-	}
-	return s.call(ctx, tool, args)
-}
-
 // usable tells why nothing can be done with the registry.
 func (r *Registry) usable() error {
 	switch r.lived() {
@@ -447,8 +446,10 @@ func (r *Registry) countConnected(servers []*server) int {
 
 // changed tells of a change.
 func (r *Registry) changed(c Change) {
-	if c.Kind != ToolsChanged {
-		r.log.Info(string(c.Kind), slog.String("server", c.Server)) //nolint:sloglint // the kinds are constants
+	switch c.Kind {
+	case ToolLoaded, ToolRemoved, ToolEnabled, ToolDisabled:
+		r.log.Info(string(c.Kind), slog.String("server", c.Server), slog.String("by", c.By)) //nolint:sloglint // the kinds are constants
+	case DefinitionAccepted, ToolsChanged, ResourcesChanged, PromptsChanged:
 	}
 	r.notify(c)
 }

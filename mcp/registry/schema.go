@@ -86,6 +86,10 @@ func (c *checker) flatten(d document, e *jsonschema.ValidationError) []SchemaErr
 			found = append(found, d.problem(path, path, "is no property of a server"))
 		}
 		return found
+	case *kind.Enum:
+		if k.Got == "sse" {
+			return []SchemaError{d.problem(at, at, "the old transport sse is not supported; many such servers have a URL for http, too")}
+		}
 	case *kind.AnyOf: // of an entry: what it lacks is better said once
 		return []SchemaError{d.problem(at, at, "has neither a command nor a url")}
 	}

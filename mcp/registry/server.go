@@ -2,19 +2,22 @@ package registry
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"sync"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/mcp/oauth"
 )
 
-// averaged is how many calls the average latency is of.
-const averaged = 100
+const (
+	// averaged is how many calls the average latency is of.
+	averaged = 100
+	// settling is how long the tools of a server are left alone after they were read: it may say again and again that
+	// they have changed.
+	settling = 250 * time.Millisecond
+)
 
 // server is a definition and what became of it.
 type server struct {
@@ -31,6 +34,11 @@ type server struct {
 	latencies []time.Duration
 	checked   time.Time
 	lastError string
+	// limits are those of the definition.
+	limits *limits
+	// gone servers were removed; turn is closed, and another one made, when calls may find it otherwise than before.
+	gone bool
+	turn chan struct{}
 
 	// stop ends the supervisor, over is closed when it has ended; both are nil before the first one. first is closed
 	// when it has made its first attempt. They belong to whoever holds Registry.admin.
@@ -47,6 +55,31 @@ type attached struct {
 	// retired connections get no new calls; idle is closed when the last one is over.
 	retired bool
 	idle    chan struct{}
+}
+
+// newServer returns a server that is not connected.
+func newServer(r *Registry, def definition, enabled bool) *server {
+	return &server{
+		name: def.Name, r: r, def: def, enabled: enabled, health: newHealth(def.RetryPolicy), limits: newLimits(def.MCPConfig),
+		turn: make(chan struct{}),
+	}
+}
+
+// turned wakes those that wait for the server. s.mu is held.
+func (s *server) turned() {
+	close(s.turn)
+	s.turn = make(chan struct{})
+}
+
+// confused notes that the server asks something during several calls: from now on one works at a time.
+func (s *server) confused(method string) {
+	s.mu.Lock()
+	l := s.limits
+	s.mu.Unlock()
+	l.gate.narrow()
+	s.r.log.Warn("mcp_request_refused", slog.String("server", s.name), slog.String("method", method),
+		slog.String("reason", "it does not say to which of several calls it belongs; calls of the server come one by one now"),
+		slog.String("hint", `set "concurrency": 1 in its definition`))
 }
 
 // start begins to supervise the server.
@@ -77,9 +110,15 @@ func (s *server) halt() {
 // supervise keeps the server connected until ctx ends.
 func (s *server) supervise(ctx context.Context, def definition, tried func()) {
 	defer tried()
-	for ctx.Err() == nil {
+	for again := false; ctx.Err() == nil; again = true {
 		changed := make(chan struct{}, 1)
-		opened, err := s.r.dial(ctx, def, dialing{changed: func() { nudge(changed) }})
+		opened, err := s.r.dial(ctx, def, dialing{again: again, confused: s.confused, changed: func(kind ChangeKind) {
+			if kind == ToolsChanged {
+				nudge(changed)
+				return
+			}
+			s.r.changed(Change{Kind: kind, Server: s.name})
+		}})
 		switch {
 		case err == nil && ctx.Err() != nil:
 			opened.close()
@@ -89,7 +128,7 @@ func (s *server) supervise(ctx context.Context, def definition, tried func()) {
 			tried()
 			s.watch(ctx, a, changed)
 		case ctx.Err() == nil:
-			s.failed(fault.From(err).Message)
+			s.failed(fault.From(err).Message, errors.Is(err, oauth.ErrLogin))
 			tried()
 		}
 		pause(ctx, s.delay())
@@ -126,36 +165,46 @@ func (s *server) attach(opened *session, timeout time.Duration) *attached {
 	s.mu.Lock()
 	former := s.live
 	s.live = a
+	s.turned()
 	s.metrics.HandshakeLatency, s.checked, s.lastError = opened.latency, s.r.now(), opened.lack()
 	s.moved(func() { s.health.connected(len(opened.missing) == 0) })
 	s.mu.Unlock()
 	s.r.retire(s, former)
-	s.r.changed(Change{ToolsChanged, s.name})
+	s.r.changed(Change{Kind: ToolsChanged, Server: s.name})
 	return a
 }
 
-// moved changes the health and logs another status. s.mu is held.
+// moved changes the health and logs another status, and the first failure of a server that was not ready before. s.mu
+// is held.
 func (s *server) moved(change func()) {
-	before := s.health.status
+	before, troubled := s.health.status, s.health.troubled()
 	change()
-	if after := s.health.status; after != before {
+	if after := s.health.status; after != before || s.health.troubled() && !troubled {
 		s.r.log.Info("mcp_tool_status", slog.String("server", s.name), slog.String("from", string(before)),
 			slog.String("to", string(after)), slog.String("error", s.lastError))
 	}
 }
 
-// failed notes that the server could not be connected, or was lost.
-func (s *server) failed(reason string) {
+// failed notes that the server could not be connected, or was lost; login that it waits for a person to log in.
+func (s *server) failed(reason string, login bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lastError, s.checked = reason, s.r.now()
-	s.moved(func() { s.health.failed(s.checked) })
+	s.moved(func() {
+		if login {
+			s.health.barred()
+			return
+		}
+		s.health.failed(s.checked)
+	})
 }
 
 // watch looks after a connection until it is over, or ctx ends.
 func (s *server) watch(ctx context.Context, a *attached, changed <-chan struct{}) {
 	timer := time.NewTimer(s.r.ping)
 	defer timer.Stop()
+	settled, stirred := time.NewTimer(0), (<-chan struct{})(nil)
+	defer settled.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -166,10 +215,14 @@ func (s *server) watch(ctx context.Context, a *attached, changed <-chan struct{}
 				reason = "the connection was closed by the server"
 			}
 			s.detach(a)
-			s.failed(a.conceal(reason))
+			s.failed(a.conceal(reason), false)
 			return
-		case <-changed:
+		case <-settled.C:
+			stirred = changed
+		case <-stirred:
 			s.relist(ctx, a)
+			stirred = nil
+			settled.Reset(settling)
 		case <-timer.C:
 			if !s.check(ctx, a) {
 				return
@@ -231,15 +284,18 @@ func (s *server) heard(err error, a *attached) bool {
 func (s *server) relist(ctx context.Context, a *attached) {
 	bounded, cancel := context.WithTimeout(ctx, s.r.bound)
 	defer cancel()
-	tools, err := a.conn.tools(bounded, s.r.refusing(ctx, s.name))
+	tools, traits, err := a.conn.tools(bounded, s.r.refusing(ctx, s.name, a.conceal))
+	if err != nil && ctx.Err() != nil {
+		return
+	}
 	if err != nil {
 		s.r.log.WarnContext(ctx, "mcp_tools_unreadable", slog.String("server", s.name), slog.String("error", a.conceal(err.Error())))
 		return
 	}
 	s.mu.Lock()
-	a.tools = tools
+	a.tools, a.traits = tools, traits
 	s.mu.Unlock()
-	s.r.changed(Change{ToolsChanged, s.name})
+	s.r.changed(Change{Kind: ToolsChanged, Server: s.name})
 }
 
 // detach takes a connection out of use that is over.
@@ -249,22 +305,60 @@ func (s *server) detach(a *attached) {
 		s.live = nil
 	}
 	s.mu.Unlock()
-	s.r.changed(Change{ToolsChanged, s.name})
+	s.r.changed(Change{Kind: ToolsChanged, Server: s.name})
 }
 
-// acquire returns the connection for a call, which release gives back. TOOL_UNAVAILABLE, ErrToolDisabled.
+// acquire returns the connection for a call, which release gives back. TOOL_UNAVAILABLE, ErrToolDisabled,
+// ErrToolNotFound.
 func (s *server) acquire() (*attached, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case !s.enabled:
-		return nil, disabled(s.name)
-	case s.live == nil || isClosed(s.live.conn.done):
-		return nil, fault.New(fault.ToolUnavailable, "the MCP server %s is %s: %s", s.name, s.health.status, s.lastError).
-			WithHint("orch mcp test %s", s.name)
+	if err := s.unusable(); err != nil {
+		return nil, err
 	}
 	s.live.calls++
 	return s.live, nil
+}
+
+// unusable says why calls have no connection. s.mu is held.
+func (s *server) unusable() error {
+	switch {
+	case s.gone:
+		return notFound(s.name)
+	case !s.enabled:
+		return disabled(s.name)
+	case s.live == nil || isClosed(s.live.conn.done):
+		return fault.New(fault.ToolUnavailable, "the MCP server %s is %s: %s", s.name, s.health.status, s.lastError).
+			WithHint("orch mcp test %s", s.name)
+	}
+	return nil
+}
+
+// reach is acquire for those who wait for the server to come back, at most for its timeout.
+func (s *server) reach(ctx context.Context) (*attached, error) {
+	s.mu.Lock()
+	timer := time.NewTimer(s.def.timeout())
+	s.mu.Unlock()
+	defer timer.Stop()
+	for {
+		s.mu.Lock()
+		turn := s.turn
+		s.mu.Unlock()
+		a, err := s.acquire()
+		if err == nil || !fault.Has(err, fault.ToolUnavailable) {
+			return a, err
+		}
+		if s.r.lived() == over {
+			return nil, closed()
+		}
+		select {
+		case <-turn:
+		case <-timer.C:
+			return nil, err
+		case <-ctx.Done():
+			return nil, fault.From(ctx.Err())
+		}
+	}
 }
 
 func isClosed(c <-chan struct{}) bool {
@@ -276,17 +370,23 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// release gives a connection back, and counts the call.
-func (s *server) release(a *attached, begin time.Time, err error) {
+// release gives a connection back.
+func (s *server) release(a *attached) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if a.calls--; a.calls == 0 && a.retired {
 		close(a.idle)
 	}
+}
+
+// count counts a call; one whose tool says that it failed has failed.
+func (s *server) count(begin time.Time, failed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	m := &s.metrics
 	m.Invocations++
 	m.LastInvocation = begin
-	if err != nil {
+	if failed {
 		m.Errors++
 		return
 	}
@@ -300,35 +400,6 @@ func (s *server) release(a *attached, begin time.Time, err error) {
 		sum += l
 	}
 	m.AverageLatency = sum / time.Duration(len(s.latencies))
-}
-
-// call calls a tool of the server.
-func (s *server) call(ctx context.Context, tool string, args json.RawMessage) (*mcp.CallToolResult, error) {
-	a, err := s.acquire()
-	if err != nil {
-		return nil, err
-	}
-	begin := s.r.now()
-	bounded, cancel := context.WithTimeout(ctx, a.timeout)
-	defer cancel()
-	result, err := a.conn.call(bounded, tool, args)
-	s.release(a, begin, err)
-	if err != nil {
-		return nil, s.callError(ctx, a, tool, err)
-	}
-	return result, nil
-}
-
-// callError says what became of a call.
-func (s *server) callError(ctx context.Context, a *attached, tool string, err error) error {
-	name := s.name + "__" + tool
-	switch {
-	case ctx.Err() != nil:
-		return fault.Wrap(fault.CodeOf(ctx.Err()), ctx.Err(), "the call of "+name+" was given up")
-	case errors.Is(err, context.DeadlineExceeded):
-		return fault.New(fault.Timeout, "%s did not answer within %s", name, a.timeout)
-	}
-	return fault.New(fault.ToolUnavailable, "the call of %s failed: %s", name, a.conceal(explain(err, a.conn.link).Error()))
 }
 
 // snapshot returns a copy of all that is known.

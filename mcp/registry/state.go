@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/wholefile"
 )
 
 // stateFile keeps which servers are enabled: {"github":{"enabled":true}} (S1-055).
@@ -63,22 +64,8 @@ func (f stateFile) set(name string, enabled bool, log *slog.Logger) error {
 	if err != nil {
 		return unsaved(f.path, err)
 	}
-	return f.replace(append(content, '\n'))
-}
-
-// replace writes a file beside the old one, and then puts it in its place. CreateTemp gives it the mode 0600.
-func (f stateFile) replace(content []byte) error {
-	temp, err := os.CreateTemp(filepath.Dir(f.path), ".mcp-tools.*")
-	if err != nil {
+	if err := wholefile.Replace(f.path, append(content, '\n'), 0o600); err != nil {
 		return unsaved(f.path, err)
-	}
-	_, err = temp.Write(content)
-	err = errors.Join(err, temp.Sync(), temp.Close())
-	if err == nil {
-		err = os.Rename(temp.Name(), f.path)
-	}
-	if err != nil {
-		return unsaved(f.path, errors.Join(err, os.Remove(temp.Name())))
 	}
 	return nil
 }

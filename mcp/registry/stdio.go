@@ -129,7 +129,8 @@ func absolute(dir, path string) string {
 
 // Connect implements mcp.Transport.
 func (p *process) Connect(ctx context.Context) (mcp.Connection, error) {
-	return (&mcp.IOTransport{Reader: p.stdout, Writer: patient{p.stdin}, MaxLineLength: maxLine}).Connect(ctx)
+	conn, err := (&mcp.IOTransport{Reader: p.stdout, Writer: patient{p.stdin}, MaxLineLength: maxLine}).Connect(ctx)
+	return throughPipe(ctx, conn), err
 }
 
 // end closes stdin, and ends the process group when it does not take the hint.

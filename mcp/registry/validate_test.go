@@ -32,6 +32,9 @@ func TestRegistryValidate(t *testing.T) { // S1-060…S1-065
 	}{
 		"good":            {`{"schemaVersion":"1.0.0","name":"a-1","transport":"stdio","command":"x","args":["-y"],"env":{"A":"b"},"capabilities":["a.b-c","d"],"timeout":"1m30s","description":"","retryPolicy":{"maxAttempts":10,"backoff":"fixed"},"metadata":{"a":1}}`, nil},
 		"good http":       {`{"schemaVersion":"1.0.0","name":"a","transport":"http","baseURL":"https://example.com/mcp","headers":{"A":"b"},"bearer":"${T}","capabilities":["a"]}`, nil},
+		"login":           {`{"schemaVersion":"1.0.0","name":"a","transport":"http","baseURL":"https://e.com","oauth":{"clientId":"b","clientSecret":"${T}","scopes":["a:b"]},"capabilities":["a"]}`, nil},
+		"half a client":   {`{"schemaVersion":"1.0.0","name":"a","transport":"http","baseURL":"https://e.com","oauth":{"clientSecret":"c"},"capabilities":["a"]}`, []string{"1:90:/oauth"}},
+		"odd scope":       {`{"schemaVersion":"1.0.0","name":"a","transport":"http","baseURL":"https://e.com","oauth":{"scopes":["a b"]},"capabilities":["a"]}`, []string{"1:101:/oauth/scopes/0"}},
 		"map of Claude":   {`{"mcpServers": {"My Server": {"type": "stdio", "command": "npx", "args": ["-y", "x"], "env": {"PORT": 1}}, "u": {"type": "http", "url": "https://e.com"}}}`, nil},
 		"map of VS Code":  {"{\n// comment\n\"inputs\": [], \"servers\": {\"a\": {\"command\": \"x\",},},\n}", nil},
 		"missing":         {"\n {}", []string{"2:2:/capabilities", "2:2:/name", "2:2:/schemaVersion", "2:2:/transport"}},

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,8 +26,8 @@ type watcher struct {
 	log  *slog.Logger
 	// watched are the directories that are being watched.
 	watched map[string]bool
-	// state is the file of the state.
-	state string
+	// state is the file of the state, logins the directory of logins.
+	state, logins string
 }
 
 // watchFiles reloads the registry when files change, until the returned function is called. Without a watcher, which
@@ -37,7 +38,7 @@ func (r *Registry) watchFiles(ctx context.Context, dirs []string) func() {
 		r.log.WarnContext(ctx, "mcp_watcher_unavailable", slog.Any("error", err))
 		return func() {}
 	}
-	w := &watcher{fs: system, dirs: dirs, log: r.log, watched: map[string]bool{}, state: r.state.path}
+	w := &watcher{fs: system, dirs: dirs, log: r.log, watched: map[string]bool{}, state: r.state.path, logins: loginDir(r.home)}
 	w.renew()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // it outlives the call of Init
 	over := make(chan struct{})
@@ -97,8 +98,11 @@ func (w *watcher) matters(event fsnotify.Event) bool {
 	if event.Op == fsnotify.Chmod {
 		return false
 	}
-	if event.Name == w.state {
+	if event.Name == w.state || event.Name == w.logins {
 		return true
+	}
+	if filepath.Dir(event.Name) == w.logins {
+		return filepath.Ext(event.Name) == ".json"
 	}
 	for _, dir := range w.dirs {
 		if filepath.Dir(event.Name) == dir || event.Name == dir || strings.HasPrefix(dir, event.Name+string(filepath.Separator)) {
@@ -140,7 +144,7 @@ func (w *watcher) targets() []string {
 // lead to, and that of the state.
 func (w *watcher) renew() {
 	wanted := map[string]bool{}
-	for _, dir := range append(w.dirs, filepath.Dir(w.state)) {
+	for _, dir := range append(slices.Clone(w.dirs), filepath.Dir(w.state), w.logins) {
 		for _, near := range []string{dir, filepath.Dir(dir)} {
 			wanted[near] = true
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/tools"
 )
 
 // question is something that a task waits for and a client may answer.
@@ -217,12 +218,13 @@ func (s *Server) decide(ctx context.Context, c client, q question, response json
 
 // askOn lets the client of a waiting call answer what the call asks. A result means that the call is handed back.
 func (s *Server) askOn(ctx context.Context, c client, r *run) (*mcp.CallToolResult, error) {
+	if r.atOnce(c) && !r.spec.AsksFirst {
+		return nil, &handed{begun(r.id, r.at, r.ttl)}
+	}
 	mine, err := s.pending(ctx, c, r.id)
 	switch {
 	case err != nil:
 		return nil, err
-	case r.atOnce(c) && !r.spec.AsksFirst:
-		return nil, &handed{begun(r.id, r.at, r.ttl)}
 	case len(mine) == 0:
 		return s.needsOthers(ctx, c, r, nil)
 	}
@@ -247,7 +249,7 @@ func (s *Server) needsOthers(ctx context.Context, c client, r *run, refused erro
 	if err != nil || !now.Waits {
 		return nil, err // it goes on meanwhile
 	}
-	if c.knowsTasks() && r.spec.Tasks != "forbidden" {
+	if c.knowsTasks() && r.spec.Tasks != tools.NoTask {
 		return nil, &handed{begun(r.id, r.at, r.ttl)}
 	}
 	got, err := s.cfg.API.Approvals(ctx, orchestrator.ApprovalsRequest{Task: r.id})

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"slices"
+	"strconv"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -12,13 +13,44 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// addTools offers the tools of the catalogue (S2-020, S2-021).
-func (s *Server) addTools() {
-	for _, name := range s.cfg.Catalogue.Names() {
-		if t, ok := s.cfg.Catalogue.Get(name); ok && s.cfg.Show.shows(t) {
-			s.sdk.AddTool(toolOf(t), s.callTool)
+// followTools offers the tools that are there now, and clients hear that the list has changed (S1-037).
+func (s *Server) followTools(ctx context.Context, replaced <-chan struct{}) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-replaced:
+		}
+		replaced = s.cfg.Catalogue.Replaced()
+		s.offerTools()
+	}
+}
+
+// offerTools brings the SDK up to the catalogue (S2-020, S2-021). Tools that stand in no list can be called, so that who
+// calls them hears why that is refused.
+func (s *Server) offerTools() {
+	offered := map[string]string{}
+	for _, name := range slices.Concat(s.cfg.Catalogue.Names(), s.cfg.Catalogue.Refused()) {
+		t, ok := s.cfg.Catalogue.Get(name)
+		if !ok || !s.cfg.Show.shows(t) {
+			continue
+		}
+		described := toolOf(t)
+		offered[name] = string(mustJSON(described)) + strconv.FormatBool(t.Spec().Unlisted)
+		if s.offered[name] != offered[name] {
+			s.sdk.AddTool(described, s.callTool)
 		}
 	}
+	var gone []string
+	for name := range s.offered {
+		if _, there := offered[name]; !there {
+			gone = append(gone, name)
+		}
+	}
+	if len(gone) > 0 {
+		s.sdk.RemoveTools(gone...)
+	}
+	s.offered = offered
 }
 
 // toolOf describes a tool as MCP does, with the hints that follow from its contract (S0-010).
@@ -43,7 +75,7 @@ func (s *Server) listTools(c client, list *mcp.ListToolsResult) mcp.Result {
 	shown := []object{}
 	for _, t := range list.Tools {
 		tool, ok := s.cfg.Catalogue.Get(t.Name)
-		if ok && !c.who.Show.shows(tool) || !ok && !c.who.Show.showsOwn(t.Name) {
+		if ok && (tool.Spec().Unlisted || !c.who.Show.shows(tool)) || !ok && !c.who.Show.showsOwn(t.Name) {
 			continue
 		}
 		fields := object{}
@@ -121,6 +153,8 @@ func (s *Server) route(next mcp.MethodHandler) mcp.MethodHandler {
 			result, err = s.initialize(ctx, c, next, req)
 		case "logging/setLevel":
 			result, err = s.routeLevel(ctx, c, next, req)
+		case "resources/templates/list":
+			result, err = s.listTemplates(ctx, c, next, req)
 		default:
 			result, err = next(ctx, method, req)
 		}
@@ -135,6 +169,8 @@ func (s *Server) route(next mcp.MethodHandler) mcp.MethodHandler {
 			result = s.listTools(c, list)
 		case *mcp.ListResourcesResult:
 			s.listResources(ctx, c, list)
+		case *mcp.ListPromptsResult:
+			s.listPrompts(c, list)
 		}
 		return result, nil
 	}

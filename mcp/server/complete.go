@@ -21,6 +21,7 @@ func (s *Server) complete(ctx context.Context, req *mcp.CompleteRequest) (*mcp.C
 	switch {
 	case s.cfg.Complete != nil && s.cfg.Complete(req.Params) != nil:
 		all = s.cfg.Complete(req.Params)
+	case s.ofOutside(req.Params.Ref): // only the server would know
 	case req.Params.Argument.Name == "task_id", req.Params.Argument.Name == "taskId":
 		all, err = s.taskIDs(ctx, c)
 	case req.Params.Argument.Name == "approval_id":
@@ -42,6 +43,16 @@ func (s *Server) complete(ctx context.Context, req *mcp.CompleteRequest) (*mcp.C
 	total := len(fit)
 	fit = fit[:min(total, maxCompleted)]
 	return &mcp.CompleteResult{Completion: mcp.CompletionResultDetails{Values: fit, Total: total, HasMore: total > len(fit)}}, nil
+}
+
+// ofOutside reports whether a completion is asked for a prompt or resource of an outside server.
+func (s *Server) ofOutside(ref *mcp.CompleteReference) bool {
+	if ref == nil {
+		return false
+	}
+	_, prompt := s.promptOf(ref.Name)
+	_, _, resource := outsideOf(ref.URI)
+	return prompt || resource
 }
 
 func (s *Server) taskIDs(ctx context.Context, c client) ([]string, error) {

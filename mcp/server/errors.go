@@ -18,6 +18,8 @@ func wireError(err error) error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, &wire) && len(wire.Data) > 0 && !json.Valid(wire.Data): // the SDK quotes URIs as Go does
+		return &jsonrpc.Error{Code: wire.Code, Message: wire.Message}
 	case errors.As(err, &wire):
 		return err
 	case errors.As(err, &coded):

@@ -27,7 +27,12 @@ import (
 	"github.com/orch-dev/orch/worker"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(childVariable) != "" {
+		os.Exit(serveChild())
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // node is what a face stands on: a real owner and a real worker over a log in memory.
 type node struct {

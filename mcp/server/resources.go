@@ -176,9 +176,13 @@ func (s *Server) publish(id events.TaskID, name string) {
 	}
 }
 
-// listResources leaves out the tasks of others.
+// listResources leaves out the tasks of others, and the outside servers that the identity does not see.
 func (s *Server) listResources(ctx context.Context, c client, list *mcp.ListResourcesResult) {
+	sees := s.seesOutside(c)
 	list.Resources = slices.DeleteFunc(list.Resources, func(r *mcp.Resource) bool {
+		if server, _, outside := outsideOf(r.URI); outside {
+			return !sees(server)
+		}
 		id, ours := strings.CutPrefix(r.URI, resourcePrefix)
 		if !ours {
 			return false
@@ -201,7 +205,7 @@ type watched struct {
 func (s *Server) subscribe(ctx context.Context, req *mcp.SubscribeRequest) error {
 	uri, c := req.Params.URI, clientFrom(ctx)
 	id, ours := strings.CutPrefix(uri, resourcePrefix)
-	if !ours && s.cfg.Extend != nil { // one of theirs
+	if _, _, outside := outsideOf(uri); !ours && !outside && s.cfg.Extend != nil { // one of theirs
 		return nil
 	}
 	id, suffix, _ := strings.Cut(id, "/")

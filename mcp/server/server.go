@@ -26,6 +26,10 @@ import (
 type Catalogue interface {
 	Get(name string) (tools.Tool, bool)
 	Names() []string
+	// Refused are the names of tools whose calls are refused for now; they stand in no list.
+	Refused() []string
+	// Replaced is closed when there are other tools.
+	Replaced() <-chan struct{}
 }
 
 // Config says what a server works with. API and Catalogue are required.
@@ -52,6 +56,8 @@ type Config struct {
 	OutsideApprovals bool
 	// Outputs gives access to the files that tasks hand over. Nil shows none.
 	Outputs Outputs
+	// Outside gives access to the resources and prompts of outside servers. Nil offers none.
+	Outside Outside
 	// Complete adds completions; nil values let the server find its own.
 	Complete func(*mcp.CompleteParams) []string
 	// Root is the root that tools are confined to, for the instructions.
@@ -115,9 +121,13 @@ type Server struct {
 	streams streams
 	fresh   fresh
 	meter   meter
+	// offered are the tools of the catalogue that the SDK knows, by name, as they are described. Only followTools and
+	// New use it.
+	offered map[string]string
 	// published and watched are the resources that are listed, and those that are subscribed to.
 	published published
 	watched   watched
+	outsiders outsiders
 }
 
 // New returns a server. VALIDATION_ERROR when the configuration lacks something.
@@ -129,18 +139,25 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg, quiet: slog.New(quiet{cfg.Logger.Handler()}), seal: newSealer(cfg.Key)}
 	s.life, s.stop = context.WithCancel(context.Background())
 	s.sdk = mcp.NewServer(&mcp.Implementation{Name: "orch", Title: "orch", Version: cfg.Version}, s.options())
-	s.addTools()
+	replaced := s.cfg.Catalogue.Replaced()
+	s.offerTools()
 	s.addOwnTools()
 	s.addResources()
 	s.addPrompts()
 	if err := s.addTaskMethods(); err != nil {
 		return nil, err
 	}
+	if cfg.Outside != nil {
+		changed := cfg.Outside.FeaturesReplaced()
+		s.offerOutside()
+		s.background(func(ctx context.Context) { s.followOutside(ctx, changed) })
+	}
 	if cfg.Extend != nil {
 		cfg.Extend(s.sdk)
 	}
 	s.sdk.AddReceivingMiddleware(s.route)
 	s.background(s.tidy)
+	s.background(func(ctx context.Context) { s.followTools(ctx, replaced) })
 	return s, nil
 }
 

@@ -51,12 +51,15 @@ type session struct {
 	rooted bool
 	// watched counts the tasks whose status is reported.
 	watched int
-	// ended is closed when the session is: its requests end with it, answered or not.
-	ended chan struct{}
-	close sync.Once
+	// life ends with the session, and its requests with it, answered or not.
+	life context.Context //nolint:containedctx // it is the life of a session, which outlives the requests
+	end  context.CancelFunc
 }
 
-func (s *session) end() { s.close.Do(func() { close(s.ended) }) }
+func newSession() *session {
+	life, end := context.WithCancel(context.Background())
+	return &session{questions: map[string]bool{}, life: life, end: end}
+}
 
 // of returns what is known of a session.
 func (a *asked) of(id string) *session {
@@ -67,7 +70,7 @@ func (a *asked) of(id string) *session {
 	}
 	known := a.byID[id]
 	if known == nil {
-		known = &session{questions: map[string]bool{}, ended: make(chan struct{})}
+		known = newSession()
 		a.byID[id] = known
 	}
 	return known
@@ -113,15 +116,8 @@ func (s *Server) within(ctx context.Context, c client) (context.Context, context
 	if c.session == nil || c.modern || c.session.ID() == "" {
 		return ctx, func() { leave(); stop() }
 	}
-	ended := s.asked.of(c.session.ID()).ended
-	go func() {
-		select {
-		case <-ended:
-			stop()
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, func() { leave(); stop() }
+	part := context.AfterFunc(s.asked.of(c.session.ID()).life, stop)
+	return ctx, func() { leave(); part(); stop() }
 }
 
 // drop forgets the sessions that have not changed since a time, but for those that live: they may be used all the
@@ -133,6 +129,7 @@ func (a *asked) drop(before time.Time, live map[string]bool) {
 		s.mu.Lock()
 		if id != "" && !live[id] && s.At.Before(before) {
 			delete(a.byID, id)
+			s.end()
 		}
 		s.mu.Unlock()
 	}

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -39,5 +40,36 @@ func TestStdioLines(t *testing.T) {
 	var got json.RawMessage
 	require.NoError(t, answers.Decode(&got))
 	assert.JSONEq(t, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"this is no valid JSON"}}`, string(got))
+	require.NoError(t, <-ended)
+}
+
+// The SDK writes the URI of an unknown resource into its error as Go does, which is not always JSON.
+func TestOddURIsEndNoSession(t *testing.T) {
+	t.Parallel()
+	s := startNode(t).face(func(c *server.Config) { c.Outside = newOutside() })
+	in, to := io.Pipe()
+	from, out := io.Pipe()
+	ended := make(chan error, 1)
+	go func() { ended <- errors.Join(s.Serve(t.Context(), in, out), out.Close()) }()
+	answers := json.NewDecoder(from)
+	for _, say := range []string{
+		initialize, `{"jsonrpc":"2.0","id":2,"method":"resources/read","params":{"uri":"orch://task/\u0007"}}`,
+		`{"jsonrpc":"2.0","id":3,"method":"resources/read","params":{"uri":"nowhere:\u0007"}}`,
+		`{"jsonrpc":"2.0","id":4,"method":"resources/read","params":{"uri":"orch://server/x/\udb40\udc01"}}`,
+		`{"jsonrpc":"2.0","id":5,"method":"resources/subscribe","params":{"uri":"orch://server/x/\u0007"}}`,
+	} {
+		_, err := io.WriteString(to, say+"\n")
+		require.NoError(t, err)
+		var got struct {
+			ID    int
+			Error *struct{ Code int }
+		}
+		require.NoError(t, answers.Decode(&got), say)
+		if got.ID > 1 {
+			require.NotNil(t, got.Error, say)
+			assert.Equal(t, -32002, got.Error.Code, say)
+		}
+	}
+	require.NoError(t, to.Close())
 	require.NoError(t, <-ended)
 }

@@ -227,6 +227,9 @@ func errorData(err *fault.Error) object {
 			data[key] = value
 		}
 	}
+	if !err.RetryAt.IsZero() {
+		data["retry_at"] = err.RetryAt.Format(time.RFC3339)
+	}
 	return data
 }
 

@@ -51,8 +51,8 @@ export class Node {
 }
 
 // serve starts a node without MCP of its own, for `orch mcp serve` with the same data, and returns the process.
-export async function serve(data, root) {
-  const child = spawn(binary, ["serve", "--data-dir", data, "--root", root, "--http", "off"], { stdio: ["ignore", "inherit", "pipe"] });
+export async function serve(data, root, env = process.env) {
+  const child = spawn(binary, ["serve", "--data-dir", data, "--root", root, "--http", "off"], { env, stdio: ["ignore", "inherit", "pipe"] });
   process.prependListener("exit", () => child.kill("SIGKILL"));
   await new Promise((resolve, reject) => {
     child.once("exit", (code) => reject(new Error(`the node has ended with ${code}`)));

@@ -8,6 +8,7 @@ import (
 	"github.com/orch-dev/orch/tools/agent"
 	"github.com/orch-dev/orch/tools/build"
 	"github.com/orch-dev/orch/tools/db"
+	"github.com/orch-dev/orch/tools/forge"
 	"github.com/orch-dev/orch/tools/fs"
 	"github.com/orch-dev/orch/tools/git"
 	"github.com/orch-dev/orch/tools/notify"
@@ -24,6 +25,8 @@ type Config struct {
 	Database db.Config
 	Web      web.Config
 	Notify   notify.Config
+	// GitHub names the server of the API and holds the token.
+	GitHub forge.Config
 	// Git knows secrets, the form of messages and who commits.
 	Git git.Config
 	// Build names the registries of packages.
@@ -43,6 +46,7 @@ func All(cfg Config) []tools.Tool {
 		db.Tools(cfg.Database),
 		web.Tools(cfg.Web),
 		notify.Tools(cfg.Notify),
+		forge.Tools(cfg.GitHub),
 		build.Tools(cfg.Build),
 		agent.Tools(cfg.Agent),
 	)

@@ -97,10 +97,13 @@ func TestSpecs(t *testing.T) {
 func TestAnnotations(t *testing.T) {
 	t.Parallel()
 	destructive := []string{"FILE_DELETE", "DIRECTORY_DELETE", "BASH_EXECUTE", "DATABASE_QUERY", "GIT_PUSH"}
-	open := []string{"HTTP_REQUEST", "WEB_FETCH", "WEB_SEARCH", "GIT_PUSH", "PACKAGE_INSTALL", "NOTIFICATION_SEND"}
+	open := []string{
+		"HTTP_REQUEST", "WEB_FETCH", "WEB_SEARCH", "GIT_PUSH", "PACKAGE_INSTALL", "NOTIFICATION_SEND",
+		"github.readFile", "github.searchCode", "github.createIssue", "github.createPR", "github.getWorkflowRuns",
+	}
 	reads := []string{
 		"FILE_READ", "DIRECTORY_LIST", "GLOB_SEARCH", "GREP_SEARCH", "GIT_STATUS", "GIT_DIFF", "APPROVAL_CHECK",
-		"WEB_FETCH", "WEB_SEARCH", "shell_exec",
+		"WEB_FETCH", "WEB_SEARCH", "shell_exec", "github.readFile", "github.searchCode", "github.getWorkflowRuns",
 	}
 	seen := map[string]bool{}
 	for _, tool := range builtin.All(builtin.Config{}) {
@@ -188,6 +191,9 @@ func fitting(s *schema) any {
 
 // wrong returns values that a field of the schema must not take (S0-006).
 func wrong(s *schema) []string {
+	if _, several := s.Type.([]any); several {
+		return []string{`true`, `1.5`, `["text"]`, `{}`}
+	}
 	switch s.Type {
 	case "integer":
 		return []string{`1.5`, `"1"`, `true`, `[1]`, `{}`}

@@ -5,8 +5,10 @@ package screen
 import (
 	"fmt"
 	"strings"
-	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/orch-dev/orch/internal/unseen"
 )
 
 // Escape makes foreign text safe for one line: control characters, line breaks, invalid bytes and
@@ -16,22 +18,24 @@ func Escape(s string) string { return escape(s, false) }
 // EscapeLines is Escape, but keeps line breaks and tabs, for text that may have several lines.
 func EscapeLines(s string) string { return escape(s, true) }
 
+// escape also shows what a terminal would show nothing of, although models read it.
 func escape(s string, lines bool) string {
-	if !strings.ContainsFunc(s, hostile) && utf8.ValidString(s) {
+	if utf8.ValidString(s) && !unseen.In(s) && (lines || !strings.ContainsAny(s, "\n\t")) {
 		return s
 	}
 	var b strings.Builder
-	for i, r := range s {
+	rest := s
+	for r, hostile := range unseen.Runes(s) {
+		_, size := utf8.DecodeRuneInString(rest)
 		switch {
-		case lines && (r == '\n' || r == '\t'):
-			b.WriteRune(r)
-		case r == utf8.RuneError && !strings.HasPrefix(s[i:], string(utf8.RuneError)):
-			fmt.Fprintf(&b, `\x%02x`, s[i])
-		case !hostile(r):
-			b.WriteRune(r)
-		default:
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&b, `\x%02x`, rest[0])
+		case hostile, !lines && (r == '\n' || r == '\t'):
 			b.WriteString(visible(r))
+		default:
+			b.WriteRune(r)
 		}
+		rest = rest[size:]
 	}
 	return b.String()
 }
@@ -46,18 +50,10 @@ func visible(r rune) string {
 		return `\t`
 	case r <= 0xff:
 		return fmt.Sprintf(`\x%02x`, r)
-	default:
+	case r <= 0xffff:
 		return fmt.Sprintf(`\u%04x`, r)
-	}
-}
-
-// hostile reports whether a terminal might obey r instead of showing it.
-func hostile(r rune) bool {
-	switch {
-	case unicode.IsControl(r), r == '\u2028', r == '\u2029', r == '\u061c':
-		return true
 	default:
-		return r == '\u200e' || r == '\u200f' || r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069'
+		return fmt.Sprintf(`\U%08x`, r)
 	}
 }
 
@@ -65,16 +61,17 @@ func hostile(r rune) bool {
 // white space of the format can only stand inside its strings.
 func EscapeJSON(data []byte) []byte {
 	text := string(data)
-	inside := func(r rune) bool { return hostile(r) && r != '\n' && r != '\t' && r != '\r' }
-	if !strings.ContainsFunc(text, inside) {
+	if !unseen.In(text) {
 		return data
 	}
 	var b strings.Builder
-	for _, r := range text {
-		if inside(r) {
-			fmt.Fprintf(&b, `\u%04x`, r)
-		} else {
+	for r, hostile := range unseen.Runes(text) {
+		if !hostile || r == '\r' {
 			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			fmt.Fprintf(&b, `\u%04x`, unit)
 		}
 	}
 	return []byte(b.String())

@@ -16,16 +16,20 @@ import (
 func TestEscape(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
-		"plain text":   "plain text",
-		"Grüße, 世界 🙂":  "Grüße, 世界 🙂",
-		"a\nb\tc\r":    `a\nb\tc\r`,
-		"\x1b[2Jgone":  `\x1b[2Jgone`,
-		"\u009b31m":    `\x9b31m`,
-		"a\u202eb":     `a\u202eb`,
-		"a\u2028b":     `a\u2028b`,
-		"\xff\xfe":     `\xff\xfe`,
-		"real \ufffd!": "real \ufffd!",
-		"bell\a\x7f":   `bell\x07\x7f`,
+		"plain text":     "plain text",
+		"Grüße, 世界 🙂":    "Grüße, 世界 🙂",
+		"a\nb\tc\r":      `a\nb\tc\r`,
+		"\x1b[2Jgone":    `\x1b[2Jgone`,
+		"\u009b31m":      `\x9b31m`,
+		"a\u202eb":       `a\u202eb`,
+		"a\u2028b":       `a\u2028b`,
+		"\xff\xfe":       `\xff\xfe`,
+		"real \ufffd!":   "real \ufffd!",
+		"bell\a\x7f":     `bell\x07\x7f`,
+		"a\u200bb\ufeff": `a\u200bb\ufeff`,
+		"a\U000e0041":    `a\U000e0041`,
+		"a\U000e0100":    `a\U000e0100`,
+		"👩\u200d👧\ufe0f": "👩\u200d👧\ufe0f",
 	} {
 		assert.Equal(t, want, screen.Escape(in))
 	}
@@ -49,9 +53,10 @@ func FuzzEscape(f *testing.F) {
 
 func TestEscapeJSONKeepsTheValue(t *testing.T) {
 	t.Parallel()
-	in := []byte("{\n\t\"a\": \"x\u009by\u202e\"\n}")
+	in := []byte("{\n\t\"a\": \"x\u009by\u202e\U000e0041\"\n}")
 	out := screen.EscapeJSON(in)
 	assert.NotContains(t, string(out), "\u009b")
+	assert.NotContains(t, string(out), "\U000e0041")
 	assert.JSONEq(t, string(in), string(out))
 }
 

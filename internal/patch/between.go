@@ -1,4 +1,4 @@
-package clients
+package patch
 
 import (
 	"bytes"
@@ -9,9 +9,9 @@ import (
 // around is the number of lines that a diff shows before and after a change.
 const around = 3
 
-// Diff returns a unified diff of two contents of a file, empty when they are equal. A change touches one or two
+// Between returns a unified diff of two contents of a file, empty when they are equal. A change touches one or two
 // pieces of a file, so that one hunk shows it all.
-func Diff(file string, before, after []byte) string {
+func Between(file string, before, after []byte) string {
 	if bytes.Equal(before, after) {
 		return ""
 	}
@@ -27,7 +27,7 @@ func Diff(file string, before, after []byte) string {
 	start, below := max(0, head-around), min(tail, around)
 	var out strings.Builder
 	fmt.Fprintf(&out, "--- %s\n+++ %s\n@@ -%s +%s @@\n", file, file,
-		span(start, len(a)-tail+below), span(start, len(b)-tail+below))
+		extent(start, len(a)-tail+below), extent(start, len(b)-tail+below))
 	write(&out, " ", a[start:head])
 	middle(&out, a[head:len(a)-tail], b[head:len(b)-tail])
 	write(&out, " ", a[len(a)-tail:len(a)-tail+below])
@@ -78,8 +78,8 @@ func longest(a, b []string) [][]int {
 	return common
 }
 
-// span is the place of a hunk: its first line, from 1, and how many they are.
-func span(from, to int) string {
+// extent is the place of a hunk: its first line, from 1, and how many they are.
+func extent(from, to int) string {
 	if from == to {
 		return fmt.Sprintf("%d,0", from)
 	}

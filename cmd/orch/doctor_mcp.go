@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/orch-dev/orch/cmd/orch/screen"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/node"
+	"github.com/orch-dev/orch/mcp/registry"
+)
+
+// probeServers checks the definitions of MCP servers, and says how those of the node are. Without a node none is started.
+func (a *app) probeServers(ctx context.Context) []finding {
+	const part = "mcp servers"
+	if !a.cfg.MCPEnabled {
+		return []finding{fine(part, "they are switched off (mcp_enabled)")}
+	}
+	var list []node.Server
+	err := a.atNode(ctx, func(servers node.Admin) (err error) {
+		list, err = servers.List(ctx)
+		return err
+	}, func(error) error { return nil })
+	switch {
+	case fault.Has(err, fault.ToolDisabled):
+		return []finding{fine(part, "the node uses none (mcp_enabled)")}
+	case err != nil:
+		return []finding{failed(part, err, "see the log of the node")}
+	}
+	definitions := a.probeDefinitions(ctx)
+	switch {
+	case list == nil:
+		return []finding{definitions}
+	case !definitions.OK:
+		return []finding{definitions, serverFinding(list)}
+	default:
+		return []finding{serverFinding(list)}
+	}
+}
+
+// probeDefinitions checks the files that a node here would read.
+func (a *app) probeDefinitions(ctx context.Context) finding {
+	const part, mend = "mcp servers", "see all that is wrong: orch mcp validate"
+	files, err := a.definitionFiles(a.servers())
+	if err != nil {
+		return failed(part, err, mend)
+	}
+	r, err := a.newServers()
+	if err != nil {
+		return failed(part, err, mend)
+	}
+	problems, err := r.Validate(ctx, files...)
+	switch {
+	case err != nil:
+		return failed(part, firstOf(err), mend)
+	case len(problems) > 0:
+		return bad(part, problemLines(problems)[0], mend)
+	default:
+		return fine(part, "%s with definitions; a node starts them", screen.Plural(len(files), "file"))
+	}
+}
+
+// serverFinding counts servers by how they are, and names those that should be mended.
+func serverFinding(list []node.Server) finding {
+	const part = "mcp servers"
+	count := map[registry.Status]int{}
+	var off, blocked int
+	var ill []string
+	mend := ""
+	for _, s := range list {
+		blocked += s.Blocked
+		if !s.Enabled {
+			off++
+			continue
+		}
+		if count[s.Status]++; s.Status != registry.Ready {
+			ill = append(ill, s.Name+": "+s.LastError)
+			mend = "orch mcp test " + s.Name
+		}
+	}
+	var parts []string
+	for _, state := range []registry.Status{registry.Ready, registry.Degraded, registry.Offline} {
+		if count[state] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", count[state], state))
+		}
+	}
+	if off > 0 {
+		parts = append(parts, fmt.Sprintf("%d disabled", off))
+	}
+	if blocked > 0 {
+		parts = append(parts, screen.Plural(blocked, "tool")+" blocked (orch mcp accept)")
+	}
+	switch text := strings.Join(parts, ", "); {
+	case text == "":
+		return fine(part, "none are defined")
+	case mend != "":
+		return bad(part, text+" ("+strings.Join(ill, "; ")+")", mend)
+	default:
+		return fine(part, "%s", text)
+	}
+}

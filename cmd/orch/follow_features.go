@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/orch-dev/orch/internal/node"
+	"github.com/orch-dev/orch/mcp/gateway"
+	"github.com/orch-dev/orch/mcp/server"
+)
+
+// features are the resources and prompts of outside servers as the node of a session has them, which may be another
+// node later. It is safe for concurrent use.
+type features struct {
+	servers node.Admin
+
+	mu       sync.Mutex
+	list     []gateway.Feature
+	replaced chan struct{}
+}
+
+var _ server.Outside = (*features)(nil)
+
+// followFeatures keeps the features of outside servers as they are in a node, until it is stopped.
+func followFeatures(ctx context.Context, servers node.Admin, log *slog.Logger) (f *features, stop func()) {
+	f = &features{servers: servers, replaced: make(chan struct{})}
+	return f, outsideFollower{next: f.next, log: log}.follow(ctx)
+}
+
+// next takes over features of another version than the known one.
+func (f *features) next(ctx context.Context, known string, wait time.Duration) (string, error) {
+	offered, err := f.servers.OfferedFeatures(ctx, known, wait)
+	if err != nil || offered.Version == known {
+		return offered.Version, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.list = offered.Features
+	close(f.replaced)
+	f.replaced = make(chan struct{})
+	return offered.Version, nil
+}
+
+// Features implements server.Outside.
+func (f *features) Features() []gateway.Feature {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.list
+}
+
+// FeaturesReplaced implements server.Outside.
+func (f *features) FeaturesReplaced() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.replaced
+}
+
+// ReadResource implements server.Outside. UNAVAILABLE while no node is there.
+func (f *features) ReadResource(ctx context.Context, name, uri string) (json.RawMessage, error) {
+	return f.servers.ReadResource(ctx, name, uri)
+}
+
+// GetPrompt implements server.Outside. UNAVAILABLE while no node is there.
+func (f *features) GetPrompt(ctx context.Context, name, prompt string, args map[string]string) (json.RawMessage, error) {
+	return f.servers.GetPrompt(ctx, name, prompt, args)
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/orch-dev/orch/cmd/orch/screen"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/node"
+	"github.com/orch-dev/orch/internal/spell"
+	"github.com/orch-dev/orch/mcp/gateway"
+)
+
+func newMCPAccept(a *app) *cobra.Command {
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "accept [SERVER] [TOOL...]",
+		Short: "Show what MCP servers say about their tools by now, and accept it",
+		Long: `Show the definitions of tools that wait for somebody: calls of these tools are refused, because the server says
+something else about them than it did. With a server, and maybe some of its tools, it asks whether to accept what it
+has shown. Read the texts: models read them, and do what they say.`,
+		Example: "  orch mcp accept\n  orch mcp accept github create_issue",
+		Args:    takes("[SERVER]", "[TOOL...]"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return a.showWaiting(cmd.Context())
+			}
+			return a.acceptTools(cmd.Context(), args[0], args[1:], yes)
+		},
+		ValidArgsFunction: a.completeWaiting,
+	}
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	return cmd
+}
+
+// withDefinitions calls f with the servers of the node, else with what is recorded of them.
+func (a *app) withDefinitions(ctx context.Context, f func(node.Admin) error) error {
+	return a.atNode(ctx, f, func(error) error {
+		return f(node.RecordedAdmin(a.home, a.logger()))
+	})
+}
+
+// waits reports whether a tool is blocked until somebody accepts its definition.
+func waits(d gateway.Definition) bool { return d.Standing != gateway.Accepted }
+
+func (a *app) showWaiting(ctx context.Context) error {
+	return a.withDefinitions(ctx, func(servers node.Admin) error {
+		list, err := servers.Definitions(ctx, "")
+		if err != nil {
+			return err
+		}
+		return a.showDefinitions(slices.DeleteFunc(list, func(d gateway.Definition) bool { return !waits(d) }), waitingText)
+	})
+}
+
+func (a *app) showDefinitions(list []gateway.Definition, text func([]gateway.Definition) string) error {
+	names := make([]string, len(list))
+	for i, d := range list {
+		names[i] = screen.Escape(d.Server + "/" + d.Tool)
+	}
+	return a.emit(view{data: list, rows: rowsOf(list), names: names, text: func(w io.Writer) error {
+		_, err := io.WriteString(w, screen.EscapeLines(text(list)))
+		return err
+	}})
+}
+
+// waitingText shows each definition with its change. The texts are those of servers: they have to be escaped.
+func waitingText(list []gateway.Definition) string {
+	if len(list) == 0 {
+		return "nothing waits\n"
+	}
+	var b strings.Builder
+	for _, d := range list {
+		b.WriteString(screen.Escape(d.Server+": "+d.Tool+" is "+string(d.Standing)+": "+d.Why) + "\n")
+		if d.Diff != "" {
+			b.WriteString(strings.TrimSuffix(d.Diff, "\n") + "\n")
+		}
+	}
+	return b.String()
+}
+
+// acceptedText says how the definitions stand.
+func acceptedText(list []gateway.Definition) string {
+	if len(list) == 0 {
+		return "nothing waits\n"
+	}
+	var b strings.Builder
+	for _, d := range list {
+		b.WriteString(screen.Escape(d.Server+": "+d.Tool) + " is " + string(d.Standing) + "\n")
+	}
+	return b.String()
+}
+
+func (a *app) acceptTools(ctx context.Context, server string, only []string, yes bool) error {
+	return a.withDefinitions(ctx, func(servers node.Admin) error {
+		waiting, err := waitingOf(ctx, servers, server, only)
+		if err != nil || len(waiting) == 0 {
+			if err == nil {
+				err = a.showDefinitions(waiting, acceptedText)
+			}
+			return err
+		}
+		if err := a.agree(ctx, waiting, yes); err != nil {
+			return err
+		}
+		word := node.Acceptance{Server: server, Tools: map[string]string{}, By: a.actor()}
+		for _, d := range waiting {
+			word.Tools[d.Tool] = d.SHA256
+		}
+		after, err := servers.Accept(ctx, word)
+		if err != nil {
+			return err
+		}
+		return a.showDefinitions(after, acceptedText)
+	})
+}
+
+// waitingOf returns the definitions of a server that wait, or those of some of its tools.
+func waitingOf(ctx context.Context, servers node.Admin, server string, only []string) ([]gateway.Definition, error) {
+	all, err := servers.Definitions(ctx, server)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		return nil, fault.New(fault.NotFound, "no tool of a server %q was ever seen", server).WithHint("see: orch mcp list")
+	}
+	names := make([]string, len(all))
+	for i, d := range all {
+		names[i] = d.Tool
+	}
+	for _, name := range only {
+		if slices.Contains(names, name) {
+			continue
+		}
+		missing := fault.New(fault.NotFound, "the server %s has no tool %q", server, name)
+		if near := spell.Nearest(name, names); near != "" {
+			return nil, missing.WithHint("did you mean %s?", near)
+		}
+		return nil, missing.WithHint("see what waits: orch mcp accept")
+	}
+	return slices.DeleteFunc(all, func(d gateway.Definition) bool {
+		return !waits(d) || len(only) > 0 && !slices.Contains(only, d.Tool)
+	}), nil
+}
+
+// agree shows what is to be accepted, and asks.
+func (a *app) agree(ctx context.Context, waiting []gateway.Definition, yes bool) error {
+	text := waitingText(waiting)
+	if !yes {
+		return a.confirm(ctx, text, "Accept "+screen.Plural(len(waiting), "definition")+"?", "see what waits: orch mcp accept")
+	}
+	if a.cfg.Output != "text" {
+		return nil
+	}
+	if _, err := io.WriteString(a.err, screen.EscapeLines(text)); err != nil {
+		return fault.New(fault.Internal, "showing the definitions: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/orch-dev/orch/internal/node"
+	"github.com/orch-dev/orch/mcp/gateway"
+)
+
+// completeServers completes the name of an MCP server as the first argument: of those that are defined here, and of
+// those whose tools the node has. No server is started for that.
+func (a *app) completeServers(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 || a.configure(cmd) != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	names := map[string]bool{}
+	if r, err := a.newServers(); err == nil {
+		defined, _ := r.Defined() // a completion has no place for an error
+		for name := range defined {
+			names[name] = true
+		}
+	}
+	for _, e := range a.outside(cmd.Context(), false) {
+		names[e.Server] = true
+	}
+	return slices.Sorted(maps.Keys(names)), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeWaiting completes servers with tools that wait for somebody to accept them, and then these tools, as they are
+// recorded.
+func (a *app) completeWaiting(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if a.configure(cmd) != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	list, _ := node.RecordedAdmin(a.home, a.logger()).Definitions(cmd.Context(), "") // a completion has no place for an error
+	list = slices.DeleteFunc(list, func(d gateway.Definition) bool { return !waits(d) })
+	names := map[string]bool{}
+	for _, d := range list {
+		switch {
+		case len(args) == 0:
+			names[d.Server] = true
+		case d.Server == args[0] && !slices.Contains(args[1:], d.Tool) && harmless(d.Tool):
+			names[d.Tool] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names)), cobra.ShellCompDirectiveNoFileComp
+}
+
+// harmless reports whether a name that a server chose may stand in a command line: shells take some characters for more
+// than themselves, and commands a hyphen for the beginning of a flag.
+func harmless(name string) bool {
+	return !strings.HasPrefix(name, "-") && !strings.ContainsFunc(name, func(r rune) bool {
+		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./", r)
+	})
+}

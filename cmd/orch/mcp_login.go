@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os/exec"
+	"runtime"
+
+	"github.com/spf13/cobra"
+
+	"github.com/orch-dev/orch/cmd/orch/screen"
+	"github.com/orch-dev/orch/mcp/oauth"
+)
+
+// newMCPLogins returns the commands about logins at MCP servers.
+func newMCPLogins(a *app) []*cobra.Command {
+	all := []*cobra.Command{newMCPLogin(a), newMCPLogout(a)}
+	for _, cmd := range all {
+		cmd.Flags().BoolVar(&a.project, "project", false, "also the servers of ./.orch/mcp, whose addresses the project names")
+	}
+	return all
+}
+
+func newMCPLogin(a *app) *cobra.Command {
+	var noBrowser bool
+	cmd := &cobra.Command{
+		Use:   "login NAME",
+		Short: "Log in to an MCP server that demands it",
+		Long: `Log in to an MCP server that demands it: the browser opens at the authorization server that the MCP server names, and
+comes back to this machine with the answer, for which the command waits 5 minutes. The login is kept in
+~/.orch/state/mcp-oauth, for this user alone, and renewed without a person for as long as the server allows it.`,
+		Example: "  orch mcp login notes",
+		Args:    takes("NAME"),
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.loginServer(cmd.Context(), args[0], noBrowser) },
+
+		ValidArgsFunction: a.completeServers,
+	}
+	cmd.Flags().BoolVar(&noBrowser, "no-browser", false, "only print the address to open")
+	return cmd
+}
+
+func (a *app) loginServer(ctx context.Context, name string, noBrowser bool) error {
+	r, err := a.newServers()
+	if err != nil {
+		return err
+	}
+	login, err := r.Login(ctx, name, func(address string) {
+		a.note("log in at %s", screen.Escape(address))
+		if !noBrowser {
+			a.browse(ctx, address)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return a.emit(view{data: login, names: []string{login.Server}, text: func(w io.Writer) error {
+		return writeLines(w, []string{loginLine(login)})
+	}})
+}
+
+func loginLine(l oauth.Login) string {
+	line := "logged in to " + l.Server + " by " + screen.Escape(l.Issuer)
+	if !l.Renewable && !l.Expires.IsZero() {
+		line += ", until " + l.Expires.Local().Format("2006-01-02 15:04")
+	}
+	return line
+}
+
+// browse opens an address that is http or https in the browser of the desktop, where there is one.
+func (a *app) browse(ctx context.Context, address string) {
+	program := "xdg-open"
+	switch {
+	case runtime.GOOS == "darwin":
+		program = "open"
+	case a.getenv("DISPLAY") == "" && a.getenv("WAYLAND_DISPLAY") == "":
+		return // what would open is a browser in this terminal
+	}
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), program, address) // the window stays when the command is over
+	if err := cmd.Start(); err != nil {
+		a.note("no browser could be opened: open the address yourself")
+		return
+	}
+	go func() { _ = cmd.Wait() }() // how the window ends does not matter
+}
+
+func newMCPLogout(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:     "logout NAME",
+		Short:   "Forget the login at an MCP server, here and where the server allows it there too",
+		Example: "  orch mcp logout notes",
+		Args:    takes("NAME"),
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.logoutServer(cmd.Context(), args[0]) },
+
+		ValidArgsFunction: a.completeServers,
+	}
+}
+
+// logoutJSON is what became of a login.
+type logoutJSON struct {
+	Server string `json:"server"`
+	// Revoked says that the authorization server has ended it too.
+	Revoked bool `json:"revoked"`
+}
+
+func (a *app) logoutServer(ctx context.Context, name string) error {
+	r, err := a.newServers()
+	if err != nil {
+		return err
+	}
+	revoked, err := r.Logout(ctx, name)
+	if err != nil {
+		return err
+	}
+	line := "logged out of " + name
+	if !revoked {
+		line += "; the authorization server was not told, or did not agree: what it gave is good until it ends there"
+	}
+	return a.emit(view{data: logoutJSON{name, revoked}, names: []string{name}, text: func(w io.Writer) error {
+		return writeLines(w, []string{line})
+	}})
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/node"
+	"github.com/orch-dev/orch/mcp/gateway"
+	"github.com/orch-dev/orch/tools"
+)
+
+// quick is how long a command waits for the word of a node about the tools of outside servers.
+const quick = time.Second
+
+// catalogue returns the tools of this program and those of outside servers: of the node when one runs, else those that
+// were last seen. The node is asked once.
+func (a *app) catalogue(ctx context.Context) (*tools.Catalogue, error) {
+	c, err := a.nodes.Tools()
+	if err != nil || a.refused != nil {
+		return c, err
+	}
+	return c, a.offer(c, a.outside(ctx, false))
+}
+
+// offer puts the tools of outside servers into the catalogue.
+func (a *app) offer(c *tools.Catalogue, entries []gateway.Entry) error {
+	a.refused = map[string]*fault.Error{}
+	outside, err := node.Mirrors(entries)
+	if err == nil {
+		err = c.Offer(outside)
+	}
+	if err != nil {
+		a.note("the tools of MCP servers are left out: %s", fault.From(err).Message)
+		return nil
+	}
+	for _, e := range entries {
+		a.refused[e.Spec.Name] = e.Refused
+	}
+	return nil
+}
+
+// meet connects to servers that were never seen, when a name may be that of a tool of one of them.
+func (a *app) meet(ctx context.Context, c *tools.Catalogue, name string) error {
+	server, _, outside := strings.Cut(strings.Replace(name, "__", ".", 1), ".")
+	if !outside || a.met || server == "" {
+		return nil
+	}
+	a.met = true
+	return a.offer(c, a.outside(ctx, true))
+}
+
+// outside returns the tools of outside servers. No server is started for that, but to meet those that were never seen.
+func (a *app) outside(ctx context.Context, meet bool) []gateway.Entry {
+	asking, stop := context.WithTimeout(ctx, quick)
+	defer stop()
+	if s, err := a.nodes.Dial(asking, a.cfg); err == nil {
+		offered, err := node.NewAdmin(s).Offered(asking, "", 0)
+		_ = closeSession(asking, s) // nothing is lost with it
+		if err == nil {
+			a.met = true // the node has
+			return offered.Tools
+		}
+	}
+	if !a.cfg.MCPEnabled {
+		return nil
+	}
+	recorded, err := node.RecordedTools(ctx, a.servers(), meet, a.logger())
+	if err != nil {
+		return nil
+	}
+	return recorded
+}
+
+// lookUp returns the tool with exactly this name, or server.tool. Only for one that this program does not have itself
+// the node is asked.
+func (a *app) lookUp(ctx context.Context, name string) (tools.Tool, bool) {
+	own, err := a.nodes.Tools()
+	if err != nil {
+		return nil, false
+	}
+	if t, ok := own.Get(name); ok {
+		return t, true
+	}
+	all, err := a.catalogue(ctx)
+	if err != nil {
+		return nil, false
+	}
+	if t, ok := all.Get(name); ok || a.meet(ctx, all, name) != nil {
+		return t, ok
+	}
+	return all.Get(name)
+}
+
+// tool finds a tool by its name, also one of this program in lower case.
+func (a *app) tool(ctx context.Context, name string) (tools.Tool, error) {
+	own, err := a.nodes.Tools()
+	if err != nil {
+		return nil, err
+	}
+	if t, ok := own.Get(strings.ToUpper(name)); ok {
+		return t, nil
+	}
+	if t, ok := a.lookUp(ctx, name); ok {
+		return t, nil
+	}
+	catalogue, err := a.catalogue(ctx)
+	if err != nil {
+		return nil, err
+	}
+	missing := fault.New(fault.NotFound, "there is no tool %q", name)
+	if near := catalogue.Suggest(name); near != "" {
+		return nil, missing.WithHint("did you mean %s?", near)
+	}
+	if strings.Contains(name, "__") || strings.Contains(name, ".") {
+		return nil, missing.WithHint("see: orch tools list, orch mcp list")
+	}
+	return nil, missing.WithHint("see: orch tools list")
+}

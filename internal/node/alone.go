@@ -1,0 +1,69 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/orch-dev/orch/mcp/gateway"
+	"github.com/orch-dev/orch/tools"
+)
+
+// AdminAlone administers MCP servers that run without a node.
+type AdminAlone struct {
+	Admin
+
+	gateway *gateway.Gateway
+}
+
+// NewAdminAlone returns the servers that are defined. They start with the first question about them.
+func NewAdminAlone(s Servers, log *slog.Logger) (*AdminAlone, error) {
+	g, err := alone(context.Background(), s, gateway.Never, log) // nothing is waited for
+	if err != nil {
+		return nil, err
+	}
+	return &AdminAlone{NewAdmin(newDesk(g).methods()), g}, nil
+}
+
+// Close ends the servers.
+func (a *AdminAlone) Close(ctx context.Context) {
+	_ = a.gateway.Close(context.WithoutCancel(ctx)) // nothing is in flight
+}
+
+// RecordedTools returns the tools of the servers that are defined, as they were last seen. It starts none, unless meet is
+// set: then it connects when there is one that was never seen.
+func RecordedTools(ctx context.Context, s Servers, meet bool, log *slog.Logger) ([]gateway.Entry, error) {
+	connect := gateway.Never
+	if meet {
+		connect = gateway.OnCall
+	}
+	g, err := alone(ctx, s, connect, log)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = g.Close(context.WithoutCancel(ctx)) }() // nothing is in flight
+	return g.Entries(), nil
+}
+
+// alone returns a gateway without a node.
+func alone(ctx context.Context, s Servers, connect gateway.Connect, log *slog.Logger) (*gateway.Gateway, error) {
+	catalogue, err := tools.New()
+	if err != nil {
+		return nil, err
+	}
+	s.Connect = connect
+	g, err := gateway.New(s.gateway(catalogue, log))
+	if err != nil {
+		return nil, err
+	}
+	if err := g.Start(ctx); err != nil {
+		return nil, errors.Join(err, g.Close(context.WithoutCancel(ctx)))
+	}
+	return g, nil
+}
+
+// RecordedAdmin administers what is recorded of servers below the home of a user: only their definitions can be asked
+// for and accepted. It starts none.
+func RecordedAdmin(home string, log *slog.Logger) Admin {
+	return NewAdmin(desk{trust: recorded{gateway.OpenRecords(home, log)}}.records())
+}

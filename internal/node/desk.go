@@ -1,0 +1,211 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/mcp/gateway"
+	"github.com/orch-dev/orch/mcp/registry"
+)
+
+// serveServers answers what is asked about the MCP servers of the node.
+func (n *Node) serveServers(context.Context) error {
+	n.desk = n.methods()
+	end, err := bus.Serve(n.requests, bus.ServersPrefix, n.desk, bus.EndpointConfig{Logger: n.cfg.logger()})
+	if err == nil {
+		n.onStop(closeSoon(end))
+	}
+	return err
+}
+
+// Ask implements Asker, without a network in between.
+func (n *Node) Ask(ctx context.Context, method string, in, out any) error {
+	return n.desk.Ask(ctx, method, in, out)
+}
+
+// methods are what can be asked about the MCP servers of the node.
+func (n *Node) methods() local {
+	replaced := n.hands.catalogue.Replaced
+	g := n.hands.gateway
+	if g == nil {
+		all := without()
+		all["catalogue"] = offering(n.requests, func() []gateway.Entry { return nil }, replaced)
+		all["features"] = offering(n.requests, func() []gateway.Feature { return nil }, replaced)
+		return all
+	}
+	all := newDesk(g).methods()
+	maps.Copy(all, reading(g))
+	all["catalogue"] = offering(n.requests, g.Entries, replaced)
+	all["features"] = offering(n.requests, g.Features, g.FeaturesReplaced)
+	return all
+}
+
+// without are the methods of a node that uses no MCP servers, but those that list what it offers.
+func without() local {
+	refuse := func(context.Context, []byte) ([]byte, error) {
+		return nil, fault.New(fault.ToolDisabled, "this node uses no MCP servers").WithHint("start it with the setting mcp_enabled")
+	}
+	all := local{}
+	for _, name := range []string{"list", "test", "enable", "disable", "reload", "definitions", "accept", "resource", "prompt"} {
+		all[name] = refuse
+	}
+	return all
+}
+
+// trust is what people have accepted.
+type trust interface {
+	Definitions(server string) []gateway.Definition
+	Accept(server string, wanted map[string]string, by string) ([]gateway.Definition, error)
+}
+
+var _ trust = (*gateway.Gateway)(nil)
+
+// recorded is what people have accepted, without a gateway.
+type recorded struct{ gateway.Records }
+
+// Accept implements trust.
+func (r recorded) Accept(server string, wanted map[string]string, by string) ([]gateway.Definition, error) {
+	return r.Records.Accept(server, wanted, by, time.Now().UTC())
+}
+
+// desk answers what is asked about MCP servers.
+type desk struct {
+	// ready waits until the servers had their time to connect.
+	ready    func(context.Context) error
+	registry registry.MCPRegistry
+	trust    trust
+}
+
+// newDesk returns a desk whose servers are started with the first question about them, unless they were before.
+func newDesk(g *gateway.Gateway) desk { return desk{g.Ready, g.Servers(), g} }
+
+// records are the methods that need no running server, but the records of what they said.
+func (d desk) records() local {
+	return local{
+		"definitions": bus.Handle(func(_ context.Context, in serverName) ([]gateway.Definition, error) {
+			return d.trust.Definitions(in.Name), nil
+		}),
+		"accept": bus.Handle(d.accept),
+	}
+}
+
+// methods are all but those about what the servers offer.
+func (d desk) methods() local {
+	all := d.records()
+	starting := local{
+		"list":    bus.Handle(func(ctx context.Context, _ struct{}) ([]Server, error) { return d.list(ctx) }),
+		"test":    bus.Handle(d.test),
+		"enable":  bus.Handle(d.switching(d.registry.Enable)),
+		"disable": bus.Handle(d.switching(d.registry.Disable)),
+		"reload":  bus.Handle(d.reload),
+	}
+	for name, answer := range starting {
+		all[name] = func(ctx context.Context, request []byte) ([]byte, error) {
+			if err := d.ready(ctx); err != nil {
+				return nil, err
+			}
+			return answer(ctx, request)
+		}
+	}
+	return all
+}
+
+func (d desk) list(ctx context.Context) ([]Server, error) {
+	all, err := d.registry.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	blocked := d.blocked("")
+	list := make([]Server, len(all))
+	for i, s := range all {
+		list[i] = Server{s, blocked[s.Name]}
+	}
+	return list, nil
+}
+
+// blocked counts the tools that wait for somebody, by server.
+func (d desk) blocked(server string) map[string]int {
+	count := map[string]int{}
+	for _, def := range d.trust.Definitions(server) {
+		if def.Standing != gateway.Accepted {
+			count[def.Server]++
+		}
+	}
+	return count
+}
+
+func (d desk) test(ctx context.Context, in serverName) (tested, error) {
+	report, err := d.registry.Test(ctx, in.Name)
+	if err != nil && report.Tool == "" {
+		return tested{}, err
+	}
+	t := tested{Report: report}
+	if err != nil {
+		t.Error = fault.From(err)
+	}
+	return t, nil
+}
+
+// switching answers requests to enable a server, or to disable it.
+func (d desk) switching(change func(context.Context, string) error) func(context.Context, serverName) (Server, error) {
+	return func(ctx context.Context, in serverName) (Server, error) {
+		if err := change(registry.AsActor(ctx, in.By), in.Name); err != nil {
+			return Server{}, err
+		}
+		s, err := d.registry.Get(ctx, in.Name)
+		if err != nil {
+			return Server{}, err
+		}
+		return Server{s, d.blocked(in.Name)[in.Name]}, nil
+	}
+}
+
+func (d desk) reload(ctx context.Context, _ struct{}) (Reloaded, error) {
+	n, err := d.registry.Reload(ctx)
+	if err != nil {
+		return Reloaded{}, err
+	}
+	list, err := d.list(ctx)
+	return Reloaded{n, list}, err
+}
+
+// accept accepts what the person has seen, and nothing that came later.
+func (d desk) accept(_ context.Context, word Acceptance) ([]gateway.Definition, error) {
+	if word.Server == "" || len(word.Tools) == 0 {
+		return nil, fault.New(fault.RequiredField, "is required").WithField("tools")
+	}
+	for _, sum := range word.Tools {
+		if sum == "" {
+			return nil, fault.New(fault.RequiredField, "the digest of what was seen is required").WithField("tools")
+		}
+	}
+	return d.trust.Accept(word.Server, word.Tools, word.By)
+}
+
+// local answers requests in this process, as the bus does elsewhere.
+type local map[string]bus.Method
+
+// Ask implements Asker.
+func (l local) Ask(ctx context.Context, method string, in, out any) error {
+	answer := l[strings.TrimPrefix(method, bus.ServersPrefix+".")]
+	if answer == nil {
+		return fault.New(fault.Unavailable, "nothing serves %s here", method)
+	}
+	request, err := json.Marshal(in)
+	if err != nil {
+		return fault.Wrap(fault.Internal, err, "the request cannot be encoded")
+	}
+	reply, err := answer(ctx, request)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(reply, out); err != nil {
+		return fault.Wrap(fault.Internal, err, "the answer cannot be read")
+	}
+	return nil
+}

@@ -1,0 +1,64 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/mcp/gateway"
+)
+
+type (
+	resourceRequest struct {
+		Server string `json:"server"`
+		URI    string `json:"uri"`
+	}
+	promptRequest struct {
+		Server    string            `json:"server"`
+		Name      string            `json:"name"`
+		Arguments map[string]string `json:"arguments,omitempty"`
+	}
+	// content is a result of MCP. It travels as base64: as JSON within JSON it might become six times as long.
+	content struct {
+		Result []byte `json:"result"`
+	}
+)
+
+// ReadResource reads a resource of an outside server by the URI that the server knows. The result and the errors are
+// those of gateway.Gateway.ReadResource; UNAVAILABLE when the node is gone, VALIDATION_ERROR when an external NATS server
+// takes no message of that length.
+func (a Admin) ReadResource(ctx context.Context, server, uri string) (json.RawMessage, error) {
+	return a.content(ctx, "resource", resourceRequest{server, uri})
+}
+
+// GetPrompt gets a prompt of an outside server by the name that the server knows. The result and the errors are those
+// of gateway.Gateway.GetPrompt, and else as for ReadResource.
+func (a Admin) GetPrompt(ctx context.Context, server, name string, args map[string]string) (json.RawMessage, error) {
+	return a.content(ctx, "prompt", promptRequest{server, name, args})
+}
+
+func (a Admin) content(ctx context.Context, method string, request any) (json.RawMessage, error) {
+	var c content
+	if err := a.ask(ctx, method, request, &c); err != nil {
+		return nil, err
+	}
+	if !json.Valid(c.Result) {
+		return nil, fault.New(fault.Internal, "the answer of the node cannot be read").WithHint("use the same version of orch on both sides")
+	}
+	return c.Result, nil
+}
+
+// reading are the methods that read resources and get prompts.
+func reading(g *gateway.Gateway) local {
+	return local{
+		"resource": bus.Handle(func(ctx context.Context, in resourceRequest) (content, error) {
+			raw, err := g.ReadResource(ctx, in.Server, in.URI)
+			return content{raw}, err
+		}),
+		"prompt": bus.Handle(func(ctx context.Context, in promptRequest) (content, error) {
+			raw, err := g.GetPrompt(ctx, in.Server, in.Name, in.Arguments)
+			return content{raw}, err
+		}),
+	}
+}

@@ -1,0 +1,194 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/mcp/gateway"
+	"github.com/orch-dev/orch/mcp/registry"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/tools"
+)
+
+// Servers configures the use of the MCP servers of others. The zero value uses none.
+type Servers struct {
+	// Home is the directory of the user; empty uses no servers. Dir is that of a project whose servers are used too;
+	// empty for none.
+	Home, Dir string
+	// Workspace is the directory that ${workspaceFolder} stands for in definitions: the one that tools are confined to.
+	// Default: Dir, else Home.
+	Workspace string
+	// Still does not follow changes of definitions.
+	Still bool
+	// Connect is when the servers are connected.
+	Connect gateway.Connect
+	// Getenv reads the variables that definitions name. Default: os.Getenv.
+	Getenv func(string) string
+}
+
+// gateway configures a gateway to the servers.
+func (s Servers) gateway(catalogue *tools.Catalogue, log *slog.Logger) gateway.Config {
+	return gateway.Config{
+		Servers:   registry.Config{Dir: cmp.Or(s.Dir, s.Home), Home: s.Home, Workspace: s.Workspace, Still: s.Still, Getenv: s.Getenv},
+		Catalogue: catalogue, Connect: s.Connect, Logger: log,
+	}
+}
+
+// maxChanges bounds the changes of servers that wait to be noted.
+const maxChanges = 1000
+
+// openGateway brings the tools of MCP servers into the catalogue.
+func (h *hands) openGateway(ctx context.Context, tell func(context.Context, registry.Change), over func(context.Context, gateway.Call) bool) error {
+	s := h.cfg.Servers
+	if s.Home == "" {
+		return nil
+	}
+	cfg := s.gateway(h.catalogue, h.cfg.logger())
+	cfg.Tell, cfg.Over = tell, over
+	g, err := gateway.New(cfg)
+	if err != nil {
+		return err
+	}
+	h.gateway = g
+	return g.Start(ctx)
+}
+
+// tellChange keeps a change for the journal. When too many wait, it is only in the log of the process.
+func (n *Node) tellChange(ctx context.Context, c registry.Change) {
+	select {
+	case n.changes <- c:
+	default:
+		n.cfg.logger().WarnContext(ctx, "mcp_change_not_noted", slog.String("server", c.Server), slog.String("change", string(c.Kind)))
+	}
+}
+
+// isOver reports whether a call is over, as far as the log tells.
+func (n *Node) isOver(ctx context.Context, call gateway.Call) bool {
+	t, err := n.orch.Get(ctx, orchestrator.GetRequest{ID: call.Task})
+	if err != nil {
+		return false
+	}
+	i := slices.IndexFunc(t.Steps, func(s orchestrator.StepView) bool { return s.Key == call.Step })
+	return i >= 0 && t.Steps[i].State.Over()
+}
+
+// startJournal notes changes of MCP servers in the log (S1-035, S1-050, S1-052), in a node that lives on.
+func (n *Node) startJournal(ctx context.Context) error {
+	if n.hands.gateway == nil || n.cfg.Servers.Connect != gateway.AtOnce {
+		return nil
+	}
+	run, stop := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		n.journal(run)
+	}()
+	n.onStop(func(context.Context) error { stop(); <-ended; return nil })
+	return nil
+}
+
+const (
+	// together is how long changes are gathered that are noted by one task, from the first one on; maxNoted is how many
+	// steps such a task has at most.
+	together, maxNoted = 500 * time.Millisecond, 500
+	// noteWithin bounds how long the log may need for them.
+	noteWithin = 10 * time.Second
+)
+
+// journal notes changes until ctx ends, and then those that are left.
+func (n *Node) journal(ctx context.Context) {
+	var changes []registry.Change
+	timer := time.NewTimer(together)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			n.noteChanges(context.WithoutCancel(ctx), n.changesLeft(changes))
+			return
+		case c := <-n.changes:
+			if len(changes) == 0 {
+				timer.Reset(together)
+			}
+			if changes = append(changes, c); len(changes) < maxNoted {
+				continue
+			}
+		case <-timer.C:
+		}
+		n.noteChanges(ctx, changes)
+		changes = nil
+	}
+}
+
+// changesLeft adds those that nobody has taken yet.
+func (n *Node) changesLeft(changes []registry.Change) []registry.Change {
+	for len(changes) < maxNoted {
+		select {
+		case c := <-n.changes:
+			changes = append(changes, c)
+		default:
+			return changes
+		}
+	}
+	return changes
+}
+
+// noteChanges submits the task that notes changes.
+func (n *Node) noteChanges(ctx context.Context, changes []registry.Change) {
+	if len(changes) == 0 {
+		return
+	}
+	ctx, stop := context.WithTimeout(ctx, noteWithin)
+	defer stop()
+	_, err := n.orch.Submit(ctx, orchestrator.SubmitRequest{Plan: notePlan(changes), Actor: "system:mcp"})
+	if err != nil {
+		n.cfg.logger().WarnContext(ctx, "mcp_changes_not_noted", slog.Int("changes", len(changes)), slog.Any("error", err))
+	}
+}
+
+// messageOf says what a change is.
+func messageOf(c registry.Change) string {
+	text := string(c.Kind) + " " + c.Server
+	if c.Tool != "" {
+		text += " " + c.Tool
+	}
+	if c.By != "" {
+		text += " by " + c.By
+	}
+	return text
+}
+
+// contextOf are the parts of a change.
+func contextOf(c registry.Change) map[string]any {
+	all := map[string]any{"event": c.Kind, "server": c.Server}
+	for name, value := range map[string]string{"tool": c.Tool, "by": c.By} {
+		if value != "" {
+			all[name] = value
+		}
+	}
+	return all
+}
+
+// notePlan is a plan that writes changes into its own log.
+func notePlan(changes []registry.Change) json.RawMessage {
+	type object = map[string]any
+	steps, names := []object{}, []string{}
+	for i, c := range changes {
+		steps = append(steps, object{"id": "change_" + strconv.Itoa(i+1), "tool": "LOG_WRITE", "with": object{
+			"level": "INFO", "message": messageOf(c), "context": contextOf(c),
+		}})
+		if i < 8 {
+			names = append(names, string(c.Kind)+" "+c.Server)
+		}
+	}
+	plan, err := json.Marshal(object{"orch": "v1", "name": orchestrator.OwnPrefix + "mcp", "summary": strings.Join(names, ", "), "steps": steps})
+	if err != nil {
+		panic(err) // texts alone
+	}
+	return plan
+}

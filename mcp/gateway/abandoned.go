@@ -1,0 +1,79 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+)
+
+// often is how often calls are looked at that nobody attends.
+const often = 5 * time.Second
+
+// Call names a call of a task.
+type Call struct {
+	Task events.TaskID
+	Step string
+}
+
+// key is that of a flight.
+func (c Call) key() string { return string(c.Task) + "/" + c.Step }
+
+// sweep ends calls that wait for an answer although they are over: those of tasks that were cancelled meanwhile, and those
+// whose questions have expired. The server would keep them open, and it may ask only so many things at a time.
+func (g *Gateway) sweep() {
+	tick := time.NewTicker(often)
+	defer tick.Stop()
+	for {
+		select {
+		case <-g.life.Done():
+			return
+		case <-tick.C:
+		}
+		g.EndAbandoned(g.life)
+	}
+}
+
+// EndAbandoned ends the calls that nobody attends and that are over by Config.Over, and the tasks that servers have made
+// of them. The gateway does that every five seconds by itself.
+func (g *Gateway) EndAbandoned(ctx context.Context) {
+	for key, f := range g.flights.unattended() {
+		if !g.cfg.Over(ctx, f.of) {
+			continue
+		}
+		f.stop()
+		<-f.done
+		g.flights.remove(key, f)
+		if f.task != nil {
+			g.endTask(ctx, f.server, f.task)
+		}
+	}
+}
+
+// endTask tells a server that nobody waits for a task any more.
+func (g *Gateway) endTask(ctx context.Context, server string, task json.RawMessage) {
+	const patience = 5 * time.Second
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer stop()
+	if err := g.servers.CancelTask(ctx, server, task); err != nil {
+		g.log.WarnContext(ctx, "mcp_task_not_cancelled", slog.String("server", server), slog.String("error", fault.From(err).Message))
+	}
+}
+
+// unattended returns the flights that no attempt attends, by key.
+func (all *flights) unattended() map[string]*flight {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	alone := map[string]*flight{}
+	for key, f := range all.byKey {
+		f.mu.Lock()
+		if !f.attended {
+			alone[key] = f
+		}
+		f.mu.Unlock()
+	}
+	return alone
+}

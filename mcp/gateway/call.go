@@ -1,0 +1,193 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/mcp/registry"
+	"github.com/orch-dev/orch/tools"
+)
+
+// note is what a call keeps in the log between two attempts.
+type note struct {
+	// Task is the handle of the task that the server has made of the call. It and State are what the server chose: as
+	// bytes they look like no secret, which the log would leave out.
+	Task []byte `json:"task,omitempty"`
+	// State lets a call of several rounds go on, with the answers to its questions: key of the question → key of the
+	// server.
+	State []byte            `json:"state,omitempty"`
+	Keys  map[string]string `json:"keys,omitempty"`
+}
+
+// call makes one attempt of a call.
+func (g *Gateway) call(ctx context.Context, env *tools.Env, t *outside, args json.RawMessage) (json.RawMessage, error) {
+	if err := g.Ready(ctx); err != nil {
+		return nil, err
+	}
+	if err := g.unchanged(t); err != nil {
+		return nil, err
+	}
+	n, err := noteOf(env.Note)
+	if err != nil {
+		return nil, err
+	}
+	answers, err := n.answers(env.Answers)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := g.round(ctx, env, t, registry.CallRequest{
+		Server: t.Server, Tool: t.Tool, Args: args, Task: n.Task, State: string(n.State), Answers: answers,
+		Fit: t.isStill,
+	})
+	switch {
+	case err != nil:
+		if n.Task != nil && ctx.Err() != nil {
+			g.cancelTask(ctx, t.Server, n.Task)
+		}
+		return nil, t.doubted(legible(err))
+	case reply.Task != nil:
+		return nil, &tools.Noted{Note: encode(note{Task: reply.Task})}
+	case len(reply.Asks) > 0:
+		return nil, n.asking(reply, env.Answers)
+	}
+	return t.output(reply.Result)
+}
+
+// doubted turns the error of a call that may have happened into IN_DOUBT, so that nobody repeats it unasked: it was sent,
+// it has effects, and no answer came.
+func (t *outside) doubted(err error) error {
+	effect := t.Spec().Effect
+	coded, ok := errors.AsType[*fault.Error](err)
+	if !ok || !errors.Is(err, registry.ErrUnanswered) || effect != tools.Write && effect != tools.Destructive {
+		return err
+	}
+	if coded.Code != fault.ToolUnavailable && coded.Code != fault.Timeout {
+		return err
+	}
+	return fault.Wrap(fault.InDoubt, err, coded.Message+"; it may have happened").
+		WithHint("find out whether it did, then decide: orch resolve")
+}
+
+// legible makes the words of a server in an error safe to show.
+func legible(err error) error {
+	coded, ok := errors.AsType[*fault.Error](err)
+	if !ok {
+		return err
+	}
+	clean := *coded
+	clean.Message = plain(coded.Message, maxDescription)
+	return &clean
+}
+
+// round attends the call that an earlier attempt has begun, or begins it.
+func (g *Gateway) round(ctx context.Context, env *tools.Env, t *outside, request registry.CallRequest) (registry.Reply, error) {
+	of := Call{Task: env.Task, Step: env.Step}
+	f := g.flights.get(of.key())
+	if f == nil {
+		if lost(env, t, request) {
+			return registry.Reply{}, fault.New(fault.InDoubt, "%s was asking when its connection ended; it may have happened", t.Spec().Name).
+				WithHint("find out whether it did, then decide: orch resolve")
+		}
+		f = g.takeOff(of, env.Answers, request)
+	}
+	return g.attend(ctx, env, of.key(), f)
+}
+
+// lost reports whether an earlier attempt has begun the call on a connection that is gone, and it must not be begun
+// again, unless a person says so.
+func lost(env *tools.Env, t *outside, request registry.CallRequest) bool {
+	effect := t.Spec().Effect
+	return !env.Anew && len(env.Answers) > 0 && request.Task == nil && request.Answers == nil && (effect == tools.Write || effect == tools.Destructive)
+}
+
+// cancelTask tells a server that nobody waits for a task any more, unless only this process ends: then the next one
+// waits for it.
+func (g *Gateway) cancelTask(ctx context.Context, server string, task json.RawMessage) {
+	if code := fault.CodeOf(context.Cause(ctx)); code != fault.Cancelled && code != fault.Timeout {
+		return
+	}
+	g.endTask(ctx, server, task)
+}
+
+func noteOf(raw json.RawMessage) (note, error) {
+	var n note
+	if len(raw) > 0 && json.Unmarshal(raw, &n) != nil {
+		return n, fault.New(fault.DataLoss, "the note of the call cannot be read")
+	}
+	return n, nil
+}
+
+// answers are those to the questions of the last round, by the keys of the server. A round has no word for a sampling
+// that was declined: the call ends there.
+func (n note) answers(known map[string]json.RawMessage) (map[string]json.RawMessage, error) {
+	if len(n.Keys) == 0 {
+		return nil, nil //nolint:nilnil // a call without rounds
+	}
+	all := make(map[string]json.RawMessage, len(n.Keys))
+	for ours, theirs := range n.Keys {
+		if answer := known[ours]; len(answer) > 0 && string(answer) != "null" {
+			all[theirs] = answer
+			continue
+		}
+		return nil, fault.New(fault.ToolFailed, "what the server asked for was declined")
+	}
+	return all, nil
+}
+
+// asking puts the questions of a round.
+func (note) asking(reply registry.Reply, known map[string]json.RawMessage) error {
+	next := note{State: []byte(reply.State), Keys: map[string]string{}}
+	asking := &tools.Asking{}
+	for _, a := range reply.Asks {
+		q, err := questionOf(a.Method, a.Params)
+		if err != nil {
+			return fault.New(fault.ToolFailed, "the server asks what cannot be asked: %s", fault.From(err).Message)
+		}
+		for n := 0; known[q.Key] != nil || next.Keys[q.Key] != ""; n++ {
+			q.Key = q.Kind + "_" + digest(encode([]any{q.Params, n}))[:16]
+		}
+		next.Keys[q.Key] = a.Key
+		asking.Questions = append(asking.Questions, q)
+	}
+	asking.Note = encode(next)
+	return asking
+}
+
+// unchanged returns TOOL_DISABLED when the definition of a tool is another one than that which the call was judged by.
+func (g *Gateway) unchanged(t *outside) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	i := slices.IndexFunc(g.present[t.Server], func(now *outside) bool { return now.Tool == t.Tool })
+	if i < 0 {
+		return fault.New(fault.ToolUnavailable, "the server %s does not offer %s any more", t.Server, t.Tool).WithHint("orch mcp test %s", t.Server)
+	}
+	now := g.present[t.Server][i]
+	switch {
+	case now.Refused != nil:
+		return now.Refused
+	case now.pinned != t.pinned, now.Spec().Effect != t.Spec().Effect:
+		return t.changed()
+	}
+	return nil
+}
+
+// isStill returns CONFLICT when a tool as a server offers it is another one than that which the call was judged by.
+func (t *outside) isStill(offered *mcp.Tool) error {
+	if t.known.Load() == offered {
+		return nil
+	}
+	if digest(define(offered)) != t.pinned {
+		return t.changed()
+	}
+	t.known.Store(offered)
+	return nil
+}
+
+func (t *outside) changed() error {
+	return fault.New(fault.Conflict, "the definition of %s has changed since the call was judged", t.Spec().Name).WithHint("call it again")
+}

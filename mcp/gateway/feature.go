@@ -1,0 +1,251 @@
+package gateway
+
+import (
+	"encoding/json"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/unseen"
+)
+
+// Kind says what a feature is.
+type Kind string
+
+// The kinds of features.
+const (
+	Resource Kind = "resource"
+	Template Kind = "template"
+	Prompt   Kind = "prompt"
+)
+
+// Feature is what a server offers beside its tools, as it is handed to other processes.
+type Feature struct {
+	Kind   Kind   `json:"kind"`
+	Server string `json:"server"`
+	// Key is the URI, the template of URIs, or the name by which the server knows it.
+	Key string `json:"key"`
+	// Definition is a Resource, ResourceTemplate or Prompt of MCP with its name or URI in orch.
+	Definition json.RawMessage `json:"definition"`
+}
+
+// URIPrefix begins the URIs of resources of servers; the name of the server follows, a slash, and the URI that the
+// server knows.
+const URIPrefix = "orch://server/"
+
+// OutsideURI is the URI in orch of a resource of a server, or of a template.
+func OutsideURI(server, uri string) string { return URIPrefix + server + "/" + uri }
+
+// OutsidePrompt is the name in orch of a prompt of a server.
+func OutsidePrompt(server, name string) string { return server + "__" + name }
+
+const (
+	// maxURI bounds a URI in bytes.
+	maxURI = 2048
+	// maxArguments bounds the arguments of a prompt, maxContents the contents of a resource: each gets a URI of orch,
+	// which may be longer than itself.
+	maxArguments, maxContents = 100, 1000
+)
+
+// featureOf reads the definition of a feature. VALIDATION_ERROR says why it cannot be offered; the key is that of the
+// server then.
+func featureOf(server string, kind Kind, raw json.RawMessage) (Feature, error) {
+	f := Feature{Kind: kind, Server: server}
+	var clean any
+	var err error
+	switch kind {
+	case Resource:
+		clean, err = resourceOf(server, raw, &f.Key)
+	case Template:
+		clean, err = templateOf(server, raw, &f.Key)
+	case Prompt:
+		clean, err = promptOf(server, raw, &f.Key)
+	}
+	if err != nil {
+		return f, err
+	}
+	f.Definition = encode(clean)
+	return f, nil
+}
+
+func resourceOf(server string, raw json.RawMessage, key *string) (*mcp.Resource, error) {
+	var said mcp.Resource
+	if json.Unmarshal(raw, &said) != nil {
+		return nil, unfit("its definition is none")
+	}
+	*key = said.URI
+	if flagged(said.URI) || flagged(said.Name) {
+		return nil, unfit("it holds hidden characters")
+	}
+	if !isURI(said.URI) || !isURI(OutsideURI(server, said.URI)) {
+		return nil, unfit("its URI is none")
+	}
+	return &mcp.Resource{
+		URI: OutsideURI(server, said.URI), Name: plain(said.Name, maxTitle), Title: plain(said.Title, maxTitle),
+		Description: plain(said.Description, maxDescription), MIMEType: plain(said.MIMEType, maxTitle), Size: max(said.Size, 0),
+		Annotations: annotationsOf(said.Annotations),
+	}, nil
+}
+
+func templateOf(server string, raw json.RawMessage, key *string) (*mcp.ResourceTemplate, error) {
+	var said mcp.ResourceTemplate
+	if json.Unmarshal(raw, &said) != nil {
+		return nil, unfit("its definition is none")
+	}
+	*key = said.URITemplate
+	if flagged(said.URITemplate) || flagged(said.Name) {
+		return nil, unfit("it holds hidden characters")
+	}
+	if !isTemplate(said.URITemplate) {
+		return nil, unfit("its template is none")
+	}
+	return &mcp.ResourceTemplate{
+		URITemplate: OutsideURI(server, said.URITemplate), Name: plain(said.Name, maxTitle), Title: plain(said.Title, maxTitle),
+		Description: plain(said.Description, maxDescription), MIMEType: plain(said.MIMEType, maxTitle), Annotations: annotationsOf(said.Annotations),
+	}, nil
+}
+
+func promptOf(server string, raw json.RawMessage, key *string) (*mcp.Prompt, error) {
+	var said mcp.Prompt
+	if json.Unmarshal(raw, &said) != nil {
+		return nil, unfit("its definition is none")
+	}
+	*key = said.Name
+	clean := &mcp.Prompt{
+		Name: OutsidePrompt(server, said.Name), Title: plain(said.Title, maxTitle), Description: plain(said.Description, maxDescription),
+	}
+	switch {
+	case flagged(said.Name):
+		return nil, unfit("it holds hidden characters")
+	case said.Name == "" || len(clean.Name) > maxName:
+		return nil, unfit("its name is none")
+	case len(said.Arguments) > maxArguments:
+		return nil, unfit("it has more than 100 arguments")
+	}
+	for _, a := range said.Arguments {
+		if a == nil || a.Name == "" || len(a.Name) > maxName || flagged(a.Name) {
+			return nil, unfit("the name of an argument is none, or holds hidden characters")
+		}
+		clean.Arguments = append(clean.Arguments, &mcp.PromptArgument{
+			Name: a.Name, Title: plain(a.Title, maxTitle), Description: plain(a.Description, maxDescription), Required: a.Required,
+		})
+	}
+	return clean, nil
+}
+
+func unfit(why string) error { return fault.New(fault.ValidationError, "%s", why) }
+
+// flagged reports whether a name holds what people do not see. Names are one line, and need no parts of emoji.
+func flagged(name string) bool {
+	return unseen.In(name) || strings.ContainsFunc(name, func(r rune) bool {
+		return !unicode.IsGraphic(r) || unicode.Is(unicode.Variation_Selector, r)
+	})
+}
+
+func isURI(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && u.Scheme != "" && len(text) <= maxURI
+}
+
+// isTemplate reports whether a text is a template of URIs (RFC 6570).
+func isTemplate(text string) bool {
+	const variable = `[A-Za-z0-9_%]+(\.[A-Za-z0-9_%]+)*(\*|:[1-9][0-9]{0,3})?`
+	ok, err := regexp.MatchString(`^[A-Za-z][A-Za-z0-9+.-]*:([^{}]|\{[+#./;?&]?`+variable+`(,`+variable+`)*\})+$`, text)
+	return ok && err == nil && len(text) <= maxURI
+}
+
+// annotationsOf are those of a server with plain texts, and the roles that MCP knows.
+func annotationsOf(said *mcp.Annotations) *mcp.Annotations {
+	if said == nil {
+		return nil
+	}
+	clean := &mcp.Annotations{LastModified: plain(said.LastModified, maxTitle), Priority: min(max(said.Priority, 0), 1)}
+	for _, role := range []mcp.Role{"user", "assistant"} {
+		if slices.Contains(said.Audience, role) {
+			clean.Audience = append(clean.Audience, role)
+		}
+	}
+	return clean
+}
+
+// contentsOf is the result of a read with URIs of orch, and without what is not of MCP. TOOL_FAILED when it is none.
+func contentsOf(server, uri string, raw json.RawMessage) (json.RawMessage, error) {
+	var said mcp.ReadResourceResult
+	if json.Unmarshal(raw, &said) != nil || said.Contents == nil {
+		return nil, fault.New(fault.ToolFailed, "%s returned no contents of a resource", server)
+	}
+	if len(said.Contents) > maxContents {
+		return nil, fault.New(fault.ToolFailed, "%s returned more than %d contents of a resource", server, maxContents).WithReason("SIZE_LIMIT_EXCEEDED")
+	}
+	var clean struct {
+		Contents []*mcp.ResourceContents `json:"contents"`
+	}
+	clean.Contents = []*mcp.ResourceContents{}
+	for _, c := range said.Contents {
+		if c == nil {
+			return nil, fault.New(fault.ToolFailed, "%s returned no contents of a resource", server)
+		}
+		if c.URI == "" {
+			c.URI = uri
+		}
+		clean.Contents = append(clean.Contents, embeddedOf(server, c))
+	}
+	return encode(clean), nil
+}
+
+func embeddedOf(server string, c *mcp.ResourceContents) *mcp.ResourceContents {
+	return &mcp.ResourceContents{URI: OutsideURI(server, plain(c.URI, maxURI)), MIMEType: plain(c.MIMEType, maxTitle), Text: c.Text, Blob: c.Blob}
+}
+
+// messagesOf is a prompt with URIs of orch, and without what is not of MCP. TOOL_FAILED when it is none.
+func messagesOf(server string, raw json.RawMessage) (json.RawMessage, error) {
+	var said mcp.GetPromptResult
+	if json.Unmarshal(raw, &said) != nil {
+		return nil, noPrompt(server)
+	}
+	clean := &mcp.GetPromptResult{Description: plain(said.Description, maxDescription), Messages: []*mcp.PromptMessage{}}
+	for _, m := range said.Messages {
+		if m == nil || m.Role != "user" && m.Role != "assistant" {
+			return nil, noPrompt(server)
+		}
+		content, ok := contentOf(server, m.Content)
+		if !ok {
+			return nil, noPrompt(server)
+		}
+		clean.Messages = append(clean.Messages, &mcp.PromptMessage{Role: m.Role, Content: content})
+	}
+	return encode(clean), nil
+}
+
+func noPrompt(server string) error {
+	return fault.New(fault.ToolFailed, "%s returned no messages of a prompt", server)
+}
+
+// contentOf is a block of a prompt with a URI of orch; false when prompts have no such.
+func contentOf(server string, said mcp.Content) (mcp.Content, bool) {
+	switch c := said.(type) {
+	case *mcp.TextContent:
+		return &mcp.TextContent{Text: c.Text, Annotations: annotationsOf(c.Annotations)}, true
+	case *mcp.ImageContent:
+		return &mcp.ImageContent{Data: c.Data, MIMEType: plain(c.MIMEType, maxTitle), Annotations: annotationsOf(c.Annotations)}, true
+	case *mcp.AudioContent:
+		return &mcp.AudioContent{Data: c.Data, MIMEType: plain(c.MIMEType, maxTitle), Annotations: annotationsOf(c.Annotations)}, true
+	case *mcp.EmbeddedResource:
+		if c.Resource == nil {
+			return nil, false
+		}
+		return &mcp.EmbeddedResource{Resource: embeddedOf(server, c.Resource), Annotations: annotationsOf(c.Annotations)}, true
+	case *mcp.ResourceLink:
+		return &mcp.ResourceLink{
+			URI: OutsideURI(server, plain(c.URI, maxURI)), Name: plain(c.Name, maxTitle), Title: plain(c.Title, maxTitle),
+			Description: plain(c.Description, maxDescription), MIMEType: plain(c.MIMEType, maxTitle), Size: c.Size, Annotations: annotationsOf(c.Annotations),
+		}, true
+	default:
+		return nil, false
+	}
+}

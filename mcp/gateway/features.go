@@ -1,0 +1,248 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/mcp/registry"
+)
+
+// maxFeatures bounds the features of a kind that are known of a server.
+const maxFeatures = 1000
+
+const (
+	// settling is how long the features of a server are left alone after it said that they changed: it may say so
+	// again and again.
+	settling = 250 * time.Millisecond
+	// again is after how long features are read again that could not be read.
+	again = time.Minute
+)
+
+// features are what the connected servers offer beside tools.
+type features struct {
+	mu       sync.Mutex
+	byServer map[string]*shelf
+	// replaced is closed, and another one made, when there are others.
+	replaced chan struct{}
+}
+
+// shelf has the features of one server while that is connected.
+type shelf struct {
+	stop context.CancelFunc
+	// news says that the server may offer others.
+	news chan struct{}
+	// lists are guarded by features.mu.
+	lists map[Kind][]Feature
+	// told are the problems that were logged, so that each is logged once; only gather uses it.
+	told map[string]bool
+}
+
+// Features returns the resources, templates and prompts of the servers that are connected, as far as they are known:
+// by server and kind, in the order of the server.
+func (g *Gateway) Features() []Feature {
+	f := &g.features
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all := []Feature{}
+	for _, server := range slices.Sorted(maps.Keys(f.byServer)) {
+		for _, kind := range []Kind{Resource, Template, Prompt} {
+			all = append(all, f.byServer[server].lists[kind]...)
+		}
+	}
+	return all
+}
+
+// FeaturesReplaced returns a channel that is closed when Features returns others than now.
+func (g *Gateway) FeaturesReplaced() <-chan struct{} {
+	g.features.mu.Lock()
+	defer g.features.mu.Unlock()
+	return g.features.replaced
+}
+
+// turn says that there are others. f.mu is held.
+func (f *features) turn() {
+	close(f.replaced)
+	f.replaced = make(chan struct{})
+}
+
+// put takes over what a server offers of a kind.
+func (f *features) put(server string, s *shelf, kind Kind, list []Feature) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	same := func(a, b Feature) bool { return a.Key == b.Key && bytes.Equal(a.Definition, b.Definition) }
+	if f.byServer[server] != s || slices.EqualFunc(s.lists[kind], list, same) {
+		return
+	}
+	s.lists[kind] = list
+	f.turn()
+}
+
+// followFeatures looks after the features of the servers that are connected now, and forgets those of others. stirred
+// are servers that may offer others than before.
+func (g *Gateway) followFeatures(defined map[string]registry.Defined, stirred map[string]bool) {
+	f := &g.features
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for server, s := range f.byServer {
+		if defined[server].Tools != nil {
+			continue
+		}
+		s.stop()
+		delete(f.byServer, server)
+		if len(s.lists[Resource])+len(s.lists[Template])+len(s.lists[Prompt]) > 0 {
+			f.turn()
+		}
+	}
+	for server, d := range defined {
+		s := f.byServer[server]
+		switch {
+		case d.Tools == nil:
+		case s == nil:
+			ctx, stop := context.WithCancel(g.life)
+			s = &shelf{stop: stop, news: make(chan struct{}, 1), lists: map[Kind][]Feature{}, told: map[string]bool{}}
+			f.byServer[server] = s
+			g.group.Go(func() { g.gather(ctx, server, s) })
+		case stirred[server]:
+			nudge(s.news)
+		}
+	}
+}
+
+// nudge leaves a message in a channel of one, unless one is there.
+func nudge(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// gather reads the features of a server until ctx ends: now, after each change, and a while after it failed.
+func (g *Gateway) gather(ctx context.Context, server string, s *shelf) {
+	timer := time.NewTimer(again)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		timer.Stop()
+		if !g.collect(ctx, server, s) {
+			timer.Reset(again)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+			continue
+		case <-s.news:
+		}
+		timer.Reset(settling)
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		}
+	}
+}
+
+// collect reads the features of a server. It returns false when some could not be read; those stay as they were.
+func (g *Gateway) collect(ctx context.Context, server string, s *shelf) bool {
+	whole := true
+	for _, part := range []struct {
+		kind Kind
+		list func(context.Context, string) ([]json.RawMessage, error)
+	}{{Prompt, g.servers.Prompts}, {Resource, g.servers.Resources}, {Template, g.servers.ResourceTemplates}} {
+		raw, err := part.list(ctx, server)
+		if ctx.Err() != nil {
+			return true
+		}
+		if err != nil {
+			whole = false
+			if why := plain(fault.From(err).Message, maxDescription); s.tells(string(part.kind), why) {
+				g.log.WarnContext(ctx, "mcp_features_unreadable", slog.String("server", server), slog.String("kind", string(part.kind)), slog.String("error", why))
+			}
+			continue
+		}
+		g.features.put(server, s, part.kind, g.usable(server, s, part.kind, raw))
+	}
+	return whole
+}
+
+// usable returns the features of a list that can be offered. What is left out of it is logged together.
+func (g *Gateway) usable(server string, s *shelf, kind Kind, raw []json.RawMessage) []Feature {
+	list := []Feature{}
+	known := map[string]bool{}
+	left, first := 0, ""
+	leaveOut := func(n int, why string) {
+		if left += n; first == "" {
+			first = why
+		}
+	}
+	for i, one := range raw {
+		if len(list) == maxFeatures {
+			leaveOut(len(raw)-i, "there are more than 1000")
+			break
+		}
+		f, err := featureOf(server, kind, one)
+		switch {
+		case err != nil:
+			leaveOut(1, plain(f.Key, maxTitle)+": "+fault.From(err).Message)
+		case known[f.Key]:
+			leaveOut(1, f.Key+": another one is called that")
+		default:
+			known[f.Key] = true
+			list = append(list, f)
+		}
+	}
+	if left > 0 && s.tells(string(kind), strconv.Itoa(left), first) {
+		g.log.Warn("mcp_features_left_out", slog.String("server", server), slog.String("kind", string(kind)), slog.Int("count", left), slog.String("first", first))
+	}
+	return list
+}
+
+// maxTold bounds what is remembered of what was logged of a server.
+const maxTold = 100
+
+// tells reports whether a problem is one that was not logged yet.
+func (s *shelf) tells(problem ...string) bool {
+	key := strings.Join(problem, " ")
+	if s.told[key] || len(s.told) == maxTold {
+		return false
+	}
+	s.told[key] = true
+	return true
+}
+
+// ReadResource reads a resource of a server by the URI that the server knows, and returns a ReadResourceResult of MCP
+// of at most 4 MiB, whose URIs are those of orch. NOT_FOUND when there is no such server or resource, and otherwise the
+// errors of registry.Registry.ReadResource.
+func (g *Gateway) ReadResource(ctx context.Context, server, uri string) (json.RawMessage, error) {
+	if err := g.Ready(ctx); err != nil {
+		return nil, err
+	}
+	raw, err := g.servers.ReadResource(ctx, server, uri)
+	switch {
+	case fault.Has(err, fault.InvalidParams): // it has no other one
+		return nil, fault.New(fault.NotFound, "%s has no resource %q", server, plain(uri, maxTitle)).WithField("uri")
+	case err != nil:
+		return nil, legible(err)
+	}
+	return contentsOf(server, uri, raw)
+}
+
+// GetPrompt gets a prompt of a server by the name that the server knows, and returns a GetPromptResult of MCP of at most
+// 4 MiB, whose URIs are those of orch. Errors are those of registry.Registry.GetPrompt.
+func (g *Gateway) GetPrompt(ctx context.Context, server, name string, args map[string]string) (json.RawMessage, error) {
+	if err := g.Ready(ctx); err != nil {
+		return nil, err
+	}
+	raw, err := g.servers.GetPrompt(ctx, server, name, args)
+	if err != nil {
+		return nil, legible(err)
+	}
+	return messagesOf(server, raw)
+}

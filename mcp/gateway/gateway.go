@@ -1,0 +1,371 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/mcp/registry"
+	"github.com/orch-dev/orch/tools"
+)
+
+// Config configures a Gateway. Servers and Catalogue are required.
+type Config struct {
+	// Servers configures the registry; its Notify is taken.
+	Servers registry.Config
+	// Catalogue gets the tools.
+	Catalogue *tools.Catalogue
+	// Connect is when the servers are connected.
+	Connect Connect
+	// Tell is told of changes of servers, one at a time and in their order, before the catalogue follows. It must return
+	// soon. Default: nobody is told.
+	Tell func(context.Context, registry.Change)
+	// Over reports whether a call is over, so that nobody asks for its outcome any more. Default: it is unknown; such calls
+	// end with the time that questions have.
+	Over func(context.Context, Call) bool
+	// Now is the clock. Default: time.Now.
+	Now    func() time.Time
+	Logger *slog.Logger
+}
+
+// Connect says when servers are connected.
+type Connect int
+
+// The times.
+const (
+	// AtOnce connects in the background from the start.
+	AtOnce Connect = iota
+	// OnCall connects with the first call of one of their tools, unless there is a server whose tools are not recorded
+	// yet: for processes that live for one task.
+	OnCall
+	// Never only knows what is recorded: for processes that call nothing.
+	Never
+)
+
+// Gateway keeps the tools of outside servers in a catalogue. It is safe for concurrent use.
+type Gateway struct {
+	cfg     Config
+	servers *registry.Registry
+	records Records
+	log     *slog.Logger
+	// life ends with the gateway.
+	life  context.Context //nolint:containedctx // calls outlive the attempts that begin them
+	end   context.CancelFunc
+	group sync.WaitGroup
+
+	flights  flights
+	features features
+	begin    sync.Once
+	// begun is closed when the servers had their time to connect.
+	begun chan struct{}
+	// news wakes run; stirred are the servers that may offer other things than before.
+	news chan struct{}
+
+	told    sync.Mutex // guards stirred, and orders what is told
+	stirred map[string]bool
+	// offering orders the ways to a new catalogue; it guards refused and watcher.
+	offering sync.Mutex
+	// watcher tells of changes of the records; nil when nobody does.
+	watcher *fsnotify.Watcher
+	mu      sync.Mutex // guards present
+	// present are the tools of each server that is defined, as the catalogue has them.
+	present map[string][]*outside
+	// refused are tools that were left out, with the reason, so that each is logged once.
+	refused map[string]string
+}
+
+// New returns a gateway. It does no I/O. VALIDATION_ERROR as registry.New.
+func New(cfg Config) (*Gateway, error) {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Tell == nil {
+		cfg.Tell = func(context.Context, registry.Change) {}
+	}
+	g := &Gateway{
+		cfg: cfg, log: cfg.Logger, records: OpenRecords(cfg.Servers.Home, cfg.Logger),
+		begun: make(chan struct{}), news: make(chan struct{}, 1), stirred: map[string]bool{},
+		features: features{byServer: map[string]*shelf{}, replaced: make(chan struct{})},
+		flights:  flights{byKey: map[string]*flight{}}, present: map[string][]*outside{}, refused: map[string]string{},
+	}
+	g.life, g.end = context.WithCancel(context.Background())
+	cfg.Servers.Notify, cfg.Servers.Logger = g.notify, cfg.Logger
+	var err error
+	g.servers, err = registry.New(cfg.Servers)
+	return g, err
+}
+
+// Start puts the recorded tools into the catalogue, and connects to the servers as configured. With OnCall it waits for
+// servers that were never seen before, because nothing else knows their tools.
+func (g *Gateway) Start(ctx context.Context) error {
+	defined, err := g.update(own)
+	if err != nil {
+		return err
+	}
+	g.group.Go(g.run)
+	if g.cfg.Over != nil {
+		g.group.Go(g.sweep)
+	}
+	known := g.records.servers()
+	fresh := slices.ContainsFunc(slices.Collect(maps.Keys(defined)), func(name string) bool {
+		return defined[name].Enabled && !slices.Contains(known, name)
+	})
+	switch {
+	case g.cfg.Connect == AtOnce:
+		g.connect()
+	case g.cfg.Connect == OnCall && fresh:
+		return g.Ready(ctx)
+	}
+	return nil
+}
+
+// connect begins to connect to the servers, once.
+func (g *Gateway) connect() {
+	g.begin.Do(func() {
+		g.watchRecords()
+		g.group.Go(func() {
+			defer close(g.begun)
+			n, err := g.servers.Init(g.life)
+			if err != nil && !errors.Is(err, registry.ErrNoConfigDirs) {
+				g.log.Error("mcp_servers_not_started", slog.Any("error", err), slog.Any("cause", errors.Unwrap(err)))
+			}
+			g.log.Info("mcp_servers_started", slog.Int("connected", n))
+			g.refresh()
+		})
+	})
+}
+
+// Ready connects to the servers, and waits until they had their time for that.
+func (g *Gateway) Ready(ctx context.Context) error {
+	g.connect()
+	select {
+	case <-g.begun:
+		return nil
+	case <-ctx.Done():
+		return fault.From(context.Cause(ctx))
+	}
+}
+
+// Close ends all calls and connections. Who makes calls is to be stopped before.
+func (g *Gateway) Close(ctx context.Context) error {
+	g.begin.Do(func() { close(g.begun) }) // it cannot begin any more
+	g.end()
+	err := g.servers.Close(ctx, farewell)
+	g.group.Wait()
+	return err
+}
+
+// farewell is how long calls may take to notice that they are ended.
+const farewell = time.Second
+
+// Servers is the registry behind the gateway.
+func (g *Gateway) Servers() *registry.Registry { return g.servers }
+
+// notify is told of changes by the registry, and does not block. What servers offer is no change of servers.
+func (g *Gateway) notify(c registry.Change) {
+	defer nudge(g.news)
+	g.told.Lock()
+	defer g.told.Unlock()
+	switch c.Kind {
+	case registry.ToolsChanged, registry.ResourcesChanged, registry.PromptsChanged:
+		g.stirred[c.Server] = true
+	case registry.ToolLoaded, registry.ToolRemoved, registry.ToolEnabled, registry.ToolDisabled, registry.DefinitionAccepted:
+		g.cfg.Tell(g.life, c)
+	}
+}
+
+// run follows the changes of servers.
+func (g *Gateway) run() {
+	for {
+		select {
+		case <-g.life.Done():
+			return
+		case <-g.news:
+		}
+		g.told.Lock()
+		stirred := g.stirred
+		g.stirred = map[string]bool{}
+		g.told.Unlock()
+		if defined, ok := g.refresh(); ok {
+			g.followFeatures(defined, stirred)
+		}
+	}
+}
+
+// refresh brings the catalogue up to date. It returns false when that failed.
+func (g *Gateway) refresh() (map[string]registry.Defined, bool) {
+	defined, err := g.update(own)
+	if err != nil {
+		g.log.Error("mcp_tools_not_offered", slog.Any("error", err))
+	}
+	return defined, err == nil
+}
+
+// occasion is why the catalogue is brought up to date.
+type occasion int
+
+const (
+	// own is whatever this process or a server has done.
+	own occasion = iota
+	// echo is a change of the records, maybe by another process.
+	echo
+)
+
+// update offers the tools of the servers that are defined now.
+func (g *Gateway) update(why occasion) (map[string]registry.Defined, error) {
+	g.offering.Lock()
+	defer g.offering.Unlock()
+	defined, err := g.servers.Defined()
+	if err != nil {
+		return nil, err
+	}
+	g.watchDir() // before they are read, so that no change is missed
+	defer g.watchDir()
+	return defined, g.offer(defined, why)
+}
+
+// offer puts the tools of the servers that are defined into the catalogue. What a server offers now is recorded first.
+func (g *Gateway) offer(defined map[string]registry.Defined, why occasion) error {
+	present := map[string][]*outside{}
+	var all []tools.Tool
+	taken := map[string]bool{}
+	for _, server := range slices.Sorted(maps.Keys(defined)) {
+		for _, t := range g.toolsOf(server, defined[server], why) {
+			name := t.Spec().Name
+			if taken[name] {
+				g.leaveOut(server, t.Tool, "another tool becomes "+name)
+				continue
+			}
+			taken[name] = true
+			present[server] = append(present[server], t)
+			all = append(all, t)
+		}
+	}
+	if g.same(present) {
+		return nil
+	}
+	g.mu.Lock()
+	g.present = present
+	g.mu.Unlock()
+	return g.cfg.Catalogue.Offer(all)
+}
+
+// same reports whether the catalogue holds these tools already.
+func (g *Gateway) same(present map[string][]*outside) bool {
+	return maps.EqualFunc(present, g.present, func(a, b []*outside) bool {
+		return slices.EqualFunc(a, b, func(a, b *outside) bool {
+			return a.Tool == b.Tool && a.pinned == b.pinned && reflect.DeepEqual(a.Entry.Spec, b.Entry.Spec) && reflect.DeepEqual(a.Refused, b.Refused)
+		})
+	})
+}
+
+// toolsOf returns the tools of a server that calls may name.
+func (g *Gateway) toolsOf(server string, d registry.Defined, why occasion) []*outside {
+	rec := g.recordOf(server, d, why)
+	var list []*outside
+	for _, name := range slices.Sorted(maps.Keys(rec.Tools)) {
+		p := rec.Tools[name]
+		if p.Gone || !d.Offers(name) {
+			continue
+		}
+		t, err := g.tool(server, name, p, d)
+		if err != nil {
+			g.leaveOut(server, name, fault.From(err).Message)
+			continue
+		}
+		list = append(list, t)
+	}
+	return list
+}
+
+// recordOf returns the record of a server, after what it offers now is taken over. On an echo only what a person has to
+// know is written: two processes to which a server says different things would answer each other for ever.
+func (g *Gateway) recordOf(server string, d registry.Defined, why occasion) record {
+	if d.Tools == nil { // it is not connected
+		return g.records.read(server)
+	}
+	offered := definitionsOf(d.Tools)
+	rec, err := g.records.update(server, func(rec *record) bool {
+		before, whole := rec.concerns(), !rec.broken // somebody may be writing a broken one by hand
+		changed := rec.observe(offered, g.cfg.Now().UTC())
+		return changed && (why == own || whole && rec.concerns() > before)
+	})
+	if err != nil {
+		g.log.Error("mcp_definitions_unrecorded", slog.String("server", server), slog.Any("error", err), slog.Any("cause", errors.Unwrap(err)))
+		return record{}
+	}
+	return rec
+}
+
+// tool makes a tool of its record. One that is blocked, or whose server is switched off, stands in no list.
+func (g *Gateway) tool(server, name string, p *pinned, d registry.Defined) (*outside, error) {
+	e, err := entryOf(server, p.current(), tools.Effect(d.Effect(name)))
+	if err != nil {
+		return nil, err
+	}
+	standing, why := p.standing()
+	switch {
+	case !d.Enabled:
+		e.Refused = fault.Wrap(fault.ToolDisabled, registry.ErrToolDisabled, "the MCP server "+server+" is switched off").
+			WithHint("orch mcp enable %s", server)
+	case standing != Accepted:
+		g.leaveOut(server, name, why)
+		e.Refused = fault.New(fault.ToolDisabled, "%s is blocked: %s", e.Spec.Name, why).WithReason(strings.ToUpper("definition_"+string(standing))).
+			WithHint("look at it, then accept it: orch mcp accept %s %s", server, name)
+	}
+	e.Spec.Unlisted = e.Refused != nil
+	t := newOutside(e, g.call)
+	t.pinned = digest(p.current())
+	return t, nil
+}
+
+// leaveOut logs why a tool cannot be used, once.
+func (g *Gateway) leaveOut(server, tool, why string) {
+	key := server + "/" + tool
+	if g.refused[key] == why {
+		return
+	}
+	g.refused[key] = why
+	g.log.Warn("mcp_tool_left_out", slog.String("server", server), slog.String("tool", plain(tool, maxTitle)), slog.String("reason", why))
+}
+
+// Entries returns the tools that are in the catalogue, and those that are refused for now.
+func (g *Gateway) Entries() []Entry {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	list := []Entry{}
+	for _, server := range slices.Sorted(maps.Keys(g.present)) {
+		for _, t := range g.present[server] {
+			list = append(list, t.Entry)
+		}
+	}
+	return list
+}
+
+// Definitions tells how the definitions of the tools of a server stand, or those of all servers for "".
+func (g *Gateway) Definitions(server string) []Definition { return g.records.Definitions(server) }
+
+// Accept is Records.Accept, and lets calls through at once.
+func (g *Gateway) Accept(server string, wanted map[string]string, by string) ([]Definition, error) {
+	accepted, err := g.records.Accept(server, wanted, by, g.cfg.Now().UTC())
+	if err == nil {
+		g.log.Info("mcp_definitions_accepted", slog.String("server", server), slog.Any("tools", slices.Sorted(maps.Keys(wanted))), slog.String("by", by))
+		g.refresh()
+		for _, d := range accepted {
+			g.notify(registry.Change{Kind: registry.DefinitionAccepted, Server: server, Tool: d.Tool, By: by})
+		}
+	}
+	return accepted, err
+}

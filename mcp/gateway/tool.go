@@ -1,0 +1,286 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/tools"
+)
+
+// longest bounds a call: a task of a server may take that long. The server has a limit of its own for calls that are
+// none.
+const longest = 24 * time.Hour
+
+// maxName bounds the name of a tool in the catalogue.
+const maxName = 128
+
+// Entry is a tool of a server as it is handed to other processes.
+type Entry struct {
+	Server string     `json:"server"`
+	Tool   string     `json:"tool"`
+	Spec   tools.Spec `json:"spec"`
+	// Input is the schema of its arguments, Structured that of its structured content; none where there is none.
+	Input      json.RawMessage `json:"input"`
+	Structured json.RawMessage `json:"structured,omitempty"`
+	// Refused is why its calls are refused for now; nil when they are not.
+	Refused *fault.Error `json:"refused,omitempty"`
+}
+
+// outside is a tool of a server.
+type outside struct {
+	Entry
+
+	// pinned is the digest of the definition of which this tool was made.
+	pinned string
+	// known is the tool as a connection offers it that was found to be this one.
+	known atomic.Pointer[mcp.Tool]
+	// call calls it; nil in processes that only know of it.
+	call func(ctx context.Context, env *tools.Env, t *outside, args json.RawMessage) (json.RawMessage, error)
+	// input and result are compiled when they are first needed.
+	input, result func() (*shape, error)
+}
+
+// Mirror returns a tool that is listed, and whose arguments are checked, as that of an entry; its calls are made where
+// the entry comes from. VALIDATION_ERROR for an entry that is none.
+func Mirror(e Entry) (tools.Tool, error) {
+	if e.Spec.Name != tools.OutsideName(e.Server, e.Tool) || e.Server == "" || e.Tool == "" {
+		return nil, fault.New(fault.ValidationError, "the entry of the tool %q is none", plain(e.Spec.Name, maxTitle))
+	}
+	return newOutside(e, nil), nil
+}
+
+func newOutside(e Entry, call func(context.Context, *tools.Env, *outside, json.RawMessage) (json.RawMessage, error)) *outside {
+	return &outside{
+		Entry: e, call: call,
+		input:  sync.OnceValues(func() (*shape, error) { return compile(e.Input) }),
+		result: sync.OnceValues(func() (*shape, error) { return compile(e.Structured) }),
+	}
+}
+
+// entryOf turns a definition into an entry, with what the operator says about its effect.
+func entryOf(server string, d json.RawMessage, effect tools.Effect) (Entry, error) {
+	var said definition
+	if err := decode(d, &said); err != nil {
+		return Entry{}, fault.Wrap(fault.ValidationError, err, "the definition is none")
+	}
+	e := Entry{Server: server, Tool: said.Name, Input: encode(said.InputSchema)}
+	if said.OutputSchema != nil {
+		e.Structured = encode(said.OutputSchema)
+	}
+	hints := said.Annotations
+	e.Spec = tools.Spec{
+		Name: tools.OutsideName(server, said.Name), Title: titleOf(said), Purpose: plain(said.Description, maxDescription),
+		Conditions: []string{"A tool of the MCP server " + server},
+		Effect:     effectOf(hints, effect), Gate: tools.InProgress, Approval: tools.NoApproval,
+		OpenWorld: hints == nil || hints.OpenWorldHint == nil || *hints.OpenWorldHint,
+		Timeout:   longest, NoWorkspace: true,
+	}
+	if e.Spec.Effect == tools.Destructive {
+		e.Spec.Approval = tools.Always
+	}
+	if e.Spec.Rate = tools.Writes; e.Spec.Effect == tools.Read {
+		e.Spec.Rate, e.Spec.Gate = tools.Reads, tools.AnyState
+	}
+	if len(e.Spec.Name) > maxName {
+		return Entry{}, fault.New(fault.ValidationError, "its name has more than %d characters together with that of the server", maxName)
+	}
+	for _, schema := range []json.RawMessage{e.Input, e.Structured} {
+		if schema == nil {
+			continue
+		}
+		if _, err := compile(schema); err != nil {
+			return Entry{}, fault.New(fault.ValidationError, "its schema cannot be used: %s", plain(err.Error(), maxTitle))
+		}
+	}
+	return e, nil
+}
+
+func titleOf(d definition) string {
+	if d.Title == "" && d.Annotations != nil {
+		d.Title = d.Annotations.Title
+	}
+	return plain(d.Title, maxTitle)
+}
+
+// Spec implements tools.Tool.
+func (t *outside) Spec() tools.Spec { return t.Entry.Spec }
+
+// InputSchema implements tools.Tool.
+func (t *outside) InputSchema() json.RawMessage { return bytes.Clone(t.Input) }
+
+// OutputSchema implements tools.Tool: the output is a whole result of MCP.
+func (t *outside) OutputSchema() json.RawMessage {
+	properties := map[string]any{"content": map[string]any{"type": "array", "items": map[string]any{"type": "object"}}}
+	whole := map[string]any{"type": "object", "properties": properties, "required": []string{"content"}}
+	if t.Structured != nil {
+		properties["structuredContent"] = t.Structured
+	}
+	return encode(whole)
+}
+
+// Check implements tools.Tool. A call that is refused for now says so: TOOL_DISABLED.
+func (t *outside) Check(args json.RawMessage) (json.RawMessage, error) {
+	if t.Refused != nil {
+		return nil, t.Refused
+	}
+	if args = bytes.TrimSpace(args); len(args) == 0 || string(args) == "null" {
+		args = json.RawMessage("{}")
+	}
+	var value map[string]any
+	if !json.Valid(args) || decode(args, &value) != nil || value == nil {
+		return nil, fault.New(fault.ValidationError, "the arguments must be an object")
+	}
+	s, err := t.input()
+	if err != nil {
+		return nil, fault.New(fault.ToolDisabled, "the schema of %s cannot be used: %s", t.Entry.Spec.Name, err)
+	}
+	if err := s.check(value); err != nil {
+		return nil, err
+	}
+	return encode(value), nil
+}
+
+// Call implements tools.Tool.
+func (t *outside) Call(ctx context.Context, env *tools.Env, args json.RawMessage) (json.RawMessage, error) {
+	switch {
+	case t.Refused != nil:
+		return nil, t.Refused
+	case t.call == nil:
+		return nil, fault.New(fault.Unavailable, "%s is called by the node that has the server", t.Entry.Spec.Name)
+	}
+	return t.call(ctx, env, t, args)
+}
+
+// Reply implements tools.Replier. Resources get their URIs in orch, by which a client can read them here.
+func (t *outside) Reply(out json.RawMessage) json.RawMessage {
+	var result map[string]json.RawMessage
+	var content []map[string]any
+	if !bytes.Contains(out, []byte(`"resource`)) || json.Unmarshal(out, &result) != nil || decode(result["content"], &content) != nil {
+		return out
+	}
+	for _, block := range content {
+		at := block
+		if embedded, ok := block["resource"].(map[string]any); ok {
+			at = embedded
+		}
+		if uri, ok := at["uri"].(string); ok {
+			at["uri"] = OutsideURI(t.Server, uri)
+		}
+	}
+	result["content"] = encode(content)
+	return encode(result)
+}
+
+// maxResult bounds a result, in bytes, as the output of any call.
+const maxResult = 4 << 20
+
+// output turns the result of a server into the output of the call. TOOL_FAILED when the server says that it failed, or
+// when the result is not what it promised.
+func (t *outside) output(result json.RawMessage) (json.RawMessage, error) {
+	name := t.Entry.Spec.Name
+	if len(result) > maxResult {
+		return nil, fault.New(fault.ToolFailed, "the result of %s has more than %d bytes", name, maxResult).WithReason("SIZE_LIMIT_EXCEEDED")
+	}
+	var r struct {
+		Content    []json.RawMessage `json:"content"`
+		Structured json.RawMessage   `json:"structuredContent"`
+		IsError    bool              `json:"isError"`
+	}
+	if json.Unmarshal(result, &r) != nil || slices.ContainsFunc(r.Content, func(block json.RawMessage) bool { return !isObject(block) }) {
+		return nil, fault.New(fault.ToolFailed, "%s returned no result of MCP", name)
+	}
+	if r.IsError {
+		return nil, fault.New(fault.ToolFailed, "%s", complaint(name, r.Content))
+	}
+	if string(r.Structured) == "null" {
+		r.Structured = nil
+	}
+	if r.Structured != nil && !isObject(r.Structured) {
+		return nil, fault.New(fault.ToolFailed, "%s returned no result of MCP", name)
+	}
+	if err := t.fits(r.Structured); err != nil {
+		return nil, err
+	}
+	return whole(r.Content, r.Structured), nil
+}
+
+// whole is a result of its parts, which are JSON.
+func whole(content []json.RawMessage, structured json.RawMessage) json.RawMessage {
+	var b bytes.Buffer
+	b.WriteString(`{"content":[`)
+	for i, block := range content {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.Write(block)
+	}
+	b.WriteByte(']')
+	if structured != nil {
+		b.WriteString(`,"structuredContent":`)
+		b.Write(structured)
+	}
+	b.WriteByte('}')
+	return b.Bytes()
+}
+
+// isObject reports whether JSON without spaces around it is an object.
+func isObject(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '{' }
+
+// fits holds structured content against the schema that the server has promised. A schema that refers to itself may
+// follow the content for ever, and both are the server's: such a promise is not held against it.
+func (t *outside) fits(structured json.RawMessage) error {
+	if t.Structured == nil {
+		return nil
+	}
+	name := t.Entry.Spec.Name
+	s, err := t.result()
+	if err != nil {
+		return fault.New(fault.ToolFailed, "the result of %s cannot be checked: %s", name, err)
+	}
+	if s.branches > 0 {
+		return nil
+	}
+	var value any
+	if len(structured) == 0 || decode(structured, &value) != nil {
+		return fault.New(fault.ToolFailed, "%s returned no structured content, which its definition promises", name)
+	}
+	if err := s.check(value); err != nil {
+		return fault.New(fault.ToolFailed, "the result of %s is not what its definition promises: %s", name, fault.From(err).Error())
+	}
+	return nil
+}
+
+// complaint is the text of a result that is an error.
+func complaint(name string, content []json.RawMessage) string {
+	var texts []string
+	for _, raw := range content {
+		var block struct {
+			Text string `json:"text"`
+		}
+		if json.Unmarshal(raw, &block) == nil && block.Text != "" {
+			texts = append(texts, plain(block.Text, maxDescription))
+		}
+	}
+	if len(texts) == 0 {
+		return name + " failed without a word"
+	}
+	return strings.Join(texts, "\n")
+}
+
+// definitionsOf are the pinned parts of what a server offers, by name.
+func definitionsOf(list []*mcp.Tool) map[string]json.RawMessage {
+	all := make(map[string]json.RawMessage, len(list))
+	for _, t := range list {
+		all[t.Name] = define(t)
+	}
+	return all
+}

@@ -1,0 +1,164 @@
+package oauth
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// issuer is an authorization server, as far as it is needed for one server.
+type issuer struct {
+	*oauthex.AuthServerMeta
+
+	// resource is what it calls the server, scopes are what the server wants.
+	resource string
+	scopes   []string
+}
+
+// discover finds the authorization server of a server. FORBIDDEN for what cannot be trusted, NOT_FOUND, TOOL_UNAVAILABLE.
+func (l *Logins) discover(ctx context.Context, s Server) (issuer, error) {
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		return issuer{}, fault.New(fault.ValidationError, "it is no URL").WithField("baseURL")
+	}
+	challenge, demands, err := l.challenge(ctx, s)
+	if err != nil {
+		return issuer{}, err
+	}
+	about, err := l.resource(ctx, u, challenge.Params["resource_metadata"])
+	if err != nil {
+		return issuer{}, err
+	}
+	if s.Issuer != "" && !sameIssuer(s.Issuer, about.AuthorizationServers[0]) {
+		return issuer{}, fault.New(fault.Forbidden, "the server names another one than its definition: %q", clip(about.AuthorizationServers[0])).
+			WithField("authorization_servers")
+	}
+	meta, err := l.issuer(ctx, u, about.AuthorizationServers[0])
+	switch {
+	case err != nil:
+		return issuer{}, err
+	case meta == nil && !demands:
+		return issuer{}, fault.New(fault.NotFound, "the server demands no login")
+	case meta == nil:
+		return issuer{}, fault.New(fault.NotFound, "the server demands a login, but does not tell where").
+			WithHint("a token in bearer of its definition may help")
+	}
+	found := issuer{AuthServerMeta: meta, resource: about.Resource, scopes: about.ScopesSupported}
+	if scope := challenge.Params["scope"]; scope != "" {
+		found.scopes = strings.Fields(scope)
+	}
+	return found, nil
+}
+
+// challenge asks a server without a token, and returns what it demands; demands reports whether it refused.
+func (l *Logins) challenge(ctx context.Context, s Server) (c oauthex.Challenge, demands bool, err error) {
+	const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},` +
+		`"clientInfo":{"name":"orch","version":"1"}}}`
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL, strings.NewReader(hello))
+	if err != nil {
+		return c, false, fault.New(fault.ValidationError, "it is no URL").WithField("baseURL")
+	}
+	for name, values := range s.Headers {
+		req.Header[name] = slices.Clone(values)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	resp, err := l.http.Do(req)
+	if err != nil {
+		return c, false, unreachable(ctx, req.URL, err)
+	}
+	defer resp.Body.Close()
+	all, err := oauthex.ParseWWWAuthenticate(resp.Header.Values("WWW-Authenticate"))
+	if err != nil {
+		all = nil // there are other ways to find out
+	}
+	for _, one := range all {
+		if one.Scheme == "bearer" {
+			c = one
+		}
+	}
+	return c, resp.StatusCode == http.StatusUnauthorized, nil
+}
+
+// resource reads what a server tells of itself. One that tells nothing is its own authorization server, as in the first
+// version of the chapter. told is where it says to look; "" when it does not.
+func (l *Logins) resource(ctx context.Context, server *url.URL, told string) (oauthex.ProtectedResourceMetadata, error) {
+	addresses := resourceAddresses(server)
+	if told != "" {
+		addresses = append([]string{told}, addresses...)
+	}
+	for _, address := range addresses {
+		if _, err := trusted(address, loopback(server)); err != nil {
+			return oauthex.ProtectedResourceMetadata{}, inField(err, "resource_metadata")
+		}
+		var about oauthex.ProtectedResourceMetadata
+		there, err := l.fetch(ctx, address, &about)
+		switch {
+		case err != nil:
+			return about, err
+		case !there:
+			continue
+		case !covers(about.Resource, server):
+			return about, fault.New(fault.Forbidden, "it is not this server: %q", clip(about.Resource)).WithField("resource")
+		case len(about.AuthorizationServers) == 0:
+			return about, fault.New(fault.Forbidden, "the server names no authorization server").WithField("authorization_servers")
+		}
+		return about, nil
+	}
+	return oauthex.ProtectedResourceMetadata{
+		Resource: canonical(server), AuthorizationServers: []string{server.Scheme + "://" + server.Host},
+	}, nil
+}
+
+// issuer reads what an authorization server tells of itself; nil when it tells nothing.
+func (l *Logins) issuer(ctx context.Context, server *url.URL, name string) (*oauthex.AuthServerMeta, error) {
+	u, err := trusted(name, loopback(server))
+	if err != nil {
+		return nil, inField(err, "authorization_servers")
+	}
+	for _, address := range issuerAddresses(u) {
+		var meta oauthex.AuthServerMeta
+		there, err := l.fetch(ctx, address, &meta)
+		if err != nil {
+			return nil, err
+		}
+		if there {
+			return &meta, checkIssuer(&meta, name, loopback(server))
+		}
+	}
+	return nil, nil //nolint:nilnil // it is no error to tell nothing
+}
+
+// checkIssuer tells why an authorization server is not to be trusted with a login. FORBIDDEN.
+func checkIssuer(meta *oauthex.AuthServerMeta, name string, local bool) error {
+	if !sameIssuer(meta.Issuer, name) {
+		return fault.New(fault.Forbidden, "it is %q, and not %q", clip(meta.Issuer), clip(name)).WithField("issuer")
+	}
+	if !slices.Contains(meta.CodeChallengeMethodsSupported, "S256") {
+		return fault.New(fault.Forbidden, "the authorization server does not offer PKCE with S256").WithField("code_challenge_methods_supported")
+	}
+	needed := map[string]string{"authorization_endpoint": meta.AuthorizationEndpoint, "token_endpoint": meta.TokenEndpoint}
+	for field, address := range map[string]string{"registration_endpoint": meta.RegistrationEndpoint, "revocation_endpoint": meta.RevocationEndpoint} {
+		if address != "" {
+			needed[field] = address
+		}
+	}
+	for field, address := range needed {
+		if _, err := trusted(address, local); err != nil {
+			return inField(err, field)
+		}
+	}
+	return nil
+}
+
+// sameIssuer compares names of authorization servers. Some write one with a slash and without.
+func sameIssuer(a, b string) bool { return strings.TrimSuffix(a, "/") == strings.TrimSuffix(b, "/") }
+
+// inField says what an error is about.
+func inField(err error, field string) error { return fault.From(err).WithField(field) }

@@ -1,0 +1,136 @@
+package oauth
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/wholefile"
+)
+
+// grant is what an authorization server gave, and what is needed to renew it. It is the content of a file.
+type grant struct {
+	// ID tells this login from others.
+	ID string `json:"id"`
+	// URL is the one of the server that it was given for; Resource is what the authorization server calls it.
+	URL      string `json:"url"`
+	Resource string `json:"resource"`
+	Issuer   string `json:"issuer"`
+	// TokenURL and RevokeURL are endpoints of the issuer; the latter may be "".
+	TokenURL  string    `json:"token_endpoint"`
+	RevokeURL string    `json:"revocation_endpoint,omitempty"`
+	Client    client    `json:"client"`
+	Scopes    []string  `json:"scopes"`
+	Access    string    `json:"access_token"`
+	Refresh   string    `json:"refresh_token,omitempty"`
+	Expires   time.Time `json:"expires_at,omitzero"`
+	// RenewAt is a little before Expires.
+	RenewAt time.Time `json:"renew_at,omitzero"`
+}
+
+// fits reports whether the grant was given for what the definition says now.
+func (g grant) fits(s Server) bool {
+	if g.URL != s.URL || g.Client.Preset != (s.ClientID != "") || s.Issuer != "" && !sameIssuer(g.Issuer, s.Issuer) {
+		return false
+	}
+	return !g.Client.Preset || g.Client.ID == s.ClientID
+}
+
+// stale reports whether the access has ended, or is about to.
+func (g grant) stale(now time.Time) bool { return !g.RenewAt.IsZero() && !now.Before(g.RenewAt) }
+
+// login is what may be shown of it.
+func (g grant) login(name string) Login {
+	return Login{Server: name, Issuer: g.Issuer, Scopes: g.Scopes, Expires: g.Expires, Renewable: g.Refresh != ""}
+}
+
+// files are the grants of a user, one file of mode 0600 for each server.
+type files struct{ dir string }
+
+func (f files) path(name string) string { return filepath.Join(f.dir, name+".json") }
+
+// read returns a grant. An error that matches fs.ErrNotExist when there is none.
+func (f files) read(name string) (grant, error) {
+	if !goodName(name) {
+		return grant{}, fs.ErrNotExist
+	}
+	content, err := os.ReadFile(f.path(name))
+	if err != nil {
+		return grant{}, err
+	}
+	var g grant
+	if json.Unmarshal(content, &g) != nil || g.ID == "" { // the cause might quote the content
+		return grant{}, errors.New("the file of the login is damaged")
+	}
+	return g, nil
+}
+
+// write replaces a grant as a whole. FORBIDDEN, DISK_FULL.
+func (f files) write(name string, g grant) error {
+	if err := f.makeDir(); err != nil {
+		return f.unsaved(err)
+	}
+	content, err := json.MarshalIndent(g, "", "  ") //nolint:gosec // this is the one place where tokens are written
+	if err != nil {
+		return f.unsaved(err)
+	}
+	if err := wholefile.Replace(f.path(name), append(content, '\n'), 0o600); err != nil {
+		return f.unsaved(err)
+	}
+	return nil
+}
+
+// makeDir makes the directory, and keeps others out of one that was there.
+func (f files) makeDir() error {
+	const private = 0o700
+	if err := os.MkdirAll(f.dir, private); err != nil {
+		return err
+	}
+	info, err := os.Stat(f.dir)
+	if err != nil || info.Mode().Perm() == private {
+		return err
+	}
+	return os.Chmod(f.dir, private)
+}
+
+func (f files) unsaved(err error) error {
+	return fault.Wrap(fault.CodeOf(err), err, "the login cannot be kept").WithField(f.dir)
+}
+
+// lock keeps other processes, and other users of the files in this one, from changing a grant until unlock is called.
+// It waits until ctx ends.
+func (f files) lock(ctx context.Context, name string) (unlock func(), err error) {
+	if err := f.makeDir(); err != nil {
+		return nil, f.unsaved(err)
+	}
+	file, err := os.OpenFile(filepath.Join(f.dir, "."+name+".lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, f.unsaved(err)
+	}
+	const between = 20 * time.Millisecond
+	tick := time.NewTicker(between)
+	defer tick.Stop()
+	for {
+		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return func() {
+				_ = syscall.Flock(int(file.Fd()), syscall.LOCK_UN) // a child that is just starting may hold a copy of it
+				_ = file.Close()                                   // nothing was written
+			}, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			return nil, f.unsaved(errors.Join(err, file.Close()))
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil, errors.Join(fault.From(ctx.Err()), file.Close())
+		}
+	}
+}

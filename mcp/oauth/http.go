@@ -1,0 +1,89 @@
+package oauth
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+const (
+	// maxAnswer bounds what an authorization server answers, maxHeader its headers, in bytes.
+	maxAnswer, maxHeader = 1 << 20, 64 << 10
+	// answerTime bounds a request, with its answer.
+	answerTime = 20 * time.Second
+)
+
+// newClient returns a client for requests to authorization servers. It follows a few redirects of documents, on their
+// own host alone; forms are sent nowhere else.
+func newClient() *http.Client {
+	const redirects = 3
+	return &http.Client{
+		Timeout: answerTime,
+		Transport: &http.Transport{
+			Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: answerTime / 2}).DialContext,
+			TLSHandshakeTimeout: answerTime / 2, MaxResponseHeaderBytes: maxHeader, DisableKeepAlives: true,
+		},
+		CheckRedirect: func(req *http.Request, via []*http.Request) error {
+			first := via[0]
+			if first.Method != http.MethodGet || len(via) > redirects || origin(req.URL) != origin(first.URL) {
+				return http.ErrUseLastResponse
+			}
+			return nil
+		},
+	}
+}
+
+// fetch reads a JSON document, and reports whether there is one. TOOL_UNAVAILABLE, FORBIDDEN.
+func (l *Logins) fetch(ctx context.Context, address string, document any) (bool, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return false, fault.New(fault.Forbidden, "it is no address: %q", clip(address))
+	}
+	req.Header.Set("Accept", "application/json")
+	resp, err := l.http.Do(req)
+	if err != nil {
+		return false, unreachable(ctx, req.URL, err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode >= http.StatusInternalServerError {
+		return false, fault.New(fault.ToolUnavailable, "%s answers %d", clip(address), resp.StatusCode)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return false, nil
+	}
+	content, err := readAnswer(resp.Body)
+	if err == nil && json.Unmarshal(content, document) != nil {
+		err = errors.New("it is no JSON of the kind that is expected")
+	}
+	if err != nil {
+		return false, fault.New(fault.Forbidden, "what %s tells cannot be used: %w", clip(address), err)
+	}
+	return true, nil
+}
+
+// readAnswer reads an answer of at most 1 MiB.
+func readAnswer(body io.Reader) ([]byte, error) {
+	content, err := io.ReadAll(io.LimitReader(body, maxAnswer+1))
+	if len(content) > maxAnswer {
+		return nil, errors.New("it has more than 1 MiB")
+	}
+	return content, err
+}
+
+// unreachable tells of a request that got no answer. The address is told without its query, which may hold secrets.
+func unreachable(ctx context.Context, u *url.URL, err error) error {
+	if ctx.Err() != nil {
+		return fault.From(ctx.Err())
+	}
+	if cause, ok := errors.AsType[*url.Error](err); ok {
+		err = cause.Err
+	}
+	return fault.Wrap(fault.ToolUnavailable, err, origin(u)+" cannot be reached: "+err.Error())
+}

@@ -1,0 +1,209 @@
+package oauth
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"log/slog"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// question is one login that a person is asked for.
+type question struct {
+	issuer issuer
+	client client
+	scopes []string
+	// redirect is where the answer goes; state and verifier tie it to the question.
+	redirect, state, verifier string
+}
+
+// Login lets a person log in: show is told the address to open in a browser, which is https, or http on this machine.
+// It waits for the answer, and keeps what comes of it. NOT_FOUND when the server demands no login, FORBIDDEN for servers
+// that cannot be trusted and for a refusal, TIMEOUT, TOOL_UNAVAILABLE, VALIDATION_ERROR.
+func (l *Logins) Login(ctx context.Context, s Server, show func(address string)) (Login, error) {
+	if err := s.check(); err != nil {
+		return Login{}, err
+	}
+	from, err := l.discover(ctx, s)
+	if err != nil {
+		return Login{}, err
+	}
+	back, err := listen(ctx)
+	if err != nil {
+		return Login{}, err
+	}
+	defer back.close(ctx)
+	q := question{
+		issuer: from, scopes: scopesOf(s, from), redirect: back.redirect,
+		state: rand.Text(), verifier: rand.Text() + rand.Text(),
+	}
+	if q.client, err = l.register(ctx, s, q); err != nil {
+		return Login{}, err
+	}
+	address, err := q.address()
+	if err != nil {
+		return Login{}, err
+	}
+	show(address)
+	answer, err := back.await(ctx, l.wait)
+	if err != nil {
+		return Login{}, err
+	}
+	code, err := q.code(answer)
+	if err != nil {
+		return Login{}, err
+	}
+	return l.redeem(ctx, s, q, code)
+}
+
+// scopesOf are the scopes to ask for. Without a wish of the definition, those of the server, and the one for which many
+// give a refresh token.
+func scopesOf(s Server, from issuer) []string {
+	if len(s.Scopes) > 0 {
+		return slices.Clone(s.Scopes)
+	}
+	const lasting, most = "offline_access", 100
+	scopes := slices.Clone(from.scopes[:min(len(from.scopes), most)])
+	if slices.Contains(from.ScopesSupported, lasting) && !slices.Contains(scopes, lasting) {
+		scopes = append(scopes, lasting)
+	}
+	return scopes
+}
+
+// register returns the client of the definition, or one that the authorization server has just accepted.
+func (l *Logins) register(ctx context.Context, s Server, q question) (client, error) {
+	if s.ClientID != "" {
+		return client{ID: s.ClientID, Secret: s.ClientSecret, Auth: authOf(s.ClientSecret, q.issuer.TokenEndpointAuthMethodsSupported), Preset: true}, nil
+	}
+	if q.issuer.RegistrationEndpoint == "" {
+		return client{}, fault.New(fault.RequiredField, "the authorization server takes registered clients alone").WithField("oauth.clientId").
+			WithHint("register orch at %s, and put the client id into oauth of the definition", clip(q.issuer.Issuer))
+	}
+	registered, err := oauthex.RegisterClient(ctx, q.issuer.RegistrationEndpoint, &oauthex.ClientRegistrationMetadata{
+		ClientName: "orch", ApplicationType: "native", RedirectURIs: []string{q.redirect},
+		GrantTypes: []string{"authorization_code", "refresh_token"}, ResponseTypes: []string{"code"},
+		TokenEndpointAuthMethod: authNone, Scope: strings.Join(q.scopes, " "),
+	}, l.http)
+	if err != nil {
+		return client{}, unregistered(ctx, err)
+	}
+	if !sendable(registered.ClientID) || registered.ClientSecret != "" && !sendable(registered.ClientSecret) {
+		return client{}, fault.New(fault.Forbidden, "the authorization server gives a client id that cannot be sent").WithField("client_id")
+	}
+	c := client{ID: registered.ClientID, Secret: registered.ClientSecret, Auth: registered.TokenEndpointAuthMethod}
+	if c.Secret == "" || c.Auth != authPost && c.Auth != authNone {
+		c.Auth = authOf(c.Secret, []string{c.Auth})
+	}
+	return c, nil
+}
+
+// unregistered tells why there is no client. The text of the cause may quote the answer, which may hold a secret.
+func unregistered(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return fault.From(ctx.Err())
+	}
+	if refused, ok := errors.AsType[*oauthex.ClientRegistrationError](err); ok {
+		return fault.New(fault.Forbidden, "the authorization server does not accept orch as a client: %s", errorCode(refused.ErrorCode, "no reason is given"))
+	}
+	return fault.New(fault.ToolUnavailable, "the authorization server does not accept orch as a client").WithField("registration_endpoint")
+}
+
+// authOf is how a client with a secret says who it is.
+func authOf(secret string, supported []string) string {
+	switch {
+	case secret == "":
+		return authNone
+	case slices.Contains(supported, authPost) && !slices.Contains(supported, authBasic):
+		return authPost
+	default:
+		return authBasic
+	}
+}
+
+// address is where a person logs in.
+func (q question) address() (string, error) {
+	u, err := url.Parse(q.issuer.AuthorizationEndpoint)
+	if err != nil {
+		return "", fault.New(fault.Forbidden, "it is no address").WithField("authorization_endpoint")
+	}
+	challenge := sha256.Sum256([]byte(q.verifier))
+	query := u.Query()
+	for name, value := range map[string]string{
+		"response_type": "code", "client_id": q.client.ID, "redirect_uri": q.redirect, "state": q.state, "resource": q.issuer.resource,
+		"code_challenge": base64.RawURLEncoding.EncodeToString(challenge[:]), "code_challenge_method": "S256",
+	} {
+		query.Set(name, value)
+	}
+	if len(q.scopes) > 0 {
+		query.Set("scope", strings.Join(q.scopes, " "))
+	}
+	u.RawQuery = query.Encode()
+	const longest = 16 << 10
+	if len(u.RawQuery) > longest {
+		return "", fault.New(fault.Forbidden, "the address to log in at has more than 16 KiB").WithField("scopes_supported")
+	}
+	return u.String(), nil
+}
+
+// code is that of an answer to the question. FORBIDDEN.
+func (q question) code(answer url.Values) (string, error) {
+	iss, announced := answer.Get("iss"), q.issuer.AuthorizationResponseIssParameterSupported
+	switch {
+	case subtle.ConstantTimeCompare([]byte(answer.Get("state")), []byte(q.state)) != 1:
+		return "", fault.New(fault.Forbidden, "the browser brought the answer to another question").WithField("state").
+			WithHint("log in once more, in the window that this command opens")
+	case iss == "" && announced, iss != "" && iss != q.issuer.Issuer:
+		return "", fault.New(fault.Forbidden, "the answer is not of %q: %q", clip(q.issuer.Issuer), clip(iss)).WithField("iss")
+	case answer.Get("error") != "":
+		return "", fault.New(fault.Forbidden, "the authorization server refuses: %s", errorCode(answer.Get("error"), "no reason is given"))
+	case answer.Get("code") == "":
+		return "", fault.New(fault.Forbidden, "the browser brought no code").WithField("code")
+	}
+	return answer.Get("code"), nil
+}
+
+// redeem turns a code into a login, and keeps it.
+func (l *Logins) redeem(ctx context.Context, s Server, q question, code string) (Login, error) {
+	answer, err := l.post(ctx, q.issuer.TokenEndpoint, q.client, url.Values{
+		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {q.redirect},
+		"code_verifier": {q.verifier}, "resource": {q.issuer.resource},
+	})
+	if refused, ok := errors.AsType[*refusal](err); ok {
+		return Login{}, fault.Wrap(fault.Forbidden, refused, refused.Error())
+	}
+	if err != nil {
+		return Login{}, err
+	}
+	g := grant{
+		ID: rand.Text(), URL: s.URL, Resource: q.issuer.resource, Issuer: q.issuer.Issuer, TokenURL: q.issuer.TokenEndpoint,
+		RevokeURL: q.issuer.RevocationEndpoint, Client: q.client, Scopes: q.scopes,
+	}
+	if g.Scopes == nil {
+		g.Scopes = []string{}
+	}
+	if g.Client.Preset {
+		g.Client.Secret = ""
+	}
+	if err := g.take(answer, l.now()); err != nil {
+		return Login{}, err
+	}
+	unlock, err := l.files.lock(ctx, s.Name)
+	if err != nil {
+		return Login{}, err
+	}
+	defer unlock()
+	if err := l.files.write(s.Name, g); err != nil {
+		return Login{}, err
+	}
+	l.log.InfoContext(ctx, "mcp_logged_in", slog.String("server", s.Name), slog.String("issuer", g.Issuer))
+	return g.login(s.Name), nil
+}

@@ -1,0 +1,58 @@
+package oauth
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"os"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// Logout forgets the login of a server, and asks the authorization server to do the same where that can be asked. It
+// reports whether that one did. Of s only Name is needed, and ClientSecret where a definition has one. NOT_FOUND without
+// a login.
+func (l *Logins) Logout(ctx context.Context, s Server) (revoked bool, err error) {
+	g, err := l.forget(ctx, s.Name)
+	if err != nil || g.RevokeURL == "" {
+		return false, err
+	}
+	revoked = true
+	for hint, token := range map[string]string{"refresh_token": g.Refresh, "access_token": g.Access} {
+		if token == "" {
+			continue
+		}
+		_, err := l.post(ctx, g.RevokeURL, g.Client.with(s), url.Values{"token": {token}, "token_type_hint": {hint}})
+		if err != nil {
+			revoked = false
+			l.log.WarnContext(ctx, "mcp_token_not_revoked", slog.String("server", s.Name), slog.String("token", hint), slog.Any("error", err))
+		}
+	}
+	return revoked, nil
+}
+
+// forget removes the file of a login, and returns what was in it; nothing when it was damaged.
+func (l *Logins) forget(ctx context.Context, name string) (grant, error) {
+	none := fault.New(fault.NotFound, "there is no login at the MCP server %s", name)
+	if _, err := os.Stat(l.files.path(name)); !goodName(name) || errors.Is(err, fs.ErrNotExist) {
+		return grant{}, none
+	}
+	unlock, err := l.files.lock(ctx, name)
+	if err != nil {
+		return grant{}, err
+	}
+	defer unlock()
+	g, err := l.files.read(name)
+	if err != nil {
+		g = grant{} // what cannot be read is to go all the same
+	}
+	switch err := os.Remove(l.files.path(name)); {
+	case errors.Is(err, fs.ErrNotExist):
+		return grant{}, none
+	case err != nil:
+		return grant{}, l.files.unsaved(err)
+	}
+	return g, nil
+}

@@ -1,0 +1,166 @@
+package oauth
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// Source gives the token of a login to the requests of one server. It is safe for concurrent use.
+type Source struct {
+	l      *Logins
+	server Server
+
+	mu sync.Mutex
+	// seen are secrets that went through here, which must not be shown.
+	seen []string
+}
+
+// Source returns that of a server. There need not be a login.
+func (l *Logins) Source(s Server) *Source { return &Source{l: l, server: s} }
+
+// Token returns the token for a request; "" without a login for this server. One that is about to end is renewed first.
+// An error that matches ErrLogin when only a person can help.
+func (s *Source) Token(ctx context.Context) (string, error) {
+	g, err := s.read()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", nil
+	case err != nil || g.Access == "":
+		return "", again(s.server.Name)
+	case !g.stale(s.l.now()):
+		return g.Access, nil
+	}
+	token, err := s.renew(ctx, g.Access)
+	if err != nil && !errors.Is(err, ErrLogin) && s.l.now().Before(g.Expires) {
+		return g.Access, nil // it is still good, and there will be another try
+	}
+	return token, err
+}
+
+// Renew returns another token in place of one that the server has refused; "" is that of a request without one. An
+// error that matches ErrLogin when only a person can help.
+func (s *Source) Renew(ctx context.Context, refused string) (string, error) {
+	if refused == "" {
+		return "", demanded(s.server.Name)
+	}
+	return s.renew(ctx, refused)
+}
+
+// Refused is the error of a server that does not take a token that was just renewed. It matches ErrLogin.
+func (s *Source) Refused() error { return again(s.server.Name) }
+
+// Conceal hides the tokens that went through here in a text.
+func (s *Source) Conceal(text string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, secret := range s.seen {
+		text = strings.ReplaceAll(text, secret, "***")
+	}
+	return text
+}
+
+// read returns the grant of the server, and remembers its secrets. An error that matches fs.ErrNotExist when there is
+// none, or one for another definition.
+func (s *Source) read() (grant, error) {
+	g, err := s.l.files.read(s.server.Name)
+	if err != nil {
+		return grant{}, err
+	}
+	if !g.fits(s.server) {
+		return grant{}, fs.ErrNotExist
+	}
+	s.remember(g.Access, g.Refresh, g.Client.Secret)
+	return g, nil
+}
+
+func (s *Source) remember(secrets ...string) {
+	const most = 32
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, secret := range secrets {
+		if secret != "" && !slices.Contains(s.seen, secret) {
+			s.seen = append(s.seen, secret)
+		}
+	}
+	s.seen = s.seen[max(0, len(s.seen)-most):]
+}
+
+// renew asks for another token than the one that is not good any more, unless somebody else has done so. What the
+// authorization server answers is kept even when ctx ends before: it may have ended the former refresh token.
+func (s *Source) renew(ctx context.Context, former string) (string, error) {
+	type outcome struct {
+		token string
+		err   error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		lasting, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*answerTime)
+		defer cancel()
+		token, err := s.renewNow(lasting, former)
+		done <- outcome{token, err}
+	}()
+	select {
+	case o := <-done:
+		return o.token, o.err
+	case <-ctx.Done():
+		return "", fault.From(ctx.Err())
+	}
+}
+
+func (s *Source) renewNow(ctx context.Context, former string) (string, error) {
+	unlock, err := s.l.files.lock(ctx, s.server.Name)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	g, err := s.read()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", demanded(s.server.Name)
+	case err != nil:
+		return "", again(s.server.Name)
+	case g.Access != "" && g.Access != former && !g.stale(s.l.now()):
+		return g.Access, nil
+	case g.Refresh == "":
+		return "", again(s.server.Name)
+	}
+	answer, err := s.l.post(ctx, g.TokenURL, g.Client.with(s.server), url.Values{
+		"grant_type": {"refresh_token"}, "refresh_token": {g.Refresh}, "resource": {g.Resource},
+	})
+	s.remember(answer.Access, answer.Refresh)
+	if err == nil {
+		err = g.take(answer, s.l.now())
+	}
+	if err != nil {
+		return "", s.spent(ctx, g, err)
+	}
+	if err := s.l.files.write(s.server.Name, g); err != nil {
+		return "", err
+	}
+	s.l.log.InfoContext(ctx, "mcp_login_renewed", slog.String("server", s.server.Name), slog.String("issuer", g.Issuer))
+	return g.Access, nil
+}
+
+// spent says what a renewal that failed means. A refresh token that is not good any more is not tried again.
+func (s *Source) spent(ctx context.Context, g grant, err error) error {
+	s.l.log.WarnContext(ctx, "mcp_login_not_renewed", slog.String("server", s.server.Name), slog.Any("error", err))
+	refused, ok := errors.AsType[*refusal](err)
+	if !ok {
+		return err
+	}
+	if refused.code == "invalid_grant" {
+		g.Access, g.Refresh = "", ""
+		if err := s.l.files.write(s.server.Name, g); err != nil {
+			return err
+		}
+	}
+	return again(s.server.Name)
+}

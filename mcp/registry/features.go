@@ -1,0 +1,153 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+const (
+	// maxFeatureBytes bounds a list of resources or prompts, and the content of one, in bytes.
+	maxFeatureBytes = 4 << 20
+	// maxFeatures bounds such a list.
+	maxFeatures = 10_000
+)
+
+// Resources returns the resources of a server as it lists them; none where it has no such capability. At most 10,000,
+// and 4 MiB. Errors are those of Call.
+func (r *Registry) Resources(ctx context.Context, server string) ([]json.RawMessage, error) {
+	return r.list(ctx, server, "resources/list", "resources", hasResources)
+}
+
+// ResourceTemplates is Resources for templates of resources.
+func (r *Registry) ResourceTemplates(ctx context.Context, server string) ([]json.RawMessage, error) {
+	return r.list(ctx, server, "resources/templates/list", "resourceTemplates", hasResources)
+}
+
+// Prompts is Resources for prompts.
+func (r *Registry) Prompts(ctx context.Context, server string) ([]json.RawMessage, error) {
+	return r.list(ctx, server, "prompts/list", "prompts", hasPrompts)
+}
+
+// ReadResource returns the ReadResourceResult of a server, at most 4 MiB. Errors are those of Call, and NOT_FOUND when
+// the server says that there is no such resource.
+func (r *Registry) ReadResource(ctx context.Context, server, uri string) (json.RawMessage, error) {
+	return r.get(ctx, server, "resources/read", uri, object{"uri": uri})
+}
+
+// GetPrompt returns the GetPromptResult of a server, at most 4 MiB. Errors are those of Call.
+func (r *Registry) GetPrompt(ctx context.Context, server, name string, args map[string]string) (json.RawMessage, error) {
+	fields := object{"name": name}
+	if len(args) > 0 {
+		fields["arguments"] = args
+	}
+	return r.get(ctx, server, "prompts/get", name, fields)
+}
+
+func hasResources(c *mcp.ServerCapabilities) bool { return c.Resources != nil }
+
+func hasPrompts(c *mcp.ServerCapabilities) bool { return c.Prompts != nil }
+
+// list reads a list where the server has the capability for it.
+func (r *Registry) list(ctx context.Context, server, method, key string, has func(*mcp.ServerCapabilities) bool) ([]json.RawMessage, error) {
+	all := []json.RawMessage{}
+	err := r.query(ctx, server, method, func(ctx context.Context, a *attached) error {
+		caps := a.conn.session.InitializeResult().Capabilities
+		if caps == nil || !has(caps) {
+			return nil
+		}
+		var err error
+		all, err = a.conn.list(ctx, method, key, bounds{count: maxFeatures, bytes: maxFeatureBytes})
+		if said, ok := errors.AsType[*jsonrpc.Error](err); ok && said.Code == jsonrpc.CodeMethodNotFound { // such as one without templates
+			all, err = []json.RawMessage{}, nil
+		}
+		return err
+	})
+	return all, err
+}
+
+// get reads one thing. To the limits of the server that is a call.
+func (r *Registry) get(ctx context.Context, server, method, name string, fields object) (json.RawMessage, error) {
+	leave, err := r.enter(ctx, server)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	var raw json.RawMessage
+	err = r.query(ctx, server, method, func(ctx context.Context, a *attached) error {
+		var err error
+		if raw, err = a.conn.request(ctx, method, &rawParams{fields: fields}, outgoing{name: name}); err != nil {
+			return err
+		}
+		var r struct {
+			ResultType string `json:"resultType"`
+		}
+		switch {
+		case len(raw) > maxFeatureBytes:
+			return fmt.Errorf("the answer has more than %d MiB", maxFeatureBytes>>20)
+		case json.Unmarshal(raw, &r) == nil && r.ResultType == "input_required":
+			return errors.New("the server asks something first, which only calls of tools can answer")
+		}
+		raw = a.redact(raw)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return raw, nil
+}
+
+// enter waits until the limits of a server let one more request through, which leave ends. RATE_LIMITED, CANCELLED.
+func (r *Registry) enter(ctx context.Context, name string) (leave func(), err error) {
+	if err := r.usable(); err != nil {
+		return nil, err
+	}
+	s, ok := r.server(name)
+	if !ok {
+		return nil, notFound(name)
+	}
+	s.mu.Lock()
+	err, l, timeout := s.unusable(), s.limits, s.def.timeout()
+	s.mu.Unlock()
+	if err == nil {
+		err = l.pace(ctx, name, timeout)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := l.gate.enter(ctx); err != nil {
+		return nil, fault.From(err)
+	}
+	return l.gate.leave, nil
+}
+
+// query does something with the connection of a server, within its timeout.
+func (r *Registry) query(ctx context.Context, name, what string, do func(context.Context, *attached) error) error {
+	if err := r.usable(); err != nil {
+		return err
+	}
+	s, ok := r.server(name)
+	if !ok {
+		return notFound(name)
+	}
+	a, err := s.acquire()
+	if err != nil {
+		return err
+	}
+	defer s.release(a)
+	bounded, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	if err := do(bounded, a); err != nil {
+		if bounded.Err() != nil && ctx.Err() == nil {
+			err = errOvertime
+		}
+		return s.failure(ctx, a, what+" of "+name, err)
+	}
+	return nil
+}

@@ -1,0 +1,386 @@
+package registry
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// The methods with which a server asks its client.
+const (
+	methodElicit = "elicitation/create"
+	methodSample = "sampling/createMessage"
+)
+
+// errOvertime is why the context of a call ends that worked for too long.
+var errOvertime = errors.New("the call worked for too long")
+
+// flights are the calls that a connection carries. They say to which of them belongs what the server asks and reports.
+type flights struct {
+	// patience is how long a request of a task waits until somebody waits for the task.
+	patience time.Duration
+	// confused is told of a request that might belong to several calls, unowned of one that belongs to none.
+	confused, unowned func(method string)
+
+	mu      sync.Mutex
+	all     map[*flight]bool
+	changed chan struct{}
+	// requests counts those that are being answered.
+	requests int
+}
+
+// flight is a call on its way, or the wait for a task. Its fields are guarded by flights.mu but for those that do not
+// change.
+type flight struct {
+	of     *flights
+	call   CallRequest
+	cancel context.CancelCauseFunc
+	// ctx ends with the call.
+	ctx context.Context //nolint:containedctx // requests of the server belong to the life of the call
+	// token is that of its progress.
+	token string
+	// gate is where it holds a place while held; nil for none.
+	gate *gate
+
+	// task is the id of the task that it waits for.
+	task string
+	// open flights may be meant by a request that does not say to which call it belongs.
+	open bool
+	held bool
+	over bool
+	// asked counts the requests that wait for an answer.
+	asked int
+	clock *clock
+	// turn lets one answered request after the other back to work.
+	turn sync.Mutex
+	// reporting is held while progress is told.
+	reporting   sync.Mutex
+	done, total float64
+}
+
+// clock counts the time that a call works.
+type clock struct {
+	timer *time.Timer
+	left  time.Duration
+	since time.Time
+}
+
+func newFlights(patience time.Duration) *flights {
+	none := func(string) {}
+	return &flights{patience: patience, confused: none, unowned: none, all: map[*flight]bool{}, changed: make(chan struct{})}
+}
+
+// newToken returns a token of progress that no other call has.
+func newToken() string { return "orch-" + rand.Text() }
+
+// begin adds a flight, whose context ends when it does. prepare sets its fields.
+func (fs *flights) begin(ctx context.Context, c CallRequest, prepare func(*flight)) *flight {
+	f := &flight{of: fs, call: c}
+	f.ctx, f.cancel = context.WithCancelCause(ctx)
+	prepare(f)
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.all[f] = true
+	fs.tell()
+	return f
+}
+
+// tell wakes those that wait for a flight. fs.mu is held.
+func (fs *flights) tell() {
+	close(fs.changed)
+	fs.changed = make(chan struct{})
+}
+
+// limit ends the flight when it has worked for a time.
+func (f *flight) limit(d time.Duration) {
+	f.clock = &clock{left: d, since: time.Now(), timer: time.AfterFunc(d, func() { f.cancel(errOvertime) })}
+}
+
+// end takes the flight out. Nothing is told to its call afterwards.
+func (f *flight) end() {
+	f.of.mu.Lock()
+	f.over = true
+	delete(f.of.all, f)
+	if f.held {
+		f.held = false
+		f.gate.leave()
+	}
+	if f.clock != nil {
+		f.clock.timer.Stop()
+	}
+	f.of.mu.Unlock()
+	f.cancel(nil)
+	f.reporting.Lock() // whoever is telling progress comes to an end
+	defer f.reporting.Unlock()
+}
+
+// opened says whether requests that name no call may mean the flight.
+func (f *flight) opened(open bool) {
+	f.of.mu.Lock()
+	defer f.of.mu.Unlock()
+	f.open = open
+}
+
+// overtime reports whether it has worked for too long.
+func (f *flight) overtime() bool { return errors.Is(context.Cause(f.ctx), errOvertime) }
+
+// asking counts the flights that wait for answers.
+func (fs *flights) asking() int {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	n := 0
+	for f := range fs.all {
+		if f.asked > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// suspend stops the clock while the server waits for an answer, and lets another call work.
+func (f *flight) suspend() {
+	if f.asked++; f.asked > 1 {
+		return
+	}
+	if f.clock != nil {
+		f.clock.timer.Stop()
+		f.clock.left -= time.Since(f.clock.since)
+	}
+	if f.held {
+		f.held = false
+		f.gate.leave()
+	}
+}
+
+// resume lets the call work again before the answer is given.
+func (f *flight) resume() {
+	f.turn.Lock()
+	defer f.turn.Unlock()
+	f.of.mu.Lock()
+	last := f.asked == 1
+	f.of.mu.Unlock()
+	entered := last && f.gate != nil && f.gate.enter(f.ctx) == nil
+	f.of.mu.Lock()
+	defer f.of.mu.Unlock()
+	f.asked--
+	if entered {
+		if f.asked > 0 || f.over {
+			f.gate.leave()
+		} else {
+			f.held = true
+		}
+	}
+	if f.asked == 0 && !f.over && f.clock != nil {
+		f.clock.since = time.Now()
+		f.clock.timer.Reset(max(0, f.clock.left))
+	}
+}
+
+// taken finds the flight that a request belongs to, and suspends it. nil when there is none, or several.
+func (fs *flights) taken(ctx context.Context, method string, meta map[string]any) *flight {
+	if task := relatedTask(meta); task != "" {
+		return fs.ofTask(ctx, method, task)
+	}
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if f := fs.called(meta[metaCall]); f != nil {
+		f.suspend()
+		return f
+	}
+	var working, waiting []*flight
+	for f := range fs.all {
+		switch {
+		case !f.open:
+		case f.asked == 0:
+			working = append(working, f)
+		default:
+			waiting = append(waiting, f)
+		}
+	}
+	switch {
+	case len(working) == 1:
+	case len(working) == 0 && len(waiting) == 1: // it asks several things at once
+		working = waiting
+	case len(working)+len(waiting) == 0:
+		fs.unowned(method)
+		return nil
+	default:
+		fs.confused(method)
+		return nil
+	}
+	working[0].suspend()
+	return working[0]
+}
+
+// called returns the flight of a token; nil when there is none. fs.mu is held.
+func (fs *flights) called(token any) *flight {
+	for f := range fs.all {
+		if f.token != "" && f.token == token {
+			return f
+		}
+	}
+	return nil
+}
+
+// ofTask finds the flight that waits for a task. The server may ask before the handle of the task has arrived, or
+// while nobody waits for it.
+func (fs *flights) ofTask(ctx context.Context, method, task string) *flight {
+	timer := time.NewTimer(fs.patience)
+	defer timer.Stop()
+	for {
+		f, changed := fs.findTask(task)
+		if f != nil {
+			return f
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+			fs.unowned(method)
+			return nil
+		}
+	}
+}
+
+// findTask returns the flight that waits for a task, suspended; or what is closed when there are other flights.
+func (fs *flights) findTask(task string) (*flight, <-chan struct{}) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	for f := range fs.all {
+		if f.task == task {
+			f.suspend()
+			return f, nil
+		}
+	}
+	return nil, fs.changed
+}
+
+// middleware answers what servers ask, and hands on what they report.
+func (fs *flights) middleware(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		switch method {
+		case methodElicit, methodSample:
+			return fs.answer(ctx, method, req.GetParams())
+		default:
+			return next(ctx, method, req)
+		}
+	}
+}
+
+// answer answers a request of the server.
+func (fs *flights) answer(ctx context.Context, method string, params mcp.Params) (mcp.Result, error) {
+	raw, err := paramsOf(params)
+	if err != nil {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the request has no parameters"}
+	}
+	defer fs.counted(-1)
+	if fs.counted(1) > maxAsks {
+		return refusal(method)
+	}
+	f := fs.taken(ctx, method, params.GetMeta())
+	if f == nil {
+		return refusal(method)
+	}
+	answer, err := f.ask(ctx, method, raw)
+	f.resume()
+	if err != nil {
+		return refusal(method)
+	}
+	return &rawResult{raw: answer}, nil
+}
+
+// counted changes how many requests are being answered.
+func (fs *flights) counted(change int) int {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.requests += change
+	return fs.requests
+}
+
+// paramsOf writes the parameters of a request, without what was added to them on the way.
+func paramsOf(params mcp.Params) (json.RawMessage, error) {
+	raw, err := json.Marshal(params)
+	if err != nil {
+		return nil, err
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &fields); err != nil || fields == nil {
+		return nil, errors.New("they are no object")
+	}
+	if string(fields["mode"]) == `""` {
+		delete(fields, "mode")
+	}
+	if meta := maps.Clone(params.GetMeta()); meta[metaCall] != nil {
+		if delete(meta, metaCall); len(meta) == 0 {
+			delete(fields, "_meta")
+		} else if fields["_meta"], err = json.Marshal(meta); err != nil {
+			return nil, err
+		}
+	}
+	return json.Marshal(fields)
+}
+
+// ask puts a request to the caller. The context ends with the call, and with that of the request.
+func (f *flight) ask(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+	if f.call.Ask == nil {
+		return nil, errors.New("nobody answers")
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(f.ctx, cancel)()
+	answer, err := f.call.Ask(ctx, method, params)
+	if err == nil && !json.Valid(answer) {
+		err = errors.New("the answer is no JSON")
+	}
+	return answer, err
+}
+
+// refusal is the answer to a request that nobody answers. It says no more than that.
+func refusal(method string) (mcp.Result, error) {
+	if method == methodElicit {
+		return &rawResult{raw: json.RawMessage(`{"action":"cancel"}`)}, nil
+	}
+	return nil, &jsonrpc.Error{Code: -1, Message: "the request was refused"}
+}
+
+// relatedTask is the id of the task that a message says it belongs to; "" when it says nothing.
+func relatedTask(meta map[string]any) string {
+	related, ok := meta["io.modelcontextprotocol/related-task"].(map[string]any)
+	if !ok {
+		return ""
+	}
+	id, _ := related["taskId"].(string)
+	return id
+}
+
+// progressed hands on what the server reports of a call.
+func (fs *flights) progressed(_ context.Context, req *mcp.ProgressNotificationClientRequest) {
+	fs.mu.Lock()
+	found := fs.called(req.Params.ProgressToken)
+	fs.mu.Unlock()
+	if found != nil {
+		found.report(func() { found.done, found.total = req.Params.Progress, req.Params.Total }, req.Params.Message)
+	}
+}
+
+// noted tells a message without figures.
+func (f *flight) noted(message string) { f.report(func() {}, message) }
+
+// report tells the caller of progress, unless the call is over.
+func (f *flight) report(change func(), message string) {
+	f.reporting.Lock()
+	defer f.reporting.Unlock()
+	if f.call.Progress == nil || f.ctx.Err() != nil {
+		return
+	}
+	change()
+	f.call.Progress(f.done, f.total, message)
+}

@@ -1,0 +1,280 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+const (
+	// newerVersion is the first version of the protocol without sessions.
+	newerVersion = "2026-07-28"
+	// codeNoResource says in the older generation that there is no such resource.
+	codeNoResource = -32002
+	// taskTTL is how long a server is asked to keep a task.
+	taskTTL = 24 * time.Hour
+	// maxAsks bounds what one call may ask.
+	maxAsks = 100
+	// busyTries is how often a server may put a call off, and busyDelay the pause after the first time.
+	busyTries, busyDelay = 4, 500 * time.Millisecond
+)
+
+// call calls a tool of the server.
+func (s *server) call(ctx context.Context, c CallRequest) (Reply, error) {
+	l, timeout, err := s.admit(c.Tool)
+	if err != nil {
+		return Reply{}, err
+	}
+	if err := l.pace(ctx, s.name, timeout); err != nil {
+		return Reply{}, err
+	}
+	if err := l.gate.enter(ctx); err != nil {
+		return Reply{}, s.givenUp(ctx, c.Tool)
+	}
+	a, err := s.acquire()
+	if err != nil {
+		l.gate.leave()
+		return Reply{}, err
+	}
+	defer s.release(a)
+	if err := s.fit(a, c); err != nil {
+		l.gate.leave()
+		return Reply{}, err
+	}
+	begin := s.r.now()
+	f := a.conn.flights.begin(ctx, a.discreet(c), func(f *flight) {
+		f.token, f.gate, f.held, f.open = newToken(), l.gate, true, true
+		f.limit(a.timeout)
+	})
+	defer f.end()
+	reply, err := a.send(f, s.traitOf(a, c.Tool))
+	s.count(begin, err != nil || isError(reply.Result))
+	if err != nil {
+		if f.overtime() {
+			err = errOvertime
+		}
+		return Reply{}, s.failure(ctx, a, s.name+"__"+c.Tool, err)
+	}
+	if reply.Result != nil {
+		reply.Result = a.redact(reply.Result)
+	}
+	for i := range reply.Asks {
+		reply.Asks[i].Params = a.redact(reply.Asks[i].Params)
+	}
+	return reply, nil
+}
+
+// admit tells what limits calls of a tool, or why it cannot be called now.
+func (s *server) admit(tool string) (*limits, time.Duration, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.unusable(); err != nil {
+		return nil, 0, err
+	}
+	if !s.live.def.offers(tool) {
+		return nil, 0, fault.New(fault.ToolDisabled, "the definition of the MCP server %s leaves the tool %s out", s.name, tool).
+			WithField("tools")
+	}
+	return s.limits, s.live.timeout, nil
+}
+
+// fit asks whether the tool of a connection is the one that is meant. TOOL_UNAVAILABLE when it has none.
+func (s *server) fit(a *attached, c CallRequest) error {
+	if c.Fit == nil {
+		return nil
+	}
+	s.mu.Lock()
+	list := a.tools
+	s.mu.Unlock()
+	i := slices.IndexFunc(list, func(t *mcp.Tool) bool { return t.Name == c.Tool })
+	if i < 0 {
+		return fault.New(fault.ToolUnavailable, "the MCP server %s does not offer the tool %s any more", s.name, c.Tool)
+	}
+	return c.Fit(list[i])
+}
+
+func (s *server) traitOf(a *attached, tool string) trait {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return a.traits[tool]
+}
+
+// givenUp is the error of a call whose context ended before it was sent.
+func (s *server) givenUp(ctx context.Context, tool string) error {
+	return fault.Wrap(fault.CodeOf(ctx.Err()), ctx.Err(), "the call of "+s.name+"__"+tool+" was given up")
+}
+
+// rejected is what the SDK makes of a request that did not reach its server.
+var rejected = jsonrpc.Error{Code: -32005, Message: "rejected by transport"}
+
+// failure says what became of a request, with the secrets of the definition hidden.
+func (s *server) failure(ctx context.Context, a *attached, what string, err error) error {
+	said, answered := errors.AsType[*jsonrpc.Error](err)
+	answered = answered && (said.Code != rejected.Code || said.Message != rejected.Message)
+	switch {
+	case errors.Is(err, errOvertime):
+		return fault.Wrap(fault.Timeout, errors.Join(ErrUnanswered, context.DeadlineExceeded), what+" did not answer within "+a.timeout.String())
+	case ctx.Err() != nil:
+		return fault.Wrap(fault.CodeOf(ctx.Err()), errors.Join(ctx.Err(), ErrUnanswered), "the call of "+what+" was given up")
+	case answered:
+		return fault.New(codeOf(said), "the call of %s failed: %s", what, a.conceal(said.Message))
+	}
+	text := strings.ReplaceAll(reasonOf(explain(err, a.conn.link)), alias, "")
+	failed := fault.New(fault.ToolUnavailable, "the call of %s failed: %s", what, a.conceal(text))
+	if !unsent(err) {
+		failed.Err = ErrUnanswered
+	}
+	return failed
+}
+
+// codeOf is the code of an error that a server answers.
+func codeOf(said *jsonrpc.Error) fault.Code {
+	switch said.Code {
+	case jsonrpc.CodeInvalidParams:
+		return fault.InvalidParams
+	case codeNoResource:
+		return fault.NotFound
+	default:
+		return fault.ToolFailed
+	}
+}
+
+// unsent reports whether a request surely did not reach its server.
+func unsent(err error) bool {
+	dial, ok := errors.AsType[*net.OpError](err)
+	return errors.Is(err, mcp.ErrConnectionClosed) || ok && dial.Op == "dial"
+}
+
+// modern reports whether the connection speaks the newer generation of the protocol.
+func (c *connection) modern() bool {
+	return c.session.InitializeResult().ProtocolVersion >= newerVersion
+}
+
+// send sends a call, again when the server is too busy for it.
+func (a *attached) send(f *flight, t trait) (Reply, error) {
+	c := f.call
+	o := outgoing{name: c.Tool, headers: t.headersOf(c.Args), token: f.token}
+	asTask := t.task && a.conn.takesTasks && !a.conn.modern()
+	state := c.State
+	for try := range busyTries {
+		if try > 0 {
+			pause(f.ctx, busyDelay<<(try-1))
+		}
+		raw, err := a.conn.request(f.ctx, "tools/call", a.params(f, state, asTask), o)
+		if asks := urlsOf(err); len(asks) > 0 {
+			return Reply{Asks: asks}, nil
+		}
+		if err != nil {
+			return Reply{}, err
+		}
+		reply, again, err := a.read(f, raw, asTask)
+		if err != nil || !again {
+			return reply, err
+		}
+		state = reply.State
+	}
+	return Reply{}, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the server is too busy"}
+}
+
+// params are those of a call.
+func (a *attached) params(f *flight, state string, asTask bool) *rawParams {
+	c := f.call
+	p := &rawParams{fields: object{"name": c.Tool, "arguments": json.RawMessage("{}")}}
+	p.Meta = mcp.Meta{"progressToken": f.token}
+	if len(c.Args) > 0 {
+		p.fields["arguments"] = c.Args
+	}
+	if asTask {
+		p.fields["task"] = object{"ttl": taskTTL.Milliseconds()}
+	}
+	if state != "" {
+		p.fields["requestState"] = state
+	}
+	if len(c.Answers) > 0 && a.conn.modern() {
+		p.fields["inputResponses"] = c.Answers
+	}
+	return p
+}
+
+// urlsOf are what a server asks that refuses a call until somebody has been at a URL. It knows by itself when that is so:
+// the answers do not matter to it.
+func urlsOf(err error) []Ask {
+	said, ok := errors.AsType[*jsonrpc.Error](err)
+	if !ok || said.Code != mcp.CodeURLElicitationRequired {
+		return nil
+	}
+	var data struct {
+		Elicitations []json.RawMessage `json:"elicitations"`
+	}
+	if json.Unmarshal(said.Data, &data) != nil || len(data.Elicitations) > maxAsks {
+		return nil
+	}
+	var asks []Ask
+	for i, params := range data.Elicitations {
+		asks = append(asks, Ask{Key: strconv.Itoa(i), Method: methodElicit, Params: params})
+	}
+	return asks
+}
+
+// read makes a reply of the result of a call. again says that the server puts the call off.
+func (a *attached) read(f *flight, raw json.RawMessage, asTask bool) (reply Reply, again bool, err error) {
+	var r struct {
+		taskState
+
+		ResultType    string             `json:"resultType"`
+		Task          *taskState         `json:"task"`
+		InputRequests map[string]request `json:"inputRequests"`
+		RequestState  string             `json:"requestState"`
+	}
+	if err := json.Unmarshal(raw, &r); err != nil {
+		r.ResultType, r.Task = "", nil // the caller may make more of it
+	}
+	modern := a.conn.modern()
+	switch {
+	case modern && r.ResultType == "task":
+		reply.Task, err = r.handle(newerVersion, f)
+	case asTask && r.Task != nil:
+		reply.Task, err = r.Task.handle(olderVersion, f)
+	case modern && r.ResultType == "input_required":
+		reply.State = r.RequestState
+		reply.Asks, err = asksOf(r.InputRequests)
+		again = len(reply.Asks) == 0
+	default:
+		reply.Result = raw
+	}
+	return reply, again, err
+}
+
+// request is what a server asks.
+type request struct {
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+}
+
+// asksOf returns requests in the order of their keys.
+func asksOf(requests map[string]request) ([]Ask, error) {
+	if len(requests) > maxAsks {
+		return nil, fmt.Errorf("the server asks more than %d things", maxAsks)
+	}
+	var asks []Ask
+	for _, key := range slices.Sorted(maps.Keys(requests)) {
+		r := requests[key]
+		if r.Method != methodElicit && r.Method != methodSample {
+			return nil, fmt.Errorf("the server asks for %.80q, which was not offered", r.Method)
+		}
+		asks = append(asks, Ask{Key: key, Method: r.Method, Params: r.Params})
+	}
+	return asks, nil
+}

@@ -1,0 +1,160 @@
+package registry
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"path/filepath"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/mcp/oauth"
+)
+
+// loginDir is where the logins of a user are.
+func loginDir(home string) string { return filepath.Join(home, ".orch", "state", "mcp-oauth") }
+
+// Login lets a person log in to a server that demands it; show is told the address to open in a browser. It works before
+// Init too, and starts no server; a registry that watches files connects with the new login at once. ErrToolNotFound,
+// VALIDATION_ERROR for a server that has no use for it, and the errors of oauth.Logins.
+func (r *Registry) Login(ctx context.Context, name string, show func(address string)) (oauth.Login, error) {
+	def, ok, err := r.defined(name)
+	if err != nil {
+		return oauth.Login{}, err
+	}
+	if !ok {
+		return oauth.Login{}, notFound(name)
+	}
+	e, err := expand(def.MCPConfig, r.variable)
+	switch {
+	case err != nil:
+		return oauth.Login{}, err
+	case e.Transport != TransportHTTP:
+		return oauth.Login{}, fault.New(fault.ValidationError, "is a process; only a URL can demand a login").WithField(name)
+	case headersOf(e.MCPConfig).Get("Authorization") != "":
+		return oauth.Login{}, fault.New(fault.ValidationError, "has a token in its definition, which counts more than a login").WithField(name).
+			WithHint("take bearer, or the header Authorization, out of %s", def.source)
+	}
+	login, err := r.logins.Login(ctx, loginServer(e), show)
+	if err != nil {
+		coded := *fault.From(err)
+		coded.Message = e.conceal(coded.Message) // addresses may hold secrets of the definition
+		return oauth.Login{}, &coded
+	}
+	return login, nil
+}
+
+// Logout forgets the login of a server, whose definition may be gone, and reports whether the authorization server did
+// so too. NOT_FOUND without a login.
+func (r *Registry) Logout(ctx context.Context, name string) (revoked bool, err error) {
+	s := oauth.Server{Name: name}
+	if def, ok, err := r.defined(name); err == nil && ok {
+		if e, err := expand(def.MCPConfig, r.variable); err == nil {
+			s = loginServer(e)
+		}
+	}
+	return r.logins.Logout(ctx, s)
+}
+
+// defined looks a definition up in its file.
+func (r *Registry) defined(name string) (definition, bool, error) {
+	c, err := newChecker(r.schema)
+	if err != nil {
+		return definition{}, false, err
+	}
+	dirs, err := Directories(r.dir, r.home, r.getenv)
+	if err != nil {
+		return definition{}, false, err
+	}
+	def, ok := c.scan(dirs, r.log).servers[name]
+	return def, ok, nil
+}
+
+// loginServer is what a login has to know of a definition.
+func loginServer(e expansion) oauth.Server {
+	s := oauth.Server{Name: e.Name, URL: e.BaseURL, Headers: headersOf(e.MCPConfig)}
+	if e.OAuth != nil {
+		s.ClientID, s.ClientSecret, s.Issuer, s.Scopes = e.OAuth.ClientID, e.OAuth.ClientSecret, e.OAuth.Issuer, e.OAuth.Scopes
+	}
+	return s
+}
+
+// withLogin lets a server that has no token in its definition use that of a login, and hides it in texts.
+func (r *Registry) withLogin(e expansion) expansion {
+	if e.Transport != TransportHTTP || headersOf(e.MCPConfig).Get("Authorization") != "" {
+		return e
+	}
+	e.login = r.logins.Source(loginServer(e))
+	conceal, guard := e.conceal, e.guard
+	e.conceal = func(text string) string { return e.login.Conceal(conceal(text)) }
+	e.guard = func(text string) string { return e.login.Conceal(guard(text)) }
+	return e
+}
+
+// loggedIn makes a definition with another login another definition, so that it is taken over as one.
+func (r *Registry) loggedIn(def definition) definition {
+	if def.Transport == TransportHTTP {
+		def.digest += r.logins.ID(def.Name)
+	}
+	return def
+}
+
+// bearer sends the token of a login with the requests to its server, and another one when the server refuses it.
+type bearer struct {
+	base   http.RoundTripper
+	source *oauth.Source
+	origin *url.URL
+	// barred is told that only a person can help.
+	barred func(error)
+}
+
+// RoundTrip implements http.RoundTripper. An error that matches oauth.ErrLogin when only a person can help.
+func (b *bearer) RoundTrip(req *http.Request) (*http.Response, error) {
+	if !sameOrigin(req.URL, b.origin) {
+		return b.base.RoundTrip(req)
+	}
+	token, err := b.source.Token(req.Context())
+	if err != nil {
+		return nil, b.fail(req, err)
+	}
+	resp, err := b.base.RoundTrip(authorized(req, token))
+	if err != nil || resp.StatusCode != http.StatusUnauthorized {
+		return resp, err
+	}
+	_ = resp.Body.Close() // it only says no
+	if token, err = b.source.Renew(req.Context(), token); err != nil {
+		return nil, b.fail(req, err)
+	}
+	again := authorized(req, token)
+	if req.GetBody != nil { // as that of each request of the SDK that has a body
+		if again.Body, err = req.GetBody(); err != nil {
+			return nil, err
+		}
+	}
+	resp, err = b.base.RoundTrip(again)
+	if err == nil && resp.StatusCode == http.StatusUnauthorized {
+		_ = resp.Body.Close() // it only says no
+		return nil, b.fail(req, b.source.Refused())
+	}
+	return resp, err
+}
+
+// fail ends a request that cannot be made.
+func (b *bearer) fail(req *http.Request, err error) error {
+	if req.Body != nil {
+		_ = req.Body.Close() // it may have been read already
+	}
+	b.barred(err)
+	return err
+}
+
+// authorized returns a request with a token, if there is one.
+func authorized(req *http.Request, token string) *http.Request {
+	if token == "" {
+		return req
+	}
+	req = req.Clone(req.Context())
+	req.Header.Set("Authorization", "Bearer "+token)
+	return req
+}
+
+func sameOrigin(a, b *url.URL) bool { return a.Scheme == b.Scheme && a.Host == b.Host }

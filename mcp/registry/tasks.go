@@ -1,0 +1,423 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+const (
+	// shortestPoll and longestPoll bound how often a task is looked at, usualPoll is for servers that do not say.
+	shortestPoll, usualPoll, longestPoll = 100 * time.Millisecond, time.Second, 30 * time.Second
+	// maxTaskID bounds the id of a task, in bytes.
+	maxTaskID = 1 << 10
+)
+
+// errAgain is why a look at a task came to nothing that another one may come to.
+var errAgain = errors.New("the server did not answer")
+
+// handle is what is known of a task of a server.
+type handle struct {
+	// Generation is the version of the protocol whose tasks it is of.
+	Generation string `json:"generation"`
+	ID         string `json:"id"`
+	Tool       string `json:"tool"`
+	// Token is that of its progress.
+	Token string `json:"progress_token"`
+	// Poll is how often the server wants to be asked, TTL how long it keeps the task; 0 when it does not say.
+	Poll float64 `json:"poll_ms,omitempty"`
+	TTL  float64 `json:"ttl_ms,omitempty"`
+}
+
+// taskState is a task as a server shows it, in either generation.
+type taskState struct {
+	TaskID        string  `json:"taskId"`
+	Status        string  `json:"status"`
+	StatusMessage string  `json:"statusMessage"`
+	TTL           float64 `json:"ttl"`
+	TTLMs         float64 `json:"ttlMs"`
+	Poll          float64 `json:"pollInterval"`
+	PollMs        float64 `json:"pollIntervalMs"`
+}
+
+// handle returns what is to be kept of a new task.
+func (t taskState) handle(generation string, f *flight) (json.RawMessage, error) {
+	if t.TaskID == "" || len(t.TaskID) > maxTaskID {
+		return nil, errors.New("the server makes a task of the call whose id is none")
+	}
+	return json.Marshal(handle{
+		Generation: generation, ID: t.TaskID, Tool: f.call.Tool, Token: f.token,
+		Poll: max(t.Poll, t.PollMs), TTL: max(t.TTL, t.TTLMs),
+	})
+}
+
+// parseHandle reads what Call gave out.
+func parseHandle(raw json.RawMessage) (handle, error) {
+	var h handle
+	if err := json.Unmarshal(raw, &h); err != nil || h.ID == "" || h.Generation == "" {
+		return h, fault.New(fault.InvalidParams, "it is no handle of a task").WithField("Task")
+	}
+	return h, nil
+}
+
+// taskLost is the error for a task that its server does not know.
+func taskLost(server string, h handle) error {
+	return fault.Wrap(fault.InDoubt, ErrTaskLost, "the MCP server "+server+" does not know the task of "+h.Tool+" any more: what became of it is unknown")
+}
+
+// vigil is the wait for a task.
+type vigil struct {
+	handle
+
+	s    *server
+	call CallRequest
+	// a is the connection whose flights know of it as f.
+	a *attached
+	f *flight
+	// open says whether requests that name no call may mean it.
+	open bool
+	// silent is when the server stopped answering; zero while it answers.
+	silent  time.Time
+	message string
+	// asked are the keys of requests that were put to the caller, answers those that the server has to be told.
+	asked    map[string]bool
+	answers  map[string]json.RawMessage
+	answered chan answer
+}
+
+// answer is the answer to the request of a key.
+type answer struct {
+	Ask
+
+	result json.RawMessage
+	err    error
+}
+
+// await waits for the end of a task.
+func (s *server) await(ctx context.Context, c CallRequest) (Reply, error) {
+	h, err := parseHandle(c.Task)
+	if err != nil {
+		return Reply{}, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	v := &vigil{
+		handle: h, s: s, call: c,
+		asked: map[string]bool{}, answers: map[string]json.RawMessage{}, answered: make(chan answer),
+	}
+	defer v.leave()
+	look := v.lookOlder
+	if h.Generation >= newerVersion {
+		look = v.lookNewer
+	}
+	for {
+		result, err := look(ctx)
+		if err == nil {
+			return Reply{Result: v.a.redact(result)}, nil
+		}
+		if errors.Is(err, errAgain) && ctx.Err() == nil {
+			err = v.rest(ctx)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return Reply{}, s.givenUp(ctx, h.Tool)
+		case err != nil:
+			return Reply{}, v.failure(ctx, err)
+		}
+	}
+}
+
+// failure is the error of a task for callers.
+func (v *vigil) failure(ctx context.Context, err error) error {
+	if _, ok := errors.AsType[*fault.Error](err); ok {
+		return err
+	}
+	return v.s.failure(ctx, v.a, v.s.name+"__"+v.Tool, err)
+}
+
+// rest waits for the next look, or for an answer that the server can be told.
+func (v *vigil) rest(ctx context.Context) error {
+	poll := usualPoll
+	if v.Poll > 0 {
+		poll = time.Duration(min(v.Poll, float64(longestPoll.Milliseconds())) * float64(time.Millisecond))
+	}
+	timer := time.NewTimer(max(shortestPoll, poll))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	case <-v.s.r.hurry:
+		return closed()
+	case got := <-v.answered:
+		return v.take(ctx, got)
+	}
+	return nil
+}
+
+// leave takes the wait out of the connection.
+func (v *vigil) leave() {
+	if v.f != nil {
+		v.f.end()
+	}
+}
+
+// board makes the wait known to a connection.
+func (v *vigil) board(ctx context.Context, a *attached) {
+	if v.a == a {
+		return
+	}
+	v.leave()
+	v.a = a
+	v.f = a.conn.flights.begin(ctx, a.discreet(v.call), func(f *flight) { f.token, f.task, f.open = v.Token, v.ID, v.open })
+}
+
+// request sends a request about the task. errAgain when the way to the server is disturbed, ErrTaskLost when it does
+// not know the task; *jsonrpc.Error is another answer of the server. It waits for a server that is not connected.
+func (v *vigil) request(ctx context.Context, method string, within bool, more object) (json.RawMessage, error) {
+	a, err := v.s.reach(ctx)
+	if err != nil {
+		if coded := fault.From(err); coded.Code == fault.ToolUnavailable {
+			coded.Err = ErrUnanswered
+		}
+		return nil, err
+	}
+	defer v.s.release(a)
+	v.board(ctx, a)
+	if a.conn.modern() != (v.Generation >= newerVersion) {
+		return nil, taskLost(v.s.name, v.handle)
+	}
+	if within {
+		bounded, cancel := context.WithTimeout(ctx, a.timeout)
+		defer cancel()
+		ctx = bounded
+	}
+	fields := object{"taskId": v.ID}
+	maps.Copy(fields, more)
+	raw, err := a.conn.request(ctx, method, &rawParams{fields: fields}, outgoing{name: v.ID, token: v.Token})
+	if _, answered := errors.AsType[*jsonrpc.Error](err); err == nil || answered {
+		v.silent = time.Time{}
+		return raw, err
+	}
+	return nil, v.disturbed(a, err)
+}
+
+// disturbed notes that the server did not answer. It is an error when that has lasted for its timeout.
+func (v *vigil) disturbed(a *attached, err error) error {
+	now := v.s.r.now()
+	if v.silent.IsZero() {
+		v.silent = now
+	}
+	if now.Sub(v.silent) > a.timeout {
+		return err
+	}
+	return fmt.Errorf("%w: %w", errAgain, err)
+}
+
+// get looks at the task.
+func (v *vigil) get(ctx context.Context, state any) error {
+	raw, err := v.request(ctx, "tasks/get", true, nil)
+	if said, ok := errors.AsType[*jsonrpc.Error](err); ok && unknownTask(said) {
+		return taskLost(v.s.name, v.handle)
+	}
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(raw, state); err != nil {
+		return errors.New("the server shows a task that is none")
+	}
+	return nil
+}
+
+// unknownTask tells the answer to a request about a task that is not there.
+func unknownTask(said *jsonrpc.Error) bool {
+	return said.Code == jsonrpc.CodeInvalidParams || said.Code == jsonrpc.CodeMethodNotFound
+}
+
+// note takes over what the server says of the task.
+func (v *vigil) note(t taskState) {
+	if poll := max(t.Poll, t.PollMs); poll > 0 {
+		v.Poll = poll
+	}
+	if t.StatusMessage != "" && t.StatusMessage != v.message && t.Status == "working" {
+		v.f.noted(v.a.conceal(t.StatusMessage))
+	}
+	v.message = t.StatusMessage
+}
+
+// cancelled is the error of a task that was cancelled.
+func (v *vigil) cancelled() error {
+	return fault.New(fault.Cancelled, "the task of %s__%s was cancelled: %s", v.s.name, v.Tool, v.a.conceal(v.message))
+}
+
+// lookOlder looks at a task of 2025-11-25. The result is nil while there is none.
+func (v *vigil) lookOlder(ctx context.Context) (json.RawMessage, error) {
+	var t taskState
+	if err := v.get(ctx, &t); err != nil {
+		return nil, err
+	}
+	v.note(t)
+	switch t.Status {
+	case "cancelled":
+		return nil, v.cancelled()
+	case "completed", "failed", "input_required":
+		return v.result(ctx, t.Status)
+	default:
+		return nil, errAgain
+	}
+}
+
+// result asks for the result. Some servers put what they ask only to those who wait for it.
+func (v *vigil) result(ctx context.Context, status string) (json.RawMessage, error) {
+	over := status != "input_required"
+	v.opened(true)
+	raw, err := v.request(ctx, "tasks/result", over, nil)
+	v.opened(false)
+	said, answered := errors.AsType[*jsonrpc.Error](err)
+	switch {
+	case answered && !over:
+		return nil, errAgain // the next look tells why
+	case answered && status == "completed" && unknownTask(said):
+		return nil, taskLost(v.s.name, v.handle)
+	}
+	return raw, err
+}
+
+// opened says whether requests that name no call may mean the wait.
+func (v *vigil) opened(open bool) {
+	v.open = open
+	v.f.opened(open)
+}
+
+// newerState is a task of the extension of 2026-07-28.
+type newerState struct {
+	taskState
+
+	Result        json.RawMessage    `json:"result"`
+	Error         *jsonrpc.Error     `json:"error"`
+	InputRequests map[string]request `json:"inputRequests"`
+}
+
+// lookNewer looks at a task of the extension of 2026-07-28.
+func (v *vigil) lookNewer(ctx context.Context) (json.RawMessage, error) {
+	if err := v.update(ctx); err != nil {
+		return nil, err
+	}
+	var t newerState
+	if err := v.get(ctx, &t); err != nil {
+		return nil, err
+	}
+	v.note(t.taskState)
+	switch t.Status {
+	case "cancelled":
+		return nil, v.cancelled()
+	case "completed":
+		if len(t.Result) == 0 || t.Result[0] != '{' {
+			return nil, errors.New("the task is completed without a result")
+		}
+		return t.Result, nil
+	case "failed":
+		if t.Error == nil {
+			t.Error = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the task has failed: " + t.StatusMessage}
+		}
+		return nil, t.Error
+	}
+	if err := v.putAll(ctx, t.InputRequests); err != nil {
+		v.abandon(ctx)
+		return nil, err
+	}
+	return nil, errAgain
+}
+
+// putAll puts requests to the caller that it does not know yet.
+func (v *vigil) putAll(ctx context.Context, requests map[string]request) error {
+	asks, err := asksOf(requests)
+	if err != nil {
+		return err
+	}
+	for _, ask := range asks {
+		if v.asked[ask.Key] {
+			continue
+		}
+		if len(v.asked) == maxAsks {
+			return fmt.Errorf("the server asks more than %d things", maxAsks)
+		}
+		v.asked[ask.Key], ask.Params = true, v.a.redact(ask.Params)
+		go v.put(ctx, ask)
+	}
+	return nil
+}
+
+// put puts a request to the caller.
+func (v *vigil) put(ctx context.Context, ask Ask) {
+	got := answer{Ask: ask, err: errors.New("nobody answers")}
+	if v.call.Ask != nil {
+		got.result, got.err = v.call.Ask(ctx, ask.Method, ask.Params)
+	}
+	select {
+	case v.answered <- got:
+	case <-ctx.Done():
+	}
+}
+
+// take notes an answer for the server. A question that nobody answers is cancelled; where the protocol has no such
+// answer, the task is.
+func (v *vigil) take(ctx context.Context, got answer) error {
+	if got.err != nil || !json.Valid(got.result) {
+		if got.Method != methodElicit {
+			v.abandon(ctx)
+			return fmt.Errorf("the server asks for %s, which was refused", got.Method)
+		}
+		got.result = json.RawMessage(`{"action":"cancel"}`)
+	}
+	v.answers[got.Key] = got.result
+	return nil
+}
+
+// update tells the server the answers that it has not got yet.
+func (v *vigil) update(ctx context.Context) error {
+	if len(v.answers) == 0 {
+		return nil
+	}
+	_, err := v.request(ctx, "tasks/update", true, object{"inputResponses": v.answers})
+	if said, ok := errors.AsType[*jsonrpc.Error](err); ok && unknownTask(said) {
+		return taskLost(v.s.name, v.handle)
+	}
+	if err == nil {
+		clear(v.answers)
+	}
+	return err
+}
+
+// abandon asks the server to end a task that cannot go on.
+func (v *vigil) abandon(ctx context.Context) {
+	_, _ = v.request(ctx, "tasks/cancel", true, nil) // the caller is told why it cannot go on
+}
+
+// cancelTask asks the server to cancel a task.
+func (s *server) cancelTask(ctx context.Context, raw json.RawMessage) error {
+	h, err := parseHandle(raw)
+	if err != nil {
+		return err
+	}
+	v := &vigil{handle: h, s: s, call: CallRequest{Server: s.name, Tool: h.Tool}}
+	defer v.leave()
+	_, err = v.request(ctx, "tasks/cancel", true, nil)
+	if said, ok := errors.AsType[*jsonrpc.Error](err); ok && unknownTask(said) {
+		var t taskState
+		err = v.get(ctx, &t) // it is over, or unknown
+	}
+	if ctx.Err() != nil {
+		return s.givenUp(ctx, h.Tool)
+	}
+	if err != nil {
+		return v.failure(ctx, err)
+	}
+	return nil
+}

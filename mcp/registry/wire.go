@@ -1,0 +1,207 @@
+package registry
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// alias stands before the name of a method while the SDK handles it: what it knows itself it decodes, and drops the
+// fields that it does not know, those of tasks among them. The alias is taken off on the way out.
+const alias = "orch/"
+
+// aliased are the methods that are sent under an alias.
+func aliased() []string {
+	return []string{
+		"tools/list", "tools/call", "tasks/get", "tasks/result", "tasks/cancel", "tasks/update",
+		"resources/list", "resources/templates/list", "resources/read", "prompts/list", "prompts/get",
+	}
+}
+
+// object is a JSON object.
+type object = map[string]any
+
+// rawParams are parameters with fields of any name.
+type rawParams struct {
+	mcp.ParamsBase
+
+	fields object
+}
+
+// MarshalJSON implements json.Marshaler.
+func (p *rawParams) MarshalJSON() ([]byte, error) {
+	fields := object{}
+	maps.Copy(fields, p.fields)
+	if len(p.Meta) > 0 {
+		fields["_meta"] = p.Meta
+	}
+	out := []byte{'{'}
+	for name, value := range fields { // in any order
+		raw, ok := value.(json.RawMessage)
+		if !ok {
+			var err error
+			if raw, err = json.Marshal(value); err != nil {
+				return nil, err
+			}
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(strconv.AppendQuote(out, name), ':'), raw...)
+	}
+	return append(out, '}'), nil
+}
+
+// rawResult is a result as it came.
+type rawResult struct {
+	mcp.ResultBase
+
+	raw json.RawMessage
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (r *rawResult) UnmarshalJSON(b []byte) error {
+	r.raw = bytes.Clone(b)
+	return nil
+}
+
+// MarshalJSON implements json.Marshaler.
+func (r *rawResult) MarshalJSON() ([]byte, error) { return r.raw, nil }
+
+// outgoing is what a request needs beside its message.
+type outgoing struct {
+	// name is that of the tool, resource, prompt or task; headers are those of arguments; token is that of the call,
+	// "" for none. All are for HTTP.
+	name    string
+	headers http.Header
+	token   string
+}
+
+// outgoingKey is the key of the outgoing of a context.
+type outgoingKey struct{}
+
+// request sends a method and returns its result as it came. *jsonrpc.Error is what the server answered; other errors
+// are about the way to it.
+func (c *connection) request(ctx context.Context, method string, p *rawParams, o outgoing) (json.RawMessage, error) {
+	ctx = context.WithValue(ctx, outgoingKey{}, o)
+	result, err := mcp.CallCustomMethod[*rawParams, *rawResult](ctx, c.session, alias+method, p)
+	if err != nil {
+		return nil, err
+	}
+	if len(result.raw) == 0 || result.raw[0] != '{' {
+		return nil, errors.New("the server answers with something that is no object")
+	}
+	return result.raw, nil
+}
+
+// addAliases makes a client able to send methods under their alias.
+func addAliases(client *mcp.Client) error {
+	for _, method := range aliased() {
+		if err := mcp.AddSendingCustomMethod[*rawParams, *rawResult](client, alias+method); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unaliased returns a message with the true name of its method.
+func unaliased(msg jsonrpc.Message) (jsonrpc.Message, bool) {
+	req, ok := msg.(*jsonrpc.Request)
+	if !ok || !strings.HasPrefix(req.Method, alias) {
+		return msg, false
+	}
+	renamed := *req
+	renamed.Method = strings.TrimPrefix(req.Method, alias)
+	return &renamed, true
+}
+
+// pipe is a connection to a process.
+type pipe struct {
+	mcp.Connection
+
+	greeting *greeting
+}
+
+// throughPipe wraps the connection to a process.
+func throughPipe(ctx context.Context, conn mcp.Connection) mcp.Connection {
+	return &pipe{Connection: conn, greeting: greetingOf(ctx)}
+}
+
+// Write implements mcp.Connection.
+func (p *pipe) Write(ctx context.Context, msg jsonrpc.Message) error {
+	msg, _ = unaliased(msg)
+	return p.Connection.Write(ctx, msg)
+}
+
+// Read implements mcp.Connection.
+func (p *pipe) Read(ctx context.Context) (jsonrpc.Message, error) {
+	msg, err := p.Connection.Read(ctx)
+	if resp, ok := msg.(*jsonrpc.Response); ok && err == nil {
+		p.greeting.told(resp.Result)
+	}
+	return msg, err
+}
+
+// renaming sends requests under their true names.
+type renaming struct{ base http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (r renaming) RoundTrip(req *http.Request) (*http.Response, error) {
+	ctx := req.Context()
+	if req.Method != http.MethodPost || req.Body == nil {
+		return r.base.RoundTrip(req)
+	}
+	o, ok := ctx.Value(outgoingKey{}).(outgoing)
+	if ok {
+		var err error
+		if req, err = o.rename(req); err != nil {
+			return nil, err
+		}
+	}
+	resp, err := r.base.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	resp.Body = greetingOf(ctx).listen(resp.Body)
+	if o.token != "" && strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+		resp.Body = mark(resp.Body, o.token)
+	}
+	return resp, nil
+}
+
+// rename returns a request with the true name of its method, and the headers that belong to it.
+func (o outgoing) rename(req *http.Request) (*http.Request, error) {
+	body, err := io.ReadAll(req.Body)
+	_ = req.Body.Close() // it is in memory
+	if err != nil {
+		return nil, err
+	}
+	const methodHeader, nameHeader = "Mcp-Method", "Mcp-Name"
+	req = req.Clone(req.Context())
+	if msg, err := jsonrpc.DecodeMessage(body); err == nil {
+		if msg, ok := unaliased(msg); ok {
+			if body, err = jsonrpc.EncodeMessage(msg); err != nil {
+				return nil, err
+			}
+			if req.Header.Get(methodHeader) != "" { // the newer generation of the protocol
+				req.Header.Set(methodHeader, strings.TrimPrefix(req.Header.Get(methodHeader), alias))
+				if o.name != "" {
+					req.Header.Set(nameHeader, o.name)
+				}
+				maps.Copy(req.Header, o.headers)
+			}
+		}
+	}
+	req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	return req, nil
+}

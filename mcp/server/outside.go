@@ -1,0 +1,251 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/mcp/gateway"
+)
+
+// Outside gives access to what outside servers offer beside their tools.
+type Outside interface {
+	// Features are the resources, templates and prompts of the servers that are connected.
+	Features() []gateway.Feature
+	// FeaturesReplaced is closed when there are others.
+	FeaturesReplaced() <-chan struct{}
+	// ReadResource returns a ReadResourceResult, GetPrompt a GetPromptResult of MCP, by the URI or name that the server
+	// knows. NOT_FOUND for what is not there.
+	ReadResource(ctx context.Context, server, uri string) (json.RawMessage, error)
+	GetPrompt(ctx context.Context, server, name string, args map[string]string) (json.RawMessage, error)
+}
+
+// outsideTemplate is that of all resources of outside servers. The SDK knows this one alone: it would try every template
+// of every server for each reading. It stands in no list.
+const outsideTemplate = gateway.URIPrefix + "{server}/{+uri}"
+
+// outsiders are the features of outside servers that are offered.
+type outsiders struct {
+	// resources and prompts are known to the SDK: definition by URI or name. Only offerOutside uses them.
+	resources, prompts map[string]string
+
+	mu sync.Mutex // guards what is below
+	// templates are in the order of their texts; shown says that they were there once.
+	templates []*mcp.ResourceTemplate
+	shown     bool
+}
+
+// followOutside offers the features of outside servers that are there now, and clients hear that the lists have
+// changed.
+func (s *Server) followOutside(ctx context.Context, replaced <-chan struct{}) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-replaced:
+		}
+		replaced = s.cfg.Outside.FeaturesReplaced()
+		s.offerOutside()
+	}
+}
+
+// offerOutside brings the SDK up to the features of outside servers. What it would panic at is left out.
+func (s *Server) offerOutside() {
+	resources, prompts := map[string]string{}, map[string]string{}
+	var templates []*mcp.ResourceTemplate
+	for _, f := range s.cfg.Outside.Features() {
+		definition := string(f.Definition)
+		switch f.Kind {
+		case gateway.Resource:
+			var r mcp.Resource
+			if decode(f.Definition, &r); r.URI != gateway.OutsideURI(f.Server, f.Key) || !isURI(r.URI) {
+				continue
+			}
+			if resources[r.URI] = definition; s.outsiders.resources[r.URI] != definition {
+				s.sdk.AddResource(&r, s.readOutside)
+			}
+		case gateway.Template:
+			t := &mcp.ResourceTemplate{}
+			if decode(f.Definition, t); t.URITemplate == gateway.OutsideURI(f.Server, f.Key) {
+				templates = append(templates, t)
+			}
+		case gateway.Prompt:
+			var p mcp.Prompt
+			if decode(f.Definition, &p); f.Key == "" || p.Name != gateway.OutsidePrompt(f.Server, f.Key) {
+				continue
+			}
+			if prompts[p.Name] = definition; s.outsiders.prompts[p.Name] != definition {
+				s.sdk.AddPrompt(&p, s.getOutside(f.Server, f.Key))
+			}
+		}
+	}
+	s.showTemplates(templates)
+	s.sdk.RemoveResources(keysGone(s.outsiders.resources, resources)...)
+	s.sdk.RemovePrompts(keysGone(s.outsiders.prompts, prompts)...)
+	s.outsiders.resources, s.outsiders.prompts = resources, prompts
+}
+
+// showTemplates takes over templates, of which the SDK knows only one. Clients hear of others because that is added again.
+func (s *Server) showTemplates(templates []*mcp.ResourceTemplate) {
+	slices.SortFunc(templates, func(a, b *mcp.ResourceTemplate) int { return strings.Compare(a.URITemplate, b.URITemplate) })
+	o := &s.outsiders
+	o.mu.Lock()
+	same := o.shown && string(mustJSON(o.templates)) == string(mustJSON(templates))
+	o.templates, o.shown = templates, true
+	o.mu.Unlock()
+	if !same {
+		s.sdk.AddResourceTemplate(&mcp.ResourceTemplate{URITemplate: outsideTemplate, Name: "outside"}, s.readOutside)
+	}
+}
+
+// keysGone returns the keys of one map that another one lacks.
+func keysGone(from, in map[string]string) []string {
+	var keys []string
+	for key := range from {
+		if _, there := in[key]; !there {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+func isURI(text string) bool {
+	_, err := url.Parse(text)
+	return err == nil
+}
+
+// seesOutside says of which outside servers a client sees the resources and prompts: of those whose tools it may name,
+// if it may submit calls at all. That it may only read is no matter: this is reading.
+func (s *Server) seesOutside(c client) func(server string) bool {
+	if s.cfg.Outside == nil || !c.who.Role.submits() {
+		return func(string) bool { return false }
+	}
+	if len(s.cfg.Show.Tools) == 0 && len(c.who.Show.Tools) == 0 {
+		return func(string) bool { return true }
+	}
+	seen := map[string]bool{}
+	for _, name := range s.cfg.Catalogue.Names() {
+		if server, _, outside := strings.Cut(name, "__"); outside && s.cfg.Show.names(name) && c.who.Show.names(name) {
+			seen[server] = true
+		}
+	}
+	return func(server string) bool { return seen[server] }
+}
+
+// outsideOf returns the server and the URI there of a resource of an outside server.
+func outsideOf(uri string) (server, theirs string, ok bool) {
+	rest, ok := strings.CutPrefix(uri, gateway.URIPrefix)
+	if ok {
+		server, theirs, ok = strings.Cut(rest, "/")
+	}
+	return server, theirs, ok
+}
+
+// readOutside reads a resource of an outside server, listed or not: what there is, is for the server to say.
+func (s *Server) readOutside(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+	uri := req.Params.URI
+	server, theirs, ok := outsideOf(uri)
+	if !ok || theirs == "" || !s.seesOutside(clientFrom(ctx))(server) {
+		return nil, mcp.ResourceNotFoundError(uri)
+	}
+	raw, err := s.cfg.Outside.ReadResource(ctx, server, theirs)
+	if fault.Has(err, fault.NotFound) {
+		return nil, mcp.ResourceNotFoundError(uri)
+	}
+	result := &mcp.ReadResourceResult{}
+	if err == nil {
+		err = json.Unmarshal(raw, result)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return result, nil
+}
+
+// getOutside is the handler of a prompt of an outside server.
+func (s *Server) getOutside(server, name string) mcp.PromptHandler {
+	return func(ctx context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+		if !s.seesOutside(clientFrom(ctx))(server) {
+			return nil, invalidParams(fmt.Sprintf("unknown prompt %q", req.Params.Name))
+		}
+		raw, err := s.cfg.Outside.GetPrompt(ctx, server, name, req.Params.Arguments)
+		result := &mcp.GetPromptResult{}
+		if err == nil {
+			err = json.Unmarshal(raw, result)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return result, nil
+	}
+}
+
+// promptOf returns the server of a prompt of an outside server; no other one has two underscores in its name.
+func (s *Server) promptOf(name string) (server string, ok bool) {
+	server, _, ok = strings.Cut(name, "__")
+	return server, ok && s.cfg.Outside != nil
+}
+
+// listPrompts leaves out the prompts of outside servers that the identity does not see.
+func (s *Server) listPrompts(c client, list *mcp.ListPromptsResult) {
+	sees := s.seesOutside(c)
+	list.Prompts = slices.DeleteFunc(list.Prompts, func(p *mcp.Prompt) bool {
+		server, outside := s.promptOf(p.Name)
+		return outside && !sees(server)
+	})
+}
+
+// outsideCursor begins the cursors of pages that are not the SDK's; the last template of the page before follows.
+const outsideCursor = "after "
+
+// listTemplates lists the templates of the face, and then those of outside servers that the identity sees.
+func (s *Server) listTemplates(ctx context.Context, c client, next mcp.MethodHandler, req mcp.Request) (mcp.Result, error) {
+	after, theirs := "", false
+	if p, ok := req.GetParams().(*mcp.ListResourceTemplatesParams); ok && p != nil {
+		if after, theirs = strings.CutPrefix(p.Cursor, outsideCursor); theirs {
+			p.Cursor = ""
+		}
+	}
+	result, err := next(ctx, "resources/templates/list", req)
+	list, ok := result.(*mcp.ListResourceTemplatesResult)
+	if err != nil || !ok {
+		return result, err
+	}
+	list.ResourceTemplates = slices.DeleteFunc(list.ResourceTemplates, func(t *mcp.ResourceTemplate) bool { return t.URITemplate == outsideTemplate })
+	switch {
+	case theirs:
+		list.ResourceTemplates, list.NextCursor = []*mcp.ResourceTemplate{}, ""
+	case list.NextCursor != "":
+		return list, nil
+	default:
+		after = ""
+	}
+	s.addOutside(c, list, after)
+	return list, nil
+}
+
+// addOutside fills a page with the templates of outside servers after one of them.
+func (s *Server) addOutside(c client, list *mcp.ListResourceTemplatesResult, after string) {
+	sees := s.seesOutside(c)
+	s.outsiders.mu.Lock()
+	defer s.outsiders.mu.Unlock()
+	for _, t := range s.outsiders.templates {
+		server, _, _ := outsideOf(t.URITemplate)
+		if t.URITemplate <= after || !sees(server) {
+			continue
+		}
+		if len(list.ResourceTemplates) >= pageSize {
+			list.NextCursor = outsideCursor + after
+			return
+		}
+		list.ResourceTemplates = append(list.ResourceTemplates, t)
+		after = t.URITemplate
+	}
+}

@@ -1,0 +1,113 @@
+package orchestrator
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/work"
+)
+
+// This file holds the end of leases: calls whose workers are not heard any more are lost.
+
+// sweep gives up calls whose workers have stopped their heartbeat, and forgets silent workers.
+func (o *Orchestrator) sweep(ctx context.Context) {
+	tick := time.NewTicker(max(o.cfg.Lease/5, 20*time.Millisecond))
+	defer tick.Stop()
+	for last := o.now(); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			o.lock()
+			now := o.now()
+			if stall := now.Sub(last); stall > o.cfg.Lease/2 {
+				o.forgive(stall)
+			}
+			o.expire(now)
+			last = now
+			o.unlock()
+		}
+	}
+}
+
+// forgive extends all leases by a time in which this node itself stood still and could hear nobody.
+// The lock is held.
+func (o *Orchestrator) forgive(stall time.Duration) {
+	for _, e := range o.tasks {
+		for _, l := range e.leases {
+			l.expires = l.expires.Add(stall)
+		}
+	}
+}
+
+// beginGrace gives the workers of calls that were found in the log a whole lease from now on: they could
+// not be heard while it was read. One that is known to be gone gets none.
+func (o *Orchestrator) beginGrace() {
+	o.lock()
+	defer o.unlock()
+	now := o.now()
+	for _, e := range o.tasks {
+		for _, l := range e.leases {
+			l.expires = now.Add(l.length)
+			if slices.Contains(o.cfg.Gone, l.worker) {
+				l.expires = now
+			}
+		}
+	}
+}
+
+func (o *Orchestrator) expire(now time.Time) {
+	for _, call := range o.expired(now) {
+		if e := o.tasks[call.Task]; e != nil && e.leases[call.Step] != nil {
+			o.lose(e, *e.leases[call.Step])
+		}
+	}
+	for name, w := range o.match.workers {
+		if now.Sub(w.seen) > maxPoll+4*o.cfg.Lease && w.leases == 0 {
+			delete(o.match.workers, name)
+		}
+	}
+}
+
+// expired returns the calls whose leases are over, in a fixed order: the same history leads to the same
+// decisions. The lock is held.
+func (o *Orchestrator) expired(now time.Time) []work.Ref {
+	if o.match.running == 0 {
+		return nil
+	}
+	var calls []work.Ref
+	for id, e := range o.tasks {
+		for step, l := range e.leases {
+			if now.After(l.expires) {
+				calls = append(calls, work.Ref{Task: id, Step: step, Attempt: l.attempt})
+			}
+		}
+	}
+	slices.SortFunc(calls, func(a, b work.Ref) int {
+		return cmp.Or(cmp.Compare(a.Task, b.Task), cmp.Compare(a.Step, b.Step))
+	})
+	return calls
+}
+
+// lose records that the worker of a call is lost. The lock is held.
+func (o *Orchestrator) lose(e *entry, l lease) {
+	if l.undelivered {
+		o.handBack(l.worker, work.Ref{Task: e.id, Step: l.step, Attempt: l.attempt})
+		o.dispatch()
+		return
+	}
+	o.drop(e, l.step)
+	ref := work.Ref{Task: e.id, Step: l.step, Attempt: l.attempt}
+	o.turn(e.id, actorNode, func(t *turn) error {
+		if !t.holds(ref, l.worker) {
+			return nil
+		}
+		s := t.task.Steps[l.step]
+		lost := fault.New(fault.WorkerLost, "worker %s stopped answering", l.worker)
+		t.failed(s, lost, classWorkerLost, t.now.Sub(s.Since))
+		return nil
+	}, ignore)
+}

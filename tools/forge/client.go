@@ -1,0 +1,124 @@
+package forge
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/google/go-github/v92/github"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/netguard"
+	"github.com/orch-dev/orch/tools"
+)
+
+const (
+	publicURL = "https://api.github.com"
+	// callTime bounds a call with all its requests.
+	callTime = 30 * time.Second
+	// maxAnswer is how many bytes of an answer are read: a hundred runs of a workflow are some 2 MiB.
+	maxAnswer = 8 << 20
+)
+
+// api is the client that the tools share. It remembers the limits of GitHub: as long as one is used up, calls fail
+// without a request.
+type api struct {
+	client *github.Client
+	// endpoint is where requests go, in the form of tools.Endpoint; empty when the configuration is unusable.
+	endpoint string
+	token    string
+}
+
+func newAPI(cfg Config) *api {
+	a := &api{token: cfg.Token}
+	if cfg.URL == "" {
+		cfg.URL = publicURL
+	}
+	net := netguard.New(cfg.Net.Reaching(cfg.URL))
+	base, err := net.Parse(cfg.URL)
+	if err != nil {
+		return a
+	}
+	url := base.JoinPath("/").String()
+	options := []github.ClientOptionsFunc{
+		github.WithHTTPClient(&http.Client{
+			Transport:     guarded{net},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		}),
+		github.WithURLs(&url, nil),
+		github.WithUserAgent("orch"),
+	}
+	if cfg.Token != "" {
+		options = append(options, github.WithAuthToken(cfg.Token))
+	}
+	if a.client, err = github.NewClient(options...); err == nil {
+		a.endpoint = netguard.Endpoint(base)
+	}
+	return a
+}
+
+// ready returns TOOL_UNAVAILABLE without a usable configuration.
+func (a *api) ready() error {
+	if a.endpoint == "" {
+		return fault.New(fault.ToolUnavailable, "github_url is no http or https URL").
+			WithHint("set it to the base of the API, such as https://github.example.com/api/v3")
+	}
+	return nil
+}
+
+// authorized is ready for what GitHub lets nobody do without a token.
+func (a *api) authorized() error {
+	if a.token == "" {
+		return fault.New(fault.Forbidden, "GitHub asks for a token, and none is configured").WithReason("ACCESS_DENIED").
+			WithHint("the operator sets github_token")
+	}
+	return a.ready()
+}
+
+// intent says that a call writes to the server of the API (S3-068).
+func (a *api) intent(reason string) (tools.Intent, error) {
+	if err := a.authorized(); err != nil {
+		return tools.Intent{}, err
+	}
+	return tools.Intent{Effect: tools.Write, Reason: reason, Targets: []tools.Target{{Kind: tools.Endpoint, Name: a.endpoint}}}, nil
+}
+
+// bounded gives a call its time.
+func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, callTime)
+}
+
+// guarded carries the requests of the library.
+type guarded struct{ client *netguard.Client }
+
+// RoundTrip makes a request. Redirects inside of the server are followed, such as those of a repository with a new name.
+func (g guarded) RoundTrip(req *http.Request) (*http.Response, error) {
+	u, err := g.client.Parse(req.URL.String())
+	if err != nil {
+		return nil, err
+	}
+	var body strings.Builder
+	if req.Body != nil {
+		defer req.Body.Close()
+		if _, err := io.Copy(&body, req.Body); err != nil {
+			return nil, err
+		}
+	}
+	res, err := g.client.Do(req.Context(), netguard.Request{
+		Method: req.Method, URL: u, Header: req.Header, Body: body.String(), Limit: maxAnswer,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if res.Truncated {
+		return nil, fault.New(fault.GithubError, "the answer of GitHub is longer than %d MiB", maxAnswer>>20)
+	}
+	return &http.Response{
+		Status: http.StatusText(res.Status), StatusCode: res.Status, Header: res.Header, Request: req,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Body: io.NopCloser(bytes.NewReader(res.Body)), ContentLength: int64(len(res.Body)),
+	}, nil
+}

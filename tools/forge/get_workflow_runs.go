@@ -1,0 +1,146 @@
+package forge
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/go-github/v92/github"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/tools"
+)
+
+type getWorkflowRunsIn struct {
+	Owner      string          `json:"owner" jsonschema:"Repository owner"`
+	Repo       string          `json:"repo" jsonschema:"Repository name"`
+	WorkflowID json.RawMessage `json:"workflow_id,omitempty" jsonschema:"Workflow ID or filename" types:"string,integer"`
+	Status     string          `json:"status,omitempty" jsonschema:"Status or conclusion of the runs" enum:"completed,action_required,cancelled,failure,neutral,skipped,stale,success,timed_out,in_progress,queued,requested,waiting"`
+	Branch     string          `json:"branch,omitempty" jsonschema:"Branch of the runs"`
+	Limit      int             `json:"limit,omitempty" jsonschema:"How many runs at most, the newest first" minimum:"1" maximum:"100" default:"30"`
+}
+
+type getWorkflowRunsOut struct {
+	Runs  []workflowRun `json:"runs" jsonschema:"The runs, the newest first"`
+	Total int           `json:"total" jsonschema:"How many runs there are"`
+}
+
+type workflowRun struct {
+	ID         int64     `json:"id" jsonschema:"Id on GitHub"`
+	Name       string    `json:"name,omitempty" jsonschema:"Name of the workflow"`
+	Title      string    `json:"title,omitempty" jsonschema:"Title of the run"`
+	WorkflowID int64     `json:"workflow_id" jsonschema:"Id of the workflow"`
+	Number     int       `json:"run_number" jsonschema:"Number of the run in its workflow"`
+	Attempt    int       `json:"run_attempt,omitempty" jsonschema:"Number of the attempt"`
+	Status     string    `json:"status,omitempty" jsonschema:"Status, such as completed"`
+	Conclusion string    `json:"conclusion,omitempty" jsonschema:"How the run has ended"`
+	Event      string    `json:"event" jsonschema:"What started the run"`
+	Branch     string    `json:"branch,omitempty" jsonschema:"Branch of the commit"`
+	SHA        string    `json:"sha" jsonschema:"The commit"`
+	URL        string    `json:"url" jsonschema:"Page for people"`
+	CreatedAt  time.Time `json:"created_at" jsonschema:"When the run was made"`
+	UpdatedAt  time.Time `json:"updated_at" jsonschema:"When it changed last"`
+}
+
+// github.getWorkflowRuns (S3-070).
+func getWorkflowRuns(a *api) tools.Tool {
+	return tools.Define(tools.Spec{
+		Name:        "github.getWorkflowRuns",
+		Title:       "Tell the runs of workflows on GitHub",
+		Purpose:     "Get GitHub Actions workflow runs",
+		Conditions:  []string{"Any task state", "A private repository needs github_token"},
+		Effect:      tools.Read,
+		Gate:        tools.AnyState,
+		Approval:    tools.NoApproval,
+		Rate:        tools.External,
+		OpenWorld:   true,
+		NoWorkspace: true,
+		Errors: []string{
+			"REPO_NOT_FOUND", "WORKFLOW_NOT_FOUND", "ACCESS_DENIED", "RATE_LIMIT", "INVALID_FORMAT", "VALIDATION_ERROR", "GITHUB_ERROR",
+			"TIMEOUT", "TOOL_UNAVAILABLE",
+		},
+	}, func(ctx context.Context, env *tools.Env, in getWorkflowRunsIn) (getWorkflowRunsOut, error) {
+		workflow, err := in.check()
+		if err != nil {
+			return getWorkflowRunsOut{}, err
+		}
+		if err := a.ready(); err != nil {
+			return getWorkflowRunsOut{}, err
+		}
+		ctx, cancel := bounded(ctx)
+		defer cancel()
+		runs, err := a.runs(ctx, in, workflow)
+		switch {
+		case status(err) == http.StatusNotFound && workflow != "":
+			return getWorkflowRunsOut{}, a.noWorkflow(ctx, in, env.Now())
+		case err != nil:
+			return getWorkflowRunsOut{}, a.failed(err, env.Now())
+		}
+		return in.output(runs), nil
+	})
+}
+
+// check returns the workflow as a part of a URL, empty for all of them.
+func (in getWorkflowRunsIn) check() (string, error) {
+	if err := inRepository(in.Owner, in.Repo); err != nil {
+		return "", err
+	}
+	if in.Branch != "" {
+		if err := branch("branch", in.Branch); err != nil {
+			return "", err
+		}
+	}
+	name := string(in.WorkflowID)
+	if name == "" {
+		return "", nil
+	}
+	if _, err := strconv.ParseInt(name, 10, 64); err == nil {
+		return name, nil
+	}
+	if err := json.Unmarshal(in.WorkflowID, &name); err != nil {
+		return "", fault.Wrap(fault.InvalidFormat, err, "is no id and no name of a file").WithField("workflow_id")
+	}
+	if name == "" || name == "." || name == ".." || len(name) > maxRef || strings.Contains(name, "/") || hidden(name) {
+		return "", fault.New(fault.InvalidFormat, "is no id and no name of a file").WithField("workflow_id").
+			WithHint("write it as ci.yml, without its folder")
+	}
+	return url.PathEscape(name), nil
+}
+
+func (a *api) runs(ctx context.Context, in getWorkflowRunsIn, workflow string) (*github.WorkflowRuns, error) {
+	options := &github.ListWorkflowRunsOptions{Branch: in.Branch, Status: in.Status, ListOptions: github.ListOptions{PerPage: in.Limit}}
+	if workflow == "" {
+		runs, _, err := a.client.Actions.ListRepositoryWorkflowRuns(ctx, in.Owner, in.Repo, options)
+		return runs, err
+	}
+	runs, _, err := a.client.Actions.ListWorkflowRunsByFileName(ctx, in.Owner, in.Repo, workflow, options)
+	return runs, err
+}
+
+// noWorkflow finds out whether it is the workflow or the repository that GitHub does not know.
+func (a *api) noWorkflow(ctx context.Context, in getWorkflowRunsIn, now time.Time) error {
+	if _, _, err := a.client.Repositories.Get(ctx, in.Owner, in.Repo); err != nil {
+		return a.failed(err, now)
+	}
+	return fault.New(fault.NotFound, "is no workflow of the repository").WithField("workflow_id").WithReason("WORKFLOW_NOT_FOUND")
+}
+
+func (in getWorkflowRunsIn) output(runs *github.WorkflowRuns) getWorkflowRunsOut {
+	out := getWorkflowRunsOut{Runs: make([]workflowRun, 0, len(runs.WorkflowRuns)), Total: runs.GetTotalCount()}
+	for _, r := range runs.WorkflowRuns {
+		if len(out.Runs) == in.Limit {
+			break
+		}
+		out.Runs = append(out.Runs, workflowRun{
+			ID: r.GetID(), Name: r.GetName(), Title: r.GetDisplayTitle(), WorkflowID: r.GetWorkflowID(), Number: r.GetRunNumber(),
+			Attempt: r.GetRunAttempt(), Status: r.GetStatus(), Conclusion: r.GetConclusion(), Event: r.GetEvent(),
+			Branch: r.GetHeadBranch(), SHA: r.GetHeadSHA(), URL: r.GetHTMLURL(),
+			CreatedAt: r.GetCreatedAt().UTC(), UpdatedAt: r.GetUpdatedAt().UTC(),
+		})
+	}
+	return out
+}

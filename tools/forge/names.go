@@ -1,0 +1,76 @@
+package forge
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+const (
+	// The longest names, in bytes: an owner and a repository of GitHub are shorter, a path of git may be that long.
+	maxName = 100
+	maxRef  = 255
+	maxPath = 4096
+)
+
+// inRepository checks the two names of a repository, which become part of a URL.
+func inRepository(owner, repo string) error {
+	if err := plain("owner", owner, `^[a-zA-Z0-9-]+$`); err != nil {
+		return err
+	}
+	if err := plain("repo", repo, `^[a-zA-Z0-9-_.]+$`); err != nil {
+		return err
+	}
+	if repo == "." || repo == ".." {
+		return fault.New(fault.InvalidFormat, "is no name of a repository").WithField("repo")
+	}
+	return nil
+}
+
+func plain(field, name, pattern string) error {
+	switch {
+	case !regexp.MustCompile(pattern).MatchString(name):
+		return fault.New(fault.InvalidFormat, "must match the pattern %s", pattern).WithField(field)
+	case len(name) > maxName:
+		return tooLong(field, maxName)
+	default:
+		return nil
+	}
+}
+
+// branch checks the name of a branch, a tag or a commit by the rules of git-check-ref-format that keep it apart from
+// the rest of a URL.
+func branch(field, name string) error {
+	switch {
+	case len(name) > maxRef:
+		return tooLong(field, maxRef)
+	case name == "", strings.ContainsAny(name, " ~^:?*[\\"), strings.Contains(name, ".."), strings.Contains("/"+name+"/", "//"), hidden(name):
+		return fault.New(fault.InvalidFormat, "is no name of a branch, a tag or a commit").WithField(field)
+	default:
+		return nil
+	}
+}
+
+// filePath checks a path within a repository.
+func filePath(path string) error {
+	if len(path) > maxPath {
+		return tooLong("path", maxPath)
+	}
+	for part := range strings.SplitSeq(path, "/") {
+		if part == "" || part == "." || part == ".." || hidden(part) {
+			return fault.New(fault.InvalidFormat, "is no path within a repository").WithField("path").WithReason("INVALID_PATH").
+				WithHint("write it as docs/readme.md, without a slash before and after it")
+		}
+	}
+	return nil
+}
+
+// hidden reports whether a text has characters that do not show.
+func hidden(text string) bool {
+	return strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f })
+}
+
+func tooLong(field string, limit int) error {
+	return fault.New(fault.ValidationError, "must have at most %d bytes", limit).WithField(field).WithReason("SIZE_LIMIT_EXCEEDED")
+}

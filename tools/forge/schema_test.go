@@ -1,0 +1,172 @@
+package forge_test
+
+import (
+	"cmp"
+	"encoding/json"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/tools/forge"
+)
+
+// specified returns the schemas of a tool in the specification, by input and output.
+func specified(t *testing.T, name string) map[string]object {
+	t.Helper()
+	text, err := os.ReadFile("testdata/seed003.json")
+	require.NoError(t, err)
+	var all map[string]map[string]object
+	require.NoError(t, json.Unmarshal(text, &all))
+	require.NotNil(t, all[name]["input"], name)
+	return all[name]
+}
+
+// S3-001 to S3-003: the schemas are those of the specification. They say more about fields that have no description
+// there, and they are closed: orch refuses fields that a tool does not know.
+func TestSchemasAreThoseOfTheSpecification(t *testing.T) {
+	t.Parallel()
+	var names []string
+	for _, tool := range forge.Tools(forge.Config{}) {
+		name := tool.Spec().Name
+		names = append(names, name)
+		want := specified(t, name)
+		for kind, text := range map[string]json.RawMessage{"input": tool.InputSchema(), "output": tool.OutputSchema()} {
+			if want[kind] == nil { // A-87: four tools have no output there
+				continue
+			}
+			var got object
+			require.NoError(t, json.Unmarshal(text, &got))
+			delete(want[kind], "$schema")
+			assert.Equal(t, normal(want[kind], want[kind]), normal(got, want[kind]), "%s: %s", name, kind)
+		}
+	}
+	assert.Equal(t, []string{"github.readFile", "github.searchCode", "github.createIssue", "github.createPR", "github.getWorkflowRuns"}, names)
+}
+
+// normal sorts what has no order, and leaves out what the specification does not say.
+func normal(schema, want object) object {
+	out := object{}
+	for key, value := range schema {
+		switch key {
+		case "additionalProperties":
+			if value == false {
+				continue
+			}
+		case "description":
+			if want["description"] == nil {
+				continue
+			}
+		case "required", "type":
+			if list, ok := value.([]any); ok {
+				value = sorted(list)
+			}
+		case "properties":
+			value = each(value, want["properties"])
+		case "items":
+			value = one(value, want["items"])
+		}
+		out[key] = value
+	}
+	return out
+}
+
+func sorted(list []any) []any {
+	return slices.SortedFunc(slices.Values(list), func(a, b any) int {
+		x, _ := a.(string)
+		y, _ := b.(string)
+		return cmp.Compare(x, y)
+	})
+}
+
+func each(properties, want any) any {
+	given, _ := properties.(object)
+	wanted, _ := want.(object)
+	out := object{}
+	for name, p := range given {
+		out[name] = one(p, wanted[name])
+	}
+	return out
+}
+
+func one(schema, want any) any {
+	given, _ := schema.(object)
+	wanted, _ := want.(object)
+	return normal(given, wanted)
+}
+
+// S3-002, S3-004: the bounds, one step to each side, and the names that would lead elsewhere.
+func TestInputs(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	long := func(n int) string { return string(slices.Repeat([]byte("x"), n)) }
+	for _, tc := range []struct {
+		tool  string
+		args  object
+		field string
+		code  fault.Code
+	}{
+		{"github.readFile", object{"owner": "o/..", "repo": "r", "path": "f"}, "owner", fault.InvalidFormat},
+		{"github.readFile", object{"owner": "o", "repo": "r?x", "path": "f"}, "repo", fault.InvalidFormat},
+		{"github.readFile", object{"owner": "o", "repo": "..", "path": "f"}, "repo", fault.InvalidFormat},
+		{"github.readFile", object{"owner": long(101), "repo": "r", "path": "f"}, "owner", fault.ValidationError},
+		{"github.readFile", in(nil), "path", fault.RequiredField},
+		{"github.readFile", in(object{"path": "a/../../b"}), "path", fault.InvalidFormat},
+		{"github.readFile", in(object{"path": "/etc"}), "path", fault.InvalidFormat},
+		{"github.readFile", in(object{"path": "a/"}), "path", fault.InvalidFormat},
+		{"github.readFile", in(object{"path": "a//b"}), "path", fault.InvalidFormat},
+		{"github.readFile", in(object{"path": "a\x00"}), "path", fault.InvalidFormat},
+		{"github.readFile", in(object{"path": long(4097)}), "path", fault.ValidationError},
+		{"github.readFile", in(object{"path": "f", "ref": ""}), "ref", fault.InvalidFormat},
+		{"github.readFile", in(object{"path": "f", "ref": "a..b"}), "ref", fault.InvalidFormat},
+		{"github.readFile", in(object{"path": "f", "ref": "a b"}), "ref", fault.InvalidFormat},
+		{"github.readFile", in(object{"path": "f", "ref": long(256)}), "ref", fault.ValidationError},
+		{"github.readFile", in(object{"path": "f", "encoding": "latin1"}), "encoding", fault.ValidationError},
+		{"github.searchCode", object{"query": ""}, "query", fault.ValidationError},
+		{"github.searchCode", object{"query": " "}, "query", fault.ValidationError},
+		{"github.searchCode", object{"query": long(257)}, "query", fault.ValidationError},
+		{"github.searchCode", object{"query": "q", "perPage": 0}, "perPage", fault.ValidationError},
+		{"github.searchCode", object{"query": "q", "perPage": 101}, "perPage", fault.ValidationError},
+		{"github.searchCode", object{"query": "q", "page": 0}, "page", fault.ValidationError},
+		{"github.searchCode", object{"query": "q", "page": 11, "perPage": 100}, "page", fault.ValidationError},
+		{"github.searchCode", object{"query": "q", "page": int64(1) << 62, "perPage": 100}, "page", fault.ValidationError},
+		{"github.searchCode", object{"query": "q", "sort": "stars"}, "sort", fault.ValidationError},
+		{"github.searchCode", object{"query": "q", "filters": object{"repo": "r"}}, "filters.owner", fault.RequiredField},
+		{"github.searchCode", object{"query": "q", "filters": object{"owner": "o repo:x/y"}}, "filters.owner", fault.InvalidFormat},
+		{"github.searchCode", object{"query": "q", "filters": object{"owner": "o", "repo": "x/y"}}, "filters.repo", fault.InvalidFormat},
+		{"github.searchCode", object{"query": "q", "filters": object{"language": `go" repo:x/y "`}}, "filters.language", fault.InvalidFormat},
+		{"github.searchCode", object{"query": "q", "filters": object{"path": long(257)}}, "filters.path", fault.ValidationError},
+		{"github.createIssue", in(nil), "title", fault.RequiredField},
+		{"github.createIssue", in(object{"title": ""}), "title", fault.ValidationError},
+		{"github.createIssue", in(object{"title": long(257)}), "title", fault.ValidationError},
+		{"github.createIssue", in(object{"title": "t", "body": long(65537)}), "body", fault.ValidationError},
+		{"github.createIssue", object{"owner": "o", "repo": "r/../x", "title": "t"}, "repo", fault.InvalidFormat},
+		{"github.createPR", in(object{"title": "t", "base": "b"}), "head", fault.RequiredField},
+		{"github.createPR", in(object{"title": "t", "base": "b", "head": "a:b:c"}), "head", fault.InvalidFormat},
+		{"github.createPR", in(object{"title": "t", "base": "b", "head": "a b:c"}), "head", fault.InvalidFormat},
+		{"github.createPR", in(object{"title": "t", "base": "", "head": "h"}), "base", fault.InvalidFormat},
+		{"github.createPR", in(object{"title": long(257), "base": "b", "head": "h"}), "title", fault.ValidationError},
+		{"github.createPR", object{"owner": "", "repo": "r", "title": "t", "base": "b", "head": "h"}, "owner", fault.InvalidFormat},
+		{"github.createPR", in(object{"title": "t", "base": "b", "head": "h", "body": long(65537)}), "body", fault.ValidationError},
+		{"github.getWorkflowRuns", in(object{"limit": 0}), "limit", fault.ValidationError},
+		{"github.getWorkflowRuns", in(object{"limit": 101}), "limit", fault.ValidationError},
+		{"github.getWorkflowRuns", in(object{"status": "done"}), "status", fault.ValidationError},
+		{"github.getWorkflowRuns", in(object{"workflow_id": true}), "workflow_id", fault.ValidationError},
+		{"github.getWorkflowRuns", in(object{"workflow_id": 1.5}), "workflow_id", fault.ValidationError},
+		{"github.getWorkflowRuns", in(object{"workflow_id": ""}), "workflow_id", fault.InvalidFormat},
+		{"github.getWorkflowRuns", in(object{"workflow_id": ".."}), "workflow_id", fault.InvalidFormat},
+		{"github.getWorkflowRuns", in(object{"workflow_id": "../x"}), "workflow_id", fault.InvalidFormat},
+		{"github.getWorkflowRuns", in(object{"branch": "a..b"}), "branch", fault.InvalidFormat},
+		{"github.getWorkflowRuns", object{"owner": "..", "repo": "r"}, "owner", fault.InvalidFormat},
+	} {
+		_, err := call(t, tool(t, s.config(), tc.tool), tc.args)
+		e := fault.From(err)
+		require.NotNil(t, e, "%s %.200v", tc.tool, tc.args)
+		assert.Equal(t, tc.code, e.Code, "%s %.200v: %v", tc.tool, tc.args, err)
+		assert.Equal(t, tc.field, e.Field, "%s %.200v: %v", tc.tool, tc.args, err)
+	}
+	assert.Empty(t, s.seen(), "a wrong input makes no request")
+}

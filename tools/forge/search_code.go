@@ -1,0 +1,218 @@
+package forge
+
+import (
+	"context"
+	"strings"
+
+	"github.com/google/go-github/v92/github"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/tools"
+)
+
+const (
+	// reachable is how many results of a search GitHub shows.
+	reachable = 1000
+	// maxFilter is the longest filter in bytes.
+	maxFilter = 256
+)
+
+type searchCodeIn struct {
+	Query   string        `json:"query" jsonschema:"Search query" minLength:"1" maxLength:"256"`
+	Filters searchFilters `json:"filters,omitzero" jsonschema:"Where to search"`
+	Sort    string        `json:"sort,omitempty" jsonschema:"Order of the results" enum:"indexed,best-match" default:"best-match"`
+	PerPage int           `json:"perPage,omitempty" jsonschema:"Results of a page" minimum:"1" maximum:"100" default:"30"`
+	Page    int           `json:"page,omitempty" jsonschema:"Page, from 1; GitHub shows the first 1000 results" minimum:"1" default:"1"`
+}
+
+type searchFilters struct {
+	Owner     string `json:"owner,omitempty" jsonschema:"User or organization that owns the repositories"`
+	Repo      string `json:"repo,omitempty" jsonschema:"Name of one repository, with owner; or both as owner/name"`
+	Language  string `json:"language,omitempty" jsonschema:"Programming language"`
+	Path      string `json:"path,omitempty" jsonschema:"Folder that the files lie in"`
+	Filename  string `json:"filename,omitempty" jsonschema:"Name of the files"`
+	Extension string `json:"extension,omitempty" jsonschema:"Extension of the files"`
+}
+
+type searchCodeOut struct {
+	Results []foundCode `json:"results" jsonschema:"The files of this page"`
+	Total   int         `json:"total" jsonschema:"Total number of results"`
+	Page    int         `json:"page,omitempty" jsonschema:"The page that was asked for"`
+	PerPage int         `json:"perPage,omitempty" jsonschema:"Results of a page"`
+}
+
+type foundCode struct {
+	Repository foundRepository `json:"repository,omitzero" jsonschema:"Repository of the file"`
+	Path       string          `json:"path,omitempty" jsonschema:"Path of the file"`
+	Matches    []codeMatch     `json:"matches,omitempty" jsonschema:"Where the query matches"`
+}
+
+type foundRepository struct {
+	Owner       string `json:"owner,omitempty" jsonschema:"Owner of the repository"`
+	Name        string `json:"name,omitempty" jsonschema:"Name of the repository"`
+	Description string `json:"description,omitempty" jsonschema:"What the repository says of itself"`
+	Stars       *int   `json:"stars,omitempty" jsonschema:"Number of its stars, where GitHub tells it"`
+}
+
+type codeMatch struct {
+	Line      *int   `json:"line,omitempty" jsonschema:"Number of the line; GitHub does not tell it in searches"`
+	Text      string `json:"text,omitempty" jsonschema:"The line"`
+	Highlight string `json:"highlight,omitempty" jsonschema:"What of it matches"`
+}
+
+// github.searchCode (S3-055, S3-056).
+func searchCode(a *api) tools.Tool {
+	return tools.Define(tools.Spec{
+		Name:        "github.searchCode",
+		Title:       "Search code on GitHub",
+		Purpose:     "Search for code across GitHub repositories",
+		Conditions:  []string{"Any task state", "The operator has configured github_token"},
+		Effect:      tools.Read,
+		Gate:        tools.AnyState,
+		Approval:    tools.NoApproval,
+		Rate:        tools.External,
+		OpenWorld:   true,
+		NoWorkspace: true,
+		Errors:      []string{"VALIDATION_ERROR", "INVALID_FORMAT", "ACCESS_DENIED", "RATE_LIMIT", "GITHUB_ERROR", "TIMEOUT", "TOOL_UNAVAILABLE"},
+	}, func(ctx context.Context, env *tools.Env, in searchCodeIn) (searchCodeOut, error) {
+		query, err := in.question()
+		if err != nil {
+			return searchCodeOut{}, err
+		}
+		if err := a.authorized(); err != nil {
+			return searchCodeOut{}, err
+		}
+		ctx, cancel := bounded(ctx)
+		defer cancel()
+		options := &github.SearchOptions{TextMatch: true, ListOptions: github.ListOptions{Page: in.Page, PerPage: in.PerPage}}
+		if in.Sort == "indexed" {
+			options.Sort = in.Sort
+		}
+		found, _, err := a.client.Search.Code(ctx, query, options)
+		if err != nil {
+			e := a.failed(err, env.Now())
+			if e.Code == fault.ValidationError {
+				return searchCodeOut{}, e.WithField("query").WithHint("repositories in filters must exist and be open to github_token")
+			}
+			return searchCodeOut{}, e
+		}
+		if found.GetIncompleteResults() {
+			env.Progress(1, 1, "GitHub ran out of time: there may be more results")
+		}
+		return in.output(found), nil
+	})
+}
+
+// question is the query with the filters as qualifiers.
+func (in searchCodeIn) question() (string, error) {
+	if strings.TrimSpace(in.Query) == "" {
+		return "", fault.New(fault.ValidationError, "must not be empty").WithField("query")
+	}
+	if (in.Page-1)*in.PerPage >= reachable || in.Page > reachable {
+		return "", fault.New(fault.ValidationError, "lies beyond the first %d results, which GitHub shows", reachable).WithField("page")
+	}
+	parts := []string{in.Query}
+	where, err := in.Filters.repositories()
+	if err != nil {
+		return "", err
+	}
+	if where != "" {
+		parts = append(parts, where)
+	}
+	f := in.Filters
+	for _, q := range []struct{ name, value string }{
+		{"language", f.Language}, {"path", f.Path}, {"filename", f.Filename}, {"extension", f.Extension},
+	} {
+		if q.value == "" {
+			continue
+		}
+		value, err := qualified("filters."+q.name, q.value)
+		if err != nil {
+			return "", err
+		}
+		parts = append(parts, q.name+":"+value)
+	}
+	return strings.Join(parts, " "), nil
+}
+
+// repositories is the qualifier of the owner and the repository.
+func (f searchFilters) repositories() (string, error) {
+	owner, repo := f.Owner, f.Repo
+	if before, after, ok := strings.Cut(repo, "/"); ok && (owner == "" || strings.EqualFold(owner, before)) {
+		owner, repo = before, after
+	}
+	switch {
+	case owner == "" && repo == "":
+		return "", nil
+	case owner == "":
+		return "", fault.New(fault.RequiredField, "is required beside filters.repo").WithField("filters.owner").
+			WithHint("or write filters.repo as owner/name")
+	case repo == "":
+		return "user:" + owner, inFilters(inRepository(owner, "-"))
+	default:
+		return "repo:" + owner + "/" + repo, inFilters(inRepository(owner, repo))
+	}
+}
+
+func inFilters(err error) error {
+	if err == nil {
+		return nil
+	}
+	e := fault.From(err)
+	return e.WithField("filters." + e.Field)
+}
+
+// qualified is the value of a qualifier: in quotes unless it is one plain word, so that it stays one.
+func qualified(field, value string) (string, error) {
+	switch {
+	case len(value) > maxFilter:
+		return "", tooLong(field, maxFilter)
+	case strings.ContainsAny(value, `"\`) || hidden(value):
+		return "", fault.New(fault.InvalidFormat, "must hold neither quotes nor backslashes nor control characters").WithField(field)
+	case strings.ContainsAny(value, " :()"):
+		return `"` + value + `"`, nil
+	default:
+		return value, nil
+	}
+}
+
+func (in searchCodeIn) output(found *github.CodeSearchResult) searchCodeOut {
+	out := searchCodeOut{Results: make([]foundCode, 0, len(found.CodeResults)), Total: found.GetTotal(), Page: in.Page, PerPage: in.PerPage}
+	for _, c := range found.CodeResults {
+		repo := c.GetRepository()
+		one := foundCode{Path: c.GetPath(), Repository: foundRepository{
+			Owner: repo.GetOwner().GetLogin(), Name: repo.GetName(), Description: repo.GetDescription(),
+		}}
+		if repo != nil {
+			one.Repository.Stars = repo.StargazersCount
+		}
+		for _, m := range c.TextMatches {
+			if m.GetProperty() == "content" {
+				one.Matches = append(one.Matches, lines(m)...)
+			}
+		}
+		out.Results = append(out.Results, one)
+	}
+	return out
+}
+
+// lines are the matches of a fragment, each with the lines around it.
+func lines(m *github.TextMatch) []codeMatch {
+	var all []codeMatch
+	fragment, from := m.GetFragment(), 0
+	for _, match := range m.Matches {
+		at := strings.Index(fragment[from:], match.GetText())
+		if at < 0 {
+			continue
+		}
+		start := from + at
+		from = start + len(match.GetText())
+		begin := strings.LastIndexByte(fragment[:start], '\n') + 1
+		end := len(fragment)
+		if i := strings.IndexByte(fragment[from:], '\n'); i >= 0 {
+			end = from + i
+		}
+		all = append(all, codeMatch{Text: fragment[begin:end], Highlight: match.GetText()})
+	}
+	return all
+}
