@@ -1,0 +1,97 @@
+// Package document is the data model of Firestore without the database: documents in collections, what
+// a write makes of a document, the order of values, and queries. It computes only.
+//
+// Values are those of JSON: nil, bool, float64, string, []any and map[string]any. What the functions
+// return shares nothing with what they were given, unless they say so.
+package document
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/tools/firebase/refusal"
+)
+
+// The limits of Firestore.
+const (
+	// MaxID is the greatest length in bytes of the id of a document or a collection, and of a field's name.
+	MaxID = 1500
+	// MaxPath is the greatest length of a path in bytes.
+	MaxPath = 6 << 10
+	// MaxSegments is the greatest number of segments: 100 levels of collections and documents.
+	MaxSegments = 200
+	// MaxDepth is how many arrays and objects may lie in one another below the document.
+	MaxDepth = 20
+	// MaxSize is the greatest size of a document in bytes, as Size counts them.
+	MaxSize = 1 << 20
+	// MaxString is the greatest length of a string in bytes.
+	MaxString = MaxSize - 89
+)
+
+// Path names a document or a collection: ids of collections and documents in turn.
+type Path []string
+
+// ParsePath reads a path such as "rooms/a". Slashes separate ids and stand nowhere else (S3-026). An even
+// number of segments is a document, an odd one a collection (S3-022). Errors: INVALID_PATH.
+func ParsePath(text string) (Path, error) {
+	if err := checkPath(text); err != nil {
+		return nil, err.WithField("path")
+	}
+	return strings.Split(text, "/"), nil
+}
+
+func checkPath(text string) *fault.Error {
+	if len(text) > MaxPath {
+		return refusal.New(refusal.InvalidPath, "the path has %d bytes, at most %d", len(text), MaxPath)
+	}
+	segments := strings.Split(text, "/")
+	if len(segments) > MaxSegments {
+		return refusal.New(refusal.InvalidPath, "the path has %d segments, at most %d", len(segments), MaxSegments)
+	}
+	for _, id := range segments {
+		if err := checkID(id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkID(id string) *fault.Error {
+	switch {
+	case id == "":
+		return refusal.New(refusal.InvalidPath, "a segment is empty: one slash stands between two ids, none at the ends")
+	case len(id) > MaxID:
+		return refusal.New(refusal.InvalidPath, "an id has %d bytes, at most %d", len(id), MaxID)
+	case !utf8.ValidString(id):
+		return refusal.New(refusal.InvalidPath, "the id %q is no valid UTF-8", id)
+	case id == ".", id == "..", reserved(id):
+		return refusal.New(refusal.InvalidPath, "the id %q is reserved", id)
+	default:
+		return nil
+	}
+}
+
+// reserved reports whether Firestore keeps a name for itself: __.*__.
+func reserved(name string) bool {
+	return len(name) >= 4 && strings.HasPrefix(name, "__") && strings.HasSuffix(name, "__")
+}
+
+// IsDocument reports whether the path names a document; else it names a collection.
+func (p Path) IsDocument() bool { return len(p)%2 == 0 }
+
+// ID returns the last segment.
+func (p Path) ID() string { return p[len(p)-1] }
+
+// Parent returns the path of the collection of a document, or of the document of a collection. That of a
+// collection at the top is empty.
+func (p Path) Parent() Path { return p[:len(p)-1] }
+
+// Child returns the path of a document in a collection. It shares nothing with p.
+func (p Path) Child(id string) Path {
+	child := make(Path, 0, len(p)+1)
+	return append(append(child, p...), id)
+}
+
+// String returns the path as ParsePath reads it.
+func (p Path) String() string { return strings.Join(p, "/") }

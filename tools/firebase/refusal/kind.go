@@ -1,0 +1,23 @@
+package refusal
+
+import "fmt"
+
+// KindOf names the type of a JSON value for people.
+func KindOf(value any) string {
+	switch value.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "a boolean"
+	case float64:
+		return "a number"
+	case string:
+		return "a string"
+	case []any:
+		return "an array"
+	case map[string]any:
+		return "an object"
+	default:
+		return fmt.Sprintf("value of the Go type %T", value)
+	}
+}

@@ -1,0 +1,45 @@
+// Package refusal makes the errors of the Firebase tools: each carries the name that seed 003 gives it
+// as its reason, and the code of the registry that stands for it (S3-025, S3-035, S3-147…157).
+package refusal
+
+import "github.com/orch-dev/orch/fault"
+
+// The names of seed 003, as reasons of faults.
+const (
+	PermissionDenied  = "PERMISSION_DENIED"
+	NotFound          = "NOT_FOUND"
+	InvalidPath       = "INVALID_PATH"
+	Conflict          = "CONFLICT"
+	SizeLimitExceeded = "SIZE_LIMIT_EXCEEDED"
+	InvalidDataType   = "INVALID_DATA_TYPE"
+	ValidationError   = "VALIDATION_ERROR"
+	QuotaExceeded     = "QUOTA_EXCEEDED"
+	ConnectionError   = "CONNECTION_ERROR"
+)
+
+// Code returns the code of the registry for a name of seed 003, INTERNAL for any other name.
+func Code(reason string) fault.Code {
+	switch reason {
+	case PermissionDenied:
+		return fault.Forbidden
+	case NotFound:
+		return fault.NotFound
+	case InvalidPath, InvalidDataType:
+		return fault.InvalidFormat
+	case Conflict:
+		return fault.Conflict
+	case SizeLimitExceeded, ValidationError:
+		return fault.ValidationError
+	case QuotaExceeded:
+		return fault.QuotaExceeded
+	case ConnectionError:
+		return fault.FirebaseError
+	default:
+		return fault.Internal
+	}
+}
+
+// New returns an error of the reason with a formatted message. A %w verb sets the cause.
+func New(reason, format string, args ...any) *fault.Error {
+	return fault.New(Code(reason), format, args...).WithReason(reason)
+}

@@ -1,0 +1,178 @@
+package tree
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/tools/firebase/refusal"
+)
+
+// The orders that are not the name of a child.
+const (
+	ByKey      = "$key"
+	ByValue    = "$value"
+	ByPriority = "$priority"
+)
+
+// Query selects children of a node.
+type Query struct {
+	// OrderBy is ByKey, ByValue, ByPriority or the path of a child such as "size/width".
+	OrderBy string
+	// StartAt and EndAt bound what the children are ordered by, inclusively: bool, float64 or string;
+	// nil is no bound. Bounds of another type than the values count by the order of types.
+	StartAt, EndAt any
+	// Limit is the greatest number of children, counted from the first; 0 is no limit.
+	Limit int
+}
+
+// Child is a child of a node with its key.
+type Child struct {
+	Key  string
+	Node *Node
+}
+
+// Select returns the children of n that the query asks for, in its order, and the node of those alone;
+// ties are in the order of keys. A scalar has no children: it is left by a query that only orders, and
+// lost to any other. Errors: VALIDATION_ERROR for a query that is none.
+func (n *Node) Select(q Query) (left *Node, children []Child, err error) {
+	order, err := q.order()
+	if err != nil {
+		return nil, nil, err
+	}
+	var found []Child
+	if n != nil {
+		for key, node := range n.children {
+			if c := (Child{key, node}); order.inside(c, q.StartAt, q.EndAt) {
+				found = append(found, c)
+			}
+		}
+	}
+	slices.SortFunc(found, order.compare)
+	if q.Limit > 0 && len(found) > q.Limit {
+		found = found[:q.Limit]
+	}
+	if q.StartAt == nil && q.EndAt == nil && q.Limit == 0 {
+		return n, found, nil
+	}
+	return only(found), found, nil
+}
+
+// only returns the node that has just these children.
+func only(children []Child) *Node {
+	byKey := make(map[string]*Node, len(children))
+	for _, c := range children {
+		byKey[c.Key] = c.Node
+	}
+	return parent(byKey, nil)
+}
+
+// order says what children are ordered by.
+type order struct {
+	keys bool
+	// by returns what counts of a child, unless keys do.
+	by func(*Node) *Node
+}
+
+func (q Query) order() (order, error) {
+	if err := q.check(); err != nil {
+		return order{}, err.WithField("query")
+	}
+	switch q.OrderBy {
+	case ByKey:
+		return order{keys: true}, nil
+	case ByValue:
+		return order{by: func(n *Node) *Node { return n }}, nil
+	case ByPriority:
+		return order{by: priorityNode}, nil
+	}
+	path := Path(strings.Split(q.OrderBy, "/"))
+	if err := path.check(); err != nil {
+		return order{}, refusal.New(refusal.ValidationError, "orderBy names no child: %s", err.Message).WithField("query")
+	}
+	return order{by: func(n *Node) *Node { return n.At(path) }}, nil
+}
+
+func (q Query) check() *fault.Error {
+	switch {
+	case q.OrderBy == "":
+		return refusal.New(refusal.ValidationError, "orderBy must be defined when other query parameters are defined").
+			WithHint(`order by a child, %q, %q or %q`, ByKey, ByValue, ByPriority)
+	case q.Limit < 0:
+		return refusal.New(refusal.ValidationError, "limit must be positive")
+	}
+	for _, bound := range []any{q.StartAt, q.EndAt} {
+		switch bound.(type) {
+		case nil, string:
+		case bool, float64:
+			if q.OrderBy == ByKey {
+				return refusal.New(refusal.ValidationError, "with orderBy %q, startAt and endAt are strings", ByKey)
+			}
+		default:
+			return refusal.New(refusal.ValidationError, "startAt and endAt are strings, numbers or booleans, not %s", refusal.KindOf(bound))
+		}
+	}
+	return nil
+}
+
+// inside reports whether a child lies between two bounds, of which nil is none.
+func (o order) inside(c Child, start, end any) bool {
+	return (start == nil || o.position(c, start) >= 0) && (end == nil || o.position(c, end) <= 0)
+}
+
+// position compares a child with a bound.
+func (o order) position(c Child, bound any) int {
+	if key, ok := bound.(string); ok && o.keys {
+		return CompareKeys(c.Key, key)
+	}
+	return compareNodes(o.by(c.Node), leaf(bound))
+}
+
+func (o order) compare(a, b Child) int {
+	if o.keys {
+		return CompareKeys(a.Key, b.Key)
+	}
+	return cmp.Or(compareNodes(o.by(a.Node), o.by(b.Node)), CompareKeys(a.Key, b.Key))
+}
+
+func priorityNode(n *Node) *Node {
+	if n == nil || n.priority == nil {
+		return nil
+	}
+	return leaf(n.priority)
+}
+
+// compareNodes orders values: null, false, true, numbers, strings, objects. Objects are all equal.
+func compareNodes(a, b *Node) int {
+	if c := cmp.Compare(rank(a), rank(b)); c != 0 || a == nil {
+		return c
+	}
+	switch x := a.scalar.(type) {
+	case float64:
+		y, _ := b.scalar.(float64)
+		return cmp.Compare(x, y)
+	case string:
+		y, _ := b.scalar.(string)
+		return strings.Compare(x, y)
+	default:
+		return 0
+	}
+}
+
+// rank is the place of the type of a node among the types; each boolean has its own.
+func rank(n *Node) int {
+	if n == nil {
+		return 0
+	}
+	switch v := n.scalar.(type) {
+	case bool:
+		return 1 + count(v)
+	case float64:
+		return 3
+	case string:
+		return 4
+	default:
+		return 5
+	}
+}

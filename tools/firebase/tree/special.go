@@ -1,0 +1,38 @@
+package tree
+
+import (
+	"math"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/tools/firebase/refusal"
+)
+
+// serverValue works out a server value where old is now: the time in milliseconds, or a number more.
+func (w *writer) serverValue(server any, old *Node) (any, *fault.Error) {
+	if server == "timestamp" {
+		return float64(w.at.UnixMilli()), nil
+	}
+	object, _ := server.(map[string]any)
+	by, ok := object["increment"].(float64)
+	if !ok || len(object) != 1 {
+		return nil, refusal.New(refusal.InvalidDataType, `".sv" is "timestamp" or {"increment": number}`)
+	}
+	var now float64
+	if old != nil {
+		now, _ = old.scalar.(float64)
+	}
+	if math.IsInf(now+by, 0) {
+		return nil, refusal.New(refusal.InvalidDataType, "the sum of %g and %g is no number that JSON can hold", now, by)
+	}
+	return now + by, nil
+}
+
+// priorityOf returns the priority that an object gives its node.
+func priorityOf(object map[string]any) (any, *fault.Error) {
+	switch priority := object[".priority"].(type) {
+	case nil, float64, string:
+		return priority, nil
+	default:
+		return nil, refusal.New(refusal.InvalidDataType, "a priority is a number, a string or null, not %s", refusal.KindOf(priority))
+	}
+}

@@ -1,0 +1,203 @@
+package tree
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/tools/firebase/refusal"
+)
+
+// Set returns the root n with JSON data in place of what was at the path; null removes it. Server values
+// in the data are worked out with the time at and with what was in their places. Errors: INVALID_PATH (a
+// key of the data or the depth), INVALID_DATA_TYPE, SIZE_LIMIT_EXCEEDED.
+func (n *Node) Set(path Path, data any, at time.Time) (*Node, error) {
+	w := writer{at: at}
+	value, err := w.node(path, data, n.At(path))
+	if err != nil {
+		return nil, err.WithField("data")
+	}
+	return n.with(path, value), nil
+}
+
+// Delete returns the root n without what was at the path.
+func (n *Node) Delete(path Path) *Node { return n.with(path, nil) }
+
+// Update returns the root n in which each child that data names is replaced and the others stay. A name
+// may be a path, such as "a/b"; all is written or nothing. Errors: those of Set, INVALID_DATA_TYPE for
+// data that is no object, VALIDATION_ERROR for one path inside another.
+func (n *Node) Update(path Path, data any, at time.Time) (*Node, error) {
+	changes, ok := data.(map[string]any)
+	if !ok {
+		return nil, refusal.New(refusal.InvalidDataType, "an update takes an object, this is %s", refusal.KindOf(data)).WithField("data")
+	}
+	targets, err := updated(path, slices.Collect(maps.Keys(changes)))
+	if err != nil {
+		return nil, err.WithField("data")
+	}
+	w, root := writer{at: at}, n
+	for name, target := range targets {
+		value, err := w.node(target, changes[name], n.At(target))
+		if err != nil {
+			return nil, err.WithField("data")
+		}
+		root = root.with(target, value)
+	}
+	return root, nil
+}
+
+// updated returns the path of each name of an update, and refuses a path inside another.
+func updated(base Path, names []string) (map[string]Path, *fault.Error) {
+	targets := make(map[string]Path, len(names))
+	for _, name := range names {
+		target := base.Child(strings.Split(strings.TrimPrefix(name, "/"), "/")...)
+		if err := target.check(); err != nil {
+			return nil, err
+		}
+		targets[name] = target
+	}
+	sorted := slices.SortedFunc(maps.Values(targets), slices.Compare[Path])
+	for i := 1; i < len(sorted); i++ {
+		if sorted[i-1].Contains(sorted[i]) {
+			return nil, refusal.New(refusal.ValidationError,
+				"an update cannot write %q and %q at once: one lies in the other", sorted[i-1], sorted[i])
+		}
+	}
+	return targets, nil
+}
+
+// writer turns the JSON of one write into nodes and counts its size.
+type writer struct {
+	at   time.Time
+	size int
+}
+
+// node returns the node for data that goes to a path where old is now.
+func (w *writer) node(path Path, data any, old *Node) (*Node, *fault.Error) {
+	switch v := data.(type) {
+	case nil:
+		return nil, path.check()
+	case []any:
+		return w.children(path, indexed(v), old)
+	case map[string]any:
+		return w.object(path, v, old)
+	default:
+		return w.scalar(path, v)
+	}
+}
+
+// indexed returns an array as an object.
+func indexed(values []any) map[string]any {
+	object := make(map[string]any, len(values))
+	for i, value := range values {
+		object[strconv.Itoa(i)] = value
+	}
+	return object
+}
+
+// object returns the node for a JSON object, which may stand for a server value, or for a value with a
+// priority.
+func (w *writer) object(path Path, object map[string]any, old *Node) (*Node, *fault.Error) {
+	if server, ok := object[".sv"]; ok {
+		if len(object) != 1 {
+			return nil, refusal.New(refusal.InvalidDataType, `".sv" stands alone in its object`)
+		}
+		value, err := w.serverValue(server, old)
+		if err != nil {
+			return nil, err
+		}
+		return w.scalar(path, value)
+	}
+	priority, err := priorityOf(object)
+	if err != nil {
+		return nil, err
+	}
+	node, err := w.content(path, object, old)
+	if err != nil || node == nil || priority == nil {
+		return node, err
+	}
+	prioritised := *node
+	prioritised.priority = priority
+	return &prioritised, nil
+}
+
+// content returns the node for an object without regard to its priority.
+func (w *writer) content(path Path, object map[string]any, old *Node) (*Node, *fault.Error) {
+	_, prioritised := object[".priority"]
+	value, scalar := object[".value"]
+	switch named := len(object) - count(prioritised) - count(scalar); {
+	case scalar && named > 0:
+		return nil, refusal.New(refusal.InvalidDataType, `".value" stands in one object with other children`)
+	case scalar:
+		return w.plain(path, value)
+	case prioritised:
+		object = maps.Clone(object)
+		delete(object, ".priority")
+	}
+	return w.children(path, object, old)
+}
+
+func count(present bool) int {
+	if present {
+		return 1
+	}
+	return 0
+}
+
+// plain returns the node for what stands in ".value".
+func (w *writer) plain(path Path, value any) (*Node, *fault.Error) {
+	if value == nil {
+		return nil, path.check()
+	}
+	return w.scalar(path, value)
+}
+
+func (w *writer) children(path Path, object map[string]any, old *Node) (*Node, *fault.Error) {
+	if err := path.check(); err != nil {
+		return nil, err
+	}
+	children := make(map[string]*Node, len(object))
+	for key, value := range object {
+		if err := w.add(len(key)); err != nil {
+			return nil, err
+		}
+		child, err := w.node(path.Child(key), value, old.At(Path{key}))
+		if err != nil {
+			return nil, err
+		}
+		if child != nil {
+			children[key] = child
+		}
+	}
+	return parent(children, nil), nil
+}
+
+func (w *writer) scalar(path Path, value any) (*Node, *fault.Error) {
+	switch v := value.(type) {
+	case bool, float64:
+	case string:
+		if len(v) > MaxString {
+			return nil, refusal.New(refusal.SizeLimitExceeded, "a string has %d bytes, at most %d", len(v), MaxString)
+		}
+	default:
+		return nil, refusal.New(refusal.InvalidDataType, "the database stores no %s", refusal.KindOf(value))
+	}
+	node := leaf(value)
+	if err := cmp.Or(path.check(), w.add(node.size)); err != nil {
+		return nil, err
+	}
+	return node, nil
+}
+
+// add counts bytes of the write.
+func (w *writer) add(bytes int) *fault.Error {
+	w.size += bytes
+	if w.size > MaxWrite {
+		return refusal.New(refusal.SizeLimitExceeded, "one write holds at most %d bytes", MaxWrite)
+	}
+	return nil
+}
