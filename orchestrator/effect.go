@@ -64,6 +64,5 @@ func mayHaveHappened(s *statemachine.Step) bool {
 
 // hasEffects reports whether the call of a step is one that must happen at most once.
 func hasEffects(s *statemachine.Step) bool {
-	effect := tools.Effect(s.Effect)
-	return effect == tools.Write || effect == tools.Destructive
+	return tools.Effect(s.Effect).AtMostOnce()
 }

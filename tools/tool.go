@@ -31,6 +31,9 @@ const (
 	Destructive Effect = "destructive"
 )
 
+// AtMostOnce reports whether a call of the effect must not be made again unasked.
+func (e Effect) AtMostOnce() bool { return e == Write || e == Destructive }
+
 // Gate names the states of a task in which a tool may run (seed 000, "Allowed Conditions").
 type Gate string
 

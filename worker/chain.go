@@ -286,7 +286,7 @@ func (w *Worker) announce(ctx context.Context, a *attempt) error {
 	if a.Away {
 		return nil
 	}
-	if !a.Announce && a.env.Approval == "" && !effectful(effect) && !a.ordered() {
+	if !a.Announce && a.env.Approval == "" && !effect.AtMostOnce() && !a.ordered() {
 		return nil
 	}
 	for failures := 0; ; failures++ {
@@ -312,10 +312,8 @@ func (w *Worker) announce(ctx context.Context, a *attempt) error {
 // the tool: the plan, or a newer contract.
 func (a *attempt) ordered() bool {
 	owners := tools.Effect(a.Effect)
-	return effectful(owners) && (a.Declared || owners != a.spec.Effect)
+	return owners.AtMostOnce() && (a.Declared || owners != a.spec.Effect)
 }
-
-func effectful(e tools.Effect) bool { return e == tools.Write || e == tools.Destructive }
 
 // panicked logs a panic with its stack and returns an error that shows nothing of it (S3-144).
 func (w *Worker) panicked(ctx context.Context, a *attempt, p any) error {

@@ -61,9 +61,8 @@ func (g *Gateway) call(ctx context.Context, env *tools.Env, t *outside, args jso
 // doubted turns the error of a call that may have happened into IN_DOUBT, so that nobody repeats it unasked: it was sent,
 // it has effects, and no answer came.
 func (t *outside) doubted(err error) error {
-	effect := t.Spec().Effect
 	coded, ok := errors.AsType[*fault.Error](err)
-	if !ok || !errors.Is(err, registry.ErrUnanswered) || effect != tools.Write && effect != tools.Destructive {
+	if !ok || !errors.Is(err, registry.ErrUnanswered) || !t.Spec().Effect.AtMostOnce() {
 		return err
 	}
 	if coded.Code != fault.ToolUnavailable && coded.Code != fault.Timeout {
@@ -101,8 +100,7 @@ func (g *Gateway) round(ctx context.Context, env *tools.Env, t *outside, request
 // lost reports whether an earlier attempt has begun the call on a connection that is gone, and it must not be begun
 // again, unless a person says so.
 func lost(env *tools.Env, t *outside, request registry.CallRequest) bool {
-	effect := t.Spec().Effect
-	return !env.Anew && len(env.Answers) > 0 && request.Task == nil && request.Answers == nil && (effect == tools.Write || effect == tools.Destructive)
+	return !env.Anew && len(env.Answers) > 0 && request.Task == nil && request.Answers == nil && t.Spec().Effect.AtMostOnce()
 }
 
 // cancelTask tells a server that nobody waits for a task any more, unless only this process ends: then the next one

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -10,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/orch-dev/orch/fault"
@@ -114,14 +114,10 @@ func (r Records) lock() (unlock func(), err error) {
 	if err := os.MkdirAll(r.dir, 0o700); err != nil {
 		return nil, r.unsaved(err)
 	}
-	f, err := os.OpenFile(filepath.Join(r.dir, ".lock"), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
+	if unlock, err = wholefile.Lock(context.Background(), filepath.Join(r.dir, ".lock")); err != nil {
 		return nil, r.unsaved(err)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
-		return nil, r.unsaved(errors.Join(err, f.Close()))
-	}
-	return func() { _ = f.Close() }, nil // the lock ends with it
+	return unlock, nil
 }
 
 func (r Records) write(server string, rec record) error {

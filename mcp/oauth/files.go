@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/orch-dev/orch/fault"
@@ -109,28 +108,12 @@ func (f files) lock(ctx context.Context, name string) (unlock func(), err error)
 	if err := f.makeDir(); err != nil {
 		return nil, f.unsaved(err)
 	}
-	file, err := os.OpenFile(filepath.Join(f.dir, "."+name+".lock"), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
+	unlock, err = wholefile.Lock(ctx, filepath.Join(f.dir, "."+name+".lock"))
+	switch {
+	case ctx.Err() != nil && err != nil:
+		return nil, fault.From(ctx.Err())
+	case err != nil:
 		return nil, f.unsaved(err)
 	}
-	const between = 20 * time.Millisecond
-	tick := time.NewTicker(between)
-	defer tick.Stop()
-	for {
-		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
-			return func() {
-				_ = syscall.Flock(int(file.Fd()), syscall.LOCK_UN) // a child that is just starting may hold a copy of it
-				_ = file.Close()                                   // nothing was written
-			}, nil
-		}
-		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
-			return nil, f.unsaved(errors.Join(err, file.Close()))
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return nil, errors.Join(fault.From(ctx.Err()), file.Close())
-		}
-	}
+	return unlock, nil
 }

@@ -41,15 +41,7 @@ func (s *Server) offerTools() {
 			s.sdk.AddTool(described, s.callTool)
 		}
 	}
-	var gone []string
-	for name := range s.offered {
-		if _, there := offered[name]; !there {
-			gone = append(gone, name)
-		}
-	}
-	if len(gone) > 0 {
-		s.sdk.RemoveTools(gone...)
-	}
+	s.sdk.RemoveTools(keysGone(s.offered, offered)...)
 	s.offered = offered
 }
 
