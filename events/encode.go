@@ -170,6 +170,7 @@ func (d *Ready) write(w *writer) {
 	w.textIf("purpose", d.Purpose)
 	w.textIf("approval", d.Approval)
 	w.textIf("by", d.By)
+	w.anyIf("for", d.For != nil, d.For)
 }
 
 func (d *Called) write(w *writer) {

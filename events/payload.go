@@ -186,6 +186,17 @@ type Ready struct {
 	Approval string `json:"approval,omitempty"`
 	// By is who made a single call inside the task.
 	By string `json:"by,omitempty"`
+	// For says which agents may take the call; nil for a call that workers execute.
+	For *Agents `json:"for,omitempty"`
+}
+
+// Agents selects registered agents (seed 003): those that are all of what it says.
+type Agents struct {
+	// Agent is the name of the only one, Type that of the role; empty for any.
+	Agent string `json:"agent,omitempty"`
+	Type  string `json:"type,omitempty"`
+	// Requires are the names of capabilities, sorted; the agent must have all.
+	Requires []string `json:"requires,omitempty"`
 }
 
 // Called is the data of step.called: a worker begins to execute the call.
@@ -225,6 +236,8 @@ type Retrying struct {
 	Class    string        `json:"class,omitempty"`
 	Duration time.Duration `json:"duration,omitempty"`
 	At       time.Time     `json:"at"`
+	// For are the agents that the one that had the call has handed it to.
+	For *Agents `json:"for,omitempty"`
 }
 
 // Skipped is the data of step.skipped and step.cancelled.

@@ -178,9 +178,11 @@ type StepView struct {
 	Tool    string                 `json:"tool,omitempty"`
 	Attempt int                    `json:"attempt,omitempty"`
 	// Lost counts the attempts that ended with their worker.
-	Lost   int        `json:"lost,omitempty"`
-	Worker string     `json:"worker,omitempty"`
-	Since  *time.Time `json:"since,omitempty"`
+	Lost   int    `json:"lost,omitempty"`
+	Worker string `json:"worker,omitempty"`
+	// For are the agents that may take the call; nil for one that workers execute.
+	For   *events.Agents `json:"for,omitempty"`
+	Since *time.Time     `json:"since,omitempty"`
 	// Due is when a retry, a timer or a timeout fires.
 	Due      *time.Time      `json:"due,omitempty"`
 	Signal   string          `json:"signal,omitempty"`

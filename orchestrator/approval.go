@@ -196,6 +196,7 @@ func (t *turn) emitReady(d *events.Ready) {
 	if t.task.State == statemachine.Blocked && d.Purpose == "" {
 		t.activate() // its gate would not let it through
 	}
+	d.For = t.agentsFor(d.Step, d.Tool, d.Args)
 	t.emit(events.StepReady, d)
 	if d.Approval != "" && t.runsWaiting(d.Tool) {
 		t.awaitApproval("")

@@ -176,7 +176,7 @@ func (t *turn) singleCall(spec tools.Spec, args events.Value, by string) string 
 	}
 	t.emit(events.StepReady, &events.Ready{
 		Step: key, Attempt: 1, Tool: spec.Name, Args: args, Effect: string(spec.Effect),
-		Queue: t.task.Submitted.Queue, Purpose: purposeCall, By: by,
+		Queue: t.task.Submitted.Queue, Purpose: purposeCall, By: by, For: t.agentsFor(key, spec.Name, args),
 	})
 	return key
 }

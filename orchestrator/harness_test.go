@@ -59,6 +59,17 @@ func either() tools.Tool {
 		func(_ context.Context, _ *tools.Env, in echoIn) (echoOut, error) { return echoOut(in), nil })
 }
 
+// forAgents is a tool whose calls agents make.
+func forAgents() tools.Tool {
+	type in struct {
+		Agent    string   `json:"agent,omitempty" jsonschema:"who"`
+		Type     string   `json:"type,omitempty" jsonschema:"role"`
+		Requires []string `json:"requires,omitempty" jsonschema:"capabilities"`
+	}
+	return tools.Define(tools.Spec{Name: "AGENT", Purpose: "test", Effect: tools.Write, Gate: tools.InProgress, Approval: tools.NoApproval, ForAgents: true},
+		func(context.Context, *tools.Env, in) (echoOut, error) { return echoOut{}, nil })
+}
+
 // tb is what the harness needs of a test, be it one of testing or of rapid.
 type tb interface {
 	require.TestingT
@@ -85,7 +96,7 @@ func start(t tb, log *memlog.Log, options ...option) *node {
 		echo("READ", tools.Read, tools.AnyState), echo("READ2", tools.Read, tools.AnyState),
 		echo("WRITE", tools.Write, tools.InProgress), echo("IDEM", tools.Idempotent, tools.InProgress),
 		either(), echo("IP_ONLY", tools.Read, tools.InProgress), echo("WRITE2", tools.Write, tools.AnyState),
-		echo("SPAWN", tools.Idempotent, tools.AnyState), internal(echo("INTERNAL", tools.Write, tools.InProgress)))
+		echo("SPAWN", tools.Idempotent, tools.AnyState), internal(echo("INTERNAL", tools.Write, tools.InProgress)), forAgents())
 	require.NoError(t, err)
 	cfg := orchestrator.Config{Log: log, Blobs: log, Checkpoints: log, Catalogue: cat, Random: func() float64 { return 0 }}
 	for _, set := range options {

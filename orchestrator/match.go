@@ -26,10 +26,21 @@ type ticket struct {
 	index int
 }
 
-// lane is what a worker serves: the calls of one tool in one queue, suspects apart.
+// lane is what a worker serves: the calls of one tool in one queue, suspects apart, and those for agents apart.
 type lane struct {
 	queue, tool string
 	suspect     bool
+	// agents is the selection of agents that the calls are for; "" for workers.
+	agents string
+}
+
+// laneOf is the lane of the ready call of a step.
+func laneOf(s *statemachine.Step) lane {
+	l := lane{queueName(s.Queue), s.Tool, suspect(s), selection(s.For)}
+	if s.For != nil {
+		l.queue = agentsQueue
+	}
+	return l
 }
 
 // tickets orders by priority, then by the age of the task, then by arrival.
@@ -72,6 +83,8 @@ func (q *tickets) Pop() any {
 // workerInfo is what the node knows of a worker.
 type workerInfo struct {
 	queues []string
+	// agent is who it is, nil for a worker.
+	agent  *work.Agent
 	seen   time.Time
 	cancel []work.Ref
 	// leases counts the calls that the worker has, suspects those among them that have lost workers.
@@ -119,7 +132,7 @@ func (m *matcher) push(e *entry, s *statemachine.Step) {
 	m.remove(e, s.Key)
 	m.order++
 	t := &ticket{
-		entry: e, step: s.Key, attempt: s.Attempt, lane: lane{queueName(s.Queue), s.Tool, suspect(s)}, order: m.order,
+		entry: e, step: s.Key, attempt: s.Attempt, lane: laneOf(s), order: m.order,
 		priority: priorityOf(e.task.Submitted.Priority), age: e.task.CreatedAt,
 	}
 	q := m.lanes[t.lane]
@@ -160,7 +173,7 @@ func queueName(name string) string {
 	return name
 }
 
-func (m *matcher) worker(name string, queues []string, now time.Time) {
+func (m *matcher) worker(name string, queues []string, now time.Time) *workerInfo {
 	w := m.workers[name]
 	if w == nil {
 		w = &workerInfo{}
@@ -171,6 +184,7 @@ func (m *matcher) worker(name string, queues []string, now time.Time) {
 		queues = []string{defaultQueue}
 	}
 	w.queues = queues
+	return w
 }
 
 // next returns the best ticket that a worker can take, nil when there is none.
@@ -191,7 +205,7 @@ func (o *Orchestrator) open(l lane, p work.Poll) bool {
 	if w := o.match.workers[p.Worker]; l.suspect && w != nil && w.suspects > 0 {
 		return false
 	}
-	return served && able && !o.shut(l)
+	return served && able && l.takes(p.Agent) && !o.shut(l)
 }
 
 // shut reports whether the calls of the lane are paused.
@@ -287,6 +301,9 @@ const minLease = 100 * time.Millisecond
 func (o *Orchestrator) leaseOf(e *entry, step string) time.Duration {
 	n := (&turn{o: o, e: e, task: e.task}).nodeByKey(step)
 	if n == nil || n.Heartbeat <= 0 {
+		if e.task.Steps[step].For != nil {
+			return agentLease
+		}
 		return o.cfg.Lease
 	}
 	return max(time.Duration(n.Heartbeat), minLease)

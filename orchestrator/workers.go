@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/orch-dev/orch/events"
@@ -26,7 +27,7 @@ func (o *Orchestrator) Poll(ctx context.Context, p work.Poll) (work.Batch, error
 		return work.Batch{}, err
 	}
 	o.lock()
-	o.match.worker(p.Worker, p.Queues, o.now())
+	o.match.worker(p.Worker, p.Queues, o.now()).agent = p.Agent
 	o.match.parked.supersede(p.Worker)
 	o.reclaim(p)
 	d := o.deliver(p)
@@ -129,7 +130,13 @@ func (t *turn) checkpointBefore(s *statemachine.Step) {
 	})
 }
 
-func workerActor(name string) string { return "worker:" + name }
+// workerActor is who a worker, or an agent, is in the log.
+func workerActor(name string) string {
+	if strings.HasPrefix(name, agentPrefix) {
+		return name
+	}
+	return "worker:" + name
+}
 
 func lateFor(r work.Ref) error {
 	return fault.New(fault.Conflict, "attempt %d of step %s is no longer the current one", r.Attempt, r.Step)
@@ -335,6 +342,9 @@ func (t *turn) outcome(s *statemachine.Step, r work.Outcome, in received) {
 		return
 	case notes(r):
 		t.goOnElsewhere(s, r)
+		return
+	case r.HandTo != nil:
+		t.handOff(s, r)
 		return
 	}
 	for _, f := range r.Facts {

@@ -72,23 +72,25 @@ type Step struct {
 	// Failures counts the attempts that the retry limit counts.
 	Failures int `json:"failures,omitempty"`
 	// Lost counts the attempts that lost their worker, Stopped those whose worker was asked to end.
-	Lost    int           `json:"lost,omitempty"`
-	Stopped int           `json:"stopped,omitempty"`
-	Tool    string        `json:"tool,omitempty"`
-	Effect  string        `json:"effect,omitempty"`
-	Queue   string        `json:"queue,omitempty"`
-	Purpose string        `json:"purpose,omitempty"`
-	By      string        `json:"by,omitempty"` // who made a single call inside the task
-	Timeout time.Duration `json:"timeout,omitempty"`
-	Args    events.Value  `json:"args,omitzero"`
-	Worker  string        `json:"worker,omitempty"`
-	Output  events.Value  `json:"output,omitzero"`
-	Error   *fault.Error  `json:"error,omitempty"`
-	Class   string        `json:"class,omitempty"`
-	Reason  string        `json:"reason,omitempty"`
-	Signal  string        `json:"signal,omitempty"`
-	Default events.Value  `json:"default,omitzero"`
-	Child   events.TaskID `json:"child,omitempty"`
+	Lost    int    `json:"lost,omitempty"`
+	Stopped int    `json:"stopped,omitempty"`
+	Tool    string `json:"tool,omitempty"`
+	Effect  string `json:"effect,omitempty"`
+	Queue   string `json:"queue,omitempty"`
+	Purpose string `json:"purpose,omitempty"`
+	By      string `json:"by,omitempty"` // who made a single call inside the task
+	// For are the agents that may take the call; nil for one that workers execute.
+	For     *events.Agents `json:"for,omitempty"`
+	Timeout time.Duration  `json:"timeout,omitempty"`
+	Args    events.Value   `json:"args,omitzero"`
+	Worker  string         `json:"worker,omitempty"`
+	Output  events.Value   `json:"output,omitzero"`
+	Error   *fault.Error   `json:"error,omitempty"`
+	Class   string         `json:"class,omitempty"`
+	Reason  string         `json:"reason,omitempty"`
+	Signal  string         `json:"signal,omitempty"`
+	Default events.Value   `json:"default,omitzero"`
+	Child   events.TaskID  `json:"child,omitempty"`
 	// Spawned says what child the call of the newest attempt has asked for; nil for a sub-plan.
 	Spawned *events.Spawned `json:"spawned,omitempty"`
 	// Approval is the approval that the step waits for, or that let its newest attempt through.
@@ -195,7 +197,7 @@ func (s *Step) fill(at time.Time, p events.Payload) {
 		s.Attempt, s.Tool, s.Effect, s.Queue = d.Attempt, d.Tool, d.Effect, d.Queue
 		s.Args, s.Timeout, s.Purpose, s.Due = d.Args, d.Timeout, d.Purpose, time.Time{}
 		s.Worker, s.CalledAt, s.Approval, s.Questions = "", time.Time{}, d.Approval, nil
-		s.By = d.By
+		s.By, s.For = d.By, d.For
 		s.Child, s.Spawned = "", nil
 	case *events.Parked:
 		s.park(d)
@@ -215,6 +217,7 @@ func (s *Step) fill(at time.Time, p events.Payload) {
 		s.lose(d.Class)
 	case *events.Retrying:
 		s.Error, s.Class, s.Due, s.Duration = d.Error, d.Class, d.At, d.Duration
+		s.For = cmp.Or(d.For, s.For)
 		if d.Counts {
 			s.Failures++
 			s.forget()

@@ -161,6 +161,8 @@ type Spec struct {
 	// Unlisted is true for tools that stand in no list because calls of them are refused for now, such as those of
 	// an outside server that is switched off.
 	Unlisted bool `json:"unlisted,omitempty"`
+	// ForAgents is true for tools whose calls registered agents make. Their input has the fields of events.Agents.
+	ForAgents bool `json:"for_agents,omitempty"`
 	// Errors lists the error names a call may end with, for the documentation.
 	Errors []string `json:"errors,omitempty"`
 }

@@ -150,6 +150,16 @@ type Poll struct {
 	// Got is the number of the newest batch with calls that the worker has received, 1 before the first. The
 	// calls of a later one were lost on their way: the owner hands them out again at once. 0 says nothing.
 	Got uint64 `json:"got,omitempty"`
+	// Agent is set when a registered agent asks, who gets the calls that are for agents like it and no others.
+	Agent *Agent `json:"agent,omitempty"`
+}
+
+// Agent is what the owner needs to know of a registered agent.
+type Agent struct {
+	Name string `json:"name"`
+	Type string `json:"type"`
+	// Capabilities are the names of what it can do.
+	Capabilities []string `json:"capabilities"`
 }
 
 // Batch answers a poll. It may be empty.
@@ -232,6 +242,19 @@ type Outcome struct {
 	Values map[string]json.RawMessage `json:"values,omitempty"`
 	// Spawn is set instead of Output and Error when the call goes on as a child task, whose end is its end.
 	Spawn *Spawn `json:"spawn,omitempty"`
+	// HandTo is set beside Error when the agent that has the call leaves it to others, and says that it is in no doubt.
+	HandTo *events.Agents `json:"hand_to,omitempty"`
+	// With is set instead of Output and Error when the call has passed all gates and is made by an agent, who reports
+	// its end. It never leaves the process.
+	With *With `json:"-"`
+}
+
+// With is a call that has passed all gates, for the agent that makes it.
+type With struct {
+	// Args are the arguments with all defaults.
+	Args json.RawMessage
+	// Timeout is how long the call may take from now on.
+	Timeout time.Duration
 }
 
 // Spawn is a child task that a call asks for.

@@ -47,6 +47,9 @@ func (w *Worker) pass(ctx context.Context, a *attempt) (res result, err error) {
 			return result{}, err
 		}
 	}
+	if a.spec.ForAgents {
+		return result{with: &work.With{Args: a.args, Timeout: a.timeout()}}, nil
+	}
 	output, err := w.invoke(ctx, a)
 	if err != nil {
 		return result{}, w.inquire(err)

@@ -26,6 +26,7 @@ type result struct {
 	facts  []events.Event
 	values map[string]json.RawMessage
 	spawn  *work.Spawn
+	with   *work.With
 }
 
 // conclude makes the outcome, notes it in the workspace and hands it over.
@@ -35,7 +36,7 @@ func (w *Worker) conclude(ctx context.Context, a *attempt, res result, err error
 		Effect: a.resolved(),
 	}
 	if err == nil {
-		o.Output, o.Facts, o.Values, o.Spawn = res.output, res.facts, res.values, res.spawn
+		o.Output, o.Facts, o.Values, o.Spawn, o.With = res.output, res.facts, res.values, res.spawn, res.with
 	} else {
 		w.failed(ctx, a, &o, err)
 	}

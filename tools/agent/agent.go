@@ -31,7 +31,7 @@ type Command struct {
 }
 
 // Tools returns the family.
-func Tools(cfg Config) []tools.Tool { return []tools.Tool{taskSpawn(sources(cfg))} }
+func Tools(cfg Config) []tools.Tool { return []tools.Tool{taskSpawn(sources(cfg)), agentTask()} }
 
 // Internal returns the tool that the task of a command has as its only step.
 func Internal(cfg Config) []tools.Tool { return []tools.Tool{agentExecute(cfg.Commands)} }

@@ -1,0 +1,106 @@
+package orchestrator
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/work"
+)
+
+// This file is about calls that registered agents take: they wait in lanes of their own, one for each selection of
+// agents, and no worker is offered them.
+
+const (
+	// agentsQueue is the queue of all calls for agents, whatever that of their step is.
+	agentsQueue = "agents"
+	// agentPrefix begins the names of agents as workers: they are actors by that name.
+	agentPrefix = "agent:"
+	// classHandoff ends an attempt that an agent has handed to others.
+	classHandoff = "handoff"
+)
+
+// agentsFor returns which agents may take a call; nil for one that workers execute. What an earlier attempt was handed
+// to stays.
+func (t *turn) agentsFor(step, tool string, args events.Value) *events.Agents {
+	known, ok := t.o.cfg.Catalogue.Get(tool)
+	if !ok || !known.Spec().ForAgents {
+		return nil
+	}
+	if s := t.task.Steps[step]; s != nil && s.For != nil {
+		return s.For
+	}
+	var said events.Agents
+	if err := json.Unmarshal(t.fetch(args), &said); err != nil {
+		return &events.Agents{} // its arguments are refused by whoever is to make the call
+	}
+	slices.Sort(said.Requires)
+	said.Requires = slices.Compact(said.Requires)
+	return &said
+}
+
+// between separates the parts of a selection in a lane.
+const between = "\x1f"
+
+// selection is what a lane knows of the agents that its calls are for; "" stands for workers.
+func selection(a *events.Agents) string {
+	if a == nil {
+		return ""
+	}
+	return strings.Join(append([]string{a.Agent, a.Type}, a.Requires...), between)
+}
+
+// takes reports whether a poll is from somebody whom the calls of the lane are for.
+func (l lane) takes(p *work.Agent) bool {
+	if l.agents == "" || p == nil {
+		return l.agents == "" && p == nil
+	}
+	parts := strings.Split(l.agents, between)
+	return fits(p, &events.Agents{Agent: parts[0], Type: parts[1], Requires: parts[2:]})
+}
+
+// fits reports whether an agent is among those that are selected.
+func fits(p *work.Agent, a *events.Agents) bool {
+	if a.Agent != "" && a.Agent != p.Name || a.Type != "" && a.Type != p.Type {
+		return false
+	}
+	return !slices.ContainsFunc(a.Requires, func(c string) bool { return !slices.Contains(p.Capabilities, c) })
+}
+
+// handOff gives the call of an agent to others. It says itself how far it came, so the call is in no doubt.
+func (t *turn) handOff(s *statemachine.Step, r work.Outcome) {
+	t.emit(events.StepRetrying, &events.Retrying{
+		Step: s.Key, Attempt: s.Attempt, Error: r.Error, Class: classHandoff, Duration: r.Duration, At: t.now, For: r.HandTo,
+	})
+}
+
+// agentLease is how long an agent may be silent before its calls are given up: it is offline then (M-2).
+const agentLease = 90 * time.Second
+
+// wanted names the agents that a call waits for, for people.
+func wantedAgents(a *events.Agents) string {
+	text := "an agent"
+	if a.Agent != "" {
+		text = "the agent " + a.Agent
+	}
+	if a.Type != "" {
+		text += " of the type " + a.Type
+	}
+	if len(a.Requires) > 0 {
+		text += " that can " + strings.Join(a.Requires, ", ")
+	}
+	return text
+}
+
+// online reports whether an agent that may take a call was heard of lately. The lock is held.
+func (o *Orchestrator) online(a *events.Agents) bool {
+	for _, w := range o.match.workers {
+		if w.agent != nil && fits(w.agent, a) && !o.mute(w) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,96 @@
+package orchestrator_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/events/memlog"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/work"
+)
+
+const agentsPlan = `
+orch: v1
+name: for agents
+steps:
+  - {id: any, tool: AGENT}
+  - {id: research, tool: AGENT, with: {requires: [search, cite]}}
+  - {id: typed, tool: AGENT, with: {type: analyst}}
+  - {id: ada, tool: AGENT, with: {agent: ada, requires: [cite]}}
+`
+
+// ask polls as an agent and returns the steps of the calls that it got.
+func (n *node) askAs(a *work.Agent) []string {
+	n.t.Helper()
+	b, err := n.Poll(n.ctx(), work.Poll{Worker: "agent:" + a.Name, Queues: []string{"agents"}, Free: 9, Agent: a})
+	require.NoError(n.t, err)
+	var steps []string
+	for _, c := range b.Calls {
+		steps = append(steps, c.Step)
+	}
+	return steps
+}
+
+// Calls for agents go to agents that fit, and to no worker.
+func TestCallsForAgents(t *testing.T) {
+	t.Parallel()
+	n := start(t, memlog.New(memlog.Config{}), patient)
+	id := n.submit(agentsPlan)
+	b, err := n.Poll(n.ctx(), work.Poll{Worker: "w", Queues: []string{"default", "agents"}, Free: 9})
+	require.NoError(t, err)
+	assert.Empty(t, b.Calls, "a worker is no agent")
+	assert.Equal(t, &events.Agents{Requires: []string{"cite", "search"}}, n.step(id, "research").For)
+
+	why, err := n.Explain(n.ctx(), orchestrator.GetRequest{ID: id})
+	require.NoError(t, err)
+	assert.Equal(t, "no_worker", why.Causes[0].Kind)
+	assert.Contains(t, why.Causes[0].Sentence, "none is online")
+
+	assert.ElementsMatch(t, []string{"any"}, n.askAs(&work.Agent{Name: "bob", Type: "developer", Capabilities: []string{"cite"}}))
+	assert.ElementsMatch(t, []string{"ada"}, n.askAs(&work.Agent{Name: "ada", Type: "developer", Capabilities: []string{"cite"}}))
+	assert.ElementsMatch(t, []string{"typed"}, n.askAs(&work.Agent{Name: "cy", Type: "analyst", Capabilities: []string{"search"}}))
+	assert.ElementsMatch(t, []string{"research"}, n.askAs(&work.Agent{Name: "di", Type: "analyst", Capabilities: []string{"search", "write", "cite"}}))
+	assert.Empty(t, n.askAs(&work.Agent{Name: "di", Type: "analyst", Capabilities: []string{"search", "write", "cite"}}))
+}
+
+const onePlanForAgents = `
+orch: v1
+name: for one
+steps:
+  - {id: a, tool: AGENT}
+`
+
+// An agent hands its call to another one; nothing is in doubt, and no retry is used up. The log names both.
+func TestHandOff(t *testing.T) {
+	t.Parallel()
+	log := memlog.New(memlog.Config{})
+	n := start(t, log, patient)
+	id := n.submit(onePlanForAgents)
+	bob := &work.Agent{Name: "bob"}
+	require.Equal(t, []string{"a"}, n.askAs(bob))
+	ref := work.Ref{Task: id, Step: "a", Attempt: 1}
+	require.NoError(t, n.Start(n.ctx(), work.Started{Ref: ref, Worker: "agent:bob", Effect: "write"}))
+	handed := work.Outcome{
+		Ref: ref, Worker: "agent:bob", Class: "handoff", HandTo: &events.Agents{Agent: "ada"},
+		Error: fault.New(fault.Unavailable, "ada knows more"),
+	}
+	require.NoError(t, n.Report(n.ctx(), handed))
+
+	n.stop()
+	n = start(t, log, patient)
+	assert.Empty(t, n.askAs(bob))
+	require.Equal(t, []string{"a"}, n.askAs(&work.Agent{Name: "ada"}))
+	ref.Attempt = 2
+	err := n.Report(n.ctx(), work.Outcome{Ref: ref, Worker: "agent:bob", Output: []byte(`{}`)})
+	require.True(t, fault.Has(err, fault.Conflict), "it is no longer bob's: %v", err)
+	require.NoError(t, n.Report(n.ctx(), work.Outcome{Ref: ref, Worker: "agent:ada", Output: []byte(`{}`)}))
+	assert.Equal(t, statemachine.Done, n.result(id).State)
+	assert.Zero(t, n.step(id, "a").Lost)
+	n.checkReplay(id)
+	assert.Equal(t, "agent:ada", n.step(id, "a").Worker)
+}

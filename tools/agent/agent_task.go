@@ -1,0 +1,49 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/tools"
+)
+
+type agentTaskIn struct {
+	Title       string         `json:"title" jsonschema:"What is to be done, in a line" minLength:"1" maxLength:"256"`
+	Description string         `json:"description,omitempty" jsonschema:"What is to be done, in full" maxLength:"65536"`
+	Data        tools.Object `json:"data,omitzero" jsonschema:"What the agent works on"`
+	Requires    []string       `json:"requires,omitempty" jsonschema:"Names of the capabilities that the agent must have" maxItems:"32"`
+	Type        string         `json:"type,omitempty" jsonschema:"Role that the agent must have" enum:"researcher,developer,coordinator,analyst,specialist"`
+	Agent       string         `json:"agent,omitempty" jsonschema:"Name of the only agent that may do it" maxLength:"50"`
+}
+
+type agentTaskOut struct {
+	Agent   string          `json:"agent" jsonschema:"Name of the agent that has done it"`
+	Result  json.RawMessage `json:"result,omitempty" jsonschema:"What came of it: any JSON value"`
+	Summary string          `json:"summary,omitempty" jsonschema:"What came of it, in a line"`
+}
+
+// TaskName is the name of the tool whose calls registered agents make.
+const TaskName = "AGENT_TASK"
+
+// agentTask is AGENT_TASK. Its calls pass the gates like those of any tool, and are then made by a registered agent
+// that fits.
+func agentTask() tools.Tool {
+	return tools.Define(tools.Spec{
+		Name:        TaskName,
+		Title:       "Give work to a registered agent",
+		Purpose:     "Have a registered agent with the capabilities do something, and return what it reports",
+		Conditions:  []string{"Task state: IN_PROGRESS", "An agent that fits is registered"},
+		Effect:      tools.Write,
+		Gate:        tools.InProgress,
+		Approval:    tools.NoApproval,
+		Content:     []string{"title", "description", "data"},
+		NoWorkspace: true,
+		ForAgents:   true,
+		Timeout:     time.Hour,
+		Errors:      []string{"TOOL_FAILED", "TIMEOUT", "WORKER_LOST", "IN_DOUBT", "SECRET_DETECTED", "VALIDATION_ERROR"},
+	}, func(context.Context, *tools.Env, agentTaskIn) (agentTaskOut, error) {
+		return agentTaskOut{}, fault.New(fault.Internal, "%s is made by agents, not by workers", TaskName)
+	})
+}
