@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 )
@@ -49,6 +50,8 @@ type Token struct {
 	ReadOnly bool     `json:"read_only,omitempty"`
 	// Local is "HOST:DIRECTORY" for the token that a node made for the user who started it.
 	Local string `json:"local,omitempty"`
+	// Agent is what the agent has said of itself that was registered with the token; nil for any other.
+	Agent *agents.Profile `json:"agent,omitempty"`
 }
 
 // Expired reports whether a token is no longer good at a time.
@@ -67,6 +70,10 @@ type NewToken struct {
 	ReadOnly bool          `json:"read_only,omitempty"`
 	// Local is set for the token of a node, which replaces the one that it had; see Token.Local.
 	Local string `json:"local,omitempty"`
+	// Agent is set for the token of a registered agent.
+	Agent *agents.Profile `json:"agent,omitempty"`
+	// Replaces is the id of a token of the same name that ends when this one begins.
+	Replaces string `json:"replaces,omitempty"`
 }
 
 // RevokeToken asks for the end of a token.
@@ -111,7 +118,11 @@ const (
 var tokenName = regexp.MustCompile(`^[a-z0-9._-]{1,64}$`)
 
 func (n *NewToken) validate() error {
-	if n.Local == "" && !tokenName.MatchString(n.Name) {
+	if n.Agent != nil {
+		if err := n.Agent.Check(n.Name); err != nil {
+			return err
+		}
+	} else if n.Local == "" && !tokenName.MatchString(n.Name) {
 		return fault.New(fault.InvalidFormat, "%q is no name of a token", n.Name).WithField("name").
 			WithHint("use 1 to 64 of a to z, 0 to 9, '.', '_' and '-'")
 	}
@@ -182,7 +193,7 @@ func (t *Tokens) CreateToken(ctx context.Context, in NewToken) (Token, error) {
 	now := events.Time(t.now())
 	token := Token{
 		ID: events.NewTokenID(now), Name: in.Name, Role: in.Role, CreatedBy: in.Actor, CreatedAt: now,
-		Tools: in.Tools, ReadOnly: in.ReadOnly, Local: in.Local,
+		Tools: in.Tools, ReadOnly: in.ReadOnly, Local: in.Local, Agent: in.Agent,
 	}
 	if in.Life > 0 {
 		token.ExpiresAt = now.Add(in.Life)
@@ -202,7 +213,7 @@ func (t *Tokens) place(ctx context.Context, in NewToken) (uint64, error) {
 		return 0, err
 	}
 	var was tokenRecord
-	if len(last.Data) > 0 && json.Unmarshal(last.Data, &was) == nil && in.Local == "" && !was.Expired(t.now()) {
+	if len(last.Data) > 0 && json.Unmarshal(last.Data, &was) == nil && in.Local == "" && !was.Expired(t.now()) && was.ID != in.Replaces {
 		return 0, fault.New(fault.Conflict, "there is a token %s of the name %s", was.ID, in.Name).WithField("name").
 			WithHint("choose another name, or revoke that one: orch token revoke %s", in.Name)
 	}

@@ -40,6 +40,9 @@ func CheckpointIDFrom(task TaskID, entropy io.Reader) string {
 // versions, which do not tell.
 func TaskOfCheckpoint(id string) (TaskID, bool) { return taskOfPart(checkpointPrefix, id) }
 
+// NewAgentID returns the id of a registered agent: "agent-" and a ULID in lower case.
+func NewAgentID(at time.Time) string { return "agent-" + strings.ToLower(newULID(at, rand.Reader)) }
+
 // NewTokenID returns a new id of a bearer token: "TOK_" and a ULID. It is no secret.
 func NewTokenID(at time.Time) string { return "TOK_" + newULID(at, rand.Reader) }
 

@@ -63,7 +63,7 @@ func (w *Worker) Execute(ctx context.Context, call work.Call) work.Outcome {
 func (w *Worker) newAttempt(c work.Call) *attempt {
 	a := &attempt{Call: c}
 	a.env = tools.Env{
-		Task: c.Task, Step: c.Step, Attempt: c.Attempt, Key: c.Key(), State: statemachine.State(c.State), Since: c.Since,
+		Task: c.Task, Step: c.Step, Attempt: c.Attempt, Key: c.Key(), State: statemachine.State(c.State), Since: c.Since, Requester: c.Requester,
 		Root: w.cfg.Root, Exec: w.cfg.Exec, Now: w.cfg.Clock,
 		Reads: c.Reads, Checkpoints: c.Checkpoints, Approvals: c.Approvals, Answers: c.Answers, Note: c.Note, Anew: c.Anew, Client: c.Client,
 		Progress: func(done, total float64, message string) {

@@ -68,16 +68,25 @@ func (w *Worker) failed(ctx context.Context, a *attempt, o *work.Outcome, err er
 	o.Error, o.Class = w.public(ctx, a, err), classify(err)
 }
 
-// inspect checks what a tool has returned and recorded, and takes the secrets out.
-func (w *Worker) inspect(a *attempt, output json.RawMessage) (result, error) {
+// Vet checks the size of an output that somebody else has made, and takes the secrets out. VALIDATION_ERROR.
+func (w *Worker) Vet(output json.RawMessage) (json.RawMessage, error) {
 	if len(output) > w.cfg.MaxOutput {
-		return result{}, tooLarge("output", w.cfg.MaxOutput)
+		return nil, tooLarge("output", w.cfg.MaxOutput)
 	}
 	if clean, found := w.rules.Redact(output); found {
 		output = clean
 	}
 	if len(output) > 0 && !json.Valid(output) {
-		return result{}, fault.New(fault.Internal, "the tool returned no valid JSON")
+		return nil, fault.New(fault.Internal, "the tool returned no valid JSON")
+	}
+	return output, nil
+}
+
+// inspect checks what a tool has returned and recorded, and takes the secrets out.
+func (w *Worker) inspect(a *attempt, output json.RawMessage) (result, error) {
+	output, err := w.Vet(output)
+	if err != nil {
+		return result{}, err
 	}
 	res := result{output: output, facts: a.takeFacts()}
 	limit := min(w.cfg.MaxOutput, work.MaxFacts)

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/fault"
@@ -127,7 +128,7 @@ func (p processNodes) start(ctx context.Context, cfg config.Config, m mode) (ses
 	if err != nil {
 		return nil, err
 	}
-	return embedded{n.API(), n}, nil
+	return embedded{n.API(), n.Agents(), n}, nil
 }
 
 // noHands says that who is to execute calls may not execute one.
@@ -333,6 +334,7 @@ type remote struct {
 // client is what node.Dial returns.
 type client interface {
 	orchestrator.API
+	agents.Service
 	node.Asker
 	bus.TokenKeeper
 	Verify(ctx context.Context) (bus.Report, error)
@@ -349,6 +351,7 @@ func (r remote) Close(context.Context) error { return r.client.Close() }
 // embedded is a node in this process.
 type embedded struct {
 	orchestrator.API
+	agents.Service
 
 	node *node.Node
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
@@ -132,6 +133,7 @@ func (f *fakeNodes) Tools() (*tools.Catalogue, error) {
 // fakeSession answers what a test sets; everything else is a nil call.
 type fakeSession struct {
 	orchestrator.API
+	agents.Service
 
 	embedded bool
 	closed   bool

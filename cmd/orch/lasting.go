@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/config"
@@ -233,4 +234,22 @@ func (l *lasting) Archive(ctx context.Context, r orchestrator.ArchiveRequest) (o
 // Status implements session.
 func (l *lasting) Status(ctx context.Context, r orchestrator.StatusRequest) (orchestrator.StatusReply, error) {
 	return surely(ctx, l, orchestrator.API.Status, r)
+}
+
+// Register implements session.
+func (l *lasting) Register(ctx context.Context, in agents.Registration) (agents.Registered, error) {
+	return l.session().Register(ctx, in)
+}
+
+// Collect implements session.
+func (l *lasting) Collect(ctx context.Context, in agents.Collection) (agents.Collected, error) {
+	return l.session().Collect(ctx, in)
+}
+
+// Agents implements session.
+func (l *lasting) Agents(ctx context.Context) ([]agents.View, error) { return l.session().Agents(ctx) }
+
+// Remove implements session.
+func (l *lasting) Remove(ctx context.Context, in agents.Removal) (agents.Member, error) {
+	return l.session().Remove(ctx, in)
 }

@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 
 	"github.com/spf13/cobra"
 
+	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/internal/node"
 	"github.com/orch-dev/orch/mcp/server"
+	"github.com/orch-dev/orch/tools/onboarding"
 )
 
 func newMCP(a *app) *cobra.Command {
@@ -68,8 +71,12 @@ func (a *app) serveMCP(ctx context.Context, o mcpOptions) error {
 		outside, stopFeatures := followFeatures(ctx, servers, log)
 		defer stopFeatures()
 		face, err := server.New(server.Config{
-			API: s, Catalogue: catalogue, Outside: outside, Local: server.Identity{Name: a.actor(), Role: server.Operator},
-			Show: server.Selection{Tools: o.tools, ReadOnly: o.readOnly}, OutsideApprovals: a.cfg.OutsideApprovals,
+			API: s, Catalogue: catalogue, Outside: outside,
+			Reveal: func(ctx context.Context, task events.TaskID, who string, result json.RawMessage) json.RawMessage {
+				return onboarding.Reveal(ctx, s, task, who, result)
+			},
+			Local: server.Identity{Name: a.actor(), Role: server.Operator},
+			Show:  server.Selection{Tools: o.tools, ReadOnly: o.readOnly}, OutsideApprovals: a.cfg.OutsideApprovals,
 			SyncWait: a.cfg.SyncWait, Outputs: outputs,
 			Root: a.cfg.Root, Version: readVersion().Version, Logger: log,
 		})

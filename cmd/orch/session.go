@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 
+	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/internal/config"
 	"github.com/orch-dev/orch/internal/node"
@@ -61,6 +62,7 @@ const (
 // session is a connection to a node for the length of a command.
 type session interface {
 	orchestrator.API
+	agents.Service
 	node.Asker
 	// Embedded reports whether the node lives in this process and ends with the session.
 	Embedded() bool

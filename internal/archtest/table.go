@@ -58,6 +58,8 @@ func layers() []Layer {
 		{"domain", []Row{
 			{Package: "plan", Imports: []string{"fault"}},
 			{Package: "policy/sqlclass", Pure: true},
+			{Package: "agents", Imports: []string{"fault", "events", "work"}},
+			{Package: "agents/peer", Imports: []string{"fault", "events", "work", "agents"}},
 			{Package: "policy", Imports: []string{"fault", "events", "statemachine", "tools", "internal/netguard", "internal/spell"}},
 			{Package: "tools", Imports: []string{"fault", "events", "statemachine", "internal/pathguard", "internal/proc"}},
 			{Package: "tools/toolstest", Imports: []string{"fault", "tools"}, Kit: true},
@@ -77,6 +79,8 @@ func layers() []Layer {
 				"fault", "tools/firebase", "tools/firebase/document", "tools/firebase/refusal", "tools/firebase/tree",
 			}},
 			{Package: "tools/firebase", Imports: append([]string{"tools/firebase/document", "tools/firebase/refusal", "tools/firebase/tree"}, family...)},
+			{Package: "tools/onboarding", Imports: append([]string{"agents"}, family...)},
+			{Package: "tools/system", Imports: append([]string{"agents"}, family...)},
 			{Package: "tools/*", Imports: family},
 			{Package: "internal/workspace", Imports: []string{"fault", "events", "internal/pathguard"}},
 		}},
@@ -115,14 +119,14 @@ func adapters(face []string) []Row {
 	return []Row{
 		// Faces never import bus or worker.
 		{Package: "bus/storefile"},
-		{Package: "bus", Imports: append([]string{"bus/storefile", "internal/crew", "internal/failpoint"}, face...)},
+		{Package: "bus", Imports: append([]string{"agents", "bus/storefile", "internal/crew", "internal/failpoint"}, face...)},
 		{Package: "mcp/oauth", Imports: []string{"fault", "internal/wholefile"}},
 		{Package: "mcp/oauthtest", Kit: true},
 		{Package: "mcp/registry", Imports: append([]string{"internal/proc", "internal/wholefile", "mcp/oauth"}, face...)},
 		{Package: "mcp/gateway", Imports: append([]string{"mcp/registry", "internal/patch", "internal/unseen", "internal/wholefile"}, face...)},
 		{Package: "mcp/*", Imports: append([]string{"internal/wholefile", "mcp/*"}, face...)},
 		{Package: "web"},
-		{Package: "httpapi", Imports: append([]string{"web"}, face...)},
+		{Package: "httpapi", Imports: append([]string{"agents", "web"}, face...)},
 	}
 }
 

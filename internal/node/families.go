@@ -19,6 +19,8 @@ import (
 	"github.com/orch-dev/orch/tools/forge"
 	"github.com/orch-dev/orch/tools/git"
 	"github.com/orch-dev/orch/tools/notify"
+	"github.com/orch-dev/orch/tools/onboarding"
+	"github.com/orch-dev/orch/tools/system"
 	"github.com/orch-dev/orch/tools/web"
 )
 
@@ -46,6 +48,11 @@ func (h *hands) configure(c *bus.Conn) error {
 		Git:      h.gitConfig(net),
 		Build:    build.Config{NPMRegistry: s.NPMRegistry, PipIndex: s.PipIndex},
 		Agent:    agent.Config{Commands: h.cfg.Agents},
+	}
+	if c != nil {
+		service := bus.NewRemote(c)
+		h.families.Onboarding = onboarding.Config{Agents: service}
+		h.families.System = system.Config{Agents: service}
 	}
 	if h.cfg.DataDir != "" {
 		h.families.Database.Connections = filepath.Join(h.cfg.DataDir, "connections")

@@ -53,7 +53,7 @@ func (n *Node) startFace(ctx context.Context) error {
 func (n *Node) faceConfig() server.Config {
 	cfg := server.Config{
 		API: n.orch, Catalogue: n.hands.catalogue, Root: n.hands.root.Name(), Version: n.cfg.Version, Logger: n.cfg.logger(),
-		Sessions: n.store, Key: n.faceKey, Outside: n.Outside(),
+		Sessions: n.store, Key: n.faceKey, Outside: n.Outside(), Reveal: n.reveal,
 		Tokens: n.cfg.Tokens, Outputs: n.hands.tree, SyncWait: n.cfg.SyncWait, OutsideApprovals: n.cfg.OutsideApprovals,
 	}
 	if n.cfg.Face != nil {
@@ -67,6 +67,7 @@ func (n *Node) serveFace(face *server.Server, listener net.Listener) {
 	mux := http.NewServeMux()
 	mux.Handle(mcpPath, n.whileGood(face.Handler()))
 	mux.Handle(metadataPath, server.Metadata(n.faceURL))
+	mux.Handle("/agents/", n.agentPaths())
 	web := &http.Server{
 		Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(n.cfg.logger().Handler(), slog.LevelDebug),

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
@@ -102,6 +103,9 @@ type Node struct {
 	orch   *orchestrator.Orchestrator
 	hands  *hands
 	tokens *bus.Tokens
+	// agents knows the registered agents, agentDesk hands out work to them.
+	agents    *agents.Registry
+	agentDesk *agents.Desk
 	// faceKey signs what MCP clients carry between two rounds.
 	faceKey []byte
 	// faceURL is where the MCP face is served.
@@ -125,7 +129,7 @@ type Node struct {
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	n := &Node{cfg: cfg, done: make(chan struct{}), changes: make(chan registry.Change, maxChanges)}
 	for _, step := range []func(context.Context) error{
-		n.openBus, n.openStore, n.openRequests, n.openHands, n.openNotices, n.startOwner, n.serve, n.serveServers, n.startWorker, n.startTokens, n.startFace, n.startJournal, n.startChores, n.startTidying,
+		n.openBus, n.openStore, n.openRequests, n.openHands, n.openNotices, n.startOwner, n.serve, n.serveServers, n.startWorker, n.startTokens, n.startAgents, n.startFace, n.startJournal, n.startChores, n.startTidying,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, n.Stop(context.WithoutCancel(ctx)))

@@ -206,14 +206,14 @@ func (s *Server) finish(ctx context.Context, c client, r *run, now orchestrator.
 			Result json.RawMessage `json:"result"`
 		}
 		if json.Unmarshal(now.Output, &out) == nil && out.Result != nil {
-			return s.success(r.spec.Name, out.Result), nil
+			return s.success(r.spec.Name, s.cfg.Reveal(ctx, r.id, c.who.Name, out.Result)), nil
 		}
 	}
 	t, err := s.cfg.API.Get(ctx, orchestrator.GetRequest{ID: r.id})
 	if err != nil {
 		return nil, err
 	}
-	return s.outcomeOf(t).unpack()
+	return s.outcomeFor(ctx, c.who, t).unpack()
 }
 
 // handBack lets a call go on without its caller. A client without tasks is told how to hear of its end; that is

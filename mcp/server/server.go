@@ -60,6 +60,9 @@ type Config struct {
 	Outside Outside
 	// Complete adds completions; nil values let the server find its own.
 	Complete func(*mcp.CompleteParams) []string
+	// Reveal puts what the log does not hold into the result of a call, for the one identity that may see it. Default:
+	// results are as they are in the log.
+	Reveal func(ctx context.Context, task events.TaskID, who string, result json.RawMessage) json.RawMessage
 	// Root is the root that tools are confined to, for the instructions.
 	Root    string
 	Version string
@@ -94,6 +97,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.Reveal == nil {
+		c.Reveal = func(_ context.Context, _ events.TaskID, _ string, result json.RawMessage) json.RawMessage { return result }
 	}
 	if c.Local.Name == "" {
 		c.Local = Identity{Name: "user:local", Role: Operator}

@@ -82,7 +82,7 @@ func (s *Server) detailed(ctx context.Context, c client, t orchestrator.TaskView
 	st := standingOf(t)
 	o := outcome{}
 	if t.State.Terminal() && t.State != statemachine.Cancelled {
-		if o = s.outcomeOf(t); o.err == nil {
+		if o = s.outcomeFor(ctx, c.who, t); o.err == nil {
 			st.status = "completed" // an error inside of the result is a result
 		}
 	}
@@ -134,7 +134,7 @@ func (s *Server) taskResult(ctx context.Context, c client, p *taskParams) (*repl
 			return nil, err
 		}
 	}
-	result, err := s.outcomeOf(t).unpack()
+	result, err := s.outcomeFor(ctx, c.who, t).unpack()
 	if err != nil {
 		return nil, err
 	}

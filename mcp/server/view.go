@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -164,6 +165,14 @@ func because(reason string) string {
 		return ""
 	}
 	return ": " + reason
+}
+
+// outcomeFor is outcomeOf for an identity, who may see what the log does not hold.
+func (s *Server) outcomeFor(ctx context.Context, who Identity, t orchestrator.TaskView) outcome {
+	if call := callOf(t); call != nil {
+		call.Output = s.cfg.Reveal(ctx, t.ID, who.Name, call.Output)
+	}
+	return s.outcomeOf(t)
 }
 
 // callOf is the only call of a task that was made for one, nil for a plan.

@@ -12,7 +12,9 @@ import (
 	"github.com/orch-dev/orch/tools/fs"
 	"github.com/orch-dev/orch/tools/git"
 	"github.com/orch-dev/orch/tools/notify"
+	"github.com/orch-dev/orch/tools/onboarding"
 	"github.com/orch-dev/orch/tools/shell"
+	"github.com/orch-dev/orch/tools/system"
 	"github.com/orch-dev/orch/tools/task"
 	"github.com/orch-dev/orch/tools/test"
 	"github.com/orch-dev/orch/tools/web"
@@ -33,6 +35,9 @@ type Config struct {
 	Build build.Config
 	// Agent names the agents that are commands.
 	Agent agent.Config
+	// Onboarding and System know the node with its registered agents.
+	Onboarding onboarding.Config
+	System     system.Config
 }
 
 // All returns the tools of all families, one line each.
@@ -49,6 +54,8 @@ func All(cfg Config) []tools.Tool {
 		forge.Tools(cfg.GitHub),
 		build.Tools(cfg.Build),
 		agent.Tools(cfg.Agent),
+		onboarding.Tools(cfg.Onboarding),
+		system.Tools(cfg.System),
 	)
 }
 

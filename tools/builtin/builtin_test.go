@@ -25,6 +25,7 @@ type schema struct {
 	Enum        []any
 	Default     json.RawMessage
 	MinLength   int
+	Pattern     string
 	Items       *schema
 	Properties  map[string]*schema
 	Required    []string
@@ -104,6 +105,7 @@ func TestAnnotations(t *testing.T) {
 	reads := []string{
 		"FILE_READ", "DIRECTORY_LIST", "GLOB_SEARCH", "GREP_SEARCH", "GIT_STATUS", "GIT_DIFF", "APPROVAL_CHECK",
 		"WEB_FETCH", "WEB_SEARCH", "shell_exec", "github.readFile", "github.searchCode", "github.getWorkflowRuns",
+		"onboarding.getChecklist", "system.getAgents",
 	}
 	seen := map[string]bool{}
 	for _, tool := range builtin.All(builtin.Config{}) {
@@ -183,7 +185,9 @@ func fitting(s *schema) any {
 	case s.Type == "array":
 		return []any{fitting(s.Items)}
 	case s.Type == "object":
-		return map[string]any{}
+		return sample(s)
+	case s.Pattern != "" && !regexp.MustCompile(s.Pattern).MatchString("text"):
+		return "1.0.0"
 	default:
 		return "text"
 	}

@@ -1,0 +1,333 @@
+package agents
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/work"
+)
+
+// Chain takes calls through all gates of the node.
+type Chain interface {
+	// Pass takes a call through the gates for an actor. The outcome has With when the agent is to make the call; any
+	// other is the end of the attempt.
+	Pass(ctx context.Context, actor string, call work.Call) (work.Outcome, error)
+	// Vet checks what came of a call, and takes the secrets out. VALIDATION_ERROR when it is too large.
+	Vet(output json.RawMessage) (json.RawMessage, error)
+}
+
+// Assignment is a call in the hands of an agent.
+type Assignment struct {
+	work.Ref
+
+	// Key is the same for every attempt of the call: whoever does something twice by it does it once.
+	Key string `json:"key"`
+	// Name is that of the task.
+	Name string `json:"name,omitempty"`
+	// Args are the arguments of AGENT_TASK.
+	Args json.RawMessage `json:"args"`
+	// Deadline is when the call is given up, Lease how long the agent may be silent before.
+	Deadline time.Time     `json:"deadline"`
+	Lease    time.Duration `json:"lease"`
+
+	began time.Time
+}
+
+// Claim asks for work.
+type Claim struct {
+	// Free is how many calls the agent can take now, at least 1.
+	Free int `json:"free"`
+	// Wait is how long the answer may take when there is nothing; at most 30 s.
+	Wait time.Duration `json:"wait,omitempty"`
+	// Has are the calls that the agent has: what it was given beside these was lost on its way, and comes again.
+	Has []work.Ref `json:"has,omitempty"`
+}
+
+// Work answers a claim or a heartbeat.
+type Work struct {
+	Calls []Assignment `json:"calls,omitempty"`
+	// Stop are calls that the agent must end now, without a report.
+	Stop []work.Ref `json:"stop,omitempty"`
+}
+
+// Beat is a heartbeat.
+type Beat struct {
+	// Error is what is wrong with the agent; "" for nothing.
+	Error string       `json:"error,omitempty"`
+	Calls []work.Pulse `json:"calls,omitempty"`
+}
+
+// Report is the end of a call.
+type Report struct {
+	work.Ref
+
+	// Result is what came of it, any JSON value; Summary says it in a line.
+	Result  json.RawMessage `json:"result,omitempty"`
+	Summary string          `json:"summary,omitempty"`
+	// Error is why the call has failed; "" for one that has not.
+	Error string `json:"error,omitempty"`
+	// Release gives the call back, as a worker does that stops: it counts as no attempt. One with effects is in doubt
+	// then.
+	Release bool `json:"release,omitempty"`
+	// HandTo leaves the call to other agents. Error says why.
+	HandTo *events.Agents `json:"hand_to,omitempty"`
+}
+
+// Desk hands out work to agents and takes it back. All methods are safe for concurrent use.
+type Desk struct {
+	owner    work.Owner
+	chain    Chain
+	registry *Registry
+	clock    func() time.Time
+
+	mu sync.Mutex
+	// given are the calls of each agent, by id.
+	given map[string][]Assignment
+}
+
+// NewDesk returns a desk.
+func NewDesk(owner work.Owner, chain Chain, registry *Registry) *Desk {
+	return &Desk{owner: owner, chain: chain, registry: registry, clock: registry.cfg.Clock, given: map[string][]Assignment{}}
+}
+
+// Queue is the queue that all calls for agents are in.
+const Queue = "agents"
+
+// maxWait is how long a claim may wait.
+const maxWait = 30 * time.Second
+
+// Claim returns calls that are for agents like this one (S3-085). UNAVAILABLE when the node is stopping,
+// VALIDATION_ERROR for a claim that is none.
+func (d *Desk) Claim(ctx context.Context, m Member, c Claim) (Work, error) {
+	if c.Free < 1 || c.Wait < 0 {
+		return Work{}, fault.New(fault.ValidationError, "must be at least 1").WithField("free")
+	}
+	d.registry.touch(m.ID)
+	lost, room := d.missing(m, c.Has)
+	if len(lost) > 0 {
+		return Work{Calls: lost}, nil
+	}
+	batch, err := d.owner.Poll(ctx, work.Poll{
+		Worker: m.Actor(), Queues: []string{Queue}, Free: min(c.Free, room), Wait: min(c.Wait, maxWait),
+		Agent: &work.Agent{Name: m.Name, Type: m.Type, Capabilities: m.Names()},
+	})
+	if err != nil {
+		return Work{}, err
+	}
+	d.forget(m, batch.Cancel)
+	answer := Work{Stop: batch.Cancel}
+	for _, call := range batch.Calls {
+		a, ok, err := d.hand(context.WithoutCancel(ctx), m, call)
+		if err != nil {
+			return answer, err
+		}
+		if ok {
+			answer.Calls = append(answer.Calls, a)
+		}
+	}
+	return answer, nil
+}
+
+// missing returns the calls that the agent was given and does not have, and how many more it may have.
+func (d *Desk) missing(m Member, has []work.Ref) (lost []Assignment, room int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, a := range d.given[m.ID] {
+		if !slices.Contains(has, a.Ref) {
+			lost = append(lost, a)
+		}
+	}
+	return lost, max(m.MaxTasks-max(len(has), len(d.given[m.ID])), 0)
+}
+
+// hand takes a call through the gates. One that ends there is reported.
+func (d *Desk) hand(ctx context.Context, m Member, call work.Call) (Assignment, bool, error) {
+	out, err := d.chain.Pass(ctx, m.Actor(), call)
+	switch {
+	case err != nil:
+		return Assignment{}, false, err
+	case out.With == nil:
+		return Assignment{}, false, d.tell(ctx, out)
+	}
+	now := d.clock()
+	a := Assignment{
+		Ref: call.Ref, Key: call.Key(), Name: call.Name, Args: out.With.Args,
+		Deadline: events.Time(now.Add(out.With.Timeout)), Lease: call.Lease, began: now,
+	}
+	d.mu.Lock()
+	d.given[m.ID] = append(d.given[m.ID], a)
+	d.mu.Unlock()
+	return a, true, nil
+}
+
+// tell reports an outcome. One that came too late is dropped: the log notes it.
+func (d *Desk) tell(ctx context.Context, o work.Outcome) error {
+	if err := d.owner.Report(ctx, o); err != nil && !fault.Has(err, fault.Conflict) {
+		return err
+	}
+	return nil
+}
+
+// forget drops calls that an agent no longer has, and returns the one of a reference.
+func (d *Desk) forget(m Member, refs []work.Ref) (last Assignment) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.given[m.ID] = slices.DeleteFunc(d.given[m.ID], func(a Assignment) bool {
+		gone := slices.Contains(refs, a.Ref)
+		if gone {
+			last = a
+		}
+		return gone
+	})
+	if len(d.given[m.ID]) == 0 {
+		delete(d.given, m.ID)
+	}
+	return last
+}
+
+// Beat takes a heartbeat: it renews the leases of the calls that it names, and ends those whose time is over.
+func (d *Desk) Beat(ctx context.Context, m Member, b Beat) (Work, error) {
+	d.registry.Hear(m.ID, b.Error != "", clip(b.Error))
+	late := d.late(m)
+	for i := range b.Calls {
+		b.Calls[i].Tool = cmp.Or(b.Calls[i].Tool, toolName)
+	}
+	reply, err := d.owner.Beat(ctx, work.Beat{Worker: m.Actor(), Queues: []string{Queue}, Calls: b.Calls})
+	if err != nil {
+		return Work{}, err
+	}
+	for _, a := range late {
+		if err := d.expire(ctx, m, a); err != nil {
+			return Work{}, err
+		}
+		reply.Stop = append(reply.Stop, a.Ref)
+	}
+	d.forget(m, reply.Stop)
+	return Work{Stop: reply.Stop}, nil
+}
+
+// toolName is the tool whose calls agents make.
+const toolName = "AGENT_TASK"
+
+// late returns the calls of an agent whose time is over.
+func (d *Desk) late(m Member) []Assignment {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var late []Assignment
+	for _, a := range d.given[m.ID] {
+		if d.clock().After(a.Deadline) {
+			late = append(late, a)
+		}
+	}
+	return late
+}
+
+// expire ends a call that has taken too long.
+func (d *Desk) expire(ctx context.Context, m Member, a Assignment) error {
+	return d.tell(ctx, work.Outcome{
+		Ref: a.Ref, Worker: m.Actor(), StartedAt: events.Time(a.began), Duration: d.clock().Sub(a.began), Class: "timeout",
+		Error: fault.New(fault.Timeout, "the agent %s did not end the call in time", m.Name),
+	})
+}
+
+// Report takes the end of a call and returns when it is durable. CONFLICT when the call is no longer the agent's.
+func (d *Desk) Report(ctx context.Context, m Member, r Report) error {
+	d.registry.touch(m.ID)
+	out, err := d.outcome(m, r)
+	if err != nil {
+		return err
+	}
+	if err := d.owner.Report(ctx, out); err != nil && !fault.Has(err, fault.Conflict) {
+		return err
+	} else if err != nil {
+		d.forget(m, []work.Ref{r.Ref})
+		return err
+	}
+	d.forget(m, []work.Ref{r.Ref})
+	return nil
+}
+
+// maxMessage bounds the bytes of the error of a report, maxSummary those of its summary.
+const (
+	maxMessage = 4 << 10
+	maxSummary = 1 << 10
+)
+
+// outcome is what the log hears of a report.
+func (d *Desk) outcome(m Member, r Report) (work.Outcome, error) {
+	now := d.clock()
+	began := d.began(m, r.Ref, now)
+	out := work.Outcome{Ref: r.Ref, Worker: m.Actor(), StartedAt: events.Time(began), Duration: now.Sub(began)}
+	message, err := d.vetText("error", r.Error, maxMessage)
+	if err != nil {
+		return out, err
+	}
+	switch {
+	case r.Release:
+		out.Error, out.Class = fault.New(fault.Unavailable, "the agent %s has given the call back: %s", m.Name, message), "shutdown"
+	case r.HandTo != nil:
+		out.Error, out.Class, out.HandTo = fault.New(fault.Unavailable, "the agent %s has handed the call on: %s", m.Name, message), "handoff", r.HandTo
+	case message != "":
+		out.Error, out.Class = fault.New(fault.ToolFailed, "%s", message), "tool_error"
+	default:
+		out.Output, err = d.output(m, r)
+	}
+	return out, err
+}
+
+// began is when a call began, as far as this node knows.
+func (d *Desk) began(m Member, ref work.Ref, now time.Time) time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, a := range d.given[m.ID] {
+		if a.Ref == ref {
+			return a.began
+		}
+	}
+	return now
+}
+
+// vetText checks a text of an agent, and takes the secrets out.
+func (d *Desk) vetText(field, text string, most int) (string, error) {
+	if len(text) > most {
+		return "", fault.New(fault.ValidationError, "has more than %d bytes", most).WithField(field).WithReason("SIZE_LIMIT_EXCEEDED")
+	}
+	if text == "" {
+		return "", nil
+	}
+	quoted, err := json.Marshal(strings.ToValidUTF8(text, "\ufffd"))
+	if err != nil {
+		return "", fault.Wrap(fault.Internal, err, "a text cannot be encoded")
+	}
+	if quoted, err = d.chain.Vet(quoted); err != nil {
+		return "", err
+	}
+	err = json.Unmarshal(quoted, &text)
+	return text, err
+}
+
+// output is the output of AGENT_TASK.
+func (d *Desk) output(m Member, r Report) (json.RawMessage, error) {
+	if len(r.Result) > 0 && !json.Valid(r.Result) {
+		return nil, fault.New(fault.InvalidFormat, "is no JSON").WithField("result")
+	}
+	if len(r.Summary) > maxSummary {
+		return nil, fault.New(fault.ValidationError, "has more than %d bytes", maxSummary).WithField("summary").WithReason("SIZE_LIMIT_EXCEEDED")
+	}
+	output, err := json.Marshal(struct {
+		Agent   string          `json:"agent"`
+		Result  json.RawMessage `json:"result,omitempty"`
+		Summary string          `json:"summary,omitempty"`
+	}{m.Name, r.Result, r.Summary})
+	if err != nil {
+		return nil, fault.Wrap(fault.InvalidFormat, err, "the result cannot be encoded")
+	}
+	return d.chain.Vet(output)
+}

@@ -1,0 +1,141 @@
+// Package peer is the other side of package agents: a program that is an agent. It claims calls over HTTP, keeps its
+// leases, and reports how the calls ended. What an agent does is up to its Handler.
+package peer
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/fault"
+)
+
+// Credential is what an agent speaks with, and where.
+type Credential struct {
+	// URL is where the node serves HTTP, without a path.
+	URL string `json:"url"`
+	// Agent is the id of the agent, Name its name, MaxTasks how many calls it takes at the same time.
+	Agent    string `json:"agent"`
+	Name     string `json:"name"`
+	MaxTasks int    `json:"max_tasks"`
+	// Secret is the bearer token.
+	Secret    string    `json:"secret"`
+	IssuedAt  time.Time `json:"issued_at"`
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+// client speaks to the node.
+type client struct {
+	http *http.Client
+
+	mu   sync.Mutex
+	cred Credential
+}
+
+const (
+	// maxAnswer bounds the bytes of an answer of the node.
+	maxAnswer = 64 << 20
+	// patience is how long the node may take beyond what it was allowed to wait.
+	patience = 30 * time.Second
+)
+
+func (c *client) credential() Credential {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cred
+}
+
+func (c *client) beat(ctx context.Context, b agents.Beat) (agents.Work, error) {
+	var w agents.Work
+	return w, c.post(ctx, "/agents/status", b, &w, patience)
+}
+
+func (c *client) claim(ctx context.Context, in agents.Claim) (agents.Work, error) {
+	var w agents.Work
+	return w, c.post(ctx, "/agents/tasks", in, &w, in.Wait+patience)
+}
+
+func (c *client) report(ctx context.Context, r agents.Report) error {
+	return c.post(ctx, "/agents/results", r, nil, patience)
+}
+
+// renew replaces the credential, and returns the new one.
+func (c *client) renew(ctx context.Context, now time.Time) (Credential, error) {
+	var got struct {
+		Secret    string    `json:"secret"`
+		ExpiresAt time.Time `json:"expires_at"`
+	}
+	if err := c.post(ctx, "/agents/credential", struct{}{}, &got, patience); err != nil {
+		return Credential{}, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cred.Secret, c.cred.ExpiresAt, c.cred.IssuedAt = got.Secret, got.ExpiresAt, now
+	return c.cred, nil
+}
+
+// post sends a request and decodes its answer. Errors are those of the node, UNAVAILABLE when it cannot be reached.
+func (c *client) post(ctx context.Context, path string, in, out any, within time.Duration) error {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return fault.Wrap(fault.InvalidFormat, err, "the request cannot be encoded")
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	cred := c.credential()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(cred.URL, "/")+path, bytes.NewReader(body))
+	if err != nil {
+		return fault.New(fault.InvalidFormat, "the address of the node is none").WithField("url")
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", "Bearer "+cred.Secret)
+	answer, err := c.http.Do(r)
+	if err != nil {
+		return fault.Wrap(fault.Unavailable, err, "the node cannot be reached at "+cred.URL).WithHint("start it with: orch serve")
+	}
+	defer func() { _ = answer.Body.Close() }()
+	content, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	if err != nil {
+		return fault.Wrap(fault.Unavailable, err, "the answer of the node has no end")
+	}
+	if answer.StatusCode != http.StatusOK {
+		return refusal(answer, content)
+	}
+	if out == nil {
+		return nil
+	}
+	if err := json.Unmarshal(content, out); err != nil {
+		return fault.Wrap(fault.Unavailable, err, "the answer of the node cannot be read").WithHint("use the same version of orch on both sides")
+	}
+	return nil
+}
+
+// refusal is the error of an answer.
+func refusal(answer *http.Response, content []byte) error {
+	f := new(fault.Error)
+	if json.Unmarshal(content, f) == nil && f.Code != "" {
+		return f
+	}
+	return fault.New(fault.Unavailable, "the node answered with status %d", answer.StatusCode).WithHint("is this the address of a node? orch doctor")
+}
+
+// passing reports whether it helps to ask again.
+func passing(err error) bool {
+	var f *fault.Error
+	if !errors.As(err, &f) {
+		return true
+	}
+	switch f.Code {
+	case fault.Unavailable, fault.Timeout, fault.Internal, fault.RateLimited, fault.QuotaExceeded, fault.DiskFull, fault.Cancelled:
+		return true
+	default:
+		return false
+	}
+}

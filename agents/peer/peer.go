@@ -1,0 +1,340 @@
+package peer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/work"
+)
+
+// Handler makes a call. Its report says how that ended; the reference is filled in. The context ends when the call is
+// cancelled, its time is over, or the agent stops: what it reports then is dropped, and a stop gives the call back.
+type Handler func(ctx context.Context, a agents.Assignment, progress func(work.Progress)) agents.Report
+
+// Config configures a Peer. Credential and Handler are required.
+type Config struct {
+	Credential Credential
+	Handler    Handler
+	// Concurrency is how many calls it has at the same time; default, and at most, MaxTasks of the credential.
+	Concurrency int
+	// Drain is how long running calls may go on after a stop; default 10 s.
+	Drain time.Duration
+	// Save keeps a credential that was renewed; nil renews none.
+	Save func(Credential) error
+	// Logger gets what an operator should see. Default: nothing is logged.
+	Logger *slog.Logger
+}
+
+// Peer is an agent that works.
+type Peer struct {
+	cfg    Config
+	client *client
+	log    *slog.Logger
+	// soon wakes the heartbeat, done the claims when a slot is free.
+	soon, done chan struct{}
+
+	mu    sync.Mutex
+	calls map[work.Ref]*call
+	group sync.WaitGroup
+}
+
+// call is a call in work.
+type call struct {
+	cancel   context.CancelCauseFunc
+	lease    time.Duration
+	progress *work.Progress
+}
+
+// New returns a peer. It does no I/O. VALIDATION_ERROR, REQUIRED_FIELD for a configuration that is none.
+func New(cfg Config) (*Peer, error) {
+	switch {
+	case cfg.Handler == nil:
+		return nil, fault.New(fault.RequiredField, "an agent needs a handler").WithField("handler")
+	case cfg.Credential.URL == "" || cfg.Credential.Secret == "":
+		return nil, fault.New(fault.RequiredField, "an agent needs a credential and the address of a node").WithField("credential")
+	}
+	most := max(cfg.Credential.MaxTasks, 1)
+	cfg.Concurrency = min(cmp.Or(cfg.Concurrency, most), most)
+	cfg.Drain = cmp.Or(cfg.Drain, 10*time.Second)
+	if cfg.Concurrency < 1 {
+		return nil, fault.New(fault.ValidationError, "must be at least 1").WithField("concurrency")
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Peer{
+		cfg: cfg, log: cfg.Logger, client: &client{http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 4}}, cred: cfg.Credential},
+		soon: make(chan struct{}, 1), done: make(chan struct{}, 1), calls: map[work.Ref]*call{},
+	}, nil
+}
+
+var (
+	errStopping = errors.New("the agent is stopping")
+	errStopped  = errors.New("the call is no longer this agent's")
+)
+
+// Run works until ctx ends: then it claims no more, running calls have Drain to finish, and what is left is given back.
+// It returns nil after a stop, and the error of the node that does not let this agent in.
+func (p *Peer) Run(ctx context.Context) error {
+	defer p.client.http.CloseIdleConnections()
+	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer end(nil)
+	run, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var beats sync.WaitGroup
+	beats.Go(func() {
+		if err := p.heartbeats(life); err != nil {
+			stop(err)
+		}
+	})
+	err := p.claims(run, life)
+	p.drain(end)
+	end(errStopping)
+	beats.Wait()
+	if cause := context.Cause(run); err == nil && cause != nil && ctx.Err() == nil {
+		err = cause
+	}
+	return err
+}
+
+// drain waits for the running calls, and ends those that take too long.
+func (p *Peer) drain(end context.CancelCauseFunc) {
+	over := make(chan struct{})
+	go func() {
+		p.group.Wait()
+		close(over)
+	}()
+	timer := time.NewTimer(p.cfg.Drain)
+	defer timer.Stop()
+	select {
+	case <-over:
+	case <-timer.C:
+		p.mu.Lock()
+		for _, c := range p.calls {
+			c.cancel(errStopping)
+		}
+		p.mu.Unlock()
+		timer.Reset(p.cfg.Drain)
+		select {
+		case <-over:
+		case <-timer.C: // the node is not there to be told
+		}
+	}
+	end(errStopping)
+	<-over
+}
+
+// wait is how long the node may hold a claim open.
+const wait = 20 * time.Second
+
+// claims asks for calls and makes them, until ctx ends; the calls end with life.
+func (p *Peer) claims(ctx, life context.Context) error {
+	for failures := 0; ctx.Err() == nil; {
+		free, has := p.room()
+		if free == 0 {
+			select {
+			case <-p.done:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		w, err := p.client.claim(ctx, agents.Claim{Free: free, Wait: wait, Has: has})
+		switch {
+		case ctx.Err() != nil && err != nil:
+			return nil
+		case err == nil:
+			failures = 0
+		case !passing(err):
+			return err
+		default:
+			p.log.WarnContext(ctx, "agent_claim_failed", slog.Any("error", err))
+			pause(ctx, failures)
+			failures++
+			continue
+		}
+		p.end(w.Stop)
+		for _, a := range w.Calls {
+			p.begin(life, a)
+		}
+	}
+	return nil
+}
+
+// room is how many calls may be added to those that there are.
+func (p *Peer) room() (free int, has []work.Ref) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for ref := range p.calls {
+		has = append(has, ref)
+	}
+	return max(p.cfg.Concurrency-len(has), 0), has
+}
+
+// begin makes a call, unless it is made already.
+func (p *Peer) begin(life context.Context, a agents.Assignment) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.calls[a.Ref] != nil {
+		return
+	}
+	ctx, cancel := context.WithCancelCause(life)
+	c := &call{cancel: cancel, lease: a.Lease}
+	p.calls[a.Ref] = c
+	p.group.Go(func() {
+		defer cancel(nil)
+		p.make(ctx, life, a, c)
+	})
+	poke(p.soon)
+}
+
+// make makes a call and reports its end.
+func (p *Peer) make(ctx, life context.Context, a agents.Assignment, c *call) {
+	defer p.leave(a.Ref)
+	limited, cancel := context.WithDeadlineCause(ctx, a.Deadline, fault.New(fault.Timeout, "the call took too long"))
+	defer cancel()
+	r := p.cfg.Handler(limited, a, func(done work.Progress) {
+		p.mu.Lock()
+		c.progress = &done
+		p.mu.Unlock()
+	})
+	r.Ref = a.Ref
+	switch cause := context.Cause(limited); {
+	case errors.Is(cause, errStopped):
+		return
+	case errors.Is(cause, errStopping):
+		r = agents.Report{Ref: a.Ref, Release: true, Error: errStopping.Error()}
+	case fault.Has(cause, fault.Timeout):
+		r = agents.Report{Ref: a.Ref, Error: cause.Error()}
+	}
+	p.tell(life, r)
+}
+
+// tell reports an end until the node has taken or refused it.
+func (p *Peer) tell(life context.Context, r agents.Report) {
+	for failures := 0; ; failures++ {
+		err := p.client.report(life, r)
+		switch {
+		case err == nil, fault.Has(err, fault.Conflict):
+			return
+		case life.Err() != nil:
+			p.log.Warn("agent_report_lost", slog.String("task", string(r.Task)), slog.Any("error", err))
+			return
+		case !passing(err) && r.Error == "":
+			r = agents.Report{Ref: r.Ref, Error: "the result was refused: " + err.Error()}
+		case !passing(err):
+			p.log.Error("agent_report_refused", slog.String("task", string(r.Task)), slog.Any("error", err))
+			return
+		}
+		pause(life, failures)
+	}
+}
+
+func (p *Peer) leave(ref work.Ref) {
+	p.mu.Lock()
+	delete(p.calls, ref)
+	p.mu.Unlock()
+	poke(p.done)
+}
+
+// end ends calls that are no longer this agent's.
+func (p *Peer) end(refs []work.Ref) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, ref := range refs {
+		if c := p.calls[ref]; c != nil {
+			c.cancel(errStopped)
+		}
+	}
+}
+
+// heartbeats says that the agent is there, until ctx ends. It returns the error of a node that does not let it in.
+func (p *Peer) heartbeats(ctx context.Context) error {
+	for failures := 0; ; {
+		beat, next := p.pulse()
+		w, err := p.client.beat(ctx, beat)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil:
+			failures = 0
+			p.end(w.Stop)
+		case !passing(err):
+			return err
+		default:
+			p.log.WarnContext(ctx, "agent_heartbeat_failed", slog.Any("error", err))
+			next = min(next, backoff(failures))
+			failures++
+		}
+		p.refresh(ctx)
+		timer := time.NewTimer(next)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-timer.C:
+		case <-p.soon:
+			timer.Stop()
+		}
+	}
+}
+
+// pulse is the next heartbeat, and how long the one after it may take.
+func (p *Peer) pulse() (agents.Beat, time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var b agents.Beat
+	next := agents.Interval
+	for ref, c := range p.calls {
+		b.Calls = append(b.Calls, work.Pulse{Ref: ref, Progress: c.progress})
+		if c.lease > 0 {
+			next = min(next, c.lease/3)
+		}
+	}
+	return b, max(next, 50*time.Millisecond)
+}
+
+// refresh renews the credential when four fifths of its life are over.
+func (p *Peer) refresh(ctx context.Context) {
+	cred, now := p.client.credential(), time.Now()
+	if p.cfg.Save == nil || cred.ExpiresAt.IsZero() || now.Before(cred.IssuedAt.Add(cred.ExpiresAt.Sub(cred.IssuedAt)*4/5)) {
+		return
+	}
+	fresh, err := p.client.renew(ctx, events.Time(now))
+	if err == nil {
+		err = p.cfg.Save(fresh)
+	}
+	if err != nil {
+		p.log.WarnContext(ctx, "agent_credential_not_renewed", slog.Any("error", err))
+	}
+}
+
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// backoff is 0.1 s, doubled with each failure up to 10 s, ±20 %.
+func backoff(failures int) time.Duration {
+	d := min(100*time.Millisecond<<min(failures, 10), 10*time.Second)
+	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64())) //nolint:gosec // it is no secret
+}
+
+func pause(ctx context.Context, failures int) {
+	timer := time.NewTimer(backoff(failures))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}

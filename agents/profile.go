@@ -1,0 +1,134 @@
+package agents
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// Profile is what an agent has said of itself (S3-085).
+type Profile struct {
+	// ID is "agent-" and a ULID in lower case; it is never used again.
+	ID          string `json:"id"`
+	Type        string `json:"type"`
+	Version     string `json:"version"`
+	Description string `json:"description,omitempty"`
+	// Creator is who made it, as it says itself; CreatedBy of the credential is who registered it.
+	Creator      string       `json:"creator,omitempty"`
+	Capabilities []Capability `json:"capabilities"`
+	// MaxTasks is how many calls the agent has at the same time.
+	MaxTasks int `json:"max_tasks"`
+	// Timeout, MaxRetries and Backoff are what the agent wishes for its calls; a plan that says otherwise goes first.
+	Timeout    time.Duration `json:"timeout"`
+	MaxRetries int           `json:"max_retries"`
+	Backoff    time.Duration `json:"backoff"`
+}
+
+// Capability is something that an agent can do.
+type Capability struct {
+	Name     string `json:"name"`
+	Category string `json:"category"`
+	// Parameters is a JSON object in whatever form the agent likes.
+	Parameters map[string]any `json:"parameters,omitempty"`
+}
+
+// Types returns the types of agents (S3-085).
+func Types() []string {
+	return []string{"researcher", "developer", "coordinator", "analyst", "specialist"}
+}
+
+// The bounds of a profile.
+const (
+	// MaxCapabilities is how many capabilities an agent has, MaxTasks how many calls at the same time.
+	MaxCapabilities = 64
+	MaxTasks        = 1000
+	maxCapability   = 64
+	maxDescription  = 500
+	maxCreator      = 256
+	minTimeout      = time.Second
+	maxTimeout      = 24 * time.Hour
+	maxRetries      = 100
+)
+
+var (
+	nameForm    = regexp.MustCompile(`^[a-zA-Z0-9_-]{3,50}$`)
+	versionForm = regexp.MustCompile(`^\d+\.\d+\.\d+$`)
+)
+
+// IsName reports whether a text can be the name of an agent.
+func IsName(name string) bool { return nameForm.MatchString(name) }
+
+// Check returns why a profile, under a name, is none: INVALID_FORMAT, REQUIRED_FIELD, VALIDATION_ERROR with the field.
+func (p *Profile) Check(name string) error {
+	switch {
+	case !IsName(name):
+		return fault.New(fault.InvalidFormat, "%q is no name of an agent", clip(name)).WithField("agentInfo.name").
+			WithHint("use 3 to 50 letters, digits, - and _")
+	case !slices.Contains(Types(), p.Type):
+		return fault.New(fault.ValidationError, "%q is no type of agents", clip(p.Type)).WithField("agentInfo.type").
+			WithHint("use one of %s", strings.Join(Types(), ", "))
+	case !versionForm.MatchString(p.Version):
+		return fault.New(fault.InvalidFormat, "%q is no version", clip(p.Version)).WithField("agentInfo.version").WithHint("write it as 1.0.0")
+	case utf8.RuneCountInString(p.Description) > maxDescription:
+		return fault.New(fault.ValidationError, "has more than %d characters", maxDescription).WithField("agentInfo.description")
+	case utf8.RuneCountInString(p.Creator) > maxCreator:
+		return fault.New(fault.ValidationError, "has more than %d characters", maxCreator).WithField("agentInfo.creator")
+	}
+	if err := p.checkCapabilities(); err != nil {
+		return err
+	}
+	return p.checkLimits()
+}
+
+func (p *Profile) checkCapabilities() error {
+	switch n := len(p.Capabilities); {
+	case n == 0:
+		return fault.New(fault.RequiredField, "an agent has at least one capability").WithField("capabilities")
+	case n > MaxCapabilities:
+		return fault.New(fault.ValidationError, "there are %d capabilities, the limit is %d", n, MaxCapabilities).WithField("capabilities")
+	}
+	for _, c := range p.Capabilities {
+		if c.Name == "" || c.Category == "" || len(c.Name) > maxCapability || len(c.Category) > maxCapability || strings.ContainsFunc(c.Name+c.Category, isControl) {
+			return fault.New(fault.InvalidFormat, "a capability has a name and a category of 1 to %d bytes", maxCapability).WithField("capabilities")
+		}
+	}
+	return nil
+}
+
+func isControl(r rune) bool { return r < ' ' || r == 0x7f }
+
+func (p *Profile) checkLimits() error {
+	switch {
+	case p.MaxTasks < 1 || p.MaxTasks > MaxTasks:
+		return fault.New(fault.ValidationError, "must be 1 to %d", MaxTasks).WithField("configuration.maxConcurrentTasks")
+	case p.Timeout < minTimeout || p.Timeout > maxTimeout:
+		return fault.New(fault.ValidationError, "must be %d to %d ms", minTimeout.Milliseconds(), maxTimeout.Milliseconds()).WithField("configuration.timeout")
+	case p.MaxRetries < 0 || p.MaxRetries > maxRetries:
+		return fault.New(fault.ValidationError, "must be 0 to %d", maxRetries).WithField("configuration.retryPolicy.maxRetries")
+	case p.Backoff < 0 || p.Backoff > maxTimeout:
+		return fault.New(fault.ValidationError, "must be 0 to %d ms", maxTimeout.Milliseconds()).WithField("configuration.retryPolicy.backoffMs")
+	}
+	return nil
+}
+
+// Names returns the names of the capabilities, sorted, each once.
+func (p *Profile) Names() []string {
+	names := make([]string, len(p.Capabilities))
+	for i, c := range p.Capabilities {
+		names[i] = c.Name
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func clip(s string) string {
+	const most = 80
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}

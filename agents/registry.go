@@ -1,0 +1,215 @@
+package agents
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+)
+
+// Member is a registered agent.
+type Member struct {
+	Profile
+
+	// Name is unique among those that are registered. In the log the agent is "agent:NAME".
+	Name string `json:"name"`
+	// Key is the id of its credential.
+	Key          string    `json:"key"`
+	RegisteredAt time.Time `json:"registered_at"`
+	RegisteredBy string    `json:"registered_by"`
+	ExpiresAt    time.Time `json:"expires_at"`
+}
+
+// Actor is who the agent is in the log.
+func (m *Member) Actor() string { return Prefix + m.Name }
+
+// Prefix begins the names of agents in the log.
+const Prefix = "agent:"
+
+// Credentials is where agents and the digests of their credentials are kept.
+type Credentials interface {
+	// Enrol makes an agent with a credential whose secret is returned this one time. by is who asks for it.
+	// CONFLICT when there is an agent of the name.
+	Enrol(ctx context.Context, name string, p Profile, by string) (Member, string, error)
+	// Members returns all agents, also those whose credential has expired.
+	Members(ctx context.Context) ([]Member, error)
+	// Expel refuses an agent from now on.
+	Expel(ctx context.Context, m Member, by string) error
+}
+
+// View is an agent as others see it.
+type View struct {
+	Member
+
+	Status Status `json:"status"`
+	// Problem is what the agent has reported of itself with the status error.
+	Problem string `json:"problem,omitempty"`
+	Current int    `json:"current_tasks"`
+	// URL is where the node serves HTTP, without a path; "" when it does not.
+	URL string `json:"url,omitempty"`
+	// LastSeen is zero for an agent that this node has never heard of since it started.
+	LastSeen time.Time `json:"last_seen,omitzero"`
+	// Uptime is how long it has been there without being offline; 0 for one that is.
+	Uptime time.Duration `json:"uptime,omitempty"`
+	Record Record        `json:"record"`
+}
+
+// Record is what an agent has done, as the log tells.
+type Record struct {
+	Completed int `json:"completed"`
+	Failed    int `json:"failed"`
+	// Streak counts the failures since the last success.
+	Streak int `json:"streak"`
+	// Busy is the time that its calls took together.
+	Busy time.Duration `json:"busy"`
+}
+
+// SuccessRate is 0 to 1, and 1 for an agent that has done nothing yet.
+func (r Record) SuccessRate() float64 {
+	if n := r.Completed + r.Failed; n > 0 {
+		return float64(r.Completed) / float64(n)
+	}
+	return 1
+}
+
+// Config says what a registry works with.
+type Config struct {
+	// Credentials is required.
+	Credentials Credentials
+	// Running returns how many calls the agents have, by actor.
+	Running func(ctx context.Context) (map[string]int, error)
+	// Records returns what the agents have done, by actor; nil for nothing.
+	Records func() map[string]Record
+	// URL is where the node serves HTTP, without a path; nil for nowhere.
+	URL func() string
+	// Clock is the time. Default: time.Now.
+	Clock func() time.Time
+}
+
+// Registry knows the agents, and how they are. All methods are safe for concurrent use.
+type Registry struct {
+	cfg Config
+
+	mu sync.Mutex
+	// heard holds what is known of agents that were heard of, by id.
+	heard map[string]*heard
+	// secrets wait to be collected, by task.
+	secrets map[events.TaskID]kept
+}
+
+type heard struct {
+	// first and last are when the agent was heard of since it was last offline.
+	first, last time.Time
+	problem     string
+	failing     bool
+}
+
+// NewRegistry returns a registry.
+func NewRegistry(cfg Config) *Registry {
+	if cfg.Clock == nil {
+		cfg.Clock = time.Now
+	}
+	if cfg.URL == nil {
+		cfg.URL = func() string { return "" }
+	}
+	if cfg.Records == nil {
+		cfg.Records = func() map[string]Record { return nil }
+	}
+	return &Registry{cfg: cfg, heard: map[string]*heard{}, secrets: map[events.TaskID]kept{}}
+}
+
+// find returns the agent of an id or a name. NOT_FOUND.
+func (r *Registry) find(ctx context.Context, text string) (Member, error) {
+	members, err := r.cfg.Credentials.Members(ctx)
+	if err != nil {
+		return Member{}, err
+	}
+	for _, m := range members {
+		if m.ID == text || m.Name == text {
+			return m, nil
+		}
+	}
+	return Member{}, fault.New(fault.NotFound, "there is no agent %q", clip(text)).WithField("agentId").WithHint("see: orch agents")
+}
+
+// Remove implements Service.
+func (r *Registry) Remove(ctx context.Context, in Removal) (Member, error) {
+	m, err := r.find(ctx, in.Agent)
+	if err != nil {
+		return Member{}, err
+	}
+	if err := r.cfg.Credentials.Expel(ctx, m, in.By); err != nil {
+		return Member{}, err
+	}
+	r.mu.Lock()
+	delete(r.heard, m.ID)
+	r.mu.Unlock()
+	return m, nil
+}
+
+// Hear notes that an agent was heard of. problem is what it reports of itself; "" for nothing.
+func (r *Registry) Hear(id string, failing bool, problem string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.cfg.Clock()
+	h := r.heard[id]
+	if h == nil || now.Sub(h.last) >= OfflineAfter {
+		h = &heard{first: now}
+		r.heard[id] = h
+	}
+	h.last, h.failing, h.problem = now, failing, problem
+}
+
+// touch notes that an agent is there, and leaves what it has reported.
+func (r *Registry) touch(id string) {
+	r.mu.Lock()
+	failing, problem := false, ""
+	if h := r.heard[id]; h != nil {
+		failing, problem = h.failing, h.problem
+	}
+	r.mu.Unlock()
+	r.Hear(id, failing, problem)
+}
+
+// Agents implements Service.
+func (r *Registry) Agents(ctx context.Context) ([]View, error) {
+	members, err := r.cfg.Credentials.Members(ctx)
+	if err != nil {
+		return nil, err
+	}
+	running, err := r.cfg.Running(ctx)
+	if err != nil {
+		return nil, err
+	}
+	records := r.cfg.Records()
+	views := make([]View, len(members))
+	r.mu.Lock()
+	for i, m := range members {
+		views[i] = r.view(m, running[m.Actor()], records[m.Actor()])
+	}
+	r.mu.Unlock()
+	slices.SortFunc(views, func(a, b View) int { return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.ID, b.ID)) })
+	return views, nil
+}
+
+func (r *Registry) view(m Member, current int, record Record) View {
+	v := View{Member: m, Current: current, Record: record, URL: r.cfg.URL()}
+	load := Load{Silence: OfflineAfter, Streak: record.Streak, Current: current, Max: m.MaxTasks}
+	now := r.cfg.Clock()
+	if h := r.heard[m.ID]; h != nil {
+		v.LastSeen, v.Problem = h.last, h.problem
+		load.Silence, load.Failing = now.Sub(h.last), h.failing
+	}
+	if !m.ExpiresAt.IsZero() && !now.Before(m.ExpiresAt) {
+		load.Silence = OfflineAfter // nobody can speak for it
+	}
+	if v.Status = load.Status(); v.Status != Offline {
+		v.Uptime = now.Sub(r.heard[m.ID].first)
+	}
+	return v
+}

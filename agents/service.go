@@ -1,0 +1,105 @@
+package agents
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+)
+
+// Service is what can be asked about agents, here or of a node elsewhere.
+type Service interface {
+	// Register makes an agent (S3-085…S3-088). The secret of its credential is kept for a while, to be collected once.
+	// CONFLICT when there is an agent of the name, and the errors of Profile.Check.
+	Register(ctx context.Context, in Registration) (Registered, error)
+	// Collect returns the secret of a registration to whoever asked for that, once. NOT_FOUND.
+	Collect(ctx context.Context, in Collection) (Collected, error)
+	// Agents returns all agents, by name.
+	Agents(ctx context.Context) ([]View, error)
+	// Remove takes an agent out: its credential is refused from now on, and what it was given goes to others when its
+	// lease ends. NOT_FOUND.
+	Remove(ctx context.Context, in Removal) (Member, error)
+}
+
+// Registration asks for an agent.
+type Registration struct {
+	Name    string  `json:"name"`
+	Profile Profile `json:"profile"`
+	// Task is the one that asks, By who it acts for.
+	Task events.TaskID `json:"task"`
+	By   string        `json:"by"`
+}
+
+// Registered is a new agent.
+type Registered struct {
+	Member
+
+	// URL is where the node serves HTTP, without a path; "" when it does not.
+	URL string `json:"url,omitempty"`
+}
+
+// Collection asks for the secret of a registration.
+type Collection struct {
+	Task events.TaskID `json:"task"`
+	By   string        `json:"by"`
+}
+
+// Collected is the secret of a registration.
+type Collected struct {
+	// Key is the id of the credential.
+	Key    string `json:"key"`
+	Secret string `json:"secret"`
+}
+
+// Removal asks for the end of an agent.
+type Removal struct {
+	// Agent is an id or a name.
+	Agent string `json:"agent"`
+	By    string `json:"by"`
+}
+
+// kept is a secret that was not collected yet.
+type kept struct {
+	key, secret, by string
+	until           time.Time
+}
+
+const (
+	// keptFor is how long a secret can be collected, maxKept how many there are at most.
+	keptFor = 10 * time.Minute
+	maxKept = 1000
+)
+
+// Register implements Service.
+func (r *Registry) Register(ctx context.Context, in Registration) (Registered, error) {
+	if err := in.Profile.Check(in.Name); err != nil {
+		return Registered{}, err
+	}
+	m, secret, err := r.cfg.Credentials.Enrol(ctx, in.Name, in.Profile, in.By)
+	if err != nil {
+		return Registered{}, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.cfg.Clock()
+	maps.DeleteFunc(r.secrets, func(_ events.TaskID, k kept) bool { return now.After(k.until) })
+	if len(r.secrets) < maxKept {
+		r.secrets[in.Task] = kept{m.Key, secret, in.By, now.Add(keptFor)}
+	}
+	return Registered{Member: m, URL: r.cfg.URL()}, nil
+}
+
+// Collect implements Service.
+func (r *Registry) Collect(_ context.Context, in Collection) (Collected, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	k, ok := r.secrets[in.Task]
+	if !ok || k.by != in.By || r.cfg.Clock().After(k.until) {
+		return Collected{}, fault.New(fault.NotFound, "there is no secret of %s to collect", in.Task).
+			WithHint("it is shown once, within %s; register the agent anew", keptFor)
+	}
+	delete(r.secrets, in.Task)
+	return Collected{k.key, k.secret}, nil
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/work"
+)
+
+const (
+	// exitTemporary is the status by which a program gives a call back (EX_TEMPFAIL).
+	exitTemporary = 75
+	// maxPrinted bounds the bytes that a program prints, maxComplaint those of its error that are told.
+	maxPrinted   = 4 << 20
+	maxComplaint = 2 << 10
+	// killAfter is how long a program may take to end once it was asked to.
+	killAfter = 5 * time.Second
+)
+
+// make implements peer.Handler. The program and what it has started end with the call.
+func (p program) make(ctx context.Context, a agents.Assignment, _ func(work.Progress)) agents.Report {
+	cmd := exec.CommandContext(ctx, p.argv[0], p.argv[1:]...) //nolint:gosec // the user has named it
+	cmd.Stdin = bytes.NewReader(a.Args)
+	out, complaint := &capped{most: maxPrinted}, &capped{most: maxPrinted}
+	cmd.Stdout, cmd.Stderr = out, complaint
+	cmd.Env = append(os.Environ(),
+		"ORCH_TASK="+string(a.Task), "ORCH_STEP="+a.Step, "ORCH_ATTEMPT="+strconv.Itoa(a.Attempt), "ORCH_KEY="+a.Key,
+		"ORCH_URL="+p.url, "ORCH_TOKEN="+p.token())
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = killAfter
+	err := cmd.Run()
+	if cmd.Process != nil {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it has left behind
+	}
+	return reportOf(err, out, complaint)
+}
+
+// reportOf is what the end of a program means.
+func reportOf(err error, out, complaint *capped) agents.Report {
+	exit, ended := errors.AsType[*exec.ExitError](err)
+	said := strings.ToValidUTF8(tailOf(complaint.String()), "\ufffd")
+	switch {
+	case ended && exit.ExitCode() == exitTemporary:
+		return agents.Report{Release: true, Error: said}
+	case ended:
+		return agents.Report{Error: "the program has ended with " + exit.String() + ": " + said}
+	case err != nil:
+		return agents.Report{Error: "the program cannot be run: " + err.Error()}
+	case out.over:
+		return agents.Report{Error: "the program has printed more than " + strconv.Itoa(maxPrinted) + " bytes"}
+	}
+	return agents.Report{Result: resultOf(out.Bytes())}
+}
+
+// resultOf is what was printed: as JSON if it is, else as a text.
+func resultOf(printed []byte) json.RawMessage {
+	printed = bytes.TrimSpace(printed)
+	if len(printed) == 0 {
+		return nil
+	}
+	if json.Valid(printed) {
+		return printed
+	}
+	text, _ := json.Marshal(strings.ToValidUTF8(string(printed), "\ufffd")) // a text always has a form in JSON
+	return text
+}
+
+func tailOf(text string) string {
+	text = strings.TrimSpace(text)
+	if len(text) > maxComplaint {
+		return "…" + text[len(text)-maxComplaint:]
+	}
+	return text
+}
+
+// capped keeps the first bytes of what is written, and drops the rest.
+type capped struct {
+	bytes.Buffer
+
+	most int
+	over bool
+}
+
+// Write implements io.Writer.
+func (c *capped) Write(b []byte) (int, error) {
+	room := c.most - c.Len()
+	if len(b) > room {
+		c.over = true
+		_, _ = c.Buffer.Write(b[:room])
+		return len(b), nil
+	}
+	return c.Buffer.Write(b)
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/orch-dev/orch/agents/peer"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/wholefile"
+)
+
+// agentRunOptions are the flags of `orch agent run`.
+type agentRunOptions struct {
+	registerOptions
+
+	name, credential string
+	concurrency      int
+	drain            time.Duration
+}
+
+func newAgentRun(a *app) *cobra.Command {
+	var o agentRunOptions
+	cmd := &cobra.Command{
+		Use:   "run --name NAME [flags] --exec -- PROGRAM [argument...]",
+		Short: "Be an agent whose calls a program makes",
+		Long: `Be an agent until interrupted: claim calls of AGENT_TASK that are for it, run a program for each, and report how
+that ended.
+
+The program reads the arguments of the call as a JSON object on its standard input; ORCH_TASK, ORCH_STEP, ORCH_ATTEMPT,
+ORCH_KEY and ORCH_AGENT tell which call it is, and ORCH_URL with ORCH_TOKEN let it speak to the node as the agent. What
+it prints is the result: as JSON if it is, else as text. An exit status other than 0 is an error, with the end of what
+it said on its standard error. A status of 75 gives the call back to others.
+
+The first time, the agent is registered with the credential of the operator; its own is kept in ~/.orch/agents/NAME.json
+and renewed there. With --credential FILE nothing but that file is needed, and the node may be elsewhere.`,
+		Example: "  orch agent run --name builder --type developer --capability build --exec -- ./build.sh",
+		Args:    cobra.ArbitraryArgs,
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.runAgent(cmd.Context(), o, args) },
+	}
+	o.flags(cmd)
+	f := cmd.Flags()
+	f.StringVar(&o.name, "name", "", "its name: 3 to 50 letters, digits, - and _")
+	f.StringVar(&o.credential, "credential", "", "the file of its credential (default ~/.orch/agents/NAME.json)")
+	f.IntVar(&o.concurrency, "concurrency", 0, "how many programs run at the same time (default --max-tasks)")
+	f.DurationVar(&o.drain, "drain", 10*time.Second, "how long running programs may go on after a stop")
+	f.Bool("exec", true, "run the program that follows")
+	return cmd
+}
+
+func (a *app) runAgent(ctx context.Context, o agentRunOptions, argv []string) error {
+	if len(argv) == 0 {
+		return fault.New(fault.RequiredField, "no program is named").WithField("--exec").WithHint("orch agent run --name builder --exec -- ./build.sh")
+	}
+	file, err := o.file(a.cfg.Home)
+	if err != nil {
+		return err
+	}
+	cred, err := readCredential(file, a.now())
+	if errors.Is(err, fs.ErrNotExist) && o.credential == "" {
+		cred, err = a.enrol(ctx, o, file)
+	}
+	if err != nil {
+		return err
+	}
+	log := a.logger()
+	p, err := peer.New(peer.Config{
+		Credential: cred, Handler: program{argv: argv, url: cred.URL, token: func() string { return currentSecret(file, cred) }, log: log}.make,
+		Concurrency: o.concurrency, Drain: o.drain, Save: func(c peer.Credential) error { return saveCredential(file, c) }, Logger: log,
+	})
+	if err != nil {
+		return err
+	}
+	a.note("%s takes calls of %s; stop with Ctrl-C", cred.Name, cred.URL)
+	return stopped(ctx, p.Run(ctx))
+}
+
+// file is where the credential is.
+func (o agentRunOptions) file(home string) (string, error) {
+	switch {
+	case o.credential != "":
+		return o.credential, nil
+	case o.name == "":
+		return "", fault.New(fault.RequiredField, "is missing").WithField("--name").WithHint("give the agent a name, or --credential FILE")
+	case filepath.Base(o.name) != o.name:
+		return "", fault.New(fault.InvalidFormat, "%q is no name of an agent", o.name).WithField("--name")
+	}
+	return filepath.Join(home, ".orch", "agents", o.name+".json"), nil
+}
+
+// enrol registers the agent and keeps its credential.
+func (a *app) enrol(ctx context.Context, o agentRunOptions, file string) (cred peer.Credential, err error) {
+	s, err := a.nodes.Dial(ctx, a.cfg)
+	if err != nil {
+		return cred, err
+	}
+	err = during(ctx, s, func(s session) error {
+		cred, err = a.register(ctx, s, o.name, o.registerOptions)
+		return err
+	})
+	switch {
+	case err != nil:
+		return cred, err
+	case cred.URL == "":
+		return cred, fault.New(fault.Unavailable, "the node serves no HTTP, which agents speak").WithHint("start it with --http auto")
+	}
+	return cred, saveCredential(file, cred)
+}
+
+// readCredential reads the file of a credential; one that has expired is none.
+func readCredential(file string, now time.Time) (peer.Credential, error) {
+	var cred peer.Credential
+	content, err := os.ReadFile(file)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return cred, fault.Wrap(fault.NotFound, err, "there is no credential in "+file).WithHint("orch agents register NAME -o json > FILE")
+		}
+		return cred, fault.Wrap(fault.CodeOf(err), err, "the credential cannot be read").WithField(file)
+	}
+	if json.Unmarshal(content, &cred) != nil || cred.Secret == "" { // the cause might quote the content
+		return cred, fault.New(fault.InvalidFormat, "this is no credential of an agent").WithField(file)
+	}
+	if !cred.ExpiresAt.IsZero() && !now.Before(cred.ExpiresAt) {
+		return cred, fault.Wrap(fault.TokenExpired, fs.ErrNotExist, "the credential has expired").WithField(file).WithHint("register the agent anew: orch agents register")
+	}
+	return cred, nil
+}
+
+// saveCredential keeps a credential, for the user alone.
+func saveCredential(file string, c peer.Credential) error {
+	content, err := json.MarshalIndent(c, "", "  ") //nolint:gosec // this is the one place where the secret is written
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(file), 0o700)
+	}
+	if err == nil {
+		err = wholefile.Replace(file, append(content, '\n'), 0o600)
+	}
+	if err != nil {
+		return fault.Wrap(fault.CodeOf(err), err, "the credential cannot be kept").WithField(file)
+	}
+	return nil
+}
+
+// currentSecret is the secret as it was renewed last.
+func currentSecret(file string, first peer.Credential) string {
+	content, err := os.ReadFile(file)
+	var c peer.Credential
+	if err != nil || json.Unmarshal(content, &c) != nil || c.Agent != first.Agent {
+		return first.Secret
+	}
+	return c.Secret
+}
+
+// program makes calls by running a program.
+type program struct {
+	argv  []string
+	url   string
+	token func() string
+	log   *slog.Logger
+}

@@ -1,0 +1,248 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/agents/peer"
+	"github.com/orch-dev/orch/cmd/orch/screen"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/plan"
+	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/tools/onboarding"
+)
+
+// agentsOptions are the flags of `orch agents`.
+type agentsOptions struct {
+	status, kind string
+	capabilities []string
+}
+
+func newAgents(a *app) *cobra.Command {
+	var o agentsOptions
+	cmd := &cobra.Command{
+		Use:     "agents",
+		Aliases: []string{"agent"},
+		Short:   "List, register and run the agents that take work",
+		Long: `List the registered agents: what they can do, how they are, and what they have.
+
+  idle     has no calls          active   has some, and takes more
+  busy     takes no more         error    has said so, or failed five times in a row
+  offline  was not heard of for 90 s`,
+		Example: "  orch agents --status idle --capability research",
+		Args:    cobra.ArbitraryArgs,
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return unknownCommand(cmd, args[0])
+		}
+		return a.listAgents(cmd.Context(), o)
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.status, "status", "", "only agents of this status"+choices(statusNames()))
+	f.StringVar(&o.kind, "type", "", "only agents of this type"+choices(agents.Types()))
+	f.StringSliceVar(&o.capabilities, "capability", nil, "only agents that have all of these")
+	completeFlag(cmd, "status", completeWords(statusNames()))
+	completeFlag(cmd, "type", completeWords(agents.Types()))
+	cmd.AddCommand(newAgentsRegister(a), newAgentsRemove(a), newAgentRun(a))
+	return cmd
+}
+
+func statusNames() []string {
+	return []string{string(agents.Active), string(agents.Idle), string(agents.Busy), string(agents.Offline), string(agents.Error)}
+}
+
+func (a *app) listAgents(ctx context.Context, o agentsOptions) error {
+	if o.status != "" {
+		if err := oneOf("--status", o.status, statusNames()); err != nil {
+			return err
+		}
+	}
+	return a.with(ctx, idle, func(s session) error {
+		all, err := s.Agents(ctx)
+		if err != nil {
+			return err
+		}
+		return a.showAgents(slices.DeleteFunc(all, func(v agents.View) bool { return !o.selects(v) }))
+	})
+}
+
+func (o agentsOptions) selects(v agents.View) bool {
+	if o.status != "" && o.status != string(v.Status) || o.kind != "" && o.kind != v.Type {
+		return false
+	}
+	return !slices.ContainsFunc(o.capabilities, func(c string) bool { return !slices.Contains(v.Names(), c) })
+}
+
+func (a *app) showAgents(list []agents.View) error {
+	v := view{data: list, rows: rowsOf(list), text: func(w io.Writer) error {
+		if len(list) == 0 {
+			a.note("no agents")
+			return nil
+		}
+		var table screen.Table
+		table.Row("NAME", "TYPE", "STATUS", "CALLS", "SEEN", "DONE", "CAPABILITIES")
+		for _, g := range list {
+			seen := "-"
+			if !g.LastSeen.IsZero() {
+				seen = screen.Age(a.now(), g.LastSeen)
+			}
+			table.Row(g.Name, g.Type, string(g.Status), strconv.Itoa(g.Current)+"/"+strconv.Itoa(g.MaxTasks), seen,
+				strconv.Itoa(g.Record.Completed), strings.Join(g.Names(), ","))
+		}
+		return table.Write(w, a.width())
+	}}
+	for _, g := range list {
+		v.names = append(v.names, g.Name)
+	}
+	return a.emit(v)
+}
+
+// registerOptions are the flags that say who an agent is.
+type registerOptions struct {
+	kind, version, description string
+	capabilities               []string
+	maxTasks                   int
+}
+
+func (o *registerOptions) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&o.kind, "type", "specialist", "its role"+choices(agents.Types()))
+	f.StringVar(&o.version, "version", "1.0.0", "its version")
+	f.StringVar(&o.description, "description", "", "what it is, for people")
+	f.StringSliceVar(&o.capabilities, "capability", nil, "what it can do, as name or name:category (repeatable)")
+	f.IntVar(&o.maxTasks, "max-tasks", 1, "how many calls it takes at the same time")
+	completeFlag(cmd, "type", completeWords(agents.Types()))
+}
+
+func newAgentsRegister(a *app) *cobra.Command {
+	var o registerOptions
+	cmd := &cobra.Command{
+		Use:   "register NAME",
+		Short: "Register an agent and show its credential, once",
+		Long: `Register an agent and show its credential, which nobody can show again: it is good for 24 hours, and the agent
+renews it. The call of onboarding.registerAgent is in the log, without the secret.`,
+		Example: "  orch agents register ada --type researcher --capability research --capability cite:writing",
+		Args:    takes("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.with(cmd.Context(), working, func(s session) error {
+				cred, err := a.register(cmd.Context(), s, args[0], o)
+				if err != nil {
+					return err
+				}
+				return a.emit(view{data: cred, names: []string{cred.Secret}, text: func(w io.Writer) error {
+					a.note("%s is registered as %s until %s; its secret is shown only now:", cred.Name, cred.Agent, cred.ExpiresAt.Format(time.RFC3339))
+					return writeLines(w, []string{cred.Secret})
+				}})
+			})
+		},
+	}
+	o.flags(cmd)
+	addSettings(cmd.Flags(), true, true)
+	return cmd
+}
+
+// request is the input of onboarding.registerAgent.
+func (o registerOptions) request(name string) (json.RawMessage, error) {
+	type object = map[string]any
+	var capabilities []object
+	for _, text := range o.capabilities {
+		what, category, ok := strings.Cut(text, ":")
+		if !ok {
+			category = "general"
+		}
+		capabilities = append(capabilities, object{"name": what, "category": category})
+	}
+	if len(capabilities) == 0 {
+		return nil, fault.New(fault.RequiredField, "an agent has at least one").WithField("--capability")
+	}
+	info := object{"name": name, "type": o.kind, "version": o.version}
+	if o.description != "" {
+		info["description"] = o.description
+	}
+	return json.Marshal(object{"agentInfo": info, "capabilities": capabilities, "configuration": object{"maxConcurrentTasks": o.maxTasks}})
+}
+
+// register registers an agent by a task, and collects its secret.
+func (a *app) register(ctx context.Context, s session, name string, o registerOptions) (peer.Credential, error) {
+	args, err := o.request(name)
+	if err != nil {
+		return peer.Credential{}, err
+	}
+	id, err := a.callOnce(ctx, s, onboarding.RegisterAgent, args)
+	if err != nil {
+		return peer.Credential{}, err
+	}
+	all, err := s.Agents(ctx)
+	if err != nil {
+		return peer.Credential{}, err
+	}
+	got, err := s.Collect(ctx, agents.Collection{Task: id, By: a.actor()})
+	if err != nil {
+		return peer.Credential{}, err
+	}
+	i := slices.IndexFunc(all, func(v agents.View) bool { return v.Name == name })
+	if i < 0 {
+		return peer.Credential{}, fault.New(fault.NotFound, "the agent %s was removed meanwhile", name)
+	}
+	m := all[i]
+	return peer.Credential{
+		URL: m.URL, Agent: m.ID, Name: m.Name, MaxTasks: m.MaxTasks, Secret: got.Secret, IssuedAt: m.RegisteredAt, ExpiresAt: m.ExpiresAt,
+	}, nil
+}
+
+// callOnce calls a tool by a task of its own and waits for its end.
+func (a *app) callOnce(ctx context.Context, s session, tool string, args json.RawMessage) (id events.TaskID, err error) {
+	p, err := plan.FromCall(tool, args)
+	if err != nil {
+		return "", err
+	}
+	reply, err := s.Submit(ctx, orchestrator.SubmitRequest{Plan: p.JSON(), Actor: a.actor()})
+	if err != nil {
+		return "", err
+	}
+	r, err := s.Result(ctx, orchestrator.ResultRequest{ID: reply.ID, Wait: time.Minute})
+	switch {
+	case err != nil:
+		return "", err
+	case !r.Over:
+		return "", fault.New(fault.Timeout, "the task %s has not ended", reply.ID).WithHint("orch explain %s", reply.ID)
+	case r.State != statemachine.Done && r.Error != nil:
+		return "", r.Error
+	case r.State != statemachine.Done:
+		return "", fault.New(fault.Conflict, "the task %s is %s", reply.ID, r.State)
+	}
+	return reply.ID, nil
+}
+
+func newAgentsRemove(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "remove NAME|ID",
+		Short: "Refuse an agent from now on",
+		Long: `Refuse an agent from now on. A call that it has goes to another agent when its lease is over; one that may have
+changed something is in doubt then.`,
+		Example: "  orch agents remove ada",
+		Args:    takes("NAME|ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.with(cmd.Context(), idle, func(s session) error {
+				m, err := s.Remove(cmd.Context(), agents.Removal{Agent: args[0], By: a.actor()})
+				if err != nil {
+					return err
+				}
+				return a.emit(view{data: m, names: []string{m.Name}, text: func(w io.Writer) error {
+					return writeLines(w, []string{screen.Escape(m.Name) + " (" + m.ID + ") is removed"})
+				}})
+			})
+		},
+	}
+}

@@ -1,0 +1,179 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/fault"
+)
+
+// The paths at which agents speak to the node. All take a POST with a JSON object and the credential as a bearer token.
+const (
+	// AgentStatus takes a heartbeat, agents.Beat, and answers agents.Work.
+	AgentStatus = "/agents/status"
+	// AgentTasks takes agents.Claim and answers agents.Work, as soon as there is any.
+	AgentTasks = "/agents/tasks"
+	// AgentResults takes agents.Report and answers {} when it is durable.
+	AgentResults = "/agents/results"
+	// AgentCredential takes {} and answers Credential: the one that was used ends.
+	AgentCredential = "/agents/credential"
+)
+
+// Credential is what an agent speaks with.
+type Credential struct {
+	// Key is its id, Secret the bearer token.
+	Key       string    `json:"key"`
+	Secret    string    `json:"secret"`
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+// AgentDesk is what stands behind the paths.
+type AgentDesk interface {
+	Claim(ctx context.Context, m agents.Member, c agents.Claim) (agents.Work, error)
+	Beat(ctx context.Context, m agents.Member, b agents.Beat) (agents.Work, error)
+	Report(ctx context.Context, m agents.Member, r agents.Report) error
+}
+
+// AgentsConfig configures Agents.
+type AgentsConfig struct {
+	Desk AgentDesk
+	// Verify returns whose secret it is: UNAUTHORIZED, TOKEN_EXPIRED, FORBIDDEN for who is no registered agent.
+	Verify func(ctx context.Context, secret string) (agents.Member, error)
+	// Renew replaces the credential of an agent.
+	Renew func(ctx context.Context, m agents.Member) (Credential, error)
+	// Logger gets the causes of internal errors. Default: nothing is logged.
+	Logger *slog.Logger
+}
+
+// maxBody bounds the bytes of a request of an agent.
+const maxBody = 5 << 20
+
+// Agents serves what registered agents say. It answers errors as {name, message, …} with a status of HTTP.
+func Agents(cfg AgentsConfig) http.Handler {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("POST "+AgentStatus, agentCall(cfg, cfg.Desk.Beat))
+	mux.Handle("POST "+AgentTasks, agentCall(cfg, cfg.Desk.Claim))
+	mux.Handle("POST "+AgentResults, agentCall(cfg, func(ctx context.Context, m agents.Member, r agents.Report) (struct{}, error) {
+		return struct{}{}, cfg.Desk.Report(ctx, m, r)
+	}))
+	mux.Handle("POST "+AgentCredential, agentCall(cfg, func(ctx context.Context, m agents.Member, _ struct{}) (Credential, error) {
+		return cfg.Renew(ctx, m)
+	}))
+	return mux
+}
+
+// agentCall serves one path: who it is, what they say, the answer.
+func agentCall[In, Out any](cfg AgentsConfig, do func(context.Context, agents.Member, In) (Out, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var in In
+		var out Out
+		m, err := member(cfg, r)
+		if err == nil {
+			err = decode(w, r, &in)
+		}
+		if err == nil {
+			out, err = do(r.Context(), m, in)
+		}
+		if err != nil {
+			refuse(cfg.Logger, w, r, err)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(out) // the agent is gone
+	})
+}
+
+// member says who speaks. A page of a browser is no agent.
+func member(cfg AgentsConfig, r *http.Request) (agents.Member, error) {
+	if r.Header.Get("Origin") != "" {
+		return agents.Member{}, fault.New(fault.Forbidden, "pages of browsers are no agents")
+	}
+	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") || secret == "" {
+		return agents.Member{}, fault.New(fault.Unauthorized, "there is no bearer token").WithHint("send the secret of the agent: Authorization: Bearer …")
+	}
+	return cfg.Verify(r.Context(), strings.TrimSpace(secret))
+}
+
+// decode reads a request strictly: one object with known fields.
+func decode(w http.ResponseWriter, r *http.Request, into any) error {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		if _, large := errors.AsType[*http.MaxBytesError](err); large {
+			return fault.New(fault.ValidationError, "the request has more than %d bytes", maxBody).WithReason("SIZE_LIMIT_EXCEEDED")
+		}
+		return fault.Wrap(fault.InvalidRequest, err, "the request cannot be read")
+	}
+	if len(bytes.TrimSpace(body)) == 0 {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return fault.Wrap(fault.InvalidParams, err, "the request is not what is expected: "+shapeOf(err))
+	}
+	if d.More() {
+		return fault.New(fault.ParseError, "something follows the object")
+	}
+	return nil
+}
+
+// shapeOf says what is wrong with a request, without its content.
+func shapeOf(err error) string {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return "the field " + wrong.Field + " is of another type"
+	}
+	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok && len(name) < 80 {
+		return "the field " + name + " is not known"
+	}
+	return "it is no valid JSON"
+}
+
+// refuse answers an error.
+func refuse(log *slog.Logger, w http.ResponseWriter, r *http.Request, err error) {
+	f := fault.From(err)
+	if f.Code == fault.Internal {
+		log.ErrorContext(r.Context(), "agent_request_failed", slog.String("path", r.URL.Path), slog.Any("error", err), slog.Any("cause", f.Err))
+	}
+	if f.Code == fault.Unauthorized || f.Code == fault.TokenExpired {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(statusOf(f.Code))
+	_ = json.NewEncoder(w).Encode(f) // the agent is gone
+}
+
+// statusOf is the status of HTTP that says a code best.
+func statusOf(code fault.Code) int {
+	switch code {
+	case fault.Unauthorized, fault.TokenExpired:
+		return http.StatusUnauthorized
+	case fault.Forbidden:
+		return http.StatusForbidden
+	case fault.NotFound:
+		return http.StatusNotFound
+	case fault.Conflict:
+		return http.StatusConflict
+	case fault.RateLimited, fault.QuotaExceeded:
+		return http.StatusTooManyRequests
+	case fault.ParseError, fault.InvalidRequest, fault.InvalidParams, fault.ValidationError, fault.RequiredField, fault.InvalidFormat, fault.SecretDetected:
+		return http.StatusBadRequest
+	case fault.Unavailable, fault.DiskFull:
+		return http.StatusServiceUnavailable
+	case fault.Timeout, fault.Cancelled:
+		return http.StatusGatewayTimeout
+	default:
+		return http.StatusInternalServerError
+	}
+}

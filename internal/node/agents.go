@@ -1,0 +1,198 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/httpapi"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/tools/onboarding"
+	"github.com/orch-dev/orch/work"
+	"github.com/orch-dev/orch/worker"
+)
+
+// startAgents serves the network of agents.
+func (n *Node) startAgents(ctx context.Context) error {
+	n.agents = agents.NewRegistry(agents.Config{Credentials: roll{n.tokens}, Running: n.runningCalls, URL: n.address})
+	n.agentDesk = agents.NewDesk(n.orch, &chain{hands: n.hands, owner: n.orch}, n.agents)
+	c, err := n.connect(ctx, "agents")
+	if err != nil {
+		return err
+	}
+	end, err := bus.ServeAgents(c, n.agents, bus.EndpointConfig{Logger: n.cfg.logger()})
+	if err == nil {
+		n.onStop(closeSoon(end))
+	}
+	return err
+}
+
+// address is where the node serves HTTP, without a path; "" when it does not.
+func (n *Node) address() string { return strings.TrimSuffix(n.faceURL, mcpPath) }
+
+// runningCalls counts the calls of workers, by their name.
+func (n *Node) runningCalls(ctx context.Context) (map[string]int, error) {
+	status, err := n.orch.Status(ctx, orchestrator.StatusRequest{})
+	if err != nil {
+		return nil, err
+	}
+	running := make(map[string]int, len(status.Workers))
+	for _, w := range status.Workers {
+		running[w.Name] = w.Running
+	}
+	return running, nil
+}
+
+// agentPaths are what agents ask for over HTTP.
+func (n *Node) agentPaths() http.Handler {
+	return httpapi.Agents(httpapi.AgentsConfig{
+		Desk: n.agentDesk, Verify: n.verifyAgent, Renew: roll{n.tokens}.renew, Logger: n.cfg.logger(),
+	})
+}
+
+// verifyAgent says which agent speaks with a secret.
+func (n *Node) verifyAgent(_ context.Context, secret string) (agents.Member, error) {
+	t, err := n.tokens.VerifyToken(secret)
+	if err != nil {
+		return agents.Member{}, err
+	}
+	if t.Agent == nil {
+		return agents.Member{}, fault.New(fault.Forbidden, "%s is no registered agent", t.Name).WithHint("orch agents register")
+	}
+	return memberOf(t), nil
+}
+
+// roll keeps agents as tokens with a profile.
+type roll struct{ tokens *bus.Tokens }
+
+// agentLife is how long the credential of an agent is good; the agent can renew it before.
+const agentLife = 24 * time.Hour
+
+// Enrol implements agents.Credentials. Who sees only some tools makes agents that see no more.
+func (r roll) Enrol(ctx context.Context, name string, p agents.Profile, by string) (agents.Member, string, error) {
+	p.ID = events.NewAgentID(time.Now())
+	in := bus.NewToken{Name: name, Role: bus.RoleAgent, Actor: cmp.Or(by, "user:unknown"), Life: agentLife, Agent: &p}
+	all, err := r.tokens.ListTokens(ctx)
+	if err != nil {
+		return agents.Member{}, "", err
+	}
+	for _, t := range all {
+		if identityOf(t).Name == by && (len(t.Tools) > 0 || t.ReadOnly) {
+			in.Tools, in.ReadOnly = t.Tools, t.ReadOnly
+		}
+	}
+	t, secret, err := bus.IssueToken(ctx, r.tokens, in)
+	if fault.Has(err, fault.Conflict) {
+		err = fault.New(fault.Conflict, "there is an agent, or a token, of the name %s", name).WithField("agentInfo.name").
+			WithHint("choose another name, or remove that one: orch agents remove %s", name)
+	}
+	if err != nil {
+		return agents.Member{}, "", err
+	}
+	return memberOf(t), secret, nil
+}
+
+// renew replaces the credential of an agent.
+func (r roll) renew(ctx context.Context, m agents.Member) (httpapi.Credential, error) {
+	all, err := r.tokens.ListTokens(ctx)
+	if err != nil {
+		return httpapi.Credential{}, err
+	}
+	for _, old := range all {
+		if old.ID != m.Key {
+			continue
+		}
+		t, secret, err := bus.IssueToken(ctx, r.tokens, bus.NewToken{
+			Name: old.Name, Role: old.Role, Actor: old.CreatedBy, Life: agentLife, Tools: old.Tools, ReadOnly: old.ReadOnly,
+			Agent: old.Agent, Replaces: old.ID,
+		})
+		return httpapi.Credential{Key: t.ID, Secret: secret, ExpiresAt: t.ExpiresAt}, err
+	}
+	return httpapi.Credential{}, fault.New(fault.Unauthorized, "the credential was revoked")
+}
+
+// Members implements agents.Credentials.
+func (r roll) Members(ctx context.Context) ([]agents.Member, error) {
+	all, err := r.tokens.ListTokens(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var members []agents.Member
+	for _, t := range all {
+		if t.Agent != nil {
+			members = append(members, memberOf(t))
+		}
+	}
+	return members, nil
+}
+
+// Expel implements agents.Credentials.
+func (r roll) Expel(ctx context.Context, m agents.Member, by string) error {
+	_, err := r.tokens.RevokeToken(ctx, bus.RevokeToken{Token: m.Key, Actor: by})
+	return err
+}
+
+func memberOf(t bus.Token) agents.Member {
+	return agents.Member{
+		Profile: *t.Agent, Name: t.Name, Key: t.ID, RegisteredAt: t.CreatedAt, RegisteredBy: t.CreatedBy, ExpiresAt: t.ExpiresAt,
+	}
+}
+
+// chain takes calls through the gates for agents: by a worker that bears the name of the agent, and calls no tool.
+type chain struct {
+	hands *hands
+	owner work.Owner
+
+	mu      sync.Mutex
+	workers map[string]*worker.Worker
+}
+
+// Pass implements agents.Chain.
+func (c *chain) Pass(ctx context.Context, actor string, call work.Call) (work.Outcome, error) {
+	w, err := c.worker(actor)
+	if err != nil {
+		return work.Outcome{}, err
+	}
+	return w.Execute(ctx, call), nil
+}
+
+// Vet implements agents.Chain.
+func (c *chain) Vet(output json.RawMessage) (json.RawMessage, error) {
+	w, err := c.worker("agent:")
+	if err != nil {
+		return nil, err
+	}
+	return w.Vet(output)
+}
+
+func (c *chain) worker(actor string) (*worker.Worker, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if w := c.workers[actor]; w != nil {
+		return w, nil
+	}
+	w, err := c.hands.worker(c.owner, actor)
+	if err == nil {
+		if c.workers == nil {
+			c.workers = map[string]*worker.Worker{}
+		}
+		c.workers[actor] = w
+	}
+	return w, err
+}
+
+// Agents returns what can be asked about the agents of the node.
+func (n *Node) Agents() agents.Service { return n.agents }
+
+// reveal shows a new credential to whoever registered the agent, once.
+func (n *Node) reveal(ctx context.Context, task events.TaskID, who string, result json.RawMessage) json.RawMessage {
+	return onboarding.Reveal(ctx, n.agents, task, who, result)
+}

@@ -1,0 +1,126 @@
+package onboarding
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/tools"
+)
+
+type getChecklistIn struct {
+	AgentID          string `json:"agentId" jsonschema:"Agent identifier"`
+	IncludeCompleted bool   `json:"includeCompleted,omitempty" jsonschema:"Include completed items" default:"true"`
+}
+
+type getChecklistOut struct {
+	Checklist []item   `json:"checklist" jsonschema:"The items"`
+	Progress  progress `json:"progress" jsonschema:"How far the agent is"`
+}
+
+type item struct {
+	ID           string   `json:"id,omitempty" jsonschema:"Identifier"`
+	Category     string   `json:"category,omitempty" jsonschema:"Category"`
+	Title        string   `json:"title,omitempty" jsonschema:"Title"`
+	Description  string   `json:"description,omitempty" jsonschema:"What it is, for people"`
+	Required     bool     `json:"required,omitempty" jsonschema:"Whether it has to be done"`
+	Completed    bool     `json:"completed,omitempty" jsonschema:"Whether it is done"`
+	CompletedAt  string   `json:"completedAt,omitempty" jsonschema:"When it was done" format:"date-time"`
+	Dependencies []string `json:"dependencies,omitempty" jsonschema:"Items that come before"`
+	Resources    []string `json:"resources,omitempty" jsonschema:"Where to read on"`
+}
+
+type progress struct {
+	Completed         int     `json:"completed,omitempty" jsonschema:"How many are done"`
+	Total             int     `json:"total,omitempty" jsonschema:"How many there are"`
+	Percentage        float64 `json:"percentage,omitempty" jsonschema:"Share of the completed items, 0 to 100"`
+	RequiredRemaining int     `json:"requiredRemaining,omitempty" jsonschema:"Required items that are not done"`
+}
+
+// onboarding.getChecklist (S3-090, S3-091).
+func getChecklist(cfg Config) tools.Tool {
+	return tools.Define(tools.Spec{
+		Name:        "onboarding.getChecklist",
+		Title:       "Look at the checklist of an agent",
+		Purpose:     "Get onboarding checklist with completion status",
+		Conditions:  []string{"Any task state"},
+		Effect:      tools.Read,
+		Gate:        tools.AnyState,
+		Approval:    tools.NoApproval,
+		NoWorkspace: true,
+		Errors:      []string{"NOT_FOUND", "UNAVAILABLE"},
+	}, func(ctx context.Context, _ *tools.Env, in getChecklistIn) (getChecklistOut, error) {
+		service, err := cfg.agents()
+		if err != nil {
+			return getChecklistOut{}, err
+		}
+		all, err := service.Agents(ctx)
+		if err != nil {
+			return getChecklistOut{}, err
+		}
+		i := slices.IndexFunc(all, func(v agents.View) bool { return v.ID == in.AgentID || v.Name == in.AgentID })
+		if i < 0 {
+			return getChecklistOut{}, fault.New(fault.NotFound, "there is no such agent").WithField("agentId").WithHint("see system.getAgents")
+		}
+		return checklist(all[i], in.IncludeCompleted), nil
+	})
+}
+
+// checklist is what an agent has done of what every agent does first. The progress is that of all items.
+func checklist(v agents.View, completed bool) getChecklistOut {
+	items := items(v)
+	out := getChecklistOut{Checklist: []item{}, Progress: progress{Total: len(items)}}
+	for _, i := range items {
+		switch {
+		case i.Completed:
+			out.Progress.Completed++
+		case i.Required:
+			out.Progress.RequiredRemaining++
+		}
+		if completed || !i.Completed {
+			out.Checklist = append(out.Checklist, i)
+		}
+	}
+	out.Progress.Percentage = 100 * float64(out.Progress.Completed) / float64(len(items))
+	return out
+}
+
+// items are the steps of joining, and which of them the agent has taken.
+func items(v agents.View) []item {
+	done := v.Record.Completed > 0
+	worked := done || v.Record.Failed > 0 || v.Current > 0
+	heard := worked || !v.LastSeen.IsZero()
+	return []item{
+		{
+			ID: "register", Category: "identity", Title: "Register", Description: "Get an id and a credential.",
+			Required: true, Completed: true, CompletedAt: stamp(v.RegisteredAt), Resources: []string{"docs/agents.md"},
+		},
+		{
+			ID: "heartbeat", Category: "presence", Title: "Send heartbeats", Required: true, Completed: heard,
+			Description: "Say every " + agents.Interval.String() + " that the agent is there.", CompletedAt: at(v.LastSeen, heard),
+			Dependencies: []string{"register"}, Resources: []string{"/agents/status"},
+		},
+		{
+			ID: "claim", Category: "work", Title: "Claim work", Description: "Ask for tasks that the capabilities are enough for.",
+			Required: true, Completed: worked, Dependencies: []string{"heartbeat"}, Resources: []string{"/agents/tasks"},
+		},
+		{
+			ID: "report", Category: "work", Title: "Complete a first task", Description: "Report a result that is none but a success.",
+			Required: true, Completed: done, Dependencies: []string{"claim"}, Resources: []string{"/agents/results"},
+		},
+		{
+			ID: "messages", Category: "communication", Title: "Read the inbox", Description: "Look for what others have written.",
+			Dependencies: []string{"register"}, Resources: []string{"orch://inbox"},
+		},
+	}
+}
+
+// at is when something was completed, as far as that is known.
+func at(t time.Time, completed bool) string {
+	if !completed || t.IsZero() {
+		return ""
+	}
+	return stamp(t)
+}

@@ -1,0 +1,27 @@
+// Package onboarding is the family of tools by which agents join the network (seed 003).
+package onboarding
+
+import (
+	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/tools"
+)
+
+// Config says what the family works with.
+type Config struct {
+	// Agents is the node that knows the agents; nil makes the tools UNAVAILABLE.
+	Agents agents.Service
+}
+
+// Tools returns the family.
+func Tools(cfg Config) []tools.Tool {
+	return []tools.Tool{registerAgent(cfg), getChecklist(cfg)}
+}
+
+// agents returns the node that knows the agents.
+func (c Config) agents() (agents.Service, error) {
+	if c.Agents == nil {
+		return nil, fault.New(fault.Unavailable, "no node that knows agents is at hand")
+	}
+	return c.Agents, nil
+}

@@ -1,0 +1,126 @@
+package system
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/tools"
+)
+
+type getAgentsIn struct {
+	Status         string   `json:"status,omitempty" jsonschema:"Filter by agent status" enum:"active,idle,busy,offline,error"`
+	Type           string   `json:"type,omitempty" jsonschema:"Filter by agent type"`
+	Capabilities   []string `json:"capabilities,omitempty" jsonschema:"Filter by required capabilities"`
+	IncludeMetrics bool     `json:"includeMetrics,omitempty" jsonschema:"Say what they have done" default:"false"`
+}
+
+type getAgentsOut struct {
+	Agents  []agent  `json:"agents" jsonschema:"The agents"`
+	Summary *summary `json:"summary,omitempty" jsonschema:"Counts of all agents"`
+}
+
+type agent struct {
+	ID           string   `json:"id,omitempty" jsonschema:"Identifier"`
+	Name         string   `json:"name,omitempty" jsonschema:"Name"`
+	Type         string   `json:"type,omitempty" jsonschema:"Role of the agent"`
+	Status       string   `json:"status,omitempty" jsonschema:"active, idle, busy, offline or error"`
+	Capabilities []string `json:"capabilities,omitempty" jsonschema:"What the agent can do"`
+	CurrentTasks *int     `json:"currentTasks,omitempty" jsonschema:"Tasks that it has"`
+	MaxTasks     int      `json:"maxTasks,omitempty" jsonschema:"Tasks that it takes at the same time"`
+	LastSeen     string   `json:"lastSeen,omitempty" jsonschema:"When it was last heard of" format:"date-time"`
+	Metrics      *metrics `json:"metrics,omitempty" jsonschema:"What it has done"`
+}
+
+type metrics struct {
+	TasksCompleted *int     `json:"tasksCompleted,omitempty" jsonschema:"Tasks that ended well"`
+	SuccessRate    *float64 `json:"successRate,omitempty" jsonschema:"Share of those that ended well, 0 to 1"`
+	// AvgResponseTime is in milliseconds, Uptime in seconds (A-85).
+	AvgResponseTime *float64 `json:"avgResponseTime,omitempty" jsonschema:"Mean time of a task in milliseconds"`
+	Uptime          *int64   `json:"uptime,omitempty" jsonschema:"Seconds since it was last offline"`
+}
+
+// summary counts all agents, those that are filtered away included. The error is ours: without it the parts would not
+// add up (A-84).
+type summary struct {
+	Total   *int `json:"total,omitempty" jsonschema:"How many there are"`
+	Active  *int `json:"active,omitempty" jsonschema:"Agents with tasks and room for more"`
+	Idle    *int `json:"idle,omitempty" jsonschema:"Agents without tasks"`
+	Busy    *int `json:"busy,omitempty" jsonschema:"Agents without room"`
+	Offline *int `json:"offline,omitempty" jsonschema:"Agents that were not heard of"`
+	Error   *int `json:"error,omitempty" jsonschema:"Agents in trouble"`
+}
+
+// system.getAgents (S3-105 to S3-107).
+func getAgents(cfg Config) tools.Tool {
+	return tools.Define(tools.Spec{
+		Name:        "system.getAgents",
+		Title:       "List the agents",
+		Purpose:     "List active agents in the system",
+		Conditions:  []string{"Any task state"},
+		Effect:      tools.Read,
+		Gate:        tools.AnyState,
+		Approval:    tools.NoApproval,
+		NoWorkspace: true,
+		Errors:      []string{"UNAVAILABLE"},
+	}, func(ctx context.Context, env *tools.Env, in getAgentsIn) (getAgentsOut, error) {
+		if cfg.Agents == nil {
+			return getAgentsOut{}, fault.New(fault.Unavailable, "no node that knows agents is at hand")
+		}
+		all, err := cfg.Agents.Agents(ctx)
+		if err != nil {
+			return getAgentsOut{}, err
+		}
+		out := getAgentsOut{Agents: []agent{}, Summary: count(all)}
+		for _, v := range all {
+			if in.selects(v) {
+				out.Agents = append(out.Agents, shown(v, in.IncludeMetrics))
+			}
+		}
+		return out, nil
+	})
+}
+
+func (in getAgentsIn) selects(v agents.View) bool {
+	if in.Status != "" && in.Status != string(v.Status) || in.Type != "" && in.Type != v.Type {
+		return false
+	}
+	names := v.Names()
+	return !slices.ContainsFunc(in.Capabilities, func(c string) bool { return !slices.Contains(names, c) })
+}
+
+func shown(v agents.View, measured bool) agent {
+	a := agent{
+		ID: v.ID, Name: v.Name, Type: v.Type, Status: string(v.Status), Capabilities: v.Names(),
+		CurrentTasks: &v.Current, MaxTasks: v.MaxTasks,
+	}
+	if !v.LastSeen.IsZero() {
+		a.LastSeen = v.LastSeen.UTC().Format(time.RFC3339)
+	}
+	if measured {
+		a.Metrics = measure(v)
+	}
+	return a
+}
+
+func measure(v agents.View) *metrics {
+	m := &metrics{TasksCompleted: &v.Record.Completed, SuccessRate: new(v.Record.SuccessRate()), Uptime: new(int64(v.Uptime / time.Second))}
+	if n := v.Record.Completed + v.Record.Failed; n > 0 {
+		m.AvgResponseTime = new(float64(v.Record.Busy.Milliseconds()) / float64(n))
+	}
+	return m
+}
+
+func count(all []agents.View) *summary {
+	by := map[agents.Status]int{}
+	for _, v := range all {
+		by[v.Status]++
+	}
+	of := func(s agents.Status) *int { return new(by[s]) }
+	return &summary{
+		Total: new(len(all)), Active: of(agents.Active), Idle: of(agents.Idle), Busy: of(agents.Busy),
+		Offline: of(agents.Offline), Error: of(agents.Error),
+	}
+}
