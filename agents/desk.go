@@ -175,21 +175,16 @@ func (d *Desk) tell(ctx context.Context, o work.Outcome) error {
 	return nil
 }
 
-// forget drops calls that an agent no longer has, and returns the one of a reference.
-func (d *Desk) forget(m Member, refs []work.Ref) (last Assignment) {
+// forget drops calls that an agent no longer has.
+func (d *Desk) forget(m Member, refs []work.Ref) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.given[m.ID] = slices.DeleteFunc(d.given[m.ID], func(a Assignment) bool {
-		gone := slices.Contains(refs, a.Ref)
-		if gone {
-			last = a
-		}
-		return gone
+		return slices.Contains(refs, a.Ref)
 	})
 	if len(d.given[m.ID]) == 0 {
 		delete(d.given, m.ID)
 	}
-	return last
 }
 
 // Beat takes a heartbeat: it renews the leases of the calls that it names, and ends those whose time is over.

@@ -16,8 +16,9 @@ const (
 )
 
 const (
-	// Interval is the time between two heartbeats of an agent, OfflineAfter how long it may be silent (M-2).
-	Interval     = 30 * time.Second
+	// Interval is the time between two heartbeats of an agent (M-2).
+	Interval = 30 * time.Second
+	// OfflineAfter is how long an agent may be silent (M-2).
 	OfflineAfter = 90 * time.Second
 	// maxStreak is how many failures in a row are an error.
 	maxStreak = 5

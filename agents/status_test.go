@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/fault"
@@ -82,7 +83,7 @@ func TestProfile(t *testing.T) {
 		p := profile(test.change)
 		err := p.Check(test.name)
 		if test.code == "" {
-			assert.NoError(t, err, name)
+			require.NoError(t, err, name)
 			continue
 		}
 		assert.Equal(t, test.code, fault.CodeOf(err), "%s: %v", name, err)

@@ -24,7 +24,7 @@ const (
 	// AgentResults takes agents.Report and answers {} when it is durable.
 	AgentResults = "/agents/results"
 	// AgentCredential takes {} and answers Credential: the one that was used ends.
-	AgentCredential = "/agents/credential"
+	AgentCredential = "/agents/credential" //nolint:gosec // a path
 )
 
 // Credential is what an agent speaks with.

@@ -149,13 +149,11 @@ func (p *Peer) claims(ctx, life context.Context) error {
 		}
 		w, err := p.client.claim(ctx, agents.Claim{Free: free, Wait: wait, Has: has})
 		switch {
-		case ctx.Err() != nil && err != nil:
-			return nil
 		case err == nil:
 			failures = 0
-		case !passing(err):
+		case ctx.Err() == nil && !passing(err):
 			return err
-		default:
+		case ctx.Err() == nil:
 			p.log.WarnContext(ctx, "agent_claim_failed", slog.Any("error", err))
 			pause(ctx, failures)
 			failures++
@@ -226,12 +224,12 @@ func (p *Peer) tell(life context.Context, r agents.Report) {
 		case err == nil, fault.Has(err, fault.Conflict):
 			return
 		case life.Err() != nil:
-			p.log.Warn("agent_report_lost", slog.String("task", string(r.Task)), slog.Any("error", err))
+			p.log.WarnContext(life, "agent_report_lost", slog.String("task", string(r.Task)), slog.Any("error", err))
 			return
 		case !passing(err) && r.Error == "":
 			r = agents.Report{Ref: r.Ref, Error: "the result was refused: " + err.Error()}
 		case !passing(err):
-			p.log.Error("agent_report_refused", slog.String("task", string(r.Task)), slog.Any("error", err))
+			p.log.ErrorContext(life, "agent_report_refused", slog.String("task", string(r.Task)), slog.Any("error", err))
 			return
 		}
 		pause(life, failures)
@@ -262,14 +260,12 @@ func (p *Peer) heartbeats(ctx context.Context) error {
 		beat, next := p.pulse()
 		w, err := p.client.beat(ctx, beat)
 		switch {
-		case ctx.Err() != nil:
-			return nil
 		case err == nil:
 			failures = 0
 			p.end(w.Stop)
-		case !passing(err):
+		case ctx.Err() == nil && !passing(err):
 			return err
-		default:
+		case ctx.Err() == nil:
 			p.log.WarnContext(ctx, "agent_heartbeat_failed", slog.Any("error", err))
 			next = min(next, backoff(failures))
 			failures++

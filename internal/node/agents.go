@@ -23,6 +23,7 @@ import (
 // startAgents serves the network of agents.
 func (n *Node) startAgents(ctx context.Context) error {
 	n.agents = agents.NewRegistry(agents.Config{Credentials: roll{n.tokens}, Running: n.runningCalls, URL: n.address})
+	n.hands.registry.Store(n.agents)
 	n.agentDesk = agents.NewDesk(n.orch, &chain{hands: n.hands, owner: n.orch}, n.agents)
 	c, err := n.connect(ctx, "agents")
 	if err != nil {
@@ -37,6 +38,14 @@ func (n *Node) startAgents(ctx context.Context) error {
 
 // address is where the node serves HTTP, without a path; "" when it does not.
 func (n *Node) address() string { return strings.TrimSuffix(n.faceURL, mcpPath) }
+
+// agents returns the node that knows the agents; nil where there is none.
+func (h *hands) agents() agents.Service {
+	if r := h.registry.Load(); r != nil {
+		return r
+	}
+	return nil
+}
 
 // runningCalls counts the calls of workers, by their name.
 func (n *Node) runningCalls(ctx context.Context) (map[string]int, error) {

@@ -47,12 +47,9 @@ func (h *hands) configure(c *bus.Conn) error {
 		GitHub:   forge.Config{Net: net, URL: s.GitHubURL, Token: secrets["github_token"]},
 		Git:      h.gitConfig(net),
 		Build:    build.Config{NPMRegistry: s.NPMRegistry, PipIndex: s.PipIndex},
-		Agent:    agent.Config{Commands: h.cfg.Agents},
-	}
-	if c != nil {
-		service := bus.NewRemote(c)
-		h.families.Onboarding = onboarding.Config{Agents: service}
-		h.families.System = system.Config{Agents: service}
+		Agent:    agent.Config{Commands: h.cfg.Agents, Registered: h.agents},
+
+		Onboarding: onboarding.Config{Agents: h.agents}, System: system.Config{Agents: h.agents},
 	}
 	if h.cfg.DataDir != "" {
 		h.families.Database.Connections = filepath.Join(h.cfg.DataDir, "connections")

@@ -11,7 +11,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
+	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/internal/pathguard"
@@ -38,6 +40,8 @@ type hands struct {
 	slots     chan struct{}
 	// gateway has the tools of MCP servers; nil when there are none.
 	gateway *gateway.Gateway
+	// registry knows the agents; nil in the process of a worker, and before the node takes tasks.
+	registry atomic.Pointer[agents.Registry]
 
 	mu     sync.Mutex // orders the start of chores and their end
 	chores sync.WaitGroup

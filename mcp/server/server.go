@@ -99,7 +99,9 @@ func (c Config) withDefaults() Config {
 		c.Now = time.Now
 	}
 	if c.Reveal == nil {
-		c.Reveal = func(_ context.Context, _ events.TaskID, _ string, result json.RawMessage) json.RawMessage { return result }
+		c.Reveal = func(_ context.Context, _ events.TaskID, _ string, result json.RawMessage) json.RawMessage {
+			return result
+		}
 	}
 	if c.Local.Name == "" {
 		c.Local = Identity{Name: "user:local", Role: Operator}

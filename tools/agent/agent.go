@@ -3,12 +3,14 @@
 package agent
 
 import (
+	"context"
 	"encoding/json"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/tools"
 )
@@ -17,6 +19,8 @@ import (
 type Config struct {
 	// Commands are agents by type.
 	Commands map[string]Command
+	// Registered returns the node that knows the registered agents; nil where there is none.
+	Registered func() agents.Service
 }
 
 // Command is a program that is an agent. It reads the prompt from its standard input and prints its report.
@@ -39,28 +43,30 @@ func Internal(cfg Config) []tools.Tool { return []tools.Tool{agentExecute(cfg.Co
 // source knows agents of one kind. The first source that knows a type has it.
 type source interface {
 	// spawn returns the child that is the agent of a type, without inputs; false when there is no such agent.
-	spawn(env *tools.Env, agent string) (tools.Spawn, bool, error)
+	spawn(ctx context.Context, env *tools.Env, agent string) (tools.Spawn, bool, error)
 	// types lists the types of the agents.
-	types(env *tools.Env) []string
+	types(ctx context.Context, env *tools.Env) []string
 }
 
 // sources are the kinds of agents that there are.
-func sources(cfg Config) []source { return []source{templates{}, commands(cfg.Commands)} }
+func sources(cfg Config) []source {
+	return []source{templates{}, commands(cfg.Commands), registered{cfg.Registered}}
+}
 
 // find returns the child that is the agent of a type. NOT_FOUND names those that there are.
-func find(env *tools.Env, all []source, agent string) (tools.Spawn, error) {
+func find(ctx context.Context, env *tools.Env, all []source, agent string) (tools.Spawn, error) {
 	var known []string
 	for _, s := range all {
-		spawn, ok, err := s.spawn(env, agent)
+		spawn, ok, err := s.spawn(ctx, env, agent)
 		if ok || err != nil {
 			return spawn, err
 		}
-		known = append(known, s.types(env)...)
+		known = append(known, s.types(ctx, env)...)
 	}
 	slices.Sort(known)
 	err := fault.New(fault.NotFound, "there is no agent of the type %q", agent).WithField("subagent_type")
 	if len(known) == 0 {
-		return tools.Spawn{}, err.WithHint("write a plan into %s/%s.yaml, or configure a command under agents", folder, agent)
+		return tools.Spawn{}, err.WithHint("write a plan into %s/%s.yaml, or configure a command under agents, or register an agent", folder, agent)
 	}
 	return tools.Spawn{}, err.WithHint("there are: %s", strings.Join(slices.Compact(known), ", "))
 }

@@ -19,7 +19,7 @@ const usualTimeout = time.Hour
 // commands are agents that are programs.
 type commands map[string]Command
 
-func (c commands) spawn(_ *tools.Env, agent string) (tools.Spawn, bool, error) {
+func (c commands) spawn(_ context.Context, _ *tools.Env, agent string) (tools.Spawn, bool, error) {
 	command, ok := c[agent]
 	if !ok {
 		return tools.Spawn{}, false, nil
@@ -27,7 +27,7 @@ func (c commands) spawn(_ *tools.Env, agent string) (tools.Spawn, bool, error) {
 	return tools.Spawn{Agent: agent, Plan: planOf(agent, command)}, true, nil
 }
 
-func (c commands) types(*tools.Env) []string { return slices.Collect(maps.Keys(c)) }
+func (c commands) types(context.Context, *tools.Env) []string { return slices.Collect(maps.Keys(c)) }
 
 // planOf is the plan of an agent that is a command: one step.
 func planOf(agent string, c Command) []byte {

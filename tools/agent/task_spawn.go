@@ -9,7 +9,7 @@ import (
 )
 
 type taskSpawnIn struct {
-	SubagentType string `json:"subagent_type" jsonschema:"Agent type to spawn: the name of a template in .orch/agents, or of an agent of the configuration" pattern:"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"`
+	SubagentType string `json:"subagent_type" jsonschema:"Agent type to spawn: the name of a template in .orch/agents, of an agent of the configuration, or the name or the role of a registered one" pattern:"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"`
 	Prompt       string `json:"prompt" jsonschema:"Task for agent" minLength:"1" maxLength:"1048576"`
 	Model        string `json:"model,omitempty" jsonschema:"Model to use" maxLength:"200"`
 }
@@ -36,8 +36,8 @@ func taskSpawn(all []source) tools.Tool {
 		NoWorkspace: true,
 		LogOnly:     true,
 		Errors:      []string{"NOT_FOUND", "INVALID_PLAN", "QUOTA_EXCEEDED", "FORBIDDEN", "CANCELLED", "SECRET_DETECTED", "VALIDATION_ERROR"},
-	}, func(_ context.Context, env *tools.Env, in taskSpawnIn) (taskSpawnOut, error) {
-		child, err := find(env, all, in.SubagentType)
+	}, func(ctx context.Context, env *tools.Env, in taskSpawnIn) (taskSpawnOut, error) {
+		child, err := find(ctx, env, all, in.SubagentType)
 		if fault.Has(err, fault.NotFound) && in.SubagentType == clientModel {
 			return askClient(env, in, err)
 		}

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"path"
 	"strings"
 
@@ -19,7 +20,7 @@ const (
 // templates are agents that are plans below the root.
 type templates struct{}
 
-func (templates) spawn(env *tools.Env, agent string) (tools.Spawn, bool, error) {
+func (templates) spawn(_ context.Context, env *tools.Env, agent string) (tools.Spawn, bool, error) {
 	file := path.Join(folder, agent+suffix)
 	text, err := env.Root.ReadFile(file, maxTemplate)
 	if fault.Has(err, fault.NotFound) {
@@ -31,7 +32,7 @@ func (templates) spawn(env *tools.Env, agent string) (tools.Spawn, bool, error) 
 	return tools.Spawn{Agent: agent, File: file, Plan: text}, true, nil
 }
 
-func (templates) types(env *tools.Env) []string {
+func (templates) types(_ context.Context, env *tools.Env) []string {
 	entries, err := env.Root.ReadDir(folder)
 	if err != nil {
 		return nil // there are none

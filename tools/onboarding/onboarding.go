@@ -9,8 +9,8 @@ import (
 
 // Config says what the family works with.
 type Config struct {
-	// Agents is the node that knows the agents; nil makes the tools UNAVAILABLE.
-	Agents agents.Service
+	// Agents returns the node that knows the agents; nil where there is none.
+	Agents func() agents.Service
 }
 
 // Tools returns the family.
@@ -20,8 +20,10 @@ func Tools(cfg Config) []tools.Tool {
 
 // agents returns the node that knows the agents.
 func (c Config) agents() (agents.Service, error) {
-	if c.Agents == nil {
-		return nil, fault.New(fault.Unavailable, "no node that knows agents is at hand")
+	if c.Agents != nil {
+		if service := c.Agents(); service != nil {
+			return service, nil
+		}
 	}
-	return c.Agents, nil
+	return nil, fault.New(fault.ToolUnavailable, "only a node knows the agents").WithHint("start one: orch serve")
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/agents"
-	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/tools"
 )
 
@@ -66,10 +65,11 @@ func getAgents(cfg Config) tools.Tool {
 		NoWorkspace: true,
 		Errors:      []string{"UNAVAILABLE"},
 	}, func(ctx context.Context, env *tools.Env, in getAgentsIn) (getAgentsOut, error) {
-		if cfg.Agents == nil {
-			return getAgentsOut{}, fault.New(fault.Unavailable, "no node that knows agents is at hand")
+		service, err := cfg.agents()
+		if err != nil {
+			return getAgentsOut{}, err
 		}
-		all, err := cfg.Agents.Agents(ctx)
+		all, err := service.Agents(ctx)
 		if err != nil {
 			return getAgentsOut{}, err
 		}

@@ -1,0 +1,78 @@
+package network_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/agents/peer"
+	"github.com/orch-dev/orch/work"
+)
+
+// envAgent holds the credential of the agent that a child process is, envLedger the file in which it notes what it does.
+const (
+	envAgent  = "ORCH_TEST_AGENT"
+	envLedger = "ORCH_TEST_LEDGER"
+)
+
+func TestMain(m *testing.M) {
+	if text := os.Getenv(envAgent); text != "" {
+		if err := beAgent(text); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// deed is a line of the ledger.
+type deed struct {
+	Key   string `json:"key"`
+	Agent string `json:"agent"`
+	// Done is false at the begin of a call.
+	Done bool `json:"done"`
+}
+
+// beAgent is an agent until it is interrupted.
+func beAgent(text string) error {
+	var cred peer.Credential
+	if err := json.Unmarshal([]byte(text), &cred); err != nil {
+		return err
+	}
+	ledger, err := os.OpenFile(os.Getenv(envLedger), os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	note := func(key string, done bool) {
+		line, _ := json.Marshal(deed{key, cred.Name, done})
+		_, _ = ledger.Write(append(line, '\n')) // one write, which others append to in one piece as well
+	}
+	p, err := peer.New(peer.Config{
+		Credential: cred,
+		Handler: func(ctx context.Context, a agents.Assignment, _ func(work.Progress)) agents.Report {
+			note(a.Key, false)
+			select {
+			case <-time.After(100 * time.Millisecond): // the work
+			case <-ctx.Done():
+				return agents.Report{Error: ctx.Err().Error()}
+			}
+			note(a.Key, true)
+			return agents.Report{Result: json.RawMessage(`{"by":"` + cred.Name + `"}`)}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	return p.Run(ctx)
+}

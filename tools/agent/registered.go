@@ -1,0 +1,63 @@
+package agent
+
+import (
+	"context"
+
+	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/tools"
+)
+
+// registered are the agents that have registered: each by its name, and all of a role by that.
+type registered struct {
+	service func() agents.Service
+}
+
+func (r registered) spawn(ctx context.Context, _ *tools.Env, agent string) (tools.Spawn, bool, error) {
+	all, err := r.all(ctx)
+	if err != nil {
+		return tools.Spawn{}, false, err
+	}
+	for _, v := range all {
+		switch agent {
+		case v.Name:
+			return tools.Spawn{Agent: agent, Plan: planFor(agent, "agent")}, true, nil
+		case v.Type:
+			return tools.Spawn{Agent: agent, Plan: planFor(agent, "type")}, true, nil
+		}
+	}
+	return tools.Spawn{}, false, nil
+}
+
+func (r registered) types(ctx context.Context, _ *tools.Env) []string {
+	all, _ := r.all(ctx) // the list is a help
+	var types []string
+	for _, v := range all {
+		types = append(types, v.Name, v.Type)
+	}
+	return types
+}
+
+func (r registered) all(ctx context.Context) ([]agents.View, error) {
+	if r.service == nil || r.service() == nil {
+		return nil, nil
+	}
+	return r.service().Agents(ctx)
+}
+
+// planFor is the plan of what registered agents do that are selected by a field: one step.
+func planFor(agent, field string) []byte {
+	type object = map[string]any
+	return encode(object{
+		"orch": "v1",
+		"name": "agent " + agent,
+		"inputs": object{
+			"type": "object", "required": []string{"prompt"},
+			"properties": object{"prompt": object{"type": "string"}, "model": object{"type": "string", "default": ""}},
+		},
+		"steps": []object{{
+			"id": "agent", "tool": TaskName,
+			"with": object{"title": "what a task has asked of " + agent, "description": "${{ inputs.prompt }}", "data": object{"model": "${{ inputs.model }}"}, field: agent},
+		}},
+		"outputs": object{"report": "${{ steps.agent.output.result ?? steps.agent.output.summary }}"},
+	})
+}
