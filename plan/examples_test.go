@@ -40,7 +40,7 @@ func exampleFiles(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob(exampleDir + "/*.yaml")
 	require.NoError(t, err)
-	require.Len(t, files, 6)
+	require.Len(t, files, 7)
 	return files
 }
 
