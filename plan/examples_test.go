@@ -30,6 +30,7 @@ func exampleTools(name string) (plan.ToolInfo, bool) {
 		"HTTP_REQUEST": {Effect: plan.EffectWrite, Required: []string{"url", "method"}, Properties: []string{"url", "method", "headers", "body", "timeout"}},
 		"TEST_EXECUTE": {Effect: plan.EffectIdempotent, AnyState: true, Properties: []string{"test_path", "framework", "coverage"}},
 		"TASK_SPAWN":   {Effect: plan.EffectIdempotent, AnyState: true, Required: []string{"subagent_type", "prompt"}, Properties: []string{"subagent_type", "prompt", "model"}},
+		"AGENT_TASK":   {Effect: plan.EffectWrite, Required: []string{"title"}, Properties: []string{"title", "description", "data", "requires", "type", "agent"}},
 		"LOG_WRITE":    {Effect: plan.EffectWrite, AnyState: true, Required: []string{"level", "message"}, Properties: []string{"level", "message", "context"}},
 	}
 	info, ok := tools[name]
