@@ -39,7 +39,9 @@ type Asker interface {
 var _ Asker = (*Remote)(nil)
 
 // NewOffice returns the office that a node serves below a prefix.
-func NewOffice[Who any](node Asker, prefix string) messages.Office[Who] { return office[Who]{node, prefix} }
+func NewOffice[Who any](node Asker, prefix string) messages.Office[Who] {
+	return office[Who]{node, prefix}
+}
 
 type office[Who any] struct {
 	node   Asker

@@ -2,11 +2,13 @@ package orchestrator
 
 import (
 	"container/heap"
+	"context"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
 )
@@ -323,6 +325,25 @@ const maxParents = 64
 // caller is who a call acts for: whoever made it inside the task, else whoever submitted that. The lock is held.
 func (o *Orchestrator) caller(e *entry, s *statemachine.Step) string {
 	return first(s.By, o.requester(e))
+}
+
+// CallerOf returns who a running call acts for, such as agent:builder. CONFLICT when the attempt is not, or no longer,
+// in the hands of a worker: what it asks for comes too late. FORBIDDEN when nobody is known to have made the call.
+func (o *Orchestrator) CallerOf(_ context.Context, ref work.Ref) (string, error) {
+	if err := o.serving(); err != nil {
+		return "", err
+	}
+	o.lock()
+	defer o.unlock()
+	e := o.tasks[ref.Task]
+	if e == nil || e.task == nil || e.leases[ref.Step] == nil || e.leases[ref.Step].attempt != ref.Attempt || e.task.Steps[ref.Step] == nil {
+		return "", lateFor(ref)
+	}
+	who := o.caller(e, e.task.Steps[ref.Step])
+	if who == "" {
+		return "", fault.New(fault.Forbidden, "nobody is known to have made the call %s of task %s", ref.Step, ref.Task)
+	}
+	return who, nil
 }
 
 // requester is who submitted the task. A sub-plan acts for whoever submitted the first of its parents; "" when that

@@ -11,6 +11,7 @@ import (
 	"github.com/orch-dev/orch/tools/forge"
 	"github.com/orch-dev/orch/tools/fs"
 	"github.com/orch-dev/orch/tools/git"
+	"github.com/orch-dev/orch/tools/message"
 	"github.com/orch-dev/orch/tools/notify"
 	"github.com/orch-dev/orch/tools/shell"
 	"github.com/orch-dev/orch/tools/task"
@@ -33,6 +34,8 @@ type Config struct {
 	Build build.Config
 	// Agent names the agents that are commands.
 	Agent agent.Config
+	// Message has the office of the node.
+	Message message.Config
 }
 
 // All returns the tools of all families, one line each.
@@ -49,6 +52,7 @@ func All(cfg Config) []tools.Tool {
 		forge.Tools(cfg.GitHub),
 		build.Tools(cfg.Build),
 		agent.Tools(cfg.Agent),
+		message.Tools(cfg.Message),
 	)
 }
 
