@@ -18,6 +18,7 @@ import (
 	"github.com/orch-dev/orch/tools/db"
 	"github.com/orch-dev/orch/tools/forge"
 	"github.com/orch-dev/orch/tools/git"
+	"github.com/orch-dev/orch/tools/message"
 	"github.com/orch-dev/orch/tools/notify"
 	"github.com/orch-dev/orch/tools/web"
 )
@@ -46,6 +47,7 @@ func (h *hands) configure(c *bus.Conn) error {
 		Git:      h.gitConfig(net),
 		Build:    build.Config{NPMRegistry: s.NPMRegistry, PipIndex: s.PipIndex},
 		Agent:    agent.Config{Commands: h.cfg.Agents},
+		Message:  message.Config{Office: h.cfg.office},
 	}
 	if h.cfg.DataDir != "" {
 		h.families.Database.Connections = filepath.Join(h.cfg.DataDir, "connections")
