@@ -16,16 +16,22 @@ func (s *Service) Inbox(ctx context.Context, who string, q Query) (Page, error) 
 	}
 	timer := time.NewTimer(q.Wait)
 	defer timer.Stop()
-	for {
+	for begun := false; ; begun = true {
 		page, found, w := s.look(who, q)
 		if len(found) > 0 || q.Wait <= 0 {
 			s.giveUp(who, w)
 			return page, s.fill(ctx, &page, found, q)
 		}
+		if !begun && s.ending() {
+			s.giveUp(who, w)
+			return Page{}, fault.New(fault.Unavailable, "the node is stopping").WithHint("try again in a moment")
+		}
 		over := false
 		select {
 		case <-w.news:
 		case <-timer.C:
+			over = true
+		case <-s.closing:
 			over = true
 		case <-ctx.Done():
 			s.giveUp(who, w)
@@ -35,6 +41,16 @@ func (s *Service) Inbox(ctx context.Context, who string, q Query) (Page, error) 
 		if over {
 			q.Wait = 0
 		}
+	}
+}
+
+// ending reports whether nobody is to wait any more.
+func (s *Service) ending() bool {
+	select {
+	case <-s.closing:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -95,3 +95,24 @@ func TestRecordsAhead(t *testing.T) {
 	assert.Equal(t, []string{"user:first", "user:second", "user:ninth"}, see())
 	assert.EqualValues(t, 10, service.Next())
 }
+
+// When a node stops, nobody waits.
+func TestEndWaits(t *testing.T) {
+	t.Parallel()
+	service := (&messagestest.Store{}).Open(messages.Config{})
+	wait := func() error {
+		_, err := service.Inbox(context.WithoutCancel(t.Context()), "agent:bob", messages.Query{Wait: messages.MaxWait})
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- wait() }()
+	service.EndWaits()
+	service.EndWaits()
+	if err := <-ended; err != nil { // it began too late
+		assert.Equal(t, fault.Unavailable, fault.CodeOf(err))
+	}
+	assert.Equal(t, fault.Unavailable, fault.CodeOf(wait()))
+	_, err := service.Send(t.Context(), "user:ada", messages.Draft{To: []string{"agent:bob"}, Payload: []byte(`1`)})
+	require.NoError(t, err)
+	require.NoError(t, wait(), "what is there is given out")
+}

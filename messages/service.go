@@ -70,14 +70,22 @@ type Service struct {
 	// fresh are messages beyond upTo that nobody was told of.
 	fresh []*Message
 	swept time.Time
+
+	// closing is closed when nobody is to wait any more.
+	closing chan struct{}
+	closed  sync.Once
 }
 
 var _ Office[string] = (*Service)(nil)
 
 // New returns a service that knows no record yet.
 func New(cfg Config) *Service {
-	return &Service{cfg: cfg.withDefaults(), book: NewBook(), waiters: waiters{}, ahead: map[uint64]struct{}{}}
+	return &Service{cfg: cfg.withDefaults(), book: NewBook(), waiters: waiters{}, ahead: map[uint64]struct{}{}, closing: make(chan struct{})}
 }
+
+// EndWaits ends all waits for messages: who waits gets what there is, and who would begin to gets UNAVAILABLE. It is
+// idempotent.
+func (s *Service) EndWaits() { s.closed.Do(func() { close(s.closing) }) }
 
 // Learn takes a record of the store. One that is known is passed over.
 func (s *Service) Learn(position uint64, r Record) {

@@ -128,7 +128,16 @@ func TestCallerOf(t *testing.T) {
 		_, err = n.CallerOf(n.ctx(), other)
 		assert.Equal(t, fault.Conflict, fault.CodeOf(err), "%+v", other)
 	}
-	require.NoError(t, n.report("w", c, `{}`))
+	n.stop()
+	n = start(t, log)
+	_, err = n.CallerOf(n.ctx(), c.Ref)
+	assert.Equal(t, fault.Unavailable, fault.CodeOf(err), "nobody has it yet")
+	again := n.take("w")
+	require.Equal(t, c.Ref, again.Ref)
+	who, err = n.CallerOf(n.ctx(), c.Ref)
+	require.NoError(t, err)
+	assert.Equal(t, "agent:nest", who)
+	require.NoError(t, n.report("w", again, `{}`))
 	_, err = n.CallerOf(n.ctx(), c.Ref)
 	assert.Equal(t, fault.Conflict, fault.CodeOf(err), "it is over")
 }

@@ -76,6 +76,12 @@ func (n *Node) serveMessages(context.Context) error {
 	return nil
 }
 
+// endWaits lets no call that waits for a message hold up the end of the node: it is the first thing to stop.
+func (n *Node) endWaits(context.Context) error {
+	n.onStop(func(context.Context) error { n.messages.EndWaits(); return nil })
+	return nil
+}
+
 // noteEvery is how often it is noted that somebody reads an inbox of somebody else.
 const noteEvery = time.Minute
 

@@ -162,3 +162,31 @@ func TestWorkersSpeakForTheirCalls(t *testing.T) {
 	err = bus.NewRemote(c).Ask(ctx, bus.MessagesPrefix+".inbox", struct{}{}, nil)
 	assert.Error(t, err, "that is for the operator")
 }
+
+// A call that waits for a message does not hold up the end of a node, and one of a worker elsewhere finds the next node.
+func TestWaitingCallsAndTheEndOfANode(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	server := cfg
+	server.Concurrency = -1
+	n := start(t, server)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- node.RunWorker(ctx, cfg) }()
+	t.Cleanup(func() { stop(); assert.NoError(t, <-ended) })
+	p, err := plan.FromCall("MESSAGE_INBOX", json.RawMessage(`{"wait_seconds":60}`))
+	require.NoError(t, err)
+	reply, err := n.API().Submit(t.Context(), orchestrator.SubmitRequest{Plan: p.JSON(), Actor: "agent:bob"})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		s, err := n.API().Status(t.Context(), orchestrator.StatusRequest{})
+		return err == nil && s.Running == 1
+	}, time.Minute, 10*time.Millisecond)
+	begun := time.Now()
+	require.NoError(t, n.Stop(t.Context()))
+	assert.Less(t, time.Since(begun), 30*time.Second)
+	n = start(t, server)
+	done(t, callAs(t, n.API(), "user:ada", "MESSAGE_SEND", `{"to":["agent:bob"],"text":"hello"}`))
+	done(t, result(t, n.API(), reply.ID))
+	assert.Len(t, inboxOf(t, n, self("agent:bob"), messages.Query{}).Messages, 1)
+}

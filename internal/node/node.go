@@ -135,7 +135,7 @@ type Node struct {
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	n := &Node{cfg: cfg, done: make(chan struct{}), changes: make(chan registry.Change, maxChanges)}
 	for _, step := range []func(context.Context) error{
-		n.openBus, n.openStore, n.openRequests, n.openMessages, n.openHands, n.openNotices, n.startOwner, n.serve, n.serveServers, n.serveMessages, n.startWorker, n.startTokens, n.startFace, n.startJournal, n.startChores, n.startTidying,
+		n.openBus, n.openStore, n.openRequests, n.openMessages, n.openHands, n.openNotices, n.startOwner, n.serve, n.serveServers, n.serveMessages, n.startWorker, n.startTokens, n.startFace, n.startJournal, n.startChores, n.startTidying, n.endWaits,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, n.Stop(context.WithoutCancel(ctx)))
@@ -374,7 +374,7 @@ func RunWorker(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer c.Close()
-	cfg.office = bus.NewOffice[messages.Call](bus.NewRemote(c), bus.WorkMessagesPrefix)
+	cfg.office = bus.Patient(bus.NewOffice[messages.Call](bus.NewRemote(c), bus.WorkMessagesPrefix))
 	h, err := openHands(ctx, cfg, c, nil, nil)
 	if err != nil {
 		return err
