@@ -29,11 +29,13 @@ func CheckAddress(text string) error {
 
 // CheckIdentity returns FORBIDDEN for what nobody can be: only agents and people have inboxes.
 func CheckIdentity(text string) error {
-	if isNamed(text, agentPrefix, userPrefix) {
+	if isIdentity(text) {
 		return nil
 	}
 	return fault.New(fault.Forbidden, "%q has no inbox", clip(text)).WithHint("agents and users have one: agent:NAME, user:NAME")
 }
+
+func isIdentity(text string) bool { return isNamed(text, agentPrefix, userPrefix) }
 
 // CheckGroup returns the address of a group, which may be given by its name alone.
 func CheckGroup(text string) (string, error) {

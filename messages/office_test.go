@@ -3,6 +3,7 @@ package messages_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -115,4 +116,43 @@ func TestEndWaits(t *testing.T) {
 	_, err := service.Send(t.Context(), "user:ada", messages.Draft{To: []string{"agent:bob"}, Payload: []byte(`1`)})
 	require.NoError(t, err)
 	require.NoError(t, wait(), "what is there is given out")
+}
+
+// lives notes how long records are kept.
+type lives struct {
+	messagestest.Store
+
+	done []time.Duration
+}
+
+// Append implements messages.Store.
+func (l *lives) Append(ctx context.Context, r messages.Record) (uint64, error) {
+	if r.Kind == messages.Done {
+		l.done = append(l.done, r.TTL)
+	}
+	return l.Store.Append(ctx, r)
+}
+
+// What is dealt with is known for some hours, and only for minutes when there is much of it: the store stays small.
+func TestDoneIsForgotten(t *testing.T) {
+	t.Parallel()
+	store := &lives{}
+	clock := messagestest.NewClock()
+	service := messages.New(messages.Config{Store: store, Now: clock.Now})
+	deal := func(ttl time.Duration) time.Duration {
+		r, err := service.Send(t.Context(), "user:ada", messages.Draft{To: []string{"agent:bob"}, TTL: ttl, Payload: []byte(`1`)})
+		require.NoError(t, err)
+		_, err = service.Ack(t.Context(), "agent:bob", []string{r.ID})
+		require.NoError(t, err)
+		return store.done[len(store.done)-1]
+	}
+	clock.Add(time.Hour - time.Duration(clock.Now().Minute())*time.Minute) // the beginning of an hour
+	assert.Equal(t, 4*time.Hour, deal(0))
+	assert.InDelta(t, time.Minute, deal(time.Minute), float64(time.Second))
+	for range 20_000 {
+		deal(time.Minute)
+	}
+	assert.Equal(t, 10*time.Minute, deal(0))
+	clock.Add(time.Hour)
+	assert.Equal(t, 4*time.Hour, deal(0))
 }

@@ -173,9 +173,9 @@ func (s *Service) crowded(m *Message) bool {
 func (s *Service) displace(ctx context.Context, v victim, by *Message) error {
 	now := s.cfg.Now()
 	s.mu.Lock()
-	r := v.it.done(now)
+	r := s.done(v.it, now)
 	if v.address != All && !IsGroup(v.address) {
-		r = v.it.without(v.address, now)
+		r = s.without(v.it, v.address, now)
 	}
 	s.mu.Unlock()
 	if err := s.write(ctx, r); err != nil {
@@ -190,7 +190,7 @@ func (s *Service) displace(ctx context.Context, v victim, by *Message) error {
 
 // tellSender tells who sent a message that it was displaced. Such a word displaces nothing itself.
 func (s *Service) tellSender(ctx context.Context, v victim, now time.Time) error {
-	if CheckIdentity(v.it.Sender) != nil { // one of the service
+	if !isIdentity(v.it.Sender) { // one of the service
 		return nil
 	}
 	text, err := json.Marshal(map[string]string{

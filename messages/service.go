@@ -70,6 +70,9 @@ type Service struct {
 	// fresh are messages beyond upTo that nobody was told of.
 	fresh []*Message
 	swept time.Time
+	// doneCount is how many messages were dealt with in the hour doneHour.
+	doneCount int
+	doneHour  time.Time
 
 	// closing is closed when nobody is to wait any more.
 	closing chan struct{}
@@ -209,25 +212,42 @@ func (s *Service) taking(who, id string) (Record, bool) {
 	if it == nil || !s.book.needs(who, it, now) {
 		return Record{}, false
 	}
-	return it.without(who, now), true
+	return s.without(it, who, now), true
 }
 
-// without is the record by which somebody needs the message no more: the end of it, when everybody else has it.
-func (it *item) without(who string, now time.Time) Record {
+// without is the record by which somebody needs a message no more: the end of it, when everybody else has it. The lock
+// is held.
+func (s *Service) without(it *item, who string, now time.Time) Record {
 	last := it.onlyDirect() && !slices.ContainsFunc(it.To, func(to string) bool {
 		_, taken := it.taken[to]
 		return to != who && !taken
 	})
 	if last {
-		return it.done(now)
+		return s.done(it, now)
 	}
 	return Record{Kind: Taken, ID: it.ID, Who: who, TTL: it.ExpiresAt.Sub(now)}
 }
 
-// done is the record that takes the place of the message: its id stays taken as long as it would have lived.
-func (it *item) done(now time.Time) Record {
+const (
+	// doneFor is how long it is known at least that a message is dealt with, unless its life was shorter: as long it can
+	// be answered, and a repeated request sends it no second time.
+	doneFor = 4 * time.Hour
+	// doneBriefly is the same once doneMost messages were dealt with in an hour.
+	doneBriefly = 10 * time.Minute
+	doneMost    = 20_000
+)
+
+// done is the record that takes the place of a message. The lock is held.
+func (s *Service) done(it *item, now time.Time) Record {
+	if hour := now.Truncate(time.Hour); !hour.Equal(s.doneHour) {
+		s.doneHour, s.doneCount = hour, 0
+	}
+	keep := doneFor
+	if s.doneCount++; s.doneCount > doneMost {
+		keep = doneBriefly
+	}
 	m := it.Message
-	return Record{Kind: Done, Message: &m, TTL: max(it.ExpiresAt.Sub(now), MinTTL)}
+	return Record{Kind: Done, Message: &m, TTL: max(min(it.ExpiresAt.Sub(now), keep), MinTTL)}
 }
 
 // leftFor is how long it is kept that somebody has left a group, for nodes that were away.

@@ -2,8 +2,8 @@ package server_test
 
 import (
 	"bufio"
-	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -161,7 +161,7 @@ func TestInboxWithManyMessages(t *testing.T) {
 	n := startNode(t)
 	service, inboxes := withInboxes()
 	for i := range mail.MaxPage + 5 {
-		post(t, service, "user:bob", fmt.Sprint(i))
+		post(t, service, "user:bob", strconv.Itoa(i))
 	}
 	w := n.web(t, n.face(inboxes))
 	w.token = "bob.agent"

@@ -3,6 +3,7 @@ package messagestest
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -61,6 +62,7 @@ func TestOffice(t *testing.T, open Opener) {
 }
 
 func testDirect(t *testing.T, open Opener) {
+	t.Helper()
 	d := newDesk(t, open, messages.Config{})
 	r := d.send("user:ada", "hello", messages.Draft{Type: "task"}, "agent:bob")
 	p := d.page("agent:bob", messages.Query{})
@@ -85,6 +87,7 @@ func testDirect(t *testing.T, open Opener) {
 
 // A message to all reaches who was away, and who comes later, but not its sender nor who is left out.
 func testAll(t *testing.T, open Opener) {
+	t.Helper()
 	d := newDesk(t, open, messages.Config{})
 	r := d.send("agent:bob", "news", messages.Draft{Exclude: []string{"agent:eve"}}, "all")
 	for _, who := range []string{"user:ada", "agent:new"} {
@@ -101,6 +104,7 @@ func testAll(t *testing.T, open Opener) {
 }
 
 func testGroups(t *testing.T, open Opener) {
+	t.Helper()
 	d := newDesk(t, open, messages.Config{})
 	r := d.send("user:ada", "nobody hears", messages.Draft{}, "group:ops")
 	assert.Equal(t, []string{"group:ops"}, r.Unknown)
@@ -131,6 +135,7 @@ func testGroups(t *testing.T, open Opener) {
 
 // One of several recipients is done without the others.
 func testSeveral(t *testing.T, open Opener) {
+	t.Helper()
 	d := newDesk(t, open, messages.Config{})
 	r := d.send("user:ada", "both", messages.Draft{}, "agent:a", "agent:b")
 	d.ack("agent:a", r.ID)
@@ -145,10 +150,11 @@ func testSeveral(t *testing.T, open Opener) {
 }
 
 func testOrder(t *testing.T, open Opener) {
+	t.Helper()
 	d := newDesk(t, open, messages.Config{})
 	var want []string
 	for i := range 30 {
-		want = append(want, fmt.Sprint(i))
+		want = append(want, strconv.Itoa(i))
 		d.send("user:ada", want[i], messages.Draft{}, "agent:bob")
 	}
 	assert.Equal(t, want, d.texts("agent:bob", messages.Query{Limit: 100}))
@@ -157,9 +163,10 @@ func testOrder(t *testing.T, open Opener) {
 }
 
 func testUrgent(t *testing.T, open Opener) {
+	t.Helper()
 	d := newDesk(t, open, messages.Config{})
 	for i, p := range []int{1, 4, 0, 4} {
-		d.send("user:ada", fmt.Sprint(i), priority(p), "agent:bob")
+		d.send("user:ada", strconv.Itoa(i), priority(p), "agent:bob")
 	}
 	assert.Equal(t, []string{"1", "3", "0", "2"}, d.texts("agent:bob", messages.Query{}))
 	assert.Equal(t, []string{"0", "1", "2", "3"}, d.texts("agent:bob", messages.Query{InOrder: true}))
@@ -169,11 +176,12 @@ func testUrgent(t *testing.T, open Opener) {
 
 // Who reads with a cursor sees each message once, also after a restart.
 func testCursor(t *testing.T, open Opener) {
+	t.Helper()
 	d := newDesk(t, open, messages.Config{})
 	var seen []string
 	q := messages.Query{InOrder: true, Limit: 3}
 	for i := range 10 {
-		d.send("user:ada", fmt.Sprint(i), messages.Draft{}, "agent:bob")
+		d.send("user:ada", strconv.Itoa(i), messages.Draft{}, "agent:bob")
 		if i%4 == 3 {
 			p := d.page("agent:bob", q)
 			seen, q.After = append(seen, textsOf(t, p)...), p.Next
@@ -194,6 +202,7 @@ func testCursor(t *testing.T, open Opener) {
 }
 
 func testKeys(t *testing.T, open Opener) {
+	t.Helper()
 	d := newDesk(t, open, messages.Config{})
 	first := d.send("user:ada", "once", messages.Draft{Key: "k"}, "agent:bob")
 	assert.False(t, first.Existing)
@@ -212,6 +221,7 @@ func testKeys(t *testing.T, open Opener) {
 }
 
 func testAnswers(t *testing.T, open Opener) {
+	t.Helper()
 	d := newDesk(t, open, messages.Config{})
 	ask := d.send("user:ada", "what is it?", messages.Draft{Type: "task"}, "agent:bob", "agent:eve")
 	assert.Equal(t, ask.ID, ask.Correlation)
@@ -229,6 +239,7 @@ func testAnswers(t *testing.T, open Opener) {
 }
 
 func testFilters(t *testing.T, open Opener) {
+	t.Helper()
 	d := newDesk(t, open, messages.Config{})
 	d.send("user:ada", "a", messages.Draft{Type: "task"}, "agent:bob")
 	d.send("user:eve", "b", messages.Draft{Type: "error", Correlation: "c 1"}, "agent:bob")
@@ -242,6 +253,7 @@ func testFilters(t *testing.T, open Opener) {
 }
 
 func testLife(t *testing.T, open Opener) {
+	t.Helper()
 	clock := NewClock()
 	d := newDesk(t, open, messages.Config{Now: clock.Now})
 	short := d.send("user:ada", "short", messages.Draft{TTL: time.Hour}, "agent:bob")
@@ -265,6 +277,7 @@ func testLife(t *testing.T, open Opener) {
 
 // A full inbox takes what is more urgent, in the place of what is least urgent, whose sender is told.
 func testFull(t *testing.T, open Opener) {
+	t.Helper()
 	clock := NewClock()
 	d := newDesk(t, open, messages.Config{Queue: 3, Now: clock.Now})
 	d.send("user:ada", "urgent", priority(3), "agent:bob")
@@ -294,6 +307,7 @@ func testFull(t *testing.T, open Opener) {
 }
 
 func testFullOfAll(t *testing.T, open Opener) {
+	t.Helper()
 	d := newDesk(t, open, messages.Config{Queue: 2, Most: 4})
 	first := d.send("user:ada", "1", messages.Draft{}, "all")
 	d.send("user:ada", "2", messages.Draft{}, "all")
@@ -309,6 +323,7 @@ func testFullOfAll(t *testing.T, open Opener) {
 }
 
 func testRestart(t *testing.T, open Opener) {
+	t.Helper()
 	d := newDesk(t, open, messages.Config{})
 	kept := d.send("user:ada", "kept", messages.Draft{}, "agent:bob")
 	gone := d.send("user:ada", "gone", messages.Draft{}, "agent:bob")
@@ -323,6 +338,7 @@ func testRestart(t *testing.T, open Opener) {
 
 // A wait ends with the first message that is for one, and with its time.
 func testWait(t *testing.T, open Opener) {
+	t.Helper()
 	d := newDesk(t, open, messages.Config{})
 	assert.Empty(t, d.texts("agent:bob", messages.Query{Wait: time.Millisecond}))
 	d.join("agent:bob", "ops")
@@ -349,6 +365,7 @@ func testWait(t *testing.T, open Opener) {
 
 // Many send at the same time: nothing is lost, and what one of them said comes in its order.
 func testMany(t *testing.T, open Opener) {
+	t.Helper()
 	const senders, each, readers = 100, 5, 4
 	d := newDesk(t, open, messages.Config{})
 	var group sync.WaitGroup
@@ -357,7 +374,7 @@ func testMany(t *testing.T, open Opener) {
 		group.Go(func() {
 			for i := range each {
 				_, err := d.Send(t.Context(), fmt.Sprint("agent:s", s), messages.Draft{
-					To: []string{fmt.Sprint("agent:r", s%readers), "agent:log"}, Payload: text(fmt.Sprint(i)),
+					To: []string{fmt.Sprint("agent:r", s%readers), "agent:log"}, Payload: text(strconv.Itoa(i)),
 				})
 				failures <- err
 			}
@@ -390,6 +407,7 @@ func testMany(t *testing.T, open Opener) {
 }
 
 func testRefusals(t *testing.T, open Opener) {
+	t.Helper()
 	d := newDesk(t, open, messages.Config{})
 	long := strings.Repeat("x", 300)
 	for field, draft := range map[string]messages.Draft{
@@ -420,6 +438,7 @@ func testRefusals(t *testing.T, open Opener) {
 }
 
 func testSecrets(t *testing.T, open Opener) {
+	t.Helper()
 	d := newDesk(t, open, messages.Config{FindSecret: func(data []byte) (string, bool) { return "canary", strings.Contains(string(data), "hunter2") }})
 	_, err := d.Send(t.Context(), "user:ada", messages.Draft{To: []string{"agent:bob"}, Payload: text("it is hunter2")})
 	assert.Equal(t, fault.SecretDetected, fault.CodeOf(err))
@@ -430,6 +449,7 @@ func testSecrets(t *testing.T, open Opener) {
 
 // A page is bounded in bytes, whatever its limit says.
 func testPages(t *testing.T, open Opener) {
+	t.Helper()
 	d := newDesk(t, open, messages.Config{})
 	for range 8 {
 		d.send("user:ada", strings.Repeat("x", 200<<10), messages.Draft{}, "agent:bob")

@@ -69,7 +69,7 @@ func (s *Store) Open(cfg messages.Config) *messages.Service {
 	defer s.mu.Unlock()
 	for i, r := range s.records {
 		if s.newest[key(r)] == i+1 {
-			service.Learn(uint64(i+1), r) //nolint:gosec // an index
+			service.Learn(uint64(i+1), r)
 		}
 	}
 	service.Reached(uint64(len(s.records)))
