@@ -214,7 +214,7 @@ func (s *Service) tellSender(ctx context.Context, v victim, now time.Time) error
 // unknown returns the recipients that nobody is, as far as that can be told.
 func (s *Service) unknown(ctx context.Context, m *Message) []string {
 	var all []string
-	known := s.cfg.Members != nil
+	known := s.cfg.Members != nil && slices.ContainsFunc(m.To, isIdentity)
 	if known {
 		all = s.cfg.Members(ctx)
 	}

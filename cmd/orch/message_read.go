@@ -32,7 +32,7 @@ type readOptions struct {
 }
 
 // addReading adds the flags that select messages.
-func (o *readOptions) addReading(cmd *cobra.Command) {
+func (a *app) addReading(cmd *cobra.Command, o *readOptions) {
 	f := cmd.Flags()
 	f.StringVar(&o.typ, "type", "", "only messages of this type"+choices(append(messages.Types(), "…")))
 	f.StringVar(&o.from, "from", "", "only messages of this sender, such as agent:builder")
@@ -41,6 +41,8 @@ func (o *readOptions) addReading(cmd *cobra.Command) {
 	f.Uint64Var(&o.after, "after", 0, "begin after this position, in the order of arrival")
 	f.StringVar(&o.as, "as", "", "read the inbox of somebody else, such as agent:builder; the log tells that you did")
 	completeFlag(cmd, "type", completeWords(messages.Types()))
+	completeFlag(cmd, "from", a.completeAddresses)
+	completeFlag(cmd, "as", a.completeAddresses)
 }
 
 func (o *readOptions) query() messages.Query {
@@ -76,7 +78,7 @@ orch message ack, or expires.`,
 		Args:    takes(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.readInbox(cmd.Context(), o) },
 	}
-	o.addReading(cmd)
+	a.addReading(cmd, &o)
 	cmd.Flags().IntVar(&o.limit, "limit", messages.DefaultPage, "how many to list at most, 1 to 100")
 	cmd.Flags().BoolVar(&o.all, "all", false, "list all of them, in the order of arrival")
 	cmd.Flags().BoolVar(&o.ack, "ack", false, "acknowledge what is listed")
@@ -184,7 +186,7 @@ func newMessageWatch(a *app) *cobra.Command {
 		Args:    takes(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.watchInbox(cmd.Context(), o) },
 	}
-	o.addReading(cmd)
+	a.addReading(cmd, &o)
 	cmd.Flags().IntVar(&o.count, "count", 0, "end after so many messages (0: never)")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 0, "end after this time (0: never)")
 	addSettings(cmd.Flags(), true, true)
