@@ -121,8 +121,8 @@ func exists(path string) bool {
 
 // judge tells damage from the end of a write that was cut short and was never acknowledged.
 func (i *inspection) judge(s storefile.Stream) {
-	if s.Name == sessionsStream && slices.ContainsFunc(s.Damage, lasting) {
-		i.report.Mended = append(i.report.Mended, Problem{Stream: s.Name, What: "the sessions of MCP clients are damaged; clients open new ones"})
+	if what := dispensable()[s.Name]; what != "" && slices.ContainsFunc(s.Damage, lasting) {
+		i.report.Mended = append(i.report.Mended, Problem{Stream: s.Name, What: what})
 		i.spoilt = append(i.spoilt, s.Name)
 		return
 	}
@@ -149,6 +149,14 @@ func (i *inspection) judge(s storefile.Stream) {
 	}
 	if marked && s.Last < reached {
 		i.found(Problem{Stream: s.Name, Seq: s.Last + 1, What: fmt.Sprintf("it ends at position %d but had reached %d", s.Last, reached)})
+	}
+}
+
+// dispensable are the streams without which a node can do when they are damaged, and what that means.
+func dispensable() map[string]string {
+	return map[string]string{
+		sessionsStream: "the sessions of MCP clients are damaged; clients open new ones",
+		messagesStream: "the messages between agents are damaged; all of them are dropped, and groups have to be joined again",
 	}
 }
 
@@ -194,6 +202,8 @@ func believable(stream string, r storefile.Record) bool {
 		return strings.HasPrefix(r.Subject, kvSubject(sessionsBucket, ""))
 	case pointsStream:
 		return strings.HasPrefix(r.Subject, kvSubject(pointsBucket, ""))
+	case messagesStream:
+		return strings.HasPrefix(r.Subject, messagesRoot+".")
 	case blobsStream:
 		return isPart(r.Subject)
 	default:

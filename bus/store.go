@@ -60,6 +60,7 @@ type Store struct {
 	blobs  jetstream.ObjectStore
 	// sessions are those of MCP clients.
 	sessions jetstream.KeyValue
+	messages jetstream.Stream
 	app      *appender
 	space    *space
 	past     *past

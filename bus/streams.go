@@ -25,6 +25,8 @@ const (
 	// The sessions are not the store's own: they are for convenience, and begin anew when they are damaged.
 	sessionsBucket = "ORCH_SESSIONS"
 	sessionsStream = "KV_" + sessionsBucket
+	// The messages are not the store's own either: they live for days at most, and damage to them stops no task.
+	messagesStream = "ORCH_MESSAGES"
 )
 
 func (c *StoreConfig) fromServer(s *Server) {
@@ -51,6 +53,15 @@ func (c *StoreConfig) archiveConfig() jetstream.StreamConfig {
 		Subjects: []string{archiveRoot + ".*.*"}, Storage: jetstream.FileStorage, Replicas: c.Replicas,
 		Discard: jetstream.DiscardNew, MaxAge: c.ArchiveAge,
 		AllowDirect: true, Compression: jetstream.S2Compression,
+	}
+}
+
+// messagesConfig keeps the newest record about each thing, for as long as the record says itself.
+func (c *StoreConfig) messagesConfig() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name: messagesStream, Description: "messages between agents, and what became of them",
+		Subjects: []string{messagesRoot + ".>"}, Storage: jetstream.FileStorage, Replicas: c.Replicas,
+		MaxMsgsPerSubject: 1, AllowMsgTTL: true, AllowDirect: true, MaxBytes: -1,
 	}
 }
 
@@ -94,7 +105,7 @@ func ownStreams() []string {
 
 // watchAll puts the streams under the barrier, and makes durable what they hold by now.
 func (s *Store) watchAll() error {
-	for _, stream := range ownStreams() {
+	for _, stream := range append(ownStreams(), messagesStream) {
 		if err := s.barrier().watch(stream); err != nil {
 			return err
 		}
@@ -127,6 +138,9 @@ func (s *Store) openSides(ctx context.Context, js jetstream.JetStream) (err erro
 		TTL: sessionTTL, MaxValueSize: sessionRecord + 1<<10, // with headers
 	})
 	if err != nil {
+		return err
+	}
+	if s.messages, err = js.CreateOrUpdateStream(ctx, s.cfg.messagesConfig()); err != nil {
 		return err
 	}
 	s.blobs, err = js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{

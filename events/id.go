@@ -46,6 +46,23 @@ func NewAgentID(at time.Time) string { return "agent-" + strings.ToLower(newULID
 // NewTokenID returns a new id of a bearer token: "TOK_" and a ULID. It is no secret.
 func NewTokenID(at time.Time) string { return "TOK_" + newULID(at, rand.Reader) }
 
+const messagePrefix = "MSG_"
+
+// NewMessageID returns a new id of a message: "MSG_" and a ULID.
+func NewMessageID(at time.Time) string { return messagePrefix + newULID(at, rand.Reader) }
+
+// KeyedMessageID returns the id of the message that a key stands for, for ever. It does not sort by time.
+func KeyedMessageID(key string) string {
+	return messagePrefix + keyedULID("orch message key\x00"+key).String()
+}
+
+// IsMessageID reports whether a text has the form of an id of a message.
+func IsMessageID(text string) bool {
+	body, ok := strings.CutPrefix(text, messagePrefix)
+	parsed, err := ulid.ParseStrict(body)
+	return ok && err == nil && parsed.String() == body
+}
+
 func newULID(at time.Time, entropy io.Reader) string {
 	return ulid.MustNew(ulid.Timestamp(at), entropy).String()
 }
@@ -62,10 +79,15 @@ func (id TaskID) Time() time.Time {
 
 // KeyedTaskID returns the id that an idempotency key stands for, for ever. It does not sort by time.
 func KeyedTaskID(key string) TaskID {
-	sum := sha256.Sum256([]byte("orch idempotency key\x00" + key))
+	return TaskID(idPrefix + keyedULID("orch idempotency key\x00"+key).String())
+}
+
+// keyedULID is the ULID that a text stands for.
+func keyedULID(text string) ulid.ULID {
+	sum := sha256.Sum256([]byte(text))
 	id := ulid.ULID(sum[:16])
 	id[0] &= 0x7f // a ULID begins with 0 to 7
-	return TaskID(idPrefix + id.String())
+	return id
 }
 
 // ParseTaskID checks s strictly and returns it as an id; INVALID_FORMAT otherwise.

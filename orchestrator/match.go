@@ -2,11 +2,13 @@ package orchestrator
 
 import (
 	"container/heap"
+	"context"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
 )
@@ -340,6 +342,33 @@ const maxParents = 64
 // caller is who a call acts for: whoever made it inside the task, else whoever submitted that. The lock is held.
 func (o *Orchestrator) caller(e *entry, s *statemachine.Step) string {
 	return first(s.By, o.requester(e))
+}
+
+// CallerOf returns who a running call acts for, such as agent:builder. CONFLICT when the attempt is not, or no longer,
+// in the hands of a worker: what it asks for comes too late. UNAVAILABLE when it soon will be again, as after a restart
+// of the node. FORBIDDEN when nobody is known to have made the call.
+func (o *Orchestrator) CallerOf(_ context.Context, ref work.Ref) (string, error) {
+	if err := o.serving(); err != nil {
+		return "", err
+	}
+	o.lock()
+	defer o.unlock()
+	e := o.tasks[ref.Task]
+	if e == nil || e.task == nil || e.task.Steps[ref.Step] == nil || e.task.Steps[ref.Step].Attempt != ref.Attempt {
+		return "", lateFor(ref)
+	}
+	s, l := e.task.Steps[ref.Step], e.leases[ref.Step]
+	switch {
+	case l != nil && l.attempt == ref.Attempt:
+	case s.State == statemachine.StepReady:
+		return "", fault.New(fault.Unavailable, "the call %s of task %s is in nobody's hands now", ref.Step, ref.Task).WithHint("try again in a moment")
+	default:
+		return "", lateFor(ref)
+	}
+	if who := o.caller(e, s); who != "" {
+		return who, nil
+	}
+	return "", fault.New(fault.Forbidden, "nobody is known to have made the call %s of task %s", ref.Step, ref.Task)
 }
 
 // requester is who submitted the task. A sub-plan acts for whoever submitted the first of its parents; "" when that

@@ -11,6 +11,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/work"
 )
 
 const nestedPlan = `
@@ -107,4 +108,36 @@ func TestSinceWhen(t *testing.T) {
 	c := n.take("w")
 	assert.NotEqual(t, id, c.Task)
 	assert.True(t, n.get(id).CreatedAt.Equal(c.Since), "%s", c.Since)
+}
+
+// Who asks for a running call learns whom it acts for, and who asks for another attempt nothing.
+func TestCallerOf(t *testing.T) {
+	t.Parallel()
+	log := memlog.New(memlog.Config{})
+	n := start(t, log)
+	n.submit(nestedPlan, as("agent:nest"))
+	c := n.take("w")
+	who, err := n.CallerOf(n.ctx(), c.Ref)
+	require.NoError(t, err)
+	assert.Equal(t, "agent:nest", who)
+	for _, change := range []func(*work.Ref){
+		func(r *work.Ref) { r.Attempt++ }, func(r *work.Ref) { r.Step = "other" }, func(r *work.Ref) { r.Task = "TASK_other" },
+	} {
+		other := c.Ref
+		change(&other)
+		_, err = n.CallerOf(n.ctx(), other)
+		assert.Equal(t, fault.Conflict, fault.CodeOf(err), "%+v", other)
+	}
+	n.stop()
+	n = start(t, log)
+	_, err = n.CallerOf(n.ctx(), c.Ref)
+	assert.Equal(t, fault.Unavailable, fault.CodeOf(err), "nobody has it yet")
+	again := n.take("w")
+	require.Equal(t, c.Ref, again.Ref)
+	who, err = n.CallerOf(n.ctx(), c.Ref)
+	require.NoError(t, err)
+	assert.Equal(t, "agent:nest", who)
+	require.NoError(t, n.report("w", again, `{}`))
+	_, err = n.CallerOf(n.ctx(), c.Ref)
+	assert.Equal(t, fault.Conflict, fault.CodeOf(err), "it is over")
 }

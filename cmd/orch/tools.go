@@ -256,24 +256,34 @@ func callWait(timeout time.Duration) time.Duration {
 
 // called waits for the task of one call and shows the call, not the task.
 func (a *app) called(ctx context.Context, s session, id events.TaskID, o callOptions) error {
-	f := a.follower(s, id, 0)
-	defer f.release(ctx, s)
-	if _, err := a.attend(ctx, f, o.timeout, waitNotes{app: a}, false); err != nil {
-		return err
-	}
-	t, err := f.session.Get(ctx, orchestrator.GetRequest{ID: id})
+	r, err := a.callReply(ctx, s, id, o)
 	if err != nil {
 		return err
 	}
-	for _, step := range t.Steps {
-		if step.Key == plan.CallID {
-			return a.showCall(orchestrator.CallReply{Step: step.Key, State: step.State, Output: step.Output, Error: step.Error})
-		}
-	}
-	return fault.New(fault.Internal, "the task %s has no call", id)
+	return a.showCall(r)
 }
 
-func (a *app) showCall(r orchestrator.CallReply) error {
+// callReply waits for the task of one call.
+func (a *app) callReply(ctx context.Context, s session, id events.TaskID, o callOptions) (orchestrator.CallReply, error) {
+	f := a.follower(s, id, 0)
+	defer f.release(ctx, s)
+	if _, err := a.attend(ctx, f, o.timeout, waitNotes{app: a}, false); err != nil {
+		return orchestrator.CallReply{}, err
+	}
+	t, err := f.session.Get(ctx, orchestrator.GetRequest{ID: id})
+	if err != nil {
+		return orchestrator.CallReply{}, err
+	}
+	for _, step := range t.Steps {
+		if step.Key == plan.CallID {
+			return orchestrator.CallReply{Step: step.Key, State: step.State, Output: step.Output, Error: step.Error}, nil
+		}
+	}
+	return orchestrator.CallReply{}, fault.New(fault.Internal, "the task %s has no call", id)
+}
+
+// callEnd is the exit of a call that did not succeed.
+func (a *app) callEnd(r orchestrator.CallReply) error {
 	if r.Error != nil {
 		return &exitError{exit: exitOfCall(r.Error.Code), err: r.Error}
 	}
@@ -283,6 +293,13 @@ func (a *app) showCall(r orchestrator.CallReply) error {
 			a.note("it asks: %s; orch questions %s", message(q), q.ID)
 		}
 		return &exitError{exit: exitRunning}
+	}
+	return nil
+}
+
+func (a *app) showCall(r orchestrator.CallReply) error {
+	if err := a.callEnd(r); err != nil {
+		return err
 	}
 	return a.emit(view{data: r.Output, names: []string{r.Step}, text: func(w io.Writer) error {
 		return writeLines(w, screen.Object(r.Output))

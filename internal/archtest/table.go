@@ -45,7 +45,7 @@ func Orch() Table { return Table{Layers: layers(), Libraries: libraries()} }
 
 func layers() []Layer {
 	family := []string{"fault", "events", "tools", "internal/pathguard", "internal/proc"}
-	face := []string{"fault", "events", "statemachine", "work", "plan", "tools", "policy", "orchestrator"}
+	face := []string{"fault", "events", "statemachine", "work", "plan", "tools", "policy", "messages", "orchestrator"}
 	return []Layer{
 		{"leaves", leaves()},
 		{"facts", []Row{
@@ -57,6 +57,8 @@ func layers() []Layer {
 		}},
 		{"domain", []Row{
 			{Package: "plan", Imports: []string{"fault"}},
+			{Package: "messages", Imports: []string{"fault", "events"}},
+			{Package: "messages/messagestest", Imports: []string{"fault", "events", "messages"}, Kit: true},
 			{Package: "policy/sqlclass", Pure: true},
 			{Package: "agents", Imports: []string{"fault", "events", "work"}},
 			{Package: "agents/peer", Imports: []string{"fault", "events", "work", "agents"}},
@@ -71,6 +73,7 @@ func layers() []Layer {
 			{Package: "tools/web", Imports: append([]string{"internal/netguard"}, family...)},
 			{Package: "tools/forge", Imports: append([]string{"internal/netguard"}, family...)},
 			{Package: "tools/notify", Imports: append([]string{"internal/netguard"}, family...)},
+			{Package: "tools/message", Imports: append([]string{"messages"}, family...)},
 			{Package: "tools/firebase/refusal", Imports: []string{"fault"}, Pure: true},
 			{Package: "tools/firebase/tree", Imports: []string{"fault", "tools/firebase/refusal"}, Pure: true},
 			{Package: "tools/firebase/document", Imports: []string{"fault", "tools/firebase/refusal"}, Pure: true},

@@ -18,6 +18,7 @@ import (
 	"github.com/orch-dev/orch/tools/db"
 	"github.com/orch-dev/orch/tools/forge"
 	"github.com/orch-dev/orch/tools/git"
+	"github.com/orch-dev/orch/tools/message"
 	"github.com/orch-dev/orch/tools/notify"
 	"github.com/orch-dev/orch/tools/onboarding"
 	"github.com/orch-dev/orch/tools/system"
@@ -50,6 +51,7 @@ func (h *hands) configure(c *bus.Conn) error {
 		Agent:    agent.Config{Commands: h.cfg.Agents, Registered: h.agents},
 
 		Onboarding: onboarding.Config{Agents: h.agents}, System: system.Config{Agents: h.agents},
+		Message: message.Config{Office: h.cfg.office},
 	}
 	if h.cfg.DataDir != "" {
 		h.families.Database.Connections = filepath.Join(h.cfg.DataDir, "connections")

@@ -150,13 +150,7 @@ func userModules() string {
 
 func (h *hands) limited(class tools.Rate) bool { return h.policy.Limit(class) > 0 }
 
-func (h *hands) findSecret(data []byte) (string, bool) {
-	found := policy.FindSecrets(data)
-	if len(found) == 0 {
-		return "", false
-	}
-	return found[0].Rule, true
-}
+func (h *hands) findSecret(data []byte) (string, bool) { return findSecret(data) }
 
 // later does a chore on the files of a task without holding anybody up. Once the hands are closed,
 // it does nothing.

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/orch-dev/orch/agents"
@@ -18,6 +19,7 @@ import (
 	"github.com/orch-dev/orch/internal/config"
 	"github.com/orch-dev/orch/mcp/registry"
 	"github.com/orch-dev/orch/mcp/server"
+	"github.com/orch-dev/orch/messages"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/tools/agent"
@@ -86,6 +88,9 @@ type Config struct {
 	Servers Servers
 	// Extra adds tools to the built-in ones, for benchmarks and tests.
 	Extra []tools.Tool
+
+	// office takes the messages of calls.
+	office messages.Office[messages.Call]
 }
 
 func (c Config) logger() *slog.Logger {
@@ -106,6 +111,11 @@ type Node struct {
 	// agents knows the registered agents, agentDesk hands out work to them.
 	agents    *agents.Registry
 	agentDesk *agents.Desk
+	// known is tokens once they are read; messages are asked before that.
+	known    atomic.Pointer[bus.Tokens]
+	messages *bus.Messages
+	// mail answers requests about messages.
+	mail map[string]bus.Method
 	// faceKey signs what MCP clients carry between two rounds.
 	faceKey []byte
 	// faceURL is where the MCP face is served.
@@ -129,7 +139,7 @@ type Node struct {
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	n := &Node{cfg: cfg, done: make(chan struct{}), changes: make(chan registry.Change, maxChanges)}
 	for _, step := range []func(context.Context) error{
-		n.openBus, n.openStore, n.openRequests, n.openHands, n.openNotices, n.startOwner, n.serve, n.serveServers, n.startWorker, n.startTokens, n.startAgents, n.startFace, n.startJournal, n.startChores, n.startTidying,
+		n.openBus, n.openStore, n.openRequests, n.openMessages, n.openHands, n.openNotices, n.startOwner, n.serve, n.serveServers, n.serveMessages, n.startWorker, n.startTokens, n.startAgents, n.startFace, n.startJournal, n.startChores, n.startTidying, n.endWaits,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, n.Stop(context.WithoutCancel(ctx)))
@@ -368,6 +378,7 @@ func RunWorker(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer c.Close()
+	cfg.office = bus.Patient(bus.NewOffice[messages.Call](bus.NewRemote(c), bus.WorkMessagesPrefix))
 	h, err := openHands(ctx, cfg, c, nil, nil)
 	if err != nil {
 		return err

@@ -19,6 +19,7 @@ func (n *Node) startTokens(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	n.known.Store(n.tokens)
 	n.onStop(func(context.Context) error { n.tokens.Close(); return nil })
 	c, err := n.connect(ctx, "tokens")
 	if err != nil {

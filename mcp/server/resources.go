@@ -178,10 +178,13 @@ func (s *Server) publish(id events.TaskID, name string) {
 
 // listResources leaves out the tasks of others, and the outside servers that the identity does not see.
 func (s *Server) listResources(ctx context.Context, c client, list *mcp.ListResourcesResult) {
-	sees := s.seesOutside(c)
+	sees, inbox := s.seesOutside(c), s.seesInbox(c)
 	list.Resources = slices.DeleteFunc(list.Resources, func(r *mcp.Resource) bool {
 		if server, _, outside := outsideOf(r.URI); outside {
 			return !sees(server)
+		}
+		if s.isInbox(r.URI) {
+			return !inbox
 		}
 		id, ours := strings.CutPrefix(r.URI, resourcePrefix)
 		if !ours {
@@ -204,6 +207,9 @@ type watched struct {
 // subscribe lets a session hear of changes of a resource of a task (S2-033).
 func (s *Server) subscribe(ctx context.Context, req *mcp.SubscribeRequest) error {
 	uri, c := req.Params.URI, clientFrom(ctx)
+	if s.isInbox(uri) {
+		return s.subscribeInbox(ctx, c, req.Params)
+	}
 	id, ours := strings.CutPrefix(uri, resourcePrefix)
 	if _, _, outside := outsideOf(uri); !ours && !outside && s.cfg.Extend != nil { // one of theirs
 		return nil
@@ -217,6 +223,14 @@ func (s *Server) subscribe(ctx context.Context, req *mcp.SubscribeRequest) error
 	if err != nil {
 		return noResource(c, mcp.ResourceNotFoundError(uri))
 	}
+	if err := s.noteSubscription(ctx, c, uri); err != nil {
+		return err
+	}
+	return s.watchResource(uri, func(ctx context.Context) { s.reportChanges(ctx, t.ID, uri) })
+}
+
+// noteSubscription keeps what a session subscribes to, for when it is opened again.
+func (s *Server) noteSubscription(ctx context.Context, c client, uri string) error {
 	full := false
 	s.change(ctx, c, func(r *record) {
 		if slices.Contains(r.Subscribed, uri) {
@@ -229,19 +243,23 @@ func (s *Server) subscribe(ctx context.Context, req *mcp.SubscribeRequest) error
 	if full {
 		return fault.New(fault.QuotaExceeded, "a session subscribes to at most %d resources", maxListed)
 	}
-	return s.watchResource(t.ID, uri)
+	return nil
 }
 
 // unsubscribe ends that; the task is watched on for others.
 func (s *Server) unsubscribe(ctx context.Context, req *mcp.UnsubscribeRequest) error {
-	s.change(ctx, clientFrom(ctx), func(r *record) {
+	c := clientFrom(ctx)
+	s.change(ctx, c, func(r *record) {
 		r.Subscribed = slices.DeleteFunc(r.Subscribed, func(uri string) bool { return uri == req.Params.URI })
 	})
+	if s.isInbox(req.Params.URI) {
+		req.Params.URI = inboxOf(c.who)
+	}
 	return nil
 }
 
-// watchResource tells the SDK of each change of a task until it is over, once for all who subscribe.
-func (s *Server) watchResource(id events.TaskID, uri string) error {
+// watchResource lets report tell the SDK of each change of a resource, once for all who subscribe.
+func (s *Server) watchResource(uri string, report func(context.Context)) error {
 	s.watched.mu.Lock()
 	defer s.watched.mu.Unlock()
 	if _, on := s.watched.byURI[uri]; on {
@@ -260,7 +278,7 @@ func (s *Server) watchResource(id events.TaskID, uri string) error {
 			delete(s.watched.byURI, uri)
 			s.watched.mu.Unlock()
 		}()
-		s.reportChanges(ctx, id, uri)
+		report(ctx)
 	})
 	return nil
 }

@@ -58,6 +58,8 @@ type Config struct {
 	Outputs Outputs
 	// Outside gives access to the resources and prompts of outside servers. Nil offers none.
 	Outside Outside
+	// Inboxes has the messages that wait for identities. Nil offers no inbox.
+	Inboxes Inboxes
 	// Complete adds completions; nil values let the server find its own.
 	Complete func(*mcp.CompleteParams) []string
 	// Reveal puts what the log does not hold into the result of a call, for the one identity that may see it. Default:
@@ -151,6 +153,7 @@ func New(cfg Config) (*Server, error) {
 	s.offerTools()
 	s.addOwnTools()
 	s.addResources()
+	s.addInbox()
 	s.addPrompts()
 	if err := s.addTaskMethods(); err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"github.com/orch-dev/orch/tools/forge"
 	"github.com/orch-dev/orch/tools/fs"
 	"github.com/orch-dev/orch/tools/git"
+	"github.com/orch-dev/orch/tools/message"
 	"github.com/orch-dev/orch/tools/notify"
 	"github.com/orch-dev/orch/tools/onboarding"
 	"github.com/orch-dev/orch/tools/shell"
@@ -38,6 +39,8 @@ type Config struct {
 	// Onboarding and System know the node with its registered agents.
 	Onboarding onboarding.Config
 	System     system.Config
+	// Message has the office of the node.
+	Message message.Config
 }
 
 // All returns the tools of all families, one line each.
@@ -56,6 +59,7 @@ func All(cfg Config) []tools.Tool {
 		agent.Tools(cfg.Agent),
 		onboarding.Tools(cfg.Onboarding),
 		system.Tools(cfg.System),
+		message.Tools(cfg.Message),
 	)
 }
 

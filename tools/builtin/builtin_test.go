@@ -106,6 +106,7 @@ func TestAnnotations(t *testing.T) {
 		"FILE_READ", "DIRECTORY_LIST", "GLOB_SEARCH", "GREP_SEARCH", "GIT_STATUS", "GIT_DIFF", "APPROVAL_CHECK",
 		"WEB_FETCH", "WEB_SEARCH", "shell_exec", "github.readFile", "github.searchCode", "github.getWorkflowRuns",
 		"onboarding.getChecklist", "system.getAgents",
+		"MESSAGE_INBOX",
 	}
 	seen := map[string]bool{}
 	for _, tool := range builtin.All(builtin.Config{}) {

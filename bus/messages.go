@@ -1,0 +1,199 @@
+package bus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"math"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/messages"
+)
+
+const (
+	// messagesRoot is the prefix of the subjects of ORCH_MESSAGES; what follows says what a record is about:
+	// "m.<message>", "a.<message>.<recipient>" or "g.<group>.<member>", names as digests.
+	messagesRoot = "orch.msg"
+	// messagesNews is where nodes tell each other that there is a new record. Nothing is lost with such a word.
+	messagesNews = "orch.news.messages"
+	// lookForMessages is how often a node looks for records of other nodes without being told.
+	lookForMessages = time.Second
+)
+
+// Messages is the office of a node: its messages are in the stream ORCH_MESSAGES, which all nodes of a server follow.
+type Messages struct {
+	*messages.Service
+
+	end   context.CancelFunc
+	ended chan struct{}
+}
+
+// OpenMessages reads what is known of the messages of the store and follows them until Close. The field Store of cfg
+// is set here. UNAVAILABLE when they cannot be read.
+func (s *Store) OpenMessages(ctx context.Context, cfg messages.Config) (*Messages, error) {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	cfg.Store = messageStore{s}
+	m := &Messages{Service: messages.New(cfg), ended: make(chan struct{})}
+	wake := make(chan struct{}, 1)
+	news, err := s.conn.nc.Subscribe(messagesNews, func(*nats.Msg) {
+		select {
+		case wake <- struct{}{}:
+		default: // one reading for all that was said
+		}
+	})
+	if err != nil {
+		return nil, sideFault(err, "the messages cannot be followed")
+	}
+	if err := m.read(ctx, s); err != nil {
+		_ = news.Unsubscribe() // only fails on a closed connection
+		return nil, err
+	}
+	follow, stop := context.WithCancel(context.WithoutCancel(ctx))
+	m.end = stop
+	go func() {
+		defer close(m.ended)
+		defer func() { _ = news.Unsubscribe() }() // only fails on a closed connection
+		m.follow(follow, s, wake, cfg.Logger)
+	}()
+	return m, nil
+}
+
+// Close ends the following. It is idempotent.
+func (m *Messages) Close() {
+	m.end()
+	<-m.ended
+}
+
+// follow reads what is new whenever a node says so, and now and then.
+func (m *Messages) follow(ctx context.Context, s *Store, wake <-chan struct{}, log *slog.Logger) {
+	tick := time.NewTicker(lookForMessages)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-wake:
+		case <-tick.C:
+		}
+		if err := m.read(ctx, s); err != nil && ctx.Err() == nil {
+			log.LogAttrs(ctx, slog.LevelDebug, "messages_not_followed", slog.Any("error", err))
+		}
+	}
+}
+
+// read takes all records that are not known yet.
+func (m *Messages) read(ctx context.Context, s *Store) error {
+	for {
+		page, err := s.conn.page(ctx, messagesStream, "", m.Next(), pageCount)
+		if err != nil {
+			return err
+		}
+		if len(page) == 0 {
+			m.Reached(0)
+			return nil
+		}
+		for _, e := range page {
+			r, err := decodeMessage(e)
+			if err != nil {
+				s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "message_not_readable", slog.Uint64("position", e.Seq), slog.Any("error", err))
+				continue
+			}
+			m.Learn(e.Seq, r)
+		}
+		m.Reached(page[len(page)-1].Seq)
+	}
+}
+
+func decodeMessage(e entry) (messages.Record, error) {
+	var r messages.Record
+	if err := json.Unmarshal(e.Data, &r); err != nil {
+		return r, err
+	}
+	if (r.Kind == messages.Sent || r.Kind == messages.Done) && r.Message == nil {
+		return r, errors.New("it lacks its message")
+	}
+	return r, nil
+}
+
+// messageStore implements messages.Store.
+type messageStore struct{ s *Store }
+
+// messageSubject says what a record is about.
+func messageSubject(r messages.Record) string {
+	switch r.Kind {
+	case messages.Taken:
+		return messagesRoot + ".a." + r.ID + "." + hashed(r.Who)
+	case messages.Joined, messages.Left:
+		return messagesRoot + ".g." + hashed(r.Group) + "." + hashed(r.Who)
+	default:
+		return messagesRoot + ".m." + r.Message.ID
+	}
+}
+
+// Append implements messages.Store.
+func (m messageStore) Append(ctx context.Context, r messages.Record) (uint64, error) {
+	data, err := json.Marshal(r)
+	if err != nil {
+		return 0, fault.Wrap(fault.Internal, err, "a message cannot be encoded")
+	}
+	if err := m.s.space.admit(len(data), time.Now()); err != nil {
+		return 0, err
+	}
+	msg := &nats.Msg{Subject: messageSubject(r), Data: data, Header: nats.Header{headHeader: {"message"}}}
+	var opts []jetstream.PublishOpt
+	if r.TTL > 0 {
+		opts = append(opts, jetstream.WithMsgTTL(wholeSeconds(r.TTL)))
+	}
+	if r.Kind == messages.Sent {
+		opts = append(opts, jetstream.WithExpectLastSequencePerSubject(0))
+	}
+	ack, err := m.s.conn.js.PublishMsg(ctx, msg, opts...)
+	var api *jetstream.APIError
+	if errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
+		return 0, fault.Wrap(fault.Conflict, err, "there is a message "+r.Message.ID+" already")
+	}
+	if err != nil {
+		return 0, sideFault(err, "the message cannot be stored")
+	}
+	_ = m.s.conn.nc.Publish(messagesNews, nil) // others look by themselves, later
+	return ack.Sequence, nil
+}
+
+// wholeSeconds rounds up: the server knows no parts of seconds.
+func wholeSeconds(d time.Duration) time.Duration {
+	return time.Duration(math.Ceil(d.Seconds())) * time.Second
+}
+
+// Read implements messages.Store.
+func (m messageStore) Read(ctx context.Context, id string) (messages.Record, error) {
+	ctx, cancel := context.WithTimeout(ctx, readWithin)
+	defer cancel()
+	raw, err := m.s.messages.GetLastMsgForSubject(ctx, messagesRoot+".m."+id)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return messages.Record{}, fault.New(fault.NotFound, "there is no message %s", id)
+	}
+	if err != nil {
+		return messages.Record{}, sideFault(err, "the message cannot be read")
+	}
+	r, err := decodeMessage(entryOf(raw))
+	if err != nil {
+		return r, fault.Wrap(fault.DataLoss, err, "the message "+id+" cannot be read")
+	}
+	return r, nil
+}
+
+func entryOf(raw *jetstream.RawStreamMsg) entry {
+	e := entry{subject: raw.Subject, header: raw.Header}
+	e.Seq, e.Data = raw.Sequence, raw.Data
+	return e
+}
+
+// Sync implements messages.Store.
+func (m messageStore) Sync() error { return m.s.barrier().wait(messagesStream) }

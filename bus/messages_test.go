@@ -1,0 +1,165 @@
+package bus_test
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/messages"
+	"github.com/orch-dev/orch/messages/messagestest"
+)
+
+func openMessages(t *testing.T, n *node, cfg messages.Config) *bus.Messages {
+	t.Helper()
+	m, err := n.OpenMessages(t.Context(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(m.Close)
+	return m
+}
+
+func TestMessages(t *testing.T) {
+	t.Parallel()
+	for _, level := range []bus.Durability{bus.Fsync, bus.Relaxed} {
+		t.Run(string(level), func(t *testing.T) {
+			t.Parallel()
+			messagestest.TestOffice(t, func(t *testing.T, cfg messages.Config) (messages.Office[string], func() messages.Office[string]) {
+				t.Helper()
+				n := startNode(t, bus.ServerConfig{Durability: level})
+				m := openMessages(t, n, cfg)
+				return m, func() messages.Office[string] {
+					m.Close()
+					n.stop(t)
+					n.start(t)
+					m = openMessages(t, n, cfg)
+					return m
+				}
+			})
+		})
+	}
+}
+
+// Two nodes of one server have one inbox for everybody.
+func TestMessagesOfTwoNodes(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, bus.ServerConfig{})
+	here, there := openMessages(t, n, messages.Config{}), openMessages(t, n, messages.Config{})
+	_, err := there.Group(t.Context(), "agent:bob", messages.GroupChange{Join: "ops"})
+	require.NoError(t, err)
+	q := messages.Query{InOrder: true, Wait: time.Minute}
+	for _, to := range []string{"agent:bob", "all"} {
+		r, err := here.Send(t.Context(), "user:ada", messages.Draft{To: []string{to}, Payload: []byte(`"hello"`)})
+		require.NoError(t, err)
+		p, err := there.Inbox(t.Context(), "agent:bob", q)
+		require.NoError(t, err)
+		require.Len(t, p.Messages, 1)
+		assert.Equal(t, r.ID, p.Messages[0].ID)
+		q.After = p.Next
+		_, err = there.Ack(t.Context(), "agent:bob", []string{r.ID})
+		require.NoError(t, err)
+		require.Eventually(t, func() bool {
+			p, err := here.Inbox(t.Context(), "agent:bob", messages.Query{})
+			return err == nil && len(p.Messages) == 0
+		}, time.Minute, 10*time.Millisecond)
+	}
+	groups, err := here.Group(t.Context(), "agent:bob", messages.GroupChange{})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"group:ops"}, groups.Groups)
+}
+
+// The server itself drops what has expired, so that the store does not grow while no node looks.
+func TestMessagesExpireInTheStore(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, bus.ServerConfig{})
+	m := openMessages(t, n, messages.Config{})
+	_, err := m.Send(t.Context(), "user:ada", messages.Draft{To: []string{"agent:bob"}, TTL: time.Second, Payload: []byte(`"short"`)})
+	require.NoError(t, err)
+	_, err = m.Send(t.Context(), "user:ada", messages.Draft{To: []string{"agent:bob"}, Payload: []byte(`"long"`)})
+	require.NoError(t, err)
+	js, err := n.conn.NATS().JetStream()
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		info, err := js.StreamInfo("ORCH_MESSAGES")
+		return err == nil && info.State.Msgs == 1
+	}, time.Minute, 50*time.Millisecond)
+	p, err := m.Inbox(t.Context(), "agent:bob", messages.Query{})
+	require.NoError(t, err)
+	require.Len(t, p.Messages, 1)
+	assert.JSONEq(t, `"long"`, string(p.Messages[0].Payload))
+	m.Close()
+	n.stop(t)
+	n.start(t)
+	requireIntact(t, n)
+}
+
+// Damaged messages are worth no restore: the node starts without them, and says so.
+func TestDamagedMessagesAreDropped(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, bus.ServerConfig{})
+	m := openMessages(t, n, messages.Config{})
+	draft := messages.Draft{To: []string{"agent:bob"}, Payload: []byte(`"a text that is damaged"`)}
+	for range 3 {
+		_, err := m.Send(t.Context(), "user:ada", draft)
+		require.NoError(t, err)
+	}
+	m.Close()
+	file := streamFiles(t, n, "ORCH_MESSAGES", "*.blk")[0]
+	n.stop(t)
+	data, err := os.ReadFile(file)
+	require.NoError(t, err)
+	data[len(data)/2] ^= 1
+	require.NoError(t, os.WriteFile(file, data, 0o600))
+	report, err := bus.Inspect(t.Context(), n.cfg.DataDir)
+	require.NoError(t, err)
+	assert.Zero(t, report.Found)
+	require.Len(t, report.Mended, 1)
+	assert.Equal(t, "ORCH_MESSAGES", report.Mended[0].Stream)
+	n.start(t)
+	m = openMessages(t, n, messages.Config{})
+	p, err := m.Inbox(t.Context(), "agent:bob", messages.Query{})
+	require.NoError(t, err)
+	assert.Empty(t, p.Messages)
+	_, err = m.Send(t.Context(), "user:ada", draft)
+	require.NoError(t, err)
+	requireIntact(t, n)
+}
+
+// A worker asks the node, in the name of its calls alone; faces ask with the credential of the operator.
+func TestMessagesOverTheBus(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, bus.ServerConfig{})
+	m := openMessages(t, n, messages.Config{})
+	end, err := bus.Serve(n.conn, bus.MessagesPrefix, bus.OfficeMethods[string](m), bus.EndpointConfig{})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = end.Close(t.Context()) })
+	works, err := bus.Serve(n.conn, bus.WorkMessagesPrefix, bus.OfficeMethods[string](m), bus.EndpointConfig{})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = works.Close(t.Context()) })
+
+	for user, prefix := range map[string]string{bus.OperatorUser: bus.MessagesPrefix, bus.WorkerUser: bus.WorkMessagesPrefix} {
+		c, err := bus.Dial(t.Context(), bus.DialConfig{DataDir: n.cfg.DataDir, User: user})
+		require.NoError(t, err)
+		t.Cleanup(c.Close)
+		office := bus.NewOffice[string](bus.NewRemote(c), prefix)
+		r, err := office.Send(t.Context(), "user:ada", messages.Draft{To: []string{"agent:" + user}, TTL: time.Hour, Payload: []byte(`{"n":1}`)})
+		require.NoError(t, err)
+		p, err := office.Inbox(t.Context(), "agent:"+user, messages.Query{Wait: time.Minute})
+		require.NoError(t, err)
+		require.Len(t, p.Messages, 1)
+		assert.Equal(t, r.ID, p.Messages[0].ID)
+		assert.JSONEq(t, `{"n":1}`, string(p.Messages[0].Payload))
+		a, err := office.Ack(t.Context(), "agent:"+user, []string{r.ID})
+		require.NoError(t, err)
+		assert.Equal(t, []string{r.ID}, a.Acknowledged)
+		g, err := office.Group(t.Context(), "agent:"+user, messages.GroupChange{Join: "ops"})
+		require.NoError(t, err)
+		assert.Equal(t, []string{"group:ops"}, g.Groups)
+		_, err = office.Send(t.Context(), "user:ada", messages.Draft{To: []string{"nobody"}, Payload: []byte(`1`)})
+		assert.Equal(t, "to", fault.From(err).Field)
+		assert.Equal(t, fault.InvalidFormat, fault.CodeOf(err))
+	}
+}

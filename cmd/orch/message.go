@@ -1,0 +1,301 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/cmd/orch/screen"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/messages"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/plan"
+)
+
+func newMessage(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "message",
+		Short: "Send and read messages of agents and people",
+		Long: `Send and read messages of agents and people. A message waits for its recipients until they acknowledge it or it
+expires, whether they are there or not. You are user:NAME here; agents send and read with the tools MESSAGE_SEND,
+MESSAGE_INBOX, MESSAGE_ACK and MESSAGE_GROUP, or with the resource orch://inbox of MCP.
+
+  orch message send --to agent:builder --type task 'build the release branch'
+  orch message watch --type status --count 1
+  orch message send --reply-to MSG_01JD0000000000000000000000 'thank you'`,
+		Example: "  orch message send --to agent:builder 'build the release branch'\n  orch message inbox",
+	}
+	asGroup(cmd)
+	cmd.AddCommand(newMessageSend(a), newMessageInbox(a), newMessageWatch(a), newMessageAck(a),
+		newMessageGroup(a, "join", "Join a group: what is sent to it from now on comes into your inbox"),
+		newMessageGroup(a, "leave", "Leave a group: what was sent to it is gone from your inbox"), newMessageGroups(a))
+	return cmd
+}
+
+// sendOptions are the flags of `orch message send`.
+type sendOptions struct {
+	to, exclude          []string
+	typ, ttl             string
+	priority             int
+	correlation, replyTo string
+	key, json            string
+}
+
+func newMessageSend(a *app) *cobra.Command {
+	var o sendOptions
+	cmd := &cobra.Command{
+		Use:   "send --to ADDRESS... TEXT | - | --json OBJECT",
+		Short: "Send a message",
+		Long: `Send a message to agent:NAME, user:NAME, group:NAME or all, or to who sent the message that it answers. It is a call
+of MESSAGE_SEND, so that the log tells who sent what. - reads the text from stdin.`,
+		Example: `  orch message send --to agent:builder,agent:tester --priority 4 'stop'
+  orch message send --to all --type discovery --ttl 7d --json '{"skill":"translate"}'
+  orch message send --reply-to MSG_01JD0000000000000000000000 - <answer.txt`,
+		Args: takes("[TEXT | -]"),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.sendMessage(cmd.Context(), args, o) },
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&o.to, "to", nil, "recipients: agent:NAME, user:NAME, group:NAME or all (default: who sent the message of --reply-to)")
+	f.StringSliceVar(&o.exclude, "exclude", nil, "agents and users that groups and all leave out")
+	f.StringVar(&o.typ, "type", messages.DefaultType, "what kind of message it is"+choices(append(messages.Types(), "…")))
+	f.IntVar(&o.priority, "priority", messages.DefaultPriority, "how urgent it is, 0 to 4, 4 being the most urgent")
+	f.StringVar(&o.ttl, "ttl", "1d", "how long it waits, such as 90s, 12h or 7d, which is the most")
+	f.StringVar(&o.correlation, "correlation", "", "id of the conversation (default: that of the message of --reply-to)")
+	f.StringVar(&o.replyTo, "reply-to", "", "id of the message that this one answers")
+	f.StringVar(&o.key, "key", "", "the same key with the same content is the same message")
+	f.StringVar(&o.json, "json", "", "the payload as a JSON object, instead of a text")
+	addSettings(f, true, true)
+	completeFlag(cmd, "type", completeWords(messages.Types()))
+	completeFlag(cmd, "to", a.completeAddresses)
+	return cmd
+}
+
+func (a *app) sendMessage(ctx context.Context, args []string, o sendOptions) error {
+	in, err := a.sendArgs(args, o)
+	if err != nil {
+		return err
+	}
+	return a.messageCall(ctx, "MESSAGE_SEND", in, func(out json.RawMessage) error {
+		var sent struct {
+			ID        string   `json:"message_id"`
+			To        []string `json:"to"`
+			Existing  bool     `json:"existing"`
+			Unknown   []string `json:"unknown"`
+			Displaced []string `json:"displaced"`
+		}
+		if err := json.Unmarshal(out, &sent); err != nil {
+			return fault.Wrap(fault.Internal, err, "the answer cannot be read")
+		}
+		for _, who := range sent.Unknown {
+			a.note("nobody is known as %s so far", who)
+		}
+		for _, id := range sent.Displaced {
+			a.note("%s made room for it in a full inbox; its sender is told", id)
+		}
+		return a.emit(view{data: out, names: []string{sent.ID}, text: func(w io.Writer) error {
+			verb := " is sent to "
+			if sent.Existing {
+				verb = " was sent before to "
+			}
+			return writeLines(w, []string{sent.ID + verb + screen.Escape(strings.Join(sent.To, ", "))})
+		}})
+	})
+}
+
+// sendArgs are the arguments of MESSAGE_SEND.
+func (a *app) sendArgs(args []string, o sendOptions) (map[string]any, error) {
+	life, err := span(o.ttl)
+	if err != nil || life < messages.MinTTL || life > messages.MaxTTL {
+		return nil, fault.New(fault.InvalidFormat, "%q is no life of a message", o.ttl).WithField("--ttl").
+			WithHint("write it as 90s, 12h or 7d; 7d is the most")
+	}
+	in := map[string]any{"type": o.typ, "priority": o.priority, "ttl_seconds": int(life.Seconds())}
+	for name, value := range map[string]string{"correlation_id": o.correlation, "reply_to": o.replyTo, "key": o.key} {
+		if value != "" {
+			in[name] = value
+		}
+	}
+	for name, list := range map[string][]string{"to": o.to, "exclude": o.exclude} {
+		if len(list) > 0 {
+			in[name] = list
+		}
+	}
+	if len(o.to) == 0 && o.replyTo == "" {
+		return nil, fault.New(fault.RequiredField, "is missing").WithField("--to").WithHint("such as --to agent:builder, or --reply-to MESSAGE")
+	}
+	switch {
+	case o.json != "" && len(args) > 0:
+		return nil, fault.New(fault.InvalidParams, "give a text or --json, not both")
+	case o.json != "":
+		in["payload"], err = parseJSON("--json", o.json)
+	case len(args) == 0:
+		return nil, fault.New(fault.RequiredField, "is missing").WithField("TEXT").WithHint("give a text, - for stdin, or --json")
+	default:
+		in["text"], err = a.textArg(args[0])
+	}
+	return in, err
+}
+
+// textArg returns a text, or for - what stdin has.
+func (a *app) textArg(arg string) (string, error) {
+	if arg != "-" {
+		return arg, nil
+	}
+	data, err := io.ReadAll(io.LimitReader(a.in, messages.MaxSize+1))
+	if err != nil {
+		return "", fault.Wrap(fault.CodeOf(err), err, "stdin cannot be read")
+	}
+	return strings.TrimSuffix(string(data), "\n"), nil
+}
+
+// messageCall calls a tool about messages as a task of its own, and gives its output to do.
+func (a *app) messageCall(ctx context.Context, name string, in map[string]any, do func(json.RawMessage) error) error {
+	var out json.RawMessage
+	err := a.with(ctx, working, func(s session) (err error) {
+		out, err = a.messageOutput(ctx, s, name, in)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return do(out)
+}
+
+// messageOutput is the output of a call in a session that executes tasks.
+func (a *app) messageOutput(ctx context.Context, s session, name string, in map[string]any) (json.RawMessage, error) {
+	raw, err := json.Marshal(in)
+	if err != nil {
+		return nil, fault.Wrap(fault.Internal, err, "the arguments cannot be encoded")
+	}
+	t, err := a.tool(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	checked, err := t.Check(raw)
+	if err != nil {
+		return nil, err
+	}
+	p, err := plan.FromCall(name, checked)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := s.Submit(ctx, orchestrator.SubmitRequest{Plan: p.JSON(), Actor: a.actor()})
+	if err != nil {
+		return nil, err
+	}
+	r, err := a.callReply(ctx, s, reply.ID, callOptions{})
+	if err == nil {
+		err = a.callEnd(r)
+	}
+	return r.Output, err
+}
+
+func newMessageAck(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:     "ack MESSAGE...",
+		Short:   "Say that messages are dealt with, so that they do not come again",
+		Example: "  orch message ack MSG_01JD0000000000000000000000",
+		Args:    takes("MESSAGE..."),
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.ackMessages(cmd.Context(), args) },
+	}
+}
+
+func (a *app) ackMessages(ctx context.Context, ids []string) error {
+	return a.messageCall(ctx, "MESSAGE_ACK", map[string]any{"message_ids": ids}, func(out json.RawMessage) error {
+		var acked messages.Acked
+		if err := json.Unmarshal(out, &acked); err != nil {
+			return fault.Wrap(fault.Internal, err, "the answer cannot be read")
+		}
+		for _, id := range acked.Unknown {
+			a.note("%s does not wait for you", screen.Escape(id))
+		}
+		return a.emit(view{data: acked, rows: rowsOf(acked.Acknowledged), names: acked.Acknowledged, text: func(w io.Writer) error {
+			return writeLines(w, []string{fmt.Sprintf("acknowledged: %d", len(acked.Acknowledged))})
+		}})
+	})
+}
+
+// newMessageGroup makes the commands that change a membership; their names are those of the tool's arguments.
+func newMessageGroup(a *app, name, short string) *cobra.Command {
+	return &cobra.Command{
+		Use: name + " GROUP", Short: short, Example: "  orch message " + name + " ops", Args: takes("GROUP"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.messageCall(cmd.Context(), "MESSAGE_GROUP", map[string]any{name: args[0]}, func(out json.RawMessage) error {
+				var g messages.Groups
+				if err := json.Unmarshal(out, &g); err != nil {
+					return fault.Wrap(fault.Internal, err, "the answer cannot be read")
+				}
+				return a.showGroups(g)
+			})
+		},
+	}
+}
+
+func newMessageGroups(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "groups", Short: "List the groups that you are in", Example: "  orch message groups", Args: takes(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.with(cmd.Context(), idle, func(s session) error {
+				g, err := a.office(s).Group(cmd.Context(), a.self(), messages.GroupChange{})
+				if err != nil {
+					return err
+				}
+				return a.showGroups(g)
+			})
+		},
+	}
+}
+
+func (a *app) showGroups(g messages.Groups) error {
+	return a.emit(view{data: g, rows: rowsOf(g.Groups), names: g.Groups, text: func(w io.Writer) error {
+		if len(g.Groups) == 0 {
+			return writeLines(w, []string{a.actor() + " is in no group"})
+		}
+		return writeLines(w, g.Groups)
+	}})
+}
+
+// office is that of the node of a session.
+func (*app) office(s session) messages.Office[messages.Deputy] {
+	return bus.NewOffice[messages.Deputy](s, bus.MessagesPrefix)
+}
+
+// self is the user of this command, for their own inbox.
+func (a *app) self() messages.Deputy { return messages.Deputy{For: a.actor(), By: a.actor()} }
+
+// completeAddresses completes the identities that have tokens, when a node runs.
+func (a *app) completeAddresses(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	words := []string{messages.All, a.actor()}
+	if a.configure(cmd) != nil {
+		return words, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), completeTime)
+	defer cancel()
+	s, err := a.nodes.Dial(ctx, a.cfg)
+	if err != nil {
+		return words, cobra.ShellCompDirectiveNoFileComp
+	}
+	defer func() { _ = closeSession(ctx, s) }() // a completion has no place for an error
+	keeper, ok := s.(bus.TokenKeeper)
+	if !ok {
+		return words, cobra.ShellCompDirectiveNoFileComp
+	}
+	list, _ := keeper.ListTokens(ctx) // nor here
+	for _, t := range list {
+		kind := "user:"
+		if t.Role == bus.RoleAgent {
+			kind = "agent:"
+		}
+		if harmless(t.Name) {
+			words = append(words, kind+t.Name)
+		}
+	}
+	slices.Sort(words)
+	return slices.Compact(words), cobra.ShellCompDirectiveNoFileComp
+}

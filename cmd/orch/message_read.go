@@ -1,0 +1,287 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/orch-dev/orch/cmd/orch/screen"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/messages"
+)
+
+// readOptions are the flags of the commands that read an inbox.
+type readOptions struct {
+	typ, from, correlation string
+	minPriority            int
+	after                  uint64
+	as                     string
+	// inbox
+	limit    int
+	all, ack bool
+	wait     time.Duration
+	// watch
+	count   int
+	timeout time.Duration
+}
+
+// addReading adds the flags that select messages.
+func (a *app) addReading(cmd *cobra.Command, o *readOptions) {
+	f := cmd.Flags()
+	f.StringVar(&o.typ, "type", "", "only messages of this type"+choices(append(messages.Types(), "…")))
+	f.StringVar(&o.from, "from", "", "only messages of this sender, such as agent:builder")
+	f.StringVar(&o.correlation, "correlation", "", "only messages of this conversation")
+	f.IntVar(&o.minPriority, "min-priority", 0, "only messages of this priority and above")
+	f.Uint64Var(&o.after, "after", 0, "begin after this position, in the order of arrival")
+	f.StringVar(&o.as, "as", "", "read the inbox of somebody else, such as agent:builder; the log tells that you did")
+	completeFlag(cmd, "type", completeWords(messages.Types()))
+	completeFlag(cmd, "from", a.completeAddresses)
+	completeFlag(cmd, "as", a.completeAddresses)
+}
+
+func (o *readOptions) query() messages.Query {
+	return messages.Query{
+		Type: o.typ, Sender: o.from, Correlation: o.correlation, MinPriority: o.minPriority, After: o.after,
+	}
+}
+
+// reader says whose inbox is read, and what the node must be able to do for that: a note is a task.
+func (a *app) reader(o readOptions) (messages.Deputy, mode, error) {
+	who := a.self()
+	if o.as == "" || o.as == who.By {
+		return who, idle, nil
+	}
+	if err := messages.CheckIdentity(o.as); err != nil {
+		return who, idle, fault.New(fault.InvalidFormat, "%q has no inbox", o.as).WithField("--as").WithHint("use agent:NAME or user:NAME")
+	}
+	if o.ack {
+		return who, idle, fault.New(fault.InvalidParams, "nobody acknowledges for somebody else").WithField("--ack")
+	}
+	who.For = o.as
+	return who, working, nil
+}
+
+func newMessageInbox(a *app) *cobra.Command {
+	var o readOptions
+	cmd := &cobra.Command{
+		Use:   "inbox",
+		Short: "List the messages that wait for you",
+		Long: `List the messages that wait for you, the most urgent first. Each is listed until it is acknowledged, by --ack or
+orch message ack, or expires.`,
+		Example: "  orch message inbox --type task\n  orch message inbox --all --ack -o jsonl",
+		Args:    takes(),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.readInbox(cmd.Context(), o) },
+	}
+	a.addReading(cmd, &o)
+	cmd.Flags().IntVar(&o.limit, "limit", messages.DefaultPage, "how many to list at most, 1 to 100")
+	cmd.Flags().BoolVar(&o.all, "all", false, "list all of them, in the order of arrival")
+	cmd.Flags().BoolVar(&o.ack, "ack", false, "acknowledge what is listed")
+	cmd.Flags().DurationVar(&o.wait, "wait", 0, "wait for a message when there is none, at most 1m")
+	addSettings(cmd.Flags(), true, true)
+	return cmd
+}
+
+func (a *app) readInbox(ctx context.Context, o readOptions) error {
+	who, m, err := a.reader(o)
+	if err != nil {
+		return err
+	}
+	if o.ack {
+		m = working
+	}
+	return a.with(ctx, m, func(s session) error {
+		list, left, err := a.waiting(ctx, s, who, o)
+		if err != nil {
+			return err
+		}
+		if err := a.showMessages(list, left); err != nil || !o.ack || len(list) == 0 {
+			return err
+		}
+		return a.ackListed(ctx, s, list)
+	})
+}
+
+// waiting reads the messages that are wanted, and returns how many it left out.
+func (a *app) waiting(ctx context.Context, s session, who messages.Deputy, o readOptions) ([]messages.Message, int, error) {
+	q := o.query()
+	q.Limit, q.Wait = o.limit, o.wait
+	if o.all {
+		q.Limit, q.InOrder = messages.MaxPage, true
+	}
+	list := []messages.Message{}
+	for {
+		page, err := a.office(s).Inbox(ctx, who, q)
+		if err != nil {
+			return nil, 0, err
+		}
+		list = append(list, page.Messages...)
+		if !page.More || !o.all {
+			return list, page.Waiting - len(page.Messages), nil
+		}
+		q.After, q.Wait = page.Next, 0
+	}
+}
+
+// ackListed acknowledges messages once they were shown.
+func (a *app) ackListed(ctx context.Context, s session, list []messages.Message) error {
+	for len(list) > 0 {
+		n := min(len(list), messages.MaxAcks)
+		var ids []string
+		for _, m := range list[:n] {
+			ids = append(ids, m.ID)
+		}
+		if _, err := a.messageOutput(ctx, s, "MESSAGE_ACK", map[string]any{"message_ids": ids}); err != nil {
+			return err
+		}
+		list = list[n:]
+	}
+	return nil
+}
+
+func (a *app) showMessages(list []messages.Message, left int) error {
+	var names []string
+	for _, m := range list {
+		names = append(names, m.ID)
+	}
+	if left > 0 {
+		a.note("%d more are not shown; see all with --all", left)
+	}
+	return a.emit(view{data: list, rows: rowsOf(list), names: names, text: func(w io.Writer) error {
+		if len(list) == 0 {
+			return writeLines(w, []string{"no message waits"})
+		}
+		var table screen.Table
+		table.Row("MESSAGE", "FROM", "TYPE", "PRIORITY", "EXPIRES", "WHAT")
+		for _, m := range list {
+			table.Row(m.ID, m.Sender, m.Type, strconv.Itoa(m.Priority), due(a.now(), m.ExpiresAt), saying(m))
+		}
+		return table.Write(w, a.width())
+	}})
+}
+
+// saying is what a message says, in one line: its text when that is all.
+func saying(m messages.Message) string {
+	var fields map[string]json.RawMessage
+	var text string
+	if json.Unmarshal(m.Payload, &fields) == nil && len(fields) == 1 && json.Unmarshal(fields["text"], &text) == nil {
+		return text
+	}
+	return string(m.Payload)
+}
+
+func newMessageWatch(a *app) *cobra.Command {
+	var o readOptions
+	cmd := &cobra.Command{
+		Use:   "watch",
+		Short: "Show messages as they come",
+		Long: `Show the messages that wait for you and then each one as it comes, in the order of arrival, until Ctrl-C. With
+-o jsonl each line has the position after which to go on: --after POSITION.`,
+		Example: "  orch message watch --correlation MSG_01JD0000000000000000000000 --count 1 --timeout 1m -o jsonl",
+		Args:    takes(),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.watchInbox(cmd.Context(), o) },
+	}
+	a.addReading(cmd, &o)
+	cmd.Flags().IntVar(&o.count, "count", 0, "end after so many messages (0: never)")
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 0, "end after this time (0: never)")
+	addSettings(cmd.Flags(), true, true)
+	return cmd
+}
+
+const (
+	// tailWait is how long one request of a watch waits.
+	tailWait = 30 * time.Second
+	// tailAgain is how long a watch rests when no node answers.
+	tailAgain = time.Second
+)
+
+func (a *app) watchInbox(ctx context.Context, o readOptions) error {
+	who, _, err := a.reader(o)
+	if err != nil {
+		return err
+	}
+	limited, cancel := ctx, context.CancelFunc(func() {})
+	if o.timeout > 0 {
+		limited, cancel = context.WithTimeout(ctx, o.timeout)
+	}
+	defer cancel()
+	err = a.with(ctx, staying, func(s session) error { return a.tail(limited, s, who, o) })
+	if limited.Err() == nil || ctx.Err() != nil {
+		return err
+	}
+	if o.count > 0 {
+		return fault.New(fault.Timeout, "fewer than %d messages came in %s", o.count, o.timeout)
+	}
+	return nil
+}
+
+// tail shows messages until ctx ends or there were enough. A node that is restarted is found again.
+func (a *app) tail(ctx context.Context, s session, who messages.Deputy, o readOptions) error {
+	q := o.query()
+	q.InOrder, q.Limit, q.Wait = true, messages.MaxPage, tailWait
+	if o.count > 0 {
+		q.Limit = min(o.count, messages.MaxPage)
+	}
+	told := false
+	for shown := 0; o.count == 0 || shown < o.count; {
+		page, err := a.office(s).Inbox(ctx, who, q)
+		switch {
+		case ctx.Err() != nil:
+			return fault.From(ctx.Err())
+		case fault.Has(err, fault.Unavailable) && !s.Embedded():
+			if !told {
+				a.note("the node does not answer; waiting for it")
+			}
+			told = true
+			pauseFor(ctx, tailAgain)
+			continue
+		case err != nil:
+			return err
+		}
+		told = false
+		for _, m := range page.Messages[:limitTo(len(page.Messages), o.count, shown)] {
+			if err := a.showMessage(m); err != nil {
+				return err
+			}
+			shown++
+		}
+		q.After = page.Next
+	}
+	return nil
+}
+
+// limitTo is how many of n are still wanted.
+func limitTo(n, count, shown int) int {
+	if count == 0 {
+		return n
+	}
+	return min(n, count-shown)
+}
+
+func pauseFor(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// showMessage shows one message in a line.
+func (a *app) showMessage(m messages.Message) error {
+	switch a.cfg.Output {
+	case "json", "jsonl":
+		return writeLine(a.out, m)
+	case "name":
+		return writeLines(a.out, []string{m.ID})
+	default:
+		head := []string{m.At.Local().Format(time.TimeOnly), m.ID, m.Sender, m.Type, "p" + strconv.Itoa(m.Priority)}
+		line := screen.Escape(strings.Join(head, "  ")) + "  " + screen.Escape(cmp.Or(saying(m), "-"))
+		return writeLines(a.out, []string{line})
+	}
+}

@@ -1,0 +1,200 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/messages"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/policy"
+	"github.com/orch-dev/orch/work"
+)
+
+// openMessages reads the messages of the store, before the tools that send them are made.
+func (n *Node) openMessages(ctx context.Context) error {
+	var err error
+	n.messages, err = n.store.OpenMessages(ctx, messages.Config{
+		FindSecret: findSecret, Members: n.identities, Logger: n.cfg.logger(),
+	})
+	if err != nil {
+		return err
+	}
+	n.onStop(func(context.Context) error { n.messages.Close(); return nil })
+	n.cfg.office = messages.ForCalls(n.messages, n.callerOf)
+	return nil
+}
+
+// callerOf finds out who a running call acts for: what the tool says itself does not count.
+func (n *Node) callerOf(ctx context.Context, c messages.Call) (string, error) {
+	return n.orch.CallerOf(ctx, work.Ref{Task: events.TaskID(c.Task), Step: c.Step, Attempt: c.Attempt})
+}
+
+// identities are all that are known: those with tokens.
+func (n *Node) identities(ctx context.Context) []string {
+	tokens := n.known.Load()
+	if tokens == nil {
+		return nil
+	}
+	list, err := tokens.ListTokens(ctx)
+	if err != nil {
+		return nil
+	}
+	names := make([]string, len(list))
+	for i, t := range list {
+		names[i] = identityOf(t).Name
+	}
+	return names
+}
+
+func findSecret(data []byte) (string, bool) {
+	found := policy.FindSecrets(data)
+	if len(found) == 0 {
+		return "", false
+	}
+	return found[0].Rule, true
+}
+
+// serveMessages answers what faces and workers elsewhere ask about messages.
+func (n *Node) serveMessages(context.Context) error {
+	deputies := &deputies{office: n.messages, note: n.noteReading}
+	n.mail = bus.OfficeMethods[messages.Deputy](deputies)
+	for prefix, methods := range map[string]map[string]bus.Method{
+		bus.MessagesPrefix: n.mail, bus.WorkMessagesPrefix: bus.OfficeMethods(n.cfg.office),
+	} {
+		end, err := bus.Serve(n.requests, prefix, methods, bus.EndpointConfig{Logger: n.cfg.logger()})
+		if err != nil {
+			return err
+		}
+		n.onStop(closeSoon(end))
+	}
+	return nil
+}
+
+// endWaits lets no call that waits for a message hold up the end of the node: it is the first thing to stop.
+func (n *Node) endWaits(context.Context) error {
+	n.onStop(func(context.Context) error { n.messages.EndWaits(); return nil })
+	return nil
+}
+
+// noteEvery is how often it is noted that somebody reads an inbox of somebody else.
+const noteEvery = time.Minute
+
+// deputies let the operator read the inboxes of others, which is noted in the log. They do nothing else for them.
+type deputies struct {
+	office messages.Office[string]
+	note   func(ctx context.Context, who messages.Deputy) error
+
+	mu    sync.Mutex
+	noted map[messages.Deputy]time.Time
+}
+
+var _ messages.Office[messages.Deputy] = (*deputies)(nil)
+
+// Inbox implements messages.Office.
+func (d *deputies) Inbox(ctx context.Context, who messages.Deputy, q messages.Query) (messages.Page, error) {
+	if who.For != who.By {
+		if err := d.noteOnce(ctx, who); err != nil {
+			return messages.Page{}, err
+		}
+	}
+	return d.office.Inbox(ctx, who.For, q)
+}
+
+// noteOnce notes a reading, unless that was done a moment ago. What cannot be noted is not read.
+func (d *deputies) noteOnce(ctx context.Context, who messages.Deputy) error {
+	for _, name := range []string{who.For, who.By} {
+		if err := messages.CheckIdentity(name); err != nil {
+			return err
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := time.Now()
+	for known, at := range d.noted {
+		if now.Sub(at) >= noteEvery {
+			delete(d.noted, known)
+		}
+	}
+	if _, known := d.noted[who]; known {
+		return nil
+	}
+	if err := d.note(ctx, who); err != nil {
+		return err
+	}
+	if d.noted == nil {
+		d.noted = map[messages.Deputy]time.Time{}
+	}
+	d.noted[who] = now
+	return nil
+}
+
+// own returns FORBIDDEN for who would act for somebody else.
+func own(who messages.Deputy) error {
+	if who.For != who.By {
+		return fault.New(fault.Forbidden, "%s cannot act for %s", who.By, who.For).WithHint("an operator reads the inboxes of others, and changes nothing in them")
+	}
+	return nil
+}
+
+// Send implements messages.Office.
+func (d *deputies) Send(ctx context.Context, who messages.Deputy, draft messages.Draft) (messages.Receipt, error) {
+	if err := own(who); err != nil {
+		return messages.Receipt{}, err
+	}
+	return d.office.Send(ctx, who.By, draft)
+}
+
+// Ack implements messages.Office.
+func (d *deputies) Ack(ctx context.Context, who messages.Deputy, ids []string) (messages.Acked, error) {
+	if err := own(who); err != nil {
+		return messages.Acked{}, err
+	}
+	return d.office.Ack(ctx, who.By, ids)
+}
+
+// Group implements messages.Office.
+func (d *deputies) Group(ctx context.Context, who messages.Deputy, change messages.GroupChange) (messages.Groups, error) {
+	if err := own(who); err != nil {
+		return messages.Groups{}, err
+	}
+	return d.office.Group(ctx, who.By, change)
+}
+
+// noteReading writes into the log that somebody reads the inbox of somebody else.
+func (n *Node) noteReading(ctx context.Context, who messages.Deputy) error {
+	type object = map[string]any
+	text := who.By + " reads the inbox of " + who.For
+	plan, err := json.Marshal(object{"orch": "v1", "name": orchestrator.OwnPrefix + "messages", "summary": text, "steps": []object{{
+		"id": "reading", "tool": "LOG_WRITE", "with": object{
+			"level": "WARN", "message": text, "context": object{"event": "inbox_read", "inbox": who.For, "by": who.By},
+		},
+	}}})
+	if err != nil {
+		return fault.Wrap(fault.Internal, err, "the reading cannot be noted")
+	}
+	_, err = n.orch.Submit(ctx, orchestrator.SubmitRequest{Plan: plan, Actor: who.By})
+	return err
+}
+
+// Inboxes gives a face in another process the inboxes of a node, each to its owner alone.
+type Inboxes struct{ Node Asker }
+
+// Inbox implements server.Inboxes.
+func (i Inboxes) Inbox(ctx context.Context, who string, q messages.Query) (messages.Page, error) {
+	return bus.NewOffice[messages.Deputy](i.Node, bus.MessagesPrefix).Inbox(ctx, messages.Deputy{For: who, By: who}, q)
+}
+
+// askMail answers a request about messages in this process; false for other requests.
+func (n *Node) askMail(ctx context.Context, method string, in, out any) (bool, error) {
+	name, ours := strings.CutPrefix(method, bus.MessagesPrefix+".")
+	if !ours {
+		return false, nil
+	}
+	return true, local(n.mail).Ask(ctx, name, in, out)
+}

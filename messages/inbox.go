@@ -1,0 +1,152 @@
+package messages
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// Inbox implements Office.
+func (s *Service) Inbox(ctx context.Context, who string, q Query) (Page, error) {
+	if err := q.check(who); err != nil {
+		return Page{}, err
+	}
+	timer := time.NewTimer(q.Wait)
+	defer timer.Stop()
+	for begun := false; ; begun = true {
+		page, found, w := s.look(who, q)
+		if len(found) > 0 || q.Wait <= 0 {
+			s.giveUp(who, w)
+			return page, s.fill(ctx, &page, found, q)
+		}
+		if !begun && s.ending() {
+			s.giveUp(who, w)
+			return Page{}, fault.New(fault.Unavailable, "the node is stopping").WithHint("try again in a moment")
+		}
+		over := false
+		select {
+		case <-w.news:
+		case <-timer.C:
+			over = true
+		case <-s.closing:
+			over = true
+		case <-ctx.Done():
+			s.giveUp(who, w)
+			return Page{}, fault.From(ctx.Err())
+		}
+		s.giveUp(who, w)
+		if over {
+			q.Wait = 0
+		}
+	}
+}
+
+// ending reports whether nobody is to wait any more.
+func (s *Service) ending() bool {
+	select {
+	case <-s.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+func (q *Query) check(who string) error {
+	if err := CheckIdentity(who); err != nil {
+		return err
+	}
+	if q.Limit < 0 || q.Limit > MaxPage {
+		return fault.New(fault.ValidationError, "%d is no number of messages", q.Limit).WithField("limit").WithHint("use 1 to %d", MaxPage)
+	}
+	if q.Limit == 0 {
+		q.Limit = DefaultPage
+	}
+	if q.Wait < 0 || q.Wait > MaxWait {
+		return fault.New(fault.ValidationError, "%s is no time to wait", q.Wait).WithField("wait").WithHint("wait at most %s, and ask again", MaxWait)
+	}
+	if q.MinPriority < 0 || q.MinPriority > MaxPriority {
+		return fault.New(fault.ValidationError, "%d is no priority", q.MinPriority).WithField("min_priority").WithHint("use 0 to %d", MaxPriority)
+	}
+	return nil
+}
+
+// look returns the messages of the page in their order, still without payloads, and registers for the next one.
+func (s *Service) look(who string, q Query) (Page, []Message, *waiter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if q.After > s.upTo { // the cursor of another store
+		q.After, q.InOrder = 0, true
+	}
+	var found []Message
+	for _, it := range s.book.waiting(who, s.upTo, s.cfg.Now()) {
+		if q.selects(it) {
+			found = append(found, it.Message)
+		}
+	}
+	page := Page{Messages: []Message{}, Waiting: len(found), Next: s.upTo, More: len(found) > q.Limit}
+	if !q.ordered() {
+		slices.SortStableFunc(found, func(a, b Message) int { return cmp.Compare(b.Priority, a.Priority) })
+	}
+	return page, found[:min(len(found), q.Limit)], s.waiters.join(who)
+}
+
+// ordered reports whether the page is in the order of arrival.
+func (q *Query) ordered() bool { return q.InOrder || q.After > 0 }
+
+func (q *Query) selects(it *item) bool {
+	return it.Position > q.After && it.Priority >= q.MinPriority &&
+		(q.Type == "" || it.Type == q.Type) &&
+		(q.Sender == "" || it.Sender == q.Sender) &&
+		(q.Correlation == "" || it.Correlation == q.Correlation)
+}
+
+func (s *Service) giveUp(who string, w *waiter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiters.leave(who, w)
+}
+
+// fill reads the payloads, as far as the page has room, and sets its cursor.
+func (s *Service) fill(ctx context.Context, page *Page, found []Message, q Query) error {
+	bytes := 0
+	for _, m := range found {
+		if !q.Heads {
+			payload, err := s.payload(ctx, m.ID)
+			switch {
+			case fault.Has(err, fault.NotFound): // dealt with meanwhile
+				page.Waiting--
+				continue
+			case err != nil:
+				return err
+			}
+			m.Payload = payload
+		}
+		if bytes += m.Size(); bytes > MaxPageBytes && len(page.Messages) > 0 {
+			page.More = true
+			break
+		}
+		m.Digest = ""
+		page.Messages = append(page.Messages, m)
+	}
+	if page.More {
+		page.Next = 0
+		if last := len(page.Messages) - 1; q.ordered() && last >= 0 {
+			page.Next = page.Messages[last].Position
+		}
+	}
+	return nil
+}
+
+func (s *Service) payload(ctx context.Context, id string) ([]byte, error) {
+	r, err := s.cfg.Store.Read(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if r.Kind != Sent {
+		return nil, fault.New(fault.NotFound, "the message %s is dealt with", id)
+	}
+	return r.Message.Payload, nil
+}

@@ -1,0 +1,79 @@
+package messagestest
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/messages"
+)
+
+// desk is an office with what tests ask of it.
+type desk struct {
+	messages.Office[string]
+
+	t      *testing.T
+	reopen func() messages.Office[string]
+}
+
+func newDesk(t *testing.T, open Opener, cfg messages.Config) *desk {
+	t.Helper()
+	office, reopen := open(t, cfg)
+	return &desk{office, t, reopen}
+}
+
+func (d *desk) restart() { d.Office = d.reopen() }
+
+// text is the payload of a text.
+func text(s string) json.RawMessage {
+	raw, _ := json.Marshal(map[string]string{"text": s}) // a text
+	return raw
+}
+
+func (d *desk) send(from, payload string, change messages.Draft, to ...string) messages.Receipt {
+	d.t.Helper()
+	change.To, change.Payload = to, text(payload)
+	r, err := d.Send(d.t.Context(), from, change)
+	require.NoError(d.t, err)
+	return r
+}
+
+func (d *desk) page(who string, q messages.Query) messages.Page {
+	d.t.Helper()
+	p, err := d.Inbox(d.t.Context(), who, q)
+	require.NoError(d.t, err)
+	return p
+}
+
+// texts are the texts in an inbox.
+func (d *desk) texts(who string, q messages.Query) []string {
+	d.t.Helper()
+	return textsOf(d.t, d.page(who, q))
+}
+
+func textsOf(t *testing.T, p messages.Page) []string {
+	t.Helper()
+	list := []string{}
+	for _, m := range p.Messages {
+		var payload struct{ Text string }
+		require.NoError(t, json.Unmarshal(m.Payload, &payload))
+		list = append(list, payload.Text)
+	}
+	return list
+}
+
+func (d *desk) ack(who string, ids ...string) messages.Acked {
+	d.t.Helper()
+	a, err := d.Ack(d.t.Context(), who, ids)
+	require.NoError(d.t, err)
+	return a
+}
+
+func (d *desk) join(who, group string) {
+	d.t.Helper()
+	_, err := d.Group(d.t.Context(), who, messages.GroupChange{Join: group})
+	require.NoError(d.t, err)
+}
+
+func priority(n int) messages.Draft { return messages.Draft{Priority: &n} }

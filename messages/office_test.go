@@ -1,0 +1,158 @@
+package messages_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/messages"
+	"github.com/orch-dev/orch/messages/messagestest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestOffice(t *testing.T) {
+	t.Parallel()
+	messagestest.TestOffice(t, func(_ *testing.T, cfg messages.Config) (messages.Office[string], func() messages.Office[string]) {
+		store := &messagestest.Store{}
+		return store.Open(cfg), func() messages.Office[string] { return store.Open(cfg) }
+	})
+}
+
+// A call acts for whoever made it.
+func TestForCalls(t *testing.T) {
+	t.Parallel()
+	store := &messagestest.Store{}
+	office := messages.ForCalls(store.Open(messages.Config{}), func(_ context.Context, c messages.Call) (string, error) {
+		if c.Attempt != 1 {
+			return "", fault.New(fault.Conflict, "too late")
+		}
+		return "agent:" + c.Task, nil
+	})
+	one := messages.Call{Task: "one", Attempt: 1}
+	r, err := office.Send(t.Context(), one, messages.Draft{To: []string{"agent:one", "group:g"}, Payload: []byte(`1`)})
+	require.NoError(t, err)
+	_, err = office.Group(t.Context(), one, messages.GroupChange{Join: "g"})
+	require.NoError(t, err)
+	p, err := office.Inbox(t.Context(), one, messages.Query{})
+	require.NoError(t, err)
+	require.Len(t, p.Messages, 1)
+	assert.Equal(t, "agent:one", p.Messages[0].Sender)
+	a, err := office.Ack(t.Context(), one, []string{r.ID})
+	require.NoError(t, err)
+	assert.Equal(t, []string{r.ID}, a.Acknowledged)
+	late := messages.Call{Task: "one", Attempt: 2}
+	_, err = office.Send(t.Context(), late, messages.Draft{})
+	assert.Equal(t, fault.Conflict, fault.CodeOf(err))
+	_, err = office.Inbox(t.Context(), late, messages.Query{})
+	assert.Equal(t, fault.Conflict, fault.CodeOf(err))
+	_, err = office.Ack(t.Context(), late, nil)
+	assert.Equal(t, fault.Conflict, fault.CodeOf(err))
+	_, err = office.Group(t.Context(), late, messages.GroupChange{})
+	assert.Equal(t, fault.Conflict, fault.CodeOf(err))
+}
+
+// Who is unknown is said, and the message waits all the same.
+func TestUnknownRecipients(t *testing.T) {
+	t.Parallel()
+	store := &messagestest.Store{}
+	office := store.Open(messages.Config{Members: func(context.Context) []string { return []string{"agent:bob"} }})
+	r, err := office.Send(t.Context(), "user:ada", messages.Draft{To: []string{"agent:bob", "agent:bop", "all", "group:g"}, Payload: []byte(`1`)})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"agent:bop", "group:g"}, r.Unknown)
+}
+
+// Records of other nodes may come later than one's own that follow them: nobody sees those before.
+func TestRecordsAhead(t *testing.T) {
+	t.Parallel()
+	service := messages.New(messages.Config{Store: &messagestest.Store{}})
+	sent := func(sender string) messages.Record {
+		m, err := messages.Draft{To: []string{"agent:bob"}, Payload: []byte(`1`)}.Message(sender, messagestest.NewClock().Now())
+		require.NoError(t, err)
+		return messages.Record{Kind: messages.Sent, Message: &m}
+	}
+	see := func() []string {
+		p, err := service.Inbox(t.Context(), "agent:bob", messages.Query{InOrder: true, Heads: true})
+		require.NoError(t, err)
+		who := []string{}
+		for _, m := range p.Messages {
+			who = append(who, m.Sender)
+		}
+		return who
+	}
+	service.Learn(2, sent("user:second"))
+	assert.Empty(t, see())
+	assert.EqualValues(t, 1, service.Next())
+	service.Learn(1, sent("user:first"))
+	service.Learn(1, sent("user:again"))
+	assert.Equal(t, []string{"user:first", "user:second"}, see())
+	service.Learn(9, sent("user:ninth"))
+	service.Reached(8)
+	assert.Equal(t, []string{"user:first", "user:second", "user:ninth"}, see())
+	assert.EqualValues(t, 10, service.Next())
+}
+
+// When a node stops, nobody waits.
+func TestEndWaits(t *testing.T) {
+	t.Parallel()
+	service := (&messagestest.Store{}).Open(messages.Config{})
+	wait := func() error {
+		_, err := service.Inbox(context.WithoutCancel(t.Context()), "agent:bob", messages.Query{Wait: messages.MaxWait})
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- wait() }()
+	service.EndWaits()
+	service.EndWaits()
+	if err := <-ended; err != nil { // it began too late
+		assert.Equal(t, fault.Unavailable, fault.CodeOf(err))
+	}
+	assert.Equal(t, fault.Unavailable, fault.CodeOf(wait()))
+	_, err := service.Send(t.Context(), "user:ada", messages.Draft{To: []string{"agent:bob"}, Payload: []byte(`1`)})
+	require.NoError(t, err)
+	require.NoError(t, wait(), "what is there is given out")
+}
+
+// lives notes how long records are kept.
+type lives struct {
+	messagestest.Store
+
+	done []time.Duration
+}
+
+// Append implements messages.Store.
+func (l *lives) Append(ctx context.Context, r messages.Record) (uint64, error) {
+	if r.Kind == messages.Done {
+		l.done = append(l.done, r.TTL)
+	}
+	return l.Store.Append(ctx, r)
+}
+
+// What is dealt with is known for some hours, and only for minutes when there is much of it: the store stays small.
+func TestDoneIsForgotten(t *testing.T) {
+	t.Parallel()
+	store := &lives{}
+	clock := messagestest.NewClock()
+	service := messages.New(messages.Config{Store: store, Now: clock.Now})
+	deal := func(ttl time.Duration) time.Duration {
+		r, err := service.Send(t.Context(), "user:ada", messages.Draft{To: []string{"agent:bob"}, TTL: ttl, Payload: []byte(`1`)})
+		require.NoError(t, err)
+		_, err = service.Ack(t.Context(), "agent:bob", []string{r.ID})
+		require.NoError(t, err)
+		return store.done[len(store.done)-1]
+	}
+	clock.Add(time.Hour - time.Duration(clock.Now().Minute())*time.Minute) // the beginning of an hour
+	assert.Equal(t, 4*time.Hour, deal(0))
+	assert.InDelta(t, time.Minute, deal(time.Minute), float64(time.Second))
+	for range 20_000 {
+		deal(time.Minute)
+	}
+	assert.Equal(t, 10*time.Minute, deal(0))
+	clock.Add(time.Hour)
+	assert.Equal(t, 4*time.Hour, deal(0))
+}

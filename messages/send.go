@@ -1,0 +1,235 @@
+package messages
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+)
+
+// System is the sender of what the service itself has to say.
+const System = "system:messages"
+
+// Send implements Office.
+func (s *Service) Send(ctx context.Context, who string, d Draft) (Receipt, error) {
+	if err := CheckIdentity(who); err != nil {
+		return Receipt{}, err
+	}
+	digest := d.digest()
+	if d.Key != "" {
+		if r, found, err := s.again(ctx, who, d.Key, digest); found || err != nil {
+			return r, err
+		}
+	}
+	if err := s.answer(ctx, who, &d); err != nil {
+		return Receipt{}, err
+	}
+	m, err := d.Message(who, s.cfg.Now())
+	if err != nil {
+		return Receipt{}, err
+	}
+	m.Digest = digest
+	if rule, found := s.cfg.FindSecret(secretive(&m)); found {
+		return Receipt{}, fault.New(fault.SecretDetected, "the message holds what looks like a secret (%s)", rule).WithField("payload").
+			WithHint("keep the secret out of it and refer to it, for example by an environment variable")
+	}
+	displaced, err := s.post(ctx, &m)
+	if d.Key != "" && fault.Has(err, fault.Conflict) { // somebody sent it at the same moment
+		r, _, err := s.again(ctx, who, d.Key, digest)
+		return r, err
+	}
+	if err != nil {
+		return Receipt{}, err
+	}
+	r := receipt(&m)
+	r.Displaced, r.Unknown = displaced, s.unknown(ctx, &m)
+	return r, s.cfg.Store.Sync()
+}
+
+// secretive are the parts of a message in which the sender could hide something.
+func secretive(m *Message) []byte {
+	return slices.Concat(m.Payload, []byte("\n"+m.Correlation+"\n"+m.Type))
+}
+
+func receipt(m *Message) Receipt {
+	return Receipt{ID: m.ID, At: m.At, ExpiresAt: m.ExpiresAt, To: m.To, Correlation: cmp.Or(m.Correlation, m.ID)}
+}
+
+// again finds the message that somebody has sent under a key.
+func (s *Service) again(ctx context.Context, who, key, digest string) (Receipt, bool, error) {
+	r, err := s.cfg.Store.Read(ctx, events.KeyedMessageID(who+"\x00"+key))
+	if fault.Has(err, fault.NotFound) {
+		return Receipt{}, false, nil
+	}
+	if err != nil {
+		return Receipt{}, false, err
+	}
+	if r.Message.Digest != digest {
+		return Receipt{}, false, fault.New(fault.Conflict, "the key stands for another message, %s", r.Message.ID).WithField("key").
+			WithHint("use another key for another message")
+	}
+	known := receipt(r.Message)
+	known.Existing = true
+	return known, true, s.cfg.Store.Sync() // another call may just have sent it
+}
+
+// answer fills in what follows from the message that a draft answers: who gets it, and the conversation.
+func (s *Service) answer(ctx context.Context, who string, d *Draft) error {
+	if d.ReplyTo == "" || !events.IsMessageID(d.ReplyTo) {
+		return nil
+	}
+	unknown := fault.New(fault.NotFound, "there is no message %s for %s", d.ReplyTo, who).WithField("reply_to").
+		WithHint("name the recipients and the correlation id instead; a message is forgotten when it expires")
+	r, err := s.cfg.Store.Read(ctx, d.ReplyTo)
+	if fault.Has(err, fault.NotFound) {
+		return unknown
+	}
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	in := func(group string) bool { _, is := s.book.members[group][who]; return is }
+	mine := r.Message.Addresses(who, in) || r.Message.Sender == who
+	s.mu.Unlock()
+	if !mine || !r.Message.Alive(s.cfg.Now()) {
+		return unknown
+	}
+	if len(d.To) == 0 {
+		d.To = []string{r.Message.Sender}
+	}
+	if d.Correlation == "" {
+		d.Correlation = cmp.Or(r.Message.Correlation, r.Message.ID)
+	}
+	return nil
+}
+
+// post makes room for a message and stores it. It returns what it had to displace.
+func (s *Service) post(ctx context.Context, m *Message) ([]string, error) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	victims, err := s.room(m)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.write(ctx, Record{Kind: Sent, Message: m, TTL: m.ExpiresAt.Sub(s.cfg.Now())}); err != nil {
+		return nil, err
+	}
+	var ids []string
+	for _, v := range victims {
+		if err := s.displace(ctx, v, m); err != nil {
+			return ids, err
+		}
+		ids = append(ids, v.it.ID)
+	}
+	return distinct(ids), nil
+}
+
+// victim is a message that has to make room at an address.
+type victim struct {
+	it      *item
+	address string
+}
+
+// room finds room for a message. A full queue takes one that is more urgent than its least urgent one: the oldest of
+// those makes room. Everything else is refused, and nothing that was accepted is lost for it.
+func (s *Service) room(m *Message) ([]victim, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := s.cfg.Now(); s.crowded(m) {
+		s.swept = now
+		s.book.Expire(now)
+	}
+	if len(s.book.items) >= s.cfg.Most || s.book.bytes+m.Size() > s.cfg.Bytes {
+		return nil, fault.New(fault.QuotaExceeded, "there are %d messages of %d bytes, and that is the limit", len(s.book.items), s.book.bytes).
+			WithHint("messages end when they are acknowledged, or expire")
+	}
+	var victims []victim
+	for _, to := range m.To {
+		if len(s.book.boxes[to]) < s.cfg.Queue {
+			continue
+		}
+		it := s.book.weakest(to, m.Priority)
+		if it == nil {
+			return nil, fault.New(fault.QuotaExceeded, "%d messages wait for %s, and none is less urgent", s.cfg.Queue, to).WithField("to").
+				WithHint("wait until some are acknowledged or expire, or send it with a higher priority")
+		}
+		victims = append(victims, victim{it, to})
+	}
+	return victims, nil
+}
+
+// crowded reports whether a queue for the message is full, or all of them.
+func (s *Service) crowded(m *Message) bool {
+	return len(s.book.items) >= s.cfg.Most || s.book.bytes+m.Size() > s.cfg.Bytes ||
+		slices.ContainsFunc(m.To, func(to string) bool { return len(s.book.boxes[to]) >= s.cfg.Queue })
+}
+
+// displace ends a message at an address and tells its sender.
+func (s *Service) displace(ctx context.Context, v victim, by *Message) error {
+	now := s.cfg.Now()
+	s.mu.Lock()
+	r := s.done(v.it, now)
+	if v.address != All && !IsGroup(v.address) {
+		r = s.without(v.it, v.address, now)
+	}
+	s.mu.Unlock()
+	if err := s.write(ctx, r); err != nil {
+		return err
+	}
+	s.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "message_displaced", slog.String("message", v.it.ID), slog.String("recipient", v.address), slog.String("by", by.ID))
+	if err := s.tellSender(ctx, v, now); err != nil {
+		s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "displacement_not_told", slog.String("message", v.it.ID), slog.Any("error", err))
+	}
+	return nil
+}
+
+// tellSender tells who sent a message that it was displaced. Such a word displaces nothing itself.
+func (s *Service) tellSender(ctx context.Context, v victim, now time.Time) error {
+	if !isIdentity(v.it.Sender) { // one of the service
+		return nil
+	}
+	text, err := json.Marshal(map[string]string{
+		"error": string(fault.QuotaExceeded), "message": v.it.ID, "recipient": v.address,
+		"text": "the inbox was full, and the message made room for a more urgent one",
+	})
+	if err != nil {
+		return err
+	}
+	d := Draft{To: []string{v.it.Sender}, Type: "error", Correlation: cmp.Or(v.it.Correlation, v.it.ID), ReplyTo: v.it.ID, Payload: text}
+	m, err := d.Message(System, now)
+	if err != nil {
+		return err
+	}
+	if victims, err := s.room(&m); err != nil || len(victims) > 0 {
+		return cmp.Or(err, error(fault.New(fault.QuotaExceeded, "the inbox of %s is full", v.it.Sender)))
+	}
+	return s.write(ctx, Record{Kind: Sent, Message: &m, TTL: m.ExpiresAt.Sub(now)})
+}
+
+// unknown returns the recipients that nobody is, as far as that can be told.
+func (s *Service) unknown(ctx context.Context, m *Message) []string {
+	var all []string
+	known := s.cfg.Members != nil && slices.ContainsFunc(m.To, isIdentity)
+	if known {
+		all = s.cfg.Members(ctx)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var none []string
+	for _, to := range m.To {
+		_, reads := s.book.groups[to]
+		switch {
+		case to == All:
+		case IsGroup(to) && len(s.book.members[to]) == 0:
+			none = append(none, to)
+		case !IsGroup(to) && known && !reads && !slices.Contains(all, to):
+			none = append(none, to)
+		}
+	}
+	return none
+}

@@ -1,0 +1,38 @@
+package message
+
+import (
+	"context"
+
+	"github.com/orch-dev/orch/tools"
+)
+
+type messageAckIn struct {
+	IDs []string `json:"message_ids" jsonschema:"Messages that are dealt with" minItems:"1" maxItems:"1000"`
+}
+
+type messageAckOut struct {
+	Acknowledged []string `json:"acknowledged" jsonschema:"Messages that do not come again"`
+	Unknown      []string `json:"unknown,omitempty" jsonschema:"Messages that do not wait for the caller: acknowledged before, expired, or never sent to them"`
+}
+
+// MESSAGE_ACK (B-4).
+func messageAck(cfg Config) tools.Tool {
+	return tools.Define(tools.Spec{
+		Name:        "MESSAGE_ACK",
+		Title:       "Acknowledge messages",
+		Purpose:     "Say that messages of the inbox are dealt with, so that they do not come again",
+		Conditions:  []string{"Task state: IN_PROGRESS", "The inbox is that of whoever made the call"},
+		Effect:      tools.Idempotent,
+		Gate:        tools.InProgress,
+		Approval:    tools.NoApproval,
+		NoWorkspace: true,
+		Errors:      []string{"VALIDATION_ERROR", "FORBIDDEN", "UNAVAILABLE"},
+	}, func(ctx context.Context, env *tools.Env, in messageAckIn) (messageAckOut, error) {
+		office, err := cfg.office()
+		if err != nil {
+			return messageAckOut{}, err
+		}
+		a, err := office.Ack(ctx, callOf(env), in.IDs)
+		return messageAckOut{Acknowledged: a.Acknowledged, Unknown: a.Unknown}, err
+	})
+}

@@ -1,0 +1,39 @@
+package message
+
+import (
+	"context"
+
+	"github.com/orch-dev/orch/messages"
+	"github.com/orch-dev/orch/tools"
+)
+
+type messageGroupIn struct {
+	Join  string `json:"join,omitempty" jsonschema:"Group to join: what is sent to it from now on comes into the inbox" maxLength:"256"`
+	Leave string `json:"leave,omitempty" jsonschema:"Group to leave: what was sent to it is gone from the inbox" maxLength:"256"`
+}
+
+type messageGroupOut struct {
+	Groups []string `json:"groups" jsonschema:"Groups that the caller is in then, each as group:NAME"`
+}
+
+// MESSAGE_GROUP (B-4).
+func messageGroup(cfg Config) tools.Tool {
+	return tools.Define(tools.Spec{
+		Name:        "MESSAGE_GROUP",
+		Title:       "Join and leave groups",
+		Purpose:     "Join a group of recipients of messages, leave one, or list those that the caller is in",
+		Conditions:  []string{"Task state: IN_PROGRESS", "The member is whoever made the call"},
+		Effect:      tools.Idempotent,
+		Gate:        tools.InProgress,
+		Approval:    tools.NoApproval,
+		NoWorkspace: true,
+		Errors:      []string{"INVALID_FORMAT", "VALIDATION_ERROR", "QUOTA_EXCEEDED", "FORBIDDEN", "UNAVAILABLE"},
+	}, func(ctx context.Context, env *tools.Env, in messageGroupIn) (messageGroupOut, error) {
+		office, err := cfg.office()
+		if err != nil {
+			return messageGroupOut{}, err
+		}
+		g, err := office.Group(ctx, callOf(env), messages.GroupChange{Join: in.Join, Leave: in.Leave})
+		return messageGroupOut{Groups: g.Groups}, err
+	})
+}

@@ -1,0 +1,91 @@
+package message
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/messages"
+	"github.com/orch-dev/orch/tools"
+)
+
+type messageSendIn struct {
+	To          []string     `json:"to,omitempty" jsonschema:"Recipients: agent:NAME, user:NAME, group:NAME or all; default: the sender of the message that reply_to names" maxItems:"100"`
+	Text        string       `json:"text,omitempty" jsonschema:"What to say, as text; the payload is an object with this text then"`
+	Payload     tools.Object `json:"payload,omitempty" jsonschema:"What to say, as a JSON object, instead of text"`
+	Type        string       `json:"type,omitempty" jsonschema:"What kind of message it is: task, status, learning, patch, consensus, system, error, discovery or another word" default:"status" maxLength:"32"`
+	Priority    int          `json:"priority,omitempty" jsonschema:"How urgent it is, 0 to 4, 4 being the most urgent" default:"2" minimum:"0" maximum:"4"`
+	TTLSeconds  int          `json:"ttl_seconds,omitempty" jsonschema:"How long it waits for its recipients, in seconds" default:"86400" minimum:"1" maximum:"604800"`
+	Correlation string       `json:"correlation_id,omitempty" jsonschema:"Id of the conversation; default: that of the message that reply_to names" maxLength:"200"`
+	ReplyTo     string       `json:"reply_to,omitempty" jsonschema:"Id of the message that this one answers" pattern:"^MSG_[0-9A-Z]{26}$"`
+	Exclude     []string     `json:"exclude,omitempty" jsonschema:"Agents and users that groups and all leave out" maxItems:"100"`
+	Key         string       `json:"key,omitempty" jsonschema:"The same key of the same sender is the same message; default: one of the call, so that a call that is made again sends nothing twice" maxLength:"200"`
+}
+
+type messageSendOut struct {
+	ID          string    `json:"message_id" jsonschema:"Id of the message"`
+	To          []string  `json:"to" jsonschema:"Its recipients"`
+	ExpiresAt   time.Time `json:"expires_at" jsonschema:"How long it waits for them"`
+	Correlation string    `json:"correlation_id" jsonschema:"Id of the conversation; answers have it too"`
+	Existing    bool      `json:"existing" jsonschema:"Whether it had been sent before"`
+	Unknown     []string  `json:"unknown,omitempty" jsonschema:"Recipients that nobody has been so far, and groups that nobody is in"`
+	Displaced   []string  `json:"displaced,omitempty" jsonschema:"Less urgent messages that made room for it in full inboxes"`
+}
+
+// MESSAGE_SEND (B-4).
+func messageSend(cfg Config) tools.Tool {
+	return tools.Define(tools.Spec{
+		Name:        "MESSAGE_SEND",
+		Title:       "Send a message",
+		Purpose:     "Send a message to agents and people; it waits for them until they acknowledge it or it expires",
+		Conditions:  []string{"Task state: IN_PROGRESS", "The sender is whoever made the call"},
+		Effect:      tools.Idempotent,
+		Gate:        tools.InProgress,
+		Approval:    tools.NoApproval,
+		Content:     []string{"text", "payload"},
+		NoWorkspace: true,
+		Errors:      []string{"INVALID_FORMAT", "REQUIRED_FIELD", "VALIDATION_ERROR", "SECRET_DETECTED", "QUOTA_EXCEEDED", "CONFLICT", "NOT_FOUND", "UNAVAILABLE"},
+	}, func(ctx context.Context, env *tools.Env, in messageSendIn) (messageSendOut, error) {
+		office, err := cfg.office()
+		if err != nil {
+			return messageSendOut{}, err
+		}
+		draft, err := in.draft(env.Key)
+		if err != nil {
+			return messageSendOut{}, err
+		}
+		r, err := office.Send(ctx, callOf(env), draft)
+		if err != nil {
+			return messageSendOut{}, err
+		}
+		return messageSendOut{
+			ID: r.ID, To: r.To, ExpiresAt: r.ExpiresAt, Correlation: r.Correlation,
+			Existing: r.Existing, Unknown: r.Unknown, Displaced: r.Displaced,
+		}, nil
+	})
+}
+
+// draft is what a call sends.
+func (in messageSendIn) draft(call string) (messages.Draft, error) {
+	payload := json.RawMessage(in.Payload)
+	switch {
+	case in.Text != "" && len(payload) > 0:
+		return messages.Draft{}, fault.New(fault.ValidationError, "give a text or a payload, not both").WithField("payload")
+	case in.Text != "":
+		var err error
+		if payload, err = json.Marshal(map[string]string{"text": in.Text}); err != nil {
+			return messages.Draft{}, err
+		}
+	case len(payload) == 0:
+		return messages.Draft{}, fault.New(fault.RequiredField, "give a text or a payload").WithField("text")
+	}
+	key := "key " + in.Key
+	if in.Key == "" {
+		key = "call " + call
+	}
+	return messages.Draft{
+		Key: key, To: in.To, Type: in.Type, Priority: &in.Priority, TTL: seconds(in.TTLSeconds),
+		Correlation: in.Correlation, ReplyTo: in.ReplyTo, Exclude: in.Exclude, Payload: payload,
+	}, nil
+}
