@@ -184,7 +184,7 @@ func (o *Orchestrator) Status(context.Context, StatusRequest) (StatusReply, erro
 	runtime.ReadMemStats(&mem)
 	o.lock()
 	reply := StatusReply{
-		Ready: o.serving() == nil, Open: o.listed.open, Finished: len(o.listed.lines) - o.listed.open,
+		Ready: o.serving() == nil, Open: len(o.listed.waiting), Finished: len(o.listed.lines) - len(o.listed.waiting),
 		Queued: map[string]int{}, Running: o.match.running, Workers: []WorkerView{}, Paused: slices.Clone(o.holds),
 		Store: "ok", StartedAt: o.started, MemoryMiB: int(mem.Sys >> 20),
 	}
