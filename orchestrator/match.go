@@ -11,7 +11,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-const defaultQueue = "default"
+const defaultQueue = work.DefaultQueue
 
 // ticket is a ready call that no worker has.
 type ticket struct {

@@ -2,6 +2,7 @@ package orchestrator_test
 
 import (
 	"context"
+	"encoding/json"
 	"maps"
 	"strconv"
 	"sync"
@@ -219,7 +220,8 @@ func TestStatisticsCountAttempts(t *testing.T) {
 func BenchmarkTaskCounted(b *testing.B) {
 	var p stats.Projection
 	n := start(b, memlog.New(memlog.Config{}), func(c *orchestrator.Config) { c.Committed = p.Committed })
-	plan := []byte(`{"orch":"v1","name":"one","steps":[{"id":"a","tool":"READ"}]}`)
+	plan, err := json.Marshal(onePlan)
+	require.NoError(b, err)
 	b.ReportAllocs()
 	for b.Loop() {
 		oneTask(b, n, plan)

@@ -163,6 +163,7 @@ func (p processNodes) redial(ctx context.Context, cfg config.Config, m mode, con
 // Serve implements nodes.
 func (p processNodes) Serve(ctx context.Context, cfg config.Config, ready func(address, mcp string)) error {
 	c := p.config(cfg, staying)
+	c.OwnTools = true
 	c.HTTP, c.HTTPOptional = faceAddress(cfg.HTTP)
 	c.User = osUser()
 	n, err := node.Start(ctx, c)

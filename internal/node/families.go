@@ -19,6 +19,8 @@ import (
 	"github.com/orch-dev/orch/tools/forge"
 	"github.com/orch-dev/orch/tools/git"
 	"github.com/orch-dev/orch/tools/notify"
+	"github.com/orch-dev/orch/tools/onboarding"
+	"github.com/orch-dev/orch/tools/system"
 	"github.com/orch-dev/orch/tools/web"
 )
 
@@ -46,6 +48,8 @@ func (h *hands) configure(c *bus.Conn) error {
 		Git:      h.gitConfig(net),
 		Build:    build.Config{NPMRegistry: s.NPMRegistry, PipIndex: s.PipIndex},
 		Agent:    agent.Config{Commands: h.cfg.Agents},
+
+		System: system.Config{Node: h.system}, Onboarding: onboarding.Config{Node: h.onboarding},
 	}
 	if h.cfg.DataDir != "" {
 		h.families.Database.Connections = filepath.Join(h.cfg.DataDir, "connections")

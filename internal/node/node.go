@@ -18,8 +18,10 @@ import (
 	"github.com/orch-dev/orch/mcp/registry"
 	"github.com/orch-dev/orch/mcp/server"
 	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/stats"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/tools/agent"
+	"github.com/orch-dev/orch/work"
 	"github.com/orch-dev/orch/worker"
 )
 
@@ -33,6 +35,8 @@ type Config struct {
 	// Concurrency is the number of calls that the node's own worker runs at the same time; 0 means
 	// its default, -1 no worker.
 	Concurrency int
+	// OwnTools gives a node without a worker one for the tools that only the node can run.
+	OwnTools bool
 	// Queues are those that the worker serves; empty means "default".
 	Queues []string
 	// Paused starts with all dispatch held; ReadOnly refuses every call that changes something.
@@ -101,6 +105,7 @@ type Node struct {
 	store  *bus.Store
 	orch   *orchestrator.Orchestrator
 	hands  *hands
+	stats  *stats.Keeper
 	tokens *bus.Tokens
 	// faceKey signs what MCP clients carry between two rounds.
 	faceKey []byte
@@ -125,7 +130,7 @@ type Node struct {
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	n := &Node{cfg: cfg, done: make(chan struct{}), changes: make(chan registry.Change, maxChanges)}
 	for _, step := range []func(context.Context) error{
-		n.openBus, n.openStore, n.openRequests, n.openHands, n.openNotices, n.startOwner, n.serve, n.serveServers, n.startWorker, n.startTokens, n.startFace, n.startJournal, n.startChores, n.startTidying,
+		n.openBus, n.openStore, n.openRequests, n.openHands, n.openNotices, n.openStats, n.startOwner, n.tellAbout, n.serve, n.serveServers, n.startWorker, n.startTokens, n.startFace, n.startJournal, n.startChores, n.startTidying,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, n.Stop(context.WithoutCancel(ctx)))
@@ -225,7 +230,8 @@ func (n *Node) ownerConfig() orchestrator.Config {
 		Archived: func(id events.TaskID, ok bool) {
 			n.hands.later(id, func() error { return n.hands.tree.Archive(id, ok) })
 		},
-		Gone: n.gone(), Describe: n.describe, Limited: n.hands.limited, FourEyes: n.cfg.FourEyes, Notify: n.notify,
+		Committed: n.stats.Committed,
+		Gone:      n.gone(), Describe: n.describe, Limited: n.hands.limited, FourEyes: n.cfg.FourEyes, Notify: n.notify,
 	}
 }
 
@@ -280,12 +286,27 @@ func closeSoon(e *bus.Endpoint) func(context.Context) error {
 	}
 }
 
+// queues are those that the node's own worker serves; none for a node without one.
+func (n *Node) queues() []string {
+	switch {
+	case n.cfg.Concurrency < 0 && !n.cfg.OwnTools:
+		return nil
+	case n.cfg.Concurrency < 0:
+		return []string{work.NodeQueue}
+	case len(n.cfg.Queues) == 0:
+		return []string{work.DefaultQueue, work.NodeQueue}
+	default:
+		return append(slices.Clone(n.cfg.Queues), work.NodeQueue)
+	}
+}
+
 func (n *Node) startWorker(ctx context.Context) error {
-	if n.cfg.Concurrency < 0 {
+	queues := n.queues()
+	if len(queues) == 0 {
 		return nil
 	}
 	name := worker.UniqueName()
-	w, err := n.hands.worker(n.orch, name)
+	w, err := n.hands.worker(n.orch, name, queues)
 	if err != nil {
 		return err
 	}
@@ -368,7 +389,7 @@ func RunWorker(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	w, err := h.worker(bus.NewRemote(c), "")
+	w, err := h.worker(bus.NewRemote(c), "", cfg.Queues)
 	if err != nil {
 		return errors.Join(err, h.close())
 	}

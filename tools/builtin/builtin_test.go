@@ -104,6 +104,7 @@ func TestAnnotations(t *testing.T) {
 	reads := []string{
 		"FILE_READ", "DIRECTORY_LIST", "GLOB_SEARCH", "GREP_SEARCH", "GIT_STATUS", "GIT_DIFF", "APPROVAL_CHECK",
 		"WEB_FETCH", "WEB_SEARCH", "shell_exec", "github.readFile", "github.searchCode", "github.getWorkflowRuns",
+		"system.listSkills", "system.getTaskQueue", "system.getSystemStatus", "onboarding.getWelcome",
 	}
 	seen := map[string]bool{}
 	for _, tool := range builtin.All(builtin.Config{}) {
