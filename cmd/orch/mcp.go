@@ -70,7 +70,8 @@ func (a *app) serveMCP(ctx context.Context, o mcpOptions) error {
 		face, err := server.New(server.Config{
 			API: s, Catalogue: catalogue, Outside: outside, Local: server.Identity{Name: a.actor(), Role: server.Operator},
 			Show: server.Selection{Tools: o.tools, ReadOnly: o.readOnly}, OutsideApprovals: a.cfg.OutsideApprovals,
-			SyncWait: a.cfg.SyncWait, Outputs: outputs,
+			PortableNames: a.cfg.PortableNames,
+			SyncWait:      a.cfg.SyncWait, Outputs: outputs,
 			Root: a.cfg.Root, Version: readVersion().Version, Logger: log,
 		})
 		if err != nil {

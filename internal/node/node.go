@@ -76,6 +76,10 @@ type Config struct {
 	HTTPOptional bool
 	// SyncWait is how long a plain call of a tool waits before it is handed back as a task; 0 means the default.
 	SyncWait time.Duration
+	// RPCWait is how long a request of /rpc waits for the end of its call; 0 means the default.
+	RPCWait time.Duration
+	// PortableNames shows MCP clients names of tools without dots.
+	PortableNames bool
 	// OutsideApprovals keeps MCP clients from asking their users for approvals.
 	OutsideApprovals bool
 	// User is the user of the operating system who runs the node. The first start writes a token for that identity
@@ -109,8 +113,8 @@ type Node struct {
 	tokens *bus.Tokens
 	// faceKey signs what MCP clients carry between two rounds.
 	faceKey []byte
-	// faceURL is where the MCP face is served.
-	faceURL string
+	// faceURL is where the MCP face is served, rpcURL where bare JSON-RPC is.
+	faceURL, rpcURL string
 	// requests is the connection for what is asked and told, notices is nil when nothing is told.
 	requests *bus.Conn
 	notices  *notices

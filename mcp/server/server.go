@@ -58,6 +58,12 @@ type Config struct {
 	Outputs Outputs
 	// Outside gives access to the resources and prompts of outside servers. Nil offers none.
 	Outside Outside
+	// Unlogged calls a tool outside of the log, with checked arguments: one whose contract says so, when the log takes
+	// nothing. Nil calls none.
+	Unlogged func(ctx context.Context, tool tools.Tool, args json.RawMessage) (json.RawMessage, error)
+	// PortableNames shows the names of tools with underscores in place of dots, to clients that take no dots. Both
+	// names can be called.
+	PortableNames bool
 	// Complete adds completions; nil values let the server find its own.
 	Complete func(*mcp.CompleteParams) []string
 	// Root is the root that tools are confined to, for the instructions.
