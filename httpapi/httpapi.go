@@ -26,10 +26,10 @@ const Path = "/rpc"
 const (
 	// MaxBody is the most bytes of one request.
 	MaxBody = 4 << 20
-	// DefaultWait is how long a request waits for the end of its call, MaxWait what a client may ask for with the header
-	// Prefer: wait=SECONDS.
+	// DefaultWait is how long a request waits for the end of its call.
 	DefaultWait = time.Minute
-	MaxWait     = 10 * time.Minute
+	// MaxWait is the longest wait that a client may ask for with the header Prefer: wait=SECONDS.
+	MaxWait = 10 * time.Minute
 	// readTime is how long a client may take to send a request.
 	readTime = time.Minute
 )

@@ -1,6 +1,9 @@
 package stats
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
 // wordBits is the number of positions of one word of marks.
 const wordBits = 64
@@ -70,8 +73,8 @@ func (m *marks) missing() uint64 {
 
 // newest is the last position that is marked, 0 for none.
 func (m *marks) newest() uint64 {
-	for i := len(m.Bits) - 1; i >= 0; i-- {
-		if word := m.Bits[i]; word != 0 {
+	for i, word := range slices.Backward(m.Bits) {
+		if word != 0 {
 			return m.Base + uint64(i)*wordBits + uint64(bits.Len64(word)) //nolint:gosec // never negative
 		}
 	}

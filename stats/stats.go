@@ -33,7 +33,7 @@ const classShutdown = "shutdown"
 // at the time of its commit.
 func Ended(t *statemachine.Task, at time.Time, e events.Event) (Call, bool) {
 	c := Call{At: at}
-	step := ""
+	var step string
 	switch d := e.Data.(type) {
 	case *events.Succeeded:
 		step, c.Took = d.Step, d.Duration

@@ -238,7 +238,7 @@ func (n *Node) services(f findings) *services {
 	failed := 0
 	for name, uses := range n.Usage.Tools() {
 		if strings.HasPrefix(name, "firebase.") {
-			failed += int(min(uses.Errors[fault.FirebaseError], math.MaxInt32)) //nolint:gosec // bounded
+			failed += int(min(uses.Errors[fault.FirebaseError], math.MaxInt32))
 		}
 	}
 	s := &services{
