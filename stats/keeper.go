@@ -51,6 +51,8 @@ type Keeper struct {
 	past uint64
 	// saved is the newest position in the snapshot that was written last, stuck the gap that the last beat has found.
 	saved, stuck uint64
+	// warned is set when the log of the node knows that something is wrong.
+	warned bool
 	// tasks are those that a catching up has folded so far.
 	tasks map[events.TaskID]*statemachine.Task
 }
@@ -140,7 +142,7 @@ func (k *Keeper) beat(ctx context.Context) {
 	data, newest, err := k.encode(k.past)
 	if err == nil && newest != k.saved {
 		if err = k.cfg.Snapshots.SaveStats(ctx, data); err == nil {
-			k.saved = newest
+			k.saved, k.warned = newest, false
 		}
 	}
 	if err != nil {
@@ -148,10 +150,14 @@ func (k *Keeper) beat(ctx context.Context) {
 	}
 }
 
+// warn tells of a cause once, until a snapshot could be written.
 func (k *Keeper) warn(ctx context.Context, err error) {
-	if ctx.Err() == nil {
-		k.cfg.Logger.WarnContext(ctx, "stats_behind", slog.Any("error", err))
+	level := slog.LevelWarn
+	if k.warned || ctx.Err() != nil {
+		level = slog.LevelDebug
 	}
+	k.warned = true
+	k.cfg.Logger.LogAttrs(ctx, level, "stats_behind", slog.Any("error", err))
 }
 
 // catchUp counts what the log has and was not counted: the live commits, and then the histories that went to the archive
