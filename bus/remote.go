@@ -27,6 +27,7 @@ func ServeAPI(c *Conn, api orchestrator.API, s *Store, cfg EndpointConfig) (*End
 		"result":       Handle(api.Result),
 		"list":         Handle(api.List),
 		"watch":        Handle(api.Watch),
+		"queue":        Handle(api.Queue),
 		"history":      Handle(api.History),
 		"replay":       Handle(api.Replay),
 		"explain":      Handle(api.Explain),
@@ -295,6 +296,11 @@ func (r *Remote) Checkpoint(ctx context.Context, in orchestrator.CheckpointReque
 // Archive implements orchestrator.API.
 func (r *Remote) Archive(ctx context.Context, in orchestrator.ArchiveRequest) (orchestrator.ArchiveReply, error) {
 	return command[orchestrator.ArchiveReply](ctx, r, "archive", in)
+}
+
+// Queue implements orchestrator.API.
+func (r *Remote) Queue(ctx context.Context, in orchestrator.QueueRequest) (orchestrator.QueueReply, error) {
+	return command[orchestrator.QueueReply](ctx, r, "queue", in)
 }
 
 // Status implements orchestrator.API.

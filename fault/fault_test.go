@@ -28,6 +28,53 @@ func TestRegistryIsUnique(t *testing.T) {
 	}
 }
 
+// S3-160: every code of orch lies in the range of its kind.
+func TestCodesLieInTheirRanges(t *testing.T) {
+	t.Parallel()
+	ranges := map[int][]fault.Code{
+		-32100: {
+			fault.Unauthorized, fault.Forbidden, fault.TokenExpired, fault.ApprovalRequired, fault.ApprovalRejected, fault.ApprovalExpired,
+			fault.ToolDisabled, fault.OutsideRoot, fault.ReadOnly, fault.CommandNotAllowed, fault.SecretDetected, fault.ProtectedPath,
+		},
+		-32200: {
+			fault.NotFound, fault.Conflict, fault.Gone, fault.StateNotAllowed, fault.PatchFailed, fault.NotUnique, fault.Cancelled,
+			fault.DataLoss, fault.InDoubt,
+		},
+		-32300: {fault.ValidationError, fault.RequiredField, fault.InvalidFormat, fault.InvalidPlan},
+		-32400: {fault.RateLimited, fault.QuotaExceeded, fault.DiskFull},
+		-32500: {
+			fault.FirebaseError, fault.GithubError, fault.Timeout, fault.ToolUnavailable, fault.ExecFailed, fault.NetworkError,
+			fault.DatabaseError, fault.Unavailable, fault.WorkerLost, fault.ToolFailed,
+		},
+		-32600: {fault.ParseError, fault.InvalidRequest, fault.MethodNotFound, fault.InvalidParams, fault.Internal},
+	}
+	kind := map[fault.Code]int{}
+	for first, codes := range ranges {
+		for _, code := range codes {
+			kind[code] = first
+		}
+	}
+	assert.Len(t, kind, len(fault.Registry()), "every code has a kind")
+	for _, e := range fault.Registry() {
+		first, ok := kind[e.Code]
+		require.True(t, ok, "%s", e.Code)
+		if first == -32600 {
+			assert.Contains(t, []int{-32700, -32600, -32601, -32602, -32603}, e.RPC, "%s", e.Code)
+			continue
+		}
+		assert.LessOrEqual(t, e.RPC, first, "%s", e.Code)
+		assert.Greater(t, e.RPC, first-100, "%s", e.Code)
+	}
+	// The numbers of the specification.
+	for code, number := range map[fault.Code]int{
+		fault.Unauthorized: -32100, fault.Forbidden: -32101, fault.TokenExpired: -32102, fault.NotFound: -32200, fault.Conflict: -32201,
+		fault.Gone: -32202, fault.ValidationError: -32300, fault.RequiredField: -32301, fault.InvalidFormat: -32302, fault.RateLimited: -32400,
+		fault.QuotaExceeded: -32401, fault.FirebaseError: -32500, fault.GithubError: -32501, fault.Timeout: -32502,
+	} {
+		assert.Equal(t, number, code.RPC(), "%s", code)
+	}
+}
+
 func TestCodeOf(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

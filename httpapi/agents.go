@@ -78,7 +78,7 @@ func agentCall[In, Out any](cfg AgentsConfig, do func(context.Context, agents.Me
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var in In
 		var out Out
-		m, err := member(cfg, r)
+		m, err := speaker(cfg, r)
 		if err == nil {
 			err = decode(w, r, &in)
 		}
@@ -94,8 +94,8 @@ func agentCall[In, Out any](cfg AgentsConfig, do func(context.Context, agents.Me
 	})
 }
 
-// member says who speaks. A page of a browser is no agent.
-func member(cfg AgentsConfig, r *http.Request) (agents.Member, error) {
+// speaker says who speaks. A page of a browser is no agent.
+func speaker(cfg AgentsConfig, r *http.Request) (agents.Member, error) {
 	if r.Header.Get("Origin") != "" {
 		return agents.Member{}, fault.New(fault.Forbidden, "pages of browsers are no agents")
 	}

@@ -262,7 +262,7 @@ func (t *turn) ready(n *plan.Node, key string, args events.Value) {
 	}
 	t.emitReady(&events.Ready{
 		Step: key, Attempt: attempt, Tool: n.Tool, Args: args, Effect: string(t.effect(n)),
-		Queue: t.queueOf(n), Timeout: t.timeoutOf(n), Approval: grant,
+		Queue: t.queueOf(n, n.Tool), Timeout: t.timeoutOf(n), Approval: grant,
 	})
 }
 

@@ -23,6 +23,23 @@ const (
 	classHandoff = "handoff"
 )
 
+// lane is what a worker serves: the calls of one tool in one queue, suspects apart, and those for agents apart.
+type lane struct {
+	queue, tool string
+	suspect     bool
+	// agents is the selection of agents that the calls are for; "" for workers.
+	agents string
+}
+
+// laneOf is the lane of the ready call of a step.
+func laneOf(s *statemachine.Step) lane {
+	l := lane{queueName(s.Queue), s.Tool, suspect(s), selection(s.For)}
+	if s.For != nil {
+		l.queue = agentsQueue
+	}
+	return l
+}
+
 // agentsFor returns which agents may take a call; nil for one that workers execute. What an earlier attempt was handed
 // to stays.
 func (t *turn) agentsFor(step, tool string, args events.Value) *events.Agents {

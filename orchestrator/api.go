@@ -27,6 +27,8 @@ type API interface {
 	Result(ctx context.Context, r ResultRequest) (ResultReply, error)
 	// List returns tasks, the newest first, page by page.
 	List(ctx context.Context, r ListRequest) (ListReply, error)
+	// Queue returns the open tasks by priority, then age, and counts all of them.
+	Queue(ctx context.Context, r QueueRequest) (QueueReply, error)
 	// Watch waits for commits after a revision, at most r.Wait.
 	Watch(ctx context.Context, r WatchRequest) (WatchReply, error)
 	// History returns the commits of a task, page by page.
@@ -92,6 +94,8 @@ type SubmitRequest struct {
 	Within []events.Allow `json:"within,omitempty"`
 	// Actor is who asks, such as "user:ada".
 	Actor string `json:"actor,omitempty"`
+	// Cause is the id of the request that the task is made for; it stands in the first commit.
+	Cause string `json:"cause,omitempty"`
 }
 
 // SubmitReply answers Submit.

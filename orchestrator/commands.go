@@ -13,6 +13,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/tools"
+	"github.com/orch-dev/orch/work"
 )
 
 // over returns STATE_NOT_ALLOWED for a command on a task that has ended.
@@ -174,9 +175,13 @@ func (t *turn) singleCall(spec tools.Spec, args events.Value, by string) string 
 			"%s is not allowed while the task is %s; allowed: %v", spec.Name, t.task.State, spec.Gate.States())})
 		return key
 	}
+	queue := t.task.Submitted.Queue
+	if spec.AtNode {
+		queue = work.NodeQueue
+	}
 	t.emit(events.StepReady, &events.Ready{
 		Step: key, Attempt: 1, Tool: spec.Name, Args: args, Effect: string(spec.Effect),
-		Queue: t.task.Submitted.Queue, Purpose: purposeCall, By: by, For: t.agentsFor(key, spec.Name, args),
+		Queue: queue, Purpose: purposeCall, By: by, For: t.agentsFor(key, spec.Name, args),
 	})
 	return key
 }

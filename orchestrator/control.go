@@ -13,6 +13,7 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/work"
 )
 
 // What can be held.
@@ -184,7 +185,7 @@ func (o *Orchestrator) Status(context.Context, StatusRequest) (StatusReply, erro
 	runtime.ReadMemStats(&mem)
 	o.lock()
 	reply := StatusReply{
-		Ready: o.serving() == nil, Open: o.listed.open, Finished: len(o.listed.lines) - o.listed.open,
+		Ready: o.serving() == nil, Open: len(o.listed.waiting), Finished: len(o.listed.lines) - len(o.listed.waiting),
 		Queued: map[string]int{}, Running: o.match.running, Workers: []WorkerView{}, Paused: slices.Clone(o.holds),
 		Store: "ok", StartedAt: o.started, MemoryMiB: int(mem.Sys >> 20),
 	}
@@ -195,7 +196,11 @@ func (o *Orchestrator) Status(context.Context, StatusRequest) (StatusReply, erro
 		reply.Queued[lane.queue] += q.Len()
 	}
 	for name, w := range o.match.workers {
-		reply.Workers = append(reply.Workers, WorkerView{Name: name, Queues: w.queues, Running: w.leases, SeenAt: w.seen, Silent: o.mute(w)})
+		queues := slices.DeleteFunc(slices.Clone(w.queues), func(q string) bool { return q == work.NodeQueue })
+		if len(queues) == 0 {
+			continue // it is there for the node itself
+		}
+		reply.Workers = append(reply.Workers, WorkerView{Name: name, Queues: queues, Running: w.leases, SeenAt: w.seen, Silent: o.mute(w)})
 	}
 	o.unlock()
 	slices.SortFunc(reply.Workers, func(a, b WorkerView) int { return compareText(a.Name, b.Name) })

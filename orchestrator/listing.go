@@ -20,11 +20,12 @@ import (
 type listing struct {
 	keep, keepWhole int
 	lines           map[events.TaskID]*Summary
+	// waiting holds those of the open tasks.
+	waiting map[events.TaskID]*Summary
 	// ended holds finished tasks in the order of their end.
 	ended []events.TaskID
 	// whole holds finished tasks that are still whole in memory, the oldest first.
 	whole []events.TaskID
-	open  int
 	// forgotten is set when finished tasks exist of which there is no line, live or archived. All of
 	// them were submitted and ended by then.
 	forgotten time.Time
@@ -57,13 +58,16 @@ func (l *listing) update(e *entry) {
 		}
 		l.lines[e.id] = line
 		if !t.State.Terminal() {
-			l.open++
+			if l.waiting == nil {
+				l.waiting = map[events.TaskID]*Summary{}
+			}
+			l.waiting[e.id] = line
 		}
 	}
 	switch {
 	case !t.State.Terminal() || line.State.Terminal():
 	case line.State != "":
-		l.open--
+		delete(l.waiting, e.id)
 		l.forgetLater(e.id)
 	default: // an old task that somebody looks at
 		l.forgetLater(e.id)

@@ -13,7 +13,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-const defaultQueue = "default"
+const defaultQueue = work.DefaultQueue
 
 // ticket is a ready call that no worker has.
 type ticket struct {
@@ -26,23 +26,6 @@ type ticket struct {
 	order    uint64
 	// index is the place in the heap.
 	index int
-}
-
-// lane is what a worker serves: the calls of one tool in one queue, suspects apart, and those for agents apart.
-type lane struct {
-	queue, tool string
-	suspect     bool
-	// agents is the selection of agents that the calls are for; "" for workers.
-	agents string
-}
-
-// laneOf is the lane of the ready call of a step.
-func laneOf(s *statemachine.Step) lane {
-	l := lane{queueName(s.Queue), s.Tool, suspect(s), selection(s.For)}
-	if s.For != nil {
-		l.queue = agentsQueue
-	}
-	return l
 }
 
 // tickets orders by priority, then by the age of the task, then by arrival.

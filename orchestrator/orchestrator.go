@@ -17,6 +17,7 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/plan"
+	"github.com/orch-dev/orch/stats"
 	"github.com/orch-dev/orch/tools"
 )
 
@@ -79,6 +80,9 @@ type Config struct {
 	// Notify hears of what people should know at once, when it is durable: tasks that are blocked or have
 	// failed (S0-186), approvals that were opened, reminded of or escalated. It must not block.
 	Notify func(Notice)
+	// Committed hears of every commit that the log has acknowledged: its position, and the calls that it ends. It is
+	// called with the lock held and must not block. Nil costs nothing.
+	Committed func(seq uint64, ended []stats.Call)
 	// Gone names workers that have ended for certain: their calls are given up at the start. Default: none.
 	Gone []string
 	// Describe adds to the answer of Status.

@@ -126,6 +126,13 @@ func toolsFor(p *plan.Plan, above []string) ([]string, error) {
 	return allowed, nil
 }
 
+// Callable returns the only tools that a task may call; none when it may call any.
+func (o *Orchestrator) Callable(ctx context.Context, id events.TaskID) ([]string, error) {
+	var names []string
+	err := o.look(ctx, id, func(e *entry) error { names = slices.Clone(e.task.Submitted.Tools); return nil })
+	return names, err
+}
+
 // mayCall reports whether a tool is among those that a task may call.
 func mayCall(allowed []string, tool string) bool {
 	return len(allowed) == 0 || slices.Contains(allowed, tool)

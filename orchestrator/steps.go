@@ -12,6 +12,7 @@ import (
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/tools"
+	"github.com/orch-dev/orch/work"
 )
 
 // Retry classes that the owner itself gives; workers give the others (package work).
@@ -40,7 +41,11 @@ func (t *turn) defaults() plan.Defaults {
 	return plan.Defaults{}
 }
 
-func (t *turn) queueOf(n *plan.Node) string {
+// queueOf is the queue of a call of a tool for a step.
+func (t *turn) queueOf(n *plan.Node, tool string) string {
+	if known, ok := t.o.cfg.Catalogue.Get(tool); ok && known.Spec().AtNode {
+		return work.NodeQueue
+	}
 	if n.Queue != "" {
 		return n.Queue
 	}
@@ -284,7 +289,7 @@ func (t *turn) verifyCall(n *plan.Node, key string, in *item) {
 	}
 	t.emit(events.StepReady, &events.Ready{
 		Step: asking, Attempt: 1, Tool: tool, Args: t.keep(args), Effect: string(tools.Read),
-		Queue: t.queueOf(n), Timeout: t.timeoutOf(n), Purpose: purposeVerify,
+		Queue: t.queueOf(n, tool), Timeout: t.timeoutOf(n), Purpose: purposeVerify,
 	})
 }
 

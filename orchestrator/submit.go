@@ -130,6 +130,7 @@ func (o *Orchestrator) submit(ctx context.Context, r SubmitRequest, extra submit
 type submission struct {
 	id      events.TaskID
 	chosen  bool // the id may exist already
+	cause   string
 	prog    *plan.Program
 	payload *events.Submitted
 }
@@ -172,7 +173,7 @@ func (o *Orchestrator) prepare(ctx context.Context, r SubmitRequest, extra submi
 	if extra.origin != "" {
 		p.IdempotencyKey = "" // a retry is another task
 	}
-	s := &submission{prog: prog.Program, payload: p, id: r.ID, chosen: r.ID != ""}
+	s := &submission{prog: prog.Program, payload: p, id: r.ID, chosen: r.ID != "", cause: r.Cause}
 	switch {
 	case p.IdempotencyKey != "" && !failpoint.On(failpoint.SkipDedup):
 		s.id, s.chosen = events.KeyedTaskID(p.IdempotencyKey), true
@@ -191,6 +192,8 @@ func (o *Orchestrator) checkRequest(r SubmitRequest) error {
 		return fault.New(fault.RequiredField, "is missing").WithField("plan")
 	case len(r.Plan) > 4*plan.MaxSource:
 		return fault.New(fault.ValidationError, "the plan has %d bytes, the limit is %d", len(r.Plan), 4*plan.MaxSource).WithField("plan")
+	case len(r.Cause) > maxText:
+		return fault.New(fault.ValidationError, "must have at most %d bytes", maxText).WithField("cause")
 	case len(r.Inputs) > maxInputs:
 		return fault.New(fault.ValidationError, "the inputs have %d bytes, the limit is %d", len(r.Inputs), maxInputs).
 			WithField("inputs").WithHint("put large data into a file and pass its path")
@@ -459,6 +462,7 @@ func (o *Orchestrator) begin(s *submission, actor string, extra submitExtra, don
 	e.task, e.prog, e.seq, e.open = &statemachine.Task{ID: s.id, Requestor: actor}, s.prog, 0, true
 	o.quota.count(e)
 	decide := func(t *turn) error {
+		t.cause = s.cause
 		t.emit(events.TaskSubmitted, s.payload)
 		for i := range extra.reuse {
 			t.emit(events.StepReused, &extra.reuse[i])

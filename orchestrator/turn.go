@@ -10,20 +10,25 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/failpoint"
 	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/stats"
 )
 
 // turn is one decision about one task: the events it emits are applied at once and appended as one
 // commit.
 type turn struct {
-	o      *Orchestrator
-	e      *entry
-	task   *statemachine.Task
-	now    time.Time
-	began  time.Time
-	actor  string
+	o     *Orchestrator
+	e     *entry
+	task  *statemachine.Task
+	now   time.Time
+	began time.Time
+	actor string
+	// cause is the id of the request that led to the turn, if it has one.
+	cause  string
 	events []events.Event
 	// room is where the first events lie: most turns have no more.
 	room [4]events.Event
+	// calls are those that the turn ends.
+	calls []stats.Call
 	// err is the first event that the tables refused; the turn is then void.
 	err error
 	// lost is the error of the first large value that was asked for and is lost for good.
@@ -47,6 +52,11 @@ func (t *turn) emit(kind events.Kind, data events.Payload) {
 		return
 	}
 	e := events.Event{Kind: kind, Data: data}
+	if t.o.cfg.Committed != nil {
+		if call, ok := stats.Ended(t.task, t.now, e); ok {
+			t.calls = append(t.calls, call)
+		}
+	}
 	if t.err = t.task.Apply(t.now, e); t.err == nil {
 		t.events = append(t.events, e)
 	}
@@ -177,7 +187,7 @@ func (o *Orchestrator) append(t *turn, done func(error)) {
 		o.discard(e, o.loss, done)
 		return
 	}
-	c := &events.Commit{Task: e.id, Rev: e.task.Rev + 1, At: t.now, Actor: t.actor, Prev: e.task.Head, Events: failpoint.Twice(failpoint.DoubleEnd, e.task.State.Terminal(), t.events)}
+	c := &events.Commit{Task: e.id, Rev: e.task.Rev + 1, At: t.now, Actor: t.actor, Cause: t.cause, Prev: e.task.Head, Events: failpoint.Twice(failpoint.DoubleEnd, e.task.State.Terminal(), t.events)}
 	data, err := events.Encode(c)
 	if err != nil {
 		o.discard(e, err, done)
@@ -235,6 +245,9 @@ func (o *Orchestrator) appended(t *turn, seq uint64, err error, done func(error)
 		return
 	}
 	t.e.seq = seq
+	if o.cfg.Committed != nil {
+		o.cfg.Committed(seq, t.calls)
+	}
 	o.follow(t)
 	t.e.notify()
 	done(nil)

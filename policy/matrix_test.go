@@ -24,6 +24,7 @@ CHECKPOINT_CREATE IP · CHECKPOINT_RESTORE BL · WEB_FETCH ANY · WEB_SEARCH ANY
 patch_apply IP · append IP · write_file IP · create_directory IP · move_file IP · shell_exec ANY · TASK_SPAWN ANY · AGENT_TASK IP
 MESSAGE_SEND IP · MESSAGE_ACK IP · MESSAGE_GROUP IP · MESSAGE_INBOX ANY
 onboarding.registerAgent ANY · onboarding.getChecklist ANY · system.getAgents ANY
+system.listSkills ANY · system.getTaskQueue ANY · system.getSystemStatus ANY · onboarding.getWelcome ANY
 github.readFile ANY · github.searchCode ANY · github.createIssue IP · github.createPR IP · github.getWorkflowRuns ANY`
 
 func allowedIn(gate string) []statemachine.State {

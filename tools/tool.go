@@ -163,6 +163,13 @@ type Spec struct {
 	Unlisted bool `json:"unlisted,omitempty"`
 	// ForAgents is true for tools whose calls registered agents make. Their input has the fields of events.Agents.
 	ForAgents bool `json:"for_agents,omitempty"`
+	// AtNode is true for tools that only the process of the node can run: their calls go to its own worker alone.
+	AtNode bool `json:"at_node,omitempty"`
+	// Unlogged is true for tools that the node answers outside of the log when the log takes nothing: they only read
+	// the node itself, and are what somebody asks then.
+	Unlogged bool `json:"unlogged,omitempty"`
+	// Deprecated is true for tools that stay for old plans.
+	Deprecated bool `json:"deprecated,omitempty"`
 	// Errors lists the error names a call may end with, for the documentation.
 	Errors []string `json:"errors,omitempty"`
 }

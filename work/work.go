@@ -135,6 +135,12 @@ func (c Call) Key() string {
 	return string(c.Task) + "/" + c.Step
 }
 
+// DefaultQueue is the queue of calls that name none.
+const DefaultQueue = "default"
+
+// NodeQueue is the queue of the calls that only the process of the node can run. No plan can name it.
+const NodeQueue = "@node"
+
 // Poll asks for work.
 type Poll struct {
 	// Worker is the unique name of the worker process.

@@ -49,7 +49,7 @@ func (p processNodes) config(cfg config.Config, m mode) node.Config {
 		Concurrency: cfg.Concurrency, Queues: cfg.Queues, Paused: cfg.Paused, ReadOnly: cfg.ReadOnly, FourEyes: cfg.FourEyes, Policy: cfg.Policy, Lease: cfg.Lease,
 		MaxDeliveries: cfg.MaxDeliveries, MaxSpawned: cfg.MaxSpawned, MaxOpen: cfg.MaxOpen, MaxOpenEach: cfg.MaxOpenEach,
 		Host: cfg.Host, Port: cfg.Port, MaxStore: int64(cfg.MaxStore) << 20, MinFree: int64(cfg.MinFree) << 20, Logger: p.logger(cfg.LogLevel), Version: readVersion().Version,
-		SyncWait: cfg.SyncWait, OutsideApprovals: cfg.OutsideApprovals,
+		SyncWait: cfg.SyncWait, OutsideApprovals: cfg.OutsideApprovals, PortableNames: cfg.PortableNames,
 		Sandbox: cfg.Sandbox, SandboxRead: cfg.SandboxRead, SandboxWrite: cfg.SandboxWrite,
 		Tools: cfg.Tools, NotifyOn: cfg.NotifyOn, NotifyTo: cfg.Tools.NotifyChannels,
 		Extra: p.extra, Agents: map[string]agent.Command{},
@@ -164,6 +164,7 @@ func (p processNodes) redial(ctx context.Context, cfg config.Config, m mode, con
 // Serve implements nodes.
 func (p processNodes) Serve(ctx context.Context, cfg config.Config, ready func(address, mcp string)) error {
 	c := p.config(cfg, staying)
+	c.OwnTools = true
 	c.HTTP, c.HTTPOptional = faceAddress(cfg.HTTP)
 	c.User = osUser()
 	n, err := node.Start(ctx, c)

@@ -231,6 +231,11 @@ func (l *lasting) Archive(ctx context.Context, r orchestrator.ArchiveRequest) (o
 	return surely(ctx, l, orchestrator.API.Archive, r)
 }
 
+// Queue implements session.
+func (l *lasting) Queue(ctx context.Context, r orchestrator.QueueRequest) (orchestrator.QueueReply, error) {
+	return surely(ctx, l, orchestrator.API.Queue, r)
+}
+
 // Status implements session.
 func (l *lasting) Status(ctx context.Context, r orchestrator.StatusRequest) (orchestrator.StatusReply, error) {
 	return surely(ctx, l, orchestrator.API.Status, r)

@@ -77,7 +77,8 @@ func (a *app) serveMCP(ctx context.Context, o mcpOptions) error {
 			},
 			Local: server.Identity{Name: a.actor(), Role: server.Operator},
 			Show:  server.Selection{Tools: o.tools, ReadOnly: o.readOnly}, OutsideApprovals: a.cfg.OutsideApprovals,
-			SyncWait: a.cfg.SyncWait, Outputs: outputs, Inboxes: node.Inboxes{Node: s},
+			PortableNames: a.cfg.PortableNames,
+			SyncWait:      a.cfg.SyncWait, Outputs: outputs, Inboxes: node.Inboxes{Node: s},
 			Root: a.cfg.Root, Version: readVersion().Version, Logger: log,
 		})
 		if err != nil {

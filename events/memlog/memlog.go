@@ -35,6 +35,7 @@ type Log struct {
 	commits  []entry      // in the order of their positions
 	live     map[events.TaskID][]entry
 	archived map[events.TaskID][]entry
+	past     []events.Head // of the archived tasks, in the order of their archiving
 	last     uint64
 	blobs    map[string][]byte
 	points   map[string][]byte
@@ -198,9 +199,39 @@ func (l *Log) Archive(_ context.Context, task events.TaskID) error {
 		return fault.New(fault.NotFound, "there is no task %s", task).WithField("task")
 	}
 	l.archived[task] = history
+	l.past = append(l.past, history[len(history)-1].head)
 	delete(l.live, task)
 	l.commits = slices.DeleteFunc(slices.Clone(l.commits), func(e entry) bool { return e.head.Task == task })
 	return nil
+}
+
+// PastAfter yields the heads of the histories that were archived after a position of the archive, which counts
+// archivings from 1.
+func (l *Log) PastAfter(ctx context.Context, position uint64) iter.Seq2[events.Head, error] {
+	return func(yield func(events.Head, error) bool) {
+		l.mu.RLock()
+		heads := l.past[min(position, uint64(len(l.past))):]
+		l.mu.RUnlock()
+		for _, h := range heads {
+			if err := ctx.Err(); err != nil {
+				yield(events.Head{}, fault.From(err))
+				return
+			}
+			if !yield(h, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Positions are the newest positions of the archive and of the live log.
+func (l *Log) Positions(ctx context.Context) (past, live uint64, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, 0, fault.From(err)
+	}
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return uint64(len(l.past)), l.last, nil
 }
 
 // Scan implements events.Log.

@@ -62,6 +62,7 @@ func layers() []Layer {
 			{Package: "policy/sqlclass", Pure: true},
 			{Package: "agents", Imports: []string{"fault", "events", "work"}},
 			{Package: "agents/peer", Imports: []string{"fault", "events", "work", "agents"}},
+			{Package: "stats", Imports: []string{"fault", "events", "statemachine"}},
 			{Package: "policy", Imports: []string{"fault", "events", "statemachine", "tools", "internal/netguard", "internal/spell"}},
 			{Package: "tools", Imports: []string{"fault", "events", "statemachine", "internal/pathguard", "internal/proc"}},
 			{Package: "tools/toolstest", Imports: []string{"fault", "tools"}, Kit: true},
@@ -91,7 +92,7 @@ func layers() []Layer {
 		{"use cases", []Row{
 			// The two never import each other: they meet in the log and in package work.
 			{Package: "orchestrator", Imports: []string{
-				"fault", "events", "statemachine", "work", "plan", "tools", "policy", "internal/failpoint",
+				"fault", "events", "statemachine", "stats", "work", "plan", "tools", "policy", "internal/failpoint",
 			}},
 			{Package: "worker", Imports: []string{
 				"fault", "events", "statemachine", "work", "tools", "policy",
@@ -124,7 +125,7 @@ func adapters(face []string) []Row {
 	return []Row{
 		// Faces never import bus or worker.
 		{Package: "bus/storefile"},
-		{Package: "bus", Imports: append([]string{"agents", "bus/storefile", "internal/crew", "internal/failpoint"}, face...)},
+		{Package: "bus", Imports: append([]string{"agents", "bus/storefile", "stats", "internal/crew", "internal/failpoint"}, face...)},
 		{Package: "mcp/oauth", Imports: []string{"fault", "internal/wholefile"}},
 		{Package: "mcp/oauthtest", Kit: true},
 		{Package: "mcp/registry", Imports: append([]string{"internal/proc", "internal/wholefile", "mcp/oauth"}, face...)},

@@ -68,6 +68,8 @@ type Config struct {
 	HTTP             string
 	SyncWait         time.Duration
 	OutsideApprovals bool
+	// PortableNames shows MCP clients the names of tools without dots.
+	PortableNames bool
 	// MCPEnabled uses the MCP servers of others, MCPProject also those that the project defines; MCPHotReload follows
 	// changes of their definitions.
 	MCPEnabled, MCPProject, MCPHotReload bool

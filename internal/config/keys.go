@@ -170,6 +170,10 @@ func faceKeys() []Key {
 			field: func(c *Config) any { return &c.SyncWait },
 		},
 		{
+			Name: "portable_names", Default: "false", Node: true, Usage: "show MCP clients the names of tools with _ in place of dots, which some refuse; both names can be called",
+			field: func(c *Config) any { return &c.PortableNames },
+		},
+		{
 			Name: "outside_approvals", Default: "false", Node: true, Personal: true, Usage: "let nobody approve through an MCP client",
 			field: func(c *Config) any { return &c.OutsideApprovals },
 		},

@@ -22,7 +22,7 @@ import (
 
 // startAgents serves the network of agents.
 func (n *Node) startAgents(ctx context.Context) error {
-	n.agents = agents.NewRegistry(agents.Config{Credentials: roll{n.tokens}, Running: n.runningCalls, URL: n.address})
+	n.agents = agents.NewRegistry(agents.Config{Credentials: roll{n.tokens}, Running: n.runningCalls, Records: n.records, URL: n.address})
 	n.hands.registry.Store(n.agents)
 	n.agentDesk = agents.NewDesk(n.orch, &chain{hands: n.hands, owner: n.orch}, n.agents)
 	c, err := n.connect(ctx, "agents")
@@ -45,6 +45,19 @@ func (h *hands) agents() agents.Service {
 		return r
 	}
 	return nil
+}
+
+// records says what agents have done, by actor.
+func (n *Node) records() map[string]agents.Record {
+	done := map[string]agents.Record{}
+	for name, c := range n.stats.Table().Workers {
+		if strings.HasPrefix(name, agents.Prefix) {
+			done[name] = agents.Record{
+				Completed: int(c.Successes), Failed: int(c.Count - c.Successes), Streak: int(c.Failing), Busy: c.Took, //nolint:gosec // nobody counts that far
+			}
+		}
+	}
+	return done
 }
 
 // runningCalls counts the calls of workers, by their name.
@@ -188,7 +201,7 @@ func (c *chain) worker(actor string) (*worker.Worker, error) {
 	if w := c.workers[actor]; w != nil {
 		return w, nil
 	}
-	w, err := c.hands.worker(c.owner, actor)
+	w, err := c.hands.worker(c.owner, actor, nil)
 	if err == nil {
 		if c.workers == nil {
 			c.workers = map[string]*worker.Worker{}

@@ -50,7 +50,7 @@ func (h *hands) configure(c *bus.Conn) error {
 		Build:    build.Config{NPMRegistry: s.NPMRegistry, PipIndex: s.PipIndex},
 		Agent:    agent.Config{Commands: h.cfg.Agents, Registered: h.agents},
 
-		Onboarding: onboarding.Config{Agents: h.agents}, System: system.Config{Agents: h.agents},
+		System: system.Config{Node: h.system}, Onboarding: onboarding.Config{Node: h.onboarding, Agents: h.agents},
 		Message: message.Config{Office: h.cfg.office},
 	}
 	if h.cfg.DataDir != "" {

@@ -42,6 +42,8 @@ type hands struct {
 	gateway *gateway.Gateway
 	// registry knows the agents; nil in the process of a worker, and before the node takes tasks.
 	registry atomic.Pointer[agents.Registry]
+	// about is what tools say of the node; empty in the process of a worker, and before the node takes tasks.
+	about atomic.Pointer[about]
 
 	mu     sync.Mutex // orders the start of chores and their end
 	chores sync.WaitGroup
@@ -169,10 +171,17 @@ func (h *hands) later(task events.TaskID, chore func() error) {
 	})
 }
 
+// ownToolsAtOnce is how many calls of its own tools a node without a worker makes at the same time.
+const ownToolsAtOnce = 2
+
 // worker returns a worker for an owner, in this process or elsewhere.
-func (h *hands) worker(owner work.Owner, name string) (*worker.Worker, error) {
+func (h *hands) worker(owner work.Owner, name string, queues []string) (*worker.Worker, error) {
+	concurrency := h.cfg.Concurrency
+	if concurrency < 0 { // it serves the tools of the node alone
+		concurrency = ownToolsAtOnce
+	}
 	return worker.New(owner, h.catalogue, h.policy, worker.Config{
-		Name: name, Queues: h.cfg.Queues, Concurrency: h.cfg.Concurrency, Root: h.root, Working: workingDir,
+		Name: name, Queues: queues, Concurrency: concurrency, Root: h.root, Working: workingDir,
 		Exec: h.exec, Logger: h.cfg.logger(),
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/httpapi"
 	"github.com/orch-dev/orch/mcp/server"
 )
 
@@ -46,7 +47,13 @@ func (n *Node) startFace(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	n.serveFace(face, listener)
+	rpc, err := n.rpc(face)
+	if err != nil {
+		face.Close()
+		return errors.Join(err, listener.Close())
+	}
+	n.rpcURL = origin + httpapi.Path
+	n.serveFace(face, rpc, listener)
 	return nil
 }
 
@@ -55,6 +62,7 @@ func (n *Node) faceConfig() server.Config {
 		API: n.orch, Catalogue: n.hands.catalogue, Root: n.hands.root.Name(), Version: n.cfg.Version, Logger: n.cfg.logger(),
 		Sessions: n.store, Key: n.faceKey, Outside: n.Outside(), Inboxes: n.messages, Reveal: n.reveal,
 		Tokens: n.cfg.Tokens, Outputs: n.hands.tree, SyncWait: n.cfg.SyncWait, OutsideApprovals: n.cfg.OutsideApprovals,
+		PortableNames: n.cfg.PortableNames, Unlogged: n.unlogged,
 	}
 	if n.cfg.Face != nil {
 		n.cfg.Face(&cfg)
@@ -63,9 +71,10 @@ func (n *Node) faceConfig() server.Config {
 }
 
 // serveFace serves until the node stops. Streams stay open as long as their clients want, so they are cut then.
-func (n *Node) serveFace(face *server.Server, listener net.Listener) {
+func (n *Node) serveFace(face *server.Server, rpc http.Handler, listener net.Listener) {
 	mux := http.NewServeMux()
 	mux.Handle(mcpPath, n.whileGood(face.Handler()))
+	mux.Handle(httpapi.Path, rpc)
 	mux.Handle(metadataPath, server.Metadata(n.faceURL))
 	mux.Handle("/agents/", n.agentPaths())
 	web := &http.Server{
@@ -90,6 +99,9 @@ func (n *Node) serveFace(face *server.Server, listener net.Listener) {
 
 // FaceURL is where MCP clients find the node; empty when it does not serve HTTP.
 func (n *Node) FaceURL() string { return n.faceURL }
+
+// RPCURL is where bare JSON-RPC is served; empty when the node does not serve HTTP.
+func (n *Node) RPCURL() string { return n.rpcURL }
 
 // Outside gives faces the resources and prompts of outside servers; nil when the node uses none.
 func (n *Node) Outside() server.Outside {

@@ -21,8 +21,10 @@ import (
 	"github.com/orch-dev/orch/mcp/server"
 	"github.com/orch-dev/orch/messages"
 	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/stats"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/tools/agent"
+	"github.com/orch-dev/orch/work"
 	"github.com/orch-dev/orch/worker"
 )
 
@@ -36,6 +38,8 @@ type Config struct {
 	// Concurrency is the number of calls that the node's own worker runs at the same time; 0 means
 	// its default, -1 no worker.
 	Concurrency int
+	// OwnTools gives a node without a worker one for the tools that only the node can run.
+	OwnTools bool
 	// Queues are those that the worker serves; empty means "default".
 	Queues []string
 	// Paused starts with all dispatch held; ReadOnly refuses every call that changes something.
@@ -75,6 +79,10 @@ type Config struct {
 	HTTPOptional bool
 	// SyncWait is how long a plain call of a tool waits before it is handed back as a task; 0 means the default.
 	SyncWait time.Duration
+	// RPCWait is how long a request of /rpc waits for the end of its call; 0 means the default.
+	RPCWait time.Duration
+	// PortableNames shows MCP clients names of tools without dots.
+	PortableNames bool
 	// OutsideApprovals keeps MCP clients from asking their users for approvals.
 	OutsideApprovals bool
 	// User is the user of the operating system who runs the node. The first start writes a token for that identity
@@ -107,6 +115,7 @@ type Node struct {
 	store  *bus.Store
 	orch   *orchestrator.Orchestrator
 	hands  *hands
+	stats  *stats.Keeper
 	tokens *bus.Tokens
 	// agents knows the registered agents, agentDesk hands out work to them.
 	agents    *agents.Registry
@@ -118,8 +127,8 @@ type Node struct {
 	mail map[string]bus.Method
 	// faceKey signs what MCP clients carry between two rounds.
 	faceKey []byte
-	// faceURL is where the MCP face is served.
-	faceURL string
+	// faceURL is where the MCP face is served, rpcURL where bare JSON-RPC is.
+	faceURL, rpcURL string
 	// requests is the connection for what is asked and told, notices is nil when nothing is told.
 	requests *bus.Conn
 	notices  *notices
@@ -139,7 +148,7 @@ type Node struct {
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	n := &Node{cfg: cfg, done: make(chan struct{}), changes: make(chan registry.Change, maxChanges)}
 	for _, step := range []func(context.Context) error{
-		n.openBus, n.openStore, n.openRequests, n.openMessages, n.openHands, n.openNotices, n.startOwner, n.serve, n.serveServers, n.serveMessages, n.startWorker, n.startTokens, n.startAgents, n.startFace, n.startJournal, n.startChores, n.startTidying, n.endWaits,
+		n.openBus, n.openStore, n.openRequests, n.openMessages, n.openHands, n.openNotices, n.openStats, n.startOwner, n.tellAbout, n.serve, n.serveServers, n.serveMessages, n.startWorker, n.startTokens, n.startAgents, n.startFace, n.startJournal, n.startChores, n.startTidying, n.endWaits,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, n.Stop(context.WithoutCancel(ctx)))
@@ -239,7 +248,8 @@ func (n *Node) ownerConfig() orchestrator.Config {
 		Archived: func(id events.TaskID, ok bool) {
 			n.hands.later(id, func() error { return n.hands.tree.Archive(id, ok) })
 		},
-		Gone: n.gone(), Describe: n.describe, Limited: n.hands.limited, FourEyes: n.cfg.FourEyes, Notify: n.notify,
+		Committed: n.stats.Committed,
+		Gone:      n.gone(), Describe: n.describe, Limited: n.hands.limited, FourEyes: n.cfg.FourEyes, Notify: n.notify,
 	}
 }
 
@@ -294,12 +304,27 @@ func closeSoon(e *bus.Endpoint) func(context.Context) error {
 	}
 }
 
+// queues are those that the node's own worker serves; none for a node without one.
+func (n *Node) queues() []string {
+	switch {
+	case n.cfg.Concurrency < 0 && !n.cfg.OwnTools:
+		return nil
+	case n.cfg.Concurrency < 0:
+		return []string{work.NodeQueue}
+	case len(n.cfg.Queues) == 0:
+		return []string{work.DefaultQueue, work.NodeQueue}
+	default:
+		return append(slices.Clone(n.cfg.Queues), work.NodeQueue)
+	}
+}
+
 func (n *Node) startWorker(ctx context.Context) error {
-	if n.cfg.Concurrency < 0 {
+	queues := n.queues()
+	if len(queues) == 0 {
 		return nil
 	}
 	name := worker.UniqueName()
-	w, err := n.hands.worker(n.orch, name)
+	w, err := n.hands.worker(n.orch, name, queues)
 	if err != nil {
 		return err
 	}
@@ -383,7 +408,7 @@ func RunWorker(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	w, err := h.worker(bus.NewRemote(c), "")
+	w, err := h.worker(bus.NewRemote(c), "", cfg.Queues)
 	if err != nil {
 		return errors.Join(err, h.close())
 	}

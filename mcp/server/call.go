@@ -29,6 +29,7 @@ func (s *Server) routeCall(ctx context.Context, c client, next mcp.MethodHandler
 	if !ok {
 		return nil, invalidParams("params are missing")
 	}
+	p.Name = s.plainName(p.Name)
 	tool, ok := s.serves(c, p.Name)
 	if !ok {
 		return nil, invalidParams("unknown tool " + quoted(p.Name))
@@ -84,7 +85,11 @@ func (s *Server) callTool(ctx context.Context, req *mcp.CallToolRequest) (*mcp.C
 	}
 	run, err := s.begin(ctx, c, tool, req.Params)
 	if err != nil {
-		return s.refusal(c, req.Params.Name, err)
+		out, err := s.unlogged(ctx, tool, req.Params.Arguments, err)
+		if err != nil {
+			return s.refusal(c, req.Params.Name, err)
+		}
+		return s.success(req.Params.Name, out), nil
 	}
 	run.token = req.Params.GetProgressToken()
 	switch {
@@ -156,6 +161,7 @@ func (s *Server) begin(ctx context.Context, c client, tool tools.Tool, p *mcp.Ca
 	}
 	wanted := orchestrator.SubmitRequest{
 		Plan: program.JSON(), Actor: c.who.Name, Labels: ttlLabel(r.ttl), Client: helper(c.asks(), reach),
+		Cause: c.cause,
 	}
 	if err := s.bound(c, &wanted); err != nil {
 		return nil, err

@@ -64,7 +64,7 @@ func toolOf(t tools.Tool) *mcp.Tool {
 
 // listTools adds the task support of 2025-11-25, and leaves out what the identity does not see.
 func (s *Server) listTools(c client, list *mcp.ListToolsResult) mcp.Result {
-	shown := []object{}
+	shown, names := []object{}, s.portableNames()
 	for _, t := range list.Tools {
 		tool, ok := s.cfg.Catalogue.Get(t.Name)
 		if ok && (tool.Spec().Unlisted || !c.who.Show.shows(tool)) || !ok && !c.who.Show.showsOwn(t.Name) {
@@ -72,6 +72,7 @@ func (s *Server) listTools(c client, list *mcp.ListToolsResult) mcp.Result {
 		}
 		fields := object{}
 		decode(mustJSON(t), &fields)
+		fields["name"] = shownName(t.Name, names)
 		if !c.modern {
 			fields["execution"] = object{"taskSupport": support(tool)}
 		}

@@ -44,6 +44,8 @@ type client struct {
 	task *taskWish
 	// level is true when a request of 2026-07-28 asks for log entries.
 	level bool
+	// cause is the id of the request, for the log; empty when it has none.
+	cause string
 	// note returns what was noted on the request (notePrefix).
 	note func(string) string
 }

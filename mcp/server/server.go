@@ -60,6 +60,12 @@ type Config struct {
 	Outside Outside
 	// Inboxes has the messages that wait for identities. Nil offers no inbox.
 	Inboxes Inboxes
+	// Unlogged calls a tool outside of the log, with checked arguments: one whose contract says so, when the log takes
+	// nothing. Nil calls none.
+	Unlogged func(ctx context.Context, tool tools.Tool, args json.RawMessage) (json.RawMessage, error)
+	// PortableNames shows the names of tools with underscores in place of dots, to clients that take no dots. Both
+	// names can be called.
+	PortableNames bool
 	// Complete adds completions; nil values let the server find its own.
 	Complete func(*mcp.CompleteParams) []string
 	// Reveal puts what the log does not hold into the result of a call, for the one identity that may see it. Default:

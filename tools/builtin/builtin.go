@@ -2,8 +2,6 @@
 package builtin
 
 import (
-	"slices"
-
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/tools/agent"
 	"github.com/orch-dev/orch/tools/build"
@@ -43,24 +41,39 @@ type Config struct {
 	Message message.Config
 }
 
-// All returns the tools of all families, one line each.
+// Family is a group of tools with the name under which they are listed as skills.
+type Family struct {
+	Category string
+	Tools    []tools.Tool
+}
+
+// Families returns all families, one line each.
+func Families(cfg Config) []Family {
+	return []Family{
+		{"files", fs.Tools()},
+		{"shell", shell.Tools()},
+		{"git", git.Tools(cfg.Git)},
+		{"task", task.Tools()},
+		{"test", test.Tools()},
+		{"database", db.Tools(cfg.Database)},
+		{"web", web.Tools(cfg.Web)},
+		{"notification", notify.Tools(cfg.Notify)},
+		{"github", forge.Tools(cfg.GitHub)},
+		{"build", build.Tools(cfg.Build)},
+		{"agent", agent.Tools(cfg.Agent)},
+		{"system", system.Tools(cfg.System)},
+		{"onboarding", onboarding.Tools(cfg.Onboarding)},
+		{"message", message.Tools(cfg.Message)},
+	}
+}
+
+// All returns the tools of all families.
 func All(cfg Config) []tools.Tool {
-	return slices.Concat(
-		fs.Tools(),
-		shell.Tools(),
-		git.Tools(cfg.Git),
-		task.Tools(),
-		test.Tools(),
-		db.Tools(cfg.Database),
-		web.Tools(cfg.Web),
-		notify.Tools(cfg.Notify),
-		forge.Tools(cfg.GitHub),
-		build.Tools(cfg.Build),
-		agent.Tools(cfg.Agent),
-		onboarding.Tools(cfg.Onboarding),
-		system.Tools(cfg.System),
-		message.Tools(cfg.Message),
-	)
+	var all []tools.Tool
+	for _, f := range Families(cfg) {
+		all = append(all, f.Tools...)
+	}
+	return all
 }
 
 // Internal returns the tools that only the node itself calls. They stand in no list.

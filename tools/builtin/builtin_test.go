@@ -107,6 +107,7 @@ func TestAnnotations(t *testing.T) {
 		"WEB_FETCH", "WEB_SEARCH", "shell_exec", "github.readFile", "github.searchCode", "github.getWorkflowRuns",
 		"onboarding.getChecklist", "system.getAgents",
 		"MESSAGE_INBOX",
+		"system.listSkills", "system.getTaskQueue", "system.getSystemStatus", "onboarding.getWelcome",
 	}
 	seen := map[string]bool{}
 	for _, tool := range builtin.All(builtin.Config{}) {

@@ -50,7 +50,8 @@ func getChecklist(cfg Config) tools.Tool {
 		Gate:        tools.AnyState,
 		Approval:    tools.NoApproval,
 		NoWorkspace: true,
-		Errors:      []string{"NOT_FOUND", "UNAVAILABLE"},
+		AtNode:      true,
+		Errors:      []string{"NOT_FOUND", "TOOL_UNAVAILABLE"},
 	}, func(ctx context.Context, _ *tools.Env, in getChecklistIn) (getChecklistOut, error) {
 		service, err := cfg.agents()
 		if err != nil {

@@ -81,7 +81,8 @@ func registerAgent(cfg Config) tools.Tool {
 		Gate:        tools.AnyState,
 		Approval:    tools.NoApproval,
 		NoWorkspace: true,
-		Errors:      []string{"CONFLICT", "VALIDATION_ERROR", "INVALID_FORMAT", "REQUIRED_FIELD", "QUOTA_EXCEEDED", "UNAVAILABLE"},
+		AtNode:      true,
+		Errors:      []string{"CONFLICT", "VALIDATION_ERROR", "INVALID_FORMAT", "REQUIRED_FIELD", "QUOTA_EXCEEDED", "TOOL_UNAVAILABLE"},
 	}, func(ctx context.Context, env *tools.Env, in registerAgentIn) (registerAgentOut, error) {
 		service, err := cfg.agents()
 		if err != nil {

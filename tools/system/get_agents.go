@@ -22,18 +22,18 @@ type getAgentsOut struct {
 }
 
 type agent struct {
-	ID           string   `json:"id,omitempty" jsonschema:"Identifier"`
-	Name         string   `json:"name,omitempty" jsonschema:"Name"`
-	Type         string   `json:"type,omitempty" jsonschema:"Role of the agent"`
-	Status       string   `json:"status,omitempty" jsonschema:"active, idle, busy, offline or error"`
-	Capabilities []string `json:"capabilities,omitempty" jsonschema:"What the agent can do"`
-	CurrentTasks *int     `json:"currentTasks,omitempty" jsonschema:"Tasks that it has"`
-	MaxTasks     int      `json:"maxTasks,omitempty" jsonschema:"Tasks that it takes at the same time"`
-	LastSeen     string   `json:"lastSeen,omitempty" jsonschema:"When it was last heard of" format:"date-time"`
-	Metrics      *metrics `json:"metrics,omitempty" jsonschema:"What it has done"`
+	ID           string        `json:"id,omitempty" jsonschema:"Identifier"`
+	Name         string        `json:"name,omitempty" jsonschema:"Name"`
+	Type         string        `json:"type,omitempty" jsonschema:"Role of the agent"`
+	Status       string        `json:"status,omitempty" jsonschema:"active, idle, busy, offline or error"`
+	Capabilities []string      `json:"capabilities,omitempty" jsonschema:"What the agent can do"`
+	CurrentTasks *int          `json:"currentTasks,omitempty" jsonschema:"Tasks that it has"`
+	MaxTasks     int           `json:"maxTasks,omitempty" jsonschema:"Tasks that it takes at the same time"`
+	LastSeen     string        `json:"lastSeen,omitempty" jsonschema:"When it was last heard of" format:"date-time"`
+	Metrics      *agentMetrics `json:"metrics,omitempty" jsonschema:"What it has done"`
 }
 
-type metrics struct {
+type agentMetrics struct {
 	TasksCompleted *int     `json:"tasksCompleted,omitempty" jsonschema:"Tasks that ended well"`
 	SuccessRate    *float64 `json:"successRate,omitempty" jsonschema:"Share of those that ended well, 0 to 1"`
 	// AvgResponseTime is in milliseconds, Uptime in seconds (A-85).
@@ -54,22 +54,17 @@ type summary struct {
 
 // system.getAgents (S3-105 to S3-107).
 func getAgents(cfg Config) tools.Tool {
-	return tools.Define(tools.Spec{
-		Name:        "system.getAgents",
-		Title:       "List the agents",
-		Purpose:     "List active agents in the system",
-		Conditions:  []string{"Any task state"},
-		Effect:      tools.Read,
-		Gate:        tools.AnyState,
-		Approval:    tools.NoApproval,
-		NoWorkspace: true,
-		Errors:      []string{"UNAVAILABLE"},
-	}, func(ctx context.Context, env *tools.Env, in getAgentsIn) (getAgentsOut, error) {
-		service, err := cfg.agents()
+	return tools.Define(spec(tools.Spec{
+		Name:    "system.getAgents",
+		Title:   "List the agents",
+		Purpose: "List active agents in the system",
+		Errors:  []string{"TOOL_UNAVAILABLE"},
+	}), func(ctx context.Context, env *tools.Env, in getAgentsIn) (getAgentsOut, error) {
+		node, err := cfg.node()
 		if err != nil {
 			return getAgentsOut{}, err
 		}
-		all, err := service.Agents(ctx)
+		all, err := node.agents(ctx)
 		if err != nil {
 			return getAgentsOut{}, err
 		}
@@ -105,8 +100,8 @@ func shown(v agents.View, measured bool) agent {
 	return a
 }
 
-func measure(v agents.View) *metrics {
-	m := &metrics{TasksCompleted: &v.Record.Completed, SuccessRate: new(v.Record.SuccessRate()), Uptime: new(int64(v.Uptime / time.Second))}
+func measure(v agents.View) *agentMetrics {
+	m := &agentMetrics{TasksCompleted: &v.Record.Completed, SuccessRate: new(v.Record.SuccessRate()), Uptime: new(int64(v.Uptime / time.Second))}
 	if n := v.Record.Completed + v.Record.Failed; n > 0 {
 		m.AvgResponseTime = new(float64(v.Record.Busy.Milliseconds()) / float64(n))
 	}

@@ -1,0 +1,96 @@
+package bus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/stats"
+)
+
+// statsKey is the key, in the bucket ORCH_META, of the snapshot of the statistics.
+const statsKey = "stats"
+
+// statsRecord is a snapshot together with the streams whose positions it knows.
+type statsRecord struct {
+	Live time.Time       `json:"live"`
+	Past time.Time       `json:"past"`
+	Data json.RawMessage `json:"data"`
+}
+
+var (
+	_ stats.Log       = (*Store)(nil)
+	_ stats.Snapshots = (*Store)(nil)
+)
+
+// SaveStats implements stats.Snapshots. The snapshot is derived from the log: it need not be durable, and one that a
+// power loss takes is made again.
+func (s *Store) SaveStats(ctx context.Context, data []byte) error {
+	if s.live == nil {
+		return s.loss.Load()
+	}
+	record, err := json.Marshal(statsRecord{s.live.CachedInfo().Created, s.old.CachedInfo().Created, data})
+	if err != nil {
+		return fault.Wrap(fault.Internal, err, "the statistics cannot be encoded")
+	}
+	if err := s.space.admit(len(record), time.Now()); err != nil {
+		return err
+	}
+	m := &nats.Msg{Subject: kvSubject(metaBucket, statsKey), Data: record, Header: nats.Header{headHeader: {"stats"}}}
+	if _, err := s.conn.js.PublishMsg(ctx, m); err != nil {
+		return sideFault(err, "the statistics cannot be stored")
+	}
+	return nil
+}
+
+// LoadStats implements stats.Snapshots. A snapshot of other streams, such as those from before a restore, is none.
+func (s *Store) LoadStats(ctx context.Context) ([]byte, error) {
+	none := fault.New(fault.NotFound, "there are no statistics of this log")
+	e, err := s.meta.Get(ctx, statsKey)
+	if s.live == nil || errors.Is(err, jetstream.ErrKeyNotFound) {
+		return nil, none
+	}
+	if err != nil {
+		return nil, sideFault(err, "the statistics cannot be read")
+	}
+	var r statsRecord
+	if json.Unmarshal(e.Value(), &r) != nil || !r.Live.Equal(s.live.CachedInfo().Created) || !r.Past.Equal(s.old.CachedInfo().Created) {
+		return nil, none
+	}
+	return r.Data, nil
+}
+
+// Positions implements stats.Log.
+func (s *Store) Positions(ctx context.Context) (past, live uint64, err error) {
+	info, err := s.old.Info(ctx)
+	if err != nil {
+		return 0, 0, readFault(err)
+	}
+	live, err = s.lastSeq(ctx)
+	return info.State.LastSeq, live, err
+}
+
+// PastAfter implements stats.Log: a scan of the headers of the messages of the archive after a position.
+func (s *Store) PastAfter(ctx context.Context, position uint64) iter.Seq2[events.Head, error] {
+	return func(yield func(events.Head, error) bool) {
+		info, err := s.old.Info(ctx)
+		if err != nil {
+			yield(events.Head{}, readFault(err))
+			return
+		}
+		if info.State.LastSeq <= position {
+			return
+		}
+		pos := headScan{head: pastHead}
+		if err := pos.run(ctx, s.old, scanAfter(position), yield); err != nil {
+			yield(events.Head{}, err)
+		}
+	}
+}

@@ -1,2 +1,0 @@
-// Package httpapi is the face of a node for programs that speak plain JSON over HTTP.
-package httpapi

@@ -1,0 +1,186 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// endpoint serves requests.
+type endpoint struct{ cfg Config }
+
+// headerRequest tells the client the id of its request.
+const headerRequest = "X-Request-Id"
+
+// ServeHTTP implements http.Handler.
+func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	id := newRequestID()
+	w.Header().Set(headerRequest, id)
+	w.Header().Set("Cache-Control", "no-store")
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		e.refuse(w, http.StatusMethodNotAllowed, id, invalid("the endpoint takes POST"))
+		return
+	}
+	client, err := e.cfg.Door.Enter(r.Context(), bearer(r))
+	if err != nil {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="orch"`)
+		e.refuse(w, http.StatusUnauthorized, id, unauthorized(err))
+		return
+	}
+	leave, err := client.Admit(r.ContentLength)
+	if err != nil {
+		w.Header().Set("Retry-After", "1")
+		e.refuse(w, http.StatusTooManyRequests, id, err)
+		return
+	}
+	defer leave()
+	body, status, err := read(w, r)
+	if err != nil {
+		e.refuse(w, status, id, err)
+		return
+	}
+	e.serve(w, r, client, id, body)
+}
+
+// bearer is the token of a request, empty for none.
+func bearer(r *http.Request) string {
+	parts := strings.Fields(r.Header.Get("Authorization"))
+	if len(parts) != 2 || !strings.EqualFold(parts[0], "Bearer") {
+		return ""
+	}
+	return parts[1]
+}
+
+// unauthorized keeps to the two codes that a token can have.
+func unauthorized(err error) error {
+	if fault.Has(err, fault.TokenExpired) || fault.Has(err, fault.Unauthorized) {
+		return err
+	}
+	return fault.Wrap(fault.Unauthorized, err, "the token cannot be checked now")
+}
+
+// read takes the body of a request, bounded in size and time.
+func read(w http.ResponseWriter, r *http.Request) (body []byte, status int, err error) {
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(readTime))
+	body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
+	_ = control.SetReadDeadline(time.Time{})
+	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+		return nil, http.StatusRequestEntityTooLarge, fault.New(fault.ValidationError, "the request is larger than %d MiB", MaxBody>>20).WithReason("SIZE_LIMIT_EXCEEDED")
+	}
+	if err != nil {
+		return nil, http.StatusBadRequest, fault.Wrap(fault.ParseError, err, "the body cannot be read")
+	}
+	return body, 0, nil
+}
+
+// serve answers one message.
+func (e *endpoint) serve(w http.ResponseWriter, r *http.Request, client Client, id string, body []byte) {
+	begin := time.Now()
+	m, err := parse(body)
+	var reply Reply
+	if err == nil {
+		reply, err = e.call(r.Context(), client, m, Call{Tool: m.Method, Args: m.Params, Request: id, Wait: e.wait(r)})
+	}
+	e.note(r.Context(), client, m, id, reply, time.Since(begin), err)
+	malformed := fault.Has(err, fault.ParseError) || fault.Has(err, fault.InvalidRequest)
+	if m.notifies() && !malformed {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	out, status := answer(m.ID), http.StatusOK
+	switch {
+	case malformed:
+		status = http.StatusBadRequest
+		out.Error = e.describe(err, nil, id, reply)
+	case err != nil:
+		out.Error = e.describe(err, m.Params, id, reply)
+	default:
+		out.Result = paged(m.Method, m.Params, reply.Output)
+	}
+	write(w, status, out)
+}
+
+// call makes the call of a message. A notification waits until its call is durable, and no longer.
+func (e *endpoint) call(ctx context.Context, client Client, m request, c Call) (Reply, error) {
+	if !client.Sees(m.Method) {
+		return Reply{}, fault.New(fault.MethodNotFound, "there is no method of this name").WithField("method").
+			WithHint("system.listSkills lists the tools that can be called")
+	}
+	if m.notifies() {
+		c.Wait = 0
+	}
+	return client.Call(ctx, c)
+}
+
+// wait is how long the client wants to wait: RFC 7240, Prefer: wait=SECONDS.
+func (e *endpoint) wait(r *http.Request) time.Duration {
+	for _, header := range r.Header.Values("Prefer") {
+		for preference := range strings.SplitSeq(header, ",") {
+			name, value, _ := strings.Cut(strings.TrimSpace(preference), "=")
+			seconds, err := strconv.Atoi(strings.Trim(value, `" `))
+			if strings.EqualFold(strings.TrimSpace(name), "wait") && err == nil && seconds > 0 {
+				return min(time.Duration(min(seconds, int(MaxWait/time.Second)))*time.Second, MaxWait)
+			}
+		}
+	}
+	return e.cfg.Wait
+}
+
+// note writes a request into the log of the node (S3-007). What went wrong inside stays there (S3-009).
+func (e *endpoint) note(ctx context.Context, client Client, m request, id string, reply Reply, took time.Duration, err error) {
+	attrs := []slog.Attr{
+		slog.String("request_id", id), slog.String("client", client.Name()), slog.String("method", clip(m.Method)),
+		slog.String("task", reply.Task), slog.Duration("took", took),
+	}
+	if err == nil {
+		e.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "rpc_call", attrs...)
+		return
+	}
+	attrs = append(attrs, slog.String("code", string(fault.CodeOf(err))), slog.Any("error", err))
+	level := slog.LevelInfo
+	if fault.Has(err, fault.Internal) {
+		level = slog.LevelError
+		attrs = append(attrs, slog.Any("cause", errors.Unwrap(fault.From(err))))
+	}
+	e.cfg.Logger.LogAttrs(ctx, level, "rpc_call", attrs...)
+}
+
+func clip(name string) string {
+	const longest = 128
+	if len(name) > longest {
+		return strings.ToValidUTF8(name[:longest], "") + "…"
+	}
+	return name
+}
+
+// refuse answers a request of which no message was read.
+func (e *endpoint) refuse(w http.ResponseWriter, status int, id string, err error) {
+	out := answer(nil)
+	out.Error = e.describe(err, nil, id, Reply{})
+	write(w, status, out)
+}
+
+func write(w http.ResponseWriter, status int, out response) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(out); err != nil { // the output of a tool is valid JSON; this is the last resort
+		status = http.StatusInternalServerError
+		b.Reset()
+		b.WriteString(`{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"Internal error","data":{"name":"INTERNAL","reason":"INTERNAL"}}}`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes())
+}

@@ -1,0 +1,140 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// errorResponse is ErrorResponse of seed 003 (S3-130). Beside its fields data has the name of the code and what helps to
+// go on.
+type errorResponse struct {
+	Code    int       `json:"code"`
+	Message string    `json:"message"`
+	Data    errorData `json:"data"`
+}
+
+type errorData struct {
+	// Name is the name of the code in the registry.
+	Name fault.Code `json:"name"`
+	// Field is the input at fault, Value what it was, without secrets.
+	Field string          `json:"field,omitempty"`
+	Value json.RawMessage `json:"value,omitempty"`
+	// Reason is the name that the specification has for the error, or the name of the code.
+	Reason     string `json:"reason"`
+	Suggestion string `json:"suggestion,omitempty"`
+	// Task and Approval name the task of the call and what a person has to decide.
+	Task     string `json:"task,omitempty"`
+	Approval string `json:"approval,omitempty"`
+	// RetryAt is when another attempt is worth while.
+	RetryAt *time.Time `json:"retry_at,omitempty"`
+	// Request is the id of the request in the log of the node.
+	Request string `json:"request_id,omitempty"`
+}
+
+// standard are the messages that JSON-RPC has for its own codes.
+func standard(c fault.Code) string {
+	switch c {
+	case fault.ParseError:
+		return "Parse error"
+	case fault.InvalidRequest:
+		return "Invalid Request"
+	case fault.MethodNotFound:
+		return "Method not found"
+	case fault.InvalidParams:
+		return "Invalid params"
+	case fault.Internal:
+		return "Internal error"
+	default:
+		return ""
+	}
+}
+
+// describe turns an error into its answer. params are those of the request, for the value of the field at fault.
+func (e *endpoint) describe(err error, params json.RawMessage, request string, reply Reply) *errorResponse {
+	f := fault.From(err)
+	out := &errorResponse{Code: f.Code.RPC(), Message: f.Message, Data: errorData{
+		Name: f.Code, Field: f.Field, Reason: f.Reason, Suggestion: f.Hint, Task: reply.Task, Approval: reply.Approval, Request: request,
+	}}
+	if f.Reason == "" {
+		out.Data.Reason = string(f.Code)
+	}
+	if !f.RetryAt.IsZero() {
+		out.Data.RetryAt = new(f.RetryAt.UTC())
+	}
+	if message := standard(f.Code); message != "" {
+		out.Message = message
+		if f.Code != fault.Internal {
+			out.Data.Reason = f.Sentence()
+		}
+	}
+	if inRange(out.Code, validation) && f.Field != "" {
+		out.Data.Value = e.valueOf(params, f.Field)
+	}
+	return out
+}
+
+// validation is the range of codes of wrong inputs: -32300 to -32399.
+const validation = -32300
+
+func inRange(code, begin int) bool { return code <= begin && code > begin-100 }
+
+// maxShown bounds the bytes of a value that an error shows.
+const maxShown = 256
+
+var hidden = json.RawMessage(`"[redacted]"`)
+
+// valueOf is the value of a field, such as filters.owner or labels[2], as an error may show it; nil when there is none.
+func (e *endpoint) valueOf(params json.RawMessage, field string) json.RawMessage {
+	value := params
+	for _, part := range strings.FieldsFunc(field, func(r rune) bool { return r == '.' || r == '[' || r == ']' }) {
+		if value = member(value, part); value == nil {
+			return nil
+		}
+		if secretName(part) {
+			return hidden
+		}
+	}
+	clean, changed := e.cfg.Redact(value)
+	switch {
+	case changed || !json.Valid(clean):
+		return hidden
+	case len(clean) > maxShown:
+		return json.RawMessage(strconv.Quote("(" + strconv.Itoa(len(clean)) + " bytes)"))
+	default:
+		return clean
+	}
+}
+
+// member is the part of an object or a list with a name, nil when there is none.
+func member(value json.RawMessage, name string) json.RawMessage {
+	var object map[string]json.RawMessage
+	if json.Unmarshal(value, &object) == nil {
+		return object[name]
+	}
+	var list []json.RawMessage
+	if i, err := strconv.Atoi(name); err == nil && json.Unmarshal(value, &list) == nil && i >= 0 && i < len(list) {
+		return list[i]
+	}
+	return nil
+}
+
+// secretName reports whether a field is named like a secret.
+func secretName(name string) bool {
+	letters := strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) {
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, name)
+	for _, word := range []string{"password", "passwd", "passphrase", "secret", "token", "credential", "apikey", "privatekey", "authorization"} {
+		if strings.Contains(letters, word) {
+			return true
+		}
+	}
+	return false
+}

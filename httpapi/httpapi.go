@@ -1,0 +1,109 @@
+// Package httpapi is the face of a node for programs that speak plain JSON over HTTP: registered agents (Agents), and /rpc,
+// bare JSON-RPC 2.0 for programs that speak no MCP.
+//
+// A method is the name of a tool, its params are the arguments, its result is the structured output. The call goes the way
+// of tools/call of the MCP face, which is behind the ports of this package: the same identities, gates and limits, and a
+// task in the log. Errors have the codes of the registry (M-4) and the form of seed 003, ErrorResponse.
+//
+// Answers are single JSON documents, whatever a request accepts. A stream of notifications would begin with
+// "Accept: text/event-stream"; such requests are answered like all others, so that one day they may be answered so.
+package httpapi
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// Path is where the endpoint is served.
+const Path = "/rpc"
+
+const (
+	// MaxBody is the most bytes of one request.
+	MaxBody = 4 << 20
+	// DefaultWait is how long a request waits for the end of its call.
+	DefaultWait = time.Minute
+	// MaxWait is the longest wait that a client may ask for with the header Prefer: wait=SECONDS.
+	MaxWait = 10 * time.Minute
+	// readTime is how long a client may take to send a request.
+	readTime = time.Minute
+)
+
+// Door lets clients in.
+type Door interface {
+	// Enter returns the client that a bearer token stands for: UNAUTHORIZED, TOKEN_EXPIRED.
+	Enter(ctx context.Context, token string) (Client, error)
+	// FromHere refuses requests of web pages of other origins.
+	FromHere(next http.Handler) http.Handler
+}
+
+// Client is who has sent a request.
+type Client interface {
+	// Name is the actor in the log.
+	Name() string
+	// Admit counts a request of so many bytes in: RATE_LIMITED. leave counts it out.
+	Admit(size int64) (leave func(), err error)
+	// Sees reports whether a method is there for the client.
+	Sees(method string) bool
+	// Call calls a tool. Task and approval of the reply are also set beside an error.
+	Call(ctx context.Context, c Call) (Reply, error)
+}
+
+// Call is a call of a tool.
+type Call struct {
+	Tool string
+	// Args is a JSON object.
+	Args json.RawMessage
+	// Request is the id of the request, for the log.
+	Request string
+	// Wait is how long to wait for the end; 0 only until the call is durable.
+	Wait time.Duration
+}
+
+// Reply is what became of a call.
+type Reply struct {
+	Output json.RawMessage
+	// Task is the task of the call, Approval what a person has to decide; empty when there is none.
+	Task, Approval string
+}
+
+// Config says what the endpoint works with. Door is required.
+type Config struct {
+	Door Door
+	// Redact takes secrets out of what an error shows of the params. Default: nothing is taken out but fields that are
+	// named like secrets.
+	Redact func(data []byte) (clean []byte, changed bool)
+	// Wait is how long a request waits for the end of its call. Default: DefaultWait.
+	Wait   time.Duration
+	Logger *slog.Logger
+}
+
+// New returns the handler. VALIDATION_ERROR without a door.
+func New(cfg Config) (http.Handler, error) {
+	if cfg.Door == nil {
+		return nil, fault.New(fault.ValidationError, "the endpoint needs a door")
+	}
+	if cfg.Redact == nil {
+		cfg.Redact = func(data []byte) ([]byte, bool) { return data, false }
+	}
+	if cfg.Wait == 0 {
+		cfg.Wait = DefaultWait
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return cfg.Door.FromHere(&endpoint{cfg}), nil
+}
+
+// newRequestID names a request, for the log of the node and that of the task (S3-007).
+func newRequestID() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return "req_" + hex.EncodeToString(b[:])
+}

@@ -1,0 +1,82 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// request is one message of JSON-RPC.
+type request struct {
+	// ID is empty for a notification.
+	ID     json.RawMessage
+	Method string
+	// Params is a JSON object.
+	Params json.RawMessage
+}
+
+// parse reads a message: PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS. The id is also set beside an error when the
+// message has a usable one.
+func parse(body []byte) (r request, err error) {
+	body = bytes.TrimSpace(body)
+	if !json.Valid(body) {
+		return r, fault.New(fault.ParseError, "this is no valid JSON")
+	}
+	if body[0] == '[' {
+		return r, invalid("batches are not served").WithHint("send one message a request")
+	}
+	var parts map[string]json.RawMessage
+	if json.Unmarshal(body, &parts) != nil {
+		return r, invalid("a message is a JSON object")
+	}
+	if id, ok := parts["id"]; ok {
+		if !isID(id) {
+			return r, invalid("must be a string or a number").WithField("id").WithHint("leave it out for a notification")
+		}
+		r.ID = id
+	}
+	var version string
+	if json.Unmarshal(parts["jsonrpc"], &version) != nil || version != "2.0" {
+		return r, invalid(`must be "2.0"`).WithField("jsonrpc")
+	}
+	if parts["method"] == nil || parts["method"][0] != '"' || json.Unmarshal(parts["method"], &r.Method) != nil || r.Method == "" {
+		return r, invalid("must be the name of a method").WithField("method")
+	}
+	switch params := parts["params"]; {
+	case params == nil:
+		r.Params = json.RawMessage("{}")
+	case params[0] == '{':
+		r.Params = params
+	case params[0] == '[':
+		return r, fault.New(fault.InvalidParams, "params are named: a JSON object").WithField("params")
+	default:
+		return r, invalid("must be a JSON object").WithField("params")
+	}
+	return r, nil
+}
+
+func invalid(message string) *fault.Error { return fault.New(fault.InvalidRequest, "%s", message) }
+
+// isID reports whether a JSON value is a string or a number.
+func isID(id json.RawMessage) bool {
+	return len(id) > 0 && (id[0] == '"' || id[0] == '-' || id[0] >= '0' && id[0] <= '9')
+}
+
+// notifies reports whether the message wants no answer.
+func (r request) notifies() bool { return len(r.ID) == 0 }
+
+// response is an answer: exactly one of Result and Error is set.
+type response struct {
+	Version string          `json:"jsonrpc"`
+	ID      json.RawMessage `json:"id"`
+	Result  json.RawMessage `json:"result,omitempty"`
+	Error   *errorResponse  `json:"error,omitempty"`
+}
+
+func answer(id json.RawMessage) response {
+	if len(id) == 0 {
+		id = json.RawMessage("null")
+	}
+	return response{Version: "2.0", ID: id}
+}

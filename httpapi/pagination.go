@@ -1,0 +1,83 @@
+package httpapi
+
+import "encoding/json"
+
+// Pagination is the type of seed 003 (S3-131).
+type Pagination struct {
+	// Page counts from 1.
+	Page int `json:"page"`
+	// PerPage is 1 to 100.
+	PerPage     int  `json:"perPage"`
+	Total       int  `json:"total"`
+	TotalPages  int  `json:"totalPages"`
+	HasNext     bool `json:"hasNext"`
+	HasPrevious bool `json:"hasPrevious"`
+}
+
+const maxPerPage = 100
+
+// Paginate computes where a page lies. Values outside of the bounds are brought to them.
+func Paginate(page, perPage, total int) Pagination {
+	p := Pagination{Page: max(page, 1), PerPage: min(max(perPage, 1), maxPerPage), Total: max(total, 0)}
+	p.TotalPages = p.Total / p.PerPage
+	if p.Total%p.PerPage > 0 {
+		p.TotalPages++
+	}
+	p.HasNext, p.HasPrevious = p.Page < p.TotalPages, p.Page > 1 && p.TotalPages > 0
+	return p
+}
+
+// reachable is how many results of a search GitHub shows, whatever their total is.
+const reachable = 1000
+
+// paged adds the pagination to the result of methods that have pages (A-89). All others stay as they are.
+func paged(method string, params, result json.RawMessage) json.RawMessage {
+	var in struct{ Limit, Offset int }
+	var out struct {
+		Total         *int
+		Page, PerPage int
+	}
+	if json.Unmarshal(result, &out) != nil || out.Total == nil {
+		return orEmpty(result)
+	}
+	var p Pagination
+	switch method {
+	case "github.searchCode":
+		p = Paginate(out.Page, out.PerPage, min(*out.Total, reachable))
+		p.Total = *out.Total
+	case "system.listSkills":
+		_ = json.Unmarshal(params, &in) // the call has checked it
+		if in.Limit == 0 {
+			in.Limit = maxPerPage
+		}
+		if in.Limit > maxPerPage || in.Offset%in.Limit != 0 {
+			return result // not on the border of a page
+		}
+		p = Paginate(in.Offset/in.Limit+1, in.Limit, *out.Total)
+	default:
+		return result
+	}
+	return with(result, "pagination", p)
+}
+
+// with adds a field at the end of an object.
+func with(object json.RawMessage, name string, value any) json.RawMessage {
+	fields := map[string]json.RawMessage{}
+	added, err := json.Marshal(value)
+	if err != nil || json.Unmarshal(object, &fields) != nil {
+		return object
+	}
+	fields[name] = added
+	whole, err := json.Marshal(fields)
+	if err != nil {
+		return object
+	}
+	return whole
+}
+
+func orEmpty(result json.RawMessage) json.RawMessage {
+	if len(result) == 0 {
+		return json.RawMessage("{}")
+	}
+	return result
+}

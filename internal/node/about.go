@@ -1,0 +1,180 @@
+package node
+
+import (
+	"context"
+	"slices"
+
+	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/stats"
+	"github.com/orch-dev/orch/tools"
+	"github.com/orch-dev/orch/tools/builtin"
+	"github.com/orch-dev/orch/tools/onboarding"
+	"github.com/orch-dev/orch/tools/system"
+)
+
+// about is what the tools that tell of the node learn from it. Only the process of a node has one.
+type about struct {
+	n      *Node
+	health *health
+	// families are the categories of the built-in tools, by name.
+	families map[string]string
+}
+
+// openStats begins to count how calls end. It comes before the owner, so that no commit is missed, and ends after it.
+func (n *Node) openStats(ctx context.Context) error {
+	keeper, err := stats.NewKeeper(ctx, stats.KeeperConfig{Log: n.store, Snapshots: n.store, Logger: n.cfg.logger()})
+	if err != nil {
+		return err
+	}
+	n.stats = keeper
+	run, stop := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		keeper.Run(run)
+	}()
+	n.onStop(func(context.Context) error { stop(); <-ended; return nil })
+	return nil
+}
+
+// tellAbout lets the tools that tell of the node begin.
+func (n *Node) tellAbout(context.Context) error {
+	a := &about{n: n, health: newHealth(n), families: map[string]string{}}
+	for _, f := range builtin.Families(n.hands.families) {
+		for _, t := range f.Tools {
+			a.families[t.Spec().Name] = f.Category
+		}
+	}
+	n.hands.about.Store(a)
+	n.onStop(func(context.Context) error { n.hands.about.Store(nil); return nil })
+	return nil
+}
+
+// Stats returns what is counted of the calls of the node.
+func (n *Node) Stats() *stats.Keeper { return n.stats }
+
+// system returns what package system asks for; nil in a process without a node.
+func (h *hands) system() *system.Node {
+	a := h.about.Load()
+	if a == nil {
+		return nil
+	}
+	return &system.Node{Version: a.n.cfg.Version, Skills: a.skills, Agents: a, Queue: a, Usage: a, Health: a.health}
+}
+
+// onboarding returns what package onboarding asks for; nil in a process without a node.
+func (h *hands) onboarding() *onboarding.Node {
+	a := h.about.Load()
+	if a == nil {
+		return nil
+	}
+	node := &onboarding.Node{Version: a.n.cfg.Version, Offered: a.offered}
+	if a.n.cfg.User != "" {
+		node.Contacts = []string{"user:" + a.n.cfg.User + ", who runs this node"}
+	}
+	return node
+}
+
+// skills are the tools that stand in lists and that a task may call: what its client does not see is not there for it.
+func (a *about) skills(ctx context.Context, task events.TaskID) ([]system.Tool, error) {
+	allowed, err := a.n.orch.Callable(ctx, task)
+	if err != nil && !fault.Has(err, fault.NotFound) {
+		return nil, err
+	}
+	servers := a.servers()
+	var all []system.Tool
+	for _, name := range a.n.hands.catalogue.Names() {
+		t, ok := a.n.hands.catalogue.Get(name)
+		if !ok || t.Spec().Internal || len(allowed) > 0 && !slices.Contains(allowed, name) {
+			continue
+		}
+		all = append(all, a.skill(t, servers[name]))
+	}
+	return all, nil
+}
+
+// skill is a tool of a server, or a built-in one when that is empty.
+func (a *about) skill(t tools.Tool, server string) system.Tool {
+	if server != "" {
+		return system.Tool{Tool: t, Category: server, Author: server}
+	}
+	category := a.families[t.Spec().Name]
+	if category == "" {
+		category = "other"
+	}
+	return system.Tool{Tool: t, Category: category, Author: "orch", Version: a.n.cfg.Version}
+}
+
+// servers are those of outside tools, by the name of the tool.
+func (a *about) servers() map[string]string {
+	of := map[string]string{}
+	if g := a.n.hands.gateway; g != nil {
+		for _, e := range g.Entries() {
+			of[e.Spec.Name] = e.Server
+		}
+	}
+	return of
+}
+
+func (a *about) offered(ctx context.Context, task events.TaskID) (map[string][]string, error) {
+	all, err := a.skills(ctx, task)
+	by := map[string][]string{}
+	for _, t := range all {
+		by[t.Category] = append(by[t.Category], t.Spec().Name)
+	}
+	return by, err
+}
+
+// Agents implements system.Agents.
+func (a *about) Agents(ctx context.Context) ([]agents.View, error) {
+	service := a.n.hands.agents()
+	if service == nil {
+		return nil, nil // the node is about to know them
+	}
+	return service.Agents(ctx)
+}
+
+// Queue implements system.Queue.
+func (a *about) Queue(ctx context.Context, r system.QueueRequest) ([]system.QueuedTask, system.QueueStats, error) {
+	reply, err := a.n.orch.Queue(ctx, orchestrator.QueueRequest{
+		Agent: r.Agent, Capabilities: r.Capabilities, Priority: r.Priority, Status: r.Status, Type: r.Type,
+		IncludeAssigned: r.IncludeAssigned, Limit: r.Limit, Except: r.Except,
+	})
+	if err != nil {
+		return nil, system.QueueStats{}, err
+	}
+	var list []system.QueuedTask
+	for _, q := range reply.Tasks {
+		list = append(list, system.QueuedTask{
+			ID: q.ID, Type: q.Type, Requires: q.Requires, AssignedTo: q.AssignedTo, Priority: q.Priority, Status: q.Status,
+			State: string(q.State), Block: q.Block, Reason: q.Reason, Name: q.Name, Summary: q.Summary, Queue: q.Queue, Parent: q.Parent,
+			Paused: q.Paused, CreatedAt: q.CreatedAt, Deadline: q.Deadline, DependsOn: q.DependsOn,
+		})
+	}
+	s := reply.Stats
+	return list, system.QueueStats{
+		Total: s.Total, Pending: s.Pending, Assigned: s.Assigned, InProgress: s.InProgress, Blocked: s.Blocked, Wait: s.Wait, Oldest: s.Oldest,
+	}, nil
+}
+
+// Tool implements system.Usage.
+func (a *about) Tool(name string) system.Uses { return usesOf(a.n.stats.Tool(name)) }
+
+// Agent implements system.Usage: agents stand in the log as workers with this name.
+func (a *about) Agent(name string) system.Uses { return usesOf(a.n.stats.Worker("agent:" + name)) }
+
+// Tools implements system.Usage.
+func (a *about) Tools() map[string]system.Uses {
+	all := map[string]system.Uses{}
+	for name, c := range a.n.stats.Table().Tools {
+		all[name] = usesOf(*c)
+	}
+	return all
+}
+
+func usesOf(c stats.Counter) system.Uses {
+	return system.Uses{Count: c.Count, Successes: c.Successes, Took: c.Took, LastUsed: c.LastUsed, Errors: c.Errors}
+}

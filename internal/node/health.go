@@ -1,0 +1,152 @@
+package node
+
+import (
+	"context"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/mcp/registry"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/tools/forge"
+	"github.com/orch-dev/orch/tools/system"
+)
+
+const (
+	// githubAgain is how long what GitHub has answered stands: a probe is a request over the network.
+	githubAgain = 30 * time.Second
+	// cpuAgain is the shortest time over which the use of the processor is measured.
+	cpuAgain = time.Second
+)
+
+// health probes what the node stands on.
+type health struct {
+	n      *Node
+	github *forge.Probe
+
+	mu sync.Mutex
+	// asked is when GitHub was asked last, told what it said.
+	asked time.Time
+	told  system.Part
+	// since and used are when the use of the processor was measured last, and what it was by then; cpu is the share.
+	since time.Time
+	used  time.Duration
+	cpu   float64
+}
+
+func newHealth(n *Node) *health {
+	return &health{n: n, github: forge.NewProbe(n.hands.families.GitHub), since: time.Now(), used: processorTime()}
+}
+
+// partOf is a part that has answered, or why it has not. Messages of coded errors are fit for everybody.
+func partOf(name string, took time.Duration, err error) system.Part {
+	if err != nil {
+		return system.Part{Name: name, Status: system.Down, Latency: took, Why: fault.From(err).Message}
+	}
+	return system.Part{Name: name, Status: system.Up, Latency: took}
+}
+
+// NATS implements system.Health.
+func (h *health) NATS(context.Context) system.Part {
+	took, err := h.n.requests.NATS().RTT()
+	if err != nil {
+		err = fault.Wrap(fault.Unavailable, err, "the server does not answer")
+	}
+	return partOf("nats", took, err)
+}
+
+// JetStream implements system.Health. The store knows why it takes no commits, and is asked how it is.
+func (h *health) JetStream(ctx context.Context) system.Part {
+	begin := time.Now()
+	s, err := h.n.store.Status(ctx)
+	took := time.Since(begin)
+	if err == nil && s.Refusing != nil {
+		err = s.Refusing
+	}
+	if err == nil {
+		var r orchestrator.StatusReply
+		if r, err = h.n.orch.Status(ctx, orchestrator.StatusRequest{}); err == nil && r.Refusing != nil {
+			err = fault.New(r.Refusing.Code, "%s", r.Refusing.Message)
+		}
+	}
+	return partOf("jetstream", took, err)
+}
+
+// Servers implements system.Health.
+func (h *health) Servers(ctx context.Context) []system.Part {
+	if h.n.hands.gateway == nil {
+		return nil
+	}
+	list, err := h.n.hands.gateway.Servers().List(ctx)
+	if err != nil {
+		return []system.Part{partOf("mcp servers", 0, err)}
+	}
+	var all []system.Part
+	for _, s := range list {
+		p := system.Part{Name: s.Name, Status: system.Up}
+		switch {
+		case !s.Enabled:
+			p.Status = system.Off
+		case s.Status != registry.Ready:
+			p.Status, p.Why = system.Down, "the server is "+string(s.Status)+"; see: orch mcp test "+s.Name
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// Firebase implements system.Health.
+func (*health) Firebase(context.Context) system.Part {
+	return system.Part{Name: "firebase", Status: system.Off}
+}
+
+// GitHub implements system.Health. It is asked when it is configured, and not too often.
+func (h *health) GitHub(ctx context.Context) system.Part {
+	if !h.github.Configured() {
+		return system.Part{Name: "github", Status: system.Off}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.asked.IsZero() && time.Since(h.asked) < githubAgain {
+		return h.told
+	}
+	begin := time.Now()
+	rate, err := h.github.Ask(ctx)
+	h.told, h.asked = partOf("github", time.Since(begin), err), time.Now()
+	if err == nil {
+		h.told.Limit = &system.Limit{Limit: rate.Limit, Remaining: rate.Remaining, ResetAt: rate.Reset}
+	}
+	return h.told
+}
+
+// Process implements system.Health.
+func (h *health) Process() system.Process {
+	p := system.Process{CPU: h.processor()}
+	if r, err := h.n.orch.Status(context.Background(), orchestrator.StatusRequest{}); err == nil {
+		p.Uptime, p.Memory = time.Since(r.StartedAt), float64(r.MemoryMiB)
+		for _, hold := range r.Paused {
+			p.Paused = p.Paused || hold.Kind == "node"
+		}
+	}
+	return p
+}
+
+// processor is the share of one core that the process has used since it was last measured, in percent.
+func (h *health) processor() float64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now, used := time.Now(), processorTime()
+	if passed := now.Sub(h.since); passed >= cpuAgain || h.cpu == 0 && passed > 0 {
+		h.cpu = 100 * float64(used-h.used) / float64(passed)
+		h.since, h.used = now, used
+	}
+	return h.cpu
+}
+
+// processorTime is what this process has used so far.
+func processorTime() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // never fails for the own process
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

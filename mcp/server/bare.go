@@ -1,0 +1,283 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/tools"
+)
+
+// Bare lets a face that is not MCP call tools for an identity, on the way that tools/call takes: what the identity sees,
+// what it may reach, the task in the log and the limits are the same (A-02).
+type Bare struct {
+	s *Server
+	c client
+}
+
+// BareCall is one call.
+type BareCall struct {
+	Tool string
+	// Args is a JSON object, or empty.
+	Args json.RawMessage
+	// Cause is the id of the request; it stands in the first commit of the task.
+	Cause string
+	// Wait is how long to wait for the end of the call at most; 0 only waits until the call is durable.
+	Wait time.Duration
+}
+
+// BareReply is what became of a call. Task and Approval are also set beside an error.
+type BareReply struct {
+	// Output is the structured output of the tool.
+	Output json.RawMessage
+	// Task is the task of the call, empty when there is none.
+	Task string
+	// Approval is what a person has to decide first.
+	Approval string
+}
+
+// Bare returns access for whom a bearer token stands for: UNAUTHORIZED, TOKEN_EXPIRED.
+func (s *Server) Bare(ctx context.Context, token string) (*Bare, error) {
+	if s.cfg.Tokens == nil || token == "" {
+		return nil, fault.New(fault.Unauthorized, "a bearer token is required").WithHint("orch token create makes one")
+	}
+	who, expires, err := s.cfg.Tokens.Verify(ctx, token)
+	if err != nil {
+		return nil, err
+	}
+	if !expires.IsZero() && !s.cfg.Now().Before(expires) {
+		return nil, fault.New(fault.TokenExpired, "the token has expired").WithHint("get a new one")
+	}
+	return &Bare{s, client{who: who, caps: &mcp.ClientCapabilities{}, note: func(string) string { return "" }}}, nil
+}
+
+// FromHere refuses requests of web pages of other origins, and those to another host than this one, as the MCP face
+// does.
+func (s *Server) FromHere(next http.Handler) http.Handler { return s.fromHere(next) }
+
+// Name is the actor in the log.
+func (b *Bare) Name() string { return b.c.who.Name }
+
+// Admit counts a request of so many bytes in, with those of MCP: RATE_LIMITED when the identity has too many. The bytes
+// are those of the body, -1 when that is not known.
+func (b *Bare) Admit(size int64) (leave func(), err error) {
+	exit, ok := b.s.meter.enter(b.Name())
+	if !ok {
+		return nil, b.tooMany()
+	}
+	release, ok := b.s.meter.hold(b.Name(), size)
+	if !ok {
+		exit()
+		return nil, b.tooMany()
+	}
+	return func() { release(); exit() }, nil
+}
+
+func (b *Bare) tooMany() error {
+	return fault.New(fault.RateLimited, "%s sends too many requests", b.Name()).WithRetryAt(b.s.cfg.Now().Add(time.Second)).
+		WithHint("send fewer at the same time")
+}
+
+// Sees reports whether there is a tool of the name for the identity.
+func (b *Bare) Sees(name string) bool {
+	tool, ok := b.s.serves(b.c, b.s.plainName(name))
+	_, own := b.s.ownTool(name)
+	return ok && (tool != nil || own)
+}
+
+// ownTool is a tool of the face itself.
+func (s *Server) ownTool(name string) (ownTool, bool) {
+	for _, t := range s.ownTools() {
+		if t.name == name && s.cfg.Show.showsOwn(name) {
+			return t, true
+		}
+	}
+	return ownTool{}, false
+}
+
+// Call calls a tool. All errors are coded: METHOD_NOT_FOUND for a tool that the identity does not see, APPROVAL_REQUIRED
+// when a person is asked, TIMEOUT when the call goes on longer than the wait, and those of the call itself.
+func (b *Bare) Call(ctx context.Context, call BareCall) (reply BareReply, err error) {
+	var broken error
+	defer func() {
+		if broken != nil {
+			err = fault.New(fault.Internal, "internal error")
+		}
+	}()
+	defer b.s.recover(call.Tool, &broken)
+	call.Tool = b.s.plainName(call.Tool)
+	if !b.Sees(call.Tool) {
+		return reply, fault.New(fault.MethodNotFound, "there is no method %s", quoted(call.Tool))
+	}
+	if own, ok := b.s.ownTool(call.Tool); ok {
+		reply.Output, err = b.callOwn(ctx, own, call.Args)
+		return reply, coded(err)
+	}
+	if !b.c.who.Role.submits() {
+		return reply, fault.New(fault.Forbidden, "%s may not call tools", b.Name())
+	}
+	tool, _ := b.s.cfg.Catalogue.Get(call.Tool)
+	c := b.c
+	c.cause = call.Cause
+	run, err := b.s.begin(ctx, c, tool, &mcp.CallToolParamsRaw{Name: call.Tool, Arguments: call.Args})
+	if err != nil {
+		reply.Output, err = b.s.unlogged(ctx, tool, call.Args, err)
+		return reply, coded(err)
+	}
+	reply.Task = string(run.id)
+	err = b.await(ctx, run, call.Wait, &reply)
+	return reply, coded(err)
+}
+
+// callOwn calls a tool of the face itself.
+func (b *Bare) callOwn(ctx context.Context, t ownTool, args json.RawMessage) (json.RawMessage, error) {
+	in, err := t.read(args)
+	if err != nil {
+		return nil, err
+	}
+	if !t.reads && !b.c.who.Role.submits() {
+		return nil, fault.New(fault.Forbidden, "%s may not do that", b.Name())
+	}
+	out, err := t.do(ctx, b.c, in)
+	if err != nil {
+		return nil, err
+	}
+	return mustJSON(out), nil
+}
+
+// await waits for the end of a call. Whoever stops waiting leaves the call alone: it goes on.
+func (b *Bare) await(ctx context.Context, r *run, wait time.Duration, reply *BareReply) error {
+	if wait <= 0 {
+		return nil
+	}
+	limit := b.s.cfg.Now().Add(wait)
+	for {
+		left := limit.Sub(b.s.cfg.Now())
+		now, err := b.s.cfg.API.Result(ctx, orchestrator.ResultRequest{ID: r.id, Wait: max(left, 0), Attend: true})
+		switch {
+		case err != nil:
+			return err
+		case now.Over:
+			reply.Output, err = b.outcome(ctx, r.id, now)
+			return err
+		case now.Waits:
+			if err := b.asks(ctx, r.id, reply); err != nil {
+				return err
+			}
+		case left <= 0:
+			return fault.New(fault.Timeout, "the call is still running as task %s; it goes on by itself", r.id).WithReason(string(r.id)).
+				WithHint(toolResult+` with {"task_id": %q} waits for its result`, string(r.id))
+		}
+	}
+}
+
+// outcome is the output of a call that is over, or why it has failed.
+func (b *Bare) outcome(ctx context.Context, id events.TaskID, now orchestrator.ResultReply) (json.RawMessage, error) {
+	var out struct {
+		Result json.RawMessage `json:"result"`
+	}
+	if now.State == statemachine.Done && json.Unmarshal(now.Output, &out) == nil && out.Result != nil {
+		return b.s.cfg.Reveal(ctx, id, b.Name(), out.Result), nil
+	}
+	t, err := b.s.cfg.API.Get(ctx, orchestrator.GetRequest{ID: id})
+	if err != nil {
+		return nil, err
+	}
+	call := callOf(t)
+	switch {
+	case t.State == statemachine.Done && call != nil:
+		return orEmpty(b.s.cfg.Reveal(ctx, id, b.Name(), call.Output)), nil
+	case t.State == statemachine.Cancelled:
+		return nil, fault.New(fault.Cancelled, "the call was cancelled%s", because(t.Reason))
+	case call != nil && call.Error != nil:
+		return nil, call.Error
+	case t.Error != nil:
+		return nil, t.Error
+	default:
+		return nil, fault.New(fault.Conflict, "the call has failed%s", because(t.Reason))
+	}
+}
+
+// asks is the error of a call that waits for people; nil when it does not any more.
+func (b *Bare) asks(ctx context.Context, id events.TaskID, reply *BareReply) error {
+	e, approval, err := b.s.waitsForPeople(ctx, id)
+	if err != nil || e == nil {
+		return err
+	}
+	reply.Approval = approval
+	return e
+}
+
+// waitsForPeople says what a task waits for that only people can give, and the approval among it; nil when it waits for
+// nothing.
+func (s *Server) waitsForPeople(ctx context.Context, id events.TaskID) (e *fault.Error, approval string, err error) {
+	now, err := s.cfg.API.Result(ctx, orchestrator.ResultRequest{ID: id, Attend: true})
+	if err != nil || !now.Waits {
+		return nil, "", err
+	}
+	e = fault.New(fault.ApprovalRequired, "the call waits for a person; it goes on by itself as task %s once that is settled", id).WithReason(string(id)).
+		WithHint("orch explain %s says what for", id)
+	t, err := s.cfg.API.Get(ctx, orchestrator.GetRequest{ID: id})
+	if err != nil {
+		return nil, "", err
+	}
+	if doubts := doubtsOf(t); len(doubts) > 0 {
+		return fault.New(fault.InDoubt, "nobody knows whether the call of task %s has happened; a person decides", id).WithReason(string(id)).
+			WithHint("look, and say it with: orch resolve %s %s", id, doubts[0].step), "", nil
+	}
+	asked, err := s.cfg.API.Questions(ctx, orchestrator.QuestionsRequest{Task: id})
+	if err != nil {
+		return nil, "", err
+	}
+	if len(asked.Questions) > 0 {
+		e = e.WithReason(asked.Questions[0].ID).WithHint("a person answers with: orch answer %s", asked.Questions[0].ID)
+	}
+	got, err := s.cfg.API.Approvals(ctx, orchestrator.ApprovalsRequest{Task: id})
+	if err != nil {
+		return nil, "", err
+	}
+	for _, a := range got.Approvals {
+		if a.Status == statemachine.ApprovalPending {
+			return e.WithReason(a.ID).WithHint("a person decides with: orch approve %s; then "+toolResult+` with {"task_id": %q} has the result`, a.ID, string(id)), a.ID, nil
+		}
+	}
+	return e, "", nil
+}
+
+// coded gives an error of the protocol the code of the registry.
+func coded(err error) error {
+	if wire, ok := errors.AsType[*jsonrpc.Error](err); ok {
+		for _, e := range fault.Registry() {
+			if int64(e.RPC) == wire.Code {
+				return fault.New(e.Code, "%s", wire.Message)
+			}
+		}
+	}
+	if err == nil {
+		return nil
+	}
+	return fault.From(err)
+}
+
+// unlogged answers a call whose task the log does not take, when the tool is one for that; otherwise it returns why the
+// log does not.
+func (s *Server) unlogged(ctx context.Context, tool tools.Tool, args json.RawMessage, why error) (json.RawMessage, error) {
+	refuses := fault.Has(why, fault.DiskFull) || fault.Has(why, fault.DataLoss) || fault.Has(why, fault.Unavailable)
+	if !refuses || tool == nil || !tool.Spec().Unlogged || s.cfg.Unlogged == nil {
+		return nil, why
+	}
+	checked, err := tool.Check(orEmpty(args))
+	if err != nil {
+		return nil, err
+	}
+	return s.cfg.Unlogged(ctx, tool, checked)
+}

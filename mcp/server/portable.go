@@ -1,0 +1,48 @@
+package server
+
+import "strings"
+
+// Some hosts take no dots in the names of tools. For them a tool is shown with underscores in their place, as long
+// as that is the name of no other tool; both names can be called.
+
+func portable(name string) string { return strings.ReplaceAll(name, ".", "_") }
+
+// portableNames are the tools with dots that are shown under another name, by that name.
+func (s *Server) portableNames() map[string]string {
+	if !s.cfg.PortableNames {
+		return nil
+	}
+	shown := map[string]string{}
+	for _, name := range s.cfg.Catalogue.Names() {
+		other := portable(name)
+		if other == name {
+			continue
+		}
+		if _, taken := s.cfg.Catalogue.Get(other); taken {
+			continue
+		}
+		if _, taken := shown[other]; !taken { // names come in order: it is always the same one
+			shown[other] = name
+		}
+	}
+	return shown
+}
+
+// shownName is the name under which a tool is listed.
+func shownName(name string, shown map[string]string) string {
+	if other := portable(name); shown[other] == name {
+		return other
+	}
+	return name
+}
+
+// plainName is the name in the catalogue of a tool that somebody calls.
+func (s *Server) plainName(name string) string {
+	if _, ok := s.cfg.Catalogue.Get(name); ok || !s.cfg.PortableNames {
+		return name
+	}
+	if plain, ok := s.portableNames()[name]; ok {
+		return plain
+	}
+	return name
+}

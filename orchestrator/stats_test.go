@@ -1,0 +1,229 @@
+package orchestrator_test
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/events/memlog"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/stats"
+	"github.com/orch-dev/orch/work"
+)
+
+// shelf keeps the newest snapshot of the statistics.
+type shelf struct {
+	mu    sync.Mutex
+	data  []byte
+	saved chan struct{}
+}
+
+func newShelf() *shelf { return &shelf{saved: make(chan struct{}, 1)} }
+
+func (s *shelf) SaveStats(_ context.Context, data []byte) error {
+	s.mu.Lock()
+	s.data = data
+	s.mu.Unlock()
+	select {
+	case s.saved <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+func (s *shelf) LoadStats(context.Context) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.data == nil {
+		return nil, fault.New(fault.NotFound, "none")
+	}
+	return s.data, nil
+}
+
+// counting is an orchestrator with statistics. crash ends it without a last snapshot, close with one.
+type counting struct {
+	*node
+
+	keeper *stats.Keeper
+	end    func()
+	ended  chan struct{}
+}
+
+// counted starts an orchestrator over a log whose statistics are written at every beat; none for a beat of an hour.
+func counted(t *testing.T, log *memlog.Log, at stats.Snapshots, beat time.Duration, hear func(uint64) bool) *counting {
+	t.Helper()
+	keeper, err := stats.NewKeeper(context.Background(), stats.KeeperConfig{Log: log, Snapshots: at, Beat: beat})
+	require.NoError(t, err)
+	committed := func(seq uint64, calls []stats.Call) {
+		if hear == nil || hear(seq) {
+			keeper.Committed(seq, calls)
+		}
+	}
+	n := start(t, log, func(c *orchestrator.Config) { c.Committed = committed })
+	ctx, cancel := context.WithCancel(context.Background())
+	c := &counting{node: n, keeper: keeper, ended: make(chan struct{})}
+	go func() { defer close(c.ended); keeper.Run(ctx) }()
+	c.end = func() { n.stop(); cancel(); <-c.ended }
+	t.Cleanup(c.end)
+	<-keeper.Ready()
+	return c
+}
+
+// deaf takes no snapshot: what the keeper of a process that is killed would write is lost.
+type deaf struct{ stats.Snapshots }
+
+func (deaf) SaveStats(context.Context, []byte) error { return nil }
+
+// run makes calls that end well, or with TIMEOUT, and returns the tasks.
+func (c *counting) run(good, bad int) []events.TaskID {
+	c.t.Helper()
+	var all []events.TaskID
+	for i := range good + bad {
+		id := c.submit("{orch: v1, name: t" + strconv.Itoa(i) + ", steps: [{id: a, tool: IDEM, retry: {max_attempts: 1}}]}")
+		batch, err := c.Poll(c.ctx(), work.Poll{Worker: "w1", Free: 1, Wait: time.Minute})
+		require.NoError(c.t, err)
+		require.Len(c.t, batch.Calls, 1)
+		outcome := work.Outcome{Ref: batch.Calls[0].Ref, Worker: "w1", Duration: time.Second, StartedAt: time.Now()}
+		if i < good {
+			outcome.Output = []byte(`{"text":"x","n":1}`)
+		} else {
+			outcome.Error, outcome.Class = fault.New(fault.Timeout, "too long"), "timeout"
+		}
+		require.NoError(c.t, c.Report(c.ctx(), outcome))
+		all = append(all, id)
+	}
+	return all
+}
+
+func (c *counting) assertCounted(good, bad uint64) {
+	c.t.Helper()
+	got := c.keeper.Tool("IDEM")
+	assert.Equal(c.t, good+bad, got.Count)
+	assert.Equal(c.t, good, got.Successes)
+	assert.Equal(c.t, bad, got.Errors[fault.Timeout])
+	assert.Equal(c.t, time.Duration(good+bad)*time.Second, got.Took)
+	assert.Equal(c.t, good+bad, c.keeper.Worker("w1").Count)
+	table := c.keeper.Table()
+	assert.Equal(c.t, []string{"IDEM"}, keysOf(table.Tools))
+}
+
+func keysOf(m map[string]*stats.Counter) []string {
+	var list []string
+	for name := range maps.Keys(m) {
+		list = append(list, name)
+	}
+	return list
+}
+
+// S3-007, S3-102: the statistics are those of the log: after a restart, after a kill that loses what came after the last
+// snapshot, and when the tasks have gone to the archive meanwhile, every call counts once.
+func TestStatisticsSurviveRestarts(t *testing.T) {
+	t.Parallel()
+	log, at := memlog.New(memlog.Config{}), newShelf()
+	c := counted(t, log, at, time.Hour, nil)
+	c.run(3, 2)
+	c.assertCounted(3, 2)
+	assert.Equal(t, uint64(2), c.keeper.Tool("IDEM").Failing)
+	c.end() // writes a snapshot
+
+	c = counted(t, log, deaf{at}, time.Hour, nil)
+	c.assertCounted(3, 2)
+	tasks := c.run(2, 1)
+	c.assertCounted(5, 3)
+	reply, err := c.Archive(c.ctx(), orchestrator.ArchiveRequest{})
+	require.NoError(t, err)
+	assert.Positive(t, reply.Archived)
+	c.run(1, 0)
+	c.end() // a kill: nothing of this is in a snapshot, some of it is in the archive
+	assert.NotEmpty(t, tasks)
+
+	c = counted(t, log, at, time.Hour, nil)
+	c.assertCounted(6, 3)
+	c.end()
+	c = counted(t, log, at, time.Hour, nil)
+	c.assertCounted(6, 3)
+	c.end()
+
+	c = counted(t, log, newShelf(), time.Hour, nil) // without any snapshot all is read
+	c.assertCounted(6, 3)
+}
+
+// A call that was under way when the snapshot was written belongs to its tool.
+func TestStatisticsOfCallsUnderWay(t *testing.T) {
+	t.Parallel()
+	log, at := memlog.New(memlog.Config{}), newShelf()
+	c := counted(t, log, at, time.Hour, nil)
+	c.submit("{orch: v1, name: t, steps: [{id: a, tool: IDEM}]}")
+	batch, err := c.Poll(c.ctx(), work.Poll{Worker: "w1", Free: 1, Wait: time.Minute})
+	require.NoError(t, err)
+	c.end()
+	c = counted(t, log, deaf{at}, time.Hour, nil)
+	require.NoError(t, c.Report(c.ctx(), work.Outcome{
+		Ref: batch.Calls[0].Ref, Worker: "w1", Duration: time.Second, StartedAt: time.Now(), Output: []byte(`{"text":"","n":1}`),
+	}))
+	c.assertCounted(1, 0)
+	c.end()
+	c = counted(t, log, at, time.Hour, nil)
+	c.assertCounted(1, 0)
+}
+
+// Commits of which the owner never heard, because their answer was lost, are read from the log after two beats.
+func TestStatisticsOfLostAnswers(t *testing.T) {
+	t.Parallel()
+	log, at := memlog.New(memlog.Config{}), newShelf()
+	c := counted(t, log, at, 10*time.Millisecond, func(seq uint64) bool { return seq%3 != 0 })
+	c.run(4, 2)
+	require.Eventually(t, func() bool { return c.keeper.Tool("IDEM").Count == 6 }, time.Minute, time.Millisecond)
+	c.assertCounted(4, 2)
+	<-at.saved
+	c.end()
+	c = counted(t, log, at, time.Hour, nil)
+	c.assertCounted(4, 2)
+}
+
+// Every attempt counts, with its own worker, also when the next one follows in the same commit.
+func TestStatisticsCountAttempts(t *testing.T) {
+	t.Parallel()
+	log, at := memlog.New(memlog.Config{}), newShelf()
+	c := counted(t, log, at, time.Hour, nil)
+	c.submit("{orch: v1, name: t, steps: [{id: a, tool: IDEM, retry: {max_attempts: 2, initial: 1ms}}]}")
+	for attempt, worker := range []string{"w1", "w2"} {
+		batch, err := c.Poll(c.ctx(), work.Poll{Worker: worker, Free: 1, Wait: time.Minute})
+		require.NoError(t, err)
+		require.Len(t, batch.Calls, 1)
+		o := work.Outcome{Ref: batch.Calls[0].Ref, Worker: worker, Duration: time.Second, StartedAt: time.Now()}
+		if attempt == 0 {
+			o.Error, o.Class = fault.New(fault.NetworkError, "no way"), "network"
+		} else {
+			o.Output = []byte(`{"text":"","n":1}`)
+		}
+		require.NoError(t, c.Report(c.ctx(), o))
+	}
+	got := c.keeper.Tool("IDEM")
+	assert.Equal(t, uint64(2), got.Count)
+	assert.Equal(t, uint64(1), got.Errors[fault.NetworkError])
+	assert.Zero(t, got.Failing)
+	assert.Equal(t, uint64(1), c.keeper.Worker("w1").Failing)
+	assert.Equal(t, uint64(1), c.keeper.Worker("w2").Successes)
+}
+
+// What the hook costs a task: compare with BenchmarkTask.
+func BenchmarkTaskCounted(b *testing.B) {
+	var p stats.Projection
+	n := start(b, memlog.New(memlog.Config{}), func(c *orchestrator.Config) { c.Committed = p.Committed })
+	plan, err := json.Marshal(onePlan)
+	require.NoError(b, err)
+	b.ReportAllocs()
+	for b.Loop() {
+		oneTask(b, n, plan)
+	}
+}

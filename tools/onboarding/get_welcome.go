@@ -1,0 +1,149 @@
+package onboarding
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/orch-dev/orch/tools"
+)
+
+type getWelcomeIn struct {
+	AgentName       string   `json:"agentName" jsonschema:"Name of the new agent" minLength:"1" maxLength:"100"`
+	Role            string   `json:"role" jsonschema:"Agent's primary role" enum:"researcher,developer,coordinator,analyst,specialist"`
+	Specializations []string `json:"specializations,omitempty" jsonschema:"Areas of specialization"`
+	Language        string   `json:"language,omitempty" jsonschema:"Preferred language (ISO 639-1)" default:"en"`
+}
+
+type getWelcomeOut struct {
+	Welcome    welcome      `json:"welcome" jsonschema:"Words of welcome"`
+	QuickStart []quickStart `json:"quickStart" jsonschema:"What to do first, with tools that the agent may call"`
+	Resources  resources    `json:"resources" jsonschema:"Where to read on"`
+}
+
+type welcome struct {
+	Message         string `json:"message,omitempty" jsonschema:"The welcome, with the name of the agent"`
+	SystemOverview  string `json:"systemOverview,omitempty" jsonschema:"What the system offers to the agent"`
+	RoleDescription string `json:"roleDescription,omitempty" jsonschema:"What an agent of the role does here"`
+}
+
+type quickStart struct {
+	Step        int    `json:"step,omitempty" jsonschema:"Number of the step, from 1"`
+	Title       string `json:"title,omitempty" jsonschema:"What to do"`
+	Description string `json:"description,omitempty" jsonschema:"Why, and how"`
+	Action      string `json:"action,omitempty" jsonschema:"The tool to call, with its arguments"`
+}
+
+type resources struct {
+	Documentation []string `json:"documentation,omitempty" jsonschema:"Pages of the documentation"`
+	Tutorials     []string `json:"tutorials,omitempty" jsonschema:"Examples to begin with"`
+	Contacts      []string `json:"contacts,omitempty" jsonschema:"Who can be asked"`
+}
+
+// maxSpecializations bounds the specializations that steps are made of.
+const maxSpecializations = 5
+
+// onboarding.getWelcome (S3-080, S3-081).
+func getWelcome(cfg Config) tools.Tool {
+	return tools.Define(tools.Spec{
+		Name:        "onboarding.getWelcome",
+		Title:       "Welcome an agent",
+		Purpose:     "Generate personalized welcome message for new agents",
+		Conditions:  []string{"Any task state", "In English, whatever language is asked for"},
+		Effect:      tools.Read,
+		Gate:        tools.AnyState,
+		Approval:    tools.NoApproval,
+		NoWorkspace: true,
+		AtNode:      true,
+		Errors:      []string{"REQUIRED_FIELD", "VALIDATION_ERROR", "TOOL_UNAVAILABLE"},
+	}, func(ctx context.Context, env *tools.Env, in getWelcomeIn) (getWelcomeOut, error) {
+		node, err := cfg.node()
+		if err != nil {
+			return getWelcomeOut{}, err
+		}
+		offered, err := node.Offered(ctx, env.Task)
+		if err != nil {
+			return getWelcomeOut{}, err
+		}
+		r := roles()[in.Role]
+		return getWelcomeOut{
+			Welcome:    in.welcome(node, offered, r),
+			QuickStart: in.steps(offered, r),
+			Resources: resources{
+				Documentation: append([]string{"docs/mcp.md", "docs/tools.md", "docs/plans.md"}, r.pages...),
+				Tutorials:     r.examples, Contacts: node.Contacts,
+			},
+		}, nil
+	})
+}
+
+func (in getWelcomeIn) welcome(node *Node, offered map[string][]string, r role) welcome {
+	count := 0
+	var groups []string
+	for _, category := range slices.Sorted(maps.Keys(offered)) {
+		count += len(offered[category])
+		groups = append(groups, category+" ("+strconv.Itoa(len(offered[category]))+")")
+	}
+	w := welcome{
+		Message: "Welcome, " + in.AgentName + ". " + r.greeting,
+		SystemOverview: "This is orch " + node.Version + ". Every call of a tool is a durable task: it survives restarts, may wait for the approval of a person, " +
+			"and stays in an audit log. You may call " + strconv.Itoa(count) + " tools: " + strings.Join(groups, ", ") + ".",
+		RoleDescription: r.description,
+	}
+	if len(in.Specializations) > 0 {
+		w.RoleDescription += " Your specializations: " + strings.Join(in.Specializations, ", ") + "."
+	}
+	return w
+}
+
+// steps are those of the role, as far as the agent may call their tools.
+func (in getWelcomeIn) steps(offered map[string][]string, r role) []quickStart {
+	may := map[string]bool{}
+	for _, names := range offered {
+		for _, name := range names {
+			may[name] = true
+		}
+	}
+	all := append([]step{
+		{"onboarding.registerAgent", nil, "Register", "The node then knows what you can do, and gives you a credential of your own."},
+		{"onboarding.getChecklist", nil, "Look at your checklist", "It says what is left to do before you are ready."},
+		{"system.listSkills", nil, "See what there is", "Lists the tools that you may call and what other agents can do."},
+	}, r.steps...)
+	for _, topic := range in.Specializations[:min(len(in.Specializations), maxSpecializations)] {
+		all = append(all, step{"system.listSkills", object{"search": topic}, "Find skills for " + topic, "Looks for the word in names and descriptions."})
+	}
+	all = append(all,
+		step{"system.getTaskQueue", nil, "Find work", "Lists the tasks that wait, the most urgent first."},
+		step{"system.getSystemStatus", nil, "Look at the system", "Says whether anything is out of order before you begin."},
+	)
+	list := []quickStart{}
+	for _, s := range all {
+		if may[s.tool] {
+			list = append(list, quickStart{len(list) + 1, s.title, s.description, s.action()})
+		}
+	}
+	return list
+}
+
+type object = map[string]any
+
+// step is a call that an agent may begin with.
+type step struct {
+	tool               string
+	args               object
+	title, description string
+}
+
+func (s step) action() string {
+	if len(s.args) == 0 {
+		return s.tool
+	}
+	text, err := json.Marshal(s.args)
+	if err != nil {
+		return s.tool // texts always have a form in JSON
+	}
+	return s.tool + " " + string(text)
+}

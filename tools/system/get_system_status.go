@@ -1,0 +1,284 @@
+package system
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/tools"
+)
+
+// The states of a part of the system.
+const (
+	// Up answers, Down does not, Off is not configured or switched off by somebody.
+	Up   = "up"
+	Down = "down"
+	Off  = "off"
+)
+
+// Part is what a probe has found.
+type Part struct {
+	Name string
+	// Status is Up, Down or Off.
+	Status string
+	// Latency is how long the probe took; 0 when nothing was asked.
+	Latency time.Duration
+	// Why says why it is Down, for everybody: no addresses, no texts of others.
+	Why string
+	// Limit is what GitHub says of its rate limit; nil when it was not asked.
+	Limit *Limit
+}
+
+// Limit is a rate limit.
+type Limit struct {
+	Limit     int       `json:"limit"`
+	Remaining int       `json:"remaining"`
+	ResetAt   time.Time `json:"reset_at"`
+}
+
+// Health probes the parts of the system. A probe ends when its context does.
+type Health interface {
+	// NATS and JetStream are the server and the log: JetStream is Down when it takes no commits.
+	NATS(ctx context.Context) Part
+	JetStream(ctx context.Context) Part
+	// Servers are the servers of tools that are defined: one that is enabled and not ready is Down.
+	Servers(ctx context.Context) []Part
+	Firebase(ctx context.Context) Part
+	GitHub(ctx context.Context) Part
+	// Process is measured when it is asked for.
+	Process() Process
+}
+
+// Process is how the process of the node is.
+type Process struct {
+	Uptime time.Duration
+	// Memory is what it holds, in MiB.
+	Memory float64
+	// CPU is the share of one core that it used lately, in percent.
+	CPU float64
+	// Paused says that the node starts no calls.
+	Paused bool
+}
+
+// The status of the whole (S3-122).
+const (
+	healthy  = "healthy"
+	degraded = "degraded"
+	critical = "critical"
+)
+
+// probeTime bounds all probes of a call.
+const probeTime = 5 * time.Second
+
+type getSystemStatusIn struct {
+	IncludeServices     *bool `json:"includeServices,omitempty" jsonschema:"Show firebase and github" default:"true"`
+	IncludeMetrics      *bool `json:"includeMetrics,omitempty" jsonschema:"Show figures" default:"true"`
+	IncludeDependencies bool  `json:"includeDependencies,omitempty" jsonschema:"Show NATS, JetStream and the servers of tools" default:"false"`
+}
+
+type getSystemStatusOut struct {
+	Status       string        `json:"status" jsonschema:"critical when the log takes nothing, degraded when a server or a service fails" enum:"healthy,degraded,critical"`
+	Timestamp    time.Time     `json:"timestamp" jsonschema:"When this was looked at"`
+	Version      string        `json:"version,omitempty" jsonschema:"Version of orch"`
+	Services     *services     `json:"services,omitempty" jsonschema:"Services outside of the node"`
+	Metrics      *metrics      `json:"metrics,omitempty" jsonschema:"Figures of the node"`
+	Alerts       []alert       `json:"alerts,omitempty" jsonschema:"What somebody should know"`
+	Dependencies *dependencies `json:"dependencies,omitempty" jsonschema:"What the node stands on"`
+}
+
+type services struct {
+	Firebase service       `json:"firebase,omitzero" jsonschema:"The Firebase backend"`
+	GitHub   githubService `json:"github,omitzero" jsonschema:"The GitHub API"`
+}
+
+type service struct {
+	Status  string   `json:"status,omitempty" jsonschema:"up, down or off"`
+	Latency *float64 `json:"latency,omitempty" jsonschema:"Time of the probe in milliseconds"`
+	Errors  *int     `json:"errors,omitempty" jsonschema:"Calls that have failed for its sake so far"`
+}
+
+type githubService struct {
+	Status    string       `json:"status,omitempty" jsonschema:"up, down or off"`
+	RateLimit tools.Object `json:"rateLimit,omitempty" jsonschema:"limit, remaining and reset_at"`
+	Latency   *float64     `json:"latency,omitempty" jsonschema:"Time of the probe in milliseconds"`
+}
+
+type metrics struct {
+	ActiveAgents    *int     `json:"activeAgents,omitempty" jsonschema:"Agents that were heard of lately"`
+	TasksInQueue    *int     `json:"tasksInQueue,omitempty" jsonschema:"Open tasks"`
+	AvgResponseTime *float64 `json:"avgResponseTime,omitempty" jsonschema:"Time of a call on average, in milliseconds"`
+	SuccessRate     *float64 `json:"successRate,omitempty" jsonschema:"Share of calls that ended well, 0 to 1; absent when there was none"`
+	Uptime          *int     `json:"uptime,omitempty" jsonschema:"Since the start of the node, in seconds"`
+	MemoryUsage     *float64 `json:"memoryUsage,omitempty" jsonschema:"Memory of the process in MiB"`
+	CPUUsage        *float64 `json:"cpuUsage,omitempty" jsonschema:"Share of one core that the process used lately, in percent"`
+}
+
+type alert struct {
+	Level     string    `json:"level,omitempty" jsonschema:"critical, warning or info"`
+	Message   string    `json:"message,omitempty" jsonschema:"What it is"`
+	Timestamp time.Time `json:"timestamp,omitzero" jsonschema:"When it was seen"`
+}
+
+type dependencies struct {
+	NATS      dependency   `json:"nats" jsonschema:"The NATS server"`
+	JetStream dependency   `json:"jetstream" jsonschema:"The log"`
+	Servers   []dependency `json:"servers" jsonschema:"The servers of tools"`
+}
+
+type dependency struct {
+	Name    string   `json:"name" jsonschema:"Its name"`
+	Status  string   `json:"status" jsonschema:"up, down or off"`
+	Latency *float64 `json:"latency,omitempty" jsonschema:"Time of the probe in milliseconds"`
+}
+
+// system.getSystemStatus (S3-120 to S3-122).
+func getSystemStatus(cfg Config) tools.Tool {
+	return tools.Define(spec(tools.Spec{
+		Name:       "system.getSystemStatus",
+		Title:      "Show the status of the system",
+		Purpose:    "Get overall system status and health",
+		Conditions: []string{"Answered outside of the log when the log takes nothing"},
+		Unlogged:   true,
+		Errors:     []string{"VALIDATION_ERROR", "TOOL_UNAVAILABLE"},
+	}), func(ctx context.Context, env *tools.Env, in getSystemStatusIn) (getSystemStatusOut, error) {
+		node, err := cfg.node()
+		if err != nil {
+			return getSystemStatusOut{}, err
+		}
+		ctx, stop := context.WithTimeout(ctx, probeTime)
+		defer stop()
+		now := *stamp(env.Now())
+		found := node.probe(ctx)
+		out := getSystemStatusOut{Status: found.judge(), Timestamp: now, Version: node.Version, Alerts: found.alerts(now)}
+		if in.IncludeServices == nil || *in.IncludeServices {
+			out.Services = node.services(found)
+		}
+		if in.IncludeMetrics == nil || *in.IncludeMetrics {
+			if out.Metrics, err = node.metrics(ctx, found.process, QueueRequest{Limit: 1, Except: env.Task}); err != nil {
+				return getSystemStatusOut{}, err
+			}
+		}
+		if in.IncludeDependencies {
+			out.Dependencies = found.dependencies()
+		}
+		return out, nil
+	})
+}
+
+// findings are what all probes have found.
+type findings struct {
+	nats, log, firebase, github Part
+	servers                     []Part
+	process                     Process
+}
+
+func (n *Node) probe(ctx context.Context) findings {
+	h := n.Health
+	return findings{
+		nats: h.NATS(ctx), log: h.JetStream(ctx), servers: h.Servers(ctx), firebase: h.Firebase(ctx), github: h.GitHub(ctx), process: h.Process(),
+	}
+}
+
+// judge is the rule of S3-122.
+func (f findings) judge() string {
+	if f.nats.Status == Down || f.log.Status == Down {
+		return critical
+	}
+	for _, p := range append(f.servers, f.firebase, f.github) {
+		if p.Status == Down {
+			return degraded
+		}
+	}
+	return healthy
+}
+
+func (f findings) alerts(now time.Time) []alert {
+	var all []alert
+	say := func(level string, p Part) {
+		if p.Status != Down {
+			return
+		}
+		message := p.Name + " is down"
+		if p.Why != "" {
+			message += ": " + p.Why
+		}
+		all = append(all, alert{level, message, now})
+	}
+	say(critical, f.nats)
+	say(critical, f.log)
+	for _, p := range append(f.servers, f.firebase, f.github) {
+		say("warning", p)
+	}
+	if f.process.Paused {
+		all = append(all, alert{"info", "the node is paused and starts no calls", now})
+	}
+	return all
+}
+
+func (p Part) latency() *float64 {
+	if p.Latency <= 0 {
+		return nil
+	}
+	return new(millis(p.Latency))
+}
+
+func (f findings) dependencies() *dependencies {
+	one := func(p Part) dependency { return dependency{p.Name, p.Status, p.latency()} }
+	d := &dependencies{NATS: one(f.nats), JetStream: one(f.log), Servers: []dependency{}}
+	for _, p := range f.servers {
+		d.Servers = append(d.Servers, one(p))
+	}
+	return d
+}
+
+func (n *Node) services(f findings) *services {
+	failed := 0
+	for name, uses := range n.Usage.Tools() {
+		if strings.HasPrefix(name, "firebase.") {
+			failed += int(min(uses.Errors[fault.FirebaseError], math.MaxInt32))
+		}
+	}
+	s := &services{
+		Firebase: service{Status: f.firebase.Status, Latency: f.firebase.latency(), Errors: &failed},
+		GitHub:   githubService{Status: f.github.Status, Latency: f.github.latency()},
+	}
+	if f.github.Limit != nil {
+		if text, err := json.Marshal(f.github.Limit); err == nil {
+			s.GitHub.RateLimit = text
+		}
+	}
+	return s
+}
+
+func (n *Node) metrics(ctx context.Context, p Process, r QueueRequest) (*metrics, error) {
+	_, queue, err := n.Queue.Queue(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	active := 0
+	registered, err := n.agents(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range registered {
+		if a.Status != agents.Offline {
+			active++
+		}
+	}
+	var all Uses
+	for _, u := range n.Usage.Tools() {
+		all.Count, all.Successes, all.Took = all.Count+u.Count, all.Successes+u.Successes, all.Took+u.Took
+	}
+	m := &metrics{
+		ActiveAgents: &active, TasksInQueue: &queue.Total, SuccessRate: all.rate(), Uptime: new(int(p.Uptime.Seconds())),
+		MemoryUsage: &p.Memory, CPUUsage: &p.CPU,
+	}
+	if all.Count > 0 {
+		m.AvgResponseTime = new(millis(all.Took) / float64(all.Count))
+	}
+	return m, nil
+}

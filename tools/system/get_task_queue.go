@@ -1,0 +1,184 @@
+package system
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/tools"
+)
+
+// QueueRequest filters the open tasks; zero fields do not filter.
+type QueueRequest struct {
+	// Agent asks for tasks that are assigned to it, and those of nobody that need no more than Capabilities.
+	Agent                  string
+	Capabilities           []string
+	Priority, Status, Type string
+	IncludeAssigned        bool
+	// Limit is 1 to 100.
+	Limit int
+	// Except is the task of the call itself, which is neither listed nor counted.
+	Except events.TaskID
+}
+
+// QueuedTask is an open task.
+type QueuedTask struct {
+	ID                   events.TaskID
+	Type                 string
+	Requires             []string
+	AssignedTo           string
+	Priority, Status     string
+	State, Block, Reason string
+	Name, Summary        string
+	Queue                string
+	Parent               events.TaskID
+	Paused               bool
+	CreatedAt            time.Time
+	Deadline             *time.Time
+	DependsOn            []events.TaskID
+}
+
+// QueueStats are those of the whole queue.
+type QueueStats struct {
+	Total, Pending, Assigned, InProgress, Blocked int
+	// Wait is how long the pending ones have been waiting, on average.
+	Wait   time.Duration
+	Oldest *time.Time
+}
+
+// Queue lists the open tasks by priority, then age.
+type Queue interface {
+	Queue(ctx context.Context, r QueueRequest) ([]QueuedTask, QueueStats, error)
+}
+
+type getTaskQueueIn struct {
+	AgentID         string `json:"agentId,omitempty" jsonschema:"Filter tasks for specific agent"`
+	Priority        string `json:"priority,omitempty" jsonschema:"Filter by priority" enum:"critical,high,normal,low"`
+	Status          string `json:"status,omitempty" jsonschema:"Filter by task status" enum:"pending,assigned,in_progress,blocked"`
+	Type            string `json:"type,omitempty" jsonschema:"Filter by task type"`
+	IncludeAssigned bool   `json:"includeAssigned,omitempty" jsonschema:"Include already assigned tasks" default:"false"`
+	Limit           int    `json:"limit,omitempty" jsonschema:"Most tasks in the answer" minimum:"1" maximum:"100" default:"20"`
+}
+
+type getTaskQueueOut struct {
+	Tasks      []queued   `json:"tasks" jsonschema:"The tasks, the most urgent first, and of those the oldest"`
+	QueueStats queueStats `json:"queueStats" jsonschema:"Figures of the whole queue, whatever the filters say"`
+}
+
+type queued struct {
+	ID                   string       `json:"id,omitempty" jsonschema:"Id of the task"`
+	Type                 string       `json:"type,omitempty" jsonschema:"Type of the work, where the plan says it"`
+	Priority             string       `json:"priority,omitempty" jsonschema:"critical, high, normal or low"`
+	Status               string       `json:"status,omitempty" jsonschema:"pending, assigned, in_progress or blocked"`
+	Title                string       `json:"title,omitempty" jsonschema:"Name of the task"`
+	Description          string       `json:"description,omitempty" jsonschema:"What the plan says that it is about"`
+	RequiredCapabilities []string     `json:"requiredCapabilities,omitempty" jsonschema:"What an agent must be able to do"`
+	AssignedTo           string       `json:"assignedTo,omitempty" jsonschema:"Who works on it"`
+	CreatedAt            *time.Time   `json:"createdAt,omitempty" jsonschema:"When it was submitted"`
+	Deadline             *time.Time   `json:"deadline,omitempty" jsonschema:"When it has to be over"`
+	Dependencies         []string     `json:"dependencies,omitempty" jsonschema:"Tasks that it still waits for"`
+	Metadata             tools.Object `json:"metadata,omitempty" jsonschema:"state, block, reason, queue, parent and paused as orch knows them"`
+}
+
+type queueStats struct {
+	Total       *int       `json:"total,omitempty" jsonschema:"Open tasks"`
+	Pending     *int       `json:"pending,omitempty" jsonschema:"Those that wait for somebody"`
+	Assigned    *int       `json:"assigned,omitempty" jsonschema:"Those that an agent has taken"`
+	InProgress  *int       `json:"inProgress,omitempty" jsonschema:"Those that are worked on"`
+	Blocked     *int       `json:"blocked,omitempty" jsonschema:"Those that cannot go on"`
+	AvgWaitTime *float64   `json:"avgWaitTime,omitempty" jsonschema:"How long the pending ones have been waiting, on average, in milliseconds"`
+	OldestTask  *time.Time `json:"oldestTask,omitempty" jsonschema:"When the oldest one was submitted"`
+}
+
+// system.getTaskQueue (S3-110 to S3-115).
+func getTaskQueue(cfg Config) tools.Tool {
+	return tools.Define(spec(tools.Spec{
+		Name:       "system.getTaskQueue",
+		Title:      "Show the task queue",
+		Purpose:    "Get pending tasks from the task queue",
+		Conditions: []string{"Names and summaries of all open tasks are shown, and no inputs of them"},
+		Errors:     []string{"VALIDATION_ERROR", "NOT_FOUND", "TOOL_UNAVAILABLE"},
+	}), func(ctx context.Context, env *tools.Env, in getTaskQueueIn) (getTaskQueueOut, error) {
+		node, err := cfg.node()
+		if err != nil {
+			return getTaskQueueOut{}, err
+		}
+		r := QueueRequest{
+			Priority: in.Priority, Status: in.Status, Type: in.Type, IncludeAssigned: in.IncludeAssigned,
+			Limit: in.Limit, Except: env.Task,
+		}
+		if in.AgentID != "" {
+			a, err := node.agent(ctx, in.AgentID)
+			if err != nil {
+				return getTaskQueueOut{}, err
+			}
+			r.Agent, r.Capabilities = a.Name, a.Names()
+		}
+		list, all, err := node.Queue.Queue(ctx, r)
+		if err != nil {
+			return getTaskQueueOut{}, err
+		}
+		out := getTaskQueueOut{Tasks: []queued{}, QueueStats: statsOf(all)}
+		for _, q := range list {
+			out.Tasks = append(out.Tasks, queuedOf(q))
+		}
+		return out, nil
+	})
+}
+
+// agent returns the agent of an id.
+func (n *Node) agent(ctx context.Context, id string) (agents.View, error) {
+	registered, err := n.agents(ctx)
+	if err != nil {
+		return agents.View{}, err
+	}
+	for _, a := range registered {
+		if a.ID == id {
+			return a, nil
+		}
+	}
+	return agents.View{}, fault.New(fault.NotFound, "there is no such agent").WithField("agentId").WithHint("see system.getAgents")
+}
+
+func queuedOf(q QueuedTask) queued {
+	one := queued{
+		ID: string(q.ID), Type: q.Type, Priority: q.Priority, Status: q.Status, Title: q.Name, Description: q.Summary,
+		RequiredCapabilities: q.Requires, AssignedTo: q.AssignedTo, CreatedAt: stamp(q.CreatedAt), Metadata: metadata(q),
+	}
+	if q.Deadline != nil {
+		one.Deadline = stamp(*q.Deadline)
+	}
+	for _, id := range q.DependsOn {
+		one.Dependencies = append(one.Dependencies, string(id))
+	}
+	return one
+}
+
+func metadata(q QueuedTask) tools.Object {
+	text, err := json.Marshal(struct {
+		State  string        `json:"state"`
+		Block  string        `json:"block,omitempty"`
+		Reason string        `json:"reason,omitempty"`
+		Queue  string        `json:"queue,omitempty"`
+		Parent events.TaskID `json:"parent,omitempty"`
+		Paused bool          `json:"paused,omitempty"`
+	}{q.State, q.Block, q.Reason, q.Queue, q.Parent, q.Paused})
+	if err != nil {
+		return nil // texts always have a form in JSON
+	}
+	return text
+}
+
+func statsOf(s QueueStats) queueStats {
+	out := queueStats{
+		Total: &s.Total, Pending: &s.Pending, Assigned: &s.Assigned, InProgress: &s.InProgress, Blocked: &s.Blocked,
+		AvgWaitTime: new(millis(s.Wait)),
+	}
+	if s.Oldest != nil {
+		out.OldestTask = stamp(*s.Oldest)
+	}
+	return out
+}
