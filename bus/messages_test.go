@@ -2,6 +2,9 @@ package bus_test
 
 import (
 	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -162,4 +165,32 @@ func TestMessagesOverTheBus(t *testing.T) {
 		assert.Equal(t, "to", fault.From(err).Field)
 		assert.Equal(t, fault.InvalidFormat, fault.CodeOf(err))
 	}
+}
+
+// BenchmarkMessages sends a message of 1 KiB, and acknowledges it, with 64 senders for each processor at the same time.
+func BenchmarkMessages(b *testing.B) {
+	levels(b, func(b *testing.B, n *node) {
+		b.Helper()
+		m, err := n.OpenMessages(b.Context(), messages.Config{})
+		require.NoError(b, err)
+		b.Cleanup(m.Close)
+		payload := []byte(`"` + strings.Repeat("x", 1<<10) + `"`)
+		b.SetParallelism(64)
+		var readers atomic.Int64
+		b.ResetTimer()
+		b.RunParallel(func(pb *testing.PB) {
+			who := "agent:r" + strconv.FormatInt(readers.Add(1), 10)
+			for pb.Next() {
+				r, err := m.Send(b.Context(), "user:ada", messages.Draft{To: []string{who}, Payload: payload})
+				if err == nil {
+					_, err = m.Ack(b.Context(), who, []string{r.ID})
+				}
+				if err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+		perSecond(b)
+	})
 }
