@@ -45,6 +45,11 @@ func admit(ctx context.Context, dataDir string) error {
 			return err
 		}
 	}
+	for path, size := range i.clipped {
+		if err := clipFile(path, size); err != nil {
+			return err
+		}
+	}
 	for _, stream := range i.spoilt {
 		if err := os.RemoveAll(filepath.Join(i.streams(), stream)); err != nil {
 			return writeFault(stream, err)
@@ -60,6 +65,8 @@ type inspection struct {
 	report Report
 	torn   []string // streams that end with a write that was cut short
 	spoilt []string // damaged streams that nothing depends on
+	// clipped are files of such streams that are worth something up to a size.
+	clipped map[string]int64
 }
 
 func (i *inspection) streams() string { return storefile.Dir(filepath.Join(i.dir, storeDir)) }
@@ -121,9 +128,12 @@ func exists(path string) bool {
 
 // judge tells damage from the end of a write that was cut short and was never acknowledged.
 func (i *inspection) judge(s storefile.Stream) {
-	if what := dispensable()[s.Name]; what != "" && slices.ContainsFunc(s.Damage, lasting) {
-		i.report.Mended = append(i.report.Mended, Problem{Stream: s.Name, What: what})
-		i.spoilt = append(i.spoilt, s.Name)
+	switch s.Name {
+	case sessionsStream:
+		i.judgeSessions(s)
+		return
+	case messagesStream:
+		i.judgeMessages(s)
 		return
 	}
 	if !slices.Contains(ownStreams(), s.Name) { // one that a probe left behind, or somebody else's
@@ -152,12 +162,48 @@ func (i *inspection) judge(s storefile.Stream) {
 	}
 }
 
-// dispensable are the streams without which a node can do when they are damaged, and what that means.
-func dispensable() map[string]string {
-	return map[string]string{
-		sessionsStream: "the sessions of MCP clients are damaged; clients open new ones",
-		messagesStream: "the messages between agents are damaged; all of them are dropped, and groups have to be joined again",
+// judgeSessions drops all sessions when some are damaged.
+func (i *inspection) judgeSessions(s storefile.Stream) {
+	if slices.ContainsFunc(s.Damage, lasting) {
+		i.report.Mended = append(i.report.Mended, Problem{Stream: s.Name, What: "the sessions of MCP clients are damaged; clients open new ones"})
+		i.spoilt = append(i.spoilt, s.Name)
 	}
+}
+
+// judgeMessages keeps what was written before a damage: what was acknowledged before a power loss is in front of what it
+// tore. A message or a membership behind it is lost, and what was dealt with may come again.
+func (i *inspection) judgeMessages(s storefile.Stream) {
+	if slices.ContainsFunc(s.Damage, func(d storefile.Damage) bool { return d.Meta }) {
+		i.report.Mended = append(i.report.Mended, Problem{Stream: s.Name, What: "the messages between agents are damaged; all of them are dropped, and groups have to be joined again"})
+		i.spoilt = append(i.spoilt, s.Name)
+		return
+	}
+	if len(s.Damage) > 0 {
+		i.torn = append(i.torn, s.Name)
+	}
+	for _, d := range s.Damage {
+		path := filepath.Join(i.streams(), s.Name, filepath.FromSlash(d.File))
+		if _, known := i.clipped[path]; known || d.Tail {
+			continue
+		}
+		if i.clipped == nil {
+			i.clipped = map[string]int64{}
+		}
+		i.clipped[path] = int64(d.Offset)
+		i.report.Mended = append(i.report.Mended, problemOf(s.Name, d))
+	}
+}
+
+// clipFile cuts a file off, and removes it when nothing is left.
+func clipFile(path string, size int64) error {
+	err := os.Truncate(path, size)
+	if size == 0 {
+		err = os.Remove(path)
+	}
+	if err != nil {
+		return writeFault(path, err)
+	}
+	return nil
 }
 
 // lasting reports whether a damage is more than the end of a write that was cut short.

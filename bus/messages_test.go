@@ -2,6 +2,9 @@ package bus_test
 
 import (
 	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -96,36 +99,61 @@ func TestMessagesExpireInTheStore(t *testing.T) {
 	requireIntact(t, n)
 }
 
-// Damaged messages are worth no restore: the node starts without them, and says so.
+// Damaged messages are worth no restore: the node starts with those before the damage, and says so.
 func TestDamagedMessagesAreDropped(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
-	m := openMessages(t, n, messages.Config{})
 	draft := messages.Draft{To: []string{"agent:bob"}, Payload: []byte(`"a text that is damaged"`)}
-	for range 3 {
-		_, err := m.Send(t.Context(), "user:ada", draft)
-		require.NoError(t, err)
+	for name, c := range map[string]struct {
+		file string
+		at   func(size int) int
+		left []int
+	}{
+		"a record":    {"*.blk", func(size int) int { return size / 2 }, []int{1, 2}},
+		"the first":   {"*.blk", func(int) int { return 0 }, []int{0}},
+		"the stream":  {"../meta.inf", func(int) int { return 5 }, []int{0}},
+		"the newest":  {"*.blk", func(size int) int { return size - 3 }, []int{3}},
+		"no checksum": {"*.blk", func(size int) int { return size - size/4 - 1 }, []int{2, 3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := startNode(t, bus.ServerConfig{})
+			m := openMessages(t, n, messages.Config{})
+			for range 4 {
+				_, err := m.Send(t.Context(), "user:ada", draft)
+				require.NoError(t, err)
+			}
+			m.Close()
+			files := streamFiles(t, n, "ORCH_MESSAGES", c.file)
+			n.stop(t)
+			data, err := os.ReadFile(files[0])
+			require.NoError(t, err)
+			data[c.at(len(data))] ^= 1
+			require.NoError(t, os.WriteFile(files[0], data, 0o600))
+			report, err := bus.Inspect(t.Context(), n.cfg.DataDir)
+			require.NoError(t, err)
+			assert.Zero(t, report.Found)
+			n.start(t)
+			m = openMessages(t, n, messages.Config{})
+			p, err := m.Inbox(t.Context(), "agent:bob", messages.Query{})
+			require.NoError(t, err)
+			assert.Contains(t, c.left, len(p.Messages))
+			if len(p.Messages) < 3 {
+				require.NotEmpty(t, report.Mended)
+				assert.Equal(t, "ORCH_MESSAGES", report.Mended[0].Stream)
+			}
+			r, err := m.Send(t.Context(), "user:ada", messages.Draft{To: []string{"agent:eve"}, Payload: []byte(`1`)})
+			require.NoError(t, err)
+			m.Close()
+			n.stop(t)
+			n.start(t)
+			m = openMessages(t, n, messages.Config{})
+			p, err = m.Inbox(t.Context(), "agent:eve", messages.Query{})
+			require.NoError(t, err)
+			require.Len(t, p.Messages, 1)
+			assert.Equal(t, r.ID, p.Messages[0].ID)
+			requireIntact(t, n)
+		})
 	}
-	m.Close()
-	file := streamFiles(t, n, "ORCH_MESSAGES", "*.blk")[0]
-	n.stop(t)
-	data, err := os.ReadFile(file)
-	require.NoError(t, err)
-	data[len(data)/2] ^= 1
-	require.NoError(t, os.WriteFile(file, data, 0o600))
-	report, err := bus.Inspect(t.Context(), n.cfg.DataDir)
-	require.NoError(t, err)
-	assert.Zero(t, report.Found)
-	require.Len(t, report.Mended, 1)
-	assert.Equal(t, "ORCH_MESSAGES", report.Mended[0].Stream)
-	n.start(t)
-	m = openMessages(t, n, messages.Config{})
-	p, err := m.Inbox(t.Context(), "agent:bob", messages.Query{})
-	require.NoError(t, err)
-	assert.Empty(t, p.Messages)
-	_, err = m.Send(t.Context(), "user:ada", draft)
-	require.NoError(t, err)
-	requireIntact(t, n)
 }
 
 // A worker asks the node, in the name of its calls alone; faces ask with the credential of the operator.
@@ -162,4 +190,32 @@ func TestMessagesOverTheBus(t *testing.T) {
 		assert.Equal(t, "to", fault.From(err).Field)
 		assert.Equal(t, fault.InvalidFormat, fault.CodeOf(err))
 	}
+}
+
+// BenchmarkMessages sends a message of 1 KiB, and acknowledges it, with 64 senders for each processor at the same time.
+func BenchmarkMessages(b *testing.B) {
+	levels(b, func(b *testing.B, n *node) {
+		b.Helper()
+		m, err := n.OpenMessages(b.Context(), messages.Config{})
+		require.NoError(b, err)
+		b.Cleanup(m.Close)
+		payload := []byte(`"` + strings.Repeat("x", 1<<10) + `"`)
+		b.SetParallelism(64)
+		var readers atomic.Int64
+		b.ResetTimer()
+		b.RunParallel(func(pb *testing.PB) {
+			who := "agent:r" + strconv.FormatInt(readers.Add(1), 10)
+			for pb.Next() {
+				r, err := m.Send(b.Context(), "user:ada", messages.Draft{To: []string{who}, Payload: payload})
+				if err == nil {
+					_, err = m.Ack(b.Context(), who, []string{r.ID})
+				}
+				if err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+		perSecond(b)
+	})
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/eventstest"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/messages"
 )
 
 const (
@@ -36,7 +37,7 @@ const (
 	powerDisk = 2 << 30 // bytes
 )
 
-// TestPowerLoad is the process whose power is cut: it writes commits, blobs, checkpoints and archives,
+// TestPowerLoad is the process whose power is cut: it writes commits, blobs, checkpoints, archives and messages,
 // and a line for everything that was acknowledged.
 func TestPowerLoad(t *testing.T) { //nolint:paralleltest // a child process that runs nothing else
 	dir := os.Getenv(powerDir)
@@ -48,11 +49,12 @@ func TestPowerLoad(t *testing.T) { //nolint:paralleltest // a child process that
 		cfg.Sync = func(*os.File) error { return nil }
 	}
 	n := startNode(t, cfg)
+	mail := openMessages(t, n, messages.Config{})
 	acks := make(chan string, 4096)
 	for range 16 {
 		go func() {
 			for {
-				loadOne(t, n, acks)
+				loadOne(t, n, mail, acks)
 			}
 		}()
 	}
@@ -62,7 +64,7 @@ func TestPowerLoad(t *testing.T) { //nolint:paralleltest // a child process that
 }
 
 // loadOne writes one task: some commits, and sometimes what goes beside them.
-func loadOne(t *testing.T, n *node, acks chan<- string) {
+func loadOne(t *testing.T, n *node, mail *bus.Messages, acks chan<- string) {
 	t.Helper()
 	c := eventstest.NewChain()
 	for range 1 + rand.IntN(6) {
@@ -89,6 +91,26 @@ func loadOne(t *testing.T, n *node, acks chan<- string) {
 		if assert.NoError(t, err) {
 			acks <- fmt.Sprintf("point %s 0 -", c.Task)
 		}
+	case 5, 6:
+		loadMessage(t, mail, c.Task, acks)
+	}
+}
+
+// loadMessage sends a message to an agent that gets no other, and may acknowledge it.
+func loadMessage(t *testing.T, mail *bus.Messages, task events.TaskID, acks chan<- string) {
+	t.Helper()
+	who := "agent:" + string(task)
+	r, err := mail.Send(t.Context(), "user:ada", messages.Draft{To: []string{who}, Payload: []byte(`"` + strings.Repeat("x", rand.IntN(2000)) + `"`)})
+	if !assert.NoError(t, err) { //nolint:testifylint // not in the goroutine of the test
+		return
+	}
+	if rand.IntN(2) == 0 {
+		acks <- fmt.Sprintf("message %s 0 %s", task, r.ID)
+		return
+	}
+	_, err = mail.Ack(t.Context(), who, []string{r.ID})
+	if assert.NoError(t, err) {
+		acks <- fmt.Sprintf("taken %s 0 %s", task, r.ID)
 	}
 }
 
@@ -220,7 +242,9 @@ func (m *machine) recover(t *testing.T, level bus.Durability, image string, acke
 	if st.Refusing != nil {
 		o.refusal = st.Refusing.Error()
 	}
-	held := &held{n: n, histories: map[events.TaskID][]events.Stored{}}
+	mail := openMessages(t, n, messages.Config{})
+	defer mail.Close()
+	held := &held{n: n, mail: mail, histories: map[events.TaskID][]events.Stored{}}
 	for _, a := range acked {
 		if !held.has(t, a) {
 			o.missing++
@@ -241,6 +265,7 @@ func (m *machine) recover(t *testing.T, level bus.Durability, image string, acke
 // held answers what a node holds; it reads every history once.
 type held struct {
 	n         *node
+	mail      *bus.Messages
 	histories map[events.TaskID][]events.Stored
 }
 
@@ -253,6 +278,9 @@ func (h *held) has(t *testing.T, a ack) bool {
 	case "point":
 		_, err := h.n.Load(t.Context(), a.task, "point")
 		return err == nil
+	case "message", "taken":
+		p, err := h.mail.Inbox(t.Context(), "agent:"+string(a.task), messages.Query{})
+		return err == nil && (a.kind == "taken") == (len(p.Messages) == 0)
 	}
 	history, ok := h.histories[a.task]
 	if !ok {
