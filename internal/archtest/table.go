@@ -77,11 +77,12 @@ func layers() []Layer {
 				"fault", "tools/firebase", "tools/firebase/document", "tools/firebase/refusal", "tools/firebase/tree",
 			}},
 			{Package: "tools/firebase/backlog", Imports: []string{"fault", "tools/firebase", "tools/firebase/refusal"}},
+			{Package: "tools/firebase/account", Imports: []string{"fault", "internal/netguard", "tools/firebase/refusal"}},
 			{Package: "tools/firebase/realtime", Imports: []string{
-				"fault", "internal/netguard", "tools/firebase", "tools/firebase/backlog", "tools/firebase/refusal", "tools/firebase/tree",
+				"fault", "internal/netguard", "tools/firebase", "tools/firebase/account", "tools/firebase/backlog", "tools/firebase/refusal", "tools/firebase/tree",
 			}},
 			{Package: "tools/firebase/firestore", Imports: []string{
-				"fault", "tools/firebase", "tools/firebase/backlog", "tools/firebase/document", "tools/firebase/refusal",
+				"fault", "internal/netguard", "tools/firebase", "tools/firebase/account", "tools/firebase/backlog", "tools/firebase/document", "tools/firebase/refusal",
 			}},
 			{Package: "tools/firebase", Imports: append([]string{"tools/firebase/document", "tools/firebase/refusal", "tools/firebase/tree"}, family...)},
 			{Package: "tools/*", Imports: family},
@@ -182,7 +183,7 @@ func libraries() []Library {
 		{Path: "go.yaml.in/yaml/v3", Users: []string{"plan", "policy", "internal/config", "mcp/registry", "cmd/orch"}},
 		{Path: "golang.org/x/net/bpf", Users: []string{"internal/proc"}},
 		{Path: "golang.org/x/net", Users: []string{"internal/netguard", "tools/web"}},
-		{Path: "golang.org/x/oauth2", Users: []string{"tools/firebase/realtime"}, Hidden: true},
+		{Path: "golang.org/x/oauth2", Users: []string{"tools/firebase/account"}, Hidden: true},
 		{Path: "golang.org/x/sys", Users: []string{"bus", "internal/pathguard", "internal/proc", "tools/*"}},
 		{Path: "golang.org/x/text", Users: []string{"plan", "tools", "mcp/*"}},
 		{Path: "golang.org/x/term", Users: []string{"cmd/orch", "cmd/orch/screen"}},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 )
@@ -43,4 +44,10 @@ func (s *streamed) Read(p []byte) (int, error) {
 		err = s.failed(err)
 	}
 	return n, err
+}
+
+// Dial makes a connection to host:port under the rules of the client, for protocols that are not requests.
+// Errors: those of package net, and one for an address that is not public.
+func (c *Client) Dial(ctx context.Context, address string) (net.Conn, error) {
+	return c.dial(ctx, "tcp", address)
 }

@@ -89,3 +89,13 @@ func TestStreamsThatEnd(t *testing.T) {
 	assert.Equal(t, http.StatusTemporaryRedirect, s.Status)
 	assert.Contains(t, s.Refused, "which is not open to this call")
 }
+
+func TestDial(t *testing.T) {
+	t.Parallel()
+	listed := parsed(t, serve(t, nil)).Host
+	conn, err := netguard.New(open()).Dial(t.Context(), listed)
+	require.NoError(t, err)
+	require.NoError(t, conn.Close())
+	_, err = netguard.New(netguard.Config{}).Dial(t.Context(), listed)
+	require.ErrorContains(t, err, "not public")
+}

@@ -1,0 +1,48 @@
+package firestore_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/orch-dev/orch/tools/firebase"
+	"github.com/orch-dev/orch/tools/firebase/firebasetest"
+	"github.com/orch-dev/orch/tools/firebase/firestore"
+)
+
+// emulator is that of Google.
+var emulator = firebasetest.Peer{Command: []string{"../../../scripts/firebase/firestore"}}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(emulator.Main(m)) }
+
+const backlog = 64
+
+// without is the variable that leaves out the tests that need the emulator.
+const without = "ORCH_TEST_NO_FIRESTORE"
+
+// open returns an empty database at the emulator.
+func open(tb testing.TB, change ...func(*firestore.Config)) *firestore.Client {
+	tb.Helper()
+	if os.Getenv(without) == "1" {
+		tb.Skip(without + " is set")
+	}
+	cfg := firestore.Config{Emulator: emulator.Address(tb), Project: emulator.Name(), Backlog: backlog}
+	for _, c := range change {
+		c(&cfg)
+	}
+	c, err := firestore.Open(cfg)
+	require.NoError(tb, err)
+	tb.Cleanup(func() { assert.NoError(tb, c.Close()) })
+	return c
+}
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	firebasetest.Firestore(t, firebasetest.Kit{
+		Open:    func(tb testing.TB) firebase.Backend { tb.Helper(); return open(tb) },
+		Backlog: backlog,
+	})
+}
