@@ -81,7 +81,7 @@ func layers() []Layer {
 			{Package: "tools/firebase/realtime", Imports: []string{
 				"fault", "internal/netguard", "tools/firebase", "tools/firebase/account", "tools/firebase/backlog", "tools/firebase/refusal", "tools/firebase/tree",
 			}},
-			{Package: "tools/firebase/firestore", Imports: []string{
+			{Package: "tools/firebase/docstore", Imports: []string{
 				"fault", "internal/netguard", "tools/firebase", "tools/firebase/account", "tools/firebase/backlog", "tools/firebase/document", "tools/firebase/refusal",
 			}},
 			{Package: "tools/firebase", Imports: append([]string{"tools/firebase/document", "tools/firebase/refusal", "tools/firebase/tree"}, family...)},
@@ -167,6 +167,11 @@ func libraries() []Library {
 		{Path: "github.com/go-sql-driver/mysql", Users: []string{"tools/db"}, Hidden: true},
 		{Path: "github.com/jackc/pgx/v5", Users: []string{"tools/db"}, Hidden: true},
 		{Path: "github.com/ncruces/go-sqlite3", Users: []string{"tools/db"}, Hidden: true},
+		{Path: "cloud.google.com/go/firestore", Users: []string{"tools/firebase/docstore"}, Hidden: true},
+		{Path: "google.golang.org/api", Users: []string{"tools/firebase/docstore"}, Hidden: true},
+		{Path: "google.golang.org/genproto", Users: []string{"tools/firebase/docstore"}, Hidden: true},
+		{Path: "google.golang.org/grpc", Users: []string{"tools/firebase/docstore"}, Hidden: true},
+		{Path: "google.golang.org/protobuf", Users: []string{"tools/firebase/docstore"}, Hidden: true},
 		{Path: "code.dny.dev/ssrf", Users: []string{"internal/netguard"}, Hidden: true},
 		{Path: "github.com/google/go-github", Users: []string{"tools/forge"}, Hidden: true},
 		{Path: "github.com/JohannesKaufmann", Users: []string{"tools/web"}, Hidden: true},

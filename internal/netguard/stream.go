@@ -24,7 +24,7 @@ type Stream struct {
 // Stream makes a request and returns when the headers of the answer are there. The body lasts until it is
 // closed or the context ends. Request.Limit does not count. Errors are those of Do.
 func (c *Client) Stream(ctx context.Context, r Request) (*Stream, error) {
-	hops, res, err := c.send(ctx, r)
+	hops, res, err := c.send(ctx, r) //nolint:bodyclose // the caller closes it
 	if err != nil {
 		return nil, err
 	}

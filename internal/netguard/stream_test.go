@@ -76,7 +76,7 @@ func TestStreamsThatEnd(t *testing.T) {
 		require.NoError(t, err)
 		_, err = io.ReadAll(s.Body)
 		if want == "" {
-			assert.NoError(t, err)
+			require.NoError(t, err)
 			continue
 		}
 		assert.Equal(t, want, fault.CodeOf(err))

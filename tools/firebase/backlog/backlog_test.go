@@ -77,7 +77,8 @@ func TestQueueWakesItsReader(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		for event := range q.Events(ctx, func() {}) {
+		for event, err := range q.Events(ctx, func() {}) {
+			assert.NoError(t, err)
 			got <- event.Data
 		}
 	}()

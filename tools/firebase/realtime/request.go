@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -41,9 +42,7 @@ func (c *Client) prepare(ctx context.Context, r request) (netguard.Request, erro
 	}
 	u.Path, u.RawPath = strings.TrimSuffix(c.base.Path, "/")+plain.String()+".json", strings.TrimSuffix(c.base.EscapedPath(), "/")+escaped.String()+".json"
 	query := c.base.Query()
-	for name, values := range r.query {
-		query[name] = values
-	}
+	maps.Copy(query, r.query)
 	header := r.header.Clone()
 	if header == nil {
 		header = http.Header{}

@@ -159,7 +159,7 @@ func (w *watcher) passing(err error) bool {
 func (w *watcher) why(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
-		return nil
+		return nil //nolint:nilerr // the end of the context is no error of the events
 	case errors.Is(err, errRevoked):
 		return revoked(err)
 	default:

@@ -1,4 +1,4 @@
-package firestore
+package docstore
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package firestore_test
+package docstore_test
 
 import (
 	"os"
@@ -9,8 +9,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/orch-dev/orch/tools/firebase"
+	"github.com/orch-dev/orch/tools/firebase/docstore"
 	"github.com/orch-dev/orch/tools/firebase/firebasetest"
-	"github.com/orch-dev/orch/tools/firebase/firestore"
 )
 
 // emulator is that of Google.
@@ -24,16 +24,16 @@ const backlog = 64
 const without = "ORCH_TEST_NO_FIRESTORE"
 
 // open returns an empty database at the emulator.
-func open(tb testing.TB, change ...func(*firestore.Config)) *firestore.Client {
+func open(tb testing.TB, change ...func(*docstore.Config)) *docstore.Client {
 	tb.Helper()
 	if os.Getenv(without) == "1" {
 		tb.Skip(without + " is set")
 	}
-	cfg := firestore.Config{Emulator: emulator.Address(tb), Project: emulator.Name(), Backlog: backlog}
+	cfg := docstore.Config{Emulator: emulator.Address(tb), Project: emulator.Name(), Backlog: backlog}
 	for _, c := range change {
 		c(&cfg)
 	}
-	c, err := firestore.Open(cfg)
+	c, err := docstore.Open(cfg)
 	require.NoError(tb, err)
 	tb.Cleanup(func() { assert.NoError(tb, c.Close()) })
 	return c

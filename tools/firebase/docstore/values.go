@@ -1,4 +1,4 @@
-package firestore
+package docstore
 
 import (
 	"encoding/base64"
@@ -83,7 +83,7 @@ func plainValue(value any) any {
 	case int64:
 		return float64(v)
 	case float64:
-		return real(v)
+		return finite(v)
 	case time.Time:
 		return v.UTC().Format(time.RFC3339Nano)
 	case []byte:
@@ -107,7 +107,7 @@ func plainValue(value any) any {
 	case firestore.Vector64:
 		all := make([]any, len(v))
 		for i, element := range v {
-			all[i] = real(element)
+			all[i] = finite(element)
 		}
 		return all
 	default:
@@ -115,8 +115,8 @@ func plainValue(value any) any {
 	}
 }
 
-// real returns a number, or the name of one that JSON does not have.
-func real(v float64) any {
+// finite returns a number, or the name of one that JSON does not have.
+func finite(v float64) any {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return fmt.Sprint(v)
 	}

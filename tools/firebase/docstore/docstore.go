@@ -1,10 +1,10 @@
-// Package firestore is a client of Cloud Firestore, the one of Google or its emulator. It is a
+// Package docstore is a client of Cloud Firestore, the one of Google or its emulator. It is a
 // firebase.Backend.
 //
 // What is written is checked here first, with the rules of package document, so that refusals are the same
 // for every backend; the server has the last word. Watches and reads go through the library of Google,
 // writes to the protocol itself: it has conditions for each kind of write, the library for some.
-package firestore
+package docstore
 
 import (
 	"context"
@@ -96,7 +96,7 @@ func Open(cfg Config) (*Client, error) {
 	ctx := context.Background()
 	library, err := firestore.NewClientWithDatabase(ctx, cfg.Project, cfg.Database, option.WithGRPCConn(conn))
 	if err != nil {
-		conn.Close()
+		_ = conn.Close() // nothing was sent
 		return nil, fault.New(fault.ValidationError, "it cannot be used: %w", err).WithField("firestore_project")
 	}
 	return &Client{cfg: cfg, client: library, raw: firestorepb.NewFirestoreClient(conn)}, nil

@@ -1,4 +1,4 @@
-package firestore
+package docstore
 
 import (
 	"context"
@@ -45,7 +45,6 @@ func (c *Client) Watch(ctx context.Context, path string, events firebase.EventTy
 }
 
 func watchable(at document.Path, events firebase.EventType) error {
-	where := ""
 	switch events {
 	case firebase.DocumentAdded, firebase.DocumentModified, firebase.DocumentDeleted:
 		return nil
@@ -53,10 +52,13 @@ func watchable(at document.Path, events firebase.EventType) error {
 		if at.IsDocument() {
 			return nil
 		}
-		where = "a collection"
+		return noSuchEvents(events, "a collection")
 	default:
-		where = "Firestore"
+		return noSuchEvents(events, "Firestore")
 	}
+}
+
+func noSuchEvents(events firebase.EventType, where string) error {
 	return refusal.New(refusal.ValidationError, "%s has no events %q", where, events).WithField("eventType")
 }
 
