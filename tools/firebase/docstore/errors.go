@@ -54,7 +54,24 @@ func (c *Client) failed(ctx context.Context, err error) error {
 	}
 }
 
-// invalid tells what of a write, or of a query, was refused.
+// unread tells what an error of the protocol means for a read.
+func (c *Client) unread(ctx context.Context, err error) error {
+	said := plain(status.Convert(err).Message())
+	switch code := status.Code(err); {
+	case ctx.Err() != nil:
+		return c.failed(ctx, err)
+	case code == codes.NotFound:
+		return refusal.New(refusal.ConnectionError, "Firestore found no database: %s", said).WithHint("check firestore_project")
+	case code == codes.InvalidArgument, code == codes.OutOfRange, code == codes.FailedPrecondition: // such as an index that is missing
+		return refusal.New(refusal.ValidationError, "Firestore refused: %s", said).WithField("query")
+	case code == codes.Aborted, code == codes.AlreadyExists:
+		return refusal.New(refusal.ConnectionError, "Firestore failed: %s", said)
+	default:
+		return c.failed(ctx, err)
+	}
+}
+
+// invalid tells what of a write was refused.
 func invalid(said string) error {
 	for _, size := range []string{"exceeds the maximum", "longer than", "maximum entity size", "too large"} {
 		if strings.Contains(said, size) {

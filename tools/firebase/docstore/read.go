@@ -11,7 +11,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/tools/firebase"
 	"github.com/orch-dev/orch/tools/firebase/document"
 	"github.com/orch-dev/orch/tools/firebase/refusal"
@@ -73,7 +72,7 @@ func (c *Client) get(ctx context.Context, at document.Path) (*firestore.Document
 		return d, nil
 	}
 	if err != nil {
-		return nil, c.failed(ctx, err)
+		return nil, c.unread(ctx, err)
 	}
 	return d, nil
 }
@@ -86,7 +85,7 @@ func (c *Client) one(d *firestore.DocumentSnapshot) firebase.Snapshot {
 func (c *Client) collection(ctx context.Context, at document.Path, q firebase.Query) (firebase.Snapshot, error) {
 	found, err := c.selected(ctx, c.query(at, q))
 	if err != nil {
-		return firebase.Snapshot{}, queryRefused(err)
+		return firebase.Snapshot{}, err
 	}
 	exists := len(found) > 0
 	if !exists && q.Selects() {
@@ -97,18 +96,6 @@ func (c *Client) collection(ctx context.Context, at document.Path, q firebase.Qu
 		exists = len(some) > 0
 	}
 	return c.many(found, exists), nil
-}
-
-// queryRefused names the input of what Firestore does not select by.
-func queryRefused(err error) error {
-	switch e, ok := errors.AsType[*fault.Error](err); {
-	case ok && (e.Reason == refusal.ValidationError || e.Reason == refusal.SizeLimitExceeded):
-		return refusal.New(refusal.ValidationError, "%s", e.Message).WithField("query")
-	case ok && e.Reason == refusal.Conflict: // FAILED_PRECONDITION: an index is missing
-		return refusal.New(refusal.ValidationError, "Firestore has no index for the query").WithField("query")
-	default:
-		return err
-	}
 }
 
 // query returns a query in the form of the library.
@@ -143,7 +130,7 @@ func (c *Client) selected(ctx context.Context, q firestore.Query) (found []docum
 			return found, nil
 		}
 		if err != nil {
-			return nil, c.failed(ctx, err)
+			return nil, c.unread(ctx, err)
 		}
 		f := contents(d)
 		if size += f.Size(nil); size > c.cfg.MaxAnswer {

@@ -141,11 +141,7 @@ func (c *Client) ended(ctx context.Context, err error) error {
 	if _, ok := errors.AsType[*fault.Error](err); ok {
 		return err
 	}
-	err = c.failed(ctx, err)
-	if fault.From(err).Reason == refusal.NotFound || fault.From(err).Reason == refusal.Conflict {
-		return refusal.New(refusal.ConnectionError, "%s", fault.From(err).Message)
-	}
-	return err
+	return c.unread(ctx, err)
 }
 
 // grow counts the bytes of what is watched.

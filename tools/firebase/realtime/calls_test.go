@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -240,6 +241,24 @@ func TestRedirects(t *testing.T) {
 		_, err := c.Read(t.Context(), "w", firebase.Query{})
 		refused(t, err, refusal.ConnectionError)
 	}
+}
+
+// Google moves databases between its own servers, and to nobody else's.
+func TestRedirectsOfGoogle(t *testing.T) {
+	t.Parallel()
+	const home = "https://p-default-rtdb.firebaseio.com"
+	for to, want := range map[string]bool{
+		home + "/w.json": true, "https://s-usc1c-nss-2.firebaseio.com/w.json?ns=p": true, "https://p.europe-west1.firebasedatabase.app/": true,
+		"http://s-usc1c-nss-2.firebaseio.com/": false, "https://s.firebaseio.com:8443/": false, "https://firebaseio.com.evil.example/": false,
+		"https://evilfirebaseio.com/": false, "https://listed.example/": true, "http://listed.example/": false, "https://10.1.2.3/": true,
+	} {
+		c := at(t, home, func(cfg *realtime.Config) {
+			cfg.Net.Hosts = []string{"listed.example"}
+			cfg.Net.Prefixes = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+		})
+		assert.Equal(t, want, c.Trusts(to), to)
+	}
+	assert.False(t, at(t, "https://db.example").Trusts("https://p.firebaseio.com/"))
 }
 
 // Two servers that send a request to each other get it a few times.
