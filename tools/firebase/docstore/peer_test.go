@@ -3,6 +3,7 @@ package docstore_test
 import (
 	"os"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -29,7 +30,7 @@ func open(tb testing.TB, change ...func(*docstore.Config)) *docstore.Client {
 	if os.Getenv(without) == "1" {
 		tb.Skip(without + " is set")
 	}
-	cfg := docstore.Config{Emulator: emulator.Address(tb), Project: emulator.Name(), Backlog: backlog}
+	cfg := docstore.Config{Emulator: emulator.Address(tb), Project: emulator.Name(), Backlog: backlog, Call: 5 * time.Minute}
 	for _, c := range change {
 		c(&cfg)
 	}

@@ -3,7 +3,6 @@ package realtime_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -74,7 +73,10 @@ func TestAnswers(t *testing.T) {
 // An answer that a proxy has robbed of its version must not make a transaction unconditional.
 func TestAnswerWithoutVersion(t *testing.T) {
 	t.Parallel()
-	c := at(t, serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `1`) }))
+	c := at(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, err := io.WriteString(w, `1`)
+		assert.NoError(t, err)
+	}))
 	_, err := c.Read(t.Context(), "w", firebase.Query{})
 	refused(t, err, refusal.ConnectionError)
 	_, err = c.Write(t.Context(), "w", firebase.Write{Operation: firebase.Push, Data: 1.0})
@@ -136,7 +138,8 @@ func TestHugeAnswers(t *testing.T) {
 			switch name {
 			case "answer":
 				_, err := c.Read(t.Context(), "w", firebase.Query{})
-				assert.Contains(t, refused(t, err, refusal.QuotaExceeded).Hint, "a query with a limit")
+				refused(t, err, refusal.QuotaExceeded)
+				assert.Contains(t, fault.From(err).Hint, "a query with a limit")
 			case "growth":
 				listen(t, c, firebase.ChildChanged).ends(refusal.QuotaExceeded)
 			default:
@@ -231,7 +234,8 @@ func TestRedirects(t *testing.T) {
 
 	c = at(t, url)
 	_, err = c.Write(t.Context(), "w", set("text"))
-	assert.Contains(t, refused(t, err, refusal.ConnectionError).Message, "not trusted with the credential")
+	refused(t, err, refusal.ConnectionError)
+	require.ErrorContains(t, err, "not trusted with the credential")
 	_, err = c.Watch(t.Context(), "w", firebase.Value)
 	refused(t, err, refusal.ConnectionError)
 	assert.Empty(t, second, "the other server saw nothing")

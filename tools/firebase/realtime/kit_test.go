@@ -45,7 +45,7 @@ func at(t *testing.T, url string, change ...func(*realtime.Config)) *realtime.Cl
 }
 
 // refused fails the test unless err has the reason, with its code, and repeats no secret.
-func refused(t *testing.T, err error, reason string) *fault.Error {
+func refused(t *testing.T, err error, reason string) {
 	t.Helper()
 	require.Error(t, err)
 	e := fault.From(err)
@@ -60,7 +60,6 @@ func refused(t *testing.T, err error, reason string) *fault.Error {
 		cause = next.Unwrap()
 	}
 	assert.NotContains(t, e.Hint, "hunter2")
-	return e
 }
 
 // reply writes an answer.

@@ -2,6 +2,7 @@ package realtime_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -21,7 +22,9 @@ const backlog = 64
 // open returns an empty database at the engine.
 func open(tb testing.TB) *realtime.Client {
 	tb.Helper()
-	c, err := realtime.Open(realtime.Config{URL: "http://" + engine.Address(tb) + "?ns=" + engine.Name(), Backlog: backlog})
+	c, err := realtime.Open(realtime.Config{
+		URL: "http://" + engine.Address(tb) + "?ns=" + engine.Name(), Backlog: backlog, Call: 5 * time.Minute,
+	})
 	require.NoError(tb, err)
 	return c
 }

@@ -155,6 +155,7 @@ func TestSilence(t *testing.T) {
 
 // google is a server for tokens, and a database that knows the last one.
 type google struct {
+	t      *testing.T
 	mu     sync.Mutex
 	tokens int
 	status int
@@ -168,13 +169,11 @@ func (g *google) token(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if g.status != 0 {
-		w.WriteHeader(g.status)
-		fmt.Fprint(w, `{"error":"invalid_grant","error_description":"hunter2"}`)
+		reply(g.t, w, g.status, `{"error":"invalid_grant","error_description":"hunter2"}`)
 		return
 	}
 	g.tokens++
-	w.Header().Set("Content-Type", "application/json")
-	fmt.Fprintf(w, `{"access_token":"t%d","token_type":"Bearer","expires_in":3600}`, g.tokens)
+	reply(g.t, w, http.StatusOK, fmt.Sprintf(`{"access_token":"t%d","token_type":"Bearer","expires_in":3600}`, g.tokens))
 }
 
 func (g *google) knows(r *http.Request) bool {
@@ -200,7 +199,7 @@ func account(t *testing.T, tokens string) string {
 // A service account gets tokens for its key: one for many calls, and another one when it is revoked.
 func TestServiceAccount(t *testing.T) {
 	t.Parallel()
-	g := &google{}
+	g := &google{t: t}
 	var streams atomic.Int64
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -236,7 +235,7 @@ func TestServiceAccountWithoutToken(t *testing.T) {
 	for status, reason := range map[int]string{
 		http.StatusBadRequest: refusal.PermissionDenied, http.StatusUnauthorized: refusal.PermissionDenied, http.StatusBadGateway: refusal.ConnectionError,
 	} {
-		g := &google{status: status}
+		g := &google{t: t, status: status}
 		c := at(t, "http://127.0.0.1:1", func(cfg *realtime.Config) { cfg.Token = account(t, serve(t, g.token)) })
 		_, err := c.Read(t.Context(), "w", firebase.Query{})
 		refused(t, err, reason)
