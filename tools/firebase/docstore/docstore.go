@@ -86,9 +86,12 @@ type Client struct {
 var _ firebase.Backend = (*Client)(nil)
 
 // Open returns a client. It sends nothing. Errors: VALIDATION_ERROR with the name of the setting.
-func Open(cfg Config) (*Client, error) {
+func Open(cfg Config) (*Client, error) { return openAt(cfg, server) }
+
+// openAt returns a client of Google's server at host:port, unless an emulator is configured.
+func openAt(cfg Config, server string) (*Client, error) {
 	cfg = cfg.withDefaults()
-	conn, err := dial(&cfg)
+	conn, err := dial(&cfg, server)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +109,7 @@ func Open(cfg Config) (*Client, error) {
 func (c *Client) Close() error { return c.client.Close() }
 
 // dial returns the connection that the configuration asks for, and completes that.
-func dial(cfg *Config) (*grpc.ClientConn, error) {
+func dial(cfg *Config, server string) (*grpc.ClientConn, error) {
 	var to string
 	var trust credentials.TransportCredentials
 	var who credentials.PerRPCCredentials
