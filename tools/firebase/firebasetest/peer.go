@@ -17,6 +17,9 @@ import (
 // startTime is how long a peer may take to start, with the installation of what it needs.
 const startTime = 5 * time.Minute
 
+// stopTime is how long a peer may take to end by itself.
+const stopTime = 20 * time.Second
+
 // Peer is a server for the tests of one package, started for the first test that asks. Its program prints
 // {"port": N} when it listens on loopback, and ends with its standard input, also when the tests are killed.
 type Peer struct {
@@ -75,14 +78,16 @@ func (p *Peer) start() error {
 
 func (p *Peer) kill() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) }
 
-// Stop kills the peer, with all processes that it started.
+// Stop ends the peer, with all processes that it started.
 func (p *Peer) Stop() {
 	if p.cmd == nil || p.cmd.Process == nil {
 		return
 	}
 	p.stdin.Close()
-	p.kill()
-	_ = p.cmd.Wait() // it was killed
+	late := time.AfterFunc(stopTime, p.kill)
+	_ = p.cmd.Wait() // how it ended does not matter
+	late.Stop()
+	p.kill() // what it left behind
 }
 
 // Main runs the tests of a package and stops the peer before goroutines are counted: goleak.VerifyTestMain
