@@ -85,12 +85,12 @@ func key(t *testing.T, tokens string) string {
 func TestServiceAccount(t *testing.T) {
 	t.Parallel()
 	address, roots := serveTLS(t)
-	for status, reason := range map[int]string{
+	for code, reason := range map[int]string{
 		http.StatusOK: "", http.StatusBadRequest: refusal.PermissionDenied, http.StatusBadGateway: refusal.ConnectionError,
 	} {
 		tokens := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(status)
+			w.WriteHeader(code)
 			_, err := io.WriteString(w, `{"access_token":"t1","token_type":"Bearer","expires_in":3600}`)
 			assert.NoError(t, err)
 		}))

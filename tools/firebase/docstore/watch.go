@@ -35,7 +35,10 @@ func (c *Client) Watch(ctx context.Context, path string, events firebase.EventTy
 	} else {
 		w.next = w.ofCollection(running, at)
 	}
-	go w.run(running)
+	go func() {
+		defer stop() // also of the stream, when nobody reads the events to their end
+		w.run(running)
+	}()
 	initial, err := w.initial(ctx)
 	if err != nil {
 		stop()

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/tools/firebase"
 	"github.com/orch-dev/orch/tools/firebase/realtime"
 	"github.com/orch-dev/orch/tools/firebase/refusal"
@@ -244,4 +245,24 @@ func TestServiceAccountWithoutToken(t *testing.T) {
 		_, err = c.Watch(t.Context(), "w", firebase.Value)
 		refused(t, err, reason)
 	}
+}
+
+// Whatever a server sends is a tree within the limit, and ends with a reason.
+func FuzzStream(f *testing.F) {
+	for _, seed := range []string{
+		"", "\n\n", "event: put\n\n", "data: {}\n\n", put("/", `{"a":{"b":1},"c":[1,null,2]}`) + put("/a/b", `null`), put("//a//b", `1`),
+		"event: patch\ndata: {\"path\":\"/a\",\"data\":{\"b/c\":1,\"/d\":null}}\n\n", put("/", `{".value":1,".priority":{}}`), put("/", `{".sv":"timestamp"}`),
+		"event: cancel\ndata: null\n\n", "event: auth_revoked\ndata: x\n\n", ":\r\nevent\r\ndata\r\n\r\n", put("/$", `1`), put("/", strings.Repeat("[", 40)),
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, sent []byte) {
+		c, err := realtime.Open(realtime.Config{URL: "http://127.0.0.1:1", MaxAnswer: 2048})
+		require.NoError(t, err)
+		root, revoked, err := c.Told(bytes.NewReader(sent))
+		require.LessOrEqual(t, root.Size(), 2048)
+		if !revoked {
+			require.Contains(t, []string{refusal.ConnectionError, refusal.PermissionDenied, refusal.QuotaExceeded}, fault.From(err).Reason)
+		}
+	})
 }
