@@ -168,7 +168,8 @@ func TestProjectFileHasLimits(t *testing.T) {
 		"search_provider: brave", "search_url: https://evil.example", "search_key: env:HOME", "net_allow: [169.254.169.254]", "notify_on: none",
 		"notify_channels: nats", "notify_services: {a: env:HOME}", "npm_registry: https://evil.example", "pip_index: https://evil.example",
 		"git_ssh_command: evil", "git_credential_helper: evil", "git_read: [/etc]", "database_hosts: [a:1]", "github_url: https://evil.example",
-		"github_token: env:HOME", "root: /", "root: ..", "root: ../other",
+		"github_token: env:HOME", "firebase_realtime_url: https://evil.example", "firebase_realtime_token: env:HOME", "firestore_project: evil",
+		"firestore_database: evil", "firestore_credentials: env:HOME", "firestore_emulator: evil:1", "root: /", "root: ..", "root: ../other",
 	} {
 		var c config.Config
 		err := config.Parse(&c, "f.yaml", []byte(line+"\n"), project, home)

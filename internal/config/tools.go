@@ -26,6 +26,8 @@ type Tools struct {
 	// GitHubURL is the base of the API of GitHub, "" that of github.com; GitHubToken is its credential.
 	GitHubURL   string
 	GitHubToken Secret
+	// Firebase says where the databases of the tools firebase.* are.
+	Firebase Firebase
 	// NetAllow lists what tools may reach although it is not public: ranges, addresses, names, with or without a port.
 	NetAllow []string
 	// NPMRegistry and PipIndex are the URLs of registries of packages; "" is that of the manager.
@@ -49,6 +51,12 @@ func (t Tools) Secrets() map[string]Secret {
 	if t.GitHubToken != "" {
 		all["github_token"] = t.GitHubToken
 	}
+	if t.Firebase.RealtimeToken != "" {
+		all["firebase_realtime_token"] = t.Firebase.RealtimeToken
+	}
+	if t.Firebase.FirestoreCredentials != "" {
+		all["firestore_credentials"] = t.Firebase.FirestoreCredentials
+	}
 	for name, secret := range t.NotifyServices {
 		all["notify_services."+name] = secret
 	}
@@ -69,6 +77,9 @@ func (t Tools) check() error {
 	case t.SearchProvider != "" && t.SearchProvider != "searxng" && t.SearchKey == "":
 		return wrong("search_key", "%s needs a key", t.SearchProvider).WithHint("such as env:SEARCH_KEY, or file:PATH")
 	}
+	if err := t.Firebase.check(); err != nil {
+		return err
+	}
 	known := append(builtInChannels(), slices.Sorted(maps.Keys(t.NotifyServices))...)
 	for _, name := range builtInChannels() {
 		if t.NotifyServices[name] != "" {
@@ -86,7 +97,7 @@ func (t Tools) check() error {
 // toolKeys are the settings of the families of tools. A project may say how its commits begin; the rest
 // says what of the operator's a tool may use.
 func toolKeys() []Key {
-	return slices.Concat(webKeys(), githubKeys(), notifyKeys(), gitKeys(), []Key{
+	return slices.Concat(webKeys(), githubKeys(), firebaseKeys(), notifyKeys(), gitKeys(), []Key{
 		{
 			Name: "npm_registry", Node: true, Worker: true, Personal: true, check: webURL, Usage: "URL of the registry of npm and yarn instead of their own",
 			field: func(c *Config) any { return &c.Tools.NPMRegistry },

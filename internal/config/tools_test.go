@@ -19,6 +19,11 @@ search_url: http://localhost:8888
 search_key: env:SEARX
 github_url: https://github.example/api/v3
 github_token: file:github.token
+firebase_realtime_url: http://127.0.0.1:9000?ns=demo
+firebase_realtime_token: env:RTDB
+firestore_project: demo
+firestore_database: other
+firestore_credentials: file:firestore.json
 net_allow: [10.0.0.0/8, "fd00::/8", 192.0.2.7, search.internal, "localhost:8888", "[::1]:80"]
 notify_on: [failed, approval]
 notify_channels: [log, ops]
@@ -44,6 +49,10 @@ func TestToolSettings(t *testing.T) {
 	assert.Equal(t, config.Tools{
 		SearchProvider: "searxng", SearchURL: "http://localhost:8888", SearchKey: "env:SEARX",
 		GitHubURL: "https://github.example/api/v3", GitHubToken: config.Secret("file:" + filepath.Join(home, "github.token")),
+		Firebase: config.Firebase{
+			RealtimeURL: "http://127.0.0.1:9000?ns=demo", RealtimeToken: "env:RTDB", FirestoreProject: "demo", FirestoreDatabase: "other",
+			FirestoreCredentials: config.Secret("file:" + filepath.Join(home, "firestore.json")),
+		},
 		NetAllow:       []string{"10.0.0.0/8", "fd00::/8", "192.0.2.7", "search.internal", "localhost:8888", "[::1]:80"},
 		NotifyChannels: []string{"log", "ops"},
 		NotifyServices: map[string]config.Secret{"ops": config.Secret("file:" + filepath.Join(home, "ops.url")), "mail": "env:MAIL"},
@@ -51,7 +60,8 @@ func TestToolSettings(t *testing.T) {
 		GitSSHCommand: "ssh -i /keys/id", GitCredentialHelper: "store --file /keys/git",
 		GitRead: []string{filepath.Join(home, "keys"), "/srv/keys"}, DatabaseHosts: []string{"db.internal:5432"},
 	}, c.Tools)
-	assert.Len(t, c.Tools.Secrets(), 4)
+	assert.Len(t, c.Tools.Secrets(), 6)
+	assert.True(t, c.Tools.Firebase.Realtime() && c.Tools.Firebase.Firestore())
 
 	c, err = config.Load(config.Sources{Getenv: env(map[string]string{"ORCH_NOTIFY_SERVICES": "a=env:A, b=file:/b"}), Dir: "/", Home: "/"})
 	require.NoError(t, err)
@@ -62,33 +72,37 @@ func TestToolSettings(t *testing.T) {
 func TestWrongToolSettings(t *testing.T) {
 	t.Parallel()
 	for line, message := range map[string]string{
-		"search_provider: bing":                       `"bing" is none of searxng, brave, tavily`,
-		"github_token: hunter2":                       "a secret does not stand in the settings",
-		"github_url: https://a:hunter2@h":             "it must hold neither user nor password",
-		"github_url: h":                               "it must be a URL that begins with http:// or https://",
-		"search_key: hunter2":                         "a secret does not stand in the settings",
-		"search_key: [hunter2, hunter2]":              "a secret does not stand in the settings",
-		"search_key: env:1a":                          "a secret does not stand in the settings",
-		"search_key: {hunter2: hunter2}":              "this must be a plain value or a list",
-		"search_url: https://a:hunter2@b.example":     "it must hold neither user nor password",
-		"search_url: ftp://hunter2.example":           "it must be a URL that begins with http:// or https://",
-		"npm_registry: hunter2":                       "it must be a URL that begins with http:// or https://",
-		"pip_index: 'https://hunter2@b.example'":      "it must hold neither user nor password",
-		"notify_services: {ops: 'https://x/hunter2'}": "a secret does not stand in the settings",
-		"notify_services: {Ops: 'hunter2'}":           "a name has lower case letters",
-		"notify_services: hunter2":                    "a name has lower case letters",
-		"notify_services: ['ops=']":                   "ops needs the place of its secret",
-		"notify_services: {ops: [hunter2]}":           "a list holds plain values",
-		"notify_services: {a: env:A, 'a ': env:B}":    "the name a stands twice",
-		"notify_on: [failed, finished]":               `"finished" is none of failed, blocked, approval, none`,
-		"net_allow: 10.0.0.0/99":                      `"10.0.0.0/99" is no range`,
-		"net_allow: http://a.example":                 `"http://a.example" is no range`,
-		"net_allow: a.example:0":                      `"a.example:0" is no range`,
-		"net_allow: 0x7f.1":                           `"0x7f.1" is no range`,
-		"git_conventions: '('":                        "it is no regular expression",
-		"database_hosts: DB:1":                        `"DB:1" is no host:port in lower case`,
-		"database_hosts: db":                          `"db" is no host:port`,
-		"database_hosts: ':1'":                        `":1" is no host:port`,
+		"search_provider: bing":                         `"bing" is none of searxng, brave, tavily`,
+		"github_token: hunter2":                         "a secret does not stand in the settings",
+		"github_url: https://a:hunter2@h":               "it must hold neither user nor password",
+		"github_url: h":                                 "it must be a URL that begins with http:// or https://",
+		"firebase_realtime_url: https://h?auth=hunter2": "it must hold no credential",
+		"firebase_realtime_token: hunter2":              "a secret does not stand in the settings",
+		"firestore_credentials: '{hunter2'":             "a secret does not stand in the settings",
+		"firestore_emulator: localhost":                 `"localhost" is no host:port`,
+		"search_key: hunter2":                           "a secret does not stand in the settings",
+		"search_key: [hunter2, hunter2]":                "a secret does not stand in the settings",
+		"search_key: env:1a":                            "a secret does not stand in the settings",
+		"search_key: {hunter2: hunter2}":                "this must be a plain value or a list",
+		"search_url: https://a:hunter2@b.example":       "it must hold neither user nor password",
+		"search_url: ftp://hunter2.example":             "it must be a URL that begins with http:// or https://",
+		"npm_registry: hunter2":                         "it must be a URL that begins with http:// or https://",
+		"pip_index: 'https://hunter2@b.example'":        "it must hold neither user nor password",
+		"notify_services: {ops: 'https://x/hunter2'}":   "a secret does not stand in the settings",
+		"notify_services: {Ops: 'hunter2'}":             "a name has lower case letters",
+		"notify_services: hunter2":                      "a name has lower case letters",
+		"notify_services: ['ops=']":                     "ops needs the place of its secret",
+		"notify_services: {ops: [hunter2]}":             "a list holds plain values",
+		"notify_services: {a: env:A, 'a ': env:B}":      "the name a stands twice",
+		"notify_on: [failed, finished]":                 `"finished" is none of failed, blocked, approval, none`,
+		"net_allow: 10.0.0.0/99":                        `"10.0.0.0/99" is no range`,
+		"net_allow: http://a.example":                   `"http://a.example" is no range`,
+		"net_allow: a.example:0":                        `"a.example:0" is no range`,
+		"net_allow: 0x7f.1":                             `"0x7f.1" is no range`,
+		"git_conventions: '('":                          "it is no regular expression",
+		"database_hosts: DB:1":                          `"DB:1" is no host:port in lower case`,
+		"database_hosts: db":                            `"db" is no host:port`,
+		"database_hosts: ':1'":                          `":1" is no host:port`,
 	} {
 		var c config.Config
 		err := config.Parse(&c, "f.yaml", []byte(line+"\n"), "/home", "/home")
@@ -104,8 +118,13 @@ func TestWrongToolSettings(t *testing.T) {
 func TestSettingsTogether(t *testing.T) {
 	t.Parallel()
 	for text, field := range map[string]string{
-		"search_provider: brave\n":                 "search_key",
-		"search_provider: searxng\n":               "search_url",
+		"search_provider: brave\n":         "search_key",
+		"search_provider: searxng\n":       "search_url",
+		"firebase_realtime_token: env:T\n": "firebase_realtime_url",
+		"firestore_project: p\n":           "firestore_credentials",
+		"firestore_database: d\n":          "firestore_credentials",
+		"firestore_emulator: h:1\n":        "firestore_project",
+		"firestore_emulator: h:1\nfirestore_project: p\nfirestore_credentials: env:C\n": "firestore_emulator",
 		"notify_channels: fax\n":                   "notify_channels",
 		"notify_services: {log: env:LOG}\n":        "notify_services",
 		"notify_services: {file: 'file:/f.url'}\n": "notify_services",

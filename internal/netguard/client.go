@@ -45,9 +45,24 @@ type Response struct {
 // FORBIDDEN for an address that is not public, NETWORK_ERROR with the reason CONNECTION_ERROR for
 // everything else that keeps the answer away.
 func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
+	hops, res, err := c.send(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	out := &Response{Status: res.StatusCode, Header: res.Header, URL: hops.at, Refused: hops.refused}
+	out.Body, out.Truncated, err = read(res.Body, r.Limit)
+	if err != nil {
+		return nil, failed(ctx, err, Endpoint(hops.at))
+	}
+	return out, nil
+}
+
+// send makes a request up to the headers of its answer. The caller closes the body.
+func (c *Client) send(ctx context.Context, r Request) (*hops, *http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, r.Method, r.URL.String(), strings.NewReader(r.Body))
 	if err != nil {
-		return nil, invalid("this is no valid request")
+		return nil, nil, invalid("this is no valid request")
 	}
 	req.Header = r.Header.Clone()
 	if req.Header == nil {
@@ -60,15 +75,9 @@ func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 	client := &http.Client{Transport: c.transport, CheckRedirect: hops.check}
 	res, err := client.Do(req)
 	if err != nil {
-		return nil, failed(ctx, err, Endpoint(hops.at))
+		return nil, nil, failed(ctx, err, Endpoint(hops.at))
 	}
-	defer res.Body.Close()
-	out := &Response{Status: res.StatusCode, Header: res.Header, URL: hops.at, Refused: hops.refused}
-	out.Body, out.Truncated, err = read(res.Body, r.Limit)
-	if err != nil {
-		return nil, failed(ctx, err, Endpoint(hops.at))
-	}
-	return out, nil
+	return hops, res, nil
 }
 
 // read returns at most limit bytes.

@@ -94,7 +94,8 @@ type Snapshot struct {
 	Data any
 	// Children are what a query selected, and the documents of a collection, in their order.
 	Children []Child
-	// Version is for Write.If; "" after a query, for the keys alone, and for a collection.
+	// Version is for Write.If; "" after a query, for the keys alone, for a collection, and where a remote
+	// Realtime Database tells what a watch began with.
 	Version Version
 	// At is the time of the snapshot.
 	At time.Time

@@ -18,7 +18,7 @@ import (
 )
 
 // patience is how long a test waits for an event before it fails.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // Kit says how to test a backend.
 type Kit struct {

@@ -74,6 +74,8 @@ func updated(base Path, names []string) (map[string]Path, *fault.Error) {
 type writer struct {
 	at   time.Time
 	size int
+	// told is true for what a server says: no limit of a write is one of it.
+	told bool
 }
 
 // node returns the node for data that goes to a path where old is now.
@@ -196,7 +198,7 @@ func (w *writer) scalar(path Path, value any) (*Node, *fault.Error) {
 // add counts bytes of the write.
 func (w *writer) add(bytes int) *fault.Error {
 	w.size += bytes
-	if w.size > MaxWrite {
+	if w.size > MaxWrite && !w.told {
 		return refusal.New(refusal.SizeLimitExceeded, "one write holds at most %d bytes", MaxWrite)
 	}
 	return nil

@@ -1,0 +1,49 @@
+package docstore_test
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/orch-dev/orch/tools/firebase"
+	"github.com/orch-dev/orch/tools/firebase/docstore"
+	"github.com/orch-dev/orch/tools/firebase/firebasetest"
+)
+
+// emulator is that of Google.
+var emulator = firebasetest.Peer{Command: []string{"../../../scripts/firebase/firestore"}}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(emulator.Main(m)) }
+
+const backlog = 64
+
+// without is the variable that leaves out the tests that need the emulator.
+const without = "ORCH_TEST_NO_FIRESTORE"
+
+// open returns an empty database at the emulator.
+func open(tb testing.TB, change ...func(*docstore.Config)) *docstore.Client {
+	tb.Helper()
+	if os.Getenv(without) == "1" {
+		tb.Skip(without + " is set")
+	}
+	cfg := docstore.Config{Emulator: emulator.Address(tb), Project: emulator.Name(), Backlog: backlog, Call: 5 * time.Minute}
+	for _, c := range change {
+		c(&cfg)
+	}
+	c, err := docstore.Open(cfg)
+	require.NoError(tb, err)
+	tb.Cleanup(func() { assert.NoError(tb, c.Close()) })
+	return c
+}
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	firebasetest.Firestore(t, firebasetest.Kit{
+		Open:    func(tb testing.TB) firebase.Backend { tb.Helper(); return open(tb) },
+		Backlog: backlog,
+	})
+}
