@@ -208,6 +208,6 @@ func TestTaskQueueOfANode(t *testing.T) {
 	assert.Equal(t, waits.Error.Data["task"], one["id"])
 	assert.Equal(t, "blocked", one["status"])
 	assert.Equal(t, "test.asks", one["title"])
-	stats, _ := r.Result["queueStats"].(object)
-	assert.InDelta(t, 1, stats["total"], 0)
+	figures, _ := r.Result["queueStats"].(object)
+	assert.InDelta(t, 1, figures["total"], 0)
 }
