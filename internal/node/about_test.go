@@ -18,6 +18,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/node"
 	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/stats"
 )
 
 // S3-102, S3-007: the statistics of a node outlive it, and the archive.
@@ -44,6 +45,8 @@ func TestStatisticsOfANode(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 3, reply.Archived)
 	run(t, n.API(), plan)
+	counted(n, 4)
+	assert.Equal(t, n.Stats().Table(), countedAnew(t, n), "what a process would count that finds no snapshot, after a kill")
 	require.NoError(t, n.Stop(context.Background()))
 
 	n = start(t, cfg)
@@ -52,6 +55,28 @@ func TestStatisticsOfANode(t *testing.T) {
 	counted(n, 5)
 	require.NoError(t, n.Stop(context.Background()))
 	counted(start(t, cfg), 5)
+}
+
+// countedAnew is what the log of a running node, live and archived, says without a snapshot.
+func countedAnew(t *testing.T, n *node.Node) stats.Table {
+	t.Helper()
+	keeper, err := stats.NewKeeper(t.Context(), stats.KeeperConfig{Log: n.Store(), Snapshots: emptyShelf{}, Beat: time.Hour})
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); keeper.Run(ctx) }()
+	<-keeper.Ready()
+	stop()
+	<-ended
+	return keeper.Table()
+}
+
+// emptyShelf keeps no snapshot.
+type emptyShelf struct{}
+
+func (emptyShelf) SaveStats(context.Context, []byte) error { return nil }
+func (emptyShelf) LoadStats(context.Context) ([]byte, error) {
+	return nil, fault.New(fault.NotFound, "there is none")
 }
 
 // The tools that tell of the node run in its process alone, also beside workers elsewhere, and with no other worker.
@@ -183,6 +208,6 @@ func TestTaskQueueOfANode(t *testing.T) {
 	assert.Equal(t, waits.Error.Data["task"], one["id"])
 	assert.Equal(t, "blocked", one["status"])
 	assert.Equal(t, "test.asks", one["title"])
-	stats, _ := r.Result["queueStats"].(object)
-	assert.InDelta(t, 1, stats["total"], 0)
+	figures, _ := r.Result["queueStats"].(object)
+	assert.InDelta(t, 1, figures["total"], 0)
 }
