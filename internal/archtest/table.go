@@ -76,6 +76,7 @@ func layers() []Layer {
 			{Package: "tools/firebase/memory", Imports: []string{
 				"fault", "tools/firebase", "tools/firebase/document", "tools/firebase/refusal", "tools/firebase/tree",
 			}},
+			{Package: "tools/firebase/embedded", Imports: []string{"fault", "tools/firebase", "tools/firebase/memory", "tools/firebase/refusal"}},
 			{Package: "tools/firebase", Imports: append([]string{"tools/firebase/document", "tools/firebase/refusal", "tools/firebase/tree"}, family...)},
 			{Package: "tools/*", Imports: family},
 			{Package: "internal/workspace", Imports: []string{"fault", "events", "internal/pathguard"}},
