@@ -68,7 +68,7 @@ func (a *app) serveMCP(ctx context.Context, o mcpOptions) error {
 		outside, stopFeatures := followFeatures(ctx, servers, log)
 		defer stopFeatures()
 		face, err := server.New(server.Config{
-			API: s, Catalogue: catalogue, Outside: outside, Local: server.Identity{Name: a.actor(), Role: server.Operator},
+			API: s, Catalogue: catalogue, Outside: outside, Subscriptions: node.NewSubscriptions(s), Local: server.Identity{Name: a.actor(), Role: server.Operator},
 			Show: server.Selection{Tools: o.tools, ReadOnly: o.readOnly}, OutsideApprovals: a.cfg.OutsideApprovals,
 			SyncWait: a.cfg.SyncWait, Outputs: outputs,
 			Root: a.cfg.Root, Version: readVersion().Version, Logger: log,

@@ -25,6 +25,9 @@ func (n *Node) serveServers(context.Context) error {
 
 // Ask implements Asker, without a network in between.
 func (n *Node) Ask(ctx context.Context, method string, in, out any) error {
+	if known, err := n.askSessions(ctx, method, in, out); known {
+		return err
+	}
 	return n.desk.Ask(ctx, method, in, out)
 }
 

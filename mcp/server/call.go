@@ -154,8 +154,12 @@ func (s *Server) begin(ctx context.Context, c client, tool tools.Tool, p *mcp.Ca
 	if err != nil {
 		return nil, err
 	}
+	session, err := s.sessionFor(ctx, c, r.spec, args)
+	if err != nil {
+		return nil, err
+	}
 	wanted := orchestrator.SubmitRequest{
-		Plan: program.JSON(), Actor: c.who.Name, Labels: ttlLabel(r.ttl), Client: helper(c.asks(), reach),
+		Plan: program.JSON(), Actor: c.who.Name, Labels: ttlLabel(r.ttl), Client: helper(c.asks(), reach, session),
 	}
 	if err := s.bound(c, &wanted); err != nil {
 		return nil, err
@@ -198,6 +202,9 @@ func (s *Server) attend(ctx context.Context, c client, r *run) (*mcp.CallToolRes
 
 // finish is the result of a call that is over.
 func (s *Server) finish(ctx context.Context, c client, r *run, now orchestrator.ResultReply) (*mcp.CallToolResult, error) {
+	if r.spec.NeedsSession {
+		s.sessionChanged(c)
+	}
 	if r.atOnce(c) {
 		return nil, &handed{begun(r.id, r.at, r.ttl)}
 	}

@@ -58,6 +58,8 @@ type Config struct {
 	Outputs Outputs
 	// Outside gives access to the resources and prompts of outside servers. Nil offers none.
 	Outside Outside
+	// Subscriptions keeps what tools have subscribed sessions to. Nil lets no tool subscribe.
+	Subscriptions Subscriptions
 	// Complete adds completions; nil values let the server find its own.
 	Complete func(*mcp.CompleteParams) []string
 	// Root is the root that tools are confined to, for the instructions.
@@ -128,6 +130,9 @@ type Server struct {
 	published published
 	watched   watched
 	outsiders outsiders
+	// feeds bring sessions what they have subscribed to, behind the answers that replies knows of.
+	feeds   feeds
+	replies replies
 }
 
 // New returns a server. VALIDATION_ERROR when the configuration lacks something.

@@ -8,6 +8,7 @@ import (
 	"github.com/orch-dev/orch/tools/agent"
 	"github.com/orch-dev/orch/tools/build"
 	"github.com/orch-dev/orch/tools/db"
+	"github.com/orch-dev/orch/tools/firebase"
 	"github.com/orch-dev/orch/tools/forge"
 	"github.com/orch-dev/orch/tools/fs"
 	"github.com/orch-dev/orch/tools/git"
@@ -27,6 +28,8 @@ type Config struct {
 	Notify   notify.Config
 	// GitHub names the server of the API and holds the token.
 	GitHub forge.Config
+	// Firebase has the databases and the subscriptions of sessions.
+	Firebase firebase.Config
 	// Git knows secrets, the form of messages and who commits.
 	Git git.Config
 	// Build names the registries of packages.
@@ -47,6 +50,7 @@ func All(cfg Config) []tools.Tool {
 		web.Tools(cfg.Web),
 		notify.Tools(cfg.Notify),
 		forge.Tools(cfg.GitHub),
+		firebase.Tools(cfg.Firebase),
 		build.Tools(cfg.Build),
 		agent.Tools(cfg.Agent),
 	)
