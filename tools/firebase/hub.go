@@ -294,3 +294,10 @@ func (h *Hub) Next(ctx context.Context, name string, arrived uint64, wait time.D
 	}
 	return batch, err
 }
+
+// Count is the number of subscriptions of all sessions.
+func (h *Hub) Count() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.count
+}
