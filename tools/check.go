@@ -145,6 +145,9 @@ func (s *shape) list(field string, rule *jsonschema.Schema, v json.RawMessage) (
 	if err := between(field, len(items), rule.MinItems, rule.MaxItems, "items"); err != nil {
 		return nil, err
 	}
+	if rule.Items == nil {
+		return v, nil // a free list
+	}
 	out := make([]byte, 0, len(v)+1)
 	for i, item := range items {
 		item, err := s.value(field+"["+strconv.Itoa(i)+"]", rule.Items, item)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/tools/firebase/refusal"
@@ -97,7 +98,10 @@ func (in readIn) output(q Query, s Snapshot) (out readOut, err error) {
 
 // lists reports whether a snapshot is a selection of children, which may be empty, or a collection.
 func (in readIn) lists(q Query, s Snapshot) bool {
-	return s.Children != nil || s.Data == nil && in.Database == Realtime && q.Selects()
+	if in.Database == Firestore {
+		return strings.Count(in.Path, "/")%2 == 0
+	}
+	return s.Children != nil || s.Data == nil && q.Selects()
 }
 
 // count is the number of items of what was read without a query (S3-023).
