@@ -131,11 +131,16 @@ func (d *Database) start(ctx context.Context) (*keeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &keeper{cfg: d.cfg, journal: journal}
-	k.projection = d.make(memory.Config{
-		Backlog: d.cfg.Backlog, Held: d.cfg.Held, Most: d.cfg.Most, Keep: k.keep, Now: d.cfg.Now,
-	})
-	return k, k.restore(ctx)
+	for tries := 3; ; tries-- {
+		k := &keeper{cfg: d.cfg, journal: journal}
+		k.projection = d.make(memory.Config{
+			Backlog: d.cfg.Backlog, Held: d.cfg.Held, Most: d.cfg.Most, Keep: k.keep, Now: d.cfg.Now,
+		})
+		err := k.restore(ctx)
+		if tries == 0 || !fault.Has(err, fault.DataLoss) || !k.outdated(ctx) {
+			return k, err
+		}
+	}
 }
 
 // Read implements firebase.Backend.

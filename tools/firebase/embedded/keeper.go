@@ -30,9 +30,9 @@ type keeper struct {
 	journal    Journal
 	projection projection
 
-	// position is that of the newest entry in the projection; entries and bytes are what came since the last snapshot,
+	// began is the position of the snapshot that was restored, position that of the newest entry in the projection; entries and bytes are what came since the last snapshot,
 	// whose size is last.
-	position             uint64
+	began, position      uint64
 	entries, bytes, last int
 
 	// saving counts the snapshots that are being taken; busy has a token while there is one.
@@ -57,8 +57,14 @@ func (k *keeper) restore(ctx context.Context) error {
 			return damaged(err)
 		}
 	}
-	k.position, k.last = position, len(data)
+	k.began, k.position, k.last = position, position, len(data)
 	return k.catchUp(ctx, nil)
+}
+
+// outdated reports whether the snapshot that was restored is the newest no longer: entries behind it may be gone.
+func (k *keeper) outdated(ctx context.Context) bool {
+	_, position, err := k.journal.Snapshot(ctx)
+	return err == nil && position > k.began
 }
 
 func damaged(err error) error {
