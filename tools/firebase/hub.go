@@ -7,6 +7,7 @@ import (
 	"iter"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/orch-dev/orch/fault"
@@ -24,10 +25,11 @@ const (
 	MaxBatch = 64
 	// MaxBatchBytes is how many bytes are in a batch; one message of any size always fits.
 	MaxBatchBytes = 1 << 20
-	// MaxQueue and MaxQueueBytes are what waits for a session. When they are used up, the databases hold events back, and
-	// end the subscriptions that fall too far behind.
-	MaxQueue      = 256
-	MaxQueueBytes = 8 << 20
+	// MaxQueue and MaxQueueBytes are what waits for one session at most, MaxWaiting the bytes that wait for all. The
+	// subscription whose next event has no room ends.
+	MaxQueue      = 10_000
+	MaxQueueBytes = 16 << 20
+	MaxWaiting    = 256 << 20
 	// MaxMessage is how many bytes a message has; an event that is larger ends its subscription.
 	MaxMessage = 4 << 20
 	// MaxIdle is how long a session lives whose messages nobody asks for.
@@ -55,6 +57,8 @@ type Hub struct {
 	end  context.CancelFunc
 	// pumps are the goroutines that read events.
 	pumps sync.WaitGroup
+	// waiting counts the bytes of all queues.
+	waiting atomic.Int64
 
 	mu       sync.Mutex // guards what follows
 	sessions map[string]*session
@@ -106,7 +110,7 @@ func (h *Hub) OpenSession(name string) {
 	if h.sessions[name] != nil || h.life.Err() != nil {
 		return
 	}
-	s := newSession(h.life)
+	s := newSession(h.life, &h.waiting)
 	s.idle = time.AfterFunc(h.cfg.Idle, func() {
 		h.cfg.Logger.Warn("firebase_session_forgotten", slog.String("session", name))
 		h.closeThis(name, s)
@@ -134,6 +138,7 @@ func (h *Hub) closeThis(name string, s *session) {
 	}
 	h.mu.Unlock()
 	s.end()
+	s.clear()
 }
 
 // of returns an open session.
@@ -263,7 +268,7 @@ func (h *Hub) pump(s *session, mine *subscribed, events iter.Seq2[Event, error])
 func (h *Hub) closeSubscription(s *session, mine *subscribed, why *fault.Error) {
 	h.cfg.Logger.Warn("firebase_subscription_closed",
 		slog.String("subscription", mine.wanted.ID), slog.String("path", mine.wanted.Path), slog.Any("error", why))
-	s.add(mine, &message{of: mine, params: params{
+	s.last(&message{of: mine, params: params{
 		ID: mine.wanted.ID, Type: Closed, Data: map[string]any{"reason": why.Reason, "message": why.Message}, At: stamp(time.Now()),
 	}})
 	h.mu.Lock()

@@ -168,33 +168,55 @@ func TestBatchesAreBounded(t *testing.T) {
 // S3-045: a session that nobody reads holds a bounded amount, holds up no other, and is told what it has lost.
 func TestStuckSession(t *testing.T) {
 	t.Parallel()
-	const backlog = 100
-	w := newWorld(t, memory.Config{Backlog: backlog})
+	w := newWorld(t, memory.Config{})
 	stuck, quick := w.open(t, "stuck"), w.open(t, "quick")
 	for _, session := range []string{"stuck", "quick"} {
 		w.subscribe(t, session, "s", "list", firebase.ChildAdded)
 	}
-	const children, burst = 2 * (firebase.MaxQueue + backlog), backlog / 2
-	for n, heard := 0, 0; n < children; n++ {
-		w.set(t, "list/k"+strconv.Itoa(n), float64(n))
+	const events, burst = firebase.MaxQueue + 5*firebase.MaxBatch, firebase.MaxBatch
+	for n, heard := 0, 0; n < events; n++ {
+		w.set(t, "list/k", float64(n))
+		w.set(t, "list/k", nil)
 		for ; n%burst == burst-1 && heard <= n; heard++ {
-			assert.Equal(t, float64(heard), quick.next().Data)
+			require.Equal(t, float64(heard), quick.next().Data)
 		}
 	}
+	require.Eventually(t, func() bool { return w.hub.Count() == 1 }, patience, time.Millisecond)
 	for n := 0; ; n++ {
 		e := stuck.next()
 		if e.Type == firebase.Closed {
-			assert.LessOrEqual(t, n, firebase.MaxQueue+backlog+2)
-			assert.GreaterOrEqual(t, n, firebase.MaxQueue)
+			assert.Equal(t, firebase.MaxQueue, n)
 			data, _ := e.Data.(object)
 			assert.Equal(t, refusal.QuotaExceeded, data["reason"])
 			break
 		}
-		assert.Equal(t, "k"+strconv.Itoa(n), e.Key, "no gap before the end")
+		require.Equal(t, float64(n), e.Data, "no gap before the end")
 	}
 	assert.Contains(t, w.log.String(), "firebase_subscription_closed")
 	assert.Equal(t, 1, w.hub.Count())
 	w.subscribe(t, "stuck", "s", "list", firebase.ChildAdded)
+}
+
+// S3-045: what waits for a session is also bounded in bytes.
+func TestStuckSessionOfLargeEvents(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, memory.Config{})
+	l := w.open(t, "s")
+	w.subscribe(t, "s", "s", "list", firebase.ChildAdded)
+	w.subscribe(t, "s", "other", "other", firebase.Value)
+	const size = 1 << 20
+	for range 2 * firebase.MaxQueueBytes / size {
+		w.set(t, "list/k", strings.Repeat("x", size))
+		w.set(t, "list/k", nil)
+	}
+	require.Eventually(t, func() bool { return w.hub.Count() == 1 }, patience, time.Millisecond)
+	n := 0
+	for ; l.next().Type != firebase.Closed; n++ {
+		assert.Less(t, n, firebase.MaxQueueBytes/size)
+	}
+	assert.Equal(t, firebase.MaxQueueBytes/size-1, n)
+	w.set(t, "other", 1.0)
+	assert.Equal(t, "other", l.next().ID, "the other subscriptions go on")
 }
 
 // An event that no message holds ends its subscription, with a word about it.

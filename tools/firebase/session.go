@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/orch-dev/orch/fault"
@@ -24,9 +25,12 @@ type session struct {
 	handed int
 	bytes  int
 	no     uint64
-	last   time.Time // of the last batch
-	// filled and freed are closed when there is more or less in the queue.
-	filled, freed chan struct{}
+	paced  time.Time // when the last batch was handed out
+	over   bool      // nothing is queued any more
+	// filled is closed when there is more in the queue.
+	filled chan struct{}
+	// waiting counts the bytes of all sessions.
+	waiting *atomic.Int64
 }
 
 // subscribed is a subscription of a session.
@@ -54,14 +58,14 @@ type params struct {
 	At       string `json:"timestamp"`
 }
 
-func newSession(ctx context.Context) *session {
-	s := &session{all: map[string]*subscribed{}, filled: make(chan struct{}), freed: make(chan struct{})}
+func newSession(ctx context.Context, waiting *atomic.Int64) *session {
+	s := &session{all: map[string]*subscribed{}, filled: make(chan struct{}), waiting: waiting}
 	s.life, s.end = context.WithCancel(ctx)
 	return s
 }
 
-// put queues an event. It waits while the queue is full. A value takes the place of the one of the same subscription
-// that was not handed out yet.
+// put queues an event. A value takes the place of the one of the same subscription that was not handed out yet. Errors:
+// QUOTA_EXCEEDED when there is no room, SIZE_LIMIT_EXCEEDED.
 func (s *session) put(of *subscribed, e Event) error {
 	m := &message{of: of, params: params{ID: of.wanted.ID, Type: string(e.Type), Data: e.Data, Key: e.Key, At: stamp(e.At)}}
 	switch e.Type {
@@ -72,7 +76,7 @@ func (s *session) put(of *subscribed, e Event) error {
 	if e.Type == Value && s.merge(m) {
 		return nil
 	}
-	return s.add(of, m)
+	return s.add(m)
 }
 
 // merge changes the message of a value that waits to the newest one, and reports whether there is one.
@@ -87,7 +91,7 @@ func (s *session) merge(m *message) bool {
 		if m.encode() != nil {
 			return false
 		}
-		s.bytes += len(m.text) - len(old.text)
+		s.count(len(m.text) - len(old.text))
 		*old = *m
 		return true
 	}
@@ -105,40 +109,57 @@ func (m *message) encode() error {
 	return err
 }
 
-// add queues a message once there is room.
-func (s *session) add(of *subscribed, m *message) error {
+// add queues a message if there is room.
+func (s *session) add(m *message) error {
 	if err := m.encode(); err != nil {
 		return err
 	}
-	for {
-		s.mu.Lock()
-		if of.life.Err() != nil {
-			s.mu.Unlock()
-			return nil
-		}
-		if len(s.queue) == 0 || len(s.queue) < MaxQueue && s.bytes+len(m.text) <= MaxQueueBytes {
-			s.push(m)
-			s.mu.Unlock()
-			return nil
-		}
-		freed := s.freed
-		s.mu.Unlock()
-		select {
-		case <-of.life.Done():
-			return nil
-		case <-freed:
-		}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	size := len(m.text)
+	if len(s.queue) >= MaxQueue || s.bytes+size > MaxQueueBytes || s.waiting.Load()+int64(size) > MaxWaiting {
+		return refusal.New(refusal.QuotaExceeded, "the client fell too far behind: %d events with %d bytes wait for it", len(s.queue), s.bytes).
+			WithHint("subscribe again, to less, and read faster")
 	}
+	s.push(m)
+	return nil
+}
+
+// last queues the last message of a subscription, for which there always is room.
+func (s *session) last(m *message) {
+	if m.encode() != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.push(m)
 }
 
 // push queues a message. The lock is held.
 func (s *session) push(m *message) {
+	if s.over || m.of.life.Err() != nil {
+		return
+	}
 	s.no++
 	m.no = s.no
 	s.queue = append(s.queue, m)
-	s.bytes += len(m.text)
+	s.count(len(m.text))
 	close(s.filled)
 	s.filled = make(chan struct{})
+}
+
+// count counts bytes that wait. The lock is held.
+func (s *session) count(bytes int) {
+	s.bytes += bytes
+	s.waiting.Add(int64(bytes))
+}
+
+// clear forgets all messages, and takes no more.
+func (s *session) clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = true
+	s.keep(func(*message) bool { return false })
 }
 
 // withdraw takes the messages of a subscription back.
@@ -153,7 +174,7 @@ func (s *session) keep(wanted func(*message) bool) {
 	kept, handed := s.queue[:0], 0
 	for i, m := range s.queue {
 		if !wanted(m) {
-			s.bytes -= len(m.text)
+			s.count(-len(m.text))
 			continue
 		}
 		if i < s.handed {
@@ -163,8 +184,6 @@ func (s *session) keep(wanted func(*message) bool) {
 	}
 	clear(s.queue[len(kept):])
 	s.queue, s.handed = kept, handed
-	close(s.freed)
-	s.freed = make(chan struct{})
 }
 
 // next waits for messages behind one that has arrived, and for the pace.
@@ -174,9 +193,9 @@ func (s *session) next(ctx context.Context, arrived uint64) ([]Message, error) {
 	s.keep(func(m *message) bool { return m.no > arrived })
 	s.handed = 0
 	for {
-		wait := time.Until(s.last.Add(Pace))
+		wait := time.Until(s.paced.Add(Pace))
 		if len(s.queue) > 0 && wait <= 0 {
-			s.last = time.Now()
+			s.paced = time.Now()
 			return s.batch(), nil
 		}
 		if err := s.rest(ctx, wait); err != nil {
