@@ -60,7 +60,9 @@ func (d *databases) again(tb testing.TB, name string) firebase.Backend {
 // reopen reads the journal of a database anew.
 func (d *databases) reopen(tb testing.TB, b firebase.Backend) firebase.Backend {
 	tb.Helper()
-	b.(*embedded.Database).Close() //nolint:errcheck,forcetypeassert // this kit has made it
+	old, ok := b.(*embedded.Database)
+	require.True(tb, ok)
+	old.Close()
 	d.mu.Lock()
 	name := d.names[b]
 	d.mu.Unlock()

@@ -95,7 +95,7 @@ func (s *shape) object(field string, rule *jsonschema.Schema, v json.RawMessage)
 	for _, name := range rule.PropertyOrder {
 		value, ok := given[name]
 		required := slices.Contains(rule.Required, name)
-		if !ok || string(value) == "null" && !(required && takesNull(rule.Properties[name])) {
+		if !ok || string(value) == "null" && (!required || !takesNull(rule.Properties[name])) {
 			if required {
 				return nil, missing(join(field, name), ok)
 			}

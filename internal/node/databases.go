@@ -186,9 +186,18 @@ func (s Subscriptions) Messages(ctx context.Context, session string, arrived uin
 	}
 	messages := make([]server.SubscriptionMessage, 0, len(got))
 	for _, m := range got {
-		messages = append(messages, server.SubscriptionMessage{No: m.No, Subscription: m.ID, Method: "firebase.event", Params: m.Params})
+		messages = append(messages, notification(m))
 	}
 	return messages, nil
+}
+
+// Ended implements server.Subscriptions.
+func (Subscriptions) Ended(subscription string) server.SubscriptionMessage {
+	return notification(firebase.Ended(subscription))
+}
+
+func notification(m firebase.Message) server.SubscriptionMessage {
+	return server.SubscriptionMessage{No: m.No, Subscription: m.ID, Method: "firebase.event", Params: m.Params, Last: m.Last}
 }
 
 func (s Subscriptions) ask(ctx context.Context, method string, in, out any) error {

@@ -126,6 +126,8 @@ type run struct {
 	told      bool
 	progress  float64
 	rev, seen uint64
+	// subscription is the one that a tool of Session acts on.
+	subscription string
 	// answers came with the call itself, to questions that it is known to ask.
 	answers mcp.InputResponseMap
 }
@@ -154,7 +156,7 @@ func (s *Server) begin(ctx context.Context, c client, tool tools.Tool, p *mcp.Ca
 	if err != nil {
 		return nil, err
 	}
-	session, err := s.sessionFor(ctx, c, r.spec, args)
+	session, err := s.sessionFor(ctx, c, r, args)
 	if err != nil {
 		return nil, err
 	}
@@ -202,8 +204,8 @@ func (s *Server) attend(ctx context.Context, c client, r *run) (*mcp.CallToolRes
 
 // finish is the result of a call that is over.
 func (s *Server) finish(ctx context.Context, c client, r *run, now orchestrator.ResultReply) (*mcp.CallToolResult, error) {
-	if r.spec.NeedsSession {
-		s.sessionChanged(c)
+	if r.spec.Session != tools.NoSession && now.State == statemachine.Done {
+		s.sessionChanged(c, r)
 	}
 	if r.atOnce(c) {
 		return nil, &handed{begun(r.id, r.at, r.ttl)}

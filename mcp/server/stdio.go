@@ -197,7 +197,7 @@ func (c *lineConn) Write(ctx context.Context, m jsonrpc.Message) error {
 // answered notes that the answer to a call is out.
 func (c *lineConn) answered(id any) {
 	if end, ok := c.calling.LoadAndDelete(id); ok {
-		end.(func())() //nolint:errcheck,forcetypeassert // note puts nothing else there
+		end.(func())() //nolint:forcetypeassert // note puts nothing else there
 	}
 }
 

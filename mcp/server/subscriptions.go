@@ -14,7 +14,7 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// Subscriptions keeps what sessions hear of what tools have subscribed them to (tools.Spec.NeedsSession). A tool that
+// Subscriptions keeps what sessions hear of what tools have subscribed them to (tools.Spec.Session). A tool that
 // subscribes is called like any other; the face only carries what follows from it.
 type Subscriptions interface {
 	// OpenSession begins a session, unless there is one of that name.
@@ -23,6 +23,9 @@ type Subscriptions interface {
 	CloseSession(ctx context.Context, session string) error
 	// Messages waits a while for messages behind one that has arrived. NOT_FOUND when the session is over.
 	Messages(ctx context.Context, session string, arrived uint64) ([]SubscriptionMessage, error)
+	// Ended is the last message of a subscription of a session that is over although its client is there, as after a
+	// restart of the node.
+	Ended(subscription string) SubscriptionMessage
 }
 
 // SubscriptionMessage is a notification that a subscription gives a client.
@@ -32,6 +35,8 @@ type SubscriptionMessage struct {
 	Subscription string
 	Method       string
 	Params       json.RawMessage
+	// Last is true for the message that ends the subscription.
+	Last bool
 }
 
 // feed brings messages to a session, one after the other.
@@ -46,6 +51,8 @@ type feed struct {
 	arrived uint64
 	// replies are the calls whose answers come before the messages of a subscription, by its id.
 	replies map[string]<-chan struct{}
+	// known are the subscriptions that there are, as far as the feed knows.
+	known map[string]bool
 	// asked counts what makes the answer to a request for messages useless; stop ends the request.
 	asked int
 	stop  context.CancelFunc
@@ -68,7 +75,7 @@ func (s *Server) feedOf(ctx context.Context, c client) (*feed, error) {
 	if f := s.feeds.byID[id]; f != nil {
 		return f, nil
 	}
-	f := &feed{s: s, id: id, name: rand.Text(), replies: map[string]<-chan struct{}{}, stop: func() {}}
+	f := &feed{s: s, id: id, name: rand.Text(), replies: map[string]<-chan struct{}{}, known: map[string]bool{}, stop: func() {}}
 	if err := s.cfg.Subscriptions.OpenSession(ctx, f.name); err != nil {
 		return nil, err
 	}
@@ -108,12 +115,34 @@ func (f *feed) run(ctx context.Context) {
 		switch {
 		case fault.Has(err, fault.NotFound):
 			f.s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "mcp_subscriptions_ended", slog.Any("error", err))
+			f.giveUp(ctx)
 			return
 		case err != nil && ctx.Err() == nil:
 			wait(ctx, feedAgain)
 		default:
 			f.sendAll(ctx)
 		}
+	}
+}
+
+// giveUp tells the client of the end of its subscriptions. Those of calls that come now belong to another feed.
+func (f *feed) giveUp(ctx context.Context) {
+	f.leave()
+	f.mu.Lock()
+	f.batch = nil
+	for id := range f.known {
+		f.batch = append(f.batch, f.s.cfg.Subscriptions.Ended(id))
+	}
+	f.mu.Unlock()
+	f.sendAll(ctx)
+}
+
+// leave lets the next call that needs a feed make another one.
+func (f *feed) leave() {
+	f.s.feeds.mu.Lock()
+	defer f.s.feeds.mu.Unlock()
+	if f.s.feeds.byID[f.id] == f {
+		delete(f.s.feeds.byID, f.id)
 	}
 }
 
@@ -181,6 +210,7 @@ func (f *feed) trySend() (reply <-chan struct{}, done bool) {
 			return nil, false
 		}
 		f.batch, f.arrived = f.batch[1:], m.No
+		f.note(m.Subscription, !m.Last)
 	}
 	return nil, true
 }
@@ -192,10 +222,20 @@ func (f *feed) after(subscription string, reply <-chan struct{}) {
 	f.replies[subscription] = reply
 }
 
-// refresh asks the node anew for what was not sent: a call has changed the subscriptions.
-func (f *feed) refresh() {
+// note notes whether there is a subscription. The lock is held.
+func (f *feed) note(subscription string, there bool) {
+	if there {
+		f.known[subscription] = true
+	} else {
+		delete(f.known, subscription)
+	}
+}
+
+// refresh asks the node anew for what was not sent: a call has begun or ended a subscription.
+func (f *feed) refresh(subscription string, there bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.note(subscription, there)
 	f.batch = nil
 	f.asked++
 	f.stop()
@@ -203,41 +243,42 @@ func (f *feed) refresh() {
 
 // sessionFor returns the name of the session in which a tool acts, "" for a tool that acts in none, and for a client that
 // has none. What the client hears of the subscription comes after the answer to this call (S3-043).
-func (s *Server) sessionFor(ctx context.Context, c client, spec tools.Spec, args json.RawMessage) (string, error) {
-	if !spec.NeedsSession {
+func (s *Server) sessionFor(ctx context.Context, c client, r *run, args json.RawMessage) (string, error) {
+	if r.spec.Session == tools.NoSession {
 		return "", nil
 	}
+	r.subscription = subscriptionOf(args)
 	f, err := s.feedOf(ctx, c)
 	if f == nil || err != nil {
 		return "", err
 	}
-	var names struct {
-		Subscription string `json:"subscriptionId"`
-	}
-	decode(args, &names)
 	if reply := s.replies.of(f.id, c.note(noteID)); reply != nil {
-		f.after(names.Subscription, reply)
+		f.after(r.subscription, reply)
 	}
 	return f.name, nil
 }
 
-// sessionChanged is called before the answer to a call of a tool that acts on the session.
-func (s *Server) sessionChanged(c client) {
+func subscriptionOf(args json.RawMessage) string {
+	var names struct {
+		Subscription string `json:"subscriptionId"`
+	}
+	decode(args, &names)
+	return names.Subscription
+}
+
+// sessionChanged is called when a call of a tool has acted on the session, before its answer goes out.
+func (s *Server) sessionChanged(c client, r *run) {
 	s.feeds.mu.Lock()
 	f := s.feeds.byID[c.session.ID()]
 	s.feeds.mu.Unlock()
 	if f != nil {
-		f.refresh()
+		f.refresh(r.subscription, r.spec.Session == tools.Subscribes)
 	}
 }
 
 // close ends the session at the node. The next call that needs one opens another.
 func (f *feed) close(ctx context.Context) {
-	f.s.feeds.mu.Lock()
-	if f.s.feeds.byID[f.id] == f {
-		delete(f.s.feeds.byID, f.id)
-	}
-	f.s.feeds.mu.Unlock()
+	f.leave()
 	ctx, stop := context.WithTimeout(ctx, feedAgain)
 	defer stop()
 	_ = f.s.cfg.Subscriptions.CloseSession(ctx, f.name) // else the node forgets it by itself

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,6 +34,8 @@ type bench struct {
 
 	realtime, firestore firebase.Backend
 	hub                 *firebase.Hub
+	// sessions are the names of those that were opened.
+	sessions sync.Map
 }
 
 func startBench(tb testing.TB) *bench {
@@ -50,16 +53,19 @@ func startBench(tb testing.TB) *bench {
 func (b *bench) face(change ...func(*server.Config)) *server.Server {
 	b.t.Helper()
 	return b.node.face(append(change, func(c *server.Config) {
-		c.Tokens, c.Subscriptions = tokens{}, subscriptions{b.hub}
+		c.Tokens, c.Subscriptions = tokens{}, subscriptions{b}
 	})...)
 }
 
 // subscriptions are those of a hub, for a face.
-type subscriptions struct{ hub *firebase.Hub }
+type subscriptions struct {
+	*bench
+}
 
 // OpenSession implements server.Subscriptions.
 func (s subscriptions) OpenSession(_ context.Context, name string) error {
 	s.hub.OpenSession(name)
+	s.bench.sessions.Store(name, nil)
 	return nil
 }
 
@@ -74,9 +80,16 @@ func (s subscriptions) Messages(ctx context.Context, name string, arrived uint64
 	got, err := s.hub.Next(ctx, name, arrived, patience)
 	var all []server.SubscriptionMessage
 	for _, m := range got {
-		all = append(all, server.SubscriptionMessage{No: m.No, Subscription: m.ID, Method: "firebase.event", Params: m.Params})
+		all = append(all, event(m))
 	}
 	return all, err
+}
+
+// Ended implements server.Subscriptions.
+func (subscriptions) Ended(id string) server.SubscriptionMessage { return event(firebase.Ended(id)) }
+
+func event(m firebase.Message) server.SubscriptionMessage {
+	return server.SubscriptionMessage{No: m.No, Subscription: m.ID, Method: "firebase.event", Params: m.Params, Last: m.Last}
 }
 
 // tap lets a test hear what the SDK does not know: it reads along on the stream of notifications.
@@ -371,7 +384,7 @@ func TestEventsAreInOrder(t *testing.T) {
 	for round := range 3 {
 		call(10+round, "firebase.subscribe", `{"subscriptionId":"s","database":"realtime","path":"list","eventType":"child_added"}`)
 		first := <-d.from
-		require.Equal(t, float64(10+round), first["id"], "the answer comes first: %v", first)
+		require.Equal(t, any(float64(10+round)), first["id"], "the answer comes first: %v", first)
 		result, _ := first["result"].(object)["structuredContent"].(object)
 		initial, _ := result["initialData"].(object)
 		for n := range 20 {
@@ -393,12 +406,12 @@ func TestEventsAreInOrder(t *testing.T) {
 			if m["id"] == nil {
 				continue
 			}
-			require.Equal(t, float64(20+round), m["id"])
+			require.Equal(t, any(float64(20+round)), m["id"])
 			break
 		}
 		d.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, 30+round))
 		m := <-d.from
-		require.Equal(t, float64(30+round), m["id"], "nothing comes after the end: %v", m)
+		require.Equal(t, any(float64(30+round)), m["id"], "nothing comes after the end: %v", m)
 	}
 	stop()
 	<-written
@@ -461,7 +474,9 @@ func TestSubscriptionsEndWithTheirSession(t *testing.T) {
 	d.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"firebase.subscribe","arguments":{"subscriptionId":"s","database":"realtime","path":"p"}}}`)
 	d.expect(object{"id": 2.0})
 	require.Equal(t, 1, b.hub.Count())
-	require.NoError(t, d.to.(io.Closer).Close()) //nolint:errcheck,forcetypeassert // it is a pipe
+	to, ok := d.to.(io.Closer)
+	require.True(t, ok)
+	require.NoError(t, to.Close())
 	require.Eventually(t, func() bool { return b.hub.Count() == 0 }, patience, 10*time.Millisecond)
 
 	s := b.face()
@@ -469,6 +484,55 @@ func TestSubscriptionsEndWithTheirSession(t *testing.T) {
 	u.subscribe("s", "realtime", "p", "value")
 	s.Close()
 	assert.Zero(t, b.hub.Count())
+}
+
+// A call that is a task of the client subscribes as well: events come after the handle of the task.
+func TestSubscriptionAsATask(t *testing.T) {
+	t.Parallel()
+	b := startBench(t)
+	d := b.pipe(t)
+	d.send(initialize)
+	d.expect(object{"id": 1.0})
+	d.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"firebase.subscribe","arguments":{"subscriptionId":"s","database":"realtime","path":"p"},"task":{}}}`)
+	d.expect(object{"id": 2.0, "result": object{"task": object{"taskId": "<ID=>"}}})
+	d.send(`{"jsonrpc":"2.0","id":3,"method":"tasks/result","params":{"taskId":"` + d.names["ID"] + `"}}`)
+	d.expect(object{"id": 3.0, "result": object{"structuredContent": object{"success": true}}})
+	_, err := b.realtime.Write(t.Context(), "p", firebase.Write{Operation: firebase.Set, Data: 1.0})
+	require.NoError(t, err)
+	d.expect(object{"method": "firebase.event", "params": object{"subscriptionId": "s", "data": 1.0}})
+}
+
+// A session whose subscriptions the node has forgotten, as after its restart, is told so of each, and can subscribe anew.
+func TestNodeForgetsASession(t *testing.T) {
+	t.Parallel()
+	b := startBench(t)
+	d := b.pipe(t)
+	d.send(initialize)
+	d.expect(object{"id": 1.0})
+	subscribe := func(id int, name string) {
+		d.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"firebase.subscribe","arguments":{"subscriptionId":"%s","database":"realtime","path":"p"}}}`, id, name))
+		d.expect(object{"id": float64(id), "result": object{"structuredContent": object{"success": true}}})
+	}
+	subscribe(2, "a")
+	subscribe(3, "b")
+	subscribe(4, "ended")
+	d.send(`{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"firebase.unsubscribe","arguments":{"subscriptionId":"ended"}}}`)
+	d.expect(object{"id": 5.0, "result": object{"structuredContent": object{"success": true}}})
+	b.sessions.Range(func(name, _ any) bool { b.hub.CloseSession(fmt.Sprint(name)); return true })
+	for _, name := range []string{"a", "b"} {
+		d.expect(object{"method": "firebase.event", "params": object{"subscriptionId": name, "eventType": "closed"}})
+	}
+	require.Eventually(t, func() bool {
+		d.send(`{"jsonrpc":"2.0","id":6,"method":"tools/call","params":{"name":"firebase.subscribe","arguments":{"subscriptionId":"a","database":"realtime","path":"p"}}}`)
+		for m := range d.from {
+			assert.NotContains(t, fmt.Sprint(m), "ended")
+			if m["id"] == any(6.0) {
+				result, _ := m["result"].(object)
+				return result["isError"] != true
+			}
+		}
+		return false
+	}, patience, 10*time.Millisecond)
 }
 
 // Events wait for a client that has no stream open yet.

@@ -73,6 +73,8 @@ type Message struct {
 	ID string `json:"id"`
 	// Params are those of the notification firebase.event.
 	Params json.RawMessage `json:"params"`
+	// Last is true for the message that ends the subscription.
+	Last bool `json:"last,omitempty"`
 }
 
 // NewHub returns a hub without sessions.
@@ -268,15 +270,25 @@ func (h *Hub) pump(s *session, mine *subscribed, events iter.Seq2[Event, error])
 func (h *Hub) closeSubscription(s *session, mine *subscribed, why *fault.Error) {
 	h.cfg.Logger.Warn("firebase_subscription_closed",
 		slog.String("subscription", mine.wanted.ID), slog.String("path", mine.wanted.Path), slog.Any("error", why))
-	s.last(&message{of: mine, params: params{
-		ID: mine.wanted.ID, Type: Closed, Data: map[string]any{"reason": why.Reason, "message": why.Message}, At: stamp(time.Now()),
-	}})
+	s.last(&message{of: mine, params: closing(mine.wanted.ID, why)})
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if s.all[mine.wanted.ID] == mine { // its last message stays
 		delete(s.all, mine.wanted.ID)
 		h.count--
 	}
+}
+
+// closing are the params of the last message of a subscription.
+func closing(id string, why *fault.Error) params {
+	return params{ID: id, Type: Closed, Data: map[string]any{"reason": why.Reason, "message": why.Message}, At: stamp(time.Now())}
+}
+
+// Ended is the last message of a subscription whose session the hub does not know any more.
+func Ended(id string) Message {
+	why := refusal.New(refusal.ConnectionError, "the node has forgotten the subscription; subscribe again")
+	text, _ := encoded(closing(id, why)) // texts have a form in JSON
+	return Message{ID: id, Params: text, Last: true}
 }
 
 // Next returns messages of a session behind one that has arrived, in their order; none when there are none for a time.

@@ -231,7 +231,7 @@ func (s *session) batch() []Message {
 		if bytes += len(m.text); len(all) == MaxBatch || len(all) > 0 && bytes > MaxBatchBytes {
 			break
 		}
-		all = append(all, Message{No: m.no, ID: m.params.ID, Params: m.text})
+		all = append(all, Message{No: m.no, ID: m.params.ID, Params: m.text, Last: m.params.Type == Closed})
 	}
 	s.handed = len(all)
 	return all

@@ -42,16 +42,16 @@ func subscribeTool(cfg Config) tools.Tool {
 		Title:   "Subscribe to Firebase",
 		Purpose: "Subscribe to real-time updates from Firebase",
 		Conditions: []string{
-			"Task state: IN_PROGRESS",
+			"Any task state",
 			"Called by a session of an MCP client, which then gets firebase.event notifications",
 		},
-		Effect:       tools.Read,
-		Gate:         tools.InProgress,
-		Approval:     tools.NoApproval,
-		NoWorkspace:  true,
-		NeedsSession: true,
-		Timeout:      callTime,
-		Errors:       refusals("CONFLICT", "NOT_FOUND"),
+		Effect:      tools.Read,
+		Gate:        tools.AnyState,
+		Approval:    tools.NoApproval,
+		NoWorkspace: true,
+		Session:     tools.Subscribes,
+		Timeout:     callTime,
+		Errors:      refusals("CONFLICT", "NOT_FOUND"),
 	}, func(ctx context.Context, env *tools.Env, in subscribeIn) (subscribeOut, error) {
 		session, err := cfg.session(env)
 		if err != nil {
@@ -104,17 +104,17 @@ func (s Subscription) check() error {
 // firebase.unsubscribe (S3-048).
 func unsubscribeTool(cfg Config) tools.Tool {
 	return tools.Define(tools.Spec{
-		Name:         "firebase.unsubscribe",
-		Title:        "End a subscription to Firebase",
-		Purpose:      "Cancel an active Firebase subscription",
-		Conditions:   []string{"Task state: IN_PROGRESS", "Called by the session of the MCP client that has subscribed"},
-		Effect:       tools.Read,
-		Gate:         tools.InProgress,
-		Approval:     tools.NoApproval,
-		NoWorkspace:  true,
-		NeedsSession: true,
-		Timeout:      callTime,
-		Errors:       []string{"NOT_FOUND", "CONNECTION_ERROR", "VALIDATION_ERROR", "TIMEOUT", "TOOL_UNAVAILABLE"},
+		Name:        "firebase.unsubscribe",
+		Title:       "End a subscription to Firebase",
+		Purpose:     "Cancel an active Firebase subscription",
+		Conditions:  []string{"Any task state", "Called by the session of the MCP client that has subscribed"},
+		Effect:      tools.Read,
+		Gate:        tools.AnyState,
+		Approval:    tools.NoApproval,
+		NoWorkspace: true,
+		Session:     tools.Unsubscribes,
+		Timeout:     callTime,
+		Errors:      []string{"NOT_FOUND", "CONNECTION_ERROR", "VALIDATION_ERROR", "TIMEOUT", "TOOL_UNAVAILABLE"},
 	}, func(ctx context.Context, env *tools.Env, in unsubscribeIn) (unsubscribeOut, error) {
 		session, err := cfg.session(env)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -111,9 +112,7 @@ func TestInputs(t *testing.T) {
 	k.write("realtime", "p", object{"a": 1.0})
 	read := func(more object) object {
 		args := object{"database": "realtime", "path": "p"}
-		for name, value := range more {
-			args[name] = value
-		}
+		maps.Copy(args, more)
 		return args
 	}
 	ordered := func(limit any) object { return read(object{"query": object{"orderBy": "$key", "limit": limit}}) }
@@ -197,9 +196,7 @@ func TestRead(t *testing.T) {
 		{"firestore", "people", object{"query": object{"orderBy": "size"}}, object{}, 0},
 	} {
 		args := object{"database": c.database, "path": c.path}
-		for name, value := range c.more {
-			args[name] = value
-		}
+		maps.Copy(args, c.more)
 		out := k.do("firebase.read", args)
 		assert.Equal(t, true, out["success"])
 		assert.Equal(t, c.data, out["data"], "%v", args)
@@ -230,9 +227,7 @@ func TestWrite(t *testing.T) {
 			if operation != "" {
 				args["operation"] = operation
 			}
-			for name, value := range more {
-				args[name] = value
-			}
+			maps.Copy(args, more)
 			return k.do("firebase.write", args)
 		}
 		for _, transaction := range []bool{false, true} {

@@ -189,10 +189,15 @@ func unreached(err error) error {
 	case e.Code == fault.Cancelled, e.Reason == refusal.SizeLimitExceeded:
 		return e
 	case e.Code == fault.DiskFull:
-		return refusal.New(refusal.QuotaExceeded, "the node has no room for the change: %w", e).WithHint("%s", e.Hint)
+		return refused(refusal.QuotaExceeded, "the node has no room for the change", e)
 	case e.Code == fault.DataLoss:
-		return refusal.New(refusal.ConnectionError, "the database is damaged: %w", e).WithHint("%s", e.Hint)
+		return refused(refusal.ConnectionError, "the database is damaged", e)
 	default:
-		return refusal.New(refusal.ConnectionError, "the database cannot be reached: %w", e).WithHint("%s", e.Hint)
+		return refused(refusal.ConnectionError, "the database cannot be reached", e)
 	}
+}
+
+// refused keeps the cause for the log of the node: its message is for people, what it wraps is not.
+func refused(reason, message string, cause *fault.Error) error {
+	return fault.Wrap(refusal.Code(reason), cause, message+": "+cause.Message).WithReason(reason).WithHint("%s", cause.Hint)
 }

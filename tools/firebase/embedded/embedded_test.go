@@ -3,6 +3,7 @@ package embedded_test
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -249,7 +250,7 @@ func TestSnapshots(t *testing.T) {
 	j = &journal{}
 	d = j.open(t, embedded.NewRealtime, embedded.Config{Bytes: 1 << 20})
 	for n := range 100 {
-		require.NoError(t, set(t, d, "big", strings.Repeat("x", 50<<10)+fmt.Sprint(n)))
+		require.NoError(t, set(t, d, "big", strings.Repeat("x", 50<<10)+strconv.Itoa(n)))
 	}
 	d.Close()
 	assert.Positive(t, j.saved)
