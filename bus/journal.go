@@ -202,6 +202,9 @@ func (j *Journal) SaveSnapshot(ctx context.Context, position uint64, data []byte
 	if err != nil && !errors.Is(err, jetstream.ErrObjectNotFound) {
 		return sideFault(err, "the snapshot cannot be stored")
 	}
+	if err := j.settled(); err != nil { // what is in a snapshot must not be gone from the journal
+		return err
+	}
 	header := nats.Header{positionHeader: {strconv.FormatUint(position, 10)}}
 	if err := j.store.putObject(ctx, object{bucket: snapsBucket, name: j.name, header: header}, data); err != nil {
 		return sideFault(err, "the snapshot cannot be stored")
@@ -209,7 +212,18 @@ func (j *Journal) SaveSnapshot(ctx context.Context, position uint64, data []byte
 	if err := j.store.barrier().wait(snapsStream); err != nil {
 		return err
 	}
+	if err := j.settled(); err != nil { // nor may entries be gone before there is the snapshot
+		return err
+	}
 	return j.forget(ctx, position, old)
+}
+
+// settled makes durable what was written so far where nothing else does it at once: on a node that is relaxed.
+func (j *Journal) settled() error {
+	if j.store.barrier() != nil {
+		return nil
+	}
+	return j.store.syncMeta()
 }
 
 // forget lets go of what a snapshot has replaced: the one before it, and entries. The newest entry of all stays, so

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/node"
@@ -208,4 +209,19 @@ func catalogueOf(t *testing.T) *tools.Catalogue {
 	c, err := tools.New(builtin.All(builtin.Config{})...)
 	require.NoError(t, err)
 	return c
+}
+
+// A worker knows the databases, and nothing of what sessions hear.
+func TestWorkersHearNothing(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	start(t, cfg)
+	c, err := bus.Dial(t.Context(), bus.DialConfig{DataDir: cfg.DataDir, User: bus.WorkerUser})
+	require.NoError(t, err)
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err = node.NewSubscriptions(bus.NewRemote(c)).Messages(ctx, "session", 0)
+	require.Error(t, err)
+	assert.False(t, fault.Has(err, fault.NotFound), "the node has answered: %v", err)
 }

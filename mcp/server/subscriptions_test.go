@@ -65,7 +65,7 @@ type subscriptions struct {
 // OpenSession implements server.Subscriptions.
 func (s subscriptions) OpenSession(_ context.Context, name string) error {
 	s.hub.OpenSession(name)
-	s.bench.sessions.Store(name, nil)
+	s.sessions.Store(name, nil)
 	return nil
 }
 
