@@ -59,7 +59,8 @@ func TestPlansDoNotSubscribe(t *testing.T) {
 	n := start(t, config(t))
 	r := run(t, n.API(), "orch: v1\nsteps: [{id: a, tool: firebase.subscribe, with: {subscriptionId: s, database: realtime, path: a}}]\n")
 	require.Equal(t, statemachine.Failed, r.State)
-	assert.Equal(t, fault.ToolUnavailable, r.Error.Code)
+	assert.Equal(t, fault.ValidationError, r.Error.Code)
+	assert.Equal(t, "NO_SESSION", r.Error.Reason)
 	assert.Contains(t, r.Error.Hint, "firebase.read")
 }
 

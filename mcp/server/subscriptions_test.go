@@ -453,7 +453,7 @@ func TestSubscriptionsWithoutASession(t *testing.T) {
 	w := b.web(t, b.face())
 	a := w.modern("tools/call", "firebase.subscribe", args+`,`, `{}`)
 	require.Equal(t, http.StatusOK, a.status, a.body)
-	assert.Contains(t, a.body, "TOOL_UNAVAILABLE")
+	assert.Contains(t, a.body, "NO_SESSION")
 	assert.Contains(t, a.body, "read with firebase.read")
 }
 

@@ -76,7 +76,7 @@ func subscribeTool(cfg Config) tools.Tool {
 // session returns the session that the call belongs to.
 func (c Config) session(env *tools.Env) (string, error) {
 	if env.Client == nil || env.Client.Session == "" || c.Subscriptions == nil {
-		return "", fault.New(fault.ToolUnavailable, "a subscription belongs to a session of an MCP client, and this call comes from none").
+		return "", fault.New(fault.ValidationError, "a subscription belongs to a session of an MCP client, and this call comes from none").WithReason("NO_SESSION").
 			WithHint("call it as a tool of its own over stdio, or over HTTP in a session of 2025-11-25; elsewhere read with firebase.read")
 	}
 	return env.Client.Session, nil
