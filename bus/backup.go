@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/orch-dev/orch/events"
@@ -28,9 +29,9 @@ const (
 
 // backedUp returns the streams in the order in which they are copied: the log before all that its commits
 // refer to. The mark is not copied: what is restored gets one of its own. Of tokens there are digests alone; the key
-// of the node and the sessions of MCP clients are not copied.
+// of the node and the sessions of MCP clients are not copied. Snapshots come before the journals that go on from them.
 func backedUp() []string {
-	return []string{liveStream, archiveStream, pointsStream, blobsStream, tokensStream}
+	return append([]string{liveStream, archiveStream, pointsStream, blobsStream, tokensStream}, ofJournals()...)
 }
 
 // Manifest says what a backup holds.
@@ -164,6 +165,14 @@ func (c *Conn) writeBackup(ctx context.Context, to io.Writer, cfg BackupConfig, 
 		Format: backupFormat, Version: cfg.Version, TakenAt: events.Time(time.Now()),
 	}}
 	for _, stream := range backedUp() {
+		if slices.Contains(ofJournals(), stream) {
+			if there, err := c.hasStream(ctx, stream); err != nil || !there {
+				if err != nil {
+					return b.manifest, err
+				}
+				continue
+			}
+		}
 		done := uint64(0)
 		b.begin(stream)
 		config, err := c.snapshot(ctx, stream, func(piece []byte, size uint64) error {

@@ -31,6 +31,11 @@ const (
 	// ServersPrefix is the prefix of the requests about the MCP servers of a node. Only the credential of the operator
 	// may send them: they start programs, and accept what servers say.
 	ServersPrefix = "orch.servers"
+	// DatabasePrefix is the prefix of the requests of workers about the databases of a node.
+	DatabasePrefix = WorkPrefix + ".firebase"
+	// SessionPrefix is the prefix of the requests of faces about sessions that have subscriptions. Only the credential of
+	// the operator may send them.
+	SessionPrefix = "orch.session"
 	// workerInbox keeps replies to workers apart, so that a worker cannot read those to others.
 	workerInbox = "_INBOX_worker"
 )

@@ -136,7 +136,7 @@ func (i *inspection) judge(s storefile.Stream) {
 		i.judgeMessages(s)
 		return
 	}
-	if !slices.Contains(ownStreams(), s.Name) { // one that a probe left behind, or somebody else's
+	if !slices.Contains(ownStreams(), s.Name) && !slices.Contains(ofJournals(), s.Name) { // one that a probe left behind, or somebody else's
 		return
 	}
 	reached, marked := i.mark.reached(s.Name)

@@ -2,6 +2,7 @@ package bus_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -24,6 +25,8 @@ import (
 	"github.com/orch-dev/orch/events/eventstest"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/messages"
+	"github.com/orch-dev/orch/tools/firebase"
+	"github.com/orch-dev/orch/tools/firebase/embedded"
 )
 
 const (
@@ -57,6 +60,9 @@ func TestPowerLoad(t *testing.T) { //nolint:paralleltest // a child process that
 				loadOne(t, n, mail, acks)
 			}
 		}()
+	}
+	for kind, d := range n.databases() {
+		go loadDatabase(t, kind, d, acks)
 	}
 	for line := range acks {
 		_, _ = fmt.Fprintf(os.Stdout, "ACK %d %s\n", time.Now().UnixMilli(), line)
@@ -111,6 +117,36 @@ func loadMessage(t *testing.T, mail *bus.Messages, task events.TaskID, acks chan
 	_, err = mail.Ack(t.Context(), who, []string{r.ID})
 	if assert.NoError(t, err) {
 		acks <- fmt.Sprintf("taken %s 0 %s", task, r.ID)
+	}
+}
+
+// databases opens the databases of a node, which take a snapshot every few writes.
+func (n *node) databases() map[string]*embedded.Database {
+	cfg := func(name string) embedded.Config {
+		return embedded.Config{Entries: 20, Journal: func(ctx context.Context) (embedded.Journal, error) { return n.OpenJournal(ctx, name) }}
+	}
+	return map[string]*embedded.Database{
+		"realtime": embedded.NewRealtime(cfg(bus.RealtimeJournal)), "firestore": embedded.NewFirestore(cfg(bus.FirestoreJournal)),
+	}
+}
+
+// loadDatabase writes places of a database, and now and then takes one away.
+func loadDatabase(t *testing.T, kind string, d *embedded.Database, acks chan<- string) {
+	t.Helper()
+	for number := 1; ; number++ {
+		task := events.NewTaskID(time.Now())
+		write := func(w firebase.Write) bool {
+			_, err := d.Write(t.Context(), "places/"+string(task), w)
+			return assert.NoError(t, err)
+		}
+		switch {
+		case !write(setTo(map[string]any{"n": float64(number)})):
+			return
+		case number%10 == 0:
+			write(firebase.Write{Operation: firebase.Delete})
+		default:
+			acks <- fmt.Sprintf("%s %s %d -", kind, task, number)
+		}
 	}
 }
 
@@ -244,7 +280,8 @@ func (m *machine) recover(t *testing.T, level bus.Durability, image string, acke
 	}
 	mail := openMessages(t, n, messages.Config{})
 	defer mail.Close()
-	held := &held{n: n, mail: mail, histories: map[events.TaskID][]events.Stored{}}
+	held := &held{n: n, mail: mail, histories: map[events.TaskID][]events.Stored{}, databases: n.databases()}
+	defer held.close()
 	for _, a := range acked {
 		if !held.has(t, a) {
 			o.missing++
@@ -267,6 +304,13 @@ type held struct {
 	n         *node
 	mail      *bus.Messages
 	histories map[events.TaskID][]events.Stored
+	databases map[string]*embedded.Database
+}
+
+func (h *held) close() {
+	for _, d := range h.databases {
+		d.Close()
+	}
 }
 
 func (h *held) has(t *testing.T, a ack) bool {
@@ -275,6 +319,10 @@ func (h *held) has(t *testing.T, a ack) bool {
 	case "blob":
 		_, err := h.n.Get(t.Context(), a.text)
 		return err == nil
+	case "realtime", "firestore":
+		s, err := h.databases[a.kind].Read(t.Context(), "places/"+string(a.task), firebase.Query{})
+		fields, _ := s.Data.(map[string]any)
+		return err == nil && fields["n"] == any(float64(a.rev))
 	case "point":
 		_, err := h.n.Load(t.Context(), a.task, "point")
 		return err == nil
@@ -318,7 +366,14 @@ func TestPowerLoss(t *testing.T) {
 		require.Empty(t, o.problem)
 		total = o.commits
 	}
-	t.Logf("%d cuts, %d acknowledged, 0 lost", cuts, total)
+	kinds := map[string]int{}
+	for _, a := range m.journal.acks {
+		kinds[a.kind]++
+	}
+	t.Logf("%d cuts, %d acknowledged, 0 lost: %v", cuts, total, kinds)
+	for _, kind := range []string{"commit", "realtime", "firestore"} {
+		assert.Positive(t, kinds[kind], kind)
+	}
 }
 
 // A power cut may take the last moments of a node that is relaxed, as its documentation says, and no more.

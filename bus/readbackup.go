@@ -100,7 +100,7 @@ func (b *backupReader) manifest(parts []Part) (Manifest, error) {
 		}
 	}
 	for _, stream := range backedUp() {
-		if stream == tokensStream { // backups of the first versions have none
+		if stream == tokensStream || slices.Contains(ofJournals(), stream) { // not every store has them
 			continue
 		}
 		if !slices.ContainsFunc(parts, func(p Part) bool { return p.Name == stream }) {

@@ -33,7 +33,7 @@ func (s *Store) Put(ctx context.Context, data []byte) (string, error) {
 		return "", err
 	}
 	defer s.touched.Store(true)
-	if err := s.putObject(ctx, ref, data); err != nil {
+	if err := s.putObject(ctx, object{bucket: blobsBucket, name: ref}, data); err != nil {
 		return "", sideFault(err, "the value cannot be stored")
 	}
 	return ref, s.barrier().wait(blobsStream)
@@ -45,14 +45,14 @@ const chunkSize = 128 << 10
 // putObject stores an object as the client library does, which reads it: its chunks, and then what
 // describes them, in the place of an earlier description. The library's own way publishes
 // asynchronously and may leave a goroutine behind each time.
-func (s *Store) putObject(ctx context.Context, name string, data []byte) error {
+func (s *Store) putObject(ctx context.Context, o object, data []byte) error {
 	info := jetstream.ObjectInfo{
-		ObjectMeta: jetstream.ObjectMeta{Name: name, Opts: &jetstream.ObjectMetaOptions{ChunkSize: chunkSize}},
-		Bucket:     blobsBucket, NUID: nuid.Next(), Size: uint64(len(data)),
+		ObjectMeta: jetstream.ObjectMeta{Name: o.name, Headers: o.header, Opts: &jetstream.ObjectMetaOptions{ChunkSize: chunkSize}},
+		Bucket:     o.bucket, NUID: nuid.Next(), Size: uint64(len(data)),
 		Digest: "SHA-256=" + base64.URLEncoding.EncodeToString(sum(data)),
 	}
 	for chunk := range slices.Chunk(data, chunkSize) {
-		if _, err := s.conn.js.Publish(ctx, "$O."+blobsBucket+".C."+info.NUID, chunk); err != nil {
+		if _, err := s.conn.js.Publish(ctx, "$O."+o.bucket+".C."+info.NUID, chunk); err != nil {
 			return err
 		}
 		info.Chunks++
@@ -62,7 +62,7 @@ func (s *Store) putObject(ctx context.Context, name string, data []byte) error {
 		return err
 	}
 	_, err = s.conn.js.PublishMsg(ctx, &nats.Msg{
-		Subject: "$O." + blobsBucket + ".M." + base64.URLEncoding.EncodeToString([]byte(name)),
+		Subject: o.subject(),
 		Header:  nats.Header{jetstream.MsgRollup: {jetstream.MsgRollupSubject}}, Data: about,
 	})
 	return err

@@ -111,6 +111,8 @@ type Client struct {
 	// Roots are absolute paths; the calls of the task reach no file outside of them and of its workspace (S2-050).
 	// None means all of the root.
 	Roots []string `json:"roots,omitempty"`
+	// Session stands for the session of an MCP client, for tools that act on it; no client knows the name of another's.
+	Session string `json:"session,omitempty"`
 }
 
 // Concurrency limits how many tasks of one key run at the same time.

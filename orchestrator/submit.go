@@ -231,6 +231,9 @@ func checkClient(c *events.Client) error {
 			return fault.New(fault.ValidationError, "%q is not elicitation, sampling or roots", clip(kind)).WithField("client.asks")
 		}
 	}
+	if len(c.Session) > maxText {
+		return fault.New(fault.ValidationError, "has %d bytes, the limit is %d", len(c.Session), maxText).WithField("client.session")
+	}
 	if len(c.Roots) > maxRoots {
 		return tooMany("client.roots", len(c.Roots), maxRoots)
 	}

@@ -94,8 +94,9 @@ func (s *shape) object(field string, rule *jsonschema.Schema, v json.RawMessage)
 	out := make([]byte, 0, len(v)+32)
 	for _, name := range rule.PropertyOrder {
 		value, ok := given[name]
-		if !ok || string(value) == "null" {
-			if slices.Contains(rule.Required, name) {
+		required := slices.Contains(rule.Required, name)
+		if !ok || string(value) == "null" && (!required || !takesNull(rule.Properties[name])) {
+			if required {
 				return nil, missing(join(field, name), ok)
 			}
 			value = rule.Properties[name].Default
@@ -111,6 +112,11 @@ func (s *shape) object(field string, rule *jsonschema.Schema, v json.RawMessage)
 		out = append(append(append(out, name...), '"', ':'), value...)
 	}
 	return wrap('{', out, '}'), nil
+}
+
+// takesNull reports whether null is a value of its own: beside one other type alone it stands for a pointer.
+func takesNull(rule *jsonschema.Schema) bool {
+	return len(rule.Types) > 2 && slices.Contains(rule.Types, "null")
 }
 
 // mapping checks an object with free keys and values of one type, and writes each key once, in order: people who
@@ -138,6 +144,9 @@ func (s *shape) list(field string, rule *jsonschema.Schema, v json.RawMessage) (
 	}
 	if err := between(field, len(items), rule.MinItems, rule.MaxItems, "items"); err != nil {
 		return nil, err
+	}
+	if rule.Items == nil {
+		return v, nil // a free list
 	}
 	out := make([]byte, 0, len(v)+1)
 	for i, item := range items {

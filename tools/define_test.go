@@ -303,3 +303,20 @@ func BenchmarkCheckAllTypes(b *testing.B) {
 		}
 	}
 }
+
+type freeIn struct {
+	Data json.RawMessage `json:"data" jsonschema:"anything" types:"object,array,string,number,boolean,null"`
+}
+
+// A field of any type takes null as a value, and lists whose items nobody describes.
+func TestCheckAnyType(t *testing.T) {
+	t.Parallel()
+	tool := tools.Define(tools.Spec{Name: "free"}, func(_ context.Context, _ *tools.Env, in freeIn) (freeIn, error) { return in, nil })
+	for _, data := range []string{`null`, `[1,"two",[null]]`, `{"a":[{}]}`, `"text"`, `1.5`, `false`} {
+		checked, err := tool.Check(json.RawMessage(`{"data":` + data + `}`))
+		require.NoError(t, err, data)
+		assert.JSONEq(t, `{"data":`+data+`}`, string(checked))
+	}
+	_, err := tool.Check(json.RawMessage(`{}`))
+	assert.Equal(t, fault.RequiredField, fault.CodeOf(err))
+}

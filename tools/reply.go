@@ -17,6 +17,17 @@ const (
 	OnlyTask TaskMode = "required"
 )
 
+// SessionUse says what calls of a tool do to the session of an MCP client.
+type SessionUse string
+
+// The uses.
+const (
+	// NoSession is the zero value: the tool needs no session.
+	NoSession    SessionUse = ""
+	Subscribes   SessionUse = "subscribes"
+	Unsubscribes SessionUse = "unsubscribes"
+)
+
 // Replier is a tool whose output stands for a whole result of MCP: blocks of content, structured content and the
 // mark of an error, as tools of other servers return it.
 type Replier interface {

@@ -145,6 +145,9 @@ type Spec struct {
 	NeedsCheckpoints bool `json:"needs_checkpoints,omitempty"`
 	// NeedsApprovals asks for the approvals of the task (Env.Approvals).
 	NeedsApprovals bool `json:"needs_approvals,omitempty"`
+	// Session says that calls act on the session of an MCP client (Env.Client.Session), and how: their input field
+	// subscriptionId names what the session then hears of, or no longer does.
+	Session SessionUse `json:"session,omitempty"`
 	// NoWorkspace is true for tools that touch no files, so that no workspace is made for them.
 	NoWorkspace bool `json:"no_workspace,omitempty"`
 	// LogOnly is true for tools whose only effect is an entry in the log of the task: a node that is

@@ -71,7 +71,7 @@ func (a *app) serveMCP(ctx context.Context, o mcpOptions) error {
 		outside, stopFeatures := followFeatures(ctx, servers, log)
 		defer stopFeatures()
 		face, err := server.New(server.Config{
-			API: s, Catalogue: catalogue, Outside: outside,
+			API: s, Catalogue: catalogue, Outside: outside, Subscriptions: node.NewSubscriptions(s),
 			Reveal: func(ctx context.Context, task events.TaskID, who string, result json.RawMessage) json.RawMessage {
 				return onboarding.Reveal(ctx, s, task, who, result)
 			},

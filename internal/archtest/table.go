@@ -55,48 +55,7 @@ func layers() []Layer {
 			{Package: "statemachine", Imports: []string{"fault", "events"}, Pure: true},
 			{Package: "work", Imports: []string{"fault", "events"}},
 		}},
-		{"domain", []Row{
-			{Package: "plan", Imports: []string{"fault"}},
-			{Package: "messages", Imports: []string{"fault", "events"}},
-			{Package: "messages/messagestest", Imports: []string{"fault", "events", "messages"}, Kit: true},
-			{Package: "policy/sqlclass", Pure: true},
-			{Package: "agents", Imports: []string{"fault", "events", "work"}},
-			{Package: "agents/peer", Imports: []string{"fault", "events", "work", "agents"}},
-			{Package: "stats", Imports: []string{"fault", "events", "statemachine"}},
-			{Package: "policy", Imports: []string{"fault", "events", "statemachine", "tools", "internal/netguard", "internal/spell"}},
-			{Package: "tools", Imports: []string{"fault", "events", "statemachine", "internal/pathguard", "internal/proc"}},
-			{Package: "tools/toolstest", Imports: []string{"fault", "tools"}, Kit: true},
-			{Package: "tools/builtin", Imports: []string{"fault", "tools", "tools/*"}},
-			{Package: "tools/shell", Imports: append([]string{"policy"}, family...)},
-			{Package: "tools/db", Imports: append([]string{"policy/sqlclass"}, family...)},
-			{Package: "tools/fs", Imports: append([]string{"internal/patch"}, family...)},
-			{Package: "tools/git", Imports: append([]string{"internal/netguard"}, family...)},
-			{Package: "tools/web", Imports: append([]string{"internal/netguard"}, family...)},
-			{Package: "tools/forge", Imports: append([]string{"internal/netguard"}, family...)},
-			{Package: "tools/notify", Imports: append([]string{"internal/netguard"}, family...)},
-			{Package: "tools/message", Imports: append([]string{"messages"}, family...)},
-			{Package: "tools/firebase/refusal", Imports: []string{"fault"}, Pure: true},
-			{Package: "tools/firebase/tree", Imports: []string{"fault", "tools/firebase/refusal"}, Pure: true},
-			{Package: "tools/firebase/document", Imports: []string{"fault", "tools/firebase/refusal"}, Pure: true},
-			{Package: "tools/firebase/firebasetest", Imports: []string{"fault", "tools/firebase", "tools/firebase/refusal"}, Kit: true},
-			{Package: "tools/firebase/memory", Imports: []string{
-				"fault", "tools/firebase", "tools/firebase/document", "tools/firebase/refusal", "tools/firebase/tree",
-			}},
-			{Package: "tools/firebase/backlog", Imports: []string{"fault", "tools/firebase", "tools/firebase/refusal"}},
-			{Package: "tools/firebase/account", Imports: []string{"fault", "internal/netguard", "tools/firebase/refusal"}},
-			{Package: "tools/firebase/realtime", Imports: []string{
-				"fault", "internal/netguard", "tools/firebase", "tools/firebase/account", "tools/firebase/backlog", "tools/firebase/refusal", "tools/firebase/tree",
-			}},
-			{Package: "tools/firebase/docstore", Imports: []string{
-				"fault", "internal/netguard", "tools/firebase", "tools/firebase/account", "tools/firebase/backlog", "tools/firebase/document", "tools/firebase/refusal",
-			}},
-			{Package: "tools/firebase", Imports: append([]string{"tools/firebase/document", "tools/firebase/refusal", "tools/firebase/tree"}, family...)},
-			{Package: "tools/agent", Imports: append([]string{"agents"}, family...)},
-			{Package: "tools/onboarding", Imports: append([]string{"agents"}, family...)},
-			{Package: "tools/system", Imports: append([]string{"agents"}, family...)},
-			{Package: "tools/*", Imports: family},
-			{Package: "internal/workspace", Imports: []string{"fault", "events", "internal/pathguard"}},
-		}},
+		{"domain", domain(family)},
 		{"use cases", []Row{
 			// The two never import each other: they meet in the log and in package work.
 			{Package: "orchestrator", Imports: []string{
@@ -129,6 +88,52 @@ func layers() []Layer {
 }
 
 // adapters are bus and the faces, which may import what faces may.
+func domain(family []string) []Row {
+	return []Row{
+		{Package: "plan", Imports: []string{"fault"}},
+		{Package: "messages", Imports: []string{"fault", "events"}},
+		{Package: "messages/messagestest", Imports: []string{"fault", "events", "messages"}, Kit: true},
+		{Package: "policy/sqlclass", Pure: true},
+		{Package: "agents", Imports: []string{"fault", "events", "work"}},
+		{Package: "agents/peer", Imports: []string{"fault", "events", "work", "agents"}},
+		{Package: "stats", Imports: []string{"fault", "events", "statemachine"}},
+		{Package: "policy", Imports: []string{"fault", "events", "statemachine", "tools", "internal/netguard", "internal/spell"}},
+		{Package: "tools", Imports: []string{"fault", "events", "statemachine", "internal/pathguard", "internal/proc"}},
+		{Package: "tools/toolstest", Imports: []string{"fault", "tools"}, Kit: true},
+		{Package: "tools/builtin", Imports: []string{"fault", "tools", "tools/*"}},
+		{Package: "tools/shell", Imports: append([]string{"policy"}, family...)},
+		{Package: "tools/db", Imports: append([]string{"policy/sqlclass"}, family...)},
+		{Package: "tools/fs", Imports: append([]string{"internal/patch"}, family...)},
+		{Package: "tools/git", Imports: append([]string{"internal/netguard"}, family...)},
+		{Package: "tools/web", Imports: append([]string{"internal/netguard"}, family...)},
+		{Package: "tools/forge", Imports: append([]string{"internal/netguard"}, family...)},
+		{Package: "tools/notify", Imports: append([]string{"internal/netguard"}, family...)},
+		{Package: "tools/message", Imports: append([]string{"messages"}, family...)},
+		{Package: "tools/firebase/refusal", Imports: []string{"fault"}, Pure: true},
+		{Package: "tools/firebase/tree", Imports: []string{"fault", "tools/firebase/refusal"}, Pure: true},
+		{Package: "tools/firebase/document", Imports: []string{"fault", "tools/firebase/refusal"}, Pure: true},
+		{Package: "tools/firebase/firebasetest", Imports: []string{"fault", "tools/firebase", "tools/firebase/refusal"}, Kit: true},
+		{Package: "tools/firebase/memory", Imports: []string{
+			"fault", "tools/firebase", "tools/firebase/document", "tools/firebase/refusal", "tools/firebase/tree",
+		}},
+		{Package: "tools/firebase/backlog", Imports: []string{"fault", "tools/firebase", "tools/firebase/refusal"}},
+		{Package: "tools/firebase/account", Imports: []string{"fault", "internal/netguard", "tools/firebase/refusal"}},
+		{Package: "tools/firebase/realtime", Imports: []string{
+			"fault", "internal/netguard", "tools/firebase", "tools/firebase/account", "tools/firebase/backlog", "tools/firebase/refusal", "tools/firebase/tree",
+		}},
+		{Package: "tools/firebase/docstore", Imports: []string{
+			"fault", "internal/netguard", "tools/firebase", "tools/firebase/account", "tools/firebase/backlog", "tools/firebase/document", "tools/firebase/refusal",
+		}},
+		{Package: "tools/firebase/embedded", Imports: []string{"fault", "tools/firebase", "tools/firebase/memory", "tools/firebase/refusal"}},
+		{Package: "tools/firebase", Imports: append([]string{"tools/firebase/document", "tools/firebase/refusal", "tools/firebase/tree"}, family...)},
+		{Package: "tools/agent", Imports: append([]string{"agents"}, family...)},
+		{Package: "tools/onboarding", Imports: append([]string{"agents"}, family...)},
+		{Package: "tools/system", Imports: append([]string{"agents"}, family...)},
+		{Package: "tools/*", Imports: family},
+		{Package: "internal/workspace", Imports: []string{"fault", "events", "internal/pathguard"}},
+	}
+}
+
 func adapters(face []string) []Row {
 	return []Row{
 		// Faces never import bus or worker.

@@ -28,6 +28,9 @@ func (n *Node) Ask(ctx context.Context, method string, in, out any) error {
 	if ours, err := n.askMail(ctx, method, in, out); ours {
 		return err
 	}
+	if known, err := n.askSessions(ctx, method, in, out); known {
+		return err
+	}
 	return n.desk.Ask(ctx, method, in, out)
 }
 

@@ -28,11 +28,11 @@ import (
 // configure turns the settings into those of the families of tools. Errors name the setting. Named
 // connections lie in the data directory, which is closed to tools.
 func (h *hands) configure(c *bus.Conn) error {
-	net, err := h.network()
+	net, err := h.cfg.network()
 	if err != nil {
 		return err
 	}
-	secrets, err := h.secrets()
+	secrets, err := h.cfg.secrets()
 	if err != nil {
 		return err
 	}
@@ -72,21 +72,21 @@ func (h *hands) gitConfig(net netguard.Config) git.Config {
 }
 
 // network is what tools may reach beside public addresses.
-func (h *hands) network() (netguard.Config, error) {
-	var c netguard.Config
-	for _, entry := range h.cfg.Tools.NetAllow {
+func (c Config) network() (netguard.Config, error) {
+	var net netguard.Config
+	for _, entry := range c.Tools.NetAllow {
 		var err error
-		if c, err = c.Allow(entry); err != nil {
-			return c, fault.From(err).WithField("net_allow")
+		if net, err = net.Allow(entry); err != nil {
+			return net, fault.From(err).WithField("net_allow")
 		}
 	}
-	return c, nil
+	return net, nil
 }
 
 // secrets reads the secrets of the settings.
-func (h *hands) secrets() (map[string]string, error) {
+func (c Config) secrets() (map[string]string, error) {
 	found := map[string]string{}
-	places := h.cfg.Tools.Secrets()
+	places := c.Tools.Secrets()
 	for _, name := range slices.Sorted(maps.Keys(places)) {
 		text, err := places[name].Read(os.Getenv)
 		if err != nil {

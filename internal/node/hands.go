@@ -24,6 +24,7 @@ import (
 	"github.com/orch-dev/orch/policy"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/tools/builtin"
+	"github.com/orch-dev/orch/tools/firebase"
 	"github.com/orch-dev/orch/work"
 	"github.com/orch-dev/orch/worker"
 )
@@ -52,15 +53,15 @@ type hands struct {
 
 const workingDir = "Working"
 
-// openHands makes ready what executes calls; notifications for the bus go over c, changes of MCP servers to tell. over
+// openHands makes ready what executes calls, which use the databases; notifications for the bus go over c, changes of MCP servers to tell. over
 // reports whether a call is over; nil where that is unknown.
-func openHands(ctx context.Context, cfg Config, c *bus.Conn, tell func(context.Context, registry.Change), over func(context.Context, gateway.Call) bool) (*hands, error) {
+func openHands(ctx context.Context, cfg Config, databases firebase.Config, c *bus.Conn, tell func(context.Context, registry.Change), over func(context.Context, gateway.Call) bool) (*hands, error) {
 	h := &hands{cfg: cfg, slots: make(chan struct{}, 4)}
 	var err error
 	if h.root, err = pathguard.Open(cfg.Root, append(cfg.secretFiles(), cfg.DataDir)...); err != nil {
 		return nil, err
 	}
-	if err = h.open(c); err == nil {
+	if err = h.open(c, databases); err == nil {
 		err = h.openGateway(ctx, tell, over)
 	}
 	if err != nil {
@@ -85,7 +86,7 @@ func (h *hands) close() error {
 	return errors.Join(err, h.root.Close())
 }
 
-func (h *hands) open(c *bus.Conn) error {
+func (h *hands) open(c *bus.Conn, databases firebase.Config) error {
 	var err error
 	if h.tree, err = workspace.New(h.root, workingDir); err != nil {
 		return err
@@ -93,6 +94,7 @@ func (h *hands) open(c *bus.Conn) error {
 	if err = h.configure(c); err != nil {
 		return err
 	}
+	h.families.Firebase = databases
 	if h.catalogue, err = tools.New(slices.Concat(builtin.All(h.families), builtin.Internal(h.families), h.cfg.Extra)...); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/mcp/registry"
 	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/tools/firebase"
 	"github.com/orch-dev/orch/tools/forge"
 	"github.com/orch-dev/orch/tools/system"
 )
@@ -16,6 +17,8 @@ import (
 const (
 	// githubAgain is how long what GitHub has answered stands: a probe is a request over the network.
 	githubAgain = 30 * time.Second
+	// firebaseAgain is the same for the databases, which may be far away.
+	firebaseAgain = 5 * time.Second
 	// cpuAgain is the shortest time over which the use of the processor is measured.
 	cpuAgain = time.Second
 )
@@ -29,6 +32,9 @@ type health struct {
 	// asked is when GitHub was asked last, told what it said.
 	asked time.Time
 	told  system.Part
+	// read and databases are the same for Firebase.
+	read      time.Time
+	databases system.Part
 	// since and used are when the use of the processor was measured last, and what it was by then; cpu is the share.
 	since time.Time
 	used  time.Duration
@@ -96,9 +102,35 @@ func (h *health) Servers(ctx context.Context) []system.Part {
 	return all
 }
 
-// Firebase implements system.Health.
-func (*health) Firebase(context.Context) system.Part {
-	return system.Part{Name: "firebase", Status: system.Off}
+// Firebase implements system.Health. Both databases are asked for a place, and not too often; whatever they say of it, they
+// are there.
+func (h *health) Firebase(ctx context.Context) system.Part {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if time.Since(h.read) < firebaseAgain {
+		return h.databases
+	}
+	begin := time.Now()
+	_, err := h.n.databases.Realtime.Read(ctx, firebasePlace, firebase.Query{})
+	if err = unreachable(err); err == nil {
+		_, err = h.n.databases.Firestore.Read(ctx, firebasePlace, firebase.Query{})
+		err = unreachable(err)
+	}
+	h.databases, h.read = partOf("firebase", time.Since(begin), err), time.Now()
+	return h.databases
+}
+
+// firebasePlace is a document, and a node, that nobody has.
+const firebasePlace = "orch-status/probe"
+
+// unreachable keeps the errors that say that a database is not there.
+func unreachable(err error) error {
+	switch fault.CodeOf(err) {
+	case fault.Forbidden, fault.Unauthorized, fault.NotFound:
+		return nil
+	default:
+		return err
+	}
 }
 
 // GitHub implements system.Health. It is asked when it is configured, and not too often.

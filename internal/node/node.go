@@ -24,6 +24,7 @@ import (
 	"github.com/orch-dev/orch/stats"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/tools/agent"
+	"github.com/orch-dev/orch/tools/firebase"
 	"github.com/orch-dev/orch/work"
 	"github.com/orch-dev/orch/worker"
 )
@@ -94,6 +95,8 @@ type Config struct {
 	Face func(*server.Config)
 	// Servers are the MCP servers of others.
 	Servers Servers
+	// Realtime and Firestore are the databases of the firebase tools; nil means those beside the log.
+	Realtime, Firestore firebase.Backend
 	// Extra adds tools to the built-in ones, for benchmarks and tests.
 	Extra []tools.Tool
 
@@ -132,8 +135,9 @@ type Node struct {
 	// requests is the connection for what is asked and told, notices is nil when nothing is told.
 	requests *bus.Conn
 	notices  *notices
-	// desk answers requests about MCP servers.
-	desk local
+	// desk answers requests about MCP servers, sessions those about sessions with subscriptions.
+	desk, sessions local
+	databases      firebase.Config
 	// changes are those of MCP servers that the journal has yet to note.
 	changes chan registry.Change
 	// stops undo what Start did, the last first.
@@ -148,7 +152,7 @@ type Node struct {
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	n := &Node{cfg: cfg, done: make(chan struct{}), changes: make(chan registry.Change, maxChanges)}
 	for _, step := range []func(context.Context) error{
-		n.openBus, n.openStore, n.openRequests, n.openMessages, n.openHands, n.openNotices, n.openStats, n.startOwner, n.tellAbout, n.serve, n.serveServers, n.serveMessages, n.startWorker, n.startTokens, n.startAgents, n.startFace, n.startJournal, n.startChores, n.startTidying, n.endWaits,
+		n.openBus, n.openStore, n.openDatabases, n.openRequests, n.openMessages, n.openHands, n.openNotices, n.openStats, n.startOwner, n.tellAbout, n.serve, n.serveServers, n.serveMessages, n.serveDatabases, n.startWorker, n.startTokens, n.startAgents, n.startFace, n.startJournal, n.startChores, n.startTidying, n.endWaits,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, n.Stop(context.WithoutCancel(ctx)))
@@ -210,7 +214,7 @@ func (n *Node) openRequests(ctx context.Context) error {
 
 func (n *Node) openHands(ctx context.Context) error {
 	var err error
-	if n.hands, err = openHands(ctx, n.cfg, n.requests, n.tellChange, n.isOver); err == nil {
+	if n.hands, err = openHands(ctx, n.cfg, n.databases, n.requests, n.tellChange, n.isOver); err == nil {
 		n.onStop(func(context.Context) error { return n.hands.close() })
 	}
 	return err
@@ -404,7 +408,7 @@ func RunWorker(ctx context.Context, cfg Config) error {
 	}
 	defer c.Close()
 	cfg.office = bus.Patient(bus.NewOffice[messages.Call](bus.NewRemote(c), bus.WorkMessagesPrefix))
-	h, err := openHands(ctx, cfg, c, nil, nil)
+	h, err := openHands(ctx, cfg, remoteDatabases(c), c, nil, nil)
 	if err != nil {
 		return err
 	}

@@ -131,6 +131,8 @@ type run struct {
 	told      bool
 	progress  float64
 	rev, seen uint64
+	// subscription is the one that a tool of Session acts on.
+	subscription string
 	// answers came with the call itself, to questions that it is known to ask.
 	answers mcp.InputResponseMap
 }
@@ -159,8 +161,12 @@ func (s *Server) begin(ctx context.Context, c client, tool tools.Tool, p *mcp.Ca
 	if err != nil {
 		return nil, err
 	}
+	session, err := s.sessionFor(ctx, c, r, args)
+	if err != nil {
+		return nil, err
+	}
 	wanted := orchestrator.SubmitRequest{
-		Plan: program.JSON(), Actor: c.who.Name, Labels: ttlLabel(r.ttl), Client: helper(c.asks(), reach),
+		Plan: program.JSON(), Actor: c.who.Name, Labels: ttlLabel(r.ttl), Client: helper(c.asks(), reach, session),
 		Cause: c.cause,
 	}
 	if err := s.bound(c, &wanted); err != nil {
@@ -204,6 +210,9 @@ func (s *Server) attend(ctx context.Context, c client, r *run) (*mcp.CallToolRes
 
 // finish is the result of a call that is over.
 func (s *Server) finish(ctx context.Context, c client, r *run, now orchestrator.ResultReply) (*mcp.CallToolResult, error) {
+	if r.spec.Session != tools.NoSession && now.State == statemachine.Done {
+		s.sessionChanged(c, r)
+	}
 	if r.atOnce(c) {
 		return nil, &handed{begun(r.id, r.at, r.ttl)}
 	}

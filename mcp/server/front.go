@@ -219,6 +219,9 @@ func (f *front) post(w http.ResponseWriter, r *http.Request, p peek, body []byte
 		if known := f.s.asked.ownedBy(r.Header.Get(headerSession), ownerOf(r)); known != nil && method == "notifications/cancelled" {
 			known.withdraw(string(p.Params.RequestID))
 		}
+		if method == "tools/call" && len(p.ID) > 0 {
+			defer f.s.replies.begin(r.Header.Get(headerSession), string(p.ID))()
+		}
 		f.session(w, r, body)
 	}
 }

@@ -44,7 +44,7 @@ type node struct {
 	stop      func()
 }
 
-func startNode(tb testing.TB) *node {
+func startNode(tb testing.TB, change ...func(*builtin.Config)) *node {
 	tb.Helper()
 	dir, err := filepath.EvalSymlinks(tb.TempDir())
 	require.NoError(tb, err)
@@ -54,7 +54,11 @@ func startNode(tb testing.TB) *node {
 	require.NoError(tb, err)
 	exec, err := proc.New(proc.Config{Sandbox: proc.Off})
 	require.NoError(tb, err)
-	catalogue, err := tools.New(append(builtin.All(builtin.Config{}), testTools()...)...)
+	var families builtin.Config
+	for _, c := range change {
+		c(&families)
+	}
+	catalogue, err := tools.New(append(builtin.All(families), testTools()...)...)
 	require.NoError(tb, err)
 	rules, err := policy.New(policy.Config{Root: root.Name(), Working: tree.Name(), DataDir: filepath.Join(dir, "data")})
 	require.NoError(tb, err)

@@ -154,7 +154,7 @@ func (s *Server) ownSubmit(ctx context.Context, c client, in ownInput) (any, err
 	}
 	r := orchestrator.SubmitRequest{
 		Plan: in.Plan, Inputs: in.Inputs, Name: in.Name, IdempotencyKey: in.Key, Actor: c.who.Name, Labels: ttlLabel(s.cfg.DefaultTTL),
-		Client: helper(nil, reach),
+		Client: helper(nil, reach, ""),
 	}
 	if err := s.bound(c, &r); err != nil {
 		return nil, err

@@ -12,11 +12,11 @@ import (
 )
 
 // helper is what a client can do for a task; nil for nothing.
-func helper(asks, roots []string) *events.Client {
-	if len(asks) == 0 && len(roots) == 0 {
+func helper(asks, roots []string, session string) *events.Client {
+	if len(asks) == 0 && len(roots) == 0 && session == "" {
 		return nil
 	}
-	return &events.Client{Asks: asks, Roots: roots}
+	return &events.Client{Asks: asks, Roots: roots, Session: session}
 }
 
 // rootsTime is how long a client may take to say where it works.

@@ -66,6 +66,8 @@ type Config struct {
 	// PortableNames shows the names of tools with underscores in place of dots, to clients that take no dots. Both
 	// names can be called.
 	PortableNames bool
+	// Subscriptions keeps what tools have subscribed sessions to. Nil lets no tool subscribe.
+	Subscriptions Subscriptions
 	// Complete adds completions; nil values let the server find its own.
 	Complete func(*mcp.CompleteParams) []string
 	// Reveal puts what the log does not hold into the result of a call, for the one identity that may see it. Default:
@@ -144,6 +146,9 @@ type Server struct {
 	published published
 	watched   watched
 	outsiders outsiders
+	// feeds bring sessions what they have subscribed to, behind the answers that replies knows of.
+	feeds   feeds
+	replies replies
 }
 
 // New returns a server. VALIDATION_ERROR when the configuration lacks something.

@@ -66,6 +66,8 @@ type lineConn struct {
 	closing sync.Once
 	// writing is held while a message is written.
 	writing sync.Mutex
+	// calling are the calls that are being answered, by their ids: functions that note that the answer is out.
+	calling sync.Map
 }
 
 // SessionID implements mcp.Connection.
@@ -166,6 +168,9 @@ func (c *lineConn) note(req *jsonrpc.Request, p peek) {
 		header.Set(noteTask, string(p.Params.Task))
 	}
 	req.Extra = &mcp.RequestExtra{Header: header}
+	if req.Method == "tools/call" && len(p.ID) > 0 {
+		c.calling.Store(req.ID.Raw(), c.s.replies.begin("", string(p.ID)))
+	}
 }
 
 // Write implements mcp.Connection. An error that the SDK gives no code is one of the order of requests.
@@ -179,11 +184,21 @@ func (c *lineConn) Write(ctx context.Context, m jsonrpc.Message) error {
 			r.Error = &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: r.Error.Error()}
 		}
 	}
+	if r, ok := m.(*jsonrpc.Response); ok {
+		defer c.answered(r.ID.Raw())
+	}
 	data, err := jsonrpc.EncodeMessage(m)
 	if err != nil {
 		return err
 	}
 	return c.send(data)
+}
+
+// answered notes that the answer to a call is out.
+func (c *lineConn) answered(id any) {
+	if end, ok := c.calling.LoadAndDelete(id); ok {
+		end.(func())() //nolint:forcetypeassert // note puts nothing else there
+	}
 }
 
 // send implements sink.

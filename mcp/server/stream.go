@@ -20,6 +20,18 @@ type sink interface {
 type streams struct {
 	mu   sync.Mutex
 	byID map[string]sink
+	// opened is closed when a stream opens.
+	opened chan struct{}
+}
+
+// changes returns a channel that is closed when a stream opens.
+func (s *streams) changes() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.opened == nil {
+		s.opened = make(chan struct{})
+	}
+	return s.opened
 }
 
 // open registers the stream of a session and returns how to end that.
@@ -30,6 +42,10 @@ func (s *streams) open(id string, to sink) func() {
 		s.byID = map[string]sink{}
 	}
 	s.byID[id] = to
+	if s.opened != nil {
+		close(s.opened)
+		s.opened = nil
+	}
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()

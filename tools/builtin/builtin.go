@@ -6,6 +6,7 @@ import (
 	"github.com/orch-dev/orch/tools/agent"
 	"github.com/orch-dev/orch/tools/build"
 	"github.com/orch-dev/orch/tools/db"
+	"github.com/orch-dev/orch/tools/firebase"
 	"github.com/orch-dev/orch/tools/forge"
 	"github.com/orch-dev/orch/tools/fs"
 	"github.com/orch-dev/orch/tools/git"
@@ -28,6 +29,8 @@ type Config struct {
 	Notify   notify.Config
 	// GitHub names the server of the API and holds the token.
 	GitHub forge.Config
+	// Firebase has the databases and the subscriptions of sessions.
+	Firebase firebase.Config
 	// Git knows secrets, the form of messages and who commits.
 	Git git.Config
 	// Build names the registries of packages.
@@ -59,6 +62,7 @@ func Families(cfg Config) []Family {
 		{"web", web.Tools(cfg.Web)},
 		{"notification", notify.Tools(cfg.Notify)},
 		{"github", forge.Tools(cfg.GitHub)},
+		{"firebase", firebase.Tools(cfg.Firebase)},
 		{"build", build.Tools(cfg.Build)},
 		{"agent", agent.Tools(cfg.Agent)},
 		{"system", system.Tools(cfg.System)},

@@ -97,7 +97,7 @@ func TestSpecs(t *testing.T) {
 // S0-010: the hints of MCP are true for exactly these tools.
 func TestAnnotations(t *testing.T) {
 	t.Parallel()
-	destructive := []string{"FILE_DELETE", "DIRECTORY_DELETE", "BASH_EXECUTE", "DATABASE_QUERY", "GIT_PUSH"}
+	destructive := []string{"FILE_DELETE", "DIRECTORY_DELETE", "BASH_EXECUTE", "DATABASE_QUERY", "GIT_PUSH", "firebase.write"}
 	open := []string{
 		"HTTP_REQUEST", "WEB_FETCH", "WEB_SEARCH", "GIT_PUSH", "PACKAGE_INSTALL", "NOTIFICATION_SEND",
 		"github.readFile", "github.searchCode", "github.createIssue", "github.createPR", "github.getWorkflowRuns",
@@ -108,6 +108,7 @@ func TestAnnotations(t *testing.T) {
 		"onboarding.getChecklist", "system.getAgents",
 		"MESSAGE_INBOX",
 		"system.listSkills", "system.getTaskQueue", "system.getSystemStatus", "onboarding.getWelcome",
+		"firebase.read", "firebase.subscribe", "firebase.unsubscribe",
 	}
 	seen := map[string]bool{}
 	for _, tool := range builtin.All(builtin.Config{}) {
@@ -197,8 +198,14 @@ func fitting(s *schema) any {
 
 // wrong returns values that a field of the schema must not take (S0-006).
 func wrong(s *schema) []string {
-	if _, several := s.Type.([]any); several {
-		return []string{`true`, `1.5`, `["text"]`, `{}`}
+	if several, ok := s.Type.([]any); ok {
+		var values []string
+		for kind, value := range map[string]string{"boolean": `true`, "number": `1.5`, "array": `["text"]`, "object": `{}`} {
+			if !slices.Contains(several, any(kind)) {
+				values = append(values, value)
+			}
+		}
+		return values
 	}
 	switch s.Type {
 	case "integer":
@@ -262,7 +269,11 @@ func TestRequiredInputs(t *testing.T) {
 				delete(less, name)
 				raw, err := json.Marshal(less)
 				require.NoError(t, err)
-				for _, raw := range []json.RawMessage{raw, with(t, args, name, `null`)} {
+				raws := []json.RawMessage{raw}
+				if types, _ := in.Properties[name].Type.([]any); !slices.Contains(types, any("null")) {
+					raws = append(raws, with(t, args, name, `null`))
+				}
+				for _, raw := range raws {
 					_, err = tool.Check(raw)
 					e := fault.From(err)
 					require.NotNil(t, e, "%s", raw)

@@ -2,6 +2,8 @@ package firebase
 
 import (
 	"context"
+	"math/rand/v2"
+	"time"
 
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/tools/firebase/refusal"
@@ -13,7 +15,7 @@ const MaxAttempts = 25
 // Transact makes a write from what is at a path, and again when somebody else wrote there in between
 // (S3-033). An error of change ends it. Errors: CONFLICT after MaxAttempts, and those of Backend.
 func Transact(ctx context.Context, b Backend, path string, change func(Snapshot) (Write, error)) (Written, error) {
-	for range MaxAttempts {
+	for attempt := range MaxAttempts {
 		snapshot, err := b.Read(ctx, path, Query{})
 		if err != nil {
 			return Written{}, err
@@ -27,7 +29,23 @@ func Transact(ctx context.Context, b Backend, path string, change func(Snapshot)
 		if !fault.Has(err, fault.Conflict) {
 			return written, err
 		}
+		if err := pause(ctx, attempt); err != nil {
+			return Written{}, err
+		}
 	}
 	return Written{}, refusal.New(refusal.Conflict, "others wrote %q at each of %d attempts", path, MaxAttempts).
 		WithField("path").WithHint("try again when fewer write there")
+}
+
+// pause waits a moment by chance, longer after more attempts: who has lost often would lose again to those that come at
+// the same time.
+func pause(ctx context.Context, attempt int) error {
+	t := time.NewTimer(time.Duration(rand.Int64N(int64(attempt+1) * int64(2*time.Millisecond)))) //nolint:gosec // no secret
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return fault.From(ctx.Err())
+	case <-t.C:
+		return nil
+	}
 }

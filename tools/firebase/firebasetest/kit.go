@@ -24,6 +24,9 @@ const patience = 2 * time.Minute
 type Kit struct {
 	// Open returns an empty database that lasts as long as the test.
 	Open func(tb testing.TB) firebase.Backend
+	// Reopen ends a database as a restart of its process does, and returns what is there afterwards. Nil for databases
+	// that outlive nothing.
+	Reopen func(tb testing.TB, b firebase.Backend) firebase.Backend
 	// Backlog is how many events a watcher of that database may be behind before it is cut off.
 	Backlog int
 }
@@ -39,6 +42,9 @@ func Realtime(t *testing.T, kit Kit) {
 	t.Run("refused query", kit.realtimeQueryRefusals)
 	t.Run("shallow", kit.realtimeShallow)
 	t.Run("events", kit.realtimeEvents)
+	if kit.Reopen != nil {
+		t.Run("restart", kit.realtimeRestart)
+	}
 	t.Run("refused events", func(t *testing.T) {
 		t.Parallel()
 		kit.refusedEvents(t, "rooms", firebase.DocumentAdded, firebase.DocumentModified, firebase.DocumentDeleted, "no_event", "")
@@ -56,6 +62,9 @@ func Firestore(t *testing.T, kit Kit) {
 	t.Run("query", kit.firestoreQueries)
 	t.Run("refused query", kit.firestoreQueryRefusals)
 	t.Run("events", kit.firestoreEvents)
+	if kit.Reopen != nil {
+		t.Run("restart", kit.firestoreRestart)
+	}
 	t.Run("refused events", func(t *testing.T) {
 		t.Parallel()
 		kit.refusedEvents(t, "rooms", firebase.Value, firebase.ChildAdded, firebase.ChildChanged, firebase.ChildRemoved, "no_event")

@@ -13,6 +13,7 @@ import (
 type feed struct {
 	wants   firebase.EventType
 	backlog int
+	most    int           // bytes
 	wake    chan struct{} // has a token when something changed
 
 	mu    sync.Mutex // guards what follows
@@ -44,15 +45,15 @@ type pending struct {
 	size  int
 }
 
-func newFeed(wants firebase.EventType, backlog int) *feed {
-	return &feed{wants: wants, backlog: backlog, wake: make(chan struct{}, 1)}
+func newFeed(wants firebase.EventType, cfg Config) *feed {
+	return &feed{wants: wants, backlog: cfg.Backlog, most: cfg.Held, wake: make(chan struct{}, 1)}
 }
 
 // add queues an event. It reports false from when the reader is too far behind.
 func (f *feed) add(p pending) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.queue) >= f.backlog || len(f.queue) > 0 && f.held+p.size > MaxHeld {
+	if len(f.queue) >= f.backlog || len(f.queue) > 0 && f.held+p.size > f.most {
 		f.lost = true
 	}
 	if !f.lost {
@@ -91,7 +92,7 @@ func (f *feed) events(ctx context.Context, stop func()) iter.Seq2[firebase.Event
 			case ok:
 			case ended:
 				yield(firebase.Event{}, refusal.New(refusal.QuotaExceeded,
-					"the reader fell too far behind: more than %d events or %d bytes", f.backlog, MaxHeld).
+					"the reader fell too far behind: more than %d events or %d bytes", f.backlog, f.most).
 					WithHint("subscribe again, and read faster"))
 				return
 			default:

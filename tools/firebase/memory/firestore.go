@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"maps"
 	"strconv"
 	"sync"
 	"time"
@@ -16,10 +17,13 @@ import (
 type Firestore struct {
 	cfg Config
 
+	writing  sync.Mutex // held by one write after the other, from its decision on; guards what follows
+	keys     tree.Keys
+	revision uint64
+	size     int // of all documents
+
 	mu          sync.Mutex                   // guards what follows
 	collections map[string]map[string]stored // by path, then by id; none is empty
-	revision    uint64
-	keys        tree.Keys
 	feeds       audience
 }
 
@@ -110,26 +114,118 @@ func (f *Firestore) Write(ctx context.Context, path string, w firebase.Write) (f
 	if err := checkFirestore(to, w); err != nil {
 		return firebase.Written{}, err
 	}
+	return untilDecided(func() (firebase.Written, error) { return f.write(ctx, to, w) })
+}
+
+// write decides a write, keeps it and lets others see it.
+func (f *Firestore) write(ctx context.Context, to document.Path, w firebase.Write) (firebase.Written, error) {
+	f.writing.Lock()
+	defer f.writing.Unlock()
 	if err := ctx.Err(); err != nil {
 		return firebase.Written{}, err
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	written := firebase.Written{At: f.cfg.Now()}
 	if w.Operation == firebase.Push {
 		written.Key = nextKey(&f.keys, written.At)
 		to = to.Child(written.Key)
 	}
-	old := f.document(to)
+	old := f.present(to)
 	if w.If != "" && w.If != old.version() {
 		return firebase.Written{}, changedMeanwhile()
 	}
 	fields, err := content(old, to, w)
+	if err == nil {
+		err = f.keep(ctx, to, old, fields, written.At)
+	}
 	if err != nil {
 		return firebase.Written{}, err
 	}
-	f.put(to, old, fields, written.At)
 	return written, nil
+}
+
+// present is a document now.
+func (f *Firestore) present(at document.Path) stored {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.document(at)
+}
+
+// keep makes the fields of a document durable, nil for its end, and lets others see them.
+func (f *Firestore) keep(ctx context.Context, to document.Path, old stored, fields document.Fields, at time.Time) error {
+	if fields != nil && old.exists() && old.fields.Equal(fields) || fields == nil && !old.exists() {
+		return nil
+	}
+	if err := f.cfg.full(f.size, f.size+sizeOf(to, fields)-sizeOf(to, old.fields)); err != nil {
+		return err
+	}
+	p := Put{Path: to.String()}
+	if fields != nil {
+		p.Data, p.Revision = fields.Value(), f.revision+1
+	}
+	if err := f.cfg.Keep(ctx, Change{At: at, Puts: []Put{p}}); err != nil {
+		return err
+	}
+	f.become(to, stored{fields, p.Revision}, at)
+	return nil
+}
+
+// sizeOf is what a document counts for, 0 for one that is not there.
+func sizeOf(at document.Path, fields document.Fields) int {
+	if fields == nil {
+		return 0
+	}
+	return fields.Size(at)
+}
+
+// Replay makes a change that was kept before, here or elsewhere. Only Config.Keep may call it while there are writes.
+// Errors: those of a change that no write makes.
+func (f *Firestore) Replay(c Change) error {
+	for _, p := range c.Puts {
+		to, err := document.ParsePath(p.Path)
+		if err != nil {
+			return err
+		}
+		now := stored{revision: p.Revision}
+		if p.Data != nil {
+			if now.fields, err = document.New(p.Data); err != nil {
+				return err
+			}
+		}
+		f.become(to, now, c.At)
+	}
+	return nil
+}
+
+// Load makes a state that was captured the present one.
+func (f *Firestore) Load(s State) error {
+	if err := f.Replay(Change{At: f.cfg.Now(), Puts: s.Puts}); err != nil {
+		return err
+	}
+	f.revision = max(f.revision, s.Revision)
+	return nil
+}
+
+// Capture holds on to what the database holds now; what it returns makes the state of it, which costs more. Only
+// Config.Keep may call it while there are writes.
+func (f *Firestore) Capture() func() State {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	held := make(map[string]map[string]stored, len(f.collections))
+	for path, documents := range f.collections {
+		held[path] = maps.Clone(documents)
+	}
+	revision := f.revision
+	return func() State { return stateOf(held, revision) }
+}
+
+func stateOf(collections map[string]map[string]stored, revision uint64) State {
+	s := State{Revision: revision, Puts: []Put{}}
+	for path, documents := range collections {
+		for id, d := range documents {
+			s.Puts = append(s.Puts, Put{Path: path + "/" + id, Data: d.fields.Value(), Revision: d.revision})
+		}
+	}
+	return s
 }
 
 // checkFirestore refuses what no document or collection can have done to it.
@@ -175,21 +271,19 @@ func content(old stored, to document.Path, w firebase.Write) (fields document.Fi
 	return fields, fields.CheckSize(to)
 }
 
-// put stores fields, removes the document if they are nil, and tells the watchers unless nothing changed.
-func (f *Firestore) put(to document.Path, old stored, fields document.Fields, at time.Time) {
-	now := stored{fields: fields}
-	in, id := to.Parent().String(), to.ID()
-	switch {
-	case fields != nil && old.exists() && old.fields.Equal(fields), fields == nil && !old.exists():
-		return
-	case fields == nil:
+// become stores a document, or removes it when it does not exist any more, and tells the watchers.
+func (f *Firestore) become(to document.Path, now stored, at time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	in, id, old := to.Parent().String(), to.ID(), f.document(to)
+	f.size += sizeOf(to, now.fields) - sizeOf(to, old.fields)
+	if !now.exists() {
 		delete(f.collections[in], id)
 		if len(f.collections[in]) == 0 {
 			delete(f.collections, in)
 		}
-	default:
-		f.revision++
-		now.revision = f.revision
+	} else {
+		f.revision = max(f.revision, now.revision)
 		if f.collections[in] == nil {
 			f.collections[in] = map[string]stored{}
 		}
@@ -263,7 +357,7 @@ func (f *Firestore) Watch(ctx context.Context, path string, events firebase.Even
 	if err != nil {
 		return firebase.Watching{}, err
 	}
-	watcher := newFeed(events, f.cfg.Backlog)
+	watcher := newFeed(events, f.cfg)
 	f.feeds.add(path, watcher)
 	forget := func() { f.forget(path, watcher) }
 	context.AfterFunc(ctx, forget)

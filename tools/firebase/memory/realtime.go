@@ -14,9 +14,11 @@ import (
 type Realtime struct {
 	cfg Config
 
+	writing sync.Mutex // held by one write after the other, from its decision on
+	keys    tree.Keys
+
 	mu    sync.Mutex // guards what follows
 	root  *tree.Node
-	keys  tree.Keys
 	feeds audience
 }
 
@@ -76,22 +78,87 @@ func (r *Realtime) Write(ctx context.Context, path string, w firebase.Write) (fi
 	if err := checkRealtime(w); err != nil {
 		return firebase.Written{}, err
 	}
+	return untilDecided(func() (firebase.Written, error) { return r.write(ctx, to, w) })
+}
+
+// write decides a write, keeps it and lets others see it.
+func (r *Realtime) write(ctx context.Context, to tree.Path, w firebase.Write) (firebase.Written, error) {
+	r.writing.Lock()
+	defer r.writing.Unlock()
 	if err := ctx.Err(); err != nil {
 		return firebase.Written{}, err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if w.If != "" && w.If != firebase.Version(r.root.At(to).Version()) {
+	before, at := r.present(), r.cfg.Now()
+	if w.If != "" && w.If != firebase.Version(before.At(to).Version()) {
 		return firebase.Written{}, changedMeanwhile()
 	}
-	at := r.cfg.Now()
-	root, key, err := r.apply(to, w, at)
+	after, key, err := r.apply(before, to, w, at)
+	if err == nil {
+		err = r.cfg.full(before.Size(), after.Size())
+	}
+	if err == nil {
+		err = r.keep(ctx, before, after, at)
+	}
 	if err != nil {
 		return firebase.Written{}, err
 	}
+	r.become(after, at)
+	return firebase.Written{Key: key, At: at}, nil
+}
+
+// keep makes what differs durable.
+func (r *Realtime) keep(ctx context.Context, before, after *tree.Node, at time.Time) error {
+	c := Change{At: at}
+	for _, p := range tree.Patch(before, after) {
+		c.Puts = append(c.Puts, Put{Path: p.Path.String(), Data: p.Node.Export()})
+	}
+	if len(c.Puts) == 0 {
+		return nil
+	}
+	return r.cfg.Keep(ctx, c)
+}
+
+// present is the root now.
+func (r *Realtime) present() *tree.Node {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.root
+}
+
+// become makes another root the present one, and tells the watchers.
+func (r *Realtime) become(root *tree.Node, at time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.publish(root, at)
 	r.root = root
-	return firebase.Written{Key: key, At: at}, nil
+}
+
+// Replay makes a change that was kept before, here or elsewhere. Only Config.Keep may call it while there are writes.
+// Errors: those of a change that no write makes.
+func (r *Realtime) Replay(c Change) error {
+	root := r.present()
+	for _, p := range c.Puts {
+		path, err := tree.ParsePath(p.Path)
+		if err != nil {
+			return err
+		}
+		node, err := tree.Import(p.Data)
+		if err != nil {
+			return err
+		}
+		root = root.Put(tree.Put{Path: path, Node: node})
+	}
+	r.become(root, c.At)
+	return nil
+}
+
+// Load makes a state that was captured the present one.
+func (r *Realtime) Load(s State) error { return r.Replay(Change{At: r.cfg.Now(), Puts: s.Puts}) }
+
+// Capture holds on to what the database holds now; what it returns makes the state of it, which costs more.
+func (r *Realtime) Capture() func() State {
+	root := r.present()
+	return func() State { return State{Puts: []Put{{Data: root.Export()}}} }
 }
 
 // checkRealtime refuses what a Realtime Database does not have.
@@ -108,17 +175,17 @@ func checkRealtime(w firebase.Write) error {
 }
 
 // apply returns the root after a write, and the key that a push made.
-func (r *Realtime) apply(to tree.Path, w firebase.Write, at time.Time) (root *tree.Node, key string, err error) {
+func (r *Realtime) apply(before *tree.Node, to tree.Path, w firebase.Write, at time.Time) (root *tree.Node, key string, err error) {
 	switch w.Operation {
 	case firebase.Set:
-		root, err = r.root.Set(to, w.Data, at)
+		root, err = before.Set(to, w.Data, at)
 	case firebase.Update:
-		root, err = r.root.Update(to, w.Data, at)
+		root, err = before.Update(to, w.Data, at)
 	case firebase.Delete:
-		root = r.root.Delete(to)
+		root = before.Delete(to)
 	case firebase.Push:
 		key = nextKey(&r.keys, at)
-		root, err = r.root.Set(to.Child(key), w.Data, at)
+		root, err = before.Set(to.Child(key), w.Data, at)
 	default:
 		err = noSuchOperation(w.Operation)
 	}
@@ -177,7 +244,7 @@ func (r *Realtime) Watch(ctx context.Context, path string, events firebase.Event
 	if err := ctx.Err(); err != nil {
 		return firebase.Watching{}, err
 	}
-	f := newFeed(events, r.cfg.Backlog)
+	f := newFeed(events, r.cfg)
 	r.mu.Lock()
 	node, now := r.root.At(at), r.cfg.Now()
 	r.feeds.add(path, f)

@@ -2,13 +2,14 @@ package tree
 
 import (
 	"maps"
+	"math"
 	"slices"
 )
 
 // Told returns the root n with JSON data, as a server says that it is, in place of what was at the path. It
 // may be larger than a write. Errors: those of Set, for data that no server holds.
 func (n *Node) Told(path Path, data any) (*Node, error) {
-	w := writer{told: true}
+	w := writer{most: math.MaxInt}
 	value, err := w.node(path, data, nil)
 	if err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ import (
 // in the data are worked out with the time at and with what was in their places. Errors: INVALID_PATH (a
 // key of the data or the depth), INVALID_DATA_TYPE, SIZE_LIMIT_EXCEEDED.
 func (n *Node) Set(path Path, data any, at time.Time) (*Node, error) {
-	w := writer{at: at}
+	w := writer{at: at, most: MaxWrite}
 	value, err := w.node(path, data, n.At(path))
 	if err != nil {
 		return nil, err.WithField("data")
@@ -39,7 +39,7 @@ func (n *Node) Update(path Path, data any, at time.Time) (*Node, error) {
 	if err != nil {
 		return nil, err.WithField("data")
 	}
-	w, root := writer{at: at}, n
+	w, root := writer{at: at, most: MaxWrite}, n
 	for name, target := range targets {
 		value, err := w.node(target, changes[name], n.At(target))
 		if err != nil {
@@ -72,10 +72,9 @@ func updated(base Path, names []string) (map[string]Path, *fault.Error) {
 
 // writer turns the JSON of one write into nodes and counts its size.
 type writer struct {
-	at   time.Time
-	size int
-	// told is true for what a server says: no limit of a write is one of it.
-	told bool
+	at time.Time
+	// size is how many bytes it has met, most how many it may meet.
+	size, most int
 }
 
 // node returns the node for data that goes to a path where old is now.
@@ -198,8 +197,8 @@ func (w *writer) scalar(path Path, value any) (*Node, *fault.Error) {
 // add counts bytes of the write.
 func (w *writer) add(bytes int) *fault.Error {
 	w.size += bytes
-	if w.size > MaxWrite && !w.told {
-		return refusal.New(refusal.SizeLimitExceeded, "one write holds at most %d bytes", MaxWrite)
+	if w.size > w.most {
+		return refusal.New(refusal.SizeLimitExceeded, "one write holds at most %d bytes", w.most)
 	}
 	return nil
 }

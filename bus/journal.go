@@ -1,0 +1,268 @@
+package bus
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"io"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+const (
+	// journalPrefix begins the names of the streams of journals, journalRoot their subjects.
+	journalPrefix = "ORCH_JOURNAL_"
+	journalRoot   = "orch.journal"
+	// snapsBucket holds the snapshots of journals.
+	snapsBucket = "ORCH_SNAPSHOTS"
+	snapsStream = "OBJ_" + snapsBucket
+	// keepWithin is how long an entry may take that its caller waits for no longer.
+	keepWithin = 20 * time.Second
+)
+
+// The journals.
+const (
+	RealtimeJournal  = "REALTIME"
+	FirestoreJournal = "FIRESTORE"
+)
+
+// ofJournals are the streams of journals; those that nobody has opened are not there.
+func ofJournals() []string {
+	return []string{snapsStream, journalPrefix + RealtimeJournal, journalPrefix + FirestoreJournal}
+}
+
+// hasStream reports whether there is a stream.
+func (c *Conn) hasStream(ctx context.Context, name string) (bool, error) {
+	_, err := c.js.Stream(ctx, name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, readFault(err)
+	}
+	return true, nil
+}
+
+// Journal is a list of entries beside the log of tasks, each appended on the condition that it follows the newest one,
+// and a snapshot that stands for its beginning. Durable is what the log would call durable. It is safe for concurrent
+// use.
+type Journal struct {
+	store  *Store
+	name   string
+	stream jetstream.Stream
+	snaps  jetstream.ObjectStore
+	saving sync.Mutex
+}
+
+// OpenJournal creates or finds a journal: RealtimeJournal or FirestoreJournal. Errors: DISK_FULL, UNAVAILABLE.
+func (s *Store) OpenJournal(ctx context.Context, name string) (*Journal, error) {
+	j := &Journal{store: s, name: name}
+	var err error
+	j.stream, err = s.conn.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+		Name: journalPrefix + name, Description: "changes of a database, one a message",
+		Subjects: []string{j.subject()}, Storage: jetstream.FileStorage, Replicas: s.cfg.Replicas,
+		Discard: jetstream.DiscardNew, AllowDirect: true,
+	})
+	if err == nil {
+		j.snaps, err = s.conn.js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{
+			Bucket: snapsBucket, Description: "states of databases", Replicas: s.cfg.Replicas,
+		})
+	}
+	if err != nil {
+		return nil, sideFault(err, "the database cannot be opened")
+	}
+	for _, stream := range []string{j.streamName(), snapsStream} {
+		if err := s.barrier().watch(stream); err != nil {
+			return nil, err
+		}
+	}
+	return j, s.syncMeta()
+}
+
+func (j *Journal) streamName() string { return journalPrefix + j.name }
+
+func (j *Journal) subject() string { return journalRoot + "." + j.name }
+
+// Largest is how many bytes an entry may have.
+func (j *Journal) Largest() int { return j.store.conn.largest() }
+
+// Append appends an entry behind the one at a position, 0 for the beginning, and returns its own position when it is
+// durable; the end of ctx does not end it. Errors: CONFLICT when another entry was first, DISK_FULL, and UNAVAILABLE,
+// after which only Read tells whether it is there.
+func (j *Journal) Append(ctx context.Context, after uint64, data []byte) (uint64, error) {
+	if err := j.store.space.admit(len(data), time.Now()); err != nil {
+		return 0, err
+	}
+	if err := j.store.barrier().broken(); err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepWithin)
+	defer cancel()
+	m := &nats.Msg{Subject: j.subject(), Data: data, Header: nats.Header{headHeader: {"change"}}}
+	ack, err := j.store.conn.js.PublishMsg(ctx, m, jetstream.WithExpectLastSequence(after))
+	if api, ok := errors.AsType[*jetstream.APIError](err); ok && isConflictCode(api.ErrorCode) {
+		return 0, fault.Wrap(fault.Conflict, err, "another change was first")
+	}
+	if err != nil {
+		return 0, sideFault(err, "the change cannot be stored")
+	}
+	return ack.Sequence, j.store.barrier().wait(j.streamName())
+}
+
+// Read calls each for the entries behind a position that are durable when it is called, in their order, until each
+// returns an error. DATA_LOSS when one is missing, UNAVAILABLE.
+func (j *Journal) Read(ctx context.Context, after uint64, each func(seq uint64, data []byte) error) error {
+	info, err := j.stream.Info(ctx)
+	if err != nil {
+		return sideFault(err, "the database cannot be read")
+	}
+	last := info.State.LastSeq
+	if last < after {
+		return journalLoss(j.name, last+1)
+	}
+	if err := j.store.barrier().wait(j.streamName()); err != nil {
+		return err
+	}
+	for e, err := range j.store.conn.walk(ctx, j.streamName(), j.subject(), after+1, last) {
+		switch {
+		case err != nil:
+			return err
+		case e.Seq != after+1:
+			return journalLoss(j.name, after+1)
+		}
+		after = e.Seq
+		if err := each(e.Seq, e.Data); err != nil {
+			return err
+		}
+	}
+	if after != last {
+		return journalLoss(j.name, after+1)
+	}
+	return nil
+}
+
+func journalLoss(name string, seq uint64) error {
+	return fault.New(fault.DataLoss, "the change at position %d of the database %s is gone", seq, name).
+		WithHint("orch restore brings a backup back")
+}
+
+// positionHeader is the header of a snapshot with the position that it stands for.
+const positionHeader = "Orch-Position"
+
+// Snapshot returns the newest snapshot and the position of the last entry that is in it; nil and 0 when there is none.
+func (j *Journal) Snapshot(ctx context.Context) ([]byte, uint64, error) {
+	got, err := j.snaps.Get(ctx, j.name)
+	if errors.Is(err, jetstream.ErrObjectNotFound) {
+		return nil, 0, nil
+	}
+	if err != nil {
+		return nil, 0, sideFault(err, "the database cannot be read")
+	}
+	data, err := io.ReadAll(got)
+	info, noInfo := got.Info()
+	err = errors.Join(err, noInfo, got.Close())
+	if errors.Is(err, jetstream.ErrDigestMismatch) {
+		return nil, 0, damagedSnapshot(j.name, err)
+	}
+	if err != nil {
+		return nil, 0, sideFault(err, "the database cannot be read")
+	}
+	position, err := strconv.ParseUint(info.Headers.Get(positionHeader), 10, 64)
+	if err != nil {
+		return nil, 0, damagedSnapshot(j.name, err)
+	}
+	return data, position, nil
+}
+
+func damagedSnapshot(name string, err error) error {
+	return fault.Wrap(fault.DataLoss, err, "the snapshot of the database "+name+" is damaged").
+		WithHint("orch restore brings a backup back")
+}
+
+// SaveSnapshot makes a state the snapshot that stands for all entries up to a position, and lets go of them. A crash
+// at any moment leaves the old one or the new one. UNAVAILABLE while a backup is taken, DISK_FULL.
+func (j *Journal) SaveSnapshot(ctx context.Context, position uint64, data []byte) error {
+	j.saving.Lock()
+	defer j.saving.Unlock()
+	release, err := j.store.still.enter(time.Now())
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := j.store.space.admit(len(data), time.Now()); err != nil {
+		return err
+	}
+	old, err := j.snaps.GetInfo(ctx, j.name)
+	if err != nil && !errors.Is(err, jetstream.ErrObjectNotFound) {
+		return sideFault(err, "the snapshot cannot be stored")
+	}
+	if old != nil && positionOf(old.Headers) >= position {
+		return nil // another node was first: what this one lacks is gone from the journal
+	}
+	if err := j.settled(); err != nil { // what is in a snapshot must not be gone from the journal
+		return err
+	}
+	header := nats.Header{positionHeader: {strconv.FormatUint(position, 10)}}
+	if err := j.store.putObject(ctx, object{bucket: snapsBucket, name: j.name, header: header}, data); err != nil {
+		return sideFault(err, "the snapshot cannot be stored")
+	}
+	if err := j.store.barrier().wait(snapsStream); err != nil {
+		return err
+	}
+	if err := j.settled(); err != nil { // nor may entries be gone before there is the snapshot
+		return err
+	}
+	return j.forget(ctx, position, old)
+}
+
+// positionOf is how far a snapshot goes; 0 for one that does not tell.
+func positionOf(header nats.Header) uint64 {
+	position, err := strconv.ParseUint(header.Get(positionHeader), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return position
+}
+
+// settled makes durable what was written so far where nothing else does it at once: on a node that is relaxed.
+func (j *Journal) settled() error {
+	if j.store.barrier() != nil {
+		return nil
+	}
+	return j.store.syncMeta()
+}
+
+// forget lets go of what a snapshot has replaced: the one before it, and entries. The newest entry of all stays, so
+// that the journal tells how far it went.
+func (j *Journal) forget(ctx context.Context, position uint64, old *jetstream.ObjectInfo) error {
+	if old != nil {
+		stream, err := j.store.conn.js.Stream(ctx, snapsStream)
+		if err == nil {
+			err = stream.Purge(ctx, jetstream.WithPurgeSubject("$O."+snapsBucket+".C."+old.NUID))
+		}
+		if err != nil {
+			return sideFault(err, "an old snapshot cannot be deleted")
+		}
+	}
+	if err := j.stream.Purge(ctx, jetstream.WithPurgeSequence(position)); err != nil {
+		return sideFault(err, "old changes cannot be deleted")
+	}
+	return nil
+}
+
+// object names an object of a bucket.
+type object struct {
+	bucket, name string
+	header       nats.Header
+}
+
+// subject is where the description of an object stands.
+func (o object) subject() string {
+	return "$O." + o.bucket + ".M." + base64.URLEncoding.EncodeToString([]byte(o.name))
+}

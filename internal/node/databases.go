@@ -1,0 +1,250 @@
+package node
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/mcp/server"
+	"github.com/orch-dev/orch/tools/firebase"
+	"github.com/orch-dev/orch/tools/firebase/docstore"
+	"github.com/orch-dev/orch/tools/firebase/embedded"
+	"github.com/orch-dev/orch/tools/firebase/realtime"
+)
+
+// openDatabases makes ready the databases of the firebase tools: those of the configuration, or those beside the log,
+// which are opened when they are first used.
+func (n *Node) openDatabases(context.Context) error {
+	if err := n.openRemote(); err != nil {
+		return err
+	}
+	cfg := firebase.HubConfig{Realtime: n.cfg.Realtime, Firestore: n.cfg.Firestore, Logger: n.cfg.logger()}
+	if cfg.Realtime == nil {
+		cfg.Realtime = n.embedded(embedded.NewRealtime, bus.RealtimeJournal)
+	}
+	if cfg.Firestore == nil {
+		cfg.Firestore = n.embedded(embedded.NewFirestore, bus.FirestoreJournal)
+	}
+	hub := firebase.NewHub(cfg)
+	n.onStop(func(context.Context) error { hub.Close(); return nil })
+	n.databases = firebase.Config{Realtime: cfg.Realtime, Firestore: cfg.Firestore, Subscriptions: hub}
+	n.sessions = sessionMethods(hub)
+	return nil
+}
+
+// openRemote makes ready the databases of Google that the settings name.
+func (n *Node) openRemote() error {
+	net, err := n.cfg.network()
+	if err != nil {
+		return err
+	}
+	secrets, err := n.cfg.secrets()
+	if err != nil {
+		return err
+	}
+	f := n.cfg.Tools.Firebase
+	if f.Realtime() && n.cfg.Realtime == nil {
+		n.cfg.Realtime, err = realtime.Open(realtime.Config{Net: net, URL: f.RealtimeURL, Token: secrets["firebase_realtime_token"], Log: n.cfg.logger()})
+		if err != nil {
+			return err
+		}
+	}
+	if !f.Firestore() || n.cfg.Firestore != nil {
+		return nil
+	}
+	docs, err := docstore.Open(docstore.Config{
+		Net: net, Project: f.FirestoreProject, Database: f.FirestoreDatabase, Credentials: secrets["firestore_credentials"], Emulator: f.FirestoreEmulator,
+	})
+	if err != nil {
+		return err
+	}
+	n.onStop(func(context.Context) error { return docs.Close() })
+	n.cfg.Firestore = docs
+	return nil
+}
+
+func (n *Node) embedded(open func(embedded.Config) *embedded.Database, name string) firebase.Backend {
+	d := open(embedded.Config{
+		Journal: func(ctx context.Context) (embedded.Journal, error) { return n.store.OpenJournal(ctx, name) },
+		Logger:  n.cfg.logger(),
+	})
+	n.onStop(func(context.Context) error { d.Close(); return nil })
+	return d
+}
+
+// The requests of workers elsewhere about databases, and those of faces elsewhere about sessions.
+type (
+	readRequest struct {
+		Database firebase.Database `json:"database"`
+		Path     string            `json:"path"`
+		Query    firebase.Query    `json:"query"`
+	}
+	writeRequest struct {
+		Database firebase.Database `json:"database"`
+		Path     string            `json:"path"`
+		Write    firebase.Write    `json:"write"`
+	}
+	subscribeRequest struct {
+		Session      string                `json:"session"`
+		Subscription firebase.Subscription `json:"subscription"`
+	}
+	sessionRequest struct {
+		Session string `json:"session"`
+		// ID is that of a subscription that ends.
+		ID string `json:"id,omitempty"`
+		// Arrived is the number of the last message that has arrived.
+		Arrived uint64 `json:"arrived,omitempty"`
+	}
+)
+
+// serveDatabases answers workers and faces elsewhere.
+func (n *Node) serveDatabases(context.Context) error {
+	for prefix, methods := range map[string]local{bus.DatabasePrefix: databaseMethods(n.databases), bus.SessionPrefix: n.sessions} {
+		end, err := bus.Serve(n.requests, prefix, methods, bus.EndpointConfig{Logger: n.cfg.logger()})
+		if err != nil {
+			return err
+		}
+		n.onStop(closeSoon(end))
+	}
+	return nil
+}
+
+func databaseMethods(c firebase.Config) local {
+	of := func(name firebase.Database) firebase.Backend {
+		if name == firebase.Firestore {
+			return c.Firestore
+		}
+		return c.Realtime
+	}
+	return local{
+		"read": bus.Handle(func(ctx context.Context, in readRequest) (firebase.Snapshot, error) {
+			return of(in.Database).Read(ctx, in.Path, in.Query)
+		}),
+		"write": bus.Handle(func(ctx context.Context, in writeRequest) (firebase.Written, error) {
+			return of(in.Database).Write(ctx, in.Path, in.Write)
+		}),
+		"subscribe": bus.Handle(func(ctx context.Context, in subscribeRequest) (firebase.Snapshot, error) {
+			return c.Subscriptions.Subscribe(ctx, in.Session, in.Subscription)
+		}),
+		"unsubscribe": bus.Handle(func(ctx context.Context, in sessionRequest) (struct{}, error) {
+			return struct{}{}, c.Subscriptions.Unsubscribe(ctx, in.Session, in.ID)
+		}),
+	}
+}
+
+// longPoll is how long a request for messages waits for one.
+const longPoll = 20 * time.Second
+
+func sessionMethods(hub *firebase.Hub) local {
+	return local{
+		"open": bus.Handle(func(_ context.Context, in sessionRequest) (struct{}, error) {
+			hub.OpenSession(in.Session)
+			return struct{}{}, nil
+		}),
+		"close": bus.Handle(func(_ context.Context, in sessionRequest) (struct{}, error) {
+			hub.CloseSession(in.Session)
+			return struct{}{}, nil
+		}),
+		"messages": bus.Handle(func(ctx context.Context, in sessionRequest) ([]firebase.Message, error) {
+			return hub.Next(ctx, in.Session, in.Arrived, longPoll)
+		}),
+	}
+}
+
+// remoteDatabases are the databases of a node for a worker elsewhere.
+func remoteDatabases(c *bus.Conn) firebase.Config {
+	return firebase.Config{
+		Realtime: remoteDatabase{c, firebase.Realtime}, Firestore: remoteDatabase{c, firebase.Firestore},
+		Subscriptions: remoteSubscriptions{c},
+	}
+}
+
+type remoteDatabase struct {
+	conn *bus.Conn
+	name firebase.Database
+}
+
+// Read implements firebase.Backend.
+func (r remoteDatabase) Read(ctx context.Context, path string, q firebase.Query) (s firebase.Snapshot, err error) {
+	err = bus.Call(ctx, r.conn, bus.DatabasePrefix+".read", readRequest{r.name, path, q}, &s)
+	return s, err
+}
+
+// Write implements firebase.Backend.
+func (r remoteDatabase) Write(ctx context.Context, path string, w firebase.Write) (done firebase.Written, err error) {
+	err = bus.Call(ctx, r.conn, bus.DatabasePrefix+".write", writeRequest{r.name, path, w}, &done)
+	return done, err
+}
+
+// Watch implements firebase.Backend. A worker watches nothing: subscriptions are kept by the node.
+func (remoteDatabase) Watch(context.Context, string, firebase.EventType) (firebase.Watching, error) {
+	return firebase.Watching{}, fault.New(fault.ToolUnavailable, "a worker watches no database").WithHint("the node does, for its sessions")
+}
+
+type remoteSubscriptions struct{ conn *bus.Conn }
+
+// Subscribe implements firebase.Subscriptions.
+func (r remoteSubscriptions) Subscribe(ctx context.Context, session string, wanted firebase.Subscription) (s firebase.Snapshot, err error) {
+	err = bus.Call(ctx, r.conn, bus.DatabasePrefix+".subscribe", subscribeRequest{session, wanted}, &s)
+	return s, err
+}
+
+// Unsubscribe implements firebase.Subscriptions.
+func (r remoteSubscriptions) Unsubscribe(ctx context.Context, session, id string) error {
+	return bus.Call(ctx, r.conn, bus.DatabasePrefix+".unsubscribe", sessionRequest{Session: session, ID: id}, nil)
+}
+
+// Subscriptions gives faces what the sessions of their clients hear, from a node here or elsewhere.
+type Subscriptions struct{ node Asker }
+
+var _ server.Subscriptions = Subscriptions{}
+
+// NewSubscriptions returns the subscriptions that a node keeps.
+func NewSubscriptions(node Asker) Subscriptions { return Subscriptions{node} }
+
+// OpenSession implements server.Subscriptions.
+func (s Subscriptions) OpenSession(ctx context.Context, session string) error {
+	return s.ask(ctx, "open", sessionRequest{Session: session}, &struct{}{})
+}
+
+// CloseSession implements server.Subscriptions.
+func (s Subscriptions) CloseSession(ctx context.Context, session string) error {
+	return s.ask(ctx, "close", sessionRequest{Session: session}, &struct{}{})
+}
+
+// Messages implements server.Subscriptions.
+func (s Subscriptions) Messages(ctx context.Context, session string, arrived uint64) ([]server.SubscriptionMessage, error) {
+	var got []firebase.Message
+	if err := s.ask(ctx, "messages", sessionRequest{Session: session, Arrived: arrived}, &got); err != nil {
+		return nil, err
+	}
+	messages := make([]server.SubscriptionMessage, 0, len(got))
+	for _, m := range got {
+		messages = append(messages, notification(m))
+	}
+	return messages, nil
+}
+
+// Ended implements server.Subscriptions.
+func (Subscriptions) Ended(subscription string) server.SubscriptionMessage {
+	return notification(firebase.Ended(subscription))
+}
+
+func notification(m firebase.Message) server.SubscriptionMessage {
+	return server.SubscriptionMessage{No: m.No, Subscription: m.ID, Method: "firebase.event", Params: m.Params, Last: m.Last}
+}
+
+func (s Subscriptions) ask(ctx context.Context, method string, in, out any) error {
+	return s.node.Ask(ctx, bus.SessionPrefix+"."+method, in, out)
+}
+
+// askSessions answers requests about sessions without a network in between; false for any other request.
+func (n *Node) askSessions(ctx context.Context, method string, in, out any) (bool, error) {
+	name, ok := strings.CutPrefix(method, bus.SessionPrefix+".")
+	if !ok {
+		return false, nil
+	}
+	return true, n.sessions.Ask(ctx, name, in, out)
+}

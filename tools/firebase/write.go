@@ -1,0 +1,86 @@
+package firebase
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/orch-dev/orch/tools"
+)
+
+type writeIn struct {
+	Database    Database        `json:"database" jsonschema:"Database type to write to" enum:"realtime,firestore"`
+	Path        string          `json:"path" jsonschema:"Path to write data" pattern:"^[a-zA-Z0-9/_-]+$"`
+	Data        json.RawMessage `json:"data" jsonschema:"Data to write" types:"object,array,string,number,boolean,null"`
+	Operation   Operation       `json:"operation,omitempty" jsonschema:"Type of write operation" enum:"set,update,push,delete" default:"set"`
+	Merge       bool            `json:"merge,omitempty" jsonschema:"For Firestore: merge with existing document" default:"false"`
+	Transaction bool            `json:"transaction,omitempty" jsonschema:"Execute as transaction" default:"false"`
+}
+
+type writeOut struct {
+	Success  bool        `json:"success" jsonschema:"Always true; a write that fails has an error instead"`
+	Key      string      `json:"key,omitempty" jsonschema:"Generated key for push operations"`
+	Metadata *writeAbout `json:"metadata,omitempty" jsonschema:"What was written, and when"`
+}
+
+type writeAbout struct {
+	Path      string    `json:"path,omitempty" jsonschema:"The path as it was given"`
+	Timestamp string    `json:"timestamp,omitempty" jsonschema:"Time of the write, in UTC" format:"date-time"`
+	Operation Operation `json:"operation,omitempty" jsonschema:"The operation that was done"`
+}
+
+// firebase.write (S3-030 to S3-036).
+func writeTool(cfg Config) tools.Tool {
+	return tools.DefineIntent(tools.Spec{
+		Name:        "firebase.write",
+		Title:       "Write to Firebase",
+		Purpose:     "Write data to Firebase Realtime Database or Firestore",
+		Conditions:  []string{"Task state: IN_PROGRESS"},
+		Effect:      tools.Write,
+		MayDestroy:  true,
+		Gate:        tools.InProgress,
+		Approval:    tools.NoApproval,
+		Content:     []string{"data"},
+		NoWorkspace: true,
+		Timeout:     callTime,
+		Errors:      refusals("NOT_FOUND", "CONFLICT", "SIZE_LIMIT_EXCEEDED", "INVALID_DATA_TYPE", "SECRET_DETECTED", "IN_DOUBT"),
+	}, func(_ context.Context, _ *tools.Env, in writeIn) (tools.Intent, error) {
+		return in.intent(), nil
+	}, func(ctx context.Context, _ *tools.Env, in writeIn) (writeOut, error) {
+		b, err := cfg.backend(in.Database)
+		if err != nil {
+			return writeOut{}, err
+		}
+		written, err := in.write(ctx, b)
+		if err != nil {
+			return writeOut{}, err
+		}
+		return writeOut{
+			Success: true, Key: written.Key,
+			Metadata: &writeAbout{Path: in.Path, Timestamp: stamp(written.At), Operation: in.Operation},
+		}, nil
+	})
+}
+
+// intent says what the call does: to take something away cannot be undone, and to set null is to take away.
+func (in writeIn) intent() tools.Intent {
+	if in.Operation == Delete || in.Operation == Set && string(in.Data) == "null" {
+		return tools.Intent{Effect: tools.Destructive, Reason: "deletes what is at the path"}
+	}
+	return tools.Intent{Effect: tools.Write, Reason: string(in.Operation)}
+}
+
+func (in writeIn) write(ctx context.Context, b Backend) (Written, error) {
+	data, err := decoded("data", in.Data)
+	if err != nil {
+		return Written{}, err
+	}
+	w := Write{Operation: in.Operation, Data: data, Merge: in.Merge}
+	if !in.Transaction || in.Operation == Push { // a new child is in nobody's way
+		return b.Write(ctx, in.Path, w)
+	}
+	return Transact(ctx, b, in.Path, func(Snapshot) (Write, error) {
+		again := w
+		again.Data, err = decoded("data", in.Data) // the backend may have changed the data of the last attempt
+		return again, err
+	})
+}
