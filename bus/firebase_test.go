@@ -3,6 +3,7 @@ package bus_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -244,4 +245,31 @@ func TestDamagedJournalIsFound(t *testing.T) {
 	err = n.serve(t)
 	assert.Equal(t, fault.DataLoss, fault.CodeOf(err))
 	assert.Contains(t, err.Error(), "ORCH_JOURNAL_REALTIME")
+}
+
+// A node on an external server keeps its databases there.
+func TestDatabaseOverTheNetwork(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, bus.ServerConfig{})
+	conn, err := bus.Dial(t.Context(), bus.DialConfig{DataDir: n.cfg.DataDir})
+	require.NoError(t, err)
+	defer conn.Close()
+	store, err := conn.OpenStore(t.Context(), bus.StoreConfig{})
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, store.Close(context.WithoutCancel(t.Context()))) }()
+	for round := range 2 {
+		d := embedded.NewFirestore(embedded.Config{
+			Journal: func(ctx context.Context) (embedded.Journal, error) {
+				return store.OpenJournal(ctx, bus.FirestoreJournal)
+			}, Entries: 7,
+		})
+		for i := range 20 {
+			_, err := d.Write(t.Context(), fmt.Sprintf("c%d/d%d", round, i), setTo(map[string]any{"n": float64(i)}))
+			require.NoError(t, err)
+		}
+		s, err := d.Read(t.Context(), "c0", firebase.Query{})
+		require.NoError(t, err)
+		assert.Len(t, s.Children, 20)
+		d.Close()
+	}
 }

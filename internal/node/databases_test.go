@@ -6,6 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -225,4 +228,53 @@ func TestWorkersHearNothing(t *testing.T) {
 	_, err = node.NewSubscriptions(bus.NewRemote(c)).Messages(ctx, "session", 0)
 	require.Error(t, err)
 	assert.False(t, fault.Has(err, fault.NotFound), "the node has answered: %v", err)
+}
+
+// No subscription gets around the gates: while a person has not approved it, there is none, and one that a policy denies
+// there never is.
+func TestSubscriptionsWaitAtTheGate(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	cfg.Policy = filepath.Join(t.TempDir(), "policy.yaml")
+	require.NoError(t, os.WriteFile(cfg.Policy, []byte(`
+version: 1
+default: allow
+rules:
+  - {name: watch, action: ask, tools: [firebase.subscribe]}
+  - {name: keep, action: deny, tools: [firebase.unsubscribe]}
+`), 0o600))
+	n := start(t, cfg)
+	face, err := server.New(server.Config{API: n.API(), Catalogue: catalogueOf(t), Subscriptions: node.NewSubscriptions(n)})
+	require.NoError(t, err)
+	t.Cleanup(face.Close)
+	c := newCaller(t, face)
+	c.say(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)
+	c.hear()
+	c.say(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"firebase.subscribe","arguments":{"subscriptionId":"s","database":"realtime","path":"p"},"task":{}}}`)
+	c.heardOf(`"id":1`)
+	var approvals orchestrator.ApprovalsReply
+	require.Eventually(t, func() bool {
+		approvals, err = n.API().Approvals(t.Context(), orchestrator.ApprovalsRequest{})
+		return err == nil && len(approvals.Approvals) == 1
+	}, 30*time.Second, 10*time.Millisecond)
+	c.call(2, "firebase.write", `{"database":"realtime","path":"p","data":1}`)
+	assert.NotContains(t, c.heardOf(`"id":2`), "firebase.event", "nothing is heard before somebody has approved")
+	_, err = n.API().Decide(t.Context(), orchestrator.DecideRequest{ID: approvals.Approvals[0].ID, As: "granted", Actor: "user:ada"})
+	require.NoError(t, err)
+	result(t, n.API(), approvals.Approvals[0].Task)
+	c.call(3, "firebase.write", `{"database":"realtime","path":"p","data":2}`)
+	heard := c.heardOf(`"firebase.event"`)
+	assert.Contains(t, heard, `"data":2`)
+	assert.Contains(t, heard, `"previousData":1`)
+	c.call(4, "firebase.unsubscribe", `{"subscriptionId":"s"}`)
+	assert.Contains(t, c.heardOf(`"id":4`), "FORBIDDEN")
+}
+
+// heardOf hears lines until one has a text, and returns them all.
+func (c *caller) heardOf(text string) (all string) {
+	c.t.Helper()
+	for !strings.Contains(all, text) {
+		all += c.hear()
+	}
+	return all
 }
