@@ -22,7 +22,8 @@ GIT_ADD IP · GIT_COMMIT IP · GIT_PUSH IP · HTTP_REQUEST IP · DATABASE_QUERY 
 BUILD_EXECUTE IP · PACKAGE_INSTALL IP · LOG_WRITE ANY · APPROVAL_REQUEST ANY · APPROVAL_CHECK ANY
 CHECKPOINT_CREATE IP · CHECKPOINT_RESTORE BL · WEB_FETCH ANY · WEB_SEARCH ANY · NOTIFICATION_SEND ANY
 patch_apply IP · append IP · write_file IP · create_directory IP · move_file IP · shell_exec ANY · TASK_SPAWN ANY
-github.readFile ANY · github.searchCode ANY · github.createIssue IP · github.createPR IP · github.getWorkflowRuns ANY`
+github.readFile ANY · github.searchCode ANY · github.createIssue IP · github.createPR IP · github.getWorkflowRuns ANY
+firebase.read ANY · firebase.write IP · firebase.subscribe ANY · firebase.unsubscribe ANY`
 
 func allowedIn(gate string) []statemachine.State {
 	switch gate {
