@@ -328,8 +328,8 @@ const (
 // outcome is what the log hears of a report.
 func (d *Desk) outcome(m Member, r Report) (work.Outcome, error) {
 	now := d.clock()
-	began := d.began(m, r.Ref, now)
-	out := work.Outcome{Ref: r.Ref, Worker: m.Actor(), StartedAt: events.Time(began), Duration: now.Sub(began)}
+	began, known := d.began(m, r.Ref, now)
+	out := work.Outcome{Ref: r.Ref, Worker: m.Actor(), StartedAt: events.Time(began), Duration: now.Sub(began), Stray: !known}
 	message, err := d.vetText("error", r.Error, maxMessage)
 	if err != nil {
 		return out, err
@@ -368,16 +368,16 @@ func checkSelection(to *events.Agents) error {
 	return nil
 }
 
-// began is when a call began, as far as this node knows.
-func (d *Desk) began(m Member, ref work.Ref, now time.Time) time.Time {
+// began is when a call began, if this node knows that the agent has it.
+func (d *Desk) began(m Member, ref work.Ref, now time.Time) (at time.Time, known bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, a := range d.given[m.ID] {
 		if a.Ref == ref {
-			return a.began
+			return a.began, true
 		}
 	}
-	return now
+	return now, false
 }
 
 // vetText checks a text of an agent, and takes the secrets out.

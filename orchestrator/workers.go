@@ -317,7 +317,7 @@ func heard(s *statemachine.Step, r work.Outcome) bool {
 
 // refuse notes a result that came from an attempt that is no longer current (I7).
 func (t *turn) refuse(s *statemachine.Step, r work.Outcome) {
-	if s == nil || r.Class == classCancelled || r.Class == classShutdown {
+	if s == nil || r.Stray || r.Class == classCancelled || r.Class == classShutdown {
 		return
 	}
 	t.emit(events.ResultRefused, &events.Refused{Step: r.Step, Attempt: r.Attempt, Worker: r.Worker, Reason: "the step is " + string(s.State) + " in attempt " + strconv.Itoa(s.Attempt)})

@@ -72,7 +72,7 @@ func (a *app) runAgent(ctx context.Context, o agentRunOptions, argv []string) er
 	}
 	log := a.logger()
 	p, err := peer.New(peer.Config{
-		Credential: cred, Handler: program{argv: argv, url: cred.URL, token: func() string { return currentSecret(file, cred) }, log: log}.make,
+		Credential: cred, Handler: program{argv: argv, name: cred.Name, url: cred.URL, token: func() string { return currentSecret(file, cred) }, log: log}.make,
 		Concurrency: o.concurrency, Drain: o.drain, Save: func(c peer.Credential) error { return saveCredential(file, c) }, Logger: log,
 	})
 	if err != nil {
@@ -160,8 +160,9 @@ func currentSecret(file string, first peer.Credential) string {
 
 // program makes calls by running a program.
 type program struct {
-	argv  []string
-	url   string
-	token func() string
-	log   *slog.Logger
+	argv []string
+	// name is that of the agent, url where the node is.
+	name, url string
+	token     func() string
+	log       *slog.Logger
 }

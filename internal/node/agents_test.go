@@ -351,5 +351,17 @@ func TestAgentTakesNothingByTalking(t *testing.T) {
 	assert.Contains(t, answer, `"stop"`)
 	status, _ := say(t, bob, "/agents/results", agents.Report{Ref: ref, Result: json.RawMessage(`1`)})
 	assert.Equal(t, http.StatusConflict, status)
-	assert.Len(t, claim(t, enrol(t, n, "ada", 1, "build"), 1), 1)
+	calls := claim(t, enrol(t, n, "ada", 1, "build"), 1)
+	require.Len(t, calls, 1)
+	before := commits(t, n, id)
+	status, _ = say(t, bob, "/agents/results", agents.Report{Ref: ref, Result: json.RawMessage(`1`)})
+	assert.Equal(t, http.StatusConflict, status)
+	assert.Equal(t, before, commits(t, n, id), "the history is not for everybody to write in")
+}
+
+func commits(t *testing.T, n *node.Node, id events.TaskID) int {
+	t.Helper()
+	history, err := n.API().History(t.Context(), orchestrator.HistoryRequest{ID: id})
+	require.NoError(t, err)
+	return len(history.Commits)
 }
