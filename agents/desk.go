@@ -302,8 +302,12 @@ func (d *Desk) expire(ctx context.Context, m Member, a Assignment) error {
 	})
 }
 
-// Report takes the end of a call and returns when it is durable. CONFLICT when the call is no longer the agent's.
+// Report takes the end of a call and returns when it is durable. CONFLICT when the call is no longer the agent's,
+// INVALID_FORMAT for what is no task.
 func (d *Desk) Report(ctx context.Context, m Member, r Report) error {
+	if _, err := events.ParseTaskID(string(r.Task)); err != nil { // its owner would look for it again and again
+		return err
+	}
 	d.registry.touch(m.ID)
 	out, err := d.outcome(m, r)
 	if err != nil {

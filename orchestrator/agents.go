@@ -54,13 +54,24 @@ func selection(a *events.Agents) string {
 	return strings.Join(append([]string{a.Agent, a.Type}, a.Requires...), between)
 }
 
-// takes reports whether a poll is from somebody whom the calls of the lane are for.
+// takes reports whether a poll is from somebody whom the calls of the lane are for. It is asked for every lane and every
+// call that is handed out, so it makes nothing.
 func (l lane) takes(p *work.Agent) bool {
 	if l.agents == "" || p == nil {
 		return l.agents == "" && p == nil
 	}
-	parts := strings.Split(l.agents, between)
-	return fits(p, &events.Agents{Agent: parts[0], Type: parts[1], Requires: parts[2:]})
+	name, rest, _ := strings.Cut(l.agents, between)
+	kind, requires, some := strings.Cut(rest, between)
+	if name != "" && name != p.Name || kind != "" && kind != p.Type {
+		return false
+	}
+	for some {
+		var one string
+		if one, requires, some = strings.Cut(requires, between); !slices.Contains(p.Capabilities, one) {
+			return false
+		}
+	}
+	return true
 }
 
 // fits reports whether an agent is among those that are selected.

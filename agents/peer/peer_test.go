@@ -131,7 +131,9 @@ func TestClockOfTheAgentIsAnother(t *testing.T) {
 	t.Parallel()
 	d := &desk{t: t, give: call(time.Now().Add(-time.Hour), time.Hour)}
 	r := d.reported(peer.Credential{Secret: "s"}, func(ctx context.Context, _ agents.Assignment, _ func(work.Progress)) agents.Report {
-		assert.NoError(t, ctx.Err())
+		if ctx.Err() != nil {
+			return agents.Report{Error: "there is no time"}
+		}
 		return agents.Report{Result: json.RawMessage(`1`)}
 	})
 	assert.Empty(t, r.Error)

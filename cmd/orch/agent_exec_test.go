@@ -2,12 +2,16 @@ package main
 
 import (
 	"bytes"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/agents/peer"
+	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/work"
 )
 
@@ -52,4 +56,18 @@ func TestComplaintsFitIntoReports(t *testing.T) {
 	assert.Contains(t, r.Error, "exit status 1")
 	assert.Less(t, len(r.Error), 4<<10)
 	assert.Equal(t, strings.ToValidUTF8(r.Error, ""), r.Error)
+}
+
+// One process at a time is an agent.
+func TestAgentIsOneProcess(t *testing.T) {
+	t.Parallel()
+	file, cred := filepath.Join(t.TempDir(), "ada.json"), peer.Credential{Name: "ada"}
+	unlock, err := alone(t.Context(), file, cred)
+	require.NoError(t, err)
+	_, err = alone(t.Context(), file, cred)
+	assert.True(t, fault.Has(err, fault.Conflict), "%v", err)
+	unlock()
+	unlock, err = alone(t.Context(), file, cred)
+	require.NoError(t, err)
+	unlock()
 }

@@ -70,6 +70,11 @@ func (a *app) runAgent(ctx context.Context, o agentRunOptions, argv []string) er
 	if err != nil {
 		return err
 	}
+	unlock, err := alone(ctx, file, cred)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	log := a.logger()
 	p, err := peer.New(peer.Config{
 		Credential: cred, Handler: program{argv: argv, name: cred.Name, url: cred.URL, token: func() string { return currentSecret(file, cred) }, log: log}.make,
@@ -80,6 +85,23 @@ func (a *app) runAgent(ctx context.Context, o agentRunOptions, argv []string) er
 	}
 	a.note("%s takes calls of %s; stop with Ctrl-C", cred.Name, cred.URL)
 	return stopped(ctx, p.Run(ctx))
+}
+
+// alone keeps other processes from being the same agent: each would take the calls of the other for lost. Where no lock
+// can be kept there is none.
+func alone(ctx context.Context, file string, cred peer.Credential) (unlock func(), err error) {
+	const patience = 2 * time.Second // one that was stopped may be about to end
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	unlock, err = wholefile.Lock(ctx, filepath.Join(filepath.Dir(file), "."+filepath.Base(file)+".lock"))
+	switch {
+	case err == nil:
+		return unlock, nil
+	case ctx.Err() != nil:
+		return nil, fault.New(fault.Conflict, "another process is the agent %s", cred.Name).WithHint("register another agent, or stop that one")
+	default:
+		return func() {}, nil
+	}
 }
 
 // file is where the credential is.
