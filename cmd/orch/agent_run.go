@@ -37,7 +37,8 @@ that ended.
 The program reads the arguments of the call as a JSON object on its standard input; ORCH_TASK, ORCH_STEP, ORCH_ATTEMPT,
 ORCH_KEY and ORCH_AGENT tell which call it is, and ORCH_URL with ORCH_TOKEN let it speak to the node as the agent. What
 it prints is the result: as JSON if it is, else as text. An exit status other than 0 is an error, with the end of what
-it said on its standard error. A status of 75 gives the call back to others.
+it said on its standard error. A status of 75 gives the call back to others, if
+its effect is idempotent.
 
 The first time, the agent is registered with the credential of the operator; its own is kept in ~/.orch/agents/NAME.json
 and renewed there. With --credential FILE nothing but that file is needed, and the node may be elsewhere.`,
