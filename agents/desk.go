@@ -1,7 +1,6 @@
 package agents
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -36,8 +35,12 @@ type Assignment struct {
 	// Deadline is when the call is given up, Lease how long the agent may be silent before.
 	Deadline time.Time     `json:"deadline"`
 	Lease    time.Duration `json:"lease"`
+	// Left is how long the call may still take: the clock of the agent may be another one than that of Deadline.
+	Left time.Duration `json:"left"`
 
 	began time.Time
+	// named is when the agent last said that it has the call, zero when it never did.
+	named time.Time
 }
 
 // Claim asks for work.
@@ -46,7 +49,8 @@ type Claim struct {
 	Free int `json:"free"`
 	// Wait is how long the answer may take when there is nothing; at most 30 s.
 	Wait time.Duration `json:"wait,omitempty"`
-	// Has are the calls that the agent has: what it was given beside these was lost on its way, and comes again.
+	// Has are the calls that the agent has. What it was given and has never named was lost on its way, and comes again;
+	// what it has named before and does not name now it has lost itself, which ends with the lease.
 	Has []work.Ref `json:"has,omitempty"`
 }
 
@@ -106,16 +110,22 @@ const maxWait = 30 * time.Second
 // Claim returns calls that are for agents like this one (S3-085). UNAVAILABLE when the node is stopping,
 // VALIDATION_ERROR for a claim that is none.
 func (d *Desk) Claim(ctx context.Context, m Member, c Claim) (Work, error) {
-	if c.Free < 1 || c.Wait < 0 {
+	switch {
+	case c.Free < 1:
 		return Work{}, fault.New(fault.ValidationError, "must be at least 1").WithField("free")
+	case c.Wait < 0:
+		return Work{}, fault.New(fault.ValidationError, "must not be negative").WithField("wait")
+	case len(c.Has) > MaxTasks:
+		return Work{}, tooMany("has")
 	}
 	d.registry.touch(m.ID)
-	lost, room := d.missing(m, c.Has)
-	if len(lost) > 0 {
-		return Work{Calls: lost}, nil
+	d.named(m, c.Has)
+	lost, err := d.lost(ctx, m, c)
+	if err != nil || len(lost) > 0 {
+		return Work{Calls: lost}, err
 	}
 	batch, err := d.owner.Poll(ctx, work.Poll{
-		Worker: m.Actor(), Queues: []string{Queue}, Free: min(c.Free, room), Wait: min(c.Wait, maxWait),
+		Worker: m.Actor(), Queues: []string{Queue}, Free: min(c.Free, d.room(m, c.Has)), Wait: min(c.Wait, maxWait),
 		Agent: &work.Agent{Name: m.Name, Type: m.Type, Capabilities: m.Names()},
 	})
 	if err != nil {
@@ -135,20 +145,66 @@ func (d *Desk) Claim(ctx context.Context, m Member, c Claim) (Work, error) {
 	return answer, nil
 }
 
-// missing returns the calls that the agent was given and does not have, and how many more it may have.
-func (d *Desk) missing(m Member, has []work.Ref) (lost []Assignment, room int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, a := range d.given[m.ID] {
-		if !slices.Contains(has, a.Ref) {
-			lost = append(lost, a)
-		}
-	}
-	return lost, max(m.MaxTasks-max(len(has), len(d.given[m.ID])), 0)
+// tooMany is the error of a list of calls that no agent can have.
+func tooMany(field string) error {
+	return fault.New(fault.ValidationError, "has more than %d calls", MaxTasks).WithField(field).WithReason("SIZE_LIMIT_EXCEEDED")
 }
 
-// hand takes a call through the gates. One that ends there is reported.
+// named notes which calls an agent has. Those that it has named and is silent about for their lease are no longer its
+// own: their owner has given them up.
+func (d *Desk) named(m Member, refs []work.Ref) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := d.clock()
+	for i := range d.given[m.ID] {
+		if slices.Contains(refs, d.given[m.ID][i].Ref) {
+			d.given[m.ID][i].named = now
+		}
+	}
+	d.keep(m, func(a Assignment) bool { return a.named.IsZero() || now.Sub(a.named) <= a.Lease })
+}
+
+// lost returns the calls that were lost on their way to the agent, as many as it can take, if they are still its own. A
+// call that it has named before is none of them: it may have begun, and is not begun twice.
+func (d *Desk) lost(ctx context.Context, m Member, c Claim) ([]Assignment, error) {
+	lost := d.unnamed(m)
+	if len(lost) == 0 {
+		return nil, nil
+	}
+	pulses := make([]work.Pulse, len(lost))
+	for i, a := range lost {
+		pulses[i] = work.Pulse{Ref: a.Ref, Tool: toolName}
+	}
+	reply, err := d.renew(ctx, m, pulses)
+	if err != nil {
+		return nil, err
+	}
+	lost = slices.DeleteFunc(lost, func(a Assignment) bool { return slices.Contains(reply.Stop, a.Ref) })
+	now := d.clock()
+	for i := range lost {
+		lost[i].Left = lost[i].Deadline.Sub(now)
+	}
+	return lost[:min(len(lost), c.Free)], nil
+}
+
+// unnamed returns the calls that an agent was given and has never named.
+func (d *Desk) unnamed(m Member) []Assignment {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(d.given[m.ID]), func(a Assignment) bool { return !a.named.IsZero() })
+}
+
+// room is how many more calls the agent may have.
+func (d *Desk) room(m Member, has []work.Ref) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return max(m.MaxTasks-max(len(has), len(d.given[m.ID])), 0)
+}
+
+// hand takes a call through the gates. One that ends there is reported. The start is in the log before the agent hears
+// of the call, whatever its effect: by that the owner knows whose it is.
 func (d *Desk) hand(ctx context.Context, m Member, call work.Call) (Assignment, bool, error) {
+	call.Announce = true
 	out, err := d.chain.Pass(ctx, m.Actor(), call)
 	switch {
 	case err != nil:
@@ -159,7 +215,7 @@ func (d *Desk) hand(ctx context.Context, m Member, call work.Call) (Assignment, 
 	now := d.clock()
 	a := Assignment{
 		Ref: call.Ref, Key: call.Key(), Name: call.Name, Args: out.With.Args,
-		Deadline: events.Time(now.Add(out.With.Timeout)), Lease: call.Lease, began: now,
+		Deadline: events.Time(now.Add(out.With.Timeout)), Left: out.With.Timeout, Lease: call.Lease, began: now,
 	}
 	d.mu.Lock()
 	d.given[m.ID] = append(d.given[m.ID], a)
@@ -179,22 +235,36 @@ func (d *Desk) tell(ctx context.Context, o work.Outcome) error {
 func (d *Desk) forget(m Member, refs []work.Ref) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.given[m.ID] = slices.DeleteFunc(d.given[m.ID], func(a Assignment) bool {
-		return slices.Contains(refs, a.Ref)
-	})
+	d.keep(m, func(a Assignment) bool { return !slices.Contains(refs, a.Ref) })
+}
+
+// keep drops all calls of an agent but those. The lock is held.
+func (d *Desk) keep(m Member, which func(Assignment) bool) {
+	d.given[m.ID] = slices.DeleteFunc(d.given[m.ID], func(a Assignment) bool { return !which(a) })
 	if len(d.given[m.ID]) == 0 {
 		delete(d.given, m.ID)
 	}
 }
 
 // Beat takes a heartbeat: it renews the leases of the calls that it names, and ends those whose time is over.
+// VALIDATION_ERROR for more calls than an agent can have.
 func (d *Desk) Beat(ctx context.Context, m Member, b Beat) (Work, error) {
-	d.registry.Hear(m.ID, b.Error != "", clip(b.Error))
-	late := d.late(m)
-	for i := range b.Calls {
-		b.Calls[i].Tool = cmp.Or(b.Calls[i].Tool, toolName)
+	if len(b.Calls) > MaxTasks {
+		return Work{}, tooMany("calls")
 	}
-	reply, err := d.owner.Beat(ctx, work.Beat{Worker: m.Actor(), Queues: []string{Queue}, Calls: b.Calls})
+	d.registry.Hear(m.ID, b.Error != "", clip(b.Error))
+	refs := make([]work.Ref, len(b.Calls))
+	for i := range b.Calls {
+		b.Calls[i].Tool, b.Calls[i].Effect, refs[i] = toolName, "", b.Calls[i].Ref
+	}
+	d.named(m, refs)
+	return d.renew(ctx, m, b.Calls)
+}
+
+// renew renews the leases of calls, and ends those of the agent whose time is over.
+func (d *Desk) renew(ctx context.Context, m Member, calls []work.Pulse) (Work, error) {
+	late := d.late(m)
+	reply, err := d.owner.Beat(ctx, work.Beat{Worker: m.Actor(), Queues: []string{Queue}, Calls: calls})
 	if err != nil {
 		return Work{}, err
 	}
@@ -232,8 +302,12 @@ func (d *Desk) expire(ctx context.Context, m Member, a Assignment) error {
 	})
 }
 
-// Report takes the end of a call and returns when it is durable. CONFLICT when the call is no longer the agent's.
+// Report takes the end of a call and returns when it is durable. CONFLICT when the call is no longer the agent's,
+// INVALID_FORMAT for what is no task.
 func (d *Desk) Report(ctx context.Context, m Member, r Report) error {
+	if _, err := events.ParseTaskID(string(r.Task)); err != nil { // its owner would look for it again and again
+		return err
+	}
 	d.registry.touch(m.ID)
 	out, err := d.outcome(m, r)
 	if err != nil {
@@ -258,8 +332,8 @@ const (
 // outcome is what the log hears of a report.
 func (d *Desk) outcome(m Member, r Report) (work.Outcome, error) {
 	now := d.clock()
-	began := d.began(m, r.Ref, now)
-	out := work.Outcome{Ref: r.Ref, Worker: m.Actor(), StartedAt: events.Time(began), Duration: now.Sub(began)}
+	began, known := d.began(m, r.Ref, now)
+	out := work.Outcome{Ref: r.Ref, Worker: m.Actor(), StartedAt: events.Time(began), Duration: now.Sub(began), Stray: !known}
 	message, err := d.vetText("error", r.Error, maxMessage)
 	if err != nil {
 		return out, err
@@ -268,6 +342,9 @@ func (d *Desk) outcome(m Member, r Report) (work.Outcome, error) {
 	case r.Release:
 		out.Error, out.Class = fault.New(fault.Unavailable, "the agent %s has given the call back: %s", m.Name, message), "shutdown"
 	case r.HandTo != nil:
+		if err := checkSelection(r.HandTo); err != nil {
+			return out, err
+		}
 		out.Error, out.Class, out.HandTo = fault.New(fault.Unavailable, "the agent %s has handed the call on: %s", m.Name, message), "handoff", r.HandTo
 	case message != "":
 		out.Error, out.Class = fault.New(fault.ToolFailed, "%s", message), "tool_error"
@@ -277,16 +354,34 @@ func (d *Desk) outcome(m Member, r Report) (work.Outcome, error) {
 	return out, err
 }
 
-// began is when a call began, as far as this node knows.
-func (d *Desk) began(m Member, ref work.Ref, now time.Time) time.Time {
+// maxRequires bounds the capabilities of a selection, as the input of AGENT_TASK does.
+const maxRequires = 32
+
+// checkSelection returns why others are no selection of agents, and brings it to its normal form.
+func checkSelection(to *events.Agents) error {
+	switch {
+	case to.Agent != "" && !IsName(to.Agent):
+		return fault.New(fault.InvalidFormat, "%q is no name of an agent", clip(to.Agent)).WithField("hand_to.agent")
+	case to.Type != "" && !slices.Contains(Types(), to.Type):
+		return fault.New(fault.ValidationError, "%q is no type of agents", clip(to.Type)).WithField("hand_to.type")
+	case len(to.Requires) > maxRequires || slices.ContainsFunc(to.Requires, func(c string) bool { return !isCapability(c) }):
+		return fault.New(fault.InvalidFormat, "are at most %d names of capabilities", maxRequires).WithField("hand_to.requires")
+	}
+	slices.Sort(to.Requires)
+	to.Requires = slices.Compact(to.Requires)
+	return nil
+}
+
+// began is when a call began, if this node knows that the agent has it.
+func (d *Desk) began(m Member, ref work.Ref, now time.Time) (at time.Time, known bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, a := range d.given[m.ID] {
 		if a.Ref == ref {
-			return a.began
+			return a.began, true
 		}
 	}
-	return now
+	return now, false
 }
 
 // vetText checks a text of an agent, and takes the secrets out.

@@ -92,11 +92,16 @@ func (p *Profile) checkCapabilities() error {
 		return fault.New(fault.ValidationError, "there are %d capabilities, the limit is %d", n, MaxCapabilities).WithField("capabilities")
 	}
 	for _, c := range p.Capabilities {
-		if c.Name == "" || c.Category == "" || len(c.Name) > maxCapability || len(c.Category) > maxCapability || strings.ContainsFunc(c.Name+c.Category, isControl) {
+		if !isCapability(c.Name) || !isCapability(c.Category) {
 			return fault.New(fault.InvalidFormat, "a capability has a name and a category of 1 to %d bytes", maxCapability).WithField("capabilities")
 		}
 	}
 	return nil
+}
+
+// isCapability reports whether a text can be the name, or the category, of a capability.
+func isCapability(s string) bool {
+	return s != "" && len(s) <= maxCapability && !strings.ContainsFunc(s, isControl)
 }
 
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
 )
@@ -70,13 +71,24 @@ func selection(a *events.Agents) string {
 	return strings.Join(append([]string{a.Agent, a.Type}, a.Requires...), between)
 }
 
-// takes reports whether a poll is from somebody whom the calls of the lane are for.
+// takes reports whether a poll is from somebody whom the calls of the lane are for. It is asked for every lane and every
+// call that is handed out, so it makes nothing.
 func (l lane) takes(p *work.Agent) bool {
 	if l.agents == "" || p == nil {
 		return l.agents == "" && p == nil
 	}
-	parts := strings.Split(l.agents, between)
-	return fits(p, &events.Agents{Agent: parts[0], Type: parts[1], Requires: parts[2:]})
+	name, rest, _ := strings.Cut(l.agents, between)
+	kind, requires, some := strings.Cut(rest, between)
+	if name != "" && name != p.Name || kind != "" && kind != p.Type {
+		return false
+	}
+	for some {
+		var one string
+		if one, requires, some = strings.Cut(requires, between); !slices.Contains(p.Capabilities, one) {
+			return false
+		}
+	}
+	return true
 }
 
 // fits reports whether an agent is among those that are selected.
@@ -87,8 +99,19 @@ func fits(p *work.Agent, a *events.Agents) bool {
 	return !slices.ContainsFunc(a.Requires, func(c string) bool { return !slices.Contains(p.Capabilities, c) })
 }
 
-// handOff gives the call of an agent to others. It says itself how far it came, so the call is in no doubt.
+// maxHandOffs bounds how often a call goes from agent to agent: two that hand it to each other would go on for ever.
+const maxHandOffs = 100
+
+// handOff gives the call of an agent to others, for an empty selection to those that it was for. It says itself how far
+// it came, so the call is in no doubt.
 func (t *turn) handOff(s *statemachine.Step, r work.Outcome) {
+	if s.Attempt >= maxHandOffs {
+		t.failed(s, fault.New(fault.ToolFailed, "%d agents have handed the call on; the last one: %s", s.Attempt, r.Error.Message), r.Class, r.Duration)
+		return
+	}
+	if to := r.HandTo; to.Agent == "" && to.Type == "" && len(to.Requires) == 0 {
+		r.HandTo = nil
+	}
 	t.emit(events.StepRetrying, &events.Retrying{
 		Step: s.Key, Attempt: s.Attempt, Error: r.Error, Class: classHandoff, Duration: r.Duration, At: t.now, For: r.HandTo,
 	})

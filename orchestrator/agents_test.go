@@ -94,3 +94,39 @@ func TestHandOff(t *testing.T) {
 	n.checkReplay(id)
 	assert.Equal(t, "agent:ada", n.step(id, "a").Worker)
 }
+
+// An agent has what it was given, and nothing else: it does not take calls by speaking of them, whoever they are for.
+func TestAgentTakesNothingByTalking(t *testing.T) {
+	t.Parallel()
+	n := start(t, memlog.New(memlog.Config{}), patient)
+	for _, plan := range []string{onePlanForAgents, "orch: v1\nname: for workers\nsteps:\n  - {id: a, tool: WRITE}\n"} {
+		id := n.submit(plan)
+		ref := work.Ref{Task: id, Step: "a", Attempt: 1}
+		reply, err := n.Beat(n.ctx(), work.Beat{Worker: "agent:eve", Calls: []work.Pulse{{Ref: ref}}})
+		require.NoError(t, err)
+		assert.Equal(t, []work.Ref{ref}, reply.Stop)
+		err = n.Report(n.ctx(), work.Outcome{Ref: ref, Worker: "agent:eve", Output: []byte(`{}`)})
+		assert.True(t, fault.Has(err, fault.Conflict), "%v", err)
+		err = n.Start(n.ctx(), work.Started{Ref: ref, Worker: "agent:eve"})
+		assert.True(t, fault.Has(err, fault.Conflict), "%v", err)
+		assert.Equal(t, statemachine.StepReady, n.step(id, "a").State)
+	}
+}
+
+// A call that is handed on to nobody in particular is still for those that it was for, and it does not go round for ever.
+func TestHandOffKeepsSelectionAndEnds(t *testing.T) {
+	t.Parallel()
+	n := start(t, memlog.New(memlog.Config{}), patient)
+	id := n.submit("orch: v1\nname: for one\nsteps:\n  - {id: a, tool: AGENT, with: {requires: [cite]}}\n")
+	bob, ada := &work.Agent{Name: "bob"}, &work.Agent{Name: "ada", Capabilities: []string{"cite"}}
+	for attempt := 1; attempt <= 100; attempt++ {
+		require.Empty(t, n.askAs(bob))
+		require.Equal(t, []string{"a"}, n.askAs(ada), "attempt %d", attempt)
+		require.NoError(t, n.Report(n.ctx(), work.Outcome{
+			Ref: work.Ref{Task: id, Step: "a", Attempt: attempt}, Worker: "agent:ada", Class: "handoff", HandTo: &events.Agents{},
+			Error: fault.New(fault.Unavailable, "not now"),
+		}))
+	}
+	assert.Contains(t, n.result(id).Error.Error(), "100 agents have handed the call on")
+	n.checkReplay(id)
+}

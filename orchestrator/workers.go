@@ -132,18 +132,22 @@ func (t *turn) checkpointBefore(s *statemachine.Step) {
 
 // workerActor is who a worker, or an agent, is in the log.
 func workerActor(name string) string {
-	if strings.HasPrefix(name, agentPrefix) {
+	if isAgent(name) {
 		return name
 	}
 	return "worker:" + name
 }
+
+// isAgent reports whether the name of a worker is that of a registered agent.
+func isAgent(worker string) bool { return strings.HasPrefix(worker, agentPrefix) }
 
 func lateFor(r work.Ref) error {
 	return fault.New(fault.Conflict, "attempt %d of step %s is no longer the current one", r.Attempt, r.Step)
 }
 
 // holds reports whether a worker may act for an attempt: it is the current one, its call is not over,
-// and no other worker has it.
+// and no other worker has it. A worker is trusted when it names a call that nobody has, which is how it finds its
+// calls again after a restart of the node. An agent is not: its calls are in the log before it hears of them.
 func (t *turn) holds(r work.Ref, worker string) bool {
 	s := t.task.Steps[r.Step]
 	if s == nil || s.Tool == "" || s.Attempt != r.Attempt {
@@ -152,7 +156,7 @@ func (t *turn) holds(r work.Ref, worker string) bool {
 	l := t.e.leases[r.Step]
 	switch s.State {
 	case statemachine.StepReady:
-		return l == nil || l.worker == worker
+		return l == nil && !isAgent(worker) || l != nil && l.worker == worker
 	case statemachine.StepRunning:
 		return s.Executing() && s.Worker == worker
 	default:
@@ -313,7 +317,7 @@ func heard(s *statemachine.Step, r work.Outcome) bool {
 
 // refuse notes a result that came from an attempt that is no longer current (I7).
 func (t *turn) refuse(s *statemachine.Step, r work.Outcome) {
-	if s == nil || r.Class == classCancelled || r.Class == classShutdown {
+	if s == nil || r.Stray || r.Class == classCancelled || r.Class == classShutdown {
 		return
 	}
 	t.emit(events.ResultRefused, &events.Refused{Step: r.Step, Attempt: r.Attempt, Worker: r.Worker, Reason: "the step is " + string(s.State) + " in attempt " + strconv.Itoa(s.Attempt)})

@@ -253,6 +253,9 @@ type Outcome struct {
 	// With is set instead of Output and Error when the call has passed all gates and is made by an agent, who reports
 	// its end. It never leaves the process.
 	With *With `json:"-"`
+	// Stray is set when the worker is not known to have had the attempt. A refusal of it is not noted in the log, which
+	// anybody could fill by that. It never leaves the process.
+	Stray bool `json:"-"`
 }
 
 // With is a call that has passed all gates, for the agent that makes it.

@@ -37,6 +37,8 @@ type client struct {
 
 	mu   sync.Mutex
 	cred Credential
+	// renewing is held while the credential is replaced.
+	renewing sync.Mutex
 }
 
 const (
@@ -72,7 +74,9 @@ func (c *client) renew(ctx context.Context, now time.Time) (Credential, error) {
 		Secret    string    `json:"secret"`
 		ExpiresAt time.Time `json:"expires_at"`
 	}
-	if err := c.post(ctx, "/agents/credential", struct{}{}, &got, patience); err != nil {
+	c.renewing.Lock()
+	defer c.renewing.Unlock()
+	if err := c.send(ctx, c.credential(), "/agents/credential", struct{}{}, &got, patience); err != nil {
 		return Credential{}, err
 	}
 	c.mu.Lock()
@@ -81,15 +85,31 @@ func (c *client) renew(ctx context.Context, now time.Time) (Credential, error) {
 	return c.cred, nil
 }
 
-// post sends a request and decodes its answer. Errors are those of the node, UNAVAILABLE when it cannot be reached.
+// post sends a request and decodes its answer. One that is refused because the credential was replaced meanwhile is sent
+// again with the new one.
 func (c *client) post(ctx context.Context, path string, in, out any, within time.Duration) error {
+	used := c.credential()
+	err := c.send(ctx, used, path, in, out, within)
+	if !fault.Has(err, fault.Unauthorized) {
+		return err
+	}
+	c.renewing.Lock() // the answer with the new one may be on its way
+	fresh := c.credential()
+	c.renewing.Unlock()
+	if fresh.Secret == used.Secret {
+		return err
+	}
+	return c.send(ctx, fresh, path, in, out, within)
+}
+
+// send sends a request and decodes its answer. Errors are those of the node, UNAVAILABLE when it cannot be reached.
+func (c *client) send(ctx context.Context, cred Credential, path string, in, out any, within time.Duration) error {
 	body, err := json.Marshal(in)
 	if err != nil {
 		return fault.Wrap(fault.InvalidFormat, err, "the request cannot be encoded")
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	cred := c.credential()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(cred.URL, "/")+path, bytes.NewReader(body))
 	if err != nil {
 		return fault.New(fault.InvalidFormat, "the address of the node is none").WithField("url")

@@ -138,7 +138,7 @@ const wait = 20 * time.Second
 
 // claims asks for calls and makes them, until ctx ends; the calls end with life.
 func (p *Peer) claims(ctx, life context.Context) error {
-	for failures := 0; ctx.Err() == nil; {
+	for failures, empty := 0, 0; ctx.Err() == nil; {
 		free, has := p.room()
 		if free == 0 {
 			select {
@@ -147,6 +147,7 @@ func (p *Peer) claims(ctx, life context.Context) error {
 			}
 			continue
 		}
+		asked := time.Now()
 		w, err := p.client.claim(ctx, agents.Claim{Free: free, Wait: wait, Has: has})
 		switch {
 		case err == nil:
@@ -163,6 +164,12 @@ func (p *Peer) claims(ctx, life context.Context) error {
 		for _, a := range w.Calls {
 			p.begin(life, a)
 		}
+		if len(w.Calls)+len(w.Stop) > 0 || time.Since(asked) > wait/2 {
+			empty = 0
+			continue
+		}
+		pause(ctx, min(empty, 3)) // another process speaks with the credential, and each ends the claims of the other
+		empty++
 	}
 	return nil
 }
@@ -197,7 +204,7 @@ func (p *Peer) begin(life context.Context, a agents.Assignment) {
 // make makes a call and reports its end.
 func (p *Peer) make(ctx, life context.Context, a agents.Assignment, c *call) {
 	defer p.leave(a.Ref)
-	limited, cancel := context.WithDeadlineCause(ctx, a.Deadline, fault.New(fault.Timeout, "the call took too long"))
+	limited, cancel := context.WithTimeoutCause(ctx, within(a), fault.New(fault.Timeout, "the call took too long"))
 	defer cancel()
 	r := p.cfg.Handler(limited, a, func(done work.Progress) {
 		p.mu.Lock()
@@ -216,8 +223,13 @@ func (p *Peer) make(ctx, life context.Context, a agents.Assignment, c *call) {
 	p.tell(life, r)
 }
 
-// tell reports an end until the node has taken or refused it.
+// within is how long a call may take. A node that does not say it has the same clock.
+func within(a agents.Assignment) time.Duration { return cmp.Or(a.Left, time.Until(a.Deadline)) }
+
+// tell reports an end until the node has taken or refused it. When the node does not take what the agent says, it is
+// told that.
 func (p *Peer) tell(life context.Context, r agents.Report) {
+	refused := false
 	for failures := 0; ; failures++ {
 		err := p.client.report(life, r)
 		switch {
@@ -226,8 +238,8 @@ func (p *Peer) tell(life context.Context, r agents.Report) {
 		case life.Err() != nil:
 			p.log.WarnContext(life, "agent_report_lost", slog.String("task", string(r.Task)), slog.Any("error", err))
 			return
-		case !passing(err) && r.Error == "":
-			r = agents.Report{Ref: r.Ref, Error: "the result was refused: " + err.Error()}
+		case !passing(err) && !refused:
+			refused, r = true, agents.Report{Ref: r.Ref, Error: "the report was refused: " + err.Error()}
 		case !passing(err):
 			p.log.ErrorContext(life, "agent_report_refused", slog.String("task", string(r.Task)), slog.Any("error", err))
 			return

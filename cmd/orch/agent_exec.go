@@ -33,7 +33,7 @@ func (p program) make(ctx context.Context, a agents.Assignment, _ func(work.Prog
 	out, complaint := &capped{most: maxPrinted}, &capped{most: maxPrinted}
 	cmd.Stdout, cmd.Stderr = out, complaint
 	cmd.Env = append(os.Environ(),
-		"ORCH_TASK="+string(a.Task), "ORCH_STEP="+a.Step, "ORCH_ATTEMPT="+strconv.Itoa(a.Attempt), "ORCH_KEY="+a.Key,
+		"ORCH_AGENT="+p.name, "ORCH_TASK="+string(a.Task), "ORCH_STEP="+a.Step, "ORCH_ATTEMPT="+strconv.Itoa(a.Attempt), "ORCH_KEY="+a.Key,
 		"ORCH_URL="+p.url, "ORCH_TOKEN="+p.token())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
@@ -47,8 +47,11 @@ func (p program) make(ctx context.Context, a agents.Assignment, _ func(work.Prog
 
 // reportOf is what the end of a program means.
 func reportOf(err error, out, complaint *capped) agents.Report {
+	if errors.Is(err, exec.ErrWaitDelay) {
+		err = nil // it has ended well, and left a process behind that held its output open
+	}
 	exit, ended := errors.AsType[*exec.ExitError](err)
-	said := strings.ToValidUTF8(tailOf(complaint.String()), "\ufffd")
+	said := tailOf(strings.ToValidUTF8(complaint.kept.String(), "\ufffd"))
 	switch {
 	case ended && exit.ExitCode() == exitTemporary:
 		return agents.Report{Release: true, Error: said}
@@ -59,7 +62,7 @@ func reportOf(err error, out, complaint *capped) agents.Report {
 	case out.over:
 		return agents.Report{Error: "the program has printed more than " + strconv.Itoa(maxPrinted) + " bytes"}
 	}
-	return agents.Report{Result: resultOf(out.Bytes())}
+	return agents.Report{Result: resultOf(out.kept.Bytes())}
 }
 
 // resultOf is what was printed: as JSON if it is, else as a text.
@@ -78,26 +81,26 @@ func resultOf(printed []byte) json.RawMessage {
 func tailOf(text string) string {
 	text = strings.TrimSpace(text)
 	if len(text) > maxComplaint {
-		return "…" + text[len(text)-maxComplaint:]
+		return "…" + strings.ToValidUTF8(text[len(text)-maxComplaint:], "")
 	}
 	return text
 }
 
-// capped keeps the first bytes of what is written, and drops the rest.
+// capped keeps the first bytes of what is written, and drops the rest. It shows no more of its buffer, whose ReadFrom
+// would take everything.
 type capped struct {
-	bytes.Buffer
-
+	kept bytes.Buffer
 	most int
 	over bool
 }
 
 // Write implements io.Writer.
 func (c *capped) Write(b []byte) (int, error) {
-	room := c.most - c.Len()
+	room := c.most - c.kept.Len()
 	if len(b) > room {
 		c.over = true
-		_, _ = c.Buffer.Write(b[:room])
+		_, _ = c.kept.Write(b[:room])
 		return len(b), nil
 	}
-	return c.Buffer.Write(b)
+	return c.kept.Write(b)
 }

@@ -37,7 +37,8 @@ that ended.
 The program reads the arguments of the call as a JSON object on its standard input; ORCH_TASK, ORCH_STEP, ORCH_ATTEMPT,
 ORCH_KEY and ORCH_AGENT tell which call it is, and ORCH_URL with ORCH_TOKEN let it speak to the node as the agent. What
 it prints is the result: as JSON if it is, else as text. An exit status other than 0 is an error, with the end of what
-it said on its standard error. A status of 75 gives the call back to others.
+it said on its standard error. A status of 75 gives the call back to others, if
+its effect is idempotent.
 
 The first time, the agent is registered with the credential of the operator; its own is kept in ~/.orch/agents/NAME.json
 and renewed there. With --credential FILE nothing but that file is needed, and the node may be elsewhere.`,
@@ -70,9 +71,14 @@ func (a *app) runAgent(ctx context.Context, o agentRunOptions, argv []string) er
 	if err != nil {
 		return err
 	}
+	unlock, err := alone(ctx, file, cred)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	log := a.logger()
 	p, err := peer.New(peer.Config{
-		Credential: cred, Handler: program{argv: argv, url: cred.URL, token: func() string { return currentSecret(file, cred) }, log: log}.make,
+		Credential: cred, Handler: program{argv: argv, name: cred.Name, url: cred.URL, token: func() string { return currentSecret(file, cred) }, log: log}.make,
 		Concurrency: o.concurrency, Drain: o.drain, Save: func(c peer.Credential) error { return saveCredential(file, c) }, Logger: log,
 	})
 	if err != nil {
@@ -80,6 +86,23 @@ func (a *app) runAgent(ctx context.Context, o agentRunOptions, argv []string) er
 	}
 	a.note("%s takes calls of %s; stop with Ctrl-C", cred.Name, cred.URL)
 	return stopped(ctx, p.Run(ctx))
+}
+
+// alone keeps other processes from being the same agent: each would take the calls of the other for lost. Where no lock
+// can be kept there is none.
+func alone(ctx context.Context, file string, cred peer.Credential) (unlock func(), err error) {
+	const patience = 2 * time.Second // one that was stopped may be about to end
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	unlock, err = wholefile.Lock(ctx, filepath.Join(filepath.Dir(file), "."+filepath.Base(file)+".lock"))
+	switch {
+	case err == nil:
+		return unlock, nil
+	case ctx.Err() != nil:
+		return nil, fault.New(fault.Conflict, "another process is the agent %s", cred.Name).WithHint("register another agent, or stop that one")
+	default:
+		return func() {}, nil
+	}
 }
 
 // file is where the credential is.
@@ -160,8 +183,9 @@ func currentSecret(file string, first peer.Credential) string {
 
 // program makes calls by running a program.
 type program struct {
-	argv  []string
-	url   string
-	token func() string
-	log   *slog.Logger
+	argv []string
+	// name is that of the agent, url where the node is.
+	name, url string
+	token     func() string
+	log       *slog.Logger
 }

@@ -200,6 +200,14 @@ func TestAgentsAreKeptOut(t *testing.T) {
 		"unknown field": {"/agents/tasks", `{"free":1,"queue":"x"}`, http.StatusBadRequest},
 		"wrong type":    {"/agents/tasks", `{"free":"1"}`, http.StatusBadRequest},
 		"none":          {"/agents/tasks", `{"free":0}`, http.StatusBadRequest},
+		"wait":          {"/agents/tasks", `{"free":1,"wait":-1}`, http.StatusBadRequest},
+		"many":          {"/agents/tasks", `{"free":1,"has":[{}` + strings.Repeat(",{}", agents.MaxTasks) + `]}`, http.StatusBadRequest},
+		"many beats":    {"/agents/status", `{"calls":[{}` + strings.Repeat(",{}", agents.MaxTasks) + `]}`, http.StatusBadRequest},
+		"no task":       {"/agents/results", `{"task":"../x","step":"a","attempt":1,"result":1}`, http.StatusBadRequest},
+		"no name":       {"/agents/results", `{"task":"TASK_01JD0000000000000000000000","hand_to":{"agent":"a\u001fb"}}`, http.StatusBadRequest},
+		"no type":       {"/agents/results", `{"task":"TASK_01JD0000000000000000000000","hand_to":{"type":"cook"}}`, http.StatusBadRequest},
+		"no capability": {"/agents/results", `{"task":"TASK_01JD0000000000000000000000","hand_to":{"requires":["a\u001fb"]}}`, http.StatusBadRequest},
+		"requires":      {"/agents/results", `{"task":"TASK_01JD0000000000000000000000","hand_to":{"requires":["a"` + strings.Repeat(`,"a"`, 33) + `]}}`, http.StatusBadRequest},
 		"no result":     {"/agents/results", `{"task":"TASK_01JD0000000000000000000000","step":"a","attempt":1,"result":{}}`, http.StatusNotFound},
 		"large":         {"/agents/results", `{"error":"` + strings.Repeat("x", 6<<20) + `"}`, http.StatusBadRequest},
 		"elsewhere":     {"/agents/none", `{}`, http.StatusNotFound},
@@ -290,4 +298,71 @@ outputs: {result: "${{ steps.call.output }}"}
 	assert.True(t, strings.HasPrefix(got.Secret, "orch_"))
 	assert.False(t, bytes.Contains(task.Output, []byte(got.Secret)))
 	assert.False(t, bytes.Contains(task.Output, []byte("orch_")))
+}
+
+const writeStep = `
+orch: v1
+name: for an agent that changes something
+steps:
+  - {id: a, tool: AGENT_TASK, heartbeat: 1s, with: {title: do it, requires: [build]}}
+`
+
+// A call that an agent has named once does not come again when the agent was killed and has started anew, or when
+// another process speaks with its credential: it may have begun, so it is in doubt when its lease is over.
+func TestAgentThatForgetsItsCallDoesNotBeginItTwice(t *testing.T) {
+	t.Parallel()
+	n := withAgents(t)
+	ada := enrol(t, n, "ada", 1, "build")
+	id := submit(t, n.API(), writeStep)
+	calls := claim(t, ada, 1)
+	require.Len(t, calls, 1)
+	status, answer := say(t, ada, "/agents/status", agents.Beat{Calls: []work.Pulse{{Ref: calls[0].Ref}}})
+	require.Equal(t, http.StatusOK, status, answer)
+	assert.Empty(t, claim(t, ada, 1), "it has the call, or had it")
+	require.Eventually(t, func() bool {
+		task, err := n.API().Get(t.Context(), orchestrator.GetRequest{ID: id})
+		return err == nil && task.Steps[0].State == statemachine.StepInDoubt
+	}, time.Minute, 20*time.Millisecond)
+	other := submit(t, n.API(), writeStep)
+	calls = claim(t, ada, 1)
+	require.Len(t, calls, 1, "the slot is free again")
+	assert.Equal(t, other, calls[0].Task)
+}
+
+// A call whose answer was lost does not come again when it is no longer the agent's.
+func TestLostCallOfAnotherDoesNotComeAgain(t *testing.T) {
+	t.Parallel()
+	n := withAgents(t)
+	ada := enrol(t, n, "ada", 1, "build")
+	id := submit(t, n.API(), writeStep)
+	require.Len(t, claim(t, ada, 1), 1)
+	_, err := n.API().Cancel(t.Context(), orchestrator.CancelRequest{ID: id, Actor: "user:test"})
+	require.NoError(t, err)
+	assert.Empty(t, claim(t, ada, 1))
+}
+
+// An agent speaks of what it was given: calls that it was not given are nobody's to take.
+func TestAgentTakesNothingByTalking(t *testing.T) {
+	t.Parallel()
+	n := withAgents(t)
+	bob := enrol(t, n, "bob", 1, "write")
+	id := submit(t, n.API(), agentStep)
+	ref := work.Ref{Task: id, Step: "a", Attempt: 1}
+	_, answer := say(t, bob, "/agents/status", agents.Beat{Calls: []work.Pulse{{Ref: ref}}})
+	assert.Contains(t, answer, `"stop"`)
+	status, _ := say(t, bob, "/agents/results", agents.Report{Ref: ref, Result: json.RawMessage(`1`)})
+	assert.Equal(t, http.StatusConflict, status)
+	calls := claim(t, enrol(t, n, "ada", 1, "build"), 1)
+	require.Len(t, calls, 1)
+	before := commits(t, n, id)
+	status, _ = say(t, bob, "/agents/results", agents.Report{Ref: ref, Result: json.RawMessage(`1`)})
+	assert.Equal(t, http.StatusConflict, status)
+	assert.Equal(t, before, commits(t, n, id), "the history is not for everybody to write in")
+}
+
+func commits(t *testing.T, n *node.Node, id events.TaskID) int {
+	t.Helper()
+	history, err := n.API().History(t.Context(), orchestrator.HistoryRequest{ID: id})
+	require.NoError(t, err)
+	return len(history.Commits)
 }

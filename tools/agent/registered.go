@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"slices"
 
 	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/tools"
@@ -12,16 +13,21 @@ type registered struct {
 	service func() agents.Service
 }
 
+// spawn implements source. Nobody gets what is for a role, or for the model of the client, by registering under its name.
 func (r registered) spawn(ctx context.Context, _ *tools.Env, agent string) (tools.Spawn, bool, error) {
+	if agent == clientModel {
+		return tools.Spawn{}, false, nil
+	}
+	role := slices.Contains(agents.Types(), agent)
 	all, err := r.all(ctx)
 	if err != nil {
 		return tools.Spawn{}, false, err
 	}
 	for _, v := range all {
-		switch agent {
-		case v.Name:
+		switch {
+		case agent == v.Name && !role:
 			return tools.Spawn{Agent: agent, Plan: planFor(agent, "agent")}, true, nil
-		case v.Type:
+		case agent == v.Type:
 			return tools.Spawn{Agent: agent, Plan: planFor(agent, "type")}, true, nil
 		}
 	}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"bytes"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/agents/peer"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/work"
+)
+
+func programOf(script string) program {
+	return program{argv: []string{"/bin/sh", "-c", script}, name: "ada", url: "http://node", token: func() string { return "secret" }}
+}
+
+// What programs do, and what is reported of it.
+func TestProgramsOfAgents(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		script, result, err string
+		release             bool
+	}{
+		"names":         {script: `echo "$ORCH_AGENT $ORCH_TASK $ORCH_STEP $ORCH_ATTEMPT $ORCH_KEY $ORCH_URL $ORCH_TOKEN"`, result: `"ada TASK_1 a 2 key http://node secret"`},
+		"JSON":          {script: `echo '{"a":1}'`, result: `{"a":1}`},
+		"silent":        {script: `:`},
+		"reads nothing": {script: `exec <&-; echo 1`, result: `1`},
+		"leaves one":    {script: `sleep 1000 & echo 1`, result: `1`},
+		"fails":         {script: `echo no >&2; exit 3`, err: "exit status 3: no"},
+		"is killed":     {script: `kill -9 $$`, err: "signal: killed"},
+		"gives back":    {script: `exit 75`, release: true},
+		"prints much":   {script: `head -c 5000000 /dev/zero`, err: "has printed more than"},
+		"binary":        {script: `printf '\377'`, result: "\"\ufffd\""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			args := append(append([]byte(`"`), bytes.Repeat([]byte("x"), 1<<20)...), '"')
+			r := programOf(test.script).make(t.Context(), agents.Assignment{Ref: work.Ref{Task: "TASK_1", Step: "a", Attempt: 2}, Key: "key", Args: args}, nil)
+			assert.Equal(t, test.result, string(r.Result))
+			assert.Equal(t, test.release, r.Release)
+			assert.Contains(t, r.Error, test.err)
+			assert.Equal(t, test.err == "", r.Error == "", r.Error)
+		})
+	}
+}
+
+// What a program says when it fails fits into a report, whatever it is.
+func TestComplaintsFitIntoReports(t *testing.T) {
+	t.Parallel()
+	r := programOf(`i=0; while [ $i -lt 2000 ]; do printf 'a\377' >&2; i=$((i+1)); done; exit 1`).make(t.Context(), agents.Assignment{}, nil)
+	assert.Contains(t, r.Error, "exit status 1")
+	assert.Less(t, len(r.Error), 4<<10)
+	assert.Equal(t, strings.ToValidUTF8(r.Error, ""), r.Error)
+}
+
+// One process at a time is an agent.
+func TestAgentIsOneProcess(t *testing.T) {
+	t.Parallel()
+	file, cred := filepath.Join(t.TempDir(), "ada.json"), peer.Credential{Name: "ada"}
+	unlock, err := alone(t.Context(), file, cred)
+	require.NoError(t, err)
+	_, err = alone(t.Context(), file, cred)
+	assert.True(t, fault.Has(err, fault.Conflict), "%v", err)
+	unlock()
+	unlock, err = alone(t.Context(), file, cred)
+	require.NoError(t, err)
+	unlock()
+}
