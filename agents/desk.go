@@ -252,7 +252,11 @@ func (d *Desk) Beat(ctx context.Context, m Member, b Beat) (Work, error) {
 	if len(b.Calls) > MaxTasks {
 		return Work{}, tooMany("calls")
 	}
-	d.registry.Hear(m.ID, b.Error != "", clip(b.Error))
+	problem, err := d.vetText("error", b.Error, maxMessage)
+	if err != nil {
+		return Work{}, err
+	}
+	d.registry.Hear(m.ID, b.Error != "", clip(problem))
 	refs := make([]work.Ref, len(b.Calls))
 	for i := range b.Calls {
 		b.Calls[i].Tool, b.Calls[i].Effect, refs[i] = toolName, "", b.Calls[i].Ref

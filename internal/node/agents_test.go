@@ -174,8 +174,12 @@ func TestCredentialsOfAgents(t *testing.T) {
 	}{&fresh.Secret}))
 	status, answer = say(t, ada, "/agents/status", agents.Beat{})
 	assert.Equal(t, http.StatusUnauthorized, status, answer)
-	status, answer = say(t, fresh, "/agents/status", agents.Beat{Error: "no disk"})
+	status, answer = say(t, fresh, "/agents/status", agents.Beat{Error: "no disk, ghp_0123456789abcdefghijklmnopqrstuvwxyz"})
 	require.Equal(t, http.StatusOK, status, answer)
+	all, err := n.Agents().Agents(t.Context())
+	require.NoError(t, err)
+	assert.Contains(t, all[1].Problem, "no disk")
+	assert.NotContains(t, all[1].Problem, "ghp_", "secrets are shown to nobody")
 	assert.Equal(t, agents.Error, statusOf(t, n, "ada"))
 
 	_, err = n.Agents().Remove(t.Context(), agents.Removal{Agent: "ada", By: "user:test"})
