@@ -126,7 +126,7 @@ func (d *Desk) Claim(ctx context.Context, m Member, c Claim) (Work, error) {
 	}
 	batch, err := d.owner.Poll(ctx, work.Poll{
 		Worker: m.Actor(), Queues: []string{Queue}, Free: min(c.Free, d.room(m, c.Has)), Wait: min(c.Wait, maxWait),
-		Agent: &work.Agent{Name: m.Name, Type: m.Type, Capabilities: m.Names()},
+		Agent: &work.Agent{Name: m.Name, Type: m.Type, Capabilities: m.Names(), For: m.For},
 	})
 	if err != nil {
 		return Work{}, err

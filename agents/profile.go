@@ -26,6 +26,8 @@ type Profile struct {
 	Timeout    time.Duration `json:"timeout"`
 	MaxRetries int           `json:"max_retries"`
 	Backoff    time.Duration `json:"backoff"`
+	// For is the only identity on whose tasks it works: who registered it, without being an operator. Empty for everybody's.
+	For string `json:"for,omitempty"`
 }
 
 // Capability is something that an agent can do.

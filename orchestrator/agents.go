@@ -28,17 +28,25 @@ const (
 type lane struct {
 	queue, tool string
 	suspect     bool
-	// agents is the selection of agents that the calls are for; "" for workers.
-	agents string
+	// agents is the selection of agents that the calls are for; "" for workers. requester is whose calls they are then.
+	agents, requester string
 }
 
 // laneOf is the lane of the ready call of a step.
-func laneOf(s *statemachine.Step) lane {
-	l := lane{queueName(s.Queue), s.Tool, suspect(s), selection(s.For)}
+func laneOf(t *statemachine.Task, s *statemachine.Step) lane {
+	l := lane{queue: queueName(s.Queue), tool: s.Tool, suspect: suspect(s), agents: selection(s.For)}
 	if s.For != nil {
-		l.queue = agentsQueue
+		l.queue, l.requester = agentsQueue, askedFor(t)
 	}
 	return l
+}
+
+// askedFor is who submitted a task, or the first of its parents.
+func askedFor(t *statemachine.Task) string {
+	if parent := t.Submitted.Parent; parent != nil {
+		return parent.Requester
+	}
+	return t.Requestor
 }
 
 // agentsFor returns which agents may take a call; nil for one that workers execute. What an earlier attempt was handed
@@ -77,6 +85,9 @@ func (l lane) takes(p *work.Agent) bool {
 	if l.agents == "" || p == nil {
 		return l.agents == "" && p == nil
 	}
+	if !p.WorksFor(l.requester) {
+		return false
+	}
 	name, rest, _ := strings.Cut(l.agents, between)
 	kind, requires, some := strings.Cut(rest, between)
 	if name != "" && name != p.Name || kind != "" && kind != p.Type {
@@ -92,8 +103,8 @@ func (l lane) takes(p *work.Agent) bool {
 }
 
 // fits reports whether an agent is among those that are selected.
-func fits(p *work.Agent, a *events.Agents) bool {
-	if a.Agent != "" && a.Agent != p.Name || a.Type != "" && a.Type != p.Type {
+func fits(p *work.Agent, a *events.Agents, requester string) bool {
+	if !p.WorksFor(requester) || a.Agent != "" && a.Agent != p.Name || a.Type != "" && a.Type != p.Type {
 		return false
 	}
 	return !slices.ContainsFunc(a.Requires, func(c string) bool { return !slices.Contains(p.Capabilities, c) })
@@ -136,9 +147,9 @@ func wantedAgents(a *events.Agents) string {
 }
 
 // online reports whether an agent that may take a call was heard of lately. The lock is held.
-func (o *Orchestrator) online(a *events.Agents) bool {
+func (o *Orchestrator) online(a *events.Agents, requester string) bool {
 	for _, w := range o.match.workers {
-		if w.agent != nil && fits(w.agent, a) && !o.mute(w) {
+		if w.agent != nil && fits(w.agent, a, requester) && !o.mute(w) {
 			return true
 		}
 	}

@@ -51,6 +51,8 @@ func TestCallsForAgents(t *testing.T) {
 	assert.Equal(t, "no_worker", why.Causes[0].Kind)
 	assert.Contains(t, why.Causes[0].Sentence, "none is online")
 
+	eve := &work.Agent{Name: "eve", Type: "analyst", Capabilities: []string{"search", "cite"}, For: "user:eve"}
+	assert.Empty(t, n.askAs(eve), "she works for another one")
 	assert.ElementsMatch(t, []string{"any"}, n.askAs(&work.Agent{Name: "bob", Type: "developer", Capabilities: []string{"cite"}}))
 	assert.ElementsMatch(t, []string{"ada"}, n.askAs(&work.Agent{Name: "ada", Type: "developer", Capabilities: []string{"cite"}}))
 	assert.ElementsMatch(t, []string{"typed"}, n.askAs(&work.Agent{Name: "cy", Type: "analyst", Capabilities: []string{"search"}}))

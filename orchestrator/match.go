@@ -117,7 +117,7 @@ func (m *matcher) push(e *entry, s *statemachine.Step) {
 	m.remove(e, s.Key)
 	m.order++
 	t := &ticket{
-		entry: e, step: s.Key, attempt: s.Attempt, lane: laneOf(s), order: m.order,
+		entry: e, step: s.Key, attempt: s.Attempt, lane: laneOf(e.task, s), order: m.order,
 		priority: priorityOf(e.task.Submitted.Priority), age: e.task.CreatedAt,
 	}
 	q := m.lanes[t.lane]

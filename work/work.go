@@ -166,7 +166,12 @@ type Agent struct {
 	Type string `json:"type"`
 	// Capabilities are the names of what it can do.
 	Capabilities []string `json:"capabilities"`
+	// For is the only identity whose tasks it works on, such as "user:ada"; empty for everybody's.
+	For string `json:"for,omitempty"`
 }
+
+// WorksFor reports whether the agent works on the tasks of an identity.
+func (a *Agent) WorksFor(requester string) bool { return a.For == "" || a.For == requester }
 
 // Batch answers a poll. It may be empty.
 type Batch struct {

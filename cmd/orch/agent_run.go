@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,9 +22,9 @@ import (
 type agentRunOptions struct {
 	registerOptions
 
-	name, credential string
-	concurrency      int
-	drain            time.Duration
+	name, credential, url string
+	concurrency           int
+	drain                 time.Duration
 }
 
 func newAgentRun(a *app) *cobra.Command {
@@ -50,6 +51,7 @@ and renewed there. With --credential FILE nothing but that file is needed, and t
 	f := cmd.Flags()
 	f.StringVar(&o.name, "name", "", "its name: 3 to 50 letters, digits, - and _")
 	f.StringVar(&o.credential, "credential", "", "the file of its credential (default ~/.orch/agents/NAME.json)")
+	f.StringVar(&o.url, "url", "", "where the node serves HTTP, without a path (default: where it is found, or was)")
 	f.IntVar(&o.concurrency, "concurrency", 0, "how many programs run at the same time (default --max-tasks)")
 	f.DurationVar(&o.drain, "drain", 10*time.Second, "how long running programs may go on after a stop")
 	f.Bool("exec", true, "run the program that follows")
@@ -76,6 +78,7 @@ func (a *app) runAgent(ctx context.Context, o agentRunOptions, argv []string) er
 		return err
 	}
 	defer unlock()
+	cred.URL = a.whereIs(ctx, o, cred)
 	log := a.logger()
 	p, err := peer.New(peer.Config{
 		Credential: cred, Handler: program{argv: argv, name: cred.Name, url: cred.URL, token: func() string { return currentSecret(file, cred) }, log: log}.make,
@@ -103,6 +106,29 @@ func alone(ctx context.Context, file string, cred peer.Credential) (unlock func(
 	default:
 		return func() {}, nil
 	}
+}
+
+// whereIs is the address of the node: what the user says, else that of the node which runs here and knows the agent, else
+// what the credential says.
+func (a *app) whereIs(ctx context.Context, o agentRunOptions, cred peer.Credential) string {
+	if o.url != "" || o.credential != "" {
+		return cmp.Or(o.url, cred.URL)
+	}
+	s, err := a.nodes.Dial(ctx, a.cfg)
+	if err != nil {
+		return cred.URL
+	}
+	url := cred.URL
+	_ = during(ctx, s, func(s session) error { // without an answer it is where it was
+		all, err := s.Agents(ctx)
+		for _, v := range all {
+			if v.ID == cred.Agent && v.URL != "" {
+				url = v.URL
+			}
+		}
+		return err
+	})
+	return url
 }
 
 // file is where the credential is.

@@ -1,11 +1,14 @@
 package network_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -42,6 +45,39 @@ type deed struct {
 	Done bool `json:"done"`
 }
 
+// callRPC calls a tool as an agent, and decodes its result.
+func callRPC(ctx context.Context, cred peer.Credential, tool string, args, result any) error {
+	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": tool, "params": args})
+	if err != nil {
+		return err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, cred.URL+"/rpc", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Authorization", "Bearer "+cred.Secret)
+	r.Close = true
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	var got struct {
+		Result json.RawMessage
+		Error  *struct{ Message string }
+	}
+	if err := json.NewDecoder(answer.Body).Decode(&got); err != nil {
+		return err
+	}
+	if got.Error != nil {
+		return fmt.Errorf("%s: %s", tool, got.Error.Message)
+	}
+	if result == nil {
+		return nil
+	}
+	return json.Unmarshal(got.Result, result)
+}
+
 // beAgent is an agent until it is interrupted.
 func beAgent(text string) error {
 	var cred peer.Credential
@@ -66,6 +102,14 @@ func beAgent(text string) error {
 				return agents.Report{Error: ctx.Err().Error()}
 			}
 			note(a.Key, true)
+			if strings.Contains(string(a.Args), "do research") { // who analyses hears of it
+				err := callRPC(ctx, cred, "MESSAGE_SEND", map[string]any{
+					"to": []string{"agent:dee"}, "type": "task", "correlation_id": string(a.Task), "text": "found by " + cred.Name, "key": a.Key,
+				}, nil)
+				if err != nil {
+					return agents.Report{Error: err.Error()}
+				}
+			}
 			return agents.Report{Result: json.RawMessage(`{"by":"` + cred.Name + `"}`)}
 		},
 	})

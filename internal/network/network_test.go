@@ -30,6 +30,7 @@ type world struct {
 	node   *node.Node
 	ledger string
 	agents map[string]*exec.Cmd
+	creds  map[string]peer.Credential
 }
 
 func newWorld(t *testing.T) *world {
@@ -41,7 +42,7 @@ func newWorld(t *testing.T) *world {
 		DataDir: filepath.Join(dir, "data"), Root: root, Durability: "relaxed", Concurrency: 2, Version: "test", HTTP: "127.0.0.1:0",
 	})
 	require.NoError(t, err)
-	w := &world{t: t, node: n, ledger: filepath.Join(dir, "ledger"), agents: map[string]*exec.Cmd{}}
+	w := &world{t: t, node: n, ledger: filepath.Join(dir, "ledger"), agents: map[string]*exec.Cmd{}, creds: map[string]peer.Credential{}}
 	t.Cleanup(func() {
 		for _, cmd := range w.agents {
 			_ = cmd.Process.Kill()
@@ -64,7 +65,8 @@ func (w *world) enrol(name, kind string, can ...string) {
 	require.NoError(w.t, err)
 	got, err := w.node.Agents().Collect(w.t.Context(), agents.Collection{Task: task, By: "user:test"})
 	require.NoError(w.t, err)
-	cred, err := json.Marshal(peer.Credential{URL: m.URL, Agent: m.ID, Name: name, MaxTasks: 4, Secret: got.Secret, IssuedAt: m.RegisteredAt, ExpiresAt: m.ExpiresAt})
+	w.creds[name] = peer.Credential{URL: m.URL, Agent: m.ID, Name: name, MaxTasks: 4, Secret: got.Secret, IssuedAt: m.RegisteredAt, ExpiresAt: m.ExpiresAt}
+	cred, err := json.Marshal(w.creds[name])
 	require.NoError(w.t, err)
 	cmd := exec.Command(os.Args[0], "-test.run=^$")
 	cmd.Env = append(os.Environ(), envAgent+"="+string(cred), envLedger+"="+w.ledger)
@@ -175,6 +177,30 @@ func TestNetwork(t *testing.T) {
 	}
 	w.checkHistories(ids, ended)
 	w.checkDeeds(ids)
+	w.checkMessages(ids)
+}
+
+// checkMessages holds that one message about each thing that was found waits for who analyses, however often it was sent.
+func (w *world) checkMessages(ids []events.TaskID) {
+	w.t.Helper()
+	about := map[string]int{}
+	var page struct {
+		Messages []struct {
+			Correlation string `json:"correlation_id"`
+		}
+		More bool
+	}
+	require.NoError(w.t, callRPC(w.t.Context(), w.creds["dee"], "MESSAGE_INBOX", map[string]any{"limit": 100}, &page))
+	assert.False(w.t, page.More)
+	for _, m := range page.Messages {
+		about[m.Correlation]++
+	}
+	for i, id := range ids {
+		if i%4 == 0 {
+			assert.GreaterOrEqual(w.t, about[string(id)], 1, "nobody told of task %d", i)
+		}
+	}
+	assert.Len(w.t, about, len(ids)/4)
 }
 
 // checkHistories holds that each history says who did the work, once, and that dependents came later.

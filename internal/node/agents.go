@@ -98,13 +98,17 @@ type roll struct{ tokens *bus.Tokens }
 // agentLife is how long the credential of an agent is good; the agent can renew it before.
 const agentLife = 24 * time.Hour
 
-// Enrol implements agents.Credentials. Who sees only some tools makes agents that see no more.
+// Enrol implements agents.Credentials. Who sees only some tools makes agents that see no more, and who is no operator makes
+// agents that work for nobody else.
 func (r roll) Enrol(ctx context.Context, name string, p agents.Profile, by string) (agents.Member, string, error) {
-	p.ID = events.NewAgentID(time.Now())
+	p.ID, p.For = events.NewAgentID(time.Now()), ""
 	in := bus.NewToken{Name: name, Role: bus.RoleAgent, Actor: cmp.Or(by, "user:unknown"), Life: agentLife, Agent: &p}
 	all, err := r.tokens.ListTokens(ctx)
 	if err != nil {
 		return agents.Member{}, "", err
+	}
+	if !operates(all, by) {
+		p.For = by
 	}
 	for _, t := range all {
 		if identityOf(t).Name == by && (len(t.Tools) > 0 || t.ReadOnly) {
@@ -120,6 +124,22 @@ func (r roll) Enrol(ctx context.Context, name string, p agents.Profile, by strin
 		return agents.Member{}, "", err
 	}
 	return memberOf(t), secret, nil
+}
+
+// operates reports whether an identity is that of an operator: by a token, or by having none, as people at the command
+// line, whom the credential of the bus makes operators.
+func operates(all []bus.Token, who string) bool {
+	known := strings.HasPrefix(who, agents.Prefix)
+	for _, t := range all {
+		if identityOf(t).Name != who {
+			continue
+		}
+		if t.Role == bus.RoleOperator {
+			return true
+		}
+		known = true
+	}
+	return !known
 }
 
 // renew replaces the credential of an agent.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/agents/peer"
+	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/node"
@@ -369,4 +370,36 @@ func commits(t *testing.T, n *node.Node, id events.TaskID) int {
 	history, err := n.API().History(t.Context(), orchestrator.HistoryRequest{ID: id})
 	require.NoError(t, err)
 	return len(history.Commits)
+}
+
+// Who is no operator registers agents that get no calls but those of their own tasks, and see no more tools.
+func TestAgentsOfOthersWorkForThem(t *testing.T) {
+	t.Parallel()
+	n := withAgents(t)
+	for name, token := range map[string]bus.NewToken{
+		"user:sue":  {Name: "sue", Role: bus.RoleSubmitter, Tools: []string{"onboarding.*"}},
+		"agent:bot": {Name: "bot", Role: bus.RoleAgent},
+		"user:boss": {Name: "boss", Role: bus.RoleOperator},
+	} {
+		token.Actor = "user:test"
+		_, _, err := bus.IssueToken(t.Context(), n.Tokens(), token)
+		require.NoError(t, err)
+		m, err := n.Agents().Register(t.Context(), agents.Registration{
+			Name: token.Name + "-helper", Task: events.NewTaskID(time.Now()), By: name,
+			Profile: agents.Profile{Type: "analyst", Version: "1.0.0", MaxTasks: 1, Timeout: time.Second, Capabilities: []agents.Capability{{Name: "a", Category: "b"}}, For: "user:eve"},
+		})
+		require.NoError(t, err)
+		if name == "user:boss" {
+			assert.Empty(t, m.For)
+			continue
+		}
+		assert.Equal(t, name, m.For)
+	}
+	all, err := n.Tokens().ListTokens(t.Context())
+	require.NoError(t, err)
+	for _, token := range all {
+		if token.Name == "sue-helper" {
+			assert.Equal(t, []string{"onboarding.*"}, token.Tools)
+		}
+	}
 }
