@@ -134,7 +134,7 @@ func (d *Desk) Claim(ctx context.Context, m Member, c Claim) (Work, error) {
 	d.forget(m, batch.Cancel)
 	answer := Work{Stop: batch.Cancel}
 	for _, call := range batch.Calls {
-		a, ok, err := d.hand(context.WithoutCancel(ctx), m, call)
+		a, ok, err := d.hand(ctx, m, call)
 		if err != nil {
 			return answer, err
 		}
@@ -143,6 +143,14 @@ func (d *Desk) Claim(ctx context.Context, m Member, c Claim) (Work, error) {
 		}
 	}
 	return answer, nil
+}
+
+// giveBack gives back a call that was not begun, because the agent that has asked is gone.
+func (d *Desk) giveBack(ctx context.Context, m Member, call work.Call) error {
+	return d.tell(ctx, work.Outcome{
+		Ref: call.Ref, Worker: m.Actor(), StartedAt: events.Time(d.clock()), Class: "shutdown",
+		Error: fault.New(fault.Unavailable, "the agent %s has not waited for the call", m.Name),
+	})
 }
 
 // tooMany is the error of a list of calls that no agent can have.
@@ -204,6 +212,11 @@ func (d *Desk) room(m Member, has []work.Ref) int {
 // hand takes a call through the gates. One that ends there is reported. The start is in the log before the agent hears
 // of the call, whatever its effect: by that the owner knows whose it is.
 func (d *Desk) hand(ctx context.Context, m Member, call work.Call) (Assignment, bool, error) {
+	gone := ctx.Err() != nil
+	ctx = context.WithoutCancel(ctx) // half-way is nowhere
+	if gone {
+		return Assignment{}, false, d.giveBack(ctx, m, call)
+	}
 	call.Announce = true
 	out, err := d.chain.Pass(ctx, m.Actor(), call)
 	switch {

@@ -1,9 +1,12 @@
 package agents_test
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/events"
@@ -19,4 +22,39 @@ func TestReportOfNoTask(t *testing.T) {
 		err := d.Report(t.Context(), agents.Member{}, agents.Report{Ref: work.Ref{Task: events.TaskID(id), Step: "a", Attempt: 1}})
 		assert.Equal(t, fault.InvalidFormat, fault.CodeOf(err), id)
 	}
+}
+
+// goneOwner has a call for an agent that stops waiting in that moment.
+type goneOwner struct {
+	work.Owner
+
+	leave    context.CancelFunc
+	call     work.Call
+	reported []work.Outcome
+}
+
+func (o *goneOwner) Poll(context.Context, work.Poll) (work.Batch, error) {
+	o.leave()
+	return work.Batch{No: 2, Calls: []work.Call{o.call}}, nil
+}
+
+func (o *goneOwner) Report(_ context.Context, out work.Outcome) error {
+	o.reported = append(o.reported, out)
+	return nil
+}
+
+// A call whose agent is gone before it was begun goes back, and counts as no attempt.
+func TestCallForWhoIsGone(t *testing.T) {
+	t.Parallel()
+	ctx, leave := context.WithCancel(t.Context())
+	o := &goneOwner{leave: leave, call: work.Call{Ref: work.Ref{Task: events.NewTaskID(time.Now()), Step: "a", Attempt: 1}}}
+	d := agents.NewDesk(o, nil, agents.NewRegistry(agents.Config{}))
+	m := agents.Member{Name: "ada", Profile: agents.Profile{ID: "agent-1", MaxTasks: 1}}
+	got, err := d.Claim(ctx, m, agents.Claim{Free: 1})
+	require.NoError(t, err)
+	assert.Empty(t, got.Calls)
+	require.Len(t, o.reported, 1)
+	assert.Equal(t, o.call.Ref, o.reported[0].Ref)
+	assert.Equal(t, "shutdown", o.reported[0].Class)
+	assert.Equal(t, "agent:ada", o.reported[0].Worker)
 }
