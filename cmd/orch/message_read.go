@@ -211,7 +211,8 @@ func (a *app) watchInbox(ctx context.Context, o readOptions) error {
 	}
 	defer cancel()
 	err = a.with(ctx, staying, func(s session) error { return a.tail(limited, s, who, o) })
-	if limited.Err() == nil || ctx.Err() != nil {
+	over := limited.Err() != nil || o.timeout > 0 && fault.Has(err, fault.Timeout) // the node may be the first to notice
+	if !over || ctx.Err() != nil {
 		return err
 	}
 	if o.count > 0 {
