@@ -1,9 +1,12 @@
 package network_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/signal"
 	"syscall"
@@ -65,6 +68,9 @@ func beAgent(text string) error {
 			case <-ctx.Done():
 				return agents.Report{Error: ctx.Err().Error()}
 			}
+			if err := tell(ctx, cred, a.Key); err != nil {
+				return agents.Report{Error: err.Error()}
+			}
 			note(a.Key, true)
 			return agents.Report{Result: json.RawMessage(`{"by":"` + cred.Name + `"}`)}
 		},
@@ -75,4 +81,61 @@ func beAgent(text string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	return p.Run(ctx)
+}
+
+type object = map[string]any
+
+// rpc calls a tool as an agent.
+func rpc(ctx context.Context, cred peer.Credential, method string, params object, result any) error {
+	body, err := json.Marshal(object{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+	if err != nil {
+		return err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, cred.URL+"/rpc", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Authorization", "Bearer "+cred.Secret)
+	answer, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	reply := struct {
+		Result any             `json:"result"`
+		Error  json.RawMessage `json:"error"`
+	}{Result: result}
+	if err := json.NewDecoder(answer.Body).Decode(&reply); err != nil {
+		return err
+	}
+	if reply.Error != nil {
+		return errors.New(string(reply.Error))
+	}
+	return nil
+}
+
+// reader is who an agent tells of what it has done.
+func reader(name string) string {
+	if name == "dee" {
+		return "bob"
+	}
+	return "dee"
+}
+
+// tell sends word of a call to another agent until the node has it: under its key it is one message, however often it is
+// sent.
+func tell(ctx context.Context, cred peer.Credential, key string) error {
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	for {
+		params := object{"to": []string{"agent:" + reader(cred.Name)}, "text": key, "key": key, "type": "task"}
+		if err := rpc(ctx, cred, "MESSAGE_SEND", params, nil); err == nil {
+			return nil
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
