@@ -14,7 +14,7 @@ func (o *Orchestrator) Leftovers() map[string]int {
 	o.alarms.mu.Lock()
 	defer o.alarms.mu.Unlock()
 	return map[string]int{
-		"waits": len(o.waits), "keys": len(o.keys), "alarms": len(o.alarms.queue), "alarms by task": len(o.alarms.byTask),
+		"waits": len(o.waits), "named": len(o.named), "keys": len(o.keys), "alarms": len(o.alarms.queue), "alarms by task": len(o.alarms.byTask),
 		"lanes": len(o.match.lanes), "unread": len(o.unread), "running": o.match.running,
 		"counted": o.quota.open, "requestors": len(o.quota.each),
 	}

@@ -181,6 +181,8 @@ type Orchestrator struct {
 	match     matcher
 	keys      map[string]*slot
 	waits     map[events.TaskID]map[events.TaskID]bool // dependency → tasks that wait for it
+	// named counts, by dependency, the tasks that are being written and will wait for it.
+	named map[events.TaskID]int
 	// unread holds the tasks that could not be read from the log, and whether their end, if they have come
 	// to it, was not followed up.
 	unread map[events.TaskID]bool
@@ -210,6 +212,7 @@ func New(cfg Config) (*Orchestrator, error) {
 		ready: make(chan struct{}), stopped: make(chan struct{}),
 		tasks: map[events.TaskID]*entry{}, keys: map[string]*slot{},
 		waits:    map[events.TaskID]map[events.TaskID]bool{},
+		named:    map[events.TaskID]int{},
 		unread:   map[events.TaskID]bool{},
 		programs: newPrograms(),
 		match:    newMatcher(),

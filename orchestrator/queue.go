@@ -11,6 +11,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/work"
 )
 
 // The statuses of the queue (table M-1).
@@ -28,8 +29,10 @@ const (
 
 // QueueRequest filters the open tasks; zero fields do not filter (S3-110).
 type QueueRequest struct {
-	// Agent asks for tasks that are assigned to it, and for those of nobody that need no more than Capabilities.
+	// Agent asks for tasks that are assigned to it, and for those of nobody that an agent of this name, of the role
+	// AgentType and with Capabilities may take.
 	Agent        string   `json:"agent,omitempty"`
+	AgentType    string   `json:"agent_type,omitempty"`
 	Capabilities []string `json:"capabilities,omitempty"`
 	Priority     string   `json:"priority,omitempty"`
 	// Status is one of the four of M-1. It wins over IncludeAssigned (A-86).
@@ -72,6 +75,9 @@ type QueuedTask struct {
 	Deadline  *time.Time    `json:"deadline,omitempty"`
 	// DependsOn are the dependencies that are not done yet.
 	DependsOn []events.TaskID `json:"depends_on,omitempty"`
+
+	// wanted are the agents that may take its calls.
+	wanted []*events.Agents
 }
 
 // QueueStats are those of the whole queue, whatever the request filters.
@@ -153,7 +159,7 @@ func (e *entry) forAgents(q *QueuedTask) {
 		if s.For == nil || s.State.Over() {
 			continue
 		}
-		q.Requires = append(q.Requires, s.For.Requires...)
+		q.Requires, q.wanted = append(q.Requires, s.For.Requires...), append(q.wanted, s.For)
 		if l := e.leases[key]; l != nil {
 			q.AssignedTo = strings.TrimPrefix(l.worker, agentPrefix)
 		}
@@ -256,10 +262,11 @@ func (r *QueueRequest) fits(q QueuedTask) bool {
 	}
 }
 
-// suits reports whether a task is the agent's, or nobody's and one that it is able to do.
+// suits reports whether a task is the agent's, or nobody's and one that it may take.
 func (r *QueueRequest) suits(q QueuedTask) bool {
 	if q.AssignedTo != "" {
 		return q.AssignedTo == r.Agent
 	}
-	return !slices.ContainsFunc(q.Requires, func(need string) bool { return !slices.Contains(r.Capabilities, need) })
+	who := &work.Agent{Name: r.Agent, Type: r.AgentType, Capabilities: r.Capabilities}
+	return !slices.ContainsFunc(q.wanted, func(a *events.Agents) bool { return !fits(who, a, "") })
 }

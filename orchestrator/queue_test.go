@@ -15,6 +15,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/work"
 )
 
 const waitingPlan = "{orch: v1, name: waits, summary: what it is about, steps: [{id: a, wait: {signal: go}}]}"
@@ -120,6 +121,34 @@ func TestQueueRefusesWrongFilters(t *testing.T) {
 		require.ErrorIs(t, err, &fault.Error{Code: fault.ValidationError})
 		assert.Equal(t, field, fault.From(err).Field)
 	}
+}
+
+// S3-110, S3-111: what agents have to be able to do, who has it, and which agents may take it.
+func TestQueueOfAgents(t *testing.T) {
+	t.Parallel()
+	n := start(t, memlog.New(memlog.Config{}), patient)
+	one := func(kind, with string) events.TaskID {
+		return n.submit("{orch: v1, name: work, labels: {type: " + kind + "}, steps: [{id: a, tool: AGENT, with: {" + with + "}}]}")
+	}
+	cites, adas, analysts := one("research", "requires: [search, cite]"), one("review", "agent: ada"), one("review", "type: analyst")
+	of := func(r orchestrator.QueueRequest) []events.TaskID { return ids(n.queue(r)) }
+	found := n.queue(orchestrator.QueueRequest{Type: "research"})
+	require.Equal(t, []events.TaskID{cites}, ids(found))
+	assert.Equal(t, []string{"cite", "search"}, found.Tasks[0].Requires)
+	assert.Equal(t, []string{"research", "pending", ""}, []string{found.Tasks[0].Type, found.Tasks[0].Status, found.Tasks[0].AssignedTo})
+
+	ada := orchestrator.QueueRequest{Agent: "ada", AgentType: "developer", Capabilities: []string{"cite"}}
+	bob := orchestrator.QueueRequest{Agent: "bob", AgentType: "analyst", Capabilities: []string{"cite", "search", "write"}}
+	assert.Equal(t, []events.TaskID{adas}, of(ada))
+	assert.ElementsMatch(t, []events.TaskID{cites, analysts}, of(bob))
+	require.Equal(t, []string{"a"}, n.askAs(&work.Agent{Name: "ada"}))
+	assert.ElementsMatch(t, []events.TaskID{cites, analysts}, of(orchestrator.QueueRequest{}), "somebody has the other one")
+	assert.Empty(t, of(ada))
+	ada.IncludeAssigned, bob.IncludeAssigned = true, true
+	mine := n.queue(ada)
+	require.Equal(t, []events.TaskID{adas}, ids(mine))
+	assert.Equal(t, "ada", mine.Tasks[0].AssignedTo)
+	assert.ElementsMatch(t, []events.TaskID{cites, analysts}, of(bob), "what another agent has is not his")
 }
 
 // S3-113: the head of the queue is the same as that of a full sort, with thousands of tasks.

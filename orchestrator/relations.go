@@ -24,6 +24,36 @@ func (o *Orchestrator) awaitDependencies(e *entry) {
 	}
 }
 
+// nameDependencies counts a task that is being written among those that will wait for its dependencies. The lock is held.
+func (o *Orchestrator) nameDependencies(s *submission, by int) {
+	for _, dep := range s.payload.DependsOn {
+		if o.named[dep] += by; o.named[dep] == 0 {
+			delete(o.named, dep)
+		}
+	}
+}
+
+// circular reports whether a new task would wait for itself, by way of others: somebody has to wait for its id, which was
+// chosen, already. The lock is held.
+func (o *Orchestrator) circular(s *submission) bool {
+	if len(o.waits[s.id]) == 0 && o.named[s.id] == 0 {
+		return false
+	}
+	seen := map[events.TaskID]bool{}
+	for next := slices.Clone(s.payload.DependsOn); len(next) > 0; {
+		id := next[len(next)-1]
+		next = next[:len(next)-1]
+		if id == s.id {
+			return true
+		}
+		if e := o.tasks[id]; e != nil && e.task != nil && !seen[id] {
+			next = append(next, e.task.Unmet...)
+		}
+		seen[id] = true
+	}
+	return false
+}
+
 // askedDependency hears how a dependency stands.
 func (o *Orchestrator) askedDependency(e *entry, dep events.TaskID, d *entry, err error) {
 	switch {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -67,6 +68,36 @@ func TestUnusableDependencies(t *testing.T) {
 	r := n.result(id)
 	assert.Equal(t, statemachine.Failed, r.State)
 	assert.Contains(t, r.Error.Message, "CANCELLED")
+}
+
+// S3-115: who would close a circle of tasks that wait for each other is refused, also while the others are being written.
+func TestCircularDependencies(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, memlog.New(memlog.Config{Delay: func(r *events.Record) time.Duration {
+			if r.Rev == 1 {
+				return time.Second
+			}
+			return 0
+		}}))
+		circle := []string{"a", "b", "c"}
+		errs := make([]error, len(circle))
+		var group sync.WaitGroup
+		for i, key := range circle {
+			next := events.KeyedTaskID(circle[(i+1)%len(circle)])
+			group.Go(func() { _, errs[i] = n.trySubmit(onePlan, keyed(key), after(next)) })
+			synctest.Wait()
+		}
+		group.Wait()
+		require.NoError(t, errs[0])
+		require.NoError(t, errs[1])
+		hasCode(t, errs[2], fault.ValidationError)
+		assert.Equal(t, "depends_on", fault.From(errs[2]).Field)
+		for _, key := range circle[:2] {
+			assert.Equal(t, statemachine.Failed, n.result(events.KeyedTaskID(key)).State, "what it needs never comes")
+		}
+		n.checkIdle()
+	})
 }
 
 // A dependency that cannot be read now is asked about again.

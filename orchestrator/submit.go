@@ -453,6 +453,9 @@ func (o *Orchestrator) begin(s *submission, actor string, extra submitExtra, don
 	if err == nil {
 		err = o.admit(s.payload)
 	}
+	if err == nil && o.circular(s) {
+		err = fault.New(fault.ValidationError, "the tasks would wait for each other").WithField("depends_on")
+	}
 	if err != nil {
 		done(SubmitReply{}, err)
 		return
@@ -475,7 +478,9 @@ func (o *Orchestrator) begin(s *submission, actor string, extra submitExtra, don
 		}
 		return nil
 	}
+	o.nameDependencies(s, 1)
 	o.decide(e, actor, decide, func(err error) {
+		o.nameDependencies(s, -1)
 		if err != nil {
 			done(SubmitReply{}, err)
 			return

@@ -140,7 +140,7 @@ func (a *about) Agents(ctx context.Context) ([]agents.View, error) {
 // Queue implements system.Queue.
 func (a *about) Queue(ctx context.Context, r system.QueueRequest) ([]system.QueuedTask, system.QueueStats, error) {
 	reply, err := a.n.orch.Queue(ctx, orchestrator.QueueRequest{
-		Agent: r.Agent, Capabilities: r.Capabilities, Priority: r.Priority, Status: r.Status, Type: r.Type,
+		Agent: r.Agent, AgentType: r.AgentType, Capabilities: r.Capabilities, Priority: r.Priority, Status: r.Status, Type: r.Type,
 		IncludeAssigned: r.IncludeAssigned, Limit: r.Limit, Except: r.Except,
 	})
 	if err != nil {

@@ -25,18 +25,18 @@ type item struct {
 	Category     string   `json:"category,omitempty" jsonschema:"Category"`
 	Title        string   `json:"title,omitempty" jsonschema:"Title"`
 	Description  string   `json:"description,omitempty" jsonschema:"What it is, for people"`
-	Required     bool     `json:"required,omitempty" jsonschema:"Whether it has to be done"`
-	Completed    bool     `json:"completed,omitempty" jsonschema:"Whether it is done"`
+	Required     *bool    `json:"required,omitempty" jsonschema:"Whether it has to be done"`
+	Completed    *bool    `json:"completed,omitempty" jsonschema:"Whether it is done"`
 	CompletedAt  string   `json:"completedAt,omitempty" jsonschema:"When it was done" format:"date-time"`
 	Dependencies []string `json:"dependencies,omitempty" jsonschema:"Items that come before"`
 	Resources    []string `json:"resources,omitempty" jsonschema:"Where to read on"`
 }
 
 type progress struct {
-	Completed         int     `json:"completed,omitempty" jsonschema:"How many are done"`
-	Total             int     `json:"total,omitempty" jsonschema:"How many there are"`
-	Percentage        float64 `json:"percentage,omitempty" jsonschema:"Share of the completed items, 0 to 100"`
-	RequiredRemaining int     `json:"requiredRemaining,omitempty" jsonschema:"Required items that are not done"`
+	Completed         *int     `json:"completed,omitempty" jsonschema:"How many are done"`
+	Total             *int     `json:"total,omitempty" jsonschema:"How many there are"`
+	Percentage        *float64 `json:"percentage,omitempty" jsonschema:"Share of the completed items, 0 to 100"`
+	RequiredRemaining *int     `json:"requiredRemaining,omitempty" jsonschema:"Required items that are not done"`
 }
 
 // onboarding.getChecklist (S3-090, S3-091).
@@ -72,19 +72,21 @@ func getChecklist(cfg Config) tools.Tool {
 // checklist is what an agent has done of what every agent does first. The progress is that of all items.
 func checklist(v agents.View, completed bool) getChecklistOut {
 	items := items(v)
-	out := getChecklistOut{Checklist: []item{}, Progress: progress{Total: len(items)}}
+	out, done, left := getChecklistOut{Checklist: []item{}}, 0, 0
 	for _, i := range items {
 		switch {
-		case i.Completed:
-			out.Progress.Completed++
-		case i.Required:
-			out.Progress.RequiredRemaining++
+		case *i.Completed:
+			done++
+		case *i.Required:
+			left++
 		}
-		if completed || !i.Completed {
+		if completed || !*i.Completed {
 			out.Checklist = append(out.Checklist, i)
 		}
 	}
-	out.Progress.Percentage = 100 * float64(out.Progress.Completed) / float64(len(items))
+	out.Progress = progress{
+		Completed: &done, Total: new(len(items)), Percentage: new(100 * float64(done) / float64(len(items))), RequiredRemaining: &left,
+	}
 	return out
 }
 
@@ -96,24 +98,24 @@ func items(v agents.View) []item {
 	return []item{
 		{
 			ID: "register", Category: "identity", Title: "Register", Description: "Get an id and a credential.",
-			Required: true, Completed: true, CompletedAt: stamp(v.RegisteredAt), Resources: []string{"docs/agents.md"},
+			Required: new(true), Completed: new(true), CompletedAt: stamp(v.RegisteredAt), Resources: []string{"docs/agents.md"},
 		},
 		{
-			ID: "heartbeat", Category: "presence", Title: "Send heartbeats", Required: true, Completed: heard,
+			ID: "heartbeat", Category: "presence", Title: "Send heartbeats", Required: new(true), Completed: &heard,
 			Description: "Say every " + agents.Interval.String() + " that the agent is there.", CompletedAt: at(v.LastSeen, heard),
 			Dependencies: []string{"register"}, Resources: []string{"/agents/status"},
 		},
 		{
 			ID: "claim", Category: "work", Title: "Claim work", Description: "Ask for tasks that the capabilities are enough for.",
-			Required: true, Completed: worked, Dependencies: []string{"heartbeat"}, Resources: []string{"/agents/tasks"},
+			Required: new(true), Completed: &worked, Dependencies: []string{"heartbeat"}, Resources: []string{"/agents/tasks"},
 		},
 		{
 			ID: "report", Category: "work", Title: "Complete a first task", Description: "Report a result that is none but a success.",
-			Required: true, Completed: done, Dependencies: []string{"claim"}, Resources: []string{"/agents/results"},
+			Required: new(true), Completed: &done, Dependencies: []string{"claim"}, Resources: []string{"/agents/results"},
 		},
 		{
 			ID: "messages", Category: "communication", Title: "Read the inbox", Description: "Look for what others have written.",
-			Dependencies: []string{"register"}, Resources: []string{"orch://inbox"},
+			Required: new(false), Completed: new(false), Dependencies: []string{"register"}, Resources: []string{"orch://inbox"},
 		},
 	}
 }

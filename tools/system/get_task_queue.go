@@ -13,8 +13,9 @@ import (
 
 // QueueRequest filters the open tasks; zero fields do not filter.
 type QueueRequest struct {
-	// Agent asks for tasks that are assigned to it, and those of nobody that need no more than Capabilities.
-	Agent                  string
+	// Agent asks for tasks that are assigned to it, and those of nobody that an agent of this name, of the role AgentType
+	// and with Capabilities may take.
+	Agent, AgentType       string
 	Capabilities           []string
 	Priority, Status, Type string
 	IncludeAssigned        bool
@@ -115,7 +116,7 @@ func getTaskQueue(cfg Config) tools.Tool {
 			if err != nil {
 				return getTaskQueueOut{}, err
 			}
-			r.Agent, r.Capabilities = a.Name, a.Names()
+			r.Agent, r.AgentType, r.Capabilities = a.Name, a.Type, a.Names()
 		}
 		list, all, err := node.Queue.Queue(ctx, r)
 		if err != nil {

@@ -3,6 +3,7 @@ package system_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
 
@@ -219,6 +220,45 @@ func TestListSkillsFiltersAndPages(t *testing.T) {
 	}
 }
 
+// S3-105, S3-106, A-84: filters choose agents, the summary counts all, and metrics are there when they are asked for.
+func TestGetAgents(t *testing.T) {
+	t.Parallel()
+	w := &world{}
+	for i, status := range []agents.Status{agents.Active, agents.Idle, agents.Busy, agents.Offline, agents.Error} {
+		id := string(rune('a' + i))
+		v := agents.View{Member: agents.Member{Name: "n" + id, Profile: agents.Profile{ID: id, Type: []string{"analyst", "developer"}[i%2], MaxTasks: 3}}, Status: status, Current: i}
+		for _, c := range []string{"x", "y", "z"}[:min(i, 3)] {
+			v.Capabilities = append(v.Capabilities, agents.Capability{Name: c, Category: "k"})
+		}
+		w.agents = append(w.agents, v)
+	}
+	w.agents[1].LastSeen, w.agents[1].Uptime = at, time.Minute
+	w.agents[1].Record = agents.Record{Completed: 3, Failed: 1, Busy: 8 * time.Second}
+	for want, args := range map[string]object{
+		"abcde": {}, "a": {"status": "active"}, "b": {"status": "idle"}, "c": {"status": "busy"}, "d": {"status": "offline"}, "e": {"status": "error"},
+		"ace": {"type": "analyst"}, "cde": {"capabilities": []string{"y", "x"}}, "de": {"capabilities": []string{"z"}},
+		"bd": {"type": "developer", "capabilities": []string{"x"}}, "": {"capabilities": []string{"x", "other"}},
+	} {
+		out, err := call(t, w.config(), "system.getAgents", args)
+		require.NoError(t, err)
+		var found []any
+		for _, a := range list(t, out, "agents") {
+			found = append(found, a["id"])
+			assert.NotContains(t, a, "metrics")
+		}
+		assert.Equal(t, want, fmt.Sprint(found...), "%v", args)
+		assert.Equal(t, object{"total": 5.0, "active": 1.0, "idle": 1.0, "busy": 1.0, "offline": 1.0, "error": 1.0}, out["summary"])
+	}
+	out, err := call(t, w.config(), "system.getAgents", object{"status": "idle", "includeMetrics": true})
+	require.NoError(t, err)
+	assert.Equal(t, object{
+		"id": "b", "name": "nb", "type": "developer", "status": "idle", "capabilities": []any{"x"}, "currentTasks": 1.0, "maxTasks": 3.0,
+		"lastSeen": "2026-01-02T03:04:05Z", "metrics": object{"tasksCompleted": 3.0, "successRate": 0.75, "avgResponseTime": 2000.0, "uptime": 60.0},
+	}, list(t, out, "agents")[0])
+	_, err = call(t, w.config(), "system.getAgents", object{"status": "away"})
+	require.ErrorIs(t, err, &fault.Error{Code: fault.ValidationError})
+}
+
 // S3-110, S3-111: what is asked reaches the queue, and what it says the caller.
 func TestGetTaskQueue(t *testing.T) {
 	t.Parallel()
@@ -232,7 +272,7 @@ func TestGetTaskQueue(t *testing.T) {
 	out, err := call(t, w.config(), "system.getTaskQueue", object{"agentId": "a1", "priority": "high", "status": "blocked", "type": "research", "includeAssigned": true})
 	require.NoError(t, err)
 	assert.Equal(t, system.QueueRequest{
-		Agent: "ada", Capabilities: []string{"forecasting"}, Priority: "high", Status: "blocked", Type: "research", IncludeAssigned: true, Limit: 20, Except: "TASK_me",
+		Agent: "ada", AgentType: "analyst", Capabilities: []string{"forecasting"}, Priority: "high", Status: "blocked", Type: "research", IncludeAssigned: true, Limit: 20, Except: "TASK_me",
 	}, w.asked[0])
 	assert.Equal(t, object{
 		"id": "TASK_1", "type": "research", "priority": "high", "status": "blocked", "title": "n", "description": "s",
