@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -101,8 +102,18 @@ func NewDesk(owner work.Owner, chain Chain, registry *Registry) *Desk {
 	return &Desk{owner: owner, chain: chain, registry: registry, clock: registry.cfg.Clock, given: map[string][]Assignment{}}
 }
 
-// Queue is the queue that all calls for agents are in.
-const Queue = "agents"
+// The paths at which agents speak to the node over HTTP. All take a POST with a JSON object and the credential as a bearer
+// token.
+const (
+	// StatusPath takes a heartbeat, Beat, and answers Work.
+	StatusPath = "/agents/status"
+	// TasksPath takes Claim and answers Work, as soon as there is any.
+	TasksPath = "/agents/tasks"
+	// ResultsPath takes Report and answers {} when it is durable.
+	ResultsPath = "/agents/results"
+	// CredentialPath takes {} and answers another credential: the one that was used ends.
+	CredentialPath = "/agents/credential" //nolint:gosec // a path
+)
 
 // maxWait is how long a claim may wait.
 const maxWait = 30 * time.Second
@@ -125,7 +136,7 @@ func (d *Desk) Claim(ctx context.Context, m Member, c Claim) (Work, error) {
 		return Work{Calls: lost}, err
 	}
 	batch, err := d.owner.Poll(ctx, work.Poll{
-		Worker: m.Actor(), Queues: []string{Queue}, Free: min(c.Free, d.room(m, c.Has)), Wait: min(c.Wait, maxWait),
+		Worker: m.Actor(), Queues: []string{work.AgentsQueue}, Free: min(c.Free, d.room(m, c.Has)), Wait: min(c.Wait, maxWait),
 		Agent: &work.Agent{Name: m.Name, Type: m.Type, Capabilities: m.Names(), For: m.For},
 	})
 	if err != nil {
@@ -210,7 +221,8 @@ func (d *Desk) room(m Member, has []work.Ref) int {
 }
 
 // hand takes a call through the gates. One that ends there is reported. The start is in the log before the agent hears
-// of the call, whatever its effect: by that the owner knows whose it is.
+// of the call, whatever its effect: by that the owner knows whose it is. An agent that goes away meanwhile hears of it
+// later; but while the log takes nothing, the way through the gates has no end.
 func (d *Desk) hand(ctx context.Context, m Member, call work.Call) (Assignment, bool, error) {
 	gone := ctx.Err() != nil
 	ctx = context.WithoutCancel(ctx) // half-way is nowhere
@@ -218,10 +230,14 @@ func (d *Desk) hand(ctx context.Context, m Member, call work.Call) (Assignment, 
 		return Assignment{}, false, d.giveBack(ctx, m, call)
 	}
 	call.Announce = true
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), min(cmp.Or(call.Lease, maxWait), maxWait))
+	defer stop()
 	out, err := d.chain.Pass(ctx, m.Actor(), call)
 	switch {
 	case err != nil:
 		return Assignment{}, false, err
+	case ctx.Err() != nil: // it was not begun, so nothing is to be said of it
+		return Assignment{}, false, fault.New(fault.Unavailable, "the call %s of task %s cannot begin now", call.Step, call.Task).WithHint("try again in a moment")
 	case out.With == nil:
 		return Assignment{}, false, d.tell(ctx, out)
 	}
@@ -281,7 +297,7 @@ func (d *Desk) Beat(ctx context.Context, m Member, b Beat) (Work, error) {
 // renew renews the leases of calls, and ends those of the agent whose time is over.
 func (d *Desk) renew(ctx context.Context, m Member, calls []work.Pulse) (Work, error) {
 	late := d.late(m)
-	reply, err := d.owner.Beat(ctx, work.Beat{Worker: m.Actor(), Queues: []string{Queue}, Calls: calls})
+	reply, err := d.owner.Beat(ctx, work.Beat{Worker: m.Actor(), Queues: []string{work.AgentsQueue}, Calls: calls})
 	if err != nil {
 		return Work{}, err
 	}

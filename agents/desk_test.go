@@ -14,6 +14,30 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
+// stuck is an owner with one call, and gates that wait for a log that takes nothing.
+type stuck struct {
+	work.Owner
+	agents.Chain
+}
+
+func (stuck) Poll(context.Context, work.Poll) (work.Batch, error) {
+	return work.Batch{Calls: []work.Call{{Ref: work.Ref{Task: "TASK_01JD0000000000000000000000", Step: "a", Attempt: 1}, Lease: 10 * time.Millisecond}}}, nil
+}
+
+func (stuck) Pass(ctx context.Context, _ string, _ work.Call) (work.Outcome, error) {
+	<-ctx.Done()
+	return work.Outcome{Error: fault.From(ctx.Err())}, nil
+}
+
+// A claim ends although its call cannot begin, and the call is not over by that: nobody has made it.
+func TestClaimEndsWhenItsCallCannotBegin(t *testing.T) {
+	t.Parallel()
+	d := agents.NewDesk(stuck{}, stuck{}, agents.NewRegistry(agents.Config{}))
+	w, err := d.Claim(t.Context(), agents.Member{Name: "ada", Profile: agents.Profile{MaxTasks: 1}}, agents.Claim{Free: 1})
+	assert.Equal(t, fault.Unavailable, fault.CodeOf(err))
+	assert.Empty(t, w.Calls)
+}
+
 // What is no task is not looked for: the owner, of which there is none here, never hears of it.
 func TestReportOfNoTask(t *testing.T) {
 	t.Parallel()

@@ -33,9 +33,9 @@ const Prefix = "agent:"
 
 // Credentials is where agents and the digests of their credentials are kept.
 type Credentials interface {
-	// Enrol makes an agent with a credential whose secret is returned this one time. by is who asks for it.
-	// CONFLICT when there is an agent of the name.
-	Enrol(ctx context.Context, name string, p Profile, by string) (Member, string, error)
+	// Enrol makes an agent with a credential whose secret is returned this one time. It reaches no further than who asks
+	// for it, nor than the task that does. CONFLICT when there is an agent of the name.
+	Enrol(ctx context.Context, in Registration) (Member, string, error)
 	// Members returns all agents, also those whose credential has expired.
 	Members(ctx context.Context) ([]Member, error)
 	// Expel refuses an agent from now on.
@@ -129,9 +129,11 @@ func (r *Registry) find(ctx context.Context, text string) (Member, error) {
 	if err != nil {
 		return Member{}, err
 	}
-	for _, m := range members {
-		if m.ID == text || m.Name == text {
-			return m, nil
+	for _, is := range []func(Member) bool{ // a name may look like the id of another agent
+		func(m Member) bool { return m.ID == text }, func(m Member) bool { return m.Name == text },
+	} {
+		if i := slices.IndexFunc(members, is); i >= 0 {
+			return members[i], nil
 		}
 	}
 	return Member{}, fault.New(fault.NotFound, "there is no agent %q", clip(text)).WithField("agentId").WithHint("see: orch agents")

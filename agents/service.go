@@ -12,7 +12,8 @@ import (
 // Service is what can be asked about agents, here or of a node elsewhere.
 type Service interface {
 	// Register makes an agent (S3-085…S3-088). The secret of its credential is kept for a while, to be collected once.
-	// CONFLICT when there is an agent of the name, and the errors of Profile.Check.
+	// CONFLICT when there is an agent of the name, QUOTA_EXCEEDED when too many secrets are kept, and the errors of
+	// Profile.Check.
 	Register(ctx context.Context, in Registration) (Registered, error)
 	// Collect returns the secret of a registration to whoever asked for that, once. NOT_FOUND.
 	Collect(ctx context.Context, in Collection) (Collected, error)
@@ -77,18 +78,29 @@ func (r *Registry) Register(ctx context.Context, in Registration) (Registered, e
 	if err := in.Profile.Check(in.Name); err != nil {
 		return Registered{}, err
 	}
-	m, secret, err := r.cfg.Credentials.Enrol(ctx, in.Name, in.Profile, in.By)
+	if err := r.shelf(); err != nil {
+		return Registered{}, err
+	}
+	m, secret, err := r.cfg.Credentials.Enrol(ctx, in)
 	if err != nil {
 		return Registered{}, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.secrets[in.Task] = kept{m.Key, secret, in.By, r.cfg.Clock().Add(keptFor)}
+	return Registered{Member: m, URL: r.cfg.URL()}, nil
+}
+
+// shelf returns QUOTA_EXCEEDED when no secret can be kept: an agent without one could do nothing, and would have the name.
+func (r *Registry) shelf() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	now := r.cfg.Clock()
 	maps.DeleteFunc(r.secrets, func(_ events.TaskID, k kept) bool { return now.After(k.until) })
-	if len(r.secrets) < maxKept {
-		r.secrets[in.Task] = kept{m.Key, secret, in.By, now.Add(keptFor)}
+	if len(r.secrets) >= maxKept {
+		return fault.New(fault.QuotaExceeded, "the secrets of %d agents wait to be collected", len(r.secrets)).WithHint("try again in %s", keptFor)
 	}
-	return Registered{Member: m, URL: r.cfg.URL()}, nil
+	return nil
 }
 
 // Collect implements Service.

@@ -6,8 +6,8 @@ import (
 	"github.com/orch-dev/orch/agents"
 )
 
-// AgentPrefix is the prefix of the requests about agents. Only the credential of the operator, and workers, may send
-// them.
+// AgentPrefix is the prefix of the requests about agents. Only the credential of the operator may send them: they say for
+// whom they are, and collect secrets.
 const AgentPrefix = "orch.agents"
 
 var _ agents.Service = (*Remote)(nil)

@@ -110,7 +110,7 @@ func (s Syncing) interval() string {
 	case SyncAlways:
 		return "always"
 	case SyncInterval:
-		return "100ms"
+		return relaxedEvery
 	case SyncGroup, SyncExternal:
 	}
 	return "2m"

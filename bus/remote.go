@@ -60,9 +60,10 @@ type Owner interface {
 }
 
 // ServeOwner serves the protocol of workers below WorkPrefix. Calls for a worker that is gone go back to the
-// owner at once.
+// owner at once. Nobody who asks there is a registered agent.
 func ServeOwner(c *Conn, owner Owner, cfg EndpointConfig) (*Endpoint, error) {
 	cfg.setDefaults()
+	owner = workersOnly{owner}
 	methods := plain(map[string]Method{
 		"start":  Handle(answerless(owner.Start)),
 		"beat":   Handle(owner.Beat),

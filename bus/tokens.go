@@ -106,8 +106,10 @@ func IssueToken(ctx context.Context, keeper TokenKeeper, in NewToken) (Token, st
 }
 
 const (
-	// maxTools and maxGlob bound the selection of a token, longestName the name of a user.
+	// maxTools and maxGlob bound the selection of a token, longestName the name of a user. That of an agent may be the names
+	// of all that the task sees which registers it: maxNames.
 	maxTools    = 64
+	maxNames    = 1000
 	maxGlob     = 128
 	longestName = 256
 	// maxTokens bounds the tokens that people made, expired ones included.
@@ -146,8 +148,12 @@ func (n *NewToken) validate() error {
 }
 
 func (n *NewToken) validateTools() error {
-	if len(n.Tools) > maxTools {
-		return fault.New(fault.ValidationError, "there are %d patterns of tools, the limit is %d", len(n.Tools), maxTools).WithField("tools")
+	most := maxTools
+	if n.Agent != nil {
+		most = maxNames
+	}
+	if len(n.Tools) > most {
+		return fault.New(fault.ValidationError, "there are %d patterns of tools, the limit is %d", len(n.Tools), most).WithField("tools")
 	}
 	for _, glob := range n.Tools {
 		if _, err := path.Match(glob, ""); err != nil || glob == "" || len(glob) > maxGlob {

@@ -15,19 +15,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// The paths at which agents speak to the node. All take a POST with a JSON object and the credential as a bearer token.
-const (
-	// AgentStatus takes a heartbeat, agents.Beat, and answers agents.Work.
-	AgentStatus = "/agents/status"
-	// AgentTasks takes agents.Claim and answers agents.Work, as soon as there is any.
-	AgentTasks = "/agents/tasks"
-	// AgentResults takes agents.Report and answers {} when it is durable.
-	AgentResults = "/agents/results"
-	// AgentCredential takes {} and answers Credential: the one that was used ends.
-	AgentCredential = "/agents/credential" //nolint:gosec // a path
-)
-
-// Credential is what an agent speaks with.
+// Credential is what an agent speaks with: the answer at agents.CredentialPath.
 type Credential struct {
 	// Key is its id, Secret the bearer token.
 	Key       string    `json:"key"`
@@ -62,12 +50,12 @@ func Agents(cfg AgentsConfig) http.Handler {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("POST "+AgentStatus, agentCall(cfg, cfg.Desk.Beat))
-	mux.Handle("POST "+AgentTasks, agentCall(cfg, cfg.Desk.Claim))
-	mux.Handle("POST "+AgentResults, agentCall(cfg, func(ctx context.Context, m agents.Member, r agents.Report) (struct{}, error) {
+	mux.Handle("POST "+agents.StatusPath, agentCall(cfg, cfg.Desk.Beat))
+	mux.Handle("POST "+agents.TasksPath, agentCall(cfg, cfg.Desk.Claim))
+	mux.Handle("POST "+agents.ResultsPath, agentCall(cfg, func(ctx context.Context, m agents.Member, r agents.Report) (struct{}, error) {
 		return struct{}{}, cfg.Desk.Report(ctx, m, r)
 	}))
-	mux.Handle("POST "+AgentCredential, agentCall(cfg, func(ctx context.Context, m agents.Member, _ struct{}) (Credential, error) {
+	mux.Handle("POST "+agents.CredentialPath, agentCall(cfg, func(ctx context.Context, m agents.Member, _ struct{}) (Credential, error) {
 		return cfg.Renew(ctx, m)
 	}))
 	return mux
@@ -99,16 +87,16 @@ func speaker(cfg AgentsConfig, r *http.Request) (agents.Member, error) {
 	if r.Header.Get("Origin") != "" {
 		return agents.Member{}, fault.New(fault.Forbidden, "pages of browsers are no agents")
 	}
-	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "Bearer") || secret == "" {
+	secret := bearer(r)
+	if secret == "" {
 		return agents.Member{}, fault.New(fault.Unauthorized, "there is no bearer token").WithHint("send the secret of the agent: Authorization: Bearer …")
 	}
-	return cfg.Verify(r.Context(), strings.TrimSpace(secret))
+	return cfg.Verify(r.Context(), secret)
 }
 
 // decode reads a request strictly: one object with known fields.
 func decode(w http.ResponseWriter, r *http.Request, into any) error {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	body, err := readBody(w, r, maxBody)
 	if err != nil {
 		if _, large := errors.AsType[*http.MaxBytesError](err); large {
 			return fault.New(fault.ValidationError, "the request has more than %d bytes", maxBody).WithReason("SIZE_LIMIT_EXCEEDED")
@@ -123,7 +111,7 @@ func decode(w http.ResponseWriter, r *http.Request, into any) error {
 	if err := d.Decode(into); err != nil {
 		return fault.Wrap(fault.InvalidParams, err, "the request is not what is expected: "+shapeOf(err))
 	}
-	if d.More() {
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return fault.New(fault.ParseError, "something follows the object")
 	}
 	return nil

@@ -69,12 +69,9 @@ func unauthorized(err error) error {
 	return fault.Wrap(fault.Unauthorized, err, "the token cannot be checked now")
 }
 
-// read takes the body of a request, bounded in size and time.
+// read takes the body of a request.
 func read(w http.ResponseWriter, r *http.Request) (body []byte, status int, err error) {
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(readTime))
-	body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
-	_ = control.SetReadDeadline(time.Time{})
+	body, err = readBody(w, r, MaxBody)
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
 		return nil, http.StatusRequestEntityTooLarge, fault.New(fault.ValidationError, "the request is larger than %d MiB", MaxBody>>20).WithReason("SIZE_LIMIT_EXCEEDED")
 	}
@@ -82,6 +79,14 @@ func read(w http.ResponseWriter, r *http.Request) (body []byte, status int, err 
 		return nil, http.StatusBadRequest, fault.Wrap(fault.ParseError, err, "the body cannot be read")
 	}
 	return body, 0, nil
+}
+
+// readBody reads a body of at most so many bytes; who sends it has readTime for that.
+func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(readTime))
+	defer func() { _ = control.SetReadDeadline(time.Time{}) }() // the wait for an answer has no such limit
+	return io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 }
 
 // serve answers one message.

@@ -60,7 +60,7 @@ func paged(method string, params, result json.RawMessage) json.RawMessage {
 	return with(result, "pagination", p)
 }
 
-// with adds a field at the end of an object.
+// with adds a field to an object.
 func with(object json.RawMessage, name string, value any) json.RawMessage {
 	fields := map[string]json.RawMessage{}
 	added, err := json.Marshal(value)

@@ -136,9 +136,6 @@ func (b *Book) Expire(now time.Time) {
 // GroupsOf returns the groups of a member, in order.
 func (b *Book) GroupsOf(who string) []string { return slices.Sorted(maps.Keys(b.groups[who])) }
 
-// MembersOf returns the members of a group, in order.
-func (b *Book) MembersOf(group string) []string { return slices.Sorted(maps.Keys(b.members[group])) }
-
 // needs reports whether somebody still has to see a message. Members of a group see what was sent after they joined.
 func (b *Book) needs(who string, it *item, now time.Time) bool {
 	if _, taken := it.taken[who]; taken || !it.Alive(now) {

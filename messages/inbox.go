@@ -20,7 +20,8 @@ func (s *Service) Inbox(ctx context.Context, who string, q Query) (Page, error) 
 		page, found, w := s.look(who, q)
 		if len(found) > 0 || q.Wait <= 0 {
 			s.giveUp(who, w)
-			return page, s.fill(ctx, &page, found, q)
+			err := s.fill(ctx, &page, found, q)
+			return page, err
 		}
 		if !begun && s.ending() {
 			s.giveUp(who, w)

@@ -36,6 +36,7 @@ const (
 
 	maxAddress     = 256
 	maxCorrelation = 200
-	maxKey         = 200
-	maxType        = 32
+	// maxKey leaves room for those of calls, which name task and step.
+	maxKey  = 1 << 10
+	maxType = 32
 )

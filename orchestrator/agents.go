@@ -16,8 +16,6 @@ import (
 // agents, and no worker is offered them.
 
 const (
-	// agentsQueue is the queue of all calls for agents, whatever that of their step is.
-	agentsQueue = "agents"
 	// agentPrefix begins the names of agents as workers: they are actors by that name.
 	agentPrefix = "agent:"
 	// classHandoff ends an attempt that an agent has handed to others.
@@ -36,7 +34,7 @@ type lane struct {
 func laneOf(t *statemachine.Task, s *statemachine.Step) lane {
 	l := lane{queue: queueName(s.Queue), tool: s.Tool, suspect: suspect(s), agents: selection(s.For)}
 	if s.For != nil {
-		l.queue, l.requester = agentsQueue, askedFor(t)
+		l.queue, l.requester = work.AgentsQueue, askedFor(t)
 	}
 	return l
 }

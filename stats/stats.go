@@ -26,8 +26,12 @@ type Call struct {
 	Code fault.Code
 }
 
-// classShutdown is that of an attempt whose worker has stopped in good order: it says nothing about the tool.
-const classShutdown = "shutdown"
+// The classes of attempts that say nothing about the tool, nor about who had the call: the worker has stopped in good order,
+// or an agent has left the call to others.
+const (
+	classShutdown = "shutdown"
+	classHandoff  = "handoff"
+)
 
 // Ended returns the end of a call that an event tells of; false when it tells of none. t is the task before the event,
 // at the time of its commit.
@@ -40,7 +44,7 @@ func Ended(t *statemachine.Task, at time.Time, e events.Event) (Call, bool) {
 	case *events.StepError:
 		step, c.Took, c.Code = d.Step, d.Duration, codeOf(d.Error)
 	case *events.Retrying:
-		if d.Class == classShutdown {
+		if d.Class == classShutdown || d.Class == classHandoff {
 			return Call{}, false
 		}
 		step, c.Took, c.Code = d.Step, d.Duration, codeOf(d.Error)

@@ -7,7 +7,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/stats"
 )
 
@@ -51,6 +53,16 @@ func TestTableIsBounded(t *testing.T) {
 	assert.NotContains(t, table.Workers, "9")
 	assert.Contains(t, table.Workers, "10")
 	assert.Equal(t, uint64(stats.MaxNames+10), table.Tools["T"].Count)
+}
+
+// A worker that stops, and an agent that leaves its call to others, have not failed.
+func TestWhatSaysNothingIsNotCounted(t *testing.T) {
+	t.Parallel()
+	task := &statemachine.Task{Steps: map[string]*statemachine.Step{"a": {State: statemachine.StepRunning, Tool: "T", Worker: "agent:ada"}}}
+	for class, counts := range map[string]bool{"shutdown": false, "handoff": false, "tool_error": true} {
+		_, ok := stats.Ended(task, time.Now(), events.Event{Kind: events.StepRetrying, Data: &events.Retrying{Step: "a", Class: class}})
+		assert.Equal(t, counts, ok, class)
+	}
 }
 
 // A position is counted once, in whatever order positions come.

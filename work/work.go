@@ -141,6 +141,9 @@ const DefaultQueue = "default"
 // NodeQueue is the queue of the calls that only the process of the node can run. No plan can name it.
 const NodeQueue = "@node"
 
+// AgentsQueue is the queue of the calls that registered agents make, whatever that of their step is.
+const AgentsQueue = "agents"
+
 // Poll asks for work.
 type Poll struct {
 	// Worker is the unique name of the worker process.

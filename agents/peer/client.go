@@ -54,18 +54,18 @@ func (c *client) credential() Credential {
 	return c.cred
 }
 
-func (c *client) beat(ctx context.Context, b agents.Beat) (agents.Work, error) {
-	var w agents.Work
-	return w, c.post(ctx, "/agents/status", b, &w, patience)
+func (c *client) beat(ctx context.Context, b agents.Beat) (w agents.Work, err error) {
+	err = c.post(ctx, agents.StatusPath, b, &w, patience)
+	return w, err
 }
 
-func (c *client) claim(ctx context.Context, in agents.Claim) (agents.Work, error) {
-	var w agents.Work
-	return w, c.post(ctx, "/agents/tasks", in, &w, in.Wait+patience)
+func (c *client) claim(ctx context.Context, in agents.Claim) (w agents.Work, err error) {
+	err = c.post(ctx, agents.TasksPath, in, &w, in.Wait+patience)
+	return w, err
 }
 
 func (c *client) report(ctx context.Context, r agents.Report) error {
-	return c.post(ctx, "/agents/results", r, nil, patience)
+	return c.post(ctx, agents.ResultsPath, r, nil, patience)
 }
 
 // renew replaces the credential, and returns the new one.
@@ -76,7 +76,7 @@ func (c *client) renew(ctx context.Context, now time.Time) (Credential, error) {
 	}
 	c.renewing.Lock()
 	defer c.renewing.Unlock()
-	if err := c.send(ctx, c.credential(), "/agents/credential", struct{}{}, &got, patience); err != nil {
+	if err := c.send(ctx, c.credential(), agents.CredentialPath, struct{}{}, &got, patience); err != nil {
 		return Credential{}, err
 	}
 	c.mu.Lock()

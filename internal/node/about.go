@@ -62,7 +62,7 @@ func (h *hands) system() *system.Node {
 	if a == nil {
 		return nil
 	}
-	return &system.Node{Version: a.n.cfg.Version, Skills: a.skills, Agents: a, Queue: a, Usage: a, Health: a.health}
+	return &system.Node{Version: a.n.cfg.Version, Skills: a.skills, Agents: h.agents(), Queue: a, Usage: a, Health: a.health}
 }
 
 // onboarding returns what package onboarding asks for; nil in a process without a node.
@@ -128,15 +128,6 @@ func (a *about) offered(ctx context.Context, task events.TaskID) (map[string][]s
 	return by, err
 }
 
-// Agents implements system.Agents.
-func (a *about) Agents(ctx context.Context) ([]agents.View, error) {
-	service := a.n.hands.agents()
-	if service == nil {
-		return nil, nil // the node is about to know them
-	}
-	return service.Agents(ctx)
-}
-
 // Queue implements system.Queue.
 func (a *about) Queue(ctx context.Context, r system.QueueRequest) ([]system.QueuedTask, system.QueueStats, error) {
 	reply, err := a.n.orch.Queue(ctx, orchestrator.QueueRequest{
@@ -164,7 +155,7 @@ func (a *about) Queue(ctx context.Context, r system.QueueRequest) ([]system.Queu
 func (a *about) Tool(name string) system.Uses { return usesOf(a.n.stats.Tool(name)) }
 
 // Agent implements system.Usage: agents stand in the log as workers with this name.
-func (a *about) Agent(name string) system.Uses { return usesOf(a.n.stats.Worker("agent:" + name)) }
+func (a *about) Agent(name string) system.Uses { return usesOf(a.n.stats.Worker(agents.Prefix + name)) }
 
 // Tools implements system.Usage.
 func (a *about) Tools() map[string]system.Uses {

@@ -22,7 +22,7 @@ import (
 
 // startAgents serves the network of agents.
 func (n *Node) startAgents(ctx context.Context) error {
-	n.agents = agents.NewRegistry(agents.Config{Credentials: roll{n.tokens}, Running: n.runningCalls, Records: n.records, URL: n.address})
+	n.agents = agents.NewRegistry(agents.Config{Credentials: roll{n.tokens, n.orch.Callable}, Running: n.runningCalls, Records: n.records, URL: n.address})
 	n.hands.registry.Store(n.agents)
 	n.agentDesk = agents.NewDesk(n.orch, &chain{hands: n.hands, owner: n.orch}, n.agents)
 	c, err := n.connect(ctx, "agents")
@@ -76,7 +76,7 @@ func (n *Node) runningCalls(ctx context.Context) (map[string]int, error) {
 // agentPaths are what agents ask for over HTTP.
 func (n *Node) agentPaths() http.Handler {
 	return httpapi.Agents(httpapi.AgentsConfig{
-		Desk: n.agentDesk, Verify: n.verifyAgent, Renew: roll{n.tokens}.renew, Logger: n.cfg.logger(),
+		Desk: n.agentDesk, Verify: n.verifyAgent, Renew: roll{tokens: n.tokens}.renew, Logger: n.cfg.logger(),
 	})
 }
 
@@ -93,32 +93,33 @@ func (n *Node) verifyAgent(_ context.Context, secret string) (agents.Member, err
 }
 
 // roll keeps agents as tokens with a profile.
-type roll struct{ tokens *bus.Tokens }
+type roll struct {
+	tokens *bus.Tokens
+	// callable returns the only tools that a task may call; none when it may call any.
+	callable func(ctx context.Context, task events.TaskID) ([]string, error)
+}
 
 // agentLife is how long the credential of an agent is good; the agent can renew it before.
 const agentLife = 24 * time.Hour
 
-// Enrol implements agents.Credentials. Who sees only some tools makes agents that see no more, and who is no operator makes
-// agents that work for nobody else.
-func (r roll) Enrol(ctx context.Context, name string, p agents.Profile, by string) (agents.Member, string, error) {
-	p.ID, p.For = events.NewAgentID(time.Now()), ""
-	in := bus.NewToken{Name: name, Role: bus.RoleAgent, Actor: cmp.Or(by, "user:unknown"), Life: agentLife, Agent: &p}
+// Enrol implements agents.Credentials. Who is no operator makes agents that work for nobody else.
+func (r roll) Enrol(ctx context.Context, reg agents.Registration) (agents.Member, string, error) {
+	p := reg.Profile
 	all, err := r.tokens.ListTokens(ctx)
 	if err != nil {
 		return agents.Member{}, "", err
 	}
-	if !operates(all, by) {
-		p.For = by
+	if p.ID, p.For = events.NewAgentID(time.Now()), ""; !operates(all, reg.By) {
+		p.For = reg.By
 	}
-	for _, t := range all {
-		if identityOf(t).Name == by && (len(t.Tools) > 0 || t.ReadOnly) {
-			in.Tools, in.ReadOnly = t.Tools, t.ReadOnly
-		}
+	in := bus.NewToken{Name: reg.Name, Role: bus.RoleAgent, Actor: cmp.Or(reg.By, "user:unknown"), Life: agentLife, Agent: &p}
+	if in.Tools, in.ReadOnly, err = r.reach(ctx, reg); err != nil {
+		return agents.Member{}, "", err
 	}
 	t, secret, err := bus.IssueToken(ctx, r.tokens, in)
 	if fault.Has(err, fault.Conflict) {
-		err = fault.New(fault.Conflict, "there is an agent, or a token, of the name %s", name).WithField("agentInfo.name").
-			WithHint("choose another name, or remove that one: orch agents remove %s", name)
+		err = fault.New(fault.Conflict, "there is an agent, or a token, of the name %s", reg.Name).WithField("agentInfo.name").
+			WithHint("choose another name, or remove that one: orch agents remove %s", reg.Name)
 	}
 	if err != nil {
 		return agents.Member{}, "", err
@@ -140,6 +141,28 @@ func operates(all []bus.Token, who string) bool {
 		known = true
 	}
 	return !known
+}
+
+// reach is what a new agent sees: no more than the token of who registers it, nor than the task by which that is done. The
+// token may have ended meanwhile, and a face may show less than any token says: the task knows.
+func (r roll) reach(ctx context.Context, reg agents.Registration) (shown []string, readOnly bool, err error) {
+	all, err := r.tokens.ListTokens(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, t := range all {
+		if identityOf(t).Name == reg.By && (len(t.Tools) > 0 || t.ReadOnly) {
+			shown, readOnly = t.Tools, t.ReadOnly
+		}
+	}
+	if len(shown) > 0 || readOnly {
+		return shown, readOnly, nil
+	}
+	shown, err = r.callable(ctx, reg.Task)
+	if fault.Has(err, fault.NotFound) { // it was asked for by no task
+		err = nil
+	}
+	return shown, false, err
 }
 
 // renew replaces the credential of an agent.

@@ -202,6 +202,7 @@ func TestAgentsAreKeptOut(t *testing.T) {
 	}{
 		"no JSON":       {"/agents/tasks", `{`, http.StatusBadRequest},
 		"two objects":   {"/agents/tasks", `{"free":1}{}`, http.StatusBadRequest},
+		"a bracket":     {"/agents/tasks", `{"free":1}]`, http.StatusBadRequest},
 		"unknown field": {"/agents/tasks", `{"free":1,"queue":"x"}`, http.StatusBadRequest},
 		"wrong type":    {"/agents/tasks", `{"free":"1"}`, http.StatusBadRequest},
 		"none":          {"/agents/tasks", `{"free":0}`, http.StatusBadRequest},

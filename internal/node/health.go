@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"syscall"
 	"time"
@@ -116,8 +117,11 @@ func (h *health) Firebase(ctx context.Context) system.Part {
 		_, err = h.n.databases.Firestore.Read(ctx, firebasePlace, firebase.Query{})
 		err = unreachable(err)
 	}
-	h.databases, h.read = partOf("firebase", time.Since(begin), err), time.Now()
-	return h.databases
+	found := partOf("firebase", time.Since(begin), err)
+	if !abandoned(ctx) {
+		h.databases, h.read = found, time.Now()
+	}
+	return found
 }
 
 // firebasePlace is a document, and a node, that nobody has.
@@ -145,12 +149,18 @@ func (h *health) GitHub(ctx context.Context) system.Part {
 	}
 	begin := time.Now()
 	rate, err := h.github.Ask(ctx)
-	h.told, h.asked = partOf("github", time.Since(begin), err), time.Now()
+	found := partOf("github", time.Since(begin), err)
 	if err == nil {
-		h.told.Limit = &system.Limit{Limit: rate.Limit, Remaining: rate.Remaining, ResetAt: rate.Reset}
+		found.Limit = &system.Limit{Limit: rate.Limit, Remaining: rate.Remaining, ResetAt: rate.Reset}
 	}
-	return h.told
+	if !abandoned(ctx) {
+		h.told, h.asked = found, time.Now()
+	}
+	return found
 }
+
+// abandoned reports whether nobody waits for a probe any more. What it has found then says nothing to others.
+func abandoned(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }
 
 // Process implements system.Health.
 func (h *health) Process() system.Process {

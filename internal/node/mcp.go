@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/httpapi"
 	"github.com/orch-dev/orch/mcp/server"
@@ -74,9 +75,11 @@ func (n *Node) faceConfig() server.Config {
 func (n *Node) serveFace(face *server.Server, rpc http.Handler, listener net.Listener) {
 	mux := http.NewServeMux()
 	mux.Handle(mcpPath, n.whileGood(face.Handler()))
-	mux.Handle(httpapi.Path, rpc)
+	mux.Handle(httpapi.Path, n.endingWithToken(rpc))
 	mux.Handle(metadataPath, server.Metadata(n.faceURL))
-	mux.Handle("/agents/", n.agentPaths())
+	paths := n.agentPaths()
+	mux.Handle("/agents/", paths)
+	mux.Handle(agents.TasksPath, n.endingWithToken(paths)) // who is removed while it waits gets no call
 	web := &http.Server{
 		Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(n.cfg.logger().Handler(), slog.LevelDebug),

@@ -80,10 +80,22 @@ func (i identities) Verify(_ context.Context, secret string) (server.Identity, t
 // whileGood ends the streams of a client when its token does: each request is checked, but a stream that was opened
 // in time would go on for ever. A call of a client of 2026-07-28 is let go on, since its end would cancel the task.
 func (n *Node) whileGood(next http.Handler) http.Handler {
+	ending := n.endingWithToken(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		said := strings.Fields(r.Header.Get("Authorization")) // as the face reads it
 		stream := r.Header.Get("Mcp-Protocol-Version") < "2026-07-28" || strings.TrimSpace(r.Header.Get("Mcp-Method")) == "subscriptions/listen"
-		if stream && len(said) == 2 {
+		if stream {
+			ending.ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// endingWithToken ends each request when the token does that it was made with. Nothing is answered then that was not
+// before.
+func (n *Node) endingWithToken(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if said := strings.Fields(r.Header.Get("Authorization")); len(said) == 2 { // as the faces read it
 			ctx, cancel := n.tokens.While(r.Context(), said[1])
 			defer cancel()
 			r = r.WithContext(ctx)

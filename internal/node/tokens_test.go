@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"log/slog"
 	"net/http"
@@ -265,19 +266,66 @@ func TestStreamsEndWithTheirToken(t *testing.T) {
 // So does the wait for the result of a task.
 func TestWaitsEndWithTheirToken(t *testing.T) {
 	t.Parallel()
-	n, _ := face(t, config(t))
+	cfg := config(t)
+	waits := make(chan struct{}, 1)
+	cfg.HTTP, cfg.Face = "127.0.0.1:0", func(c *server.Config) { c.API = telling{c.API, waits} }
+	n := start(t, cfg)
 	id := submit(t, n.API(), `{orch: v1, steps: [{id: a, wait: {signal: go}}]}`)
 	_, secret, err := bus.IssueToken(t.Context(), n.Tokens(), bus.NewToken{Name: "eye", Role: bus.RoleViewer, Actor: "user:ada"})
 	require.NoError(t, err)
 	header := http.Header{"Authorization": {"Bearer " + secret}}
 	header.Set("Mcp-Session-Id", send(t, n, http.MethodPost, opening, header).session)
-	revoke := time.AfterFunc(100*time.Millisecond, func() {
-		_, err := n.Tokens().RevokeToken(t.Context(), bus.RevokeToken{Token: "eye", Actor: "user:ada"})
-		assert.NoError(t, err)
-	})
-	defer revoke.Stop()
+	revoked := revokeOn(t, n, waits)
 	got := send(t, n, http.MethodPost, `{"jsonrpc":"2.0","id":2,"method":"tasks/result","params":{"taskId":"`+string(id)+`"}}`, header)
-	assert.NotContains(t, got.text, "result")
+	require.NoError(t, <-revoked)
+	assert.NotContains(t, got.text, `"result"`)
+}
+
+// telling tells when somebody is about to wait for a result.
+type telling struct {
+	orchestrator.API
+
+	waits chan<- struct{}
+}
+
+func (a telling) Result(ctx context.Context, r orchestrator.ResultRequest) (orchestrator.ResultReply, error) {
+	if r.Wait > 0 {
+		select {
+		case a.waits <- struct{}{}:
+		default:
+		}
+	}
+	return a.API.Result(ctx, r)
+}
+
+// revokeOn revokes the token eye once something is told, and returns what came of that.
+func revokeOn(t *testing.T, n *node.Node, told <-chan struct{}) <-chan error {
+	t.Helper()
+	revoked := make(chan error, 1)
+	go func() {
+		select {
+		case <-told:
+			_, err := n.Tokens().RevokeToken(t.Context(), bus.RevokeToken{Token: "eye", Actor: "user:ada"})
+			revoked <- err
+		case <-t.Context().Done():
+			revoked <- t.Context().Err()
+		}
+	}()
+	return revoked
+}
+
+// And a request of bare JSON-RPC that waits.
+func TestRequestsOfRPCEndWithTheirToken(t *testing.T) {
+	t.Parallel()
+	waits := make(chan struct{}, 1)
+	e := serveRPC(t, func(cfg *node.Config) { cfg.Face = func(c *server.Config) { c.API = telling{c.API, waits} } })
+	id := submit(t, e.API(), `{orch: v1, steps: [{id: a, wait: {signal: go}}]}`)
+	eye := e.issue(bus.NewToken{Name: "eye", Role: bus.RoleViewer})
+	revoked := revokeOn(t, e.Node, waits)
+	got := e.post(eye, `{"jsonrpc":"2.0","id":1,"method":"orch_result","params":{"task_id":"`+string(id)+`","wait_seconds":50}}`)
+	require.NoError(t, <-revoked)
+	require.NotNil(t, got.Error)
+	assert.Equal(t, fault.Cancelled.RPC(), got.Error.Code)
 }
 
 // So does a subscription of a client without a session.

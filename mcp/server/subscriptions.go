@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -118,7 +119,7 @@ func (f *feed) run(ctx context.Context) {
 			f.giveUp(ctx)
 			return
 		case err != nil && ctx.Err() == nil:
-			wait(ctx, feedAgain)
+			rest(ctx, feedAgain)
 		default:
 			f.sendAll(ctx)
 		}
@@ -143,15 +144,6 @@ func (f *feed) leave() {
 	defer f.s.feeds.mu.Unlock()
 	if f.s.feeds.byID[f.id] == f {
 		delete(f.s.feeds.byID, f.id)
-	}
-}
-
-func wait(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
 	}
 }
 
@@ -219,6 +211,14 @@ func (f *feed) trySend() (reply <-chan struct{}, done bool) {
 func (f *feed) after(subscription string, reply <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	maps.DeleteFunc(f.replies, func(_ string, out <-chan struct{}) bool { // those of calls that nothing followed from
+		select {
+		case <-out:
+			return true
+		default:
+			return false
+		}
+	})
 	f.replies[subscription] = reply
 }
 

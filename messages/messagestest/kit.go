@@ -213,7 +213,8 @@ func testKeys(t *testing.T, open Opener) {
 	assert.NotEqual(t, first.ID, other.ID, "keys belong to senders")
 	_, err := d.Send(t.Context(), "user:ada", messages.Draft{Key: "k", To: []string{"agent:bob"}, Payload: text("another")})
 	assert.Equal(t, fault.Conflict, fault.CodeOf(err))
-	d.ack("agent:bob", first.ID, other.ID)
+	long := d.send("user:ada", "long", messages.Draft{Key: "call TASK_01JD0000000000000000000000/" + strings.Repeat("step/12/", 30)}, "agent:bob")
+	d.ack("agent:bob", first.ID, other.ID, long.ID)
 	d.restart()
 	third := d.send("user:ada", "once", messages.Draft{Key: "k"}, "agent:bob")
 	assert.True(t, third.Existing)
@@ -418,7 +419,7 @@ func testRefusals(t *testing.T, open Opener) {
 		"exclude":        {Payload: text("x"), To: []string{"all"}, Exclude: []string{"group:x"}},
 		"correlation_id": {Payload: text("x"), To: []string{"all"}, Correlation: long},
 		"reply_to":       {Payload: text("x"), To: []string{"all"}, ReplyTo: "x"},
-		"key":            {Payload: text("x"), To: []string{"all"}, Key: long},
+		"key":            {Payload: text("x"), To: []string{"all"}, Key: strings.Repeat("x", 2000)},
 		"priority":       {Payload: text("x"), To: []string{"all"}, Priority: new(5)},
 	} {
 		_, err := d.Send(t.Context(), "user:ada", draft)

@@ -3,6 +3,7 @@ package message_test
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -60,6 +61,13 @@ func (k *kit) must(who, key, name, args string) map[string]any {
 	out, err := k.call(who, key, name, args)
 	require.NoError(k.t, err)
 	return out
+}
+
+// A key may be as long as the schema says.
+func TestLongKey(t *testing.T) {
+	t.Parallel()
+	sent := newKit(t).must("user:ada", "a", "MESSAGE_SEND", `{"to":["user:eve"],"text":"x","key":"`+strings.Repeat("k", 200)+`"}`)
+	assert.Equal(t, false, sent["existing"])
 }
 
 func TestSendReadAcknowledge(t *testing.T) {

@@ -103,15 +103,15 @@ func items(v agents.View) []item {
 		{
 			ID: "heartbeat", Category: "presence", Title: "Send heartbeats", Required: new(true), Completed: &heard,
 			Description: "Say every " + agents.Interval.String() + " that the agent is there.", CompletedAt: at(v.LastSeen, heard),
-			Dependencies: []string{"register"}, Resources: []string{"/agents/status"},
+			Dependencies: []string{"register"}, Resources: []string{agents.StatusPath},
 		},
 		{
 			ID: "claim", Category: "work", Title: "Claim work", Description: "Ask for tasks that the capabilities are enough for.",
-			Required: new(true), Completed: &worked, Dependencies: []string{"heartbeat"}, Resources: []string{"/agents/tasks"},
+			Required: new(true), Completed: &worked, Dependencies: []string{"heartbeat"}, Resources: []string{agents.TasksPath},
 		},
 		{
 			ID: "report", Category: "work", Title: "Complete a first task", Description: "Report a result that is none but a success.",
-			Required: new(true), Completed: &done, Dependencies: []string{"claim"}, Resources: []string{"/agents/results"},
+			Required: new(true), Completed: &done, Dependencies: []string{"claim"}, Resources: []string{agents.ResultsPath},
 		},
 		{
 			ID: "messages", Category: "communication", Title: "Read the inbox", Description: "Look for what others have written.",

@@ -108,7 +108,7 @@ func registered(m agents.Registered) registerAgentOut {
 		Endpoints:   endpoints{Messages: "orch://inbox"},
 	}
 	if m.URL != "" {
-		out.Endpoints.Tasks, out.Endpoints.Status = m.URL+"/agents/tasks", m.URL+"/agents/status"
+		out.Endpoints.Tasks, out.Endpoints.Status = m.URL+agents.TasksPath, m.URL+agents.StatusPath
 	}
 	return out
 }

@@ -1,0 +1,56 @@
+package agents_test
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+)
+
+// office makes credentials, and counts them.
+type office struct {
+	agents.Credentials
+
+	made int
+}
+
+func (o *office) Enrol(_ context.Context, in agents.Registration) (agents.Member, string, error) {
+	o.made++
+	return agents.Member{Profile: in.Profile, Name: in.Name, Key: "key"}, "secret", nil
+}
+
+// No agent is made whose secret nobody could collect.
+func TestSecretsThatNobodyCollects(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	o := &office{}
+	r := agents.NewRegistry(agents.Config{Credentials: o, Clock: func() time.Time { return now }})
+	register := func(i int) error {
+		_, err := r.Register(t.Context(), agents.Registration{
+			Name: "ada", Task: events.TaskID(strconv.Itoa(i)), By: "user:ada",
+			Profile: agents.Profile{
+				Type: "developer", Version: "1.0.0", MaxTasks: 1, Timeout: time.Second, Capabilities: []agents.Capability{{Name: "a", Category: "b"}},
+			},
+		})
+		return err
+	}
+	const most = 1000
+	for i := range most {
+		require.NoError(t, register(i))
+	}
+	assert.Equal(t, fault.QuotaExceeded, fault.CodeOf(register(most)))
+	assert.Equal(t, most, o.made)
+	got, err := r.Collect(t.Context(), agents.Collection{Task: "0", By: "user:ada"})
+	require.NoError(t, err)
+	assert.Equal(t, agents.Collected{Key: "key", Secret: "secret"}, got)
+	require.NoError(t, register(most))
+	now = now.Add(11 * time.Minute)
+	require.NoError(t, register(most+1), "what was not collected is forgotten")
+}
