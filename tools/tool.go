@@ -186,7 +186,8 @@ type Env struct {
 	// Key is the same for every attempt of the call (task/step).
 	Key   string
 	State statemachine.State
-	// Requester is who submitted the task, or made this call inside of it; empty when that is not known.
+	// Requester is who submitted the task, or made this call inside of it; empty when that is not known. It is what the
+	// worker was told: only tools that run at the node (Spec.AtNode) may decide by it.
 	Requester string
 	// Since is when the task was made, or the one of which it is a part; zero when that is not known.
 	Since time.Time
