@@ -105,8 +105,13 @@ func (o *Orchestrator) Queue(_ context.Context, r QueueRequest) (QueueReply, err
 	defer o.unlock()
 	q := queueFold{r: r, now: o.now()}
 	for _, line := range o.listed.waiting {
-		if line.ID != r.Except && !ownName(line.Name) {
-			q.take(o.queuedTask(line))
+		if line.ID == r.Except || ownName(line.Name) {
+			continue
+		}
+		view := statemachine.ViewOf(line.State, line.Block)
+		q.count(view.Queue, line.CreatedAt)
+		if q.may(line, view) {
+			q.take(o.queuedTask(line, view))
 		}
 	}
 	for i := range q.head {
@@ -138,9 +143,9 @@ func queuePriorities() []string {
 }
 
 // queuedTask is a line with what filters look at.
-func (o *Orchestrator) queuedTask(line *Summary) QueuedTask {
+func (o *Orchestrator) queuedTask(line *Summary, view statemachine.View) QueuedTask {
 	q := QueuedTask{
-		ID: line.ID, Priority: line.Priority, Status: statemachine.ViewOf(line.State, line.Block).Queue, State: line.State, Block: line.Block,
+		ID: line.ID, Priority: line.Priority, Status: view.Queue, State: line.State, Block: line.Block,
 		Name: line.Name, Reason: line.Reason, Parent: line.Parent, Paused: line.Paused, CreatedAt: line.CreatedAt,
 		Type: line.Labels[typeLabel],
 	}
@@ -191,24 +196,37 @@ type queueFold struct {
 	wait time.Duration
 }
 
+// may reports whether a task can be in the answer, as far as its line tells: that is asked of every task, and what costs more
+// of few.
+func (f *queueFold) may(line *Summary, view statemachine.View) bool {
+	switch r := &f.r; {
+	case r.Status != "" && view.Queue != r.Status, r.Status == "" && !r.IncludeAssigned && view.Assigned:
+		return false
+	case r.Priority != "" && line.Priority != r.Priority, r.Type != "" && line.Labels[typeLabel] != r.Type:
+		return false
+	default:
+		return len(f.head) < r.Limit || sooner(line.Priority, line.CreatedAt, line.ID, &f.head[len(f.head)-1]) < 0
+	}
+}
+
+// take puts a task into its place, unless it is not the one of the agent that asks.
 func (f *queueFold) take(q QueuedTask) {
-	f.count(q)
-	if !f.r.fits(q) || len(f.head) == f.r.Limit && sooner(q, f.head[len(f.head)-1]) > 0 {
+	if !f.r.suits(q) {
 		return
 	}
-	at, _ := slices.BinarySearchFunc(f.head, q, sooner)
+	at, _ := slices.BinarySearchFunc(f.head, q, func(a, b QueuedTask) int { return sooner(a.Priority, a.CreatedAt, a.ID, &b) })
 	if len(f.head) == f.r.Limit {
 		f.head = f.head[:len(f.head)-1]
 	}
 	f.head = slices.Insert(f.head, at, q)
 }
 
-func (f *queueFold) count(q QueuedTask) {
+func (f *queueFold) count(status string, created time.Time) {
 	f.all.Total++
-	switch q.Status {
+	switch status {
 	case QueuePending:
 		f.all.Pending++
-		f.wait += max(f.now.Sub(q.CreatedAt), 0)
+		f.wait += max(f.now.Sub(created), 0)
 	case QueueAssigned:
 		f.all.Assigned++
 	case QueueInProgress:
@@ -216,8 +234,8 @@ func (f *queueFold) count(q QueuedTask) {
 	default:
 		f.all.Blocked++
 	}
-	if f.all.Oldest == nil || q.CreatedAt.Before(*f.all.Oldest) {
-		f.all.Oldest = new(q.CreatedAt)
+	if f.all.Oldest == nil || created.Before(*f.all.Oldest) {
+		f.all.Oldest = new(created)
 	}
 }
 
@@ -231,9 +249,9 @@ func (f *queueFold) reply() QueueReply {
 	return QueueReply{Tasks: f.head, Stats: f.all}
 }
 
-// sooner orders tasks: the most urgent first, then the oldest.
-func sooner(a, b QueuedTask) int {
-	return cmp.Or(cmp.Compare(urgencyOf(a.Priority), urgencyOf(b.Priority)), a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
+// sooner orders a task and another one: the most urgent first, then the oldest.
+func sooner(priority string, created time.Time, id events.TaskID, b *QueuedTask) int {
+	return cmp.Or(cmp.Compare(urgencyOf(priority), urgencyOf(b.Priority)), created.Compare(b.CreatedAt), cmp.Compare(id, b.ID))
 }
 
 func urgencyOf(priority string) int {
@@ -249,22 +267,15 @@ func urgencyOf(priority string) int {
 	}
 }
 
-func (r *QueueRequest) fits(q QueuedTask) bool {
-	switch {
-	case r.Status != "" && q.Status != r.Status:
-		return false
-	case r.Status == "" && !r.IncludeAssigned && (q.AssignedTo != "" || statemachine.ViewOf(q.State, q.Block).Assigned):
-		return false
-	case r.Priority != "" && q.Priority != r.Priority, r.Type != "" && q.Type != r.Type:
-		return false
-	default:
-		return r.Agent == "" || r.suits(q)
-	}
-}
-
-// suits reports whether a task is the agent's, or nobody's and one that it may take.
+// suits reports whether a task is nobody's, or may be that of somebody, and for the agent that is asked about, if there is
+// one, whether it is its own, or one that it may take.
 func (r *QueueRequest) suits(q QueuedTask) bool {
-	if q.AssignedTo != "" {
+	switch {
+	case q.AssignedTo != "" && r.Status == "" && !r.IncludeAssigned:
+		return false
+	case r.Agent == "":
+		return true
+	case q.AssignedTo != "":
 		return q.AssignedTo == r.Agent
 	}
 	who := &work.Agent{Name: r.Agent, Type: r.AgentType, Capabilities: r.Capabilities}

@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -45,39 +45,6 @@ type deed struct {
 	Done bool `json:"done"`
 }
 
-// callRPC calls a tool as an agent, and decodes its result.
-func callRPC(ctx context.Context, cred peer.Credential, tool string, args, result any) error {
-	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": tool, "params": args})
-	if err != nil {
-		return err
-	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, cred.URL+"/rpc", bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	r.Header.Set("Authorization", "Bearer "+cred.Secret)
-	r.Close = true
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = answer.Body.Close() }()
-	var got struct {
-		Result json.RawMessage
-		Error  *struct{ Message string }
-	}
-	if err := json.NewDecoder(answer.Body).Decode(&got); err != nil {
-		return err
-	}
-	if got.Error != nil {
-		return fmt.Errorf("%s: %s", tool, got.Error.Message)
-	}
-	if result == nil {
-		return nil
-	}
-	return json.Unmarshal(got.Result, result)
-}
-
 // beAgent is an agent until it is interrupted.
 func beAgent(text string) error {
 	var cred peer.Credential
@@ -101,15 +68,10 @@ func beAgent(text string) error {
 			case <-ctx.Done():
 				return agents.Report{Error: ctx.Err().Error()}
 			}
-			note(a.Key, true)
-			if strings.Contains(string(a.Args), "do research") { // who analyses hears of it
-				err := callRPC(ctx, cred, "MESSAGE_SEND", map[string]any{
-					"to": []string{"agent:dee"}, "type": "task", "correlation_id": string(a.Task), "text": "found by " + cred.Name, "key": a.Key,
-				}, nil)
-				if err != nil {
-					return agents.Report{Error: err.Error()}
-				}
+			if err := tell(ctx, cred, a.Key); err != nil {
+				return agents.Report{Error: err.Error()}
 			}
+			note(a.Key, true)
 			return agents.Report{Result: json.RawMessage(`{"by":"` + cred.Name + `"}`)}
 		},
 	})
@@ -119,4 +81,61 @@ func beAgent(text string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	return p.Run(ctx)
+}
+
+type object = map[string]any
+
+// rpc calls a tool as an agent.
+func rpc(ctx context.Context, cred peer.Credential, method string, params object, result any) error {
+	body, err := json.Marshal(object{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+	if err != nil {
+		return err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, cred.URL+"/rpc", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Authorization", "Bearer "+cred.Secret)
+	answer, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	reply := struct {
+		Result any             `json:"result"`
+		Error  json.RawMessage `json:"error"`
+	}{Result: result}
+	if err := json.NewDecoder(answer.Body).Decode(&reply); err != nil {
+		return err
+	}
+	if reply.Error != nil {
+		return errors.New(string(reply.Error))
+	}
+	return nil
+}
+
+// reader is who an agent tells of what it has done.
+func reader(name string) string {
+	if name == "dee" {
+		return "bob"
+	}
+	return "dee"
+}
+
+// tell sends word of a call to another agent until the node has it: under its key it is one message, however often it is
+// sent.
+func tell(ctx context.Context, cred peer.Credential, key string) error {
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	for {
+		params := object{"to": []string{"agent:" + reader(cred.Name)}, "text": key, "key": key, "type": "task"}
+		if err := rpc(ctx, cred, "MESSAGE_SEND", params, nil); err == nil {
+			return nil
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }

@@ -3,11 +3,13 @@ package node
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/stats"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/tools/builtin"
@@ -71,7 +73,7 @@ func (h *hands) onboarding() *onboarding.Node {
 	if a == nil {
 		return nil
 	}
-	node := &onboarding.Node{Version: a.n.cfg.Version, Offered: a.offered}
+	node := &onboarding.Node{Version: a.n.cfg.Version, Offered: a.offered, Called: a.called}
 	if a.n.cfg.User != "" {
 		node.Contacts = []string{"user:" + a.n.cfg.User + ", who runs this node"}
 	}
@@ -126,6 +128,14 @@ func (a *about) offered(ctx context.Context, task events.TaskID) (map[string][]s
 		by[t.Category] = append(by[t.Category], t.Spec().Name)
 	}
 	return by, err
+}
+
+// called reports whether somebody has called a tool since a time: each call is a task of that name.
+func (a *about) called(ctx context.Context, who, tool string, since time.Time) (bool, error) {
+	list, err := a.n.orch.List(ctx, orchestrator.ListRequest{
+		Requestor: who, Name: tool, States: []statemachine.State{statemachine.Done}, Since: since, Limit: 1,
+	})
+	return len(list.Tasks) > 0, err
 }
 
 // Queue implements system.Queue.

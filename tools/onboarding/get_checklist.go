@@ -65,13 +65,26 @@ func getChecklist(cfg Config) tools.Tool {
 		if i < 0 {
 			return getChecklistOut{}, fault.New(fault.NotFound, "there is no such agent").WithField("agentId").WithHint("see system.getAgents")
 		}
-		return checklist(all[i], in.IncludeCompleted), nil
+		read, err := cfg.hasRead(ctx, all[i])
+		return checklist(all[i], read, in.IncludeCompleted), err
 	})
 }
 
+// hasRead reports whether an agent has ever looked into its inbox.
+func (c Config) hasRead(ctx context.Context, v agents.View) (bool, error) {
+	node, err := c.node()
+	if err != nil || node.Called == nil {
+		return false, nil //nolint:nilerr // where there is no node there are no messages
+	}
+	return node.Called(ctx, v.Actor(), inboxTool, v.RegisteredAt)
+}
+
+// inboxTool is the tool that reads an inbox.
+const inboxTool = "MESSAGE_INBOX"
+
 // checklist is what an agent has done of what every agent does first. The progress is that of all items.
-func checklist(v agents.View, completed bool) getChecklistOut {
-	items := items(v)
+func checklist(v agents.View, read, completed bool) getChecklistOut {
+	items := items(v, read)
 	out, done, left := getChecklistOut{Checklist: []item{}}, 0, 0
 	for _, i := range items {
 		switch {
@@ -90,8 +103,8 @@ func checklist(v agents.View, completed bool) getChecklistOut {
 	return out
 }
 
-// items are the steps of joining, and which of them the agent has taken.
-func items(v agents.View) []item {
+// items are the steps of joining, and which of them the agent has taken. read says whether it has looked into its inbox.
+func items(v agents.View, read bool) []item {
 	done := v.Record.Completed > 0
 	worked := done || v.Record.Failed > 0 || v.Current > 0
 	heard := worked || !v.LastSeen.IsZero()
@@ -114,8 +127,8 @@ func items(v agents.View) []item {
 			Required: new(true), Completed: &done, Dependencies: []string{"claim"}, Resources: []string{agents.ResultsPath},
 		},
 		{
-			ID: "messages", Category: "communication", Title: "Read the inbox", Description: "Look for what others have written.",
-			Required: new(false), Completed: new(false), Dependencies: []string{"register"}, Resources: []string{"orch://inbox"},
+			ID: "messages", Category: "communication", Title: "Read the inbox", Description: "Look with " + inboxTool + " for what others have written.",
+			Required: new(false), Completed: &read, Dependencies: []string{"register"}, Resources: []string{"docs/messages.md", "orch://inbox"},
 		},
 	}
 }

@@ -4,6 +4,7 @@ package onboarding
 
 import (
 	"context"
+	"time"
 
 	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/events"
@@ -19,11 +20,13 @@ type Config struct {
 	Agents func() agents.Service
 }
 
-// Node is what the family learns from the node. All fields but Contacts are required.
+// Node is what the family learns from the node. All fields but Contacts and Called are required.
 type Node struct {
 	Version string
 	// Offered returns the tools that a task may call, by category.
 	Offered func(ctx context.Context, task events.TaskID) (map[string][]string, error)
+	// Called reports whether somebody has called a tool, and that has ended well, since a time.
+	Called func(ctx context.Context, who, tool string, since time.Time) (bool, error)
 	// Contacts are the people to ask.
 	Contacts []string
 }
