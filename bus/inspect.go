@@ -241,7 +241,7 @@ func believable(stream string, r storefile.Record) bool {
 	case archiveStream:
 		return isTask(task) && r.Subject == archiveSubject(task)
 	case metaStream:
-		return r.Subject == kvSubject(metaBucket, markKey) || r.Subject == kvSubject(metaBucket, faceKey)
+		return slices.ContainsFunc([]string{markKey, faceKey, statsKey}, func(key string) bool { return r.Subject == kvSubject(metaBucket, key) })
 	case tokensStream:
 		return strings.HasPrefix(r.Subject, kvSubject(tokensBucket, ""))
 	case sessionsStream:

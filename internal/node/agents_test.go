@@ -404,3 +404,29 @@ func TestAgentsOfOthersWorkForThem(t *testing.T) {
 		}
 	}
 }
+
+// What every part of a node keeps is what the check of the files expects: a healthy store has nothing to mend.
+func TestHealthyStoreHasNothingToMend(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	cfg.HTTP = "127.0.0.1:0"
+	n := start(t, cfg)
+	enrol(t, n, "ada", 1, "build")
+	for _, call := range []string{
+		`{id: call, tool: firebase.write, with: {database: realtime, path: a/b, data: {n: 1}}}`,
+		`{id: call, tool: firebase.write, with: {database: firestore, path: a/b, data: {n: 1}}}`,
+		`{id: call, tool: MESSAGE_SEND, with: {to: ["agent:ada"], text: hello}}`,
+		`{id: call, tool: system.getSystemStatus, with: {}}`,
+	} {
+		require.Equal(t, statemachine.Done, run(t, n.API(), "orch: v1\nname: a part\nsteps:\n  - "+call+"\n").State, call)
+	}
+	require.NoError(t, n.Stop(t.Context()))
+	for range 2 {
+		report, err := bus.Inspect(t.Context(), cfg.DataDir)
+		require.NoError(t, err)
+		assert.Zero(t, report.Found, "%v", report.Problems)
+		assert.Empty(t, report.Mended)
+		n = start(t, cfg)
+		require.NoError(t, n.Stop(t.Context()))
+	}
+}
