@@ -362,6 +362,9 @@ const (
 	maxSummary = 1 << 10
 )
 
+// releaseRest is how long a call that was given back rests: whoever gives it back may be the only one to ask.
+const releaseRest = 5 * time.Second
+
 // outcome is what the log hears of a report.
 func (d *Desk) outcome(m Member, r Report) (work.Outcome, error) {
 	now := d.clock()
@@ -373,7 +376,7 @@ func (d *Desk) outcome(m Member, r Report) (work.Outcome, error) {
 	}
 	switch {
 	case r.Release:
-		out.Error, out.Class = fault.New(fault.Unavailable, "the agent %s has given the call back: %s", m.Name, message), "shutdown"
+		out.Error, out.Class = fault.New(fault.Unavailable, "the agent %s has given the call back: %s", m.Name, message).WithRetryAt(now.Add(releaseRest)), "shutdown"
 	case r.HandTo != nil:
 		if err := checkSelection(r.HandTo); err != nil {
 			return out, err

@@ -375,7 +375,11 @@ func (t *turn) failed(s *statemachine.Step, err *fault.Error, class string, took
 		return
 	}
 	if class == classShutdown && !t.spent(s, class) {
-		t.emit(events.StepRetrying, &events.Retrying{Step: s.Key, Attempt: s.Attempt, Error: err, Class: class, Duration: took, At: t.now})
+		at := t.now
+		if err.RetryAt.After(at) {
+			at = events.Time(err.RetryAt)
+		}
+		t.emit(events.StepRetrying, &events.Retrying{Step: s.Key, Attempt: s.Attempt, Error: err, Class: class, Duration: took, At: at})
 		return
 	}
 	if at, again := t.again(s, class); again {
