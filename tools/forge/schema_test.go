@@ -1,7 +1,6 @@
 package forge_test
 
 import (
-	"cmp"
 	"encoding/json"
 	"os"
 	"slices"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/tools/forge"
+	"github.com/orch-dev/orch/tools/toolstest"
 )
 
 // specified returns the schemas of a tool in the specification, by input and output.
@@ -33,69 +33,9 @@ func TestSchemasAreThoseOfTheSpecification(t *testing.T) {
 	for _, tool := range forge.Tools(forge.Config{}) {
 		name := tool.Spec().Name
 		names = append(names, name)
-		want := specified(t, name)
-		for kind, text := range map[string]json.RawMessage{"input": tool.InputSchema(), "output": tool.OutputSchema()} {
-			if want[kind] == nil { // four tools have no output there
-				continue
-			}
-			var got object
-			require.NoError(t, json.Unmarshal(text, &got))
-			delete(want[kind], "$schema")
-			assert.Equal(t, normal(want[kind], want[kind]), normal(got, want[kind]), "%s: %s", name, kind)
-		}
+		toolstest.Specified(t, tool, "testdata/seed003.json")
 	}
 	assert.Equal(t, []string{"github.readFile", "github.searchCode", "github.createIssue", "github.createPR", "github.getWorkflowRuns"}, names)
-}
-
-// normal sorts what has no order, and leaves out what the specification does not say.
-func normal(schema, want object) object {
-	out := object{}
-	for key, value := range schema {
-		switch key {
-		case "additionalProperties":
-			if value == false {
-				continue
-			}
-		case "description":
-			if want["description"] == nil {
-				continue
-			}
-		case "required", "type":
-			if list, ok := value.([]any); ok {
-				value = sorted(list)
-			}
-		case "properties":
-			value = each(value, want["properties"])
-		case "items":
-			value = one(value, want["items"])
-		}
-		out[key] = value
-	}
-	return out
-}
-
-func sorted(list []any) []any {
-	return slices.SortedFunc(slices.Values(list), func(a, b any) int {
-		x, _ := a.(string)
-		y, _ := b.(string)
-		return cmp.Compare(x, y)
-	})
-}
-
-func each(properties, want any) any {
-	given, _ := properties.(object)
-	wanted, _ := want.(object)
-	out := object{}
-	for name, p := range given {
-		out[name] = one(p, wanted[name])
-	}
-	return out
-}
-
-func one(schema, want any) any {
-	given, _ := schema.(object)
-	wanted, _ := want.(object)
-	return normal(given, wanted)
 }
 
 // S3-002, S3-004: the bounds, one step to each side, and the names that would lead elsewhere.
