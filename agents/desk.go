@@ -192,7 +192,7 @@ func (d *Desk) lost(ctx context.Context, m Member, c Claim) ([]Assignment, error
 	}
 	pulses := make([]work.Pulse, len(lost))
 	for i, a := range lost {
-		pulses[i] = work.Pulse{Ref: a.Ref, Tool: toolName}
+		pulses[i] = work.Pulse{Ref: a.Ref, Tool: toolName, Unheard: true}
 	}
 	reply, err := d.renew(ctx, m, pulses)
 	if err != nil {
@@ -288,7 +288,7 @@ func (d *Desk) Beat(ctx context.Context, m Member, b Beat) (Work, error) {
 	d.registry.Hear(m.ID, b.Error != "", clip(problem))
 	refs := make([]work.Ref, len(b.Calls))
 	for i := range b.Calls {
-		b.Calls[i].Tool, b.Calls[i].Effect, refs[i] = toolName, "", b.Calls[i].Ref
+		b.Calls[i].Tool, b.Calls[i].Effect, b.Calls[i].Unheard, refs[i] = toolName, "", false, b.Calls[i].Ref
 	}
 	d.named(m, refs)
 	return d.renew(ctx, m, b.Calls)

@@ -1,7 +1,9 @@
 package orchestrator_test
 
 import (
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -131,4 +133,83 @@ func TestHandOffKeepsSelectionAndEnds(t *testing.T) {
 	}
 	assert.Contains(t, n.result(id).Error.Error(), "100 agents have handed the call on")
 	n.checkReplay(id)
+}
+
+// began starts the call of an agent as the desk does: before the agent hears of it.
+func (n *node) began(ref work.Ref, agent string) {
+	n.t.Helper()
+	require.NoError(n.t, n.Start(n.ctx(), work.Started{Ref: ref, Worker: "agent:" + agent, Effect: "write"}))
+}
+
+// T-1 assign, start, release: a task whose first call an agent has is assigned until the agent says that it has it, and
+// nobody's again when the agent gives it back.
+func TestAssigned(t *testing.T) {
+	t.Parallel()
+	n := start(t, memlog.New(memlog.Config{}), patient)
+	id := n.submit(onePlanForAgents)
+	ada := &work.Agent{Name: "ada"}
+	ref := work.Ref{Task: id, Step: "a", Attempt: 1}
+	require.Equal(t, []string{"a"}, n.askAs(ada))
+	assert.Equal(t, statemachine.NeedsAction, n.get(id).State, "it is on its way through the gates")
+	n.began(ref, "ada")
+	assert.Equal(t, statemachine.Assigned, n.get(id).State)
+	assert.Equal(t, 1, n.queue(orchestrator.QueueRequest{}).Stats.Assigned)
+	assert.Empty(t, n.queue(orchestrator.QueueRequest{}).Tasks)
+	assert.Len(t, n.queue(orchestrator.QueueRequest{Status: "assigned"}).Tasks, 1)
+
+	require.NoError(t, n.Report(n.ctx(), work.Outcome{
+		Ref: ref, Worker: "agent:ada", Class: "handoff", HandTo: &events.Agents{}, Error: fault.New(fault.Unavailable, "not now"),
+	}))
+	assert.Equal(t, statemachine.NeedsAction, n.get(id).State, "nobody has it")
+	require.Equal(t, []string{"a"}, n.askAs(ada))
+	ref.Attempt = 2
+	n.began(ref, "ada")
+	pulse := func(p work.Pulse) {
+		reply, err := n.Beat(n.ctx(), work.Beat{Worker: "agent:ada", Calls: []work.Pulse{p}})
+		require.NoError(t, err)
+		assert.Empty(t, reply.Stop)
+	}
+	pulse(work.Pulse{Ref: ref, Unheard: true})
+	assert.Equal(t, statemachine.Assigned, n.get(id).State, "it was only sent")
+	pulse(work.Pulse{Ref: ref})
+	require.Eventually(t, func() bool { return n.get(id).State == statemachine.InProgress }, time.Minute, time.Millisecond)
+	require.NoError(t, n.Report(n.ctx(), work.Outcome{Ref: ref, Worker: "agent:ada", Output: []byte(`{}`)}))
+	assert.Equal(t, statemachine.Done, n.result(id).State)
+	assert.Equal(t, []events.Kind{
+		events.TaskAssigned, events.TaskReleased, events.TaskAssigned, events.TaskStarted, events.TaskFinished,
+	}, n.moves(id))
+	n.checkReplay(id)
+}
+
+// An agent that is silent from the start leaves its task in doubt, and one that reports at once never said that it began.
+func TestAssignedToSilence(t *testing.T) {
+	t.Parallel()
+	n := start(t, memlog.New(memlog.Config{}), patient)
+	id := n.submit(onePlanForAgents)
+	require.Equal(t, []string{"a"}, n.askAs(&work.Agent{Name: "ada"}))
+	ref := work.Ref{Task: id, Step: "a", Attempt: 1}
+	n.began(ref, "ada")
+	require.NoError(t, n.Report(n.ctx(), work.Outcome{Ref: ref, Worker: "agent:ada", Class: "shutdown", Error: fault.New(fault.Unavailable, "bye")}))
+	assert.Equal(t, statemachine.Blocked, n.get(id).State, "it may have begun")
+
+	id = n.submit(onePlanForAgents)
+	require.Equal(t, []string{"a"}, n.askAs(&work.Agent{Name: "ada"}))
+	ref.Task = id
+	n.began(ref, "ada")
+	require.NoError(t, n.Report(n.ctx(), work.Outcome{Ref: ref, Worker: "agent:ada", Output: []byte(`{}`)}))
+	assert.Equal(t, statemachine.Done, n.result(id).State)
+	assert.Equal(t, []events.Kind{events.TaskAssigned, events.TaskStarted, events.TaskFinished}, n.moves(id))
+	n.checkReplay(id)
+}
+
+// moves returns the kinds of the transitions of a task, in order.
+func (n *node) moves(id events.TaskID) []events.Kind {
+	n.t.Helper()
+	var kinds []events.Kind
+	for _, k := range n.kinds(id) {
+		if slices.ContainsFunc(statemachine.Table(), func(r statemachine.Transition) bool { return r.Kind == k }) {
+			kinds = append(kinds, k)
+		}
+	}
+	return kinds
 }

@@ -117,6 +117,9 @@ func (o *Orchestrator) Start(ctx context.Context, s work.Started) error {
 		if s.Effect == string(tools.Destructive) && !step.Noted() {
 			t.checkpointBefore(step)
 		}
+		if step.For != nil && step.Purpose != purposeCall {
+			t.assign(s.Worker)
+		}
 		t.begin(step, s.Worker, s.Effect, t.now)
 		return nil
 	})
@@ -165,9 +168,9 @@ func (t *turn) holds(r work.Ref, worker string) bool {
 }
 
 // begin records that a worker executes the call, which has the effect that it names. A call of the plan brings
-// the task to IN_PROGRESS.
+// the task to IN_PROGRESS; one for agents does so when the agent says that it has it.
 func (t *turn) begin(s *statemachine.Step, worker, effect string, at time.Time) {
-	if s.Purpose != purposeCall {
+	if s.Purpose != purposeCall && (s.For == nil || t.task.State != statemachine.Assigned) {
 		t.activate()
 	}
 	if at.IsZero() || at.After(t.now) {
@@ -230,6 +233,9 @@ func (o *Orchestrator) renew(worker string, p work.Pulse, now time.Time) bool {
 	}
 	l.heard, l.expires = now, now.Add(l.length)
 	o.showProgress(e, p)
+	if e.task.State == statemachine.Assigned && !p.Unheard {
+		o.turn(p.Task, workerActor(worker), func(t *turn) error { t.takeUp(); return nil }, ignore)
+	}
 	if !l.called {
 		l.called = true
 		o.turn(p.Task, workerActor(worker), func(t *turn) error {
@@ -339,6 +345,9 @@ func (t *turn) outcome(s *statemachine.Step, r work.Outcome, in received) {
 			return
 		}
 		t.begin(s, r.Worker, r.Effect, r.StartedAt)
+	}
+	if r.HandTo == nil && r.Class != classShutdown {
+		t.takeUp()
 	}
 	switch {
 	case len(r.Questions) > 0:

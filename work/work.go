@@ -208,6 +208,8 @@ type Pulse struct {
 	// Effect is that of this very call once the worker knows it, as in Outcome.
 	Effect   string    `json:"effect,omitempty"`
 	Progress *Progress `json:"progress,omitempty"`
+	// Unheard is true for a call that was sent to an agent which has not said yet that it has it.
+	Unheard bool `json:"unheard,omitempty"`
 }
 
 // Beat renews the leases of all running calls of a worker.
