@@ -230,6 +230,7 @@ func (d *Desk) hand(ctx context.Context, m Member, call work.Call) (Assignment, 
 		return Assignment{}, false, d.giveBack(ctx, m, call)
 	}
 	call.Announce = true
+	call.Timeout = cmp.Or(call.Timeout, m.Timeout)
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), min(cmp.Or(call.Lease, maxWait), maxWait))
 	defer stop()
 	out, err := d.chain.Pass(ctx, m.Actor(), call)
@@ -331,7 +332,7 @@ func (d *Desk) late(m Member) []Assignment {
 func (d *Desk) expire(ctx context.Context, m Member, a Assignment) error {
 	return d.tell(ctx, work.Outcome{
 		Ref: a.Ref, Worker: m.Actor(), StartedAt: events.Time(a.began), Duration: d.clock().Sub(a.began), Class: "timeout",
-		Error: fault.New(fault.Timeout, "the agent %s did not end the call in time", m.Name),
+		Error: fault.New(fault.Timeout, "the agent %s did not end the call in time", m.Name), Retry: m.retry(),
 	})
 }
 
@@ -383,7 +384,7 @@ func (d *Desk) outcome(m Member, r Report) (work.Outcome, error) {
 		}
 		out.Error, out.Class, out.HandTo = fault.New(fault.Unavailable, "the agent %s has handed the call on: %s", m.Name, message), "handoff", r.HandTo
 	case message != "":
-		out.Error, out.Class = fault.New(fault.ToolFailed, "%s", message), "tool_error"
+		out.Error, out.Class, out.Retry = fault.New(fault.ToolFailed, "%s", message), "tool_error", m.retry()
 	default:
 		out.Output, err = d.output(m, r)
 	}

@@ -213,3 +213,28 @@ func (n *node) moves(id events.TaskID) []events.Kind {
 	}
 	return kinds
 }
+
+// What an agent wishes for its failed calls holds where the plan says nothing, and never for what has effects.
+func TestRetriesOfAgents(t *testing.T) {
+	t.Parallel()
+	for plan, want := range map[string]statemachine.StepState{
+		"{id: a, tool: AGENT, effect: idempotent}":                             statemachine.StepReady,
+		"{id: a, tool: AGENT, effect: write}":                                  statemachine.StepFailed,
+		"{id: a, tool: AGENT, effect: idempotent, retry: {max_attempts: 1}}":   statemachine.StepFailed,
+		"{id: a, tool: AGENT, effect: write, retry: {initial: 1ms, max: 1ms}}": statemachine.StepReady,
+	} {
+		n := start(t, memlog.New(memlog.Config{}), patient)
+		id := n.submit("{orch: v1, name: retried, steps: [" + plan + "]}")
+		require.Equal(t, []string{"a"}, n.askAs(&work.Agent{Name: "ada"}))
+		ref := work.Ref{Task: id, Step: "a", Attempt: 1}
+		n.began(ref, "ada")
+		require.NoError(t, n.Report(n.ctx(), work.Outcome{
+			Ref: ref, Worker: "agent:ada", Class: "tool_error", Error: fault.New(fault.ToolFailed, "not now"), Retry: &work.Retry{Max: 1},
+		}))
+		require.Eventually(t, func() bool { return n.step(id, "a").State == want }, time.Minute, time.Millisecond, plan)
+		if want == statemachine.StepReady {
+			assert.Equal(t, 2, n.step(id, "a").Attempt, plan)
+		}
+		n.checkReplay(id)
+	}
+}

@@ -365,6 +365,7 @@ func (t *turn) outcome(s *statemachine.Step, r work.Outcome, in received) {
 	}
 	switch {
 	case r.Error != nil:
+		t.wish = r.Retry
 		t.failed(s, r.Error, r.Class, r.Duration)
 	case in.spawned != nil:
 		t.spawnChild(s, in.spawned, r.Duration)
@@ -404,6 +405,15 @@ func (t *turn) failed(s *statemachine.Step, err *fault.Error, class string, took
 	t.emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: err, Class: class, Duration: took})
 }
 
+// ruleFor is how failures of a call are met: as the plan says, else as the agent wishes that had the call, if it may be
+// repeated.
+func (t *turn) ruleFor(n *plan.Node, effect plan.Effect) *plan.Retry {
+	if rule := t.retryOf(n); rule != nil || t.wish == nil || effect != plan.EffectRead && effect != plan.EffectIdempotent {
+		return rule
+	}
+	return plan.NewRetry(t.wish.Max+1, t.wish.Backoff)
+}
+
 // again decides about another attempt by the retry rule of the step.
 func (t *turn) again(s *statemachine.Step, class string) (time.Time, bool) {
 	if s.Purpose != "" || t.task.Cancelling || (interrupted(class) && t.spent(s, class)) {
@@ -413,8 +423,8 @@ func (t *turn) again(s *statemachine.Step, class string) (time.Time, bool) {
 	if n == nil {
 		return time.Time{}, false
 	}
-	rule, failures := t.retryOf(n), s.Failures+1
 	effect := plan.Effect(s.Effect)
+	rule, failures := t.ruleFor(n, effect), s.Failures+1
 	if s.State == statemachine.StepReady {
 		effect = plan.EffectRead // the call has not begun, so it can be made anew
 	}

@@ -112,7 +112,8 @@ func (a *app) showAgents(list []agents.View) error {
 type registerOptions struct {
 	kind, version, description string
 	capabilities               []string
-	maxTasks                   int
+	maxTasks, retries          int
+	timeout                    time.Duration
 }
 
 func (o *registerOptions) flags(cmd *cobra.Command) {
@@ -122,6 +123,8 @@ func (o *registerOptions) flags(cmd *cobra.Command) {
 	f.StringVar(&o.description, "description", "", "what it is, for people")
 	f.StringSliceVar(&o.capabilities, "capability", nil, "what it can do, as name or name:category (repeatable)")
 	f.IntVar(&o.maxTasks, "max-tasks", 1, "how many calls it takes at the same time")
+	f.DurationVar(&o.timeout, "call-timeout", time.Hour, "how long a call may take whose step says nothing")
+	f.IntVar(&o.retries, "retries", 0, "how often a call is tried again that has failed and may be repeated, where its step says nothing")
 	completeFlag(cmd, "type", completeWords(agents.Types()))
 }
 
@@ -170,7 +173,9 @@ func (o registerOptions) request(name string) (json.RawMessage, error) {
 	if o.description != "" {
 		info["description"] = o.description
 	}
-	return json.Marshal(object{"agentInfo": info, "capabilities": capabilities, "configuration": object{"maxConcurrentTasks": o.maxTasks}})
+	return json.Marshal(object{"agentInfo": info, "capabilities": capabilities, "configuration": object{
+		"maxConcurrentTasks": o.maxTasks, "timeout": o.timeout.Milliseconds(), "retryPolicy": object{"maxRetries": o.retries},
+	}})
 }
 
 // register registers an agent by a task, and collects its secret.

@@ -32,8 +32,8 @@ type capability struct {
 
 type configuration struct {
 	MaxConcurrentTasks *int         `json:"maxConcurrentTasks,omitempty" jsonschema:"How many tasks it has at the same time" minimum:"1" default:"5"`
-	Timeout            *int         `json:"timeout,omitempty" jsonschema:"How long a task may take, in milliseconds" minimum:"1000" default:"30000"`
-	RetryPolicy        *retryPolicy `json:"retryPolicy,omitempty" jsonschema:"How failed tasks are tried again"`
+	Timeout            *int         `json:"timeout,omitempty" jsonschema:"How long a task may take whose step says nothing, in milliseconds" minimum:"1000" default:"30000"`
+	RetryPolicy        *retryPolicy `json:"retryPolicy,omitempty" jsonschema:"How failed tasks are tried again that may be repeated, where their steps say nothing"`
 }
 
 type retryPolicy struct {
