@@ -126,6 +126,10 @@ func (b *Bare) Call(ctx context.Context, call BareCall) (reply BareReply, err er
 		return reply, fault.New(fault.Forbidden, "%s may not call tools", b.Name())
 	}
 	tool, _ := b.s.cfg.Catalogue.Get(call.Tool)
+	if tool.Spec().Direct {
+		reply.Output, err = b.s.direct(ctx, b.c, tool, call.Args)
+		return reply, coded(err)
+	}
 	c := b.c
 	c.cause = call.Cause
 	run, err := b.s.begin(ctx, c, tool, &mcp.CallToolParamsRaw{Name: call.Tool, Arguments: call.Args})
@@ -280,4 +284,17 @@ func (s *Server) unlogged(ctx context.Context, tool tools.Tool, args json.RawMes
 		return nil, err
 	}
 	return s.cfg.Unlogged(ctx, tool, checked)
+}
+
+// direct calls a tool by which the client speaks for itself. No task is made of that: the call ends with the request.
+func (s *Server) direct(ctx context.Context, c client, tool tools.Tool, args json.RawMessage) (json.RawMessage, error) {
+	checked, err := tool.Check(orEmpty(args))
+	if err != nil {
+		return nil, err
+	}
+	if s.cfg.Direct == nil {
+		return nil, fault.New(fault.Forbidden, "%s is for registered agents, who speak over HTTP", tool.Spec().Name).
+			WithHint("register with onboarding.registerAgent, and call again at the node with the secret as bearer token")
+	}
+	return s.cfg.Direct(ctx, c.who, tool, checked)
 }
