@@ -40,6 +40,9 @@ type waitOptions struct {
 	timeout             time.Duration
 }
 
+// viaSubmit marks the tasks of orch submit, which @last is about.
+const viaSubmit = "submit"
+
 func newSubmit(a *app) *cobra.Command {
 	var o submitOptions
 	cmd := &cobra.Command{
@@ -104,7 +107,7 @@ func (a *app) submit(ctx context.Context, o submitOptions) error {
 	}
 	return a.with(ctx, working, func(s session) error {
 		for _, text := range o.dependsOn {
-			id, err := find(ctx, s, text)
+			id, err := a.find(ctx, s, text)
 			if err != nil {
 				return err
 			}
@@ -125,7 +128,7 @@ func isBatch(file string) bool {
 // submitRequest turns flags and files into a request.
 func (a *app) submitRequest(ctx context.Context, o submitOptions) (orchestrator.SubmitRequest, error) {
 	r := orchestrator.SubmitRequest{
-		Name: o.name, Priority: o.priority, Queue: o.queue, IdempotencyKey: o.key, Delay: o.delay, Actor: a.actor(),
+		Name: o.name, Priority: o.priority, Queue: o.queue, IdempotencyKey: o.key, Delay: o.delay, Actor: a.actor(), Via: viaSubmit,
 	}
 	var err error
 	if r.Labels, err = labels(o.labels); err != nil {
