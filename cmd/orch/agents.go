@@ -211,12 +211,15 @@ func (a *app) callOnce(ctx context.Context, s session, tool string, args json.Ra
 	if err != nil {
 		return "", err
 	}
-	r, err := s.Result(ctx, orchestrator.ResultRequest{ID: reply.ID, Wait: time.Minute})
+	f := a.follower(s, reply.ID, 0)
+	defer f.release(ctx, s)
+	if _, err := a.attend(ctx, f, time.Minute, newWaiting(a), true); err != nil {
+		return "", err
+	}
+	r, err := f.session.Result(ctx, orchestrator.ResultRequest{ID: reply.ID})
 	switch {
 	case err != nil:
 		return "", err
-	case !r.Over:
-		return "", fault.New(fault.Timeout, "the task %s has not ended", reply.ID).WithHint("orch explain %s", reply.ID)
 	case r.State != statemachine.Done && r.Error != nil:
 		return "", r.Error
 	case r.State != statemachine.Done:

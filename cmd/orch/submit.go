@@ -87,7 +87,7 @@ func addWait(cmd *cobra.Command, o *waitOptions) {
 	f.BoolVarP(&o.wait, "wait", "w", true, "watch the task until it is over and print its outputs")
 	f.BoolVarP(&o.detach, "detach", "d", false, "return as soon as the task is durable")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "do not show progress")
-	f.DurationVar(&o.timeout, "timeout", 0, "stop waiting after this time (0: never)")
+	f.DurationVar(&o.timeout, "timeout", 0, "stop waiting after this time, with the exit code 8 (0: never)")
 	cmd.MarkFlagsMutuallyExclusive("wait", "detach")
 }
 
@@ -246,8 +246,10 @@ func (a *app) await(ctx context.Context, s session, id events.TaskID, o waitOpti
 // awaitDisplay shows a task on stderr, because stdout is for its outputs.
 func (a *app) awaitDisplay(o waitOptions) (d display, snapshots bool) {
 	switch {
-	case o.quiet, a.cfg.Output != "text":
+	case o.quiet:
 		return silent{}, false
+	case a.cfg.Output != "text":
+		return newWaiting(a), true
 	case a.errTTY:
 		return newLive(a, a.err), true
 	default:

@@ -209,7 +209,7 @@ func newToolsCall(a *app) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&o.task, "task", "", "call it inside this task, as its state allows")
-	cmd.Flags().DurationVar(&o.timeout, "timeout", 0, "stop waiting after this time (0: never)")
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 0, "stop waiting after this time, with the exit code 8 (0: never)")
 	addSettings(cmd.Flags(), true, true)
 	return cmd
 }
@@ -226,6 +226,7 @@ func (a *app) callTool(ctx context.Context, args []string, o callOptions) error 
 	name := t.Spec().Name
 	if o.task != "" {
 		return a.withTask(ctx, working, o.task, func(s session, id events.TaskID) error {
+			defer a.sayLater("waiting for the call; what for: orch explain " + string(id))()
 			r, err := s.Call(ctx, orchestrator.CallRequest{ID: id, Tool: name, Args: checked, Wait: callWait(o.timeout), Actor: a.actor()})
 			if err != nil {
 				return err
@@ -267,7 +268,7 @@ func (a *app) called(ctx context.Context, s session, id events.TaskID, o callOpt
 func (a *app) callReply(ctx context.Context, s session, id events.TaskID, o callOptions) (orchestrator.CallReply, error) {
 	f := a.follower(s, id, 0)
 	defer f.release(ctx, s)
-	if _, err := a.attend(ctx, f, o.timeout, waitNotes{app: a}, false); err != nil {
+	if _, err := a.attend(ctx, f, o.timeout, newWaiting(a), true); err != nil {
 		return orchestrator.CallReply{}, err
 	}
 	t, err := f.session.Get(ctx, orchestrator.GetRequest{ID: id})
