@@ -113,6 +113,8 @@ type registerOptions struct {
 	kind, version, description string
 	capabilities               []string
 	maxTasks                   int
+	// set are the flags that the user has given.
+	set []string
 }
 
 func (o *registerOptions) flags(cmd *cobra.Command) {
@@ -155,16 +157,10 @@ renews it. The call of onboarding.registerAgent is in the log, without the secre
 // request is the input of onboarding.registerAgent.
 func (o registerOptions) request(name string) (json.RawMessage, error) {
 	type object = map[string]any
-	var capabilities []object
-	for _, text := range o.capabilities {
-		what, category, ok := strings.Cut(text, ":")
-		if !ok {
-			category = "general"
-		}
-		capabilities = append(capabilities, object{"name": what, "category": category})
-	}
+	capabilities := asCapabilities(o.capabilities)
 	if len(capabilities) == 0 {
-		return nil, fault.New(fault.RequiredField, "an agent has at least one").WithField("--capability")
+		return nil, fault.New(fault.RequiredField, "an agent has at least one").WithField("--capability").
+			WithHint("say what it can do, as the plans that need it say it in requires, such as --capability build")
 	}
 	info := object{"name": name, "type": o.kind, "version": o.version}
 	if o.description != "" {
