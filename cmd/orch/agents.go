@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -73,6 +74,9 @@ func (a *app) listAgents(ctx context.Context, o agentsOptions) error {
 		if err != nil {
 			return err
 		}
+		if s.Embedded() && len(all) > 0 {
+			a.note("no node runs here, so nobody hears of the agents and all are offline; start one with: orch serve")
+		}
 		return a.showAgents(slices.DeleteFunc(all, func(v agents.View) bool { return !o.selects(v) }))
 	})
 }
@@ -91,14 +95,25 @@ func (a *app) showAgents(list []agents.View) error {
 			return nil
 		}
 		var table screen.Table
-		table.Row("NAME", "TYPE", "STATUS", "CALLS", "SEEN", "DONE", "CAPABILITIES")
+		head := []string{"NAME", "TYPE", "STATUS", "CALLS", "SEEN", "DONE", "CAPABILITIES"}
+		bound := slices.ContainsFunc(list, func(v agents.View) bool { return v.For != "" })
+		if bound {
+			head = append(head, "WORKS FOR")
+		}
+		table.Row(head...)
 		for _, g := range list {
 			seen := "-"
 			if !g.LastSeen.IsZero() {
 				seen = screen.Age(a.now(), g.LastSeen)
 			}
-			table.Row(g.Name, g.Type, string(g.Status), strconv.Itoa(g.Current)+"/"+strconv.Itoa(g.MaxTasks), seen,
-				strconv.Itoa(g.Record.Completed), strings.Join(g.Names(), ","))
+			row := []string{
+				g.Name, g.Type, string(g.Status), strconv.Itoa(g.Current) + "/" + strconv.Itoa(g.MaxTasks), seen,
+				strconv.Itoa(g.Record.Completed), strings.Join(g.Names(), ","),
+			}
+			if bound {
+				row = append(row, cmp.Or(g.For, "all"))
+			}
+			table.Row(row...)
 		}
 		return table.Write(w, a.width())
 	}}
