@@ -135,7 +135,7 @@ func toolLines(d shownTool) []string {
 	if len(d.Errors) > 0 {
 		lines = append(lines, "", "errors: "+strings.Join(d.Errors, ", "))
 	}
-	return append(lines, "", "call it: orch tools call "+d.Name+exampleArgs(d.Inputs))
+	return append(lines, "", "call it: orch tools call "+d.Name+exampleOf(d))
 }
 
 // propertyLines lists the properties of a schema in its order.
@@ -181,6 +181,35 @@ func propertyOrder(raw json.RawMessage) []string {
 	}
 	return names
 }
+
+// exampleOf is what follows the name of a tool in a call of it: its example, or what it requires.
+func exampleOf(d shownTool) string {
+	fields, ok := screen.Fields(d.Example)
+	if !ok || len(fields) == 0 {
+		return exampleArgs(d.Inputs)
+	}
+	var b strings.Builder
+	for _, f := range fields {
+		var text string
+		if json.Unmarshal(f.Value, &text) == nil {
+			b.WriteString(" " + quoteWord(f.Name+"="+text))
+			continue
+		}
+		b.WriteString(" " + quoteWord(f.Name+":="+string(f.Value)))
+	}
+	return b.String()
+}
+
+// quoteWord writes a word as the shell takes it.
+func quoteWord(word string) string {
+	if strings.ContainsFunc(word, func(r rune) bool { return !strings.ContainsRune(wordly, r) }) {
+		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	}
+	return word
+}
+
+// wordly are the characters that mean nothing to the shell.
+const wordly = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_=:./,@%+-"
 
 func exampleArgs(raw json.RawMessage) string {
 	var b strings.Builder
