@@ -173,8 +173,17 @@ func wantedAgents(a *events.Agents) string {
 
 // online reports whether an agent that may take a call was heard of lately. The lock is held.
 func (o *Orchestrator) online(a *events.Agents, requester string) bool {
+	return o.anyAgent(func(p *work.Agent) bool { return fits(p, a, requester) })
+}
+
+// bound reports whether agents that could take a call were heard of lately, and none that may. The lock is held.
+func (o *Orchestrator) bound(a *events.Agents, requester string) bool {
+	return !o.online(a, requester) && o.anyAgent(func(p *work.Agent) bool { return fits(p, a, p.For) })
+}
+
+func (o *Orchestrator) anyAgent(is func(*work.Agent) bool) bool {
 	for _, w := range o.match.workers {
-		if w.agent != nil && fits(w.agent, a, requester) && !o.mute(w) {
+		if w.agent != nil && is(w.agent) && !o.mute(w) {
 			return true
 		}
 	}

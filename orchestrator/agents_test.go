@@ -55,6 +55,12 @@ func TestCallsForAgents(t *testing.T) {
 
 	eve := &work.Agent{Name: "eve", Type: "analyst", Capabilities: []string{"search", "cite"}, For: "user:eve"}
 	assert.Empty(t, n.askAs(eve), "she works for another one")
+	why, err = n.Explain(n.ctx(), orchestrator.GetRequest{ID: id})
+	require.NoError(t, err)
+	for _, c := range why.Causes[:3] {
+		assert.Contains(t, c.Sentence, "those that are online work only for who registered them, and that is not user:test")
+	}
+	assert.Contains(t, why.Causes[3].Sentence, "the agent ada that can cite, and none is online")
 	assert.ElementsMatch(t, []string{"any"}, n.askAs(&work.Agent{Name: "bob", Type: "developer", Capabilities: []string{"cite"}}))
 	assert.ElementsMatch(t, []string{"ada"}, n.askAs(&work.Agent{Name: "ada", Type: "developer", Capabilities: []string{"cite"}}))
 	assert.ElementsMatch(t, []string{"typed"}, n.askAs(&work.Agent{Name: "cy", Type: "analyst", Capabilities: []string{"search"}}))

@@ -277,7 +277,7 @@ func (o *Orchestrator) follow(t *turn) {
 		switch d := event.Data.(type) {
 		case *events.Submitted:
 			if d.Parent == nil && !ownName(d.Name) {
-				o.last = e.id
+				o.last.made(e.id, t.task)
 			}
 			o.awaitDependencies(e)
 			o.setAlarms(e, t.now)

@@ -121,9 +121,11 @@ type Spec struct {
 	Purpose string `json:"purpose"`
 	// Conditions repeats the source document's conditions in prose.
 	Conditions []string `json:"conditions,omitempty"`
-	Effect     Effect   `json:"effect"`
-	Gate       Gate     `json:"gate"`
-	Approval   Approval `json:"approval"`
+	// Example is the arguments of a call, as a JSON object, for tools whose inputs are not told by a list of them.
+	Example  string   `json:"example,omitempty"`
+	Effect   Effect   `json:"effect"`
+	Gate     Gate     `json:"gate"`
+	Approval Approval `json:"approval"`
 	// Paths are the input fields that hold paths.
 	Paths []Path `json:"paths,omitempty"`
 	// Content are the input fields that are searched for secrets.

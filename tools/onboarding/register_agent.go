@@ -73,10 +73,13 @@ const RegisterAgent = "onboarding.registerAgent"
 // onboarding.registerAgent (S3-085 to S3-089).
 func registerAgent(cfg Config) tools.Tool {
 	return tools.Define(tools.Spec{
-		Name:        RegisterAgent,
-		Title:       "Register an agent",
-		Purpose:     "Register a new agent in the system",
-		Conditions:  []string{"Any task state", "The name is not taken"},
+		Name:       RegisterAgent,
+		Title:      "Register an agent",
+		Purpose:    "Register a new agent in the system",
+		Conditions: []string{"Any task state", "The name is not taken"},
+		Example: `{"agentInfo":{"name":"ada","type":"researcher","version":"1.0.0","description":"reads sources"},` +
+			`"capabilities":[{"name":"research","category":"general"},{"name":"cite","category":"writing"}],` +
+			`"configuration":{"maxConcurrentTasks":2,"timeout":600000}}`,
 		Effect:      tools.Write,
 		Gate:        tools.AnyState,
 		Approval:    tools.NoApproval,
