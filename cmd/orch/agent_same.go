@@ -21,7 +21,7 @@ import (
 // given notes which flags the user has set: only those are held against an agent that is registered.
 func (o *registerOptions) given(set *pflag.FlagSet) {
 	o.set = nil
-	for _, name := range []string{"type", "version", "description", "capability", "max-tasks"} {
+	for _, name := range []string{"type", "version", "description", "capability", "max-tasks", "call-timeout", "retries"} {
 		if set.Changed(name) {
 			o.set = append(o.set, name)
 		}
@@ -110,7 +110,7 @@ func loopback(address string) bool {
 func (o *registerOptions) differs(v agents.View) error {
 	has, wants := flagsOf(v), map[string]string{
 		"type": o.kind, "version": o.version, "description": o.description, "capability": capabilityText(asCapabilities(o.capabilities)),
-		"max-tasks": strconv.Itoa(o.maxTasks),
+		"max-tasks": strconv.Itoa(o.maxTasks), "call-timeout": o.timeout.String(), "retries": strconv.Itoa(o.retries),
 	}
 	var is, not []string
 	for _, name := range o.set {
@@ -129,7 +129,7 @@ func (o *registerOptions) differs(v agents.View) error {
 func flagsOf(v agents.View) map[string]string {
 	return map[string]string{
 		"type": v.Type, "version": v.Version, "description": v.Description, "capability": capabilityText(v.Capabilities),
-		"max-tasks": strconv.Itoa(v.MaxTasks),
+		"max-tasks": strconv.Itoa(v.MaxTasks), "call-timeout": v.Timeout.String(), "retries": strconv.Itoa(v.MaxRetries),
 	}
 }
 

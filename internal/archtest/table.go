@@ -114,7 +114,7 @@ func domain(family []string) []Row {
 		{Package: "tools/firebase/document", Imports: []string{"fault", "tools/firebase/refusal"}, Pure: true},
 		{Package: "tools/firebase/firebasetest", Imports: []string{"fault", "tools/firebase", "tools/firebase/refusal"}, Kit: true},
 		{Package: "tools/firebase/memory", Imports: []string{
-			"fault", "tools/firebase", "tools/firebase/document", "tools/firebase/refusal", "tools/firebase/tree",
+			"fault", "tools/firebase", "tools/firebase/backlog", "tools/firebase/document", "tools/firebase/refusal", "tools/firebase/tree",
 		}},
 		{Package: "tools/firebase/backlog", Imports: []string{"fault", "tools/firebase", "tools/firebase/refusal"}},
 		{Package: "tools/firebase/account", Imports: []string{"fault", "internal/netguard", "tools/firebase/refusal"}},

@@ -1,9 +1,17 @@
 package node
 
 import (
+	"context"
+
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/mcp/gateway"
+	"github.com/orch-dev/orch/messages"
 )
+
+// NewDeputies lets somebody read the inboxes of others, which is noted.
+func NewDeputies(office messages.Office[string], note func(context.Context, messages.Deputy) error) messages.Office[messages.Deputy] {
+	return &deputies{office: office, note: note}
+}
 
 // NewOffers hands out tools that never change by themselves.
 func NewOffers(entries func() []gateway.Entry) Asker {

@@ -41,6 +41,16 @@ func (b bare) Call(ctx context.Context, c httpapi.Call) (httpapi.Reply, error) {
 	return httpapi.Reply{Output: reply.Output, Task: reply.Task, Approval: reply.Approval}, err
 }
 
+// Listen implements httpapi.Client.
+func (b bare) Listen(ctx context.Context, c httpapi.Call) (httpapi.Reply, httpapi.Listener, error) {
+	reply, listener, err := b.Bare.Listen(ctx, server.BareCall{Tool: c.Tool, Args: c.Args, Cause: c.Request, Wait: c.Wait})
+	out := httpapi.Reply{Output: reply.Output, Task: reply.Task, Approval: reply.Approval}
+	if err != nil {
+		return out, nil, err
+	}
+	return out, listener, nil
+}
+
 // unlogged calls a tool outside of the log: it only reads this process, so no worker is needed for it.
 func (n *Node) unlogged(ctx context.Context, tool tools.Tool, args json.RawMessage) (json.RawMessage, error) {
 	return tool.Call(ctx, n.plainEnv(), args)

@@ -57,7 +57,7 @@ func (s *Server) Bare(ctx context.Context, token string) (*Bare, error) {
 	if !expires.IsZero() && !s.cfg.Now().Before(expires) {
 		return nil, fault.New(fault.TokenExpired, "the token has expired").WithHint("get a new one")
 	}
-	return &Bare{s, client{who: who, caps: &mcp.ClientCapabilities{}, note: func(string) string { return "" }}}, nil
+	return &Bare{s, client{bare: true, who: who, caps: &mcp.ClientCapabilities{}, note: func(string) string { return "" }}}, nil
 }
 
 // FromHere refuses requests of web pages of other origins, and those to another host than this one, as the MCP face
@@ -106,7 +106,11 @@ func (s *Server) ownTool(name string) (ownTool, bool) {
 
 // Call calls a tool. All errors are coded: METHOD_NOT_FOUND for a tool that the identity does not see, APPROVAL_REQUIRED
 // when a person is asked, TIMEOUT when the call goes on longer than the wait, and those of the call itself.
-func (b *Bare) Call(ctx context.Context, call BareCall) (reply BareReply, err error) {
+func (b *Bare) Call(ctx context.Context, call BareCall) (BareReply, error) {
+	return b.call(ctx, b.c, call)
+}
+
+func (b *Bare) call(ctx context.Context, c client, call BareCall) (reply BareReply, err error) {
 	var broken error
 	defer func() {
 		if broken != nil {
@@ -127,10 +131,9 @@ func (b *Bare) Call(ctx context.Context, call BareCall) (reply BareReply, err er
 	}
 	tool, _ := b.s.cfg.Catalogue.Get(call.Tool)
 	if tool.Spec().Direct {
-		reply.Output, err = b.s.direct(ctx, b.c, tool, call.Args)
+		reply.Output, err = b.s.direct(ctx, c, tool, call.Args)
 		return reply, coded(err)
 	}
-	c := b.c
 	c.cause = call.Cause
 	run, err := b.s.begin(ctx, c, tool, &mcp.CallToolParamsRaw{Name: call.Tool, Arguments: call.Args})
 	if err != nil {
@@ -171,7 +174,7 @@ func (b *Bare) await(ctx context.Context, r *run, wait time.Duration, reply *Bar
 		case err != nil:
 			return err
 		case now.Over:
-			reply.Output, err = b.outcome(ctx, r.id, now)
+			reply.Output, err = b.outcome(ctx, r, now)
 			return err
 		case now.Waits:
 			if err := b.asks(ctx, r.id, reply); err != nil {
@@ -185,9 +188,13 @@ func (b *Bare) await(ctx context.Context, r *run, wait time.Duration, reply *Bar
 }
 
 // outcome is the output of a call that is over, or why it has failed.
-func (b *Bare) outcome(ctx context.Context, id events.TaskID, now orchestrator.ResultReply) (json.RawMessage, error) {
+func (b *Bare) outcome(ctx context.Context, r *run, now orchestrator.ResultReply) (json.RawMessage, error) {
 	var out struct {
 		Result json.RawMessage `json:"result"`
+	}
+	id := r.id
+	if r.spec.Session == tools.Unsubscribes && now.State == statemachine.Done {
+		b.s.listenerEnded(b.c, r)
 	}
 	if now.State == statemachine.Done && json.Unmarshal(now.Output, &out) == nil && out.Result != nil {
 		return b.s.cfg.Reveal(ctx, id, b.Name(), out.Result), nil

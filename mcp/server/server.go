@@ -151,6 +151,8 @@ type Server struct {
 	// feeds bring sessions what they have subscribed to, behind the answers that replies knows of.
 	feeds   feeds
 	replies replies
+	// listeners are the subscriptions of clients without a session.
+	listeners listeners
 }
 
 // New returns a server. VALIDATION_ERROR when the configuration lacks something.
