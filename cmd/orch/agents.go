@@ -91,14 +91,14 @@ func (a *app) showAgents(list []agents.View) error {
 			return nil
 		}
 		var table screen.Table
-		table.Row("NAME", "TYPE", "STATUS", "CALLS", "SEEN", "DONE", "CAPABILITIES")
+		table.Row("NAME", "TYPE", "STATUS", "CALLS", "SEEN", "DONE", "BY", "CAPABILITIES")
 		for _, g := range list {
 			seen := "-"
 			if !g.LastSeen.IsZero() {
 				seen = screen.Age(a.now(), g.LastSeen)
 			}
 			table.Row(g.Name, g.Type, string(g.Status), strconv.Itoa(g.Current)+"/"+strconv.Itoa(g.MaxTasks), seen,
-				strconv.Itoa(g.Record.Completed), strings.Join(g.Names(), ","))
+				strconv.Itoa(g.Record.Completed), g.RegisteredBy, strings.Join(g.Names(), ","))
 		}
 		return table.Write(w, a.width())
 	}}
