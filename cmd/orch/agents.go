@@ -187,15 +187,15 @@ func (a *app) register(ctx context.Context, s session, name string, o registerOp
 	if err != nil {
 		return peer.Credential{}, err
 	}
-	got, err := s.Collect(ctx, agents.Collection{Task: id, By: a.actor()})
-	if err != nil {
-		return peer.Credential{}, err
-	}
 	i := slices.IndexFunc(all, func(v agents.View) bool { return v.Name == name })
 	if i < 0 {
 		return peer.Credential{}, fault.New(fault.NotFound, "the agent %s was removed meanwhile", name)
 	}
 	m := all[i]
+	got, err := s.Collect(ctx, agents.Collection{Task: id, Agent: m.ID, By: a.actor()})
+	if err != nil {
+		return peer.Credential{}, err
+	}
 	return peer.Credential{
 		URL: m.URL, Agent: m.ID, Name: m.Name, MaxTasks: m.MaxTasks, Secret: got.Secret, IssuedAt: m.RegisteredAt, ExpiresAt: m.ExpiresAt,
 	}, nil

@@ -5,6 +5,9 @@ import (
 	"github.com/orch-dev/orch/mcp/gateway"
 )
 
+// Messages is the office of the node.
+func (n *Node) Messages() *bus.Messages { return n.messages }
+
 // NewOffers hands out tools that never change by themselves.
 func NewOffers(entries func() []gateway.Entry) Asker {
 	return local{"catalogue": bus.Handle(offers[gateway.Entry]{entries, func() <-chan struct{} { return nil }, bus.MaxPayload / 2}.answer)}

@@ -19,12 +19,14 @@ type roll struct {
 	tokens *bus.Tokens
 	// callable returns the only tools that a task may call; none when it may call any.
 	callable func(ctx context.Context, task events.TaskID) ([]string, error)
+	// forget drops what waits for who had a name before.
+	forget func(ctx context.Context, who string) error
 	// owner is who runs the node, such as user:ada; empty for nobody who is known.
 	owner string
 }
 
 func (n *Node) roll() roll {
-	r := roll{tokens: n.tokens, callable: n.orch.Callable}
+	r := roll{tokens: n.tokens, callable: n.orch.Callable, forget: n.messages.Forget}
 	if n.cfg.User != "" {
 		r.owner = "user:" + n.cfg.User
 	}
@@ -49,6 +51,9 @@ func (r roll) Enrol(ctx context.Context, reg agents.Registration) (agents.Member
 	if in.Tools, in.ReadOnly, err = r.reach(ctx, reg); err != nil {
 		return agents.Member{}, "", err
 	}
+	if err := r.vacate(ctx, all, reg.Name); err != nil {
+		return agents.Member{}, "", err
+	}
 	t, secret, err := bus.IssueToken(ctx, r.tokens, in)
 	if fault.Has(err, fault.Conflict) {
 		err = fault.New(fault.Conflict, "there is an agent, or a token, of the name %s", reg.Name).WithField("agentInfo.name").
@@ -58,6 +63,16 @@ func (r roll) Enrol(ctx context.Context, reg agents.Registration) (agents.Member
 		return agents.Member{}, "", err
 	}
 	return memberOf(t), secret, nil
+}
+
+// vacate drops what waits for the agent that had a name before, so that the next one does not get it. The first one of a name
+// finds what was sent to it before.
+func (r roll) vacate(ctx context.Context, all []bus.Token, name string) error {
+	i := slices.IndexFunc(all, func(t bus.Token) bool { return t.Name == name && t.Local == "" })
+	if i >= 0 && !all[i].Expired(time.Now()) || i < 0 && !r.tokens.Revoked(name) {
+		return nil
+	}
+	return r.forget(ctx, agents.Prefix+name)
 }
 
 // bound says until when somebody who is registered by an identity may speak: as long as that has a token, for ever when one
