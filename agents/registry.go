@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 )
 
@@ -98,8 +97,8 @@ type Registry struct {
 	mu sync.Mutex
 	// heard holds what is known of agents that were heard of, by id.
 	heard map[string]*heard
-	// secrets wait to be collected, by task.
-	secrets map[events.TaskID]kept
+	// secrets wait to be collected.
+	secrets map[shelfmark]kept
 }
 
 type heard struct {
@@ -120,7 +119,7 @@ func NewRegistry(cfg Config) *Registry {
 	if cfg.Records == nil {
 		cfg.Records = func() map[string]Record { return nil }
 	}
-	return &Registry{cfg: cfg, heard: map[string]*heard{}, secrets: map[events.TaskID]kept{}}
+	return &Registry{cfg: cfg, heard: map[string]*heard{}, secrets: map[shelfmark]kept{}}
 }
 
 // find returns the agent of an id or a name. NOT_FOUND.

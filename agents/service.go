@@ -44,7 +44,9 @@ type Registered struct {
 // Collection asks for the secret of a registration.
 type Collection struct {
 	Task events.TaskID `json:"task"`
-	By   string        `json:"by"`
+	// Agent is the id of the agent; empty for the only one of the task.
+	Agent string `json:"agent,omitempty"`
+	By    string `json:"by"`
 }
 
 // Collected is the secret of a registration.
@@ -59,6 +61,12 @@ type Removal struct {
 	// Agent is an id or a name.
 	Agent string `json:"agent"`
 	By    string `json:"by"`
+}
+
+// shelfmark is where a secret is kept: a task may register many agents.
+type shelfmark struct {
+	task  events.TaskID
+	agent string
 }
 
 // kept is a secret that was not collected yet.
@@ -87,7 +95,7 @@ func (r *Registry) Register(ctx context.Context, in Registration) (Registered, e
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.secrets[in.Task] = kept{m.Key, secret, in.By, r.cfg.Clock().Add(keptFor)}
+	r.secrets[shelfmark{in.Task, m.ID}] = kept{m.Key, secret, in.By, r.cfg.Clock().Add(keptFor)}
 	return Registered{Member: m, URL: r.cfg.URL()}, nil
 }
 
@@ -96,7 +104,7 @@ func (r *Registry) shelf() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.cfg.Clock()
-	maps.DeleteFunc(r.secrets, func(_ events.TaskID, k kept) bool { return now.After(k.until) })
+	maps.DeleteFunc(r.secrets, func(_ shelfmark, k kept) bool { return now.After(k.until) })
 	if len(r.secrets) >= maxKept {
 		return fault.New(fault.QuotaExceeded, "the secrets of %d agents wait to be collected", len(r.secrets)).WithHint("try again in %s", keptFor)
 	}
@@ -107,11 +115,31 @@ func (r *Registry) shelf() error {
 func (r *Registry) Collect(_ context.Context, in Collection) (Collected, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	k, ok := r.secrets[in.Task]
+	at := r.place(in)
+	k, ok := r.secrets[at]
 	if !ok || k.by != in.By || r.cfg.Clock().After(k.until) {
 		return Collected{}, fault.New(fault.NotFound, "there is no secret of %s to collect", in.Task).
 			WithHint("it is shown once, within %s; register the agent anew", keptFor)
 	}
-	delete(r.secrets, in.Task)
+	delete(r.secrets, at)
 	return Collected{k.key, k.secret}, nil
+}
+
+// place is where the secret is that somebody asks for; of several none is meant without the id of an agent. The lock is
+// held.
+func (r *Registry) place(in Collection) shelfmark {
+	at := shelfmark{in.Task, in.Agent}
+	if in.Agent != "" {
+		return at
+	}
+	found := 0
+	for mark := range r.secrets {
+		if mark.task == in.Task {
+			at, found = mark, found+1
+		}
+	}
+	if found > 1 {
+		return shelfmark{task: in.Task}
+	}
+	return at
 }

@@ -54,3 +54,31 @@ func TestSecretsThatNobodyCollects(t *testing.T) {
 	now = now.Add(11 * time.Minute)
 	require.NoError(t, register(most+1), "what was not collected is forgotten")
 }
+
+// several enrols agents with ids and secrets of their own.
+type several struct{ agents.Credentials }
+
+func (several) Enrol(_ context.Context, in agents.Registration) (agents.Member, string, error) {
+	in.Profile.ID = "agent-" + in.Name
+	return agents.Member{Profile: in.Profile, Name: in.Name, Key: "key"}, "secret of " + in.Name, nil
+}
+
+// A task that registers several agents has the secret of each; without the name of one it is not said which is meant.
+func TestSecretsOfOneTask(t *testing.T) {
+	t.Parallel()
+	r := agents.NewRegistry(agents.Config{Credentials: several{}})
+	for _, name := range []string{"ada", "bob"} {
+		_, err := r.Register(t.Context(), agents.Registration{Name: name, Task: "1", By: "user:ada", Profile: profile(nil)})
+		require.NoError(t, err)
+	}
+	_, err := r.Collect(t.Context(), agents.Collection{Task: "1", By: "user:ada"})
+	assert.Equal(t, fault.NotFound, fault.CodeOf(err))
+	_, err = r.Collect(t.Context(), agents.Collection{Task: "1", Agent: "agent-ada", By: "user:eve"})
+	assert.Equal(t, fault.NotFound, fault.CodeOf(err))
+	got, err := r.Collect(t.Context(), agents.Collection{Task: "1", Agent: "agent-ada", By: "user:ada"})
+	require.NoError(t, err)
+	assert.Equal(t, "secret of ada", got.Secret)
+	got, err = r.Collect(t.Context(), agents.Collection{Task: "1", By: "user:ada"})
+	require.NoError(t, err)
+	assert.Equal(t, "secret of bob", got.Secret, "one is left")
+}

@@ -41,7 +41,7 @@ const (
 	// marks and the archive as well, so the limit is kept here.
 	unbounded = 1 << 60
 	// maxSubscriptions bounds those of a connection.
-	maxSubscriptions = 1000
+	maxSubscriptions = 10_000
 	// maxMemory bounds memory streams of the embedded server; the log uses none.
 	maxMemory = 64 << 20
 )

@@ -1,17 +1,16 @@
 package bus
 
 import (
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"io/fs"
-	"math/big"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 
+	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/fault"
 )
 
@@ -129,7 +128,7 @@ func loadCredentials(dir string) (credentials, error) {
 	if !fault.Has(err, fault.NotFound) {
 		return auth, err
 	}
-	auth = credentials{Operator: newToken(), Worker: newToken()}
+	auth = credentials{Operator: agents.NewSecret(), Worker: agents.NewSecret()}
 	return auth, writeJSON(filepath.Join(dir, authFile), auth)
 }
 
@@ -144,22 +143,6 @@ func readCredentials(dir string) (credentials, error) {
 			WithHint("stop the node and delete the file; new credentials are made at the next start")
 	}
 	return auth, os.Chmod(path, 0o600)
-}
-
-const (
-	// secretPrefix begins every secret, so that it is recognized wherever it shows up.
-	secretPrefix = "orch_"
-	// secretDigits is how many base62 digits follow: 62^43 > 2^256.
-	secretDigits = 43
-)
-
-// newToken returns "orch_" and 256 random bits in base62. The form lets a token be recognized, and
-// redacted, wherever it shows up.
-func newToken() string {
-	var bits [32]byte
-	_, _ = rand.Read(bits[:]) // never fails
-	text := new(big.Int).SetBytes(bits[:]).Text(62)
-	return secretPrefix + strings.Repeat("0", secretDigits-len(text)) + text
 }
 
 func readNode(dir string) (nodeInfo, error) {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/fault"
 )
 
@@ -65,7 +66,7 @@ func readLocalToken(path string) (string, error) {
 		return "", fault.Wrap(fault.CodeOf(err), err, "the file "+path+" cannot be read")
 	}
 	defer f.Close()
-	data := make([]byte, secretLength)
+	data := make([]byte, agents.SecretLength)
 	n, _ := f.Read(data) // a file that cannot be read has no token
 	return string(data[:n]), nil
 }

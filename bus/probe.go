@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sys/unix"
 
+	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/fault"
 )
 
@@ -90,7 +91,7 @@ func (s *Server) probe(ctx context.Context) error {
 func (s *Server) probeAppends(ctx context.Context, c *Conn) error {
 	dir := filepath.Join(s.streamsDir(), probeStream, blockDir)
 	for i := range 2 {
-		text := []byte("probe " + strconv.Itoa(i) + " " + newToken())
+		text := []byte("probe " + strconv.Itoa(i) + " " + agents.NewSecret())
 		if _, err := c.js.Publish(ctx, probeSubject, text); err != nil {
 			return err
 		}

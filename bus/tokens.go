@@ -50,8 +50,10 @@ type Token struct {
 	ReadOnly bool     `json:"read_only,omitempty"`
 	// Local is "HOST:DIRECTORY" for the token that a node made for the user who started it.
 	Local string `json:"local,omitempty"`
-	// Agent is what the agent has said of itself that was registered with the token; nil for any other.
-	Agent *agents.Profile `json:"agent,omitempty"`
+	// Agent is what the agent has said of itself that was registered with the token; nil for any other. Sponsor is the
+	// identity whose tokens bound that of the agent, such as user:ada; empty for none.
+	Agent   *agents.Profile `json:"agent,omitempty"`
+	Sponsor string          `json:"sponsor,omitempty"`
 }
 
 // Expired reports whether a token is no longer good at a time.
@@ -64,14 +66,16 @@ type NewToken struct {
 	Actor string `json:"actor"`
 	// SHA256 is the digest of the secret, in hex.
 	SHA256 string `json:"sha256"`
-	// Life is how long the token is good; 0 is for ever.
+	// Life is how long the token is good; 0 is for ever. It ends at Until, unless that is zero, when it is good for longer.
 	Life     time.Duration `json:"life,omitempty"`
+	Until    time.Time     `json:"until,omitzero"`
 	Tools    []string      `json:"tools,omitempty"`
 	ReadOnly bool          `json:"read_only,omitempty"`
 	// Local is set for the token of a node, which replaces the one that it had; see Token.Local.
 	Local string `json:"local,omitempty"`
-	// Agent is set for the token of a registered agent.
-	Agent *agents.Profile `json:"agent,omitempty"`
+	// Agent is set for the token of a registered agent, maybe with a Sponsor; see Token.
+	Agent   *agents.Profile `json:"agent,omitempty"`
+	Sponsor string          `json:"sponsor,omitempty"`
 	// Replaces is the id of a token of the same name that ends when this one begins.
 	Replaces string `json:"replaces,omitempty"`
 }
@@ -85,7 +89,8 @@ type RevokeToken struct {
 
 // TokenKeeper makes, lists and revokes tokens: a node here, or one elsewhere.
 type TokenKeeper interface {
-	// CreateToken errors: VALIDATION_ERROR, INVALID_FORMAT, CONFLICT when the name is taken.
+	// CreateToken errors: VALIDATION_ERROR, also for the digest of another token, INVALID_FORMAT, CONFLICT when the name is
+	// taken.
 	CreateToken(ctx context.Context, in NewToken) (Token, error)
 	// ListTokens returns all tokens, also expired ones, the oldest first.
 	ListTokens(ctx context.Context) ([]Token, error)
@@ -95,9 +100,8 @@ type TokenKeeper interface {
 
 // IssueToken makes a token with a new secret, which only the caller ever sees.
 func IssueToken(ctx context.Context, keeper TokenKeeper, in NewToken) (Token, string, error) {
-	secret := newToken()
-	sum := sha256.Sum256([]byte(secret))
-	in.SHA256 = hex.EncodeToString(sum[:])
+	secret := agents.NewSecret()
+	in.SHA256 = agents.DigestOf(secret)
 	token, err := keeper.CreateToken(ctx, in)
 	if err != nil {
 		return Token{}, "", err
@@ -192,6 +196,11 @@ func (t *Tokens) CreateToken(ctx context.Context, in NewToken) (Token, error) {
 	if err := t.store.space.admit(1<<10, time.Now()); err != nil {
 		return Token{}, err
 	}
+	free, err := t.reserve(in.SHA256)
+	if err != nil {
+		return Token{}, err
+	}
+	defer free()
 	after, err := t.place(ctx, in)
 	if err != nil {
 		return Token{}, err
@@ -199,16 +208,22 @@ func (t *Tokens) CreateToken(ctx context.Context, in NewToken) (Token, error) {
 	now := events.Time(t.now())
 	token := Token{
 		ID: events.NewTokenID(now), Name: in.Name, Role: in.Role, CreatedBy: in.Actor, CreatedAt: now,
-		Tools: in.Tools, ReadOnly: in.ReadOnly, Local: in.Local, Agent: in.Agent,
-	}
-	if in.Life > 0 {
-		token.ExpiresAt = now.Add(in.Life)
+		Tools: in.Tools, ReadOnly: in.ReadOnly, Local: in.Local, Agent: in.Agent, Sponsor: in.Sponsor, ExpiresAt: in.ends(now),
 	}
 	if err := t.put(ctx, in.key(), after, &tokenRecord{Token: token, SHA256: in.SHA256}); err != nil {
 		return Token{}, err
 	}
 	t.log.LogAttrs(ctx, slog.LevelInfo, "token_created", about(token, in.Actor))
 	return token, nil
+}
+
+// ends is when a token ends that begins now; zero for never.
+func (n *NewToken) ends(now time.Time) time.Time {
+	end := n.Until
+	if n.Life > 0 && (end.IsZero() || now.Add(n.Life).Before(end)) {
+		end = now.Add(n.Life)
+	}
+	return end
 }
 
 // place returns the revision that a new record follows: 0 for a new key, otherwise that of an expired or revoked
@@ -300,6 +315,14 @@ func (t *Tokens) RevokeToken(ctx context.Context, in RevokeToken) (Token, error)
 	}
 	t.log.LogAttrs(ctx, slog.LevelInfo, "token_revoked", about(h.record.Token, in.Actor))
 	return h.record.Token, nil
+}
+
+// Revoked reports whether there was a token of a name, made by somebody, that was revoked and has no successor.
+func (t *Tokens) Revoked(name string) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	h, known := t.keys[(&NewToken{Name: name}).key()]
+	return known && h.record == nil
 }
 
 // find returns the token of an id, or else the one that somebody made under a name.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/fault"
 )
@@ -447,4 +449,49 @@ func TestTokensAfterALostConnection(t *testing.T) {
 		p.cut()
 		require.Eventually(t, func() bool { return !good() }, 10*time.Second, time.Millisecond)
 	}
+}
+
+// A secret stands for one token, also when two are made at the same moment. What does not look like a secret is none,
+// whatever its digest: nobody would take it out of a log.
+func TestDigestsAreThoseOfOneToken(t *testing.T) {
+	t.Parallel()
+	tokens := openTokens(t, startNode(t, bus.ServerConfig{}), bus.TokensConfig{})
+	secret := agents.NewSecret()
+	made := make(chan error, 8)
+	for i := range cap(made) {
+		in := agentToken("builder" + strconv.Itoa(i))
+		in.SHA256 = agents.DigestOf(secret)
+		go func() {
+			_, err := tokens.CreateToken(t.Context(), in)
+			made <- err
+		}()
+	}
+	good := 0
+	for range cap(made) {
+		if err := <-made; err == nil {
+			good++
+		} else {
+			assertCode(t, fault.ValidationError, err)
+		}
+	}
+	assert.Equal(t, 1, good)
+	known, err := tokens.VerifyToken(secret)
+	require.NoError(t, err)
+	assert.True(t, tokens.HasDigest(known.ID, strings.ToUpper(agents.DigestOf(secret))))
+	assert.False(t, tokens.HasDigest("TOK_2", agents.DigestOf(secret)))
+	assert.False(t, tokens.HasDigest(known.ID, "00"))
+
+	for _, text := range []string{secret[:47] + "-", secret[:46] + "é", "orch_" + strings.Repeat(" ", 43)} {
+		in := agentToken("odd")
+		in.SHA256 = agents.DigestOf(text)
+		odd, err := tokens.CreateToken(t.Context(), in)
+		require.NoError(t, err)
+		_, err = tokens.VerifyToken(text)
+		assertCode(t, fault.Unauthorized, err, text)
+		_, err = tokens.RevokeToken(t.Context(), bus.RevokeToken{Token: odd.ID, Actor: "user:ada"})
+		require.NoError(t, err)
+	}
+	assert.True(t, tokens.Revoked("odd"))
+	assert.False(t, tokens.Revoked(known.Name))
+	assert.False(t, tokens.Revoked("nobody"))
 }

@@ -7,13 +7,13 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"log/slog"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/fault"
 )
 
@@ -42,6 +42,8 @@ type Tokens struct {
 	sums map[digestOf]*tokenRecord
 	// agents are the tokens of registered agents, by the ids of those.
 	agents map[string]*tokenRecord
+	// making are the digests of tokens that are being made.
+	making map[digestOf]bool
 }
 
 // digestOf is the digest of a secret.
@@ -64,6 +66,7 @@ func (s *Store) OpenTokens(ctx context.Context, cfg TokensConfig) (*Tokens, erro
 	t := &Tokens{
 		store: s, now: cfg.Now, log: cfg.Logger, ended: make(chan struct{}),
 		keys: map[string]grant{}, sums: map[digestOf]*tokenRecord{}, agents: map[string]*tokenRecord{},
+		making: map[digestOf]bool{},
 	}
 	follow, stop := context.WithCancel(context.WithoutCancel(ctx))
 	t.end = stop
@@ -214,15 +217,42 @@ func (r *tokenRecord) digest() (sum digestOf, ok bool) {
 	return sum, err == nil && n == len(sum)
 }
 
+// HasDigest reports whether a token is known by its id, and the digest of its secret is the one in hex.
+func (t *Tokens) HasDigest(id, digest string) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	r := t.sums[digestIn(digest)]
+	return r != nil && r.ID == id
+}
+
+// reserve keeps others from making a token of the same digest meanwhile: VALIDATION_ERROR when there is one, or will be.
+func (t *Tokens) reserve(digest string) (free func(), err error) {
+	sum := digestIn(digest)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.sums[sum] != nil || t.making[sum] {
+		return nil, fault.New(fault.ValidationError, "is the digest of another token").WithField("sha256").WithHint("make a secret at random")
+	}
+	t.making[sum] = true
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.making, sum)
+	}, nil
+}
+
+// digestIn reads a digest in hex; what is none is that of no secret.
+func digestIn(text string) digestOf {
+	sum, _ := (&tokenRecord{SHA256: text}).digest()
+	return sum
+}
+
 // count returns the number of tokens.
 func (t *Tokens) count() int {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return len(t.sums)
 }
-
-// secretLength is the length of a secret in bytes.
-const secretLength = len(secretPrefix) + secretDigits
 
 // VerifyToken returns whose secret it is. It looks for the digest of what was sent, which tells by its time at most
 // something about digests, and compares that in constant time (S4-003). Errors: UNAUTHORIZED for whatever is not
@@ -292,10 +322,10 @@ func (t *Tokens) agent(id string) (*tokenRecord, error) {
 }
 
 func (t *Tokens) verify(secret string) (*tokenRecord, error) {
-	if len(secret) != secretLength || !strings.HasPrefix(secret, secretPrefix) {
+	if !agents.IsSecret(secret) {
 		return nil, unknownToken()
 	}
-	var text [secretLength]byte
+	var text [agents.SecretLength]byte
 	copy(text[:], secret)
 	sum := digestOf(sha256.Sum256(text[:]))
 	t.mu.RLock()

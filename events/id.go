@@ -43,6 +43,16 @@ func TaskOfCheckpoint(id string) (TaskID, bool) { return taskOfPart(checkpointPr
 // NewAgentID returns the id of a registered agent: "agent-" and a ULID in lower case.
 func NewAgentID(at time.Time) string { return "agent-" + strings.ToLower(newULID(at, rand.Reader)) }
 
+// TimeOfAgent returns when the id of an agent was made, in milliseconds; the zero time for what is no id.
+func TimeOfAgent(id string) time.Time {
+	body, ok := strings.CutPrefix(id, "agent-")
+	parsed, err := ulid.ParseStrict(strings.ToUpper(body))
+	if !ok || err != nil {
+		return time.Time{}
+	}
+	return Time(ulid.Time(parsed.Time()))
+}
+
 // NewTokenID returns a new id of a bearer token: "TOK_" and a ULID. It is no secret.
 func NewTokenID(at time.Time) string { return "TOK_" + newULID(at, rand.Reader) }
 

@@ -17,9 +17,9 @@ import (
 
 // Credential is what an agent speaks with: the answer at agents.CredentialPath.
 type Credential struct {
-	// Key is its id, Secret the bearer token.
+	// Key is its id, Secret the bearer token; "" when the agent has made it.
 	Key       string    `json:"key"`
-	Secret    string    `json:"secret"`
+	Secret    string    `json:"secret,omitempty"`
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
@@ -35,8 +35,8 @@ type AgentsConfig struct {
 	Desk AgentDesk
 	// Verify returns whose secret it is: UNAUTHORIZED, TOKEN_EXPIRED, FORBIDDEN for who is no registered agent.
 	Verify func(ctx context.Context, secret string) (agents.Member, error)
-	// Renew replaces the credential of an agent.
-	Renew func(ctx context.Context, m agents.Member) (Credential, error)
+	// Renew replaces the credential of an agent, by a renewal that was checked.
+	Renew func(ctx context.Context, m agents.Member, in agents.Renewal) (Credential, error)
 	// Logger gets the causes of internal errors. Default: nothing is logged.
 	Logger *slog.Logger
 }
@@ -55,8 +55,11 @@ func Agents(cfg AgentsConfig) http.Handler {
 	mux.Handle("POST "+agents.ResultsPath, agentCall(cfg, func(ctx context.Context, m agents.Member, r agents.Report) (struct{}, error) {
 		return struct{}{}, cfg.Desk.Report(ctx, m, r)
 	}))
-	mux.Handle("POST "+agents.CredentialPath, agentCall(cfg, func(ctx context.Context, m agents.Member, _ struct{}) (Credential, error) {
-		return cfg.Renew(ctx, m)
+	mux.Handle("POST "+agents.CredentialPath, agentCall(cfg, func(ctx context.Context, m agents.Member, in agents.Renewal) (Credential, error) {
+		if err := in.Check(); err != nil {
+			return Credential{}, err
+		}
+		return cfg.Renew(ctx, m, in)
 	}))
 	return mux
 }

@@ -211,6 +211,42 @@ func (s *Service) ackAll(ctx context.Context, who string, ids []string, result *
 	return nil
 }
 
+// Forget drops what waits for somebody and takes them out of all groups, before another one gets the name. What was sent to
+// all stays. Errors are those of the store.
+func (s *Service) Forget(ctx context.Context, who string) error {
+	if err := CheckIdentity(who); err != nil {
+		return err
+	}
+	s.writing.Lock()
+	err := s.forget(ctx, who)
+	s.writing.Unlock()
+	if err != nil {
+		return err
+	}
+	return s.cfg.Store.Sync()
+}
+
+func (s *Service) forget(ctx context.Context, who string) error {
+	s.mu.Lock()
+	now := s.cfg.Now()
+	var records []Record
+	for it := range s.book.of(who) {
+		if s.book.needs(who, it, now) {
+			records = append(records, s.without(it, who, now))
+		}
+	}
+	for _, group := range s.book.GroupsOf(who) {
+		records = append(records, Record{Kind: Left, Group: group, Who: who, TTL: leftFor})
+	}
+	s.mu.Unlock()
+	for _, r := range records {
+		if err := s.write(ctx, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // taking returns the record by which somebody needs a message no more; false when they do not need it. QUOTA_EXCEEDED when
 // no more of them can be remembered.
 func (s *Service) taking(who, id string) (r Record, needed bool, err error) {

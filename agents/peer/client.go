@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 )
 
@@ -25,15 +26,28 @@ type Credential struct {
 	Agent    string `json:"agent"`
 	Name     string `json:"name"`
 	MaxTasks int    `json:"max_tasks"`
-	// Secret is the bearer token.
+	// Secret is the bearer token. Next is the one that takes its place when the node has heard of it, which it may have when
+	// its answer was lost; "" for none.
 	Secret    string    `json:"secret"`
+	Next      string    `json:"next,omitempty"`
 	IssuedAt  time.Time `json:"issued_at"`
 	ExpiresAt time.Time `json:"expires_at"`
+}
+
+// Ended is when the credential is good no more, whatever became of its next secret: that was asked for in its life, and is
+// good for no longer than another one.
+func (c *Credential) Ended() time.Time {
+	if c.Next == "" {
+		return c.ExpiresAt
+	}
+	return c.ExpiresAt.Add(max(agents.CredentialLife, c.ExpiresAt.Sub(c.IssuedAt)))
 }
 
 // client speaks to the node.
 type client struct {
 	http *http.Client
+	// save keeps the credential; nil keeps none.
+	save func(Credential) error
 
 	mu   sync.Mutex
 	cred Credential
@@ -68,21 +82,81 @@ func (c *client) report(ctx context.Context, r agents.Report) error {
 	return c.post(ctx, agents.ResultsPath, r, nil, patience)
 }
 
-// renew replaces the credential, and returns the new one.
-func (c *client) renew(ctx context.Context, now time.Time) (Credential, error) {
-	var got struct {
-		Secret    string    `json:"secret"`
-		ExpiresAt time.Time `json:"expires_at"`
-	}
-	c.renewing.Lock()
-	defer c.renewing.Unlock()
-	if err := c.send(ctx, c.credential(), agents.CredentialPath, struct{}{}, &got, patience); err != nil {
-		return Credential{}, err
+// keep saves a credential, and then speaks with it.
+func (c *client) keep(cred Credential) error {
+	if c.save != nil {
+		if err := c.save(cred); err != nil {
+			return err
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.cred.Secret, c.cred.ExpiresAt, c.cred.IssuedAt = got.Secret, got.ExpiresAt, now
-	return c.cred, nil
+	c.cred = cred
+	return nil
+}
+
+// renew replaces the credential. The next secret is kept before the node hears of it, so that no lost answer, and no end of
+// this process, leaves the agent without one.
+func (c *client) renew(ctx context.Context, now time.Time) error {
+	c.renewing.Lock()
+	defer c.renewing.Unlock()
+	cred := c.credential()
+	if cred.Next == "" {
+		cred.Next = agents.NewSecret()
+		if err := c.keep(cred); err != nil {
+			return err
+		}
+	}
+	err := c.turnOver(ctx, cred.Secret, now)
+	if fault.Has(err, fault.Unauthorized) {
+		err = c.turnOver(ctx, cred.Next, now)
+	}
+	return err
+}
+
+// turnOver makes the next secret the one to speak with, in the name of one that the node knows. The lock of renewing is
+// held.
+func (c *client) turnOver(ctx context.Context, known string, now time.Time) error {
+	cred := c.credential()
+	ask := cred
+	ask.Secret = known
+	var got struct {
+		ExpiresAt time.Time `json:"expires_at"`
+	}
+	if err := c.send(ctx, ask, agents.CredentialPath, agents.Renewal{Digest: agents.DigestOf(cred.Next)}, &got, patience); err != nil {
+		return err
+	}
+	cred.Secret, cred.Next, cred.ExpiresAt, cred.IssuedAt = cred.Next, "", got.ExpiresAt, now
+	err := c.keep(cred)
+	if err != nil { // the next start finds the secret where it was kept before
+		c.mu.Lock()
+		c.cred = cred
+		c.mu.Unlock()
+	}
+	return err
+}
+
+// fresh returns the credential that takes the place of one that was refused, or why there is none. refused is the error
+// of the refusal.
+func (c *client) fresh(ctx context.Context, used Credential, refused error) (Credential, error) {
+	c.renewing.Lock() // the answer with the new one may be on its way
+	defer c.renewing.Unlock()
+	cred := c.credential()
+	switch {
+	case cred.Secret != used.Secret:
+		return cred, nil
+	case cred.Next == "":
+		return cred, refused
+	}
+	err := c.turnOver(ctx, cred.Next, events.Time(time.Now()))
+	switch cred = c.credential(); {
+	case cred.Secret != used.Secret: // whether it could be kept or not
+		return cred, nil
+	case passing(err):
+		return cred, err
+	default:
+		return cred, refused
+	}
 }
 
 // post sends a request and decodes its answer. One that is refused because the credential was replaced meanwhile is sent
@@ -90,16 +164,14 @@ func (c *client) renew(ctx context.Context, now time.Time) (Credential, error) {
 func (c *client) post(ctx context.Context, path string, in, out any, within time.Duration) error {
 	used := c.credential()
 	err := c.send(ctx, used, path, in, out, within)
-	if !fault.Has(err, fault.Unauthorized) {
+	if !fault.Has(err, fault.Unauthorized) && !fault.Has(err, fault.TokenExpired) {
 		return err
 	}
-	c.renewing.Lock() // the answer with the new one may be on its way
-	fresh := c.credential()
-	c.renewing.Unlock()
-	if fresh.Secret == used.Secret {
+	cred, err := c.fresh(ctx, used, err)
+	if err != nil {
 		return err
 	}
-	return c.send(ctx, fresh, path, in, out, within)
+	return c.send(ctx, cred, path, in, out, within)
 }
 
 // send sends a request and decodes its answer. Errors are those of the node, UNAVAILABLE when it cannot be reached.

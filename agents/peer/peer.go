@@ -28,7 +28,7 @@ type Config struct {
 	Concurrency int
 	// Drain is how long running calls may go on after a stop; default 10 s.
 	Drain time.Duration
-	// Save keeps a credential that was renewed; nil renews none.
+	// Save keeps a credential with its next secret, before it is renewed and after; nil renews none.
 	Save func(Credential) error
 	// Logger gets what an operator should see. Default: nothing is logged.
 	Logger *slog.Logger
@@ -72,7 +72,7 @@ func New(cfg Config) (*Peer, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Peer{
-		cfg: cfg, log: cfg.Logger, client: &client{http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 4}}, cred: cfg.Credential},
+		cfg: cfg, log: cfg.Logger, client: &client{http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 4}}, save: cfg.Save, cred: cfg.Credential},
 		soon: make(chan struct{}, 1), done: make(chan struct{}, 1), calls: map[work.Ref]*call{},
 	}, nil
 }
@@ -96,6 +96,7 @@ func (p *Peer) Run(ctx context.Context) error {
 			stop(err)
 		}
 	})
+	beats.Go(func() { p.renewals(life) })
 	err := p.claims(run, life)
 	p.drain(end)
 	end(errStopping)
@@ -282,7 +283,6 @@ func (p *Peer) heartbeats(ctx context.Context) error {
 			next = min(next, backoff(failures))
 			failures++
 		}
-		p.refresh(ctx)
 		timer := time.NewTimer(next)
 		select {
 		case <-ctx.Done():
@@ -310,19 +310,37 @@ func (p *Peer) pulse() (agents.Beat, time.Duration) {
 	return b, max(next, 50*time.Millisecond)
 }
 
-// refresh renews the credential when four fifths of its life are over.
-func (p *Peer) refresh(ctx context.Context) {
-	cred, now := p.client.credential(), time.Now()
-	if p.cfg.Save == nil || cred.ExpiresAt.IsZero() || now.Before(cred.IssuedAt.Add(cred.ExpiresAt.Sub(cred.IssuedAt)*4/5)) {
-		return
+// renewals renews the credential in time, until ctx ends. What fails is tried again, soon where that may help.
+func (p *Peer) renewals(ctx context.Context) {
+	const hopeless = 5 * time.Minute
+	for failures := 0; p.cfg.Save != nil && ctx.Err() == nil; {
+		next := p.due()
+		if next <= 0 {
+			err := p.client.renew(ctx, events.Time(time.Now()))
+			switch {
+			case err == nil:
+				failures, next = 0, agents.Interval // whatever the clocks say
+			case passing(err):
+				next = backoff(failures)
+				failures++
+			default:
+				next = hopeless
+			}
+			if err != nil && ctx.Err() == nil {
+				p.log.WarnContext(ctx, "agent_credential_not_renewed", slog.Any("error", err))
+			}
+		}
+		sleep(ctx, min(next, agents.Interval*10))
 	}
-	fresh, err := p.client.renew(ctx, events.Time(now))
-	if err == nil {
-		err = p.cfg.Save(fresh)
+}
+
+// due is when four fifths of the life of the credential are over, from now on.
+func (p *Peer) due() time.Duration {
+	cred := p.client.credential()
+	if cred.ExpiresAt.IsZero() {
+		return agents.Interval
 	}
-	if err != nil {
-		p.log.WarnContext(ctx, "agent_credential_not_renewed", slog.Any("error", err))
-	}
+	return time.Until(cred.IssuedAt.Add(cred.ExpiresAt.Sub(cred.IssuedAt) * 4 / 5))
 }
 
 func poke(c chan struct{}) {
@@ -338,8 +356,10 @@ func backoff(failures int) time.Duration {
 	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64())) //nolint:gosec // it is no secret
 }
 
-func pause(ctx context.Context, failures int) {
-	timer := time.NewTimer(backoff(failures))
+func pause(ctx context.Context, failures int) { sleep(ctx, backoff(failures)) }
+
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,7 +26,7 @@ type desk struct {
 	give    agents.Assignment
 	reports chan agents.Report
 	// renew answers a renewal, refuse says why a request is refused; nil for none.
-	renew  func() any
+	renew  func(in agents.Renewal) any
 	refuse func(r *http.Request, said agents.Report) error
 
 	mu    sync.Mutex
@@ -39,7 +40,9 @@ func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "/agents/tasks":
 		answer = d.claim(r)
 	case "/agents/credential":
-		answer = d.renew()
+		var in agents.Renewal
+		assert.NoError(d.t, json.NewDecoder(r.Body).Decode(&in))
+		answer = d.renew(in)
 	case "/agents/results":
 		assert.NoError(d.t, json.NewDecoder(r.Body).Decode(&said))
 	}
@@ -63,7 +66,7 @@ func (d *desk) claim(r *http.Request) agents.Work {
 	d.given = true
 	d.mu.Unlock()
 	if given {
-		<-r.Context().Done()
+		gone(r)
 		return agents.Work{}
 	}
 	return agents.Work{Calls: []agents.Assignment{d.give}}
@@ -103,14 +106,17 @@ func TestReportDuringRenewal(t *testing.T) {
 	t.Parallel()
 	ended, refused := make(chan struct{}), make(chan struct{})
 	var once sync.Once
+	var digest atomic.Value
 	d := &desk{t: t, give: call(time.Now().Add(time.Hour), 0)}
-	d.renew = func() any {
+	d.renew = func(in agents.Renewal) any {
+		digest.Store(in.Digest)
 		close(ended)
 		<-refused
-		return map[string]any{"secret": "new", "expires_at": time.Now().Add(time.Hour)}
+		return map[string]any{"expires_at": time.Now().Add(time.Hour)}
 	}
 	d.refuse = func(r *http.Request, _ agents.Report) error {
-		if r.URL.Path != "/agents/results" || r.Header.Get("Authorization") == "Bearer new" {
+		secret := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if r.URL.Path != "/agents/results" || agents.DigestOf(secret) == digest.Load() {
 			return nil
 		}
 		once.Do(func() { close(refused) })

@@ -95,7 +95,7 @@ func (a *app) showAgents(list []agents.View) error {
 			return nil
 		}
 		var table screen.Table
-		head := []string{"NAME", "TYPE", "STATUS", "CALLS", "SEEN", "DONE", "CAPABILITIES"}
+		head := []string{"NAME", "TYPE", "STATUS", "CALLS", "SEEN", "DONE", "BY", "CAPABILITIES"}
 		bound := slices.ContainsFunc(list, func(v agents.View) bool { return v.For != "" })
 		if bound {
 			head = append(head, "WORKS FOR")
@@ -108,7 +108,7 @@ func (a *app) showAgents(list []agents.View) error {
 			}
 			row := []string{
 				g.Name, g.Type, string(g.Status), strconv.Itoa(g.Current) + "/" + strconv.Itoa(g.MaxTasks), seen,
-				strconv.Itoa(g.Record.Completed), strings.Join(g.Names(), ","),
+				strconv.Itoa(g.Record.Completed), g.RegisteredBy, strings.Join(g.Names(), ","),
 			}
 			if bound {
 				row = append(row, cmp.Or(g.For, "all"))
@@ -203,15 +203,15 @@ func (a *app) register(ctx context.Context, s session, name string, o registerOp
 	if err != nil {
 		return peer.Credential{}, err
 	}
-	got, err := s.Collect(ctx, agents.Collection{Task: id, By: a.actor()})
-	if err != nil {
-		return peer.Credential{}, err
-	}
 	i := slices.IndexFunc(all, func(v agents.View) bool { return v.Name == name })
 	if i < 0 {
 		return peer.Credential{}, fault.New(fault.NotFound, "the agent %s was removed meanwhile", name)
 	}
 	m := all[i]
+	got, err := s.Collect(ctx, agents.Collection{Task: id, Agent: m.ID, By: a.actor()})
+	if err != nil {
+		return peer.Credential{}, err
+	}
 	return peer.Credential{
 		URL: m.URL, Agent: m.ID, Name: m.Name, MaxTasks: m.MaxTasks, Secret: got.Secret, IssuedAt: m.RegisteredAt, ExpiresAt: m.ExpiresAt,
 	}, nil

@@ -17,8 +17,11 @@ func (n *Node) serveAgentDesk(ctx context.Context) error {
 	}
 	end, err := bus.ServeAgentDesk(c, bus.AgentsConfig{
 		Desk: n.agentDesk, Member: n.member, While: n.tokens.WhileAgent, Status: httpapi.Status, Logger: n.cfg.logger(),
-		Renew: bus.HandleAgent(func(ctx context.Context, m agents.Member, _ struct{}) (httpapi.Credential, error) {
-			return roll{tokens: n.tokens}.renew(ctx, m)
+		Renew: bus.HandleAgent(func(ctx context.Context, m agents.Member, in agents.Renewal) (httpapi.Credential, error) {
+			if err := in.Check(); err != nil {
+				return httpapi.Credential{}, err
+			}
+			return roll{tokens: n.tokens}.renew(ctx, m, in)
 		}),
 	})
 	if err != nil {

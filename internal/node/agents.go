@@ -1,13 +1,11 @@
 package node
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/bus"
@@ -22,7 +20,7 @@ import (
 
 // startAgents serves the network of agents.
 func (n *Node) startAgents(ctx context.Context) error {
-	n.agents = agents.NewRegistry(agents.Config{Credentials: roll{n.tokens, n.orch.Callable}, Running: n.runningCalls, Records: n.records, URL: n.address})
+	n.agents = agents.NewRegistry(agents.Config{Credentials: n.roll(), Running: n.runningCalls, Records: n.records, URL: n.address})
 	n.hands.registry.Store(n.agents)
 	n.agentDesk = agents.NewDesk(n.orch, &chain{hands: n.hands, owner: n.orch}, n.agents)
 	c, err := n.connect(ctx, "agents")
@@ -76,7 +74,7 @@ func (n *Node) runningCalls(ctx context.Context) (map[string]int, error) {
 // agentPaths are what agents ask for over HTTP.
 func (n *Node) agentPaths() http.Handler {
 	return httpapi.Agents(httpapi.AgentsConfig{
-		Desk: n.agentDesk, Verify: n.verifyAgent, Renew: roll{tokens: n.tokens}.renew, Logger: n.cfg.logger(),
+		Desk: n.agentDesk, Verify: n.verifyAgent, Renew: n.roll().renew, Logger: n.cfg.logger(),
 	})
 }
 
@@ -90,125 +88,6 @@ func (n *Node) verifyAgent(_ context.Context, secret string) (agents.Member, err
 		return agents.Member{}, fault.New(fault.Forbidden, "%s is no registered agent", t.Name).WithHint("orch agents register")
 	}
 	return memberOf(t), nil
-}
-
-// roll keeps agents as tokens with a profile.
-type roll struct {
-	tokens *bus.Tokens
-	// callable returns the only tools that a task may call; none when it may call any.
-	callable func(ctx context.Context, task events.TaskID) ([]string, error)
-}
-
-// agentLife is how long the credential of an agent is good; the agent can renew it before.
-const agentLife = 24 * time.Hour
-
-// Enrol implements agents.Credentials. Who is no operator makes agents that work for nobody else.
-func (r roll) Enrol(ctx context.Context, reg agents.Registration) (agents.Member, string, error) {
-	p := reg.Profile
-	all, err := r.tokens.ListTokens(ctx)
-	if err != nil {
-		return agents.Member{}, "", err
-	}
-	if p.ID, p.For = events.NewAgentID(time.Now()), ""; !operates(all, reg.By) {
-		p.For = reg.By
-	}
-	in := bus.NewToken{Name: reg.Name, Role: bus.RoleAgent, Actor: cmp.Or(reg.By, "user:unknown"), Life: agentLife, Agent: &p}
-	if in.Tools, in.ReadOnly, err = r.reach(ctx, reg); err != nil {
-		return agents.Member{}, "", err
-	}
-	t, secret, err := bus.IssueToken(ctx, r.tokens, in)
-	if fault.Has(err, fault.Conflict) {
-		err = fault.New(fault.Conflict, "there is an agent, or a token, of the name %s", reg.Name).WithField("agentInfo.name").
-			WithHint("choose another name, or remove that one: orch agents remove %s", reg.Name)
-	}
-	if err != nil {
-		return agents.Member{}, "", err
-	}
-	return memberOf(t), secret, nil
-}
-
-// operates reports whether an identity is that of an operator: by a token, or by having none, as people at the command
-// line, whom the credential of the bus makes operators.
-func operates(all []bus.Token, who string) bool {
-	known := strings.HasPrefix(who, agents.Prefix)
-	for _, t := range all {
-		if identityOf(t).Name != who {
-			continue
-		}
-		if t.Role == bus.RoleOperator {
-			return true
-		}
-		known = true
-	}
-	return !known
-}
-
-// reach is what a new agent sees: no more than the token of who registers it, nor than the task by which that is done. The
-// token may have ended meanwhile, and a face may show less than any token says: the task knows.
-func (r roll) reach(ctx context.Context, reg agents.Registration) (shown []string, readOnly bool, err error) {
-	all, err := r.tokens.ListTokens(ctx)
-	if err != nil {
-		return nil, false, err
-	}
-	for _, t := range all {
-		if identityOf(t).Name == reg.By && (len(t.Tools) > 0 || t.ReadOnly) {
-			shown, readOnly = t.Tools, t.ReadOnly
-		}
-	}
-	if len(shown) > 0 || readOnly {
-		return shown, readOnly, nil
-	}
-	shown, err = r.callable(ctx, reg.Task)
-	if fault.Has(err, fault.NotFound) { // it was asked for by no task
-		err = nil
-	}
-	return shown, false, err
-}
-
-// renew replaces the credential of an agent.
-func (r roll) renew(ctx context.Context, m agents.Member) (httpapi.Credential, error) {
-	all, err := r.tokens.ListTokens(ctx)
-	if err != nil {
-		return httpapi.Credential{}, err
-	}
-	for _, old := range all {
-		if old.ID != m.Key {
-			continue
-		}
-		t, secret, err := bus.IssueToken(ctx, r.tokens, bus.NewToken{
-			Name: old.Name, Role: old.Role, Actor: old.CreatedBy, Life: agentLife, Tools: old.Tools, ReadOnly: old.ReadOnly,
-			Agent: old.Agent, Replaces: old.ID,
-		})
-		return httpapi.Credential{Key: t.ID, Secret: secret, ExpiresAt: t.ExpiresAt}, err
-	}
-	return httpapi.Credential{}, fault.New(fault.Unauthorized, "the credential was revoked")
-}
-
-// Members implements agents.Credentials.
-func (r roll) Members(ctx context.Context) ([]agents.Member, error) {
-	all, err := r.tokens.ListTokens(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var members []agents.Member
-	for _, t := range all {
-		if t.Agent != nil {
-			members = append(members, memberOf(t))
-		}
-	}
-	return members, nil
-}
-
-// Expel implements agents.Credentials.
-func (r roll) Expel(ctx context.Context, m agents.Member, by string) error {
-	_, err := r.tokens.RevokeToken(ctx, bus.RevokeToken{Token: m.Key, Actor: by})
-	return err
-}
-
-func memberOf(t bus.Token) agents.Member {
-	return agents.Member{
-		Profile: *t.Agent, Name: t.Name, Key: t.ID, RegisteredAt: t.CreatedAt, RegisteredBy: t.CreatedBy, ExpiresAt: t.ExpiresAt,
-	}
 }
 
 // chain takes calls through the gates for agents: by a worker that bears the name of the agent, and calls no tool.

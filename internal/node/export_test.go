@@ -13,6 +13,9 @@ func NewDeputies(office messages.Office[string], note func(context.Context, mess
 	return &deputies{office: office, note: note}
 }
 
+// Messages is the office of the node.
+func (n *Node) Messages() *bus.Messages { return n.messages }
+
 // NewOffers hands out tools that never change by themselves.
 func NewOffers(entries func() []gateway.Entry) Asker {
 	return local{"catalogue": bus.Handle(offers[gateway.Entry]{entries, func() <-chan struct{} { return nil }, bus.MaxPayload / 2}.answer)}

@@ -306,3 +306,53 @@ func (e *endpoint) checkRecord(cred peer.Credential) {
 	summary, _ := r.Result["summary"].(object)
 	assert.Equal(e.t, object{"total": 2.0, "active": 0.0, "idle": 1.0, "busy": 0.0, "offline": 1.0, "error": 0.0}, summary)
 }
+
+// A plan that registers several agents, at the same time too, gives the secret of each to whoever submitted it.
+func TestPlanRegistersSeveralAgents(t *testing.T) {
+	t.Parallel()
+	e := serveRPC(t)
+	r := e.call("orch_submit", object{"plan": `
+orch: v1
+name: crew
+steps:
+  - {id: a, tool: onboarding.registerAgent, with: {agentInfo: {name: ada, type: analyst, version: 1.2.3}, capabilities: [{name: a, category: b}]}}
+  - {id: b, needs: [], tool: onboarding.registerAgent, with: {agentInfo: {name: bob, type: analyst, version: 1.2.3}, capabilities: [{name: a, category: b}]}}
+  - {id: c, needs: [a, b], tool: onboarding.registerAgent, with: {agentInfo: {name: cyd, type: analyst, version: 1.2.3}, capabilities: [{name: a, category: b}]}}
+outputs:
+  all: ["${{ steps.a.output }}", "${{ steps.b.output }}", "${{ steps.c.output }}"]
+  again: ${{ steps.a.output.credentials.secret }}
+`})
+	require.Nil(t, r.Error, "%v", r.Error)
+	var task string
+	for _, field := range []string{"task_id", "id"} {
+		if id, ok := r.Result[field].(string); ok {
+			task = id
+		}
+	}
+	require.NotEmpty(t, task, "%v", r.Result)
+	r = e.call("orch_result", object{"task_id": task, "wait_seconds": 50})
+	require.Nil(t, r.Error, "%v", r.Error)
+	out, _ := r.Result["output"].(object)
+	all, _ := out["all"].([]any)
+	require.Len(t, all, 3, "%v", r.Result)
+	secrets := map[string]bool{}
+	for i, name := range []string{"ada", "bob", "cyd"} {
+		answer, _ := all[i].(object)
+		cred := credentialOf(t, name, answer)
+		status, text := say(t, cred, agents.StatusPath, agents.Beat{})
+		assert.Equal(t, http.StatusOK, status, text)
+		assert.Equal(t, agents.Idle, statusOf(t, e.Node, name), "it is the secret of %s", name)
+		secrets[cred.Secret] = true
+		if i == 0 {
+			assert.Equal(t, cred.Secret, out["again"])
+		}
+	}
+	assert.Len(t, secrets, 3)
+	r = e.call("orch_result", object{"task_id": task})
+	text, err := json.Marshal(r)
+	require.NoError(t, err)
+	for secret := range secrets {
+		assert.NotContains(t, string(text), secret, "each is shown once")
+		assert.NotContains(t, e.log.String(), secret)
+	}
+}

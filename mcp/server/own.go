@@ -190,7 +190,9 @@ func (s *Server) ownResult(ctx context.Context, c client, in ownInput) (any, err
 	if wait <= 0 {
 		wait = s.cfg.SyncWait
 	}
-	return s.cfg.API.Result(ctx, orchestrator.ResultRequest{ID: t.ID, Wait: wait})
+	r, err := s.cfg.API.Result(ctx, orchestrator.ResultRequest{ID: t.ID, Wait: wait})
+	r.Output = s.cfg.Reveal(ctx, t.ID, c.who.Name, r.Output)
+	return r, err
 }
 
 func (s *Server) ownList(ctx context.Context, c client, in ownInput) (any, error) {

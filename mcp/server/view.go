@@ -171,6 +171,8 @@ func because(reason string) string {
 func (s *Server) outcomeFor(ctx context.Context, who Identity, t orchestrator.TaskView) outcome {
 	if call := callOf(t); call != nil {
 		call.Output = s.cfg.Reveal(ctx, t.ID, who.Name, call.Output)
+	} else {
+		t.Output = s.cfg.Reveal(ctx, t.ID, who.Name, t.Output)
 	}
 	return s.outcomeOf(t)
 }

@@ -1,6 +1,7 @@
 package messagestest
 
 import (
+	"context"
 	"encoding/json"
 	"testing"
 
@@ -24,6 +25,15 @@ func newDesk(t *testing.T, open Opener, cfg messages.Config) *desk {
 }
 
 func (d *desk) restart() { d.Office = d.reopen() }
+
+func (d *desk) forget(who string) error {
+	d.t.Helper()
+	office, ok := d.Office.(interface {
+		Forget(ctx context.Context, who string) error
+	})
+	require.True(d.t, ok, "it cannot forget")
+	return office.Forget(d.t.Context(), who)
+}
 
 // text is the payload of a text.
 func text(s string) json.RawMessage {

@@ -52,7 +52,7 @@ func TestOffice(t *testing.T, open Opener) {
 		"direct": testDirect, "all": testAll, "groups": testGroups, "several": testSeveral, "order": testOrder,
 		"urgent": testUrgent, "cursor": testCursor, "keys": testKeys, "answers": testAnswers, "filters": testFilters,
 		"life": testLife, "full": testFull, "full of all": testFullOfAll, "restart": testRestart, "wait": testWait,
-		"many": testMany, "refusals": testRefusals, "secrets": testSecrets, "pages": testPages,
+		"many": testMany, "refusals": testRefusals, "secrets": testSecrets, "pages": testPages, "forget": testForget,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -335,6 +335,37 @@ func testRestart(t *testing.T, open Opener) {
 		require.Len(t, p.Messages, 1)
 		assert.Equal(t, kept.ID, p.Messages[0].ID)
 	}
+}
+
+// Who gets a name that somebody had gets nothing that was for that one, but what is for all.
+func testForget(t *testing.T, open Opener) {
+	t.Helper()
+	clock := NewClock()
+	d := newDesk(t, open, messages.Config{Now: clock.Now})
+	d.join("agent:bob", "ops")
+	d.join("agent:eve", "ops")
+	d.send("user:ada", "short", messages.Draft{TTL: time.Minute}, "agent:bob")
+	d.send("user:ada", "direct", messages.Draft{}, "agent:bob")
+	d.send("user:ada", "both", messages.Draft{}, "agent:bob", "agent:eve")
+	d.send("user:ada", "group", messages.Draft{}, "group:ops")
+	d.send("user:ada", "all", messages.Draft{}, "all")
+	clock.Add(2 * time.Minute)
+	for _, wrong := range []string{"", "group:ops", "all"} {
+		assert.Equal(t, fault.Forbidden, fault.CodeOf(d.forget(wrong)), wrong)
+	}
+	require.NoError(t, d.forget("agent:bob"))
+	require.NoError(t, d.forget("agent:nobody"))
+	for range 2 {
+		assert.Equal(t, []string{"all"}, d.texts("agent:bob", messages.Query{}))
+		assert.Equal(t, []string{"both", "group", "all"}, d.texts("agent:eve", messages.Query{InOrder: true}))
+		g, err := d.Group(t.Context(), "agent:bob", messages.GroupChange{})
+		require.NoError(t, err)
+		assert.Empty(t, g.Groups)
+		d.restart()
+	}
+	d.join("agent:bob", "ops")
+	d.send("user:ada", "new", messages.Draft{}, "agent:bob", "group:ops")
+	assert.Equal(t, []string{"all", "new"}, d.texts("agent:bob", messages.Query{InOrder: true}))
 }
 
 // A wait ends with the first message that is for one, and with its time.

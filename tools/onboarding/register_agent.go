@@ -3,6 +3,7 @@ package onboarding
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/orch-dev/orch/agents"
@@ -60,11 +61,11 @@ type endpoints struct {
 	Status   string `json:"status,omitempty" jsonschema:"Where it sends heartbeats" format:"uri"`
 }
 
-// Once and OnceKey stand in the log for the secret of a credential and its id: whoever asked gets them in their place,
-// once.
+// Once and OnceKey, with the id of the agent, stand in the log for the secret of a credential and its id: whoever asked gets
+// them in their place, once.
 const (
-	Once    = "(the secret is shown once, to whoever registered the agent)"
-	OnceKey = "(the key is shown once, with the secret)"
+	Once    = "(the secret of %s is shown once, to whoever registered the agent)"
+	OnceKey = "(the key of %s is shown once, with the secret)"
 )
 
 // RegisterAgent is the name of the tool whose result holds Once.
@@ -107,7 +108,7 @@ func registerAgent(cfg Config) tools.Tool {
 func registered(m agents.Registered) registerAgentOut {
 	out := registerAgentOut{
 		AgentID: m.ID, RegisteredAt: stamp(m.RegisteredAt),
-		Credentials: credentials{APIKey: OnceKey, Secret: Once, ExpiresAt: stamp(m.ExpiresAt)},
+		Credentials: credentials{APIKey: fmt.Sprintf(OnceKey, m.ID), Secret: fmt.Sprintf(Once, m.ID), ExpiresAt: stamp(m.ExpiresAt)},
 		Endpoints:   endpoints{Messages: "orch://inbox"},
 	}
 	if m.URL != "" {

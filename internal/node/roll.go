@@ -1,0 +1,235 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/httpapi"
+)
+
+// roll keeps agents as tokens with a profile.
+type roll struct {
+	tokens *bus.Tokens
+	// callable returns the only tools that a task may call; none when it may call any.
+	callable func(ctx context.Context, task events.TaskID) ([]string, error)
+	// forget drops what waits for who had a name before.
+	forget func(ctx context.Context, who string) error
+	// owner is who runs the node, such as user:ada; empty for nobody who is known.
+	owner string
+}
+
+func (n *Node) roll() roll {
+	r := roll{tokens: n.tokens, callable: n.orch.Callable, forget: n.messages.Forget}
+	if n.cfg.User != "" {
+		r.owner = "user:" + n.cfg.User
+	}
+	return r
+}
+
+// Enrol implements agents.Credentials. Who is no operator makes agents that work for nobody else.
+func (r roll) Enrol(ctx context.Context, reg agents.Registration) (agents.Member, string, error) {
+	p := reg.Profile
+	all, err := r.tokens.ListTokens(ctx)
+	if err != nil {
+		return agents.Member{}, "", err
+	}
+	if p.ID, p.For = events.NewAgentID(time.Now()), ""; !operates(all, reg.By) {
+		p.For = reg.By
+	}
+	until, sponsor, err := r.bound(all, reg.By)
+	if err != nil {
+		return agents.Member{}, "", err
+	}
+	in := bus.NewToken{Name: reg.Name, Until: until, Sponsor: sponsor, Role: bus.RoleAgent, Actor: cmp.Or(reg.By, "user:unknown"), Life: agents.CredentialLife, Agent: &p}
+	if in.Tools, in.ReadOnly, err = r.reach(ctx, reg); err != nil {
+		return agents.Member{}, "", err
+	}
+	if err := r.vacate(ctx, all, reg.Name); err != nil {
+		return agents.Member{}, "", err
+	}
+	t, secret, err := bus.IssueToken(ctx, r.tokens, in)
+	if fault.Has(err, fault.Conflict) {
+		err = fault.New(fault.Conflict, "there is an agent, or a token, of the name %s", reg.Name).WithField("agentInfo.name").
+			WithHint("choose another name, or remove that one: orch agents remove %s", reg.Name)
+	}
+	if err != nil {
+		return agents.Member{}, "", err
+	}
+	return memberOf(t), secret, nil
+}
+
+// vacate drops what waits for the agent that had a name before, so that the next one does not get it. The first one of a name
+// finds what was sent to it before.
+func (r roll) vacate(ctx context.Context, all []bus.Token, name string) error {
+	i := slices.IndexFunc(all, func(t bus.Token) bool { return t.Name == name && t.Local == "" })
+	if i >= 0 && !all[i].Expired(time.Now()) || i < 0 && !r.tokens.Revoked(name) {
+		return nil
+	}
+	return r.forget(ctx, agents.Prefix+name)
+}
+
+// bound says until when somebody who is registered by an identity may speak: as long as that has a token, for ever when one
+// of them is. It is nobody's sponsor who has never had one, as people at the command line. FORBIDDEN when all of its tokens
+// have ended.
+func (r roll) bound(all []bus.Token, who string) (until time.Time, sponsor string, err error) {
+	known, good := false, false
+	for _, t := range all {
+		if identityOf(t).Name != who {
+			continue
+		}
+		known = true
+		switch {
+		case t.Expired(time.Now()):
+		case t.ExpiresAt.IsZero():
+			return time.Time{}, who, nil
+		default:
+			until, good = latest(until, t.ExpiresAt), true
+		}
+	}
+	_, name, _ := strings.Cut(who, ":")
+	if !known && (who == r.owner || r.owner == "" || !r.tokens.Revoked(name)) {
+		return time.Time{}, "", nil
+	}
+	if !good {
+		return time.Time{}, "", fault.New(fault.Forbidden, "%s has no token any more", who).WithHint("agents end with the tokens of who has registered them; see: orch token list")
+	}
+	return until, who, nil
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// operates reports whether an identity is that of an operator: by a token, or by having none, as people at the command
+// line, whom the credential of the bus makes operators.
+func operates(all []bus.Token, who string) bool {
+	known := strings.HasPrefix(who, agents.Prefix)
+	for _, t := range all {
+		if identityOf(t).Name != who {
+			continue
+		}
+		if t.Role == bus.RoleOperator {
+			return true
+		}
+		known = true
+	}
+	return !known
+}
+
+// reach is what a new agent sees: no more than the token of who registers it, nor than the task by which that is done. The
+// token may have ended meanwhile, and a face may show less than any token says: the task knows.
+func (r roll) reach(ctx context.Context, reg agents.Registration) (shown []string, readOnly bool, err error) {
+	all, err := r.tokens.ListTokens(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, t := range all {
+		if identityOf(t).Name == reg.By && (len(t.Tools) > 0 || t.ReadOnly) {
+			shown, readOnly = t.Tools, t.ReadOnly
+		}
+	}
+	if len(shown) > 0 || readOnly {
+		return shown, readOnly, nil
+	}
+	shown, err = r.callable(ctx, reg.Task)
+	if fault.Has(err, fault.NotFound) { // it was asked for by no task
+		err = nil
+	}
+	return shown, false, err
+}
+
+// renew replaces the credential of an agent. Asked again with the new secret it answers the same, so that an answer may
+// be lost.
+func (r roll) renew(ctx context.Context, m agents.Member, in agents.Renewal) (httpapi.Credential, error) {
+	all, err := r.tokens.ListTokens(ctx)
+	if err != nil {
+		return httpapi.Credential{}, err
+	}
+	i := slices.IndexFunc(all, func(t bus.Token) bool { return t.ID == m.Key })
+	if i < 0 {
+		return httpapi.Credential{}, fault.New(fault.Unauthorized, "the credential was revoked")
+	}
+	old := all[i]
+	if in.Digest != "" && r.tokens.HasDigest(old.ID, in.Digest) {
+		return httpapi.Credential{Key: old.ID, ExpiresAt: old.ExpiresAt}, nil
+	}
+	until, err := r.renewable(all, old)
+	if err != nil {
+		return httpapi.Credential{}, err
+	}
+	return r.replace(ctx, bus.NewToken{
+		Name: old.Name, Role: old.Role, Actor: old.CreatedBy, Life: agents.CredentialLife, Tools: old.Tools, ReadOnly: old.ReadOnly,
+		Agent: old.Agent, Replaces: old.ID, SHA256: in.Digest, Until: until, Sponsor: old.Sponsor,
+	})
+}
+
+// renewable says until when the next credential of an agent may be good. FORBIDDEN when who has registered it has no token
+// any more.
+func (r roll) renewable(all []bus.Token, old bus.Token) (time.Time, error) {
+	if old.Sponsor == "" {
+		return time.Time{}, nil
+	}
+	until, sponsor, err := r.bound(all, old.Sponsor)
+	if err == nil && sponsor == "" {
+		err = fault.New(fault.Forbidden, "%s, who has registered the agent, has no token any more", old.Sponsor).WithHint("register the agent anew")
+	}
+	return until, err
+}
+
+// replace makes the credential that another one ends by: with a secret of the agent, or, without a digest, a new one.
+func (r roll) replace(ctx context.Context, in bus.NewToken) (httpapi.Credential, error) {
+	var t bus.Token
+	var secret string
+	var err error
+	if in.SHA256 == "" {
+		t, secret, err = bus.IssueToken(ctx, r.tokens, in)
+	} else {
+		t, err = r.tokens.CreateToken(ctx, in)
+	}
+	if fault.Has(err, fault.ValidationError) && fault.From(err).Field == "sha256" {
+		err = fault.From(err).WithField("digest")
+	}
+	return httpapi.Credential{Key: t.ID, Secret: secret, ExpiresAt: t.ExpiresAt}, err
+}
+
+// Members implements agents.Credentials.
+func (r roll) Members(ctx context.Context) ([]agents.Member, error) {
+	all, err := r.tokens.ListTokens(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var members []agents.Member
+	for _, t := range all {
+		if t.Agent != nil {
+			members = append(members, memberOf(t))
+		}
+	}
+	return members, nil
+}
+
+// Expel implements agents.Credentials.
+func (r roll) Expel(ctx context.Context, m agents.Member, by string) error {
+	_, err := r.tokens.RevokeToken(ctx, bus.RevokeToken{Token: m.Key, Actor: by})
+	return err
+}
+
+// memberOf is the agent of a token. It was registered with the first of its tokens.
+func memberOf(t bus.Token) agents.Member {
+	registered := events.TimeOfAgent(t.Agent.ID)
+	if registered.IsZero() {
+		registered = t.CreatedAt
+	}
+	return agents.Member{
+		Profile: *t.Agent, Name: t.Name, Key: t.ID, RegisteredAt: registered, RegisteredBy: t.CreatedBy, ExpiresAt: t.ExpiresAt,
+	}
+}
