@@ -228,7 +228,7 @@ func (s *counter) takeBack(ctx context.Context, no uint64) {
 			Error: "it was gone when the call came",
 		})
 		if err != nil && !fault.Has(err, fault.Conflict) {
-			s.log.Warn("a call that found nobody was not taken back", slog.String("task", string(call.Task)), slog.Any("error", err))
+			s.log.WarnContext(ctx, "a call that found nobody was not taken back", slog.String("task", string(call.Task)), slog.Any("error", err))
 		}
 	}
 }

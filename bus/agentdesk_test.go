@@ -112,15 +112,15 @@ func (c *counter) told() []string {
 // enrol makes an agent and returns its id and its secret.
 func (c *counter) enrol(t *testing.T, name string) (id, secret string) {
 	t.Helper()
-	profile := &agents.Profile{
+	token, secret := issue(t, c.tokens, asAgent(name))
+	return token.Agent.ID, secret
+}
+
+func asAgent(name string) bus.NewToken {
+	return bus.NewToken{Name: name, Role: bus.RoleAgent, Actor: "user:test", Life: 24 * time.Hour, Agent: &agents.Profile{
 		ID: events.NewAgentID(time.Now()), Type: "developer", Version: "1.0.0", MaxTasks: 1, Timeout: time.Minute,
 		Capabilities: []agents.Capability{{Name: "build", Category: "test"}},
-	}
-	_, secret, err := bus.IssueToken(t.Context(), c.tokens, bus.NewToken{
-		Name: name, Role: bus.RoleAgent, Actor: "user:test", Life: 24 * time.Hour, Agent: profile,
-	})
-	require.NoError(t, err)
-	return profile.ID, secret
+	}}
 }
 
 // visitor is an agent that speaks with a NATS library and nothing of ours.
@@ -312,6 +312,33 @@ func TestConnectionsOfAgentsEnd(t *testing.T) {
 	assert.Contains(t, answer, "TOKEN_EXPIRED")
 	_, err = nats.Connect(c.server.Addr(), nats.Token(other))
 	require.ErrorIs(t, err, nats.ErrAuthorization)
+}
+
+// The server itself ends a connection with its credential. One whose credential the agent has renewed ends a little
+// later, so that the answer with the new one arrives.
+func TestConnectionsOfAgentsEndWithTheirCredentials(t *testing.T) {
+	t.Parallel()
+	c := serveAgents(t)
+	c.server.AdmitAgents(c.tokens)
+	short := asAgent("short")
+	short.Life = 2 * time.Second
+	token, secret := issue(t, c.tokens, short)
+	expires := c.visit(t, token.Agent.ID, nats.Token(secret))
+
+	first := asAgent("ada")
+	token, secret = issue(t, c.tokens, first)
+	v := c.visit(t, token.Agent.ID, nats.Token(secret))
+	first.Replaces = token.ID
+	_, fresh := issue(t, c.tokens, first)
+	_, err := nats.Connect(c.server.Addr(), nats.Token(secret))
+	require.ErrorIs(t, err, nats.ErrAuthorization, "it was replaced")
+	answer, code := v.say(t, "status", `{}`)
+	assert.Empty(t, code, "the answer with the new one would still arrive: %s", answer)
+	next := c.visit(t, token.Agent.ID, nats.Token(fresh))
+	<-v.closed
+	_, code = next.say(t, "status", `{}`)
+	assert.Empty(t, code)
+	<-expires.closed
 }
 
 // A call whose answer found nobody is left to others at once: the agent has gone while it waited.
