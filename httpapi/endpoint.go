@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -131,7 +132,7 @@ func (e *endpoint) answer(m request, id string, reply Reply, err error) response
 	if err != nil {
 		out.Error = e.describe(err, m.Params, id, reply)
 	} else {
-		out.Result = paged(m.Method, m.Params, reply.Output)
+		out.Result = paged(cmp.Or(reply.Method, m.Method), m.Params, reply.Output)
 	}
 	return out
 }
@@ -139,8 +140,11 @@ func (e *endpoint) answer(m request, id string, reply Reply, err error) response
 // call makes the call of a message. A notification waits until its call is durable, and no longer.
 func (e *endpoint) call(ctx context.Context, client Client, m request, c Call) (Reply, error) {
 	if !client.Sees(m.Method) {
-		return Reply{}, fault.New(fault.MethodNotFound, "there is no method of this name").WithField("method").
-			WithHint("system.listSkills lists the tools that can be called")
+		e := fault.New(fault.MethodNotFound, "there is no method of this name").WithField("method")
+		if near := client.Nearest(m.Method); near != "" {
+			return Reply{}, e.WithHint("did you mean %s?", near)
+		}
+		return Reply{}, e.WithHint("system.listSkills lists the tools that can be called")
 	}
 	if m.notifies() {
 		c.Wait = 0

@@ -24,12 +24,14 @@ type errorData struct {
 	// Field is the input at fault, Value what it was, without secrets.
 	Field string          `json:"field,omitempty"`
 	Value json.RawMessage `json:"value,omitempty"`
-	// Reason is the name that the specification has for the error, or the name of the code.
+	// Reason is the name that the specification has for the error, or the name of the code; of the codes of JSON-RPC itself,
+	// whose message is always the same, it says what is wrong.
 	Reason     string `json:"reason"`
 	Suggestion string `json:"suggestion,omitempty"`
-	// Task and Approval name the task of the call and what a person has to decide.
+	// Task, Approval and Question name the task of the call and what a person has to decide or to answer.
 	Task     string `json:"task,omitempty"`
 	Approval string `json:"approval,omitempty"`
+	Question string `json:"question,omitempty"`
 	// RetryAt is when another attempt is worth while.
 	RetryAt *time.Time `json:"retry_at,omitempty"`
 	// Request is the id of the request in the log of the node.
@@ -58,7 +60,8 @@ func standard(c fault.Code) string {
 func (e *endpoint) describe(err error, params json.RawMessage, request string, reply Reply) *errorResponse {
 	f := fault.From(err)
 	out := &errorResponse{Code: f.Code.RPC(), Message: f.Message, Data: errorData{
-		Name: f.Code, Field: f.Field, Reason: f.Reason, Suggestion: f.Hint, Task: reply.Task, Approval: reply.Approval, Request: request,
+		Name: f.Code, Field: f.Field, Reason: f.Reason, Suggestion: f.Hint, Task: reply.Task, Approval: reply.Approval, Question: reply.Question,
+		Request: request,
 	}}
 	if f.Reason == "" {
 		out.Data.Reason = string(f.Code)

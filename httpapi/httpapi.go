@@ -55,6 +55,8 @@ type Client interface {
 	Admit(size int64) (leave func(), err error)
 	// Sees reports whether a method is there for the client.
 	Sees(method string) bool
+	// Nearest is the method that is probably meant by another name; empty for none.
+	Nearest(method string) string
 	// Call calls a tool. Task and approval of the reply are also set beside an error.
 	Call(ctx context.Context, c Call) (Reply, error)
 	// Listens reports whether a method is one that notifications follow. Listen is Call for such a method; what follows is
@@ -85,8 +87,11 @@ type Call struct {
 // Reply is what became of a call.
 type Reply struct {
 	Output json.RawMessage
-	// Task is the task of the call, Approval what a person has to decide; empty when there is none.
-	Task, Approval string
+	// Task is the task of the call, Approval what a person has to decide, Question what one has to answer; empty when there
+	// is none.
+	Task, Approval, Question string
+	// Method is the usual name of the method, which may have been called by another one.
+	Method string
 }
 
 // Config says what the endpoint works with. Door is required.

@@ -65,7 +65,7 @@ func (o *Orchestrator) programFrom(s source) (*program, error) {
 		return prog, nil
 	}
 	if rule, found := o.cfg.FindSecret(text); found {
-		return nil, secretIn("plan", rule)
+		return nil, secretIn(o.secretPlace(text), rule)
 	}
 	var yaml string
 	if json.Unmarshal(text, &yaml) == nil {

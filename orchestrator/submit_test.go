@@ -137,7 +137,16 @@ func TestSubmitLimits(t *testing.T) {
 		"itself":       {func(r *orchestrator.SubmitRequest) { r.ID, r.DependsOn = own, []events.TaskID{own} }, fault.ValidationError, "depends_on"},
 		"secret label": {func(r *orchestrator.SubmitRequest) { r.Labels = map[string]string{"a": "hunter2"} }, fault.SecretDetected, "labels"},
 		"secret name":  {func(r *orchestrator.SubmitRequest) { r.Name = "hunter2" }, fault.SecretDetected, "name"},
-		"secret plan":  {func(r *orchestrator.SubmitRequest) { r.Plan = json.RawMessage(`"name: hunter2"`) }, fault.SecretDetected, "plan"},
+		"secret plan":  {func(r *orchestrator.SubmitRequest) { r.Plan = json.RawMessage(`"name: hunter2"`) }, fault.SecretDetected, "plan:1"},
+		"secret step": {func(r *orchestrator.SubmitRequest) {
+			r.Plan = json.RawMessage(`{"orch":"v1","steps":[{"id":"a","tool":"READ"},{"id":"b","tool":"READ","with":{"n":1,"t":"hunter2"}}]}`)
+		}, fault.SecretDetected, "steps[1].with.t"},
+		"secret argument": {func(r *orchestrator.SubmitRequest) {
+			r.Plan = json.RawMessage(`{"orch":"v1","steps":[{"id":"call","tool":"READ","with":{"n":1,"t":"hunter2"}}]}`)
+		}, fault.SecretDetected, "t"},
+		"secret prompt": {func(r *orchestrator.SubmitRequest) {
+			r.Plan = json.RawMessage(`{"orch":"v1","steps":[{"id":"a","approve":{"show":"hunter2"}}]}`)
+		}, fault.SecretDetected, "steps[0].approve"},
 	} {
 		_, err := n.trySubmit(onePlan, tc.change)
 		require.Error(t, err, name)

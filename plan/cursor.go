@@ -179,7 +179,7 @@ func (c cursor) object(fields map[string]func(cursor)) {
 			continue
 		}
 		if !c.doc.full() {
-			p.reportKey("unknown key "+quote(p.key), suggest(p.key, sortedKeys(fields)))
+			p.reportKey("unknown key "+quote(p.key), suggestKey(p.key, sortedKeys(fields)))
 		}
 	}
 }

@@ -87,6 +87,7 @@ func stepCases() []problemCase {
 		{"no id", steps("set: {x: 1}"), "p.yaml:3:5: steps[0]: the step has no `id` (ids name steps in needs and expressions)"},
 		{"wrong id", steps("id: A-1", "set: {x: 1}"), `p.yaml:3:9: steps[0].id: the id "A-1" has a wrong form (lower-case letters, digits and _, the first a letter, at most 63)`},
 		{"foreign field", steps("id: a", "set: {x: 1}", "effect: read"), "p.yaml:5:13: steps[0].effect: a set step has no `effect`"},
+		{"another word", steps("id: a", "set: {x: 1}", "depends-on: []"), `p.yaml:5:5: steps[0].depends-on: unknown key "depends-on" (did you mean needs?)`},
 		{"typo", steps("id: a", "set: {x: 1}", "neds: []"), `p.yaml:5:5: steps[0].neds: unknown key "neds" (did you mean needs?)`},
 		{"duration", steps("id: a", "set: {x: 1}", "timeout: 5 minutes"), `p.yaml:5:14: steps[0].timeout: "5 minutes" is not a duration (write it like 90s, 10m or 1d12h)`},
 		{"on_error", steps("id: a", "set: {x: 1}", "on_error: ignore"), `p.yaml:5:15: steps[0].on_error: "ignore" is none of fail, continue, skip_dependents`},

@@ -61,3 +61,36 @@ func editDistance(a, b string) int {
 	}
 	return last[len(b)]
 }
+
+// suggestKey is suggest for the keys of a plan, which other formats of plans call by other words.
+func suggestKey(name string, candidates []string) string {
+	typed := strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(name))
+	others := elsewhere()
+	for _, key := range candidates {
+		if slices.Contains(others[key], typed) {
+			return "did you mean " + key + "?"
+		}
+	}
+	return suggest(name, candidates)
+}
+
+// elsewhere has the words of other formats for the keys of a plan, in lower case and without dashes.
+func elsewhere() map[string][]string {
+	return map[string][]string{
+		"needs":       {"after", "dependson", "depends", "dependencies", "requires", "upstream", "waitfor"},
+		"with":        {"args", "arguments", "params", "parameters", "input"},
+		"inputs":      {"input", "params", "parameters", "arguments", "vars", "variables"},
+		"if":          {"when", "condition", "only"},
+		"tool":        {"uses", "call", "action"},
+		"id":          {"name", "key"},
+		"for_each":    {"foreach", "loop", "map", "items", "withitems", "matrix"},
+		"retry":       {"retries", "retrypolicy", "maxattempts"},
+		"on_error":    {"onfailure", "continueonerror", "ignoreerrors"},
+		"outputs":     {"output", "results"},
+		"always":      {"finally", "onexit", "cleanup"},
+		"approve":     {"approval", "manual"},
+		"summary":     {"description"},
+		"steps":       {"tasks", "jobs", "nodes"},
+		"concurrency": {"mutex", "semaphore", "singleton"},
+	}
+}

@@ -169,21 +169,21 @@ func (o agentRunOptions) file(home string) (string, error) {
 
 // enrol registers the agent and keeps its credential.
 func (a *app) enrol(ctx context.Context, o agentRunOptions, file string) (cred peer.Credential, err error) {
-	s, err := a.nodes.Dial(ctx, a.cfg)
+	s, err := a.dialSoon(ctx)
 	if err != nil {
 		return cred, err
 	}
 	err = during(ctx, s, func(s session) error {
-		cred, err = a.register(ctx, s, o.name, o.registerOptions)
-		return err
+		if cred, err = a.register(ctx, s, o.name, o.registerOptions); err != nil {
+			return err
+		}
+		cred.URL = a.servedSoon(ctx, s, cred)
+		return saveCredential(file, cred) // nobody can have it again, wherever the node will be found
 	})
-	switch {
-	case err != nil:
-		return cred, err
-	case cred.URL == "":
-		return cred, fault.New(fault.Unavailable, "the node serves no HTTP, which agents speak").WithHint("start it with --http auto")
+	if err == nil && cred.URL == "" {
+		err = fault.New(fault.Unavailable, "the node serves no HTTP, which agents speak").WithHint("start it with: orch serve --http auto; then run this again")
 	}
-	return cred, saveCredential(file, cred)
+	return cred, err
 }
 
 // readCredential reads the file of a credential; one that has expired is none.

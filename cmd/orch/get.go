@@ -41,17 +41,38 @@ func (a *app) showTask(t orchestrator.TaskView) error {
 	return a.emit(view{data: t, names: []string{string(t.ID)}, text: func(w io.Writer) error {
 		lines := drawing{a.style(a.outTTY), a.now()}.task(t)
 		lines = append(lines, particulars(t)...)
-		if t.Error != nil {
-			lines = append(lines, "", "error: "+screen.Escape(t.Error.Error()))
-			if t.Error.Hint != "" {
-				lines = append(lines, "hint: "+screen.Escape(t.Error.Hint))
-			}
-		}
+		lines = append(lines, complaints(t)...)
 		if len(t.Output) > 0 {
 			lines = append(append(lines, "", "outputs:"), indent(screen.Object(t.Output))...)
 		}
 		return writeLines(w, lines)
 	}})
+}
+
+// complaints returns the whole texts of errors, of which the tree shows the beginning: that of the task, and those of steps
+// that it does not tell.
+func complaints(t orchestrator.TaskView) []string {
+	var lines []string
+	told := ""
+	if t.Error != nil {
+		told = t.Error.Error()
+		lines = append(append(lines, ""), whole("error: "+told)...)
+		if t.Error.Hint != "" {
+			lines = append(lines, whole("hint: "+t.Error.Hint)...)
+		}
+	}
+	for _, s := range t.Steps {
+		if s.Error == nil || screen.Line(s.Error.Error()) == screen.Escape(s.Error.Error()) || strings.Contains(told, s.Error.Message) {
+			continue
+		}
+		lines = append(append(lines, ""), whole("error of "+s.Key+": "+s.Error.Error())...)
+	}
+	return lines
+}
+
+// whole is a text of others with its lines.
+func whole(text string) []string {
+	return strings.Split(strings.ReplaceAll(screen.EscapeLines(strings.TrimSpace(text)), "\n", "\n  "), "\n")
 }
 
 // particulars returns the particulars of a task that have a value.

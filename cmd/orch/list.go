@@ -116,7 +116,7 @@ func (a *app) showList(reply orchestrator.ListReply) error {
 			if t.Paused {
 				state += " (paused)"
 			}
-			table.Row(string(t.ID), screen.Clip(t.Name, 40), state, screen.Age(a.now(), created(t)), t.Reason)
+			table.Row(string(t.ID), screen.Clip(t.Name, 40), state, screen.Age(a.now(), created(t)), screen.Line(t.Reason))
 		}
 		if err := table.Write(w, a.width()); err != nil {
 			return err

@@ -44,18 +44,18 @@ type sendOptions struct {
 	typ, ttl             string
 	priority             int
 	correlation, replyTo string
-	key, json            string
+	key, payload         string
 }
 
 func newMessageSend(a *app) *cobra.Command {
 	var o sendOptions
 	cmd := &cobra.Command{
-		Use:   "send --to ADDRESS... TEXT | - | --json OBJECT",
+		Use:   "send --to ADDRESS... TEXT | - | --payload OBJECT",
 		Short: "Send a message",
 		Long: `Send a message to agent:NAME, user:NAME, group:NAME or all, or to who sent the message that it answers. It is a call
 of MESSAGE_SEND, so that the log tells who sent what. - reads the text from stdin.`,
 		Example: `  orch message send --to agent:builder,agent:tester --priority 4 'stop'
-  orch message send --to all --type discovery --ttl 7d --json '{"skill":"translate"}'
+  orch message send --to all --type discovery --ttl 7d --payload '{"skill":"translate"}'
   orch message send --reply-to MSG_01JD0000000000000000000000 - <answer.txt`,
 		Args: takes("[TEXT | -]"),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.sendMessage(cmd.Context(), args, o) },
@@ -69,7 +69,7 @@ of MESSAGE_SEND, so that the log tells who sent what. - reads the text from stdi
 	f.StringVar(&o.correlation, "correlation", "", "id of the conversation (default: that of the message of --reply-to)")
 	f.StringVar(&o.replyTo, "reply-to", "", "id of the message that this one answers")
 	f.StringVar(&o.key, "key", "", "the same key with the same content is the same message")
-	f.StringVar(&o.json, "json", "", "the payload as a JSON object, instead of a text")
+	f.StringVar(&o.payload, "payload", "", "a JSON object to send instead of a text")
 	addSettings(f, true, true)
 	completeFlag(cmd, "type", completeWords(messages.Types()))
 	completeFlag(cmd, "to", a.completeAddresses)
@@ -130,16 +130,25 @@ func (a *app) sendArgs(args []string, o sendOptions) (map[string]any, error) {
 		return nil, fault.New(fault.RequiredField, "is missing").WithField("--to").WithHint("such as --to agent:builder, or --reply-to MESSAGE")
 	}
 	switch {
-	case o.json != "" && len(args) > 0:
-		return nil, fault.New(fault.InvalidParams, "give a text or --json, not both")
-	case o.json != "":
-		in["payload"], err = parseJSON("--json", o.json)
+	case o.payload != "" && len(args) > 0:
+		return nil, fault.New(fault.InvalidParams, "give a text or --payload, not both")
+	case o.payload != "":
+		in["payload"], err = parseJSON("--payload", o.payload)
 	case len(args) == 0:
-		return nil, fault.New(fault.RequiredField, "is missing").WithField("TEXT").WithHint("give a text, - for stdin, or --json")
+		return nil, fault.New(fault.RequiredField, "is missing").WithField("TEXT").WithHint("give a text, - for stdin, or --payload")
+	case a.json && isObject(args[0]):
+		return nil, fault.New(fault.InvalidParams, "--json is the form of the output").WithField("TEXT").
+			WithHint("a payload is --payload OBJECT; to send this as a text, use -o json")
 	default:
 		in["text"], err = a.textArg(args[0])
 	}
 	return in, err
+}
+
+// isObject reports whether a text is a JSON object.
+func isObject(text string) bool {
+	_, ok := screen.Fields(json.RawMessage(text))
+	return ok
 }
 
 // textArg returns a text, or for - what stdin has.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -231,4 +232,25 @@ func TestDoctorSaysWhatToMend(t *testing.T) {
 	p.nodes = &fakeNodes{sessions: []session{s}, files: verdict{Found: 7, Problems: make([]string, 7)}}
 	p.run(t.Context(), []string{"doctor", "-o", "name"})
 	assert.Equal(t, strings.Repeat("store files\n", shownProblems)+"mcp servers\nstore\nworker\nclock\n", p.out.String())
+}
+
+// What a program complains about at length stands in the tree in one line of bounded length, and below it whole.
+func TestGetShowsLongErrorsWhole(t *testing.T) {
+	t.Parallel()
+	long := "it broke:\n" + strings.Repeat("a line of it\n", 40) + "the last line"
+	said := complaints(orchestrator.TaskView{
+		Error: fault.New(fault.ToolFailed, "step a: short"),
+		Steps: []orchestrator.StepView{
+			{Key: "a", Error: fault.New(fault.ToolFailed, "short")}, {Key: "b", Error: fault.New(fault.ToolFailed, "%s", long)},
+		},
+	})
+	assert.Equal(t, []string{"", "error: TOOL_FAILED: step a: short", "", "error of b: TOOL_FAILED: it broke:", "  a line of it"}, said[:5])
+	assert.Equal(t, "  the last line", said[len(said)-1])
+	line := screen.Line(long)
+	assert.Equal(t, screen.Brief, utf8.RuneCountInString(line))
+	assert.True(t, strings.HasPrefix(line, "it broke: a line of it a line"), line)
+	tree := drawing{}.task(orchestrator.TaskView{Reason: long, Steps: []orchestrator.StepView{{Key: "b", Error: fault.New(fault.ToolFailed, "%s", long)}}})
+	for _, l := range tree {
+		assert.Less(t, len(l), 2*screen.Brief)
+	}
 }

@@ -29,7 +29,7 @@ func (d drawing) task(t orchestrator.TaskView) []string {
 		head += "  " + d.style.Warn("paused")
 	}
 	if t.Reason != "" {
-		head += "  " + screen.Escape(t.Reason)
+		head += "  " + screen.Line(t.Reason)
 	}
 	lines := []string{head}
 	width := 0
@@ -93,7 +93,7 @@ func (d drawing) timing(s orchestrator.StepView) string {
 func (d drawing) why(s orchestrator.StepView) string {
 	var parts []string
 	if s.Error != nil {
-		parts = append(parts, d.style.Bad(screen.Escape(s.Error.Error())))
+		parts = append(parts, d.style.Bad(screen.Line(s.Error.Error())))
 	}
 	if s.Signal != "" && !s.State.Over() {
 		parts = append(parts, "waits for signal "+screen.Escape(s.Signal))
@@ -112,7 +112,7 @@ func (d drawing) why(s orchestrator.StepView) string {
 		parts = append(parts, d.style.Dim(string(s.Child)))
 	}
 	if s.Reason != "" {
-		parts = append(parts, d.style.Dim(screen.Escape(s.Reason)))
+		parts = append(parts, d.style.Dim(screen.Line(s.Reason)))
 	}
 	return strings.Join(parts, ", ")
 }

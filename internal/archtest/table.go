@@ -143,7 +143,7 @@ func adapters(face []string) []Row {
 		{Package: "mcp/oauthtest", Kit: true},
 		{Package: "mcp/registry", Imports: append([]string{"internal/proc", "internal/wholefile", "mcp/oauth"}, face...)},
 		{Package: "mcp/gateway", Imports: append([]string{"mcp/registry", "internal/patch", "internal/unseen", "internal/wholefile"}, face...)},
-		{Package: "mcp/*", Imports: append([]string{"internal/wholefile", "mcp/*"}, face...)},
+		{Package: "mcp/*", Imports: append([]string{"internal/spell", "internal/wholefile", "mcp/*"}, face...)},
 		{Package: "web"},
 		{Package: "httpapi", Imports: append([]string{"agents", "web"}, face...)},
 	}

@@ -38,7 +38,7 @@ type bare struct{ *server.Bare }
 // Call implements httpapi.Client.
 func (b bare) Call(ctx context.Context, c httpapi.Call) (httpapi.Reply, error) {
 	reply, err := b.Bare.Call(ctx, server.BareCall{Tool: c.Tool, Args: c.Args, Cause: c.Request, Wait: c.Wait})
-	return httpapi.Reply{Output: reply.Output, Task: reply.Task, Approval: reply.Approval}, err
+	return httpapi.Reply{Output: reply.Output, Task: reply.Task, Approval: reply.Approval, Question: reply.Question, Method: reply.Tool}, err
 }
 
 // Listen implements httpapi.Client.

@@ -278,7 +278,7 @@ func TestRPCErrorCodes(t *testing.T) {
 		{fault.Internal, "test.panic", object{}, nil},
 		{fault.NotFound, "FILE_READ", object{"file_path": filepath.Join(status.Root, "none")}, nil},
 		{fault.OutsideRoot, "FILE_READ", object{"file_path": "/etc/none"}, "file_path"},
-		{fault.NotFound, "orch_status", object{"task_id": "TASK_none"}, "taskId"},
+		{fault.NotFound, "orch_status", object{"task_id": "TASK_none"}, "task_id"},
 		{fault.Conflict, "orch_submit", plan("test.panic"), "idempotency_key"},
 		{fault.ValidationError, "test.fail", object{"count": 0}, "count"},
 		{fault.ValidationError, "test.fail", object{"no_such": 1}, "no_such"},

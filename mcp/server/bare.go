@@ -43,6 +43,10 @@ type BareReply struct {
 	Task string
 	// Approval is what a person has to decide first.
 	Approval string
+	// Question is what a person has to answer first.
+	Question string
+	// Tool is the name of the tool in the catalogue, which may be another one than that of the call.
+	Tool string
 }
 
 // Bare returns access for whom a bearer token stands for: UNAUTHORIZED, TOKEN_EXPIRED.
@@ -94,6 +98,9 @@ func (b *Bare) Sees(name string) bool {
 	return ok && (tool != nil || own)
 }
 
+// Nearest is the tool that somebody probably means by a name, among those that the identity sees; empty for none.
+func (b *Bare) Nearest(name string) string { return b.s.nearestTool(b.c, name) }
+
 // ownTool is a tool of the face itself.
 func (s *Server) ownTool(name string) (ownTool, bool) {
 	for _, t := range s.ownTools() {
@@ -119,6 +126,7 @@ func (b *Bare) call(ctx context.Context, c client, call BareCall) (reply BareRep
 	}()
 	defer b.s.recover(call.Tool, &broken)
 	call.Tool = b.s.plainName(call.Tool)
+	reply.Tool = call.Tool
 	if !b.Sees(call.Tool) {
 		return reply, fault.New(fault.MethodNotFound, "there is no method %s", quoted(call.Tool))
 	}
@@ -181,7 +189,7 @@ func (b *Bare) await(ctx context.Context, r *run, wait time.Duration, reply *Bar
 				return err
 			}
 		case left <= 0:
-			return fault.New(fault.Timeout, "the call is still running as task %s; it goes on by itself", r.id).WithReason(string(r.id)).
+			return fault.New(fault.Timeout, "the call is still running as task %s; it goes on by itself", r.id).
 				WithHint(toolResult+` with {"task_id": %q} waits for its result`, string(r.id))
 		}
 	}
@@ -220,48 +228,52 @@ func (b *Bare) outcome(ctx context.Context, r *run, now orchestrator.ResultReply
 
 // asks is the error of a call that waits for people; nil when it does not any more.
 func (b *Bare) asks(ctx context.Context, id events.TaskID, reply *BareReply) error {
-	e, approval, err := b.s.waitsForPeople(ctx, id)
+	e, asked, err := b.s.waitsForPeople(ctx, id)
 	if err != nil || e == nil {
 		return err
 	}
-	reply.Approval = approval
+	reply.Approval, reply.Question = asked.approval, asked.question
 	return e
 }
 
-// waitsForPeople says what a task waits for that only people can give, and the approval among it; nil when it waits for
-// nothing.
-func (s *Server) waitsForPeople(ctx context.Context, id events.TaskID) (e *fault.Error, approval string, err error) {
+// people are the ids of what people are asked.
+type people struct{ approval, question string }
+
+// waitsForPeople says what a task waits for that only people can give; nil when it waits for nothing.
+func (s *Server) waitsForPeople(ctx context.Context, id events.TaskID) (e *fault.Error, asked people, err error) {
 	now, err := s.cfg.API.Result(ctx, orchestrator.ResultRequest{ID: id, Attend: true})
 	if err != nil || !now.Waits {
-		return nil, "", err
+		return nil, asked, err
 	}
-	e = fault.New(fault.ApprovalRequired, "the call waits for a person; it goes on by itself as task %s once that is settled", id).WithReason(string(id)).
+	e = fault.New(fault.ApprovalRequired, "the call waits for a person; it goes on by itself as task %s once that is settled", id).
 		WithHint("orch explain %s says what for", id)
 	t, err := s.cfg.API.Get(ctx, orchestrator.GetRequest{ID: id})
 	if err != nil {
-		return nil, "", err
+		return nil, asked, err
 	}
 	if doubts := doubtsOf(t); len(doubts) > 0 {
-		return fault.New(fault.InDoubt, "nobody knows whether the call of task %s has happened; a person decides", id).WithReason(string(id)).
-			WithHint("look, and say it with: orch resolve %s %s", id, doubts[0].step), "", nil
+		return fault.New(fault.InDoubt, "nobody knows whether the call of task %s has happened; a person decides", id).
+			WithHint("look, and say it with: orch resolve %s %s", id, doubts[0].step), asked, nil
 	}
-	asked, err := s.cfg.API.Questions(ctx, orchestrator.QuestionsRequest{Task: id})
+	open, err := s.cfg.API.Questions(ctx, orchestrator.QuestionsRequest{Task: id})
 	if err != nil {
-		return nil, "", err
+		return nil, asked, err
 	}
-	if len(asked.Questions) > 0 {
-		e = e.WithReason(asked.Questions[0].ID).WithHint("a person answers with: orch answer %s", asked.Questions[0].ID)
+	if len(open.Questions) > 0 {
+		asked.question = open.Questions[0].ID
+		e = e.WithHint("a person answers with: orch answer %s", asked.question)
 	}
 	got, err := s.cfg.API.Approvals(ctx, orchestrator.ApprovalsRequest{Task: id})
 	if err != nil {
-		return nil, "", err
+		return nil, asked, err
 	}
 	for _, a := range got.Approvals {
 		if a.Status == statemachine.ApprovalPending {
-			return e.WithReason(a.ID).WithHint("a person decides with: orch approve %s; then "+toolResult+` with {"task_id": %q} has the result`, a.ID, string(id)), a.ID, nil
+			asked.approval = a.ID
+			return e.WithHint("a person decides with: orch approve %s; then "+toolResult+` with {"task_id": %q} has the result`, a.ID, string(id)), asked, nil
 		}
 	}
-	return e, "", nil
+	return e, asked, nil
 }
 
 // coded gives an error of the protocol the code of the registry.

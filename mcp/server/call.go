@@ -31,8 +31,8 @@ func (s *Server) routeCall(ctx context.Context, c client, next mcp.MethodHandler
 	}
 	p.Name = s.plainName(p.Name)
 	tool, ok := s.serves(c, p.Name)
-	if !ok {
-		return nil, invalidParams("unknown tool " + quoted(p.Name))
+	if _, own := s.ownTool(p.Name); !ok || tool == nil && !own {
+		return nil, s.unknownTool(c, p.Name)
 	}
 	if err := fits(c, tool); err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/spell"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/tools"
 )
@@ -106,6 +107,32 @@ func (s *Server) serves(c client, name string) (tool tools.Tool, ok bool) {
 		return tool, s.cfg.Show.shows(tool) && c.who.sees(tool)
 	}
 	return nil, c.who.Show.showsOwn(name)
+}
+
+// nearestTool is the tool that a client probably means by a name, as it is shown to it; empty for none.
+func (s *Server) nearestTool(c client, name string) string {
+	var names []string
+	shown := s.portableNames()
+	for _, known := range s.cfg.Catalogue.Names() {
+		if _, ok := s.serves(c, known); ok {
+			names = append(names, shownName(known, shown))
+		}
+	}
+	for _, own := range s.ownTools() {
+		if s.cfg.Show.showsOwn(own.name) && c.who.Show.showsOwn(own.name) {
+			names = append(names, own.name)
+		}
+	}
+	return spell.Nearest(name, names)
+}
+
+// unknownTool refuses a call of a tool that is not there for a client.
+func (s *Server) unknownTool(c client, name string) error {
+	text := "unknown tool " + quoted(name)
+	if near := s.nearestTool(c, name); near != "" {
+		text += "; did you mean " + near + "?"
+	}
+	return invalidParams(text)
 }
 
 // bound narrows a submission to what the client may reach: no plan, and no child of a call, calls a tool that the

@@ -3,12 +3,16 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/spell"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
@@ -133,7 +137,7 @@ func (t ownTool) read(raw json.RawMessage) (ownInput, error) {
 	}
 	for name := range given {
 		if t.in[name] == nil {
-			return in, fault.New(fault.ValidationError, "is not known").WithField(name)
+			return in, t.unknown(name)
 		}
 	}
 	for _, name := range t.need {
@@ -145,6 +149,29 @@ func (t ownTool) read(raw json.RawMessage) (ownInput, error) {
 		return in, fault.New(fault.ValidationError, "has a value of the wrong type").WithField("arguments")
 	}
 	return in, nil
+}
+
+// unknown refuses an input that the tool does not have. Names in another form, such as taskId, mean those that it has.
+func (t ownTool) unknown(name string) error {
+	e := fault.New(fault.ValidationError, "is not known").WithField(name)
+	known := slices.Sorted(maps.Keys(t.in))
+	for _, is := range known {
+		if plainLetters(is) == plainLetters(name) {
+			return e.WithHint("did you mean %s?", is)
+		}
+	}
+	if hint := spell.Hint(name, known); hint != "" {
+		return e.WithHint("%s", hint)
+	}
+	if len(known) == 0 {
+		return e.WithHint("%s takes no input", t.name)
+	}
+	return e.WithHint("its inputs are %s", strings.Join(known, ", "))
+}
+
+// plainLetters is a name without what tells taskId from task_id.
+func plainLetters(name string) string {
+	return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name))
 }
 
 func (s *Server) ownSubmit(ctx context.Context, c client, in ownInput) (any, error) {
@@ -170,7 +197,7 @@ func (s *Server) ownSubmit(ctx context.Context, c client, in ownInput) (any, err
 }
 
 func (s *Server) ownStatus(ctx context.Context, c client, in ownInput) (any, error) {
-	t, err := s.taskOf(ctx, c.who, in.TaskID)
+	t, err := s.ownTask(ctx, c, in)
 	if err != nil {
 		return nil, err
 	}
@@ -178,11 +205,22 @@ func (s *Server) ownStatus(ctx context.Context, c client, in ownInput) (any, err
 	return object{"task": t, "causes": why.Causes}, err
 }
 
+// ownTask is the task that the input of a tool of the face names.
+func (s *Server) ownTask(ctx context.Context, c client, in ownInput) (orchestrator.TaskView, error) {
+	t, err := s.taskOf(ctx, c.who, in.TaskID)
+	if fault.Has(err, fault.NotFound) {
+		e := *fault.From(err)
+		e.Field = "task_id"
+		return t, &e
+	}
+	return t, err
+}
+
 // maxWait keeps a waiting tool below the time after which clients give a call up.
 const maxWait = 50 * time.Second
 
 func (s *Server) ownResult(ctx context.Context, c client, in ownInput) (any, error) {
-	t, err := s.taskOf(ctx, c.who, in.TaskID)
+	t, err := s.ownTask(ctx, c, in)
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +229,9 @@ func (s *Server) ownResult(ctx context.Context, c client, in ownInput) (any, err
 		wait = s.cfg.SyncWait
 	}
 	r, err := s.cfg.API.Result(ctx, orchestrator.ResultRequest{ID: t.ID, Wait: wait})
-	r.Output = s.cfg.Reveal(ctx, t.ID, c.who.Name, r.Output)
+	if err == nil && r.State == statemachine.Done {
+		r.Output = s.cfg.Reveal(ctx, t.ID, c.who.Name, r.Output)
+	}
 	return r, err
 }
 
@@ -210,7 +250,7 @@ func (s *Server) ownList(ctx context.Context, c client, in ownInput) (any, error
 }
 
 func (s *Server) ownCancel(ctx context.Context, c client, in ownInput) (any, error) {
-	t, err := s.taskOf(ctx, c.who, in.TaskID)
+	t, err := s.ownTask(ctx, c, in)
 	if err != nil {
 		return nil, err
 	}

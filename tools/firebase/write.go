@@ -34,7 +34,7 @@ func writeTool(cfg Config) tools.Tool {
 		Name:        "firebase.write",
 		Title:       "Write to Firebase",
 		Purpose:     "Write data to Firebase Realtime Database or Firestore",
-		Conditions:  []string{"Task state: IN_PROGRESS"},
+		Conditions:  []string{"Task state: IN_PROGRESS", "data is required by every operation; delete makes nothing of it, and takes null"},
 		Effect:      tools.Write,
 		MayDestroy:  true,
 		Gate:        tools.InProgress,

@@ -77,6 +77,12 @@ func EscapeJSON(data []byte) []byte {
 	return []byte(b.String())
 }
 
+// Brief is the most characters of a reason that stands in a line with other things.
+const Brief = 160
+
+// Line makes one line of a text that may have several, of Brief characters at most.
+func Line(s string) string { return Clip(Escape(strings.Join(strings.Fields(s), " ")), Brief) }
+
 // Clip shortens s to a number of characters; the last one is then an ellipsis.
 func Clip(s string, width int) string {
 	if width <= 0 || utf8.RuneCountInString(s) <= width {

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// exitPage is the page about exit codes, of the table by which the program ends.
+func exitPage() string {
+	var b strings.Builder
+	b.WriteString("<!-- Generated from cmd/orch/exit.go by its tests. Do not edit; run `go test ./cmd/orch -run ExitCodes -update`. -->\n\n# Exit codes\n\n" +
+		"What `orch` ends with; `orch help exit-codes` says the same. A command that waits for a task ends with what became of it. The\n" +
+		"errors are the names that stand behind the message, and in `name` of the JSON on stderr (`-o json`).\n\n" +
+		"| exit code | meaning | errors |\n|---|---|---|\n")
+	for _, row := range exits() {
+		b.WriteString("| " + strconv.Itoa(row.exit) + " | " + row.meaning + " | " + strings.ReplaceAll(joinCodes(row.codes), " ", ", ") + " |\n")
+	}
+	return b.String()
+}
+
+// Every error has its exit code, and the page says which.
+func TestExitCodes(t *testing.T) {
+	t.Parallel()
+	const page = "../../docs/exit-codes.md"
+	if *update {
+		require.NoError(t, os.WriteFile(page, []byte(exitPage()), 0o600))
+	}
+	written, err := os.ReadFile(page)
+	require.NoError(t, err)
+	assert.Equal(t, exitPage(), string(written), "run the test with -update")
+	seen := map[fault.Code]bool{}
+	for _, row := range exits() {
+		for _, code := range row.codes {
+			assert.False(t, seen[code], "%s stands twice", code)
+			seen[code] = true
+		}
+	}
+	for _, e := range fault.Registry() {
+		assert.True(t, seen[e.Code], "%s has no exit code", e.Code)
+	}
+}

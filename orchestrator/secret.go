@@ -1,0 +1,74 @@
+package orchestrator
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/orch-dev/orch/plan"
+)
+
+// secretPlace names the part of a plan that holds a secret: the argument of a single call by its name alone, that of a step
+// with its way, of a text the line. It is "plan" when no part of it does by itself.
+func (o *Orchestrator) secretPlace(text []byte) string {
+	var p struct {
+		Steps []map[string]json.RawMessage `json:"steps"`
+	}
+	var lines string
+	switch {
+	case json.Unmarshal(text, &lines) == nil:
+		return o.secretLine(lines)
+	case json.Unmarshal(text, &p) != nil:
+		return "plan"
+	}
+	for i, step := range p.Steps {
+		var id string
+		_ = json.Unmarshal(step["id"], &id) // a step without a text for that has another name
+		way := "steps[" + strconv.Itoa(i) + "]"
+		part := o.secretPart(step)
+		switch {
+		case part == "":
+			continue
+		case part != "with":
+			return way + "." + part
+		}
+		var args map[string]json.RawMessage
+		_ = json.Unmarshal(step["with"], &args) // then it is the whole of it
+		switch arg := o.secretPart(args); {
+		case arg == "":
+			return way + ".with"
+		case id == plan.CallID && len(p.Steps) == 1:
+			return arg
+		default:
+			return way + ".with." + arg
+		}
+	}
+	return "plan"
+}
+
+// secretPart is the name of the first field that holds a secret, with its name or by itself.
+func (o *Orchestrator) secretPart(fields map[string]json.RawMessage) string {
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		field, err := json.Marshal(map[string]json.RawMessage{name: fields[name]})
+		if err != nil {
+			continue
+		}
+		if _, found := o.cfg.FindSecret(field); found {
+			return name
+		}
+	}
+	return ""
+}
+
+func (o *Orchestrator) secretLine(text string) string {
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		if _, found := o.cfg.FindSecret([]byte(line)); found {
+			return "plan:" + strconv.Itoa(n)
+		}
+	}
+	return "plan"
+}
