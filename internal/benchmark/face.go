@@ -167,7 +167,7 @@ func (c Config) sessions(ctx context.Context, role Role, durability string, n in
 	if err = pause(ctx, settled); err != nil {
 		return m, err
 	}
-	before, _, err := memoryOf(server.pid())
+	before, err := memoryOf(server.pid())
 	if err != nil {
 		return m, err
 	}
@@ -176,11 +176,11 @@ func (c Config) sessions(ctx context.Context, role Role, durability string, n in
 	if err != nil {
 		return m, err
 	}
-	each := func(now float64) float64 { return (now - before) * 1024 / float64(n) }
+	each := func(now memory) float64 { return (now.anonymous - before.anonymous) * 1024 / float64(n) }
 	if err = pause(ctx, settled); err != nil {
 		return m, err
 	}
-	now, _, err := memoryOf(server.pid())
+	now, err := memoryOf(server.pid())
 	if err != nil {
 		return m, err
 	}
@@ -189,7 +189,7 @@ func (c Config) sessions(ctx context.Context, role Role, durability string, n in
 	if err = pause(ctx, calm); err != nil {
 		return m, err
 	}
-	now, _, err = memoryOf(server.pid())
+	now, err = memoryOf(server.pid())
 	m.closed = each(now)
 	return m, err
 }
