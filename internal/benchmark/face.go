@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/pause"
 )
 
 // faceClients is the number of clients of the rows of the MCP face, one session each.
@@ -164,7 +165,7 @@ func (c Config) sessions(ctx context.Context, role Role, durability string, n in
 	if err = first.call(ctx); err != nil {
 		return m, err
 	}
-	if err = pause(ctx, settled); err != nil {
+	if err = pause.For(ctx, settled); err != nil {
 		return m, err
 	}
 	before, err := memoryOf(server.pid())
@@ -177,7 +178,7 @@ func (c Config) sessions(ctx context.Context, role Role, durability string, n in
 		return m, err
 	}
 	each := func(now memory) float64 { return (now.anonymous - before.anonymous) * 1024 / float64(n) }
-	if err = pause(ctx, settled); err != nil {
+	if err = pause.For(ctx, settled); err != nil {
 		return m, err
 	}
 	now, err := memoryOf(server.pid())
@@ -186,7 +187,7 @@ func (c Config) sessions(ctx context.Context, role Role, durability string, n in
 	}
 	m.open = each(now)
 	end(ctx)
-	if err = pause(ctx, calm); err != nil {
+	if err = pause.For(ctx, calm); err != nil {
 		return m, err
 	}
 	now, err = memoryOf(server.pid())

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/orch-dev/orch/internal/pause"
 )
 
 // settled is how long a server is left alone before the memory of its sessions counts.
@@ -47,7 +49,7 @@ type footprints struct {
 }
 
 func (f *footprints) measure(ctx context.Context) error {
-	if err := pause(ctx, calm); err != nil {
+	if err := pause.For(ctx, calm); err != nil {
 		return err
 	}
 	server := f.system.children[0].pid()
@@ -61,7 +63,7 @@ func (f *footprints) measure(ctx context.Context) error {
 	if err := f.run(ctx); err != nil {
 		return err
 	}
-	if err := pause(ctx, calm); err != nil {
+	if err := pause.For(ctx, calm); err != nil {
 		return err
 	}
 	if f.after, err = memoryOf(server); err != nil {
@@ -102,17 +104,5 @@ func (f *footprints) rows() []Row {
 		one("rss-idle", "memory of the server, idle", "MiB", f.idle.now),
 		one("rss-after", fmt.Sprintf("memory of the server half a minute after %d tasks (peak %.0f)", f.tasks, f.after.peak), "MiB", f.after.now),
 		one("disk", "disk per finished 1-step task", "KiB", float64(f.full-f.empty)/1024/float64(f.tasks)),
-	}
-}
-
-// pause waits.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
