@@ -112,7 +112,7 @@ func (s Syncing) interval() string {
 	case SyncAlways:
 		return "always"
 	case SyncInterval:
-		return relaxedEvery
+		return RelaxedEvery.String()
 	case SyncGroup, SyncExternal:
 	}
 	return "2m"

@@ -2,5 +2,7 @@
 
 package bus
 
-// relaxedEvery is how often the embedded server of a node that is relaxed syncs.
-const relaxedEvery = "100ms"
+import "time"
+
+// RelaxedEvery is how often the embedded server of a node that is relaxed syncs.
+const RelaxedEvery = 100 * time.Millisecond

@@ -57,8 +57,9 @@ func (t *turn) agentsFor(step, tool string, args events.Value) *events.Agents {
 	if s := t.task.Steps[step]; s != nil && s.For != nil {
 		return s.For
 	}
+	given := t.fetch(args)
 	var said events.Agents
-	if err := json.Unmarshal(t.fetch(args), &said); err != nil {
+	if _, err := known.Check(given); err != nil || json.Unmarshal(given, &said) != nil {
 		return &events.Agents{} // its arguments are refused by whoever is to make the call
 	}
 	slices.Sort(said.Requires)

@@ -2,6 +2,7 @@ package orchestrator_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -66,6 +67,22 @@ func TestCallsForAgents(t *testing.T) {
 	assert.ElementsMatch(t, []string{"typed"}, n.askAs(&work.Agent{Name: "cy", Type: "analyst", Capabilities: []string{"search"}}))
 	assert.ElementsMatch(t, []string{"research"}, n.askAs(&work.Agent{Name: "di", Type: "analyst", Capabilities: []string{"search", "write", "cite"}}))
 	assert.Empty(t, n.askAs(&work.Agent{Name: "di", Type: "analyst", Capabilities: []string{"search", "write", "cite"}}))
+}
+
+// Arguments that are to be refused select nobody: what they ask for, of any size, is not in the log a second time.
+func TestRefusedArgumentsSelectNobody(t *testing.T) {
+	t.Parallel()
+	n := start(t, memlog.New(memlog.Config{}), patient)
+	for name, requires := range map[string]string{
+		"a name too long": "[" + strings.Repeat("x", 65) + "]",
+		"too many names":  "[x" + strings.Repeat(", x", 32) + "]",
+		"no list":         "x",
+	} {
+		// An input keeps the plan itself from being refused.
+		id := n.submit("orch: v1\nname: refused\ninputs: {properties: {names: {default: " + requires + "}}}\n" +
+			"steps:\n  - {id: a, tool: AGENT, with: {requires: '${{ inputs.names }}'}}\n")
+		assert.Equal(t, &events.Agents{}, n.step(id, "a").For, name)
+	}
 }
 
 const onePlanForAgents = `

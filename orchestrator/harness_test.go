@@ -64,7 +64,7 @@ func forAgents() tools.Tool {
 	type in struct {
 		Agent    string   `json:"agent,omitempty" jsonschema:"who"`
 		Type     string   `json:"type,omitempty" jsonschema:"role"`
-		Requires []string `json:"requires,omitempty" jsonschema:"capabilities"`
+		Requires []string `json:"requires,omitempty" jsonschema:"capabilities" maxItems:"32" maxLength:"64"`
 	}
 	return tools.Define(tools.Spec{Name: "AGENT", Purpose: "test", Effect: tools.Write, Gate: tools.InProgress, Approval: tools.NoApproval, ForAgents: true},
 		func(context.Context, *tools.Env, in) (echoOut, error) { return echoOut{}, nil })

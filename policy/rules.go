@@ -34,7 +34,7 @@ type Rules struct {
 
 // Rule matches a call when every criterion that it has does. A criterion is a list of which one has to match.
 //
-// A deny or ask rule matches when any path, host or command of the call does, and asks when that cannot be told.
+// A deny or ask rule matches when any path, host, command or recipient of the call does, and asks when that cannot be told.
 // An allow rule matches when all of them surely do.
 type Rule struct {
 	// Name is unique in the file.
@@ -55,6 +55,9 @@ type Rule struct {
 	// Commands are patterns of simple commands, their words joined by single spaces.
 	Commands []string `json:"commands,omitempty"`
 	Agents   []string `json:"agents,omitempty"`
+	// Recipients are patterns of whom a call gives a message or work: agent:NAME, user:NAME, group:NAME, all, and type:TYPE
+	// for the agents of a type. Those of a group, or all, may be anybody.
+	Recipients []string `json:"recipients,omitempty"`
 	// Match and NoMatch are examples that the rule has to match, and those that it must not.
 	Match   []Example `json:"match,omitempty"`
 	NoMatch []Example `json:"no_match,omitempty"`
@@ -135,11 +138,14 @@ type facts struct {
 	paths    []touch
 	hosts    []peer
 	commands found
+	// recipients are whom the call gives something.
+	recipients []recipient
 }
 
 func (p *Policy) facts(c Call) facts {
 	f := facts{
 		tool: c.Spec.Name, agent: c.Agent, effect: p.Effect(c), root: p.root, paths: c.touches(), hosts: peers(c.Intent.Targets),
+		recipients: c.recipients(),
 	}
 	if slices.ContainsFunc(p.rules.List, func(r Rule) bool { return len(r.Commands) > 0 }) {
 		f.commands = c.commands()
@@ -163,6 +169,7 @@ func (r *Rule) matches(f facts) answer {
 		}},
 		{len(r.Hosts) > 0, func() answer { return weigh(all, f.hosts, r.byHost) }},
 		{len(r.Commands) > 0, func() answer { return r.byCommand(f.commands) }},
+		{len(r.Recipients) > 0, func() answer { return weigh(all, f.recipients, r.byRecipient) }},
 	} {
 		if result == no {
 			return no

@@ -217,7 +217,9 @@ func (p rulesParser) rules(n *yaml.Node, r *Rules) error {
 }
 
 // criteria are the keys of a rule of which it needs one.
-func criteria() []string { return []string{"tools", "effects", "paths", "hosts", "commands", "agents"} }
+func criteria() []string {
+	return []string{"tools", "effects", "paths", "hosts", "commands", "agents", "recipients"}
+}
 
 func (p rulesParser) rule(n *yaml.Node) (Rule, error) {
 	var r Rule
@@ -262,6 +264,8 @@ func (p rulesParser) field(r *Rule, key string, v *yaml.Node) error {
 		return p.patterns(v, &r.Paths, pathPattern)
 	case "hosts":
 		return p.patterns(v, &r.Hosts, hostPattern)
+	case "recipients":
+		return p.patterns(v, &r.Recipients, recipientPattern)
 	default:
 		return p.patterns(v, &r.Commands, commandPattern)
 	}

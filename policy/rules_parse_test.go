@@ -32,6 +32,7 @@ func TestRulesFileErrorsNameTheirPlace(t *testing.T) {
 		"version: 1\nrules: [{name: a, action: deny, paths: [\"../x\"]}]\n":                   ":2:41",
 		"version: 1\nrules: [{name: a, action: deny, commands: [\"a && b\"]}]\n":              ":2:44",
 		"version: 1\nrules: [{name: a, action: deny, effects: [wrte]}]\n":                     ":2:43",
+		"version: 1\nrules: [{name: a, action: deny, recipients: [ada]}]\n":                   ":2:46",
 		"version: 1\nrules: [{name: a, action: deny, tools: &x [a]}]\n":                       ":2:40",
 		"version: 1\nrules: [{name: a, action: deny, tools: [a], examples: {match: [{}]}}]\n": ":2:64",
 	} {

@@ -33,6 +33,7 @@ type allIn struct {
 	Nested *nested           `json:"nested,omitempty" jsonschema:"An object"`
 	Few    []nested          `json:"few,omitempty" jsonschema:"Objects"`
 	Max    *int64            `json:"max,omitempty" jsonschema:"May be absent"`
+	Names  []string          `json:"names,omitempty" jsonschema:"Short ones" minLength:"1" maxLength:"3"`
 }
 
 type nested struct {
@@ -76,7 +77,8 @@ func TestSchemas(t *testing.T) {
 			"properties":{"depth":{"type":"integer","description":"A number","minimum":0}}},
 		"few":{"type":"array","description":"Objects","items":{"type":"object","additionalProperties":false,"required":["depth"],
 			"properties":{"depth":{"type":"integer","description":"A number","minimum":0}}}},
-		"max":{"type":"integer","description":"May be absent"}
+		"max":{"type":"integer","description":"May be absent"},
+		"names":{"type":"array","description":"Short ones","items":{"type":"string","minLength":1,"maxLength":3}}
 	}}`, string(tool.InputSchema()))
 	var out struct {
 		Properties map[string]struct{ Type, Format any }
@@ -131,6 +133,8 @@ func TestCheckRefuses(t *testing.T) {
 		{`{"name":"x","tags":["d"]}`, fault.ValidationError, "tags[0]"},
 		{`{"name":"x","tags":[]}`, fault.ValidationError, "tags"},
 		{`{"name":"x","tags":["a","a","a"]}`, fault.ValidationError, "tags"},
+		{`{"name":"x","names":["abc",""]}`, fault.ValidationError, "names[1]"},
+		{`{"name":"x","names":["abc","abcd"]}`, fault.ValidationError, "names[1]"},
 		{`{"name":"x","data":[]}`, fault.ValidationError, "data"},
 		{`{"name":"x","data":"{}"}`, fault.ValidationError, "data"},
 		{`{"name":"x","any":{}}`, fault.ValidationError, "any"},

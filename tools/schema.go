@@ -18,7 +18,7 @@ import (
 //	default:"2000"             used when the field is absent
 //	enum:"content,count"       the permitted strings; of the items when the field is a list
 //	minimum, maximum           bounds of a number
-//	minLength, maxLength       bounds of a string, in characters
+//	minLength, maxLength       bounds of a string, in characters; of the items when the field is a list
 //	minItems, maxItems         bounds of a list
 //	pattern                    RE2 expression that a string has to match
 //	types:"string,integer"     the permitted types of a json.RawMessage
@@ -96,8 +96,12 @@ func (b *builder) field(f reflect.StructField, s *jsonschema.Schema, required bo
 		dropNull(s)
 	}
 	s.Minimum, s.Maximum = number(f, "minimum", s.Minimum), number(f, "maximum", s.Maximum)
-	s.MinLength, s.MaxLength = count(f, "minLength"), count(f, "maxLength")
 	s.MinItems, s.MaxItems = count(f, "minItems"), count(f, "maxItems")
+	one := s
+	if s.Items != nil {
+		one = s.Items
+	}
+	one.MinLength, one.MaxLength = count(f, "minLength"), count(f, "maxLength")
 	if v, ok := f.Tag.Lookup("types"); ok {
 		s.Types = strings.Split(v, ",")
 	}
@@ -111,12 +115,8 @@ func (b *builder) field(f reflect.StructField, s *jsonschema.Schema, required bo
 		s.Pattern, b.patterns[v] = v, regexp.MustCompile(v)
 	}
 	if v, ok := f.Tag.Lookup("enum"); ok {
-		of := s
-		if s.Items != nil {
-			of = s.Items
-		}
 		for word := range strings.SplitSeq(v, ",") {
-			of.Enum = append(of.Enum, word)
+			one.Enum = append(one.Enum, word)
 		}
 	}
 }

@@ -132,6 +132,9 @@ type Spec struct {
 	Content []string `json:"content,omitempty"`
 	// Command is the input field that holds a shell command to classify.
 	Command string `json:"command,omitempty"`
+	// Recipients is the input field that lists whom a call gives something: agent:NAME, user:NAME, group:NAME or all. A call
+	// without goes to somebody who is found out.
+	Recipients string `json:"recipients,omitempty"`
 	// MayDestroy is true for tools whose Effect is a milder one, but of which some calls remove or overwrite what
 	// cannot be had back (S0-010).
 	MayDestroy bool `json:"may_destroy,omitempty"`

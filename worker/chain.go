@@ -13,6 +13,7 @@ import (
 	"strconv"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/pause"
 	"github.com/orch-dev/orch/policy"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/work"
@@ -305,7 +306,7 @@ func (w *Worker) announce(ctx context.Context, a *attempt) error {
 		case !passing(err):
 			return err
 		}
-		if !pause(ctx, backoff(failures)) {
+		if pause.For(ctx, backoff(failures)) != nil {
 			return context.Cause(ctx)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/failpoint"
+	"github.com/orch-dev/orch/internal/pause"
 	"github.com/orch-dev/orch/work"
 )
 
@@ -33,7 +34,7 @@ func (w *Worker) poll(ctx context.Context, launch func(work.Call)) error {
 		case ctx.Err() == nil && failures == 0:
 			w.cfg.Logger.WarnContext(ctx, "the owner cannot be asked for work", slog.Any("cause", err))
 		}
-		pause(ctx, backoff(failures))
+		_ = pause.For(ctx, backoff(failures))
 		failures++
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/failpoint"
+	"github.com/orch-dev/orch/internal/pause"
 	"github.com/orch-dev/orch/work"
 )
 
@@ -44,7 +45,7 @@ func (w *Worker) report(ctx context.Context, a *attempt, o work.Outcome) {
 		case failures == 0:
 			w.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "the outcome waits for the owner", a.about(err)...)
 		}
-		if !pause(ctx, backoff(failures)) {
+		if pause.For(ctx, backoff(failures)) != nil {
 			return
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/pause"
 	"github.com/orch-dev/orch/work"
 )
 
@@ -157,7 +158,7 @@ func (p *Peer) claims(ctx, life context.Context) error {
 			return err
 		case ctx.Err() == nil:
 			p.log.WarnContext(ctx, "agent_claim_failed", slog.Any("error", err))
-			pause(ctx, failures)
+			_ = pause.For(ctx, backoff(failures))
 			failures++
 			continue
 		}
@@ -169,7 +170,7 @@ func (p *Peer) claims(ctx, life context.Context) error {
 			empty = 0
 			continue
 		}
-		pause(ctx, min(empty, 3)) // another process speaks with the credential, and each ends the claims of the other
+		_ = pause.For(ctx, backoff(min(empty, 3))) // another process speaks with the credential, and each ends the claims of the other
 		empty++
 	}
 	return nil
@@ -245,7 +246,7 @@ func (p *Peer) tell(life context.Context, r agents.Report) {
 			p.log.ErrorContext(life, "agent_report_refused", slog.String("task", string(r.Task)), slog.Any("error", err))
 			return
 		}
-		pause(life, failures)
+		_ = pause.For(life, backoff(failures))
 	}
 }
 
@@ -330,7 +331,7 @@ func (p *Peer) renewals(ctx context.Context) {
 				p.log.WarnContext(ctx, "agent_credential_not_renewed", slog.Any("error", err))
 			}
 		}
-		sleep(ctx, min(next, agents.Interval*10))
+		_ = pause.For(ctx, min(next, agents.Interval*10))
 	}
 }
 
@@ -354,15 +355,4 @@ func poke(c chan struct{}) {
 func backoff(failures int) time.Duration {
 	d := min(100*time.Millisecond<<min(failures, 10), 10*time.Second)
 	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64())) //nolint:gosec // it is no secret
-}
-
-func pause(ctx context.Context, failures int) { sleep(ctx, backoff(failures)) }
-
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }

@@ -30,7 +30,7 @@ func newBench(a *app) *cobra.Command {
 		Long: `Measure rates, latency, MCP, cold start, memory, disk, timers, replay and restart on each durability level,
 beside the figures to reach and, where there is an equivalent, the bare message pattern in the same run, or a bare
 server of MCP's SDK. The ratio and the CPU time a task are the figures that can be compared between machines. All rows take
-about half an hour; --quick takes two minutes with smaller stores and single runs.
+about half an hour; --quick takes three minutes with smaller stores and single runs.
 
 Rows: ` + strings.Join(benchmark.IDs(), " ") + `.`,
 		Example: "  orch bench --quick\n  orch bench --rows 1-step,latency --durability fsync --report bench.json",

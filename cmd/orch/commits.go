@@ -44,11 +44,11 @@ type follower struct {
 	tell func(note string)
 }
 
-// patience is how long a follower tries to reach a lost node, pause how long it waits between tries,
+// patience is how long a follower tries to reach a lost node, tryAgain how long it waits between tries,
 // grace how long a node may take to start again.
 const (
 	patience = time.Minute
-	pause    = time.Second / 2
+	tryAgain = time.Second / 2
 	grace    = 5 * time.Second
 )
 
@@ -110,8 +110,8 @@ func (f *follower) again(ctx context.Context, request orchestrator.WatchRequest)
 	limit, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	request.Seen = 0 // versions are those of one node's life
-	for lost := pause; ; lost += pause {
-		timer := time.NewTimer(pause)
+	for lost := tryAgain; ; lost += tryAgain {
+		timer := time.NewTimer(tryAgain)
 		select {
 		case <-limit.Done():
 			timer.Stop()

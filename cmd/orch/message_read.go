@@ -13,6 +13,7 @@ import (
 
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/pause"
 	"github.com/orch-dev/orch/messages"
 )
 
@@ -244,7 +245,7 @@ func (a *app) tail(ctx context.Context, s session, who messages.Deputy, o readOp
 				a.note("the node does not answer; waiting for it")
 			}
 			told = true
-			pauseFor(ctx, tailAgain)
+			_ = pause.For(ctx, tailAgain)
 			continue
 		case err != nil:
 			return err
@@ -270,15 +271,6 @@ func limitTo(n, count, shown int) int {
 		return n
 	}
 	return min(n, count-shown)
-}
-
-func pauseFor(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }
 
 // showMessage shows one message in a line.

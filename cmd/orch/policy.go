@@ -117,6 +117,7 @@ func criteriaLine(r policy.Rule) string {
 		{"hosts", r.Hosts},
 		{"commands", r.Commands},
 		{"agents", r.Agents},
+		{"recipients", r.Recipients},
 	} {
 		if len(c.list) > 0 {
 			parts = append(parts, c.name+" "+strings.Join(c.list, ", "))

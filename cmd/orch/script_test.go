@@ -28,6 +28,7 @@ func TestMain(m *testing.M) {
 		"exits": func() { os.Exit(exits0(os.Args[1:])) },
 		"asker": func() { os.Exit(asker0()) },
 		"agent": func() { os.Exit(agent0()) },
+		"floor": func() { os.Exit(floor0()) },
 		// the browsers of desktops, on each system by its name
 		"xdg-open": func() { os.Exit(browser0(os.Args[1])) },
 		"open":     func() { os.Exit(browser0(os.Args[1])) },

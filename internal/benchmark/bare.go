@@ -13,13 +13,14 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/fault"
 )
 
 // The bare message pattern is what one would do with plain messages and nothing else: one conditional
 // message for the beginning of a task and one for the end of each step, and in between a worker that
-// is asked. Its server is one without orch, which syncs every message at durability fsync and every
-// 100 ms otherwise.
+// is asked. Its server is one without orch, which syncs every message at durability fsync and as often as
+// that of a node otherwise.
 
 const (
 	bareStream  = "BARE"
@@ -32,7 +33,7 @@ const (
 func startBareServer(dir, durability string) (*server.Server, error) {
 	s, err := server.NewServer(&server.Options{
 		Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: filepath.Join(dir, "bare"),
-		NoSigs: true, NoLog: true, SyncAlways: durability == "fsync", SyncInterval: 100 * time.Millisecond,
+		NoSigs: true, NoLog: true, SyncAlways: durability == "fsync", SyncInterval: bus.RelaxedEvery,
 	})
 	if err != nil {
 		return nil, bareFault(err)

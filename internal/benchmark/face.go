@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/pause"
 )
 
 // faceClients is the number of clients of the rows of the MCP face, one session each.
@@ -164,10 +165,10 @@ func (c Config) sessions(ctx context.Context, role Role, durability string, n in
 	if err = first.call(ctx); err != nil {
 		return m, err
 	}
-	if err = pause(ctx, settled); err != nil {
+	if err = pause.For(ctx, settled); err != nil {
 		return m, err
 	}
-	before, _, err := memoryOf(server.pid())
+	before, err := memoryOf(server.pid())
 	if err != nil {
 		return m, err
 	}
@@ -176,20 +177,20 @@ func (c Config) sessions(ctx context.Context, role Role, durability string, n in
 	if err != nil {
 		return m, err
 	}
-	each := func(now float64) float64 { return (now - before) * 1024 / float64(n) }
-	if err = pause(ctx, settled); err != nil {
+	each := func(now memory) float64 { return (now.anonymous - before.anonymous) * 1024 / float64(n) }
+	if err = pause.For(ctx, settled); err != nil {
 		return m, err
 	}
-	now, _, err := memoryOf(server.pid())
+	now, err := memoryOf(server.pid())
 	if err != nil {
 		return m, err
 	}
 	m.open = each(now)
 	end(ctx)
-	if err = pause(ctx, calm); err != nil {
+	if err = pause.For(ctx, calm); err != nil {
 		return m, err
 	}
-	now, _, err = memoryOf(server.pid())
+	now, err = memoryOf(server.pid())
 	m.closed = each(now)
 	return m, err
 }

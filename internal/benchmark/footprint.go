@@ -7,9 +7,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/orch-dev/orch/internal/pause"
 )
 
-// settled is how long a server is left alone before its memory counts as that of an idle one.
+// settled is how long a server is left alone before the memory of its sessions counts.
 const settled = 2 * time.Second
 
 // footprint measures the memory of a server, idle and after 100,000 one-step tasks, and the space that
@@ -32,7 +34,8 @@ func footprint(ctx context.Context, l *lab, durability string) ([]Row, error) {
 	return f.rows(), nil
 }
 
-// calm is how long a server is left alone after its tasks, so that it can give memory back.
+// calm is how long a server is left alone before its memory counts as that of an idle one: it can give memory back, and
+// what an idle server needs now and then is in memory again.
 const calm = 30 * time.Second
 
 type footprints struct {
@@ -41,17 +44,17 @@ type footprints struct {
 	dir    string
 	tasks  int
 
-	idle, after, peak float64 // MiB
-	empty, full       int64   // bytes
+	idle, after memory
+	empty, full int64 // bytes
 }
 
 func (f *footprints) measure(ctx context.Context) error {
-	if err := pause(ctx, settled); err != nil {
+	if err := pause.For(ctx, calm); err != nil {
 		return err
 	}
 	server := f.system.children[0].pid()
 	var err error
-	if f.idle, _, err = memoryOf(server); err != nil {
+	if f.idle, err = memoryOf(server); err != nil {
 		return err
 	}
 	if f.empty, err = diskOf(f.dir); err != nil {
@@ -60,10 +63,10 @@ func (f *footprints) measure(ctx context.Context) error {
 	if err := f.run(ctx); err != nil {
 		return err
 	}
-	if err := pause(ctx, calm); err != nil {
+	if err := pause.For(ctx, calm); err != nil {
 		return err
 	}
-	if f.after, f.peak, err = memoryOf(server); err != nil {
+	if f.after, err = memoryOf(server); err != nil {
 		return err
 	}
 	f.full, err = diskOf(f.dir)
@@ -98,20 +101,8 @@ func (f *footprints) run(ctx context.Context) error {
 func (f *footprints) rows() []Row {
 	one := func(id, name, unit string, value float64) Row { return figure(id, name, unit, []float64{value}) }
 	return []Row{
-		one("rss-idle", "memory of the server, idle", "MiB", f.idle),
-		one("rss-after", fmt.Sprintf("memory of the server half a minute after %d tasks (peak %.0f)", f.tasks, f.peak), "MiB", f.after),
+		one("rss-idle", "memory of the server, idle", "MiB", f.idle.now),
+		one("rss-after", fmt.Sprintf("memory of the server half a minute after %d tasks (peak %.0f)", f.tasks, f.after.peak), "MiB", f.after.now),
 		one("disk", "disk per finished 1-step task", "KiB", float64(f.full-f.empty)/1024/float64(f.tasks)),
-	}
-}
-
-// pause waits.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }

@@ -37,11 +37,16 @@ func cpuOf(pid int) time.Duration {
 	return time.Duration(user+system) * tick
 }
 
-// memoryOf returns the resident memory of a process in MiB, now and at its highest.
-func memoryOf(pid int) (now, peak float64, err error) {
+// memory is that of a process, in MiB: what is resident now, what was at most, and what of it is not that of a file, such as
+// the program.
+type memory struct{ now, peak, anonymous float64 }
+
+// memoryOf returns the memory of a process.
+func memoryOf(pid int) (memory, error) {
+	var m memory
 	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
 	if err != nil {
-		return 0, 0, fault.Wrap(fault.ExecFailed, err, "the memory of a process cannot be read")
+		return m, fault.Wrap(fault.ExecFailed, err, "the memory of a process cannot be read")
 	}
 	const kibs = 1024
 	for line := range bytes.Lines(data) {
@@ -52,12 +57,14 @@ func memoryOf(pid int) (now, peak float64, err error) {
 		value, _ := strconv.ParseFloat(string(fields[1]), 64)
 		switch string(fields[0]) {
 		case "VmRSS:":
-			now = value / kibs
+			m.now = value / kibs
 		case "VmHWM:":
-			peak = value / kibs
+			m.peak = value / kibs
+		case "RssAnon:":
+			m.anonymous = value / kibs
 		}
 	}
-	return now, peak, nil
+	return m, nil
 }
 
 // diskOf is the space that a directory takes on the disk, in bytes.

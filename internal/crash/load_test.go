@@ -12,6 +12,7 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/crash"
+	"github.com/orch-dev/orch/internal/pause"
 	"github.com/orch-dev/orch/orchestrator"
 )
 
@@ -115,7 +116,7 @@ func (l *load) run(ctx context.Context, stop <-chan struct{}, seed uint64, round
 		group.Go(func() {
 			for n := 0; !closed(stop); n++ {
 				l.one(ctx, rng, round, fmt.Sprintf("%d-%d-%d", round, i, n))
-				pause(ctx, rand.N(submitEvery))
+				_ = pause.For(ctx, rand.N(submitEvery))
 			}
 		})
 	}
@@ -263,7 +264,7 @@ func insist[In, Out any](ctx context.Context, ask func(context.Context, In) (Out
 		one, end := context.WithTimeout(all, oneAnswer)
 		out, err = ask(one, in)
 		end()
-		if !unknown(err) || !pause(all, retryEvery) {
+		if !unknown(err) || pause.For(all, retryEvery) != nil {
 			return out, tries, err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/crash"
+	"github.com/orch-dev/orch/internal/pause"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
@@ -42,14 +43,14 @@ func (l *load) lookAround(ctx context.Context, stop <-chan struct{}, seed uint64
 		rng := rand.New(rand.NewPCG(seed, uint64(round*readers+i)))
 		l.watching.Go(func() {
 			remote, err := l.dial()
-			for ; unknown(err) && pause(ctx, retryEvery); remote, err = l.dial() {
+			for ; unknown(err) && pause.For(ctx, retryEvery) == nil; remote, err = l.dial() {
 			}
 			if err != nil {
 				l.violate("I9", "", round, "a reader cannot connect: %v", err)
 				return
 			}
 			defer remote.Close() //nolint:errcheck // all answers are there
-			for !closed(stop) && pause(ctx, 5*time.Millisecond) {
+			for !closed(stop) && pause.For(ctx, 5*time.Millisecond) == nil {
 				l.lookOnce(ctx, remote, rng, round)
 			}
 		})

@@ -25,6 +25,7 @@ import (
 	"github.com/orch-dev/orch/internal/crash"
 	"github.com/orch-dev/orch/internal/failpoint"
 	"github.com/orch-dev/orch/internal/node"
+	"github.com/orch-dev/orch/internal/pause"
 )
 
 // The environment of the processes that the test starts from its own binary.
@@ -120,7 +121,7 @@ func playWorker(ctx context.Context, stop func()) error {
 	go answer(stop)
 	for {
 		err := node.RunWorker(ctx, cfg)
-		if !fault.Has(err, fault.Unavailable) || !pause(ctx, 20*time.Millisecond) {
+		if !fault.Has(err, fault.Unavailable) || pause.For(ctx, 20*time.Millisecond) != nil {
 			return err
 		}
 	}
@@ -174,23 +175,11 @@ func perform(ctx context.Context, dir string, e crash.Effect, shortest, longest 
 	if err := ledger.Append(e); err != nil {
 		return err
 	}
-	if !pause(ctx, shortest+rand.N(longest-shortest)) {
+	if pause.For(ctx, shortest+rand.N(longest-shortest)) != nil {
 		return ctx.Err()
 	}
 	e.Phase, e.At = crash.End, time.Now()
 	return ledger.Append(e)
-}
-
-// pause waits; false when ctx ended first.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }
 
 func ledgerPath(dir string) string { return filepath.Join(dir, "ledger") }

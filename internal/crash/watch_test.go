@@ -7,6 +7,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/internal/crash"
+	"github.com/orch-dev/orch/internal/pause"
 	"github.com/orch-dev/orch/orchestrator"
 )
 
@@ -21,7 +22,7 @@ func (l *load) watch(ctx context.Context, id events.TaskID, round int, afresh bo
 	for !w.Over && ctx.Err() == nil {
 		reply, err := l.next(ctx, orchestrator.WatchRequest{ID: id, After: last, Wait: 2 * time.Second, Limit: 3}, afresh)
 		if unknown(err) {
-			pause(ctx, retryEvery)
+			_ = pause.For(ctx, retryEvery)
 			continue
 		}
 		if err != nil && ctx.Err() == nil {

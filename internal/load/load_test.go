@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/internal/pause"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
@@ -286,7 +287,7 @@ func (f *flood) wantUrgently(ctx context.Context, group *sync.WaitGroup) (times 
 			if _, ok := f.result(ctx, f.apis[2], reply.ID); ok {
 				took = append(took, time.Since(began))
 			}
-			pause(ctx, 100*time.Millisecond)
+			_ = pause.For(ctx, 100*time.Millisecond)
 		}
 	})
 	return func() []time.Duration {
@@ -305,7 +306,7 @@ func (f *flood) pollOften(ctx context.Context, group *sync.WaitGroup) *looks {
 	for i := range f.scale.pollers {
 		group.Go(func() {
 			var mine events.TaskID
-			for pause(ctx, rand.N(2*pollEvery)) {
+			for pause.For(ctx, rand.N(2*pollEvery)) == nil {
 				if mine == "" {
 					mine = f.newest()
 					continue
@@ -350,7 +351,7 @@ func (f *flood) sample(ctx context.Context, group *sync.WaitGroup) (highest func
 	most, n := 0, 0
 	var line strings.Builder
 	group.Go(func() {
-		for pause(ctx, 250*time.Millisecond) {
+		for pause.For(ctx, 250*time.Millisecond) == nil {
 			now, _ := f.node.memory()
 			most = max(most, now)
 			if n%8 == 0 {
@@ -370,7 +371,7 @@ func (f *flood) settled() (after int) {
 	f.t.Helper()
 	end := time.Now().Add(100 * time.Second)
 	for after, _ = f.node.memory(); after > f.scale.memory*detector && time.Now().Before(end); after, _ = f.node.memory() {
-		pause(f.t.Context(), time.Second)
+		_ = pause.For(f.t.Context(), time.Second)
 	}
 	return after
 }
@@ -394,16 +395,4 @@ func (f *flood) calm(before []usage, processes []*process) {
 		return true
 	}, 60*time.Second, 500*time.Millisecond, "before %v, after %v", before, now)
 	f.t.Logf("goroutines and files before %v, after %v", before, now)
-}
-
-// pause waits; false when ctx ended first.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }

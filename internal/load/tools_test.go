@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/pause"
 	"github.com/orch-dev/orch/internal/proc"
 	"github.com/orch-dev/orch/tools"
 )
@@ -29,7 +30,7 @@ func toolbox(dir string) []tools.Tool {
 	list := []tools.Tool{
 		poison("LOAD_NOOP", tools.Read, dir, func(context.Context, *tools.Env) error { return nil }),
 		poison("LOAD_SLOW", tools.Read, dir, func(ctx context.Context, _ *tools.Env) error {
-			pause(ctx, 300*time.Millisecond)
+			_ = pause.For(ctx, 300*time.Millisecond)
 			return nil
 		}),
 		&brokenTool{Tool: poison("POISON_JSON", tools.Read, dir, nil), dir: dir},

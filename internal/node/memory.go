@@ -11,8 +11,8 @@ const (
 	// memoryEvery is how often the node looks at its memory.
 	memoryEvery = time.Second
 	// calmTicks is how many looks in a row must be calm until memory is given back, and lateTicks from one time
-	// to the next after that: the caches of the store have expired by then. calmBytes is the most that is allocated
-	// between two calm looks.
+	// to the next after that: the caches of the store have expired by then. After the start, one calm look is enough.
+	// calmBytes is the most that is allocated between two calm looks.
 	calmTicks = 20
 	lateTicks = 60
 	calmBytes = 8 << 20
@@ -41,7 +41,7 @@ func keepSmall(ctx context.Context) {
 	percent := usual
 	tick := time.NewTicker(memoryEvery)
 	defer tick.Stop()
-	last, calm := readMemory(), 0
+	last, calm := readMemory(), calmTicks-1
 	for {
 		select {
 		case <-ctx.Done():
@@ -58,6 +58,7 @@ func keepSmall(ctx context.Context) {
 		}
 		if calm == calmTicks || calm > 0 && calm%lateTicks == 0 {
 			debug.FreeOSMemory()
+			dropProgram() // the last, for the collector needs some of it
 		}
 		last = readMemory()
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/pause"
 )
 
 const (
@@ -170,7 +171,7 @@ func (a *attached) send(f *flight, t trait) (Reply, error) {
 	state := c.State
 	for try := range busyTries {
 		if try > 0 {
-			pause(f.ctx, busyDelay<<(try-1))
+			_ = pause.For(f.ctx, busyDelay<<(try-1))
 		}
 		raw, err := a.conn.request(f.ctx, "tools/call", a.params(f, state, asTask), o)
 		if asks := urlsOf(err); len(asks) > 0 {

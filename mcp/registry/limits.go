@@ -10,6 +10,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/pause"
 )
 
 // DefaultConcurrency is how many calls of a server may work at once where its definition says nothing.
@@ -44,7 +45,7 @@ func (l *limits) pace(ctx context.Context, server string, within time.Duration) 
 		return fault.New(fault.RateLimited, "the MCP server %s may be called again in %s", server, delay.Round(time.Second)).
 			WithHint("rateLimit of its definition")
 	}
-	if pause(ctx, delay); ctx.Err() != nil {
+	if pause.For(ctx, delay) != nil {
 		turn.Cancel()
 		return fault.From(ctx.Err())
 	}

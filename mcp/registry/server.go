@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/pause"
 	"github.com/orch-dev/orch/mcp/oauth"
 )
 
@@ -131,7 +132,7 @@ func (s *server) supervise(ctx context.Context, def definition, tried func()) {
 			s.failed(fault.From(err).Message, errors.Is(err, oauth.ErrLogin))
 			tried()
 		}
-		pause(ctx, s.delay())
+		_ = pause.For(ctx, s.delay())
 	}
 }
 
@@ -140,16 +141,6 @@ func nudge(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
-	}
-}
-
-// pause waits, at most until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
 	}
 }
 

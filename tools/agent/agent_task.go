@@ -13,7 +13,7 @@ type agentTaskIn struct {
 	Title       string       `json:"title" jsonschema:"What is to be done, in a line" minLength:"1" maxLength:"256"`
 	Description string       `json:"description,omitempty" jsonschema:"What is to be done, in full" maxLength:"65536"`
 	Data        tools.Object `json:"data,omitzero" jsonschema:"What the agent works on"`
-	Requires    []string     `json:"requires,omitempty" jsonschema:"Names of the capabilities that the agent must have" maxItems:"32"`
+	Requires    []string     `json:"requires,omitempty" jsonschema:"Names of the capabilities that the agent must have" maxItems:"32" minLength:"1" maxLength:"64"`
 	Type        string       `json:"type,omitempty" jsonschema:"Role that the agent must have" enum:"researcher,developer,coordinator,analyst,specialist"`
 	Agent       string       `json:"agent,omitempty" jsonschema:"Name of the only agent that may do it" maxLength:"50"`
 }

@@ -2,13 +2,17 @@ package agent_test
 
 import (
 	"context"
+	"encoding/json"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/tools/agent"
 )
 
@@ -37,5 +41,25 @@ func TestRegisteredAgents(t *testing.T) {
 	for _, name := range []string{"model", "coordinator"} {
 		err := b.spawn(name, "do it", "")
 		assert.Equal(t, fault.NotFound, fault.CodeOf(err), name)
+	}
+}
+
+// What AGENT_TASK may require is what an agent may be able to do.
+func TestRequiredNamesAreThoseOfCapabilities(t *testing.T) {
+	t.Parallel()
+	var task tools.Tool
+	for _, one := range agent.Tools(agent.Config{}) {
+		if one.Spec().Name == agent.TaskName {
+			task = one
+		}
+	}
+	require.NotNil(t, task)
+	for _, name := range []string{"b", "build", strings.Repeat("b", 64), strings.Repeat("b", 65), ""} {
+		profile := agents.Profile{
+			Type: "developer", Version: "1.0.0", MaxTasks: 1, Timeout: time.Minute,
+			Capabilities: []agents.Capability{{Name: name, Category: "work"}},
+		}
+		_, err := task.Check(json.RawMessage(`{"title": "build it", "requires": ["` + name + `"]}`))
+		assert.Equal(t, profile.Check("bob") == nil, err == nil, "%d bytes", len(name))
 	}
 }

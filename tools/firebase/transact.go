@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/pause"
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
@@ -29,7 +30,7 @@ func Transact(ctx context.Context, b Backend, path string, change func(Snapshot)
 		if !fault.Has(err, fault.Conflict) {
 			return written, err
 		}
-		if err := pause(ctx, attempt); err != nil {
+		if err := giveWay(ctx, attempt); err != nil {
 			return Written{}, err
 		}
 	}
@@ -37,15 +38,11 @@ func Transact(ctx context.Context, b Backend, path string, change func(Snapshot)
 		WithField("path").WithHint("try again when fewer write there")
 }
 
-// pause waits a moment by chance, longer after more attempts: who has lost often would lose again to those that come at
+// giveWay waits a moment by chance, longer after more attempts: who has lost often would lose again to those that come at
 // the same time.
-func pause(ctx context.Context, attempt int) error {
-	t := time.NewTimer(time.Duration(rand.Int64N(int64(attempt+1) * int64(2*time.Millisecond)))) //nolint:gosec // no secret
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return fault.From(ctx.Err())
-	case <-t.C:
-		return nil
+func giveWay(ctx context.Context, attempt int) error {
+	if err := pause.For(ctx, rand.N(time.Duration(attempt+1)*2*time.Millisecond)); err != nil { //nolint:gosec // no secret
+		return fault.From(err)
 	}
+	return nil
 }

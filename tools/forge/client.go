@@ -1,11 +1,8 @@
 package forge
 
 import (
-	"bytes"
 	"context"
-	"io"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/google/go-github/v92/github"
@@ -45,7 +42,10 @@ func newAPI(cfg Config) *api {
 	url := base.JoinPath("/").String()
 	options := []github.ClientOptionsFunc{
 		github.WithHTTPClient(&http.Client{
-			Transport:     guarded{net},
+			Transport: netguard.Transport{
+				Client: net, Limit: maxAnswer,
+				TooLong: fault.New(fault.GithubError, "the answer of GitHub is longer than %d MiB", maxAnswer>>20),
+			},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		}),
 		github.WithURLs(&url, nil),
@@ -89,36 +89,4 @@ func (a *api) intent(reason string) (tools.Intent, error) {
 // bounded gives a call its time.
 func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, callTime)
-}
-
-// guarded carries the requests of the library.
-type guarded struct{ client *netguard.Client }
-
-// RoundTrip makes a request. Redirects inside of the server are followed, such as those of a repository with a new name.
-func (g guarded) RoundTrip(req *http.Request) (*http.Response, error) {
-	u, err := g.client.Parse(req.URL.String())
-	if err != nil {
-		return nil, err
-	}
-	var body strings.Builder
-	if req.Body != nil {
-		defer req.Body.Close()
-		if _, err := io.Copy(&body, req.Body); err != nil {
-			return nil, err
-		}
-	}
-	res, err := g.client.Do(req.Context(), netguard.Request{
-		Method: req.Method, URL: u, Header: req.Header, Body: body.String(), Limit: maxAnswer,
-	})
-	if err != nil {
-		return nil, err
-	}
-	if res.Truncated {
-		return nil, fault.New(fault.GithubError, "the answer of GitHub is longer than %d MiB", maxAnswer>>20)
-	}
-	return &http.Response{
-		Status: http.StatusText(res.Status), StatusCode: res.Status, Header: res.Header, Request: req,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Body: io.NopCloser(bytes.NewReader(res.Body)), ContentLength: int64(len(res.Body)),
-	}, nil
 }

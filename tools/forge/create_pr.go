@@ -22,40 +22,16 @@ type createPRIn struct {
 
 // github.createPR (S3-065, S3-068).
 func createPR(a *api) tools.Tool {
-	return tools.DefineIntent(tools.Spec{
-		Name:        "github.createPR",
-		Title:       "Create a pull request on GitHub",
-		Purpose:     "Create a pull request",
-		Conditions:  writeConditions(),
-		Effect:      tools.Write,
-		Gate:        tools.InProgress,
-		Approval:    tools.ByIntent,
-		Content:     []string{"title", "body"},
-		Rate:        tools.External,
-		OpenWorld:   true,
-		NoWorkspace: true,
-		Errors:      writeErrors(),
-	}, func(_ context.Context, _ *tools.Env, in createPRIn) (tools.Intent, error) {
-		if err := in.check(); err != nil {
-			return tools.Intent{}, err
-		}
-		return a.intent("create a pull request")
-	}, func(ctx context.Context, env *tools.Env, in createPRIn) (created, error) {
-		if err := in.check(); err != nil {
-			return created{}, err
-		}
-		if err := a.authorized(); err != nil {
-			return created{}, err
-		}
-		ctx, cancel := bounded(ctx)
-		defer cancel()
+	return creating(a, "create a pull request", tools.Spec{
+		Name:    "github.createPR",
+		Title:   "Create a pull request on GitHub",
+		Purpose: "Create a pull request",
+		Errors:  writeErrors(),
+	}, func(ctx context.Context, in createPRIn) (created, error) {
 		pr, _, err := a.client.PullRequests.Create(ctx, in.Owner, in.Repo, github.CreatePullRequest{
 			Title: &in.Title, Body: in.Body, Head: in.Head, Base: in.Base, Draft: &in.Draft, MaintainerCanModify: &in.MaintainerCanModify,
 		})
-		if err != nil {
-			return created{}, a.failedWrite(err, env.Now())
-		}
-		return made(created{pr.GetNumber(), pr.GetHTMLURL(), pr.GetID(), pr.GetState()})
+		return created{pr.GetNumber(), pr.GetHTMLURL(), pr.GetID(), pr.GetState()}, err
 	})
 }
 

@@ -45,6 +45,7 @@ func messageSend(cfg Config) tools.Tool {
 		Gate:        tools.InProgress,
 		Approval:    tools.NoApproval,
 		Content:     []string{"text", "payload"},
+		Recipients:  "to",
 		NoWorkspace: true,
 		Errors:      []string{"INVALID_FORMAT", "REQUIRED_FIELD", "VALIDATION_ERROR", "SECRET_DETECTED", "QUOTA_EXCEEDED", "CONFLICT", "NOT_FOUND", "UNAVAILABLE"},
 	}, func(ctx context.Context, env *tools.Env, in messageSendIn) (messageSendOut, error) {

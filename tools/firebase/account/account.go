@@ -2,13 +2,10 @@
 package account
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
-	"strings"
 	"sync"
 
 	"golang.org/x/oauth2"
@@ -47,7 +44,7 @@ func New(net netguard.Config, key string, scopes ...string) (*Account, error) {
 			WithHint("use the JSON file that the console of Firebase makes for a private key")
 	}
 	a.key, a.project = config, named.Project
-	a.client = &http.Client{Transport: guarded{netguard.New(net.Reaching(config.TokenURL))}}
+	a.client = &http.Client{Transport: netguard.Transport{Client: netguard.New(net.Reaching(config.TokenURL)), Limit: maxToken}}
 	a.turn <- struct{}{}
 	return a, nil
 }
@@ -108,33 +105,4 @@ func refused(ctx context.Context, err error) error {
 			WithHint("its key may be revoked, or the clock of this machine be wrong")
 	}
 	return refusal.New(refusal.ConnectionError, "the server for access tokens does not answer as it should")
-}
-
-// guarded carries the requests for tokens.
-type guarded struct{ client *netguard.Client }
-
-// RoundTrip makes a request.
-func (g guarded) RoundTrip(req *http.Request) (*http.Response, error) {
-	u, err := g.client.Parse(req.URL.String())
-	if err != nil {
-		return nil, err
-	}
-	var body strings.Builder
-	if req.Body != nil {
-		defer req.Body.Close()
-		if _, err := io.Copy(&body, req.Body); err != nil {
-			return nil, err
-		}
-	}
-	res, err := g.client.Do(req.Context(), netguard.Request{
-		Method: req.Method, URL: u, Header: req.Header, Body: body.String(), Limit: maxToken,
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &http.Response{
-		Status: http.StatusText(res.Status), StatusCode: res.Status, Header: res.Header, Request: req,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Body: io.NopCloser(bytes.NewReader(res.Body)), ContentLength: int64(len(res.Body)),
-	}, nil
 }

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"time"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/pause"
 	"github.com/orch-dev/orch/tools/firebase"
 	"github.com/orch-dev/orch/tools/firebase/backlog"
 	"github.com/orch-dev/orch/tools/firebase/refusal"
@@ -131,7 +131,7 @@ func event(c tree.Change, at time.Time) func() firebase.Event {
 // reconnect opens a stream as soon as that is possible. Errors: those that another attempt does not mend.
 func (w *watcher) reconnect(ctx context.Context, failures *int) (*stream, error) {
 	for {
-		if err := pause(ctx, w.client.wait(*failures)); err != nil {
+		if err := pause.For(ctx, w.client.wait(*failures)); err != nil {
 			return nil, err
 		}
 		*failures++
@@ -170,17 +170,5 @@ func (w *watcher) why(ctx context.Context, err error) error {
 // wait is how long to wait after a number of failures: half of it is chance, so that the watchers of a server
 // that was away do not return in step.
 func (c *Client) wait(failures int) time.Duration {
-	half := c.cfg.Retry << min(failures, doublings) / 2
-	return half + rand.N(half+1) //nolint:gosec // the spread of pauses is no secret
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
+	return pause.Backoff(c.cfg.Retry, c.cfg.Retry<<doublings, failures)
 }

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+)
+
+// garbage is where the memory of floor0 lies while it is in use, so that it is not on a stack.
+var garbage [][]byte
+
+// floor0 frees memory at the end of the heap, as what is done before main may, and prints how many MiB of the floor that
+// comes after it take room.
+func floor0() int {
+	for range 32 {
+		garbage = append(garbage, make([]byte, 64<<10))
+	}
+	garbage = nil
+	runtime.GC()
+	pages := 0
+	for _, piece := range heapFloor() {
+		pages += present(piece)
+	}
+	fmt.Println(pages * os.Getpagesize() >> 20)
+	return 0
+}
+
+// present returns how many pages of memory take room.
+func present(piece []byte) int {
+	const entry, there = 8, 1 << 63 // a word a page in pagemap, whose highest bit says that the page is there
+	start, err := strconv.ParseInt(fmt.Sprintf("%p", piece)[2:], 16, 64)
+	if err != nil {
+		panic(err)
+	}
+	pages, err := os.Open("/proc/self/pagemap")
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = pages.Close() }()
+	size := int64(os.Getpagesize())
+	words := make([]byte, int64(len(piece))/size*entry)
+	if _, err := pages.ReadAt(words, start/size*entry); err != nil {
+		panic(err)
+	}
+	n := 0
+	for ; len(words) > 0; words = words[entry:] {
+		if binary.NativeEndian.Uint64(words)&there != 0 {
+			n++
+		}
+	}
+	return n
+}

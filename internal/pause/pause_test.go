@@ -1,0 +1,40 @@
+package pause_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/internal/pause"
+)
+
+func TestForWaits(t *testing.T) {
+	t.Parallel()
+	begun := time.Now()
+	require.NoError(t, pause.For(t.Context(), 20*time.Millisecond))
+	assert.GreaterOrEqual(t, time.Since(begun), 20*time.Millisecond)
+}
+
+func TestForEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	require.ErrorIs(t, pause.For(ctx, 24*time.Hour), context.Canceled)
+}
+
+func TestBackoff(t *testing.T) {
+	t.Parallel()
+	const first, longest = 20 * time.Millisecond, 2 * time.Second
+	for failures, whole := range map[int]time.Duration{
+		0: first, 1: 2 * first, 3: 8 * first, 6: 64 * first, 7: longest, 8: longest, 1 << 40: longest,
+	} {
+		for range 50 {
+			d := pause.Backoff(first, longest, failures)
+			assert.GreaterOrEqual(t, d, whole/2, failures)
+			assert.LessOrEqual(t, d, whole, failures)
+		}
+	}
+}
