@@ -30,6 +30,8 @@ type process struct {
 	began time.Time
 	lines chan string   // of the standard output
 	done  chan struct{} // closed when the process has ended
+	// said is what it said when it was ready.
+	said string
 }
 
 // spawn starts a process of the test's own binary in a group of its own. What it leaves behind in the
@@ -69,7 +71,7 @@ func (p *process) pid() int { return p.cmd.Process.Pid }
 // ready waits until the process is up and returns how long that took.
 func (p *process) ready() time.Duration {
 	p.t.Helper()
-	p.line()
+	p.said = p.line()
 	return time.Since(p.began)
 }
 

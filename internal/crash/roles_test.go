@@ -2,6 +2,7 @@ package crash_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,9 +39,21 @@ const (
 	// envSecret holds what must be seen nowhere.
 	envSecret = "CRASH_TOKEN"
 
+	// envData is the name of the data directory of the node, envNATS the external server that it uses, envHTTP is set
+	// when it serves agents.
+	envData = "CRASH_DATA"
+	envNATS = "CRASH_NATS"
+	envHTTP = "CRASH_HTTP"
+	// envAgent is the credential of an agent.
+	envAgent = "CRASH_AGENT"
+	// envBroker is the configuration of a NATS server.
+	envBroker = "CRASH_BROKER"
+
 	roleNode   = "node"
 	roleWorker = "worker"
 	roleChild  = "child"
+	roleAgent  = "agent"
+	roleBroker = "broker"
 )
 
 const (
@@ -77,6 +90,10 @@ func play(role string) error {
 		return playWorker(ctx, stop)
 	case roleChild:
 		return playChild(ctx)
+	case roleAgent:
+		return playAgent(ctx, stop)
+	case roleBroker:
+		return playBroker(ctx, stop)
 	default:
 		return fault.New(fault.ValidationError, "there is no role %q", role)
 	}
@@ -84,8 +101,8 @@ func play(role string) error {
 
 func config(dir string, logs io.Writer) node.Config {
 	return node.Config{
-		DataDir: filepath.Join(dir, "data"), Root: dir, Lease: lease, ArchiveAfter: archiveAfter,
-		Logger: slog.New(slog.NewTextHandler(logs, nil)), Extra: effects(dir),
+		DataDir: filepath.Join(dir, cmp.Or(os.Getenv(envData), "data")), Root: dir, Lease: lease, ArchiveAfter: archiveAfter,
+		Logger: slog.New(slog.NewTextHandler(logs, nil)), Extra: effects(dir), NATSURL: os.Getenv(envNATS),
 	}
 }
 
@@ -98,11 +115,17 @@ func tell(line string) error {
 func playNode(ctx context.Context, stop func()) error {
 	cfg := config(os.Getenv(envDir), os.Stderr)
 	cfg.Concurrency = -1
+	if os.Getenv(envHTTP) != "" {
+		cfg.HTTP, cfg.OwnTools = "127.0.0.1:0", true
+	}
+	if cfg.NATSURL != "" {
+		cfg.Replicas = brokerCount
+	}
 	n, err := node.Start(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	if err := tell("ready"); err != nil {
+	if err := tell("ready " + n.FaceURL()); err != nil {
 		return errors.Join(err, n.Stop(ctx))
 	}
 	go answer(stop)

@@ -80,8 +80,13 @@ func (r *run) resolveAll() {
 	if len(doubts) == 0 {
 		return
 	}
+	drained := map[string]bool{}
 	for _, d := range doubts {
-		r.cluster.drainPID(crash.WorkerPID(d.step.Worker))
+		if !drained[d.step.Worker] {
+			r.cluster.drainPID(crash.WorkerPID(d.step.Worker))
+			r.cluster.drainNamed(d.step.Worker)
+		}
+		drained[d.step.Worker] = true
 	}
 	effects, err := crash.ReadLedger(ledgerPath(r.cluster.dir))
 	require.NoError(r.t, err)
@@ -108,7 +113,7 @@ func (r *run) doubts() []doubt {
 func (r *run) resolve(d doubt, effects []crash.Effect) {
 	r.t.Helper()
 	as := "retry"
-	if slices.ContainsFunc(effects, func(e crash.Effect) bool { return e.Task == d.task && e.Step == d.step.Key }) {
+	if slices.ContainsFunc(effects, func(e crash.Effect) bool { return e.Task == d.task && e.Step == d.step.Key }) || r.deposited(d.task) {
 		as = "succeeded"
 	}
 	_, _, err := insist(r.t.Context(), r.api.Resolve, orchestrator.ResolveRequest{
@@ -117,6 +122,23 @@ func (r *run) resolve(d doubt, effects []crash.Effect) {
 	if !fault.Has(err, fault.StateNotAllowed) { // a repeated request finds it decided
 		require.NoError(r.t, err)
 	}
+}
+
+// deposited reports whether what a task was to write is in a database.
+func (r *run) deposited(id events.TaskID) bool {
+	r.t.Helper()
+	if r.bank == nil {
+		return false
+	}
+	r.bank.mu.Lock()
+	d, ours := r.bank.tasks[id]
+	r.bank.mu.Unlock()
+	if !ours {
+		return false
+	}
+	done, err := r.bank.happened(r.t.Context(), d)
+	require.NoError(r.t, err)
+	return done
 }
 
 // replay checks that the recorded history gives the state that the node holds (I5).

@@ -34,6 +34,8 @@ type Config struct {
 	DataDir, Root string
 	// NATSURL is an external server or cluster; empty means the embedded one. CredsFile goes with it.
 	NATSURL, CredsFile string
+	// Replicas is on how many servers of a cluster the streams are; 0 means 1.
+	Replicas int
 	// Durability is fsync (default) or relaxed.
 	Durability string
 	// Concurrency is the number of calls that the node's own worker runs at the same time; 0 means
@@ -199,7 +201,9 @@ func (n *Node) openStore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.store, err = c.OpenStore(ctx, bus.StoreConfig{Durability: bus.Durability(n.cfg.Durability), Logger: n.cfg.logger()})
+	n.store, err = c.OpenStore(ctx, bus.StoreConfig{
+		Durability: bus.Durability(n.cfg.Durability), Replicas: n.cfg.Replicas, Logger: n.cfg.logger(),
+	})
 	if err == nil {
 		n.onStop(n.store.Close)
 	}
