@@ -97,11 +97,13 @@ func (c *cluster) agentAway(i int) func() { return c.away(agents.Prefix + c.cred
 // away notes that somebody is away from now until the returned function is called.
 func (c *cluster) away(who string) func() {
 	from := time.Now()
-	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.absences = append(c.absences, crash.Absence{Who: who, From: from, To: time.Now()})
-	}
+	return func() { c.wasAway(who, from, time.Now()) }
+}
+
+func (c *cluster) wasAway(who string, from, to time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.absences = append(c.absences, crash.Absence{Who: who, From: from, To: to})
 }
 
 func (c *cluster) killAgent(s strike) {

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/crash"
 )
 
 const (
@@ -28,6 +29,8 @@ const (
 	brokerCount = 3
 	// clusterWithin is how long the servers may take until they have a leader.
 	clusterWithin = time.Minute
+	// electedWithin is how long the others may take to have leaders of all streams again.
+	electedWithin = 10 * time.Second
 )
 
 // broker is a NATS server in a process of its own.
@@ -132,17 +135,19 @@ func (c *cluster) isBroker(pid int) bool {
 
 func (c *cluster) killBroker(s strike) {
 	c.t.Helper()
-	b := c.brokers[s.broker]
+	b, from := c.brokers[s.broker], time.Now()
 	b.kill()
 	wait(s.away)
 	c.startBroker(b)
+	c.wasAway(crash.TheBroker, from, time.Now().Add(electedWithin))
 }
 
 func (c *cluster) stopBroker(s strike) {
-	b := c.brokers[s.broker]
+	b, from := c.brokers[s.broker], time.Now()
 	b.signal(syscall.SIGSTOP)
 	wait(s.away)
 	b.signal(syscall.SIGCONT)
+	c.wasAway(crash.TheBroker, from, time.Now().Add(electedWithin))
 }
 
 // playBroker is a NATS server.

@@ -148,6 +148,9 @@ func (c *cluster) awaitOrphans(worker int) {
 		}
 		if time.Now().After(end) {
 			c.orphans += len(left)
+			for _, pid := range left {
+				c.t.Logf("orphan %d of worker %d: %s", pid, worker, about(pid))
+			}
 			return
 		}
 		<-tick.C

@@ -79,8 +79,11 @@ type Absence struct {
 	From, To time.Time
 }
 
-// TheNode is who is absent when a node is.
-const TheNode = "node"
+// Who is absent when it is no agent: a node, or a server of its cluster, whose others elect a new leader meanwhile.
+const (
+	TheNode   = "node"
+	TheBroker = "broker"
+)
 
 // Violation is a broken promise.
 type Violation struct {

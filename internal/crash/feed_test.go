@@ -190,7 +190,7 @@ func (l *listener) follow(ctx context.Context, name, path, events string) {
 		begun := l.hearings[id] != nil
 		l.mu.Unlock()
 		if !begun { // the node has died meanwhile
-			pause(ctx, retryEvery)
+			pause(ctx, 10*retryEvery)
 			continue
 		}
 		select {

@@ -1,11 +1,13 @@
 package crash
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -18,7 +20,11 @@ type history struct {
 	state  statemachine.State
 	reason string
 	ends   int
-	steps  map[string]*stepHistory
+	// failure is how the last step has failed.
+	failure string
+	// forgotten is set when the task was to act on a session of a node that was no more.
+	forgotten bool
+	steps     map[string]*stepHistory
 }
 
 // stepHistory is what the log says about one step.
@@ -137,6 +143,8 @@ func (h *history) call(c *events.Commit, key string, s *stepHistory, data events
 		h.succeeded(c, key, s, d)
 	case *events.StepError:
 		h.current(key, s, d.Attempt, "failure")
+		h.forgotten = s.tool == "firebase.subscribe" && d.Error.Code == fault.NotFound
+		h.failure = fmt.Sprintf("step %s, %s attempt %d: %v", key, s.tool, d.Attempt, d.Error)
 	case *events.Retrying:
 		h.current(key, s, d.Attempt, "failure")
 		if d.Class == "worker_lost" {
@@ -215,6 +223,7 @@ func (h *history) inDoubt(c *events.Commit, key string, s *stepHistory) {
 		h.found("I6", "step %s is in doubt, but %s may be called again", key, s.tool)
 	}
 	switch _, lost := h.evidence.Lost[WorkerPID(s.worker)]; {
+	case h.absent(TheBroker, s.calls[s.attempt], c.At): // nobody was heard
 	case isAgent(s.worker):
 		h.agentInDoubt(c, key, s)
 	case lost:
@@ -281,8 +290,8 @@ func (h *history) finish() {
 		h.found("I10", "its cancellation was acknowledged, but it is %s", h.state)
 	case !h.cancels[h.task] && cancelled:
 		h.found("I10", "it was cancelled, but nobody had asked for that")
-	case h.state == statemachine.Failed:
-		h.found("I1", "it failed, but no tool of the test ever does")
+	case h.state == statemachine.Failed && !h.forgotten:
+		h.found("I1", "it failed, but no tool of the test ever does: %s", h.failure)
 	}
 	for key, s := range h.steps {
 		if s.once() {

@@ -45,9 +45,13 @@ func (r *run) beginNetwork() {
 	remote := dial(r.t, r.cluster)
 	r.cluster.enrol(remote)
 	r.mail = openMail(r, remote)
+	r.load.jobs = slices.Concat(jobs(), agentJobs(), agentJobs())
+	if r.cluster.cluster { // a database belongs to one node at a time
+		return
+	}
 	r.bank = openBank(r.load, remote)
 	r.load.bank = r.bank
-	r.load.jobs = slices.Concat(jobs(), agentJobs(), agentJobs(), bankJobs())
+	r.load.jobs = append(r.load.jobs, bankJobs()...)
 	r.listener = openListener(r, dial(r.t, r.cluster))
 }
 
@@ -64,6 +68,9 @@ func (r *run) runLoad(stop <-chan struct{}, seed uint64, n int) {
 		group.Go(func() { r.mail.send(r.t.Context(), stop, rng, n, i) })
 	}
 	for i := range tellers {
+		if r.bank == nil {
+			break
+		}
 		group.Go(func() { r.bank.run(r.t.Context(), stop, n, i) })
 	}
 }
@@ -71,7 +78,7 @@ func (r *run) runLoad(stop <-chan struct{}, seed uint64, n int) {
 // settleNetwork waits until all is heard that was written in a round.
 func (r *run) settleNetwork(n int, within time.Duration) {
 	r.t.Helper()
-	if r.cluster.network {
+	if r.listener != nil {
 		r.awaitFeed(n, within)
 	}
 }
@@ -87,6 +94,9 @@ func (r *run) endNetwork() {
 	open := slices.DeleteFunc(statemachine.States(), statemachine.State.Terminal)
 	for end := time.Now().Add(settleWithin); len(r.list(open)) > 0 && time.Now().Before(end); wait(50 * time.Millisecond) {
 		r.resolveAll()
+	}
+	if r.bank == nil {
+		return
 	}
 	var err error
 	r.seen, err = r.bank.read(r.t.Context(), r.bank.realtime, r.bank.firestore)
@@ -106,8 +116,12 @@ func (r *run) checkNetwork(store *bus.Store) []crash.Violation {
 	if !r.cluster.network {
 		return nil
 	}
+	found := crash.CheckMail(r.letters())
+	if r.bank == nil {
+		return found
+	}
 	held := bankOf(r, store)
-	found := slices.Concat(crash.CheckMail(r.letters()), crash.CheckBank(r.deposits, held), crash.CheckHearings(r.heard, held.List))
+	found = slices.Concat(found, crash.CheckBank(r.deposits, held), crash.CheckHearings(r.heard, held.List))
 	if !reflect.DeepEqual(held, r.seen) {
 		found = append(found, crash.Violation{Invariant: "I16", What: "the journals hold something else than readers saw"})
 	}

@@ -40,7 +40,7 @@ const (
 // ofNode reports whether the node is away meanwhile, or cannot be reached by all.
 func (k kind) ofNode() bool {
 	switch k {
-	case killNode, killBoth, killRecovery, zombieNode, drainNode, failNode, failRecovery, failStop, cutDoor, killBroker, stopBroker:
+	case killNode, killBoth, killRecovery, zombieNode, drainNode, failNode, failRecovery, failStop, cutDoor:
 		return true
 	default:
 		return false

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/crash"
@@ -17,6 +18,15 @@ import (
 
 // settleWithin is how long acknowledged tasks may take to end once the faults have stopped.
 const settleWithin = 30 * time.Second
+
+// settleWithin is how long tasks may take to end: a request to a node that was killed is lost at once where its server
+// dies with it, and after bus.CallWithin where the server lives.
+func (o options) settleWithin() time.Duration {
+	if o.cluster {
+		return 2*bus.CallWithin + settleWithin
+	}
+	return settleWithin
+}
 
 // settle waits until every task of a round is over, deciding about what is in doubt (I1).
 func (r *run) settle(round int, within time.Duration) {

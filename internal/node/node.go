@@ -154,7 +154,7 @@ type Node struct {
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	n := &Node{cfg: cfg, done: make(chan struct{}), changes: make(chan registry.Change, maxChanges)}
 	for _, step := range []func(context.Context) error{
-		n.openBus, n.openStore, n.openDatabases, n.openRequests, n.openMessages, n.openHands, n.openNotices, n.openStats, n.startOwner, n.tellAbout, n.serve, n.serveServers, n.serveMessages, n.serveDatabases, n.startWorker, n.startTokens, n.startAgents, n.startFace, n.startJournal, n.startChores, n.startTidying, n.endWaits,
+		n.openBus, n.openStore, n.openDatabases, n.openRequests, n.openMessages, n.openHands, n.openNotices, n.openStats, n.startOwner, n.tellAbout, n.takeOver, n.serve, n.serveServers, n.serveMessages, n.serveDatabases, n.startWorker, n.startTokens, n.startAgents, n.startFace, n.startJournal, n.startChores, n.startTidying, n.endWaits,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, n.Stop(context.WithoutCancel(ctx)))
@@ -285,6 +285,14 @@ func (n *Node) describe(r *orchestrator.StatusReply) {
 		r.Refuse(s.Refusing, s.Since)
 	}
 	r.Durability, r.Syncing = string(s.Durability), string(s.Syncing)
+}
+
+// takeOver ends the requests to a node before this one, which has died without its server.
+func (n *Node) takeOver(context.Context) error {
+	if n.server != nil {
+		return nil
+	}
+	return n.requests.TakeOver()
 }
 
 // serve answers faces and workers elsewhere.
