@@ -290,11 +290,11 @@ func (r *run) folders(store *bus.Store) []crash.Violation {
 	r.t.Helper()
 	archived := map[string]bool{}
 	for head, err := range store.Past(r.t.Context()) {
-		require.NoError(r.t, err)
+		require.NoError(r.t, err, "%v", errors.Unwrap(err))
 		archived[string(head.Task)] = true
 	}
 	for head, err := range store.Heads(r.t.Context()) { // those whose archiving goes on
-		require.NoError(r.t, err)
+		require.NoError(r.t, err, "%v", errors.Unwrap(err))
 		delete(archived, string(head.Task))
 	}
 	dirs, err := filepath.Glob(filepath.Join(r.cluster.dir, "Working", "TASK_*"))

@@ -73,6 +73,9 @@ func TestMain(m *testing.M) {
 	}
 	if err := play(role); err != nil {
 		fmt.Fprintln(os.Stderr, "the "+role+" ends:", err)
+		for cause := errors.Unwrap(err); cause != nil; cause = errors.Unwrap(cause) {
+			fmt.Fprintln(os.Stderr, "because of:", cause)
+		}
 		os.Exit(1)
 	}
 	os.Exit(0)
