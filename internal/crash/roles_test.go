@@ -125,6 +125,10 @@ func playNode(ctx context.Context, stop func()) error {
 		cfg.Replicas = brokerCount
 	}
 	n, err := node.Start(ctx, cfg)
+	for end := time.Now().Add(startWithin / 2); cfg.NATSURL != "" && fault.Has(err, fault.Unavailable) && time.Now().Before(end); {
+		pause(ctx, 10*retryEvery) // as its supervisor would, while the servers have no leader
+		n, err = node.Start(ctx, cfg)
+	}
 	if err != nil {
 		return err
 	}
