@@ -203,14 +203,14 @@ type lastHead struct {
 
 // newest returns the head of a live task, or NOT_FOUND.
 func (s *Store) newest(ctx context.Context, task events.TaskID) (lastHead, error) {
-	m, err := s.live.GetLastMsgForSubject(ctx, liveSubject(task))
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return lastHead{}, fault.New(fault.NotFound, "there is no task %s", task).WithField("task")
-	}
+	m, err := s.conn.newest(ctx, s.live, liveSubject(task))
 	if err != nil {
 		return lastHead{}, readFault(err)
 	}
-	return lastHead{value: m.Header.Get(headHeader), seq: m.Sequence}, nil
+	if m == nil {
+		return lastHead{}, fault.New(fault.NotFound, "there is no task %s", task).WithField("task")
+	}
+	return lastHead{value: m.header.Get(headHeader), seq: m.Seq}, nil
 }
 
 // headers are those of the last message of an archived history of so many messages.

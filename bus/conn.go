@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -70,6 +71,8 @@ type Conn struct {
 	js     jetstream.JetStream
 	target target
 	link   *link
+	// replicated is set when the streams are on several servers, of which one may know less than another.
+	replicated atomic.Bool
 }
 
 // target is all that is needed to connect once more.
@@ -161,7 +164,12 @@ func connect(ctx context.Context, t target) (*Conn, error) {
 		nc.Close()
 		return nil, fault.Wrap(fault.Internal, err, "JetStream cannot be used")
 	}
-	return &Conn{nc: nc, js: js, target: t, link: lost}, nil
+	c := &Conn{nc: nc, js: js, target: t, link: lost}
+	if err := c.heedNodes(); err != nil {
+		nc.Close()
+		return nil, err
+	}
+	return c, nil
 }
 
 // options never lets the client keep messages while it is disconnected: who sends must learn at once

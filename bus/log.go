@@ -134,14 +134,14 @@ func (s *Store) Heads(ctx context.Context) iter.Seq2[events.Head, error] {
 			yield(events.Head{}, s.loss.Load())
 			return
 		}
-		scanHeads(ctx, s.live, liveRoot, liveHead, yield)
+		s.conn.scanHeads(ctx, s.live, liveRoot, liveHead, yield)
 	}
 }
 
 // Past implements events.Log: a scan of the headers of all messages of the archive.
 func (s *Store) Past(ctx context.Context) iter.Seq2[events.Head, error] {
 	return func(yield func(events.Head, error) bool) {
-		scanHeads(ctx, s.old, archiveRoot, pastHead, yield)
+		s.conn.scanHeads(ctx, s.old, archiveRoot, pastHead, yield)
 	}
 }
 
@@ -160,9 +160,9 @@ type headOf func(subject string, header nats.Header, seq uint64) (events.Head, b
 // scanHeads scans all messages and yields the last head of each task. The scan of the newest message of
 // each subject would be half as long, but the server leaves subjects out of it at times (seen after a
 // kill, with 2.15.2), and says nothing.
-func scanHeads(ctx context.Context, stream jetstream.Stream, root string, head headOf, yield func(events.Head, error) bool) {
+func (c *Conn) scanHeads(ctx context.Context, stream jetstream.Stream, root string, head headOf, yield func(events.Head, error) bool) {
 	last := map[events.TaskID]events.Head{}
-	pos := headScan{head: head}
+	pos := headScan{conn: c, head: head}
 	cfg := jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy, FilterSubject: root + ".>"}
 	err := pos.run(ctx, stream, cfg, func(h events.Head, _ error) bool {
 		last[h.Task] = h
@@ -182,6 +182,9 @@ func scanHeads(ctx context.Context, stream jetstream.Stream, root string, head h
 // run pulls batch after batch; a fetch that comes back short is asked again, so a lost wake-up of
 // the client costs at most headWait.
 func (p *headScan) run(ctx context.Context, stream jetstream.Stream, cfg jetstream.ConsumerConfig, yield func(events.Head, error) bool) error {
+	if p.conn.replicated.Load() {
+		return p.walk(ctx, stream, cfg, yield)
+	}
 	cfg.AckPolicy, cfg.HeadersOnly, cfg.MemoryStorage, cfg.InactiveThreshold = jetstream.AckNonePolicy, true, true, time.Minute
 	c, err := createScan(ctx, stream, cfg)
 	if err != nil {
@@ -200,6 +203,24 @@ func (p *headScan) run(ctx context.Context, stream jetstream.Stream, cfg jetstre
 	return err
 }
 
+// walk reads the messages themselves: the server that has a consumer of a replicated stream may lag behind its leader.
+func (p *headScan) walk(ctx context.Context, stream jetstream.Stream, cfg jetstream.ConsumerConfig, yield func(events.Head, error) bool) error {
+	for e, err := range p.conn.walk(ctx, stream.CachedInfo().Config.Name, cfg.FilterSubject, max(cfg.OptStartSeq, 1), math.MaxUint64) {
+		if err != nil {
+			return err
+		}
+		h, ok, err := p.head(e.subject, e.header, e.Seq)
+		if err != nil {
+			return err
+		}
+		if ok && !yield(h, nil) {
+			p.stopped = true
+			return nil
+		}
+	}
+	return nil
+}
+
 // createScan gives the server the time to look at every subject, of which there may be millions.
 func createScan(ctx context.Context, stream jetstream.Stream, cfg jetstream.ConsumerConfig) (jetstream.Consumer, error) {
 	const within = 2 * time.Minute
@@ -210,6 +231,7 @@ func createScan(ctx context.Context, stream jetstream.Stream, cfg jetstream.Cons
 
 // headScan is the progress of one scan.
 type headScan struct {
+	conn    *Conn
 	head    headOf
 	seen    uint64 // messages delivered
 	left    uint64 // messages that the server still has

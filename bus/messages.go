@@ -175,24 +175,18 @@ func wholeSeconds(d time.Duration) time.Duration {
 func (m messageStore) Read(ctx context.Context, id string) (messages.Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	defer cancel()
-	raw, err := m.s.messages.GetLastMsgForSubject(ctx, messagesRoot+".m."+id)
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return messages.Record{}, fault.New(fault.NotFound, "there is no message %s", id)
-	}
+	e, err := m.s.conn.newest(ctx, m.s.messages, messagesRoot+".m."+id)
 	if err != nil {
 		return messages.Record{}, sideFault(err, "the message cannot be read")
 	}
-	r, err := decodeMessage(entryOf(raw))
+	if e == nil {
+		return messages.Record{}, fault.New(fault.NotFound, "there is no message %s", id)
+	}
+	r, err := decodeMessage(*e)
 	if err != nil {
 		return r, fault.Wrap(fault.DataLoss, err, "the message "+id+" cannot be read")
 	}
 	return r, nil
-}
-
-func entryOf(raw *jetstream.RawStreamMsg) entry {
-	e := entry{subject: raw.Subject, header: raw.Header}
-	e.Seq, e.Data = raw.Sequence, raw.Data
-	return e
 }
 
 // Sync implements messages.Store.

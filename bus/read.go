@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
@@ -44,6 +45,29 @@ type getRequest struct {
 func (c *Conn) page(ctx context.Context, stream, subject string, from uint64, count int) ([]entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	defer cancel()
+	page, err := c.anyPage(ctx, stream, subject, from, count)
+	if err != nil || !c.replicated.Load() {
+		return page, err
+	}
+	if n := len(page); n > 0 {
+		last := &page[n-1]
+		if last.pending == "0" {
+			last.pending = moreMayFollow
+		}
+		if last.pending != moreMayFollow || n == count {
+			return page, nil
+		}
+		from = last.Seq + 1
+	}
+	next, err := c.leaderNext(ctx, stream, subject, from)
+	if next != nil {
+		page = append(page, *next)
+	}
+	return page, err
+}
+
+// anyPage is page as any server tells it that has the stream: what it tells is true, but the newest may be missing.
+func (c *Conn) anyPage(ctx context.Context, stream, subject string, from uint64, count int) ([]entry, error) {
 	request, err := json.Marshal(getRequest{Seq: max(from, 1), Next: subject, Batch: count, MaxBytes: pageBytes})
 	if err != nil {
 		return nil, fault.Wrap(fault.Internal, err, "a read request cannot be encoded")
@@ -82,6 +106,73 @@ func collect(ctx context.Context, sub *nats.Subscription) ([]entry, error) {
 		default:
 			return nil, readFault(errors.New(status + " " + m.Header.Get("Description")))
 		}
+	}
+}
+
+// moreMayFollow is what an entry counts after itself when nobody has told.
+const moreMayFollow = "?"
+
+// leaderNext asks the leader of a replicated stream for the first message from a position on whose subject matches; nil
+// when there is none. Other servers may lag behind it.
+func (c *Conn) leaderNext(ctx context.Context, stream, subject string, from uint64) (*entry, error) {
+	if subject == "" {
+		subject = ">"
+	}
+	return c.askLeader(ctx, stream, map[string]any{"seq": max(from, 1), "next_by_subj": subject})
+}
+
+// newest returns the newest message of a subject; nil when there is none.
+func (c *Conn) newest(ctx context.Context, stream jetstream.Stream, subject string) (*entry, error) {
+	if c.replicated.Load() {
+		return c.askLeader(ctx, stream.CachedInfo().Config.Name, map[string]any{"last_by_subj": subject})
+	}
+	m, err := stream.GetLastMsgForSubject(ctx, subject)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &entry{Stored: events.Stored{Seq: m.Sequence, Data: m.Data}, subject: m.Subject, header: m.Header}, nil
+}
+
+func (c *Conn) askLeader(ctx context.Context, stream string, question map[string]any) (*entry, error) {
+	request, err := json.Marshal(question)
+	if err != nil {
+		return nil, fault.Wrap(fault.Internal, err, "a read request cannot be encoded")
+	}
+	m, err := c.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+stream, request)
+	if err != nil {
+		return nil, readFault(err)
+	}
+	var answer struct {
+		Error   *jetstream.APIError `json:"error"`
+		Message *struct {
+			Subject string `json:"subject"`
+			Seq     uint64 `json:"seq"`
+			Header  []byte `json:"hdrs"`
+			Data    []byte `json:"data"`
+		} `json:"message"`
+	}
+	if err := json.Unmarshal(m.Data, &answer); err != nil {
+		return nil, readFault(err)
+	}
+	switch got := answer.Message; {
+	case answer.Error != nil && answer.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound:
+		return nil, nil //nolint:nilnil // there is none
+	case answer.Error != nil:
+		return nil, readFault(answer.Error)
+	case got == nil:
+		return nil, readFault(errors.New("the answer has no message"))
+	default:
+		header, err := nats.DecodeHeadersMsg(got.Header)
+		if len(got.Header) == 0 {
+			header, err = nats.Header{}, nil
+		}
+		if err != nil {
+			return nil, readFault(err)
+		}
+		return &entry{Stored: events.Stored{Seq: got.Seq, Data: got.Data}, subject: got.Subject, header: header, pending: moreMayFollow}, nil
 	}
 }
 
@@ -129,7 +220,7 @@ func (c *Conn) walk(ctx context.Context, stream, subject string, from, to uint64
 				return
 			}
 			if len(got.page) == 0 {
-				if pending != "" {
+				if pending != "" && pending != moreMayFollow {
 					yield(entry{}, errHole(from-1))
 				}
 				return

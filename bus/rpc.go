@@ -28,7 +28,7 @@ const (
 // Call sends a request to a method, such as "orch.cmd.submit", and decodes the answer into out, which
 // may be nil. Errors of the method arrive as they were returned, without their cause. Errors of its
 // own: UNAVAILABLE when nobody serves the method or the connection is lost, TIMEOUT, VALIDATION_ERROR
-// for a request above the server's limit.
+// for a request above the server's limit. Those after which it may have been done have the reason OutcomeUnknown.
 func Call(ctx context.Context, c *Conn, method string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
@@ -88,12 +88,12 @@ func callFault(method string, err error) error {
 		return fault.Wrap(fault.Unavailable, err, "no node serves "+method).
 			WithHint("start one with: orch serve")
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
-		return fault.Wrap(fault.Timeout, err, "the node did not answer "+method+" in time").
+		return fault.Wrap(fault.Timeout, err, "the node did not answer "+method+" in time").WithReason(OutcomeUnknown).
 			WithHint("it may have been done; look before you repeat it")
 	case errors.Is(err, context.Canceled):
 		return fault.From(err)
 	case errors.Is(err, nats.ErrDisconnected):
-		return fault.Wrap(fault.Unavailable, err, "the connection to the node was lost during "+method).
+		return fault.Wrap(fault.Unavailable, err, "the connection to the node was lost during "+method).WithReason(OutcomeUnknown).
 			WithHint("it may have been done; look before you repeat it")
 	default:
 		return fault.Wrap(fault.Unavailable, err, "the node cannot be reached for "+method).

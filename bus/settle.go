@@ -9,7 +9,7 @@ import (
 )
 
 // OutcomeUnknown is the reason of the UNAVAILABLE that an append gets when neither an answer nor the
-// log itself could be had in time: the commit may be in the log.
+// log itself could be had in time: the commit may be in the log. A Call whose answer was lost has it too.
 const OutcomeUnknown = "OUTCOME_UNKNOWN"
 
 const (

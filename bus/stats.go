@@ -88,7 +88,7 @@ func (s *Store) PastAfter(ctx context.Context, position uint64) iter.Seq2[events
 		if info.State.LastSeq <= position {
 			return
 		}
-		pos := headScan{head: pastHead}
+		pos := headScan{conn: s.conn, head: pastHead}
 		if err := pos.run(ctx, s.old, scanAfter(position), yield); err != nil {
 			yield(events.Head{}, err)
 		}

@@ -89,6 +89,7 @@ func (c *Conn) OpenStore(ctx context.Context, cfg StoreConfig) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{cfg: cfg, conn: c, space: newSpace(c.target.server), past: newPast()}
+	c.replicated.Store(cfg.Replicas > 1)
 	s.mark = &marker{path: cfg.HighWaterFile, lag: cfg.Durability == Relaxed}
 	if err := s.openStreams(ctx); err != nil {
 		return nil, err

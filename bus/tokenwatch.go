@@ -120,8 +120,13 @@ func (t *Tokens) follow(ctx context.Context, ready chan<- error) {
 }
 
 // watch reads the bucket and then its changes until ctx ends or the connection is lost; ready is called when all
-// that was there is read.
+// that was there is read. The server that tells of a replicated bucket may lag behind its leader: until it has told what
+// the leader has, tokens are missing, and revoked ones are not.
 func (t *Tokens) watch(ctx context.Context, ready func()) error {
+	newest, err := t.leads(ctx)
+	if err != nil {
+		return err
+	}
 	lost := make(chan struct{})
 	stop := t.store.conn.link.onLoss(func() { close(lost) })
 	defer stop()
@@ -134,7 +139,7 @@ func (t *Tokens) watch(ctx context.Context, ready func()) error {
 		for range w.Updates() {
 		} // else the library waits for a reader for ever
 	}()
-	for {
+	for told, learned := false, uint64(0); ; {
 		select {
 		case <-ctx.Done():
 			return nil
@@ -145,12 +150,31 @@ func (t *Tokens) watch(ctx context.Context, ready func()) error {
 			case !ok:
 				return nil
 			case e == nil:
-				ready()
+				told = true
 			default:
 				t.learn(ctx, e)
+				learned = max(learned, e.Revision())
+			}
+			if told && learned >= newest {
+				ready()
 			}
 		}
 	}
+}
+
+// leads is the newest revision that the leader of a replicated bucket has; 0 where there is one server.
+func (t *Tokens) leads(ctx context.Context) (uint64, error) {
+	c := t.store.conn
+	if !c.replicated.Load() {
+		return 0, nil
+	}
+	ctx, stop := context.WithTimeout(ctx, readWithin)
+	defer stop()
+	newest, err := c.askLeader(ctx, tokensStream, map[string]any{"last_by_subj": ">"})
+	if err != nil || newest == nil {
+		return 0, err
+	}
+	return newest.Seq, nil
 }
 
 // learn takes a change of the bucket. A record that cannot be read is none.

@@ -42,10 +42,18 @@ func newProcessNodes(logs io.Writer, extra ...tools.Tool) processNodes {
 // noWorker is the concurrency of a node that only answers.
 const noWorker = -1
 
+// replicas is on how many servers the streams are: the embedded one is alone.
+func replicas(cfg config.Config) int {
+	if cfg.NATS == "" {
+		return 1
+	}
+	return cfg.Replicas
+}
+
 // config turns settings into those of a node.
 func (p processNodes) config(cfg config.Config, m mode) node.Config {
 	c := node.Config{
-		DataDir: cfg.DataDir, Root: cfg.Root, NATSURL: cfg.NATS, CredsFile: cfg.NATSCreds, Durability: cfg.Durability,
+		DataDir: cfg.DataDir, Root: cfg.Root, NATSURL: cfg.NATS, CredsFile: cfg.NATSCreds, Replicas: replicas(cfg), Durability: cfg.Durability,
 		Concurrency: cfg.Concurrency, Queues: cfg.Queues, Paused: cfg.Paused, ReadOnly: cfg.ReadOnly, FourEyes: cfg.FourEyes, Policy: cfg.Policy, Lease: cfg.Lease,
 		MaxDeliveries: cfg.MaxDeliveries, MaxSpawned: cfg.MaxSpawned, MaxOpen: cfg.MaxOpen, MaxOpenEach: cfg.MaxOpenEach,
 		Host: cfg.Host, Port: cfg.Port, MaxStore: int64(cfg.MaxStore) << 20, MinFree: int64(cfg.MinFree) << 20, Logger: p.logger(cfg.LogLevel), Version: readVersion().Version,

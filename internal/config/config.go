@@ -24,6 +24,8 @@ type Config struct {
 	NATS string
 	// NATSCreds is the credentials file for NATS.
 	NATSCreds string
+	// Replicas is on how many servers of NATS each stream is.
+	Replicas int
 	// Durability is fsync or relaxed.
 	Durability string
 	// Concurrency is the number of calls that a worker runs at the same time.

@@ -85,6 +85,11 @@ func generalKeys() []Key {
 func nodeKeys() []Key {
 	return []Key{
 		{
+			Name: "replicas", Default: "1", min: 1, max: 5, Node: true,
+			Usage: "servers of an external NATS cluster that hold each stream; 3 survives the loss of one",
+			field: func(c *Config) any { return &c.Replicas },
+		},
+		{
 			Name: "durability", Default: "fsync", Choices: []string{"fsync", "relaxed"}, Node: true,
 			Usage: "what survives a power loss: everything acknowledged, or all but the last 100 ms",
 			field: func(c *Config) any { return &c.Durability },

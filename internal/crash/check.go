@@ -19,6 +19,9 @@ const (
 	ToolChild = "CRASH_CHILD"
 	// ToolSlow is idempotent and takes about as long as a lease.
 	ToolSlow = "CRASH_SLOW"
+	// ToolAgentIdem and ToolAgentWrite are what agents do, by the effect of their call.
+	ToolAgentIdem  = "CRASH_AGENT_IDEM"
+	ToolAgentWrite = "CRASH_AGENT_WRITE"
 	// ToolLarge has an output that is kept outside of the log, ToolTell one with a secret. They read.
 	ToolLarge = "CRASH_LARGE"
 	ToolTell  = "CRASH_TELL"
@@ -85,6 +88,9 @@ func (c *checker) index() {
 		c.acked[a.Task] = true
 		c.rounds[a.Task] = a.Round
 		c.add(a.Task)
+	}
+	for _, task := range c.evidence.Archived {
+		c.add(task)
 	}
 	for _, task := range c.evidence.Cancels {
 		c.cancels[task] = true

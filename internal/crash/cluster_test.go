@@ -1,8 +1,10 @@
 package crash_test
 
 import (
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -12,7 +14,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/agents/peer"
+	"github.com/orch-dev/orch/internal/crash"
 	"github.com/orch-dev/orch/internal/failpoint"
+	"github.com/orch-dev/orch/internal/node"
 )
 
 // workerCount is the number of worker processes beside the node.
@@ -28,13 +33,12 @@ const (
 	trappedWithin = 1500 * time.Millisecond
 )
 
-// cluster is a node and its workers as processes.
+// cluster is a node and its workers as processes, and, in a network, agents.
 type cluster struct {
 	t   *testing.T
 	dir string
-	// planted is the fault that the processes have, "" for none.
-	planted failpoint.Fault
-
+	// options say what there is beside the node and the workers.
+	options
 	node    *process
 	workers [workerCount]*process
 	// lost says, by process id, what was done to a worker.
@@ -48,13 +52,41 @@ type cluster struct {
 	missed int
 	// frozen counts the workers that are to go on later.
 	frozen sync.WaitGroup
+
+	// door is where agents find the node; credentials are those of the agents, by number.
+	door        *door
+	agents      []*process
+	credentials []peer.Credential
+	brokers     []*broker
+	// place is the name of the data directory of the node, nodes counts those that there were.
+	place string
+	nodes int
+
+	mu sync.Mutex // guards what follows
+	// agentOf says, by process id, which agent a process is.
+	agentOf  map[int]string
+	absences []crash.Absence
 }
 
-func startCluster(t *testing.T, dir string, planted failpoint.Fault) *cluster {
+// options say what a cluster has beside a node and workers.
+type options struct {
+	// planted is the fault that the processes have, "" for none.
+	planted failpoint.Fault
+	// network adds agents, messages and databases, cluster three NATS servers in place of the embedded one.
+	network, cluster bool
+}
+
+func startCluster(t *testing.T, dir string, o options) *cluster {
 	t.Helper()
-	c := &cluster{t: t, dir: dir, planted: planted, lost: map[int]string{}, points: map[failpoint.Point]int{}}
+	c := &cluster{t: t, dir: dir, options: o, lost: map[int]string{}, points: map[failpoint.Point]int{}, agentOf: map[int]string{}, place: "data"}
+	if o.network {
+		c.door = openDoor(t)
+	}
 	t.Cleanup(c.killAll)
 	require.NoError(t, os.Mkdir(tempDir(dir), 0o700))
+	if o.cluster {
+		c.startBrokers()
+	}
 	c.startNode()
 	for i := range c.workers {
 		c.startWorker(i)
@@ -66,13 +98,30 @@ func tempDir(dir string) string { return filepath.Join(dir, "tmp") }
 
 func (c *cluster) spawn(role string, env ...string) *process {
 	c.t.Helper()
-	return spawn(c.t, role, c.dir, append(env, failpoint.EnvPlant+"="+string(c.planted))...)
+	env = append(env, failpoint.EnvPlant+"="+string(c.planted), envData+"="+c.place, envNATS+"="+c.natsURL())
+	if c.network && role == roleNode {
+		env = append(env, envHTTP+"=1")
+	}
+	return spawn(c.t, role, c.dir, env...)
+}
+
+// config is that of a client of the node.
+func (c *cluster) config() node.Config {
+	cfg := config(c.dir, io.Discard)
+	cfg.NATSURL = c.natsURL()
+	return cfg
 }
 
 func (c *cluster) startNode() {
 	c.t.Helper()
+	c.move()
 	c.node = c.spawn(roleNode)
 	c.restarts = append(c.restarts, c.node.ready())
+	if c.network {
+		_, url, _ := strings.Cut(c.node.said, "http://")
+		address, _, _ := strings.Cut(url, "/")
+		c.door.lead(address)
+	}
 }
 
 func (c *cluster) startWorker(i int) {
@@ -99,6 +148,9 @@ func (c *cluster) awaitOrphans(worker int) {
 		}
 		if time.Now().After(end) {
 			c.orphans += len(left)
+			for _, pid := range left {
+				c.t.Logf("orphan %d of worker %d: %s", pid, worker, about(pid))
+			}
 			return
 		}
 		<-tick.C
@@ -134,6 +186,9 @@ func (c *cluster) drainPID(pid int) {
 // others go on meanwhile.
 func (c *cluster) strike(s strike) {
 	c.t.Helper()
+	if s.kind.ofNode() {
+		defer c.away(crash.TheNode)()
+	}
 	switch s.kind {
 	case killNode:
 		c.node.kill()
@@ -167,6 +222,19 @@ func (c *cluster) strike(s strike) {
 		c.drainNode()
 	case failNode, failWorker, failRecovery, failStop:
 		c.trap(s)
+	case killAgent:
+		c.killAgent(s)
+	case stopAgent:
+		c.stopAgent(s)
+	case drainAgent:
+		c.frozen.Wait()
+		c.drainAgent(s.worker % len(c.agents))
+	case cutDoor:
+		c.door.cut()
+	case killBroker:
+		c.killBroker(s)
+	case stopBroker:
+		c.stopBroker(s)
 	}
 }
 
@@ -260,13 +328,26 @@ func (c *cluster) stop() {
 	c.node.terminate(drainWithin)
 }
 
+// stopAgents ends the agents; each ends its calls before.
+func (c *cluster) stopAgents() {
+	c.t.Helper()
+	for i, a := range c.agents {
+		back := c.agentAway(i)
+		a.terminate(drainWithin)
+		back()
+	}
+}
+
 // killAll leaves nothing behind, also after a failed test.
 func (c *cluster) killAll() {
 	c.frozen.Wait()
-	for _, p := range append([]*process{c.node}, c.workers[:]...) {
+	for _, p := range slices.Concat([]*process{c.node}, c.workers[:], c.agents) {
 		if p != nil {
 			p.kill()
 		}
+	}
+	for _, b := range c.brokers {
+		b.kill()
 	}
 	for _, pid := range processesOf(c.dir) {
 		if p, err := os.FindProcess(pid); err == nil {

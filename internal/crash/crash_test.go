@@ -3,8 +3,8 @@ package crash_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,7 +19,6 @@ import (
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/internal/crash"
-	"github.com/orch-dev/orch/internal/failpoint"
 	"github.com/orch-dev/orch/internal/node"
 	"github.com/orch-dev/orch/orchestrator"
 )
@@ -48,6 +47,14 @@ type run struct {
 	faults  map[kind]int
 	// snapshots is the number of checkpoints that were compared.
 	snapshots int
+	// mail, bank and listener are there in a network.
+	mail     *mail
+	bank     *bank
+	listener *listener
+	// What was known of the network before the node ended: what became of writes, what readers saw, what was heard.
+	deposits []crash.Deposit
+	seen     crash.Bank
+	heard    []crash.Hearing
 }
 
 // TestCrash kills a node and its workers while clients submit, follow, look at and cancel tasks, and then
@@ -59,34 +66,40 @@ func TestCrash(t *testing.T) {
 	for i := range clusters {
 		t.Run("cluster", func(t *testing.T) {
 			t.Parallel()
-			crashRounds(t, seed+uint64(i), (rounds+clusters-1)/clusters, int(fromEnv(t, envOnly, 0)))
+			crashRounds(t, options{}, seed+uint64(i), (rounds+clusters-1)/clusters)
 		})
 	}
 }
 
 // crashRounds does the rounds of a seed, or only one of them.
-func crashRounds(t *testing.T, seed uint64, rounds, only int) {
+func crashRounds(t *testing.T, o options, seed uint64, rounds int) {
 	t.Helper()
-	r := begin(t, "")
+	t.Logf("%s=%d", envSeed, seed)
+	r := begin(t, o)
 	began, done := time.Now(), 0
+	only := int(fromEnv(t, envOnly, 0))
 	limit := time.Duration(fromEnv(t, envSeconds, 0)) * time.Second
-	for i, strikes := range schedule(seed, max(rounds, only)) {
+	for i, strikes := range scheduleOf(o.kinds(), seed, max(rounds, only)) {
 		if only != 0 && i+1 != only {
 			continue
 		}
 		if limit != 0 && time.Since(began) > limit {
 			break
 		}
-		r.round(seed, i+1, strikes, settleWithin)
+		r.round(seed, i+1, strikes, o.settleWithin())
 		done++
 		if r.load.violated() {
+			for _, v := range r.load.violations {
+				t.Log(v)
+			}
 			t.Logf("repeat the round with %s=%d %s=%d", envSeed, seed, envOnly, i+1)
 			break
 		}
 	}
 	took := time.Since(began)
-	r.calm(seed, rounds+1)
+	r.calm(seed, max(rounds, only)+1)
 	r.load.awaitWatchers(settleWithin)
+	r.endNetwork()
 	r.cluster.stop()
 	report := r.check()
 	r.print(report, done, seed, took)
@@ -108,7 +121,7 @@ func fromEnv(t *testing.T, name string, unset uint64) uint64 {
 }
 
 // begin starts the processes and the clients. The directory stays after a failure.
-func begin(t *testing.T, planted failpoint.Fault) *run {
+func begin(t *testing.T, o options) *run {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "orch-crash-*") //nolint:usetesting // it is kept after a failure
 	require.NoError(t, err)
@@ -122,18 +135,19 @@ func begin(t *testing.T, planted failpoint.Fault) *run {
 		}
 		assert.NoError(t, os.RemoveAll(dir))
 	})
-	c := startCluster(t, dir, planted)
+	c := startCluster(t, dir, o)
 	r := &run{t: t, cluster: c, faults: map[kind]int{}, api: dial(t, c)}
 	t.Cleanup(func() { r.load.watching.Wait() })
-	r.load = &load{api: dial(t, c), watcher: dial(t, c), watched: map[events.TaskID]int{}, dial: func() (*bus.Remote, error) {
-		return node.Dial(t.Context(), config(dir, io.Discard))
+	r.load = &load{api: dial(t, c), watcher: dial(t, c), jobs: jobs(), watched: map[events.TaskID]int{}, dial: func() (*bus.Remote, error) {
+		return node.Dial(t.Context(), c.config())
 	}}
+	r.beginNetwork()
 	return r
 }
 
-func dial(t *testing.T, c *cluster) orchestrator.API {
+func dial(t *testing.T, c *cluster) *bus.Remote {
 	t.Helper()
-	remote, err := node.Dial(t.Context(), config(c.dir, io.Discard))
+	remote, err := node.Dial(t.Context(), c.config())
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, remote.Close()) })
 	return remote
@@ -146,7 +160,7 @@ func (r *run) round(seed uint64, n int, strikes []strike, within time.Duration) 
 	stop, ended, still := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		r.load.run(r.t.Context(), stop, seed, n)
+		r.runLoad(stop, seed, n)
 	}()
 	r.load.lookAround(r.t.Context(), still, seed, n)
 	for _, s := range strikes {
@@ -159,6 +173,7 @@ func (r *run) round(seed uint64, n int, strikes []strike, within time.Duration) 
 	r.cluster.frozen.Wait()
 	struck := time.Since(began)
 	r.settle(n, within)
+	r.settleNetwork(n, within)
 	close(still)
 	settled := time.Since(began)
 	r.replay(n)
@@ -188,15 +203,15 @@ func (r *run) calm(seed uint64, n int) {
 		r.cluster.drainWorker(i)
 	}
 	r.cluster.drainNode()
-	r.work(seed, n) // connections and caches of the first use are no leak
-	before := r.usage()
+	r.work(seed, n)                                    // connections and caches of the first use are no leak
+	before, held := r.usage(), 4*len(r.cluster.agents) // connections of agents come and go
 	r.work(seed, n+1)
 	after := r.usage()
-	for end := time.Now().Add(calmWithin); grown(before, after) && time.Now().Before(end); after = r.usage() {
+	for end := time.Now().Add(calmWithin); grown(before, after, held) && time.Now().Before(end); after = r.usage() {
 		wait(100 * time.Millisecond)
 	}
 	r.t.Logf("before work %v, after it %v", before, after)
-	if grown(before, after) {
+	if grown(before, after, held) {
 		r.load.violate("I14", "", n, "before work %v, after it %v", before, after)
 	}
 }
@@ -207,10 +222,10 @@ const staffed = 150
 
 // grown reports whether processes hold more than before, beyond what comes and goes and what is kept for
 // later.
-func grown(before, after []usage) bool {
+func grown(before, after []usage, connections int) bool {
 	for i, u := range after {
 		b := before[i]
-		if u.goroutines > max(b.goroutines+8, staffed) || u.files > b.files+4 || u.rss > b.rss+b.rss/2+32<<20 {
+		if u.goroutines > max(b.goroutines+8+connections, staffed) || u.files > b.files+4+connections || u.rss > b.rss+b.rss/2+32<<20 {
 			return true
 		}
 	}
@@ -222,8 +237,8 @@ func (r *run) work(seed uint64, n int) {
 	r.t.Helper()
 	stop := make(chan struct{})
 	time.AfterFunc(time.Second, func() { close(stop) })
-	r.load.run(r.t.Context(), stop, seed, n)
-	r.settle(n, settleWithin)
+	r.runLoad(stop, seed, n)
+	r.settle(n, r.cluster.settleWithin())
 	r.replay(n)
 }
 
@@ -241,18 +256,23 @@ func (r *run) check() crash.Report {
 	r.t.Helper()
 	effects, err := crash.ReadLedger(ledgerPath(r.cluster.dir))
 	require.NoError(r.t, err)
-	store := openStore(r.t, filepath.Join(r.cluster.dir, "data"))
+	store := r.openStore()
+	var archived []events.TaskID
+	for head, err := range store.Past(r.t.Context()) {
+		require.NoError(r.t, err, "%v", errors.Unwrap(err))
+		archived = append(archived, head.Task)
+	}
 	r.load.mu.Lock() // watchers may still be at work
 	defer r.load.mu.Unlock()
 	report, err := crash.Check(r.t.Context(), store, crash.Evidence{
 		Acks: r.load.acks, Cancels: r.load.cancels, Watches: r.load.watches, Effects: effects,
-		Lost: r.cluster.lost, Secrets: []string{secret()}, Mark: readMark(r.t, r.cluster.dir),
+		Lost: r.cluster.lost, Secrets: r.cluster.secrets(), Mark: r.readMark(), Agents: r.cluster.agentOf, Absences: r.cluster.absent(), Archived: archived,
 	})
 	require.NoError(r.t, err)
 	report.Violations = slices.Concat(r.load.violations, report.Violations, checkLooks(r.load.looks))
 	r.snapshots, err = checkSnapshots(r.t.Context(), store, &report)
 	require.NoError(r.t, err)
-	leaked, err := filesWithSecret(r.cluster.dir)
+	leaked, err := filesWithSecret(r.cluster.dir, r.cluster.secrets()...)
 	require.NoError(r.t, err)
 	report.Violations = append(report.Violations, leaked...)
 	found, err := store.Verify(r.t.Context(), nil)
@@ -260,7 +280,7 @@ func (r *run) check() crash.Report {
 	for _, p := range found.Problems {
 		report.Violations = append(report.Violations, crash.Violation{Invariant: "I11", Task: p.Task, What: p.What})
 	}
-	report.Violations = slices.Concat(report.Violations, r.leftovers(), r.folders(store))
+	report.Violations = slices.Concat(report.Violations, r.leftovers(), r.folders(store), r.checkNetwork(store))
 	return report
 }
 
@@ -270,11 +290,11 @@ func (r *run) folders(store *bus.Store) []crash.Violation {
 	r.t.Helper()
 	archived := map[string]bool{}
 	for head, err := range store.Past(r.t.Context()) {
-		require.NoError(r.t, err)
+		require.NoError(r.t, err, "%v", errors.Unwrap(err))
 		archived[string(head.Task)] = true
 	}
 	for head, err := range store.Heads(r.t.Context()) { // those whose archiving goes on
-		require.NoError(r.t, err)
+		require.NoError(r.t, err, "%v", errors.Unwrap(err))
 		delete(archived, string(head.Task))
 	}
 	dirs, err := filepath.Glob(filepath.Join(r.cluster.dir, "Working", "TASK_*"))
@@ -298,13 +318,16 @@ func (r *run) leftovers() []crash.Violation {
 	add := func(format string, args ...any) {
 		found = append(found, crash.Violation{Invariant: "I14", What: fmt.Sprintf(format, args...)})
 	}
-	for _, role := range []string{roleNode, roleWorker} {
+	for _, role := range r.cluster.roles() {
 		for _, line := range r.cluster.crashes(role) {
 			add("the %s said: %s", role, line)
 		}
 	}
 	for _, pid := range processesOf(r.cluster.dir) {
-		add("process %d is left", pid)
+		if r.cluster.isBroker(pid) { // the store is read from it
+			continue
+		}
+		add("process %d is left: %s", pid, about(pid))
 	}
 	if r.cluster.orphans > 0 {
 		add("%d children outlived their worker", r.cluster.orphans)
@@ -317,26 +340,38 @@ func (r *run) leftovers() []crash.Violation {
 	return found
 }
 
-func openStore(t *testing.T, dir string) *bus.Store {
-	t.Helper()
-	server, err := bus.StartServer(t.Context(), bus.ServerConfig{DataDir: dir})
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, server.Close(context.WithoutCancel(t.Context()))) })
-	conn, err := server.Connect(t.Context())
+// openStore opens the store that the node has left.
+func (r *run) openStore() *bus.Store {
+	r.t.Helper()
+	t := r.t
+	var conn *bus.Conn
+	var err error
+	if r.cluster.cluster {
+		conn, err = bus.Dial(t.Context(), bus.DialConfig{URL: r.cluster.natsURL()})
+	} else {
+		server, noServer := bus.StartServer(t.Context(), bus.ServerConfig{DataDir: filepath.Join(r.cluster.dir, "data")})
+		require.NoError(t, noServer)
+		t.Cleanup(func() { assert.NoError(t, server.Close(context.WithoutCancel(t.Context()))) })
+		conn, err = server.Connect(t.Context())
+	}
 	require.NoError(t, err)
 	t.Cleanup(conn.Close)
-	store, err := conn.OpenStore(t.Context(), bus.StoreConfig{})
+	store, err := conn.OpenStore(t.Context(), bus.StoreConfig{Replicas: r.cluster.replicas()})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, store.Close(context.WithoutCancel(t.Context()))) })
 	return store
 }
 
-func readMark(t *testing.T, dir string) *crash.Mark {
-	t.Helper()
-	data, err := os.ReadFile(filepath.Join(dir, "data", "highwater.json"))
-	require.NoError(t, err)
+// readMark returns the mark beside the store of an embedded server.
+func (r *run) readMark() *crash.Mark {
+	r.t.Helper()
+	if r.cluster.cluster {
+		return nil
+	}
+	data, err := os.ReadFile(filepath.Join(r.cluster.dir, "data", "highwater.json"))
+	require.NoError(r.t, err)
 	m := &crash.Mark{}
-	require.NoError(t, json.Unmarshal(data, m))
+	require.NoError(r.t, json.Unmarshal(data, m))
 	return m
 }
 
@@ -353,6 +388,7 @@ func (r *run) print(report crash.Report, rounds int, seed uint64, took time.Dura
 		len(r.load.watches), len(r.load.looks), r.snapshots, r.load.refusals)
 	r.t.Logf("node starts: %d, median %s, longest %s; drains: %d, longest %s", len(r.cluster.restarts),
 		median(r.cluster.restarts), longest(r.cluster.restarts), len(r.cluster.drains), longest(r.cluster.drains))
+	r.printNetwork()
 	count := map[string]int{}
 	for _, v := range report.Violations {
 		count[v.Invariant]++

@@ -60,15 +60,34 @@ type Evidence struct {
 	// Lost says, by process id, what was done to workers that were killed or stopped for longer than
 	// a lease. The calls of no other worker may be in doubt.
 	Lost map[int]string
+	// Archived are tasks that have left the live log, those that nobody was told about among them.
+	Archived []events.TaskID
+	// Agents names the agent that each process was, by process id, as it stands in the log: "agent:ada".
+	Agents map[int]string
+	// Absences are the times in which agents, or the node, were not there or did not go on. A call of an agent may be in
+	// doubt when there was one of its agent; or one of the node, if the agent never began it.
+	Absences []Absence
 	// Secrets were handed to tools and must be nowhere.
 	Secrets []string
 	// Mark is nil when the mark is not to be checked.
 	Mark *Mark
 }
 
+// Absence is a time in which somebody was killed or stopped: an agent as it stands in the log, or TheNode.
+type Absence struct {
+	Who      string
+	From, To time.Time
+}
+
+// Who is absent when it is no agent: a node, or a server of its cluster, whose others elect a new leader meanwhile.
+const (
+	TheNode   = "node"
+	TheBroker = "broker"
+)
+
 // Violation is a broken promise.
 type Violation struct {
-	// Invariant is I1 to I14.
+	// Invariant is I1 to I17.
 	Invariant string
 	Task      events.TaskID
 	// Round in which the task was submitted; 0 when that is not known.
@@ -120,6 +139,9 @@ func Invariants() [][2]string {
 		{"I11", "the hash chain and the high-water mark hold"},
 		{"I13", "no secret is in a commit, a file of the store or a log"},
 		{"I14", "processes, goroutines, descriptors, memory and files go back to what they were"},
+		{"I15", "an acknowledged message comes to its recipients, in order, until they acknowledge it; a letter is one message"},
+		{"I16", "an acknowledged write of a database is there once, any other at most once, and what was seen never goes back"},
+		{"I17", "a subscription hears of everything in order until its session is told of its end"},
 	}
 }
 

@@ -1,11 +1,13 @@
 package crash
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -18,13 +20,19 @@ type history struct {
 	state  statemachine.State
 	reason string
 	ends   int
-	steps  map[string]*stepHistory
+	// failure is how the last step has failed.
+	failure string
+	// forgotten is set when the task was to act on a session of a node that was no more.
+	forgotten bool
+	steps     map[string]*stepHistory
 }
 
 // stepHistory is what the log says about one step.
 type stepHistory struct {
 	state statemachine.StepState
 	tool  string
+	// effect is that of the call, such as "write".
+	effect string
 	// attempt is the newest one, worker the one that has it, and child what it goes on as.
 	attempt int
 	worker  string
@@ -127,7 +135,7 @@ func (h *history) call(c *events.Commit, key string, s *stepHistory, data events
 		if d.Attempt != s.attempt+1 {
 			h.found("I7", "attempt %d of step %s follows %d", d.Attempt, key, s.attempt)
 		}
-		s.attempt, s.tool, s.worker, s.child = d.Attempt, d.Tool, "", ""
+		s.attempt, s.tool, s.effect, s.worker, s.child = d.Attempt, d.Tool, d.Effect, "", ""
 	case *events.Called:
 		h.current(key, s, d.Attempt, "call")
 		s.worker, s.calls[d.Attempt] = d.Worker, c.At
@@ -135,6 +143,8 @@ func (h *history) call(c *events.Commit, key string, s *stepHistory, data events
 		h.succeeded(c, key, s, d)
 	case *events.StepError:
 		h.current(key, s, d.Attempt, "failure")
+		h.forgotten = s.tool == "firebase.subscribe" && d.Error.Code == fault.NotFound
+		h.failure = fmt.Sprintf("step %s, %s attempt %d: %v", key, s.tool, d.Attempt, d.Error)
 	case *events.Retrying:
 		h.current(key, s, d.Attempt, "failure")
 		if d.Class == "worker_lost" {
@@ -142,7 +152,7 @@ func (h *history) call(c *events.Commit, key string, s *stepHistory, data events
 		}
 	case *events.InDoubt:
 		h.current(key, s, d.Attempt, "doubt")
-		h.inDoubt(key, s)
+		h.inDoubt(c, key, s)
 	case *events.Resolved:
 		h.resolved(key, s, d)
 	case *events.Spawned:
@@ -168,29 +178,77 @@ func (h *history) succeeded(c *events.Commit, key string, s *stepHistory, d *eve
 		h.found("I7", "the result of attempt %d of step %s was accepted when %d was the newest", d.Attempt, key, s.attempt)
 	}
 	teller := "worker:" + s.worker
-	if s.child != "" {
+	switch {
+	case s.child != "":
 		teller = "task:" + string(s.child)
+	case isAgent(s.worker):
+		teller = s.worker
 	}
 	if c.Actor != teller {
 		h.found("I7", "the result of step %s came from %s, but %s had the call", key, c.Actor, teller)
 	}
-	pid := WorkerPID(s.worker)
 	done := slices.ContainsFunc(h.effects[h.task], func(e Effect) bool {
-		return e.Phase == End && e.Step == key && e.Attempt == d.Attempt && e.PID == pid
+		return e.Phase == End && e.Step == key && e.Attempt == d.Attempt && h.by(e, s.worker)
 	})
-	if !done && strings.HasPrefix(s.tool, "CRASH_") {
+	if !done && s.inLedger() {
 		h.found("I6", "step %s succeeded in attempt %d, but the ledger has no end of it", key, d.Attempt)
 	}
 }
 
+// toolAgentTask is the tool whose calls agents make.
+const toolAgentTask = "AGENT_TASK"
+
+// inLedger reports whether what the call does is in the ledger.
+func (s *stepHistory) inLedger() bool {
+	return strings.HasPrefix(s.tool, "CRASH_") || s.tool == toolAgentTask
+}
+
+// once reports whether the call may happen at most once.
+func (s *stepHistory) once() bool { return s.tool == ToolWrite || s.effect == "write" }
+
+func isAgent(worker string) bool { return strings.HasPrefix(worker, "agent:") }
+
+// by reports whether an effect is the work of a worker or an agent.
+func (h *history) by(e Effect, worker string) bool {
+	if isAgent(worker) {
+		return h.evidence.Agents[e.PID] == worker
+	}
+	return e.PID == WorkerPID(worker)
+}
+
 // inDoubt checks that a call is in doubt for a reason.
-func (h *history) inDoubt(key string, s *stepHistory) {
+func (h *history) inDoubt(c *events.Commit, key string, s *stepHistory) {
 	h.report.InDoubt++
-	if s.tool != ToolWrite {
+	if !s.once() {
 		h.found("I6", "step %s is in doubt, but %s may be called again", key, s.tool)
 	}
-	if _, lost := h.evidence.Lost[WorkerPID(s.worker)]; !lost {
+	switch _, lost := h.evidence.Lost[WorkerPID(s.worker)]; {
+	case h.absent(TheBroker, s.calls[s.attempt], c.At): // nobody was heard
+	case isAgent(s.worker):
+		h.agentInDoubt(c, key, s)
+	case lost:
+	case s.inLedger():
 		h.found("I6", "step %s is in doubt, but its worker %s was neither killed nor stopped", key, s.worker)
+	case !h.absent(TheNode, s.calls[s.attempt], c.At): // it was asked by the worker
+		h.found("I6", "step %s is in doubt, but neither its worker %s nor the node was away", key, s.worker)
+	}
+}
+
+// absent reports whether somebody was away at some time between two.
+func (h *history) absent(who string, from, to time.Time) bool {
+	return slices.ContainsFunc(h.evidence.Absences, func(a Absence) bool {
+		return a.Who == who && a.From.Before(to) && a.To.After(from)
+	})
+}
+
+// agentInDoubt checks that the agent of a call in doubt was away meanwhile, or the node while it told the agent of it.
+func (h *history) agentInDoubt(c *events.Commit, key string, s *stepHistory) {
+	begun := slices.ContainsFunc(h.effects[h.task], func(e Effect) bool {
+		return e.Phase == Begin && e.Step == key && e.Attempt == s.attempt
+	})
+	called := s.calls[s.attempt]
+	if !h.absent(s.worker, called, c.At) && (begun || !h.absent(TheNode, called, c.At)) {
+		h.found("I6", "step %s is in doubt, but its agent %s was there from %s to %s (begun: %t)", key, s.worker, called.Format(time.TimeOnly), c.At.Format(time.TimeOnly), begun)
 	}
 }
 
@@ -203,7 +261,7 @@ func (h *history) resolved(key string, s *stepHistory, d *events.Resolved) {
 	case "failed":
 		s.state = statemachine.StepFailed
 	}
-	if d.As == "succeeded" && h.begins(key) == 0 {
+	if d.As == "succeeded" && s.inLedger() && h.begins(key) == 0 {
 		h.found("I6", "step %s was resolved as succeeded without an effect", key)
 	}
 }
@@ -232,11 +290,11 @@ func (h *history) finish() {
 		h.found("I10", "its cancellation was acknowledged, but it is %s", h.state)
 	case !h.cancels[h.task] && cancelled:
 		h.found("I10", "it was cancelled, but nobody had asked for that")
-	case h.state == statemachine.Failed:
-		h.found("I1", "it failed, but no tool of the test ever does")
+	case h.state == statemachine.Failed && !h.forgotten:
+		h.found("I1", "it failed, but no tool of the test ever does: %s", h.failure)
 	}
 	for key, s := range h.steps {
-		if s.tool == ToolWrite {
+		if s.once() {
 			if n := h.begins(key); n > 1+s.retries {
 				h.found("I6", "step %s took effect %d times, with %d decisions to call again", key, n, s.retries)
 			}
@@ -265,7 +323,7 @@ func (h *history) checkEffects() {
 		if e.Key != string(h.task)+"/"+e.Step {
 			h.found("I6", "step %s was called with the key %s", e.Step, e.Key)
 		}
-		if at, called := s.calls[e.Attempt]; e.Tool == ToolWrite && (!called || at.After(e.At)) {
+		if at, called := s.calls[e.Attempt]; (e.Tool == ToolWrite || e.Tool == ToolAgentWrite) && (!called || at.After(e.At)) {
 			h.found("I6", "attempt %d of step %s took effect before its start was durable", e.Attempt, e.Step)
 		}
 	}

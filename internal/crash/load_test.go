@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -34,6 +35,8 @@ type job struct {
 	plan string
 	// cancel is set for tasks that their submitter cancels.
 	cancel bool
+	// deposit is the kind of what the task writes into a database; "" for nothing.
+	deposit string
 	// burst is the number of equal tasks that are submitted in one request; 0 means one by itself.
 	burst int
 }
@@ -81,6 +84,9 @@ type load struct {
 	api      orchestrator.API
 	watcher  orchestrator.API
 	watching sync.WaitGroup
+	// bank keeps what tasks write into databases; nil outside of a network. jobs are the kinds of tasks.
+	bank *bank
+	jobs []job
 	// dial opens a connection of its own.
 	dial func() (*bus.Remote, error)
 
@@ -134,9 +140,8 @@ func closed(c <-chan struct{}) bool {
 
 // one submits a task, follows some of them and repeats some requests.
 func (l *load) one(ctx context.Context, rng *rand.Rand, round int, name string) {
-	kinds := jobs()
-	j := kinds[rng.IntN(len(kinds))]
-	text, err := json.Marshal(j.plan)
+	j := l.jobs[rng.IntN(len(l.jobs))]
+	text, err := json.Marshal(planOf(j, round, name))
 	if err != nil {
 		l.violate("I1", "", round, "%v", err)
 		return
@@ -161,6 +166,9 @@ func (l *load) one(ctx context.Context, rng *rand.Rand, round int, name string) 
 		return
 	}
 	l.acknowledged(id, r.IdempotencyKey, round, asked)
+	if j.deposit != "" {
+		l.bank.expect(id, crash.Deposit{Name: bankName(j.name, name), Kind: j.deposit, Round: round})
+	}
 	if follow {
 		l.watching.Go(func() { l.watch(ctx, id, round, afresh) })
 	}
@@ -172,6 +180,11 @@ func (l *load) one(ctx context.Context, rng *rand.Rand, round int, name string) 
 	if j.cancel {
 		l.cancel(ctx, id, round)
 	}
+}
+
+// planOf is the plan of a job with the names that it has for this task.
+func planOf(j job, round int, name string) string {
+	return strings.NewReplacer("NAME", bankName(j.name, name), "ROUND", roundPath(round)).Replace(j.plan)
 }
 
 // acknowledged writes the journal.

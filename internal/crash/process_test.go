@@ -30,6 +30,8 @@ type process struct {
 	began time.Time
 	lines chan string   // of the standard output
 	done  chan struct{} // closed when the process has ended
+	// said is what it said when it was ready.
+	said string
 }
 
 // spawn starts a process of the test's own binary in a group of its own. What it leaves behind in the
@@ -69,7 +71,7 @@ func (p *process) pid() int { return p.cmd.Process.Pid }
 // ready waits until the process is up and returns how long that took.
 func (p *process) ready() time.Duration {
 	p.t.Helper()
-	p.line()
+	p.said = p.line()
 	return time.Since(p.began)
 }
 
@@ -202,6 +204,28 @@ func processesOf(dir string, texts ...string) []int {
 		}
 	}
 	return list
+}
+
+// about tells of a process: what it is, whose child, and in which state.
+func about(pid int) string {
+	proc := filepath.Join("/proc", strconv.Itoa(pid))
+	command, _ := os.ReadFile(filepath.Join(proc, "cmdline")) // it may have ended
+	env, _ := os.ReadFile(filepath.Join(proc, "environ"))
+	status, _ := os.ReadFile(filepath.Join(proc, "status"))
+	waits, _ := os.ReadFile(filepath.Join(proc, "wchan"))
+	var ours []string
+	for text := range strings.SplitSeq(string(env), "\x00") {
+		if strings.HasPrefix(text, envRole) || strings.HasPrefix(text, envCall) {
+			ours = append(ours, text)
+		}
+	}
+	var lines []string
+	for line := range strings.Lines(string(status)) {
+		if strings.HasPrefix(line, "State") || strings.HasPrefix(line, "PPid") || strings.HasPrefix(line, "SigBlk") || strings.HasPrefix(line, "SigQ") {
+			lines = append(lines, strings.Join(strings.Fields(line), " "))
+		}
+	}
+	return fmt.Sprintf("%s; %s; %s; waits in %s", strings.ReplaceAll(string(command), "\x00", " "), strings.Join(ours, " "), strings.Join(lines, ", "), waits)
 }
 
 func containsAll(s string, texts []string) bool {

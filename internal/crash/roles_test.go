@@ -2,6 +2,7 @@ package crash_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,9 +40,21 @@ const (
 	// envSecret holds what must be seen nowhere.
 	envSecret = "CRASH_TOKEN"
 
+	// envData is the name of the data directory of the node, envNATS the external server that it uses, envHTTP is set
+	// when it serves agents.
+	envData = "CRASH_DATA"
+	envNATS = "CRASH_NATS"
+	envHTTP = "CRASH_HTTP"
+	// envAgent is the credential of an agent.
+	envAgent = "CRASH_AGENT"
+	// envBroker is the configuration of a NATS server.
+	envBroker = "CRASH_BROKER"
+
 	roleNode   = "node"
 	roleWorker = "worker"
 	roleChild  = "child"
+	roleAgent  = "agent"
+	roleBroker = "broker"
 )
 
 const (
@@ -61,6 +74,9 @@ func TestMain(m *testing.M) {
 	}
 	if err := play(role); err != nil {
 		fmt.Fprintln(os.Stderr, "the "+role+" ends:", err)
+		for cause := errors.Unwrap(err); cause != nil; cause = errors.Unwrap(cause) {
+			fmt.Fprintln(os.Stderr, "because of:", cause)
+		}
 		os.Exit(1)
 	}
 	os.Exit(0)
@@ -78,6 +94,10 @@ func play(role string) error {
 		return playWorker(ctx, stop)
 	case roleChild:
 		return playChild(ctx)
+	case roleAgent:
+		return playAgent(ctx, stop)
+	case roleBroker:
+		return playBroker(ctx, stop)
 	default:
 		return fault.New(fault.ValidationError, "there is no role %q", role)
 	}
@@ -85,8 +105,8 @@ func play(role string) error {
 
 func config(dir string, logs io.Writer) node.Config {
 	return node.Config{
-		DataDir: filepath.Join(dir, "data"), Root: dir, Lease: lease, ArchiveAfter: archiveAfter,
-		Logger: slog.New(slog.NewTextHandler(logs, nil)), Extra: effects(dir),
+		DataDir: filepath.Join(dir, cmp.Or(os.Getenv(envData), "data")), Root: dir, Lease: lease, ArchiveAfter: archiveAfter,
+		Logger: slog.New(slog.NewTextHandler(logs, nil)), Extra: effects(dir), NATSURL: os.Getenv(envNATS),
 	}
 }
 
@@ -99,11 +119,21 @@ func tell(line string) error {
 func playNode(ctx context.Context, stop func()) error {
 	cfg := config(os.Getenv(envDir), os.Stderr)
 	cfg.Concurrency = -1
+	if os.Getenv(envHTTP) != "" {
+		cfg.HTTP, cfg.OwnTools = "127.0.0.1:0", true
+	}
+	if cfg.NATSURL != "" {
+		cfg.Replicas = brokerCount
+	}
 	n, err := node.Start(ctx, cfg)
+	for end := time.Now().Add(startWithin / 2); cfg.NATSURL != "" && fault.Has(err, fault.Unavailable) && time.Now().Before(end); {
+		pause(ctx, 10*retryEvery) // as its supervisor would, while the servers have no leader
+		n, err = node.Start(ctx, cfg)
+	}
 	if err != nil {
 		return err
 	}
-	if err := tell("ready"); err != nil {
+	if err := tell("ready " + n.FaceURL()); err != nil {
 		return errors.Join(err, n.Stop(ctx))
 	}
 	go answer(stop)

@@ -2,6 +2,7 @@ package crash_test
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -27,12 +28,41 @@ const (
 	failWorker   kind = "failpoint of worker"
 	failRecovery kind = "failpoint in recovery"
 	failStop     kind = "failpoint while node stops"
+	// Those of a network of agents, and of a cluster of NATS servers.
+	killAgent  kind = "kill agent"
+	stopAgent  kind = "stop agent beyond its leases"
+	drainAgent kind = "terminate agent under load"
+	cutDoor    kind = "cut the connections of agents"
+	killBroker kind = "kill NATS server"
+	stopBroker kind = "stop NATS server"
 )
+
+// ofNode reports whether the node is away meanwhile, or cannot be reached by all.
+func (k kind) ofNode() bool {
+	switch k {
+	case killNode, killBoth, killRecovery, zombieNode, drainNode, failNode, failRecovery, failStop, cutDoor:
+		return true
+	default:
+		return false
+	}
+}
 
 func kinds() []kind {
 	list := []kind{killNode, killWorker, killBoth, killRecovery, zombie, zombieNode, drainWorker, drainNode}
 	if failpoint.Enabled {
 		list = append(list, failNode, failNode, failNode, failWorker, failWorker, failRecovery, failStop)
+	}
+	return list
+}
+
+// kinds are the faults of a cluster.
+func (o options) kinds() []kind {
+	list := kinds()
+	if o.network {
+		list = append(list, killAgent, killAgent, stopAgent, drainAgent, cutDoor)
+	}
+	if o.cluster {
+		list = append(list, killBroker, killBroker, stopBroker)
 	}
 	return list
 }
@@ -44,6 +74,8 @@ type strike struct {
 	after time.Duration
 	// worker is the one that is hit.
 	worker int
+	// broker is the NATS server that is hit.
+	broker int
 	// away is how long the processes that were hit stay away, or stopped.
 	away time.Duration
 	// again holds the times after which a recovering node is killed again.
@@ -63,7 +95,10 @@ const strikesPerRound = 2
 
 // schedule returns the faults of every round. It depends on its arguments alone, and a longer schedule
 // begins as a shorter one.
-func schedule(seed uint64, rounds int) [][]strike {
+func schedule(seed uint64, rounds int) [][]strike { return scheduleOf(kinds(), seed, rounds) }
+
+// scheduleOf is schedule with faults of one's own.
+func scheduleOf(kinds []kind, seed uint64, rounds int) [][]strike {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	var deck []kind
 	nodeTraps, workerTraps := dealer(rng, nodePoints()), dealer(rng, workerPoints())
@@ -72,7 +107,7 @@ func schedule(seed uint64, rounds int) [][]strike {
 	for i := range plan {
 		for range strikesPerRound {
 			if len(deck) == 0 {
-				deck = kinds()
+				deck = slices.Clone(kinds)
 				rng.Shuffle(len(deck), func(a, b int) { deck[a], deck[b] = deck[b], deck[a] })
 			}
 			s := newStrike(rng, deck[0])
@@ -100,6 +135,13 @@ func newStrike(rng *rand.Rand, k kind) strike {
 	if k == zombie || k == zombieNode { // when slow calls are at work
 		s.after += lease / 4
 		s.away = lease + lease/2 + millis(0, 500)
+	}
+	if k == stopAgent {
+		s.away = agentLease + lease + millis(0, 500)
+	}
+	if k == killBroker || k == stopBroker {
+		s.broker = rng.IntN(brokerCount)
+		s.away += millis(200, 2500)
 	}
 	if k == killRecovery {
 		for range 1 + rng.IntN(3) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/crash"
@@ -17,6 +18,15 @@ import (
 
 // settleWithin is how long acknowledged tasks may take to end once the faults have stopped.
 const settleWithin = 30 * time.Second
+
+// settleWithin is how long tasks may take to end: a request to a node that was killed is lost at once where its server
+// dies with it, and after bus.CallWithin where the server lives.
+func (o options) settleWithin() time.Duration {
+	if o.cluster {
+		return 2*bus.CallWithin + settleWithin
+	}
+	return settleWithin
+}
 
 // settle waits until every task of a round is over, deciding about what is in doubt (I1).
 func (r *run) settle(round int, within time.Duration) {
@@ -80,8 +90,13 @@ func (r *run) resolveAll() {
 	if len(doubts) == 0 {
 		return
 	}
+	drained := map[string]bool{}
 	for _, d := range doubts {
-		r.cluster.drainPID(crash.WorkerPID(d.step.Worker))
+		if !drained[d.step.Worker] {
+			r.cluster.drainPID(crash.WorkerPID(d.step.Worker))
+			r.cluster.drainNamed(d.step.Worker)
+		}
+		drained[d.step.Worker] = true
 	}
 	effects, err := crash.ReadLedger(ledgerPath(r.cluster.dir))
 	require.NoError(r.t, err)
@@ -108,7 +123,7 @@ func (r *run) doubts() []doubt {
 func (r *run) resolve(d doubt, effects []crash.Effect) {
 	r.t.Helper()
 	as := "retry"
-	if slices.ContainsFunc(effects, func(e crash.Effect) bool { return e.Task == d.task && e.Step == d.step.Key }) {
+	if slices.ContainsFunc(effects, func(e crash.Effect) bool { return e.Task == d.task && e.Step == d.step.Key }) || r.deposited(d.task) {
 		as = "succeeded"
 	}
 	_, _, err := insist(r.t.Context(), r.api.Resolve, orchestrator.ResolveRequest{
@@ -117,6 +132,23 @@ func (r *run) resolve(d doubt, effects []crash.Effect) {
 	if !fault.Has(err, fault.StateNotAllowed) { // a repeated request finds it decided
 		require.NoError(r.t, err)
 	}
+}
+
+// deposited reports whether what a task was to write is in a database.
+func (r *run) deposited(id events.TaskID) bool {
+	r.t.Helper()
+	if r.bank == nil {
+		return false
+	}
+	r.bank.mu.Lock()
+	d, ours := r.bank.tasks[id]
+	r.bank.mu.Unlock()
+	if !ours {
+		return false
+	}
+	done, err := r.bank.happened(r.t.Context(), d)
+	require.NoError(r.t, err)
+	return done
 }
 
 // replay checks that the recorded history gives the state that the node holds (I5).

@@ -67,7 +67,7 @@ func TestTeeth(t *testing.T) {
 // bites reports whether some rounds with the planted fault break one of its invariants.
 func (o *tooth) bites(t *testing.T, seed uint64) bool {
 	t.Helper()
-	r := begin(t, o.fault)
+	r := begin(t, options{planted: o.fault})
 	for i, strikes := range o.schedule(seed) {
 		r.round(seed, i+1, strikes, teethSettle)
 		if r.load.violated() {

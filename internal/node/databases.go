@@ -170,14 +170,18 @@ type remoteDatabase struct {
 
 // Read implements firebase.Backend.
 func (r remoteDatabase) Read(ctx context.Context, path string, q firebase.Query) (s firebase.Snapshot, err error) {
-	err = bus.Call(ctx, r.conn, bus.DatabasePrefix+".read", readRequest{r.name, path, q}, &s)
+	err = untilServed(ctx, true, func(ctx context.Context) error {
+		return bus.Call(ctx, r.conn, bus.DatabasePrefix+".read", readRequest{r.name, path, q}, &s)
+	})
 	return s, err
 }
 
-// Write implements firebase.Backend.
+// Write implements firebase.Backend. IN_DOUBT when the answer was lost.
 func (r remoteDatabase) Write(ctx context.Context, path string, w firebase.Write) (done firebase.Written, err error) {
-	err = bus.Call(ctx, r.conn, bus.DatabasePrefix+".write", writeRequest{r.name, path, w}, &done)
-	return done, err
+	err = untilServed(ctx, false, func(ctx context.Context) error {
+		return bus.Call(ctx, r.conn, bus.DatabasePrefix+".write", writeRequest{r.name, path, w}, &done)
+	})
+	return done, doubted(err)
 }
 
 // Watch implements firebase.Backend. A worker watches nothing: subscriptions are kept by the node.

@@ -6,6 +6,7 @@ import (
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/mcp/gateway"
 	"github.com/orch-dev/orch/messages"
+	"github.com/orch-dev/orch/tools/firebase"
 )
 
 // NewDeputies lets somebody read the inboxes of others, which is noted.
@@ -25,3 +26,6 @@ func NewOffers(entries func() []gateway.Entry) Asker {
 func NewFeatures(list func() []gateway.Feature) Asker {
 	return local{"features": bus.Handle(offers[gateway.Feature]{list, func() <-chan struct{} { return nil }, bus.MaxPayload / 2}.answer)}
 }
+
+// ElsewhereDatabase is a database of a node as a worker elsewhere has it.
+func ElsewhereDatabase(c *bus.Conn) firebase.Backend { return remoteDatabases(c).Realtime }

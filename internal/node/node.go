@@ -34,6 +34,8 @@ type Config struct {
 	DataDir, Root string
 	// NATSURL is an external server or cluster; empty means the embedded one. CredsFile goes with it.
 	NATSURL, CredsFile string
+	// Replicas is on how many servers of a cluster the streams are; 0 means 1.
+	Replicas int
 	// Durability is fsync (default) or relaxed.
 	Durability string
 	// Concurrency is the number of calls that the node's own worker runs at the same time; 0 means
@@ -152,7 +154,7 @@ type Node struct {
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	n := &Node{cfg: cfg, done: make(chan struct{}), changes: make(chan registry.Change, maxChanges)}
 	for _, step := range []func(context.Context) error{
-		n.openBus, n.openStore, n.openDatabases, n.openRequests, n.openMessages, n.openHands, n.openNotices, n.openStats, n.startOwner, n.tellAbout, n.startTokens, n.startAgents, n.serveAgentDesk, n.serveServers, n.serveMessages, n.serveDatabases, n.serve, n.startWorker, n.startFace, n.startJournal, n.startChores, n.startTidying, n.endWaits,
+		n.openBus, n.openStore, n.openDatabases, n.openRequests, n.openMessages, n.openHands, n.openNotices, n.openStats, n.startOwner, n.tellAbout, n.takeOver, n.startTokens, n.startAgents, n.serveAgentDesk, n.serveServers, n.serveMessages, n.serveDatabases, n.serve, n.startWorker, n.startFace, n.startJournal, n.startChores, n.startTidying, n.endWaits,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, n.Stop(context.WithoutCancel(ctx)))
@@ -199,7 +201,9 @@ func (n *Node) openStore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.store, err = c.OpenStore(ctx, bus.StoreConfig{Durability: bus.Durability(n.cfg.Durability), Logger: n.cfg.logger()})
+	n.store, err = c.OpenStore(ctx, bus.StoreConfig{
+		Durability: bus.Durability(n.cfg.Durability), Replicas: n.cfg.Replicas, Logger: n.cfg.logger(),
+	})
 	if err == nil {
 		n.onStop(n.store.Close)
 	}
@@ -281,6 +285,14 @@ func (n *Node) describe(r *orchestrator.StatusReply) {
 		r.Refuse(s.Refusing, s.Since)
 	}
 	r.Durability, r.Syncing = string(s.Durability), string(s.Syncing)
+}
+
+// takeOver ends the requests to a node before this one, which has died without its server.
+func (n *Node) takeOver(context.Context) error {
+	if n.server != nil {
+		return nil
+	}
+	return n.requests.TakeOver()
 }
 
 // serve answers faces and workers elsewhere. Clients take the node for ready from then on, so that what else they may ask

@@ -1,0 +1,35 @@
+package bus
+
+import (
+	"github.com/nats-io/nats.go"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// nodesNews is where a node says that it takes over. A server that lives on does not tell that the node before has died
+// with requests, which would wait for their answers as long as they can.
+const nodesNews = "orch.news.nodes"
+
+// TakeOver tells all who use the server that requests to the node before are not answered any more. A node does so
+// before it serves. UNAVAILABLE.
+func (c *Conn) TakeOver() error {
+	err := c.nc.Publish(nodesNews, nil)
+	if err == nil {
+		err = c.nc.Flush()
+	}
+	if err != nil {
+		return fault.Wrap(fault.Unavailable, err, "the server cannot be told of the node")
+	}
+	return nil
+}
+
+// heedNodes ends the requests that wait when another node takes over, where that does not end the connection.
+func (c *Conn) heedNodes() error {
+	if c.target.server != nil || c.target.nodeDir != "" {
+		return nil
+	}
+	if _, err := c.nc.Subscribe(nodesNews, func(*nats.Msg) { c.link.lost() }); err != nil {
+		return fault.Wrap(fault.Unavailable, err, "nodes cannot be heard of")
+	}
+	return nil
+}

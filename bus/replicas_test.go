@@ -1,0 +1,113 @@
+package bus_test
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/events/eventstest"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/messages"
+	"github.com/orch-dev/orch/messages/messagestest"
+)
+
+// collected are the values of a sequence without an error.
+func collected[T any](t *testing.T, seq iter.Seq2[T, error]) []T {
+	t.Helper()
+	var all []T
+	for v, err := range seq {
+		require.NoError(t, err)
+		all = append(all, v)
+	}
+	return all
+}
+
+// What is asked of the leader of a replicated stream is the same as what a single server tells.
+func TestReadingReplicas(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, bus.ServerConfig{})
+	var tasks []events.TaskID
+	for i := range 60 {
+		c := eventstest.NewChain()
+		for range 1 + i { // more than one page in all, and in some histories
+			r := c.Next(t, strings.Repeat("x", i*10))
+			seq, err := eventstest.Append(n, r)
+			require.NoError(t, err)
+			c.Accept(r, seq)
+		}
+		tasks = append(tasks, c.Task)
+	}
+	require.NoError(t, n.Archive(t.Context(), tasks[7]))
+	read := func() (all []any) {
+		for _, id := range append(tasks, "TASK_01JD0000000000000000000001") {
+			all = append(all, collected(t, n.Read(t.Context(), id, 2)))
+		}
+		byTask := func(a, b events.Head) int { return strings.Compare(string(a.Task), string(b.Task)) }
+		all = append(all, collected(t, n.Scan(t.Context(), 5)), collected(t, n.HeadsAfter(t.Context(), 9)))
+		all = append(all, slices.SortedFunc(slices.Values(collected(t, n.Heads(t.Context()))), byTask))
+		return append(all, slices.SortedFunc(slices.Values(collected(t, n.Past(t.Context()))), byTask))
+	}
+	alone := read()
+	n.conn.PretendReplicas()
+	assert.Equal(t, alone, read())
+	require.NoError(t, n.Archive(t.Context(), tasks[8]))
+	assert.Len(t, collected(t, n.Read(t.Context(), tasks[8], 1)), 9)
+}
+
+// Messages are the same on replicated streams.
+func TestMessagesOfReplicas(t *testing.T) {
+	t.Parallel()
+	messagestest.TestOffice(t, func(t *testing.T, cfg messages.Config) (messages.Office[string], func() messages.Office[string]) {
+		t.Helper()
+		n := startNode(t, bus.ServerConfig{Durability: bus.Relaxed})
+		n.conn.PretendReplicas()
+		m := openMessages(t, n, cfg)
+		return m, func() messages.Office[string] {
+			m.Close()
+			n.stop(t)
+			n.start(t)
+			n.conn.PretendReplicas()
+			m = openMessages(t, n, cfg)
+			return m
+		}
+	})
+}
+
+// A node that takes over ends the requests to the one before, which has died without the server of both.
+func TestTakeOverEndsRequests(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, bus.ServerConfig{})
+	arrived := make(chan struct{})
+	silent, err := bus.Serve(n.conn, "orch.silent", map[string]bus.Method{
+		"ask": func(ctx context.Context, _ []byte) ([]byte, error) {
+			close(arrived)
+			<-ctx.Done()
+			return nil, fault.From(ctx.Err())
+		},
+	}, bus.EndpointConfig{})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, stop := context.WithTimeout(context.Background(), 100*time.Millisecond)
+		defer stop()
+		_ = silent.Close(ctx) // the request is still there
+	})
+	c, err := bus.Dial(t.Context(), bus.DialConfig{URL: n.server.Addr(), User: bus.OperatorUser, Password: passwords(t, n.cfg.DataDir)[bus.OperatorUser]})
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	answer := make(chan error, 1)
+	go func() { answer <- bus.Call(context.Background(), c, "orch.silent.ask", strconv.Itoa(1), nil) }()
+	<-arrived
+	require.NoError(t, n.conn.TakeOver())
+	err = <-answer
+	assert.True(t, fault.Has(err, fault.Unavailable), "%v", err)
+	assert.Equal(t, bus.OutcomeUnknown, fault.From(err).Reason)
+}

@@ -1,0 +1,234 @@
+package crash
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// What a MailEvent tells.
+const (
+	// Tried: somebody began to send a message. Sent: the node has acknowledged that.
+	Tried = "tried"
+	Sent  = "sent"
+	// Seen: a reader was given a message. Acked: the node has acknowledged that the reader is done with it.
+	Seen  = "seen"
+	Acked = "acked"
+)
+
+// MailEvent is one thing that somebody who sends or reads messages knows.
+type MailEvent struct {
+	What string `json:"what"`
+	// Who has sent or read it, such as "user:s0".
+	Who string `json:"who"`
+	// Letter names what was to be said, the same whenever it is sent; no two letters of a test have one name. It is the
+	// text of the message.
+	Letter string `json:"letter,omitempty"`
+	// ID is that of the message.
+	ID string `json:"id,omitempty"`
+	// For are the identities that a letter is for, Others those that must not get it.
+	For    []string `json:"for,omitempty"`
+	Others []string `json:"others,omitempty"`
+	// No counts the letters of a sender who sends one after the other; 0 for one who does not.
+	No int `json:"no,omitempty"`
+	// Sender is who the message says has sent it, Position its place in the order of all.
+	Sender   string `json:"sender,omitempty"`
+	Position uint64 `json:"position,omitempty"`
+	// Cursor is the position behind which the reader has asked; Follows is set when it reads by a cursor.
+	Cursor  uint64    `json:"cursor,omitempty"`
+	Follows bool      `json:"follows,omitempty"`
+	Expires time.Time `json:"expires,omitzero"`
+	Round   int       `json:"round,omitempty"`
+	// Asked and At are when the request began, and when its answer was there.
+	Asked time.Time `json:"asked,omitzero"`
+	At    time.Time `json:"at,omitzero"`
+}
+
+// Post is an append-only file of mail events that many processes write at the same time.
+type Post struct{ file *os.File }
+
+// OpenPost opens the file at a path, making it when it is missing.
+func OpenPost(path string) (*Post, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fault.From(err)
+	}
+	return &Post{file: f}, nil
+}
+
+// Append writes events, each a line, in a single write.
+func (p *Post) Append(list ...MailEvent) error {
+	var lines bytes.Buffer
+	for _, e := range list {
+		if err := json.NewEncoder(&lines).Encode(e); err != nil {
+			return fault.From(err)
+		}
+	}
+	if _, err := p.file.Write(lines.Bytes()); err != nil {
+		return fault.From(err)
+	}
+	return nil
+}
+
+// Close closes the file.
+func (p *Post) Close() error { return p.file.Close() }
+
+// ReadPost returns the events of a file in the order in which they were written. A line that is none is DATA_LOSS.
+func ReadPost(path string) ([]MailEvent, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fault.From(err)
+	}
+	defer f.Close()
+	var list []MailEvent
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var e MailEvent
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			return list, fault.New(fault.DataLoss, "the post has a line that is no event: %q", lines.Text())
+		}
+		list = append(list, e)
+	}
+	return list, lines.Err()
+}
+
+// mailChecker holds what senders and readers know against each other.
+type mailChecker struct {
+	found []Violation
+	// tried and sent are by letter, seen by reader.
+	tried map[string]MailEvent
+	sent  map[string][]MailEvent
+	seen  map[string][]MailEvent
+	// acked is when a reader was told that it is done with a message, by reader and id.
+	acked map[[2]string]time.Time
+}
+
+// expiryGrace is how long after its end a message may be on its way to a reader.
+const expiryGrace = 2 * time.Second
+
+// CheckMail returns what senders and readers know that cannot be (I15). The events of one reader are in the order in
+// which it was given them. All readers have read to the end.
+func CheckMail(list []MailEvent) []Violation {
+	c := &mailChecker{tried: map[string]MailEvent{}, sent: map[string][]MailEvent{}, seen: map[string][]MailEvent{}, acked: map[[2]string]time.Time{}}
+	for _, e := range list {
+		switch e.What {
+		case Tried:
+			c.tried[e.Letter] = e
+		case Sent:
+			c.sent[e.Letter] = append(c.sent[e.Letter], e)
+		case Seen:
+			c.seen[e.Who] = append(c.seen[e.Who], e)
+		case Acked:
+			key := [2]string{e.Who, e.ID}
+			if at, known := c.acked[key]; !known || e.At.Before(at) {
+				c.acked[key] = e.At
+			}
+		}
+	}
+	c.checkSent()
+	for who, seen := range c.seen {
+		c.checkReader(who, seen)
+	}
+	slices.SortStableFunc(c.found, func(a, b Violation) int { return cmp.Or(a.Round-b.Round, strings.Compare(a.What, b.What)) })
+	return c.found
+}
+
+func (c *mailChecker) violate(round int, format string, args ...any) {
+	c.found = append(c.found, Violation{Invariant: "I15", Round: round, What: fmt.Sprintf(format, args...)})
+}
+
+// checkSent checks that an acknowledged letter is one message, and came to everybody it is for unless it was to expire
+// before they have read.
+func (c *mailChecker) checkSent() {
+	for letter, answers := range c.sent {
+		for _, a := range answers[1:] {
+			if a.ID != answers[0].ID {
+				c.violate(a.Round, "the letter %s of %s was acknowledged as %s and as %s", letter, a.Who, answers[0].ID, a.ID)
+			}
+		}
+		for _, reader := range answers[0].For {
+			if !c.reached(reader, answers[0]) {
+				c.violate(answers[0].Round, "the letter %s of %s was acknowledged as %s, and never came to %s", letter, answers[0].Who, answers[0].ID, reader)
+			}
+		}
+	}
+}
+
+// shortLife is how long a message lives at most that a reader may miss: its node may be away as long.
+const shortLife = 10 * time.Second
+
+// reached reports whether a reader was given a message, or could miss it because it has expired soon.
+func (c *mailChecker) reached(reader string, m MailEvent) bool {
+	return slices.ContainsFunc(c.seen[reader], func(s MailEvent) bool { return s.ID == m.ID }) ||
+		!m.Expires.IsZero() && m.Expires.Sub(m.At) < shortLife
+}
+
+// checkReader checks what one reader was given.
+func (c *mailChecker) checkReader(who string, seen []MailEvent) {
+	letters := map[string]string{} // of the message that brought each
+	once := map[string]bool{}
+	last := uint64(0)
+	for _, s := range seen {
+		t, tried := c.tried[s.Letter]
+		switch {
+		case !tried:
+			c.violate(s.Round, "%s was given the letter %q, which nobody has sent", who, s.Letter)
+		case t.Who != s.Sender:
+			c.violate(s.Round, "%s was given the letter %s of %s as one of %s", who, s.Letter, t.Who, s.Sender)
+		case !slices.Contains(t.For, who):
+			c.violate(s.Round, "%s was given the letter %s of %s, which is for %v", who, s.Letter, t.Who, t.For)
+		}
+		if first, known := letters[s.Letter]; known && first != s.ID {
+			c.violate(s.Round, "%s was given the letter %s of %s twice, as %s and as %s", who, s.Letter, s.Sender, first, s.ID)
+		}
+		letters[s.Letter] = s.ID
+		if at, done := c.acked[[2]string{who, s.ID}]; done && s.Asked.After(at) {
+			c.violate(s.Round, "%s was given %s again, %s after it had acknowledged it", who, s.ID, s.Asked.Sub(at))
+		}
+		if !s.Expires.IsZero() && s.Asked.After(s.Expires.Add(expiryGrace)) {
+			c.violate(s.Round, "%s was given %s, which had expired %s before", who, s.ID, s.Asked.Sub(s.Expires))
+		}
+		if s.Follows {
+			if once[s.ID] {
+				c.violate(s.Round, "%s was given %s twice, although it reads by a cursor", who, s.ID)
+			}
+			if s.Position <= last {
+				c.violate(s.Round, "%s was given position %d behind the cursor %d", who, s.Position, last)
+			}
+			once[s.ID], last = true, s.Position
+		}
+	}
+	c.checkOrder(who, seen)
+}
+
+// checkOrder checks that the letters of a sender have the order in which they were sent.
+func (c *mailChecker) checkOrder(who string, seen []MailEvent) {
+	type place struct {
+		no       int
+		position uint64
+	}
+	bySender := map[string][]place{}
+	for _, s := range seen {
+		if t := c.tried[s.Letter]; t.No > 0 {
+			bySender[s.Sender] = append(bySender[s.Sender], place{t.No, s.Position})
+		}
+	}
+	for sender, places := range bySender {
+		slices.SortFunc(places, func(a, b place) int { return cmp.Compare(a.position, b.position) })
+		for i := 1; i < len(places); i++ {
+			if places[i].no < places[i-1].no {
+				c.violate(0, "%s has letter %d of %s at position %d, behind letter %d at %d",
+					who, places[i].no, sender, places[i].position, places[i-1].no, places[i-1].position)
+			}
+		}
+	}
+}
