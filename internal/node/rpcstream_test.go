@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/internal/node"
+	"github.com/orch-dev/orch/mcp/server"
 )
 
 // stream is an answer of /rpc that is a stream of events.
@@ -250,4 +252,33 @@ func TestTwoNodesHaveOneDatabase(t *testing.T) {
 	streams[0].ends()
 	first.set("list/last", 1.0)
 	assert.Equal(t, "last", streams[1].event()["key"], "each node has its own streams")
+}
+
+// S3-151: a task that clients see no more is gone for who had it, and was never there for others.
+func TestRPCTaskIsGone(t *testing.T) {
+	t.Parallel()
+	var later atomic.Bool
+	e := serveRPC(t, func(c *node.Config) {
+		c.Face = func(f *server.Config) {
+			f.Now = func() time.Time {
+				if later.Load() {
+					return time.Now().Add(25 * time.Hour)
+				}
+				return time.Now()
+			}
+		}
+	})
+	mine, other := e.issue(bus.NewToken{Name: "ann", Role: bus.RoleSubmitter}), e.issue(bus.NewToken{Name: "bob", Role: bus.RoleSubmitter})
+	failed := e.post(mine, `{"jsonrpc":"2.0","id":"1","method":"test.fail","params":{"code":"CONFLICT"}}`)
+	require.NotNil(t, failed.Error)
+	id, _ := failed.Error.Data["task"].(string)
+	require.NotEmpty(t, id)
+	assert.Zero(t, e.code(mine, "orch_status", object{"task_id": id}))
+	later.Store(true)
+	for _, method := range []string{"orch_status", "orch_result", "orch_cancel"} {
+		assert.Equal(t, -32202, e.code(mine, method, object{"task_id": id}), method)
+		assert.Equal(t, -32202, e.code(e.token, method, object{"task_id": id}), "the operator sees all: "+method)
+		assert.Equal(t, -32200, e.code(other, method, object{"task_id": id}), method)
+		assert.Equal(t, -32200, e.code(mine, method, object{"task_id": "TASK_01J00000000000000000000000"}), method)
+	}
 }

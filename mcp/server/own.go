@@ -8,6 +8,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
@@ -169,8 +170,26 @@ func (s *Server) ownSubmit(ctx context.Context, c client, in ownInput) (any, err
 	return task, nil
 }
 
+// ownTask is taskOf for the tools of the face, which say of a task that was shown once that it is gone (S3-151): GONE.
+func (s *Server) ownTask(ctx context.Context, who Identity, text string) (orchestrator.TaskView, error) {
+	t, err := s.taskOf(ctx, who, text)
+	if !fault.Has(err, fault.NotFound) {
+		return t, err
+	}
+	id, wrong := events.ParseTaskID(text)
+	if wrong != nil {
+		return t, err
+	}
+	past, unread := s.cfg.API.Get(ctx, orchestrator.GetRequest{ID: id})
+	if unread != nil || !who.Role.seesAll() && s.ownerOf(ctx, past) != who.Name {
+		return t, err
+	}
+	return t, fault.New(fault.Gone, "clients saw the task for as long as it was to be shown, until %s", until(past).UTC().Format(time.RFC3339)).
+		WithField("task_id").WithHint("the log has it: orch get %s", id)
+}
+
 func (s *Server) ownStatus(ctx context.Context, c client, in ownInput) (any, error) {
-	t, err := s.taskOf(ctx, c.who, in.TaskID)
+	t, err := s.ownTask(ctx, c.who, in.TaskID)
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +201,7 @@ func (s *Server) ownStatus(ctx context.Context, c client, in ownInput) (any, err
 const maxWait = 50 * time.Second
 
 func (s *Server) ownResult(ctx context.Context, c client, in ownInput) (any, error) {
-	t, err := s.taskOf(ctx, c.who, in.TaskID)
+	t, err := s.ownTask(ctx, c.who, in.TaskID)
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +227,7 @@ func (s *Server) ownList(ctx context.Context, c client, in ownInput) (any, error
 }
 
 func (s *Server) ownCancel(ctx context.Context, c client, in ownInput) (any, error) {
-	t, err := s.taskOf(ctx, c.who, in.TaskID)
+	t, err := s.ownTask(ctx, c.who, in.TaskID)
 	if err != nil {
 		return nil, err
 	}
