@@ -112,7 +112,11 @@ func (j *Journal) Append(ctx context.Context, after uint64, data []byte) (uint64
 	if err != nil {
 		return 0, sideFault(err, "the change cannot be stored")
 	}
-	return ack.Sequence, j.store.barrier().wait(j.streamName())
+	err = j.store.barrier().wait(j.streamName())
+	if err == nil {
+		_ = j.store.conn.nc.Publish(j.news(), []byte(strconv.FormatUint(ack.Sequence, 10))) // others look by themselves, later
+	}
+	return ack.Sequence, err
 }
 
 // Read calls each for the entries behind a position that are durable when it is called, in their order, until each
@@ -125,6 +129,9 @@ func (j *Journal) Read(ctx context.Context, after uint64, each func(seq uint64, 
 	last := info.State.LastSeq
 	if last < after {
 		return journalLoss(j.name, last+1)
+	}
+	if last == after {
+		return nil
 	}
 	if err := j.store.barrier().wait(j.streamName()); err != nil {
 		return err
@@ -150,6 +157,51 @@ func (j *Journal) Read(ctx context.Context, after uint64, each func(seq uint64, 
 func journalLoss(name string, seq uint64) error {
 	return fault.New(fault.DataLoss, "the change at position %d of the database %s is gone", seq, name).
 		WithHint("orch restore brings a backup back")
+}
+
+// Last returns the position of the newest entry, 0 when there never was one.
+func (j *Journal) Last(ctx context.Context) (uint64, error) {
+	info, err := j.stream.Info(ctx)
+	if err != nil {
+		return 0, sideFault(err, "the database cannot be read")
+	}
+	return info.State.LastSeq, nil
+}
+
+// lookForEntries is how often a node looks for entries of other nodes without being told.
+const lookForEntries = time.Second
+
+// news is where nodes tell each other of entries. Nothing is lost with such a word.
+func (j *Journal) news() string { return "orch.news.journal." + j.name }
+
+// Follow calls changed until ctx ends, soon after each entry with its position, and now and then with 0: there may be
+// entries that nobody has told of. UNAVAILABLE when the connection is closed.
+func (j *Journal) Follow(ctx context.Context, changed func(position uint64)) error {
+	told := make(chan uint64, 1)
+	sub, err := j.store.conn.nc.Subscribe(j.news(), func(m *nats.Msg) {
+		position, _ := strconv.ParseUint(string(m.Data), 10, 64) // else it is looked for
+		select {
+		case <-told: // the newest word stands for all
+		default:
+		}
+		told <- position
+	})
+	if err != nil {
+		return sideFault(err, "the database cannot be followed")
+	}
+	defer func() { _ = sub.Unsubscribe() }() // only fails on a closed connection
+	tick := time.NewTicker(lookForEntries)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case position := <-told:
+			changed(position)
+		case <-tick.C:
+			changed(0)
+		}
+	}
 }
 
 // positionHeader is the header of a snapshot with the position that it stands for.

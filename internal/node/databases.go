@@ -68,6 +68,7 @@ func (n *Node) openRemote() error {
 func (n *Node) embedded(open func(embedded.Config) *embedded.Database, name string) firebase.Backend {
 	d := open(embedded.Config{
 		Journal: func(ctx context.Context) (embedded.Journal, error) { return n.store.OpenJournal(ctx, name) },
+		Shared:  n.server == nil, // other nodes may work on the same server
 		Logger:  n.cfg.logger(),
 	})
 	n.onStop(func(context.Context) error { d.Close(); return nil })
@@ -86,14 +87,8 @@ type (
 		Path     string            `json:"path"`
 		Write    firebase.Write    `json:"write"`
 	}
-	subscribeRequest struct {
-		Session      string                `json:"session"`
-		Subscription firebase.Subscription `json:"subscription"`
-	}
 	sessionRequest struct {
 		Session string `json:"session"`
-		// ID is that of a subscription that ends.
-		ID string `json:"id,omitempty"`
 		// Arrived is the number of the last message that has arrived.
 		Arrived uint64 `json:"arrived,omitempty"`
 		// Single says that the session is for one subscription.
@@ -127,12 +122,6 @@ func databaseMethods(c firebase.Config) local {
 		"write": bus.Handle(func(ctx context.Context, in writeRequest) (firebase.Written, error) {
 			return of(in.Database).Write(ctx, in.Path, in.Write)
 		}),
-		"subscribe": bus.Handle(func(ctx context.Context, in subscribeRequest) (firebase.Snapshot, error) {
-			return c.Subscriptions.Subscribe(ctx, in.Session, in.Subscription)
-		}),
-		"unsubscribe": bus.Handle(func(ctx context.Context, in sessionRequest) (struct{}, error) {
-			return struct{}{}, c.Subscriptions.Unsubscribe(ctx, in.Session, in.ID)
-		}),
 	}
 }
 
@@ -159,7 +148,6 @@ func sessionMethods(hub *firebase.Hub) local {
 func remoteDatabases(c *bus.Conn) firebase.Config {
 	return firebase.Config{
 		Realtime: remoteDatabase{c, firebase.Realtime}, Firestore: remoteDatabase{c, firebase.Firestore},
-		Subscriptions: remoteSubscriptions{c},
 	}
 }
 
@@ -187,19 +175,6 @@ func (r remoteDatabase) Write(ctx context.Context, path string, w firebase.Write
 // Watch implements firebase.Backend. A worker watches nothing: subscriptions are kept by the node.
 func (remoteDatabase) Watch(context.Context, string, firebase.EventType) (firebase.Watching, error) {
 	return firebase.Watching{}, fault.New(fault.ToolUnavailable, "a worker watches no database").WithHint("the node does, for its sessions")
-}
-
-type remoteSubscriptions struct{ conn *bus.Conn }
-
-// Subscribe implements firebase.Subscriptions.
-func (r remoteSubscriptions) Subscribe(ctx context.Context, session string, wanted firebase.Subscription) (s firebase.Snapshot, err error) {
-	err = bus.Call(ctx, r.conn, bus.DatabasePrefix+".subscribe", subscribeRequest{session, wanted}, &s)
-	return s, err
-}
-
-// Unsubscribe implements firebase.Subscriptions.
-func (r remoteSubscriptions) Unsubscribe(ctx context.Context, session, id string) error {
-	return bus.Call(ctx, r.conn, bus.DatabasePrefix+".unsubscribe", sessionRequest{Session: session, ID: id}, nil)
 }
 
 // Subscriptions gives faces what the sessions of their clients hear, from a node here or elsewhere.

@@ -67,13 +67,12 @@ func TestPlansDoNotSubscribe(t *testing.T) {
 	assert.Contains(t, r.Error.Hint, "firebase.read")
 }
 
-// A worker in another process uses the databases of the node, and subscribes the sessions of its clients; a face in
-// another process hears their events.
+// A worker in another process uses the databases of the node; a face in another process hears of what happens in them.
 func TestDatabasesOfWorkersAndFacesElsewhere(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
 	only := cfg
-	only.Concurrency = -1
+	only.Concurrency, only.OwnTools = -1, true
 	n := start(t, only)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

@@ -100,6 +100,14 @@ func failing() []tools.Tool {
 // serveRPC starts a node with /rpc and the token of an operator.
 func serveRPC(t *testing.T, change ...func(*node.Config)) *endpoint {
 	t.Helper()
+	e := serveNode(t, change...)
+	e.token = e.issue(bus.NewToken{Name: "op", Role: bus.RoleOperator})
+	return e
+}
+
+// serveNode starts a node with /rpc.
+func serveNode(t *testing.T, change ...func(*node.Config)) *endpoint {
+	t.Helper()
 	cfg := config(t)
 	log := &lines{}
 	cfg.HTTP, cfg.Extra, cfg.User = "127.0.0.1:0", failing(), "ada"
@@ -107,9 +115,7 @@ func serveRPC(t *testing.T, change ...func(*node.Config)) *endpoint {
 	for _, c := range change {
 		c(&cfg)
 	}
-	e := &endpoint{Node: start(t, cfg), t: t, log: log}
-	e.token = e.issue(bus.NewToken{Name: "op", Role: bus.RoleOperator})
-	return e
+	return &endpoint{Node: start(t, cfg), t: t, log: log}
 }
 
 func (e *endpoint) issue(token bus.NewToken) string {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/internal/node"
+	"github.com/orch-dev/orch/mcp/server"
 )
 
 // stream is an answer of /rpc that is a stream of events.
@@ -213,4 +215,70 @@ func TestRPCStreamsEnd(t *testing.T) {
 	assert.Equal(t, 1.0, last.event()["data"]) //nolint:testifylint // it is the very number
 	require.NoError(t, e.Stop(t.Context()))
 	last.ends()
+}
+
+// Two nodes on one NATS server have one database: what one writes the other reads at once, and its streams hear of it.
+func TestTwoNodesHaveOneDatabase(t *testing.T) {
+	t.Parallel()
+	natsServer, err := bus.StartServer(t.Context(), bus.ServerConfig{DataDir: filepath.Join(t.TempDir(), "nats"), Durability: bus.Relaxed})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, natsServer.Close(context.Background())) })
+	external := func(c *node.Config) { c.NATSURL = withCredential(t, natsServer) }
+	first := serveRPC(t, external)
+	second := serveNode(t, external, func(c *node.Config) { c.User = "bob" })
+	second.token = first.token // one list of tokens
+	require.Eventually(t, func() bool { return second.call("system.getTaskQueue", object{"limit": 1}).Result != nil }, 30*time.Second, 10*time.Millisecond)
+	first.set("list/a", 1.0)
+	nodes := []*endpoint{first, second}
+	var streams []*stream
+	for _, e := range nodes {
+		streams = append(streams, e.subscribe(e.token, object{"subscriptionId": "s", "database": "realtime", "path": "list", "eventType": "child_added"}))
+	}
+	for i := range 10 {
+		key := fmt.Sprintf("k%d", i)
+		nodes[i%2].set("list/"+key, float64(i))
+		r := nodes[1-i%2].call("firebase.read", object{"database": "realtime", "path": "list/" + key})
+		require.Equal(t, object{".value": float64(i)}, r.Result["data"])
+	}
+	for _, s := range streams {
+		for i := range 10 {
+			assert.Equal(t, fmt.Sprintf("k%d", i), s.event()["key"])
+		}
+	}
+	assert.Equal(t, -32202, func() int {
+		assert.Zero(t, first.code(first.token, "firebase.unsubscribe", object{"subscriptionId": "s"}))
+		return first.code(first.token, "firebase.unsubscribe", object{"subscriptionId": "s"})
+	}())
+	streams[0].ends()
+	first.set("list/last", 1.0)
+	assert.Equal(t, "last", streams[1].event()["key"], "each node has its own streams")
+}
+
+// S3-151: a task that clients see no more is gone for who had it, and was never there for others.
+func TestRPCTaskIsGone(t *testing.T) {
+	t.Parallel()
+	var later atomic.Bool
+	e := serveRPC(t, func(c *node.Config) {
+		c.Face = func(f *server.Config) {
+			f.Now = func() time.Time {
+				if later.Load() {
+					return time.Now().Add(25 * time.Hour)
+				}
+				return time.Now()
+			}
+		}
+	})
+	mine, other := e.issue(bus.NewToken{Name: "ann", Role: bus.RoleSubmitter}), e.issue(bus.NewToken{Name: "bob", Role: bus.RoleSubmitter})
+	failed := e.post(mine, `{"jsonrpc":"2.0","id":"1","method":"test.fail","params":{"code":"CONFLICT"}}`)
+	require.NotNil(t, failed.Error)
+	id, _ := failed.Error.Data["task"].(string)
+	require.NotEmpty(t, id)
+	assert.Zero(t, e.code(mine, "orch_status", object{"task_id": id}))
+	later.Store(true)
+	for _, method := range []string{"orch_status", "orch_result", "orch_cancel"} {
+		assert.Equal(t, -32202, e.code(mine, method, object{"task_id": id}), method)
+		assert.Equal(t, -32202, e.code(e.token, method, object{"task_id": id}), "the operator sees all: "+method)
+		assert.Equal(t, -32200, e.code(other, method, object{"task_id": id}), method)
+		assert.Equal(t, -32200, e.code(mine, method, object{"task_id": "TASK_01J00000000000000000000000"}), method)
+	}
 }

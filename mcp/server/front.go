@@ -376,6 +376,9 @@ func (f *front) reopen(r *http.Request, id string) bool {
 	for i, uri := range kept.Subscribed {
 		f.replay(r, id, object{"id": "orch-" + string(rune('a'+i%26)), "method": "resources/subscribe", "params": object{"uri": uri}})
 	}
+	if len(kept.Listening) > 0 && f.s.cfg.Subscriptions != nil {
+		f.s.tellLost(id, kept.Listening)
+	}
 	return true
 }
 

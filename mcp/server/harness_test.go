@@ -24,6 +24,7 @@ import (
 	"github.com/orch-dev/orch/policy"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/tools/builtin"
+	"github.com/orch-dev/orch/work"
 	"github.com/orch-dev/orch/worker"
 )
 
@@ -67,7 +68,7 @@ func startNode(tb testing.TB, change ...func(*builtin.Config)) *node {
 		Log: log, Blobs: log, Checkpoints: log, Catalogue: catalogue, Redact: rules.Redact, Workspace: tree.Path, Root: root.Name(),
 	})
 	require.NoError(tb, err)
-	hands, err := worker.New(owner, catalogue, rules, worker.Config{Root: root, Exec: exec, Concurrency: 8})
+	hands, err := worker.New(owner, catalogue, rules, worker.Config{Root: root, Exec: exec, Concurrency: 8, Queues: []string{work.DefaultQueue, work.NodeQueue}})
 	require.NoError(tb, err)
 	n := &node{t: tb, owner: owner, catalogue: catalogue, root: root.Name(), tree: tree}
 	stopOwner := running(tb, owner.Run)

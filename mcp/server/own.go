@@ -11,6 +11,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/spell"
 	"github.com/orch-dev/orch/orchestrator"
@@ -205,15 +206,29 @@ func (s *Server) ownStatus(ctx context.Context, c client, in ownInput) (any, err
 	return object{"task": t, "causes": why.Causes}, err
 }
 
-// ownTask is the task that the input of a tool of the face names.
+// ownTask is the task that a call of a tool of the face names. NOT_FOUND, GONE for one that was shown once (S3-151).
 func (s *Server) ownTask(ctx context.Context, c client, in ownInput) (orchestrator.TaskView, error) {
 	t, err := s.taskOf(ctx, c.who, in.TaskID)
-	if fault.Has(err, fault.NotFound) {
-		e := *fault.From(err)
-		e.Field = "task_id"
-		return t, &e
+	if !fault.Has(err, fault.NotFound) {
+		return t, err
 	}
-	return t, err
+	if past, there := s.past(ctx, c.who, in.TaskID); there {
+		err = fault.New(fault.Gone, "clients saw the task for as long as it was to be shown, until %s", until(past).UTC().Format(time.RFC3339)).
+			WithHint("the log has it: orch get %s", past.ID)
+	}
+	e := *fault.From(err)
+	e.Field = "task_id"
+	return t, &e
+}
+
+// past returns a task that somebody might have seen once.
+func (s *Server) past(ctx context.Context, who Identity, text string) (orchestrator.TaskView, bool) {
+	id, err := events.ParseTaskID(text)
+	if err != nil {
+		return orchestrator.TaskView{}, false
+	}
+	t, err := s.cfg.API.Get(ctx, orchestrator.GetRequest{ID: id})
+	return t, err == nil && (who.Role.seesAll() || s.ownerOf(ctx, t) == who.Name)
 }
 
 // maxWait keeps a waiting tool below the time after which clients give a call up.

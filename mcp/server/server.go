@@ -286,10 +286,19 @@ func unknownTask(text string) error {
 
 // hidden reports whether a task is somebody else's, or no longer shown to MCP clients.
 func (s *Server) hidden(ctx context.Context, who Identity, t orchestrator.TaskView) bool {
-	if ttl, ok := ttlOf(t.Labels); ok && s.cfg.Now().After(t.CreatedAt.Add(ttl)) {
+	if end := until(t); !end.IsZero() && s.cfg.Now().After(end) {
 		return true
 	}
 	return !who.Role.seesAll() && s.ownerOf(ctx, t) != who.Name
+}
+
+// until is when a task stops being shown to clients; zero for one that always is.
+func until(t orchestrator.TaskView) time.Time {
+	ttl, ok := ttlOf(t.Labels)
+	if !ok {
+		return time.Time{}
+	}
+	return t.CreatedAt.Add(ttl)
 }
 
 // maxDepth bounds the way from a part of a task to who submitted the whole.

@@ -29,7 +29,9 @@ type record struct {
 	// Level is the log level that was set last, Subscribed the resources that are subscribed to.
 	Level      mcp.LoggingLevel `json:"level,omitempty"`
 	Subscribed []string         `json:"subscribed,omitempty"`
-	At         time.Time        `json:"at"`
+	// Listening are the subscriptions of tools (tools.Spec.Session), which end with the process.
+	Listening []string  `json:"listening,omitempty"`
+	At        time.Time `json:"at"`
 }
 
 // asked is what is known of sessions beside what the SDK knows, by session id; "" is that of stdio.

@@ -61,12 +61,16 @@ type feed struct {
 	// asked counts what makes the answer to a request for messages useless; stop ends the request.
 	asked int
 	stop  context.CancelFunc
+	// keeping is set when what is known will be kept with the session.
+	keeping *time.Timer
 }
 
 // feeds are the feeds of sessions, by the id of the session; "" is that of stdio.
 type feeds struct {
 	mu   sync.Mutex
 	byID map[string]*feed
+	// lost are those of sessions that were opened again, until they have said what has ended meanwhile.
+	lost map[string]*feed
 }
 
 // feedOf returns the feed of the session of a client, which begins with it; nil for a client that has no session.
@@ -254,11 +258,15 @@ func (f *feed) after(subscription string, reply <-chan struct{}) {
 
 // note notes whether there is a subscription. The lock is held.
 func (f *feed) note(subscription string, there bool) {
-	if there {
+	switch {
+	case f.known[subscription] == there:
+		return
+	case there:
 		f.known[subscription] = true
-	} else {
+	default:
 		delete(f.known, subscription)
 	}
+	f.keepSoon()
 }
 
 // refresh asks the node anew for what was not sent: a call has begun or ended a subscription.
@@ -285,6 +293,7 @@ func (s *Server) sessionFor(ctx context.Context, c client, r *run, args json.Raw
 	if f == nil || err != nil {
 		return "", err
 	}
+	s.feeds.begunAnew(f.id, r.subscription)
 	if reply := s.replies.of(f.id, c.note(noteID)); reply != nil {
 		f.after(r.subscription, reply)
 	}
@@ -315,6 +324,7 @@ func (f *feed) close(ctx context.Context) {
 	ctx, stop := context.WithTimeout(ctx, feedAgain)
 	defer stop()
 	_ = f.s.cfg.Subscriptions.CloseSession(ctx, f.name) // else the node forgets it by itself
+	f.keepNow(ctx)
 }
 
 // replies are the calls that are being answered: their channels are closed when the answer is out.

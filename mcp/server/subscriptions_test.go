@@ -559,3 +559,53 @@ func TestEventsWaitForAStream(t *testing.T) {
 		}
 	}
 }
+
+// A session over HTTP that a restart has ended is opened again, and its client hears that its subscriptions have ended, but
+// of one that it has begun anew before.
+func TestSubscriptionsEndWithTheNode(t *testing.T) {
+	t.Parallel()
+	b, sessions := startBench(t), &kept{}
+	keeping := func(c *server.Config) { c.Sessions = sessions }
+	first := b.face(keeping)
+	w := b.web(t, first)
+	w.open()
+	subscribe := func(id string) {
+		t.Helper()
+		a := w.post(`{"jsonrpc":"2.0","id":"` + id + `","method":"tools/call","params":{"name":"firebase.subscribe","arguments":{"subscriptionId":"` + id + `","database":"realtime","path":"p"}}}`)
+		require.Contains(t, a.body, `"success":true`)
+	}
+	for _, id := range []string{"a", "b", "c", "cancelled"} {
+		subscribe(id)
+	}
+	a := w.post(`{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"firebase.unsubscribe","arguments":{"subscriptionId":"cancelled"}}}`)
+	require.Contains(t, a.body, `"success":true`)
+	first.Close()
+
+	w.url = b.serve(t, b.face(keeping))
+	subscribe("b")
+	resp, err := http.DefaultClient.Do(w.request(http.MethodGet, ""))
+	require.NoError(t, err)
+	defer func() { _ = resp.Body.Close() }()
+	heard := map[string]string{}
+	lines := bufio.NewScanner(resp.Body)
+	next := func() {
+		t.Helper()
+		for lines.Scan() {
+			var m struct {
+				Params struct{ SubscriptionID, EventType string }
+			}
+			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok && data != "" {
+				require.NoError(t, json.Unmarshal([]byte(data), &m))
+				heard[m.Params.SubscriptionID] = m.Params.EventType
+				return
+			}
+		}
+		require.FailNow(t, "the stream has ended")
+	}
+	next()
+	next()
+	_, err = b.realtime.Write(t.Context(), "p", firebase.Write{Operation: firebase.Set, Data: 1.0})
+	require.NoError(t, err)
+	next()
+	assert.Equal(t, map[string]string{"a": "closed", "c": "closed", "b": "value"}, heard)
+}

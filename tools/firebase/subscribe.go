@@ -50,6 +50,7 @@ func subscribeTool(cfg Config) tools.Tool {
 		Approval:    tools.NoApproval,
 		NoWorkspace: true,
 		Session:     tools.Subscribes,
+		AtNode:      true,
 		Timeout:     callTime,
 		Errors:      refusals("CONFLICT", "NOT_FOUND"),
 	}, func(ctx context.Context, env *tools.Env, in subscribeIn) (subscribeOut, error) {
@@ -113,6 +114,7 @@ func unsubscribeTool(cfg Config) tools.Tool {
 		Approval:    tools.NoApproval,
 		NoWorkspace: true,
 		Session:     tools.Unsubscribes,
+		AtNode:      true,
 		Timeout:     callTime,
 		Errors:      []string{"NOT_FOUND", "GONE", "CONNECTION_ERROR", "VALIDATION_ERROR", "TIMEOUT", "TOOL_UNAVAILABLE"},
 	}, func(ctx context.Context, env *tools.Env, in unsubscribeIn) (unsubscribeOut, error) {

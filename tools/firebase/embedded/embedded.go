@@ -8,6 +8,7 @@ package embedded
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,6 +31,11 @@ type Journal interface {
 	SaveSnapshot(ctx context.Context, position uint64, data []byte) error
 	// Largest is how many bytes an entry may have.
 	Largest() int
+	// Last returns the position of the newest entry, 0 when there never was one.
+	Last(ctx context.Context) (uint64, error)
+	// Follow calls changed until ctx ends, soon after each entry with its position, and now and then with 0: there may be
+	// entries that nobody has told of.
+	Follow(ctx context.Context, changed func(position uint64)) error
 }
 
 // The defaults of Config.
@@ -55,6 +61,9 @@ type Config struct {
 	// Entries and Bytes are how much the journal grows before a snapshot is taken, Bytes at least the size of the last
 	// snapshot; 0 means the defaults.
 	Entries, Bytes int
+	// Shared says that others write to the journal, too, and that what they have confirmed has to be seen at once: each read
+	// asks for it. Without it, what others write is seen soon after.
+	Shared bool
 	// Logger gets what nobody waits for; nil discards it.
 	Logger *slog.Logger
 	// Now is the clock; nil is time.Now.
@@ -81,6 +90,8 @@ type projection interface {
 	Load(s memory.State) error
 	Replay(c memory.Change) error
 	Capture() func() memory.State
+	Exclusive(fn func() error) error
+	End(err error)
 }
 
 // Database is a Realtime Database or a Firestore that outlives the process. It implements firebase.Backend.
@@ -92,6 +103,10 @@ type Database struct {
 	opening chan struct{}
 	open    atomic.Pointer[keeper] // nil until the first use
 	closed  atomic.Bool
+	// life ends with the database, and followers with it.
+	life      context.Context //nolint:containedctx // the life of the database, which calls do not end
+	end       context.CancelFunc
+	followers sync.WaitGroup
 }
 
 var _ firebase.Backend = (*Database)(nil)
@@ -107,15 +122,17 @@ func NewFirestore(cfg Config) *Database {
 }
 
 func newDatabase(cfg Config, of func(memory.Config) projection) *Database {
-	return &Database{cfg: cfg.withDefaults(), make: of, opening: make(chan struct{}, 1)}
+	d := &Database{cfg: cfg.withDefaults(), make: of, opening: make(chan struct{}, 1)}
+	d.life, d.end = context.WithCancel(context.Background())
+	return d
 }
 
-// ready returns the database once its journal was read.
-func (d *Database) ready(ctx context.Context) (firebase.Backend, error) {
+// ready returns the keeper of the database once its journal was read.
+func (d *Database) ready(ctx context.Context) (*keeper, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fault.From(err)
 	}
-	if d.open.Load() == nil {
+	if k := d.open.Load(); k == nil || k.stale.Load() {
 		select {
 		case <-ctx.Done():
 			return nil, fault.From(ctx.Err())
@@ -127,14 +144,21 @@ func (d *Database) ready(ctx context.Context) (firebase.Backend, error) {
 	if d.closed.Load() {
 		return nil, refusal.New(refusal.ConnectionError, "the database is closed")
 	}
-	if k == nil {
-		var err error
-		if k, err = d.start(ctx); err != nil {
-			return nil, unreached(err)
-		}
-		d.open.Store(k)
+	if k != nil && !k.stale.Load() {
+		return k, nil
 	}
-	return k.projection, nil
+	fresh, err := d.start(ctx)
+	if err != nil {
+		return nil, unreached(err)
+	}
+	if k != nil {
+		k.retire()
+	}
+	var following context.Context
+	following, fresh.stop = context.WithCancel(d.life)
+	d.followers.Go(func() { d.follow(following, fresh) })
+	d.open.Store(fresh)
+	return fresh, nil
 }
 
 // start reads the journal.
@@ -156,40 +180,33 @@ func (d *Database) start(ctx context.Context) (*keeper, error) {
 }
 
 // Read implements firebase.Backend.
-func (d *Database) Read(ctx context.Context, path string, q firebase.Query) (firebase.Snapshot, error) {
-	b, err := d.ready(ctx)
-	if err != nil {
-		return firebase.Snapshot{}, err
-	}
-	return b.Read(ctx, path, q)
+func (d *Database) Read(ctx context.Context, path string, q firebase.Query) (s firebase.Snapshot, err error) {
+	err = d.use(ctx, true, func(b firebase.Backend) (err error) { s, err = b.Read(ctx, path, q); return err })
+	return s, err
 }
 
 // Write implements firebase.Backend.
-func (d *Database) Write(ctx context.Context, path string, w firebase.Write) (firebase.Written, error) {
-	b, err := d.ready(ctx)
-	if err != nil {
-		return firebase.Written{}, err
-	}
-	return b.Write(ctx, path, w)
+func (d *Database) Write(ctx context.Context, path string, w firebase.Write) (done firebase.Written, err error) {
+	err = d.use(ctx, false, func(b firebase.Backend) (err error) { done, err = b.Write(ctx, path, w); return err })
+	return done, err
 }
 
 // Watch implements firebase.Backend.
-func (d *Database) Watch(ctx context.Context, path string, events firebase.EventType) (firebase.Watching, error) {
-	b, err := d.ready(ctx)
-	if err != nil {
-		return firebase.Watching{}, err
-	}
-	return b.Watch(ctx, path, events)
+func (d *Database) Watch(ctx context.Context, path string, events firebase.EventType) (w firebase.Watching, err error) {
+	err = d.use(ctx, true, func(b firebase.Backend) (err error) { w, err = b.Watch(ctx, path, events); return err })
+	return w, err
 }
 
 // Close waits for a snapshot that is being taken. What was written is durable already.
 func (d *Database) Close() {
 	d.closed.Store(true)
+	d.end()
 	d.opening <- struct{}{}
 	defer func() { <-d.opening }()
 	if k := d.open.Load(); k != nil {
 		k.saving.Wait()
 	}
+	d.followers.Wait()
 }
 
 // unreached is an error of the journal as one of a database.

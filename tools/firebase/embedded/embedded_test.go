@@ -34,6 +34,8 @@ type journal struct {
 	// reads fail.
 	lost, refused error
 	silent        error
+	// news is true when the journal tells of entries.
+	news bool
 }
 
 // Append implements embedded.Journal.
@@ -90,6 +92,29 @@ func (j *journal) SaveSnapshot(_ context.Context, position uint64, data []byte) 
 	j.entries = j.entries[position-j.first:]
 	j.first = position
 	j.saved++
+	return nil
+}
+
+// Last implements embedded.Journal.
+func (j *journal) Last(context.Context) (uint64, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.first + uint64(len(j.entries)), j.silent
+}
+
+// Follow implements embedded.Journal.
+func (j *journal) Follow(ctx context.Context, changed func(uint64)) error {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		j.mu.Lock()
+		tells := j.news
+		j.mu.Unlock()
+		if tells {
+			changed(0)
+		}
+		<-tick.C
+	}
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/orch-dev/orch/fault"
@@ -30,9 +31,14 @@ type keeper struct {
 	journal    Journal
 	projection projection
 
-	// began is the position of the snapshot that was restored, position that of the newest entry in the projection; entries and bytes are what came since the last snapshot,
-	// whose size is last.
-	began, position      uint64
+	// stop ends that the keeper follows the others, stale is set when what they wrote can be followed no more.
+	stop  context.CancelFunc
+	stale atomic.Bool
+
+	// began is the position of the snapshot that was restored, position that of the newest entry in the projection; entries
+	// and bytes are what came since the last snapshot, whose size is last. Whoever writes changes them.
+	began                uint64
+	position             atomic.Uint64
 	entries, bytes, last int
 
 	// saving counts the snapshots that are being taken; busy has a token while there is one.
@@ -57,7 +63,8 @@ func (k *keeper) restore(ctx context.Context) error {
 			return damaged(err)
 		}
 	}
-	k.began, k.position, k.last = position, position, len(data)
+	k.began, k.last = position, len(data)
+	k.position.Store(position)
 	return k.catchUp(ctx, nil)
 }
 
@@ -74,7 +81,7 @@ func damaged(err error) error {
 // catchUp takes over what is in the journal and not in the projection, but for an entry of this keeper whose fate was
 // unknown. It returns found when that one is next.
 func (k *keeper) catchUp(ctx context.Context, mine []byte) error {
-	return k.journal.Read(ctx, k.position, func(position uint64, data []byte) error {
+	return k.journal.Read(ctx, k.position.Load(), func(position uint64, data []byte) error {
 		if mine != nil && bytes.Equal(data, mine) {
 			k.note(position, data)
 			return errMine
@@ -96,7 +103,7 @@ var errMine = fault.New(fault.Conflict, "the entry is there")
 
 // note counts an entry that is in the journal and in the projection, or about to be.
 func (k *keeper) note(position uint64, data []byte) {
-	k.position = position
+	k.position.Store(position)
 	k.entries++
 	k.bytes += len(data)
 }
@@ -112,7 +119,7 @@ func (k *keeper) keep(ctx context.Context, c memory.Change) error {
 		return refusal.New(refusal.SizeLimitExceeded, "the change has %d bytes, at most %d", len(data), largest).WithField("data").
 			WithHint("write it in parts")
 	}
-	position, err := k.journal.Append(ctx, k.position, data)
+	position, err := k.journal.Append(ctx, k.position.Load(), data)
 	if err == nil {
 		k.note(position, data)
 		return nil
@@ -125,15 +132,17 @@ func (k *keeper) keep(ctx context.Context, c memory.Change) error {
 func (k *keeper) settle(ctx context.Context, data []byte, failed error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWithin)
 	defer cancel()
-	before := k.position
-	err := k.catchUp(ctx, data)
+	before := k.position.Load()
+	err := k.takeOver(ctx, data)
 	switch {
 	case err == errMine && fault.Has(failed, fault.Unavailable) && fault.From(failed).Reason == "": //nolint:errorlint // the very one
 		return nil
 	case err == errMine: //nolint:errorlint // it is there, and nobody may rely on it
 		k.cfg.Logger.LogAttrs(ctx, slog.LevelError, "firebase_not_durable", slog.Any("error", failed))
 		return unreached(failed)
-	case k.position != before:
+	case k.stale.Load() && fault.Has(failed, fault.Conflict):
+		return errStale
+	case k.position.Load() != before:
 		return memory.ErrOvertaken
 	case err != nil:
 		return unreached(err)
@@ -153,7 +162,7 @@ func (k *keeper) snapshotIfDue(ctx context.Context) {
 		return
 	}
 	k.busy, k.entries, k.bytes = true, 0, 0
-	state, position := k.projection.Capture(), k.position
+	state, position := k.projection.Capture(), k.position.Load()
 	k.saving.Go(func() { k.save(context.WithoutCancel(ctx), state, position) })
 }
 

@@ -29,6 +29,16 @@ func (a audience) remove(path string, f *feed) {
 	}
 }
 
+// end ends all feeds.
+func (a audience) end(err error) {
+	for _, feeds := range a {
+		for f := range feeds {
+			f.End(err)
+		}
+	}
+	clear(a)
+}
+
 func newFeed(wants firebase.EventType, cfg Config) *feed {
 	return &feed{backlog.New(cfg.Backlog, cfg.Held), wants}
 }

@@ -196,6 +196,20 @@ func (f *Firestore) Replay(c Change) error {
 	return nil
 }
 
+// Exclusive calls fn while nobody writes, so that it may call Replay.
+func (f *Firestore) Exclusive(fn func() error) error {
+	f.writing.Lock()
+	defer f.writing.Unlock()
+	return fn()
+}
+
+// End ends all watches with an error, behind the events that wait.
+func (f *Firestore) End(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.feeds.end(err)
+}
+
 // Load makes a state that was captured the present one.
 func (f *Firestore) Load(s State) error {
 	if err := f.Replay(Change{At: f.cfg.Now(), Puts: s.Puts}); err != nil {

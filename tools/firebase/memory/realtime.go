@@ -133,7 +133,8 @@ func (r *Realtime) become(root *tree.Node, at time.Time) {
 	r.root = root
 }
 
-// Replay makes a change that was kept before, here or elsewhere. Only Config.Keep may call it while there are writes.
+// Replay makes a change that was kept before, here or elsewhere. Only Config.Keep and what Exclusive
+// calls may call it while there are writes.
 // Errors: those of a change that no write makes.
 func (r *Realtime) Replay(c Change) error {
 	root := r.present()
@@ -150,6 +151,20 @@ func (r *Realtime) Replay(c Change) error {
 	}
 	r.become(root, c.At)
 	return nil
+}
+
+// Exclusive calls fn while nobody writes, so that it may call Replay.
+func (r *Realtime) Exclusive(fn func() error) error {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	return fn()
+}
+
+// End ends all watches with an error, behind the events that wait.
+func (r *Realtime) End(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.feeds.end(err)
 }
 
 // Load makes a state that was captured the present one.

@@ -1,0 +1,146 @@
+package embedded_test
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/tools/firebase"
+	"github.com/orch-dev/orch/tools/firebase/embedded"
+	"github.com/orch-dev/orch/tools/firebase/refusal"
+)
+
+// patience bounds waits that normally take no time.
+const patience = 30 * time.Second
+
+// heard is what a watcher hears: events, and the error at their end.
+type heard struct {
+	events chan firebase.Event
+	ended  chan error
+}
+
+func watch(t *testing.T, b firebase.Backend, path string, events firebase.EventType) heard {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	w, err := b.Watch(ctx, path, events)
+	require.NoError(t, err)
+	h := heard{make(chan firebase.Event, 1000), make(chan error, 1)}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for e, err := range w.Events {
+			if err != nil {
+				h.ended <- err
+				return
+			}
+			h.events <- e
+		}
+	}()
+	t.Cleanup(func() { stop(); <-done })
+	return h
+}
+
+func (h heard) next(t *testing.T) firebase.Event {
+	t.Helper()
+	select {
+	case e := <-h.events:
+		return e
+	case <-time.After(patience):
+		require.FailNow(t, "nothing was heard")
+		return firebase.Event{}
+	}
+}
+
+// Two nodes on one journal: what one has confirmed the other reads at once, its watchers hear of it in order, and no
+// increment is lost.
+func TestTwoNodesOnOneJournal(t *testing.T) {
+	t.Parallel()
+	for name, open := range map[string]func(embedded.Config) *embedded.Database{"realtime": embedded.NewRealtime, "firestore": embedded.NewFirestore} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := &journal{news: true}
+			cfg := embedded.Config{Shared: true, Backlog: 1000, Entries: 25}
+			a, b := j.open(t, open, cfg), j.open(t, open, cfg)
+			what := firebase.ChildAdded
+			if name == "firestore" {
+				what = firebase.DocumentAdded
+			}
+			h := watch(t, b, "list", what)
+			const writes = 100
+			for n := range writes {
+				require.NoError(t, set(t, a, "list/k"+strconv.Itoa(n), map[string]any{"n": float64(n)}))
+				require.Equal(t, any(map[string]any{"n": float64(n)}), read(t, b, "list/k"+strconv.Itoa(n)), "at once")
+			}
+			for n := range writes {
+				assert.Equal(t, "k"+strconv.Itoa(n), h.next(t).Key)
+			}
+			increment := func(s firebase.Snapshot) (firebase.Write, error) {
+				data, _ := s.Data.(map[string]any)
+				n, _ := data["n"].(float64)
+				return firebase.Write{Operation: firebase.Set, Data: map[string]any{"n": n + 1}}, nil
+			}
+			var group sync.WaitGroup
+			for i := range 20 {
+				group.Go(func() {
+					_, err := firebase.Transact(t.Context(), []firebase.Backend{a, b}[i%2], "sum/s", increment)
+					assert.NoError(t, err)
+				})
+			}
+			group.Wait()
+			assert.Equal(t, any(map[string]any{"n": 20.0}), read(t, a, "sum/s"))
+		})
+	}
+}
+
+// A node that is so far behind that what it lacks is in a snapshot alone reads the database anew, by itself: writes and
+// reads go on, and its watchers are told that they have missed something.
+func TestNodeThatFellBehindReadsAnew(t *testing.T) {
+	t.Parallel()
+	for name, use := range map[string]func(*testing.T, *journal, firebase.Backend){
+		"write": func(t *testing.T, _ *journal, b firebase.Backend) {
+			t.Helper()
+			require.NoError(t, set(t, b, "mine", 1.0))
+		},
+		"read": func(t *testing.T, _ *journal, b firebase.Backend) {
+			t.Helper()
+			assert.Equal(t, any(8.0), read(t, b, "n"))
+		},
+		"follow": func(_ *testing.T, j *journal, _ firebase.Backend) {
+			j.mu.Lock()
+			defer j.mu.Unlock()
+			j.news = true
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := &journal{}
+			b := j.open(t, embedded.NewRealtime, embedded.Config{Shared: true})
+			require.NoError(t, set(t, b, "n", 0.0))
+			h := watch(t, b, "n", firebase.Value)
+			a := embedded.NewRealtime(embedded.Config{Entries: 3, Journal: func(context.Context) (embedded.Journal, error) { return j, nil }})
+			for n := range 9 {
+				require.NoError(t, set(t, a, "n", float64(n)))
+			}
+			a.Close()
+			require.Positive(t, j.saved)
+			use(t, j, b)
+			select {
+			case err := <-h.ended:
+				assert.Equal(t, refusal.ConnectionError, fault.From(err).Reason)
+				assert.Contains(t, fault.From(err).Hint, "subscribe again")
+			case <-time.After(patience):
+				require.FailNow(t, "the watcher was not told")
+			}
+			assert.Equal(t, any(8.0), read(t, b, "n"))
+			h = watch(t, b, "n", firebase.Value)
+			require.NoError(t, set(t, b, "n", 9.0))
+			assert.Equal(t, any(9.0), h.next(t).Data)
+		})
+	}
+}
