@@ -284,7 +284,7 @@ func (t *turn) take(r work.Outcome, in received) (late bool) {
 			t.o.values.put(in.output.Ref, r.Output)
 		}
 		t.outcome(s, r, in)
-	case s != nil && heard(s, r):
+	case s != nil && heard(s, r) && (!isAgent(r.Worker) || same(s, r, in)):
 	default:
 		t.refuse(s, r)
 		return true
@@ -310,8 +310,25 @@ func heard(s *statemachine.Step, r work.Outcome) bool {
 		return r.Ask != nil || len(r.Questions) > 0
 	case statemachine.StepFailed, statemachine.StepPending:
 		return r.Error != nil && r.Class == s.Class
+	case statemachine.StepInDoubt:
+		return r.Error != nil && r.Class == classShutdown && isAgent(r.Worker)
 	default:
 		return false
+	}
+}
+
+// same reports whether an outcome that repeats one says the same. Agents are programs of others: one that tells two ends of a
+// call hears which of them counts.
+func same(s *statemachine.Step, r work.Outcome, in received) bool {
+	switch {
+	case s.State == statemachine.StepSucceeded:
+		return s.Output.Ref == in.output.Ref && bytes.Equal(s.Output.Raw, in.output.Raw)
+	case s.State == statemachine.StepInDoubt:
+		return r.Error.Message == s.Reason
+	case r.Error == nil || s.Error == nil || interrupted(r.Class):
+		return true
+	default:
+		return r.Error.Message == s.Error.Message
 	}
 }
 
