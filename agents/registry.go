@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 )
 
@@ -29,7 +30,7 @@ type Member struct {
 func (m *Member) Actor() string { return Prefix + m.Name }
 
 // Prefix begins the names of agents in the log.
-const Prefix = "agent:"
+const Prefix = events.AgentPrefix
 
 // Credentials is where agents and the digests of their credentials are kept.
 type Credentials interface {

@@ -138,8 +138,8 @@ func workerActor(name string) string {
 	return "worker:" + name
 }
 
-// isAgent reports whether the name of a worker is that of a registered agent.
-func isAgent(worker string) bool { return strings.HasPrefix(worker, agentPrefix) }
+// isAgent reports whether the name of a worker is that of a registered agent, which is an actor by that name.
+func isAgent(worker string) bool { return strings.HasPrefix(worker, events.AgentPrefix) }
 
 func lateFor(r work.Ref) error {
 	return fault.New(fault.Conflict, "attempt %d of step %s is no longer the current one", r.Attempt, r.Step)
