@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -40,8 +39,9 @@ type Assignment struct {
 	Left time.Duration `json:"left"`
 
 	began time.Time
-	// named is when the agent last said that it has the call, zero when it never did.
-	named time.Time
+	// named is when the agent last said that it has the call, zero when it never did; instance is which process of it.
+	named    time.Time
+	instance string
 }
 
 // Claim asks for work.
@@ -53,6 +53,9 @@ type Claim struct {
 	// Has are the calls that the agent has. What it was given and has never named was lost on its way, and comes again;
 	// what it has named before and does not name now it has lost itself, which ends with the lease.
 	Has []work.Ref `json:"has,omitempty"`
+	// Instance names the process that speaks, a random text of at most 64 bytes; "" says nothing. What another one has
+	// named of the same agent, and this one does not, is lost at once; that one is refused from then on.
+	Instance string `json:"instance,omitempty"`
 }
 
 // Work answers a claim or a heartbeat.
@@ -67,13 +70,18 @@ type Beat struct {
 	// Error is what is wrong with the agent; "" for nothing.
 	Error string       `json:"error,omitempty"`
 	Calls []work.Pulse `json:"calls,omitempty"`
+	// Instance is that of Claim.
+	Instance string `json:"instance,omitempty"`
+	// Leaving says that the agent ends: it is offline until it is heard of again.
+	Leaving bool `json:"leaving,omitempty"`
 }
 
 // Report is the end of a call.
 type Report struct {
 	work.Ref
 
-	// Result is what came of it, any JSON value; Summary says it in a line.
+	// Result is what came of it, any JSON value; Summary says it in a line. A report without Error, Release and HandTo has
+	// one, null when there is nothing to say.
 	Result  json.RawMessage `json:"result,omitempty"`
 	Summary string          `json:"summary,omitempty"`
 	// Error is why the call has failed; "" for one that has not.
@@ -93,13 +101,18 @@ type Desk struct {
 	clock    func() time.Time
 
 	mu sync.Mutex
-	// given are the calls of each agent, by id.
-	given map[string][]Assignment
+	// given are the calls of each agent, by id, speaking the processes that speak for them.
+	given    map[string][]Assignment
+	speaking map[string]*speaker
 }
 
 // NewDesk returns a desk.
 func NewDesk(owner work.Owner, chain Chain, registry *Registry) *Desk {
-	return &Desk{owner: owner, chain: chain, registry: registry, clock: registry.cfg.Clock, given: map[string][]Assignment{}}
+	d := &Desk{
+		owner: owner, chain: chain, registry: registry, clock: registry.cfg.Clock, given: map[string][]Assignment{}, speaking: map[string]*speaker{},
+	}
+	registry.OnSweep(d.drop)
+	return d
 }
 
 // The paths at which agents speak to the node over HTTP. All take a POST with a JSON object and the credential as a bearer
@@ -119,7 +132,7 @@ const (
 const maxWait = 30 * time.Second
 
 // Claim returns calls that are for agents like this one (S3-085). UNAVAILABLE when the node is stopping,
-// VALIDATION_ERROR for a claim that is none.
+// VALIDATION_ERROR for a claim that is none, CONFLICT when another process speaks for the agent.
 func (d *Desk) Claim(ctx context.Context, m Member, c Claim) (Work, error) {
 	switch {
 	case c.Free < 1:
@@ -129,8 +142,10 @@ func (d *Desk) Claim(ctx context.Context, m Member, c Claim) (Work, error) {
 	case len(c.Has) > MaxTasks:
 		return Work{}, tooMany("has")
 	}
+	if err := d.listen(ctx, m, c.Instance, c.Has); err != nil {
+		return Work{}, err
+	}
 	d.registry.touch(m.ID)
-	d.named(m, c.Has)
 	lost, err := d.lost(ctx, m, c)
 	if err != nil || len(lost) > 0 {
 		return Work{Calls: lost}, err
@@ -147,6 +162,7 @@ func (d *Desk) Claim(ctx context.Context, m Member, c Claim) (Work, error) {
 	for _, call := range batch.Calls {
 		a, ok, err := d.hand(ctx, m, call)
 		if err != nil {
+			d.returned(batch.No)
 			return answer, err
 		}
 		if ok {
@@ -154,6 +170,13 @@ func (d *Desk) Claim(ctx context.Context, m Member, c Claim) (Work, error) {
 		}
 	}
 	return answer, nil
+}
+
+// returned gives back the calls of a batch that were not begun, without a word in the log.
+func (d *Desk) returned(no uint64) {
+	if s, ok := d.owner.(work.Source); ok {
+		s.Returned(no)
+	}
 }
 
 // giveBack gives back a call that was not begun, because the agent that has asked is gone.
@@ -167,20 +190,6 @@ func (d *Desk) giveBack(ctx context.Context, m Member, call work.Call) error {
 // tooMany is the error of a list of calls that no agent can have.
 func tooMany(field string) error {
 	return fault.New(fault.ValidationError, "has more than %d calls", MaxTasks).WithField(field).WithReason("SIZE_LIMIT_EXCEEDED")
-}
-
-// named notes which calls an agent has. Those that it has named and is silent about for their lease are no longer its
-// own: their owner has given them up.
-func (d *Desk) named(m Member, refs []work.Ref) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	now := d.clock()
-	for i := range d.given[m.ID] {
-		if slices.Contains(refs, d.given[m.ID][i].Ref) {
-			d.given[m.ID][i].named = now
-		}
-	}
-	d.keep(m, func(a Assignment) bool { return a.named.IsZero() || now.Sub(a.named) <= a.Lease })
 }
 
 // lost returns the calls that were lost on their way to the agent, as many as it can take, if they are still its own. A
@@ -204,20 +213,6 @@ func (d *Desk) lost(ctx context.Context, m Member, c Claim) ([]Assignment, error
 		lost[i].Left = lost[i].Deadline.Sub(now)
 	}
 	return lost[:min(len(lost), c.Free)], nil
-}
-
-// unnamed returns the calls that an agent was given and has never named.
-func (d *Desk) unnamed(m Member) []Assignment {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(d.given[m.ID]), func(a Assignment) bool { return !a.named.IsZero() })
-}
-
-// room is how many more calls the agent may have.
-func (d *Desk) room(m Member, has []work.Ref) int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return max(m.MaxTasks-max(len(has), len(d.given[m.ID])), 0)
 }
 
 // hand takes a call through the gates. One that ends there is reported. The start is in the log before the agent hears
@@ -261,23 +256,8 @@ func (d *Desk) tell(ctx context.Context, o work.Outcome) error {
 	return nil
 }
 
-// forget drops calls that an agent no longer has.
-func (d *Desk) forget(m Member, refs []work.Ref) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.keep(m, func(a Assignment) bool { return !slices.Contains(refs, a.Ref) })
-}
-
-// keep drops all calls of an agent but those. The lock is held.
-func (d *Desk) keep(m Member, which func(Assignment) bool) {
-	d.given[m.ID] = slices.DeleteFunc(d.given[m.ID], func(a Assignment) bool { return !which(a) })
-	if len(d.given[m.ID]) == 0 {
-		delete(d.given, m.ID)
-	}
-}
-
 // Beat takes a heartbeat: it renews the leases of the calls that it names, and ends those whose time is over.
-// VALIDATION_ERROR for more calls than an agent can have.
+// VALIDATION_ERROR for more calls than an agent can have, CONFLICT when another process speaks for the agent.
 func (d *Desk) Beat(ctx context.Context, m Member, b Beat) (Work, error) {
 	if len(b.Calls) > MaxTasks {
 		return Work{}, tooMany("calls")
@@ -286,12 +266,17 @@ func (d *Desk) Beat(ctx context.Context, m Member, b Beat) (Work, error) {
 	if err != nil {
 		return Work{}, err
 	}
-	d.registry.Hear(m.ID, b.Error != "", clip(problem))
 	refs := make([]work.Ref, len(b.Calls))
 	for i := range b.Calls {
 		b.Calls[i].Tool, b.Calls[i].Effect, b.Calls[i].Unheard, refs[i] = toolName, "", false, b.Calls[i].Ref
 	}
-	d.named(m, refs)
+	if err := d.listen(ctx, m, b.Instance, refs); err != nil {
+		return Work{}, err
+	}
+	d.registry.Hear(m.ID, b.Error != "", clip(problem))
+	if b.Leaving {
+		d.registry.leave(m.ID)
+	}
 	return d.renew(ctx, m, b.Calls)
 }
 
@@ -315,146 +300,10 @@ func (d *Desk) renew(ctx context.Context, m Member, calls []work.Pulse) (Work, e
 // toolName is the tool whose calls agents make.
 const toolName = "AGENT_TASK"
 
-// late returns the calls of an agent whose time is over.
-func (d *Desk) late(m Member) []Assignment {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	var late []Assignment
-	for _, a := range d.given[m.ID] {
-		if d.clock().After(a.Deadline) {
-			late = append(late, a)
-		}
-	}
-	return late
-}
-
 // expire ends a call that has taken too long.
 func (d *Desk) expire(ctx context.Context, m Member, a Assignment) error {
 	return d.tell(ctx, work.Outcome{
 		Ref: a.Ref, Worker: m.Actor(), StartedAt: events.Time(a.began), Duration: d.clock().Sub(a.began), Class: "timeout",
 		Error: fault.New(fault.Timeout, "the agent %s did not end the call in time", m.Name), Retry: m.retry(),
 	})
-}
-
-// Report takes the end of a call and returns when it is durable. CONFLICT when the call is no longer the agent's,
-// INVALID_FORMAT for what is no task.
-func (d *Desk) Report(ctx context.Context, m Member, r Report) error {
-	if _, err := events.ParseTaskID(string(r.Task)); err != nil { // its owner would look for it again and again
-		return err
-	}
-	d.registry.touch(m.ID)
-	out, err := d.outcome(m, r)
-	if err != nil {
-		return err
-	}
-	if err := d.owner.Report(ctx, out); err != nil && !fault.Has(err, fault.Conflict) {
-		return err
-	} else if err != nil {
-		d.forget(m, []work.Ref{r.Ref})
-		return err
-	}
-	d.forget(m, []work.Ref{r.Ref})
-	return nil
-}
-
-// maxMessage bounds the bytes of the error of a report, maxSummary those of its summary.
-const (
-	maxMessage = 4 << 10
-	maxSummary = 1 << 10
-)
-
-// releaseRest is how long a call that was given back rests: whoever gives it back may be the only one to ask.
-const releaseRest = 5 * time.Second
-
-// outcome is what the log hears of a report.
-func (d *Desk) outcome(m Member, r Report) (work.Outcome, error) {
-	now := d.clock()
-	began, known := d.began(m, r.Ref, now)
-	out := work.Outcome{Ref: r.Ref, Worker: m.Actor(), StartedAt: events.Time(began), Duration: now.Sub(began), Stray: !known}
-	message, err := d.vetText("error", r.Error, maxMessage)
-	if err != nil {
-		return out, err
-	}
-	switch {
-	case r.Release:
-		out.Error, out.Class = fault.New(fault.Unavailable, "the agent %s has given the call back: %s", m.Name, message).WithRetryAt(now.Add(releaseRest)), "shutdown"
-	case r.HandTo != nil:
-		if err := checkSelection(r.HandTo); err != nil {
-			return out, err
-		}
-		out.Error, out.Class, out.HandTo = fault.New(fault.Unavailable, "the agent %s has handed the call on: %s", m.Name, message), "handoff", r.HandTo
-	case message != "":
-		out.Error, out.Class, out.Retry = fault.New(fault.ToolFailed, "%s", message), "tool_error", m.retry()
-	default:
-		out.Output, err = d.output(m, r)
-	}
-	return out, err
-}
-
-// maxRequires bounds the capabilities of a selection, as the input of AGENT_TASK does.
-const maxRequires = 32
-
-// checkSelection returns why others are no selection of agents, and brings it to its normal form.
-func checkSelection(to *events.Agents) error {
-	switch {
-	case to.Agent != "" && !IsName(to.Agent):
-		return fault.New(fault.InvalidFormat, "%q is no name of an agent", clip(to.Agent)).WithField("hand_to.agent")
-	case to.Type != "" && !slices.Contains(Types(), to.Type):
-		return fault.New(fault.ValidationError, "%q is no type of agents", clip(to.Type)).WithField("hand_to.type")
-	case len(to.Requires) > maxRequires || slices.ContainsFunc(to.Requires, func(c string) bool { return !isCapability(c) }):
-		return fault.New(fault.InvalidFormat, "are at most %d names of capabilities", maxRequires).WithField("hand_to.requires")
-	}
-	slices.Sort(to.Requires)
-	to.Requires = slices.Compact(to.Requires)
-	return nil
-}
-
-// began is when a call began, if this node knows that the agent has it.
-func (d *Desk) began(m Member, ref work.Ref, now time.Time) (at time.Time, known bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, a := range d.given[m.ID] {
-		if a.Ref == ref {
-			return a.began, true
-		}
-	}
-	return now, false
-}
-
-// vetText checks a text of an agent, and takes the secrets out.
-func (d *Desk) vetText(field, text string, most int) (string, error) {
-	if len(text) > most {
-		return "", fault.New(fault.ValidationError, "has more than %d bytes", most).WithField(field).WithReason("SIZE_LIMIT_EXCEEDED")
-	}
-	if text == "" {
-		return "", nil
-	}
-	quoted, err := json.Marshal(strings.ToValidUTF8(text, "\ufffd"))
-	if err != nil {
-		return "", fault.Wrap(fault.Internal, err, "a text cannot be encoded")
-	}
-	if quoted, err = d.chain.Vet(quoted); err != nil {
-		return "", err
-	}
-	err = json.Unmarshal(quoted, &text)
-	return text, err
-}
-
-// output is the output of AGENT_TASK.
-func (d *Desk) output(m Member, r Report) (json.RawMessage, error) {
-	if len(r.Result) > 0 && !json.Valid(r.Result) {
-		return nil, fault.New(fault.InvalidFormat, "is no JSON").WithField("result")
-	}
-	if len(r.Summary) > maxSummary {
-		return nil, fault.New(fault.ValidationError, "has more than %d bytes", maxSummary).WithField("summary").WithReason("SIZE_LIMIT_EXCEEDED")
-	}
-	output, err := json.Marshal(struct {
-		Agent   string          `json:"agent"`
-		Result  json.RawMessage `json:"result,omitempty"`
-		Summary string          `json:"summary,omitempty"`
-	}{m.Name, r.Result, r.Summary})
-	if err != nil {
-		return nil, fault.Wrap(fault.InvalidFormat, err, "the result cannot be encoded")
-	}
-	return d.chain.Vet(output)
 }

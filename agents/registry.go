@@ -3,11 +3,13 @@ package agents
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 )
 
@@ -28,7 +30,7 @@ type Member struct {
 func (m *Member) Actor() string { return Prefix + m.Name }
 
 // Prefix begins the names of agents in the log.
-const Prefix = "agent:"
+const Prefix = events.AgentPrefix
 
 // Credentials is where agents and the digests of their credentials are kept.
 type Credentials interface {
@@ -99,6 +101,9 @@ type Registry struct {
 	heard map[string]*heard
 	// secrets wait to be collected.
 	secrets map[shelfmark]kept
+	// swept is when what belongs to agents that are gone was last dropped, onSweep who is told of that.
+	swept   time.Time
+	onSweep []func(Living)
 }
 
 type heard struct {
@@ -106,6 +111,60 @@ type heard struct {
 	first, last time.Time
 	problem     string
 	failing     bool
+	// left is set when the agent has said that it ends.
+	left bool
+}
+
+// Living are the agents that there are.
+type Living struct {
+	// IDs and Actors hold true for each of them.
+	IDs, Actors map[string]bool
+}
+
+// sweepEvery is how often what belongs to agents that are gone is dropped.
+const sweepEvery = time.Minute
+
+// OnSweep has a function called now and then, by which whoever keeps something of agents drops that of those who are gone.
+func (r *Registry) OnSweep(f func(Living)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.onSweep = append(r.onSweep, f)
+}
+
+// sweep drops what belongs to agents that are gone, unless that was done lately.
+func (r *Registry) sweep(ctx context.Context) {
+	r.mu.Lock()
+	now := r.cfg.Clock()
+	due := now.Sub(r.swept) >= sweepEvery
+	if due {
+		r.swept = now
+	}
+	r.mu.Unlock()
+	if due {
+		r.sweepNow(ctx)
+	}
+}
+
+// sweepNow drops what belongs to agents that are gone. Where they cannot be listed it is done another time.
+func (r *Registry) sweepNow(ctx context.Context) {
+	if r.cfg.Credentials == nil {
+		return
+	}
+	members, err := r.cfg.Credentials.Members(ctx)
+	if err != nil {
+		return
+	}
+	living := Living{IDs: make(map[string]bool, len(members)), Actors: make(map[string]bool, len(members))}
+	for _, m := range members {
+		living.IDs[m.ID], living.Actors[m.Actor()] = true, true
+	}
+	r.mu.Lock()
+	maps.DeleteFunc(r.heard, func(id string, _ *heard) bool { return !living.IDs[id] })
+	told := r.onSweep
+	r.mu.Unlock()
+	for _, f := range told {
+		f(living)
+	}
 }
 
 // NewRegistry returns a registry.
@@ -147,9 +206,7 @@ func (r *Registry) Remove(ctx context.Context, in Removal) (Member, error) {
 	if err := r.cfg.Credentials.Expel(ctx, m, in.By); err != nil {
 		return Member{}, err
 	}
-	r.mu.Lock()
-	delete(r.heard, m.ID)
-	r.mu.Unlock()
+	r.sweepNow(ctx)
 	return m, nil
 }
 
@@ -159,11 +216,20 @@ func (r *Registry) Hear(id string, failing bool, problem string) {
 	defer r.mu.Unlock()
 	now := r.cfg.Clock()
 	h := r.heard[id]
-	if h == nil || now.Sub(h.last) >= OfflineAfter {
+	if h == nil || h.left || now.Sub(h.last) >= OfflineAfter {
 		h = &heard{first: now}
 		r.heard[id] = h
 	}
 	h.last, h.failing, h.problem = now, failing, problem
+}
+
+// leave notes that an agent has ended in order.
+func (r *Registry) leave(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if h := r.heard[id]; h != nil {
+		h.left = true
+	}
 }
 
 // touch notes that an agent is there, and leaves what it has reported.
@@ -205,6 +271,9 @@ func (r *Registry) view(m Member, current int, record Record) View {
 	if h := r.heard[m.ID]; h != nil {
 		v.LastSeen, v.Problem = h.last, h.problem
 		load.Silence, load.Failing = now.Sub(h.last), h.failing
+		if h.left {
+			load.Silence = OfflineAfter
+		}
 	}
 	if !m.ExpiresAt.IsZero() && !now.Before(m.ExpiresAt) {
 		load.Silence = OfflineAfter // nobody can speak for it

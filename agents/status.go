@@ -1,6 +1,10 @@
 package agents
 
-import "time"
+import (
+	"time"
+
+	"github.com/orch-dev/orch/work"
+)
 
 // Status is how an agent is (M-2).
 type Status string
@@ -19,7 +23,7 @@ const (
 	// Interval is the time between two heartbeats of an agent (M-2).
 	Interval = 30 * time.Second
 	// OfflineAfter is how long an agent may be silent (M-2).
-	OfflineAfter = 90 * time.Second
+	OfflineAfter = work.AgentLease
 	// maxStreak is how many failures in a row are an error.
 	maxStreak = 5
 )

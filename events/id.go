@@ -40,6 +40,9 @@ func CheckpointIDFrom(task TaskID, entropy io.Reader) string {
 // versions, which do not tell.
 func TaskOfCheckpoint(id string) (TaskID, bool) { return taskOfPart(checkpointPrefix, id) }
 
+// AgentPrefix begins the names of agents as actors of commits: agent:NAME.
+const AgentPrefix = "agent:"
+
 // NewAgentID returns the id of a registered agent: "agent-" and a ULID in lower case.
 func NewAgentID(at time.Time) string { return "agent-" + strings.ToLower(newULID(at, rand.Reader)) }
 

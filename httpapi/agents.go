@@ -37,6 +37,9 @@ type AgentsConfig struct {
 	Verify func(ctx context.Context, secret string) (agents.Member, error)
 	// Renew replaces the credential of an agent, by a renewal that was checked.
 	Renew func(ctx context.Context, m agents.Member, in agents.Renewal) (Credential, error)
+	// Admit counts a request of so many bytes in, -1 when that is not known: RATE_LIMITED when the identity has too many.
+	// leave counts it out. Default: all are let in.
+	Admit func(who string, size int64) (leave func(), err error)
 	// Logger gets the causes of internal errors. Default: nothing is logged.
 	Logger *slog.Logger
 }
@@ -49,33 +52,41 @@ func Agents(cfg AgentsConfig) http.Handler {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	mux := http.NewServeMux()
-	mux.Handle("POST "+agents.StatusPath, agentCall(cfg, cfg.Desk.Beat))
-	mux.Handle("POST "+agents.TasksPath, agentCall(cfg, cfg.Desk.Claim))
-	mux.Handle("POST "+agents.ResultsPath, agentCall(cfg, func(ctx context.Context, m agents.Member, r agents.Report) (struct{}, error) {
-		return struct{}{}, cfg.Desk.Report(ctx, m, r)
-	}))
-	mux.Handle("POST "+agents.CredentialPath, agentCall(cfg, func(ctx context.Context, m agents.Member, in agents.Renewal) (Credential, error) {
-		if err := in.Check(); err != nil {
-			return Credential{}, err
+	if cfg.Admit == nil {
+		cfg.Admit = func(string, int64) (func(), error) { return func() {}, nil }
+	}
+	paths := map[string]http.Handler{
+		agents.StatusPath: agentCall(cfg, cfg.Desk.Beat),
+		agents.TasksPath:  agentCall(cfg, cfg.Desk.Claim),
+		agents.ResultsPath: agentCall(cfg, func(ctx context.Context, m agents.Member, r agents.Report) (struct{}, error) {
+			return struct{}{}, cfg.Desk.Report(ctx, m, r)
+		}),
+		agents.CredentialPath: agentCall(cfg, func(ctx context.Context, m agents.Member, in agents.Renewal) (Credential, error) {
+			if err := in.Check(); err != nil {
+				return Credential{}, err
+			}
+			return cfg.Renew(ctx, m, in)
+		}),
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		path := paths[r.URL.Path]
+		switch {
+		case path == nil:
+			refuse(cfg.Logger, w, r, fault.New(fault.NotFound, "there is no such path").WithHint("agents speak to %s, %s, %s and %s",
+				agents.TasksPath, agents.StatusPath, agents.ResultsPath, agents.CredentialPath))
+		case r.Method != http.MethodPost:
+			w.Header().Set("Allow", http.MethodPost)
+			answerError(w, http.StatusMethodNotAllowed, fault.New(fault.InvalidRequest, "the path takes POST"))
+		default:
+			path.ServeHTTP(w, r)
 		}
-		return cfg.Renew(ctx, m, in)
-	}))
-	return mux
+	})
 }
 
-// agentCall serves one path: who it is, what they say, the answer.
+// agentCall serves one path.
 func agentCall[In, Out any](cfg AgentsConfig, do func(context.Context, agents.Member, In) (Out, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var in In
-		var out Out
-		m, err := speaker(cfg, r)
-		if err == nil {
-			err = decode(w, r, &in)
-		}
-		if err == nil {
-			out, err = do(r.Context(), m, in)
-		}
+		out, err := attend(cfg, w, r, do)
 		if err != nil {
 			refuse(cfg.Logger, w, r, err)
 			return
@@ -83,6 +94,24 @@ func agentCall[In, Out any](cfg AgentsConfig, do func(context.Context, agents.Me
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(out) // the agent is gone
 	})
+}
+
+// attend finds out who it is, and what they say, and does that.
+func attend[In, Out any](cfg AgentsConfig, w http.ResponseWriter, r *http.Request, do func(context.Context, agents.Member, In) (Out, error)) (out Out, err error) {
+	m, err := speaker(cfg, r)
+	if err != nil {
+		return out, err
+	}
+	leave, err := cfg.Admit(m.Actor(), r.ContentLength)
+	if err != nil {
+		return out, err
+	}
+	defer leave()
+	var in In
+	if err := decode(w, r, &in); err != nil {
+		return out, err
+	}
+	return do(r.Context(), m, in)
 }
 
 // speaker says who speaks. A page of a browser is no agent.
@@ -140,8 +169,15 @@ func refuse(log *slog.Logger, w http.ResponseWriter, r *http.Request, err error)
 	if f.Code == fault.Unauthorized || f.Code == fault.TokenExpired {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
+	if f.Code == fault.RateLimited {
+		w.Header().Set("Retry-After", "1")
+	}
+	answerError(w, statusOf(f.Code), f)
+}
+
+func answerError(w http.ResponseWriter, status int, f *fault.Error) {
 	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(statusOf(f.Code))
+	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(f) // the agent is gone
 }
 

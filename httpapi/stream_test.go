@@ -42,6 +42,8 @@ func (g guest) Admit(int64) (func(), error) { return func() { close(g.left) }, n
 
 func (guest) Sees(string) bool { return true }
 
+func (guest) Nearest(string) string { return "" }
+
 // Call implements httpapi.Client.
 func (guest) Call(context.Context, httpapi.Call) (httpapi.Reply, error) {
 	return httpapi.Reply{Output: json.RawMessage(`{"plain":true}`)}, nil

@@ -5,6 +5,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 )
 
@@ -13,7 +14,7 @@ const All = "all"
 
 // The kinds of addresses, each followed by a name.
 const (
-	agentPrefix = "agent:"
+	agentPrefix = events.AgentPrefix
 	userPrefix  = "user:"
 	groupPrefix = "group:"
 )

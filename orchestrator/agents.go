@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
@@ -15,12 +14,8 @@ import (
 // This file is about calls that registered agents take: they wait in lanes of their own, one for each selection of
 // agents, and no worker is offered them.
 
-const (
-	// agentPrefix begins the names of agents as workers: they are actors by that name.
-	agentPrefix = "agent:"
-	// classHandoff ends an attempt that an agent has handed to others.
-	classHandoff = "handoff"
-)
+// classHandoff ends an attempt that an agent has handed to others.
+const classHandoff = "handoff"
 
 // lane is what a worker serves: the calls of one tool in one queue, suspects apart, and those for agents apart.
 type lane struct {
@@ -153,9 +148,6 @@ func (t *turn) handOff(s *statemachine.Step, r work.Outcome) {
 		Step: s.Key, Attempt: s.Attempt, Error: r.Error, Class: classHandoff, Duration: r.Duration, At: t.now, For: r.HandTo,
 	})
 }
-
-// agentLease is how long an agent may be silent before its calls are given up: it is offline then (M-2).
-const agentLease = 90 * time.Second
 
 // wanted names the agents that a call waits for, for people.
 func wantedAgents(a *events.Agents) string {

@@ -261,3 +261,45 @@ func TestRetriesOfAgents(t *testing.T) {
 		n.checkReplay(id)
 	}
 }
+
+// What an agent reports again, because it did not hear the answer, is no conflict, also after a restart; another end of the
+// same call is one.
+func TestRepeatedReportsOfAgents(t *testing.T) {
+	t.Parallel()
+	large := func(c string) []byte { return []byte(`"` + strings.Repeat(c, 100<<10) + `"`) }
+	failed := func(code fault.Code, class, message string) work.Outcome {
+		return work.Outcome{Class: class, Error: fault.New(code, "%s", message)}
+	}
+	for name, test := range map[string]struct {
+		effect      string
+		said, other work.Outcome
+	}{
+		"result":   {"write", work.Outcome{Output: []byte(`{"n": 1}`)}, work.Outcome{Output: []byte(`{"n":2}`)}},
+		"large":    {"write", work.Outcome{Output: large("a")}, work.Outcome{Output: large("b")}},
+		"success":  {"write", work.Outcome{Output: []byte(`1`)}, failed(fault.ToolFailed, "tool_error", "no")},
+		"failure":  {"write", failed(fault.ToolFailed, "tool_error", "no"), failed(fault.ToolFailed, "tool_error", "never")},
+		"in doubt": {"write", failed(fault.Unavailable, "shutdown", "not now"), failed(fault.Unavailable, "shutdown", "never")},
+		"waits":    {"idempotent", failed(fault.ToolFailed, "tool_error", "no"), work.Outcome{Output: []byte(`1`)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			log := memlog.New(memlog.Config{})
+			n := start(t, log, patient)
+			id := n.submit("orch: v1\nname: for one\nsteps:\n  - {id: a, tool: AGENT, effect: " + test.effect + ", retry: {max_attempts: 2, initial: 1h}}\n")
+			require.Equal(t, []string{"a"}, n.askAs(&work.Agent{Name: "ada"}))
+			ref := work.Ref{Task: id, Step: "a", Attempt: 1}
+			require.NoError(t, n.Start(n.ctx(), work.Started{Ref: ref, Worker: "agent:ada", Effect: test.effect}))
+			for _, o := range []*work.Outcome{&test.said, &test.other} {
+				o.Ref, o.Worker, o.Stray = ref, "agent:ada", true
+			}
+			require.NoError(t, n.Report(n.ctx(), test.said))
+			for range 2 {
+				require.NoError(t, n.Report(n.ctx(), test.said), "it may not have heard the answer")
+				err := n.Report(n.ctx(), test.other)
+				assert.True(t, fault.Has(err, fault.Conflict), "%v", err)
+				n.stop()
+				n = start(t, log, patient)
+			}
+		})
+	}
+}

@@ -287,7 +287,7 @@ func (o *Orchestrator) leaseOf(e *entry, step string) time.Duration {
 	n := (&turn{o: o, e: e, task: e.task}).nodeByKey(step)
 	if n == nil || n.Heartbeat <= 0 {
 		if e.task.Steps[step].For != nil {
-			return agentLease
+			return work.AgentLease
 		}
 		return o.cfg.Lease
 	}

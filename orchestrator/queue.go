@@ -166,7 +166,7 @@ func (e *entry) forAgents(q *QueuedTask) {
 		}
 		q.Requires, q.wanted = append(q.Requires, s.For.Requires...), append(q.wanted, s.For)
 		if l := e.leases[key]; l != nil {
-			q.AssignedTo = strings.TrimPrefix(l.worker, agentPrefix)
+			q.AssignedTo = strings.TrimPrefix(l.worker, events.AgentPrefix)
 		}
 	}
 	slices.Sort(q.Requires)

@@ -141,8 +141,8 @@ func workerActor(name string) string {
 	return "worker:" + name
 }
 
-// isAgent reports whether the name of a worker is that of a registered agent.
-func isAgent(worker string) bool { return strings.HasPrefix(worker, agentPrefix) }
+// isAgent reports whether the name of a worker is that of a registered agent, which is an actor by that name.
+func isAgent(worker string) bool { return strings.HasPrefix(worker, events.AgentPrefix) }
 
 func lateFor(r work.Ref) error {
 	return fault.New(fault.Conflict, "attempt %d of step %s is no longer the current one", r.Attempt, r.Step)
@@ -290,7 +290,7 @@ func (t *turn) take(r work.Outcome, in received) (late bool) {
 			t.o.values.put(in.output.Ref, r.Output)
 		}
 		t.outcome(s, r, in)
-	case s != nil && heard(s, r):
+	case s != nil && heard(s, r) && (!isAgent(r.Worker) || same(s, r, in)):
 	default:
 		t.refuse(s, r)
 		return true
@@ -316,8 +316,25 @@ func heard(s *statemachine.Step, r work.Outcome) bool {
 		return r.Ask != nil || len(r.Questions) > 0
 	case statemachine.StepFailed, statemachine.StepPending:
 		return r.Error != nil && r.Class == s.Class
+	case statemachine.StepInDoubt:
+		return r.Error != nil && r.Class == classShutdown && isAgent(r.Worker)
 	default:
 		return false
+	}
+}
+
+// same reports whether an outcome that repeats one says the same. Agents are programs of others: one that tells two ends of a
+// call hears which of them counts.
+func same(s *statemachine.Step, r work.Outcome, in received) bool {
+	switch {
+	case s.State == statemachine.StepSucceeded:
+		return s.Output.Ref == in.output.Ref && bytes.Equal(s.Output.Raw, in.output.Raw)
+	case s.State == statemachine.StepInDoubt:
+		return r.Error.Message == s.Reason
+	case r.Error == nil || s.Error == nil || interrupted(r.Class):
+		return true
+	default:
+		return r.Error.Message == s.Error.Message
 	}
 }
 

@@ -144,6 +144,9 @@ const NodeQueue = "@node"
 // AgentsQueue is the queue of the calls that registered agents make, whatever that of their step is.
 const AgentsQueue = "agents"
 
+// AgentLease is how long an agent may be silent before its calls are given up, and it is offline (M-2).
+const AgentLease = 90 * time.Second
+
 // Poll asks for work.
 type Poll struct {
 	// Worker is the unique name of the worker process.

@@ -3,9 +3,11 @@ package peer
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
+	random "math/rand/v2"
 	"net/http"
 	"sync"
 	"time"
@@ -17,7 +19,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// Handler makes a call. Its report says how that ended; the reference is filled in. The context ends when the call is
+// Handler makes a call. Its report says how that ended; the reference is filled in, and a result of null when it says nothing. The context ends when the call is
 // cancelled, its time is over, or the agent stops: what it reports then is dropped, and a stop gives the call back.
 type Handler func(ctx context.Context, a agents.Assignment, progress func(work.Progress)) agents.Report
 
@@ -40,6 +42,8 @@ type Peer struct {
 	cfg    Config
 	client *client
 	log    *slog.Logger
+	// instance names this process, so that the node misses at once what the one before it had.
+	instance string
 	// soon wakes the heartbeat, done the claims when a slot is free.
 	soon, done chan struct{}
 
@@ -53,6 +57,10 @@ type call struct {
 	cancel   context.CancelCauseFunc
 	lease    time.Duration
 	progress *work.Progress
+	// known is closed when the node has heard that this agent has the call, and named is set then: before that it is not
+	// begun, because what the node has not heard of comes again to the next process of the agent.
+	known chan struct{}
+	named bool
 }
 
 // New returns a peer. It does no I/O. VALIDATION_ERROR, REQUIRED_FIELD for a configuration that is none.
@@ -73,7 +81,7 @@ func New(cfg Config) (*Peer, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Peer{
-		cfg: cfg, log: cfg.Logger, client: &client{http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 4}}, save: cfg.Save, cred: cfg.Credential},
+		cfg: cfg, log: cfg.Logger, instance: rand.Text(), client: &client{http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 4}}, save: cfg.Save, cred: cfg.Credential},
 		soon: make(chan struct{}, 1), done: make(chan struct{}, 1), calls: map[work.Ref]*call{},
 	}, nil
 }
@@ -105,11 +113,27 @@ func (p *Peer) Run(ctx context.Context) error {
 	if cause := context.Cause(run); err == nil && cause != nil && ctx.Err() == nil {
 		err = cause
 	}
+	if err == nil {
+		p.goodbye(ctx)
+	}
 	return err
 }
 
-// drain waits for the running calls, and ends those that take too long.
+// farewell is how long the node may take to hear that the agent ends.
+const farewell = 2 * time.Second
+
+// goodbye says that the agent ends, so that it is offline at once. A node that does not hear of it misses it later.
+func (p *Peer) goodbye(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+	defer cancel()
+	if _, err := p.client.beat(ctx, agents.Beat{Instance: p.instance, Leaving: true}); err != nil {
+		p.log.DebugContext(ctx, "agent_goodbye_lost", slog.Any("error", err))
+	}
+}
+
+// drain waits for the running calls, and ends those that have not begun, or take too long.
 func (p *Peer) drain(end context.CancelCauseFunc) {
+	p.stopCalls(func(c *call) bool { return !c.named })
 	over := make(chan struct{})
 	go func() {
 		p.group.Wait()
@@ -120,11 +144,7 @@ func (p *Peer) drain(end context.CancelCauseFunc) {
 	select {
 	case <-over:
 	case <-timer.C:
-		p.mu.Lock()
-		for _, c := range p.calls {
-			c.cancel(errStopping)
-		}
-		p.mu.Unlock()
+		p.stopCalls(func(*call) bool { return true })
 		timer.Reset(p.cfg.Drain)
 		select {
 		case <-over:
@@ -133,6 +153,17 @@ func (p *Peer) drain(end context.CancelCauseFunc) {
 	}
 	end(errStopping)
 	<-over
+}
+
+// stopCalls ends the calls that are selected, because the agent stops.
+func (p *Peer) stopCalls(which func(*call) bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.calls {
+		if which(c) {
+			c.cancel(errStopping)
+		}
+	}
 }
 
 // wait is how long the node may hold a claim open.
@@ -150,7 +181,7 @@ func (p *Peer) claims(ctx, life context.Context) error {
 			continue
 		}
 		asked := time.Now()
-		w, err := p.client.claim(ctx, agents.Claim{Free: free, Wait: wait, Has: has})
+		w, err := p.client.claim(ctx, agents.Claim{Free: free, Wait: wait, Has: has, Instance: p.instance})
 		switch {
 		case err == nil:
 			failures = 0
@@ -194,7 +225,7 @@ func (p *Peer) begin(life context.Context, a agents.Assignment) {
 		return
 	}
 	ctx, cancel := context.WithCancelCause(life)
-	c := &call{cancel: cancel, lease: a.Lease}
+	c := &call{cancel: cancel, lease: a.Lease, known: make(chan struct{})}
 	p.calls[a.Ref] = c
 	p.group.Go(func() {
 		defer cancel(nil)
@@ -208,19 +239,31 @@ func (p *Peer) make(ctx, life context.Context, a agents.Assignment, c *call) {
 	defer p.leave(a.Ref)
 	limited, cancel := context.WithTimeoutCause(ctx, within(a), fault.New(fault.Timeout, "the call took too long"))
 	defer cancel()
-	r := p.cfg.Handler(limited, a, func(done work.Progress) {
-		p.mu.Lock()
-		c.progress = &done
-		p.mu.Unlock()
-	})
-	r.Ref = a.Ref
+	r, begun := agents.Report{}, false
+	select {
+	case <-c.known:
+		if begun = limited.Err() == nil; !begun {
+			break
+		}
+		r = p.cfg.Handler(limited, a, func(done work.Progress) {
+			p.mu.Lock()
+			c.progress = &done
+			p.mu.Unlock()
+		})
+	case <-limited.Done():
+	}
 	switch cause := context.Cause(limited); {
 	case errors.Is(cause, errStopped):
 		return
+	case errors.Is(cause, errStopping) && !begun:
+		r = agents.Report{HandTo: &events.Agents{}, Error: errStopping.Error()}
 	case errors.Is(cause, errStopping):
-		r = agents.Report{Ref: a.Ref, Release: true, Error: errStopping.Error()}
+		r = agents.Report{Release: true, Error: errStopping.Error()}
 	case fault.Has(cause, fault.Timeout):
-		r = agents.Report{Ref: a.Ref, Error: cause.Error()}
+		r = agents.Report{Error: cause.Error()}
+	}
+	if r.Ref = a.Ref; len(r.Result) == 0 && r.Error == "" && !r.Release && r.HandTo == nil {
+		r.Result = json.RawMessage("null")
 	}
 	p.tell(life, r)
 }
@@ -277,6 +320,7 @@ func (p *Peer) heartbeats(ctx context.Context) error {
 		case err == nil:
 			failures = 0
 			p.end(w.Stop)
+			p.named(beat)
 		case ctx.Err() == nil && !passing(err):
 			return err
 		case ctx.Err() == nil:
@@ -296,11 +340,23 @@ func (p *Peer) heartbeats(ctx context.Context) error {
 	}
 }
 
+// named lets the calls begin of which the node knows now that this agent has them.
+func (p *Peer) named(b agents.Beat) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, pulse := range b.Calls {
+		if c := p.calls[pulse.Ref]; c != nil && !c.named {
+			c.named = true
+			close(c.known)
+		}
+	}
+}
+
 // pulse is the next heartbeat, and how long the one after it may take.
 func (p *Peer) pulse() (agents.Beat, time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var b agents.Beat
+	b := agents.Beat{Instance: p.instance}
 	next := agents.Interval
 	for ref, c := range p.calls {
 		b.Calls = append(b.Calls, work.Pulse{Ref: ref, Progress: c.progress})
@@ -354,5 +410,5 @@ func poke(c chan struct{}) {
 // backoff is 0.1 s, doubled with each failure up to 10 s, ±20 %.
 func backoff(failures int) time.Duration {
 	d := min(100*time.Millisecond<<min(failures, 10), 10*time.Second)
-	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64())) //nolint:gosec // it is no secret
+	return time.Duration(float64(d) * (0.8 + 0.4*random.Float64())) //nolint:gosec // it is no secret
 }

@@ -187,7 +187,7 @@ func TestLostAnswerOfARenewal(t *testing.T) {
 			assert.Equal(t, cred.Secret, kept.Secret)
 			assert.Equal(t, l.digest, agents.DigestOf(kept.Next), "what the node knows was kept before")
 			if again {
-				assert.NoError(t, stop())
+				require.NoError(t, stop())
 			}
 			l.mu.Lock()
 			l.lose = false

@@ -12,6 +12,7 @@ import (
 
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/cmd/orch/screen"
+	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/messages"
 	"github.com/orch-dev/orch/orchestrator"
@@ -299,7 +300,7 @@ func (a *app) completeAddresses(cmd *cobra.Command, _ []string, _ string) ([]str
 	for _, t := range list {
 		kind := "user:"
 		if t.Role == bus.RoleAgent {
-			kind = "agent:"
+			kind = events.AgentPrefix
 		}
 		if harmless(t.Name) {
 			words = append(words, kind+t.Name)

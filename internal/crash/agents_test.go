@@ -23,6 +23,7 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/crash"
+	"github.com/orch-dev/orch/internal/pause"
 	"github.com/orch-dev/orch/work"
 )
 
@@ -283,8 +284,8 @@ func (a *agent) insist(ctx context.Context, method string, params, result any) e
 			}
 			return err
 		}
-		if !pause(ctx, 2*retryEvery) {
-			return ctx.Err()
+		if err := pause.For(ctx, 2*retryEvery); err != nil {
+			return err
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/crash"
+	"github.com/orch-dev/orch/internal/pause"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/tools/firebase"
@@ -121,7 +122,7 @@ func (b *bank) run(ctx context.Context, stop <-chan struct{}, round, i int) {
 	for n := 0; !closed(stop); n++ {
 		b.count(ctx, round, fmt.Sprintf("direct-%d-%d-%d", round, i, n))
 		b.look(ctx, round)
-		pause(ctx, rand.N(bankEvery))
+		_ = pause.For(ctx, rand.N(bankEvery))
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/internal/crash"
 	"github.com/orch-dev/orch/internal/node"
+	"github.com/orch-dev/orch/internal/pause"
 	"github.com/orch-dev/orch/mcp/server"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/tools/firebase"
@@ -190,7 +191,7 @@ func (l *listener) follow(ctx context.Context, name, path, events string) {
 		begun := l.hearings[id] != nil
 		l.mu.Unlock()
 		if !begun { // the node has died meanwhile
-			pause(ctx, 10*retryEvery)
+			_ = pause.For(ctx, 10*retryEvery)
 			continue
 		}
 		select {

@@ -13,6 +13,7 @@ import (
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/crash"
+	"github.com/orch-dev/orch/internal/pause"
 	"github.com/orch-dev/orch/messages"
 )
 
@@ -74,7 +75,7 @@ func (m *mail) send(ctx context.Context, stop <-chan struct{}, rng *rand.Rand, r
 	who := fmt.Sprintf("user:s%d-%d", round, i)
 	for n := 1; !closed(stop); n++ {
 		m.sendOne(ctx, rng, who, round, n)
-		pause(ctx, rand.N(writeEvery))
+		_ = pause.For(ctx, rand.N(writeEvery))
 	}
 }
 
@@ -151,7 +152,7 @@ func (m *mail) read(ctx context.Context, who string, follows bool) {
 		case ctx.Err() != nil:
 			return
 		case unknown(err):
-			pause(ctx, retryEvery)
+			_ = pause.For(ctx, retryEvery)
 			continue
 		case err != nil:
 			m.load.violate("I15", "", 0, "the reader %s was sent away: %v", who, err)

@@ -127,7 +127,7 @@ func playNode(ctx context.Context, stop func()) error {
 	}
 	n, err := node.Start(ctx, cfg)
 	for end := time.Now().Add(startWithin / 2); cfg.NATSURL != "" && fault.Has(err, fault.Unavailable) && time.Now().Before(end); {
-		pause(ctx, 10*retryEvery) // as its supervisor would, while the servers have no leader
+		_ = pause.For(ctx, 10*retryEvery) // as its supervisor would, while the servers have no leader
 		n, err = node.Start(ctx, cfg)
 	}
 	if err != nil {

@@ -20,10 +20,12 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// envAgent holds the credential of the agent that a child process is, envLedger the file in which it notes what it does.
+// envAgent holds the credential of the agent that a child process is, envLedger the file in which it notes what it does,
+// envSlow is set for one whose calls do not end.
 const (
 	envAgent  = "ORCH_TEST_AGENT"
 	envLedger = "ORCH_TEST_LEDGER"
+	envSlow   = "ORCH_TEST_SLOW"
 )
 
 func TestMain(m *testing.M) {
@@ -55,6 +57,10 @@ func beAgent(text string) error {
 	if err != nil {
 		return err
 	}
+	took := 100 * time.Millisecond
+	if os.Getenv(envSlow) != "" {
+		took = time.Hour
+	}
 	note := func(key string, done bool) {
 		line, _ := json.Marshal(deed{key, cred.Name, done})
 		_, _ = ledger.Write(append(line, '\n')) // one write, which others append to in one piece as well
@@ -64,7 +70,7 @@ func beAgent(text string) error {
 		Handler: func(ctx context.Context, a agents.Assignment, _ func(work.Progress)) agents.Report {
 			note(a.Key, false)
 			select {
-			case <-time.After(100 * time.Millisecond): // the work
+			case <-time.After(took): // the work
 			case <-ctx.Done():
 				return agents.Report{Error: ctx.Err().Error()}
 			}

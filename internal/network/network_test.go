@@ -57,6 +57,12 @@ func newWorld(t *testing.T) *world {
 // enrol registers an agent and starts its process.
 func (w *world) enrol(name, kind string, can ...string) {
 	w.t.Helper()
+	w.register(name, kind, can...)
+	w.run(name)
+}
+
+func (w *world) register(name, kind string, can ...string) {
+	w.t.Helper()
 	p := agents.Profile{Type: kind, Version: "1.0.0", MaxTasks: 4, Timeout: time.Minute}
 	for _, c := range can {
 		p.Capabilities = append(p.Capabilities, agents.Capability{Name: c, Category: "test"})
@@ -67,10 +73,15 @@ func (w *world) enrol(name, kind string, can ...string) {
 	got, err := w.node.Agents().Collect(w.t.Context(), agents.Collection{Task: task, By: "user:test"})
 	require.NoError(w.t, err)
 	w.credentials[name] = peer.Credential{URL: m.URL, Agent: m.ID, Name: name, MaxTasks: 4, Secret: got.Secret, IssuedAt: m.RegisteredAt, ExpiresAt: m.ExpiresAt}
+}
+
+// run starts the process of an agent.
+func (w *world) run(name string, env ...string) {
+	w.t.Helper()
 	cred, err := json.Marshal(w.credentials[name])
 	require.NoError(w.t, err)
 	cmd := exec.Command(os.Args[0], "-test.run=^$")
-	cmd.Env = append(os.Environ(), envAgent+"="+string(cred), envLedger+"="+w.ledger)
+	cmd.Env = append(append(os.Environ(), envAgent+"="+string(cred), envLedger+"="+w.ledger), env...)
 	cmd.Stderr = os.Stderr
 	require.NoError(w.t, cmd.Start())
 	w.agents[name] = cmd
@@ -268,4 +279,34 @@ func (w *world) checkDeeds(ids []events.TaskID) {
 		}
 	}
 	w.t.Logf("%d calls were begun again after their agent was lost", again)
+}
+
+// An agent that is killed in the midst of a call and starts again has it again at once, though its lease is long; one that
+// may have changed something is in doubt at once. One that stops in order is offline at once.
+func TestAgentIsKilledAndStartsAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.register("ada", "researcher", "research", "build")
+	w.run("ada", envSlow+"=1")
+	long := func(plan string) string { return strings.Replace(plan, "heartbeat: 5s", "heartbeat: 1h", 1) }
+	id := w.submit(long(planFor("research", "idempotent")))
+	write := w.submit(long(planFor("build", "write")))
+	w.busy("ada", 2)
+	require.NoError(t, w.agents["ada"].Process.Kill())
+	_ = w.agents["ada"].Wait()
+	w.run("ada")
+	r, err := w.node.API().Result(t.Context(), orchestrator.ResultRequest{ID: id, Wait: time.Minute})
+	require.NoError(t, err)
+	require.True(t, r.Over, "the task is %s: %s", r.State, r.Reason)
+	assert.Equal(t, statemachine.Done, r.State)
+	require.Eventually(t, func() bool {
+		task, err := w.node.API().Get(t.Context(), orchestrator.GetRequest{ID: write})
+		return err == nil && task.Steps[0].State == statemachine.StepInDoubt
+	}, time.Minute, 20*time.Millisecond)
+
+	require.NoError(t, w.agents["ada"].Process.Signal(syscall.SIGTERM))
+	require.NoError(t, w.agents["ada"].Wait())
+	all, err := w.node.Agents().Agents(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, agents.Offline, all[0].Status)
 }

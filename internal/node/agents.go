@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -22,7 +23,9 @@ import (
 func (n *Node) startAgents(ctx context.Context) error {
 	n.agents = agents.NewRegistry(agents.Config{Credentials: n.roll(), Running: n.runningCalls, Records: n.records, URL: n.address})
 	n.hands.registry.Store(n.agents)
-	n.agentDesk = agents.NewDesk(n.orch, &chain{hands: n.hands, owner: n.orch}, n.agents)
+	gates := &chain{hands: n.hands, owner: n.orch}
+	n.agents.OnSweep(gates.keep)
+	n.agentDesk = agents.NewDesk(n.orch, gates, n.agents)
 	c, err := n.connect(ctx, "agents")
 	if err != nil {
 		return err
@@ -72,9 +75,9 @@ func (n *Node) runningCalls(ctx context.Context) (map[string]int, error) {
 }
 
 // agentPaths are what agents ask for over HTTP.
-func (n *Node) agentPaths() http.Handler {
+func (n *Node) agentPaths(admit func(who string, size int64) (leave func(), err error)) http.Handler {
 	return httpapi.Agents(httpapi.AgentsConfig{
-		Desk: n.agentDesk, Verify: n.verifyAgent, Renew: n.roll().renew, Logger: n.cfg.logger(),
+		Desk: n.agentDesk, Verify: n.verifyAgent, Renew: n.roll().renew, Admit: admit, Logger: n.cfg.logger(),
 	})
 }
 
@@ -110,11 +113,18 @@ func (c *chain) Pass(ctx context.Context, actor string, call work.Call) (work.Ou
 
 // Vet implements agents.Chain.
 func (c *chain) Vet(output json.RawMessage) (json.RawMessage, error) {
-	w, err := c.worker("agent:")
+	w, err := c.worker(agents.Prefix)
 	if err != nil {
 		return nil, err
 	}
 	return w.Vet(output)
+}
+
+// keep drops the workers of agents that are gone.
+func (c *chain) keep(living agents.Living) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.DeleteFunc(c.workers, func(actor string, _ *worker.Worker) bool { return actor != agents.Prefix && !living.Actors[actor] })
 }
 
 func (c *chain) worker(actor string) (*worker.Worker, error) {

@@ -280,7 +280,7 @@ func TestAgentOutlivesNode(t *testing.T) {
 	status, answer := say(t, ada, "/agents/status", agents.Beat{Calls: []work.Pulse{{Ref: calls[0].Ref}}})
 	require.Equal(t, http.StatusOK, status, answer)
 	assert.NotContains(t, answer, "stop")
-	status, answer = say(t, ada, "/agents/results", agents.Report{Ref: calls[0].Ref, Summary: "done"})
+	status, answer = say(t, ada, "/agents/results", agents.Report{Ref: calls[0].Ref, Result: json.RawMessage("null"), Summary: "done"})
 	require.Equal(t, http.StatusOK, status, answer)
 	assert.Equal(t, statemachine.Done, result(t, n.API(), id).State)
 }

@@ -121,6 +121,7 @@ func TestAgentsEndWithTheTokenThatRegisteredThem(t *testing.T) {
 	for _, cred := range []peer.Credential{eve, bob} {
 		status, got = renewAs(t, cred, agents.DigestOf(agents.NewSecret()))
 		assert.Equal(t, http.StatusForbidden, status, cred.Name)
+		assert.Equal(t, string(fault.Forbidden), got.Name)
 		status, _ = say(t, cred, "/agents/status", agents.Beat{})
 		assert.Equal(t, http.StatusOK, status, "it works until its own credential ends")
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/mcp/server"
 )
@@ -108,7 +109,7 @@ func (n *Node) endingWithToken(next http.Handler) http.Handler {
 func identityOf(t bus.Token) server.Identity {
 	kind := "user:"
 	if t.Role == bus.RoleAgent {
-		kind = "agent:"
+		kind = agents.Prefix
 	}
 	who := server.Identity{
 		Name: kind + t.Name, Role: server.Role(t.Role), Show: server.Selection{Tools: t.Tools, ReadOnly: t.ReadOnly},

@@ -73,21 +73,24 @@ func (b *Bare) Name() string { return b.c.who.Name }
 
 // Admit counts a request of so many bytes in, with those of MCP: RATE_LIMITED when the identity has too many. The bytes
 // are those of the body, -1 when that is not known.
-func (b *Bare) Admit(size int64) (leave func(), err error) {
-	exit, ok := b.s.meter.enter(b.Name())
+func (b *Bare) Admit(size int64) (leave func(), err error) { return b.s.Admit(b.Name(), size) }
+
+// Admit counts in a request of an identity on another path than those of MCP, as Bare.Admit does.
+func (s *Server) Admit(who string, size int64) (leave func(), err error) {
+	exit, ok := s.meter.enter(who)
 	if !ok {
-		return nil, b.tooMany()
+		return nil, s.tooMany(who)
 	}
-	release, ok := b.s.meter.hold(b.Name(), size)
+	release, ok := s.meter.hold(who, size)
 	if !ok {
 		exit()
-		return nil, b.tooMany()
+		return nil, s.tooMany(who)
 	}
 	return func() { release(); exit() }, nil
 }
 
-func (b *Bare) tooMany() error {
-	return fault.New(fault.RateLimited, "%s sends too many requests", b.Name()).WithRetryAt(b.s.cfg.Now().Add(time.Second)).
+func (s *Server) tooMany(who string) error {
+	return fault.New(fault.RateLimited, "%s sends too many requests", who).WithRetryAt(s.cfg.Now().Add(time.Second)).
 		WithHint("send fewer at the same time")
 }
 

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"maps"
 	"net/http"
 	"sync"
 
@@ -25,6 +26,8 @@ const (
 type meter struct {
 	mu   sync.Mutex
 	byID map[string]*gauge
+	// next is how many identities there may be before they are looked at.
+	next int
 }
 
 type gauge struct {
@@ -66,6 +69,7 @@ func (m *meter) enter(who string) (leave func(), ok bool) {
 	}
 	g := m.byID[who]
 	if g == nil {
+		m.prune()
 		g = &gauge{limiter: rate.NewLimiter(MaxRate, MaxBurst)}
 		m.byID[who] = g
 	}
@@ -78,6 +82,19 @@ func (m *meter) enter(who string) (leave func(), ok bool) {
 		defer m.mu.Unlock()
 		g.inFlight--
 	}, true
+}
+
+// pruneFrom is how many identities are kept without a look at whether they are still there.
+const pruneFrom = 1000
+
+// prune drops the identities that have sent nothing for so long that nothing is known of them. It looks at them whenever
+// there are twice as many as after the last look. The lock is held.
+func (m *meter) prune() {
+	if len(m.byID) < max(m.next, pruneFrom) {
+		return
+	}
+	maps.DeleteFunc(m.byID, func(_ string, g *gauge) bool { return g.inFlight == 0 && g.held == 0 && g.limiter.Tokens() >= MaxBurst })
+	m.next = 2 * len(m.byID)
 }
 
 // limited refuses the requests of an identity that sends too many.

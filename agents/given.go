@@ -1,0 +1,150 @@
+package agents
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/work"
+)
+
+// This file is about what a desk remembers of the calls that agents were given, and of who speaks for them.
+
+// speaker is which process speaks for an agent, and which ones did before.
+type speaker struct {
+	instance string
+	former   []string
+}
+
+const (
+	// maxInstance bounds the bytes of the name of a process, maxFormer how many are remembered that spoke before.
+	maxInstance = 64
+	maxFormer   = 16
+	// classLost ends a call as the end of its lease does.
+	classLost = "worker_lost"
+)
+
+// listen notes who speaks for an agent, and which calls it has. Those that another process has named, and this one does not,
+// are lost: their owner hears of it now, and not when their leases end.
+func (d *Desk) listen(ctx context.Context, m Member, instance string, has []work.Ref) error {
+	if len(instance) > maxInstance {
+		return fault.New(fault.ValidationError, "has more than %d bytes", maxInstance).WithField("instance")
+	}
+	d.registry.sweep(ctx)
+	lost, err := d.turnTo(m, instance, has)
+	for _, a := range lost {
+		if err := d.tell(context.WithoutCancel(ctx), work.Outcome{
+			Ref: a.Ref, Worker: m.Actor(), StartedAt: events.Time(a.began), Duration: d.clock().Sub(a.began), Class: classLost,
+			Error: fault.New(fault.WorkerLost, "the agent %s has started anew without the call", m.Name),
+		}); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// turnTo lets a process speak for an agent, and returns the calls that are lost by that. CONFLICT for one that has spoken
+// before the present one did: what it says comes late.
+func (d *Desk) turnTo(m Member, instance string, has []work.Ref) (lost []Assignment, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := d.speaking[m.ID]
+	if instance != "" && s == nil {
+		s = &speaker{instance: instance}
+		d.speaking[m.ID] = s
+	}
+	if instance != "" && slices.Contains(s.former, instance) {
+		return nil, fault.New(fault.Conflict, "another process is the agent %s now", m.Name).WithField("instance").WithHint("let one process at a time use a credential")
+	}
+	d.named(m, instance, has)
+	if instance == "" || s.instance == instance {
+		return nil, nil
+	}
+	s.former = append(s.former[max(len(s.former)+1-maxFormer, 0):], s.instance)
+	s.instance = instance
+	d.keep(m, func(a Assignment) bool {
+		gone := a.instance != "" && a.instance != instance
+		if gone {
+			lost = append(lost, a)
+		}
+		return !gone
+	})
+	return lost, nil
+}
+
+// drop forgets agents that are gone.
+func (d *Desk) drop(living Living) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	maps.DeleteFunc(d.given, func(id string, _ []Assignment) bool { return !living.IDs[id] })
+	maps.DeleteFunc(d.speaking, func(id string, _ *speaker) bool { return !living.IDs[id] })
+}
+
+// named notes which calls an agent has. Those that it has named and is silent about for their lease are no longer its
+// own: their owner has given them up. The lock is held.
+func (d *Desk) named(m Member, instance string, refs []work.Ref) {
+	now := d.clock()
+	for i := range d.given[m.ID] {
+		if a := &d.given[m.ID][i]; slices.Contains(refs, a.Ref) {
+			a.named, a.instance = now, instance
+		}
+	}
+	d.keep(m, func(a Assignment) bool { return a.named.IsZero() || now.Sub(a.named) <= a.Lease })
+}
+
+// unnamed returns the calls that an agent was given and has never named.
+func (d *Desk) unnamed(m Member) []Assignment {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(d.given[m.ID]), func(a Assignment) bool { return !a.named.IsZero() })
+}
+
+// room is how many more calls the agent may have.
+func (d *Desk) room(m Member, has []work.Ref) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return max(m.MaxTasks-max(len(has), len(d.given[m.ID])), 0)
+}
+
+// forget drops calls that an agent no longer has.
+func (d *Desk) forget(m Member, refs []work.Ref) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.keep(m, func(a Assignment) bool { return !slices.Contains(refs, a.Ref) })
+}
+
+// keep drops all calls of an agent but those. The lock is held.
+func (d *Desk) keep(m Member, which func(Assignment) bool) {
+	d.given[m.ID] = slices.DeleteFunc(d.given[m.ID], func(a Assignment) bool { return !which(a) })
+	if len(d.given[m.ID]) == 0 {
+		delete(d.given, m.ID)
+	}
+}
+
+// late returns the calls of an agent whose time is over.
+func (d *Desk) late(m Member) []Assignment {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var late []Assignment
+	for _, a := range d.given[m.ID] {
+		if d.clock().After(a.Deadline) {
+			late = append(late, a)
+		}
+	}
+	return late
+}
+
+// began is when a call began, if this node knows that the agent has it.
+func (d *Desk) began(m Member, ref work.Ref, now time.Time) (at time.Time, known bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, a := range d.given[m.ID] {
+		if a.Ref == ref {
+			return a.began, true
+		}
+	}
+	return now, false
+}

@@ -1,0 +1,171 @@
+package agents_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/work"
+)
+
+// hall is a list of members.
+type hall struct {
+	agents.Credentials
+
+	mu      sync.Mutex
+	members []agents.Member
+}
+
+func (h *hall) Members(context.Context) ([]agents.Member, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.members, nil
+}
+
+func (h *hall) Expel(_ context.Context, m agents.Member, _ string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var left []agents.Member
+	for _, one := range h.members {
+		if one.ID != m.ID {
+			left = append(left, one)
+		}
+	}
+	h.members = left
+	return nil
+}
+
+// mill gives calls without end, and its gates let them pass, up to the one that breaks.
+type mill struct {
+	work.Owner
+
+	each, breaks, passed, made int
+	returned                   []uint64
+}
+
+func (m *mill) Poll(context.Context, work.Poll) (work.Batch, error) {
+	b := work.Batch{No: 7}
+	for range m.each {
+		m.made++
+		b.Calls = append(b.Calls, work.Call{Ref: work.Ref{Task: "TASK_01JD0000000000000000000000", Step: strconv.Itoa(m.made), Attempt: 1}, Lease: time.Minute})
+	}
+	return b, nil
+}
+
+func (m *mill) Beat(context.Context, work.Beat) (work.BeatReply, error) {
+	return work.BeatReply{}, nil
+}
+
+func (m *mill) Report(context.Context, work.Outcome) error { return nil }
+
+func (m *mill) Returned(no uint64) { m.returned = append(m.returned, no) }
+
+func (m *mill) Pass(context.Context, string, work.Call) (work.Outcome, error) {
+	if m.passed++; m.passed == m.breaks {
+		return work.Outcome{}, fault.New(fault.Internal, "the gates are broken")
+	}
+	return work.Outcome{With: &work.With{Timeout: time.Hour}}, nil
+}
+
+// gates are those of a mill.
+type gates struct {
+	*mill
+	agents.Chain
+}
+
+func (g gates) Pass(ctx context.Context, actor string, call work.Call) (work.Outcome, error) {
+	return g.mill.Pass(ctx, actor, call)
+}
+
+func member(name string) agents.Member {
+	return agents.Member{Name: name, Profile: agents.Profile{ID: "agent-" + name, MaxTasks: 3}}
+}
+
+// What is kept of agents goes with them, though names are new for ever.
+func TestAgentsThatAreGoneAreForgotten(t *testing.T) {
+	t.Parallel()
+	h, m := &hall{}, &mill{each: 1}
+	r := agents.NewRegistry(agents.Config{Credentials: h})
+	var living agents.Living
+	r.OnSweep(func(l agents.Living) { living = l })
+	d := agents.NewDesk(m, gates{mill: m}, r)
+	for i := range 20 {
+		one := member(fmt.Sprint("ada", i))
+		h.mu.Lock()
+		h.members = append(h.members, one)
+		h.mu.Unlock()
+		got, err := d.Claim(t.Context(), one, agents.Claim{Free: 1, Instance: "x"})
+		require.NoError(t, err)
+		require.Len(t, got.Calls, 1)
+		if i == 0 {
+			continue // one stays
+		}
+		_, err = r.Remove(t.Context(), agents.Removal{Agent: one.ID})
+		require.NoError(t, err)
+	}
+	given, speaking, heard := d.Known()
+	assert.Equal(t, []int{1, 1, 1}, []int{given, speaking, heard})
+	assert.Equal(t, map[string]bool{"agent:ada0": true}, living.Actors)
+}
+
+// What is removed elsewhere, as at another node of a cluster, or has expired and is another agent's, is forgotten in time.
+func TestAgentsThatGoElsewhereAreForgotten(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	h, m := &hall{members: []agents.Member{member("ada"), member("bob")}}, &mill{each: 1}
+	r := agents.NewRegistry(agents.Config{Credentials: h, Clock: func() time.Time { return now }})
+	d := agents.NewDesk(m, gates{mill: m}, r)
+	for _, one := range h.members {
+		_, err := d.Claim(t.Context(), one, agents.Claim{Free: 1, Instance: "x"})
+		require.NoError(t, err)
+	}
+	h.members = h.members[:1]
+	now = now.Add(2 * time.Minute)
+	_, err := d.Beat(t.Context(), member("ada"), agents.Beat{Instance: "x"})
+	require.NoError(t, err)
+	given, speaking, heard := d.Known()
+	assert.Equal(t, []int{1, 1, 1}, []int{given, speaking, heard})
+}
+
+// The calls of a batch that an error keeps from their agent are given back, and do not wait for their leases.
+func TestErrorInTheMidstOfABatch(t *testing.T) {
+	t.Parallel()
+	m := &mill{each: 3, breaks: 2}
+	d := agents.NewDesk(m, gates{mill: m}, agents.NewRegistry(agents.Config{}))
+	_, err := d.Claim(t.Context(), member("ada"), agents.Claim{Free: 3})
+	assert.Equal(t, fault.Internal, fault.CodeOf(err))
+	assert.Equal(t, []uint64{7}, m.returned)
+	assert.Equal(t, 2, m.passed)
+	got, err := d.Claim(t.Context(), member("ada"), agents.Claim{Free: 3})
+	require.NoError(t, err)
+	require.Len(t, got.Calls, 1, "the one that was begun comes again")
+	assert.Equal(t, "1", got.Calls[0].Step)
+	assert.Equal(t, events.TaskID("TASK_01JD0000000000000000000000"), got.Calls[0].Task)
+}
+
+// However many processes an agent had, only so many are remembered.
+func TestFormerProcessesAreBounded(t *testing.T) {
+	t.Parallel()
+	m := &mill{}
+	d := agents.NewDesk(m, gates{mill: m}, agents.NewRegistry(agents.Config{}))
+	beat := func(i int) error {
+		_, err := d.Beat(t.Context(), member("ada"), agents.Beat{Instance: strconv.Itoa(i)})
+		return err
+	}
+	for i := range 100 {
+		require.NoError(t, beat(i))
+	}
+	assert.Equal(t, fault.Conflict, fault.CodeOf(beat(98)))
+	assert.Equal(t, fault.Conflict, fault.CodeOf(beat(83)))
+	require.NoError(t, beat(99))
+	require.NoError(t, beat(82), "that was long ago")
+}

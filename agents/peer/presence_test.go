@@ -1,0 +1,201 @@
+package peer_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/agents/peer"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/work"
+)
+
+// book is a node that gives one call and writes down what it hears.
+type book struct {
+	t    *testing.T
+	give agents.Assignment
+	// mute answers no heartbeat that names a call, taken refuses all of them because another process speaks.
+	mute, taken bool
+
+	mu        sync.Mutex
+	given     bool
+	instances map[string]bool
+	left      int
+	reports   []agents.Report
+	// named has a word for each heartbeat with a call.
+	named chan struct{}
+}
+
+// ServeHTTP implements http.Handler.
+func (b *book) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var answer any = struct{}{}
+	switch r.URL.Path {
+	case agents.TasksPath:
+		answer = b.claim(r)
+	case agents.StatusPath:
+		if !b.beat(w, r) {
+			return
+		}
+	case agents.ResultsPath:
+		var said agents.Report
+		assert.NoError(b.t, json.NewDecoder(r.Body).Decode(&said))
+		b.mu.Lock()
+		b.reports = append(b.reports, said)
+		b.mu.Unlock()
+	}
+	_ = json.NewEncoder(w).Encode(answer)
+}
+
+func (b *book) claim(r *http.Request) agents.Work {
+	var said agents.Claim
+	if err := json.NewDecoder(r.Body).Decode(&said); err != nil {
+		b.t.Error(err)
+	}
+	b.mu.Lock()
+	b.instances[said.Instance] = true
+	given := b.given
+	b.given = true
+	b.mu.Unlock()
+	if given {
+		gone(r)
+		return agents.Work{}
+	}
+	return agents.Work{Calls: []agents.Assignment{b.give}}
+}
+
+func (b *book) beat(w http.ResponseWriter, r *http.Request) bool {
+	var said agents.Beat
+	if err := json.NewDecoder(r.Body).Decode(&said); err != nil {
+		b.t.Error(err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.instances[said.Instance] = true
+	if said.Leaving {
+		b.left++
+	}
+	if len(said.Calls) > 0 {
+		select {
+		case b.named <- struct{}{}:
+		default:
+		}
+	}
+	switch {
+	case b.taken:
+		w.WriteHeader(http.StatusConflict)
+		_ = json.NewEncoder(w).Encode(fault.New(fault.Conflict, "another process is the agent"))
+		return false
+	case b.mute && len(said.Calls) > 0:
+		panic(http.ErrAbortHandler)
+	}
+	return true
+}
+
+// run runs a peer; the function that it returns ends it and says how that went.
+func (b *book) run(handler peer.Handler) (stop func() error) {
+	b.t.Helper()
+	b.instances, b.named = map[string]bool{}, make(chan struct{}, 10)
+	server := httptest.NewServer(b)
+	b.t.Cleanup(server.Close)
+	p, err := peer.New(peer.Config{Credential: peer.Credential{URL: server.URL, Secret: "s"}, Handler: handler})
+	require.NoError(b.t, err)
+	ctx, cancel := context.WithCancel(b.t.Context())
+	b.t.Cleanup(cancel)
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	return func() error {
+		cancel()
+		return <-ended
+	}
+}
+
+func (b *book) said() []agents.Report {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.reports
+}
+
+// A process speaks under one name, says when it ends, and sends null when a call has nothing to say.
+func TestPeerIsOneProcessAndSaysGoodbye(t *testing.T) {
+	t.Parallel()
+	b := &book{t: t, give: call(time.Now().Add(time.Hour), time.Hour)}
+	stop := b.run(func(context.Context, agents.Assignment, func(work.Progress)) agents.Report { return agents.Report{} })
+	require.Eventually(t, func() bool { return len(b.said()) == 1 }, time.Minute, time.Millisecond)
+	require.NoError(t, stop())
+	assert.JSONEq(t, `null`, string(b.said()[0].Result))
+	assert.Equal(t, 1, b.left)
+	require.Len(t, b.instances, 1)
+	for name := range b.instances {
+		assert.NotEmpty(t, name)
+		assert.LessOrEqual(t, len(name), 64)
+	}
+}
+
+// A call begins when the node has heard that this agent has it, and not before: until then it may come to the next process
+// as well. What has not begun is in no doubt when the agent stops.
+func TestCallBeginsWhenItIsNamed(t *testing.T) {
+	t.Parallel()
+	b := &book{t: t, give: call(time.Now().Add(time.Hour), time.Hour), mute: true}
+	stop := b.run(func(context.Context, agents.Assignment, func(work.Progress)) agents.Report {
+		t.Error("the call has begun")
+		return agents.Report{}
+	})
+	heard(t, b.named, "the call is not named")
+	heard(t, b.named, "the call is not named again")
+	require.NoError(t, stop())
+	require.Len(t, b.said(), 1)
+	assert.NotNil(t, b.said()[0].HandTo)
+	assert.False(t, b.said()[0].Release)
+}
+
+// A process that another one has followed ends, and says no goodbye in the name of that one.
+func TestPeerThatIsFollowedEnds(t *testing.T) {
+	t.Parallel()
+	b := &book{t: t, give: call(time.Now().Add(time.Hour), time.Hour), taken: true}
+	server := httptest.NewServer(b)
+	t.Cleanup(server.Close)
+	b.instances, b.named = map[string]bool{}, make(chan struct{}, 10)
+	p, err := peer.New(peer.Config{Credential: peer.Credential{URL: server.URL, Secret: "s"}, Handler: func(context.Context, agents.Assignment, func(work.Progress)) agents.Report {
+		t.Error("the call has begun")
+		return agents.Report{}
+	}})
+	require.NoError(t, err)
+	assert.Equal(t, fault.Conflict, fault.CodeOf(p.Run(t.Context())))
+	assert.Zero(t, b.left)
+}
+
+// A node that does not answer keeps no agent from ending.
+func TestGoodbyeToANodeThatHangs(t *testing.T) {
+	t.Parallel()
+	came := make(chan struct{}, 100)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		came <- struct{}{}
+		gone(r)
+	}))
+	t.Cleanup(server.Close)
+	p, err := peer.New(peer.Config{Credential: peer.Credential{URL: server.URL, Secret: "s"}, Handler: func(context.Context, agents.Assignment, func(work.Progress)) agents.Report {
+		return agents.Report{}
+	}})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	heard(t, came, "nothing was asked")
+	cancel()
+	began := time.Now()
+	select {
+	case err := <-ended:
+		require.NoError(t, err)
+	case <-time.After(time.Minute):
+		t.Fatal("it does not end")
+	}
+	assert.Less(t, time.Since(began), 20*time.Second, "it waits for 2 s, not as long as for other answers")
+}

@@ -1,0 +1,135 @@
+package agents
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/work"
+)
+
+// Report takes the end of a call and returns when it is durable. CONFLICT when the call is no longer the agent's, and when
+// it has ended otherwise: what is repeated, because an answer was lost, is no conflict. INVALID_FORMAT for what is no task,
+// REQUIRED_FIELD for a report that says nothing.
+func (d *Desk) Report(ctx context.Context, m Member, r Report) error {
+	if _, err := events.ParseTaskID(string(r.Task)); err != nil { // its owner would look for it again and again
+		return err
+	}
+	d.registry.touch(m.ID)
+	out, err := d.outcome(m, r)
+	if err != nil {
+		return err
+	}
+	if err := d.owner.Report(ctx, out); err != nil && !fault.Has(err, fault.Conflict) {
+		return err
+	} else if err != nil {
+		d.forget(m, []work.Ref{r.Ref})
+		return err
+	}
+	d.forget(m, []work.Ref{r.Ref})
+	return nil
+}
+
+// maxMessage bounds the bytes of the error of a report, maxSummary those of its summary.
+const (
+	maxMessage = 4 << 10
+	maxSummary = 1 << 10
+)
+
+// releaseRest is how long a call that was given back rests: whoever gives it back may be the only one to ask.
+const releaseRest = 5 * time.Second
+
+// outcome is what the log hears of a report.
+func (d *Desk) outcome(m Member, r Report) (work.Outcome, error) {
+	now := d.clock()
+	began, known := d.began(m, r.Ref, now)
+	out := work.Outcome{Ref: r.Ref, Worker: m.Actor(), StartedAt: events.Time(began), Duration: now.Sub(began), Stray: !known}
+	message, err := d.vetText("error", r.Error, maxMessage)
+	if err != nil {
+		return out, err
+	}
+	switch {
+	case r.Release:
+		out.Error, out.Class = fault.New(fault.Unavailable, "the agent %s has given the call back%s", m.Name, because(message)).WithRetryAt(now.Add(releaseRest)), "shutdown"
+	case r.HandTo != nil:
+		if err := checkSelection(r.HandTo); err != nil {
+			return out, err
+		}
+		out.Error, out.Class, out.HandTo = fault.New(fault.Unavailable, "the agent %s has handed the call on%s", m.Name, because(message)), "handoff", r.HandTo
+	case message != "":
+		out.Error, out.Class, out.Retry = fault.New(fault.ToolFailed, "%s", message), "tool_error", m.retry()
+	case len(r.Result) == 0:
+		return out, fault.New(fault.RequiredField, "is missing").WithField("result").WithHint("send null when there is nothing to say, or error, release or hand_to")
+	default:
+		out.Output, err = d.output(m, r)
+	}
+	return out, err
+}
+
+// because is what follows a sentence whose reason may be known.
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return ": " + reason
+}
+
+// maxRequires bounds the capabilities of a selection, as the input of AGENT_TASK does.
+const maxRequires = 32
+
+// checkSelection returns why others are no selection of agents, and brings it to its normal form.
+func checkSelection(to *events.Agents) error {
+	switch {
+	case to.Agent != "" && !IsName(to.Agent):
+		return fault.New(fault.InvalidFormat, "%q is no name of an agent", clip(to.Agent)).WithField("hand_to.agent")
+	case to.Type != "" && !slices.Contains(Types(), to.Type):
+		return fault.New(fault.ValidationError, "%q is no type of agents", clip(to.Type)).WithField("hand_to.type")
+	case len(to.Requires) > maxRequires || slices.ContainsFunc(to.Requires, func(c string) bool { return !isCapability(c) }):
+		return fault.New(fault.InvalidFormat, "are at most %d names of capabilities", maxRequires).WithField("hand_to.requires")
+	}
+	slices.Sort(to.Requires)
+	to.Requires = slices.Compact(to.Requires)
+	return nil
+}
+
+// vetText checks a text of an agent, and takes the secrets out.
+func (d *Desk) vetText(field, text string, most int) (string, error) {
+	if len(text) > most {
+		return "", fault.New(fault.ValidationError, "has more than %d bytes", most).WithField(field).WithReason("SIZE_LIMIT_EXCEEDED")
+	}
+	if text == "" {
+		return "", nil
+	}
+	quoted, err := json.Marshal(strings.ToValidUTF8(text, "\ufffd"))
+	if err != nil {
+		return "", fault.Wrap(fault.Internal, err, "a text cannot be encoded")
+	}
+	if quoted, err = d.chain.Vet(quoted); err != nil {
+		return "", err
+	}
+	err = json.Unmarshal(quoted, &text)
+	return text, err
+}
+
+// output is the output of AGENT_TASK.
+func (d *Desk) output(m Member, r Report) (json.RawMessage, error) {
+	if len(r.Result) > 0 && !json.Valid(r.Result) {
+		return nil, fault.New(fault.InvalidFormat, "is no JSON").WithField("result")
+	}
+	if len(r.Summary) > maxSummary {
+		return nil, fault.New(fault.ValidationError, "has more than %d bytes", maxSummary).WithField("summary").WithReason("SIZE_LIMIT_EXCEEDED")
+	}
+	output, err := json.Marshal(struct {
+		Agent   string          `json:"agent"`
+		Result  json.RawMessage `json:"result,omitempty"`
+		Summary string          `json:"summary,omitempty"`
+	}{m.Name, r.Result, r.Summary})
+	if err != nil {
+		return nil, fault.Wrap(fault.InvalidFormat, err, "the result cannot be encoded")
+	}
+	return d.chain.Vet(output)
+}
