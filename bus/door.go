@@ -140,7 +140,7 @@ func (d *door) expel(token string) {
 // that it was made with; a little later when the agent has renewed that.
 func (s *Server) AdmitAgents(t *Tokens) {
 	s.agents.Store(t)
-	ended := func(token Token, renewed bool) {
+	t.whenEnded(func(token Token, renewed bool) {
 		if token.Agent == nil {
 			return
 		}
@@ -149,8 +149,7 @@ func (s *Server) AdmitAgents(t *Tokens) {
 			return
 		}
 		s.expel(token.ID)
-	}
-	t.onEnd.Store(&ended)
+	})
 }
 
 func (s *Server) expel(token string) {
