@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"time"
 
 	"github.com/orch-dev/orch/fault"
 )
@@ -33,6 +34,15 @@ func (t *Tokens) agent(id string) (*tokenRecord, error) {
 		return nil, fault.New(fault.Unauthorized, "there is no registered agent of this id").WithHint("see: orch agents")
 	}
 	return r, r.good(t.now())
+}
+
+// JustRenewed reports whether the credential of an agent was renewed so lately that a connection of the one before may be
+// there.
+func (t *Tokens) JustRenewed(id string) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	r := t.agents[id]
+	return r != nil && !r.renewed.IsZero() && time.Since(r.renewed) < 2*RenewedWithin
 }
 
 // whenEnded lets tell hear of each token that is good no longer, and whether another one of the same agent is in its place.

@@ -168,8 +168,13 @@ func (t *Tokens) learn(ctx context.Context, e jetstream.KeyValueEntry) {
 func (t *Tokens) apply(key string, revision uint64, r *tokenRecord) {
 	was, told := t.replace(key, revision, r)
 	if was != nil && told != nil {
-		told(was.Token, r != nil && was.Agent != nil && r.Agent != nil && was.Agent.ID == r.Agent.ID)
+		told(was.Token, r.renews(was))
 	}
+}
+
+// renews reports whether a token is the next one of an agent.
+func (r *tokenRecord) renews(was *tokenRecord) bool {
+	return r != nil && was != nil && r.Agent != nil && was.Agent != nil && r.Agent.ID == was.Agent.ID
 }
 
 // replace returns the record whose place another one has taken, nil when there was none, and who is told.
@@ -188,6 +193,9 @@ func (t *Tokens) replace(key string, revision uint64, r *tokenRecord) (*tokenRec
 		return was.record, t.onEnd
 	}
 	r.ended = make(chan struct{})
+	if r.renews(was.record) {
+		r.renewed = time.Now()
+	}
 	if sum, ok := r.digest(); ok {
 		t.sums[sum] = r
 	}
