@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -41,7 +42,14 @@ func serveAgents(t *testing.T) *counter {
 	c.tokens, err = c.OpenTokens(t.Context(), bus.TokensConfig{Now: c.clock})
 	require.NoError(t, err)
 	t.Cleanup(c.tokens.Close)
-	end, err := bus.ServeAgentDesk(c.conn, bus.AgentsConfig{
+	end, err := bus.ServeAgentDesk(c.conn, c.config())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, end.Close(t.Context())) })
+	return c
+}
+
+func (c *counter) config() bus.AgentsConfig {
+	return bus.AgentsConfig{
 		Desk: c, Member: c.member, While: c.tokens.WhileAgent,
 		Renew: bus.HandleAgent(func(_ context.Context, m agents.Member, _ struct{}) (string, error) { return "for " + m.Name, nil }),
 		Status: func(code fault.Code) int {
@@ -50,10 +58,7 @@ func serveAgents(t *testing.T) *counter {
 			}
 			return http.StatusBadRequest
 		},
-	})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, end.Close(t.Context())) })
-	return c
+	}
 }
 
 func (c *counter) clock() time.Time {
@@ -442,4 +447,46 @@ func TestAnswersGoToInboxesAlone(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, bus.Call(t.Context(), n.conn, bus.WorkPrefix+".do", struct{}{}, nil))
 	assert.Empty(t, commanded)
+}
+
+// At a server of others its own users say who speaks, with the permissions that docs/agents.md names.
+func TestAgentsAtAnExternalServer(t *testing.T) {
+	t.Parallel()
+	c := serveAgents(t)
+	ada, _ := c.enrol(t, "ada")
+	bob, _ := c.enrol(t, "bob")
+	user := func(id string) *server.User {
+		return &server.User{Username: id, Password: "of " + id, Permissions: &server.Permissions{
+			Publish:   &server.SubjectPermission{Allow: []string{"orch.agent." + id + ".>"}},
+			Subscribe: &server.SubjectPermission{Allow: []string{"_INBOX." + id + ".>"}},
+		}}
+	}
+	external, err := server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true,
+		Users: []*server.User{{Username: "node", Password: "of the node"}, user(ada), user(bob)},
+	})
+	require.NoError(t, err)
+	external.Start()
+	t.Cleanup(func() { external.Shutdown(); external.WaitForShutdown() })
+	require.True(t, external.ReadyForConnections(time.Minute))
+	there, err := bus.Dial(t.Context(), bus.DialConfig{URL: external.ClientURL(), User: "node", Password: "of the node"})
+	require.NoError(t, err)
+	t.Cleanup(there.Close)
+	end, err := bus.ServeAgentDesk(there, c.config())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, end.Close(t.Context())) })
+
+	nc, err := nats.Connect(external.ClientURL(), nats.UserInfo(ada, "of "+ada), nats.CustomInboxPrefix("_INBOX."+ada))
+	require.NoError(t, err)
+	t.Cleanup(nc.Close)
+	v := &visitor{Conn: nc, id: ada}
+	answer, code := v.say(t, "status", `{}`)
+	assert.Empty(t, code)
+	assert.Contains(t, answer, "ada")
+	_, err = nc.Request("orch.agent."+bob+".status", []byte(`{}`), 200*time.Millisecond)
+	require.Error(t, err)
+	_, err = c.tokens.RevokeToken(t.Context(), bus.RevokeToken{Token: "ada", Actor: "user:test"})
+	require.NoError(t, err)
+	_, code = v.say(t, "status", `{}`)
+	assert.Equal(t, "401", code, "the connection is there, the agent is not")
 }

@@ -13,13 +13,14 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
+// RenewedWithin is how long a connection of an agent outlives its credential when the agent has renewed that: the answer with
+// the new one has to arrive. It renews nothing in that time.
+const RenewedWithin = 10 * time.Second
+
 const (
 	// maxAgentConns bounds the connections of all agents to the embedded server, connsPerAgent those of one.
 	maxAgentConns = 4096
 	connsPerAgent = 8
-	// renewedWithin is how long a connection outlives its credential when the agent has renewed that: the answer with
-	// the new one has to arrive.
-	renewedWithin = 10 * time.Second
 )
 
 // door says who may connect to the embedded server, and what for: the operator, workers, and registered agents with
@@ -140,17 +141,16 @@ func (d *door) expel(token string) {
 // that it was made with; a little later when the agent has renewed that.
 func (s *Server) AdmitAgents(t *Tokens) {
 	s.agents.Store(t)
-	ended := func(token Token, renewed bool) {
+	t.whenEnded(func(token Token, renewed bool) {
 		if token.Agent == nil {
 			return
 		}
 		if renewed {
-			time.AfterFunc(renewedWithin, func() { s.expel(token.ID) })
+			time.AfterFunc(RenewedWithin, func() { s.expel(token.ID) })
 			return
 		}
 		s.expel(token.ID)
-	}
-	t.onEnd.Store(&ended)
+	})
 }
 
 func (s *Server) expel(token string) {

@@ -199,7 +199,7 @@ const inboxes = "_INBOX"
 // which the node would publish there with its own rights: an answer goes to an inbox and nowhere else.
 func (e *Endpoint) accept(m *nats.Msg) {
 	if m.Reply != "" && !strings.HasPrefix(m.Reply, e.cfg.inbox(m)) {
-		e.cfg.Logger.Warn("a request was dropped whose answer is not for an inbox of its sender", slog.String("method", m.Subject))
+		e.cfg.Logger.Debug("a request was dropped whose answer is not for an inbox of its sender", slog.String("method", m.Subject))
 		return
 	}
 	select {

@@ -175,6 +175,8 @@ type tokenRecord struct {
 	SHA256 string `json:"sha256"`
 	// ended is closed when the token is revoked or replaced.
 	ended chan struct{}
+	// renewed is when this node saw it take the place of an earlier one of the same agent.
+	renewed time.Time
 }
 
 // key is that of the record of a token: one for each name, and one for each node.

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -33,15 +32,15 @@ type Tokens struct {
 	log   *slog.Logger
 	end   context.CancelFunc
 	ended chan struct{}
-	// onEnd is told each token that is good no longer, and whether another one of the same agent is in its place.
-	onEnd atomic.Pointer[func(token Token, renewed bool)]
 
 	mu sync.RWMutex // guards what follows
+	// agents are the tokens of registered agents, by the ids of those.
+	agents map[string]*tokenRecord
+	// onEnd is told each token that is good no longer, and whether another one of the same agent is in its place.
+	onEnd func(token Token, renewed bool)
 	// keys has every key of the bucket; that of a revoked token stays, without a record.
 	keys map[string]grant
 	sums map[digestOf]*tokenRecord
-	// agents are the tokens of registered agents, by the ids of those.
-	agents map[string]*tokenRecord
 	// making are the digests of tokens that are being made.
 	making map[digestOf]bool
 }
@@ -194,35 +193,46 @@ func (t *Tokens) learn(ctx context.Context, e jetstream.KeyValueEntry) {
 // apply makes a record the one of its key, unless a newer one is known. The token that was there before is good
 // no longer.
 func (t *Tokens) apply(key string, revision uint64, r *tokenRecord) {
-	was := t.replace(key, revision, r)
-	if told := t.onEnd.Load(); told != nil && was != nil {
-		(*told)(was.Token, r != nil && was.Agent != nil && r.Agent != nil && was.Agent.ID == r.Agent.ID)
+	was, told := t.replace(key, revision, r)
+	if was != nil && told != nil {
+		told(was.Token, r.renews(was))
 	}
 }
 
-// replace returns the record whose place another one has taken; nil when there was none.
-func (t *Tokens) replace(key string, revision uint64, r *tokenRecord) *tokenRecord {
+// renews reports whether a token is the next one of an agent.
+func (r *tokenRecord) renews(was *tokenRecord) bool {
+	return r != nil && was != nil && r.Agent != nil && was.Agent != nil && r.Agent.ID == was.Agent.ID
+}
+
+// replace returns the record whose place another one has taken, nil when there was none, and who is told.
+func (t *Tokens) replace(key string, revision uint64, r *tokenRecord) (*tokenRecord, func(Token, bool)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	was := t.keys[key]
 	if revision <= was.revision {
-		return nil
+		return nil, nil
 	}
 	if was.record != nil {
 		t.drop(was.record)
 	}
 	t.keys[key] = grant{revision, r}
 	if r == nil {
-		return was.record
+		return was.record, t.onEnd
 	}
 	r.ended = make(chan struct{})
+	if r.renews(was.record) {
+		r.renewed = time.Now()
+	}
 	if sum, ok := r.digest(); ok {
 		t.sums[sum] = r
 	}
 	if r.Agent != nil {
+		if t.agents == nil {
+			t.agents = map[string]*tokenRecord{}
+		}
 		t.agents[r.Agent.ID] = r
 	}
-	return was.record
+	return was.record, t.onEnd
 }
 
 // drop ends a token. The lock is held.
@@ -314,35 +324,6 @@ func (r *tokenRecord) while(ctx context.Context) (while context.Context, cancel 
 		}
 	}()
 	return while, cancel
-}
-
-// AgentToken returns the token of a registered agent, by the id of the agent. UNAUTHORIZED when there is none,
-// TOKEN_EXPIRED.
-func (t *Tokens) AgentToken(id string) (Token, error) {
-	r, err := t.agent(id)
-	if err != nil {
-		return Token{}, err
-	}
-	return r.Token, nil
-}
-
-// WhileAgent is While for the token of a registered agent, by the id of the agent.
-func (t *Tokens) WhileAgent(ctx context.Context, id string) (while context.Context, cancel context.CancelFunc) {
-	r, err := t.agent(id)
-	if err != nil {
-		return ctx, func() {}
-	}
-	return r.while(ctx)
-}
-
-func (t *Tokens) agent(id string) (*tokenRecord, error) {
-	t.mu.RLock()
-	r := t.agents[id]
-	t.mu.RUnlock()
-	if r == nil {
-		return nil, fault.New(fault.Unauthorized, "there is no registered agent of this id").WithHint("see: orch agents")
-	}
-	return r, r.good(t.now())
 }
 
 func (t *Tokens) verify(secret string) (*tokenRecord, error) {

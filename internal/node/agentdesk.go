@@ -2,9 +2,11 @@ package node
 
 import (
 	"context"
+	"time"
 
 	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/httpapi"
 	"github.com/orch-dev/orch/tools/agent"
 )
@@ -17,12 +19,7 @@ func (n *Node) serveAgentDesk(ctx context.Context) error {
 	}
 	end, err := bus.ServeAgentDesk(c, bus.AgentsConfig{
 		Desk: n.agentDesk, Member: n.member, While: n.tokens.WhileAgent, Status: httpapi.Status, Logger: n.cfg.logger(),
-		Renew: bus.HandleAgent(func(ctx context.Context, m agents.Member, in agents.Renewal) (httpapi.Credential, error) {
-			if err := in.Check(); err != nil {
-				return httpapi.Credential{}, err
-			}
-			return roll{tokens: n.tokens}.renew(ctx, m, in)
-		}),
+		Renew: bus.HandleAgent(n.renewOverNATS),
 	})
 	if err != nil {
 		return err
@@ -33,6 +30,19 @@ func (n *Node) serveAgentDesk(ctx context.Context) error {
 		n.server.AdmitAgents(n.tokens)
 	}
 	return nil
+}
+
+// renewOverNATS replaces the credential of an agent. A connection says which agent speaks, but not with which credential: one
+// that was made with the credential before must not renew, in the moments that are left to it, what has taken its place.
+func (n *Node) renewOverNATS(ctx context.Context, m agents.Member, in agents.Renewal) (httpapi.Credential, error) {
+	if err := in.Check(); err != nil {
+		return httpapi.Credential{}, err
+	}
+	if n.tokens.JustRenewed(m.ID) && !n.tokens.HasDigest(m.Key, in.Digest) {
+		return httpapi.Credential{}, fault.New(fault.RateLimited, "the credential has just been renewed").
+			WithRetryAt(time.Now().Add(2 * bus.RenewedWithin)).WithHint("connect with the new one")
+	}
+	return n.roll().renew(ctx, m, in)
 }
 
 // agentDesk is the desk for agents who speak through the tools of the node.

@@ -120,6 +120,9 @@ func TestAgentWorksOverPlainNATS(t *testing.T) {
 	answer, _ = ada.ask("credential", `{}`)
 	var fresh peer.Credential
 	require.NoError(t, json.Unmarshal([]byte(answer), &fresh), answer)
+	answer, headers = ada.ask("credential", `{}`)
+	assert.Contains(t, headers, "Nats-Service-Error-Code: 429", "the connection is that of the credential before")
+	assert.Contains(t, answer, "RATE_LIMITED")
 	again := connect(t, n, peer.Credential{Agent: ada.id, Name: "ada", Secret: fresh.Secret})
 	answer, headers = again.ask("status", `{}`)
 	assert.JSONEq(t, `{}`, answer, headers)

@@ -1,0 +1,53 @@
+package bus
+
+import (
+	"context"
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// AgentToken returns the token of a registered agent, by the id of the agent. UNAUTHORIZED when there is none,
+// TOKEN_EXPIRED.
+func (t *Tokens) AgentToken(id string) (Token, error) {
+	r, err := t.agent(id)
+	if err != nil {
+		return Token{}, err
+	}
+	return r.Token, nil
+}
+
+// WhileAgent is While for the token of a registered agent, by the id of the agent.
+func (t *Tokens) WhileAgent(ctx context.Context, id string) (while context.Context, cancel context.CancelFunc) {
+	r, err := t.agent(id)
+	if err != nil {
+		return ctx, func() {}
+	}
+	return r.while(ctx)
+}
+
+func (t *Tokens) agent(id string) (*tokenRecord, error) {
+	t.mu.RLock()
+	r := t.agents[id]
+	t.mu.RUnlock()
+	if r == nil {
+		return nil, fault.New(fault.Unauthorized, "there is no registered agent of this id").WithHint("see: orch agents")
+	}
+	return r, r.good(t.now())
+}
+
+// JustRenewed reports whether the credential of an agent was renewed so lately that a connection of the one before may be
+// there.
+func (t *Tokens) JustRenewed(id string) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	r := t.agents[id]
+	return r != nil && !r.renewed.IsZero() && time.Since(r.renewed) < 2*RenewedWithin
+}
+
+// whenEnded lets tell hear of each token that is good no longer, and whether another one of the same agent is in its place.
+func (t *Tokens) whenEnded(tell func(token Token, renewed bool)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.onEnd = tell
+}
