@@ -245,6 +245,7 @@ func capabilities() *mcp.ServerCapabilities {
 		Logging: &mcp.LoggingCapabilities{},
 	}
 	c.AddExtension(tasksExtension, nil)
+	c.AddExtension(eventsExtension, nil)
 	return c
 }
 
