@@ -64,6 +64,31 @@ func TestSubscriptionsEndWithTheNode(t *testing.T) {
 	assert.Equal(t, map[string]string{"a": "closed", "c": "closed", "b": "value"}, heard)
 }
 
+// listenFor opens a request that listens, and returns the lines of its stream.
+func listenFor(w *web, filter string) *bufio.Scanner {
+	w.t.Helper()
+	l := &web{t: w.t, url: w.url, token: w.token, header: map[string]string{"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "subscriptions/listen"}}
+	resp, err := http.DefaultClient.Do(l.request(http.MethodPost, `{"jsonrpc":"2.0","id":"L","method":"subscriptions/listen","params":{"notifications":{`+filter+
+		`},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`))
+	require.NoError(w.t, err)
+	w.t.Cleanup(func() { _ = resp.Body.Close() })
+	require.Equal(w.t, http.StatusOK, resp.StatusCode)
+	return bufio.NewScanner(resp.Body)
+}
+
+// heardOn is the next message of a stream.
+func heardOn(t *testing.T, lines *bufio.Scanner) (m object) {
+	t.Helper()
+	for lines.Scan() {
+		if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok && data != "" {
+			require.NoError(t, json.Unmarshal([]byte(data), &m))
+			return m
+		}
+	}
+	require.FailNow(t, "the stream has ended")
+	return nil
+}
+
 // A client of 2026-07-28 over HTTP hears of what it subscribes to on a request that listens and names the ids; others are
 // NO_SESSION, and another identity has no part in it.
 func TestListeningForSubscriptions(t *testing.T) {
@@ -76,30 +101,9 @@ func TestListeningForSubscriptions(t *testing.T) {
 	cancel := func(w *web, id string) string {
 		return w.modern("tools/call", "firebase.unsubscribe", `"name":"firebase.unsubscribe","arguments":{"subscriptionId":"`+id+`"},`, `{}`).body
 	}
-	listen := func(filter string) *bufio.Scanner {
-		t.Helper()
-		l := &web{t: t, url: w.url, token: w.token, header: map[string]string{"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "subscriptions/listen"}}
-		resp, err := http.DefaultClient.Do(l.request(http.MethodPost, `{"jsonrpc":"2.0","id":"L","method":"subscriptions/listen","params":{"notifications":{`+filter+
-			`},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`))
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = resp.Body.Close() })
-		require.Equal(t, http.StatusOK, resp.StatusCode)
-		return bufio.NewScanner(resp.Body)
-	}
-	next := func(lines *bufio.Scanner) (m object) {
-		t.Helper()
-		for lines.Scan() {
-			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok && data != "" {
-				require.NoError(t, json.Unmarshal([]byte(data), &m))
-				return m
-			}
-		}
-		require.FailNow(t, "the stream has ended")
-		return nil
-	}
 	stamp := object{"io.modelcontextprotocol/subscriptionId": "L"}
-	lines := listen(`"orch/subscriptions":["a","b"]`)
-	first := next(lines)
+	lines := listenFor(w, `"orch/subscriptions":["a","b"]`)
+	first := heardOn(t, lines)
 	assert.Equal(t, "notifications/subscriptions/acknowledged", first["method"])
 	assert.Equal(t, object{"_meta": stamp, "notifications": object{"orch/subscriptions": []any{"a", "b"}}}, first["params"])
 	assert.Contains(t, call(w, "firebase.subscribe", "a"), `"success":true`)
@@ -114,7 +118,7 @@ func TestListeningForSubscriptions(t *testing.T) {
 		require.NoError(t, err)
 	}
 	write(1)
-	event := next(lines)
+	event := heardOn(t, lines)
 	assert.Equal(t, "firebase.event", event["method"])
 	params, _ := event["params"].(object)
 	assert.Equal(t, stamp, params["_meta"])
@@ -124,12 +128,12 @@ func TestListeningForSubscriptions(t *testing.T) {
 	assert.Contains(t, cancel(w, "a"), "GONE")
 	assert.Contains(t, call(w, "firebase.subscribe", "b"), `"success":true`)
 
-	both := listen(`"orch/subscriptions":["b","c"],"toolsListChanged":true`) // b is in use
-	assert.Equal(t, "notifications/subscriptions/acknowledged", next(both)["method"])
+	both := listenFor(w, `"orch/subscriptions":["b","c"],"toolsListChanged":true`) // b is in use
+	assert.Equal(t, "notifications/subscriptions/acknowledged", heardOn(t, both)["method"])
 	assert.Contains(t, call(w, "firebase.subscribe", "c"), `"success":true`)
 	write(2)
 	for lines, id := range map[*bufio.Scanner]string{lines: "b", both: "c"} {
-		params, _ := next(lines)["params"].(object)
+		params, _ := heardOn(t, lines)["params"].(object)
 		assert.Equal(t, id, params["subscriptionId"])
 	}
 }

@@ -78,7 +78,7 @@ type feeds struct {
 // feedOf returns the feed of the session of a client, which begins with it; nil for a client that has no session.
 func (s *Server) feedOf(ctx context.Context, c client) (*feed, error) {
 	if s.cfg.Subscriptions == nil || c.session == nil || c.modern && c.note(noteHTTP) != "" || s.life.Err() != nil {
-		return nil, nil //nolint:nilnil // a client without a session has none
+		return nil, nil //nolint:nilnil,nilerr // a client without a session has none, nor has one at the end
 	}
 	f, mine := s.feeds.of(s, c.session.ID())
 	if mine { // who comes meanwhile waits as well, and for no lock
