@@ -48,9 +48,9 @@ func whose(r *http.Request) (who Identity) {
 	return who
 }
 
-// prick opens the session of a client that wants to hear of subscriptions. Ids that are in use are left out; nil when none
+// openEars opens the session of a client that wants to hear of subscriptions. Ids that are in use are left out; nil when none
 // is left.
-func (s *Server) prick(ctx context.Context, who Identity, ids []string) (*ears, error) {
+func (s *Server) openEars(ctx context.Context, who Identity, ids []string) (*ears, error) {
 	if s.cfg.Subscriptions == nil || len(ids) == 0 {
 		return nil, nil //nolint:nilnil // nothing is to be heard
 	}

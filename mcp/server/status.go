@@ -84,7 +84,7 @@ func (f *front) listen(w http.ResponseWriter, r *http.Request, p peek, alone boo
 		refuse(w, http.StatusBadRequest, p.ID, invalidParams("a subscription names at most 100 tasks, and 100 ids"))
 		return
 	}
-	ears, err := f.s.prick(r.Context(), whose(r), wants.Subscriptions)
+	ears, err := f.s.openEars(r.Context(), whose(r), wants.Subscriptions)
 	if err != nil {
 		refuse(w, http.StatusOK, p.ID, rpcError(fault.From(err)))
 		return
