@@ -24,7 +24,9 @@ import (
 type door struct{ messages chan []json.RawMessage }
 
 // Enter implements httpapi.Door.
-func (d door) Enter(context.Context, string) (httpapi.Client, error) { return guest{d, make(chan int)}, nil }
+func (d door) Enter(context.Context, string) (httpapi.Client, error) {
+	return guest{d, make(chan int)}, nil
+}
 
 // FromHere implements httpapi.Door.
 func (door) FromHere(next http.Handler) http.Handler { return next }
@@ -96,7 +98,7 @@ func TestStreamOfEvents(t *testing.T) {
 	d := door{make(chan []json.RawMessage)}
 	h, err := httpapi.New(httpapi.Config{Door: d, KeepAlive: 10 * time.Millisecond})
 	require.NoError(t, err)
-	resp := ask(t, h, "sub", "text/event-stream")
+	resp := ask(t, h, "sub", "text/event-stream") //nolint:bodyclose // ask closes it
 	assert.Equal(t, "text/event-stream", resp.Header.Get("Content-Type"))
 	lines := bufio.NewScanner(resp.Body)
 	var quiet int
@@ -145,7 +147,7 @@ func TestWhoGetsAStream(t *testing.T) {
 		{"plain", "text/event-stream", "application/json"},
 		{"fails", "text/event-stream", "text/event-stream"},
 	} {
-		resp := ask(t, h, c.method, c.accept)
+		resp := ask(t, h, c.method, c.accept) //nolint:bodyclose // ask closes it
 		assert.Equal(t, c.want, resp.Header.Get("Content-Type"), "%v", c)
 		body, err := io.ReadAll(resp.Body)
 		require.NoError(t, err)
@@ -170,7 +172,7 @@ func TestStuckClientLosesItsStream(t *testing.T) {
 	t.Cleanup(web.Close)
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", web.Listener.Addr().String())
 	require.NoError(t, err)
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	const body = `{"jsonrpc":"2.0","id":7,"method":"sub"}`
 	_, err = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\nContent-Length: 39\r\n\r\n"+body)
 	require.NoError(t, err)

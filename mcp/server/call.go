@@ -140,6 +140,8 @@ type run struct {
 	rev, seen uint64
 	// subscription is the one that a tool of Session acts on.
 	subscription string
+	// feed brings the messages of that, when it was known as the call began.
+	feed *feed
 	// answers came with the call itself, to questions that it is known to ask.
 	answers mcp.InputResponseMap
 }

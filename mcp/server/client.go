@@ -29,6 +29,7 @@ const (
 	noteTask   = notePrefix + "Task"
 	noteID     = notePrefix + "Id"
 	noteHTTP   = notePrefix + "Http"
+	noteReply  = notePrefix + "Reply"
 )
 
 // client is what a request says about who sent it and what it understands.

@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"io"
@@ -117,6 +118,8 @@ type peek struct {
 		} `json:"_meta"`
 		Notifications struct {
 			TaskIDs []string `json:"taskIds"`
+			// Subscriptions are those of eventsExtension.
+			Subscriptions []string `json:"orch/subscriptions"`
 		} `json:"notifications"`
 	} `json:"params"`
 	Result json.RawMessage `json:"result"`
@@ -236,9 +239,14 @@ func (f *front) postStateless(w http.ResponseWriter, r *http.Request, p peek, bo
 		refuse(w, http.StatusBadRequest, p.ID, &jsonrpc.Error{Code: codeHeader, Message: "the header Mcp-Name does not name the task of the request"})
 		return
 	}
-	if method == "subscriptions/listen" && len(p.Params.Notifications.TaskIDs) > 0 {
+	if wants := p.Params.Notifications; method == "subscriptions/listen" && len(wants.TaskIDs)+len(wants.Subscriptions) > 0 {
 		f.listen(w, r, p, onlyTasks(body))
 		return
+	}
+	if method == "tools/call" { // what follows from the call comes after its answer
+		reply := rand.Text()
+		r.Header.Set(noteReply, reply)
+		defer f.s.replies.begin(noteReply, reply)()
 	}
 	f.stateless.ServeHTTP(w, r)
 }

@@ -24,8 +24,10 @@ const (
 // session of its own at the node, so that one that does not read holds up no other; an identity finds its own by their ids.
 type listeners struct {
 	mu sync.Mutex
-	// byKey has the names of their sessions, count how many an identity has, ended the last ones that have ended.
+	// byKey has the names of their sessions, feeds those that a feed brings, count how many an identity has, ended the last
+	// ones that have ended.
 	byKey map[listenerKey]string
+	feeds map[listenerKey]*feed
 	count map[string]int
 	ended []listenerKey
 }
@@ -34,7 +36,7 @@ type listeners struct {
 type listenerKey struct{ who, subscription string }
 
 // begin takes the id of a subscription: CONFLICT when the identity has one of that id, QUOTA_EXCEEDED.
-func (l *listeners) begin(key listenerKey, name string) error {
+func (l *listeners) begin(key listenerKey, name string, by *feed) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.byKey[key] != "" {
@@ -46,9 +48,12 @@ func (l *listeners) begin(key listenerKey, name string) error {
 			WithHint("end some with firebase.unsubscribe")
 	}
 	if l.byKey == nil {
-		l.byKey, l.count = map[listenerKey]string{}, map[string]int{}
+		l.byKey, l.feeds, l.count = map[listenerKey]string{}, map[listenerKey]*feed{}, map[string]int{}
 	}
 	l.byKey[key] = name
+	if by != nil {
+		l.feeds[key] = by
+	}
 	l.count[key.who]++
 	return nil
 }
@@ -69,6 +74,13 @@ func (l *listeners) find(key listenerKey) (string, error) {
 	}
 }
 
+// feedOf returns what brings the messages of a subscription, nil when its listener asks for them itself.
+func (l *listeners) feedOf(key listenerKey) *feed {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.feeds[key]
+}
+
 // end gives the id of a subscription back. One that had begun is remembered.
 func (l *listeners) end(key listenerKey, name string, begun bool) {
 	l.mu.Lock()
@@ -77,6 +89,7 @@ func (l *listeners) end(key listenerKey, name string, begun bool) {
 		return
 	}
 	delete(l.byKey, key)
+	delete(l.feeds, key)
 	if l.count[key.who]--; l.count[key.who] == 0 {
 		delete(l.count, key.who)
 	}
@@ -178,7 +191,7 @@ func (s *Server) listenerFor(ctx context.Context, c client, r *run) (string, err
 	case l == nil:
 		return "", nil
 	}
-	if err := s.listeners.begin(key, l.name); err != nil {
+	if err := s.listeners.begin(key, l.name, nil); err != nil {
 		return "", err
 	}
 	l.key = key
@@ -194,6 +207,10 @@ const openWithin = 10 * time.Second
 // its id is free again from then on.
 func (s *Server) listenerEnded(c client, r *run) {
 	key := listenerKey{c.who.Name, r.subscription}
+	if r.feed = s.listeners.feedOf(key); r.feed != nil { // the request that listens goes on
+		r.feed.refresh(r.subscription, false)
+		return
+	}
 	if name, err := s.listeners.find(key); err == nil {
 		s.listeners.end(key, name, true)
 	}

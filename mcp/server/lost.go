@@ -17,7 +17,7 @@ const (
 // keepSoon sees to it that the ids of subscriptions are kept with their session: after a restart the client hears that
 // they have ended. The lock is held.
 func (f *feed) keepSoon() {
-	if f.id != "" && f.keeping == nil && f.name != "" {
+	if f.id != "" && f.keeping == nil && f.name != "" && f.ever == nil {
 		f.keeping = time.AfterFunc(keepAfter, func() { f.keep(f.s.life) })
 	}
 }

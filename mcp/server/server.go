@@ -247,6 +247,7 @@ func capabilities() *mcp.ServerCapabilities {
 		Logging: &mcp.LoggingCapabilities{},
 	}
 	c.AddExtension(tasksExtension, nil)
+	c.AddExtension(eventsExtension, nil)
 	return c
 }
 

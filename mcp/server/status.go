@@ -6,10 +6,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator"
 )
 
@@ -79,39 +79,59 @@ const maxListened = 100
 // listen serves subscriptions/listen of a client that wants to hear of tasks. What else it wants to hear of, the
 // SDK sends on the same stream.
 func (f *front) listen(w http.ResponseWriter, r *http.Request, p peek, alone bool) {
-	if len(p.Params.Notifications.TaskIDs) > maxListened {
-		refuse(w, http.StatusBadRequest, p.ID, invalidParams("a subscription names at most 100 tasks"))
+	wants := p.Params.Notifications
+	if len(wants.TaskIDs) > maxListened || len(wants.Subscriptions) > maxListened {
+		refuse(w, http.StatusBadRequest, p.ID, invalidParams("a subscription names at most 100 tasks, and 100 ids"))
 		return
 	}
+	ears, err := f.s.openEars(r.Context(), whose(r), wants.Subscriptions)
+	if err != nil {
+		refuse(w, http.StatusOK, p.ID, rpcError(fault.From(err)))
+		return
+	}
+	defer ears.close()
 	stream := newEventStream(w)
 	defer stream.end()
 	ctx, stop := context.WithCancel(r.Context())
 	defer stop()
+	begun := make(chan struct{})
+	stream.onBegin = sync.OnceFunc(func() { close(begun) })
 	var group sync.WaitGroup
 	defer group.Wait()
 	if !alone {
 		group.Go(func() { f.report(ctx, stream, r, p) })
+		group.Go(func() { ears.hear(ctx, stream, begun, p.ID) })
 		f.stateless.ServeHTTP(stream, r)
 		stop()
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-cache, no-transform")
-	w.WriteHeader(http.StatusOK)
-	stream.begun = true
+	stream.WriteHeader(http.StatusOK)
 	meta := object{mcp.MetaKeySubscriptionID: p.ID}
 	_ = stream.send(notification("notifications/subscriptions/acknowledged",
-		object{"_meta": meta, "notifications": object{"taskIds": p.Params.Notifications.TaskIDs}}))
+		object{"_meta": meta, "notifications": accepted(wants.TaskIDs, ears.ids())}))
+	group.Go(func() { ears.hear(ctx, stream, begun, p.ID) })
 	f.report(ctx, stream, r, p)
+	group.Wait()
 	_ = stream.send(mustJSON(object{"jsonrpc": "2.0", "id": p.ID, "result": object{"_meta": meta, "resultType": "complete"}}))
+}
+
+// accepted is what of the wishes of a client is fulfilled.
+func accepted(tasks, subscriptions []string) object {
+	all := object{}
+	if len(tasks) > 0 {
+		all["taskIds"] = tasks
+	}
+	if len(subscriptions) > 0 {
+		all[eventsExtension] = subscriptions
+	}
+	return all
 }
 
 // report sends the status of the tasks of a subscription until all are over, or the client is gone.
 func (f *front) report(ctx context.Context, stream *eventStream, r *http.Request, p peek) {
-	c := client{modern: true, caps: &mcp.ClientCapabilities{Extensions: map[string]any{tasksExtension: object{}}}, note: r.Header.Get}
-	if info := auth.TokenInfoFromContext(r.Context()); info != nil {
-		c.who, _ = info.Extra[identityKey].(Identity)
-	}
+	c := client{who: whose(r), modern: true, caps: &mcp.ClientCapabilities{Extensions: map[string]any{tasksExtension: object{}}}, note: r.Header.Get}
 	var group sync.WaitGroup
 	for _, text := range p.Params.Notifications.TaskIDs {
 		t, err := f.s.taskOf(ctx, c.who, text)
@@ -132,7 +152,7 @@ func (f *front) report(ctx context.Context, stream *eventStream, r *http.Request
 	group.Wait()
 }
 
-// onlyTasks reports whether a subscription names nothing but tasks.
+// onlyTasks reports whether a subscription names nothing but tasks and the subscriptions of tools.
 func onlyTasks(raw []byte) bool {
 	var body struct {
 		Params struct {
@@ -141,7 +161,7 @@ func onlyTasks(raw []byte) bool {
 	}
 	decode(raw, &body)
 	for name, value := range body.Params.Notifications {
-		if list, ok := value.([]any); name != "taskIds" && value != false && (!ok || len(list) > 0) {
+		if list, ok := value.([]any); name != "taskIds" && name != eventsExtension && value != false && (!ok || len(list) > 0) {
 			return false
 		}
 	}

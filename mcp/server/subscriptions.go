@@ -55,6 +55,8 @@ type feed struct {
 	replies map[string]<-chan struct{}
 	// known are the subscriptions that there are, as far as the feed knows.
 	known map[string]bool
+	// ever are those that there ever were, where somebody wants to know.
+	ever map[string]bool
 	// opened is closed when the node has opened the session, or has not: failed says why.
 	opened chan struct{}
 	failed error
@@ -76,7 +78,7 @@ type feeds struct {
 // feedOf returns the feed of the session of a client, which begins with it; nil for a client that has no session.
 func (s *Server) feedOf(ctx context.Context, c client) (*feed, error) {
 	if s.cfg.Subscriptions == nil || c.session == nil || c.modern && c.note(noteHTTP) != "" || s.life.Err() != nil {
-		return nil, nil //nolint:nilnil // a client without a session has none
+		return nil, nil //nolint:nilnil,nilerr // a client without a session has none, nor has one at the end
 	}
 	f, mine := s.feeds.of(s, c.session.ID())
 	if mine { // who comes meanwhile waits as well, and for no lock
@@ -90,8 +92,11 @@ func (s *Server) feedOf(ctx context.Context, c client) (*feed, error) {
 	case <-ctx.Done():
 		return nil, fault.From(ctx.Err())
 	case <-f.opened:
-		return f, f.failed
 	}
+	if f.failed != nil {
+		return nil, f.failed
+	}
+	return f, nil
 }
 
 // of returns the feed of a session, and whether it is a new one, which its maker has to open.
@@ -263,6 +268,9 @@ func (f *feed) note(subscription string, there bool) {
 		return
 	case there:
 		f.known[subscription] = true
+		if f.ever != nil {
+			f.ever[subscription] = true
+		}
 	default:
 		delete(f.known, subscription)
 	}
@@ -289,6 +297,9 @@ func (s *Server) sessionFor(ctx context.Context, c client, r *run, args json.Raw
 	if c.bare {
 		return s.listenerFor(ctx, c, r)
 	}
+	if c.modern && c.note(noteHTTP) != "" {
+		return s.heardBy(c, r)
+	}
 	f, err := s.feedOf(ctx, c)
 	if f == nil || err != nil {
 		return "", err
@@ -310,9 +321,12 @@ func subscriptionOf(args json.RawMessage) string {
 
 // sessionChanged is called when a call of a tool has acted on the session, before its answer goes out.
 func (s *Server) sessionChanged(c client, r *run) {
-	s.feeds.mu.Lock()
-	f := s.feeds.byID[c.session.ID()]
-	s.feeds.mu.Unlock()
+	f := r.feed
+	if f == nil {
+		s.feeds.mu.Lock()
+		f = s.feeds.byID[c.session.ID()]
+		s.feeds.mu.Unlock()
+	}
 	if f != nil {
 		f.refresh(r.subscription, r.spec.Session == tools.Subscribes)
 	}

@@ -1,0 +1,136 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"net/http"
+
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/tools"
+)
+
+// eventsExtension is the extension of 2026-07-28 by which clients without a session hear of what they subscribe to: the
+// filter of subscriptions/listen names the ids, and calls with these ids belong to the stream.
+const eventsExtension = "orch/subscriptions"
+
+// stamped is a stream whose notifications name the request that they belong to, as 2026-07-28 wants it.
+type stamped struct {
+	*eventStream
+
+	request json.RawMessage
+}
+
+// send implements sink.
+func (s *stamped) send(message json.RawMessage) error {
+	m := fieldsOf(message)
+	params := fieldsOf(m["params"])
+	params["_meta"] = object{mcp.MetaKeySubscriptionID: s.request}
+	m["params"] = params
+	return s.eventStream.send(mustJSON(m))
+}
+
+// ears are a session at the node of a client that has none itself. It lasts as long as a request that listens.
+type ears struct {
+	feed *feed
+	// keys are the subscriptions that the client may begin.
+	keys []listenerKey
+}
+
+// whose is the identity of a request over HTTP.
+func whose(r *http.Request) (who Identity) {
+	if info := auth.TokenInfoFromContext(r.Context()); info != nil {
+		who, _ = info.Extra[identityKey].(Identity)
+	}
+	return who
+}
+
+// openEars opens the session of a client that wants to hear of subscriptions. Ids that are in use are left out; nil when none
+// is left.
+func (s *Server) openEars(ctx context.Context, who Identity, ids []string) (*ears, error) {
+	if s.cfg.Subscriptions == nil || len(ids) == 0 {
+		return nil, nil //nolint:nilnil // nothing is to be heard
+	}
+	e := &ears{feed: &feed{
+		s: s, id: "listen " + rand.Text(), name: rand.Text(), stop: func() {},
+		replies: map[string]<-chan struct{}{}, known: map[string]bool{}, ever: map[string]bool{},
+	}}
+	for _, id := range ids {
+		key := listenerKey{who.Name, id}
+		if s.listeners.begin(key, e.feed.name, e.feed) == nil {
+			e.keys = append(e.keys, key)
+		}
+	}
+	if len(e.keys) == 0 {
+		return nil, nil //nolint:nilnil // nothing is to be heard
+	}
+	opening, stop := context.WithTimeout(ctx, openWithin)
+	defer stop()
+	if err := s.cfg.Subscriptions.OpenSession(opening, e.feed.name, false); err != nil {
+		e.close()
+		return nil, err
+	}
+	return e, nil
+}
+
+// ids are those of the subscriptions that the client may begin.
+func (e *ears) ids() []string {
+	var ids []string
+	if e != nil {
+		for _, key := range e.keys {
+			ids = append(ids, key.subscription)
+		}
+	}
+	return ids
+}
+
+// hear sends what follows from subscriptions, once the stream has begun, until ctx ends, or the node knows of the session no
+// more.
+func (e *ears) hear(ctx context.Context, stream *eventStream, begun <-chan struct{}, request json.RawMessage) {
+	if e == nil {
+		return
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(e.feed.s.life, stop)()
+	select {
+	case <-ctx.Done():
+	case <-begun:
+	}
+	defer e.feed.s.streams.open(e.feed.id, &stamped{stream, request})()
+	e.feed.run(ctx)
+}
+
+// close gives the ids back.
+func (e *ears) close() {
+	if e == nil {
+		return
+	}
+	e.feed.mu.Lock()
+	ever := e.feed.ever
+	e.feed.mu.Unlock()
+	for _, key := range e.keys {
+		e.feed.s.listeners.end(key, e.feed.name, ever[key.subscription])
+	}
+}
+
+// heardBy returns the name of the session in which a client of 2026-07-28 acts over HTTP: that of a request that listens.
+func (s *Server) heardBy(c client, r *run) (string, error) {
+	key := listenerKey{c.who.Name, r.subscription}
+	name, err := s.listeners.find(key)
+	if fault.Has(err, fault.Gone) && r.spec.Session == tools.Unsubscribes {
+		return "", err
+	}
+	if err != nil {
+		return "", nil //nolint:nilerr // there is none: the tool says so
+	}
+	if r.feed = s.listeners.feedOf(key); r.feed != nil {
+		if reply := s.replies.of(noteReply, c.note(noteReply)); reply != nil {
+			r.feed.after(r.subscription, reply)
+		}
+	}
+	return name, nil
+}
