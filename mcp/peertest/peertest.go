@@ -29,20 +29,20 @@ type Message struct {
 	Error  json.RawMessage `json:"error"`
 }
 
-// Refusal is an error of JSON-RPC.
-type Refusal struct {
+// RefusalError is an error of JSON-RPC.
+type RefusalError struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
 	Data    Object `json:"data,omitempty"`
 }
 
 // Refuse returns a refusal.
-func Refuse(code int, message string) *Refusal { return &Refusal{Code: code, Message: message} }
+func Refuse(code int, message string) *RefusalError { return &RefusalError{Code: code, Message: message} }
 
 // Error implements error.
-func (r *Refusal) Error() string { return r.Message }
+func (r *RefusalError) Error() string { return r.Message }
 
-// Handler answers a request; its error is a *Refusal.
+// Handler answers a request; its error is a *RefusalError.
 type Handler func(method string, params json.RawMessage) (any, error)
 
 // Pipe is the wire of a server that is a child process.

@@ -224,7 +224,7 @@ func (p *peer) call(in params) (any, error) {
 		if _, err := os.Stat(filepath.Join(p.dir, "logged-in")); err == nil {
 			return tells("welcome"), nil
 		}
-		return nil, &peertest.Refusal{Code: -32042, Message: "log in first", Data: object{"elicitations": []object{{"mode": "url", "url": "https://example.com/login", "elicitationId": "e1", "message": "log in"}}}}
+		return nil, &peertest.RefusalError{Code: -32042, Message: "log in first", Data: object{"elicitations": []object{{"mode": "url", "url": "https://example.com/login", "elicitationId": "e1", "message": "log in"}}}}
 	case "leak":
 		return nil, peertest.Refuse(-32000, "cannot log in with "+os.Getenv("PEER_SECRET"))
 	case "die":
