@@ -37,7 +37,9 @@ type RefusalError struct {
 }
 
 // Refuse returns a refusal.
-func Refuse(code int, message string) *RefusalError { return &RefusalError{Code: code, Message: message} }
+func Refuse(code int, message string) *RefusalError {
+	return &RefusalError{Code: code, Message: message}
+}
 
 // Error implements error.
 func (r *RefusalError) Error() string { return r.Message }
