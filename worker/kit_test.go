@@ -1,12 +1,10 @@
 package worker_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"log/slog"
 	"path/filepath"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/internal/logtest"
 	"github.com/orch-dev/orch/internal/pathguard"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/work"
@@ -65,7 +64,7 @@ type bench struct {
 	*worker.Worker
 	owner *owner
 	root  *pathguard.Root
-	log   *logBuffer
+	log   *logtest.Buffer
 }
 
 func newBench(tb testing.TB, cfg worker.Config, all ...tools.Tool) *bench {
@@ -75,7 +74,7 @@ func newBench(tb testing.TB, cfg worker.Config, all ...tools.Tool) *bench {
 	tb.Cleanup(func() { _ = root.Close() })
 	catalogue, err := tools.New(all...)
 	require.NoError(tb, err)
-	b := &bench{owner: newOwner(), root: root, log: &logBuffer{}}
+	b := &bench{owner: newOwner(), root: root, log: &logtest.Buffer{}}
 	cfg.Root = root
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.NewJSONHandler(b.log, nil))
@@ -132,24 +131,6 @@ func (b *bench) noneReported(t *testing.T) {
 	t.Helper()
 	synctest.Wait()
 	require.Empty(t, b.owner.outcomes)
-}
-
-// logBuffer collects log lines.
-type logBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 // withOwner returns a second worker on the same root that talks to another owner.

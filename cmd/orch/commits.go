@@ -7,6 +7,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/pause"
 	"github.com/orch-dev/orch/orchestrator"
 )
 
@@ -44,11 +45,11 @@ type follower struct {
 	tell func(note string)
 }
 
-// patience is how long a follower tries to reach a lost node, tryAgain how long it waits between tries,
+// patience is how long a follower tries to reach a lost node, retry how long it waits between tries,
 // grace how long a node may take to start again.
 const (
 	patience = time.Minute
-	tryAgain = time.Second / 2
+	retry    = time.Second / 2
 	grace    = 5 * time.Second
 )
 
@@ -110,17 +111,13 @@ func (f *follower) again(ctx context.Context, request orchestrator.WatchRequest)
 	limit, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	request.Seen = 0 // versions are those of one node's life
-	for lost := tryAgain; ; lost += tryAgain {
-		timer := time.NewTimer(tryAgain)
-		select {
-		case <-limit.Done():
-			timer.Stop()
+	for lost := retry; ; lost += retry {
+		if pause.For(limit, retry) != nil {
 			if ctx.Err() != nil {
 				return orchestrator.WatchReply{}, ctx.Err()
 			}
 			return orchestrator.WatchReply{}, fault.New(fault.Unavailable, "the connection to the node is lost").
 				WithHint("the task is durable; re-attach with: orch watch %s", f.id)
-		case <-timer.C:
 		}
 		fresh, err := f.redial(limit, lost)
 		if err != nil {

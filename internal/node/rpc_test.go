@@ -1,7 +1,6 @@
 package node_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -24,6 +23,7 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	settings "github.com/orch-dev/orch/internal/config"
+	"github.com/orch-dev/orch/internal/logtest"
 	"github.com/orch-dev/orch/internal/node"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/tools"
@@ -35,25 +35,7 @@ type endpoint struct {
 
 	t     *testing.T
 	token string
-	log   *lines
-}
-
-// lines is a log that a test reads while it is written.
-type lines struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
+	log   *logtest.Buffer
 }
 
 type failIn struct {
@@ -109,7 +91,7 @@ func serveRPC(t *testing.T, change ...func(*node.Config)) *endpoint {
 func serveNode(t *testing.T, change ...func(*node.Config)) *endpoint {
 	t.Helper()
 	cfg := config(t)
-	log := &lines{}
+	log := &logtest.Buffer{}
 	cfg.HTTP, cfg.Extra, cfg.User = "127.0.0.1:0", failing(), "ada"
 	cfg.Logger = slog.New(slog.NewTextHandler(log, nil))
 	for _, c := range change {

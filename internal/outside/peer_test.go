@@ -1,10 +1,7 @@
 package outside_test
 
 import (
-	"bufio"
 	"encoding/json"
-	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -12,27 +9,27 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/orch-dev/orch/mcp/peertest"
 )
 
 const (
-	older = "2025-11-25"
-	newer = "2026-07-28"
+	older = peertest.Older
+	newer = peertest.Newer
 )
 
-type object = map[string]any
+type object = peertest.Object
 
 // peer is an MCP server that is written without an SDK, so that it can do what none does. It works in a directory,
 // where it notes the calls of its tools.
 type peer struct {
 	kind, dir  string
 	generation string
-	// send sends a message to the client; nil where that is not possible.
-	send func(object)
+	// pipe is the wire to the client; nil behind a URL, where it cannot be asked.
+	pipe *peertest.Pipe
 
-	mu      sync.Mutex
-	asked   int
-	replies map[string]chan json.RawMessage
-	tasks   map[string]*job
+	mu    sync.Mutex
+	tasks map[string]*job
 }
 
 // job is a task of a server.
@@ -40,23 +37,6 @@ type job struct {
 	asks   bool
 	answer json.RawMessage
 	status string
-}
-
-// refusal is an error of JSON-RPC.
-type refusal struct {
-	Code    int    `json:"code"`
-	Message string `json:"message"`
-}
-
-// Error implements error.
-func (e *refusal) Error() string { return e.Message }
-
-// message is one of JSON-RPC.
-type message struct {
-	ID     json.RawMessage `json:"id"`
-	Method string          `json:"method"`
-	Params json.RawMessage `json:"params"`
-	Result json.RawMessage `json:"result"`
 }
 
 // params are those of any request.
@@ -75,75 +55,25 @@ type params struct {
 }
 
 func newPeer(kind, dir, generation string) *peer {
-	return &peer{kind: kind, dir: dir, generation: generation, replies: map[string]chan json.RawMessage{}, tasks: map[string]*job{}}
+	return &peer{kind: kind, dir: dir, generation: generation, tasks: map[string]*job{}}
 }
 
 // servePipe serves the process that has started this one.
 func servePipe(kind, dir string) {
 	p := newPeer(kind, dir, older)
-	var writing sync.Mutex
-	out := json.NewEncoder(os.Stdout)
-	p.send = func(msg object) {
-		writing.Lock()
-		defer writing.Unlock()
-		msg["jsonrpc"] = "2.0"
-		_ = out.Encode(msg)
-	}
+	p.pipe = peertest.NewPipe(os.Stdout)
 	p.note("pid", strconv.Itoa(os.Getpid()))
 	if begin := misbehaviours()[kind].begin; begin != nil {
 		begin(p)
 	}
-	lines := bufio.NewReader(os.Stdin)
-	for {
-		line, err := lines.ReadBytes('\n')
-		if err != nil {
-			break
-		}
-		var msg message
-		switch {
-		case json.Unmarshal(line, &msg) != nil || msg.ID == nil:
-		case msg.Method == "":
-			p.replied(msg)
-		default:
-			go p.serve(msg)
-		}
-	}
+	p.pipe.Serve(os.Stdin, p.handle)
 	if end := misbehaviours()[kind].end; end != nil {
 		end(p)
 	}
 }
 
-func (p *peer) serve(msg message) {
-	result, err := p.handle(msg.Method, msg.Params)
-	if err != nil {
-		p.send(object{"id": msg.ID, "error": err})
-		return
-	}
-	p.send(object{"id": msg.ID, "result": result})
-}
-
 // ServeHTTP serves a URL; it cannot ask but within tasks of the newer generation.
-func (p *peer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body)
-	var msg message
-	switch {
-	case r.Method != http.MethodPost || json.Unmarshal(body, &msg) != nil:
-		http.Error(w, "no", http.StatusMethodNotAllowed)
-		return
-	case msg.ID == nil:
-		w.WriteHeader(http.StatusAccepted)
-		return
-	}
-	reply := object{"jsonrpc": "2.0", "id": msg.ID}
-	result, err := p.handle(msg.Method, msg.Params)
-	if err != nil {
-		reply["error"] = err
-	} else {
-		reply["result"] = result
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(reply)
-}
+func (p *peer) ServeHTTP(w http.ResponseWriter, r *http.Request) { peertest.Handle(w, r, p.handle) }
 
 // handle answers a request.
 func (p *peer) handle(method string, raw json.RawMessage) (any, error) {
@@ -158,7 +88,7 @@ func (p *peer) handle(method string, raw json.RawMessage) (any, error) {
 	switch method {
 	case "server/discover":
 		if p.generation == older {
-			return nil, &refusal{-32601, "no such method"}
+			return nil, peertest.Refuse(-32601, "no such method")
 		}
 		caps["extensions"] = object{"io.modelcontextprotocol/tasks": object{}}
 		return object{"resultType": "complete", "supportedVersions": []string{newer}, "capabilities": caps}, nil
@@ -177,7 +107,7 @@ func (p *peer) handle(method string, raw json.RawMessage) (any, error) {
 		p.note("tasks", method)
 		return p.tend(method, in)
 	}
-	return nil, &refusal{-32601, "no such method"}
+	return nil, peertest.Refuse(-32601, "no such method")
 }
 
 // tool is a definition of a tool with the given hint.
@@ -226,7 +156,7 @@ func (p *peer) call(in params) (any, error) {
 	case "research", "survey":
 		return p.begin(in), nil
 	}
-	return nil, &refusal{-32602, "no such tool"}
+	return nil, peertest.Refuse(-32602, "no such tool")
 }
 
 // meet waits until there is a file.
@@ -242,22 +172,7 @@ func (p *peer) meet(name string) {
 
 // ask asks the client and waits for the answer.
 func (p *peer) ask(what object) json.RawMessage {
-	p.mu.Lock()
-	p.asked++
-	id := fmt.Sprintf("%q", "ask-"+strconv.Itoa(p.asked))
-	reply := make(chan json.RawMessage, 1)
-	p.replies[id] = reply
-	p.mu.Unlock()
-	p.send(object{"id": json.RawMessage(id), "method": "elicitation/create", "params": what})
-	return <-reply
-}
-
-func (p *peer) replied(msg message) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if c, ok := p.replies[string(msg.ID)]; ok {
-		c <- msg.Result
-	}
+	return p.pipe.Ask("elicitation/create", what).Result
 }
 
 // begin makes a task: research works until there is the file go, survey asks first.
@@ -302,7 +217,7 @@ func (p *peer) tend(method string, in params) (any, error) {
 	defer p.mu.Unlock()
 	j := p.tasks[in.TaskID]
 	if j == nil {
-		return nil, &refusal{-32602, "no such task"}
+		return nil, peertest.Refuse(-32602, "no such task")
 	}
 	switch method {
 	case "tasks/cancel":

@@ -1,7 +1,6 @@
 package outside_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/internal/logtest"
 	"github.com/orch-dev/orch/internal/node"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
@@ -32,12 +31,12 @@ type world struct {
 	api orchestrator.API
 	// node is nil when the node is a process of its own.
 	node *node.Node
-	log  *buffer
+	log  *logtest.Buffer
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, dir: t.TempDir(), log: &buffer{}}
+	w := &world{t: t, dir: t.TempDir(), log: &logtest.Buffer{}}
 	for _, dir := range []string{"root", "peer", "home/.orch/mcp"} {
 		require.NoError(t, os.MkdirAll(filepath.Join(w.dir, dir), 0o700))
 	}
@@ -187,24 +186,4 @@ func (w *world) story(id events.TaskID) string {
 	h, err := w.api.History(context.Background(), orchestrator.HistoryRequest{ID: id})
 	text, _ := json.MarshalIndent(h, "", " ")
 	return fmt.Sprint(string(text), err, w.logged(), w.peerFile("tasks"))
-}
-
-// buffer is a log that many write to.
-type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-// String returns all of it.
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }

@@ -1,7 +1,6 @@
 package gateway_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -15,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/internal/logtest"
 	"github.com/orch-dev/orch/mcp/gateway"
 	"github.com/orch-dev/orch/mcp/registry"
 	"github.com/orch-dev/orch/statemachine"
@@ -30,7 +30,7 @@ type world struct {
 	t         *testing.T
 	home, dir string
 	catalogue *tools.Catalogue
-	log       *buffer
+	log       *logtest.Buffer
 
 	mu      sync.Mutex
 	changes []registry.Change
@@ -39,7 +39,7 @@ type world struct {
 // newWorld makes a world whose gateway is started.
 func newWorld(t *testing.T, change ...func(*gateway.Config)) *world {
 	t.Helper()
-	w := &world{t: t, home: t.TempDir(), dir: t.TempDir(), log: &buffer{}}
+	w := &world{t: t, home: t.TempDir(), dir: t.TempDir(), log: &logtest.Buffer{}}
 	w.define("lab", nil)
 	w.open(change...)
 	return w
@@ -150,24 +150,4 @@ func (w *world) ledger() string {
 func (w *world) write(name, content string) {
 	w.t.Helper()
 	require.NoError(w.t, os.WriteFile(filepath.Join(w.dir, name), []byte(content), 0o600))
-}
-
-// buffer is a log that many write to.
-type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-// String returns all of it.
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }

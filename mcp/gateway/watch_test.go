@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/logtest"
 	"github.com/orch-dev/orch/mcp/gateway"
 )
 
@@ -72,8 +73,8 @@ func TestWhatOthersAccept(t *testing.T) {
 // not answer each other for ever.
 func TestDifferentThingsToTwoProcesses(t *testing.T) {
 	t.Parallel()
-	one := &world{t: t, home: t.TempDir(), dir: t.TempDir(), log: &buffer{}}
-	two := &world{t: t, home: one.home, dir: t.TempDir(), log: &buffer{}}
+	one := &world{t: t, home: t.TempDir(), dir: t.TempDir(), log: &logtest.Buffer{}}
+	two := &world{t: t, home: one.home, dir: t.TempDir(), log: &logtest.Buffer{}}
 	two.write("shifty", "different")
 	one.define("lab", map[string]any{"env": map[string]string{labVariable: "${LAB}"}})
 	for _, w := range []*world{one, two} {

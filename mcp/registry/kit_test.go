@@ -1,7 +1,6 @@
 package registry_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -18,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/internal/logtest"
 	"github.com/orch-dev/orch/mcp/registry"
 )
 
@@ -32,7 +32,7 @@ type world struct {
 	t             *testing.T
 	project, home string
 	env           map[string]string
-	log           *buffer
+	log           *logtest.Buffer
 
 	mu      sync.Mutex
 	changes []registry.Change
@@ -41,7 +41,7 @@ type world struct {
 // newWorld makes a world whose registry is not started.
 func newWorld(t *testing.T, change ...func(*registry.Config)) *world {
 	t.Helper()
-	w := &world{t: t, project: t.TempDir(), home: t.TempDir(), env: map[string]string{"PATH": os.Getenv("PATH")}, log: &buffer{}}
+	w := &world{t: t, project: t.TempDir(), home: t.TempDir(), env: map[string]string{"PATH": os.Getenv("PATH")}, log: &logtest.Buffer{}}
 	w.env["HOME"] = w.home
 	w.Registry = w.another(change...)
 	return w
@@ -181,24 +181,6 @@ func gone(t *testing.T, pid string) {
 	number, err := strconv.Atoi(pid)
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return syscall.Kill(number, 0) != nil }, patience, 10*time.Millisecond)
-}
-
-// buffer is a log that can be read while it is written.
-type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }

@@ -1,11 +1,9 @@
 package registry_test
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"os"
@@ -14,28 +12,27 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/orch-dev/orch/mcp/peertest"
 )
 
 const (
-	older = "2025-11-25"
-	newer = "2026-07-28"
+	older = peertest.Older
+	newer = peertest.Newer
 )
 
-type object = map[string]any
+type object = peertest.Object
 
 // peer is a server that is written without an SDK, so that it can do what none does. It keeps its tasks in a directory
 // and notes there what it was asked.
 type peer struct {
 	generation string
 	dir        string
-	// send sends a message to the client; nil where that is not possible.
-	send func(object)
+	// pipe is the wire to the client; nil behind a URL, where it cannot be asked.
+	pipe *peertest.Pipe
 
 	mu    sync.Mutex
 	tasks int
-	asked int
-	// replies are answers of the client that are waited for.
-	replies map[string]chan json.RawMessage
 }
 
 // jobArgs are those of the tool job, and what else the peer keeps of a task.
@@ -72,91 +69,34 @@ type params struct {
 	} `json:"_meta"`
 }
 
-// refused is an error of JSON-RPC.
-type refused struct {
-	Code    int    `json:"code"`
-	Message string `json:"message"`
-	Data    object `json:"data,omitempty"`
-}
-
-func refuse(code int, message string) *refused { return &refused{Code: code, Message: message} }
-
-func (e *refused) Error() string { return e.Message }
-
 // servePipe serves a process.
 func servePipe() int {
-	var writing sync.Mutex
-	out := json.NewEncoder(os.Stdout)
 	p := newPeer(os.Getenv("PEER_GENERATION"), os.Getenv("PEER_DIR"))
-	p.send = func(msg object) {
-		writing.Lock()
-		defer writing.Unlock()
-		msg["jsonrpc"] = "2.0"
-		_ = out.Encode(msg)
-	}
-	lines := bufio.NewScanner(os.Stdin)
-	lines.Buffer(nil, 1<<24)
-	for lines.Scan() {
-		var msg struct {
-			ID     json.RawMessage `json:"id"`
-			Method string          `json:"method"`
-			Params json.RawMessage `json:"params"`
-			Result json.RawMessage `json:"result"`
-			Error  json.RawMessage `json:"error"`
-		}
-		if json.Unmarshal(lines.Bytes(), &msg) != nil || msg.ID == nil {
-			continue
-		}
-		if msg.Method == "" {
-			p.replied(string(msg.ID), append(msg.Result, msg.Error...))
-			continue
-		}
-		go func() {
-			result, err := p.handle(msg.Method, msg.Params)
-			if err != nil {
-				p.send(object{"id": msg.ID, "error": err})
-				return
-			}
-			p.send(object{"id": msg.ID, "result": result})
-		}()
-	}
+	p.pipe = peertest.NewPipe(os.Stdout)
+	p.pipe.Replied = func(msg peertest.Message) { p.note("replied", append(msg.Result, msg.Error...)) }
+	p.pipe.Serve(os.Stdin, p.handle)
 	return 0
 }
 
 // ServeHTTP serves a URL; it cannot ask.
 func (p *peer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body)
-	var msg struct {
-		ID     json.RawMessage `json:"id"`
-		Method string          `json:"method"`
-		Params json.RawMessage `json:"params"`
-	}
-	if r.Method != http.MethodPost || json.Unmarshal(body, &msg) != nil {
-		http.Error(w, "no", http.StatusMethodNotAllowed)
-		return
-	}
-	if msg.ID == nil {
-		w.WriteHeader(http.StatusAccepted)
-		return
-	}
-	reply := object{"jsonrpc": "2.0", "id": msg.ID}
-	result, err := p.handle(msg.Method, msg.Params)
-	switch named := r.Header.Get("Mcp-Name"); {
-	case err != nil:
-		reply["error"] = err
-	case p.generation == newer && r.Header.Get("Mcp-Method") != msg.Method:
-		reply["error"] = refuse(-32020, "the header names another method: "+r.Header.Get("Mcp-Method"))
-	case p.generation == newer && strings.HasPrefix(msg.Method, "tasks/") && !strings.Contains(string(msg.Params), named):
-		reply["error"] = refuse(-32020, "the header names another task: "+named)
-	default:
-		reply["result"] = result
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(reply)
+	peertest.Handle(w, r, func(method string, params json.RawMessage) (any, error) {
+		result, err := p.handle(method, params)
+		if err != nil || p.generation != newer {
+			return result, err
+		}
+		if named := r.Header.Get("Mcp-Method"); named != method {
+			return nil, peertest.Refuse(-32020, "the header names another method: "+named)
+		}
+		if named := r.Header.Get("Mcp-Name"); strings.HasPrefix(method, "tasks/") && !strings.Contains(string(params), named) {
+			return nil, peertest.Refuse(-32020, "the header names another task: "+named)
+		}
+		return result, nil
+	})
 }
 
 func newPeer(generation, dir string) *peer {
-	return &peer{generation: generation, dir: dir, replies: map[string]chan json.RawMessage{}}
+	return &peer{generation: generation, dir: dir}
 }
 
 // handle answers a request.
@@ -168,7 +108,7 @@ func (p *peer) handle(method string, raw json.RawMessage) (any, error) {
 	switch method {
 	case "server/discover":
 		if p.generation == older {
-			return nil, refuse(-32601, "no such method")
+			return nil, peertest.Refuse(-32601, "no such method")
 		}
 		caps["extensions"] = object{"io.modelcontextprotocol/tasks": object{}}
 		return object{"resultType": "complete", "supportedVersions": []string{newer}, "capabilities": caps}, nil
@@ -192,7 +132,7 @@ func (p *peer) handle(method string, raw json.RawMessage) (any, error) {
 	if strings.HasPrefix(method, "tasks/") {
 		return p.tend(method, in)
 	}
-	return nil, refuse(-32601, "no such method")
+	return nil, peertest.Refuse(-32601, "no such method")
 }
 
 // list lists the tools, on two pages.
@@ -250,7 +190,7 @@ func (p *peer) call(in params) (any, error) {
 		return []int{1}, nil
 	case "job":
 		if p.generation == newer && in.Meta.Capabilities.Extensions["io.modelcontextprotocol/tasks"] == nil || p.generation == older && in.Task == nil {
-			return nil, refuse(-32021, "tasks must be declared")
+			return nil, peertest.Refuse(-32021, "tasks must be declared")
 		}
 		return p.begin(in, args), nil
 	case "raw":
@@ -284,13 +224,13 @@ func (p *peer) call(in params) (any, error) {
 		if _, err := os.Stat(filepath.Join(p.dir, "logged-in")); err == nil {
 			return tells("welcome"), nil
 		}
-		return nil, &refused{-32042, "log in first", object{"elicitations": []object{{"mode": "url", "url": "https://example.com/login", "elicitationId": "e1", "message": "log in"}}}}
+		return nil, &peertest.RefusalError{Code: -32042, Message: "log in first", Data: object{"elicitations": []object{{"mode": "url", "url": "https://example.com/login", "elicitationId": "e1", "message": "log in"}}}}
 	case "leak":
-		return nil, refuse(-32000, "cannot log in with "+os.Getenv("PEER_SECRET"))
+		return nil, peertest.Refuse(-32000, "cannot log in with "+os.Getenv("PEER_SECRET"))
 	case "die":
 		os.Exit(1)
 	}
-	return nil, refuse(-32602, "no such tool")
+	return nil, peertest.Refuse(-32602, "no such tool")
 }
 
 // meet waits.
@@ -315,8 +255,8 @@ func tells(text string) object {
 
 // report tells progress.
 func (p *peer) report(token string, done int, message string) {
-	if p.send != nil && token != "" {
-		p.send(object{"method": "notifications/progress", "params": object{"progressToken": token, "progress": done, "total": 2, "message": message}})
+	if p.pipe != nil && token != "" {
+		p.pipe.Send(object{"method": "notifications/progress", "params": object{"progressToken": token, "progress": done, "total": 2, "message": message}})
 	}
 }
 
@@ -326,23 +266,8 @@ func (p *peer) ask(question string, meta object) json.RawMessage {
 	if question == "sample" {
 		method, content = "sampling/createMessage", object{"messages": []object{}, "maxTokens": 7, "_meta": meta}
 	}
-	p.mu.Lock()
-	p.asked++
-	id := fmt.Sprintf("%q", "ask-"+strconv.Itoa(p.asked))
-	reply := make(chan json.RawMessage, 1)
-	p.replies[id] = reply
-	p.mu.Unlock()
-	p.send(object{"id": json.RawMessage(id), "method": method, "params": content})
-	return <-reply
-}
-
-func (p *peer) replied(id string, reply json.RawMessage) {
-	p.note("replied", reply)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if c, ok := p.replies[id]; ok {
-		c <- reply
-	}
+	reply := p.pipe.Ask(method, content)
+	return append(reply.Result, reply.Error...)
 }
 
 // begin makes a task.
@@ -363,7 +288,7 @@ func (p *peer) begin(in params, args jobArgs) object {
 			p.keep(id, args)
 		}()
 	}
-	if p.send != nil {
+	if p.pipe != nil {
 		go func() {
 			p.meet(args.MS / 3)
 			p.report(in.Meta.Token, 1, "begun")
@@ -428,13 +353,13 @@ func (p *peer) tend(method string, in params) (any, error) {
 	var args jobArgs
 	raw, err := os.ReadFile(filepath.Join(p.dir, in.TaskID))
 	if err != nil || json.Unmarshal(raw, &args) != nil {
-		return nil, refuse(-32602, "no such task")
+		return nil, peertest.Refuse(-32602, "no such task")
 	}
 	t := p.show(in.TaskID, args)
 	switch method {
 	case "tasks/cancel":
 		if args.status() == "completed" && p.generation == older {
-			return nil, refuse(-32602, "it is over")
+			return nil, peertest.Refuse(-32602, "it is over")
 		}
 		args.Ended = true
 		p.keep(in.TaskID, args)
@@ -462,7 +387,7 @@ func (a jobArgs) outcome() (any, error) {
 	case "isError":
 		return object{"isError": true, "content": []object{{"type": "text", "text": "went wrong"}}}, nil
 	case "error":
-		return nil, refuse(-32603, "broken")
+		return nil, peertest.Refuse(-32603, "broken")
 	}
 	raw, _ := json.Marshal(a.Answers)
 	return tells("done " + string(raw)), nil

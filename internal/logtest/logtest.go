@@ -1,0 +1,27 @@
+// Package logtest has a log that a test reads while it is written.
+package logtest
+
+import (
+	"bytes"
+	"sync"
+)
+
+// Buffer keeps what is written to it. The zero value is ready for use by many at once.
+type Buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (b *Buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+// String returns all of it.
+func (b *Buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}

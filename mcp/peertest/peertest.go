@@ -1,0 +1,143 @@
+// Package peertest is the wire of MCP servers that tests write without an SDK, so that they can do what none does.
+package peertest
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+)
+
+// The generations of the protocol.
+const (
+	Older = "2025-11-25"
+	Newer = "2026-07-28"
+)
+
+// Object is a JSON object.
+type Object = map[string]any
+
+// Message is one of JSON-RPC.
+type Message struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+	Result json.RawMessage `json:"result"`
+	Error  json.RawMessage `json:"error"`
+}
+
+// RefusalError is an error of JSON-RPC.
+type RefusalError struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+	Data    Object `json:"data,omitempty"`
+}
+
+// Refuse returns a refusal.
+func Refuse(code int, message string) *RefusalError {
+	return &RefusalError{Code: code, Message: message}
+}
+
+// Error implements error.
+func (r *RefusalError) Error() string { return r.Message }
+
+// Handler answers a request; its error is a *RefusalError.
+type Handler func(method string, params json.RawMessage) (any, error)
+
+// Pipe is the wire of a server that is a child process.
+type Pipe struct {
+	// Replied, when it is not nil, hears of each answer of the client before whoever has asked.
+	Replied func(Message)
+
+	writing sync.Mutex
+	out     *json.Encoder
+
+	mu      sync.Mutex
+	asked   int
+	replies map[string]chan Message
+}
+
+// NewPipe returns the wire of a server that writes to out.
+func NewPipe(out io.Writer) *Pipe {
+	return &Pipe{out: json.NewEncoder(out), replies: map[string]chan Message{}}
+}
+
+// Serve answers the requests of a client, each in its own goroutine, until in ends.
+func (p *Pipe) Serve(in io.Reader, handle Handler) {
+	lines := bufio.NewReader(in)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return
+		}
+		var msg Message
+		switch {
+		case json.Unmarshal(line, &msg) != nil || msg.ID == nil:
+		case msg.Method == "":
+			p.replied(msg)
+		default:
+			go func() { p.Send(answer(msg, handle)) }()
+		}
+	}
+}
+
+// Send sends a message to the client.
+func (p *Pipe) Send(msg Object) {
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	msg["jsonrpc"] = "2.0"
+	_ = p.out.Encode(msg) // a client that has gone hears nothing
+}
+
+// Ask asks the client and waits for its answer.
+func (p *Pipe) Ask(method string, params Object) Message {
+	p.mu.Lock()
+	p.asked++
+	id := fmt.Sprintf("%q", "ask-"+strconv.Itoa(p.asked))
+	reply := make(chan Message, 1)
+	p.replies[id] = reply
+	p.mu.Unlock()
+	p.Send(Object{"id": json.RawMessage(id), "method": method, "params": params})
+	return <-reply
+}
+
+func (p *Pipe) replied(msg Message) {
+	if p.Replied != nil {
+		p.Replied(msg)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c, ok := p.replies[string(msg.ID)]; ok {
+		c <- msg
+	}
+}
+
+// Handle answers a request over HTTP. Servers that look at headers return a refusal as the error of handle.
+func Handle(w http.ResponseWriter, r *http.Request, handle Handler) {
+	body, _ := io.ReadAll(r.Body)
+	var msg Message
+	switch {
+	case r.Method != http.MethodPost || json.Unmarshal(body, &msg) != nil:
+		http.Error(w, "no", http.StatusMethodNotAllowed)
+		return
+	case msg.ID == nil:
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	reply := answer(msg, handle)
+	reply["jsonrpc"] = "2.0"
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(reply)
+}
+
+// answer is what handle says to a request.
+func answer(msg Message, handle Handler) Object {
+	result, err := handle(msg.Method, msg.Params)
+	if err != nil {
+		return Object{"id": msg.ID, "error": err}
+	}
+	return Object{"id": msg.ID, "result": result}
+}
