@@ -1,8 +1,13 @@
 package node
 
 import (
+	"maps"
+	"slices"
+
+	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/mcp/gateway"
+	"github.com/orch-dev/orch/worker"
 )
 
 // Messages is the office of the node.
@@ -16,4 +21,14 @@ func NewOffers(entries func() []gateway.Entry) Asker {
 // NewFeatures hands out features that never change by themselves.
 func NewFeatures(list func() []gateway.Feature) Asker {
 	return local{"features": bus.Handle(offers[gateway.Feature]{list, func() <-chan struct{} { return nil }, bus.MaxPayload / 2}.answer)}
+}
+
+// Kept returns the actors whose workers a chain keeps of some when only those agents are left.
+func Kept(living agents.Living, actors ...string) []string {
+	c := &chain{workers: map[string]*worker.Worker{}}
+	for _, actor := range actors {
+		c.workers[actor] = nil
+	}
+	c.keep(living)
+	return slices.Sorted(maps.Keys(c.workers))
 }
