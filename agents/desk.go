@@ -201,7 +201,7 @@ func (d *Desk) lost(ctx context.Context, m Member, c Claim) ([]Assignment, error
 	}
 	pulses := make([]work.Pulse, len(lost))
 	for i, a := range lost {
-		pulses[i] = work.Pulse{Ref: a.Ref, Tool: toolName}
+		pulses[i] = work.Pulse{Ref: a.Ref, Tool: toolName, Unheard: true}
 	}
 	reply, err := d.renew(ctx, m, pulses)
 	if err != nil {
@@ -225,6 +225,7 @@ func (d *Desk) hand(ctx context.Context, m Member, call work.Call) (Assignment, 
 		return Assignment{}, false, d.giveBack(ctx, m, call)
 	}
 	call.Announce = true
+	call.Timeout = cmp.Or(call.Timeout, m.Timeout)
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), min(cmp.Or(call.Lease, maxWait), maxWait))
 	defer stop()
 	out, err := d.chain.Pass(ctx, m.Actor(), call)
@@ -267,7 +268,7 @@ func (d *Desk) Beat(ctx context.Context, m Member, b Beat) (Work, error) {
 	}
 	refs := make([]work.Ref, len(b.Calls))
 	for i := range b.Calls {
-		b.Calls[i].Tool, b.Calls[i].Effect, refs[i] = toolName, "", b.Calls[i].Ref
+		b.Calls[i].Tool, b.Calls[i].Effect, b.Calls[i].Unheard, refs[i] = toolName, "", false, b.Calls[i].Ref
 	}
 	if err := d.listen(ctx, m, b.Instance, refs); err != nil {
 		return Work{}, err
@@ -303,6 +304,6 @@ const toolName = "AGENT_TASK"
 func (d *Desk) expire(ctx context.Context, m Member, a Assignment) error {
 	return d.tell(ctx, work.Outcome{
 		Ref: a.Ref, Worker: m.Actor(), StartedAt: events.Time(a.began), Duration: d.clock().Sub(a.began), Class: "timeout",
-		Error: fault.New(fault.Timeout, "the agent %s did not end the call in time", m.Name),
+		Error: fault.New(fault.Timeout, "the agent %s did not end the call in time", m.Name), Retry: m.retry(),
 	})
 }

@@ -2,6 +2,7 @@ package agents_test
 
 import (
 	"context"
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -81,4 +82,43 @@ func TestCallForWhoIsGone(t *testing.T) {
 	assert.Equal(t, o.call.Ref, o.reported[0].Ref)
 	assert.Equal(t, "shutdown", o.reported[0].Class)
 	assert.Equal(t, "agent:ada", o.reported[0].Worker)
+}
+
+// willing is an owner with one call, and gates that are open.
+type willing struct {
+	work.Owner
+
+	passed   work.Call
+	reported work.Outcome
+}
+
+func (o *willing) Poll(context.Context, work.Poll) (work.Batch, error) {
+	return work.Batch{Calls: []work.Call{{Ref: work.Ref{Task: events.NewTaskID(time.Now()), Step: "a", Attempt: 1}}}}, nil
+}
+
+func (o *willing) Pass(_ context.Context, _ string, c work.Call) (work.Outcome, error) {
+	o.passed = c
+	return work.Outcome{With: &work.With{Timeout: c.Timeout}}, nil
+}
+
+func (*willing) Vet(output json.RawMessage) (json.RawMessage, error) { return output, nil }
+
+func (o *willing) Report(_ context.Context, out work.Outcome) error {
+	o.reported = out
+	return nil
+}
+
+// S3-085: the timeout and the retries of the registration are those of its calls.
+func TestConfigurationOfAnAgentHolds(t *testing.T) {
+	t.Parallel()
+	o := &willing{}
+	d := agents.NewDesk(o, o, agents.NewRegistry(agents.Config{}))
+	m := agents.Member{Name: "ada", Profile: agents.Profile{ID: "agent-1", MaxTasks: 1, Timeout: 7 * time.Second, MaxRetries: 2, Backoff: time.Millisecond}}
+	got, err := d.Claim(t.Context(), m, agents.Claim{Free: 1})
+	require.NoError(t, err)
+	require.Len(t, got.Calls, 1)
+	assert.Equal(t, 7*time.Second, o.passed.Timeout)
+	assert.Equal(t, 7*time.Second, got.Calls[0].Left)
+	require.NoError(t, d.Report(t.Context(), m, agents.Report{Ref: got.Calls[0].Ref, Error: "not now"}))
+	assert.Equal(t, &work.Retry{Max: 2, Backoff: time.Millisecond}, o.reported.Retry)
 }

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/work"
 )
 
 // Profile is what an agent has said of itself (S3-085).
@@ -22,7 +23,8 @@ type Profile struct {
 	Capabilities []Capability `json:"capabilities"`
 	// MaxTasks is how many calls the agent has at the same time.
 	MaxTasks int `json:"max_tasks"`
-	// Timeout, MaxRetries and Backoff are what the agent wishes for its calls; a plan that says otherwise goes first.
+	// Timeout is how long a call of the agent may take, MaxRetries how often one that failed and may be repeated is tried
+	// again, Backoff how long that waits the first time. A plan that says otherwise goes first.
 	Timeout    time.Duration `json:"timeout"`
 	MaxRetries int           `json:"max_retries"`
 	Backoff    time.Duration `json:"backoff"`
@@ -121,6 +123,9 @@ func (p *Profile) checkLimits() error {
 	}
 	return nil
 }
+
+// retry is how the agent wishes its failed calls to be tried again.
+func (p *Profile) retry() *work.Retry { return &work.Retry{Max: p.MaxRetries, Backoff: p.Backoff} }
 
 // Names returns the names of the capabilities, sorted, each once.
 func (p *Profile) Names() []string {

@@ -55,16 +55,23 @@ func (b *barrier) watch(stream string) error {
 		return nil
 	}
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.streams[stream] != nil {
+	known := b.streams[stream] != nil
+	b.mu.Unlock()
+	if known {
 		return nil
 	}
 	files := &blocks{dir: filepath.Join(b.root, stream, blockDir), fsync: b.fsync}
 	files.ended.L = &files.mu
-	b.streams[stream] = files
-	if err := files.follow(); err != nil {
+	if err := files.follow(); err != nil { // not under the lock: who waits for another stream does not wait for this one
 		return b.fail(err)
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.streams[stream] != nil { // somebody else was faster
+		files.close()
+		return nil
+	}
+	b.streams[stream] = files
 	return nil
 }
 

@@ -40,6 +40,8 @@ const (
 	// unbounded is the size of the store for the server, in bytes. At its own limit the server would refuse
 	// marks and the archive as well, so the limit is kept here.
 	unbounded = 1 << 60
+	// maxSubscriptions bounds those of a connection.
+	maxSubscriptions = 10_000
 	// maxMemory bounds memory streams of the embedded server; the log uses none.
 	maxMemory = 64 << 20
 )
@@ -145,25 +147,17 @@ func (c *ServerConfig) portIsFree(ctx context.Context) error {
 }
 
 // text is the configuration of the server in its own language. Everything that is not named here and
-// could listen (monitoring, cluster, gateways, leaf nodes, WebSocket, MQTT) stays off.
-func (c *ServerConfig) text(auth credentials, syncing Syncing) string {
+// could listen (monitoring, cluster, gateways, leaf nodes, WebSocket, MQTT) stays off. Who may connect says a door.
+func (c *ServerConfig) text(syncing Syncing) string {
 	return `server_name: "orch"
 host: ` + strconv.Quote(c.Host) + `
 port: ` + strconv.Itoa(orAny(c.Port)) + `
 max_payload: ` + strconv.Itoa(MaxPayload) + `
+max_subscriptions: ` + strconv.Itoa(maxSubscriptions) + `
 jetstream {
   max_memory_store: ` + strconv.Itoa(maxMemory) + `
   max_file_store: ` + strconv.Itoa(unbounded) + `
   sync_interval: ` + strconv.Quote(syncing.interval()) + `
-}
-authorization {
-  users: [
-    { user: "` + OperatorUser + `", password: "` + auth.Operator + `" }
-    { user: "` + WorkerUser + `", password: "` + auth.Worker + `", permissions: {
-      publish: ["` + WorkPrefix + `.>", "` + NoticePrefix + `.*"]
-      subscribe: ["` + workerInbox + `.>"]
-    } }
-  ]
 }
 `
 }

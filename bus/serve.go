@@ -56,6 +56,10 @@ type EndpointConfig struct {
 	Logger *slog.Logger
 
 	crew *crew.Crew
+	// headers are those of an error. Default: errorHeader with the code.
+	headers func(*fault.Error) nats.Header
+	// inbox begins the subjects at which a request may be answered. Default: that of all inboxes.
+	inbox func(*nats.Msg) string
 }
 
 func (c *EndpointConfig) setDefaults() {
@@ -68,16 +72,23 @@ func (c *EndpointConfig) setDefaults() {
 	if c.crew == nil {
 		c.crew = crew.New(idleServers)
 	}
+	if c.headers == nil {
+		c.headers = func(f *fault.Error) nats.Header { return nats.Header{errorHeader: {string(f.Code)}} }
+	}
+	if c.inbox == nil {
+		c.inbox = func(*nats.Msg) string { return inboxes }
+	}
 }
 
 // Endpoint is a set of methods that are being served. Several nodes may serve one prefix: each
 // request reaches one of them.
 type Endpoint struct {
-	cfg     EndpointConfig
-	conn    *Conn
-	methods map[string]method
+	cfg  EndpointConfig
+	conn *Conn
+	// find returns the method of a request.
+	find func(*nats.Msg) (method, error)
 	// returned is told the numbers of answers that found nobody.
-	returned func(no uint64)
+	returned func(e *Endpoint, no uint64)
 	subs     []*nats.Subscription
 	// back is the prefix of the subjects at which the server returns numbered answers.
 	back   string
@@ -97,29 +108,46 @@ func Serve(c *Conn, prefix string, methods map[string]Method, cfg EndpointConfig
 
 // serve is Serve for methods whose answers may bear numbers: returned is told those that found nobody.
 func serve(c *Conn, prefix string, methods map[string]method, returned func(no uint64), cfg EndpointConfig) (*Endpoint, error) {
+	return serveAt(c, prefix+".*", byName(methods), func(_ *Endpoint, no uint64) { returned(no) }, cfg)
+}
+
+// byName finds methods by the end of the subject.
+func byName(methods map[string]method) func(*nats.Msg) (method, error) {
+	return func(m *nats.Msg) (method, error) {
+		name := m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]
+		if found := methods[name]; found != nil {
+			return found, nil
+		}
+		return nil, fault.New(fault.MethodNotFound, "there is no method %q", name).
+			WithHint("use the same version of orch on both sides")
+	}
+}
+
+// serveAt is serve for the requests to a subject, which may have wildcards.
+func serveAt(c *Conn, subject string, find func(*nats.Msg) (method, error), returned func(e *Endpoint, no uint64), cfg EndpointConfig) (*Endpoint, error) {
 	cfg.setDefaults()
 	e := &Endpoint{
-		cfg: cfg, conn: c, methods: methods, returned: returned, back: c.nc.NewInbox() + ".",
+		cfg: cfg, conn: c, find: find, returned: returned, back: c.nc.NewInbox() + ".",
 		slots: make(chan struct{}, cfg.MaxRequests),
 	}
 	e.base, e.cancel = context.WithCancel(context.Background())
-	if err := e.subscribe(prefix); err != nil {
+	if err := e.subscribe(subject); err != nil {
 		e.unsubscribe()
 		e.cancel()
 		e.cfg.crew.Stop()
-		return nil, fault.Wrap(fault.Unavailable, err, prefix+" cannot be served")
+		return nil, fault.Wrap(fault.Unavailable, err, subject+" cannot be served")
 	}
 	return e, nil
 }
 
-func (e *Endpoint) subscribe(prefix string) error {
+func (e *Endpoint) subscribe(subject string) error {
 	nc := e.conn.nc
 	back, err := nc.Subscribe(e.back+"*", e.comesBack)
 	if err != nil {
 		return err
 	}
 	e.subs = append(e.subs, back)
-	requests, err := nc.QueueSubscribe(prefix+".*", "orch", e.accept)
+	requests, err := nc.QueueSubscribe(subject, "orch", e.accept)
 	if err != nil {
 		return err
 	}
@@ -137,7 +165,7 @@ func (e *Endpoint) unsubscribe() {
 func (e *Endpoint) comesBack(m *nats.Msg) {
 	no, err := strconv.ParseUint(strings.TrimPrefix(m.Subject, e.back), 10, 64)
 	if err == nil && m.Header.Get(statusHeader) == nobodyThere {
-		e.returned(no)
+		e.returned(e, no)
 	}
 }
 
@@ -164,14 +192,34 @@ func (e *Endpoint) Close(ctx context.Context) error {
 	return nil
 }
 
-// accept runs in the subscription's goroutine and must not wait.
+// inboxes begin the subjects at which answers are awaited.
+const inboxes = "_INBOX"
+
+// accept runs in the subscription's goroutine and must not wait. The server lets anybody name any subject for the answer,
+// which the node would publish there with its own rights: an answer goes to an inbox and nowhere else.
 func (e *Endpoint) accept(m *nats.Msg) {
+	if m.Reply != "" && !strings.HasPrefix(m.Reply, e.cfg.inbox(m)) {
+		e.cfg.Logger.Warn("a request was dropped whose answer is not for an inbox of its sender", slog.String("method", m.Subject))
+		return
+	}
 	select {
 	case e.slots <- struct{}{}:
 		e.cfg.crew.Go(func() { e.answer(m) }) // ends before Close returns, which takes all slots
 	default:
 		e.reply(m, letter{}, fault.New(fault.Unavailable, "the node has %d requests in work", e.cfg.MaxRequests).
 			WithHint("try again in a moment"))
+	}
+}
+
+// aside does a job beside the requests, if there is room for it. It ends before Close returns.
+func (e *Endpoint) aside(job func(context.Context)) {
+	select {
+	case e.slots <- struct{}{}:
+		e.cfg.crew.Go(func() {
+			defer func() { <-e.slots }()
+			job(e.base)
+		})
+	default:
 	}
 }
 
@@ -199,11 +247,9 @@ func (e *Endpoint) context(m *nats.Msg) (context.Context, context.CancelFunc) {
 
 // invoke calls the method; a panic is an internal error of this request alone.
 func (e *Endpoint) invoke(ctx context.Context, m *nats.Msg) (l letter, err error) {
-	name := m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]
-	method := e.methods[name]
-	if method == nil {
-		return l, fault.New(fault.MethodNotFound, "there is no method %q", name).
-			WithHint("use the same version of orch on both sides")
+	method, err := e.find(m)
+	if err != nil {
+		return l, err
 	}
 	err = e.cfg.guard(ctx, m.Subject, func() (err error) { l, err = method(ctx, m.Data); return err })
 	return l, err
@@ -241,7 +287,7 @@ func (e *Endpoint) reply(m *nats.Msg, l letter, err error) {
 	if err := e.conn.nc.PublishMsg(answer); err != nil {
 		e.cfg.Logger.Warn("an answer was not sent", slog.String("method", m.Subject), slog.Any("error", err))
 		if l.no != 0 {
-			e.returned(l.no)
+			e.returned(e, l.no)
 		}
 	}
 }
@@ -255,7 +301,7 @@ func (e *Endpoint) failure(m *nats.Msg, err error) *nats.Msg {
 	if encodeErr != nil {
 		body = []byte(`{"name":"INTERNAL","message":"an internal error occurred"}`)
 	}
-	return &nats.Msg{Subject: m.Reply, Data: body, Header: nats.Header{errorHeader: {string(f.Code)}}}
+	return &nats.Msg{Subject: m.Reply, Data: body, Header: e.cfg.headers(f)}
 }
 
 // Handle makes a Method of a function on decoded values. A request that is no JSON gets PARSE_ERROR,

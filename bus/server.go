@@ -32,11 +32,15 @@ type Server struct {
 
 	mu      sync.RWMutex // guards what follows
 	current *server.Server
+	door    *door // that of current
 	port    int
 	closed  bool
 
 	healing sync.Mutex    // held during a restart in place
 	life    atomic.Uint64 // counts the restarts in place
+
+	// agents are the credentials of registered agents; nil before AdmitAgents.
+	agents atomic.Pointer[Tokens]
 }
 
 // StartServer locks the data directory and starts a server on it. It returns when the server is ready
@@ -99,14 +103,17 @@ func (s *Server) run() error {
 	cfg := s.cfg
 	cfg.Port = s.port
 	s.mu.RUnlock()
-	opts, err := cfg.options(s.auth, s.syncing)
+	opts, err := cfg.options(s.syncing)
 	if err != nil {
 		return err
 	}
+	d := &door{auth: s.auth, log: cfg.Logger, tokens: &s.agents}
+	opts.CustomClientAuthentication = d
 	ns, err := server.NewServer(opts)
 	if err != nil {
 		return fault.Wrap(fault.Internal, err, "the embedded server cannot be configured")
 	}
+	d.server = ns
 	ns.SetLoggerV2(serverLog{s.cfg.Logger}, false, false, false)
 	ns.Start()
 	if !ns.ReadyForConnections(readyWithin) || !ns.JetStreamEnabled() {
@@ -116,7 +123,7 @@ func (s *Server) run() error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.current = ns
+	s.current, s.door = ns, d
 	if addr, ok := ns.Addr().(*net.TCPAddr); ok {
 		s.port = addr.Port
 	}
@@ -133,9 +140,9 @@ func (s *Server) notReady(cfg ServerConfig) error {
 
 // options builds the options from text, as the server does itself, and then takes from it what a
 // server inside another program must not have.
-func (c *ServerConfig) options(auth credentials, syncing Syncing) (*server.Options, error) {
+func (c *ServerConfig) options(syncing Syncing) (*server.Options, error) {
 	opts := &server.Options{}
-	if err := opts.ProcessConfigString(c.text(auth, syncing)); err != nil {
+	if err := opts.ProcessConfigString(c.text(syncing)); err != nil {
 		return nil, fault.Wrap(fault.Internal, err, "the configuration of the embedded server is wrong")
 	}
 	opts.JetStream = true

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -32,11 +33,15 @@ type Tokens struct {
 	log   *slog.Logger
 	end   context.CancelFunc
 	ended chan struct{}
+	// onEnd is told each token that is good no longer, and whether another one of the same agent is in its place.
+	onEnd atomic.Pointer[func(token Token, renewed bool)]
 
 	mu sync.RWMutex // guards what follows
 	// keys has every key of the bucket; that of a revoked token stays, without a record.
 	keys map[string]grant
 	sums map[digestOf]*tokenRecord
+	// agents are the tokens of registered agents, by the ids of those.
+	agents map[string]*tokenRecord
 	// making are the digests of tokens that are being made.
 	making map[digestOf]bool
 }
@@ -60,7 +65,8 @@ func (s *Store) OpenTokens(ctx context.Context, cfg TokensConfig) (*Tokens, erro
 	}
 	t := &Tokens{
 		store: s, now: cfg.Now, log: cfg.Logger, ended: make(chan struct{}),
-		keys: map[string]grant{}, sums: map[digestOf]*tokenRecord{}, making: map[digestOf]bool{},
+		keys: map[string]grant{}, sums: map[digestOf]*tokenRecord{}, agents: map[string]*tokenRecord{},
+		making: map[digestOf]bool{},
 	}
 	follow, stop := context.WithCancel(context.WithoutCancel(ctx))
 	t.end = stop
@@ -164,26 +170,46 @@ func (t *Tokens) learn(ctx context.Context, e jetstream.KeyValueEntry) {
 // apply makes a record the one of its key, unless a newer one is known. The token that was there before is good
 // no longer.
 func (t *Tokens) apply(key string, revision uint64, r *tokenRecord) {
+	was := t.replace(key, revision, r)
+	if told := t.onEnd.Load(); told != nil && was != nil {
+		(*told)(was.Token, r != nil && was.Agent != nil && r.Agent != nil && was.Agent.ID == r.Agent.ID)
+	}
+}
+
+// replace returns the record whose place another one has taken; nil when there was none.
+func (t *Tokens) replace(key string, revision uint64, r *tokenRecord) *tokenRecord {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	was := t.keys[key]
 	if revision <= was.revision {
-		return
+		return nil
 	}
 	if was.record != nil {
-		if sum, _ := was.record.digest(); t.sums[sum] == was.record {
-			delete(t.sums, sum)
-		}
-		close(was.record.ended)
+		t.drop(was.record)
 	}
 	t.keys[key] = grant{revision, r}
 	if r == nil {
-		return
+		return was.record
 	}
 	r.ended = make(chan struct{})
 	if sum, ok := r.digest(); ok {
 		t.sums[sum] = r
 	}
+	if r.Agent != nil {
+		t.agents[r.Agent.ID] = r
+	}
+	return was.record
+}
+
+// drop ends a token. The lock is held.
+func (t *Tokens) drop(r *tokenRecord) {
+	if sum, _ := r.digest(); t.sums[sum] == r {
+		delete(t.sums, sum)
+	}
+	if r.Agent != nil && t.agents[r.Agent.ID] == r {
+		delete(t.agents, r.Agent.ID)
+	}
+	close(r.ended)
 }
 
 func (r *tokenRecord) digest() (sum digestOf, ok bool) {
@@ -246,6 +272,11 @@ func (t *Tokens) While(ctx context.Context, secret string) (while context.Contex
 	if err != nil {
 		return ctx, func() {}
 	}
+	return r.while(ctx)
+}
+
+// while returns a context that ends with the token.
+func (r *tokenRecord) while(ctx context.Context) (while context.Context, cancel context.CancelFunc) {
 	if r.ExpiresAt.IsZero() {
 		while, cancel = context.WithCancel(ctx)
 	} else {
@@ -259,6 +290,35 @@ func (t *Tokens) While(ctx context.Context, secret string) (while context.Contex
 		}
 	}()
 	return while, cancel
+}
+
+// AgentToken returns the token of a registered agent, by the id of the agent. UNAUTHORIZED when there is none,
+// TOKEN_EXPIRED.
+func (t *Tokens) AgentToken(id string) (Token, error) {
+	r, err := t.agent(id)
+	if err != nil {
+		return Token{}, err
+	}
+	return r.Token, nil
+}
+
+// WhileAgent is While for the token of a registered agent, by the id of the agent.
+func (t *Tokens) WhileAgent(ctx context.Context, id string) (while context.Context, cancel context.CancelFunc) {
+	r, err := t.agent(id)
+	if err != nil {
+		return ctx, func() {}
+	}
+	return r.while(ctx)
+}
+
+func (t *Tokens) agent(id string) (*tokenRecord, error) {
+	t.mu.RLock()
+	r := t.agents[id]
+	t.mu.RUnlock()
+	if r == nil {
+		return nil, fault.New(fault.Unauthorized, "there is no registered agent of this id").WithHint("see: orch agents")
+	}
+	return r, r.good(t.now())
 }
 
 func (t *Tokens) verify(secret string) (*tokenRecord, error) {
@@ -277,10 +337,15 @@ func (t *Tokens) verify(secret string) (*tokenRecord, error) {
 	if known, ok := r.digest(); !ok || subtle.ConstantTimeCompare(known[:], sum[:]) != 1 {
 		return nil, unknownToken()
 	}
-	if r.Expired(t.now()) {
-		return nil, fault.New(fault.TokenExpired, "the token %s has expired", r.ID).WithHint("make a new one: orch token create")
+	return r, r.good(t.now())
+}
+
+// good returns TOKEN_EXPIRED for a token that was.
+func (r *tokenRecord) good(now time.Time) error {
+	if r.Expired(now) {
+		return fault.New(fault.TokenExpired, "the token %s has expired", r.ID).WithHint("make a new one: orch token create")
 	}
-	return r, nil
+	return nil
 }
 
 func unknownToken() error {

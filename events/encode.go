@@ -150,6 +150,7 @@ func (d *Submitted) write(w *writer) {
 	w.textIf("retry_of", string(d.RetryOf))
 	w.textIf("key_of", string(d.KeyOf))
 	w.anyIf("client", d.Client != nil, d.Client)
+	w.textIf("via", d.Via)
 }
 
 func (d *Moved) write(w *writer) {

@@ -102,6 +102,9 @@ type Submitted struct {
 	KeyOf TaskID `json:"key_of,omitempty"`
 	// Client is what the program that submitted the task can do for it; nil for nothing.
 	Client *Client `json:"client,omitempty"`
+	// Via is the command by which a person submitted the task; empty for what programs submit, and for calls that a
+	// command makes on its way.
+	Via string `json:"via,omitempty"`
 }
 
 // Client is what the program that submitted a task can do for it, and how far it lets it reach.

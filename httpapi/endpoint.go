@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/orch-dev/orch/fault"
@@ -43,13 +44,22 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		e.refuse(w, http.StatusTooManyRequests, id, err)
 		return
 	}
+	leave = sync.OnceFunc(leave)
 	defer leave()
 	body, status, err := read(w, r)
 	if err != nil {
 		e.refuse(w, status, id, err)
 		return
 	}
-	e.serve(w, r, client, id, body)
+	e.serve(w, r, visit{client, id, leave}, body)
+}
+
+// visit is a request of a client.
+type visit struct {
+	client Client
+	id     string
+	// leave counts the request out.
+	leave func()
 }
 
 // bearer is the token of a request, empty for none.
@@ -90,30 +100,40 @@ func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error
 }
 
 // serve answers one message.
-func (e *endpoint) serve(w http.ResponseWriter, r *http.Request, client Client, id string, body []byte) {
+func (e *endpoint) serve(w http.ResponseWriter, r *http.Request, v visit, body []byte) {
 	begin := time.Now()
 	m, err := parse(body)
+	c := Call{Tool: m.Method, Args: m.Params, Request: v.id, Wait: e.wait(r)}
+	if err == nil && !m.notifies() && acceptsStream(r) && v.client.Listens(m.Method) {
+		e.listen(w, r, v, m, c)
+		return
+	}
 	var reply Reply
 	if err == nil {
-		reply, err = e.call(r.Context(), client, m, Call{Tool: m.Method, Args: m.Params, Request: id, Wait: e.wait(r)})
+		reply, err = e.call(r.Context(), v.client, m, c)
 	}
-	e.note(r.Context(), client, m, id, reply, time.Since(begin), err)
+	e.note(r.Context(), v, m, reply, time.Since(begin), err)
 	malformed := fault.Has(err, fault.ParseError) || fault.Has(err, fault.InvalidRequest)
 	if m.notifies() && !malformed {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	out, status := answer(m.ID), http.StatusOK
-	switch {
-	case malformed:
-		status = http.StatusBadRequest
-		out.Error = e.describe(err, nil, id, reply)
-	case err != nil:
+	if malformed {
+		write(w, http.StatusBadRequest, e.answer(request{ID: m.ID}, v.id, reply, err))
+		return
+	}
+	write(w, http.StatusOK, e.answer(m, v.id, reply, err))
+}
+
+// answer is the answer to a message.
+func (e *endpoint) answer(m request, id string, reply Reply, err error) response {
+	out := answer(m.ID)
+	if err != nil {
 		out.Error = e.describe(err, m.Params, id, reply)
-	default:
+	} else {
 		out.Result = paged(m.Method, m.Params, reply.Output)
 	}
-	write(w, status, out)
+	return out
 }
 
 // call makes the call of a message. A notification waits until its call is durable, and no longer.
@@ -143,9 +163,9 @@ func (e *endpoint) wait(r *http.Request) time.Duration {
 }
 
 // note writes a request into the log of the node (S3-007). What went wrong inside stays there (S3-009).
-func (e *endpoint) note(ctx context.Context, client Client, m request, id string, reply Reply, took time.Duration, err error) {
+func (e *endpoint) note(ctx context.Context, v visit, m request, reply Reply, took time.Duration, err error) {
 	attrs := []slog.Attr{
-		slog.String("request_id", id), slog.String("client", client.Name()), slog.String("method", clip(m.Method)),
+		slog.String("request_id", v.id), slog.String("client", v.client.Name()), slog.String("method", clip(m.Method)),
 		slog.String("task", reply.Task), slog.Duration("took", took),
 	}
 	if err == nil {
@@ -171,21 +191,26 @@ func clip(name string) string {
 
 // refuse answers a request of which no message was read.
 func (e *endpoint) refuse(w http.ResponseWriter, status int, id string, err error) {
-	out := answer(nil)
-	out.Error = e.describe(err, nil, id, Reply{})
-	write(w, status, out)
+	write(w, status, e.answer(request{}, id, Reply{}, err))
 }
 
 func write(w http.ResponseWriter, status int, out response) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(out); err != nil { // the output of a tool is valid JSON; this is the last resort
+	text, ok := out.text()
+	if !ok {
 		status = http.StatusInternalServerError
-		b.Reset()
-		b.WriteString(`{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"Internal error","data":{"name":"INTERNAL","reason":"INTERNAL"}}}`)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(b.Bytes())
+	_, _ = w.Write(text)
+}
+
+// text is an answer as one line; false when it could not be made.
+func (r response) text() ([]byte, bool) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(r); err != nil { // the output of a tool is valid JSON; this is the last resort
+		return []byte(`{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"Internal error","data":{"name":"INTERNAL","reason":"INTERNAL"}}}` + "\n"), false
+	}
+	return b.Bytes(), true
 }

@@ -5,8 +5,8 @@
 // of tools/call of the MCP face, which is behind the ports of this package: the same identities, gates and limits, and a
 // task in the log. Errors have the codes of the registry (M-4) and the form of seed 003, ErrorResponse.
 //
-// Answers are single JSON documents, whatever a request accepts. A stream of notifications would begin with
-// "Accept: text/event-stream"; such requests are answered like all others, so that one day they may be answered so.
+// Answers are single JSON documents, whatever a request accepts, but for those of methods that notifications follow: one
+// that is asked for with "Accept: text/event-stream" is the first event of a stream of server-sent events.
 package httpapi
 
 import (
@@ -31,6 +31,10 @@ const (
 	DefaultWait = time.Minute
 	// MaxWait is the longest wait that a client may ask for with the header Prefer: wait=SECONDS.
 	MaxWait = 10 * time.Minute
+	// DefaultKeepAlive is how often a stream with nothing to say has a comment.
+	DefaultKeepAlive = 15 * time.Second
+	// DefaultWriteTime is how long a client may take to read one event.
+	DefaultWriteTime = 30 * time.Second
 	// readTime is how long a client may take to send a request.
 	readTime = time.Minute
 )
@@ -53,6 +57,18 @@ type Client interface {
 	Sees(method string) bool
 	// Call calls a tool. Task and approval of the reply are also set beside an error.
 	Call(ctx context.Context, c Call) (Reply, error)
+	// Listens reports whether a method is one that notifications follow. Listen is Call for such a method; what follows is
+	// heard from the listener, which has to be closed, and is nil beside an error.
+	Listens(method string) bool
+	Listen(ctx context.Context, c Call) (Reply, Listener, error)
+}
+
+// Listener hears what follows from a call.
+type Listener interface {
+	// Next waits for messages, a while or until ctx ends; then there are none. Asking again says that the last ones have
+	// arrived. io.EOF when nothing will follow.
+	Next(ctx context.Context) ([]json.RawMessage, error)
+	Close()
 }
 
 // Call is a call of a tool.
@@ -80,8 +96,12 @@ type Config struct {
 	// named like secrets.
 	Redact func(data []byte) (clean []byte, changed bool)
 	// Wait is how long a request waits for the end of its call. Default: DefaultWait.
-	Wait   time.Duration
-	Logger *slog.Logger
+	Wait time.Duration
+	// KeepAlive is how often a stream with nothing to say says so. Default: DefaultKeepAlive.
+	KeepAlive time.Duration
+	// WriteTime is how long a client may take to read one event before it loses its stream. Default: DefaultWriteTime.
+	WriteTime time.Duration
+	Logger    *slog.Logger
 }
 
 // New returns the handler. VALIDATION_ERROR without a door.
@@ -94,6 +114,12 @@ func New(cfg Config) (http.Handler, error) {
 	}
 	if cfg.Wait == 0 {
 		cfg.Wait = DefaultWait
+	}
+	if cfg.KeepAlive == 0 {
+		cfg.KeepAlive = DefaultKeepAlive
+	}
+	if cfg.WriteTime == 0 {
+		cfg.WriteTime = DefaultWriteTime
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)

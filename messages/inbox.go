@@ -1,7 +1,6 @@
 package messages
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -81,17 +80,33 @@ func (s *Service) look(who string, q Query) (Page, []Message, *waiter) {
 	if q.After > s.upTo { // the cursor of another store
 		q.After, q.InOrder = 0, true
 	}
+	waiting := s.book.waiting(who, s.upTo, s.cfg.Now())
+	waiting = slices.DeleteFunc(waiting, func(it *item) bool { return !q.selects(it) })
+	page := Page{Messages: []Message{}, Waiting: len(waiting), Next: s.upTo, More: len(waiting) > q.Limit}
 	var found []Message
-	for _, it := range s.book.waiting(who, s.upTo, s.cfg.Now()) {
-		if q.selects(it) {
-			found = append(found, it.Message)
+	for _, it := range q.first(waiting) {
+		found = append(found, it.Message)
+	}
+	return page, found, s.waiters.join(who)
+}
+
+// first returns what a page has of messages that are in the order of arrival, in its own order.
+func (q *Query) first(waiting []*item) []*item {
+	if q.ordered() {
+		return waiting[:min(len(waiting), q.Limit)]
+	}
+	var found []*item
+	for p := MaxPriority; p >= 0; p-- {
+		for _, it := range waiting {
+			if len(found) == q.Limit {
+				return found
+			}
+			if it.Priority == p {
+				found = append(found, it)
+			}
 		}
 	}
-	page := Page{Messages: []Message{}, Waiting: len(found), Next: s.upTo, More: len(found) > q.Limit}
-	if !q.ordered() {
-		slices.SortStableFunc(found, func(a, b Message) int { return cmp.Compare(b.Priority, a.Priority) })
-	}
-	return page, found[:min(len(found), q.Limit)], s.waiters.join(who)
+	return found
 }
 
 // ordered reports whether the page is in the order of arrival.

@@ -15,6 +15,10 @@ const (
 	// MaxMessages and MaxBytes bound all messages that live.
 	MaxMessages = 50_000
 	MaxBytes    = 256 << 20
+	// MaxTakers is how many acknowledge a message to all before it ends for the others, too. MaxTaken is how many
+	// acknowledgements are remembered of messages that others still need.
+	MaxTakers = 10_000
+	MaxTaken  = 1_000_000
 	// MaxRecipients bounds the addresses of a message, MaxExcluded those that it leaves out.
 	MaxRecipients = 100
 	MaxExcluded   = 100

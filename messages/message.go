@@ -2,6 +2,7 @@ package messages
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -26,8 +27,9 @@ var typeForm = regexp.MustCompile(`^[a-z][a-z0-9._-]*$`)
 
 // Message is the reduced envelope of B-4: what a signature would add is in the log, which knows who made the call.
 type Message struct {
-	// ID is "MSG_" and a ULID.
-	ID string    `json:"id"`
+	// ID is "MSG_" and 26 characters. It stands for the call or the key that has sent the message, and sorts by nothing;
+	// Position does.
+	ID string    `json:"message_id"`
 	At time.Time `json:"at"`
 	// Sender is who the credential of the sender says it is.
 	Sender string `json:"sender"`
@@ -48,6 +50,21 @@ type Message struct {
 	Position uint64 `json:"position,omitempty"`
 	// Digest tells whether a message that comes again under its id is the same one.
 	Digest string `json:"digest,omitempty"`
+}
+
+// UnmarshalJSON also reads what earlier versions wrote, whose messages had an id.
+func (m *Message) UnmarshalJSON(data []byte) error {
+	type plain Message
+	read := struct {
+		*plain
+
+		Former string `json:"id"`
+	}{plain: (*plain)(m)}
+	if err := json.Unmarshal(data, &read); err != nil {
+		return err //nolint:wrapcheck // it is that of encoding/json, as for every other type
+	}
+	m.ID = cmp.Or(m.ID, read.Former)
+	return nil
 }
 
 // Draft is what a sender says of a message.

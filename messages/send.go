@@ -138,19 +138,20 @@ type victim struct {
 // room finds room for a message. A full queue takes one that is more urgent than its least urgent one: the oldest of
 // those makes room. Everything else is refused, and nothing that was accepted is lost for it.
 func (s *Service) room(m *Message) ([]victim, error) {
+	size := m.Size() // before the lock
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if now := s.cfg.Now(); s.crowded(m) {
+	if now := s.cfg.Now(); s.crowded(m, size) {
 		s.swept = now
 		s.book.Expire(now)
 	}
-	if len(s.book.items) >= s.cfg.Most || s.book.bytes+m.Size() > s.cfg.Bytes {
+	if len(s.book.items) >= s.cfg.Most || s.book.bytes+size > s.cfg.Bytes {
 		return nil, fault.New(fault.QuotaExceeded, "there are %d messages of %d bytes, and that is the limit", len(s.book.items), s.book.bytes).
 			WithHint("messages end when they are acknowledged, or expire")
 	}
 	var victims []victim
 	for _, to := range m.To {
-		if len(s.book.boxes[to]) < s.cfg.Queue {
+		if s.book.queued(to) < s.cfg.Queue {
 			continue
 		}
 		it := s.book.weakest(to, m.Priority)
@@ -164,9 +165,9 @@ func (s *Service) room(m *Message) ([]victim, error) {
 }
 
 // crowded reports whether a queue for the message is full, or all of them.
-func (s *Service) crowded(m *Message) bool {
-	return len(s.book.items) >= s.cfg.Most || s.book.bytes+m.Size() > s.cfg.Bytes ||
-		slices.ContainsFunc(m.To, func(to string) bool { return len(s.book.boxes[to]) >= s.cfg.Queue })
+func (s *Service) crowded(m *Message, size int) bool {
+	return len(s.book.items) >= s.cfg.Most || s.book.bytes+size > s.cfg.Bytes ||
+		slices.ContainsFunc(m.To, func(to string) bool { return s.book.queued(to) >= s.cfg.Queue })
 }
 
 // displace ends a message at an address and tells its sender.

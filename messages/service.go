@@ -31,9 +31,10 @@ type Config struct {
 	// Members returns all known identities, for what a sender is told about recipients. Nil knows nobody and tells nothing.
 	Members func(ctx context.Context) []string
 	// Queue is how many messages wait for one recipient, in one group, or for all; Most and Bytes bound all of them.
-	// Defaults: MaxQueue, MaxMessages, MaxBytes.
-	Queue, Most, Bytes int
-	Logger             *slog.Logger
+	// Takers is how many acknowledge a message to all before it ends, Taken how many acknowledgements are remembered of
+	// messages that others still need. Defaults: MaxQueue, MaxMessages, MaxBytes, MaxTakers, MaxTaken.
+	Queue, Most, Bytes, Takers, Taken int
+	Logger                            *slog.Logger
 }
 
 func (c Config) withDefaults() Config {
@@ -46,7 +47,9 @@ func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	for limit, usual := range map[*int]int{&c.Queue: MaxQueue, &c.Most: MaxMessages, &c.Bytes: MaxBytes} {
+	for limit, usual := range map[*int]int{
+		&c.Queue: MaxQueue, &c.Most: MaxMessages, &c.Bytes: MaxBytes, &c.Takers: MaxTakers, &c.Taken: MaxTaken,
+	} {
 		if *limit <= 0 {
 			*limit = usual
 		}
@@ -92,18 +95,19 @@ func (s *Service) EndWaits() { s.closed.Do(func() { close(s.closing) }) }
 
 // Learn takes a record of the store. One that is known is passed over.
 func (s *Service) Learn(position uint64, r Record) {
+	size := r.size() // before the lock
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.learn(position, r)
+	s.learn(position, r, size)
 	s.tell()
 }
 
-func (s *Service) learn(position uint64, r Record) {
+func (s *Service) learn(position uint64, r Record, size int) {
 	if _, known := s.ahead[position]; known || position <= s.upTo {
 		return
 	}
 	s.ahead[position] = struct{}{}
-	if m := s.book.Apply(position, r); m != nil {
+	if m := s.book.apply(position, r, size); m != nil {
 		s.fresh = append(s.fresh, m)
 	}
 	s.advance()
@@ -191,7 +195,10 @@ func (s *Service) Ack(ctx context.Context, who string, ids []string) (Acked, err
 
 func (s *Service) ackAll(ctx context.Context, who string, ids []string, result *Acked) error {
 	for _, id := range ids {
-		r, ok := s.taking(who, id)
+		r, ok, err := s.taking(who, id)
+		if err != nil {
+			return err
+		}
 		if !ok {
 			result.Unknown = append(result.Unknown, id)
 			continue
@@ -222,8 +229,8 @@ func (s *Service) Forget(ctx context.Context, who string) error {
 func (s *Service) forget(ctx context.Context, who string) error {
 	s.mu.Lock()
 	now := s.cfg.Now()
-	records := make([]Record, 0, len(s.book.boxes[who]))
-	for _, it := range s.book.boxes[who] {
+	var records []Record
+	for it := range s.book.of(who) {
 		if s.book.needs(who, it, now) {
 			records = append(records, s.without(it, who, now))
 		}
@@ -240,25 +247,27 @@ func (s *Service) forget(ctx context.Context, who string) error {
 	return nil
 }
 
-// taking returns the record by which somebody needs a message no more; false when they do not need it.
-func (s *Service) taking(who, id string) (Record, bool) {
+// taking returns the record by which somebody needs a message no more; false when they do not need it. QUOTA_EXCEEDED when
+// no more of them can be remembered.
+func (s *Service) taking(who, id string) (r Record, needed bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now, it := s.cfg.Now(), s.book.items[id]
 	if it == nil || !s.book.needs(who, it, now) {
-		return Record{}, false
+		return r, false, nil
 	}
-	return s.without(it, who, now), true
+	r = s.without(it, who, now)
+	if r.Kind == Taken && s.book.takes >= s.cfg.Taken {
+		return r, true, fault.New(fault.QuotaExceeded, "%d acknowledgements of messages that others still need are remembered, and that is the limit", s.book.takes).
+			WithHint("the message stays; acknowledge it when others have expired")
+	}
+	return r, true, nil
 }
 
 // without is the record by which somebody needs a message no more: the end of it, when everybody else has it. The lock
 // is held.
 func (s *Service) without(it *item, who string, now time.Time) Record {
-	last := it.onlyDirect() && !slices.ContainsFunc(it.To, func(to string) bool {
-		_, taken := it.taken[to]
-		return to != who && !taken
-	})
-	if last {
+	if known := it.Position <= s.upTo || it.onlyDirect(); known && s.book.settled(it, who, s.cfg.Takers) {
 		return s.done(it, now)
 	}
 	return Record{Kind: Taken, ID: it.ID, Who: who, TTL: it.ExpiresAt.Sub(now)}

@@ -22,6 +22,7 @@ func (t *turn) advance() {
 			break
 		}
 	}
+	t.release()
 	t.blockIfStuck()
 }
 
@@ -391,7 +392,7 @@ const (
 // blockIfStuck blocks a task that can only go on when a person decides about a step in doubt, or somebody
 // answers what a call asks.
 func (t *turn) blockIfStuck() {
-	if t.stopped() || t.task.State != statemachine.InProgress {
+	if t.stopped() || t.task.State != statemachine.InProgress && t.task.State != statemachine.Assigned {
 		return
 	}
 	var doubtful, asking, waiting *statemachine.Step

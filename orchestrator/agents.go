@@ -95,6 +95,33 @@ func (l lane) takes(p *work.Agent) bool {
 	return true
 }
 
+// assign brings a task that nobody works on to ASSIGNED: an agent is given its first call (table T-1).
+func (t *turn) assign(agent string) {
+	if t.task.State == statemachine.NeedsAction {
+		t.emit(events.TaskAssigned, &events.Moved{Reason: "given to " + agent})
+	}
+}
+
+// takeUp brings a task to IN_PROGRESS whose agent has said that it has the call, or how that ended.
+func (t *turn) takeUp() {
+	if t.task.State == statemachine.Assigned {
+		t.activate()
+	}
+}
+
+// release brings a task back whose agent has given its call back, or was lost, before it began.
+func (t *turn) release() {
+	if t.stopped() || t.task.State != statemachine.Assigned {
+		return
+	}
+	for _, s := range t.task.Steps {
+		if s.Executing() || s.State == statemachine.StepInDoubt {
+			return
+		}
+	}
+	t.emit(events.TaskReleased, &events.Moved{Reason: "no agent has its call"})
+}
+
 // fits reports whether an agent is among those that are selected.
 func fits(p *work.Agent, a *events.Agents, requester string) bool {
 	if !p.WorksFor(requester) || a.Agent != "" && a.Agent != p.Name || a.Type != "" && a.Type != p.Type {
@@ -138,8 +165,17 @@ func wantedAgents(a *events.Agents) string {
 
 // online reports whether an agent that may take a call was heard of lately. The lock is held.
 func (o *Orchestrator) online(a *events.Agents, requester string) bool {
+	return o.anyAgent(func(p *work.Agent) bool { return fits(p, a, requester) })
+}
+
+// bound reports whether agents that could take a call were heard of lately, and none that may. The lock is held.
+func (o *Orchestrator) bound(a *events.Agents, requester string) bool {
+	return !o.online(a, requester) && o.anyAgent(func(p *work.Agent) bool { return fits(p, a, p.For) })
+}
+
+func (o *Orchestrator) anyAgent(is func(*work.Agent) bool) bool {
 	for _, w := range o.match.workers {
-		if w.agent != nil && fits(w.agent, a, requester) && !o.mute(w) {
+		if w.agent != nil && is(w.agent) && !o.mute(w) {
 			return true
 		}
 	}

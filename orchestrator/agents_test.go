@@ -1,8 +1,10 @@
 package orchestrator_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -54,6 +56,12 @@ func TestCallsForAgents(t *testing.T) {
 
 	eve := &work.Agent{Name: "eve", Type: "analyst", Capabilities: []string{"search", "cite"}, For: "user:eve"}
 	assert.Empty(t, n.askAs(eve), "she works for another one")
+	why, err = n.Explain(n.ctx(), orchestrator.GetRequest{ID: id})
+	require.NoError(t, err)
+	for _, c := range why.Causes[:3] {
+		assert.Contains(t, c.Sentence, "those that are online work only for who registered them, and that is not user:test")
+	}
+	assert.Contains(t, why.Causes[3].Sentence, "the agent ada that can cite, and none is online")
 	assert.ElementsMatch(t, []string{"any"}, n.askAs(&work.Agent{Name: "bob", Type: "developer", Capabilities: []string{"cite"}}))
 	assert.ElementsMatch(t, []string{"ada"}, n.askAs(&work.Agent{Name: "ada", Type: "developer", Capabilities: []string{"cite"}}))
 	assert.ElementsMatch(t, []string{"typed"}, n.askAs(&work.Agent{Name: "cy", Type: "analyst", Capabilities: []string{"search"}}))
@@ -173,5 +181,109 @@ func TestRepeatedReportsOfAgents(t *testing.T) {
 				n = start(t, log, patient)
 			}
 		})
+	}
+}
+
+// began starts the call of an agent as the desk does: before the agent hears of it.
+func (n *node) began(ref work.Ref, agent string) {
+	n.t.Helper()
+	require.NoError(n.t, n.Start(n.ctx(), work.Started{Ref: ref, Worker: "agent:" + agent, Effect: "write"}))
+}
+
+// T-1 assign, start, release: a task whose first call an agent has is assigned until the agent says that it has it, and
+// nobody's again when the agent gives it back.
+func TestAssigned(t *testing.T) {
+	t.Parallel()
+	n := start(t, memlog.New(memlog.Config{}), patient)
+	id := n.submit(onePlanForAgents)
+	ada := &work.Agent{Name: "ada"}
+	ref := work.Ref{Task: id, Step: "a", Attempt: 1}
+	require.Equal(t, []string{"a"}, n.askAs(ada))
+	assert.Equal(t, statemachine.NeedsAction, n.get(id).State, "it is on its way through the gates")
+	n.began(ref, "ada")
+	assert.Equal(t, statemachine.Assigned, n.get(id).State)
+	assert.Equal(t, 1, n.queue(orchestrator.QueueRequest{}).Stats.Assigned)
+	assert.Empty(t, n.queue(orchestrator.QueueRequest{}).Tasks)
+	assert.Len(t, n.queue(orchestrator.QueueRequest{Status: "assigned"}).Tasks, 1)
+
+	require.NoError(t, n.Report(n.ctx(), work.Outcome{
+		Ref: ref, Worker: "agent:ada", Class: "handoff", HandTo: &events.Agents{}, Error: fault.New(fault.Unavailable, "not now"),
+	}))
+	assert.Equal(t, statemachine.NeedsAction, n.get(id).State, "nobody has it")
+	require.Equal(t, []string{"a"}, n.askAs(ada))
+	ref.Attempt = 2
+	n.began(ref, "ada")
+	pulse := func(p work.Pulse) {
+		reply, err := n.Beat(n.ctx(), work.Beat{Worker: "agent:ada", Calls: []work.Pulse{p}})
+		require.NoError(t, err)
+		assert.Empty(t, reply.Stop)
+	}
+	pulse(work.Pulse{Ref: ref, Unheard: true})
+	assert.Equal(t, statemachine.Assigned, n.get(id).State, "it was only sent")
+	pulse(work.Pulse{Ref: ref})
+	require.Eventually(t, func() bool { return n.get(id).State == statemachine.InProgress }, time.Minute, time.Millisecond)
+	require.NoError(t, n.Report(n.ctx(), work.Outcome{Ref: ref, Worker: "agent:ada", Output: []byte(`{}`)}))
+	assert.Equal(t, statemachine.Done, n.result(id).State)
+	assert.Equal(t, []events.Kind{
+		events.TaskAssigned, events.TaskReleased, events.TaskAssigned, events.TaskStarted, events.TaskFinished,
+	}, n.moves(id))
+	n.checkReplay(id)
+}
+
+// An agent that is silent from the start leaves its task in doubt, and one that reports at once never said that it began.
+func TestAssignedToSilence(t *testing.T) {
+	t.Parallel()
+	n := start(t, memlog.New(memlog.Config{}), patient)
+	id := n.submit(onePlanForAgents)
+	require.Equal(t, []string{"a"}, n.askAs(&work.Agent{Name: "ada"}))
+	ref := work.Ref{Task: id, Step: "a", Attempt: 1}
+	n.began(ref, "ada")
+	require.NoError(t, n.Report(n.ctx(), work.Outcome{Ref: ref, Worker: "agent:ada", Class: "shutdown", Error: fault.New(fault.Unavailable, "bye")}))
+	assert.Equal(t, statemachine.Blocked, n.get(id).State, "it may have begun")
+
+	id = n.submit(onePlanForAgents)
+	require.Equal(t, []string{"a"}, n.askAs(&work.Agent{Name: "ada"}))
+	ref.Task = id
+	n.began(ref, "ada")
+	require.NoError(t, n.Report(n.ctx(), work.Outcome{Ref: ref, Worker: "agent:ada", Output: []byte(`{}`)}))
+	assert.Equal(t, statemachine.Done, n.result(id).State)
+	assert.Equal(t, []events.Kind{events.TaskAssigned, events.TaskStarted, events.TaskFinished}, n.moves(id))
+	n.checkReplay(id)
+}
+
+// moves returns the kinds of the transitions of a task, in order.
+func (n *node) moves(id events.TaskID) []events.Kind {
+	n.t.Helper()
+	var kinds []events.Kind
+	for _, k := range n.kinds(id) {
+		if slices.ContainsFunc(statemachine.Table(), func(r statemachine.Transition) bool { return r.Kind == k }) {
+			kinds = append(kinds, k)
+		}
+	}
+	return kinds
+}
+
+// What an agent wishes for its failed calls holds where the plan says nothing, and never for what has effects.
+func TestRetriesOfAgents(t *testing.T) {
+	t.Parallel()
+	for plan, want := range map[string]statemachine.StepState{
+		"{id: a, tool: AGENT, effect: idempotent}":                             statemachine.StepReady,
+		"{id: a, tool: AGENT, effect: write}":                                  statemachine.StepFailed,
+		"{id: a, tool: AGENT, effect: idempotent, retry: {max_attempts: 1}}":   statemachine.StepFailed,
+		"{id: a, tool: AGENT, effect: write, retry: {initial: 1ms, max: 1ms}}": statemachine.StepReady,
+	} {
+		n := start(t, memlog.New(memlog.Config{}), patient)
+		id := n.submit("{orch: v1, name: retried, steps: [" + plan + "]}")
+		require.Equal(t, []string{"a"}, n.askAs(&work.Agent{Name: "ada"}))
+		ref := work.Ref{Task: id, Step: "a", Attempt: 1}
+		n.began(ref, "ada")
+		require.NoError(t, n.Report(n.ctx(), work.Outcome{
+			Ref: ref, Worker: "agent:ada", Class: "tool_error", Error: fault.New(fault.ToolFailed, "not now"), Retry: &work.Retry{Max: 1},
+		}))
+		require.Eventually(t, func() bool { return n.step(id, "a").State == want }, time.Minute, time.Millisecond, plan)
+		if want == statemachine.StepReady {
+			assert.Equal(t, 2, n.step(id, "a").Attempt, plan)
+		}
+		n.checkReplay(id)
 	}
 }

@@ -96,6 +96,8 @@ type SubmitRequest struct {
 	Actor string `json:"actor,omitempty"`
 	// Cause is the id of the request that the task is made for; it stands in the first commit.
 	Cause string `json:"cause,omitempty"`
+	// Via is the command by which a person asks for the task, such as "submit"; what has none is never their @last.
+	Via string `json:"via,omitempty"`
 }
 
 // SubmitReply answers Submit.
@@ -129,6 +131,9 @@ type SubmitBatchItem struct {
 type FindRequest struct {
 	// Text is an id, a unique prefix of one (with or without TASK_), or @last.
 	Text string `json:"text"`
+	// Actor is who asks: their @last is the newest task that they have submitted by a command. Empty for that of anybody,
+	// however it was submitted.
+	Actor string `json:"actor,omitempty"`
 }
 
 // FindReply answers Find.
@@ -264,6 +269,8 @@ type Summary struct {
 	Parent   events.TaskID      `json:"parent,omitempty"`
 	// Requestor is who submitted the task.
 	Requestor string `json:"requestor,omitempty"`
+	// Via is the command by which a person submitted it, if one did.
+	Via string `json:"via,omitempty"`
 	// Reason is why the task is in its state or, for an open task, what it waits for.
 	Reason    string    `json:"reason,omitempty"`
 	CreatedAt time.Time `json:"created_at,omitzero"`
@@ -403,6 +410,8 @@ type RetryRequest struct {
 	// badly, with all that needs it, and those that never began.
 	From  string `json:"from,omitempty"`
 	Actor string `json:"actor,omitempty"`
+	// Via is that of SubmitRequest.
+	Via string `json:"via,omitempty"`
 }
 
 // RedriveRequest names a task of the dead letter.

@@ -132,6 +132,9 @@ func (o *Orchestrator) Call(ctx context.Context, r CallRequest) (CallReply, erro
 	if !ok || tool.Spec().Internal {
 		return CallReply{}, fault.New(fault.NotFound, "there is no tool %q", clip(r.Tool)).WithField("tool").WithHint("orch tools list")
 	}
+	if tool.Spec().Direct {
+		return CallReply{}, fault.New(fault.Forbidden, "%s is not called inside of a task", tool.Spec().Name).WithField("tool")
+	}
 	args, err := tool.Check(r.Args)
 	if err == nil {
 		args, err = compact(args)

@@ -326,6 +326,8 @@ func (t *turn) becauseReady(s *statemachine.Step, c *Cause) {
 		c.Kind, c.Sentence, c.Next = "queue_paused", fmt.Sprintf("Step %s is ready, but queue %s is paused%s.", s.Key, queue, t.holdText(holdQueue, queue)), "orch resume --queue "+queue
 	case t.o.held(holdTool, s.Tool):
 		c.Kind, c.Sentence, c.Next = "tool_paused", fmt.Sprintf("Step %s is ready, but tool %s is paused%s.", s.Key, s.Tool, t.holdText(holdTool, s.Tool)), "orch resume --tool "+s.Tool
+	case s.For != nil && t.o.bound(s.For, askedFor(t.task)):
+		c.Kind, c.Sentence, c.Next = "no_worker", fmt.Sprintf("Step %s waits for %s; those that are online work only for who registered them, and that is not %s.", s.Key, wantedAgents(s.For), askedFor(t.task)), "orch agents"
 	case s.For != nil && !t.o.online(s.For, askedFor(t.task)):
 		c.Kind, c.Sentence, c.Next = "no_worker", fmt.Sprintf("Step %s waits for %s, and none is online.", s.Key, wantedAgents(s.For)), "orch agents"
 	case s.For != nil:

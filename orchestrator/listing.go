@@ -52,7 +52,7 @@ func (l *listing) update(e *entry) {
 		if l.lines == nil {
 			l.lines = map[events.TaskID]*Summary{}
 		}
-		line = &Summary{ID: e.id, Name: t.Submitted.Name, Priority: t.Submitted.Priority, Labels: t.Submitted.Labels, Requestor: t.Requestor, CreatedAt: t.CreatedAt}
+		line = &Summary{ID: e.id, Name: t.Submitted.Name, Priority: t.Submitted.Priority, Labels: t.Submitted.Labels, Requestor: t.Requestor, Via: t.Submitted.Via, CreatedAt: t.CreatedAt}
 		if t.Submitted.Parent != nil {
 			line.Parent = t.Submitted.Parent.Task
 		}
@@ -364,7 +364,7 @@ func (o *Orchestrator) complete(ctx context.Context, line Summary) (Summary, err
 	o.lock()
 	defer o.unlock()
 	if known := o.listed.lines[line.ID]; known != nil && known.Priority == "" {
-		known.Labels, known.Priority, known.Reason, known.Requestor = line.Labels, line.Priority, line.Reason, line.Requestor
+		known.Labels, known.Priority, known.Reason, known.Requestor, known.Via = line.Labels, line.Priority, line.Reason, line.Requestor, line.Via
 	}
 	return line, nil
 }
@@ -373,7 +373,7 @@ func (o *Orchestrator) complete(ctx context.Context, line Summary) (Summary, err
 func (s *Summary) learn(c *events.Commit) {
 	for _, e := range c.Events {
 		if sub, ok := e.Data.(*events.Submitted); ok {
-			s.Labels, s.Priority, s.Requestor = sub.Labels, sub.Priority, c.Actor
+			s.Labels, s.Priority, s.Requestor, s.Via = sub.Labels, sub.Priority, c.Actor, sub.Via
 		}
 		if moved, ok := e.Data.(*events.Moved); ok && statemachine.Moves(e.Kind) {
 			s.Reason, s.Block = moved.Reason, moved.Block

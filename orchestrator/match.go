@@ -387,7 +387,7 @@ func (o *Orchestrator) gateState(t *statemachine.Task, s *statemachine.Step) str
 	switch {
 	case known && s.Noted() && !slices.Contains(tool.Spec().Gate.States(), t.State):
 		return string(tool.Spec().Gate.States()[0])
-	case t.State == statemachine.NeedsAction && s.Purpose != purposeCall:
+	case (t.State == statemachine.NeedsAction || t.State == statemachine.Assigned) && s.Purpose != purposeCall:
 		return string(statemachine.InProgress)
 	default:
 		return string(t.State)

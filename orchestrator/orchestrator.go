@@ -189,7 +189,7 @@ type Orchestrator struct {
 	alarms alarms
 	quota  quota
 	holds  []Hold
-	last   events.TaskID
+	last   latest
 	// loss is the first history that could not be read whole; nothing is appended after it.
 	loss *fault.Error
 	// spawnJob starts a goroutine that Run waits for; nil when Run is not, or no longer, to be waited for.

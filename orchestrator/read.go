@@ -60,7 +60,7 @@ func (o *Orchestrator) look(ctx context.Context, id events.TaskID, fn func(*entr
 func (o *Orchestrator) Find(ctx context.Context, r FindRequest) (FindReply, error) {
 	text := strings.ToUpper(strings.TrimSpace(r.Text))
 	if text == "@LAST" {
-		return o.findLast(ctx)
+		return o.findLast(ctx, r.Actor)
 	}
 	if !strings.HasPrefix(text, "TASK_") {
 		text = "TASK_" + text
@@ -94,24 +94,6 @@ func match(given, prefix string, tasks []Summary) (FindReply, error) {
 		return FindReply{}, fault.New(fault.NotUnique, "%d tasks begin with %q", len(found), clip(given)).WithField("id").
 			WithHint("give more characters, such as %s", found[0])
 	}
-}
-
-func (o *Orchestrator) findLast(ctx context.Context) (FindReply, error) {
-	o.lock()
-	last := o.last
-	o.unlock()
-	if last != "" {
-		return FindReply{ID: last}, nil
-	}
-	lines, err := o.lines(ctx)
-	if err != nil {
-		return FindReply{}, err
-	}
-	lines = slices.DeleteFunc(lines, func(s Summary) bool { return s.Parent != "" || ownName(s.Name) })
-	if len(lines) == 0 {
-		return FindReply{}, fault.New(fault.NotFound, "there are no tasks yet").WithHint("orch submit PLAN.yaml")
-	}
-	return FindReply{ID: slices.MinFunc(lines, newer).ID}, nil
 }
 
 // Get implements API.

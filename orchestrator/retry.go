@@ -44,7 +44,7 @@ func (o *Orchestrator) anew(ctx context.Context, r RetryRequest, id events.TaskI
 		if r.From == "" { // what is made again has not succeeded: it may have happened all the same
 			extra.keyOf = events.TaskID(first(string(sub.KeyOf), string(r.ID)))
 		}
-		req = SubmitRequest{ID: id, Name: sub.Name, Labels: sub.Labels, Priority: sub.Priority, Queue: sub.Queue, Actor: r.Actor, Plan: e.prog.Plan().JSON()}
+		req = SubmitRequest{ID: id, Name: sub.Name, Labels: sub.Labels, Priority: sub.Priority, Queue: sub.Queue, Actor: r.Actor, Via: r.Via, Plan: e.prog.Plan().JSON()}
 		req.Inputs = t.fetch(sub.Inputs)
 		return nil
 	})
@@ -85,7 +85,7 @@ func (o *Orchestrator) Redrive(ctx context.Context, r RedriveRequest) (SubmitRep
 	case planless != nil:
 		return o.withPlan(ctx, r, planless)
 	}
-	return o.anew(ctx, RetryRequest{ID: r.ID, Actor: r.Actor}, redriveOf(r.ID))
+	return o.anew(ctx, RetryRequest{ID: r.ID, Actor: r.Actor, Via: "redrive"}, redriveOf(r.ID))
 }
 
 // withPlan lets a task go on whose plan can be read again.

@@ -150,7 +150,7 @@ func (o *Orchestrator) prepare(ctx context.Context, r SubmitRequest, extra submi
 	}
 	p := &events.Submitted{
 		PlanSHA256: prog.hash, Parent: extra.parent, RetryOf: extra.origin, KeyOf: extra.keyOf, DependsOn: r.DependsOn,
-		Client: r.Client,
+		Client: r.Client, Via: r.Via,
 		Within: extra.within,
 	}
 	if p.Tools, err = toolsFor(prog.Plan(), extra.tools); err != nil {
@@ -207,7 +207,7 @@ func (o *Orchestrator) checkRequest(r SubmitRequest) error {
 		return fault.New(fault.ValidationError, "%q is not critical, high, normal or low", clip(r.Priority)).WithField("priority")
 	}
 	for _, f := range [...]struct{ field, text string }{
-		{"name", r.Name}, {"queue", r.Queue}, {"idempotency_key", r.IdempotencyKey}, {"actor", r.Actor},
+		{"name", r.Name}, {"queue", r.Queue}, {"idempotency_key", r.IdempotencyKey}, {"actor", r.Actor}, {"via", r.Via},
 	} {
 		if len(f.text) > maxText {
 			return fault.New(fault.ValidationError, "has %d bytes, the limit is %d", len(f.text), maxText).WithField(f.field)

@@ -11,6 +11,7 @@ import (
 	"github.com/orch-dev/orch/internal/failpoint"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/stats"
+	"github.com/orch-dev/orch/work"
 )
 
 // turn is one decision about one task: the events it emits are applied at once and appended as one
@@ -39,6 +40,8 @@ type turn struct {
 	needed int64
 	given  map[string]found
 	late   bool
+	// wish is how the agent whose call has failed wishes it to be tried again; nil for none.
+	wish *work.Retry
 	// shown is the size of the values in the answer for a client so far.
 	shown int64
 	// blobs are the large values that must be stored before the commit; inline is the size of the others.
@@ -274,7 +277,7 @@ func (o *Orchestrator) follow(t *turn) {
 		switch d := event.Data.(type) {
 		case *events.Submitted:
 			if d.Parent == nil && !ownName(d.Name) {
-				o.last = e.id
+				o.last.made(e.id, t.task)
 			}
 			o.awaitDependencies(e)
 			o.setAlarms(e, t.now)

@@ -117,6 +117,9 @@ func (o *Orchestrator) Start(ctx context.Context, s work.Started) error {
 		if s.Effect == string(tools.Destructive) && !step.Noted() {
 			t.checkpointBefore(step)
 		}
+		if step.For != nil && step.Purpose != purposeCall {
+			t.assign(s.Worker)
+		}
 		t.begin(step, s.Worker, s.Effect, t.now)
 		return nil
 	})
@@ -165,9 +168,9 @@ func (t *turn) holds(r work.Ref, worker string) bool {
 }
 
 // begin records that a worker executes the call, which has the effect that it names. A call of the plan brings
-// the task to IN_PROGRESS.
+// the task to IN_PROGRESS; one for agents does so when the agent says that it has it.
 func (t *turn) begin(s *statemachine.Step, worker, effect string, at time.Time) {
-	if s.Purpose != purposeCall {
+	if s.Purpose != purposeCall && (s.For == nil || t.task.State != statemachine.Assigned) {
 		t.activate()
 	}
 	if at.IsZero() || at.After(t.now) {
@@ -230,6 +233,9 @@ func (o *Orchestrator) renew(worker string, p work.Pulse, now time.Time) bool {
 	}
 	l.heard, l.expires = now, now.Add(l.length)
 	o.showProgress(e, p)
+	if e.task.State == statemachine.Assigned && !p.Unheard {
+		o.turn(p.Task, workerActor(worker), func(t *turn) error { t.takeUp(); return nil }, ignore)
+	}
 	if !l.called {
 		l.called = true
 		o.turn(p.Task, workerActor(worker), func(t *turn) error {
@@ -357,6 +363,9 @@ func (t *turn) outcome(s *statemachine.Step, r work.Outcome, in received) {
 		}
 		t.begin(s, r.Worker, r.Effect, r.StartedAt)
 	}
+	if r.HandTo == nil && r.Class != classShutdown {
+		t.takeUp()
+	}
 	switch {
 	case len(r.Questions) > 0:
 		t.inquire(s, r)
@@ -373,6 +382,7 @@ func (t *turn) outcome(s *statemachine.Step, r work.Outcome, in received) {
 	}
 	switch {
 	case r.Error != nil:
+		t.wish = r.Retry
 		t.failed(s, r.Error, r.Class, r.Duration)
 	case in.spawned != nil:
 		t.spawnChild(s, in.spawned, r.Duration)
@@ -412,6 +422,15 @@ func (t *turn) failed(s *statemachine.Step, err *fault.Error, class string, took
 	t.emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: err, Class: class, Duration: took})
 }
 
+// ruleFor is how failures of a call are met: as the plan says, else as the agent wishes that had the call, if it may be
+// repeated.
+func (t *turn) ruleFor(n *plan.Node, effect plan.Effect) *plan.Retry {
+	if rule := t.retryOf(n); rule != nil || t.wish == nil || effect != plan.EffectRead && effect != plan.EffectIdempotent {
+		return rule
+	}
+	return plan.NewRetry(t.wish.Max+1, t.wish.Backoff)
+}
+
 // again decides about another attempt by the retry rule of the step.
 func (t *turn) again(s *statemachine.Step, class string) (time.Time, bool) {
 	if s.Purpose != "" || t.task.Cancelling || (interrupted(class) && t.spent(s, class)) {
@@ -421,8 +440,8 @@ func (t *turn) again(s *statemachine.Step, class string) (time.Time, bool) {
 	if n == nil {
 		return time.Time{}, false
 	}
-	rule, failures := t.retryOf(n), s.Failures+1
 	effect := plan.Effect(s.Effect)
+	rule, failures := t.ruleFor(n, effect), s.Failures+1
 	if s.State == statemachine.StepReady {
 		effect = plan.EffectRead // the call has not begun, so it can be made anew
 	}

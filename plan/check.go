@@ -58,6 +58,9 @@ func (k *linker) checkTool(s *Step, at place, anyState bool) {
 	}
 	s.Tool = k.properName(s.Tool)
 	info, ok := k.lookUp(s.Tool, at.at("tool"))
+	if ok && info.Direct {
+		at.at("tool").report("the tool "+s.Tool+" is no step of a task", "a registered agent calls it over MCP or /rpc, with its own credential")
+	}
 	if ok {
 		checkArguments(s.With, info, at)
 		if anyState && !info.AnyState {

@@ -28,6 +28,8 @@ type ToolInfo struct {
 	Effect Effect
 	// AnyState tells that the tool may run in every state of its task, also in COMPLETED.
 	AnyState bool
+	// Direct tells that the tool is called by people and programs for themselves, and never by a task.
+	Direct bool
 	// Required are the names of the inputs without which the tool refuses a call.
 	Required []string
 	// Properties are the names of all inputs; nil = unknown, so that no name is refused.

@@ -101,6 +101,13 @@ func (r *Retry) Delay(attempt int, rnd float64) time.Duration {
 	return time.Duration(delay * (1 - r.Jitter*rnd))
 }
 
+// NewRetry returns a rule with the defaults but for how many attempts there are, and the delay after the first one.
+func NewRetry(attempts int, initial time.Duration) *Retry {
+	r := newRetry()
+	r.MaxAttempts, r.Initial, r.Max = attempts, Duration(initial), max(r.Max, Duration(initial))
+	return r
+}
+
 func newRetry() *Retry {
 	return &Retry{
 		MaxAttempts: defaultAttempts, Initial: defaultInitial, Max: defaultMax,

@@ -30,6 +30,8 @@ type Description struct {
 	Inputs      json.RawMessage      `json:"inputs"`
 	Outputs     json.RawMessage      `json:"outputs"`
 	Errors      []string             `json:"errors,omitempty"`
+	// Example is the arguments of a call.
+	Example json.RawMessage `json:"example,omitempty"`
 }
 
 // Annotate returns the hints that follow from a contract.
@@ -59,5 +61,6 @@ func Describe(t Tool) Description {
 		Inputs:      t.InputSchema(),
 		Outputs:     t.OutputSchema(),
 		Errors:      s.Errors,
+		Example:     json.RawMessage(s.Example),
 	}
 }

@@ -121,9 +121,11 @@ type Spec struct {
 	Purpose string `json:"purpose"`
 	// Conditions repeats the source document's conditions in prose.
 	Conditions []string `json:"conditions,omitempty"`
-	Effect     Effect   `json:"effect"`
-	Gate       Gate     `json:"gate"`
-	Approval   Approval `json:"approval"`
+	// Example is the arguments of a call, as a JSON object, for tools whose inputs are not told by a list of them.
+	Example  string   `json:"example,omitempty"`
+	Effect   Effect   `json:"effect"`
+	Gate     Gate     `json:"gate"`
+	Approval Approval `json:"approval"`
 	// Paths are the input fields that hold paths.
 	Paths []Path `json:"paths,omitempty"`
 	// Content are the input fields that are searched for secrets.
@@ -168,6 +170,10 @@ type Spec struct {
 	ForAgents bool `json:"for_agents,omitempty"`
 	// AtNode is true for tools that only the process of the node can run: their calls go to its own worker alone.
 	AtNode bool `json:"at_node,omitempty"`
+	// Direct is true for tools by which somebody speaks for himself to the node: a face calls them at once, for the
+	// identity that has asked. No task is made of such a call, no step of a plan is one, and who is a registered agent
+	// (Env.Agent) sees them whatever else it sees.
+	Direct bool `json:"direct,omitempty"`
 	// Unlogged is true for tools that the node answers outside of the log when the log takes nothing: they only read
 	// the node itself, and are what somebody asks then.
 	Unlogged bool `json:"unlogged,omitempty"`
@@ -189,6 +195,9 @@ type Env struct {
 	// Requester is who submitted the task, or made this call inside of it; empty when that is not known. It is what the
 	// worker was told: only tools that run at the node (Spec.AtNode) may decide by it.
 	Requester string
+	// Agent is the id of the registered agent that makes a call of a Direct tool, with its own credential; empty in any
+	// other call.
+	Agent string
 	// Since is when the task was made, or the one of which it is a part; zero when that is not known.
 	Since time.Time
 	// Root confines every path.

@@ -211,6 +211,8 @@ type Pulse struct {
 	// Effect is that of this very call once the worker knows it, as in Outcome.
 	Effect   string    `json:"effect,omitempty"`
 	Progress *Progress `json:"progress,omitempty"`
+	// Unheard is true for a call that was sent to an agent which has not said yet that it has it.
+	Unheard bool `json:"unheard,omitempty"`
 }
 
 // Beat renews the leases of all running calls of a worker.
@@ -261,12 +263,22 @@ type Outcome struct {
 	Spawn *Spawn `json:"spawn,omitempty"`
 	// HandTo is set beside Error when the agent that has the call leaves it to others, and says that it is in no doubt.
 	HandTo *events.Agents `json:"hand_to,omitempty"`
+	// Retry is how the agent that had the call wishes it to be tried again. It never leaves the process.
+	Retry *Retry `json:"-"`
 	// With is set instead of Output and Error when the call has passed all gates and is made by an agent, who reports
 	// its end. It never leaves the process.
 	With *With `json:"-"`
 	// Stray is set when the worker is not known to have had the attempt. A refusal of it is not noted in the log, which
 	// anybody could fill by that. It never leaves the process.
 	Stray bool `json:"-"`
+}
+
+// Retry is a wish about calls that have failed: the plan goes first, and calls with effects are not made again by it.
+type Retry struct {
+	// Max is how often a call is tried again.
+	Max int
+	// Backoff is how long it waits before the first time; each wait is twice as long as the one before.
+	Backoff time.Duration
 }
 
 // With is a call that has passed all gates, for the agent that makes it.

@@ -42,10 +42,14 @@ it said on its standard error. A status of 75 gives the call back to others, if
 its effect is idempotent.
 
 The first time, the agent is registered with the credential of the operator; its own is kept in ~/.orch/agents/NAME.json
-and renewed there. With --credential FILE nothing but that file is needed, and the node may be elsewhere.`,
+and renewed there. Who it is does not change afterwards: to give it other capabilities, remove it first (orch agents
+remove NAME). With --credential FILE nothing but that file is needed, and the node may be elsewhere.`,
 		Example: "  orch agent run --name builder --type developer --capability build --exec -- ./build.sh",
 		Args:    cobra.ArbitraryArgs,
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.runAgent(cmd.Context(), o, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.given(cmd.Flags())
+			return a.runAgent(cmd.Context(), o, args)
+		},
 	}
 	o.flags(cmd)
 	f := cmd.Flags()
@@ -62,13 +66,19 @@ func (a *app) runAgent(ctx context.Context, o agentRunOptions, argv []string) er
 	if len(argv) == 0 {
 		return fault.New(fault.RequiredField, "no program is named").WithField("--exec").WithHint("orch agent run --name builder --exec -- ./build.sh")
 	}
+	if err := checkProgram(argv[0]); err != nil {
+		return err
+	}
 	file, err := o.file(a.cfg.Home)
 	if err != nil {
 		return err
 	}
 	cred, err := readCredential(file, a.now())
-	if errors.Is(err, fs.ErrNotExist) && o.credential == "" {
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && o.credential == "":
 		cred, err = a.enrol(ctx, o, file)
+	case err == nil:
+		cred, err = a.sameAgent(ctx, o, file, cred)
 	}
 	if err != nil {
 		return err
@@ -88,7 +98,20 @@ func (a *app) runAgent(ctx context.Context, o agentRunOptions, argv []string) er
 		return err
 	}
 	a.note("%s takes calls of %s; stop with Ctrl-C", cred.Name, cred.URL)
-	return stopped(ctx, p.Run(ctx))
+	return stopped(ctx, o.refused(p.Run(ctx), file))
+}
+
+// refused says what to do about a credential that the node takes no more.
+func (o agentRunOptions) refused(err error, file string) error {
+	if !fault.Has(err, fault.Unauthorized) && !fault.Has(err, fault.TokenExpired) {
+		return err
+	}
+	e := *fault.From(err)
+	e.Hint = "the agent was removed; run this again with --capability to register it anew"
+	if o.credential != "" {
+		e.Hint = "the agent was removed, or " + file + " is an older credential; register it anew: orch agents register NAME -o json > " + file
+	}
+	return &e
 }
 
 // alone keeps other processes from being the same agent: each would take the calls of the other for lost. Where no lock

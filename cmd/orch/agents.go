@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -73,6 +74,9 @@ func (a *app) listAgents(ctx context.Context, o agentsOptions) error {
 		if err != nil {
 			return err
 		}
+		if s.Embedded() && len(all) > 0 {
+			a.note("no node runs here, so nobody hears of the agents and all are offline; start one with: orch serve")
+		}
 		return a.showAgents(slices.DeleteFunc(all, func(v agents.View) bool { return !o.selects(v) }))
 	})
 }
@@ -91,14 +95,25 @@ func (a *app) showAgents(list []agents.View) error {
 			return nil
 		}
 		var table screen.Table
-		table.Row("NAME", "TYPE", "STATUS", "CALLS", "SEEN", "DONE", "BY", "CAPABILITIES")
+		head := []string{"NAME", "TYPE", "STATUS", "CALLS", "SEEN", "DONE", "BY", "CAPABILITIES"}
+		bound := slices.ContainsFunc(list, func(v agents.View) bool { return v.For != "" })
+		if bound {
+			head = append(head, "WORKS FOR")
+		}
+		table.Row(head...)
 		for _, g := range list {
 			seen := "-"
 			if !g.LastSeen.IsZero() {
 				seen = screen.Age(a.now(), g.LastSeen)
 			}
-			table.Row(g.Name, g.Type, string(g.Status), strconv.Itoa(g.Current)+"/"+strconv.Itoa(g.MaxTasks), seen,
-				strconv.Itoa(g.Record.Completed), g.RegisteredBy, strings.Join(g.Names(), ","))
+			row := []string{
+				g.Name, g.Type, string(g.Status), strconv.Itoa(g.Current) + "/" + strconv.Itoa(g.MaxTasks), seen,
+				strconv.Itoa(g.Record.Completed), g.RegisteredBy, strings.Join(g.Names(), ","),
+			}
+			if bound {
+				row = append(row, cmp.Or(g.For, "all"))
+			}
+			table.Row(row...)
 		}
 		return table.Write(w, a.width())
 	}}
@@ -112,7 +127,10 @@ func (a *app) showAgents(list []agents.View) error {
 type registerOptions struct {
 	kind, version, description string
 	capabilities               []string
-	maxTasks                   int
+	maxTasks, retries          int
+	timeout                    time.Duration
+	// set are the flags that the user has given.
+	set []string
 }
 
 func (o *registerOptions) flags(cmd *cobra.Command) {
@@ -122,6 +140,8 @@ func (o *registerOptions) flags(cmd *cobra.Command) {
 	f.StringVar(&o.description, "description", "", "what it is, for people")
 	f.StringSliceVar(&o.capabilities, "capability", nil, "what it can do, as name or name:category (repeatable)")
 	f.IntVar(&o.maxTasks, "max-tasks", 1, "how many calls it takes at the same time")
+	f.DurationVar(&o.timeout, "call-timeout", time.Hour, "how long a call may take whose step says nothing")
+	f.IntVar(&o.retries, "retries", 0, "how often a call is tried again that has failed and may be repeated, where its step says nothing")
 	completeFlag(cmd, "type", completeWords(agents.Types()))
 }
 
@@ -155,22 +175,18 @@ renews it. The call of onboarding.registerAgent is in the log, without the secre
 // request is the input of onboarding.registerAgent.
 func (o registerOptions) request(name string) (json.RawMessage, error) {
 	type object = map[string]any
-	var capabilities []object
-	for _, text := range o.capabilities {
-		what, category, ok := strings.Cut(text, ":")
-		if !ok {
-			category = "general"
-		}
-		capabilities = append(capabilities, object{"name": what, "category": category})
-	}
+	capabilities := asCapabilities(o.capabilities)
 	if len(capabilities) == 0 {
-		return nil, fault.New(fault.RequiredField, "an agent has at least one").WithField("--capability")
+		return nil, fault.New(fault.RequiredField, "an agent has at least one").WithField("--capability").
+			WithHint("say what it can do, as the plans that need it say it in requires, such as --capability build")
 	}
 	info := object{"name": name, "type": o.kind, "version": o.version}
 	if o.description != "" {
 		info["description"] = o.description
 	}
-	return json.Marshal(object{"agentInfo": info, "capabilities": capabilities, "configuration": object{"maxConcurrentTasks": o.maxTasks}})
+	return json.Marshal(object{"agentInfo": info, "capabilities": capabilities, "configuration": object{
+		"maxConcurrentTasks": o.maxTasks, "timeout": o.timeout.Milliseconds(), "retryPolicy": object{"maxRetries": o.retries},
+	}})
 }
 
 // register registers an agent by a task, and collects its secret.
@@ -211,12 +227,15 @@ func (a *app) callOnce(ctx context.Context, s session, tool string, args json.Ra
 	if err != nil {
 		return "", err
 	}
-	r, err := s.Result(ctx, orchestrator.ResultRequest{ID: reply.ID, Wait: time.Minute})
+	f := a.follower(s, reply.ID, 0)
+	defer f.release(ctx, s)
+	if _, err := a.attend(ctx, f, time.Minute, newWaiting(a), true); err != nil {
+		return "", err
+	}
+	r, err := f.session.Result(ctx, orchestrator.ResultRequest{ID: reply.ID})
 	switch {
 	case err != nil:
 		return "", err
-	case !r.Over:
-		return "", fault.New(fault.Timeout, "the task %s has not ended", reply.ID).WithHint("orch explain %s", reply.ID)
 	case r.State != statemachine.Done && r.Error != nil:
 		return "", r.Error
 	case r.State != statemachine.Done:

@@ -45,7 +45,7 @@ func (a *app) approvals(ctx context.Context, args []string, o approvalsOptions) 
 			r.ID = args[0]
 		}
 		if o.task != "" {
-			found, err := s.Find(ctx, orchestrator.FindRequest{Text: o.task})
+			found, err := s.Find(ctx, orchestrator.FindRequest{Text: o.task, Actor: a.actor()})
 			if err != nil {
 				return err
 			}

@@ -136,7 +136,7 @@ func (b *batch) request(ctx context.Context, text []byte) (orchestrator.SubmitRe
 	r := orchestrator.SubmitRequest{
 		Name: either(l.Name, b.options.name), Labels: labels, Priority: either(l.Priority, b.options.priority),
 		Queue: either(l.Queue, b.options.queue), IdempotencyKey: l.IdempotencyKey, DependsOn: upper(l.DependsOn),
-		Delay: b.options.delay, Actor: b.app.actor(),
+		Delay: b.options.delay, Actor: b.app.actor(), Via: viaSubmit,
 	}
 	if r.Priority != "" {
 		if err := oneOf("priority", r.Priority, priorities()); err != nil {

@@ -29,7 +29,7 @@ func (a *app) cancel(ctx context.Context, texts []string, reason string) error {
 		ids := make([]events.TaskID, len(texts))
 		for i, text := range texts {
 			var err error
-			if ids[i], err = find(ctx, s, text); err != nil {
+			if ids[i], err = a.find(ctx, s, text); err != nil {
 				return err
 			}
 		}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/cmd/orch/screen"
-	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/orchestrator"
 )
 
@@ -17,27 +16,6 @@ type silent struct{}
 func (silent) update(news) error { return nil }
 func (silent) tick() error       { return nil }
 func (silent) close() error      { return nil }
-
-// waitNotes shows nothing but what people have to approve or to answer, on stderr.
-type waitNotes struct {
-	silent
-
-	app *app
-}
-
-func (d waitNotes) update(n news) error {
-	for _, c := range n.Commits {
-		for _, e := range c.Events {
-			switch asked := e.Data.(type) {
-			case *events.Approval:
-				d.app.note("the call waits for approval %s; orch approvals %s", asked.ID, asked.ID)
-			case *events.Question:
-				d.app.note("the call asks something (%s); orch questions %s", asked.Kind, asked.ID)
-			}
-		}
-	}
-	return nil
-}
 
 // plainLines writes one line for each event, and notes to stderr.
 type plainLines struct {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/fault"
@@ -308,6 +309,7 @@ func (a *app) probeStatus(ctx context.Context, s session) []finding {
 	}
 	findings := []finding{nodeFinding(s, status)}
 	findings = append(findings, storeFinding(status), workerFinding(s, status))
+	findings = append(findings, agentFindings(ctx, s)...)
 	for _, h := range status.Paused {
 		findings = append(findings, fine("pause", "%s", holdText(h)))
 	}
@@ -357,23 +359,49 @@ func storeFinding(status orchestrator.StatusReply) finding {
 
 func workerFinding(s session, status orchestrator.StatusReply) finding {
 	const part, mend = "worker", "start one: orch worker"
+	workers := slices.DeleteFunc(slices.Clone(status.Workers), func(w orchestrator.WorkerView) bool {
+		return strings.HasPrefix(w.Name, agents.Prefix)
+	})
 	switch {
 	case s.Embedded():
 		return fine(part, "starts with the task")
-	case len(status.Workers) == 0:
+	case len(workers) == 0:
 		return bad(part, "the node has none, so no call can run", mend)
 	}
 	var gone []string
-	for _, w := range status.Workers {
+	for _, w := range workers {
 		if w.Silent {
 			gone = append(gone, fmt.Sprintf("; %s is gone, last heard of at %s", w.Name, stamp(w.SeenAt)))
 		}
 	}
-	there := len(status.Workers) - len(gone)
+	there := len(workers) - len(gone)
 	if there == 0 {
 		return bad(part, "the node has none any more, so no call can run"+strings.Join(gone, ""), mend)
 	}
 	return fine(part, "%s%s", screen.Plural(there, "worker"), strings.Join(gone, ""))
+}
+
+// agentFindings says how the registered agents are, if there are any.
+func agentFindings(ctx context.Context, s session) []finding {
+	const part = "agents"
+	all, err := s.Agents(ctx)
+	switch {
+	case err != nil:
+		return []finding{failed(part, err, "see the log of the node")}
+	case len(all) == 0:
+		return nil
+	case s.Embedded():
+		return []finding{fine(part, "%d registered; no node runs that could hear of them", len(all))}
+	}
+	count := map[string]int{}
+	for _, v := range all {
+		count[string(v.Status)]++
+	}
+	var texts []string
+	for _, status := range slices.Sorted(maps.Keys(count)) {
+		texts = append(texts, fmt.Sprintf("%d %s", count[status], status))
+	}
+	return []finding{fine(part, "%d registered: %s", len(all), strings.Join(texts, ", "))}
 }
 
 // probeClock finds a clock that was set back: the newest task would come from the future.

@@ -272,3 +272,6 @@ func golden(t *testing.T, name, got string) {
 func at(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.Second) }
 
 //go:fix inline
+
+// Agents implements agents.Service: none is registered.
+func (*fakeSession) Agents(context.Context) ([]agents.View, error) { return nil, nil }

@@ -54,7 +54,7 @@ func closeSession(ctx context.Context, s session) error {
 // withTask opens a session and resolves the text of an id.
 func (a *app) withTask(ctx context.Context, m mode, text string, do func(s session, id events.TaskID) error) error {
 	return a.with(ctx, m, func(s session) error {
-		id, err := find(ctx, s, text)
+		id, err := a.find(ctx, s, text)
 		if err != nil {
 			return err
 		}
@@ -62,10 +62,10 @@ func (a *app) withTask(ctx context.Context, m mode, text string, do func(s sessi
 	})
 }
 
-// find resolves a full id, a unique prefix or @last. When there is no such task the error names the
-// one that was probably meant.
-func find(ctx context.Context, api orchestrator.API, text string) (events.TaskID, error) {
-	reply, err := api.Find(ctx, orchestrator.FindRequest{Text: text})
+// find resolves a full id, a unique prefix or @last, the newest task that this user has submitted. When there is no such
+// task the error names the one that was probably meant.
+func (a *app) find(ctx context.Context, api orchestrator.API, text string) (events.TaskID, error) {
+	reply, err := api.Find(ctx, orchestrator.FindRequest{Text: text, Actor: a.actor()})
 	if err == nil {
 		return reply.ID, nil
 	}

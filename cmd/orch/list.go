@@ -56,7 +56,7 @@ func (a *app) list(ctx context.Context, o listOptions) error {
 	}
 	return a.with(ctx, idle, func(s session) error {
 		if o.parent != "" {
-			if request.Parent, err = find(ctx, s, o.parent); err != nil {
+			if request.Parent, err = a.find(ctx, s, o.parent); err != nil {
 				return err
 			}
 		}

@@ -109,6 +109,9 @@ func (a *app) readInbox(ctx context.Context, o readOptions) error {
 
 // waiting reads the messages that are wanted, and returns how many it left out.
 func (a *app) waiting(ctx context.Context, s session, who messages.Deputy, o readOptions) ([]messages.Message, int, error) {
+	if o.wait > 0 {
+		defer a.sayLater("waiting for a message, at most " + o.wait.String())()
+	}
 	q := o.query()
 	q.Limit, q.Wait = o.limit, o.wait
 	if o.all {
@@ -228,6 +231,8 @@ func (a *app) tail(ctx context.Context, s session, who messages.Deputy, o readOp
 	if o.count > 0 {
 		q.Limit = min(o.count, messages.MaxPage)
 	}
+	heard := a.sayLater("waiting for messages; stop with Ctrl-C")
+	defer heard()
 	told := false
 	for shown := 0; o.count == 0 || shown < o.count; {
 		page, err := a.office(s).Inbox(ctx, who, q)
@@ -245,6 +250,9 @@ func (a *app) tail(ctx context.Context, s session, who messages.Deputy, o readOp
 			return err
 		}
 		told = false
+		if len(page.Messages) > 0 {
+			heard()
+		}
 		for _, m := range page.Messages[:limitTo(len(page.Messages), o.count, shown)] {
 			if err := a.showMessage(m); err != nil {
 				return err

@@ -67,7 +67,7 @@ func (a *app) pause(ctx context.Context, args []string, o pauseOptions, resume b
 	}
 	return a.with(ctx, idle, func(s session) error {
 		if len(args) == 1 {
-			id, err := find(ctx, s, args[0])
+			id, err := a.find(ctx, s, args[0])
 			if err != nil {
 				return err
 			}

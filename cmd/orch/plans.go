@@ -104,7 +104,7 @@ func (a *app) planOptions(ctx context.Context) plan.Options {
 func toolInfo(t tools.Tool) plan.ToolInfo {
 	spec := t.Spec()
 	required, fields := tools.Fields(t)
-	return plan.ToolInfo{Name: spec.Name, Effect: plan.Effect(spec.Effect), AnyState: spec.Gate == tools.AnyState, Required: required, Properties: fields}
+	return plan.ToolInfo{Name: spec.Name, Effect: plan.Effect(spec.Effect), AnyState: spec.Gate == tools.AnyState, Direct: spec.Direct, Required: required, Properties: fields}
 }
 
 // inputSchema is what the command line has to know of a JSON Schema.

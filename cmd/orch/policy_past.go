@@ -68,7 +68,7 @@ func (a *app) past(ctx context.Context, j judges, catalogue *tools.Catalogue, o 
 			r.since = since
 			return r.all(ctx)
 		}
-		id, err := find(ctx, s, o.task)
+		id, err := a.find(ctx, s, o.task)
 		if err != nil {
 			return err
 		}

@@ -33,7 +33,7 @@ form. A call that asks holds no worker; it goes on when all that it asks is answ
 
 func (a *app) questions(ctx context.Context, args []string) error {
 	return a.with(ctx, idle, func(s session) error {
-		r, err := questionsRequest(ctx, s, args)
+		r, err := a.questionsRequest(ctx, s, args)
 		if err != nil {
 			return err
 		}
@@ -54,14 +54,14 @@ func (a *app) questions(ctx context.Context, args []string) error {
 	})
 }
 
-func questionsRequest(ctx context.Context, s session, args []string) (orchestrator.QuestionsRequest, error) {
+func (a *app) questionsRequest(ctx context.Context, s session, args []string) (orchestrator.QuestionsRequest, error) {
 	if len(args) == 0 {
 		return orchestrator.QuestionsRequest{}, nil
 	}
 	if _, err := events.TaskOfQuestion(args[0]); err == nil {
 		return orchestrator.QuestionsRequest{ID: args[0]}, nil
 	}
-	id, err := find(ctx, s, args[0])
+	id, err := a.find(ctx, s, args[0])
 	return orchestrator.QuestionsRequest{Task: id}, err
 }
 

@@ -68,7 +68,7 @@ func (a *app) redriveAll(ctx context.Context, s session, texts []string) (replie
 }
 
 func (a *app) redriveOne(ctx context.Context, s session, text string) (orchestrator.SubmitReply, error) {
-	id, err := find(ctx, s, text)
+	id, err := a.find(ctx, s, text)
 	if err != nil {
 		return orchestrator.SubmitReply{}, err
 	}

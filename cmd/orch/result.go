@@ -14,7 +14,6 @@ import (
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/orchestrator"
-	"github.com/orch-dev/orch/statemachine"
 )
 
 // resultOptions are the flags of `orch result`.
@@ -26,15 +25,18 @@ type resultOptions struct {
 func newResult(a *app) *cobra.Command {
 	var o resultOptions
 	cmd := &cobra.Command{
-		Use:               "result ID",
-		Short:             "Print the outputs of a task, when it is over",
+		Use:   "result ID",
+		Short: "Print the outputs of a task, when it is over",
+		Long: `Print the outputs of a task. While it goes on this waits for its end, and says on stderr what it waits for.
+With --timeout it stops then: the exit code is 8, or 9 when the task awaits an approval. --wait=false does not
+wait at all.`,
 		Example:           "  orch result @last --timeout 30s -o json",
 		Args:              takes("ID"),
 		ValidArgsFunction: a.completeIDs(1),
 		RunE:              func(cmd *cobra.Command, args []string) error { return a.result(cmd.Context(), args[0], o) },
 	}
 	cmd.Flags().BoolVar(&o.wait, "wait", true, "wait until the task is over")
-	cmd.Flags().DurationVar(&o.timeout, "timeout", 0, "stop waiting after this time (0: never)")
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 0, "stop waiting after this time, with the exit code 8 (0: never)")
 	return cmd
 }
 
@@ -51,10 +53,9 @@ func (a *app) result(ctx context.Context, text string, o resultOptions) error {
 		f := a.follower(s, id, t.Rev)
 		defer f.release(ctx, s)
 		if o.wait && !t.State.Terminal() {
-			if t.State == statemachine.Blocked || t.State == statemachine.AwaitingApproval {
-				a.note("%s is %s: %s; this waits for its end", t.ID, t.State, t.Reason)
-			}
-			if _, err := a.attend(ctx, f, o.timeout, silent{}, false); err != nil {
+			w := newWaiting(a)
+			w.begin(ctx, s, t)
+			if _, err := a.attend(ctx, f, o.timeout, w, true); err != nil {
 				return err
 			}
 		}

@@ -34,7 +34,7 @@ func newRetry(a *app) *cobra.Command {
 
 func (a *app) retry(ctx context.Context, text string, o retryOptions) error {
 	return a.withTask(ctx, working, text, func(s session, id events.TaskID) error {
-		reply, err := s.Retry(ctx, orchestrator.RetryRequest{ID: id, From: o.from, Actor: a.actor()})
+		reply, err := s.Retry(ctx, orchestrator.RetryRequest{ID: id, From: o.from, Actor: a.actor(), Via: "retry"})
 		if err != nil {
 			return err
 		}

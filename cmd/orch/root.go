@@ -16,7 +16,11 @@ const about = `orch runs plans of tool calls as durable tasks.
 
 Every fact about a task is an event in a log, so a task survives the end of any process, can be
 replayed without calling anything, and tells at any time why it does not move. ` + "`orch submit`" + ` needs
-nothing running: where there is no node it starts one for the length of the task.`
+nothing running: where there is no node it starts one for the length of the task.
+
+An ID is that of a task, the beginning of one that no other has, or @last: the newest task that you have made
+with ` + "`orch submit`, `orch retry` or `orch redrive`" + `, whatever others have submitted since.
+` + "`orch help exit-codes`" + ` says what the exit codes mean.`
 
 // The groups of commands in the help.
 const (

@@ -40,6 +40,9 @@ type waitOptions struct {
 	timeout             time.Duration
 }
 
+// viaSubmit marks the tasks of orch submit, which @last is about.
+const viaSubmit = "submit"
+
 func newSubmit(a *app) *cobra.Command {
 	var o submitOptions
 	cmd := &cobra.Command{
@@ -84,7 +87,7 @@ func addWait(cmd *cobra.Command, o *waitOptions) {
 	f.BoolVarP(&o.wait, "wait", "w", true, "watch the task until it is over and print its outputs")
 	f.BoolVarP(&o.detach, "detach", "d", false, "return as soon as the task is durable")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "do not show progress")
-	f.DurationVar(&o.timeout, "timeout", 0, "stop waiting after this time (0: never)")
+	f.DurationVar(&o.timeout, "timeout", 0, "stop waiting after this time, with the exit code 8 (0: never)")
 	cmd.MarkFlagsMutuallyExclusive("wait", "detach")
 }
 
@@ -104,7 +107,7 @@ func (a *app) submit(ctx context.Context, o submitOptions) error {
 	}
 	return a.with(ctx, working, func(s session) error {
 		for _, text := range o.dependsOn {
-			id, err := find(ctx, s, text)
+			id, err := a.find(ctx, s, text)
 			if err != nil {
 				return err
 			}
@@ -125,7 +128,7 @@ func isBatch(file string) bool {
 // submitRequest turns flags and files into a request.
 func (a *app) submitRequest(ctx context.Context, o submitOptions) (orchestrator.SubmitRequest, error) {
 	r := orchestrator.SubmitRequest{
-		Name: o.name, Priority: o.priority, Queue: o.queue, IdempotencyKey: o.key, Delay: o.delay, Actor: a.actor(),
+		Name: o.name, Priority: o.priority, Queue: o.queue, IdempotencyKey: o.key, Delay: o.delay, Actor: a.actor(), Via: viaSubmit,
 	}
 	var err error
 	if r.Labels, err = labels(o.labels); err != nil {
@@ -243,8 +246,10 @@ func (a *app) await(ctx context.Context, s session, id events.TaskID, o waitOpti
 // awaitDisplay shows a task on stderr, because stdout is for its outputs.
 func (a *app) awaitDisplay(o waitOptions) (d display, snapshots bool) {
 	switch {
-	case o.quiet, a.cfg.Output != "text":
+	case o.quiet:
 		return silent{}, false
+	case a.cfg.Output != "text":
+		return newWaiting(a), true
 	case a.errTTY:
 		return newLive(a, a.err), true
 	default:

@@ -135,7 +135,7 @@ func toolLines(d shownTool) []string {
 	if len(d.Errors) > 0 {
 		lines = append(lines, "", "errors: "+strings.Join(d.Errors, ", "))
 	}
-	return append(lines, "", "call it: orch tools call "+d.Name+exampleArgs(d.Inputs))
+	return append(lines, "", "call it: orch tools call "+d.Name+exampleOf(d))
 }
 
 // propertyLines lists the properties of a schema in its order.
@@ -182,6 +182,35 @@ func propertyOrder(raw json.RawMessage) []string {
 	return names
 }
 
+// exampleOf is what follows the name of a tool in a call of it: its example, or what it requires.
+func exampleOf(d shownTool) string {
+	fields, ok := screen.Fields(d.Example)
+	if !ok || len(fields) == 0 {
+		return exampleArgs(d.Inputs)
+	}
+	var b strings.Builder
+	for _, f := range fields {
+		var text string
+		if json.Unmarshal(f.Value, &text) == nil {
+			b.WriteString(" " + quoteWord(f.Name+"="+text))
+			continue
+		}
+		b.WriteString(" " + quoteWord(f.Name+":="+string(f.Value)))
+	}
+	return b.String()
+}
+
+// quoteWord writes a word as the shell takes it.
+func quoteWord(word string) string {
+	if strings.ContainsFunc(word, func(r rune) bool { return !strings.ContainsRune(wordly, r) }) {
+		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	}
+	return word
+}
+
+// wordly are the characters that mean nothing to the shell.
+const wordly = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_=:./,@%+-"
+
 func exampleArgs(raw json.RawMessage) string {
 	var b strings.Builder
 	for _, name := range readSchema(raw).Required {
@@ -209,7 +238,7 @@ func newToolsCall(a *app) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&o.task, "task", "", "call it inside this task, as its state allows")
-	cmd.Flags().DurationVar(&o.timeout, "timeout", 0, "stop waiting after this time (0: never)")
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 0, "stop waiting after this time, with the exit code 8 (0: never)")
 	addSettings(cmd.Flags(), true, true)
 	return cmd
 }
@@ -226,6 +255,7 @@ func (a *app) callTool(ctx context.Context, args []string, o callOptions) error 
 	name := t.Spec().Name
 	if o.task != "" {
 		return a.withTask(ctx, working, o.task, func(s session, id events.TaskID) error {
+			defer a.sayLater("waiting for the call; what for: orch explain " + string(id))()
 			r, err := s.Call(ctx, orchestrator.CallRequest{ID: id, Tool: name, Args: checked, Wait: callWait(o.timeout), Actor: a.actor()})
 			if err != nil {
 				return err
@@ -267,7 +297,7 @@ func (a *app) called(ctx context.Context, s session, id events.TaskID, o callOpt
 func (a *app) callReply(ctx context.Context, s session, id events.TaskID, o callOptions) (orchestrator.CallReply, error) {
 	f := a.follower(s, id, 0)
 	defer f.release(ctx, s)
-	if _, err := a.attend(ctx, f, o.timeout, waitNotes{app: a}, false); err != nil {
+	if _, err := a.attend(ctx, f, o.timeout, newWaiting(a), true); err != nil {
 		return orchestrator.CallReply{}, err
 	}
 	t, err := f.session.Get(ctx, orchestrator.GetRequest{ID: id})

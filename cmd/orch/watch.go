@@ -30,7 +30,7 @@ task on.`,
 		RunE:              func(cmd *cobra.Command, args []string) error { return a.watch(cmd.Context(), args[0], o) },
 	}
 	cmd.Flags().Uint64Var(&o.after, "after", 0, "begin after this revision")
-	cmd.Flags().DurationVar(&o.timeout, "timeout", 0, "stop watching after this time (0: never)")
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 0, "stop watching after this time, with the exit code 8 (0: never)")
 	return cmd
 }
 

@@ -114,7 +114,7 @@ func domain(family []string) []Row {
 		{Package: "tools/firebase/document", Imports: []string{"fault", "tools/firebase/refusal"}, Pure: true},
 		{Package: "tools/firebase/firebasetest", Imports: []string{"fault", "tools/firebase", "tools/firebase/refusal"}, Kit: true},
 		{Package: "tools/firebase/memory", Imports: []string{
-			"fault", "tools/firebase", "tools/firebase/document", "tools/firebase/refusal", "tools/firebase/tree",
+			"fault", "tools/firebase", "tools/firebase/backlog", "tools/firebase/document", "tools/firebase/refusal", "tools/firebase/tree",
 		}},
 		{Package: "tools/firebase/backlog", Imports: []string{"fault", "tools/firebase", "tools/firebase/refusal"}},
 		{Package: "tools/firebase/account", Imports: []string{"fault", "internal/netguard", "tools/firebase/refusal"}},
@@ -126,7 +126,7 @@ func domain(family []string) []Row {
 		}},
 		{Package: "tools/firebase/embedded", Imports: []string{"fault", "tools/firebase", "tools/firebase/memory", "tools/firebase/refusal"}},
 		{Package: "tools/firebase", Imports: append([]string{"tools/firebase/document", "tools/firebase/refusal", "tools/firebase/tree"}, family...)},
-		{Package: "tools/agent", Imports: append([]string{"agents"}, family...)},
+		{Package: "tools/agent", Imports: append([]string{"agents", "work"}, family...)},
 		{Package: "tools/onboarding", Imports: append([]string{"agents"}, family...)},
 		{Package: "tools/system", Imports: append([]string{"agents"}, family...)},
 		{Package: "tools/*", Imports: family},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -50,11 +51,28 @@ func oneTool(d *document, t tools.Description) {
 		d.line("- %s", c)
 	}
 	d.table([]string{"input", "type", "", "what it is"}, fields(t.Inputs))
+	if len(t.Example) > 0 {
+		d.line("Such as:")
+		d.line("")
+		d.line("```json")
+		d.line("%s", indented(t.Example))
+		d.line("```")
+		d.line("")
+	}
 	d.table([]string{"output", "type", "", "what it is"}, fields(t.Outputs))
 	if len(t.Errors) > 0 {
 		d.line("Errors: %s.", strings.Join(t.Errors, ", "))
 		d.line("")
 	}
+}
+
+// indented is JSON as people read it.
+func indented(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if err := json.Indent(&b, raw, "", "  "); err != nil {
+		panic("an example of the catalogue is no JSON: " + err.Error())
+	}
+	return b.String()
 }
 
 // property is what the page tells of a field of a schema.

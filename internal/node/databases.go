@@ -96,6 +96,8 @@ type (
 		ID string `json:"id,omitempty"`
 		// Arrived is the number of the last message that has arrived.
 		Arrived uint64 `json:"arrived,omitempty"`
+		// Single says that the session is for one subscription.
+		Single bool `json:"single,omitempty"`
 	}
 )
 
@@ -140,7 +142,7 @@ const longPoll = 20 * time.Second
 func sessionMethods(hub *firebase.Hub) local {
 	return local{
 		"open": bus.Handle(func(_ context.Context, in sessionRequest) (struct{}, error) {
-			hub.OpenSession(in.Session)
+			hub.OpenSession(in.Session, in.Single)
 			return struct{}{}, nil
 		}),
 		"close": bus.Handle(func(_ context.Context, in sessionRequest) (struct{}, error) {
@@ -205,8 +207,8 @@ var _ server.Subscriptions = Subscriptions{}
 func NewSubscriptions(node Asker) Subscriptions { return Subscriptions{node} }
 
 // OpenSession implements server.Subscriptions.
-func (s Subscriptions) OpenSession(ctx context.Context, session string) error {
-	return s.ask(ctx, "open", sessionRequest{Session: session}, &struct{}{})
+func (s Subscriptions) OpenSession(ctx context.Context, session string, single bool) error {
+	return s.ask(ctx, "open", sessionRequest{Session: session, Single: single}, &struct{}{})
 }
 
 // CloseSession implements server.Subscriptions.

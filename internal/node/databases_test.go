@@ -121,7 +121,7 @@ func TestDatabasesOfWorkersAndFacesElsewhere(t *testing.T) {
 	c.call(20, "firebase.unsubscribe", `{"subscriptionId":"s"}`)
 	assert.Contains(t, c.hear(), `"success":true`)
 	c.call(21, "firebase.unsubscribe", `{"subscriptionId":"s"}`)
-	assert.Contains(t, c.hear(), "NOT_FOUND")
+	assert.Contains(t, c.hear(), "GONE")
 }
 
 // caller is a client over a pair of pipes.

@@ -1,14 +1,21 @@
 package node
 
 import (
+	"context"
 	"maps"
 	"slices"
 
 	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/mcp/gateway"
+	"github.com/orch-dev/orch/messages"
 	"github.com/orch-dev/orch/worker"
 )
+
+// NewDeputies lets somebody read the inboxes of others, which is noted.
+func NewDeputies(office messages.Office[string], note func(context.Context, messages.Deputy) error) messages.Office[messages.Deputy] {
+	return &deputies{office: office, note: note}
+}
 
 // Messages is the office of the node.
 func (n *Node) Messages() *bus.Messages { return n.messages }

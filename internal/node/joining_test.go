@@ -17,6 +17,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/node"
 	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/work"
 )
 
 // joins is what an agent says of itself that can do one thing.
@@ -250,7 +251,11 @@ func TestTheWayOfAnAgent(t *testing.T) {
 	calls := claim(t, ada, 1)
 	require.Len(t, calls, 1)
 	assert.Empty(t, e.queue(object{}), "somebody has it")
-	assert.Equal(t, "ada", e.queue(object{"includeAssigned": true})[first]["assignedTo"])
+	assert.Equal(t, ada.Agent, e.queue(object{"includeAssigned": true})[first]["assignedTo"])
+	assert.Equal(t, "assigned", e.queue(object{"status": "assigned"})[first]["status"], "the agent has not said that it has it")
+	status, text = say(t, ada, "/agents/status", agents.Beat{Calls: []work.Pulse{{Ref: calls[0].Ref}}})
+	require.Equal(t, http.StatusOK, status, text)
+	require.Eventually(t, func() bool { return e.queue(object{"status": "in_progress"})[first] != nil }, time.Minute, 10*time.Millisecond)
 	assert.Contains(t, e.queue(object{"includeAssigned": true, "agentId": ada.Agent}), first)
 	assert.NotContains(t, e.queue(object{"includeAssigned": true, "agentId": bob.Agent}), first)
 	status, text = say(t, ada, "/agents/results", agents.Report{Ref: calls[0].Ref, Result: json.RawMessage(`{"sun": true}`)})

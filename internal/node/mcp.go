@@ -63,7 +63,7 @@ func (n *Node) faceConfig() server.Config {
 		API: n.orch, Catalogue: n.hands.catalogue, Root: n.hands.root.Name(), Version: n.cfg.Version, Logger: n.cfg.logger(),
 		Sessions: n.store, Key: n.faceKey, Outside: n.Outside(), Inboxes: n.messages, Reveal: n.reveal, Subscriptions: NewSubscriptions(n),
 		Tokens: n.cfg.Tokens, Outputs: n.hands.tree, SyncWait: n.cfg.SyncWait, OutsideApprovals: n.cfg.OutsideApprovals,
-		PortableNames: n.cfg.PortableNames, Unlogged: n.unlogged,
+		PortableNames: n.cfg.PortableNames, Unlogged: n.unlogged, Direct: n.direct,
 	}
 	if n.cfg.Face != nil {
 		n.cfg.Face(&cfg)

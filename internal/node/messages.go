@@ -90,8 +90,16 @@ type deputies struct {
 	office messages.Office[string]
 	note   func(ctx context.Context, who messages.Deputy) error
 
-	mu    sync.Mutex
-	noted map[messages.Deputy]time.Time
+	mu    sync.Mutex // not held while anything is noted
+	noted map[messages.Deputy]*noting
+}
+
+// noting is a reading that was noted a moment ago, or is being noted.
+type noting struct {
+	at time.Time
+	// done is closed when it is noted, or has failed with err.
+	done chan struct{}
+	err  error
 }
 
 var _ messages.Office[messages.Deputy] = (*deputies)(nil)
@@ -113,25 +121,53 @@ func (d *deputies) noteOnce(ctx context.Context, who messages.Deputy) error {
 			return err
 		}
 	}
+	for {
+		n, mine := d.begin(who)
+		if mine {
+			n.err = d.note(ctx, who)
+			d.end(who, n)
+			return n.err
+		}
+		select {
+		case <-ctx.Done():
+			return fault.From(ctx.Err())
+		case <-n.done:
+		}
+		if !fault.Has(n.err, fault.Cancelled) { // else the one who noted it has gone away, and this one does
+			return n.err
+		}
+	}
+}
+
+// begin returns what is known of a reading, and whether the caller has to note it.
+func (d *deputies) begin(who messages.Deputy) (n *noting, mine bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
-	for known, at := range d.noted {
-		if now.Sub(at) >= noteEvery {
+	for known, n := range d.noted {
+		if now.Sub(n.at) >= noteEvery {
 			delete(d.noted, known)
 		}
 	}
-	if _, known := d.noted[who]; known {
-		return nil
-	}
-	if err := d.note(ctx, who); err != nil {
-		return err
+	if n := d.noted[who]; n != nil {
+		return n, false
 	}
 	if d.noted == nil {
-		d.noted = map[messages.Deputy]time.Time{}
+		d.noted = map[messages.Deputy]*noting{}
 	}
-	d.noted[who] = now
-	return nil
+	n = &noting{at: now, done: make(chan struct{})}
+	d.noted[who] = n
+	return n, true
+}
+
+// end tells who waits for a reading to be noted. One that could not be is tried again by the next.
+func (d *deputies) end(who messages.Deputy, n *noting) {
+	d.mu.Lock()
+	if n.err != nil && d.noted[who] == n {
+		delete(d.noted, who)
+	}
+	d.mu.Unlock()
+	close(n.done)
 }
 
 // own returns FORBIDDEN for who would act for somebody else.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -92,6 +93,47 @@ func TestMessagesSurviveARestart(t *testing.T) {
 	report, err := n.Store().Verify(t.Context(), nil)
 	require.NoError(t, err)
 	assert.Zero(t, report.Found)
+}
+
+// emptyOffice has no messages.
+type emptyOffice struct{ messages.Office[string] }
+
+// Inbox implements messages.Office.
+func (emptyOffice) Inbox(context.Context, string, messages.Query) (messages.Page, error) {
+	return messages.Page{}, nil
+}
+
+// While one reading is noted, others go on; who reads the same waits for the note, and makes it when the first one gives up.
+func TestReadingsAreNotedApart(t *testing.T) {
+	t.Parallel()
+	slow, began := messages.Deputy{For: "agent:slow", By: "user:op"}, make(chan context.CancelCauseFunc, 1)
+	var notes atomic.Int32
+	office := node.NewDeputies(emptyOffice{}, func(ctx context.Context, who messages.Deputy) error {
+		if who == slow && notes.Add(1) == 1 {
+			ctx, cancel := context.WithCancelCause(ctx)
+			began <- cancel
+			<-ctx.Done()
+			return fault.From(ctx.Err())
+		}
+		return nil
+	})
+	errs := make(chan error, 2)
+	read := func() {
+		_, err := office.Inbox(t.Context(), slow, messages.Query{})
+		errs <- err
+	}
+	go read()
+	cancel := <-began
+	go read()
+	_, err := office.Inbox(t.Context(), messages.Deputy{For: "agent:other", By: "user:op"}, messages.Query{})
+	require.NoError(t, err, "it does not wait for the slow one")
+	ended, stop := context.WithCancel(t.Context())
+	stop()
+	_, err = office.Inbox(ended, slow, messages.Query{})
+	assert.Equal(t, fault.Cancelled, fault.CodeOf(err), "who waits can go away")
+	cancel(nil)
+	assert.Equal(t, map[fault.Code]bool{fault.Cancelled: true, "": true}, map[fault.Code]bool{fault.CodeOf(<-errs): true, fault.CodeOf(<-errs): true})
+	assert.Equal(t, int32(2), notes.Load())
 }
 
 // Who reads the inbox of somebody else is in the log, and changes nothing there.

@@ -152,7 +152,7 @@ type Node struct {
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	n := &Node{cfg: cfg, done: make(chan struct{}), changes: make(chan registry.Change, maxChanges)}
 	for _, step := range []func(context.Context) error{
-		n.openBus, n.openStore, n.openDatabases, n.openRequests, n.openMessages, n.openHands, n.openNotices, n.openStats, n.startOwner, n.tellAbout, n.serve, n.serveServers, n.serveMessages, n.serveDatabases, n.startWorker, n.startTokens, n.startAgents, n.startFace, n.startJournal, n.startChores, n.startTidying, n.endWaits,
+		n.openBus, n.openStore, n.openDatabases, n.openRequests, n.openMessages, n.openHands, n.openNotices, n.openStats, n.startOwner, n.tellAbout, n.startTokens, n.startAgents, n.serveAgentDesk, n.serveServers, n.serveMessages, n.serveDatabases, n.serve, n.startWorker, n.startFace, n.startJournal, n.startChores, n.startTidying, n.endWaits,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, n.Stop(context.WithoutCancel(ctx)))
@@ -283,7 +283,8 @@ func (n *Node) describe(r *orchestrator.StatusReply) {
 	r.Durability, r.Syncing = string(s.Durability), string(s.Syncing)
 }
 
-// serve answers faces and workers elsewhere.
+// serve answers faces and workers elsewhere. Clients take the node for ready from then on, so that what else they may ask
+// for is there before.
 func (n *Node) serve(context.Context) error {
 	cfg := bus.EndpointConfig{Logger: n.cfg.logger()}
 	api, err := bus.ServeAPI(n.requests, n.orch, n.store, cfg)

@@ -41,10 +41,32 @@ func (b bare) Call(ctx context.Context, c httpapi.Call) (httpapi.Reply, error) {
 	return httpapi.Reply{Output: reply.Output, Task: reply.Task, Approval: reply.Approval}, err
 }
 
+// Listen implements httpapi.Client.
+func (b bare) Listen(ctx context.Context, c httpapi.Call) (httpapi.Reply, httpapi.Listener, error) {
+	reply, listener, err := b.Bare.Listen(ctx, server.BareCall{Tool: c.Tool, Args: c.Args, Cause: c.Request, Wait: c.Wait})
+	out := httpapi.Reply{Output: reply.Output, Task: reply.Task, Approval: reply.Approval}
+	if err != nil {
+		return out, nil, err
+	}
+	return out, listener, nil
+}
+
 // unlogged calls a tool outside of the log: it only reads this process, so no worker is needed for it.
 func (n *Node) unlogged(ctx context.Context, tool tools.Tool, args json.RawMessage) (json.RawMessage, error) {
-	return tool.Call(ctx, &tools.Env{
+	return tool.Call(ctx, n.plainEnv(), args)
+}
+
+// direct calls a tool for an identity that speaks for itself.
+func (n *Node) direct(ctx context.Context, who server.Identity, tool tools.Tool, args json.RawMessage) (json.RawMessage, error) {
+	env := n.plainEnv()
+	env.Requester, env.Agent = who.Name, who.Agent
+	return tool.Call(ctx, env, args)
+}
+
+// plainEnv is what a call outside of the log may use.
+func (n *Node) plainEnv() *tools.Env {
+	return &tools.Env{
 		Root: n.hands.root, Log: n.cfg.logger(), Now: time.Now,
 		Progress: func(float64, float64, string) {}, Record: func(events.Kind, events.Payload) {}, Spawn: func(tools.Spawn) {},
-	}, args)
+	}
 }

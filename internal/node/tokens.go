@@ -111,7 +111,11 @@ func identityOf(t bus.Token) server.Identity {
 	if t.Role == bus.RoleAgent {
 		kind = agents.Prefix
 	}
-	return server.Identity{
+	who := server.Identity{
 		Name: kind + t.Name, Role: server.Role(t.Role), Show: server.Selection{Tools: t.Tools, ReadOnly: t.ReadOnly},
 	}
+	if t.Agent != nil {
+		who.Agent = t.Agent.ID
+	}
+	return who
 }

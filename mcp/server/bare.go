@@ -57,7 +57,7 @@ func (s *Server) Bare(ctx context.Context, token string) (*Bare, error) {
 	if !expires.IsZero() && !s.cfg.Now().Before(expires) {
 		return nil, fault.New(fault.TokenExpired, "the token has expired").WithHint("get a new one")
 	}
-	return &Bare{s, client{who: who, caps: &mcp.ClientCapabilities{}, note: func(string) string { return "" }}}, nil
+	return &Bare{s, client{bare: true, who: who, caps: &mcp.ClientCapabilities{}, note: func(string) string { return "" }}}, nil
 }
 
 // FromHere refuses requests of web pages of other origins, and those to another host than this one, as the MCP face
@@ -109,7 +109,11 @@ func (s *Server) ownTool(name string) (ownTool, bool) {
 
 // Call calls a tool. All errors are coded: METHOD_NOT_FOUND for a tool that the identity does not see, APPROVAL_REQUIRED
 // when a person is asked, TIMEOUT when the call goes on longer than the wait, and those of the call itself.
-func (b *Bare) Call(ctx context.Context, call BareCall) (reply BareReply, err error) {
+func (b *Bare) Call(ctx context.Context, call BareCall) (BareReply, error) {
+	return b.call(ctx, b.c, call)
+}
+
+func (b *Bare) call(ctx context.Context, c client, call BareCall) (reply BareReply, err error) {
 	var broken error
 	defer func() {
 		if broken != nil {
@@ -129,7 +133,10 @@ func (b *Bare) Call(ctx context.Context, call BareCall) (reply BareReply, err er
 		return reply, fault.New(fault.Forbidden, "%s may not call tools", b.Name())
 	}
 	tool, _ := b.s.cfg.Catalogue.Get(call.Tool)
-	c := b.c
+	if tool.Spec().Direct {
+		reply.Output, err = b.s.direct(ctx, c, tool, call.Args)
+		return reply, coded(err)
+	}
 	c.cause = call.Cause
 	run, err := b.s.begin(ctx, c, tool, &mcp.CallToolParamsRaw{Name: call.Tool, Arguments: call.Args})
 	if err != nil {
@@ -170,7 +177,7 @@ func (b *Bare) await(ctx context.Context, r *run, wait time.Duration, reply *Bar
 		case err != nil:
 			return err
 		case now.Over:
-			reply.Output, err = b.outcome(ctx, r.id, now)
+			reply.Output, err = b.outcome(ctx, r, now)
 			return err
 		case now.Waits:
 			if err := b.asks(ctx, r.id, reply); err != nil {
@@ -184,9 +191,13 @@ func (b *Bare) await(ctx context.Context, r *run, wait time.Duration, reply *Bar
 }
 
 // outcome is the output of a call that is over, or why it has failed.
-func (b *Bare) outcome(ctx context.Context, id events.TaskID, now orchestrator.ResultReply) (json.RawMessage, error) {
+func (b *Bare) outcome(ctx context.Context, r *run, now orchestrator.ResultReply) (json.RawMessage, error) {
 	var out struct {
 		Result json.RawMessage `json:"result"`
+	}
+	id := r.id
+	if r.spec.Session == tools.Unsubscribes && now.State == statemachine.Done {
+		b.s.listenerEnded(b.c, r)
 	}
 	if now.State == statemachine.Done && json.Unmarshal(now.Output, &out) == nil && out.Result != nil {
 		return b.s.cfg.Reveal(ctx, id, b.Name(), out.Result), nil
@@ -283,4 +294,17 @@ func (s *Server) unlogged(ctx context.Context, tool tools.Tool, args json.RawMes
 		return nil, err
 	}
 	return s.cfg.Unlogged(ctx, tool, checked)
+}
+
+// direct calls a tool by which the client speaks for itself. No task is made of that: the call ends with the request.
+func (s *Server) direct(ctx context.Context, c client, tool tools.Tool, args json.RawMessage) (json.RawMessage, error) {
+	checked, err := tool.Check(orEmpty(args))
+	if err != nil {
+		return nil, err
+	}
+	if s.cfg.Direct == nil {
+		return nil, fault.New(fault.Forbidden, "%s is for registered agents, who speak over HTTP", tool.Spec().Name).
+			WithHint("register with onboarding.registerAgent, and call again at the node with the secret as bearer token")
+	}
+	return s.cfg.Direct(ctx, c.who, tool, checked)
 }

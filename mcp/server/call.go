@@ -83,6 +83,13 @@ func (s *Server) callTool(ctx context.Context, req *mcp.CallToolRequest) (*mcp.C
 	if !ok {
 		return nil, invalidParams("unknown tool " + quoted(req.Params.Name))
 	}
+	if tool.Spec().Direct {
+		out, err := s.direct(ctx, c, tool, req.Params.Arguments)
+		if err != nil {
+			return s.refusal(c, req.Params.Name, fault.From(err))
+		}
+		return s.success(req.Params.Name, out), nil
+	}
 	run, err := s.begin(ctx, c, tool, req.Params)
 	if err != nil {
 		out, err := s.unlogged(ctx, tool, req.Params.Arguments, err)

@@ -67,7 +67,7 @@ func (s *Server) listTools(c client, list *mcp.ListToolsResult) mcp.Result {
 	shown, names := []object{}, s.portableNames()
 	for _, t := range list.Tools {
 		tool, ok := s.cfg.Catalogue.Get(t.Name)
-		if ok && (tool.Spec().Unlisted || !c.who.Show.shows(tool)) || !ok && !c.who.Show.showsOwn(t.Name) {
+		if ok && (tool.Spec().Unlisted || !c.who.sees(tool)) || !ok && !c.who.Show.showsOwn(t.Name) {
 			continue
 		}
 		fields := object{}
@@ -103,7 +103,7 @@ func support(t tools.Tool) tools.TaskMode {
 // serves reports whether a client may call a tool by name; tool is nil for one of the face itself.
 func (s *Server) serves(c client, name string) (tool tools.Tool, ok bool) {
 	if tool, ok = s.cfg.Catalogue.Get(name); ok {
-		return tool, s.cfg.Show.shows(tool) && c.who.Show.shows(tool)
+		return tool, s.cfg.Show.shows(tool) && c.who.sees(tool)
 	}
 	return nil, c.who.Show.showsOwn(name)
 }

@@ -48,6 +48,9 @@ type client struct {
 	cause string
 	// note returns what was noted on the request (notePrefix).
 	note func(string) string
+	// bare is true for clients of another face, which have no session; listener hears what follows from their call.
+	bare     bool
+	listener *Listener
 }
 
 // taskWish is the `task` parameter of 2025-11-25.

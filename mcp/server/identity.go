@@ -43,6 +43,13 @@ type Identity struct {
 	Role Role
 	// Show narrows the tools that the identity sees and may call.
 	Show Selection
+	// Agent is the id of the registered agent whose credential was shown; empty for everybody else.
+	Agent string
+}
+
+// sees reports whether a tool is there for the identity. A registered agent always has those by which it speaks for itself.
+func (i Identity) sees(t tools.Tool) bool {
+	return i.Agent != "" && t.Spec().Direct || i.Show.shows(t)
 }
 
 // Selection says which tools a client sees; zero fields do not filter.

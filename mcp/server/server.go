@@ -63,6 +63,8 @@ type Config struct {
 	// Unlogged calls a tool outside of the log, with checked arguments: one whose contract says so, when the log takes
 	// nothing. Nil calls none.
 	Unlogged func(ctx context.Context, tool tools.Tool, args json.RawMessage) (json.RawMessage, error)
+	// Direct calls a tool of Spec.Direct for an identity, with checked arguments. Nil refuses such calls.
+	Direct func(ctx context.Context, who Identity, tool tools.Tool, args json.RawMessage) (json.RawMessage, error)
 	// PortableNames shows the names of tools with underscores in place of dots, to clients that take no dots. Both
 	// names can be called.
 	PortableNames bool
@@ -149,6 +151,8 @@ type Server struct {
 	// feeds bring sessions what they have subscribed to, behind the answers that replies knows of.
 	feeds   feeds
 	replies replies
+	// listeners are the subscriptions of clients without a session.
+	listeners listeners
 }
 
 // New returns a server. VALIDATION_ERROR when the configuration lacks something.

@@ -18,8 +18,9 @@ import (
 // Subscriptions keeps what sessions hear of what tools have subscribed them to (tools.Spec.Session). A tool that
 // subscribes is called like any other; the face only carries what follows from it.
 type Subscriptions interface {
-	// OpenSession begins a session, unless there is one of that name.
-	OpenSession(ctx context.Context, session string) error
+	// OpenSession begins a session, unless there is one of that name. A single one is for one subscription, and over when
+	// that is cancelled.
+	OpenSession(ctx context.Context, session string, single bool) error
 	// CloseSession ends a session with all its subscriptions.
 	CloseSession(ctx context.Context, session string) error
 	// Messages waits a while for messages behind one that has arrived. NOT_FOUND when the session is over.
@@ -54,6 +55,9 @@ type feed struct {
 	replies map[string]<-chan struct{}
 	// known are the subscriptions that there are, as far as the feed knows.
 	known map[string]bool
+	// opened is closed when the node has opened the session, or has not: failed says why.
+	opened chan struct{}
+	failed error
 	// asked counts what makes the answer to a request for messages useless; stop ends the request.
 	asked int
 	stop  context.CancelFunc
@@ -70,26 +74,52 @@ func (s *Server) feedOf(ctx context.Context, c client) (*feed, error) {
 	if s.cfg.Subscriptions == nil || c.session == nil || c.modern && c.note(noteHTTP) != "" || s.life.Err() != nil {
 		return nil, nil //nolint:nilnil // a client without a session has none
 	}
-	s.feeds.mu.Lock()
-	defer s.feeds.mu.Unlock()
-	id := c.session.ID()
-	if f := s.feeds.byID[id]; f != nil {
-		return f, nil
+	f, mine := s.feeds.of(s, c.session.ID())
+	if mine { // who comes meanwhile waits as well, and for no lock
+		life, end := s.whileOpen(c.session)
+		s.group.Go(func() {
+			defer end()
+			f.open(life)
+		})
 	}
-	f := &feed{s: s, id: id, name: rand.Text(), replies: map[string]<-chan struct{}{}, known: map[string]bool{}, stop: func() {}}
-	if err := s.cfg.Subscriptions.OpenSession(ctx, f.name); err != nil {
-		return nil, err
+	select {
+	case <-ctx.Done():
+		return nil, fault.From(ctx.Err())
+	case <-f.opened:
+		return f, f.failed
 	}
-	if s.feeds.byID == nil {
-		s.feeds.byID = map[string]*feed{}
+}
+
+// of returns the feed of a session, and whether it is a new one, which its maker has to open.
+func (a *feeds) of(s *Server, id string) (f *feed, made bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if f := a.byID[id]; f != nil {
+		return f, false
 	}
-	s.feeds.byID[id] = f
-	life, end := s.whileOpen(c.session)
-	s.group.Go(func() {
-		defer end()
-		f.run(life)
-	})
-	return f, nil
+	f = &feed{
+		s: s, id: id, name: rand.Text(), replies: map[string]<-chan struct{}{}, known: map[string]bool{},
+		opened: make(chan struct{}), stop: func() {},
+	}
+	if a.byID == nil {
+		a.byID = map[string]*feed{}
+	}
+	a.byID[id] = f
+	return f, true
+}
+
+// open opens the session at the node and brings its messages until the session is over.
+func (f *feed) open(ctx context.Context) {
+	opening, stop := context.WithTimeout(ctx, openWithin)
+	f.failed = f.s.cfg.Subscriptions.OpenSession(opening, f.name, false)
+	stop()
+	if f.failed != nil {
+		f.leave()
+	}
+	close(f.opened)
+	if f.failed == nil {
+		f.run(ctx)
+	}
 }
 
 // whileOpen returns a context that ends with a session.
@@ -248,6 +278,9 @@ func (s *Server) sessionFor(ctx context.Context, c client, r *run, args json.Raw
 		return "", nil
 	}
 	r.subscription = subscriptionOf(args)
+	if c.bare {
+		return s.listenerFor(ctx, c, r)
+	}
 	f, err := s.feedOf(ctx, c)
 	if f == nil || err != nil {
 		return "", err

@@ -63,8 +63,8 @@ type subscriptions struct {
 }
 
 // OpenSession implements server.Subscriptions.
-func (s subscriptions) OpenSession(_ context.Context, name string) error {
-	s.hub.OpenSession(name)
+func (s subscriptions) OpenSession(_ context.Context, name string, single bool) error {
+	s.hub.OpenSession(name, single)
 	s.sessions.Store(name, nil)
 	return nil
 }
@@ -352,7 +352,7 @@ func TestSubscriptionsAreOfTheirSession(t *testing.T) {
 		assert.Equal(t, object{"subscriptionId": "one", "eventType": "value", "data": 1.0}, u.next())
 	}
 	ada.do("firebase.unsubscribe", object{"subscriptionId": "one"})
-	refused(ada, "firebase.unsubscribe", object{"subscriptionId": "one"}, "-32200")
+	refused(ada, "firebase.unsubscribe", object{"subscriptionId": "one"}, "-32202")
 	ada.subscribe("one", "realtime", "b", "value")
 	ada.silent()
 }

@@ -21,6 +21,8 @@ type Config struct {
 	Commands map[string]Command
 	// Registered returns the node that knows the registered agents; nil where there is none.
 	Registered func() agents.Service
+	// Desk returns where registered agents take work; nil where there is none.
+	Desk func() Desk
 }
 
 // Command is a program that is an agent. It reads the prompt from its standard input and prints its report.
@@ -35,7 +37,9 @@ type Command struct {
 }
 
 // Tools returns the family.
-func Tools(cfg Config) []tools.Tool { return []tools.Tool{taskSpawn(sources(cfg)), agentTask()} }
+func Tools(cfg Config) []tools.Tool {
+	return []tools.Tool{taskSpawn(sources(cfg)), agentTask(), agentClaim(cfg), agentHeartbeat(cfg), agentReport(cfg)}
+}
 
 // Internal returns the tool that the task of a command has as its only step.
 func Internal(cfg Config) []tools.Tool { return []tools.Tool{agentExecute(cfg.Commands)} }

@@ -35,6 +35,7 @@ func agentTask() tools.Tool {
 		Title:       "Give work to a registered agent",
 		Purpose:     "Have a registered agent with the capabilities do something, and return what it reports",
 		Conditions:  []string{"Task state: IN_PROGRESS", "An agent that fits is registered"},
+		Example:     `{"title":"Build the image","requires":["build"],"data":{"ref":"main"}}`,
 		Effect:      tools.Write,
 		Gate:        tools.InProgress,
 		Approval:    tools.NoApproval,

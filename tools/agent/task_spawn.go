@@ -29,6 +29,7 @@ func taskSpawn(all []source) tools.Tool {
 		Title:       "Give a task to an agent",
 		Purpose:     "Launch specialized sub-agent for complex task",
 		Conditions:  []string{"Any task state", "Sub-task within scope"},
+		Example:     `{"subagent_type":"reviewer","prompt":"Look at src/main.go"}`,
 		Effect:      tools.Idempotent,
 		Gate:        tools.AnyState,
 		Approval:    tools.NoApproval,

@@ -76,6 +76,10 @@ func TestSpecs(t *testing.T) {
 					assert.Equal(t, tools.ReadPath, p.Access, "a reading tool writes %s", p.Field)
 				}
 			}
+			if s.Example != "" {
+				_, err := tool.Check(json.RawMessage(s.Example))
+				require.NoError(t, err, "the example is no call")
+			}
 			for _, field := range s.Content {
 				assert.Contains(t, in.Properties, field)
 			}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"iter"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,6 +35,8 @@ const (
 	MaxMessage = 4 << 20
 	// MaxIdle is how long a session lives whose messages nobody asks for.
 	MaxIdle = 10 * time.Minute
+	// MaxEnded is how many subscriptions that have ended a session remembers, the last ones.
+	MaxEnded = 100
 )
 
 // Closed is the event type of the last message of a subscription that the server has ended. Its data says why.
@@ -105,14 +108,16 @@ func (h *Hub) Close() {
 	h.pumps.Wait()
 }
 
-// OpenSession begins a session, unless there is one of that name.
-func (h *Hub) OpenSession(name string) {
+// OpenSession begins a session, unless there is one of that name. A single one is for one subscription, and over when
+// that is cancelled.
+func (h *Hub) OpenSession(name string, single bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.sessions[name] != nil || h.life.Err() != nil {
 		return
 	}
 	s := newSession(h.life, &h.waiting)
+	s.single = single
 	s.idle = time.AfterFunc(h.cfg.Idle, func() {
 		h.cfg.Logger.Warn("firebase_session_forgotten", slog.String("session", name))
 		h.closeThis(name, s)
@@ -215,18 +220,27 @@ func (h *Hub) reserve(name string, wanted Subscription) (*session, *subscribed, 
 
 // Unsubscribe implements Subscriptions. What was not handed out of the subscription never is.
 func (h *Hub) Unsubscribe(_ context.Context, name, id string) error {
+	s, err := h.cancel(name, id)
+	if err == nil && s.single {
+		h.closeThis(name, s)
+	}
+	return err
+}
+
+func (h *Hub) cancel(name, id string) (*session, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var mine *subscribed
 	s := h.sessions[name]
-	if s != nil {
-		mine = s.all[id]
+	switch {
+	case s == nil || s.all[id] == nil && !slices.Contains(s.ended, id):
+		return nil, refusal.New(refusal.NotFound, "the session has no such subscription").WithField("subscriptionId")
+	case s.all[id] == nil:
+		return nil, fault.New(fault.Gone, "the subscription has ended already").WithField("subscriptionId").
+			WithHint("there is nothing left to cancel; firebase.subscribe begins a new one")
 	}
-	if mine == nil {
-		return refusal.New(refusal.NotFound, "the session has no such subscription").WithField("subscriptionId")
-	}
-	h.forget(s, mine)
-	return nil
+	h.forget(s, s.all[id])
+	s.noteEnd(id)
+	return s, nil
 }
 
 // drop is forget without the lock.
@@ -276,6 +290,7 @@ func (h *Hub) closeSubscription(s *session, mine *subscribed, why *fault.Error) 
 	if s.all[mine.wanted.ID] == mine { // its last message stays
 		delete(s.all, mine.wanted.ID)
 		h.count--
+		s.noteEnd(mine.wanted.ID)
 	}
 }
 

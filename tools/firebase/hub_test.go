@@ -76,7 +76,7 @@ func newWorld(tb testing.TB, cfg memory.Config) *world {
 
 func (w *world) open(tb testing.TB, session string) *listener {
 	tb.Helper()
-	w.hub.OpenSession(session)
+	w.hub.OpenSession(session, false)
 	return &listener{tb: tb, hub: w.hub, session: session}
 }
 
@@ -263,7 +263,8 @@ func TestUnsubscribeTakesBack(t *testing.T) {
 	}
 	require.Equal(t, "k0", l.next().Key)
 	require.NoError(t, w.hub.Unsubscribe(t.Context(), "s", "a"))
-	assert.Equal(t, refusal.NotFound, fault.From(w.hub.Unsubscribe(t.Context(), "s", "a")).Reason)
+	assert.True(t, fault.Has(w.hub.Unsubscribe(t.Context(), "s", "a"), fault.Gone), "S3-151")
+	assert.Equal(t, refusal.NotFound, fault.From(w.hub.Unsubscribe(t.Context(), "s", "c")).Reason)
 	assert.Equal(t, refusal.NotFound, fault.From(w.hub.Unsubscribe(t.Context(), "other", "b")).Reason)
 	l.waiting = nil // asked anew
 	w.set(t, "list/last", 1.0)
@@ -280,7 +281,7 @@ func TestSessionsEnd(t *testing.T) {
 	realtime := memory.NewRealtime(memory.Config{})
 	hub := firebase.NewHub(firebase.HubConfig{Realtime: realtime, Idle: time.Millisecond})
 	t.Cleanup(hub.Close)
-	hub.OpenSession("idle")
+	hub.OpenSession("idle", false)
 	require.Eventually(t, func() bool {
 		_, err := hub.Next(t.Context(), "idle", 0, 0)
 		return fault.Has(err, fault.NotFound)
@@ -299,9 +300,52 @@ func TestSessionsEnd(t *testing.T) {
 		assert.True(t, fault.Has(<-ended, fault.NotFound))
 		assert.Zero(t, w.hub.Count())
 	}
-	w.hub.OpenSession("late")
+	w.hub.OpenSession("late", false)
 	_, err := w.hub.Next(t.Context(), "late", 0, 0)
 	assert.True(t, fault.Has(err, fault.NotFound))
+}
+
+// A session remembers so many subscriptions that have ended, also those that the hub has ended, and none that never began.
+func TestEndedSubscriptionsAreRemembered(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, memory.Config{})
+	l := w.open(t, "s")
+	for n := range firebase.MaxEnded + 1 {
+		id := strconv.Itoa(n)
+		w.subscribe(t, "s", id, "p", firebase.Value)
+		require.NoError(t, w.hub.Unsubscribe(t.Context(), "s", id))
+	}
+	ended := func(id string) fault.Code { return fault.CodeOf(w.hub.Unsubscribe(t.Context(), "s", id)) }
+	assert.Equal(t, fault.NotFound, ended("0"), "forgotten")
+	assert.Equal(t, fault.Gone, ended("1"))
+	_, err := w.hub.Subscribe(t.Context(), "s", firebase.Subscription{ID: "wrong", Database: firebase.Realtime, Path: "a//b", Events: firebase.Value})
+	require.Error(t, err)
+	assert.Equal(t, fault.NotFound, ended("wrong"))
+	w.subscribe(t, "s", "large", "large", firebase.Value)
+	w.set(t, "large", strings.Repeat("x", firebase.MaxMessage))
+	assert.Equal(t, firebase.Closed, l.next().Type)
+	assert.Equal(t, fault.Gone, ended("large"))
+}
+
+// A session for one subscription is over when that is cancelled: who waits for its messages learns so.
+func TestSingleSessions(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, memory.Config{})
+	w.hub.OpenSession("one", true)
+	w.subscribe(t, "one", "a", "p", firebase.Value)
+	w.set(t, "p", 1.0)
+	heard, err := w.hub.Next(t.Context(), "one", 0, patience)
+	require.NoError(t, err)
+	require.Len(t, heard, 1)
+	assert.Equal(t, refusal.NotFound, fault.From(w.hub.Unsubscribe(t.Context(), "one", "b")).Reason)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := w.hub.Next(context.Background(), "one", heard[0].No, patience)
+		ended <- err
+	}()
+	require.NoError(t, w.hub.Unsubscribe(t.Context(), "one", "a"))
+	assert.True(t, fault.Has(<-ended, fault.NotFound))
+	assert.Zero(t, w.hub.Count())
 }
 
 // One session has so many subscriptions.

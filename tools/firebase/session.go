@@ -3,6 +3,7 @@ package firebase
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,9 +16,13 @@ import (
 type session struct {
 	life context.Context //nolint:containedctx // the life of the session, which calls do not end
 	end  context.CancelFunc
-	// all are the subscriptions by id, and idle ends the session that nobody asks for; the hub guards both.
-	all  map[string]*subscribed
-	idle *time.Timer
+	// all are the subscriptions by id, ended the ids of the last ones that have ended, and idle ends the session that nobody
+	// asks for; the hub guards them.
+	all   map[string]*subscribed
+	ended []string
+	idle  *time.Timer
+	// single is true for a session that is over when a subscription of it is cancelled.
+	single bool
 
 	mu sync.Mutex // guards what follows
 	// queue are the messages that have not arrived, in their order; those before handed were handed out.
@@ -62,6 +67,14 @@ func newSession(ctx context.Context, waiting *atomic.Int64) *session {
 	s := &session{all: map[string]*subscribed{}, filled: make(chan struct{}), waiting: waiting}
 	s.life, s.end = context.WithCancel(ctx)
 	return s
+}
+
+// noteEnd remembers that a subscription has ended. The lock of the hub is held.
+func (s *session) noteEnd(id string) {
+	s.ended = append(slices.DeleteFunc(s.ended, func(old string) bool { return old == id }), id)
+	if len(s.ended) > MaxEnded {
+		s.ended = slices.Delete(s.ended, 0, len(s.ended)-MaxEnded)
+	}
 }
 
 // put queues an event. A value takes the place of the one of the same subscription that was not handed out yet. Errors:

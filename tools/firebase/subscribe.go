@@ -43,7 +43,7 @@ func subscribeTool(cfg Config) tools.Tool {
 		Purpose: "Subscribe to real-time updates from Firebase",
 		Conditions: []string{
 			"Any task state",
-			"Called by a session of an MCP client, which then gets firebase.event notifications",
+			"Called by a session of an MCP client, which then gets firebase.event notifications, or at /rpc for a stream of events",
 		},
 		Effect:      tools.Read,
 		Gate:        tools.AnyState,
@@ -77,7 +77,7 @@ func subscribeTool(cfg Config) tools.Tool {
 func (c Config) session(env *tools.Env) (string, error) {
 	if env.Client == nil || env.Client.Session == "" || c.Subscriptions == nil {
 		return "", fault.New(fault.ValidationError, "a subscription belongs to a session of an MCP client, and this call comes from none").WithReason("NO_SESSION").
-			WithHint("call it as a tool of its own over stdio, or over HTTP in a session of 2025-11-25; elsewhere read with firebase.read")
+			WithHint("call it as a tool of its own over stdio, over HTTP in a session of 2025-11-25, or at /rpc with Accept: text/event-stream; elsewhere read with firebase.read")
 	}
 	return env.Client.Session, nil
 }
@@ -107,14 +107,14 @@ func unsubscribeTool(cfg Config) tools.Tool {
 		Name:        "firebase.unsubscribe",
 		Title:       "End a subscription to Firebase",
 		Purpose:     "Cancel an active Firebase subscription",
-		Conditions:  []string{"Any task state", "Called by the session of the MCP client that has subscribed"},
+		Conditions:  []string{"Any task state", "Called by the session of the MCP client that has subscribed, or at /rpc by the same identity"},
 		Effect:      tools.Read,
 		Gate:        tools.AnyState,
 		Approval:    tools.NoApproval,
 		NoWorkspace: true,
 		Session:     tools.Unsubscribes,
 		Timeout:     callTime,
-		Errors:      []string{"NOT_FOUND", "CONNECTION_ERROR", "VALIDATION_ERROR", "TIMEOUT", "TOOL_UNAVAILABLE"},
+		Errors:      []string{"NOT_FOUND", "GONE", "CONNECTION_ERROR", "VALIDATION_ERROR", "TIMEOUT", "TOOL_UNAVAILABLE"},
 	}, func(ctx context.Context, env *tools.Env, in unsubscribeIn) (unsubscribeOut, error) {
 		session, err := cfg.session(env)
 		if err != nil {

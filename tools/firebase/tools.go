@@ -24,7 +24,8 @@ type Subscriptions interface {
 	// Errors: CONFLICT for an id that the session has already, QUOTA_EXCEEDED, NOT_FOUND for a session that is over, and
 	// those of Backend.Watch.
 	Subscribe(ctx context.Context, session string, s Subscription) (Snapshot, error)
-	// Unsubscribe ends a subscription of a session; NOT_FOUND when it has none with that id.
+	// Unsubscribe ends a subscription of a session; NOT_FOUND when it has none with that id, GONE when that one has ended,
+	// as far as that is remembered.
 	Unsubscribe(ctx context.Context, session, id string) error
 }
 

@@ -40,6 +40,7 @@ func messageSend(cfg Config) tools.Tool {
 		Title:       "Send a message",
 		Purpose:     "Send a message to agents and people; it waits for them until they acknowledge it or it expires",
 		Conditions:  []string{"Task state: IN_PROGRESS", "The sender is whoever made the call"},
+		Example:     `{"to":["agent:builder","group:ops"],"type":"task","text":"build the release branch"}`,
 		Effect:      tools.Idempotent,
 		Gate:        tools.InProgress,
 		Approval:    tools.NoApproval,

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/tools"
 )
 
@@ -34,7 +35,7 @@ type quickStart struct {
 	Step        int    `json:"step,omitempty" jsonschema:"Number of the step, from 1"`
 	Title       string `json:"title,omitempty" jsonschema:"What to do"`
 	Description string `json:"description,omitempty" jsonschema:"Why, and how"`
-	Action      string `json:"action,omitempty" jsonschema:"The tool to call, with its arguments"`
+	Action      string `json:"action,omitempty" jsonschema:"The tool to call, with its arguments, or the request to send"`
 }
 
 type resources struct {
@@ -73,7 +74,7 @@ func getWelcome(cfg Config) tools.Tool {
 			Welcome:    in.welcome(node, offered, r),
 			QuickStart: in.steps(offered, r),
 			Resources: resources{
-				Documentation: append([]string{"docs/mcp.md", "docs/tools.md", "docs/plans.md"}, r.pages...),
+				Documentation: append([]string{"docs/agents.md", "docs/mcp.md", "docs/tools.md", "docs/plans.md"}, r.pages...),
 				Tutorials:     r.examples, Contacts: node.Contacts,
 			},
 		}, nil
@@ -107,17 +108,16 @@ func (in getWelcomeIn) steps(offered map[string][]string, r role) []quickStart {
 			may[name] = true
 		}
 	}
-	all := append([]step{
-		{"onboarding.registerAgent", nil, "Register", "The node then knows what you can do, and gives you a credential of your own."},
-		{"onboarding.getChecklist", nil, "Look at your checklist", "It says what is left to do before you are ready."},
-		{"system.listSkills", nil, "See what there is", "Lists the tools that you may call and what other agents can do."},
-	}, r.steps...)
+	all := append(in.joining(), step{tool: "system.listSkills", title: "See what there is", description: "Lists the tools that you may call and what other agents can do."})
+	all = append(all, r.steps...)
 	for _, topic := range in.Specializations[:min(len(in.Specializations), maxSpecializations)] {
-		all = append(all, step{"system.listSkills", object{"search": topic}, "Find skills for " + topic, "Looks for the word in names and descriptions."})
+		all = append(all, step{
+			tool: "system.listSkills", args: object{"search": topic}, title: "Find skills for " + topic, description: "Looks for the word in names and descriptions.",
+		})
 	}
 	all = append(all,
-		step{"system.getTaskQueue", nil, "Find work", "Lists the tasks that wait, the most urgent first."},
-		step{"system.getSystemStatus", nil, "Look at the system", "Says whether anything is out of order before you begin."},
+		step{tool: "system.getTaskQueue", title: "See which tasks wait", description: "Lists them, the most urgent first. Those that are for you come when you claim work."},
+		step{tool: "system.getSystemStatus", title: "Look at the system", description: "Says whether anything is out of order before you begin."},
 	)
 	list := []quickStart{}
 	for _, s := range all {
@@ -128,17 +128,64 @@ func (in getWelcomeIn) steps(offered map[string][]string, r role) []quickStart {
 	return list
 }
 
+// joining are the steps by which an agent takes part in the work: it registers, and then speaks HTTP with the credential
+// that it got.
+func (in getWelcomeIn) joining() []step {
+	const register = RegisterAgent
+	return []step{
+		{tool: register, args: in.registration(), title: "Register", description: "The node then knows what you can do, and gives you a credential of your own: its secret is shown only now."},
+		{
+			tool: register, request: "POST " + agents.TasksPath + ` {"free":1,"wait":20000000000}`, title: "Claim work",
+			description: "Send it to endpoints.tasks of your registration, with the secret as bearer token: the answer holds the calls that are for you, as soon as there are any. Ask again and again.",
+		},
+		{
+			tool: register, request: "POST " + agents.StatusPath + ` {"calls":[{"task":"TASK_…","step":"…","attempt":1}]}`, title: "Send heartbeats",
+			description: "Name the calls that you have, every " + agents.Interval.String() + " and three times in a lease; what you do not name any more is lost.",
+		},
+		{
+			tool: register, request: "POST " + agents.ResultsPath + ` {"task":"TASK_…","step":"…","attempt":1,"result":{}}`, title: "Report what came of a call",
+			description: "With result, or with error. docs/agents.md has the whole protocol; orch agent run and the Go package agents/peer speak it for you.",
+		},
+		{tool: "onboarding.getChecklist", args: object{"agentId": in.name()}, title: "Look at your checklist", description: "It says what is left to do before you are ready."},
+	}
+}
+
+// name is that of the agent where it can be one.
+func (in getWelcomeIn) name() string {
+	if agents.IsName(in.AgentName) {
+		return in.AgentName
+	}
+	return "your-name"
+}
+
+// registration is how the agent would register.
+func (in getWelcomeIn) registration() object {
+	can := in.Specializations[:min(len(in.Specializations), maxSpecializations)]
+	if len(can) == 0 {
+		can = []string{in.Role}
+	}
+	var capabilities []object
+	for _, name := range can {
+		capabilities = append(capabilities, object{"name": name, "category": "general"})
+	}
+	return object{"agentInfo": object{"name": in.name(), "type": in.Role, "version": "1.0.0"}, "capabilities": capabilities}
+}
+
 type object = map[string]any
 
-// step is a call that an agent may begin with.
+// step is a call that an agent may begin with, or a request that it may send when it has the tool.
 type step struct {
 	tool               string
 	args               object
+	request            string
 	title, description string
 }
 
 func (s step) action() string {
-	if len(s.args) == 0 {
+	switch {
+	case s.request != "":
+		return s.request
+	case len(s.args) == 0:
 		return s.tool
 	}
 	text, err := json.Marshal(s.args)

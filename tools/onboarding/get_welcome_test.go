@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/tools"
@@ -101,6 +102,25 @@ func TestWelcome(t *testing.T) {
 			_, err := os.Stat(filepath.Join("..", "..", filepath.FromSlash(page)))
 			assert.NoError(t, err, "the page is not there")
 		}
+	}
+}
+
+// An agent that may register is told how, with arguments that are right, and what it does with its credential.
+func TestWelcomeSaysHowToTakePart(t *testing.T) {
+	t.Parallel()
+	register := onboarding.Tools(onboarding.Config{})[1]
+	require.Equal(t, onboarding.RegisterAgent, register.Spec().Name)
+	for name, topics := range map[string][]string{"Nia": nil, "Nia the 3rd": {"maps", "birds"}} {
+		g, err := welcome(t, everything(), object{"agentName": name, "role": "analyst", "specializations": topics})
+		require.NoError(t, err)
+		args, ok := strings.CutPrefix(g.Steps[0].Action, onboarding.RegisterAgent+" ")
+		require.True(t, ok)
+		_, err = register.Check(json.RawMessage(args))
+		require.NoError(t, err, args)
+		for i, path := range []string{agents.TasksPath, agents.StatusPath, agents.ResultsPath} {
+			assert.True(t, strings.HasPrefix(g.Steps[i+1].Action, "POST "+path+" {"), g.Steps[i+1].Action)
+		}
+		assert.Contains(t, g.Resources.Documentation, "docs/agents.md")
 	}
 }
 

@@ -33,8 +33,8 @@ type capability struct {
 
 type configuration struct {
 	MaxConcurrentTasks *int         `json:"maxConcurrentTasks,omitempty" jsonschema:"How many tasks it has at the same time" minimum:"1" default:"5"`
-	Timeout            *int         `json:"timeout,omitempty" jsonschema:"How long a task may take, in milliseconds" minimum:"1000" default:"30000"`
-	RetryPolicy        *retryPolicy `json:"retryPolicy,omitempty" jsonschema:"How failed tasks are tried again"`
+	Timeout            *int         `json:"timeout,omitempty" jsonschema:"How long a task may take whose step says nothing, in milliseconds" minimum:"1000" default:"30000"`
+	RetryPolicy        *retryPolicy `json:"retryPolicy,omitempty" jsonschema:"How failed tasks are tried again that may be repeated, where their steps say nothing"`
 }
 
 type retryPolicy struct {
@@ -74,10 +74,13 @@ const RegisterAgent = "onboarding.registerAgent"
 // onboarding.registerAgent (S3-085 to S3-089).
 func registerAgent(cfg Config) tools.Tool {
 	return tools.Define(tools.Spec{
-		Name:        RegisterAgent,
-		Title:       "Register an agent",
-		Purpose:     "Register a new agent in the system",
-		Conditions:  []string{"Any task state", "The name is not taken"},
+		Name:       RegisterAgent,
+		Title:      "Register an agent",
+		Purpose:    "Register a new agent in the system",
+		Conditions: []string{"Any task state", "The name is not taken"},
+		Example: `{"agentInfo":{"name":"ada","type":"researcher","version":"1.0.0","description":"reads sources"},` +
+			`"capabilities":[{"name":"research","category":"general"},{"name":"cite","category":"writing"}],` +
+			`"configuration":{"maxConcurrentTasks":2,"timeout":600000}}`,
 		Effect:      tools.Write,
 		Gate:        tools.AnyState,
 		Approval:    tools.NoApproval,

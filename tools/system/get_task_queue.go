@@ -3,6 +3,7 @@ package system
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/orch-dev/orch/agents"
@@ -27,9 +28,10 @@ type QueueRequest struct {
 
 // QueuedTask is an open task.
 type QueuedTask struct {
-	ID                   events.TaskID
-	Type                 string
-	Requires             []string
+	ID       events.TaskID
+	Type     string
+	Requires []string
+	// AssignedTo is the name of the agent that has it.
 	AssignedTo           string
 	Priority, Status     string
 	State, Block, Reason string
@@ -77,11 +79,11 @@ type queued struct {
 	Title                string       `json:"title,omitempty" jsonschema:"Name of the task"`
 	Description          string       `json:"description,omitempty" jsonschema:"What the plan says that it is about"`
 	RequiredCapabilities []string     `json:"requiredCapabilities,omitempty" jsonschema:"What an agent must be able to do"`
-	AssignedTo           string       `json:"assignedTo,omitempty" jsonschema:"Who works on it"`
+	AssignedTo           string       `json:"assignedTo,omitempty" jsonschema:"Id of the agent that has it"`
 	CreatedAt            *time.Time   `json:"createdAt,omitempty" jsonschema:"When it was submitted"`
 	Deadline             *time.Time   `json:"deadline,omitempty" jsonschema:"When it has to be over"`
 	Dependencies         []string     `json:"dependencies,omitempty" jsonschema:"Tasks that it still waits for"`
-	Metadata             tools.Object `json:"metadata,omitempty" jsonschema:"state, block, reason, queue, parent and paused as orch knows them"`
+	Metadata             tools.Object `json:"metadata,omitempty" jsonschema:"state, block, reason, agent (its name), queue, parent and paused as orch knows them"`
 }
 
 type queueStats struct {
@@ -122,9 +124,13 @@ func getTaskQueue(cfg Config) tools.Tool {
 		if err != nil {
 			return getTaskQueueOut{}, err
 		}
+		ids, err := node.idsOf(ctx, list)
+		if err != nil {
+			return getTaskQueueOut{}, err
+		}
 		out := getTaskQueueOut{Tasks: []queued{}, QueueStats: statsOf(all)}
 		for _, q := range list {
-			out.Tasks = append(out.Tasks, queuedOf(q))
+			out.Tasks = append(out.Tasks, queuedOf(q, ids))
 		}
 		return out, nil
 	})
@@ -144,10 +150,23 @@ func (n *Node) agent(ctx context.Context, id string) (agents.View, error) {
 	return agents.View{}, fault.New(fault.NotFound, "there is no such agent").WithField("agentId").WithHint("see system.getAgents")
 }
 
-func queuedOf(q QueuedTask) queued {
+// idsOf returns the ids of the agents that have tasks, by name. One that was removed has none.
+func (n *Node) idsOf(ctx context.Context, list []QueuedTask) (map[string]string, error) {
+	if !slices.ContainsFunc(list, func(q QueuedTask) bool { return q.AssignedTo != "" }) {
+		return nil, nil //nolint:nilnil // an empty map is read like any other
+	}
+	registered, err := n.agents(ctx)
+	ids := make(map[string]string, len(registered))
+	for _, a := range registered {
+		ids[a.Name] = a.ID
+	}
+	return ids, err
+}
+
+func queuedOf(q QueuedTask, ids map[string]string) queued {
 	one := queued{
 		ID: string(q.ID), Type: q.Type, Priority: q.Priority, Status: q.Status, Title: q.Name, Description: q.Summary,
-		RequiredCapabilities: q.Requires, AssignedTo: q.AssignedTo, CreatedAt: stamp(q.CreatedAt), Metadata: metadata(q),
+		RequiredCapabilities: q.Requires, AssignedTo: ids[q.AssignedTo], CreatedAt: stamp(q.CreatedAt), Metadata: metadata(q),
 	}
 	if q.Deadline != nil {
 		one.Deadline = stamp(*q.Deadline)
@@ -163,10 +182,11 @@ func metadata(q QueuedTask) tools.Object {
 		State  string        `json:"state"`
 		Block  string        `json:"block,omitempty"`
 		Reason string        `json:"reason,omitempty"`
+		Agent  string        `json:"agent,omitempty"`
 		Queue  string        `json:"queue,omitempty"`
 		Parent events.TaskID `json:"parent,omitempty"`
 		Paused bool          `json:"paused,omitempty"`
-	}{q.State, q.Block, q.Reason, q.Queue, q.Parent, q.Paused})
+	}{q.State, q.Block, q.Reason, q.AssignedTo, q.Queue, q.Parent, q.Paused})
 	if err != nil {
 		return nil // texts always have a form in JSON
 	}

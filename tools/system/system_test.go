@@ -265,7 +265,7 @@ func TestGetTaskQueue(t *testing.T) {
 	deadline := at.Add(time.Hour)
 	w := skilled()
 	w.queue = []system.QueuedTask{{
-		ID: "TASK_1", Type: "research", Requires: []string{"forecasting"}, AssignedTo: "a1", Priority: "high", Status: "blocked", State: "BLOCKED",
+		ID: "TASK_1", Type: "research", Requires: []string{"forecasting"}, AssignedTo: "ada", Priority: "high", Status: "blocked", State: "BLOCKED",
 		Block: "dependency", Reason: "waits", Name: "n", Summary: "s", Queue: "q", CreatedAt: at, Deadline: &deadline, DependsOn: []events.TaskID{"TASK_0"},
 	}}
 	w.stats = system.QueueStats{Total: 3, Pending: 1, Assigned: 0, InProgress: 1, Blocked: 1, Wait: 1500 * time.Millisecond, Oldest: &w.queue[0].CreatedAt}
@@ -277,7 +277,7 @@ func TestGetTaskQueue(t *testing.T) {
 	assert.Equal(t, object{
 		"id": "TASK_1", "type": "research", "priority": "high", "status": "blocked", "title": "n", "description": "s",
 		"requiredCapabilities": []any{"forecasting"}, "assignedTo": "a1", "createdAt": "2026-01-02T03:04:05Z", "deadline": "2026-01-02T04:04:05Z",
-		"dependencies": []any{"TASK_0"}, "metadata": object{"state": "BLOCKED", "block": "dependency", "reason": "waits", "queue": "q"},
+		"dependencies": []any{"TASK_0"}, "metadata": object{"agent": "ada", "state": "BLOCKED", "block": "dependency", "reason": "waits", "queue": "q"},
 	}, list(t, out, "tasks")[0])
 	assert.Equal(t, object{
 		"total": 3.0, "pending": 1.0, "assigned": 0.0, "inProgress": 1.0, "blocked": 1.0, "avgWaitTime": 1500.0, "oldestTask": "2026-01-02T03:04:05Z",

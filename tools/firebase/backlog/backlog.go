@@ -14,12 +14,13 @@ import (
 // Default is how many events a reader may be behind.
 const Default = 1024
 
-// MaxHeld is how many bytes of data a reader may be behind; one event of any size always fits.
+// MaxHeld is how many bytes of data a reader may be behind unless New is told otherwise; one event of any size always fits.
 const MaxHeld = 32 << 20
 
 // Queue is the queue of one reader. New makes it.
 type Queue struct {
 	limit int
+	most  int           // bytes
 	wake  chan struct{} // has a token when something changed
 
 	mu      sync.Mutex // guards what follows
@@ -35,12 +36,15 @@ type entry struct {
 	size  int
 }
 
-// New returns a queue of at most limit events; 0 is Default.
-func New(limit int) *Queue {
+// New returns a queue of at most limit events and most bytes; 0 is Default and MaxHeld.
+func New(limit, most int) *Queue {
 	if limit == 0 {
 		limit = Default
 	}
-	return &Queue{limit: limit, wake: make(chan struct{}, 1)}
+	if most == 0 {
+		most = MaxHeld
+	}
+	return &Queue{limit: limit, most: most, wake: make(chan struct{}, 1)}
 }
 
 // Add queues an event of a size in bytes, which is made when it is read. It reports false from when the
@@ -51,8 +55,8 @@ func (q *Queue) Add(event func() firebase.Event, size int) bool {
 	if q.ended {
 		return false
 	}
-	if len(q.waiting) >= q.limit || len(q.waiting) > 0 && q.held+size > MaxHeld {
-		q.finish(refusal.New(refusal.QuotaExceeded, "the reader fell too far behind: more than %d events or %d bytes", q.limit, MaxHeld).
+	if len(q.waiting) >= q.limit || len(q.waiting) > 0 && q.held+size > q.most {
+		q.finish(refusal.New(refusal.QuotaExceeded, "the reader fell too far behind: more than %d events or %d bytes", q.limit, q.most).
 			WithHint("subscribe again, and read faster"))
 		return false
 	}

@@ -50,7 +50,7 @@ func TestQueue(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			q := backlog.New(3)
+			q := backlog.New(3, 0)
 			for i, size := range test.sizes {
 				assert.Equal(t, i < len(test.want), q.Add(numbered(i), size))
 			}
@@ -72,7 +72,7 @@ func TestQueue(t *testing.T) {
 func TestQueueWakesItsReader(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
-	q := backlog.New(0)
+	q := backlog.New(0, 0)
 	got := make(chan any)
 	ended := make(chan struct{})
 	go func() {

@@ -29,7 +29,7 @@ func (c *Client) Watch(ctx context.Context, path string, events firebase.EventTy
 		return firebase.Watching{}, err
 	}
 	running, stop := context.WithCancel(ctx)
-	w := &watcher{client: c, wants: events, queue: backlog.New(c.cfg.Backlog), first: make(chan begun, 1)}
+	w := &watcher{client: c, wants: events, queue: backlog.New(c.cfg.Backlog, 0), first: make(chan begun, 1)}
 	if at.IsDocument() {
 		w.next = w.ofDocument(running, at)
 	} else {

@@ -8,7 +8,7 @@ package embedded
 import (
 	"context"
 	"log/slog"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/orch-dev/orch/fault"
@@ -88,41 +88,53 @@ type Database struct {
 	cfg  Config
 	make func(memory.Config) projection
 
-	opening sync.Mutex // held while the journal is read
-	open    *keeper    // guarded by opening; nil until the first use
-	closed  bool
+	// opening has a token while somebody reads the journal or closes the database; who waits for that can go away.
+	opening chan struct{}
+	open    atomic.Pointer[keeper] // nil until the first use
+	closed  atomic.Bool
 }
 
 var _ firebase.Backend = (*Database)(nil)
 
 // NewRealtime returns a Realtime Database.
 func NewRealtime(cfg Config) *Database {
-	return &Database{cfg: cfg.withDefaults(), make: func(c memory.Config) projection { return memory.NewRealtime(c) }}
+	return newDatabase(cfg, func(c memory.Config) projection { return memory.NewRealtime(c) })
 }
 
 // NewFirestore returns a Firestore.
 func NewFirestore(cfg Config) *Database {
-	return &Database{cfg: cfg.withDefaults(), make: func(c memory.Config) projection { return memory.NewFirestore(c) }}
+	return newDatabase(cfg, func(c memory.Config) projection { return memory.NewFirestore(c) })
+}
+
+func newDatabase(cfg Config, of func(memory.Config) projection) *Database {
+	return &Database{cfg: cfg.withDefaults(), make: of, opening: make(chan struct{}, 1)}
 }
 
 // ready returns the database once its journal was read.
 func (d *Database) ready(ctx context.Context) (firebase.Backend, error) {
-	d.opening.Lock()
-	defer d.opening.Unlock()
 	if err := ctx.Err(); err != nil {
 		return nil, fault.From(err)
 	}
-	if d.closed {
+	if d.open.Load() == nil {
+		select {
+		case <-ctx.Done():
+			return nil, fault.From(ctx.Err())
+		case d.opening <- struct{}{}:
+		}
+		defer func() { <-d.opening }()
+	}
+	k := d.open.Load()
+	if d.closed.Load() {
 		return nil, refusal.New(refusal.ConnectionError, "the database is closed")
 	}
-	if d.open == nil {
-		k, err := d.start(ctx)
-		if err != nil {
+	if k == nil {
+		var err error
+		if k, err = d.start(ctx); err != nil {
 			return nil, unreached(err)
 		}
-		d.open = k
+		d.open.Store(k)
 	}
-	return d.open.projection, nil
+	return k.projection, nil
 }
 
 // start reads the journal.
@@ -172,11 +184,11 @@ func (d *Database) Watch(ctx context.Context, path string, events firebase.Event
 
 // Close waits for a snapshot that is being taken. What was written is durable already.
 func (d *Database) Close() {
-	d.opening.Lock()
-	defer d.opening.Unlock()
-	d.closed = true
-	if d.open != nil {
-		d.open.saving.Wait()
+	d.closed.Store(true)
+	d.opening <- struct{}{}
+	defer func() { <-d.opening }()
+	if k := d.open.Load(); k != nil {
+		k.saving.Wait()
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -104,6 +105,34 @@ func (j *journal) open(tb testing.TB, open func(embedded.Config) *embedded.Datab
 }
 
 const backlog = 64
+
+// Who waits for the journal to be read can go away; the others get the database.
+func TestWaitingForTheJournal(t *testing.T) {
+	t.Parallel()
+	began, goOn := make(chan struct{}), make(chan struct{})
+	d := embedded.NewRealtime(embedded.Config{Journal: func(context.Context) (embedded.Journal, error) {
+		close(began)
+		<-goOn
+		return &journal{}, nil
+	}})
+	t.Cleanup(d.Close)
+	errs := make(chan error, 2)
+	read := func() {
+		_, err := d.Read(t.Context(), "a", firebase.Query{})
+		errs <- err
+	}
+	go read()
+	<-began
+	go read()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	_, err := d.Read(ctx, "a", firebase.Query{})
+	require.Error(t, err)
+	assert.Empty(t, errs)
+	close(goOn)
+	require.NoError(t, <-errs)
+	require.NoError(t, <-errs)
+}
 
 // The conformance kits; every few writes there is a snapshot.
 func TestConformance(t *testing.T) {

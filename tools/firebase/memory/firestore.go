@@ -301,7 +301,7 @@ func (f *Firestore) publish(to document.Path, old, now stored, at time.Time) {
 			if watcher.wants != what && watcher.wants != firebase.Value {
 				continue
 			}
-			if !watcher.add(pending{event: happened(watcher.wants, to.ID(), old, now, at), size: size}) {
+			if !watcher.Add(happened(watcher.wants, to.ID(), old, now, at), size) {
 				f.feeds.remove(path, watcher)
 			}
 		}
@@ -361,7 +361,7 @@ func (f *Firestore) Watch(ctx context.Context, path string, events firebase.Even
 	f.feeds.add(path, watcher)
 	forget := func() { f.forget(path, watcher) }
 	context.AfterFunc(ctx, forget)
-	return firebase.Watching{Initial: initial, Events: watcher.events(ctx, forget)}, nil
+	return firebase.Watching{Initial: initial, Events: watcher.Events(ctx, forget)}, nil
 }
 
 func (f *Firestore) forget(path string, watcher *feed) {

@@ -13,18 +13,11 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/tree"
 )
 
-// DefaultBacklog is how many events a watcher may be behind.
-const DefaultBacklog = 1024
-
-// MaxHeld is how many bytes of data a watcher may be behind unless Config.Held says otherwise; one event of any size
-// always fits.
-const MaxHeld = 32 << 20
-
 // Config is the configuration of a database. The zero value is valid.
 type Config struct {
-	// Backlog is how many events a watcher may be behind before it is cut off; 0 is DefaultBacklog.
+	// Backlog is how many events a watcher may be behind before it is cut off; 0 is backlog.Default.
 	Backlog int
-	// Held is how many bytes of data a watcher may be behind; 0 is MaxHeld.
+	// Held is how many bytes of data a watcher may be behind; 0 is backlog.MaxHeld.
 	Held int
 	// Most is how many bytes of data the database holds, about; more is refused with QUOTA_EXCEEDED. 0 is no bound.
 	Most int
@@ -62,12 +55,6 @@ type State struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Backlog == 0 {
-		c.Backlog = DefaultBacklog
-	}
-	if c.Held == 0 {
-		c.Held = MaxHeld
-	}
 	if c.Keep == nil {
 		c.Keep = func(context.Context, Change) error { return nil }
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/tools/firebase"
+	queue "github.com/orch-dev/orch/tools/firebase/backlog"
 	"github.com/orch-dev/orch/tools/firebase/firebasetest"
 	"github.com/orch-dev/orch/tools/firebase/memory"
 	"github.com/orch-dev/orch/tools/firebase/refusal"
@@ -61,7 +62,7 @@ func TestReaderIsBoundedInBytes(t *testing.T) {
 	}
 	assert.Equal(t, refusal.QuotaExceeded, fault.From(lost).Reason)
 	assert.Positive(t, held)
-	assert.LessOrEqual(t, held, memory.MaxHeld)
+	assert.LessOrEqual(t, held, queue.MaxHeld)
 }
 
 // A key of push sorts after the one before it, whatever the clock does.

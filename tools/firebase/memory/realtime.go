@@ -214,20 +214,19 @@ func parsed(text string) tree.Path {
 // offer gives a watcher the changes that it wants. It reports false when the watcher is too far behind.
 func offer(f *feed, changes []tree.Change, at time.Time) bool {
 	for _, change := range changes {
-		if firebase.EventType(change.Kind) == f.wants && !f.add(changed(change, at)) {
+		if firebase.EventType(change.Kind) == f.wants && !f.Add(changed(change, at), change.Now.Size()+change.Before.Size()) {
 			return false
 		}
 	}
 	return true
 }
 
-func changed(c tree.Change, at time.Time) pending {
-	event := func() firebase.Event {
+func changed(c tree.Change, at time.Time) func() firebase.Event {
+	return func() firebase.Event {
 		return firebase.Event{
 			Type: firebase.EventType(c.Kind), Key: c.Key, Data: c.Now.Value(), Previous: c.Before.Value(), At: at,
 		}
 	}
-	return pending{event: event, size: c.Now.Size() + c.Before.Size()}
 }
 
 // Watch implements firebase.Backend.
@@ -251,7 +250,7 @@ func (r *Realtime) Watch(ctx context.Context, path string, events firebase.Event
 	r.mu.Unlock()
 	forget := func() { r.forget(path, f) }
 	context.AfterFunc(ctx, forget)
-	return firebase.Watching{Initial: snapshot(node, now), Events: f.events(ctx, forget)}, nil
+	return firebase.Watching{Initial: snapshot(node, now), Events: f.Events(ctx, forget)}, nil
 }
 
 func (r *Realtime) forget(path string, f *feed) {

@@ -40,7 +40,7 @@ func (c *Client) Watch(ctx context.Context, path string, events firebase.EventTy
 		stop()
 		return firebase.Watching{}, c.notBegun(ctx, err)
 	}
-	w := &watcher{client: c, at: at, wants: tree.Kind(events), queue: backlog.New(c.cfg.Backlog), root: s.root}
+	w := &watcher{client: c, at: at, wants: tree.Kind(events), queue: backlog.New(c.cfg.Backlog, 0), root: s.root}
 	initial := firebase.Snapshot{Exists: w.root != nil, Data: w.root.Value(), At: c.cfg.Now()}
 	go w.run(running, s)
 	return firebase.Watching{Initial: initial, Events: w.queue.Events(ctx, stop)}, nil

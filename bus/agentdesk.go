@@ -1,0 +1,234 @@
+package bus
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/work"
+)
+
+// AgentSubjects is the prefix of the subjects at which registered agents speak for themselves:
+// "orch.agent.<id of the agent>.tasks", .status, .results and .credential. The id says who speaks, because the server lets
+// nobody publish there but the agent.
+const AgentSubjects = "orch.agent"
+
+// AgentInbox is the prefix of the subjects at which an agent is answered. It may listen to no others.
+func AgentInbox(id string) string { return inboxes + "." + id }
+
+// The headers by which an answer says that it is an error, as the micro services of NATS do.
+const (
+	serviceError     = "Nats-Service-Error"
+	serviceErrorCode = "Nats-Service-Error-Code"
+)
+
+const (
+	// maxAgentBody bounds the bytes of a request of an agent, as over HTTP.
+	maxAgentBody = 5 << 20
+	// maxAgentRequests bounds the requests of one agent that are answered at the same time, maxAgentHeld the bytes of
+	// those of all agents.
+	maxAgentRequests = 256
+	maxAgentHeld     = 256 << 20
+	// keptAnswers is how many answers with calls are remembered, in case that nobody was there to receive them.
+	keptAnswers = 4096
+	// takenBackWithin bounds taking such calls back.
+	takenBackWithin = 30 * time.Second
+)
+
+// AgentDesk takes what registered agents say.
+type AgentDesk interface {
+	Claim(ctx context.Context, m agents.Member, c agents.Claim) (agents.Work, error)
+	Beat(ctx context.Context, m agents.Member, b agents.Beat) (agents.Work, error)
+	Report(ctx context.Context, m agents.Member, r agents.Report) error
+}
+
+// AgentMethod answers a request of an agent.
+type AgentMethod func(ctx context.Context, m agents.Member, request []byte) ([]byte, error)
+
+// HandleAgent makes an AgentMethod of a function on decoded values, as Handle does.
+func HandleAgent[In, Out any](fn func(context.Context, agents.Member, In) (Out, error)) AgentMethod {
+	return func(ctx context.Context, m agents.Member, request []byte) ([]byte, error) {
+		_, data, err := handle(ctx, request, func(ctx context.Context, in In) (Out, error) { return fn(ctx, m, in) })
+		return data, err
+	}
+}
+
+// AgentsConfig configures ServeAgentDesk. All fields but Logger are required.
+type AgentsConfig struct {
+	Desk AgentDesk
+	// Member returns the agent of an id: UNAUTHORIZED when it is registered no longer, TOKEN_EXPIRED.
+	Member func(ctx context.Context, id string) (agents.Member, error)
+	// While returns a context that ends with the credential of an agent.
+	While func(ctx context.Context, id string) (context.Context, context.CancelFunc)
+	// Renew replaces the credential of an agent.
+	Renew AgentMethod
+	// Status is the number that says a code best: that of HTTP.
+	Status func(fault.Code) int
+	// Logger gets the causes of internal errors. Default: nothing is logged.
+	Logger *slog.Logger
+}
+
+// ServeAgentDesk serves what registered agents say below AgentSubjects: JSON bodies as over HTTP. An answer with the header
+// Nats-Service-Error is a fault.Error. A call whose answer found nobody goes back to those that fit.
+func ServeAgentDesk(c *Conn, cfg AgentsConfig) (*Endpoint, error) {
+	end := EndpointConfig{
+		Logger: cfg.Logger,
+		headers: func(f *fault.Error) nats.Header {
+			return nats.Header{serviceError: {f.Error()}, serviceErrorCode: {strconv.Itoa(cfg.Status(f.Code))}}
+		},
+		inbox: func(m *nats.Msg) string { id, _ := spoken(m); return AgentInbox(id) + "." },
+	}
+	end.setDefaults()
+	s := &counter{cfg: cfg, log: end.Logger, speaking: map[string]int{}, handed: map[uint64]handed{}}
+	returned := func(e *Endpoint, no uint64) { e.aside(func(ctx context.Context) { s.takeBack(ctx, no) }) }
+	return serveAt(c, AgentSubjects+".*.*", s.find, returned, end)
+}
+
+// counter is where agents are served.
+type counter struct {
+	cfg AgentsConfig
+	log *slog.Logger
+
+	mu sync.Mutex
+	// speaking counts the requests of each agent that are answered now, held their bytes together.
+	speaking map[string]int
+	held     int
+	// handed are the newest answers with calls, by number.
+	handed map[uint64]handed
+	last   uint64
+}
+
+// handed are calls that an agent was given in one answer.
+type handed struct {
+	member agents.Member
+	calls  []agents.Assignment
+}
+
+// spoken says who sends a request, and what kind it is.
+func spoken(m *nats.Msg) (id, name string) {
+	id, name, _ = strings.Cut(strings.TrimPrefix(m.Subject, AgentSubjects+"."), ".")
+	return id, name
+}
+
+// find returns the method of a request. Who waits for no answer could not be told of a call.
+func (s *counter) find(m *nats.Msg) (method, error) {
+	id, name := spoken(m)
+	if m.Reply == "" {
+		return nil, fault.New(fault.InvalidRequest, "nobody waits for the answer")
+	}
+	var do func(context.Context, agents.Member, []byte) (letter, error)
+	switch name {
+	case "tasks":
+		do = s.claim
+	case "status":
+		do = unnumbered(HandleAgent(s.cfg.Desk.Beat))
+	case "results":
+		do = unnumbered(HandleAgent(func(ctx context.Context, m agents.Member, r agents.Report) (struct{}, error) {
+			return struct{}{}, s.cfg.Desk.Report(ctx, m, r)
+		}))
+	case "credential":
+		do = unnumbered(s.cfg.Renew)
+	default:
+		return nil, fault.New(fault.NotFound, "there is no subject %q", name).WithHint("use tasks, status, results or credential")
+	}
+	return func(ctx context.Context, request []byte) (letter, error) { return s.serve(ctx, id, request, do) }, nil
+}
+
+func unnumbered(do AgentMethod) func(context.Context, agents.Member, []byte) (letter, error) {
+	return func(ctx context.Context, m agents.Member, request []byte) (letter, error) {
+		data, err := do(ctx, m, request)
+		return letter{data: data}, err
+	}
+}
+
+// serve answers a request of an agent that is still registered: its connection may outlive that.
+func (s *counter) serve(ctx context.Context, id string, request []byte, do func(context.Context, agents.Member, []byte) (letter, error)) (letter, error) {
+	if len(request) > maxAgentBody {
+		return letter{}, fault.New(fault.ValidationError, "the request has more than %d bytes", maxAgentBody).WithReason("SIZE_LIMIT_EXCEEDED")
+	}
+	m, err := s.cfg.Member(ctx, id)
+	if err != nil {
+		return letter{}, err
+	}
+	if err := s.enter(id, len(request)); err != nil {
+		return letter{}, err
+	}
+	defer s.leave(id, len(request))
+	return do(ctx, m, request)
+}
+
+// enter counts a request in. RATE_LIMITED when the agent has too many, UNAVAILABLE when all together have.
+func (s *counter) enter(id string, size int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.speaking[id] >= maxAgentRequests:
+		return fault.New(fault.RateLimited, "the agent has %d requests in work", maxAgentRequests).WithHint("send fewer at the same time")
+	case s.held+size > maxAgentHeld:
+		return fault.New(fault.Unavailable, "the requests of agents hold too much memory").WithHint("try again in a moment")
+	}
+	s.speaking[id]++
+	s.held += size
+	return nil
+}
+
+func (s *counter) leave(id string, size int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held -= size
+	if s.speaking[id]--; s.speaking[id] == 0 {
+		delete(s.speaking, id)
+	}
+}
+
+// claim answers a claim, under a number when it hands out calls.
+func (s *counter) claim(ctx context.Context, m agents.Member, request []byte) (letter, error) {
+	ctx, cancel := s.cfg.While(ctx, m.ID) // who is removed while it waits gets no call
+	defer cancel()
+	given, data, err := handle(ctx, request, func(ctx context.Context, c agents.Claim) (agents.Work, error) { return s.cfg.Desk.Claim(ctx, m, c) })
+	if err != nil || len(given.Calls) == 0 {
+		return letter{data: data}, err
+	}
+	return letter{data: data, no: s.keep(handed{m, given.Calls})}, nil
+}
+
+// keep remembers an answer for the time that it takes to hear that nobody was there for it.
+func (s *counter) keep(h handed) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last++
+	s.handed[s.last] = h
+	delete(s.handed, s.last-keptAnswers)
+	return s.last
+}
+
+// takeBack gives the calls of an answer to others, because nobody was there to receive it: none of them was begun, so none
+// is in doubt.
+func (s *counter) takeBack(ctx context.Context, no uint64) {
+	s.mu.Lock()
+	h, ok := s.handed[no]
+	delete(s.handed, no)
+	s.mu.Unlock()
+	if !ok {
+		return
+	}
+	ctx, stop := context.WithTimeout(ctx, takenBackWithin)
+	defer stop()
+	for _, call := range h.calls {
+		err := s.cfg.Desk.Report(ctx, h.member, agents.Report{
+			Ref: work.Ref{Task: call.Task, Step: call.Step, Attempt: call.Attempt}, HandTo: new(events.Agents),
+			Error: "it was gone when the call came",
+		})
+		if err != nil && !fault.Has(err, fault.Conflict) {
+			s.log.Warn("a call that found nobody was not taken back", slog.String("task", string(call.Task)), slog.Any("error", err))
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/agents/peer"
+	"github.com/orch-dev/orch/fault"
+)
+
+// given notes which flags the user has set: only those are held against an agent that is registered.
+func (o *registerOptions) given(set *pflag.FlagSet) {
+	o.set = nil
+	for _, name := range []string{"type", "version", "description", "capability", "max-tasks", "call-timeout", "retries"} {
+		if set.Changed(name) {
+			o.set = append(o.set, name)
+		}
+	}
+}
+
+// checkProgram returns why a program cannot be run, before anybody is registered for it.
+func checkProgram(program string) error {
+	_, err := exec.LookPath(program)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, exec.ErrDot):
+		return fault.New(fault.NotFound, "%s is in this directory alone", program).WithField("--exec").WithHint("name it as ./%s", program)
+	case errors.Is(err, os.ErrPermission):
+		return fault.New(fault.Forbidden, "%s may not be executed", program).WithField("--exec").WithHint("chmod +x %s", program)
+	default:
+		return fault.New(fault.NotFound, "there is no program %s", program).WithField("--exec").WithHint("orch agent run --name builder --exec -- ./build.sh")
+	}
+}
+
+// sameAgent holds what the user says of an agent against what is registered. An agent that the node does not know any
+// more is registered anew when there is enough said for that.
+func (a *app) sameAgent(ctx context.Context, o agentRunOptions, file string, cred peer.Credential) (peer.Credential, error) {
+	switch {
+	case o.name != "" && o.name != cred.Name:
+		return cred, fault.New(fault.Conflict, "this is the credential of %s", cred.Name).WithField("--name").WithHint("leave --name out, or name another file")
+	case o.credential != "" && len(o.set) > 0:
+		return cred, fault.New(fault.InvalidParams, "the agent of a credential is registered already").WithField("--"+o.set[0]).
+			WithHint("leave that out; orch agents shows what %s can do", cred.Name)
+	case o.credential != "" || o.url != "":
+		return cred, nil
+	}
+	s, err := a.nodes.Dial(ctx, a.cfg)
+	if err != nil {
+		return cred, nil //nolint:nilerr // the agent waits for its node
+	}
+	var all []agents.View
+	err = during(ctx, s, func(s session) (err error) {
+		all, err = s.Agents(ctx)
+		return err
+	})
+	if err != nil {
+		return cred, err
+	}
+	if i := slices.IndexFunc(all, func(v agents.View) bool { return v.ID == cred.Agent }); i >= 0 {
+		return cred, o.differs(all[i])
+	}
+	if !loopback(cred.URL) {
+		return cred, nil // it is an agent of a node elsewhere
+	}
+	return a.anew(ctx, o, file, cred)
+}
+
+// anew registers an agent again that was removed, and keeps its former credential: it may be that of another node.
+func (a *app) anew(ctx context.Context, o agentRunOptions, file string, cred peer.Credential) (peer.Credential, error) {
+	if len(o.capabilities) == 0 {
+		return cred, fault.New(fault.NotFound, "the node does not know the agent %s (%s) of %s; it was removed", cred.Name, cred.Agent, file).
+			WithHint("say what it can do, to register it anew: --capability NAME")
+	}
+	fresh, err := a.enrol(ctx, o, file+".new")
+	if err != nil {
+		return cred, err
+	}
+	if err := os.Rename(file, file+".old"); err != nil {
+		return cred, fault.Wrap(fault.CodeOf(err), err, "the former credential cannot be put aside").WithField(file)
+	}
+	if err := os.Rename(file+".new", file); err != nil {
+		return cred, fault.Wrap(fault.CodeOf(err), err, "the credential cannot be kept").WithField(file)
+	}
+	a.note("the node did not know %s (%s) any more: it is registered anew; the former credential is in %s.old", cred.Name, cred.Agent, file)
+	return fresh, nil
+}
+
+// loopback reports whether an address is one of this machine.
+func loopback(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// differs returns CONFLICT when the flags that were set say something else than what is registered.
+func (o *registerOptions) differs(v agents.View) error {
+	has, wants := flagsOf(v), map[string]string{
+		"type": o.kind, "version": o.version, "description": o.description, "capability": capabilityText(asCapabilities(o.capabilities)),
+		"max-tasks": strconv.Itoa(o.maxTasks), "call-timeout": o.timeout.String(), "retries": strconv.Itoa(o.retries),
+	}
+	var is, not []string
+	for _, name := range o.set {
+		if has[name] != wants[name] {
+			is, not = append(is, "--"+name+" "+strconv.Quote(has[name])), append(not, "--"+name+" "+strconv.Quote(wants[name]))
+		}
+	}
+	if is == nil {
+		return nil
+	}
+	return fault.New(fault.Conflict, "%s is registered with %s, not with %s", v.Name, strings.Join(is, " "), strings.Join(not, " ")).
+		WithHint("run orch agents remove %s and then this again, or choose another --name", v.Name)
+}
+
+// flagsOf is what the flags of a registered agent would be.
+func flagsOf(v agents.View) map[string]string {
+	return map[string]string{
+		"type": v.Type, "version": v.Version, "description": v.Description, "capability": capabilityText(v.Capabilities),
+		"max-tasks": strconv.Itoa(v.MaxTasks), "call-timeout": v.Timeout.String(), "retries": strconv.Itoa(v.MaxRetries),
+	}
+}
+
+// noCategory is the category of a capability that the user gives none.
+const noCategory = "general"
+
+// asCapabilities reads capabilities that were written as name or name:category.
+func asCapabilities(texts []string) []agents.Capability {
+	list := make([]agents.Capability, len(texts))
+	for i, text := range texts {
+		name, category, ok := strings.Cut(text, ":")
+		if !ok {
+			category = noCategory
+		}
+		list[i] = agents.Capability{Name: name, Category: category}
+	}
+	return list
+}
+
+// capabilityText writes capabilities as one value of the flag, always in the same order.
+func capabilityText(list []agents.Capability) string {
+	texts := make([]string, len(list))
+	for i, c := range list {
+		texts[i] = c.Name
+		if c.Category != noCategory {
+			texts[i] += ":" + c.Category
+		}
+	}
+	slices.Sort(texts)
+	return strings.Join(slices.Compact(texts), ",")
+}

@@ -1,0 +1,115 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// eventStream is the type of a stream of server-sent events.
+const eventStream = "text/event-stream"
+
+// acceptsStream reports whether a request names streams of events among what it accepts.
+func acceptsStream(r *http.Request) bool {
+	for _, header := range r.Header.Values("Accept") {
+		for accepted := range strings.SplitSeq(header, ",") {
+			kind, params, err := mime.ParseMediaType(accepted)
+			quality, bad := strconv.ParseFloat(params["q"], 64)
+			if err == nil && kind == eventStream && (bad != nil || quality > 0) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// listen answers a message with a stream: the first event is the answer, the others are what follows from it. The stream
+// counts as a request no longer, since those that subscribe are counted elsewhere.
+func (e *endpoint) listen(w http.ResponseWriter, r *http.Request, v visit, m request, c Call) {
+	begin := time.Now()
+	reply, listener, err := v.client.Listen(r.Context(), c)
+	e.note(r.Context(), v, m, reply, time.Since(begin), err)
+	if listener != nil {
+		defer listener.Close()
+	}
+	v.leave()
+	text, _ := e.answer(m, v.id, reply, err).text()
+	out := startEvents(w, e.cfg.WriteTime)
+	if out.event(text) != nil || listener == nil {
+		return
+	}
+	count, why := e.follow(r.Context(), out, listener)
+	e.cfg.Logger.LogAttrs(r.Context(), slog.LevelInfo, "rpc_stream_ended",
+		slog.String("request_id", v.id), slog.String("client", v.client.Name()), slog.Int("events", count), slog.Duration("took", time.Since(begin)),
+		slog.String("reason", why))
+}
+
+// follow sends what follows until it ends, or the request does. It returns how many events there were, and why it ended.
+func (e *endpoint) follow(ctx context.Context, out *eventWriter, from Listener) (count int, why string) {
+	for ctx.Err() == nil {
+		waiting, stop := context.WithTimeout(ctx, e.cfg.KeepAlive)
+		messages, err := from.Next(waiting)
+		quiet := waiting.Err() != nil && len(messages) == 0
+		stop()
+		if errors.Is(err, io.EOF) {
+			return count, "the subscription has ended"
+		}
+		if err != nil { // nobody else ends it then, and asking in a row helps nobody
+			return count, fault.From(err).Message
+		}
+		for _, m := range messages {
+			if err := out.event(m); err != nil {
+				return count, "the client does not read"
+			}
+			count++
+		}
+		if quiet && out.comment() != nil {
+			return count, "the client does not read"
+		}
+	}
+	return count, "the request has ended"
+}
+
+// eventWriter writes server-sent events.
+type eventWriter struct {
+	w  http.ResponseWriter
+	rc *http.ResponseController
+	// within is how long a client may take to read one event.
+	within time.Duration
+}
+
+func startEvents(w http.ResponseWriter, within time.Duration) *eventWriter {
+	w.Header().Set("Content-Type", eventStream)
+	w.Header().Set("X-Accel-Buffering", "no") // a proxy in between would keep events back
+	w.WriteHeader(http.StatusOK)
+	return &eventWriter{w, http.NewResponseController(w), within}
+}
+
+// event sends a message of one line.
+func (e *eventWriter) event(message []byte) error {
+	return e.write("event: message\ndata: ", bytes.TrimSpace(message), "\n\n")
+}
+
+// comment sends what clients pass over.
+func (e *eventWriter) comment() error { return e.write(": nothing new", nil, "\n\n") }
+
+func (e *eventWriter) write(before string, text []byte, after string) error {
+	_ = e.rc.SetWriteDeadline(time.Now().Add(e.within))
+	var b bytes.Buffer
+	b.WriteString(before)
+	b.Write(text)
+	b.WriteString(after)
+	if _, err := e.w.Write(b.Bytes()); err != nil {
+		return err
+	}
+	return e.rc.Flush()
+}

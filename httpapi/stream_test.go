@@ -1,0 +1,186 @@
+package httpapi_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/httpapi"
+)
+
+// door lets everybody in as a client that hears what a test says.
+type door struct{ messages chan []json.RawMessage }
+
+// Enter implements httpapi.Door.
+func (d door) Enter(context.Context, string) (httpapi.Client, error) { return guest{d, make(chan int)}, nil }
+
+// FromHere implements httpapi.Door.
+func (door) FromHere(next http.Handler) http.Handler { return next }
+
+type guest struct {
+	door
+
+	left chan int
+}
+
+func (guest) Name() string { return "user:guest" }
+
+// Admit implements httpapi.Client.
+func (g guest) Admit(int64) (func(), error) { return func() { close(g.left) }, nil }
+
+func (guest) Sees(string) bool { return true }
+
+// Call implements httpapi.Client.
+func (guest) Call(context.Context, httpapi.Call) (httpapi.Reply, error) {
+	return httpapi.Reply{Output: json.RawMessage(`{"plain":true}`)}, nil
+}
+
+// Listens implements httpapi.Client.
+func (guest) Listens(method string) bool { return method != "plain" }
+
+// Listen implements httpapi.Client.
+func (g guest) Listen(_ context.Context, c httpapi.Call) (httpapi.Reply, httpapi.Listener, error) {
+	if c.Tool == "fails" {
+		return httpapi.Reply{Task: "TASK_1"}, nil, fault.New(fault.Conflict, "no")
+	}
+	return httpapi.Reply{Output: json.RawMessage("{\n \"ok\": true\n}")}, g, nil
+}
+
+// Next implements httpapi.Listener.
+func (g guest) Next(ctx context.Context) ([]json.RawMessage, error) {
+	<-g.left // a stream is no request that is being answered
+	select {
+	case m, open := <-g.messages:
+		if !open {
+			return nil, io.EOF
+		}
+		return m, nil
+	case <-ctx.Done():
+		return nil, nil
+	}
+}
+
+// Close implements httpapi.Listener.
+func (guest) Close() {}
+
+func ask(t *testing.T, h http.Handler, method, accept string) *http.Response {
+	t.Helper()
+	web := httptest.NewServer(h)
+	t.Cleanup(web.Close)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, web.URL, strings.NewReader(`{"jsonrpc":"2.0","id":7,"method":"`+method+`"}`))
+	require.NoError(t, err)
+	req.Header.Set("Accept", accept)
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = resp.Body.Close() })
+	return resp
+}
+
+// The form of a stream: the answer, then what follows, one event each, and comments while there is nothing.
+func TestStreamOfEvents(t *testing.T) {
+	t.Parallel()
+	d := door{make(chan []json.RawMessage)}
+	h, err := httpapi.New(httpapi.Config{Door: d, KeepAlive: 10 * time.Millisecond})
+	require.NoError(t, err)
+	resp := ask(t, h, "sub", "text/event-stream")
+	assert.Equal(t, "text/event-stream", resp.Header.Get("Content-Type"))
+	lines := bufio.NewScanner(resp.Body)
+	var quiet int
+	next := func() string {
+		for lines.Scan() {
+			switch line := lines.Text(); {
+			case strings.HasPrefix(line, ":"):
+				quiet++
+			case line != "":
+				require.Equal(t, "event: message", line)
+				require.True(t, lines.Scan())
+				data := lines.Text()
+				require.True(t, lines.Scan())
+				require.Empty(t, lines.Text(), "an empty line ends the event")
+				return data
+			}
+			if quiet == 2 {
+				quiet++
+				return "quiet"
+			}
+		}
+		return "end"
+	}
+	assert.Equal(t, `data: {"jsonrpc":"2.0","id":7,"result":{"ok":true}}`, next())
+	assert.Equal(t, "quiet", next(), "comments keep the stream alive")
+	d.messages <- []json.RawMessage{json.RawMessage(`{"a":1}`), json.RawMessage(`{"a":2}`)}
+	assert.Equal(t, `data: {"a":1}`, next())
+	assert.Equal(t, `data: {"a":2}`, next())
+	close(d.messages)
+	assert.Equal(t, "end", next())
+}
+
+// Which requests get a stream, and which an answer.
+func TestWhoGetsAStream(t *testing.T) {
+	t.Parallel()
+	d := door{make(chan []json.RawMessage)}
+	close(d.messages)
+	h, err := httpapi.New(httpapi.Config{Door: d})
+	require.NoError(t, err)
+	for _, c := range []struct{ method, accept, want string }{
+		{"sub", "application/json, text/event-stream", "text/event-stream"},
+		{"sub", "text/event-stream;q=0.5", "text/event-stream"},
+		{"sub", "text/event-stream;q=0, */*", "application/json"},
+		{"sub", "*/*", "application/json"},
+		{"sub", "", "application/json"},
+		{"plain", "text/event-stream", "application/json"},
+		{"fails", "text/event-stream", "text/event-stream"},
+	} {
+		resp := ask(t, h, c.method, c.accept)
+		assert.Equal(t, c.want, resp.Header.Get("Content-Type"), "%v", c)
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		if c.method == "fails" {
+			assert.Contains(t, string(body), `"code":-32201`)
+			assert.Contains(t, string(body), `"task":"TASK_1"`)
+		}
+	}
+}
+
+// A client that does not read loses its stream: who writes to it does not wait for ever.
+func TestStuckClientLosesItsStream(t *testing.T) {
+	t.Parallel()
+	d := door{make(chan []json.RawMessage)}
+	h, err := httpapi.New(httpapi.Config{Door: d, WriteTime: 50 * time.Millisecond})
+	require.NoError(t, err)
+	ended := make(chan struct{})
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer close(ended)
+		h.ServeHTTP(w, r)
+	}))
+	t.Cleanup(web.Close)
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", web.Listener.Addr().String())
+	require.NoError(t, err)
+	defer conn.Close()
+	const body = `{"jsonrpc":"2.0","id":7,"method":"sub"}`
+	_, err = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\nContent-Length: 39\r\n\r\n"+body)
+	require.NoError(t, err)
+	large := json.RawMessage(`"` + strings.Repeat("x", 1<<20) + `"`)
+	for {
+		select {
+		case d.messages <- []json.RawMessage{large}:
+			continue
+		case <-ended:
+		case <-time.After(30 * time.Second):
+			require.NoError(t, errors.New("the stream goes on"))
+		}
+		return
+	}
+}

@@ -1,0 +1,74 @@
+package node
+
+import (
+	"context"
+
+	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/httpapi"
+	"github.com/orch-dev/orch/tools/agent"
+)
+
+// serveAgentDesk lets agents speak over plain NATS, on a connection that nothing else waits for.
+func (n *Node) serveAgentDesk(ctx context.Context) error {
+	c, err := n.connect(ctx, "desk of agents")
+	if err != nil {
+		return err
+	}
+	end, err := bus.ServeAgentDesk(c, bus.AgentsConfig{
+		Desk: n.agentDesk, Member: n.member, While: n.tokens.WhileAgent, Status: httpapi.Status, Logger: n.cfg.logger(),
+		Renew: bus.HandleAgent(func(ctx context.Context, m agents.Member, in agents.Renewal) (httpapi.Credential, error) {
+			if err := in.Check(); err != nil {
+				return httpapi.Credential{}, err
+			}
+			return roll{tokens: n.tokens}.renew(ctx, m, in)
+		}),
+	})
+	if err != nil {
+		return err
+	}
+	n.onStop(closeSoon(end))
+	n.hands.desk.Store(&agentDesk{n.agentDesk, n})
+	if n.server != nil {
+		n.server.AdmitAgents(n.tokens)
+	}
+	return nil
+}
+
+// agentDesk is the desk for agents who speak through the tools of the node.
+type agentDesk struct {
+	*agents.Desk
+
+	n *Node
+}
+
+var _ agent.Desk = (*agentDesk)(nil)
+
+// Member implements agent.Desk.
+func (d *agentDesk) Member(ctx context.Context, id string) (agents.Member, error) {
+	return d.n.member(ctx, id)
+}
+
+// Claim implements agent.Desk. Who is removed while it waits gets no call.
+func (d *agentDesk) Claim(ctx context.Context, m agents.Member, c agents.Claim) (agents.Work, error) {
+	ctx, cancel := d.n.tokens.WhileAgent(ctx, m.ID)
+	defer cancel()
+	return d.Desk.Claim(ctx, m, c)
+}
+
+// agentDesk returns the desk for agents; nil in the process of a worker, and before the node takes tasks.
+func (h *hands) agentDesk() agent.Desk {
+	if d := h.desk.Load(); d != nil {
+		return d
+	}
+	return nil
+}
+
+// member returns the registered agent of an id, as long as its credential is good.
+func (n *Node) member(_ context.Context, id string) (agents.Member, error) {
+	t, err := n.tokens.AgentToken(id)
+	if err != nil {
+		return agents.Member{}, err
+	}
+	return memberOf(t), nil
+}

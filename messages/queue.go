@@ -1,0 +1,144 @@
+package messages
+
+import (
+	"container/heap"
+	"iter"
+	"slices"
+	"time"
+)
+
+// box has the messages of an address that were not taken there, by priority. The zero value is empty.
+type box struct {
+	queues [MaxPriority + 1]queue
+	count  int
+}
+
+// lane is the queue of a message.
+func (b *box) lane(it *item) *queue { return &b.queues[min(max(it.Priority, 0), MaxPriority)] }
+
+func (b *box) add(it *item) {
+	b.lane(it).add(it)
+	b.count++
+}
+
+func (b *box) remove(it *item) {
+	if b.lane(it).remove(it.Position) {
+		b.count--
+	}
+}
+
+// weakest returns the oldest of the least urgent messages, nil when none is less urgent than priority.
+func (b *box) weakest(priority int) *item {
+	for p := range min(priority, len(b.queues)) {
+		if it := b.queues[p].first(); it != nil {
+			return it
+		}
+	}
+	return nil
+}
+
+// all yields the messages, the least urgent first, those of one priority in their order.
+func (b *box) all() iter.Seq[*item] {
+	return func(yield func(*item) bool) {
+		for p := range b.queues {
+			for _, it := range b.queues[p].items {
+				if it != nil && !yield(it) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// queue has messages in their order. What is taken out of the middle leaves its place empty until half of all places are:
+// whatever is done to many costs little for each. The first place never is empty.
+type queue struct {
+	items []*item // nil where one was taken out
+	// positions are those of the items, also of those that are gone.
+	positions []uint64
+	count     int
+}
+
+func (q *queue) add(it *item) {
+	at, _ := slices.BinarySearch(q.positions, it.Position) // the end, but for one that was learnt late
+	q.items, q.positions = slices.Insert(q.items, at, it), slices.Insert(q.positions, at, it.Position)
+	q.count++
+}
+
+// remove takes the message of a position out, and reports whether it was there.
+func (q *queue) remove(position uint64) bool {
+	at, found := slices.BinarySearch(q.positions, position)
+	if !found || q.items[at] == nil {
+		return false
+	}
+	q.items[at] = nil
+	q.count--
+	first := 0
+	for first < len(q.items) && q.items[first] == nil {
+		first++
+	}
+	q.items, q.positions = q.items[first:], q.positions[first:]
+	if len(q.items) > 2*q.count {
+		q.compact()
+	}
+	return true
+}
+
+// compact makes new lists without empty places.
+func (q *queue) compact() {
+	items, positions := make([]*item, 0, q.count), make([]uint64, 0, q.count)
+	for _, it := range q.items {
+		if it != nil {
+			items, positions = append(items, it), append(positions, it.Position)
+		}
+	}
+	q.items, q.positions = items, positions
+}
+
+func (q *queue) first() *item {
+	if len(q.items) == 0 {
+		return nil
+	}
+	return q.items[0]
+}
+
+// ends has messages by their ends, the next one first. Each knows its place, so that one that ends before is taken out.
+type ends []*item
+
+var _ heap.Interface = (*ends)(nil)
+
+// Len implements heap.Interface.
+func (e ends) Len() int { return len(e) }
+
+// Less implements heap.Interface.
+func (e ends) Less(i, j int) bool { return e[i].ExpiresAt.Before(e[j].ExpiresAt) }
+
+// Swap implements heap.Interface.
+func (e ends) Swap(i, j int) {
+	e[i], e[j] = e[j], e[i]
+	e[i].place, e[j].place = i, j
+}
+
+// Push implements heap.Interface.
+func (e *ends) Push(x any) {
+	it := x.(*item) //nolint:forcetypeassert // nothing else is pushed
+	it.place = len(*e)
+	*e = append(*e, it)
+}
+
+// Pop implements heap.Interface.
+func (e *ends) Pop() any {
+	last := len(*e) - 1
+	it := (*e)[last]
+	(*e)[last] = nil
+	*e = (*e)[:last]
+	return it
+}
+
+// expired returns a message that has ended, nil when there is none.
+func (e ends) expired(now time.Time) *item {
+	if len(e) == 0 || e[0].Alive(now) {
+		return nil
+	}
+	return e[0]
+}

@@ -1,0 +1,87 @@
+package orchestrator
+
+import (
+	"context"
+	"slices"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// latest are the newest tasks since the start, which @last is mostly about.
+type latest struct {
+	task events.TaskID
+	// by holds the newest task that each person has submitted by a command.
+	by map[string]events.TaskID
+}
+
+// maxLatest bounds the people whose newest task is kept at hand; that of others is looked up.
+const maxLatest = 1000
+
+// made notes a new task that is nobody's child.
+func (l *latest) made(id events.TaskID, t *statemachine.Task) {
+	l.task = id
+	if t.Submitted.Via == "" {
+		return
+	}
+	if l.by == nil || len(l.by) >= maxLatest {
+		l.by = map[string]events.TaskID{}
+	}
+	l.by[t.Requestor] = id
+}
+
+// of is the newest task of an actor, or of anybody; empty when there was none since the start.
+func (l *latest) of(actor string) events.TaskID {
+	if actor == "" {
+		return l.task
+	}
+	return l.by[actor]
+}
+
+// findLast finds the newest task of an actor; that of anybody when there is none.
+func (o *Orchestrator) findLast(ctx context.Context, actor string) (FindReply, error) {
+	o.lock()
+	last := o.last.of(actor)
+	o.unlock()
+	if last != "" {
+		return FindReply{ID: last}, nil
+	}
+	lines, err := o.lines(ctx)
+	if err != nil {
+		return FindReply{}, err
+	}
+	lines = slices.DeleteFunc(lines, func(s Summary) bool { return s.Parent != "" || ownName(s.Name) })
+	switch {
+	case len(lines) == 0:
+		return FindReply{}, fault.New(fault.NotFound, "there are no tasks yet").WithHint("orch submit PLAN.yaml")
+	case actor == "":
+		return FindReply{ID: slices.MinFunc(lines, newer).ID}, nil
+	}
+	slices.SortFunc(lines, newer)
+	return o.findLastOf(ctx, actor, lines)
+}
+
+// maxLooked bounds the tasks that are read to find the newest one of somebody.
+const maxLooked = 2000
+
+// findLastOf finds the newest task that an actor has submitted by a command, among lines in order.
+func (o *Orchestrator) findLastOf(ctx context.Context, actor string, lines []Summary) (FindReply, error) {
+	for _, line := range lines[:min(len(lines), maxLooked)] {
+		if line.Priority == "" { // what the log's index has lacks the rest
+			var err error
+			line, err = o.complete(ctx, line)
+			if fault.Has(err, fault.NotFound) || fault.Has(err, fault.DataLoss) {
+				continue // it has left the archive meanwhile, or nobody can read it
+			}
+			if err != nil {
+				return FindReply{}, err
+			}
+		}
+		if line.Via != "" && line.Requestor == actor {
+			return FindReply{ID: line.ID}, nil
+		}
+	}
+	return FindReply{}, fault.New(fault.NotFound, "%s has submitted no task, of which @last would be the newest", actor).
+		WithHint("orch list shows the tasks of all")
+}

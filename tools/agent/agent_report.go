@@ -1,0 +1,58 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/tools"
+)
+
+type agentReportIn struct {
+	refOf
+
+	Result  json.RawMessage `json:"result,omitempty" jsonschema:"What came of the call: any JSON value but null" types:"object,array,string,number,boolean"`
+	Summary string          `json:"summary,omitempty" jsonschema:"What came of it, in a line" maxLength:"1024"`
+	Error   string          `json:"error,omitempty" jsonschema:"Why the call has failed, or is released or handed on" maxLength:"4096"`
+	Release bool            `json:"release,omitempty" jsonschema:"Give the call back without an end; it is in doubt then if it may have changed something" default:"false"`
+	HandTo  *handTo         `json:"hand_to,omitempty" jsonschema:"Leave the call to other agents, who begin anew; without fields to those that it was for"`
+}
+
+type handTo struct {
+	Agent    string   `json:"agent,omitempty" jsonschema:"Name of the only agent that may do it" maxLength:"50"`
+	Type     string   `json:"type,omitempty" jsonschema:"Role that the agent must have" enum:"researcher,developer,coordinator,analyst,specialist"`
+	Requires []string `json:"requires,omitempty" jsonschema:"Names of the capabilities that the agent must have" maxItems:"32"`
+}
+
+type agentReportOut struct {
+	Accepted bool `json:"accepted" jsonschema:"Always true: the report is in the log"`
+}
+
+// AGENT_REPORT.
+func agentReport(cfg Config) tools.Tool {
+	return tools.Define(speak(tools.Spec{
+		Name:    "AGENT_REPORT",
+		Title:   "Report the end of a call as a registered agent",
+		Purpose: "End a call that the caller has: with its result, an error, by giving it back or by handing it on",
+		Effect:  tools.Idempotent,
+		Errors:  []string{"REQUIRED_FIELD", "INVALID_FORMAT", "CONFLICT", "NOT_FOUND", "UNAVAILABLE"},
+	}), func(ctx context.Context, env *tools.Env, in agentReportIn) (agentReportOut, error) {
+		desk, m, err := cfg.speaker(ctx, env)
+		if err != nil {
+			return agentReportOut{}, err
+		}
+		if len(in.Result) == 0 && in.Error == "" && !in.Release && in.HandTo == nil {
+			return agentReportOut{}, fault.New(fault.RequiredField, "is required").WithField("result").WithHint("or say error, release or hand_to")
+		}
+		r := agents.Report{Ref: in.ref(), Result: in.Result, Summary: in.Summary, Error: in.Error, Release: in.Release}
+		if to := in.HandTo; to != nil {
+			r.HandTo = &events.Agents{Agent: to.Agent, Type: to.Type, Requires: to.Requires}
+		}
+		if err := desk.Report(ctx, m, r); err != nil {
+			return agentReportOut{}, err
+		}
+		return agentReportOut{Accepted: true}, nil
+	})
+}

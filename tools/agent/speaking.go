@@ -1,0 +1,99 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/tools"
+	"github.com/orch-dev/orch/work"
+)
+
+// Desk is where registered agents take work and bring it back.
+type Desk interface {
+	// Member returns the agent of an id: UNAUTHORIZED when it is registered no longer, TOKEN_EXPIRED.
+	Member(ctx context.Context, id string) (agents.Member, error)
+	Claim(ctx context.Context, m agents.Member, c agents.Claim) (agents.Work, error)
+	Beat(ctx context.Context, m agents.Member, b agents.Beat) (agents.Work, error)
+	Report(ctx context.Context, m agents.Member, r agents.Report) error
+}
+
+// speak makes the contract of a tool by which a registered agent speaks for itself. Its calls are no tasks: they would fill
+// the log with heartbeats, and a claim that waits would hold a worker that has to do what it waits for.
+func speak(s tools.Spec) tools.Spec {
+	s.Conditions = append([]string{"No task is made of the call", "The caller is a registered agent, with its own credential"}, s.Conditions...)
+	s.Gate, s.Approval = tools.AnyState, tools.NoApproval
+	s.NoWorkspace, s.AtNode, s.Direct, s.Tasks = true, true, true, tools.NoTask
+	s.Errors = append([]string{"FORBIDDEN", "VALIDATION_ERROR"}, s.Errors...)
+	return s
+}
+
+// speaker says who makes a call: FORBIDDEN for who is no registered agent.
+func (c Config) speaker(ctx context.Context, env *tools.Env) (Desk, agents.Member, error) {
+	if env.Agent == "" {
+		return nil, agents.Member{}, fault.New(fault.Forbidden, "only a registered agent may do this, with its own credential").
+			WithHint("register with onboarding.registerAgent or orch agents register, and call again with the secret as bearer token")
+	}
+	var desk Desk
+	if c.Desk != nil {
+		desk = c.Desk()
+	}
+	if desk == nil {
+		return nil, agents.Member{}, fault.New(fault.ToolUnavailable, "only a node has work for agents").WithHint("start one: orch serve")
+	}
+	m, err := desk.Member(ctx, env.Agent)
+	return desk, m, err
+}
+
+// refOf names a call, as every tool of agents does.
+type refOf struct {
+	Task    string `json:"task" jsonschema:"Task of the call" minLength:"1" maxLength:"64"`
+	Step    string `json:"step" jsonschema:"Step of the call" minLength:"1" maxLength:"512"`
+	Attempt int    `json:"attempt" jsonschema:"Attempt of the call" minimum:"1"`
+}
+
+func (r refOf) ref() work.Ref {
+	return work.Ref{Task: events.TaskID(r.Task), Step: r.Step, Attempt: r.Attempt}
+}
+
+func refsOf(all []work.Ref) []refOf {
+	refs := make([]refOf, len(all))
+	for i, r := range all {
+		refs[i] = refOf{string(r.Task), r.Step, r.Attempt}
+	}
+	return refs
+}
+
+// callOut is a call in the hands of an agent.
+type callOut struct {
+	refOf
+
+	Key         string       `json:"key" jsonschema:"The same for every attempt of the call: what is done twice by it is done once"`
+	Name        string       `json:"name,omitempty" jsonschema:"Name of the task"`
+	Title       string       `json:"title" jsonschema:"What is to be done, in a line"`
+	Description string       `json:"description,omitempty" jsonschema:"What is to be done, in full"`
+	Data        tools.Object `json:"data,omitzero" jsonschema:"What to work on"`
+	Deadline    time.Time    `json:"deadline" jsonschema:"When the call is given up"`
+	Left        float64      `json:"left_seconds" jsonschema:"How many seconds the call may still take"`
+	Lease       float64      `json:"lease_seconds" jsonschema:"After so many seconds without AGENT_HEARTBEAT the call is taken away"`
+}
+
+// callsOf are calls as a model reads them: with what is to be done, and times in seconds.
+func callsOf(all []agents.Assignment) ([]callOut, error) {
+	calls := make([]callOut, len(all))
+	for i, a := range all {
+		var args agentTaskIn
+		if err := json.Unmarshal(a.Args, &args); err != nil {
+			return nil, fault.Wrap(fault.Internal, err, "the arguments of a call cannot be read")
+		}
+		calls[i] = callOut{
+			refOf: refOf{string(a.Task), a.Step, a.Attempt}, Key: a.Key, Name: a.Name,
+			Title: args.Title, Description: args.Description, Data: args.Data,
+			Deadline: a.Deadline, Left: a.Left.Round(time.Millisecond).Seconds(), Lease: a.Lease.Seconds(),
+		}
+	}
+	return calls, nil
+}
