@@ -21,7 +21,7 @@ func (n *Node) serveAgentDesk(ctx context.Context) error {
 			if err := in.Check(); err != nil {
 				return httpapi.Credential{}, err
 			}
-			return roll{tokens: n.tokens}.renew(ctx, m, in)
+			return n.roll().renew(ctx, m, in)
 		}),
 	})
 	if err != nil {
