@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -145,7 +146,10 @@ func TestEverythingIsSynced(t *testing.T) {
 	assert.Contains(t, d.seen(), "KV_ORCH_CHECKPOINTS")
 	d.seen()
 	require.NoError(t, n.Archive(t.Context(), c.Task))
-	assert.Equal(t, []string{"ORCH_ARCHIVE", "ORCH_EVENTS"}, d.seen(), "the copy before the removal")
+	synced := d.seen() // with all streams between, if the server looks after its files in this moment
+	copied := slices.Index(synced, "ORCH_ARCHIVE")
+	require.GreaterOrEqual(t, copied, 0, "%v", synced)
+	assert.Contains(t, synced[copied:], "ORCH_EVENTS", "the copy before the removal: %v", synced)
 	for _, stream := range []string{"ORCH_EVENTS", "ORCH_ARCHIVE", "OBJ_ORCH_BLOBS", "KV_ORCH_CHECKPOINTS"} {
 		assert.Empty(t, d.unsynced(t, n, stream), stream)
 	}

@@ -96,11 +96,14 @@ func (c *client) keep(cred Credential) error {
 }
 
 // renew replaces the credential. The next secret is kept before the node hears of it, so that no lost answer, and no end of
-// this process, leaves the agent without one.
-func (c *client) renew(ctx context.Context, now time.Time) error {
+// this process, leaves the agent without one. Nothing is to be done when what was seen was replaced meanwhile.
+func (c *client) renew(ctx context.Context, seen Credential, now time.Time) error {
 	c.renewing.Lock()
 	defer c.renewing.Unlock()
 	cred := c.credential()
+	if cred.Secret != seen.Secret {
+		return nil
+	}
 	if cred.Next == "" {
 		cred.Next = agents.NewSecret()
 		if err := c.keep(cred); err != nil {

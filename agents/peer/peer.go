@@ -371,9 +371,10 @@ func (p *Peer) pulse() (agents.Beat, time.Duration) {
 func (p *Peer) renewals(ctx context.Context) {
 	const hopeless = 5 * time.Minute
 	for failures := 0; p.cfg.Save != nil && ctx.Err() == nil; {
-		next := p.due()
+		cred := p.client.credential()
+		next := due(cred)
 		if next <= 0 {
-			err := p.client.renew(ctx, events.Time(time.Now()))
+			err := p.client.renew(ctx, cred, events.Time(time.Now()))
 			switch {
 			case err == nil:
 				failures, next = 0, agents.Interval // whatever the clocks say
@@ -391,9 +392,8 @@ func (p *Peer) renewals(ctx context.Context) {
 	}
 }
 
-// due is when four fifths of the life of the credential are over, from now on.
-func (p *Peer) due() time.Duration {
-	cred := p.client.credential()
+// due is when four fifths of the life of a credential are over, from now on.
+func due(cred Credential) time.Duration {
 	if cred.ExpiresAt.IsZero() {
 		return agents.Interval
 	}

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -70,4 +71,21 @@ func TestAgentIsOneProcess(t *testing.T) {
 	unlock, err = alone(t.Context(), file, cred)
 	require.NoError(t, err)
 	unlock()
+}
+
+// A credential whose next secret may be known to the node is good for as long as that one may be.
+func TestCredentialWithANextSecret(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "ada.json")
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	cred := peer.Credential{Name: "ada", Secret: "s", IssuedAt: at, ExpiresAt: at.Add(24 * time.Hour)}
+	for next, life := range map[string]time.Duration{"": 24 * time.Hour, "n": 48 * time.Hour} {
+		cred.Next = next
+		require.NoError(t, saveCredential(file, cred))
+		got, err := readCredential(file, at.Add(life-1))
+		require.NoError(t, err)
+		assert.Equal(t, cred, got)
+		_, err = readCredential(file, at.Add(life))
+		assert.Equal(t, fault.TokenExpired, fault.CodeOf(err))
+	}
 }

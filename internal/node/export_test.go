@@ -2,11 +2,15 @@ package node
 
 import (
 	"context"
+	"maps"
+	"slices"
 
+	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/mcp/gateway"
 	"github.com/orch-dev/orch/messages"
 	"github.com/orch-dev/orch/tools/firebase"
+	"github.com/orch-dev/orch/worker"
 )
 
 // NewDeputies lets somebody read the inboxes of others, which is noted.
@@ -29,3 +33,13 @@ func NewFeatures(list func() []gateway.Feature) Asker {
 
 // ElsewhereDatabase is a database of a node as a worker elsewhere has it.
 func ElsewhereDatabase(c *bus.Conn) firebase.Backend { return remoteDatabases(c).Realtime }
+
+// Kept returns the actors whose workers a chain keeps of some when only those agents are left.
+func Kept(living agents.Living, actors ...string) []string {
+	c := &chain{workers: map[string]*worker.Worker{}}
+	for _, actor := range actors {
+		c.workers[actor] = nil
+	}
+	c.keep(living)
+	return slices.Sorted(maps.Keys(c.workers))
+}

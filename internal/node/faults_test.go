@@ -32,10 +32,16 @@ func failed(t *testing.T, r rpcReply, code fault.Code, reason string) {
 	assert.Equal(t, reason, r.Error.Data["reason"])
 }
 
-// dead is the URL of a server that is no more.
-func dead() string {
-	s := httptest.NewServer(http.NotFoundHandler())
-	defer s.Close()
+// dead is the address of a server that hangs up on everybody: the port of one that is gone may be that of another test's.
+func dead(t *testing.T) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if assert.NoError(t, err) {
+			assert.NoError(t, conn.Close())
+		}
+	}))
+	t.Cleanup(s.Close)
 	return s.URL
 }
 
@@ -86,7 +92,7 @@ func TestRPCErrorsOfDatabases(t *testing.T) {
 // S3-122, S3-157: a Realtime Database that cannot be reached is FIREBASE_ERROR for its callers, and degrades the node.
 func TestDatabaseThatIsAway(t *testing.T) {
 	t.Parallel()
-	e := serveRPC(t, func(c *node.Config) { c.Tools.Firebase.RealtimeURL = dead() })
+	e := serveRPC(t, func(c *node.Config) { c.Tools.Firebase.RealtimeURL = dead(t) })
 	failed(t, e.call("firebase.read", object{"database": "realtime", "path": "a"}), fault.FirebaseError, refusal.ConnectionError)
 	s := e.status()
 	assert.Equal(t, "degraded", s["status"])
@@ -114,7 +120,7 @@ func TestRPCErrorsOfGitHub(t *testing.T) {
 	}
 	failed(t, read(e, "gone"), fault.Gone, "GONE")
 	failed(t, read(e, "fails"), fault.GithubError, "GITHUB_ERROR")
-	away := serveRPC(t, func(c *node.Config) { c.Tools.GitHubURL = dead() })
+	away := serveRPC(t, func(c *node.Config) { c.Tools.GitHubURL = dead(t) })
 	failed(t, read(away, "any"), fault.GithubError, "CONNECTION_ERROR")
 }
 

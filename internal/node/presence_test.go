@@ -209,3 +209,10 @@ func TestPathsOfAgents(t *testing.T) {
 		assert.Equal(t, "application/json", answer.Header.Get("Content-Type"))
 	}
 }
+
+// The gates keep a worker for each agent that there is, and the one that vets what they say.
+func TestWorkersOfAgentsThatAreGone(t *testing.T) {
+	t.Parallel()
+	living := agents.Living{Actors: map[string]bool{"agent:ada": true}}
+	assert.Equal(t, []string{"agent:", "agent:ada"}, node.Kept(living, "agent:", "agent:ada", "agent:bob"))
+}
