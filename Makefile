@@ -13,7 +13,7 @@ ARGS     ?=
 LINT     := bin/golangci-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint fmt vet golden docs docs-current tidy-current fuzz bench bench-peers crash powerloss sim load corrupt conformance clients check
+.PHONY: help build test race lint fmt vet golden docs docs-current tidy-current fuzz bench bench-peers crash crash-cluster powerloss sim load corrupt conformance clients check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,10 @@ bench-peers: ## measure asynq and River beside orch, with the same jobs; ARGS='-
 crash: ## kill, stop and restart node and workers for ROUNDS (20) rounds, and plant faults that must be found
 	ORCH_CRASH_ROUNDS=$(ROUNDS) ORCH_CRASH_CLUSTERS=$(CLUSTERS) ORCH_CRASH_SEED=$(SEED) ORCH_CRASH_SECONDS=$(LIMIT) \
 		$(GO) test -tags failpoint ./internal/crash ./internal/failpoint -run 'TestCrash|TestTeeth|TestLooks|TestPoints' -count=1 -v -timeout 2h
+
+crash-cluster: ## the same with agents and messages on three NATS servers, which are killed as well, for ROUNDS (20) rounds
+	ORCH_CRASH_CLUSTER_ROUNDS=$(ROUNDS) ORCH_CRASH_SEED=$(SEED) ORCH_CRASH_SECONDS=$(LIMIT) \
+		$(GO) test -tags failpoint ./internal/crash -run 'TestCrashCluster' -count=1 -v -timeout 2h
 
 powerloss: ## cut the power CUTS (20) times under load and check that nothing acknowledged is lost; needs root
 	ORCH_POWER_CUTS=$(CUTS) $(GO) test ./bus -run TestPowerLoss -count=1 -v -timeout 1h

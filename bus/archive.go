@@ -110,11 +110,11 @@ func (s *Store) archived(ctx context.Context, task events.TaskID) ([]entry, erro
 // writeArchive copies the live history of a task into the archive.
 func (s *Store) writeArchive(ctx context.Context, task events.TaskID) error {
 	subject := archiveSubject(task)
-	if err := s.purge(ctx, s.old, subject, math.MaxUint64); err != nil { // the parts of an attempt that was cut short
+	head, err := s.newest(ctx, task) // nothing may be removed of a task that is nowhere else
+	if err != nil {
 		return err
 	}
-	head, err := s.newest(ctx, task)
-	if err != nil {
+	if err := s.purge(ctx, s.old, subject, math.MaxUint64); err != nil { // the parts of an attempt that was cut short
 		return err
 	}
 	var body bytes.Buffer

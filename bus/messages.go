@@ -51,7 +51,7 @@ func (s *Store) OpenMessages(ctx context.Context, cfg messages.Config) (*Message
 	if err != nil {
 		return nil, sideFault(err, "the messages cannot be followed")
 	}
-	if err := m.read(ctx, s); err != nil {
+	if err := m.readAll(ctx, s); err != nil {
 		_ = news.Unsubscribe() // only fails on a closed connection
 		return nil, err
 	}
@@ -86,6 +86,19 @@ func (m *Messages) follow(ctx context.Context, s *Store, wake <-chan struct{}, l
 			log.LogAttrs(ctx, slog.LevelDebug, "messages_not_followed", slog.Any("error", err))
 		}
 	}
+}
+
+// readAll takes all records that there are. The newest of all may have expired: what readers have seen goes as far.
+func (m *Messages) readAll(ctx context.Context, s *Store) error {
+	info, err := s.messages.Info(ctx)
+	if err != nil {
+		return sideFault(err, "the messages cannot be read")
+	}
+	if err := m.read(ctx, s); err != nil {
+		return err
+	}
+	m.Reached(info.State.LastSeq)
+	return nil
 }
 
 // read takes all records that are not known yet.

@@ -66,8 +66,35 @@ func (c *Conn) page(ctx context.Context, stream, subject string, from uint64, co
 	return page, err
 }
 
+// answerWithin is how long one of several servers may take: one that is about to go, or has just come, does not answer.
+const answerWithin = 3 * time.Second
+
+// patiently asks again as long as ctx lasts, where there are several servers.
+func (c *Conn) patiently(ctx context.Context, ask func(context.Context) error) error {
+	if !c.replicated.Load() {
+		return ask(ctx)
+	}
+	for {
+		once, cancel := context.WithTimeout(ctx, answerWithin)
+		err := ask(once)
+		late := once.Err() != nil
+		cancel()
+		if err == nil || !late || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
 // anyPage is page as any server tells it that has the stream: what it tells is true, but the newest may be missing.
-func (c *Conn) anyPage(ctx context.Context, stream, subject string, from uint64, count int) ([]entry, error) {
+func (c *Conn) anyPage(ctx context.Context, stream, subject string, from uint64, count int) (page []entry, err error) {
+	err = c.patiently(ctx, func(ctx context.Context) error {
+		page, err = c.onePage(ctx, stream, subject, from, count)
+		return err
+	})
+	return page, err
+}
+
+func (c *Conn) onePage(ctx context.Context, stream, subject string, from uint64, count int) ([]entry, error) {
 	request, err := json.Marshal(getRequest{Seq: max(from, 1), Next: subject, Batch: count, MaxBytes: pageBytes})
 	if err != nil {
 		return nil, fault.Wrap(fault.Internal, err, "a read request cannot be encoded")
@@ -141,7 +168,13 @@ func (c *Conn) askLeader(ctx context.Context, stream string, question map[string
 	if err != nil {
 		return nil, fault.Wrap(fault.Internal, err, "a read request cannot be encoded")
 	}
-	m, err := c.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+stream, request)
+	ctx, cancel := context.WithTimeout(ctx, readWithin)
+	defer cancel()
+	var m *nats.Msg
+	err = c.patiently(ctx, func(ctx context.Context) error {
+		m, err = c.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+stream, request)
+		return err
+	})
 	if err != nil {
 		return nil, readFault(err)
 	}

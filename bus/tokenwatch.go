@@ -167,8 +167,6 @@ func (t *Tokens) leads(ctx context.Context) (uint64, error) {
 	if !c.replicated.Load() {
 		return 0, nil
 	}
-	ctx, stop := context.WithTimeout(ctx, readWithin)
-	defer stop()
 	newest, err := c.askLeader(ctx, tokensStream, map[string]any{"last_by_subj": ">"})
 	if err != nil || newest == nil {
 		return 0, err

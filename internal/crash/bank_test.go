@@ -256,8 +256,8 @@ func objectAt(ctx context.Context, b firebase.Backend, path string) (map[string]
 // bankOf reads the databases from the journals of a store, as the next node would.
 func bankOf(r *run, store *bus.Store) crash.Bank {
 	r.t.Helper()
-	open := func(make func(embedded.Config) *embedded.Database, name string) firebase.Backend {
-		d := make(embedded.Config{Journal: func(ctx context.Context) (embedded.Journal, error) { return store.OpenJournal(ctx, name) }})
+	open := func(database func(embedded.Config) *embedded.Database, name string) firebase.Backend {
+		d := database(embedded.Config{Journal: func(ctx context.Context) (embedded.Journal, error) { return store.OpenJournal(ctx, name) }})
 		r.t.Cleanup(d.Close)
 		return d
 	}

@@ -25,6 +25,8 @@ import (
 )
 
 const (
+	// envClusterRounds is the number of rounds on a cluster; the default has none.
+	envClusterRounds = "ORCH_CRASH_CLUSTER_ROUNDS"
 	// brokerCount is how many NATS servers are in a cluster, and on how many each stream is.
 	brokerCount = 3
 	// clusterWithin is how long the servers may take until they have a leader.
@@ -41,10 +43,14 @@ type broker struct {
 }
 
 // TestCrashCluster is TestCrashNetwork on three NATS servers, which die as well: each node that is started has another
-// data directory than the one before, as on another machine.
+// data directory than the one before, as on another machine. It does as many rounds as envClusterRounds says.
 func TestCrashCluster(t *testing.T) {
 	t.Parallel()
-	crashRounds(t, options{network: true, cluster: true}, fromEnv(t, envSeed, uint64(time.Now().UnixNano())), networkRounds(t))
+	rounds := int(fromEnv(t, envClusterRounds, 0))
+	if rounds == 0 {
+		t.Skipf("%s is not set", envClusterRounds)
+	}
+	crashRounds(t, options{network: true, cluster: true}, fromEnv(t, envSeed, uint64(time.Now().UnixNano())), rounds)
 }
 
 // startBrokers starts the servers and waits until they have a leader.

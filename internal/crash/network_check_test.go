@@ -105,8 +105,10 @@ func TestPostKeepsEvents(t *testing.T) {
 func TestBankBites(t *testing.T) {
 	t.Parallel()
 	deposits := []crash.Deposit{
-		{Name: "a", Kind: crash.Counter, Answered: true}, {Name: "b", Kind: crash.Counter},
-		{Name: "c", Kind: crash.List, Answered: true}, {Name: "d", Kind: crash.Documents, Answered: true},
+		{Name: "a", Kind: crash.Counter, Answered: true},
+		{Name: "b", Kind: crash.Counter},
+		{Name: "c", Kind: crash.List, Answered: true},
+		{Name: "d", Kind: crash.Documents, Answered: true},
 	}
 	good := func() crash.Bank {
 		return crash.Bank{Sum: 1, By: map[string]int{"a": 1}, List: map[string]string{"-k": "c"}, Documents: map[string]string{"x": "d"}}

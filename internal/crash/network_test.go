@@ -20,7 +20,7 @@ const (
 	writers = 2
 	tellers = 2
 	// networkShare is how many rounds of tasks alone there are for one with agents, messages and databases.
-	networkShare = 4
+	networkShare = 10
 )
 
 // TestCrashNetwork is TestCrash with registered agents, messages and databases beside the tasks: processes of agents die,

@@ -1,0 +1,40 @@
+package bus_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/messages"
+)
+
+// A cursor holds after a restart although the newest messages have expired: what it has passed does not come again.
+func TestCursorOutlivesExpiredMessages(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, bus.ServerConfig{})
+	m := openMessages(t, n, messages.Config{})
+	_, err := m.Send(t.Context(), "user:ada", messages.Draft{To: []string{"agent:bob"}, Payload: []byte(`"waits"`)})
+	require.NoError(t, err)
+	_, err = m.Send(t.Context(), "user:ada", messages.Draft{To: []string{"agent:bob"}, TTL: time.Second, Payload: []byte(`"brief"`)})
+	require.NoError(t, err)
+	p, err := m.Inbox(t.Context(), "agent:bob", messages.Query{InOrder: true})
+	require.NoError(t, err)
+	require.Len(t, p.Messages, 2)
+	js, err := n.conn.NATS().JetStream()
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		info, err := js.StreamInfo("ORCH_MESSAGES")
+		return err == nil && info.State.Msgs == 1
+	}, time.Minute, 50*time.Millisecond)
+	m.Close()
+	n.stop(t)
+	n.start(t)
+	m = openMessages(t, n, messages.Config{})
+	again, err := m.Inbox(t.Context(), "agent:bob", messages.Query{After: p.Next})
+	require.NoError(t, err)
+	assert.Empty(t, again.Messages)
+	assert.Equal(t, p.Next, again.Next)
+}
