@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -46,16 +47,12 @@ func (leaky) Watch(context.Context, string, firebase.EventType) (firebase.Watchi
 func dottedCalls() map[string][2]object {
 	at := func(more object) object {
 		in := object{"database": "firestore", "path": "rooms/a"}
-		for k, v := range more {
-			in[k] = v
-		}
+		maps.Copy(in, more)
 		return in
 	}
 	repo := func(more object) object {
 		in := object{"owner": "o", "repo": "r"}
-		for k, v := range more {
-			in[k] = v
-		}
+		maps.Copy(in, more)
 		return in
 	}
 	outside := "../../srv/canary"
