@@ -80,6 +80,6 @@ func TestRPCPagesOfPortableNames(t *testing.T) {
 		r := e.call(method, object{"category": "git", "limit": 2, "offset": 2})
 		require.Nil(t, r.Error, "%v", r.Error)
 		pages, _ := r.Result["pagination"].(object)
-		assert.Equal(t, 3.0, pages["totalPages"], method)
+		assert.EqualValues(t, 3, pages["totalPages"], method)
 	}
 }
