@@ -72,7 +72,7 @@ func (s *Store) leaveLive(ctx context.Context, task events.TaskID) error {
 	if err != nil || len(first) == 0 {
 		return err
 	}
-	for _, below := range []uint64{first[0].Seq + 1, math.MaxUint64} {
+	for _, below := range []uint64{first[0].Seq + 1, all} {
 		if err := s.purge(ctx, s.live, subject, below); err != nil {
 			return err
 		}
@@ -83,9 +83,17 @@ func (s *Store) leaveLive(ctx context.Context, task events.TaskID) error {
 	return nil
 }
 
-// purge removes the messages of a subject below a position.
+// all stands for a position behind all messages that there are.
+const all = 0
+
+// purge removes the messages of a subject below a position. A server of a cluster that starts again repeats what was asked of
+// it: then one of all ends where it ended the first time, but one that names a position behind all takes what came later.
 func (s *Store) purge(ctx context.Context, stream jetstream.Stream, subject string, below uint64) error {
-	if err := stream.Purge(ctx, jetstream.WithPurgeSubject(subject), jetstream.WithPurgeSequence(below)); err != nil {
+	opts := []jetstream.StreamPurgeOpt{jetstream.WithPurgeSubject(subject)}
+	if below != all {
+		opts = append(opts, jetstream.WithPurgeSequence(below))
+	}
+	if err := stream.Purge(ctx, opts...); err != nil {
 		return fault.Wrap(fault.Unavailable, err, "an archived history cannot leave the live log").
 			WithHint("archive the task again")
 	}
@@ -114,7 +122,7 @@ func (s *Store) writeArchive(ctx context.Context, task events.TaskID) error {
 	if err != nil {
 		return err
 	}
-	if err := s.purge(ctx, s.old, subject, math.MaxUint64); err != nil { // the parts of an attempt that was cut short
+	if err := s.purge(ctx, s.old, subject, all); err != nil { // the parts of an attempt that was cut short
 		return err
 	}
 	var body bytes.Buffer

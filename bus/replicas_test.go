@@ -2,6 +2,7 @@ package bus_test
 
 import (
 	"context"
+	"encoding/json"
 	"iter"
 	"slices"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -110,4 +112,31 @@ func TestTakeOverEndsRequests(t *testing.T) {
 	err = <-answer
 	assert.True(t, fault.Has(err, fault.Unavailable), "%v", err)
 	assert.Equal(t, bus.OutcomeUnknown, fault.From(err).Reason)
+}
+
+// A server of a cluster makes the purges of its log again when it starts: none of those that come before something is written
+// may name a position behind that.
+func TestArchivingPurgesNoFuture(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, bus.ServerConfig{})
+	nc, err := nats.Connect(n.server.Addr(), operator(t, n.cfg.DataDir))
+	require.NoError(t, err)
+	defer nc.Close()
+	purges, err := nc.SubscribeSync("$JS.API.STREAM.PURGE.*")
+	require.NoError(t, err)
+	require.NoError(t, nc.Flush())
+	c := eventstest.NewChain()
+	c.Grow(t, n, 3)
+	require.NoError(t, n.Archive(t.Context(), c.Task))
+	last := uint64(0)
+	for _, stream := range []string{"ORCH_ARCHIVE", "ORCH_EVENTS", "ORCH_EVENTS"} {
+		m, err := purges.NextMsg(time.Minute)
+		require.NoError(t, err)
+		assert.True(t, strings.HasSuffix(m.Subject, "."+stream), m.Subject)
+		var asked struct{ Seq uint64 }
+		require.NoError(t, json.Unmarshal(m.Data, &asked))
+		assert.LessOrEqual(t, asked.Seq, uint64(4), "the log has three messages")
+		last = asked.Seq
+	}
+	assert.Zero(t, last, "in the end all goes")
 }
