@@ -22,9 +22,10 @@ type history struct {
 	ends   int
 	// failure is how the last step has failed.
 	failure string
-	// forgotten is set when the task was to act on a session of a node that was no more.
-	forgotten bool
-	steps     map[string]*stepHistory
+	// excused is set when the task was to act on a session of a node that was no more, or has lost all the workers that a
+	// call without a retry rule may lose.
+	excused bool
+	steps   map[string]*stepHistory
 }
 
 // stepHistory is what the log says about one step.
@@ -143,7 +144,8 @@ func (h *history) call(c *events.Commit, key string, s *stepHistory, data events
 		h.succeeded(c, key, s, d)
 	case *events.StepError:
 		h.current(key, s, d.Attempt, "failure")
-		h.forgotten = s.tool == "firebase.subscribe" && d.Error.Code == fault.NotFound
+		h.excused = s.tool == "firebase.subscribe" && d.Error.Code == fault.NotFound ||
+			strings.HasPrefix(s.tool, "MESSAGE_") && d.Error.Code == fault.WorkerLost
 		h.failure = fmt.Sprintf("step %s, %s attempt %d: %v", key, s.tool, d.Attempt, d.Error)
 	case *events.Retrying:
 		h.current(key, s, d.Attempt, "failure")
@@ -290,7 +292,7 @@ func (h *history) finish() {
 		h.found("I10", "its cancellation was acknowledged, but it is %s", h.state)
 	case !h.cancels[h.task] && cancelled:
 		h.found("I10", "it was cancelled, but nobody had asked for that")
-	case h.state == statemachine.Failed && !h.forgotten:
+	case h.state == statemachine.Failed && !h.excused:
 		h.found("I1", "it failed, but no tool of the test ever does: %s", h.failure)
 	}
 	for key, s := range h.steps {
