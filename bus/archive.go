@@ -46,14 +46,13 @@ func (s *Store) Archive(ctx context.Context, task events.TaskID) error {
 		return err
 	}
 	defer release()
-	archived, err := s.archived(ctx, task)
-	if err != nil {
-		return err
-	}
-	if archived == nil {
-		err = s.writeArchive(ctx, task)
-	} else {
-		err = s.extendArchive(ctx, task, archived)
+	parts, whole, err := s.parts(ctx, task)
+	switch {
+	case err != nil:
+	case whole:
+		err = s.extendArchive(ctx, task, parts)
+	default:
+		err = s.writeArchive(ctx, task, parts)
 	}
 	if err != nil {
 		return err
@@ -94,36 +93,44 @@ func (s *Store) purge(ctx context.Context, stream jetstream.Stream, subject stri
 		opts = append(opts, jetstream.WithPurgeSequence(below))
 	}
 	if err := stream.Purge(ctx, opts...); err != nil {
-		return fault.Wrap(fault.Unavailable, err, "an archived history cannot leave the live log").
-			WithHint("archive the task again")
+		return fault.Wrap(fault.Unavailable, err, "what was archived cannot be removed").WithHint("archive the task again")
 	}
 	return nil
 }
 
 // archived returns the messages of an archived history, nil when there is none or only a part of it.
 func (s *Store) archived(ctx context.Context, task events.TaskID) ([]entry, error) {
-	var parts []entry
-	for e, err := range s.conn.walk(ctx, archiveStream, archiveSubject(task), 1, math.MaxUint64) {
-		if err != nil {
-			return nil, err
-		}
-		parts = append(parts, e)
-	}
-	if len(parts) == 0 || parts[len(parts)-1].header.Get(partHeader) != strconv.Itoa(len(parts)) {
-		return nil, nil
+	parts, whole, err := s.parts(ctx, task)
+	if err != nil || !whole {
+		return nil, err
 	}
 	return parts, nil
 }
 
-// writeArchive copies the live history of a task into the archive.
-func (s *Store) writeArchive(ctx context.Context, task events.TaskID) error {
+// parts returns the messages that the archive has of a history, and whether they are all of it.
+func (s *Store) parts(ctx context.Context, task events.TaskID) (parts []entry, whole bool, err error) {
+	for e, err := range s.conn.walk(ctx, archiveStream, archiveSubject(task), 1, math.MaxUint64) {
+		if err != nil {
+			return nil, false, err
+		}
+		parts = append(parts, e)
+	}
+	n := len(parts)
+	return parts, n > 0 && parts[n-1].header.Get(partHeader) == strconv.Itoa(n), nil
+}
+
+// writeArchive copies the live history of a task into the archive, in the place of the parts of an attempt that was cut
+// short. Nothing else is removed: a server that has missed the newest messages may have told of none.
+func (s *Store) writeArchive(ctx context.Context, task events.TaskID, cut []entry) error {
 	subject := archiveSubject(task)
 	head, err := s.newest(ctx, task) // nothing may be removed of a task that is nowhere else
 	if err != nil {
 		return err
 	}
-	if err := s.purge(ctx, s.old, subject, all); err != nil { // the parts of an attempt that was cut short
-		return err
+	if len(cut) > 0 {
+		if err := s.purge(ctx, s.old, subject, cut[len(cut)-1].Seq+1); err != nil {
+			return err
+		}
 	}
 	var body bytes.Buffer
 	parts, after, last := 0, uint64(0), uint64(0)

@@ -1,6 +1,9 @@
 package bus
 
 import (
+	"context"
+	"time"
+
 	"github.com/nats-io/nats.go"
 
 	"github.com/orch-dev/orch/fault"
@@ -10,9 +13,17 @@ import (
 // with requests, which would wait for their answers as long as they can.
 const nodesNews = "orch.news.nodes"
 
-// TakeOver tells all who use the server that requests to the node before are not answered any more. A node does so
-// before it serves. UNAVAILABLE.
-func (c *Conn) TakeOver() error {
+// aliveWithin is how long a node may take to answer another one that starts.
+const aliveWithin = time.Second
+
+// TakeOver tells all who use the server that requests to the node before are not answered any more, unless a node answers
+// them. A node does so before it serves. UNAVAILABLE.
+func (c *Conn) TakeOver(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, aliveWithin)
+	defer cancel()
+	if _, err := c.nc.RequestWithContext(ctx, CommandPrefix+".alive", nil); err == nil {
+		return nil // whatever it says
+	}
 	err := c.nc.Publish(nodesNews, nil)
 	if err == nil {
 		err = c.nc.Flush()

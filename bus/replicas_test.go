@@ -108,7 +108,15 @@ func TestTakeOverEndsRequests(t *testing.T) {
 	answer := make(chan error, 1)
 	go func() { answer <- bus.Call(context.Background(), c, "orch.silent.ask", strconv.Itoa(1), nil) }()
 	<-arrived
-	require.NoError(t, n.conn.TakeOver())
+	alive := serve(t, n, map[string]bus.Method{})
+	require.NoError(t, n.conn.TakeOver(t.Context()))
+	require.NoError(t, alive.Close(t.Context()))
+	select {
+	case err := <-answer:
+		require.NoError(t, err, "a node is there and may answer")
+	default:
+	}
+	require.NoError(t, n.conn.TakeOver(t.Context()))
 	err = <-answer
 	assert.True(t, fault.Has(err, fault.Unavailable), "%v", err)
 	assert.Equal(t, bus.OutcomeUnknown, fault.From(err).Reason)
@@ -129,7 +137,7 @@ func TestArchivingPurgesNoFuture(t *testing.T) {
 	c.Grow(t, n, 3)
 	require.NoError(t, n.Archive(t.Context(), c.Task))
 	last := uint64(0)
-	for _, stream := range []string{"ORCH_ARCHIVE", "ORCH_EVENTS", "ORCH_EVENTS"} {
+	for _, stream := range []string{"ORCH_EVENTS", "ORCH_EVENTS"} {
 		m, err := purges.NextMsg(time.Minute)
 		require.NoError(t, err)
 		assert.True(t, strings.HasSuffix(m.Subject, "."+stream), m.Subject)
@@ -139,4 +147,6 @@ func TestArchivingPurgesNoFuture(t *testing.T) {
 		last = asked.Seq
 	}
 	assert.Zero(t, last, "in the end all goes")
+	_, err = purges.NextMsg(time.Millisecond)
+	require.ErrorIs(t, err, nats.ErrTimeout, "the archive had nothing of it before")
 }

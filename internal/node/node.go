@@ -288,11 +288,11 @@ func (n *Node) describe(r *orchestrator.StatusReply) {
 }
 
 // takeOver ends the requests to a node before this one, which has died without its server.
-func (n *Node) takeOver(context.Context) error {
+func (n *Node) takeOver(ctx context.Context) error {
 	if n.server != nil {
 		return nil
 	}
-	return n.requests.TakeOver()
+	return n.requests.TakeOver(ctx)
 }
 
 // serve answers faces and workers elsewhere. Clients take the node for ready from then on, so that what else they may ask
