@@ -229,13 +229,19 @@ func (n *NewToken) ends(now time.Time) time.Time {
 }
 
 // place returns the revision that a new record follows: 0 for a new key, otherwise that of an expired or revoked
-// token. CONFLICT when the name is taken.
+// token, or that of the one that it replaces. CONFLICT when the name is taken, UNAUTHORIZED when what it replaces has ended.
 func (t *Tokens) place(ctx context.Context, in NewToken) (uint64, error) {
 	last, err := t.store.conn.last(ctx, tokensStream, kvSubject(tokensBucket, in.key()))
-	if err != nil || last == nil {
+	if err != nil {
 		return 0, err
 	}
 	var was tokenRecord
+	if in.Replaces != "" && (last == nil || len(last.Data) == 0 || json.Unmarshal(last.Data, &was) != nil || was.ID != in.Replaces) {
+		return 0, fault.New(fault.Unauthorized, "the credential was revoked, or has been replaced")
+	}
+	if last == nil {
+		return 0, nil
+	}
 	if len(last.Data) > 0 && json.Unmarshal(last.Data, &was) == nil && in.Local == "" && !was.Expired(t.now()) && was.ID != in.Replaces {
 		return 0, fault.New(fault.Conflict, "there is a token %s of the name %s", was.ID, in.Name).WithField("name").
 			WithHint("choose another name, or revoke that one: orch token revoke %s", in.Name)

@@ -12,7 +12,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Encode returns the wire form of a commit: compact JSON with a fixed order of fields.
+// Encode returns the wire form of a commit: compact JSON with a fixed order of fields. VALIDATION_ERROR for one that is nested
+// too deep to be read again.
 func Encode(c *Commit) ([]byte, error) {
 	w := &writer{b: make([]byte, 0, 1024)} // most commits fit
 	w.b = append(w.b, '{')
@@ -34,7 +35,10 @@ func Encode(c *Commit) ([]byte, error) {
 		w.payload(e.Data)
 		w.b = append(w.b, '}')
 	}
-	return append(w.b, `]}`...), w.err
+	if w.b = append(w.b, `]}`...); w.err == nil && !readable(w.b) {
+		w.err = fault.New(fault.ValidationError, "a commit is nested more than %d deep", maxNesting)
+	}
+	return w.b, w.err
 }
 
 // lenient reads what encoding/json writes, which passes the text of tools on as it is.

@@ -72,16 +72,38 @@ func (o *Orchestrator) expire(now time.Time) {
 	}
 }
 
-// expired returns the calls whose leases are over, in a fixed order: the same history leads to the same
-// decisions. The lock is held.
+// expired returns the calls whose leases are over. The lock is held.
 func (o *Orchestrator) expired(now time.Time) []work.Ref {
 	if o.match.running == 0 {
 		return nil
 	}
+	return o.callsOf(func(l *lease) bool { return now.After(l.expires) })
+}
+
+// GiveUp gives up the calls of a worker that is heard of no more from now on, such as an agent that was removed: nobody
+// waits for the ends of their leases. UNAVAILABLE when the node is stopping.
+func (o *Orchestrator) GiveUp(worker string) error {
+	if err := o.serving(); err != nil {
+		return err
+	}
+	o.lock()
+	defer o.unlock()
+	for _, call := range o.callsOf(func(l *lease) bool { return l.worker == worker }) {
+		if e := o.tasks[call.Task]; e != nil && e.leases[call.Step] != nil {
+			o.lose(e, *e.leases[call.Step])
+		}
+	}
+	delete(o.match.workers, worker)
+	return nil
+}
+
+// callsOf returns the calls whose leases are such, in a fixed order: the same history leads to the same decisions. The lock
+// is held.
+func (o *Orchestrator) callsOf(such func(*lease) bool) []work.Ref {
 	var calls []work.Ref
 	for id, e := range o.tasks {
 		for step, l := range e.leases {
-			if now.After(l.expires) {
+			if such(l) {
 				calls = append(calls, work.Ref{Task: id, Step: step, Attempt: l.attempt})
 			}
 		}

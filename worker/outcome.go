@@ -79,8 +79,16 @@ func (w *Worker) Vet(output json.RawMessage) (json.RawMessage, error) {
 	if len(output) > 0 && !json.Valid(output) {
 		return nil, fault.New(fault.Internal, "the tool returned no valid JSON")
 	}
+	if events.Nesting(output) > maxDepth {
+		return nil, fault.New(fault.ValidationError, "is nested more than %d deep", maxDepth).WithField("output").
+			WithReason("SIZE_LIMIT_EXCEEDED").WithHint("return it as a text, or in a file")
+	}
 	return output, nil
 }
+
+// maxDepth bounds how deep an output is nested. The log holds it inside of a commit, which has to be read again, and people
+// see it indented.
+const maxDepth = 256
 
 // inspect checks what a tool has returned and recorded, and takes the secrets out.
 func (w *Worker) inspect(a *attempt, output json.RawMessage) (result, error) {

@@ -21,12 +21,14 @@ type roll struct {
 	callable func(ctx context.Context, task events.TaskID) ([]string, error)
 	// forget drops what waits for who had a name before.
 	forget func(ctx context.Context, who string) error
+	// giveUp gives up the calls of somebody who is gone.
+	giveUp func(who string) error
 	// owner is who runs the node, such as user:ada; empty for nobody who is known.
 	owner string
 }
 
 func (n *Node) roll() roll {
-	r := roll{tokens: n.tokens, callable: n.orch.Callable, forget: n.messages.Forget}
+	r := roll{tokens: n.tokens, callable: n.orch.Callable, forget: n.messages.Forget, giveUp: n.orch.GiveUp}
 	if n.cfg.User != "" {
 		r.owner = "user:" + n.cfg.User
 	}
@@ -51,7 +53,7 @@ func (r roll) Enrol(ctx context.Context, reg agents.Registration) (agents.Member
 	if in.Tools, in.ReadOnly, err = r.reach(ctx, reg); err != nil {
 		return agents.Member{}, "", err
 	}
-	if err := r.vacate(ctx, all, reg.Name); err != nil {
+	if err := r.vacate(ctx, all, reg); err != nil {
 		return agents.Member{}, "", err
 	}
 	t, secret, err := bus.IssueToken(ctx, r.tokens, in)
@@ -65,14 +67,22 @@ func (r roll) Enrol(ctx context.Context, reg agents.Registration) (agents.Member
 	return memberOf(t), secret, nil
 }
 
-// vacate drops what waits for the agent that had a name before, so that the next one does not get it. The first one of a name
-// finds what was sent to it before.
-func (r roll) vacate(ctx context.Context, all []bus.Token, name string) error {
-	i := slices.IndexFunc(all, func(t bus.Token) bool { return t.Name == name && t.Local == "" })
-	if i >= 0 && !all[i].Expired(time.Now()) || i < 0 && !r.tokens.Revoked(name) {
+// vacate drops what waits for the agent that had a name before, and what it has, so that the next one does not get it. The
+// first one of a name finds what was sent to it before. The tasks of a name are seen by whoever bears it: so one that was
+// somebody else's is for operators to give. FORBIDDEN.
+func (r roll) vacate(ctx context.Context, all []bus.Token, reg agents.Registration) error {
+	i := slices.IndexFunc(all, func(t bus.Token) bool { return t.Name == reg.Name && t.Local == "" })
+	if i >= 0 && !all[i].Expired(time.Now()) || i < 0 && !r.tokens.Revoked(reg.Name) {
 		return nil
 	}
-	return r.forget(ctx, agents.Prefix+name)
+	if own := i >= 0 && all[i].Agent != nil && all[i].CreatedBy == reg.By; !own && !operates(all, reg.By) {
+		return fault.New(fault.Forbidden, "the name %s was that of somebody else", reg.Name).WithField("agentInfo.name").
+			WithHint("choose another name; an operator may register it")
+	}
+	if err := r.giveUp(agents.Prefix + reg.Name); err != nil {
+		return err
+	}
+	return r.forget(ctx, agents.Prefix+reg.Name)
 }
 
 // bound says until when somebody who is registered by an identity may speak: as long as that has a token, for ever when one
@@ -219,8 +229,36 @@ func (r roll) Members(ctx context.Context) ([]agents.Member, error) {
 
 // Expel implements agents.Credentials.
 func (r roll) Expel(ctx context.Context, m agents.Member, by string) error {
-	_, err := r.tokens.RevokeToken(ctx, bus.RevokeToken{Token: m.Key, Actor: by})
+	const races = 100 // that an agent which renews its credential all the time may win
+	var err error
+	for range races {
+		if err = r.revoke(ctx, m, by); !fault.Has(err, fault.Conflict) {
+			break
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return r.giveUp(m.Actor())
+}
+
+// revoke ends the credential that an agent has now.
+func (r roll) revoke(ctx context.Context, m agents.Member, by string) error {
+	key := m.Key
+	if t, err := r.tokens.AgentToken(m.ID); err == nil {
+		key = t.ID
+	}
+	_, err := r.tokens.RevokeToken(ctx, bus.RevokeToken{Token: key, Actor: by})
+	if fault.Has(err, fault.NotFound) && r.renewed(m) {
+		err = fault.New(fault.Conflict, "the agent %s has just renewed its credential", m.Name)
+	}
 	return err
+}
+
+// renewed reports whether an agent is there.
+func (r roll) renewed(m agents.Member) bool {
+	_, err := r.tokens.AgentToken(m.ID)
+	return err == nil
 }
 
 // memberOf is the agent of a token. It was registered with the first of its tokens.

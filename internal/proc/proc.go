@@ -88,7 +88,7 @@ func New(cfg Config) (*Runner, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	r := &Runner{path: cfg.Path, env: baseEnv(cfg), grace: cfg.Grace, reaper: reaper{log: cfg.Logger}, log: cfg.Logger}
+	r := &Runner{path: cfg.Path, env: baseEnv(cfg), grace: cfg.Grace, reaper: reaper{log: cfg.Logger, mark: newMark()}, log: cfg.Logger}
 	r.mode, r.limits, r.shared, r.hidden = cfg.Sandbox, cfg.Limits.withDefaults(), cfg.Write, hiddenFiles(cfg)
 	readable := slices.Concat(systemFiles(), cfg.Path, cfg.Read, moduleCaches(r.env))
 	r.system = sync.OnceValue(func() []string { return realSystem(readable) })
@@ -197,6 +197,7 @@ func (r *Runner) bound(pid int) {
 // ended.
 func (r *Runner) start(cmd *exec.Cmd, walls *confinement) (resume, end func(), err error) {
 	if walls != nil {
+		cmd.Env = append(cmd.Env, r.reaper.mark)
 		resume, err = walls.start(cmd)
 		return resume, func() {}, err
 	}

@@ -2,10 +2,12 @@ package proc
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -14,15 +16,30 @@ import (
 // reaperScript keeps the set of process groups that its input names, and kills what is left of them
 // when the input ends. It needs nothing but the shell itself, and stays when a service manager asks
 // all processes to end: the node then waits for its calls, and the reaper for the node.
+//
+// Then it looks a few times for processes that were being started and stand still before their first instruction, because
+// nobody is there to let them run. They bear the mark of the node in their environment, its first argument.
 const reaperScript = `trap '' HUP INT TERM
 left=' '
 while read -r op group; do
 	case $op in
 	+) left="$left$group " ;;
+	.) orderly=1 ;;
 	-) case $left in *" $group "*) left="${left%% "$group" *} ${left#* "$group" }" ;; esac ;;
 	esac
 done
-for group in $left; do kill -s KILL -- "-$group"; done`
+for group in $left; do kill -s KILL -- "-$group"; done 2>/dev/null
+[ -z "$orderly" ] && [ -n "$0" ] || exit 0
+for pause in 0 0.1 0.4 1; do
+	sleep $pause
+	for dir in /proc/[0-9]*; do
+		{ read -r stat <"$dir/stat"; } 2>/dev/null || continue
+		case ${stat##*") "} in [tT]\ *) grep -qsF -- "$0" "$dir/environ" && kill -s KILL "${dir#/proc/}" ;; esac
+	done
+done`
+
+// newMark returns the variable by which a reaper knows the children of its node.
+func newMark() string { return "ORCH_STARTED_BY=" + strconv.Itoa(os.Getpid()) + "." + rand.Text() }
 
 // reaperPatience is how long a line for the reaper may take; it reads at once unless it was stopped.
 const reaperPatience = time.Second
@@ -35,6 +52,8 @@ const reaperPatience = time.Second
 // the moment before its group is registered, and it is of no use once it was killed itself.
 type reaper struct {
 	log *slog.Logger
+	// mark is the variable that children are started with which stand still at first.
+	mark string
 
 	mu     sync.Mutex
 	cmd    *exec.Cmd // nil unless it runs
@@ -68,7 +87,7 @@ func (r *reaper) launch() error {
 	}
 	defer in.Close()
 	// It outlives the call that happens to be the first, so the context of that is not its own.
-	cmd := exec.CommandContext(context.Background(), "/bin/sh", "-c", reaperScript)
+	cmd := exec.CommandContext(context.Background(), "/bin/sh", "-c", reaperScript, r.mark)
 	cmd.Dir, cmd.Env, cmd.Stdin = "/", []string{}, in
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
@@ -107,6 +126,8 @@ func (r *reaper) close() error {
 	if r.cmd == nil {
 		return nil
 	}
+	_ = r.pipe.SetWriteDeadline(time.Now().Add(reaperPatience))
+	_, _ = r.pipe.WriteString(".\n") // nothing is being started, so nothing has to be looked for
 	_ = r.pipe.Close()
 	err := r.cmd.Wait()
 	r.cmd = nil

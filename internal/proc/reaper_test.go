@@ -123,3 +123,29 @@ func TestLostReaperIsLoggedOnce(t *testing.T) { //nolint:paralleltest // sees al
 	assert.Equal(t, 1, strings.Count(log.String(), "reaper_unavailable"), log.String())
 	require.Error(t, r.Close())
 }
+
+// A child whose worker dies while it is being started stands still before its first instruction, and is found there.
+func TestChildThatWasBeingStartedIsFound(t *testing.T) { //nolint:paralleltest // it is slow enough
+	for range 20 {
+		worker := exec.Command(os.Args[0])
+		worker.Env = append(os.Environ(), workerScript+"=sleep 64.7")
+		require.NoError(t, worker.Start())
+		require.Eventually(t, func() bool { return children(t, worker.Process.Pid) > 1 }, time.Minute, 100*time.Microsecond)
+		require.NoError(t, worker.Process.Kill()) // somewhere between the fork and the first instruction of the child
+		_ = worker.Wait()
+	}
+	require.Eventually(t, func() bool { return alive(t, "sleep 64.7") == 0 && alive(t, "sleep\x0064.7") == 0 }, time.Minute, 10*time.Millisecond)
+}
+
+// children counts the processes that a process has started.
+func children(t *testing.T, pid int) int {
+	t.Helper()
+	files, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/children")
+	require.NoError(t, err)
+	n := 0
+	for _, f := range files {
+		list, _ := os.ReadFile(f)
+		n += len(strings.Fields(string(list)))
+	}
+	return n
+}
