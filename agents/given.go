@@ -23,8 +23,9 @@ const (
 	// maxInstance bounds the bytes of the name of a process, maxFormer how many are remembered that spoke before.
 	maxInstance = 64
 	maxFormer   = 16
-	// classLost ends a call as the end of its lease does.
-	classLost = "worker_lost"
+	// classLost ends a call as the end of its lease does, classHandoff leaves it to others.
+	classLost    = "worker_lost"
+	classHandoff = "handoff"
 )
 
 // listen notes who speaks for an agent, and which calls it has. Those that another process has named, and this one does not,
@@ -65,7 +66,7 @@ func (d *Desk) turnTo(m Member, instance string, has []work.Ref) (lost []Assignm
 	}
 	s.former = append(s.former[max(len(s.former)+1-maxFormer, 0):], s.instance)
 	s.instance = instance
-	d.keep(m, func(a Assignment) bool {
+	d.keep(m.ID, func(a Assignment) bool {
 		gone := a.instance != "" && a.instance != instance
 		if gone {
 			lost = append(lost, a)
@@ -92,7 +93,7 @@ func (d *Desk) named(m Member, instance string, refs []work.Ref) {
 			a.named, a.instance = now, instance
 		}
 	}
-	d.keep(m, func(a Assignment) bool { return a.named.IsZero() || now.Sub(a.named) <= a.Lease })
+	d.keep(m.ID, func(a Assignment) bool { return a.named.IsZero() || now.Sub(a.named) <= a.Lease })
 }
 
 // unnamed returns the calls that an agent was given and has never named.
@@ -100,6 +101,26 @@ func (d *Desk) unnamed(m Member) []Assignment {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(d.given[m.ID]), func(a Assignment) bool { return !a.named.IsZero() })
+}
+
+// again notes that calls are given once more, so many at most, and returns them. What was named or taken back meanwhile is
+// none of them.
+func (d *Desk) again(m Member, calls []Assignment, stopped []work.Ref, most int) []Assignment {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := d.clock()
+	var again []Assignment
+	for i := range d.given[m.ID] {
+		a := &d.given[m.ID][i]
+		lost := slices.ContainsFunc(calls, func(c Assignment) bool { return c.Ref == a.Ref }) && !slices.Contains(stopped, a.Ref)
+		if !lost || !a.named.IsZero() || len(again) >= most {
+			continue
+		}
+		a.times++
+		a.Left = a.Deadline.Sub(now)
+		again = append(again, *a)
+	}
+	return again
 }
 
 // room is how many more calls the agent may have.
@@ -113,14 +134,14 @@ func (d *Desk) room(m Member, has []work.Ref) int {
 func (d *Desk) forget(m Member, refs []work.Ref) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.keep(m, func(a Assignment) bool { return !slices.Contains(refs, a.Ref) })
+	d.keep(m.ID, func(a Assignment) bool { return !slices.Contains(refs, a.Ref) })
 }
 
 // keep drops all calls of an agent but those. The lock is held.
-func (d *Desk) keep(m Member, which func(Assignment) bool) {
-	d.given[m.ID] = slices.DeleteFunc(d.given[m.ID], func(a Assignment) bool { return !which(a) })
-	if len(d.given[m.ID]) == 0 {
-		delete(d.given, m.ID)
+func (d *Desk) keep(agent string, which func(Assignment) bool) {
+	d.given[agent] = slices.DeleteFunc(d.given[agent], func(a Assignment) bool { return !which(a) })
+	if len(d.given[agent]) == 0 {
+		delete(d.given, agent)
 	}
 }
 

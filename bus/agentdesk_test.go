@@ -108,6 +108,16 @@ func (c *counter) Report(_ context.Context, m agents.Member, r agents.Report) er
 	return nil
 }
 
+// TakeBack implements bus.AgentDesk.
+func (c *counter) TakeBack(_ context.Context, h agents.Handed) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, call := range h.Calls {
+		c.reports = append(c.reports, fmt.Sprintf("%s %s taken back", h.Name, call.Step))
+	}
+	return nil
+}
+
 func (c *counter) told() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -361,7 +371,15 @@ func TestCallsOfAgentsThatAreGoneGoOn(t *testing.T) {
 	require.NoError(t, v.Flush())
 	c.calls <- agents.Assignment{Ref: work.Ref{Task: "TASK_1", Step: "lost", Attempt: 1}}
 	require.Eventually(t, func() bool { return len(c.told()) == 1 }, time.Minute, 10*time.Millisecond)
-	assert.Equal(t, []string{"ada lost  handed on: true"}, c.told())
+	assert.Equal(t, []string{"ada lost taken back"}, c.told())
+}
+
+// What agents were given is remembered for as long as the server may say that nobody was there.
+func TestAnswersToAgentsAreForgotten(t *testing.T) {
+	t.Parallel()
+	begin := time.Now()
+	assert.ElementsMatch(t, []uint64{2, 3}, bus.AnswersKept([]time.Time{begin, begin.Add(time.Second), begin.Add(time.Minute)}))
+	assert.Len(t, bus.AnswersKept(make([]time.Time, 5000)), 4096)
 }
 
 // One agent has so many connections and requests at the same time, and no more.
