@@ -2,6 +2,7 @@ package agents
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -29,25 +30,30 @@ const (
 )
 
 // listen notes who speaks for an agent, and which calls it has. Those that another process has named, and this one does not,
-// are lost: their owner hears of it now, and not when their leases end.
+// are lost: their owner hears of it now, and not when their leases end. What it cannot hear it is told the next time.
 func (d *Desk) listen(ctx context.Context, m Member, instance string, has []work.Ref) error {
 	if len(instance) > maxInstance {
 		return fault.New(fault.ValidationError, "has more than %d bytes", maxInstance).WithField("instance")
 	}
 	d.registry.sweep(ctx)
 	lost, err := d.turnTo(m, instance, has)
+	if err != nil {
+		return err
+	}
+	var failed []error
 	for _, a := range lost {
 		if err := d.tell(context.WithoutCancel(ctx), work.Outcome{
 			Ref: a.Ref, Worker: m.Actor(), StartedAt: events.Time(a.began), Duration: d.clock().Sub(a.began), Class: classLost,
 			Error: fault.New(fault.WorkerLost, "the agent %s has started anew without the call", m.Name),
 		}); err != nil {
-			return err
+			failed = append(failed, err)
+			d.putBack(m, a)
 		}
 	}
-	return err
+	return errors.Join(failed...)
 }
 
-// turnTo lets a process speak for an agent, and returns the calls that are lost by that. CONFLICT for one that has spoken
+// turnTo lets a process speak for an agent, and returns the calls of others that are lost by that. CONFLICT for one that has spoken
 // before the present one did: what it says comes late.
 func (d *Desk) turnTo(m Member, instance string, has []work.Ref) (lost []Assignment, err error) {
 	d.mu.Lock()
@@ -61,11 +67,13 @@ func (d *Desk) turnTo(m Member, instance string, has []work.Ref) (lost []Assignm
 		return nil, fault.New(fault.Conflict, "another process is the agent %s now", m.Name).WithField("instance").WithHint("let one process at a time use a credential")
 	}
 	d.named(m, instance, has)
-	if instance == "" || s.instance == instance {
+	if instance == "" {
 		return nil, nil
 	}
-	s.former = append(s.former[max(len(s.former)+1-maxFormer, 0):], s.instance)
-	s.instance = instance
+	if s.instance != instance {
+		s.former = append(s.former[max(len(s.former)+1-maxFormer, 0):], s.instance)
+		s.instance = instance
+	}
 	d.keep(m.ID, func(a Assignment) bool {
 		gone := a.instance != "" && a.instance != instance
 		if gone {
@@ -76,12 +84,28 @@ func (d *Desk) turnTo(m Member, instance string, has []work.Ref) (lost []Assignm
 	return lost, nil
 }
 
-// drop forgets agents that are gone.
-func (d *Desk) drop(living Living) {
+// putBack undoes that a call was taken from an agent.
+func (d *Desk) putBack(m Member, a Assignment) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	maps.DeleteFunc(d.given, func(id string, _ []Assignment) bool { return !living.IDs[id] })
-	maps.DeleteFunc(d.speaking, func(id string, _ *speaker) bool { return !living.IDs[id] })
+	d.given[m.ID] = append(d.given[m.ID], a)
+}
+
+// drop forgets agents that are gone, of those that there are now.
+func (d *Desk) drop() func(Living) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	known := slices.AppendSeq(slices.Collect(maps.Keys(d.given)), maps.Keys(d.speaking))
+	return func(living Living) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		for _, id := range known {
+			if !living.IDs[id] {
+				delete(d.given, id)
+				delete(d.speaking, id)
+			}
+		}
+	}
 }
 
 // named notes which calls an agent has. Those that it has named and is silent about for their lease are no longer its

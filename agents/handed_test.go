@@ -102,3 +102,39 @@ func TestTakeBackIsNoSignOfLife(t *testing.T) {
 	assert.Equal(t, agents.Offline, views[0].Status)
 	assert.Equal(t, heard, views[0].LastSeen)
 }
+
+// What another process had is lost to the last call: one that the owner cannot hear of keeps the others from nothing, and is
+// told again.
+func TestLostCallsAreToldOneByOne(t *testing.T) {
+	t.Parallel()
+	l := &ledger{mill: mill{each: 3}, refuses: map[string]bool{"1": true, "2": true}}
+	d := agents.NewDesk(l, gates{mill: &l.mill}, agents.NewRegistry(agents.Config{}))
+	ada := member("ada")
+	got, err := d.Claim(t.Context(), ada, agents.Claim{Free: 3, Instance: "before"})
+	require.NoError(t, err)
+	require.Len(t, got.Calls, 3)
+	var has []work.Ref
+	for _, c := range got.Calls {
+		has = append(has, c.Ref)
+	}
+	l.each = 0
+	_, err = d.Claim(t.Context(), ada, agents.Claim{Free: 1, Instance: "before", Has: has})
+	require.NoError(t, err)
+	_, err = d.Beat(t.Context(), ada, agents.Beat{Instance: "now"})
+	assert.Equal(t, fault.Unavailable, fault.CodeOf(err))
+	require.ErrorContains(t, err, "the log takes no 1")
+	require.ErrorContains(t, err, "the log takes no 2")
+	assert.Equal(t, []string{"3"}, l.steps())
+	delete(l.refuses, "2")
+	_, err = d.Beat(t.Context(), ada, agents.Beat{Instance: "now"})
+	require.ErrorContains(t, err, "the log takes no 1")
+	delete(l.refuses, "1")
+	_, err = d.Beat(t.Context(), ada, agents.Beat{Instance: "now"})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"3", "2", "1"}, l.steps())
+	for _, o := range l.reported {
+		assert.Equal(t, fault.WorkerLost, fault.CodeOf(o.Error))
+	}
+	given, _, _ := d.Known()
+	assert.Zero(t, given)
+}
