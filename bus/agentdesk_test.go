@@ -83,7 +83,10 @@ func (c *counter) Claim(ctx context.Context, _ agents.Member, in agents.Claim) (
 	if in.Wait == 0 {
 		return agents.Work{}, nil
 	}
-	c.asked <- struct{}{}
+	select {
+	case c.asked <- struct{}{}:
+	case <-ctx.Done():
+	}
 	select {
 	case a := <-c.calls:
 		return agents.Work{Calls: []agents.Assignment{a}}, nil
@@ -146,11 +149,27 @@ type visitor struct {
 	closed  chan struct{}
 }
 
+// plainly connects with nothing of ours, as slow as the machine may be.
+func plainly(url string, opts ...nats.Option) (*nats.Conn, error) {
+	return nats.Connect(url, append(opts, nats.Timeout(time.Minute))...)
+}
+
+// await returns what comes, or that the channel was closed.
+func await[T any](t *testing.T, from <-chan T) (got T) {
+	t.Helper()
+	select {
+	case got = <-from:
+	case <-time.After(2 * time.Minute):
+		require.Fail(t, "nothing comes")
+	}
+	return got
+}
+
 func (c *counter) visit(t *testing.T, id string, login nats.Option) *visitor {
 	t.Helper()
 	v := &visitor{id: id, refused: make(chan error, 16), closed: make(chan struct{})}
 	var err error
-	v.Conn, err = nats.Connect(c.server.Addr(), login, nats.CustomInboxPrefix("_INBOX."+id), nats.NoReconnect(),
+	v.Conn, err = plainly(c.server.Addr(), login, nats.CustomInboxPrefix("_INBOX."+id), nats.NoReconnect(),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { v.refused <- err }),
 		nats.ClosedHandler(func(*nats.Conn) { close(v.closed) }))
 	require.NoError(t, err)
@@ -171,7 +190,7 @@ func TestAgentsConnectWithTheirCredentials(t *testing.T) {
 	t.Parallel()
 	c := serveAgents(t)
 	id, secret := c.enrol(t, "worker") // a name that a user of the server has as well
-	_, err := nats.Connect(c.server.Addr(), nats.Token(secret))
+	_, err := plainly(c.server.Addr(), nats.Token(secret))
 	require.ErrorIs(t, err, nats.ErrAuthorization, "the node is not ready")
 	c.server.AdmitAgents(c.tokens)
 	for _, login := range []nats.Option{nats.Token(secret), nats.UserInfo("worker", secret), nats.UserInfo(id, secret)} {
@@ -193,7 +212,7 @@ func TestAgentsConnectWithTheirCredentials(t *testing.T) {
 		"no agent's":         nats.Token(plain),
 		"no agent's, a name": nats.UserInfo("boss", plain),
 	} {
-		_, err := nats.Connect(c.server.Addr(), login)
+		_, err := plainly(c.server.Addr(), login)
 		require.ErrorIs(t, err, nats.ErrAuthorization, why)
 	}
 }
@@ -215,17 +234,17 @@ func TestAgentsReachNothingElse(t *testing.T) {
 	} {
 		_, err := v.SubscribeSync(subject)
 		require.NoError(t, err)
-		require.ErrorIs(t, <-v.refused, nats.ErrPermissionViolation, "listening to %s", subject)
+		require.ErrorIs(t, await(t, v.refused), nats.ErrPermissionViolation, "listening to %s", subject)
 	}
 	_, err = v.QueueSubscribeSync("orch.agent.*.*", "orch")
 	require.NoError(t, err)
-	require.ErrorIs(t, <-v.refused, nats.ErrPermissionViolation, "answering in place of the node")
+	require.ErrorIs(t, await(t, v.refused), nats.ErrPermissionViolation, "answering in place of the node")
 	for _, subject := range []string{
 		"orch.agent." + bob + ".tasks", "orch.agent.tasks", "orch.agents.list", "orch.work.poll", "orch.cmd.submit", "orch.notice.x",
 		"orch.ev.00.x", "_INBOX." + bob + ".x", "_INBOX." + ada + ".x", "$JS.API.STREAM.LIST", "$JS.API.STREAM.DELETE.ORCH_EVENTS", "$KV.ORCH_TOKENS.x",
 	} {
 		require.NoError(t, v.Publish(subject, []byte(`{}`)))
-		require.ErrorIs(t, <-v.refused, nats.ErrPermissionViolation, "publishing to %s", subject)
+		require.ErrorIs(t, await(t, v.refused), nats.ErrPermissionViolation, "publishing to %s", subject)
 	}
 	// The node would answer anywhere: it does not.
 	commanded := make(chan struct{}, 1)
@@ -310,11 +329,11 @@ func TestConnectionsOfAgentsEnd(t *testing.T) {
 	waiting, err := v.SubscribeSync("_INBOX." + id + ".w")
 	require.NoError(t, err)
 	require.NoError(t, v.PublishRequest("orch.agent."+id+".tasks", waiting.Subject, []byte(`{"free":1,"wait":30000000000}`)))
-	<-c.asked
+	await(t, c.asked)
 	_, err = c.tokens.RevokeToken(t.Context(), bus.RevokeToken{Token: "ada", Actor: "user:test"})
 	require.NoError(t, err)
-	<-v.closed
-	_, err = nats.Connect(c.server.Addr(), nats.Token(secret))
+	await(t, v.closed)
+	_, err = plainly(c.server.Addr(), nats.Token(secret))
 	require.ErrorIs(t, err, nats.ErrAuthorization)
 
 	_, code := stays.say(t, "status", `{}`)
@@ -325,7 +344,7 @@ func TestConnectionsOfAgentsEnd(t *testing.T) {
 	answer, code := stays.say(t, "status", `{}`)
 	assert.Equal(t, "401", code, "the credential has expired, whatever the connection says: %s", answer)
 	assert.Contains(t, answer, "TOKEN_EXPIRED")
-	_, err = nats.Connect(c.server.Addr(), nats.Token(other))
+	_, err = plainly(c.server.Addr(), nats.Token(other))
 	require.ErrorIs(t, err, nats.ErrAuthorization)
 }
 
@@ -335,25 +354,44 @@ func TestConnectionsOfAgentsEndWithTheirCredentials(t *testing.T) {
 	t.Parallel()
 	c := serveAgents(t)
 	c.server.AdmitAgents(c.tokens)
-	short := asAgent("short")
-	short.Life = 2 * time.Second
-	token, secret := issue(t, c.tokens, short)
-	expires := c.visit(t, token.Agent.ID, nats.Token(secret))
+	ended := c.visitFor(t, 2*time.Second)
 
 	first := asAgent("ada")
-	token, secret = issue(t, c.tokens, first)
+	token, secret := issue(t, c.tokens, first)
 	v := c.visit(t, token.Agent.ID, nats.Token(secret))
 	first.Replaces = token.ID
 	_, fresh := issue(t, c.tokens, first)
-	_, err := nats.Connect(c.server.Addr(), nats.Token(secret))
+	_, err := plainly(c.server.Addr(), nats.Token(secret))
 	require.ErrorIs(t, err, nats.ErrAuthorization, "it was replaced")
 	answer, code := v.say(t, "status", `{}`)
 	assert.Empty(t, code, "the answer with the new one would still arrive: %s", answer)
 	next := c.visit(t, token.Agent.ID, nats.Token(fresh))
-	<-v.closed
+	await(t, v.closed)
 	_, code = next.say(t, "status", `{}`)
 	assert.Empty(t, code)
-	<-expires.closed
+	await(t, ended)
+}
+
+// visitFor connects with a credential that ends soon, but not before the connection is there: on a slow machine later. What
+// it returns is closed with the connection.
+func (c *counter) visitFor(t *testing.T, life time.Duration) <-chan struct{} {
+	t.Helper()
+	for ; ; life *= 2 {
+		c.mu.Lock()
+		c.now = time.Now()
+		c.mu.Unlock()
+		short := asAgent("short" + life.String())
+		short.Life = life
+		token, secret := issue(t, c.tokens, short)
+		closed := make(chan struct{})
+		nc, err := plainly(c.server.Addr(), nats.Token(secret), nats.CustomInboxPrefix(bus.AgentInbox(token.Agent.ID)), nats.NoReconnect(),
+			nats.ClosedHandler(func(*nats.Conn) { close(closed) }))
+		if err == nil {
+			t.Cleanup(nc.Close)
+			return closed
+		}
+		require.Less(t, life, time.Minute, "%v", err)
+	}
 }
 
 // A call whose answer found nobody is left to others at once: the agent has gone while it waited.
@@ -366,7 +404,7 @@ func TestCallsOfAgentsThatAreGoneGoOn(t *testing.T) {
 	waiting, err := v.SubscribeSync("_INBOX." + id + ".w")
 	require.NoError(t, err)
 	require.NoError(t, v.PublishRequest("orch.agent."+id+".tasks", waiting.Subject, []byte(`{"free":1,"wait":30000000000}`)))
-	<-c.asked
+	await(t, c.asked)
 	require.NoError(t, waiting.Unsubscribe())
 	require.NoError(t, v.Flush())
 	c.calls <- agents.Assignment{Ref: work.Ref{Task: "TASK_1", Step: "lost", Attempt: 1}}
@@ -392,11 +430,11 @@ func TestAgentsAreBounded(t *testing.T) {
 	for range 8 {
 		v = c.visit(t, id, nats.Token(secret))
 	}
-	_, err := nats.Connect(c.server.Addr(), nats.Token(secret))
+	_, err := plainly(c.server.Addr(), nats.Token(secret))
 	require.ErrorIs(t, err, nats.ErrAuthorization)
 	v.Close()
 	require.Eventually(t, func() bool {
-		nc, err := nats.Connect(c.server.Addr(), nats.Token(secret), nats.CustomInboxPrefix("_INBOX."+id))
+		nc, err := plainly(c.server.Addr(), nats.Token(secret), nats.CustomInboxPrefix("_INBOX."+id))
 		if err == nil {
 			v.Conn = nc
 		}
@@ -410,7 +448,7 @@ func TestAgentsAreBounded(t *testing.T) {
 		require.NoError(t, v.PublishRequest("orch.agent."+id+".tasks", answers.Subject, []byte(`{"free":1,"wait":30000000000}`)))
 	}
 	for range 256 {
-		<-c.asked
+		await(t, c.asked)
 	}
 	m, err := v.Request("orch.agent."+id+".status", []byte(`{}`), time.Minute)
 	require.NoError(t, err)
@@ -426,7 +464,7 @@ func TestAgentsOutliveTheServer(t *testing.T) {
 	c := serveAgents(t)
 	c.server.AdmitAgents(c.tokens)
 	id, secret := c.enrol(t, "ada")
-	nc, err := nats.Connect(c.server.Addr(), nats.UserInfo("ada", secret), nats.CustomInboxPrefix("_INBOX."+id), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond))
+	nc, err := plainly(c.server.Addr(), nats.UserInfo("ada", secret), nats.CustomInboxPrefix("_INBOX."+id), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond))
 	require.NoError(t, err)
 	defer nc.Close()
 	require.NoError(t, c.server.Restart())
@@ -434,9 +472,9 @@ func TestAgentsOutliveTheServer(t *testing.T) {
 		m, err := nc.Request("orch.agent."+id+".status", []byte(`{}`), time.Second)
 		return err == nil && strings.Contains(string(m.Data), "ada")
 	}, time.Minute, 10*time.Millisecond)
-	_, err = nats.Connect(c.server.Addr(), nats.UserInfo("ada", "wrong"))
+	_, err = plainly(c.server.Addr(), nats.UserInfo("ada", "wrong"))
 	require.ErrorIs(t, err, nats.ErrAuthorization)
-	client, err := nats.Connect(c.server.Addr(), operator(t, c.cfg.DataDir))
+	client, err := plainly(c.server.Addr(), operator(t, c.cfg.DataDir))
 	require.NoError(t, err)
 	client.Close()
 	_, err = c.tokens.RevokeToken(t.Context(), bus.RevokeToken{Token: "ada", Actor: "user:test"})
@@ -457,7 +495,7 @@ func TestAnswersGoToInboxesAlone(t *testing.T) {
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, end.Close(t.Context())) })
 	}
-	nc, err := nats.Connect(n.server.Addr(), nats.UserInfo(bus.WorkerUser, passwords(t, n.cfg.DataDir)[bus.WorkerUser]), nats.CustomInboxPrefix("_INBOX_worker"))
+	nc, err := plainly(n.server.Addr(), nats.UserInfo(bus.WorkerUser, passwords(t, n.cfg.DataDir)[bus.WorkerUser]), nats.CustomInboxPrefix("_INBOX_worker"))
 	require.NoError(t, err)
 	defer nc.Close()
 	require.NoError(t, nc.PublishRequest(bus.WorkPrefix+".do", bus.CommandPrefix+".do", nil))
@@ -494,7 +532,7 @@ func TestAgentsAtAnExternalServer(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, end.Close(t.Context())) })
 
-	nc, err := nats.Connect(external.ClientURL(), nats.UserInfo(ada, "of "+ada), nats.CustomInboxPrefix("_INBOX."+ada))
+	nc, err := plainly(external.ClientURL(), nats.UserInfo(ada, "of "+ada), nats.CustomInboxPrefix("_INBOX."+ada))
 	require.NoError(t, err)
 	t.Cleanup(nc.Close)
 	v := &visitor{Conn: nc, id: ada}
