@@ -86,7 +86,7 @@ func ServeAgentDesk(c *Conn, cfg AgentsConfig) (*Endpoint, error) {
 		headers: func(f *fault.Error) nats.Header {
 			return nats.Header{serviceError: {f.Error()}, serviceErrorCode: {strconv.Itoa(cfg.Status(f.Code))}}
 		},
-		inbox: func(m *nats.Msg) string { id, _ := spoken(m); return AgentInbox(id) + "." },
+		inbox: func(m *nats.Msg) bool { id, _ := spoken(m); return strings.HasPrefix(m.Reply, AgentInbox(id)+".") },
 	}
 	end.setDefaults()
 	s := &counter{cfg: cfg, log: end.Logger, speaking: map[string]int{}, handed: map[uint64]handed{}, first: 1, clock: time.Now}

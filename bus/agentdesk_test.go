@@ -499,10 +499,23 @@ func TestAnswersGoToInboxesAlone(t *testing.T) {
 	require.NoError(t, err)
 	defer nc.Close()
 	require.NoError(t, nc.PublishRequest(bus.WorkPrefix+".do", bus.CommandPrefix+".do", nil))
+	agent := bus.AgentInbox(events.NewAgentID(time.Now()))
+	listener, err := plainly(n.server.Addr(), operator(t, n.cfg.DataDir))
+	require.NoError(t, err)
+	defer listener.Close()
+	heard, err := listener.SubscribeSync(agent + ".>")
+	require.NoError(t, err)
+	require.NoError(t, listener.Flush())
+	require.NoError(t, nc.PublishRequest(bus.WorkPrefix+".do", agent+".1", nil)) // what an agent waits for may be guessed
 	_, err = nc.Request(bus.WorkPrefix+".do", nil, time.Minute)
 	require.NoError(t, err)
 	require.NoError(t, bus.Call(t.Context(), n.conn, bus.WorkPrefix+".do", struct{}{}, nil))
 	assert.Empty(t, commanded)
+	require.NoError(t, n.conn.NATS().Flush())
+	require.NoError(t, listener.Flush())
+	queued, _, err := heard.Pending()
+	require.NoError(t, err)
+	assert.Zero(t, queued)
 }
 
 // At a server of others its own users say who speaks, with the permissions that docs/agents.md names.
