@@ -532,7 +532,10 @@ func TestAgentsAtAnExternalServer(t *testing.T) {
 	}
 	external, err := server.NewServer(&server.Options{
 		Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true,
-		Users: []*server.User{{Username: "node", Password: "of the node"}, user(ada), user(bob)},
+		Users: []*server.User{{Username: "node", Password: "of the node"}, user(ada), user(bob), {Username: "w", Password: "of w", Permissions: &server.Permissions{
+			Publish:   &server.SubjectPermission{Allow: []string{"orch.work.>", "orch.notice.*"}},
+			Subscribe: &server.SubjectPermission{Allow: []string{"_INBOX_worker.>", "orch.news.nodes"}},
+		}}},
 	})
 	require.NoError(t, err)
 	external.Start()
@@ -558,4 +561,12 @@ func TestAgentsAtAnExternalServer(t *testing.T) {
 	require.NoError(t, err)
 	_, code = v.say(t, "status", `{}`)
 	assert.Equal(t, "401", code, "the connection is there, the agent is not")
+
+	works, err := bus.Serve(there, bus.WorkPrefix, map[string]bus.Method{"do": func(context.Context, []byte) ([]byte, error) { return []byte(`{}`), nil }}, bus.EndpointConfig{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, works.Close(t.Context())) })
+	w, err := bus.Dial(t.Context(), bus.DialConfig{URL: strings.Replace(external.ClientURL(), "://", "://w:of%20w@", 1), Worker: true})
+	require.NoError(t, err)
+	t.Cleanup(w.Close)
+	require.NoError(t, bus.Call(t.Context(), w, bus.WorkPrefix+".do", struct{}{}, nil), "a worker works with the permissions of workers")
 }
