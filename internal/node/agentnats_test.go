@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -178,24 +177,24 @@ func TestCredentialsAreNotRenewedOverAnExternalServer(t *testing.T) {
 	c, err := bus.Dial(t.Context(), bus.DialConfig{URL: cfg.NATSURL})
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
-	ask := func(name, body string) *nats.Msg {
-		m := nats.NewMsg("orch.agent." + ada.Agent + "." + name)
-		m.Reply, m.Data = bus.AgentInbox(ada.Agent)+".1", []byte(body)
-		answers, err := c.NATS().SubscribeSync(m.Reply)
+	ask := func(name, body string) (answer, code string) {
+		inbox := bus.AgentInbox(ada.Agent) + ".1"
+		answers, err := c.NATS().SubscribeSync(inbox)
 		require.NoError(t, err)
 		defer func() { require.NoError(t, answers.Unsubscribe()) }()
-		require.NoError(t, c.NATS().PublishMsg(m))
-		answer, err := answers.NextMsg(time.Minute)
+		require.NoError(t, c.NATS().PublishRequest("orch.agent."+ada.Agent+"."+name, inbox, []byte(body)))
+		m, err := answers.NextMsg(time.Minute)
 		require.NoError(t, err)
-		return answer
+		return string(m.Data), m.Header.Get("Nats-Service-Error-Code")
 	}
-	assert.JSONEq(t, `{}`, string(ask("status", `{}`).Data))
+	answer, _ := ask("status", `{}`)
+	assert.JSONEq(t, `{}`, answer)
 	digest := sha256.Sum256([]byte("orch_" + strings.Repeat("x", 43)))
 	for _, body := range []string{`{}`, fmt.Sprintf(`{"digest":"%x"}`, digest)} {
-		refused := ask("credential", body)
-		assert.Equal(t, "403", refused.Header.Get("Nats-Service-Error-Code"))
-		assert.Contains(t, string(refused.Data), "FORBIDDEN")
-		assert.Contains(t, string(refused.Data), agents.CredentialPath)
+		refused, code := ask("credential", body)
+		assert.Equal(t, "403", code)
+		assert.Contains(t, refused, "FORBIDDEN")
+		assert.Contains(t, refused, agents.CredentialPath)
 	}
 	status, answer := say(t, ada, agents.StatusPath, agents.Beat{})
 	assert.Equal(t, http.StatusOK, status, answer)
