@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"slices"
 	"sync"
 	"time"
 
@@ -42,6 +41,8 @@ type Assignment struct {
 	// named is when the agent last said that it has the call, zero when it never did; instance is which process of it.
 	named    time.Time
 	instance string
+	// times is how often it was given again: an answer that got lost says nothing of one that came later.
+	times int
 }
 
 // Claim asks for work.
@@ -207,12 +208,7 @@ func (d *Desk) lost(ctx context.Context, m Member, c Claim) ([]Assignment, error
 	if err != nil {
 		return nil, err
 	}
-	lost = slices.DeleteFunc(lost, func(a Assignment) bool { return slices.Contains(reply.Stop, a.Ref) })
-	now := d.clock()
-	for i := range lost {
-		lost[i].Left = lost[i].Deadline.Sub(now)
-	}
-	return lost[:min(len(lost), c.Free)], nil
+	return d.again(m, lost, reply.Stop, c.Free), nil
 }
 
 // hand takes a call through the gates. One that ends there is reported. The start is in the log before the agent hears

@@ -2,6 +2,7 @@ package agents
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -23,30 +24,36 @@ const (
 	// maxInstance bounds the bytes of the name of a process, maxFormer how many are remembered that spoke before.
 	maxInstance = 64
 	maxFormer   = 16
-	// classLost ends a call as the end of its lease does.
-	classLost = "worker_lost"
+	// classLost ends a call as the end of its lease does, classHandoff leaves it to others.
+	classLost    = "worker_lost"
+	classHandoff = "handoff"
 )
 
 // listen notes who speaks for an agent, and which calls it has. Those that another process has named, and this one does not,
-// are lost: their owner hears of it now, and not when their leases end.
+// are lost: their owner hears of it now, and not when their leases end. What it cannot hear it is told the next time.
 func (d *Desk) listen(ctx context.Context, m Member, instance string, has []work.Ref) error {
 	if len(instance) > maxInstance {
 		return fault.New(fault.ValidationError, "has more than %d bytes", maxInstance).WithField("instance")
 	}
 	d.registry.sweep(ctx)
 	lost, err := d.turnTo(m, instance, has)
+	if err != nil {
+		return err
+	}
+	var failed []error
 	for _, a := range lost {
 		if err := d.tell(context.WithoutCancel(ctx), work.Outcome{
 			Ref: a.Ref, Worker: m.Actor(), StartedAt: events.Time(a.began), Duration: d.clock().Sub(a.began), Class: classLost,
 			Error: fault.New(fault.WorkerLost, "the agent %s has started anew without the call", m.Name),
 		}); err != nil {
-			return err
+			failed = append(failed, err)
+			d.putBack(m, a)
 		}
 	}
-	return err
+	return errors.Join(failed...)
 }
 
-// turnTo lets a process speak for an agent, and returns the calls that are lost by that. CONFLICT for one that has spoken
+// turnTo lets a process speak for an agent, and returns the calls of others that are lost by that. CONFLICT for one that has spoken
 // before the present one did: what it says comes late.
 func (d *Desk) turnTo(m Member, instance string, has []work.Ref) (lost []Assignment, err error) {
 	d.mu.Lock()
@@ -60,12 +67,14 @@ func (d *Desk) turnTo(m Member, instance string, has []work.Ref) (lost []Assignm
 		return nil, fault.New(fault.Conflict, "another process is the agent %s now", m.Name).WithField("instance").WithHint("let one process at a time use a credential")
 	}
 	d.named(m, instance, has)
-	if instance == "" || s.instance == instance {
+	if instance == "" {
 		return nil, nil
 	}
-	s.former = append(s.former[max(len(s.former)+1-maxFormer, 0):], s.instance)
-	s.instance = instance
-	d.keep(m, func(a Assignment) bool {
+	if s.instance != instance {
+		s.former = append(s.former[max(len(s.former)+1-maxFormer, 0):], s.instance)
+		s.instance = instance
+	}
+	d.keep(m.ID, func(a Assignment) bool {
 		gone := a.instance != "" && a.instance != instance
 		if gone {
 			lost = append(lost, a)
@@ -75,12 +84,28 @@ func (d *Desk) turnTo(m Member, instance string, has []work.Ref) (lost []Assignm
 	return lost, nil
 }
 
-// drop forgets agents that are gone.
-func (d *Desk) drop(living Living) {
+// putBack undoes that a call was taken from an agent.
+func (d *Desk) putBack(m Member, a Assignment) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	maps.DeleteFunc(d.given, func(id string, _ []Assignment) bool { return !living.IDs[id] })
-	maps.DeleteFunc(d.speaking, func(id string, _ *speaker) bool { return !living.IDs[id] })
+	d.given[m.ID] = append(d.given[m.ID], a)
+}
+
+// drop forgets agents that are gone, of those that there are now.
+func (d *Desk) drop() func(Living) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	known := slices.AppendSeq(slices.Collect(maps.Keys(d.given)), maps.Keys(d.speaking))
+	return func(living Living) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		for _, id := range known {
+			if !living.IDs[id] {
+				delete(d.given, id)
+				delete(d.speaking, id)
+			}
+		}
+	}
 }
 
 // named notes which calls an agent has. Those that it has named and is silent about for their lease are no longer its
@@ -92,7 +117,7 @@ func (d *Desk) named(m Member, instance string, refs []work.Ref) {
 			a.named, a.instance = now, instance
 		}
 	}
-	d.keep(m, func(a Assignment) bool { return a.named.IsZero() || now.Sub(a.named) <= a.Lease })
+	d.keep(m.ID, func(a Assignment) bool { return a.named.IsZero() || now.Sub(a.named) <= a.Lease })
 }
 
 // unnamed returns the calls that an agent was given and has never named.
@@ -100,6 +125,26 @@ func (d *Desk) unnamed(m Member) []Assignment {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(d.given[m.ID]), func(a Assignment) bool { return !a.named.IsZero() })
+}
+
+// again notes that calls are given once more, so many at most, and returns them. What was named or taken back meanwhile is
+// none of them.
+func (d *Desk) again(m Member, calls []Assignment, stopped []work.Ref, most int) []Assignment {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := d.clock()
+	var again []Assignment
+	for i := range d.given[m.ID] {
+		a := &d.given[m.ID][i]
+		lost := slices.ContainsFunc(calls, func(c Assignment) bool { return c.Ref == a.Ref }) && !slices.Contains(stopped, a.Ref)
+		if !lost || !a.named.IsZero() || len(again) >= most {
+			continue
+		}
+		a.times++
+		a.Left = a.Deadline.Sub(now)
+		again = append(again, *a)
+	}
+	return again
 }
 
 // room is how many more calls the agent may have.
@@ -113,14 +158,14 @@ func (d *Desk) room(m Member, has []work.Ref) int {
 func (d *Desk) forget(m Member, refs []work.Ref) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.keep(m, func(a Assignment) bool { return !slices.Contains(refs, a.Ref) })
+	d.keep(m.ID, func(a Assignment) bool { return !slices.Contains(refs, a.Ref) })
 }
 
 // keep drops all calls of an agent but those. The lock is held.
-func (d *Desk) keep(m Member, which func(Assignment) bool) {
-	d.given[m.ID] = slices.DeleteFunc(d.given[m.ID], func(a Assignment) bool { return !which(a) })
-	if len(d.given[m.ID]) == 0 {
-		delete(d.given, m.ID)
+func (d *Desk) keep(agent string, which func(Assignment) bool) {
+	d.given[agent] = slices.DeleteFunc(d.given[agent], func(a Assignment) bool { return !which(a) })
+	if len(d.given[agent]) == 0 {
+		delete(d.given, agent)
 	}
 }
 

@@ -23,12 +23,19 @@ type hall struct {
 
 	mu      sync.Mutex
 	members []agents.Member
+	// read is called when the members were read.
+	read func()
 }
 
 func (h *hall) Members(context.Context) ([]agents.Member, error) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.members, nil
+	members, read := h.members, h.read
+	h.read = nil
+	h.mu.Unlock()
+	if read != nil {
+		read()
+	}
+	return members, nil
 }
 
 func (h *hall) Expel(_ context.Context, m agents.Member, _ string) error {
@@ -96,7 +103,7 @@ func TestAgentsThatAreGoneAreForgotten(t *testing.T) {
 	h, m := &hall{}, &mill{each: 1}
 	r := agents.NewRegistry(agents.Config{Credentials: h})
 	var living agents.Living
-	r.OnSweep(func(l agents.Living) { living = l })
+	r.OnSweep(func() func(agents.Living) { return func(l agents.Living) { living = l } })
 	d := agents.NewDesk(m, gates{mill: m}, r)
 	for i := range 20 {
 		one := member(fmt.Sprint("ada", i))
@@ -134,6 +141,33 @@ func TestAgentsThatGoElsewhereAreForgotten(t *testing.T) {
 	require.NoError(t, err)
 	given, speaking, heard := d.Known()
 	assert.Equal(t, []int{1, 1, 1}, []int{given, speaking, heard})
+}
+
+// Who registers and claims while the members are read keeps what it was given.
+func TestAgentsThatComeDuringASweepStay(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	h, m := &hall{members: []agents.Member{member("ada")}}, &mill{each: 1}
+	r := agents.NewRegistry(agents.Config{Credentials: h, Clock: func() time.Time { return now }})
+	d := agents.NewDesk(m, gates{mill: m}, r)
+	claim := func(who string) agents.Work {
+		got, err := d.Claim(t.Context(), member(who), agents.Claim{Free: 1, Instance: "x"})
+		require.NoError(t, err)
+		require.Len(t, got.Calls, 1)
+		return got
+	}
+	claim("ada")
+	var given agents.Work
+	h.read = func() { // Remove finds ada, and sweeps then
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.read = func() { given = claim("cleo") }
+	}
+	_, err := r.Remove(t.Context(), agents.Removal{Agent: "ada"})
+	require.NoError(t, err)
+	calls, speaking, heard := d.Known()
+	assert.Equal(t, []int{1, 1, 1}, []int{calls, speaking, heard}, "ada has gone")
+	assert.Equal(t, given.Calls[0].Ref, claim("cleo").Calls[0].Ref, "it comes again, because cleo has not named it")
 }
 
 // The calls of a batch that an error keeps from their agent are given back, and do not wait for their leases.

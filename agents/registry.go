@@ -103,7 +103,7 @@ type Registry struct {
 	secrets map[shelfmark]kept
 	// swept is when what belongs to agents that are gone was last dropped, onSweep who is told of that.
 	swept   time.Time
-	onSweep []func(Living)
+	onSweep []func() func(Living)
 }
 
 type heard struct {
@@ -125,7 +125,9 @@ type Living struct {
 const sweepEvery = time.Minute
 
 // OnSweep has a function called now and then, by which whoever keeps something of agents drops that of those who are gone.
-func (r *Registry) OnSweep(f func(Living)) {
+// It notes of whom something is kept, and returns what drops that of those of them who are not among the living. Who comes
+// in between is in neither list.
+func (r *Registry) OnSweep(f func() func(Living)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.onSweep = append(r.onSweep, f)
@@ -150,6 +152,13 @@ func (r *Registry) sweepNow(ctx context.Context) {
 	if r.cfg.Credentials == nil {
 		return
 	}
+	r.mu.Lock()
+	known, told := slices.Collect(maps.Keys(r.heard)), slices.Clone(r.onSweep)
+	r.mu.Unlock()
+	drops := make([]func(Living), len(told)) // known before the members are read: an agent may come meanwhile
+	for i, f := range told {
+		drops[i] = f()
+	}
 	members, err := r.cfg.Credentials.Members(ctx)
 	if err != nil {
 		return
@@ -159,11 +168,14 @@ func (r *Registry) sweepNow(ctx context.Context) {
 		living.IDs[m.ID], living.Actors[m.Actor()] = true, true
 	}
 	r.mu.Lock()
-	maps.DeleteFunc(r.heard, func(id string, _ *heard) bool { return !living.IDs[id] })
-	told := r.onSweep
+	for _, id := range known {
+		if !living.IDs[id] {
+			delete(r.heard, id)
+		}
+	}
 	r.mu.Unlock()
-	for _, f := range told {
-		f(living)
+	for _, drop := range drops {
+		drop(living)
 	}
 }
 

@@ -24,14 +24,11 @@ func (d *Desk) Report(ctx context.Context, m Member, r Report) error {
 	if err != nil {
 		return err
 	}
-	if err := d.owner.Report(ctx, out); err != nil && !fault.Has(err, fault.Conflict) {
-		return err
-	} else if err != nil {
+	err = d.owner.Report(ctx, out)
+	if err == nil || fault.Has(err, fault.Conflict) { // it is the agent's no longer
 		d.forget(m, []work.Ref{r.Ref})
-		return err
 	}
-	d.forget(m, []work.Ref{r.Ref})
-	return nil
+	return err
 }
 
 // maxMessage bounds the bytes of the error of a report, maxSummary those of its summary.
@@ -59,7 +56,7 @@ func (d *Desk) outcome(m Member, r Report) (work.Outcome, error) {
 		if err := checkSelection(r.HandTo); err != nil {
 			return out, err
 		}
-		out.Error, out.Class, out.HandTo = fault.New(fault.Unavailable, "the agent %s has handed the call on%s", m.Name, because(message)), "handoff", r.HandTo
+		out.Error, out.Class, out.HandTo = fault.New(fault.Unavailable, "the agent %s has handed the call on%s", m.Name, because(message)), classHandoff, r.HandTo
 	case message != "":
 		out.Error, out.Class, out.Retry = fault.New(fault.ToolFailed, "%s", message), "tool_error", m.retry()
 	case len(r.Result) == 0:

@@ -11,9 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/orch-dev/orch/agents"
-	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/work"
 )
 
 // AgentSubjects is the prefix of the subjects at which registered agents speak for themselves:
@@ -37,8 +35,10 @@ const (
 	// those of all agents.
 	maxAgentRequests = 256
 	maxAgentHeld     = 256 << 20
-	// keptAnswers is how many answers with calls are remembered, in case that nobody was there to receive them.
+	// keptAnswers is how many answers with calls are remembered, in case that nobody was there to receive them, keptWithin
+	// how long: the server says so at once, but may be far away.
 	keptAnswers = 4096
+	keptWithin  = time.Minute
 	// takenBackWithin bounds taking such calls back.
 	takenBackWithin = 30 * time.Second
 )
@@ -48,6 +48,8 @@ type AgentDesk interface {
 	Claim(ctx context.Context, m agents.Member, c agents.Claim) (agents.Work, error)
 	Beat(ctx context.Context, m agents.Member, b agents.Beat) (agents.Work, error)
 	Report(ctx context.Context, m agents.Member, r agents.Report) error
+	// TakeBack gives the calls of an answer that found nobody to others.
+	TakeBack(ctx context.Context, h agents.Handed) error
 }
 
 // AgentMethod answers a request of an agent.
@@ -84,10 +86,10 @@ func ServeAgentDesk(c *Conn, cfg AgentsConfig) (*Endpoint, error) {
 		headers: func(f *fault.Error) nats.Header {
 			return nats.Header{serviceError: {f.Error()}, serviceErrorCode: {strconv.Itoa(cfg.Status(f.Code))}}
 		},
-		inbox: func(m *nats.Msg) string { id, _ := spoken(m); return AgentInbox(id) + "." },
+		inbox: func(m *nats.Msg) bool { id, _ := spoken(m); return strings.HasPrefix(m.Reply, AgentInbox(id)+".") },
 	}
 	end.setDefaults()
-	s := &counter{cfg: cfg, log: end.Logger, speaking: map[string]int{}, handed: map[uint64]handed{}}
+	s := &counter{cfg: cfg, log: end.Logger, speaking: map[string]int{}, handed: map[uint64]handed{}, first: 1, clock: time.Now}
 	returned := func(e *Endpoint, no uint64) { e.aside(func(ctx context.Context) { s.takeBack(ctx, no) }) }
 	return serveAt(c, AgentSubjects+".*.*", s.find, returned, end)
 }
@@ -101,15 +103,17 @@ type counter struct {
 	// speaking counts the requests of each agent that are answered now, held their bytes together.
 	speaking map[string]int
 	held     int
-	// handed are the newest answers with calls, by number.
-	handed map[uint64]handed
-	last   uint64
+	// handed are the newest answers with calls, by number: those from first to last that were not taken back.
+	handed      map[uint64]handed
+	first, last uint64
+	clock       func() time.Time
 }
 
-// handed are calls that an agent was given in one answer.
+// handed are calls that an agent was given in one answer, until when they are remembered.
 type handed struct {
-	member agents.Member
-	calls  []agents.Assignment
+	agents.Handed
+
+	until time.Time
 }
 
 // spoken says who sends a request, and what kind it is.
@@ -197,21 +201,23 @@ func (s *counter) claim(ctx context.Context, m agents.Member, request []byte) (l
 	if err != nil || len(given.Calls) == 0 {
 		return letter{data: data}, err
 	}
-	return letter{data: data, no: s.keep(handed{m, given.Calls})}, nil
+	return letter{data: data, no: s.keep(agents.HandedTo(m, given))}, nil
 }
 
-// keep remembers an answer for the time that it takes to hear that nobody was there for it.
-func (s *counter) keep(h handed) uint64 {
+// keep remembers an answer for the time that it takes to hear that nobody was there for it, and forgets older ones.
+func (s *counter) keep(h agents.Handed) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	now := s.clock()
 	s.last++
-	s.handed[s.last] = h
-	delete(s.handed, s.last-keptAnswers)
+	s.handed[s.last] = handed{h, now.Add(keptWithin)}
+	for ; s.first+keptAnswers <= s.last || !now.Before(s.handed[s.first].until); s.first++ { // the last one is not over
+		delete(s.handed, s.first)
+	}
 	return s.last
 }
 
-// takeBack gives the calls of an answer to others, because nobody was there to receive it: none of them was begun, so none
-// is in doubt.
+// takeBack gives the calls of an answer to others, because nobody was there to receive it.
 func (s *counter) takeBack(ctx context.Context, no uint64) {
 	s.mu.Lock()
 	h, ok := s.handed[no]
@@ -222,13 +228,7 @@ func (s *counter) takeBack(ctx context.Context, no uint64) {
 	}
 	ctx, stop := context.WithTimeout(ctx, takenBackWithin)
 	defer stop()
-	for _, call := range h.calls {
-		err := s.cfg.Desk.Report(ctx, h.member, agents.Report{
-			Ref: work.Ref{Task: call.Task, Step: call.Step, Attempt: call.Attempt}, HandTo: new(events.Agents),
-			Error: "it was gone when the call came",
-		})
-		if err != nil && !fault.Has(err, fault.Conflict) {
-			s.log.WarnContext(ctx, "a call that found nobody was not taken back", slog.String("task", string(call.Task)), slog.Any("error", err))
-		}
+	if err := s.cfg.Desk.TakeBack(ctx, h.Handed); err != nil {
+		s.log.WarnContext(ctx, "calls that found nobody were not taken back", slog.String("agent", h.Agent), slog.Any("error", err))
 	}
 }

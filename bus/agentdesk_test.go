@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -83,7 +82,10 @@ func (c *counter) Claim(ctx context.Context, _ agents.Member, in agents.Claim) (
 	if in.Wait == 0 {
 		return agents.Work{}, nil
 	}
-	c.asked <- struct{}{}
+	select {
+	case c.asked <- struct{}{}:
+	case <-ctx.Done():
+	}
 	select {
 	case a := <-c.calls:
 		return agents.Work{Calls: []agents.Assignment{a}}, nil
@@ -105,6 +107,16 @@ func (c *counter) Report(_ context.Context, m agents.Member, r agents.Report) er
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.reports = append(c.reports, fmt.Sprintf("%s %s %s handed on: %t", m.Name, r.Step, r.Result, r.HandTo != nil))
+	return nil
+}
+
+// TakeBack implements bus.AgentDesk.
+func (c *counter) TakeBack(_ context.Context, h agents.Handed) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, call := range h.Calls {
+		c.reports = append(c.reports, fmt.Sprintf("%s %s taken back", h.Name, call.Step))
+	}
 	return nil
 }
 
@@ -136,11 +148,27 @@ type visitor struct {
 	closed  chan struct{}
 }
 
+// plainly connects with nothing of ours, as slow as the machine may be.
+func plainly(url string, opts ...nats.Option) (*nats.Conn, error) {
+	return nats.Connect(url, append(opts, nats.Timeout(time.Minute))...)
+}
+
+// await returns what comes, or that the channel was closed.
+func await[T any](t *testing.T, from <-chan T) (got T) {
+	t.Helper()
+	select {
+	case got = <-from:
+	case <-time.After(2 * time.Minute):
+		require.Fail(t, "nothing comes")
+	}
+	return got
+}
+
 func (c *counter) visit(t *testing.T, id string, login nats.Option) *visitor {
 	t.Helper()
 	v := &visitor{id: id, refused: make(chan error, 16), closed: make(chan struct{})}
 	var err error
-	v.Conn, err = nats.Connect(c.server.Addr(), login, nats.CustomInboxPrefix("_INBOX."+id), nats.NoReconnect(),
+	v.Conn, err = plainly(c.server.Addr(), login, nats.CustomInboxPrefix("_INBOX."+id), nats.NoReconnect(),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { v.refused <- err }),
 		nats.ClosedHandler(func(*nats.Conn) { close(v.closed) }))
 	require.NoError(t, err)
@@ -161,7 +189,7 @@ func TestAgentsConnectWithTheirCredentials(t *testing.T) {
 	t.Parallel()
 	c := serveAgents(t)
 	id, secret := c.enrol(t, "worker") // a name that a user of the server has as well
-	_, err := nats.Connect(c.server.Addr(), nats.Token(secret))
+	_, err := plainly(c.server.Addr(), nats.Token(secret))
 	require.ErrorIs(t, err, nats.ErrAuthorization, "the node is not ready")
 	c.server.AdmitAgents(c.tokens)
 	for _, login := range []nats.Option{nats.Token(secret), nats.UserInfo("worker", secret), nats.UserInfo(id, secret)} {
@@ -183,7 +211,7 @@ func TestAgentsConnectWithTheirCredentials(t *testing.T) {
 		"no agent's":         nats.Token(plain),
 		"no agent's, a name": nats.UserInfo("boss", plain),
 	} {
-		_, err := nats.Connect(c.server.Addr(), login)
+		_, err := plainly(c.server.Addr(), login)
 		require.ErrorIs(t, err, nats.ErrAuthorization, why)
 	}
 }
@@ -205,17 +233,17 @@ func TestAgentsReachNothingElse(t *testing.T) {
 	} {
 		_, err := v.SubscribeSync(subject)
 		require.NoError(t, err)
-		require.ErrorIs(t, <-v.refused, nats.ErrPermissionViolation, "listening to %s", subject)
+		require.ErrorIs(t, await(t, v.refused), nats.ErrPermissionViolation, "listening to %s", subject)
 	}
 	_, err = v.QueueSubscribeSync("orch.agent.*.*", "orch")
 	require.NoError(t, err)
-	require.ErrorIs(t, <-v.refused, nats.ErrPermissionViolation, "answering in place of the node")
+	require.ErrorIs(t, await(t, v.refused), nats.ErrPermissionViolation, "answering in place of the node")
 	for _, subject := range []string{
 		"orch.agent." + bob + ".tasks", "orch.agent.tasks", "orch.agents.list", "orch.work.poll", "orch.cmd.submit", "orch.notice.x",
 		"orch.ev.00.x", "_INBOX." + bob + ".x", "_INBOX." + ada + ".x", "$JS.API.STREAM.LIST", "$JS.API.STREAM.DELETE.ORCH_EVENTS", "$KV.ORCH_TOKENS.x",
 	} {
 		require.NoError(t, v.Publish(subject, []byte(`{}`)))
-		require.ErrorIs(t, <-v.refused, nats.ErrPermissionViolation, "publishing to %s", subject)
+		require.ErrorIs(t, await(t, v.refused), nats.ErrPermissionViolation, "publishing to %s", subject)
 	}
 	// The node would answer anywhere: it does not.
 	commanded := make(chan struct{}, 1)
@@ -300,11 +328,11 @@ func TestConnectionsOfAgentsEnd(t *testing.T) {
 	waiting, err := v.SubscribeSync("_INBOX." + id + ".w")
 	require.NoError(t, err)
 	require.NoError(t, v.PublishRequest("orch.agent."+id+".tasks", waiting.Subject, []byte(`{"free":1,"wait":30000000000}`)))
-	<-c.asked
+	await(t, c.asked)
 	_, err = c.tokens.RevokeToken(t.Context(), bus.RevokeToken{Token: "ada", Actor: "user:test"})
 	require.NoError(t, err)
-	<-v.closed
-	_, err = nats.Connect(c.server.Addr(), nats.Token(secret))
+	await(t, v.closed)
+	_, err = plainly(c.server.Addr(), nats.Token(secret))
 	require.ErrorIs(t, err, nats.ErrAuthorization)
 
 	_, code := stays.say(t, "status", `{}`)
@@ -315,7 +343,7 @@ func TestConnectionsOfAgentsEnd(t *testing.T) {
 	answer, code := stays.say(t, "status", `{}`)
 	assert.Equal(t, "401", code, "the credential has expired, whatever the connection says: %s", answer)
 	assert.Contains(t, answer, "TOKEN_EXPIRED")
-	_, err = nats.Connect(c.server.Addr(), nats.Token(other))
+	_, err = plainly(c.server.Addr(), nats.Token(other))
 	require.ErrorIs(t, err, nats.ErrAuthorization)
 }
 
@@ -325,25 +353,44 @@ func TestConnectionsOfAgentsEndWithTheirCredentials(t *testing.T) {
 	t.Parallel()
 	c := serveAgents(t)
 	c.server.AdmitAgents(c.tokens)
-	short := asAgent("short")
-	short.Life = 2 * time.Second
-	token, secret := issue(t, c.tokens, short)
-	expires := c.visit(t, token.Agent.ID, nats.Token(secret))
+	ended := c.visitFor(t, 2*time.Second)
 
 	first := asAgent("ada")
-	token, secret = issue(t, c.tokens, first)
+	token, secret := issue(t, c.tokens, first)
 	v := c.visit(t, token.Agent.ID, nats.Token(secret))
 	first.Replaces = token.ID
 	_, fresh := issue(t, c.tokens, first)
-	_, err := nats.Connect(c.server.Addr(), nats.Token(secret))
+	_, err := plainly(c.server.Addr(), nats.Token(secret))
 	require.ErrorIs(t, err, nats.ErrAuthorization, "it was replaced")
 	answer, code := v.say(t, "status", `{}`)
 	assert.Empty(t, code, "the answer with the new one would still arrive: %s", answer)
 	next := c.visit(t, token.Agent.ID, nats.Token(fresh))
-	<-v.closed
+	await(t, v.closed)
 	_, code = next.say(t, "status", `{}`)
 	assert.Empty(t, code)
-	<-expires.closed
+	await(t, ended)
+}
+
+// visitFor connects with a credential that ends soon, but not before the connection is there: on a slow machine later. What
+// it returns is closed with the connection.
+func (c *counter) visitFor(t *testing.T, life time.Duration) <-chan struct{} {
+	t.Helper()
+	for ; ; life *= 2 {
+		c.mu.Lock()
+		c.now = time.Now()
+		c.mu.Unlock()
+		short := asAgent("short" + life.String())
+		short.Life = life
+		token, secret := issue(t, c.tokens, short)
+		closed := make(chan struct{})
+		nc, err := plainly(c.server.Addr(), nats.Token(secret), nats.CustomInboxPrefix(bus.AgentInbox(token.Agent.ID)), nats.NoReconnect(),
+			nats.ClosedHandler(func(*nats.Conn) { close(closed) }))
+		if err == nil {
+			t.Cleanup(nc.Close)
+			return closed
+		}
+		require.Less(t, life, time.Minute, "%v", err)
+	}
 }
 
 // A call whose answer found nobody is left to others at once: the agent has gone while it waited.
@@ -356,12 +403,20 @@ func TestCallsOfAgentsThatAreGoneGoOn(t *testing.T) {
 	waiting, err := v.SubscribeSync("_INBOX." + id + ".w")
 	require.NoError(t, err)
 	require.NoError(t, v.PublishRequest("orch.agent."+id+".tasks", waiting.Subject, []byte(`{"free":1,"wait":30000000000}`)))
-	<-c.asked
+	await(t, c.asked)
 	require.NoError(t, waiting.Unsubscribe())
 	require.NoError(t, v.Flush())
 	c.calls <- agents.Assignment{Ref: work.Ref{Task: "TASK_1", Step: "lost", Attempt: 1}}
 	require.Eventually(t, func() bool { return len(c.told()) == 1 }, time.Minute, 10*time.Millisecond)
-	assert.Equal(t, []string{"ada lost  handed on: true"}, c.told())
+	assert.Equal(t, []string{"ada lost taken back"}, c.told())
+}
+
+// What agents were given is remembered for as long as the server may say that nobody was there.
+func TestAnswersToAgentsAreForgotten(t *testing.T) {
+	t.Parallel()
+	begin := time.Now()
+	assert.ElementsMatch(t, []uint64{2, 3}, bus.AnswersKept([]time.Time{begin, begin.Add(time.Second), begin.Add(time.Minute)}))
+	assert.Len(t, bus.AnswersKept(make([]time.Time, 5000)), 4096)
 }
 
 // One agent has so many connections and requests at the same time, and no more.
@@ -374,11 +429,11 @@ func TestAgentsAreBounded(t *testing.T) {
 	for range 8 {
 		v = c.visit(t, id, nats.Token(secret))
 	}
-	_, err := nats.Connect(c.server.Addr(), nats.Token(secret))
+	_, err := plainly(c.server.Addr(), nats.Token(secret))
 	require.ErrorIs(t, err, nats.ErrAuthorization)
 	v.Close()
 	require.Eventually(t, func() bool {
-		nc, err := nats.Connect(c.server.Addr(), nats.Token(secret), nats.CustomInboxPrefix("_INBOX."+id))
+		nc, err := plainly(c.server.Addr(), nats.Token(secret), nats.CustomInboxPrefix("_INBOX."+id))
 		if err == nil {
 			v.Conn = nc
 		}
@@ -392,7 +447,7 @@ func TestAgentsAreBounded(t *testing.T) {
 		require.NoError(t, v.PublishRequest("orch.agent."+id+".tasks", answers.Subject, []byte(`{"free":1,"wait":30000000000}`)))
 	}
 	for range 256 {
-		<-c.asked
+		await(t, c.asked)
 	}
 	m, err := v.Request("orch.agent."+id+".status", []byte(`{}`), time.Minute)
 	require.NoError(t, err)
@@ -408,7 +463,7 @@ func TestAgentsOutliveTheServer(t *testing.T) {
 	c := serveAgents(t)
 	c.server.AdmitAgents(c.tokens)
 	id, secret := c.enrol(t, "ada")
-	nc, err := nats.Connect(c.server.Addr(), nats.UserInfo("ada", secret), nats.CustomInboxPrefix("_INBOX."+id), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond))
+	nc, err := plainly(c.server.Addr(), nats.UserInfo("ada", secret), nats.CustomInboxPrefix("_INBOX."+id), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond))
 	require.NoError(t, err)
 	defer nc.Close()
 	require.NoError(t, c.server.Restart())
@@ -416,77 +471,12 @@ func TestAgentsOutliveTheServer(t *testing.T) {
 		m, err := nc.Request("orch.agent."+id+".status", []byte(`{}`), time.Second)
 		return err == nil && strings.Contains(string(m.Data), "ada")
 	}, time.Minute, 10*time.Millisecond)
-	_, err = nats.Connect(c.server.Addr(), nats.UserInfo("ada", "wrong"))
+	_, err = plainly(c.server.Addr(), nats.UserInfo("ada", "wrong"))
 	require.ErrorIs(t, err, nats.ErrAuthorization)
-	client, err := nats.Connect(c.server.Addr(), operator(t, c.cfg.DataDir))
+	client, err := plainly(c.server.Addr(), operator(t, c.cfg.DataDir))
 	require.NoError(t, err)
 	client.Close()
 	_, err = c.tokens.RevokeToken(t.Context(), bus.RevokeToken{Token: "ada", Actor: "user:test"})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return !nc.IsConnected() }, time.Minute, 10*time.Millisecond)
-}
-
-// A worker cannot make the node say something with the node's own rights either.
-func TestAnswersGoToInboxesAlone(t *testing.T) {
-	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
-	commanded := make(chan struct{}, 1)
-	for prefix, m := range map[string]bus.Method{
-		bus.WorkPrefix:    func(context.Context, []byte) ([]byte, error) { return []byte(`{}`), nil },
-		bus.CommandPrefix: func(context.Context, []byte) ([]byte, error) { commanded <- struct{}{}; return nil, nil },
-	} {
-		end, err := bus.Serve(n.conn, prefix, map[string]bus.Method{"do": m}, bus.EndpointConfig{})
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, end.Close(t.Context())) })
-	}
-	nc, err := nats.Connect(n.server.Addr(), nats.UserInfo(bus.WorkerUser, passwords(t, n.cfg.DataDir)[bus.WorkerUser]), nats.CustomInboxPrefix("_INBOX_worker"))
-	require.NoError(t, err)
-	defer nc.Close()
-	require.NoError(t, nc.PublishRequest(bus.WorkPrefix+".do", bus.CommandPrefix+".do", nil))
-	_, err = nc.Request(bus.WorkPrefix+".do", nil, time.Minute)
-	require.NoError(t, err)
-	require.NoError(t, bus.Call(t.Context(), n.conn, bus.WorkPrefix+".do", struct{}{}, nil))
-	assert.Empty(t, commanded)
-}
-
-// At a server of others its own users say who speaks, with the permissions that docs/agents.md names.
-func TestAgentsAtAnExternalServer(t *testing.T) {
-	t.Parallel()
-	c := serveAgents(t)
-	ada, _ := c.enrol(t, "ada")
-	bob, _ := c.enrol(t, "bob")
-	user := func(id string) *server.User {
-		return &server.User{Username: id, Password: "of " + id, Permissions: &server.Permissions{
-			Publish:   &server.SubjectPermission{Allow: []string{"orch.agent." + id + ".>"}},
-			Subscribe: &server.SubjectPermission{Allow: []string{"_INBOX." + id + ".>"}},
-		}}
-	}
-	external, err := server.NewServer(&server.Options{
-		Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true,
-		Users: []*server.User{{Username: "node", Password: "of the node"}, user(ada), user(bob)},
-	})
-	require.NoError(t, err)
-	external.Start()
-	t.Cleanup(func() { external.Shutdown(); external.WaitForShutdown() })
-	require.True(t, external.ReadyForConnections(time.Minute))
-	there, err := bus.Dial(t.Context(), bus.DialConfig{URL: external.ClientURL(), User: "node", Password: "of the node"})
-	require.NoError(t, err)
-	t.Cleanup(there.Close)
-	end, err := bus.ServeAgentDesk(there, c.config())
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, end.Close(t.Context())) })
-
-	nc, err := nats.Connect(external.ClientURL(), nats.UserInfo(ada, "of "+ada), nats.CustomInboxPrefix("_INBOX."+ada))
-	require.NoError(t, err)
-	t.Cleanup(nc.Close)
-	v := &visitor{Conn: nc, id: ada}
-	answer, code := v.say(t, "status", `{}`)
-	assert.Empty(t, code)
-	assert.Contains(t, answer, "ada")
-	_, err = nc.Request("orch.agent."+bob+".status", []byte(`{}`), 200*time.Millisecond)
-	require.Error(t, err)
-	_, err = c.tokens.RevokeToken(t.Context(), bus.RevokeToken{Token: "ada", Actor: "user:test"})
-	require.NoError(t, err)
-	_, code = v.say(t, "status", `{}`)
-	assert.Equal(t, "401", code, "the connection is there, the agent is not")
 }

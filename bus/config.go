@@ -40,8 +40,10 @@ const (
 	// unbounded is the size of the store for the server, in bytes. At its own limit the server would refuse
 	// marks and the archive as well, so the limit is kept here.
 	unbounded = 1 << 60
-	// maxSubscriptions bounds those of a connection.
-	maxSubscriptions = 10_000
+	// maxSubscriptions bounds those of a connection, so that an agent cannot fill the memory of the server with them. The
+	// server knows one bound for all: the node's own connections, with a subscription for each answer that somebody waits
+	// for, need more than agents do.
+	maxSubscriptions = 32_768
 	// maxMemory bounds memory streams of the embedded server; the log uses none.
 	maxMemory = 64 << 20
 )

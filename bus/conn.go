@@ -59,6 +59,9 @@ type DialConfig struct {
 	Password string
 	// CredsFile is a NATS credentials file, for servers that use them.
 	CredsFile string
+	// Worker keeps the answers to this connection where those to workers are, as WorkerUser has them: at an external server
+	// the users have other names.
+	Worker bool
 	// Name shows in the server's list of connections; default "orch".
 	Name string
 	// Logger gets disconnects and asynchronous errors; nil discards them.
@@ -201,7 +204,7 @@ func (t *target) options(lost *link) []nats.Option {
 	if t.nodeDir != "" {
 		opts = append(opts, nats.SetCustomDialer(nodeDialer(t.nodeDir)))
 	}
-	if c.User == WorkerUser {
+	if c.User == WorkerUser || c.Worker {
 		opts = append(opts, nats.CustomInboxPrefix(workerInbox))
 	}
 	if c.CredsFile != "" {

@@ -17,6 +17,7 @@ import (
 	jsonv1 "github.com/go-json-experiment/json/v1"
 	"github.com/nats-io/nats.go"
 
+	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/crew"
 	"github.com/orch-dev/orch/internal/failpoint"
@@ -58,8 +59,8 @@ type EndpointConfig struct {
 	crew *crew.Crew
 	// headers are those of an error. Default: errorHeader with the code.
 	headers func(*fault.Error) nats.Header
-	// inbox begins the subjects at which a request may be answered. Default: that of all inboxes.
-	inbox func(*nats.Msg) string
+	// inbox says whether a request may be answered at its subject for that. Default: at all inboxes but those of agents.
+	inbox func(*nats.Msg) bool
 }
 
 func (c *EndpointConfig) setDefaults() {
@@ -76,7 +77,7 @@ func (c *EndpointConfig) setDefaults() {
 		c.headers = func(f *fault.Error) nats.Header { return nats.Header{errorHeader: {string(f.Code)}} }
 	}
 	if c.inbox == nil {
-		c.inbox = func(*nats.Msg) string { return inboxes }
+		c.inbox = ordinaryInbox
 	}
 }
 
@@ -195,10 +196,17 @@ func (e *Endpoint) Close(ctx context.Context) error {
 // inboxes begin the subjects at which answers are awaited.
 const inboxes = "_INBOX"
 
+// ordinaryInbox says whether a request is to be answered where no agent listens. Their inboxes can be guessed, and whoever
+// asks at other subjects is no agent. It cannot be the workers' own inbox alone: the node is a worker too, and at an external
+// server everybody has the inboxes of the library.
+func ordinaryInbox(m *nats.Msg) bool {
+	return strings.HasPrefix(m.Reply, inboxes) && !strings.HasPrefix(m.Reply, AgentInbox(events.AgentIDPrefix))
+}
+
 // accept runs in the subscription's goroutine and must not wait. The server lets anybody name any subject for the answer,
 // which the node would publish there with its own rights: an answer goes to an inbox and nowhere else.
 func (e *Endpoint) accept(m *nats.Msg) {
-	if m.Reply != "" && !strings.HasPrefix(m.Reply, e.cfg.inbox(m)) {
+	if m.Reply != "" && !e.cfg.inbox(m) {
 		e.cfg.Logger.Debug("a request was dropped whose answer is not for an inbox of its sender", slog.String("method", m.Subject))
 		return
 	}

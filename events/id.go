@@ -43,12 +43,17 @@ func TaskOfCheckpoint(id string) (TaskID, bool) { return taskOfPart(checkpointPr
 // AgentPrefix begins the names of agents as actors of commits: agent:NAME.
 const AgentPrefix = "agent:"
 
+// AgentIDPrefix begins the ids of registered agents, and nothing else that a NATS library makes an inbox of.
+const AgentIDPrefix = "agent-"
+
 // NewAgentID returns the id of a registered agent: "agent-" and a ULID in lower case.
-func NewAgentID(at time.Time) string { return "agent-" + strings.ToLower(newULID(at, rand.Reader)) }
+func NewAgentID(at time.Time) string {
+	return AgentIDPrefix + strings.ToLower(newULID(at, rand.Reader))
+}
 
 // TimeOfAgent returns when the id of an agent was made, in milliseconds; the zero time for what is no id.
 func TimeOfAgent(id string) time.Time {
-	body, ok := strings.CutPrefix(id, "agent-")
+	body, ok := strings.CutPrefix(id, AgentIDPrefix)
 	parsed, err := ulid.ParseStrict(strings.ToUpper(body))
 	if !ok || err != nil {
 		return time.Time{}

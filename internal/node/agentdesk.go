@@ -33,8 +33,14 @@ func (n *Node) serveAgentDesk(ctx context.Context) error {
 }
 
 // renewOverNATS replaces the credential of an agent. A connection says which agent speaks, but not with which credential: one
-// that was made with the credential before must not renew, in the moments that are left to it, what has taken its place.
+// that was made with the credential before must not renew, in the moments that are left to it, what has taken its place. At a
+// server of others the connection does not even show a credential, but what its operator permits: whoever may use the subject
+// of an agent could make itself one that is good at all faces.
 func (n *Node) renewOverNATS(ctx context.Context, m agents.Member, in agents.Renewal) (httpapi.Credential, error) {
+	if n.server == nil {
+		return httpapi.Credential{}, fault.New(fault.Forbidden, "no credential is renewed over an external NATS server").
+			WithHint("POST %s over HTTP, with the credential as bearer token", agents.CredentialPath)
+	}
 	if err := in.Check(); err != nil {
 		return httpapi.Credential{}, err
 	}

@@ -2,10 +2,14 @@ package node_test
 
 import (
 	"bufio"
+	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +19,7 @@ import (
 
 	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/agents/peer"
+	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/internal/node"
 	"github.com/orch-dev/orch/orchestrator"
@@ -157,6 +162,44 @@ func TestCallForAnAgentThatIsGoneIsInNoDoubt(t *testing.T) {
 	answer, _ := bob.ask("results", fmt.Sprintf(`{"task":%q,"step":%q,"attempt":%d,"result":1}`, call.Task, call.Step, call.Attempt))
 	assert.JSONEq(t, `{}`, answer)
 	assert.Equal(t, statemachine.Done, result(t, n.API(), id).State)
+}
+
+// At a server of others nobody renews a credential by what the server permits: that takes the credential itself.
+func TestCredentialsAreNotRenewedOverAnExternalServer(t *testing.T) {
+	t.Parallel()
+	server, err := bus.StartServer(t.Context(), bus.ServerConfig{DataDir: filepath.Join(t.TempDir(), "nats")})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, server.Close(context.Background())) })
+	cfg := config(t)
+	cfg.HTTP, cfg.NATSURL = "127.0.0.1:0", withCredential(t, server)
+	n := start(t, cfg)
+	ada := enrol(t, n, "ada", 1, "build")
+	c, err := bus.Dial(t.Context(), bus.DialConfig{URL: cfg.NATSURL})
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	ask := func(name, body string) (answer, code string) {
+		inbox := bus.AgentInbox(ada.Agent) + ".1"
+		answers, err := c.NATS().SubscribeSync(inbox)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, answers.Unsubscribe()) }()
+		require.NoError(t, c.NATS().PublishRequest("orch.agent."+ada.Agent+"."+name, inbox, []byte(body)))
+		m, err := answers.NextMsg(time.Minute)
+		require.NoError(t, err)
+		return string(m.Data), m.Header.Get("Nats-Service-Error-Code")
+	}
+	answer, _ := ask("status", `{}`)
+	assert.JSONEq(t, `{}`, answer)
+	digest := sha256.Sum256([]byte("orch_" + strings.Repeat("x", 43)))
+	for _, body := range []string{`{}`, fmt.Sprintf(`{"digest":"%x"}`, digest)} {
+		refused, code := ask("credential", body)
+		assert.Equal(t, "403", code)
+		assert.Contains(t, refused, "FORBIDDEN")
+		assert.Contains(t, refused, agents.CredentialPath)
+	}
+	status, answer := say(t, ada, agents.StatusPath, agents.Beat{})
+	assert.Equal(t, http.StatusOK, status, answer)
+	status, answer = post(t, ada, agents.CredentialPath, `{}`)
+	assert.Equal(t, http.StatusOK, status, answer)
 }
 
 func actorsOf(t *testing.T, n *node.Node, id events.TaskID) []string {

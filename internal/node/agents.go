@@ -24,7 +24,7 @@ func (n *Node) startAgents(ctx context.Context) error {
 	n.agents = agents.NewRegistry(agents.Config{Credentials: n.roll(), Running: n.runningCalls, Records: n.records, URL: n.address})
 	n.hands.registry.Store(n.agents)
 	gates := &chain{hands: n.hands, owner: n.orch}
-	n.agents.OnSweep(gates.keep)
+	n.agents.OnSweep(gates.drop)
 	n.agentDesk = agents.NewDesk(n.orch, gates, n.agents)
 	c, err := n.connect(ctx, "agents")
 	if err != nil {
@@ -120,11 +120,18 @@ func (c *chain) Vet(output json.RawMessage) (json.RawMessage, error) {
 	return w.Vet(output)
 }
 
-// keep drops the workers of agents that are gone.
-func (c *chain) keep(living agents.Living) {
+// drop drops the workers of agents that are gone, of those that there are now.
+func (c *chain) drop() func(agents.Living) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	maps.DeleteFunc(c.workers, func(actor string, _ *worker.Worker) bool { return actor != agents.Prefix && !living.Actors[actor] })
+	known := maps.Clone(c.workers)
+	return func(living agents.Living) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		maps.DeleteFunc(c.workers, func(actor string, w *worker.Worker) bool {
+			return actor != agents.Prefix && !living.Actors[actor] && known[actor] == w
+		})
+	}
 }
 
 func (c *chain) worker(actor string) (*worker.Worker, error) {

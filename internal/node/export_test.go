@@ -40,6 +40,6 @@ func Kept(living agents.Living, actors ...string) []string {
 	for _, actor := range actors {
 		c.workers[actor] = nil
 	}
-	c.keep(living)
+	c.drop()(living)
 	return slices.Sorted(maps.Keys(c.workers))
 }

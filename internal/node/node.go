@@ -453,7 +453,7 @@ func Dial(ctx context.Context, cfg Config) (*bus.Remote, error) {
 const readyWithin = 10 * time.Second
 
 func dial(ctx context.Context, cfg Config, user string) (*bus.Conn, error) {
-	d := bus.DialConfig{URL: cfg.NATSURL, CredsFile: cfg.CredsFile, Name: "orch " + user, Logger: cfg.logger()}
+	d := bus.DialConfig{URL: cfg.NATSURL, CredsFile: cfg.CredsFile, Worker: user == bus.WorkerUser, Name: "orch " + user, Logger: cfg.logger()}
 	if cfg.NATSURL == "" {
 		d.DataDir, d.User = cfg.DataDir, user
 	}

@@ -1,0 +1,140 @@
+package agents_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/work"
+)
+
+// ledger is a mill that keeps what is reported, and refuses some of it.
+type ledger struct {
+	mill
+
+	refuses  map[string]bool
+	reported []work.Outcome
+}
+
+func (l *ledger) Report(_ context.Context, o work.Outcome) error {
+	if l.refuses[o.Step] {
+		return fault.New(fault.Unavailable, "the log takes no %s", o.Step)
+	}
+	l.reported = append(l.reported, o)
+	return nil
+}
+
+func (l *ledger) steps() (steps []string) {
+	for _, o := range l.reported {
+		steps = append(steps, o.Step)
+	}
+	return steps
+}
+
+// An answer that found nobody takes back what the agent has neither named nor been given again, and nothing else: that it
+// may have begun.
+func TestTakeBack(t *testing.T) {
+	t.Parallel()
+	l := &ledger{mill: mill{each: 3}}
+	d := agents.NewDesk(l, gates{mill: &l.mill}, agents.NewRegistry(agents.Config{}))
+	ada := member("ada")
+	first, err := d.Claim(t.Context(), ada, agents.Claim{Free: 3})
+	require.NoError(t, err)
+	require.Len(t, first.Calls, 3)
+	_, err = d.Beat(t.Context(), ada, agents.Beat{Calls: []work.Pulse{{Ref: first.Calls[0].Ref}}})
+	require.NoError(t, err)
+	second, err := d.Claim(t.Context(), ada, agents.Claim{Free: 1, Has: []work.Ref{first.Calls[0].Ref}})
+	require.NoError(t, err)
+	require.Len(t, second.Calls, 1)
+	assert.Equal(t, "2", second.Calls[0].Step)
+
+	require.NoError(t, d.TakeBack(t.Context(), agents.HandedTo(ada, first)))
+	assert.Equal(t, []string{"3"}, l.steps(), "1 was named, 2 was given again")
+	assert.Equal(t, new(events.Agents), l.reported[0].HandTo)
+	assert.Equal(t, "agent:ada", l.reported[0].Worker)
+	require.NoError(t, d.TakeBack(t.Context(), agents.HandedTo(ada, second)))
+	require.NoError(t, d.TakeBack(t.Context(), agents.HandedTo(ada, second)))
+	assert.Equal(t, []string{"3", "2"}, l.steps(), "once")
+	l.each = 0
+	third, err := d.Claim(t.Context(), ada, agents.Claim{Free: 3, Has: []work.Ref{first.Calls[0].Ref}})
+	require.NoError(t, err)
+	assert.Empty(t, third.Calls)
+}
+
+// The owner hears of what is taken back when the agent can get it no more.
+func TestTakeBackComesBeforeTheWord(t *testing.T) {
+	t.Parallel()
+	l := &ledger{mill: mill{each: 1}, refuses: map[string]bool{"1": true}}
+	d := agents.NewDesk(l, gates{mill: &l.mill}, agents.NewRegistry(agents.Config{}))
+	got, err := d.Claim(t.Context(), member("ada"), agents.Claim{Free: 1})
+	require.NoError(t, err)
+	err = d.TakeBack(t.Context(), agents.HandedTo(member("ada"), got))
+	assert.Equal(t, fault.Unavailable, fault.CodeOf(err))
+	l.each = 0
+	got, err = d.Claim(t.Context(), member("ada"), agents.Claim{Free: 1})
+	require.NoError(t, err)
+	assert.Empty(t, got.Calls, "its lease decides")
+}
+
+// Who is gone does not come back by what is taken from it.
+func TestTakeBackIsNoSignOfLife(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	h, l := &hall{members: []agents.Member{member("ada")}}, &ledger{mill: mill{each: 1}}
+	r := agents.NewRegistry(agents.Config{
+		Credentials: h, Clock: func() time.Time { return now }, Running: func(context.Context) (map[string]int, error) { return nil, nil },
+	})
+	d := agents.NewDesk(l, gates{mill: &l.mill}, r)
+	got, err := d.Claim(t.Context(), member("ada"), agents.Claim{Free: 1})
+	require.NoError(t, err)
+	heard := now
+	now = now.Add(agents.OfflineAfter)
+	require.NoError(t, d.TakeBack(t.Context(), agents.HandedTo(member("ada"), got)))
+	views, err := r.Agents(t.Context())
+	require.NoError(t, err)
+	require.Len(t, views, 1)
+	assert.Equal(t, agents.Offline, views[0].Status)
+	assert.Equal(t, heard, views[0].LastSeen)
+}
+
+// What another process had is lost to the last call: one that the owner cannot hear of keeps the others from nothing, and is
+// told again.
+func TestLostCallsAreToldOneByOne(t *testing.T) {
+	t.Parallel()
+	l := &ledger{mill: mill{each: 3}, refuses: map[string]bool{"1": true, "2": true}}
+	d := agents.NewDesk(l, gates{mill: &l.mill}, agents.NewRegistry(agents.Config{}))
+	ada := member("ada")
+	got, err := d.Claim(t.Context(), ada, agents.Claim{Free: 3, Instance: "before"})
+	require.NoError(t, err)
+	require.Len(t, got.Calls, 3)
+	var has []work.Ref
+	for _, c := range got.Calls {
+		has = append(has, c.Ref)
+	}
+	l.each = 0
+	_, err = d.Claim(t.Context(), ada, agents.Claim{Free: 1, Instance: "before", Has: has})
+	require.NoError(t, err)
+	_, err = d.Beat(t.Context(), ada, agents.Beat{Instance: "now"})
+	assert.Equal(t, fault.Unavailable, fault.CodeOf(err))
+	require.ErrorContains(t, err, "the log takes no 1")
+	require.ErrorContains(t, err, "the log takes no 2")
+	assert.Equal(t, []string{"3"}, l.steps())
+	delete(l.refuses, "2")
+	_, err = d.Beat(t.Context(), ada, agents.Beat{Instance: "now"})
+	require.ErrorContains(t, err, "the log takes no 1")
+	delete(l.refuses, "1")
+	_, err = d.Beat(t.Context(), ada, agents.Beat{Instance: "now"})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"3", "2", "1"}, l.steps())
+	for _, o := range l.reported {
+		assert.Equal(t, fault.WorkerLost, fault.CodeOf(o.Error))
+	}
+	given, _, _ := d.Known()
+	assert.Zero(t, given)
+}
