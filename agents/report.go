@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"slices"
@@ -53,7 +54,7 @@ func (d *Desk) outcome(m Member, r Report) (work.Outcome, error) {
 	case r.Release:
 		out.Error, out.Class = fault.New(fault.Unavailable, "the agent %s has given the call back%s", m.Name, because(message)).WithRetryAt(now.Add(releaseRest)), "shutdown"
 	case r.HandTo != nil:
-		if err := checkSelection(r.HandTo); err != nil {
+		if err := d.vetSelection(r.HandTo); err != nil {
 			return out, err
 		}
 		out.Error, out.Class, out.HandTo = fault.New(fault.Unavailable, "the agent %s has handed the call on%s", m.Name, because(message)), classHandoff, r.HandTo
@@ -91,6 +92,22 @@ func checkSelection(to *events.Agents) error {
 	slices.Sort(to.Requires)
 	to.Requires = slices.Compact(to.Requires)
 	return nil
+}
+
+// vetSelection checks to whom a call is handed, whose names the log shows. SECRET_DETECTED.
+func (d *Desk) vetSelection(to *events.Agents) error {
+	if err := checkSelection(to); err != nil {
+		return err
+	}
+	text, err := json.Marshal(to)
+	if err != nil {
+		return fault.Wrap(fault.InvalidFormat, err, "the selection cannot be encoded").WithField("hand_to")
+	}
+	clean, err := d.chain.Vet(text)
+	if err == nil && !bytes.Equal(clean, text) {
+		err = fault.New(fault.SecretDetected, "holds what looks like a secret").WithField("hand_to")
+	}
+	return err
 }
 
 // vetText checks a text of an agent, and takes the secrets out.

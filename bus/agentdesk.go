@@ -72,6 +72,9 @@ type AgentsConfig struct {
 	While func(ctx context.Context, id string) (context.Context, context.CancelFunc)
 	// Renew replaces the credential of an agent.
 	Renew AgentMethod
+	// Admit counts a request of so many bytes in, as other faces do: RATE_LIMITED when the identity has too many. leave counts
+	// it out. Default: all are let in.
+	Admit func(who string, size int64) (leave func(), err error)
 	// Status is the number that says a code best: that of HTTP.
 	Status func(fault.Code) int
 	// Logger gets the causes of internal errors. Default: nothing is logged.
@@ -161,6 +164,13 @@ func (s *counter) serve(ctx context.Context, id string, request []byte, do func(
 	m, err := s.cfg.Member(ctx, id)
 	if err != nil {
 		return letter{}, err
+	}
+	if s.cfg.Admit != nil {
+		leave, err := s.cfg.Admit(m.Actor(), int64(len(request)))
+		if err != nil {
+			return letter{}, err
+		}
+		defer leave()
 	}
 	if err := s.enter(id, len(request)); err != nil {
 		return letter{}, err

@@ -44,8 +44,14 @@ func (l serverLog) Warnf(format string, v ...any) {
 // Fatalf logs an error; the server never ends the process here.
 func (l serverLog) Fatalf(format string, v ...any) { l.emit(slog.LevelError, format, v) }
 
-// Errorf logs an error.
-func (l serverLog) Errorf(format string, v ...any) { l.emit(slog.LevelError, format, v) }
+// Errorf logs an error. What a client may not do the client is told: an agent could fill the log by that.
+func (l serverLog) Errorf(format string, v ...any) {
+	level := slog.LevelError
+	if strings.Contains(format, "Violation") {
+		level = slog.LevelDebug
+	}
+	l.emit(level, format, v)
+}
 
 // Debugf logs a detail.
 func (l serverLog) Debugf(format string, v ...any) { l.emit(slog.LevelDebug, format, v) }

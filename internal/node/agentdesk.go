@@ -19,7 +19,7 @@ func (n *Node) serveAgentDesk(ctx context.Context) error {
 	}
 	end, err := bus.ServeAgentDesk(c, bus.AgentsConfig{
 		Desk: n.agentDesk, Member: n.member, While: n.tokens.WhileAgent, Status: httpapi.Status, Logger: n.cfg.logger(),
-		Renew: bus.HandleAgent(n.renewOverNATS),
+		Renew: bus.HandleAgent(n.renewOverNATS), Admit: n.admit,
 	})
 	if err != nil {
 		return err
@@ -49,6 +49,14 @@ func (n *Node) renewOverNATS(ctx context.Context, m agents.Member, in agents.Ren
 			WithRetryAt(time.Now().Add(2 * bus.RenewedWithin)).WithHint("connect with the new one")
 	}
 	return n.roll().renew(ctx, m, in)
+}
+
+// admit counts a request in with those of the MCP face, where there is one.
+func (n *Node) admit(who string, size int64) (leave func(), err error) {
+	if face := n.meter.Load(); face != nil {
+		return face.Admit(who, size)
+	}
+	return func() {}, nil
 }
 
 // agentDesk is the desk for agents who speak through the tools of the node.

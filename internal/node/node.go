@@ -132,6 +132,8 @@ type Node struct {
 	mail map[string]bus.Method
 	// faceKey signs what MCP clients carry between two rounds.
 	faceKey []byte
+	// meter counts the requests of all faces.
+	meter atomic.Pointer[server.Server]
 	// faceURL is where the MCP face is served, rpcURL where bare JSON-RPC is.
 	faceURL, rpcURL string
 	// requests is the connection for what is asked and told, notices is nil when nothing is told.
