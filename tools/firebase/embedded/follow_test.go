@@ -181,7 +181,8 @@ func TestCloseWaitsForFormerSnapshots(t *testing.T) {
 	}
 	assert.Equal(t, any(11.0), read(t, b, "n"))
 	select {
-	case <-h.ended: // the database was read anew
+	case err := <-h.ended: // the database was read anew
+		require.Error(t, err)
 	case <-time.After(patience):
 		require.FailNow(t, "the watcher was not told")
 	}
