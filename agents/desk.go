@@ -82,7 +82,7 @@ type Report struct {
 	work.Ref
 
 	// Result is what came of it, any JSON value; Summary says it in a line. A report without Error, Release and HandTo has
-	// one, null when there is nothing to say.
+	// one of them: without a result it is null.
 	Result  json.RawMessage `json:"result,omitempty"`
 	Summary string          `json:"summary,omitempty"`
 	// Error is why the call has failed; "" for one that has not.

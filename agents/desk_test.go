@@ -122,3 +122,16 @@ func TestConfigurationOfAnAgentHolds(t *testing.T) {
 	require.NoError(t, d.Report(t.Context(), m, agents.Report{Ref: got.Calls[0].Ref, Error: "not now"}))
 	assert.Equal(t, &work.Retry{Max: 2, Backoff: time.Millisecond}, o.reported.Retry)
 }
+
+// A summary alone is an end without a result; a report that says nothing is none.
+func TestReportOfASummary(t *testing.T) {
+	t.Parallel()
+	o := &willing{}
+	d := agents.NewDesk(o, o, agents.NewRegistry(agents.Config{}))
+	m, ref := agents.Member{Name: "ada"}, work.Ref{Task: events.NewTaskID(time.Now()), Step: "a", Attempt: 1}
+	err := d.Report(t.Context(), m, agents.Report{Ref: ref})
+	assert.Equal(t, fault.RequiredField, fault.CodeOf(err))
+	require.NoError(t, d.Report(t.Context(), m, agents.Report{Ref: ref, Summary: "done"}))
+	require.Nil(t, o.reported.Error)
+	assert.JSONEq(t, `{"agent":"ada","result":null,"summary":"done"}`, string(o.reported.Output))
+}

@@ -60,9 +60,12 @@ func (d *Desk) outcome(m Member, r Report) (work.Outcome, error) {
 		out.Error, out.Class, out.HandTo = fault.New(fault.Unavailable, "the agent %s has handed the call on%s", m.Name, because(message)), classHandoff, r.HandTo
 	case message != "":
 		out.Error, out.Class, out.Retry = fault.New(fault.ToolFailed, "%s", message), "tool_error", m.retry()
-	case len(r.Result) == 0:
-		return out, fault.New(fault.RequiredField, "is missing").WithField("result").WithHint("send null when there is nothing to say, or error, release or hand_to")
+	case len(r.Result) == 0 && r.Summary == "":
+		return out, fault.New(fault.RequiredField, "is missing").WithField("result").WithHint("say a summary when there is no result, or error, release or hand_to")
 	default:
+		if len(r.Result) == 0 {
+			r.Result = json.RawMessage("null")
+		}
 		out.Output, err = d.output(m, r)
 	}
 	return out, err

@@ -89,3 +89,42 @@ func TestCredentialWithANextSecret(t *testing.T) {
 		assert.Equal(t, fault.TokenExpired, fault.CodeOf(err))
 	}
 }
+
+// Wherever a process is killed that registers an agent anew, the next one has the new credential, and no former one is lost
+// that may still be good.
+func TestNewCredentialTakesThePlace(t *testing.T) {
+	t.Parallel()
+	file, a := filepath.Join(t.TempDir(), "ada.json"), &app{now: time.Now}
+	save := func(name, secret string, ends time.Time) {
+		t.Helper()
+		require.NoError(t, saveCredential(name, peer.Credential{Name: "ada", Secret: secret, IssuedAt: ends.Add(-24 * time.Hour), ExpiresAt: ends}))
+	}
+	secret := func(name string) string {
+		t.Helper()
+		c, err := readCredential(name, time.Now())
+		require.NoError(t, err)
+		return c.Secret
+	}
+	take := func(want string) {
+		t.Helper()
+		kept, err := a.takeNew(file)
+		require.NoError(t, err)
+		assert.Equal(t, want, kept)
+		assert.NoFileExists(t, file+".new")
+	}
+	later := time.Now().Add(time.Hour)
+	take("") // there is none
+	save(file+".new", "1", later)
+	take("")
+	assert.Equal(t, "1", secret(file), "the file alone was missing")
+	save(file+".old", "1", later) // and killed before the new one took the place
+	save(file+".new", "2", later)
+	take(file + ".old")
+	save(file+".new", "3", later)
+	take(file + ".old.2")
+	assert.Equal(t, []string{"3", "1", "2"}, []string{secret(file), secret(file + ".old"), secret(file + ".old.2")})
+	save(file+".old", "1", time.Now().Add(-time.Hour))
+	save(file+".new", "4", later)
+	take(file + ".old")
+	assert.Equal(t, "3", secret(file+".old"), "what has expired is not kept")
+}

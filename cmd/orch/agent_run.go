@@ -73,6 +73,11 @@ func (a *app) runAgent(ctx context.Context, o agentRunOptions, argv []string) er
 	if err != nil {
 		return err
 	}
+	if o.credential == "" { // what a process that was killed has begun
+		if _, err := a.takeNew(file); err != nil {
+			return err
+		}
+	}
 	cred, err := readCredential(file, a.now())
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && o.credential == "":

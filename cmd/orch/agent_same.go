@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io/fs"
 	"net"
 	"net/url"
 	"os"
@@ -16,6 +18,7 @@ import (
 	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/agents/peer"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/wholefile"
 )
 
 // given notes which flags the user has set: only those are held against an agent that is registered.
@@ -65,7 +68,8 @@ func (a *app) sameAgent(ctx context.Context, o agentRunOptions, file string, cre
 		return err
 	})
 	if err != nil {
-		return cred, err
+		a.note("the node does not say which agents it has (%v): %s goes on with its credential", err, cred.Name)
+		return cred, nil
 	}
 	if i := slices.IndexFunc(all, func(v agents.View) bool { return v.ID == cred.Agent }); i >= 0 {
 		return cred, o.differs(all[i])
@@ -86,14 +90,49 @@ func (a *app) anew(ctx context.Context, o agentRunOptions, file string, cred pee
 	if err != nil {
 		return cred, err
 	}
-	if err := os.Rename(file, file+".old"); err != nil {
-		return cred, fault.Wrap(fault.CodeOf(err), err, "the former credential cannot be put aside").WithField(file)
+	kept, err := a.takeNew(file)
+	if err != nil {
+		return cred, err
 	}
-	if err := os.Rename(file+".new", file); err != nil {
-		return cred, fault.Wrap(fault.CodeOf(err), err, "the credential cannot be kept").WithField(file)
-	}
-	a.note("the node did not know %s (%s) any more: it is registered anew; the former credential is in %s.old", cred.Name, cred.Agent, file)
+	a.note("the node did not know %s (%s) any more: it is registered anew; the former credential is in %s", cred.Name, cred.Agent, kept)
 	return fresh, nil
+}
+
+// takeNew puts the credential of an agent that was registered anew in the place of the former one, and returns where that
+// is kept now. It goes on where a process was killed: first there are both, then the new one takes the place.
+func (a *app) takeNew(file string) (kept string, err error) {
+	if _, err := readCredential(file+".new", a.now()); err != nil {
+		return "", nil //nolint:nilerr // there is none, or it is good for nothing
+	}
+	if kept, err = a.putAside(file); err == nil {
+		err = os.Rename(file+".new", file)
+	}
+	if err != nil {
+		return "", fault.Wrap(fault.CodeOf(err), err, "the credential cannot be kept").WithField(file)
+	}
+	return kept, nil
+}
+
+// putAside copies a credential to a name that no other one which may still be good for something has.
+func (a *app) putAside(file string) (string, error) {
+	content, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	kept := file + ".old"
+	for n := 2; ; n++ {
+		known, err := os.ReadFile(kept)
+		if err == nil && bytes.Equal(known, content) {
+			return kept, nil
+		}
+		if _, err := readCredential(kept, a.now()); errors.Is(err, fs.ErrNotExist) { // also one that has expired
+			return kept, wholefile.Replace(kept, content, 0o600)
+		}
+		kept = file + ".old." + strconv.Itoa(n)
+	}
 }
 
 // loopback reports whether an address is one of this machine.

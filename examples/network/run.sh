@@ -75,6 +75,9 @@ for name in bob cyd dee eve; do say "$name has done $(grep -c "^done $name " "$L
 if [ -n "$twice" ]; then
 	say "who did what, of one that was begun again:"
 	"$orch" history "$(printf '%s' "$twice" | head -n 1 | sed 's,/.*,,')"
+else # those that were lost had nothing to do
+	say "who did what, of one:"
+	"$orch" history "$(head -n 1 "$dir/ids")"
 fi
 "$orch" agents
 say "kept in $dir"

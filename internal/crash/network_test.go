@@ -46,7 +46,7 @@ func (r *run) beginNetwork() {
 	r.cluster.enrol(remote)
 	r.mail = openMail(r, remote)
 	r.load.jobs = slices.Concat(jobs(), agentJobs(), agentJobs())
-	if r.cluster.cluster { // a database belongs to one node at a time
+	if r.cluster.cluster { // runs on a cluster keep no databases
 		return
 	}
 	r.bank = openBank(r.load, remote)

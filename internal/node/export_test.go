@@ -7,7 +7,9 @@ import (
 
 	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/httpapi"
 	"github.com/orch-dev/orch/mcp/gateway"
+	"github.com/orch-dev/orch/mcp/server"
 	"github.com/orch-dev/orch/messages"
 	"github.com/orch-dev/orch/tools/firebase"
 	"github.com/orch-dev/orch/worker"
@@ -43,3 +45,6 @@ func Kept(living agents.Living, actors ...string) []string {
 	c.drop()(living)
 	return slices.Sorted(maps.Keys(c.workers))
 }
+
+// ReplyOf is what /rpc hears of a call.
+func ReplyOf(r server.BareReply) httpapi.Reply { return replyOf(r) }

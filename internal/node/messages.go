@@ -100,6 +100,8 @@ type noting struct {
 	// done is closed when it is noted, or has failed with err.
 	done chan struct{}
 	err  error
+	// gone is true when it has failed and whoever noted it waits no more, which may be why.
+	gone bool
 }
 
 var _ messages.Office[messages.Deputy] = (*deputies)(nil)
@@ -125,6 +127,7 @@ func (d *deputies) noteOnce(ctx context.Context, who messages.Deputy) error {
 		n, mine := d.begin(who)
 		if mine {
 			n.err = d.note(ctx, who)
+			n.gone = n.err != nil && ctx.Err() != nil
 			d.end(who, n)
 			return n.err
 		}
@@ -133,7 +136,7 @@ func (d *deputies) noteOnce(ctx context.Context, who messages.Deputy) error {
 			return fault.From(ctx.Err())
 		case <-n.done:
 		}
-		if !fault.Has(n.err, fault.Cancelled) { // else the one who noted it has gone away, and this one does
+		if !n.gone { // else this one notes it
 			return n.err
 		}
 	}

@@ -106,33 +106,43 @@ func (emptyOffice) Inbox(context.Context, string, messages.Query) (messages.Page
 // While one reading is noted, others go on; who reads the same waits for the note, and makes it when the first one gives up.
 func TestReadingsAreNotedApart(t *testing.T) {
 	t.Parallel()
-	slow, began := messages.Deputy{For: "agent:slow", By: "user:op"}, make(chan context.CancelCauseFunc, 1)
+	for name, code := range map[string]fault.Code{"cancelled": fault.Cancelled, "out of time": fault.Timeout, "otherwise": fault.Unavailable} {
+		t.Run(name, func(t *testing.T) { t.Parallel(); readTwice(t, code) })
+	}
+}
+
+// readTwice reads an inbox twice at the same time. The first reader gives up while the reading is noted, which fails so.
+func readTwice(t *testing.T, code fault.Code) {
+	t.Helper()
+	slow, began := messages.Deputy{For: "agent:slow", By: "user:op"}, make(chan struct{})
 	var notes atomic.Int32
 	office := node.NewDeputies(emptyOffice{}, func(ctx context.Context, who messages.Deputy) error {
 		if who == slow && notes.Add(1) == 1 {
-			ctx, cancel := context.WithCancelCause(ctx)
-			began <- cancel
+			close(began)
 			<-ctx.Done()
-			return fault.From(ctx.Err())
+			return fault.New(code, "the reading is not noted")
 		}
 		return nil
 	})
-	errs := make(chan error, 2)
-	read := func() {
-		_, err := office.Inbox(t.Context(), slow, messages.Query{})
-		errs <- err
+	first, second := make(chan error, 1), make(chan error, 1)
+	read := func(ctx context.Context, err chan<- error) {
+		_, e := office.Inbox(ctx, slow, messages.Query{})
+		err <- e
 	}
-	go read()
-	cancel := <-began
-	go read()
+	reading, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go read(reading, first)
+	<-began
+	go read(t.Context(), second)
 	_, err := office.Inbox(t.Context(), messages.Deputy{For: "agent:other", By: "user:op"}, messages.Query{})
 	require.NoError(t, err, "it does not wait for the slow one")
 	ended, stop := context.WithCancel(t.Context())
 	stop()
 	_, err = office.Inbox(ended, slow, messages.Query{})
 	assert.Equal(t, fault.Cancelled, fault.CodeOf(err), "who waits can go away")
-	cancel(nil)
-	assert.Equal(t, map[fault.Code]bool{fault.Cancelled: true, "": true}, map[fault.Code]bool{fault.CodeOf(<-errs): true, fault.CodeOf(<-errs): true})
+	cancel()
+	assert.Equal(t, code, fault.CodeOf(<-first))
+	require.NoError(t, <-second)
 	assert.Equal(t, int32(2), notes.Load())
 }
 

@@ -38,17 +38,21 @@ type bare struct{ *server.Bare }
 // Call implements httpapi.Client.
 func (b bare) Call(ctx context.Context, c httpapi.Call) (httpapi.Reply, error) {
 	reply, err := b.Bare.Call(ctx, server.BareCall{Tool: c.Tool, Args: c.Args, Cause: c.Request, Wait: c.Wait})
-	return httpapi.Reply{Output: reply.Output, Task: reply.Task, Approval: reply.Approval, Question: reply.Question, Method: reply.Tool}, err
+	return replyOf(reply), err
 }
 
 // Listen implements httpapi.Client.
 func (b bare) Listen(ctx context.Context, c httpapi.Call) (httpapi.Reply, httpapi.Listener, error) {
 	reply, listener, err := b.Bare.Listen(ctx, server.BareCall{Tool: c.Tool, Args: c.Args, Cause: c.Request, Wait: c.Wait})
-	out := httpapi.Reply{Output: reply.Output, Task: reply.Task, Approval: reply.Approval}
 	if err != nil {
-		return out, nil, err
+		return replyOf(reply), nil, err
 	}
-	return out, listener, nil
+	return replyOf(reply), listener, nil
+}
+
+// replyOf is what /rpc hears of a call, whether it listens or not.
+func replyOf(r server.BareReply) httpapi.Reply {
+	return httpapi.Reply{Output: r.Output, Task: r.Task, Approval: r.Approval, Question: r.Question, Method: r.Tool}
 }
 
 // unlogged calls a tool outside of the log: it only reads this process, so no worker is needed for it.

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/httpapi"
 	"github.com/orch-dev/orch/internal/node"
 	"github.com/orch-dev/orch/mcp/server"
 )
@@ -199,6 +200,13 @@ func TestRPCSubscriptionsThatAreNone(t *testing.T) {
 	}
 	assert.Equal(t, -32200, e.code(e.token, "firebase.unsubscribe", object{"subscriptionId": "x"}), "none of them has begun")
 	assert.NotNil(t, e.call("system.getTaskQueue", object{"limit": 5}, "Accept", "text/event-stream").Result, "other methods have one answer")
+}
+
+// Whoever listens hears of a call what anybody else does: all of it.
+func TestRPCRepliesAreWhole(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, httpapi.Reply{Output: []byte(`1`), Task: "t", Approval: "a", Question: "q", Method: "m"},
+		node.ReplyOf(server.BareReply{Output: []byte(`1`), Task: "t", Approval: "a", Question: "q", Tool: "m"}))
 }
 
 // A stream ends with the token that it was opened with, and with the node.

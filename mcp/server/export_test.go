@@ -1,5 +1,18 @@
 package server
 
+// EarsOf are ears of a client: note notes that a subscription has begun, closing gives the ids back.
+func EarsOf(ids ...string) (note func(id string), closing func()) {
+	f := &feed{s: &Server{}, name: "n", stop: func() {}, known: map[string]bool{}, ever: map[string]bool{}}
+	e := &ears{feed: f}
+	for _, id := range ids {
+		key := listenerKey{"ada", id}
+		if f.s.listeners.begin(key, f.name, f) == nil {
+			e.keys = append(e.keys, key)
+		}
+	}
+	return func(id string) { f.refresh(id, true) }, e.close
+}
+
 // Metered counts requests of identities in, and tells how many identities are known.
 func Metered() (enter func(who string) (leave func(), ok bool), known func() int) {
 	m := &meter{}

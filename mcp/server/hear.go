@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"maps"
 	"net/http"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
@@ -110,7 +111,7 @@ func (e *ears) close() {
 		return
 	}
 	e.feed.mu.Lock()
-	ever := e.feed.ever
+	ever := maps.Clone(e.feed.ever) // calls that began before may still note theirs
 	e.feed.mu.Unlock()
 	for _, key := range e.keys {
 		e.feed.s.listeners.end(key, e.feed.name, ever[key.subscription])

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -18,7 +19,15 @@ import (
 // of one that it has begun anew before.
 func TestSubscriptionsEndWithTheNode(t *testing.T) {
 	t.Parallel()
+	for name, gone := range map[string]bool{"node that answers": false, "node that is gone": true} {
+		t.Run(name, func(t *testing.T) { t.Parallel(); endsWithTheNode(t, gone) })
+	}
+}
+
+func endsWithTheNode(t *testing.T, gone bool) {
+	t.Helper()
 	b, sessions := startBench(t), &kept{}
+	b.gone.Store(gone)
 	keeping := func(c *server.Config) { c.Sessions = sessions }
 	first := b.face(keeping)
 	w := b.web(t, first)
@@ -62,6 +71,27 @@ func TestSubscriptionsEndWithTheNode(t *testing.T) {
 	require.NoError(t, err)
 	next()
 	assert.Equal(t, map[string]string{"a": "closed", "c": "closed", "b": "value"}, heard)
+}
+
+// The ids are given back while calls that have begun before still note what they have subscribed.
+func TestEarsAreClosedBesideCalls(t *testing.T) {
+	t.Parallel()
+	ids := make([]string, server.MaxListeners)
+	for i := range ids {
+		ids[i] = strconv.Itoa(i)
+	}
+	note, closing := server.EarsOf(ids...)
+	begun, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		close(begun)
+		for _, id := range ids {
+			note(id)
+		}
+	}()
+	<-begun
+	closing()
+	<-done
 }
 
 // listenFor opens a request that listens, and returns the lines of its stream.

@@ -23,19 +23,23 @@ func (f *feed) keepSoon() {
 }
 
 func (f *feed) keep(ctx context.Context) {
+	if ctx.Err() != nil { // keepNow does it
+		return
+	}
 	f.mu.Lock()
 	f.keeping = nil
 	ids := slices.Sorted(maps.Keys(f.known))
 	f.mu.Unlock()
-	if ctx.Err() == nil {
-		f.s.changeKnown(ctx, f.id, func(r *record) { r.Listening = bounded(ids, maxKept) })
-	}
+	f.s.changeKnown(ctx, f.id, func(r *record) { r.Listening = bounded(ids, maxKept) })
 }
 
 // keepNow keeps what keepSoon would have.
 func (f *feed) keepNow(ctx context.Context) {
 	f.mu.Lock()
-	due := f.keeping != nil && f.keeping.Stop()
+	due := f.keeping != nil
+	if due {
+		f.keeping.Stop()
+	}
 	f.mu.Unlock()
 	if due {
 		f.keep(ctx)

@@ -335,10 +335,12 @@ func (s *Server) sessionChanged(c client, r *run) {
 // close ends the session at the node. The next call that needs one opens another.
 func (f *feed) close(ctx context.Context) {
 	f.leave()
-	ctx, stop := context.WithTimeout(ctx, feedAgain)
+	keeping, stop := context.WithTimeout(ctx, feedAgain)
+	f.keepNow(keeping) // first: a node that is gone takes all the time that it is given
+	stop()
+	ctx, stop = context.WithTimeout(ctx, feedAgain)
 	defer stop()
 	_ = f.s.cfg.Subscriptions.CloseSession(ctx, f.name) // else the node forgets it by itself
-	f.keepNow(ctx)
 }
 
 // replies are the calls that are being answered: their channels are closed when the answer is out.

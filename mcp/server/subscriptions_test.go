@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/mcp/server"
 	"github.com/orch-dev/orch/tools/builtin"
 	"github.com/orch-dev/orch/tools/firebase"
@@ -36,6 +38,8 @@ type bench struct {
 	hub                 *firebase.Hub
 	// sessions are the names of those that were opened.
 	sessions sync.Map
+	// gone is true when the end of a session gets no answer.
+	gone atomic.Bool
 }
 
 func startBench(tb testing.TB) *bench {
@@ -70,7 +74,11 @@ func (s subscriptions) OpenSession(_ context.Context, name string, single bool) 
 }
 
 // CloseSession implements server.Subscriptions.
-func (s subscriptions) CloseSession(_ context.Context, name string) error {
+func (s subscriptions) CloseSession(ctx context.Context, name string) error {
+	if s.gone.Load() {
+		<-ctx.Done()
+		return fault.From(ctx.Err())
+	}
 	s.hub.CloseSession(name)
 	return nil
 }

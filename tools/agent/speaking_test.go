@@ -89,6 +89,7 @@ func TestToolsOfAgents(t *testing.T) {
 	const named = `"task":"TASK_1","step":"a","attempt":2`
 	for args, want := range map[string]agents.Report{
 		`"result":{"n":1},"summary":"s"`: {Result: json.RawMessage(`{"n":1}`), Summary: "s"},
+		`"summary":"done"`:               {Summary: "done"},
 		`"result":false`:                 {Result: json.RawMessage(`false`)},
 		`"error":"no"`:                   {Error: "no"},
 		`"release":true,"error":"stop"`:  {Release: true, Error: "stop"},
@@ -101,7 +102,7 @@ func TestToolsOfAgents(t *testing.T) {
 		want.Ref = ref
 		assert.Equal(t, want, d.report, args)
 	}
-	_, err = speak(t, d, "agent-1", "AGENT_REPORT", `{`+named+`,"summary":"done"}`)
+	_, err = speak(t, d, "agent-1", "AGENT_REPORT", `{`+named+`}`)
 	assert.Equal(t, fault.RequiredField, fault.CodeOf(err))
 	assert.Equal(t, "result", fault.From(err).Field)
 }

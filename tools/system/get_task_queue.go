@@ -1,6 +1,7 @@
 package system
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -79,7 +80,7 @@ type queued struct {
 	Title                string       `json:"title,omitempty" jsonschema:"Name of the task"`
 	Description          string       `json:"description,omitempty" jsonschema:"What the plan says that it is about"`
 	RequiredCapabilities []string     `json:"requiredCapabilities,omitempty" jsonschema:"What an agent must be able to do"`
-	AssignedTo           string       `json:"assignedTo,omitempty" jsonschema:"Id of the agent that has it"`
+	AssignedTo           string       `json:"assignedTo,omitempty" jsonschema:"Id of the agent that has it; its name when it was removed"`
 	CreatedAt            *time.Time   `json:"createdAt,omitempty" jsonschema:"When it was submitted"`
 	Deadline             *time.Time   `json:"deadline,omitempty" jsonschema:"When it has to be over"`
 	Dependencies         []string     `json:"dependencies,omitempty" jsonschema:"Tasks that it still waits for"`
@@ -166,7 +167,7 @@ func (n *Node) idsOf(ctx context.Context, list []QueuedTask) (map[string]string,
 func queuedOf(q QueuedTask, ids map[string]string) queued {
 	one := queued{
 		ID: string(q.ID), Type: q.Type, Priority: q.Priority, Status: q.Status, Title: q.Name, Description: q.Summary,
-		RequiredCapabilities: q.Requires, AssignedTo: ids[q.AssignedTo], CreatedAt: stamp(q.CreatedAt), Metadata: metadata(q),
+		RequiredCapabilities: q.Requires, AssignedTo: cmp.Or(ids[q.AssignedTo], q.AssignedTo), CreatedAt: stamp(q.CreatedAt), Metadata: metadata(q),
 	}
 	if q.Deadline != nil {
 		one.Deadline = stamp(*q.Deadline)

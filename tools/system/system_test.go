@@ -282,6 +282,10 @@ func TestGetTaskQueue(t *testing.T) {
 	assert.Equal(t, object{
 		"total": 3.0, "pending": 1.0, "assigned": 0.0, "inProgress": 1.0, "blocked": 1.0, "avgWaitTime": 1500.0, "oldestTask": "2026-01-02T03:04:05Z",
 	}, out["queueStats"])
+	w.queue[0].AssignedTo = "removed"
+	out, err = call(t, w.config(), "system.getTaskQueue", object{})
+	require.NoError(t, err)
+	assert.Equal(t, "removed", list(t, out, "tasks")[0]["assignedTo"], "an agent that was removed has no id")
 	_, err = call(t, w.config(), "system.getTaskQueue", object{"agentId": "nobody"})
 	require.ErrorIs(t, err, &fault.Error{Code: fault.NotFound})
 	for _, args := range []object{{"limit": 0}, {"limit": 101}, {"priority": "medium"}, {"status": "done"}} {

@@ -107,6 +107,7 @@ type Database struct {
 	life      context.Context //nolint:containedctx // the life of the database, which calls do not end
 	end       context.CancelFunc
 	followers sync.WaitGroup
+	saves     saves
 }
 
 var _ firebase.Backend = (*Database)(nil)
@@ -168,7 +169,7 @@ func (d *Database) start(ctx context.Context) (*keeper, error) {
 		return nil, err
 	}
 	for tries := 3; ; tries-- {
-		k := &keeper{cfg: d.cfg, journal: journal}
+		k := &keeper{cfg: d.cfg, journal: journal, saves: &d.saves}
 		k.projection = d.make(memory.Config{
 			Backlog: d.cfg.Backlog, Held: d.cfg.Held, Most: d.cfg.Most, Keep: k.keep, Now: d.cfg.Now,
 		})
@@ -197,15 +198,13 @@ func (d *Database) Watch(ctx context.Context, path string, events firebase.Event
 	return w, err
 }
 
-// Close waits for a snapshot that is being taken. What was written is durable already.
+// Close waits for the snapshots that are being taken. What was written is durable already.
 func (d *Database) Close() {
 	d.closed.Store(true)
 	d.end()
 	d.opening <- struct{}{}
 	defer func() { <-d.opening }()
-	if k := d.open.Load(); k != nil {
-		k.saving.Wait()
-	}
+	d.saves.end()
 	d.followers.Wait()
 }
 

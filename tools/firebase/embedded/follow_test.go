@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -143,4 +144,49 @@ func TestNodeThatFellBehindReadsAnew(t *testing.T) {
 			assert.Equal(t, any(9.0), h.next(t).Data)
 		})
 	}
+}
+
+// slowly is a journal that saves no snapshot before it is told to.
+type slowly struct {
+	*journal
+
+	saving, release chan struct{}
+	ended           *atomic.Bool
+}
+
+// SaveSnapshot implements embedded.Journal.
+func (j slowly) SaveSnapshot(ctx context.Context, position uint64, data []byte) error {
+	close(j.saving)
+	<-j.release
+	err := j.journal.SaveSnapshot(ctx, position, data)
+	j.ended.Store(true)
+	return err
+}
+
+// Close also waits for a snapshot that was begun before the database was read anew.
+func TestCloseWaitsForFormerSnapshots(t *testing.T) {
+	t.Parallel()
+	j := &journal{}
+	slow := slowly{j, make(chan struct{}), make(chan struct{}), &atomic.Bool{}}
+	b := embedded.NewRealtime(embedded.Config{Shared: true, Entries: 5, Journal: func(context.Context) (embedded.Journal, error) { return slow, nil }})
+	for n := range 6 {
+		require.NoError(t, set(t, b, "n", float64(n)))
+	}
+	<-slow.saving
+	h := watch(t, b, "n", firebase.Value)
+	for n := range 2 { // the second one saves what the first one wrote
+		a := embedded.NewRealtime(embedded.Config{Entries: 1, Journal: func(context.Context) (embedded.Journal, error) { return j, nil }})
+		require.NoError(t, set(t, a, "n", 10+float64(n)))
+		a.Close()
+	}
+	assert.Equal(t, any(11.0), read(t, b, "n"))
+	select {
+	case err := <-h.ended: // the database was read anew
+		require.Error(t, err)
+	case <-time.After(patience):
+		require.FailNow(t, "the watcher was not told")
+	}
+	time.AfterFunc(50*time.Millisecond, func() { close(slow.release) }) // when Close waits, or has returned
+	b.Close()
+	assert.True(t, slow.ended.Load())
 }

@@ -41,11 +41,11 @@ type keeper struct {
 	position             atomic.Uint64
 	entries, bytes, last int
 
-	// saving counts the snapshots that are being taken; busy has a token while there is one.
-	saving sync.WaitGroup
-	mu     sync.Mutex // guards what follows
-	busy   bool
-	done   int // the size of the snapshot that was taken last
+	// saves are the snapshots of the database; busy is true while one of this keeper is being taken.
+	saves *saves
+	mu    sync.Mutex // guards what follows
+	busy  bool
+	done  int // the size of the snapshot that was taken last
 }
 
 // restore makes the projection of the snapshot and of the entries behind it.
@@ -161,9 +161,34 @@ func (k *keeper) snapshotIfDue(ctx context.Context) {
 	if k.busy || k.entries < k.cfg.Entries && k.bytes < max(k.cfg.Bytes, k.last) {
 		return
 	}
-	k.busy, k.entries, k.bytes = true, 0, 0
+	k.entries, k.bytes = 0, 0
 	state, position := k.projection.Capture(), k.position.Load()
-	k.saving.Go(func() { k.save(context.WithoutCancel(ctx), state, position) })
+	k.busy = k.saves.begin(func() { k.save(context.WithoutCancel(ctx), state, position) })
+}
+
+// saves are the snapshots of a database that are being taken, also those of keepers that were replaced.
+type saves struct {
+	mu    sync.Mutex // guards over, and that group does not grow once somebody waits for it
+	over  bool
+	group sync.WaitGroup
+}
+
+// begin lets a snapshot be taken; false when the database is closed.
+func (s *saves) begin(save func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.over {
+		s.group.Go(save)
+	}
+	return !s.over
+}
+
+// end waits for the snapshots that are being taken and lets no other begin.
+func (s *saves) end() {
+	s.mu.Lock()
+	s.over = true
+	s.mu.Unlock()
+	s.group.Wait()
 }
 
 // save takes a snapshot. One that fails is taken later: the journal has it all.
