@@ -103,6 +103,7 @@ func (a *app) runAgent(ctx context.Context, o agentRunOptions, argv []string) er
 		return err
 	}
 	a.note("%s takes calls of %s; stop with Ctrl-C", cred.Name, cred.URL)
+	defer context.AfterFunc(ctx, func() { a.note("stopping: what runs has %s to end, and is given back then", o.drain) })()
 	return stopped(ctx, o.refused(p.Run(ctx), file))
 }
 

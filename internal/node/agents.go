@@ -84,6 +84,10 @@ func (n *Node) agentPaths(admit func(who string, size int64) (leave func(), err 
 // verifyAgent says which agent speaks with a secret.
 func (n *Node) verifyAgent(_ context.Context, secret string) (agents.Member, error) {
 	t, err := n.tokens.VerifyToken(secret)
+	if fault.Has(err, fault.Unauthorized) {
+		return agents.Member{}, fault.New(fault.Unauthorized, "the agent was removed, or this is not its newest secret").
+			WithHint("use the one that was renewed last, or register anew: orch agents register NAME")
+	}
 	if err != nil {
 		return agents.Member{}, err
 	}
