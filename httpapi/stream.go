@@ -104,12 +104,10 @@ func (e *eventWriter) comment() error { return e.write(": nothing new", nil, "\n
 
 func (e *eventWriter) write(before string, text []byte, after string) error {
 	_ = e.rc.SetWriteDeadline(time.Now().Add(e.within))
-	var b bytes.Buffer
-	b.WriteString(before)
-	b.Write(text)
-	b.WriteString(after)
-	if _, err := e.w.Write(b.Bytes()); err != nil {
-		return err
+	for _, part := range [][]byte{[]byte(before), text, []byte(after)} { // events are large, and streams many
+		if _, err := e.w.Write(part); err != nil {
+			return err
+		}
 	}
 	return e.rc.Flush()
 }
