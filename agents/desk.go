@@ -204,7 +204,7 @@ func (d *Desk) lost(ctx context.Context, m Member, c Claim) ([]Assignment, error
 	for i, a := range lost {
 		pulses[i] = work.Pulse{Ref: a.Ref, Tool: toolName, Unheard: true}
 	}
-	reply, err := d.renew(ctx, m, pulses)
+	reply, err := d.renew(ctx, m, Beat{Calls: pulses})
 	if err != nil {
 		return nil, err
 	}
@@ -273,13 +273,13 @@ func (d *Desk) Beat(ctx context.Context, m Member, b Beat) (Work, error) {
 	if b.Leaving {
 		d.registry.leave(m.ID)
 	}
-	return d.renew(ctx, m, b.Calls)
+	return d.renew(ctx, m, b)
 }
 
 // renew renews the leases of calls, and ends those of the agent whose time is over.
-func (d *Desk) renew(ctx context.Context, m Member, calls []work.Pulse) (Work, error) {
+func (d *Desk) renew(ctx context.Context, m Member, b Beat) (Work, error) {
 	late := d.late(m)
-	reply, err := d.owner.Beat(ctx, work.Beat{Worker: m.Actor(), Queues: []string{work.AgentsQueue}, Calls: calls})
+	reply, err := d.owner.Beat(ctx, work.Beat{Worker: m.Actor(), Queues: []string{work.AgentsQueue}, Calls: b.Calls, Leaving: b.Leaving})
 	if err != nil {
 		return Work{}, err
 	}

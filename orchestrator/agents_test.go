@@ -303,3 +303,15 @@ func TestRepeatedReportsOfAgents(t *testing.T) {
 		})
 	}
 }
+
+// An agent that has said that it ends is not waited for.
+func TestExplainAfterAGoodbye(t *testing.T) {
+	t.Parallel()
+	n := start(t, memlog.New(memlog.Config{}), patient)
+	require.Empty(t, n.askAs(&work.Agent{Name: "ada"}))
+	id := n.submit(onePlanForAgents)
+	assert.NotContains(t, n.cause(id).Sentence, "none is online")
+	_, err := n.Beat(n.ctx(), work.Beat{Worker: "agent:ada", Leaving: true})
+	require.NoError(t, err)
+	assert.Contains(t, n.cause(id).Sentence, "none is online")
+}

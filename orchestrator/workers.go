@@ -202,7 +202,10 @@ func (o *Orchestrator) Beat(_ context.Context, b work.Beat) (work.BeatReply, err
 	o.lock()
 	defer o.unlock()
 	now := o.now()
-	o.match.worker(b.Worker, b.Queues, now)
+	w := o.match.worker(b.Worker, b.Queues, now)
+	if b.Leaving {
+		w.seen = time.Time{} // it is online no more
+	}
 	var reply work.BeatReply
 	for _, p := range b.Calls {
 		if !o.renew(b.Worker, p, now) {

@@ -220,6 +220,8 @@ type Beat struct {
 	Worker string   `json:"worker"`
 	Queues []string `json:"queues,omitempty"`
 	Calls  []Pulse  `json:"calls,omitempty"`
+	// Leaving is true for the last heartbeat of an agent that ends.
+	Leaving bool `json:"leaving,omitempty"`
 }
 
 // BeatReply answers a heartbeat.
