@@ -17,8 +17,9 @@ import (
 // when the input ends. It needs nothing but the shell itself, and stays when a service manager asks
 // all processes to end: the node then waits for its calls, and the reaper for the node.
 //
-// Then it looks a few times for processes that were being started and stand still before their first instruction, because
-// nobody is there to let them run. They bear the mark of the node in their environment, its first argument.
+// Then it looks a few times for those that were being started. They stand still before their first instruction, because
+// nobody is there to let them run; or they run, if the node ignores hang-ups, because the kernel lets those go that stand
+// still when their parent dies. They bear the mark of the node in their environment, its first argument.
 const reaperScript = `trap '' HUP INT TERM
 left=' '
 while read -r op group; do
@@ -32,11 +33,11 @@ for group in $left; do kill -s KILL -- "-$group"; done 2>/dev/null
 [ -z "$orderly" ] && [ -n "$0" ] || exit 0
 for pause in 0 0.1 0.4 1; do
 	sleep $pause
-	for dir in /proc/[0-9]*; do
-		{ read -r stat <"$dir/stat"; } 2>/dev/null || continue
-		case ${stat##*") "} in [tT]\ *) grep -qsF -- "$0" "$dir/environ" && kill -s KILL "${dir#/proc/}" ;; esac
+	for file in $(grep -lsF -- "$0" /proc/[0-9]*/environ); do
+		pid=${file#/proc/}
+		kill -s KILL "${pid%/*}"
 	done
-done`
+done 2>/dev/null`
 
 // newMark returns the variable by which a reaper knows the children of its node.
 func newMark() string { return "ORCH_STARTED_BY=" + strconv.Itoa(os.Getpid()) + "." + rand.Text() }
