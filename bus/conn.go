@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -129,8 +130,7 @@ func (c *DialConfig) fromDataDir() error {
 	if c.URL == "" {
 		info, err := readNode(c.DataDir)
 		if err != nil {
-			return fault.Wrap(fault.Unavailable, err, "no node runs on the data directory "+c.DataDir).
-				WithHint("start one with: orch serve")
+			return noNode(c.DataDir, err)
 		}
 		c.URL = info.URL
 	}
@@ -160,7 +160,7 @@ func connect(ctx context.Context, t target) (*Conn, error) {
 	}
 	nc, err := nats.Connect(t.config.URL, opts...)
 	if err != nil {
-		return nil, dialFault(t.config.URL, err)
+		return nil, t.fault(err)
 	}
 	js, err := jetstream.New(nc)
 	if err != nil {
@@ -216,9 +216,23 @@ func (t *target) options(lost *link) []nats.Option {
 	return opts
 }
 
-func dialFault(url string, err error) error {
-	switch {
-	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired):
+func noNode(dir string, err error) error {
+	return fault.Wrap(fault.Unavailable, err, "no node runs on the data directory "+dir).WithHint("start one with: orch serve")
+}
+
+// left reports whether the node of the data directory was killed: its address is still there, and another server may be at
+// it by now, which refuses the credential.
+func (t *target) left() bool {
+	info, err := readNode(t.nodeDir)
+	return t.nodeDir != "" && err == nil && errors.Is(syscall.Kill(info.PID, 0), syscall.ESRCH)
+}
+
+func (t *target) fault(err error) error {
+	url := t.config.URL
+	switch refused := errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired); {
+	case refused && t.left():
+		return noNode(t.nodeDir, err)
+	case refused:
 		return fault.Wrap(fault.Unauthorized, err, "the server refuses the credential").
 			WithHint("check user, password or credentials file, or the auth.json of the data directory")
 	case url == "":

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -192,4 +193,21 @@ func TestLostConnectionEndsCalls(t *testing.T) {
 	<-entered
 	p.cut()
 	assert.Equal(t, fault.Unavailable, fault.CodeOf(<-answer))
+}
+
+// The address that a killed node has left may be that of another node by now, which is no node of the directory.
+func TestAddressThatWasLeft(t *testing.T) {
+	t.Parallel()
+	mine, other := startNode(t, bus.ServerConfig{}), startNode(t, bus.ServerConfig{})
+	dead := exec.Command("true")
+	require.NoError(t, dead.Run())
+	left := filepath.Join(mine.cfg.DataDir, "node.json")
+	for pid, want := range map[int]fault.Code{dead.Process.Pid: fault.Unavailable, os.Getpid(): fault.Unauthorized} {
+		text, err := json.Marshal(map[string]any{"url": other.server.Addr(), "pid": pid})
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(left, text, 0o600))
+		_, err = bus.Dial(t.Context(), bus.DialConfig{DataDir: mine.cfg.DataDir})
+		require.Error(t, err)
+		assert.Equal(t, want, fault.CodeOf(err), "%v", err)
+	}
 }
