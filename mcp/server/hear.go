@@ -55,10 +55,8 @@ func (s *Server) openEars(ctx context.Context, who Identity, ids []string) (*ear
 	if s.cfg.Subscriptions == nil || len(ids) == 0 {
 		return nil, nil //nolint:nilnil // nothing is to be heard
 	}
-	e := &ears{feed: &feed{
-		s: s, id: "listen " + rand.Text(), name: rand.Text(), stop: func() {},
-		replies: map[string]<-chan struct{}{}, known: map[string]bool{}, ever: map[string]bool{},
-	}}
+	e := &ears{feed: newFeed(s, "listen "+rand.Text())}
+	e.feed.name, e.feed.ever = rand.Text(), map[string]bool{}
 	for _, id := range ids {
 		key := listenerKey{who.Name, id}
 		if s.listeners.begin(key, e.feed.name, e.feed) == nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/pause"
 	"github.com/orch-dev/orch/messages"
 )
 
@@ -93,23 +94,13 @@ func (s *Server) reportInbox(ctx context.Context, who Identity, page messages.Pa
 		}
 		next, err := s.cfg.Inboxes.Inbox(ctx, who.Name, q)
 		if err != nil {
-			rest(ctx, inboxAgain)
+			_ = pause.For(ctx, inboxAgain)
 			continue
 		}
 		if len(next.Messages) > 0 && q.Wait > 0 {
 			_ = s.sdk.ResourceUpdated(ctx, &mcp.ResourceUpdatedNotificationParams{URI: inboxOf(who)})
 		}
 		page = next
-	}
-}
-
-// rest waits for a time, or the end of ctx.
-func rest(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
 	}
 }
 

@@ -73,7 +73,7 @@ func (s *Server) changeKnown(ctx context.Context, id string, change func(*record
 
 // tellLost tells the client of a session that was opened again of the subscriptions that have ended meanwhile.
 func (s *Server) tellLost(id string, subscriptions []string) {
-	f := &feed{s: s, id: id, known: map[string]bool{}, stop: func() {}} // without a name at the node, which knows no such session
+	f := newFeed(s, id) // the node knows no such session
 	for _, subscription := range subscriptions {
 		f.known[subscription] = true
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/pause"
 	"github.com/orch-dev/orch/tools"
 )
 
@@ -99,6 +100,11 @@ func (s *Server) feedOf(ctx context.Context, c client) (*feed, error) {
 	return f, nil
 }
 
+// newFeed returns a feed without a name at the node.
+func newFeed(s *Server, id string) *feed {
+	return &feed{s: s, id: id, replies: map[string]<-chan struct{}{}, known: map[string]bool{}, stop: func() {}}
+}
+
 // of returns the feed of a session, and whether it is a new one, which its maker has to open.
 func (a *feeds) of(s *Server, id string) (f *feed, made bool) {
 	a.mu.Lock()
@@ -106,10 +112,8 @@ func (a *feeds) of(s *Server, id string) (f *feed, made bool) {
 	if f := a.byID[id]; f != nil {
 		return f, false
 	}
-	f = &feed{
-		s: s, id: id, name: rand.Text(), replies: map[string]<-chan struct{}{}, known: map[string]bool{},
-		opened: make(chan struct{}), stop: func() {},
-	}
+	f = newFeed(s, id)
+	f.name, f.opened = rand.Text(), make(chan struct{})
 	if a.byID == nil {
 		a.byID = map[string]*feed{}
 	}
@@ -158,7 +162,7 @@ func (f *feed) run(ctx context.Context) {
 			f.giveUp(ctx)
 			return
 		case err != nil && ctx.Err() == nil:
-			rest(ctx, feedAgain)
+			_ = pause.For(ctx, feedAgain)
 		default:
 			f.sendAll(ctx)
 		}
