@@ -75,9 +75,9 @@ func (n *Node) runningCalls(ctx context.Context) (map[string]int, error) {
 }
 
 // agentPaths are what agents ask for over HTTP.
-func (n *Node) agentPaths(admit func(who string, size int64) (leave func(), err error)) http.Handler {
+func (n *Node) agentPaths() http.Handler {
 	return httpapi.Agents(httpapi.AgentsConfig{
-		Desk: n.agentDesk, Verify: n.verifyAgent, Renew: n.roll().renew, Admit: admit, Logger: n.cfg.logger(),
+		Desk: n.agentDesk, Verify: n.verifyAgent, Renew: n.roll().renew, Admit: n.admit, Logger: n.cfg.logger(),
 	})
 }
 

@@ -78,7 +78,7 @@ func (n *Node) serveFace(face *server.Server, rpc http.Handler, listener net.Lis
 	mux.Handle(httpapi.Path, n.endingWithToken(rpc))
 	mux.Handle(metadataPath, server.Metadata(n.faceURL))
 	n.meter.Store(face)
-	paths := n.agentPaths(face.Admit)
+	paths := n.agentPaths()
 	mux.Handle("/agents/", paths)
 	mux.Handle(agents.TasksPath, n.endingWithToken(paths)) // who is removed while it waits gets no call
 	web := &http.Server{

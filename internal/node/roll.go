@@ -230,35 +230,22 @@ func (r roll) Members(ctx context.Context) ([]agents.Member, error) {
 // Expel implements agents.Credentials.
 func (r roll) Expel(ctx context.Context, m agents.Member, by string) error {
 	const races = 100 // that an agent which renews its credential all the time may win
-	var err error
+	key, err := m.Key, error(nil)
 	for range races {
-		if err = r.revoke(ctx, m, by); !fault.Has(err, fault.Conflict) {
+		_, err = r.tokens.RevokeToken(ctx, bus.RevokeToken{Token: key, Actor: by})
+		if !fault.Has(err, fault.Conflict) && !fault.Has(err, fault.NotFound) {
 			break
 		}
+		t, gone := r.tokens.AgentToken(m.ID)
+		if gone != nil {
+			break
+		}
+		key = t.ID
 	}
 	if err != nil {
 		return err
 	}
 	return r.giveUp(m.Actor())
-}
-
-// revoke ends the credential that an agent has now.
-func (r roll) revoke(ctx context.Context, m agents.Member, by string) error {
-	key := m.Key
-	if t, err := r.tokens.AgentToken(m.ID); err == nil {
-		key = t.ID
-	}
-	_, err := r.tokens.RevokeToken(ctx, bus.RevokeToken{Token: key, Actor: by})
-	if fault.Has(err, fault.NotFound) && r.renewed(m) {
-		err = fault.New(fault.Conflict, "the agent %s has just renewed its credential", m.Name)
-	}
-	return err
-}
-
-// renewed reports whether an agent is there.
-func (r roll) renewed(m agents.Member) bool {
-	_, err := r.tokens.AgentToken(m.ID)
-	return err == nil
 }
 
 // memberOf is the agent of a token. It was registered with the first of its tokens.
