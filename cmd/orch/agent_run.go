@@ -93,7 +93,7 @@ func (a *app) runAgent(ctx context.Context, o agentRunOptions, argv []string) er
 		return err
 	}
 	defer unlock()
-	cred.URL = a.whereIs(ctx, o, cred)
+	cred.URL = cmp.Or(o.url, cred.URL)
 	log := a.logger()
 	p, err := peer.New(peer.Config{
 		Credential: cred, Handler: program{argv: argv, name: cred.Name, url: cred.URL, token: func() string { return currentSecret(file, cred) }, log: log}.make,
@@ -135,29 +135,6 @@ func alone(ctx context.Context, file string, cred peer.Credential) (unlock func(
 	default:
 		return func() {}, nil
 	}
-}
-
-// whereIs is the address of the node: what the user says, else that of the node which runs here and knows the agent, else
-// what the credential says.
-func (a *app) whereIs(ctx context.Context, o agentRunOptions, cred peer.Credential) string {
-	if o.url != "" || o.credential != "" {
-		return cmp.Or(o.url, cred.URL)
-	}
-	s, err := a.nodes.Dial(ctx, a.cfg)
-	if err != nil {
-		return cred.URL
-	}
-	url := cred.URL
-	_ = during(ctx, s, func(s session) error { // without an answer it is where it was
-		all, err := s.Agents(ctx)
-		for _, v := range all {
-			if v.ID == cred.Agent && v.URL != "" {
-				url = v.URL
-			}
-		}
-		return err
-	})
-	return url
 }
 
 // file is where the credential is.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -46,7 +47,7 @@ func checkProgram(program string) error {
 	}
 }
 
-// sameAgent holds what the user says of an agent against what is registered. An agent that the node does not know any
+// sameAgent holds what the user says of an agent against what is registered, and finds out where its node is by now. An agent that the node does not know any
 // more is registered anew when there is enough said for that.
 func (a *app) sameAgent(ctx context.Context, o agentRunOptions, file string, cred peer.Credential) (peer.Credential, error) {
 	switch {
@@ -72,6 +73,7 @@ func (a *app) sameAgent(ctx context.Context, o agentRunOptions, file string, cre
 		return cred, nil
 	}
 	if i := slices.IndexFunc(all, func(v agents.View) bool { return v.ID == cred.Agent }); i >= 0 {
+		cred.URL = cmp.Or(all[i].URL, cred.URL)
 		return cred, o.differs(all[i])
 	}
 	if !loopback(cred.URL) {
