@@ -10,7 +10,7 @@ import (
 
 // The kinds of recipients, each followed by a name; everybody is a name without one.
 const (
-	toAgent  = "agent:"
+	toAgent  = events.AgentPrefix
 	toUser   = "user:"
 	toGroup  = "group:"
 	toType   = "type:"
