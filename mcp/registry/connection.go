@@ -88,8 +88,8 @@ func handshake(ctx context.Context, l link, o opening, version string) (*connect
 	// The SDK reads for as long as the session lives, but not all that it does ends with ctx.
 	stop := context.AfterFunc(ctx, l.end)
 	session, err := client.Connect(ctx, l, &mcp.ClientSessionOptions{ProtocolVersion: version})
-	if !stop() && err == nil {
-		err = ctx.Err()
+	if !stop() {
+		err = ctx.Err() // what the SDK says of a link that was ended under it is not the reason
 	}
 	if err != nil {
 		l.end()
