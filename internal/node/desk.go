@@ -25,7 +25,7 @@ func (n *Node) serveServers(context.Context) error {
 
 // Ask implements Asker, without a network in between.
 func (n *Node) Ask(ctx context.Context, method string, in, out any) error {
-	if ours, err := n.askMail(ctx, method, in, out); ours {
+	if ours, err := n.askMessages(ctx, method, in, out); ours {
 		return err
 	}
 	if known, err := n.askSessions(ctx, method, in, out); known {

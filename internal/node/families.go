@@ -51,7 +51,7 @@ func (h *hands) configure(c *bus.Conn) error {
 		Agent:    agent.Config{Commands: h.cfg.Agents, Registered: h.agents, Desk: h.agentDesk},
 
 		System: system.Config{Node: h.system}, Onboarding: onboarding.Config{Node: h.onboarding, Agents: h.agents},
-		Message: message.Config{Office: h.cfg.office},
+		Message: message.Config{Broker: h.cfg.broker},
 	}
 	if h.cfg.DataDir != "" {
 		h.families.Database.Connections = filepath.Join(h.cfg.DataDir, "connections")

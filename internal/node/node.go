@@ -102,8 +102,8 @@ type Config struct {
 	// Extra adds tools to the built-in ones, for benchmarks and tests.
 	Extra []tools.Tool
 
-	// office takes the messages of calls.
-	office messages.Office[messages.Call]
+	// broker takes the messages of calls.
+	broker messages.Broker[messages.Call]
 }
 
 func (c Config) logger() *slog.Logger {
@@ -128,8 +128,8 @@ type Node struct {
 	// known is tokens once they are read; messages are asked before that.
 	known    atomic.Pointer[bus.Tokens]
 	messages *bus.Messages
-	// mail answers requests about messages.
-	mail map[string]bus.Method
+	// messageMethods answers requests about messages.
+	messageMethods map[string]bus.Method
 	// faceKey signs what MCP clients carry between two rounds.
 	faceKey []byte
 	// meter counts the requests of all faces.
@@ -422,7 +422,7 @@ func RunWorker(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer c.Close()
-	cfg.office = bus.Patient(bus.NewOffice[messages.Call](bus.NewRemote(c), bus.WorkMessagesPrefix))
+	cfg.broker = bus.RetryingBroker(bus.NewMessageClient[messages.Call](bus.NewRemote(c), bus.WorkMessagesPrefix))
 	h, err := openHands(ctx, cfg, remoteDatabases(c), c, nil, nil)
 	if err != nil {
 		return err
