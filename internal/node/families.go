@@ -48,7 +48,7 @@ func (h *hands) configure(c *bus.Conn) error {
 		GitHub:   forge.Config{Net: net, URL: s.GitHubURL, Token: secrets["github_token"]},
 		Git:      h.gitConfig(net),
 		Build:    build.Config{NPMRegistry: s.NPMRegistry, PipIndex: s.PipIndex},
-		Agent:    agent.Config{Commands: h.cfg.Agents, Registered: h.agents, Desk: h.agentDesk},
+		Agent:    agent.Config{Commands: h.cfg.Agents, Registered: h.agents, Dispatcher: h.agentDispatcher},
 
 		System: system.Config{Node: h.system}, Onboarding: onboarding.Config{Node: h.onboarding, Agents: h.agents},
 		Message: message.Config{Broker: h.cfg.broker},

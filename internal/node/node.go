@@ -122,9 +122,9 @@ type Node struct {
 	hands  *hands
 	stats  *stats.Keeper
 	tokens *bus.Tokens
-	// agents knows the registered agents, agentDesk hands out work to them.
-	agents    *agents.Registry
-	agentDesk *agents.Desk
+	// agents knows the registered agents, agentDispatcher hands out work to them.
+	agents          *agents.Registry
+	agentDispatcher *agents.Dispatcher
 	// known is tokens once they are read; messages are asked before that.
 	known    atomic.Pointer[bus.Tokens]
 	messages *bus.Messages
@@ -139,9 +139,9 @@ type Node struct {
 	// requests is the connection for what is asked and told, notices is nil when nothing is told.
 	requests *bus.Conn
 	notices  *notices
-	// desk answers requests about MCP servers, sessions those about sessions with subscriptions.
-	desk, sessions local
-	databases      firebase.Config
+	// serverMethods answers requests about MCP servers, sessions those about sessions with subscriptions.
+	serverMethods, sessions local
+	databases               firebase.Config
 	// changes are those of MCP servers that the journal has yet to note.
 	changes chan registry.Change
 	// stops undo what Start did, the last first.
@@ -156,7 +156,7 @@ type Node struct {
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	n := &Node{cfg: cfg, done: make(chan struct{}), changes: make(chan registry.Change, maxChanges)}
 	for _, step := range []func(context.Context) error{
-		n.openBus, n.openStore, n.openDatabases, n.openRequests, n.openMessages, n.openHands, n.openNotices, n.openStats, n.startOwner, n.tellAbout, n.takeOver, n.startTokens, n.startAgents, n.serveAgentDesk, n.serveServers, n.serveMessages, n.serveDatabases, n.serve, n.startWorker, n.startFace, n.startJournal, n.startChores, n.startTidying, n.endWaits,
+		n.openBus, n.openStore, n.openDatabases, n.openRequests, n.openMessages, n.openHands, n.openNotices, n.openStats, n.startOwner, n.tellAbout, n.takeOver, n.startTokens, n.startAgents, n.serveAgentDispatcher, n.serveServers, n.serveMessages, n.serveDatabases, n.serve, n.startWorker, n.startFace, n.startJournal, n.startChores, n.startTidying, n.endWaits,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, n.Stop(context.WithoutCancel(ctx)))
