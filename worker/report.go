@@ -14,9 +14,9 @@ import (
 func (w *Worker) deliver(ctx context.Context, a *attempt, o work.Outcome) {
 	defer w.calls.Done()
 	a.cancel(nil)
-	w.roster.ended()
+	w.attempts.ended()
 	w.report(ctx, a, o)
-	w.roster.remove(a.Ref)
+	w.attempts.remove(a.Ref)
 }
 
 // report tells the owner how an attempt ended until the owner has answered, ctx ends, or the attempt
