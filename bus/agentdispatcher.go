@@ -46,7 +46,7 @@ const (
 // AgentDispatcher takes what registered agents say.
 type AgentDispatcher interface {
 	Claim(ctx context.Context, m agents.Member, c agents.Claim) (agents.Work, error)
-	Beat(ctx context.Context, m agents.Member, b agents.Beat) (agents.Work, error)
+	Heartbeat(ctx context.Context, m agents.Member, b agents.Heartbeat) (agents.Work, error)
 	Report(ctx context.Context, m agents.Member, r agents.Report) error
 	// Requeue gives the calls of an answer that found nobody to others.
 	Requeue(ctx context.Context, h agents.Delivery) error
@@ -139,7 +139,7 @@ func (s *agentServer) find(m *nats.Msg) (method, error) {
 	case "tasks":
 		do = s.claim
 	case "status":
-		do = unnumbered(HandleAgent(s.cfg.Dispatcher.Beat))
+		do = unnumbered(HandleAgent(s.cfg.Dispatcher.Heartbeat))
 	case "results":
 		do = unnumbered(HandleAgent(func(ctx context.Context, m agents.Member, r agents.Report) (struct{}, error) {
 			return struct{}{}, s.cfg.Dispatcher.Report(ctx, m, r)

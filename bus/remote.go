@@ -66,7 +66,7 @@ func ServeOwner(c *Conn, owner Owner, cfg EndpointConfig) (*Endpoint, error) {
 	owner = workersOnly{owner}
 	methods := withoutNumbers(map[string]Method{
 		"start":  Handle(answerless(owner.Start)),
-		"beat":   Handle(owner.Beat),
+		"beat":   Handle(owner.Heartbeat),
 		"report": Handle(reportAll(owner, cfg)),
 	})
 	methods["poll"] = pollFor(owner)
@@ -332,9 +332,9 @@ func (r *Remote) Start(ctx context.Context, s work.Started) error {
 	return Call(ctx, r.conn, WorkPrefix+".start", s, nil)
 }
 
-// Beat implements work.Owner.
-func (r *Remote) Beat(ctx context.Context, b work.Beat) (work.BeatReply, error) {
-	var reply work.BeatReply
+// Heartbeat implements work.Owner.
+func (r *Remote) Heartbeat(ctx context.Context, b work.Heartbeat) (work.HeartbeatReply, error) {
+	var reply work.HeartbeatReply
 	err := Call(ctx, r.conn, WorkPrefix+".beat", b, &reply)
 	return reply, err
 }

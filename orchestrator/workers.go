@@ -194,10 +194,10 @@ func (o *Orchestrator) called(e *entry, d *events.Called) {
 	e.leases[d.Step].called = true
 }
 
-// Beat implements work.Owner.
-func (o *Orchestrator) Beat(_ context.Context, b work.Beat) (work.BeatReply, error) {
+// Heartbeat implements work.Owner.
+func (o *Orchestrator) Heartbeat(_ context.Context, b work.Heartbeat) (work.HeartbeatReply, error) {
 	if err := o.hear(b.Worker); err != nil {
-		return work.BeatReply{}, err
+		return work.HeartbeatReply{}, err
 	}
 	o.lock()
 	defer o.unlock()
@@ -206,7 +206,7 @@ func (o *Orchestrator) Beat(_ context.Context, b work.Beat) (work.BeatReply, err
 	if b.Leaving {
 		w.seen = time.Time{} // it is online no more
 	}
-	var reply work.BeatReply
+	var reply work.HeartbeatReply
 	for _, p := range b.Calls {
 		if !o.renew(b.Worker, p, now) {
 			reply.Stop = append(reply.Stop, p.Ref)
@@ -217,7 +217,7 @@ func (o *Orchestrator) Beat(_ context.Context, b work.Beat) (work.BeatReply, err
 
 // renew extends the lease of one call, or takes a call up again that the node lost sight of in a
 // restart. It reports whether the call is still the worker's.
-func (o *Orchestrator) renew(worker string, p work.Pulse, now time.Time) bool {
+func (o *Orchestrator) renew(worker string, p work.CallHeartbeat, now time.Time) bool {
 	e := o.tasks[p.Task]
 	if e == nil {
 		return o.isUnread(p.Task) // it will be read again

@@ -53,12 +53,12 @@ func (w *Worker) sendHeartbeat(ctx context.Context, p *heartbeatState) {
 	if now.Before(p.beat.Add(w.interval())) {
 		p.told = now
 		w.progressed.Store(false)
-		_ = w.beat(ctx, w.changed()) // the next one says it as well
+		_ = w.renewLeases(ctx, w.changed()) // the next one says it as well
 		return
 	}
 	p.beat, p.told = now, now
 	w.progressed.Store(false)
-	switch err := w.beat(ctx, w.attempts.all()); {
+	switch err := w.renewLeases(ctx, w.attempts.all()); {
 	case err == nil:
 		p.renewed, p.lost = now, false
 	case ctx.Err() == nil && !p.lost && now.Sub(p.renewed) > w.attempts.shortestLease():
@@ -100,9 +100,9 @@ func (w *Worker) changed() []*attempt {
 // untold reports whether there is progress that the owner does not know yet.
 func (a *attempt) untold() bool { return a.progress.Load() != a.told.Load() }
 
-// beat renews the leases of attempts and tells their progress, one message at a time, so that the owner hears the
+// renewLeases renews the leases of attempts and tells their progress, one message at a time, so that the owner hears the
 // newest progress last. It ends the attempts that the owner wants ended. Without attempts there is nothing to say.
-func (w *Worker) beat(ctx context.Context, attempts []*attempt) error {
+func (w *Worker) renewLeases(ctx context.Context, attempts []*attempt) error {
 	w.telling.Lock()
 	defer w.telling.Unlock()
 	if len(attempts) == 0 {
@@ -110,7 +110,7 @@ func (w *Worker) beat(ctx context.Context, attempts []*attempt) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(w.interval(), beatTime))
 	defer cancel()
-	reply, err := w.owner.Beat(ctx, work.Beat{Worker: w.cfg.Name, Queues: w.cfg.Queues, Calls: w.pulses(attempts)})
+	reply, err := w.owner.Heartbeat(ctx, work.Heartbeat{Worker: w.cfg.Name, Queues: w.cfg.Queues, Calls: w.callHeartbeats(attempts)})
 	if err != nil {
 		for _, a := range attempts {
 			a.told.Store(nil)
@@ -126,10 +126,10 @@ func (w *Worker) beat(ctx context.Context, attempts []*attempt) error {
 	return nil
 }
 
-func (w *Worker) pulses(attempts []*attempt) []work.Pulse {
-	pulses := make([]work.Pulse, len(attempts))
+func (w *Worker) callHeartbeats(attempts []*attempt) []work.CallHeartbeat {
+	pulses := make([]work.CallHeartbeat, len(attempts))
 	for i, a := range attempts {
-		pulses[i] = work.Pulse{Ref: a.Ref, Tool: a.Tool, Effect: a.resolved()}
+		pulses[i] = work.CallHeartbeat{Ref: a.Ref, Tool: a.Tool, Effect: a.resolved()}
 		if p := a.progress.Load(); p != nil {
 			a.told.Store(p)
 			shown := *p

@@ -23,7 +23,7 @@ func (w *Worker) deliver(ctx context.Context, a *attempt, o work.Outcome) {
 // is dropped. The last progress goes before it. When the owner refuses the outcome for good, the call fails with that refusal.
 func (w *Worker) report(ctx context.Context, a *attempt, o work.Outcome) {
 	if a.untold() {
-		_ = w.beat(ctx, []*attempt{a}) // what it fails to say now, nobody needs later
+		_ = w.renewLeases(ctx, []*attempt{a}) // what it fails to say now, nobody needs later
 	}
 	refused := false
 	for failures := 0; !a.dropped.Load(); failures++ {
