@@ -33,7 +33,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		e.refuse(w, http.StatusMethodNotAllowed, id, invalid("the endpoint takes POST"))
 		return
 	}
-	client, err := e.cfg.Door.Enter(r.Context(), bearer(r))
+	client, err := e.cfg.Authenticator.Authenticate(r.Context(), bearer(r))
 	if err != nil {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="orch"`)
 		e.refuse(w, http.StatusUnauthorized, id, unauthorized(err))
@@ -52,11 +52,11 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		e.refuse(w, status, id, err)
 		return
 	}
-	e.serve(w, r, visit{client, id, leave}, body)
+	e.serve(w, r, clientRequest{client, id, leave}, body)
 }
 
-// visit is a request of a client.
-type visit struct {
+// clientRequest is a request of a client.
+type clientRequest struct {
 	client Client
 	id     string
 	// leave counts the request out.
@@ -101,7 +101,7 @@ func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error
 }
 
 // serve answers one message.
-func (e *endpoint) serve(w http.ResponseWriter, r *http.Request, v visit, body []byte) {
+func (e *endpoint) serve(w http.ResponseWriter, r *http.Request, v clientRequest, body []byte) {
 	begin := time.Now()
 	m, err := parse(body)
 	c := Call{Tool: m.Method, Args: m.Params, Request: v.id, Wait: e.wait(r)}
@@ -167,7 +167,7 @@ func (e *endpoint) wait(r *http.Request) time.Duration {
 }
 
 // note writes a request into the log of the node (S3-007). What went wrong inside stays there (S3-009).
-func (e *endpoint) note(ctx context.Context, v visit, m request, reply Reply, took time.Duration, err error) {
+func (e *endpoint) note(ctx context.Context, v clientRequest, m request, reply Reply, took time.Duration, err error) {
 	attrs := []slog.Attr{
 		slog.String("request_id", v.id), slog.String("client", v.client.Name()), slog.String("method", clip(m.Method)),
 		slog.String("task", reply.Task), slog.Duration("took", took),

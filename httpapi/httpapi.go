@@ -39,10 +39,10 @@ const (
 	readTime = time.Minute
 )
 
-// Door lets clients in.
-type Door interface {
-	// Enter returns the client that a bearer token stands for: UNAUTHORIZED, TOKEN_EXPIRED.
-	Enter(ctx context.Context, token string) (Client, error)
+// Authenticator lets clients in.
+type Authenticator interface {
+	// Authenticate returns the client that a bearer token stands for: UNAUTHORIZED, TOKEN_EXPIRED.
+	Authenticate(ctx context.Context, token string) (Client, error)
 	// FromHere refuses requests of web pages of other origins.
 	FromHere(next http.Handler) http.Handler
 }
@@ -94,9 +94,9 @@ type Reply struct {
 	Method string
 }
 
-// Config says what the endpoint works with. Door is required.
+// Config says what the endpoint works with. Authenticator is required.
 type Config struct {
-	Door Door
+	Authenticator Authenticator
 	// Redact takes secrets out of what an error shows of the params. Default: nothing is taken out but fields that are
 	// named like secrets.
 	Redact func(data []byte) (clean []byte, changed bool)
@@ -109,10 +109,10 @@ type Config struct {
 	Logger    *slog.Logger
 }
 
-// New returns the handler. VALIDATION_ERROR without a door.
+// New returns the handler. VALIDATION_ERROR without an authenticator.
 func New(cfg Config) (http.Handler, error) {
-	if cfg.Door == nil {
-		return nil, fault.New(fault.ValidationError, "the endpoint needs a door")
+	if cfg.Authenticator == nil {
+		return nil, fault.New(fault.ValidationError, "the endpoint needs an authenticator")
 	}
 	if cfg.Redact == nil {
 		cfg.Redact = func(data []byte) ([]byte, bool) { return data, false }
@@ -129,7 +129,7 @@ func New(cfg Config) (http.Handler, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return cfg.Door.FromHere(&endpoint{cfg}), nil
+	return cfg.Authenticator.FromHere(&endpoint{cfg}), nil
 }
 
 // newRequestID names a request, for the log of the node and that of the task (S3-007).

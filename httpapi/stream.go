@@ -34,7 +34,7 @@ func acceptsStream(r *http.Request) bool {
 
 // listen answers a message with a stream: the first event is the answer, the others are what follows from it. The stream
 // counts as a request no longer, since those that subscribe are counted elsewhere.
-func (e *endpoint) listen(w http.ResponseWriter, r *http.Request, v visit, m request, c Call) {
+func (e *endpoint) listen(w http.ResponseWriter, r *http.Request, v clientRequest, m request, c Call) {
 	begin := time.Now()
 	reply, listener, err := v.client.Listen(r.Context(), c)
 	e.note(r.Context(), v, m, reply, time.Since(begin), err)

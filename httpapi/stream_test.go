@@ -20,19 +20,19 @@ import (
 	"github.com/orch-dev/orch/httpapi"
 )
 
-// door lets everybody in as a client that hears what a test says.
-type door struct{ messages chan []json.RawMessage }
+// openAuthenticator lets everybody in as a client that hears what a test says.
+type openAuthenticator struct{ messages chan []json.RawMessage }
 
-// Enter implements httpapi.Door.
-func (d door) Enter(context.Context, string) (httpapi.Client, error) {
+// Authenticate implements httpapi.Authenticator.
+func (d openAuthenticator) Authenticate(context.Context, string) (httpapi.Client, error) {
 	return guest{d, make(chan int)}, nil
 }
 
-// FromHere implements httpapi.Door.
-func (door) FromHere(next http.Handler) http.Handler { return next }
+// FromHere implements httpapi.Authenticator.
+func (openAuthenticator) FromHere(next http.Handler) http.Handler { return next }
 
 type guest struct {
-	door
+	openAuthenticator
 
 	left chan int
 }
@@ -95,8 +95,8 @@ func ask(t *testing.T, h http.Handler, method, accept string) *http.Response {
 // The form of a stream: the answer, then what follows, one event each, and comments while there is nothing.
 func TestStreamOfEvents(t *testing.T) {
 	t.Parallel()
-	d := door{make(chan []json.RawMessage)}
-	h, err := httpapi.New(httpapi.Config{Door: d, KeepAlive: 10 * time.Millisecond})
+	d := openAuthenticator{make(chan []json.RawMessage)}
+	h, err := httpapi.New(httpapi.Config{Authenticator: d, KeepAlive: 10 * time.Millisecond})
 	require.NoError(t, err)
 	resp := ask(t, h, "sub", "text/event-stream") //nolint:bodyclose // ask closes it
 	assert.Equal(t, "text/event-stream", resp.Header.Get("Content-Type"))
@@ -134,9 +134,9 @@ func TestStreamOfEvents(t *testing.T) {
 // Which requests get a stream, and which an answer.
 func TestWhoGetsAStream(t *testing.T) {
 	t.Parallel()
-	d := door{make(chan []json.RawMessage)}
+	d := openAuthenticator{make(chan []json.RawMessage)}
 	close(d.messages)
-	h, err := httpapi.New(httpapi.Config{Door: d})
+	h, err := httpapi.New(httpapi.Config{Authenticator: d})
 	require.NoError(t, err)
 	for _, c := range []struct{ method, accept, want string }{
 		{"sub", "application/json, text/event-stream", "text/event-stream"},
@@ -161,8 +161,8 @@ func TestWhoGetsAStream(t *testing.T) {
 // A client that does not read loses its stream: who writes to it does not wait for ever.
 func TestStuckClientLosesItsStream(t *testing.T) {
 	t.Parallel()
-	d := door{make(chan []json.RawMessage)}
-	h, err := httpapi.New(httpapi.Config{Door: d, WriteTime: 50 * time.Millisecond})
+	d := openAuthenticator{make(chan []json.RawMessage)}
+	h, err := httpapi.New(httpapi.Config{Authenticator: d, WriteTime: 50 * time.Millisecond})
 	require.NoError(t, err)
 	ended := make(chan struct{})
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -47,7 +47,7 @@ func (a *app) atNode(ctx context.Context, f func(node.Admin) error, otherwise fu
 // that are defined for as long as f runs.
 func (a *app) withServers(ctx context.Context, f func(node.Admin) error) error {
 	alone := func(error) error {
-		s, err := node.NewAdminAlone(a.servers(), a.logger())
+		s, err := node.NewStandaloneAdmin(a.servers(), a.logger())
 		if err != nil {
 			return err
 		}

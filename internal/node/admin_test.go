@@ -205,15 +205,15 @@ func TestManyToolsComeInParts(t *testing.T) {
 		name := "t" + strings.Repeat("x", i)
 		present = append(present, gateway.Entry{Server: "s", Tool: name, Input: json.RawMessage(`{}`), Spec: tools.Spec{Name: tools.OutsideName("s", name), Purpose: strings.Repeat("p", 200<<10)}})
 	}
-	desk := node.NewOffers(func() []gateway.Entry { return present })
-	all, err := node.NewAdmin(desk).Offered(t.Context(), "", 0)
+	methods := node.NewOffers(func() []gateway.Entry { return present })
+	all, err := node.NewAdmin(methods).Offered(t.Context(), "", 0)
 	require.NoError(t, err)
 	assert.Equal(t, present, all.Tools)
 
 	changed := false
 	sly := asked(func(in any) (any, error) {
 		var raw json.RawMessage
-		err := desk.Ask(t.Context(), bus.ServersPrefix+".catalogue", in, &raw)
+		err := methods.Ask(t.Context(), bus.ServersPrefix+".catalogue", in, &raw)
 		assert.Less(t, len(raw), bus.MaxPayload)
 		if !changed {
 			changed, present = true, append([]gateway.Entry{{Server: "s", Tool: "new", Input: json.RawMessage(`{}`)}}, present...)

@@ -25,7 +25,7 @@ func (n *Node) serveAgentDispatcher(ctx context.Context) error {
 		return err
 	}
 	n.onStop(closeSoon(end))
-	n.hands.dispatcher.Store(&agentDispatcher{n.agentDispatcher, n})
+	n.executor.dispatcher.Store(&agentDispatcher{n.agentDispatcher, n})
 	if n.server != nil {
 		n.server.AdmitAgents(n.tokens)
 	}
@@ -48,7 +48,7 @@ func (n *Node) renewOverNATS(ctx context.Context, m agents.Member, in agents.Ren
 		return httpapi.Credential{}, fault.New(fault.RateLimited, "the credential has just been renewed").
 			WithRetryAt(time.Now().Add(2 * bus.RenewedWithin)).WithHint("connect with the new one")
 	}
-	return n.roll().renew(ctx, m, in)
+	return n.agentCredentials().renew(ctx, m, in)
 }
 
 // admit counts a request in with those of the MCP face, where there is one.
@@ -81,7 +81,7 @@ func (d *agentDispatcher) Claim(ctx context.Context, m agents.Member, c agents.C
 }
 
 // agentDispatcher returns the dispatcher for agents; nil in the process of a worker, and before the node takes tasks.
-func (h *hands) agentDispatcher() agent.Dispatcher {
+func (h *executor) agentDispatcher() agent.Dispatcher {
 	if d := h.dispatcher.Load(); d != nil {
 		return d
 	}

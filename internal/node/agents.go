@@ -21,9 +21,9 @@ import (
 
 // startAgents serves the network of agents.
 func (n *Node) startAgents(ctx context.Context) error {
-	n.agents = agents.NewRegistry(agents.Config{Credentials: n.roll(), Running: n.runningCalls, Records: n.records, URL: n.address})
-	n.hands.registry.Store(n.agents)
-	gates := &chain{hands: n.hands, owner: n.orch}
+	n.agents = agents.NewRegistry(agents.Config{Credentials: n.agentCredentials(), Running: n.runningCalls, Records: n.records, URL: n.address})
+	n.executor.registry.Store(n.agents)
+	gates := &chain{executor: n.executor, owner: n.orch}
 	n.agents.OnSweep(gates.drop)
 	n.agentDispatcher = agents.NewDispatcher(n.orch, gates, n.agents)
 	c, err := n.connect(ctx, "agents")
@@ -41,7 +41,7 @@ func (n *Node) startAgents(ctx context.Context) error {
 func (n *Node) address() string { return strings.TrimSuffix(n.faceURL, mcpPath) }
 
 // agents returns the node that knows the agents; nil where there is none.
-func (h *hands) agents() agents.Service {
+func (h *executor) agents() agents.Service {
 	if r := h.registry.Load(); r != nil {
 		return r
 	}
@@ -77,7 +77,7 @@ func (n *Node) runningCalls(ctx context.Context) (map[string]int, error) {
 // agentPaths are what agents ask for over HTTP.
 func (n *Node) agentPaths() http.Handler {
 	return httpapi.Agents(httpapi.AgentsConfig{
-		Dispatcher: n.agentDispatcher, Verify: n.verifyAgent, Renew: n.roll().renew, Admit: n.admit, Logger: n.cfg.logger(),
+		Dispatcher: n.agentDispatcher, Verify: n.verifyAgent, Renew: n.agentCredentials().renew, Admit: n.admit, Logger: n.cfg.logger(),
 	})
 }
 
@@ -99,8 +99,8 @@ func (n *Node) verifyAgent(_ context.Context, secret string) (agents.Member, err
 
 // chain takes calls through the gates for agents: by a worker that bears the name of the agent, and calls no tool.
 type chain struct {
-	hands *hands
-	owner work.Owner
+	executor *executor
+	owner    work.Owner
 
 	mu      sync.Mutex
 	workers map[string]*worker.Worker
@@ -144,7 +144,7 @@ func (c *chain) worker(actor string) (*worker.Worker, error) {
 	if w := c.workers[actor]; w != nil {
 		return w, nil
 	}
-	w, err := c.hands.worker(c.owner, actor, nil)
+	w, err := c.executor.worker(c.owner, actor, nil)
 	if err == nil {
 		if c.workers == nil {
 			c.workers = map[string]*worker.Worker{}

@@ -98,7 +98,7 @@ type (
 
 // serveDatabases answers workers and faces elsewhere.
 func (n *Node) serveDatabases(context.Context) error {
-	for prefix, methods := range map[string]local{bus.DatabasePrefix: databaseMethods(n.databases), bus.SessionPrefix: n.sessions} {
+	for prefix, methods := range map[string]localMethods{bus.DatabasePrefix: databaseMethods(n.databases), bus.SessionPrefix: n.sessions} {
 		end, err := bus.Serve(n.requests, prefix, methods, bus.EndpointConfig{Logger: n.cfg.logger()})
 		if err != nil {
 			return err
@@ -108,14 +108,14 @@ func (n *Node) serveDatabases(context.Context) error {
 	return nil
 }
 
-func databaseMethods(c firebase.Config) local {
+func databaseMethods(c firebase.Config) localMethods {
 	of := func(name firebase.Database) firebase.Backend {
 		if name == firebase.Firestore {
 			return c.Firestore
 		}
 		return c.Realtime
 	}
-	return local{
+	return localMethods{
 		"read": bus.Handle(func(ctx context.Context, in readRequest) (firebase.Snapshot, error) {
 			return of(in.Database).Read(ctx, in.Path, in.Query)
 		}),
@@ -128,8 +128,8 @@ func databaseMethods(c firebase.Config) local {
 // longPoll is how long a request for messages waits for one.
 const longPoll = 20 * time.Second
 
-func sessionMethods(hub *firebase.Hub) local {
-	return local{
+func sessionMethods(hub *firebase.Hub) localMethods {
+	return localMethods{
 		"open": bus.Handle(func(_ context.Context, in sessionRequest) (struct{}, error) {
 			hub.OpenSession(in.Session, in.Single)
 			return struct{}{}, nil

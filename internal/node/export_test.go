@@ -25,12 +25,12 @@ func (n *Node) Messages() *bus.Messages { return n.messages }
 
 // NewOffers hands out tools that never change by themselves.
 func NewOffers(entries func() []gateway.Entry) Asker {
-	return local{"catalogue": bus.Handle(offers[gateway.Entry]{entries, func() <-chan struct{} { return nil }, bus.MaxPayload / 2}.answer)}
+	return localMethods{"catalogue": bus.Handle(offerServer[gateway.Entry]{entries, func() <-chan struct{} { return nil }, bus.MaxPayload / 2}.answer)}
 }
 
 // NewFeatures hands out features that never change by themselves.
 func NewFeatures(list func() []gateway.Feature) Asker {
-	return local{"features": bus.Handle(offers[gateway.Feature]{list, func() <-chan struct{} { return nil }, bus.MaxPayload / 2}.answer)}
+	return localMethods{"features": bus.Handle(offerServer[gateway.Feature]{list, func() <-chan struct{} { return nil }, bus.MaxPayload / 2}.answer)}
 }
 
 // ElsewhereDatabase is a database of a node as a worker elsewhere has it.
@@ -47,4 +47,4 @@ func Kept(living agents.Living, actors ...string) []string {
 }
 
 // ReplyOf is what /rpc hears of a call.
-func ReplyOf(r server.BareReply) httpapi.Reply { return replyOf(r) }
+func ReplyOf(r server.ToolReply) httpapi.Reply { return replyOf(r) }

@@ -27,7 +27,7 @@ import (
 
 // configure turns the settings into those of the families of tools. Errors name the setting. Named
 // connections lie in the data directory, which is closed to tools.
-func (h *hands) configure(c *bus.Conn) error {
+func (h *executor) configure(c *bus.Conn) error {
 	net, err := h.cfg.network()
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func (h *hands) configure(c *bus.Conn) error {
 	return nil
 }
 
-func (h *hands) gitConfig(net netguard.Config) git.Config {
+func (h *executor) gitConfig(net netguard.Config) git.Config {
 	s := h.cfg.Tools
 	return git.Config{
 		FindSecret:   h.findSecret,

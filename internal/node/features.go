@@ -50,8 +50,8 @@ func (a Admin) content(ctx context.Context, method string, request any) (json.Ra
 }
 
 // reading are the methods that read resources and get prompts.
-func reading(g *gateway.Gateway) local {
-	return local{
+func reading(g *gateway.Gateway) localMethods {
+	return localMethods{
 		"resource": bus.Handle(func(ctx context.Context, in resourceRequest) (content, error) {
 			raw, err := g.ReadResource(ctx, in.Server, in.URI)
 			return content{raw}, err

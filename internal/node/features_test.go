@@ -116,11 +116,11 @@ func TestManyFeaturesComeInParts(t *testing.T) {
 		require.NoError(t, err)
 		present = append(present, gateway.Feature{Kind: gateway.Resource, Server: "s", Key: key, Definition: definition})
 	}
-	desk, asks := node.NewFeatures(func() []gateway.Feature { return present }), 0
+	methods, asks := node.NewFeatures(func() []gateway.Feature { return present }), 0
 	all, err := node.NewAdmin(asked(func(in any) (any, error) {
 		asks++
 		var raw json.RawMessage
-		err := desk.Ask(t.Context(), bus.ServersPrefix+".features", in, &raw)
+		err := methods.Ask(t.Context(), bus.ServersPrefix+".features", in, &raw)
 		assert.Less(t, len(raw), bus.MaxPayload)
 		return raw, err
 	})).OfferedFeatures(t.Context(), "", 0)

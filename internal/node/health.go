@@ -43,7 +43,7 @@ type health struct {
 }
 
 func newHealth(n *Node) *health {
-	return &health{n: n, github: forge.NewProbe(n.hands.families.GitHub), since: time.Now(), used: processorTime()}
+	return &health{n: n, github: forge.NewProbe(n.executor.families.GitHub), since: time.Now(), used: processorTime()}
 }
 
 // partOf is a part that has answered, or why it has not. Messages of coded errors are fit for everybody.
@@ -82,10 +82,10 @@ func (h *health) JetStream(ctx context.Context) system.Part {
 
 // Servers implements system.Health.
 func (h *health) Servers(ctx context.Context) []system.Part {
-	if h.n.hands.gateway == nil {
+	if h.n.executor.gateway == nil {
 		return nil
 	}
-	list, err := h.n.hands.gateway.Servers().List(ctx)
+	list, err := h.n.executor.gateway.Servers().List(ctx)
 	if err != nil {
 		return []system.Part{partOf("mcp servers", 0, err)}
 	}

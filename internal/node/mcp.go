@@ -60,9 +60,9 @@ func (n *Node) startFace(ctx context.Context) error {
 
 func (n *Node) faceConfig() server.Config {
 	cfg := server.Config{
-		API: n.orch, Catalogue: n.hands.catalogue, Root: n.hands.root.Name(), Version: n.cfg.Version, Logger: n.cfg.logger(),
+		API: n.orch, Catalogue: n.executor.catalogue, Root: n.executor.root.Name(), Version: n.cfg.Version, Logger: n.cfg.logger(),
 		Sessions: n.store, Key: n.faceKey, Outside: n.Outside(), Inboxes: n.messages, Reveal: n.reveal, Subscriptions: NewSubscriptions(n),
-		Tokens: n.cfg.Tokens, Outputs: n.hands.tree, SyncWait: n.cfg.SyncWait, OutsideApprovals: n.cfg.OutsideApprovals,
+		Tokens: n.cfg.Tokens, Outputs: n.executor.tree, SyncWait: n.cfg.SyncWait, OutsideApprovals: n.cfg.OutsideApprovals,
 		PortableNames: n.cfg.PortableNames, Unlogged: n.unlogged, Direct: n.direct,
 	}
 	if n.cfg.Face != nil {
@@ -109,8 +109,8 @@ func (n *Node) RPCURL() string { return n.rpcURL }
 
 // Outside gives faces the resources and prompts of outside servers; nil when the node uses none.
 func (n *Node) Outside() server.Outside {
-	if n.hands.gateway == nil {
+	if n.executor.gateway == nil {
 		return nil
 	}
-	return n.hands.gateway
+	return n.executor.gateway
 }

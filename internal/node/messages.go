@@ -91,11 +91,11 @@ type delegatedBroker struct {
 	note   func(ctx context.Context, who messages.Delegation) error
 
 	mu    sync.Mutex // not held while anything is noted
-	noted map[messages.Delegation]*noting
+	noted map[messages.Delegation]*pendingNote
 }
 
-// noting is a reading that was noted a moment ago, or is being noted.
-type noting struct {
+// pendingNote is a reading that was noted a moment ago, or is being noted.
+type pendingNote struct {
 	at time.Time
 	// done is closed when it is noted, or has failed with err.
 	done chan struct{}
@@ -143,7 +143,7 @@ func (d *delegatedBroker) noteOnce(ctx context.Context, who messages.Delegation)
 }
 
 // begin returns what is known of a reading, and whether the caller has to note it.
-func (d *delegatedBroker) begin(who messages.Delegation) (n *noting, mine bool) {
+func (d *delegatedBroker) begin(who messages.Delegation) (n *pendingNote, mine bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
@@ -156,15 +156,15 @@ func (d *delegatedBroker) begin(who messages.Delegation) (n *noting, mine bool) 
 		return n, false
 	}
 	if d.noted == nil {
-		d.noted = map[messages.Delegation]*noting{}
+		d.noted = map[messages.Delegation]*pendingNote{}
 	}
-	n = &noting{at: now, done: make(chan struct{})}
+	n = &pendingNote{at: now, done: make(chan struct{})}
 	d.noted[who] = n
 	return n, true
 }
 
 // end tells who waits for a reading to be noted. One that could not be is tried again by the next.
-func (d *delegatedBroker) end(who messages.Delegation, n *noting) {
+func (d *delegatedBroker) end(who messages.Delegation, n *pendingNote) {
 	d.mu.Lock()
 	if n.err != nil && d.noted[who] == n {
 		delete(d.noted, who)
@@ -235,5 +235,5 @@ func (n *Node) askMessages(ctx context.Context, method string, in, out any) (boo
 	if !ours {
 		return false, nil
 	}
-	return true, local(n.messageMethods).Ask(ctx, name, in, out)
+	return true, localMethods(n.messageMethods).Ask(ctx, name, in, out)
 }

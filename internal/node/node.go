@@ -115,13 +115,13 @@ func (c Config) logger() *slog.Logger {
 
 // Node is a running node.
 type Node struct {
-	cfg    Config
-	server *bus.Server // nil with an external one
-	store  *bus.Store
-	orch   *orchestrator.Orchestrator
-	hands  *hands
-	stats  *stats.Projector
-	tokens *bus.Tokens
+	cfg      Config
+	server   *bus.Server // nil with an external one
+	store    *bus.Store
+	orch     *orchestrator.Orchestrator
+	executor *executor
+	stats    *stats.Projector
+	tokens   *bus.Tokens
 	// agents knows the registered agents, agentDispatcher hands out work to them.
 	agents          *agents.Registry
 	agentDispatcher *agents.Dispatcher
@@ -138,9 +138,9 @@ type Node struct {
 	faceURL, rpcURL string
 	// requests is the connection for what is asked and told, notices is nil when nothing is told.
 	requests *bus.Conn
-	notices  *notices
+	notices  *noticeQueue
 	// serverMethods answers requests about MCP servers, sessions those about sessions with subscriptions.
-	serverMethods, sessions local
+	serverMethods, sessions localMethods
 	databases               firebase.Config
 	// changes are those of MCP servers that the journal has yet to note.
 	changes chan registry.Change
@@ -156,7 +156,7 @@ type Node struct {
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	n := &Node{cfg: cfg, done: make(chan struct{}), changes: make(chan registry.Change, maxChanges)}
 	for _, step := range []func(context.Context) error{
-		n.openBus, n.openStore, n.openDatabases, n.openRequests, n.openMessages, n.openHands, n.openNotices, n.openStats, n.startOwner, n.tellAbout, n.takeOver, n.startTokens, n.startAgents, n.serveAgentDispatcher, n.serveServers, n.serveMessages, n.serveDatabases, n.serve, n.startWorker, n.startFace, n.startJournal, n.startChores, n.startTidying, n.endWaits,
+		n.openBus, n.openStore, n.openDatabases, n.openRequests, n.openMessages, n.openExecutor, n.openNotices, n.openStats, n.startOwner, n.publishInfo, n.takeOver, n.startTokens, n.startAgents, n.serveAgentDispatcher, n.serveServers, n.serveMessages, n.serveDatabases, n.serve, n.startWorker, n.startFace, n.startJournal, n.startChores, n.startTidying, n.endWaits,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, n.Stop(context.WithoutCancel(ctx)))
@@ -218,10 +218,10 @@ func (n *Node) openRequests(ctx context.Context) error {
 	return err
 }
 
-func (n *Node) openHands(ctx context.Context) error {
+func (n *Node) openExecutor(ctx context.Context) error {
 	var err error
-	if n.hands, err = openHands(ctx, n.cfg, n.databases, n.requests, n.tellChange, n.isOver); err == nil {
-		n.onStop(func(context.Context) error { return n.hands.close() })
+	if n.executor, err = openExecutor(ctx, n.cfg, n.databases, n.requests, n.tellChange, n.isOver); err == nil {
+		n.onStop(func(context.Context) error { return n.executor.close() })
 	}
 	return err
 }
@@ -249,17 +249,17 @@ func (n *Node) startOwner(ctx context.Context) error {
 
 func (n *Node) ownerConfig() orchestrator.Config {
 	return orchestrator.Config{
-		Log: n.store, Blobs: n.store, Checkpoints: n.store, Indexes: n.store, Catalogue: n.hands.catalogue,
+		Log: n.store, Blobs: n.store, Checkpoints: n.store, Indexes: n.store, Catalogue: n.executor.catalogue,
 		Logger: n.cfg.logger(), Lease: n.cfg.Lease, ArchiveAfter: n.cfg.ArchiveAfter, Paused: n.cfg.Paused,
 		MaxDeliveries: n.cfg.MaxDeliveries, MaxSpawned: n.cfg.MaxSpawned, MaxOpen: n.cfg.MaxOpen, MaxOpenEach: n.cfg.MaxOpenEach,
-		Redact: n.hands.policy.Redact, FindSecret: n.hands.findSecret,
-		Workspace: n.hands.tree.Path, Root: n.hands.root.Name(),
-		Over: func(id events.TaskID) { n.hands.later(id, func() error { return n.hands.tree.RemoveTemp(id) }) },
+		Redact: n.executor.policy.Redact, FindSecret: n.executor.findSecret,
+		Workspace: n.executor.tree.Path, Root: n.executor.root.Name(),
+		Over: func(id events.TaskID) { n.executor.later(id, func() error { return n.executor.tree.RemoveTemp(id) }) },
 		Archived: func(id events.TaskID, ok bool) {
-			n.hands.later(id, func() error { return n.hands.tree.Archive(id, ok) })
+			n.executor.later(id, func() error { return n.executor.tree.Archive(id, ok) })
 		},
 		Committed: n.stats.Committed,
-		Gone:      n.gone(), Describe: n.describe, Limited: n.hands.limited, FourEyes: n.cfg.FourEyes, Notify: n.notify,
+		Gone:      n.gone(), Describe: n.describe, Limited: n.executor.limited, FourEyes: n.cfg.FourEyes, Notify: n.notify,
 	}
 }
 
@@ -276,7 +276,7 @@ func (n *Node) gone() []string {
 
 // describe adds to the status what only the node knows.
 func (n *Node) describe(r *orchestrator.StatusReply) {
-	r.Version, r.Root = n.cfg.Version, n.hands.root.Name()
+	r.Version, r.Root = n.cfg.Version, n.executor.root.Name()
 	ctx, stop := context.WithTimeout(context.Background(), 2*time.Second)
 	defer stop()
 	s, err := n.store.Status(ctx)
@@ -343,7 +343,7 @@ func (n *Node) startWorker(ctx context.Context) error {
 		return nil
 	}
 	name := worker.UniqueName()
-	w, err := n.hands.worker(n.orch, name, queues)
+	w, err := n.executor.worker(n.orch, name, queues)
 	if err != nil {
 		return err
 	}
@@ -423,7 +423,7 @@ func RunWorker(ctx context.Context, cfg Config) error {
 	}
 	defer c.Close()
 	cfg.broker = bus.RetryingBroker(bus.NewMessageClient[messages.Call](bus.NewRemote(c), bus.WorkMessagesPrefix))
-	h, err := openHands(ctx, cfg, remoteDatabases(c), c, nil, nil)
+	h, err := openExecutor(ctx, cfg, remoteDatabases(c), c, nil, nil)
 	if err != nil {
 		return err
 	}

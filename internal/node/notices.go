@@ -26,14 +26,14 @@ const (
 	maxSubject, maxMessage = 200, 2000
 )
 
-// notices brings what the owner has to say to the channels that the operator chose, one notice after another
+// noticeQueue brings what the owner has to say to the channels that the operator chose, one notice after another
 // and never in the way of the owner: what finds the queue full is dropped, counted and logged.
-type notices struct {
-	hands   *hands
-	sender  *notify.Sender
-	on, to  []string
-	queue   chan orchestrator.Notice
-	dropped atomic.Int64
+type noticeQueue struct {
+	executor *executor
+	sender   *notify.Sender
+	on, to   []string
+	queue    chan orchestrator.Notice
+	dropped  atomic.Int64
 	// stopping is closed when nothing more comes.
 	stopping chan struct{}
 }
@@ -43,12 +43,12 @@ func (n *Node) openNotices(ctx context.Context) error {
 	if len(n.cfg.NotifyOn) == 0 || len(n.cfg.NotifyTo) == 0 {
 		return nil
 	}
-	sender, err := notify.NewSender(n.hands.families.Notify, n.cfg.NotifyTo...)
+	sender, err := notify.NewSender(n.executor.families.Notify, n.cfg.NotifyTo...)
 	if err != nil {
 		return fault.From(err).WithField("notify_channels")
 	}
-	n.notices = &notices{
-		hands: n.hands, sender: sender, on: n.cfg.NotifyOn, to: n.cfg.NotifyTo,
+	n.notices = &noticeQueue{
+		executor: n.executor, sender: sender, on: n.cfg.NotifyOn, to: n.cfg.NotifyTo,
 		queue: make(chan orchestrator.Notice, maxNotices), stopping: make(chan struct{}),
 	}
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -82,7 +82,7 @@ func (n *Node) notify(notice orchestrator.Notice) {
 }
 
 // wants reports whether the operator wants to hear of a kind.
-func (n *notices) wants(kind string) bool {
+func (n *noticeQueue) wants(kind string) bool {
 	switch kind {
 	case orchestrator.NoticeFailed:
 		return slices.Contains(n.on, "failed")
@@ -94,7 +94,7 @@ func (n *notices) wants(kind string) bool {
 }
 
 // run delivers until nothing more comes and the queue is empty, or ctx ends.
-func (n *notices) run(ctx context.Context) {
+func (n *noticeQueue) run(ctx context.Context) {
 	for {
 		select {
 		case notice := <-n.queue:
@@ -107,7 +107,7 @@ func (n *notices) run(ctx context.Context) {
 }
 
 // rest delivers what is left; what there is no time for counts as dropped.
-func (n *notices) rest(ctx context.Context) {
+func (n *noticeQueue) rest(ctx context.Context) {
 	for {
 		select {
 		case notice := <-n.queue:
@@ -123,13 +123,13 @@ func (n *notices) rest(ctx context.Context) {
 	}
 }
 
-func (n *notices) send(ctx context.Context, notice orchestrator.Notice) {
-	log := n.hands.cfg.logger()
+func (n *noticeQueue) send(ctx context.Context, notice orchestrator.Notice) {
+	log := n.executor.cfg.logger()
 	if err := n.prepare(notice); err != nil {
 		log.WarnContext(ctx, "notification_workspace_failed", slog.String("task", string(notice.Task)), slog.Any("error", err))
 	}
 	env := &tools.Env{
-		Task: notice.Task, Root: n.hands.root, Workspace: n.hands.tree.Path(notice.Task), Log: log, Now: time.Now,
+		Task: notice.Task, Root: n.executor.root, Workspace: n.executor.tree.Path(notice.Task), Log: log, Now: time.Now,
 		Progress: func(float64, float64, string) {}, Record: func(events.Kind, events.Payload) {}, // its task may be over
 	}
 	if err := n.sender.Send(ctx, env, n.message(notice)); err != nil {
@@ -139,25 +139,25 @@ func (n *notices) send(ctx context.Context, notice orchestrator.Notice) {
 }
 
 // prepare makes the workspace that the channel file writes to; a task may come to its end without one.
-func (n *notices) prepare(notice orchestrator.Notice) error {
+func (n *noticeQueue) prepare(notice orchestrator.Notice) error {
 	if !slices.Contains(n.to, "file") {
 		return nil
 	}
-	_, err := n.hands.tree.Ensure(notice.Task, notice.Name)
+	_, err := n.executor.tree.Ensure(notice.Task, notice.Name)
 	if err == nil && notice.Kind == orchestrator.NoticeFailed {
-		err = n.hands.tree.RemoveTemp(notice.Task)
+		err = n.executor.tree.RemoveTemp(notice.Task)
 	}
 	return err
 }
 
-func (n *notices) tellDropped(ctx context.Context) {
+func (n *noticeQueue) tellDropped(ctx context.Context) {
 	if dropped := n.dropped.Swap(0); dropped > 0 {
-		n.hands.cfg.logger().WarnContext(ctx, "notifications_dropped", slog.Int64("count", dropped))
+		n.executor.cfg.logger().WarnContext(ctx, "notifications_dropped", slog.Int64("count", dropped))
 	}
 }
 
 // message puts a notice into words, without secrets.
-func (n *notices) message(o orchestrator.Notice) notify.Notice {
+func (n *noticeQueue) message(o orchestrator.Notice) notify.Notice {
 	what, next := "has news", ""
 	switch o.Kind {
 	case orchestrator.NoticeFailed:
@@ -180,8 +180,8 @@ func (n *notices) message(o orchestrator.Notice) notify.Notice {
 	}
 }
 
-func (n *notices) clean(text string) string {
-	clean, _ := n.hands.policy.Redact([]byte(text))
+func (n *noticeQueue) clean(text string) string {
+	clean, _ := n.executor.policy.Redact([]byte(text))
 	return string(clean)
 }
 

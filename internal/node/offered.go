@@ -46,19 +46,19 @@ type (
 // Offered returns the tools of the outside servers. With a version that is known it waits until there is another one,
 // and returns the known version, without tools, when there is none in time.
 func (a Admin) Offered(ctx context.Context, after string, wait time.Duration) (Offered, error) {
-	version, all, err := gather[gateway.Entry](ctx, a.node, "catalogue", after, wait)
+	version, all, err := fetchAll[gateway.Entry](ctx, a.node, "catalogue", after, wait)
 	return Offered{version, all}, err
 }
 
 // OfferedFeatures returns the resources, templates and prompts of the outside servers that are connected. It waits as
 // Offered does.
 func (a Admin) OfferedFeatures(ctx context.Context, after string, wait time.Duration) (OfferedFeatures, error) {
-	version, all, err := gather[gateway.Feature](ctx, a.node, "features", after, wait)
+	version, all, err := fetchAll[gateway.Feature](ctx, a.node, "features", after, wait)
 	return OfferedFeatures{version, all}, err
 }
 
-// gather asks for all parts of what is offered.
-func gather[T any](ctx context.Context, node Asker, method, after string, wait time.Duration) (version string, all []T, err error) {
+// fetchAll asks for all parts of what is offered.
+func fetchAll[T any](ctx context.Context, node Asker, method, after string, wait time.Duration) (version string, all []T, err error) {
 	ctx, stop := context.WithTimeout(ctx, wait+bus.CallWithin)
 	defer stop()
 	request := offerRequest{After: after, Wait: wait}
@@ -98,8 +98,8 @@ func Mirrors(entries []gateway.Entry) ([]tools.Tool, error) {
 	return all, nil
 }
 
-// offers tells others what the outside servers of a node offer: tools, or features.
-type offers[T any] struct {
+// offerServer tells others what the outside servers of a node offer: tools, or features.
+type offerServer[T any] struct {
 	list func() []T
 	// replaced returns a channel that is closed when list may return others.
 	replaced func() <-chan struct{}
@@ -107,13 +107,13 @@ type offers[T any] struct {
 	most int
 }
 
-// offering returns the method that answers with what list returns, in parts of half a message of the connection.
-func offering[T any](c *bus.Conn, list func() []T, replaced func() <-chan struct{}) bus.Method {
-	return bus.Handle(offers[T]{list, replaced, int(c.NATS().MaxPayload() / 2)}.answer)
+// offerMethod returns the method that answers with what list returns, in parts of half a message of the connection.
+func offerMethod[T any](c *bus.Conn, list func() []T, replaced func() <-chan struct{}) bus.Method {
+	return bus.Handle(offerServer[T]{list, replaced, int(c.NATS().MaxPayload() / 2)}.answer)
 }
 
 // answer returns the items when they are others than those that are known, or as soon as they are.
-func (f offers[T]) answer(ctx context.Context, in offerRequest) (offerReply, error) {
+func (f offerServer[T]) answer(ctx context.Context, in offerRequest) (offerReply, error) {
 	limit := time.NewTimer(in.Wait)
 	defer limit.Stop()
 	for {
@@ -133,7 +133,7 @@ func (f offers[T]) answer(ctx context.Context, in offerRequest) (offerReply, err
 }
 
 // encoded returns the items, and their digest.
-func (f offers[T]) encoded() (all []json.RawMessage, version string, err error) {
+func (f offerServer[T]) encoded() (all []json.RawMessage, version string, err error) {
 	sum := sha256.New()
 	for _, item := range f.list() {
 		raw, err := json.Marshal(item)
@@ -147,7 +147,7 @@ func (f offers[T]) encoded() (all []json.RawMessage, version string, err error) 
 }
 
 // part returns the items behind the first ones, as many as fit into an answer.
-func (f offers[T]) part(all []json.RawMessage, version string, from int) offerReply {
+func (f offerServer[T]) part(all []json.RawMessage, version string, from int) offerReply {
 	reply, size := offerReply{Version: version}, 0
 	for i := min(max(from, 0), len(all)); i < len(all); i++ {
 		if size += len(all[i]); size > f.most && len(reply.Items) > 0 {

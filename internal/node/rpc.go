@@ -12,38 +12,38 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// rpc is the /rpc endpoint, behind the same door as the MCP face.
+// rpc is the /rpc endpoint, behind the same authentication as the MCP face.
 func (n *Node) rpc(face *server.Server) (http.Handler, error) {
-	return httpapi.New(httpapi.Config{Door: door{face}, Redact: n.hands.policy.Redact, Wait: n.cfg.RPCWait, Logger: n.cfg.logger()})
+	return httpapi.New(httpapi.Config{Authenticator: rpcAuthenticator{face}, Redact: n.executor.policy.Redact, Wait: n.cfg.RPCWait, Logger: n.cfg.logger()})
 }
 
-// door lets clients of /rpc in as the MCP face does.
-type door struct{ face *server.Server }
+// rpcAuthenticator lets clients of /rpc in as the MCP face does.
+type rpcAuthenticator struct{ face *server.Server }
 
-// Enter implements httpapi.Door.
-func (d door) Enter(ctx context.Context, token string) (httpapi.Client, error) {
-	b, err := d.face.Bare(ctx, token)
+// Authenticate implements httpapi.Authenticator.
+func (d rpcAuthenticator) Authenticate(ctx context.Context, token string) (httpapi.Client, error) {
+	b, err := d.face.ToolCaller(ctx, token)
 	if err != nil {
 		return nil, err
 	}
-	return bare{b}, nil
+	return rpcClient{b}, nil
 }
 
-// FromHere implements httpapi.Door.
-func (d door) FromHere(next http.Handler) http.Handler { return d.face.FromHere(next) }
+// FromHere implements httpapi.Authenticator.
+func (d rpcAuthenticator) FromHere(next http.Handler) http.Handler { return d.face.FromHere(next) }
 
-// bare is a client of /rpc.
-type bare struct{ *server.Bare }
+// rpcClient is a client of /rpc.
+type rpcClient struct{ *server.ToolCaller }
 
 // Call implements httpapi.Client.
-func (b bare) Call(ctx context.Context, c httpapi.Call) (httpapi.Reply, error) {
-	reply, err := b.Bare.Call(ctx, server.BareCall{Tool: c.Tool, Args: c.Args, Cause: c.Request, Wait: c.Wait})
+func (b rpcClient) Call(ctx context.Context, c httpapi.Call) (httpapi.Reply, error) {
+	reply, err := b.ToolCaller.Call(ctx, server.ToolCall{Tool: c.Tool, Args: c.Args, Cause: c.Request, Wait: c.Wait})
 	return replyOf(reply), err
 }
 
 // Listen implements httpapi.Client.
-func (b bare) Listen(ctx context.Context, c httpapi.Call) (httpapi.Reply, httpapi.Listener, error) {
-	reply, listener, err := b.Bare.Listen(ctx, server.BareCall{Tool: c.Tool, Args: c.Args, Cause: c.Request, Wait: c.Wait})
+func (b rpcClient) Listen(ctx context.Context, c httpapi.Call) (httpapi.Reply, httpapi.Listener, error) {
+	reply, listener, err := b.ToolCaller.Listen(ctx, server.ToolCall{Tool: c.Tool, Args: c.Args, Cause: c.Request, Wait: c.Wait})
 	if err != nil {
 		return replyOf(reply), nil, err
 	}
@@ -51,7 +51,7 @@ func (b bare) Listen(ctx context.Context, c httpapi.Call) (httpapi.Reply, httpap
 }
 
 // replyOf is what /rpc hears of a call, whether it listens or not.
-func replyOf(r server.BareReply) httpapi.Reply {
+func replyOf(r server.ToolReply) httpapi.Reply {
 	return httpapi.Reply{Output: r.Output, Task: r.Task, Approval: r.Approval, Question: r.Question, Method: r.Tool}
 }
 
@@ -70,7 +70,7 @@ func (n *Node) direct(ctx context.Context, who server.Identity, tool tools.Tool,
 // plainEnv is what a call outside of the log may use.
 func (n *Node) plainEnv() *tools.Env {
 	return &tools.Env{
-		Root: n.hands.root, Log: n.cfg.logger(), Now: time.Now,
+		Root: n.executor.root, Log: n.cfg.logger(), Now: time.Now,
 		Progress: func(float64, float64, string) {}, Record: func(events.Kind, events.Payload) {}, Spawn: func(tools.Spawn) {},
 	}
 }

@@ -206,7 +206,7 @@ func TestRPCSubscriptionsThatAreNone(t *testing.T) {
 func TestRPCRepliesAreWhole(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, httpapi.Reply{Output: []byte(`1`), Task: "t", Approval: "a", Question: "q", Method: "m"},
-		node.ReplyOf(server.BareReply{Output: []byte(`1`), Task: "t", Approval: "a", Question: "q", Tool: "m"}))
+		node.ReplyOf(server.ToolReply{Output: []byte(`1`), Task: "t", Approval: "a", Question: "q", Tool: "m"}))
 }
 
 // A stream ends with the token that it was opened with, and with the node.

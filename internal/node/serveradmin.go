@@ -35,47 +35,47 @@ func (n *Node) Ask(ctx context.Context, method string, in, out any) error {
 }
 
 // methods are what can be asked about the MCP servers of the node.
-func (n *Node) methods() local {
-	replaced := n.hands.catalogue.Replaced
-	g := n.hands.gateway
+func (n *Node) methods() localMethods {
+	replaced := n.executor.catalogue.Replaced
+	g := n.executor.gateway
 	if g == nil {
-		all := without()
-		all["catalogue"] = offering(n.requests, func() []gateway.Entry { return nil }, replaced)
-		all["features"] = offering(n.requests, func() []gateway.Feature { return nil }, replaced)
+		all := disabledMethods()
+		all["catalogue"] = offerMethod(n.requests, func() []gateway.Entry { return nil }, replaced)
+		all["features"] = offerMethod(n.requests, func() []gateway.Feature { return nil }, replaced)
 		return all
 	}
 	all := newServerAdmin(g).methods()
 	maps.Copy(all, reading(g))
-	all["catalogue"] = offering(n.requests, g.Entries, replaced)
-	all["features"] = offering(n.requests, g.Features, g.FeaturesReplaced)
+	all["catalogue"] = offerMethod(n.requests, g.Entries, replaced)
+	all["features"] = offerMethod(n.requests, g.Features, g.FeaturesReplaced)
 	return all
 }
 
-// without are the methods of a node that uses no MCP servers, but those that list what it offers.
-func without() local {
+// disabledMethods are the methods of a node that uses no MCP servers, but those that list what it offers.
+func disabledMethods() localMethods {
 	refuse := func(context.Context, []byte) ([]byte, error) {
 		return nil, fault.New(fault.ToolDisabled, "this node uses no MCP servers").WithHint("start it with the setting mcp_enabled")
 	}
-	all := local{}
+	all := localMethods{}
 	for _, name := range []string{"list", "test", "enable", "disable", "reload", "definitions", "accept", "resource", "prompt"} {
 		all[name] = refuse
 	}
 	return all
 }
 
-// trust is what people have accepted.
-type trust interface {
+// acceptances is what people have accepted.
+type acceptances interface {
 	Definitions(server string) []gateway.Definition
 	Accept(server string, wanted map[string]string, by string) ([]gateway.Definition, error)
 }
 
-var _ trust = (*gateway.Gateway)(nil)
+var _ acceptances = (*gateway.Gateway)(nil)
 
-// recorded is what people have accepted, without a gateway.
-type recorded struct{ gateway.Records }
+// recordedAcceptances is what people have accepted, without a gateway.
+type recordedAcceptances struct{ gateway.Records }
 
 // Accept implements trust.
-func (r recorded) Accept(server string, wanted map[string]string, by string) ([]gateway.Definition, error) {
+func (r recordedAcceptances) Accept(server string, wanted map[string]string, by string) ([]gateway.Definition, error) {
 	return r.Records.Accept(server, wanted, by, time.Now().UTC())
 }
 
@@ -84,15 +84,15 @@ type serverAdmin struct {
 	// ready waits until the servers had their time to connect.
 	ready    func(context.Context) error
 	registry registry.MCPRegistry
-	trust    trust
+	trust    acceptances
 }
 
 // newServerAdmin returns one whose servers are started with the first question about them, unless they were before.
 func newServerAdmin(g *gateway.Gateway) serverAdmin { return serverAdmin{g.Ready, g.Servers(), g} }
 
 // records are the methods that need no running server, but the records of what they said.
-func (d serverAdmin) records() local {
-	return local{
+func (d serverAdmin) records() localMethods {
+	return localMethods{
 		"definitions": bus.Handle(func(_ context.Context, in serverName) ([]gateway.Definition, error) {
 			return d.trust.Definitions(in.Name), nil
 		}),
@@ -101,9 +101,9 @@ func (d serverAdmin) records() local {
 }
 
 // methods are all but those about what the servers offer.
-func (d serverAdmin) methods() local {
+func (d serverAdmin) methods() localMethods {
 	all := d.records()
-	starting := local{
+	starting := localMethods{
 		"list":    bus.Handle(func(ctx context.Context, _ struct{}) ([]Server, error) { return d.list(ctx) }),
 		"test":    bus.Handle(d.test),
 		"enable":  bus.Handle(d.switching(d.registry.Enable)),
@@ -193,11 +193,11 @@ func (d serverAdmin) accept(_ context.Context, word Acceptance) ([]gateway.Defin
 	return d.trust.Accept(word.Server, word.Tools, word.By)
 }
 
-// local answers requests in this process, as the bus does elsewhere.
-type local map[string]bus.Method
+// localMethods answers requests in this process, as the bus does elsewhere.
+type localMethods map[string]bus.Method
 
 // Ask implements Asker.
-func (l local) Ask(ctx context.Context, method string, in, out any) error {
+func (l localMethods) Ask(ctx context.Context, method string, in, out any) error {
 	answer := l[strings.TrimPrefix(method, bus.ServersPrefix+".")]
 	if answer == nil {
 		return fault.New(fault.Unavailable, "nothing serves %s here", method)

@@ -44,7 +44,7 @@ func (s Servers) gateway(catalogue *tools.Catalogue, log *slog.Logger) gateway.C
 const maxChanges = 1000
 
 // openGateway brings the tools of MCP servers into the catalogue.
-func (h *hands) openGateway(ctx context.Context, tell func(context.Context, registry.Change), over func(context.Context, gateway.Call) bool) error {
+func (h *executor) openGateway(ctx context.Context, tell func(context.Context, registry.Change), over func(context.Context, gateway.Call) bool) error {
 	s := h.cfg.Servers
 	if s.Home == "" {
 		return nil
@@ -80,7 +80,7 @@ func (n *Node) isOver(ctx context.Context, call gateway.Call) bool {
 
 // startJournal notes changes of MCP servers in the log (S1-035, S1-050, S1-052), in a node that lives on.
 func (n *Node) startJournal(ctx context.Context) error {
-	if n.hands.gateway == nil || n.cfg.Servers.Connect != gateway.AtOnce {
+	if n.executor.gateway == nil || n.cfg.Servers.Connect != gateway.AtOnce {
 		return nil
 	}
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))

@@ -25,7 +25,7 @@ func (n *Node) startTidying(ctx context.Context) error {
 }
 
 func (n *Node) tidy(ctx context.Context) {
-	tasks, err := n.hands.tree.Tasks()
+	tasks, err := n.executor.tree.Tasks()
 	for _, id := range tasks {
 		if ctx.Err() != nil {
 			return
@@ -46,8 +46,8 @@ func (n *Node) tidyTask(ctx context.Context, id events.TaskID) error {
 	case err != nil || !view.State.Terminal():
 		return err
 	}
-	if err := n.hands.tree.RemoveTemp(id); err != nil || !view.Archived {
+	if err := n.executor.tree.RemoveTemp(id); err != nil || !view.Archived {
 		return err
 	}
-	return n.hands.tree.Archive(id, view.State == statemachine.Done)
+	return n.executor.tree.Archive(id, view.State == statemachine.Done)
 }

@@ -219,7 +219,7 @@ func (s *Server) decide(ctx context.Context, c client, q question, response json
 // askOn lets the client of a waiting call answer what the call asks. A result means that the call is handed back.
 func (s *Server) askOn(ctx context.Context, c client, r *run) (*mcp.CallToolResult, error) {
 	if r.atOnce(c) && !r.spec.AsksFirst {
-		return nil, &handed{begun(r.id, r.at, r.ttl)}
+		return nil, &taskStartedError{begun(r.id, r.at, r.ttl)}
 	}
 	mine, err := s.pending(ctx, c, r.id)
 	switch {
@@ -250,7 +250,7 @@ func (s *Server) needsOthers(ctx context.Context, c client, r *run, refused erro
 		return nil, err // it goes on meanwhile
 	}
 	if c.knowsTasks() && r.spec.Tasks != tools.NoTask {
-		return nil, &handed{begun(r.id, r.at, r.ttl)}
+		return nil, &taskStartedError{begun(r.id, r.at, r.ttl)}
 	}
 	got, err := s.cfg.API.Approvals(ctx, orchestrator.ApprovalsRequest{Task: r.id})
 	if err != nil {
@@ -395,7 +395,7 @@ func (s *Server) elicitAll(ctx context.Context, c client, list []question, id ev
 func (s *Server) unanswered(ctx context.Context, c client, q question, err error) {
 	s.cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "mcp_question_not_answered", slog.String("question", q.id), slog.Any("error", err))
 	if ctx.Err() != nil || errors.Is(err, mcp.ErrConnectionClosed) {
-		s.asked.of(c.session.ID()).again(q.id)
+		s.sessions.of(c.session.ID()).again(q.id)
 	}
 }
 

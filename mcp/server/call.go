@@ -17,11 +17,11 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// handed is the answer to a call that goes on as a task of the client.
-type handed struct{ standing standing }
+// taskStartedError is the answer to a call that goes on as a task of the client.
+type taskStartedError struct{ status taskStatus }
 
 // Error implements error; routeCall turns it into a result.
-func (h *handed) Error() string { return "the call goes on as task " + h.standing.id }
+func (h *taskStartedError) Error() string { return "the call goes on as task " + h.status.id }
 
 // routeCall lets a tools/call through to its tool, and hands its task back where the client gets one.
 func (s *Server) routeCall(ctx context.Context, c client, next mcp.MethodHandler, req mcp.Request) (mcp.Result, error) {
@@ -38,9 +38,9 @@ func (s *Server) routeCall(ctx context.Context, c client, next mcp.MethodHandler
 		return nil, err
 	}
 	result, err := next(ctx, "tools/call", req)
-	if h, ok := errors.AsType[*handed](err); ok {
-		s.publish(events.TaskID(h.standing.id), p.Name)
-		return h.standing.handle(c.modern), nil
+	if h, ok := errors.AsType[*taskStartedError](err); ok {
+		s.publish(events.TaskID(h.status.id), p.Name)
+		return h.status.handle(c.modern), nil
 	}
 	return result, err
 }
@@ -102,9 +102,9 @@ func (s *Server) callTool(ctx context.Context, req *mcp.CallToolRequest) (*mcp.C
 	switch {
 	case c.task != nil:
 		s.announce(c, run)
-		return nil, &handed{begun(run.id, run.at, run.ttl)}
+		return nil, &taskStartedError{begun(run.id, run.at, run.ttl)}
 	case run.atOnce(c) && !run.spec.AsksFirst:
-		return nil, &handed{begun(run.id, run.at, run.ttl)}
+		return nil, &taskStartedError{begun(run.id, run.at, run.ttl)}
 	}
 	return s.attend(ctx, c, run)
 }
@@ -223,7 +223,7 @@ func (s *Server) finish(ctx context.Context, c client, r *run, now orchestrator.
 		s.sessionChanged(c, r)
 	}
 	if r.atOnce(c) {
-		return nil, &handed{begun(r.id, r.at, r.ttl)}
+		return nil, &taskStartedError{begun(r.id, r.at, r.ttl)}
 	}
 	if now.State == statemachine.Done {
 		var out struct {
@@ -244,7 +244,7 @@ func (s *Server) finish(ctx context.Context, c client, r *run, now orchestrator.
 // marked as an error because the result that the schema of the tool promises is not there.
 func (s *Server) handBack(c client, r *run) (*mcp.CallToolResult, error) {
 	if c.knowsTasks() && r.spec.Tasks != tools.NoTask {
-		return nil, &handed{begun(r.id, r.at, r.ttl)}
+		return nil, &taskStartedError{begun(r.id, r.at, r.ttl)}
 	}
 	return s.handleText(string(r.id), "the call is still running as task "+string(r.id)+"; it goes on by itself. "+
 		"Call "+toolResult+` with {"task_id": "`+string(r.id)+`"} to wait for its result.`), nil

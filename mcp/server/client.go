@@ -22,7 +22,7 @@ const (
 	metaError = "orch/error"
 )
 
-// Headers of this process: the front and the stdio reader note in them what the SDK's decoding of a request drops.
+// Headers of this process: the router of versions and the stdio reader note in them what the SDK's decoding of a request drops.
 // Those that come from outside are taken away first.
 const (
 	notePrefix = "Orch-Note-"
@@ -42,20 +42,20 @@ type client struct {
 	// roots is true when the client says where it works.
 	roots bool
 	// task is set when the caller of 2025-11-25 wants a task.
-	task *taskWish
+	task *taskRequest
 	// level is true when a request of 2026-07-28 asks for log entries.
 	level bool
 	// cause is the id of the request, for the log; empty when it has none.
 	cause string
 	// note returns what was noted on the request (notePrefix).
 	note func(string) string
-	// bare is true for clients of another face, which have no session; listener hears what follows from their call.
-	bare     bool
-	listener *Listener
+	// sessionless is true for clients of another face, which have no session; listener hears what follows from their call.
+	sessionless bool
+	listener    *Listener
 }
 
-// taskWish is the `task` parameter of 2025-11-25.
-type taskWish struct {
+// taskRequest is the `task` parameter of 2025-11-25.
+type taskRequest struct {
 	// TTL is in milliseconds; nil leaves it to the server.
 	TTL *float64 `json:"ttl"`
 }
@@ -78,7 +78,7 @@ func (s *Server) clientOf(req mcp.Request) client {
 	}
 	c.readMeta(req)
 	if text := c.note(noteTask); text != "" && !c.modern && !c.older {
-		c.task = &taskWish{}
+		c.task = &taskRequest{}
 		_ = json.Unmarshal([]byte(text), c.task)
 	}
 	return c
@@ -134,7 +134,7 @@ func (c *client) asks() []string {
 }
 
 // ttl is how long the client sees the task it asks for.
-func (w *taskWish) ttl(usual, most time.Duration) time.Duration {
+func (w *taskRequest) ttl(usual, most time.Duration) time.Duration {
 	if w == nil || w.TTL == nil || *w.TTL <= 0 {
 		return usual
 	}

@@ -1,9 +1,9 @@
 package server
 
-// EarsOf are ears of a client: note notes that a subscription has begun, closing gives the ids back.
-func EarsOf(ids ...string) (note func(id string), closing func()) {
+// ListenSessionOf is a session of a client that listens: note notes that a subscription has begun, closing gives the ids back.
+func ListenSessionOf(ids ...string) (note func(id string), closing func()) {
 	f := &feed{s: &Server{}, name: "n", stop: func() {}, known: map[string]bool{}, ever: map[string]bool{}}
-	e := &ears{feed: f}
+	e := &listenSession{feed: f}
 	for _, id := range ids {
 		key := listenerKey{"ada", id}
 		if f.s.listeners.begin(key, f.name, f) == nil {

@@ -25,12 +25,12 @@ const (
 // meter counts the requests of each identity.
 type meter struct {
 	mu   sync.Mutex
-	byID map[string]*gauge
+	byID map[string]*usage
 	// next is how many identities there may be before they are looked at.
 	next int
 }
 
-type gauge struct {
+type usage struct {
 	limiter  *rate.Limiter
 	inFlight int
 	held     int64
@@ -65,12 +65,12 @@ func (m *meter) enter(who string) (leave func(), ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.byID == nil {
-		m.byID = map[string]*gauge{}
+		m.byID = map[string]*usage{}
 	}
 	g := m.byID[who]
 	if g == nil {
 		m.prune()
-		g = &gauge{limiter: rate.NewLimiter(MaxRate, MaxBurst)}
+		g = &usage{limiter: rate.NewLimiter(MaxRate, MaxBurst)}
 		m.byID[who] = g
 	}
 	if g.inFlight >= MaxInFlight || !g.limiter.Allow() {
@@ -93,7 +93,7 @@ func (m *meter) prune() {
 	if len(m.byID) < max(m.next, pruneFrom) {
 		return
 	}
-	maps.DeleteFunc(m.byID, func(_ string, g *gauge) bool { return g.inFlight == 0 && g.held == 0 && g.limiter.Tokens() >= MaxBurst })
+	maps.DeleteFunc(m.byID, func(_ string, g *usage) bool { return g.inFlight == 0 && g.held == 0 && g.limiter.Tokens() >= MaxBurst })
 	m.next = 2 * len(m.byID)
 }
 

@@ -115,7 +115,7 @@ type Listener struct {
 }
 
 // Listens reports whether a tool is one of those that Listen calls.
-func (b *Bare) Listens(name string) bool {
+func (b *ToolCaller) Listens(name string) bool {
 	name = b.s.plainName(name)
 	if b.s.cfg.Subscriptions == nil || !b.Sees(name) {
 		return false
@@ -127,7 +127,7 @@ func (b *Bare) Listens(name string) bool {
 // Listen calls a tool that subscribes (tools.Spec.Session). What follows from the call is heard from the listener, which
 // has to be closed and is nil beside an error: one that is returned while the call goes on ends what the call would have
 // begun. Errors: those of Call; CONFLICT and QUOTA_EXCEEDED of the subscriptions that the identity has.
-func (b *Bare) Listen(ctx context.Context, call BareCall) (BareReply, *Listener, error) {
+func (b *ToolCaller) Listen(ctx context.Context, call ToolCall) (ToolReply, *Listener, error) {
 	l := &Listener{s: b.s, name: rand.Text()}
 	c := b.c
 	c.listener = l

@@ -14,16 +14,16 @@ const (
 	maxKept = 16 << 10
 )
 
-// keepSoon sees to it that the ids of subscriptions are kept with their session: after a restart the client hears that
+// saveSoon sees to it that the ids of subscriptions are kept with their session: after a restart the client hears that
 // they have ended. The lock is held.
-func (f *feed) keepSoon() {
+func (f *feed) saveSoon() {
 	if f.id != "" && f.keeping == nil && f.name != "" && f.ever == nil {
-		f.keeping = time.AfterFunc(keepAfter, func() { f.keep(f.s.life) })
+		f.keeping = time.AfterFunc(keepAfter, func() { f.save(f.s.life) })
 	}
 }
 
-func (f *feed) keep(ctx context.Context) {
-	if ctx.Err() != nil { // keepNow does it
+func (f *feed) save(ctx context.Context) {
+	if ctx.Err() != nil { // saveNow does it
 		return
 	}
 	f.mu.Lock()
@@ -33,8 +33,8 @@ func (f *feed) keep(ctx context.Context) {
 	f.s.changeKnown(ctx, f.id, func(r *record) { r.Listening = bounded(ids, maxKept) })
 }
 
-// keepNow keeps what keepSoon would have.
-func (f *feed) keepNow(ctx context.Context) {
+// saveNow keeps what saveSoon would have.
+func (f *feed) saveNow(ctx context.Context) {
 	f.mu.Lock()
 	due := f.keeping != nil
 	if due {
@@ -42,7 +42,7 @@ func (f *feed) keepNow(ctx context.Context) {
 	}
 	f.mu.Unlock()
 	if due {
-		f.keep(ctx)
+		f.save(ctx)
 	}
 }
 
@@ -58,9 +58,9 @@ func bounded(names []string, most int) []string {
 
 // changeKnown changes what is kept of a session, unless that is over.
 func (s *Server) changeKnown(ctx context.Context, id string, change func(*record)) {
-	s.asked.mu.Lock()
-	known := s.asked.byID[id]
-	s.asked.mu.Unlock()
+	s.sessions.mu.Lock()
+	known := s.sessions.byID[id]
+	s.sessions.mu.Unlock()
 	if known == nil || known.life.Err() != nil {
 		return
 	}
@@ -79,7 +79,7 @@ func (s *Server) tellLost(id string, subscriptions []string) {
 	}
 	s.feeds.setLost(id, f)
 	ctx, end := context.WithCancel(s.life)
-	context.AfterFunc(s.asked.of(id).life, end)
+	context.AfterFunc(s.sessions.of(id).life, end)
 	s.group.Go(func() {
 		defer end()
 		defer s.feeds.setLost(id, nil)

@@ -31,8 +31,8 @@ type Outside interface {
 // of every server for each reading. It stands in no list.
 const outsideTemplate = gateway.URIPrefix + "{server}/{+uri}"
 
-// outsiders are the features of outside servers that are offered.
-type outsiders struct {
+// outsideFeatures are the features of outside servers that are offered.
+type outsideFeatures struct {
 	// resources and prompts are known to the SDK: definition by URI or name. Only offerOutside uses them.
 	resources, prompts map[string]string
 
@@ -68,7 +68,7 @@ func (s *Server) offerOutside() {
 			if decode(f.Definition, &r); r.URI != gateway.OutsideURI(f.Server, f.Key) || !isURI(r.URI) {
 				continue
 			}
-			if resources[r.URI] = definition; s.outsiders.resources[r.URI] != definition {
+			if resources[r.URI] = definition; s.outsideFeatures.resources[r.URI] != definition {
 				s.sdk.AddResource(&r, s.readOutside)
 			}
 		case gateway.Template:
@@ -81,21 +81,21 @@ func (s *Server) offerOutside() {
 			if decode(f.Definition, &p); f.Key == "" || p.Name != gateway.OutsidePrompt(f.Server, f.Key) {
 				continue
 			}
-			if prompts[p.Name] = definition; s.outsiders.prompts[p.Name] != definition {
+			if prompts[p.Name] = definition; s.outsideFeatures.prompts[p.Name] != definition {
 				s.sdk.AddPrompt(&p, s.getOutside(f.Server, f.Key))
 			}
 		}
 	}
 	s.showTemplates(templates)
-	s.sdk.RemoveResources(keysGone(s.outsiders.resources, resources)...)
-	s.sdk.RemovePrompts(keysGone(s.outsiders.prompts, prompts)...)
-	s.outsiders.resources, s.outsiders.prompts = resources, prompts
+	s.sdk.RemoveResources(keysGone(s.outsideFeatures.resources, resources)...)
+	s.sdk.RemovePrompts(keysGone(s.outsideFeatures.prompts, prompts)...)
+	s.outsideFeatures.resources, s.outsideFeatures.prompts = resources, prompts
 }
 
 // showTemplates takes over templates, of which the SDK knows only one. Clients hear of others because that is added again.
 func (s *Server) showTemplates(templates []*mcp.ResourceTemplate) {
 	slices.SortFunc(templates, func(a, b *mcp.ResourceTemplate) int { return strings.Compare(a.URITemplate, b.URITemplate) })
-	o := &s.outsiders
+	o := &s.outsideFeatures
 	o.mu.Lock()
 	same := o.shown && string(mustJSON(o.templates)) == string(mustJSON(templates))
 	o.templates, o.shown = templates, true
@@ -234,9 +234,9 @@ func (s *Server) listTemplates(ctx context.Context, c client, next mcp.MethodHan
 // addOutside fills a page with the templates of outside servers after one of them.
 func (s *Server) addOutside(c client, list *mcp.ListResourceTemplatesResult, after string) {
 	sees := s.seesOutside(c)
-	s.outsiders.mu.Lock()
-	defer s.outsiders.mu.Unlock()
-	for _, t := range s.outsiders.templates {
+	s.outsideFeatures.mu.Lock()
+	defer s.outsideFeatures.mu.Unlock()
+	for _, t := range s.outsideFeatures.templates {
 		server, _, _ := outsideOf(t.URITemplate)
 		if t.URITemplate <= after || !sees(server) {
 			continue

@@ -28,7 +28,7 @@ func (s *Server) rootsOf(ctx context.Context, c client) ([]string, error) {
 	if !c.roots || c.modern {
 		return nil, nil
 	}
-	known := s.asked.of(c.session.ID())
+	known := s.sessions.of(c.session.ID())
 	known.mu.Lock()
 	roots, fresh := known.roots, known.rooted
 	known.mu.Unlock()
@@ -67,7 +67,7 @@ func pathsOf(roots []*mcp.Root) []string {
 
 // newRoots lets the roots of a session be asked for again.
 func (s *Server) newRoots(_ context.Context, req *mcp.RootsListChangedRequest) {
-	known := s.asked.of(req.Session.ID())
+	known := s.sessions.of(req.Session.ID())
 	known.mu.Lock()
 	defer known.mu.Unlock()
 	known.rooted = false

@@ -2,7 +2,7 @@
 // gated, durable and replayable, and tasks/* are views of that log.
 //
 // One server speaks both generations of the protocol: 2025-11-25 with sessions, and 2026-07-28 without. Over HTTP
-// a front (front.go) sends each request to the half that understands it; over stdio one connection carries both.
+// a router (versionrouter.go) sends each request to the half that understands it; over stdio one connection carries both.
 // Nothing that a client must be able to rely on is kept in memory here: a handle that was given out is a task
 // whose submission the log has acknowledged, and a session that a restart has ended is opened again under its id.
 package server
@@ -128,26 +128,26 @@ const pollInterval = time.Second
 type Server struct {
 	cfg Config
 	sdk *mcp.Server
-	// quiet is the log of the SDK.
-	quiet *slog.Logger
+	// sdkLogger is the log of the SDK.
+	sdkLogger *slog.Logger
 	// seal signs what clients carry between two rounds of a call.
 	seal sealer
 	// life ends with the server; work that outlives a request hangs on it.
 	life context.Context //nolint:containedctx // the life of the server, which requests do not end
 	stop context.CancelFunc
 	// group counts the goroutines that outlive their request.
-	group   sync.WaitGroup
-	asked   asked
-	streams streams
-	fresh   fresh
-	meter   meter
+	group    sync.WaitGroup
+	sessions sessionTable
+	streams  streams
+	fresh    sessionIDs
+	meter    meter
 	// offered are the tools of the catalogue that the SDK knows, by name, as they are described. Only followTools and
 	// New use it.
 	offered map[string]string
 	// published and watched are the resources that are listed, and those that are subscribed to.
-	published published
-	watched   watched
-	outsiders outsiders
+	published       published
+	watched         watched
+	outsideFeatures outsideFeatures
 	// feeds bring sessions what they have subscribed to, behind the answers that replies knows of.
 	feeds   feeds
 	replies replies
@@ -161,7 +161,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, fault.New(fault.ValidationError, "a server needs an API and a catalogue")
 	}
 	cfg = cfg.withDefaults()
-	s := &Server{cfg: cfg, quiet: slog.New(quiet{cfg.Logger.Handler()}), seal: newSealer(cfg.Key)}
+	s := &Server{cfg: cfg, sdkLogger: slog.New(debugHandler{cfg.Logger.Handler()}), seal: newSealer(cfg.Key)}
 	s.life, s.stop = context.WithCancel(context.Background())
 	s.sdk = mcp.NewServer(&mcp.Implementation{Name: "orch", Title: "orch", Version: cfg.Version}, s.options())
 	replaced := s.cfg.Catalogue.Replaced()
@@ -209,7 +209,7 @@ func (s *Server) tidy(ctx context.Context) {
 			for session := range s.sdk.Sessions() {
 				live[session.ID()] = true
 			}
-			s.asked.drop(s.cfg.Now().Add(-2*s.cfg.SessionTimeout), live)
+			s.sessions.drop(s.cfg.Now().Add(-2*s.cfg.SessionTimeout), live)
 		}
 	}
 }
@@ -225,7 +225,7 @@ func (s *Server) background(fn func(ctx context.Context)) {
 func (s *Server) options() *mcp.ServerOptions {
 	return &mcp.ServerOptions{
 		Instructions: s.instructions(),
-		Logger:       s.quiet,
+		Logger:       s.sdkLogger,
 		PageSize:     pageSize,
 		Capabilities: capabilities(),
 		GetSessionID: s.fresh.id,

@@ -34,8 +34,8 @@ type record struct {
 	At        time.Time `json:"at"`
 }
 
-// asked is what is known of sessions beside what the SDK knows, by session id; "" is that of stdio.
-type asked struct {
+// sessionTable is what is known of sessions beside what the SDK knows, by session id; "" is that of stdio.
+type sessionTable struct {
 	mu   sync.Mutex
 	byID map[string]*session
 }
@@ -64,7 +64,7 @@ func newSession() *session {
 }
 
 // of returns what is known of a session.
-func (a *asked) of(id string) *session {
+func (a *sessionTable) of(id string) *session {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.byID == nil {
@@ -79,7 +79,7 @@ func (a *asked) of(id string) *session {
 }
 
 // ownedBy returns what is known of an open session of an owner, nil for any other.
-func (a *asked) ownedBy(id, owner string) *session {
+func (a *sessionTable) ownedBy(id, owner string) *session {
 	a.mu.Lock()
 	known := a.byID[id]
 	a.mu.Unlock()
@@ -94,14 +94,14 @@ func (a *asked) ownedBy(id, owner string) *session {
 	return known
 }
 
-func (a *asked) count() int {
+func (a *sessionTable) count() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.byID)
 }
 
 // forget drops a session.
-func (a *asked) forget(id string) {
+func (a *sessionTable) forget(id string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if known := a.byID[id]; known != nil {
@@ -118,13 +118,13 @@ func (s *Server) within(ctx context.Context, c client) (context.Context, context
 	if c.session == nil || c.modern || c.session.ID() == "" {
 		return ctx, func() { leave(); stop() }
 	}
-	part := context.AfterFunc(s.asked.of(c.session.ID()).life, stop)
+	part := context.AfterFunc(s.sessions.of(c.session.ID()).life, stop)
 	return ctx, func() { leave(); part(); stop() }
 }
 
 // drop forgets the sessions that have not changed since a time, but for those that live: they may be used all the
 // while without a change.
-func (a *asked) drop(before time.Time, live map[string]bool) {
+func (a *sessionTable) drop(before time.Time, live map[string]bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for id, s := range a.byID {
@@ -178,7 +178,7 @@ func (s *Server) hears(c client) bool {
 	if c.modern || c.session == nil {
 		return c.level
 	}
-	known := s.asked.of(c.session.ID())
+	known := s.sessions.of(c.session.ID())
 	known.mu.Lock()
 	defer known.mu.Unlock()
 	return known.Level != ""
@@ -190,18 +190,18 @@ func (s *Server) withdrawn(c client) bool {
 	if c.session == nil {
 		return false
 	}
-	return c.modern && c.note(noteHTTP) != "" || s.asked.of(c.session.ID()).hasWithdrawn(c.note(noteID))
+	return c.modern && c.note(noteHTTP) != "" || s.sessions.of(c.session.ID()).hasWithdrawn(c.note(noteID))
 }
 
-// fresh hands the SDK the id of the session that is being opened.
-type fresh struct {
+// sessionIDs hands the SDK the id of the session that is being opened.
+type sessionIDs struct {
 	// opening is held while a session is opened, so that it gets the id that is meant for it.
 	opening sync.Mutex
 	next    string
 }
 
 // id implements the SDK's GetSessionID.
-func (f *fresh) id() string { return f.next }
+func (f *sessionIDs) id() string { return f.next }
 
 // newSessionID returns an id with more than 120 random bits.
 func newSessionID() string { return rand.Text() }
@@ -227,7 +227,7 @@ func (s *Server) change(ctx context.Context, c client, change func(*record)) {
 		return
 	}
 	id := c.session.ID()
-	known := s.asked.of(id)
+	known := s.sessions.of(id)
 	known.mu.Lock()
 	change(&known.record)
 	known.At = s.cfg.Now()

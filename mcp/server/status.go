@@ -20,7 +20,7 @@ const maxWatched = 256
 // rely on that: clients ask.
 func (s *Server) announce(c client, r *run) {
 	id := c.session.ID()
-	known := s.asked.of(id)
+	known := s.sessions.of(id)
 	known.mu.Lock()
 	full := known.watched >= maxWatched
 	if !full {
@@ -37,7 +37,7 @@ func (s *Server) announce(c client, r *run) {
 			known.mu.Unlock()
 		}()
 		s.follow(ctx, r.id, func(t orchestrator.TaskView) bool {
-			return s.streams.notify(id, "notifications/tasks/status", standingOf(t).v1())
+			return s.streams.notify(id, "notifications/tasks/status", taskStatusOf(t).v1())
 		}, func() { _ = s.tell(ctx, c, r, 0) })
 	})
 }
@@ -61,7 +61,7 @@ func (s *Server) follow(ctx context.Context, id events.TaskID, changed func(orch
 		if err != nil {
 			return
 		}
-		if status := standingOf(t).status; status != last {
+		if status := taskStatusOf(t).status; status != last {
 			last = status
 			if !changed(t) {
 				return
@@ -78,18 +78,18 @@ const maxListened = 100
 
 // listen serves subscriptions/listen of a client that wants to hear of tasks. What else it wants to hear of, the
 // SDK sends on the same stream.
-func (f *front) listen(w http.ResponseWriter, r *http.Request, p peek, alone bool) {
+func (f *versionRouter) listen(w http.ResponseWriter, r *http.Request, p envelope, alone bool) {
 	wants := p.Params.Notifications
 	if len(wants.TaskIDs) > maxListened || len(wants.Subscriptions) > maxListened {
 		refuse(w, http.StatusBadRequest, p.ID, invalidParams("a subscription names at most 100 tasks, and 100 ids"))
 		return
 	}
-	ears, err := f.s.openEars(r.Context(), whose(r), wants.Subscriptions)
+	listening, err := f.s.openListenSession(r.Context(), requestIdentity(r), wants.Subscriptions)
 	if err != nil {
 		refuse(w, http.StatusOK, p.ID, rpcError(fault.From(err)))
 		return
 	}
-	defer ears.close()
+	defer listening.close()
 	stream := newEventStream(w)
 	defer stream.end()
 	ctx, stop := context.WithCancel(r.Context())
@@ -100,7 +100,7 @@ func (f *front) listen(w http.ResponseWriter, r *http.Request, p peek, alone boo
 	defer group.Wait()
 	if !alone {
 		group.Go(func() { f.report(ctx, stream, r, p) })
-		group.Go(func() { ears.hear(ctx, stream, begun, p.ID) })
+		group.Go(func() { listening.forward(ctx, stream, begun, p.ID) })
 		f.stateless.ServeHTTP(stream, r)
 		stop()
 		return
@@ -110,8 +110,8 @@ func (f *front) listen(w http.ResponseWriter, r *http.Request, p peek, alone boo
 	stream.WriteHeader(http.StatusOK)
 	meta := object{mcp.MetaKeySubscriptionID: p.ID}
 	_ = stream.send(notification("notifications/subscriptions/acknowledged",
-		object{"_meta": meta, "notifications": accepted(wants.TaskIDs, ears.ids())}))
-	group.Go(func() { ears.hear(ctx, stream, begun, p.ID) })
+		object{"_meta": meta, "notifications": accepted(wants.TaskIDs, listening.ids())}))
+	group.Go(func() { listening.forward(ctx, stream, begun, p.ID) })
 	f.report(ctx, stream, r, p)
 	group.Wait()
 	_ = stream.send(mustJSON(object{"jsonrpc": "2.0", "id": p.ID, "result": object{"_meta": meta, "resultType": "complete"}}))
@@ -130,8 +130,8 @@ func accepted(tasks, subscriptions []string) object {
 }
 
 // report sends the status of the tasks of a subscription until all are over, or the client is gone.
-func (f *front) report(ctx context.Context, stream *eventStream, r *http.Request, p peek) {
-	c := client{who: whose(r), modern: true, caps: &mcp.ClientCapabilities{Extensions: map[string]any{tasksExtension: object{}}}, note: r.Header.Get}
+func (f *versionRouter) report(ctx context.Context, stream *eventStream, r *http.Request, p envelope) {
+	c := client{who: requestIdentity(r), modern: true, caps: &mcp.ClientCapabilities{Extensions: map[string]any{tasksExtension: object{}}}, note: r.Header.Get}
 	var group sync.WaitGroup
 	for _, text := range p.Params.Notifications.TaskIDs {
 		t, err := f.s.taskOf(ctx, c.who, text)

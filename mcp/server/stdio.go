@@ -19,7 +19,7 @@ const MaxLine = 16 << 20
 
 // Serve speaks over a pair of streams, one message a line, until in ends or ctx does (S2-007).
 func (s *Server) Serve(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
-	session, err := s.sdk.Connect(ctx, &lines{s, in, out}, nil)
+	session, err := s.sdk.Connect(ctx, &stdioTransport{s, in, out}, nil)
 	if err != nil {
 		return err
 	}
@@ -34,17 +34,17 @@ func (s *Server) Serve(ctx context.Context, in io.ReadCloser, out io.WriteCloser
 	return err
 }
 
-// lines is the stdio transport. It is not that of the SDK, which ends at the first line that is no message, and
+// stdioTransport is the stdio transport. It is not that of the SDK, which ends at the first line that is no message, and
 // drops what the rest of the server has to know of a request.
-type lines struct {
+type stdioTransport struct {
 	s   *Server
 	in  io.ReadCloser
 	out io.WriteCloser
 }
 
 // Connect implements mcp.Transport.
-func (l *lines) Connect(context.Context) (mcp.Connection, error) {
-	c := &lineConn{lines: l, came: make(chan line), closed: make(chan struct{})}
+func (l *stdioTransport) Connect(context.Context) (mcp.Connection, error) {
+	c := &stdioConn{stdioTransport: l, came: make(chan line), closed: make(chan struct{})}
 	go c.listen()
 	l.s.streams.open("", c)
 	return c, nil
@@ -57,9 +57,9 @@ type line struct {
 	err  error
 }
 
-// lineConn is a connection with one message a line.
-type lineConn struct {
-	*lines
+// stdioConn is a connection with one message a line.
+type stdioConn struct {
+	*stdioTransport
 
 	came    chan line
 	closed  chan struct{}
@@ -71,10 +71,10 @@ type lineConn struct {
 }
 
 // SessionID implements mcp.Connection.
-func (*lineConn) SessionID() string { return "" }
+func (*stdioConn) SessionID() string { return "" }
 
 // Close implements mcp.Connection.
-func (c *lineConn) Close() (err error) {
+func (c *stdioConn) Close() (err error) {
 	c.closing.Do(func() {
 		close(c.closed)
 		err = errors.Join(c.in.Close(), c.out.Close())
@@ -83,7 +83,7 @@ func (c *lineConn) Close() (err error) {
 }
 
 // listen reads lines until the first error. A read cannot be ended otherwise than by closing what is read.
-func (c *lineConn) listen() {
+func (c *stdioConn) listen() {
 	for r := bufio.NewReader(c.in); ; {
 		l := readLine(r)
 		select {
@@ -117,7 +117,7 @@ func readLine(r *bufio.Reader) (l line) {
 }
 
 // Read implements mcp.Connection. What is no message is answered with its error, and hurts no other (S2-009).
-func (c *lineConn) Read(ctx context.Context) (jsonrpc.Message, error) {
+func (c *stdioConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -136,7 +136,7 @@ func (c *lineConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 }
 
 // understand returns the message of a line; nil for an empty line, and for one that was refused.
-func (c *lineConn) understand(l line) (jsonrpc.Message, error) {
+func (c *stdioConn) understand(l line) (jsonrpc.Message, error) {
 	if len(bytes.TrimSpace(l.data)) == 0 && !l.long {
 		return nil, nil //nolint:nilnil // nothing was said
 	}
@@ -158,9 +158,9 @@ func (c *lineConn) understand(l line) (jsonrpc.Message, error) {
 }
 
 // note leaves on a request what the SDK's decoding of it drops.
-func (c *lineConn) note(req *jsonrpc.Request, p peek) {
+func (c *stdioConn) note(req *jsonrpc.Request, p envelope) {
 	if req.Method == "notifications/cancelled" {
-		c.s.asked.of("").withdraw(string(p.Params.RequestID))
+		c.s.sessions.of("").withdraw(string(p.Params.RequestID))
 	}
 	header := http.Header{}
 	header.Set(noteID, string(p.ID))
@@ -174,7 +174,7 @@ func (c *lineConn) note(req *jsonrpc.Request, p peek) {
 }
 
 // Write implements mcp.Connection. An error that the SDK gives no code is one of the order of requests.
-func (c *lineConn) Write(ctx context.Context, m jsonrpc.Message) error {
+func (c *stdioConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -195,14 +195,14 @@ func (c *lineConn) Write(ctx context.Context, m jsonrpc.Message) error {
 }
 
 // answered notes that the answer to a call is out.
-func (c *lineConn) answered(id any) {
+func (c *stdioConn) answered(id any) {
 	if end, ok := c.calling.LoadAndDelete(id); ok {
 		end.(func())() //nolint:forcetypeassert // note puts nothing else there
 	}
 }
 
 // send implements sink.
-func (c *lineConn) send(message json.RawMessage) error {
+func (c *stdioConn) send(message json.RawMessage) error {
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	_, err := c.out.Write(append(message, '\n'))

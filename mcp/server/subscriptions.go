@@ -139,7 +139,7 @@ func (f *feed) open(ctx context.Context) {
 func (s *Server) whileOpen(session *mcp.ServerSession) (context.Context, context.CancelFunc) {
 	life, end := context.WithCancel(s.life)
 	if id := session.ID(); id != "" {
-		context.AfterFunc(s.asked.of(id).life, end)
+		context.AfterFunc(s.sessions.of(id).life, end)
 	}
 	s.group.Go(func() { // until Close at the latest
 		defer end()
@@ -278,7 +278,7 @@ func (f *feed) note(subscription string, there bool) {
 	default:
 		delete(f.known, subscription)
 	}
-	f.keepSoon()
+	f.saveSoon()
 }
 
 // refresh asks the node anew for what was not sent: a call has begun or ended a subscription.
@@ -298,11 +298,11 @@ func (s *Server) sessionFor(ctx context.Context, c client, r *run, args json.Raw
 		return "", nil
 	}
 	r.subscription = subscriptionOf(args)
-	if c.bare {
+	if c.sessionless {
 		return s.listenerFor(ctx, c, r)
 	}
 	if c.modern && c.note(noteHTTP) != "" {
-		return s.heardBy(c, r)
+		return s.listenSessionOf(c, r)
 	}
 	f, err := s.feedOf(ctx, c)
 	if f == nil || err != nil {
@@ -340,7 +340,7 @@ func (s *Server) sessionChanged(c client, r *run) {
 func (f *feed) close(ctx context.Context) {
 	f.leave()
 	keeping, stop := context.WithTimeout(ctx, feedAgain)
-	f.keepNow(keeping) // first: a node that is gone takes all the time that it is given
+	f.saveNow(keeping) // first: a node that is gone takes all the time that it is given
 	stop()
 	ctx, stop = context.WithTimeout(ctx, feedAgain)
 	defer stop()

@@ -67,7 +67,7 @@ func (s *Server) getTask(ctx context.Context, c client, p *taskParams) (*reply, 
 	}
 	if !c.modern {
 		s.askSoon(c, t)
-		return &reply{fields: standingOf(t).v1()}, nil
+		return &reply{fields: taskStatusOf(t).v1()}, nil
 	}
 	fields, err := s.detailed(ctx, c, t)
 	if err != nil {
@@ -79,7 +79,7 @@ func (s *Server) getTask(ctx context.Context, c client, p *taskParams) (*reply, 
 
 // detailed is a task of the extension with what belongs to its status.
 func (s *Server) detailed(ctx context.Context, c client, t orchestrator.TaskView) (object, error) {
-	st := standingOf(t)
+	st := taskStatusOf(t)
 	o := outcome{}
 	if t.State.Terminal() && t.State != statemachine.Cancelled {
 		if o = s.outcomeFor(ctx, c.who, t); o.err == nil {
@@ -186,7 +186,7 @@ func (s *Server) unasked(ctx context.Context, c client, id events.TaskID) ([]que
 	if err != nil {
 		return nil, err
 	}
-	known := s.asked.of(c.session.ID())
+	known := s.sessions.of(c.session.ID())
 	var fresh []question
 	for _, q := range list {
 		if known.first(q.id) {
@@ -211,7 +211,7 @@ func (s *Server) listTasks(ctx context.Context, c client, p *taskParams) (*reply
 		if ttl, ok := ttlOf(t.Labels); ok && s.cfg.Now().After(t.CreatedAt.Add(ttl)) {
 			continue
 		}
-		tasks = append(tasks, standingOfLine(t).v1())
+		tasks = append(tasks, taskStatusOfSummary(t).v1())
 	}
 	fields := object{"tasks": tasks}
 	if got.Next != "" {
@@ -233,7 +233,7 @@ func (s *Server) cancelTask(ctx context.Context, c client, p *taskParams) (*repl
 		if c.modern {
 			return complete(), nil
 		}
-		return nil, invalidParams("the task is over: " + standingOf(t).status)
+		return nil, invalidParams("the task is over: " + taskStatusOf(t).status)
 	}
 	t, err = s.cfg.API.Cancel(ctx, orchestrator.CancelRequest{ID: t.ID, Reason: "cancelled by the client", Actor: c.who.Name})
 	if err != nil {
@@ -242,7 +242,7 @@ func (s *Server) cancelTask(ctx context.Context, c client, p *taskParams) (*repl
 	if c.modern {
 		return complete(), nil
 	}
-	return &reply{fields: standingOf(t).v1()}, nil
+	return &reply{fields: taskStatusOf(t).v1()}, nil
 }
 
 func complete() *reply { return &reply{fields: object{"resultType": "complete"}} }

@@ -52,34 +52,34 @@ func (r *reply) MarshalJSON() ([]byte, error) {
 	return json.Marshal(fields)
 }
 
-// standing is what both generations show of a task (S2-060, M-1).
-type standing struct {
+// taskStatus is what both generations show of a task (S2-060, M-1).
+type taskStatus struct {
 	id, status, message string
 	created, updated    time.Time
 	ttl                 time.Duration // 0: unlimited
 }
 
-// standingOf is row M-1 of a task.
-func standingOf(t orchestrator.TaskView) standing {
+// taskStatusOf is row M-1 of a task.
+func taskStatusOf(t orchestrator.TaskView) taskStatus {
 	ttl, _ := ttlOf(t.Labels)
-	return standing{
+	return taskStatus{
 		id: string(t.ID), status: statemachine.ViewOf(t.State, t.Block).MCP, message: messageOf(t.Reason, t.State),
 		created: t.CreatedAt, updated: t.UpdatedAt, ttl: ttl,
 	}
 }
 
-// standingOfLine is standingOf for a line of a list.
-func standingOfLine(t orchestrator.Summary) standing {
+// taskStatusOfSummary is taskStatusOf for a line of a list.
+func taskStatusOfSummary(t orchestrator.Summary) taskStatus {
 	ttl, _ := ttlOf(t.Labels)
-	return standing{
+	return taskStatus{
 		id: string(t.ID), status: statemachine.ViewOf(t.State, t.Block).MCP, message: messageOf(t.Reason, t.State),
 		created: t.CreatedAt, updated: t.UpdatedAt, ttl: ttl,
 	}
 }
 
-// begun is the standing of a task that was submitted a moment ago.
-func begun(id events.TaskID, at time.Time, ttl time.Duration) standing {
-	return standing{id: string(id), status: "working", created: at, updated: at, ttl: ttl}
+// begun is the status of a task that was submitted a moment ago.
+func begun(id events.TaskID, at time.Time, ttl time.Duration) taskStatus {
+	return taskStatus{id: string(id), status: "working", created: at, updated: at, ttl: ttl}
 }
 
 func messageOf(reason string, state statemachine.State) string {
@@ -93,7 +93,7 @@ func messageOf(reason string, state statemachine.State) string {
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
 // v1 is the Task of 2025-11-25.
-func (s standing) v1() object {
+func (s taskStatus) v1() object {
 	o := object{
 		"taskId": s.id, "status": s.status, "createdAt": stamp(s.created), "lastUpdatedAt": stamp(s.updated),
 		"ttl": nil, "pollInterval": pollInterval.Milliseconds(),
@@ -108,7 +108,7 @@ func (s standing) v1() object {
 }
 
 // v2 is the Task of the extension of 2026-07-28.
-func (s standing) v2() object {
+func (s taskStatus) v2() object {
 	o := s.v1()
 	delete(o, "ttl")
 	delete(o, "pollInterval")
@@ -120,7 +120,7 @@ func (s standing) v2() object {
 }
 
 // handle is the answer to a tools/call that goes on as a task.
-func (s standing) handle(modern bool) *reply {
+func (s taskStatus) handle(modern bool) *reply {
 	if !modern {
 		return &reply{fields: object{"task": s.v1()}}
 	}

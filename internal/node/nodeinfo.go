@@ -17,8 +17,8 @@ import (
 	"github.com/orch-dev/orch/tools/system"
 )
 
-// about is what the tools that tell of the node learn from it. Only the process of a node has one.
-type about struct {
+// nodeInfo is what the tools that tell of the node learn from it. Only the process of a node has one.
+type nodeInfo struct {
 	n      *Node
 	health *health
 	// families are the categories of the built-in tools, by name.
@@ -42,16 +42,16 @@ func (n *Node) openStats(ctx context.Context) error {
 	return nil
 }
 
-// tellAbout lets the tools that tell of the node begin.
-func (n *Node) tellAbout(context.Context) error {
-	a := &about{n: n, health: newHealth(n), families: map[string]string{}}
-	for _, f := range builtin.Families(n.hands.families) {
+// publishInfo lets the tools that tell of the node begin.
+func (n *Node) publishInfo(context.Context) error {
+	a := &nodeInfo{n: n, health: newHealth(n), families: map[string]string{}}
+	for _, f := range builtin.Families(n.executor.families) {
 		for _, t := range f.Tools {
 			a.families[t.Spec().Name] = f.Category
 		}
 	}
-	n.hands.about.Store(a)
-	n.onStop(func(context.Context) error { n.hands.about.Store(nil); return nil })
+	n.executor.nodeInfo.Store(a)
+	n.onStop(func(context.Context) error { n.executor.nodeInfo.Store(nil); return nil })
 	return nil
 }
 
@@ -59,8 +59,8 @@ func (n *Node) tellAbout(context.Context) error {
 func (n *Node) Stats() *stats.Projector { return n.stats }
 
 // system returns what package system asks for; nil in a process without a node.
-func (h *hands) system() *system.Node {
-	a := h.about.Load()
+func (h *executor) system() *system.Node {
+	a := h.nodeInfo.Load()
 	if a == nil {
 		return nil
 	}
@@ -68,8 +68,8 @@ func (h *hands) system() *system.Node {
 }
 
 // onboarding returns what package onboarding asks for; nil in a process without a node.
-func (h *hands) onboarding() *onboarding.Node {
-	a := h.about.Load()
+func (h *executor) onboarding() *onboarding.Node {
+	a := h.nodeInfo.Load()
 	if a == nil {
 		return nil
 	}
@@ -81,15 +81,15 @@ func (h *hands) onboarding() *onboarding.Node {
 }
 
 // skills are the tools that stand in lists and that a task may call: what its client does not see is not there for it.
-func (a *about) skills(ctx context.Context, task events.TaskID) ([]system.Tool, error) {
+func (a *nodeInfo) skills(ctx context.Context, task events.TaskID) ([]system.Tool, error) {
 	allowed, err := a.n.orch.Callable(ctx, task)
 	if err != nil && !fault.Has(err, fault.NotFound) {
 		return nil, err
 	}
 	servers := a.servers()
 	var all []system.Tool
-	for _, name := range a.n.hands.catalogue.Names() {
-		t, ok := a.n.hands.catalogue.Get(name)
+	for _, name := range a.n.executor.catalogue.Names() {
+		t, ok := a.n.executor.catalogue.Get(name)
 		if !ok || t.Spec().Internal || len(allowed) > 0 && !slices.Contains(allowed, name) {
 			continue
 		}
@@ -99,7 +99,7 @@ func (a *about) skills(ctx context.Context, task events.TaskID) ([]system.Tool, 
 }
 
 // skill is a tool of a server, or a built-in one when that is empty.
-func (a *about) skill(t tools.Tool, server string) system.Tool {
+func (a *nodeInfo) skill(t tools.Tool, server string) system.Tool {
 	if server != "" {
 		return system.Tool{Tool: t, Category: server, Author: server}
 	}
@@ -111,9 +111,9 @@ func (a *about) skill(t tools.Tool, server string) system.Tool {
 }
 
 // servers are those of outside tools, by the name of the tool.
-func (a *about) servers() map[string]string {
+func (a *nodeInfo) servers() map[string]string {
 	of := map[string]string{}
-	if g := a.n.hands.gateway; g != nil {
+	if g := a.n.executor.gateway; g != nil {
 		for _, e := range g.Entries() {
 			of[e.Spec.Name] = e.Server
 		}
@@ -121,7 +121,7 @@ func (a *about) servers() map[string]string {
 	return of
 }
 
-func (a *about) offered(ctx context.Context, task events.TaskID) (map[string][]string, error) {
+func (a *nodeInfo) offered(ctx context.Context, task events.TaskID) (map[string][]string, error) {
 	all, err := a.skills(ctx, task)
 	by := map[string][]string{}
 	for _, t := range all {
@@ -131,7 +131,7 @@ func (a *about) offered(ctx context.Context, task events.TaskID) (map[string][]s
 }
 
 // called reports whether somebody has called a tool since a time: each call is a task of that name.
-func (a *about) called(ctx context.Context, who, tool string, since time.Time) (bool, error) {
+func (a *nodeInfo) called(ctx context.Context, who, tool string, since time.Time) (bool, error) {
 	list, err := a.n.orch.List(ctx, orchestrator.ListRequest{
 		Requestor: who, Name: tool, States: []statemachine.State{statemachine.Done}, Since: since, Limit: 1,
 	})
@@ -139,7 +139,7 @@ func (a *about) called(ctx context.Context, who, tool string, since time.Time) (
 }
 
 // Queue implements system.Queue.
-func (a *about) Queue(ctx context.Context, r system.QueueRequest) ([]system.QueuedTask, system.QueueStats, error) {
+func (a *nodeInfo) Queue(ctx context.Context, r system.QueueRequest) ([]system.QueuedTask, system.QueueStats, error) {
 	reply, err := a.n.orch.Queue(ctx, orchestrator.QueueRequest{
 		Agent: r.Agent, AgentType: r.AgentType, Capabilities: r.Capabilities, Priority: r.Priority, Status: r.Status, Type: r.Type,
 		IncludeAssigned: r.IncludeAssigned, Limit: r.Limit, Except: r.Except,
@@ -162,13 +162,15 @@ func (a *about) Queue(ctx context.Context, r system.QueueRequest) ([]system.Queu
 }
 
 // Tool implements system.Usage.
-func (a *about) Tool(name string) system.Uses { return usesOf(a.n.stats.Tool(name)) }
+func (a *nodeInfo) Tool(name string) system.Uses { return usesOf(a.n.stats.Tool(name)) }
 
 // Agent implements system.Usage: agents stand in the log as workers with this name.
-func (a *about) Agent(name string) system.Uses { return usesOf(a.n.stats.Worker(agents.Prefix + name)) }
+func (a *nodeInfo) Agent(name string) system.Uses {
+	return usesOf(a.n.stats.Worker(agents.Prefix + name))
+}
 
 // Tools implements system.Usage.
-func (a *about) Tools() map[string]system.Uses {
+func (a *nodeInfo) Tools() map[string]system.Uses {
 	all := map[string]system.Uses{}
 	for name, c := range a.n.stats.Table().Tools {
 		all[name] = usesOf(*c)

@@ -9,24 +9,24 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// AdminAlone administers MCP servers that run without a node.
-type AdminAlone struct {
+// StandaloneAdmin administers MCP servers that run without a node.
+type StandaloneAdmin struct {
 	Admin
 
 	gateway *gateway.Gateway
 }
 
-// NewAdminAlone returns the servers that are defined. They start with the first question about them.
-func NewAdminAlone(s Servers, log *slog.Logger) (*AdminAlone, error) {
-	g, err := alone(context.Background(), s, gateway.Never, log) // nothing is waited for
+// NewStandaloneAdmin returns the servers that are defined. They start with the first question about them.
+func NewStandaloneAdmin(s Servers, log *slog.Logger) (*StandaloneAdmin, error) {
+	g, err := standaloneGateway(context.Background(), s, gateway.Never, log) // nothing is waited for
 	if err != nil {
 		return nil, err
 	}
-	return &AdminAlone{NewAdmin(newServerAdmin(g).methods()), g}, nil
+	return &StandaloneAdmin{NewAdmin(newServerAdmin(g).methods()), g}, nil
 }
 
 // Close ends the servers.
-func (a *AdminAlone) Close(ctx context.Context) {
+func (a *StandaloneAdmin) Close(ctx context.Context) {
 	_ = a.gateway.Close(context.WithoutCancel(ctx)) // nothing is in flight
 }
 
@@ -37,7 +37,7 @@ func RecordedTools(ctx context.Context, s Servers, meet bool, log *slog.Logger) 
 	if meet {
 		connect = gateway.OnCall
 	}
-	g, err := alone(ctx, s, connect, log)
+	g, err := standaloneGateway(ctx, s, connect, log)
 	if err != nil {
 		return nil, err
 	}
@@ -45,8 +45,8 @@ func RecordedTools(ctx context.Context, s Servers, meet bool, log *slog.Logger) 
 	return g.Entries(), nil
 }
 
-// alone returns a gateway without a node.
-func alone(ctx context.Context, s Servers, connect gateway.Connect, log *slog.Logger) (*gateway.Gateway, error) {
+// standaloneGateway returns a gateway without a node.
+func standaloneGateway(ctx context.Context, s Servers, connect gateway.Connect, log *slog.Logger) (*gateway.Gateway, error) {
 	catalogue, err := tools.New()
 	if err != nil {
 		return nil, err
@@ -65,5 +65,5 @@ func alone(ctx context.Context, s Servers, connect gateway.Connect, log *slog.Lo
 // RecordedAdmin administers what is recorded of servers below the home of a user: only their definitions can be asked
 // for and accepted. It starts none.
 func RecordedAdmin(home string, log *slog.Logger) Admin {
-	return NewAdmin(serverAdmin{trust: recorded{gateway.OpenRecords(home, log)}}.records())
+	return NewAdmin(serverAdmin{trust: recordedAcceptances{gateway.OpenRecords(home, log)}}.records())
 }

@@ -35,9 +35,9 @@ const (
 	codeHeader = -32020
 )
 
-// front is one URL for both generations of the protocol: it looks at a request and gives it to the half that
+// versionRouter is one URL for both generations of the protocol: it looks at a request and gives it to the half that
 // understands it.
-type front struct {
+type versionRouter struct {
 	s                   *Server
 	stateful, stateless http.Handler
 }
@@ -45,10 +45,10 @@ type front struct {
 // Handler serves the face over Streamable HTTP. Every request needs a bearer token (S4-002).
 func (s *Server) Handler() http.Handler {
 	get := func(*http.Request) *mcp.Server { return s.sdk }
-	f := &front{
+	f := &versionRouter{
 		s:         s,
-		stateful:  mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{SessionTimeout: s.cfg.SessionTimeout, Logger: s.quiet}),
-		stateless: mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{Stateless: true, PropagateRequestCancellation: true, Logger: s.quiet}),
+		stateful:  mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{SessionTimeout: s.cfg.SessionTimeout, Logger: s.sdkLogger}),
+		stateless: mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{Stateless: true, PropagateRequestCancellation: true, Logger: s.sdkLogger}),
 	}
 	protect := auth.RequireBearerToken(
 		func(ctx context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
@@ -103,8 +103,8 @@ func isLoopback(address string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// peek is what the front reads of a message.
-type peek struct {
+// envelope is what the router reads of a message.
+type envelope struct {
 	Version string `json:"jsonrpc"`
 	// ID is empty for a notification, and for what is refused because its id is none.
 	ID     json.RawMessage `json:"id"`
@@ -127,7 +127,7 @@ type peek struct {
 }
 
 // ServeHTTP implements http.Handler.
-func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (f *versionRouter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for name := range r.Header {
 		if strings.HasPrefix(name, notePrefix) {
 			delete(r.Header, name)
@@ -164,8 +164,8 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // look reads what the server has to know of a message, and refuses what is none (S2-009).
-func look(body []byte) (peek, *jsonrpc.Error) {
-	var p peek
+func look(body []byte) (envelope, *jsonrpc.Error) {
+	var p envelope
 	err := json.Unmarshal(body, &p)
 	if _, syntax := errors.AsType[*json.SyntaxError](err); syntax {
 		return p, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "this is no valid JSON"}
@@ -193,7 +193,7 @@ func isID(id json.RawMessage) bool {
 }
 
 // post sends a message to its half.
-func (f *front) post(w http.ResponseWriter, r *http.Request, p peek, body []byte) {
+func (f *versionRouter) post(w http.ResponseWriter, r *http.Request, p envelope, body []byte) {
 	r.Header.Set(noteID, string(p.ID))
 	if len(p.Params.Task) > 0 && string(p.Params.Task) != "null" {
 		r.Header.Set(noteTask, string(p.Params.Task))
@@ -219,7 +219,7 @@ func (f *front) post(w http.ResponseWriter, r *http.Request, p peek, body []byte
 	case r.Header.Get(headerSession) == "":
 		refuse(w, http.StatusBadRequest, p.ID, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the session has to begin with initialize"})
 	default:
-		if known := f.s.asked.ownedBy(r.Header.Get(headerSession), ownerOf(r)); known != nil && method == "notifications/cancelled" {
+		if known := f.s.sessions.ownedBy(r.Header.Get(headerSession), ownerOf(r)); known != nil && method == "notifications/cancelled" {
 			known.withdraw(string(p.Params.RequestID))
 		}
 		if method == "tools/call" && len(p.ID) > 0 {
@@ -230,7 +230,7 @@ func (f *front) post(w http.ResponseWriter, r *http.Request, p peek, body []byte
 }
 
 // postStateless serves a request of 2026-07-28.
-func (f *front) postStateless(w http.ResponseWriter, r *http.Request, p peek, body []byte, method string) {
+func (f *versionRouter) postStateless(w http.ResponseWriter, r *http.Request, p envelope, body []byte, method string) {
 	if strings.TrimSpace(r.Header.Get(headerMethod)) != method && method == "subscriptions/listen" {
 		refuse(w, http.StatusBadRequest, p.ID, &jsonrpc.Error{Code: codeHeader, Message: "the header Mcp-Method does not name the method of the request"})
 		return
@@ -274,12 +274,12 @@ func respond(w http.ResponseWriter, status int, message json.RawMessage) {
 const maxInitialize = 64 << 10
 
 // open opens a session.
-func (f *front) open(w http.ResponseWriter, r *http.Request, body []byte) {
+func (f *versionRouter) open(w http.ResponseWriter, r *http.Request, body []byte) {
 	if len(body) > maxInitialize {
 		http.Error(w, "the request that opens a session is larger than 64 KiB", http.StatusRequestEntityTooLarge)
 		return
 	}
-	if f.s.asked.count() >= MaxSessions {
+	if f.s.sessions.count() >= MaxSessions {
 		w.Header().Set("Retry-After", "60")
 		http.Error(w, "too many sessions are open", http.StatusServiceUnavailable)
 		return
@@ -288,7 +288,7 @@ func (f *front) open(w http.ResponseWriter, r *http.Request, body []byte) {
 	if !f.openAs(w, r, id) {
 		return
 	}
-	known := f.s.asked.of(id)
+	known := f.s.sessions.of(id)
 	known.mu.Lock()
 	known.record = record{Owner: ownerOf(r), Initialize: body, At: f.s.cfg.Now()}
 	data := mustJSON(known.record)
@@ -297,7 +297,7 @@ func (f *front) open(w http.ResponseWriter, r *http.Request, body []byte) {
 }
 
 // openAs lets the SDK open a session under an id.
-func (f *front) openAs(w http.ResponseWriter, r *http.Request, id string) bool {
+func (f *versionRouter) openAs(w http.ResponseWriter, r *http.Request, id string) bool {
 	f.s.fresh.opening.Lock()
 	defer f.s.fresh.opening.Unlock()
 	f.s.fresh.next = id
@@ -313,9 +313,9 @@ func ownerOf(r *http.Request) string {
 }
 
 // session serves a request of an open session. One that a restart has ended is opened again, unnoticed.
-func (f *front) session(w http.ResponseWriter, r *http.Request, body []byte) {
+func (f *versionRouter) session(w http.ResponseWriter, r *http.Request, body []byte) {
 	id := r.Header.Get(headerSession)
-	if known := f.s.asked.ownedBy(id, ownerOf(r)); known != nil {
+	if known := f.s.sessions.ownedBy(id, ownerOf(r)); known != nil {
 		known.mu.Lock()
 		known.At = f.s.cfg.Now()
 		known.mu.Unlock()
@@ -323,11 +323,11 @@ func (f *front) session(w http.ResponseWriter, r *http.Request, body []byte) {
 			known.end()
 		}
 	}
-	got := &probe{ResponseWriter: w}
+	got := &sessionProbe{ResponseWriter: w}
 	f.serve(got, r, id)
 	if got.gone && id != "" && f.reopen(r, id) {
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		got = &probe{ResponseWriter: w}
+		got = &sessionProbe{ResponseWriter: w}
 		f.serve(got, r, id)
 	}
 	switch {
@@ -339,7 +339,7 @@ func (f *front) session(w http.ResponseWriter, r *http.Request, body []byte) {
 }
 
 // serve gives a request to the sessions; a GET becomes the stream on which the server notifies.
-func (f *front) serve(w http.ResponseWriter, r *http.Request, id string) {
+func (f *versionRouter) serve(w http.ResponseWriter, r *http.Request, id string) {
 	if r.Method == http.MethodGet && id != "" {
 		stream := newEventStream(w)
 		defer stream.end()
@@ -351,8 +351,8 @@ func (f *front) serve(w http.ResponseWriter, r *http.Request, id string) {
 	f.stateful.ServeHTTP(w, r)
 }
 
-func (f *front) forget(ctx context.Context, id string) {
-	f.s.asked.forget(id)
+func (f *versionRouter) forget(ctx context.Context, id string) {
+	f.s.sessions.forget(id)
 	if f.s.cfg.Sessions != nil {
 		_ = f.s.cfg.Sessions.DeleteSession(ctx, id)
 	}
@@ -360,7 +360,7 @@ func (f *front) forget(ctx context.Context, id string) {
 
 // reopen opens a session again whose process has ended: from the initialize request that was kept, with its level
 // and its subscriptions.
-func (f *front) reopen(r *http.Request, id string) bool {
+func (f *versionRouter) reopen(r *http.Request, id string) bool {
 	if f.s.cfg.Sessions == nil {
 		return false
 	}
@@ -369,10 +369,10 @@ func (f *front) reopen(r *http.Request, id string) bool {
 	if err != nil || data == nil || json.Unmarshal(data, &kept) != nil || kept.Owner != ownerOf(r) {
 		return false
 	}
-	if !f.openAs(newDiscard(), f.inner(r, "", kept.Initialize), id) {
+	if !f.openAs(newDiscardWriter(), f.inner(r, "", kept.Initialize), id) {
 		return false
 	}
-	known := f.s.asked.of(id)
+	known := f.s.sessions.of(id)
 	known.mu.Lock()
 	known.record = kept
 	known.At = f.s.cfg.Now()
@@ -390,13 +390,13 @@ func (f *front) reopen(r *http.Request, id string) bool {
 	return true
 }
 
-func (f *front) replay(r *http.Request, id string, message object) {
+func (f *versionRouter) replay(r *http.Request, id string, message object) {
 	message["jsonrpc"] = "2.0"
-	f.stateful.ServeHTTP(newDiscard(), f.inner(r, id, mustJSON(message)))
+	f.stateful.ServeHTTP(newDiscardWriter(), f.inner(r, id, mustJSON(message)))
 }
 
 // inner is a request of this process to itself, with the rights of one from outside.
-func (f *front) inner(r *http.Request, id string, body []byte) *http.Request {
+func (f *versionRouter) inner(r *http.Request, id string, body []byte) *http.Request {
 	in := r.Clone(r.Context())
 	in.Method, in.Body = http.MethodPost, io.NopCloser(bytes.NewReader(body))
 	in.ContentLength = int64(len(body))
@@ -410,15 +410,15 @@ func (f *front) inner(r *http.Request, id string, body []byte) *http.Request {
 	return in
 }
 
-// probe lets everything through but the answer that a session is not there.
-type probe struct {
+// sessionProbe lets everything through but the answer that a session is not there.
+type sessionProbe struct {
 	http.ResponseWriter
 	gone   bool
 	status int
 }
 
 // WriteHeader implements http.ResponseWriter.
-func (p *probe) WriteHeader(status int) {
+func (p *sessionProbe) WriteHeader(status int) {
 	if status == http.StatusNotFound {
 		p.gone = true
 		clear(p.Header())
@@ -429,7 +429,7 @@ func (p *probe) WriteHeader(status int) {
 }
 
 // Write implements http.ResponseWriter.
-func (p *probe) Write(data []byte) (int, error) {
+func (p *sessionProbe) Write(data []byte) (int, error) {
 	if p.gone {
 		return len(data), nil
 	}
@@ -437,24 +437,24 @@ func (p *probe) Write(data []byte) (int, error) {
 }
 
 // Flush implements http.Flusher.
-func (p *probe) Flush() { _ = http.NewResponseController(p.ResponseWriter).Flush() }
+func (p *sessionProbe) Flush() { _ = http.NewResponseController(p.ResponseWriter).Flush() }
 
 // Unwrap gives access to deadlines.
-func (p *probe) Unwrap() http.ResponseWriter { return p.ResponseWriter }
+func (p *sessionProbe) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
-// discard is an answer that nobody reads.
-type discard struct{ header http.Header }
+// discardWriter is an answer that nobody reads.
+type discardWriter struct{ header http.Header }
 
-func newDiscard() *discard { return &discard{http.Header{}} }
+func newDiscardWriter() *discardWriter { return &discardWriter{http.Header{}} }
 
 // Header implements http.ResponseWriter.
-func (d *discard) Header() http.Header { return d.header }
+func (d *discardWriter) Header() http.Header { return d.header }
 
 // WriteHeader implements http.ResponseWriter.
-func (*discard) WriteHeader(int) {}
+func (*discardWriter) WriteHeader(int) {}
 
 // Write implements http.ResponseWriter.
-func (*discard) Write(data []byte) (int, error) { return len(data), nil }
+func (*discardWriter) Write(data []byte) (int, error) { return len(data), nil }
 
 // known reports whether the server of 2025-11-25 has a method.
 func known(method string) bool {

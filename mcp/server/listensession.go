@@ -18,15 +18,15 @@ import (
 // filter of subscriptions/listen names the ids, and calls with these ids belong to the stream.
 const eventsExtension = "orch/subscriptions"
 
-// stamped is a stream whose notifications name the request that they belong to, as 2026-07-28 wants it.
-type stamped struct {
+// taggedStream is a stream whose notifications name the request that they belong to, as 2026-07-28 wants it.
+type taggedStream struct {
 	*eventStream
 
 	request json.RawMessage
 }
 
 // send implements sink.
-func (s *stamped) send(message json.RawMessage) error {
+func (s *taggedStream) send(message json.RawMessage) error {
 	m := fieldsOf(message)
 	params := fieldsOf(m["params"])
 	params["_meta"] = object{mcp.MetaKeySubscriptionID: s.request}
@@ -34,28 +34,28 @@ func (s *stamped) send(message json.RawMessage) error {
 	return s.eventStream.send(mustJSON(m))
 }
 
-// ears are a session at the node of a client that has none itself. It lasts as long as a request that listens.
-type ears struct {
+// listenSession is a session at the node of a client that has none itself. It lasts as long as a request that listens.
+type listenSession struct {
 	feed *feed
 	// keys are the subscriptions that the client may begin.
 	keys []listenerKey
 }
 
-// whose is the identity of a request over HTTP.
-func whose(r *http.Request) (who Identity) {
+// requestIdentity is the identity of a request over HTTP.
+func requestIdentity(r *http.Request) (who Identity) {
 	if info := auth.TokenInfoFromContext(r.Context()); info != nil {
 		who, _ = info.Extra[identityKey].(Identity)
 	}
 	return who
 }
 
-// openEars opens the session of a client that wants to hear of subscriptions. Ids that are in use are left out; nil when none
+// openListenSession opens the session of a client that wants to hear of subscriptions. Ids that are in use are left out; nil when none
 // is left.
-func (s *Server) openEars(ctx context.Context, who Identity, ids []string) (*ears, error) {
+func (s *Server) openListenSession(ctx context.Context, who Identity, ids []string) (*listenSession, error) {
 	if s.cfg.Subscriptions == nil || len(ids) == 0 {
 		return nil, nil //nolint:nilnil // nothing is to be heard
 	}
-	e := &ears{feed: newFeed(s, "listen "+rand.Text())}
+	e := &listenSession{feed: newFeed(s, "listen "+rand.Text())}
 	e.feed.name, e.feed.ever = rand.Text(), map[string]bool{}
 	for _, id := range ids {
 		key := listenerKey{who.Name, id}
@@ -76,7 +76,7 @@ func (s *Server) openEars(ctx context.Context, who Identity, ids []string) (*ear
 }
 
 // ids are those of the subscriptions that the client may begin.
-func (e *ears) ids() []string {
+func (e *listenSession) ids() []string {
 	var ids []string
 	if e != nil {
 		for _, key := range e.keys {
@@ -86,9 +86,9 @@ func (e *ears) ids() []string {
 	return ids
 }
 
-// hear sends what follows from subscriptions, once the stream has begun, until ctx ends, or the node knows of the session no
+// forward sends what follows from subscriptions, once the stream has begun, until ctx ends, or the node knows of the session no
 // more.
-func (e *ears) hear(ctx context.Context, stream *eventStream, begun <-chan struct{}, request json.RawMessage) {
+func (e *listenSession) forward(ctx context.Context, stream *eventStream, begun <-chan struct{}, request json.RawMessage) {
 	if e == nil {
 		return
 	}
@@ -99,12 +99,12 @@ func (e *ears) hear(ctx context.Context, stream *eventStream, begun <-chan struc
 	case <-ctx.Done():
 	case <-begun:
 	}
-	defer e.feed.s.streams.open(e.feed.id, &stamped{stream, request})()
+	defer e.feed.s.streams.open(e.feed.id, &taggedStream{stream, request})()
 	e.feed.run(ctx)
 }
 
 // close gives the ids back.
-func (e *ears) close() {
+func (e *listenSession) close() {
 	if e == nil {
 		return
 	}
@@ -116,8 +116,8 @@ func (e *ears) close() {
 	}
 }
 
-// heardBy returns the name of the session in which a client of 2026-07-28 acts over HTTP: that of a request that listens.
-func (s *Server) heardBy(c client, r *run) (string, error) {
+// listenSessionOf returns the name of the session in which a client of 2026-07-28 acts over HTTP: that of a request that listens.
+func (s *Server) listenSessionOf(c client, r *run) (string, error) {
 	key := listenerKey{c.who.Name, r.subscription}
 	name, err := s.listeners.find(key)
 	if fault.Has(err, fault.Gone) && r.spec.Session == tools.Unsubscribes {

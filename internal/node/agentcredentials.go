@@ -14,8 +14,8 @@ import (
 	"github.com/orch-dev/orch/httpapi"
 )
 
-// roll keeps agents as tokens with a profile.
-type roll struct {
+// agentCredentials keeps agents as tokens with a profile.
+type agentCredentials struct {
 	tokens *bus.Tokens
 	// callable returns the only tools that a task may call; none when it may call any.
 	callable func(ctx context.Context, task events.TaskID) ([]string, error)
@@ -27,8 +27,8 @@ type roll struct {
 	owner string
 }
 
-func (n *Node) roll() roll {
-	r := roll{tokens: n.tokens, callable: n.orch.Callable, forget: n.messages.Forget, giveUp: n.orch.GiveUp}
+func (n *Node) agentCredentials() agentCredentials {
+	r := agentCredentials{tokens: n.tokens, callable: n.orch.Callable, forget: n.messages.Forget, giveUp: n.orch.GiveUp}
 	if n.cfg.User != "" {
 		r.owner = "user:" + n.cfg.User
 	}
@@ -36,7 +36,7 @@ func (n *Node) roll() roll {
 }
 
 // Enrol implements agents.Credentials. Who is no operator makes agents that work for nobody else.
-func (r roll) Enrol(ctx context.Context, reg agents.Registration) (agents.Member, string, error) {
+func (r agentCredentials) Enrol(ctx context.Context, reg agents.Registration) (agents.Member, string, error) {
 	p := reg.Profile
 	all, err := r.tokens.ListTokens(ctx)
 	if err != nil {
@@ -70,7 +70,7 @@ func (r roll) Enrol(ctx context.Context, reg agents.Registration) (agents.Member
 // vacate drops what waits for the agent that had a name before, and what it has, so that the next one does not get it. The
 // first one of a name finds what was sent to it before. The tasks of a name are seen by whoever bears it: so one that was
 // somebody else's is for operators to give. FORBIDDEN.
-func (r roll) vacate(ctx context.Context, all []bus.Token, reg agents.Registration) error {
+func (r agentCredentials) vacate(ctx context.Context, all []bus.Token, reg agents.Registration) error {
 	i := slices.IndexFunc(all, func(t bus.Token) bool { return t.Name == reg.Name && t.Local == "" })
 	if i >= 0 && !all[i].Expired(time.Now()) || i < 0 && !r.tokens.Revoked(reg.Name) {
 		return nil
@@ -88,7 +88,7 @@ func (r roll) vacate(ctx context.Context, all []bus.Token, reg agents.Registrati
 // bound says until when somebody who is registered by an identity may speak: as long as that has a token, for ever when one
 // of them is. It is nobody's sponsor who has never had one, as people at the command line. FORBIDDEN when all of its tokens
 // have ended.
-func (r roll) bound(all []bus.Token, who string) (until time.Time, sponsor string, err error) {
+func (r agentCredentials) bound(all []bus.Token, who string) (until time.Time, sponsor string, err error) {
 	known, good := false, false
 	for _, t := range all {
 		if identityOf(t).Name != who {
@@ -138,7 +138,7 @@ func operates(all []bus.Token, who string) bool {
 
 // reach is what a new agent sees: no more than the token of who registers it, nor than the task by which that is done. The
 // token may have ended meanwhile, and a face may show less than any token says: the task knows.
-func (r roll) reach(ctx context.Context, reg agents.Registration) (shown []string, readOnly bool, err error) {
+func (r agentCredentials) reach(ctx context.Context, reg agents.Registration) (shown []string, readOnly bool, err error) {
 	all, err := r.tokens.ListTokens(ctx)
 	if err != nil {
 		return nil, false, err
@@ -160,7 +160,7 @@ func (r roll) reach(ctx context.Context, reg agents.Registration) (shown []strin
 
 // renew replaces the credential of an agent. Asked again with the new secret it answers the same, so that an answer may
 // be lost.
-func (r roll) renew(ctx context.Context, m agents.Member, in agents.Renewal) (httpapi.Credential, error) {
+func (r agentCredentials) renew(ctx context.Context, m agents.Member, in agents.Renewal) (httpapi.Credential, error) {
 	all, err := r.tokens.ListTokens(ctx)
 	if err != nil {
 		return httpapi.Credential{}, err
@@ -185,7 +185,7 @@ func (r roll) renew(ctx context.Context, m agents.Member, in agents.Renewal) (ht
 
 // renewable says until when the next credential of an agent may be good. FORBIDDEN when who has registered it has no token
 // any more.
-func (r roll) renewable(all []bus.Token, old bus.Token) (time.Time, error) {
+func (r agentCredentials) renewable(all []bus.Token, old bus.Token) (time.Time, error) {
 	if old.Sponsor == "" {
 		return time.Time{}, nil
 	}
@@ -197,7 +197,7 @@ func (r roll) renewable(all []bus.Token, old bus.Token) (time.Time, error) {
 }
 
 // replace makes the credential that another one ends by: with a secret of the agent, or, without a digest, a new one.
-func (r roll) replace(ctx context.Context, in bus.NewToken) (httpapi.Credential, error) {
+func (r agentCredentials) replace(ctx context.Context, in bus.NewToken) (httpapi.Credential, error) {
 	var t bus.Token
 	var secret string
 	var err error
@@ -213,7 +213,7 @@ func (r roll) replace(ctx context.Context, in bus.NewToken) (httpapi.Credential,
 }
 
 // Members implements agents.Credentials.
-func (r roll) Members(ctx context.Context) ([]agents.Member, error) {
+func (r agentCredentials) Members(ctx context.Context) ([]agents.Member, error) {
 	all, err := r.tokens.ListTokens(ctx)
 	if err != nil {
 		return nil, err
@@ -228,7 +228,7 @@ func (r roll) Members(ctx context.Context) ([]agents.Member, error) {
 }
 
 // Revoke implements agents.Credentials.
-func (r roll) Revoke(ctx context.Context, m agents.Member, by string) error {
+func (r agentCredentials) Revoke(ctx context.Context, m agents.Member, by string) error {
 	const races = 100 // that an agent which renews its credential all the time may win
 	key, err := m.Key, error(nil)
 	for range races {

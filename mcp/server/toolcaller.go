@@ -17,15 +17,15 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// Bare lets a face that is not MCP call tools for an identity, on the way that tools/call takes: what the identity sees,
+// ToolCaller lets a face that is not MCP call tools for an identity, on the way that tools/call takes: what the identity sees,
 // what it may reach, the task in the log and the limits are the same (A-02).
-type Bare struct {
+type ToolCaller struct {
 	s *Server
 	c client
 }
 
-// BareCall is one call.
-type BareCall struct {
+// ToolCall is one call.
+type ToolCall struct {
 	Tool string
 	// Args is a JSON object, or empty.
 	Args json.RawMessage
@@ -35,8 +35,8 @@ type BareCall struct {
 	Wait time.Duration
 }
 
-// BareReply is what became of a call. Task and Approval are also set beside an error.
-type BareReply struct {
+// ToolReply is what became of a call. Task and Approval are also set beside an error.
+type ToolReply struct {
 	// Output is the structured output of the tool.
 	Output json.RawMessage
 	// Task is the task of the call, empty when there is none.
@@ -49,8 +49,8 @@ type BareReply struct {
 	Tool string
 }
 
-// Bare returns access for whom a bearer token stands for: UNAUTHORIZED, TOKEN_EXPIRED.
-func (s *Server) Bare(ctx context.Context, token string) (*Bare, error) {
+// ToolCaller returns access for whom a bearer token stands for: UNAUTHORIZED, TOKEN_EXPIRED.
+func (s *Server) ToolCaller(ctx context.Context, token string) (*ToolCaller, error) {
 	if s.cfg.Tokens == nil || token == "" {
 		return nil, fault.New(fault.Unauthorized, "a bearer token is required").WithHint("orch token create makes one")
 	}
@@ -61,7 +61,7 @@ func (s *Server) Bare(ctx context.Context, token string) (*Bare, error) {
 	if !expires.IsZero() && !s.cfg.Now().Before(expires) {
 		return nil, fault.New(fault.TokenExpired, "the token has expired").WithHint("get a new one")
 	}
-	return &Bare{s, client{bare: true, who: who, caps: &mcp.ClientCapabilities{}, note: func(string) string { return "" }}}, nil
+	return &ToolCaller{s, client{sessionless: true, who: who, caps: &mcp.ClientCapabilities{}, note: func(string) string { return "" }}}, nil
 }
 
 // FromHere refuses requests of web pages of other origins, and those to another host than this one, as the MCP face
@@ -69,13 +69,13 @@ func (s *Server) Bare(ctx context.Context, token string) (*Bare, error) {
 func (s *Server) FromHere(next http.Handler) http.Handler { return s.fromHere(next) }
 
 // Name is the actor in the log.
-func (b *Bare) Name() string { return b.c.who.Name }
+func (b *ToolCaller) Name() string { return b.c.who.Name }
 
 // Admit counts a request of so many bytes in, with those of MCP: RATE_LIMITED when the identity has too many. The bytes
 // are those of the body, -1 when that is not known.
-func (b *Bare) Admit(size int64) (leave func(), err error) { return b.s.Admit(b.Name(), size) }
+func (b *ToolCaller) Admit(size int64) (leave func(), err error) { return b.s.Admit(b.Name(), size) }
 
-// Admit counts in a request of an identity on another path than those of MCP, as Bare.Admit does.
+// Admit counts in a request of an identity on another path than those of MCP, as ToolCaller.Admit does.
 func (s *Server) Admit(who string, size int64) (leave func(), err error) {
 	exit, ok := s.meter.enter(who)
 	if !ok {
@@ -95,14 +95,14 @@ func (s *Server) tooMany(who string) error {
 }
 
 // Sees reports whether there is a tool of the name for the identity.
-func (b *Bare) Sees(name string) bool {
+func (b *ToolCaller) Sees(name string) bool {
 	tool, ok := b.s.serves(b.c, b.s.plainName(name))
 	_, own := b.s.ownTool(name)
 	return ok && (tool != nil || own)
 }
 
 // Nearest is the tool that somebody probably means by a name, among those that the identity sees; empty for none.
-func (b *Bare) Nearest(name string) string { return b.s.nearestTool(b.c, name) }
+func (b *ToolCaller) Nearest(name string) string { return b.s.nearestTool(b.c, name) }
 
 // ownTool is a tool of the face itself.
 func (s *Server) ownTool(name string) (ownTool, bool) {
@@ -116,11 +116,11 @@ func (s *Server) ownTool(name string) (ownTool, bool) {
 
 // Call calls a tool. All errors are coded: METHOD_NOT_FOUND for a tool that the identity does not see, APPROVAL_REQUIRED
 // when a person is asked, TIMEOUT when the call goes on longer than the wait, and those of the call itself.
-func (b *Bare) Call(ctx context.Context, call BareCall) (BareReply, error) {
+func (b *ToolCaller) Call(ctx context.Context, call ToolCall) (ToolReply, error) {
 	return b.call(ctx, b.c, call)
 }
 
-func (b *Bare) call(ctx context.Context, c client, call BareCall) (reply BareReply, err error) {
+func (b *ToolCaller) call(ctx context.Context, c client, call ToolCall) (reply ToolReply, err error) {
 	var broken error
 	defer func() {
 		if broken != nil {
@@ -157,7 +157,7 @@ func (b *Bare) call(ctx context.Context, c client, call BareCall) (reply BareRep
 }
 
 // callOwn calls a tool of the face itself.
-func (b *Bare) callOwn(ctx context.Context, t ownTool, args json.RawMessage) (json.RawMessage, error) {
+func (b *ToolCaller) callOwn(ctx context.Context, t ownTool, args json.RawMessage) (json.RawMessage, error) {
 	in, err := t.read(args)
 	if err != nil {
 		return nil, err
@@ -173,7 +173,7 @@ func (b *Bare) callOwn(ctx context.Context, t ownTool, args json.RawMessage) (js
 }
 
 // await waits for the end of a call. Whoever stops waiting leaves the call alone: it goes on.
-func (b *Bare) await(ctx context.Context, r *run, wait time.Duration, reply *BareReply) error {
+func (b *ToolCaller) await(ctx context.Context, r *run, wait time.Duration, reply *ToolReply) error {
 	if wait <= 0 {
 		return nil
 	}
@@ -199,7 +199,7 @@ func (b *Bare) await(ctx context.Context, r *run, wait time.Duration, reply *Bar
 }
 
 // outcome is the output of a call that is over, or why it has failed.
-func (b *Bare) outcome(ctx context.Context, r *run, now orchestrator.ResultReply) (json.RawMessage, error) {
+func (b *ToolCaller) outcome(ctx context.Context, r *run, now orchestrator.ResultReply) (json.RawMessage, error) {
 	var out struct {
 		Result json.RawMessage `json:"result"`
 	}
@@ -230,7 +230,7 @@ func (b *Bare) outcome(ctx context.Context, r *run, now orchestrator.ResultReply
 }
 
 // asks is the error of a call that waits for people; nil when it does not any more.
-func (b *Bare) asks(ctx context.Context, id events.TaskID, reply *BareReply) error {
+func (b *ToolCaller) asks(ctx context.Context, id events.TaskID, reply *ToolReply) error {
 	e, asked, err := b.s.waitsForPeople(ctx, id)
 	if err != nil || e == nil {
 		return err
@@ -239,11 +239,11 @@ func (b *Bare) asks(ctx context.Context, id events.TaskID, reply *BareReply) err
 	return e
 }
 
-// people are the ids of what people are asked.
-type people struct{ approval, question string }
+// pendingDecisions are the ids of what people are asked.
+type pendingDecisions struct{ approval, question string }
 
 // waitsForPeople says what a task waits for that only people can give; nil when it waits for nothing.
-func (s *Server) waitsForPeople(ctx context.Context, id events.TaskID) (e *fault.Error, asked people, err error) {
+func (s *Server) waitsForPeople(ctx context.Context, id events.TaskID) (e *fault.Error, asked pendingDecisions, err error) {
 	now, err := s.cfg.API.Result(ctx, orchestrator.ResultRequest{ID: id, Attend: true})
 	if err != nil || !now.Waits {
 		return nil, asked, err

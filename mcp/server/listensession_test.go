@@ -80,7 +80,7 @@ func TestEarsAreClosedBesideCalls(t *testing.T) {
 	for i := range ids {
 		ids[i] = strconv.Itoa(i)
 	}
-	note, closing := server.EarsOf(ids...)
+	note, closing := server.ListenSessionOf(ids...)
 	begun, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)

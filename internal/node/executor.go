@@ -29,8 +29,8 @@ import (
 	"github.com/orch-dev/orch/worker"
 )
 
-// hands is what a process needs to execute calls.
-type hands struct {
+// executor is what a process needs to execute calls.
+type executor struct {
 	cfg       Config
 	root      *pathguard.Root
 	tree      *workspace.Tree
@@ -45,8 +45,8 @@ type hands struct {
 	registry atomic.Pointer[agents.Registry]
 	// dispatcher gives them work; nil where the registry is.
 	dispatcher atomic.Pointer[agentDispatcher]
-	// about is what tools say of the node; empty in the process of a worker, and before the node takes tasks.
-	about atomic.Pointer[about]
+	// nodeInfo is what tools say of the node; empty in the process of a worker, and before the node takes tasks.
+	nodeInfo atomic.Pointer[nodeInfo]
 
 	mu     sync.Mutex // orders the start of chores and their end
 	chores sync.WaitGroup
@@ -55,10 +55,10 @@ type hands struct {
 
 const workingDir = "Working"
 
-// openHands makes ready what executes calls, which use the databases; notifications for the bus go over c, changes of MCP servers to tell. over
+// openExecutor makes ready what executes calls, which use the databases; notifications for the bus go over c, changes of MCP servers to tell. over
 // reports whether a call is over; nil where that is unknown.
-func openHands(ctx context.Context, cfg Config, databases firebase.Config, c *bus.Conn, tell func(context.Context, registry.Change), over func(context.Context, gateway.Call) bool) (*hands, error) {
-	h := &hands{cfg: cfg, slots: make(chan struct{}, 4)}
+func openExecutor(ctx context.Context, cfg Config, databases firebase.Config, c *bus.Conn, tell func(context.Context, registry.Change), over func(context.Context, gateway.Call) bool) (*executor, error) {
+	h := &executor{cfg: cfg, slots: make(chan struct{}, 4)}
 	var err error
 	if h.root, err = pathguard.Open(cfg.Root, append(cfg.secretFiles(), cfg.DataDir)...); err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func openHands(ctx context.Context, cfg Config, databases firebase.Config, c *bu
 }
 
 // close waits for the chores, of which no more begin, and then gives back what they need.
-func (h *hands) close() error {
+func (h *executor) close() error {
 	h.mu.Lock()
 	h.closed = true
 	h.mu.Unlock()
@@ -88,7 +88,7 @@ func (h *hands) close() error {
 	return errors.Join(err, h.root.Close())
 }
 
-func (h *hands) open(c *bus.Conn, databases firebase.Config) error {
+func (h *executor) open(c *bus.Conn, databases firebase.Config) error {
 	var err error
 	if h.tree, err = workspace.New(h.root, workingDir); err != nil {
 		return err
@@ -120,7 +120,7 @@ func (h *hands) open(c *bus.Conn, databases firebase.Config) error {
 }
 
 // processes configures the child processes: what belongs to the node is hidden from them.
-func (h *hands) processes(data string) proc.Config {
+func (h *executor) processes(data string) proc.Config {
 	modules := userModules()
 	c := proc.Config{
 		Logger: h.cfg.logger(), Sandbox: proc.Mode(h.cfg.Sandbox), Read: append([]string{modules}, h.cfg.SandboxRead...),
@@ -154,13 +154,13 @@ func userModules() string {
 	return filepath.Join(append(paths[:min(len(paths), 1)], "pkg", "mod")...)
 }
 
-func (h *hands) limited(class tools.Rate) bool { return h.policy.Limit(class) > 0 }
+func (h *executor) limited(class tools.Rate) bool { return h.policy.Limit(class) > 0 }
 
-func (h *hands) findSecret(data []byte) (string, bool) { return findSecret(data) }
+func (h *executor) findSecret(data []byte) (string, bool) { return findSecret(data) }
 
-// later does a chore on the files of a task without holding anybody up. Once the hands are closed,
+// later does a chore on the files of a task without holding anybody up. Once the executor is closed,
 // it does nothing.
-func (h *hands) later(task events.TaskID, chore func() error) {
+func (h *executor) later(task events.TaskID, chore func() error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
@@ -179,7 +179,7 @@ func (h *hands) later(task events.TaskID, chore func() error) {
 const ownToolsAtOnce = 2
 
 // worker returns a worker for an owner, in this process or elsewhere.
-func (h *hands) worker(owner work.Owner, name string, queues []string) (*worker.Worker, error) {
+func (h *executor) worker(owner work.Owner, name string, queues []string) (*worker.Worker, error) {
 	concurrency := h.cfg.Concurrency
 	if concurrency < 0 { // it serves the tools of the node alone
 		concurrency = ownToolsAtOnce

@@ -1,0 +1,31 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+)
+
+// debugHandler is the log of the SDK, which counts what clients do as warnings and errors of the server. It all becomes
+// debugging.
+type debugHandler struct{ slog.Handler }
+
+// Enabled implements slog.Handler.
+func (q debugHandler) Enabled(ctx context.Context, _ slog.Level) bool {
+	return q.Handler.Enabled(ctx, slog.LevelDebug)
+}
+
+// Handle implements slog.Handler.
+func (q debugHandler) Handle(ctx context.Context, r slog.Record) error {
+	r.Level = slog.LevelDebug
+	return q.Handler.Handle(ctx, r)
+}
+
+// WithAttrs implements slog.Handler.
+func (q debugHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return debugHandler{q.Handler.WithAttrs(attrs)}
+}
+
+// WithGroup implements slog.Handler.
+func (q debugHandler) WithGroup(name string) slog.Handler {
+	return debugHandler{q.Handler.WithGroup(name)}
+}
