@@ -229,7 +229,7 @@ func (a *app) callOnce(ctx context.Context, s session, tool string, args json.Ra
 	}
 	f := a.follower(s, reply.ID, 0)
 	defer f.release(ctx, s)
-	if _, err := a.attend(ctx, f, time.Minute, newWaiting(a), true); err != nil {
+	if _, err := a.attend(ctx, f, time.Minute, newWaitDisplay(a), true); err != nil {
 		return "", err
 	}
 	r, err := f.session.Result(ctx, orchestrator.ResultRequest{ID: reply.ID})

@@ -31,8 +31,8 @@ credentials only when asked for.`,
 	return cmd
 }
 
-// saved is what a backup or a restore did.
-type saved struct {
+// backupReport is what a backup or a restore did.
+type backupReport struct {
 	File    string `json:"file"`
 	DataDir string `json:"data_dir"`
 	// Bytes is the size of the content, Tasks and Commits what a restore brought back.

@@ -115,7 +115,7 @@ func (a *app) showCheckpoint(ctx context.Context, args []string) error {
 func (a *app) snapshotLines(s *orchestrator.Snapshot) []string {
 	lines := []string{screen.Escape(s.ID + "  " + s.Name + "  " + stamp(s.At))}
 	if s.Task != nil {
-		lines = append(lines, drawing{a.style(a.outTTY), s.At}.folded(s.Task)...)
+		lines = append(lines, treeRenderer{a.style(a.outTTY), s.At}.folded(s.Task)...)
 	}
 	if len(s.State) > 0 {
 		lines = append(append(lines, "state:"), indent(screen.Object(s.State))...)

@@ -215,7 +215,7 @@ func (p processNodes) Work(ctx context.Context, cfg config.Config) error {
 
 // Verify implements nodes. A running node checks its own store; without one this process does, and
 // begins with the files: no node starts on damaged ones.
-func (p processNodes) Verify(ctx context.Context, cfg config.Config, progress func(done, total uint64)) (verdict, error) {
+func (p processNodes) Verify(ctx context.Context, cfg config.Config, progress func(done, total uint64)) (verifyResult, error) {
 	idle, err := p.inspectIdle(ctx, cfg)
 	if err != nil || idle.Found > 0 {
 		return idle, err
@@ -233,32 +233,32 @@ func (p processNodes) Verify(ctx context.Context, cfg config.Config, progress fu
 	if before, ok := idle.Report.(bus.Report); ok { // what the start has mended since
 		report.Mended = append(before.Mended, report.Mended...)
 	}
-	return verdictOf(report), err
+	return verifyResultOf(report), err
 }
 
 // inspectIdle inspects the data directory when no node runs on it.
-func (p processNodes) inspectIdle(ctx context.Context, cfg config.Config) (verdict, error) {
+func (p processNodes) inspectIdle(ctx context.Context, cfg config.Config) (verifyResult, error) {
 	s, err := p.Dial(ctx, cfg)
 	if err == nil {
-		return verdict{}, s.Close(ctx)
+		return verifyResult{}, s.Close(ctx)
 	}
 	if !fault.Has(err, fault.Unavailable) || cfg.Server != "" {
-		return verdict{}, err
+		return verifyResult{}, err
 	}
 	return p.Inspect(ctx, cfg)
 }
 
 // Inspect implements nodes. The files of an external server are not here.
-func (p processNodes) Inspect(ctx context.Context, cfg config.Config) (verdict, error) {
+func (p processNodes) Inspect(ctx context.Context, cfg config.Config) (verifyResult, error) {
 	if cfg.NATS != "" || cfg.Server != "" {
-		return verdict{}, nil
+		return verifyResult{}, nil
 	}
 	report, err := bus.Inspect(ctx, cfg.DataDir)
-	return verdictOf(report), err
+	return verifyResultOf(report), err
 }
 
-func verdictOf(r bus.Report) verdict {
-	v := verdict{Report: r, Found: r.Found}
+func verifyResultOf(r bus.Report) verifyResult {
+	v := verifyResult{Report: r, Found: r.Found}
 	for _, problem := range r.Problems {
 		v.Problems = append(v.Problems, problem.String())
 	}
@@ -284,7 +284,7 @@ func (p processNodes) use(ctx context.Context, cfg config.Config, fn func(sessio
 }
 
 // Backup implements nodes.
-func (p processNodes) Backup(ctx context.Context, cfg config.Config, file string, credentials bool, tell func(string)) (saved, error) {
+func (p processNodes) Backup(ctx context.Context, cfg config.Config, file string, credentials bool, tell func(string)) (backupReport, error) {
 	settings := bus.BackupConfig{
 		Version: readVersion().Version,
 		Progress: func(stream string, done, _ uint64) {
@@ -305,7 +305,7 @@ func (p processNodes) Backup(ctx context.Context, cfg config.Config, file string
 		}
 		return err
 	})
-	return saved{File: file, DataDir: cfg.DataDir, Bytes: m.Bytes}, err
+	return backupReport{File: file, DataDir: cfg.DataDir, Bytes: m.Bytes}, err
 }
 
 // Tokens implements nodes.
@@ -322,11 +322,11 @@ func (p processNodes) Tokens(ctx context.Context, cfg config.Config, do func(bus
 }
 
 // Restore implements nodes.
-func (p processNodes) Restore(ctx context.Context, cfg config.Config, file string, replace bool, tell func(string)) (saved, error) {
+func (p processNodes) Restore(ctx context.Context, cfg config.Config, file string, replace bool, tell func(string)) (backupReport, error) {
 	r, err := bus.Restore(ctx, bus.RestoreConfig{
 		File: file, DataDir: cfg.DataDir, Replace: replace, Logger: p.logger(cfg.LogLevel), Progress: tell,
 	})
-	return saved{
+	return backupReport{
 		File: file, DataDir: cfg.DataDir, Bytes: r.Manifest.Bytes, Aside: r.Aside,
 		Tasks: int(r.Report.Tasks), Commits: int(r.Report.Live + r.Report.Archived), //nolint:gosec // nobody counts that far
 	}, err

@@ -17,8 +17,8 @@ const clock = "2006-01-02T15:04:05.000Z"
 
 func stamp(t time.Time) string { return t.UTC().Format(clock) }
 
-// fact is an event in words.
-type fact struct {
+// eventDescription is an event in words.
+type eventDescription struct {
 	// kind is that of the event, in the words of people.
 	kind string
 	// step is its key, "" for events about the task.
@@ -28,7 +28,7 @@ type fact struct {
 }
 
 // describe says what an event means.
-func describe(e events.Event) fact {
+func describe(e events.Event) eventDescription {
 	f := describeStep(e)
 	f.kind = kindOf(e)
 	return f
@@ -43,49 +43,49 @@ func kindOf(e events.Event) string {
 	return string(e.Kind)
 }
 
-func describeStep(e events.Event) fact {
+func describeStep(e events.Event) eventDescription {
 	switch d := e.Data.(type) {
 	case *events.Ready:
-		return fact{step: d.Step, text: d.Tool + attempt(d.Attempt)}
+		return eventDescription{step: d.Step, text: d.Tool + attempt(d.Attempt)}
 	case *events.Called:
-		return fact{step: d.Step, text: "by " + d.Worker + attempt(d.Attempt)}
+		return eventDescription{step: d.Step, text: "by " + d.Worker + attempt(d.Attempt)}
 	case *events.Succeeded:
-		return fact{step: d.Step, text: took(d.Duration)}
+		return eventDescription{step: d.Step, text: took(d.Duration)}
 	case *events.StepError:
-		return fact{step: d.Step, text: problem(d.Error)}
+		return eventDescription{step: d.Step, text: problem(d.Error)}
 	case *events.Retrying:
-		return fact{step: d.Step, text: fmt.Sprintf("%s; again at %s", problem(d.Error), stamp(d.At))}
+		return eventDescription{step: d.Step, text: fmt.Sprintf("%s; again at %s", problem(d.Error), stamp(d.At))}
 	case *events.Skipped:
-		return fact{step: d.Step, text: d.Reason}
+		return eventDescription{step: d.Step, text: d.Reason}
 	case *events.InDoubt:
-		return fact{step: d.Step, text: d.Reason}
+		return eventDescription{step: d.Step, text: d.Reason}
 	case *events.Resolved:
-		return fact{step: d.Step, text: "as " + d.As + " by " + d.By}
+		return eventDescription{step: d.Step, text: "as " + d.As + " by " + d.By}
 	case *events.Expanded:
-		return fact{step: d.Step, text: screen.Plural(len(d.Items), "item")}
+		return eventDescription{step: d.Step, text: screen.Plural(len(d.Items), "item")}
 	case *events.Waiting:
-		return fact{step: d.Step, text: waiting(d)}
+		return eventDescription{step: d.Step, text: waiting(d)}
 	case *events.Spawned:
 		if d.Agent != "" {
-			return fact{step: d.Step, text: d.Agent + " as task " + string(d.Child)}
+			return eventDescription{step: d.Step, text: d.Agent + " as task " + string(d.Child)}
 		}
-		return fact{step: d.Step, text: "task " + string(d.Child)}
+		return eventDescription{step: d.Step, text: "task " + string(d.Child)}
 	case *events.Reused:
-		return fact{step: d.Step, text: "result of " + string(d.From)}
+		return eventDescription{step: d.Step, text: "result of " + string(d.From)}
 	case *events.Parked:
-		return fact{step: d.Step, text: waitsFor(d)}
+		return eventDescription{step: d.Step, text: waitsFor(d)}
 	case *events.Noted:
-		return fact{step: d.Step, text: "goes on elsewhere" + attempt(d.Attempt) + ": " + clipNote(d.Note)}
+		return eventDescription{step: d.Step, text: "goes on elsewhere" + attempt(d.Attempt) + ": " + clipNote(d.Note)}
 	case *events.Question:
-		return fact{step: d.Step, text: fmt.Sprintf("%s until %s: %s, %s", d.ID, stamp(d.ExpiresAt), d.Kind, d.Key)}
+		return eventDescription{step: d.Step, text: fmt.Sprintf("%s until %s: %s, %s", d.ID, stamp(d.ExpiresAt), d.Kind, d.Key)}
 	case *events.Approval:
-		return fact{step: d.Step, text: fmt.Sprintf("%s until %s: %s", d.ID, stamp(d.ExpiresAt), cmp.Or(d.Rationale, d.Description))}
+		return eventDescription{step: d.Step, text: fmt.Sprintf("%s until %s: %s", d.ID, stamp(d.ExpiresAt), cmp.Or(d.Rationale, d.Description))}
 	case *events.Refused:
-		return fact{step: d.Step, text: fmt.Sprintf("from %s%s: %s", d.Worker, attempt(d.Attempt), d.Reason)}
+		return eventDescription{step: d.Step, text: fmt.Sprintf("from %s%s: %s", d.Worker, attempt(d.Attempt), d.Reason)}
 	case *events.Logged:
-		return fact{step: d.Step, text: d.Level + " " + d.Message}
+		return eventDescription{step: d.Step, text: d.Level + " " + d.Message}
 	default:
-		return fact{text: describeTask(e)}
+		return eventDescription{text: describeTask(e)}
 	}
 }
 
@@ -180,8 +180,8 @@ func waiting(d *events.Waiting) string {
 	return strings.Join(parts, " ")
 }
 
-// line writes the fact as one safe line.
-func (f fact) line(rev uint64, at time.Time) string {
+// line writes the event as one safe line.
+func (f eventDescription) line(rev uint64, at time.Time) string {
 	parts := []string{fmt.Sprintf("%4d  %s  %-23s", rev, stamp(at), f.kind)}
 	for _, part := range []string{f.step, f.text} {
 		if part != "" {

@@ -10,22 +10,22 @@ import (
 	"github.com/orch-dev/orch/orchestrator"
 )
 
-// silent shows nothing.
-type silent struct{}
+// nopDisplay shows nothing.
+type nopDisplay struct{}
 
-func (silent) update(news) error { return nil }
-func (silent) tick() error       { return nil }
-func (silent) close() error      { return nil }
+func (nopDisplay) update(followUpdate) error { return nil }
+func (nopDisplay) tick() error               { return nil }
+func (nopDisplay) close() error              { return nil }
 
-// plainLines writes one line for each event, and notes to stderr.
-type plainLines struct {
-	app  *app
-	w    io.Writer
-	said map[string]said
+// plainDisplay writes one line for each event, and notes to stderr.
+type plainDisplay struct {
+	app     *app
+	w       io.Writer
+	written map[string]writtenProgress
 }
 
-// said is the progress of a step that was written last.
-type said struct {
+// writtenProgress is the progress of a step that was written last.
+type writtenProgress struct {
 	text string
 	at   time.Time
 }
@@ -33,7 +33,7 @@ type said struct {
 // sayEvery is the least time between two lines with the progress of a step.
 const sayEvery = time.Second / 2
 
-func (p *plainLines) update(n news) error {
+func (p *plainDisplay) update(n followUpdate) error {
 	if n.note != "" {
 		p.app.note("%s", n.note)
 	}
@@ -46,17 +46,17 @@ func (p *plainLines) update(n news) error {
 }
 
 // progress writes the progress of steps that moved on, now and then.
-func (p *plainLines) progress(n news) error {
-	if p.said == nil {
-		p.said = map[string]said{}
+func (p *plainDisplay) progress(n followUpdate) error {
+	if p.written == nil {
+		p.written = map[string]writtenProgress{}
 	}
 	now := p.app.now()
 	for _, step := range slices.Sorted(maps.Keys(n.Progress)) {
 		text := progress(n.Progress[step])
-		if last := p.said[step]; last.text == text || now.Sub(last.at) < sayEvery {
+		if last := p.written[step]; last.text == text || now.Sub(last.at) < sayEvery {
 			continue
 		}
-		p.said[step] = said{text, now}
+		p.written[step] = writtenProgress{text, now}
 		if err := writeLines(p.w, []string{"      " + screen.Escape(step) + "  " + text}); err != nil {
 			return err
 		}
@@ -64,13 +64,13 @@ func (p *plainLines) progress(n news) error {
 	return nil
 }
 
-func (*plainLines) tick() error  { return nil }
-func (*plainLines) close() error { return nil }
+func (*plainDisplay) tick() error  { return nil }
+func (*plainDisplay) close() error { return nil }
 
-// rawLines writes each commit as one line of JSON to stdout, and notes to stderr.
-type rawLines struct{ app *app }
+// jsonDisplay writes each commit as one line of JSON to stdout, and notes to stderr.
+type jsonDisplay struct{ app *app }
 
-func (r rawLines) update(n news) error {
+func (r jsonDisplay) update(n followUpdate) error {
 	if n.note != "" {
 		r.app.note("%s", n.note)
 	}
@@ -82,11 +82,11 @@ func (r rawLines) update(n news) error {
 	return nil
 }
 
-func (rawLines) tick() error  { return nil }
-func (rawLines) close() error { return nil }
+func (jsonDisplay) tick() error  { return nil }
+func (jsonDisplay) close() error { return nil }
 
-// live redraws the tree of a task in place.
-type live struct {
+// liveDisplay redraws the tree of a task in place.
+type liveDisplay struct {
 	app   *app
 	frame *screen.Frame
 	style screen.Style
@@ -95,12 +95,12 @@ type live struct {
 	note  string
 }
 
-// newLive returns a live display on a terminal.
-func newLive(a *app, w io.Writer) *live {
-	return &live{app: a, frame: screen.NewFrame(w, a.size), style: a.style(true)}
+// newLiveDisplay returns a live display on a terminal.
+func newLiveDisplay(a *app, w io.Writer) *liveDisplay {
+	return &liveDisplay{app: a, frame: screen.NewFrame(w, a.size), style: a.style(true)}
 }
 
-func (l *live) update(n news) error {
+func (l *liveDisplay) update(n followUpdate) error {
 	l.note = n.note
 	if n.task != nil {
 		l.task, l.why = n.task, n.why
@@ -116,7 +116,7 @@ func (l *live) update(n news) error {
 	return l.tick()
 }
 
-func (l *live) tick() error {
+func (l *liveDisplay) tick() error {
 	if l.task == nil {
 		return nil
 	}
@@ -124,7 +124,7 @@ func (l *live) tick() error {
 }
 
 // close leaves the whole tree as the last frame.
-func (l *live) close() error {
+func (l *liveDisplay) close() error {
 	if l.task == nil {
 		return nil
 	}
@@ -132,8 +132,8 @@ func (l *live) close() error {
 	return l.frame.Last(l.lines())
 }
 
-func (l *live) lines() []string {
-	lines := drawing{l.style, l.app.now()}.task(*l.task)
+func (l *liveDisplay) lines() []string {
+	lines := treeRenderer{l.style, l.app.now()}.task(*l.task)
 	if len(l.why) > 0 { // the first cause is the most important one
 		lines = append(lines, "  "+l.style.Warn(screen.Escape(l.why[0].Sentence)))
 		if next := l.why[0].Next; next != "" {

@@ -36,7 +36,7 @@ const taskID events.TaskID = "TASK_01KE0000000000000000000000"
 type fakeNodes struct {
 	mu       sync.Mutex
 	sessions []session
-	files    verdict
+	files    verifyResult
 	tokens   fakeTokens
 	err      error
 	// catalogue is made when it is first needed.
@@ -68,16 +68,18 @@ func (f *fakeNodes) Serve(ctx context.Context, _ config.Config, ready func(addre
 
 func (f *fakeNodes) Work(ctx context.Context, _ config.Config) error { return ctx.Err() }
 
-func (f *fakeNodes) Verify(_ context.Context, _ config.Config, progress func(done, total uint64)) (verdict, error) {
+func (f *fakeNodes) Verify(_ context.Context, _ config.Config, progress func(done, total uint64)) (verifyResult, error) {
 	progress(5, 10)
-	return verdict{Report: map[string]int{"tasks": 2}, Found: 1, Problems: []string{"ORCH_EVENTS: a record is damaged"}, Mended: []string{"KV_ORCH_META: another one"}}, f.err
+	return verifyResult{Report: map[string]int{"tasks": 2}, Found: 1, Problems: []string{"ORCH_EVENTS: a record is damaged"}, Mended: []string{"KV_ORCH_META: another one"}}, f.err
 }
 
-func (f *fakeNodes) Inspect(context.Context, config.Config) (verdict, error) { return f.files, nil }
+func (f *fakeNodes) Inspect(context.Context, config.Config) (verifyResult, error) {
+	return f.files, nil
+}
 
-func (f *fakeNodes) Backup(_ context.Context, cfg config.Config, file string, _ bool, tell func(string)) (saved, error) {
+func (f *fakeNodes) Backup(_ context.Context, cfg config.Config, file string, _ bool, tell func(string)) (backupReport, error) {
 	tell("half")
-	return saved{File: file, DataDir: cfg.DataDir, Bytes: 2 << 20}, f.err
+	return backupReport{File: file, DataDir: cfg.DataDir, Bytes: 2 << 20}, f.err
 }
 
 func (f *fakeNodes) Tokens(_ context.Context, _ config.Config, do func(bus.TokenStore) error) error {
@@ -113,8 +115,8 @@ func (f *fakeTokens) RevokeToken(_ context.Context, in bus.RevokeToken) (bus.Tok
 	return bus.Token{}, fault.New(fault.NotFound, "there is no token of that id or name")
 }
 
-func (f *fakeNodes) Restore(_ context.Context, cfg config.Config, file string, replace bool, _ func(string)) (saved, error) {
-	s := saved{File: file, DataDir: cfg.DataDir, Tasks: 1, Commits: 2}
+func (f *fakeNodes) Restore(_ context.Context, cfg config.Config, file string, replace bool, _ func(string)) (backupReport, error) {
+	s := backupReport{File: file, DataDir: cfg.DataDir, Tasks: 1, Commits: 2}
 	if replace {
 		s.Aside = cfg.DataDir + ".before"
 	}

@@ -12,16 +12,16 @@ import (
 
 // display shows what happens to a task. Its methods are called from one goroutine.
 type display interface {
-	// update shows news.
-	update(n news) error
+	// update shows what has happened since.
+	update(n followUpdate) error
 	// tick shows that time went by.
 	tick() error
-	// close is called once, after the last news.
+	// close is called once, after the last update.
 	close() error
 }
 
-// news is what a follower found out.
-type news struct {
+// followUpdate is what a follower found out.
+type followUpdate struct {
 	orchestrator.WatchReply
 
 	// task and why are set for displays that ask for snapshots: the task, and what keeps it waiting when
@@ -37,7 +37,7 @@ type news struct {
 // returned. every is how often the display is told that time went by.
 func follow(ctx context.Context, f *follower, every time.Duration, d display, snapshots bool) (statemachine.State, error) {
 	inner, cancel := context.WithCancel(ctx)
-	feed := make(chan news)
+	feed := make(chan followUpdate)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -48,7 +48,7 @@ func follow(ctx context.Context, f *follower, every time.Duration, d display, sn
 	return state, errors.Join(err, d.close())
 }
 
-func consume(ctx context.Context, feed <-chan news, every time.Duration, d display) (statemachine.State, error) {
+func consume(ctx context.Context, feed <-chan followUpdate, every time.Duration, d display) (statemachine.State, error) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
@@ -73,9 +73,9 @@ func consume(ctx context.Context, feed <-chan news, every time.Duration, d displ
 	}
 }
 
-// feed sends news until the task is over, an error comes, or ctx ends.
-func (f *follower) feed(ctx context.Context, feed chan<- news, snapshots bool) {
-	send := func(n news) bool {
+// feed sends updates until the task is over, an error comes, or ctx ends.
+func (f *follower) feed(ctx context.Context, feed chan<- followUpdate, snapshots bool) {
+	send := func(n followUpdate) bool {
 		select {
 		case feed <- n:
 			return n.err == nil && !n.Over
@@ -83,10 +83,10 @@ func (f *follower) feed(ctx context.Context, feed chan<- news, snapshots bool) {
 			return false
 		}
 	}
-	f.tell = func(note string) { send(news{note: note}) }
+	f.tell = func(note string) { send(followUpdate{note: note}) }
 	for first := true; ; first = false { // mere progress needs no look at the task
 		reply, err := f.next(ctx)
-		n := news{WatchReply: reply, err: err}
+		n := followUpdate{WatchReply: reply, err: err}
 		if err == nil && snapshots && (len(reply.Commits) > 0 || reply.Over || first) {
 			n.err = f.snapshot(ctx, &n)
 		}
@@ -97,7 +97,7 @@ func (f *follower) feed(ctx context.Context, feed chan<- news, snapshots bool) {
 }
 
 // snapshot adds the task, and why it does not move when no step runs.
-func (f *follower) snapshot(ctx context.Context, n *news) error {
+func (f *follower) snapshot(ctx context.Context, n *followUpdate) error {
 	t, err := f.session.Get(ctx, orchestrator.GetRequest{ID: f.id})
 	if isLost(err) {
 		return nil // the next answer tells

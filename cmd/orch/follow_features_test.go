@@ -24,8 +24,8 @@ import (
 func defineFixture(t *testing.T, home string) {
 	t.Helper()
 	var f fixture.Fixture
-	cfg := newProcessNodes(io.Discard).config(lastingConfig(t), working)
-	cfg.HTTP, cfg.Tokens = "127.0.0.1:0", oneToken{"secret", server.Identity{Name: "user:ada", Role: server.Operator}}
+	cfg := newProcessNodes(io.Discard).config(reconnectConfig(t), working)
+	cfg.HTTP, cfg.Tokens = "127.0.0.1:0", staticToken{"secret", server.Identity{Name: "user:ada", Role: server.Operator}}
 	cfg.Face = func(c *server.Config) { c.Extend = f.Extend }
 	n, err := node.Start(t.Context(), cfg)
 	require.NoError(t, err)
@@ -136,7 +136,7 @@ const (
 // started again, and of the one that it starts itself when nobody does.
 func TestFeaturesOfANodeAreFollowed(t *testing.T) {
 	t.Parallel()
-	nodes, cfg := newProcessNodes(io.Discard), lastingConfig(t)
+	nodes, cfg := newProcessNodes(io.Discard), reconnectConfig(t)
 	defineFixture(t, cfg.Home)
 	stop := served(t, nodes, cfg)
 	agent := newAgent(t, cfg)

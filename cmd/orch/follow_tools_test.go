@@ -51,10 +51,10 @@ func until(t *testing.T, c *tools.Catalogue, is func() bool) {
 // A face sees the tools of the servers of its node, also of the next one.
 func TestToolsOfANodeAreFollowed(t *testing.T) {
 	t.Parallel()
-	nodes, cfg := newProcessNodes(io.Discard), lastingConfig(t)
+	nodes, cfg := newProcessNodes(io.Discard), reconnectConfig(t)
 	defineWiki(t, cfg.Home)
 	stop := served(t, nodes, cfg)
-	l := lastingOn(t, nodes, cfg)
+	l := reconnectingOn(t, nodes, cfg)
 	admin := node.NewAdmin(l)
 	catalogue, err := tools.New(builtin.All(builtin.Config{})...)
 	require.NoError(t, err)

@@ -39,7 +39,7 @@ func (a *app) get(ctx context.Context, text string) error {
 // showTask writes a task in every form of output.
 func (a *app) showTask(t orchestrator.TaskView) error {
 	return a.emit(view{data: t, names: []string{string(t.ID)}, text: func(w io.Writer) error {
-		lines := drawing{a.style(a.outTTY), a.now()}.task(t)
+		lines := treeRenderer{a.style(a.outTTY), a.now()}.task(t)
 		lines = append(lines, particulars(t)...)
 		lines = append(lines, complaints(t)...)
 		if len(t.Output) > 0 {

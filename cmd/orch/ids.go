@@ -32,7 +32,7 @@ func (a *app) withLasting(ctx context.Context, m mode, do func(s session) error)
 	if err != nil {
 		return err
 	}
-	return during(ctx, newLasting(s, func() (session, error) { return await(ctx, a.nodes, a.cfg, m) }, a.now), do)
+	return during(ctx, newReconnectingSession(s, func() (session, error) { return dialOrOpen(ctx, a.nodes, a.cfg, m) }, a.now), do)
 }
 
 // during calls do, and then closes the session.

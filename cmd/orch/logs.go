@@ -37,7 +37,7 @@ func (a *app) logs(ctx context.Context, text string, o logsOptions) error {
 		m = working
 	}
 	return a.withTask(ctx, m, text, func(s session, id events.TaskID) error {
-		l := &logbook{app: a}
+		l := &logBuilder{app: a}
 		for c, err := range recorded(ctx, s, id, 1) {
 			if err != nil {
 				return err
@@ -56,7 +56,7 @@ func (a *app) logs(ctx context.Context, text string, o logsOptions) error {
 }
 
 // follow writes what comes until the task is over.
-func (l *logbook) follow(ctx context.Context, f *follower) error {
+func (l *logBuilder) follow(ctx context.Context, f *follower) error {
 	for {
 		reply, err := f.next(ctx)
 		if err != nil {
@@ -73,8 +73,8 @@ func (l *logbook) follow(ctx context.Context, f *follower) error {
 	}
 }
 
-// entry is one line of the log of a task.
-type entry struct {
+// logEntry is one line of the log of a task.
+type logEntry struct {
 	At      time.Time          `json:"at"`
 	State   statemachine.State `json:"state"`
 	Level   string             `json:"level"`
@@ -83,19 +83,19 @@ type entry struct {
 }
 
 // line writes the entry so that no message can look like a second entry (S0-151).
-func (e entry) line() string {
+func (e logEntry) line() string {
 	return fmt.Sprintf("[%s] [%s] [%s] %s", stamp(e.At), e.State, screen.Escape(e.Level), screen.Escape(e.Message))
 }
 
-// logbook turns commits into entries; it follows the state of the task.
-type logbook struct {
+// logBuilder turns commits into entries; it follows the state of the task.
+type logBuilder struct {
 	app   *app
 	state statemachine.State
 	rev   uint64
 	tools map[string]string
 }
 
-func (l *logbook) commit(c orchestrator.CommitView) error {
+func (l *logBuilder) commit(c orchestrator.CommitView) error {
 	for _, e := range c.Events {
 		if e.Kind == events.TaskSubmitted {
 			l.state = statemachine.NeedsAction
@@ -118,14 +118,14 @@ func (l *logbook) commit(c orchestrator.CommitView) error {
 	return nil
 }
 
-func (l *logbook) write(e entry) error {
+func (l *logBuilder) write(e logEntry) error {
 	if l.app.cfg.Output == "text" {
 		return writeLines(l.app.out, []string{e.line()})
 	}
 	return writeLine(l.app.out, e)
 }
 
-func (l *logbook) remember(r *events.Ready) {
+func (l *logBuilder) remember(r *events.Ready) {
 	if l.tools == nil {
 		l.tools = map[string]string{}
 	}
@@ -133,18 +133,18 @@ func (l *logbook) remember(r *events.Ready) {
 }
 
 // entry returns the line for an event that belongs in the log: messages, calls and their results.
-func (l *logbook) entry(at time.Time, e events.Event) (entry, bool) {
-	line := func(level, step, format string, args ...any) (entry, bool) {
-		return entry{At: at, State: l.state, Level: level, Step: step, Message: fmt.Sprintf(format, args...)}, true
+func (l *logBuilder) entry(at time.Time, e events.Event) (logEntry, bool) {
+	line := func(level, step, format string, args ...any) (logEntry, bool) {
+		return logEntry{At: at, State: l.state, Level: level, Step: step, Message: fmt.Sprintf(format, args...)}, true
 	}
 	switch d := e.Data.(type) {
 	case *events.Logged:
-		return entry{At: d.At, State: l.state, Level: d.Level, Step: d.Step, Message: d.Message}, true
+		return logEntry{At: d.At, State: l.state, Level: d.Level, Step: d.Step, Message: d.Message}, true
 	case *events.Called:
 		return line("INFO", d.Step, "%s: calls %s%s", d.Step, l.tools[d.Step], attempt(d.Attempt))
 	case *events.Succeeded:
 		if l.tools[d.Step] == "" {
-			return entry{}, false
+			return logEntry{}, false
 		}
 		return line("INFO", d.Step, "%s: %s succeeded %s", d.Step, l.tools[d.Step], took(d.Duration))
 	case *events.StepError:
@@ -158,6 +158,6 @@ func (l *logbook) entry(at time.Time, e events.Event) (entry, bool) {
 	case *events.Refused:
 		return line("WARN", d.Step, "%s: a late result of %s was refused: %s", d.Step, d.Worker, d.Reason)
 	default:
-		return entry{}, false
+		return logEntry{}, false
 	}
 }

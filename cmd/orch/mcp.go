@@ -85,12 +85,12 @@ func (a *app) serveMCP(ctx context.Context, o mcpOptions) error {
 			return err
 		}
 		defer face.Close()
-		return stopped(ctx, face.Serve(ctx, io.NopCloser(a.in), unclosed{a.out}))
+		return stopped(ctx, face.Serve(ctx, io.NopCloser(a.in), nopWriteCloser{a.out}))
 	})
 }
 
-// unclosed is a stream that somebody else closes.
-type unclosed struct{ io.Writer }
+// nopWriteCloser is a stream that somebody else closes.
+type nopWriteCloser struct{ io.Writer }
 
 // Close implements io.Closer.
-func (unclosed) Close() error { return nil }
+func (nopWriteCloser) Close() error { return nil }

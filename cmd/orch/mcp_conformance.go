@@ -38,7 +38,7 @@ func (a *app) conform(ctx context.Context, address, token string) error {
 	}
 	cfg := processNodes{logs: a.err}.config(a.cfg, working)
 	var f fixture.Fixture
-	cfg.HTTP, cfg.Extra, cfg.Tokens = address, f.Tools(), oneToken{token, server.Identity{Name: a.actor(), Role: server.Operator}}
+	cfg.HTTP, cfg.Extra, cfg.Tokens = address, f.Tools(), staticToken{token, server.Identity{Name: a.actor(), Role: server.Operator}}
 	cfg.Face = func(c *server.Config) { c.Extend = f.Extend }
 	n, err := node.Start(ctx, cfg)
 	if err != nil {
@@ -51,14 +51,14 @@ func (a *app) conform(ctx context.Context, address, token string) error {
 	return n.Stop(limited)
 }
 
-// oneToken accepts a single token.
-type oneToken struct {
+// staticToken accepts a single token.
+type staticToken struct {
 	secret string
 	who    server.Identity
 }
 
 // Verify implements server.Tokens.
-func (t oneToken) Verify(_ context.Context, token string) (server.Identity, time.Time, error) {
+func (t staticToken) Verify(_ context.Context, token string) (server.Identity, time.Time, error) {
 	if token != t.secret {
 		return server.Identity{}, time.Time{}, fault.New(fault.Unauthorized, "the token is not known")
 	}

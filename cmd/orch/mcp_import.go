@@ -35,8 +35,8 @@ be put into ~/.orch/mcp as it is.`,
 	return cmd
 }
 
-// imported is what became of the servers of a client.
-type imported struct {
+// importReport is what became of the servers of a client.
+type importReport struct {
 	Written  []string               `json:"written"`
 	DryRun   bool                   `json:"dry_run,omitempty"`
 	Skipped  []registry.Skipped     `json:"skipped,omitempty"`
@@ -56,7 +56,7 @@ func (a *app) importServers(file string, o importOptions) error {
 	if o.project {
 		dir = filepath.Join(a.dir, ".orch", "mcp")
 	}
-	done := imported{Written: []string{}, DryRun: o.dryRun, Skipped: in.Skipped, Notes: in.Left, Problems: in.Problems}
+	done := importReport{Written: []string{}, DryRun: o.dryRun, Skipped: in.Skipped, Notes: in.Left, Problems: in.Problems}
 	for _, s := range in.Servers {
 		path := filepath.Join(dir, s.Name+".json")
 		switch err := writeDefinition(path, s, o); {
@@ -99,7 +99,7 @@ func writeDefinition(path string, s registry.MCPConfig, o importOptions) error {
 }
 
 // lines say what became of the servers.
-func (i imported) lines() []string {
+func (i importReport) lines() []string {
 	var lines []string
 	verb := "written: "
 	if i.DryRun {

@@ -196,8 +196,8 @@ func faceURL(setting string) (string, error) {
 	return "http://" + net.JoinHostPort(host, port) + "/mcp", nil
 }
 
-// changed is what became of a configuration.
-type changed struct {
+// configChange is what became of a configuration.
+type configChange struct {
 	Client  string `json:"client"`
 	File    string `json:"file"`
 	Changed bool   `json:"changed"`
@@ -210,7 +210,7 @@ type changed struct {
 
 // changeConfiguration shows the change, asks, and writes.
 func (a *app) changeConfiguration(ctx context.Context, c configuration, after []byte, o installOptions, next []string) error {
-	done := changed{Client: c.client.ID, File: c.file, DryRun: o.dryRun, Diff: patch.Between(c.file, c.content, after)}
+	done := configChange{Client: c.client.ID, File: c.file, DryRun: o.dryRun, Diff: patch.Between(c.file, c.content, after)}
 	shown := true
 	if done.Diff != "" && !o.dryRun {
 		if !o.yes {
@@ -235,7 +235,7 @@ func (a *app) changeConfiguration(ctx context.Context, c configuration, after []
 }
 
 // lines say what became of the file.
-func (c changed) lines() []string {
+func (c configChange) lines() []string {
 	switch {
 	case c.Diff == "":
 		return []string{"nothing to change in " + c.File}

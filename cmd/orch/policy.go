@@ -126,8 +126,8 @@ func criteriaLine(r policy.Rule) string {
 	return strings.Join(parts, "; ")
 }
 
-// judges are the policy in effect and the one that is tested.
-type judges struct{ before, after *policy.Policy }
+// policyPair are the policy in effect and the one that is tested.
+type policyPair struct{ before, after *policy.Policy }
 
 // policyReport is what `orch policy test` found.
 type policyReport struct {
@@ -154,7 +154,7 @@ func (a *app) testPolicy(ctx context.Context, file string, o policyTest) error {
 	var failed error
 	report.Examples, failed = after.CheckExamples(catalogue)
 	if failed == nil && !o.examples {
-		if report.Past, err = a.past(ctx, judges{before, after}, catalogue, o); err != nil {
+		if report.Past, err = a.past(ctx, policyPair{before, after}, catalogue, o); err != nil {
 			return err
 		}
 	}

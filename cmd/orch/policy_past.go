@@ -45,7 +45,7 @@ const shownPast = 50
 // pastReader judges the calls of the log.
 type pastReader struct {
 	session   session
-	judges    judges
+	policies  policyPair
 	catalogue *tools.Catalogue
 	since     time.Time
 	// agents remembers who submitted tasks.
@@ -55,13 +55,13 @@ type pastReader struct {
 
 // past judges the calls of the log. The node, if one has to be started for that, starts without a policy file: it
 // runs no calls.
-func (a *app) past(ctx context.Context, j judges, catalogue *tools.Catalogue, o policyTest) (*pastReport, error) {
+func (a *app) past(ctx context.Context, j policyPair, catalogue *tools.Catalogue, o policyTest) (*pastReport, error) {
 	since, err := moment("--since", o.since, a.now())
 	if err != nil {
 		return nil, err
 	}
 	a.cfg.Policy = ""
-	r := pastReader{judges: j, catalogue: catalogue, agents: map[events.TaskID]string{}, report: pastReport{Changed: []pastCall{}}}
+	r := pastReader{policies: j, catalogue: catalogue, agents: map[events.TaskID]string{}, report: pastReport{Changed: []pastCall{}}}
 	err = a.with(ctx, idle, func(s session) error {
 		r.session = s
 		if o.task == "" {
@@ -149,8 +149,8 @@ func (r *pastReader) call(c pastCall, args events.Value) {
 		r.report.Unjudged++
 		return
 	}
-	c.Before = r.judges.before.Judge(r.judges.before.Recall(tool.Spec(), c.Task, args.Raw, c.Agent))
-	c.After = r.judges.after.Judge(r.judges.after.Recall(tool.Spec(), c.Task, args.Raw, c.Agent))
+	c.Before = r.policies.before.Judge(r.policies.before.Recall(tool.Spec(), c.Task, args.Raw, c.Agent))
+	c.After = r.policies.after.Judge(r.policies.after.Recall(tool.Spec(), c.Task, args.Raw, c.Agent))
 	switch {
 	case c.After.Action == policy.RuleDeny && c.Before.Action != policy.RuleDeny:
 		r.report.Denied++

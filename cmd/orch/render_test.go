@@ -127,7 +127,7 @@ func TestLogEntriesCannotBeForged(t *testing.T) {
 	golden(t, "logs.txt", p.out.String())
 	p = newProbe(t, s)
 	require.Zero(t, p.run(t.Context(), []string{"logs", "@last", "--json"}))
-	var e entry
+	var e logEntry
 	first, _, _ := strings.Cut(p.out.String(), "\n")
 	require.NoError(t, json.Unmarshal([]byte(first), &e))
 	assert.Equal(t, "a: calls LOG_WRITE", e.Message)
@@ -229,7 +229,7 @@ func TestDoctorSaysWhatToMend(t *testing.T) {
 	assert.Contains(t, p.out.String(), "OK    git")
 	assert.True(t, s.closed)
 	p = newProbe(t, s)
-	p.nodes = &fakeNodes{sessions: []session{s}, files: verdict{Found: 7, Problems: make([]string, 7)}}
+	p.nodes = &fakeNodes{sessions: []session{s}, files: verifyResult{Found: 7, Problems: make([]string, 7)}}
 	p.run(t.Context(), []string{"doctor", "-o", "name"})
 	assert.Equal(t, strings.Repeat("store files\n", shownProblems)+"mcp servers\nstore\nworker\nclock\n", p.out.String())
 }
@@ -249,7 +249,7 @@ func TestGetShowsLongErrorsWhole(t *testing.T) {
 	line := screen.Line(long)
 	assert.Equal(t, screen.Brief, utf8.RuneCountInString(line))
 	assert.True(t, strings.HasPrefix(line, "it broke: a line of it a line"), line)
-	tree := drawing{}.task(orchestrator.TaskView{Reason: long, Steps: []orchestrator.StepView{{Key: "b", Error: fault.New(fault.ToolFailed, "%s", long)}}})
+	tree := treeRenderer{}.task(orchestrator.TaskView{Reason: long, Steps: []orchestrator.StepView{{Key: "b", Error: fault.New(fault.ToolFailed, "%s", long)}}})
 	for _, l := range tree {
 		assert.Less(t, len(l), 2*screen.Brief)
 	}

@@ -49,7 +49,7 @@ func (a *app) showReplay(id events.TaskID, r orchestrator.ReplayReply) error {
 	return a.emit(view{data: r, names: []string{string(id)}, text: func(w io.Writer) error {
 		var lines []string
 		if r.Task != nil {
-			lines = drawing{a.style(a.outTTY), r.Task.UpdatedAt}.folded(r.Task)
+			lines = treeRenderer{a.style(a.outTTY), r.Task.UpdatedAt}.folded(r.Task)
 		}
 		return writeLines(w, append(lines, replayLine(r)))
 	}})
@@ -72,7 +72,7 @@ func replayLine(r orchestrator.ReplayReply) string {
 }
 
 // folded draws the fold of a history as a task is drawn.
-func (d drawing) folded(t *statemachine.Task) []string {
+func (d treeRenderer) folded(t *statemachine.Task) []string {
 	v := orchestrator.TaskView{ID: t.ID, State: t.State, Reason: t.Reason, Paused: t.Paused, CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt}
 	if t.Submitted != nil {
 		v.Name = t.Submitted.Name

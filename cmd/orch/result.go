@@ -53,7 +53,7 @@ func (a *app) result(ctx context.Context, text string, o resultOptions) error {
 		f := a.follower(s, id, t.Rev)
 		defer f.release(ctx, s)
 		if o.wait && !t.State.Terminal() {
-			w := newWaiting(a)
+			w := newWaitDisplay(a)
 			w.begin(ctx, s, t)
 			if _, err := a.attend(ctx, f, o.timeout, w, true); err != nil {
 				return err

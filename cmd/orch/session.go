@@ -24,21 +24,21 @@ type nodes interface {
 	// Work runs a worker until ctx ends and it has drained.
 	Work(ctx context.Context, cfg config.Config) error
 	// Verify reads the whole log and checks it; progress is told the positions done and in all.
-	Verify(ctx context.Context, cfg config.Config, progress func(done, total uint64)) (verdict, error)
+	Verify(ctx context.Context, cfg config.Config, progress func(done, total uint64)) (verifyResult, error)
 	// Inspect checks the files of the data directory, which a running node may use meanwhile.
-	Inspect(ctx context.Context, cfg config.Config) (verdict, error)
+	Inspect(ctx context.Context, cfg config.Config) (verifyResult, error)
 	// Backup checks the whole log and copies it to a new file; tell is told what is in work.
-	Backup(ctx context.Context, cfg config.Config, file string, credentials bool, tell func(string)) (saved, error)
+	Backup(ctx context.Context, cfg config.Config, file string, credentials bool, tell func(string)) (backupReport, error)
 	// Restore makes the data directory of a backup.
-	Restore(ctx context.Context, cfg config.Config, file string, replace bool, tell func(string)) (saved, error)
+	Restore(ctx context.Context, cfg config.Config, file string, replace bool, tell func(string)) (backupReport, error)
 	// Tokens opens the list of bearer tokens for the length of do.
 	Tokens(ctx context.Context, cfg config.Config, do func(bus.TokenStore) error) error
 	// Tools returns the catalogue of this program, always the same one.
 	Tools() (*tools.Catalogue, error)
 }
 
-// verdict is what a check of the whole log found.
-type verdict struct {
+// verifyResult is what a check of the whole log found.
+type verifyResult struct {
 	// Report is the document of the check; it can be written as JSON.
 	Report any
 	// Found counts what is not as it was written; Problems says it, one a line, as far as it is kept.

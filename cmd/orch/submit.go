@@ -247,12 +247,12 @@ func (a *app) await(ctx context.Context, s session, id events.TaskID, o waitOpti
 func (a *app) awaitDisplay(o waitOptions) (d display, snapshots bool) {
 	switch {
 	case o.quiet:
-		return silent{}, false
+		return nopDisplay{}, false
 	case a.cfg.Output != "text":
-		return newWaiting(a), true
+		return newWaitDisplay(a), true
 	case a.errTTY:
-		return newLive(a, a.err), true
+		return newLiveDisplay(a, a.err), true
 	default:
-		return &plainLines{app: a, w: a.err}, false
+		return &plainDisplay{app: a, w: a.err}, false
 	}
 }

@@ -84,8 +84,8 @@ func (o tokenOptions) life() (time.Duration, error) {
 	return d, nil
 }
 
-// issued is a token with its secret.
-type issued struct {
+// issuedToken is a token with its secret.
+type issuedToken struct {
 	bus.Token
 
 	Secret string `json:"secret"`
@@ -105,7 +105,7 @@ func (a *app) createToken(ctx context.Context, name string, o tokenOptions) erro
 		if err != nil {
 			return err
 		}
-		return a.emit(view{data: issued{token, secret}, names: []string{secret}, text: func(w io.Writer) error {
+		return a.emit(view{data: issuedToken{token, secret}, names: []string{secret}, text: func(w io.Writer) error {
 			a.note("%s of role %s, %s; its secret is shown only now:", token.ID, token.Role, a.ending(token))
 			return writeLines(w, []string{secret})
 		}})

@@ -297,7 +297,7 @@ func (a *app) called(ctx context.Context, s session, id events.TaskID, o callOpt
 func (a *app) callReply(ctx context.Context, s session, id events.TaskID, o callOptions) (orchestrator.CallReply, error) {
 	f := a.follower(s, id, 0)
 	defer f.release(ctx, s)
-	if _, err := a.attend(ctx, f, o.timeout, newWaiting(a), true); err != nil {
+	if _, err := a.attend(ctx, f, o.timeout, newWaitDisplay(a), true); err != nil {
 		return orchestrator.CallReply{}, err
 	}
 	t, err := f.session.Get(ctx, orchestrator.GetRequest{ID: id})

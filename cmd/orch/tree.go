@@ -11,14 +11,14 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// drawing draws a task as a tree of its steps.
-type drawing struct {
+// treeRenderer draws a task as a tree of its steps.
+type treeRenderer struct {
 	style screen.Style
 	now   time.Time
 }
 
 // task returns a line for the task and one for each step.
-func (d drawing) task(t orchestrator.TaskView) []string {
+func (d treeRenderer) task(t orchestrator.TaskView) []string {
 	end := d.now
 	if t.EndedAt != nil {
 		end = *t.EndedAt
@@ -56,7 +56,7 @@ func leaf(key string) string {
 	return key[at+1:]
 }
 
-func (d drawing) step(s orchestrator.StepView, width int) string {
+func (d treeRenderer) step(s orchestrator.StepView, width int) string {
 	indent := strings.Repeat("  ", depth(s.Key))
 	name := fmt.Sprintf("%-*s", width, indent+screen.Escape(leaf(s.Key)))
 	parts := []string{"  " + d.mark(s.State) + " " + name}
@@ -78,7 +78,7 @@ func (d drawing) step(s orchestrator.StepView, width int) string {
 }
 
 // timing says how long the step took, or runs already.
-func (d drawing) timing(s orchestrator.StepView) string {
+func (d treeRenderer) timing(s orchestrator.StepView) string {
 	text := ""
 	switch {
 	case s.State.Over() && s.Duration > 0:
@@ -90,7 +90,7 @@ func (d drawing) timing(s orchestrator.StepView) string {
 }
 
 // why says what the step waits for, or what went wrong.
-func (d drawing) why(s orchestrator.StepView) string {
+func (d treeRenderer) why(s orchestrator.StepView) string {
 	var parts []string
 	if s.Error != nil {
 		parts = append(parts, d.style.Bad(screen.Line(s.Error.Error())))
@@ -141,7 +141,7 @@ func progress(p work.Progress) string {
 	return strings.TrimSpace(text + " " + screen.Escape(p.Message))
 }
 
-func (d drawing) mark(s statemachine.StepState) string {
+func (d treeRenderer) mark(s statemachine.StepState) string {
 	switch s {
 	case statemachine.StepSucceeded:
 		return d.style.Good("✓")
@@ -162,7 +162,7 @@ func (d drawing) mark(s statemachine.StepState) string {
 	}
 }
 
-func (d drawing) state(s statemachine.State) string {
+func (d treeRenderer) state(s statemachine.State) string {
 	switch s {
 	case statemachine.Done, statemachine.Completed:
 		return d.style.Good(string(s))

@@ -47,7 +47,7 @@ func (a *app) verify(ctx context.Context) error {
 }
 
 // showVerdict prints the problems one a line, and then the counts.
-func (a *app) showVerdict(v verdict) error {
+func (a *app) showVerdict(v verifyResult) error {
 	return a.emit(view{data: v.Report, names: v.Problems, text: func(w io.Writer) error {
 		var counts map[string]any
 		raw, err := json.Marshal(v.Report)

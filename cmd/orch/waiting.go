@@ -17,10 +17,10 @@ const (
 	repose = 10 * time.Second
 )
 
-// awaiting shows nothing of a task but, on stderr, that the command waits, what for, and what people have to approve or
+// waitDisplay shows nothing of a task but, on stderr, that the command waits, what for, and what people have to approve or
 // to answer. It wants snapshots.
-type awaiting struct {
-	silent
+type waitDisplay struct {
+	nopDisplay
 
 	app *app
 	// next is when there may be something to say, text what was said last.
@@ -30,11 +30,11 @@ type awaiting struct {
 	why  []orchestrator.Cause
 }
 
-// newWaiting returns the display of a command that waits.
-func newWaiting(a *app) *awaiting { return &awaiting{app: a, next: a.now().Add(silence)} }
+// newWaitDisplay returns the display of a command that waits.
+func newWaitDisplay(a *app) *waitDisplay { return &waitDisplay{app: a, next: a.now().Add(silence)} }
 
-// begin tells the display of a task whose commits so far will be no news.
-func (w *awaiting) begin(ctx context.Context, s session, t orchestrator.TaskView) {
+// begin tells the display of a task whose commits so far need not be shown.
+func (w *waitDisplay) begin(ctx context.Context, s session, t orchestrator.TaskView) {
 	w.task = &t
 	if runs(t) {
 		return
@@ -44,7 +44,7 @@ func (w *awaiting) begin(ctx context.Context, s session, t orchestrator.TaskView
 	}
 }
 
-func (w *awaiting) update(n news) error {
+func (w *waitDisplay) update(n followUpdate) error {
 	if n.note != "" {
 		w.app.note("%s", n.note)
 	}
@@ -65,13 +65,13 @@ func (w *awaiting) update(n news) error {
 }
 
 // asks says what people have to do, which is enough for a while.
-func (w *awaiting) asks(what, next string) {
+func (w *waitDisplay) asks(what, next string) {
 	w.app.note("%s; %s", what, next)
 	w.next = w.app.now().Add(repose)
 }
 
 // tick says what is waited for, when that takes a moment or is something else than before.
-func (w *awaiting) tick() error {
+func (w *waitDisplay) tick() error {
 	now := w.app.now()
 	if w.task == nil || now.Before(w.next) {
 		return nil

@@ -54,13 +54,13 @@ func (a *app) watch(ctx context.Context, text string, o watchOptions) error {
 func (a *app) watchDisplay() (d display, snapshots bool) {
 	switch {
 	case a.cfg.Output == "jsonl":
-		return rawLines{a}, false
+		return jsonDisplay{a}, false
 	case a.cfg.Output != "text":
-		return silent{}, false
+		return nopDisplay{}, false
 	case a.outTTY:
-		return newLive(a, a.out), true
+		return newLiveDisplay(a, a.out), true
 	default:
-		return &plainLines{app: a, w: a.out}, false
+		return &plainDisplay{app: a, w: a.out}, false
 	}
 }
 

@@ -224,15 +224,15 @@ func oneTask(ctx context.Context, api orchestrator.API) error {
 
 // barePipe is the process of the server of bareFace over its standard input and output.
 func barePipe(ctx context.Context, in io.Reader, out io.Writer) error {
-	transport := &mcp.IOTransport{Reader: io.NopCloser(in), Writer: unclosed{out}}
+	transport := &mcp.IOTransport{Reader: io.NopCloser(in), Writer: nopWriteCloser{out}}
 	if err := bareServerOfMCP().Run(ctx, transport); err != nil && ctx.Err() == nil {
 		return fault.Wrap(fault.Unavailable, err, "the bare server of MCP has ended")
 	}
 	return nil
 }
 
-// unclosed leaves an output open.
-type unclosed struct{ io.Writer }
+// nopWriteCloser leaves an output open.
+type nopWriteCloser struct{ io.Writer }
 
 // Close implements io.Closer.
-func (unclosed) Close() error { return nil }
+func (nopWriteCloser) Close() error { return nil }

@@ -37,7 +37,7 @@ func served(t *testing.T, nodes nodes, cfg config.Config) (stop func()) {
 	}
 }
 
-func lastingConfig(t *testing.T) config.Config {
+func reconnectConfig(t *testing.T) config.Config {
 	t.Helper()
 	root, home := t.TempDir(), t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(root, "a.txt"), []byte("a"), 0o600))
@@ -49,11 +49,11 @@ func lastingConfig(t *testing.T) config.Config {
 	return cfg
 }
 
-func lastingOn(t *testing.T, n nodes, cfg config.Config) *lasting {
+func reconnectingOn(t *testing.T, n nodes, cfg config.Config) *reconnectingSession {
 	t.Helper()
 	s, err := n.Open(t.Context(), cfg, working)
 	require.NoError(t, err)
-	return newLasting(s, func() (session, error) { return await(t.Context(), n, cfg, working) }, time.Now)
+	return newReconnectingSession(s, func() (session, error) { return dialOrOpen(t.Context(), n, cfg, working) }, time.Now)
 }
 
 func reading(file string) json.RawMessage {
@@ -88,9 +88,9 @@ func (g *errgroup) wait() error {
 // which has to be started here, and no task is there twice.
 func TestASessionOutlivesItsNode(t *testing.T) {
 	t.Parallel()
-	nodes, cfg := newProcessNodes(io.Discard), lastingConfig(t)
+	nodes, cfg := newProcessNodes(io.Discard), reconnectConfig(t)
 	stop := served(t, nodes, cfg)
-	l := lastingOn(t, nodes, cfg)
+	l := reconnectingOn(t, nodes, cfg)
 	require.False(t, l.Embedded())
 	plan := reading(filepath.Join(cfg.Root, "a.txt"))
 	first, err := l.Submit(t.Context(), orchestrator.SubmitRequest{Plan: plan, Delay: time.Hour})
@@ -125,9 +125,9 @@ func TestASessionOutlivesItsNode(t *testing.T) {
 // TestARestartedNodeIsTaken: nothing is started beside a node that comes back.
 func TestARestartedNodeIsTaken(t *testing.T) {
 	t.Parallel()
-	nodes, cfg := newProcessNodes(io.Discard), lastingConfig(t)
+	nodes, cfg := newProcessNodes(io.Discard), reconnectConfig(t)
 	stop := served(t, nodes, cfg)
-	l := lastingOn(t, nodes, cfg)
+	l := reconnectingOn(t, nodes, cfg)
 	stop()
 	var group errgroup
 	group.run(func() error {
@@ -144,9 +144,9 @@ func TestARestartedNodeIsTaken(t *testing.T) {
 // TestWhatMayHappenTwiceIsNotRepeated: the caller hears that the node was gone, and the next request works.
 func TestWhatMayHappenTwiceIsNotRepeated(t *testing.T) {
 	t.Parallel()
-	nodes, cfg := newProcessNodes(io.Discard), lastingConfig(t)
+	nodes, cfg := newProcessNodes(io.Discard), reconnectConfig(t)
 	stop := served(t, nodes, cfg)
-	l := lastingOn(t, nodes, cfg)
+	l := reconnectingOn(t, nodes, cfg)
 	task, err := l.Submit(t.Context(), orchestrator.SubmitRequest{Plan: reading("a"), Delay: time.Hour})
 	require.NoError(t, err)
 	stop()

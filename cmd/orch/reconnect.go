@@ -1,0 +1,262 @@
+package main
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/config"
+	"github.com/orch-dev/orch/orchestrator"
+)
+
+// reconnectingSession is a session that outlives the node it speaks to: when that is gone, the next one is found, or started in
+// this process. A client of MCP stays for days; the node of another client, or that of orch serve, may not.
+type reconnectingSession struct {
+	// reopen finds or starts another node; one that it starts lives until the session is closed.
+	reopen func() (session, error)
+	// now tells the time for new ids.
+	now func() time.Time
+
+	mu      sync.Mutex
+	current session
+}
+
+// newReconnectingSession makes a session one that reconnects.
+func newReconnectingSession(s session, reopen func() (session, error), now func() time.Time) *reconnectingSession {
+	return &reconnectingSession{reopen: reopen, now: now, current: s}
+}
+
+// restartGrace is how long a node that is gone may take to be started again, before this process starts one. Without
+// that, who restarts orch serve would find its data directory taken.
+const restartGrace = 5 * time.Second
+
+// dialOrOpen waits for a node that somebody starts again, and otherwise opens one.
+func dialOrOpen(ctx context.Context, n nodes, cfg config.Config, m mode) (session, error) {
+	limit := time.NewTimer(restartGrace)
+	defer limit.Stop()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if s, err := n.Dial(ctx, cfg); err == nil {
+			return s, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fault.From(ctx.Err())
+		case <-limit.C:
+			return n.Open(ctx, cfg, m)
+		case <-tick.C:
+		}
+	}
+}
+
+// Embedded implements session.
+func (l *reconnectingSession) Embedded() bool { return l.session().Embedded() }
+
+// Close implements session.
+func (l *reconnectingSession) Close(ctx context.Context) error { return l.session().Close(ctx) }
+
+func (l *reconnectingSession) session() session {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.current
+}
+
+// renew takes another session in the place of one whose node is gone; false when there is none. Who comes while
+// another one renews gets what that one found.
+func (l *reconnectingSession) renew(ctx context.Context, gone session) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.current != gone {
+		return true
+	}
+	s, err := l.reopen()
+	if err != nil {
+		return false
+	}
+	_ = gone.Close(ctx) // its node is gone
+	l.current = s
+	return true
+}
+
+// sendOnce sends a request. When the node is gone the caller hears of it, and the next request goes to another one.
+func sendOnce[R, A any](ctx context.Context, l *reconnectingSession, send func(orchestrator.API, context.Context, R) (A, error), r R) (A, error) {
+	s := l.session()
+	reply, err := send(s, ctx, r)
+	if fault.Has(err, fault.Unavailable) && !s.Embedded() {
+		l.renew(ctx, s)
+	}
+	return reply, err
+}
+
+// sendRepeatable sends a request that may be repeated: to another node when the first one is gone.
+func sendRepeatable[R, A any](ctx context.Context, l *reconnectingSession, send func(orchestrator.API, context.Context, R) (A, error), r R) (A, error) {
+	s := l.session()
+	reply, err := send(s, ctx, r)
+	if fault.Has(err, fault.Unavailable) && !s.Embedded() && ctx.Err() == nil && l.renew(ctx, s) {
+		return send(l.session(), ctx, r)
+	}
+	return reply, err
+}
+
+// Ask implements session. It takes no other node: the connection finds one that is started again, and what is asked
+// in the background is no reason to start one here.
+func (l *reconnectingSession) Ask(ctx context.Context, method string, in, out any) error {
+	return l.session().Ask(ctx, method, in, out)
+}
+
+// Submit implements session. The id makes a repeated request the same task.
+func (l *reconnectingSession) Submit(ctx context.Context, r orchestrator.SubmitRequest) (orchestrator.SubmitReply, error) {
+	if r.ID == "" {
+		r.ID = events.NewTaskID(l.now())
+	}
+	return sendRepeatable(ctx, l, orchestrator.API.Submit, r)
+}
+
+// SubmitBatch implements session.
+func (l *reconnectingSession) SubmitBatch(ctx context.Context, r orchestrator.SubmitBatchRequest) (orchestrator.SubmitBatchReply, error) {
+	return sendOnce(ctx, l, orchestrator.API.SubmitBatch, r)
+}
+
+// Find implements session.
+func (l *reconnectingSession) Find(ctx context.Context, r orchestrator.FindRequest) (orchestrator.FindReply, error) {
+	return sendRepeatable(ctx, l, orchestrator.API.Find, r)
+}
+
+// Get implements session.
+func (l *reconnectingSession) Get(ctx context.Context, r orchestrator.GetRequest) (orchestrator.TaskView, error) {
+	return sendRepeatable(ctx, l, orchestrator.API.Get, r)
+}
+
+// Result implements session.
+func (l *reconnectingSession) Result(ctx context.Context, r orchestrator.ResultRequest) (orchestrator.ResultReply, error) {
+	return sendRepeatable(ctx, l, orchestrator.API.Result, r)
+}
+
+// List implements session.
+func (l *reconnectingSession) List(ctx context.Context, r orchestrator.ListRequest) (orchestrator.ListReply, error) {
+	return sendRepeatable(ctx, l, orchestrator.API.List, r)
+}
+
+// Watch implements session.
+func (l *reconnectingSession) Watch(ctx context.Context, r orchestrator.WatchRequest) (orchestrator.WatchReply, error) {
+	return sendRepeatable(ctx, l, orchestrator.API.Watch, r)
+}
+
+// History implements session.
+func (l *reconnectingSession) History(ctx context.Context, r orchestrator.HistoryRequest) (orchestrator.HistoryReply, error) {
+	return sendRepeatable(ctx, l, orchestrator.API.History, r)
+}
+
+// Replay implements session.
+func (l *reconnectingSession) Replay(ctx context.Context, r orchestrator.ReplayRequest) (orchestrator.ReplayReply, error) {
+	return sendRepeatable(ctx, l, orchestrator.API.Replay, r)
+}
+
+// Explain implements session.
+func (l *reconnectingSession) Explain(ctx context.Context, r orchestrator.GetRequest) (orchestrator.ExplainReply, error) {
+	return sendRepeatable(ctx, l, orchestrator.API.Explain, r)
+}
+
+// Cancel implements session.
+func (l *reconnectingSession) Cancel(ctx context.Context, r orchestrator.CancelRequest) (orchestrator.TaskView, error) {
+	return sendRepeatable(ctx, l, orchestrator.API.Cancel, r)
+}
+
+// Pause implements session.
+func (l *reconnectingSession) Pause(ctx context.Context, r orchestrator.PauseRequest) (orchestrator.ControlReply, error) {
+	return sendRepeatable(ctx, l, orchestrator.API.Pause, r)
+}
+
+// Resume implements session.
+func (l *reconnectingSession) Resume(ctx context.Context, r orchestrator.PauseRequest) (orchestrator.ControlReply, error) {
+	return sendRepeatable(ctx, l, orchestrator.API.Resume, r)
+}
+
+// Retry implements session.
+func (l *reconnectingSession) Retry(ctx context.Context, r orchestrator.RetryRequest) (orchestrator.SubmitReply, error) {
+	return sendOnce(ctx, l, orchestrator.API.Retry, r)
+}
+
+// Redrive implements session.
+func (l *reconnectingSession) Redrive(ctx context.Context, r orchestrator.RedriveRequest) (orchestrator.SubmitReply, error) {
+	return sendOnce(ctx, l, orchestrator.API.Redrive, r)
+}
+
+// Signal implements session.
+func (l *reconnectingSession) Signal(ctx context.Context, r orchestrator.SignalRequest) (orchestrator.TaskView, error) {
+	return sendOnce(ctx, l, orchestrator.API.Signal, r)
+}
+
+// Resolve implements session.
+func (l *reconnectingSession) Resolve(ctx context.Context, r orchestrator.ResolveRequest) (orchestrator.TaskView, error) {
+	return sendOnce(ctx, l, orchestrator.API.Resolve, r)
+}
+
+// Call implements session.
+func (l *reconnectingSession) Call(ctx context.Context, r orchestrator.CallRequest) (orchestrator.CallReply, error) {
+	return sendOnce(ctx, l, orchestrator.API.Call, r)
+}
+
+// Checkpoint implements session.
+func (l *reconnectingSession) Checkpoint(ctx context.Context, r orchestrator.CheckpointRequest) (orchestrator.CheckpointReply, error) {
+	return sendOnce(ctx, l, orchestrator.API.Checkpoint, r)
+}
+
+// Approvals implements session.
+func (l *reconnectingSession) Approvals(ctx context.Context, r orchestrator.ApprovalsRequest) (orchestrator.ApprovalsReply, error) {
+	return sendRepeatable(ctx, l, orchestrator.API.Approvals, r)
+}
+
+// Decide implements session.
+func (l *reconnectingSession) Decide(ctx context.Context, r orchestrator.DecideRequest) (orchestrator.ApprovalView, error) {
+	return sendRepeatable(ctx, l, orchestrator.API.Decide, r)
+}
+
+// Questions implements session.
+func (l *reconnectingSession) Questions(ctx context.Context, r orchestrator.QuestionsRequest) (orchestrator.QuestionsReply, error) {
+	return sendRepeatable(ctx, l, orchestrator.API.Questions, r)
+}
+
+// Answer implements session.
+func (l *reconnectingSession) Answer(ctx context.Context, r orchestrator.AnswerRequest) (orchestrator.TaskView, error) {
+	return sendRepeatable(ctx, l, orchestrator.API.Answer, r)
+}
+
+// Archive implements session.
+func (l *reconnectingSession) Archive(ctx context.Context, r orchestrator.ArchiveRequest) (orchestrator.ArchiveReply, error) {
+	return sendRepeatable(ctx, l, orchestrator.API.Archive, r)
+}
+
+// Queue implements session.
+func (l *reconnectingSession) Queue(ctx context.Context, r orchestrator.QueueRequest) (orchestrator.QueueReply, error) {
+	return sendRepeatable(ctx, l, orchestrator.API.Queue, r)
+}
+
+// Status implements session.
+func (l *reconnectingSession) Status(ctx context.Context, r orchestrator.StatusRequest) (orchestrator.StatusReply, error) {
+	return sendRepeatable(ctx, l, orchestrator.API.Status, r)
+}
+
+// Register implements session.
+func (l *reconnectingSession) Register(ctx context.Context, in agents.Registration) (agents.Registered, error) {
+	return l.session().Register(ctx, in)
+}
+
+// Collect implements session.
+func (l *reconnectingSession) Collect(ctx context.Context, in agents.Collection) (agents.Collected, error) {
+	return l.session().Collect(ctx, in)
+}
+
+// Agents implements session.
+func (l *reconnectingSession) Agents(ctx context.Context) ([]agents.View, error) {
+	return l.session().Agents(ctx)
+}
+
+// Remove implements session.
+func (l *reconnectingSession) Remove(ctx context.Context, in agents.Removal) (agents.Member, error) {
+	return l.session().Remove(ctx, in)
+}
