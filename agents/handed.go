@@ -42,7 +42,7 @@ func (d *Desk) TakeBack(ctx context.Context, h Handed) error {
 	for _, a := range d.regain(h) {
 		failed = append(failed, d.tell(ctx, work.Outcome{
 			Ref: a.Ref, Worker: Prefix + h.Name, StartedAt: events.Time(a.began), Duration: d.clock().Sub(a.began),
-			Error: fault.New(fault.Unavailable, "the agent %s was gone when the call came", h.Name), Class: classHandoff, HandTo: new(events.Agents),
+			Error: fault.New(fault.Unavailable, "the agent %s was gone when the call came", h.Name), Class: fault.ClassHandoff, HandTo: new(events.Agents),
 		}))
 	}
 	return errors.Join(failed...)

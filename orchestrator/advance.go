@@ -269,7 +269,7 @@ func (t *turn) ready(n *plan.Node, key string, args events.Value) {
 
 // failStep ends a step that could not even begin.
 func (t *turn) failStep(key string, err error) {
-	t.emit(events.StepFailed, &events.StepError{Step: key, Error: fault.From(err), Class: classExpression})
+	t.emit(events.StepFailed, &events.StepError{Step: key, Error: fault.From(err), Class: fault.ClassExpression})
 }
 
 // end keeps further steps from starting; what must run to the end does, then the `always` steps.

@@ -14,9 +14,6 @@ import (
 // This file is about calls that registered agents take: they wait in lanes of their own, one for each selection of
 // agents, and no worker is offered them.
 
-// classHandoff ends an attempt that an agent has handed to others.
-const classHandoff = "handoff"
-
 // lane is what a worker serves: the calls of one tool in one queue, suspects apart, and those for agents apart.
 type lane struct {
 	queue, tool string
@@ -145,7 +142,7 @@ func (t *turn) handOff(s *statemachine.Step, r work.Outcome) {
 		r.HandTo = nil
 	}
 	t.emit(events.StepRetrying, &events.Retrying{
-		Step: s.Key, Attempt: s.Attempt, Error: r.Error, Class: classHandoff, Duration: r.Duration, At: t.now, For: r.HandTo,
+		Step: s.Key, Attempt: s.Attempt, Error: r.Error, Class: fault.ClassHandoff, Duration: r.Duration, At: t.now, For: r.HandTo,
 	})
 }
 

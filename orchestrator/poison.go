@@ -19,7 +19,7 @@ const stopsPerDelivery = 10
 
 // spent reports whether a call whose worker has ended once more was handed out often enough.
 func (t *turn) spent(s *statemachine.Step, class string) bool {
-	if class == classShutdown {
+	if class == fault.ClassShutdown {
 		return s.Stopped+1 >= t.o.cfg.MaxDeliveries*stopsPerDelivery
 	}
 	return s.Lost+1 >= t.o.cfg.MaxDeliveries
@@ -36,4 +36,6 @@ func outlived(s *statemachine.Step, last *fault.Error) *fault.Error {
 }
 
 // interrupted reports whether a call of the class may have ended before its effect, or after it.
-func interrupted(class string) bool { return class == classWorkerLost || class == classShutdown }
+func interrupted(class string) bool {
+	return class == fault.ClassWorkerLost || class == fault.ClassShutdown
+}

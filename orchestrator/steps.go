@@ -15,19 +15,6 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// Retry classes that the owner itself gives; workers give the others (package work).
-const (
-	classExpression = "expression"
-	classWorkerLost = "worker_lost"
-	classExpired    = "expired"
-	classChild      = plan.ClassChild
-	classDenied     = "denied"
-	classShutdown   = "shutdown"
-	classCancelled  = "cancelled"
-
-	classInvalidArgs = "invalid_args"
-)
-
 const (
 	purposeVerify = "verify_call"
 	purposeCall   = "call"
@@ -103,7 +90,7 @@ func (t *turn) checkWait(s *statemachine.Step) {
 		t.emit(events.StepSucceeded, &events.Succeeded{Step: s.Key, Output: s.Default})
 	default:
 		t.emit(events.StepFailed, &events.StepError{
-			Step: s.Key, Class: classExpired,
+			Step: s.Key, Class: fault.ClassExpired,
 			Error: fault.New(fault.Timeout, "the signal %q did not come in time", s.Signal),
 		})
 	}

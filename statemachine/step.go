@@ -148,12 +148,6 @@ func resolvedTo(e events.Event, to StepState) StepState {
 	}
 }
 
-// The retry classes of attempts that ended with their worker (work.Outcome).
-const (
-	classWorkerLost = "worker_lost"
-	classShutdown   = "shutdown"
-)
-
 // fill takes over what the event says about the step.
 func (s *Step) fill(at time.Time, p events.Payload) {
 	switch d := p.(type) {
@@ -244,9 +238,9 @@ func (s *Step) forget() { s.Note, s.NotedIn, s.Away = nil, 0, false }
 // lose counts an attempt that ended with its worker.
 func (s *Step) lose(class string) {
 	switch class {
-	case classWorkerLost:
+	case fault.ClassWorkerLost:
 		s.Lost++
-	case classShutdown:
+	case fault.ClassShutdown:
 		s.Stopped++
 	}
 }

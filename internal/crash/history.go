@@ -149,7 +149,7 @@ func (h *history) call(c *events.Commit, key string, s *stepHistory, data events
 		h.failure = fmt.Sprintf("step %s, %s attempt %d: %v", key, s.tool, d.Attempt, d.Error)
 	case *events.Retrying:
 		h.current(key, s, d.Attempt, "failure")
-		if d.Class == "worker_lost" {
+		if d.Class == fault.ClassWorkerLost {
 			h.report.Lost++
 		}
 	case *events.InDoubt:
