@@ -1,10 +1,10 @@
 package agents
 
-// Known counts what a desk and its registry remember of agents.
-func (d *Desk) Known() (given, speaking, heard int) {
+// Known counts what a dispatcher and its registry remember of agents.
+func (d *Dispatcher) Known() (assigned, instances, presences int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.registry.mu.Lock()
 	defer d.registry.mu.Unlock()
-	return len(d.given), len(d.speaking), len(d.registry.heard)
+	return len(d.assigned), len(d.instances), len(d.registry.presences)
 }

@@ -39,8 +39,8 @@ type Credentials interface {
 	Enrol(ctx context.Context, in Registration) (Member, string, error)
 	// Members returns all agents, also those whose credential has expired.
 	Members(ctx context.Context) ([]Member, error)
-	// Expel refuses an agent from now on.
-	Expel(ctx context.Context, m Member, by string) error
+	// Revoke refuses an agent from now on.
+	Revoke(ctx context.Context, m Member, by string) error
 }
 
 // View is an agent as others see it.
@@ -97,16 +97,16 @@ type Registry struct {
 	cfg Config
 
 	mu sync.Mutex
-	// heard holds what is known of agents that were heard of, by id.
-	heard map[string]*heard
-	// secrets wait to be collected.
-	secrets map[shelfmark]kept
+	// presences holds what is known of agents that were heard of, by id.
+	presences map[string]*presence
+	// pendingSecrets wait to be collected.
+	pendingSecrets map[registrationKey]pendingSecret
 	// swept is when what belongs to agents that are gone was last dropped, onSweep who is told of that.
 	swept   time.Time
 	onSweep []func() func(Living)
 }
 
-type heard struct {
+type presence struct {
 	// first and last are when the agent was heard of since it was last offline.
 	first, last time.Time
 	problem     string
@@ -153,7 +153,7 @@ func (r *Registry) sweepNow(ctx context.Context) {
 		return
 	}
 	r.mu.Lock()
-	known, told := slices.Collect(maps.Keys(r.heard)), slices.Clone(r.onSweep)
+	known, told := slices.Collect(maps.Keys(r.presences)), slices.Clone(r.onSweep)
 	r.mu.Unlock()
 	drops := make([]func(Living), len(told)) // known before the members are read: an agent may come meanwhile
 	for i, f := range told {
@@ -170,7 +170,7 @@ func (r *Registry) sweepNow(ctx context.Context) {
 	r.mu.Lock()
 	for _, id := range known {
 		if !living.IDs[id] {
-			delete(r.heard, id)
+			delete(r.presences, id)
 		}
 	}
 	r.mu.Unlock()
@@ -190,7 +190,7 @@ func NewRegistry(cfg Config) *Registry {
 	if cfg.Records == nil {
 		cfg.Records = func() map[string]Record { return nil }
 	}
-	return &Registry{cfg: cfg, heard: map[string]*heard{}, secrets: map[shelfmark]kept{}}
+	return &Registry{cfg: cfg, presences: map[string]*presence{}, pendingSecrets: map[registrationKey]pendingSecret{}}
 }
 
 // find returns the agent of an id or a name. NOT_FOUND.
@@ -215,22 +215,22 @@ func (r *Registry) Remove(ctx context.Context, in Removal) (Member, error) {
 	if err != nil {
 		return Member{}, err
 	}
-	if err := r.cfg.Credentials.Expel(ctx, m, in.By); err != nil {
+	if err := r.cfg.Credentials.Revoke(ctx, m, in.By); err != nil {
 		return Member{}, err
 	}
 	r.sweepNow(ctx)
 	return m, nil
 }
 
-// Hear notes that an agent was heard of. problem is what it reports of itself; "" for nothing.
-func (r *Registry) Hear(id string, failing bool, problem string) {
+// MarkSeen notes that an agent was heard of. problem is what it reports of itself; "" for nothing.
+func (r *Registry) MarkSeen(id string, failing bool, problem string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.cfg.Clock()
-	h := r.heard[id]
+	h := r.presences[id]
 	if h == nil || h.left || now.Sub(h.last) >= OfflineAfter {
-		h = &heard{first: now}
-		r.heard[id] = h
+		h = &presence{first: now}
+		r.presences[id] = h
 	}
 	h.last, h.failing, h.problem = now, failing, problem
 }
@@ -239,7 +239,7 @@ func (r *Registry) Hear(id string, failing bool, problem string) {
 func (r *Registry) leave(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if h := r.heard[id]; h != nil {
+	if h := r.presences[id]; h != nil {
 		h.left = true
 	}
 }
@@ -248,11 +248,11 @@ func (r *Registry) leave(id string) {
 func (r *Registry) touch(id string) {
 	r.mu.Lock()
 	failing, problem := false, ""
-	if h := r.heard[id]; h != nil {
+	if h := r.presences[id]; h != nil {
 		failing, problem = h.failing, h.problem
 	}
 	r.mu.Unlock()
-	r.Hear(id, failing, problem)
+	r.MarkSeen(id, failing, problem)
 }
 
 // Agents implements Service.
@@ -280,7 +280,7 @@ func (r *Registry) view(m Member, current int, record Record) View {
 	v := View{Member: m, Current: current, Record: record, URL: r.cfg.URL()}
 	load := Load{Silence: OfflineAfter, Streak: record.Streak, Current: current, Max: m.MaxTasks}
 	now := r.cfg.Clock()
-	if h := r.heard[m.ID]; h != nil {
+	if h := r.presences[m.ID]; h != nil {
 		v.LastSeen, v.Problem = h.last, h.problem
 		load.Silence, load.Failing = now.Sub(h.last), h.failing
 		if h.left {
@@ -291,7 +291,7 @@ func (r *Registry) view(m Member, current int, record Record) View {
 		load.Silence = OfflineAfter // nobody can speak for it
 	}
 	if v.Status = load.Status(); v.Status != Offline {
-		v.Uptime = now.Sub(r.heard[m.ID].first)
+		v.Uptime = now.Sub(r.presences[m.ID].first)
 	}
 	return v
 }

@@ -16,7 +16,7 @@ import (
 // Report takes the end of a call and returns when it is durable. CONFLICT when the call is no longer the agent's, and when
 // it has ended otherwise: what is repeated, because an answer was lost, is no conflict. INVALID_FORMAT for what is no task,
 // REQUIRED_FIELD for a report that says nothing.
-func (d *Desk) Report(ctx context.Context, m Member, r Report) error {
+func (d *Dispatcher) Report(ctx context.Context, m Member, r Report) error {
 	if _, err := events.ParseTaskID(string(r.Task)); err != nil { // its owner would look for it again and again
 		return err
 	}
@@ -42,7 +42,7 @@ const (
 const releaseRest = 5 * time.Second
 
 // outcome is what the log hears of a report.
-func (d *Desk) outcome(m Member, r Report) (work.Outcome, error) {
+func (d *Dispatcher) outcome(m Member, r Report) (work.Outcome, error) {
 	now := d.clock()
 	began, known := d.began(m, r.Ref, now)
 	out := work.Outcome{Ref: r.Ref, Worker: m.Actor(), StartedAt: events.Time(began), Duration: now.Sub(began), Stray: !known}
@@ -98,7 +98,7 @@ func checkSelection(to *events.Agents) error {
 }
 
 // vetSelection checks to whom a call is handed, whose names the log shows. SECRET_DETECTED.
-func (d *Desk) vetSelection(to *events.Agents) error {
+func (d *Dispatcher) vetSelection(to *events.Agents) error {
 	if err := checkSelection(to); err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (d *Desk) vetSelection(to *events.Agents) error {
 }
 
 // vetText checks a text of an agent, and takes the secrets out.
-func (d *Desk) vetText(field, text string, most int) (string, error) {
+func (d *Dispatcher) vetText(field, text string, most int) (string, error) {
 	if len(text) > most {
 		return "", fault.New(fault.ValidationError, "has more than %d bytes", most).WithField(field).WithReason("SIZE_LIMIT_EXCEEDED")
 	}
@@ -133,7 +133,7 @@ func (d *Desk) vetText(field, text string, most int) (string, error) {
 }
 
 // output is the output of AGENT_TASK.
-func (d *Desk) output(m Member, r Report) (json.RawMessage, error) {
+func (d *Dispatcher) output(m Member, r Report) (json.RawMessage, error) {
 	if len(r.Result) > 0 && !json.Valid(r.Result) {
 		return nil, fault.New(fault.InvalidFormat, "is no JSON").WithField("result")
 	}

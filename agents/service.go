@@ -63,22 +63,22 @@ type Removal struct {
 	By    string `json:"by"`
 }
 
-// shelfmark is where a secret is kept: a task may register many agents.
-type shelfmark struct {
+// registrationKey is where a secret is kept: a task may register many agents.
+type registrationKey struct {
 	task  events.TaskID
 	agent string
 }
 
-// kept is a secret that was not collected yet.
-type kept struct {
+// pendingSecret is a secret that was not collected yet.
+type pendingSecret struct {
 	key, secret, by string
 	until           time.Time
 }
 
 const (
-	// keptFor is how long a secret can be collected, maxKept how many there are at most.
-	keptFor = 10 * time.Minute
-	maxKept = 1000
+	// secretTTL is how long a secret can be collected, maxSecrets how many there are at most.
+	secretTTL = 10 * time.Minute
+	maxSecrets = 1000
 )
 
 // Register implements Service.
@@ -86,7 +86,7 @@ func (r *Registry) Register(ctx context.Context, in Registration) (Registered, e
 	if err := in.Profile.Check(in.Name); err != nil {
 		return Registered{}, err
 	}
-	if err := r.shelf(); err != nil {
+	if err := r.checkSecretQuota(); err != nil {
 		return Registered{}, err
 	}
 	m, secret, err := r.cfg.Credentials.Enrol(ctx, in)
@@ -95,18 +95,18 @@ func (r *Registry) Register(ctx context.Context, in Registration) (Registered, e
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.secrets[shelfmark{in.Task, m.ID}] = kept{m.Key, secret, in.By, r.cfg.Clock().Add(keptFor)}
+	r.pendingSecrets[registrationKey{in.Task, m.ID}] = pendingSecret{m.Key, secret, in.By, r.cfg.Clock().Add(secretTTL)}
 	return Registered{Member: m, URL: r.cfg.URL()}, nil
 }
 
-// shelf returns QUOTA_EXCEEDED when no secret can be kept: an agent without one could do nothing, and would have the name.
-func (r *Registry) shelf() error {
+// checkSecretQuota returns QUOTA_EXCEEDED when no secret can be kept: an agent without one could do nothing, and would have the name.
+func (r *Registry) checkSecretQuota() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.cfg.Clock()
-	maps.DeleteFunc(r.secrets, func(_ shelfmark, k kept) bool { return now.After(k.until) })
-	if len(r.secrets) >= maxKept {
-		return fault.New(fault.QuotaExceeded, "the secrets of %d agents wait to be collected", len(r.secrets)).WithHint("try again in %s", keptFor)
+	maps.DeleteFunc(r.pendingSecrets, func(_ registrationKey, k pendingSecret) bool { return now.After(k.until) })
+	if len(r.pendingSecrets) >= maxSecrets {
+		return fault.New(fault.QuotaExceeded, "the secrets of %d agents wait to be collected", len(r.pendingSecrets)).WithHint("try again in %s", secretTTL)
 	}
 	return nil
 }
@@ -115,31 +115,31 @@ func (r *Registry) shelf() error {
 func (r *Registry) Collect(_ context.Context, in Collection) (Collected, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	at := r.place(in)
-	k, ok := r.secrets[at]
+	at := r.registrationKeyOf(in)
+	k, ok := r.pendingSecrets[at]
 	if !ok || k.by != in.By || r.cfg.Clock().After(k.until) {
 		return Collected{}, fault.New(fault.NotFound, "there is no secret of %s to collect", in.Task).
-			WithHint("it is shown once, within %s; register the agent anew", keptFor)
+			WithHint("it is shown once, within %s; register the agent anew", secretTTL)
 	}
-	delete(r.secrets, at)
+	delete(r.pendingSecrets, at)
 	return Collected{k.key, k.secret}, nil
 }
 
-// place is where the secret is that somebody asks for; of several none is meant without the id of an agent. The lock is
+// registrationKeyOf is where the secret is that somebody asks for; of several none is meant without the id of an agent. The lock is
 // held.
-func (r *Registry) place(in Collection) shelfmark {
-	at := shelfmark{in.Task, in.Agent}
+func (r *Registry) registrationKeyOf(in Collection) registrationKey {
+	at := registrationKey{in.Task, in.Agent}
 	if in.Agent != "" {
 		return at
 	}
 	found := 0
-	for mark := range r.secrets {
+	for mark := range r.pendingSecrets {
 		if mark.task == in.Task {
 			at, found = mark, found+1
 		}
 	}
 	if found > 1 {
-		return shelfmark{task: in.Task}
+		return registrationKey{task: in.Task}
 	}
 	return at
 }

@@ -14,14 +14,14 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// office makes credentials, and counts them.
-type office struct {
+// fakeCredentials makes credentials, and counts them.
+type fakeCredentials struct {
 	agents.Credentials
 
 	made int
 }
 
-func (o *office) Enrol(_ context.Context, in agents.Registration) (agents.Member, string, error) {
+func (o *fakeCredentials) Enrol(_ context.Context, in agents.Registration) (agents.Member, string, error) {
 	o.made++
 	return agents.Member{Profile: in.Profile, Name: in.Name, Key: "key"}, "secret", nil
 }
@@ -30,7 +30,7 @@ func (o *office) Enrol(_ context.Context, in agents.Registration) (agents.Member
 func TestSecretsThatNobodyCollects(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	o := &office{}
+	o := &fakeCredentials{}
 	r := agents.NewRegistry(agents.Config{Credentials: o, Clock: func() time.Time { return now }})
 	register := func(i int) error {
 		_, err := r.Register(t.Context(), agents.Registration{

@@ -77,14 +77,14 @@ func TestAgentsAtAnExternalServer(t *testing.T) {
 	there, err := bus.Dial(t.Context(), bus.DialConfig{URL: external.ClientURL(), User: "node", Password: "of the node"})
 	require.NoError(t, err)
 	t.Cleanup(there.Close)
-	end, err := bus.ServeAgentDesk(there, c.config())
+	end, err := bus.ServeAgentDispatcher(there, c.config())
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, end.Close(t.Context())) })
 
 	nc, err := plainly(external.ClientURL(), nats.UserInfo(ada, "of "+ada), nats.CustomInboxPrefix("_INBOX."+ada))
 	require.NoError(t, err)
 	t.Cleanup(nc.Close)
-	v := &visitor{Conn: nc, id: ada}
+	v := &agentConn{Conn: nc, id: ada}
 	answer, code := v.say(t, "status", `{}`)
 	assert.Empty(t, code)
 	assert.Contains(t, answer, "ada")

@@ -14,12 +14,12 @@ func (c *Conn) PretendReplicas() { c.replicated.Store(true) }
 
 // AnswersKept returns the numbers of the answers with calls that are remembered after some at these times.
 func AnswersKept(at []time.Time) (numbers []uint64) {
-	s := &counter{handed: map[uint64]handed{}, first: 1}
+	s := &agentServer{deliveries: map[uint64]pendingDelivery{}, first: 1}
 	for _, t := range at {
 		s.clock = func() time.Time { return t }
-		s.keep(agents.Handed{})
+		s.remember(agents.Delivery{})
 	}
-	for no := range s.handed {
+	for no := range s.deliveries {
 		numbers = append(numbers, no)
 	}
 	return numbers

@@ -14,21 +14,21 @@ const (
 	WorkMessagesPrefix = WorkPrefix + ".messages"
 )
 
-// letterOf is a request about messages.
-type letterOf[Who, In any] struct {
+// messageRequest is a request about messages.
+type messageRequest[Who, In any] struct {
 	Who Who `json:"who"`
 	In  In  `json:"in"`
 }
 
-// OfficeMethods are the methods by which an office is asked.
-func OfficeMethods[Who any](o messages.Office[Who]) map[string]Method {
+// MessageMethods are the methods by which a broker is asked.
+func MessageMethods[Who any](b messages.Broker[Who]) map[string]Method {
 	return map[string]Method{
-		"send": asked(o.Send), "inbox": asked(o.Inbox), "ack": asked(o.Ack), "group": asked(o.Group),
+		"send": messageMethod(b.Send), "inbox": messageMethod(b.Inbox), "ack": messageMethod(b.Ack), "group": messageMethod(b.Group),
 	}
 }
 
-func asked[Who, In, Out any](do func(context.Context, Who, In) (Out, error)) Method {
-	return Handle(func(ctx context.Context, l letterOf[Who, In]) (Out, error) { return do(ctx, l.Who, l.In) })
+func messageMethod[Who, In, Out any](do func(context.Context, Who, In) (Out, error)) Method {
+	return Handle(func(ctx context.Context, r messageRequest[Who, In]) (Out, error) { return do(ctx, r.Who, r.In) })
 }
 
 // Asker sends a request to a method of a node; see Remote.Ask.
@@ -38,39 +38,39 @@ type Asker interface {
 
 var _ Asker = (*Remote)(nil)
 
-// NewOffice returns the office that a node serves below a prefix.
-func NewOffice[Who any](node Asker, prefix string) messages.Office[Who] {
-	return office[Who]{node, prefix}
+// NewMessageClient returns the broker that a node serves below a prefix.
+func NewMessageClient[Who any](node Asker, prefix string) messages.Broker[Who] {
+	return messageClient[Who]{node, prefix}
 }
 
-type office[Who any] struct {
+type messageClient[Who any] struct {
 	node   Asker
 	prefix string
 }
 
-// Send implements messages.Office.
-func (o office[Who]) Send(ctx context.Context, who Who, in messages.Draft) (messages.Receipt, error) {
-	return ask[messages.Receipt](ctx, o, "send", who, in)
+// Send implements messages.Broker.
+func (c messageClient[Who]) Send(ctx context.Context, who Who, in messages.Draft) (messages.Receipt, error) {
+	return ask[messages.Receipt](ctx, c, "send", who, in)
 }
 
-// Inbox implements messages.Office.
-func (o office[Who]) Inbox(ctx context.Context, who Who, in messages.Query) (messages.Page, error) {
+// Inbox implements messages.Broker.
+func (c messageClient[Who]) Inbox(ctx context.Context, who Who, in messages.Query) (messages.Page, error) {
 	ctx, stop := context.WithTimeout(ctx, max(in.Wait, 0)+CallWithin)
 	defer stop()
-	return ask[messages.Page](ctx, o, "inbox", who, in)
+	return ask[messages.Page](ctx, c, "inbox", who, in)
 }
 
-// Ack implements messages.Office.
-func (o office[Who]) Ack(ctx context.Context, who Who, ids []string) (messages.Acked, error) {
-	return ask[messages.Acked](ctx, o, "ack", who, ids)
+// Ack implements messages.Broker.
+func (c messageClient[Who]) Ack(ctx context.Context, who Who, ids []string) (messages.Acked, error) {
+	return ask[messages.Acked](ctx, c, "ack", who, ids)
 }
 
-// Group implements messages.Office.
-func (o office[Who]) Group(ctx context.Context, who Who, in messages.GroupChange) (messages.Groups, error) {
-	return ask[messages.Groups](ctx, o, "group", who, in)
+// Group implements messages.Broker.
+func (c messageClient[Who]) Group(ctx context.Context, who Who, in messages.GroupChange) (messages.Groups, error) {
+	return ask[messages.Groups](ctx, c, "group", who, in)
 }
 
-func ask[Out, Who, In any](ctx context.Context, o office[Who], method string, who Who, in In) (out Out, err error) {
-	err = o.node.Ask(ctx, o.prefix+"."+method, letterOf[Who, In]{who, in}, &out)
+func ask[Out, Who, In any](ctx context.Context, c messageClient[Who], method string, who Who, in In) (out Out, err error) {
+	err = c.node.Ask(ctx, c.prefix+"."+method, messageRequest[Who, In]{who, in}, &out)
 	return out, err
 }

@@ -25,7 +25,7 @@ const (
 	lookForMessages = time.Second
 )
 
-// Messages is the office of a node: its messages are in the stream ORCH_MESSAGES, which all nodes of a server follow.
+// Messages is the broker of a node: its messages are in the stream ORCH_MESSAGES, which all nodes of a server follow.
 type Messages struct {
 	*messages.Service
 

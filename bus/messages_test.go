@@ -30,11 +30,11 @@ func TestMessages(t *testing.T) {
 	for _, level := range []bus.Durability{bus.Fsync, bus.Relaxed} {
 		t.Run(string(level), func(t *testing.T) {
 			t.Parallel()
-			messagestest.TestOffice(t, func(t *testing.T, cfg messages.Config) (messages.Office[string], func() messages.Office[string]) {
+			messagestest.TestBroker(t, func(t *testing.T, cfg messages.Config) (messages.Broker[string], func() messages.Broker[string]) {
 				t.Helper()
 				n := startNode(t, bus.ServerConfig{Durability: level})
 				m := openMessages(t, n, cfg)
-				return m, func() messages.Office[string] {
+				return m, func() messages.Broker[string] {
 					m.Close()
 					n.stop(t)
 					n.start(t)
@@ -161,10 +161,10 @@ func TestMessagesOverTheBus(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, bus.ServerConfig{})
 	m := openMessages(t, n, messages.Config{})
-	end, err := bus.Serve(n.conn, bus.MessagesPrefix, bus.OfficeMethods[string](m), bus.EndpointConfig{})
+	end, err := bus.Serve(n.conn, bus.MessagesPrefix, bus.MessageMethods[string](m), bus.EndpointConfig{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = end.Close(t.Context()) })
-	works, err := bus.Serve(n.conn, bus.WorkMessagesPrefix, bus.OfficeMethods[string](m), bus.EndpointConfig{})
+	works, err := bus.Serve(n.conn, bus.WorkMessagesPrefix, bus.MessageMethods[string](m), bus.EndpointConfig{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = works.Close(t.Context()) })
 
@@ -172,21 +172,21 @@ func TestMessagesOverTheBus(t *testing.T) {
 		c, err := bus.Dial(t.Context(), bus.DialConfig{DataDir: n.cfg.DataDir, User: user})
 		require.NoError(t, err)
 		t.Cleanup(c.Close)
-		office := bus.NewOffice[string](bus.NewRemote(c), prefix)
-		r, err := office.Send(t.Context(), "user:ada", messages.Draft{To: []string{"agent:" + user}, TTL: time.Hour, Payload: []byte(`{"n":1}`)})
+		broker := bus.NewMessageClient[string](bus.NewRemote(c), prefix)
+		r, err := broker.Send(t.Context(), "user:ada", messages.Draft{To: []string{"agent:" + user}, TTL: time.Hour, Payload: []byte(`{"n":1}`)})
 		require.NoError(t, err)
-		p, err := office.Inbox(t.Context(), "agent:"+user, messages.Query{Wait: time.Minute})
+		p, err := broker.Inbox(t.Context(), "agent:"+user, messages.Query{Wait: time.Minute})
 		require.NoError(t, err)
 		require.Len(t, p.Messages, 1)
 		assert.Equal(t, r.ID, p.Messages[0].ID)
 		assert.JSONEq(t, `{"n":1}`, string(p.Messages[0].Payload))
-		a, err := office.Ack(t.Context(), "agent:"+user, []string{r.ID})
+		a, err := broker.Ack(t.Context(), "agent:"+user, []string{r.ID})
 		require.NoError(t, err)
 		assert.Equal(t, []string{r.ID}, a.Acknowledged)
-		g, err := office.Group(t.Context(), "agent:"+user, messages.GroupChange{Join: "ops"})
+		g, err := broker.Group(t.Context(), "agent:"+user, messages.GroupChange{Join: "ops"})
 		require.NoError(t, err)
 		assert.Equal(t, []string{"group:ops"}, g.Groups)
-		_, err = office.Send(t.Context(), "user:ada", messages.Draft{To: []string{"nobody"}, Payload: []byte(`1`)})
+		_, err = broker.Send(t.Context(), "user:ada", messages.Draft{To: []string{"nobody"}, Payload: []byte(`1`)})
 		assert.Equal(t, "to", fault.From(err).Field)
 		assert.Equal(t, fault.InvalidFormat, fault.CodeOf(err))
 	}

@@ -68,12 +68,12 @@ func TestReadingReplicas(t *testing.T) {
 // Messages are the same on replicated streams.
 func TestMessagesOfReplicas(t *testing.T) {
 	t.Parallel()
-	messagestest.TestOffice(t, func(t *testing.T, cfg messages.Config) (messages.Office[string], func() messages.Office[string]) {
+	messagestest.TestBroker(t, func(t *testing.T, cfg messages.Config) (messages.Broker[string], func() messages.Broker[string]) {
 		t.Helper()
 		n := startNode(t, bus.ServerConfig{Durability: bus.Relaxed})
 		n.conn.PretendReplicas()
 		m := openMessages(t, n, cfg)
-		return m, func() messages.Office[string] {
+		return m, func() messages.Broker[string] {
 			m.Close()
 			n.stop(t)
 			n.start(t)

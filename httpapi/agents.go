@@ -23,8 +23,8 @@ type Credential struct {
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-// AgentDesk is what stands behind the paths.
-type AgentDesk interface {
+// AgentDispatcher is what stands behind the paths.
+type AgentDispatcher interface {
 	Claim(ctx context.Context, m agents.Member, c agents.Claim) (agents.Work, error)
 	Beat(ctx context.Context, m agents.Member, b agents.Beat) (agents.Work, error)
 	Report(ctx context.Context, m agents.Member, r agents.Report) error
@@ -32,7 +32,7 @@ type AgentDesk interface {
 
 // AgentsConfig configures Agents.
 type AgentsConfig struct {
-	Desk AgentDesk
+	Dispatcher AgentDispatcher
 	// Verify returns whose secret it is: UNAUTHORIZED, TOKEN_EXPIRED, FORBIDDEN for who is no registered agent.
 	Verify func(ctx context.Context, secret string) (agents.Member, error)
 	// Renew replaces the credential of an agent, by a renewal that was checked.
@@ -56,10 +56,10 @@ func Agents(cfg AgentsConfig) http.Handler {
 		cfg.Admit = func(string, int64) (func(), error) { return func() {}, nil }
 	}
 	paths := map[string]http.Handler{
-		agents.StatusPath: agentCall(cfg, cfg.Desk.Beat),
-		agents.TasksPath:  agentCall(cfg, cfg.Desk.Claim),
+		agents.StatusPath: agentCall(cfg, cfg.Dispatcher.Beat),
+		agents.TasksPath:  agentCall(cfg, cfg.Dispatcher.Claim),
 		agents.ResultsPath: agentCall(cfg, func(ctx context.Context, m agents.Member, r agents.Report) (struct{}, error) {
-			return struct{}{}, cfg.Desk.Report(ctx, m, r)
+			return struct{}{}, cfg.Dispatcher.Report(ctx, m, r)
 		}),
 		agents.CredentialPath: agentCall(cfg, func(ctx context.Context, m agents.Member, in agents.Renewal) (Credential, error) {
 			if err := in.Check(); err != nil {
@@ -86,7 +86,7 @@ func Agents(cfg AgentsConfig) http.Handler {
 // agentCall serves one path.
 func agentCall[In, Out any](cfg AgentsConfig, do func(context.Context, agents.Member, In) (Out, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		out, err := attend(cfg, w, r, do)
+		out, err := serveAgent(cfg, w, r, do)
 		if err != nil {
 			refuse(cfg.Logger, w, r, err)
 			return
@@ -96,9 +96,9 @@ func agentCall[In, Out any](cfg AgentsConfig, do func(context.Context, agents.Me
 	})
 }
 
-// attend finds out who it is, and what they say, and does that.
-func attend[In, Out any](cfg AgentsConfig, w http.ResponseWriter, r *http.Request, do func(context.Context, agents.Member, In) (Out, error)) (out Out, err error) {
-	m, err := speaker(cfg, r)
+// serveAgent finds out who it is, and what they say, and does that.
+func serveAgent[In, Out any](cfg AgentsConfig, w http.ResponseWriter, r *http.Request, do func(context.Context, agents.Member, In) (Out, error)) (out Out, err error) {
+	m, err := authenticate(cfg, r)
 	if err != nil {
 		return out, err
 	}
@@ -114,8 +114,8 @@ func attend[In, Out any](cfg AgentsConfig, w http.ResponseWriter, r *http.Reques
 	return do(r.Context(), m, in)
 }
 
-// speaker says who speaks. A page of a browser is no agent.
-func speaker(cfg AgentsConfig, r *http.Request) (agents.Member, error) {
+// authenticate says who speaks. A page of a browser is no agent.
+func authenticate(cfg AgentsConfig, r *http.Request) (agents.Member, error) {
 	if r.Header.Get("Origin") != "" {
 		return agents.Member{}, fault.New(fault.Forbidden, "pages of browsers are no agents")
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/orch-dev/orch/httpapi"
 )
 
-// quiet is a desk that has nothing to do.
-type quiet struct{ httpapi.AgentDesk }
+// quiet is a dispatcher that has nothing to do.
+type quiet struct{ httpapi.AgentDispatcher }
 
 func (quiet) Beat(context.Context, agents.Member, agents.Beat) (agents.Work, error) {
 	return agents.Work{}, nil
@@ -30,7 +30,7 @@ func TestAgentsAreMetered(t *testing.T) {
 	var sizes []int64
 	inside, full := 0, false
 	h := httpapi.Agents(httpapi.AgentsConfig{
-		Desk: quiet{},
+		Dispatcher: quiet{},
 		Verify: func(_ context.Context, secret string) (agents.Member, error) {
 			if secret != "good" {
 				return agents.Member{}, fault.New(fault.Unauthorized, "this is no token")

@@ -6,31 +6,31 @@ import "time"
 func (s *Service) Takes() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.book.takes
+	return s.projection.takes
 }
 
 // Live is how many messages live.
 func (s *Service) Live() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.book.items)
+	return len(s.projection.items)
 }
 
 // Waiting returns the ids of what somebody still has to see, in the order of arrival.
-func (b *Book) Waiting(who string, now time.Time) (ids []string) {
-	for _, it := range b.waiting(who, ^uint64(0), now) {
+func (p *Projection) Waiting(who string, now time.Time) (ids []string) {
+	for _, it := range p.waiting(who, ^uint64(0), now) {
 		ids = append(ids, it.ID)
 	}
 	return ids
 }
 
 // Weakest returns the id of the oldest of the least urgent messages of an address, "" when none is less urgent.
-func (b *Book) Weakest(address string, priority int) string {
-	if it := b.weakest(address, priority); it != nil {
+func (p *Projection) Weakest(address string, priority int) string {
+	if it := p.weakest(address, priority); it != nil {
 		return it.ID
 	}
 	return ""
 }
 
 // Queued is how many messages wait at an address.
-func (b *Book) Queued(address string) int { return b.queued(address) }
+func (p *Projection) Queued(address string) int { return p.queued(address) }

@@ -8,7 +8,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Inbox implements Office.
+// Inbox implements Broker.
 func (s *Service) Inbox(ctx context.Context, who string, q Query) (Page, error) {
 	if err := q.check(who); err != nil {
 		return Page{}, err
@@ -28,7 +28,7 @@ func (s *Service) Inbox(ctx context.Context, who string, q Query) (Page, error) 
 		}
 		over := false
 		select {
-		case <-w.news:
+		case <-w.arrived:
 		case <-timer.C:
 			over = true
 		case <-s.closing:
@@ -80,7 +80,7 @@ func (s *Service) look(who string, q Query) (Page, []Message, *waiter) {
 	if q.After > s.upTo { // the cursor of another store
 		q.After, q.InOrder = 0, true
 	}
-	waiting := s.book.waiting(who, s.upTo, s.cfg.Now())
+	waiting := s.projection.waiting(who, s.upTo, s.cfg.Now())
 	waiting = slices.DeleteFunc(waiting, func(it *item) bool { return !q.selects(it) })
 	page := Page{Messages: []Message{}, Waiting: len(waiting), Next: s.upTo, More: len(waiting) > q.Limit}
 	var found []Message

@@ -7,28 +7,28 @@ import (
 	"time"
 )
 
-// box has the messages of an address that were not taken there, by priority. The zero value is empty.
-type box struct {
+// mailbox has the messages of an address that were not taken there, by priority. The zero value is empty.
+type mailbox struct {
 	queues [MaxPriority + 1]queue
 	count  int
 }
 
 // lane is the queue of a message.
-func (b *box) lane(it *item) *queue { return &b.queues[min(max(it.Priority, 0), MaxPriority)] }
+func (b *mailbox) lane(it *item) *queue { return &b.queues[min(max(it.Priority, 0), MaxPriority)] }
 
-func (b *box) add(it *item) {
+func (b *mailbox) add(it *item) {
 	b.lane(it).add(it)
 	b.count++
 }
 
-func (b *box) remove(it *item) {
+func (b *mailbox) remove(it *item) {
 	if b.lane(it).remove(it.Position) {
 		b.count--
 	}
 }
 
 // weakest returns the oldest of the least urgent messages, nil when none is less urgent than priority.
-func (b *box) weakest(priority int) *item {
+func (b *mailbox) weakest(priority int) *item {
 	for p := range min(priority, len(b.queues)) {
 		if it := b.queues[p].first(); it != nil {
 			return it
@@ -38,7 +38,7 @@ func (b *box) weakest(priority int) *item {
 }
 
 // all yields the messages, the least urgent first, those of one priority in their order.
-func (b *box) all() iter.Seq[*item] {
+func (b *mailbox) all() iter.Seq[*item] {
 	return func(yield func(*item) bool) {
 		for p := range b.queues {
 			for _, it := range b.queues[p].items {
@@ -102,32 +102,32 @@ func (q *queue) first() *item {
 	return q.items[0]
 }
 
-// ends has messages by their ends, the next one first. Each knows its place, so that one that ends before is taken out.
-type ends []*item
+// expiryHeap has messages by when they expire, the next one first. Each knows its index, so that one that ends before is taken out.
+type expiryHeap []*item
 
-var _ heap.Interface = (*ends)(nil)
+var _ heap.Interface = (*expiryHeap)(nil)
 
 // Len implements heap.Interface.
-func (e ends) Len() int { return len(e) }
+func (e expiryHeap) Len() int { return len(e) }
 
 // Less implements heap.Interface.
-func (e ends) Less(i, j int) bool { return e[i].ExpiresAt.Before(e[j].ExpiresAt) }
+func (e expiryHeap) Less(i, j int) bool { return e[i].ExpiresAt.Before(e[j].ExpiresAt) }
 
 // Swap implements heap.Interface.
-func (e ends) Swap(i, j int) {
+func (e expiryHeap) Swap(i, j int) {
 	e[i], e[j] = e[j], e[i]
-	e[i].place, e[j].place = i, j
+	e[i].expiryIndex, e[j].expiryIndex = i, j
 }
 
 // Push implements heap.Interface.
-func (e *ends) Push(x any) {
+func (e *expiryHeap) Push(x any) {
 	it := x.(*item) //nolint:forcetypeassert // nothing else is pushed
-	it.place = len(*e)
+	it.expiryIndex = len(*e)
 	*e = append(*e, it)
 }
 
 // Pop implements heap.Interface.
-func (e *ends) Pop() any {
+func (e *expiryHeap) Pop() any {
 	last := len(*e) - 1
 	it := (*e)[last]
 	(*e)[last] = nil
@@ -136,7 +136,7 @@ func (e *ends) Pop() any {
 }
 
 // expired returns a message that has ended, nil when there is none.
-func (e ends) expired(now time.Time) *item {
+func (e expiryHeap) expired(now time.Time) *item {
 	if len(e) == 0 || e[0].Alive(now) {
 		return nil
 	}

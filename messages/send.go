@@ -15,7 +15,7 @@ import (
 // System is the sender of what the service itself has to say.
 const System = "system:messages"
 
-// Send implements Office.
+// Send implements Broker.
 func (s *Service) Send(ctx context.Context, who string, d Draft) (Receipt, error) {
 	if err := CheckIdentity(who); err != nil {
 		return Receipt{}, err
@@ -38,7 +38,7 @@ func (s *Service) Send(ctx context.Context, who string, d Draft) (Receipt, error
 		return Receipt{}, fault.New(fault.SecretDetected, "the message holds what looks like a secret (%s)", rule).WithField("payload").
 			WithHint("keep the secret out of it and refer to it, for example by an environment variable")
 	}
-	displaced, err := s.post(ctx, &m)
+	displaced, err := s.store(ctx, &m)
 	if d.Key != "" && fault.Has(err, fault.Conflict) { // somebody sent it at the same moment
 		r, _, err := s.again(ctx, who, d.Key, digest)
 		return r, err
@@ -93,7 +93,7 @@ func (s *Service) answer(ctx context.Context, who string, d *Draft) error {
 		return err
 	}
 	s.mu.Lock()
-	in := func(group string) bool { _, is := s.book.members[group][who]; return is }
+	in := func(group string) bool { _, is := s.projection.members[group][who]; return is }
 	mine := r.Message.Addresses(who, in) || r.Message.Sender == who
 	s.mu.Unlock()
 	if !mine || !r.Message.Alive(s.cfg.Now()) {
@@ -108,11 +108,11 @@ func (s *Service) answer(ctx context.Context, who string, d *Draft) error {
 	return nil
 }
 
-// post makes room for a message and stores it. It returns what it had to displace.
-func (s *Service) post(ctx context.Context, m *Message) ([]string, error) {
+// store makes room for a message and stores it. It returns what it had to displace.
+func (s *Service) store(ctx context.Context, m *Message) ([]string, error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	victims, err := s.room(m)
+	displaced, err := s.admit(m)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ func (s *Service) post(ctx context.Context, m *Message) ([]string, error) {
 		return nil, err
 	}
 	var ids []string
-	for _, v := range victims {
+	for _, v := range displaced {
 		if err := s.displace(ctx, v, m); err != nil {
 			return ids, err
 		}
@@ -129,49 +129,49 @@ func (s *Service) post(ctx context.Context, m *Message) ([]string, error) {
 	return distinct(ids), nil
 }
 
-// victim is a message that has to make room at an address.
-type victim struct {
+// displacement is a message that has to make room at an address.
+type displacement struct {
 	it      *item
 	address string
 }
 
-// room finds room for a message. A full queue takes one that is more urgent than its least urgent one: the oldest of
+// admit finds room for a message. A full queue takes one that is more urgent than its least urgent one: the oldest of
 // those makes room. Everything else is refused, and nothing that was accepted is lost for it.
-func (s *Service) room(m *Message) ([]victim, error) {
+func (s *Service) admit(m *Message) ([]displacement, error) {
 	size := m.Size() // before the lock
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if now := s.cfg.Now(); s.crowded(m, size) {
 		s.swept = now
-		s.book.Expire(now)
+		s.projection.Expire(now)
 	}
-	if len(s.book.items) >= s.cfg.Most || s.book.bytes+size > s.cfg.Bytes {
-		return nil, fault.New(fault.QuotaExceeded, "there are %d messages of %d bytes, and that is the limit", len(s.book.items), s.book.bytes).
+	if len(s.projection.items) >= s.cfg.Most || s.projection.bytes+size > s.cfg.Bytes {
+		return nil, fault.New(fault.QuotaExceeded, "there are %d messages of %d bytes, and that is the limit", len(s.projection.items), s.projection.bytes).
 			WithHint("messages end when they are acknowledged, or expire")
 	}
-	var victims []victim
+	var displaced []displacement
 	for _, to := range m.To {
-		if s.book.queued(to) < s.cfg.Queue {
+		if s.projection.queued(to) < s.cfg.Queue {
 			continue
 		}
-		it := s.book.weakest(to, m.Priority)
+		it := s.projection.weakest(to, m.Priority)
 		if it == nil {
 			return nil, fault.New(fault.QuotaExceeded, "%d messages wait for %s, and none is less urgent", s.cfg.Queue, to).WithField("to").
 				WithHint("wait until some are acknowledged or expire, or send it with a higher priority")
 		}
-		victims = append(victims, victim{it, to})
+		displaced = append(displaced, displacement{it, to})
 	}
-	return victims, nil
+	return displaced, nil
 }
 
 // crowded reports whether a queue for the message is full, or all of them.
 func (s *Service) crowded(m *Message, size int) bool {
-	return len(s.book.items) >= s.cfg.Most || s.book.bytes+size > s.cfg.Bytes ||
-		slices.ContainsFunc(m.To, func(to string) bool { return s.book.queued(to) >= s.cfg.Queue })
+	return len(s.projection.items) >= s.cfg.Most || s.projection.bytes+size > s.cfg.Bytes ||
+		slices.ContainsFunc(m.To, func(to string) bool { return s.projection.queued(to) >= s.cfg.Queue })
 }
 
 // displace ends a message at an address and tells its sender.
-func (s *Service) displace(ctx context.Context, v victim, by *Message) error {
+func (s *Service) displace(ctx context.Context, v displacement, by *Message) error {
 	now := s.cfg.Now()
 	s.mu.Lock()
 	r := s.done(v.it, now)
@@ -190,7 +190,7 @@ func (s *Service) displace(ctx context.Context, v victim, by *Message) error {
 }
 
 // tellSender tells who sent a message that it was displaced. Such a word displaces nothing itself.
-func (s *Service) tellSender(ctx context.Context, v victim, now time.Time) error {
+func (s *Service) tellSender(ctx context.Context, v displacement, now time.Time) error {
 	if !isIdentity(v.it.Sender) { // one of the service
 		return nil
 	}
@@ -206,7 +206,7 @@ func (s *Service) tellSender(ctx context.Context, v victim, now time.Time) error
 	if err != nil {
 		return err
 	}
-	if victims, err := s.room(&m); err != nil || len(victims) > 0 {
+	if displaced, err := s.admit(&m); err != nil || len(displaced) > 0 {
 		return cmp.Or(err, error(fault.New(fault.QuotaExceeded, "the inbox of %s is full", v.it.Sender)))
 	}
 	return s.write(ctx, Record{Kind: Sent, Message: &m, TTL: m.ExpiresAt.Sub(now)})
@@ -223,10 +223,10 @@ func (s *Service) unknown(ctx context.Context, m *Message) []string {
 	defer s.mu.Unlock()
 	var none []string
 	for _, to := range m.To {
-		_, reads := s.book.groups[to]
+		_, reads := s.projection.groups[to]
 		switch {
 		case to == All:
-		case IsGroup(to) && len(s.book.members[to]) == 0:
+		case IsGroup(to) && len(s.projection.members[to]) == 0:
 			none = append(none, to)
 		case !IsGroup(to) && known && !reads && !slices.Contains(all, to):
 			none = append(none, to)

@@ -57,16 +57,16 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Service is the office of a node. Whoever owns the store tells it of all records (Learn, Reached), its own included.
+// Service is the broker of a node. Whoever owns the store tells it of all records (Learn, Reached), its own included.
 // It is safe for concurrent use.
 type Service struct {
 	cfg Config
 	// writing orders the decisions: what one counts is there for the next.
 	writing sync.Mutex
 
-	mu      sync.Mutex // guards what follows
-	book    *Book
-	waiters waiters
+	mu         sync.Mutex // guards what follows
+	projection *Projection
+	waiters    waiters
 	// upTo is the position up to which all records are known; ahead are those beyond it that are, too.
 	upTo  uint64
 	ahead map[uint64]struct{}
@@ -82,11 +82,11 @@ type Service struct {
 	closed  sync.Once
 }
 
-var _ Office[string] = (*Service)(nil)
+var _ Broker[string] = (*Service)(nil)
 
 // New returns a service that knows no record yet.
 func New(cfg Config) *Service {
-	return &Service{cfg: cfg.withDefaults(), book: NewBook(), waiters: waiters{}, ahead: map[uint64]struct{}{}, closing: make(chan struct{})}
+	return &Service{cfg: cfg.withDefaults(), projection: NewProjection(), waiters: waiters{}, ahead: map[uint64]struct{}{}, closing: make(chan struct{})}
 }
 
 // EndWaits ends all waits for messages: who waits gets what there is, and who would begin to gets UNAVAILABLE. It is
@@ -107,7 +107,7 @@ func (s *Service) learn(position uint64, r Record, size int) {
 		return
 	}
 	s.ahead[position] = struct{}{}
-	if m := s.book.apply(position, r, size); m != nil {
+	if m := s.projection.apply(position, r, size); m != nil {
 		s.fresh = append(s.fresh, m)
 	}
 	s.advance()
@@ -162,11 +162,11 @@ const sweepEvery = 10 * time.Second
 func (s *Service) sweep(now time.Time) {
 	if now.Sub(s.swept) >= sweepEvery {
 		s.swept = now
-		s.book.Expire(now)
+		s.projection.Expire(now)
 	}
 }
 
-// write appends a record and takes it into the book. The lock of writing is held.
+// write appends a record and applies it. The lock of writing is held.
 func (s *Service) write(ctx context.Context, r Record) error {
 	position, err := s.cfg.Store.Append(ctx, r)
 	if err == nil {
@@ -175,7 +175,7 @@ func (s *Service) write(ctx context.Context, r Record) error {
 	return err
 }
 
-// Ack implements Office.
+// Ack implements Broker.
 func (s *Service) Ack(ctx context.Context, who string, ids []string) (Acked, error) {
 	result := Acked{Acknowledged: []string{}}
 	if err := CheckIdentity(who); err != nil {
@@ -230,12 +230,12 @@ func (s *Service) forget(ctx context.Context, who string) error {
 	s.mu.Lock()
 	now := s.cfg.Now()
 	var records []Record
-	for it := range s.book.of(who) {
-		if s.book.needs(who, it, now) {
+	for it := range s.projection.of(who) {
+		if s.projection.needs(who, it, now) {
 			records = append(records, s.without(it, who, now))
 		}
 	}
-	for _, group := range s.book.GroupsOf(who) {
+	for _, group := range s.projection.GroupsOf(who) {
 		records = append(records, Record{Kind: Left, Group: group, Who: who, TTL: leftFor})
 	}
 	s.mu.Unlock()
@@ -252,13 +252,13 @@ func (s *Service) forget(ctx context.Context, who string) error {
 func (s *Service) taking(who, id string) (r Record, needed bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now, it := s.cfg.Now(), s.book.items[id]
-	if it == nil || !s.book.needs(who, it, now) {
+	now, it := s.cfg.Now(), s.projection.items[id]
+	if it == nil || !s.projection.needs(who, it, now) {
 		return r, false, nil
 	}
 	r = s.without(it, who, now)
-	if r.Kind == Taken && s.book.takes >= s.cfg.Taken {
-		return r, true, fault.New(fault.QuotaExceeded, "%d acknowledgements of messages that others still need are remembered, and that is the limit", s.book.takes).
+	if r.Kind == Taken && s.projection.takes >= s.cfg.Taken {
+		return r, true, fault.New(fault.QuotaExceeded, "%d acknowledgements of messages that others still need are remembered, and that is the limit", s.projection.takes).
 			WithHint("the message stays; acknowledge it when others have expired")
 	}
 	return r, true, nil
@@ -267,7 +267,7 @@ func (s *Service) taking(who, id string) (r Record, needed bool, err error) {
 // without is the record by which somebody needs a message no more: the end of it, when everybody else has it. The lock
 // is held.
 func (s *Service) without(it *item, who string, now time.Time) Record {
-	if known := it.Position <= s.upTo || it.onlyDirect(); known && s.book.settled(it, who, s.cfg.Takers) {
+	if known := it.Position <= s.upTo || it.onlyDirect(); known && s.projection.settled(it, who, s.cfg.Takers) {
 		return s.done(it, now)
 	}
 	return Record{Kind: Taken, ID: it.ID, Who: who, TTL: it.ExpiresAt.Sub(now)}
@@ -298,7 +298,7 @@ func (s *Service) done(it *item, now time.Time) Record {
 // leftFor is how long it is kept that somebody has left a group, for nodes that were away.
 const leftFor = MaxTTL
 
-// Group implements Office.
+// Group implements Broker.
 func (s *Service) Group(ctx context.Context, who string, change GroupChange) (Groups, error) {
 	if err := CheckIdentity(who); err != nil {
 		return Groups{}, err
@@ -314,7 +314,7 @@ func (s *Service) Group(ctx context.Context, who string, change GroupChange) (Gr
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Groups{Groups: append([]string{}, s.book.GroupsOf(who)...)}, nil
+	return Groups{Groups: append([]string{}, s.projection.GroupsOf(who)...)}, nil
 }
 
 // membership is the record of a change; its kind is empty when there is none.
@@ -341,8 +341,8 @@ func (s *Service) regroup(ctx context.Context, r Record) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	s.mu.Lock()
-	_, in := s.book.members[r.Group][r.Who]
-	mine, all := len(s.book.groups[r.Who]), s.book.memberships
+	_, in := s.projection.members[r.Group][r.Who]
+	mine, all := len(s.projection.groups[r.Who]), s.projection.memberships
 	s.mu.Unlock()
 	if in == (r.Kind == Joined) {
 		return nil

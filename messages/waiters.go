@@ -4,7 +4,7 @@ package messages
 type waiters map[string]*waiter
 
 type waiter struct {
-	news chan struct{}
+	arrived chan struct{}
 	// count is how many wait.
 	count int
 }
@@ -12,7 +12,7 @@ type waiter struct {
 // join returns what is closed at the next message. It has to be followed by leave.
 func (w waiters) join(who string) *waiter {
 	if w[who] == nil {
-		w[who] = &waiter{news: make(chan struct{})}
+		w[who] = &waiter{arrived: make(chan struct{})}
 	}
 	w[who].count++
 	return w[who]
@@ -41,7 +41,7 @@ func (w waiters) wake(m *Message) {
 
 func (w waiters) call(who string) {
 	if one := w[who]; one != nil {
-		close(one.news)
+		close(one.arrived)
 		delete(w, who)
 	}
 }

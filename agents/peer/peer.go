@@ -59,8 +59,8 @@ type call struct {
 	progress *work.Progress
 	// known is closed when the node has heard that this agent has the call, and named is set then: before that it is not
 	// begun, because what the node has not heard of comes again to the next process of the agent.
-	known chan struct{}
-	named bool
+	known     chan struct{}
+	confirmed bool
 }
 
 // New returns a peer. It does no I/O. VALIDATION_ERROR, REQUIRED_FIELD for a configuration that is none.
@@ -133,7 +133,7 @@ func (p *Peer) goodbye(ctx context.Context) {
 
 // drain waits for the running calls, and ends those that have not begun, or take too long.
 func (p *Peer) drain(end context.CancelCauseFunc) {
-	p.stopCalls(func(c *call) bool { return !c.named })
+	p.stopCalls(func(c *call) bool { return !c.confirmed })
 	over := make(chan struct{})
 	go func() {
 		p.group.Wait()
@@ -172,7 +172,7 @@ const wait = 20 * time.Second
 // claims asks for calls and makes them, until ctx ends; the calls end with life.
 func (p *Peer) claims(ctx, life context.Context) error {
 	for failures, empty := 0, 0; ctx.Err() == nil; {
-		free, has := p.room()
+		free, has := p.capacity()
 		if free == 0 {
 			select {
 			case <-p.done:
@@ -207,8 +207,8 @@ func (p *Peer) claims(ctx, life context.Context) error {
 	return nil
 }
 
-// room is how many calls may be added to those that there are.
-func (p *Peer) room() (free int, has []work.Ref) {
+// capacity is how many calls may be added to those that there are.
+func (p *Peer) capacity() (free int, has []work.Ref) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for ref := range p.calls {
@@ -314,13 +314,13 @@ func (p *Peer) end(refs []work.Ref) {
 // heartbeats says that the agent is there, until ctx ends. It returns the error of a node that does not let it in.
 func (p *Peer) heartbeats(ctx context.Context) error {
 	for failures := 0; ; {
-		beat, next := p.pulse()
+		beat, next := p.nextBeat()
 		w, err := p.client.beat(ctx, beat)
 		switch {
 		case err == nil:
 			failures = 0
 			p.end(w.Stop)
-			p.named(beat)
+			p.confirm(beat)
 		case ctx.Err() == nil && !passing(err):
 			return err
 		case ctx.Err() == nil:
@@ -340,20 +340,20 @@ func (p *Peer) heartbeats(ctx context.Context) error {
 	}
 }
 
-// named lets the calls begin of which the node knows now that this agent has them.
-func (p *Peer) named(b agents.Beat) {
+// confirm lets the calls begin of which the node knows now that this agent has them.
+func (p *Peer) confirm(b agents.Beat) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, pulse := range b.Calls {
-		if c := p.calls[pulse.Ref]; c != nil && !c.named {
-			c.named = true
+		if c := p.calls[pulse.Ref]; c != nil && !c.confirmed {
+			c.confirmed = true
 			close(c.known)
 		}
 	}
 }
 
-// pulse is the next heartbeat, and how long the one after it may take.
-func (p *Peer) pulse() (agents.Beat, time.Duration) {
+// nextBeat is the next heartbeat, and how long the one after it may take.
+func (p *Peer) nextBeat() (agents.Beat, time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	b := agents.Beat{Instance: p.instance}

@@ -20,8 +20,8 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// desk is a node that gives one call, whose reports arrive in reports.
-type desk struct {
+// fakeNode is a node that gives one call, whose reports arrive in reports.
+type fakeNode struct {
 	t       *testing.T
 	give    agents.Assignment
 	reports chan agents.Report
@@ -33,7 +33,7 @@ type desk struct {
 	given bool
 }
 
-func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (d *fakeNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var answer any = struct{}{}
 	var said agents.Report
 	switch r.URL.Path {
@@ -60,7 +60,7 @@ func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // claim gives the call, and nothing from then on.
-func (d *desk) claim(r *http.Request) agents.Work {
+func (d *fakeNode) claim(r *http.Request) agents.Work {
 	d.mu.Lock()
 	given := d.given
 	d.given = true
@@ -73,7 +73,7 @@ func (d *desk) claim(r *http.Request) agents.Work {
 }
 
 // reported runs a peer until a report has come.
-func (d *desk) reported(cred peer.Credential, handler peer.Handler) agents.Report {
+func (d *fakeNode) reported(cred peer.Credential, handler peer.Handler) agents.Report {
 	d.t.Helper()
 	d.reports = make(chan agents.Report, 1)
 	server := httptest.NewServer(d)
@@ -107,7 +107,7 @@ func TestReportDuringRenewal(t *testing.T) {
 	ended, refused := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	var digest atomic.Value
-	d := &desk{t: t, give: call(time.Now().Add(time.Hour), 0)}
+	d := &fakeNode{t: t, give: call(time.Now().Add(time.Hour), 0)}
 	d.renew = func(in agents.Renewal) any {
 		digest.Store(in.Digest)
 		close(ended)
@@ -135,7 +135,7 @@ func TestReportDuringRenewal(t *testing.T) {
 // How long a call may take does not depend on what the clock of the agent says.
 func TestClockOfTheAgentIsAnother(t *testing.T) {
 	t.Parallel()
-	d := &desk{t: t, give: call(time.Now().Add(-time.Hour), time.Hour)}
+	d := &fakeNode{t: t, give: call(time.Now().Add(-time.Hour), time.Hour)}
 	r := d.reported(peer.Credential{Secret: "s"}, func(ctx context.Context, _ agents.Assignment, _ func(work.Progress)) agents.Report {
 		if ctx.Err() != nil {
 			return agents.Report{Error: "there is no time"}
@@ -148,7 +148,7 @@ func TestClockOfTheAgentIsAnother(t *testing.T) {
 // The node hears of the end of a call even when it does not take what the agent says of it.
 func TestRefusedErrorIsToldOtherwise(t *testing.T) {
 	t.Parallel()
-	d := &desk{t: t, give: call(time.Now().Add(time.Hour), 0)}
+	d := &fakeNode{t: t, give: call(time.Now().Add(time.Hour), 0)}
 	d.refuse = func(r *http.Request, said agents.Report) error {
 		if r.URL.Path == "/agents/results" && strings.HasPrefix(said.Error, "bad") {
 			return fault.New(fault.ValidationError, "is no error")

@@ -18,8 +18,8 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// book is a node that gives one call and writes down what it hears.
-type book struct {
+// recordingNode is a node that gives one call and writes down what it hears.
+type recordingNode struct {
 	t    *testing.T
 	give agents.Assignment
 	// mute answers no heartbeat that names a call, taken refuses all of them because another process speaks.
@@ -35,7 +35,7 @@ type book struct {
 }
 
 // ServeHTTP implements http.Handler.
-func (b *book) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (b *recordingNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var answer any = struct{}{}
 	switch r.URL.Path {
 	case agents.TasksPath:
@@ -54,7 +54,7 @@ func (b *book) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-func (b *book) claim(r *http.Request) agents.Work {
+func (b *recordingNode) claim(r *http.Request) agents.Work {
 	var said agents.Claim
 	if err := json.NewDecoder(r.Body).Decode(&said); err != nil {
 		b.t.Error(err)
@@ -71,7 +71,7 @@ func (b *book) claim(r *http.Request) agents.Work {
 	return agents.Work{Calls: []agents.Assignment{b.give}}
 }
 
-func (b *book) beat(w http.ResponseWriter, r *http.Request) bool {
+func (b *recordingNode) beat(w http.ResponseWriter, r *http.Request) bool {
 	var said agents.Beat
 	if err := json.NewDecoder(r.Body).Decode(&said); err != nil {
 		b.t.Error(err)
@@ -100,7 +100,7 @@ func (b *book) beat(w http.ResponseWriter, r *http.Request) bool {
 }
 
 // run runs a peer; the function that it returns ends it and says how that went.
-func (b *book) run(handler peer.Handler) (stop func() error) {
+func (b *recordingNode) run(handler peer.Handler) (stop func() error) {
 	b.t.Helper()
 	b.instances, b.named = map[string]bool{}, make(chan struct{}, 10)
 	server := httptest.NewServer(b)
@@ -117,7 +117,7 @@ func (b *book) run(handler peer.Handler) (stop func() error) {
 	}
 }
 
-func (b *book) said() []agents.Report {
+func (b *recordingNode) said() []agents.Report {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.reports
@@ -126,7 +126,7 @@ func (b *book) said() []agents.Report {
 // A process speaks under one name, says when it ends, and sends null when a call has nothing to say.
 func TestPeerIsOneProcessAndSaysGoodbye(t *testing.T) {
 	t.Parallel()
-	b := &book{t: t, give: call(time.Now().Add(time.Hour), time.Hour)}
+	b := &recordingNode{t: t, give: call(time.Now().Add(time.Hour), time.Hour)}
 	stop := b.run(func(context.Context, agents.Assignment, func(work.Progress)) agents.Report { return agents.Report{} })
 	require.Eventually(t, func() bool { return len(b.said()) == 1 }, time.Minute, time.Millisecond)
 	require.NoError(t, stop())
@@ -143,7 +143,7 @@ func TestPeerIsOneProcessAndSaysGoodbye(t *testing.T) {
 // as well. What has not begun is in no doubt when the agent stops.
 func TestCallBeginsWhenItIsNamed(t *testing.T) {
 	t.Parallel()
-	b := &book{t: t, give: call(time.Now().Add(time.Hour), time.Hour), mute: true}
+	b := &recordingNode{t: t, give: call(time.Now().Add(time.Hour), time.Hour), mute: true}
 	stop := b.run(func(context.Context, agents.Assignment, func(work.Progress)) agents.Report {
 		t.Error("the call has begun")
 		return agents.Report{}
@@ -159,7 +159,7 @@ func TestCallBeginsWhenItIsNamed(t *testing.T) {
 // A process that another one has followed ends, and says no goodbye in the name of that one.
 func TestPeerThatIsFollowedEnds(t *testing.T) {
 	t.Parallel()
-	b := &book{t: t, give: call(time.Now().Add(time.Hour), time.Hour), taken: true}
+	b := &recordingNode{t: t, give: call(time.Now().Add(time.Hour), time.Hour), taken: true}
 	server := httptest.NewServer(b)
 	t.Cleanup(server.Close)
 	b.instances, b.named = map[string]bool{}, make(chan struct{}, 10)

@@ -252,7 +252,7 @@ func newMessageGroups(a *app) *cobra.Command {
 		Use: "groups", Short: "List the groups that you are in", Example: "  orch message groups", Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.with(cmd.Context(), idle, func(s session) error {
-				g, err := a.office(s).Group(cmd.Context(), a.self(), messages.GroupChange{})
+				g, err := a.messageBroker(s).Group(cmd.Context(), a.self(), messages.GroupChange{})
 				if err != nil {
 					return err
 				}
@@ -271,13 +271,13 @@ func (a *app) showGroups(g messages.Groups) error {
 	}})
 }
 
-// office is that of the node of a session.
-func (*app) office(s session) messages.Office[messages.Deputy] {
-	return bus.NewOffice[messages.Deputy](s, bus.MessagesPrefix)
+// messageBroker is that of the node of a session.
+func (*app) messageBroker(s session) messages.Broker[messages.Delegation] {
+	return bus.NewMessageClient[messages.Delegation](s, bus.MessagesPrefix)
 }
 
 // self is the user of this command, for their own inbox.
-func (a *app) self() messages.Deputy { return messages.Deputy{For: a.actor(), By: a.actor()} }
+func (a *app) self() messages.Delegation { return messages.Delegation{For: a.actor(), By: a.actor()} }
 
 // completeAddresses completes the identities that have tokens, when a node runs.
 func (a *app) completeAddresses(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {

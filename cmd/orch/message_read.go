@@ -53,7 +53,7 @@ func (o *readOptions) query() messages.Query {
 }
 
 // reader says whose inbox is read, and what the node must be able to do for that: a note is a task.
-func (a *app) reader(o readOptions) (messages.Deputy, mode, error) {
+func (a *app) reader(o readOptions) (messages.Delegation, mode, error) {
 	who := a.self()
 	if o.as == "" || o.as == who.By {
 		return who, idle, nil
@@ -109,7 +109,7 @@ func (a *app) readInbox(ctx context.Context, o readOptions) error {
 }
 
 // waiting reads the messages that are wanted, and returns how many it left out.
-func (a *app) waiting(ctx context.Context, s session, who messages.Deputy, o readOptions) ([]messages.Message, int, error) {
+func (a *app) waiting(ctx context.Context, s session, who messages.Delegation, o readOptions) ([]messages.Message, int, error) {
 	if o.wait > 0 {
 		defer a.sayLater("waiting for a message, at most " + o.wait.String())()
 	}
@@ -120,7 +120,7 @@ func (a *app) waiting(ctx context.Context, s session, who messages.Deputy, o rea
 	}
 	list := []messages.Message{}
 	for {
-		page, err := a.office(s).Inbox(ctx, who, q)
+		page, err := a.messageBroker(s).Inbox(ctx, who, q)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -226,7 +226,7 @@ func (a *app) watchInbox(ctx context.Context, o readOptions) error {
 }
 
 // tail shows messages until ctx ends or there were enough. A node that is restarted is found again.
-func (a *app) tail(ctx context.Context, s session, who messages.Deputy, o readOptions) error {
+func (a *app) tail(ctx context.Context, s session, who messages.Delegation, o readOptions) error {
 	q := o.query()
 	q.InOrder, q.Limit, q.Wait = true, messages.MaxPage, tailWait
 	if o.count > 0 {
@@ -236,7 +236,7 @@ func (a *app) tail(ctx context.Context, s session, who messages.Deputy, o readOp
 	defer heard()
 	told := false
 	for shown := 0; o.count == 0 || shown < o.count; {
-		page, err := a.office(s).Inbox(ctx, who, q)
+		page, err := a.messageBroker(s).Inbox(ctx, who, q)
 		switch {
 		case ctx.Err() != nil:
 			return fault.From(ctx.Err())

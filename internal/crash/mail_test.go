@@ -36,7 +36,7 @@ func readerNames() []string { return []string{"user:r0", "user:r1"} }
 // mail is what senders and readers do and were told.
 type mail struct {
 	load    *load
-	office  messages.Office[messages.Deputy]
+	broker  messages.Broker[messages.Delegation]
 	reading sync.WaitGroup
 	// stop ends the readers, still is closed once they are to read only what is left.
 	stop context.CancelFunc
@@ -48,9 +48,9 @@ type mail struct {
 // openMail lets the readers join their group and begin to read.
 func openMail(r *run, remote *bus.Remote) *mail {
 	r.t.Helper()
-	m := &mail{load: r.load, office: bus.NewOffice[messages.Deputy](remote, bus.MessagesPrefix)}
+	m := &mail{load: r.load, broker: bus.NewMessageClient[messages.Delegation](remote, bus.MessagesPrefix)}
 	for _, who := range readerNames() {
-		_, err := m.office.Group(r.t.Context(), self(who), messages.GroupChange{Join: crowd})
+		_, err := m.broker.Group(r.t.Context(), self(who), messages.GroupChange{Join: crowd})
 		require.NoError(r.t, err)
 	}
 	ctx, stop := context.WithCancel(r.t.Context())
@@ -62,7 +62,7 @@ func openMail(r *run, remote *bus.Remote) *mail {
 	return m
 }
 
-func self(who string) messages.Deputy { return messages.Deputy{For: who, By: who} }
+func self(who string) messages.Delegation { return messages.Delegation{For: who, By: who} }
 
 func (m *mail) note(list ...crash.MailEvent) {
 	m.mu.Lock()
@@ -115,7 +115,7 @@ func (m *mail) sendOne(ctx context.Context, rng *rand.Rand, who string, round, n
 func (m *mail) post(ctx context.Context, e crash.MailEvent, d messages.Draft) {
 	e.What, e.Asked = crash.Sent, time.Now()
 	send := func(ctx context.Context, d messages.Draft) (messages.Receipt, error) {
-		return m.office.Send(ctx, self(e.Who), d)
+		return m.broker.Send(ctx, self(e.Who), d)
 	}
 	var r messages.Receipt
 	var err error
@@ -146,7 +146,7 @@ func (m *mail) read(ctx context.Context, who string, follows bool) {
 	for ctx.Err() == nil {
 		asked := time.Now()
 		page, err := once(ctx, func(ctx context.Context, q messages.Query) (messages.Page, error) {
-			return m.office.Inbox(ctx, self(who), q)
+			return m.broker.Inbox(ctx, self(who), q)
 		}, q)
 		switch {
 		case ctx.Err() != nil:
@@ -191,7 +191,7 @@ func (m *mail) seen(who string, q messages.Query, page messages.Page, asked time
 // done acknowledges messages.
 func (m *mail) done(ctx context.Context, who string, ids []string) {
 	_, _, err := insist(ctx, func(ctx context.Context, ids []string) (messages.Acked, error) {
-		return m.office.Ack(ctx, self(who), ids)
+		return m.broker.Ack(ctx, self(who), ids)
 	}, ids)
 	if ctx.Err() != nil {
 		return

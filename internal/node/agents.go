@@ -25,7 +25,7 @@ func (n *Node) startAgents(ctx context.Context) error {
 	n.hands.registry.Store(n.agents)
 	gates := &chain{hands: n.hands, owner: n.orch}
 	n.agents.OnSweep(gates.drop)
-	n.agentDesk = agents.NewDesk(n.orch, gates, n.agents)
+	n.agentDispatcher = agents.NewDispatcher(n.orch, gates, n.agents)
 	c, err := n.connect(ctx, "agents")
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func (n *Node) runningCalls(ctx context.Context) (map[string]int, error) {
 // agentPaths are what agents ask for over HTTP.
 func (n *Node) agentPaths() http.Handler {
 	return httpapi.Agents(httpapi.AgentsConfig{
-		Desk: n.agentDesk, Verify: n.verifyAgent, Renew: n.roll().renew, Admit: n.admit, Logger: n.cfg.logger(),
+		Dispatcher: n.agentDispatcher, Verify: n.verifyAgent, Renew: n.roll().renew, Admit: n.admit, Logger: n.cfg.logger(),
 	})
 }
 

@@ -22,7 +22,7 @@ func NewAdminAlone(s Servers, log *slog.Logger) (*AdminAlone, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &AdminAlone{NewAdmin(newDesk(g).methods()), g}, nil
+	return &AdminAlone{NewAdmin(newServerAdmin(g).methods()), g}, nil
 }
 
 // Close ends the servers.
@@ -65,5 +65,5 @@ func alone(ctx context.Context, s Servers, connect gateway.Connect, log *slog.Lo
 // RecordedAdmin administers what is recorded of servers below the home of a user: only their definitions can be asked
 // for and accepted. It starts none.
 func RecordedAdmin(home string, log *slog.Logger) Admin {
-	return NewAdmin(desk{trust: recorded{gateway.OpenRecords(home, log)}}.records())
+	return NewAdmin(serverAdmin{trust: recorded{gateway.OpenRecords(home, log)}}.records())
 }

@@ -15,12 +15,12 @@ import (
 	"github.com/orch-dev/orch/worker"
 )
 
-// NewDeputies lets somebody read the inboxes of others, which is noted.
-func NewDeputies(office messages.Office[string], note func(context.Context, messages.Deputy) error) messages.Office[messages.Deputy] {
-	return &deputies{office: office, note: note}
+// NewDelegatedBroker lets somebody read the inboxes of others, which is noted.
+func NewDelegatedBroker(broker messages.Broker[string], note func(context.Context, messages.Delegation) error) messages.Broker[messages.Delegation] {
+	return &delegatedBroker{broker: broker, note: note}
 }
 
-// Messages is the office of the node.
+// Messages is the broker of the node.
 func (n *Node) Messages() *bus.Messages { return n.messages }
 
 // NewOffers hands out tools that never change by themselves.

@@ -48,10 +48,10 @@ func (h *hands) configure(c *bus.Conn) error {
 		GitHub:   forge.Config{Net: net, URL: s.GitHubURL, Token: secrets["github_token"]},
 		Git:      h.gitConfig(net),
 		Build:    build.Config{NPMRegistry: s.NPMRegistry, PipIndex: s.PipIndex},
-		Agent:    agent.Config{Commands: h.cfg.Agents, Registered: h.agents, Desk: h.agentDesk},
+		Agent:    agent.Config{Commands: h.cfg.Agents, Registered: h.agents, Dispatcher: h.agentDispatcher},
 
 		System: system.Config{Node: h.system}, Onboarding: onboarding.Config{Node: h.onboarding, Agents: h.agents},
-		Message: message.Config{Office: h.cfg.office},
+		Message: message.Config{Broker: h.cfg.broker},
 	}
 	if h.cfg.DataDir != "" {
 		h.families.Database.Connections = filepath.Join(h.cfg.DataDir, "connections")

@@ -43,8 +43,8 @@ type hands struct {
 	gateway *gateway.Gateway
 	// registry knows the agents; nil in the process of a worker, and before the node takes tasks.
 	registry atomic.Pointer[agents.Registry]
-	// desk gives them work; nil where the registry is.
-	desk atomic.Pointer[agentDesk]
+	// dispatcher gives them work; nil where the registry is.
+	dispatcher atomic.Pointer[agentDispatcher]
 	// about is what tools say of the node; empty in the process of a worker, and before the node takes tasks.
 	about atomic.Pointer[about]
 

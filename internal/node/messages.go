@@ -26,7 +26,7 @@ func (n *Node) openMessages(ctx context.Context) error {
 		return err
 	}
 	n.onStop(func(context.Context) error { n.messages.Close(); return nil })
-	n.cfg.office = messages.ForCalls(n.messages, n.callerOf)
+	n.cfg.broker = messages.BrokerForCalls(n.messages, n.callerOf)
 	return nil
 }
 
@@ -62,10 +62,10 @@ func findSecret(data []byte) (string, bool) {
 
 // serveMessages answers what faces and workers elsewhere ask about messages.
 func (n *Node) serveMessages(context.Context) error {
-	deputies := &deputies{office: n.messages, note: n.noteReading}
-	n.mail = bus.OfficeMethods[messages.Deputy](deputies)
+	delegated := &delegatedBroker{broker: n.messages, note: n.noteReading}
+	n.messageMethods = bus.MessageMethods[messages.Delegation](delegated)
 	for prefix, methods := range map[string]map[string]bus.Method{
-		bus.MessagesPrefix: n.mail, bus.WorkMessagesPrefix: bus.OfficeMethods(n.cfg.office),
+		bus.MessagesPrefix: n.messageMethods, bus.WorkMessagesPrefix: bus.MessageMethods(n.cfg.broker),
 	} {
 		end, err := bus.Serve(n.requests, prefix, methods, bus.EndpointConfig{Logger: n.cfg.logger()})
 		if err != nil {
@@ -85,13 +85,13 @@ func (n *Node) endWaits(context.Context) error {
 // noteEvery is how often it is noted that somebody reads an inbox of somebody else.
 const noteEvery = time.Minute
 
-// deputies let the operator read the inboxes of others, which is noted in the log. They do nothing else for them.
-type deputies struct {
-	office messages.Office[string]
-	note   func(ctx context.Context, who messages.Deputy) error
+// delegatedBroker lets the operator read the inboxes of others, which is noted in the log. It does nothing else for them.
+type delegatedBroker struct {
+	broker messages.Broker[string]
+	note   func(ctx context.Context, who messages.Delegation) error
 
 	mu    sync.Mutex // not held while anything is noted
-	noted map[messages.Deputy]*noting
+	noted map[messages.Delegation]*noting
 }
 
 // noting is a reading that was noted a moment ago, or is being noted.
@@ -104,20 +104,20 @@ type noting struct {
 	gone bool
 }
 
-var _ messages.Office[messages.Deputy] = (*deputies)(nil)
+var _ messages.Broker[messages.Delegation] = (*delegatedBroker)(nil)
 
-// Inbox implements messages.Office.
-func (d *deputies) Inbox(ctx context.Context, who messages.Deputy, q messages.Query) (messages.Page, error) {
+// Inbox implements messages.Broker.
+func (d *delegatedBroker) Inbox(ctx context.Context, who messages.Delegation, q messages.Query) (messages.Page, error) {
 	if who.For != who.By {
 		if err := d.noteOnce(ctx, who); err != nil {
 			return messages.Page{}, err
 		}
 	}
-	return d.office.Inbox(ctx, who.For, q)
+	return d.broker.Inbox(ctx, who.For, q)
 }
 
 // noteOnce notes a reading, unless that was done a moment ago. What cannot be noted is not read.
-func (d *deputies) noteOnce(ctx context.Context, who messages.Deputy) error {
+func (d *delegatedBroker) noteOnce(ctx context.Context, who messages.Delegation) error {
 	for _, name := range []string{who.For, who.By} {
 		if err := messages.CheckIdentity(name); err != nil {
 			return err
@@ -143,7 +143,7 @@ func (d *deputies) noteOnce(ctx context.Context, who messages.Deputy) error {
 }
 
 // begin returns what is known of a reading, and whether the caller has to note it.
-func (d *deputies) begin(who messages.Deputy) (n *noting, mine bool) {
+func (d *delegatedBroker) begin(who messages.Delegation) (n *noting, mine bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
@@ -156,7 +156,7 @@ func (d *deputies) begin(who messages.Deputy) (n *noting, mine bool) {
 		return n, false
 	}
 	if d.noted == nil {
-		d.noted = map[messages.Deputy]*noting{}
+		d.noted = map[messages.Delegation]*noting{}
 	}
 	n = &noting{at: now, done: make(chan struct{})}
 	d.noted[who] = n
@@ -164,7 +164,7 @@ func (d *deputies) begin(who messages.Deputy) (n *noting, mine bool) {
 }
 
 // end tells who waits for a reading to be noted. One that could not be is tried again by the next.
-func (d *deputies) end(who messages.Deputy, n *noting) {
+func (d *delegatedBroker) end(who messages.Delegation, n *noting) {
 	d.mu.Lock()
 	if n.err != nil && d.noted[who] == n {
 		delete(d.noted, who)
@@ -174,39 +174,39 @@ func (d *deputies) end(who messages.Deputy, n *noting) {
 }
 
 // own returns FORBIDDEN for who would act for somebody else.
-func own(who messages.Deputy) error {
+func own(who messages.Delegation) error {
 	if who.For != who.By {
 		return fault.New(fault.Forbidden, "%s cannot act for %s", who.By, who.For).WithHint("an operator reads the inboxes of others, and changes nothing in them")
 	}
 	return nil
 }
 
-// Send implements messages.Office.
-func (d *deputies) Send(ctx context.Context, who messages.Deputy, draft messages.Draft) (messages.Receipt, error) {
+// Send implements messages.Broker.
+func (d *delegatedBroker) Send(ctx context.Context, who messages.Delegation, draft messages.Draft) (messages.Receipt, error) {
 	if err := own(who); err != nil {
 		return messages.Receipt{}, err
 	}
-	return d.office.Send(ctx, who.By, draft)
+	return d.broker.Send(ctx, who.By, draft)
 }
 
-// Ack implements messages.Office.
-func (d *deputies) Ack(ctx context.Context, who messages.Deputy, ids []string) (messages.Acked, error) {
+// Ack implements messages.Broker.
+func (d *delegatedBroker) Ack(ctx context.Context, who messages.Delegation, ids []string) (messages.Acked, error) {
 	if err := own(who); err != nil {
 		return messages.Acked{}, err
 	}
-	return d.office.Ack(ctx, who.By, ids)
+	return d.broker.Ack(ctx, who.By, ids)
 }
 
-// Group implements messages.Office.
-func (d *deputies) Group(ctx context.Context, who messages.Deputy, change messages.GroupChange) (messages.Groups, error) {
+// Group implements messages.Broker.
+func (d *delegatedBroker) Group(ctx context.Context, who messages.Delegation, change messages.GroupChange) (messages.Groups, error) {
 	if err := own(who); err != nil {
 		return messages.Groups{}, err
 	}
-	return d.office.Group(ctx, who.By, change)
+	return d.broker.Group(ctx, who.By, change)
 }
 
 // noteReading writes into the log that somebody reads the inbox of somebody else.
-func (n *Node) noteReading(ctx context.Context, who messages.Deputy) error {
+func (n *Node) noteReading(ctx context.Context, who messages.Delegation) error {
 	type object = map[string]any
 	text := who.By + " reads the inbox of " + who.For
 	plan, err := json.Marshal(object{"orch": "v1", "name": orchestrator.OwnPrefix + "messages", "summary": text, "steps": []object{{
@@ -226,14 +226,14 @@ type Inboxes struct{ Node Asker }
 
 // Inbox implements server.Inboxes.
 func (i Inboxes) Inbox(ctx context.Context, who string, q messages.Query) (messages.Page, error) {
-	return bus.NewOffice[messages.Deputy](i.Node, bus.MessagesPrefix).Inbox(ctx, messages.Deputy{For: who, By: who}, q)
+	return bus.NewMessageClient[messages.Delegation](i.Node, bus.MessagesPrefix).Inbox(ctx, messages.Delegation{For: who, By: who}, q)
 }
 
-// askMail answers a request about messages in this process; false for other requests.
-func (n *Node) askMail(ctx context.Context, method string, in, out any) (bool, error) {
+// askMessages answers a request about messages in this process; false for other requests.
+func (n *Node) askMessages(ctx context.Context, method string, in, out any) (bool, error) {
 	name, ours := strings.CutPrefix(method, bus.MessagesPrefix+".")
 	if !ours {
 		return false, nil
 	}
-	return true, local(n.mail).Ask(ctx, name, in, out)
+	return true, local(n.messageMethods).Ask(ctx, name, in, out)
 }

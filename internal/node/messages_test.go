@@ -36,14 +36,14 @@ func done(t *testing.T, r orchestrator.ResultReply) string {
 	return string(r.Output)
 }
 
-func inboxOf(t *testing.T, a bus.Asker, who messages.Deputy, q messages.Query) messages.Page {
+func inboxOf(t *testing.T, a bus.Asker, who messages.Delegation, q messages.Query) messages.Page {
 	t.Helper()
-	p, err := bus.NewOffice[messages.Deputy](a, bus.MessagesPrefix).Inbox(t.Context(), who, q)
+	p, err := bus.NewMessageClient[messages.Delegation](a, bus.MessagesPrefix).Inbox(t.Context(), who, q)
 	require.NoError(t, err)
 	return p
 }
 
-func self(who string) messages.Deputy { return messages.Deputy{For: who, By: who} }
+func self(who string) messages.Delegation { return messages.Delegation{For: who, By: who} }
 
 // Tools act for whoever made the call, in the node's own worker and in one elsewhere, and nothing is lost by a restart.
 func TestMessagesBetweenIdentities(t *testing.T) {
@@ -95,11 +95,11 @@ func TestMessagesSurviveARestart(t *testing.T) {
 	assert.Zero(t, report.Found)
 }
 
-// emptyOffice has no messages.
-type emptyOffice struct{ messages.Office[string] }
+// emptyBroker has no messages.
+type emptyBroker struct{ messages.Broker[string] }
 
-// Inbox implements messages.Office.
-func (emptyOffice) Inbox(context.Context, string, messages.Query) (messages.Page, error) {
+// Inbox implements messages.Broker.
+func (emptyBroker) Inbox(context.Context, string, messages.Query) (messages.Page, error) {
 	return messages.Page{}, nil
 }
 
@@ -114,9 +114,9 @@ func TestReadingsAreNotedApart(t *testing.T) {
 // readTwice reads an inbox twice at the same time. The first reader gives up while the reading is noted, which fails so.
 func readTwice(t *testing.T, code fault.Code) {
 	t.Helper()
-	slow, began := messages.Deputy{For: "agent:slow", By: "user:op"}, make(chan struct{})
+	slow, began := messages.Delegation{For: "agent:slow", By: "user:op"}, make(chan struct{})
 	var notes atomic.Int32
-	office := node.NewDeputies(emptyOffice{}, func(ctx context.Context, who messages.Deputy) error {
+	broker := node.NewDelegatedBroker(emptyBroker{}, func(ctx context.Context, who messages.Delegation) error {
 		if who == slow && notes.Add(1) == 1 {
 			close(began)
 			<-ctx.Done()
@@ -126,7 +126,7 @@ func readTwice(t *testing.T, code fault.Code) {
 	})
 	first, second := make(chan error, 1), make(chan error, 1)
 	read := func(ctx context.Context, err chan<- error) {
-		_, e := office.Inbox(ctx, slow, messages.Query{})
+		_, e := broker.Inbox(ctx, slow, messages.Query{})
 		err <- e
 	}
 	reading, cancel := context.WithCancel(t.Context())
@@ -134,11 +134,11 @@ func readTwice(t *testing.T, code fault.Code) {
 	go read(reading, first)
 	<-began
 	go read(t.Context(), second)
-	_, err := office.Inbox(t.Context(), messages.Deputy{For: "agent:other", By: "user:op"}, messages.Query{})
+	_, err := broker.Inbox(t.Context(), messages.Delegation{For: "agent:other", By: "user:op"}, messages.Query{})
 	require.NoError(t, err, "it does not wait for the slow one")
 	ended, stop := context.WithCancel(t.Context())
 	stop()
-	_, err = office.Inbox(ended, slow, messages.Query{})
+	_, err = broker.Inbox(ended, slow, messages.Query{})
 	assert.Equal(t, fault.Cancelled, fault.CodeOf(err), "who waits can go away")
 	cancel()
 	assert.Equal(t, code, fault.CodeOf(<-first))
@@ -151,7 +151,7 @@ func TestReadingForOthersIsNoted(t *testing.T) {
 	t.Parallel()
 	n := start(t, config(t))
 	done(t, callAs(t, n.API(), "user:ada", "MESSAGE_SEND", `{"to":["agent:bob"],"text":"a private word"}`))
-	who := messages.Deputy{For: "agent:bob", By: "user:op"}
+	who := messages.Delegation{For: "agent:bob", By: "user:op"}
 	for range 2 {
 		assert.Len(t, inboxOf(t, n, who, messages.Query{}).Messages, 1)
 	}
@@ -169,14 +169,14 @@ func TestReadingForOthersIsNoted(t *testing.T) {
 	}
 	assert.Equal(t, []string{orchestrator.OwnPrefix + "messages"}, noted, "once a minute")
 
-	office := bus.NewOffice[messages.Deputy](n, bus.MessagesPrefix)
-	_, err = office.Ack(t.Context(), who, []string{"x"})
+	broker := bus.NewMessageClient[messages.Delegation](n, bus.MessagesPrefix)
+	_, err = broker.Ack(t.Context(), who, []string{"x"})
 	assert.Equal(t, fault.Forbidden, fault.CodeOf(err))
-	_, err = office.Send(t.Context(), who, messages.Draft{To: []string{"all"}, Payload: []byte(`1`)})
+	_, err = broker.Send(t.Context(), who, messages.Draft{To: []string{"all"}, Payload: []byte(`1`)})
 	assert.Equal(t, fault.Forbidden, fault.CodeOf(err))
-	_, err = office.Group(t.Context(), who, messages.GroupChange{Join: "ops"})
+	_, err = broker.Group(t.Context(), who, messages.GroupChange{Join: "ops"})
 	assert.Equal(t, fault.Forbidden, fault.CodeOf(err))
-	_, err = office.Inbox(t.Context(), messages.Deputy{For: "all", By: "user:op"}, messages.Query{})
+	_, err = broker.Inbox(t.Context(), messages.Delegation{For: "all", By: "user:op"}, messages.Query{})
 	assert.Equal(t, fault.Forbidden, fault.CodeOf(err))
 }
 
@@ -189,8 +189,8 @@ func TestMessagesHoldNoSecrets(t *testing.T) {
 	require.NoError(t, err)
 	_, err = n.API().Submit(t.Context(), orchestrator.SubmitRequest{Plan: p.JSON(), Actor: "user:ada"})
 	assert.Equal(t, fault.SecretDetected, fault.CodeOf(err))
-	office := bus.NewOffice[messages.Deputy](n, bus.MessagesPrefix)
-	_, err = office.Send(t.Context(), self("user:ada"), messages.Draft{To: []string{"agent:bob"}, Payload: []byte(`{"text":"use ` + secret + `"}`)})
+	broker := bus.NewMessageClient[messages.Delegation](n, bus.MessagesPrefix)
+	_, err = broker.Send(t.Context(), self("user:ada"), messages.Draft{To: []string{"agent:bob"}, Payload: []byte(`{"text":"use ` + secret + `"}`)})
 	assert.Equal(t, fault.SecretDetected, fault.CodeOf(err))
 	assert.Empty(t, inboxOf(t, n, self("agent:bob"), messages.Query{}).Messages)
 }
@@ -204,9 +204,9 @@ func TestWorkersSpeakForTheirCalls(t *testing.T) {
 	require.NoError(t, err)
 	defer c.Close()
 	id := callAs(t, n.API(), "user:ada", "MESSAGE_INBOX", `{}`).ID
-	office := bus.NewOffice[messages.Call](bus.NewRemote(c), bus.WorkMessagesPrefix)
+	broker := bus.NewMessageClient[messages.Call](bus.NewRemote(c), bus.WorkMessagesPrefix)
 	for _, call := range []messages.Call{{}, {Task: string(id), Step: plan.CallID, Attempt: 1}} {
-		_, err = office.Inbox(t.Context(), call, messages.Query{})
+		_, err = broker.Inbox(t.Context(), call, messages.Query{})
 		assert.Equal(t, fault.Conflict, fault.CodeOf(err), "no such call runs")
 	}
 	ctx, stop := context.WithTimeout(t.Context(), time.Second)

@@ -102,8 +102,8 @@ type Config struct {
 	// Extra adds tools to the built-in ones, for benchmarks and tests.
 	Extra []tools.Tool
 
-	// office takes the messages of calls.
-	office messages.Office[messages.Call]
+	// broker takes the messages of calls.
+	broker messages.Broker[messages.Call]
 }
 
 func (c Config) logger() *slog.Logger {
@@ -122,14 +122,14 @@ type Node struct {
 	hands  *hands
 	stats  *stats.Keeper
 	tokens *bus.Tokens
-	// agents knows the registered agents, agentDesk hands out work to them.
-	agents    *agents.Registry
-	agentDesk *agents.Desk
+	// agents knows the registered agents, agentDispatcher hands out work to them.
+	agents          *agents.Registry
+	agentDispatcher *agents.Dispatcher
 	// known is tokens once they are read; messages are asked before that.
 	known    atomic.Pointer[bus.Tokens]
 	messages *bus.Messages
-	// mail answers requests about messages.
-	mail map[string]bus.Method
+	// messageMethods answers requests about messages.
+	messageMethods map[string]bus.Method
 	// faceKey signs what MCP clients carry between two rounds.
 	faceKey []byte
 	// meter counts the requests of all faces.
@@ -139,9 +139,9 @@ type Node struct {
 	// requests is the connection for what is asked and told, notices is nil when nothing is told.
 	requests *bus.Conn
 	notices  *notices
-	// desk answers requests about MCP servers, sessions those about sessions with subscriptions.
-	desk, sessions local
-	databases      firebase.Config
+	// serverMethods answers requests about MCP servers, sessions those about sessions with subscriptions.
+	serverMethods, sessions local
+	databases               firebase.Config
 	// changes are those of MCP servers that the journal has yet to note.
 	changes chan registry.Change
 	// stops undo what Start did, the last first.
@@ -156,7 +156,7 @@ type Node struct {
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	n := &Node{cfg: cfg, done: make(chan struct{}), changes: make(chan registry.Change, maxChanges)}
 	for _, step := range []func(context.Context) error{
-		n.openBus, n.openStore, n.openDatabases, n.openRequests, n.openMessages, n.openHands, n.openNotices, n.openStats, n.startOwner, n.tellAbout, n.takeOver, n.startTokens, n.startAgents, n.serveAgentDesk, n.serveServers, n.serveMessages, n.serveDatabases, n.serve, n.startWorker, n.startFace, n.startJournal, n.startChores, n.startTidying, n.endWaits,
+		n.openBus, n.openStore, n.openDatabases, n.openRequests, n.openMessages, n.openHands, n.openNotices, n.openStats, n.startOwner, n.tellAbout, n.takeOver, n.startTokens, n.startAgents, n.serveAgentDispatcher, n.serveServers, n.serveMessages, n.serveDatabases, n.serve, n.startWorker, n.startFace, n.startJournal, n.startChores, n.startTidying, n.endWaits,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, n.Stop(context.WithoutCancel(ctx)))
@@ -422,7 +422,7 @@ func RunWorker(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer c.Close()
-	cfg.office = bus.Patient(bus.NewOffice[messages.Call](bus.NewRemote(c), bus.WorkMessagesPrefix))
+	cfg.broker = bus.RetryingBroker(bus.NewMessageClient[messages.Call](bus.NewRemote(c), bus.WorkMessagesPrefix))
 	h, err := openHands(ctx, cfg, remoteDatabases(c), c, nil, nil)
 	if err != nil {
 		return err

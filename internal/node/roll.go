@@ -227,8 +227,8 @@ func (r roll) Members(ctx context.Context) ([]agents.Member, error) {
 	return members, nil
 }
 
-// Expel implements agents.Credentials.
-func (r roll) Expel(ctx context.Context, m agents.Member, by string) error {
+// Revoke implements agents.Credentials.
+func (r roll) Revoke(ctx context.Context, m agents.Member, by string) error {
 	const races = 100 // that an agent which renews its credential all the time may win
 	key, err := m.Key, error(nil)
 	for range races {

@@ -16,8 +16,8 @@ import (
 	"github.com/orch-dev/orch/messages"
 )
 
-// Opener opens an empty office. Reopen ends it and opens it again on what it kept, and returns the new one.
-type Opener func(t *testing.T, cfg messages.Config) (office messages.Office[string], reopen func() messages.Office[string])
+// Opener opens an empty broker. Reopen ends it and opens it again on what it kept, and returns the new one.
+type Opener func(t *testing.T, cfg messages.Config) (broker messages.Broker[string], reopen func() messages.Broker[string])
 
 // Clock is a clock that stands until it is moved.
 type Clock struct {
@@ -45,8 +45,8 @@ func (c *Clock) Add(d time.Duration) {
 // patience is how long a test waits for what has to come.
 const patience = 30 * time.Second
 
-// TestOffice holds an office to what the package promises.
-func TestOffice(t *testing.T, open Opener) {
+// TestBroker holds a broker to what the package promises.
+func TestBroker(t *testing.T, open Opener) {
 	t.Helper()
 	for name, test := range map[string]func(*testing.T, Opener){
 		"direct": testDirect, "all": testAll, "groups": testGroups, "several": testSeveral, "order": testOrder,
@@ -63,7 +63,7 @@ func TestOffice(t *testing.T, open Opener) {
 
 func testDirect(t *testing.T, open Opener) {
 	t.Helper()
-	d := newDesk(t, open, messages.Config{})
+	d := newTestBroker(t, open, messages.Config{})
 	r := d.send("user:ada", "hello", messages.Draft{Type: "task"}, "agent:bob")
 	p := d.page("agent:bob", messages.Query{})
 	require.Len(t, p.Messages, 1)
@@ -88,7 +88,7 @@ func testDirect(t *testing.T, open Opener) {
 // A message to all reaches who was away, and who comes later, but not its sender nor who is left out.
 func testAll(t *testing.T, open Opener) {
 	t.Helper()
-	d := newDesk(t, open, messages.Config{})
+	d := newTestBroker(t, open, messages.Config{})
 	r := d.send("agent:bob", "news", messages.Draft{Exclude: []string{"agent:eve"}}, "all")
 	for _, who := range []string{"user:ada", "agent:new"} {
 		assert.Equal(t, []string{"news"}, d.texts(who, messages.Query{}), who)
@@ -105,7 +105,7 @@ func testAll(t *testing.T, open Opener) {
 
 func testGroups(t *testing.T, open Opener) {
 	t.Helper()
-	d := newDesk(t, open, messages.Config{})
+	d := newTestBroker(t, open, messages.Config{})
 	r := d.send("user:ada", "nobody hears", messages.Draft{}, "group:ops")
 	assert.Equal(t, []string{"group:ops"}, r.Unknown)
 	d.join("agent:bob", "ops")
@@ -136,7 +136,7 @@ func testGroups(t *testing.T, open Opener) {
 // One of several recipients is done without the others.
 func testSeveral(t *testing.T, open Opener) {
 	t.Helper()
-	d := newDesk(t, open, messages.Config{})
+	d := newTestBroker(t, open, messages.Config{})
 	r := d.send("user:ada", "both", messages.Draft{}, "agent:a", "agent:b")
 	d.ack("agent:a", r.ID)
 	assert.Empty(t, d.texts("agent:a", messages.Query{}))
@@ -151,7 +151,7 @@ func testSeveral(t *testing.T, open Opener) {
 
 func testOrder(t *testing.T, open Opener) {
 	t.Helper()
-	d := newDesk(t, open, messages.Config{})
+	d := newTestBroker(t, open, messages.Config{})
 	var want []string
 	for i := range 30 {
 		want = append(want, strconv.Itoa(i))
@@ -164,7 +164,7 @@ func testOrder(t *testing.T, open Opener) {
 
 func testUrgent(t *testing.T, open Opener) {
 	t.Helper()
-	d := newDesk(t, open, messages.Config{})
+	d := newTestBroker(t, open, messages.Config{})
 	for i, p := range []int{1, 4, 0, 4} {
 		d.send("user:ada", strconv.Itoa(i), priority(p), "agent:bob")
 	}
@@ -177,7 +177,7 @@ func testUrgent(t *testing.T, open Opener) {
 // Who reads with a cursor sees each message once, also after a restart.
 func testCursor(t *testing.T, open Opener) {
 	t.Helper()
-	d := newDesk(t, open, messages.Config{})
+	d := newTestBroker(t, open, messages.Config{})
 	var seen []string
 	q := messages.Query{InOrder: true, Limit: 3}
 	for i := range 10 {
@@ -203,7 +203,7 @@ func testCursor(t *testing.T, open Opener) {
 
 func testKeys(t *testing.T, open Opener) {
 	t.Helper()
-	d := newDesk(t, open, messages.Config{})
+	d := newTestBroker(t, open, messages.Config{})
 	first := d.send("user:ada", "once", messages.Draft{Key: "k"}, "agent:bob")
 	assert.False(t, first.Existing)
 	second := d.send("user:ada", "once", messages.Draft{Key: "k"}, "agent:bob")
@@ -223,7 +223,7 @@ func testKeys(t *testing.T, open Opener) {
 
 func testAnswers(t *testing.T, open Opener) {
 	t.Helper()
-	d := newDesk(t, open, messages.Config{})
+	d := newTestBroker(t, open, messages.Config{})
 	ask := d.send("user:ada", "what is it?", messages.Draft{Type: "task"}, "agent:bob", "agent:eve")
 	assert.Equal(t, ask.ID, ask.Correlation)
 	d.ack("agent:bob", ask.ID)
@@ -241,7 +241,7 @@ func testAnswers(t *testing.T, open Opener) {
 
 func testFilters(t *testing.T, open Opener) {
 	t.Helper()
-	d := newDesk(t, open, messages.Config{})
+	d := newTestBroker(t, open, messages.Config{})
 	d.send("user:ada", "a", messages.Draft{Type: "task"}, "agent:bob")
 	d.send("user:eve", "b", messages.Draft{Type: "error", Correlation: "c 1"}, "agent:bob")
 	assert.Equal(t, []string{"a"}, d.texts("agent:bob", messages.Query{Type: "task"}))
@@ -256,7 +256,7 @@ func testFilters(t *testing.T, open Opener) {
 func testLife(t *testing.T, open Opener) {
 	t.Helper()
 	clock := NewClock()
-	d := newDesk(t, open, messages.Config{Now: clock.Now})
+	d := newTestBroker(t, open, messages.Config{Now: clock.Now})
 	short := d.send("user:ada", "short", messages.Draft{TTL: time.Hour}, "agent:bob")
 	d.send("user:ada", "long", messages.Draft{TTL: messages.MaxTTL}, "all")
 	clock.Add(time.Hour - time.Second)
@@ -280,7 +280,7 @@ func testLife(t *testing.T, open Opener) {
 func testFull(t *testing.T, open Opener) {
 	t.Helper()
 	clock := NewClock()
-	d := newDesk(t, open, messages.Config{Queue: 3, Now: clock.Now})
+	d := newTestBroker(t, open, messages.Config{Queue: 3, Now: clock.Now})
 	d.send("user:ada", "urgent", priority(3), "agent:bob")
 	old := d.send("user:ada", "old", priority(1), "agent:bob", "agent:eve")
 	d.send("user:ada", "new", priority(1), "agent:bob")
@@ -309,7 +309,7 @@ func testFull(t *testing.T, open Opener) {
 
 func testFullOfAll(t *testing.T, open Opener) {
 	t.Helper()
-	d := newDesk(t, open, messages.Config{Queue: 2, Most: 4})
+	d := newTestBroker(t, open, messages.Config{Queue: 2, Most: 4})
 	first := d.send("user:ada", "1", messages.Draft{}, "all")
 	d.send("user:ada", "2", messages.Draft{}, "all")
 	d.ack("agent:bob", first.ID)
@@ -325,7 +325,7 @@ func testFullOfAll(t *testing.T, open Opener) {
 
 func testRestart(t *testing.T, open Opener) {
 	t.Helper()
-	d := newDesk(t, open, messages.Config{})
+	d := newTestBroker(t, open, messages.Config{})
 	kept := d.send("user:ada", "kept", messages.Draft{}, "agent:bob")
 	gone := d.send("user:ada", "gone", messages.Draft{}, "agent:bob")
 	d.ack("agent:bob", gone.ID)
@@ -341,7 +341,7 @@ func testRestart(t *testing.T, open Opener) {
 func testForget(t *testing.T, open Opener) {
 	t.Helper()
 	clock := NewClock()
-	d := newDesk(t, open, messages.Config{Now: clock.Now})
+	d := newTestBroker(t, open, messages.Config{Now: clock.Now})
 	d.join("agent:bob", "ops")
 	d.join("agent:eve", "ops")
 	d.send("user:ada", "short", messages.Draft{TTL: time.Minute}, "agent:bob")
@@ -371,7 +371,7 @@ func testForget(t *testing.T, open Opener) {
 // A wait ends with the first message that is for one, and with its time.
 func testWait(t *testing.T, open Opener) {
 	t.Helper()
-	d := newDesk(t, open, messages.Config{})
+	d := newTestBroker(t, open, messages.Config{})
 	assert.Empty(t, d.texts("agent:bob", messages.Query{Wait: time.Millisecond}))
 	d.join("agent:bob", "ops")
 	for _, to := range []string{"agent:bob", "all", "group:ops"} {
@@ -399,7 +399,7 @@ func testWait(t *testing.T, open Opener) {
 func testMany(t *testing.T, open Opener) {
 	t.Helper()
 	const senders, each, readers = 100, 5, 4
-	d := newDesk(t, open, messages.Config{})
+	d := newTestBroker(t, open, messages.Config{})
 	var group sync.WaitGroup
 	failures := make(chan error, senders*each)
 	for s := range senders {
@@ -440,7 +440,7 @@ func testMany(t *testing.T, open Opener) {
 
 func testRefusals(t *testing.T, open Opener) {
 	t.Helper()
-	d := newDesk(t, open, messages.Config{})
+	d := newTestBroker(t, open, messages.Config{})
 	long := strings.Repeat("x", 300)
 	for field, draft := range map[string]messages.Draft{
 		"to":             {Payload: text("x"), To: []string{"bob"}},
@@ -471,7 +471,7 @@ func testRefusals(t *testing.T, open Opener) {
 
 func testSecrets(t *testing.T, open Opener) {
 	t.Helper()
-	d := newDesk(t, open, messages.Config{FindSecret: func(data []byte) (string, bool) { return "canary", strings.Contains(string(data), "hunter2") }})
+	d := newTestBroker(t, open, messages.Config{FindSecret: func(data []byte) (string, bool) { return "canary", strings.Contains(string(data), "hunter2") }})
 	_, err := d.Send(t.Context(), "user:ada", messages.Draft{To: []string{"agent:bob"}, Payload: text("it is hunter2")})
 	assert.Equal(t, fault.SecretDetected, fault.CodeOf(err))
 	_, err = d.Send(t.Context(), "user:ada", messages.Draft{To: []string{"agent:bob"}, Payload: text("x"), Correlation: "hunter2"})
@@ -482,7 +482,7 @@ func testSecrets(t *testing.T, open Opener) {
 // A page is bounded in bytes, whatever its limit says.
 func testPages(t *testing.T, open Opener) {
 	t.Helper()
-	d := newDesk(t, open, messages.Config{})
+	d := newTestBroker(t, open, messages.Config{})
 	for range 8 {
 		d.send("user:ada", strings.Repeat("x", 200<<10), messages.Draft{}, "agent:bob")
 	}

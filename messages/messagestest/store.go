@@ -1,4 +1,4 @@
-// Package messagestest has what tests of messages share: a store in memory, and the kit that every office passes.
+// Package messagestest has what tests of messages share: a store in memory, and the kit that every broker passes.
 package messagestest
 
 import (

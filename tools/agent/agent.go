@@ -21,8 +21,8 @@ type Config struct {
 	Commands map[string]Command
 	// Registered returns the node that knows the registered agents; nil where there is none.
 	Registered func() agents.Service
-	// Desk returns where registered agents take work; nil where there is none.
-	Desk func() Desk
+	// Dispatcher returns where registered agents take work; nil where there is none.
+	Dispatcher func() Dispatcher
 }
 
 // Command is a program that is an agent. It reads the prompt from its standard input and prints its report.

@@ -22,14 +22,14 @@ type agentClaimOut struct {
 
 // AGENT_CLAIM.
 func agentClaim(cfg Config) tools.Tool {
-	return tools.Define(speak(tools.Spec{
+	return tools.Define(directSpec(tools.Spec{
 		Name:    "AGENT_CLAIM",
 		Title:   "Take work as a registered agent",
 		Purpose: "Ask for calls of AGENT_TASK that are for agents like the caller, maybe after a wait; name them with AGENT_HEARTBEAT before beginning them, and as often as their lease demands",
 		Effect:  tools.Write,
 		Errors:  []string{"UNAVAILABLE", "CANCELLED"},
 	}), func(ctx context.Context, env *tools.Env, in agentClaimIn) (agentClaimOut, error) {
-		desk, m, err := cfg.speaker(ctx, env)
+		dispatcher, m, err := cfg.caller(ctx, env)
 		if err != nil {
 			return agentClaimOut{}, err
 		}
@@ -37,7 +37,7 @@ func agentClaim(cfg Config) tools.Tool {
 		for i, r := range in.Has {
 			has[i] = r.ref()
 		}
-		got, err := desk.Claim(ctx, m, agents.Claim{Free: in.Free, Wait: time.Duration(in.WaitSeconds) * time.Second, Has: has})
+		got, err := dispatcher.Claim(ctx, m, agents.Claim{Free: in.Free, Wait: time.Duration(in.WaitSeconds) * time.Second, Has: has})
 		if err != nil {
 			return agentClaimOut{}, err
 		}

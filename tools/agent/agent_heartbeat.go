@@ -9,17 +9,17 @@ import (
 )
 
 type agentHeartbeatIn struct {
-	Calls []pulse `json:"calls,omitempty" jsonschema:"All calls that the agent has now" maxItems:"1000"`
-	Error string  `json:"error,omitempty" jsonschema:"What is wrong with the agent; left out when nothing is" maxLength:"4096"`
+	Calls []callBeat `json:"calls,omitempty" jsonschema:"All calls that the agent has now" maxItems:"1000"`
+	Error string     `json:"error,omitempty" jsonschema:"What is wrong with the agent; left out when nothing is" maxLength:"4096"`
 }
 
-type pulse struct {
+type callBeat struct {
 	refOf
 
-	Progress *advance `json:"progress,omitempty" jsonschema:"How far the call is"`
+	Progress *callProgress `json:"progress,omitempty" jsonschema:"How far the call is"`
 }
 
-type advance struct {
+type callProgress struct {
 	Done    float64 `json:"done" jsonschema:"How much is done"`
 	Total   float64 `json:"total,omitempty" jsonschema:"How much there is to do, when that is known"`
 	Message string  `json:"message,omitempty" jsonschema:"What is being done" maxLength:"1024"`
@@ -31,14 +31,14 @@ type agentHeartbeatOut struct {
 
 // AGENT_HEARTBEAT.
 func agentHeartbeat(cfg Config) tools.Tool {
-	return tools.Define(speak(tools.Spec{
+	return tools.Define(directSpec(tools.Spec{
 		Name:    "AGENT_HEARTBEAT",
 		Title:   "Say that a registered agent is there",
 		Purpose: "Say that the caller is there and keep the calls that it has, with their progress, and hear which of them to stop",
 		Effect:  tools.Idempotent,
 		Errors:  []string{"UNAVAILABLE"},
 	}), func(ctx context.Context, env *tools.Env, in agentHeartbeatIn) (agentHeartbeatOut, error) {
-		desk, m, err := cfg.speaker(ctx, env)
+		dispatcher, m, err := cfg.caller(ctx, env)
 		if err != nil {
 			return agentHeartbeatOut{}, err
 		}
@@ -50,7 +50,7 @@ func agentHeartbeat(cfg Config) tools.Tool {
 			}
 			b.Calls = append(b.Calls, p)
 		}
-		got, err := desk.Beat(ctx, m, b)
+		got, err := dispatcher.Beat(ctx, m, b)
 		return agentHeartbeatOut{Stop: refsOf(got.Stop)}, err
 	})
 }

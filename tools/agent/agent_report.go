@@ -32,14 +32,14 @@ type agentReportOut struct {
 
 // AGENT_REPORT.
 func agentReport(cfg Config) tools.Tool {
-	return tools.Define(speak(tools.Spec{
+	return tools.Define(directSpec(tools.Spec{
 		Name:    "AGENT_REPORT",
 		Title:   "Report the end of a call as a registered agent",
 		Purpose: "End a call that the caller has: with its result, an error, by giving it back or by handing it on",
 		Effect:  tools.Idempotent,
 		Errors:  []string{"REQUIRED_FIELD", "INVALID_FORMAT", "CONFLICT", "NOT_FOUND", "UNAVAILABLE"},
 	}), func(ctx context.Context, env *tools.Env, in agentReportIn) (agentReportOut, error) {
-		desk, m, err := cfg.speaker(ctx, env)
+		dispatcher, m, err := cfg.caller(ctx, env)
 		if err != nil {
 			return agentReportOut{}, err
 		}
@@ -50,7 +50,7 @@ func agentReport(cfg Config) tools.Tool {
 		if to := in.HandTo; to != nil {
 			r.HandTo = &events.Agents{Agent: to.Agent, Type: to.Type, Requires: to.Requires}
 		}
-		if err := desk.Report(ctx, m, r); err != nil {
+		if err := dispatcher.Report(ctx, m, r); err != nil {
 			return agentReportOut{}, err
 		}
 		return agentReportOut{Accepted: true}, nil

@@ -40,7 +40,7 @@ type Config struct {
 	// Onboarding and System know the node with its registered agents.
 	Onboarding onboarding.Config
 	System     system.Config
-	// Message has the office of the node.
+	// Message has the broker of the node.
 	Message message.Config
 }
 

@@ -1,5 +1,5 @@
 // Package message is the family of tools by which agents and people speak to each other (the Sartor network behind
-// seed 003). A tool acts for whoever made its call: the office of the node finds out who that is.
+// seed 003). A tool acts for whoever made its call: the broker of the node finds out who that is.
 package message
 
 import (
@@ -12,8 +12,8 @@ import (
 
 // Config is what the family needs of the node.
 type Config struct {
-	// Office takes and gives out messages. Nil refuses all calls.
-	Office messages.Office[messages.Call]
+	// Broker takes and gives out messages. Nil refuses all calls.
+	Broker messages.Broker[messages.Call]
 }
 
 // Tools returns the family.
@@ -21,15 +21,15 @@ func Tools(cfg Config) []tools.Tool {
 	return []tools.Tool{messageSend(cfg), messageInbox(cfg), messageAck(cfg), messageGroup(cfg)}
 }
 
-// office returns the office, UNAVAILABLE when there is none.
-func (c Config) office() (messages.Office[messages.Call], error) {
-	if c.Office == nil {
+// broker returns the broker, UNAVAILABLE when there is none.
+func (c Config) broker() (messages.Broker[messages.Call], error) {
+	if c.Broker == nil {
 		return nil, fault.New(fault.Unavailable, "nobody takes messages here")
 	}
-	return c.Office, nil
+	return c.Broker, nil
 }
 
-// callOf names the call for the office.
+// callOf names the call for the broker.
 func callOf(env *tools.Env) messages.Call {
 	return messages.Call{Task: string(env.Task), Step: env.Step, Attempt: env.Attempt}
 }

@@ -28,11 +28,11 @@ func messageAck(cfg Config) tools.Tool {
 		NoWorkspace: true,
 		Errors:      []string{"VALIDATION_ERROR", "FORBIDDEN", "UNAVAILABLE"},
 	}, func(ctx context.Context, env *tools.Env, in messageAckIn) (messageAckOut, error) {
-		office, err := cfg.office()
+		broker, err := cfg.broker()
 		if err != nil {
 			return messageAckOut{}, err
 		}
-		a, err := office.Ack(ctx, callOf(env), in.IDs)
+		a, err := broker.Ack(ctx, callOf(env), in.IDs)
 		return messageAckOut{Acknowledged: a.Acknowledged, Unknown: a.Unknown}, err
 	})
 }

@@ -29,11 +29,11 @@ func messageGroup(cfg Config) tools.Tool {
 		NoWorkspace: true,
 		Errors:      []string{"INVALID_FORMAT", "VALIDATION_ERROR", "QUOTA_EXCEEDED", "FORBIDDEN", "UNAVAILABLE"},
 	}, func(ctx context.Context, env *tools.Env, in messageGroupIn) (messageGroupOut, error) {
-		office, err := cfg.office()
+		broker, err := cfg.broker()
 		if err != nil {
 			return messageGroupOut{}, err
 		}
-		g, err := office.Group(ctx, callOf(env), messages.GroupChange{Join: in.Join, Leave: in.Leave})
+		g, err := broker.Group(ctx, callOf(env), messages.GroupChange{Join: in.Join, Leave: in.Leave})
 		return messageGroupOut{Groups: g.Groups}, err
 	})
 }

@@ -53,11 +53,11 @@ func messageInbox(cfg Config) tools.Tool {
 		NoWorkspace: true,
 		Errors:      []string{"VALIDATION_ERROR", "FORBIDDEN", "UNAVAILABLE"},
 	}, func(ctx context.Context, env *tools.Env, in messageInboxIn) (messageInboxOut, error) {
-		office, err := cfg.office()
+		broker, err := cfg.broker()
 		if err != nil {
 			return messageInboxOut{}, err
 		}
-		p, err := office.Inbox(ctx, callOf(env), messages.Query{
+		p, err := broker.Inbox(ctx, callOf(env), messages.Query{
 			Type: in.Type, Sender: in.Sender, Correlation: in.Correlation, MinPriority: in.MinPriority,
 			Limit: in.Limit, After: uint64(in.After), Wait: seconds(in.WaitSeconds), //nolint:gosec // the schema wants 0 and above
 		})

@@ -49,7 +49,7 @@ func messageSend(cfg Config) tools.Tool {
 		NoWorkspace: true,
 		Errors:      []string{"INVALID_FORMAT", "REQUIRED_FIELD", "VALIDATION_ERROR", "SECRET_DETECTED", "QUOTA_EXCEEDED", "CONFLICT", "NOT_FOUND", "UNAVAILABLE"},
 	}, func(ctx context.Context, env *tools.Env, in messageSendIn) (messageSendOut, error) {
-		office, err := cfg.office()
+		broker, err := cfg.broker()
 		if err != nil {
 			return messageSendOut{}, err
 		}
@@ -57,7 +57,7 @@ func messageSend(cfg Config) tools.Tool {
 		if err != nil {
 			return messageSendOut{}, err
 		}
-		r, err := office.Send(ctx, callOf(env), draft)
+		r, err := broker.Send(ctx, callOf(env), draft)
 		if err != nil {
 			return messageSendOut{}, err
 		}

@@ -27,13 +27,13 @@ type kit struct {
 func newKit(t *testing.T) *kit {
 	t.Helper()
 	store := &messagestest.Store{}
-	office := messages.ForCalls(store.Open(messages.Config{}), func(_ context.Context, c messages.Call) (string, error) {
+	broker := messages.BrokerForCalls(store.Open(messages.Config{}), func(_ context.Context, c messages.Call) (string, error) {
 		if c.Attempt != 1 || c.Step != "one" {
 			return "", fault.New(fault.Conflict, "no such call")
 		}
 		return c.Task, nil
 	})
-	catalogue, err := tools.New(message.Tools(message.Config{Office: office})...)
+	catalogue, err := tools.New(message.Tools(message.Config{Broker: broker})...)
 	require.NoError(t, err)
 	return &kit{t, catalogue}
 }
@@ -134,8 +134,8 @@ func TestRefusals(t *testing.T) {
 	assert.Equal(t, fault.Forbidden, fault.CodeOf(err))
 }
 
-// Without an office the tools say so.
-func TestNoOffice(t *testing.T) {
+// Without a broker the tools say so.
+func TestNoBroker(t *testing.T) {
 	t.Parallel()
 	for _, tool := range message.Tools(message.Config{}) {
 		args := map[string]string{"MESSAGE_SEND": `{"to":["all"],"text":"x"}`, "MESSAGE_ACK": `{"message_ids":["x"]}`}[tool.Spec().Name]

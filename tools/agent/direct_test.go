@@ -17,21 +17,21 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// desk notes what it hears from the agent ada, the only one that it knows.
-type desk struct {
+// fakeDispatcher notes what it hears from the agent ada, the only one that it knows.
+type fakeDispatcher struct {
 	claim  agents.Claim
 	beat   agents.Beat
 	report agents.Report
 }
 
-func (d *desk) Member(_ context.Context, id string) (agents.Member, error) {
+func (d *fakeDispatcher) Member(_ context.Context, id string) (agents.Member, error) {
 	if id != "agent-1" {
 		return agents.Member{}, fault.New(fault.Unauthorized, "there is no registered agent of this id")
 	}
 	return agents.Member{Name: "ada"}, nil
 }
 
-func (d *desk) Claim(_ context.Context, _ agents.Member, c agents.Claim) (agents.Work, error) {
+func (d *fakeDispatcher) Claim(_ context.Context, _ agents.Member, c agents.Claim) (agents.Work, error) {
 	d.claim = c
 	return agents.Work{Calls: []agents.Assignment{{
 		Ref: work.Ref{Task: "TASK_1", Step: "a", Attempt: 2}, Key: "TASK_1/a", Name: "n", Args: json.RawMessage(`{"title":"t","description":"d","data":{"n":12345678901234567890},"requires":["x"]}`),
@@ -39,20 +39,20 @@ func (d *desk) Claim(_ context.Context, _ agents.Member, c agents.Claim) (agents
 	}}, Stop: []work.Ref{{Task: "TASK_2", Step: "b", Attempt: 1}}}, nil
 }
 
-func (d *desk) Beat(_ context.Context, _ agents.Member, b agents.Beat) (agents.Work, error) {
+func (d *fakeDispatcher) Beat(_ context.Context, _ agents.Member, b agents.Beat) (agents.Work, error) {
 	d.beat = b
 	return agents.Work{}, nil
 }
 
-func (d *desk) Report(_ context.Context, m agents.Member, r agents.Report) error {
+func (d *fakeDispatcher) Report(_ context.Context, m agents.Member, r agents.Report) error {
 	d.report = r
 	return nil
 }
 
-// speak calls a tool as an agent.
-func speak(t *testing.T, d *desk, agentID, name, args string) (string, error) {
+// callAs calls a tool as an agent.
+func callAs(t *testing.T, d *fakeDispatcher, agentID, name, args string) (string, error) {
 	t.Helper()
-	cfg := agent.Config{Desk: func() agent.Desk { return d }}
+	cfg := agent.Config{Dispatcher: func() agent.Dispatcher { return d }}
 	for _, tool := range agent.Tools(cfg) {
 		if tool.Spec().Name != name {
 			continue
@@ -71,9 +71,9 @@ func speak(t *testing.T, d *desk, agentID, name, args string) (string, error) {
 
 func TestToolsOfAgents(t *testing.T) {
 	t.Parallel()
-	d := &desk{}
+	d := &fakeDispatcher{}
 	ref := work.Ref{Task: "TASK_1", Step: "a", Attempt: 2}
-	out, err := speak(t, d, "agent-1", "AGENT_CLAIM", `{"free":3,"has":[{"task":"TASK_1","step":"a","attempt":2}]}`)
+	out, err := callAs(t, d, "agent-1", "AGENT_CLAIM", `{"free":3,"has":[{"task":"TASK_1","step":"a","attempt":2}]}`)
 	require.NoError(t, err)
 	assert.Equal(t, agents.Claim{Free: 3, Wait: 20 * time.Second, Has: []work.Ref{ref}}, d.claim)
 	assert.JSONEq(t, `{"calls":[{"task":"TASK_1","step":"a","attempt":2,"key":"TASK_1/a","name":"n","title":"t","description":"d",
@@ -81,7 +81,7 @@ func TestToolsOfAgents(t *testing.T) {
 		"stop":[{"task":"TASK_2","step":"b","attempt":1}]}`, out)
 	assert.Contains(t, out, "12345678901234567890", "numbers keep all digits")
 
-	out, err = speak(t, d, "agent-1", "AGENT_HEARTBEAT", `{"error":"hot","calls":[{"task":"TASK_1","step":"a","attempt":2,"progress":{"done":1,"total":2,"message":"m"}}]}`)
+	out, err = callAs(t, d, "agent-1", "AGENT_HEARTBEAT", `{"error":"hot","calls":[{"task":"TASK_1","step":"a","attempt":2,"progress":{"done":1,"total":2,"message":"m"}}]}`)
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"stop":[]}`, out)
 	assert.Equal(t, agents.Beat{Error: "hot", Calls: []work.Pulse{{Ref: ref, Progress: &work.Progress{Done: 1, Total: 2, Message: "m"}}}}, d.beat)
@@ -96,13 +96,13 @@ func TestToolsOfAgents(t *testing.T) {
 		`"hand_to":{}`:                   {HandTo: &events.Agents{}},
 		`"hand_to":{"agent":"bob","type":"analyst","requires":["x"]}`: {HandTo: &events.Agents{Agent: "bob", Type: "analyst", Requires: []string{"x"}}},
 	} {
-		out, err = speak(t, d, "agent-1", "AGENT_REPORT", `{`+named+`,`+args+`}`)
+		out, err = callAs(t, d, "agent-1", "AGENT_REPORT", `{`+named+`,`+args+`}`)
 		require.NoError(t, err, args)
 		assert.JSONEq(t, `{"accepted":true}`, out)
 		want.Ref = ref
 		assert.Equal(t, want, d.report, args)
 	}
-	_, err = speak(t, d, "agent-1", "AGENT_REPORT", `{`+named+`}`)
+	_, err = callAs(t, d, "agent-1", "AGENT_REPORT", `{`+named+`}`)
 	assert.Equal(t, fault.RequiredField, fault.CodeOf(err))
 	assert.Equal(t, "result", fault.From(err).Field)
 }
@@ -111,14 +111,14 @@ func TestToolsOfAgents(t *testing.T) {
 func TestToolsOfAgentsAreForAgents(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string]string{"AGENT_CLAIM": `{}`, "AGENT_HEARTBEAT": `{}`, "AGENT_REPORT": `{"task":"T","step":"a","attempt":1,"result":1}`} {
-		_, err := speak(t, &desk{}, "", name, args)
+		_, err := callAs(t, &fakeDispatcher{}, "", name, args)
 		assert.Equal(t, fault.Forbidden, fault.CodeOf(err), name)
 		assert.Contains(t, fault.From(err).Hint, "onboarding.registerAgent")
-		_, err = speak(t, &desk{}, "agent-2", name, args)
+		_, err = callAs(t, &fakeDispatcher{}, "agent-2", name, args)
 		assert.Equal(t, fault.Unauthorized, fault.CodeOf(err), name)
 	}
-	_, err := speak(t, &desk{}, "agent-1", "AGENT_CLAIM", `{"wait_seconds":31}`)
+	_, err := callAs(t, &fakeDispatcher{}, "agent-1", "AGENT_CLAIM", `{"wait_seconds":31}`)
 	assert.Equal(t, fault.ValidationError, fault.CodeOf(err))
-	_, err = speak(t, &desk{}, "agent-1", "AGENT_REPORT", `{"step":"a","attempt":1,"result":1}`)
+	_, err = callAs(t, &fakeDispatcher{}, "agent-1", "AGENT_REPORT", `{"step":"a","attempt":1,"result":1}`)
 	assert.Equal(t, fault.RequiredField, fault.CodeOf(err))
 }

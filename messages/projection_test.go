@@ -16,8 +16,8 @@ import (
 	"github.com/orch-dev/orch/messages/messagestest"
 )
 
-// plainBook says the same as a Book, and looks at everything each time.
-type plainBook struct {
+// naiveProjection says the same as a Projection, and looks at everything each time.
+type naiveProjection struct {
 	messages []plainMessage
 	since    map[string]uint64 // of a member of the group
 }
@@ -28,7 +28,7 @@ type plainMessage struct {
 	taken map[string]bool
 }
 
-func (p *plainBook) apply(position uint64, r messages.Record) {
+func (p *naiveProjection) apply(position uint64, r messages.Record) {
 	find := func(id string) int {
 		return slices.IndexFunc(p.messages, func(m plainMessage) bool { return m.ID == id })
 	}
@@ -55,11 +55,11 @@ func (p *plainBook) apply(position uint64, r messages.Record) {
 	}
 }
 
-func (p *plainBook) expire(now time.Time) {
+func (p *naiveProjection) expire(now time.Time) {
 	p.messages = slices.DeleteFunc(p.messages, func(m plainMessage) bool { return !m.Alive(now) })
 }
 
-func (p *plainBook) waiting(who string, now time.Time) (ids []string) {
+func (p *naiveProjection) waiting(who string, now time.Time) (ids []string) {
 	for _, m := range p.messages {
 		in := func(string) bool { return p.since[who] > 0 && p.since[who] < m.Position }
 		if m.Alive(now) && !m.taken[who] && m.Addresses(who, in) {
@@ -70,7 +70,7 @@ func (p *plainBook) waiting(who string, now time.Time) (ids []string) {
 }
 
 // boxed are the messages at an address; a recipient lacks those that it has taken.
-func (p *plainBook) boxed(address string) (all []plainMessage) {
+func (p *naiveProjection) boxed(address string) (all []plainMessage) {
 	for _, m := range p.messages {
 		if slices.Contains(m.To, address) && !m.taken[address] {
 			all = append(all, m)
@@ -79,7 +79,7 @@ func (p *plainBook) boxed(address string) (all []plainMessage) {
 	return all
 }
 
-func (p *plainBook) weakest(address string, priority int) (id string) {
+func (p *naiveProjection) weakest(address string, priority int) (id string) {
 	for _, m := range p.boxed(address) {
 		if m.Priority < priority {
 			id, priority = m.ID, m.Priority
@@ -88,17 +88,17 @@ func (p *plainBook) weakest(address string, priority int) (id string) {
 	return id
 }
 
-// A book answers like one that looks at everything, whatever came, in whatever order the messages were learnt.
-func TestBookKeepsItsWord(t *testing.T) {
+// A projection answers like one that looks at everything, whatever came, in whatever order the messages were learnt.
+func TestProjectionAgreesWithNaiveOne(t *testing.T) {
 	t.Parallel()
 	people, group := []string{"agent:a", "agent:b", "user:c"}, "group:g"
 	addresses := append([]string{group, messages.All}, people...)
 	start := time.Unix(1_000_000, 0)
 	rapid.Check(t, func(t *rapid.T) {
-		book, plain, now := messages.NewBook(), &plainBook{since: map[string]uint64{}}, start
+		projection, naive, now := messages.NewProjection(), &naiveProjection{since: map[string]uint64{}}, start
 		apply := func(position uint64, r messages.Record) {
-			book.Apply(position, r)
-			plain.apply(position, r)
+			projection.Apply(position, r)
+			naive.apply(position, r)
 		}
 		position, sent := uint64(0), 0
 		next := func() uint64 { position += 2; return position }
@@ -106,12 +106,12 @@ func TestBookKeepsItsWord(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"": func(t *rapid.T) {
 				for _, who := range people {
-					require.Equal(t, plain.waiting(who, now), book.Waiting(who, now), who)
+					require.Equal(t, naive.waiting(who, now), projection.Waiting(who, now), who)
 				}
 				for _, address := range addresses {
-					require.Len(t, plain.boxed(address), book.Queued(address), address)
+					require.Len(t, naive.boxed(address), projection.Queued(address), address)
 					for p := range messages.MaxPriority + 1 {
-						require.Equal(t, plain.weakest(address, p), book.Weakest(address, p), "%s %d", address, p)
+						require.Equal(t, naive.weakest(address, p), projection.Weakest(address, p), "%s %d", address, p)
 					}
 				}
 			},
@@ -119,7 +119,7 @@ func TestBookKeepsItsWord(t *testing.T) {
 				at := next()
 				if rapid.Bool().Draw(t, "late") && at > 6 {
 					at -= 5 // an odd one, which nobody has
-					if slices.ContainsFunc(plain.messages, func(m plainMessage) bool { return m.Position == at }) {
+					if slices.ContainsFunc(naive.messages, func(m plainMessage) bool { return m.Position == at }) {
 						return
 					}
 				}
@@ -142,7 +142,7 @@ func TestBookKeepsItsWord(t *testing.T) {
 			"leave": func(t *rapid.T) {
 				apply(next(), messages.Record{Kind: messages.Left, Group: group, Who: someone.Draw(t, "who")})
 			},
-			"expire": func(*rapid.T) { now = now.Add(time.Second); book.Expire(now); plain.expire(now) },
+			"expire": func(*rapid.T) { now = now.Add(time.Second); projection.Expire(now); naive.expire(now) },
 		})
 	})
 }

@@ -11,21 +11,21 @@ import (
 	"github.com/orch-dev/orch/tools/agent"
 )
 
-// serveAgentDesk lets agents speak over plain NATS, on a connection that nothing else waits for.
-func (n *Node) serveAgentDesk(ctx context.Context) error {
+// serveAgentDispatcher lets agents speak over plain NATS, on a connection that nothing else waits for.
+func (n *Node) serveAgentDispatcher(ctx context.Context) error {
 	c, err := n.connect(ctx, "desk of agents")
 	if err != nil {
 		return err
 	}
-	end, err := bus.ServeAgentDesk(c, bus.AgentsConfig{
-		Desk: n.agentDesk, Member: n.member, While: n.tokens.WhileAgent, Status: httpapi.Status, Logger: n.cfg.logger(),
+	end, err := bus.ServeAgentDispatcher(c, bus.AgentsConfig{
+		Dispatcher: n.agentDispatcher, Member: n.member, While: n.tokens.WhileAgent, Status: httpapi.Status, Logger: n.cfg.logger(),
 		Renew: bus.HandleAgent(n.renewOverNATS), Admit: n.admit,
 	})
 	if err != nil {
 		return err
 	}
 	n.onStop(closeSoon(end))
-	n.hands.desk.Store(&agentDesk{n.agentDesk, n})
+	n.hands.dispatcher.Store(&agentDispatcher{n.agentDispatcher, n})
 	if n.server != nil {
 		n.server.AdmitAgents(n.tokens)
 	}
@@ -59,30 +59,30 @@ func (n *Node) admit(who string, size int64) (leave func(), err error) {
 	return func() {}, nil
 }
 
-// agentDesk is the desk for agents who speak through the tools of the node.
-type agentDesk struct {
-	*agents.Desk
+// agentDispatcher is the dispatcher for agents who speak through the tools of the node.
+type agentDispatcher struct {
+	*agents.Dispatcher
 
 	n *Node
 }
 
-var _ agent.Desk = (*agentDesk)(nil)
+var _ agent.Dispatcher = (*agentDispatcher)(nil)
 
-// Member implements agent.Desk.
-func (d *agentDesk) Member(ctx context.Context, id string) (agents.Member, error) {
+// Member implements agent.Dispatcher.
+func (d *agentDispatcher) Member(ctx context.Context, id string) (agents.Member, error) {
 	return d.n.member(ctx, id)
 }
 
-// Claim implements agent.Desk. Who is removed while it waits gets no call.
-func (d *agentDesk) Claim(ctx context.Context, m agents.Member, c agents.Claim) (agents.Work, error) {
+// Claim implements agent.Dispatcher. Who is removed while it waits gets no call.
+func (d *agentDispatcher) Claim(ctx context.Context, m agents.Member, c agents.Claim) (agents.Work, error) {
 	ctx, cancel := d.n.tokens.WhileAgent(ctx, m.ID)
 	defer cancel()
-	return d.Desk.Claim(ctx, m, c)
+	return d.Dispatcher.Claim(ctx, m, c)
 }
 
-// agentDesk returns the desk for agents; nil in the process of a worker, and before the node takes tasks.
-func (h *hands) agentDesk() agent.Desk {
-	if d := h.desk.Load(); d != nil {
+// agentDispatcher returns the dispatcher for agents; nil in the process of a worker, and before the node takes tasks.
+func (h *hands) agentDispatcher() agent.Dispatcher {
+	if d := h.dispatcher.Load(); d != nil {
 		return d
 	}
 	return nil

@@ -17,8 +17,8 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// hall is a list of members.
-type hall struct {
+// memberList is a list of members.
+type memberList struct {
 	agents.Credentials
 
 	mu      sync.Mutex
@@ -27,7 +27,7 @@ type hall struct {
 	read func()
 }
 
-func (h *hall) Members(context.Context) ([]agents.Member, error) {
+func (h *memberList) Members(context.Context) ([]agents.Member, error) {
 	h.mu.Lock()
 	members, read := h.members, h.read
 	h.read = nil
@@ -38,7 +38,7 @@ func (h *hall) Members(context.Context) ([]agents.Member, error) {
 	return members, nil
 }
 
-func (h *hall) Expel(_ context.Context, m agents.Member, _ string) error {
+func (h *memberList) Revoke(_ context.Context, m agents.Member, _ string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var left []agents.Member
@@ -51,15 +51,15 @@ func (h *hall) Expel(_ context.Context, m agents.Member, _ string) error {
 	return nil
 }
 
-// mill gives calls without end, and its gates let them pass, up to the one that breaks.
-type mill struct {
+// endlessOwner gives calls without end, and its gates let them pass, up to the one that breaks.
+type endlessOwner struct {
 	work.Owner
 
 	each, breaks, passed, made int
 	returned                   []uint64
 }
 
-func (m *mill) Poll(context.Context, work.Poll) (work.Batch, error) {
+func (m *endlessOwner) Poll(context.Context, work.Poll) (work.Batch, error) {
 	b := work.Batch{No: 7}
 	for range m.each {
 		m.made++
@@ -68,29 +68,29 @@ func (m *mill) Poll(context.Context, work.Poll) (work.Batch, error) {
 	return b, nil
 }
 
-func (m *mill) Beat(context.Context, work.Beat) (work.BeatReply, error) {
+func (m *endlessOwner) Beat(context.Context, work.Beat) (work.BeatReply, error) {
 	return work.BeatReply{}, nil
 }
 
-func (m *mill) Report(context.Context, work.Outcome) error { return nil }
+func (m *endlessOwner) Report(context.Context, work.Outcome) error { return nil }
 
-func (m *mill) Returned(no uint64) { m.returned = append(m.returned, no) }
+func (m *endlessOwner) Returned(no uint64) { m.returned = append(m.returned, no) }
 
-func (m *mill) Pass(context.Context, string, work.Call) (work.Outcome, error) {
+func (m *endlessOwner) Pass(context.Context, string, work.Call) (work.Outcome, error) {
 	if m.passed++; m.passed == m.breaks {
 		return work.Outcome{}, fault.New(fault.Internal, "the gates are broken")
 	}
 	return work.Outcome{With: &work.With{Timeout: time.Hour}}, nil
 }
 
-// gates are those of a mill.
+// gates are those of an endlessOwner.
 type gates struct {
-	*mill
+	*endlessOwner
 	agents.Chain
 }
 
 func (g gates) Pass(ctx context.Context, actor string, call work.Call) (work.Outcome, error) {
-	return g.mill.Pass(ctx, actor, call)
+	return g.endlessOwner.Pass(ctx, actor, call)
 }
 
 func member(name string) agents.Member {
@@ -100,11 +100,11 @@ func member(name string) agents.Member {
 // What is kept of agents goes with them, though names are new for ever.
 func TestAgentsThatAreGoneAreForgotten(t *testing.T) {
 	t.Parallel()
-	h, m := &hall{}, &mill{each: 1}
+	h, m := &memberList{}, &endlessOwner{each: 1}
 	r := agents.NewRegistry(agents.Config{Credentials: h})
 	var living agents.Living
 	r.OnSweep(func() func(agents.Living) { return func(l agents.Living) { living = l } })
-	d := agents.NewDesk(m, gates{mill: m}, r)
+	d := agents.NewDispatcher(m, gates{endlessOwner: m}, r)
 	for i := range 20 {
 		one := member(fmt.Sprint("ada", i))
 		h.mu.Lock()
@@ -128,9 +128,9 @@ func TestAgentsThatAreGoneAreForgotten(t *testing.T) {
 func TestAgentsThatGoElsewhereAreForgotten(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	h, m := &hall{members: []agents.Member{member("ada"), member("bob")}}, &mill{each: 1}
+	h, m := &memberList{members: []agents.Member{member("ada"), member("bob")}}, &endlessOwner{each: 1}
 	r := agents.NewRegistry(agents.Config{Credentials: h, Clock: func() time.Time { return now }})
-	d := agents.NewDesk(m, gates{mill: m}, r)
+	d := agents.NewDispatcher(m, gates{endlessOwner: m}, r)
 	for _, one := range h.members {
 		_, err := d.Claim(t.Context(), one, agents.Claim{Free: 1, Instance: "x"})
 		require.NoError(t, err)
@@ -147,9 +147,9 @@ func TestAgentsThatGoElsewhereAreForgotten(t *testing.T) {
 func TestAgentsThatComeDuringASweepStay(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	h, m := &hall{members: []agents.Member{member("ada")}}, &mill{each: 1}
+	h, m := &memberList{members: []agents.Member{member("ada")}}, &endlessOwner{each: 1}
 	r := agents.NewRegistry(agents.Config{Credentials: h, Clock: func() time.Time { return now }})
-	d := agents.NewDesk(m, gates{mill: m}, r)
+	d := agents.NewDispatcher(m, gates{endlessOwner: m}, r)
 	claim := func(who string) agents.Work {
 		got, err := d.Claim(t.Context(), member(who), agents.Claim{Free: 1, Instance: "x"})
 		require.NoError(t, err)
@@ -173,8 +173,8 @@ func TestAgentsThatComeDuringASweepStay(t *testing.T) {
 // The calls of a batch that an error keeps from their agent are given back, and do not wait for their leases.
 func TestErrorInTheMidstOfABatch(t *testing.T) {
 	t.Parallel()
-	m := &mill{each: 3, breaks: 2}
-	d := agents.NewDesk(m, gates{mill: m}, agents.NewRegistry(agents.Config{}))
+	m := &endlessOwner{each: 3, breaks: 2}
+	d := agents.NewDispatcher(m, gates{endlessOwner: m}, agents.NewRegistry(agents.Config{}))
 	_, err := d.Claim(t.Context(), member("ada"), agents.Claim{Free: 3})
 	assert.Equal(t, fault.Internal, fault.CodeOf(err))
 	assert.Equal(t, []uint64{7}, m.returned)
@@ -189,8 +189,8 @@ func TestErrorInTheMidstOfABatch(t *testing.T) {
 // However many processes an agent had, only so many are remembered.
 func TestFormerProcessesAreBounded(t *testing.T) {
 	t.Parallel()
-	m := &mill{}
-	d := agents.NewDesk(m, gates{mill: m}, agents.NewRegistry(agents.Config{}))
+	m := &endlessOwner{}
+	d := agents.NewDispatcher(m, gates{endlessOwner: m}, agents.NewRegistry(agents.Config{}))
 	beat := func(i int) error {
 		_, err := d.Beat(t.Context(), member("ada"), agents.Beat{Instance: strconv.Itoa(i)})
 		return err

@@ -14,9 +14,9 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// ledger is a mill that keeps what is reported, and refuses some of it.
+// ledger is an endlessOwner that keeps what is reported, and refuses some of it.
 type ledger struct {
-	mill
+	endlessOwner
 
 	refuses  map[string]bool
 	reported []work.Outcome
@@ -39,10 +39,10 @@ func (l *ledger) steps() (steps []string) {
 
 // An answer that found nobody takes back what the agent has neither named nor been given again, and nothing else: that it
 // may have begun.
-func TestTakeBack(t *testing.T) {
+func TestRequeue(t *testing.T) {
 	t.Parallel()
-	l := &ledger{mill: mill{each: 3}}
-	d := agents.NewDesk(l, gates{mill: &l.mill}, agents.NewRegistry(agents.Config{}))
+	l := &ledger{endlessOwner: endlessOwner{each: 3}}
+	d := agents.NewDispatcher(l, gates{endlessOwner: &l.endlessOwner}, agents.NewRegistry(agents.Config{}))
 	ada := member("ada")
 	first, err := d.Claim(t.Context(), ada, agents.Claim{Free: 3})
 	require.NoError(t, err)
@@ -54,12 +54,12 @@ func TestTakeBack(t *testing.T) {
 	require.Len(t, second.Calls, 1)
 	assert.Equal(t, "2", second.Calls[0].Step)
 
-	require.NoError(t, d.TakeBack(t.Context(), agents.HandedTo(ada, first)))
+	require.NoError(t, d.Requeue(t.Context(), agents.DeliveryTo(ada, first)))
 	assert.Equal(t, []string{"3"}, l.steps(), "1 was named, 2 was given again")
 	assert.Equal(t, new(events.Agents), l.reported[0].HandTo)
 	assert.Equal(t, "agent:ada", l.reported[0].Worker)
-	require.NoError(t, d.TakeBack(t.Context(), agents.HandedTo(ada, second)))
-	require.NoError(t, d.TakeBack(t.Context(), agents.HandedTo(ada, second)))
+	require.NoError(t, d.Requeue(t.Context(), agents.DeliveryTo(ada, second)))
+	require.NoError(t, d.Requeue(t.Context(), agents.DeliveryTo(ada, second)))
 	assert.Equal(t, []string{"3", "2"}, l.steps(), "once")
 	l.each = 0
 	third, err := d.Claim(t.Context(), ada, agents.Claim{Free: 3, Has: []work.Ref{first.Calls[0].Ref}})
@@ -68,13 +68,13 @@ func TestTakeBack(t *testing.T) {
 }
 
 // The owner hears of what is taken back when the agent can get it no more.
-func TestTakeBackComesBeforeTheWord(t *testing.T) {
+func TestRequeueComesBeforeTheWord(t *testing.T) {
 	t.Parallel()
-	l := &ledger{mill: mill{each: 1}, refuses: map[string]bool{"1": true}}
-	d := agents.NewDesk(l, gates{mill: &l.mill}, agents.NewRegistry(agents.Config{}))
+	l := &ledger{endlessOwner: endlessOwner{each: 1}, refuses: map[string]bool{"1": true}}
+	d := agents.NewDispatcher(l, gates{endlessOwner: &l.endlessOwner}, agents.NewRegistry(agents.Config{}))
 	got, err := d.Claim(t.Context(), member("ada"), agents.Claim{Free: 1})
 	require.NoError(t, err)
-	err = d.TakeBack(t.Context(), agents.HandedTo(member("ada"), got))
+	err = d.Requeue(t.Context(), agents.DeliveryTo(member("ada"), got))
 	assert.Equal(t, fault.Unavailable, fault.CodeOf(err))
 	l.each = 0
 	got, err = d.Claim(t.Context(), member("ada"), agents.Claim{Free: 1})
@@ -83,19 +83,19 @@ func TestTakeBackComesBeforeTheWord(t *testing.T) {
 }
 
 // Who is gone does not come back by what is taken from it.
-func TestTakeBackIsNoSignOfLife(t *testing.T) {
+func TestRequeueIsNoSignOfLife(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	h, l := &hall{members: []agents.Member{member("ada")}}, &ledger{mill: mill{each: 1}}
+	h, l := &memberList{members: []agents.Member{member("ada")}}, &ledger{endlessOwner: endlessOwner{each: 1}}
 	r := agents.NewRegistry(agents.Config{
 		Credentials: h, Clock: func() time.Time { return now }, Running: func(context.Context) (map[string]int, error) { return nil, nil },
 	})
-	d := agents.NewDesk(l, gates{mill: &l.mill}, r)
+	d := agents.NewDispatcher(l, gates{endlessOwner: &l.endlessOwner}, r)
 	got, err := d.Claim(t.Context(), member("ada"), agents.Claim{Free: 1})
 	require.NoError(t, err)
 	heard := now
 	now = now.Add(agents.OfflineAfter)
-	require.NoError(t, d.TakeBack(t.Context(), agents.HandedTo(member("ada"), got)))
+	require.NoError(t, d.Requeue(t.Context(), agents.DeliveryTo(member("ada"), got)))
 	views, err := r.Agents(t.Context())
 	require.NoError(t, err)
 	require.Len(t, views, 1)
@@ -107,8 +107,8 @@ func TestTakeBackIsNoSignOfLife(t *testing.T) {
 // told again.
 func TestLostCallsAreToldOneByOne(t *testing.T) {
 	t.Parallel()
-	l := &ledger{mill: mill{each: 3}, refuses: map[string]bool{"1": true, "2": true}}
-	d := agents.NewDesk(l, gates{mill: &l.mill}, agents.NewRegistry(agents.Config{}))
+	l := &ledger{endlessOwner: endlessOwner{each: 3}, refuses: map[string]bool{"1": true, "2": true}}
+	d := agents.NewDispatcher(l, gates{endlessOwner: &l.endlessOwner}, agents.NewRegistry(agents.Config{}))
 	ada := member("ada")
 	got, err := d.Claim(t.Context(), ada, agents.Claim{Free: 3, Instance: "before"})
 	require.NoError(t, err)

@@ -10,29 +10,29 @@ import (
 	"github.com/orch-dev/orch/messages"
 )
 
-// desk is an office with what tests ask of it.
-type desk struct {
-	messages.Office[string]
+// testBroker is a broker with what tests ask of it.
+type testBroker struct {
+	messages.Broker[string]
 
 	t      *testing.T
-	reopen func() messages.Office[string]
+	reopen func() messages.Broker[string]
 }
 
-func newDesk(t *testing.T, open Opener, cfg messages.Config) *desk {
+func newTestBroker(t *testing.T, open Opener, cfg messages.Config) *testBroker {
 	t.Helper()
-	office, reopen := open(t, cfg)
-	return &desk{office, t, reopen}
+	broker, reopen := open(t, cfg)
+	return &testBroker{broker, t, reopen}
 }
 
-func (d *desk) restart() { d.Office = d.reopen() }
+func (d *testBroker) restart() { d.Broker = d.reopen() }
 
-func (d *desk) forget(who string) error {
+func (d *testBroker) forget(who string) error {
 	d.t.Helper()
-	office, ok := d.Office.(interface {
+	broker, ok := d.Broker.(interface {
 		Forget(ctx context.Context, who string) error
 	})
 	require.True(d.t, ok, "it cannot forget")
-	return office.Forget(d.t.Context(), who)
+	return broker.Forget(d.t.Context(), who)
 }
 
 // text is the payload of a text.
@@ -41,7 +41,7 @@ func text(s string) json.RawMessage {
 	return raw
 }
 
-func (d *desk) send(from, payload string, change messages.Draft, to ...string) messages.Receipt {
+func (d *testBroker) send(from, payload string, change messages.Draft, to ...string) messages.Receipt {
 	d.t.Helper()
 	change.To, change.Payload = to, text(payload)
 	r, err := d.Send(d.t.Context(), from, change)
@@ -49,7 +49,7 @@ func (d *desk) send(from, payload string, change messages.Draft, to ...string) m
 	return r
 }
 
-func (d *desk) page(who string, q messages.Query) messages.Page {
+func (d *testBroker) page(who string, q messages.Query) messages.Page {
 	d.t.Helper()
 	p, err := d.Inbox(d.t.Context(), who, q)
 	require.NoError(d.t, err)
@@ -57,7 +57,7 @@ func (d *desk) page(who string, q messages.Query) messages.Page {
 }
 
 // texts are the texts in an inbox.
-func (d *desk) texts(who string, q messages.Query) []string {
+func (d *testBroker) texts(who string, q messages.Query) []string {
 	d.t.Helper()
 	return textsOf(d.t, d.page(who, q))
 }
@@ -73,14 +73,14 @@ func textsOf(t *testing.T, p messages.Page) []string {
 	return list
 }
 
-func (d *desk) ack(who string, ids ...string) messages.Acked {
+func (d *testBroker) ack(who string, ids ...string) messages.Acked {
 	d.t.Helper()
 	a, err := d.Ack(d.t.Context(), who, ids)
 	require.NoError(d.t, err)
 	return a
 }
 
-func (d *desk) join(who, group string) {
+func (d *testBroker) join(who, group string) {
 	d.t.Helper()
 	_, err := d.Group(d.t.Context(), who, messages.GroupChange{Join: group})
 	require.NoError(d.t, err)

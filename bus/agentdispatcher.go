@@ -35,21 +35,21 @@ const (
 	// those of all agents.
 	maxAgentRequests = 256
 	maxAgentHeld     = 256 << 20
-	// keptAnswers is how many answers with calls are remembered, in case that nobody was there to receive them, keptWithin
+	// maxDeliveries is how many answers with calls are remembered, in case that nobody was there to receive them, deliveryKept
 	// how long: the server says so at once, but may be far away.
-	keptAnswers = 4096
-	keptWithin  = time.Minute
-	// takenBackWithin bounds taking such calls back.
-	takenBackWithin = 30 * time.Second
+	maxDeliveries = 4096
+	deliveryKept  = time.Minute
+	// requeueWithin bounds taking such calls back.
+	requeueWithin = 30 * time.Second
 )
 
-// AgentDesk takes what registered agents say.
-type AgentDesk interface {
+// AgentDispatcher takes what registered agents say.
+type AgentDispatcher interface {
 	Claim(ctx context.Context, m agents.Member, c agents.Claim) (agents.Work, error)
 	Beat(ctx context.Context, m agents.Member, b agents.Beat) (agents.Work, error)
 	Report(ctx context.Context, m agents.Member, r agents.Report) error
-	// TakeBack gives the calls of an answer that found nobody to others.
-	TakeBack(ctx context.Context, h agents.Handed) error
+	// Requeue gives the calls of an answer that found nobody to others.
+	Requeue(ctx context.Context, h agents.Delivery) error
 }
 
 // AgentMethod answers a request of an agent.
@@ -63,9 +63,9 @@ func HandleAgent[In, Out any](fn func(context.Context, agents.Member, In) (Out, 
 	}
 }
 
-// AgentsConfig configures ServeAgentDesk. All fields but Logger are required.
+// AgentsConfig configures ServeAgentDispatcher. All fields but Logger are required.
 type AgentsConfig struct {
-	Desk AgentDesk
+	Dispatcher AgentDispatcher
 	// Member returns the agent of an id: UNAUTHORIZED when it is registered no longer, TOKEN_EXPIRED.
 	Member func(ctx context.Context, id string) (agents.Member, error)
 	// While returns a context that ends with the credential of an agent.
@@ -81,53 +81,56 @@ type AgentsConfig struct {
 	Logger *slog.Logger
 }
 
-// ServeAgentDesk serves what registered agents say below AgentSubjects: JSON bodies as over HTTP. An answer with the header
+// ServeAgentDispatcher serves what registered agents say below AgentSubjects: JSON bodies as over HTTP. An answer with the header
 // Nats-Service-Error is a fault.Error. A call whose answer found nobody goes back to those that fit.
-func ServeAgentDesk(c *Conn, cfg AgentsConfig) (*Endpoint, error) {
+func ServeAgentDispatcher(c *Conn, cfg AgentsConfig) (*Endpoint, error) {
 	end := EndpointConfig{
 		Logger: cfg.Logger,
 		headers: func(f *fault.Error) nats.Header {
 			return nats.Header{serviceError: {f.Error()}, serviceErrorCode: {strconv.Itoa(cfg.Status(f.Code))}}
 		},
-		inbox: func(m *nats.Msg) bool { id, _ := spoken(m); return strings.HasPrefix(m.Reply, AgentInbox(id)+".") },
+		inbox: func(m *nats.Msg) bool {
+			id, _ := parseAgentSubject(m)
+			return strings.HasPrefix(m.Reply, AgentInbox(id)+".")
+		},
 	}
 	end.setDefaults()
-	s := &counter{cfg: cfg, log: end.Logger, speaking: map[string]int{}, handed: map[uint64]handed{}, first: 1, clock: time.Now}
-	returned := func(e *Endpoint, no uint64) { e.aside(func(ctx context.Context) { s.takeBack(ctx, no) }) }
+	s := &agentServer{cfg: cfg, log: end.Logger, inFlight: map[string]int{}, deliveries: map[uint64]pendingDelivery{}, first: 1, clock: time.Now}
+	returned := func(e *Endpoint, no uint64) { e.aside(func(ctx context.Context) { s.requeue(ctx, no) }) }
 	return serveAt(c, AgentSubjects+".*.*", s.find, returned, end)
 }
 
-// counter is where agents are served.
-type counter struct {
+// agentServer is where agents are served.
+type agentServer struct {
 	cfg AgentsConfig
 	log *slog.Logger
 
 	mu sync.Mutex
-	// speaking counts the requests of each agent that are answered now, held their bytes together.
-	speaking map[string]int
-	held     int
-	// handed are the newest answers with calls, by number: those from first to last that were not taken back.
-	handed      map[uint64]handed
+	// inFlight counts the requests of each agent that are answered now, inFlightBytes their bytes together.
+	inFlight      map[string]int
+	inFlightBytes int
+	// deliveries are the newest answers with calls, by number: those from first to last that were not taken back.
+	deliveries  map[uint64]pendingDelivery
 	first, last uint64
 	clock       func() time.Time
 }
 
-// handed are calls that an agent was given in one answer, until when they are remembered.
-type handed struct {
-	agents.Handed
+// pendingDelivery are calls that an agent was given in one answer, until when they are remembered.
+type pendingDelivery struct {
+	agents.Delivery
 
 	until time.Time
 }
 
-// spoken says who sends a request, and what kind it is.
-func spoken(m *nats.Msg) (id, name string) {
+// parseAgentSubject says who sends a request, and what kind it is.
+func parseAgentSubject(m *nats.Msg) (id, name string) {
 	id, name, _ = strings.Cut(strings.TrimPrefix(m.Subject, AgentSubjects+"."), ".")
 	return id, name
 }
 
 // find returns the method of a request. Who waits for no answer could not be told of a call.
-func (s *counter) find(m *nats.Msg) (method, error) {
-	id, name := spoken(m)
+func (s *agentServer) find(m *nats.Msg) (method, error) {
+	id, name := parseAgentSubject(m)
 	if m.Reply == "" {
 		return nil, fault.New(fault.InvalidRequest, "nobody waits for the answer")
 	}
@@ -136,10 +139,10 @@ func (s *counter) find(m *nats.Msg) (method, error) {
 	case "tasks":
 		do = s.claim
 	case "status":
-		do = unnumbered(HandleAgent(s.cfg.Desk.Beat))
+		do = unnumbered(HandleAgent(s.cfg.Dispatcher.Beat))
 	case "results":
 		do = unnumbered(HandleAgent(func(ctx context.Context, m agents.Member, r agents.Report) (struct{}, error) {
-			return struct{}{}, s.cfg.Desk.Report(ctx, m, r)
+			return struct{}{}, s.cfg.Dispatcher.Report(ctx, m, r)
 		}))
 	case "credential":
 		do = unnumbered(s.cfg.Renew)
@@ -157,7 +160,7 @@ func unnumbered(do AgentMethod) func(context.Context, agents.Member, []byte) (le
 }
 
 // serve answers a request of an agent that is still registered: its connection may outlive that.
-func (s *counter) serve(ctx context.Context, id string, request []byte, do func(context.Context, agents.Member, []byte) (letter, error)) (letter, error) {
+func (s *agentServer) serve(ctx context.Context, id string, request []byte, do func(context.Context, agents.Member, []byte) (letter, error)) (letter, error) {
 	if len(request) > maxAgentBody {
 		return letter{}, fault.New(fault.ValidationError, "the request has more than %d bytes", maxAgentBody).WithReason("SIZE_LIMIT_EXCEEDED")
 	}
@@ -180,65 +183,67 @@ func (s *counter) serve(ctx context.Context, id string, request []byte, do func(
 }
 
 // enter counts a request in. RATE_LIMITED when the agent has too many, UNAVAILABLE when all together have.
-func (s *counter) enter(id string, size int) error {
+func (s *agentServer) enter(id string, size int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.speaking[id] >= maxAgentRequests:
+	case s.inFlight[id] >= maxAgentRequests:
 		return fault.New(fault.RateLimited, "the agent has %d requests in work", maxAgentRequests).WithHint("send fewer at the same time")
-	case s.held+size > maxAgentHeld:
+	case s.inFlightBytes+size > maxAgentHeld:
 		return fault.New(fault.Unavailable, "the requests of agents hold too much memory").WithHint("try again in a moment")
 	}
-	s.speaking[id]++
-	s.held += size
+	s.inFlight[id]++
+	s.inFlightBytes += size
 	return nil
 }
 
-func (s *counter) leave(id string, size int) {
+func (s *agentServer) leave(id string, size int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.held -= size
-	if s.speaking[id]--; s.speaking[id] == 0 {
-		delete(s.speaking, id)
+	s.inFlightBytes -= size
+	if s.inFlight[id]--; s.inFlight[id] == 0 {
+		delete(s.inFlight, id)
 	}
 }
 
 // claim answers a claim, under a number when it hands out calls.
-func (s *counter) claim(ctx context.Context, m agents.Member, request []byte) (letter, error) {
+func (s *agentServer) claim(ctx context.Context, m agents.Member, request []byte) (letter, error) {
 	ctx, cancel := s.cfg.While(ctx, m.ID) // who is removed while it waits gets no call
 	defer cancel()
-	given, data, err := handle(ctx, request, func(ctx context.Context, c agents.Claim) (agents.Work, error) { return s.cfg.Desk.Claim(ctx, m, c) })
+	given, data, err := handle(ctx, request, func(ctx context.Context, c agents.Claim) (agents.Work, error) {
+		return s.cfg.Dispatcher.Claim(ctx, m, c)
+	})
 	if err != nil || len(given.Calls) == 0 {
 		return letter{data: data}, err
 	}
-	return letter{data: data, no: s.keep(agents.HandedTo(m, given))}, nil
+	return letter{data: data, no: s.remember(agents.DeliveryTo(m, given))}, nil
 }
 
-// keep remembers an answer for the time that it takes to hear that nobody was there for it, and forgets older ones.
-func (s *counter) keep(h agents.Handed) uint64 {
+// remember remembers an answer for the time that it takes to hear that nobody was there for it, and forgets older ones.
+func (s *agentServer) remember(h agents.Delivery) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.clock()
 	s.last++
-	s.handed[s.last] = handed{h, now.Add(keptWithin)}
-	for ; s.first+keptAnswers <= s.last || !now.Before(s.handed[s.first].until); s.first++ { // the last one is not over
-		delete(s.handed, s.first)
+	s.deliveries[s.last] = pendingDelivery{h, now.Add(deliveryKept)}
+	for ; s.first+maxDeliveries <= s.last || !now.Before(s.deliveries[s.first].until); s.first++ { // the last one is not over
+		delete(s.deliveries, s.first)
 	}
 	return s.last
 }
 
-// takeBack gives the calls of an answer to others, because nobody was there to receive it.
-func (s *counter) takeBack(ctx context.Context, no uint64) {
+// requeue gives the calls of an answer to others, because nobody was there to receive it.
+func (s *agentServer) requeue(ctx context.Context, no uint64) {
 	s.mu.Lock()
-	h, ok := s.handed[no]
-	delete(s.handed, no)
+	h, ok := s.deliveries[no]
+	delete(s.deliveries, no)
 	s.mu.Unlock()
 	if !ok {
 		return
 	}
-	ctx, stop := context.WithTimeout(ctx, takenBackWithin)
+	ctx, stop := context.WithTimeout(ctx, requeueWithin)
 	defer stop()
-	if err := s.cfg.Desk.TakeBack(ctx, h.Handed); err != nil {
+	if err := s.cfg.Dispatcher.Requeue(ctx, h.Delivery); err != nil {
 		s.log.WarnContext(ctx, "calls that found nobody were not taken back", slog.String("agent", h.Agent), slog.Any("error", err))
 	}
 }

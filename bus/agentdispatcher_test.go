@@ -21,8 +21,8 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// counter is a node to whose desk agents speak over NATS, and the desk itself: it hands out the calls that it is given.
-type counter struct {
+// fakeDispatcher is a node to whose dispatcher agents speak over NATS, and the dispatcher itself: it hands out the calls that it is given.
+type fakeDispatcher struct {
 	*node
 	tokens *bus.Tokens
 	calls  chan agents.Assignment
@@ -34,22 +34,22 @@ type counter struct {
 	reports []string
 }
 
-func serveAgents(t *testing.T) *counter {
+func serveAgents(t *testing.T) *fakeDispatcher {
 	t.Helper()
-	c := &counter{node: startNode(t, bus.ServerConfig{}), calls: make(chan agents.Assignment, 8), asked: make(chan struct{}, 512), now: time.Now()}
+	c := &fakeDispatcher{node: startNode(t, bus.ServerConfig{}), calls: make(chan agents.Assignment, 8), asked: make(chan struct{}, 512), now: time.Now()}
 	var err error
 	c.tokens, err = c.OpenTokens(t.Context(), bus.TokensConfig{Now: c.clock})
 	require.NoError(t, err)
 	t.Cleanup(c.tokens.Close)
-	end, err := bus.ServeAgentDesk(c.conn, c.config())
+	end, err := bus.ServeAgentDispatcher(c.conn, c.config())
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, end.Close(t.Context())) })
 	return c
 }
 
-func (c *counter) config() bus.AgentsConfig {
+func (c *fakeDispatcher) config() bus.AgentsConfig {
 	return bus.AgentsConfig{
-		Desk: c, Member: c.member, While: c.tokens.WhileAgent,
+		Dispatcher: c, Member: c.member, While: c.tokens.WhileAgent,
 		Renew: bus.HandleAgent(func(_ context.Context, m agents.Member, _ struct{}) (string, error) { return "for " + m.Name, nil }),
 		Status: func(code fault.Code) int {
 			if code == fault.Unauthorized || code == fault.TokenExpired {
@@ -60,13 +60,13 @@ func (c *counter) config() bus.AgentsConfig {
 	}
 }
 
-func (c *counter) clock() time.Time {
+func (c *fakeDispatcher) clock() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.now
 }
 
-func (c *counter) member(_ context.Context, id string) (agents.Member, error) {
+func (c *fakeDispatcher) member(_ context.Context, id string) (agents.Member, error) {
 	t, err := c.tokens.AgentToken(id)
 	if err != nil {
 		return agents.Member{}, err
@@ -74,8 +74,8 @@ func (c *counter) member(_ context.Context, id string) (agents.Member, error) {
 	return agents.Member{Profile: *t.Agent, Name: t.Name}, nil
 }
 
-// Claim implements bus.AgentDesk.
-func (c *counter) Claim(ctx context.Context, _ agents.Member, in agents.Claim) (agents.Work, error) {
+// Claim implements bus.AgentDispatcher.
+func (c *fakeDispatcher) Claim(ctx context.Context, _ agents.Member, in agents.Claim) (agents.Work, error) {
 	if in.Free < 1 {
 		return agents.Work{}, fault.New(fault.ValidationError, "must be at least 1").WithField("free")
 	}
@@ -94,24 +94,24 @@ func (c *counter) Claim(ctx context.Context, _ agents.Member, in agents.Claim) (
 	}
 }
 
-// Beat implements bus.AgentDesk.
-func (c *counter) Beat(_ context.Context, m agents.Member, b agents.Beat) (agents.Work, error) {
+// Beat implements bus.AgentDispatcher.
+func (c *fakeDispatcher) Beat(_ context.Context, m agents.Member, b agents.Beat) (agents.Work, error) {
 	if b.Error != "" {
 		return agents.Work{}, fault.New(fault.SecretDetected, "%s", b.Error)
 	}
 	return agents.Work{Stop: []work.Ref{{Step: m.Name}}}, nil
 }
 
-// Report implements bus.AgentDesk.
-func (c *counter) Report(_ context.Context, m agents.Member, r agents.Report) error {
+// Report implements bus.AgentDispatcher.
+func (c *fakeDispatcher) Report(_ context.Context, m agents.Member, r agents.Report) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.reports = append(c.reports, fmt.Sprintf("%s %s %s handed on: %t", m.Name, r.Step, r.Result, r.HandTo != nil))
 	return nil
 }
 
-// TakeBack implements bus.AgentDesk.
-func (c *counter) TakeBack(_ context.Context, h agents.Handed) error {
+// Requeue implements bus.AgentDispatcher.
+func (c *fakeDispatcher) Requeue(_ context.Context, h agents.Delivery) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, call := range h.Calls {
@@ -120,14 +120,14 @@ func (c *counter) TakeBack(_ context.Context, h agents.Handed) error {
 	return nil
 }
 
-func (c *counter) told() []string {
+func (c *fakeDispatcher) told() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append([]string(nil), c.reports...)
 }
 
 // enrol makes an agent and returns its id and its secret.
-func (c *counter) enrol(t *testing.T, name string) (id, secret string) {
+func (c *fakeDispatcher) enrol(t *testing.T, name string) (id, secret string) {
 	t.Helper()
 	token, secret := issue(t, c.tokens, asAgent(name))
 	return token.Agent.ID, secret
@@ -140,8 +140,8 @@ func asAgent(name string) bus.NewToken {
 	}}
 }
 
-// visitor is an agent that speaks with a NATS library and nothing of ours.
-type visitor struct {
+// agentConn is an agent that speaks with a NATS library and nothing of ours.
+type agentConn struct {
 	*nats.Conn
 	id      string
 	refused chan error
@@ -164,9 +164,9 @@ func await[T any](t *testing.T, from <-chan T) (got T) {
 	return got
 }
 
-func (c *counter) visit(t *testing.T, id string, login nats.Option) *visitor {
+func (c *fakeDispatcher) connect(t *testing.T, id string, login nats.Option) *agentConn {
 	t.Helper()
-	v := &visitor{id: id, refused: make(chan error, 16), closed: make(chan struct{})}
+	v := &agentConn{id: id, refused: make(chan error, 16), closed: make(chan struct{})}
 	var err error
 	v.Conn, err = plainly(c.server.Addr(), login, nats.CustomInboxPrefix("_INBOX."+id), nats.NoReconnect(),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { v.refused <- err }),
@@ -177,7 +177,7 @@ func (c *counter) visit(t *testing.T, id string, login nats.Option) *visitor {
 }
 
 // say sends a request and returns the body of the answer, with the number of the error that it is.
-func (v *visitor) say(t *testing.T, name, body string) (answer, code string) {
+func (v *agentConn) say(t *testing.T, name, body string) (answer, code string) {
 	t.Helper()
 	m, err := v.Request("orch.agent."+v.id+"."+name, []byte(body), time.Minute)
 	require.NoError(t, err)
@@ -193,7 +193,7 @@ func TestAgentsConnectWithTheirCredentials(t *testing.T) {
 	require.ErrorIs(t, err, nats.ErrAuthorization, "the node is not ready")
 	c.server.AdmitAgents(c.tokens)
 	for _, login := range []nats.Option{nats.Token(secret), nats.UserInfo("worker", secret), nats.UserInfo(id, secret)} {
-		v := c.visit(t, id, login)
+		v := c.connect(t, id, login)
 		answer, code := v.say(t, "status", `{}`)
 		assert.JSONEq(t, `{"stop":[{"task":"","step":"worker","attempt":0}]}`, answer)
 		assert.Empty(t, code)
@@ -223,7 +223,7 @@ func TestAgentsReachNothingElse(t *testing.T) {
 	c.server.AdmitAgents(c.tokens)
 	ada, secret := c.enrol(t, "ada")
 	bob, other := c.enrol(t, "bob")
-	v, w := c.visit(t, ada, nats.Token(secret)), c.visit(t, bob, nats.Token(other))
+	v, w := c.connect(t, ada, nats.Token(secret)), c.connect(t, bob, nats.Token(other))
 	heard, err := w.SubscribeSync("_INBOX." + bob + ".>")
 	require.NoError(t, err)
 	require.NoError(t, w.Flush())
@@ -275,7 +275,7 @@ func TestAgentsSpeakOverNATS(t *testing.T) {
 	c := serveAgents(t)
 	c.server.AdmitAgents(c.tokens)
 	id, secret := c.enrol(t, "ada")
-	v := c.visit(t, id, nats.Token(secret))
+	v := c.connect(t, id, nats.Token(secret))
 	c.calls <- agents.Assignment{Ref: work.Ref{Task: "TASK_1", Step: "a", Attempt: 1}, Args: json.RawMessage(`{"title":"x"}`)}
 	answer, code := v.say(t, "tasks", `{"free":1,"wait":1000000000}`)
 	assert.Empty(t, code)
@@ -324,7 +324,7 @@ func TestConnectionsOfAgentsEnd(t *testing.T) {
 	c.server.AdmitAgents(c.tokens)
 	id, secret := c.enrol(t, "ada")
 	bob, other := c.enrol(t, "bob")
-	v, stays := c.visit(t, id, nats.Token(secret)), c.visit(t, bob, nats.Token(other))
+	v, stays := c.connect(t, id, nats.Token(secret)), c.connect(t, bob, nats.Token(other))
 	waiting, err := v.SubscribeSync("_INBOX." + id + ".w")
 	require.NoError(t, err)
 	require.NoError(t, v.PublishRequest("orch.agent."+id+".tasks", waiting.Subject, []byte(`{"free":1,"wait":30000000000}`)))
@@ -353,27 +353,27 @@ func TestConnectionsOfAgentsEndWithTheirCredentials(t *testing.T) {
 	t.Parallel()
 	c := serveAgents(t)
 	c.server.AdmitAgents(c.tokens)
-	ended := c.visitFor(t, 2*time.Second)
+	ended := c.connectFor(t, 2*time.Second)
 
 	first := asAgent("ada")
 	token, secret := issue(t, c.tokens, first)
-	v := c.visit(t, token.Agent.ID, nats.Token(secret))
+	v := c.connect(t, token.Agent.ID, nats.Token(secret))
 	first.Replaces = token.ID
 	_, fresh := issue(t, c.tokens, first)
 	_, err := plainly(c.server.Addr(), nats.Token(secret))
 	require.ErrorIs(t, err, nats.ErrAuthorization, "it was replaced")
 	answer, code := v.say(t, "status", `{}`)
 	assert.Empty(t, code, "the answer with the new one would still arrive: %s", answer)
-	next := c.visit(t, token.Agent.ID, nats.Token(fresh))
+	next := c.connect(t, token.Agent.ID, nats.Token(fresh))
 	await(t, v.closed)
 	_, code = next.say(t, "status", `{}`)
 	assert.Empty(t, code)
 	await(t, ended)
 }
 
-// visitFor connects with a credential that ends soon, but not before the connection is there: on a slow machine later. What
+// connectFor connects with a credential that ends soon, but not before the connection is there: on a slow machine later. What
 // it returns is closed with the connection.
-func (c *counter) visitFor(t *testing.T, life time.Duration) <-chan struct{} {
+func (c *fakeDispatcher) connectFor(t *testing.T, life time.Duration) <-chan struct{} {
 	t.Helper()
 	for ; ; life *= 2 {
 		c.mu.Lock()
@@ -399,7 +399,7 @@ func TestCallsOfAgentsThatAreGoneGoOn(t *testing.T) {
 	c := serveAgents(t)
 	c.server.AdmitAgents(c.tokens)
 	id, secret := c.enrol(t, "ada")
-	v := c.visit(t, id, nats.Token(secret))
+	v := c.connect(t, id, nats.Token(secret))
 	waiting, err := v.SubscribeSync("_INBOX." + id + ".w")
 	require.NoError(t, err)
 	require.NoError(t, v.PublishRequest("orch.agent."+id+".tasks", waiting.Subject, []byte(`{"free":1,"wait":30000000000}`)))
@@ -425,9 +425,9 @@ func TestAgentsAreBounded(t *testing.T) {
 	c := serveAgents(t)
 	c.server.AdmitAgents(c.tokens)
 	id, secret := c.enrol(t, "ada")
-	var v *visitor
+	var v *agentConn
 	for range 8 {
-		v = c.visit(t, id, nats.Token(secret))
+		v = c.connect(t, id, nats.Token(secret))
 	}
 	_, err := plainly(c.server.Addr(), nats.Token(secret))
 	require.ErrorIs(t, err, nats.ErrAuthorization)
@@ -453,7 +453,7 @@ func TestAgentsAreBounded(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, string(m.Data), "RATE_LIMITED")
 	other, key := c.enrol(t, "bob")
-	answer, code := c.visit(t, other, nats.Token(key)).say(t, "status", `{}`)
+	answer, code := c.connect(t, other, nats.Token(key)).say(t, "status", `{}`)
 	assert.Empty(t, code, "the others are served: %s", answer)
 }
 

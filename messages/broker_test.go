@@ -16,11 +16,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestOffice(t *testing.T) {
+func TestBroker(t *testing.T) {
 	t.Parallel()
-	messagestest.TestOffice(t, func(_ *testing.T, cfg messages.Config) (messages.Office[string], func() messages.Office[string]) {
+	messagestest.TestBroker(t, func(_ *testing.T, cfg messages.Config) (messages.Broker[string], func() messages.Broker[string]) {
 		store := &messagestest.Store{}
-		return store.Open(cfg), func() messages.Office[string] { return store.Open(cfg) }
+		return store.Open(cfg), func() messages.Broker[string] { return store.Open(cfg) }
 	})
 }
 
@@ -28,32 +28,32 @@ func TestOffice(t *testing.T) {
 func TestForCalls(t *testing.T) {
 	t.Parallel()
 	store := &messagestest.Store{}
-	office := messages.ForCalls(store.Open(messages.Config{}), func(_ context.Context, c messages.Call) (string, error) {
+	broker := messages.BrokerForCalls(store.Open(messages.Config{}), func(_ context.Context, c messages.Call) (string, error) {
 		if c.Attempt != 1 {
 			return "", fault.New(fault.Conflict, "too late")
 		}
 		return "agent:" + c.Task, nil
 	})
 	one := messages.Call{Task: "one", Attempt: 1}
-	r, err := office.Send(t.Context(), one, messages.Draft{To: []string{"agent:one", "group:g"}, Payload: []byte(`1`)})
+	r, err := broker.Send(t.Context(), one, messages.Draft{To: []string{"agent:one", "group:g"}, Payload: []byte(`1`)})
 	require.NoError(t, err)
-	_, err = office.Group(t.Context(), one, messages.GroupChange{Join: "g"})
+	_, err = broker.Group(t.Context(), one, messages.GroupChange{Join: "g"})
 	require.NoError(t, err)
-	p, err := office.Inbox(t.Context(), one, messages.Query{})
+	p, err := broker.Inbox(t.Context(), one, messages.Query{})
 	require.NoError(t, err)
 	require.Len(t, p.Messages, 1)
 	assert.Equal(t, "agent:one", p.Messages[0].Sender)
-	a, err := office.Ack(t.Context(), one, []string{r.ID})
+	a, err := broker.Ack(t.Context(), one, []string{r.ID})
 	require.NoError(t, err)
 	assert.Equal(t, []string{r.ID}, a.Acknowledged)
 	late := messages.Call{Task: "one", Attempt: 2}
-	_, err = office.Send(t.Context(), late, messages.Draft{})
+	_, err = broker.Send(t.Context(), late, messages.Draft{})
 	assert.Equal(t, fault.Conflict, fault.CodeOf(err))
-	_, err = office.Inbox(t.Context(), late, messages.Query{})
+	_, err = broker.Inbox(t.Context(), late, messages.Query{})
 	assert.Equal(t, fault.Conflict, fault.CodeOf(err))
-	_, err = office.Ack(t.Context(), late, nil)
+	_, err = broker.Ack(t.Context(), late, nil)
 	assert.Equal(t, fault.Conflict, fault.CodeOf(err))
-	_, err = office.Group(t.Context(), late, messages.GroupChange{})
+	_, err = broker.Group(t.Context(), late, messages.GroupChange{})
 	assert.Equal(t, fault.Conflict, fault.CodeOf(err))
 }
 
@@ -61,8 +61,8 @@ func TestForCalls(t *testing.T) {
 func TestUnknownRecipients(t *testing.T) {
 	t.Parallel()
 	store := &messagestest.Store{}
-	office := store.Open(messages.Config{Members: func(context.Context) []string { return []string{"agent:bob"} }})
-	r, err := office.Send(t.Context(), "user:ada", messages.Draft{To: []string{"agent:bob", "agent:bop", "all", "group:g"}, Payload: []byte(`1`)})
+	broker := store.Open(messages.Config{Members: func(context.Context) []string { return []string{"agent:bob"} }})
+	r, err := broker.Send(t.Context(), "user:ada", messages.Draft{To: []string{"agent:bob", "agent:bop", "all", "group:g"}, Payload: []byte(`1`)})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"agent:bop", "group:g"}, r.Unknown)
 }

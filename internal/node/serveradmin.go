@@ -15,8 +15,8 @@ import (
 
 // serveServers answers what is asked about the MCP servers of the node.
 func (n *Node) serveServers(context.Context) error {
-	n.desk = n.methods()
-	end, err := bus.Serve(n.requests, bus.ServersPrefix, n.desk, bus.EndpointConfig{Logger: n.cfg.logger()})
+	n.serverMethods = n.methods()
+	end, err := bus.Serve(n.requests, bus.ServersPrefix, n.serverMethods, bus.EndpointConfig{Logger: n.cfg.logger()})
 	if err == nil {
 		n.onStop(closeSoon(end))
 	}
@@ -25,13 +25,13 @@ func (n *Node) serveServers(context.Context) error {
 
 // Ask implements Asker, without a network in between.
 func (n *Node) Ask(ctx context.Context, method string, in, out any) error {
-	if ours, err := n.askMail(ctx, method, in, out); ours {
+	if ours, err := n.askMessages(ctx, method, in, out); ours {
 		return err
 	}
 	if known, err := n.askSessions(ctx, method, in, out); known {
 		return err
 	}
-	return n.desk.Ask(ctx, method, in, out)
+	return n.serverMethods.Ask(ctx, method, in, out)
 }
 
 // methods are what can be asked about the MCP servers of the node.
@@ -44,7 +44,7 @@ func (n *Node) methods() local {
 		all["features"] = offering(n.requests, func() []gateway.Feature { return nil }, replaced)
 		return all
 	}
-	all := newDesk(g).methods()
+	all := newServerAdmin(g).methods()
 	maps.Copy(all, reading(g))
 	all["catalogue"] = offering(n.requests, g.Entries, replaced)
 	all["features"] = offering(n.requests, g.Features, g.FeaturesReplaced)
@@ -79,19 +79,19 @@ func (r recorded) Accept(server string, wanted map[string]string, by string) ([]
 	return r.Records.Accept(server, wanted, by, time.Now().UTC())
 }
 
-// desk answers what is asked about MCP servers.
-type desk struct {
+// serverAdmin answers what is asked about MCP servers.
+type serverAdmin struct {
 	// ready waits until the servers had their time to connect.
 	ready    func(context.Context) error
 	registry registry.MCPRegistry
 	trust    trust
 }
 
-// newDesk returns a desk whose servers are started with the first question about them, unless they were before.
-func newDesk(g *gateway.Gateway) desk { return desk{g.Ready, g.Servers(), g} }
+// newServerAdmin returns one whose servers are started with the first question about them, unless they were before.
+func newServerAdmin(g *gateway.Gateway) serverAdmin { return serverAdmin{g.Ready, g.Servers(), g} }
 
 // records are the methods that need no running server, but the records of what they said.
-func (d desk) records() local {
+func (d serverAdmin) records() local {
 	return local{
 		"definitions": bus.Handle(func(_ context.Context, in serverName) ([]gateway.Definition, error) {
 			return d.trust.Definitions(in.Name), nil
@@ -101,7 +101,7 @@ func (d desk) records() local {
 }
 
 // methods are all but those about what the servers offer.
-func (d desk) methods() local {
+func (d serverAdmin) methods() local {
 	all := d.records()
 	starting := local{
 		"list":    bus.Handle(func(ctx context.Context, _ struct{}) ([]Server, error) { return d.list(ctx) }),
@@ -121,7 +121,7 @@ func (d desk) methods() local {
 	return all
 }
 
-func (d desk) list(ctx context.Context) ([]Server, error) {
+func (d serverAdmin) list(ctx context.Context) ([]Server, error) {
 	all, err := d.registry.List(ctx)
 	if err != nil {
 		return nil, err
@@ -135,7 +135,7 @@ func (d desk) list(ctx context.Context) ([]Server, error) {
 }
 
 // blocked counts the tools that wait for somebody, by server.
-func (d desk) blocked(server string) map[string]int {
+func (d serverAdmin) blocked(server string) map[string]int {
 	count := map[string]int{}
 	for _, def := range d.trust.Definitions(server) {
 		if def.Standing != gateway.Accepted {
@@ -145,7 +145,7 @@ func (d desk) blocked(server string) map[string]int {
 	return count
 }
 
-func (d desk) test(ctx context.Context, in serverName) (tested, error) {
+func (d serverAdmin) test(ctx context.Context, in serverName) (tested, error) {
 	report, err := d.registry.Test(ctx, in.Name)
 	if err != nil && report.Tool == "" {
 		return tested{}, err
@@ -158,7 +158,7 @@ func (d desk) test(ctx context.Context, in serverName) (tested, error) {
 }
 
 // switching answers requests to enable a server, or to disable it.
-func (d desk) switching(change func(context.Context, string) error) func(context.Context, serverName) (Server, error) {
+func (d serverAdmin) switching(change func(context.Context, string) error) func(context.Context, serverName) (Server, error) {
 	return func(ctx context.Context, in serverName) (Server, error) {
 		if err := change(registry.AsActor(ctx, in.By), in.Name); err != nil {
 			return Server{}, err
@@ -171,7 +171,7 @@ func (d desk) switching(change func(context.Context, string) error) func(context
 	}
 }
 
-func (d desk) reload(ctx context.Context, _ struct{}) (Reloaded, error) {
+func (d serverAdmin) reload(ctx context.Context, _ struct{}) (Reloaded, error) {
 	n, err := d.registry.Reload(ctx)
 	if err != nil {
 		return Reloaded{}, err
@@ -181,7 +181,7 @@ func (d desk) reload(ctx context.Context, _ struct{}) (Reloaded, error) {
 }
 
 // accept accepts what the person has seen, and nothing that came later.
-func (d desk) accept(_ context.Context, word Acceptance) ([]gateway.Definition, error) {
+func (d serverAdmin) accept(_ context.Context, word Acceptance) ([]gateway.Definition, error) {
 	if word.Server == "" || len(word.Tools) == 0 {
 		return nil, fault.New(fault.RequiredField, "is required").WithField("tools")
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// Desk is where registered agents take work and bring it back.
-type Desk interface {
+// Dispatcher is where registered agents take work and bring it back.
+type Dispatcher interface {
 	// Member returns the agent of an id: UNAUTHORIZED when it is registered no longer, TOKEN_EXPIRED.
 	Member(ctx context.Context, id string) (agents.Member, error)
 	Claim(ctx context.Context, m agents.Member, c agents.Claim) (agents.Work, error)
@@ -21,9 +21,9 @@ type Desk interface {
 	Report(ctx context.Context, m agents.Member, r agents.Report) error
 }
 
-// speak makes the contract of a tool by which a registered agent speaks for itself. Its calls are no tasks: they would fill
+// directSpec makes the contract of a tool by which a registered agent speaks for itself. Its calls are no tasks: they would fill
 // the log with heartbeats, and a claim that waits would hold a worker that has to do what it waits for.
-func speak(s tools.Spec) tools.Spec {
+func directSpec(s tools.Spec) tools.Spec {
 	s.Conditions = append([]string{"No task is made of the call", "The caller is a registered agent, with its own credential"}, s.Conditions...)
 	s.Gate, s.Approval = tools.AnyState, tools.NoApproval
 	s.NoWorkspace, s.AtNode, s.Direct, s.Tasks = true, true, true, tools.NoTask
@@ -31,21 +31,21 @@ func speak(s tools.Spec) tools.Spec {
 	return s
 }
 
-// speaker says who makes a call: FORBIDDEN for who is no registered agent.
-func (c Config) speaker(ctx context.Context, env *tools.Env) (Desk, agents.Member, error) {
+// caller says who makes a call: FORBIDDEN for who is no registered agent.
+func (c Config) caller(ctx context.Context, env *tools.Env) (Dispatcher, agents.Member, error) {
 	if env.Agent == "" {
 		return nil, agents.Member{}, fault.New(fault.Forbidden, "only a registered agent may do this, with its own credential").
 			WithHint("register with onboarding.registerAgent or orch agents register, and call again with the secret as bearer token")
 	}
-	var desk Desk
-	if c.Desk != nil {
-		desk = c.Desk()
+	var dispatcher Dispatcher
+	if c.Dispatcher != nil {
+		dispatcher = c.Dispatcher()
 	}
-	if desk == nil {
+	if dispatcher == nil {
 		return nil, agents.Member{}, fault.New(fault.ToolUnavailable, "only a node has work for agents").WithHint("start one: orch serve")
 	}
-	m, err := desk.Member(ctx, env.Agent)
-	return desk, m, err
+	m, err := dispatcher.Member(ctx, env.Agent)
+	return dispatcher, m, err
 }
 
 // refOf names a call, as every tool of agents does.

@@ -33,7 +33,7 @@ func (stuck) Pass(ctx context.Context, _ string, _ work.Call) (work.Outcome, err
 // A claim ends although its call cannot begin, and the call is not over by that: nobody has made it.
 func TestClaimEndsWhenItsCallCannotBegin(t *testing.T) {
 	t.Parallel()
-	d := agents.NewDesk(stuck{}, stuck{}, agents.NewRegistry(agents.Config{}))
+	d := agents.NewDispatcher(stuck{}, stuck{}, agents.NewRegistry(agents.Config{}))
 	w, err := d.Claim(t.Context(), agents.Member{Name: "ada", Profile: agents.Profile{MaxTasks: 1}}, agents.Claim{Free: 1})
 	assert.Equal(t, fault.Unavailable, fault.CodeOf(err))
 	assert.Empty(t, w.Calls)
@@ -42,7 +42,7 @@ func TestClaimEndsWhenItsCallCannotBegin(t *testing.T) {
 // What is no task is not looked for: the owner, of which there is none here, never hears of it.
 func TestReportOfNoTask(t *testing.T) {
 	t.Parallel()
-	d := agents.NewDesk(nil, nil, agents.NewRegistry(agents.Config{}))
+	d := agents.NewDispatcher(nil, nil, agents.NewRegistry(agents.Config{}))
 	for _, id := range []string{"", "../x", "TASK_", "TASK_01JD000000000000000000000\x1f"} {
 		err := d.Report(t.Context(), agents.Member{}, agents.Report{Ref: work.Ref{Task: events.TaskID(id), Step: "a", Attempt: 1}})
 		assert.Equal(t, fault.InvalidFormat, fault.CodeOf(err), id)
@@ -73,7 +73,7 @@ func TestCallForWhoIsGone(t *testing.T) {
 	t.Parallel()
 	ctx, leave := context.WithCancel(t.Context())
 	o := &goneOwner{leave: leave, call: work.Call{Ref: work.Ref{Task: events.NewTaskID(time.Now()), Step: "a", Attempt: 1}}}
-	d := agents.NewDesk(o, nil, agents.NewRegistry(agents.Config{}))
+	d := agents.NewDispatcher(o, nil, agents.NewRegistry(agents.Config{}))
 	m := agents.Member{Name: "ada", Profile: agents.Profile{ID: "agent-1", MaxTasks: 1}}
 	got, err := d.Claim(ctx, m, agents.Claim{Free: 1})
 	require.NoError(t, err)
@@ -112,7 +112,7 @@ func (o *willing) Report(_ context.Context, out work.Outcome) error {
 func TestConfigurationOfAnAgentHolds(t *testing.T) {
 	t.Parallel()
 	o := &willing{}
-	d := agents.NewDesk(o, o, agents.NewRegistry(agents.Config{}))
+	d := agents.NewDispatcher(o, o, agents.NewRegistry(agents.Config{}))
 	m := agents.Member{Name: "ada", Profile: agents.Profile{ID: "agent-1", MaxTasks: 1, Timeout: 7 * time.Second, MaxRetries: 2, Backoff: time.Millisecond}}
 	got, err := d.Claim(t.Context(), m, agents.Claim{Free: 1})
 	require.NoError(t, err)
@@ -127,7 +127,7 @@ func TestConfigurationOfAnAgentHolds(t *testing.T) {
 func TestReportOfASummary(t *testing.T) {
 	t.Parallel()
 	o := &willing{}
-	d := agents.NewDesk(o, o, agents.NewRegistry(agents.Config{}))
+	d := agents.NewDispatcher(o, o, agents.NewRegistry(agents.Config{}))
 	m, ref := agents.Member{Name: "ada"}, work.Ref{Task: events.NewTaskID(time.Now()), Step: "a", Attempt: 1}
 	err := d.Report(t.Context(), m, agents.Report{Ref: ref})
 	assert.Equal(t, fault.RequiredField, fault.CodeOf(err))

@@ -38,11 +38,11 @@ type Assignment struct {
 	Left time.Duration `json:"left"`
 
 	began time.Time
-	// named is when the agent last said that it has the call, zero when it never did; instance is which process of it.
-	named    time.Time
-	instance string
-	// times is how often it was given again: an answer that got lost says nothing of one that came later.
-	times int
+	// confirmedAt is when the agent last said that it has the call, zero when it never did; instance is which process of it.
+	confirmedAt time.Time
+	instance    string
+	// redeliveries is how often it was given again: an answer that got lost says nothing of one that came later.
+	redeliveries int
 }
 
 // Claim asks for work.
@@ -94,23 +94,23 @@ type Report struct {
 	HandTo *events.Agents `json:"hand_to,omitempty"`
 }
 
-// Desk hands out work to agents and takes it back. All methods are safe for concurrent use.
-type Desk struct {
+// Dispatcher hands out work to agents and takes it back. All methods are safe for concurrent use.
+type Dispatcher struct {
 	owner    work.Owner
 	chain    Chain
 	registry *Registry
 	clock    func() time.Time
 
 	mu sync.Mutex
-	// given are the calls of each agent, by id, speaking the processes that speak for them.
-	given    map[string][]Assignment
-	speaking map[string]*speaker
+	// assigned are the calls of each agent, by id, instances the processes that speak for them.
+	assigned  map[string][]Assignment
+	instances map[string]*instanceRecord
 }
 
-// NewDesk returns a desk.
-func NewDesk(owner work.Owner, chain Chain, registry *Registry) *Desk {
-	d := &Desk{
-		owner: owner, chain: chain, registry: registry, clock: registry.cfg.Clock, given: map[string][]Assignment{}, speaking: map[string]*speaker{},
+// NewDispatcher returns a dispatcher.
+func NewDispatcher(owner work.Owner, chain Chain, registry *Registry) *Dispatcher {
+	d := &Dispatcher{
+		owner: owner, chain: chain, registry: registry, clock: registry.cfg.Clock, assigned: map[string][]Assignment{}, instances: map[string]*instanceRecord{},
 	}
 	registry.OnSweep(d.drop)
 	return d
@@ -134,7 +134,7 @@ const maxWait = 30 * time.Second
 
 // Claim returns calls that are for agents like this one (S3-085). UNAVAILABLE when the node is stopping,
 // VALIDATION_ERROR for a claim that is none, CONFLICT when another process speaks for the agent.
-func (d *Desk) Claim(ctx context.Context, m Member, c Claim) (Work, error) {
+func (d *Dispatcher) Claim(ctx context.Context, m Member, c Claim) (Work, error) {
 	switch {
 	case c.Free < 1:
 		return Work{}, fault.New(fault.ValidationError, "must be at least 1").WithField("free")
@@ -143,7 +143,7 @@ func (d *Desk) Claim(ctx context.Context, m Member, c Claim) (Work, error) {
 	case len(c.Has) > MaxTasks:
 		return Work{}, tooMany("has")
 	}
-	if err := d.listen(ctx, m, c.Instance, c.Has); err != nil {
+	if err := d.noteInstance(ctx, m, c.Instance, c.Has); err != nil {
 		return Work{}, err
 	}
 	d.registry.touch(m.ID)
@@ -152,7 +152,7 @@ func (d *Desk) Claim(ctx context.Context, m Member, c Claim) (Work, error) {
 		return Work{Calls: lost}, err
 	}
 	batch, err := d.owner.Poll(ctx, work.Poll{
-		Worker: m.Actor(), Queues: []string{work.AgentsQueue}, Free: min(c.Free, d.room(m, c.Has)), Wait: min(c.Wait, maxWait),
+		Worker: m.Actor(), Queues: []string{work.AgentsQueue}, Free: min(c.Free, d.capacity(m, c.Has)), Wait: min(c.Wait, maxWait),
 		Agent: &work.Agent{Name: m.Name, Type: m.Type, Capabilities: m.Names(), For: m.For},
 	})
 	if err != nil {
@@ -161,7 +161,7 @@ func (d *Desk) Claim(ctx context.Context, m Member, c Claim) (Work, error) {
 	d.forget(m, batch.Cancel)
 	answer := Work{Stop: batch.Cancel}
 	for _, call := range batch.Calls {
-		a, ok, err := d.hand(ctx, m, call)
+		a, ok, err := d.assign(ctx, m, call)
 		if err != nil {
 			d.returned(batch.No)
 			return answer, err
@@ -174,14 +174,14 @@ func (d *Desk) Claim(ctx context.Context, m Member, c Claim) (Work, error) {
 }
 
 // returned gives back the calls of a batch that were not begun, without a word in the log.
-func (d *Desk) returned(no uint64) {
+func (d *Dispatcher) returned(no uint64) {
 	if s, ok := d.owner.(work.Source); ok {
 		s.Returned(no)
 	}
 }
 
 // giveBack gives back a call that was not begun, because the agent that has asked is gone.
-func (d *Desk) giveBack(ctx context.Context, m Member, call work.Call) error {
+func (d *Dispatcher) giveBack(ctx context.Context, m Member, call work.Call) error {
 	return d.tell(ctx, work.Outcome{
 		Ref: call.Ref, Worker: m.Actor(), StartedAt: events.Time(d.clock()), Class: fault.ClassShutdown,
 		Error: fault.New(fault.Unavailable, "the agent %s has not waited for the call", m.Name),
@@ -195,8 +195,8 @@ func tooMany(field string) error {
 
 // lost returns the calls that were lost on their way to the agent, as many as it can take, if they are still its own. A
 // call that it has named before is none of them: it may have begun, and is not begun twice.
-func (d *Desk) lost(ctx context.Context, m Member, c Claim) ([]Assignment, error) {
-	lost := d.unnamed(m)
+func (d *Dispatcher) lost(ctx context.Context, m Member, c Claim) ([]Assignment, error) {
+	lost := d.unconfirmed(m)
 	if len(lost) == 0 {
 		return nil, nil
 	}
@@ -208,13 +208,13 @@ func (d *Desk) lost(ctx context.Context, m Member, c Claim) ([]Assignment, error
 	if err != nil {
 		return nil, err
 	}
-	return d.again(m, lost, reply.Stop, c.Free), nil
+	return d.redeliver(m, lost, reply.Stop, c.Free), nil
 }
 
-// hand takes a call through the gates. One that ends there is reported. The start is in the log before the agent hears
+// assign takes a call through the gates. One that ends there is reported. The start is in the log before the agent hears
 // of the call, whatever its effect: by that the owner knows whose it is. An agent that goes away meanwhile hears of it
 // later; but while the log takes nothing, the way through the gates has no end.
-func (d *Desk) hand(ctx context.Context, m Member, call work.Call) (Assignment, bool, error) {
+func (d *Dispatcher) assign(ctx context.Context, m Member, call work.Call) (Assignment, bool, error) {
 	gone := ctx.Err() != nil
 	ctx = context.WithoutCancel(ctx) // half-way is nowhere
 	if gone {
@@ -239,13 +239,13 @@ func (d *Desk) hand(ctx context.Context, m Member, call work.Call) (Assignment, 
 		Deadline: events.Time(now.Add(out.With.Timeout)), Left: out.With.Timeout, Lease: call.Lease, began: now,
 	}
 	d.mu.Lock()
-	d.given[m.ID] = append(d.given[m.ID], a)
+	d.assigned[m.ID] = append(d.assigned[m.ID], a)
 	d.mu.Unlock()
 	return a, true, nil
 }
 
 // tell reports an outcome. One that came too late is dropped: the log notes it.
-func (d *Desk) tell(ctx context.Context, o work.Outcome) error {
+func (d *Dispatcher) tell(ctx context.Context, o work.Outcome) error {
 	if err := d.owner.Report(ctx, o); err != nil && !fault.Has(err, fault.Conflict) {
 		return err
 	}
@@ -254,7 +254,7 @@ func (d *Desk) tell(ctx context.Context, o work.Outcome) error {
 
 // Beat takes a heartbeat: it renews the leases of the calls that it names, and ends those whose time is over.
 // VALIDATION_ERROR for more calls than an agent can have, CONFLICT when another process speaks for the agent.
-func (d *Desk) Beat(ctx context.Context, m Member, b Beat) (Work, error) {
+func (d *Dispatcher) Beat(ctx context.Context, m Member, b Beat) (Work, error) {
 	if len(b.Calls) > MaxTasks {
 		return Work{}, tooMany("calls")
 	}
@@ -266,10 +266,10 @@ func (d *Desk) Beat(ctx context.Context, m Member, b Beat) (Work, error) {
 	for i := range b.Calls {
 		b.Calls[i].Tool, b.Calls[i].Effect, b.Calls[i].Unheard, refs[i] = toolName, "", false, b.Calls[i].Ref
 	}
-	if err := d.listen(ctx, m, b.Instance, refs); err != nil {
+	if err := d.noteInstance(ctx, m, b.Instance, refs); err != nil {
 		return Work{}, err
 	}
-	d.registry.Hear(m.ID, b.Error != "", clip(problem))
+	d.registry.MarkSeen(m.ID, b.Error != "", clip(problem))
 	if b.Leaving {
 		d.registry.leave(m.ID)
 	}
@@ -277,8 +277,8 @@ func (d *Desk) Beat(ctx context.Context, m Member, b Beat) (Work, error) {
 }
 
 // renew renews the leases of calls, and ends those of the agent whose time is over.
-func (d *Desk) renew(ctx context.Context, m Member, b Beat) (Work, error) {
-	late := d.late(m)
+func (d *Dispatcher) renew(ctx context.Context, m Member, b Beat) (Work, error) {
+	late := d.overdue(m)
 	reply, err := d.owner.Beat(ctx, work.Beat{Worker: m.Actor(), Queues: []string{work.AgentsQueue}, Calls: b.Calls, Leaving: b.Leaving})
 	if err != nil {
 		return Work{}, err
@@ -297,7 +297,7 @@ func (d *Desk) renew(ctx context.Context, m Member, b Beat) (Work, error) {
 const toolName = "AGENT_TASK"
 
 // expire ends a call that has taken too long.
-func (d *Desk) expire(ctx context.Context, m Member, a Assignment) error {
+func (d *Dispatcher) expire(ctx context.Context, m Member, a Assignment) error {
 	return d.tell(ctx, work.Outcome{
 		Ref: a.Ref, Worker: m.Actor(), StartedAt: events.Time(a.began), Duration: d.clock().Sub(a.began), Class: fault.ClassTimeout,
 		Error: fault.New(fault.Timeout, "the agent %s did not end the call in time", m.Name), Retry: m.retry(),

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Office takes and gives out messages for somebody: Who is an identity such as agent:builder, a running call that acts
+// Broker takes and gives out messages for somebody: Who is an identity such as agent:builder, a running call that acts
 // for one, or somebody who reads for another one.
-type Office[Who any] interface {
+type Broker[Who any] interface {
 	// Send stores a message and returns when it survives a restart. A draft with a key that was sent before is the same
 	// message; CONFLICT when it says something else. Errors beside those of Draft.Message: NOT_FOUND for an unknown message
 	// that is answered, QUOTA_EXCEEDED when a recipient or the store has no room, SECRET_DETECTED, DISK_FULL, UNAVAILABLE.
@@ -27,8 +27,8 @@ type Call struct {
 	Attempt int    `json:"attempt"`
 }
 
-// Deputy is By, who asks, for For: themselves, or somebody whose inbox they look into.
-type Deputy struct {
+// Delegation is By, who asks, for For: themselves, or somebody whose inbox they look into.
+type Delegation struct {
 	For string `json:"for"`
 	By  string `json:"by"`
 }
@@ -97,48 +97,48 @@ type Groups struct {
 	Groups []string `json:"groups"`
 }
 
-// ForCalls lets calls act for whoever made them, whom find tells.
-func ForCalls(office Office[string], find func(context.Context, Call) (string, error)) Office[Call] {
-	return forCalls{office, find}
+// BrokerForCalls lets calls act for whoever made them, whom find tells.
+func BrokerForCalls(broker Broker[string], find func(context.Context, Call) (string, error)) Broker[Call] {
+	return callBroker{broker, find}
 }
 
-type forCalls struct {
-	office Office[string]
+type callBroker struct {
+	broker Broker[string]
 	find   func(context.Context, Call) (string, error)
 }
 
-// Send implements Office.
-func (f forCalls) Send(ctx context.Context, c Call, d Draft) (Receipt, error) {
+// Send implements Broker.
+func (f callBroker) Send(ctx context.Context, c Call, d Draft) (Receipt, error) {
 	who, err := f.find(ctx, c)
 	if err != nil {
 		return Receipt{}, err
 	}
-	return f.office.Send(ctx, who, d)
+	return f.broker.Send(ctx, who, d)
 }
 
-// Inbox implements Office.
-func (f forCalls) Inbox(ctx context.Context, c Call, q Query) (Page, error) {
+// Inbox implements Broker.
+func (f callBroker) Inbox(ctx context.Context, c Call, q Query) (Page, error) {
 	who, err := f.find(ctx, c)
 	if err != nil {
 		return Page{}, err
 	}
-	return f.office.Inbox(ctx, who, q)
+	return f.broker.Inbox(ctx, who, q)
 }
 
-// Ack implements Office.
-func (f forCalls) Ack(ctx context.Context, c Call, ids []string) (Acked, error) {
+// Ack implements Broker.
+func (f callBroker) Ack(ctx context.Context, c Call, ids []string) (Acked, error) {
 	who, err := f.find(ctx, c)
 	if err != nil {
 		return Acked{}, err
 	}
-	return f.office.Ack(ctx, who, ids)
+	return f.broker.Ack(ctx, who, ids)
 }
 
-// Group implements Office.
-func (f forCalls) Group(ctx context.Context, c Call, change GroupChange) (Groups, error) {
+// Group implements Broker.
+func (f callBroker) Group(ctx context.Context, c Call, change GroupChange) (Groups, error) {
 	who, err := f.find(ctx, c)
 	if err != nil {
 		return Groups{}, err
 	}
-	return f.office.Group(ctx, who, change)
+	return f.broker.Group(ctx, who, change)
 }
