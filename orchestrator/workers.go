@@ -273,6 +273,9 @@ func (o *Orchestrator) ReportThen(ctx context.Context, r work.Outcome, done func
 	late := false
 	o.lock()
 	o.turn(r.Task, workerActor(r.Worker), func(t *turn) error {
+		if err := t.mayHandOn(r); err != nil {
+			return err
+		}
 		late = t.take(r, in)
 		return nil
 	}, func(err error) {

@@ -259,7 +259,7 @@ func (n *Node) ownerConfig() orchestrator.Config {
 			n.hands.later(id, func() error { return n.hands.tree.Archive(id, ok) })
 		},
 		Committed: n.stats.Committed,
-		Gone:      n.gone(), Describe: n.describe, Limited: n.hands.limited, FourEyes: n.cfg.FourEyes, Notify: n.notify,
+		Gone:      n.gone(), Describe: n.describe, Limited: n.hands.limited, HandOn: n.hands.mayHandOn, FourEyes: n.cfg.FourEyes, Notify: n.notify,
 	}
 }
 
