@@ -14,9 +14,9 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// jealous is a mill that takes back what is done, and lets nothing be handed to bob.
+// jealous is an endlessOwner that takes back what is done, and lets nothing be handed to bob.
 type jealous struct {
-	mill
+	endlessOwner
 
 	taken []work.Outcome
 }
@@ -37,8 +37,8 @@ func (open) Vet(output json.RawMessage) (json.RawMessage, error) { return output
 // A call whose handover is refused stays with its agent, which has no more room by that, and may end it otherwise.
 func TestRefusedHandoverStaysWithTheAgent(t *testing.T) {
 	t.Parallel()
-	j := &jealous{mill: mill{each: 1}}
-	d := agents.NewDesk(j, open{gates{mill: &j.mill}}, agents.NewRegistry(agents.Config{}))
+	j := &jealous{endlessOwner: endlessOwner{each: 1}}
+	d := agents.NewDispatcher(j, open{gates{endlessOwner: &j.endlessOwner}}, agents.NewRegistry(agents.Config{}))
 	ada := member("ada")
 	got, err := d.Claim(t.Context(), ada, agents.Claim{Free: 1})
 	require.NoError(t, err)

@@ -18,7 +18,7 @@ import (
 // there is nothing to cut.
 func TestDrainIsCut(t *testing.T) {
 	t.Parallel()
-	b := &book{t: t, give: call(time.Now().Add(time.Hour), time.Hour), instances: map[string]bool{}, named: make(chan struct{}, 10)}
+	b := &recordingNode{t: t, give: call(time.Now().Add(time.Hour), time.Hour), instances: map[string]bool{}, named: make(chan struct{}, 10)}
 	server := httptest.NewServer(b)
 	t.Cleanup(server.Close)
 	begun, cut := make(chan struct{}), make(chan struct{})
