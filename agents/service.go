@@ -77,7 +77,7 @@ type pendingSecret struct {
 
 const (
 	// secretTTL is how long a secret can be collected, maxSecrets how many there are at most.
-	secretTTL = 10 * time.Minute
+	secretTTL  = 10 * time.Minute
 	maxSecrets = 1000
 )
 
