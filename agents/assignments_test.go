@@ -68,8 +68,8 @@ func (m *endlessOwner) Poll(context.Context, work.Poll) (work.Batch, error) {
 	return b, nil
 }
 
-func (m *endlessOwner) Beat(context.Context, work.Beat) (work.BeatReply, error) {
-	return work.BeatReply{}, nil
+func (m *endlessOwner) Heartbeat(context.Context, work.Heartbeat) (work.HeartbeatReply, error) {
+	return work.HeartbeatReply{}, nil
 }
 
 func (m *endlessOwner) Report(context.Context, work.Outcome) error { return nil }
@@ -137,7 +137,7 @@ func TestAgentsThatGoElsewhereAreForgotten(t *testing.T) {
 	}
 	h.members = h.members[:1]
 	now = now.Add(2 * time.Minute)
-	_, err := d.Beat(t.Context(), member("ada"), agents.Beat{Instance: "x"})
+	_, err := d.Heartbeat(t.Context(), member("ada"), agents.Heartbeat{Instance: "x"})
 	require.NoError(t, err)
 	given, speaking, heard := d.Known()
 	assert.Equal(t, []int{1, 1, 1}, []int{given, speaking, heard})
@@ -192,7 +192,7 @@ func TestFormerProcessesAreBounded(t *testing.T) {
 	m := &endlessOwner{}
 	d := agents.NewDispatcher(m, gates{endlessOwner: m}, agents.NewRegistry(agents.Config{}))
 	beat := func(i int) error {
-		_, err := d.Beat(t.Context(), member("ada"), agents.Beat{Instance: strconv.Itoa(i)})
+		_, err := d.Heartbeat(t.Context(), member("ada"), agents.Heartbeat{Instance: strconv.Itoa(i)})
 		return err
 	}
 	for i := range 100 {

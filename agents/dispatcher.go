@@ -66,11 +66,11 @@ type Work struct {
 	Stop []work.Ref `json:"stop,omitempty"`
 }
 
-// Beat is a heartbeat.
-type Beat struct {
+// Heartbeat says that an agent is there, and which calls it has.
+type Heartbeat struct {
 	// Error is what is wrong with the agent; "" for nothing.
-	Error string       `json:"error,omitempty"`
-	Calls []work.Pulse `json:"calls,omitempty"`
+	Error string               `json:"error,omitempty"`
+	Calls []work.CallHeartbeat `json:"calls,omitempty"`
 	// Instance is that of Claim.
 	Instance string `json:"instance,omitempty"`
 	// Leaving says that the agent ends: it is offline until it is heard of again.
@@ -119,7 +119,7 @@ func NewDispatcher(owner work.Owner, chain Chain, registry *Registry) *Dispatche
 // The paths at which agents speak to the node over HTTP. All take a POST with a JSON object and the credential as a bearer
 // token.
 const (
-	// StatusPath takes a heartbeat, Beat, and answers Work.
+	// StatusPath takes a heartbeat, Heartbeat, and answers Work.
 	StatusPath = "/agents/status"
 	// TasksPath takes Claim and answers Work, as soon as there is any.
 	TasksPath = "/agents/tasks"
@@ -200,11 +200,11 @@ func (d *Dispatcher) lost(ctx context.Context, m Member, c Claim) ([]Assignment,
 	if len(lost) == 0 {
 		return nil, nil
 	}
-	pulses := make([]work.Pulse, len(lost))
+	pulses := make([]work.CallHeartbeat, len(lost))
 	for i, a := range lost {
-		pulses[i] = work.Pulse{Ref: a.Ref, Tool: toolName, Unheard: true}
+		pulses[i] = work.CallHeartbeat{Ref: a.Ref, Tool: toolName, Unheard: true}
 	}
-	reply, err := d.renew(ctx, m, Beat{Calls: pulses})
+	reply, err := d.renew(ctx, m, Heartbeat{Calls: pulses})
 	if err != nil {
 		return nil, err
 	}
@@ -252,9 +252,9 @@ func (d *Dispatcher) tell(ctx context.Context, o work.Outcome) error {
 	return nil
 }
 
-// Beat takes a heartbeat: it renews the leases of the calls that it names, and ends those whose time is over.
+// Heartbeat takes a heartbeat: it renews the leases of the calls that it names, and ends those whose time is over.
 // VALIDATION_ERROR for more calls than an agent can have, CONFLICT when another process speaks for the agent.
-func (d *Dispatcher) Beat(ctx context.Context, m Member, b Beat) (Work, error) {
+func (d *Dispatcher) Heartbeat(ctx context.Context, m Member, b Heartbeat) (Work, error) {
 	if len(b.Calls) > MaxTasks {
 		return Work{}, tooMany("calls")
 	}
@@ -277,9 +277,9 @@ func (d *Dispatcher) Beat(ctx context.Context, m Member, b Beat) (Work, error) {
 }
 
 // renew renews the leases of calls, and ends those of the agent whose time is over.
-func (d *Dispatcher) renew(ctx context.Context, m Member, b Beat) (Work, error) {
+func (d *Dispatcher) renew(ctx context.Context, m Member, b Heartbeat) (Work, error) {
 	late := d.overdue(m)
-	reply, err := d.owner.Beat(ctx, work.Beat{Worker: m.Actor(), Queues: []string{work.AgentsQueue}, Calls: b.Calls, Leaving: b.Leaving})
+	reply, err := d.owner.Heartbeat(ctx, work.Heartbeat{Worker: m.Actor(), Queues: []string{work.AgentsQueue}, Calls: b.Calls, Leaving: b.Leaving})
 	if err != nil {
 		return Work{}, err
 	}

@@ -46,7 +46,7 @@ const (
 // AgentDispatcher takes what registered agents say.
 type AgentDispatcher interface {
 	Claim(ctx context.Context, m agents.Member, c agents.Claim) (agents.Work, error)
-	Beat(ctx context.Context, m agents.Member, b agents.Beat) (agents.Work, error)
+	Heartbeat(ctx context.Context, m agents.Member, b agents.Heartbeat) (agents.Work, error)
 	Report(ctx context.Context, m agents.Member, r agents.Report) error
 	// Requeue gives the calls of an answer that found nobody to others.
 	Requeue(ctx context.Context, h agents.Delivery) error
@@ -96,7 +96,7 @@ func ServeAgentDispatcher(c *Conn, cfg AgentsConfig) (*Endpoint, error) {
 	}
 	end.setDefaults()
 	s := &agentServer{cfg: cfg, log: end.Logger, inFlight: map[string]int{}, deliveries: map[uint64]pendingDelivery{}, first: 1, clock: time.Now}
-	returned := func(e *Endpoint, no uint64) { e.aside(func(ctx context.Context) { s.requeue(ctx, no) }) }
+	returned := func(e *Endpoint, no uint64) { e.background(func(ctx context.Context) { s.requeue(ctx, no) }) }
 	return serveAt(c, AgentSubjects+".*.*", s.find, returned, end)
 }
 
@@ -134,12 +134,12 @@ func (s *agentServer) find(m *nats.Msg) (method, error) {
 	if m.Reply == "" {
 		return nil, fault.New(fault.InvalidRequest, "nobody waits for the answer")
 	}
-	var do func(context.Context, agents.Member, []byte) (letter, error)
+	var do func(context.Context, agents.Member, []byte) (response, error)
 	switch name {
 	case "tasks":
 		do = s.claim
 	case "status":
-		do = unnumbered(HandleAgent(s.cfg.Dispatcher.Beat))
+		do = unnumbered(HandleAgent(s.cfg.Dispatcher.Heartbeat))
 	case "results":
 		do = unnumbered(HandleAgent(func(ctx context.Context, m agents.Member, r agents.Report) (struct{}, error) {
 			return struct{}{}, s.cfg.Dispatcher.Report(ctx, m, r)
@@ -149,34 +149,34 @@ func (s *agentServer) find(m *nats.Msg) (method, error) {
 	default:
 		return nil, fault.New(fault.NotFound, "there is no subject %q", name).WithHint("use tasks, status, results or credential")
 	}
-	return func(ctx context.Context, request []byte) (letter, error) { return s.serve(ctx, id, request, do) }, nil
+	return func(ctx context.Context, request []byte) (response, error) { return s.serve(ctx, id, request, do) }, nil
 }
 
-func unnumbered(do AgentMethod) func(context.Context, agents.Member, []byte) (letter, error) {
-	return func(ctx context.Context, m agents.Member, request []byte) (letter, error) {
+func unnumbered(do AgentMethod) func(context.Context, agents.Member, []byte) (response, error) {
+	return func(ctx context.Context, m agents.Member, request []byte) (response, error) {
 		data, err := do(ctx, m, request)
-		return letter{data: data}, err
+		return response{data: data}, err
 	}
 }
 
 // serve answers a request of an agent that is still registered: its connection may outlive that.
-func (s *agentServer) serve(ctx context.Context, id string, request []byte, do func(context.Context, agents.Member, []byte) (letter, error)) (letter, error) {
+func (s *agentServer) serve(ctx context.Context, id string, request []byte, do func(context.Context, agents.Member, []byte) (response, error)) (response, error) {
 	if len(request) > maxAgentBody {
-		return letter{}, fault.New(fault.ValidationError, "the request has more than %d bytes", maxAgentBody).WithReason("SIZE_LIMIT_EXCEEDED")
+		return response{}, fault.New(fault.ValidationError, "the request has more than %d bytes", maxAgentBody).WithReason("SIZE_LIMIT_EXCEEDED")
 	}
 	m, err := s.cfg.Member(ctx, id)
 	if err != nil {
-		return letter{}, err
+		return response{}, err
 	}
 	if s.cfg.Admit != nil {
 		leave, err := s.cfg.Admit(m.Actor(), int64(len(request)))
 		if err != nil {
-			return letter{}, err
+			return response{}, err
 		}
 		defer leave()
 	}
 	if err := s.enter(id, len(request)); err != nil {
-		return letter{}, err
+		return response{}, err
 	}
 	defer s.leave(id, len(request))
 	return do(ctx, m, request)
@@ -207,16 +207,16 @@ func (s *agentServer) leave(id string, size int) {
 }
 
 // claim answers a claim, under a number when it hands out calls.
-func (s *agentServer) claim(ctx context.Context, m agents.Member, request []byte) (letter, error) {
+func (s *agentServer) claim(ctx context.Context, m agents.Member, request []byte) (response, error) {
 	ctx, cancel := s.cfg.While(ctx, m.ID) // who is removed while it waits gets no call
 	defer cancel()
 	given, data, err := handle(ctx, request, func(ctx context.Context, c agents.Claim) (agents.Work, error) {
 		return s.cfg.Dispatcher.Claim(ctx, m, c)
 	})
 	if err != nil || len(given.Calls) == 0 {
-		return letter{data: data}, err
+		return response{data: data}, err
 	}
-	return letter{data: data, no: s.remember(agents.DeliveryTo(m, given))}, nil
+	return response{data: data, no: s.remember(agents.DeliveryTo(m, given))}, nil
 }
 
 // remember remembers an answer for the time that it takes to hear that nobody was there for it, and forgets older ones.

@@ -94,8 +94,8 @@ func (c *fakeDispatcher) Claim(ctx context.Context, _ agents.Member, in agents.C
 	}
 }
 
-// Beat implements bus.AgentDispatcher.
-func (c *fakeDispatcher) Beat(_ context.Context, m agents.Member, b agents.Beat) (agents.Work, error) {
+// Heartbeat implements bus.AgentDispatcher.
+func (c *fakeDispatcher) Heartbeat(_ context.Context, m agents.Member, b agents.Heartbeat) (agents.Work, error) {
 	if b.Error != "" {
 		return agents.Work{}, fault.New(fault.SecretDetected, "%s", b.Error)
 	}

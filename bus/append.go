@@ -113,7 +113,7 @@ func (s *Store) Append(r events.Record, done func(seq uint64, err error)) {
 		return
 	}
 	p := &pending{record: r, since: now, done: done}
-	if r.After == 0 && s.past.mayHold(r.Task, now) {
+	if r.After == 0 && s.archiveFilter.mayContain(r.Task, now) {
 		go s.sendIfNew(p) // ends with the append, which drain waits for
 		return
 	}

@@ -41,7 +41,7 @@ func (s *Store) Archive(ctx context.Context, task events.TaskID) error {
 	if loss := s.loss.Load(); loss != nil {
 		return loss
 	}
-	release, err := s.still.enter(time.Now())
+	release, err := s.archivePause.begin(time.Now())
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (s *Store) Archive(ctx context.Context, task events.TaskID) error {
 		return err
 	}
 	failpoint.Pass(failpoint.Archived)
-	s.past.add(task, time.Now())
+	s.archiveFilter.add(task, time.Now())
 	return s.leaveLive(ctx, task)
 }
 

@@ -88,7 +88,7 @@ func (r *Remote) Backup(ctx context.Context, path string, cfg BackupConfig) (Man
 	})
 }
 
-func (c *Conn) backup(ctx context.Context, path string, report Report, cfg BackupConfig, ask holder) (Manifest, error) {
+func (c *Conn) backup(ctx context.Context, path string, report Report, cfg BackupConfig, ask holdFunc) (Manifest, error) {
 	if report.Found > 0 {
 		return Manifest{}, fault.New(fault.DataLoss, "a damaged store is not backed up: %s", report.Problems[0]).
 			WithHint("orch verify names all that is damaged; orch restore brings an earlier backup back")
@@ -101,7 +101,7 @@ func (c *Conn) backup(ctx context.Context, path string, report Report, cfg Backu
 		return Manifest{}, writeFault(path, err)
 	}
 	var m Manifest
-	err = held(ctx, ask, func(renew func() error) (err error) {
+	err = withHold(ctx, ask, func(renew func() error) (err error) {
 		m, err = c.writeBackup(ctx, temp, cfg, renew)
 		return err
 	})

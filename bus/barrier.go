@@ -37,14 +37,14 @@ type barrier struct {
 	failed    atomic.Pointer[fault.Error]
 
 	mu      sync.Mutex
-	streams map[string]*blocks
+	streams map[string]*blockFiles
 }
 
 // syncFunc makes the data of a file durable.
 type syncFunc func(*os.File) error
 
 func newBarrier(root string, fsync syncFunc, onFailure func(*fault.Error)) *barrier {
-	return &barrier{root: root, fsync: fsync, onFailure: onFailure, streams: map[string]*blocks{}}
+	return &barrier{root: root, fsync: fsync, onFailure: onFailure, streams: map[string]*blockFiles{}}
 }
 
 func fdatasync(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }
@@ -60,7 +60,7 @@ func (b *barrier) watch(stream string) error {
 	if known {
 		return nil
 	}
-	files := &blocks{dir: filepath.Join(b.root, stream, blockDir), fsync: b.fsync}
+	files := &blockFiles{dir: filepath.Join(b.root, stream, blockDir), fsync: b.fsync}
 	files.ended.L = &files.mu
 	if err := files.follow(); err != nil { // not under the lock: who waits for another stream does not wait for this one
 		return b.fail(err)
@@ -133,10 +133,10 @@ func (b *barrier) close() {
 	clear(b.streams)
 }
 
-// blocks are the block files of one stream. The server appends to the newest one only. One that is full
+// blockFiles are the block files of one stream. The server appends to the newest one only. One that is full
 // it may rewrite (to compress or to compact it), or remove when it has become empty, after it has
 // synced what it puts in its place.
-type blocks struct {
+type blockFiles struct {
 	dir   string
 	fsync syncFunc
 
@@ -153,7 +153,7 @@ type blocks struct {
 }
 
 // wait takes part in the first round that begins after the call.
-func (b *blocks) wait() error {
+func (b *blockFiles) wait() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	mine := b.begun + 1
@@ -173,7 +173,7 @@ func (b *blocks) wait() error {
 }
 
 // round syncs the older files first: what is in a newer one is later, and must not survive it alone.
-func (b *blocks) round() error {
+func (b *blockFiles) round() error {
 	if err := b.follow(); err != nil {
 		return err
 	}
@@ -199,7 +199,7 @@ func (b *blocks) round() error {
 
 // follow opens the blocks that came since the last round. The newest file stays open between rounds, so
 // that an error that the kernel reports once is not reported to somebody else.
-func (b *blocks) follow() error {
+func (b *blockFiles) follow() error {
 	if len(b.open) > 0 && b.isNewest(b.open[len(b.open)-1]) {
 		return nil
 	}
@@ -222,7 +222,7 @@ func (b *blocks) follow() error {
 }
 
 // isNewest reports whether the server still writes to a file: it is in its place, and there is no next.
-func (b *blocks) isNewest(f *os.File) bool {
+func (b *blockFiles) isNewest(f *os.File) bool {
 	have, err := f.Stat()
 	if err != nil {
 		return false
@@ -235,7 +235,7 @@ func (b *blocks) isNewest(f *os.File) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-func (b *blocks) take(index uint32) error {
+func (b *blockFiles) take(index uint32) error {
 	f, err := os.OpenFile(blockPath(b.dir, index), os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) { // emptied and removed meanwhile
 		return nil
@@ -248,7 +248,7 @@ func (b *blocks) take(index uint32) error {
 	return nil
 }
 
-func (b *blocks) close() {
+func (b *blockFiles) close() {
 	for _, f := range b.open {
 		_ = f.Close() // it was synced, or the failure is known
 	}

@@ -149,7 +149,7 @@ func (c *ServerConfig) portIsFree(ctx context.Context) error {
 }
 
 // text is the configuration of the server in its own language. Everything that is not named here and
-// could listen (monitoring, cluster, gateways, leaf nodes, WebSocket, MQTT) stays off. Who may connect says a door.
+// could listen (monitoring, cluster, gateways, leaf nodes, WebSocket, MQTT) stays off. Who may connect says an authenticator.
 func (c *ServerConfig) text(syncing Syncing) string {
 	return `server_name: "orch"
 host: ` + strconv.Quote(c.Host) + `

@@ -74,7 +74,7 @@ type Conn struct {
 	nc     *nats.Conn
 	js     jetstream.JetStream
 	target target
-	link   *link
+	link   *lossNotifier
 	// replicated is set when the streams are on several servers, of which one may know less than another.
 	replicated atomic.Bool
 }
@@ -153,7 +153,7 @@ func connect(ctx context.Context, t target) (*Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fault.From(err)
 	}
-	lost := &link{}
+	lost := &lossNotifier{}
 	opts := t.options(lost)
 	if deadline, ok := ctx.Deadline(); ok {
 		opts = append(opts, nats.Timeout(min(time.Until(deadline), dialWithin)))
@@ -177,7 +177,7 @@ func connect(ctx context.Context, t target) (*Conn, error) {
 
 // options never lets the client keep messages while it is disconnected: who sends must learn at once
 // that nothing was sent.
-func (t *target) options(lost *link) []nats.Option {
+func (t *target) options(lost *lossNotifier) []nats.Option {
 	c, log := t.config, t.config.Logger
 	opts := []nats.Option{
 		nats.Name(c.Name),

@@ -11,8 +11,8 @@ import (
 const (
 	// holdTime is how long nothing is archived after the last word of a backup, holdAgain how often a
 	// backup speaks. A backup whose process ends is forgotten by then.
-	holdTime  = 5 * time.Minute
-	holdAgain = 20 * time.Second
+	holdTime       = 5 * time.Minute
+	holdRenewEvery = 20 * time.Second
 )
 
 // hold asks the store not to move histories to the archive while its streams are copied one after the
@@ -24,33 +24,33 @@ type hold struct {
 	End bool `json:"end,omitempty"`
 }
 
-// holder asks the store of a node.
-type holder func(ctx context.Context, h hold) error
+// holdFunc asks the store of a node.
+type holdFunc func(ctx context.Context, h hold) error
 
-// stillness is the store's side of a hold.
-type stillness struct {
+// archivePause is the store's side of a hold.
+type archivePause struct {
 	moving sync.RWMutex // held for reading while a history moves
 	until  time.Time    // guarded by moving
 }
 
 // hold waits for the histories that are moving right now.
 func (s *Store) hold(_ context.Context, h hold) error {
-	s.still.moving.Lock()
-	defer s.still.moving.Unlock()
+	s.archivePause.moving.Lock()
+	defer s.archivePause.moving.Unlock()
 	now := time.Now()
 	switch {
 	case h.End:
-		s.still.until = time.Time{}
+		s.archivePause.until = time.Time{}
 		return nil
-	case h.Again && now.After(s.still.until):
+	case h.Again && now.After(s.archivePause.until):
 		return fault.New(fault.Conflict, "the hold of the backup has run out").WithHint("take the backup again")
 	}
-	s.still.until = now.Add(holdTime)
+	s.archivePause.until = now.Add(holdTime)
 	return nil
 }
 
-// enter begins to move a history; release ends it.
-func (s *stillness) enter(now time.Time) (release func(), err error) {
+// begin begins to move a history; release ends it.
+func (s *archivePause) begin(now time.Time) (release func(), err error) {
 	s.moving.RLock()
 	if now.Before(s.until) {
 		s.moving.RUnlock()
@@ -60,15 +60,15 @@ func (s *stillness) enter(now time.Time) (release func(), err error) {
 	return s.moving.RUnlock, nil
 }
 
-// held runs fn under a hold. fn calls renew often; it speaks to the node when it is time.
-func held(ctx context.Context, ask holder, fn func(renew func() error) error) error {
+// withHold runs fn under a hold. fn calls renew often; it speaks to the node when it is time.
+func withHold(ctx context.Context, ask holdFunc, fn func(renew func() error) error) error {
 	if err := ask(ctx, hold{}); err != nil {
 		return err
 	}
 	defer func() { _ = ask(context.WithoutCancel(ctx), hold{End: true}) }() // else it runs out by itself
 	spoke := time.Now()
 	return fn(func() error {
-		if time.Since(spoke) < holdAgain {
+		if time.Since(spoke) < holdRenewEvery {
 			return nil
 		}
 		spoke = time.Now()

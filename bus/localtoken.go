@@ -34,12 +34,12 @@ func (l LocalToken) Keep(ctx context.Context, t *Tokens) error {
 }
 
 // Rotate makes a new token, writes it to the file, and so revokes the one before.
-func (l LocalToken) Rotate(ctx context.Context, keeper TokenKeeper) (Token, error) {
+func (l LocalToken) Rotate(ctx context.Context, store TokenStore) (Token, error) {
 	place, err := l.place()
 	if err != nil {
 		return Token{}, err
 	}
-	token, secret, err := IssueToken(ctx, keeper, NewToken{
+	token, secret, err := IssueToken(ctx, store, NewToken{
 		Name: l.User, Role: RoleOperator, Actor: "user:" + l.User, Local: place,
 	})
 	if err != nil {

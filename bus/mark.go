@@ -30,13 +30,13 @@ type mark struct {
 	// At is when the commit was acknowledged.
 	At time.Time `json:"at"`
 	// Sides says how far the other streams went, by name.
-	Sides map[string]side `json:"sides"`
+	Sides map[string]sideMark `json:"sides"`
 	// Sum is the hash of the mark without it.
 	Sum string `json:"sum"`
 }
 
-// side says how far a stream beside the log went.
-type side struct {
+// sideMark says how far a stream beside the log went.
+type sideMark struct {
 	Created time.Time `json:"created"`
 	Seq     uint64    `json:"seq"`
 	// Msgs is the number of its messages, in streams that lose none.
@@ -109,7 +109,7 @@ type marker struct {
 	written mark
 	waiting mark
 	// fresh is how far the streams beside the log are.
-	fresh map[string]side
+	fresh map[string]sideMark
 }
 
 func (m *marker) known() bool { return m.written.known() }
@@ -176,7 +176,7 @@ func (s *Store) checkMark(ctx context.Context) error {
 	return s.raiseMark(ctx, info.State.LastSeq, sides)
 }
 
-func (s *Store) compare(ctx context.Context, info *jetstream.StreamInfo, sides map[string]side) error {
+func (s *Store) compare(ctx context.Context, info *jetstream.StreamInfo, sides map[string]sideMark) error {
 	w := s.mark.written
 	if !w.known() {
 		return nil
@@ -204,7 +204,7 @@ func (s *Store) compare(ctx context.Context, info *jetstream.StreamInfo, sides m
 }
 
 // raiseMark moves the mark to the newest commit that is in the log at the start, on the disk by now.
-func (s *Store) raiseMark(ctx context.Context, last uint64, sides map[string]side) error {
+func (s *Store) raiseMark(ctx context.Context, last uint64, sides map[string]sideMark) error {
 	m := s.mark.written
 	m.Stream, m.Sides = s.mark.stream, sides
 	if last > m.Seq {
@@ -222,8 +222,8 @@ func (s *Store) raiseMark(ctx context.Context, last uint64, sides map[string]sid
 }
 
 // sides returns how far the streams beside the log are.
-func (s *Store) sides(ctx context.Context) (map[string]side, error) {
-	found := map[string]side{}
+func (s *Store) sides(ctx context.Context) (map[string]sideMark, error) {
+	found := map[string]sideMark{}
 	for _, name := range ownStreams()[1:] {
 		stream, err := s.conn.js.Stream(ctx, name)
 		if err != nil {
@@ -233,7 +233,7 @@ func (s *Store) sides(ctx context.Context) (map[string]side, error) {
 		if err := s.barrier().wait(name); err != nil { // what is claimed is durable
 			return nil, err
 		}
-		is := side{Created: info.Created, Seq: info.State.LastSeq}
+		is := sideMark{Created: info.Created, Seq: info.State.LastSeq}
 		switch name {
 		case pointsStream:
 			is.Msgs = info.State.Msgs

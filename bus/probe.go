@@ -49,7 +49,7 @@ func (s *Server) chooseSyncing(ctx context.Context) error {
 	}
 	reason := s.probe(ctx)
 	if reason == nil {
-		s.barrier = newBarrier(s.streamsDir(), s.cfg.Sync, s.distrust)
+		s.barrier = newBarrier(s.streamsDir(), s.cfg.Sync, s.recordSyncFailure)
 		return nil
 	}
 	s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "the embedded server syncs every write by itself: slower, and as safe",

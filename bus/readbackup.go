@@ -69,7 +69,7 @@ func (b *backupReader) part(use func(string, io.Reader) error) (Part, error) {
 	}
 	b.name, b.bytes = name, 0
 	sum := sha256.New()
-	data := io.TeeReader(pieces{b}, sum)
+	data := io.TeeReader(partReader{b}, sum)
 	if use != nil {
 		if err := use(name, data); err != nil {
 			return Part{}, err
@@ -124,11 +124,11 @@ func (m Manifest) config(stream string) json.RawMessage {
 	return m.Parts[i].Config
 }
 
-// pieces reads the entries of the part in work as one.
-type pieces struct{ b *backupReader }
+// partReader reads the entries of the part in work as one.
+type partReader struct{ b *backupReader }
 
 // Read implements io.Reader.
-func (p pieces) Read(into []byte) (int, error) {
+func (p partReader) Read(into []byte) (int, error) {
 	for {
 		if err := p.b.advance(); err != nil {
 			return 0, err

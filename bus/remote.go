@@ -64,9 +64,9 @@ type Owner interface {
 func ServeOwner(c *Conn, owner Owner, cfg EndpointConfig) (*Endpoint, error) {
 	cfg.setDefaults()
 	owner = workersOnly{owner}
-	methods := plain(map[string]Method{
+	methods := withoutNumbers(map[string]Method{
 		"start":  Handle(answerless(owner.Start)),
-		"beat":   Handle(owner.Beat),
+		"beat":   Handle(owner.Heartbeat),
 		"report": Handle(reportAll(owner, cfg)),
 	})
 	methods["poll"] = pollFor(owner)
@@ -75,9 +75,9 @@ func ServeOwner(c *Conn, owner Owner, cfg EndpointConfig) (*Endpoint, error) {
 
 // pollFor answers polls under the numbers of their batches.
 func pollFor(owner work.Owner) method {
-	return func(ctx context.Context, request []byte) (letter, error) {
+	return func(ctx context.Context, request []byte) (response, error) {
 		b, data, err := handle(ctx, request, owner.Poll)
-		return letter{data: data, no: b.No}, err
+		return response{data: data, no: b.No}, err
 	}
 }
 
@@ -88,9 +88,9 @@ func answerless[In any](fn func(context.Context, In) error) func(context.Context
 // reportAll takes many outcomes in one request and answers each by its error, or null.
 func reportAll(owner Owner, cfg EndpointConfig) func(context.Context, []work.Outcome) ([]*fault.Error, error) {
 	return func(ctx context.Context, outcomes []work.Outcome) ([]*fault.Error, error) {
-		t := newTally(len(outcomes))
+		t := newErrorCollector(len(outcomes))
 		for i, o := range outcomes {
-			done := func(err error) { t.count(i, err) }
+			done := func(err error) { t.record(i, err) }
 			if err := cfg.guard(ctx, WorkPrefix+".report", func() error { owner.ReportThen(ctx, o, done); return nil }); err != nil {
 				done(err)
 			}
@@ -104,8 +104,8 @@ func reportAll(owner Owner, cfg EndpointConfig) func(context.Context, []work.Out
 	}
 }
 
-// tally collects the ends of many requests, of each the first one.
-type tally struct {
+// errorCollector collects the ends of many requests, of each the first one.
+type errorCollector struct {
 	all chan struct{} // closed when every request has ended
 
 	mu       sync.Mutex // guards what follows until then
@@ -114,15 +114,15 @@ type tally struct {
 	open     int
 }
 
-func newTally(n int) *tally {
-	t := &tally{all: make(chan struct{}), failures: make([]*fault.Error, n), ended: make([]bool, n), open: n}
+func newErrorCollector(n int) *errorCollector {
+	t := &errorCollector{all: make(chan struct{}), failures: make([]*fault.Error, n), ended: make([]bool, n), open: n}
 	if n == 0 {
 		close(t.all)
 	}
 	return t
 }
 
-func (t *tally) count(i int, err error) {
+func (t *errorCollector) record(i int, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ended[i] {
@@ -138,8 +138,8 @@ func (t *tally) count(i int, err error) {
 // reports that are made at the same time share messages.
 type Remote struct {
 	conn    *Conn
-	submits gather[orchestrator.SubmitReply]
-	reports gather[struct{}]
+	submits batcher[orchestrator.SubmitReply]
+	reports batcher[struct{}]
 }
 
 // NewRemote returns the node behind a connection. It does no I/O.
@@ -150,13 +150,13 @@ func NewRemote(c *Conn) *Remote {
 	return r
 }
 
-func (r *Remote) submitAll(ctx context.Context, requests []byte) ([]answer[orchestrator.SubmitReply], error) {
+func (r *Remote) submitAll(ctx context.Context, requests []byte) ([]batchAnswer[orchestrator.SubmitReply], error) {
 	var reply orchestrator.SubmitBatchReply
 	body := slices.Concat([]byte(`{"tasks":[`), requests, []byte(`]}`))
 	if err := callEncoded(ctx, r.conn, CommandPrefix+".submit_batch", body, &reply); err != nil {
 		return nil, err
 	}
-	answers := make([]answer[orchestrator.SubmitReply], len(reply.Tasks))
+	answers := make([]batchAnswer[orchestrator.SubmitReply], len(reply.Tasks))
 	for i, item := range reply.Tasks {
 		answers[i].out = item.SubmitReply
 		if item.Error != nil {
@@ -166,13 +166,13 @@ func (r *Remote) submitAll(ctx context.Context, requests []byte) ([]answer[orche
 	return answers, nil
 }
 
-func (r *Remote) reportAll(ctx context.Context, requests []byte) ([]answer[struct{}], error) {
+func (r *Remote) reportAll(ctx context.Context, requests []byte) ([]batchAnswer[struct{}], error) {
 	var failures []*fault.Error
 	body := slices.Concat([]byte{'['}, requests, []byte{']'})
 	if err := callEncoded(ctx, r.conn, WorkPrefix+".report", body, &failures); err != nil {
 		return nil, err
 	}
-	answers := make([]answer[struct{}], len(failures))
+	answers := make([]batchAnswer[struct{}], len(failures))
 	for i, f := range failures {
 		if f != nil {
 			answers[i].err = f
@@ -332,9 +332,9 @@ func (r *Remote) Start(ctx context.Context, s work.Started) error {
 	return Call(ctx, r.conn, WorkPrefix+".start", s, nil)
 }
 
-// Beat implements work.Owner.
-func (r *Remote) Beat(ctx context.Context, b work.Beat) (work.BeatReply, error) {
-	var reply work.BeatReply
+// Heartbeat implements work.Owner.
+func (r *Remote) Heartbeat(ctx context.Context, b work.Heartbeat) (work.HeartbeatReply, error) {
+	var reply work.HeartbeatReply
 	err := Call(ctx, r.conn, WorkPrefix+".beat", b, &reply)
 	return reply, err
 }

@@ -28,21 +28,21 @@ import (
 type Method func(ctx context.Context, request []byte) ([]byte, error)
 
 // method is a Method whose answers may bear numbers.
-type method func(ctx context.Context, request []byte) (letter, error)
+type method func(ctx context.Context, request []byte) (response, error)
 
-// letter is an answer. One with a number other than 0 comes back when nobody was there to receive it.
-type letter struct {
+// response is an answer. One with a number other than 0 comes back when nobody was there to receive it.
+type response struct {
 	data []byte
 	no   uint64
 }
 
-// plain returns methods whose answers bear no numbers.
-func plain(methods map[string]Method) map[string]method {
+// withoutNumbers returns methods whose answers bear no numbers.
+func withoutNumbers(methods map[string]Method) map[string]method {
 	all := make(map[string]method, len(methods))
 	for name, m := range methods {
-		all[name] = func(ctx context.Context, request []byte) (letter, error) {
+		all[name] = func(ctx context.Context, request []byte) (response, error) {
 			data, err := m(ctx, request)
-			return letter{data: data}, err
+			return response{data: data}, err
 		}
 	}
 	return all
@@ -91,12 +91,12 @@ type Endpoint struct {
 	// returned is told the numbers of answers that found nobody.
 	returned func(e *Endpoint, no uint64)
 	subs     []*nats.Subscription
-	// back is the prefix of the subjects at which the server returns numbered answers.
-	back   string
-	slots  chan struct{}
-	base   context.Context //nolint:containedctx // the life of the endpoint, parent of every request
-	cancel context.CancelFunc
-	once   sync.Once
+	// returnPrefix is the prefix of the subjects at which the server returns numbered answers.
+	returnPrefix string
+	slots        chan struct{}
+	base         context.Context //nolint:containedctx // the life of the endpoint, parent of every request
+	cancel       context.CancelFunc
+	once         sync.Once
 }
 
 // idleServers is the number of goroutines that are kept for requests to come.
@@ -104,7 +104,7 @@ const idleServers = 64
 
 // Serve answers requests to "<prefix>.<name>" with methods[name], each in its own goroutine.
 func Serve(c *Conn, prefix string, methods map[string]Method, cfg EndpointConfig) (*Endpoint, error) {
-	return serve(c, prefix, plain(methods), func(uint64) {}, cfg)
+	return serve(c, prefix, withoutNumbers(methods), func(uint64) {}, cfg)
 }
 
 // serve is Serve for methods whose answers may bear numbers: returned is told those that found nobody.
@@ -128,7 +128,7 @@ func byName(methods map[string]method) func(*nats.Msg) (method, error) {
 func serveAt(c *Conn, subject string, find func(*nats.Msg) (method, error), returned func(e *Endpoint, no uint64), cfg EndpointConfig) (*Endpoint, error) {
 	cfg.setDefaults()
 	e := &Endpoint{
-		cfg: cfg, conn: c, find: find, returned: returned, back: c.nc.NewInbox() + ".",
+		cfg: cfg, conn: c, find: find, returned: returned, returnPrefix: c.nc.NewInbox() + ".",
 		slots: make(chan struct{}, cfg.MaxRequests),
 	}
 	e.base, e.cancel = context.WithCancel(context.Background())
@@ -143,7 +143,7 @@ func serveAt(c *Conn, subject string, find func(*nats.Msg) (method, error), retu
 
 func (e *Endpoint) subscribe(subject string) error {
 	nc := e.conn.nc
-	back, err := nc.Subscribe(e.back+"*", e.comesBack)
+	back, err := nc.Subscribe(e.returnPrefix+"*", e.undeliverable)
 	if err != nil {
 		return err
 	}
@@ -162,9 +162,9 @@ func (e *Endpoint) unsubscribe() {
 	}
 }
 
-// comesBack takes what the server says to an answer with a number when nobody listens for it any more.
-func (e *Endpoint) comesBack(m *nats.Msg) {
-	no, err := strconv.ParseUint(strings.TrimPrefix(m.Subject, e.back), 10, 64)
+// undeliverable takes what the server says to an answer with a number when nobody listens for it any more.
+func (e *Endpoint) undeliverable(m *nats.Msg) {
+	no, err := strconv.ParseUint(strings.TrimPrefix(m.Subject, e.returnPrefix), 10, 64)
 	if err == nil && m.Header.Get(statusHeader) == nobodyThere {
 		e.returned(e, no)
 	}
@@ -214,13 +214,13 @@ func (e *Endpoint) accept(m *nats.Msg) {
 	case e.slots <- struct{}{}:
 		e.cfg.crew.Go(func() { e.answer(m) }) // ends before Close returns, which takes all slots
 	default:
-		e.reply(m, letter{}, fault.New(fault.Unavailable, "the node has %d requests in work", e.cfg.MaxRequests).
+		e.reply(m, response{}, fault.New(fault.Unavailable, "the node has %d requests in work", e.cfg.MaxRequests).
 			WithHint("try again in a moment"))
 	}
 }
 
-// aside does a job beside the requests, if there is room for it. It ends before Close returns.
-func (e *Endpoint) aside(job func(context.Context)) {
+// background does a job beside the requests, if there is room for it. It ends before Close returns.
+func (e *Endpoint) background(job func(context.Context)) {
 	select {
 	case e.slots <- struct{}{}:
 		e.cfg.crew.Go(func() {
@@ -235,12 +235,12 @@ func (e *Endpoint) answer(m *nats.Msg) {
 	defer func() { <-e.slots }()
 	ctx, cancel := e.context(m)
 	defer cancel()
-	l, err := e.invoke(ctx, m)
+	resp, err := e.invoke(ctx, m)
 	if e.base.Err() != nil && fault.Has(err, fault.Cancelled) { // not by its caller, who may ask the next node
 		err = fault.New(fault.Unavailable, "the node is stopping").WithHint("try again on a running node")
 	}
 	failpoint.Pass(failpoint.BeforeAnswer)
-	e.reply(m, l, err)
+	e.reply(m, resp, err)
 	failpoint.Pass(failpoint.Answered)
 }
 
@@ -254,13 +254,13 @@ func (e *Endpoint) context(m *nats.Msg) (context.Context, context.CancelFunc) {
 }
 
 // invoke calls the method; a panic is an internal error of this request alone.
-func (e *Endpoint) invoke(ctx context.Context, m *nats.Msg) (l letter, err error) {
+func (e *Endpoint) invoke(ctx context.Context, m *nats.Msg) (resp response, err error) {
 	method, err := e.find(m)
 	if err != nil {
-		return l, err
+		return resp, err
 	}
-	err = e.cfg.guard(ctx, m.Subject, func() (err error) { l, err = method(ctx, m.Data); return err })
-	return l, err
+	err = e.cfg.guard(ctx, m.Subject, func() (err error) { resp, err = method(ctx, m.Data); return err })
+	return resp, err
 }
 
 // guard makes a panic an error of what has panicked alone.
@@ -277,14 +277,14 @@ func (c *EndpointConfig) guard(ctx context.Context, method string, do func() err
 
 // reply sends an answer. The server itself answers a number to which nobody listens, so that it costs no
 // message when somebody does.
-func (e *Endpoint) reply(m *nats.Msg, l letter, err error) {
+func (e *Endpoint) reply(m *nats.Msg, resp response, err error) {
 	limit := e.conn.nc.MaxPayload()
-	if err == nil && int64(len(l.data)) > limit {
-		err = tooLarge("answer", len(l.data), limit)
+	if err == nil && int64(len(resp.data)) > limit {
+		err = tooLarge("answer", len(resp.data), limit)
 	}
-	answer := &nats.Msg{Subject: m.Reply, Data: l.data}
-	if l.no != 0 {
-		answer.Reply = e.back + strconv.FormatUint(l.no, 10)
+	answer := &nats.Msg{Subject: m.Reply, Data: resp.data}
+	if resp.no != 0 {
+		answer.Reply = e.returnPrefix + strconv.FormatUint(resp.no, 10)
 	}
 	if err != nil {
 		answer = e.failure(m, err)
@@ -294,8 +294,8 @@ func (e *Endpoint) reply(m *nats.Msg, l letter, err error) {
 	}
 	if err := e.conn.nc.PublishMsg(answer); err != nil {
 		e.cfg.Logger.Warn("an answer was not sent", slog.String("method", m.Subject), slog.Any("error", err))
-		if l.no != 0 {
-			e.returned(e, l.no)
+		if resp.no != 0 {
+			e.returned(e, resp.no)
 		}
 	}
 }

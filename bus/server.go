@@ -30,11 +30,11 @@ type Server struct {
 	barrier *barrier // nil when the server syncs by itself
 	suspect bool     // the directory was left by a node whose disk had failed
 
-	mu      sync.RWMutex // guards what follows
-	current *server.Server
-	door    *door // that of current
-	port    int
-	closed  bool
+	mu            sync.RWMutex // guards what follows
+	current       *server.Server
+	authenticator *authenticator // that of current
+	port          int
+	closed        bool
 
 	healing sync.Mutex    // held during a restart in place
 	life    atomic.Uint64 // counts the restarts in place
@@ -76,7 +76,7 @@ func (s *Server) start(ctx context.Context) error {
 	if err = s.reserve.tend(&s.cfg); err != nil {
 		s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "no space is set aside for a full disk", slog.Any("error", err))
 	}
-	if err = s.readAnew(ctx); err != nil {
+	if err = s.discardPageCache(ctx); err != nil {
 		return err
 	}
 	if err = admit(ctx, s.cfg.DataDir); err != nil {
@@ -107,13 +107,13 @@ func (s *Server) run() error {
 	if err != nil {
 		return err
 	}
-	d := &door{auth: s.auth, log: cfg.Logger, tokens: &s.agents}
-	opts.CustomClientAuthentication = d
+	a := &authenticator{auth: s.auth, log: cfg.Logger, tokens: &s.agents}
+	opts.CustomClientAuthentication = a
 	ns, err := server.NewServer(opts)
 	if err != nil {
 		return fault.Wrap(fault.Internal, err, "the embedded server cannot be configured")
 	}
-	d.server = ns
+	a.server = ns
 	ns.SetLoggerV2(serverLog{s.cfg.Logger}, false, false, false)
 	ns.Start()
 	if !ns.ReadyForConnections(readyWithin) || !ns.JetStreamEnabled() {
@@ -123,7 +123,7 @@ func (s *Server) run() error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.current, s.door = ns, d
+	s.current, s.authenticator = ns, a
 	if addr, ok := ns.Addr().(*net.TCPAddr); ok {
 		s.port = addr.Port
 	}

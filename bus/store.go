@@ -59,13 +59,13 @@ type Store struct {
 	tokens jetstream.KeyValue
 	blobs  jetstream.ObjectStore
 	// sessions are those of MCP clients.
-	sessions jetstream.KeyValue
-	messages jetstream.Stream
-	app      *appender
-	space    *space
-	past     *past
-	mark     *marker
-	still    stillness
+	sessions      jetstream.KeyValue
+	messages      jetstream.Stream
+	app           *appender
+	space         *space
+	archiveFilter *archiveFilter
+	mark          *marker
+	archivePause  archivePause
 	// touched is set when a stream beside the log may have grown.
 	touched atomic.Bool
 	opened  uint64                      // the position of the live log at the start, durable since
@@ -88,7 +88,7 @@ func (c *Conn) OpenStore(ctx context.Context, cfg StoreConfig) (*Store, error) {
 	if err := cfg.validate(c.target.server); err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg, conn: c, space: newSpace(c.target.server), past: newPast()}
+	s := &Store{cfg: cfg, conn: c, space: newSpace(c.target.server), archiveFilter: newArchiveFilter()}
 	c.replicated.Store(cfg.Replicas > 1)
 	s.mark = &marker{path: cfg.HighWaterFile, lag: cfg.Durability == Relaxed}
 	if err := s.openStreams(ctx); err != nil {
@@ -103,7 +103,7 @@ func (c *Conn) OpenStore(ctx context.Context, cfg StoreConfig) (*Store, error) {
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s.end = cancel
 	s.ended.Go(func() { s.tend(background) })
-	if err := s.dispel(ctx); err != nil {
+	if err := s.verifyAfterSyncFailure(ctx); err != nil {
 		return nil, errors.Join(err, s.Close(ctx))
 	}
 	return s, nil

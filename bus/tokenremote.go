@@ -6,8 +6,8 @@ import "context"
 const TokenPrefix = "orch.token"
 
 var (
-	_ TokenKeeper = (*Tokens)(nil)
-	_ TokenKeeper = (*Remote)(nil)
+	_ TokenStore = (*Tokens)(nil)
+	_ TokenStore = (*Remote)(nil)
 )
 
 // ServeTokens serves the list of tokens below TokenPrefix.

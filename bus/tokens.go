@@ -87,8 +87,8 @@ type RevokeToken struct {
 	Actor string `json:"actor"`
 }
 
-// TokenKeeper makes, lists and revokes tokens: a node here, or one elsewhere.
-type TokenKeeper interface {
+// TokenStore makes, lists and revokes tokens: a node here, or one elsewhere.
+type TokenStore interface {
 	// CreateToken errors: VALIDATION_ERROR, also for the digest of another token, INVALID_FORMAT, CONFLICT when the name is
 	// taken.
 	CreateToken(ctx context.Context, in NewToken) (Token, error)
@@ -99,7 +99,7 @@ type TokenKeeper interface {
 }
 
 // IssueToken makes a token with a new secret, which only the caller ever sees.
-func IssueToken(ctx context.Context, keeper TokenKeeper, in NewToken) (Token, string, error) {
+func IssueToken(ctx context.Context, keeper TokenStore, in NewToken) (Token, string, error) {
 	secret := agents.NewSecret()
 	in.SHA256 = agents.DigestOf(secret)
 	token, err := keeper.CreateToken(ctx, in)

@@ -33,7 +33,7 @@ func agentToken(name string) bus.NewToken {
 	return bus.NewToken{Name: name, Role: bus.RoleAgent, Actor: "user:ada"}
 }
 
-func issue(t *testing.T, keeper bus.TokenKeeper, in bus.NewToken) (bus.Token, string) {
+func issue(t *testing.T, keeper bus.TokenStore, in bus.NewToken) (bus.Token, string) {
 	t.Helper()
 	token, secret, err := bus.IssueToken(t.Context(), keeper, in)
 	require.NoError(t, err)

@@ -40,13 +40,13 @@ type Tokens struct {
 	onEnd func(token Token, renewed bool)
 	// keys has every key of the bucket; that of a revoked token stays, without a record.
 	keys map[string]grant
-	sums map[digestOf]*tokenRecord
+	sums map[tokenDigest]*tokenRecord
 	// making are the digests of tokens that are being made.
-	making map[digestOf]bool
+	making map[tokenDigest]bool
 }
 
-// digestOf is the digest of a secret.
-type digestOf [sha256.Size]byte
+// tokenDigest is the digest of a secret.
+type tokenDigest [sha256.Size]byte
 
 // grant is the newest record of a key.
 type grant struct {
@@ -64,8 +64,8 @@ func (s *Store) OpenTokens(ctx context.Context, cfg TokensConfig) (*Tokens, erro
 	}
 	t := &Tokens{
 		store: s, now: cfg.Now, log: cfg.Logger, ended: make(chan struct{}),
-		keys: map[string]grant{}, sums: map[digestOf]*tokenRecord{}, agents: map[string]*tokenRecord{},
-		making: map[digestOf]bool{},
+		keys: map[string]grant{}, sums: map[tokenDigest]*tokenRecord{}, agents: map[string]*tokenRecord{},
+		making: map[tokenDigest]bool{},
 	}
 	follow, stop := context.WithCancel(context.WithoutCancel(ctx))
 	t.end = stop
@@ -244,7 +244,7 @@ func (t *Tokens) drop(r *tokenRecord) {
 	close(r.ended)
 }
 
-func (r *tokenRecord) digest() (sum digestOf, ok bool) {
+func (r *tokenRecord) digest() (sum tokenDigest, ok bool) {
 	n, err := hex.Decode(sum[:], []byte(r.SHA256)[:min(len(r.SHA256), 2*len(sum))])
 	return sum, err == nil && n == len(sum)
 }
@@ -274,7 +274,7 @@ func (t *Tokens) reserve(digest string) (free func(), err error) {
 }
 
 // digestIn reads a digest in hex; what is none is that of no secret.
-func digestIn(text string) digestOf {
+func digestIn(text string) tokenDigest {
 	sum, _ := (&tokenRecord{SHA256: text}).digest()
 	return sum
 }
@@ -330,7 +330,7 @@ func (t *Tokens) verify(secret string) (*tokenRecord, error) {
 	}
 	var text [agents.SecretLength]byte
 	copy(text[:], secret)
-	sum := digestOf(sha256.Sum256(text[:]))
+	sum := tokenDigest(sha256.Sum256(text[:]))
 	t.mu.RLock()
 	r := t.sums[sum]
 	t.mu.RUnlock()

@@ -29,12 +29,12 @@ func (w workersOnly) Start(ctx context.Context, s work.Started) error {
 	return w.Owner.Start(ctx, s)
 }
 
-// Beat implements work.Owner.
-func (w workersOnly) Beat(ctx context.Context, b work.Beat) (work.BeatReply, error) {
+// Heartbeat implements work.Owner.
+func (w workersOnly) Heartbeat(ctx context.Context, b work.Heartbeat) (work.HeartbeatReply, error) {
 	if err := noAgent(b.Worker, false); err != nil {
-		return work.BeatReply{}, err
+		return work.HeartbeatReply{}, err
 	}
-	return w.Owner.Beat(ctx, b)
+	return w.Owner.Heartbeat(ctx, b)
 }
 
 // ReportThen implements Owner.

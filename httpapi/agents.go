@@ -26,7 +26,7 @@ type Credential struct {
 // AgentDispatcher is what stands behind the paths.
 type AgentDispatcher interface {
 	Claim(ctx context.Context, m agents.Member, c agents.Claim) (agents.Work, error)
-	Beat(ctx context.Context, m agents.Member, b agents.Beat) (agents.Work, error)
+	Heartbeat(ctx context.Context, m agents.Member, b agents.Heartbeat) (agents.Work, error)
 	Report(ctx context.Context, m agents.Member, r agents.Report) error
 }
 
@@ -56,7 +56,7 @@ func Agents(cfg AgentsConfig) http.Handler {
 		cfg.Admit = func(string, int64) (func(), error) { return func() {}, nil }
 	}
 	paths := map[string]http.Handler{
-		agents.StatusPath: agentCall(cfg, cfg.Dispatcher.Beat),
+		agents.StatusPath: agentCall(cfg, cfg.Dispatcher.Heartbeat),
 		agents.TasksPath:  agentCall(cfg, cfg.Dispatcher.Claim),
 		agents.ResultsPath: agentCall(cfg, func(ctx context.Context, m agents.Member, r agents.Report) (struct{}, error) {
 			return struct{}{}, cfg.Dispatcher.Report(ctx, m, r)

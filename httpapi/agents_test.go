@@ -19,7 +19,7 @@ import (
 // quiet is a dispatcher that has nothing to do.
 type quiet struct{ httpapi.AgentDispatcher }
 
-func (quiet) Beat(context.Context, agents.Member, agents.Beat) (agents.Work, error) {
+func (quiet) Heartbeat(context.Context, agents.Member, agents.Heartbeat) (agents.Work, error) {
 	return agents.Work{}, nil
 }
 

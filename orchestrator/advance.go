@@ -58,12 +58,12 @@ func (t *turn) callAgain() {
 }
 
 // early reports whether a time is still to come, and sees to it that the task is woken then: an earlier
-// alarm may have passed before the clock was set back.
+// timer may have passed before the clock was set back.
 func (t *turn) early(at time.Time) bool {
 	if !t.now.Before(at) {
 		return false
 	}
-	t.o.alarms.set(at, t.e.id)
+	t.o.timers.set(at, t.e.id)
 	return true
 }
 

@@ -129,7 +129,7 @@ func TestAgentTakesNothingByTalking(t *testing.T) {
 	for _, plan := range []string{onePlanForAgents, "orch: v1\nname: for workers\nsteps:\n  - {id: a, tool: WRITE}\n"} {
 		id := n.submit(plan)
 		ref := work.Ref{Task: id, Step: "a", Attempt: 1}
-		reply, err := n.Beat(n.ctx(), work.Beat{Worker: "agent:eve", Calls: []work.Pulse{{Ref: ref}}})
+		reply, err := n.Heartbeat(n.ctx(), work.Heartbeat{Worker: "agent:eve", Calls: []work.CallHeartbeat{{Ref: ref}}})
 		require.NoError(t, err)
 		assert.Equal(t, []work.Ref{ref}, reply.Stop)
 		err = n.Report(n.ctx(), work.Outcome{Ref: ref, Worker: "agent:eve", Output: []byte(`{}`)})
@@ -187,14 +187,14 @@ func TestAssigned(t *testing.T) {
 	require.Equal(t, []string{"a"}, n.askAs(ada))
 	ref.Attempt = 2
 	n.began(ref, "ada")
-	pulse := func(p work.Pulse) {
-		reply, err := n.Beat(n.ctx(), work.Beat{Worker: "agent:ada", Calls: []work.Pulse{p}})
+	pulse := func(p work.CallHeartbeat) {
+		reply, err := n.Heartbeat(n.ctx(), work.Heartbeat{Worker: "agent:ada", Calls: []work.CallHeartbeat{p}})
 		require.NoError(t, err)
 		assert.Empty(t, reply.Stop)
 	}
-	pulse(work.Pulse{Ref: ref, Unheard: true})
+	pulse(work.CallHeartbeat{Ref: ref, Unheard: true})
 	assert.Equal(t, statemachine.Assigned, n.get(id).State, "it was only sent")
-	pulse(work.Pulse{Ref: ref})
+	pulse(work.CallHeartbeat{Ref: ref})
 	require.Eventually(t, func() bool { return n.get(id).State == statemachine.InProgress }, time.Minute, time.Millisecond)
 	require.NoError(t, n.Report(n.ctx(), work.Outcome{Ref: ref, Worker: "agent:ada", Output: []byte(`{}`)}))
 	assert.Equal(t, statemachine.Done, n.result(id).State)
@@ -311,7 +311,7 @@ func TestExplainAfterAGoodbye(t *testing.T) {
 	require.Empty(t, n.askAs(&work.Agent{Name: "ada"}))
 	id := n.submit(onePlanForAgents)
 	assert.NotContains(t, n.cause(id).Sentence, "none is online")
-	_, err := n.Beat(n.ctx(), work.Beat{Worker: "agent:ada", Leaving: true})
+	_, err := n.Heartbeat(n.ctx(), work.Heartbeat{Worker: "agent:ada", Leaving: true})
 	require.NoError(t, err)
 	assert.Contains(t, n.cause(id).Sentence, "none is online")
 }

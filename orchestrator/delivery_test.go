@@ -145,8 +145,8 @@ func TestBeatWhileATaskIsUnread(t *testing.T) {
 		n.stop()
 		bad.away.Store(true)
 		n = start(t, bad.Log, func(c *orchestrator.Config) { c.Log = bad })
-		beat := work.Beat{Worker: "w", Calls: []work.Pulse{{Ref: c.Ref, Tool: c.Tool}}}
-		reply, err := n.Beat(context.Background(), beat)
+		beat := work.Heartbeat{Worker: "w", Calls: []work.CallHeartbeat{{Ref: c.Ref, Tool: c.Tool}}}
+		reply, err := n.Heartbeat(context.Background(), beat)
 		require.NoError(t, err)
 		assert.Empty(t, reply.Stop)
 		bad.away.Store(false)
@@ -200,7 +200,7 @@ func TestBeatNeedsAName(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
 	for _, name := range []string{"", strings.Repeat("w", 257)} {
-		_, err := n.Beat(context.Background(), work.Beat{Worker: name})
+		_, err := n.Heartbeat(context.Background(), work.Heartbeat{Worker: name})
 		hasCode(t, err, fault.RequiredField)
 	}
 }

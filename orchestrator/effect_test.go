@@ -41,7 +41,7 @@ func TestLostWorkerByIntent(t *testing.T) {
 	} {
 		for how, begin := range map[string]func(n *node, c work.Call) error{
 			"heartbeat": func(n *node, c work.Call) error {
-				_, err := n.Beat(context.Background(), work.Beat{Worker: "w", Calls: []work.Pulse{{Ref: c.Ref, Tool: c.Tool, Effect: tc.effect}}})
+				_, err := n.Heartbeat(context.Background(), work.Heartbeat{Worker: "w", Calls: []work.CallHeartbeat{{Ref: c.Ref, Tool: c.Tool, Effect: tc.effect}}})
 				return err
 			},
 			"start": func(n *node, c work.Call) error {

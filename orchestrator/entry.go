@@ -32,8 +32,8 @@ type entry struct {
 	// open is set as long as the end of the task was not followed up; behind when that of an earlier
 	// commit may be missing, because the answer of the log was an error.
 	open, behind bool
-	// tickets holds the ready calls that wait for a worker, by step.
-	tickets map[string]*ticket
+	// queued holds the ready calls that wait for a worker, by step.
+	queued map[string]*queuedCall
 	// leases holds the calls that workers have, by step.
 	leases map[string]*lease
 	// progress is that of running calls; version counts what watchers can see.
@@ -42,7 +42,7 @@ type entry struct {
 	changed  chan struct{}
 	ended    chan struct{}
 	// given holds the large values that the next turn needs to go on; searching is set while they are read.
-	given     map[string]found
+	given     map[string]fetchedValue
 	searching bool
 	// counted is set while the task counts as an open one of its requestor.
 	counted   bool
@@ -54,7 +54,7 @@ type entry struct {
 }
 
 func newEntry(id events.TaskID) *entry {
-	return &entry{id: id, tickets: map[string]*ticket{}, leases: map[string]*lease{}}
+	return &entry{id: id, queued: map[string]*queuedCall{}, leases: map[string]*lease{}}
 }
 
 // note remembers the progress of a running call.
@@ -193,10 +193,10 @@ func (o *Orchestrator) abandon(e *entry, err error) {
 			o.leaveAllKeys(e.id)
 		}
 		o.wasRead(e.id)
-		o.alarms.clear(e.id)
+		o.timers.clear(e.id)
 	} else {
 		o.unread[e.id] = e.open
-		o.alarms.set(o.now().Add(catchUpAfter), e.id)
+		o.timers.set(o.now().Add(catchUpAfter), e.id)
 	}
 	for _, fn := range turns {
 		fn(nil, err)
@@ -262,13 +262,13 @@ func (o *Orchestrator) revive(e *entry) {
 	e.open = true
 	o.quota.count(e)
 	o.reviveKey(e)
-	o.setAlarms(e, o.now())
+	o.setTimer(e, o.now())
 	if e.behind {
-		o.alarms.set(o.now().Add(catchUpAfter), e.id)
+		o.timers.set(o.now().Add(catchUpAfter), e.id)
 		return
 	}
 	o.catchUp(e)
-	o.alarms.set(o.now(), e.id) // whatever was decided but not yet followed up, such as a due timer
+	o.timers.set(o.now(), e.id) // whatever was decided but not yet followed up, such as a due timer
 }
 
 // reviveEnded follows the end of a task up when the answer to its last append was lost.
@@ -284,7 +284,7 @@ func (o *Orchestrator) reviveEnded(e *entry) {
 	case e.behind:
 		o.queueReady(e)
 	default:
-		o.alarms.clear(e.id) // that of an earlier attempt to read it
+		o.timers.clear(e.id) // that of an earlier attempt to read it
 		if !e.archived {
 			o.dropCalls(e)
 		}
@@ -374,7 +374,7 @@ func (o *Orchestrator) restore(ctx context.Context) error {
 	if err := o.restoreHolds(ctx); err != nil {
 		return err
 	}
-	open, err := o.find(ctx)
+	open, err := o.findOpenTasks(ctx)
 	if err != nil {
 		return err
 	}

@@ -11,5 +11,5 @@ func (o *Orchestrator) Held() int {
 func (o *Orchestrator) Pollers() int {
 	o.lock()
 	defer o.unlock()
-	return len(o.match.parked.byWorker)
+	return len(o.match.pollers.byWorker)
 }

@@ -216,7 +216,7 @@ func (o *Orchestrator) keepFacts(ctx context.Context, facts []events.Event) erro
 }
 
 // showProgress keeps what a heartbeat says of a running call. The lock is held.
-func (o *Orchestrator) showProgress(e *entry, p work.Pulse) {
+func (o *Orchestrator) showProgress(e *entry, p work.CallHeartbeat) {
 	if p.Progress == nil {
 		return
 	}

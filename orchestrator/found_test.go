@@ -155,7 +155,7 @@ func TestKeyOfATaskThatNeverBegan(t *testing.T) {
 	})
 }
 
-// A finished task that could not be read leaves no alarm behind once it was.
+// A finished task that could not be read leaves no timer behind once it was.
 func TestReadAgainAfterItsEnd(t *testing.T) {
 	t.Parallel()
 	bad := &badRead{Log: memlog.New(memlog.Config{})}

@@ -22,51 +22,51 @@ const (
 	indexGrowth = 20_000
 )
 
-// seen is a log that knows up to which position every commit has been answered and followed up.
-type seen struct {
+// trackedLog is a log that knows up to which position every commit has been answered and followed up.
+type trackedLog struct {
 	events.Log
 
 	mu sync.Mutex
 	// newest is the newest position that was answered.
 	newest uint64
-	// flights holds, by append in flight, what newest was when it was sent: it gets a later position.
-	flights map[uint64]uint64
-	next    uint64
+	// inFlight holds, by append in flight, what newest was when it was sent: it gets a later position.
+	inFlight map[uint64]uint64
+	next     uint64
 	// lost is what newest was when the first of the appends was sent whose fate nobody knows; they may be
 	// in the log.
 	lost *uint64
 }
 
 // Append implements events.Log.
-func (s *seen) Append(r events.Record, done func(seq uint64, err error)) {
+func (s *trackedLog) Append(r events.Record, done func(seq uint64, err error)) {
 	s.mu.Lock()
 	s.next++
 	flight := s.next
-	s.flights[flight] = s.newest
+	s.inFlight[flight] = s.newest
 	s.mu.Unlock()
 	s.Log.Append(r, func(seq uint64, err error) {
 		done(seq, err)
-		s.landed(flight, seq, err)
+		s.completed(flight, seq, err)
 	})
 }
 
-func (s *seen) landed(flight, seq uint64, err error) {
+func (s *trackedLog) completed(flight, seq uint64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sent := s.flights[flight]
-	delete(s.flights, flight)
+	sent := s.inFlight[flight]
+	delete(s.inFlight, flight)
 	if fault.Has(err, fault.Unavailable) && (s.lost == nil || sent < *s.lost) {
 		s.lost = &sent
 	}
 	s.newest = max(s.newest, seq)
 }
 
-// all is the position up to which everything in the log has been followed up.
-func (s *seen) all() uint64 {
+// processedUpTo is the position up to which everything in the log has been followed up.
+func (s *trackedLog) processedUpTo() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	low := s.newest
-	for _, sent := range s.flights {
+	for _, sent := range s.inFlight {
 		low = min(low, sent)
 	}
 	if s.lost != nil {
@@ -76,21 +76,21 @@ func (s *seen) all() uint64 {
 }
 
 // start sets the position that a restart has read up to.
-func (s *seen) start(seq uint64) {
+func (s *trackedLog) start(seq uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.newest = max(s.newest, seq)
 }
 
-// census is what a restart knows of the tasks of the log.
-type census struct {
+// recoveryScan is what a restart knows of the tasks of the log.
+type recoveryScan struct {
 	open map[events.TaskID]bool
 	// order holds the open tasks in the order in which they were found; some may be over by now.
 	order []events.TaskID
 	seq   uint64
 }
 
-func (f *census) take(l *listing, h events.Head) {
+func (f *recoveryScan) take(l *listing, h events.Head) {
 	f.seq = max(f.seq, h.Seq)
 	if statemachine.State(h.State).Terminal() {
 		delete(f.open, h.Task)
@@ -103,13 +103,13 @@ func (f *census) take(l *listing, h events.Head) {
 	}
 }
 
-// find finds the open tasks of the log, from the index if there is one.
-func (o *Orchestrator) find(ctx context.Context) ([]events.TaskID, error) {
+// findOpenTasks finds the open tasks of the log, from the index if there is one.
+func (o *Orchestrator) findOpenTasks(ctx context.Context) ([]events.TaskID, error) {
 	index, err := o.loadIndex(ctx)
 	if err != nil {
 		return nil, err
 	}
-	f := census{open: map[events.TaskID]bool{}}
+	f := recoveryScan{open: map[events.TaskID]bool{}}
 	o.lock()
 	defer o.unlock()
 	for h, err := range o.heads(ctx, index, &f) {
@@ -130,7 +130,7 @@ func (o *Orchestrator) find(ctx context.Context) ([]events.TaskID, error) {
 }
 
 // heads takes the heads of an index and returns those that are to be read from the log. The lock is held.
-func (o *Orchestrator) heads(ctx context.Context, index *events.Index, f *census) iter.Seq2[events.Head, error] {
+func (o *Orchestrator) heads(ctx context.Context, index *events.Index, f *recoveryScan) iter.Seq2[events.Head, error] {
 	if index == nil {
 		return o.cfg.Log.Heads(ctx)
 	}
@@ -171,7 +171,7 @@ func (o *Orchestrator) indexLoop(ctx context.Context) {
 		case <-ctx.Done():
 			least = written + 1
 		}
-		if seq := o.log.all(); seq >= least {
+		if seq := o.log.processedUpTo(); seq >= least {
 			o.saveIndex(context.WithoutCancel(ctx), seq)
 			written = seq
 		}

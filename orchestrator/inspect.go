@@ -11,10 +11,10 @@ import (
 func (o *Orchestrator) Leftovers() map[string]int {
 	o.lock()
 	defer o.unlock()
-	o.alarms.mu.Lock()
-	defer o.alarms.mu.Unlock()
+	o.timers.mu.Lock()
+	defer o.timers.mu.Unlock()
 	return map[string]int{
-		"waits": len(o.waits), "named": len(o.named), "keys": len(o.keys), "alarms": len(o.alarms.queue), "alarms by task": len(o.alarms.byTask),
+		"waits": len(o.waits), "named": len(o.named), "keys": len(o.keys), "alarms": len(o.timers.queue), "alarms by task": len(o.timers.byTask),
 		"lanes": len(o.match.lanes), "unread": len(o.unread), "running": o.match.running,
 		"counted": o.quota.open, "requestors": len(o.quota.each),
 	}

@@ -117,7 +117,7 @@ func (o *Orchestrator) callsOf(such func(*lease) bool) []work.Ref {
 // lose records that the worker of a call is lost. The lock is held.
 func (o *Orchestrator) lose(e *entry, l lease) {
 	if l.undelivered {
-		o.handBack(l.worker, work.Ref{Task: e.id, Step: l.step, Attempt: l.attempt})
+		o.requeueCall(l.worker, work.Ref{Task: e.id, Step: l.step, Attempt: l.attempt})
 		o.dispatch()
 		return
 	}

@@ -34,13 +34,13 @@ func (n *node) kinds(id events.TaskID) []events.Kind {
 	return kinds
 }
 
-func (n *node) beat(worker string, calls ...work.Call) work.BeatReply {
+func (n *node) beat(worker string, calls ...work.Call) work.HeartbeatReply {
 	n.t.Helper()
-	b := work.Beat{Worker: worker}
+	b := work.Heartbeat{Worker: worker}
 	for _, c := range calls {
-		b.Calls = append(b.Calls, work.Pulse{Ref: c.Ref, Tool: c.Tool})
+		b.Calls = append(b.Calls, work.CallHeartbeat{Ref: c.Ref, Tool: c.Tool})
 	}
-	r, err := n.Beat(context.Background(), b)
+	r, err := n.Heartbeat(context.Background(), b)
 	require.NoError(n.t, err)
 	return r
 }

@@ -15,8 +15,8 @@ import (
 
 const defaultQueue = work.DefaultQueue
 
-// ticket is a ready call that no worker has.
-type ticket struct {
+// queuedCall is a ready call that no worker has.
+type queuedCall struct {
 	entry    *entry
 	step     string
 	attempt  int
@@ -28,18 +28,18 @@ type ticket struct {
 	index int
 }
 
-// tickets orders by priority, then by the age of the task, then by arrival.
-type tickets []*ticket
+// callHeap orders by priority, then by the age of the task, then by arrival.
+type callHeap []*queuedCall
 
-func (q tickets) Len() int           { return len(q) }
-func (q tickets) Less(i, j int) bool { return q[i].before(q[j]) }
+func (q callHeap) Len() int           { return len(q) }
+func (q callHeap) Less(i, j int) bool { return q[i].before(q[j]) }
 
-func (q tickets) Swap(i, j int) {
+func (q callHeap) Swap(i, j int) {
 	q[i], q[j] = q[j], q[i]
 	q[i].index, q[j].index = i, j
 }
 
-func (t *ticket) before(u *ticket) bool {
+func (t *queuedCall) before(u *queuedCall) bool {
 	if t.priority != u.priority {
 		return t.priority < u.priority
 	}
@@ -50,15 +50,15 @@ func (t *ticket) before(u *ticket) bool {
 }
 
 // Push and Pop are for container/heap.
-func (q *tickets) Push(x any) {
-	if t, ok := x.(*ticket); ok {
+func (q *callHeap) Push(x any) {
+	if t, ok := x.(*queuedCall); ok {
 		t.index = len(*q)
 		*q = append(*q, t)
 	}
 }
 
 // Pop removes the last element.
-func (q *tickets) Pop() any {
+func (q *callHeap) Pop() any {
 	last := (*q)[len(*q)-1]
 	(*q)[len(*q)-1] = nil
 	*q = (*q)[:len(*q)-1]
@@ -79,12 +79,12 @@ type workerInfo struct {
 	given []work.Ref
 }
 
-// matcher brings ready calls and polling workers together, in memory. Its tickets are exactly the ready
+// matcher brings ready calls and polling workers together, in memory. Its queued calls are exactly the ready
 // calls that a worker may take, but for the pauses of the node, of queues and of tools.
 type matcher struct {
-	lanes   map[lane]*tickets
+	lanes   map[lane]*callHeap
 	workers map[string]*workerInfo
-	parked  parked
+	pollers pollers
 	// fresh holds the lanes with calls that no poller was offered yet, told the workers with cancellations that
 	// they have not heard of.
 	fresh   map[lane]bool
@@ -96,7 +96,7 @@ type matcher struct {
 }
 
 func newMatcher() matcher {
-	return matcher{lanes: map[lane]*tickets{}, workers: map[string]*workerInfo{}, fresh: map[lane]bool{}, parked: newParked()}
+	return matcher{lanes: map[lane]*callHeap{}, workers: map[string]*workerInfo{}, fresh: map[lane]bool{}, pollers: newParked()}
 }
 
 func priorityOf(name string) int {
@@ -116,27 +116,27 @@ func priorityOf(name string) int {
 func (m *matcher) push(e *entry, s *statemachine.Step) {
 	m.remove(e, s.Key)
 	m.order++
-	t := &ticket{
+	t := &queuedCall{
 		entry: e, step: s.Key, attempt: s.Attempt, lane: laneOf(e.task, s), order: m.order,
 		priority: priorityOf(e.task.Submitted.Priority), age: e.task.CreatedAt,
 	}
 	q := m.lanes[t.lane]
 	if q == nil {
-		q = &tickets{}
+		q = &callHeap{}
 		m.lanes[t.lane] = q
 	}
 	heap.Push(q, t)
 	m.fresh[t.lane] = true
-	e.tickets[s.Key] = t
+	e.queued[s.Key] = t
 }
 
 // remove takes the call of a step out of its queue, if it is there.
 func (m *matcher) remove(e *entry, step string) {
-	t := e.tickets[step]
+	t := e.queued[step]
 	if t == nil {
 		return
 	}
-	delete(e.tickets, step)
+	delete(e.queued, step)
 	q := m.lanes[t.lane]
 	heap.Remove(q, t.index)
 	if q.Len() == 0 {
@@ -146,7 +146,7 @@ func (m *matcher) remove(e *entry, step string) {
 
 // removeAll takes all calls of a task out of their queues.
 func (m *matcher) removeAll(e *entry) {
-	for step := range e.tickets {
+	for step := range e.queued {
 		m.remove(e, step)
 	}
 }
@@ -172,9 +172,9 @@ func (m *matcher) worker(name string, queues []string, now time.Time) *workerInf
 	return w
 }
 
-// next returns the best ticket that a worker can take, nil when there is none.
-func (o *Orchestrator) next(p work.Poll) *ticket {
-	var best *ticket
+// next returns the best queued call that a worker can take, nil when there is none.
+func (o *Orchestrator) next(p work.Poll) *queuedCall {
+	var best *queuedCall
 	for lane, q := range o.match.lanes {
 		if t := (*q)[0]; o.open(lane, p) && (best == nil || t.before(best)) {
 			best = t
@@ -190,11 +190,11 @@ func (o *Orchestrator) open(l lane, p work.Poll) bool {
 	if w := o.match.workers[p.Worker]; l.suspect && w != nil && w.suspects > 0 {
 		return false
 	}
-	return served && able && l.takes(p.Agent) && !o.shut(l)
+	return served && able && l.takes(p.Agent) && !o.lanePaused(l)
 }
 
-// shut reports whether the calls of the lane are paused.
-func (o *Orchestrator) shut(l lane) bool {
+// lanePaused reports whether the calls of the lane are paused.
+func (o *Orchestrator) lanePaused(l lane) bool {
 	return o.held(holdQueue, l.queue) || o.held(holdTool, l.tool)
 }
 
@@ -242,9 +242,9 @@ type offer struct {
 	answers     []*statemachine.Question
 }
 
-// lease gives the call of a ticket to a worker, unless a decision that is on its way to the log has
+// lease gives a queued call to a worker, unless a decision that is on its way to the log has
 // overtaken it.
-func (o *Orchestrator) lease(t *ticket, worker string) (offer, bool) {
+func (o *Orchestrator) lease(t *queuedCall, worker string) (offer, bool) {
 	e := t.entry
 	s := e.task.Steps[t.step]
 	if s.State != statemachine.StepReady || s.Attempt != t.attempt || o.stays(e, s) {
@@ -424,19 +424,19 @@ func (o *Orchestrator) reclaim(p work.Poll) {
 	if w == nil || p.Got == 0 || w.sent == 0 || w.sent == p.Got {
 		return
 	}
-	o.takeBack(p.Worker, w)
+	o.requeueBatch(p.Worker, w)
 }
 
-// takeBack queues the calls of the last batch of a worker again. The lock is held.
-func (o *Orchestrator) takeBack(name string, w *workerInfo) {
+// requeueBatch queues the calls of the last batch of a worker again. The lock is held.
+func (o *Orchestrator) requeueBatch(name string, w *workerInfo) {
 	for _, ref := range w.given {
-		o.handBack(name, ref)
+		o.requeueCall(name, ref)
 	}
 	w.sent, w.given = 0, nil
 }
 
-// handBack queues a call again that its worker has never seen. The lock is held.
-func (o *Orchestrator) handBack(worker string, ref work.Ref) {
+// requeueCall queues a call again that its worker has never seen. The lock is held.
+func (o *Orchestrator) requeueCall(worker string, ref work.Ref) {
 	e := o.tasks[ref.Task]
 	if e == nil || e.task == nil {
 		return

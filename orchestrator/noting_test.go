@@ -134,7 +134,7 @@ func TestLostWithANote(t *testing.T) {
 					require.JSONEq(t, handle, string(c.Note))
 					require.Equal(t, round+2, c.Attempt)
 					if round%2 == 0 { // the log knows that it has begun
-						_, err := n.Beat(n.ctx(), work.Beat{Worker: "w", Calls: []work.Pulse{{Ref: c.Ref, Tool: c.Tool}}})
+						_, err := n.Heartbeat(n.ctx(), work.Heartbeat{Worker: "w", Calls: []work.CallHeartbeat{{Ref: c.Ref, Tool: c.Tool}}})
 						require.NoError(t, err)
 					}
 					outlast()

@@ -170,7 +170,7 @@ type Orchestrator struct {
 	ready   chan struct{}
 	stopped chan struct{}
 	// log is cfg.Log, wrapped so that it knows what was followed up.
-	log *seen
+	log *trackedLog
 
 	// mu guards everything below. It is not held during I/O, but for the scan of heads at the start: appends
 	// and reads wait in outbox until it is released (see unlock).
@@ -183,16 +183,16 @@ type Orchestrator struct {
 	programs programs
 	// languages are shared by the plans that are compiled.
 	languages plan.Languages
-	values    values
+	values    valueCache
 	match     matcher
-	keys      map[string]*slot
+	keys      map[string]*semaphore
 	waits     map[events.TaskID]map[events.TaskID]bool // dependency → tasks that wait for it
 	// named counts, by dependency, the tasks that are being written and will wait for it.
 	named map[events.TaskID]int
 	// unread holds the tasks that could not be read from the log, and whether their end, if they have come
 	// to it, was not followed up.
 	unread map[events.TaskID]bool
-	alarms alarms
+	timers timers
 	quota  quota
 	holds  []Hold
 	last   latest
@@ -211,19 +211,19 @@ func New(cfg Config) (*Orchestrator, error) {
 	if err != nil {
 		return nil, err
 	}
-	log := &seen{Log: cfg.Log, flights: map[uint64]uint64{}}
+	log := &trackedLog{Log: cfg.Log, inFlight: map[uint64]uint64{}}
 	cfg.Log = log
 	o := &Orchestrator{
 		cfg: cfg, started: cfg.Clock(), log: log,
 		ready: make(chan struct{}), stopped: make(chan struct{}),
-		tasks: map[events.TaskID]*entry{}, keys: map[string]*slot{},
+		tasks: map[events.TaskID]*entry{}, keys: map[string]*semaphore{},
 		waits:    map[events.TaskID]map[events.TaskID]bool{},
 		named:    map[events.TaskID]int{},
 		unread:   map[events.TaskID]bool{},
 		programs: newPrograms(),
 		match:    newMatcher(),
 		send:     make(chan struct{}, 1),
-		alarms:   newAlarms(),
+		timers:   newTimers(),
 		quota:    quota{each: map[string]int{}},
 	}
 	o.match.batch = uint64(max(o.started.UnixNano(), 1))
@@ -251,7 +251,7 @@ func (o *Orchestrator) Run(ctx context.Context) error {
 	}
 	o.beginGrace()
 	close(o.ready)
-	group.Go(func() { o.alarms.run(ctx, o) })
+	group.Go(func() { o.timers.run(ctx, o) })
 	group.Go(func() { o.sweep(ctx) })
 	group.Go(func() { o.archiveLoop(ctx) })
 	group.Go(func() { o.indexLoop(ctx) })

@@ -155,7 +155,7 @@ func TestWatchProgress(t *testing.T) {
 	c := n.take("w")
 	first, err := n.Watch(context.Background(), orchestrator.WatchRequest{ID: id})
 	require.NoError(t, err)
-	_, err = n.Beat(context.Background(), work.Beat{Worker: "w", Calls: []work.Pulse{{Ref: c.Ref, Tool: c.Tool, Progress: &work.Progress{Done: 1, Total: 4}}}})
+	_, err = n.Heartbeat(context.Background(), work.Heartbeat{Worker: "w", Calls: []work.CallHeartbeat{{Ref: c.Ref, Tool: c.Tool, Progress: &work.Progress{Done: 1, Total: 4}}}})
 	require.NoError(t, err)
 	r, err := n.Watch(context.Background(), orchestrator.WatchRequest{ID: id, After: 1, Seen: first.Version, Wait: 5 * time.Second})
 	require.NoError(t, err)

@@ -73,7 +73,7 @@ func (o *Orchestrator) askLater(id events.TaskID) {
 	if e := o.tasks[id]; e != nil {
 		e.behind = true
 	}
-	o.alarms.set(o.now().Add(catchUpAfter), id)
+	o.timers.set(o.now().Add(catchUpAfter), id)
 }
 
 func (o *Orchestrator) unwait(dep, id events.TaskID) {
@@ -298,16 +298,16 @@ func (o *Orchestrator) cancelLater(id events.TaskID, reason string) {
 	}, ignore)
 }
 
-// slot is the state of one concurrency key.
-type slot struct {
+// semaphore is the state of one concurrency key.
+type semaphore struct {
 	holders map[events.TaskID]bool
 	waiting map[events.TaskID]bool
 }
 
-func (o *Orchestrator) slot(key string) *slot {
+func (o *Orchestrator) semaphore(key string) *semaphore {
 	s := o.keys[key]
 	if s == nil {
-		s = &slot{holders: map[events.TaskID]bool{}, waiting: map[events.TaskID]bool{}}
+		s = &semaphore{holders: map[events.TaskID]bool{}, waiting: map[events.TaskID]bool{}}
 		o.keys[key] = s
 	}
 	return s
@@ -323,7 +323,7 @@ func (o *Orchestrator) acquire(e *entry) bool {
 	if c == nil {
 		return true
 	}
-	s := o.slot(c.Key)
+	s := o.semaphore(c.Key)
 	e.key = c.Key
 	if s.holders[e.id] {
 		return true
@@ -346,7 +346,7 @@ func (o *Orchestrator) reviveKey(e *entry) {
 		return
 	}
 	e.key = c.Key
-	s := o.slot(c.Key)
+	s := o.semaphore(c.Key)
 	if e.begun() {
 		s.holders[e.id] = true
 	}
@@ -389,7 +389,7 @@ func (o *Orchestrator) leaveKey(e *entry) {
 	if e.key == "" {
 		return
 	}
-	s := o.slot(e.key)
+	s := o.semaphore(e.key)
 	delete(s.holders, e.id)
 	delete(s.waiting, e.id)
 	o.offerKey(e.key)
@@ -464,7 +464,7 @@ func (o *Orchestrator) wasRead(id events.TaskID) {
 
 // nextInLine returns the waiting task of the highest priority that there is room for, the oldest among
 // those. Tasks that are being loaded ask again by themselves.
-func (o *Orchestrator) nextInLine(s *slot) *entry {
+func (o *Orchestrator) nextInLine(s *semaphore) *entry {
 	var best *entry
 	for id := range s.waiting {
 		e := o.tasks[id]

@@ -53,32 +53,32 @@ func (s *shelf) LoadStats(context.Context) ([]byte, error) {
 type counting struct {
 	*node
 
-	keeper *stats.Keeper
-	end    func()
-	ended  chan struct{}
+	projector *stats.Projector
+	end       func()
+	ended     chan struct{}
 }
 
 // counted starts an orchestrator over a log whose statistics are written at every beat; none for a beat of an hour.
 func counted(t *testing.T, log *memlog.Log, at stats.Snapshots, beat time.Duration, hear func(uint64) bool) *counting {
 	t.Helper()
-	keeper, err := stats.NewKeeper(context.Background(), stats.KeeperConfig{Log: log, Snapshots: at, Beat: beat})
+	projector, err := stats.NewProjector(context.Background(), stats.ProjectorConfig{Log: log, Snapshots: at, SnapshotInterval: beat})
 	require.NoError(t, err)
 	committed := func(seq uint64, calls []stats.Call) {
 		if hear == nil || hear(seq) {
-			keeper.Committed(seq, calls)
+			projector.Committed(seq, calls)
 		}
 	}
 	n := start(t, log, func(c *orchestrator.Config) { c.Committed = committed })
 	ctx, cancel := context.WithCancel(context.Background())
-	c := &counting{node: n, keeper: keeper, ended: make(chan struct{})}
-	go func() { defer close(c.ended); keeper.Run(ctx) }()
+	c := &counting{node: n, projector: projector, ended: make(chan struct{})}
+	go func() { defer close(c.ended); projector.Run(ctx) }()
 	c.end = func() { n.stop(); cancel(); <-c.ended }
 	t.Cleanup(c.end)
-	<-keeper.Ready()
+	<-projector.Ready()
 	return c
 }
 
-// deaf takes no snapshot: what the keeper of a process that is killed would write is lost.
+// deaf takes no snapshot: what the projector of a process that is killed would write is lost.
 type deaf struct{ stats.Snapshots }
 
 func (deaf) SaveStats(context.Context, []byte) error { return nil }
@@ -106,13 +106,13 @@ func (c *counting) run(good, bad int) []events.TaskID {
 
 func (c *counting) assertCounted(good, bad uint64) {
 	c.t.Helper()
-	got := c.keeper.Tool("IDEM")
+	got := c.projector.Tool("IDEM")
 	assert.Equal(c.t, good+bad, got.Count)
 	assert.Equal(c.t, good, got.Successes)
 	assert.Equal(c.t, bad, got.Errors[fault.Timeout])
 	assert.Equal(c.t, time.Duration(good+bad)*time.Second, got.Took)
-	assert.Equal(c.t, good+bad, c.keeper.Worker("w1").Count)
-	table := c.keeper.Table()
+	assert.Equal(c.t, good+bad, c.projector.Worker("w1").Count)
+	table := c.projector.Table()
 	assert.Equal(c.t, []string{"IDEM"}, keysOf(table.Tools))
 }
 
@@ -132,7 +132,7 @@ func TestStatisticsSurviveRestarts(t *testing.T) {
 	c := counted(t, log, at, time.Hour, nil)
 	c.run(3, 2)
 	c.assertCounted(3, 2)
-	assert.Equal(t, uint64(2), c.keeper.Tool("IDEM").Failing)
+	assert.Equal(t, uint64(2), c.projector.Tool("IDEM").Failing)
 	c.end() // writes a snapshot
 
 	c = counted(t, log, deaf{at}, time.Hour, nil)
@@ -182,7 +182,7 @@ func TestStatisticsOfLostAnswers(t *testing.T) {
 	log, at := memlog.New(memlog.Config{}), newShelf()
 	c := counted(t, log, at, 10*time.Millisecond, func(seq uint64) bool { return seq%3 != 0 })
 	c.run(4, 2)
-	require.Eventually(t, func() bool { return c.keeper.Tool("IDEM").Count == 6 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return c.projector.Tool("IDEM").Count == 6 }, time.Minute, time.Millisecond)
 	c.assertCounted(4, 2)
 	<-at.saved
 	c.end()
@@ -208,12 +208,12 @@ func TestStatisticsCountAttempts(t *testing.T) {
 		}
 		require.NoError(t, c.Report(c.ctx(), o))
 	}
-	got := c.keeper.Tool("IDEM")
+	got := c.projector.Tool("IDEM")
 	assert.Equal(t, uint64(2), got.Count)
 	assert.Equal(t, uint64(1), got.Errors[fault.NetworkError])
 	assert.Zero(t, got.Failing)
-	assert.Equal(t, uint64(1), c.keeper.Worker("w1").Failing)
-	assert.Equal(t, uint64(1), c.keeper.Worker("w2").Successes)
+	assert.Equal(t, uint64(1), c.projector.Worker("w1").Failing)
+	assert.Equal(t, uint64(1), c.projector.Worker("w2").Successes)
 }
 
 // What the hook costs a task: compare with BenchmarkTask.

@@ -38,7 +38,7 @@ type turn struct {
 	// that were found for it. late is set when the turn took so long that the rest of it comes later.
 	wanted []events.Value
 	needed int64
-	given  map[string]found
+	given  map[string]fetchedValue
 	late   bool
 	// wish is how the agent whose call has failed wishes it to be tried again; nil for none.
 	wish *work.Retry
@@ -119,7 +119,7 @@ func (o *Orchestrator) wake(id events.TaskID) {
 	}
 	o.enter(id, func(e *entry, err error) {
 		if err != nil {
-			return // loadFailed has set the next alarm
+			return // loadFailed has set the next timer
 		}
 		if e.behind && !e.task.State.Terminal() {
 			o.catchUp(e)
@@ -142,13 +142,13 @@ func (o *Orchestrator) move(e *entry, err error) {
 	o.decide(e, actorNode, func(*turn) error { return nil }, func(err error) { o.woken(e, began, err) })
 }
 
-// woken sets the next alarm of a task after a turn of its own that began at a time.
+// woken sets the next timer of a task after a turn of its own that began at a time.
 func (o *Orchestrator) woken(e *entry, began time.Time, err error) {
 	switch {
 	case err != nil:
-		o.alarms.set(o.now().Add(catchUpAfter), e.id)
+		o.timers.set(o.now().Add(catchUpAfter), e.id)
 	case !e.task.State.Terminal():
-		o.setAlarms(e, began)
+		o.setTimer(e, began)
 	}
 	if e.key != "" {
 		o.offerKey(e.key)
@@ -280,18 +280,18 @@ func (o *Orchestrator) follow(t *turn) {
 				o.last.made(e.id, t.task)
 			}
 			o.awaitDependencies(e)
-			o.setAlarms(e, t.now)
+			o.setTimer(e, t.now)
 		case *events.Ready:
 			o.queueStep(e, d)
 		case *events.Moved:
 			o.moved(e, event.Kind)
 		case *events.Approval:
 			if !e.task.State.Terminal() { // who looks at one of a finished task sees by the clock how it stands
-				o.alarms.set(d.ExpiresAt, e.id)
-				o.alarms.setMaybe(d.RemindAt, e.id)
+				o.timers.set(d.ExpiresAt, e.id)
+				o.timers.setMaybe(d.RemindAt, e.id)
 			}
 		case *events.Question:
-			o.alarms.set(d.ExpiresAt, e.id)
+			o.timers.set(d.ExpiresAt, e.id)
 		case *events.Parked:
 			o.drop(e, d.Step)
 			o.match.remove(e, d.Step)
@@ -301,10 +301,10 @@ func (o *Orchestrator) follow(t *turn) {
 		case *events.Paused:
 			o.paused(e)
 		case *events.Waiting:
-			o.alarms.setMaybe(d.Until, e.id)
+			o.timers.setMaybe(d.Until, e.id)
 		case *events.Retrying:
 			o.drop(e, d.Step)
-			o.alarms.set(d.At, e.id)
+			o.timers.set(d.At, e.id)
 			o.match.remove(e, d.Step)
 		case *events.CancelRequested:
 			o.queueReady(e) // what a pause held
@@ -394,7 +394,7 @@ func (o *Orchestrator) over(e *entry) {
 	for _, dep := range e.task.Unmet {
 		o.unwait(dep, e.id)
 	}
-	o.alarms.clear(e.id)
+	o.timers.clear(e.id)
 	o.quota.uncount(e)
 	o.leaveKey(e)
 	o.metDependency(e)

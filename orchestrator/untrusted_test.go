@@ -37,7 +37,7 @@ func TestWorkersAreNotTrusted(t *testing.T) {
 	id := n.submit(guardedPlan)
 	c := n.take("w")
 	long := strings.Repeat("x", 995) + hidden // cutting it first would leave half of it
-	_, err := n.Beat(n.ctx(), work.Beat{Worker: "w", Calls: []work.Pulse{{Ref: c.Ref, Tool: c.Tool, Progress: &work.Progress{Message: hidden}}}})
+	_, err := n.Heartbeat(n.ctx(), work.Heartbeat{Worker: "w", Calls: []work.CallHeartbeat{{Ref: c.Ref, Tool: c.Tool, Progress: &work.Progress{Message: hidden}}}})
 	require.NoError(t, err)
 	assert.Equal(t, "[REDACTED]", n.step(id, "a").Progress.Message)
 	n.park("w", c, &work.Ask{

@@ -22,8 +22,8 @@ const (
 	maxNeeded = 64 << 20
 )
 
-// values keeps the large values that were used last. It is safe for concurrent use.
-type values struct {
+// valueCache keeps the large values that were used last. It is safe for concurrent use.
+type valueCache struct {
 	mu    sync.Mutex
 	size  int
 	byRef map[string]*list.Element
@@ -31,12 +31,12 @@ type values struct {
 	order list.List
 }
 
-type kept struct {
+type cachedValue struct {
 	ref string
 	raw json.RawMessage
 }
 
-func (v *values) get(ref string) (json.RawMessage, bool) {
+func (v *valueCache) get(ref string) (json.RawMessage, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	at := v.byRef[ref]
@@ -44,12 +44,12 @@ func (v *values) get(ref string) (json.RawMessage, bool) {
 		return nil, false
 	}
 	v.order.MoveToFront(at)
-	k, ok := at.Value.(*kept)
+	k, ok := at.Value.(*cachedValue)
 	return k.raw, ok
 }
 
 // put keeps a value; those that were not used for the longest time go.
-func (v *values) put(ref string, raw json.RawMessage) {
+func (v *valueCache) put(ref string, raw json.RawMessage) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.byRef[ref] != nil || len(raw) > maxValues/4 {
@@ -58,23 +58,23 @@ func (v *values) put(ref string, raw json.RawMessage) {
 	if v.byRef == nil {
 		v.byRef = map[string]*list.Element{}
 	}
-	v.byRef[ref] = v.order.PushFront(&kept{ref, raw})
+	v.byRef[ref] = v.order.PushFront(&cachedValue{ref, raw})
 	for v.size += len(raw); v.size > maxValues; {
-		if k, ok := v.order.Remove(v.order.Back()).(*kept); ok {
+		if k, ok := v.order.Remove(v.order.Back()).(*cachedValue); ok {
 			delete(v.byRef, k.ref)
 			v.size -= len(k.raw)
 		}
 	}
 }
 
-// found is what became of the search for a large value: it is there, or lost for good.
-type found struct {
+// fetchedValue is what became of the search for a large value: it is there, or lost for good.
+type fetchedValue struct {
 	raw json.RawMessage
 	err error
 }
 
 // bytesOf is the size of the values that were found.
-func bytesOf(given map[string]found) (n int64) {
+func bytesOf(given map[string]fetchedValue) (n int64) {
 	for _, f := range given {
 		n += int64(len(f.raw))
 	}
@@ -118,7 +118,7 @@ func (t *turn) outcomeOf(err error, made ...json.RawMessage) error {
 		return missing
 	}
 	if err != nil {
-		return t.o.discreet(err)
+		return t.o.redacted(err)
 	}
 	for _, raw := range made {
 		if rule, found := t.o.cfg.FindSecret(raw); found {
@@ -128,8 +128,8 @@ func (t *turn) outcomeOf(err error, made ...json.RawMessage) error {
 	return nil
 }
 
-// discreet takes the secrets out of what an error says.
-func (o *Orchestrator) discreet(err error) error {
+// redacted takes the secrets out of what an error says.
+func (o *Orchestrator) redacted(err error) error {
 	said := fault.From(err)
 	message, found := o.cfg.Redact([]byte(said.Message))
 	if !found {
@@ -144,8 +144,8 @@ func (o *Orchestrator) discreet(err error) error {
 func (t *turn) stopped() bool { return t.err != nil || t.late || len(t.wanted) > 0 }
 
 // search reads values from the blob store. The error is one that may pass. The lock is not held.
-func (o *Orchestrator) search(ctx context.Context, wanted []events.Value) (map[string]found, error) {
-	results := make(map[string]found, len(wanted))
+func (o *Orchestrator) search(ctx context.Context, wanted []events.Value) (map[string]fetchedValue, error) {
+	results := make(map[string]fetchedValue, len(wanted))
 	for _, v := range wanted {
 		raw, err := o.fetch(ctx, v)
 		if err != nil && !lost(err) {
@@ -154,14 +154,14 @@ func (o *Orchestrator) search(ctx context.Context, wanted []events.Value) (map[s
 		if err == nil {
 			o.values.put(v.Ref, raw)
 		}
-		results[v.Ref] = found{raw, err}
+		results[v.Ref] = fetchedValue{raw, err}
 	}
 	return results, nil
 }
 
 // see lets fn look at a task, again when it needed large values. fn runs with the lock held.
 func (o *Orchestrator) see(ctx context.Context, id events.TaskID, fn func(*turn) error) error {
-	given := map[string]found{}
+	given := map[string]fetchedValue{}
 	for {
 		var missing []events.Value
 		err := o.look(ctx, id, func(e *entry) error {
@@ -189,7 +189,7 @@ func (o *Orchestrator) goOn(t *turn) {
 	if len(t.wanted) == 0 {
 		e.given = nil
 		if t.late {
-			o.alarms.set(o.now(), e.id)
+			o.timers.set(o.now(), e.id)
 		}
 		return
 	}
@@ -211,11 +211,11 @@ func (o *Orchestrator) searchFor(ctx context.Context, e *entry, wanted []events.
 	defer o.unlock()
 	e.searching = false
 	if err != nil {
-		o.alarms.set(o.now().Add(catchUpAfter), e.id)
+		o.timers.set(o.now().Add(catchUpAfter), e.id)
 		return
 	}
 	if e.given == nil {
-		e.given = map[string]found{}
+		e.given = map[string]fetchedValue{}
 	}
 	maps.Copy(e.given, results)
 	if o.tasks[e.id] == e {

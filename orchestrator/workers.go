@@ -28,7 +28,7 @@ func (o *Orchestrator) Poll(ctx context.Context, p work.Poll) (work.Batch, error
 	}
 	o.lock()
 	o.match.worker(p.Worker, p.Queues, o.now()).agent = p.Agent
-	o.match.parked.supersede(p.Worker)
+	o.match.pollers.supersede(p.Worker)
 	o.reclaim(p)
 	d := o.deliver(p)
 	if !d.empty() || p.Wait <= 0 {
@@ -36,7 +36,7 @@ func (o *Orchestrator) Poll(ctx context.Context, p work.Poll) (work.Batch, error
 		return o.batch(ctx, p.Worker, d), nil
 	}
 	waiting := &poller{poll: p, out: make(chan delivery, 1)}
-	o.match.parked.add(waiting)
+	o.match.pollers.add(waiting)
 	o.unlock()
 	timer := time.NewTimer(min(p.Wait, maxPoll))
 	defer timer.Stop()
@@ -68,7 +68,7 @@ func (o *Orchestrator) hear(worker string) error {
 func (o *Orchestrator) leave(p *poller) delivery {
 	o.lock()
 	defer o.unlock()
-	o.match.parked.remove(p)
+	o.match.pollers.remove(p)
 	select {
 	case d := <-p.out:
 		return d
@@ -86,7 +86,7 @@ func (o *Orchestrator) giveBack(worker string, d delivery) {
 		o.match.told = append(o.match.told, worker)
 	}
 	for _, of := range d.offers {
-		o.handBack(worker, of.call.Ref)
+		o.requeueCall(worker, of.call.Ref)
 	}
 	o.dispatch()
 }
@@ -97,7 +97,7 @@ func (o *Orchestrator) Returned(no uint64) {
 	defer o.unlock()
 	for name, w := range o.match.workers {
 		if w.sent == no {
-			o.takeBack(name, w)
+			o.requeueBatch(name, w)
 			o.dispatch()
 			return
 		}
@@ -194,10 +194,10 @@ func (o *Orchestrator) called(e *entry, d *events.Called) {
 	e.leases[d.Step].called = true
 }
 
-// Beat implements work.Owner.
-func (o *Orchestrator) Beat(_ context.Context, b work.Beat) (work.BeatReply, error) {
+// Heartbeat implements work.Owner.
+func (o *Orchestrator) Heartbeat(_ context.Context, b work.Heartbeat) (work.HeartbeatReply, error) {
 	if err := o.hear(b.Worker); err != nil {
-		return work.BeatReply{}, err
+		return work.HeartbeatReply{}, err
 	}
 	o.lock()
 	defer o.unlock()
@@ -206,7 +206,7 @@ func (o *Orchestrator) Beat(_ context.Context, b work.Beat) (work.BeatReply, err
 	if b.Leaving {
 		w.seen = time.Time{} // it is online no more
 	}
-	var reply work.BeatReply
+	var reply work.HeartbeatReply
 	for _, p := range b.Calls {
 		if !o.renew(b.Worker, p, now) {
 			reply.Stop = append(reply.Stop, p.Ref)
@@ -217,7 +217,7 @@ func (o *Orchestrator) Beat(_ context.Context, b work.Beat) (work.BeatReply, err
 
 // renew extends the lease of one call, or takes a call up again that the node lost sight of in a
 // restart. It reports whether the call is still the worker's.
-func (o *Orchestrator) renew(worker string, p work.Pulse, now time.Time) bool {
+func (o *Orchestrator) renew(worker string, p work.CallHeartbeat, now time.Time) bool {
 	e := o.tasks[p.Task]
 	if e == nil {
 		return o.isUnread(p.Task) // it will be read again

@@ -10,9 +10,9 @@ import (
 
 // Projection is the table of a running node. It is safe for concurrent use; the zero value is empty.
 type Projection struct {
-	mu    sync.Mutex
-	table Table
-	marks marks
+	mu        sync.Mutex
+	table     Table
+	positions positionSet
 }
 
 // Committed counts the calls of a commit at a position of the log. A position that was counted before counts no more. It
@@ -20,7 +20,7 @@ type Projection struct {
 func (p *Projection) Committed(seq uint64, calls []Call) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.marks.add(seq) {
+	if !p.positions.add(seq) {
 		return
 	}
 	for _, c := range calls {
@@ -32,7 +32,7 @@ func (p *Projection) Committed(seq uint64, calls []Call) {
 func (p *Projection) Counted(seq uint64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.marks.has(seq)
+	return p.positions.has(seq)
 }
 
 // Table returns a copy of what was counted.
@@ -67,14 +67,14 @@ func one(all map[string]*Counter, name string) Counter {
 func (p *Projection) missing() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.marks.missing()
+	return p.positions.missing()
 }
 
 // fill says that there is nothing more to count up to a position.
 func (p *Projection) fill(seq uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.marks.fill(seq)
+	p.positions.fill(seq)
 }
 
 // snapshotVersion is that of the form of a snapshot. Others are passed over.
@@ -82,8 +82,8 @@ const snapshotVersion = 1
 
 // snapshot is a projection in its stored form.
 type snapshot struct {
-	Version int   `json:"v"`
-	Marks   marks `json:"marks"`
+	Version   int         `json:"v"`
+	Positions positionSet `json:"marks"`
 	// Past is a position of the archive: what was archived up to it is counted.
 	Past  uint64 `json:"past"`
 	Table Table  `json:"table"`
@@ -92,18 +92,18 @@ type snapshot struct {
 // encode returns the stored form, and the newest position in it.
 func (p *Projection) encode(past uint64) (data []byte, newest uint64, err error) {
 	p.mu.Lock()
-	s := snapshot{Version: snapshotVersion, Marks: marks{p.marks.Base, slices.Clone(p.marks.Bits)}, Past: past, Table: p.table.Clone()}
+	s := snapshot{Version: snapshotVersion, Positions: positionSet{p.positions.Base, slices.Clone(p.positions.Bits)}, Past: past, Table: p.table.Clone()}
 	p.mu.Unlock()
 	if data, err = json.Marshal(s); err != nil {
 		return nil, 0, fault.Wrap(fault.Internal, err, "the statistics cannot be encoded")
 	}
-	return data, s.Marks.newest(), nil
+	return data, s.Positions.newest(), nil
 }
 
 // decode reads the stored form; false when it is of another version, or of a log that had more than last commits.
 func decode(data []byte, last uint64) (snapshot, bool) {
 	var s snapshot
-	if json.Unmarshal(data, &s) != nil || s.Version != snapshotVersion || s.Marks.newest() > last {
+	if json.Unmarshal(data, &s) != nil || s.Version != snapshotVersion || s.Positions.newest() > last {
 		return snapshot{}, false
 	}
 	return s, true
@@ -113,5 +113,5 @@ func decode(data []byte, last uint64) (snapshot, bool) {
 func (p *Projection) begin(s snapshot) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.table, p.marks = s.Table, s.Marks
+	p.table, p.positions = s.Table, s.Positions
 }

@@ -203,8 +203,8 @@ type Progress struct {
 	Message string  `json:"message,omitempty"`
 }
 
-// Pulse is the heartbeat of one running call.
-type Pulse struct {
+// CallHeartbeat is the heartbeat of one running call.
+type CallHeartbeat struct {
 	Ref
 	// Tool, with the worker's name, lets an owner that has restarted recognise the call.
 	Tool string `json:"tool"`
@@ -215,17 +215,17 @@ type Pulse struct {
 	Unheard bool `json:"unheard,omitempty"`
 }
 
-// Beat renews the leases of all running calls of a worker.
-type Beat struct {
-	Worker string   `json:"worker"`
-	Queues []string `json:"queues,omitempty"`
-	Calls  []Pulse  `json:"calls,omitempty"`
+// Heartbeat renews the leases of all running calls of a worker.
+type Heartbeat struct {
+	Worker string          `json:"worker"`
+	Queues []string        `json:"queues,omitempty"`
+	Calls  []CallHeartbeat `json:"calls,omitempty"`
 	// Leaving is true for the last heartbeat of an agent that ends.
 	Leaving bool `json:"leaving,omitempty"`
 }
 
-// BeatReply answers a heartbeat.
-type BeatReply struct {
+// HeartbeatReply answers a heartbeat.
+type HeartbeatReply struct {
 	// Stop lists calls that are cancelled, or no longer this worker's: it must end them and not
 	// report them.
 	Stop []Ref `json:"stop,omitempty"`
@@ -313,8 +313,8 @@ type Owner interface {
 	Poll(ctx context.Context, p Poll) (Batch, error)
 	// Start returns when the start of the call is durable. CONFLICT means: do not call.
 	Start(ctx context.Context, s Started) error
-	// Beat renews leases.
-	Beat(ctx context.Context, b Beat) (BeatReply, error)
+	// Heartbeat renews leases.
+	Heartbeat(ctx context.Context, b Heartbeat) (HeartbeatReply, error)
 	// Report returns when the outcome is durable. CONFLICT means: too late, dropped and noted.
 	Report(ctx context.Context, o Outcome) error
 }

@@ -50,8 +50,8 @@ func (o *fastOwner) Poll(ctx context.Context, p work.Poll) (work.Batch, error) {
 
 func (o *fastOwner) Start(context.Context, work.Started) error { return nil }
 
-func (o *fastOwner) Beat(context.Context, work.Beat) (work.BeatReply, error) {
-	return work.BeatReply{}, nil
+func (o *fastOwner) Heartbeat(context.Context, work.Heartbeat) (work.HeartbeatReply, error) {
+	return work.HeartbeatReply{}, nil
 }
 
 func (o *fastOwner) Report(context.Context, work.Outcome) error {

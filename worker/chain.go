@@ -69,7 +69,7 @@ func (w *Worker) lookup(_ context.Context, a *attempt) error {
 		return err
 	}
 	a.tool, a.spec = tool, tool.Spec()
-	if n, enough := w.roster.hangs(a.spec.Name); enough {
+	if n, enough := w.attempts.hangs(a.spec.Name); enough {
 		return fault.New(fault.ToolUnavailable, "%d calls of %s go on here although they were ended", n, a.spec.Name).
 			WithHint("restart the worker, and mend the tool")
 	}
@@ -193,7 +193,7 @@ func (w *Worker) decide(_ context.Context, a *attempt) error {
 		a.env.Approval = a.Grant.ID
 		return nil
 	}
-	return &parked{ask.Error(), work.Ask{
+	return &approvalError{ask.Error(), work.Ask{
 		Rule: ask.Rule, Reason: ask.Reason, Type: ask.Type, Risk: ask.Risk, Scopes: ask.Scopes,
 		ArgsSHA256: digest, Impact: a.impact(),
 	}}
@@ -241,17 +241,17 @@ func hasNote(err error) bool {
 	return ok && len(asking.Note) > 0
 }
 
-// parked ends a call that waits for an approval.
-type parked struct {
+// approvalError ends a call that waits for an approval.
+type approvalError struct {
 	fault *fault.Error
 	ask   work.Ask
 }
 
 // Error is APPROVAL_REQUIRED with the reason.
-func (p *parked) Error() string { return p.fault.Error() }
+func (p *approvalError) Error() string { return p.fault.Error() }
 
 // Unwrap gives the error its code.
-func (p *parked) Unwrap() error { return p.fault }
+func (p *approvalError) Unwrap() error { return p.fault }
 
 // impact lists what the call is about to change.
 func (a *attempt) impact() []string {

@@ -132,7 +132,7 @@ func (w *Worker) serve(ctx context.Context, a *attempt) {
 // settle takes the end of a call, unless the call was given up before.
 func (w *Worker) settle(ctx context.Context, a *attempt, res result, err error) {
 	if !a.settled.CompareAndSwap(false, true) {
-		w.roster.returned(a.Tool)
+		w.attempts.returned(a.Tool)
 		w.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "an abandoned tool has returned", a.about(nil)...)
 		return
 	}
@@ -149,7 +149,7 @@ func (w *Worker) invoke(ctx context.Context, a *attempt) (json.RawMessage, error
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	a.env.Log = slog.New(ofCall{discreet{w.cfg.Logger.Handler(), w.clean}, &a.Call})
+	a.env.Log = slog.New(callHandler{redactingHandler{w.cfg.Logger.Handler(), w.clean}, &a.Call})
 	a.began = w.cfg.Clock()
 	disarm := context.AfterFunc(ctx, func() {
 		time.AfterFunc(w.cfg.Grace, func() { w.abandon(ctx, a) })
@@ -170,7 +170,7 @@ func (w *Worker) abandon(ctx context.Context, a *attempt) {
 	if !a.settled.CompareAndSwap(false, true) {
 		return
 	}
-	w.roster.abandon(a.Tool)
+	w.attempts.abandon(a.Tool)
 	w.cfg.Logger.LogAttrs(ctx, slog.LevelError, "a tool ignores the end of its call and is abandoned", a.about(nil)...)
 	w.conclude(ctx, a, result{}, context.Cause(ctx))
 }

@@ -19,9 +19,9 @@ const (
 	leaseParts = 3
 )
 
-// pulse keeps the time of the two kinds of heartbeats: one for all attempts an interval, and an early one for those
+// heartbeatState keeps the time of the two kinds of heartbeats: one for all attempts an interval, and an early one for those
 // that have progress to tell.
-type pulse struct {
+type heartbeatState struct {
 	// beat is when all were last renewed, told when progress was last sent.
 	beat, told time.Time
 	// renewed is when a heartbeat last got through, lost is set once that is too long ago.
@@ -32,7 +32,7 @@ type pulse struct {
 // heartbeat renews the leases of all attempts and tells their progress until ctx ends.
 func (w *Worker) heartbeat(ctx context.Context) {
 	now := time.Now()
-	p := pulse{beat: now, renewed: now}
+	p := heartbeatState{beat: now, renewed: now}
 	timer := time.NewTimer(w.interval())
 	defer timer.Stop()
 	for {
@@ -41,34 +41,34 @@ func (w *Worker) heartbeat(ctx context.Context) {
 			return
 		case <-w.nudge:
 		case <-timer.C:
-			w.pulse(ctx, &p)
+			w.sendHeartbeat(ctx, &p)
 		}
 		timer.Reset(w.next(p))
 	}
 }
 
-// pulse sends the heartbeat that is due.
-func (w *Worker) pulse(ctx context.Context, p *pulse) {
+// sendHeartbeat sends the heartbeat that is due.
+func (w *Worker) sendHeartbeat(ctx context.Context, p *heartbeatState) {
 	now := time.Now()
 	if now.Before(p.beat.Add(w.interval())) {
 		p.told = now
 		w.progressed.Store(false)
-		_ = w.beat(ctx, w.changed()) // the next one says it as well
+		_ = w.renewLeases(ctx, w.changed()) // the next one says it as well
 		return
 	}
 	p.beat, p.told = now, now
 	w.progressed.Store(false)
-	switch err := w.beat(ctx, w.roster.all()); {
+	switch err := w.renewLeases(ctx, w.attempts.all()); {
 	case err == nil:
 		p.renewed, p.lost = now, false
-	case ctx.Err() == nil && !p.lost && now.Sub(p.renewed) > w.roster.shortestLease():
+	case ctx.Err() == nil && !p.lost && now.Sub(p.renewed) > w.attempts.shortestLease():
 		p.lost = true
 		w.cfg.Logger.WarnContext(ctx, "no heartbeat got through for longer than a lease; running calls go on", slog.Any("cause", err))
 	}
 }
 
 // next is the time until the next heartbeat.
-func (w *Worker) next(p pulse) time.Duration {
+func (w *Worker) next(p heartbeatState) time.Duration {
 	due := p.beat.Add(w.interval())
 	if early := p.told.Add(progressEvery); w.progressed.Load() && early.Before(due) {
 		due = early
@@ -81,7 +81,7 @@ func (w *Worker) interval() time.Duration {
 	if w.cfg.Heartbeat != 0 {
 		return w.cfg.Heartbeat
 	}
-	return w.roster.shortestLease() / leaseParts
+	return w.attempts.shortestLease() / leaseParts
 }
 
 // wakeHeartbeat lets the heartbeat look at its times again.
@@ -94,15 +94,15 @@ func (w *Worker) wakeHeartbeat() {
 
 // changed returns the attempts with progress that the owner does not know yet.
 func (w *Worker) changed() []*attempt {
-	return slices.DeleteFunc(w.roster.all(), func(a *attempt) bool { return !a.untold() })
+	return slices.DeleteFunc(w.attempts.all(), func(a *attempt) bool { return !a.untold() })
 }
 
 // untold reports whether there is progress that the owner does not know yet.
 func (a *attempt) untold() bool { return a.progress.Load() != a.told.Load() }
 
-// beat renews the leases of attempts and tells their progress, one message at a time, so that the owner hears the
+// renewLeases renews the leases of attempts and tells their progress, one message at a time, so that the owner hears the
 // newest progress last. It ends the attempts that the owner wants ended. Without attempts there is nothing to say.
-func (w *Worker) beat(ctx context.Context, attempts []*attempt) error {
+func (w *Worker) renewLeases(ctx context.Context, attempts []*attempt) error {
 	w.telling.Lock()
 	defer w.telling.Unlock()
 	if len(attempts) == 0 {
@@ -110,7 +110,7 @@ func (w *Worker) beat(ctx context.Context, attempts []*attempt) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(w.interval(), beatTime))
 	defer cancel()
-	reply, err := w.owner.Beat(ctx, work.Beat{Worker: w.cfg.Name, Queues: w.cfg.Queues, Calls: w.pulses(attempts)})
+	reply, err := w.owner.Heartbeat(ctx, work.Heartbeat{Worker: w.cfg.Name, Queues: w.cfg.Queues, Calls: w.callHeartbeats(attempts)})
 	if err != nil {
 		for _, a := range attempts {
 			a.told.Store(nil)
@@ -118,7 +118,7 @@ func (w *Worker) beat(ctx context.Context, attempts []*attempt) error {
 		return err
 	}
 	for _, ref := range reply.Stop {
-		if a := w.roster.find(ref); a != nil {
+		if a := w.attempts.find(ref); a != nil {
 			a.dropped.Store(true)
 			a.cancel(fault.New(fault.Cancelled, "the call was stopped"))
 		}
@@ -126,10 +126,10 @@ func (w *Worker) beat(ctx context.Context, attempts []*attempt) error {
 	return nil
 }
 
-func (w *Worker) pulses(attempts []*attempt) []work.Pulse {
-	pulses := make([]work.Pulse, len(attempts))
+func (w *Worker) callHeartbeats(attempts []*attempt) []work.CallHeartbeat {
+	pulses := make([]work.CallHeartbeat, len(attempts))
 	for i, a := range attempts {
-		pulses[i] = work.Pulse{Ref: a.Ref, Tool: a.Tool, Effect: a.resolved()}
+		pulses[i] = work.CallHeartbeat{Ref: a.Ref, Tool: a.Tool, Effect: a.resolved()}
 		if p := a.progress.Load(); p != nil {
 			a.told.Store(p)
 			shown := *p

@@ -37,7 +37,7 @@ func TestHeartbeatsRenewAllLeases(t *testing.T) {
 		beat := b.owner.lastBeat()
 		assert.Equal(t, "w1", beat.Worker)
 		assert.Equal(t, []string{"q"}, beat.Queues)
-		assert.ElementsMatch(t, []work.Pulse{{Ref: calls[0].Ref, Tool: "WAIT"}, {Ref: calls[1].Ref, Tool: "WAIT"}}, beat.Calls)
+		assert.ElementsMatch(t, []work.CallHeartbeat{{Ref: calls[0].Ref, Tool: "WAIT"}, {Ref: calls[1].Ref, Tool: "WAIT"}}, beat.Calls)
 		b.owner.cancels <- []work.Ref{calls[0].Ref, calls[1].Ref}
 		stop()
 	})
@@ -87,10 +87,10 @@ func TestProgressIsPrompt(t *testing.T) {
 			return "", nil
 		}))
 		var told []float64
-		b.owner.onBeat = func(beat work.Beat) (work.BeatReply, error) {
+		b.owner.onBeat = func(beat work.Heartbeat) (work.HeartbeatReply, error) {
 			assert.Len(t, beat.Calls, 1)
 			told = append(told, beat.Calls[0].Progress.Done)
-			return work.BeatReply{}, nil
+			return work.HeartbeatReply{}, nil
 		}
 		stop := b.run(t)
 		idle := b.give("STILL", 1)
@@ -120,8 +120,8 @@ func TestStoppedCallsAreNotReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tool, began := waitTool("WAIT")
 		b := newBench(t, worker.Config{}, tool)
-		b.owner.onBeat = func(beat work.Beat) (work.BeatReply, error) {
-			return work.BeatReply{Stop: []work.Ref{beat.Calls[0].Ref, {Task: task, Step: "unknown", Attempt: 1}}}, nil
+		b.owner.onBeat = func(beat work.Heartbeat) (work.HeartbeatReply, error) {
+			return work.HeartbeatReply{Stop: []work.Ref{beat.Calls[0].Ref, {Task: task, Step: "unknown", Attempt: 1}}}, nil
 		}
 		stop := b.run(t)
 		b.give("WAIT", 1)
@@ -140,7 +140,7 @@ func TestLostHeartbeatsAreLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tool, began := waitTool("WAIT")
 		b := newBench(t, worker.Config{}, tool)
-		b.owner.onBeat = func(work.Beat) (work.BeatReply, error) { return work.BeatReply{}, unavailable() }
+		b.owner.onBeat = func(work.Heartbeat) (work.HeartbeatReply, error) { return work.HeartbeatReply{}, unavailable() }
 		stop := b.run(t)
 		c := call("WAIT", "{}")
 		c.Timeout = time.Hour

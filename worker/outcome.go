@@ -50,7 +50,7 @@ func (w *Worker) conclude(ctx context.Context, a *attempt, res result, err error
 // failed makes the outcome of a call without a result: it waits for an approval or for answers, goes on elsewhere, or
 // has failed.
 func (w *Worker) failed(ctx context.Context, a *attempt, o *work.Outcome, err error) {
-	if waits, ok := errors.AsType[*parked](err); ok {
+	if waits, ok := errors.AsType[*approvalError](err); ok {
 		o.Ask = w.publicAsk(waits.ask)
 		return
 	}

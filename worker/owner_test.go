@@ -18,12 +18,12 @@ type owner struct {
 	mu     sync.Mutex
 	polls  []work.Poll
 	starts []work.Started
-	beats  []work.Beat
+	beats  []work.Heartbeat
 	// The answers; nil means success.
 	onPoll   func(work.Poll) error
 	onStart  func(ctx context.Context, n int) error
 	onReport func(n int) error
-	onBeat   func(work.Beat) (work.BeatReply, error)
+	onBeat   func(work.Heartbeat) (work.HeartbeatReply, error)
 	reports  int
 }
 
@@ -71,14 +71,14 @@ func (o *owner) Start(ctx context.Context, s work.Started) error {
 	return nil
 }
 
-func (o *owner) Beat(_ context.Context, b work.Beat) (work.BeatReply, error) {
+func (o *owner) Heartbeat(_ context.Context, b work.Heartbeat) (work.HeartbeatReply, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.beats = append(o.beats, b)
 	if o.onBeat != nil {
 		return o.onBeat(b)
 	}
-	return work.BeatReply{}, nil
+	return work.HeartbeatReply{}, nil
 }
 
 func (o *owner) Report(_ context.Context, out work.Outcome) error {
@@ -113,7 +113,7 @@ func (o *owner) lastPoll() work.Poll {
 	return o.polls[len(o.polls)-1]
 }
 
-func (o *owner) lastBeat() work.Beat {
+func (o *owner) lastBeat() work.Heartbeat {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.beats[len(o.beats)-1]

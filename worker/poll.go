@@ -19,7 +19,7 @@ const linger = 2 * time.Millisecond
 // always one poll out, also without a free slot, so that cancellations arrive at once.
 func (w *Worker) poll(ctx context.Context, launch func(work.Call)) error {
 	for failures := 0; ctx.Err() == nil; {
-		if w.roster.stuck() {
+		if w.attempts.stuck() {
 			return fault.New(fault.Unavailable, "calls that go on after their end hold every slot of the worker").
 				WithHint("restart the worker, and mend the tools that its log names")
 		}
@@ -42,7 +42,7 @@ func (w *Worker) poll(ctx context.Context, launch func(work.Call)) error {
 
 // ask sends one poll.
 func (w *Worker) ask(ctx context.Context) (work.Batch, error) {
-	free := w.roster.free()
+	free := w.attempts.free()
 	if free == 0 {
 		free = w.await(ctx)
 	}
@@ -56,10 +56,10 @@ func (w *Worker) ask(ctx context.Context) (work.Batch, error) {
 func (w *Worker) await(ctx context.Context) int {
 	ctx, cancel := context.WithTimeout(ctx, linger)
 	defer cancel()
-	w.roster.onFree(cancel)
+	w.attempts.onFree(cancel)
 	<-ctx.Done()
-	w.roster.onFree(nil)
-	return w.roster.free()
+	w.attempts.onFree(nil)
+	return w.attempts.free()
 }
 
 // askForCancellations polls without a free slot. Such a poll brings no calls, so it can be broken off
@@ -67,8 +67,8 @@ func (w *Worker) await(ctx context.Context) int {
 func (w *Worker) askForCancellations(ctx context.Context) (work.Batch, error) {
 	full, cancel := context.WithCancel(ctx)
 	defer cancel()
-	w.roster.onFree(cancel)
-	defer w.roster.onFree(nil)
+	w.attempts.onFree(cancel)
+	defer w.attempts.onFree(nil)
 	batch, err := w.owner.Poll(full, w.request(0))
 	if err != nil && full.Err() != nil && ctx.Err() == nil {
 		return work.Batch{}, nil
@@ -104,7 +104,7 @@ func (w *Worker) take(b work.Batch, launch func(work.Call)) {
 		w.got = b.No
 	}
 	for _, ref := range b.Cancel {
-		if a := w.roster.find(ref); a != nil {
+		if a := w.attempts.find(ref); a != nil {
 			a.cancel(fault.New(fault.Cancelled, "the call was cancelled"))
 		}
 	}
@@ -121,7 +121,7 @@ func (w *Worker) launch(stop, calls, reports context.Context, c work.Call) {
 	a := w.newAttempt(c)
 	a.cancel = cancel
 	a.finish = func(o work.Outcome) { w.deliver(reports, a, o) }
-	known, shorter := w.roster.add(a)
+	known, shorter := w.attempts.add(a)
 	if known {
 		cancel(nil)
 		return

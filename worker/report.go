@@ -14,16 +14,16 @@ import (
 func (w *Worker) deliver(ctx context.Context, a *attempt, o work.Outcome) {
 	defer w.calls.Done()
 	a.cancel(nil)
-	w.roster.ended()
+	w.attempts.ended()
 	w.report(ctx, a, o)
-	w.roster.remove(a.Ref)
+	w.attempts.remove(a.Ref)
 }
 
 // report tells the owner how an attempt ended until the owner has answered, ctx ends, or the attempt
 // is dropped. The last progress goes before it. When the owner refuses the outcome for good, the call fails with that refusal.
 func (w *Worker) report(ctx context.Context, a *attempt, o work.Outcome) {
 	if a.untold() {
-		_ = w.beat(ctx, []*attempt{a}) // what it fails to say now, nobody needs later
+		_ = w.renewLeases(ctx, []*attempt{a}) // what it fails to say now, nobody needs later
 	}
 	refused := false
 	for failures := 0; !a.dropped.Load(); failures++ {

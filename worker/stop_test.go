@@ -43,8 +43,8 @@ func (o *endlessOwner) Poll(ctx context.Context, p work.Poll) (work.Batch, error
 
 func (o *endlessOwner) Start(context.Context, work.Started) error { return nil }
 
-func (o *endlessOwner) Beat(context.Context, work.Beat) (work.BeatReply, error) {
-	return work.BeatReply{}, nil
+func (o *endlessOwner) Heartbeat(context.Context, work.Heartbeat) (work.HeartbeatReply, error) {
+	return work.HeartbeatReply{}, nil
 }
 
 func (o *endlessOwner) Report(_ context.Context, out work.Outcome) error {

@@ -34,7 +34,7 @@ type Worker struct {
 	rules      Policy
 	cfg        Config
 	workspaces *workspace.Tree
-	roster     *roster
+	attempts   *attemptTable
 	// calls counts the calls that were taken and whose outcome is not reported yet.
 	calls sync.WaitGroup
 	crew  *crew.Crew
@@ -61,7 +61,7 @@ func New(owner work.Owner, catalogue *tools.Catalogue, rules Policy, cfg Config)
 	}
 	return &Worker{
 		owner: owner, catalogue: catalogue, rules: rules, cfg: cfg, workspaces: tree,
-		roster: newRoster(cfg), crew: crew.New(cfg.Concurrency), nudge: make(chan struct{}, 1), got: 1,
+		attempts: newAttemptTable(cfg), crew: crew.New(cfg.Concurrency), nudge: make(chan struct{}, 1), got: 1,
 	}, nil
 }
 
@@ -102,12 +102,12 @@ func (w *Worker) drain(ctx context.Context, cancelCalls context.CancelCauseFunc,
 	if within(ended, w.cfg.DrainTimeout) {
 		return
 	}
-	w.cfg.Logger.WarnContext(ctx, "calls did not end in time and are cancelled", slog.Int("calls", w.roster.size()))
+	w.cfg.Logger.WarnContext(ctx, "calls did not end in time and are cancelled", slog.Int("calls", w.attempts.size()))
 	cancelCalls(stopping())
 	if within(ended, w.cfg.Grace+lastReports) {
 		return
 	}
-	w.cfg.Logger.ErrorContext(ctx, "outcomes could not be reported; their leases will run out", slog.Int("calls", w.roster.size()))
+	w.cfg.Logger.ErrorContext(ctx, "outcomes could not be reported; their leases will run out", slog.Int("calls", w.attempts.size()))
 	endReports()
 	<-ended
 }

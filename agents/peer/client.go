@@ -68,7 +68,7 @@ func (c *client) credential() Credential {
 	return c.cred
 }
 
-func (c *client) beat(ctx context.Context, b agents.Beat) (w agents.Work, err error) {
+func (c *client) heartbeat(ctx context.Context, b agents.Heartbeat) (w agents.Work, err error) {
 	err = c.post(ctx, agents.StatusPath, b, &w, patience)
 	return w, err
 }

@@ -129,7 +129,7 @@ const farewell = 2 * time.Second
 func (p *Peer) goodbye(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 	defer cancel()
-	if _, err := p.client.beat(ctx, agents.Beat{Instance: p.instance, Leaving: true}); err != nil {
+	if _, err := p.client.heartbeat(ctx, agents.Heartbeat{Instance: p.instance, Leaving: true}); err != nil {
 		p.log.DebugContext(ctx, "agent_goodbye_lost", slog.Any("error", err))
 	}
 }
@@ -337,8 +337,8 @@ func (p *Peer) end(refs []work.Ref) {
 // heartbeats says that the agent is there, until ctx ends. It returns the error of a node that does not let it in.
 func (p *Peer) heartbeats(ctx context.Context) error {
 	for failures := 0; ; {
-		beat, next := p.nextBeat()
-		w, err := p.client.beat(ctx, beat)
+		beat, next := p.nextHeartbeat()
+		w, err := p.client.heartbeat(ctx, beat)
 		switch {
 		case err == nil:
 			failures = 0
@@ -364,7 +364,7 @@ func (p *Peer) heartbeats(ctx context.Context) error {
 }
 
 // confirm lets the calls begin of which the node knows now that this agent has them.
-func (p *Peer) confirm(b agents.Beat) {
+func (p *Peer) confirm(b agents.Heartbeat) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, pulse := range b.Calls {
@@ -375,14 +375,14 @@ func (p *Peer) confirm(b agents.Beat) {
 	}
 }
 
-// nextBeat is the next heartbeat, and how long the one after it may take.
-func (p *Peer) nextBeat() (agents.Beat, time.Duration) {
+// nextHeartbeat is the next heartbeat, and how long the one after it may take.
+func (p *Peer) nextHeartbeat() (agents.Heartbeat, time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	b := agents.Beat{Instance: p.instance}
+	b := agents.Heartbeat{Instance: p.instance}
 	next := agents.Interval
 	for ref, c := range p.calls {
-		b.Calls = append(b.Calls, work.Pulse{Ref: ref, Progress: c.progress})
+		b.Calls = append(b.Calls, work.CallHeartbeat{Ref: ref, Progress: c.progress})
 		if c.lease > 0 {
 			next = min(next, c.lease/3)
 		}

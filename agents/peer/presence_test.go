@@ -72,7 +72,7 @@ func (b *recordingNode) claim(r *http.Request) agents.Work {
 }
 
 func (b *recordingNode) beat(w http.ResponseWriter, r *http.Request) bool {
-	var said agents.Beat
+	var said agents.Heartbeat
 	if err := json.NewDecoder(r.Body).Decode(&said); err != nil {
 		b.t.Error(err)
 	}

@@ -309,7 +309,7 @@ func (p processNodes) Backup(ctx context.Context, cfg config.Config, file string
 }
 
 // Tokens implements nodes.
-func (p processNodes) Tokens(ctx context.Context, cfg config.Config, do func(bus.TokenKeeper) error) error {
+func (p processNodes) Tokens(ctx context.Context, cfg config.Config, do func(bus.TokenStore) error) error {
 	return p.use(ctx, cfg, func(s session) error {
 		switch s := s.(type) {
 		case remote:
@@ -345,7 +345,7 @@ type client interface {
 	orchestrator.API
 	agents.Service
 	node.Asker
-	bus.TokenKeeper
+	bus.TokenStore
 	Verify(ctx context.Context) (bus.Report, error)
 	Backup(ctx context.Context, file string, cfg bus.BackupConfig) (bus.Manifest, error)
 	Close() error

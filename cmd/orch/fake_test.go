@@ -80,7 +80,7 @@ func (f *fakeNodes) Backup(_ context.Context, cfg config.Config, file string, _ 
 	return saved{File: file, DataDir: cfg.DataDir, Bytes: 2 << 20}, f.err
 }
 
-func (f *fakeNodes) Tokens(_ context.Context, _ config.Config, do func(bus.TokenKeeper) error) error {
+func (f *fakeNodes) Tokens(_ context.Context, _ config.Config, do func(bus.TokenStore) error) error {
 	if f.err != nil {
 		return f.err
 	}

@@ -292,11 +292,11 @@ func (a *app) completeAddresses(cmd *cobra.Command, _ []string, _ string) ([]str
 		return words, cobra.ShellCompDirectiveNoFileComp
 	}
 	defer func() { _ = closeSession(ctx, s) }() // a completion has no place for an error
-	keeper, ok := s.(bus.TokenKeeper)
+	store, ok := s.(bus.TokenStore)
 	if !ok {
 		return words, cobra.ShellCompDirectiveNoFileComp
 	}
-	list, _ := keeper.ListTokens(ctx) // nor here
+	list, _ := store.ListTokens(ctx) // nor here
 	for _, t := range list {
 		kind := "user:"
 		if t.Role == bus.RoleAgent {

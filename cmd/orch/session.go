@@ -32,7 +32,7 @@ type nodes interface {
 	// Restore makes the data directory of a backup.
 	Restore(ctx context.Context, cfg config.Config, file string, replace bool, tell func(string)) (saved, error)
 	// Tokens opens the list of bearer tokens for the length of do.
-	Tokens(ctx context.Context, cfg config.Config, do func(bus.TokenKeeper) error) error
+	Tokens(ctx context.Context, cfg config.Config, do func(bus.TokenStore) error) error
 	// Tools returns the catalogue of this program, always the same one.
 	Tools() (*tools.Catalogue, error)
 }

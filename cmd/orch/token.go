@@ -100,8 +100,8 @@ func (a *app) createToken(ctx context.Context, name string, o tokenOptions) erro
 		return err
 	}
 	in := bus.NewToken{Name: name, Role: o.role, Actor: a.actor(), Life: life, Tools: o.tools, ReadOnly: o.readOnly}
-	return a.nodes.Tokens(ctx, a.cfg, func(keeper bus.TokenKeeper) error {
-		token, secret, err := bus.IssueToken(ctx, keeper, in)
+	return a.nodes.Tokens(ctx, a.cfg, func(store bus.TokenStore) error {
+		token, secret, err := bus.IssueToken(ctx, store, in)
 		if err != nil {
 			return err
 		}
@@ -135,8 +135,8 @@ func newTokenList(a *app) *cobra.Command {
 }
 
 func (a *app) listTokens(ctx context.Context) error {
-	return a.nodes.Tokens(ctx, a.cfg, func(keeper bus.TokenKeeper) error {
-		list, err := keeper.ListTokens(ctx)
+	return a.nodes.Tokens(ctx, a.cfg, func(store bus.TokenStore) error {
+		list, err := store.ListTokens(ctx)
 		if err != nil {
 			return err
 		}
@@ -191,8 +191,8 @@ The token of a node's own user is revoked by its id alone, and made anew by the 
 }
 
 func (a *app) revokeToken(ctx context.Context, text string) error {
-	return a.nodes.Tokens(ctx, a.cfg, func(keeper bus.TokenKeeper) error {
-		t, err := keeper.RevokeToken(ctx, bus.RevokeToken{Token: text, Actor: a.actor()})
+	return a.nodes.Tokens(ctx, a.cfg, func(store bus.TokenStore) error {
+		t, err := store.RevokeToken(ctx, bus.RevokeToken{Token: text, Actor: a.actor()})
 		if err != nil {
 			return err
 		}
@@ -219,8 +219,8 @@ func (a *app) rotateToken(ctx context.Context) error {
 		return fault.New(fault.InvalidParams, "the node keeps this token where it runs").WithField("--server").
 			WithHint("rotate it there")
 	}
-	return a.nodes.Tokens(ctx, a.cfg, func(keeper bus.TokenKeeper) error {
-		t, err := bus.LocalToken{DataDir: a.cfg.DataDir, User: a.user}.Rotate(ctx, keeper)
+	return a.nodes.Tokens(ctx, a.cfg, func(store bus.TokenStore) error {
+		t, err := bus.LocalToken{DataDir: a.cfg.DataDir, User: a.user}.Rotate(ctx, store)
 		if err != nil {
 			return err
 		}

@@ -133,8 +133,10 @@ func (noOwner) Poll(context.Context, work.Poll) (work.Batch, error) { return wor
 // Start implements work.Owner.
 func (noOwner) Start(context.Context, work.Started) error { return nil }
 
-// Beat implements work.Owner.
-func (noOwner) Beat(context.Context, work.Beat) (work.BeatReply, error) { return work.BeatReply{}, nil }
+// Heartbeat implements work.Owner.
+func (noOwner) Heartbeat(context.Context, work.Heartbeat) (work.HeartbeatReply, error) {
+	return work.HeartbeatReply{}, nil
+}
 
 // Report implements work.Owner.
 func (noOwner) Report(context.Context, work.Outcome) error { return nil }

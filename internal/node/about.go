@@ -27,7 +27,7 @@ type about struct {
 
 // openStats begins to count how calls end. It comes before the owner, so that no commit is missed, and ends after it.
 func (n *Node) openStats(ctx context.Context) error {
-	keeper, err := stats.NewKeeper(ctx, stats.KeeperConfig{Log: n.store, Snapshots: n.store, Logger: n.cfg.logger()})
+	keeper, err := stats.NewProjector(ctx, stats.ProjectorConfig{Log: n.store, Snapshots: n.store, Logger: n.cfg.logger()})
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (n *Node) tellAbout(context.Context) error {
 }
 
 // Stats returns what is counted of the calls of the node.
-func (n *Node) Stats() *stats.Keeper { return n.stats }
+func (n *Node) Stats() *stats.Projector { return n.stats }
 
 // system returns what package system asks for; nil in a process without a node.
 func (h *hands) system() *system.Node {

@@ -60,7 +60,7 @@ func TestStatisticsOfANode(t *testing.T) {
 // countedAnew is what the log of a running node, live and archived, says without a snapshot.
 func countedAnew(t *testing.T, n *node.Node) stats.Table {
 	t.Helper()
-	keeper, err := stats.NewKeeper(t.Context(), stats.KeeperConfig{Log: n.Store(), Snapshots: emptyShelf{}, Beat: time.Hour})
+	keeper, err := stats.NewProjector(t.Context(), stats.ProjectorConfig{Log: n.Store(), Snapshots: emptyShelf{}, SnapshotInterval: time.Hour})
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})

@@ -196,7 +196,7 @@ func TestCredentialsAreNotRenewedOverAnExternalServer(t *testing.T) {
 		assert.Contains(t, refused, "FORBIDDEN")
 		assert.Contains(t, refused, agents.CredentialPath)
 	}
-	status, answer := say(t, ada, agents.StatusPath, agents.Beat{})
+	status, answer := say(t, ada, agents.StatusPath, agents.Heartbeat{})
 	assert.Equal(t, http.StatusOK, status, answer)
 	status, answer = post(t, ada, agents.CredentialPath, `{}`)
 	assert.Equal(t, http.StatusOK, status, answer)

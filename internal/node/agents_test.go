@@ -106,7 +106,7 @@ func TestAgentWorks(t *testing.T) {
 	assert.Equal(t, calls[0].Ref, again[0].Ref)
 	assert.Empty(t, claim(t, ada, 1, calls[0].Ref))
 
-	status, answer := say(t, ada, "/agents/status", agents.Beat{Calls: []work.Pulse{{Ref: calls[0].Ref}}})
+	status, answer := say(t, ada, "/agents/status", agents.Heartbeat{Calls: []work.CallHeartbeat{{Ref: calls[0].Ref}}})
 	require.Equal(t, http.StatusOK, status, answer)
 	assert.JSONEq(t, `{}`, answer)
 	assert.Equal(t, agents.Active, statusOf(t, n, "ada"))
@@ -173,9 +173,9 @@ func TestCredentialsOfAgents(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(answer), &struct {
 		Secret *string `json:"secret"`
 	}{&fresh.Secret}))
-	status, answer = say(t, ada, "/agents/status", agents.Beat{})
+	status, answer = say(t, ada, "/agents/status", agents.Heartbeat{})
 	assert.Equal(t, http.StatusUnauthorized, status, answer)
-	status, answer = say(t, fresh, "/agents/status", agents.Beat{Error: "no disk, ghp_0123456789abcdefghijklmnopqrstuvwxyz"})
+	status, answer = say(t, fresh, "/agents/status", agents.Heartbeat{Error: "no disk, ghp_0123456789abcdefghijklmnopqrstuvwxyz"})
 	require.Equal(t, http.StatusOK, status, answer)
 	all, err := n.Agents().Agents(t.Context())
 	require.NoError(t, err)
@@ -185,7 +185,7 @@ func TestCredentialsOfAgents(t *testing.T) {
 
 	_, err = n.Agents().Remove(t.Context(), agents.Removal{Agent: "ada", By: "user:test"})
 	require.NoError(t, err)
-	status, _ = say(t, fresh, "/agents/status", agents.Beat{})
+	status, _ = say(t, fresh, "/agents/status", agents.Heartbeat{})
 	assert.Equal(t, http.StatusUnauthorized, status)
 	_, err = n.Agents().Remove(t.Context(), agents.Removal{Agent: "ada", By: "user:test"})
 	assert.Equal(t, fault.NotFound, fault.CodeOf(err))
@@ -277,7 +277,7 @@ func TestAgentOutlivesNode(t *testing.T) {
 
 	n = start(t, cfg)
 	ada.URL = strings.TrimSuffix(n.FaceURL(), "/mcp")
-	status, answer := say(t, ada, "/agents/status", agents.Beat{Calls: []work.Pulse{{Ref: calls[0].Ref}}})
+	status, answer := say(t, ada, "/agents/status", agents.Heartbeat{Calls: []work.CallHeartbeat{{Ref: calls[0].Ref}}})
 	require.Equal(t, http.StatusOK, status, answer)
 	assert.NotContains(t, answer, "stop")
 	status, answer = say(t, ada, "/agents/results", agents.Report{Ref: calls[0].Ref, Result: json.RawMessage("null"), Summary: "done"})
@@ -322,7 +322,7 @@ func TestAgentThatForgetsItsCallDoesNotBeginItTwice(t *testing.T) {
 	id := submit(t, n.API(), writeStep)
 	calls := claim(t, ada, 1)
 	require.Len(t, calls, 1)
-	status, answer := say(t, ada, "/agents/status", agents.Beat{Calls: []work.Pulse{{Ref: calls[0].Ref}}})
+	status, answer := say(t, ada, "/agents/status", agents.Heartbeat{Calls: []work.CallHeartbeat{{Ref: calls[0].Ref}}})
 	require.Equal(t, http.StatusOK, status, answer)
 	assert.Empty(t, claim(t, ada, 1), "it has the call, or had it")
 	require.Eventually(t, func() bool {
@@ -354,7 +354,7 @@ func TestAgentTakesNothingByTalking(t *testing.T) {
 	bob := enrol(t, n, "bob", 1, "write")
 	id := submit(t, n.API(), agentStep)
 	ref := work.Ref{Task: id, Step: "a", Attempt: 1}
-	_, answer := say(t, bob, "/agents/status", agents.Beat{Calls: []work.Pulse{{Ref: ref}}})
+	_, answer := say(t, bob, "/agents/status", agents.Heartbeat{Calls: []work.CallHeartbeat{{Ref: ref}}})
 	assert.Contains(t, answer, `"stop"`)
 	status, _ := say(t, bob, "/agents/results", agents.Report{Ref: ref, Result: json.RawMessage(`1`)})
 	assert.Equal(t, http.StatusConflict, status)

@@ -115,7 +115,7 @@ func TestAgentsJoin(t *testing.T) {
 	bob := credentialOf(t, "bob", content)
 	assert.NotEqual(t, ada.Agent, bob.Agent)
 	for _, cred := range []peer.Credential{ada, bob} {
-		status, text := say(t, cred, "/agents/status", agents.Beat{})
+		status, text := say(t, cred, "/agents/status", agents.Heartbeat{})
 		assert.Equal(t, http.StatusOK, status, text)
 		r := e.post(cred.Secret, `{"jsonrpc":"2.0","id":1,"method":"onboarding.getChecklist","params":{"agentId":"`+cred.Agent+`"}}`)
 		assert.Nil(t, r.Error, "the credential is a bearer for /rpc: %v", r.Error)
@@ -174,7 +174,7 @@ func TestCredentialOfAnAgentEnds(t *testing.T) {
 	}})
 	cred := peer.Credential{URL: strings.TrimSuffix(e.FaceURL(), "/mcp"), Secret: secret}
 	require.Eventually(t, func() bool {
-		status, text := say(t, cred, "/agents/status", agents.Beat{})
+		status, text := say(t, cred, "/agents/status", agents.Heartbeat{})
 		return status == http.StatusUnauthorized && strings.Contains(text, string(fault.TokenExpired))
 	}, time.Minute, 50*time.Millisecond)
 	r := e.post(secret, `{"jsonrpc":"2.0","id":1,"method":"system.getAgents"}`)
@@ -232,7 +232,7 @@ func TestTheWayOfAnAgent(t *testing.T) {
 	progress, left := e.progress(ada.Agent)
 	assert.Equal(t, object{"completed": 1.0, "total": 5.0, "percentage": 20.0, "requiredRemaining": 3.0}, progress)
 	assert.Equal(t, []any{"heartbeat", "claim", "report", "messages"}, left)
-	status, text := say(t, ada, "/agents/status", agents.Beat{})
+	status, text := say(t, ada, "/agents/status", agents.Heartbeat{})
 	require.Equal(t, http.StatusOK, status, text)
 	_, left = e.progress(ada.Agent)
 	assert.Equal(t, []any{"claim", "report", "messages"}, left)
@@ -253,7 +253,7 @@ func TestTheWayOfAnAgent(t *testing.T) {
 	assert.Empty(t, e.queue(object{}), "somebody has it")
 	assert.Equal(t, ada.Agent, e.queue(object{"includeAssigned": true})[first]["assignedTo"])
 	assert.Equal(t, "assigned", e.queue(object{"status": "assigned"})[first]["status"], "the agent has not said that it has it")
-	status, text = say(t, ada, "/agents/status", agents.Beat{Calls: []work.Pulse{{Ref: calls[0].Ref}}})
+	status, text = say(t, ada, "/agents/status", agents.Heartbeat{Calls: []work.CallHeartbeat{{Ref: calls[0].Ref}}})
 	require.Equal(t, http.StatusOK, status, text)
 	require.Eventually(t, func() bool { return e.queue(object{"status": "in_progress"})[first] != nil }, time.Minute, 10*time.Millisecond)
 	assert.Contains(t, e.queue(object{"includeAssigned": true, "agentId": ada.Agent}), first)
@@ -339,7 +339,7 @@ outputs:
 	for i, name := range []string{"ada", "bob", "cyd"} {
 		answer, _ := all[i].(object)
 		cred := credentialOf(t, name, answer)
-		status, text := say(t, cred, agents.StatusPath, agents.Beat{})
+		status, text := say(t, cred, agents.StatusPath, agents.Heartbeat{})
 		assert.Equal(t, http.StatusOK, status, text)
 		assert.Equal(t, agents.Idle, statusOf(t, e.Node, name), "it is the secret of %s", name)
 		secrets[cred.Secret] = true

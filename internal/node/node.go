@@ -120,7 +120,7 @@ type Node struct {
 	store  *bus.Store
 	orch   *orchestrator.Orchestrator
 	hands  *hands
-	stats  *stats.Keeper
+	stats  *stats.Projector
 	tokens *bus.Tokens
 	// agents knows the registered agents, agentDispatcher hands out work to them.
 	agents          *agents.Registry

@@ -42,9 +42,9 @@ func claimAs(t *testing.T, cred peer.Credential, instance string, has ...work.Re
 
 func beatAs(t *testing.T, cred peer.Credential, instance string, has ...work.Ref) (int, string) {
 	t.Helper()
-	b := agents.Beat{Instance: instance}
+	b := agents.Heartbeat{Instance: instance}
 	for _, ref := range has {
-		b.Calls = append(b.Calls, work.Pulse{Ref: ref})
+		b.Calls = append(b.Calls, work.CallHeartbeat{Ref: ref})
 	}
 	return say(t, cred, agents.StatusPath, b)
 }
@@ -118,10 +118,10 @@ func TestAgentSaysGoodbye(t *testing.T) {
 	n := withAgents(t)
 	ada := enrol(t, n, "ada", 1, "build")
 	for range 2 {
-		status, answer := say(t, ada, agents.StatusPath, agents.Beat{})
+		status, answer := say(t, ada, agents.StatusPath, agents.Heartbeat{})
 		require.Equal(t, http.StatusOK, status, answer)
 		assert.Equal(t, agents.Idle, statusOf(t, n, "ada"))
-		status, answer = say(t, ada, agents.StatusPath, agents.Beat{Leaving: true})
+		status, answer = say(t, ada, agents.StatusPath, agents.Heartbeat{Leaving: true})
 		require.Equal(t, http.StatusOK, status, answer)
 		assert.Equal(t, agents.Offline, statusOf(t, n, "ada"))
 		all, err := n.Agents().Agents(t.Context())

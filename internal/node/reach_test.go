@@ -71,7 +71,7 @@ func TestWorkersAreNoAgents(t *testing.T) {
 	ada := work.Agent{Name: "ada", Type: "developer", Capabilities: []string{"build"}}
 	_, asAgent := r.Poll(t.Context(), work.Poll{Worker: "w", Queues: []string{work.AgentsQueue}, Free: 1, Agent: &ada})
 	_, byName := r.Poll(t.Context(), work.Poll{Worker: "agent:ada", Queues: []string{work.DefaultQueue}, Free: 1})
-	_, beat := r.Beat(t.Context(), work.Beat{Worker: "agent:ada", Calls: []work.Pulse{{Ref: ref}}})
+	_, beat := r.Heartbeat(t.Context(), work.Heartbeat{Worker: "agent:ada", Calls: []work.CallHeartbeat{{Ref: ref}}})
 	for name, err := range map[string]error{
 		"poll": asAgent, "name": byName, "beat": beat,
 		"start":    r.Start(t.Context(), work.Started{Ref: ref, Worker: "agent:ada"}),
@@ -107,6 +107,6 @@ steps:
 	assert.Equal(t, shown, list[0].Tools)
 	got, err := n.Agents().Collect(t.Context(), agents.Collection{Task: reply.ID, By: "user:test"})
 	require.NoError(t, err)
-	status, answer := say(t, peer.Credential{URL: strings.TrimSuffix(n.FaceURL(), "/mcp"), Secret: got.Secret}, agents.StatusPath, agents.Beat{})
+	status, answer := say(t, peer.Credential{URL: strings.TrimSuffix(n.FaceURL(), "/mcp"), Secret: got.Secret}, agents.StatusPath, agents.Heartbeat{})
 	assert.Equal(t, http.StatusOK, status, answer)
 }

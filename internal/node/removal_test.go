@@ -68,7 +68,7 @@ func TestRemovalBeatsRenewal(t *testing.T) {
 	close(secrets)
 	for secret := range secrets {
 		ada.Secret = secret
-		status, answer := say(t, ada, "/agents/status", agents.Beat{})
+		status, answer := say(t, ada, "/agents/status", agents.Heartbeat{})
 		require.Equal(t, http.StatusUnauthorized, status, answer)
 	}
 }

@@ -122,7 +122,7 @@ func TestAgentsEndWithTheTokenThatRegisteredThem(t *testing.T) {
 		status, got = renewAs(t, cred, agents.DigestOf(agents.NewSecret()))
 		assert.Equal(t, http.StatusForbidden, status, cred.Name)
 		assert.Equal(t, string(fault.Forbidden), got.Name)
-		status, _ = say(t, cred, "/agents/status", agents.Beat{})
+		status, _ = say(t, cred, "/agents/status", agents.Heartbeat{})
 		assert.Equal(t, http.StatusOK, status, "it works until its own credential ends")
 	}
 	status, _ = renewAs(t, child, agents.DigestOf(agents.NewSecret()))

@@ -301,13 +301,13 @@ func (w *world) duplicate(n int) {
 
 // beat sends the heartbeat of a worker.
 func (w *world) beat(h *hand) {
-	b := work.Beat{Worker: h.name, Queues: h.queues}
+	b := work.Heartbeat{Worker: h.name, Queues: h.queues}
 	for _, j := range h.jobs {
-		b.Calls = append(b.Calls, work.Pulse{Ref: j.Ref, Tool: j.Tool, Progress: &work.Progress{Done: float64(w.rnd.IntN(3))}})
+		b.Calls = append(b.Calls, work.CallHeartbeat{Ref: j.Ref, Tool: j.Tool, Progress: &work.Progress{Done: float64(w.rnd.IntN(3))}})
 	}
-	var reply work.BeatReply
+	var reply work.HeartbeatReply
 	w.call(w.any(), "beat "+h.name, func(ctx context.Context, o *orchestrator.Orchestrator) (err error) {
-		reply, err = o.Beat(ctx, b)
+		reply, err = o.Heartbeat(ctx, b)
 		return err
 	}, func(err error) {
 		if err != nil {

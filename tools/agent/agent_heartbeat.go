@@ -9,11 +9,11 @@ import (
 )
 
 type agentHeartbeatIn struct {
-	Calls []callBeat `json:"calls,omitempty" jsonschema:"All calls that the agent has now" maxItems:"1000"`
-	Error string     `json:"error,omitempty" jsonschema:"What is wrong with the agent; left out when nothing is" maxLength:"4096"`
+	Calls []callHeartbeat `json:"calls,omitempty" jsonschema:"All calls that the agent has now" maxItems:"1000"`
+	Error string          `json:"error,omitempty" jsonschema:"What is wrong with the agent; left out when nothing is" maxLength:"4096"`
 }
 
-type callBeat struct {
+type callHeartbeat struct {
 	refOf
 
 	Progress *callProgress `json:"progress,omitempty" jsonschema:"How far the call is"`
@@ -42,15 +42,15 @@ func agentHeartbeat(cfg Config) tools.Tool {
 		if err != nil {
 			return agentHeartbeatOut{}, err
 		}
-		b := agents.Beat{Error: in.Error}
+		b := agents.Heartbeat{Error: in.Error}
 		for _, c := range in.Calls {
-			p := work.Pulse{Ref: c.ref()}
+			p := work.CallHeartbeat{Ref: c.ref()}
 			if c.Progress != nil {
 				p.Progress = &work.Progress{Done: c.Progress.Done, Total: c.Progress.Total, Message: c.Progress.Message}
 			}
 			b.Calls = append(b.Calls, p)
 		}
-		got, err := dispatcher.Beat(ctx, m, b)
+		got, err := dispatcher.Heartbeat(ctx, m, b)
 		return agentHeartbeatOut{Stop: refsOf(got.Stop)}, err
 	})
 }

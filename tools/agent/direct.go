@@ -17,7 +17,7 @@ type Dispatcher interface {
 	// Member returns the agent of an id: UNAUTHORIZED when it is registered no longer, TOKEN_EXPIRED.
 	Member(ctx context.Context, id string) (agents.Member, error)
 	Claim(ctx context.Context, m agents.Member, c agents.Claim) (agents.Work, error)
-	Beat(ctx context.Context, m agents.Member, b agents.Beat) (agents.Work, error)
+	Heartbeat(ctx context.Context, m agents.Member, b agents.Heartbeat) (agents.Work, error)
 	Report(ctx context.Context, m agents.Member, r agents.Report) error
 }
 

@@ -20,7 +20,7 @@ import (
 // fakeDispatcher notes what it hears from the agent ada, the only one that it knows.
 type fakeDispatcher struct {
 	claim  agents.Claim
-	beat   agents.Beat
+	beat   agents.Heartbeat
 	report agents.Report
 }
 
@@ -39,7 +39,7 @@ func (d *fakeDispatcher) Claim(_ context.Context, _ agents.Member, c agents.Clai
 	}}, Stop: []work.Ref{{Task: "TASK_2", Step: "b", Attempt: 1}}}, nil
 }
 
-func (d *fakeDispatcher) Beat(_ context.Context, _ agents.Member, b agents.Beat) (agents.Work, error) {
+func (d *fakeDispatcher) Heartbeat(_ context.Context, _ agents.Member, b agents.Heartbeat) (agents.Work, error) {
 	d.beat = b
 	return agents.Work{}, nil
 }
@@ -84,7 +84,7 @@ func TestToolsOfAgents(t *testing.T) {
 	out, err = callAs(t, d, "agent-1", "AGENT_HEARTBEAT", `{"error":"hot","calls":[{"task":"TASK_1","step":"a","attempt":2,"progress":{"done":1,"total":2,"message":"m"}}]}`)
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"stop":[]}`, out)
-	assert.Equal(t, agents.Beat{Error: "hot", Calls: []work.Pulse{{Ref: ref, Progress: &work.Progress{Done: 1, Total: 2, Message: "m"}}}}, d.beat)
+	assert.Equal(t, agents.Heartbeat{Error: "hot", Calls: []work.CallHeartbeat{{Ref: ref, Progress: &work.Progress{Done: 1, Total: 2, Message: "m"}}}}, d.beat)
 
 	const named = `"task":"TASK_1","step":"a","attempt":2`
 	for args, want := range map[string]agents.Report{

@@ -2,15 +2,15 @@ package bus
 
 import "sync"
 
-// link tells calls that wait for a reply that the connection was lost.
-type link struct {
+// lossNotifier tells calls that wait for a reply that the connection was lost.
+type lossNotifier struct {
 	mu      sync.Mutex
 	last    int
 	waiting map[int]func()
 }
 
 // onLoss calls f at the next loss of the connection, unless the returned function came first.
-func (l *link) onLoss(f func()) (stop func()) {
+func (l *lossNotifier) onLoss(f func()) (stop func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.waiting == nil {
@@ -26,7 +26,7 @@ func (l *link) onLoss(f func()) (stop func()) {
 	}
 }
 
-func (l *link) lost() {
+func (l *lossNotifier) lost() {
 	l.mu.Lock()
 	waiting := l.waiting
 	l.waiting = nil

@@ -8,15 +8,15 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// discreet is a handler that takes the secrets out of what tools write to the log.
-type discreet struct {
+// redactingHandler is a handler that takes the secrets out of what tools write to the log.
+type redactingHandler struct {
 	slog.Handler
 
 	clean func(string) string
 }
 
 // Handle implements slog.Handler.
-func (d discreet) Handle(ctx context.Context, r slog.Record) error {
+func (d redactingHandler) Handle(ctx context.Context, r slog.Record) error {
 	clean := slog.NewRecord(r.Time, r.Level, d.clean(r.Message), r.PC)
 	r.Attrs(func(a slog.Attr) bool {
 		clean.AddAttrs(d.attr(a))
@@ -26,16 +26,16 @@ func (d discreet) Handle(ctx context.Context, r slog.Record) error {
 }
 
 // WithAttrs implements slog.Handler.
-func (d discreet) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return discreet{d.Handler.WithAttrs(d.attrs(attrs)), d.clean}
+func (d redactingHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return redactingHandler{d.Handler.WithAttrs(d.attrs(attrs)), d.clean}
 }
 
 // WithGroup implements slog.Handler.
-func (d discreet) WithGroup(name string) slog.Handler {
-	return discreet{d.Handler.WithGroup(name), d.clean}
+func (d redactingHandler) WithGroup(name string) slog.Handler {
+	return redactingHandler{d.Handler.WithGroup(name), d.clean}
 }
 
-func (d discreet) attrs(attrs []slog.Attr) []slog.Attr {
+func (d redactingHandler) attrs(attrs []slog.Attr) []slog.Attr {
 	clean := make([]slog.Attr, len(attrs))
 	for i, a := range attrs {
 		clean[i] = d.attr(a)
@@ -44,7 +44,7 @@ func (d discreet) attrs(attrs []slog.Attr) []slog.Attr {
 }
 
 // attr cleans whatever is text. Its key belongs to it: some secrets are known by their name alone.
-func (d discreet) attr(a slog.Attr) slog.Attr {
+func (d redactingHandler) attr(a slog.Attr) slog.Attr {
 	value := a.Value.Resolve()
 	switch value.Kind() {
 	case slog.KindGroup:
@@ -56,25 +56,27 @@ func (d discreet) attr(a slog.Attr) slog.Attr {
 	}
 }
 
-// ofCall is the handler of a tool: it says which call a record belongs to. Most calls log nothing, so it
+// callHandler is the handler of a tool: it says which call a record belongs to. Most calls log nothing, so it
 // does so when they do.
-type ofCall struct {
-	discreet
+type callHandler struct {
+	redactingHandler
 
 	call *work.Call
 }
 
 // Handle implements slog.Handler.
-func (h ofCall) Handle(ctx context.Context, r slog.Record) error { return h.named().Handle(ctx, r) }
+func (h callHandler) Handle(ctx context.Context, r slog.Record) error {
+	return h.named().Handle(ctx, r)
+}
 
 // WithAttrs implements slog.Handler.
-func (h ofCall) WithAttrs(attrs []slog.Attr) slog.Handler { return h.named().WithAttrs(attrs) }
+func (h callHandler) WithAttrs(attrs []slog.Attr) slog.Handler { return h.named().WithAttrs(attrs) }
 
 // WithGroup implements slog.Handler.
-func (h ofCall) WithGroup(name string) slog.Handler { return h.named().WithGroup(name) }
+func (h callHandler) WithGroup(name string) slog.Handler { return h.named().WithGroup(name) }
 
-func (h ofCall) named() slog.Handler {
-	return h.discreet.WithAttrs([]slog.Attr{
+func (h callHandler) named() slog.Handler {
+	return h.redactingHandler.WithAttrs([]slog.Attr{
 		slog.String("task", string(h.call.Task)), slog.String("step", h.call.Step), slog.String("tool", h.call.Tool),
 	})
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// Log is what a keeper reads. The methods are those of events.Log, and two of the store.
+// Log is what a projector reads. The methods are those of events.Log, and two of the store.
 type Log interface {
 	Read(ctx context.Context, task events.TaskID, from uint64) iter.Seq2[events.Stored, error]
 	Scan(ctx context.Context, from uint64) iter.Seq2[events.Stored, error]
@@ -30,20 +30,20 @@ type Snapshots interface {
 	LoadStats(ctx context.Context) ([]byte, error)
 }
 
-// KeeperConfig says what a keeper works with. Log and Snapshots are required.
-type KeeperConfig struct {
+// ProjectorConfig says what a projector works with. Log and Snapshots are required.
+type ProjectorConfig struct {
 	Log       Log
 	Snapshots Snapshots
-	// Beat is how often a snapshot is written when there is anything new. Default 10 s.
-	Beat   time.Duration
-	Logger *slog.Logger
+	// SnapshotInterval is how often a snapshot is written when there is anything new. Default 10 s.
+	SnapshotInterval time.Duration
+	Logger           *slog.Logger
 }
 
-// Keeper keeps a projection over restarts.
-type Keeper struct {
+// Projector keeps a projection over restarts.
+type Projector struct {
 	*Projection
 
-	cfg   KeeperConfig
+	cfg   ProjectorConfig
 	ready chan struct{}
 	once  sync.Once
 	// past is the position of the archive up to which everything is counted. It and the fields below belong to the
@@ -57,18 +57,18 @@ type Keeper struct {
 	tasks map[events.TaskID]*statemachine.Task
 }
 
-// NewKeeper returns a keeper with the newest snapshot. Commits of the orchestrator may be counted from now on.
-func NewKeeper(ctx context.Context, cfg KeeperConfig) (*Keeper, error) {
+// NewProjector returns a projector with the newest snapshot. Commits of the orchestrator may be counted from now on.
+func NewProjector(ctx context.Context, cfg ProjectorConfig) (*Projector, error) {
 	if cfg.Log == nil || cfg.Snapshots == nil {
-		return nil, fault.New(fault.ValidationError, "a keeper of statistics needs a log and a place for snapshots")
+		return nil, fault.New(fault.ValidationError, "a projector of statistics needs a log and a place for snapshots")
 	}
-	if cfg.Beat == 0 {
-		cfg.Beat = 10 * time.Second
+	if cfg.SnapshotInterval == 0 {
+		cfg.SnapshotInterval = 10 * time.Second
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	k := &Keeper{Projection: &Projection{}, cfg: cfg, ready: make(chan struct{})}
+	k := &Projector{Projection: &Projection{}, cfg: cfg, ready: make(chan struct{})}
 	data, err := cfg.Snapshots.LoadStats(ctx)
 	if fault.Has(err, fault.NotFound) {
 		return k, nil
@@ -82,36 +82,36 @@ func NewKeeper(ctx context.Context, cfg KeeperConfig) (*Keeper, error) {
 	}
 	if s, ok := decode(data, live); ok {
 		k.begin(s)
-		k.past, k.saved = s.Past, s.Marks.newest()
+		k.past, k.saved = s.Past, s.Positions.newest()
 	}
 	return k, nil
 }
 
 // Ready is closed when everything is counted that was in the log at the start.
-func (k *Keeper) Ready() <-chan struct{} { return k.ready }
+func (k *Projector) Ready() <-chan struct{} { return k.ready }
 
 // Run catches up with the log, writes snapshots until ctx ends, and a last one. The owner of the tasks must have ended
 // before.
-func (k *Keeper) Run(ctx context.Context) {
-	tick := time.NewTicker(k.cfg.Beat)
+func (k *Projector) Run(ctx context.Context) {
+	tick := time.NewTicker(k.cfg.SnapshotInterval)
 	defer tick.Stop()
 	k.first(ctx)
 	for {
 		select {
 		case <-ctx.Done():
-			last, stop := context.WithTimeout(context.WithoutCancel(ctx), k.cfg.Beat)
+			last, stop := context.WithTimeout(context.WithoutCancel(ctx), k.cfg.SnapshotInterval)
 			defer stop()
-			k.beat(last)
+			k.saveSnapshot(last)
 			return
 		case <-tick.C:
 		}
 		k.first(ctx)
-		k.beat(ctx)
+		k.saveSnapshot(ctx)
 	}
 }
 
 // first catches up once; what fails is tried again at the next beat.
-func (k *Keeper) first(ctx context.Context) {
+func (k *Projector) first(ctx context.Context) {
 	select {
 	case <-k.ready:
 		return
@@ -122,9 +122,9 @@ func (k *Keeper) first(ctx context.Context) {
 	}
 }
 
-// beat writes a snapshot when there is anything new. A gap that has been there for two beats is a commit of which nobody
+// saveSnapshot writes a snapshot when there is anything new. A gap that has been there for two beats is a commit of which nobody
 // has told: its answer was lost, or another node has written it. It is read from the log.
-func (k *Keeper) beat(ctx context.Context) {
+func (k *Projector) saveSnapshot(ctx context.Context) {
 	past, live, err := k.cfg.Log.Positions(ctx)
 	if err != nil {
 		k.warn(ctx, err)
@@ -151,7 +151,7 @@ func (k *Keeper) beat(ctx context.Context) {
 }
 
 // warn tells of a cause once, until a snapshot could be written.
-func (k *Keeper) warn(ctx context.Context, err error) {
+func (k *Projector) warn(ctx context.Context, err error) {
 	level := slog.LevelWarn
 	if k.warned || ctx.Err() != nil {
 		level = slog.LevelDebug
@@ -162,7 +162,7 @@ func (k *Keeper) warn(ctx context.Context, err error) {
 
 // catchUp counts what the log has and was not counted: the live commits, and then the histories that went to the archive
 // since, among them those that went while the live ones were read. It reports whether it has seen all.
-func (k *Keeper) catchUp(ctx context.Context) bool {
+func (k *Projector) catchUp(ctx context.Context) bool {
 	past, live, err := k.cfg.Log.Positions(ctx)
 	if err == nil && k.missing() > live {
 		k.past = past
@@ -185,7 +185,7 @@ func (k *Keeper) catchUp(ctx context.Context) bool {
 	return true
 }
 
-func (k *Keeper) scan(ctx context.Context) error {
+func (k *Projector) scan(ctx context.Context) error {
 	for stored, err := range k.cfg.Log.Scan(ctx, k.missing()) {
 		if err != nil {
 			return err
@@ -201,7 +201,7 @@ func (k *Keeper) scan(ctx context.Context) error {
 }
 
 // readable lets a damaged history be: its calls are not counted, and orch verify tells of it.
-func (k *Keeper) readable(ctx context.Context, err error) error {
+func (k *Projector) readable(ctx context.Context, err error) error {
 	if !fault.Has(err, fault.DataLoss) {
 		return err
 	}
@@ -213,7 +213,7 @@ func (k *Keeper) readable(ctx context.Context, err error) error {
 const maxFolded = 10_000
 
 // read counts a commit of the live log. To tell which tool a result is of, the task is folded up to it.
-func (k *Keeper) read(ctx context.Context, stored events.Stored) error {
+func (k *Projector) read(ctx context.Context, stored events.Stored) error {
 	c, err := events.Decode(stored.Data)
 	if err != nil {
 		return err
@@ -240,7 +240,7 @@ func (k *Keeper) read(ctx context.Context, stored events.Stored) error {
 }
 
 // history counts what was not counted of a whole task, and keeps the task.
-func (k *Keeper) history(ctx context.Context, id events.TaskID) error {
+func (k *Projector) history(ctx context.Context, id events.TaskID) error {
 	t := &statemachine.Task{}
 	for stored, err := range k.cfg.Log.Read(ctx, id, 1) {
 		if err != nil {
@@ -282,7 +282,7 @@ func fold(t *statemachine.Task, c *events.Commit, data []byte) ([]Call, error) {
 }
 
 // readPast counts the histories that were archived since the last position that is known.
-func (k *Keeper) readPast(ctx context.Context) error {
+func (k *Projector) readPast(ctx context.Context) error {
 	for head, err := range k.cfg.Log.PastAfter(ctx, k.past) {
 		if err != nil {
 			return err

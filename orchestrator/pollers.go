@@ -13,21 +13,21 @@ import (
 type poller struct {
 	poll work.Poll
 	out  chan delivery
-	// place is that among those who can take calls, nil for a worker without a free slot.
-	place *list.Element
+	// queueElement is its place among those who can take calls, nil for a worker without a free slot.
+	queueElement *list.Element
 }
 
-// parked holds the workers that wait, each with one poll.
-type parked struct {
+// pollers holds the workers that wait, each with one poll.
+type pollers struct {
 	byWorker map[string]*poller
-	// line holds those who can take calls, the one that has waited longest first.
-	line *list.List
-	// serving counts those in the line by queue.
+	// queue holds those who can take calls, the one that has waited longest first.
+	queue *list.List
+	// serving counts those in queue by the queues that they serve.
 	serving map[string]int
 }
 
-func newParked() parked {
-	return parked{byWorker: map[string]*poller{}, line: list.New(), serving: map[string]int{}}
+func newParked() pollers {
+	return pollers{byWorker: map[string]*poller{}, queue: list.New(), serving: map[string]int{}}
 }
 
 // queuesOf returns the queues that a poll is for.
@@ -39,27 +39,27 @@ func queuesOf(p work.Poll) []string {
 }
 
 // add parks a poller whose worker has no other poll.
-func (w *parked) add(p *poller) {
+func (w *pollers) add(p *poller) {
 	w.byWorker[p.poll.Worker] = p
 	if p.poll.Free <= 0 {
 		return
 	}
-	p.place = w.line.PushBack(p)
+	p.queueElement = w.queue.PushBack(p)
 	for _, queue := range queuesOf(p.poll) {
 		w.serving[queue]++
 	}
 }
 
 // remove takes a poller out; one that is no longer in does nothing.
-func (w *parked) remove(p *poller) {
+func (w *pollers) remove(p *poller) {
 	if w.byWorker[p.poll.Worker] == p {
 		delete(w.byWorker, p.poll.Worker)
 	}
-	if p.place == nil {
+	if p.queueElement == nil {
 		return
 	}
-	w.line.Remove(p.place)
-	p.place = nil
+	w.queue.Remove(p.queueElement)
+	p.queueElement = nil
 	for _, queue := range queuesOf(p.poll) {
 		if w.serving[queue]--; w.serving[queue] == 0 {
 			delete(w.serving, queue)
@@ -69,7 +69,7 @@ func (w *parked) remove(p *poller) {
 
 // supersede answers the older poll of a worker, which has one at a time: what it would bring is lost,
 // because nobody waits for it any more.
-func (w *parked) supersede(worker string) {
+func (w *pollers) supersede(worker string) {
 	if p := w.byWorker[worker]; p != nil {
 		w.remove(p)
 		p.out <- delivery{}
@@ -89,12 +89,12 @@ func (m *matcher) refresh(which func(lane) bool) {
 func (o *Orchestrator) dispatch() {
 	m := &o.match
 	for _, worker := range m.told {
-		if p := m.parked.byWorker[worker]; p != nil {
+		if p := m.pollers.byWorker[worker]; p != nil {
 			o.serve(p)
 		}
 	}
 	m.told = m.told[:0]
-	for at := m.parked.line.Front(); at != nil && o.news(); {
+	for at := m.pollers.queue.Front(); at != nil && o.hasFreshCalls(); {
 		next := at.Next()
 		if p, ok := at.Value.(*poller); ok && o.wanted(p.poll) {
 			o.serve(p)
@@ -104,11 +104,11 @@ func (o *Orchestrator) dispatch() {
 	clear(m.fresh)
 }
 
-// news forgets the lanes without calls that a waiting worker might get, and reports whether any is left.
-func (o *Orchestrator) news() bool {
+// hasFreshCalls forgets the lanes without calls that a waiting worker might get, and reports whether any is left.
+func (o *Orchestrator) hasFreshCalls() bool {
 	m := &o.match
 	for l := range m.fresh {
-		if m.lanes[l] == nil || m.parked.serving[l.queue] == 0 || o.held(holdNode, "") || o.shut(l) {
+		if m.lanes[l] == nil || m.pollers.serving[l.queue] == 0 || o.held(holdNode, "") || o.lanePaused(l) {
 			delete(m.fresh, l)
 		}
 	}
@@ -128,7 +128,7 @@ func (o *Orchestrator) wanted(p work.Poll) bool {
 // serve answers a poller if there is anything for it.
 func (o *Orchestrator) serve(p *poller) {
 	if d := o.deliver(p.poll); !d.empty() {
-		o.match.parked.remove(p)
+		o.match.pollers.remove(p)
 		p.out <- d
 	}
 }

@@ -13,7 +13,7 @@ import (
 func TestMarks(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		var m marks
+		var m positionSet
 		model := map[uint64]bool{}
 		t.Repeat(map[string]func(*rapid.T){
 			"add": func(t *rapid.T) {
@@ -31,7 +31,7 @@ func TestMarks(t *testing.T) {
 			"store": func(t *rapid.T) {
 				data, err := json.Marshal(m)
 				require.NoError(t, err)
-				m = marks{}
+				m = positionSet{}
 				require.NoError(t, json.Unmarshal(data, &m))
 			},
 			"": func(t *rapid.T) {

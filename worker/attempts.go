@@ -7,8 +7,8 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// roster holds the attempts that this worker has taken and not reported yet.
-type roster struct {
+// attemptTable holds the attempts that this worker has taken and not reported yet.
+type attemptTable struct {
 	slots, maxUnreported int
 
 	mu       sync.Mutex
@@ -24,13 +24,13 @@ type roster struct {
 	wake func()
 }
 
-func newRoster(cfg Config) *roster {
-	return &roster{slots: cfg.Concurrency, maxUnreported: cfg.MaxUnreported, attempts: map[work.Ref]*attempt{}, hanging: map[string]int{}}
+func newAttemptTable(cfg Config) *attemptTable {
+	return &attemptTable{slots: cfg.Concurrency, maxUnreported: cfg.MaxUnreported, attempts: map[work.Ref]*attempt{}, hanging: map[string]int{}}
 }
 
 // add takes an attempt in. known is true, and nothing changes, when it is there already; shorter is
 // true when its lease is the shortest so far.
-func (r *roster) add(a *attempt) (known, shorter bool) {
+func (r *attemptTable) add(a *attempt) (known, shorter bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.attempts[a.Ref] != nil {
@@ -45,19 +45,19 @@ func (r *roster) add(a *attempt) (known, shorter bool) {
 }
 
 // ended frees the slot of an attempt that now waits to be reported.
-func (r *roster) ended() { r.change(func() { r.executing-- }) }
+func (r *attemptTable) ended() { r.change(func() { r.executing-- }) }
 
 // remove forgets an attempt whose report was answered.
-func (r *roster) remove(ref work.Ref) { r.change(func() { delete(r.attempts, ref) }) }
+func (r *attemptTable) remove(ref work.Ref) { r.change(func() { delete(r.attempts, ref) }) }
 
 // abandon notes that a tool goes on after its call was given up.
-func (r *roster) abandon(tool string) { r.hang(tool, 1) }
+func (r *attemptTable) abandon(tool string) { r.hang(tool, 1) }
 
 // returned notes that an abandoned tool has returned after all.
-func (r *roster) returned(tool string) { r.hang(tool, -1) }
+func (r *attemptTable) returned(tool string) { r.hang(tool, -1) }
 
 // hang counts. A tool that returns just when it is abandoned may be heard to return first.
-func (r *roster) hang(tool string, by int) {
+func (r *attemptTable) hang(tool string, by int) {
 	r.change(func() {
 		r.abandoned += by
 		if r.hanging[tool] += by; r.hanging[tool] == 0 {
@@ -68,7 +68,7 @@ func (r *roster) hang(tool string, by int) {
 
 // hangs returns how many calls of a tool go on after their end, and whether that is as many as one tool
 // may have: half of the slots.
-func (r *roster) hangs(tool string) (n int, enough bool) {
+func (r *attemptTable) hangs(tool string) (n int, enough bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n = r.hanging[tool]
@@ -76,13 +76,13 @@ func (r *roster) hangs(tool string) (n int, enough bool) {
 }
 
 // stuck reports whether calls that go on after their end hold every slot.
-func (r *roster) stuck() bool {
+func (r *attemptTable) stuck() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.abandoned >= 2*r.slots
 }
 
-func (r *roster) change(do func()) {
+func (r *attemptTable) change(do func()) {
 	r.mu.Lock()
 	do()
 	var wake func()
@@ -96,7 +96,7 @@ func (r *roster) change(do func()) {
 }
 
 // free returns how many calls the worker can take now.
-func (r *roster) free() int {
+func (r *attemptTable) free() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.room()
@@ -104,24 +104,24 @@ func (r *roster) free() int {
 
 // room is free under the lock. As many tools as there are slots may be abandoned at no cost; each
 // further one keeps its slot, which bounds the goroutines of hanging tools.
-func (r *roster) room() int {
+func (r *attemptTable) room() int {
 	slots := r.slots - r.executing - max(0, r.abandoned-r.slots)
 	unreported := r.maxUnreported - (len(r.attempts) - r.executing)
 	return max(0, min(slots, unreported))
 }
 
 // onFree calls wake once, as soon as a slot is free, which may be now; nil takes the last one back.
-func (r *roster) onFree(wake func()) { r.change(func() { r.wake = wake }) }
+func (r *attemptTable) onFree(wake func()) { r.change(func() { r.wake = wake }) }
 
 // find returns the attempt that ref names, or nil.
-func (r *roster) find(ref work.Ref) *attempt {
+func (r *attemptTable) find(ref work.Ref) *attempt {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.attempts[ref]
 }
 
 // all returns the attempts in no particular order.
-func (r *roster) all() []*attempt {
+func (r *attemptTable) all() []*attempt {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	list := make([]*attempt, 0, len(r.attempts))
@@ -131,14 +131,14 @@ func (r *roster) all() []*attempt {
 	return list
 }
 
-func (r *roster) size() int {
+func (r *attemptTable) size() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.attempts)
 }
 
 // shortestLease returns the shortest lease seen, or a usual one before the first.
-func (r *roster) shortestLease() time.Duration {
+func (r *attemptTable) shortestLease() time.Duration {
 	const usual = 30 * time.Second
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -19,31 +19,31 @@ import (
 // what is on the disk.
 const suspectFile = "suspect.json"
 
-// suspicion is the content of suspectFile.
-type suspicion struct {
+// syncFailure is the content of suspectFile.
+type syncFailure struct {
 	At    time.Time `json:"at"`
 	Cause string    `json:"cause"`
 }
 
-// distrust leaves the word for the next start.
-func (s *Server) distrust(f *fault.Error) {
+// recordSyncFailure leaves the word for the next start.
+func (s *Server) recordSyncFailure(f *fault.Error) {
 	s.cfg.Logger.LogAttrs(context.Background(), slog.LevelError, "the disk failed; nothing more is acknowledged", slog.Any("error", f.Err))
-	note := suspicion{At: events.Time(time.Now()), Cause: f.Err.Error()}
-	if err := writeJSON(filepath.Join(s.cfg.DataDir, suspectFile), note); err != nil {
+	failure := syncFailure{At: events.Time(time.Now()), Cause: f.Err.Error()}
+	if err := writeJSON(filepath.Join(s.cfg.DataDir, suspectFile), failure); err != nil {
 		s.cfg.Logger.LogAttrs(context.Background(), slog.LevelError, "the next start will not know of it: run orch verify then", slog.Any("error", err))
 	}
 }
 
-// readAnew makes a start after a failed sync read what the disk holds, instead of what the kernel
+// discardPageCache makes a start after a failed sync read what the disk holds, instead of what the kernel
 // remembers and could not write.
-func (s *Server) readAnew(ctx context.Context) error {
-	var note suspicion
-	err := readJSON(filepath.Join(s.cfg.DataDir, suspectFile), &note)
+func (s *Server) discardPageCache(ctx context.Context) error {
+	var failure syncFailure
+	err := readJSON(filepath.Join(s.cfg.DataDir, suspectFile), &failure)
 	if fault.Has(err, fault.NotFound) {
 		return nil
 	}
 	s.suspect = true
-	s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "the disk had failed; the store is read from the disk and verified", slog.Any("cause", note.Cause))
+	s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "the disk had failed; the store is read from the disk and verified", slog.Any("cause", failure.Cause))
 	if err := syncDisk(s.cfg.DataDir); err != nil { // what is still to be written is not in doubt
 		return err
 	}
@@ -54,12 +54,12 @@ func (s *Server) readAnew(ctx context.Context) error {
 		if err != nil || !d.Type().IsRegular() {
 			return err
 		}
-		return forget(path)
+		return dropPageCache(path)
 	})
 }
 
-// forget drops what the kernel remembers of a file.
-func forget(path string) error {
+// dropPageCache drops what the kernel remembers of a file.
+func dropPageCache(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return fault.Wrap(fault.CodeOf(err), err, "the file "+path+" cannot be opened")
@@ -71,9 +71,9 @@ func forget(path string) error {
 	return nil
 }
 
-// dispel verifies the whole store when the disk had failed before, and drops the suspicion if nothing is
+// verifyAfterSyncFailure verifies the whole store when the disk had failed before, and removes suspectFile if nothing is
 // missing. Otherwise Verify has made the log refuse appends.
-func (s *Store) dispel(ctx context.Context) error {
+func (s *Store) verifyAfterSyncFailure(ctx context.Context) error {
 	server := s.conn.target.server
 	if server == nil || !server.suspect {
 		return nil

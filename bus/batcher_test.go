@@ -19,14 +19,14 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// clerk answers submissions by their names and counts the messages they come in.
-type clerk struct {
+// batchOwner answers submissions by their names and counts the messages they come in.
+type batchOwner struct {
 	messages atomic.Int64
 	entered  chan struct{}
 	open     chan struct{}
 }
 
-func (c *clerk) submit(_ context.Context, in orchestrator.SubmitBatchRequest) (orchestrator.SubmitBatchReply, error) {
+func (c *batchOwner) submit(_ context.Context, in orchestrator.SubmitBatchRequest) (orchestrator.SubmitBatchReply, error) {
 	c.messages.Add(1)
 	c.entered <- struct{}{}
 	<-c.open
@@ -41,11 +41,11 @@ func (c *clerk) submit(_ context.Context, in orchestrator.SubmitBatchRequest) (o
 	return reply, nil
 }
 
-// newClerk serves submissions on a node, and returns a remote for them.
-func newClerk(t *testing.T) (*clerk, *bus.Remote) {
+// newBatchOwner serves submissions on a node, and returns a remote for them.
+func newBatchOwner(t *testing.T) (*batchOwner, *bus.Remote) {
 	t.Helper()
 	n := startNode(t, bus.ServerConfig{})
-	c := &clerk{entered: make(chan struct{}, 1000), open: make(chan struct{})}
+	c := &batchOwner{entered: make(chan struct{}, 1000), open: make(chan struct{})}
 	end, err := bus.Serve(n.conn, bus.CommandPrefix, map[string]bus.Method{"submit_batch": bus.Handle(c.submit)}, bus.EndpointConfig{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, end.Close(t.Context())) })
@@ -55,7 +55,7 @@ func newClerk(t *testing.T) (*clerk, *bus.Remote) {
 func TestRequestsShareMessages(t *testing.T) {
 	t.Parallel()
 	const requests, trips = 100, 4
-	c, remote := newClerk(t)
+	c, remote := newBatchOwner(t)
 	var group sync.WaitGroup
 	submit := func(i int) {
 		name := strconv.Itoa(i)
@@ -92,7 +92,7 @@ func TestRequestsShareMessages(t *testing.T) {
 func TestTooLargeRequestFailsAlone(t *testing.T) {
 	t.Parallel()
 	const trips = 4
-	c, remote := newClerk(t)
+	c, remote := newBatchOwner(t)
 	submit := func(bytes int) error {
 		_, err := remote.Submit(t.Context(), orchestrator.SubmitRequest{Plan: json.RawMessage(`"` + strings.Repeat("x", bytes) + `"`)})
 		return err
@@ -113,7 +113,7 @@ func TestTooLargeRequestFailsAlone(t *testing.T) {
 
 func TestRequestThatCannotBeEncodedFailsAlone(t *testing.T) {
 	t.Parallel()
-	c, remote := newClerk(t)
+	c, remote := newBatchOwner(t)
 	close(c.open)
 	_, err := remote.Submit(t.Context(), orchestrator.SubmitRequest{Plan: json.RawMessage(`{`)})
 	assert.Equal(t, fault.Internal, fault.CodeOf(err))
@@ -129,10 +129,10 @@ func TestSharedRequestsFailTogether(t *testing.T) {
 	assert.Equal(t, fault.Unavailable, fault.CodeOf(remote.Report(t.Context(), work.Outcome{})))
 }
 
-// clumsy panics for some outcomes.
-type clumsy struct{ work.Source }
+// miscountingOwner panics for some outcomes.
+type miscountingOwner struct{ work.Source }
 
-func (clumsy) ReportThen(_ context.Context, o work.Outcome, done func(error)) {
+func (miscountingOwner) ReportThen(_ context.Context, o work.Outcome, done func(error)) {
 	if o.Step == "bad" {
 		panic("boom")
 	}
@@ -146,7 +146,7 @@ func (clumsy) ReportThen(_ context.Context, o work.Outcome, done func(error)) {
 func TestPanicOfOneOutcome(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, bus.ServerConfig{})
-	end, err := bus.ServeOwner(n.conn, clumsy{}, bus.EndpointConfig{})
+	end, err := bus.ServeOwner(n.conn, miscountingOwner{}, bus.EndpointConfig{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, end.Close(context.WithoutCancel(t.Context()))) })
 	remote := bus.NewRemote(dial(t, n, ""))
@@ -157,7 +157,7 @@ func TestPanicOfOneOutcome(t *testing.T) {
 
 func TestCallerOfASharedRequestMayLeave(t *testing.T) {
 	t.Parallel()
-	c, remote := newClerk(t)
+	c, remote := newBatchOwner(t)
 	var group sync.WaitGroup
 	for range 4 {
 		group.Go(func() { _, _ = remote.Submit(t.Context(), orchestrator.SubmitRequest{}) })

@@ -23,9 +23,9 @@ const (
 	connsPerAgent = 8
 )
 
-// door says who may connect to the embedded server, and what for: the operator, workers, and registered agents with
-// their own credentials. Every start of the server in this process has a door of its own.
-type door struct {
+// authenticator says who may connect to the embedded server, and what for: the operator, workers, and registered agents with
+// their own credentials. Every start of the server in this process has an authenticator of its own.
+type authenticator struct {
 	auth credentials
 	log  *slog.Logger
 	// tokens are the credentials of agents; nil until the node has read them.
@@ -34,31 +34,31 @@ type door struct {
 	server *server.Server
 
 	mu sync.Mutex
-	// inside are the connections of agents, by number. Those that have ended are dropped when the next one begins.
-	inside map[uint64]visitor
+	// conns are the connections of agents, by number. Those that have ended are dropped when the next one begins.
+	conns map[uint64]agentConn
 }
 
-// visitor is a connection of an agent.
-type visitor struct{ agent, token string }
+// agentConn is a connection of an agent.
+type agentConn struct{ agent, token string }
 
-var _ server.Authentication = (*door)(nil)
+var _ server.Authentication = (*authenticator)(nil)
 
 // Check implements server.Authentication.
-func (d *door) Check(c server.ClientAuthentication) bool {
+func (a *authenticator) Check(c server.ClientAuthentication) bool {
 	said := c.GetOpts()
 	switch {
 	case c.Kind() != server.CLIENT:
 		return false
-	case said.Username == OperatorUser && same(said.Password, d.auth.Operator):
+	case said.Username == OperatorUser && same(said.Password, a.auth.Operator):
 		c.RegisterUser(&server.User{Username: OperatorUser})
 		return true
-	case said.Username == WorkerUser && same(said.Password, d.auth.Worker):
+	case said.Username == WorkerUser && same(said.Password, a.auth.Worker):
 		c.RegisterUser(&server.User{Username: WorkerUser, Permissions: permits(
 			[]string{WorkPrefix + ".>", NoticePrefix + ".*"}, workerInbox+".>",
 		)})
 		return true
 	default:
-		return d.admitAgent(c, said)
+		return a.admitAgent(c, said)
 	}
 }
 
@@ -77,8 +77,8 @@ func permits(publish []string, subscribe string) *server.Permissions {
 
 // admitAgent lets a registered agent in, for as long as its credential is good: to speak as itself, and to hear what it is
 // answered.
-func (d *door) admitAgent(c server.ClientAuthentication, said *server.ClientOpts) bool {
-	tokens, secret := d.tokens.Load(), cmp.Or(said.Token, said.Password)
+func (a *authenticator) admitAgent(c server.ClientAuthentication, said *server.ClientOpts) bool {
+	tokens, secret := a.tokens.Load(), cmp.Or(said.Token, said.Password)
 	if tokens == nil {
 		return false
 	}
@@ -86,8 +86,8 @@ func (d *door) admitAgent(c server.ClientAuthentication, said *server.ClientOpts
 	if err != nil || t.Agent == nil || said.Username != "" && said.Username != t.Name && said.Username != t.Agent.ID {
 		return false
 	}
-	if !d.note(c.GetID(), visitor{t.Agent.ID, t.ID}) {
-		d.log.Warn("agent_not_connected", slog.String("agent", t.Name), slog.String("why", "too many connections"))
+	if !a.track(c.GetID(), agentConn{t.Agent.ID, t.ID}) {
+		a.log.Warn("agent_not_connected", slog.String("agent", t.Name), slog.String("why", "too many connections"))
 		return false
 	}
 	if _, err := tokens.VerifyToken(secret); err != nil { // it ended before the connection was noted
@@ -100,40 +100,40 @@ func (d *door) admitAgent(c server.ClientAuthentication, said *server.ClientOpts
 	return true
 }
 
-// note counts a connection in; false when there are too many.
-func (d *door) note(id uint64, v visitor) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	maps.DeleteFunc(d.inside, func(id uint64, _ visitor) bool { return d.server.GetClient(id) == nil })
+// track counts a connection in; false when there are too many.
+func (a *authenticator) track(id uint64, v agentConn) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	maps.DeleteFunc(a.conns, func(id uint64, _ agentConn) bool { return a.server.GetClient(id) == nil })
 	its := 0
-	for _, other := range d.inside {
+	for _, other := range a.conns {
 		if other.agent == v.agent {
 			its++
 		}
 	}
-	if its >= connsPerAgent || len(d.inside) >= maxAgentConns {
+	if its >= connsPerAgent || len(a.conns) >= maxAgentConns {
 		return false
 	}
-	if d.inside == nil {
-		d.inside = map[uint64]visitor{}
+	if a.conns == nil {
+		a.conns = map[uint64]agentConn{}
 	}
-	d.inside[id] = v
+	a.conns[id] = v
 	return true
 }
 
-// expel closes the connections that were made with a credential.
-func (d *door) expel(token string) {
+// disconnect closes the connections that were made with a credential.
+func (a *authenticator) disconnect(token string) {
 	var out []uint64
-	d.mu.Lock()
-	for id, v := range d.inside {
+	a.mu.Lock()
+	for id, v := range a.conns {
 		if v.token == token {
 			out = append(out, id)
-			delete(d.inside, id)
+			delete(a.conns, id)
 		}
 	}
-	d.mu.Unlock()
+	a.mu.Unlock()
 	for _, id := range out {
-		_ = d.server.DisconnectClientByID(id) // it may have gone by itself
+		_ = a.server.DisconnectClientByID(id) // it may have gone by itself
 	}
 }
 
@@ -146,18 +146,18 @@ func (s *Server) AdmitAgents(t *Tokens) {
 			return
 		}
 		if renewed {
-			time.AfterFunc(RenewedWithin, func() { s.expel(token.ID) })
+			time.AfterFunc(RenewedWithin, func() { s.disconnectAgent(token.ID) })
 			return
 		}
-		s.expel(token.ID)
+		s.disconnectAgent(token.ID)
 	})
 }
 
-func (s *Server) expel(token string) {
+func (s *Server) disconnectAgent(token string) {
 	s.mu.RLock()
-	d := s.door
+	a := s.authenticator
 	s.mu.RUnlock()
-	if d != nil {
-		d.expel(token)
+	if a != nil {
+		a.disconnect(token)
 	}
 }

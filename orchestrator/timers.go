@@ -11,65 +11,65 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// alarms wakes open tasks at the times that their histories name; each task has at most one, the next.
+// timers wakes open tasks at the times that their histories name; each task has at most one, the next.
 // It is memory only: after a restart it is filled again from the log, so every timer fires once
 // whatever happens.
-type alarms struct {
+type timers struct {
 	mu     sync.Mutex
-	queue  alarmQueue
-	byTask map[events.TaskID]*alarm
-	// poke is signalled when the first alarm has changed.
+	queue  timerHeap
+	byTask map[events.TaskID]*timer
+	// poke is signalled when the first timer has changed.
 	poke chan struct{}
 }
 
-type alarm struct {
+type timer struct {
 	at    time.Time
 	id    events.TaskID
 	index int
 }
 
-type alarmQueue []*alarm
+type timerHeap []*timer
 
-func (q alarmQueue) Len() int { return len(q) }
+func (q timerHeap) Len() int { return len(q) }
 
-// Less orders by time, and alarms of the same time by task: the same history leads to the same decisions.
-func (q alarmQueue) Less(i, j int) bool {
+// Less orders by time, and timers of the same time by task: the same history leads to the same decisions.
+func (q timerHeap) Less(i, j int) bool {
 	return cmp.Or(q[i].at.Compare(q[j].at), cmp.Compare(q[i].id, q[j].id)) < 0
 }
 
-func (q alarmQueue) Swap(i, j int) {
+func (q timerHeap) Swap(i, j int) {
 	q[i], q[j] = q[j], q[i]
 	q[i].index, q[j].index = i, j
 }
 
 // Push is for container/heap.
-func (q *alarmQueue) Push(x any) {
-	if a, ok := x.(*alarm); ok {
+func (q *timerHeap) Push(x any) {
+	if a, ok := x.(*timer); ok {
 		a.index = len(*q)
 		*q = append(*q, a)
 	}
 }
 
 // Pop is for container/heap.
-func (q *alarmQueue) Pop() any {
+func (q *timerHeap) Pop() any {
 	last := (*q)[len(*q)-1]
 	(*q)[len(*q)-1] = nil
 	*q = (*q)[:len(*q)-1]
 	return last
 }
 
-func newAlarms() alarms {
-	return alarms{byTask: map[events.TaskID]*alarm{}, poke: make(chan struct{}, 1)}
+func newTimers() timers {
+	return timers{byTask: map[events.TaskID]*timer{}, poke: make(chan struct{}, 1)}
 }
 
-// set wakes a task at a time, or earlier if it has an earlier alarm.
-func (a *alarms) set(at time.Time, id events.TaskID) {
+// set wakes a task at a time, or earlier if it has an earlier timer.
+func (a *timers) set(at time.Time, id events.TaskID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	one := a.byTask[id]
 	switch {
 	case one == nil:
-		one = &alarm{at: at, id: id}
+		one = &timer{at: at, id: id}
 		a.byTask[id] = one
 		heap.Push(&a.queue, one)
 	case at.Before(one.at):
@@ -87,14 +87,14 @@ func (a *alarms) set(at time.Time, id events.TaskID) {
 	}
 }
 
-func (a *alarms) setMaybe(at *time.Time, id events.TaskID) {
+func (a *timers) setMaybe(at *time.Time, id events.TaskID) {
 	if at != nil {
 		a.set(*at, id)
 	}
 }
 
-// clear takes the alarm of a task away.
-func (a *alarms) clear(id events.TaskID) {
+// clear takes the timer of a task away.
+func (a *timers) clear(id events.TaskID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if one := a.byTask[id]; one != nil {
@@ -103,8 +103,8 @@ func (a *alarms) clear(id events.TaskID) {
 	}
 }
 
-// due removes the alarms that are due and returns them with the time until the next one.
-func (a *alarms) due(now time.Time) (ids []events.TaskID, next time.Duration) {
+// due removes the timers that are due and returns them with the time until the next one.
+func (a *timers) due(now time.Time) (ids []events.TaskID, next time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for len(a.queue) > 0 && !a.queue[0].at.After(now) {
@@ -120,7 +120,7 @@ func (a *alarms) due(now time.Time) (ids []events.TaskID, next time.Duration) {
 	return ids, next
 }
 
-func (a *alarms) run(ctx context.Context, o *Orchestrator) {
+func (a *timers) run(ctx context.Context, o *Orchestrator) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -140,31 +140,31 @@ func (a *alarms) run(ctx context.Context, o *Orchestrator) {
 	}
 }
 
-// setAlarms sets the alarm of an open task to the next time that its history names, after a time up to
+// setTimer sets the timer of an open task to the next time that its history names, after a time up to
 // which everything that was due has been decided about. A time that has passed meanwhile wakes the task
 // at once. The lock is held.
-func (o *Orchestrator) setAlarms(e *entry, decided time.Time) {
+func (o *Orchestrator) setTimer(e *entry, decided time.Time) {
 	sub := e.task.Submitted
 	for _, at := range []*time.Time{sub.NotBefore, sub.Deadline} {
 		if at != nil && at.After(decided) {
-			o.alarms.set(*at, e.id)
+			o.timers.set(*at, e.id)
 		}
 	}
 	for _, a := range e.task.Approvals {
 		for _, at := range []*time.Time{&a.ExpiresAt, a.RemindAt} {
 			if a.Status == statemachine.ApprovalPending && at != nil && at.After(decided) {
-				o.alarms.set(*at, e.id)
+				o.timers.set(*at, e.id)
 			}
 		}
 	}
 	for _, q := range e.task.Questions {
 		if q.Status == statemachine.QuestionOpen && q.ExpiresAt.After(decided) {
-			o.alarms.set(q.ExpiresAt, e.id)
+			o.timers.set(q.ExpiresAt, e.id)
 		}
 	}
 	for _, s := range e.task.Steps {
 		if s.Due.After(decided) && !s.State.Over() {
-			o.alarms.set(s.Due, e.id)
+			o.timers.set(s.Due, e.id)
 		}
 	}
 }
