@@ -423,7 +423,10 @@ func (t *turn) blockIfStuck() {
 // doubt says in which doubt a step is.
 func doubt(doubtful *statemachine.Step) string {
 	reason := "it is unknown whether step " + doubtful.Key + " took effect"
-	if doubtful.Lost > 1 {
+	switch {
+	case doubtful.Lost > 1 && doubtful.For != nil:
+		reason += ": " + unended(doubtful.Lost, doubtful.Stopped)
+	case doubtful.Lost > 1:
 		reason += ", which has lost " + strconv.Itoa(doubtful.Lost) + " workers"
 	}
 	return reason
