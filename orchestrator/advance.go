@@ -162,6 +162,8 @@ func (t *turn) move(n *plan.Node, key string, in *item) {
 		if s.Due.IsZero() || !t.early(s.Due) {
 			t.ready(n, key, s.Args)
 		}
+	case s.State == statemachine.StepReady:
+		t.checkStart(s)
 	case s.State == statemachine.StepInDoubt:
 		t.verifyCall(n, key, in)
 	case s.State == statemachine.StepRunning && n.Kind == plan.KindForEach:
