@@ -423,7 +423,7 @@ func (t *turn) failed(s *statemachine.Step, err *fault.Error, class string, took
 		return
 	}
 	if interrupted(class) {
-		err = outlived(s, err)
+		err = outlived(s, class, err)
 	}
 	t.emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: err, Class: class, Duration: took})
 }
