@@ -33,7 +33,7 @@ func outlived(s *statemachine.Step, class string, last *fault.Error) *fault.Erro
 	switch {
 	case ended == 1:
 		return last
-	case s.For != nil && class == classShutdown:
+	case s.For != nil && class == fault.ClassShutdown:
 		return unwanted(s.Lost, s.Stopped+1, last)
 	case s.For != nil:
 		return unwanted(s.Lost+1, s.Stopped, last)

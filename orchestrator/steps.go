@@ -77,7 +77,7 @@ func (t *turn) checkStart(s *statemachine.Step) {
 		who, hint = wantedAgents(s.For), "see who is there: orch agents"
 	}
 	err := fault.New(fault.Timeout, "nobody has taken the call within %s; it waited for %s", at.Sub(s.Since), who).WithHint("%s", hint)
-	t.failed(s, err, classExpired, t.now.Sub(s.Since))
+	t.failed(s, err, fault.ClassExpired, t.now.Sub(s.Since))
 }
 
 // startWait begins a wait for a duration, a time or a signal.

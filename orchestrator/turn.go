@@ -348,7 +348,7 @@ func (o *Orchestrator) queueStep(e *entry, d *events.Ready) {
 func (o *Orchestrator) queueCall(e *entry, s *statemachine.Step) {
 	o.match.push(e, s)
 	if at := (&turn{o: o, e: e, task: e.task}).startBy(s); !at.IsZero() {
-		o.alarms.set(at, e.id)
+		o.timers.set(at, e.id)
 	}
 }
 

@@ -90,7 +90,7 @@ func FuzzClassify(f *testing.F) {
 		begin := time.Now()
 		class := policy.Classify(command, shellContext())
 		assert.Equal(t, class.Destructive || class.Interactive, class.Reason != "")
-		assert.Less(t, time.Since(begin), 5*time.Second)
+		assert.Less(t, time.Since(begin), 30*time.Second)
 		// What follows cannot make a command harmless again.
 		if class.Destructive && policy.Classify(command+"\n", shellContext()).Destructive {
 			assert.True(t, policy.Classify(command+"\nrm a", shellContext()).Destructive)

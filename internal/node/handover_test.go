@@ -56,7 +56,7 @@ steps:
 	refused(events.Agents{Agent: "cleo"}, "APPROVAL_REQUIRED", "ask-for-cleo of the policy file asks for AGENT_TASK")
 	refused(events.Agents{Type: "developer"}, "APPROVAL_REQUIRED", "it cannot be told whether the rule matches")
 	assert.Empty(t, claim(t, bob, 1))
-	status, answer := say(t, ada, agents.StatusPath, agents.Beat{Calls: []work.Pulse{{Ref: ref}}})
+	status, answer := say(t, ada, agents.StatusPath, agents.Heartbeat{Calls: []work.CallHeartbeat{{Ref: ref}}})
 	require.Equal(t, http.StatusOK, status, answer)
 	assert.JSONEq(t, `{}`, answer, "the call is still ada's")
 
