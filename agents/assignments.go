@@ -24,9 +24,6 @@ const (
 	// maxInstance bounds the bytes of the name of a process, maxFormer how many are remembered that spoke before.
 	maxInstance = 64
 	maxFormer   = 16
-	// classLost ends a call as the end of its lease does, classHandoff leaves it to others.
-	classLost    = "worker_lost"
-	classHandoff = "handoff"
 )
 
 // noteInstance notes who speaks for an agent, and which calls it has. Those that another process has named, and this one does not,
@@ -43,7 +40,7 @@ func (d *Dispatcher) noteInstance(ctx context.Context, m Member, instance string
 	var failed []error
 	for _, a := range lost {
 		if err := d.tell(context.WithoutCancel(ctx), work.Outcome{
-			Ref: a.Ref, Worker: m.Actor(), StartedAt: events.Time(a.began), Duration: d.clock().Sub(a.began), Class: classLost,
+			Ref: a.Ref, Worker: m.Actor(), StartedAt: events.Time(a.began), Duration: d.clock().Sub(a.began), Class: fault.ClassWorkerLost,
 			Error: fault.New(fault.WorkerLost, "the agent %s has started anew without the call", m.Name),
 		}); err != nil {
 			failed = append(failed, err)

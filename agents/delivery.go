@@ -42,7 +42,7 @@ func (d *Dispatcher) Requeue(ctx context.Context, del Delivery) error {
 	for _, a := range d.unassign(del) {
 		failed = append(failed, d.tell(ctx, work.Outcome{
 			Ref: a.Ref, Worker: Prefix + del.Name, StartedAt: events.Time(a.began), Duration: d.clock().Sub(a.began),
-			Error: fault.New(fault.Unavailable, "the agent %s was gone when the call came", del.Name), Class: classHandoff, HandTo: new(events.Agents),
+			Error: fault.New(fault.Unavailable, "the agent %s was gone when the call came", del.Name), Class: fault.ClassHandoff, HandTo: new(events.Agents),
 		}))
 	}
 	return errors.Join(failed...)

@@ -183,7 +183,7 @@ func (d *Dispatcher) returned(no uint64) {
 // giveBack gives back a call that was not begun, because the agent that has asked is gone.
 func (d *Dispatcher) giveBack(ctx context.Context, m Member, call work.Call) error {
 	return d.tell(ctx, work.Outcome{
-		Ref: call.Ref, Worker: m.Actor(), StartedAt: events.Time(d.clock()), Class: "shutdown",
+		Ref: call.Ref, Worker: m.Actor(), StartedAt: events.Time(d.clock()), Class: fault.ClassShutdown,
 		Error: fault.New(fault.Unavailable, "the agent %s has not waited for the call", m.Name),
 	})
 }
@@ -299,7 +299,7 @@ const toolName = "AGENT_TASK"
 // expire ends a call that has taken too long.
 func (d *Dispatcher) expire(ctx context.Context, m Member, a Assignment) error {
 	return d.tell(ctx, work.Outcome{
-		Ref: a.Ref, Worker: m.Actor(), StartedAt: events.Time(a.began), Duration: d.clock().Sub(a.began), Class: "timeout",
+		Ref: a.Ref, Worker: m.Actor(), StartedAt: events.Time(a.began), Duration: d.clock().Sub(a.began), Class: fault.ClassTimeout,
 		Error: fault.New(fault.Timeout, "the agent %s did not end the call in time", m.Name), Retry: m.retry(),
 	})
 }

@@ -52,12 +52,12 @@ func (d *Dispatcher) outcome(m Member, r Report) (work.Outcome, error) {
 	}
 	switch {
 	case r.Release:
-		out.Error, out.Class = fault.New(fault.Unavailable, "the agent %s has given the call back%s", m.Name, because(message)).WithRetryAt(now.Add(releaseRest)), "shutdown"
+		out.Error, out.Class = fault.New(fault.Unavailable, "the agent %s has given the call back%s", m.Name, because(message)).WithRetryAt(now.Add(releaseRest)), fault.ClassShutdown
 	case r.HandTo != nil:
 		if err := d.vetSelection(r.HandTo); err != nil {
 			return out, err
 		}
-		out.Error, out.Class, out.HandTo = fault.New(fault.Unavailable, "the agent %s has handed the call on%s", m.Name, because(message)), classHandoff, r.HandTo
+		out.Error, out.Class, out.HandTo = fault.New(fault.Unavailable, "the agent %s has handed the call on%s", m.Name, because(message)), fault.ClassHandoff, r.HandTo
 	case message != "":
 		out.Error, out.Class, out.Retry = fault.New(fault.ToolFailed, "%s", message), "tool_error", m.retry()
 	case len(r.Result) == 0 && r.Summary == "":

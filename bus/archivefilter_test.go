@@ -83,7 +83,7 @@ func TestForgedPast(t *testing.T) {
 // client is another user of the node's server.
 func client(t *testing.T, n *node) jetstream.JetStream {
 	t.Helper()
-	nc, err := nats.Connect(n.server.Addr(), operator(t, n.cfg.DataDir))
+	nc, err := plainly(n.server.Addr(), operator(t, n.cfg.DataDir))
 	require.NoError(t, err)
 	t.Cleanup(nc.Close)
 	js, err := jetstream.New(nc)

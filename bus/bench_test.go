@@ -142,6 +142,30 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
+// BenchmarkScan measures all commits of many tasks.
+func BenchmarkScan(b *testing.B) {
+	const tasks, commits = 4000, 8
+	n := startNode(b, bus.ServerConfig{Durability: bus.Relaxed})
+	var growing sync.WaitGroup
+	for range 16 {
+		growing.Go(func() {
+			for range tasks / 16 {
+				eventstest.NewChain().Grow(b, n, commits)
+			}
+		})
+	}
+	growing.Wait()
+	for b.Loop() {
+		count := 0
+		for _, err := range n.Scan(b.Context(), 0) {
+			require.NoError(b, err)
+			count++
+		}
+		require.Equal(b, tasks*commits, count)
+	}
+	b.ReportMetric(float64(tasks*commits)*float64(b.N)/b.Elapsed().Seconds(), "commits/s")
+}
+
 // BenchmarkCall measures a request and its answer.
 func BenchmarkCall(b *testing.B) {
 	type text struct{ Text string }

@@ -106,6 +106,11 @@ func damagedHead(task events.TaskID, seq uint64, err error) error {
 const (
 	liveRoot    = "orch.ev"
 	archiveRoot = "orch.ar"
+	// liveAll and archiveAll are all of them, letter for letter as the streams have them: for such a pattern the server
+	// goes from message to message. For another one that means the same ("orch.ev.>") it compares every subject of a
+	// block with it, for each message.
+	liveAll    = liveRoot + ".*.*"
+	archiveAll = archiveRoot + ".*.*"
 )
 
 // liveSubject is "orch.ev.<partition>.<task>"; the partition is two hexadecimal digits of a hash, so

@@ -99,7 +99,7 @@ func (s *Store) Scan(ctx context.Context, from uint64) iter.Seq2[events.Stored, 
 			yield(events.Stored{}, err)
 			return
 		}
-		for e, err := range s.conn.walk(ctx, liveStream, liveRoot+".>", from, last) {
+		for e, err := range s.conn.walk(ctx, liveStream, liveAll, from, last) {
 			if !yield(e.Stored, err) || err != nil {
 				return
 			}
@@ -134,14 +134,14 @@ func (s *Store) Heads(ctx context.Context) iter.Seq2[events.Head, error] {
 			yield(events.Head{}, s.loss.Load())
 			return
 		}
-		s.conn.scanHeads(ctx, s.live, liveRoot, liveHead, yield)
+		s.conn.scanHeads(ctx, s.live, liveAll, liveHead, yield)
 	}
 }
 
 // Past implements events.Log: a scan of the headers of all messages of the archive.
 func (s *Store) Past(ctx context.Context) iter.Seq2[events.Head, error] {
 	return func(yield func(events.Head, error) bool) {
-		s.conn.scanHeads(ctx, s.old, archiveRoot, pastHead, yield)
+		s.conn.scanHeads(ctx, s.old, archiveAll, pastHead, yield)
 	}
 }
 
@@ -160,10 +160,10 @@ type headOf func(subject string, header nats.Header, seq uint64) (events.Head, b
 // scanHeads scans all messages and yields the last head of each task. The scan of the newest message of
 // each subject would be half as long, but the server leaves subjects out of it at times (seen after a
 // kill, with 2.15.2), and says nothing.
-func (c *Conn) scanHeads(ctx context.Context, stream jetstream.Stream, root string, head headOf, yield func(events.Head, error) bool) {
+func (c *Conn) scanHeads(ctx context.Context, stream jetstream.Stream, all string, head headOf, yield func(events.Head, error) bool) {
 	last := map[events.TaskID]events.Head{}
 	pos := headScan{conn: c, head: head}
-	cfg := jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy, FilterSubject: root + ".>"}
+	cfg := jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy, FilterSubject: all}
 	err := pos.run(ctx, stream, cfg, func(h events.Head, _ error) bool {
 		last[h.Task] = h
 		return true

@@ -29,7 +29,7 @@ func TestNotify(t *testing.T) {
 		assert.Equal(t, "{}", string(m.Data))
 	}
 	refused := make(chan error, 1)
-	nc, err := nats.Connect(n.server.Addr(), nats.UserInfo(bus.WorkerUser, passwords(t, n.cfg.DataDir)[bus.WorkerUser]),
+	nc, err := plainly(n.server.Addr(), nats.UserInfo(bus.WorkerUser, passwords(t, n.cfg.DataDir)[bus.WorkerUser]),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err }))
 	require.NoError(t, err)
 	defer nc.Close()

@@ -225,10 +225,14 @@ func (m *machine) cut(t *testing.T, least int, moment time.Duration) (image stri
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { // when something fails before its end: it keeps the file system busy
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
 	var reading sync.WaitGroup
 	reading.Go(func() { m.journal.read(out) })
 	before := m.journal.len()
-	require.Eventually(t, func() bool { return m.journal.len() >= before+least }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return m.journal.len() >= before+least }, 5*time.Minute, time.Millisecond)
 	<-time.After(moment)
 	require.NoError(t, cmd.Process.Signal(syscall.SIGSTOP))
 	var status syscall.WaitStatus

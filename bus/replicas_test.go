@@ -127,7 +127,7 @@ func TestTakeOverEndsRequests(t *testing.T) {
 func TestArchivingPurgesNoFuture(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, bus.ServerConfig{})
-	nc, err := nats.Connect(n.server.Addr(), operator(t, n.cfg.DataDir))
+	nc, err := plainly(n.server.Addr(), operator(t, n.cfg.DataDir))
 	require.NoError(t, err)
 	defer nc.Close()
 	purges, err := nc.SubscribeSync("$JS.API.STREAM.PURGE.*")

@@ -150,6 +150,8 @@ func (c *ServerConfig) options(syncing Syncing) (*server.Options, error) {
 	opts.NoSigs = true
 	opts.NoLog = true
 	opts.DisableJetStreamBanner = true
+	// As patient as those who dial: the 2 s of the server itself end logins on a machine with too much to do.
+	opts.AuthTimeout = dialWithin.Seconds()
 	return opts, nil
 }
 

@@ -95,7 +95,7 @@ func TestLostAnswer(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, witness.Close(context.WithoutCancel(t.Context()))) })
 	require.Eventually(t, func() bool {
 		return len(eventstest.History(t, witness, c.Task, 1)) == 2
-	}, 10*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	p.deaf.Store(false)
 	require.NoError(t, <-answer)
 	c.Accept(r, seq)

@@ -41,7 +41,7 @@ func (c *StoreConfig) fromServer(s *Server) {
 func (c *StoreConfig) liveConfig() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name: liveStream, Description: "one commit a message, one subject a task",
-		Subjects: []string{liveRoot + ".*.*"}, Storage: jetstream.FileStorage, Replicas: c.Replicas,
+		Subjects: []string{liveAll}, Storage: jetstream.FileStorage, Replicas: c.Replicas,
 		Discard: jetstream.DiscardNew, MaxBytes: -1,
 		AllowDirect: true,
 	}
@@ -50,7 +50,7 @@ func (c *StoreConfig) liveConfig() jetstream.StreamConfig {
 func (c *StoreConfig) archiveConfig() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name: archiveStream, Description: "whole histories of finished tasks",
-		Subjects: []string{archiveRoot + ".*.*"}, Storage: jetstream.FileStorage, Replicas: c.Replicas,
+		Subjects: []string{archiveAll}, Storage: jetstream.FileStorage, Replicas: c.Replicas,
 		Discard: jetstream.DiscardNew, MaxAge: c.ArchiveAge,
 		AllowDirect: true, Compression: jetstream.S2Compression,
 	}

@@ -186,7 +186,7 @@ func statusOf(code fault.Code) int {
 	switch code {
 	case fault.Unauthorized, fault.TokenExpired:
 		return http.StatusUnauthorized
-	case fault.Forbidden:
+	case fault.Forbidden, fault.ApprovalRequired:
 		return http.StatusForbidden
 	case fault.NotFound:
 		return http.StatusNotFound

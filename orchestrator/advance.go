@@ -162,6 +162,8 @@ func (t *turn) move(n *plan.Node, key string, in *item) {
 		if s.Due.IsZero() || !t.early(s.Due) {
 			t.ready(n, key, s.Args)
 		}
+	case s.State == statemachine.StepReady:
+		t.checkStart(s)
 	case s.State == statemachine.StepInDoubt:
 		t.verifyCall(n, key, in)
 	case s.State == statemachine.StepRunning && n.Kind == plan.KindForEach:
@@ -269,7 +271,7 @@ func (t *turn) ready(n *plan.Node, key string, args events.Value) {
 
 // failStep ends a step that could not even begin.
 func (t *turn) failStep(key string, err error) {
-	t.emit(events.StepFailed, &events.StepError{Step: key, Error: fault.From(err), Class: classExpression})
+	t.emit(events.StepFailed, &events.StepError{Step: key, Error: fault.From(err), Class: fault.ClassExpression})
 }
 
 // end keeps further steps from starting; what must run to the end does, then the `always` steps.
@@ -423,7 +425,10 @@ func (t *turn) blockIfStuck() {
 // doubt says in which doubt a step is.
 func doubt(doubtful *statemachine.Step) string {
 	reason := "it is unknown whether step " + doubtful.Key + " took effect"
-	if doubtful.Lost > 1 {
+	switch {
+	case doubtful.Lost > 1 && doubtful.For != nil:
+		reason += ": " + unended(doubtful.Lost, doubtful.Stopped)
+	case doubtful.Lost > 1:
 		reason += ", which has lost " + strconv.Itoa(doubtful.Lost) + " workers"
 	}
 	return reason

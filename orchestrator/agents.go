@@ -14,9 +14,6 @@ import (
 // This file is about calls that registered agents take: they wait in lanes of their own, one for each selection of
 // agents, and no worker is offered them.
 
-// classHandoff ends an attempt that an agent has handed to others.
-const classHandoff = "handoff"
-
 // lane is what a worker serves: the calls of one tool in one queue, suspects apart, and those for agents apart.
 type lane struct {
 	queue, tool string
@@ -131,6 +128,26 @@ func fits(p *work.Agent, a *events.Agents, requester string) bool {
 	return !slices.ContainsFunc(a.Requires, func(c string) bool { return !slices.Contains(p.Capabilities, c) })
 }
 
+// HandOn is a call that the agent which has it leaves to others.
+type HandOn struct {
+	// Tool is its tool, Requester who it was made for, "" when that is not known, and By the agent, such as agent:ada.
+	Tool, Requester, By string
+	// From are the agents that it is for, To those that it shall be for.
+	From, To events.Agents
+}
+
+// mayHandOn returns why an agent must not leave the call that it has to those whom it names. The call stays with it then.
+func (t *turn) mayHandOn(r work.Outcome) error {
+	s := t.task.Steps[r.Step]
+	if r.HandTo == nil || nobody(r.HandTo) || s == nil || s.For == nil || !t.holds(r.Ref, r.Worker) {
+		return nil
+	}
+	return t.o.cfg.HandOn(HandOn{Tool: s.Tool, Requester: t.o.caller(t.e, s), By: r.Worker, From: *s.For, To: *r.HandTo})
+}
+
+// nobody reports whether a selection names nobody in particular.
+func nobody(a *events.Agents) bool { return a.Agent == "" && a.Type == "" && len(a.Requires) == 0 }
+
 // maxHandOffs bounds how often a call goes from agent to agent: two that hand it to each other would go on for ever.
 const maxHandOffs = 100
 
@@ -141,11 +158,11 @@ func (t *turn) handOff(s *statemachine.Step, r work.Outcome) {
 		t.failed(s, fault.New(fault.ToolFailed, "%d agents have handed the call on; the last one: %s", s.Attempt, r.Error.Message), r.Class, r.Duration)
 		return
 	}
-	if to := r.HandTo; to.Agent == "" && to.Type == "" && len(to.Requires) == 0 {
+	if nobody(r.HandTo) {
 		r.HandTo = nil
 	}
 	t.emit(events.StepRetrying, &events.Retrying{
-		Step: s.Key, Attempt: s.Attempt, Error: r.Error, Class: classHandoff, Duration: r.Duration, At: t.now, For: r.HandTo,
+		Step: s.Key, Attempt: s.Attempt, Error: r.Error, Class: fault.ClassHandoff, Duration: r.Duration, At: t.now, For: r.HandTo,
 	})
 }
 

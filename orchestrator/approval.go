@@ -204,7 +204,7 @@ func (t *turn) emitReady(d *events.Ready) {
 }
 
 func (t *turn) refuseStep(s *statemachine.Step, err *fault.Error) {
-	t.emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: err, Class: classDenied})
+	t.emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: err, Class: fault.ClassDenied})
 }
 
 // askPeople begins an approve step of the plan.

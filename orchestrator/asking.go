@@ -128,7 +128,7 @@ func (t *turn) settleRound(s *statemachine.Step) {
 		switch q := t.task.Question(id); {
 		case q == nil || q.Status == statemachine.QuestionExpired:
 			t.goOnAfterQuestion(s)
-			t.emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: unanswered(id, q), Class: classExpired})
+			t.emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: unanswered(id, q), Class: fault.ClassExpired})
 			return
 		case q.Status == statemachine.QuestionOpen:
 			open = true

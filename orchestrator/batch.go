@@ -69,10 +69,10 @@ func (o *Orchestrator) fill(ctx context.Context, of offer) (work.Call, error) {
 // call goes back to its queue in a moment.
 func (o *Orchestrator) undeliverable(ctx context.Context, r work.Ref, worker string, err error) {
 	o.cfg.Logger.ErrorContext(ctx, "call_undeliverable", slog.Any("task", r.Task), slog.Any("step", r.Step), slog.Any("error", err))
-	class := classInvalidArgs
+	class := fault.ClassInvalidArgs
 	switch {
 	case lost(err):
-		class, err = classExpression, unreadable(err)
+		class, err = fault.ClassExpression, unreadable(err)
 	case !fault.Has(err, fault.ValidationError):
 		o.postpone(r, worker)
 		return

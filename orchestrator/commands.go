@@ -169,12 +169,12 @@ func (t *turn) singleCall(spec tools.Spec, args events.Value, by string) string 
 	key := fmt.Sprintf("%s_%d!", purposeCall, n)
 	mayAsk := spec.Gate == tools.AwaitingApproval && statemachine.Check(t.task.State, events.TaskApprovalRequested) == nil
 	if allowed := t.task.Submitted.Tools; !mayCall(allowed, spec.Name) {
-		t.emit(events.StepFailed, &events.StepError{Step: key, Class: classDenied, Error: fault.New(fault.Forbidden,
+		t.emit(events.StepFailed, &events.StepError{Step: key, Class: fault.ClassDenied, Error: fault.New(fault.Forbidden,
 			"%s is not among the tools that the task may call: %s", spec.Name, strings.Join(allowed, ", "))})
 		return key
 	}
 	if !slices.Contains(spec.Gate.States(), t.task.State) && !mayAsk {
-		t.emit(events.StepFailed, &events.StepError{Step: key, Class: classDenied, Error: fault.New(fault.StateNotAllowed,
+		t.emit(events.StepFailed, &events.StepError{Step: key, Class: fault.ClassDenied, Error: fault.New(fault.StateNotAllowed,
 			"%s is not allowed while the task is %s; allowed: %v", spec.Name, t.task.State, spec.Gate.States())})
 		return key
 	}

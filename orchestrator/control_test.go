@@ -171,7 +171,7 @@ func (n *node) inState(s statemachine.State) events.TaskID {
 		n.stop()
 		m := start(n.t, n.log, func(c *orchestrator.Config) { c.Lease = 100 * time.Millisecond })
 		*n = *m
-		require.Eventually(n.t, func() bool { return n.get(id).State == statemachine.Blocked }, 5*time.Second, 20*time.Millisecond)
+		require.Eventually(n.t, func() bool { return n.get(id).State == statemachine.Blocked }, time.Minute, 20*time.Millisecond)
 	case statemachine.Failed:
 		require.NoError(n.t, n.fail("w", c, "denied"))
 	default:
@@ -196,12 +196,12 @@ func TestSingleCalls(t *testing.T) {
 			n.pause(orchestrator.PauseRequest{Tool: "WRITE"})
 		}
 		n.serve(echoArgs)
-		r, err := n.Call(context.Background(), orchestrator.CallRequest{ID: id, Tool: "READ", Args: json.RawMessage(`{"n":7}`), Wait: 5 * time.Second})
+		r, err := n.Call(context.Background(), orchestrator.CallRequest{ID: id, Tool: "READ", Args: json.RawMessage(`{"n":7}`), Wait: time.Minute})
 		require.NoError(t, err)
 		assert.Equal(t, statemachine.StepSucceeded, r.State, "ANY in %s", state)
 		assert.JSONEq(t, `{"n":7}`, string(r.Output))
 		assert.Equal(t, rev+2, n.get(id).Rev, "one event for the call, one for its result")
-		r, err = n.Call(context.Background(), orchestrator.CallRequest{ID: id, Tool: "IP_ONLY", Wait: 5 * time.Second})
+		r, err = n.Call(context.Background(), orchestrator.CallRequest{ID: id, Tool: "IP_ONLY", Wait: time.Minute})
 		require.NoError(t, err)
 		if state == statemachine.InProgress {
 			assert.Equal(t, statemachine.StepSucceeded, r.State)

@@ -169,7 +169,7 @@ func TestCancellationsPassAHold(t *testing.T) {
 		b, _ := n.Poll(context.Background(), work.Poll{Worker: "w", Free: 1, Wait: 20 * time.Second})
 		got <- b
 	}()
-	require.Eventually(t, func() bool { return n.Pollers() == 1 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return n.Pollers() == 1 }, time.Minute, time.Millisecond)
 	require.NoError(t, n.cancel(id))
 	assert.Equal(t, []work.Ref{c.Ref}, (<-got).Cancel)
 }

@@ -363,7 +363,7 @@ func (o *Orchestrator) followChildren(e *entry, task *statemachine.Task) {
 func (o *Orchestrator) queueReady(e *entry) {
 	for _, key := range e.task.Order {
 		if s := e.task.Steps[key]; s.State == statemachine.StepReady && e.leases[key] == nil && !o.stays(e, s) {
-			o.match.push(e, s)
+			o.queueCall(e, s)
 		}
 	}
 	o.dispatch()

@@ -200,6 +200,9 @@ func (t *turn) becauseStep(s *statemachine.Step) *Cause {
 		c.Kind, c.Sentence = "approval", fmt.Sprintf("Step %s (%s) waits until the approvals of the task are decided.", s.Key, s.Tool)
 	case s.State == statemachine.StepReady:
 		t.becauseReady(s, c)
+		if at := t.startBy(s); !at.IsZero() && t.e.leases[s.Key] == nil {
+			c.Sentence += fmt.Sprintf(" It is given up at %s when nobody has taken it.", clock(at))
+		}
 	case s.State != statemachine.StepRunning || s.Items != nil:
 		return nil
 	case s.Child != "":
@@ -326,12 +329,8 @@ func (t *turn) becauseReady(s *statemachine.Step, c *Cause) {
 		c.Kind, c.Sentence, c.Next = "queue_paused", fmt.Sprintf("Step %s is ready, but queue %s is paused%s.", s.Key, queue, t.holdText(holdQueue, queue)), "orch resume --queue "+queue
 	case t.o.held(holdTool, s.Tool):
 		c.Kind, c.Sentence, c.Next = "tool_paused", fmt.Sprintf("Step %s is ready, but tool %s is paused%s.", s.Key, s.Tool, t.holdText(holdTool, s.Tool)), "orch resume --tool "+s.Tool
-	case s.For != nil && t.o.bound(s.For, askedFor(t.task)):
-		c.Kind, c.Sentence, c.Next = "no_worker", fmt.Sprintf("Step %s waits for %s; those that are online work only for who registered them, and that is not %s.", s.Key, wantedAgents(s.For), askedFor(t.task)), "orch agents"
-	case s.For != nil && !t.o.online(s.For, askedFor(t.task)):
-		c.Kind, c.Sentence, c.Next = "no_worker", fmt.Sprintf("Step %s waits for %s, and none is online.", s.Key, wantedAgents(s.For)), "orch agents"
 	case s.For != nil:
-		c.Kind, c.Sentence, c.Next = "queued", fmt.Sprintf("Step %s waits for %s to be free.", s.Key, wantedAgents(s.For)), "orch agents"
+		t.becauseAgents(s, c)
 	case !t.o.served(queue):
 		c.Kind, c.Sentence, c.Next = "no_worker", fmt.Sprintf("Step %s is ready, but no worker serves queue %s.", s.Key, queue), "orch worker --queue "+queue
 	case suspect(s):
@@ -339,6 +338,24 @@ func (t *turn) becauseReady(s *statemachine.Step, c *Cause) {
 	default:
 		c.Kind, c.Sentence = "queued", fmt.Sprintf("Step %s is ready%s and waits for a free worker of queue %s, with %d calls queued there.", s.Key, elsewhere(s), queue, t.o.queued(queue))
 	}
+}
+
+// becauseAgents says why no agent has a ready call.
+func (t *turn) becauseAgents(s *statemachine.Step, c *Cause) {
+	c.Kind, c.Next = "no_worker", "orch agents"
+	why := " to be free"
+	switch {
+	case t.o.bound(s.For, askedFor(t.task)):
+		why = "; those that are online work only for who registered them, and that is not " + askedFor(t.task)
+	case !t.o.online(s.For, askedFor(t.task)):
+		why = ", and none is online"
+	default:
+		c.Kind = "queued"
+	}
+	if s.Lost+s.Stopped > 0 {
+		why += "; " + unended(s.Lost, s.Stopped)
+	}
+	c.Sentence = fmt.Sprintf("Step %s waits for %s%s.", s.Key, wantedAgents(s.For), why)
 }
 
 // elsewhere says of a call with a note that it only looks after what it has begun.

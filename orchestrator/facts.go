@@ -98,10 +98,10 @@ func (o *Orchestrator) clean(r *work.Outcome) error {
 		return err
 	}
 	if r.Questions, err = o.cleanQuestions(r.Questions); err != nil { // its tool is wrong, and would ask the same again
-		r.Questions, r.Error, r.Class = nil, fault.From(err), classInvalidArgs
+		r.Questions, r.Error, r.Class = nil, fault.From(err), fault.ClassInvalidArgs
 	}
 	if r.Note, err = o.cleanNote(r.Note); err != nil {
-		r.Questions, r.Error, r.Class = nil, fault.From(err), classInvalidArgs
+		r.Questions, r.Error, r.Class = nil, fault.From(err), fault.ClassInvalidArgs
 	}
 	if r.Error != nil {
 		clean := *r.Error

@@ -147,10 +147,11 @@ func (n *node) poll(worker string, free int, queues ...string) work.Batch {
 	return b
 }
 
-// take expects exactly one call.
+// take expects exactly one call, as slow as the machine may be.
 func (n *node) take(worker string) work.Call {
 	n.t.Helper()
-	b := n.poll(worker, 1)
+	b, err := n.Poll(context.Background(), work.Poll{Worker: worker, Free: 1, Wait: time.Minute})
+	require.NoError(n.t, err)
 	require.Len(n.t, b.Calls, 1)
 	return b.Calls[0]
 }
@@ -198,6 +199,9 @@ func echoArgs(c work.Call) (string, *fault.Error) { return string(c.Args), nil }
 func (n *node) result(id events.TaskID) orchestrator.ResultReply {
 	n.t.Helper()
 	r, err := n.Result(context.Background(), orchestrator.ResultRequest{ID: id, Wait: time.Minute})
+	for more := 4; err == nil && !r.Over && more > 0; more-- { // a request waits for a minute at most
+		r, err = n.Result(context.Background(), orchestrator.ResultRequest{ID: id, Wait: time.Minute})
+	}
 	require.NoError(n.t, err)
 	require.True(n.t, r.Over, "task is %s: %s", r.State, r.Reason)
 	n.checkReplay(id)

@@ -129,7 +129,7 @@ func (o *Orchestrator) lose(e *entry, l lease) {
 		}
 		s := t.task.Steps[l.step]
 		lost := fault.New(fault.WorkerLost, "worker %s stopped answering", l.worker)
-		t.failed(s, lost, classWorkerLost, t.now.Sub(s.Since))
+		t.failed(s, lost, fault.ClassWorkerLost, t.now.Sub(s.Since))
 		return nil
 	}, ignore)
 }

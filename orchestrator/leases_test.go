@@ -200,7 +200,7 @@ func TestRacingClaims(t *testing.T) {
 	for i := range 50 {
 		go func() {
 			defer func() { done <- struct{}{} }()
-			b, err := n.Poll(context.Background(), work.Poll{Worker: "w" + string(rune('A'+i)), Free: 1, Wait: 50 * time.Millisecond})
+			b, err := n.Poll(context.Background(), work.Poll{Worker: "w" + string(rune('A'+i)), Free: 1, Wait: 2 * time.Second})
 			assert.NoError(t, err)
 			won.Add(int32(len(b.Calls)))
 		}()

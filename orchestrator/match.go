@@ -447,7 +447,7 @@ func (o *Orchestrator) requeueCall(worker string, ref work.Ref) {
 	}
 	o.drop(e, ref.Step)
 	if s != nil && s.State == statemachine.StepReady && !o.stays(e, s) {
-		o.match.push(e, s)
+		o.queueCall(e, s)
 	}
 }
 

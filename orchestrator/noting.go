@@ -47,7 +47,7 @@ func (t *turn) keepNote(s *statemachine.Step, note json.RawMessage, elsewhere bo
 
 // mayNot ends a call that asks or notes what it may not.
 func (t *turn) mayNot(s *statemachine.Step, err *fault.Error, took time.Duration) {
-	t.emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: err, Class: classInvalidArgs, Duration: took})
+	t.emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: err, Class: fault.ClassInvalidArgs, Duration: took})
 }
 
 func tooManyRounds(field string) *fault.Error {

@@ -73,6 +73,9 @@ type Config struct {
 	// Over is called after a task has ended, Archived after it was archived. Neither may block.
 	Over     func(id events.TaskID)
 	Archived func(id events.TaskID, done bool)
+	// HandOn returns why an agent must not leave its call to others. It is called with the lock held and must not block.
+	// Default: it may always.
+	HandOn func(HandOn) error
 	// Limited reports whether calls of a class are limited per task and minute (S0-113). Default: none.
 	Limited func(tools.Rate) bool
 	// FourEyes keeps people from deciding about what their own tasks ask.
@@ -136,6 +139,9 @@ func (c *Config) setHooks() {
 	}
 	if c.Archived == nil {
 		c.Archived = func(events.TaskID, bool) {}
+	}
+	if c.HandOn == nil {
+		c.HandOn = func(HandOn) error { return nil }
 	}
 	if c.Limited == nil {
 		c.Limited = func(tools.Rate) bool { return false }

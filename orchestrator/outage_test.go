@@ -135,7 +135,7 @@ func TestLookingMakesNoCall(t *testing.T) {
 	n = start(t, log)
 	n.get(id)
 	n.none("w")
-	require.Eventually(t, func() bool { return n.step(id, call.Step).State == statemachine.StepCancelled }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return n.step(id, call.Step).State == statemachine.StepCancelled }, time.Minute, time.Millisecond)
 }
 
 // A single call in a task that waits for its key does not make it a holder of the key.
@@ -148,14 +148,14 @@ func TestSingleCallTakesNoKey(t *testing.T) {
 	require.NoError(t, err)
 	n.stop()
 	n = start(t, log)
-	b, err := n.Poll(context.Background(), work.Poll{Worker: "w", Free: 1, Wait: time.Second})
+	b, err := n.Poll(context.Background(), work.Poll{Worker: "w", Free: 1, Wait: time.Minute})
 	require.NoError(t, err)
 	require.Len(t, b.Calls, 1)
 	require.NoError(t, n.report("w", b.Calls[0], `{}`))
 	assert.Equal(t, statemachine.NeedsAction, n.get(second).State)
 	n.signal(holder)
 	n.result(holder)
-	require.Eventually(t, func() bool { return n.get(second).State == statemachine.InProgress }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return n.get(second).State == statemachine.InProgress }, time.Minute, time.Millisecond)
 }
 
 // A call whose start was given up, handed to another worker, and then found to have been started after all

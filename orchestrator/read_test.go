@@ -124,7 +124,7 @@ func TestWatch(t *testing.T) {
 	id := n.submit("orch: v1\nsteps:\n  - id: e\n    for_each: 1..20\n    max_parallel: 3\n    do: [{id: d, tool: READ, with: {n: \"${{ item }}\"}}]\n")
 	seen, over := uint64(0), false
 	watch := func(limit int) {
-		r, err := n.Watch(context.Background(), orchestrator.WatchRequest{ID: id, After: seen, Wait: 5 * time.Second, Limit: limit})
+		r, err := n.Watch(context.Background(), orchestrator.WatchRequest{ID: id, After: seen, Wait: time.Minute, Limit: limit})
 		require.NoError(t, err)
 		for _, c := range r.Commits {
 			seen++
@@ -157,7 +157,7 @@ func TestWatchProgress(t *testing.T) {
 	require.NoError(t, err)
 	_, err = n.Heartbeat(context.Background(), work.Heartbeat{Worker: "w", Calls: []work.CallHeartbeat{{Ref: c.Ref, Tool: c.Tool, Progress: &work.Progress{Done: 1, Total: 4}}}})
 	require.NoError(t, err)
-	r, err := n.Watch(context.Background(), orchestrator.WatchRequest{ID: id, After: 1, Seen: first.Version, Wait: 5 * time.Second})
+	r, err := n.Watch(context.Background(), orchestrator.WatchRequest{ID: id, After: 1, Seen: first.Version, Wait: time.Minute})
 	require.NoError(t, err)
 	assert.InDelta(t, 4.0, r.Progress["a"].Total, 0)
 	assert.InDelta(t, 1.0, n.step(id, "a").Progress.Done, 0)

@@ -168,7 +168,7 @@ func (o *Orchestrator) spawnNow(ctx context.Context, r SubmitRequest, child subm
 		return
 	}
 	o.childEnded(parent, r.ID, func(t *turn) {
-		t.emit(events.StepFailed, &events.StepError{Step: parent.Step, Error: fault.From(err), Class: classChild})
+		t.emit(events.StepFailed, &events.StepError{Step: parent.Step, Error: fault.From(err), Class: fault.ClassChild})
 	})
 }
 
@@ -268,7 +268,7 @@ func (o *Orchestrator) tellParent(e *entry) {
 			t.emit(events.StepSucceeded, &events.Succeeded{Step: parent.Step, Output: output})
 			return
 		}
-		t.emit(events.StepFailed, &events.StepError{Step: parent.Step, Error: childFault(child, failure), Class: classChild})
+		t.emit(events.StepFailed, &events.StepError{Step: parent.Step, Error: childFault(child, failure), Class: fault.ClassChild})
 	})
 }
 

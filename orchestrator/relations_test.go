@@ -313,7 +313,7 @@ func TestKeyLineWithMixedLimits(t *testing.T) {
 	_, err := n.Signal(context.Background(), orchestrator.SignalRequest{ID: ends, Name: "go"})
 	require.NoError(t, err)
 	n.result(ends)
-	require.Eventually(t, func() bool { return n.get(second).State == statemachine.InProgress }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return n.get(second).State == statemachine.InProgress }, time.Minute, time.Millisecond)
 	assert.Equal(t, statemachine.InProgress, n.get(stays).State)
 	assert.Equal(t, "concurrency", n.cause(first).Kind)
 }

@@ -19,10 +19,7 @@ import (
 // of a result; from then on no worker has the call, and the end of the child is its end. A child never reaches
 // further than the task that has asked for it (S0-181).
 
-const (
-	classBudget   = plan.ClassBudget
-	spawnedStatus = string(statemachine.Done)
-)
+const spawnedStatus = string(statemachine.Done)
 
 // acceptSpawn checks the child that a call asks for and stores what belongs to it. A child that cannot be is
 // the error of the call.
@@ -33,7 +30,7 @@ func (o *Orchestrator) acceptSpawn(ctx context.Context, r *work.Outcome) (*event
 		spawned, err = o.checkSpawn(ctx, r.Spawn)
 	}
 	if final(err) {
-		r.Error, r.Class, r.Spawn, err = fault.From(err), classInvalidArgs, nil, nil
+		r.Error, r.Class, r.Spawn, err = fault.From(err), fault.ClassInvalidArgs, nil, nil
 	}
 	return spawned, err
 }
@@ -75,7 +72,7 @@ func (t *turn) spawnChild(s *statemachine.Step, asked *events.Spawned, took time
 			WithHint("let a child start some of them, or give several prompts to one")
 	}
 	if err != nil {
-		t.failed(s, fault.From(err), classBudget, took)
+		t.failed(s, fault.From(err), fault.ClassBudget, took)
 		return
 	}
 	child := *asked
@@ -150,11 +147,11 @@ func (o *Orchestrator) tellSpawner(e *entry, parent *events.Parent) {
 	case statemachine.Cancelled:
 		why := childFault(child, nil)
 		o.childEndedLocked(parent, child, func(t *turn) {
-			t.emit(events.StepFailed, &events.StepError{Step: parent.Step, Attempt: t.task.Steps[parent.Step].Attempt, Error: why, Class: classCancelled, Duration: t.took(parent.Step)})
+			t.emit(events.StepFailed, &events.StepError{Step: parent.Step, Attempt: t.task.Steps[parent.Step].Attempt, Error: why, Class: fault.ClassCancelled, Duration: t.took(parent.Step)})
 		})
 	default:
 		why := childFault(child, e.task.Error)
-		o.childEndedLocked(parent, child, func(t *turn) { t.failed(t.task.Steps[parent.Step], why, classChild, t.took(parent.Step)) })
+		o.childEndedLocked(parent, child, func(t *turn) { t.failed(t.task.Steps[parent.Step], why, fault.ClassChild, t.took(parent.Step)) })
 	}
 }
 
@@ -179,7 +176,7 @@ func (o *Orchestrator) bringReport(ctx context.Context, parent *events.Parent, c
 	switch {
 	case lost(err):
 		o.childEnded(parent, child, func(t *turn) {
-			t.failed(t.task.Steps[parent.Step], unreadable(err), classChild, t.took(parent.Step))
+			t.failed(t.task.Steps[parent.Step], unreadable(err), fault.ClassChild, t.took(parent.Step))
 		})
 	case err != nil:
 		o.cfg.Logger.WarnContext(ctx, "report_not_brought", slog.Any("task", parent.Task), slog.Any("step", parent.Step), slog.Any("error", err))

@@ -433,7 +433,7 @@ func TestScopeOfSpawnedChildren(t *testing.T) {
 	assert.Equal(t, []string{"READ", "SPAWN"}, n.submitted(sub.Task).Tools)
 	said := n.take("w")
 	assert.Equal(t, []events.Allow{above, {Endpoints: []string{"b"}}}, n.submitted(grandchild).Within)
-	denied, err := n.Call(context.Background(), orchestrator.CallRequest{ID: grandchild, Tool: "WRITE2", Args: json.RawMessage(`{}`), Wait: time.Second})
+	denied, err := n.Call(context.Background(), orchestrator.CallRequest{ID: grandchild, Tool: "WRITE2", Args: json.RawMessage(`{}`), Wait: time.Minute})
 	require.NoError(t, err)
 	assert.Equal(t, fault.Forbidden, denied.Error.Code)
 	require.NoError(t, n.report("w", sub, `{}`))

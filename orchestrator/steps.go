@@ -15,19 +15,6 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// Retry classes that the owner itself gives; workers give the others (package work).
-const (
-	classExpression = "expression"
-	classWorkerLost = "worker_lost"
-	classExpired    = "expired"
-	classChild      = plan.ClassChild
-	classDenied     = "denied"
-	classShutdown   = "shutdown"
-	classCancelled  = "cancelled"
-
-	classInvalidArgs = "invalid_args"
-)
-
 const (
 	purposeVerify = "verify_call"
 	purposeCall   = "call"
@@ -69,6 +56,30 @@ func (t *turn) retryOf(n *plan.Node) *plan.Retry {
 	return t.defaults().Retry
 }
 
+// startBy is until when somebody has to take a call; zero for ever. One that has begun something elsewhere is never given up
+// by that.
+func (t *turn) startBy(s *statemachine.Step) time.Time {
+	n := t.nodeByKey(s.Key)
+	if n == nil || n.StartWithin <= 0 || s.State != statemachine.StepReady || s.Noted() {
+		return time.Time{}
+	}
+	return s.Since.Add(time.Duration(n.StartWithin))
+}
+
+// checkStart fails a call that nobody has taken in time.
+func (t *turn) checkStart(s *statemachine.Step) {
+	at := t.startBy(s)
+	if at.IsZero() || t.e.leases[s.Key] != nil || t.early(at) {
+		return
+	}
+	who, hint := "a worker of queue "+queueName(s.Queue), "start one: orch worker --queue "+queueName(s.Queue)
+	if s.For != nil {
+		who, hint = wantedAgents(s.For), "see who is there: orch agents"
+	}
+	err := fault.New(fault.Timeout, "nobody has taken the call within %s; it waited for %s", at.Sub(s.Since), who).WithHint("%s", hint)
+	t.failed(s, err, fault.ClassExpired, t.now.Sub(s.Since))
+}
+
 // startWait begins a wait for a duration, a time or a signal.
 func (t *turn) startWait(n *plan.Node, key string, sc plan.Scope) {
 	w, err := n.Wait(sc)
@@ -103,7 +114,7 @@ func (t *turn) checkWait(s *statemachine.Step) {
 		t.emit(events.StepSucceeded, &events.Succeeded{Step: s.Key, Output: s.Default})
 	default:
 		t.emit(events.StepFailed, &events.StepError{
-			Step: s.Key, Class: classExpired,
+			Step: s.Key, Class: fault.ClassExpired,
 			Error: fault.New(fault.Timeout, "the signal %q did not come in time", s.Signal),
 		})
 	}

@@ -340,7 +340,15 @@ func (o *Orchestrator) follow(t *turn) {
 func (o *Orchestrator) queueStep(e *entry, d *events.Ready) {
 	s := e.task.Steps[d.Step]
 	if s.State == statemachine.StepReady && s.Attempt == d.Attempt && e.leases[d.Step] == nil && !o.stays(e, s) {
-		o.match.push(e, s)
+		o.queueCall(e, s)
+	}
+}
+
+// queueCall queues a ready call, and wakes its task when nobody has taken it in time.
+func (o *Orchestrator) queueCall(e *entry, s *statemachine.Step) {
+	o.match.push(e, s)
+	if at := (&turn{o: o, e: e, task: e.task}).startBy(s); !at.IsZero() {
+		o.timers.set(at, e.id)
 	}
 }
 

@@ -117,7 +117,7 @@ func TestLostPlanBlocks(t *testing.T) {
 	n.stop()
 
 	n = start(t, log, func(c *orchestrator.Config) { c.Blobs = &lossy{Log: log} })
-	require.Eventually(t, func() bool { return n.get(id).State == statemachine.Blocked }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return n.get(id).State == statemachine.Blocked }, time.Minute, time.Millisecond)
 	v := n.get(id)
 	assert.Equal(t, "resource", v.Block)
 	assert.Contains(t, v.Reason, "its plan cannot be read")
@@ -184,7 +184,7 @@ func TestLongTurnsAreCut(t *testing.T) {
 	n := start(t, memlog.New(memlog.Config{}))
 	var plan strings.Builder
 	plan.WriteString("orch: v1\nsteps:\n")
-	for step := range 200 { // more than any machine computes in one turn
+	for step := range 100 { // more than any machine computes in one turn
 		plan.WriteString("  - {id: s" + strconv.Itoa(step) + ", set: {n: \"${{ count(1..60000, # % 7 == 1) }}\"}}\n")
 	}
 	id := n.submit(plan.String())

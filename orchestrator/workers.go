@@ -273,6 +273,9 @@ func (o *Orchestrator) ReportThen(ctx context.Context, r work.Outcome, done func
 	late := false
 	o.lock()
 	o.turn(r.Task, workerActor(r.Worker), func(t *turn) error {
+		if err := t.mayHandOn(r); err != nil {
+			return err
+		}
 		late = t.take(r, in)
 		return nil
 	}, func(err error) {
@@ -310,7 +313,7 @@ func heard(s *statemachine.Step, r work.Outcome) bool {
 		return false
 	}
 	if r.Spawn != nil {
-		return s.Spawned != nil || s.Class == classBudget
+		return s.Spawned != nil || s.Class == fault.ClassBudget
 	}
 	switch s.State {
 	case statemachine.StepSucceeded:
@@ -320,7 +323,7 @@ func heard(s *statemachine.Step, r work.Outcome) bool {
 	case statemachine.StepFailed, statemachine.StepPending:
 		return r.Error != nil && r.Class == s.Class
 	case statemachine.StepInDoubt:
-		return r.Error != nil && r.Class == classShutdown && isAgent(r.Worker)
+		return r.Error != nil && r.Class == fault.ClassShutdown && isAgent(r.Worker)
 	default:
 		return false
 	}
@@ -343,7 +346,7 @@ func same(s *statemachine.Step, r work.Outcome, in received) bool {
 
 // refuse notes a result that came from an attempt that is no longer current (I7).
 func (t *turn) refuse(s *statemachine.Step, r work.Outcome) {
-	if s == nil || r.Stray || r.Class == classCancelled || r.Class == classShutdown {
+	if s == nil || r.Stray || r.Class == fault.ClassCancelled || r.Class == fault.ClassShutdown {
 		return
 	}
 	t.emit(events.ResultRefused, &events.Refused{Step: r.Step, Attempt: r.Attempt, Worker: r.Worker, Reason: "the step is " + string(s.State) + " in attempt " + strconv.Itoa(s.Attempt)})
@@ -360,13 +363,13 @@ func (t *turn) outcome(s *statemachine.Step, r work.Outcome, in received) {
 			t.emit(events.StepRetrying, &events.Retrying{Step: s.Key, Attempt: s.Attempt, Error: r.Error, Class: r.Class, At: events.Time(t.now.Add(r.RetryAfter))})
 			return
 		}
-		if r.Class == classShutdown {
+		if r.Class == fault.ClassShutdown {
 			t.failed(s, r.Error, r.Class, r.Duration)
 			return
 		}
 		t.begin(s, r.Worker, r.Effect, r.StartedAt)
 	}
-	if r.HandTo == nil && r.Class != classShutdown {
+	if r.HandTo == nil && r.Class != fault.ClassShutdown {
 		t.takeUp()
 	}
 	switch {
@@ -404,7 +407,7 @@ func (t *turn) failed(s *statemachine.Step, err *fault.Error, class string, took
 		t.emit(events.StepInDoubt, &events.InDoubt{Step: s.Key, Attempt: s.Attempt, Reason: err.Message, Gone: !interrupted(class)})
 		return
 	}
-	if class == classShutdown && !t.spent(s, class) {
+	if class == fault.ClassShutdown && !t.spent(s, class) {
 		at := t.now
 		if err.RetryAt.After(at) {
 			at = events.Time(err.RetryAt)
@@ -420,7 +423,7 @@ func (t *turn) failed(s *statemachine.Step, err *fault.Error, class string, took
 		return
 	}
 	if interrupted(class) {
-		err = outlived(s, err)
+		err = outlived(s, class, err)
 	}
 	t.emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: err, Class: class, Duration: took})
 }

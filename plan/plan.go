@@ -125,9 +125,11 @@ type Step struct {
 	If        string   `json:"if,omitempty"`    // bare expression
 	Timeout   Duration `json:"timeout,omitempty"`
 	Heartbeat Duration `json:"heartbeat,omitempty"` // longest silence of the worker; 0 = the node's default
-	Retry     *Retry   `json:"retry,omitempty"`
-	OnError   OnError  `json:"on_error"`
-	Queue     string   `json:"queue,omitempty"`
+	// StartWithin is the longest time that a call waits for somebody to take it, each time anew; 0 = for ever.
+	StartWithin Duration `json:"start_within,omitempty"`
+	Retry       *Retry   `json:"retry,omitempty"`
+	OnError     OnError  `json:"on_error"`
+	Queue       string   `json:"queue,omitempty"`
 
 	// With holds the arguments of a tool or the inputs of a sub-plan: an object, or one `${{ }}`.
 	With any `json:"with,omitempty"`

@@ -137,7 +137,7 @@ func TestDefaultsReachToolSteps(t *testing.T) {
 func TestDefaultRetryOfAWrite(t *testing.T) {
 	t.Parallel()
 	n := compile(t, "orch: v1\ndefaults: {retry: {on: [timeout]}}\nsteps: [{id: a, tool: T, effect: write}]\n").Node("a")
-	assert.False(t, n.Retry.Allows(plan.ClassTimeout, 1, n.Effect))
+	assert.False(t, n.Retry.Allows(fault.ClassTimeout, 1, n.Effect))
 }
 
 func TestSubPlans(t *testing.T) {

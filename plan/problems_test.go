@@ -86,6 +86,7 @@ func stepCases() []problemCase {
 		{"null id", steps("id:", "set: {x: 1}"), `p.yaml:3:8: steps[0].id: is empty, but a text is expected`},
 		{"no id", steps("set: {x: 1}"), "p.yaml:3:5: steps[0]: the step has no `id` (ids name steps in needs and expressions)"},
 		{"wrong id", steps("id: A-1", "set: {x: 1}"), `p.yaml:3:9: steps[0].id: the id "A-1" has a wrong form (lower-case letters, digits and _, the first a letter, at most 63)`},
+		{"no wait of a call", steps("id: a", "set: {x: 1}", "start_within: 1m"), "p.yaml:5:19: steps[0].start_within: a set step has no `start_within`"},
 		{"foreign field", steps("id: a", "set: {x: 1}", "effect: read"), "p.yaml:5:13: steps[0].effect: a set step has no `effect`"},
 		{"another word", steps("id: a", "set: {x: 1}", "depends-on: []"), `p.yaml:5:5: steps[0].depends-on: unknown key "depends-on" (did you mean needs?)`},
 		{"typo", steps("id: a", "set: {x: 1}", "neds: []"), `p.yaml:5:5: steps[0].neds: unknown key "neds" (did you mean needs?)`},

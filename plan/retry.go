@@ -4,23 +4,8 @@ import (
 	"math"
 	"slices"
 	"time"
-)
 
-// The classes of failures that retry.on and retry.not_on name.
-const (
-	ClassTimeout       = "timeout"
-	ClassTransport     = "transport"
-	ClassToolError     = "tool_error"
-	ClassRateLimited   = "rate_limited"
-	ClassHeartbeatLost = "heartbeat_lost"
-	ClassWorkerLost    = "worker_lost"
-	ClassDenied        = "denied"
-	ClassExpired       = "expired"
-	ClassInvalidArgs   = "invalid_args"
-	ClassToolNotFound  = "tool_not_found"
-	ClassBudget        = "budget"
-	// ClassChild is that of a call whose child task has failed (TASK_SPAWN).
-	ClassChild = "child"
+	"github.com/orch-dev/orch/fault"
 )
 
 // The defaults of a retry block, and of the automatic retries of a step without one.
@@ -55,20 +40,20 @@ type Retry struct {
 
 func retryClasses() []string {
 	return []string{
-		ClassTimeout, ClassTransport, ClassToolError, ClassRateLimited, ClassHeartbeatLost, ClassWorkerLost,
-		ClassDenied, ClassExpired, ClassInvalidArgs, ClassToolNotFound, ClassBudget,
-		ClassChild,
+		fault.ClassTimeout, fault.ClassTransport, fault.ClassToolError, fault.ClassRateLimited, fault.ClassHeartbeatLost, fault.ClassWorkerLost,
+		fault.ClassDenied, fault.ClassExpired, fault.ClassInvalidArgs, fault.ClassToolNotFound, fault.ClassBudget,
+		fault.ClassChild,
 	}
 }
 
 // leavesDoubt reports whether a failure of the class leaves open whether the call happened.
 func leavesDoubt(class string) bool {
-	return slices.Contains([]string{ClassTimeout, ClassTransport, ClassHeartbeatLost, ClassWorkerLost}, class)
+	return slices.Contains([]string{fault.ClassTimeout, fault.ClassTransport, fault.ClassHeartbeatLost, fault.ClassWorkerLost}, class)
 }
 
 // hopeless reports whether another attempt would meet the same failure.
 func hopeless(class string) bool {
-	return slices.Contains([]string{ClassDenied, ClassExpired, ClassInvalidArgs, ClassToolNotFound, ClassBudget}, class)
+	return slices.Contains([]string{fault.ClassDenied, fault.ClassExpired, fault.ClassInvalidArgs, fault.ClassToolNotFound, fault.ClassBudget}, class)
 }
 
 func repeatable(e Effect) bool { return e == EffectRead || e == EffectIdempotent }
@@ -79,7 +64,7 @@ func (r *Retry) Allows(class string, attempt int, effect Effect) bool {
 		return false
 	}
 	if r == nil {
-		return attempt < defaultAttempts && (leavesDoubt(class) || class == ClassRateLimited)
+		return attempt < defaultAttempts && (leavesDoubt(class) || class == fault.ClassRateLimited)
 	}
 	if attempt >= r.MaxAttempts || slices.Contains(r.NotOn, class) {
 		return false

@@ -7,14 +7,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/plan"
 )
 
 func TestRetryAllows(t *testing.T) {
 	t.Parallel()
 	three := &plan.Retry{MaxAttempts: 3}
-	only := &plan.Retry{MaxAttempts: 3, On: []string{plan.ClassTimeout, plan.ClassDenied}}
-	not := &plan.Retry{MaxAttempts: 3, NotOn: []string{plan.ClassToolError}}
+	only := &plan.Retry{MaxAttempts: 3, On: []string{fault.ClassTimeout, fault.ClassDenied}}
+	not := &plan.Retry{MaxAttempts: 3, NotOn: []string{fault.ClassToolError}}
 	for _, tc := range []struct {
 		retry   *plan.Retry
 		class   string
@@ -22,25 +23,25 @@ func TestRetryAllows(t *testing.T) {
 		effect  plan.Effect
 		want    bool
 	}{
-		{nil, plan.ClassToolError, 1, plan.EffectRead, false},
-		{nil, plan.ClassTransport, 1, plan.EffectRead, true},
-		{nil, plan.ClassTimeout, 2, plan.EffectIdempotent, true},
-		{nil, plan.ClassWorkerLost, 3, plan.EffectRead, false},
-		{nil, plan.ClassWorkerLost, 1, plan.EffectWrite, false},
-		{nil, plan.ClassTransport, 1, "", false},
-		{nil, plan.ClassRateLimited, 2, plan.EffectDestructive, true},
-		{three, plan.ClassToolError, 2, plan.EffectWrite, true},
-		{three, plan.ClassToolError, 3, plan.EffectWrite, false},
-		{three, plan.ClassTimeout, 1, plan.EffectWrite, false},
-		{three, plan.ClassHeartbeatLost, 1, plan.EffectIdempotent, true},
-		{three, plan.ClassDenied, 1, plan.EffectRead, false},
-		{three, plan.ClassInvalidArgs, 1, plan.EffectRead, false},
-		{only, plan.ClassTimeout, 1, plan.EffectRead, true},
-		{only, plan.ClassTimeout, 1, plan.EffectDestructive, false},
-		{only, plan.ClassDenied, 1, plan.EffectWrite, true},
-		{only, plan.ClassToolError, 1, plan.EffectRead, false},
-		{not, plan.ClassToolError, 1, plan.EffectRead, false},
-		{not, plan.ClassTransport, 1, plan.EffectRead, true},
+		{nil, fault.ClassToolError, 1, plan.EffectRead, false},
+		{nil, fault.ClassTransport, 1, plan.EffectRead, true},
+		{nil, fault.ClassTimeout, 2, plan.EffectIdempotent, true},
+		{nil, fault.ClassWorkerLost, 3, plan.EffectRead, false},
+		{nil, fault.ClassWorkerLost, 1, plan.EffectWrite, false},
+		{nil, fault.ClassTransport, 1, "", false},
+		{nil, fault.ClassRateLimited, 2, plan.EffectDestructive, true},
+		{three, fault.ClassToolError, 2, plan.EffectWrite, true},
+		{three, fault.ClassToolError, 3, plan.EffectWrite, false},
+		{three, fault.ClassTimeout, 1, plan.EffectWrite, false},
+		{three, fault.ClassHeartbeatLost, 1, plan.EffectIdempotent, true},
+		{three, fault.ClassDenied, 1, plan.EffectRead, false},
+		{three, fault.ClassInvalidArgs, 1, plan.EffectRead, false},
+		{only, fault.ClassTimeout, 1, plan.EffectRead, true},
+		{only, fault.ClassTimeout, 1, plan.EffectDestructive, false},
+		{only, fault.ClassDenied, 1, plan.EffectWrite, true},
+		{only, fault.ClassToolError, 1, plan.EffectRead, false},
+		{not, fault.ClassToolError, 1, plan.EffectRead, false},
+		{not, fault.ClassTransport, 1, plan.EffectRead, true},
 	} {
 		assert.Equal(t, tc.want, tc.retry.Allows(tc.class, tc.attempt, tc.effect), "%+v", tc)
 	}

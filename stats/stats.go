@@ -26,13 +26,6 @@ type Call struct {
 	Code fault.Code
 }
 
-// The classes of attempts that say nothing about the tool, nor about who had the call: the worker has stopped in good order,
-// or an agent has left the call to others.
-const (
-	classShutdown = "shutdown"
-	classHandoff  = "handoff"
-)
-
 // Ended returns the end of a call that an event tells of; false when it tells of none. t is the task before the event,
 // at the time of its commit.
 func Ended(t *statemachine.Task, at time.Time, e events.Event) (Call, bool) {
@@ -44,7 +37,7 @@ func Ended(t *statemachine.Task, at time.Time, e events.Event) (Call, bool) {
 	case *events.StepError:
 		step, c.Took, c.Code = d.Step, d.Duration, codeOf(d.Error)
 	case *events.Retrying:
-		if d.Class == classShutdown || d.Class == classHandoff {
+		if d.Class == fault.ClassShutdown || d.Class == fault.ClassHandoff { // it says nothing about the tool, nor about who had the call
 			return Call{}, false
 		}
 		step, c.Took, c.Code = d.Step, d.Duration, codeOf(d.Error)

@@ -241,8 +241,7 @@ type Outcome struct {
 	// Output is the structured result; nil when Error is set.
 	Output json.RawMessage `json:"output,omitempty"`
 	Error  *fault.Error    `json:"error,omitempty"`
-	// Class is the retry class of Error: timeout, transport, tool_error, rate_limited, denied,
-	// invalid_args, tool_not_found, cancelled, shutdown. A shutdown uses up no retry.
+	// Class is the class of Error (fault.ClassTimeout and so on). A shutdown uses up no retry.
 	Class string `json:"class,omitempty"`
 	// Effect is that of this very call where it is another one than that of its tool: a SELECT, a GET. Empty also
 	// when the call ended before it was known.

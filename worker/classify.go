@@ -6,19 +6,6 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// The retry classes of work.Outcome.
-const (
-	classTimeout      = "timeout"
-	classTransport    = "transport"
-	classToolError    = "tool_error"
-	classRateLimited  = "rate_limited"
-	classDenied       = "denied"
-	classInvalidArgs  = "invalid_args"
-	classToolNotFound = "tool_not_found"
-	classCancelled    = "cancelled"
-	classShutdown     = "shutdown"
-)
-
 // The causes that decide a class where the code alone does not. No tool can return them.
 var (
 	errStopping = errors.New("the worker is stopping")
@@ -33,33 +20,33 @@ func classify(err error) string {
 	case err == nil:
 		return ""
 	case errors.Is(err, errStopping):
-		return classShutdown
+		return fault.ClassShutdown
 	case errors.Is(err, errNoTool):
-		return classToolNotFound
+		return fault.ClassToolNotFound
 	}
 	switch fault.CodeOf(err) {
 	case fault.Timeout:
-		return classTimeout
+		return fault.ClassTimeout
 	case fault.Cancelled:
-		return classCancelled
+		return fault.ClassCancelled
 	case fault.NetworkError, fault.Unavailable, fault.ToolUnavailable, fault.WorkerLost:
-		return classTransport
+		return fault.ClassTransport
 	case fault.RateLimited, fault.QuotaExceeded:
-		return classRateLimited
+		return fault.ClassRateLimited
 	case fault.Unauthorized, fault.Forbidden, fault.TokenExpired, fault.ApprovalRequired,
 		fault.ApprovalRejected, fault.ApprovalExpired, fault.ToolDisabled, fault.OutsideRoot, fault.ReadOnly,
 		fault.CommandNotAllowed, fault.SecretDetected, fault.ProtectedPath, fault.StateNotAllowed:
-		return classDenied
+		return fault.ClassDenied
 	case fault.ParseError, fault.InvalidRequest, fault.InvalidParams, fault.ValidationError,
 		fault.RequiredField, fault.InvalidFormat, fault.InvalidPlan:
-		return classInvalidArgs
+		return fault.ClassInvalidArgs
 	case fault.MethodNotFound:
-		return classToolNotFound
+		return fault.ClassToolNotFound
 	case fault.Internal, fault.NotFound, fault.Conflict, fault.Gone, fault.PatchFailed, fault.NotUnique,
 		fault.DataLoss, fault.InDoubt, fault.DiskFull, fault.FirebaseError, fault.GithubError,
 		fault.ExecFailed, fault.DatabaseError, fault.ToolFailed:
-		return classToolError
+		return fault.ClassToolError
 	default:
-		return classToolError
+		return fault.ClassToolError
 	}
 }

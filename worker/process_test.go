@@ -48,7 +48,7 @@ func TestCancelEndsProcesses(t *testing.T) {
 	b.owner.cancels <- []work.Ref{calls[0].Ref}
 	assert.Equal(t, "cancelled", (<-b.owner.outcomes).Class)
 	for _, pid := range pids {
-		assert.Eventually(t, func() bool { return !runs(t, pid) }, 10*time.Second, 5*time.Millisecond)
+		assert.Eventually(t, func() bool { return !runs(t, pid) }, time.Minute, 5*time.Millisecond)
 	}
 	stop()
 }

@@ -55,7 +55,7 @@ func (w *Worker) report(ctx context.Context, a *attempt, o work.Outcome) {
 func (w *Worker) instead(ctx context.Context, a *attempt, o work.Outcome, refusal error) work.Outcome {
 	return work.Outcome{
 		Ref: o.Ref, Worker: o.Worker, StartedAt: o.StartedAt, Duration: o.Duration,
-		Error: w.public(ctx, a, refusal), Class: classToolError,
+		Error: w.public(ctx, a, refusal), Class: fault.ClassToolError,
 	}
 }
 

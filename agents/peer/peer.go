@@ -31,6 +31,8 @@ type Config struct {
 	Concurrency int
 	// Drain is how long running calls may go on after a stop; default 10 s.
 	Drain time.Duration
+	// Cut, when it is closed, ends the Drain of a stop: what runs then is given back at once. Nil never does.
+	Cut <-chan struct{}
 	// Save keeps a credential with its next secret, before it is renewed and after; nil renews none.
 	Save func(Credential) error
 	// Logger gets what an operator should see. Default: nothing is logged.
@@ -91,7 +93,8 @@ var (
 	errStopped  = errors.New("the call is no longer this agent's")
 )
 
-// Run works until ctx ends: then it claims no more, running calls have Drain to finish, and what is left is given back.
+// Run works until ctx ends: then it claims no more, running calls have Drain to finish, unless that is cut, and what is left
+// is given back.
 // It returns nil after a stop, and the error of the node that does not let this agent in.
 func (p *Peer) Run(ctx context.Context) error {
 	defer p.client.http.CloseIdleConnections()
@@ -139,20 +142,40 @@ func (p *Peer) drain(end context.CancelCauseFunc) {
 		p.group.Wait()
 		close(over)
 	}()
-	timer := time.NewTimer(p.cfg.Drain)
-	defer timer.Stop()
-	select {
-	case <-over:
-	case <-timer.C:
+	if !ends(over, p.cfg.Drain, p.cfg.Cut) {
 		p.stopCalls(func(*call) bool { return true })
-		timer.Reset(p.cfg.Drain)
-		select {
-		case <-over:
-		case <-timer.C: // the node is not there to be told
+		if !ends(over, p.cfg.Drain, p.cfg.Cut) && p.cut() { // else the node is not there to be told
+			_ = ends(over, hurry, nil)
 		}
 	}
 	end(errStopping)
 	<-over
+}
+
+// cut reports whether the drain was cut.
+func (p *Peer) cut() bool {
+	select {
+	case <-p.cfg.Cut:
+		return true
+	default:
+		return false
+	}
+}
+
+// hurry is how long the calls may take to be given back when the drain was cut.
+const hurry = 5 * time.Second
+
+// ends waits until something is over, and reports whether it is: not after so long, or when the wait is cut.
+func ends(over <-chan struct{}, most time.Duration, cut <-chan struct{}) bool {
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-over:
+		return true
+	case <-timer.C:
+	case <-cut:
+	}
+	return false
 }
 
 // stopCalls ends the calls that are selected, because the agent stops.

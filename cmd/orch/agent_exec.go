@@ -38,11 +38,29 @@ func (p program) make(ctx context.Context, a agents.Assignment, _ func(work.Prog
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = killAfter
-	err := cmd.Run()
-	if cmd.Process != nil {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it has left behind
+	return reportOf(p.run(ctx, cmd), out, complaint)
+}
+
+// run runs a program to its end, and ends what it has left behind.
+func (p program) run(ctx context.Context, cmd *exec.Cmd) error {
+	if err := cmd.Start(); err != nil {
+		return err
 	}
-	return reportOf(err, out, complaint)
+	kill := func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	defer kill()
+	over := make(chan struct{})
+	defer close(over)
+	go func() {
+		for _, end := range []<-chan struct{}{ctx.Done(), p.cut} { // one that is killed before its call ends would have failed
+			select {
+			case <-end:
+			case <-over:
+				return
+			}
+		}
+		kill()
+	}()
+	return cmd.Wait()
 }
 
 // reportOf is what the end of a program means.

@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
-	"log/slog"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,7 +35,8 @@ func newAgentRun(a *app) *cobra.Command {
 		Use:   "run --name NAME [flags] --exec -- PROGRAM [argument...]",
 		Short: "Be an agent whose calls a program makes",
 		Long: `Be an agent until interrupted: claim calls of AGENT_TASK that are for it, run a program for each, and report how
-that ended.
+that ended. The first interrupt or SIGTERM drains it: no new calls are taken, and the programs that run have the time
+of --drain to end. With the second one they are killed, their calls are given back, and the exit code is 130.
 
 The program reads the arguments of the call as a JSON object on its standard input; ORCH_TASK, ORCH_STEP, ORCH_ATTEMPT,
 ORCH_KEY and ORCH_AGENT tell which call it is, and ORCH_URL with ORCH_TOKEN let it speak to the node as the agent. What
@@ -94,17 +97,54 @@ func (a *app) runAgent(ctx context.Context, o agentRunOptions, argv []string) er
 	}
 	defer unlock()
 	cred.URL = cmp.Or(o.url, cred.URL)
+	return a.beAgent(ctx, o, file, cred, argv)
+}
+
+// beAgent makes calls until ctx ends, and what becomes of them then.
+func (a *app) beAgent(ctx context.Context, o agentRunOptions, file string, cred peer.Credential, argv []string) error {
+	cut, end := a.interruptedTwice()
+	defer end()
 	log := a.logger()
 	p, err := peer.New(peer.Config{
-		Credential: cred, Handler: program{argv: argv, name: cred.Name, url: cred.URL, token: func() string { return currentSecret(file, cred) }, log: log}.make,
-		Concurrency: o.concurrency, Drain: o.drain, Save: func(c peer.Credential) error { return saveCredential(file, c) }, Logger: log,
+		Credential: cred, Handler: program{argv: argv, name: cred.Name, url: cred.URL, token: func() string { return currentSecret(file, cred) }, cut: cut}.make,
+		Concurrency: o.concurrency, Drain: o.drain, Cut: cut, Save: func(c peer.Credential) error { return saveCredential(file, c) }, Logger: log,
 	})
 	if err != nil {
 		return err
 	}
 	a.note("%s takes calls of %s; stop with Ctrl-C", cred.Name, cred.URL)
-	defer context.AfterFunc(ctx, func() { a.note("stopping: what runs has %s to end, and is given back then", o.drain) })()
-	return stopped(ctx, o.refused(p.Run(ctx), file))
+	defer context.AfterFunc(ctx, func() {
+		a.note("stopping: what runs has %s to end, and is given back then; Ctrl-C again gives it back at once", o.drain)
+	})()
+	err = stopped(ctx, o.refused(p.Run(ctx), file))
+	select {
+	case <-cut:
+		if err == nil {
+			return &exitError{exit: exitDetached}
+		}
+	default:
+	}
+	return err
+}
+
+// interruptedTwice returns what is closed by the second interrupt, or SIGTERM, from now on. The one after that ends the process.
+func (a *app) interruptedTwice() (twice <-chan struct{}, end func()) {
+	signals, again, over := make(chan os.Signal, 2), make(chan struct{}), make(chan struct{})
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	var group sync.WaitGroup
+	group.Go(func() {
+		defer signal.Stop(signals)
+		for range 2 {
+			select {
+			case <-signals:
+			case <-over:
+				return
+			}
+		}
+		a.note("interrupted again: the programs are killed, and their calls given back")
+		close(again)
+	})
+	return again, func() { close(over); group.Wait() }
 }
 
 // refused says what to do about a credential that the node takes no more.
@@ -219,5 +259,6 @@ type program struct {
 	// name is that of the agent, url where the node is.
 	name, url string
 	token     func() string
-	log       *slog.Logger
+	// cut is closed when a program whose call has ended is not to be waited for.
+	cut <-chan struct{}
 }

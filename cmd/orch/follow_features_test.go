@@ -79,7 +79,7 @@ func (a *agentOnStdio) send(line string) {
 // line returns the next line that is as it should be; the others are passed over.
 func (a *agentOnStdio) line(is func(string) bool) string {
 	a.t.Helper()
-	limit := time.After(30 * time.Second)
+	limit := time.After(time.Minute)
 	for {
 		select {
 		case line, ok := <-a.lines:

@@ -34,7 +34,7 @@ func defineWiki(t *testing.T, home string) {
 // until waits until the catalogue is as it should be.
 func until(t *testing.T, c *tools.Catalogue, is func() bool) {
 	t.Helper()
-	limit := time.After(20 * time.Second)
+	limit := time.After(time.Minute)
 	for {
 		replaced := c.Replaced()
 		if is() {

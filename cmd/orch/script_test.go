@@ -120,7 +120,7 @@ func setUpStory(env *testscript.Env) error {
 
 // waitFor waits until a command succeeds: waitfor COMMAND….
 func waitFor(ts *testscript.TestScript, _ bool, args []string) {
-	const between, patience = 50 * time.Millisecond, 20 * time.Second
+	const between, patience = 50 * time.Millisecond, time.Minute
 	tick := time.NewTicker(between)
 	defer tick.Stop()
 	limit := time.NewTimer(patience)

@@ -8,7 +8,7 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 orch=${ORCH:-orch} tasks=${TASKS:-200}
-orch=$(command -v "$orch")
+orch=$(command -v "$orch") || { printf '%s is not in PATH; name it: ORCH=bin/orch %s\n' "${ORCH:-orch}" "$0" >&2; exit 1; }
 case $orch in /*) ;; *) orch=$PWD/$orch ;; esac
 dir=$(mktemp -d "${TMPDIR:-/tmp}/orch-network.XXXXXX")
 mkdir "$dir/root" "$dir/home"

@@ -72,7 +72,7 @@ func (h *history) event(c *events.Commit, e events.Event) {
 	case *events.Checkpointed:
 		h.report.Checkpoints[h.task] = append(h.report.Checkpoints[h.task], d.ID)
 	default:
-		if key := stepOf(e.Data); key != "" {
+		if key := events.StepOf(e.Data); key != "" {
 			h.step(c, key, e)
 		}
 	}
@@ -149,7 +149,7 @@ func (h *history) call(c *events.Commit, key string, s *stepHistory, data events
 		h.failure = fmt.Sprintf("step %s, %s attempt %d: %v", key, s.tool, d.Attempt, d.Error)
 	case *events.Retrying:
 		h.current(key, s, d.Attempt, "failure")
-		if d.Class == "worker_lost" {
+		if d.Class == fault.ClassWorkerLost {
 			h.report.Lost++
 		}
 	case *events.InDoubt:
@@ -328,39 +328,5 @@ func (h *history) checkEffects() {
 		if at, called := s.calls[e.Attempt]; (e.Tool == ToolWrite || e.Tool == ToolAgentWrite) && (!called || at.After(e.At)) {
 			h.found("I6", "attempt %d of step %s took effect before its start was durable", e.Attempt, e.Step)
 		}
-	}
-}
-
-// stepOf returns the step that an event speaks of, "" for other events.
-func stepOf(data events.Payload) string {
-	switch d := data.(type) {
-	case *events.Ready:
-		return d.Step
-	case *events.Called:
-		return d.Step
-	case *events.Succeeded:
-		return d.Step
-	case *events.StepError:
-		return d.Step
-	case *events.Retrying:
-		return d.Step
-	case *events.Skipped:
-		return d.Step
-	case *events.InDoubt:
-		return d.Step
-	case *events.Resolved:
-		return d.Step
-	case *events.Expanded:
-		return d.Step
-	case *events.Waiting:
-		return d.Step
-	case *events.Spawned:
-		return d.Step
-	case *events.Reused:
-		return d.Step
-	case *events.Noted:
-		return d.Step
-	default:
-		return ""
 	}
 }

@@ -290,7 +290,7 @@ func TestChangesOfServersAreNoted(t *testing.T) {
 	admin := node.NewAdmin(n)
 	_, err := admin.List(t.Context())
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return len(noted(t, n)) == 1 }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(noted(t, n)) == 1 }, time.Minute, 10*time.Millisecond)
 	assert.Equal(t, []string{"mcp_tool_loaded wiki"}, noted(t, n))
 	_, err = admin.As("user:ada").Disable(t.Context(), "wiki")
 	require.NoError(t, err)

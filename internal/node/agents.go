@@ -14,6 +14,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/httpapi"
 	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/policy"
 	"github.com/orch-dev/orch/tools/onboarding"
 	"github.com/orch-dev/orch/work"
 	"github.com/orch-dev/orch/worker"
@@ -113,6 +114,15 @@ func (c *chain) Pass(ctx context.Context, actor string, call work.Call) (work.Ou
 		return work.Outcome{}, err
 	}
 	return w.Execute(ctx, call), nil
+}
+
+// mayHandOn returns why the policy file keeps an agent from leaving its call to others.
+func (h *executor) mayHandOn(o orchestrator.HandOn) error {
+	tool, ok := h.catalogue.Get(o.Tool)
+	if !ok {
+		return nil // whoever is given the call hears of that
+	}
+	return h.policy.HandOn(policy.HandOn{Spec: tool.Spec(), Requester: o.Requester, By: o.By, From: o.From, To: o.To})
 }
 
 // Vet implements agents.Chain.

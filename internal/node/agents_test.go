@@ -71,6 +71,17 @@ func claim(t *testing.T, cred peer.Credential, free int, has ...work.Ref) []agen
 	return w.Calls
 }
 
+// given waits for a call, as slow as the node may be.
+func given(t *testing.T, cred peer.Credential) []agents.Assignment {
+	t.Helper()
+	status, answer := say(t, cred, "/agents/tasks", agents.Claim{Free: 1, Wait: 30 * time.Second})
+	require.Equal(t, http.StatusOK, status, answer)
+	var w agents.Work
+	require.NoError(t, json.Unmarshal([]byte(answer), &w))
+	require.Len(t, w.Calls, 1)
+	return w.Calls
+}
+
 // withAgents starts a node that agents can speak to.
 func withAgents(t *testing.T) *node.Node {
 	t.Helper()
@@ -95,8 +106,7 @@ func TestAgentWorks(t *testing.T) {
 	ada, bob := enrol(t, n, "ada", 2, "build"), enrol(t, n, "bob", 2, "write")
 	id := submit(t, n.API(), agentStep)
 	assert.Empty(t, claim(t, bob, 1), "bob cannot build")
-	calls := claim(t, ada, 1)
-	require.Len(t, calls, 1)
+	calls := given(t, ada)
 	assert.Equal(t, id, calls[0].Task)
 	assert.JSONEq(t, `{"title":"do it","requires":["build"],"data":{"n":1}}`, string(calls[0].Args))
 	assert.Equal(t, string(id)+"/a", calls[0].Key)
@@ -271,8 +281,7 @@ func TestAgentOutlivesNode(t *testing.T) {
 	n := start(t, cfg)
 	ada := enrol(t, n, "ada", 1, "build")
 	id := submit(t, n.API(), strings.ReplaceAll(agentStep, "effect: idempotent, ", ""))
-	calls := claim(t, ada, 1)
-	require.Len(t, calls, 1)
+	calls := given(t, ada)
 	require.NoError(t, n.Stop(t.Context()))
 
 	n = start(t, cfg)
@@ -310,7 +319,7 @@ const writeStep = `
 orch: v1
 name: for an agent that changes something
 steps:
-  - {id: a, tool: AGENT_TASK, heartbeat: 1s, with: {title: do it, requires: [build]}}
+  - {id: a, tool: AGENT_TASK, heartbeat: 5s, with: {title: do it, requires: [build]}}
 `
 
 // A call that an agent has named once does not come again when the agent was killed and has started anew, or when
@@ -320,8 +329,7 @@ func TestAgentThatForgetsItsCallDoesNotBeginItTwice(t *testing.T) {
 	n := withAgents(t)
 	ada := enrol(t, n, "ada", 1, "build")
 	id := submit(t, n.API(), writeStep)
-	calls := claim(t, ada, 1)
-	require.Len(t, calls, 1)
+	calls := given(t, ada)
 	status, answer := say(t, ada, "/agents/status", agents.Heartbeat{Calls: []work.CallHeartbeat{{Ref: calls[0].Ref}}})
 	require.Equal(t, http.StatusOK, status, answer)
 	assert.Empty(t, claim(t, ada, 1), "it has the call, or had it")
@@ -330,8 +338,7 @@ func TestAgentThatForgetsItsCallDoesNotBeginItTwice(t *testing.T) {
 		return err == nil && task.Steps[0].State == statemachine.StepInDoubt
 	}, time.Minute, 20*time.Millisecond)
 	other := submit(t, n.API(), writeStep)
-	calls = claim(t, ada, 1)
-	require.Len(t, calls, 1, "the slot is free again")
+	calls = given(t, ada) // the slot is free again
 	assert.Equal(t, other, calls[0].Task)
 }
 
@@ -341,7 +348,7 @@ func TestLostCallOfAnotherDoesNotComeAgain(t *testing.T) {
 	n := withAgents(t)
 	ada := enrol(t, n, "ada", 1, "build")
 	id := submit(t, n.API(), writeStep)
-	require.Len(t, claim(t, ada, 1), 1)
+	given(t, ada)
 	_, err := n.API().Cancel(t.Context(), orchestrator.CancelRequest{ID: id, Actor: "user:test"})
 	require.NoError(t, err)
 	assert.Empty(t, claim(t, ada, 1))
@@ -358,8 +365,7 @@ func TestAgentTakesNothingByTalking(t *testing.T) {
 	assert.Contains(t, answer, `"stop"`)
 	status, _ := say(t, bob, "/agents/results", agents.Report{Ref: ref, Result: json.RawMessage(`1`)})
 	assert.Equal(t, http.StatusConflict, status)
-	calls := claim(t, enrol(t, n, "ada", 1, "build"), 1)
-	require.Len(t, calls, 1)
+	given(t, enrol(t, n, "ada", 1, "build"))
 	before := commits(t, n, id)
 	status, _ = say(t, bob, "/agents/results", agents.Report{Ref: ref, Result: json.RawMessage(`1`)})
 	assert.Equal(t, http.StatusConflict, status)

@@ -170,7 +170,7 @@ func (c *caller) hear() string {
 	case line, open := <-c.lines:
 		require.True(c.t, open)
 		return line
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		require.FailNow(c.t, "nothing was said")
 		return ""
 	}
@@ -255,7 +255,7 @@ rules:
 	require.Eventually(t, func() bool {
 		approvals, err = n.API().Approvals(t.Context(), orchestrator.ApprovalsRequest{})
 		return err == nil && len(approvals.Approvals) == 1
-	}, 30*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	c.call(2, "firebase.write", `{"database":"realtime","path":"p","data":1}`)
 	assert.NotContains(t, c.heardOf(`"id":2`), "firebase.event", "nothing is heard before somebody has approved")
 	_, err = n.API().Decide(t.Context(), orchestrator.DecideRequest{ID: approvals.Approvals[0].ID, As: "granted", Actor: "user:ada"})

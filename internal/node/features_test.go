@@ -45,7 +45,7 @@ func withFeatures(t *testing.T) node.Config {
 // untilFeatures waits until a prompt of the fixture is among the features, or none is.
 func untilFeatures(t *testing.T, admin node.Admin, there bool) node.OfferedFeatures {
 	t.Helper()
-	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	var offered node.OfferedFeatures
 	for {

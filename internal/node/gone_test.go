@@ -32,7 +32,7 @@ func parked(t *testing.T, n *node.Node, dir, worker string) (*bus.Conn, <-chan w
 			answer <- b
 		}
 	}()
-	require.Eventually(t, func() bool { return knows(n, worker) }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return knows(n, worker) }, time.Minute, time.Millisecond)
 	return c, answer
 }
 
@@ -52,10 +52,10 @@ func vanish(t *testing.T, c *bus.Conn, dir string) {
 	require.NoError(t, err)
 	defer o.Close()
 	require.Eventually(t, func() bool {
-		ctx, stop := context.WithTimeout(context.Background(), 20*time.Millisecond)
+		ctx, stop := context.WithTimeout(context.Background(), time.Second)
 		defer stop()
 		return fault.Has(bus.Call(ctx, o, probe, struct{}{}, nil), fault.Unavailable) // nobody listens
-	}, 5*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 }
 
 // The call that goes to a worker which died while it waited is another worker's at once, and no delivery
@@ -74,7 +74,7 @@ func TestCallForAWorkerThatIsGone(t *testing.T) {
 	began := time.Now()
 	id := submit(t, n.API(), `{orch: v1, steps: [{id: a, tool: BASH_EXECUTE, with: {command: "true"}}]}`)
 	b := <-answer
-	assert.Less(t, time.Since(began), time.Second)
+	assert.Less(t, time.Since(began), 10*time.Second, "long before a lease is over")
 	require.Len(t, b.Calls, 1)
 	assert.Equal(t, 1, b.Calls[0].Attempt)
 	lost := fault.New(fault.ExecFailed, "not now")

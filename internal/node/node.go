@@ -259,7 +259,7 @@ func (n *Node) ownerConfig() orchestrator.Config {
 			n.executor.later(id, func() error { return n.executor.tree.Archive(id, ok) })
 		},
 		Committed: n.stats.Committed,
-		Gone:      n.gone(), Describe: n.describe, Limited: n.executor.limited, FourEyes: n.cfg.FourEyes, Notify: n.notify,
+		Gone:      n.gone(), Describe: n.describe, Limited: n.executor.limited, HandOn: n.executor.mayHandOn, FourEyes: n.cfg.FourEyes, Notify: n.notify,
 	}
 }
 

@@ -62,7 +62,7 @@ func submit(t *testing.T, api orchestrator.API, plan string) events.TaskID {
 
 func result(t *testing.T, api orchestrator.API, id events.TaskID) orchestrator.ResultReply {
 	t.Helper()
-	r, err := api.Result(t.Context(), orchestrator.ResultRequest{ID: id, Wait: 30 * time.Second})
+	r, err := api.Result(t.Context(), orchestrator.ResultRequest{ID: id, Wait: time.Minute})
 	require.NoError(t, err)
 	require.True(t, r.Over, "%s: %s", r.State, r.Reason)
 	return r
@@ -97,7 +97,7 @@ func TestRealToolsThroughEveryLayer(t *testing.T) {
 	assert.Eventually(t, func() bool {
 		_, err := os.Stat(filepath.Join(workspace, "temp"))
 		return os.IsNotExist(err)
-	}, 5*time.Second, 5*time.Millisecond)
+	}, time.Minute, 5*time.Millisecond)
 
 	replay, err := n.API().Replay(t.Context(), orchestrator.ReplayRequest{ID: id})
 	require.NoError(t, err)

@@ -33,7 +33,7 @@ steps:
 // claimAs claims a call as a process of an agent, and waits for it.
 func claimAs(t *testing.T, cred peer.Credential, instance string, has ...work.Ref) []agents.Assignment {
 	t.Helper()
-	status, answer := say(t, cred, agents.TasksPath, agents.Claim{Free: 1, Has: has, Instance: instance, Wait: time.Second})
+	status, answer := say(t, cred, agents.TasksPath, agents.Claim{Free: 1, Has: has, Instance: instance, Wait: 30 * time.Second})
 	require.Equal(t, http.StatusOK, status, answer)
 	var w agents.Work
 	require.NoError(t, json.Unmarshal([]byte(answer), &w))
@@ -138,8 +138,7 @@ func TestReportsOfAgents(t *testing.T) {
 	n := start(t, cfg)
 	ada := enrol(t, n, "ada", 1, "build")
 	id := submit(t, n.API(), agentStep)
-	calls := claim(t, ada, 1)
-	require.Len(t, calls, 1)
+	calls := given(t, ada)
 	status, answer := say(t, ada, agents.ResultsPath, agents.Report{Ref: calls[0].Ref})
 	assert.Equal(t, http.StatusBadRequest, status)
 	assert.Contains(t, answer, `"REQUIRED_FIELD"`)
@@ -170,8 +169,7 @@ func TestCallGivenBackWithoutAWord(t *testing.T) {
 	n := withAgents(t)
 	ada := enrol(t, n, "ada", 1, "build")
 	id := submit(t, n.API(), agentStep)
-	calls := claim(t, ada, 1)
-	require.Len(t, calls, 1)
+	calls := given(t, ada)
 	status, answer := say(t, ada, agents.ResultsPath, agents.Report{Ref: calls[0].Ref, Release: true})
 	require.Equal(t, http.StatusOK, status, answer)
 	step := stepOf(t, n, id)

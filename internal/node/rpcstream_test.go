@@ -69,7 +69,7 @@ func (s *stream) next() (m object) {
 			assert.Equal(s.t, "2.0", m["jsonrpc"])
 		}
 		return m
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		require.FailNow(s.t, "nothing came")
 		return nil
 	}
@@ -168,7 +168,7 @@ func TestRPCSubscriptionsOfIdentities(t *testing.T) {
 	assert.Equal(t, object{"subscriptionId": "x", "eventType": "value", "data": 3.0, "previousData": 1.0}, mine.event())
 	mine.hang()
 	require.Eventually(t, func() bool { return e.code(e.token, "firebase.unsubscribe", object{"subscriptionId": "x"}) == -32202 },
-		30*time.Second, 10*time.Millisecond, "the end of a stream is that of its subscription")
+		time.Minute, 10*time.Millisecond, "the end of a stream is that of its subscription")
 }
 
 // A call that fails, or that a person has to approve, is answered in the stream, which ends with it. Without a stream, and
@@ -235,7 +235,7 @@ func TestTwoNodesHaveOneDatabase(t *testing.T) {
 	first := serveRPC(t, external)
 	second := serveNode(t, external, func(c *node.Config) { c.User = "bob" })
 	second.token = first.token // one list of tokens
-	require.Eventually(t, func() bool { return second.call("system.getTaskQueue", object{"limit": 1}).Result != nil }, 30*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return second.call("system.getTaskQueue", object{"limit": 1}).Result != nil }, time.Minute, 10*time.Millisecond)
 	first.set("list/a", 1.0)
 	nodes := []*endpoint{first, second}
 	var streams []*stream

@@ -39,7 +39,7 @@ func TestNextNodeTidiesWorkspaces(t *testing.T) {
 		_, errLeft := os.Stat(left)
 		_, errTemp := os.Stat(filepath.Join(working, string(over), "temp"))
 		return os.IsNotExist(errLeft) && os.IsNotExist(errTemp)
-	}, 5*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	assert.DirExists(t, put)
 	assert.NoDirExists(t, filepath.Join(put, "temp"))
 	assert.DirExists(t, filepath.Join(working, string(over), "outputs"))

@@ -51,11 +51,12 @@ func startWorker(t *testing.T, script string) *exec.Cmd {
 
 func TestKilledWorkerLeavesNoGrandchildren(t *testing.T) {
 	t.Parallel()
-	worker := startWorker(t, "sleep 64.1 & (sleep 64.1; echo x) & (trap '' TERM HUP; sleep 64.1) & echo begun; wait")
+	nap := naps("64.1")
+	worker := startWorker(t, strings.ReplaceAll("sleep NAP & (sleep NAP; echo x) & (trap '' TERM HUP; sleep NAP) & echo begun; wait", "NAP", nap))
 	// The shell says "begun" before its children have become what they are to be.
-	require.Eventually(t, func() bool { return alive(t, "sleep\x0064.1") == 3 }, 5*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return alive(t, "sleep\x00"+nap) == 3 }, time.Minute, 5*time.Millisecond)
 	require.NoError(t, worker.Process.Kill())
-	require.Eventually(t, func() bool { return alive(t, "sleep\x0064.1") == 0 }, 2*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return alive(t, "sleep\x00"+nap) == 0 }, 30*time.Second, 5*time.Millisecond)
 }
 
 // reapers returns the helper processes of this process.
@@ -114,7 +115,7 @@ func TestLostReaperIsLoggedOnce(t *testing.T) { //nolint:paralleltest // sees al
 			require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 		}
 	}
-	require.Eventually(t, func() bool { return len(reapers(t)) == len(before) }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(reapers(t)) == len(before) }, time.Minute, time.Millisecond)
 	for range 2 {
 		res, err := r.Run(t.Context(), bash("echo still"))
 		require.NoError(t, err)
@@ -126,18 +127,19 @@ func TestLostReaperIsLoggedOnce(t *testing.T) { //nolint:paralleltest // sees al
 
 // A child whose worker dies while it is being started is found, whether it stands still or not.
 func TestChildThatWasBeingStartedIsFound(t *testing.T) { //nolint:paralleltest // it is slow enough
+	nap := naps("64.7")
 	for i := range 20 {
 		worker := exec.Command(os.Args[0])
 		if i%2 == 1 { // as nohup does
 			worker = exec.Command("/bin/sh", "-c", `trap '' HUP; exec "$0"`, os.Args[0])
 		}
-		worker.Env = append(os.Environ(), workerScript+"=sleep 64.7")
+		worker.Env = append(os.Environ(), workerScript+"=sleep "+nap)
 		require.NoError(t, worker.Start())
 		require.Eventually(t, func() bool { return children(t, worker.Process.Pid) > 1 }, time.Minute, 100*time.Microsecond)
 		require.NoError(t, worker.Process.Kill()) // somewhere between the fork and the first instruction of the child
 		_ = worker.Wait()
 	}
-	require.Eventually(t, func() bool { return alive(t, "sleep 64.7") == 0 && alive(t, "sleep\x0064.7") == 0 }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return alive(t, "sleep "+nap) == 0 && alive(t, "sleep\x00"+nap) == 0 }, time.Minute, 10*time.Millisecond)
 }
 
 // children counts the processes that a process has started.

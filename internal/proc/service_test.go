@@ -50,36 +50,36 @@ func startService(t *testing.T, script string) *proc.Service {
 
 func TestServiceEndsWithItsGroup(t *testing.T) {
 	t.Parallel()
-	service := startService(t, "trap '' TERM; sleep 65.1 & echo begun; wait; wait")
-	require.Eventually(t, func() bool { return alive(t, "sleep\x0065.1") == 1 }, 5*time.Second, 5*time.Millisecond)
+	service := startService(t, "trap '' TERM; sleep "+naps("65.1")+" & echo begun; wait; wait")
+	require.Eventually(t, func() bool { return alive(t, "sleep\x00"+naps("65.1")) == 1 }, time.Minute, 5*time.Millisecond)
 	assert.False(t, service.End(20*time.Millisecond))
-	require.Eventually(t, func() bool { return alive(t, "sleep\x0065.1") == 0 }, 5*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return alive(t, "sleep\x00"+naps("65.1")) == 0 }, time.Minute, 5*time.Millisecond)
 	require.Error(t, service.Err())
 }
 
 // What a service leaves behind when it ends by itself is killed.
 func TestServiceLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
-	service := startService(t, "sleep 65.2 & echo begun")
-	assert.True(t, service.End(5*time.Second))
+	service := startService(t, "sleep "+naps("65.2")+" & echo begun")
+	assert.True(t, service.End(time.Minute))
 	require.NoError(t, service.Err())
-	require.Eventually(t, func() bool { return alive(t, "sleep\x0065.2") == 0 }, 5*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return alive(t, "sleep\x00"+naps("65.2")) == 0 }, time.Minute, 5*time.Millisecond)
 }
 
 func TestKilledKeeperLeavesNoService(t *testing.T) {
 	t.Parallel()
 	keeper := exec.Command(os.Args[0])
-	keeper.Env = append(os.Environ(), serviceScript+"=trap '' TERM HUP; echo begun; sleep 65.3")
+	keeper.Env = append(os.Environ(), serviceScript+"=trap '' TERM HUP; echo begun; sleep "+naps("65.3"))
 	out, err := keeper.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, keeper.Start())
 	line, err := bufio.NewReader(out).ReadString('\n')
 	require.NoError(t, err)
 	require.Equal(t, "begun\n", line)
-	require.Eventually(t, func() bool { return alive(t, "sleep\x0065.3") == 1 }, 5*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return alive(t, "sleep\x00"+naps("65.3")) == 1 }, time.Minute, 5*time.Millisecond)
 	require.NoError(t, keeper.Process.Kill())
 	require.Error(t, keeper.Wait())
-	require.Eventually(t, func() bool { return alive(t, "sleep\x0065.3") == 0 }, 5*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return alive(t, "sleep\x00"+naps("65.3")) == 0 }, time.Minute, 5*time.Millisecond)
 }
 
 func TestServiceThatCannotStart(t *testing.T) {

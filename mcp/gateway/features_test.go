@@ -163,7 +163,7 @@ func TestHangingFeatures(t *testing.T) {
 	w := newWorld(t)
 	w.write("hang", "")
 	w.define("other", map[string]any{"env": map[string]string{labVariable: t.TempDir()}})
-	w.define("lab", map[string]any{"timeout": "500ms", "concurrency": 1})
+	w.define("lab", map[string]any{"timeout": "5s", "concurrency": 1})
 	w.open()
 	_, err := w.call("lab__write", `{"text":"x"}`)
 	require.NoError(t, err)
@@ -179,7 +179,7 @@ func TestHangingFeatures(t *testing.T) {
 func TestReadsAreLimited(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.define("lab", map[string]any{"timeout": "5s", "rateLimit": 1})
+	w.define("lab", map[string]any{"timeout": "20s", "rateLimit": 1})
 	w.open()
 	_, err := w.ReadResource(t.Context(), "lab", "test://one")
 	require.NoError(t, err)

@@ -21,7 +21,7 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // world is a user with the server lab and a gateway.
 type world struct {

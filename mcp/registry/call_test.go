@@ -47,7 +47,7 @@ func newPeerWeb(t *testing.T, generation string) *peerWorld {
 	w := &peerWorld{newWorld(t), t.TempDir()}
 	web := httptest.NewServer(newPeer(generation, w.dir))
 	t.Cleanup(web.Close)
-	w.put("peer.json", `{"schemaVersion":"1.0.0","name":"peer","transport":"http","baseURL":"`+web.URL+`","capabilities":["tools"],"timeout":"5s"}`)
+	w.put("peer.json", `{"schemaVersion":"1.0.0","name":"peer","transport":"http","baseURL":"`+web.URL+`","capabilities":["tools"],"timeout":"30s"}`)
 	w.start()
 	w.become("peer", registry.Ready) // on a busy machine one of little patience needs more than one attempt
 	return w
@@ -218,7 +218,7 @@ func TestCallAsks(t *testing.T) {
 	})
 	t.Run("time to answer does not count", func(t *testing.T) {
 		t.Parallel()
-		w := newPeerWorld(t, older, map[string]any{"timeout": "3s", "concurrency": 1})
+		w := newPeerWorld(t, older, map[string]any{"timeout": "5s", "concurrency": 1})
 		asking, answer := make(chan struct{}), make(chan struct{})
 		c := request("ask", `{"ask":["name"]}`)
 		c.Ask = func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
@@ -289,14 +289,14 @@ func TestAskOfSeveralCalls(t *testing.T) {
 
 func TestCallError(t *testing.T) {
 	t.Parallel()
-	w := newPeerWorld(t, older)
+	w := newPeerWorld(t, older, map[string]any{"retryPolicy": map[string]any{"maxAttempts": 1}}) // it is left alone for a while
 	_, err := w.Call(t.Context(), request("leak", ""))
 	require.ErrorContains(t, err, "cannot log in with ***")
 	_, err = w.Call(t.Context(), request("die", ""))
 	require.True(t, fault.Has(err, fault.ToolUnavailable), "%v", err)
 	require.ErrorIs(t, err, registry.ErrUnanswered)
 	assert.NotContains(t, err.Error(), "orch/")
-	w.become("peer", registry.Degraded)
+	w.become("peer", registry.Offline)
 	_, err = w.Call(t.Context(), request("raw", ""))
 	require.True(t, fault.Has(err, fault.ToolUnavailable), "%v", err)
 	require.NotErrorIs(t, err, registry.ErrUnanswered)
@@ -369,7 +369,7 @@ func TestCallOfAHostilePeer(t *testing.T) {
 // A connection that was replaced stays for as long as a call on it waits for an answer.
 func TestReplacedWhileAsking(t *testing.T) {
 	t.Parallel()
-	w := newPeerWorld(t, older, map[string]any{"timeout": "1s"})
+	w := newPeerWorld(t, older, map[string]any{"timeout": "4s"})
 	asking, answer := make(chan struct{}), make(chan struct{})
 	c := request("ask", `{"ask":["name"]}`)
 	c.Ask = func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
@@ -387,7 +387,7 @@ func TestReplacedWhileAsking(t *testing.T) {
 	w.define("peer", "peer", map[string]any{"env": env, "description": "another one"})
 	_, err := w.Reload(t.Context())
 	require.NoError(t, err)
-	_, err = w.Call(t.Context(), request("wait", `{"ms":1500}`)) // longer than calls of the former definition may work
+	_, err = w.Call(t.Context(), request("wait", `{"ms":4500}`)) // longer than calls of the former definition may work
 	require.NoError(t, err)
 	close(answer)
 	require.NoError(t, <-replied)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -23,7 +24,7 @@ import (
 
 var _ registry.MCPRegistry = (*registry.Registry)(nil) // S1-001
 
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // world is a home, a project and a registry.
 type world struct {
@@ -147,6 +148,17 @@ func (w *world) become(name string, status registry.Status) {
 		tool, err := w.Get(w.t.Context(), name)
 		return err == nil && tool.Status == status
 	}, patience, 10*time.Millisecond, "%s never was %s", name, status)
+}
+
+// becameDegraded waits until a server that was ready was degraded so many times: it may be ready again before anybody looks.
+// It returns the newest reason.
+func (w *world) becameDegraded(name string, times int) (reason string) {
+	w.t.Helper()
+	told := "mcp_tool_status server=" + name + " from=ready to=degraded "
+	require.Eventually(w.t, func() bool { return strings.Count(w.log.String(), told) >= times }, patience, 10*time.Millisecond)
+	log := w.log.String()
+	reason, _, _ = strings.Cut(log[strings.LastIndex(log, told):], "\n")
+	return reason
 }
 
 // try calls a tool with arguments; "" for none.

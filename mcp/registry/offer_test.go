@@ -131,7 +131,7 @@ func TestConcurrency(t *testing.T) {
 
 func TestRateLimit(t *testing.T) {
 	t.Parallel()
-	w := newPeerWorld(t, older, map[string]any{"rateLimit": 20, "timeout": "4s"})
+	w := newPeerWorld(t, older, map[string]any{"rateLimit": 20, "timeout": "6s"})
 	for range 3 { // two at once, the third after three seconds
 		_, err := w.Call(t.Context(), request("raw", ""))
 		require.NoError(t, err)
@@ -139,7 +139,7 @@ func TestRateLimit(t *testing.T) {
 	var limited atomic.Int32
 	var group sync.WaitGroup
 	ctx, cancel := context.WithCancel(t.Context())
-	for range 4 {
+	for range 10 { // at most two of them in time, and one more for each three seconds that the machine has lost
 		group.Go(func() {
 			if _, err := w.Call(ctx, request("raw", "")); fault.Has(err, fault.RateLimited) && limited.Add(1) == 3 {
 				cancel()
@@ -147,7 +147,7 @@ func TestRateLimit(t *testing.T) {
 		})
 	}
 	group.Wait()
-	assert.Equal(t, int32(3), limited.Load())
+	assert.GreaterOrEqual(t, limited.Load(), int32(3))
 	cancel()
 }
 

@@ -17,7 +17,7 @@ import (
 
 func TestRegistryHandshake(t *testing.T) { // S1-070…S1-073
 	t.Parallel()
-	w := newWorld(t, func(c *registry.Config) { c.Handshake = time.Second })
+	w := newWorld(t)
 	w.define("good", "good", map[string]any{"capabilities": []string{"tools", "slow", "good.pid"}})
 	w.define("lacking", "good", map[string]any{"capabilities": []string{"slow", "fly"}})
 	w.define("silent", "silent", map[string]any{"timeout": "600ms"})
@@ -95,7 +95,7 @@ func webServer(t *testing.T, stateless bool) *httptest.Server {
 }
 
 func (w *world) defineWeb(name, url, token string) {
-	w.put(name+".json", `{"schemaVersion":"1.0.0","name":"`+name+`","transport":"http","baseURL":"`+url+`","bearer":"`+token+`","headers":{"x-team":"${TEAM:-blue}"},"capabilities":["tools","pid"],"timeout":"5s"}`)
+	w.put(name+".json", `{"schemaVersion":"1.0.0","name":"`+name+`","transport":"http","baseURL":"`+url+`","bearer":"`+token+`","headers":{"x-team":"${TEAM:-blue}"},"capabilities":["tools","pid"],"timeout":"30s"}`)
 }
 
 func TestHTTP(t *testing.T) {

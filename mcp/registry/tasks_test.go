@@ -179,7 +179,7 @@ func TestTasksAskAtOnce(t *testing.T) {
 // A server may ask before anybody waits for the task; what nobody ever waits for is refused.
 func TestTaskAsksEarly(t *testing.T) {
 	t.Parallel()
-	w := newPeerWorld(t, older, map[string]any{"timeout": "2s"})
+	w := newPeerWorld(t, older, map[string]any{"timeout": "5s"})
 	got := &asked{}
 	c := w.begin(`{"early":true,"ms":400}`)
 	c.Ask = got.answer
@@ -228,7 +228,7 @@ func TestTaskOfAServerThatStaysAway(t *testing.T) {
 	t.Parallel()
 	t.Run("dead", func(t *testing.T) {
 		t.Parallel()
-		w := newPeerWorld(t, older, map[string]any{"timeout": "1s", "retryPolicy": map[string]any{"maxAttempts": 1}})
+		w := newPeerWorld(t, older, map[string]any{"timeout": "5s", "retryPolicy": map[string]any{"maxAttempts": 1}})
 		c := w.begin(`{"ms":60000}`)
 		_, err := w.Call(t.Context(), request("die", ""))
 		require.Error(t, err)

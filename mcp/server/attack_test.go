@@ -190,7 +190,7 @@ func TestThePlanOfAnAgentOpensNothing(t *testing.T) {
 			"allow":{"paths":["` + path + `"]},"steps":[{"id":"a","tool":"FILE_WRITE","with":{"file_path":"` + path + `","content":"x"}}]}}}}`)
 		assert.Eventually(t, func() bool {
 			return slices.ContainsFunc(n.list(), func(l orchestrator.Summary) bool { return l.Name == role && l.State == want })
-		}, 10*time.Second, 10*time.Millisecond, role)
+		}, time.Minute, 10*time.Millisecond, role)
 	}
 	assert.NoFileExists(t, filepath.Join(n.root, "agent"))
 }
@@ -252,7 +252,7 @@ func TestASessionEndsWithItsRequests(t *testing.T) {
 	}()
 	require.Eventually(t, func() bool {
 		return ada.post(`{"jsonrpc":"2.0","id":5,"method":"tasks/get","params":{"taskId":"`+id+`"}}`).status == http.StatusOK && len(ended) == 0
-	}, time.Second, 50*time.Millisecond)
+	}, time.Minute, 50*time.Millisecond)
 	assert.Equal(t, http.StatusNoContent, ada.do(ada.request(http.MethodDelete, "")).status)
 	<-ended
 }

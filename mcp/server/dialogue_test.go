@@ -80,7 +80,7 @@ func talk(t *testing.T, s *server.Server, root, file string) {
 	select {
 	case err := <-ended:
 		require.NoError(t, err)
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		require.Fail(t, "the server goes on after its input has ended")
 	}
 }
@@ -139,7 +139,7 @@ func (d *talker) ask(want map[string]any) {
 		}
 		d.send(d.last)
 		return false
-	}, 10*time.Second, 10*time.Millisecond, d.at)
+	}, time.Minute, 10*time.Millisecond, d.at)
 }
 
 func (d *talker) parse(text string) map[string]any {
@@ -149,7 +149,7 @@ func (d *talker) parse(text string) map[string]any {
 }
 
 func (d *talker) expect(want map[string]any) {
-	limit := time.After(10 * time.Second)
+	limit := time.After(time.Minute)
 	for looked := 0; ; {
 		for ; looked < len(d.kept); looked++ {
 			names := map[string]string{}

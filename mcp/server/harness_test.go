@@ -101,7 +101,7 @@ func (n *node) face(change ...func(*server.Config)) *server.Server {
 	n.t.Helper()
 	cfg := server.Config{
 		API: n.owner, Catalogue: n.catalogue, Root: n.root, Outputs: n.tree, Version: "test",
-		Local: server.Identity{Name: "user:ada", Role: server.Operator}, SyncWait: 10 * time.Second,
+		Local: server.Identity{Name: "user:ada", Role: server.Operator}, SyncWait: time.Minute,
 	}
 	for _, c := range change {
 		c(&cfg)

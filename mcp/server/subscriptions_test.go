@@ -28,7 +28,7 @@ import (
 )
 
 // patience bounds waits that normally take no time.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // bench is a node with databases in memory, and the hub of its sessions.
 type bench struct {

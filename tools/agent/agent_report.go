@@ -37,7 +37,7 @@ func agentReport(cfg Config) tools.Tool {
 		Title:   "Report the end of a call as a registered agent",
 		Purpose: "End a call that the caller has: with its result, an error, by giving it back or by handing it on",
 		Effect:  tools.Idempotent,
-		Errors:  []string{"REQUIRED_FIELD", "INVALID_FORMAT", "CONFLICT", "NOT_FOUND", "UNAVAILABLE"},
+		Errors:  []string{"REQUIRED_FIELD", "INVALID_FORMAT", "APPROVAL_REQUIRED", "CONFLICT", "NOT_FOUND", "UNAVAILABLE"},
 	}), func(ctx context.Context, env *tools.Env, in agentReportIn) (agentReportOut, error) {
 		dispatcher, m, err := cfg.caller(ctx, env)
 		if err != nil {

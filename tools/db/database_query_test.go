@@ -197,11 +197,11 @@ func TestCancel(t *testing.T) {
 			}
 			return fmt.Sprint(b.run(c, running[c], "%"+id+"%").Rows[0][0])
 		}
-		require.Eventually(t, func() bool { return seen() == "1" }, 30*time.Second, 20*time.Millisecond)
+		require.Eventually(t, func() bool { return seen() == "1" }, time.Minute, 20*time.Millisecond)
 		cancel()
 		require.ErrorIs(t, <-ended, context.Canceled)
 		if running[c] != "" {
-			assert.Eventually(t, func() bool { return seen() == "0" }, 10*time.Second, 20*time.Millisecond)
+			assert.Eventually(t, func() bool { return seen() == "0" }, time.Minute, 20*time.Millisecond)
 		}
 	})
 }

@@ -21,7 +21,7 @@ import (
 )
 
 // patience bounds waits that normally take no time.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // listener asks a hub for the messages of a session.
 type listener struct {

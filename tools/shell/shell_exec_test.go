@@ -102,7 +102,7 @@ func (w world) exec(t *testing.T, command string, args ...string) (execOutput, e
 	if raw, err = tool.Check(raw); err != nil {
 		return execOutput{}, err
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	data, err := tool.Call(ctx, w.Env, raw)
 	var out execOutput

@@ -56,7 +56,7 @@ func serve(t *testing.T, err error) *docstore.Client {
 		assert.NoError(t, s.Serve(l))
 	}()
 	t.Cleanup(func() { s.Stop(); <-served })
-	c, failure := docstore.Open(docstore.Config{Emulator: l.Addr().String(), Project: "p", Call: 2 * time.Second})
+	c, failure := docstore.Open(docstore.Config{Emulator: l.Addr().String(), Project: "p", Call: 5 * time.Second})
 	require.NoError(t, failure)
 	t.Cleanup(func() { assert.NoError(t, c.Close()) })
 	return c

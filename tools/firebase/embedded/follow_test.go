@@ -18,7 +18,7 @@ import (
 )
 
 // patience bounds waits that normally take no time.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // heard is what a watcher hears: events, and the error at their end.
 type heard struct {

@@ -145,7 +145,7 @@ func TestSilence(t *testing.T) {
 		says(t, put("/", "2")),
 	)
 	l := listen(t, at(t, url, func(cfg *realtime.Config) {
-		cfg.Idle = 50 * time.Millisecond
+		cfg.Idle = time.Second
 		cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
 	}), firebase.Value)
 	l.hears(2.0)

@@ -1,0 +1,37 @@
+package events
+
+// StepOf returns the key of the step that an event speaks of, "" for events about the task.
+func StepOf(p Payload) string {
+	switch d := p.(type) {
+	case *Ready:
+		return d.Step
+	case *Called:
+		return d.Step
+	case *Succeeded:
+		return d.Step
+	case *StepError:
+		return d.Step
+	case *Retrying:
+		return d.Step
+	case *Skipped:
+		return d.Step
+	case *InDoubt:
+		return d.Step
+	case *Resolved:
+		return d.Step
+	case *Expanded:
+		return d.Step
+	case *Waiting:
+		return d.Step
+	case *Spawned:
+		return d.Step
+	case *Reused:
+		return d.Step
+	case *Parked:
+		return d.Step
+	case *Noted:
+		return d.Step
+	default:
+		return ""
+	}
+}
