@@ -45,7 +45,7 @@ func (a *app) withDefinitions(ctx context.Context, f func(node.Admin) error) err
 }
 
 // waits reports whether a tool is blocked until somebody accepts its definition.
-func waits(d gateway.Definition) bool { return d.Standing != gateway.Accepted }
+func waits(d gateway.Definition) bool { return d.Status != gateway.Accepted }
 
 func (a *app) showWaiting(ctx context.Context) error {
 	return a.withDefinitions(ctx, func(servers node.Admin) error {
@@ -75,7 +75,7 @@ func waitingText(list []gateway.Definition) string {
 	}
 	var b strings.Builder
 	for _, d := range list {
-		b.WriteString(screen.Escape(d.Server+": "+d.Tool+" is "+string(d.Standing)+": "+d.Why) + "\n")
+		b.WriteString(screen.Escape(d.Server+": "+d.Tool+" is "+string(d.Status)+": "+d.Why) + "\n")
 		if d.Diff != "" {
 			b.WriteString(strings.TrimSuffix(d.Diff, "\n") + "\n")
 		}
@@ -90,7 +90,7 @@ func acceptedText(list []gateway.Definition) string {
 	}
 	var b strings.Builder
 	for _, d := range list {
-		b.WriteString(screen.Escape(d.Server+": "+d.Tool) + " is " + string(d.Standing) + "\n")
+		b.WriteString(screen.Escape(d.Server+": "+d.Tool) + " is " + string(d.Status) + "\n")
 	}
 	return b.String()
 }

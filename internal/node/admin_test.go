@@ -109,7 +109,7 @@ func TestDefinitionsAreAcceptedFromElsewhere(t *testing.T) {
 		list, err := admin.Definitions(t.Context(), "wiki")
 		require.NoError(t, err, where)
 		require.Len(t, list, 1)
-		assert.Equal(t, gateway.Changed, list[0].Standing)
+		assert.Equal(t, gateway.Changed, list[0].Status)
 		assert.Contains(t, list[0].Diff, "Reads keys")
 		none, err := admin.Definitions(t.Context(), "nobody")
 		require.NoError(t, err)
@@ -129,7 +129,7 @@ func TestDefinitionsAreAcceptedFromElsewhere(t *testing.T) {
 		accepted, err := admin.Accept(t.Context(), node.Acceptance{Server: "wiki", Tools: map[string]string{"search": list[0].SHA256}, By: "user:ada"})
 		require.NoError(t, err)
 		require.Len(t, accepted, 1)
-		assert.Equal(t, gateway.Accepted, accepted[0].Standing)
+		assert.Equal(t, gateway.Accepted, accepted[0].Status)
 		assert.Equal(t, "user:ada", accepted[0].By)
 	}
 	_, err := ways["recorded"].List(t.Context())

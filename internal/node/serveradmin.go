@@ -138,7 +138,7 @@ func (d serverAdmin) list(ctx context.Context) ([]Server, error) {
 func (d serverAdmin) blocked(server string) map[string]int {
 	count := map[string]int{}
 	for _, def := range d.trust.Definitions(server) {
-		if def.Standing != gateway.Accepted {
+		if def.Status != gateway.Accepted {
 			count[def.Server]++
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// often is how often calls are looked at that nobody attends.
-const often = 5 * time.Second
+// sweepInterval is how often calls are looked at that nobody attends.
+const sweepInterval = 5 * time.Second
 
 // Call names a call of a task.
 type Call struct {
@@ -19,13 +19,13 @@ type Call struct {
 	Step string
 }
 
-// key is that of a flight.
+// key is that of a pending call.
 func (c Call) key() string { return string(c.Task) + "/" + c.Step }
 
 // sweep ends calls that wait for an answer although they are over: those of tasks that were cancelled meanwhile, and those
 // whose questions have expired. The server would keep them open, and it may ask only so many things at a time.
 func (g *Gateway) sweep() {
-	tick := time.NewTicker(often)
+	tick := time.NewTicker(sweepInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -40,13 +40,13 @@ func (g *Gateway) sweep() {
 // EndAbandoned ends the calls that nobody attends and that are over by Config.Over, and the tasks that servers have made
 // of them. The gateway does that every five seconds by itself.
 func (g *Gateway) EndAbandoned(ctx context.Context) {
-	for key, f := range g.flights.unattended() {
+	for key, f := range g.pendingCalls.unattended() {
 		if !g.cfg.Over(ctx, f.of) {
 			continue
 		}
 		f.stop()
 		<-f.done
-		g.flights.remove(key, f)
+		g.pendingCalls.remove(key, f)
 		if f.task != nil {
 			g.endTask(ctx, f.server, f.task)
 		}
@@ -63,11 +63,11 @@ func (g *Gateway) endTask(ctx context.Context, server string, task json.RawMessa
 	}
 }
 
-// unattended returns the flights that no attempt attends, by key.
-func (all *flights) unattended() map[string]*flight {
+// unattended returns the pending calls that no attempt attends, by key.
+func (all *pendingCalls) unattended() map[string]*pendingCall {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	alone := map[string]*flight{}
+	alone := map[string]*pendingCall{}
 	for key, f := range all.byKey {
 		f.mu.Lock()
 		if !f.attended {

@@ -12,24 +12,24 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// Standing is how the definition of a tool stands.
-type Standing string
+// DefinitionStatus is how the definition of a tool stands.
+type DefinitionStatus string
 
-// The standings.
+// The statuses.
 const (
 	// Accepted definitions count.
-	Accepted Standing = "accepted"
+	Accepted DefinitionStatus = "accepted"
 	// Changed definitions are others than those that were accepted; calls are refused.
-	Changed Standing = "changed"
+	Changed DefinitionStatus = "changed"
 	// Unaccepted definitions are new ones that hold hidden characters, or whose record was lost; calls are refused.
-	Unaccepted Standing = "unaccepted"
+	Unaccepted DefinitionStatus = "unaccepted"
 )
 
 // Definition tells how the definition of a tool stands. Its texts come from the server: escape them.
 type Definition struct {
-	Server   string   `json:"server"`
-	Tool     string   `json:"tool"`
-	Standing Standing `json:"standing"`
+	Server string           `json:"server"`
+	Tool   string           `json:"tool"`
+	Status DefinitionStatus `json:"standing"`
 	// Why says what is wrong with a definition that is not accepted.
 	Why string `json:"why,omitempty"`
 	// SHA256 is the digest of what the server says now, AcceptedSHA256 that of what counts.
@@ -43,9 +43,9 @@ type Definition struct {
 }
 
 // observe takes over what a server offers now: name → definition. It reports whether anything is new.
-func (rec *record) observe(offered map[string]json.RawMessage, now time.Time) bool {
+func (rec *serverRecord) observe(offered map[string]json.RawMessage, now time.Time) bool {
 	changed := false
-	twins := map[string]*pinned{}
+	twins := map[string]*toolRecord{}
 	for _, name := range slices.Sorted(maps.Keys(rec.Tools)) {
 		twins[tools.OutsideName("", name)] = rec.Tools[name]
 	}
@@ -66,7 +66,7 @@ func (rec *record) observe(offered map[string]json.RawMessage, now time.Time) bo
 }
 
 // concerns counts the tools of a record, and those that wait for somebody once more.
-func (rec *record) concerns() int {
+func (rec *serverRecord) concerns() int {
 	n := len(rec.Tools)
 	for _, p := range rec.Tools {
 		if p.Seen != nil && !p.Gone {
@@ -78,18 +78,18 @@ func (rec *record) concerns() int {
 
 // first is the record of a tool that was not known before; twin is that of another one with the same name in the
 // catalogue, by which people and rules know it: it becomes a change of that.
-func (rec *record) first(twin *pinned, d json.RawMessage, now time.Time) *pinned {
+func (rec *serverRecord) first(twin *toolRecord, d json.RawMessage, now time.Time) *toolRecord {
 	switch {
 	case twin != nil && twin.Accepted != nil:
-		return &pinned{Accepted: twin.Accepted, Seen: d, At: twin.At, By: twin.By}
+		return &toolRecord{Accepted: twin.Accepted, Seen: d, At: twin.At, By: twin.By}
 	case rec.broken || suspicious(d) != "":
-		return &pinned{Seen: d}
+		return &toolRecord{Seen: d}
 	default:
-		return &pinned{Accepted: d, At: now, By: firstUse}
+		return &toolRecord{Accepted: d, At: now, By: firstUse}
 	}
 }
 
-func (p *pinned) observe(d json.RawMessage) bool {
+func (p *toolRecord) observe(d json.RawMessage) bool {
 	before := *p
 	p.Gone, p.Seen = false, d
 	if bytes.Equal(d, p.Accepted) {
@@ -98,8 +98,8 @@ func (p *pinned) observe(d json.RawMessage) bool {
 	return p.Gone != before.Gone || !bytes.Equal(p.Seen, before.Seen)
 }
 
-// standing says whether calls are let through, and why not.
-func (p *pinned) standing() (Standing, string) {
+// status says whether calls are let through, and why not.
+func (p *toolRecord) status() (DefinitionStatus, string) {
 	switch {
 	case p.Seen == nil:
 		return Accepted, ""
@@ -129,9 +129,9 @@ func (r Records) Definitions(server string) []Definition {
 	return list
 }
 
-func (p *pinned) describe(server, tool string) Definition {
+func (p *toolRecord) describe(server, tool string) Definition {
 	d := Definition{Server: server, Tool: tool, SHA256: digest(p.current()), AcceptedSHA256: digest(p.Accepted), At: p.At, By: p.By}
-	if d.Standing, d.Why = p.standing(); d.Standing != Accepted {
+	if d.Status, d.Why = p.status(); d.Status != Accepted {
 		d.Diff = patch.Between(server+"__"+tool, pretty(p.Accepted), pretty(p.Seen))
 	}
 	return d
@@ -146,7 +146,7 @@ func (r Records) Accept(server string, wanted map[string]string, by string, now 
 	}
 	var refused error
 	accepted := []Definition{}
-	_, err := r.update(server, func(rec *record) bool {
+	_, err := r.update(server, func(rec *serverRecord) bool {
 		if refused = rec.mayAccept(server, wanted); refused != nil {
 			return false
 		}
@@ -166,7 +166,7 @@ func (r Records) Accept(server string, wanted map[string]string, by string, now 
 	return accepted, err
 }
 
-func (rec *record) mayAccept(server string, wanted map[string]string) error {
+func (rec *serverRecord) mayAccept(server string, wanted map[string]string) error {
 	for tool, sum := range wanted {
 		p := rec.Tools[tool]
 		switch {

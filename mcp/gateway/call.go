@@ -25,7 +25,7 @@ type note struct {
 }
 
 // call makes one attempt of a call.
-func (g *Gateway) call(ctx context.Context, env *tools.Env, t *outside, args json.RawMessage) (json.RawMessage, error) {
+func (g *Gateway) call(ctx context.Context, env *tools.Env, t *outsideTool, args json.RawMessage) (json.RawMessage, error) {
 	if err := g.Ready(ctx); err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (g *Gateway) call(ctx context.Context, env *tools.Env, t *outside, args jso
 
 // doubted turns the error of a call that may have happened into IN_DOUBT, so that nobody repeats it unasked: it was sent,
 // it has effects, and no answer came.
-func (t *outside) doubted(err error) error {
+func (t *outsideTool) doubted(err error) error {
 	coded, ok := errors.AsType[*fault.Error](err)
 	if !ok || !errors.Is(err, registry.ErrUnanswered) || !t.Spec().Effect.AtMostOnce() {
 		return err
@@ -84,22 +84,22 @@ func legible(err error) error {
 }
 
 // round attends the call that an earlier attempt has begun, or begins it.
-func (g *Gateway) round(ctx context.Context, env *tools.Env, t *outside, request registry.CallRequest) (registry.Reply, error) {
+func (g *Gateway) round(ctx context.Context, env *tools.Env, t *outsideTool, request registry.CallRequest) (registry.Reply, error) {
 	of := Call{Task: env.Task, Step: env.Step}
-	f := g.flights.get(of.key())
+	f := g.pendingCalls.get(of.key())
 	if f == nil {
 		if lost(env, t, request) {
 			return registry.Reply{}, fault.New(fault.InDoubt, "%s was asking when its connection ended; it may have happened", t.Spec().Name).
 				WithHint("find out whether it did, then decide: orch resolve")
 		}
-		f = g.takeOff(of, env.Answers, request)
+		f = g.startCall(of, env.Answers, request)
 	}
 	return g.attend(ctx, env, of.key(), f)
 }
 
 // lost reports whether an earlier attempt has begun the call on a connection that is gone, and it must not be begun
 // again, unless a person says so.
-func lost(env *tools.Env, t *outside, request registry.CallRequest) bool {
+func lost(env *tools.Env, t *outsideTool, request registry.CallRequest) bool {
 	return !env.Anew && len(env.Answers) > 0 && request.Task == nil && request.Answers == nil && t.Spec().Effect.AtMostOnce()
 }
 
@@ -157,10 +157,10 @@ func (note) asking(reply registry.Reply, known map[string]json.RawMessage) error
 }
 
 // unchanged returns TOOL_DISABLED when the definition of a tool is another one than that which the call was judged by.
-func (g *Gateway) unchanged(t *outside) error {
+func (g *Gateway) unchanged(t *outsideTool) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	i := slices.IndexFunc(g.present[t.Server], func(now *outside) bool { return now.Tool == t.Tool })
+	i := slices.IndexFunc(g.present[t.Server], func(now *outsideTool) bool { return now.Tool == t.Tool })
 	if i < 0 {
 		return fault.New(fault.ToolUnavailable, "the server %s does not offer %s any more", t.Server, t.Tool).WithHint("orch mcp test %s", t.Server)
 	}
@@ -175,7 +175,7 @@ func (g *Gateway) unchanged(t *outside) error {
 }
 
 // isStill returns CONFLICT when a tool as a server offers it is another one than that which the call was judged by.
-func (t *outside) isStill(offered *mcp.Tool) error {
+func (t *outsideTool) isStill(offered *mcp.Tool) error {
 	if t.known.Load() == offered {
 		return nil
 	}
@@ -186,6 +186,6 @@ func (t *outside) isStill(offered *mcp.Tool) error {
 	return nil
 }
 
-func (t *outside) changed() error {
+func (t *outsideTool) changed() error {
 	return fault.New(fault.Conflict, "the definition of %s has changed since the call was judged", t.Spec().Name).WithHint("call it again")
 }

@@ -30,16 +30,16 @@ const (
 // features are what the connected servers offer beside tools.
 type features struct {
 	mu       sync.Mutex
-	byServer map[string]*shelf
+	byServer map[string]*serverFeatures
 	// replaced is closed, and another one made, when there are others.
 	replaced chan struct{}
 }
 
-// shelf has the features of one server while that is connected.
-type shelf struct {
+// serverFeatures has the features of one server while that is connected.
+type serverFeatures struct {
 	stop context.CancelFunc
-	// news says that the server may offer others.
-	news chan struct{}
+	// changed says that the server may offer others.
+	changed chan struct{}
 	// lists are guarded by features.mu.
 	lists map[Kind][]Feature
 	// told are the problems that were logged, so that each is logged once; only gather uses it.
@@ -68,14 +68,14 @@ func (g *Gateway) FeaturesReplaced() <-chan struct{} {
 	return g.features.replaced
 }
 
-// turn says that there are others. f.mu is held.
-func (f *features) turn() {
+// notify says that there are others. f.mu is held.
+func (f *features) notify() {
 	close(f.replaced)
 	f.replaced = make(chan struct{})
 }
 
 // put takes over what a server offers of a kind.
-func (f *features) put(server string, s *shelf, kind Kind, list []Feature) {
+func (f *features) put(server string, s *serverFeatures, kind Kind, list []Feature) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	same := func(a, b Feature) bool { return a.Key == b.Key && bytes.Equal(a.Definition, b.Definition) }
@@ -83,7 +83,7 @@ func (f *features) put(server string, s *shelf, kind Kind, list []Feature) {
 		return
 	}
 	s.lists[kind] = list
-	f.turn()
+	f.notify()
 }
 
 // followFeatures looks after the features of the servers that are connected now, and forgets those of others. stirred
@@ -99,7 +99,7 @@ func (g *Gateway) followFeatures(defined map[string]registry.Defined, stirred ma
 		s.stop()
 		delete(f.byServer, server)
 		if len(s.lists[Resource])+len(s.lists[Template])+len(s.lists[Prompt]) > 0 {
-			f.turn()
+			f.notify()
 		}
 	}
 	for server, d := range defined {
@@ -108,11 +108,11 @@ func (g *Gateway) followFeatures(defined map[string]registry.Defined, stirred ma
 		case d.Tools == nil:
 		case s == nil:
 			ctx, stop := context.WithCancel(g.life)
-			s = &shelf{stop: stop, news: make(chan struct{}, 1), lists: map[Kind][]Feature{}, told: map[string]bool{}}
+			s = &serverFeatures{stop: stop, changed: make(chan struct{}, 1), lists: map[Kind][]Feature{}, told: map[string]bool{}}
 			f.byServer[server] = s
 			g.group.Go(func() { g.gather(ctx, server, s) })
 		case stirred[server]:
-			nudge(s.news)
+			nudge(s.changed)
 		}
 	}
 }
@@ -126,7 +126,7 @@ func nudge(c chan<- struct{}) {
 }
 
 // gather reads the features of a server until ctx ends: now, after each change, and a while after it failed.
-func (g *Gateway) gather(ctx context.Context, server string, s *shelf) {
+func (g *Gateway) gather(ctx context.Context, server string, s *serverFeatures) {
 	timer := time.NewTimer(again)
 	defer timer.Stop()
 	for ctx.Err() == nil {
@@ -139,7 +139,7 @@ func (g *Gateway) gather(ctx context.Context, server string, s *shelf) {
 			return
 		case <-timer.C:
 			continue
-		case <-s.news:
+		case <-s.changed:
 		}
 		timer.Reset(settling)
 		select {
@@ -150,7 +150,7 @@ func (g *Gateway) gather(ctx context.Context, server string, s *shelf) {
 }
 
 // collect reads the features of a server. It returns false when some could not be read; those stay as they were.
-func (g *Gateway) collect(ctx context.Context, server string, s *shelf) bool {
+func (g *Gateway) collect(ctx context.Context, server string, s *serverFeatures) bool {
 	whole := true
 	for _, part := range []struct {
 		kind Kind
@@ -173,7 +173,7 @@ func (g *Gateway) collect(ctx context.Context, server string, s *shelf) bool {
 }
 
 // usable returns the features of a list that can be offered. What is left out of it is logged together.
-func (g *Gateway) usable(server string, s *shelf, kind Kind, raw []json.RawMessage) []Feature {
+func (g *Gateway) usable(server string, s *serverFeatures, kind Kind, raw []json.RawMessage) []Feature {
 	list := []Feature{}
 	known := map[string]bool{}
 	left, first := 0, ""
@@ -208,7 +208,7 @@ func (g *Gateway) usable(server string, s *shelf, kind Kind, raw []json.RawMessa
 const maxTold = 100
 
 // tells reports whether a problem is one that was not logged yet.
-func (s *shelf) tells(problem ...string) bool {
+func (s *serverFeatures) tells(problem ...string) bool {
 	key := strings.Join(problem, " ")
 	if s.told[key] || len(s.told) == maxTold {
 		return false

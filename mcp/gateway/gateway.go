@@ -62,9 +62,9 @@ type Gateway struct {
 	end   context.CancelFunc
 	group sync.WaitGroup
 
-	flights  flights
-	features features
-	begin    sync.Once
+	pendingCalls pendingCalls
+	features     features
+	begin        sync.Once
 	// begun is closed when the servers had their time to connect.
 	begun chan struct{}
 	// news wakes run; stirred are the servers that may offer other things than before.
@@ -78,7 +78,7 @@ type Gateway struct {
 	watcher *fsnotify.Watcher
 	mu      sync.Mutex // guards present
 	// present are the tools of each server that is defined, as the catalogue has them.
-	present map[string][]*outside
+	present map[string][]*outsideTool
 	// refused are tools that were left out, with the reason, so that each is logged once.
 	refused map[string]string
 }
@@ -97,8 +97,8 @@ func New(cfg Config) (*Gateway, error) {
 	g := &Gateway{
 		cfg: cfg, log: cfg.Logger, records: OpenRecords(cfg.Servers.Home, cfg.Logger),
 		begun: make(chan struct{}), news: make(chan struct{}, 1), stirred: map[string]bool{},
-		features: features{byServer: map[string]*shelf{}, replaced: make(chan struct{})},
-		flights:  flights{byKey: map[string]*flight{}}, present: map[string][]*outside{}, refused: map[string]string{},
+		features:     features{byServer: map[string]*serverFeatures{}, replaced: make(chan struct{})},
+		pendingCalls: pendingCalls{byKey: map[string]*pendingCall{}}, present: map[string][]*outsideTool{}, refused: map[string]string{},
 	}
 	g.life, g.end = context.WithCancel(context.Background())
 	cfg.Servers.Notify, cfg.Servers.Logger = g.notify, cfg.Logger
@@ -110,7 +110,7 @@ func New(cfg Config) (*Gateway, error) {
 // Start puts the recorded tools into the catalogue, and connects to the servers as configured. With OnCall it waits for
 // servers that were never seen before, because nothing else knows their tools.
 func (g *Gateway) Start(ctx context.Context) error {
-	defined, err := g.update(own)
+	defined, err := g.update(localChange)
 	if err != nil {
 		return err
 	}
@@ -206,25 +206,25 @@ func (g *Gateway) run() {
 
 // refresh brings the catalogue up to date. It returns false when that failed.
 func (g *Gateway) refresh() (map[string]registry.Defined, bool) {
-	defined, err := g.update(own)
+	defined, err := g.update(localChange)
 	if err != nil {
 		g.log.Error("mcp_tools_not_offered", slog.Any("error", err))
 	}
 	return defined, err == nil
 }
 
-// occasion is why the catalogue is brought up to date.
-type occasion int
+// updateCause is why the catalogue is brought up to date.
+type updateCause int
 
 const (
-	// own is whatever this process or a server has done.
-	own occasion = iota
-	// echo is a change of the records, maybe by another process.
-	echo
+	// localChange is whatever this process or a server has done.
+	localChange updateCause = iota
+	// recordsChange is a change of the records, maybe by another process.
+	recordsChange
 )
 
 // update offers the tools of the servers that are defined now.
-func (g *Gateway) update(why occasion) (map[string]registry.Defined, error) {
+func (g *Gateway) update(why updateCause) (map[string]registry.Defined, error) {
 	g.offering.Lock()
 	defer g.offering.Unlock()
 	defined, err := g.servers.Defined()
@@ -237,8 +237,8 @@ func (g *Gateway) update(why occasion) (map[string]registry.Defined, error) {
 }
 
 // offer puts the tools of the servers that are defined into the catalogue. What a server offers now is recorded first.
-func (g *Gateway) offer(defined map[string]registry.Defined, why occasion) error {
-	present := map[string][]*outside{}
+func (g *Gateway) offer(defined map[string]registry.Defined, why updateCause) error {
+	present := map[string][]*outsideTool{}
 	var all []tools.Tool
 	taken := map[string]bool{}
 	for _, server := range slices.Sorted(maps.Keys(defined)) {
@@ -263,18 +263,18 @@ func (g *Gateway) offer(defined map[string]registry.Defined, why occasion) error
 }
 
 // same reports whether the catalogue holds these tools already.
-func (g *Gateway) same(present map[string][]*outside) bool {
-	return maps.EqualFunc(present, g.present, func(a, b []*outside) bool {
-		return slices.EqualFunc(a, b, func(a, b *outside) bool {
+func (g *Gateway) same(present map[string][]*outsideTool) bool {
+	return maps.EqualFunc(present, g.present, func(a, b []*outsideTool) bool {
+		return slices.EqualFunc(a, b, func(a, b *outsideTool) bool {
 			return a.Tool == b.Tool && a.pinned == b.pinned && reflect.DeepEqual(a.Entry.Spec, b.Entry.Spec) && reflect.DeepEqual(a.Refused, b.Refused)
 		})
 	})
 }
 
 // toolsOf returns the tools of a server that calls may name.
-func (g *Gateway) toolsOf(server string, d registry.Defined, why occasion) []*outside {
+func (g *Gateway) toolsOf(server string, d registry.Defined, why updateCause) []*outsideTool {
 	rec := g.recordOf(server, d, why)
-	var list []*outside
+	var list []*outsideTool
 	for _, name := range slices.Sorted(maps.Keys(rec.Tools)) {
 		p := rec.Tools[name]
 		if p.Gone || !d.Offers(name) {
@@ -292,41 +292,41 @@ func (g *Gateway) toolsOf(server string, d registry.Defined, why occasion) []*ou
 
 // recordOf returns the record of a server, after what it offers now is taken over. On an echo only what a person has to
 // know is written: two processes to which a server says different things would answer each other for ever.
-func (g *Gateway) recordOf(server string, d registry.Defined, why occasion) record {
+func (g *Gateway) recordOf(server string, d registry.Defined, why updateCause) serverRecord {
 	if d.Tools == nil { // it is not connected
 		return g.records.read(server)
 	}
 	offered := definitionsOf(d.Tools)
-	rec, err := g.records.update(server, func(rec *record) bool {
+	rec, err := g.records.update(server, func(rec *serverRecord) bool {
 		before, whole := rec.concerns(), !rec.broken // somebody may be writing a broken one by hand
 		changed := rec.observe(offered, g.cfg.Now().UTC())
-		return changed && (why == own || whole && rec.concerns() > before)
+		return changed && (why == localChange || whole && rec.concerns() > before)
 	})
 	if err != nil {
 		g.log.Error("mcp_definitions_unrecorded", slog.String("server", server), slog.Any("error", err), slog.Any("cause", errors.Unwrap(err)))
-		return record{}
+		return serverRecord{}
 	}
 	return rec
 }
 
 // tool makes a tool of its record. One that is blocked, or whose server is switched off, stands in no list.
-func (g *Gateway) tool(server, name string, p *pinned, d registry.Defined) (*outside, error) {
+func (g *Gateway) tool(server, name string, p *toolRecord, d registry.Defined) (*outsideTool, error) {
 	e, err := entryOf(server, p.current(), tools.Effect(d.Effect(name)))
 	if err != nil {
 		return nil, err
 	}
-	standing, why := p.standing()
+	status, why := p.status()
 	switch {
 	case !d.Enabled:
 		e.Refused = fault.Wrap(fault.ToolDisabled, registry.ErrToolDisabled, "the MCP server "+server+" is switched off").
 			WithHint("orch mcp enable %s", server)
-	case standing != Accepted:
+	case status != Accepted:
 		g.leaveOut(server, name, why)
-		e.Refused = fault.New(fault.ToolDisabled, "%s is blocked: %s", e.Spec.Name, why).WithReason(strings.ToUpper("definition_"+string(standing))).
+		e.Refused = fault.New(fault.ToolDisabled, "%s is blocked: %s", e.Spec.Name, why).WithReason(strings.ToUpper("definition_"+string(status))).
 			WithHint("look at it, then accept it: orch mcp accept %s %s", server, name)
 	}
 	e.Spec.Unlisted = e.Refused != nil
-	t := newOutside(e, g.call)
+	t := newOutsideTool(e, g.call)
 	t.pinned = digest(p.current())
 	return t, nil
 }

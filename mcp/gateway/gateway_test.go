@@ -131,13 +131,13 @@ func TestChangedDefinition(t *testing.T) {
 	assert.Equal(t, fault.ToolDisabled, fault.CodeOf(err))
 	var changed []gateway.Definition
 	for _, d := range w.Definitions("lab") {
-		if d.Standing != gateway.Accepted {
+		if d.Status != gateway.Accepted {
 			changed = append(changed, d)
 		}
 	}
 	require.Len(t, changed, 2)
 	assert.Equal(t, "hidden", changed[0].Tool)
-	assert.Equal(t, gateway.Changed, changed[1].Standing)
+	assert.Equal(t, gateway.Changed, changed[1].Status)
 	assert.Contains(t, changed[1].Diff, "-  \"description\": \"Is \",\n+  \"description\": \"Is nice\",")
 
 	_, err = w.Accept("lab", map[string]string{"shifty": "1234"}, "user:ada")
@@ -359,7 +359,7 @@ func TestTwins(t *testing.T) {
 			assert.Equal(t, fault.ToolDisabled, fault.CodeOf(err))
 			_, err = w.call("lab.one/two", `{}`)
 			assert.Equal(t, fault.ToolDisabled, fault.CodeOf(err))
-			waiting := slices.DeleteFunc(w.Definitions("lab"), func(d gateway.Definition) bool { return d.Standing != gateway.Changed })
+			waiting := slices.DeleteFunc(w.Definitions("lab"), func(d gateway.Definition) bool { return d.Status != gateway.Changed })
 			require.Len(t, waiting, 1)
 			assert.Equal(t, "one/two", waiting[0].Tool)
 			assert.Contains(t, waiting[0].Diff, "-  \"description\": \"Is called one-two\",\n+  \"description\": \"Is called one/two\",")

@@ -29,16 +29,16 @@ func OpenRecords(home string, log *slog.Logger) Records {
 	return Records{filepath.Join(home, ".orch", "state", "mcp-tools"), log}
 }
 
-// record is what is known of a server.
-type record struct {
+// serverRecord is what is known of a server.
+type serverRecord struct {
 	// Tools are those of the server by name.
-	Tools map[string]*pinned `json:"tools"`
+	Tools map[string]*toolRecord `json:"tools"`
 	// broken says that the file could not be read: then nothing counts.
 	broken bool
 }
 
-// pinned is the record of a tool.
-type pinned struct {
+// toolRecord is the record of a tool.
+type toolRecord struct {
 	// Accepted is the definition that counts; none while a person has yet to look at the first one.
 	Accepted json.RawMessage `json:"accepted,omitempty"`
 	// Seen is the definition that the server has sent last, when it is another one.
@@ -51,7 +51,7 @@ type pinned struct {
 }
 
 // current is the definition that the server has sent last.
-func (p *pinned) current() json.RawMessage {
+func (p *toolRecord) current() json.RawMessage {
 	if p.Seen != nil {
 		return p.Seen
 	}
@@ -77,8 +77,8 @@ func (r Records) servers() []string {
 func (r Records) file(server string) string { return filepath.Join(r.dir, server+".json") }
 
 // read returns the record of a server, an empty one for a server that was never used.
-func (r Records) read(server string) record {
-	rec := record{Tools: map[string]*pinned{}}
+func (r Records) read(server string) serverRecord {
+	rec := serverRecord{Tools: map[string]*toolRecord{}}
 	content, err := os.ReadFile(r.file(server))
 	if errors.Is(err, fs.ErrNotExist) {
 		return rec
@@ -88,17 +88,17 @@ func (r Records) read(server string) record {
 	}
 	if err != nil || rec.Tools == nil || slices.Contains(slices.Collect(maps.Values(rec.Tools)), nil) {
 		r.log.Warn("mcp_record_unreadable", slog.String("server", server), slog.String("file", r.file(server)))
-		return record{Tools: map[string]*pinned{}, broken: true}
+		return serverRecord{Tools: map[string]*toolRecord{}, broken: true}
 	}
 	return rec
 }
 
 // update changes the record of a server and returns what it is then. change reports whether there is something to
 // write. No other process changes it meanwhile.
-func (r Records) update(server string, change func(*record) bool) (record, error) {
+func (r Records) update(server string, change func(*serverRecord) bool) (serverRecord, error) {
 	unlock, err := r.lock()
 	if err != nil {
-		return record{Tools: map[string]*pinned{}, broken: true}, err
+		return serverRecord{Tools: map[string]*toolRecord{}, broken: true}, err
 	}
 	defer unlock()
 	rec := r.read(server)
@@ -120,7 +120,7 @@ func (r Records) lock() (unlock func(), err error) {
 	return unlock, nil
 }
 
-func (r Records) write(server string, rec record) error {
+func (r Records) write(server string, rec serverRecord) error {
 	content, err := json.Marshal(rec)
 	if err != nil {
 		return r.unsaved(err)

@@ -23,8 +23,8 @@ const maxRules = 20_000
 // maxSteps bounds what the check of arguments may come to with a schema that refers to itself.
 const maxSteps = 20_000_000
 
-// shape checks values against the schema of a server.
-type shape struct {
+// compiledSchema checks values against the schema of a server.
+type compiledSchema struct {
 	schema *jsonschema.Schema
 	// rules are what the schema comes to, each time that it is followed.
 	rules int
@@ -34,12 +34,12 @@ type shape struct {
 }
 
 // compile reads a schema. It loads nothing from elsewhere.
-func compile(raw json.RawMessage) (*shape, error) {
+func compile(raw json.RawMessage) (*compiledSchema, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
 		return nil, errors.New("it is no JSON")
 	}
-	c := census{root: doc, known: map[string]weight{}}
+	c := costCounter{root: doc, known: map[string]schemaCost{}}
 	w := c.weigh(doc)
 	switch {
 	case c.foreign:
@@ -49,7 +49,7 @@ func compile(raw json.RawMessage) (*shape, error) {
 	}
 	const resource = "schema:tool"
 	compiler := jsonschema.NewCompiler()
-	compiler.UseLoader(nowhere{})
+	compiler.UseLoader(noLoader{})
 	if err := compiler.AddResource(resource, doc); err != nil {
 		return nil, errors.New("it is no schema")
 	}
@@ -57,14 +57,14 @@ func compile(raw json.RawMessage) (*shape, error) {
 	if err != nil {
 		return nil, errors.New("it is no schema: " + firstLine(err.Error()))
 	}
-	return &shape{schema, w.rules, c.branches}, nil
+	return &compiledSchema{schema, w.rules, c.branches}, nil
 }
 
-// nowhere loads no schema that another one refers to.
-type nowhere struct{}
+// noLoader loads no schema that another one refers to.
+type noLoader struct{}
 
 // Load implements jsonschema.URLLoader.
-func (nowhere) Load(string) (any, error) {
+func (noLoader) Load(string) (any, error) {
 	return nil, errors.New("references to other documents are not followed")
 }
 
@@ -73,19 +73,19 @@ func firstLine(text string) string {
 	return text
 }
 
-// weight is what a part of a schema comes to when each reference in it is followed once: its values, and the references
+// schemaCost is what a part of a schema comes to when each reference in it is followed once: its values, and the references
 // that lead back into what is being followed.
-type weight struct{ rules, back int }
+type schemaCost struct{ rules, back int }
 
-func (w weight) plus(v weight) weight {
-	return weight{min(w.rules+v.rules, maxRules+1), min(w.back+v.back, maxRules+1)}
+func (w schemaCost) plus(v schemaCost) schemaCost {
+	return schemaCost{min(w.rules+v.rules, maxRules+1), min(w.back+v.back, maxRules+1)}
 }
 
-// census counts what a schema comes to.
-type census struct {
+// costCounter counts what a schema comes to.
+type costCounter struct {
 	root any
 	// known keeps how much each reference comes to, and one way back for what is being counted.
-	known map[string]weight
+	known map[string]schemaCost
 	// branches is the most ways back that a reference has.
 	branches int
 	// foreign is set when the schema uses what is not understood here.
@@ -93,8 +93,8 @@ type census struct {
 }
 
 // weigh counts the values in a schema as often as references lead there, up to maxRules and one.
-func (c *census) weigh(v any) weight {
-	w := weight{rules: 1}
+func (c *costCounter) weigh(v any) schemaCost {
+	w := schemaCost{rules: 1}
 	switch v := v.(type) {
 	case []any:
 		for _, item := range v {
@@ -108,7 +108,7 @@ func (c *census) weigh(v any) weight {
 	return w
 }
 
-func (c *census) property(key string, v any) weight {
+func (c *costCounter) property(key string, v any) schemaCost {
 	text, ok := v.(string)
 	switch {
 	case !ok:
@@ -118,21 +118,21 @@ func (c *census) property(key string, v any) weight {
 	case slices.Contains([]string{"$dynamicRef", "$recursiveRef", "$anchor", "$dynamicAnchor", "$id"}, key):
 		c.foreign = true
 	}
-	return weight{rules: 1}
+	return schemaCost{rules: 1}
 }
 
 // reference counts what a reference inside of the document leads to.
-func (c *census) reference(ref string) weight {
+func (c *costCounter) reference(ref string) schemaCost {
 	if w, counted := c.known[ref]; counted {
 		return w
 	}
 	to, ok := target(c.root, ref)
 	if !ok {
 		c.foreign = true
-		return weight{rules: 1}
+		return schemaCost{rules: 1}
 	}
-	c.known[ref] = weight{rules: 1, back: 1}
-	w := c.weigh(to).plus(weight{rules: 1})
+	c.known[ref] = schemaCost{rules: 1, back: 1}
+	w := c.weigh(to).plus(schemaCost{rules: 1})
 	c.known[ref], c.branches = w, max(c.branches, w.back)
 	return w
 }
@@ -167,7 +167,7 @@ func target(root any, ref string) (any, bool) {
 }
 
 // check returns why a value does not fit, naming the field: VALIDATION_ERROR or REQUIRED_FIELD.
-func (s *shape) check(value any) error {
+func (s *compiledSchema) check(value any) error {
 	if s.branches > 1 && s.steps(value, s.rules) > maxSteps {
 		return fault.New(fault.ValidationError, "the arguments are nested too deep for a schema that refers to itself %d times", s.branches)
 	}
@@ -190,7 +190,7 @@ func (s *shape) check(value any) error {
 }
 
 // steps estimates what the check of a value comes to, up to maxSteps and one.
-func (s *shape) steps(value any, each int) int {
+func (s *compiledSchema) steps(value any, each int) int {
 	n, inside := each, min(each*s.branches, maxSteps+1)
 	switch v := value.(type) {
 	case []any:

@@ -35,8 +35,8 @@ type Entry struct {
 	Refused *fault.Error `json:"refused,omitempty"`
 }
 
-// outside is a tool of a server.
-type outside struct {
+// outsideTool is a tool of a server.
+type outsideTool struct {
 	Entry
 
 	// pinned is the digest of the definition of which this tool was made.
@@ -44,9 +44,9 @@ type outside struct {
 	// known is the tool as a connection offers it that was found to be this one.
 	known atomic.Pointer[mcp.Tool]
 	// call calls it; nil in processes that only know of it.
-	call func(ctx context.Context, env *tools.Env, t *outside, args json.RawMessage) (json.RawMessage, error)
+	call func(ctx context.Context, env *tools.Env, t *outsideTool, args json.RawMessage) (json.RawMessage, error)
 	// input and result are compiled when they are first needed.
-	input, result func() (*shape, error)
+	input, result func() (*compiledSchema, error)
 }
 
 // Mirror returns a tool that is listed, and whose arguments are checked, as that of an entry; its calls are made where
@@ -55,14 +55,14 @@ func Mirror(e Entry) (tools.Tool, error) {
 	if e.Spec.Name != tools.OutsideName(e.Server, e.Tool) || e.Server == "" || e.Tool == "" {
 		return nil, fault.New(fault.ValidationError, "the entry of the tool %q is none", plain(e.Spec.Name, maxTitle))
 	}
-	return newOutside(e, nil), nil
+	return newOutsideTool(e, nil), nil
 }
 
-func newOutside(e Entry, call func(context.Context, *tools.Env, *outside, json.RawMessage) (json.RawMessage, error)) *outside {
-	return &outside{
+func newOutsideTool(e Entry, call func(context.Context, *tools.Env, *outsideTool, json.RawMessage) (json.RawMessage, error)) *outsideTool {
+	return &outsideTool{
 		Entry: e, call: call,
-		input:  sync.OnceValues(func() (*shape, error) { return compile(e.Input) }),
-		result: sync.OnceValues(func() (*shape, error) { return compile(e.Structured) }),
+		input:  sync.OnceValues(func() (*compiledSchema, error) { return compile(e.Input) }),
+		result: sync.OnceValues(func() (*compiledSchema, error) { return compile(e.Structured) }),
 	}
 }
 
@@ -112,13 +112,13 @@ func titleOf(d definition) string {
 }
 
 // Spec implements tools.Tool.
-func (t *outside) Spec() tools.Spec { return t.Entry.Spec }
+func (t *outsideTool) Spec() tools.Spec { return t.Entry.Spec }
 
 // InputSchema implements tools.Tool.
-func (t *outside) InputSchema() json.RawMessage { return bytes.Clone(t.Input) }
+func (t *outsideTool) InputSchema() json.RawMessage { return bytes.Clone(t.Input) }
 
 // OutputSchema implements tools.Tool: the output is a whole result of MCP.
-func (t *outside) OutputSchema() json.RawMessage {
+func (t *outsideTool) OutputSchema() json.RawMessage {
 	properties := map[string]any{"content": map[string]any{"type": "array", "items": map[string]any{"type": "object"}}}
 	whole := map[string]any{"type": "object", "properties": properties, "required": []string{"content"}}
 	if t.Structured != nil {
@@ -128,7 +128,7 @@ func (t *outside) OutputSchema() json.RawMessage {
 }
 
 // Check implements tools.Tool. A call that is refused for now says so: TOOL_DISABLED.
-func (t *outside) Check(args json.RawMessage) (json.RawMessage, error) {
+func (t *outsideTool) Check(args json.RawMessage) (json.RawMessage, error) {
 	if t.Refused != nil {
 		return nil, t.Refused
 	}
@@ -150,7 +150,7 @@ func (t *outside) Check(args json.RawMessage) (json.RawMessage, error) {
 }
 
 // Call implements tools.Tool.
-func (t *outside) Call(ctx context.Context, env *tools.Env, args json.RawMessage) (json.RawMessage, error) {
+func (t *outsideTool) Call(ctx context.Context, env *tools.Env, args json.RawMessage) (json.RawMessage, error) {
 	switch {
 	case t.Refused != nil:
 		return nil, t.Refused
@@ -161,7 +161,7 @@ func (t *outside) Call(ctx context.Context, env *tools.Env, args json.RawMessage
 }
 
 // Reply implements tools.Replier. Resources get their URIs in orch, by which a client can read them here.
-func (t *outside) Reply(out json.RawMessage) json.RawMessage {
+func (t *outsideTool) Reply(out json.RawMessage) json.RawMessage {
 	var result map[string]json.RawMessage
 	var content []map[string]any
 	if !bytes.Contains(out, []byte(`"resource`)) || json.Unmarshal(out, &result) != nil || decode(result["content"], &content) != nil {
@@ -185,7 +185,7 @@ const maxResult = 4 << 20
 
 // output turns the result of a server into the output of the call. TOOL_FAILED when the server says that it failed, or
 // when the result is not what it promised.
-func (t *outside) output(result json.RawMessage) (json.RawMessage, error) {
+func (t *outsideTool) output(result json.RawMessage) (json.RawMessage, error) {
 	name := t.Entry.Spec.Name
 	if len(result) > maxResult {
 		return nil, fault.New(fault.ToolFailed, "the result of %s has more than %d bytes", name, maxResult).WithReason("SIZE_LIMIT_EXCEEDED")
@@ -237,7 +237,7 @@ func isObject(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '{' }
 
 // fits holds structured content against the schema that the server has promised. A schema that refers to itself may
 // follow the content for ever, and both are the server's: such a promise is not held against it.
-func (t *outside) fits(structured json.RawMessage) error {
+func (t *outsideTool) fits(structured json.RawMessage) error {
 	if t.Structured == nil {
 		return nil
 	}

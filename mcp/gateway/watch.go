@@ -53,7 +53,7 @@ func (g *Gateway) followRecords(watcher *fsnotify.Watcher) {
 			g.log.Warn("mcp_watcher_failed", slog.Any("error", err))
 			timer.Reset(quiet) // something was lost: look for oneself
 		case <-timer.C:
-			if _, err := g.update(echo); err != nil {
+			if _, err := g.update(recordsChange); err != nil {
 				g.log.Error("mcp_tools_not_offered", slog.Any("error", err))
 			}
 		}

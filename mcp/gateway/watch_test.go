@@ -98,7 +98,7 @@ func TestDifferentThingsToTwoProcesses(t *testing.T) {
 	one.accept()
 	one.until(one.offers)
 	two.until(two.refuses)
-	waiting := slices.IndexFunc(one.Definitions("lab"), func(d gateway.Definition) bool { return d.Tool == "shifty" && d.Standing == gateway.Changed })
+	waiting := slices.IndexFunc(one.Definitions("lab"), func(d gateway.Definition) bool { return d.Tool == "shifty" && d.Status == gateway.Changed })
 	assert.NotEqual(t, -1, waiting)
 	quietFor(t, writes, 2*time.Second)
 }

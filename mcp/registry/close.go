@@ -10,7 +10,7 @@ import (
 
 // retire closes a connection when its last call is over, or after the bound of a call; the time in which calls wait for
 // answers does not count.
-func (r *Registry) retire(s *server, a *attached) {
+func (r *Registry) retire(s *server, a *activeSession) {
 	if a == nil {
 		return
 	}
@@ -29,7 +29,7 @@ func (r *Registry) retire(s *server, a *attached) {
 	go r.finish(a)
 }
 
-func (r *Registry) finish(a *attached) {
+func (r *Registry) finish(a *activeSession) {
 	defer r.ends.Done()
 	timer := time.NewTimer(a.timeout)
 	defer timer.Stop()
@@ -38,7 +38,7 @@ func (r *Registry) finish(a *attached) {
 		case <-a.idle:
 			waiting = false
 		case <-timer.C:
-			waiting = a.conn.flights.asking() > 0
+			waiting = a.conn.pendingCalls.asking() > 0
 			timer.Reset(a.timeout)
 		case <-a.conn.done:
 			waiting = false
@@ -102,7 +102,7 @@ func (r *Registry) leave() (unwatch func(), first bool) {
 // drained waits until no connection has a call, and reports whether that was in time.
 func (r *Registry) drained(ctx context.Context, timeout time.Duration) bool {
 	r.mu.RLock()
-	var waiting []*attached
+	var waiting []*activeSession
 	for a := range r.retiring {
 		waiting = append(waiting, a)
 	}

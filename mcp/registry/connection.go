@@ -39,26 +39,26 @@ type link interface {
 
 // connection is a session with a server.
 type connection struct {
-	session *mcp.ClientSession
-	link    link
-	flights *flights
+	session      *mcp.ClientSession
+	link         link
+	pendingCalls *pendingCalls
 	// takesTasks tells that calls of tools may be made tasks, in the older generation of the protocol.
 	takesTasks bool
 	// done is closed when the session is over and its link closed, for whatever reason.
 	done chan struct{}
 }
 
-// opening is how a connection is opened.
-type opening struct {
+// connectOptions is how a connection is opened.
+type connectOptions struct {
 	// open makes a link; its errors are final.
-	open    func() (link, error)
-	options *mcp.ClientOptions
-	flights *flights
+	open         func() (link, error)
+	options      *mcp.ClientOptions
+	pendingCalls *pendingCalls
 }
 
 // connect opens a session. A server that is confused by the newer generation of the protocol is asked again in the
 // older one, on a link of its own, after half of the time that there is.
-func connect(ctx context.Context, within time.Duration, o opening) (*connection, error) {
+func connect(ctx context.Context, within time.Duration, o connectOptions) (*connection, error) {
 	first, cancel := context.WithTimeout(ctx, within/2)
 	defer cancel()
 	l, err := o.open()
@@ -76,15 +76,15 @@ func connect(ctx context.Context, within time.Duration, o opening) (*connection,
 }
 
 // handshake opens a session of a generation, or ends the link.
-func handshake(ctx context.Context, l link, o opening, version string) (*connection, error) {
+func handshake(ctx context.Context, l link, o connectOptions, version string) (*connection, error) {
 	client := mcp.NewClient(&mcp.Implementation{Name: "orch", Version: "1"}, o.options)
-	client.AddReceivingMiddleware(o.flights.middleware)
+	client.AddReceivingMiddleware(o.pendingCalls.middleware)
 	if err := addAliases(client); err != nil {
 		l.end()
 		return nil, err
 	}
-	heard := &greeting{}
-	ctx = context.WithValue(ctx, greetingKey{}, heard)
+	heard := &handshakeCapture{}
+	ctx = context.WithValue(ctx, handshakeCaptureKey{}, heard)
 	// The SDK reads for as long as the session lives, but not all that it does ends with ctx.
 	stop := context.AfterFunc(ctx, l.end)
 	session, err := client.Connect(ctx, l, &mcp.ClientSessionOptions{ProtocolVersion: version})
@@ -95,7 +95,7 @@ func handshake(ctx context.Context, l link, o opening, version string) (*connect
 		l.end()
 		return nil, explain(err, l)
 	}
-	c := &connection{session: session, link: l, flights: o.flights, takesTasks: heard.end(), done: make(chan struct{})}
+	c := &connection{session: session, link: l, pendingCalls: o.pendingCalls, takesTasks: heard.end(), done: make(chan struct{})}
 	go func() {
 		defer close(c.done)
 		_ = session.Wait() // who uses the session learns more
@@ -118,7 +118,7 @@ func (c *connection) tools(ctx context.Context, refused func(tool, reason string
 	if caps := c.session.InitializeResult().Capabilities; caps == nil || caps.Tools == nil {
 		return nil, nil, nil
 	}
-	list, err := c.list(ctx, "tools/list", "tools", bounds{count: maxTools, bytes: maxToolsBytes})
+	list, err := c.list(ctx, "tools/list", "tools", listLimits{count: maxTools, bytes: maxToolsBytes})
 	if err != nil {
 		return nil, nil, explain(err, c.link)
 	}
@@ -158,11 +158,11 @@ func readTool(raw json.RawMessage) (*mcp.Tool, trait, string) {
 	return tool, t, reason
 }
 
-// bounds are those of a list, bytes those of its pages together.
-type bounds struct{ count, bytes int }
+// listLimits are those of a list, bytes those of its pages together.
+type listLimits struct{ count, bytes int }
 
 // list reads all pages of a list.
-func (c *connection) list(ctx context.Context, method, key string, most bounds) ([]json.RawMessage, error) {
+func (c *connection) list(ctx context.Context, method, key string, most listLimits) ([]json.RawMessage, error) {
 	all := []json.RawMessage{}
 	size := 0
 	for cursor := ""; ; {
@@ -170,7 +170,7 @@ func (c *connection) list(ctx context.Context, method, key string, most bounds) 
 		if cursor != "" {
 			p.fields["cursor"] = cursor
 		}
-		raw, err := c.request(ctx, method, p, outgoing{})
+		raw, err := c.request(ctx, method, p, requestMeta{})
 		if err != nil {
 			return nil, err
 		}
@@ -247,7 +247,7 @@ func (c *connection) serverOf() string {
 
 // options are those of a client that offers to answer what servers ask during calls, and wants to know about changes.
 // It has no roots: what a server may see is for its definition to say.
-func options(fs *flights, changed func(ChangeKind)) *mcp.ClientOptions {
+func options(fs *pendingCalls, changed func(ChangeKind)) *mcp.ClientOptions {
 	caps := &mcp.ClientCapabilities{
 		Elicitation: &mcp.ElicitationCapabilities{Form: &mcp.FormElicitationCapabilities{}, URL: &mcp.URLElicitationCapabilities{}},
 		Sampling:    &mcp.SamplingCapabilities{},

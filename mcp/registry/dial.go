@@ -42,8 +42,8 @@ func (s *session) lack() string {
 	return "the definition promises what the server does not offer: " + strings.Join(s.missing, ", ")
 }
 
-// dialing is how a session is opened.
-type dialing struct {
+// dialOptions is how a session is opened.
+type dialOptions struct {
 	// stage is told of each step; nil when nobody asks.
 	stage func(name string, took time.Duration, err error)
 	// changed is told that the server offers something else; nil when nobody asks.
@@ -58,7 +58,7 @@ type dialing struct {
 
 // dial opens a session with the server of a definition, within its timeout. ErrHandshakeFailed; its text holds no
 // secrets.
-func (r *Registry) dial(ctx context.Context, def definition, d dialing) (*session, error) {
+func (r *Registry) dial(ctx context.Context, def definition, d dialOptions) (*session, error) {
 	if d.stage == nil {
 		d.stage = func(string, time.Duration, error) {}
 	}
@@ -127,16 +127,16 @@ func (r *Registry) variable(name string) string {
 }
 
 // open does the stages that need the server.
-func (r *Registry) open(ctx context.Context, e expansion, d dialing) (*session, error) {
+func (r *Registry) open(ctx context.Context, e expandedConfig, d dialOptions) (*session, error) {
 	var (
 		last     link
 		starting time.Duration
 	)
-	fs := r.flights(e, d)
+	fs := r.pendingCalls(e, d)
 	begin := time.Now()
-	conn, err := connect(ctx, e.timeout(), opening{
-		options: options(fs, d.changed),
-		flights: fs,
+	conn, err := connect(ctx, e.timeout(), connectOptions{
+		options:      options(fs, d.changed),
+		pendingCalls: fs,
 		open: func() (link, error) {
 			from := time.Now()
 			l, err := r.link(e)
@@ -164,9 +164,9 @@ func (r *Registry) open(ctx context.Context, e expansion, d dialing) (*session, 
 	return s, nil
 }
 
-// flights returns those of a new connection.
-func (r *Registry) flights(e expansion, d dialing) *flights {
-	fs := newFlights(e.timeout())
+// pendingCalls returns those of a new connection.
+func (r *Registry) pendingCalls(e expandedConfig, d dialOptions) *pendingCalls {
+	fs := newPendingCalls(e.timeout())
 	fs.unowned = func(method string) {
 		r.log.Warn("mcp_request_refused", slog.String("server", e.Name), slog.String("method", method),
 			slog.String("reason", "it belongs to no call"))
@@ -185,7 +185,7 @@ func (r *Registry) refusing(ctx context.Context, server string, conceal func(str
 }
 
 // begun tells of the stages connect and initialize.
-func (d dialing) begun(l link, starting, both time.Duration, err error) {
+func (d dialOptions) begun(l link, starting, both time.Duration, err error) {
 	if l == nil {
 		d.stage("connect", starting, err)
 		return
@@ -198,7 +198,7 @@ func (d dialing) begun(l link, starting, both time.Duration, err error) {
 }
 
 // link returns the way to the server of a definition.
-func (r *Registry) link(e expansion) (link, error) {
+func (r *Registry) link(e expandedConfig) (link, error) {
 	if e.Transport == TransportHTTP {
 		return reach(e)
 	}

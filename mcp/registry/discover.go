@@ -49,8 +49,8 @@ func unique(dirs []string) []string {
 	return kept
 }
 
-// found is what the directories hold.
-type found struct {
+// scanResult is what the directories hold.
+type scanResult struct {
 	// servers are the definitions that count.
 	servers map[string]definition
 	// broken are files that could not be loaded.
@@ -61,8 +61,8 @@ type found struct {
 
 // scan reads the directories. Files that cannot be loaded are logged and left out (S1-006); so are definitions that
 // another one overrides (S1-005).
-func (c *checker) scan(dirs []string, log *slog.Logger) found {
-	all := found{servers: map[string]definition{}, broken: map[string]bool{}}
+func (c *checker) scan(dirs []string, log *slog.Logger) scanResult {
+	all := scanResult{servers: map[string]definition{}, broken: map[string]bool{}}
 	for _, dir := range dirs {
 		files, err := filesOf(dir)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -95,7 +95,7 @@ func filesOf(dir string) ([]string, error) {
 	return files, nil
 }
 
-func (c *checker) scanFile(file string, all *found, log *slog.Logger) {
+func (c *checker) scanFile(file string, all *scanResult, log *slog.Logger) {
 	d, err := readDocument(file)
 	if err != nil {
 		if info, statErr := os.Stat(file); statErr == nil && info.IsDir() {

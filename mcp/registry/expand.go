@@ -10,8 +10,8 @@ import (
 	"github.com/orch-dev/orch/mcp/oauth"
 )
 
-// expansion is a definition with the values of its variables.
-type expansion struct {
+// expandedConfig is a definition with the values of its variables.
+type expandedConfig struct {
 	MCPConfig
 
 	// conceal hides secrets in a text.
@@ -37,7 +37,7 @@ type expander struct {
 }
 
 // expand returns a definition with the values of its variables. VALIDATION_ERROR when the command line names a secret.
-func expand(c MCPConfig, getenv func(string) string) (expansion, error) {
+func expand(c MCPConfig, getenv func(string) string) (expandedConfig, error) {
 	e := expander{getenv: getenv}
 	c.Command, c.Cwd, c.Args = e.public(c.Command), e.public(c.Cwd), slices.Clone(c.Args)
 	for i, arg := range c.Args {
@@ -49,10 +49,10 @@ func expand(c MCPConfig, getenv func(string) string) (expansion, error) {
 		e.keepURL(u)
 	}
 	if len(e.refused) > 0 {
-		return expansion{}, fault.New(fault.ValidationError, "the command line of %s names the secret %s, and every user of the machine can see it", c.Name, e.refused[0]).
+		return expandedConfig{}, fault.New(fault.ValidationError, "the command line of %s names the secret %s, and every user of the machine can see it", c.Name, e.refused[0]).
 			WithField("args").WithHint("pass it in env")
 	}
-	return expansion{MCPConfig: c, conceal: concealer(e.secrets), guard: concealer(e.guarded), unset: e.unset}, nil
+	return expandedConfig{MCPConfig: c, conceal: concealer(e.secrets), guard: concealer(e.guarded), unset: e.unset}, nil
 }
 
 // keepURL remembers the secrets in a URL.

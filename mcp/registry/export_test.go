@@ -51,4 +51,4 @@ func NewCheck() (func(content []byte) ([]SchemaError, error), error) {
 }
 
 // Mark is what the stream of answers to a call goes through.
-func Mark(body io.ReadCloser, token string) io.ReadCloser { return mark(body, token) }
+func Mark(body io.ReadCloser, token string) io.ReadCloser { return tagStream(body, token) }

@@ -57,13 +57,13 @@ func hasPrompts(c *mcp.ServerCapabilities) bool { return c.Prompts != nil }
 // list reads a list where the server has the capability for it.
 func (r *Registry) list(ctx context.Context, server, method, key string, has func(*mcp.ServerCapabilities) bool) ([]json.RawMessage, error) {
 	all := []json.RawMessage{}
-	err := r.query(ctx, server, method, func(ctx context.Context, a *attached) error {
+	err := r.query(ctx, server, method, func(ctx context.Context, a *activeSession) error {
 		caps := a.conn.session.InitializeResult().Capabilities
 		if caps == nil || !has(caps) {
 			return nil
 		}
 		var err error
-		all, err = a.conn.list(ctx, method, key, bounds{count: maxFeatures, bytes: maxFeatureBytes})
+		all, err = a.conn.list(ctx, method, key, listLimits{count: maxFeatures, bytes: maxFeatureBytes})
 		if said, ok := errors.AsType[*jsonrpc.Error](err); ok && said.Code == jsonrpc.CodeMethodNotFound { // such as one without templates
 			all, err = []json.RawMessage{}, nil
 		}
@@ -80,9 +80,9 @@ func (r *Registry) get(ctx context.Context, server, method, name string, fields 
 	}
 	defer leave()
 	var raw json.RawMessage
-	err = r.query(ctx, server, method, func(ctx context.Context, a *attached) error {
+	err = r.query(ctx, server, method, func(ctx context.Context, a *activeSession) error {
 		var err error
-		if raw, err = a.conn.request(ctx, method, &rawParams{fields: fields}, outgoing{name: name}); err != nil {
+		if raw, err = a.conn.request(ctx, method, &rawParams{fields: fields}, requestMeta{name: name}); err != nil {
 			return err
 		}
 		var r struct {
@@ -128,7 +128,7 @@ func (r *Registry) enter(ctx context.Context, name string) (leave func(), err er
 }
 
 // query does something with the connection of a server, within its timeout.
-func (r *Registry) query(ctx context.Context, name, what string, do func(context.Context, *attached) error) error {
+func (r *Registry) query(ctx context.Context, name, what string, do func(context.Context, *activeSession) error) error {
 	if err := r.usable(); err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ type remote struct {
 }
 
 // reach prepares the link to the URL of a definition. VALIDATION_ERROR.
-func reach(e expansion) (*remote, error) {
+func reach(e expandedConfig) (*remote, error) {
 	u, err := url.Parse(e.BaseURL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, fault.New(fault.ValidationError, "it is no http or https URL").WithField("baseURL").
@@ -48,10 +48,10 @@ func reach(e expansion) (*remote, error) {
 	r := &remote{endpoint: e.BaseURL, idle: base.CloseIdleConnections, conceal: e.conceal}
 	var way http.RoundTripper = base
 	if e.login != nil {
-		way = &bearer{base: base, source: e.login, origin: u, barred: r.barred}
+		way = &tokenTransport{base: base, source: e.login, origin: u, barred: r.barred}
 	}
 	r.client = &http.Client{
-		Transport:     renaming{&headers{base: way, origin: u, set: headersOf(e.MCPConfig), told: r.told}},
+		Transport:     aliasTransport{&headerTransport{base: way, origin: u, set: headersOf(e.MCPConfig), told: r.told}},
 		CheckRedirect: func(to *http.Request, via []*http.Request) error { return r.redirected(u, to.URL, len(via)) },
 	}
 	return r, nil
@@ -127,8 +127,8 @@ func (r *remote) ended() string {
 	return r.refused
 }
 
-// headers adds the headers of a definition to requests to its own origin, and bounds answers.
-type headers struct {
+// headerTransport adds the headers of a definition to requests to its own origin, and bounds answers.
+type headerTransport struct {
 	base   http.RoundTripper
 	origin *url.URL
 	set    http.Header
@@ -136,7 +136,7 @@ type headers struct {
 }
 
 // RoundTrip implements http.RoundTripper.
-func (h *headers) RoundTrip(req *http.Request) (*http.Response, error) {
+func (h *headerTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if sameOrigin(req.URL, h.origin) {
 		req = req.Clone(req.Context())
 		maps.Copy(req.Header, h.set)
@@ -149,20 +149,20 @@ func (h *headers) RoundTrip(req *http.Request) (*http.Response, error) {
 		h.told(resp.Status)
 	}
 	if resp.Header.Get("Content-Type") != "text/event-stream" {
-		resp.Body = &bounded{ReadCloser: resp.Body, left: maxBody}
+		resp.Body = &limitedBody{ReadCloser: resp.Body, left: maxBody}
 	}
 	return resp, nil
 }
 
-// bounded is a body that must not be longer than allowed.
-type bounded struct {
+// limitedBody is a body that must not be longer than allowed.
+type limitedBody struct {
 	io.ReadCloser
 
 	left int
 }
 
 // Read implements io.Reader.
-func (b *bounded) Read(p []byte) (int, error) {
+func (b *limitedBody) Read(p []byte) (int, error) {
 	if b.left <= 0 {
 		return 0, errors.New("the answer has more than " + strconv.Itoa(maxBody>>20) + " MiB")
 	}

@@ -55,7 +55,7 @@ func (s *server) call(ctx context.Context, c CallRequest) (Reply, error) {
 		return Reply{}, err
 	}
 	begin := s.r.now()
-	f := a.conn.flights.begin(ctx, a.discreet(c), func(f *flight) {
+	f := a.conn.pendingCalls.begin(ctx, a.discreet(c), func(f *pendingCall) {
 		f.token, f.gate, f.held, f.open = newToken(), l.gate, true, true
 		f.limit(a.timeout)
 	})
@@ -92,7 +92,7 @@ func (s *server) admit(tool string) (*limits, time.Duration, error) {
 }
 
 // fit asks whether the tool of a connection is the one that is meant. TOOL_UNAVAILABLE when it has none.
-func (s *server) fit(a *attached, c CallRequest) error {
+func (s *server) fit(a *activeSession, c CallRequest) error {
 	if c.Fit == nil {
 		return nil
 	}
@@ -106,7 +106,7 @@ func (s *server) fit(a *attached, c CallRequest) error {
 	return c.Fit(list[i])
 }
 
-func (s *server) traitOf(a *attached, tool string) trait {
+func (s *server) traitOf(a *activeSession, tool string) trait {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return a.traits[tool]
@@ -121,7 +121,7 @@ func (s *server) givenUp(ctx context.Context, tool string) error {
 var rejected = jsonrpc.Error{Code: -32005, Message: "rejected by transport"}
 
 // failure says what became of a request, with the secrets of the definition hidden.
-func (s *server) failure(ctx context.Context, a *attached, what string, err error) error {
+func (s *server) failure(ctx context.Context, a *activeSession, what string, err error) error {
 	said, answered := errors.AsType[*jsonrpc.Error](err)
 	answered = answered && (said.Code != rejected.Code || said.Message != rejected.Message)
 	switch {
@@ -164,9 +164,9 @@ func (c *connection) modern() bool {
 }
 
 // send sends a call, again when the server is too busy for it.
-func (a *attached) send(f *flight, t trait) (Reply, error) {
+func (a *activeSession) send(f *pendingCall, t trait) (Reply, error) {
 	c := f.call
-	o := outgoing{name: c.Tool, headers: t.headersOf(c.Args), token: f.token}
+	o := requestMeta{name: c.Tool, headers: t.headersOf(c.Args), token: f.token}
 	asTask := t.task && a.conn.takesTasks && !a.conn.modern()
 	state := c.State
 	for try := range busyTries {
@@ -190,7 +190,7 @@ func (a *attached) send(f *flight, t trait) (Reply, error) {
 }
 
 // params are those of a call.
-func (a *attached) params(f *flight, state string, asTask bool) *rawParams {
+func (a *activeSession) params(f *pendingCall, state string, asTask bool) *rawParams {
 	c := f.call
 	p := &rawParams{fields: object{"name": c.Tool, "arguments": json.RawMessage("{}")}}
 	p.Meta = mcp.Meta{"progressToken": f.token}
@@ -230,7 +230,7 @@ func urlsOf(err error) []Ask {
 }
 
 // read makes a reply of the result of a call. again says that the server puts the call off.
-func (a *attached) read(f *flight, raw json.RawMessage, asTask bool) (reply Reply, again bool, err error) {
+func (a *activeSession) read(f *pendingCall, raw json.RawMessage, asTask bool) (reply Reply, again bool, err error) {
 	var r struct {
 		taskState
 

@@ -70,7 +70,7 @@ func (r *Registry) defined(name string) (definition, bool, error) {
 }
 
 // loginServer is what a login has to know of a definition.
-func loginServer(e expansion) oauth.Server {
+func loginServer(e expandedConfig) oauth.Server {
 	s := oauth.Server{Name: e.Name, URL: e.BaseURL, Headers: headersOf(e.MCPConfig)}
 	if e.OAuth != nil {
 		s.ClientID, s.ClientSecret, s.Issuer, s.Scopes = e.OAuth.ClientID, e.OAuth.ClientSecret, e.OAuth.Issuer, e.OAuth.Scopes
@@ -79,7 +79,7 @@ func loginServer(e expansion) oauth.Server {
 }
 
 // withLogin lets a server that has no token in its definition use that of a login, and hides it in texts.
-func (r *Registry) withLogin(e expansion) expansion {
+func (r *Registry) withLogin(e expandedConfig) expandedConfig {
 	if e.Transport != TransportHTTP || headersOf(e.MCPConfig).Get("Authorization") != "" {
 		return e
 	}
@@ -98,8 +98,8 @@ func (r *Registry) loggedIn(def definition) definition {
 	return def
 }
 
-// bearer sends the token of a login with the requests to its server, and another one when the server refuses it.
-type bearer struct {
+// tokenTransport sends the token of a login with the requests to its server, and another one when the server refuses it.
+type tokenTransport struct {
 	base   http.RoundTripper
 	source *oauth.Source
 	origin *url.URL
@@ -108,7 +108,7 @@ type bearer struct {
 }
 
 // RoundTrip implements http.RoundTripper. An error that matches oauth.ErrLogin when only a person can help.
-func (b *bearer) RoundTrip(req *http.Request) (*http.Response, error) {
+func (b *tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if !sameOrigin(req.URL, b.origin) {
 		return b.base.RoundTrip(req)
 	}
@@ -139,7 +139,7 @@ func (b *bearer) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // fail ends a request that cannot be made.
-func (b *bearer) fail(req *http.Request, err error) error {
+func (b *tokenTransport) fail(req *http.Request, err error) error {
 	if req.Body != nil {
 		_ = req.Body.Close() // it may have been read already
 	}

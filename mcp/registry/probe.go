@@ -20,7 +20,7 @@ func (r *Registry) Test(ctx context.Context, name string) (MCPHealthReport, erro
 	def := s.def
 	s.mu.Unlock()
 	report := MCPHealthReport{Tool: name, Status: Offline, Timestamp: r.now(), Capabilities: []string{}, Tools: []string{}}
-	opened, err := r.dial(ctx, def, dialing{stage: report.stage, tail: func(text string) { report.Stderr = text }})
+	opened, err := r.dial(ctx, def, dialOptions{stage: report.stage, tail: func(text string) { report.Stderr = text }})
 	if err != nil {
 		report.LastError = fault.From(err).Message
 		return report, err

@@ -114,20 +114,20 @@ type Registry struct {
 
 	// mu guards the fields below. It is not held while anything is waited for.
 	mu      sync.RWMutex
-	life    life
+	life    registryState
 	servers map[string]*server
 	// retiring are connections whose last calls are awaited; ends counts those that are not closed yet.
-	retiring map[*attached]bool
+	retiring map[*activeSession]bool
 	ends     sync.WaitGroup
 	// hurry is closed when Close waits for calls no longer.
 	hurry chan struct{}
 }
 
-// life is how far a registry is.
-type life int
+// registryState is how far a registry is.
+type registryState int
 
 const (
-	fresh life = iota
+	fresh registryState = iota
 	running
 	over
 )
@@ -154,7 +154,7 @@ func New(c Config) (*Registry, error) {
 		bound: cmp.Or(c.Handshake, defaultHandshake), ping: cmp.Or(c.Ping, healthInterval), state: stateFile{filepath.Join(c.Home, ".orch", "state", "mcp-tools.json")},
 		logins: oauth.New(oauth.Config{Dir: loginDir(c.Home), Logger: c.Logger}),
 		now:    time.Now, services: proc.NewServices(c.Logger), slots: make(chan struct{}, dialsAtOnce),
-		unwatch: func() {}, servers: map[string]*server{}, retiring: map[*attached]bool{}, hurry: make(chan struct{}),
+		unwatch: func() {}, servers: map[string]*server{}, retiring: map[*activeSession]bool{}, hurry: make(chan struct{}),
 	}, nil
 }
 
@@ -217,7 +217,7 @@ func (r *Registry) Reload(ctx context.Context) (int, error) {
 }
 
 // apply makes the servers those that were found, and returns the new and the changed ones. r.admin is held.
-func (r *Registry) apply(ctx context.Context, all found) []*server {
+func (r *Registry) apply(ctx context.Context, all scanResult) []*server {
 	state := r.state.load(r.log)
 	var touched []*server
 	for _, s := range r.all() {
@@ -408,13 +408,13 @@ func (r *Registry) usable() error {
 	return nil
 }
 
-func (r *Registry) lived() life {
+func (r *Registry) lived() registryState {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.life
 }
 
-func (r *Registry) live(l life) {
+func (r *Registry) live(l registryState) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.life = l

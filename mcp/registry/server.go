@@ -30,7 +30,7 @@ type server struct {
 	enabled bool
 	health  health
 	// live is the connection that calls use; nil while there is none.
-	live      *attached
+	live      *activeSession
 	metrics   Metrics
 	latencies []time.Duration
 	checked   time.Time
@@ -47,8 +47,8 @@ type server struct {
 	over, first chan struct{}
 }
 
-// attached is a connection in use. Its counters are guarded by server.mu.
-type attached struct {
+// activeSession is a connection in use. Its counters are guarded by server.mu.
+type activeSession struct {
 	*session
 
 	timeout time.Duration
@@ -113,7 +113,7 @@ func (s *server) supervise(ctx context.Context, def definition, tried func()) {
 	defer tried()
 	for again := false; ctx.Err() == nil; again = true {
 		changed := make(chan struct{}, 1)
-		opened, err := s.r.dial(ctx, def, dialing{again: again, confused: s.confused, changed: func(kind ChangeKind) {
+		opened, err := s.r.dial(ctx, def, dialOptions{again: again, confused: s.confused, changed: func(kind ChangeKind) {
 			if kind == ToolsChanged {
 				nudge(changed)
 				return
@@ -151,8 +151,8 @@ func (s *server) delay() time.Duration {
 }
 
 // attach lets calls use a new connection. Those in flight on the former one finish there (S1-033).
-func (s *server) attach(opened *session, timeout time.Duration) *attached {
-	a := &attached{session: opened, timeout: timeout, idle: make(chan struct{})}
+func (s *server) attach(opened *session, timeout time.Duration) *activeSession {
+	a := &activeSession{session: opened, timeout: timeout, idle: make(chan struct{})}
 	s.mu.Lock()
 	former := s.live
 	s.live = a
@@ -191,7 +191,7 @@ func (s *server) failed(reason string, login bool) {
 }
 
 // watch looks after a connection until it is over, or ctx ends.
-func (s *server) watch(ctx context.Context, a *attached, changed <-chan struct{}) {
+func (s *server) watch(ctx context.Context, a *activeSession, changed <-chan struct{}) {
 	timer := time.NewTimer(s.r.ping)
 	defer timer.Stop()
 	settled, stirred := time.NewTimer(0), (<-chan struct{})(nil)
@@ -235,7 +235,7 @@ func (s *server) untilNextCheck() time.Duration {
 
 // check pings the server. It returns false when the connection was given up. A server that works is left in peace:
 // some do one thing at a time.
-func (s *server) check(ctx context.Context, a *attached) bool {
+func (s *server) check(ctx context.Context, a *activeSession) bool {
 	s.mu.Lock()
 	busy := a.calls > 0
 	s.mu.Unlock()
@@ -257,7 +257,7 @@ func (s *server) check(ctx context.Context, a *attached) bool {
 }
 
 // heard notes the outcome of a ping. It returns false when the connection is to be given up.
-func (s *server) heard(err error, a *attached) bool {
+func (s *server) heard(err error, a *activeSession) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.checked = s.r.now()
@@ -272,7 +272,7 @@ func (s *server) heard(err error, a *attached) bool {
 }
 
 // relist reads the tools again after the server said that they changed.
-func (s *server) relist(ctx context.Context, a *attached) {
+func (s *server) relist(ctx context.Context, a *activeSession) {
 	bounded, cancel := context.WithTimeout(ctx, s.r.bound)
 	defer cancel()
 	tools, traits, err := a.conn.tools(bounded, s.r.refusing(ctx, s.name, a.conceal))
@@ -290,7 +290,7 @@ func (s *server) relist(ctx context.Context, a *attached) {
 }
 
 // detach takes a connection out of use that is over.
-func (s *server) detach(a *attached) {
+func (s *server) detach(a *activeSession) {
 	s.mu.Lock()
 	if s.live == a {
 		s.live = nil
@@ -301,7 +301,7 @@ func (s *server) detach(a *attached) {
 
 // acquire returns the connection for a call, which release gives back. TOOL_UNAVAILABLE, ErrToolDisabled,
 // ErrToolNotFound.
-func (s *server) acquire() (*attached, error) {
+func (s *server) acquire() (*activeSession, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.unusable(); err != nil {
@@ -326,7 +326,7 @@ func (s *server) unusable() error {
 }
 
 // reach is acquire for those who wait for the server to come back, at most for its timeout.
-func (s *server) reach(ctx context.Context) (*attached, error) {
+func (s *server) reach(ctx context.Context) (*activeSession, error) {
 	s.mu.Lock()
 	timer := time.NewTimer(s.def.timeout())
 	s.mu.Unlock()
@@ -362,7 +362,7 @@ func isClosed(c <-chan struct{}) bool {
 }
 
 // release gives a connection back.
-func (s *server) release(a *attached) {
+func (s *server) release(a *activeSession) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if a.calls--; a.calls == 0 && a.retired {

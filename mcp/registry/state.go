@@ -15,7 +15,7 @@ import (
 // stateFile keeps which servers are enabled: {"github":{"enabled":true}} (S1-055).
 type stateFile struct{ path string }
 
-type administered struct {
+type serverState struct {
 	Enabled bool `json:"enabled"`
 }
 
@@ -37,8 +37,8 @@ func unsaved(path string, err error) error {
 }
 
 // load reads the state. A file that is broken counts as empty.
-func (f stateFile) load(log *slog.Logger) map[string]administered {
-	state := map[string]administered{}
+func (f stateFile) load(log *slog.Logger) map[string]serverState {
+	state := map[string]serverState{}
 	content, err := os.ReadFile(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return state
@@ -48,7 +48,7 @@ func (f stateFile) load(log *slog.Logger) map[string]administered {
 	}
 	if err != nil || state == nil {
 		log.Warn("mcp_state_unreadable", slog.String("file", f.path), slog.Any("error", err))
-		return map[string]administered{}
+		return map[string]serverState{}
 	}
 	return state
 }
@@ -59,7 +59,7 @@ func (f stateFile) set(name string, enabled bool, log *slog.Logger) error {
 	if now, ok := state[name]; ok && now.Enabled == enabled {
 		return nil
 	}
-	state[name] = administered{enabled}
+	state[name] = serverState{enabled}
 	content, err := json.MarshalIndent(state, "", "  ")
 	if err != nil {
 		return unsaved(f.path, err)

@@ -35,8 +35,8 @@ const (
 type process struct {
 	service *proc.Service
 	stdin   *os.File
-	stdout  *lines
-	stderr  *ring
+	stdout  *messageReader
+	stderr  *tailBuffer
 	conceal func(string) string
 
 	once sync.Once
@@ -47,7 +47,7 @@ type process struct {
 }
 
 // spawn starts the process of a definition. EXEC_FAILED.
-func spawn(services *proc.Services, e expansion, dir string, getenv func(string) string) (*process, error) {
+func spawn(services *proc.Services, e expandedConfig, dir string, getenv func(string) string) (*process, error) {
 	env := environment(e.Env, getenv)
 	program, err := lookPath(e.Command, dir, e.Env["PATH"], getenv("PATH"))
 	if err != nil {
@@ -67,10 +67,10 @@ func spawn(services *proc.Services, e expansion, dir string, getenv func(string)
 	}
 	defer outWrite.Close()
 	p := &process{
-		stdin: inWrite, stderr: &ring{}, conceal: e.conceal,
+		stdin: inWrite, stderr: &tailBuffer{}, conceal: e.conceal,
 		leaving: make(chan struct{}), over: make(chan struct{}),
 	}
-	p.stdout = newLines(outRead, p.stderr)
+	p.stdout = newMessageReader(outRead, p.stderr)
 	// It outlives the call that starts it, so the context of that is not its own.
 	cmd := exec.CommandContext(context.Background(), program, e.Args...)
 	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = dir, env, inRead, outWrite, p.stderr, endGrace
@@ -129,7 +129,7 @@ func absolute(dir, path string) string {
 
 // Connect implements mcp.Transport.
 func (p *process) Connect(ctx context.Context) (mcp.Connection, error) {
-	conn, err := (&mcp.IOTransport{Reader: p.stdout, Writer: patient{p.stdin}, MaxLineLength: maxLine}).Connect(ctx)
+	conn, err := (&mcp.IOTransport{Reader: p.stdout, Writer: deadlineWriter{p.stdin}, MaxLineLength: maxLine}).Connect(ctx)
 	return throughPipe(ctx, conn), err
 }
 
@@ -170,19 +170,19 @@ func lastLine(text string) string {
 	return text[strings.LastIndexByte(text, '\n')+1:]
 }
 
-// patient bounds how long a write may take.
-type patient struct{ *os.File }
+// deadlineWriter bounds how long a write may take.
+type deadlineWriter struct{ *os.File }
 
 // Write implements io.Writer.
-func (w patient) Write(b []byte) (int, error) {
+func (w deadlineWriter) Write(b []byte) (int, error) {
 	if err := w.SetWriteDeadline(time.Now().Add(writePatience)); err != nil {
 		return 0, err
 	}
 	return w.File.Write(b)
 }
 
-// lines reads the messages of a process. Lines that are no JSON go where stderr goes: many servers greet their users.
-type lines struct {
+// messageReader reads the messages of a process. Lines that are no JSON go where stderr goes: many servers greet their users.
+type messageReader struct {
 	file    *os.File
 	scanner *bufio.Scanner
 	aside   io.Writer
@@ -193,15 +193,15 @@ type lines struct {
 	failure string
 }
 
-func newLines(file *os.File, aside io.Writer) *lines {
+func newMessageReader(file *os.File, aside io.Writer) *messageReader {
 	const first = 64 << 10
 	scanner := bufio.NewScanner(file)
 	scanner.Buffer(make([]byte, 0, first), maxLine)
-	return &lines{file: file, scanner: scanner, aside: aside}
+	return &messageReader{file: file, scanner: scanner, aside: aside}
 }
 
 // Read implements io.Reader.
-func (l *lines) Read(b []byte) (int, error) {
+func (l *messageReader) Read(b []byte) (int, error) {
 	for len(l.rest) == 0 {
 		if !l.scanner.Scan() {
 			return 0, l.over(l.scanner.Err())
@@ -219,7 +219,7 @@ func (l *lines) Read(b []byte) (int, error) {
 }
 
 // over says how the messages end.
-func (l *lines) over(err error) error {
+func (l *messageReader) over(err error) error {
 	if errors.Is(err, bufio.ErrTooLong) {
 		l.mu.Lock()
 		l.failure = fmt.Sprintf("a message has more than %d MiB", maxLine>>20)
@@ -231,7 +231,7 @@ func (l *lines) over(err error) error {
 	return err
 }
 
-func (l *lines) drop(line []byte) {
+func (l *messageReader) drop(line []byte) {
 	if len(line) == 0 {
 		return
 	}
@@ -239,11 +239,11 @@ func (l *lines) drop(line []byte) {
 	l.garbage++
 	l.mu.Unlock()
 	const shown = 200
-	_, _ = fmt.Fprintf(l.aside, "stdout: %s\n", line[:min(len(line), shown)]) // a ring takes everything
+	_, _ = fmt.Fprintf(l.aside, "stdout: %s\n", line[:min(len(line), shown)]) // a tail buffer takes everything
 }
 
 // complaint tells what is wrong with the messages, or of lines that were none.
-func (l *lines) complaint() string {
+func (l *messageReader) complaint() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.garbage == 0 || l.failure != "" {
@@ -253,30 +253,30 @@ func (l *lines) complaint() string {
 }
 
 // Close implements io.Closer.
-func (l *lines) Close() error { return l.file.Close() }
+func (l *messageReader) Close() error { return l.file.Close() }
 
-// ring keeps the end of what is written to it.
-type ring struct {
+// tailBuffer keeps the end of what is written to it.
+type tailBuffer struct {
 	mu   sync.Mutex
 	kept []byte
 }
 
-// ringSize is how many bytes a ring keeps.
-const ringSize = 8 << 10
+// tailSize is how many bytes a tail buffer keeps.
+const tailSize = 8 << 10
 
 // Write implements io.Writer.
-func (r *ring) Write(b []byte) (int, error) {
+func (r *tailBuffer) Write(b []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.kept = append(r.kept, b...)
-	if over := len(r.kept) - ringSize; over > 0 {
+	if over := len(r.kept) - tailSize; over > 0 {
 		r.kept = slices.Delete(r.kept, 0, over)
 	}
 	return len(b), nil
 }
 
 // String returns what is kept as valid UTF-8.
-func (r *ring) String() string {
+func (r *tailBuffer) String() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return strings.ToValidUTF8(string(r.kept), "\ufffd")

@@ -14,9 +14,9 @@ import (
 // metaCall is the field of _meta that says to which call a request of the server belongs. orch puts it there itself.
 const metaCall = "orch/call"
 
-// marked is the stream of answers to one request. What the server asks on it belongs to the call of that request, which
+// taggedStream is the stream of answers to one request. What the server asks on it belongs to the call of that request, which
 // the SDK does not tell; so it is written into what it asks.
-type marked struct {
+type taggedStream struct {
 	io.Closer
 
 	lines *bufio.Reader
@@ -25,13 +25,13 @@ type marked struct {
 	err   error
 }
 
-// mark wraps the stream of answers to the request of a call.
-func mark(body io.ReadCloser, token string) io.ReadCloser {
-	return &marked{Closer: body, lines: bufio.NewReader(body), token: token}
+// tagStream wraps the stream of answers to the request of a call.
+func tagStream(body io.ReadCloser, token string) io.ReadCloser {
+	return &taggedStream{Closer: body, lines: bufio.NewReader(body), token: token}
 }
 
 // Read implements io.Reader.
-func (m *marked) Read(p []byte) (int, error) {
+func (m *taggedStream) Read(p []byte) (int, error) {
 	for len(m.rest) == 0 {
 		if m.err != nil {
 			return 0, m.err
@@ -46,7 +46,7 @@ func (m *marked) Read(p []byte) (int, error) {
 }
 
 // line reads a line, which must not be longer than an event may be.
-func (m *marked) line() ([]byte, error) {
+func (m *taggedStream) line() ([]byte, error) {
 	var line []byte
 	for {
 		part, err := m.lines.ReadSlice('\n')

@@ -48,7 +48,7 @@ type taskState struct {
 }
 
 // handle returns what is to be kept of a new task.
-func (t taskState) handle(generation string, f *flight) (json.RawMessage, error) {
+func (t taskState) handle(generation string, f *pendingCall) (json.RawMessage, error) {
 	if t.TaskID == "" || len(t.TaskID) > maxTaskID {
 		return nil, errors.New("the server makes a task of the call whose id is none")
 	}
@@ -72,15 +72,15 @@ func taskLost(server string, h handle) error {
 	return fault.Wrap(fault.InDoubt, ErrTaskLost, "the MCP server "+server+" does not know the task of "+h.Tool+" any more: what became of it is unknown")
 }
 
-// vigil is the wait for a task.
-type vigil struct {
+// taskWait is the wait for a task.
+type taskWait struct {
 	handle
 
 	s    *server
 	call CallRequest
-	// a is the connection whose flights know of it as f.
-	a *attached
-	f *flight
+	// a is the connection whose pending calls know of it as f.
+	a *activeSession
+	f *pendingCall
 	// open says whether requests that name no call may mean it.
 	open bool
 	// silent is when the server stopped answering; zero while it answers.
@@ -108,7 +108,7 @@ func (s *server) await(ctx context.Context, c CallRequest) (Reply, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	v := &vigil{
+	v := &taskWait{
 		handle: h, s: s, call: c,
 		asked: map[string]bool{}, answers: map[string]json.RawMessage{}, answered: make(chan answer),
 	}
@@ -135,7 +135,7 @@ func (s *server) await(ctx context.Context, c CallRequest) (Reply, error) {
 }
 
 // failure is the error of a task for callers.
-func (v *vigil) failure(ctx context.Context, err error) error {
+func (v *taskWait) failure(ctx context.Context, err error) error {
 	if _, ok := errors.AsType[*fault.Error](err); ok {
 		return err
 	}
@@ -143,7 +143,7 @@ func (v *vigil) failure(ctx context.Context, err error) error {
 }
 
 // rest waits for the next look, or for an answer that the server can be told.
-func (v *vigil) rest(ctx context.Context) error {
+func (v *taskWait) rest(ctx context.Context) error {
 	poll := usualPoll
 	if v.Poll > 0 {
 		poll = time.Duration(min(v.Poll, float64(longestPoll.Milliseconds())) * float64(time.Millisecond))
@@ -162,25 +162,25 @@ func (v *vigil) rest(ctx context.Context) error {
 }
 
 // leave takes the wait out of the connection.
-func (v *vigil) leave() {
+func (v *taskWait) leave() {
 	if v.f != nil {
 		v.f.end()
 	}
 }
 
 // board makes the wait known to a connection.
-func (v *vigil) board(ctx context.Context, a *attached) {
+func (v *taskWait) board(ctx context.Context, a *activeSession) {
 	if v.a == a {
 		return
 	}
 	v.leave()
 	v.a = a
-	v.f = a.conn.flights.begin(ctx, a.discreet(v.call), func(f *flight) { f.token, f.task, f.open = v.Token, v.ID, v.open })
+	v.f = a.conn.pendingCalls.begin(ctx, a.discreet(v.call), func(f *pendingCall) { f.token, f.task, f.open = v.Token, v.ID, v.open })
 }
 
 // request sends a request about the task. errAgain when the way to the server is disturbed, ErrTaskLost when it does
 // not know the task; *jsonrpc.Error is another answer of the server. It waits for a server that is not connected.
-func (v *vigil) request(ctx context.Context, method string, within bool, more object) (json.RawMessage, error) {
+func (v *taskWait) request(ctx context.Context, method string, within bool, more object) (json.RawMessage, error) {
 	a, err := v.s.reach(ctx)
 	if err != nil {
 		if coded := fault.From(err); coded.Code == fault.ToolUnavailable {
@@ -200,7 +200,7 @@ func (v *vigil) request(ctx context.Context, method string, within bool, more ob
 	}
 	fields := object{"taskId": v.ID}
 	maps.Copy(fields, more)
-	raw, err := a.conn.request(ctx, method, &rawParams{fields: fields}, outgoing{name: v.ID, token: v.Token})
+	raw, err := a.conn.request(ctx, method, &rawParams{fields: fields}, requestMeta{name: v.ID, token: v.Token})
 	if _, answered := errors.AsType[*jsonrpc.Error](err); err == nil || answered {
 		v.silent = time.Time{}
 		return raw, err
@@ -209,7 +209,7 @@ func (v *vigil) request(ctx context.Context, method string, within bool, more ob
 }
 
 // disturbed notes that the server did not answer. It is an error when that has lasted for its timeout.
-func (v *vigil) disturbed(a *attached, err error) error {
+func (v *taskWait) disturbed(a *activeSession, err error) error {
 	now := v.s.r.now()
 	if v.silent.IsZero() {
 		v.silent = now
@@ -221,7 +221,7 @@ func (v *vigil) disturbed(a *attached, err error) error {
 }
 
 // get looks at the task.
-func (v *vigil) get(ctx context.Context, state any) error {
+func (v *taskWait) get(ctx context.Context, state any) error {
 	raw, err := v.request(ctx, "tasks/get", true, nil)
 	if said, ok := errors.AsType[*jsonrpc.Error](err); ok && unknownTask(said) {
 		return taskLost(v.s.name, v.handle)
@@ -241,7 +241,7 @@ func unknownTask(said *jsonrpc.Error) bool {
 }
 
 // note takes over what the server says of the task.
-func (v *vigil) note(t taskState) {
+func (v *taskWait) note(t taskState) {
 	if poll := max(t.Poll, t.PollMs); poll > 0 {
 		v.Poll = poll
 	}
@@ -252,12 +252,12 @@ func (v *vigil) note(t taskState) {
 }
 
 // cancelled is the error of a task that was cancelled.
-func (v *vigil) cancelled() error {
+func (v *taskWait) cancelled() error {
 	return fault.New(fault.Cancelled, "the task of %s__%s was cancelled: %s", v.s.name, v.Tool, v.a.conceal(v.message))
 }
 
 // lookOlder looks at a task of 2025-11-25. The result is nil while there is none.
-func (v *vigil) lookOlder(ctx context.Context) (json.RawMessage, error) {
+func (v *taskWait) lookOlder(ctx context.Context) (json.RawMessage, error) {
 	var t taskState
 	if err := v.get(ctx, &t); err != nil {
 		return nil, err
@@ -274,7 +274,7 @@ func (v *vigil) lookOlder(ctx context.Context) (json.RawMessage, error) {
 }
 
 // result asks for the result. Some servers put what they ask only to those who wait for it.
-func (v *vigil) result(ctx context.Context, status string) (json.RawMessage, error) {
+func (v *taskWait) result(ctx context.Context, status string) (json.RawMessage, error) {
 	over := status != "input_required"
 	v.opened(true)
 	raw, err := v.request(ctx, "tasks/result", over, nil)
@@ -290,7 +290,7 @@ func (v *vigil) result(ctx context.Context, status string) (json.RawMessage, err
 }
 
 // opened says whether requests that name no call may mean the wait.
-func (v *vigil) opened(open bool) {
+func (v *taskWait) opened(open bool) {
 	v.open = open
 	v.f.opened(open)
 }
@@ -305,7 +305,7 @@ type newerState struct {
 }
 
 // lookNewer looks at a task of the extension of 2026-07-28.
-func (v *vigil) lookNewer(ctx context.Context) (json.RawMessage, error) {
+func (v *taskWait) lookNewer(ctx context.Context) (json.RawMessage, error) {
 	if err := v.update(ctx); err != nil {
 		return nil, err
 	}
@@ -336,7 +336,7 @@ func (v *vigil) lookNewer(ctx context.Context) (json.RawMessage, error) {
 }
 
 // putAll puts requests to the caller that it does not know yet.
-func (v *vigil) putAll(ctx context.Context, requests map[string]request) error {
+func (v *taskWait) putAll(ctx context.Context, requests map[string]request) error {
 	asks, err := asksOf(requests)
 	if err != nil {
 		return err
@@ -355,7 +355,7 @@ func (v *vigil) putAll(ctx context.Context, requests map[string]request) error {
 }
 
 // put puts a request to the caller.
-func (v *vigil) put(ctx context.Context, ask Ask) {
+func (v *taskWait) put(ctx context.Context, ask Ask) {
 	got := answer{Ask: ask, err: errors.New("nobody answers")}
 	if v.call.Ask != nil {
 		got.result, got.err = v.call.Ask(ctx, ask.Method, ask.Params)
@@ -368,7 +368,7 @@ func (v *vigil) put(ctx context.Context, ask Ask) {
 
 // take notes an answer for the server. A question that nobody answers is cancelled; where the protocol has no such
 // answer, the task is.
-func (v *vigil) take(ctx context.Context, got answer) error {
+func (v *taskWait) take(ctx context.Context, got answer) error {
 	if got.err != nil || !json.Valid(got.result) {
 		if got.Method != methodElicit {
 			v.abandon(ctx)
@@ -381,7 +381,7 @@ func (v *vigil) take(ctx context.Context, got answer) error {
 }
 
 // update tells the server the answers that it has not got yet.
-func (v *vigil) update(ctx context.Context) error {
+func (v *taskWait) update(ctx context.Context) error {
 	if len(v.answers) == 0 {
 		return nil
 	}
@@ -396,7 +396,7 @@ func (v *vigil) update(ctx context.Context) error {
 }
 
 // abandon asks the server to end a task that cannot go on.
-func (v *vigil) abandon(ctx context.Context) {
+func (v *taskWait) abandon(ctx context.Context) {
 	_, _ = v.request(ctx, "tasks/cancel", true, nil) // the caller is told why it cannot go on
 }
 
@@ -406,7 +406,7 @@ func (s *server) cancelTask(ctx context.Context, raw json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	v := &vigil{handle: h, s: s, call: CallRequest{Server: s.name, Tool: h.Tool}}
+	v := &taskWait{handle: h, s: s, call: CallRequest{Server: s.name, Tool: h.Tool}}
 	defer v.leave()
 	_, err = v.request(ctx, "tasks/cancel", true, nil)
 	if said, ok := errors.AsType[*jsonrpc.Error](err); ok && unknownTask(said) {

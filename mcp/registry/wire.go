@@ -77,8 +77,8 @@ func (r *rawResult) UnmarshalJSON(b []byte) error {
 // MarshalJSON implements json.Marshaler.
 func (r *rawResult) MarshalJSON() ([]byte, error) { return r.raw, nil }
 
-// outgoing is what a request needs beside its message.
-type outgoing struct {
+// requestMeta is what a request needs beside its message.
+type requestMeta struct {
 	// name is that of the tool, resource, prompt or task; headers are those of arguments; token is that of the call,
 	// "" for none. All are for HTTP.
 	name    string
@@ -86,13 +86,13 @@ type outgoing struct {
 	token   string
 }
 
-// outgoingKey is the key of the outgoing of a context.
-type outgoingKey struct{}
+// requestMetaKey is the key of the request metadata of a context.
+type requestMetaKey struct{}
 
 // request sends a method and returns its result as it came. *jsonrpc.Error is what the server answered; other errors
 // are about the way to it.
-func (c *connection) request(ctx context.Context, method string, p *rawParams, o outgoing) (json.RawMessage, error) {
-	ctx = context.WithValue(ctx, outgoingKey{}, o)
+func (c *connection) request(ctx context.Context, method string, p *rawParams, o requestMeta) (json.RawMessage, error) {
+	ctx = context.WithValue(ctx, requestMetaKey{}, o)
 	result, err := mcp.CallCustomMethod[*rawParams, *rawResult](ctx, c.session, alias+method, p)
 	if err != nil {
 		return nil, err
@@ -124,43 +124,43 @@ func unaliased(msg jsonrpc.Message) (jsonrpc.Message, bool) {
 	return &renamed, true
 }
 
-// pipe is a connection to a process.
-type pipe struct {
+// processConn is a connection to a process.
+type processConn struct {
 	mcp.Connection
 
-	greeting *greeting
+	capture *handshakeCapture
 }
 
 // throughPipe wraps the connection to a process.
 func throughPipe(ctx context.Context, conn mcp.Connection) mcp.Connection {
-	return &pipe{Connection: conn, greeting: greetingOf(ctx)}
+	return &processConn{Connection: conn, capture: handshakeCaptureOf(ctx)}
 }
 
 // Write implements mcp.Connection.
-func (p *pipe) Write(ctx context.Context, msg jsonrpc.Message) error {
+func (p *processConn) Write(ctx context.Context, msg jsonrpc.Message) error {
 	msg, _ = unaliased(msg)
 	return p.Connection.Write(ctx, msg)
 }
 
 // Read implements mcp.Connection.
-func (p *pipe) Read(ctx context.Context) (jsonrpc.Message, error) {
+func (p *processConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	msg, err := p.Connection.Read(ctx)
 	if resp, ok := msg.(*jsonrpc.Response); ok && err == nil {
-		p.greeting.told(resp.Result)
+		p.capture.told(resp.Result)
 	}
 	return msg, err
 }
 
-// renaming sends requests under their true names.
-type renaming struct{ base http.RoundTripper }
+// aliasTransport sends requests under their true names.
+type aliasTransport struct{ base http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
-func (r renaming) RoundTrip(req *http.Request) (*http.Response, error) {
+func (r aliasTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
 	if req.Method != http.MethodPost || req.Body == nil {
 		return r.base.RoundTrip(req)
 	}
-	o, ok := ctx.Value(outgoingKey{}).(outgoing)
+	o, ok := ctx.Value(requestMetaKey{}).(requestMeta)
 	if ok {
 		var err error
 		if req, err = o.rename(req); err != nil {
@@ -171,15 +171,15 @@ func (r renaming) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	resp.Body = greetingOf(ctx).listen(resp.Body)
+	resp.Body = handshakeCaptureOf(ctx).listen(resp.Body)
 	if o.token != "" && strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
-		resp.Body = mark(resp.Body, o.token)
+		resp.Body = tagStream(resp.Body, o.token)
 	}
 	return resp, nil
 }
 
 // rename returns a request with the true name of its method, and the headers that belong to it.
-func (o outgoing) rename(req *http.Request) (*http.Request, error) {
+func (o requestMeta) rename(req *http.Request) (*http.Request, error) {
 	body, err := io.ReadAll(req.Body)
 	_ = req.Body.Close() // it is in memory
 	if err != nil {

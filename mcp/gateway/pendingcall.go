@@ -15,15 +15,15 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// orphaned is how long a call stays under way that nobody attends: its question has expired by then.
-const orphaned = 65 * time.Minute
+// orphanTimeout is how long a call stays under way that nobody attends: its question has expired by then.
+const orphanTimeout = 65 * time.Minute
 
-// flight is a call that is under way at a server. It outlives the attempt that began it while the server waits for an
+// pendingCall is a call that is under way at a server. It outlives the attempt that began it while the server waits for an
 // answer; the attempt that comes with the answer attends it on.
-type flight struct {
+type pendingCall struct {
 	of   Call
 	stop context.CancelFunc
-	// task is that of the server, for which the flight waits; nil for a call that is none.
+	// task is that of the server, for which the pending call waits; nil for a call that is none.
 	server string
 	task   json.RawMessage
 	// asks hands over the questions of the server, one at a time.
@@ -32,7 +32,7 @@ type flight struct {
 	done  chan struct{}
 	reply registry.Reply
 	err   error
-	// alone ends the flight, and forgets it, when nobody attends it for long.
+	// alone ends the pending call, and forgets it, when nobody attends it for long.
 	alone *time.Timer
 
 	mu sync.Mutex
@@ -46,19 +46,19 @@ type flight struct {
 	asked map[string]int
 }
 
-// flights are the calls that are under way, by their keys.
-type flights struct {
+// pendingCalls are the calls that are under way, by their keys.
+type pendingCalls struct {
 	mu    sync.Mutex
-	byKey map[string]*flight
+	byKey map[string]*pendingCall
 }
 
-func (all *flights) get(key string) *flight {
+func (all *pendingCalls) get(key string) *pendingCall {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	return all.byKey[key]
 }
 
-func (all *flights) remove(key string, f *flight) {
+func (all *pendingCalls) remove(key string, f *pendingCall) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if all.byKey[key] == f {
@@ -66,23 +66,23 @@ func (all *flights) remove(key string, f *flight) {
 	}
 }
 
-// takeOff begins a call.
-func (g *Gateway) takeOff(of Call, answers map[string]json.RawMessage, request registry.CallRequest) *flight {
+// startCall begins a call.
+func (g *Gateway) startCall(of Call, answers map[string]json.RawMessage, request registry.CallRequest) *pendingCall {
 	ctx, stop := context.WithCancel(g.life)
-	f := &flight{
+	f := &pendingCall{
 		of: of, server: request.Server, task: request.Task, attended: true,
 		stop: stop, asks: make(chan tools.Question), done: make(chan struct{}),
 		answers: map[string]json.RawMessage{}, waiting: map[string]chan json.RawMessage{}, asked: map[string]int{},
 	}
-	f.alone = time.AfterFunc(orphaned, func() {
-		g.flights.remove(of.key(), f) // also one that has ended meanwhile
+	f.alone = time.AfterFunc(orphanTimeout, func() {
+		g.pendingCalls.remove(of.key(), f) // also one that has ended meanwhile
 		stop()
 	})
 	f.take(answers)
 	request.Ask, request.Progress = f.ask, f.report
-	g.flights.mu.Lock()
-	g.flights.byKey[of.key()] = f
-	g.flights.mu.Unlock()
+	g.pendingCalls.mu.Lock()
+	g.pendingCalls.byKey[of.key()] = f
+	g.pendingCalls.mu.Unlock()
 	g.group.Go(func() {
 		defer close(f.done)
 		defer stop()
@@ -92,35 +92,35 @@ func (g *Gateway) takeOff(of Call, answers map[string]json.RawMessage, request r
 }
 
 // attend waits until a call ends or asks something. The end of ctx ends the call.
-func (g *Gateway) attend(ctx context.Context, env *tools.Env, key string, f *flight) (registry.Reply, error) {
+func (g *Gateway) attend(ctx context.Context, env *tools.Env, key string, f *pendingCall) (registry.Reply, error) {
 	f.alone.Stop()
 	f.hear(true, env.Progress)
 	defer f.hear(false, nil)
 	f.take(env.Answers)
 	select {
 	case <-f.done:
-		g.flights.remove(key, f)
+		g.pendingCalls.remove(key, f)
 		return f.reply, f.err
 	case q := <-f.asks:
-		f.alone.Reset(orphaned)
+		f.alone.Reset(orphanTimeout)
 		return registry.Reply{}, &tools.Asking{Questions: []tools.Question{q}}
 	case <-ctx.Done():
 		f.stop()
 		<-f.done
-		g.flights.remove(key, f)
+		g.pendingCalls.remove(key, f)
 		return registry.Reply{}, fault.From(context.Cause(ctx))
 	}
 }
 
 // hear sets whether somebody attends, and is told of progress.
-func (f *flight) hear(attended bool, progress func(done, total float64, message string)) {
+func (f *pendingCall) hear(attended bool, progress func(done, total float64, message string)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.attended, f.progress = attended, progress
 }
 
 // report tells progress to who attends.
-func (f *flight) report(done, total float64, message string) {
+func (f *pendingCall) report(done, total float64, message string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.progress != nil {
@@ -129,7 +129,7 @@ func (f *flight) report(done, total float64, message string) {
 }
 
 // take hands answers to those who wait for them.
-func (f *flight) take(answers map[string]json.RawMessage) {
+func (f *pendingCall) take(answers map[string]json.RawMessage) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for key, answer := range answers {
@@ -143,7 +143,7 @@ func (f *flight) take(answers map[string]json.RawMessage) {
 
 // ask answers a request of the server: with an answer that is known, because the same was asked before a restart, else
 // with that of a question of the call.
-func (f *flight) ask(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+func (f *pendingCall) ask(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 	q, err := questionOf(method, params)
 	if err != nil {
 		return nil, err
@@ -166,7 +166,7 @@ func (f *flight) ask(ctx context.Context, method string, params json.RawMessage)
 }
 
 // await gives a question its key, and returns its answer, or where to wait for it.
-func (f *flight) await(q *tools.Question) (json.RawMessage, <-chan json.RawMessage) {
+func (f *pendingCall) await(q *tools.Question) (json.RawMessage, <-chan json.RawMessage) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked[q.Key]++

@@ -22,24 +22,24 @@ const (
 // errOvertime is why the context of a call ends that worked for too long.
 var errOvertime = errors.New("the call worked for too long")
 
-// flights are the calls that a connection carries. They say to which of them belongs what the server asks and reports.
-type flights struct {
+// pendingCalls are the calls that a connection carries. They say to which of them belongs what the server asks and reports.
+type pendingCalls struct {
 	// patience is how long a request of a task waits until somebody waits for the task.
 	patience time.Duration
 	// confused is told of a request that might belong to several calls, unowned of one that belongs to none.
 	confused, unowned func(method string)
 
 	mu      sync.Mutex
-	all     map[*flight]bool
+	all     map[*pendingCall]bool
 	changed chan struct{}
 	// requests counts those that are being answered.
 	requests int
 }
 
-// flight is a call on its way, or the wait for a task. Its fields are guarded by flights.mu but for those that do not
+// pendingCall is a call on its way, or the wait for a task. Its fields are guarded by pendingCalls.mu but for those that do not
 // change.
-type flight struct {
-	of     *flights
+type pendingCall struct {
+	of     *pendingCalls
 	call   CallRequest
 	cancel context.CancelCauseFunc
 	// ctx ends with the call.
@@ -51,13 +51,13 @@ type flight struct {
 
 	// task is the id of the task that it waits for.
 	task string
-	// open flights may be meant by a request that does not say to which call it belongs.
+	// open pending calls may be meant by a request that does not say to which call it belongs.
 	open bool
 	held bool
 	over bool
 	// asked counts the requests that wait for an answer.
 	asked int
-	clock *clock
+	clock *workTimer
 	// turn lets one answered request after the other back to work.
 	turn sync.Mutex
 	// reporting is held while progress is told.
@@ -65,24 +65,24 @@ type flight struct {
 	done, total float64
 }
 
-// clock counts the time that a call works.
-type clock struct {
+// workTimer counts the time that a call works.
+type workTimer struct {
 	timer *time.Timer
 	left  time.Duration
 	since time.Time
 }
 
-func newFlights(patience time.Duration) *flights {
+func newPendingCalls(patience time.Duration) *pendingCalls {
 	none := func(string) {}
-	return &flights{patience: patience, confused: none, unowned: none, all: map[*flight]bool{}, changed: make(chan struct{})}
+	return &pendingCalls{patience: patience, confused: none, unowned: none, all: map[*pendingCall]bool{}, changed: make(chan struct{})}
 }
 
 // newToken returns a token of progress that no other call has.
 func newToken() string { return "orch-" + rand.Text() }
 
-// begin adds a flight, whose context ends when it does. prepare sets its fields.
-func (fs *flights) begin(ctx context.Context, c CallRequest, prepare func(*flight)) *flight {
-	f := &flight{of: fs, call: c}
+// begin adds a pending call, whose context ends when it does. prepare sets its fields.
+func (fs *pendingCalls) begin(ctx context.Context, c CallRequest, prepare func(*pendingCall)) *pendingCall {
+	f := &pendingCall{of: fs, call: c}
 	f.ctx, f.cancel = context.WithCancelCause(ctx)
 	prepare(f)
 	fs.mu.Lock()
@@ -92,19 +92,19 @@ func (fs *flights) begin(ctx context.Context, c CallRequest, prepare func(*fligh
 	return f
 }
 
-// tell wakes those that wait for a flight. fs.mu is held.
-func (fs *flights) tell() {
+// tell wakes those that wait for a pending call. fs.mu is held.
+func (fs *pendingCalls) tell() {
 	close(fs.changed)
 	fs.changed = make(chan struct{})
 }
 
-// limit ends the flight when it has worked for a time.
-func (f *flight) limit(d time.Duration) {
-	f.clock = &clock{left: d, since: time.Now(), timer: time.AfterFunc(d, func() { f.cancel(errOvertime) })}
+// limit ends the pending call when it has worked for a time.
+func (f *pendingCall) limit(d time.Duration) {
+	f.clock = &workTimer{left: d, since: time.Now(), timer: time.AfterFunc(d, func() { f.cancel(errOvertime) })}
 }
 
-// end takes the flight out. Nothing is told to its call afterwards.
-func (f *flight) end() {
+// end takes the pending call out. Nothing is told to its call afterwards.
+func (f *pendingCall) end() {
 	f.of.mu.Lock()
 	f.over = true
 	delete(f.of.all, f)
@@ -121,18 +121,18 @@ func (f *flight) end() {
 	defer f.reporting.Unlock()
 }
 
-// opened says whether requests that name no call may mean the flight.
-func (f *flight) opened(open bool) {
+// opened says whether requests that name no call may mean the pending call.
+func (f *pendingCall) opened(open bool) {
 	f.of.mu.Lock()
 	defer f.of.mu.Unlock()
 	f.open = open
 }
 
 // overtime reports whether it has worked for too long.
-func (f *flight) overtime() bool { return errors.Is(context.Cause(f.ctx), errOvertime) }
+func (f *pendingCall) overtime() bool { return errors.Is(context.Cause(f.ctx), errOvertime) }
 
-// asking counts the flights that wait for answers.
-func (fs *flights) asking() int {
+// asking counts the pending calls that wait for answers.
+func (fs *pendingCalls) asking() int {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	n := 0
@@ -145,7 +145,7 @@ func (fs *flights) asking() int {
 }
 
 // suspend stops the clock while the server waits for an answer, and lets another call work.
-func (f *flight) suspend() {
+func (f *pendingCall) suspend() {
 	if f.asked++; f.asked > 1 {
 		return
 	}
@@ -160,7 +160,7 @@ func (f *flight) suspend() {
 }
 
 // resume lets the call work again before the answer is given.
-func (f *flight) resume() {
+func (f *pendingCall) resume() {
 	f.turn.Lock()
 	defer f.turn.Unlock()
 	f.of.mu.Lock()
@@ -183,8 +183,8 @@ func (f *flight) resume() {
 	}
 }
 
-// taken finds the flight that a request belongs to, and suspends it. nil when there is none, or several.
-func (fs *flights) taken(ctx context.Context, method string, meta map[string]any) *flight {
+// taken finds the pending call that a request belongs to, and suspends it. nil when there is none, or several.
+func (fs *pendingCalls) taken(ctx context.Context, method string, meta map[string]any) *pendingCall {
 	if task := relatedTask(meta); task != "" {
 		return fs.ofTask(ctx, method, task)
 	}
@@ -194,7 +194,7 @@ func (fs *flights) taken(ctx context.Context, method string, meta map[string]any
 		f.suspend()
 		return f
 	}
-	var working, waiting []*flight
+	var working, waiting []*pendingCall
 	for f := range fs.all {
 		switch {
 		case !f.open:
@@ -219,8 +219,8 @@ func (fs *flights) taken(ctx context.Context, method string, meta map[string]any
 	return working[0]
 }
 
-// called returns the flight of a token; nil when there is none. fs.mu is held.
-func (fs *flights) called(token any) *flight {
+// called returns the pending call of a token; nil when there is none. fs.mu is held.
+func (fs *pendingCalls) called(token any) *pendingCall {
 	for f := range fs.all {
 		if f.token != "" && f.token == token {
 			return f
@@ -229,9 +229,9 @@ func (fs *flights) called(token any) *flight {
 	return nil
 }
 
-// ofTask finds the flight that waits for a task. The server may ask before the handle of the task has arrived, or
+// ofTask finds the pending call that waits for a task. The server may ask before the handle of the task has arrived, or
 // while nobody waits for it.
-func (fs *flights) ofTask(ctx context.Context, method, task string) *flight {
+func (fs *pendingCalls) ofTask(ctx context.Context, method, task string) *pendingCall {
 	timer := time.NewTimer(fs.patience)
 	defer timer.Stop()
 	for {
@@ -250,8 +250,8 @@ func (fs *flights) ofTask(ctx context.Context, method, task string) *flight {
 	}
 }
 
-// findTask returns the flight that waits for a task, suspended; or what is closed when there are other flights.
-func (fs *flights) findTask(task string) (*flight, <-chan struct{}) {
+// findTask returns the pending call that waits for a task, suspended; or what is closed when there are other pending calls.
+func (fs *pendingCalls) findTask(task string) (*pendingCall, <-chan struct{}) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	for f := range fs.all {
@@ -264,7 +264,7 @@ func (fs *flights) findTask(task string) (*flight, <-chan struct{}) {
 }
 
 // middleware answers what servers ask, and hands on what they report.
-func (fs *flights) middleware(next mcp.MethodHandler) mcp.MethodHandler {
+func (fs *pendingCalls) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		switch method {
 		case methodElicit, methodSample:
@@ -276,7 +276,7 @@ func (fs *flights) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 }
 
 // answer answers a request of the server.
-func (fs *flights) answer(ctx context.Context, method string, params mcp.Params) (mcp.Result, error) {
+func (fs *pendingCalls) answer(ctx context.Context, method string, params mcp.Params) (mcp.Result, error) {
 	raw, err := paramsOf(params)
 	if err != nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the request has no parameters"}
@@ -298,7 +298,7 @@ func (fs *flights) answer(ctx context.Context, method string, params mcp.Params)
 }
 
 // counted changes how many requests are being answered.
-func (fs *flights) counted(change int) int {
+func (fs *pendingCalls) counted(change int) int {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	fs.requests += change
@@ -329,7 +329,7 @@ func paramsOf(params mcp.Params) (json.RawMessage, error) {
 }
 
 // ask puts a request to the caller. The context ends with the call, and with that of the request.
-func (f *flight) ask(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+func (f *pendingCall) ask(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 	if f.call.Ask == nil {
 		return nil, errors.New("nobody answers")
 	}
@@ -362,7 +362,7 @@ func relatedTask(meta map[string]any) string {
 }
 
 // progressed hands on what the server reports of a call.
-func (fs *flights) progressed(_ context.Context, req *mcp.ProgressNotificationClientRequest) {
+func (fs *pendingCalls) progressed(_ context.Context, req *mcp.ProgressNotificationClientRequest) {
 	fs.mu.Lock()
 	found := fs.called(req.Params.ProgressToken)
 	fs.mu.Unlock()
@@ -372,10 +372,10 @@ func (fs *flights) progressed(_ context.Context, req *mcp.ProgressNotificationCl
 }
 
 // noted tells a message without figures.
-func (f *flight) noted(message string) { f.report(func() {}, message) }
+func (f *pendingCall) noted(message string) { f.report(func() {}, message) }
 
 // report tells the caller of progress, unless the call is over.
-func (f *flight) report(change func(), message string) {
+func (f *pendingCall) report(change func(), message string) {
 	f.reporting.Lock()
 	defer f.reporting.Unlock()
 	if f.call.Progress == nil || f.ctx.Err() != nil {

@@ -12,31 +12,31 @@ import (
 
 // The bounds of what is kept of a handshake, in bytes and in answers.
 const (
-	maxGreeting  = 1 << 20
-	maxGreetings = 8
+	maxCaptured       = 1 << 20
+	maxCapturedBodies = 8
 )
 
-// greeting hears the handshake with a server: the SDK drops what it does not know of the capabilities, and tasks are
-// among that. A nil greeting hears nothing.
-type greeting struct {
+// handshakeCapture hears the handshake with a server: the SDK drops what it does not know of the capabilities, and tasks are
+// among that. A nil capture keeps nothing.
+type handshakeCapture struct {
 	mu     sync.Mutex
 	over   bool
-	bodies []*listener
+	bodies []*capturedBody
 	// takesTasks tells that calls of tools may be made tasks in the older generation of the protocol.
 	takesTasks bool
 }
 
-// greetingKey is the key of the greeting of a context.
-type greetingKey struct{}
+// handshakeCaptureKey is the key of the capture of a context.
+type handshakeCaptureKey struct{}
 
-// greetingOf returns the greeting of a context; nil when there is none.
-func greetingOf(ctx context.Context) *greeting {
-	g, _ := ctx.Value(greetingKey{}).(*greeting)
+// handshakeCaptureOf returns the capture of a context; nil when there is none.
+func handshakeCaptureOf(ctx context.Context) *handshakeCapture {
+	g, _ := ctx.Value(handshakeCaptureKey{}).(*handshakeCapture)
 	return g
 }
 
 // told hears a result.
-func (g *greeting) told(result json.RawMessage) {
+func (g *handshakeCapture) told(result json.RawMessage) {
 	if g == nil {
 		return
 	}
@@ -48,7 +48,7 @@ func (g *greeting) told(result json.RawMessage) {
 }
 
 // hear looks for the capabilities in a result. g.mu is held.
-func (g *greeting) hear(result json.RawMessage) {
+func (g *handshakeCapture) hear(result json.RawMessage) {
 	var r struct {
 		ProtocolVersion string `json:"protocolVersion"`
 		Capabilities    struct {
@@ -67,22 +67,22 @@ func (g *greeting) hear(result json.RawMessage) {
 }
 
 // listen hears the body of an answer while it is read.
-func (g *greeting) listen(body io.ReadCloser) io.ReadCloser {
+func (g *handshakeCapture) listen(body io.ReadCloser) io.ReadCloser {
 	if g == nil {
 		return body
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.over || len(g.bodies) == maxGreetings {
+	if g.over || len(g.bodies) == maxCapturedBodies {
 		return body
 	}
-	l := &listener{ReadCloser: body, greeting: g}
+	l := &capturedBody{ReadCloser: body, capture: g}
 	g.bodies = append(g.bodies, l)
 	return l
 }
 
 // end ends the hearing, and reports whether calls of tools may be made tasks in the older generation.
-func (g *greeting) end() bool {
+func (g *handshakeCapture) end() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, l := range g.bodies {
@@ -96,20 +96,20 @@ func (g *greeting) end() bool {
 	return g.takesTasks
 }
 
-// listener is a body whose beginning is kept. What is kept is guarded by the greeting.
-type listener struct {
+// capturedBody is a body whose beginning is kept. What is kept is guarded by the capture.
+type capturedBody struct {
 	io.ReadCloser
 
-	greeting *greeting
-	heard    []byte
+	capture *handshakeCapture
+	heard   []byte
 }
 
 // Read implements io.Reader.
-func (l *listener) Read(p []byte) (int, error) {
+func (l *capturedBody) Read(p []byte) (int, error) {
 	n, err := l.ReadCloser.Read(p)
-	l.greeting.mu.Lock()
-	defer l.greeting.mu.Unlock()
-	if !l.greeting.over && len(l.heard)+n <= maxGreeting {
+	l.capture.mu.Lock()
+	defer l.capture.mu.Unlock()
+	if !l.capture.over && len(l.heard)+n <= maxCaptured {
 		l.heard = append(l.heard, p[:n]...)
 	}
 	return n, err
