@@ -37,7 +37,7 @@ func TestLooksAreCheckedInTime(t *testing.T) {
 			assert.Empty(t, checkLooks(looks))
 			took := time.Since(began)
 			t.Logf("%d answers about %d tasks checked in %s", len(looks), tasks, took.Round(time.Millisecond))
-			assert.Less(t, took, 10*time.Second)
+			assert.Less(t, took, time.Minute)
 		})
 	}
 }
