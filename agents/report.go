@@ -59,7 +59,7 @@ func (d *Dispatcher) outcome(m Member, r Report) (work.Outcome, error) {
 		}
 		out.Error, out.Class, out.HandTo = fault.New(fault.Unavailable, "the agent %s has handed the call on%s", m.Name, because(message)), fault.ClassHandoff, r.HandTo
 	case message != "":
-		out.Error, out.Class, out.Retry = fault.New(fault.ToolFailed, "%s", message), "tool_error", m.retry()
+		out.Error, out.Class, out.Retry = fault.New(fault.ToolFailed, "%s", message), fault.ClassToolError, m.retry()
 	case len(r.Result) == 0 && r.Summary == "":
 		return out, fault.New(fault.RequiredField, "is missing").WithField("result").WithHint("say a summary when there is no result, or error, release or hand_to")
 	default:

@@ -1,6 +1,6 @@
 package events
 
-// StepOf returns the key of the step that an event speaks of, "" for events about the task.
+// StepOf returns the key of the step that an event moves, "" for events that move none.
 func StepOf(p Payload) string {
 	switch d := p.(type) {
 	case *Ready:

@@ -26,11 +26,11 @@ const (
 	ClassBudget = "budget"
 	// ClassChild is that of a call whose child task has failed (TASK_SPAWN).
 	ClassChild = "child"
-	// ClassExpression is that of a step whose expression has failed.
-	ClassExpression = "expression"
 
+	// ClassExpression is that of a step whose expression has failed. Plans cannot name it, nor those that follow.
+	ClassExpression = "expression"
 	// ClassShutdown ends an attempt whose worker stops in good order, ClassHandoff one that an agent leaves to others, and
-	// ClassCancelled one that was cancelled. They say nothing about the tool, and plans cannot name them.
+	// ClassCancelled one that was cancelled. They say nothing about the tool.
 	ClassShutdown  = "shutdown"
 	ClassHandoff   = "handoff"
 	ClassCancelled = "cancelled"

@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"encoding/json"
+	"log/slog"
 	"slices"
 	"strings"
 
@@ -139,10 +140,18 @@ type HandOn struct {
 // mayHandOn returns why an agent must not leave the call that it has to those whom it names. The call stays with it then.
 func (t *turn) mayHandOn(r work.Outcome) error {
 	s := t.task.Steps[r.Step]
-	if r.HandTo == nil || nobody(r.HandTo) || s == nil || s.For == nil || !t.holds(r.Ref, r.Worker) {
+	if r.HandTo == nil || nobody(r.HandTo) || s == nil || !t.holds(r.Ref, r.Worker) {
 		return nil
 	}
-	return t.o.cfg.HandOn(HandOn{Tool: s.Tool, Requester: t.o.caller(t.e, s), By: r.Worker, From: *s.For, To: *r.HandTo})
+	if s.For == nil {
+		return fault.New(fault.ValidationError, "the call is for no agents").WithField("hand_to").WithHint("give it back")
+	}
+	err := t.o.cfg.HandOn(HandOn{Tool: s.Tool, Requester: t.o.caller(t.e, s), By: r.Worker, From: *s.For, To: *r.HandTo})
+	if err != nil {
+		t.o.cfg.Logger.Warn("handover_refused",
+			slog.Any("task", t.e.id), slog.String("step", s.Key), slog.String("agent", r.Worker), slog.Any("error", err))
+	}
+	return err
 }
 
 // nobody reports whether a selection names nobody in particular.

@@ -200,7 +200,7 @@ func (t *turn) becauseStep(s *statemachine.Step) *Cause {
 		c.Kind, c.Sentence = "approval", fmt.Sprintf("Step %s (%s) waits until the approvals of the task are decided.", s.Key, s.Tool)
 	case s.State == statemachine.StepReady:
 		t.becauseReady(s, c)
-		if at := t.startBy(s); !at.IsZero() && t.e.leases[s.Key] == nil {
+		if at := t.o.startBy(t.e.queued[s.Key]); !at.IsZero() {
 			c.Sentence += fmt.Sprintf(" It is given up at %s when nobody has taken it.", clock(at))
 		}
 	case s.State != statemachine.StepRunning || s.Items != nil:

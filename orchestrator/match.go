@@ -24,6 +24,9 @@ type queuedCall struct {
 	priority int
 	age      time.Time
 	order    uint64
+	// since is when it was queued, within how long it may be there; 0 for ever.
+	since  time.Time
+	within time.Duration
 	// index is the place in the heap.
 	index int
 }
@@ -113,7 +116,7 @@ func priorityOf(name string) int {
 }
 
 // push queues the ready call of a step.
-func (m *matcher) push(e *entry, s *statemachine.Step) {
+func (m *matcher) push(e *entry, s *statemachine.Step) *queuedCall {
 	m.remove(e, s.Key)
 	m.order++
 	t := &queuedCall{
@@ -128,6 +131,7 @@ func (m *matcher) push(e *entry, s *statemachine.Step) {
 	heap.Push(q, t)
 	m.fresh[t.lane] = true
 	e.queued[s.Key] = t
+	return t
 }
 
 // remove takes the call of a step out of its queue, if it is there.

@@ -11,6 +11,7 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
 )
@@ -23,7 +24,7 @@ steps:
   - {id: b, tool: READ, if: '${{ steps.a.state == "failed" }}', with: {n: 1}}
 `
 
-// A call that nobody takes in time fails, and its plan goes on as on_error says; a restart does not begin the time anew.
+// A call that nobody takes in time fails, and its plan goes on as on_error says; a restart begins the time anew.
 func TestCallThatNobodyTakes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -34,8 +35,9 @@ func TestCallThatNobodyTakes(t *testing.T) {
 		<-time.After(9 * time.Minute)
 		n.none("w")
 		n.stop()
+		<-time.After(time.Hour)
 		n = start(t, log, short)
-		<-time.After(59 * time.Second)
+		<-time.After(9*time.Minute + 59*time.Second)
 		n.none("w")
 		assert.Equal(t, statemachine.StepReady, n.step(id, "a").State)
 		<-time.After(2 * time.Second)
@@ -127,5 +129,65 @@ always:
 		assert.Equal(t, statemachine.StepFailed, n.step(id, "last").State)
 		assert.Equal(t, statemachine.Done, n.result(id).State)
 		n.checkIdle()
+	})
+}
+
+// What a worker has when the node restarts is its own as long as its lease, however short the time to take it was.
+func TestCallThatWasTakenBeforeARestart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		log := memlog.New(memlog.Config{})
+		n := start(t, log, short)
+		id := n.submit("orch: v1\nname: taken\nsteps:\n  - {id: a, tool: READ, with: {n: 1}, start_within: 1ms, heartbeat: 1m}\n")
+		c := n.take("w")
+		n.stop()
+		n = start(t, log, short)
+		<-time.After(50 * time.Second)
+		require.NoError(t, n.report("w", c, `{"n":1}`))
+		assert.Equal(t, statemachine.Done, n.result(id).State)
+		n.checkReplay(id)
+	})
+}
+
+// While nobody may take a call nobody is late.
+func TestCallThatNobodyMayTake(t *testing.T) {
+	t.Parallel()
+	const plan = "{orch: v1, steps: [{id: a, tool: READ, with: {n: 1}, start_within: 1m}]}"
+	for name, of := range map[string]func(events.TaskID) orchestrator.PauseRequest{
+		"task":  func(id events.TaskID) orchestrator.PauseRequest { return orchestrator.PauseRequest{ID: id} },
+		"queue": func(events.TaskID) orchestrator.PauseRequest { return orchestrator.PauseRequest{Queue: "default"} },
+		"tool":  func(events.TaskID) orchestrator.PauseRequest { return orchestrator.PauseRequest{Tool: "READ"} },
+		"node":  func(events.TaskID) orchestrator.PauseRequest { return orchestrator.PauseRequest{Node: true} },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			n := start(t, memlog.New(memlog.Config{}), short)
+			id := n.submit(plan)
+			n.pause(of(id))
+			assert.NotContains(t, n.cause(id).Sentence, "given up at", name)
+			<-time.After(10*time.Minute + time.Second)
+			assert.Equal(t, statemachine.StepReady, n.step(id, "a").State, name)
+			n.resume(of(id))
+			assert.Equal(t, statemachine.StepReady, n.step(id, "a").State, name)
+			<-time.After(61 * time.Second)
+			assert.Equal(t, statemachine.StepFailed, n.step(id, "a").State, name)
+			n.checkReplay(id)
+		})
+	}
+}
+
+// The time in which people decide about another step of the task does not count.
+func TestCallThatWaitsForAnApproval(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, memlog.New(memlog.Config{}), short)
+		id := n.submit("{orch: v1, steps: [{id: ok, approve: {description: d, timeout: 1h}}, {id: a, tool: WRITE, start_within: 1m}]}")
+		<-time.After(30 * time.Minute)
+		assert.Equal(t, statemachine.StepReady, n.step(id, "a").State)
+		_, err := n.decide(n.pending().ID, "granted", "user:ada")
+		require.NoError(t, err)
+		<-time.After(59 * time.Second)
+		require.NoError(t, n.report("w", n.take("w"), `{}`))
+		assert.Equal(t, statemachine.Done, n.result(id).State)
+		n.checkReplay(id)
 	})
 }

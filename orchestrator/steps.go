@@ -56,28 +56,45 @@ func (t *turn) retryOf(n *plan.Node) *plan.Retry {
 	return t.defaults().Retry
 }
 
-// startBy is until when somebody has to take a call; zero for ever. One that has begun something elsewhere is never given up
-// by that.
-func (t *turn) startBy(s *statemachine.Step) time.Time {
-	n := t.nodeByKey(s.Key)
-	if n == nil || n.StartWithin <= 0 || s.State != statemachine.StepReady || s.Noted() {
-		return time.Time{}
+// startWithin is how long a call that is queued now may wait to be taken; 0 for ever. One that has begun something elsewhere
+// is never given up by that, and one from before the restart not before its worker had time to speak of it.
+func (o *Orchestrator) startWithin(e *entry, s *statemachine.Step) time.Duration {
+	n := (&turn{o: o, e: e, task: e.task}).nodeByKey(s.Key)
+	switch {
+	case n == nil || n.StartWithin <= 0 || s.Noted():
+		return 0
+	case !s.Since.After(o.started):
+		return max(time.Duration(n.StartWithin), o.leaseOf(e, s.Key))
+	default:
+		return time.Duration(n.StartWithin)
 	}
-	return s.Since.Add(time.Duration(n.StartWithin))
 }
 
-// checkStart fails a call that nobody has taken in time.
+// startBy is until when somebody has to take a queued call; zero for ever, and while nobody may take it.
+func (o *Orchestrator) startBy(q *queuedCall) time.Time {
+	if q == nil || q.within == 0 || o.held(holdNode, "") || o.lanePaused(q.lane) {
+		return time.Time{}
+	}
+	return q.since.Add(q.within)
+}
+
+// checkStart fails a call that could be taken for as long as its plan says, and was not. After a pause its time begins anew.
 func (t *turn) checkStart(s *statemachine.Step) {
-	at := t.startBy(s)
-	if at.IsZero() || t.e.leases[s.Key] != nil || t.early(at) {
+	q := t.e.queued[s.Key]
+	if q == nil || q.within == 0 || t.early(q.since.Add(q.within)) {
+		return
+	}
+	if t.o.startBy(q).IsZero() {
+		q.since = t.now
+		t.early(q.since.Add(q.within))
 		return
 	}
 	who, hint := "a worker of queue "+queueName(s.Queue), "start one: orch worker --queue "+queueName(s.Queue)
 	if s.For != nil {
 		who, hint = wantedAgents(s.For), "see who is there: orch agents"
 	}
-	err := fault.New(fault.Timeout, "nobody has taken the call within %s; it waited for %s", at.Sub(s.Since), who).WithHint("%s", hint)
-	t.failed(s, err, fault.ClassExpired, t.now.Sub(s.Since))
+	err := fault.New(fault.Timeout, "nobody has taken the call within %s; it waited for %s", q.within, who).WithHint("%s", hint)
+	t.failed(s, err, fault.ClassExpired, 0)
 }
 
 // startWait begins a wait for a duration, a time or a signal.

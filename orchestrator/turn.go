@@ -344,11 +344,17 @@ func (o *Orchestrator) queueStep(e *entry, d *events.Ready) {
 	}
 }
 
-// queueCall queues a ready call, and wakes its task when nobody has taken it in time.
+// queueCall queues a ready call, and wakes its task when nobody has taken it in time. One that is queued already goes on
+// waiting.
 func (o *Orchestrator) queueCall(e *entry, s *statemachine.Step) {
-	o.match.push(e, s)
-	if at := (&turn{o: o, e: e, task: e.task}).startBy(s); !at.IsZero() {
-		o.timers.set(at, e.id)
+	old := e.queued[s.Key]
+	q := o.match.push(e, s)
+	q.since, q.within = o.now(), o.startWithin(e, s)
+	if old != nil && old.attempt == s.Attempt {
+		q.since = old.since
+	}
+	if q.within > 0 {
+		o.timers.set(q.since.Add(q.within), e.id)
 	}
 }
 

@@ -21,8 +21,8 @@ type HandOn struct {
 
 // HandOn returns why a call must not be handed on: FORBIDDEN with the reason POLICY_DENIED when the policy file denies it
 // the work for those agents, APPROVAL_REQUIRED when it asks. It is judged as the call was, and once more as one of the
-// agent: who must not give somebody work does not do so with the work of others. An ask counts only for agents that the
-// call was not for, because any of those could have taken it since it was let through.
+// agent: who must not give somebody work does not do so with the work of others. A rule that asked about the call when it was
+// let through does not count for agents that it was for, because any of those could have taken it since.
 func (p *Policy) HandOn(h HandOn) error {
 	if p.rules == nil {
 		return nil
@@ -31,12 +31,17 @@ func (p *Policy) HandOn(h HandOn) error {
 	if err != nil {
 		return fault.Wrap(fault.Internal, err, "the selection cannot be encoded")
 	}
+	asked := ""
 	for _, who := range []string{h.Requester, h.By} {
 		c := Call{Spec: h.Spec, Args: args, Agent: who}
 		if err := p.denied(c); err != nil {
 			return fault.From(err).WithField("hand_to")
 		}
-		if v := p.Judge(c); v.Action == RuleAsk && !narrows(h.To, h.From) {
+		v := p.Judge(c)
+		if v.Action == RuleAsk && who == h.Requester {
+			asked = v.Rule
+		}
+		if v.Action == RuleAsk && (v.Rule != asked || !narrows(h.To, h.From)) {
 			return fault.New(fault.ApprovalRequired, "%s, and nobody can be asked when a call is handed on", v.says(c.Spec.Name, "asks for")).
 				WithReason("policy:" + v.Rule).WithField("hand_to").
 				WithHint("name the agent and its type, if the rule is about others; else release the call, or let a person give them the work")

@@ -47,6 +47,11 @@ func TestHandOnIsJudged(t *testing.T) {
 		{"rules: [{name: r, action: deny, agents: [\"agent:ada\"], recipients: [\"agent:bob\"]}]", anybody, bob, fault.Forbidden},
 		{"rules: [{name: r, action: deny, agents: [\"user:mia\"], recipients: [\"agent:bob\"]}]", anybody, bob, fault.Forbidden},
 		{"rules: [{name: r, action: deny, agents: [\"agent:cy\"], recipients: [\"agent:bob\"]}]", anybody, bob, ""},
+		// What binds the agent alone was not asked about the call.
+		{"rules: [{name: r, action: deny, agents: [\"agent:ada\"], recipients: [\"type:analyst\"]}]", anybody, bob, fault.ApprovalRequired},
+		{"rules: [{name: r, action: deny, agents: [\"agent:ada\"], recipients: [\"agent:bob\"]}]", anybody, events.Agents{Requires: []string{"cite"}}, fault.ApprovalRequired},
+		{"rules: [{name: r, action: ask, agents: [\"agent:ada\"], recipients: [\"agent:bob\"]}]", anybody, bob, fault.ApprovalRequired},
+		{"rules: [{name: r, action: ask, agents: [\"agent:ada\"], tools: [AGENT_TASK]}]", anybody, bob, fault.ApprovalRequired},
 	} {
 		err := withRules(t, tc.rule).HandOn(handOn(tc.from, tc.to))
 		if tc.want == "" {

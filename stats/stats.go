@@ -1,12 +1,13 @@
 // Package stats counts how the calls of tools ended: per tool and per worker, from the events of the log alone.
 //
 // The counting is a pure fold (Ended, Table). A Projection holds the table in memory and is fed with every commit
-// once the log has acknowledged it; a Keeper writes snapshots of it and, after a restart, reads the commits that the
+// once the log has acknowledged it; a Projector writes snapshots of it and, after a restart, reads the commits that the
 // snapshot does not know. Every position of the log is counted once, however often it is offered (S3-007, S3-102).
 package stats
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/orch-dev/orch/events"
@@ -35,9 +36,12 @@ func Ended(t *statemachine.Task, at time.Time, e events.Event) (Call, bool) {
 	case *events.Succeeded:
 		step, c.Took = d.Step, d.Duration
 	case *events.StepError:
+		if d.Class == fault.ClassExpired { // nobody has begun it
+			return Call{}, false
+		}
 		step, c.Took, c.Code = d.Step, d.Duration, codeOf(d.Error)
 	case *events.Retrying:
-		if d.Class == fault.ClassShutdown || d.Class == fault.ClassHandoff { // it says nothing about the tool, nor about who had the call
+		if slices.Contains([]string{fault.ClassShutdown, fault.ClassHandoff, fault.ClassExpired}, d.Class) { // it says nothing about the tool, nor about who had the call
 			return Call{}, false
 		}
 		step, c.Took, c.Code = d.Step, d.Duration, codeOf(d.Error)

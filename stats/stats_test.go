@@ -55,11 +55,11 @@ func TestTableIsBounded(t *testing.T) {
 	assert.Equal(t, uint64(stats.MaxNames+10), table.Tools["T"].Count)
 }
 
-// A worker that stops, and an agent that leaves its call to others, have not failed.
+// A worker that stops, and an agent that leaves its call to others, have not failed, and what nobody took has not begun.
 func TestWhatSaysNothingIsNotCounted(t *testing.T) {
 	t.Parallel()
 	task := &statemachine.Task{Steps: map[string]*statemachine.Step{"a": {State: statemachine.StepRunning, Tool: "T", Worker: "agent:ada"}}}
-	for class, counts := range map[string]bool{"shutdown": false, "handoff": false, "tool_error": true} {
+	for class, counts := range map[string]bool{"shutdown": false, "handoff": false, "expired": false, "tool_error": true} {
 		_, ok := stats.Ended(task, time.Now(), events.Event{Kind: events.StepRetrying, Data: &events.Retrying{Step: "a", Class: class}})
 		assert.Equal(t, counts, ok, class)
 	}

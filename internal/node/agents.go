@@ -120,7 +120,7 @@ func (c *chain) Pass(ctx context.Context, actor string, call work.Call) (work.Ou
 func (h *executor) mayHandOn(o orchestrator.HandOn) error {
 	tool, ok := h.catalogue.Get(o.Tool)
 	if !ok {
-		return nil // whoever is given the call hears of that
+		return fault.New(fault.NotFound, "the node has no tool %s", o.Tool).WithField("hand_to")
 	}
 	return h.policy.HandOn(policy.HandOn{Spec: tool.Spec(), Requester: o.Requester, By: o.By, From: o.From, To: o.To})
 }
