@@ -15,9 +15,12 @@ import (
 
 // Report takes the end of a call and returns when it is durable. CONFLICT when the call is no longer the agent's, and when
 // it has ended otherwise: what is repeated, because an answer was lost, is no conflict. INVALID_FORMAT for what is no task,
-// REQUIRED_FIELD for a report that says nothing.
+// REQUIRED_FIELD for a report that says nothing, VALIDATION_ERROR for one that contradicts itself.
 func (d *Dispatcher) Report(ctx context.Context, m Member, r Report) error {
 	if _, err := events.ParseTaskID(string(r.Task)); err != nil { // its owner would look for it again and again
+		return err
+	}
+	if err := r.check(); err != nil {
 		return err
 	}
 	d.registry.touch(m.ID)
@@ -30,6 +33,29 @@ func (d *Dispatcher) Report(ctx context.Context, m Member, r Report) error {
 		d.forget(m, []work.Ref{r.Ref})
 	}
 	return err
+}
+
+// check returns why a report is none: it names a call, and says one thing about it.
+func (r Report) check() error {
+	with := func(field string, other bool) error {
+		if !other {
+			return nil
+		}
+		return fault.New(fault.ValidationError, "does not go with release, hand_to or error").WithField(field).WithHint("say what came of the call, or that it goes on elsewhere, or why it has failed")
+	}
+	ends := r.Release || r.HandTo != nil || r.Error != ""
+	switch {
+	case r.Step == "":
+		return fault.New(fault.RequiredField, "is missing").WithField("step")
+	case r.Attempt < 1:
+		return fault.New(fault.ValidationError, "must be at least 1").WithField("attempt")
+	case r.Release && r.HandTo != nil:
+		return fault.New(fault.ValidationError, "does not go with hand_to").WithField("release")
+	case len(r.Result) > 0 && string(r.Result) != "null":
+		return with("result", ends)
+	default:
+		return with("summary", ends && r.Summary != "")
+	}
 }
 
 // maxMessage bounds the bytes of the error of a report, maxSummary those of its summary.

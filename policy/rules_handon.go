@@ -31,14 +31,16 @@ func (p *Policy) HandOn(h HandOn) error {
 	if err != nil {
 		return fault.Wrap(fault.Internal, err, "the selection cannot be encoded")
 	}
-	asked := ""
-	for _, who := range []string{h.Requester, h.By} {
-		c := Call{Spec: h.Spec, Args: args, Agent: who}
+	calls := []Call{{Spec: h.Spec, Args: args, Agent: h.Requester}, {Spec: h.Spec, Args: args, Agent: h.By}}
+	for _, c := range calls {
 		if err := p.denied(c); err != nil {
 			return fault.From(err).WithField("hand_to")
 		}
+	}
+	asked := ""
+	for i, c := range calls {
 		v := p.Judge(c)
-		if v.Action == RuleAsk && who == h.Requester {
+		if v.Action == RuleAsk && i == 0 {
 			asked = v.Rule
 		}
 		if v.Action == RuleAsk && (v.Rule != asked || !narrows(h.To, h.From)) {

@@ -47,6 +47,8 @@ func TestHandOnIsJudged(t *testing.T) {
 		{"rules: [{name: r, action: deny, agents: [\"agent:ada\"], recipients: [\"agent:bob\"]}]", anybody, bob, fault.Forbidden},
 		{"rules: [{name: r, action: deny, agents: [\"user:mia\"], recipients: [\"agent:bob\"]}]", anybody, bob, fault.Forbidden},
 		{"rules: [{name: r, action: deny, agents: [\"agent:cy\"], recipients: [\"agent:bob\"]}]", anybody, bob, ""},
+		// What asks for one of them hides nothing that denies for the other.
+		{"rules: [{name: a, action: deny, recipients: [\"type:analyst\"]}, {name: b, action: deny, agents: [\"agent:*\"], recipients: [\"agent:bob\"]}]", anybody, bob, fault.Forbidden},
 		// What binds the agent alone was not asked about the call.
 		{"rules: [{name: r, action: deny, agents: [\"agent:ada\"], recipients: [\"type:analyst\"]}]", anybody, bob, fault.ApprovalRequired},
 		{"rules: [{name: r, action: deny, agents: [\"agent:ada\"], recipients: [\"agent:bob\"]}]", anybody, events.Agents{Requires: []string{"cite"}}, fault.ApprovalRequired},

@@ -31,7 +31,7 @@ type Call struct {
 // at the time of its commit.
 func Ended(t *statemachine.Task, at time.Time, e events.Event) (Call, bool) {
 	c := Call{At: at}
-	var step string
+	var step, class string
 	switch d := e.Data.(type) {
 	case *events.Succeeded:
 		step, c.Took = d.Step, d.Duration
@@ -39,12 +39,12 @@ func Ended(t *statemachine.Task, at time.Time, e events.Event) (Call, bool) {
 		if d.Class == fault.ClassExpired { // nobody has begun it
 			return Call{}, false
 		}
-		step, c.Took, c.Code = d.Step, d.Duration, codeOf(d.Error)
+		step, class, c.Took, c.Code = d.Step, d.Class, d.Duration, codeOf(d.Error)
 	case *events.Retrying:
 		if slices.Contains([]string{fault.ClassShutdown, fault.ClassHandoff, fault.ClassExpired}, d.Class) { // it says nothing about the tool, nor about who had the call
 			return Call{}, false
 		}
-		step, c.Took, c.Code = d.Step, d.Duration, codeOf(d.Error)
+		step, class, c.Took, c.Code = d.Step, d.Class, d.Duration, codeOf(d.Error)
 	case *events.InDoubt:
 		step, c.Code = d.Step, fault.InDoubt
 	default:
@@ -55,6 +55,9 @@ func Ended(t *statemachine.Task, at time.Time, e events.Event) (Call, bool) {
 		return Call{}, false
 	}
 	c.Tool, c.Worker = s.Tool, s.Worker
+	if refused(class) {
+		c.Worker = ""
+	}
 	return c, true
 }
 
@@ -62,6 +65,9 @@ func Ended(t *statemachine.Task, at time.Time, e events.Event) (Call, bool) {
 func underWay(s statemachine.StepState) bool {
 	return s == statemachine.StepReady || s == statemachine.StepRunning || s == statemachine.StepParked
 }
+
+// refused reports whether a call failed before whoever had it could do anything.
+func refused(class string) bool { return class == fault.ClassDenied || class == fault.ClassInvalidArgs }
 
 func codeOf(err *fault.Error) fault.Code {
 	if err == nil {

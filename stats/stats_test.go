@@ -65,6 +65,19 @@ func TestWhatSaysNothingIsNotCounted(t *testing.T) {
 	}
 }
 
+// A call that was refused before its worker could do anything is a failure of the call, and none of the worker.
+func TestRefusedCallsAreNotTheWorkers(t *testing.T) {
+	t.Parallel()
+	task := &statemachine.Task{Steps: map[string]*statemachine.Step{"a": {State: statemachine.StepRunning, Tool: "T", Worker: "agent:ada"}}}
+	for class, worker := range map[string]string{"denied": "", "invalid_args": "", "tool_error": "agent:ada", "timeout": "agent:ada"} {
+		c, ok := stats.Ended(task, time.Now(), events.Event{
+			Kind: events.StepFailed, Data: &events.StepError{Step: "a", Class: class, Error: fault.New(fault.Forbidden, "no")},
+		})
+		assert.True(t, ok, class)
+		assert.Equal(t, stats.Call{Tool: "T", Worker: worker, At: c.At, Code: fault.Forbidden}, c, class)
+	}
+}
+
 // A position is counted once, in whatever order positions come.
 func TestProjectionCountsAPositionOnce(t *testing.T) {
 	t.Parallel()
