@@ -31,7 +31,7 @@ const (
 	MaxQueueBytes = 16 << 20
 	// MaxLarge are the bytes that wait for all sessions in messages above MaxSmall, what is being sent included. Without
 	// room for its next event a subscription waits, MaxPatience at most, and then ends.
-	MaxLarge    = 128 << 20
+	MaxLarge    = 96 << 20
 	MaxSmall    = 64 << 10
 	MaxPatience = time.Minute
 	// MaxWaiting are those in smaller messages. A session has no more of them than are left: however many sessions do not
