@@ -61,7 +61,7 @@ func (w *world) define(name string, more map[string]any) {
 	require.NoError(w.t, err)
 	d := map[string]any{
 		"schemaVersion": "1.0.0", "name": name, "transport": "stdio", "command": exe, "capabilities": []string{"tools"},
-		"env": map[string]string{labVariable: w.dir},
+		"env": map[string]string{labVariable: w.dir}, "timeout": "2m", // a busy machine needs more than the usual 30 s for 4 MiB
 	}
 	maps.Copy(d, more)
 	raw, err := json.Marshal(d)

@@ -111,7 +111,7 @@ func TestCallProgress(t *testing.T) {
 			t.Parallel()
 			w := newPeerWorld(t, generation)
 			var told []string
-			c := request("wait", `{"ms":20}`)
+			c := request("wait", `{"ms":3000}`)
 			c.Progress = func(done, total float64, message string) {
 				assert.InDelta(t, 1, done, 0)
 				assert.InDelta(t, 2, total, 0)

@@ -99,7 +99,7 @@ func TestTaskProgress(t *testing.T) {
 			t.Parallel()
 			w := newPeerWorld(t, generation)
 			var told []string
-			c := w.begin(`{"ms":600}`)
+			c := w.begin(`{"ms":3000}`)
 			c.Progress = func(_, _ float64, message string) { told = append(told, message) }
 			_, err := w.Call(t.Context(), c)
 			require.NoError(t, err)
