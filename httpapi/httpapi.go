@@ -15,6 +15,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"log/slog"
+	"net"
 	"net/http"
 	"time"
 
@@ -68,8 +69,9 @@ type Client interface {
 // Listener hears what follows from a call.
 type Listener interface {
 	// Next waits for messages, a while or until ctx ends; then there are none. Asking again says that the last ones have
-	// arrived. io.EOF when nothing will follow.
-	Next(ctx context.Context) ([]json.RawMessage, error)
+	// arrived. io.EOF when nothing will follow. A message is in parts, one behind the other, so that what is large is not
+	// copied; they are not to be changed.
+	Next(ctx context.Context) ([]net.Buffers, error)
 	Close()
 }
 

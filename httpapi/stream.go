@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -44,7 +45,7 @@ func (e *endpoint) listen(w http.ResponseWriter, r *http.Request, v clientReques
 	v.leave()
 	text, _ := e.answer(m, v.id, reply, err).text()
 	out := startEvents(w, e.cfg.WriteTime)
-	if out.event(text) != nil || listener == nil {
+	if out.event(bytes.TrimSpace(text)) != nil || listener == nil {
 		return
 	}
 	count, why := e.follow(r.Context(), out, listener)
@@ -67,7 +68,7 @@ func (e *endpoint) follow(ctx context.Context, out *eventWriter, from Listener) 
 			return count, fault.From(err).Message
 		}
 		for _, m := range messages {
-			if err := out.event(m); err != nil {
+			if err := out.event(m...); err != nil {
 				return count, "the client does not read"
 			}
 			count++
@@ -94,17 +95,17 @@ func startEvents(w http.ResponseWriter, within time.Duration) *eventWriter {
 	return &eventWriter{w, http.NewResponseController(w), within}
 }
 
-// event sends a message of one line.
-func (e *eventWriter) event(message []byte) error {
-	return e.write("event: message\ndata: ", bytes.TrimSpace(message), "\n\n")
+// event sends a message of one line, which may be in parts.
+func (e *eventWriter) event(parts ...[]byte) error {
+	return e.write(slices.Concat([][]byte{[]byte("event: message\ndata: ")}, parts, [][]byte{[]byte("\n\n")})...)
 }
 
 // comment sends what clients pass over.
-func (e *eventWriter) comment() error { return e.write(": nothing new", nil, "\n\n") }
+func (e *eventWriter) comment() error { return e.write([]byte(": nothing new\n\n")) }
 
-func (e *eventWriter) write(before string, text []byte, after string) error {
+func (e *eventWriter) write(parts ...[]byte) error {
 	_ = e.rc.SetWriteDeadline(time.Now().Add(e.within))
-	for _, part := range [][]byte{[]byte(before), text, []byte(after)} { // events are large, and streams many
+	for _, part := range parts { // events are large, and streams many
 		if _, err := e.w.Write(part); err != nil {
 			return err
 		}

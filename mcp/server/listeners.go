@@ -3,8 +3,8 @@ package server
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"io"
+	"net"
 	"slices"
 	"sync"
 	"time"
@@ -143,7 +143,8 @@ func (b *ToolCaller) Listen(ctx context.Context, call ToolCall) (ToolReply, *Lis
 
 // Next waits for notifications of JSON-RPC, in their order; none when there are none for a time, or when ctx ends. Asking
 // again says that the last ones have arrived. io.EOF when the subscription has ended, or the server.
-func (l *Listener) Next(ctx context.Context) ([]json.RawMessage, error) {
+// Each is in parts, one behind the other, of which the node has the large one: it is not to be changed.
+func (l *Listener) Next(ctx context.Context) ([]net.Buffers, error) {
 	if l.last {
 		return nil, io.EOF
 	}
@@ -159,9 +160,9 @@ func (l *Listener) Next(ctx context.Context) ([]json.RawMessage, error) {
 	case err != nil:
 		return nil, err
 	}
-	all := make([]json.RawMessage, 0, len(got))
+	all := make([]net.Buffers, 0, len(got))
 	for _, m := range got {
-		all = append(all, notification(m.Method, m.Params))
+		all = append(all, notificationParts(m.Method, m.Params))
 		l.arrived, l.last = m.No, m.Last
 	}
 	return all, nil

@@ -1,11 +1,13 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"maps"
 	"net/http"
+	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -26,8 +28,13 @@ type taggedStream struct {
 }
 
 // send implements sink.
-func (s *taggedStream) send(message json.RawMessage) error {
-	m := fieldsOf(message)
+func (s *taggedStream) send(parts ...[]byte) error {
+	if len(parts) > 1 && len(parts[1]) > len("{}") { // its params are an object with fields
+		meta := mustJSON(object{mcp.MetaKeySubscriptionID: s.request})
+		head := slices.Concat(parts[0], []byte(`{"_meta":`), meta, []byte(","))
+		return s.eventStream.send(append([][]byte{head, parts[1][1:]}, parts[2:]...)...)
+	}
+	m := fieldsOf(bytes.Join(parts, nil))
 	params := fieldsOf(m["params"])
 	params["_meta"] = object{mcp.MetaKeySubscriptionID: s.request}
 	m["params"] = params

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -202,9 +201,9 @@ func (c *stdioConn) answered(id any) {
 }
 
 // send implements sink.
-func (c *stdioConn) send(message json.RawMessage) error {
+func (c *stdioConn) send(parts ...[]byte) error {
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	_, err := c.out.Write(append(message, '\n'))
+	_, err := c.out.Write(append(bytes.Join(parts, nil), '\n')) // one client has this process
 	return err
 }

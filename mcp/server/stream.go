@@ -1,9 +1,10 @@
 package server
 
 import (
-	"bytes"
 	"encoding/json"
+	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -11,9 +12,10 @@ import (
 // writeTime is how long a client may take to read one message before it loses its stream.
 const writeTime = 30 * time.Second
 
-// sink takes notifications that the SDK does not know.
+// sink takes notifications that the SDK does not know, in parts, one behind the other. Where there are several, the second one
+// are the params: they are sent as the node keeps them, so that a client that does not read takes no copy of them.
 type sink interface {
-	send(message json.RawMessage) error
+	send(parts ...[]byte) error
 }
 
 // streams finds the open stream of a session by its id; "" is that of stdio.
@@ -60,7 +62,15 @@ func (s *streams) notify(id, method string, params any) bool {
 	s.mu.Lock()
 	to := s.byID[id]
 	s.mu.Unlock()
-	return to != nil && to.send(notification(method, params)) == nil
+	return to != nil && to.send(notificationParts(method, params)...) == nil
+}
+
+// notificationParts is a notification whose params stay as they are if they are JSON already.
+func notificationParts(method string, params any) net.Buffers {
+	if text, ok := params.(json.RawMessage); ok && len(text) > 0 {
+		return net.Buffers{[]byte(`{"jsonrpc":"2.0","method":"` + method + `","params":`), text, []byte("}")}
+	}
+	return net.Buffers{notification(method, params)}
 }
 
 func notification(method string, params any) json.RawMessage {
@@ -132,19 +142,17 @@ func (e *eventStream) end() {
 }
 
 // send implements sink.
-func (e *eventStream) send(message json.RawMessage) error {
+func (e *eventStream) send(parts ...[]byte) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.begun || e.ended {
 		return http.ErrNotSupported
 	}
 	_ = e.rc.SetWriteDeadline(time.Now().Add(writeTime))
-	var b bytes.Buffer
-	b.WriteString("event: message\ndata: ")
-	b.Write(message)
-	b.WriteString("\n\n")
-	if _, err := e.w.Write(b.Bytes()); err != nil {
-		return err
+	for _, part := range slices.Concat([][]byte{[]byte("event: message\ndata: ")}, parts, [][]byte{[]byte("\n\n")}) {
+		if _, err := e.w.Write(part); err != nil {
+			return err
+		}
 	}
 	return e.rc.Flush()
 }

@@ -1,6 +1,7 @@
 package firebase
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,7 +9,6 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/orch-dev/orch/fault"
@@ -26,11 +26,19 @@ const (
 	MaxBatch = 64
 	// MaxBatchBytes is how many bytes are in a batch; one message of any size always fits.
 	MaxBatchBytes = 1 << 20
-	// MaxQueue and MaxQueueBytes are what waits for one session at most, MaxWaiting the bytes that wait for all. The
-	// subscription whose next event has no room ends.
+	// MaxQueue and MaxQueueBytes are what waits for one session at most. The subscription whose next event has no room ends.
 	MaxQueue      = 10_000
 	MaxQueueBytes = 16 << 20
-	MaxWaiting    = 256 << 20
+	// MaxLarge are the bytes that wait for all sessions in messages above MaxSmall, what is being sent included. Without
+	// room for its next event a subscription waits, MaxPatience at most, and then ends.
+	MaxLarge    = 128 << 20
+	MaxSmall    = 64 << 10
+	MaxPatience = time.Minute
+	// MaxWaiting are those in smaller messages. A session has no more of them than are left: however many sessions do not
+	// read, there is room for one more that does.
+	MaxWaiting = 64 << 20
+	// MaxSending is how long a message may still be on its way to a client when its subscription has ended.
+	MaxSending = 30 * time.Second
 	// MaxMessage is how many bytes a message has; an event that is larger ends its subscription.
 	MaxMessage = 4 << 20
 	// MaxIdle is how long a session lives whose messages nobody asks for.
@@ -46,8 +54,11 @@ const Closed = "closed"
 type HubConfig struct {
 	// Realtime and Firestore are the databases.
 	Realtime, Firestore Backend
-	// Idle is how long a session lives whose messages nobody asks for; 0 means MaxIdle.
-	Idle time.Duration
+	// Idle is how long a session lives whose messages nobody asks for; 0 means MaxIdle. Patience is how long a subscription
+	// waits for room; 0 means MaxPatience.
+	Idle, Patience time.Duration
+	// Large and Small are how many bytes wait for all sessions in large and in small messages; 0 means MaxLarge and MaxWaiting.
+	Large, Small int
 	// Logger gets subscriptions that the hub has ended; nil discards it.
 	Logger *slog.Logger
 }
@@ -60,12 +71,13 @@ type Hub struct {
 	end  context.CancelFunc
 	// pumps are the goroutines that read events.
 	pumps sync.WaitGroup
-	// waiting counts the bytes of all queues.
-	waiting atomic.Int64
+	room  *room
 
 	mu       sync.Mutex // guards what follows
 	sessions map[string]*session
 	count    int // of subscriptions
+	// leaving gives back what may be on its way to clients of sessions that have ended.
+	leaving map[string][]func()
 }
 
 // Message is what a session hears.
@@ -85,10 +97,9 @@ func NewHub(cfg HubConfig) *Hub {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	if cfg.Idle == 0 {
-		cfg.Idle = MaxIdle
-	}
-	h := &Hub{cfg: cfg, sessions: map[string]*session{}}
+	cfg.Idle, cfg.Patience = cmp.Or(cfg.Idle, MaxIdle), cmp.Or(cfg.Patience, MaxPatience)
+	cfg.Large, cfg.Small = cmp.Or(cfg.Large, MaxLarge), cmp.Or(cfg.Small, MaxWaiting)
+	h := &Hub{cfg: cfg, sessions: map[string]*session{}, leaving: map[string][]func(){}, room: newRoom(cfg)}
 	h.life, h.end = context.WithCancel(context.Background())
 	return h
 }
@@ -116,7 +127,7 @@ func (h *Hub) OpenSession(name string, single bool) {
 	if h.sessions[name] != nil || h.life.Err() != nil {
 		return
 	}
-	s := newSession(h.life, &h.waiting)
+	s := newSession(h.life, h.room)
 	s.single = single
 	s.idle = time.AfterFunc(h.cfg.Idle, func() {
 		h.cfg.Logger.Warn("firebase_session_forgotten", slog.String("session", name))
@@ -125,7 +136,8 @@ func (h *Hub) OpenSession(name string, single bool) {
 	h.sessions[name] = s
 }
 
-// CloseSession ends a session and its subscriptions (S3-045). It is no error when there is none.
+// CloseSession ends a session and its subscriptions (S3-045): who asked for its messages sends none any more. It is no error
+// when there is none.
 func (h *Hub) CloseSession(name string) {
 	h.mu.Lock()
 	s := h.sessions[name]
@@ -133,8 +145,34 @@ func (h *Hub) CloseSession(name string) {
 	if s != nil {
 		h.closeThis(name, s)
 	}
+	h.left(name)
 }
 
+// leave counts what may be on its way to the client of a session that has ended.
+func (h *Hub) leave(name string, s *session, sending load) {
+	if sending == (load{}) {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	late := time.AfterFunc(MaxSending, func() { h.left(name) })
+	h.leaving[name] = append(h.leaving[name], func() {
+		late.Stop()
+		s.free(sending)
+	})
+}
+
+// left gives back what leave has counted.
+func (h *Hub) left(name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, free := range h.leaving[name] {
+		free()
+	}
+	delete(h.leaving, name)
+}
+
+// closeThis ends a session. What was handed out counts until the session is closed by who sends it, or for MaxSending.
 func (h *Hub) closeThis(name string, s *session) {
 	h.mu.Lock()
 	if h.sessions[name] == s {
@@ -145,7 +183,7 @@ func (h *Hub) closeThis(name string, s *session) {
 	}
 	h.mu.Unlock()
 	s.end()
-	s.clear()
+	h.leave(name, s, s.clear())
 }
 
 // of returns an open session.
@@ -168,7 +206,7 @@ func (h *Hub) Subscribe(ctx context.Context, name string, wanted Subscription) (
 	if err != nil {
 		return Snapshot{}, err
 	}
-	w, err := begin(ctx, mine, backend)
+	w, err := begin(ctx, s, mine, backend)
 	if err != nil {
 		h.drop(s, mine)
 		return Snapshot{}, err
@@ -183,9 +221,10 @@ func (h *Hub) Subscribe(ctx context.Context, name string, wanted Subscription) (
 }
 
 // begin begins a watch that outlives ctx. When ctx ends before it has begun, it does not.
-func begin(ctx context.Context, mine *subscribed, backend Backend) (Watching, error) {
+func begin(ctx context.Context, s *session, mine *subscribed, backend Backend) (Watching, error) {
 	stop := context.AfterFunc(ctx, mine.end)
-	w, err := backend.Watch(mine.life, mine.wanted.Path, mine.wanted.Events)
+	life := WithTurns(mine.life, func(ctx context.Context, size int) (func(), error) { return s.turn(ctx, mine, size) })
+	w, err := backend.Watch(life, mine.wanted.Path, mine.wanted.Events)
 	if !stop() && err == nil {
 		err = fault.From(context.Cause(ctx))
 	}
@@ -284,7 +323,7 @@ func (h *Hub) pump(s *session, mine *subscribed, events iter.Seq2[Event, error])
 func (h *Hub) closeSubscription(s *session, mine *subscribed, why *fault.Error) {
 	h.cfg.Logger.Warn("firebase_subscription_closed",
 		slog.String("subscription", mine.wanted.ID), slog.String("path", mine.wanted.Path), slog.Any("error", why))
-	s.last(&message{of: mine, params: closing(mine.wanted.ID, why)})
+	s.last(mine, closing(mine.wanted.ID, why))
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if s.all[mine.wanted.ID] == mine { // its last message stays
@@ -302,8 +341,8 @@ func closing(id string, why *fault.Error) params {
 // Ended is the last message of a subscription whose session the hub does not know any more.
 func Ended(id string) Message {
 	why := refusal.New(refusal.ConnectionError, "the node has forgotten the subscription; subscribe again")
-	text, _ := encoded(closing(id, why)) // texts have a form in JSON
-	return Message{ID: id, Params: text, Last: true}
+	m, _ := newMessage(nil, closing(id, why)) // texts have a form in JSON
+	return Message{ID: id, Params: m.text, Last: true}
 }
 
 // Next returns messages of a session behind one that has arrived, in their order; none when there are none for a time.

@@ -89,28 +89,28 @@ func (q *Queue) rouse() {
 }
 
 // next takes the oldest event; ended says that none will follow, and why.
-func (q *Queue) next() (event func() firebase.Event, ok, ended bool, err error) {
+func (q *Queue) next() (first entry, ok, ended bool, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.waiting) == 0 {
-		return nil, false, q.ended, q.err
+		return entry{}, false, q.ended, q.err
 	}
-	first := q.waiting[0]
+	first = q.waiting[0]
 	q.waiting[0] = entry{}
 	q.waiting = q.waiting[1:]
 	q.held -= first.size
-	return first.event, true, false, nil
+	return first, true, false, nil
 }
 
 // Events yields until the context ends, whose error is not yielded, or the queue; stop is called then. It
-// is ranged over once.
+// is ranged over once. Each event is made when it is its turn (firebase.WithTurns).
 func (q *Queue) Events(ctx context.Context, stop func()) iter.Seq2[firebase.Event, error] {
 	return func(yield func(firebase.Event, error) bool) {
 		defer stop()
 		for ctx.Err() == nil {
-			event, ok, ended, err := q.next()
+			first, ok, ended, err := q.next()
 			switch {
-			case ok && !yield(event(), nil):
+			case ok && !made(ctx, first, yield):
 				return
 			case ok:
 			case ended && err != nil:
@@ -126,4 +126,18 @@ func (q *Queue) Events(ctx context.Context, stop func()) iter.Seq2[firebase.Even
 			}
 		}
 	}
+}
+
+// made yields an event when it is its turn. It reports false when no more is wanted.
+func made(ctx context.Context, e entry, yield func(firebase.Event, error) bool) bool {
+	done, err := firebase.Turn(ctx, e.size)
+	switch {
+	case ctx.Err() != nil && err != nil:
+		return false
+	case err != nil:
+		yield(firebase.Event{}, err)
+		return false
+	}
+	defer done()
+	return yield(e.event(), nil)
 }

@@ -89,3 +89,28 @@ func TestQueueWakesItsReader(t *testing.T) {
 	cancel()
 	<-ended
 }
+
+// An event is made when it is its turn, which lasts until the next one is asked for. Without a turn the events end.
+func TestTurns(t *testing.T) {
+	t.Parallel()
+	q := backlog.New(0, 0)
+	var made, turns []int
+	for size := range 3 {
+		require.True(t, q.Add(func() firebase.Event { made = append(made, size); return firebase.Event{} }, size))
+	}
+	open := 0
+	ctx := firebase.WithTurns(t.Context(), func(_ context.Context, size int) (func(), error) {
+		assert.Len(t, made, size, "not before its turn")
+		assert.Zero(t, open, "the one before has ended")
+		if turns = append(turns, size); size == 2 {
+			return nil, io.ErrNoProgress
+		}
+		open++
+		return func() { open-- }, nil
+	})
+	_, err := drain(ctx, t, q)
+	require.ErrorIs(t, err, io.ErrNoProgress)
+	assert.Equal(t, []int{0, 1}, made)
+	assert.Equal(t, []int{0, 1, 2}, turns)
+	assert.Zero(t, open)
+}
