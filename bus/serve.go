@@ -19,8 +19,8 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/internal/crew"
 	"github.com/orch-dev/orch/internal/failpoint"
+	"github.com/orch-dev/orch/internal/gopool"
 )
 
 // Method answers one request. Its context ends when the caller has given up or the endpoint closes.
@@ -56,7 +56,7 @@ type EndpointConfig struct {
 	// Logger gets the causes of internal errors; nil discards them.
 	Logger *slog.Logger
 
-	crew *crew.Crew
+	pool *gopool.Pool
 	// headers are those of an error. Default: errorHeader with the code.
 	headers func(*fault.Error) nats.Header
 	// inbox says whether a request may be answered at its subject for that. Default: at all inboxes but those of agents.
@@ -70,8 +70,8 @@ func (c *EndpointConfig) setDefaults() {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	if c.crew == nil {
-		c.crew = crew.New(idleServers)
+	if c.pool == nil {
+		c.pool = gopool.New(idleServers)
 	}
 	if c.headers == nil {
 		c.headers = func(f *fault.Error) nats.Header { return nats.Header{errorHeader: {string(f.Code)}} }
@@ -135,7 +135,7 @@ func serveAt(c *Conn, subject string, find func(*nats.Msg) (method, error), retu
 	if err := e.subscribe(subject); err != nil {
 		e.unsubscribe()
 		e.cancel()
-		e.cfg.crew.Stop()
+		e.cfg.pool.Stop()
 		return nil, fault.Wrap(fault.Unavailable, err, subject+" cannot be served")
 	}
 	return e, nil
@@ -188,7 +188,7 @@ func (e *Endpoint) Close(ctx context.Context) error {
 		}
 		e.cancel()
 		<-done
-		e.cfg.crew.Stop()
+		e.cfg.pool.Stop()
 	})
 	return nil
 }
@@ -212,7 +212,7 @@ func (e *Endpoint) accept(m *nats.Msg) {
 	}
 	select {
 	case e.slots <- struct{}{}:
-		e.cfg.crew.Go(func() { e.answer(m) }) // ends before Close returns, which takes all slots
+		e.cfg.pool.Go(func() { e.answer(m) }) // ends before Close returns, which takes all slots
 	default:
 		e.reply(m, response{}, fault.New(fault.Unavailable, "the node has %d requests in work", e.cfg.MaxRequests).
 			WithHint("try again in a moment"))
@@ -223,7 +223,7 @@ func (e *Endpoint) accept(m *nats.Msg) {
 func (e *Endpoint) background(job func(context.Context)) {
 	select {
 	case e.slots <- struct{}{}:
-		e.cfg.crew.Go(func() {
+		e.cfg.pool.Go(func() {
 			defer func() { <-e.slots }()
 			job(e.base)
 		})

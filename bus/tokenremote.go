@@ -19,21 +19,21 @@ func ServeTokens(c *Conn, t *Tokens, cfg EndpointConfig) (*Endpoint, error) {
 	}, cfg)
 }
 
-// CreateToken implements TokenKeeper.
+// CreateToken implements TokenStore.
 func (r *Remote) CreateToken(ctx context.Context, in NewToken) (Token, error) {
 	var token Token
 	err := Call(ctx, r.conn, TokenPrefix+".create", in, &token)
 	return token, err
 }
 
-// ListTokens implements TokenKeeper.
+// ListTokens implements TokenStore.
 func (r *Remote) ListTokens(ctx context.Context) ([]Token, error) {
 	list := []Token{}
 	err := Call(ctx, r.conn, TokenPrefix+".list", struct{}{}, &list)
 	return list, err
 }
 
-// RevokeToken implements TokenKeeper.
+// RevokeToken implements TokenStore.
 func (r *Remote) RevokeToken(ctx context.Context, in RevokeToken) (Token, error) {
 	var token Token
 	err := Call(ctx, r.conn, TokenPrefix+".revoke", in, &token)

@@ -187,7 +187,7 @@ func (n *NewToken) key() string {
 	return "name." + hex.EncodeToString([]byte(n.Name))
 }
 
-// CreateToken implements TokenKeeper. The token is good, here and on disk, when it returns.
+// CreateToken implements TokenStore. The token is good, here and on disk, when it returns.
 func (t *Tokens) CreateToken(ctx context.Context, in NewToken) (Token, error) {
 	if err := in.validate(); err != nil {
 		return Token{}, err
@@ -296,7 +296,7 @@ func (t *Tokens) put(ctx context.Context, key string, after uint64, r *tokenReco
 	return t.store.barrier().wait(tokensStream)
 }
 
-// ListTokens implements TokenKeeper.
+// ListTokens implements TokenStore.
 func (t *Tokens) ListTokens(context.Context) ([]Token, error) {
 	list := []Token{}
 	t.mu.RLock()
@@ -310,7 +310,7 @@ func (t *Tokens) ListTokens(context.Context) ([]Token, error) {
 	return list, nil
 }
 
-// RevokeToken implements TokenKeeper. The token is refused here when it returns, and elsewhere within the time
+// RevokeToken implements TokenStore. The token is refused here when it returns, and elsewhere within the time
 // that a message takes.
 func (t *Tokens) RevokeToken(ctx context.Context, in RevokeToken) (Token, error) {
 	key, h := t.find(in.Token)

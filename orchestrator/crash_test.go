@@ -108,9 +108,9 @@ func (l *ledger) count(key string) int {
 	return l.effects[key]
 }
 
-// crew runs a worker until ctx ends. It keeps what it could not report and reports it again when it is
+// runWorker runs a worker until ctx ends. It keeps what it could not report and reports it again when it is
 // the kind that survives the node.
-func crew(ctx context.Context, n *node, l *ledger, unsent *[]work.Outcome) {
+func runWorker(ctx context.Context, n *node, l *ledger, unsent *[]work.Outcome) {
 	report := func(o work.Outcome) error {
 		err := n.Report(ctx, o)
 		if fault.Has(err, fault.Unavailable) {
@@ -235,7 +235,7 @@ func crashAt(t *testing.T, p crashPlan, left int, lose, survives bool) (commits 
 		first := start(t, log.Log, short)
 		alive, die := context.WithCancel(context.Background())
 		workerGone := make(chan struct{})
-		go func() { defer close(workerGone); crew(alive, first, l, unsent) }()
+		go func() { defer close(workerGone); runWorker(alive, first, l, unsent) }()
 		id, ok := p.request(first)
 		if ok {
 			p.finish(first, l, id, log.dead)
@@ -296,11 +296,11 @@ func failAt(t *testing.T, p crashPlan, at int, lose bool) {
 
 func short(c *orchestrator.Config) { c.Lease = time.Second }
 
-// tend runs a crew until the test ends.
+// tend runs a worker until the test ends.
 func (n *node) tend(l *ledger, unsent *[]work.Outcome) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	go func() { defer close(done); crew(ctx, n, l, unsent) }()
+	go func() { defer close(done); runWorker(ctx, n, l, unsent) }()
 	n.t.Cleanup(func() { cancel(); <-done })
 }
 

@@ -28,7 +28,7 @@ func (k *linker) checkTools() {
 	}
 }
 
-func (k *linker) checkToolsOf(steps []*Step, at place, anyState bool) {
+func (k *linker) checkToolsOf(steps []*Step, at location, anyState bool) {
 	for i, s := range steps {
 		here := at.item(i)
 		if s.Kind == KindTool {
@@ -49,7 +49,7 @@ func (k *linker) checkSub(p *Plan) {
 	}
 }
 
-func (k *linker) checkTool(s *Step, at place, anyState bool) {
+func (k *linker) checkTool(s *Step, at location, anyState bool) {
 	if s.Verify != nil {
 		s.Verify.Tool = k.properName(s.Verify.Tool)
 		if info, ok := k.lookUp(s.Verify.Tool, at.at("verify").at("tool")); ok {
@@ -84,7 +84,7 @@ func (k *linker) properName(name string) string {
 	return cmp.Or(info.Name, name)
 }
 
-func (k *linker) lookUp(name string, at place) (ToolInfo, bool) {
+func (k *linker) lookUp(name string, at location) (ToolInfo, bool) {
 	if allowed := k.plan.Limits.Tools; name != "" && len(allowed) > 0 && !slices.Contains(allowed, name) {
 		at.report("the tool "+quote(name)+" is not among `limits.tools` of the plan", "add it there, or leave the list out")
 	}
@@ -103,7 +103,7 @@ func (k *linker) lookUp(name string, at place) (ToolInfo, bool) {
 }
 
 // checkArguments compares the names of arguments with the inputs of a tool.
-func checkArguments(with any, info ToolInfo, at place) {
+func checkArguments(with any, info ToolInfo, at location) {
 	if _, computed := with.(string); computed {
 		return
 	}
@@ -123,7 +123,7 @@ func checkArguments(with any, info ToolInfo, at place) {
 
 // checkRetry reports classes that are never retried for the effect of the call. Those of the defaults
 // are meant for the other steps.
-func (k *linker) checkRetry(s *Step, effect Effect, at place) {
+func (k *linker) checkRetry(s *Step, effect Effect, at location) {
 	if s.Retry == nil || effect == "" || repeatable(effect) {
 		return
 	}
@@ -139,7 +139,7 @@ func (k *linker) checkRetry(s *Step, effect Effect, at place) {
 }
 
 // checkRun compares the inputs that a run step gives with those that its plan takes.
-func (k *linker) checkRun(n *Node, at place) {
+func (k *linker) checkRun(n *Node, at location) {
 	if _, computed := n.With.(string); computed {
 		return
 	}

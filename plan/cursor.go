@@ -14,19 +14,19 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// trail is the way from the root of a document to a value; nil is the root.
-type trail struct {
-	up    *trail
+// nodePath is the way from the root of a document to a value; nil is the root.
+type nodePath struct {
+	up    *nodePath
 	key   string
 	index int // of a list when key is ""
 }
 
-func (p *trail) at(key string) *trail { return &trail{up: p, key: key} }
+func (p *nodePath) at(key string) *nodePath { return &nodePath{up: p, key: key} }
 
-func (p *trail) item(i int) *trail { return &trail{up: p, index: i} }
+func (p *nodePath) item(i int) *nodePath { return &nodePath{up: p, index: i} }
 
 // String returns the path as steps[3].with.file_path.
-func (p *trail) String() string {
+func (p *nodePath) String() string {
 	switch {
 	case p == nil:
 		return ""
@@ -40,7 +40,7 @@ func (p *trail) String() string {
 }
 
 // find returns the node at the path, or the nearest one above it.
-func (p *trail) find(root *yaml.Node) (node *yaml.Node, exact bool) {
+func (p *nodePath) find(root *yaml.Node) (node *yaml.Node, exact bool) {
 	if p == nil {
 		return root, true
 	}
@@ -61,18 +61,18 @@ func (p *trail) find(root *yaml.Node) (node *yaml.Node, exact bool) {
 	return up, false
 }
 
-// place is a path in a document: where a problem can be reported.
-type place struct {
+// location is a path in a document: where a problem can be reported.
+type location struct {
 	doc  *document
-	path *trail
+	path *nodePath
 }
 
-func (p place) at(key string) place { return place{p.doc, p.path.at(key)} }
+func (p location) at(key string) location { return location{p.doc, p.path.at(key)} }
 
-func (p place) item(i int) place { return place{p.doc, p.path.item(i)} }
+func (p location) item(i int) location { return location{p.doc, p.path.item(i)} }
 
 // report adds a problem at the place.
-func (p place) report(message, hint string) {
+func (p location) report(message, hint string) {
 	if p.doc.full() {
 		return
 	}
@@ -81,7 +81,7 @@ func (p place) report(message, hint string) {
 }
 
 // suggest returns a hint for a mistyped name, or the other hint when no candidate is near.
-func (p place) suggest(name string, candidates []string, otherwise string) string {
+func (p location) suggest(name string, candidates []string, otherwise string) string {
 	if p.doc.full() {
 		return ""
 	}
@@ -90,7 +90,7 @@ func (p place) suggest(name string, candidates []string, otherwise string) strin
 
 // reportIn adds a problem at the offset (in characters) within a part of the text at the place; where
 // the text does not stand in the file as it is, for escapes and folded lines, the place itself is reported.
-func (p place) reportIn(text string, offset int, message, hint string) {
+func (p location) reportIn(text string, offset int, message, hint string) {
 	if p.doc.full() {
 		return
 	}
@@ -127,7 +127,7 @@ func (d *document) locate(n *yaml.Node, text string, offset int) (line, col int)
 
 // cursor reads one value of a document and reports what does not fit.
 type cursor struct {
-	place
+	location
 
 	node *yaml.Node
 }

@@ -13,7 +13,7 @@ func Graph(p *Plan, format string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var d drawing
+	var d graphWriter
 	switch format {
 	case "mermaid":
 		d = &mermaid{}
@@ -38,8 +38,8 @@ func Graph(p *Plan, format string) (string, error) {
 	return d.finish(), nil
 }
 
-// drawing is one format. Ids of nodes are unique within the drawing.
-type drawing interface {
+// graphWriter is one format. Ids of nodes are unique within the drawing.
+type graphWriter interface {
 	begin(name string)
 	group(id, label string)
 	node(id string, n *Node)
@@ -49,7 +49,7 @@ type drawing interface {
 }
 
 // drawNodes draws a level; prefix keeps the ids of inner levels apart.
-func drawNodes(d drawing, nodes []*Node, prefix string) {
+func drawNodes(d graphWriter, nodes []*Node, prefix string) {
 	for _, n := range nodes {
 		id := prefix + n.ID
 		d.node(id, n)

@@ -19,7 +19,7 @@ type linker struct {
 	*loader
 
 	plan     *Plan
-	at       place
+	at       location
 	inputs   *inputs
 	sections map[string]string // the section of each top-level id
 	parents  map[string]string // the for_each of each id within a `do`
@@ -70,7 +70,7 @@ func (k *linker) declare() {
 	}
 }
 
-func (k *linker) declareChildren(s *Step, at place) {
+func (k *linker) declareChildren(s *Step, at location) {
 	seen := map[string]bool{}
 	for i, child := range s.Do {
 		where := at.item(i).at("id")
@@ -157,7 +157,7 @@ func ids(steps []*Step) []string {
 }
 
 // children links the steps of a `do`. What they refer to outside is referred to by the for_each.
-func (k *linker) children(n *Node, at place, outer *scope, section string) {
+func (k *linker) children(n *Node, at location, outer *scope, section string) {
 	if n.Kind != KindForEach {
 		return
 	}
@@ -188,14 +188,14 @@ func (k *linker) children(n *Node, at place, outer *scope, section string) {
 }
 
 // checkAs refuses an item name that means something else in expressions.
-func (k *linker) checkAs(s *Step, do place) {
+func (k *linker) checkAs(s *Step, do location) {
 	if slices.Contains(k.languages.words(), s.As) {
-		place{do.doc, do.path.up}.at("as").report("the name "+quote(s.As)+" is taken in expressions", "choose another one, such as item")
+		location{do.doc, do.path.up}.at("as").report("the name "+quote(s.As)+" is taken in expressions", "choose another one, such as item")
 	}
 }
 
 // needs joins the declared needs with the ids that expressions refer to.
-func (k *linker) needs(n *Node, at place, referred map[string]bool, sameLevel func(string) bool) []string {
+func (k *linker) needs(n *Node, at location, referred map[string]bool, sameLevel func(string) bool) []string {
 	var declared []string
 	for i, id := range n.Step.Needs {
 		problem, hint := k.unmet(id, n.ID, sameLevel)
@@ -231,7 +231,7 @@ func (k *linker) unmet(id, of string, sameLevel func(string) bool) (problem, hin
 }
 
 // node compiles the fields of one step.
-func (k *linker) node(s *Step, at place, sc *scope) *Node {
+func (k *linker) node(s *Step, at location, sc *scope) *Node {
 	n := &Node{Step: s}
 	if s.If != "" {
 		n.cond = sc.only(s.If, at.at("if"))
@@ -263,7 +263,7 @@ func (k *linker) node(s *Step, at place, sc *scope) *Node {
 	return n
 }
 
-func (k *linker) verifyCall(n *Node, at place, sc *scope) {
+func (k *linker) verifyCall(n *Node, at location, sc *scope) {
 	v := n.Verify
 	if v == nil {
 		return
@@ -278,7 +278,7 @@ func (k *linker) verifyCall(n *Node, at place, sc *scope) {
 	}
 }
 
-func (k *linker) waiting(w *Wait, at place, sc *scope) *field {
+func (k *linker) waiting(w *Wait, at location, sc *scope) *field {
 	switch {
 	case w.For != "":
 		return sc.field(w.For, at.at("for"))
@@ -292,7 +292,7 @@ func (k *linker) waiting(w *Wait, at place, sc *scope) *field {
 }
 
 // checkCycles reports each circle of needs at the first of its steps.
-func checkCycles(nodes []*Node, at place) {
+func checkCycles(nodes []*Node, at location) {
 	const (
 		open = iota + 1
 		done

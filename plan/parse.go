@@ -63,13 +63,13 @@ func Compile(normalised []byte) (*Program, error) {
 }
 
 func load(name string, src []byte, limit bounds, opt Options) (*Plan, *Program, error) {
-	l := &loader{opt: opt, origins: map[*Plan]place{}, languages: opt.Languages.take()}
+	l := &loader{opt: opt, origins: map[*Plan]location{}, languages: opt.Languages.take()}
 	defer opt.Languages.give(l.languages)
 	doc := readDocument(name, src, limit, &l.problems)
 	if doc == nil {
 		return nil, nil, l.problems.fault()
 	}
-	p := l.plan(cursor{place{doc: doc}, doc.root}, 0)
+	p := l.plan(cursor{location{doc: doc}, doc.root}, 0)
 	if l.broken {
 		return nil, nil, l.problems.fault()
 	}
@@ -91,16 +91,16 @@ type loader struct {
 	opt       Options
 	problems  Problems
 	steps     int
-	bytes     int             // of the files of sub-plans
-	origins   map[*Plan]place // where each plan stands
-	broken    bool            // too broken for the checks between the steps
+	bytes     int                // of the files of sub-plans
+	origins   map[*Plan]location // where each plan stands
+	broken    bool               // too broken for the checks between the steps
 	languages languages
 }
 
 // plan reads one plan; nesting counts the plans around it.
 func (l *loader) plan(c cursor, nesting int) *Plan {
 	p := &Plan{Priority: PriorityNormal, Limits: Limits{MaxSteps: defaultMaxSteps}}
-	l.origins[p] = c.place
+	l.origins[p] = c.location
 	if c.node.Kind != yaml.MappingNode {
 		c.report("a plan is an object, but this is "+c.kind(), "`orch plan new` writes one to start from")
 		l.broken = true
@@ -143,12 +143,12 @@ func (l *loader) required(c cursor, p *Plan) {
 	case !c.has("orch"):
 		c.report("the key `orch` is missing", "begin the plan with `orch: "+Version+"`")
 	case p.Orch != Version:
-		c.place.at("orch").report("the format "+quote(p.Orch)+" is unknown", "this version of orch reads `orch: "+Version+"`")
+		c.location.at("orch").report("the format "+quote(p.Orch)+" is unknown", "this version of orch reads `orch: "+Version+"`")
 	}
 	if !c.has("steps") {
 		c.report("the key `steps` is missing", "a plan has at least one step")
 	} else if len(p.Steps) == 0 {
-		c.place.at("steps").report("a plan has at least one step", "")
+		c.location.at("steps").report("a plan has at least one step", "")
 	}
 }
 
@@ -275,7 +275,7 @@ func (c cursor) retry() *Retry {
 		"not_on":       classes(&r.NotOn),
 	})
 	if r.Max < r.Initial && c.has("max") {
-		c.place.at("max").report("the longest delay is shorter than the initial one", "")
+		c.location.at("max").report("the longest delay is shorter than the initial one", "")
 	}
 	r.Max = max(r.Max, r.Initial)
 	return r

@@ -30,7 +30,7 @@ type scope struct {
 }
 
 // field compiles a template value.
-func (s *scope) field(v any, at place) *field {
+func (s *scope) field(v any, at location) *field {
 	fresh := *s
 	fresh.steps, fresh.uses = map[string]bool{}, map[string]bool{}
 	t := fresh.template(v, at)
@@ -38,7 +38,7 @@ func (s *scope) field(v any, at place) *field {
 }
 
 // only compiles the source of a field that is an expression by nature.
-func (s *scope) only(source string, at place) *field {
+func (s *scope) only(source string, at location) *field {
 	fresh := *s
 	fresh.steps, fresh.uses = map[string]bool{}, map[string]bool{}
 	if source == "" {
@@ -60,7 +60,7 @@ func (s *scope) done(fresh *scope, t template) *field {
 }
 
 // expression compiles one expression and reports what is wrong with it at its place.
-func (s *scope) expression(source string, at place) template {
+func (s *scope) expression(source string, at location) template {
 	if strings.TrimSpace(source) == "" {
 		at.report("the expression is empty", "")
 		return literal{}
@@ -79,7 +79,7 @@ func (s *scope) expression(source string, at place) template {
 }
 
 // hint says what to write instead of a name that the language does not know.
-func (s *scope) hint(message string, at place) string {
+func (s *scope) hint(message string, at location) string {
 	if field, unknown := strings.CutPrefix(message, "unknown field "); unknown {
 		return at.suggest(field, resultFields(), "a step has output, state, error, attempts; a task id, name, workspace, root, attempt")
 	}
@@ -104,7 +104,7 @@ func resultFields() []string {
 type references struct {
 	scope  *scope
 	source string
-	at     place
+	at     location
 	open   map[*ast.IdentifierNode]bool // `steps` without an id so far
 }
 

@@ -290,7 +290,7 @@ func (l *loader) run(c cursor, nesting int) *Plan {
 		l.broken = true
 		return &Plan{}
 	}
-	return l.plan(cursor{place{doc: doc}, doc.root}, nesting)
+	return l.plan(cursor{location{doc: doc}, doc.root}, nesting)
 }
 
 // file reads the document that a `run: ./other.yaml` names.

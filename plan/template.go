@@ -192,7 +192,7 @@ func toText(v any) (string, error) {
 }
 
 // template compiles a value; without expressions in it, it is a literal.
-func (s *scope) template(v any, at place) template {
+func (s *scope) template(v any, at location) template {
 	switch v := v.(type) {
 	case string:
 		return s.text(v, at)
@@ -205,7 +205,7 @@ func (s *scope) template(v any, at place) template {
 	}
 }
 
-func (s *scope) text(text string, at place) template {
+func (s *scope) text(text string, at location) template {
 	parts, err := segments(text)
 	if err != nil {
 		at.reportIn(opening, 0, err.Error(), "in YAML ` #` begins a comment: quote the text; `"+escaped+"` stands for a literal `"+opening+"`")
@@ -230,7 +230,7 @@ func (s *scope) text(text string, at place) template {
 	return compiled
 }
 
-func (s *scope) listTemplate(values []any, at place) template {
+func (s *scope) listTemplate(values []any, at location) template {
 	parts, fixed := make(listParts, len(values)), true
 	plain := make([]any, len(values))
 	for i, v := range values {
@@ -247,7 +247,7 @@ func (s *scope) listTemplate(values []any, at place) template {
 	return parts
 }
 
-func (s *scope) objectTemplate(values map[string]any, at place) template {
+func (s *scope) objectTemplate(values map[string]any, at location) template {
 	parts, fixed := make(objectParts, 0, len(values)), true
 	plain := make(map[string]any, len(values))
 	for _, key := range sortedKeys(values) {

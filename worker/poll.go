@@ -133,5 +133,5 @@ func (w *Worker) launch(stop, calls, reports context.Context, c work.Call) {
 		cancel(stopping())
 	}
 	w.calls.Add(1)
-	w.crew.Go(func() { w.serve(callCtx, a) })
+	w.pool.Go(func() { w.serve(callCtx, a) })
 }

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/internal/crew"
+	"github.com/orch-dev/orch/internal/gopool"
 	"github.com/orch-dev/orch/internal/workspace"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/work"
@@ -37,7 +37,7 @@ type Worker struct {
 	attempts   *attemptTable
 	// calls counts the calls that were taken and whose outcome is not reported yet.
 	calls sync.WaitGroup
-	crew  *crew.Crew
+	pool  *gopool.Pool
 	// nudge wakes the heartbeat early: there is progress, or a shorter lease.
 	nudge chan struct{}
 	// got is the number of the newest batch with calls. Only the goroutine that polls uses it.
@@ -61,7 +61,7 @@ func New(owner work.Owner, catalogue *tools.Catalogue, rules Policy, cfg Config)
 	}
 	return &Worker{
 		owner: owner, catalogue: catalogue, rules: rules, cfg: cfg, workspaces: tree,
-		attempts: newAttemptTable(cfg), crew: crew.New(cfg.Concurrency), nudge: make(chan struct{}, 1), got: 1,
+		attempts: newAttemptTable(cfg), pool: gopool.New(cfg.Concurrency), nudge: make(chan struct{}, 1), got: 1,
 	}, nil
 }
 
@@ -86,7 +86,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		w.leave(base)
 	}
 	w.drain(ctx, cancelCalls, endReports)
-	w.crew.Stop()
+	w.pool.Stop()
 	endReports()
 	beats.Wait()
 	return err

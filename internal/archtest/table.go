@@ -63,7 +63,7 @@ func layers() []Layer {
 			}},
 			{Package: "worker", Imports: []string{
 				"fault", "events", "statemachine", "work", "tools", "policy",
-				"internal/crew", "internal/failpoint", "internal/pathguard", "internal/pause", "internal/proc", "internal/workspace",
+				"internal/gopool", "internal/failpoint", "internal/pathguard", "internal/pause", "internal/proc", "internal/workspace",
 			}},
 		}},
 		{"adapters", adapters(face)},
@@ -139,7 +139,7 @@ func adapters(face []string) []Row {
 	return []Row{
 		// Faces never import bus or worker.
 		{Package: "bus/storefile"},
-		{Package: "bus", Imports: append([]string{"agents", "bus/storefile", "stats", "internal/crew", "internal/failpoint"}, face...)},
+		{Package: "bus", Imports: append([]string{"agents", "bus/storefile", "stats", "internal/gopool", "internal/failpoint"}, face...)},
 		{Package: "mcp/oauth", Imports: []string{"fault", "internal/wholefile"}},
 		{Package: "mcp/oauthtest", Kit: true},
 		{Package: "mcp/peertest", Kit: true},
@@ -158,7 +158,7 @@ func leaves() []Row {
 		{Package: "internal/archtest"},
 		{Package: "internal/failpoint"},
 		{Package: "internal/config", Imports: []string{"fault", "internal/netguard", "internal/spell"}},
-		{Package: "internal/crew"},
+		{Package: "internal/gopool"},
 		{Package: "internal/patch", Imports: []string{"fault"}},
 		{Package: "internal/logtest", Kit: true},
 		{Package: "internal/netguard", Imports: []string{"fault"}},

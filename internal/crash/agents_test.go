@@ -157,14 +157,14 @@ func playAgent(ctx context.Context, stop func()) error {
 		return err
 	}
 	dir := os.Getenv(envDir)
-	post, err := crash.OpenPost(postPath(dir))
+	post, err := crash.OpenMessageLog(messageLogPath(dir))
 	if err != nil {
 		return err
 	}
 	defer post.Close() //nolint:errcheck // what was written is written
 	speaker := &http.Client{Transport: &http.Transport{}}
 	defer speaker.CloseIdleConnections()
-	a := &agent{cred: cred, dir: dir, post: post, http: speaker}
+	a := &agent{cred: cred, dir: dir, messages: post, http: speaker}
 	p, err := peer.New(peer.Config{Credential: cred, Handler: a.handle, Drain: agentDrain, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	if err != nil {
 		return err
@@ -181,10 +181,10 @@ func playAgent(ctx context.Context, stop func()) error {
 
 // agent is what a process of an agent knows.
 type agent struct {
-	cred peer.Credential
-	dir  string
-	post *crash.Post
-	http *http.Client
+	cred     peer.Credential
+	dir      string
+	messages *crash.MessageLog
+	http     *http.Client
 }
 
 // handle makes a call: what it does is in the ledger, and another agent is told of it.
@@ -220,9 +220,9 @@ func (a *agent) tell(ctx context.Context, key string) error {
 	if a.cred.Name == agentNames()[1] {
 		others[1] = agents.Prefix + agentNames()[0]
 	}
-	m := crash.MailEvent{Who: agents.Prefix + a.cred.Name, Letter: a.cred.Name + " " + key, For: others[:1+len(key)%2], Sender: agents.Prefix + a.cred.Name}
+	m := crash.MessageEvent{Who: agents.Prefix + a.cred.Name, Letter: a.cred.Name + " " + key, For: others[:1+len(key)%2], Sender: agents.Prefix + a.cred.Name}
 	m.What, m.Asked = crash.Tried, time.Now()
-	if err := a.post.Append(m); err != nil {
+	if err := a.messages.Append(m); err != nil {
 		return err
 	}
 	var sent struct {
@@ -234,7 +234,7 @@ func (a *agent) tell(ctx context.Context, key string) error {
 		return err
 	}
 	m.What, m.ID, m.Expires, m.At = crash.Sent, sent.ID, sent.Expires, time.Now()
-	return a.post.Append(m)
+	return a.messages.Append(m)
 }
 
 // read reads the inbox of the agent and acknowledges it until ctx ends.
@@ -255,21 +255,21 @@ func (a *agent) read(ctx context.Context) {
 			continue
 		}
 		var ids []string
-		var seen, acked []crash.MailEvent
+		var seen, acked []crash.MessageEvent
 		for _, m := range page.Messages {
-			e := crash.MailEvent{What: crash.Seen, Who: who, Letter: m.Payload.Text, ID: m.ID, Sender: m.Sender, Position: m.Position, Expires: m.Expires, Asked: asked, At: time.Now()}
+			e := crash.MessageEvent{What: crash.Seen, Who: who, Letter: m.Payload.Text, ID: m.ID, Sender: m.Sender, Position: m.Position, Expires: m.Expires, Asked: asked, At: time.Now()}
 			seen, ids = append(seen, e), append(ids, m.ID)
 		}
-		if len(ids) == 0 || a.post.Append(seen...) != nil {
+		if len(ids) == 0 || a.messages.Append(seen...) != nil {
 			continue
 		}
 		if a.insist(ctx, "MESSAGE_ACK", map[string]any{"message_ids": ids}, nil) != nil {
 			continue
 		}
 		for _, id := range ids {
-			acked = append(acked, crash.MailEvent{What: crash.Acked, Who: who, ID: id, At: time.Now()})
+			acked = append(acked, crash.MessageEvent{What: crash.Acked, Who: who, ID: id, At: time.Now()})
 		}
-		_ = a.post.Append(acked...) // what is missing there is not checked
+		_ = a.messages.Append(acked...) // what is missing there is not checked
 	}
 }
 
@@ -333,7 +333,7 @@ func (a *agent) call(ctx context.Context, method string, params, result any) err
 	return json.Unmarshal(reply.Result, result)
 }
 
-func postPath(dir string) string { return filepath.Join(dir, "post") }
+func messageLogPath(dir string) string { return filepath.Join(dir, "post") }
 
 // secrets are those that must be nowhere: that of the tools, and those of the agents.
 func (c *cluster) secrets() []string {

@@ -47,14 +47,14 @@ type run struct {
 	faults  map[kind]int
 	// snapshots is the number of checkpoints that were compared.
 	snapshots int
-	// mail, bank and listener are there in a network.
-	mail     *mail
-	bank     *bank
-	listener *listener
+	// messages, bank and listener are there in a network.
+	messages  *messageClient
+	databases *databaseClient
+	listener  *listener
 	// What was known of the network before the node ended: what became of writes, what readers saw, what was heard.
-	deposits []crash.Deposit
-	seen     crash.Bank
-	heard    []crash.Hearing
+	databaseWrites []crash.DatabaseWrite
+	seen           crash.DatabaseContent
+	heard          []crash.SubscriptionLog
 }
 
 // TestCrash kills a node and its workers while clients submit, follow, look at and cancel tasks, and then

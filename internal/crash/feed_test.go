@@ -35,7 +35,7 @@ type listener struct {
 	mu       sync.Mutex
 	requests int
 	answers  map[float64]chan map[string]any
-	hearings map[string]*crash.Hearing
+	logs     map[string]*crash.SubscriptionLog
 	order    []string
 	// value is the last value of the counter that was heard, by subscription.
 	value map[string]float64
@@ -60,7 +60,7 @@ func openListener(r *run, remote *bus.Remote) *listener {
 	from, out := io.Pipe()
 	l := &listener{
 		t: r.t, load: r.load, to: to, ended: make(chan struct{}), answers: map[float64]chan map[string]any{},
-		hearings: map[string]*crash.Hearing{}, value: map[string]float64{}, over: map[string]chan struct{}{},
+		logs: map[string]*crash.SubscriptionLog{}, value: map[string]float64{}, over: map[string]chan struct{}{},
 	}
 	life, stop := context.WithCancel(context.WithoutCancel(r.t.Context()))
 	var group sync.WaitGroup
@@ -140,7 +140,7 @@ func (l *listener) begin(m map[string]any) {
 	if id == "" {
 		return
 	}
-	h := &crash.Hearing{ID: id}
+	h := &crash.SubscriptionLog{ID: id}
 	initial, _ := out["initialData"].(map[string]any)
 	for key := range initial {
 		if key != ".value" {
@@ -150,14 +150,14 @@ func (l *listener) begin(m map[string]any) {
 	if v, ok := initial[".value"].(float64); ok {
 		l.value[id] = v
 	}
-	l.hearings[id], l.order = h, append(l.order, id)
+	l.logs[id], l.order = h, append(l.order, id)
 }
 
 // hear takes an event. The lock is held.
 func (l *listener) hear(params any) {
 	e, _ := params.(map[string]any)
 	id, _ := e["subscriptionId"].(string)
-	h := l.hearings[id]
+	h := l.logs[id]
 	switch {
 	case h == nil:
 		// the end of one whose beginning was not answered
@@ -188,7 +188,7 @@ func (l *listener) follow(ctx context.Context, name, path, events string) {
 		l.mu.Unlock()
 		l.ask("tools/call", fmt.Sprintf(`{"name":"firebase.subscribe","arguments":{"subscriptionId":%q,"database":"realtime","path":%q,"eventType":%q}}`, id, path, events))
 		l.mu.Lock()
-		begun := l.hearings[id] != nil
+		begun := l.logs[id] != nil
 		l.mu.Unlock()
 		if !begun { // the node has died meanwhile
 			_ = pause.For(ctx, 10*retryEvery)
@@ -204,13 +204,13 @@ func (l *listener) follow(ctx context.Context, name, path, events string) {
 }
 
 // hearingsOf are what was heard of the list so far.
-func (l *listener) heard() []crash.Hearing {
+func (l *listener) heard() []crash.SubscriptionLog {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var list []crash.Hearing
+	var list []crash.SubscriptionLog
 	for _, id := range l.order {
-		if h := l.hearings[id]; id[0] == listPath[0] {
-			list = append(list, crash.Hearing{ID: h.ID, Initial: slices.Clone(h.Initial), Heard: slices.Clone(h.Heard), Over: h.Over})
+		if h := l.logs[id]; id[0] == listPath[0] {
+			list = append(list, crash.SubscriptionLog{ID: h.ID, Initial: slices.Clone(h.Initial), Heard: slices.Clone(h.Heard), Over: h.Over})
 		}
 	}
 	return list
@@ -223,7 +223,7 @@ func (l *listener) current() (heard map[string]bool, tick float64, there bool) {
 	heard = map[string]bool{}
 	both := map[byte]bool{}
 	for _, id := range l.order {
-		h := l.hearings[id]
+		h := l.logs[id]
 		if h.Over {
 			continue
 		}
@@ -244,7 +244,7 @@ func (r *run) awaitFeed(round int, within time.Duration) {
 	r.t.Helper()
 	end, tick := time.Now().Add(within), float64(round)
 	_, _, err := insist(r.t.Context(), func(ctx context.Context, w firebase.Write) (firebase.Written, error) {
-		return r.bank.realtime.Write(ctx, tickPath, w)
+		return r.databases.realtime.Write(ctx, tickPath, w)
 	}, firebase.Write{Operation: firebase.Set, Data: tick})
 	require.NoError(r.t, err)
 	for {

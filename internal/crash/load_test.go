@@ -84,9 +84,9 @@ type load struct {
 	api      orchestrator.API
 	watcher  orchestrator.API
 	watching sync.WaitGroup
-	// bank keeps what tasks write into databases; nil outside of a network. jobs are the kinds of tasks.
-	bank *bank
-	jobs []job
+	// databases keeps what tasks write into databases; nil outside of a network. jobs are the kinds of tasks.
+	databases *databaseClient
+	jobs      []job
 	// dial opens a connection of its own.
 	dial func() (*bus.Remote, error)
 
@@ -167,7 +167,7 @@ func (l *load) one(ctx context.Context, rng *rand.Rand, round int, name string) 
 	}
 	l.acknowledged(id, r.IdempotencyKey, round, asked)
 	if j.deposit != "" {
-		l.bank.expect(id, crash.Deposit{Name: bankName(j.name, name), Kind: j.deposit, Round: round})
+		l.databases.expect(id, crash.DatabaseWrite{Name: writeName(j.name, name), Kind: j.deposit, Round: round})
 	}
 	if follow {
 		l.watching.Go(func() { l.watch(ctx, id, round, afresh) })
@@ -184,7 +184,7 @@ func (l *load) one(ctx context.Context, rng *rand.Rand, round int, name string) 
 
 // planOf is the plan of a job with the names that it has for this task.
 func planOf(j job, round int, name string) string {
-	return strings.NewReplacer("NAME", bankName(j.name, name), "ROUND", roundPath(round)).Replace(j.plan)
+	return strings.NewReplacer("NAME", writeName(j.name, name), "ROUND", roundPath(round)).Replace(j.plan)
 }
 
 // acknowledged writes the journal.

@@ -14,16 +14,16 @@ import (
 )
 
 // goodMail is a post in which ada has written two letters, and bob has read both by a cursor and acknowledged one.
-func goodMail() []crash.MailEvent {
+func goodMail() []crash.MessageEvent {
 	at := func(second int) time.Time { return start.Add(time.Duration(second) * time.Second) }
-	letter := func(what, who string, n, second int) crash.MailEvent {
+	letter := func(what, who string, n, second int) crash.MessageEvent {
 		name := []string{"", "one", "two"}[n]
-		return crash.MailEvent{
+		return crash.MessageEvent{
 			What: what, Who: who, Letter: name, ID: "MSG_" + name, Sender: "user:ada", For: []string{"user:bob"}, No: n,
 			Position: uint64(n), Follows: true, Expires: at(120), Asked: at(second), At: at(second + 1),
 		}
 	}
-	return []crash.MailEvent{
+	return []crash.MessageEvent{
 		letter(crash.Tried, "user:ada", 1, 0), letter(crash.Sent, "user:ada", 1, 0),
 		letter(crash.Tried, "user:ada", 2, 2), letter(crash.Sent, "user:ada", 2, 2),
 		letter(crash.Seen, "user:bob", 1, 4), letter(crash.Acked, "user:bob", 1, 5), letter(crash.Seen, "user:bob", 2, 7),
@@ -44,34 +44,34 @@ const (
 func TestMailBites(t *testing.T) {
 	t.Parallel()
 	assert.Empty(t, crash.CheckMail(goodMail()))
-	for name, plant := range map[string]func([]crash.MailEvent) []crash.MailEvent{
-		"a letter that was lost": func(l []crash.MailEvent) []crash.MailEvent { return l[:twoSeen] },
-		"a letter that became two": func(l []crash.MailEvent) []crash.MailEvent {
+	for name, plant := range map[string]func([]crash.MessageEvent) []crash.MessageEvent{
+		"a letter that was lost": func(l []crash.MessageEvent) []crash.MessageEvent { return l[:twoSeen] },
+		"a letter that became two": func(l []crash.MessageEvent) []crash.MessageEvent {
 			again := l[oneSent]
 			again.ID = "MSG_other"
 			return append(l, again)
 		},
-		"a letter that came as two": func(l []crash.MailEvent) []crash.MailEvent {
+		"a letter that came as two": func(l []crash.MessageEvent) []crash.MessageEvent {
 			again := l[twoSeen]
 			again.ID, again.Position = "MSG_other", 3
 			return append(l, again)
 		},
-		"a letter that nobody wrote": func(l []crash.MailEvent) []crash.MailEvent { l[twoSeen].Letter = "three"; return l },
-		"a letter of another sender": func(l []crash.MailEvent) []crash.MailEvent { l[twoSeen].Sender = "user:eve"; return l },
-		"a letter for somebody else": func(l []crash.MailEvent) []crash.MailEvent {
+		"a letter that nobody wrote": func(l []crash.MessageEvent) []crash.MessageEvent { l[twoSeen].Letter = "three"; return l },
+		"a letter of another sender": func(l []crash.MessageEvent) []crash.MessageEvent { l[twoSeen].Sender = "user:eve"; return l },
+		"a letter for somebody else": func(l []crash.MessageEvent) []crash.MessageEvent {
 			l[twoTried].For, l[twoSent].For = []string{"user:eve"}, nil
 			return l
 		},
-		"again after it was acknowledged": func(l []crash.MailEvent) []crash.MailEvent {
+		"again after it was acknowledged": func(l []crash.MessageEvent) []crash.MessageEvent {
 			again := l[oneSeen]
 			again.Asked, again.Follows = l[oneAcked].At.Add(time.Second), false
 			return append(l, again)
 		},
-		"twice behind a cursor": func(l []crash.MailEvent) []crash.MailEvent { return append(l, l[twoSeen]) },
-		"behind the cursor":     func(l []crash.MailEvent) []crash.MailEvent { l[twoSeen].Position = 1; return l },
-		"after it had expired":  func(l []crash.MailEvent) []crash.MailEvent { l[twoSeen].Expires = start; return l },
-		"out of order":          func(l []crash.MailEvent) []crash.MailEvent { l[oneTried].No, l[twoTried].No = 2, 1; return l },
-		"an end that came too soon": func(l []crash.MailEvent) []crash.MailEvent {
+		"twice behind a cursor": func(l []crash.MessageEvent) []crash.MessageEvent { return append(l, l[twoSeen]) },
+		"behind the cursor":     func(l []crash.MessageEvent) []crash.MessageEvent { l[twoSeen].Position = 1; return l },
+		"after it had expired":  func(l []crash.MessageEvent) []crash.MessageEvent { l[twoSeen].Expires = start; return l },
+		"out of order":          func(l []crash.MessageEvent) []crash.MessageEvent { l[oneTried].No, l[twoTried].No = 2, 1; return l },
+		"an end that came too soon": func(l []crash.MessageEvent) []crash.MessageEvent {
 			l[twoSent].Expires = start.Add(time.Hour)
 			return l[:twoSeen]
 		},
@@ -91,46 +91,46 @@ func TestMailBites(t *testing.T) {
 func TestPostKeepsEvents(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "post")
-	post, err := crash.OpenPost(path)
+	post, err := crash.OpenMessageLog(path)
 	require.NoError(t, err)
 	require.NoError(t, post.Append(goodMail()...))
 	require.NoError(t, post.Close())
-	list, err := crash.ReadPost(path)
+	list, err := crash.ReadMessageLog(path)
 	require.NoError(t, err)
 	assert.Equal(t, goodMail(), list)
-	_, err = crash.ReadPost(path + ".none")
+	_, err = crash.ReadMessageLog(path + ".none")
 	assert.True(t, fault.Has(err, fault.NotFound))
 }
 
 func TestBankBites(t *testing.T) {
 	t.Parallel()
-	deposits := []crash.Deposit{
+	deposits := []crash.DatabaseWrite{
 		{Name: "a", Kind: crash.Counter, Answered: true},
 		{Name: "b", Kind: crash.Counter},
 		{Name: "c", Kind: crash.List, Answered: true},
 		{Name: "d", Kind: crash.Documents, Answered: true},
 	}
-	good := func() crash.Bank {
-		return crash.Bank{Sum: 1, By: map[string]int{"a": 1}, List: map[string]string{"-k": "c"}, Documents: map[string]string{"x": "d"}}
+	good := func() crash.DatabaseContent {
+		return crash.DatabaseContent{Sum: 1, By: map[string]int{"a": 1}, List: map[string]string{"-k": "c"}, Documents: map[string]string{"x": "d"}}
 	}
-	assert.Empty(t, crash.CheckBank(deposits, good()))
+	assert.Empty(t, crash.CheckDatabase(deposits, good()))
 	unanswered := good()
 	unanswered.Sum, unanswered.By["b"] = 2, 1
-	assert.Empty(t, crash.CheckBank(deposits, unanswered), "it may have happened")
-	for name, plant := range map[string]func(*crash.Bank){
-		"an acknowledged transaction is gone": func(b *crash.Bank) { b.Sum, b.By = 0, nil },
-		"an acknowledged push is gone":        func(b *crash.Bank) { b.List = nil },
-		"an acknowledged document is gone":    func(b *crash.Bank) { b.Documents = nil },
-		"counted twice":                       func(b *crash.Bank) { b.Sum, b.By["a"] = 2, 2 },
-		"pushed twice":                        func(b *crash.Bank) { b.List["-l"] = "c" },
-		"half of a write":                     func(b *crash.Bank) { b.Sum = 2 },
-		"a write of nobody":                   func(b *crash.Bank) { b.Documents["y"] = "z" },
+	assert.Empty(t, crash.CheckDatabase(deposits, unanswered), "it may have happened")
+	for name, plant := range map[string]func(*crash.DatabaseContent){
+		"an acknowledged transaction is gone": func(b *crash.DatabaseContent) { b.Sum, b.By = 0, nil },
+		"an acknowledged push is gone":        func(b *crash.DatabaseContent) { b.List = nil },
+		"an acknowledged document is gone":    func(b *crash.DatabaseContent) { b.Documents = nil },
+		"counted twice":                       func(b *crash.DatabaseContent) { b.Sum, b.By["a"] = 2, 2 },
+		"pushed twice":                        func(b *crash.DatabaseContent) { b.List["-l"] = "c" },
+		"half of a write":                     func(b *crash.DatabaseContent) { b.Sum = 2 },
+		"a write of nobody":                   func(b *crash.DatabaseContent) { b.Documents["y"] = "z" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := good()
 			plant(&b)
-			found := crash.CheckBank(deposits, b)
+			found := crash.CheckDatabase(deposits, b)
 			require.NotEmpty(t, found)
 			assert.Equal(t, "I16", found[0].Invariant)
 		})
@@ -140,28 +140,28 @@ func TestBankBites(t *testing.T) {
 func TestHearingsBite(t *testing.T) {
 	t.Parallel()
 	list := map[string]string{"-a": "1", "-b": "2", "-c": "3", "-d": "4"}
-	good := func() []crash.Hearing {
-		return []crash.Hearing{
+	good := func() []crash.SubscriptionLog {
+		return []crash.SubscriptionLog{
 			{ID: "list-1", Initial: []string{"-a"}, Heard: []string{"-b", "-c"}, Over: true},
 			{ID: "list-2", Initial: []string{"-c", "-a", "-b"}, Heard: []string{"-d"}},
 			{ID: "list-3", Over: true},
 		}
 	}
-	assert.Empty(t, crash.CheckHearings(good(), list))
-	for name, plant := range map[string]func([]crash.Hearing){
-		"a gap":                       func(h []crash.Hearing) { h[0].Heard = []string{"-c"} },
-		"the end was not told":        func(h []crash.Hearing) { h[0].Over = false },
-		"one is missing at the end":   func(h []crash.Hearing) { h[1].Heard = nil },
-		"one is missing at the begin": func(h []crash.Hearing) { h[1].Initial = []string{"-a", "-c"} },
-		"twice":                       func(h []crash.Hearing) { h[1].Heard = []string{"-c", "-d"} },
-		"out of order":                func(h []crash.Hearing) { h[0].Heard = []string{"-c", "-b"} },
-		"something that is not there": func(h []crash.Hearing) { h[1].Heard = []string{"-d", "-e"} },
+	assert.Empty(t, crash.CheckSubscriptions(good(), list))
+	for name, plant := range map[string]func([]crash.SubscriptionLog){
+		"a gap":                       func(h []crash.SubscriptionLog) { h[0].Heard = []string{"-c"} },
+		"the end was not told":        func(h []crash.SubscriptionLog) { h[0].Over = false },
+		"one is missing at the end":   func(h []crash.SubscriptionLog) { h[1].Heard = nil },
+		"one is missing at the begin": func(h []crash.SubscriptionLog) { h[1].Initial = []string{"-a", "-c"} },
+		"twice":                       func(h []crash.SubscriptionLog) { h[1].Heard = []string{"-c", "-d"} },
+		"out of order":                func(h []crash.SubscriptionLog) { h[0].Heard = []string{"-c", "-b"} },
+		"something that is not there": func(h []crash.SubscriptionLog) { h[1].Heard = []string{"-d", "-e"} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := good()
 			plant(h)
-			found := crash.CheckHearings(h, list)
+			found := crash.CheckSubscriptions(h, list)
 			require.NotEmpty(t, found)
 			assert.Equal(t, "I17", found[0].Invariant)
 		})

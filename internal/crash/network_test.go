@@ -44,13 +44,13 @@ func (r *run) beginNetwork() {
 	}
 	remote := dial(r.t, r.cluster)
 	r.cluster.enrol(remote)
-	r.mail = openMail(r, remote)
+	r.messages = openMessageClient(r, remote)
 	r.load.jobs = slices.Concat(jobs(), agentJobs(), agentJobs())
 	if r.cluster.cluster { // runs on a cluster keep no databases
 		return
 	}
-	r.bank = openBank(r.load, remote)
-	r.load.bank = r.bank
+	r.databases = openDatabaseClient(r.load, remote)
+	r.load.databases = r.databases
 	r.load.jobs = append(r.load.jobs, bankJobs()...)
 	r.listener = openListener(r, dial(r.t, r.cluster))
 }
@@ -65,13 +65,13 @@ func (r *run) runLoad(stop <-chan struct{}, seed uint64, n int) {
 	}
 	for i := range writers {
 		rng := rand.New(rand.NewPCG(seed, uint64(n*writers+i)))
-		group.Go(func() { r.mail.send(r.t.Context(), stop, rng, n, i) })
+		group.Go(func() { r.messages.send(r.t.Context(), stop, rng, n, i) })
 	}
 	for i := range tellers {
-		if r.bank == nil {
+		if r.databases == nil {
 			break
 		}
-		group.Go(func() { r.bank.run(r.t.Context(), stop, n, i) })
+		group.Go(func() { r.databases.run(r.t.Context(), stop, n, i) })
 	}
 }
 
@@ -95,13 +95,13 @@ func (r *run) endNetwork() {
 	for end := time.Now().Add(settleWithin); len(r.list(open)) > 0 && time.Now().Before(end); wait(50 * time.Millisecond) {
 		r.resolveAll()
 	}
-	if r.bank == nil {
+	if r.databases == nil {
 		return
 	}
 	var err error
-	r.seen, err = r.bank.read(r.t.Context(), r.bank.realtime, r.bank.firestore)
+	r.seen, err = r.databases.read(r.t.Context(), r.databases.realtime, r.databases.firestore)
 	require.NoError(r.t, err)
-	r.deposits = r.bank.ended(r.t.Context(), r.api)
+	r.databaseWrites = r.databases.ended(r.t.Context(), r.api)
 	for end := time.Now().Add(settleWithin); time.Now().Before(end); wait(20 * time.Millisecond) {
 		if heard, _, there := r.listener.current(); there && len(heard) == len(r.seen.List) {
 			break
@@ -117,11 +117,11 @@ func (r *run) checkNetwork(store *bus.Store) []crash.Violation {
 		return nil
 	}
 	found := crash.CheckMail(r.letters())
-	if r.bank == nil {
+	if r.databases == nil {
 		return found
 	}
 	held := bankOf(r, store)
-	found = slices.Concat(found, crash.CheckBank(r.deposits, held), crash.CheckHearings(r.heard, held.List))
+	found = slices.Concat(found, crash.CheckDatabase(r.databaseWrites, held), crash.CheckSubscriptions(r.heard, held.List))
 	if !reflect.DeepEqual(held, r.seen) {
 		found = append(found, crash.Violation{Invariant: "I16", What: "the journals hold something else than readers saw"})
 	}
@@ -151,7 +151,7 @@ func (r *run) printNetwork() {
 		whats[e.What]++
 	}
 	kinds := map[string]int{}
-	for _, d := range r.deposits {
+	for _, d := range r.databaseWrites {
 		kinds[d.Kind]++
 		if !d.Answered {
 			kinds[d.Kind+" unanswered"]++

@@ -137,16 +137,16 @@ func (r *run) resolve(d doubt, effects []crash.Effect) {
 // deposited reports whether what a task was to write is in a database.
 func (r *run) deposited(id events.TaskID) bool {
 	r.t.Helper()
-	if r.bank == nil {
+	if r.databases == nil {
 		return false
 	}
-	r.bank.mu.Lock()
-	d, ours := r.bank.tasks[id]
-	r.bank.mu.Unlock()
+	r.databases.mu.Lock()
+	d, ours := r.databases.tasks[id]
+	r.databases.mu.Unlock()
 	if !ours {
 		return false
 	}
-	done, err := r.bank.happened(r.t.Context(), d)
+	done, err := r.databases.happened(r.t.Context(), d)
 	require.NoError(r.t, err)
 	return done
 }

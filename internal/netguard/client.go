@@ -59,7 +59,7 @@ func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 }
 
 // send makes a request up to the headers of its answer. The caller closes the body.
-func (c *Client) send(ctx context.Context, r Request) (*hops, *http.Response, error) {
+func (c *Client) send(ctx context.Context, r Request) (*redirects, *http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, r.Method, r.URL.String(), strings.NewReader(r.Body))
 	if err != nil {
 		return nil, nil, invalid("this is no valid request")
@@ -71,7 +71,7 @@ func (c *Client) send(ctx context.Context, r Request) (*hops, *http.Response, er
 	if req.Header.Get("User-Agent") == "" {
 		req.Header.Set("User-Agent", "orch")
 	}
-	hops := &hops{client: c, follow: r.Follow, first: Endpoint(r.URL), at: r.URL}
+	hops := &redirects{client: c, follow: r.Follow, first: Endpoint(r.URL), at: r.URL}
 	client := &http.Client{Transport: c.transport, CheckRedirect: hops.check}
 	res, err := client.Do(req)
 	if err != nil {
@@ -91,8 +91,8 @@ func read(r io.Reader, limit int64) (body []byte, truncated bool, err error) {
 	return b.Bytes(), false, err
 }
 
-// hops follows the redirects of one request.
-type hops struct {
+// redirects follows the redirects of one request.
+type redirects struct {
 	client *Client
 	follow func(endpoint string) bool
 	first  string
@@ -105,7 +105,7 @@ type hops struct {
 
 // check decides about one redirect. Beyond the first endpoint go only headers that tell nothing of the
 // caller, and none goes back to it: whoever redirects must not use the caller's credentials.
-func (h *hops) check(req *http.Request, via []*http.Request) error {
+func (h *redirects) check(req *http.Request, via []*http.Request) error {
 	to, why := h.next(req, len(via))
 	if why != "" {
 		h.refused = why
@@ -128,7 +128,7 @@ func (h *hops) check(req *http.Request, via []*http.Request) error {
 }
 
 // next returns where a redirect leads, or why it is not followed.
-func (h *hops) next(req *http.Request, n int) (*url.URL, string) {
+func (h *redirects) next(req *http.Request, n int) (*url.URL, string) {
 	to, err := h.client.Parse(req.URL.String())
 	switch {
 	case errors.Is(err, errNotPublic):

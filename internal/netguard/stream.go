@@ -28,17 +28,17 @@ func (c *Client) Stream(ctx context.Context, r Request) (*Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	body := &streamed{ReadCloser: res.Body, failed: func(err error) error { return failed(ctx, err, Endpoint(hops.at)) }}
+	body := &streamBody{ReadCloser: res.Body, failed: func(err error) error { return failed(ctx, err, Endpoint(hops.at)) }}
 	return &Stream{Status: res.StatusCode, Header: res.Header, Body: body, URL: hops.at, Refused: hops.refused}, nil
 }
 
-// streamed is the body of a stream, whose errors repeat nothing of the request.
-type streamed struct {
+// streamBody is the body of a stream, whose errors repeat nothing of the request.
+type streamBody struct {
 	io.ReadCloser
 	failed func(error) error
 }
 
-func (s *streamed) Read(p []byte) (int, error) {
+func (s *streamBody) Read(p []byte) (int, error) {
 	n, err := s.ReadCloser.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
 		err = s.failed(err)

@@ -74,7 +74,7 @@ var _ acceptances = (*gateway.Gateway)(nil)
 // recordedAcceptances is what people have accepted, without a gateway.
 type recordedAcceptances struct{ gateway.Records }
 
-// Accept implements trust.
+// Accept implements acceptances.
 func (r recordedAcceptances) Accept(server string, wanted map[string]string, by string) ([]gateway.Definition, error) {
 	return r.Records.Accept(server, wanted, by, time.Now().UTC())
 }

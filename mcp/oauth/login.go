@@ -17,8 +17,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// question is one login that a person is asked for.
-type question struct {
+// loginRequest is one login that a person is asked for.
+type loginRequest struct {
 	issuer issuer
 	client client
 	scopes []string
@@ -42,7 +42,7 @@ func (l *Logins) Login(ctx context.Context, s Server, show func(address string))
 		return Login{}, err
 	}
 	defer back.close(ctx)
-	q := question{
+	q := loginRequest{
 		issuer: from, scopes: scopesOf(s, from), redirect: back.redirect,
 		state: rand.Text(), verifier: rand.Text() + rand.Text(),
 	}
@@ -80,7 +80,7 @@ func scopesOf(s Server, from issuer) []string {
 }
 
 // register returns the client of the definition, or one that the authorization server has just accepted.
-func (l *Logins) register(ctx context.Context, s Server, q question) (client, error) {
+func (l *Logins) register(ctx context.Context, s Server, q loginRequest) (client, error) {
 	if s.ClientID != "" {
 		return client{ID: s.ClientID, Secret: s.ClientSecret, Auth: authOf(s.ClientSecret, q.issuer.TokenEndpointAuthMethodsSupported), Preset: true}, nil
 	}
@@ -130,7 +130,7 @@ func authOf(secret string, supported []string) string {
 }
 
 // address is where a person logs in.
-func (q question) address() (string, error) {
+func (q loginRequest) address() (string, error) {
 	u, err := url.Parse(q.issuer.AuthorizationEndpoint)
 	if err != nil {
 		return "", fault.New(fault.Forbidden, "it is no address").WithField("authorization_endpoint")
@@ -155,7 +155,7 @@ func (q question) address() (string, error) {
 }
 
 // code is that of an answer to the question. FORBIDDEN.
-func (q question) code(answer url.Values) (string, error) {
+func (q loginRequest) code(answer url.Values) (string, error) {
 	iss, announced := answer.Get("iss"), q.issuer.AuthorizationResponseIssParameterSupported
 	switch {
 	case subtle.ConstantTimeCompare([]byte(answer.Get("state")), []byte(q.state)) != 1:
@@ -172,7 +172,7 @@ func (q question) code(answer url.Values) (string, error) {
 }
 
 // redeem turns a code into a login, and keeps it.
-func (l *Logins) redeem(ctx context.Context, s Server, q question, code string) (Login, error) {
+func (l *Logins) redeem(ctx context.Context, s Server, q loginRequest, code string) (Login, error) {
 	answer, err := l.post(ctx, q.issuer.TokenEndpoint, q.client, url.Values{
 		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {q.redirect},
 		"code_verifier": {q.verifier}, "resource": {q.issuer.resource},

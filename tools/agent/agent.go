@@ -44,8 +44,8 @@ func Tools(cfg Config) []tools.Tool {
 // Internal returns the tool that the task of a command has as its only step.
 func Internal(cfg Config) []tools.Tool { return []tools.Tool{agentExecute(cfg.Commands)} }
 
-// source knows agents of one kind. The first source that knows a type has it.
-type source interface {
+// agentSource knows agents of one kind. The first source that knows a type has it.
+type agentSource interface {
 	// spawn returns the child that is the agent of a type, without inputs; false when there is no such agent.
 	spawn(ctx context.Context, env *tools.Env, agent string) (tools.Spawn, bool, error)
 	// types lists the types of the agents.
@@ -53,12 +53,12 @@ type source interface {
 }
 
 // sources are the kinds of agents that there are.
-func sources(cfg Config) []source {
-	return []source{templates{}, commands(cfg.Commands), registered{cfg.Registered}}
+func sources(cfg Config) []agentSource {
+	return []agentSource{templateAgents{}, commandAgents(cfg.Commands), registeredAgents{cfg.Registered}}
 }
 
-// find returns the child that is the agent of a type. NOT_FOUND names those that there are.
-func find(ctx context.Context, env *tools.Env, all []source, agent string) (tools.Spawn, error) {
+// findAgent returns the child that is the agent of a type. NOT_FOUND names those that there are.
+func findAgent(ctx context.Context, env *tools.Env, all []agentSource, agent string) (tools.Spawn, error) {
 	var known []string
 	for _, s := range all {
 		spawn, ok, err := s.spawn(ctx, env, agent)

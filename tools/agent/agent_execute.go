@@ -16,10 +16,10 @@ import (
 // usualTimeout ends a command that has no timeout of its own.
 const usualTimeout = time.Hour
 
-// commands are agents that are programs.
-type commands map[string]Command
+// commandAgents are agents that are programs.
+type commandAgents map[string]Command
 
-func (c commands) spawn(_ context.Context, _ *tools.Env, agent string) (tools.Spawn, bool, error) {
+func (c commandAgents) spawn(_ context.Context, _ *tools.Env, agent string) (tools.Spawn, bool, error) {
 	command, ok := c[agent]
 	if !ok {
 		return tools.Spawn{}, false, nil
@@ -27,7 +27,9 @@ func (c commands) spawn(_ context.Context, _ *tools.Env, agent string) (tools.Sp
 	return tools.Spawn{Agent: agent, Plan: planOf(agent, command)}, true, nil
 }
 
-func (c commands) types(context.Context, *tools.Env) []string { return slices.Collect(maps.Keys(c)) }
+func (c commandAgents) types(context.Context, *tools.Env) []string {
+	return slices.Collect(maps.Keys(c))
+}
 
 // planOf is the plan of an agent that is a command: one step.
 func planOf(agent string, c Command) []byte {
@@ -67,7 +69,7 @@ type agentExecuteOut struct {
 }
 
 // agentExecute runs the command of an agent in the sandbox of all programs that tools start.
-func agentExecute(known commands) tools.Tool {
+func agentExecute(known commandAgents) tools.Tool {
 	return tools.Define(tools.Spec{
 		Name:       executeName,
 		Title:      "Run the command of an agent",

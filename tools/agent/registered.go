@@ -8,13 +8,13 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// registered are the agents that have registered: each by its name, and all of a role by that.
-type registered struct {
+// registeredAgents are the agents that have registered: each by its name, and all of a role by that.
+type registeredAgents struct {
 	service func() agents.Service
 }
 
 // spawn implements source. Nobody gets what is for a role, or for the model of the client, by registering under its name.
-func (r registered) spawn(ctx context.Context, _ *tools.Env, agent string) (tools.Spawn, bool, error) {
+func (r registeredAgents) spawn(ctx context.Context, _ *tools.Env, agent string) (tools.Spawn, bool, error) {
 	if agent == clientModel {
 		return tools.Spawn{}, false, nil
 	}
@@ -34,7 +34,7 @@ func (r registered) spawn(ctx context.Context, _ *tools.Env, agent string) (tool
 	return tools.Spawn{}, false, nil
 }
 
-func (r registered) types(ctx context.Context, _ *tools.Env) []string {
+func (r registeredAgents) types(ctx context.Context, _ *tools.Env) []string {
 	all, _ := r.all(ctx) // the list is a help
 	var types []string
 	for _, v := range all {
@@ -43,7 +43,7 @@ func (r registered) types(ctx context.Context, _ *tools.Env) []string {
 	return types
 }
 
-func (r registered) all(ctx context.Context) ([]agents.View, error) {
+func (r registeredAgents) all(ctx context.Context) ([]agents.View, error) {
 	if r.service == nil || r.service() == nil {
 		return nil, nil
 	}

@@ -23,7 +23,7 @@ type taskSpawnOut struct {
 // taskSpawn is TASK_SPAWN (S0-180, S0-181, A-48). The tool only finds out what the child is. The node starts it
 // in the commit that takes the call from its worker, and answers the call when the child has ended: a call that
 // is repeated before has no second child, so it counts as idempotent.
-func taskSpawn(all []source) tools.Tool {
+func taskSpawn(all []agentSource) tools.Tool {
 	return tools.Define(tools.Spec{
 		Name:        "TASK_SPAWN",
 		Title:       "Give a task to an agent",
@@ -38,7 +38,7 @@ func taskSpawn(all []source) tools.Tool {
 		LogOnly:     true,
 		Errors:      []string{"NOT_FOUND", "INVALID_PLAN", "QUOTA_EXCEEDED", "FORBIDDEN", "CANCELLED", "SECRET_DETECTED", "VALIDATION_ERROR"},
 	}, func(ctx context.Context, env *tools.Env, in taskSpawnIn) (taskSpawnOut, error) {
-		child, err := find(ctx, env, all, in.SubagentType)
+		child, err := findAgent(ctx, env, all, in.SubagentType)
 		if fault.Has(err, fault.NotFound) && in.SubagentType == clientModel {
 			return askClient(env, in, err)
 		}

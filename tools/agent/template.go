@@ -17,10 +17,10 @@ const (
 	maxTemplate = 1 << 20 // bytes, as of every plan
 )
 
-// templates are agents that are plans below the root.
-type templates struct{}
+// templateAgents are agents that are plans below the root.
+type templateAgents struct{}
 
-func (templates) spawn(_ context.Context, env *tools.Env, agent string) (tools.Spawn, bool, error) {
+func (templateAgents) spawn(_ context.Context, env *tools.Env, agent string) (tools.Spawn, bool, error) {
 	file := path.Join(folder, agent+suffix)
 	text, err := env.Root.ReadFile(file, maxTemplate)
 	if fault.Has(err, fault.NotFound) {
@@ -32,7 +32,7 @@ func (templates) spawn(_ context.Context, env *tools.Env, agent string) (tools.S
 	return tools.Spawn{Agent: agent, File: file, Plan: text}, true, nil
 }
 
-func (templates) types(_ context.Context, env *tools.Env) []string {
+func (templateAgents) types(_ context.Context, env *tools.Env) []string {
 	entries, err := env.Root.ReadDir(folder)
 	if err != nil {
 		return nil // there are none

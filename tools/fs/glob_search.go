@@ -88,8 +88,8 @@ func newGlob(pattern string) (*glob, error) {
 }
 
 // find returns the files below the directory dir that match.
-func (g *glob) find(ctx context.Context, env *tools.Env, dir string) (*newest, error) {
-	found, start := &newest{}, path.Join(dir, g.base)
+func (g *glob) find(ctx context.Context, env *tools.Env, dir string) (*newestFiles, error) {
+	found, start := &newestFiles{}, path.Join(dir, g.base)
 	switch err := isDir(env, "pattern", start); {
 	case fault.Has(err, fault.NotFound), fault.Has(err, fault.InvalidFormat):
 		return found, nil // the fixed part of the pattern names no directory

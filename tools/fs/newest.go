@@ -9,20 +9,20 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// newest keeps the most recently changed files of a search, and forgets the others soon enough to
+// newestFiles keeps the most recently changed files of a search, and forgets the others soon enough to
 // keep its memory bounded.
-type newest struct {
-	files     []dated
+type newestFiles struct {
+	files     []datedFile
 	truncated bool
 }
 
-type dated struct {
+type datedFile struct {
 	rel string
 	at  time.Time
 }
 
 // add takes a regular file, or a link to one inside the root.
-func (n *newest) add(env *tools.Env, rel string, d fs.DirEntry) {
+func (n *newestFiles) add(env *tools.Env, rel string, d fs.DirEntry) {
 	info, err := d.Info()
 	if err == nil && d.Type()&fs.ModeSymlink != 0 {
 		var target string
@@ -33,15 +33,15 @@ func (n *newest) add(env *tools.Env, rel string, d fs.DirEntry) {
 	if err != nil || !info.Mode().IsRegular() {
 		return
 	}
-	n.files = append(n.files, dated{rel, info.ModTime()})
+	n.files = append(n.files, datedFile{rel, info.ModTime()})
 	if len(n.files) >= 2*maxEntries {
 		n.cut(maxEntries)
 	}
 }
 
 // cut sorts, newest first and ties by path, and keeps the first limit files.
-func (n *newest) cut(limit int) {
-	slices.SortFunc(n.files, func(a, b dated) int {
+func (n *newestFiles) cut(limit int) {
+	slices.SortFunc(n.files, func(a, b datedFile) int {
 		return cmp.Or(b.at.Compare(a.at), cmp.Compare(a.rel, b.rel))
 	})
 	if len(n.files) > limit {

@@ -63,7 +63,7 @@ func markdown(page string, from *url.URL) (string, error) {
 		return "", fault.Wrap(fault.InvalidFormat, err, "the page is nested too deeply").WithReason("CONTENT_TYPE")
 	}
 	trim(doc)
-	if heavy(doc) {
+	if tooExpensive(doc) {
 		return plainText(doc), nil
 	}
 	text, err := convert(doc, from.Scheme+"://"+from.Host)

@@ -67,7 +67,7 @@ func newSearcher(cfg Config) *searcher {
 }
 
 // search returns what the provider finds. TOOL_UNAVAILABLE without a usable configuration.
-func (s *searcher) search(ctx context.Context, query string, only []string) ([]found, error) {
+func (s *searcher) search(ctx context.Context, query string, only []string) ([]searchResult, error) {
 	if err := s.ready(); err != nil {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ func (s *searcher) refused(res *netguard.Response) error {
 }
 
 // results reads the answer of a provider.
-func (p Provider) results(body []byte) ([]found, error) {
+func (p Provider) results(body []byte) ([]searchResult, error) {
 	type item struct{ Title, URL, Content, Description string }
 	var reply struct {
 		Results *[]item
@@ -169,9 +169,9 @@ func (p Provider) results(body []byte) ([]found, error) {
 		items = *reply.Results
 	}
 	tags := regexp.MustCompile(`</?[a-zA-Z][^<>]*>`)
-	all := make([]found, len(items))
+	all := make([]searchResult, len(items))
 	for i, it := range items {
-		all[i] = found{Title: plain(tags, it.Title), URL: it.URL, Snippet: plain(tags, it.Content+it.Description)}
+		all[i] = searchResult{Title: plain(tags, it.Title), URL: it.URL, Snippet: plain(tags, it.Content+it.Description)}
 	}
 	return all, nil
 }
@@ -184,8 +184,8 @@ func plain(tags *regexp.Regexp, text string) string {
 
 // choose applies the filters (S0-147): blocked goes before allowed, and a domain stands for its
 // subdomains. What has no host is dropped.
-func choose(all []found, only, never []string) []found {
-	kept := make([]found, 0, maxResults)
+func choose(all []searchResult, only, never []string) []searchResult {
+	kept := make([]searchResult, 0, maxResults)
 	for _, f := range all {
 		u, err := url.Parse(f.URL)
 		if err != nil || (u.Scheme != "http" && u.Scheme != "https") {

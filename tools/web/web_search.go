@@ -16,10 +16,10 @@ type webSearchIn struct {
 }
 
 type webSearchOut struct {
-	Results []found `json:"results" jsonschema:"At most 20 results, best first"`
+	Results []searchResult `json:"results" jsonschema:"At most 20 results, best first"`
 }
 
-type found struct {
+type searchResult struct {
 	Title   string `json:"title" jsonschema:"Title of the page"`
 	URL     string `json:"url" jsonschema:"Address of the page"`
 	Snippet string `json:"snippet" jsonschema:"What the page says, at most 1000 bytes"`

@@ -7,23 +7,23 @@ import (
 	"golang.org/x/net/html"
 )
 
-// weight estimates what the conversion of a page to Markdown costs. Each quotation or list repeats the
+// conversionCost estimates what the conversion of a page to Markdown costs. Each quotation or list repeats the
 // work for all that is in it, and each span fills the cells it covers, so that a small page may ask for
 // much.
-type weight struct {
+type conversionCost struct {
 	elements, text, cells int
 }
 
-// heavy reports whether the conversion might take more than a few seconds; such a page is read as plain
+// tooExpensive reports whether the conversion might take more than a few seconds; such a page is read as plain
 // text. Ordinary pages stay far below.
-func heavy(doc *html.Node) bool {
-	var w weight
+func tooExpensive(doc *html.Node) bool {
+	var w conversionCost
 	w.add(doc, 1)
 	return w.elements > 60_000 || w.text > 8<<20 || w.cells > 20_000
 }
 
 // add counts what is below n; nesting is one more than the quotations and lists around it.
-func (w *weight) add(n *html.Node, nesting int) {
+func (w *conversionCost) add(n *html.Node, nesting int) {
 	for c := range n.ChildNodes() {
 		if c.Type == html.TextNode {
 			w.text += nesting * len(c.Data)

@@ -118,7 +118,7 @@ func dial(cfg *Config, server string) (*grpc.ClientConn, error) {
 		if _, _, err := net.SplitHostPort(cfg.Emulator); err != nil {
 			return nil, fault.New(fault.ValidationError, "it is no host:port").WithField("firestore_emulator")
 		}
-		to, trust, who = cfg.Emulator, insecure.NewCredentials(), owner{}
+		to, trust, who = cfg.Emulator, insecure.NewCredentials(), emulatorOwner{}
 	case cfg.Credentials != "":
 		key, err := account.New(cfg.Net, cfg.Credentials, "https://www.googleapis.com/auth/datastore")
 		if err != nil {
@@ -127,7 +127,7 @@ func dial(cfg *Config, server string) (*grpc.ClientConn, error) {
 		if cfg.Project == "" {
 			cfg.Project = key.Project()
 		}
-		to, trust, who = server, credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS12, RootCAs: cfg.Net.RootCAs}), holder{key}
+		to, trust, who = server, credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS12, RootCAs: cfg.Net.RootCAs}), serviceAccount{key}
 	default:
 		return nil, fault.New(fault.ValidationError, "Firestore needs the key of a service account, or an emulator").
 			WithField("firestore_credentials").WithHint("such as file:~/.orch/firestore.json")
@@ -155,22 +155,22 @@ func connection(
 	return conn, nil
 }
 
-// owner is whom an emulator lets do everything.
-type owner struct{}
+// emulatorOwner is whom an emulator lets do everything.
+type emulatorOwner struct{}
 
 // GetRequestMetadata implements credentials.PerRPCCredentials.
-func (owner) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+func (emulatorOwner) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
 	return map[string]string{"authorization": "Bearer owner"}, nil
 }
 
 // RequireTransportSecurity implements credentials.PerRPCCredentials.
-func (owner) RequireTransportSecurity() bool { return false }
+func (emulatorOwner) RequireTransportSecurity() bool { return false }
 
-// holder is a service account.
-type holder struct{ *account.Account }
+// serviceAccount is a service account.
+type serviceAccount struct{ *account.Account }
 
 // GetRequestMetadata implements credentials.PerRPCCredentials.
-func (h holder) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
+func (h serviceAccount) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
 	token, err := h.Token(ctx)
 	if err != nil {
 		return nil, statusOf(err)
@@ -179,4 +179,4 @@ func (h holder) GetRequestMetadata(ctx context.Context, _ ...string) (map[string
 }
 
 // RequireTransportSecurity implements credentials.PerRPCCredentials.
-func (holder) RequireTransportSecurity() bool { return true }
+func (serviceAccount) RequireTransportSecurity() bool { return true }

@@ -29,7 +29,7 @@ func (c *Client) Watch(ctx context.Context, path string, events firebase.EventTy
 		return firebase.Watching{}, err
 	}
 	running, stop := context.WithCancel(ctx)
-	w := &watcher{client: c, wants: events, queue: backlog.New(c.cfg.Backlog, 0), first: make(chan begun, 1)}
+	w := &watcher{client: c, wants: events, queue: backlog.New(c.cfg.Backlog, 0), first: make(chan initialState, 1)}
 	if at.IsDocument() {
 		w.next = w.ofDocument(running, at)
 	} else {
@@ -72,12 +72,12 @@ type watcher struct {
 	queue  *backlog.Queue
 	// next waits for another state of what is watched. The first one is that at the beginning.
 	next  func() (state, error)
-	first chan begun
+	first chan initialState
 	size  int // of what is watched, in bytes
 }
 
-// begun is how a watch begins.
-type begun struct {
+// initialState is how a watch begins.
+type initialState struct {
 	snapshot firebase.Snapshot
 	err      error
 }
@@ -117,10 +117,10 @@ func (w *watcher) run(ctx context.Context) {
 		err = w.grow(state.changes)
 	}
 	if err != nil {
-		w.first <- begun{err: w.client.ended(ctx, err)}
+		w.first <- initialState{err: w.client.ended(ctx, err)}
 		return
 	}
-	w.first <- begun{snapshot: state.snapshot()}
+	w.first <- initialState{snapshot: state.snapshot()}
 	for {
 		state, err := w.next()
 		if err == nil {

@@ -101,7 +101,7 @@ type Database struct {
 
 	// opening has a token while somebody reads the journal or closes the database; who waits for that can go away.
 	opening chan struct{}
-	open    atomic.Pointer[keeper] // nil until the first use
+	open    atomic.Pointer[persister] // nil until the first use
 	closed  atomic.Bool
 	// life ends with the database, and followers with it.
 	life      context.Context //nolint:containedctx // the life of the database, which calls do not end
@@ -128,8 +128,8 @@ func newDatabase(cfg Config, of func(memory.Config) projection) *Database {
 	return d
 }
 
-// ready returns the keeper of the database once its journal was read.
-func (d *Database) ready(ctx context.Context) (*keeper, error) {
+// ready returns the persister of the database once its journal was read.
+func (d *Database) ready(ctx context.Context) (*persister, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fault.From(err)
 	}
@@ -163,13 +163,13 @@ func (d *Database) ready(ctx context.Context) (*keeper, error) {
 }
 
 // start reads the journal.
-func (d *Database) start(ctx context.Context) (*keeper, error) {
+func (d *Database) start(ctx context.Context) (*persister, error) {
 	journal, err := d.cfg.Journal(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for tries := 3; ; tries-- {
-		k := &keeper{cfg: d.cfg, journal: journal, saves: &d.saves}
+		k := &persister{cfg: d.cfg, journal: journal, saves: &d.saves}
 		k.projection = d.make(memory.Config{
 			Backlog: d.cfg.Backlog, Held: d.cfg.Held, Most: d.cfg.Most, Keep: k.keep, Now: d.cfg.Now,
 		})

@@ -13,8 +13,8 @@ import (
 // errStale is why a write was not made whose database has to be read anew.
 var errStale = errors.New("the database has to be read anew")
 
-// follow lets a keeper take over what others have written, as it hears of it, until ctx ends. One that cannot is replaced.
-func (d *Database) follow(ctx context.Context, k *keeper) {
+// follow lets a persister take over what others have written, as it hears of it, until ctx ends. One that cannot is replaced.
+func (d *Database) follow(ctx context.Context, k *persister) {
 	err := k.journal.Follow(ctx, func(position uint64) {
 		if position != 0 && position <= k.position.Load() {
 			return
@@ -33,7 +33,7 @@ func (d *Database) follow(ctx context.Context, k *keeper) {
 }
 
 // comeUp takes over what others have written before the call.
-func (k *keeper) comeUp(ctx context.Context) error {
+func (k *persister) comeUp(ctx context.Context) error {
 	last, err := k.journal.Last(ctx)
 	if err != nil || last <= k.position.Load() {
 		return err
@@ -42,7 +42,7 @@ func (k *keeper) comeUp(ctx context.Context) error {
 }
 
 // takeOver is catchUp, and notes when what is missing is in a snapshot alone: then the database has to be read anew.
-func (k *keeper) takeOver(ctx context.Context, mine []byte) error {
+func (k *persister) takeOver(ctx context.Context, mine []byte) error {
 	err := k.catchUp(ctx, mine)
 	if fault.Has(err, fault.DataLoss) && k.outdated(ctx) {
 		k.stale.Store(true)
@@ -72,8 +72,8 @@ func (d *Database) use(ctx context.Context, fresh bool, do func(firebase.Backend
 	}
 }
 
-// retire ends what a keeper does whose database is read anew: its watchers have missed something.
-func (k *keeper) retire() {
+// retire ends what a persister does whose database is read anew: its watchers have missed something.
+func (k *persister) retire() {
 	k.stop()
 	k.projection.End(refusal.New(refusal.ConnectionError, "others wrote more than could be followed; the database was read anew").
 		WithHint("subscribe again"))

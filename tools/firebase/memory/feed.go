@@ -12,17 +12,17 @@ type feed struct {
 	wants firebase.EventType
 }
 
-// audience holds the feeds of the watchers of each path; none of the sets is empty.
-type audience map[string]map[*feed]bool
+// feedsByPath holds the feeds of the watchers of each path; none of the sets is empty.
+type feedsByPath map[string]map[*feed]bool
 
-func (a audience) add(path string, f *feed) {
+func (a feedsByPath) add(path string, f *feed) {
 	if a[path] == nil {
 		a[path] = map[*feed]bool{}
 	}
 	a[path][f] = true
 }
 
-func (a audience) remove(path string, f *feed) {
+func (a feedsByPath) remove(path string, f *feed) {
 	delete(a[path], f)
 	if len(a[path]) == 0 {
 		delete(a, path)
@@ -30,7 +30,7 @@ func (a audience) remove(path string, f *feed) {
 }
 
 // end ends all feeds.
-func (a audience) end(err error) {
+func (a feedsByPath) end(err error) {
 	for _, feeds := range a {
 		for f := range feeds {
 			f.End(err)

@@ -24,7 +24,7 @@ type Firestore struct {
 
 	mu          sync.Mutex                   // guards what follows
 	collections map[string]map[string]stored // by path, then by id; none is empty
-	feeds       audience
+	feeds       feedsByPath
 }
 
 // stored is a document. One that does not exist has no fields and revision 0.
@@ -51,7 +51,7 @@ var _ firebase.Backend = (*Firestore)(nil)
 
 // NewFirestore returns an empty Firestore database.
 func NewFirestore(cfg Config) *Firestore {
-	return &Firestore{cfg: cfg.withDefaults(), collections: map[string]map[string]stored{}, feeds: audience{}}
+	return &Firestore{cfg: cfg.withDefaults(), collections: map[string]map[string]stored{}, feeds: feedsByPath{}}
 }
 
 // Read implements firebase.Backend. A query has no meaning for a document and is passed over.

@@ -19,14 +19,14 @@ type Realtime struct {
 
 	mu    sync.Mutex // guards what follows
 	root  *tree.Node
-	feeds audience
+	feeds feedsByPath
 }
 
 var _ firebase.Backend = (*Realtime)(nil)
 
 // NewRealtime returns an empty Realtime Database.
 func NewRealtime(cfg Config) *Realtime {
-	return &Realtime{cfg: cfg.withDefaults(), feeds: audience{}}
+	return &Realtime{cfg: cfg.withDefaults(), feeds: feedsByPath{}}
 }
 
 // Read implements firebase.Backend.

@@ -23,50 +23,50 @@ type credential interface {
 func newCredential(cfg Config) (credential, error) {
 	switch token := strings.TrimSpace(cfg.Token); {
 	case token == "":
-		return nobody{}, nil
+		return noCredential{}, nil
 	case strings.HasPrefix(token, "{"):
 		key, err := account.New(cfg.Net, token,
 			"https://www.googleapis.com/auth/firebase.database", "https://www.googleapis.com/auth/userinfo.email")
 		if err != nil {
 			return nil, fault.From(err).WithField("firebase_realtime_token")
 		}
-		return renewed{key}, nil
+		return serviceAccount{key}, nil
 	case strings.HasPrefix(token, "Bearer "):
-		return bearer(token), nil
+		return accessToken(token), nil
 	default:
-		return secret(token), nil
+		return queryToken(token), nil
 	}
 }
 
-// nobody shows nothing.
-type nobody struct{}
+// noCredential shows nothing.
+type noCredential struct{}
 
-func (nobody) apply(context.Context, http.Header, url.Values) error { return nil }
-func (nobody) renew() bool                                          { return false }
-func (nobody) conceal(text string) string                           { return text }
+func (noCredential) apply(context.Context, http.Header, url.Values) error { return nil }
+func (noCredential) renew() bool                                          { return false }
+func (noCredential) conceal(text string) string                           { return text }
 
-// bearer is an access token that somebody else renews.
-type bearer string
+// accessToken is an access token that somebody else renews.
+type accessToken string
 
-func (b bearer) apply(_ context.Context, header http.Header, _ url.Values) error {
+func (b accessToken) apply(_ context.Context, header http.Header, _ url.Values) error {
 	header.Set("Authorization", string(b))
 	return nil
 }
-func (bearer) renew() bool { return false }
+func (accessToken) renew() bool { return false }
 
-func (b bearer) conceal(text string) string {
+func (b accessToken) conceal(text string) string {
 	return concealed(text, strings.TrimSpace(strings.TrimPrefix(string(b), "Bearer ")))
 }
 
-// secret is an ID token or a secret of the database: the protocol has no header for it.
-type secret string
+// queryToken is an ID token or a secret of the database: the protocol has no header for it.
+type queryToken string
 
-func (s secret) apply(_ context.Context, _ http.Header, query url.Values) error {
+func (s queryToken) apply(_ context.Context, _ http.Header, query url.Values) error {
 	query.Set("auth", string(s))
 	return nil
 }
-func (secret) renew() bool                  { return false }
-func (s secret) conceal(text string) string { return concealed(text, string(s)) }
+func (queryToken) renew() bool                  { return false }
+func (s queryToken) conceal(text string) string { return concealed(text, string(s)) }
 
 func concealed(text, token string) string {
 	if token == "" {
@@ -78,10 +78,10 @@ func concealed(text, token string) string {
 	return text
 }
 
-// renewed is a service account.
-type renewed struct{ *account.Account }
+// serviceAccount is a service account.
+type serviceAccount struct{ *account.Account }
 
-func (r renewed) apply(ctx context.Context, header http.Header, _ url.Values) error {
+func (r serviceAccount) apply(ctx context.Context, header http.Header, _ url.Values) error {
 	token, err := r.Token(ctx)
 	if err == nil {
 		header.Set("Authorization", "Bearer "+token)
@@ -89,9 +89,9 @@ func (r renewed) apply(ctx context.Context, header http.Header, _ url.Values) er
 	return err
 }
 
-func (r renewed) renew() bool {
+func (r serviceAccount) renew() bool {
 	r.Forget()
 	return true
 }
 
-func (r renewed) conceal(text string) string { return concealed(text, r.Known()) }
+func (r serviceAccount) conceal(text string) string { return concealed(text, r.Known()) }

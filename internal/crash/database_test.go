@@ -49,16 +49,16 @@ func bankJobs() []job {
 	}
 }
 
-// bank is what clients write into the databases and read from them.
-type bank struct {
+// databaseClient is what clients write into the databases and read from them.
+type databaseClient struct {
 	load *load
 	// realtime and firestore are those of the node, whichever it is.
 	realtime, firestore firebase.Backend
 
-	mu       sync.Mutex
-	deposits []crash.Deposit
-	// tasks are the deposits that are tasks.
-	tasks map[events.TaskID]crash.Deposit
+	mu     sync.Mutex
+	writes []crash.DatabaseWrite
+	// tasks are the writes that are tasks.
+	tasks map[events.TaskID]crash.DatabaseWrite
 	// sum is what somebody has seen of the counter.
 	sum int
 }
@@ -100,25 +100,25 @@ func (elsewhere) Watch(context.Context, string, firebase.EventType) (firebase.Wa
 	return firebase.Watching{}, errors.ErrUnsupported
 }
 
-func openBank(l *load, remote *bus.Remote) *bank {
-	return &bank{
+func openDatabaseClient(l *load, remote *bus.Remote) *databaseClient {
+	return &databaseClient{
 		load: l, realtime: elsewhere{remote, firebase.Realtime}, firestore: elsewhere{remote, firebase.Firestore},
-		tasks: map[events.TaskID]crash.Deposit{},
+		tasks: map[events.TaskID]crash.DatabaseWrite{},
 	}
 }
 
-// bankName makes a name one of a deposit.
-func bankName(kind, name string) string { return strings.ReplaceAll(kind, " ", "-") + "-" + name }
+// writeName makes a name one of a write.
+func writeName(kind, name string) string { return strings.ReplaceAll(kind, " ", "-") + "-" + name }
 
 // expect notes that a task writes.
-func (b *bank) expect(id events.TaskID, d crash.Deposit) {
+func (b *databaseClient) expect(id events.TaskID, d crash.DatabaseWrite) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.tasks[id] = d
 }
 
 // run counts up in transactions of its own until stop is closed, and looks at the counter.
-func (b *bank) run(ctx context.Context, stop <-chan struct{}, round, i int) {
+func (b *databaseClient) run(ctx context.Context, stop <-chan struct{}, round, i int) {
 	for n := 0; !closed(stop); n++ {
 		b.count(ctx, round, fmt.Sprintf("direct-%d-%d-%d", round, i, n))
 		b.look(ctx, round)
@@ -127,7 +127,7 @@ func (b *bank) run(ctx context.Context, stop <-chan struct{}, round, i int) {
 }
 
 // count counts the sum of all up in a transaction. An answer that stays away says nothing.
-func (b *bank) count(ctx context.Context, round int, name string) {
+func (b *databaseClient) count(ctx context.Context, round int, name string) {
 	ctx, stop := context.WithTimeout(ctx, oneAnswer)
 	defer stop()
 	path := "bank/" + roundPath(round)
@@ -141,16 +141,16 @@ func (b *bank) count(ctx context.Context, round int, name string) {
 	if fault.Has(err, fault.Conflict) {
 		return // it was not done, or the check finds a name that nobody knows
 	}
-	d := crash.Deposit{Name: name, Kind: crash.Counter, Round: round, Answered: err == nil}
+	d := crash.DatabaseWrite{Name: name, Kind: crash.Counter, Round: round, Answered: err == nil}
 	b.mu.Lock()
-	b.deposits = append(b.deposits, d)
+	b.writes = append(b.writes, d)
 	b.mu.Unlock()
 }
 
 func roundPath(round int) string { return fmt.Sprintf("r%d", round) }
 
 // look reads the counter of a round: what somebody has seen never goes back (I16).
-func (b *bank) look(ctx context.Context, round int) {
+func (b *databaseClient) look(ctx context.Context, round int) {
 	ctx, stop := context.WithTimeout(ctx, oneAnswer)
 	defer stop()
 	b.mu.Lock()
@@ -174,10 +174,10 @@ func (b *bank) look(ctx context.Context, round int) {
 const sumOfRound = 1_000_000
 
 // ended takes what became of the tasks that wrote: those that are done have happened, the others may have.
-func (b *bank) ended(ctx context.Context, api orchestrator.API) []crash.Deposit {
+func (b *databaseClient) ended(ctx context.Context, api orchestrator.API) []crash.DatabaseWrite {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	all := append([]crash.Deposit(nil), b.deposits...)
+	all := append([]crash.DatabaseWrite(nil), b.writes...)
 	for id, d := range b.tasks {
 		view, _, err := insist(ctx, api.Get, orchestrator.GetRequest{ID: id})
 		d.Answered = err == nil && view.State == statemachine.Done
@@ -186,8 +186,8 @@ func (b *bank) ended(ctx context.Context, api orchestrator.API) []crash.Deposit 
 	return all
 }
 
-// happened reports whether a deposit of a task is in the database, as a person would look.
-func (b *bank) happened(ctx context.Context, d crash.Deposit) (bool, error) {
+// happened reports whether a write of a task is in the database, as a person would look.
+func (b *databaseClient) happened(ctx context.Context, d crash.DatabaseWrite) (bool, error) {
 	held, err := b.read(ctx, b.realtime, b.firestore)
 	if err != nil {
 		return false, err
@@ -212,8 +212,8 @@ func has(pushed map[string]string, name string) bool {
 }
 
 // read returns what the databases hold.
-func (*bank) read(ctx context.Context, realtime, firestore firebase.Backend) (crash.Bank, error) {
-	held := crash.Bank{By: map[string]int{}, List: map[string]string{}, Documents: map[string]string{}}
+func (*databaseClient) read(ctx context.Context, realtime, firestore firebase.Backend) (crash.DatabaseContent, error) {
+	held := crash.DatabaseContent{By: map[string]int{}, List: map[string]string{}, Documents: map[string]string{}}
 	rounds, err := objectAt(ctx, realtime, "bank")
 	if err != nil {
 		return held, err
@@ -254,14 +254,14 @@ func objectAt(ctx context.Context, b firebase.Backend, path string) (map[string]
 }
 
 // bankOf reads the databases from the journals of a store, as the next node would.
-func bankOf(r *run, store *bus.Store) crash.Bank {
+func bankOf(r *run, store *bus.Store) crash.DatabaseContent {
 	r.t.Helper()
 	open := func(database func(embedded.Config) *embedded.Database, name string) firebase.Backend {
 		d := database(embedded.Config{Journal: func(ctx context.Context) (embedded.Journal, error) { return store.OpenJournal(ctx, name) }})
 		r.t.Cleanup(d.Close)
 		return d
 	}
-	held, err := r.bank.read(r.t.Context(), open(embedded.NewRealtime, bus.RealtimeJournal), open(embedded.NewFirestore, bus.FirestoreJournal))
+	held, err := r.databases.read(r.t.Context(), open(embedded.NewRealtime, bus.RealtimeJournal), open(embedded.NewFirestore, bus.FirestoreJournal))
 	require.NoError(r.t, err)
 	return held
 }

@@ -25,13 +25,13 @@ type entry struct {
 	memory.Change
 }
 
-// keeper keeps the changes of a database in a journal. But for saving, one write after the other uses it.
-type keeper struct {
+// persister keeps the changes of a database in a journal. But for saving, one write after the other uses it.
+type persister struct {
 	cfg        Config
 	journal    Journal
 	projection projection
 
-	// stop ends that the keeper follows the others, stale is set when what they wrote can be followed no more.
+	// stop ends that the persister follows the others, stale is set when what they wrote can be followed no more.
 	stop  context.CancelFunc
 	stale atomic.Bool
 
@@ -41,7 +41,7 @@ type keeper struct {
 	position             atomic.Uint64
 	entries, bytes, last int
 
-	// saves are the snapshots of the database; busy is true while one of this keeper is being taken.
+	// saves are the snapshots of the database; busy is true while one of this persister is being taken.
 	saves *saves
 	mu    sync.Mutex // guards what follows
 	busy  bool
@@ -49,7 +49,7 @@ type keeper struct {
 }
 
 // restore makes the projection of the snapshot and of the entries behind it.
-func (k *keeper) restore(ctx context.Context) error {
+func (k *persister) restore(ctx context.Context) error {
 	data, position, err := k.journal.Snapshot(ctx)
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ func (k *keeper) restore(ctx context.Context) error {
 }
 
 // outdated reports whether the snapshot that was restored is the newest no longer: entries behind it may be gone.
-func (k *keeper) outdated(ctx context.Context) bool {
+func (k *persister) outdated(ctx context.Context) bool {
 	_, position, err := k.journal.Snapshot(ctx)
 	return err == nil && position > k.began
 }
@@ -78,9 +78,9 @@ func damaged(err error) error {
 	return fault.Wrap(fault.DataLoss, err, "what was kept cannot be read")
 }
 
-// catchUp takes over what is in the journal and not in the projection, but for an entry of this keeper whose fate was
+// catchUp takes over what is in the journal and not in the projection, but for an entry of this persister whose fate was
 // unknown. It returns found when that one is next.
-func (k *keeper) catchUp(ctx context.Context, mine []byte) error {
+func (k *persister) catchUp(ctx context.Context, mine []byte) error {
 	return k.journal.Read(ctx, k.position.Load(), func(position uint64, data []byte) error {
 		if mine != nil && bytes.Equal(data, mine) {
 			k.note(position, data)
@@ -102,14 +102,14 @@ func (k *keeper) catchUp(ctx context.Context, mine []byte) error {
 var errMine = fault.New(fault.Conflict, "the entry is there")
 
 // note counts an entry that is in the journal and in the projection, or about to be.
-func (k *keeper) note(position uint64, data []byte) {
+func (k *persister) note(position uint64, data []byte) {
 	k.position.Store(position)
 	k.entries++
 	k.bytes += len(data)
 }
 
 // keep implements memory.Config.Keep.
-func (k *keeper) keep(ctx context.Context, c memory.Change) error {
+func (k *persister) keep(ctx context.Context, c memory.Change) error {
 	k.snapshotIfDue(ctx)
 	data, err := json.Marshal(entry{ID: rand.Text(), Change: c})
 	if err != nil {
@@ -129,7 +129,7 @@ func (k *keeper) keep(ctx context.Context, c memory.Change) error {
 
 // settle finds out what became of an entry that was not confirmed. It is not there if another follows, because then it
 // cannot be appended any more.
-func (k *keeper) settle(ctx context.Context, data []byte, failed error) error {
+func (k *persister) settle(ctx context.Context, data []byte, failed error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWithin)
 	defer cancel()
 	before := k.position.Load()
@@ -152,7 +152,7 @@ func (k *keeper) settle(ctx context.Context, data []byte, failed error) error {
 }
 
 // snapshotIfDue begins a snapshot of what the projection holds when the journal has grown enough.
-func (k *keeper) snapshotIfDue(ctx context.Context) {
+func (k *persister) snapshotIfDue(ctx context.Context) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.done > 0 {
@@ -166,7 +166,7 @@ func (k *keeper) snapshotIfDue(ctx context.Context) {
 	k.busy = k.saves.begin(func() { k.save(context.WithoutCancel(ctx), state, position) })
 }
 
-// saves are the snapshots of a database that are being taken, also those of keepers that were replaced.
+// saves are the snapshots of a database that are being taken, also those of persisters that were replaced.
 type saves struct {
 	mu    sync.Mutex // guards over, and that group does not grow once somebody waits for it
 	over  bool
@@ -192,7 +192,7 @@ func (s *saves) end() {
 }
 
 // save takes a snapshot. One that fails is taken later: the journal has it all.
-func (k *keeper) save(ctx context.Context, state func() memory.State, position uint64) {
+func (k *persister) save(ctx context.Context, state func() memory.State, position uint64) {
 	data, err := json.Marshal(state())
 	if err == nil {
 		err = k.journal.SaveSnapshot(ctx, position, data)

@@ -24,8 +24,8 @@ const (
 	Acked = "acked"
 )
 
-// MailEvent is one thing that somebody who sends or reads messages knows.
-type MailEvent struct {
+// MessageEvent is one thing that somebody who sends or reads messages knows.
+type MessageEvent struct {
 	What string `json:"what"`
 	// Who has sent or read it, such as "user:s0".
 	Who string `json:"who"`
@@ -52,20 +52,20 @@ type MailEvent struct {
 	At    time.Time `json:"at,omitzero"`
 }
 
-// Post is an append-only file of mail events that many processes write at the same time.
-type Post struct{ file *os.File }
+// MessageLog is an append-only file of message events that many processes write at the same time.
+type MessageLog struct{ file *os.File }
 
-// OpenPost opens the file at a path, making it when it is missing.
-func OpenPost(path string) (*Post, error) {
+// OpenMessageLog opens the file at a path, making it when it is missing.
+func OpenMessageLog(path string) (*MessageLog, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, fault.From(err)
 	}
-	return &Post{file: f}, nil
+	return &MessageLog{file: f}, nil
 }
 
 // Append writes events, each a line, in a single write.
-func (p *Post) Append(list ...MailEvent) error {
+func (p *MessageLog) Append(list ...MessageEvent) error {
 	var lines bytes.Buffer
 	for _, e := range list {
 		if err := json.NewEncoder(&lines).Encode(e); err != nil {
@@ -79,20 +79,20 @@ func (p *Post) Append(list ...MailEvent) error {
 }
 
 // Close closes the file.
-func (p *Post) Close() error { return p.file.Close() }
+func (p *MessageLog) Close() error { return p.file.Close() }
 
-// ReadPost returns the events of a file in the order in which they were written. A line that is none is DATA_LOSS.
-func ReadPost(path string) ([]MailEvent, error) {
+// ReadMessageLog returns the events of a file in the order in which they were written. A line that is none is DATA_LOSS.
+func ReadMessageLog(path string) ([]MessageEvent, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fault.From(err)
 	}
 	defer f.Close()
-	var list []MailEvent
+	var list []MessageEvent
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
-		var e MailEvent
+		var e MessageEvent
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
 			return list, fault.New(fault.DataLoss, "the post has a line that is no event: %q", lines.Text())
 		}
@@ -101,13 +101,13 @@ func ReadPost(path string) ([]MailEvent, error) {
 	return list, lines.Err()
 }
 
-// mailChecker holds what senders and readers know against each other.
-type mailChecker struct {
+// messageChecker holds what senders and readers know against each other.
+type messageChecker struct {
 	found []Violation
 	// tried and sent are by letter, seen by reader.
-	tried map[string]MailEvent
-	sent  map[string][]MailEvent
-	seen  map[string][]MailEvent
+	tried map[string]MessageEvent
+	sent  map[string][]MessageEvent
+	seen  map[string][]MessageEvent
 	// acked is when a reader was told that it is done with a message, by reader and id.
 	acked map[[2]string]time.Time
 }
@@ -117,8 +117,8 @@ const expiryGrace = 2 * time.Second
 
 // CheckMail returns what senders and readers know that cannot be (I15). The events of one reader are in the order in
 // which it was given them. All readers have read to the end.
-func CheckMail(list []MailEvent) []Violation {
-	c := &mailChecker{tried: map[string]MailEvent{}, sent: map[string][]MailEvent{}, seen: map[string][]MailEvent{}, acked: map[[2]string]time.Time{}}
+func CheckMail(list []MessageEvent) []Violation {
+	c := &messageChecker{tried: map[string]MessageEvent{}, sent: map[string][]MessageEvent{}, seen: map[string][]MessageEvent{}, acked: map[[2]string]time.Time{}}
 	for _, e := range list {
 		switch e.What {
 		case Tried:
@@ -142,13 +142,13 @@ func CheckMail(list []MailEvent) []Violation {
 	return c.found
 }
 
-func (c *mailChecker) violate(round int, format string, args ...any) {
+func (c *messageChecker) violate(round int, format string, args ...any) {
 	c.found = append(c.found, Violation{Invariant: "I15", Round: round, What: fmt.Sprintf(format, args...)})
 }
 
 // checkSent checks that an acknowledged letter is one message, and came to everybody it is for unless it was to expire
 // before they have read.
-func (c *mailChecker) checkSent() {
+func (c *messageChecker) checkSent() {
 	for letter, answers := range c.sent {
 		for _, a := range answers[1:] {
 			if a.ID != answers[0].ID {
@@ -167,13 +167,13 @@ func (c *mailChecker) checkSent() {
 const shortLife = 10 * time.Second
 
 // reached reports whether a reader was given a message, or could miss it because it has expired soon.
-func (c *mailChecker) reached(reader string, m MailEvent) bool {
-	return slices.ContainsFunc(c.seen[reader], func(s MailEvent) bool { return s.ID == m.ID }) ||
+func (c *messageChecker) reached(reader string, m MessageEvent) bool {
+	return slices.ContainsFunc(c.seen[reader], func(s MessageEvent) bool { return s.ID == m.ID }) ||
 		!m.Expires.IsZero() && m.Expires.Sub(m.At) < shortLife
 }
 
 // checkReader checks what one reader was given.
-func (c *mailChecker) checkReader(who string, seen []MailEvent) {
+func (c *messageChecker) checkReader(who string, seen []MessageEvent) {
 	letters := map[string]string{} // of the message that brought each
 	once := map[string]bool{}
 	last := uint64(0)
@@ -211,7 +211,7 @@ func (c *mailChecker) checkReader(who string, seen []MailEvent) {
 }
 
 // checkOrder checks that the letters of a sender have the order in which they were sent.
-func (c *mailChecker) checkOrder(who string, seen []MailEvent) {
+func (c *messageChecker) checkOrder(who string, seen []MessageEvent) {
 	type place struct {
 		no       int
 		position uint64

@@ -14,17 +14,17 @@ const (
 	Documents = "documents"
 )
 
-// Deposit is a write of which somebody knows what became of it.
-type Deposit struct {
-	// Name is that of no other deposit, Kind is Counter, List or Documents.
+// DatabaseWrite is a write of which somebody knows what became of it.
+type DatabaseWrite struct {
+	// Name is that of no other write, Kind is Counter, List or Documents.
 	Name, Kind string
 	Round      int
 	// Answered is set when its end was acknowledged. The others may have happened, or not.
 	Answered bool
 }
 
-// Bank is what the databases hold.
-type Bank struct {
+// DatabaseContent is what the databases hold.
+type DatabaseContent struct {
 	// Sum is what was counted in all, By what was for each name.
 	Sum int
 	By  map[string]int
@@ -32,16 +32,16 @@ type Bank struct {
 	List, Documents map[string]string
 }
 
-// CheckBank holds what the databases have against what was written (I16): what was answered is there once, what was not
+// CheckDatabase holds what the databases have against what was written (I16): what was answered is there once, what was not
 // is there at most once, and the sum is that of its parts.
-func CheckBank(deposits []Deposit, b Bank) []Violation {
+func CheckDatabase(writes []DatabaseWrite, b DatabaseContent) []Violation {
 	var found []Violation
 	violate := func(round int, format string, args ...any) {
 		found = append(found, Violation{Invariant: "I16", Round: round, What: fmt.Sprintf(format, args...)})
 	}
 	times := map[string]map[string]int{Counter: b.By, List: countNames(b.List), Documents: countNames(b.Documents)}
 	known := map[string]bool{}
-	for _, d := range deposits {
+	for _, d := range writes {
 		known[d.Kind+" "+d.Name] = true
 		switch n := times[d.Kind][d.Name]; {
 		case n > 1:
@@ -75,8 +75,8 @@ func countNames(pushed map[string]string) map[string]int {
 	return n
 }
 
-// Hearing is what a session was told of a list by one subscription.
-type Hearing struct {
+// SubscriptionLog is what a session was told of a list by one subscription.
+type SubscriptionLog struct {
 	ID string
 	// Initial are the keys that were there when it began, Heard those of its events in their order.
 	Initial, Heard []string
@@ -84,9 +84,9 @@ type Hearing struct {
 	Over bool
 }
 
-// CheckHearings holds what sessions heard against the list at the end (I17). Keys sort by the order of the writes. A
+// CheckSubscriptions holds what sessions heard against the list at the end (I17). Keys sort by the order of the writes. A
 // subscription hears of each key once, in order, without a gap, until its session is told of its end.
-func CheckHearings(hearings []Hearing, list map[string]string) []Violation {
+func CheckSubscriptions(logs []SubscriptionLog, list map[string]string) []Violation {
 	var found []Violation
 	violate := func(format string, args ...any) {
 		found = append(found, Violation{Invariant: "I17", What: fmt.Sprintf(format, args...)})
@@ -96,7 +96,7 @@ func CheckHearings(hearings []Hearing, list map[string]string) []Violation {
 		all = append(all, key)
 	}
 	slices.Sort(all)
-	for _, h := range hearings {
+	for _, h := range logs {
 		initial := slices.Sorted(slices.Values(h.Initial))
 		told := slices.Concat(initial, h.Heard)
 		for i := 1; i < len(told); i++ {

@@ -1,4 +1,4 @@
-package crew_test
+package gopool_test
 
 import (
 	"sync"
@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"go.uber.org/goleak"
 
-	"github.com/orch-dev/orch/internal/crew"
+	"github.com/orch-dev/orch/internal/gopool"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -17,7 +17,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestJobsRunAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	const jobs = 100
-	c := crew.New(2)
+	c := gopool.New(2)
 	defer c.Stop()
 	var met, done sync.WaitGroup
 	met.Add(jobs)
@@ -30,7 +30,7 @@ func TestJobsRunAtTheSameTime(t *testing.T) {
 
 func TestEveryJobRunsOnce(t *testing.T) {
 	t.Parallel()
-	c := crew.New(4)
+	c := gopool.New(4)
 	var ran atomic.Int64
 	var done sync.WaitGroup
 	for range 8 {

@@ -1,26 +1,26 @@
-// Package crew runs many short jobs in goroutines that are used again. A new goroutine begins with a
+// Package gopool runs many short jobs in goroutines that are used again. A new goroutine begins with a
 // small stack and copies it several times before, say, JSON is decoded; one that has done so before
 // does not.
-package crew
+package gopool
 
 import "sync"
 
-// Crew runs jobs, each in a goroutine of its own for as long as it takes, however many there are.
+// Pool runs jobs, each in a goroutine of its own for as long as it takes, however many there are.
 // The zero value is not usable; see New.
-type Crew struct {
+type Pool struct {
 	jobs chan func()
 	idle chan struct{}
 	stop chan struct{}
 	once sync.Once
 }
 
-// New returns a crew that keeps up to idle goroutines for jobs to come.
-func New(idle int) *Crew {
-	return &Crew{jobs: make(chan func()), idle: make(chan struct{}, idle), stop: make(chan struct{})}
+// New returns a pool that keeps up to idle goroutines for jobs to come.
+func New(idle int) *Pool {
+	return &Pool{jobs: make(chan func()), idle: make(chan struct{}, idle), stop: make(chan struct{})}
 }
 
 // Go starts a job. It never waits.
-func (c *Crew) Go(job func()) {
+func (c *Pool) Go(job func()) {
 	select {
 	case c.jobs <- job:
 	default:
@@ -29,9 +29,9 @@ func (c *Crew) Go(job func()) {
 }
 
 // Stop lets idle goroutines end, and the others after their jobs. It is idempotent.
-func (c *Crew) Stop() { c.once.Do(func() { close(c.stop) }) }
+func (c *Pool) Stop() { c.once.Do(func() { close(c.stop) }) }
 
-func (c *Crew) work(job func()) {
+func (c *Pool) work(job func()) {
 	for job != nil {
 		job()
 		job = c.next()
@@ -39,7 +39,7 @@ func (c *Crew) work(job func()) {
 }
 
 // next returns the next job, or nil when there are goroutines enough.
-func (c *Crew) next() func() {
+func (c *Pool) next() func() {
 	select {
 	case c.idle <- struct{}{}:
 	default:

@@ -33,8 +33,8 @@ const (
 // by a cursor and acknowledges later.
 func readerNames() []string { return []string{"user:r0", "user:r1"} }
 
-// mail is what senders and readers do and were told.
-type mail struct {
+// messageClient is what senders and readers do and were told.
+type messageClient struct {
 	load    *load
 	broker  messages.Broker[messages.Delegation]
 	reading sync.WaitGroup
@@ -42,13 +42,13 @@ type mail struct {
 	stop context.CancelFunc
 
 	mu     sync.Mutex
-	events []crash.MailEvent
+	events []crash.MessageEvent
 }
 
-// openMail lets the readers join their group and begin to read.
-func openMail(r *run, remote *bus.Remote) *mail {
+// openMessageClient lets the readers join their group and begin to read.
+func openMessageClient(r *run, remote *bus.Remote) *messageClient {
 	r.t.Helper()
-	m := &mail{load: r.load, broker: bus.NewMessageClient[messages.Delegation](remote, bus.MessagesPrefix)}
+	m := &messageClient{load: r.load, broker: bus.NewMessageClient[messages.Delegation](remote, bus.MessagesPrefix)}
 	for _, who := range readerNames() {
 		_, err := m.broker.Group(r.t.Context(), self(who), messages.GroupChange{Join: crowd})
 		require.NoError(r.t, err)
@@ -64,14 +64,14 @@ func openMail(r *run, remote *bus.Remote) *mail {
 
 func self(who string) messages.Delegation { return messages.Delegation{For: who, By: who} }
 
-func (m *mail) note(list ...crash.MailEvent) {
+func (m *messageClient) note(list ...crash.MessageEvent) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.events = append(m.events, list...)
 }
 
 // send writes letters until stop is closed.
-func (m *mail) send(ctx context.Context, stop <-chan struct{}, rng *rand.Rand, round, i int) {
+func (m *messageClient) send(ctx context.Context, stop <-chan struct{}, rng *rand.Rand, round, i int) {
 	who := fmt.Sprintf("user:s%d-%d", round, i)
 	for n := 1; !closed(stop); n++ {
 		m.sendOne(ctx, rng, who, round, n)
@@ -81,8 +81,8 @@ func (m *mail) send(ctx context.Context, stop <-chan struct{}, rng *rand.Rand, r
 
 // sendOne writes a letter. One with a key is sent until that is acknowledged, and some once more; without a key it is
 // sent once, whatever comes of that.
-func (m *mail) sendOne(ctx context.Context, rng *rand.Rand, who string, round, n int) {
-	e := crash.MailEvent{What: crash.Tried, Who: who, Sender: who, Letter: fmt.Sprintf("%s/%d", who, n), No: n, Round: round}
+func (m *messageClient) sendOne(ctx context.Context, rng *rand.Rand, who string, round, n int) {
+	e := crash.MessageEvent{What: crash.Tried, Who: who, Sender: who, Letter: fmt.Sprintf("%s/%d", who, n), No: n, Round: round}
 	d := messages.Draft{TTL: letterLife, Type: "task"}
 	all := readerNames()
 	switch rng.IntN(8) {
@@ -112,7 +112,7 @@ func (m *mail) sendOne(ctx context.Context, rng *rand.Rand, who string, round, n
 }
 
 // post sends a draft and notes the answer.
-func (m *mail) post(ctx context.Context, e crash.MailEvent, d messages.Draft) {
+func (m *messageClient) post(ctx context.Context, e crash.MessageEvent, d messages.Draft) {
 	e.What, e.Asked = crash.Sent, time.Now()
 	send := func(ctx context.Context, d messages.Draft) (messages.Receipt, error) {
 		return m.broker.Send(ctx, self(e.Who), d)
@@ -140,7 +140,7 @@ func once[In, Out any](ctx context.Context, ask func(context.Context, In) (Out, 
 }
 
 // read reads an inbox until ctx ends, across all deaths of the node.
-func (m *mail) read(ctx context.Context, who string, follows bool) {
+func (m *messageClient) read(ctx context.Context, who string, follows bool) {
 	q := messages.Query{InOrder: true, Wait: readWait, Limit: 20}
 	var read []string
 	for ctx.Err() == nil {
@@ -170,7 +170,7 @@ func (m *mail) read(ctx context.Context, who string, follows bool) {
 }
 
 // seen notes a page and returns the ids on it.
-func (m *mail) seen(who string, q messages.Query, page messages.Page, asked time.Time, follows bool) []string {
+func (m *messageClient) seen(who string, q messages.Query, page messages.Page, asked time.Time, follows bool) []string {
 	var ids []string
 	for _, got := range page.Messages {
 		var text string
@@ -180,7 +180,7 @@ func (m *mail) seen(who string, q messages.Query, page messages.Page, asked time
 			text = object.Text
 		}
 		ids = append(ids, got.ID)
-		m.note(crash.MailEvent{
+		m.note(crash.MessageEvent{
 			What: crash.Seen, Who: who, Letter: text, ID: got.ID, Sender: got.Sender, Position: got.Position, Cursor: q.After,
 			Follows: follows, Expires: got.ExpiresAt, Asked: asked, At: time.Now(),
 		})
@@ -189,7 +189,7 @@ func (m *mail) seen(who string, q messages.Query, page messages.Page, asked time
 }
 
 // done acknowledges messages.
-func (m *mail) done(ctx context.Context, who string, ids []string) {
+func (m *messageClient) done(ctx context.Context, who string, ids []string) {
 	_, _, err := insist(ctx, func(ctx context.Context, ids []string) (messages.Acked, error) {
 		return m.broker.Ack(ctx, self(who), ids)
 	}, ids)
@@ -201,30 +201,30 @@ func (m *mail) done(ctx context.Context, who string, ids []string) {
 		return
 	}
 	for _, id := range ids {
-		m.note(crash.MailEvent{What: crash.Acked, Who: who, ID: id, At: time.Now()})
+		m.note(crash.MessageEvent{What: crash.Acked, Who: who, ID: id, At: time.Now()})
 	}
 }
 
 // awaitMail waits until every acknowledged letter has come to whom it is for, and ends the readers.
-func (r *run) awaitMail(within time.Duration) []crash.MailEvent {
+func (r *run) awaitMail(within time.Duration) []crash.MessageEvent {
 	r.t.Helper()
 	end := time.Now().Add(within)
 	for len(crash.CheckMail(r.letters())) > 0 && time.Now().Before(end) {
 		wait(50 * time.Millisecond)
 	}
-	r.mail.stop()
-	r.mail.reading.Wait()
+	r.messages.stop()
+	r.messages.reading.Wait()
 	return r.letters()
 }
 
 // letters are the events of all senders and readers.
-func (r *run) letters() []crash.MailEvent {
+func (r *run) letters() []crash.MessageEvent {
 	r.t.Helper()
-	list, err := crash.ReadPost(postPath(r.cluster.dir))
+	list, err := crash.ReadMessageLog(messageLogPath(r.cluster.dir))
 	if !fault.Has(err, fault.NotFound) {
 		require.NoError(r.t, err)
 	}
-	r.mail.mu.Lock()
-	defer r.mail.mu.Unlock()
-	return append(list, r.mail.events...)
+	r.messages.mu.Lock()
+	defer r.messages.mu.Unlock()
+	return append(list, r.messages.events...)
 }
