@@ -17,11 +17,14 @@ func (t *Tokens) AgentToken(id string) (Token, error) {
 	return r.Token, nil
 }
 
-// WhileAgent is While for the token of a registered agent, by the id of the agent.
+// WhileAgent is While for the token of a registered agent, by the id of the agent. The context of one that is no agent any
+// more has ended.
 func (t *Tokens) WhileAgent(ctx context.Context, id string) (while context.Context, cancel context.CancelFunc) {
 	r, err := t.agent(id)
 	if err != nil {
-		return ctx, func() {}
+		while, cancel = context.WithCancel(ctx)
+		cancel()
+		return while, cancel
 	}
 	return r.while(ctx)
 }

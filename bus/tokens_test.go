@@ -168,6 +168,10 @@ func TestWhileATokenIsGood(t *testing.T) {
 	other, cancel := tokens.While(t.Context(), "nobody's")
 	cancel()
 	require.NoError(t, other.Err(), "it was not this one's to end")
+
+	gone, cancel := tokens.WhileAgent(t.Context(), "AGT_NOBODY")
+	t.Cleanup(cancel)
+	require.ErrorIs(t, gone.Err(), context.Canceled, "what was removed a moment before waits for nothing")
 }
 
 func TestTokenNamesAreUnique(t *testing.T) {
