@@ -185,7 +185,7 @@ func wantedAgents(a *events.Agents) string {
 		text += " of the type " + a.Type
 	}
 	if len(a.Requires) > 0 {
-		text += " that can " + strings.Join(a.Requires, ", ")
+		text += " capable of " + strings.Join(a.Requires, ", ")
 	}
 	return text
 }

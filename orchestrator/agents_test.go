@@ -52,7 +52,7 @@ func TestCallsForAgents(t *testing.T) {
 	why, err := n.Explain(n.ctx(), orchestrator.GetRequest{ID: id})
 	require.NoError(t, err)
 	assert.Equal(t, "no_worker", why.Causes[0].Kind)
-	assert.Contains(t, why.Causes[0].Sentence, "none is online")
+	assert.Contains(t, why.Causes[0].Sentence, "no such agent is online")
 
 	eve := &work.Agent{Name: "eve", Type: "analyst", Capabilities: []string{"search", "cite"}, For: "user:eve"}
 	assert.Empty(t, n.askAs(eve), "she works for another one")
@@ -61,7 +61,7 @@ func TestCallsForAgents(t *testing.T) {
 	for _, c := range why.Causes[:3] {
 		assert.Contains(t, c.Sentence, "those that are online work only for who registered them, and that is not user:test")
 	}
-	assert.Contains(t, why.Causes[3].Sentence, "the agent ada that can cite, and none is online")
+	assert.Contains(t, why.Causes[3].Sentence, "the agent ada capable of cite, and no such agent is online")
 	assert.ElementsMatch(t, []string{"any"}, n.askAs(&work.Agent{Name: "bob", Type: "developer", Capabilities: []string{"cite"}}))
 	assert.ElementsMatch(t, []string{"ada"}, n.askAs(&work.Agent{Name: "ada", Type: "developer", Capabilities: []string{"cite"}}))
 	assert.ElementsMatch(t, []string{"typed"}, n.askAs(&work.Agent{Name: "cy", Type: "analyst", Capabilities: []string{"search"}}))
@@ -310,8 +310,8 @@ func TestExplainAfterAGoodbye(t *testing.T) {
 	n := start(t, memlog.New(memlog.Config{}), patient)
 	require.Empty(t, n.askAs(&work.Agent{Name: "ada"}))
 	id := n.submit(onePlanForAgents)
-	assert.NotContains(t, n.cause(id).Sentence, "none is online")
+	assert.NotContains(t, n.cause(id).Sentence, "no such agent is online")
 	_, err := n.Heartbeat(n.ctx(), work.Heartbeat{Worker: "agent:ada", Leaving: true})
 	require.NoError(t, err)
-	assert.Contains(t, n.cause(id).Sentence, "none is online")
+	assert.Contains(t, n.cause(id).Sentence, "no such agent is online")
 }

@@ -348,7 +348,7 @@ func (t *turn) becauseAgents(s *statemachine.Step, c *Cause) {
 	case t.o.bound(s.For, askedFor(t.task)):
 		why = "; those that are online work only for who registered them, and that is not " + askedFor(t.task)
 	case !t.o.online(s.For, askedFor(t.task)):
-		why = ", and none is online"
+		why = ", and no such agent is online"
 	default:
 		c.Kind = "queued"
 	}

@@ -62,7 +62,7 @@ func (o *Orchestrator) beginGrace() {
 func (o *Orchestrator) expire(now time.Time) {
 	for _, call := range o.expired(now) {
 		if e := o.tasks[call.Task]; e != nil && e.leases[call.Step] != nil {
-			o.lose(e, *e.leases[call.Step])
+			o.lose(e, *e.leases[call.Step], "stopped answering")
 		}
 	}
 	for name, w := range o.match.workers {
@@ -90,7 +90,7 @@ func (o *Orchestrator) GiveUp(worker string) error {
 	defer o.unlock()
 	for _, call := range o.callsOf(func(l *lease) bool { return l.worker == worker }) {
 		if e := o.tasks[call.Task]; e != nil && e.leases[call.Step] != nil {
-			o.lose(e, *e.leases[call.Step])
+			o.lose(e, *e.leases[call.Step], "was removed")
 		}
 	}
 	delete(o.match.workers, worker)
@@ -114,8 +114,8 @@ func (o *Orchestrator) callsOf(such func(*lease) bool) []work.Ref {
 	return calls
 }
 
-// lose records that the worker of a call is lost. The lock is held.
-func (o *Orchestrator) lose(e *entry, l lease) {
+// lose records that the worker of a call is lost, and what has happened to it. The lock is held.
+func (o *Orchestrator) lose(e *entry, l lease, what string) {
 	if l.undelivered {
 		o.requeueCall(l.worker, work.Ref{Task: e.id, Step: l.step, Attempt: l.attempt})
 		o.dispatch()
@@ -128,7 +128,7 @@ func (o *Orchestrator) lose(e *entry, l lease) {
 			return nil
 		}
 		s := t.task.Steps[l.step]
-		lost := fault.New(fault.WorkerLost, "worker %s stopped answering", l.worker)
+		lost := fault.New(fault.WorkerLost, "worker %s %s", l.worker, what)
 		t.failed(s, lost, fault.ClassWorkerLost, t.now.Sub(s.Since))
 		return nil
 	}, ignore)

@@ -31,7 +31,7 @@ func TestCallThatNobodyTakes(t *testing.T) {
 		log := memlog.New(memlog.Config{})
 		n := start(t, log, short)
 		id := n.submit(impatientPlan)
-		assert.Contains(t, n.cause(id).Sentence, "waits for the agent ada, and none is online. It is given up at ")
+		assert.Contains(t, n.cause(id).Sentence, "waits for the agent ada, and no such agent is online. It is given up at ")
 		<-time.After(9 * time.Minute)
 		n.none("w")
 		n.stop()
