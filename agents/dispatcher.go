@@ -200,11 +200,11 @@ func (d *Dispatcher) lost(ctx context.Context, m Member, c Claim) ([]Assignment,
 	if len(lost) == 0 {
 		return nil, nil
 	}
-	pulses := make([]work.CallHeartbeat, len(lost))
+	heartbeats := make([]work.CallHeartbeat, len(lost))
 	for i, a := range lost {
-		pulses[i] = work.CallHeartbeat{Ref: a.Ref, Tool: toolName, Unheard: true}
+		heartbeats[i] = work.CallHeartbeat{Ref: a.Ref, Tool: toolName, Unheard: true}
 	}
-	reply, err := d.renew(ctx, m, Heartbeat{Calls: pulses})
+	reply, err := d.renew(ctx, m, Heartbeat{Calls: heartbeats})
 	if err != nil {
 		return nil, err
 	}

@@ -35,9 +35,9 @@ const (
 	// those of all agents.
 	maxAgentRequests = 256
 	maxAgentHeld     = 256 << 20
-	// maxDeliveries is how many answers with calls are remembered, in case that nobody was there to receive them, deliveryKept
+	// maxPendingDeliveries is how many answers with calls are remembered, in case that nobody was there to receive them, deliveryKept
 	// how long: the server says so at once, but may be far away.
-	maxDeliveries = 4096
+	maxPendingDeliveries = 4096
 	deliveryKept  = time.Minute
 	// requeueWithin bounds taking such calls back.
 	requeueWithin = 30 * time.Second
@@ -226,7 +226,7 @@ func (s *agentServer) remember(h agents.Delivery) uint64 {
 	now := s.clock()
 	s.last++
 	s.deliveries[s.last] = pendingDelivery{h, now.Add(deliveryKept)}
-	for ; s.first+maxDeliveries <= s.last || !now.Before(s.deliveries[s.first].until); s.first++ { // the last one is not over
+	for ; s.first+maxPendingDeliveries <= s.last || !now.Before(s.deliveries[s.first].until); s.first++ { // the last one is not over
 		delete(s.deliveries, s.first)
 	}
 	return s.last

@@ -99,10 +99,10 @@ type TokenStore interface {
 }
 
 // IssueToken makes a token with a new secret, which only the caller ever sees.
-func IssueToken(ctx context.Context, keeper TokenStore, in NewToken) (Token, string, error) {
+func IssueToken(ctx context.Context, store TokenStore, in NewToken) (Token, string, error) {
 	secret := agents.NewSecret()
 	in.SHA256 = agents.DigestOf(secret)
-	token, err := keeper.CreateToken(ctx, in)
+	token, err := store.CreateToken(ctx, in)
 	if err != nil {
 		return Token{}, "", err
 	}

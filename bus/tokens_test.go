@@ -33,9 +33,9 @@ func agentToken(name string) bus.NewToken {
 	return bus.NewToken{Name: name, Role: bus.RoleAgent, Actor: "user:ada"}
 }
 
-func issue(t *testing.T, keeper bus.TokenStore, in bus.NewToken) (bus.Token, string) {
+func issue(t *testing.T, store bus.TokenStore, in bus.NewToken) (bus.Token, string) {
 	t.Helper()
-	token, secret, err := bus.IssueToken(t.Context(), keeper, in)
+	token, secret, err := bus.IssueToken(t.Context(), store, in)
 	require.NoError(t, err)
 	return token, secret
 }

@@ -158,7 +158,7 @@ func TestHandOffKeepsSelectionAndEnds(t *testing.T) {
 	n.checkReplay(id)
 }
 
-// began starts the call of an agent as the desk does: before the agent hears of it.
+// began starts the call of an agent as the dispatcher does: before the agent hears of it.
 func (n *node) began(ref work.Ref, agent string) {
 	n.t.Helper()
 	require.NoError(n.t, n.Start(n.ctx(), work.Started{Ref: ref, Worker: "agent:" + agent, Effect: "write"}))

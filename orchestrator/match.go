@@ -99,7 +99,7 @@ type matcher struct {
 }
 
 func newMatcher() matcher {
-	return matcher{lanes: map[lane]*callHeap{}, workers: map[string]*workerInfo{}, fresh: map[lane]bool{}, pollers: newParked()}
+	return matcher{lanes: map[lane]*callHeap{}, workers: map[string]*workerInfo{}, fresh: map[lane]bool{}, pollers: newPollers()}
 }
 
 func priorityOf(name string) int {

@@ -26,7 +26,7 @@ type pollers struct {
 	serving map[string]int
 }
 
-func newParked() pollers {
+func newPollers() pollers {
 	return pollers{byWorker: map[string]*poller{}, queue: list.New(), serving: map[string]int{}}
 }
 
@@ -38,7 +38,7 @@ func queuesOf(p work.Poll) []string {
 	return p.Queues
 }
 
-// add parks a poller whose worker has no other poll.
+// add keeps a poller whose worker has no other poll.
 func (w *pollers) add(p *poller) {
 	w.byWorker[p.poll.Worker] = p
 	if p.poll.Free <= 0 {

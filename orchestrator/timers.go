@@ -63,18 +63,18 @@ func newTimers() timers {
 }
 
 // set wakes a task at a time, or earlier if it has an earlier timer.
-func (a *timers) set(at time.Time, id events.TaskID) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	one := a.byTask[id]
+func (t *timers) set(at time.Time, id events.TaskID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	one := t.byTask[id]
 	switch {
 	case one == nil:
 		one = &timer{at: at, id: id}
-		a.byTask[id] = one
-		heap.Push(&a.queue, one)
+		t.byTask[id] = one
+		heap.Push(&t.queue, one)
 	case at.Before(one.at):
 		one.at = at
-		heap.Fix(&a.queue, one.index)
+		heap.Fix(&t.queue, one.index)
 	default:
 		return
 	}
@@ -82,55 +82,55 @@ func (a *timers) set(at time.Time, id events.TaskID) {
 		return
 	}
 	select {
-	case a.poke <- struct{}{}:
+	case t.poke <- struct{}{}:
 	default:
 	}
 }
 
-func (a *timers) setMaybe(at *time.Time, id events.TaskID) {
+func (t *timers) setMaybe(at *time.Time, id events.TaskID) {
 	if at != nil {
-		a.set(*at, id)
+		t.set(*at, id)
 	}
 }
 
 // clear takes the timer of a task away.
-func (a *timers) clear(id events.TaskID) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if one := a.byTask[id]; one != nil {
-		delete(a.byTask, id)
-		heap.Remove(&a.queue, one.index)
+func (t *timers) clear(id events.TaskID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if one := t.byTask[id]; one != nil {
+		delete(t.byTask, id)
+		heap.Remove(&t.queue, one.index)
 	}
 }
 
 // due removes the timers that are due and returns them with the time until the next one.
-func (a *timers) due(now time.Time) (ids []events.TaskID, next time.Duration) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for len(a.queue) > 0 && !a.queue[0].at.After(now) {
-		id := a.queue[0].id
-		heap.Pop(&a.queue)
-		delete(a.byTask, id)
+func (t *timers) due(now time.Time) (ids []events.TaskID, next time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for len(t.queue) > 0 && !t.queue[0].at.After(now) {
+		id := t.queue[0].id
+		heap.Pop(&t.queue)
+		delete(t.byTask, id)
 		ids = append(ids, id)
 	}
 	next = time.Hour
-	if len(a.queue) > 0 {
-		next = a.queue[0].at.Sub(now)
+	if len(t.queue) > 0 {
+		next = t.queue[0].at.Sub(now)
 	}
 	return ids, next
 }
 
-func (a *timers) run(ctx context.Context, o *Orchestrator) {
+func (t *timers) run(ctx context.Context, o *Orchestrator) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-a.poke:
+		case <-t.poke:
 		case <-timer.C:
 		}
-		ids, next := a.due(o.cfg.Clock())
+		ids, next := t.due(o.cfg.Clock())
 		o.lock()
 		for _, id := range ids {
 			o.wake(id)

@@ -16,7 +16,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// giveBack ends an attempt of ada's as the desk does when she gives it back.
+// giveBack ends an attempt of ada's as the dispatcher does when she gives it back.
 func (n *node) giveBack(ref work.Ref) {
 	n.t.Helper()
 	require.NoError(n.t, n.Report(n.ctx(), work.Outcome{

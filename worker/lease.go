@@ -127,15 +127,15 @@ func (w *Worker) renewLeases(ctx context.Context, attempts []*attempt) error {
 }
 
 func (w *Worker) callHeartbeats(attempts []*attempt) []work.CallHeartbeat {
-	pulses := make([]work.CallHeartbeat, len(attempts))
+	heartbeats := make([]work.CallHeartbeat, len(attempts))
 	for i, a := range attempts {
-		pulses[i] = work.CallHeartbeat{Ref: a.Ref, Tool: a.Tool, Effect: a.resolved()}
+		heartbeats[i] = work.CallHeartbeat{Ref: a.Ref, Tool: a.Tool, Effect: a.resolved()}
 		if p := a.progress.Load(); p != nil {
 			a.told.Store(p)
 			shown := *p
 			shown.Message = w.clean(shown.Message)
-			pulses[i].Progress = &shown
+			heartbeats[i].Progress = &shown
 		}
 	}
-	return pulses
+	return heartbeats
 }

@@ -59,7 +59,7 @@ type call struct {
 	cancel   context.CancelCauseFunc
 	lease    time.Duration
 	progress *work.Progress
-	// known is closed when the node has heard that this agent has the call, and named is set then: before that it is not
+	// known is closed when the node has heard that this agent has the call, and confirmed is set then: before that it is not
 	// begun, because what the node has not heard of comes again to the next process of the agent.
 	known     chan struct{}
 	confirmed bool

@@ -13,7 +13,7 @@ import (
 
 // serveAgentDispatcher lets agents speak over plain NATS, on a connection that nothing else waits for.
 func (n *Node) serveAgentDispatcher(ctx context.Context) error {
-	c, err := n.connect(ctx, "desk of agents")
+	c, err := n.connect(ctx, "dispatcher of agents")
 	if err != nil {
 		return err
 	}
