@@ -25,7 +25,7 @@ func CheckAddress(text string) error {
 		return nil
 	}
 	return fault.New(fault.InvalidFormat, "%q is no address", clip(text)).
-		WithHint("use agent:NAME, user:NAME, group:NAME or all")
+		WithHint("use agent:NAME, user:NAME, group:NAME or all; names of agents and groups have no spaces")
 }
 
 // CheckIdentity returns FORBIDDEN for what nobody can be: only agents and people have inboxes.
@@ -38,23 +38,35 @@ func CheckIdentity(text string) error {
 
 func isIdentity(text string) bool { return isNamed(text, agentPrefix, userPrefix) }
 
-// CheckGroup returns the address of a group, which may be given by its name alone.
-func CheckGroup(text string) (string, error) {
+// CheckGroup returns the address of a group, which may be given by its name alone; INVALID_FORMAT.
+func CheckGroup(text string) (string, error) { return group(text, isNamed) }
+
+// checkFormerGroup is CheckGroup for those who leave: they may be in one whose name has a space, as names once could.
+func checkFormerGroup(text string) (string, error) { return group(text, isVisible) }
+
+func group(text string, is func(text string, prefixes ...string) bool) (string, error) {
+	address := text
 	if !strings.Contains(text, ":") {
-		text = groupPrefix + text
+		address = groupPrefix + text
 	}
-	if isNamed(text, groupPrefix) {
-		return text, nil
+	if is(address, groupPrefix) {
+		return address, nil
 	}
-	return "", fault.New(fault.InvalidFormat, "%q is no group", clip(text)).WithField("group").WithHint("write it as group:NAME")
+	return "", fault.New(fault.InvalidFormat, "%q is no group", clip(text)).WithField("group").
+		WithHint("write it as NAME or group:NAME, without spaces and commas")
 }
 
 // IsGroup reports whether an address is that of a group.
 func IsGroup(address string) bool { return strings.HasPrefix(address, groupPrefix) }
 
-// isNamed reports whether a text is one of the prefixes and a name. A name is what can be shown and written in a list:
-// it has neither commas nor white space at its ends, and nothing invisible.
+// isNamed reports whether a text is one of the prefixes and a name. Only users, whom the system names, may have a space in it.
 func isNamed(text string, prefixes ...string) bool {
+	return isVisible(text, prefixes...) && (strings.HasPrefix(text, userPrefix) || !strings.ContainsFunc(text, unicode.IsSpace))
+}
+
+// isVisible reports whether a text is one of the prefixes and a name that can be shown and written in a list: it has neither
+// commas nor white space at its ends, and nothing invisible.
+func isVisible(text string, prefixes ...string) bool {
 	for _, prefix := range prefixes {
 		name, ok := strings.CutPrefix(text, prefix)
 		if !ok {

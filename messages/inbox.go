@@ -67,10 +67,22 @@ func (q *Query) check(who string) error {
 	if q.Wait < 0 || q.Wait > MaxWait {
 		return fault.New(fault.ValidationError, "%s is no time to wait", q.Wait).WithField("wait").WithHint("wait at most %s, and ask again", MaxWait)
 	}
-	if q.MinPriority < 0 || q.MinPriority > MaxPriority {
+	return q.CheckSelection()
+}
+
+// CheckSelection returns why no message can be selected so: VALIDATION_ERROR or INVALID_FORMAT with the field.
+func (q *Query) CheckSelection() error {
+	switch {
+	case q.MinPriority < 0 || q.MinPriority > MaxPriority:
 		return fault.New(fault.ValidationError, "%d is no priority", q.MinPriority).WithField("min_priority").WithHint("use 0 to %d", MaxPriority)
+	case q.Sender != "" && q.Sender != System && !isIdentity(q.Sender):
+		return fault.New(fault.InvalidFormat, "%q sends no messages", clip(q.Sender)).WithField("sender").
+			WithHint("use agent:NAME or user:NAME, or %s for the node itself", System)
 	}
-	return nil
+	if err := checkType(q.Type); err != nil {
+		return err
+	}
+	return checkCorrelation(q.Correlation)
 }
 
 // look returns the messages of the page in their order, still without payloads, and registers for the next one.

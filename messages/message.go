@@ -125,9 +125,8 @@ func (d *Draft) check() error {
 	if len(d.Key) > maxKey {
 		return fault.New(fault.ValidationError, "has %d bytes, the limit is %d", len(d.Key), maxKey).WithField("key")
 	}
-	if d.Type != "" && (len(d.Type) > maxType || !typeForm.MatchString(d.Type)) {
-		return fault.New(fault.InvalidFormat, "%q is no type of a message", clip(d.Type)).WithField("type").
-			WithHint("use one of %s, or another word of a to z, 0 to 9, '.', '_' and '-'", strings.Join(Types(), ", "))
+	if err := checkType(d.Type); err != nil {
+		return err
 	}
 	if d.Priority != nil && (*d.Priority < 0 || *d.Priority > MaxPriority) {
 		return fault.New(fault.ValidationError, "%d is no priority", *d.Priority).WithField("priority").
@@ -137,13 +136,40 @@ func (d *Draft) check() error {
 		return fault.New(fault.ValidationError, "%s is no life of a message", d.TTL).WithField("ttl").
 			WithHint("use %s to %s", MinTTL, MaxTTL)
 	}
-	if len(d.Correlation) > maxCorrelation {
-		return fault.New(fault.ValidationError, "has %d bytes, the limit is %d", len(d.Correlation), maxCorrelation).WithField("correlation_id")
+	if err := checkCorrelation(d.Correlation); err != nil {
+		return err
 	}
 	if d.ReplyTo != "" && !events.IsMessageID(d.ReplyTo) {
 		return fault.New(fault.InvalidFormat, "%q is no message", clip(d.ReplyTo)).WithField("reply_to").WithHint("a message is MSG_ and 26 characters")
 	}
 	return d.checkAddresses()
+}
+
+// checkType returns INVALID_FORMAT for what is no type of a message; empty is the usual one.
+func checkType(text string) error {
+	if text == "" || len(text) <= maxType && typeForm.MatchString(text) {
+		return nil
+	}
+	return fault.New(fault.InvalidFormat, "%q is no type of a message", clip(text)).WithField("type").
+		WithHint("use one of %s, or another word of a to z, 0 to 9, '.', '_' and '-'", strings.Join(Types(), ", "))
+}
+
+// checkCorrelation returns VALIDATION_ERROR for what no conversation is called: any text is an id of one, but for its length.
+func checkCorrelation(text string) error {
+	if len(text) <= maxCorrelation {
+		return nil
+	}
+	return fault.New(fault.ValidationError, "has %d bytes, the limit is %d", len(text), maxCorrelation).WithField("correlation_id")
+}
+
+// CheckIDs returns INVALID_FORMAT when one of the texts is no id of a message, which no message can have.
+func CheckIDs(texts []string) error {
+	for _, text := range texts {
+		if !events.IsMessageID(text) {
+			return fault.New(fault.InvalidFormat, "%q is no message", clip(text)).WithField("message_ids").WithHint("a message is MSG_ and 26 characters")
+		}
+	}
+	return nil
 }
 
 func (d *Draft) checkAddresses() error {

@@ -182,7 +182,10 @@ func (s *Service) Ack(ctx context.Context, who string, ids []string) (Acked, err
 		return result, err
 	}
 	if len(ids) == 0 || len(ids) > MaxAcks {
-		return result, fault.New(fault.ValidationError, "there are %d messages; 1 to %d may be acknowledged at once", len(ids), MaxAcks).WithField("ids")
+		return result, fault.New(fault.ValidationError, "there are %d messages; 1 to %d may be acknowledged at once", len(ids), MaxAcks).WithField("message_ids")
+	}
+	if err := CheckIDs(ids); err != nil {
+		return result, err
 	}
 	s.writing.Lock()
 	err := s.ackAll(ctx, who, distinct(ids), &result)
@@ -320,19 +323,19 @@ func (s *Service) Group(ctx context.Context, who string, change GroupChange) (Gr
 // membership is the record of a change; its kind is empty when there is none.
 func membership(who string, change GroupChange) (Record, error) {
 	r := Record{Who: who}
-	name := change.Join
+	name, check := change.Join, CheckGroup
 	switch {
 	case change.Join != "" && change.Leave != "":
 		return r, fault.New(fault.ValidationError, "join one group or leave one").WithField("group")
 	case change.Join != "":
 		r.Kind = Joined
 	case change.Leave != "":
-		r.Kind, r.TTL, name = Left, leftFor, change.Leave
+		r.Kind, r.TTL, name, check = Left, leftFor, change.Leave, checkFormerGroup
 	default:
 		return r, nil
 	}
 	var err error
-	r.Group, err = CheckGroup(name)
+	r.Group, err = check(name)
 	return r, err
 }
 

@@ -3,6 +3,7 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -25,13 +26,13 @@ func (d Duration) String() string { return time.Duration(d).String() }
 // MarshalText writes d in Go syntax.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// ParseDuration reads a duration; it must be positive and at most ten years long.
+// ParseDuration reads a duration; it must be positive and at most ten years long. The error says which of that it is not.
 func ParseDuration(s string) (Duration, error) {
 	days, rest := 0.0, s
 	if head, tail, found := strings.Cut(s, "d"); found {
 		n, err := strconv.ParseFloat(head, 64)
-		if err != nil || n < 0 || n > maxDuration.Hours()/24 {
-			return 0, fmt.Errorf("%q is not a duration", s)
+		if err != nil || !(n >= 0 && n <= maxDuration.Hours()/24) {
+			return 0, noDuration(s)
 		}
 		days, rest = n, tail
 	}
@@ -39,12 +40,31 @@ func ParseDuration(s string) (Duration, error) {
 	if rest != "" {
 		more, err := time.ParseDuration(rest)
 		if err != nil || more > maxDuration || more < 0 {
-			return 0, fmt.Errorf("%q is not a duration", s)
+			return 0, noDuration(s)
 		}
 		d += more
 	}
-	if d <= 0 || d > maxDuration {
+	if s == "" || d > maxDuration {
+		return 0, noDuration(s)
+	}
+	if d <= 0 {
 		return 0, fmt.Errorf("the duration %q is not between 1ns and 3650d", s)
 	}
 	return Duration(d), nil
+}
+
+// durationForm are durations whatever their length, without a sign.
+var durationForm = regexp.MustCompile(`^(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d))+$`)
+
+// noDuration says why a text is no duration.
+func noDuration(s string) error {
+	text, negative := strings.CutPrefix(s, "-")
+	switch {
+	case !durationForm.MatchString(text) || strings.LastIndexByte(text, 'd') > strings.IndexAny(text, "nuµμmshd"):
+		return fmt.Errorf("%q is not a duration", s)
+	case negative:
+		return fmt.Errorf("the duration %q is negative", s)
+	default:
+		return fmt.Errorf("the duration %q is longer than 3650d, the longest there can be", s)
+	}
 }

@@ -58,7 +58,7 @@ func topCases() []problemCase {
 		{"limits.tools", "orch: v1\nlimits: {tools: [GREP_SEARCH]}\nsteps: [{id: a, tool: FILE_READ, with: {file_path: x}}]\n", `p.yaml:3:23: steps[0].tool: the tool "FILE_READ" is not among ` + "`limits.tools` of the plan (add it there, or leave the list out)"},
 		{"no limits.tools", "orch: v1\nlimits: {tools: []}\n" + one, "p.yaml:2:17: limits.tools: the list names the tools that may be called (leave it out to allow any)"},
 		{"max_steps", "orch: v1\nlimits: {max_steps: 0, deadline: -5s}\n" + one, `p.yaml:2:21: limits.max_steps: must be a whole number from 1 to 1000000
-p.yaml:2:34: limits.deadline: "-5s" is not a duration (write it like 90s, 10m or 1d12h)`},
+p.yaml:2:34: limits.deadline: the duration "-5s" is negative (write it like 90s, 10m or 1d12h)`},
 		{"concurrency", "orch: v1\nconcurrency: {limit: 1, on_conflict: wait}\n" + one, "p.yaml:2:14: concurrency: a concurrency limit needs a `key` (such as `key: deploy-${{ inputs.service }}`)\np.yaml:2:38: concurrency.on_conflict: \"wait\" is none of queue, reject, cancel_running"},
 		{"inputs shorthand", "orch: v1\ninputs: {repo: {type: string}}\n" + one, "p.yaml:2:9: inputs: inputs is a JSON Schema (put the fields below `properties`)"},
 		{"inputs type", "orch: v1\ninputs: {type: array}\n" + one, `p.yaml:2:16: inputs.type: the inputs of a plan are an object`},
@@ -91,6 +91,10 @@ func stepCases() []problemCase {
 		{"another word", steps("id: a", "set: {x: 1}", "depends-on: []"), `p.yaml:5:5: steps[0].depends-on: unknown key "depends-on" (did you mean needs?)`},
 		{"typo", steps("id: a", "set: {x: 1}", "neds: []"), `p.yaml:5:5: steps[0].neds: unknown key "neds" (did you mean needs?)`},
 		{"duration", steps("id: a", "set: {x: 1}", "timeout: 5 minutes"), `p.yaml:5:14: steps[0].timeout: "5 minutes" is not a duration (write it like 90s, 10m or 1d12h)`},
+		{"negative duration", steps("id: a", "tool: LOG_WRITE", "with: {level: info, message: x}", "start_within: -5s", "timeout: -1d"), `p.yaml:6:19: steps[0].start_within: the duration "-5s" is negative (write it like 90s, 10m or 1d12h)
+p.yaml:7:14: steps[0].timeout: the duration "-1d" is negative (write it like 90s, 10m or 1d12h)`},
+		{"long duration", steps("id: a", "tool: LOG_WRITE", "with: {level: info, message: x}", "start_within: 999999h", "heartbeat: 3651d"), `p.yaml:6:19: steps[0].start_within: the duration "999999h" is longer than 3650d, the longest there can be (write it like 90s, 10m or 1d12h)
+p.yaml:7:16: steps[0].heartbeat: the duration "3651d" is longer than 3650d, the longest there can be (write it like 90s, 10m or 1d12h)`},
 		{"on_error", steps("id: a", "set: {x: 1}", "on_error: ignore"), `p.yaml:5:15: steps[0].on_error: "ignore" is none of fail, continue, skip_dependents`},
 		{"with list", steps("id: a", "tool: LOG_WRITE", "with: [1]"), `p.yaml:5:11: steps[0].with: is a list, but an object of arguments is expected
 p.yaml:5:11: steps[0].with: the argument "level" is missing

@@ -72,8 +72,14 @@ func TestParseDuration(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, d, again)
 	}
-	for _, s := range []string{"", "0s", "-1s", "5", "d", "1d-1h", "-1d", "3651d", "1e99d", "NaNd", "9999999h", "x"} {
+	for s, why := range map[string]string{
+		"": "is not a duration", "5": "is not a duration", "d": "is not a duration", "1d-1h": "is not a duration", "NaNd": "is not a duration",
+		"1e99d": "is not a duration", "x": "is not a duration", "1h2d": "is not a duration", "1d1d": "is not a duration", "--1s": "is not a duration",
+		"0s": "not between 1ns and 3650d", "0.1ns": "not between 1ns and 3650d", "3650d1s": "longer than 3650d",
+		"-1s": "is negative", "-1d": "is negative", "-1d2h": "is negative", "-999999999999h": "is negative",
+		"3651d": "longer than 3650d", "9999999h": "longer than 3650d", "999999999999999999h": "longer than 3650d", "1d9999999h": "longer than 3650d",
+	} {
 		_, err := plan.ParseDuration(s)
-		require.Error(t, err, s)
+		require.ErrorContains(t, err, why, "%q", s)
 	}
 }

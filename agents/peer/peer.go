@@ -51,7 +51,9 @@ type Peer struct {
 
 	mu    sync.Mutex
 	calls map[work.Ref]*call
-	group sync.WaitGroup
+	// missed is set while the node does not answer.
+	missed bool
+	group  sync.WaitGroup
 }
 
 // call is a call in work.
@@ -208,10 +210,11 @@ func (p *Peer) claims(ctx, life context.Context) error {
 		switch {
 		case err == nil:
 			failures = 0
+			p.answered(ctx)
 		case ctx.Err() == nil && !passing(err):
 			return err
 		case ctx.Err() == nil:
-			p.log.WarnContext(ctx, "agent_claim_failed", slog.Any("error", err))
+			p.unanswered(ctx, "agent_claim_failed", err)
 			_ = pause.For(ctx, backoff(failures))
 			failures++
 			continue
@@ -228,6 +231,25 @@ func (p *Peer) claims(ctx, life context.Context) error {
 		empty++
 	}
 	return nil
+}
+
+// unanswered says that the node does not answer.
+func (p *Peer) unanswered(ctx context.Context, message string, err error) {
+	p.mu.Lock()
+	p.missed = true
+	p.mu.Unlock()
+	p.log.WarnContext(ctx, message, slog.Any("error", err))
+}
+
+// answered says once that the node answers again, as loudly as that it did not: who has read the one shall read the other.
+func (p *Peer) answered(ctx context.Context) {
+	p.mu.Lock()
+	back := p.missed
+	p.missed = false
+	p.mu.Unlock()
+	if back {
+		p.log.WarnContext(ctx, "agent_node_back", slog.String("url", p.client.credential().URL))
+	}
 }
 
 // capacity is how many calls may be added to those that there are.
@@ -342,12 +364,13 @@ func (p *Peer) heartbeats(ctx context.Context) error {
 		switch {
 		case err == nil:
 			failures = 0
+			p.answered(ctx)
 			p.end(w.Stop)
 			p.confirm(beat)
 		case ctx.Err() == nil && !passing(err):
 			return err
 		case ctx.Err() == nil:
-			p.log.WarnContext(ctx, "agent_heartbeat_failed", slog.Any("error", err))
+			p.unanswered(ctx, "agent_heartbeat_failed", err)
 			next = min(next, backoff(failures))
 			failures++
 		}

@@ -51,6 +51,9 @@ remove NAME). With --credential FILE nothing but that file is needed, and the no
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.given(cmd.Flags())
+			if err := o.checkRun(cmd.Flags()); err != nil {
+				return err
+			}
 			return a.runAgent(cmd.Context(), o, args)
 		},
 	}
@@ -58,9 +61,9 @@ remove NAME). With --credential FILE nothing but that file is needed, and the no
 	f := cmd.Flags()
 	f.StringVar(&o.name, "name", "", "its name: 3 to 50 letters, digits, - and _")
 	f.StringVar(&o.credential, "credential", "", "the file of its credential (default ~/.orch/agents/NAME.json)")
-	f.StringVar(&o.url, "url", "", "where the node serves HTTP, without a path (default: where it is found, or was)")
-	f.IntVar(&o.concurrency, "concurrency", 0, "how many programs run at the same time (default --max-tasks)")
-	f.DurationVar(&o.drain, "drain", 10*time.Second, "how long running programs may go on after a stop")
+	f.StringVar(&o.url, "url", "", "where the node serves HTTP, as http://HOST:PORT without a path (default: where it is found, or was)")
+	f.IntVar(&o.concurrency, "concurrency", 0, "how many programs run at the same time, 1 and above (default --max-tasks)")
+	f.DurationVar(&o.drain, "drain", 10*time.Second, "how long running programs may go on after a stop, more than 0")
 	f.Bool("exec", true, "run the program that follows")
 	return cmd
 }
@@ -192,6 +195,9 @@ func (o agentRunOptions) file(home string) (string, error) {
 
 // enrol registers the agent and keeps its credential.
 func (a *app) enrol(ctx context.Context, o agentRunOptions, file string) (cred peer.Credential, err error) {
+	if err := o.check(o.name, "--name"); err != nil {
+		return cred, err
+	}
 	s, err := a.dialSoon(ctx)
 	if err != nil {
 		return cred, err

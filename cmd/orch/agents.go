@@ -139,9 +139,9 @@ func (o *registerOptions) flags(cmd *cobra.Command) {
 	f.StringVar(&o.version, "version", "1.0.0", "its version")
 	f.StringVar(&o.description, "description", "", "what it is, for people")
 	f.StringSliceVar(&o.capabilities, "capability", nil, "what it can do, as name or name:category (repeatable)")
-	f.IntVar(&o.maxTasks, "max-tasks", 1, "how many calls it takes at the same time")
-	f.DurationVar(&o.timeout, "call-timeout", time.Hour, "how long a call may take whose step says nothing")
-	f.IntVar(&o.retries, "retries", 0, "how often a call is tried again that has failed and may be repeated, where its step says nothing")
+	f.IntVar(&o.maxTasks, "max-tasks", 1, "how many calls it takes at the same time, 1 to 1000")
+	f.DurationVar(&o.timeout, "call-timeout", time.Hour, "how long a call may take whose step says nothing, 1s to 24h")
+	f.IntVar(&o.retries, "retries", 0, "how often a call is tried again that has failed and may be repeated, where its step says nothing, 0 to 100")
 	completeFlag(cmd, "type", completeWords(agents.Types()))
 }
 
@@ -155,6 +155,9 @@ renews it. The call of onboarding.registerAgent is in the log, without the secre
 		Example: "  orch agents register ada --type researcher --capability research --capability cite:writing",
 		Args:    takes("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.check(args[0], "NAME"); err != nil {
+				return err
+			}
 			return a.with(cmd.Context(), working, func(s session) error {
 				cred, err := a.register(cmd.Context(), s, args[0], o)
 				if err != nil {
@@ -175,16 +178,11 @@ renews it. The call of onboarding.registerAgent is in the log, without the secre
 // request is the input of onboarding.registerAgent.
 func (o registerOptions) request(name string) (json.RawMessage, error) {
 	type object = map[string]any
-	capabilities := asCapabilities(o.capabilities)
-	if len(capabilities) == 0 {
-		return nil, fault.New(fault.RequiredField, "an agent has at least one").WithField("--capability").
-			WithHint("say what it can do, as the plans that need it say it in requires, such as --capability build")
-	}
 	info := object{"name": name, "type": o.kind, "version": o.version}
 	if o.description != "" {
 		info["description"] = o.description
 	}
-	return json.Marshal(object{"agentInfo": info, "capabilities": capabilities, "configuration": object{
+	return json.Marshal(object{"agentInfo": info, "capabilities": asCapabilities(o.capabilities), "configuration": object{
 		"maxConcurrentTasks": o.maxTasks, "timeout": o.timeout.Milliseconds(), "retryPolicy": object{"maxRetries": o.retries},
 	}})
 }

@@ -67,12 +67,22 @@ func (p property) typed(name, text string) (json.RawMessage, error) {
 	return nil, e
 }
 
+// parseJSON reads the JSON of a flag ("--payload"), or of an argument name:=json.
 func parseJSON(name, text string) (json.RawMessage, error) {
 	if !json.Valid([]byte(text)) {
 		return nil, fault.New(fault.InvalidFormat, "%q is no valid JSON", text).WithField(name).
-			WithHint("quote it for the shell: '%s:={\"key\": \"value\"}'", name)
+			WithHint("quote it for the shell: %s", quoted(name))
 	}
 	return json.RawMessage(text), nil
+}
+
+// quoted is how JSON is written for the shell.
+func quoted(name string) string {
+	const value = `{"key": "value"}'`
+	if strings.HasPrefix(name, "--") {
+		return name + " '" + value
+	}
+	return "'" + name + ":=" + value
 }
 
 // isType reports whether a valid JSON text is of a type of JSON Schema.

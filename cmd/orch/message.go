@@ -130,6 +130,11 @@ func (a *app) sendArgs(args []string, o sendOptions) (map[string]any, error) {
 	if len(o.to) == 0 && o.replyTo == "" {
 		return nil, fault.New(fault.RequiredField, "is missing").WithField("--to").WithHint("such as --to agent:builder, or --reply-to MESSAGE")
 	}
+	for _, to := range o.to {
+		if err := messages.CheckAddress(to); err != nil {
+			return nil, fault.From(err).WithField("--to")
+		}
+	}
 	switch {
 	case o.payload != "" && len(args) > 0:
 		return nil, fault.New(fault.InvalidParams, "give a text or --payload, not both")
@@ -212,7 +217,12 @@ func newMessageAck(a *app) *cobra.Command {
 		Short:   "Say that messages are dealt with, so that they do not come again",
 		Example: "  orch message ack MSG_01JD0000000000000000000000",
 		Args:    takes("MESSAGE..."),
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.ackMessages(cmd.Context(), args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := messages.CheckIDs(args); err != nil {
+				return fault.From(err).WithField("MESSAGE")
+			}
+			return a.ackMessages(cmd.Context(), args)
+		},
 	}
 }
 
@@ -236,6 +246,9 @@ func newMessageGroup(a *app, name, short string) *cobra.Command {
 	return &cobra.Command{
 		Use: name + " GROUP", Short: short, Example: "  orch message " + name + " ops", Args: takes("GROUP"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkGroup(name, args[0]); err != nil {
+				return err
+			}
 			return a.messageCall(cmd.Context(), "MESSAGE_GROUP", map[string]any{name: args[0]}, func(out json.RawMessage) error {
 				var g messages.Groups
 				if err := json.Unmarshal(out, &g); err != nil {
@@ -245,6 +258,17 @@ func newMessageGroup(a *app, name, short string) *cobra.Command {
 			})
 		},
 	}
+}
+
+// checkGroup returns why a group cannot be joined. One that was joined under an earlier rule can be left.
+func checkGroup(verb, group string) error {
+	if group == "" {
+		return fault.New(fault.RequiredField, "is empty").WithField("GROUP").WithHint("write it as NAME or group:NAME")
+	}
+	if _, err := messages.CheckGroup(group); verb == "join" && err != nil {
+		return fault.From(err).WithField("GROUP")
+	}
+	return nil
 }
 
 func newMessageGroups(a *app) *cobra.Command {

@@ -52,9 +52,39 @@ func (o *readOptions) query() messages.Query {
 	}
 }
 
+// check returns VALIDATION_ERROR or INVALID_FORMAT, with the flag, for what selects or bounds nothing.
+func (o *readOptions) check() error {
+	switch {
+	case o.count < 0:
+		return fault.New(fault.ValidationError, "%d is no number of messages", o.count).WithField("--count").WithHint("use 1 and above, or 0 for no end")
+	case o.timeout < 0:
+		return fault.New(fault.ValidationError, "%s is no time to wait", o.timeout).WithField("--timeout").WithHint("use a time such as 30s, or 0 for no end")
+	case o.wait < 0 || o.wait > messages.MaxWait:
+		return fault.New(fault.ValidationError, "%s is no time to wait", o.wait).WithField("--wait").WithHint("use 0s to %s", messages.MaxWait)
+	case o.limit < 0 || o.limit > messages.MaxPage:
+		return fault.New(fault.ValidationError, "%d is no number of messages", o.limit).WithField("--limit").WithHint("use 1 to %d, or --all", messages.MaxPage)
+	}
+	return o.checkSelection()
+}
+
+func (o *readOptions) checkSelection() error {
+	q := o.query()
+	err := q.CheckSelection()
+	if err == nil {
+		return nil
+	}
+	flags := map[string]string{"type": "--type", "sender": "--from", "correlation_id": "--correlation", "min_priority": "--min-priority"}
+	e := *fault.From(err)
+	e.Field = cmp.Or(flags[e.Field], e.Field)
+	return &e
+}
+
 // reader says whose inbox is read, and what the node must be able to do for that: a note is a task.
 func (a *app) reader(o readOptions) (messages.Delegation, mode, error) {
 	who := a.self()
+	if err := o.check(); err != nil {
+		return who, idle, err
+	}
 	if o.as == "" || o.as == who.By {
 		return who, idle, nil
 	}

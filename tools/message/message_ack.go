@@ -26,7 +26,7 @@ func messageAck(cfg Config) tools.Tool {
 		Gate:        tools.InProgress,
 		Approval:    tools.NoApproval,
 		NoWorkspace: true,
-		Errors:      []string{"VALIDATION_ERROR", "FORBIDDEN", "UNAVAILABLE"},
+		Errors:      []string{"INVALID_FORMAT", "VALIDATION_ERROR", "FORBIDDEN", "UNAVAILABLE"},
 	}, func(ctx context.Context, env *tools.Env, in messageAckIn) (messageAckOut, error) {
 		broker, err := cfg.broker()
 		if err != nil {

@@ -8,8 +8,8 @@ import (
 )
 
 type messageGroupIn struct {
-	Join  string `json:"join,omitempty" jsonschema:"Group to join: what is sent to it from now on comes into the inbox" maxLength:"256"`
-	Leave string `json:"leave,omitempty" jsonschema:"Group to leave: what was sent to it is gone from the inbox" maxLength:"256"`
+	Join  string `json:"join,omitempty" jsonschema:"Group to join: what is sent to it from now on comes into the inbox" minLength:"1" maxLength:"256"`
+	Leave string `json:"leave,omitempty" jsonschema:"Group to leave: what was sent to it is gone from the inbox" minLength:"1" maxLength:"256"`
 }
 
 type messageGroupOut struct {

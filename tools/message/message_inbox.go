@@ -51,7 +51,7 @@ func messageInbox(cfg Config) tools.Tool {
 		Gate:        tools.AnyState,
 		Approval:    tools.NoApproval,
 		NoWorkspace: true,
-		Errors:      []string{"VALIDATION_ERROR", "FORBIDDEN", "UNAVAILABLE"},
+		Errors:      []string{"INVALID_FORMAT", "VALIDATION_ERROR", "FORBIDDEN", "UNAVAILABLE"},
 	}, func(ctx context.Context, env *tools.Env, in messageInboxIn) (messageInboxOut, error) {
 		broker, err := cfg.broker()
 		if err != nil {

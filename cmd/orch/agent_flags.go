@@ -1,0 +1,72 @@
+package main
+
+import (
+	"cmp"
+	"net/url"
+
+	"github.com/spf13/pflag"
+
+	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/fault"
+)
+
+// check returns why an agent cannot be registered so: INVALID_FORMAT, REQUIRED_FIELD or VALIDATION_ERROR with the flag, in
+// the words of the command line. nameField is where the name was given.
+func (o *registerOptions) check(name, nameField string) error {
+	if len(o.capabilities) == 0 {
+		return fault.New(fault.RequiredField, "an agent has at least one").WithField("--capability").
+			WithHint("say what it can do, as the plans that need it say it in requires, such as --capability build")
+	}
+	p := agents.Profile{
+		Type: o.kind, Version: o.version, Description: o.description, Capabilities: asCapabilities(o.capabilities),
+		MaxTasks: o.maxTasks, Timeout: o.timeout, MaxRetries: o.retries,
+	}
+	err := p.Check(name)
+	if err == nil {
+		return nil
+	}
+	e := *fault.From(err)
+	switch e.Field {
+	case "configuration.maxConcurrentTasks":
+		return fault.New(e.Code, "%d is no number of calls at the same time", o.maxTasks).WithField("--max-tasks").WithHint("use 1 to %d", agents.MaxTasks)
+	case "configuration.timeout":
+		return fault.New(e.Code, "%s is no time for a call", o.timeout).WithField("--call-timeout").
+			WithHint("use 1s to 24h")
+	case "configuration.retryPolicy.maxRetries":
+		return fault.New(e.Code, "%d is no number of retries: it %s", o.retries, e.Message).WithField("--retries")
+	}
+	flags := map[string]string{
+		"agentInfo.name": nameField, "agentInfo.type": "--type", "agentInfo.version": "--version",
+		"agentInfo.description": "--description", "capabilities": "--capability",
+	}
+	e.Field = cmp.Or(flags[e.Field], e.Field)
+	return &e
+}
+
+// checkRun returns why the flags of `orch agent run` that were given are none: INVALID_FORMAT or VALIDATION_ERROR with the flag.
+func (o *agentRunOptions) checkRun(given *pflag.FlagSet) error {
+	if given.Changed("url") {
+		if err := checkNodeURL(o.url); err != nil {
+			return err
+		}
+	}
+	if given.Changed("concurrency") && (o.concurrency < 1 || o.concurrency > agents.MaxTasks) {
+		return fault.New(fault.ValidationError, "%d is no number of programs", o.concurrency).WithField("--concurrency").
+			WithHint("use 1 to %d; more than --max-tasks never run", agents.MaxTasks)
+	}
+	if o.drain <= 0 {
+		return fault.New(fault.ValidationError, "%s is no time to end in", o.drain).WithField("--drain").
+			WithHint("use a time such as 10s; a second Ctrl-C ends the programs at once")
+	}
+	return nil
+}
+
+// checkNodeURL returns why a text is no address of a node.
+func checkNodeURL(text string) error {
+	u, err := url.Parse(text)
+	if err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.RawQuery == "" && u.Fragment == "" {
+		return nil
+	}
+	return fault.New(fault.InvalidFormat, "%q is no address of a node", text).WithField("--url").
+		WithHint("write it as http://HOST:PORT or https://HOST, such as http://127.0.0.1:7424")
+}
