@@ -8,6 +8,7 @@ note begun
 case $ORCH_AGENT in
 ada) to=bob ;; bob) to=cyd ;; cyd) to=dee ;; dee) to=eve ;; *) to=ada ;;
 esac
+[ "$ORCH_AGENT" != "${LOSES:-}" ] || exec sleep 60 # run.sh kills this one in the midst of its calls, however few there are
 sleep "${WORK:-0.05}"
 # The same key is the same message, also when the call is made again. The secret stands in no argument, which others could see.
 message=$(printf '{"jsonrpc":"2.0","id":1,"method":"MESSAGE_SEND","params":{"to":["agent:%s"],"type":"task","key":"%s","payload":{"did":"%s"}}}' \
