@@ -25,20 +25,27 @@ import (
 func unread(t *testing.T, host string, n int) {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", host)
-	if !assert.NoError(t, err) {
+	if err != nil {
+		t.Error(err)
 		return
 	}
 	t.Cleanup(func() { _ = conn.Close() })
 	if tcp, ok := conn.(*net.TCPConn); ok {
-		assert.NoError(t, tcp.SetReadBuffer(4<<10))
+		if err := tcp.SetReadBuffer(4 << 10); err != nil {
+			t.Error(err)
+		}
 	}
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"firebase.subscribe","params":{"subscriptionId":"stuck%d","database":"realtime","path":"large"}}`, n)
 	_, err = fmt.Fprintf(conn, "POST /rpc HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer load\r\nAccept: text/event-stream\r\nContent-Length: %d\r\n\r\n%s", host, len(body), body)
-	assert.NoError(t, err)
+	if err != nil {
+		t.Error(err)
+		return
+	}
 	lines := bufio.NewReaderSize(conn, 512)
 	for {
 		line, err := lines.ReadString('\n')
-		if !assert.NoError(t, err) {
+		if err != nil {
+			t.Error(err)
 			return
 		}
 		if strings.HasPrefix(line, "data: ") {
