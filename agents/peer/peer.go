@@ -214,7 +214,8 @@ func (p *Peer) claims(ctx, life context.Context) error {
 		case ctx.Err() == nil && !passing(err):
 			return err
 		case ctx.Err() == nil:
-			p.unanswered(ctx, "agent_claim_failed", err)
+			p.unanswered()
+			p.log.WarnContext(ctx, "agent_claim_failed", slog.Any("error", err))
 			_ = pause.For(ctx, backoff(failures))
 			failures++
 			continue
@@ -233,12 +234,11 @@ func (p *Peer) claims(ctx, life context.Context) error {
 	return nil
 }
 
-// unanswered says that the node does not answer.
-func (p *Peer) unanswered(ctx context.Context, message string, err error) {
+// unanswered notes that the node does not answer.
+func (p *Peer) unanswered() {
 	p.mu.Lock()
 	p.missed = true
 	p.mu.Unlock()
-	p.log.WarnContext(ctx, message, slog.Any("error", err))
 }
 
 // answered says once that the node answers again, as loudly as that it did not: who has read the one shall read the other.
@@ -370,7 +370,8 @@ func (p *Peer) heartbeats(ctx context.Context) error {
 		case ctx.Err() == nil && !passing(err):
 			return err
 		case ctx.Err() == nil:
-			p.unanswered(ctx, "agent_heartbeat_failed", err)
+			p.unanswered()
+			p.log.WarnContext(ctx, "agent_heartbeat_failed", slog.Any("error", err))
 			next = min(next, backoff(failures))
 			failures++
 		}

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Five agents share 200 tasks that depend on each other, and write to each other. One is killed, one hangs and comes back.
+# Five agents share 200 tasks that depend on each other, and write to each other. One is killed while it has calls, one hangs
+# and comes back.
 # All tasks end, and what changes something is begun once. It needs orch and curl, takes about a minute, and leaves
 # nothing behind but a directory in TMPDIR, whose name it prints.
 #
@@ -12,7 +13,7 @@ orch=$(command -v "$orch") || { printf '%s is not in PATH; name it: ORCH=bin/orc
 case $orch in /*) ;; *) orch=$PWD/$orch ;; esac
 dir=$(mktemp -d "${TMPDIR:-/tmp}/orch-network.XXXXXX")
 mkdir "$dir/root" "$dir/home"
-export HOME="$dir/home" ORCH_DATA_DIR="$dir/data" ORCH_ROOT="$dir/root" LEDGER="$dir/ledger" ORCH_HTTP=auto
+export HOME="$dir/home" ORCH_DATA_DIR="$dir/data" ORCH_ROOT="$dir/root" LEDGER="$dir/ledger" LOSES=ada ORCH_HTTP=auto
 : >"$LEDGER"
 say() { printf '%s\n' "$*"; }
 soon() { # waits until a command succeeds
