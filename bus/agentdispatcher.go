@@ -38,7 +38,7 @@ const (
 	// maxPendingDeliveries is how many answers with calls are remembered, in case that nobody was there to receive them, deliveryKept
 	// how long: the server says so at once, but may be far away.
 	maxPendingDeliveries = 4096
-	deliveryKept  = time.Minute
+	deliveryKept         = time.Minute
 	// requeueWithin bounds taking such calls back.
 	requeueWithin = 30 * time.Second
 )
