@@ -58,8 +58,7 @@ func (r agentCredentials) Enrol(ctx context.Context, reg agents.Registration) (a
 	}
 	t, secret, err := bus.IssueToken(ctx, r.tokens, in)
 	if fault.Has(err, fault.Conflict) {
-		err = fault.New(fault.Conflict, "there is an agent, or a token, of the name %s", reg.Name).WithField("agentInfo.name").
-			WithHint("choose another name, or remove that one: orch agents remove %s", reg.Name)
+		err = nameTaken(reg.Name)
 	}
 	if err != nil {
 		return agents.Member{}, "", err
@@ -67,12 +66,20 @@ func (r agentCredentials) Enrol(ctx context.Context, reg agents.Registration) (a
 	return memberOf(t), secret, nil
 }
 
+func nameTaken(name string) error {
+	return fault.New(fault.Conflict, "there is an agent, or a token, of the name %s", name).WithField("agentInfo.name").
+		WithHint("choose another name, or remove that one: orch agents remove %s", name)
+}
+
 // vacate drops what waits for the agent that had a name before, and what it has, so that the next one does not get it. The
 // first one of a name finds what was sent to it before. The tasks of a name are seen by whoever bears it: so one that was
-// somebody else's is for operators to give. FORBIDDEN.
+// somebody else's is for operators to give. FORBIDDEN; CONFLICT for a name that is taken, also when it is free a moment later.
 func (r agentCredentials) vacate(ctx context.Context, all []bus.Token, reg agents.Registration) error {
 	i := slices.IndexFunc(all, func(t bus.Token) bool { return t.Name == reg.Name && t.Local == "" })
-	if i >= 0 && !all[i].Expired(time.Now()) || i < 0 && !r.tokens.Revoked(reg.Name) {
+	switch {
+	case i >= 0 && !all[i].Expired(time.Now()):
+		return nameTaken(reg.Name)
+	case i < 0 && !r.tokens.Revoked(reg.Name):
 		return nil
 	}
 	if own := i >= 0 && all[i].Agent != nil && all[i].CreatedBy == reg.By; !own && !operates(all, reg.By) {
