@@ -37,13 +37,7 @@ func (d *Dispatcher) Report(ctx context.Context, m Member, r Report) error {
 
 // check returns why a report is none: it names a call, and says one thing about it.
 func (r Report) check() error {
-	with := func(field string, other bool) error {
-		if !other {
-			return nil
-		}
-		return fault.New(fault.ValidationError, "does not go with release, hand_to or error").WithField(field).WithHint("say what came of the call, or that it goes on elsewhere, or why it has failed")
-	}
-	ends := r.Release || r.HandTo != nil || r.Error != ""
+	failed := r.Release || r.HandTo != nil || r.Error != ""
 	switch {
 	case r.Step == "":
 		return fault.New(fault.RequiredField, "is missing").WithField("step")
@@ -51,11 +45,17 @@ func (r Report) check() error {
 		return fault.New(fault.ValidationError, "must be at least 1").WithField("attempt")
 	case r.Release && r.HandTo != nil:
 		return fault.New(fault.ValidationError, "does not go with hand_to").WithField("release")
-	case len(r.Result) > 0 && string(r.Result) != "null":
-		return with("result", ends)
-	default:
-		return with("summary", ends && r.Summary != "")
+	case failed && len(r.Result) > 0 && string(r.Result) != "null":
+		return contradiction("result")
+	case failed && r.Summary != "":
+		return contradiction("summary")
 	}
+	return nil
+}
+
+func contradiction(field string) error {
+	return fault.New(fault.ValidationError, "does not go with release, hand_to or error").WithField(field).
+		WithHint("say what came of the call, or that it goes on elsewhere, or why it has failed")
 }
 
 // maxMessage bounds the bytes of the error of a report, maxSummary those of its summary.

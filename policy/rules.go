@@ -213,12 +213,14 @@ func (r *Rule) byAgent(agent string) answer {
 }
 
 // denied is the error of a call that the policy file denies.
-func (p *Policy) denied(c Call) error {
-	v := p.Judge(c)
+func (p *Policy) denied(c Call) error { return p.Judge(c).denial(c.Spec.Name) }
+
+// denial is the error of a verdict that denies a call of a tool; nil for any other.
+func (v Verdict) denial(tool string) error {
 	if v.Action != RuleDeny {
 		return nil
 	}
-	return fault.New(fault.Forbidden, "%s", v.says(c.Spec.Name, "denies")).WithReason("POLICY_DENIED").
+	return fault.New(fault.Forbidden, "%s", v.says(tool, "denies")).WithReason("POLICY_DENIED").
 		WithHint("no approval lifts this; see: orch policy show")
 }
 

@@ -31,20 +31,17 @@ func (p *Policy) HandOn(h HandOn) error {
 	if err != nil {
 		return fault.Wrap(fault.Internal, err, "the selection cannot be encoded")
 	}
-	calls := []Call{{Spec: h.Spec, Args: args, Agent: h.Requester}, {Spec: h.Spec, Args: args, Agent: h.By}}
-	for _, c := range calls {
-		if err := p.denied(c); err != nil {
+	asked := p.Judge(Call{Spec: h.Spec, Args: args, Agent: h.Requester})
+	verdicts := []Verdict{asked, p.Judge(Call{Spec: h.Spec, Args: args, Agent: h.By})}
+	for _, v := range verdicts {
+		if err := v.denial(h.Spec.Name); err != nil {
 			return fault.From(err).WithField("hand_to")
 		}
 	}
-	asked := ""
-	for i, c := range calls {
-		v := p.Judge(c)
-		if v.Action == RuleAsk && i == 0 {
-			asked = v.Rule
-		}
-		if v.Action == RuleAsk && (v.Rule != asked || !narrows(h.To, h.From)) {
-			return fault.New(fault.ApprovalRequired, "%s, and nobody can be asked when a call is handed on", v.says(c.Spec.Name, "asks for")).
+	for _, v := range verdicts {
+		again := asked.Action == RuleAsk && asked.Rule == v.Rule && narrows(h.To, h.From)
+		if v.Action == RuleAsk && !again {
+			return fault.New(fault.ApprovalRequired, "%s, and nobody can be asked when a call is handed on", v.says(h.Spec.Name, "asks for")).
 				WithReason("policy:" + v.Rule).WithField("hand_to").
 				WithHint("name the agent and its type, if the rule is about others; else release the call, or let a person give them the work")
 		}

@@ -10,6 +10,7 @@ import (
 	random "math/rand/v2"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/orch-dev/orch/agents"
@@ -48,12 +49,12 @@ type Peer struct {
 	instance string
 	// soon wakes the heartbeat, done the claims when a slot is free.
 	soon, done chan struct{}
+	// missed is set while the node does not answer.
+	missed atomic.Bool
 
 	mu    sync.Mutex
 	calls map[work.Ref]*call
-	// missed is set while the node does not answer.
-	missed bool
-	group  sync.WaitGroup
+	group sync.WaitGroup
 }
 
 // call is a call in work.
@@ -214,7 +215,7 @@ func (p *Peer) claims(ctx, life context.Context) error {
 		case ctx.Err() == nil && !passing(err):
 			return err
 		case ctx.Err() == nil:
-			p.unanswered()
+			p.missed.Store(true)
 			p.log.WarnContext(ctx, "agent_claim_failed", slog.Any("error", err))
 			_ = pause.For(ctx, backoff(failures))
 			failures++
@@ -234,20 +235,9 @@ func (p *Peer) claims(ctx, life context.Context) error {
 	return nil
 }
 
-// unanswered notes that the node does not answer.
-func (p *Peer) unanswered() {
-	p.mu.Lock()
-	p.missed = true
-	p.mu.Unlock()
-}
-
 // answered says once that the node answers again, as loudly as that it did not: who has read the one shall read the other.
 func (p *Peer) answered(ctx context.Context) {
-	p.mu.Lock()
-	back := p.missed
-	p.missed = false
-	p.mu.Unlock()
-	if back {
+	if p.missed.Swap(false) {
 		p.log.WarnContext(ctx, "agent_node_back", slog.String("url", p.client.credential().URL))
 	}
 }
@@ -370,7 +360,7 @@ func (p *Peer) heartbeats(ctx context.Context) error {
 		case ctx.Err() == nil && !passing(err):
 			return err
 		case ctx.Err() == nil:
-			p.unanswered()
+			p.missed.Store(true)
 			p.log.WarnContext(ctx, "agent_heartbeat_failed", slog.Any("error", err))
 			next = min(next, backoff(failures))
 			failures++
