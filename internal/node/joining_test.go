@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -221,7 +222,7 @@ func (e *endpoint) progress(agent string) (progress object, left []any) {
 	return progress, left
 }
 
-// S3-091, S3-102, S3-105 to S3-112: the way of an agent from its registration to its first work, as the tools tell of it.
+// S3-090, S3-091, S3-102, S3-105 to S3-112: the way of an agent from its registration to its first work, as the tools tell of it.
 func TestTheWayOfAnAgent(t *testing.T) {
 	t.Parallel()
 	e := serveRPC(t)
@@ -229,6 +230,12 @@ func TestTheWayOfAnAgent(t *testing.T) {
 	r := e.call("onboarding.getChecklist", object{"agentId": "nobody"})
 	require.NotNil(t, r.Error)
 	assert.Equal(t, fault.NotFound.RPC(), r.Error.Code)
+	r = e.call("onboarding.getChecklist", object{"includeCompleted": true})
+	require.NotNil(t, r.Error)
+	assert.Equal(t, fault.RequiredField.RPC(), r.Error.Code)
+	r = e.call("onboarding.getChecklist", object{"agentId": ada.Agent, "includeCompleted": true})
+	require.Nil(t, r.Error)
+	assert.Contains(t, fmt.Sprint(r.Result["checklist"]), "completed:true", "it has registered")
 	progress, left := e.progress(ada.Agent)
 	assert.Equal(t, object{"completed": 1.0, "total": 5.0, "percentage": 20.0, "requiredRemaining": 3.0}, progress)
 	assert.Equal(t, []any{"heartbeat", "claim", "report", "messages"}, left)
