@@ -6,6 +6,7 @@ ROUNDS   ?= 20
 CUTS     ?= 20
 SEEDS    ?= 100000
 CASES    ?= 300
+BYTES    ?= 100000
 CLUSTERS ?= 2
 SEED     ?=
 LIMIT    ?= 0
@@ -13,7 +14,7 @@ ARGS     ?=
 LINT     := bin/golangci-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint fmt vet golden docs docs-current tidy-current fuzz bench bench-peers crash crash-cluster powerloss sim load corrupt conformance clients check
+.PHONY: help build test race lint fmt vet golden docs docs-current tidy-current fuzz bench bench-peers crash crash-cluster crash-standby powerloss sim load corrupt conformance clients check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,6 +67,10 @@ crash-cluster: ## the same with agents and messages on three NATS servers, which
 	ORCH_CRASH_CLUSTER_ROUNDS=$(ROUNDS) ORCH_CRASH_SEED=$(SEED) ORCH_CRASH_SECONDS=$(LIMIT) \
 		$(GO) test -tags failpoint ./internal/crash -run 'TestCrashCluster' -count=1 -v -timeout 2h
 
+crash-standby: ## kill, stop and part the active one of two nodes on three NATS servers for ROUNDS (20) rounds
+	ORCH_CRASH_STANDBY_ROUNDS=$(ROUNDS) ORCH_CRASH_SEED=$(SEED) ORCH_CRASH_SECONDS=$(LIMIT) \
+		$(GO) test ./internal/crash -run 'TestCrashStandby' -count=1 -v -timeout 3h
+
 powerloss: ## cut the power CUTS (20) times under load and check that nothing acknowledged is lost; needs root
 	ORCH_POWER_CUTS=$(CUTS) $(GO) test ./bus -run TestPowerLoss -count=1 -v -timeout 1h
 
@@ -75,8 +80,9 @@ sim: ## simulate the owner of tasks with SEEDS (100,000) schedules of faults
 load: ## 100,000 tasks at once, waiters, pollers, and bad tools beside good ones
 	ORCH_LOAD_FULL=1 $(GO) test ./internal/load -count=1 -v -timeout 30m
 
-corrupt: ## damage CASES (300) files of a store, one at a time, and check that every damage is noticed
-	ORCH_CORRUPT_CASES=$(CASES) $(GO) test ./internal/corrupt -run TestCorruption -count=1 -v -timeout 2h
+corrupt: ## damage CASES (300) files of a store, one at a time, flip BYTES (100,000) bytes of a small one, and check that every damage is noticed
+	ORCH_CORRUPT_CASES=$(CASES) ORCH_CORRUPT_BYTES=$(BYTES) ORCH_CORRUPT_QUIET=$(CASES) \
+		$(GO) test ./internal/corrupt -run 'TestCorruption|TestEveryByte' -count=1 -v -timeout 2h
 
 conformance: build ## run the MCP conformance suite against the binary; needs npm
 	scripts/mcp/run conformance.mjs $(ARGS)

@@ -198,13 +198,13 @@ func TestAgentsConnectWithTheirCredentials(t *testing.T) {
 		assert.JSONEq(t, `{"stop":[{"task":"","step":"worker","attempt":0}]}`, answer)
 		assert.Empty(t, code)
 	}
-	_, plain, err := bus.IssueToken(t.Context(), c.tokens, bus.NewToken{Name: "boss", Role: bus.RoleOperator, Actor: "user:test"})
+	_, plain, err := bus.IssueToken(t.Context(), c.tokens, bus.NewToken{Name: "boss", Role: bus.RoleSubmitter, Actor: "user:test"})
 	require.NoError(t, err)
 	other, _ := c.enrol(t, "other")
 	for why, login := range map[string]nats.Option{
 		"no secret":          nats.UserInfo("worker", ""),
 		"nothing":            nats.Name("x"),
-		"a wrong secret":     nats.UserInfo(id, secret[:len(secret)-1]+"x"),
+		"a wrong secret":     nats.UserInfo(id, agents.NewSecret()),
 		"a part":             nats.Token(secret[:20]),
 		"the wrong agent":    nats.UserInfo(other, secret),
 		"the operator":       nats.UserInfo(bus.OperatorUser, secret),

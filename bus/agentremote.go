@@ -12,7 +12,7 @@ const AgentPrefix = "orch.agents"
 
 var _ agents.Service = (*Remote)(nil)
 
-// ServeAgents serves what can be asked about agents below AgentPrefix.
+// ServeAgents serves what can be asked about agents below AgentPrefix. Who asks is cfg.Identity.
 func ServeAgents(c *Conn, s agents.Service, cfg EndpointConfig) (*Endpoint, error) {
 	return Serve(c, AgentPrefix, map[string]Method{
 		"register": Handle(s.Register),

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,16 +49,19 @@ type verdict struct {
 // appender sends appends as conditional messages and takes their acknowledgements. With a barrier, the
 // verdicts that come in while a sync runs wait for the next one, and are told together after it.
 type appender struct {
-	conn      *Conn
-	inbox     string
-	barrier   *barrier
-	slots     chan struct{}           // one for each append between Append and done
-	written   chan struct{}           // a verdict waits for the barrier
-	groups    chan group              // verdicts that passed it
-	refused   atomic.Pointer[refusal] // why an external server takes no more, until it takes something
-	disturbed chan struct{}           // something is to be settled
-	stop      chan struct{}
-	stopped   sync.WaitGroup
+	conn  *Conn
+	inbox string
+	lease Lease
+	// root begins the subjects of appends in an epoch, which is the value of their header; "" for none.
+	root, epoch string
+	barrier     *barrier
+	slots       chan struct{}           // one for each append between Append and done
+	written     chan struct{}           // a verdict waits for the barrier
+	groups      chan group              // verdicts that passed it
+	refused     atomic.Pointer[refusal] // why an external server takes no more, until it takes something
+	disturbed   chan struct{}           // something is to be settled
+	stop        chan struct{}
+	stopped     sync.WaitGroup
 
 	mu       sync.Mutex // guards what follows
 	closed   bool
@@ -78,6 +82,10 @@ func (s *Store) openAppender(ctx context.Context) error {
 		disturbed: make(chan struct{}, 1),
 		stop:      make(chan struct{}),
 		flights:   map[uint64]*pending{},
+		lease:     s.cfg.Lease,
+	}
+	if s.epoch > 0 {
+		a.root, a.epoch = inputRootOf(s.epoch), strconv.FormatUint(s.epoch, 10)
 	}
 	var err error
 	if a.conn, err = s.conn.another(ctx, "appends", a.reconnected); err != nil {
@@ -128,8 +136,14 @@ func (s *Store) admit(r *events.Record, now time.Time) error {
 	if loss := s.loss.Load(); loss != nil {
 		return loss
 	}
+	if err := s.given.gone(r.Task); err != nil {
+		return err
+	}
 	if err := s.app.barrier.broken(); err != nil {
 		return err
+	}
+	if lost(s.cfg.Lease) {
+		return fenced()
 	}
 	if limit := s.conn.largest(); len(r.Data) > limit {
 		return fault.New(fault.ValidationError, "a commit of %d bytes is larger than the limit of %d", len(r.Data), limit).
@@ -174,17 +188,36 @@ func (a *appender) land(id uint64) *pending {
 	return p
 }
 
+// publish sends an append, unless the lease is not held: then it waits until that is settled.
 func (a *appender) publish(id uint64, p *pending) {
-	err := a.conn.nc.PublishMsg(&nats.Msg{
-		Subject: liveSubject(p.record.Task), Reply: a.reply(id), Data: p.record.Data,
+	if a.lease != nil && !a.lease.Held() {
+		if p = a.land(id); p != nil {
+			a.park(p)
+		}
+		return
+	}
+	m := &nats.Msg{
+		Subject: a.subject(p.record.Task), Reply: a.reply(id), Data: p.record.Data,
 		Header: nats.Header{
 			expectHeader: {strconv.FormatUint(p.record.After, 10)},
 			headHeader:   {encodeHead(&p.record.Head)},
 		},
-	})
-	if err != nil {
+	}
+	if a.epoch != "" {
+		m.Header[epochHeader] = []string{a.epoch}
+	}
+	if err := a.conn.nc.PublishMsg(m); err != nil {
 		a.unsent(id, err)
 	}
+}
+
+// subject is where the commits of a task are appended.
+func (a *appender) subject(task events.TaskID) string {
+	stored := liveSubject(task)
+	if a.root == "" {
+		return stored
+	}
+	return a.root + strings.TrimPrefix(stored, liveRoot)
 }
 
 // expectHeader makes an append conditional on the newest commit of the same task.
@@ -213,8 +246,14 @@ func (a *appender) finish(p *pending, seq uint64, err error) {
 	<-a.slots
 }
 
-// settleLater queues an append whose fate the log has to tell.
+// settleLater queues an append whose fate the log has to tell, soon.
 func (a *appender) settleLater(p *pending) {
+	a.park(p)
+	signal(a.disturbed)
+}
+
+// park queues an append whose fate the log has to tell.
+func (a *appender) park(p *pending) {
 	a.mu.Lock()
 	ended := a.ended
 	if !ended {
@@ -223,9 +262,7 @@ func (a *appender) settleLater(p *pending) {
 	a.mu.Unlock()
 	if ended {
 		a.finish(p, 0, unknownOutcome(p))
-		return
 	}
-	signal(a.disturbed)
 }
 
 // reconnected runs after the connection came back: acknowledgements of before will not come.

@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -18,6 +19,7 @@ type archiveFilter struct {
 	opened time.Time
 	mu     sync.Mutex
 	recent map[events.TaskID]struct{} // archived while young
+	swept  time.Time                  // when those that are not were last taken out
 }
 
 func newArchiveFilter() *archiveFilter {
@@ -40,10 +42,9 @@ func (f *archiveFilter) mayContain(task events.TaskID, now time.Time) bool {
 func (f *archiveFilter) add(task events.TaskID, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for old := range f.recent {
-		if now.Sub(old.Time()) > young {
-			delete(f.recent, old)
-		}
+	if now.Sub(f.swept) > young {
+		f.swept = now
+		maps.DeleteFunc(f.recent, func(old events.TaskID, _ struct{}) bool { return now.Sub(old.Time()) > young })
 	}
 	if now.Sub(task.Time()) <= young {
 		f.recent[task] = struct{}{}

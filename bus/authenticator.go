@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/orch-dev/orch/agents"
 )
 
 // RenewedWithin is how long a connection of an agent outlives its credential when the agent has renewed that: the answer with
@@ -18,28 +20,28 @@ import (
 const RenewedWithin = 10 * time.Second
 
 const (
-	// maxAgentConns bounds the connections of all agents to the embedded server, connsPerAgent those of one.
+	// maxAgentConns bounds the connections with tokens to the embedded server, connsPerAgent those of one agent or person.
 	maxAgentConns = 4096
 	connsPerAgent = 8
 )
 
-// authenticator says who may connect to the embedded server, and what for: the operator, workers, and registered agents with
-// their own credentials. Every start of the server in this process has an authenticator of its own.
+// authenticator says who may connect to the embedded server, and what for: the operator, workers, and registered agents and
+// people with their own credentials. Every start of the server in this process has an authenticator of its own.
 type authenticator struct {
 	auth credentials
 	log  *slog.Logger
-	// tokens are the credentials of agents; nil until the node has read them.
+	// tokens are the credentials of agents and people; nil until the node has read them.
 	tokens *atomic.Pointer[Tokens]
 	// server is set before anybody can connect.
 	server *server.Server
 
 	mu sync.Mutex
-	// conns are the connections of agents, by number. Those that have ended are dropped when the next one begins.
-	conns map[uint64]agentConn
+	// conns are the connections with tokens, by number. Those that have ended are dropped when the next one begins.
+	conns map[uint64]tokenConn
 }
 
-// agentConn is a connection of an agent.
-type agentConn struct{ agent, token string }
+// tokenConn is a connection of an agent, or of somebody with a token.
+type tokenConn struct{ user, token string }
 
 var _ server.Authentication = (*authenticator)(nil)
 
@@ -50,7 +52,9 @@ func (a *authenticator) Check(c server.ClientAuthentication) bool {
 	case c.Kind() != server.CLIENT:
 		return false
 	case said.Username == OperatorUser && same(said.Password, a.auth.Operator):
-		c.RegisterUser(&server.User{Username: OperatorUser})
+		c.RegisterUser(&server.User{Username: OperatorUser, Permissions: &server.Permissions{
+			Publish: &server.SubjectPermission{Deny: []string{IdentitySubjects + ".>"}},
+		}})
 		return true
 	case said.Username == WorkerUser && same(said.Password, a.auth.Worker):
 		c.RegisterUser(&server.User{Username: WorkerUser, Permissions: permits(
@@ -58,7 +62,7 @@ func (a *authenticator) Check(c server.ClientAuthentication) bool {
 		)})
 		return true
 	default:
-		return a.admitAgent(c, said)
+		return a.admitToken(c, said)
 	}
 }
 
@@ -68,46 +72,70 @@ func same(said, known string) bool {
 	return known != "" && subtle.ConstantTimeCompare(a[:], b[:]) == 1
 }
 
-func permits(publish []string, subscribe string) *server.Permissions {
+func permits(publish []string, subscribe ...string) *server.Permissions {
 	return &server.Permissions{
 		Publish:   &server.SubjectPermission{Allow: publish},
-		Subscribe: &server.SubjectPermission{Allow: []string{subscribe}},
+		Subscribe: &server.SubjectPermission{Allow: subscribe},
 	}
 }
 
-// admitAgent lets a registered agent in, for as long as its credential is good: to speak as itself, and to hear what it is
-// answered.
-func (a *authenticator) admitAgent(c server.ClientAuthentication, said *server.ClientOpts) bool {
+// admitToken lets a registered agent in, or somebody with a token of an operator, for as long as the credential is good: to
+// speak as itself, and to hear what it is answered.
+func (a *authenticator) admitToken(c server.ClientAuthentication, said *server.ClientOpts) bool {
 	tokens, secret := a.tokens.Load(), cmp.Or(said.Token, said.Password)
 	if tokens == nil {
 		return false
 	}
 	t, err := tokens.VerifyToken(secret)
-	if err != nil || t.Agent == nil || said.Username != "" && said.Username != t.Name && said.Username != t.Agent.ID {
+	if err != nil {
 		return false
 	}
-	if !a.track(c.GetID(), agentConn{t.Agent.ID, t.ID}) {
+	user := personOf(t, secret)
+	if t.Agent != nil {
+		user = agentOf(t)
+	}
+	if user == nil || said.Username != "" && said.Username != t.Name && said.Username != user.Username {
+		return false
+	}
+	if !a.track(c.GetID(), tokenConn{user.Username, t.ID}) {
 		a.log.Warn("agent_not_connected", slog.String("agent", t.Name), slog.String("why", "too many connections"))
 		return false
 	}
 	if _, err := tokens.VerifyToken(secret); err != nil { // it ended before the connection was noted
 		return false
 	}
-	c.RegisterUser(&server.User{
-		Username: t.Agent.ID, ConnectionDeadline: t.ExpiresAt,
-		Permissions: permits([]string{AgentSubjects + "." + t.Agent.ID + ".>"}, AgentInbox(t.Agent.ID)+".>"),
-	})
+	c.RegisterUser(user)
 	return true
 }
 
+// agentOf returns what a registered agent may do.
+func agentOf(t Token) *server.User {
+	return &server.User{
+		Username: t.Agent.ID, ConnectionDeadline: t.ExpiresAt,
+		Permissions: permits([]string{AgentSubjects + "." + t.Agent.ID + ".>"}, AgentInbox(t.Agent.ID)+".>"),
+	}
+}
+
+// personOf returns what somebody with a token may do, nil when that is nothing.
+func personOf(t Token, secret string) *server.User {
+	if t.operates() != nil {
+		return nil
+	}
+	digest := agents.DigestOf(secret)
+	return &server.User{
+		Username: t.ID, ConnectionDeadline: t.ExpiresAt,
+		Permissions: permits([]string{IdentitySubjects + "." + digest + ".*"}, identityInbox(digest)+".>", nodesNews),
+	}
+}
+
 // track counts a connection in; false when there are too many.
-func (a *authenticator) track(id uint64, v agentConn) bool {
+func (a *authenticator) track(id uint64, v tokenConn) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	maps.DeleteFunc(a.conns, func(id uint64, _ agentConn) bool { return a.server.GetClient(id) == nil })
+	maps.DeleteFunc(a.conns, func(id uint64, _ tokenConn) bool { return a.server.GetClient(id) == nil })
 	its := 0
 	for _, other := range a.conns {
-		if other.agent == v.agent {
+		if other.user == v.user {
 			its++
 		}
 	}
@@ -115,7 +143,7 @@ func (a *authenticator) track(id uint64, v agentConn) bool {
 		return false
 	}
 	if a.conns == nil {
-		a.conns = map[uint64]agentConn{}
+		a.conns = map[uint64]tokenConn{}
 	}
 	a.conns[id] = v
 	return true
@@ -137,14 +165,11 @@ func (a *authenticator) disconnect(token string) {
 	}
 }
 
-// AdmitAgents lets registered agents connect with their credentials from now on. A connection ends with the credential
+// AdmitAgents lets registered agents, and people with tokens, connect with their credentials from now on. A connection ends with the credential
 // that it was made with; a little later when the agent has renewed that.
 func (s *Server) AdmitAgents(t *Tokens) {
 	s.agents.Store(t)
 	t.whenEnded(func(token Token, renewed bool) {
-		if token.Agent == nil {
-			return
-		}
 		if renewed {
 			time.AfterFunc(RenewedWithin, func() { s.disconnectAgent(token.ID) })
 			return

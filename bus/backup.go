@@ -40,7 +40,11 @@ type Manifest struct {
 	// Version is that of the program that wrote it, TakenAt when it began.
 	Version string    `json:"version,omitempty"`
 	TakenAt time.Time `json:"taken_at"`
-	Parts   []Part    `json:"parts"`
+	// Store is the version of the form of the store; 0 is before the first.
+	Store int    `json:"store,omitempty"`
+	Parts []Part `json:"parts"`
+	// Lost is what had been given up before.
+	Lost *Lost `json:"lost,omitempty"`
 	// Bytes is the size of all parts.
 	Bytes int64 `json:"bytes"`
 }
@@ -69,6 +73,9 @@ type BackupConfig struct {
 // Whatever had been acknowledged when it began is in it. A backup that fails leaves no file. Errors:
 // DATA_LOSS for a damaged store, CONFLICT when the file exists, DISK_FULL, UNAVAILABLE.
 func (s *Store) Backup(ctx context.Context, path string, cfg BackupConfig) (Manifest, error) {
+	if s.newer() {
+		return Manifest{}, s.loss.Load()
+	}
 	report, err := s.Verify(ctx, nil)
 	if err != nil {
 		return Manifest{}, err
@@ -102,7 +109,7 @@ func (c *Conn) backup(ctx context.Context, path string, report Report, cfg Backu
 	}
 	var m Manifest
 	err = withHold(ctx, ask, func(renew func() error) (err error) {
-		m, err = c.writeBackup(ctx, temp, cfg, renew)
+		m, err = c.writeBackup(ctx, temp, report.Lost, cfg, renew)
 		return err
 	})
 	if err == nil {
@@ -160,9 +167,9 @@ func backupFault(path string, err error) error {
 	return writeFault(path, err)
 }
 
-func (c *Conn) writeBackup(ctx context.Context, to io.Writer, cfg BackupConfig, renew func() error) (Manifest, error) {
+func (c *Conn) writeBackup(ctx context.Context, to io.Writer, lost *Lost, cfg BackupConfig, renew func() error) (Manifest, error) {
 	b := backupWriter{tar: tar.NewWriter(to), manifest: Manifest{
-		Format: backupFormat, Version: cfg.Version, TakenAt: events.Time(time.Now()),
+		Format: backupFormat, Store: StoreVersion, Lost: lost, Version: cfg.Version, TakenAt: events.Time(time.Now()),
 	}}
 	for _, stream := range backedUp() {
 		if slices.Contains(ofJournals(), stream) {

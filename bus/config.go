@@ -18,6 +18,8 @@ const (
 	Fsync Durability = "fsync"
 	// Relaxed survives the death of every process; a power loss may take the last 100 ms.
 	Relaxed Durability = "relaxed"
+	// Unknown is the level of an external server, which tells nobody but its own operator when it syncs. It cannot be asked for.
+	Unknown Durability = "unknown"
 )
 
 func (d Durability) orDefault() (Durability, error) {
@@ -52,10 +54,17 @@ const (
 type ServerConfig struct {
 	// DataDir is the directory of everything that the node keeps. It is made with mode 0700. Required.
 	DataDir string
+	// Guest is the command, such as "orch submit", of a server that gives the data directory up for one that stays, see
+	// Wanted; empty for one that stays.
+	Guest string
 	// Durability is Fsync unless set.
 	Durability Durability
 	// Logger gets the server's log; nil discards it.
 	Logger *slog.Logger
+	// ReadNewer allows a start on a store that a newer orch has written, if it may be read by this one. Nothing is appended.
+	ReadNewer bool
+	// Salvage gives up tasks of which a record is damaged, as a start does by itself where only the archive is damaged. See Salvage.
+	Salvage bool
 	// MaxStore is the size in bytes of all streams, before compression, from which on the log refuses
 	// appends; 0 leaves it to MinFree.
 	MaxStore int64

@@ -13,7 +13,9 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/policy/secrets"
 )
 
 // The two users of the embedded server.
@@ -33,6 +35,11 @@ const (
 	// ServersPrefix is the prefix of the requests about the MCP servers of a node. Only the credential of the operator
 	// may send them: they start programs, and accept what servers say.
 	ServersPrefix = "orch.servers"
+	// NodesPrefix is the prefix of the requests about the nodes that share a log.
+	NodesPrefix = "orch.nodes"
+	// AuditPrefix is the prefix of what faces in other processes report of their clients. Only the credential of the operator
+	// may send that.
+	AuditPrefix = "orch.audit"
 	// DatabasePrefix is the prefix of the requests of workers about the databases of a node.
 	DatabasePrefix = WorkPrefix + ".firebase"
 	// SessionPrefix is the prefix of the requests of faces about sessions that have subscriptions. Only the credential of
@@ -45,6 +52,16 @@ const (
 const (
 	reconnectWait = 100 * time.Millisecond
 	dialWithin    = 5 * time.Second
+	// greetWithin is how long a server of a cluster may take to greet before the next one is tried.
+	greetWithin = 2 * time.Second
+)
+
+// A server that hangs keeps its connections open. So the link is watched: a server that has left maxSilentPings pings
+// without an answer, or takes nothing for writeWithin, has lost its client, who goes to another one.
+const (
+	pingEvery      = time.Second
+	maxSilentPings = 2
+	writeWithin    = 2 * time.Second
 )
 
 // DialConfig says which server to connect to, and as whom.
@@ -58,11 +75,15 @@ type DialConfig struct {
 	// unless User says otherwise.
 	User     string
 	Password string
+	// Token is the secret of a token of the node, to speak as its identity instead of as the operator.
+	Token string
 	// CredsFile is a NATS credentials file, for servers that use them.
 	CredsFile string
 	// Worker keeps the answers to this connection where those to workers are, as WorkerUser has them: at an external server
 	// the users have other names.
 	Worker bool
+	// Lease lets what is served over the connection be answered by its holder alone; nil where nobody else could.
+	Lease Lease
 	// Name shows in the server's list of connections; default "orch".
 	Name string
 	// Logger gets disconnects and asynchronous errors; nil discards them.
@@ -75,6 +96,8 @@ type Conn struct {
 	js     jetstream.JetStream
 	target target
 	link   *lossNotifier
+	// lease is that of the node which serves here; nil where none is needed.
+	lease Lease
 	// replicated is set when the streams are on several servers, of which one may know less than another.
 	replicated atomic.Bool
 }
@@ -134,7 +157,7 @@ func (c *DialConfig) fromDataDir() error {
 		}
 		c.URL = info.URL
 	}
-	if c.DataDir == "" || c.Password != "" || c.CredsFile != "" {
+	if c.DataDir == "" || c.Password != "" || c.CredsFile != "" || c.Token != "" {
 		return nil
 	}
 	auth, err := readCredentials(c.DataDir)
@@ -156,7 +179,7 @@ func connect(ctx context.Context, t target) (*Conn, error) {
 	lost := &lossNotifier{}
 	opts := t.options(lost)
 	if deadline, ok := ctx.Deadline(); ok {
-		opts = append(opts, nats.Timeout(min(time.Until(deadline), dialWithin)))
+		opts = append(opts, nats.Timeout(min(time.Until(deadline), t.patience())))
 	}
 	nc, err := nats.Connect(t.config.URL, opts...)
 	if err != nil {
@@ -167,12 +190,20 @@ func connect(ctx context.Context, t target) (*Conn, error) {
 		nc.Close()
 		return nil, fault.Wrap(fault.Internal, err, "JetStream cannot be used")
 	}
-	c := &Conn{nc: nc, js: js, target: t, link: lost}
+	c := &Conn{nc: nc, js: js, target: t, link: lost, lease: t.config.Lease}
 	if err := c.heedNodes(); err != nil {
 		nc.Close()
 		return nil, err
 	}
 	return c, nil
+}
+
+// patience is how long one attempt to connect may take: where there are several servers the next one may be better.
+func (t *target) patience() time.Duration {
+	if strings.Contains(t.config.URL, ",") {
+		return greetWithin
+	}
+	return dialWithin
 }
 
 // options never lets the client keep messages while it is disconnected: who sends must learn at once
@@ -185,7 +216,7 @@ func (t *target) options(lost *lossNotifier) []nats.Option {
 		nats.ReconnectWait(reconnectWait),
 		nats.ReconnectJitter(reconnectWait, reconnectWait),
 		nats.ReconnectBufSize(-1),
-		nats.Timeout(dialWithin),
+		nats.Timeout(t.patience()),
 		nats.SyncQueueLen(2 * pageCount), // readers ask page by page; the default costs each 0.5 MB
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			lost.lost()
@@ -200,6 +231,9 @@ func (t *target) options(lost *lossNotifier) []nats.Option {
 	}
 	if t.server != nil {
 		opts = append(opts, nats.InProcessServer(t.server))
+	} else {
+		opts = append(opts, nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(maxSilentPings),
+			nats.FlusherTimeout(writeWithin), nats.ReconnectOnFlusherError())
 	}
 	if t.nodeDir != "" {
 		opts = append(opts, nats.SetCustomDialer(nodeDialer(t.nodeDir)))
@@ -207,8 +241,14 @@ func (t *target) options(lost *lossNotifier) []nats.Option {
 	if c.User == WorkerUser || c.Worker {
 		opts = append(opts, nats.CustomInboxPrefix(workerInbox))
 	}
+	if c.Token != "" {
+		opts = append(opts, nats.CustomInboxPrefix(identityInbox(agents.DigestOf(c.Token))))
+	}
 	if c.CredsFile != "" {
 		return append(opts, nats.UserCredentials(c.CredsFile))
+	}
+	if c.Token != "" {
+		return append(opts, nats.Token(c.Token))
 	}
 	if c.User != "" {
 		opts = append(opts, nats.UserInfo(c.User, c.Password))
@@ -228,7 +268,7 @@ func (t *target) left() bool {
 }
 
 func (t *target) fault(err error) error {
-	url := t.config.URL
+	url := secrets.URL(t.config.URL)
 	switch refused := errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired); {
 	case refused && t.left():
 		return noNode(t.nodeDir, err)
@@ -250,6 +290,9 @@ func (c *Conn) another(ctx context.Context, name string, reconnected func()) (*C
 	t.reconnected = reconnected
 	return connect(ctx, t)
 }
+
+// external reports whether the server belongs to no node: nodes come and go, and requests go to whichever is active.
+func (c *Conn) external() bool { return c.target.server == nil && c.target.nodeDir == "" }
 
 // largest returns the bytes of commits that a message has room for.
 func (c *Conn) largest() int {

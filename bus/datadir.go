@@ -6,8 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
 
 	"github.com/orch-dev/orch/agents"
@@ -39,10 +37,10 @@ type nodeInfo struct {
 	PID int    `json:"pid"`
 }
 
-// openDataDir makes the directory when it is missing and closes it to everybody else.
-func openDataDir(dir string) error {
+// OpenDataDir makes a data directory when it is missing and closes it to everybody else.
+func OpenDataDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fault.Wrap(fault.CodeOf(err), err, "the data directory "+dir+" cannot be made")
+		return dirFault(err, "the data directory "+dir+" cannot be made")
 	}
 	info, err := os.Stat(dir)
 	if err != nil {
@@ -72,11 +70,16 @@ func makeStoreDir(dir string) error {
 }
 
 // lockDataDir takes the lock of the directory. The kernel drops it when the process ends, however it
-// ends. The server itself takes none: two of them on one store both acknowledge, and half is lost.
-func lockDataDir(dir string) (*os.File, error) {
+// ends. The server itself takes none: two of them on one store both acknowledge, and half is lost. A guest is a command
+// that gives the directory up for a node; it lets one that waits go first.
+func lockDataDir(dir, guest string) (*os.File, error) {
+	if guest != "" && Wanted(dir) {
+		return nil, fault.New(fault.Conflict, "a node is about to start on the data directory %s", dir).
+			WithReason(DataDirInUse).WithField("data_dir").WithHint("try again in a moment")
+	}
 	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fault.Wrap(fault.CodeOf(err), err, "the lock of the data directory "+dir+" cannot be opened")
+		return nil, dirFault(err, "the lock of the data directory "+dir+" cannot be opened")
 	}
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
@@ -84,7 +87,7 @@ func lockDataDir(dir string) (*os.File, error) {
 		return nil, inUse(dir, f)
 	}
 	if err == nil {
-		err = writeHolder(f)
+		err = writeHolder(f, guest)
 	}
 	if err != nil {
 		f.Close()
@@ -100,8 +103,8 @@ func unlock(f *os.File) error {
 }
 
 // writeHolder writes over what is there, which needs no space on the disk.
-func writeHolder(f *os.File) error {
-	text := []byte(strconv.Itoa(os.Getpid()) + "\n")
+func writeHolder(f *os.File, guest string) error {
+	text := Holder{PID: os.Getpid(), Guest: guest}.text()
 	if _, err := f.WriteAt(text, 0); err != nil {
 		return err
 	}
@@ -109,15 +112,11 @@ func writeHolder(f *os.File) error {
 }
 
 func inUse(dir string, lock *os.File) error {
-	pid, address := "unknown", "not yet known"
-	buf := make([]byte, 32)
-	if n, _ := lock.ReadAt(buf, 0); n > 0 {
-		pid = strings.TrimSpace(string(buf[:n]))
-	}
-	if info, err := readNode(dir); err == nil && strconv.Itoa(info.PID) == pid {
+	holder, address := holderOf(lock), "not yet known"
+	if info, err := readNode(dir); err == nil && info.PID == holder.PID {
 		address = info.URL
 	}
-	return fault.New(fault.Conflict, "the data directory %s is in use by process %s, address %s", dir, pid, address).
+	return fault.New(fault.Conflict, "the data directory %s is in use by %s, address %s", dir, holder, address).
 		WithReason(DataDirInUse).WithField("data_dir").
 		WithHint("use the running node, stop it, or give another data directory")
 }
@@ -129,16 +128,17 @@ func loadCredentials(dir string) (credentials, error) {
 		return auth, err
 	}
 	auth = credentials{Operator: agents.NewSecret(), Worker: agents.NewSecret()}
-	return auth, writeJSON(filepath.Join(dir, authFile), auth)
+	return auth, writeSealed(filepath.Join(dir, authFile), auth)
 }
 
 func readCredentials(dir string) (credentials, error) {
 	var auth credentials
 	path := filepath.Join(dir, authFile)
-	if err := readJSON(path, &auth); err != nil {
+	err := readSealed(path, &auth)
+	if err != nil && !fault.Has(err, fault.DataLoss) {
 		return auth, err
 	}
-	if auth.Operator == "" || auth.Worker == "" {
+	if err != nil || auth.Operator == "" || auth.Worker == "" {
 		return auth, fault.New(fault.DataLoss, "the credentials in %s are damaged", path).
 			WithHint("stop the node and delete the file; new credentials are made at the next start")
 	}
@@ -187,11 +187,24 @@ func writeFile(path string, data []byte) error {
 }
 
 func writeFault(path string, err error) error {
-	code := fault.CodeOf(err)
 	if errors.Is(err, syscall.ENOSPC) {
-		code = fault.DiskFull
+		return fault.Wrap(fault.DiskFull, err, "the file "+path+" cannot be written")
 	}
-	return fault.Wrap(code, err, "the file "+path+" cannot be written")
+	return dirFault(err, "the file "+path+" cannot be written")
+}
+
+// dirFault is an error of the operating system about the data directory or a file in it, with what to do where that is clear.
+func dirFault(err error, message string) error {
+	e := fault.Wrap(fault.CodeOf(err), err, message)
+	switch {
+	case errors.Is(err, syscall.EROFS):
+		return fault.Wrap(fault.Forbidden, err, message+": its file system is mounted read-only").WithReason(fault.ReadOnlyFileSystem).
+			WithHint("mount it writable, or choose another one: --data-dir")
+	case errors.Is(err, fs.ErrPermission):
+		return e.WithHint("chown or chmod it, or choose another one: --data-dir")
+	default:
+		return e
+	}
 }
 
 func writeSynced(path string, data []byte) error {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"iter"
 	"os"
 	"path/filepath"
@@ -19,12 +18,12 @@ import (
 	"github.com/orch-dev/orch/internal/failpoint"
 )
 
-// indexFile is the file of the index in the data directory: a line of JSON, indexHeader, and a line a
-// head, "task rev state at created parent name".
+// indexFile is the file of the index in the data directory: a line of sealed JSON, indexHeader, a line a head,
+// "task rev state at created parent name", and a line a sleeper, "task note".
 const indexFile = "heads.idx"
 
 // indexVersion is that of the form of the file. Other versions are passed over.
-const indexVersion = 1
+const indexVersion = 3
 
 type indexHeader struct {
 	Version int `json:"v"`
@@ -32,6 +31,8 @@ type indexHeader struct {
 	Stream  time.Time `json:"stream"`
 	Seq     uint64    `json:"seq"`
 	Partial bool      `json:"partial"`
+	// Heads is the number of heads; sleepers follow.
+	Heads int `json:"heads"`
 	// SHA256 is that of all that follows the header.
 	SHA256 string `json:"sha256"`
 }
@@ -58,15 +59,21 @@ func (s *Store) SaveIndex(_ context.Context, index events.Index) error {
 		h := &index.Heads[i]
 		body.WriteString(string(h.Task) + " " + encodeHead(h) + "\n")
 	}
+	for _, a := range index.Asleep {
+		body.WriteString(string(a.Task) + " ")
+		body.Write(a.Note)
+		body.WriteByte('\n')
+	}
 	sum := sha256.Sum256(body.Bytes())
-	header, err := json.Marshal(indexHeader{
-		Version: indexVersion, Stream: s.live.CachedInfo().Created, Seq: index.Seq, Partial: index.Partial, SHA256: hex.EncodeToString(sum[:]),
+	header, err := seal(indexHeader{
+		Version: indexVersion, Stream: s.live.CachedInfo().Created, Seq: index.Seq, Partial: index.Partial, Heads: len(index.Heads),
+		SHA256: hex.EncodeToString(sum[:]),
 	})
 	if err != nil {
-		return fault.Wrap(fault.Internal, err, "the index of tasks cannot be encoded")
+		return err
 	}
 	temp := path + ".new"
-	if err = os.WriteFile(temp, append(append(header, '\n'), body.Bytes()...), 0o600); err == nil {
+	if err = os.WriteFile(temp, append(header, body.Bytes()...), 0o600); err == nil {
 		failpoint.Pass(failpoint.BeforeIndex)
 		err = os.Rename(temp, path)
 	}
@@ -109,12 +116,16 @@ func readIndex(data []byte, stream time.Time) (events.Index, bool) {
 	line, body, _ := bytes.Cut(data, []byte("\n"))
 	var h indexHeader
 	sum := sha256.Sum256(body)
-	if json.Unmarshal(line, &h) != nil || h.Version != indexVersion || !h.Stream.Equal(stream) || h.SHA256 != hex.EncodeToString(sum[:]) {
+	if unseal(line, &h) != nil || h.Version != indexVersion || !h.Stream.Equal(stream) || h.SHA256 != hex.EncodeToString(sum[:]) {
 		return events.Index{}, false
 	}
 	index := events.Index{Seq: h.Seq, Partial: h.Partial, Heads: make([]events.Head, 0, bytes.Count(body, []byte("\n")))}
 	for text := range strings.Lines(string(body)) {
 		task, value, _ := strings.Cut(strings.TrimSuffix(text, "\n"), " ")
+		if len(index.Heads) == h.Heads {
+			index.Asleep = append(index.Asleep, events.Sleeper{Task: events.TaskID(task), Note: []byte(value)})
+			continue
+		}
 		head, err := decodeHead(task, value, 0)
 		if err != nil {
 			return events.Index{}, false

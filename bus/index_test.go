@@ -17,11 +17,13 @@ import (
 
 func anIndex(seq uint64) events.Index {
 	at := events.Time(time.Now())
-	return events.Index{Seq: seq, Partial: true, Heads: []events.Head{
+	heads := []events.Head{
 		{Task: events.NewTaskID(at), State: "IN_PROGRESS", At: at, Created: at, Name: "two words"},
 		{Task: events.NewTaskID(at), State: "DONE", At: at, Created: at, Parent: events.NewTaskID(at)},
 		{Task: events.NewTaskID(at), At: at, Created: at},
-	}}
+	}
+	asleep := []events.Sleeper{{Task: heads[0].Task, Note: []byte(`{"line":"two words"}`)}}
+	return events.Index{Seq: seq, Partial: true, Heads: heads, Asleep: asleep}
 }
 
 func TestIndexIsKept(t *testing.T) {
@@ -45,7 +47,7 @@ func TestIndexThatDoesNotFit(t *testing.T) {
 		"a flipped bit":    func(data []byte) []byte { data[len(data)/2] ^= 1; return data },
 		"a missing end":    func(data []byte) []byte { return data[:len(data)-10] },
 		"empty":            func([]byte) []byte { return nil },
-		"another version":  func(data []byte) []byte { return bytes.Replace(data, []byte(`"v":1`), []byte(`"v":2`), 1) },
+		"an older version": func(data []byte) []byte { return bytes.Replace(data, []byte(`"v":3`), []byte(`"v":2`), 1) },
 		"another log":      func(data []byte) []byte { return bytes.Replace(data, []byte(`"stream":"2`), []byte(`"stream":"1`), 1) },
 		"ahead of the log": func(data []byte) []byte { return bytes.Replace(data, []byte(`"seq":5,`), []byte(`"seq":50000,`), 1) },
 	} {
@@ -109,3 +111,26 @@ func TestNoIndexAfterLoss(t *testing.T) {
 }
 
 var _ events.Indexes = (*bus.Store)(nil)
+
+// No byte of the index counts for something else than it was written for.
+func TestEveryByteOfTheIndex(t *testing.T) {
+	t.Parallel()
+	n, _ := filled(t)
+	n.start(t)
+	require.NoError(t, n.SaveIndex(t.Context(), anIndex(5)))
+	want, err := n.LoadIndex(t.Context())
+	require.NoError(t, err)
+	path := filepath.Join(n.cfg.DataDir, "heads.idx")
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for at := range data {
+		data[at] ^= 1
+		require.NoError(t, os.WriteFile(path, data, 0o600))
+		data[at] ^= 1
+		got, err := n.LoadIndex(t.Context())
+		if !fault.Has(err, fault.NotFound) {
+			require.NoError(t, err)
+			require.Equal(t, want, got, "byte %d", at)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,31 +32,22 @@ func Inspect(ctx context.Context, dataDir string) (Report, error) {
 }
 
 // admit is Inspect before a server is started. The server is only let at a store that is whole: it would
-// cut off what it cannot read, and allocates by positions that it has not checked.
-func admit(ctx context.Context, dataDir string) error {
+// cut off what it cannot read, and allocates by positions that it has not checked. What costs nothing or little is
+// mended, and said in the log. Damaged records of the archive cost their tasks and no start; salvage gives up more.
+func admit(ctx context.Context, dataDir string, salvage bool, log *slog.Logger) error {
 	i := inspection{dir: dataDir}
 	if err := i.run(ctx); err != nil {
 		return err
 	}
-	if i.report.Found > 0 {
+	if i.uncut > 0 || len(i.cuts) > 0 && !salvage && !i.onlyArchive() {
 		return i.refusal()
 	}
-	for _, stream := range i.torn { // the server then looks at every checksum, and cuts the end off
-		if err := removeFile(filepath.Join(i.streams(), stream, filepath.FromSlash(stateFile))); err != nil {
+	if len(i.cuts) > 0 || salvage {
+		if err := i.salvage(ctx, log); err != nil {
 			return err
 		}
 	}
-	for path, size := range i.clipped {
-		if err := clipFile(path, size); err != nil {
-			return err
-		}
-	}
-	for _, stream := range i.spoilt {
-		if err := os.RemoveAll(filepath.Join(i.streams(), stream)); err != nil {
-			return writeFault(stream, err)
-		}
-	}
-	return nil
+	return i.mends.apply(ctx, dataDir, i.streams(), i.report.Mended, log)
 }
 
 // inspection compares the files of the store with the high-water mark.
@@ -63,15 +55,42 @@ type inspection struct {
 	dir    string
 	mark   mark
 	report Report
-	torn   []string // streams that end with a write that was cut short
-	spoilt []string // damaged streams that nothing depends on
-	// clipped are files of such streams that are worth something up to a size.
-	clipped map[string]int64
+	mends  mends
+	// cuts are the blocks that a salvage would cut damaged records out of, uncut the number of other problems.
+	cuts  []cut
+	uncut int
+}
+
+// onlyArchive reports whether all damage is in archived histories.
+func (i *inspection) onlyArchive() bool {
+	return !slices.ContainsFunc(i.cuts, func(c cut) bool { return c.stream != archiveStream })
 }
 
 func (i *inspection) streams() string { return storefile.Dir(filepath.Join(i.dir, storeDir)) }
 
-func (i *inspection) found(p Problem) { i.report.add(p) }
+func (i *inspection) found(p Problem) {
+	i.uncut++
+	i.report.add(p)
+}
+
+// foundRecord is found for a damaged record, which a salvage may cut out.
+func (i *inspection) foundRecord(s storefile.Stream, d storefile.Damage, reached uint64) {
+	p := problemOf(s.Name, d)
+	if d.Meta || !salvageable(s.Name) {
+		i.found(p)
+		return
+	}
+	i.report.add(p)
+	if c := (cut{stream: s.Name, file: d.File, reached: reached}); !slices.Contains(i.cuts, c) {
+		i.cuts = append(i.cuts, c)
+	}
+}
+
+func (i *inspection) mended(p Problem) { i.report.Mended = append(i.report.Mended, p) }
+
+func (i *inspection) path(stream, file string) string {
+	return filepath.Join(i.streams(), stream, filepath.FromSlash(file))
+}
 
 func (i *inspection) refusal() *fault.Error {
 	first := i.report.Problems[0]
@@ -87,6 +106,7 @@ func (i *inspection) run(ctx context.Context) error {
 	if err := i.readMark(); err != nil {
 		return err
 	}
+	i.readSmall()
 	streams, err := storefile.Check(ctx, i.streams(), believable)
 	if ctx.Err() != nil {
 		return fault.From(ctx.Err())
@@ -121,93 +141,126 @@ func (i *inspection) readMark() error {
 	return nil
 }
 
+// readSmall reads the files of the data directory beside the store. Those that cannot be read are named by whoever uses
+// them.
+func (i *inspection) readSmall() {
+	var auth credentials
+	if fault.Has(readSealed(filepath.Join(i.dir, authFile), &auth), fault.DataLoss) {
+		i.found(Problem{File: authFile, What: "the credentials are damaged; delete the file: the next start makes new ones, which workers elsewhere need"})
+	}
+	lost, err := readLost(i.dir)
+	if fault.Has(err, fault.DataLoss) {
+		i.found(Problem{File: lostFile, What: "the list of what was lost before is damaged"})
+	} else {
+		i.report.Lost = lost.orNil()
+	}
+	var version storeVersion
+	if fault.Has(readSealed(filepath.Join(i.dir, versionFile), &version), fault.DataLoss) {
+		i.found(Problem{File: versionFile, What: "the version of the store is damaged; if no newer orch has used this directory, delete the file"})
+	}
+	var worker workerInfo
+	if path := filepath.Join(i.dir, workFile); fault.Has(readSealed(path, &worker), fault.DataLoss) {
+		i.mended(Problem{File: workFile, What: "the name of the last worker is damaged; its calls are waited for until their leases end"})
+		i.mends.dropped = append(i.mends.dropped, path)
+	}
+}
+
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }
 
-// judge tells damage from the end of a write that was cut short and was never acknowledged.
+// judge decides about what is wrong in a stream. What holds for any of them comes first: the server must read no file
+// that nobody has checked.
 func (i *inspection) judge(s storefile.Stream) {
-	switch s.Name {
-	case sessionsStream:
-		i.judgeSessions(s)
-		return
-	case messagesStream:
+	i.judgeStrays(s)
+	switch {
+	case slices.Contains(ownStreams(), s.Name) || slices.Contains(ofJournals(), s.Name):
+		i.judgeOwn(s)
+	case len(s.Damage) == 0:
+	case s.Name == sessionsStream:
+		i.drop(s, "the sessions of MCP clients are damaged; clients open new ones")
+	case s.Name == probeStream:
+		i.drop(s, "what the last start tried there is damaged; it is tried anew")
+	case s.Name == messagesStream:
 		i.judgeMessages(s)
-		return
+	default:
+		i.setAside(s.Name, problemOf(s.Name, s.Damage[0]))
 	}
-	if !slices.Contains(ownStreams(), s.Name) && !slices.Contains(ofJournals(), s.Name) { // one that a probe left behind, or somebody else's
-		return
+}
+
+// judgeStrays gets files out of the way of the server. A running one has some of its own, of which nothing is said.
+func (i *inspection) judgeStrays(s storefile.Stream) {
+	for _, name := range s.Strays {
+		if storefile.Derived(name) {
+			i.mends.dropped = append(i.mends.dropped, i.path(s.Name, name))
+			continue
+		}
+		p := Problem{Stream: s.Name, File: name, What: "it is none of the files that orch writes; the start sets it aside"}
+		i.mended(p)
+		i.mends.move(i.path(s.Name, name), p)
 	}
+}
+
+// setAside moves a damaged stream out of the way of the server that nothing of orch's depends on.
+func (i *inspection) setAside(stream string, p Problem) {
+	p.What += "; nothing of orch's depends on the stream, and the start sets it aside"
+	i.mended(p)
+	i.mends.move(i.path(stream, ""), p)
+}
+
+// drop removes a damaged stream that begins anew.
+func (i *inspection) drop(s storefile.Stream, what string) {
+	i.mended(Problem{Stream: s.Name, What: what})
+	i.mends.dropped = append(i.mends.dropped, i.path(s.Name, ""))
+}
+
+// judgeOwn tells damage from the end of a write that was cut short and was never acknowledged.
+func (i *inspection) judgeOwn(s storefile.Stream) {
 	reached, marked := i.mark.reached(s.Name)
 	if !marked && s.Last == 0 && len(s.Damage) == 1 && s.Damage[0].Meta { // its creation was cut short
 		return
 	}
-	mended := len(i.report.Mended)
+	mended, torn := len(i.report.Mended), false
 	for _, d := range s.Damage {
 		if d.Meta || marked && d.After < reached || !marked && !d.Tail {
-			i.found(problemOf(s.Name, d))
+			i.foundRecord(s, d, reached)
+			torn = true
 		} else {
-			i.report.Mended = append(i.report.Mended, problemOf(s.Name, d))
+			i.mended(problemOf(s.Name, d))
 		}
 	}
 	if s.Name == metaStream && marked && s.Last == 0 {
-		i.report.Mended = append(i.report.Mended, Problem{Stream: s.Name, What: "the second copy of the high-water mark is gone"})
+		i.mended(Problem{Stream: s.Name, What: "the second copy of the high-water mark is gone"})
 	}
-	if len(i.report.Mended) > mended {
-		i.torn = append(i.torn, s.Name)
+	if torn || len(i.report.Mended) > mended {
+		i.mends.torn = append(i.mends.torn, s.Name)
 	}
-	if marked && s.Last < reached {
+	if marked && s.Last < reached && !i.cutAtEnd(s) {
 		i.found(Problem{Stream: s.Name, Seq: s.Last + 1, What: fmt.Sprintf("it ends at position %d but had reached %d", s.Last, reached)})
 	}
 }
 
-// judgeSessions drops all sessions when some are damaged.
-func (i *inspection) judgeSessions(s storefile.Stream) {
-	if slices.ContainsFunc(s.Damage, lasting) {
-		i.report.Mended = append(i.report.Mended, Problem{Stream: s.Name, What: "the sessions of MCP clients are damaged; clients open new ones"})
-		i.spoilt = append(i.spoilt, s.Name)
-	}
+// cutAtEnd reports whether a stream ends early because its last record is damaged, which keeps its position when it is cut out.
+func (i *inspection) cutAtEnd(s storefile.Stream) bool {
+	return salvageable(s.Name) && slices.ContainsFunc(s.Damage, func(d storefile.Damage) bool { return d.Tail })
 }
 
 // judgeMessages keeps what was written before a damage: what was acknowledged before a power loss is in front of what it
 // tore. A message or a membership behind it is lost, and what was dealt with may come again.
 func (i *inspection) judgeMessages(s storefile.Stream) {
 	if slices.ContainsFunc(s.Damage, func(d storefile.Damage) bool { return d.Meta }) {
-		i.report.Mended = append(i.report.Mended, Problem{Stream: s.Name, What: "the messages between agents are damaged; all of them are dropped, and groups have to be joined again"})
-		i.spoilt = append(i.spoilt, s.Name)
+		i.drop(s, "the messages between agents are damaged; all of them are dropped, and groups have to be joined again")
 		return
 	}
-	if len(s.Damage) > 0 {
-		i.torn = append(i.torn, s.Name)
-	}
+	i.mends.torn = append(i.mends.torn, s.Name)
 	for _, d := range s.Damage {
-		path := filepath.Join(i.streams(), s.Name, filepath.FromSlash(d.File))
-		if _, known := i.clipped[path]; known || d.Tail {
-			continue
+		i.mended(problemOf(s.Name, d))
+		if !d.Tail {
+			i.mends.clip(i.path(s.Name, d.File), int64(d.Offset))
 		}
-		if i.clipped == nil {
-			i.clipped = map[string]int64{}
-		}
-		i.clipped[path] = int64(d.Offset)
-		i.report.Mended = append(i.report.Mended, problemOf(s.Name, d))
 	}
 }
-
-// clipFile cuts a file off, and removes it when nothing is left.
-func clipFile(path string, size int64) error {
-	err := os.Truncate(path, size)
-	if size == 0 {
-		err = os.Remove(path)
-	}
-	if err != nil {
-		return writeFault(path, err)
-	}
-	return nil
-}
-
-// lasting reports whether a damage is more than the end of a write that was cut short.
-func lasting(d storefile.Damage) bool { return d.Meta || !d.Tail }
 
 func problemOf(stream string, d storefile.Damage) Problem {
 	p := Problem{Stream: stream, File: d.File, What: "the stream has " + d.What}
@@ -252,9 +305,21 @@ func believable(stream string, r storefile.Record) bool {
 		return strings.HasPrefix(r.Subject, messagesRoot+".")
 	case blobsStream:
 		return isPart(r.Subject)
+	case probeStream:
+		return r.Subject == probeSubject
+	case snapsStream:
+		return strings.HasPrefix(r.Subject, "$O."+snapsBucket+".")
 	default:
-		return true
+		return believableOther(stream, r.Subject)
 	}
+}
+
+// believableOther judges the subjects of journals, and of streams that are not orch's: it only tells what no subject is.
+func believableOther(stream, subject string) bool {
+	if name, isJournal := strings.CutPrefix(stream, journalPrefix); isJournal {
+		return subject == journalRoot+"."+name
+	}
+	return subject != "" && !strings.ContainsFunc(subject, func(c rune) bool { return c <= ' ' || c >= 0x7f })
 }
 
 func isTask(task events.TaskID) bool {

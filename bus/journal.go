@@ -64,13 +64,13 @@ type Journal struct {
 func (s *Store) OpenJournal(ctx context.Context, name string) (*Journal, error) {
 	j := &Journal{store: s, name: name}
 	var err error
-	j.stream, err = s.conn.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+	j.stream, err = opener{s.conn.js, s.newer()}.stream(ctx, jetstream.StreamConfig{
 		Name: journalPrefix + name, Description: "changes of a database, one a message",
 		Subjects: []string{j.subject()}, Storage: jetstream.FileStorage, Replicas: s.cfg.Replicas,
 		Discard: jetstream.DiscardNew, AllowDirect: true,
 	})
 	if err == nil {
-		j.snaps, err = s.conn.js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{
+		j.snaps, err = opener{s.conn.js, s.newer()}.objects(ctx, jetstream.ObjectStoreConfig{
 			Bucket: snapsBucket, Description: "states of databases", Replicas: s.cfg.Replicas,
 		})
 	}

@@ -24,6 +24,10 @@ func (s *Store) Read(ctx context.Context, task events.TaskID, from uint64) iter.
 			yield(events.Stored{}, err)
 			return
 		}
+		if err := s.given.gone(task); err != nil {
+			yield(events.Stored{}, err)
+			return
+		}
 		if s.archiveFilter.mayContain(task, time.Now()) {
 			if parts, err := s.archived(ctx, task); err != nil || parts != nil {
 				s.readParts(ctx, task, parts, err, from, yield)

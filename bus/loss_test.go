@@ -68,7 +68,7 @@ func flip(t *testing.T, path, text string, which float64) {
 // Every damage to the files of a stopped node is noticed before a server is let at them, and named.
 func TestDamageIsDetected(t *testing.T) {
 	t.Parallel()
-	const live, archive, blobs = "ORCH_EVENTS", "ORCH_ARCHIVE", "OBJ_ORCH_BLOBS"
+	const live, blobs = "ORCH_EVENTS", "OBJ_ORCH_BLOBS"
 	removeIndex := func(t *testing.T, n *node) {
 		t.Helper()
 		for _, f := range streamFiles(t, n, live, "index.db") {
@@ -95,7 +95,6 @@ func TestDamageIsDetected(t *testing.T) {
 		"bit at the end":    bit(live, event, 1),
 		"bit in a header":   bit(live, "IN_PROGRESS", 0.5),
 		"bit in a subject":  bit(live, "orch.ev", 0.5),
-		"bit in an archive": bit(archive, event, 0.5),
 		"bit in a value":    bit(blobs, "a large value", 0),
 		"bit in its name":   bit(blobs, "sha256-", 0),
 		"bit, no index": func(t *testing.T, n *node) {

@@ -178,7 +178,7 @@ func (s *Store) checkMark(ctx context.Context) error {
 
 func (s *Store) compare(ctx context.Context, info *jetstream.StreamInfo, sides map[string]sideMark) error {
 	w := s.mark.written
-	if !w.known() {
+	if !w.known() || s.given.Pending { // then the check of the whole log tells what is missing
 		return nil
 	}
 	for name, was := range w.Sides {
@@ -271,6 +271,9 @@ func (s *Store) checkMarked(ctx context.Context, w mark) error {
 	if s.cfg.ArchiveAge > 0 && time.Since(w.At) > s.cfg.ArchiveAge {
 		return nil // archived and, by now, dropped from the archive as configured
 	}
+	if s.given.positions()[w.Seq] {
+		return nil
+	}
 	s.lose("the commit at position %d of task %s cannot be read", w.Seq, w.Task)
 	return nil
 }
@@ -279,7 +282,7 @@ func (s *Store) lost() bool { return s.loss.Load() != nil }
 
 // lose makes the log refuse appends from now on.
 func (s *Store) lose(format string, args ...any) {
-	s.loss.Store(fault.New(fault.DataLoss, format, args...).
+	s.loss.CompareAndSwap(nil, fault.New(fault.DataLoss, format, args...).
 		WithHint("the log is read-only; restore the data directory from a backup, or see orch verify for what is gone"))
 }
 

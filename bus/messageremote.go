@@ -20,6 +20,14 @@ type messageRequest[Who, In any] struct {
 	In  In  `json:"in"`
 }
 
+// Acting implements Acting, as far as who asks does.
+func (r *messageRequest[Who, In]) Acting() []*string {
+	if who, ok := any(&r.Who).(Acting); ok {
+		return who.Acting()
+	}
+	return nil
+}
+
 // MessageMethods are the methods by which a broker is asked.
 func MessageMethods[Who any](b messages.Broker[Who]) map[string]Method {
 	return map[string]Method{

@@ -90,6 +90,10 @@ func (b *backupReader) manifest(parts []Part) (Manifest, error) {
 		return m, fault.New(fault.InvalidFormat, "the backup has format %d; this program reads %d", m.Format, backupFormat).
 			WithField("file").WithHint("use the version of orch that wrote it%s", m.version())
 	}
+	if m.Store > StoreVersion {
+		return m, fault.New(fault.NewerStore, "the backup is of a store of version %d; this orch knows %d", m.Store, StoreVersion).
+			WithField("file").WithHint("use the version of orch that wrote it%s", m.version())
+	}
 	same := func(a, b Part) bool { return a.Name == b.Name && a.Bytes == b.Bytes && a.SHA256 == b.SHA256 }
 	if !slices.EqualFunc(parts, m.Parts, same) {
 		return m, damagedBackup(errors.New("its parts are not those of its manifest"))

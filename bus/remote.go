@@ -4,8 +4,10 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/work"
@@ -17,9 +19,17 @@ var (
 )
 
 // ServeAPI serves the commands of faces below CommandPrefix, and what is asked of the node's store itself:
-// its verification, and that it holds still for a backup.
+// its verification, and that it holds still for a backup. Who acts is cfg.Identity.
 func ServeAPI(c *Conn, api orchestrator.API, s *Store, cfg EndpointConfig) (*Endpoint, error) {
-	return Serve(c, CommandPrefix, map[string]Method{
+	methods := apiMethods(api)
+	methods["hold"] = Handle(answerless(s.hold))
+	methods["verify"] = Handle(func(ctx context.Context, _ struct{}) (Report, error) { return s.Verify(ctx, nil) })
+	return Serve(c, CommandPrefix, methods, cfg)
+}
+
+// apiMethods are the commands of faces.
+func apiMethods(api orchestrator.API) map[string]Method {
+	return map[string]Method{
 		"submit":       Handle(api.Submit),
 		"submit_batch": Handle(api.SubmitBatch),
 		"find":         Handle(api.Find),
@@ -45,10 +55,17 @@ func ServeAPI(c *Conn, api orchestrator.API, s *Store, cfg EndpointConfig) (*End
 		"questions":    Handle(api.Questions),
 		"answer":       Handle(api.Answer),
 		"archive":      Handle(api.Archive),
-		"status":       Handle(api.Status),
-		"hold":         Handle(answerless(s.hold)),
-		"verify":       Handle(func(ctx context.Context, _ struct{}) (Report, error) { return s.Verify(ctx, nil) }),
-	}, cfg)
+		"status":       Handle(identifying(api.Status)),
+	}
+}
+
+// identifying makes the status say whom the node takes the caller for.
+func identifying(status func(context.Context, orchestrator.StatusRequest) (orchestrator.StatusReply, error)) func(context.Context, orchestrator.StatusRequest) (orchestrator.StatusReply, error) {
+	return func(ctx context.Context, r orchestrator.StatusRequest) (orchestrator.StatusReply, error) {
+		reply, err := status(ctx, r)
+		reply.Identity, _ = callerOf(ctx)
+		return reply, err
+	}
 }
 
 // Owner is an owner of tasks that takes many outcomes at once.
@@ -140,6 +157,8 @@ type Remote struct {
 	conn    *Conn
 	submits batcher[orchestrator.SubmitReply]
 	reports batcher[struct{}]
+	// identity is whom the node takes this process for; nil before it has said so.
+	identity atomic.Pointer[string]
 }
 
 // NewRemote returns the node behind a connection. It does no I/O.
@@ -199,13 +218,25 @@ func waiting[Out any](ctx context.Context, r *Remote, name string, wait time.Dur
 	return command[Out](ctx, r, name, in)
 }
 
+// named returns a submission that can be repeated, and is the same task: at a server of others nodes come and go.
+func (r *Remote) named(in orchestrator.SubmitRequest) orchestrator.SubmitRequest {
+	if in.ID == "" && r.conn.external() {
+		in.ID = events.NewTaskID(time.Now())
+	}
+	return in
+}
+
 // Submit implements orchestrator.API.
 func (r *Remote) Submit(ctx context.Context, in orchestrator.SubmitRequest) (orchestrator.SubmitReply, error) {
-	return r.submits.do(ctx, in)
+	return r.submits.do(ctx, r.named(in))
 }
 
 // SubmitBatch implements orchestrator.API.
 func (r *Remote) SubmitBatch(ctx context.Context, in orchestrator.SubmitBatchRequest) (orchestrator.SubmitBatchReply, error) {
+	in.Tasks = slices.Clone(in.Tasks)
+	for i := range in.Tasks {
+		in.Tasks[i] = r.named(in.Tasks[i])
+	}
 	return command[orchestrator.SubmitBatchReply](ctx, r, "submit_batch", in)
 }
 
@@ -353,8 +384,19 @@ func (r *Remote) Close() error {
 
 // ping checks that a node answers.
 func (r *Remote) ping(ctx context.Context) error {
-	_, err := r.Status(ctx, orchestrator.StatusRequest{})
+	s, err := r.Status(ctx, orchestrator.StatusRequest{})
+	if err == nil {
+		r.identity.Store(&s.Identity)
+	}
 	return err
+}
+
+// Identity returns whom the node takes this process for, such as user:ada; empty before Ready.
+func (r *Remote) Identity() string {
+	if who := r.identity.Load(); who != nil {
+		return *who
+	}
+	return ""
 }
 
 // Ready waits until the node answers, at most as long as ctx: it may still be reading its log.

@@ -102,6 +102,11 @@ func (c *RestoreConfig) stage(ctx context.Context, dir string, m Manifest) (Repo
 	if err != nil {
 		return Report{}, err
 	}
+	if m.Lost != nil {
+		if err := m.Lost.write(dir); err != nil {
+			return Report{}, errors.Join(err, server.Close(ctx))
+		}
+	}
 	report, err := c.fill(ctx, server, m)
 	if err = errors.Join(err, server.Close(ctx)); err != nil {
 		return report, err
@@ -140,17 +145,17 @@ func (c *RestoreConfig) fill(ctx context.Context, server *Server, m Manifest) (r
 
 func writeCredentials(dir string, data io.Reader) error {
 	var auth credentials
-	if err := json.NewDecoder(data).Decode(&auth); err != nil {
+	if err := json.NewDecoder(data).Decode(&auth); err != nil { // the part has a digest
 		return damagedBackup(err)
 	}
-	return writeJSON(filepath.Join(dir, authFile), auth)
+	return writeSealed(filepath.Join(dir, authFile), auth)
 }
 
 // install gives the staged directory its name, and moves what was there aside.
 func (c *RestoreConfig) install(staged string) (aside string, err error) {
 	err = os.Remove(c.DataDir) // when it is empty
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		lock, err := lockDataDir(c.DataDir)
+		lock, err := lockDataDir(c.DataDir, "orch restore")
 		if err != nil {
 			return "", err
 		}

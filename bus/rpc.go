@@ -42,17 +42,11 @@ func callEncoded(ctx context.Context, c *Conn, method string, body []byte, out a
 	if limit := c.nc.MaxPayload(); int64(len(body)) > limit {
 		return tooLarge("request", len(body), limit)
 	}
-	reply, err := c.request(ctx, method, body)
-	if err != nil {
-		return callFault(method, err)
+	data, err := c.askPatiently(ctx, method, body)
+	if err != nil || out == nil {
+		return err
 	}
-	if reply.Header.Get(errorHeader) != "" {
-		return remoteFault(reply.Data)
-	}
-	if out == nil {
-		return nil
-	}
-	if err := jsonv2.Unmarshal(reply.Data, out, lenient); err != nil {
+	if err := jsonv2.Unmarshal(data, out, lenient); err != nil {
 		return fault.Wrap(fault.Internal, err, "the answer of the node cannot be read").
 			WithHint("use the same version of orch on both sides")
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/failpoint"
 	"github.com/orch-dev/orch/internal/gopool"
+	"github.com/orch-dev/orch/policy/secrets"
 )
 
 // Method answers one request. Its context ends when the caller has given up or the endpoint closes.
@@ -53,6 +54,12 @@ type EndpointConfig struct {
 	// MaxRequests is the number of requests in work, waiting polls included; more get UNAVAILABLE.
 	// Default 16384.
 	MaxRequests int
+	// Identity is who the credential speaks as with which requests are sent: it is who acts in each of them. Empty for
+	// requests that say nothing of that.
+	Identity string
+	// Everyone lets each node that serves the subjects hear each request; the first answer counts. Otherwise they share the requests, and
+	// one that stands still answers none of its part.
+	Everyone bool
 	// Logger gets the causes of internal errors; nil discards them.
 	Logger *slog.Logger
 
@@ -148,12 +155,21 @@ func (e *Endpoint) subscribe(subject string) error {
 		return err
 	}
 	e.subs = append(e.subs, back)
-	requests, err := nc.QueueSubscribe(subject, "orch", e.accept)
+	requests, err := e.listen(subject)
 	if err != nil {
 		return err
 	}
 	e.subs = append(e.subs, requests)
 	return nc.Flush() // the server knows the subscriptions from here on
+}
+
+// listen takes requests. The holder of a lease shares none: a node that was active before and stands still would swallow its part
+// of them. When it goes on it finds that its lease is lost, and answers nothing.
+func (e *Endpoint) listen(subject string) (*nats.Subscription, error) {
+	if e.conn.lease != nil || e.cfg.Everyone {
+		return e.conn.nc.Subscribe(subject, e.accept)
+	}
+	return e.conn.nc.QueueSubscribe(subject, "orch", e.accept)
 }
 
 func (e *Endpoint) unsubscribe() {
@@ -235,13 +251,31 @@ func (e *Endpoint) answer(m *nats.Msg) {
 	defer func() { <-e.slots }()
 	ctx, cancel := e.context(m)
 	defer cancel()
+	if !awaitHeld(ctx, e.conn.lease) {
+		return
+	}
 	resp, err := e.invoke(ctx, m)
-	if e.base.Err() != nil && fault.Has(err, fault.Cancelled) { // not by its caller, who may ask the next node
-		err = fault.New(fault.Unavailable, "the node is stopping").WithHint("try again on a running node")
+	if e.base.Err() != nil {
+		err = cutShort(m.Subject, err)
 	}
 	failpoint.Pass(failpoint.BeforeAnswer)
 	e.reply(m, resp, err)
 	failpoint.Pass(failpoint.Answered)
+}
+
+// cutShort says what became of a request whose endpoint has closed. Its caller has cancelled nothing, and may ask the next node, unless
+// the end came in the midst of a command that may have been done. What has a reason says more than that.
+func cutShort(subject string, err error) error {
+	cancelled := fault.Has(err, fault.Cancelled)
+	switch {
+	case !cancelled && !fault.Has(err, fault.Unavailable), fault.From(err).Reason != "":
+		return err
+	case cancelled && !mayRepeat(subject):
+		return fault.New(fault.Unavailable, "the node has stopped in the midst of the request, which may have been done").
+			WithReason(OutcomeUnknown).WithHint("look whether it was, then repeat it")
+	default:
+		return fault.New(fault.Unavailable, "the node is stopping").WithReason(nodeStopping).WithHint("try again on a running node")
+	}
 }
 
 // context ends with the patience of the caller and with the endpoint.
@@ -250,7 +284,11 @@ func (e *Endpoint) context(m *nats.Msg) (context.Context, context.CancelFunc) {
 	if ms, err := strconv.Atoi(m.Header.Get(timeoutHeader)); err == nil && ms > 0 {
 		within = time.Duration(ms) * time.Millisecond
 	}
-	return context.WithTimeout(e.base, within)
+	base := e.base
+	if e.cfg.Identity != "" {
+		base = withCaller(base, e.cfg.Identity)
+	}
+	return context.WithTimeout(base, within)
 }
 
 // invoke calls the method; a panic is an internal error of this request alone.
@@ -301,7 +339,7 @@ func (e *Endpoint) reply(m *nats.Msg, resp response, err error) {
 }
 
 func (e *Endpoint) failure(m *nats.Msg, err error) *nats.Msg {
-	f := fault.From(err)
+	f := fault.From(err).Rewrite(secrets.Clean)
 	if f.Code == fault.Internal {
 		e.cfg.Logger.Error("a method failed", slog.String("method", m.Subject), slog.Any("error", err), slog.Any("cause", f.Err))
 	}
@@ -329,6 +367,9 @@ func handle[In, Out any](ctx context.Context, request []byte, fn func(context.Co
 		if err = decodeStrict(request, &in); err != nil {
 			return out, nil, err
 		}
+	}
+	if err = attribute(ctx, &in); err != nil {
+		return out, nil, err
 	}
 	if out, err = fn(ctx, in); err != nil {
 		return out, nil, err

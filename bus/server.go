@@ -27,8 +27,9 @@ type Server struct {
 
 	syncing Syncing
 	reserve *reserve
-	barrier *barrier // nil when the server syncs by itself
-	suspect bool     // the directory was left by a node whose disk had failed
+	barrier *barrier     // nil when the server syncs by itself
+	suspect bool         // the directory was left by a node whose disk had failed
+	newer   *fault.Error // why the store is only read: a newer orch has written it
 
 	mu            sync.RWMutex // guards what follows
 	current       *server.Server
@@ -50,10 +51,10 @@ func StartServer(ctx context.Context, cfg ServerConfig) (*Server, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	if err := openDataDir(cfg.DataDir); err != nil {
+	if err := OpenDataDir(cfg.DataDir); err != nil {
 		return nil, err
 	}
-	lock, err := lockDataDir(cfg.DataDir)
+	lock, err := lockDataDir(cfg.DataDir, cfg.Guest)
 	if err != nil {
 		return nil, err
 	}
@@ -79,10 +80,16 @@ func (s *Server) start(ctx context.Context) error {
 	if err = s.discardPageCache(ctx); err != nil {
 		return err
 	}
-	if err = admit(ctx, s.cfg.DataDir); err != nil {
+	if s.newer, err = checkVersion(&s.cfg); err != nil {
+		return err
+	}
+	if err = admit(ctx, s.cfg.DataDir, s.cfg.Salvage, s.cfg.Logger); err != nil {
 		return err
 	}
 	if err = makeStoreDir(s.cfg.DataDir); err != nil {
+		return err
+	}
+	if err = writeVersion(s.cfg.DataDir); err != nil {
 		return err
 	}
 	if s.auth, err = loadCredentials(s.cfg.DataDir); err != nil {

@@ -26,6 +26,9 @@ func (s *Store) settleAll(ctx context.Context) {
 	lost := s.app.lost
 	s.app.lost = nil
 	s.app.mu.Unlock()
+	if len(lost) > 0 {
+		s.resignIfOvertaken(ctx)
+	}
 	s.heal(ctx, lost)
 	for i, p := range lost {
 		if !s.settle(ctx, p) {
@@ -50,7 +53,7 @@ func (s *Store) settle(ctx context.Context, p *pending) bool {
 	switch {
 	case err != nil && !late:
 		return false
-	case err != nil || !found && late:
+	case err != nil || !found && (late || lost(s.cfg.Lease)):
 		s.app.finish(p, 0, unknownOutcome(p))
 	case found && bytes.Equal(next.Data, p.record.Data):
 		s.app.conclude(verdict{p: p, seq: next.Seq})

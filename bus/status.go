@@ -10,7 +10,7 @@ import (
 
 // Status says how the store is.
 type Status struct {
-	// Durability is the level that runs.
+	// Durability is the level that runs; Unknown with an external server.
 	Durability Durability `json:"durability"`
 	// Syncing is how it is reached.
 	Syncing Syncing `json:"syncing"`
@@ -39,7 +39,7 @@ type Status struct {
 
 // Status returns the state of the store.
 func (s *Store) Status(ctx context.Context) (Status, error) {
-	st := Status{Durability: s.cfg.Durability, Syncing: SyncExternal, At: events.Time(time.Now())}
+	st := Status{Durability: Unknown, Syncing: SyncExternal, At: events.Time(time.Now())}
 	if r := s.space.look(); r != nil {
 		st.Refusing, st.Since = r.err, r.since
 	} else if r := s.app.refused.Load(); r != nil {
@@ -52,6 +52,7 @@ func (s *Store) Status(ctx context.Context) (Status, error) {
 		st.Refusing = loss
 	}
 	if server := s.conn.target.server; server != nil {
+		st.Durability = s.cfg.Durability
 		st.Syncing, st.MinFree = server.syncing, server.cfg.MinFree
 		st.Used, st.MaxStore = server.used(), server.cfg.MaxStore
 		var err error

@@ -26,6 +26,12 @@ type StoreConfig struct {
 	HighWaterFile string
 	// Replicas of every stream, 1 unless set; 3 in a cluster.
 	Replicas int
+	// ReadNewer allows that the store of an external server is read that a newer orch has written; for the embedded server
+	// it is in ServerConfig.
+	ReadNewer bool
+	// Lease is that of the active node of a cluster: the log then takes nothing from nodes that were active before. nil lets
+	// everybody append.
+	Lease Lease
 	// ArchiveAge is how long finished tasks are kept in the archive; 0 is for ever.
 	ArchiveAge time.Duration
 }
@@ -66,6 +72,10 @@ type Store struct {
 	archiveFilter *archiveFilter
 	mark          *marker
 	archivePause  archivePause
+	// epoch is that of the lease; 0 without one.
+	epoch uint64
+	// given is what was given up; it only changes while the store is opened.
+	given *Lost
 	// touched is set when a stream beside the log may have grown.
 	touched atomic.Bool
 	opened  uint64                      // the position of the live log at the start, durable since
@@ -89,8 +99,14 @@ func (c *Conn) OpenStore(ctx context.Context, cfg StoreConfig) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{cfg: cfg, conn: c, space: newSpace(c.target.server), archiveFilter: newArchiveFilter()}
+	if server := c.target.server; server != nil && server.newer != nil {
+		s.loss.Store(server.newer)
+	}
 	c.replicated.Store(cfg.Replicas > 1)
 	s.mark = &marker{path: cfg.HighWaterFile, lag: cfg.Durability == Relaxed}
+	if err := s.readGiven(); err != nil {
+		return nil, err
+	}
 	if err := s.openStreams(ctx); err != nil {
 		return nil, err
 	}
@@ -103,11 +119,18 @@ func (c *Conn) OpenStore(ctx context.Context, cfg StoreConfig) (*Store, error) {
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s.end = cancel
 	s.ended.Go(func() { s.tend(background) })
-	if err := s.verifyAfterSyncFailure(ctx); err != nil {
+	err := s.settleLost(ctx)
+	if err == nil {
+		err = s.verifyAfterSyncFailure(ctx)
+	}
+	if err != nil {
 		return nil, errors.Join(err, s.Close(ctx))
 	}
 	return s, nil
 }
+
+// Epoch is the number under which this process appends; 0 when every process may.
+func (s *Store) Epoch() uint64 { return s.epoch }
 
 // barrier is what makes the writes of an embedded server durable; nil when the server does so itself.
 func (s *Store) barrier() *barrier {

@@ -72,11 +72,14 @@ const pointsHistory = 8
 // openStreams creates what is missing, except a live log that the mark says has been there: it must
 // not come back empty.
 func (s *Store) openStreams(ctx context.Context) (err error) {
-	js := s.conn.js
+	if err = s.openMeta(ctx); err != nil {
+		return err
+	}
+	js := opener{s.conn.js, s.lost()} // what a newer orch has written is only read
 	if err = s.openSides(ctx, js); err != nil {
 		return openFault(err)
 	}
-	if s.old, err = js.CreateOrUpdateStream(ctx, s.cfg.archiveConfig()); err != nil {
+	if s.old, err = js.stream(ctx, s.cfg.archiveConfig()); err != nil {
 		return openFault(err)
 	}
 	if err = s.mark.load(ctx, s.meta); fault.Has(err, fault.DataLoss) {
@@ -84,18 +87,51 @@ func (s *Store) openStreams(ctx context.Context) (err error) {
 	} else if err != nil {
 		return err
 	}
-	s.live, err = js.Stream(ctx, liveStream)
+	s.live, err = s.conn.js.Stream(ctx, liveStream)
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound) && s.mark.known():
 		s.live = nil
 		return nil
 	case err == nil, errors.Is(err, jetstream.ErrStreamNotFound):
-		s.live, err = js.CreateOrUpdateStream(ctx, s.cfg.liveConfig())
+		err = s.openLive(ctx, js)
+	default:
+		err = openFault(err)
 	}
 	if err != nil {
-		return openFault(err)
+		return err
 	}
 	return s.watchAll()
+}
+
+// openLive opens the log for this process alone, if it holds the lease. The server does not compare before it changes a stream: a node that
+// lost the lease meanwhile does not use what it has opened, and the active one finds out (resignIfOvertaken).
+func (s *Store) openLive(ctx context.Context, js opener) (err error) {
+	if !awaitHeld(ctx, s.cfg.Lease) {
+		return fenced()
+	}
+	if s.live, err = js.stream(ctx, s.fencedConfig()); err != nil {
+		return openFault(err)
+	}
+	if !awaitHeld(ctx, s.cfg.Lease) {
+		return fenced()
+	}
+	return nil
+}
+
+// fencedConfig is that of the log as this process may use it: for its own epoch, or as it is.
+func (s *Store) fencedConfig() jetstream.StreamConfig {
+	cfg, last := s.cfg.liveConfig(), uint64(0)
+	if s.live != nil {
+		last = epochOf(&s.live.CachedInfo().Config)
+	}
+	if s.cfg.Lease != nil {
+		s.epoch = nextEpoch(s.cfg.Lease, last)
+		last = s.epoch
+	}
+	if last > 0 {
+		fence(&cfg, last)
+	}
+	return cfg
 }
 
 // ownStreams are all streams of the store, the log first.
@@ -113,37 +149,72 @@ func (s *Store) watchAll() error {
 	return s.syncMeta()
 }
 
-func (s *Store) openSides(ctx context.Context, js jetstream.JetStream) (err error) {
-	s.meta, err = js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
+// openMeta opens the bucket that says of which version the store is, before anything else is touched.
+func (s *Store) openMeta(ctx context.Context) (err error) {
+	s.meta, err = opener{s.conn.js, s.lost()}.keyValue(ctx, jetstream.KeyValueConfig{
 		Bucket: metaBucket, Description: "high-water mark of the log", Replicas: s.cfg.Replicas,
 	})
 	if err != nil {
-		return err
+		return openFault(err)
 	}
-	s.points, err = js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
+	if s.conn.target.server != nil { // its file has said so
+		return nil
+	}
+	return s.checkExternalVersion(ctx)
+}
+
+// opener opens streams and buckets, and creates those that are missing or differ, unless they are only to be read.
+type opener struct {
+	js       jetstream.JetStream
+	existing bool
+}
+
+func (o opener) stream(ctx context.Context, cfg jetstream.StreamConfig) (jetstream.Stream, error) {
+	if o.existing {
+		return o.js.Stream(ctx, cfg.Name)
+	}
+	return o.js.CreateOrUpdateStream(ctx, cfg)
+}
+
+func (o opener) keyValue(ctx context.Context, cfg jetstream.KeyValueConfig) (jetstream.KeyValue, error) {
+	if o.existing {
+		return o.js.KeyValue(ctx, cfg.Bucket)
+	}
+	return o.js.CreateOrUpdateKeyValue(ctx, cfg)
+}
+
+func (o opener) objects(ctx context.Context, cfg jetstream.ObjectStoreConfig) (jetstream.ObjectStore, error) {
+	if o.existing {
+		return o.js.ObjectStore(ctx, cfg.Bucket)
+	}
+	return o.js.CreateOrUpdateObjectStore(ctx, cfg)
+}
+
+func (s *Store) openSides(ctx context.Context, js opener) (err error) {
+	s.points, err = js.keyValue(ctx, jetstream.KeyValueConfig{
 		Bucket: pointsBucket, Description: "named checkpoints of tasks", Replicas: s.cfg.Replicas,
 		History: pointsHistory,
 	})
 	if err != nil {
 		return err
 	}
-	s.tokens, err = js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
+	s.tokens, err = js.keyValue(ctx, jetstream.KeyValueConfig{
 		Bucket: tokensBucket, Description: "bearer tokens, by the digests of their secrets", Replicas: s.cfg.Replicas,
 	})
 	if err != nil {
 		return err
 	}
-	s.sessions, err = js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
+	s.sessions, err = js.keyValue(ctx, jetstream.KeyValueConfig{
 		Bucket: sessionsBucket, Description: "sessions of MCP clients", Replicas: s.cfg.Replicas,
 		TTL: sessionTTL, MaxValueSize: sessionRecord + 1<<10, // with headers
 	})
 	if err != nil {
 		return err
 	}
-	if s.messages, err = js.CreateOrUpdateStream(ctx, s.cfg.messagesConfig()); err != nil {
+	if s.messages, err = js.stream(ctx, s.cfg.messagesConfig()); err != nil {
 		return err
 	}
-	s.blobs, err = js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{
+	s.blobs, err = js.objects(ctx, jetstream.ObjectStoreConfig{
 		Bucket: blobsBucket, Description: "large values by their digest", Replicas: s.cfg.Replicas,
 	})
 	return err

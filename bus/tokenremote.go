@@ -10,7 +10,7 @@ var (
 	_ TokenStore = (*Remote)(nil)
 )
 
-// ServeTokens serves the list of tokens below TokenPrefix.
+// ServeTokens serves the list of tokens below TokenPrefix. Who makes and revokes them is cfg.Identity.
 func ServeTokens(c *Conn, t *Tokens, cfg EndpointConfig) (*Endpoint, error) {
 	return Serve(c, TokenPrefix, map[string]Method{
 		"create": Handle(t.CreateToken),

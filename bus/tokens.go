@@ -87,6 +87,12 @@ type RevokeToken struct {
 	Actor string `json:"actor"`
 }
 
+// Acting implements Acting.
+func (n *NewToken) Acting() []*string { return []*string{&n.Actor} }
+
+// Acting implements Acting.
+func (r *RevokeToken) Acting() []*string { return []*string{&r.Actor} }
+
 // TokenStore makes, lists and revokes tokens: a node here, or one elsewhere.
 type TokenStore interface {
 	// CreateToken errors: VALIDATION_ERROR, also for the digest of another token, INVALID_FORMAT, CONFLICT when the name is

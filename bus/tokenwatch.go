@@ -93,7 +93,8 @@ func (t *Tokens) Close() {
 // followAgain is how long a lost watch waits until it is begun anew.
 const followAgain = 250 * time.Millisecond
 
-// follow watches the bucket, anew after each loss of the connection. ready is told the first outcome.
+// follow watches the bucket, anew after each loss of the connection. ready is told when all that was there is read, or why
+// it cannot be.
 func (t *Tokens) follow(ctx context.Context, ready chan<- error) {
 	defer close(t.ended)
 	tick := time.NewTicker(followAgain)
@@ -107,8 +108,8 @@ func (t *Tokens) follow(ctx context.Context, ready chan<- error) {
 	}
 	for ctx.Err() == nil {
 		err := t.watch(ctx, func() { tell(nil) })
-		tell(err)
 		if err != nil && ctx.Err() == nil {
+			tell(err)
 			t.log.LogAttrs(ctx, slog.LevelDebug, "tokens_not_followed", slog.Any("error", err))
 		}
 		select {

@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -26,6 +27,8 @@ type Problem struct {
 	// relative to the stream or else to the data directory.
 	Stream string `json:"stream,omitempty"`
 	File   string `json:"file,omitempty"`
+	// Value is the large value concerned.
+	Value string `json:"value,omitempty"`
 	// What is one sentence.
 	What string `json:"what"`
 }
@@ -59,6 +62,8 @@ type Report struct {
 	Archived uint64 `json:"archived"`
 	Tasks    uint64 `json:"tasks"`
 	Blobs    uint64 `json:"blobs"`
+	// Newer counts commits that a newer orch has written. They are no problems; what they say was not checked.
+	Newer uint64 `json:"newer,omitempty"`
 	// Expired counts positions that may have left the archive by its configured age.
 	Expired uint64 `json:"expired,omitempty"`
 	// Problems is empty when all is well; it ends after 1,000 entries, Found counts all.
@@ -67,11 +72,16 @@ type Report struct {
 	// Mended are damages without a loss, which the next start mends by itself: a write that was cut short, or
 	// a record of the second copy of the high-water mark.
 	Mended []Problem `json:"mended,omitempty"`
+	// Lost is what a salvage has given up; it is not missed any more.
+	Lost *Lost `json:"lost,omitempty"`
+
+	// limit is how many problems are kept, 0 stands for maxProblems.
+	limit int
 }
 
 func (r *Report) add(p Problem) {
 	r.Found++
-	if len(r.Problems) < maxProblems {
+	if len(r.Problems) < cmp.Or(r.limit, maxProblems) {
 		r.Problems = append(r.Problems, p)
 	}
 }
@@ -84,25 +94,38 @@ func (r *Report) add(p Problem) {
 // not about what was found.
 func (s *Store) Verify(ctx context.Context, progress func(done, total uint64)) (Report, error) {
 	report, err := s.verify(ctx, progress)
-	if report.Found > 0 && s.loss.Load() == nil {
+	switch {
+	case report.Found > 0:
 		s.lose("%s", report.Problems[0])
+	case report.Newer > 0:
+		s.loss.CompareAndSwap(nil, fault.New(fault.NewerStore, "a newer orch has written %d commits of the log", report.Newer).
+			WithHint("the log is read-only; use the newer orch"))
 	}
 	return report, err
 }
 
 func (s *Store) verify(ctx context.Context, progress func(done, total uint64)) (Report, error) {
-	v := &verifier{
+	return newVerifier(s, progress).run(ctx)
+}
+
+func newVerifier(s *Store, progress func(done, total uint64)) *verifier {
+	return &verifier{
 		store: s, progress: progress, youngest: math.MaxUint64,
 		chains: map[events.TaskID]chain{}, archive: map[events.TaskID]chain{}, values: map[string]events.TaskID{},
 	}
+}
+
+func (v *verifier) run(ctx context.Context) (Report, error) {
+	s := v.store
 	if server := s.conn.target.server; server != nil {
-		var err error
-		if v.report, err = Inspect(ctx, server.cfg.DataDir); err != nil || v.report.Found > 0 {
+		files, err := Inspect(ctx, server.cfg.DataDir)
+		files.limit = v.report.limit
+		if v.report = files; err != nil || v.report.Found > 0 {
 			return v.report, err
 		}
-		v.report.FilesOnly = false
+		v.report.FilesOnly, v.report.Lost = false, s.given.orNil()
 	}
-	if loss := s.loss.Load(); loss != nil {
+	if loss := s.loss.Load(); loss != nil && !s.newer() {
 		v.found(0, "", loss.Message)
 	}
 	var err error
@@ -110,6 +133,9 @@ func (s *Store) verify(ctx context.Context, progress func(done, total uint64)) (
 		return v.report, err
 	}
 	v.seen = make([]uint64, v.report.Last/64+1)
+	for seq := range s.given.positions() {
+		v.note(seq)
+	}
 	for _, step := range []func(context.Context) error{v.readArchive, v.readLive, v.account, v.readBlobs} {
 		if err := step(ctx); err != nil {
 			return v.report, err
@@ -132,6 +158,7 @@ type verifier struct {
 	progress func(done, total uint64)
 	report   Report
 	seen     []uint64 // one bit a position
+	epoch    uint64   // the highest one so far
 	youngest uint64   // the first position too young to have left the archive by age
 	chains   map[events.TaskID]chain
 	archive  map[events.TaskID]chain
@@ -209,6 +236,7 @@ func (v *verifier) readLive(ctx context.Context) error {
 		v.report.Live++
 		v.note(e.Seq)
 		task := taskOf(e.subject)
+		v.checkEpoch(e, task)
 		h, err := decodeHead(e.subject, e.header.Get(headHeader), e.Seq)
 		c, chains := v.chains[task], v.chains
 		if c.rev == 0 && h.Rev > 1 && !v.archive[task].whole {
@@ -234,6 +262,24 @@ func (v *verifier) readLive(ctx context.Context) error {
 	})
 }
 
+// checkEpoch checks that no node of a cluster has appended after the next one was active.
+func (v *verifier) checkEpoch(e entry, task events.TaskID) {
+	text := e.header.Get(epochHeader)
+	if text == "" {
+		return
+	}
+	epoch, err := strconv.ParseUint(text, 10, 64)
+	switch {
+	case err != nil:
+		v.found(e.Seq, task, "the header says epoch "+strconv.Quote(text))
+	case epoch < v.epoch:
+		v.found(e.Seq, task, "the commit is of epoch "+strconv.FormatUint(epoch, 10)+", after one of epoch "+strconv.FormatUint(v.epoch, 10)+
+			": a node appended that was not active any more")
+	default:
+		v.epoch = epoch
+	}
+}
+
 // link checks that a commit goes on where its task's history ended.
 func (v *verifier) link(c *chain, task events.TaskID, s events.Stored) {
 	commit, err := events.Decode(s.Data)
@@ -243,7 +289,10 @@ func (v *verifier) link(c *chain, task events.TaskID, s events.Stored) {
 	if err == nil {
 		err = commit.Link(c.rev, c.hash)
 	}
-	if err != nil {
+	switch {
+	case fault.Has(err, fault.NewerStore):
+		v.report.Newer++
+	case err != nil:
 		v.found(s.Seq, task, fault.From(err).Message)
 	}
 	c.rev++
@@ -353,13 +402,20 @@ func (v *verifier) readBlobs(ctx context.Context) error {
 	}
 	for _, object := range all {
 		if _, err := v.store.Get(ctx, object.Name); err != nil {
-			v.found(0, v.values[object.Name], "the value "+object.Name+" cannot be read: "+fault.From(err).Message)
+			v.lostValue(object.Name, v.values[object.Name], "cannot be read: "+fault.From(err).Message)
 		}
 		delete(v.values, object.Name)
 		v.report.Blobs++
 	}
 	for ref, task := range v.values {
-		v.found(0, task, "the value "+ref+" is gone")
+		v.lostValue(ref, task, "is gone")
 	}
 	return nil
+}
+
+// lostValue is a problem unless the value was given up.
+func (v *verifier) lostValue(ref string, task events.TaskID, what string) {
+	if _, given := v.store.given.Values[ref]; !given {
+		v.report.add(Problem{Task: task, Value: ref, What: "the value " + ref + " " + what})
+	}
 }

@@ -66,16 +66,18 @@ type wireEvent struct {
 	Data json.RawMessage `json:"data"`
 }
 
-// Decode reads the wire form. A kind or version that this program does not know, and anything that
-// is no commit, is DATA_LOSS: an unreadable history is never passed over.
+// Decode reads the wire form. A version or kind that this program does not know is NEWER_STORE, and anything that
+// is no commit DATA_LOSS: an unreadable history is never passed over.
 func Decode(data []byte, up ...Upcaster) (*Commit, error) {
 	var w wireCommit
 	if err := jsonv2.Unmarshal(data, &w, lenient); err != nil {
 		return nil, fault.Wrap(fault.DataLoss, err, "a commit of the log is no valid JSON")
 	}
-	if w.V < 1 || w.V > Version {
-		return nil, fault.New(fault.DataLoss, "a commit has version %d; this program reads 1 to %d", w.V, Version).
-			WithHint("use a newer orch")
+	if w.V < 1 {
+		return nil, fault.New(fault.DataLoss, "a commit of the log has no version")
+	}
+	if w.V > Version {
+		return nil, newer("a commit has version %d; this orch reads 1 to %d", w.V, Version)
 	}
 	if err := w.check(); err != nil {
 		return nil, err
@@ -88,6 +90,11 @@ func Decode(data []byte, up ...Upcaster) (*Commit, error) {
 		}
 	}
 	return c, nil
+}
+
+// newer is the error about what a later version has written. It is no damage: that version reads it.
+func newer(format string, args ...any) error {
+	return fault.New(fault.NewerStore, format, args...).WithHint("use the newer orch that has written it")
 }
 
 // check holds what Encode relies on when it writes these fields as they are.
@@ -116,8 +123,7 @@ func decodeEvent(version int, w wireEvent, up []Upcaster) (Event, error) {
 	}
 	p := newPayload(w.Kind)
 	if p == nil {
-		return Event{}, fault.New(fault.DataLoss, "the log holds an event of the unknown kind %q", w.Kind).
-			WithHint("use a newer orch")
+		return Event{}, newer("the log holds an event of the unknown kind %q", w.Kind)
 	}
 	if len(w.Data) == 0 || w.Data[0] != '{' {
 		return Event{}, fault.New(fault.DataLoss, "an event %s has no data", w.Kind)

@@ -180,6 +180,7 @@ func (d *Called) write(w *writer) {
 	w.text("worker", d.Worker)
 	w.time("at", d.At)
 	w.textIf("effect", d.Effect)
+	w.numberIf("timeout", int64(d.Timeout))
 }
 
 func (d *Succeeded) write(w *writer) {

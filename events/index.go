@@ -15,6 +15,15 @@ type Index struct {
 	Heads []Head
 	// Partial is set when there are finished tasks that are not among Heads.
 	Partial bool
+	// Asleep are those of the open tasks among Heads that need not be read before somebody asks for them or a timer is due.
+	Asleep []Sleeper
+}
+
+// Sleeper is an open task that waits, at Index.Seq, for nothing but a time or people.
+type Sleeper struct {
+	Task TaskID
+	// Note is what the owner has to know of the task meanwhile, as one line of JSON.
+	Note []byte
 }
 
 // Indexes keeps the newest index beside the log.

@@ -212,6 +212,8 @@ type Called struct {
 	At      time.Time `json:"at"`
 	// Effect is that of this very call where it differs from the one that the step was made ready with.
 	Effect string `json:"effect,omitempty"`
+	// Timeout is the time limit of a call with effects where the step was made ready without that one.
+	Timeout time.Duration `json:"timeout,omitempty"`
 }
 
 // Succeeded is the data of step.succeeded.
@@ -222,52 +224,10 @@ type Succeeded struct {
 	Duration time.Duration `json:"duration,omitempty"`
 }
 
-// StepError is the data of step.failed: the last word on the step.
-type StepError struct {
-	Step     string        `json:"step"`
-	Attempt  int           `json:"attempt,omitempty"`
-	Error    *fault.Error  `json:"error"`
-	Class    string        `json:"class,omitempty"`
-	Duration time.Duration `json:"duration,omitempty"`
-}
-
-// Retrying is the data of step.retrying: this attempt failed, the next one begins at At.
-type Retrying struct {
-	Step    string `json:"step"`
-	Attempt int    `json:"attempt"`
-	// Counts is false when the attempt is not to be counted against the limit (worker shut down).
-	Counts   bool          `json:"counts"`
-	Error    *fault.Error  `json:"error,omitempty"`
-	Class    string        `json:"class,omitempty"`
-	Duration time.Duration `json:"duration,omitempty"`
-	At       time.Time     `json:"at"`
-	// For are the agents that the one that had the call has handed it to.
-	For *Agents `json:"for,omitempty"`
-}
-
 // Skipped is the data of step.skipped and step.cancelled.
 type Skipped struct {
 	Step   string `json:"step"`
 	Reason string `json:"reason"`
-}
-
-// InDoubt is the data of step.in_doubt: a call with effects began, its end is unknown.
-type InDoubt struct {
-	Step    string `json:"step"`
-	Attempt int    `json:"attempt"`
-	Reason  string `json:"reason"`
-	// Gone is true when what the call has begun elsewhere cannot be found any more: its note is dropped.
-	Gone bool `json:"gone,omitempty"`
-}
-
-// Resolved is the data of step.resolved: a person or the verify tool decided about an in-doubt call.
-type Resolved struct {
-	Step string `json:"step"`
-	// As is succeeded, failed or retry.
-	As     string `json:"as"`
-	By     string `json:"by"`
-	Reason string `json:"reason,omitempty"`
-	Output Value  `json:"output,omitzero"`
 }
 
 // Expanded is the data of step.expanded: the items of a for_each.
@@ -360,6 +320,7 @@ type Restored struct {
 type Refused struct {
 	Step    string `json:"step"`
 	Attempt int    `json:"attempt"`
+	Tool    string `json:"tool,omitempty"`
 	Worker  string `json:"worker"`
 	Reason  string `json:"reason"`
 }
@@ -372,11 +333,7 @@ func (*Ending) payload()          {}
 func (*Ready) payload()           {}
 func (*Called) payload()          {}
 func (*Succeeded) payload()       {}
-func (*StepError) payload()       {}
-func (*Retrying) payload()        {}
 func (*Skipped) payload()         {}
-func (*InDoubt) payload()         {}
-func (*Resolved) payload()        {}
 func (*Expanded) payload()        {}
 func (*Waiting) payload()         {}
 func (*Spawned) payload()         {}

@@ -35,6 +35,7 @@ const (
 	Cancelled       Code = "CANCELLED"
 	DataLoss        Code = "DATA_LOSS"
 	InDoubt         Code = "IN_DOUBT"
+	NewerStore      Code = "NEWER_STORE"
 
 	ValidationError Code = "VALIDATION_ERROR"
 	RequiredField   Code = "REQUIRED_FIELD"
@@ -97,6 +98,7 @@ func Registry() []Entry {
 		{Cancelled, -32206, "the task or the call was cancelled"},
 		{DataLoss, -32207, "the store lost or changed something that was acknowledged"},
 		{InDoubt, -32208, "it is unknown whether a call with effects happened"},
+		{NewerStore, -32209, "a newer orch has written it; this one may only read what it understands"},
 
 		{ValidationError, -32300, "an input breaks a rule"},
 		{RequiredField, -32301, "a required input is missing"},

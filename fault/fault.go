@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -52,11 +53,25 @@ func (e *Error) WithHint(format string, args ...any) *Error {
 	return e
 }
 
+// ReadOnlyFileSystem is the reason of a FORBIDDEN that no permission would mend.
+const ReadOnlyFileSystem = "READ_ONLY_FILE_SYSTEM"
+
 // WithReason keeps the original error name of a source document and returns e.
 func (e *Error) WithReason(name string) *Error { e.Reason = name; return e }
 
 // WithRetryAt says when another attempt is worth while and returns e.
 func (e *Error) WithRetryAt(at time.Time) *Error { e.RetryAt = at.UTC(); return e }
+
+// Rewrite returns a copy of the error whose texts have been through f, such as one that takes secrets out. Its cause stays.
+func (e *Error) Rewrite(f func(string) string) *Error {
+	c := *e
+	for _, text := range []*string{&c.Message, &c.Reason, &c.Field, &c.Hint} {
+		if *text != "" {
+			*text = f(*text)
+		}
+	}
+	return &c
+}
 
 // Error returns the code and the message.
 func (e *Error) Error() string {
@@ -103,7 +118,7 @@ func CodeOf(err error) Code {
 		return Timeout
 	case errors.Is(err, fs.ErrNotExist):
 		return NotFound
-	case errors.Is(err, fs.ErrPermission):
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		return Forbidden
 	default:
 		return Internal

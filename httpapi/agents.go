@@ -128,7 +128,7 @@ func authenticate(cfg AgentsConfig, r *http.Request) (agents.Member, error) {
 
 // decode reads a request strictly: one object with known fields.
 func decode(w http.ResponseWriter, r *http.Request, into any) error {
-	body, err := readBody(w, r, maxBody)
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
 		if _, large := errors.AsType[*http.MaxBytesError](err); large {
 			return fault.New(fault.ValidationError, "the request has more than %d bytes", maxBody).WithReason("SIZE_LIMIT_EXCEEDED")

@@ -82,7 +82,7 @@ func unauthorized(err error) error {
 
 // read takes the body of a request.
 func read(w http.ResponseWriter, r *http.Request) (body []byte, status int, err error) {
-	body, err = readBody(w, r, MaxBody)
+	body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
 		return nil, http.StatusRequestEntityTooLarge, fault.New(fault.ValidationError, "the request is larger than %d MiB", MaxBody>>20).WithReason("SIZE_LIMIT_EXCEEDED")
 	}
@@ -90,14 +90,6 @@ func read(w http.ResponseWriter, r *http.Request) (body []byte, status int, err 
 		return nil, http.StatusBadRequest, fault.Wrap(fault.ParseError, err, "the body cannot be read")
 	}
 	return body, 0, nil
-}
-
-// readBody reads a body of at most so many bytes; who sends it has readTime for that.
-func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(readTime))
-	defer func() { _ = control.SetReadDeadline(time.Time{}) }() // the wait for an answer has no such limit
-	return io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 }
 
 // serve answers one message.
@@ -140,6 +132,7 @@ func (e *endpoint) answer(m request, id string, reply Reply, err error) response
 // call makes the call of a message. A notification waits until its call is durable, and no longer.
 func (e *endpoint) call(ctx context.Context, client Client, m request, c Call) (Reply, error) {
 	if !client.Sees(m.Method) {
+		client.Unseen(m.Method, m.Params)
 		e := fault.New(fault.MethodNotFound, "there is no method of this name").WithField("method")
 		if near := client.Nearest(m.Method); near != "" {
 			return Reply{}, e.WithHint("did you mean %s?", near)

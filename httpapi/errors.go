@@ -58,7 +58,7 @@ func standard(c fault.Code) string {
 
 // describe turns an error into its answer. params are those of the request, for the value of the field at fault.
 func (e *endpoint) describe(err error, params json.RawMessage, request string, reply Reply) *errorResponse {
-	f := fault.From(err)
+	f := fault.From(err).Rewrite(e.clean)
 	out := &errorResponse{Code: f.Code.RPC(), Message: f.Message, Data: errorData{
 		Name: f.Code, Field: f.Field, Reason: f.Reason, Suggestion: f.Hint, Task: reply.Task, Approval: reply.Approval, Question: reply.Question,
 		Request: request,
@@ -79,6 +79,12 @@ func (e *endpoint) describe(err error, params json.RawMessage, request string, r
 		out.Data.Value = e.valueOf(params, f.Field)
 	}
 	return out
+}
+
+// clean returns a text of an error without secrets.
+func (e *endpoint) clean(text string) string {
+	clean, _ := e.cfg.Redact([]byte(text))
+	return string(clean)
 }
 
 // validation is the range of codes of wrong inputs: -32300 to -32399.

@@ -34,10 +34,6 @@ const (
 	MaxWait = 10 * time.Minute
 	// DefaultKeepAlive is how often a stream with nothing to say has a comment.
 	DefaultKeepAlive = 15 * time.Second
-	// DefaultWriteTime is how long a client may take to read one event.
-	DefaultWriteTime = 30 * time.Second
-	// readTime is how long a client may take to send a request.
-	readTime = time.Minute
 )
 
 // Authenticator lets clients in.
@@ -56,6 +52,8 @@ type Client interface {
 	Admit(size int64) (leave func(), err error)
 	// Sees reports whether a method is there for the client.
 	Sees(method string) bool
+	// Unseen notes that a call was refused because its method is not there for the client.
+	Unseen(method string, params json.RawMessage)
 	// Nearest is the method that is probably meant by another name; empty for none.
 	Nearest(method string) string
 	// Call calls a tool. Task and approval of the reply are also set beside an error.
@@ -106,12 +104,11 @@ type Config struct {
 	Wait time.Duration
 	// KeepAlive is how often a stream with nothing to say says so. Default: DefaultKeepAlive.
 	KeepAlive time.Duration
-	// WriteTime is how long a client may take to read one event before it loses its stream. Default: DefaultWriteTime.
-	WriteTime time.Duration
 	Logger    *slog.Logger
 }
 
-// New returns the handler. VALIDATION_ERROR without an authenticator.
+// New returns the handler. Who serves it bounds how long clients may take to send and to read. VALIDATION_ERROR without an
+// authenticator.
 func New(cfg Config) (http.Handler, error) {
 	if cfg.Authenticator == nil {
 		return nil, fault.New(fault.ValidationError, "the endpoint needs an authenticator")
@@ -124,9 +121,6 @@ func New(cfg Config) (http.Handler, error) {
 	}
 	if cfg.KeepAlive == 0 {
 		cfg.KeepAlive = DefaultKeepAlive
-	}
-	if cfg.WriteTime == 0 {
-		cfg.WriteTime = DefaultWriteTime
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)

@@ -44,7 +44,7 @@ func (e *endpoint) listen(w http.ResponseWriter, r *http.Request, v clientReques
 	}
 	v.leave()
 	text, _ := e.answer(m, v.id, reply, err).text()
-	out := startEvents(w, e.cfg.WriteTime)
+	out := startEvents(w)
 	if out.event(bytes.TrimSpace(text)) != nil || listener == nil {
 		return
 	}
@@ -84,15 +84,13 @@ func (e *endpoint) follow(ctx context.Context, out *eventWriter, from Listener) 
 type eventWriter struct {
 	w  http.ResponseWriter
 	rc *http.ResponseController
-	// within is how long a client may take to read one event.
-	within time.Duration
 }
 
-func startEvents(w http.ResponseWriter, within time.Duration) *eventWriter {
+func startEvents(w http.ResponseWriter) *eventWriter {
 	w.Header().Set("Content-Type", eventStream)
 	w.Header().Set("X-Accel-Buffering", "no") // a proxy in between would keep events back
 	w.WriteHeader(http.StatusOK)
-	return &eventWriter{w, http.NewResponseController(w), within}
+	return &eventWriter{w, http.NewResponseController(w)}
 }
 
 // event sends a message of one line, which may be in parts.
@@ -104,7 +102,6 @@ func (e *eventWriter) event(parts ...[]byte) error {
 func (e *eventWriter) comment() error { return e.write([]byte(": nothing new\n\n")) }
 
 func (e *eventWriter) write(parts ...[]byte) error {
-	_ = e.rc.SetWriteDeadline(time.Now().Add(e.within))
 	for _, part := range parts { // events are large, and streams many
 		if _, err := e.w.Write(part); err != nil {
 			return err

@@ -18,6 +18,7 @@ import (
 
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/httpapi"
+	"github.com/orch-dev/orch/internal/httplimit"
 )
 
 // openAuthenticator lets everybody in as a client that hears what a test says.
@@ -43,6 +44,8 @@ func (guest) Name() string { return "user:guest" }
 func (g guest) Admit(int64) (func(), error) { return func() { close(g.left) }, nil }
 
 func (guest) Sees(string) bool { return true }
+
+func (guest) Unseen(string, json.RawMessage) {}
 
 func (guest) Nearest(string) string { return "" }
 
@@ -162,13 +165,13 @@ func TestWhoGetsAStream(t *testing.T) {
 func TestStuckClientLosesItsStream(t *testing.T) {
 	t.Parallel()
 	d := openAuthenticator{make(chan []net.Buffers)}
-	h, err := httpapi.New(httpapi.Config{Authenticator: d, WriteTime: 50 * time.Millisecond})
+	h, err := httpapi.New(httpapi.Config{Authenticator: d})
 	require.NoError(t, err)
 	ended := make(chan struct{})
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	web := httptest.NewServer(httplimit.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer close(ended)
 		h.ServeHTTP(w, r)
-	}))
+	}), httplimit.Limits{Write: 50 * time.Millisecond}))
 	t.Cleanup(web.Close)
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", web.Listener.Addr().String())
 	require.NoError(t, err)
@@ -187,4 +190,42 @@ func TestStuckClientLosesItsStream(t *testing.T) {
 		}
 		return
 	}
+}
+
+// blind is a client that sees no method at first.
+type blind struct {
+	guest
+
+	unseen, called *[]string
+}
+
+// Authenticate implements httpapi.Authenticator.
+func (b blind) Authenticate(context.Context, string) (httpapi.Client, error) {
+	b.left = make(chan int)
+	return b, nil
+}
+
+func (blind) Listens(string) bool { return false }
+
+func (blind) Sees(string) bool { return false }
+
+func (b blind) Unseen(method string, _ json.RawMessage) { *b.unseen = append(*b.unseen, method) }
+
+// Call implements httpapi.Client: the method is there by now.
+func (b blind) Call(_ context.Context, c httpapi.Call) (httpapi.Reply, error) {
+	*b.called = append(*b.called, c.Tool)
+	return httpapi.Reply{Output: json.RawMessage(`{}`)}, nil
+}
+
+// What is answered with METHOD_NOT_FOUND is noted and not called, even if the method comes into being meanwhile.
+func TestAMethodThatIsNotThereIsNotCalled(t *testing.T) {
+	t.Parallel()
+	b := blind{unseen: &[]string{}, called: &[]string{}}
+	h, err := httpapi.New(httpapi.Config{Authenticator: b})
+	require.NoError(t, err)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/rpc", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"late"}`)))
+	assert.Contains(t, w.Body.String(), "METHOD_NOT_FOUND")
+	assert.Equal(t, []string{"late"}, *b.unseen)
+	assert.Empty(t, *b.called)
 }

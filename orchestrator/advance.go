@@ -400,6 +400,8 @@ func (t *turn) blockIfStuck() {
 	var doubtful, asking, waiting *statemachine.Step
 	for _, key := range t.task.Order {
 		switch s := t.task.Steps[key]; {
+		case t.waitsToVerify(s):
+			return
 		case s.State == statemachine.StepInDoubt:
 			doubtful = s
 		case inquires(s) && s.Purpose == purposeCall: // it is beside the plan

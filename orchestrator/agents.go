@@ -15,19 +15,19 @@ import (
 // This file is about calls that registered agents take: they wait in lanes of their own, one for each selection of
 // agents, and no worker is offered them.
 
-// lane is what a worker serves: the calls of one tool in one queue, suspects apart, and those for agents apart.
+// lane is what a worker serves: the calls of one tool in one queue for one identity, suspects apart, and those for agents apart.
 type lane struct {
 	queue, tool string
 	suspect     bool
-	// agents is the selection of agents that the calls are for; "" for workers. requester is whose calls they are then.
+	// agents is the selection of agents that the calls are for; "" for workers. requester is whose calls they are.
 	agents, requester string
 }
 
 // laneOf is the lane of the ready call of a step.
 func laneOf(t *statemachine.Task, s *statemachine.Step) lane {
-	l := lane{queue: queueName(s.Queue), tool: s.Tool, suspect: suspect(s), agents: selection(s.For)}
+	l := lane{queue: queueName(s.Queue), tool: s.Tool, suspect: suspect(s), agents: selection(s.For), requester: askedFor(t)}
 	if s.For != nil {
-		l.queue, l.requester = work.AgentsQueue, askedFor(t)
+		l.queue = work.AgentsQueue
 	}
 	return l
 }

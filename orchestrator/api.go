@@ -63,7 +63,7 @@ type API interface {
 	// or expired, VALIDATION_ERROR for an answer that does not fit.
 	Questions(ctx context.Context, r QuestionsRequest) (QuestionsReply, error)
 	Answer(ctx context.Context, r AnswerRequest) (TaskView, error)
-	// Archive moves finished tasks to the archive now.
+	// Archive begins to move finished tasks to the archive, or says how that stands.
 	Archive(ctx context.Context, r ArchiveRequest) (ArchiveReply, error)
 	// Status describes the node.
 	Status(ctx context.Context, r StatusRequest) (StatusReply, error)
@@ -217,6 +217,8 @@ type ResultRequest struct {
 	Wait time.Duration `json:"wait,omitempty"`
 	// Attend answers as well when the task waits for people: for an approval, or for an answer (M-1).
 	Attend bool `json:"attend,omitempty"`
+	// SizeOnly leaves out an output of events.MaxInline or more, of which the reply has the size alone.
+	SizeOnly bool `json:"size_only,omitempty"`
 }
 
 // ResultReply is how a task stands.
@@ -228,7 +230,9 @@ type ResultReply struct {
 	Waits  bool            `json:"waits,omitempty"`
 	Reason string          `json:"reason,omitempty"`
 	Output json.RawMessage `json:"output,omitempty"`
-	Error  *fault.Error    `json:"error,omitempty"`
+	// Size is that of an output that was left out, in bytes.
+	Size  int64        `json:"size,omitempty"`
+	Error *fault.Error `json:"error,omitempty"`
 }
 
 // ListRequest filters tasks; zero fields do not filter.
@@ -458,12 +462,26 @@ type CallReply struct {
 	Questions []QuestionView `json:"questions,omitempty"`
 }
 
-// ArchiveRequest archives tasks that ended longer ago than Age.
+// ArchiveRequest begins a run that archives the tasks that ended longer ago than Age. It goes on in the background, also
+// after a restart of the node; when one goes on already, that one does what both ask for.
 type ArchiveRequest struct {
 	Age time.Duration `json:"age"`
+	// Look begins nothing: it asks how the newest run stands.
+	Look bool `json:"look,omitempty"`
+	// Wait is how long to wait for the end of the run, at most 30 s.
+	Wait time.Duration `json:"wait,omitempty"`
 }
 
-// ArchiveReply says how many were archived.
+// ArchiveReply says how a run stands.
 type ArchiveReply struct {
+	// Archived counts the tasks that were archived since the run began or, after a restart, since that.
 	Archived int `json:"archived"`
+	// Left counts those that were in use or could not be archived.
+	Left int `json:"left,omitempty"`
+	// Running is set as long as the run goes on.
+	Running bool `json:"running,omitempty"`
+	// Before is the time before which the tasks have ended.
+	Before time.Time `json:"before,omitzero"`
+	// Error is why the run stands still; it is tried again.
+	Error *fault.Error `json:"error,omitempty"`
 }

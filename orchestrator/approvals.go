@@ -91,7 +91,8 @@ func (o *Orchestrator) Approvals(ctx context.Context, r ApprovalsRequest) (Appro
 	if r.Task == "" {
 		ids, unread = o.openTasks(func(t *statemachine.Task) bool {
 			return len(t.Approvals) > 0 && (r.All || t.Undecided())
-		})
+		}, func(a *sleeper) bool { return a.Undecided || a.Approvals && r.All })
+		o.rouse(ctx, ids)
 	}
 	reply := ApprovalsReply{Approvals: []ApprovalView{}, Unread: unread}
 	for _, id := range ids {
@@ -128,9 +129,14 @@ func urgency(a, b ApprovalView) int {
 }
 
 // openTasks returns the open tasks that are wanted or still being read, and how many tasks could not be read.
-func (o *Orchestrator) openTasks(wanted func(*statemachine.Task) bool) (ids []events.TaskID, unread int) {
+func (o *Orchestrator) openTasks(wanted func(*statemachine.Task) bool, asleep func(*sleeper) bool) (ids []events.TaskID, unread int) {
 	o.lock()
 	defer o.unlock()
+	for id, a := range o.asleep {
+		if asleep(a) {
+			ids = append(ids, id)
+		}
+	}
 	for id, e := range o.tasks {
 		if e.open && (e.task == nil || wanted(e.task)) {
 			ids = append(ids, id)

@@ -23,7 +23,7 @@ import (
 // archiveAll archives every finished task.
 func (n *node) archiveAll() int {
 	n.t.Helper()
-	r, err := n.Archive(context.Background(), orchestrator.ArchiveRequest{})
+	r, err := n.Archive(context.Background(), orchestrator.ArchiveRequest{Wait: time.Minute})
 	require.NoError(n.t, err)
 	return r.Archived
 }

@@ -169,13 +169,13 @@ func (t *turn) singleCall(spec tools.Spec, args events.Value, by string) string 
 	key := fmt.Sprintf("%s_%d!", purposeCall, n)
 	mayAsk := spec.Gate == tools.AwaitingApproval && statemachine.Check(t.task.State, events.TaskApprovalRequested) == nil
 	if allowed := t.task.Submitted.Tools; !mayCall(allowed, spec.Name) {
-		t.emit(events.StepFailed, &events.StepError{Step: key, Class: fault.ClassDenied, Error: fault.New(fault.Forbidden,
-			"%s is not among the tools that the task may call: %s", spec.Name, strings.Join(allowed, ", "))})
+		t.denySingle(key, spec.Name, args, fault.New(fault.Forbidden,
+			"%s is not among the tools that the task may call: %s", spec.Name, strings.Join(allowed, ", ")))
 		return key
 	}
 	if !slices.Contains(spec.Gate.States(), t.task.State) && !mayAsk {
-		t.emit(events.StepFailed, &events.StepError{Step: key, Class: fault.ClassDenied, Error: fault.New(fault.StateNotAllowed,
-			"%s is not allowed while the task is %s; allowed: %v", spec.Name, t.task.State, spec.Gate.States())})
+		t.denySingle(key, spec.Name, args, fault.New(fault.StateNotAllowed,
+			"%s is not allowed while the task is %s; allowed: %v", spec.Name, t.task.State, spec.Gate.States()))
 		return key
 	}
 	queue := t.task.Submitted.Queue
@@ -187,6 +187,14 @@ func (t *turn) singleCall(spec tools.Spec, args events.Value, by string) string 
 		Queue: queue, Purpose: purposeCall, By: by, For: t.agentsFor(key, spec.Name, args),
 	})
 	return key
+}
+
+// denySingle records a single call that was never ready. Its purpose tells it from a step of the plan, which would
+// mean that the task has begun.
+func (t *turn) denySingle(key, tool string, args events.Value, why *fault.Error) {
+	t.emit(events.StepFailed, &events.StepError{
+		Step: key, Class: fault.ClassDenied, Tool: tool, Args: args, Purpose: purposeCall, Error: why,
+	})
 }
 
 // waitsForApproval is what the caller of a call hears that waits for one (S0-004). The call goes on by itself

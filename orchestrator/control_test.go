@@ -201,7 +201,7 @@ func TestSingleCalls(t *testing.T) {
 		assert.Equal(t, statemachine.StepSucceeded, r.State, "ANY in %s", state)
 		assert.JSONEq(t, `{"n":7}`, string(r.Output))
 		assert.Equal(t, rev+2, n.get(id).Rev, "one event for the call, one for its result")
-		r, err = n.Call(context.Background(), orchestrator.CallRequest{ID: id, Tool: "IP_ONLY", Wait: time.Minute})
+		r, err = n.Call(context.Background(), orchestrator.CallRequest{ID: id, Tool: "IP_ONLY", Args: json.RawMessage(`{"n":8}`), Wait: time.Minute})
 		require.NoError(t, err)
 		if state == statemachine.InProgress {
 			assert.Equal(t, statemachine.StepSucceeded, r.State)
@@ -210,6 +210,13 @@ func TestSingleCalls(t *testing.T) {
 			assert.Equal(t, fault.StateNotAllowed, r.Error.Code)
 			assert.Contains(t, r.Error.Message, "IP_ONLY")
 			assert.Contains(t, r.Error.Message, string(state))
+			h, err := n.History(context.Background(), orchestrator.HistoryRequest{ID: id, From: n.get(id).Rev})
+			require.NoError(t, err)
+			said, ok := h.Commits[0].Events[0].Data.(*events.StepError)
+			require.True(t, ok)
+			assert.Equal(t, "IP_ONLY", said.Tool)
+			assert.Equal(t, "call", said.Purpose, "it is no step of the plan")
+			assert.JSONEq(t, `{"n":8}`, string(said.Args.Raw))
 		}
 		assert.Equal(t, state, n.get(id).State, "a single call never moves the task (A-21)")
 		n.checkReplay(id)
@@ -236,7 +243,8 @@ func TestRetryRules(t *testing.T) {
 		attempts     int
 	}{
 		"default transport": {"", "transport", "READ", 3},
-		"default timeout":   {"", "timeout", "IDEM", 3},
+		"default lost":      {"", "heartbeat_lost", "IDEM", 3},
+		"default timeout":   {"", "timeout", "IDEM", 1},
 		"default error":     {"", "tool_error", "READ", 1},
 		"default write":     {"", "transport", "WRITE", 1},
 		"rule":              {", retry: {max_attempts: 4}", "tool_error", "READ", 4},

@@ -66,13 +66,13 @@ func TestLostWorkerByIntent(t *testing.T) {
 	}
 }
 
-// A GET that timed out is retried as every read is, a POST is not.
+// A GET that timed out is retried as the rule says, a POST is not.
 func TestRetryByIntent(t *testing.T) {
 	t.Parallel()
 	for effect, want := range map[string]int{"read": 2, "write": 1} {
 		synctest.Test(t, func(t *testing.T) {
 			n := start(t, memlog.New(memlog.Config{}), short)
-			id := n.submit("orch: v1\nsteps:\n  - {id: a, tool: EITHER}\n")
+			id := n.submit("orch: v1\nsteps:\n  - {id: a, tool: EITHER, retry: {max_attempts: 3}}\n")
 			c := n.take("w")
 			require.NoError(t, n.Report(context.Background(), work.Outcome{
 				Ref: c.Ref, Worker: "w", Effect: effect, Error: fault.New(fault.Timeout, "too slow"), Class: "timeout", StartedAt: time.Now(),

@@ -111,6 +111,7 @@ func (o *Orchestrator) enter(id events.TaskID, fn func(*entry, error)) {
 		e = newEntry(id)
 		e.open = o.unread[id]
 		o.tasks[id] = e
+		o.waken(e)
 		o.load(e)
 	}
 	if e.busy {
@@ -141,7 +142,12 @@ func (o *Orchestrator) load(e *entry) {
 	})
 }
 
+// maxLoads is how many histories are read at the same time.
+const maxLoads = 32
+
 func (o *Orchestrator) loadNow(ctx context.Context, e *entry) {
+	o.loads <- struct{}{}
+	defer func() { <-o.loads }()
 	ctx, stop := context.WithTimeout(ctx, time.Minute)
 	defer stop()
 	task, newest, err := o.fold(ctx, e.id)
@@ -173,7 +179,7 @@ func (o *Orchestrator) loadNow(ctx context.Context, e *entry) {
 // loadFailed gives an entry up whose history could not be read. The lock is held.
 func (o *Orchestrator) loadFailed(e *entry, err error) {
 	_, known := o.unread[e.id]
-	if !known && !fault.Has(err, fault.NotFound) { // it is tried again and again
+	if !known && !absent(err) { // it is tried again and again
 		o.cfg.Logger.Error("task_unreadable", slog.Any("task", e.id), slog.Any("error", err))
 	}
 	o.abandon(e, err)
@@ -188,7 +194,7 @@ func (o *Orchestrator) abandon(e *entry, err error) {
 	for step := range e.leases {
 		o.drop(e, step)
 	}
-	if fault.Has(err, fault.NotFound) {
+	if absent(err) {
 		if e.open {
 			o.leaveAllKeys(e.id)
 		}
@@ -229,17 +235,31 @@ func (o *Orchestrator) fold(ctx context.Context, id events.TaskID) (*statemachin
 // noteDamage remembers that the log has lost or changed something. From then on nothing is appended: who
 // writes on would bury what is left to save. The lock is not held.
 func (o *Orchestrator) noteDamage(id events.TaskID, err error) {
-	if !fault.Has(err, fault.DataLoss) {
+	if !unreadableHistory(err) {
 		return
 	}
 	o.lock()
 	defer o.unlock()
-	if o.loss == nil {
+	switch {
+	case o.loss != nil:
+	case fault.Has(err, fault.NewerStore):
+		o.loss = fault.Wrap(fault.NewerStore, err, "a newer orch has written the history of "+string(id)).
+			WithHint("the log is read-only; use the newer orch")
+		o.cfg.Logger.Error("log_newer", slog.Any("task", id), slog.Any("error", err))
+	default:
 		o.loss = fault.New(fault.DataLoss, "the history of %s is damaged: %s", id, fault.From(err).Message).
 			WithHint("the log is read-only; run orch verify, and restore the data directory from a backup")
 		o.cfg.Logger.Error("log_damaged", slog.Any("task", id), slog.Any("error", err))
 	}
 }
+
+// unreadableHistory reports whether an error says that this program cannot read a history, now or later.
+func unreadableHistory(err error) bool {
+	return fault.Has(err, fault.DataLoss) || fault.Has(err, fault.NewerStore)
+}
+
+// absent reports whether an error says that there is no such task, or none any more.
+func absent(err error) bool { return fault.Has(err, fault.NotFound) || fault.Has(err, fault.Gone) }
 
 func noTask(id events.TaskID) error {
 	return fault.New(fault.NotFound, "there is no task %s", id).WithField("id").
@@ -374,6 +394,7 @@ func (o *Orchestrator) restore(ctx context.Context) error {
 	if err := o.restoreHolds(ctx); err != nil {
 		return err
 	}
+	o.restoreArchiving(ctx)
 	open, err := o.findOpenTasks(ctx)
 	if err != nil {
 		return err

@@ -86,7 +86,7 @@ func (o *Orchestrator) waitsFor(e *entry) string {
 	}
 	for c := range (&turn{o: o, e: e, task: e.task, now: o.now()}).causes() {
 		switch c.Kind {
-		case "concurrency", "signal", "question", "no_worker", "tool_paused", "queue_paused", "node_paused", "delay", "timer", "retry", "paused":
+		case "concurrency", "in_doubt", "signal", "question", "no_worker", "tool_paused", "queue_paused", "node_paused", "delay", "timer", "retry", "paused":
 			return c.Sentence
 		}
 		break
@@ -189,9 +189,7 @@ func (t *turn) becauseStep(s *statemachine.Step) *Cause {
 	case s.State == statemachine.StepPending && !s.Due.IsZero():
 		c.Kind, c.Sentence = "retry", fmt.Sprintf("Step %s is tried again at %s%s.", s.Key, clock(s.Due), because(errorText(s)))
 	case s.State == statemachine.StepInDoubt:
-		c.Kind = "in_doubt"
-		c.Sentence = fmt.Sprintf("It is unknown whether step %s (%s) took effect: %s.", s.Key, s.Tool, strings.TrimSuffix(s.Reason, "."))
-		c.Next = fmt.Sprintf("orch resolve %s %s --as succeeded|failed|retry", t.e.id, s.Key)
+		t.becauseInDoubt(s, c)
 	case inquires(s):
 		t.becauseInquiring(s, c)
 	case s.State == statemachine.StepParked:
@@ -218,6 +216,22 @@ func (t *turn) becauseStep(s *statemachine.Step) *Cause {
 		c.Kind, c.Sentence = "running", fmt.Sprintf("Step %s (%s) is running on worker %s since %s%s%s.", s.Key, s.Tool, s.Worker, clock(s.CalledAt), elsewhere(s), t.progressText(s.Key))
 	}
 	return c
+}
+
+// becauseInDoubt says who decides about a call in doubt, and when.
+func (t *turn) becauseInDoubt(s *statemachine.Step, c *Cause) {
+	c.Kind = "in_doubt"
+	c.Sentence = fmt.Sprintf("It is unknown whether step %s (%s) took effect: %s.", s.Key, s.Tool, strings.TrimSuffix(s.Reason, "."))
+	c.Next = fmt.Sprintf("orch resolve %s %s --as succeeded|failed|retry", t.e.id, s.Key)
+	if !s.MayRun(t.now) {
+		return
+	}
+	still := fmt.Sprintf("worker %s may still run attempt %d", s.Worker, s.Attempt)
+	if t.waitsToVerify(s) {
+		c.Sentence += fmt.Sprintf(" Its verify tool waits until %s, because %s.", clock(s.Due), still)
+		return
+	}
+	c.Sentence += fmt.Sprintf(" Until %s %s.", clock(s.Due), still)
 }
 
 // becauseParked says whose decision a step waits for.
@@ -333,6 +347,9 @@ func (t *turn) becauseReady(s *statemachine.Step, c *Cause) {
 		t.becauseAgents(s, c)
 	case !t.o.served(queue):
 		c.Kind, c.Sentence, c.Next = "no_worker", fmt.Sprintf("Step %s is ready, but no worker serves queue %s.", s.Key, queue), "orch worker --queue "+queue
+	case t.o.keeper(t.e.queued[s.Key]) != "":
+		c.Kind, c.Sentence = "queued", fmt.Sprintf("Step %s is ready and waits for another call to end: the last free slot of worker %s is kept for operators, and for a critical call of an agent that has no other.",
+			s.Key, t.o.keeper(t.e.queued[s.Key]))
 	case suspect(s):
 		c.Kind, c.Sentence = "queued", fmt.Sprintf("Step %s has lost %d workers; it waits for a worker of queue %s that has no other such call.", s.Key, s.Lost, queue)
 	default:

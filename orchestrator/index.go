@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,7 +20,7 @@ import (
 // indexEvery is the beat at which an index is written, when the log has grown by indexGrowth since.
 const (
 	indexEvery  = 30 * time.Second
-	indexGrowth = 20_000
+	indexGrowth = 2_000
 )
 
 // trackedLog is a log that knows up to which position every commit has been answered and followed up.
@@ -61,6 +62,13 @@ func (s *trackedLog) completed(flight, seq uint64, err error) {
 	s.newest = max(s.newest, seq)
 }
 
+// sent is the number of appends so far.
+func (s *trackedLog) sent() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.next
+}
+
 // processedUpTo is the position up to which everything in the log has been followed up.
 func (s *trackedLog) processedUpTo() uint64 {
 	s.mu.Lock()
@@ -88,10 +96,15 @@ type recoveryScan struct {
 	// order holds the open tasks in the order in which they were found; some may be over by now.
 	order []events.TaskID
 	seq   uint64
+	// changed holds those of which there is a commit after the index.
+	changed map[events.TaskID]bool
 }
 
 func (f *recoveryScan) take(l *listing, h events.Head) {
 	f.seq = max(f.seq, h.Seq)
+	if h.Seq != 0 {
+		f.changed[h.Task] = true
+	}
 	if statemachine.State(h.State).Terminal() {
 		delete(f.open, h.Task)
 		l.addHead(h)
@@ -109,7 +122,7 @@ func (o *Orchestrator) findOpenTasks(ctx context.Context) ([]events.TaskID, erro
 	if err != nil {
 		return nil, err
 	}
-	f := recoveryScan{open: map[events.TaskID]bool{}}
+	f := recoveryScan{open: map[events.TaskID]bool{}, changed: map[events.TaskID]bool{}}
 	o.lock()
 	defer o.unlock()
 	for h, err := range o.heads(ctx, index, &f) {
@@ -119,6 +132,9 @@ func (o *Orchestrator) findOpenTasks(ctx context.Context) ([]events.TaskID, erro
 		f.take(&o.listed, h)
 	}
 	o.log.start(f.seq)
+	if index != nil {
+		o.letSleep(index.Asleep, &f)
+	}
 	open := f.order[:0]
 	for _, id := range f.order {
 		if f.open[id] {
@@ -185,34 +201,49 @@ func (o *Orchestrator) indexLoop(ctx context.Context) {
 func (o *Orchestrator) saveIndex(ctx context.Context, seq uint64) {
 	index := events.Index{Seq: seq}
 	o.lock()
-	index.Heads, index.Partial = o.listed.heads(), !o.listed.forgotten.IsZero()
+	ids, partial := o.listed.ids(), !o.listed.forgotten.IsZero()
 	for id := range o.unread {
 		index.Heads = append(index.Heads, events.Head{Task: id})
 	}
 	o.unlock()
+	index.Partial = partial
+	for part := range slices.Chunk(ids, indexChunk) { // what changes in between comes after the position
+		o.lock()
+		for _, id := range part {
+			o.indexTask(id, &index)
+		}
+		o.unlock()
+	}
 	if err := o.cfg.Indexes.SaveIndex(ctx, index); err != nil {
 		o.cfg.Logger.WarnContext(ctx, "index_not_written", slog.Any("error", err))
 	}
 }
 
-// heads are those of the open tasks and, in the order of their end, of the finished ones that are not
-// archived.
-func (l *listing) heads() []events.Head {
-	list := make([]events.Head, 0, len(l.lines))
-	add := func(s *Summary) {
-		list = append(list, events.Head{
-			Task: s.ID, State: string(s.State), At: s.UpdatedAt, Name: s.Name, Parent: s.Parent, Created: s.CreatedAt,
-		})
+// indexChunk is how many tasks are put into an index while the lock is held once.
+const indexChunk = 250
+
+// indexTask adds what memory knows of a task. The lock is held.
+func (o *Orchestrator) indexTask(id events.TaskID, index *events.Index) {
+	s := o.listed.lines[id]
+	if s == nil || s.Archived {
+		return
 	}
-	for _, s := range l.lines {
-		if !s.State.Terminal() {
-			add(s)
-		}
+	index.Heads = append(index.Heads, events.Head{
+		Task: s.ID, State: string(s.State), At: s.UpdatedAt, Name: s.Name, Parent: s.Parent, Created: s.CreatedAt,
+	})
+	if s.State.Terminal() {
+		return
 	}
-	for _, id := range l.ended {
-		if s := l.lines[id]; s != nil && !s.Archived {
-			add(s)
-		}
+	if a := o.sleeperOf(s, index.Seq); a != nil {
+		index.Asleep = append(index.Asleep, events.Sleeper{Task: id, Note: mustJSON(a)})
 	}
-	return list
+}
+
+// ids are those of the open tasks and, in the order of their end, of the finished ones.
+func (l *listing) ids() []events.TaskID {
+	ids := make([]events.TaskID, 0, len(l.waiting)+len(l.ended))
+	for id := range l.waiting {
+		ids = append(ids, id)
+	}
+	return append(ids, l.ended...)
 }

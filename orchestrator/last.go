@@ -71,7 +71,7 @@ func (o *Orchestrator) findLastOf(ctx context.Context, actor string, lines []Sum
 		if line.Priority == "" { // what the log's index has lacks the rest
 			var err error
 			line, err = o.complete(ctx, line)
-			if fault.Has(err, fault.NotFound) || fault.Has(err, fault.DataLoss) {
+			if absent(err) || unreadableHistory(err) {
 				continue // it has left the archive meanwhile, or nobody can read it
 			}
 			if err != nil {

@@ -129,7 +129,21 @@ func (o *Orchestrator) lose(e *entry, l lease, what string) {
 		}
 		s := t.task.Steps[l.step]
 		lost := fault.New(fault.WorkerLost, "worker %s %s", l.worker, what)
+		t.mayRun = t.mayRunUntil(s)
 		t.failed(s, lost, fault.ClassWorkerLost, t.now.Sub(s.Since))
 		return nil
 	}, ignore)
+}
+
+// revoke ends the lease of a step and tells its worker to stop the call. The lock is held.
+func (o *Orchestrator) revoke(e *entry, step string) {
+	l := e.leases[step]
+	if l == nil {
+		return
+	}
+	if w := o.match.workers[l.worker]; w != nil {
+		w.cancel = append(w.cancel, work.Ref{Task: e.id, Step: step, Attempt: l.attempt})
+		o.match.told = append(o.match.told, l.worker)
+	}
+	o.drop(e, step)
 }

@@ -106,7 +106,10 @@ func TestLostWorkerOfAWrite(t *testing.T) {
 	}
 }
 
-const verifiedPlan = "orch: v1\nsteps:\n  - id: a\n    tool: WRITE\n    with: {n: 4}\n    verify: {tool: READ, with: {n: \"${{ args.n }}\"}, expect: output.n == 4}\n"
+const verifiedPlan = "orch: v1\nsteps:\n  - id: a\n    tool: WRITE\n    timeout: 5s\n    with: {n: 4}\n    verify: {tool: READ, with: {n: \"${{ args.n }}\"}, expect: output.n == 4}\n"
+
+// overrun is when the call of verifiedPlan has ended for certain whose worker is silent.
+const overrun = 16 * time.Second
 
 // The verify tool decides about each attempt anew.
 func TestVerifyToolDecides(t *testing.T) {
@@ -119,7 +122,7 @@ func TestVerifyToolDecides(t *testing.T) {
 			require.Equal(t, "WRITE", c.Tool)
 			assert.Equal(t, attempt+1, c.Attempt)
 			require.NoError(t, n.Start(context.Background(), startedBy("w", c)))
-			<-time.After(3 * time.Second)
+			<-time.After(overrun)
 			probe := n.take("v")
 			require.Equal(t, "READ", probe.Tool, "attempt %d is asked about", attempt+1)
 			assert.JSONEq(t, `{"n":4}`, string(probe.Args))
@@ -154,7 +157,7 @@ func TestFailingVerifyToolLeavesItToAPerson(t *testing.T) {
 		id := n.submit(verifiedPlan)
 		c := n.take("w")
 		require.NoError(t, n.Start(context.Background(), startedBy("w", c)))
-		<-time.After(3 * time.Second)
+		<-time.After(overrun)
 		require.NoError(t, n.fail("v", n.take("v"), "tool_error"))
 		assert.Equal(t, statemachine.Blocked, n.get(id).State)
 	})

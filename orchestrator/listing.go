@@ -49,6 +49,9 @@ func (l *listing) update(e *entry) {
 	t := e.task
 	line := l.lines[e.id]
 	if line == nil {
+		if t.State.Terminal() && !e.open && l.finds(t) {
+			return // a line would take the place of a newer task
+		}
 		if l.lines == nil {
 			l.lines = map[events.TaskID]*Summary{}
 		}
@@ -74,6 +77,11 @@ func (l *listing) update(e *entry) {
 	}
 	line.State, line.Reason, line.Block, line.Paused, line.UpdatedAt = t.State, t.Reason, t.Block, t.Paused, t.UpdatedAt
 	line.Archived = line.Archived || e.archived
+}
+
+// finds reports whether a list finds a finished task in the log, without a line.
+func (l *listing) finds(t *statemachine.Task) bool {
+	return !l.forgotten.IsZero() && !t.UpdatedAt.After(l.forgotten) && !t.CreatedAt.After(l.forgotten)
 }
 
 // addHead adds the line of a finished task as the log's index knows it.
@@ -104,6 +112,16 @@ func (l *listing) forgetLater(id events.TaskID) {
 		}
 		delete(l.lines, l.ended[0])
 		l.ended = l.ended[1:]
+	}
+}
+
+// dropWhole forgets that a task is whole in memory, if it became that not long ago.
+func (l *listing) dropWhole(id events.TaskID) {
+	for i := len(l.whole) - 1; i >= max(len(l.whole)-2*archivePart, 0); i-- {
+		if l.whole[i] == id {
+			l.whole = slices.Delete(l.whole, i, i+1)
+			return
+		}
 	}
 }
 
@@ -275,10 +293,10 @@ func (o *Orchestrator) page(ctx context.Context, r ListRequest, lines []Summary)
 		}
 		if line.Priority == "" {
 			line, err = o.complete(ctx, line)
-			if fault.Has(err, fault.NotFound) {
+			if absent(err) {
 				continue // it has left the archive meanwhile
 			}
-			if err != nil && !fault.Has(err, fault.DataLoss) { // a damaged task is listed all the same
+			if err != nil && !unreadableHistory(err) { // a damaged task is listed all the same
 				return ListReply{}, err
 			}
 		}
@@ -291,12 +309,17 @@ func (o *Orchestrator) page(ctx context.Context, r ListRequest, lines []Summary)
 		}
 		reply.Tasks = append(reply.Tasks, line)
 	}
-	o.addReasons(reply.Tasks)
+	o.addReasons(ctx, reply.Tasks)
 	return reply, nil
 }
 
 // addReasons says of the open tasks of a page what they wait for.
-func (o *Orchestrator) addReasons(page []Summary) {
+func (o *Orchestrator) addReasons(ctx context.Context, page []Summary) {
+	ids := make([]events.TaskID, len(page))
+	for i := range page {
+		ids[i] = page[i].ID
+	}
+	o.rouse(ctx, ids)
 	o.lock()
 	defer o.unlock()
 	for i := range page {

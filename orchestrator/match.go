@@ -77,6 +77,9 @@ type workerInfo struct {
 	cancel []work.Ref
 	// leases counts the calls that the worker has, suspects those among them that have lost workers.
 	leases, suspects int
+	// slots is how many calls it can have, 0 when it has not said so. refused is set when one of them was kept from a call.
+	slots   int
+	refused bool
 	// sent is the number of the last batch with calls, given are those calls.
 	sent  uint64
 	given []work.Ref
@@ -94,12 +97,13 @@ type matcher struct {
 	told    []string
 	order   uint64
 	running int
+	shares  shares
 	// batch is the number of the last batch. It begins with the time, so that no number is used twice.
 	batch uint64
 }
 
 func newMatcher() matcher {
-	return matcher{lanes: map[lane]*callHeap{}, workers: map[string]*workerInfo{}, fresh: map[lane]bool{}, pollers: newPollers()}
+	return matcher{lanes: map[lane]*callHeap{}, workers: map[string]*workerInfo{}, fresh: map[lane]bool{}, pollers: newPollers(), shares: newShares()}
 }
 
 func priorityOf(name string) int {
@@ -179,8 +183,9 @@ func (m *matcher) worker(name string, queues []string, now time.Time) *workerInf
 // next returns the best queued call that a worker can take, nil when there is none.
 func (o *Orchestrator) next(p work.Poll) *queuedCall {
 	var best *queuedCall
+	w := o.match.workers[p.Worker]
 	for lane, q := range o.match.lanes {
-		if t := (*q)[0]; o.open(lane, p) && (best == nil || t.before(best)) {
+		if t := (*q)[0]; o.open(lane, p) && (best == nil || o.match.shares.prefer(t, best)) && o.match.shares.admit(t, w) {
 			best = t
 		}
 	}
@@ -208,6 +213,8 @@ type lease struct {
 	attempt int
 	worker  string
 	tool    string
+	// requester is whose share the call counts in.
+	requester string
 	// called is set when the log says that the call has begun, suspect when the call has lost workers.
 	called, suspect bool
 	// undelivered is set when the call could not be sent to the worker for now.
@@ -274,6 +281,8 @@ func (o *Orchestrator) grant(e *entry, l *lease) {
 	l.expires = l.heard.Add(l.length)
 	e.leases[l.step] = l
 	o.match.running++
+	l.requester = askedFor(e.task)
+	o.match.shares.running[l.requester]++
 	l.suspect = suspect(e.task.Steps[l.step])
 	if w := o.match.workers[l.worker]; w != nil {
 		w.leases++
@@ -479,19 +488,11 @@ func (o *Orchestrator) drop(e *entry, step string) {
 			w.suspects = max(w.suspects-1, 0)
 			o.match.refresh(func(l lane) bool { return l.suspect })
 		}
+		if w.refused {
+			w.refused = false
+			o.match.refresh(func(lane) bool { return true })
+		}
 	}
+	o.match.offerAgain(o.match.shares.give(l.requester))
 	o.match.running = max(o.match.running-1, 0)
-}
-
-// revoke ends the lease of a step and tells its worker to stop the call. The lock is held.
-func (o *Orchestrator) revoke(e *entry, step string) {
-	l := e.leases[step]
-	if l == nil {
-		return
-	}
-	if w := o.match.workers[l.worker]; w != nil {
-		w.cancel = append(w.cancel, work.Ref{Task: e.id, Step: step, Attempt: l.attempt})
-		o.match.told = append(o.match.told, l.worker)
-	}
-	o.drop(e, step)
 }

@@ -86,6 +86,9 @@ type Config struct {
 	// Committed hears of every commit that the log has acknowledged: its position, and the calls that it ends. It is
 	// called with the lock held and must not block. Nil costs nothing.
 	Committed func(seq uint64, ended []stats.Call)
+	// Overrun is for how long after its time limit the call of a lost worker may still run: what ending it takes, and what
+	// the clocks of machines differ by. Default 10 s.
+	Overrun time.Duration
 	// Gone names workers that have ended for certain: their calls are given up at the start. Default: none.
 	Gone []string
 	// Describe adds to the answer of Status.
@@ -100,6 +103,7 @@ func (c Config) withDefaults() (Config, error) {
 		return c, fault.New(fault.ValidationError, "must be at least 100ms, not %s", c.Lease).WithField("lease")
 	}
 	setDefault(&c.Lease, 15*time.Second)
+	setDefault(&c.Overrun, 10*time.Second)
 	setDefault(&c.MaxDeliveries, 10)
 	setDefault(&c.MaxSpawned, 16)
 	setDefault(&c.MaxOpen, 250_000)
@@ -192,6 +196,10 @@ type Orchestrator struct {
 	// unread holds the tasks that could not be read from the log, and whether their end, if they have come
 	// to it, was not followed up.
 	unread map[events.TaskID]bool
+	// asleep holds the open tasks that were not read since the start, because nobody needed more than this of them.
+	asleep map[events.TaskID]*sleeper
+	// loads bounds the histories that are read at the same time.
+	loads  chan struct{}
 	timers timers
 	quota  quota
 	holds  []Hold
@@ -201,8 +209,11 @@ type Orchestrator struct {
 	// spawnJob starts a goroutine that Run waits for; nil when Run is not, or no longer, to be waited for.
 	spawnJob func(job func(ctx context.Context))
 
-	// holding serialises changes of holds.
+	// holding serialises changes of holds and of the run of the archive.
 	holding sync.Mutex
+	// archiving is the newest run that was asked for, nil when there was none; archiveNow wakes who does it.
+	archiving  *archiveRun
+	archiveNow chan struct{}
 }
 
 // New returns an orchestrator that does nothing until Run.
@@ -217,14 +228,18 @@ func New(cfg Config) (*Orchestrator, error) {
 		cfg: cfg, started: cfg.Clock(), log: log,
 		ready: make(chan struct{}), stopped: make(chan struct{}),
 		tasks: map[events.TaskID]*entry{}, keys: map[string]*semaphore{},
-		waits:    map[events.TaskID]map[events.TaskID]bool{},
-		named:    map[events.TaskID]int{},
-		unread:   map[events.TaskID]bool{},
-		programs: newPrograms(),
-		match:    newMatcher(),
-		send:     make(chan struct{}, 1),
-		timers:   newTimers(),
-		quota:    quota{each: map[string]int{}},
+		waits:  map[events.TaskID]map[events.TaskID]bool{},
+		named:  map[events.TaskID]int{},
+		unread: map[events.TaskID]bool{},
+		asleep: map[events.TaskID]*sleeper{},
+		loads:  make(chan struct{}, maxLoads),
+
+		archiveNow: make(chan struct{}, 1),
+		programs:   newPrograms(),
+		match:      newMatcher(),
+		send:       make(chan struct{}, 1),
+		timers:     newTimers(),
+		quota:      quota{each: map[string]int{}},
 	}
 	o.match.batch = uint64(max(o.started.UnixNano(), 1))
 	o.listed.keep, o.listed.keepWhole = cfg.KeepListed, cfg.KeepOpen

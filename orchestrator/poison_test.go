@@ -103,7 +103,7 @@ func TestVerifyToolDoesNotFeedPoison(t *testing.T) {
 			c := n.take("w")
 			require.Equal(t, "WRITE", c.Tool)
 			require.NoError(t, n.Start(n.ctx(), startedBy("w", c)))
-			<-time.After(3 * time.Second)
+			<-time.After(overrun)
 			require.NoError(t, n.report("v", n.take("v"), `{"n":0}`))
 		}
 		n.none("w")

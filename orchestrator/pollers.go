@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"container/list"
+	"maps"
 
 	"github.com/orch-dev/orch/work"
 )
@@ -84,6 +85,9 @@ func (m *matcher) refresh(which func(lane) bool) {
 		}
 	}
 }
+
+// offerAgain lets the calls of some lanes be offered again to those who wait.
+func (m *matcher) offerAgain(lanes map[lane]bool) { maps.Copy(m.fresh, lanes) }
 
 // dispatch serves waiting pollers. The lock is held.
 func (o *Orchestrator) dispatch() {

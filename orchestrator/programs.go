@@ -125,6 +125,6 @@ func (o *Orchestrator) toolInfo(name string, internal bool) (plan.ToolInfo, bool
 	}
 	required, fields := tools.Fields(tool)
 	spec := tool.Spec()
-	info := plan.ToolInfo{Name: spec.Name, Effect: plan.Effect(spec.Effect), AnyState: spec.Gate == tools.AnyState, Direct: spec.Direct, Required: required, Properties: fields}
+	info := plan.ToolInfo{Name: spec.Name, Effect: plan.Effect(spec.Effect), AnyState: spec.Gate == tools.AnyState, Direct: spec.Direct, Command: spec.Command, Required: required, Properties: fields}
 	return info, true
 }

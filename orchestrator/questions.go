@@ -79,7 +79,7 @@ func (o *Orchestrator) Questions(ctx context.Context, r QuestionsRequest) (Quest
 	}
 	ids, unread := []events.TaskID{r.Task}, 0
 	if r.Task == "" {
-		ids, unread = o.openTasks((*statemachine.Task).Unanswered)
+		ids, unread = o.openTasks((*statemachine.Task).Unanswered, func(a *sleeper) bool { return a.Unanswered })
 	}
 	reply := QuestionsReply{Questions: []QuestionView{}, Unread: unread}
 	asked := func(q *statemachine.Question) bool {

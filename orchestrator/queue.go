@@ -94,13 +94,31 @@ type QueueStats struct {
 }
 
 // Queue implements API. It is answered from memory: every open task has a line there, which shows what is durable.
-func (o *Orchestrator) Queue(_ context.Context, r QueueRequest) (QueueReply, error) {
+func (o *Orchestrator) Queue(ctx context.Context, r QueueRequest) (QueueReply, error) {
 	if err := r.check(); err != nil {
 		return QueueReply{}, err
 	}
 	if err := o.serving(); err != nil {
 		return QueueReply{}, err
 	}
+	reply := o.queueNow(r)
+	ids := make([]events.TaskID, len(reply.Tasks))
+	asleep := false
+	o.lock()
+	for i := range reply.Tasks {
+		ids[i] = reply.Tasks[i].ID
+		asleep = asleep || o.asleep[ids[i]] != nil
+	}
+	o.unlock()
+	if !asleep {
+		return reply, nil
+	}
+	o.rouse(ctx, ids)
+	return o.queueNow(r), nil
+}
+
+// queueNow answers from what memory knows of tasks.
+func (o *Orchestrator) queueNow(r QueueRequest) QueueReply {
 	o.lock()
 	defer o.unlock()
 	q := queueFold{r: r, now: o.now()}
@@ -117,7 +135,7 @@ func (o *Orchestrator) Queue(_ context.Context, r QueueRequest) (QueueReply, err
 	for i := range q.head {
 		o.describeQueued(&q.head[i])
 	}
-	return q.reply(), nil
+	return q.reply()
 }
 
 func (r *QueueRequest) check() error {

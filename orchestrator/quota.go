@@ -22,9 +22,14 @@ func (q *quota) count(e *entry) {
 		return
 	}
 	e.counted = true
-	q.open++
-	q.each[e.task.Requestor]++
+	q.add(e.task.Requestor)
 	e.requestor = e.task.Requestor
+}
+
+// add counts an open task of a requestor. The lock is held.
+func (q *quota) add(requestor string) {
+	q.open++
+	q.each[requestor]++
 }
 
 // uncount notes that a task is not open, or not known, any more. The lock is held.

@@ -217,7 +217,11 @@ func (o *Orchestrator) Result(ctx context.Context, r ResultRequest) (ResultReply
 		output = e.task.Output
 		return reply.Over || r.Attend && waits, nil
 	})
-	if err == nil && reply.Over {
+	switch {
+	case err != nil || !reply.Over:
+	case r.SizeOnly && output.Ref != "":
+		reply.Size = output.Size
+	default:
 		reply.Output, err = o.showLater(ctx, output)
 	}
 	return reply, err

@@ -57,7 +57,7 @@ func (o *Orchestrator) circular(s *submission) bool {
 // askedDependency hears how a dependency stands.
 func (o *Orchestrator) askedDependency(e *entry, dep events.TaskID, d *entry, err error) {
 	switch {
-	case fault.Has(err, fault.NotFound):
+	case absent(err):
 		o.unwait(dep, e.id)
 		o.dependencyEnded(e.id, dep, fault.New(fault.NotFound, "the task depends on %s, which does not exist", dep))
 	case err != nil:
@@ -176,7 +176,7 @@ func (o *Orchestrator) spawnNow(ctx context.Context, r SubmitRequest, child subm
 func final(err error) bool {
 	switch fault.CodeOf(err) {
 	case fault.InvalidPlan, fault.ValidationError, fault.RequiredField, fault.InvalidFormat, fault.SecretDetected,
-		fault.QuotaExceeded, fault.Conflict, fault.Cancelled, fault.NotFound, fault.DataLoss, fault.Forbidden:
+		fault.QuotaExceeded, fault.Conflict, fault.Cancelled, fault.NotFound, fault.Gone, fault.DataLoss, fault.NewerStore, fault.Forbidden:
 		return true
 	default:
 		return false
@@ -191,7 +191,7 @@ func (o *Orchestrator) askParent(e *entry) {
 	}
 	o.enter(parent.Task, func(p *entry, err error) {
 		switch {
-		case err != nil && !fault.Has(err, fault.NotFound):
+		case err != nil && !absent(err):
 			o.askLater(e.id)
 		case err == nil && !wants(p, parent, e.id):
 			o.cancelLater(e.id, parentEnded)
@@ -224,8 +224,8 @@ func (o *Orchestrator) createChild(s *submission, actor string, extra submitExtr
 func (o *Orchestrator) followChild(parent, child events.TaskID) {
 	o.enter(child, func(c *entry, err error) {
 		switch {
-		case fault.Has(err, fault.NotFound):
-			o.respawn(parent, child)
+		case absent(err):
+			o.respawn(parent, child) // one that was given up to damage is refused, which fails the step
 		case err != nil:
 			o.askLater(parent)
 		case c.task.State.Terminal():

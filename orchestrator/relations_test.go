@@ -274,6 +274,39 @@ func TestConcurrencyOverRestart(t *testing.T) {
 	n.checkIdle()
 }
 
+// A call inside a task that its gate denies is no beginning of the task: after a restart the task waits for its key
+// as before.
+func TestADeniedCallHoldsNoKey(t *testing.T) {
+	t.Parallel()
+	for name, call := range map[string]struct {
+		tool  string
+		tools []string
+		code  fault.Code
+	}{
+		"state": {tool: "IP_ONLY", code: fault.StateNotAllowed},
+		"tools": {tool: "WRITE", tools: []string{"READ"}, code: fault.Forbidden},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			log := memlog.New(memlog.Config{})
+			n := start(t, log)
+			holder := n.submit(keyPlan("queue"))
+			id := n.submit(keyPlan("queue"), func(r *orchestrator.SubmitRequest) { r.Tools = call.tools })
+			r, err := n.Call(t.Context(), orchestrator.CallRequest{ID: id, Tool: call.tool, Wait: time.Minute})
+			require.NoError(t, err)
+			require.Equal(t, call.code, r.Error.Code)
+			n.stop()
+			n = start(t, log)
+			b := n.poll("w", 9)
+			require.Len(t, b.Calls, 1, "one holds the key")
+			assert.Equal(t, holder, b.Calls[0].Task)
+			assert.Equal(t, "concurrency", n.cause(id).Kind)
+			require.NoError(t, n.report("w", b.Calls[0], `{}`))
+			assert.Equal(t, id, n.take("w").Task)
+		})
+	}
+}
+
 // A retry that waits for its key does not count as its holder for having reused results.
 func TestRetryWaitsForItsKey(t *testing.T) {
 	t.Parallel()

@@ -139,7 +139,7 @@ func TestStatisticsSurviveRestarts(t *testing.T) {
 	c.assertCounted(3, 2)
 	tasks := c.run(2, 1)
 	c.assertCounted(5, 3)
-	reply, err := c.Archive(c.ctx(), orchestrator.ArchiveRequest{})
+	reply, err := c.Archive(c.ctx(), orchestrator.ArchiveRequest{Wait: time.Minute})
 	require.NoError(t, err)
 	assert.Positive(t, reply.Archived)
 	c.run(1, 0)

@@ -11,7 +11,9 @@ type StatusRequest struct{}
 
 // StatusReply describes the node.
 type StatusReply struct {
-	Version    string `json:"version"`
+	Version string `json:"version"`
+	// Identity is whom the node takes the caller for, such as user:ada; empty inside of the process.
+	Identity   string `json:"identity,omitempty"`
 	Ready      bool   `json:"ready"`
 	Durability string `json:"durability"`
 	// Syncing is how the durability is reached: group, always, interval or external.

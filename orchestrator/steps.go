@@ -3,7 +3,6 @@ package orchestrator
 import (
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -11,7 +10,6 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
-	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/work"
 )
 
@@ -301,43 +299,4 @@ func (t *turn) tooDeep() error {
 		return fault.New(fault.QuotaExceeded, "child tasks nest at most %d deep", maxDepth)
 	}
 	return nil
-}
-
-// verifyCall lets the step's own verify tool decide about a call in doubt.
-func (t *turn) verifyCall(n *plan.Node, key string, in *item) {
-	// Every attempt in doubt is asked about anew: what was found about an earlier one says nothing.
-	asking := key + verifySuffix + strconv.Itoa(t.task.Steps[key].Attempt)
-	if probe := t.task.Steps[asking]; probe != nil {
-		t.judge(n, key, probe)
-		return
-	}
-	tool, args, ok, err := n.VerifyCall(t.verifyScope(key, in))
-	if err = t.outcomeOf(err, args); !ok || err != nil {
-		return // a person decides
-	}
-	t.emit(events.StepReady, &events.Ready{
-		Step: asking, Attempt: 1, Tool: tool, Args: t.keep(args), Effect: string(tools.Read),
-		Queue: t.queueOf(n, tool), Timeout: t.timeoutOf(n), Purpose: purposeVerify,
-	})
-}
-
-// judge turns what the verify tool found into a decision, if it found anything.
-func (t *turn) judge(n *plan.Node, key string, probe *statemachine.Step) {
-	if probe.State != statemachine.StepSucceeded {
-		return
-	}
-	output := t.fetch(probe.Output)
-	happened, err := n.VerifyExpect(output)
-	if err = t.outcomeOf(err); err != nil || t.stopped() {
-		return
-	}
-	if !happened && t.task.Steps[key].Lost >= t.o.cfg.MaxDeliveries {
-		return // it is poison: a person decides whether it is worth another worker
-	}
-	t.activate()
-	decision := &events.Resolved{Step: key, As: "retry", By: "the verify tool " + probe.Tool}
-	if happened {
-		decision.As, decision.Output = "succeeded", probe.Output
-	}
-	t.emit(events.StepResolved, decision)
 }

@@ -93,6 +93,16 @@ func (t *timers) setMaybe(at *time.Time, id events.TaskID) {
 	}
 }
 
+// next returns when the timer of a task is due, nil when it has none.
+func (t *timers) next(id events.TaskID) *time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if one := t.byTask[id]; one != nil {
+		return new(one.at)
+	}
+	return nil
+}
+
 // clear takes the timer of a task away.
 func (t *timers) clear(id events.TaskID) {
 	t.mu.Lock()
@@ -102,6 +112,9 @@ func (t *timers) clear(id events.TaskID) {
 		heap.Remove(&t.queue, one.index)
 	}
 }
+
+// maxNap is how long it takes at most to see that the machine has slept, in which the clock goes on and no timer of Go does.
+const maxNap = time.Minute
 
 // due removes the timers that are due and returns them with the time until the next one.
 func (t *timers) due(now time.Time) (ids []events.TaskID, next time.Duration) {
@@ -113,9 +126,9 @@ func (t *timers) due(now time.Time) (ids []events.TaskID, next time.Duration) {
 		delete(t.byTask, id)
 		ids = append(ids, id)
 	}
-	next = time.Hour
+	next = maxNap
 	if len(t.queue) > 0 {
-		next = t.queue[0].at.Sub(now)
+		next = min(t.queue[0].at.Sub(now), maxNap)
 	}
 	return ids, next
 }
@@ -130,8 +143,8 @@ func (t *timers) run(ctx context.Context, o *Orchestrator) {
 		case <-t.poke:
 		case <-timer.C:
 		}
-		ids, next := t.due(o.cfg.Clock())
 		o.lock()
+		ids, next := t.due(o.cfg.Clock()) // under the lock: a task that has no timer has been woken
 		for _, id := range ids {
 			o.wake(id)
 		}

@@ -42,6 +42,8 @@ type turn struct {
 	late   bool
 	// wish is how the agent whose call has failed wishes it to be tried again; nil for none.
 	wish *work.Retry
+	// mayRun is until when the call that has failed may still run; zero when it is known to have ended.
+	mayRun time.Time
 	// shown is the size of the values in the answer for a client so far.
 	shown int64
 	// blobs are the large values that must be stored before the commit; inline is the size of the others.
@@ -114,7 +116,7 @@ func (o *Orchestrator) turn(id events.TaskID, actor string, decide func(*turn) e
 // wake lets a task go on by itself, such as after a timer. Finished tasks have nothing to wake for. The
 // lock is held.
 func (o *Orchestrator) wake(id events.TaskID) {
-	if o.tasks[id] == nil && !o.isUnread(id) {
+	if o.tasks[id] == nil && !o.isUnread(id) && o.asleep[id] == nil {
 		return
 	}
 	o.enter(id, func(e *entry, err error) {

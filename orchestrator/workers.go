@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"strconv"
@@ -27,7 +28,8 @@ func (o *Orchestrator) Poll(ctx context.Context, p work.Poll) (work.Batch, error
 		return work.Batch{}, err
 	}
 	o.lock()
-	o.match.worker(p.Worker, p.Queues, o.now()).agent = p.Agent
+	w := o.match.worker(p.Worker, p.Queues, o.now())
+	w.agent, w.slots = p.Agent, p.Slots
 	o.match.pollers.supersede(p.Worker)
 	o.reclaim(p)
 	d := o.deliver(p)
@@ -120,7 +122,7 @@ func (o *Orchestrator) Start(ctx context.Context, s work.Started) error {
 		if step.For != nil && step.Purpose != purposeCall {
 			t.assign(s.Worker)
 		}
-		t.begin(step, s.Worker, s.Effect, t.now)
+		t.begin(step, s, t.now)
 		return nil
 	})
 }
@@ -167,18 +169,20 @@ func (t *turn) holds(r work.Ref, worker string) bool {
 	}
 }
 
-// begin records that a worker executes the call, which has the effect that it names. A call of the plan brings
-// the task to IN_PROGRESS; one for agents does so when the agent says that it has it.
-func (t *turn) begin(s *statemachine.Step, worker, effect string, at time.Time) {
+// begin records that a worker executes the call, which has the effect and the time limit that it names. A call of the plan
+// brings the task to IN_PROGRESS; one for agents does so when the agent says that it has it.
+func (t *turn) begin(s *statemachine.Step, as work.Started, at time.Time) {
 	if s.Purpose != purposeCall && (s.For == nil || t.task.State != statemachine.Assigned) {
 		t.activate()
 	}
 	if at.IsZero() || at.After(t.now) {
 		at = t.now // the worker's clock is wrong
 	}
-	t.emit(events.StepCalled, &events.Called{
-		Step: s.Key, Attempt: s.Attempt, Worker: worker, At: events.Time(at), Effect: t.resolved(s, effect),
-	})
+	called := &events.Called{Step: s.Key, Attempt: s.Attempt, Worker: as.Worker, At: events.Time(at), Effect: t.resolved(s, as.Effect)}
+	if effect := tools.Effect(cmp.Or(called.Effect, s.Effect)); effect.AtMostOnce() && as.Timeout > 0 && as.Timeout != s.Timeout {
+		called.Timeout = as.Timeout
+	}
+	t.emit(events.StepCalled, called)
 }
 
 // called notes in the lease that the log knows of the call. The lock is held.
@@ -243,7 +247,7 @@ func (o *Orchestrator) renew(worker string, p work.CallHeartbeat, now time.Time)
 		l.called = true
 		o.turn(p.Task, workerActor(worker), func(t *turn) error {
 			if s := t.task.Steps[p.Step]; t.holds(p.Ref, worker) && s.State == statemachine.StepReady {
-				t.begin(s, worker, p.Effect, now)
+				t.begin(s, work.Started{Worker: worker, Effect: p.Effect}, now)
 			}
 			return nil
 		}, ignore)
@@ -346,10 +350,20 @@ func same(s *statemachine.Step, r work.Outcome, in received) bool {
 
 // refuse notes a result that came from an attempt that is no longer current (I7).
 func (t *turn) refuse(s *statemachine.Step, r work.Outcome) {
-	if s == nil || r.Stray || r.Class == fault.ClassCancelled || r.Class == fault.ClassShutdown {
+	if s == nil || r.Stray || nothingToSay(s, r) && !s.Awaited(r.Attempt, r.Worker) {
 		return
 	}
-	t.emit(events.ResultRefused, &events.Refused{Step: r.Step, Attempt: r.Attempt, Worker: r.Worker, Reason: "the step is " + string(s.State) + " in attempt " + strconv.Itoa(s.Attempt)})
+	t.emit(events.ResultRefused, &events.Refused{
+		Step: r.Step, Attempt: r.Attempt, Tool: s.Tool, Worker: r.Worker,
+		Reason: "the step is " + string(s.State) + " in attempt " + strconv.Itoa(s.Attempt),
+	})
+}
+
+// nothingToSay reports whether a late outcome is only that of a call which was ended from outside: by its own worker, or
+// because the step was cancelled.
+func nothingToSay(s *statemachine.Step, r work.Outcome) bool {
+	return r.Class == fault.ClassCancelled || r.Class == fault.ClassShutdown ||
+		r.Class == fault.ClassWorkerLost && s.State == statemachine.StepCancelled
 }
 
 // outcome records the end of a call.
@@ -367,7 +381,7 @@ func (t *turn) outcome(s *statemachine.Step, r work.Outcome, in received) {
 			t.failed(s, r.Error, r.Class, r.Duration)
 			return
 		}
-		t.begin(s, r.Worker, r.Effect, r.StartedAt)
+		t.begin(s, work.Started{Worker: r.Worker, Effect: r.Effect}, r.StartedAt)
 	}
 	if r.HandTo == nil && r.Class != fault.ClassShutdown {
 		t.takeUp()
@@ -404,7 +418,7 @@ func (t *turn) failed(s *statemachine.Step, err *fault.Error, class string, took
 		return // callAgain makes it ready
 	}
 	if (interrupted(class) || err.Code == fault.InDoubt) && mayHaveHappened(s) {
-		t.emit(events.StepInDoubt, &events.InDoubt{Step: s.Key, Attempt: s.Attempt, Reason: err.Message, Gone: !interrupted(class)})
+		t.emit(events.StepInDoubt, &events.InDoubt{Step: s.Key, Attempt: s.Attempt, Reason: err.Message, Gone: !interrupted(class), Until: t.mayRun})
 		return
 	}
 	if class == fault.ClassShutdown && !t.spent(s, class) {

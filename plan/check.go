@@ -54,6 +54,7 @@ func (k *linker) checkTool(s *Step, at location, anyState bool) {
 		s.Verify.Tool = k.properName(s.Verify.Tool)
 		if info, ok := k.lookUp(s.Verify.Tool, at.at("verify").at("tool")); ok {
 			checkArguments(s.Verify.With, info, at.at("verify"))
+			k.checkSplices(s.Verify.With, info, at.at("verify"))
 		}
 	}
 	s.Tool = k.properName(s.Tool)
@@ -63,6 +64,7 @@ func (k *linker) checkTool(s *Step, at location, anyState bool) {
 	}
 	if ok {
 		checkArguments(s.With, info, at)
+		k.checkSplices(s.With, info, at)
 		if anyState && !info.AnyState {
 			at.at("tool").report("the tool "+s.Tool+" does not run while the task is COMPLETED",
 				"`verify`, and `always` beside a `verify`, need tools that run in any state; move the call to `steps`")

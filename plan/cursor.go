@@ -99,6 +99,13 @@ func (p location) reportIn(text string, offset int, message, hint string) {
 	p.doc.report(line, col, p.path.String(), message, hint)
 }
 
+// warnIn is reportIn for what is allowed.
+func (p location) warnIn(text string, message, hint string) {
+	n, _ := p.path.find(p.doc.root)
+	line, col := p.doc.locate(n, text, 0)
+	p.doc.warn(Problem{p.doc.file, line, col, p.path.String(), message, hint})
+}
+
 // locate returns the position of the offset-th character of the text at or soon after the node's start.
 func (d *document) locate(n *yaml.Node, text string, offset int) (line, col int) {
 	start := 0

@@ -205,6 +205,7 @@ func functions() []expr.Option {
 		}),
 		replaced("basename", func(s string) (any, error) { return baseName(s), nil }),
 		replaced("dirname", func(s string) (any, error) { return dirName(s), nil }),
+		function(shellFunction, shellQuote, new(func(any) any)),
 		replaced("fail", func(message string) (any, error) { return nil, failure(message) }),
 	}
 }

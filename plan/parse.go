@@ -17,6 +17,8 @@ type Options struct {
 	Tool func(name string) (ToolInfo, bool)
 	// ToolNames lists the tools for "did you mean". nil gives no such hints.
 	ToolNames func() []string
+	// Warn is told of what is allowed but likely not meant. nil leaves these checks out.
+	Warn func(Problem)
 	// Languages keeps what takes long to make from one plan to the next. nil makes it anew.
 	Languages *Languages
 }
@@ -32,6 +34,8 @@ type ToolInfo struct {
 	Direct bool
 	// Required are the names of the inputs without which the tool refuses a call.
 	Required []string
+	// Command is the input that holds a shell command; empty = none.
+	Command string
 	// Properties are the names of all inputs; nil = unknown, so that no name is refused.
 	Properties []string
 }
@@ -65,7 +69,7 @@ func Compile(normalised []byte) (*Program, error) {
 func load(name string, src []byte, limit bounds, opt Options) (*Plan, *Program, error) {
 	l := &loader{opt: opt, origins: map[*Plan]location{}, languages: opt.Languages.take()}
 	defer opt.Languages.give(l.languages)
-	doc := readDocument(name, src, limit, &l.problems)
+	doc := readDocument(name, src, limit, &l.problems, opt.Warn)
 	if doc == nil {
 		return nil, nil, l.problems.fault()
 	}

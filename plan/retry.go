@@ -21,10 +21,11 @@ const (
 // Retry says when and how often a failed call is tried again.
 //
 // Without a retry block (nil) a call that never reached its tool or whose answer was lost
-// (transport, timeout, heartbeat_lost, worker_lost) is made up to 3 times when the effect is read or
-// idempotent, a rate_limited one up to 3 times whatever its effect, and anything else once.
+// (transport, heartbeat_lost, worker_lost) is made up to 3 times when the effect is read or
+// idempotent, a rate_limited one up to 3 times whatever its effect, and anything else once. One that
+// used up its time (timeout) is not made again: its timeout is all the time that the step has.
 //
-// With a block, On lists the classes to retry; empty means all but those that another attempt cannot
+// With a block, each attempt has the timeout of the step. On lists the classes to retry; empty means all but those that another attempt cannot
 // mend (denied, expired, invalid_args, tool_not_found, budget). NotOn takes classes away. A call
 // with effect write or destructive is never repeated when it is unknown whether it happened: declare
 // `effect: idempotent` where a repeat does no harm.
@@ -64,7 +65,7 @@ func (r *Retry) Allows(class string, attempt int, effect Effect) bool {
 		return false
 	}
 	if r == nil {
-		return attempt < defaultAttempts && (leavesDoubt(class) || class == fault.ClassRateLimited)
+		return attempt < defaultAttempts && class != fault.ClassTimeout && (leavesDoubt(class) || class == fault.ClassRateLimited)
 	}
 	if attempt >= r.MaxAttempts || slices.Contains(r.NotOn, class) {
 		return false

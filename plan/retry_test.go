@@ -25,7 +25,9 @@ func TestRetryAllows(t *testing.T) {
 	}{
 		{nil, fault.ClassToolError, 1, plan.EffectRead, false},
 		{nil, fault.ClassTransport, 1, plan.EffectRead, true},
-		{nil, fault.ClassTimeout, 2, plan.EffectIdempotent, true},
+		{nil, fault.ClassTimeout, 1, plan.EffectRead, false},
+		{nil, fault.ClassTimeout, 1, plan.EffectIdempotent, false},
+		{nil, fault.ClassHeartbeatLost, 2, plan.EffectIdempotent, true},
 		{nil, fault.ClassWorkerLost, 3, plan.EffectRead, false},
 		{nil, fault.ClassWorkerLost, 1, plan.EffectWrite, false},
 		{nil, fault.ClassTransport, 1, "", false},
@@ -33,6 +35,7 @@ func TestRetryAllows(t *testing.T) {
 		{three, fault.ClassToolError, 2, plan.EffectWrite, true},
 		{three, fault.ClassToolError, 3, plan.EffectWrite, false},
 		{three, fault.ClassTimeout, 1, plan.EffectWrite, false},
+		{three, fault.ClassTimeout, 2, plan.EffectRead, true},
 		{three, fault.ClassHeartbeatLost, 1, plan.EffectIdempotent, true},
 		{three, fault.ClassDenied, 1, plan.EffectRead, false},
 		{three, fault.ClassInvalidArgs, 1, plan.EffectRead, false},

@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/orch-dev/orch/policy/secrets"
 )
 
 // bounds are the limits of one document, aliases expanded.
@@ -27,12 +29,13 @@ type document struct {
 	src      []byte
 	root     *yaml.Node
 	problems *Problems
+	warn     func(Problem) // nil = nobody hears warnings
 }
 
 // readDocument parses src as JSON when it looks like it, else as YAML. It reports what is wrong with
 // the syntax and returns nil then.
-func readDocument(file string, src []byte, limit bounds, problems *Problems) *document {
-	d := &document{file: file, src: bytes.TrimPrefix(src, []byte("\ufeff")), problems: problems}
+func readDocument(file string, src []byte, limit bounds, problems *Problems, warn func(Problem)) *document {
+	d := &document{file: file, src: bytes.TrimPrefix(src, []byte("\ufeff")), problems: problems, warn: warn}
 	if len(src) > limit.bytes {
 		d.report(1, 1, "", fmt.Sprintf("the plan has %d bytes, more than %d", len(src), limit.bytes), "")
 		return nil
@@ -60,7 +63,7 @@ func (d *document) report(line, col int, path, message, hint string) {
 	if d.full() {
 		return
 	}
-	*d.problems = append(*d.problems, Problem{d.file, line, col, path, message, hint})
+	*d.problems = append(*d.problems, Problem{d.file, line, col, secrets.Clean(path), secrets.Clean(message), secrets.Clean(hint)})
 }
 
 // syntaxError is why a file has no tree.

@@ -314,5 +314,5 @@ func (l *loader) file(c cursor) *document {
 		c.report(fmt.Sprintf("the sub-plans have more than %d bytes together", MaxNormalised), "")
 		return nil
 	}
-	return readDocument(name, src, sourceBounds(), c.doc.problems)
+	return readDocument(name, src, sourceBounds(), c.doc.problems, c.doc.warn)
 }

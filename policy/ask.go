@@ -126,11 +126,7 @@ func (p *Policy) newScopes(c Call) *Ask {
 	for _, target := range c.Intent.Targets {
 		if !p.opens(c, target) {
 			ask.Scopes = append(ask.Scopes, scopeOf(target))
-			name := string(target.Kind) + " " + target.Name
-			if target.Note != "" {
-				name += " (" + target.Note + ")"
-			}
-			names = append(names, name)
+			names = append(names, scopeOf(target)+remark(target))
 		}
 		if write := "write " + target.Name; target.Kind == tools.Connection && c.Intent.Effect != tools.Read && !slices.Contains(c.Scopes, write) {
 			ask.Rule, ask.Type = "database_write", Checkpoint
@@ -183,13 +179,39 @@ func (a Allow) names(t tools.Target) bool {
 	case tools.Connection:
 		return slices.ContainsFunc(a.Connections, func(allowed string) bool { return sameConnection(allowed, t.Name) })
 	case tools.Package:
-		return slices.Contains(a.Packages, t.Name)
+		return slices.Contains(a.Packages, versioned(t)) || t.Pinned == "" && slices.Contains(a.Packages, t.Name)
 	default:
 		return false
 	}
 }
 
-func scopeOf(t tools.Target) string { return string(t.Kind) + " " + t.Name }
+func scopeOf(t tools.Target) string { return string(t.Kind) + " " + versioned(t) }
+
+// versioned is the name of a target with its version, if it has one.
+func versioned(t tools.Target) string {
+	if t.Version == "" {
+		return t.Name
+	}
+	return t.Name + "@" + t.Version
+}
+
+// remark is what people should know of a target that is asked for.
+func remark(t tools.Target) string {
+	var words []string
+	if t.Kind == tools.Package && t.Version == "" {
+		words = append(words, "its latest version")
+	}
+	if t.Pinned != "" {
+		words = append(words, "the project pins "+t.Pinned)
+	}
+	if t.Note != "" {
+		words = append(words, t.Note)
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(words, "; ") + ")"
+}
 
 // notForced refuses what throws away the history of a protected branch (S0-108).
 func (p *Policy) notForced(c Call) error {

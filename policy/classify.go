@@ -24,6 +24,8 @@ type ShellContext struct {
 	Dir string
 	// Workspace is the absolute path of the task's workspace, in which a command may write.
 	Workspace string
+	// Env are the names of the variables that the caller sets, to whatever values.
+	Env []string
 }
 
 // Classify tells whether a bash command is destructive or interactive (S0-083, S0-084, A-29, A-30).
@@ -99,6 +101,10 @@ func (k *checker) script(text string) {
 	if inner.within && len(inner.texts) > 0 {
 		inner.destructive("a script inside of the script sets a variable")
 	}
+	for _, name := range k.ctx.Env {
+		inner.variable(name)
+		inner.texts[name] = true
+	}
 	syntax.Walk(file, inner.visit)
 	k.depth--
 	// A script that runs in this shell moves this shell.
@@ -130,7 +136,7 @@ func (k *checker) survey(node syntax.Node) bool {
 			}
 		}
 	case *syntax.CallExpr:
-		if args := k.args(n.Args); len(args) > 0 && args[0].text == "cd" {
+		if args := k.args(n.Args); len(args) > 0 && (args[0].text == "cd" || args[0].text == "pushd" || args[0].text == "popd") {
 			k.changesDir(args[1:])
 		}
 	}
@@ -155,7 +161,7 @@ func (k *checker) changesDir(args []arg) {
 	if len(args) > 0 && args[0].text == "--" {
 		args = args[1:]
 	}
-	if len(args) != 1 || !args[0].fixed || strings.HasPrefix(args[0].text, "-") || strings.HasPrefix(args[0].text, "~") {
+	if len(args) != 1 || !args[0].fixed || strings.ContainsAny(args[0].text[:min(1, len(args[0].text))], "-+") || strings.HasPrefix(args[0].text, "~") {
 		k.lost = true
 		return
 	}
@@ -192,11 +198,12 @@ func (k *checker) inside(a arg) bool {
 func startsCode(path string) bool {
 	switch base := strings.ToLower(filepath.Base(path)); base {
 	case ".gitconfig", ".profile", ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".netrc", ".npmrc", ".pypirc",
-		".inputrc", "config", "head", "commondir", "gitdir", "makefile", "gnumakefile":
+		".inputrc", ".lesskey", ".lesshst", ".less", ".sqliterc", ".manpath", ".rpmrc", ".rpmmacros", ".yarnrc", ".condarc", ".terraformrc", ".toprc", ".curlrc", ".wgetrc", "config", "head", "commondir", "gitdir", "makefile", "gnumakefile":
 		return true
 	}
 	path = strings.ToLower(path) + "/"
-	return strings.Contains(path, "/.ssh/") || strings.Contains(path, "/.config/")
+	return strings.Contains(path, "/.ssh/") || strings.Contains(path, "/.config/") || strings.Contains(path, "/.docker/") ||
+		strings.Contains(path, "/.kube/") || strings.Contains(path, "/.aws/") || strings.Contains(path, "/.gnupg/")
 }
 
 // writes checks a path that would be written.
@@ -251,7 +258,7 @@ func (k *checker) visit(node syntax.Node) bool {
 
 // declares checks the name of a function, which must stand for no other command.
 func (k *checker) declares(name string) {
-	if _, known := k.programs[name]; known || k.within || !isName(name) || slices.Contains(strings.Fields("cd source alias unalias enable hash shopt pushd popd kill bind complete compgen fc"), name) {
+	if k.knows(name) || k.within || !isName(name) || slices.Contains(strings.Fields("cd source alias unalias enable hash shopt pushd popd kill bind complete compgen fc"), name) {
 		k.destructive("the function " + name + " may stand for another command")
 	}
 }
@@ -303,18 +310,32 @@ func (k *checker) assign(a *syntax.Assign) {
 	}
 }
 
-// variable checks a name that is assigned: some variables make harmless programs do other things.
+// variable checks a name that is assigned.
 func (k *checker) variable(name string) {
+	if steersPrograms(name) {
+		k.destructive("it changes the variable " + name)
+	}
+}
+
+// steersPrograms reports whether a variable makes harmless programs do other things.
+func steersPrograms(name string) bool {
 	switch name {
 	case "PATH", "ENV", "IFS", "SHELLOPTS", "BASHOPTS", "PS4", "PROMPT_COMMAND", "CDPATH", "HOME", "TMPDIR", "EDITOR", "VISUAL", "PAGER",
 		"GOFLAGS", "GOPROXY", "GOTOOLCHAIN", "GOROOT", "GOPATH", "GOBIN", "GOENV", "CC", "CXX", "SHELL", "MAKEFLAGS", "TAR_OPTIONS",
 		"LESSOPEN", "MANPAGER", "RIPGREP_CONFIG_PATH", "MAKE", "MAKEFILES", "GNUMAKEFLAGS", "MFLAGS", "PWD", "OLDPWD", "GLOBIGNORE",
-		"XZ_OPT", "XZ_DEFAULTS", "GZIP", "GOCACHEPROG", "GOWORK", "GOAUTH", "GOEXPERIMENT", "GCCGO", "PKG_CONFIG", "AR", "FC", "TMP", "TEMP":
-		k.destructive("it changes the variable " + name)
+		"XZ_OPT", "XZ_DEFAULTS", "GZIP", "GOCACHEPROG", "GOWORK", "GOAUTH", "GOEXPERIMENT", "GCCGO", "PKG_CONFIG", "AR", "FC", "TMP", "TEMP",
+		"KUBECONFIG", "GCONV_PATH", "LOCPATH", "NLSPATH", "TERMINFO", "TERMINFO_DIRS", "APT_CONFIG", "WGETRC", "CURL_HOME", "GNUPGHOME", "UNZIP", "UNZIPOPT",
+		"ZIPOPT", "ZIPINFO", "BROWSER", "RSH", "TAPE", "MAGIC", "MORE", "FCEDIT", "SUDO_ASKPASS", "MANOPT", "MANPATH", "MANROFFOPT", "TROFF", "HOSTALIASES":
+		return true
 	}
-	for _, prefix := range []string{"LD_", "DYLD_", "GIT_", "BASH", "XDG_", "AWK", "GAWK", "ZSTD_", "CGO_CFLAGS", "CGO_LDFLAGS", "CGO_CPPFLAGS", "CGO_CXXFLAGS", "NPM_", "npm_", "NODE_", "PYTHON", "PERL", "RUBY", "JAVA_", "CARGO", "RUST"} {
+	for _, prefix := range []string{
+		"LD_", "DYLD_", "GIT_", "BASH", "XDG_", "AWK", "GAWK", "ZSTD_", "CGO_CFLAGS", "CGO_LDFLAGS", "CGO_CPPFLAGS", "CGO_CXXFLAGS", "NPM_", "npm_", "NODE_", "PYTHON", "PERL", "RUBY", "JAVA_", "CARGO", "RUST",
+		"DOCKER_", "COMPOSE_", "CONTAINER_", "KUBECTL_", "HELM_", "AWS_", "GH_", "GITHUB_", "GLAB_", "CLOUDSDK_", "TF_", "TOFU_", "PIP_", "UV_", "POETRY_", "CONDA_", "MAMBA_",
+		"YARN_", "PNPM_", "COREPACK_", "HOMEBREW_", "DPKG_", "APT_", "RPM_", "SYSTEMD_", "LESS", "GROFF", "SSH_", "RSYNC_", "OPENSSL_", "SSL_", "PHP", "LUA_", "SQLITE_", "PG", "MYSQL", "DENO_", "BUN_",
+	} {
 		if strings.HasPrefix(name, prefix) {
-			k.destructive("it changes the variable " + name)
+			return true
 		}
 	}
+	return false
 }

@@ -171,12 +171,13 @@ func protected(field, format string, args ...any) *fault.Error {
 }
 
 // TakesAlong returns PROTECTED_PATH when a call that takes away the directory of a field would take along a path
-// below it that is protected itself; moving it to elsewhere makes the path there.
+// below it that is protected itself, and FORBIDDEN for one that the policy file closes to the call; moving it to elsewhere
+// makes the path there.
 func (p *Policy) TakesAlong(c Call, field, path string) error {
 	if why := p.closed(c, touch{field, filepath.Clean(path), access(c.Spec, field)}); why != "" {
 		return protected(field, "%s would be taken along, and it is protected: %s", path, why)
 	}
-	return nil
+	return p.hidden(c, filepath.Clean(path))
 }
 
 // closed says why a path is closed to a call, "" when it is not.
@@ -254,6 +255,9 @@ func (p *Policy) protection(path string, access tools.Access, workspace string) 
 	if p.IsSecretFile(path) {
 		return "its name is one of files with secrets"
 	}
+	if p.holdsKey(path) {
+		return "it holds a key"
+	}
 	if pattern := p.pattern(rel); pattern != "" && !within(path, workspace) {
 		return "the pattern " + pattern + " protects it outside the task's workspace"
 	}
@@ -306,7 +310,16 @@ func (p *Policy) class(c Call) (Class, bool) {
 	if dir == "" {
 		dir = filepath.Join(c.Workspace, "workspace")
 	}
-	return Classify(command, ShellContext{Dir: dir, Workspace: c.Workspace}), true
+	return Classify(command, ShellContext{Dir: dir, Workspace: c.Workspace, Env: c.environment()}), true
+}
+
+// environment returns the names of the variables that the call sets for its command.
+func (c Call) environment() []string {
+	var values map[string]json.RawMessage
+	if c.Spec.Environment == "" || json.Unmarshal(argFields(c.Args)[c.Spec.Environment], &values) != nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(values))
 }
 
 // command returns the shell command that the call would run.

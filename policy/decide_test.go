@@ -2,7 +2,10 @@ package policy_test
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -22,7 +25,9 @@ const (
 
 func newPolicy(t *testing.T, cfg policy.Config) *policy.Policy {
 	t.Helper()
-	cfg.Root, cfg.DataDir = "/root", "/root/data"
+	if cfg.Root == "" {
+		cfg.Root, cfg.DataDir = "/root", "/root/data"
+	}
 	p, err := policy.New(cfg)
 	require.NoError(t, err)
 	return p
@@ -129,8 +134,10 @@ func TestPaths(t *testing.T) {
 		workspace + "/.orch/x":              fault.ProtectedPath,
 		workspace + "/.env":                 fault.ProtectedPath,
 		workspace + "/.env.local":           fault.ProtectedPath,
-		workspace + "/server.PEM":           fault.ProtectedPath,
-		workspace + "/id_rsa":               fault.ProtectedPath,
+		workspace + "/store.P12":            fault.ProtectedPath,
+		workspace + "/.env.example":         "",
+		workspace + "/id_ed25519.pub":       "",
+		workspace + "/server.pem":           "",
 	} {
 		c := writeCall(path, "text")
 		c.Allow.Paths = []string{"docs/out.md", "/root/deliverables"}
@@ -140,6 +147,33 @@ func TestPaths(t *testing.T) {
 			assert.Equal(t, "file_path", fault.From(err).Field)
 			assert.NotEmpty(t, fault.From(err).Hint)
 		}
+	}
+}
+
+// A file is one of secrets by what is in it: a certificate is none, and a key is one by any name.
+func TestKeyFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p := newPolicy(t, policy.Config{Root: dir})
+	key := "-----BEGIN EC PRIVATE KEY-----\n" + strings.Repeat("MHcCAQEEIIrYSSNQFaA2Hwf1duRSx", 4) + "\n-----END EC PRIVATE KEY-----\n"
+	for name, tc := range map[string]struct {
+		text string
+		code fault.Code
+	}{
+		"server.key":   {key, fault.ProtectedPath},
+		"anything":     {key, fault.ProtectedPath},
+		"db.secret":    {"password=S3cr3t.word\n", fault.ProtectedPath},
+		"cert.pem":     {strings.NewReplacer("EC PRIVATE KEY", "CERTIFICATE", "MHcCAQEE", "MIIDdTCC").Replace(key), ""},
+		"key_test.go":  {"package x\n\nconst key = `" + key + "`\n", ""},
+		"i18n.key":     {"title = hello\n", ""},
+		"id_rsa.pub":   {"ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAABAQ ada@example.org\n", ""},
+		".env.example": {"PASSWORD=changeme\n", ""},
+	} {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(tc.text), 0o600))
+		c := writeCall(path, "text")
+		c.Allow.Paths = []string{dir + "/" + name}
+		assert.Equal(t, tc.code, fault.CodeOf(verdict(p, c)), name)
 	}
 }
 

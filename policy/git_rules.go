@@ -12,35 +12,15 @@ func git(k *checker, c call) {
 		return
 	}
 	sub, rest := subcommand(args)
+	if k.reads(call{name: "git", args: args}) {
+		return
+	}
 	inner := call{name: "git " + sub, args: rest, fed: c.fed}
 	switch sub {
 	case "status", "log", "diff", "show", "rev-parse", "ls-files", "ls-tree", "shortlog", "describe", "blame", "cat-file", "rev-list",
 		"merge-base", "name-rev", "for-each-ref", "show-ref", "count-objects", "whatchanged", "version", "check-ignore", "diff-tree",
 		"diff-index", "diff-files", "grep", "--version", "var", "cherry", "range-diff", "check-attr":
 		options("O", "output", "ext-diff", "textconv", "open-files-in-pager", "filters", "exec")(k, inner)
-	case "branch":
-		lists(k, inner, "-a", "-r", "-v", "-vv", "--list", "-l", "--all", "--remotes", "--show-current", "--contains", "--merged", "--no-merged")
-	case "tag":
-		lists(k, inner, "-l", "--list", "-n", "--contains", "--points-at")
-	case "remote":
-		only("nv", "verbose", "all", "push")(k, inner)
-		if len(rest) > 0 && !slices.Contains([]string{"show", "get-url"}, rest[0].text) && (len(rest) > 1 || rest[0].text != "-v" && rest[0].text != "--verbose") {
-			k.destructive("git remote changes the repository")
-		}
-	case "stash", "worktree", "submodule", "reflog", "notes":
-		first := arg{}
-		if len(rest) > 0 {
-			first = rest[0]
-		}
-		only("p", "stat", "porcelain")(k, inner)
-		if sub == "notes" && len(rest) > 1 {
-			k.destructive("git notes may change the repository")
-		}
-		if !slices.Contains([]string{"list", "show", "status"}, first.text) && (sub != "reflog" || len(rest) > 0) {
-			k.destructive("git " + sub + " " + first.text)
-		}
-	case "config":
-		lists(k, inner, "--get", "--get-all", "--list", "-l")
 	case "add", "commit", "init", "switch", "checkout":
 		adds(k, inner, sub)
 	case "rebase", "mergetool", "difftool", "citool", "gui":
@@ -73,23 +53,6 @@ func globalOptions(k *checker, args []arg) ([]arg, bool) {
 		}
 	}
 	return args, true
-}
-
-// lists accepts a subcommand without arguments, or that begins with an option that makes it list.
-func lists(k *checker, c call, listing ...string) {
-	dynamic := slices.ContainsFunc(c.args, func(a arg) bool { return !a.fixed && !a.safe })
-	if len(c.args) == 0 && c.name != "git config" {
-		return
-	}
-	if dynamic || len(c.args) == 0 || !slices.Contains(listing, c.args[0].text) {
-		k.destructive(c.name + " changes the repository")
-		return
-	}
-	for _, a := range c.args[1:] {
-		if a.option() && !slices.Contains(listing, a.text) && !strings.HasPrefix(a.text, "--sort") && !strings.HasPrefix(a.text, "--format") && a.text != "--show-origin" {
-			k.destructive("the option " + a.text + " of " + c.name)
-		}
-	}
 }
 
 // adds accepts what only adds to a repository in the workspace: add, commit, init and new branches.

@@ -71,6 +71,11 @@ func New(cfg Config) (*Policy, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
+	if cfg.Rules != nil {
+		if err := cfg.Rules.checkReach(filepath.Clean(cfg.Root)); err != nil {
+			return nil, err
+		}
+	}
 	p := &Policy{
 		root: filepath.Clean(cfg.Root), working: filepath.Clean(cfg.Working),
 		readOnly: cfg.ReadOnly, protected: cfg.Protected,

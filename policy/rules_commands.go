@@ -16,6 +16,8 @@ type found struct {
 	list []simple
 	// unknown is true when the call may run commands that are not in the list.
 	unknown bool
+	// steered is true when the call sets variables by which programs do other things.
+	steered bool
 }
 
 // simple is a command, its words joined by single spaces.
@@ -37,6 +39,7 @@ const (
 // commands finds the simple commands of a call.
 func (c Call) commands() found {
 	f := finder{left: maxFound, scripts: maxScripts}
+	f.steered = slices.ContainsFunc(c.environment(), steersPrograms)
 	if text, ok := c.command(); ok {
 		f.script(text, true)
 		return f.found
@@ -72,7 +75,7 @@ func (r *Rule) byCommand(f found) answer {
 		}
 		return result
 	}
-	if f.unknown {
+	if f.unknown || f.steered {
 		return no
 	}
 	written := slices.DeleteFunc(slices.Clone(f.list), func(s simple) bool { return !s.written })
@@ -112,6 +115,9 @@ func (f *finder) script(text string, written bool) {
 	}
 	f.depth++
 	syntax.Walk(file, func(node syntax.Node) bool {
+		if assign, ok := node.(*syntax.Assign); ok && assign.Name != nil && steersPrograms(assign.Name.Value) {
+			f.steered = true
+		}
 		if call, ok := node.(*syntax.CallExpr); ok && len(call.Args) > 0 {
 			words := make([]arg, len(call.Args))
 			for i, w := range call.Args {

@@ -32,8 +32,11 @@ func golang(k *checker, c call) {
 		k.destructive("go " + sub + " changes more than the build")
 	}
 	for i, a := range rest {
+		if a.text == "-mod=mod" || a.text == "--mod=mod" {
+			k.writes(arg{text: ".", fixed: true})
+		}
 		name, value, joined := strings.Cut(strings.TrimPrefix(strings.TrimLeft(a.text, "-"), "test."), "=")
-		if a.option() && slices.Contains([]string{"exec", "toolexec", "overlay", "modfile", "ldflags", "gccgoflags", "compiler", "vettool", "C", "pkgdir", "gocoverdir", "fuzzcachedir"}, name) {
+		if a.option() && slices.Contains([]string{"exec", "toolexec", "overlay", "modfile", "ldflags", "gccgoflags", "compiler", "vettool", "C", "pkgdir", "gocoverdir", "fuzzcachedir", "http"}, name) {
 			k.destructive("the option -" + name + " of go")
 		}
 		if a.option() && slices.Contains([]string{"o", "coverprofile", "cpuprofile", "memprofile", "blockprofile", "mutexprofile", "trace", "outputdir"}, name) {
@@ -97,16 +100,33 @@ func makes(k *checker, c call) {
 func npm(k *checker, c call) {
 	sub, rest := subcommand(c.args)
 	switch sub {
-	case "test", "t", "tst", "--version", "-v", "ls", "list", "--help":
+	case "test", "t", "tst":
+		k.npmOptions(rest)
 		return
 	case "run", "run-script":
 		script, _ := firstOperand(rest)
 		name, _, _ := strings.Cut(script.text, ":")
 		if script.fixed && slices.Contains([]string{"test", "build", "lint", "check", "typecheck", "coverage"}, name) {
+			k.npmOptions(rest)
 			return
 		}
 	}
 	k.destructive(c.name + " " + sub + " may install or run anything")
+}
+
+// npmOptions accepts few options of npm itself. Behind -- they are those of the script.
+func (k *checker) npmOptions(args []arg) {
+	for _, a := range args {
+		name, _, _ := strings.Cut(a.text, "=")
+		switch {
+		case a.fixed && a.text == "--":
+			return
+		case !a.fixed && !a.safe:
+			k.destructive("an argument of npm is computed at run time and might be an option")
+		case a.option() && !slices.Contains([]string{"-s", "--silent", "--if-present", "-w", "--workspace", "--workspaces", "-ws"}, name):
+			k.destructive("the option " + a.shown() + " of npm")
+		}
+	}
 }
 
 // cargo accepts building and testing.
@@ -130,6 +150,11 @@ func python(k *checker, c call) {
 		words = append(words, a.text)
 	}
 	switch strings.Join(words, " ") {
+	case "-m pip":
+		if !k.reads(call{name: "pip", args: c.args[2:]}) {
+			k.destructive("pip may install or run anything")
+		}
+		return
 	case "--version", "-V", "-m unittest", "-m json.tool", "-m py_compile", "-m compileall":
 		if len(c.args) > 3 && words[1] == "json.tool" {
 			k.destructive("json.tool writes its second operand")

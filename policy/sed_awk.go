@@ -15,13 +15,15 @@ func sed(k *checker, c call) {
 		case !a.fixed && !a.safe:
 			k.destructive("an argument of sed is computed at run time")
 			return
-		case a.text == "-e" || a.text == "--expression":
+		case a.text == "--expression" || a.option() && a.fixed && !strings.HasPrefix(a.text, "--") && strings.HasSuffix(a.text, "e") && strings.Trim(a.text, "-nErzsu") == "e":
 			if i++; i < len(c.args) && c.args[i].fixed {
 				scripts, given = append(scripts, c.args[i].text), true
 				continue
 			}
 			k.destructive("a script of sed is computed at run time")
 			return
+		case a.fixed && strings.HasPrefix(a.text, "--expression="):
+			scripts, given = append(scripts, a.text[len("--expression="):]), true
 		case a.option() && !slices.Contains([]string{"--quiet", "--silent", "--regexp-extended", "--posix", "--null-data", "--version", "--"}, a.text) && (strings.HasPrefix(a.text, "--") || strings.Trim(a.text, "-nErzsu") != ""):
 			k.destructive("the option " + a.text + " of sed")
 			return

@@ -9,10 +9,15 @@ import (
 // interpreters that got nothing to interpret.
 func (k *checker) asksPerson(c call) bool {
 	switch c.name {
-	case "vi", "vim", "nvim", "view", "nano", "pico", "emacs", "ed", "joe", "micro", "hx", "helix", "less", "more", "most", "man", "info",
+	case "crontab":
+		if slices.ContainsFunc(c.args, func(a arg) bool { return a.option() && strings.Contains(a.text, "e") }) {
+			k.interactive("crontab -e opens an editor")
+			return true
+		}
+	case "vi", "vim", "nvim", "view", "nano", "pico", "emacs", "ed", "joe", "micro", "hx", "helix", "most", "info",
 		"top", "htop", "btop", "atop", "watch", "ssh", "sftp", "ftp", "telnet", "screen", "tmux", "mc", "su", "passwd", "login",
-		"dialog", "whiptail", "fzf", "gdb", "lldb", "visudo", "crontab":
-		if len(c.args) == 1 && (c.args[0].text == "--version" || c.args[0].text == "--help") {
+		"dialog", "whiptail", "fzf", "gdb", "lldb", "visudo":
+		if editsByScript(c) {
 			return false
 		}
 		k.interactive(c.name + " waits for a person")
@@ -30,6 +35,22 @@ func (k *checker) asksPerson(c call) bool {
 	return false
 }
 
+// editsByScript reports an editor that is told not to wait for a person.
+func editsByScript(c call) bool {
+	var options []string
+	switch c.name {
+	case "emacs":
+		options = []string{"--batch", "-batch", "--script"}
+	case "vi", "vim", "ex":
+		options = []string{"-es", "-Es", "-sc"}
+	case "nvim":
+		options = []string{"-es", "-Es", "--headless", "-l"}
+	case "ed":
+		return c.fed
+	}
+	return slices.ContainsFunc(c.args, func(a arg) bool { return a.fixed && slices.Contains(options, a.text) })
+}
+
 // run classifies the command that a wrapper would start.
 func (k *checker) run(words []arg, fed bool) {
 	if *k.runs++; *k.runs > maxRuns {
@@ -37,7 +58,7 @@ func (k *checker) run(words []arg, fed bool) {
 		return
 	}
 	if len(words) > 0 {
-		if slices.Contains([]string{"cd", "eval", "trap", "set", "exec", "read", "mapfile", "readarray", "getopts", "unset", "wait", "."}, words[0].text) {
+		if slices.Contains([]string{"cd", "pushd", "popd", "eval", "trap", "set", "exec", "read", "mapfile", "readarray", "getopts", "unset", "wait", "."}, words[0].text) {
 			k.destructive(words[0].text + " changes the shell behind a wrapper")
 		}
 		k.call(words, fed, 0) // functions are not visible to programs
@@ -50,6 +71,8 @@ func wrapperOptions(name string) (withValue, alone []string) {
 	switch name {
 	case "nice":
 		return []string{"-n"}, nil
+	case "ionice":
+		return []string{"-c", "-n"}, []string{"-c1", "-c2", "-c3", "-t"}
 	case "timeout":
 		return []string{"-k", "-s"}, []string{"-v", "--verbose", "--foreground", "--preserve-status"}
 	case "env":

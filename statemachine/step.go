@@ -109,7 +109,8 @@ type Step struct {
 	Items    []events.Value `json:"items,omitempty"`
 	Since    time.Time      `json:"since,omitzero"`
 	CalledAt time.Time      `json:"called_at,omitzero"`
-	// Due is when a retry, a timer or the timeout of a signal fires; zero when nothing is timed.
+	// Due is when a retry, a timer or the timeout of a signal fires, or until when a call in doubt may still run; zero when
+	// nothing is timed.
 	Due      time.Time     `json:"due,omitzero"`
 	Duration time.Duration `json:"duration,omitempty"`
 }
@@ -164,13 +165,16 @@ func (s *Step) fill(at time.Time, p events.Payload) {
 		s.Rounds++
 	case *events.Called:
 		s.Worker, s.CalledAt = d.Worker, d.At
-		s.Effect = cmp.Or(d.Effect, s.Effect)
+		s.Effect, s.Timeout = cmp.Or(d.Effect, s.Effect), cmp.Or(d.Timeout, s.Timeout)
 	case *events.Succeeded:
 		s.end(d.Output, nil, "", d.Duration)
 	case *events.Reused:
 		s.end(d.Output, nil, "", 0)
 		s.Reason = "reused from " + string(d.From)
 	case *events.StepError:
+		if d.Tool != "" {
+			s.Tool, s.Args, s.Purpose = d.Tool, d.Args, d.Purpose
+		}
 		s.end(events.Value{}, d.Error, d.Class, d.Duration)
 		s.lose(d.Class)
 	case *events.Retrying:
@@ -184,7 +188,7 @@ func (s *Step) fill(at time.Time, p events.Payload) {
 	case *events.Skipped:
 		s.Reason, s.Due = d.Reason, time.Time{}
 	case *events.InDoubt:
-		s.Reason = d.Reason
+		s.Reason, s.Due = d.Reason, d.Until
 		s.Lost++
 		if d.Gone {
 			s.forget()
@@ -251,7 +255,7 @@ func (s *Step) end(output events.Value, err *fault.Error, class string, took tim
 }
 
 func (s *Step) resolve(at time.Time, d *events.Resolved) {
-	s.Reason = "decided by " + d.By
+	s.Reason, s.Due = "decided by "+d.By, time.Time{}
 	if d.As != "retry" {
 		s.forget()
 	}

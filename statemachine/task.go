@@ -229,6 +229,15 @@ func (t *Task) note(e events.Event) {
 		t.Reads[d.Path] = d.SHA256
 	case *events.Checkpointed:
 		t.Checkpoints = append(t.Checkpoints, *d)
+	case *events.Refused:
+		t.ended(d)
+	}
+}
+
+// ended notes that a call in doubt does not run any more: its worker has reported its end, however late.
+func (t *Task) ended(d *events.Refused) {
+	if s := t.Steps[d.Step]; s != nil && s.Awaited(d.Attempt, d.Worker) {
+		s.Due = time.Time{}
 	}
 }
 

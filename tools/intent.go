@@ -26,6 +26,10 @@ const (
 type Target struct {
 	Kind TargetKind `json:"kind"`
 	Name string     `json:"name"`
+	// Version is the version of a package, a range or a tag; "" is the latest.
+	Version string `json:"version,omitempty"`
+	// Pinned is what the project permits of a package when that is not the version of the target.
+	Pinned string `json:"pinned,omitempty"`
 	// Known is true when the project itself names the target, such as a package in its manifest (S0-141).
 	Known bool `json:"known,omitempty"`
 	// Force is true for a change that throws away what is there, such as a forced push (S0-108).

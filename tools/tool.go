@@ -132,6 +132,8 @@ type Spec struct {
 	Content []string `json:"content,omitempty"`
 	// Command is the input field that holds a shell command to classify.
 	Command string `json:"command,omitempty"`
+	// Environment is the input field with the variables that Command sees beside those of every call.
+	Environment string `json:"environment,omitempty"`
 	// Recipients is the input field that lists whom a call gives something: agent:NAME, user:NAME, group:NAME or all. A call
 	// without goes to somebody who is found out.
 	Recipients string `json:"recipients,omitempty"`

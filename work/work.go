@@ -157,6 +157,8 @@ type Poll struct {
 	Tools []string `json:"tools,omitempty"`
 	// Free is the number of calls the worker can take now; 0 only waits for cancellations.
 	Free int `json:"free"`
+	// Slots is the number of calls that the worker can have at the same time; 0 keeps none of them for operators.
+	Slots int `json:"slots,omitempty"`
 	// Wait is how long the owner may hold the poll open when there is nothing.
 	Wait time.Duration `json:"wait"`
 	// Got is the number of the newest batch with calls that the worker has received, 1 before the first. The
@@ -188,12 +190,17 @@ type Batch struct {
 	Cancel []Ref `json:"cancel,omitempty"`
 }
 
+// UsualTimeout ends a call when neither the call nor its tool has a time limit.
+const UsualTimeout = 2 * time.Minute
+
 // Started asks the owner to make durable that a call with effects begins.
 type Started struct {
 	Ref
 	Worker string `json:"worker"`
 	// Effect is that of this very call. A destructive one gets a checkpoint before it (S0-171).
 	Effect string `json:"effect,omitempty"`
+	// Timeout is the time limit of the call, counted from before this request at the latest.
+	Timeout time.Duration `json:"timeout,omitempty"`
 }
 
 // Progress is the progress of a running call in the manner of MCP.

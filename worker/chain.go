@@ -13,6 +13,7 @@ import (
 	"strconv"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/pathguard"
 	"github.com/orch-dev/orch/internal/pause"
 	"github.com/orch-dev/orch/policy"
 	"github.com/orch-dev/orch/tools"
@@ -99,7 +100,7 @@ func (w *Worker) resolve(_ context.Context, a *attempt) error {
 	a.paths = make(map[string]string, len(a.spec.Paths))
 	for _, p := range a.spec.Paths {
 		for field, path := range pathsOf(p.Field, fields[p.Field]) {
-			rel, err := w.confine(p.Access, path)
+			rel, err := confine(a.root, p.Access, path)
 			if err != nil {
 				return fault.From(err).WithField(field)
 			}
@@ -133,11 +134,11 @@ func pathsOf(field string, value json.RawMessage) iter.Seq2[string, string] {
 	}
 }
 
-func (w *Worker) confine(access tools.Access, path string) (string, error) {
+func confine(root *pathguard.Root, access tools.Access, path string) (string, error) {
 	if access == tools.DeletePath {
-		return w.cfg.Root.ResolveEntry(path)
+		return root.ResolveEntry(path)
 	}
-	return w.cfg.Root.Resolve(path)
+	return root.Resolve(path)
 }
 
 // admit asks the policy for what does not depend on what the call would do: state gate, read-only node.
@@ -157,6 +158,7 @@ func (w *Worker) admit(_ context.Context, a *attempt) error {
 			a.asked.Within = append(a.asked.Within, policy.Allow(above))
 		}
 	}
+	w.fence(a)
 	return w.rules.Admit(a.asked)
 }
 
@@ -265,8 +267,9 @@ func (a *attempt) impact() []string {
 	return names
 }
 
-// prepare makes the workspace.
+// prepare makes the workspace, and leaves the tool what the call may reach.
 func (w *Worker) prepare(_ context.Context, a *attempt) error {
+	w.veil(a)
 	if a.spec.NoWorkspace {
 		return nil
 	}
@@ -275,7 +278,7 @@ func (w *Worker) prepare(_ context.Context, a *attempt) error {
 		return err
 	}
 	a.env.Workspace = dir
-	return nil
+	return w.workspaces.Own(a.Task, a.Requester)
 }
 
 // announce waits until the start of a call with effects is durable, because only then a crash can
@@ -293,8 +296,9 @@ func (w *Worker) announce(ctx context.Context, a *attempt) error {
 	if !a.Announce && a.env.Approval == "" && !effect.AtMostOnce() && !a.ordered() {
 		return nil
 	}
+	a.begin() // the first request may be the one that counts
 	for failures := 0; ; failures++ {
-		err := w.owner.Start(ctx, work.Started{Ref: a.Ref, Worker: w.cfg.Name, Effect: string(effect)})
+		err := w.owner.Start(ctx, work.Started{Ref: a.Ref, Worker: w.cfg.Name, Effect: string(effect), Timeout: a.timeout()})
 		switch {
 		case err == nil:
 			return nil

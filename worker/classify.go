@@ -21,6 +21,8 @@ func classify(err error) string {
 		return ""
 	case errors.Is(err, errStopping):
 		return fault.ClassShutdown
+	case errors.Is(err, errLeaseLost):
+		return fault.ClassWorkerLost
 	case errors.Is(err, errNoTool):
 		return fault.ClassToolNotFound
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/pathguard"
 	"github.com/orch-dev/orch/internal/proc"
+	"github.com/orch-dev/orch/internal/uptime"
 	"github.com/orch-dev/orch/policy"
 	"github.com/orch-dev/orch/tools"
 )
@@ -26,6 +27,8 @@ type Policy interface {
 	Decide(c policy.Call) (*policy.Ask, error)
 	// Opens reports whether a target is open to the task of a call.
 	Opens(c policy.Call, t tools.Target) bool
+	// Veil returns what the call must not reach beside what it names.
+	Veil(c policy.Call) policy.Veil
 	// Effect returns what the call would do.
 	Effect(c policy.Call) tools.Effect
 	// Redact returns data without secrets, still valid JSON if it was, and whether there were any.
@@ -46,6 +49,8 @@ type Config struct {
 	Root *pathguard.Root
 	// Working is the folder for workspaces, inside Root; default "Working".
 	Working string
+	// Operator is the identity that sees the workspaces of all others, such as user:ada; empty for none.
+	Operator string
 	// Exec starts the child processes of tools.
 	Exec *proc.Runner
 	// Heartbeat is the time between two heartbeats; default a third of the shortest lease.
@@ -67,6 +72,12 @@ type Config struct {
 	Logger *slog.Logger
 	// Clock gives the time for records; default time.Now.
 	Clock func() time.Time
+	// Uptime gives the time since the machine was started, in which the worker sees how long it stood still; default that of
+	// the system.
+	Uptime func() time.Duration
+	// WithOwner says that the owner stands still whenever the worker does, and that nobody takes its place: no lease runs out
+	// meanwhile.
+	WithOwner bool
 }
 
 func (c Config) withDefaults() Config {
@@ -81,6 +92,12 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Clock == nil {
 		c.Clock = time.Now
+	}
+	if c.Uptime == nil {
+		c.Uptime = uptime.Now
+	}
+	if c.WithOwner {
+		c.Uptime = func() time.Duration { return 0 }
 	}
 	setDefault(&c.Concurrency, 2*runtime.GOMAXPROCS(0))
 	setDefault(&c.PollWait, 20*time.Second)

@@ -11,14 +11,12 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/failpoint"
+	"github.com/orch-dev/orch/internal/pathguard"
 	"github.com/orch-dev/orch/policy"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/work"
 )
-
-// usualTimeout ends a call when neither the call nor its tool has a time limit.
-const usualTimeout = 2 * time.Minute
 
 // attempt is one call on its way through this worker.
 type attempt struct {
@@ -30,11 +28,21 @@ type attempt struct {
 	env   tools.Env
 	// asked is the call as the policy sees it.
 	asked policy.Call
+	// root is that of the worker without the workspaces of other identities.
+	root *pathguard.Root
 	// began is when the call was taken, later when its tool was called.
 	began time.Time
 	// cancel ends the context of the call; finish takes the outcome, once.
 	cancel context.CancelCauseFunc
 	finish func(work.Outcome)
+
+	// begun is when the time of the call began: when the owner was asked to note its start, or else its tool was called.
+	begun time.Time
+	// renewed is when the lease was last renewed, in uptime.
+	renewed atomic.Int64
+	// inTool is set once the tool was called, over is closed when that has returned or was given up.
+	inTool atomic.Bool
+	over   chan struct{}
 
 	// settled is set by who makes the outcome: the call itself, or who gives it up.
 	settled atomic.Bool
@@ -61,7 +69,8 @@ func (w *Worker) Execute(ctx context.Context, call work.Call) work.Outcome {
 }
 
 func (w *Worker) newAttempt(c work.Call) *attempt {
-	a := &attempt{Call: c}
+	a := &attempt{Call: c, over: make(chan struct{})}
+	a.renewed.Store(int64(w.cfg.Uptime()))
 	a.env = tools.Env{
 		Task: c.Task, Step: c.Step, Attempt: c.Attempt, Key: c.Key(), State: statemachine.State(c.State), Since: c.Since, Requester: c.Requester,
 		Root: w.cfg.Root, Exec: w.cfg.Exec, Now: w.cfg.Clock,
@@ -144,11 +153,14 @@ func (w *Worker) settle(ctx context.Context, a *attempt, res result, err error) 
 // elsewhere would be lost.
 func (w *Worker) invoke(ctx context.Context, a *attempt) (json.RawMessage, error) {
 	limit := a.timeout()
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, limitError(limit))
+	a.begin()
+	ctx, cancel := context.WithDeadlineCause(ctx, a.begun.Add(limit), limitError(limit))
 	defer cancel()
+	w.owner.look()
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
+	a.inTool.Store(true)
 	a.env.Log = slog.New(callHandler{redactingHandler{w.cfg.Logger.Handler(), w.clean}, &a.Call})
 	a.began = w.cfg.Clock()
 	disarm := context.AfterFunc(ctx, func() {
@@ -175,6 +187,13 @@ func (w *Worker) abandon(ctx context.Context, a *attempt) {
 	w.conclude(ctx, a, result{}, context.Cause(ctx))
 }
 
+// begin begins the time of the call, once.
+func (a *attempt) begin() {
+	if a.begun.IsZero() {
+		a.begun = time.Now()
+	}
+}
+
 func (a *attempt) timeout() time.Duration {
 	switch {
 	case a.Timeout > 0:
@@ -182,7 +201,7 @@ func (a *attempt) timeout() time.Duration {
 	case a.spec.Timeout > 0:
 		return a.spec.Timeout
 	default:
-		return usualTimeout
+		return work.UsualTimeout
 	}
 }
 

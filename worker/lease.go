@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/work"
 )
 
@@ -110,6 +109,7 @@ func (w *Worker) renewLeases(ctx context.Context, attempts []*attempt) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(w.interval(), beatTime))
 	defer cancel()
+	sent := w.cfg.Uptime()
 	reply, err := w.owner.Heartbeat(ctx, work.Heartbeat{Worker: w.cfg.Name, Queues: w.cfg.Queues, Calls: w.callHeartbeats(attempts)})
 	if err != nil {
 		for _, a := range attempts {
@@ -117,10 +117,12 @@ func (w *Worker) renewLeases(ctx context.Context, attempts []*attempt) error {
 		}
 		return err
 	}
+	for _, a := range attempts {
+		a.renewed.Store(int64(sent))
+	}
 	for _, ref := range reply.Stop {
 		if a := w.attempts.find(ref); a != nil {
-			a.dropped.Store(true)
-			a.cancel(fault.New(fault.Cancelled, "the call was stopped"))
+			a.cancel(leaseLost("the owner has given the call up"))
 		}
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/work"
 	"github.com/orch-dev/orch/worker"
@@ -114,8 +115,8 @@ func TestProgressIsPrompt(t *testing.T) {
 	})
 }
 
-// What the owner says to stop is ended and not reported.
-func TestStoppedCallsAreNotReported(t *testing.T) {
+// What the owner says to stop is ended at once, and the owner hears that it has ended.
+func TestStoppedCallsAreReportedAsLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		tool, began := waitTool("WAIT")
@@ -129,7 +130,10 @@ func TestStoppedCallsAreNotReported(t *testing.T) {
 		advance(time.Minute)
 		_, beats, reports := b.owner.count()
 		assert.Equal(t, 1, beats, "the call is over")
-		assert.Zero(t, reports)
+		assert.Equal(t, 1, reports)
+		out := <-b.owner.outcomes
+		assert.Equal(t, fault.ClassWorkerLost, out.Class)
+		assert.Equal(t, fault.WorkerLost, out.Error.Code)
 		stop()
 	})
 }

@@ -77,7 +77,7 @@ func (w *Worker) askForCancellations(ctx context.Context) (work.Batch, error) {
 }
 
 func (w *Worker) request(free int) work.Poll {
-	return work.Poll{Worker: w.cfg.Name, Queues: w.cfg.Queues, Tools: w.cfg.Tools, Free: free, Wait: w.cfg.PollWait, Got: w.got}
+	return work.Poll{Worker: w.cfg.Name, Queues: w.cfg.Queues, Tools: w.cfg.Tools, Free: free, Slots: w.cfg.Concurrency, Wait: w.cfg.PollWait, Got: w.got}
 }
 
 // leave asks one last time, for nothing: the owner then forgets a poll that was broken off and may

@@ -3,6 +3,7 @@ package worker_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -20,8 +21,12 @@ func TestDirectoriesWithProtectedPaths(t *testing.T) {
 	b := newBench(t, worker.Config{}, builtin.All(builtin.Config{})...)
 	plain := func(parts ...string) string { return filepath.Join(append([]string{b.root.Name()}, parts...)...) }
 	made := func(path string) string {
+		text := "x"
+		if filepath.Base(path) == "ID_ED25519" {
+			text = "-----BEGIN OPENSSH PRIVATE KEY-----\n" + strings.Repeat("b3BlbnNzaC1rZXktdjEAAAAA", 4) + "\n"
+		}
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		require.NoError(t, os.WriteFile(path, []byte("x"), 0o600))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	for _, tc := range []struct {

@@ -6,6 +6,7 @@
 //   - A tool with effects is not called before the owner has made the start durable.
 //   - What a call ended with is reported until the owner has taken or refused it, also when the owner
 //     is away meanwhile. The owner refuses an attempt that is no longer current.
+//   - A worker that stood still for longer than a lease ends the calls that it has lost before it says anything.
 //   - A tool that panics, hangs or returns too much fails its call; the worker lives (S3-144).
 //   - Secrets are removed from outputs, errors, progress and facts before they leave.
 package worker
@@ -19,6 +20,7 @@ import (
 
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/gopool"
+	"github.com/orch-dev/orch/internal/pathindex"
 	"github.com/orch-dev/orch/internal/workspace"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/work"
@@ -29,12 +31,14 @@ const lastReports = 2 * time.Second
 
 // Worker executes calls. It is safe for concurrent use.
 type Worker struct {
-	owner      work.Owner
+	owner      *vigil
 	catalogue  *tools.Catalogue
 	rules      Policy
 	cfg        Config
 	workspaces *workspace.Tree
-	attempts   *attemptTable
+	// names knows the files below the root for rules about paths.
+	names    *pathindex.Index
+	attempts *attemptTable
 	// calls counts the calls that were taken and whose outcome is not reported yet.
 	calls sync.WaitGroup
 	pool  *gopool.Pool
@@ -59,9 +63,11 @@ func New(owner work.Owner, catalogue *tools.Catalogue, rules Policy, cfg Config)
 	if err != nil {
 		return nil, err
 	}
+	attempts := newAttemptTable(cfg)
 	return &Worker{
-		owner: owner, catalogue: catalogue, rules: rules, cfg: cfg, workspaces: tree,
-		attempts: newAttemptTable(cfg), pool: gopool.New(cfg.Concurrency), nudge: make(chan struct{}, 1), got: 1,
+		owner: &vigil{Owner: owner, attempts: attempts, uptime: cfg.Uptime, log: cfg.Logger, last: cfg.Uptime()}, catalogue: catalogue, rules: rules, cfg: cfg, workspaces: tree,
+		names:    pathindex.New(cfg.Root.Name(), tree.Name()),
+		attempts: attempts, pool: gopool.New(cfg.Concurrency), nudge: make(chan struct{}, 1), got: 1,
 	}, nil
 }
 
@@ -81,6 +87,9 @@ func (w *Worker) Run(ctx context.Context) error {
 
 	var beats sync.WaitGroup
 	beats.Go(func() { w.heartbeat(reports) })
+	if !w.cfg.WithOwner {
+		beats.Go(func() { w.owner.keep(reports) })
+	}
 	err := w.poll(ctx, func(c work.Call) { w.launch(ctx, calls, reports, c) })
 	if err == nil {
 		w.leave(base)

@@ -48,6 +48,20 @@ type Stream struct {
 	Last    uint64
 	Records uint64
 	Damage  []Damage
+	// Strays are what else is in the directory of the stream, relative to it, with slashes: files of which nothing tells
+	// whether they are as they were written. The server makes some of them again when they are gone (see Derived).
+	Strays []string
+}
+
+// Derived reports whether a stray file is gone for no loss: an index without a checksum, or what a write that was cut
+// short left behind. The server makes it again, or would remove it.
+func Derived(stray string) bool {
+	switch stray {
+	case "msgs/thw.db", "msgs/sched.db", "sources.db":
+		return true
+	default:
+		return strings.HasSuffix(stray, ".tmp") || strings.HasSuffix(stray, ".new")
+	}
 }
 
 // Believable judges a record by its content: the lengths that tell the subject from the message are
@@ -96,6 +110,9 @@ func (c *checker) check(ctx context.Context) error {
 	if err := c.checkMeta(); err != nil {
 		return err
 	}
+	if err := c.stray(); err != nil {
+		return err
+	}
 	for last := 0; ; { // a running server may go on to another block, and remove the one that was the newest
 		blocks, err := c.list(last)
 		if err != nil || len(blocks) == 0 {
@@ -135,6 +152,35 @@ func (c *checker) checkMeta() error {
 	return nil
 }
 
+// stray finds the files that are neither checked here nor, as the index of the blocks is, by the server.
+func (c *checker) stray() error {
+	return fs.WalkDir(os.DirFS(c.dir), ".", func(name string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err == nil && !e.IsDir() && !isChecked(name) {
+			c.Strays = append(c.Strays, name)
+		}
+		return err
+	})
+}
+
+func isChecked(name string) bool {
+	switch name {
+	case "meta.inf", "meta.sum", "msgs/index.db":
+		return true
+	}
+	_, ok := blockNumber(strings.CutPrefix(name, "msgs/"))
+	return ok
+}
+
+// blockNumber returns the number in the name of a block.
+func blockNumber(name string, inBlocks bool) (int, bool) {
+	digits, isBlock := strings.CutSuffix(name, ".blk")
+	n, err := strconv.Atoi(digits)
+	return n, inBlocks && isBlock && err == nil && n > 0 && strconv.Itoa(n) == digits
+}
+
 func (c *checker) found(d Damage) {
 	d.After = c.Last
 	c.Damage = append(c.Damage, d)
@@ -148,8 +194,7 @@ func (c *checker) list(after int) ([]int, error) {
 	}
 	var numbers []int
 	for _, e := range entries {
-		name, isBlock := strings.CutSuffix(e.Name(), ".blk")
-		if n, err := strconv.Atoi(name); isBlock && err == nil && n > after {
+		if n, ok := blockNumber(e.Name(), true); ok && n > after {
 			numbers = append(numbers, n)
 		}
 	}

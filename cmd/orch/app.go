@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"os"
@@ -22,8 +23,8 @@ type app struct {
 	in       io.Reader
 	out, err io.Writer
 	getenv   func(string) string
-	// user is the user of the operating system who runs the command.
-	user string
+	// user is the user of the operating system who runs the command, identity whom the node takes them for, once it was asked.
+	user, identity string
 	// dir is the working directory, home that of the user.
 	dir, home string
 	// exe is the path of this program; empty when the system does not tell.
@@ -114,6 +115,7 @@ func (a *app) configure(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	cfg.Command = cmd.CommandPath()
 	a.cfg = cfg
 	return nil
 }
@@ -158,17 +160,14 @@ func (s *setting) String() string        { return s.text }
 func (s *setting) Set(text string) error { s.text = text; return nil }
 func (s *setting) Type() string          { return s.typ }
 
-// actor is who asks, for the log.
+// actor is who asks, for the log: whom the node takes them for.
 func (a *app) actor() string {
-	return "user:" + a.user
+	return cmp.Or(a.identity, "user:"+a.user)
 }
 
 // osUser returns the name of the user of the process. The operating system says it, not a variable that
-// anybody can set; only root may act for who called sudo.
+// anybody can set.
 func osUser() string {
-	if name := os.Getenv("SUDO_USER"); name != "" && os.Getuid() == 0 {
-		return name
-	}
 	if u, err := user.Current(); err == nil {
 		return u.Username
 	}

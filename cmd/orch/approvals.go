@@ -218,8 +218,8 @@ func newReject(a *app) *cobra.Command {
 }
 
 func (a *app) decide(ctx context.Context, r orchestrator.DecideRequest) error {
-	r.Actor = a.actor()
 	return a.with(ctx, idle, func(s session) error {
+		r.Actor = a.actor()
 		p, err := s.Decide(ctx, r)
 		if err != nil {
 			return err

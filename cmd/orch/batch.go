@@ -16,6 +16,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/plan"
+	"github.com/orch-dev/orch/policy/secrets"
 )
 
 // The limits of one request of a batch, and of the errors that are listed.
@@ -75,7 +76,7 @@ func (a *app) submitBatch(ctx context.Context, o submitOptions) error {
 		}
 		return fault.New(fault.ValidationError, "%s of %s wrong, nothing was submitted", screen.Plural(len(b.problems), "line"), o.file)
 	}
-	return a.with(ctx, working, func(s session) error { return b.run(ctx, s) })
+	return a.withLasting(ctx, working, func(s session) error { return b.run(ctx, s) })
 }
 
 func (b *batch) load(ctx context.Context) error {
@@ -109,7 +110,7 @@ func (b *batch) load(ctx context.Context) error {
 
 // sentence writes an error with its hint in one line.
 func sentence(err error) string {
-	e := fault.From(err)
+	e := fault.From(err).Rewrite(secrets.Clean)
 	if e.Hint == "" {
 		return e.Error()
 	}
@@ -136,7 +137,7 @@ func (b *batch) request(ctx context.Context, text []byte) (orchestrator.SubmitRe
 	r := orchestrator.SubmitRequest{
 		Name: either(l.Name, b.options.name), Labels: labels, Priority: either(l.Priority, b.options.priority),
 		Queue: either(l.Queue, b.options.queue), IdempotencyKey: l.IdempotencyKey, DependsOn: upper(l.DependsOn),
-		Delay: b.options.delay, Actor: b.app.actor(), Via: viaSubmit,
+		Delay: b.options.delay, Via: viaSubmit,
 	}
 	if r.Priority != "" {
 		if err := oneOf("priority", r.Priority, priorities()); err != nil {
@@ -208,6 +209,9 @@ func (b *batch) plan(ctx context.Context, l batchLine) (*plan.Plan, error) {
 
 // run submits everything in chunks, and waits for it.
 func (b *batch) run(ctx context.Context, s session) error {
+	for i := range b.requests {
+		b.requests[i].Actor = b.app.actor()
+	}
 	var results []batchResult
 	for len(results) < len(b.requests) {
 		from := len(results)

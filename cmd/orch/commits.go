@@ -72,7 +72,7 @@ func (a *app) redial(ctx context.Context, lost time.Duration) (session, error) {
 	if lost < grace {
 		return a.nodes.Dial(ctx, a.cfg)
 	}
-	return a.nodes.Open(ctx, a.cfg, working)
+	return a.open(ctx, working)
 }
 
 // release closes the session that a follower found instead of the one it began with.

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -60,11 +63,14 @@ func (p processNodes) config(cfg config.Config, m mode) node.Config {
 		SyncWait: cfg.SyncWait, OutsideApprovals: cfg.OutsideApprovals, PortableNames: cfg.PortableNames,
 		Sandbox: cfg.Sandbox, SandboxRead: cfg.SandboxRead, SandboxWrite: cfg.SandboxWrite,
 		Tools: cfg.Tools, NotifyOn: cfg.NotifyOn, NotifyTo: cfg.Tools.NotifyChannels,
-		Extra: p.extra, Agents: map[string]agent.Command{},
+		Retention: node.Retention{Completed: days(cfg.RetainWorkspaces), Failed: days(cfg.RetainFailed)},
+		Operator:  bus.OwnerOf(cfg.DataDir),
+		Extra:     p.extra, Agents: map[string]agent.Command{},
 	}
 	for name, a := range cfg.Agents {
 		c.Agents[name] = agent.Command{Argv: a.Command, Timeout: a.Timeout, Network: a.Network}
 	}
+	c.ReadNewer = m == idle
 	if m == idle || cfg.Concurrency == 0 {
 		c.Concurrency = noWorker
 	}
@@ -73,6 +79,9 @@ func (p processNodes) config(cfg config.Config, m mode) node.Config {
 	}
 	return c
 }
+
+// days is a setting in days.
+func days(n int) time.Duration { return time.Duration(n) * 24 * time.Hour }
 
 // servers are the MCP servers of others that a node uses.
 func servers(cfg config.Config, m mode) node.Servers {
@@ -105,6 +114,10 @@ func (p processNodes) Dial(ctx context.Context, cfg config.Config) (session, err
 	if cfg.Server != "" {
 		c.NATSURL = cfg.Server
 	}
+	var err error
+	if c.Token, err = cfg.IdentityToken.Read(os.Getenv); err != nil {
+		return nil, fault.From(err).WithField("identity_token")
+	}
 	r, err := node.Dial(ctx, c)
 	if err != nil {
 		return nil, err
@@ -115,7 +128,7 @@ func (p processNodes) Dial(ctx context.Context, cfg config.Config) (session, err
 // Open implements nodes. When another process starts a node at the same moment, that one is used.
 func (p processNodes) Open(ctx context.Context, cfg config.Config, m mode) (session, error) {
 	s, err := p.Dial(ctx, cfg)
-	if !fault.Has(err, fault.Unavailable) || cfg.Server != "" {
+	if !fault.Has(err, fault.Unavailable) || cfg.Server != "" || cfg.IdentityToken != "" {
 		return s, err
 	}
 	if m != idle && cfg.Concurrency == 0 {
@@ -132,6 +145,8 @@ func (p processNodes) Open(ctx context.Context, cfg config.Config, m mode) (sess
 func (p processNodes) start(ctx context.Context, cfg config.Config, m mode) (session, error) {
 	c := p.config(cfg, m)
 	c.NotifyTo = slices.DeleteFunc(slices.Clone(c.NotifyTo), func(name string) bool { return name == "log" }) // the command says it
+	c.Guest = cmp.Or(cfg.Command, "orch")
+	c.HandedOver = func() { _, _ = fmt.Fprintln(p.logs, "another node takes over; this command goes on as its client") }
 	n, err := node.Start(ctx, c)
 	if err != nil {
 		return nil, err
@@ -170,20 +185,12 @@ func (p processNodes) redial(ctx context.Context, cfg config.Config, m mode, con
 }
 
 // Serve implements nodes.
-func (p processNodes) Serve(ctx context.Context, cfg config.Config, ready func(address, mcp string)) error {
+func (p processNodes) Serve(ctx context.Context, cfg config.Config, waits func(bus.Holder), ready func(address, mcp string)) error {
 	c := p.config(cfg, staying)
 	c.OwnTools = true
 	c.HTTP, c.HTTPOptional = faceAddress(cfg.HTTP)
-	c.User = osUser()
-	n, err := node.Start(ctx, c)
-	if err != nil {
-		return err
-	}
-	ready(n.Address(), n.FaceURL())
-	<-ctx.Done()
-	limited, stop := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
-	defer stop()
-	return n.Stop(limited)
+	c.User = strings.TrimPrefix(c.Operator, "user:")
+	return node.Serve(ctx, c, stopTime, waits, ready)
 }
 
 // usualFace is where a node speaks MCP when nobody says.
@@ -199,6 +206,15 @@ func faceAddress(setting string) (address string, optional bool) {
 	default:
 		return setting, false
 	}
+}
+
+// Nodes implements nodes.
+func (p processNodes) Nodes(ctx context.Context, cfg config.Config) (node.NodesReply, error) {
+	c := p.config(cfg, idle)
+	if cfg.Server != "" {
+		c.NATSURL = cfg.Server
+	}
+	return node.Nodes(ctx, c)
 }
 
 // Work implements nodes.
@@ -257,8 +273,17 @@ func (p processNodes) Inspect(ctx context.Context, cfg config.Config) (verifyRes
 	return verifyResultOf(report), err
 }
 
+// Salvage implements nodes.
+func (p processNodes) Salvage(ctx context.Context, cfg config.Config) (bus.Salvaged, error) {
+	if cfg.NATS != "" || cfg.Server != "" {
+		return bus.Salvaged{}, fault.New(fault.InvalidParams, "the files of an external server are not here").WithField("--salvage").
+			WithHint("its own tools mend them")
+	}
+	return bus.Salvage(ctx, cfg.DataDir, p.logger(cfg.LogLevel))
+}
+
 func verifyResultOf(r bus.Report) verifyResult {
-	v := verifyResult{Report: r, Found: r.Found}
+	v := verifyResult{Report: r, Found: r.Found, Newer: r.Newer, Lost: r.Lost}
 	for _, problem := range r.Problems {
 		v.Problems = append(v.Problems, problem.String())
 	}
@@ -275,12 +300,24 @@ func (p processNodes) use(ctx context.Context, cfg config.Config, fn func(sessio
 		return err
 	}
 	err = fn(s)
+	if err != nil && handedOver(s) {
+		err = p.again(ctx, cfg, fn)
+	}
 	limited, stop := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer stop()
 	if stopped := s.Close(limited); err == nil {
 		err = stopped
 	}
 	return err
+}
+
+// again calls fn with the node that has taken over.
+func (p processNodes) again(ctx context.Context, cfg config.Config, fn func(session) error) error {
+	s, err := dialOrOpen(ctx, p, cfg, idle)
+	if err != nil {
+		return err
+	}
+	return during(ctx, s, fn)
 }
 
 // Backup implements nodes.
@@ -313,12 +350,31 @@ func (p processNodes) Tokens(ctx context.Context, cfg config.Config, do func(bus
 	return p.use(ctx, cfg, func(s session) error {
 		switch s := s.(type) {
 		case remote:
-			return do(s)
+			return do(actingTokens{s, s.Identity()})
 		case embedded:
-			return do(s.node.Tokens())
+			return do(actingTokens{s.node.Tokens(), s.Identity()})
 		}
 		return nil
 	})
+}
+
+// actingTokens makes and revokes tokens in the name of who asks.
+type actingTokens struct {
+	bus.TokenStore
+
+	who string
+}
+
+// CreateToken implements bus.TokenStore.
+func (t actingTokens) CreateToken(ctx context.Context, in bus.NewToken) (bus.Token, error) {
+	in.Actor = t.who
+	return t.TokenStore.CreateToken(ctx, in)
+}
+
+// RevokeToken implements bus.TokenStore.
+func (t actingTokens) RevokeToken(ctx context.Context, in bus.RevokeToken) (bus.Token, error) {
+	in.Actor = t.who
+	return t.TokenStore.RevokeToken(ctx, in)
 }
 
 // Restore implements nodes.
@@ -346,6 +402,7 @@ type client interface {
 	agents.Service
 	node.Asker
 	bus.TokenStore
+	Identity() string
 	Verify(ctx context.Context) (bus.Report, error)
 	Backup(ctx context.Context, file string, cfg bus.BackupConfig) (bus.Manifest, error)
 	Close() error
@@ -366,12 +423,15 @@ type embedded struct {
 }
 
 // Embedded implements session.
-func (embedded) Embedded() bool { return true }
+func (e embedded) Embedded() bool { return !e.node.HandedOver() }
 
 // Ask implements session.
 func (e embedded) Ask(ctx context.Context, method string, in, out any) error {
 	return e.node.Ask(ctx, method, in, out)
 }
+
+// Identity implements session.
+func (e embedded) Identity() string { return e.node.Operator() }
 
 // Close implements session.
 func (e embedded) Close(ctx context.Context) error { return e.node.Stop(ctx) }

@@ -58,7 +58,7 @@ func describeStep(e events.Event) eventDescription {
 	case *events.Skipped:
 		return eventDescription{step: d.Step, text: d.Reason}
 	case *events.InDoubt:
-		return eventDescription{step: d.Step, text: d.Reason}
+		return eventDescription{step: d.Step, text: d.Reason + mayRun(d.Until)}
 	case *events.Resolved:
 		return eventDescription{step: d.Step, text: "as " + d.As + " by " + d.By}
 	case *events.Expanded:
@@ -87,6 +87,14 @@ func describeStep(e events.Event) eventDescription {
 	default:
 		return eventDescription{text: describeTask(e)}
 	}
+}
+
+// mayRun says until when a call in doubt may still run.
+func mayRun(until time.Time) string {
+	if until.IsZero() {
+		return ""
+	}
+	return "; it may run until " + stamp(until)
 }
 
 func describeTask(e events.Event) string {

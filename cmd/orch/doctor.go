@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -10,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -23,19 +23,32 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/proc"
 	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/policy/secrets"
 )
 
 // writable asks access(2) for the right to write.
 const writable = 2
 
 func newDoctor(a *app) *cobra.Command {
+	salvage := false
 	cmd := &cobra.Command{
-		Use:     "doctor",
-		Short:   "Probe every part and say what to mend",
-		Example: "  orch doctor",
+		Use:   "doctor",
+		Short: "Probe every part and say what to mend",
+		Long: `Probe every part and say what to mend.
+
+With --salvage, and while no node runs, records of the store that are damaged are cut out, and the tasks that they belong to are
+given up; everything else goes on. Copies of all that is changed, and a line for each record, go to the folder aside of
+the data directory. A backup is better where there is one: orch restore.`,
+		Example: "  orch doctor\n  orch doctor --salvage",
 		Args:    takes(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.doctor(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if salvage {
+				return a.salvage(cmd.Context())
+			}
+			return a.doctor(cmd.Context())
+		},
 	}
+	cmd.Flags().BoolVar(&salvage, "salvage", false, "give up the tasks of which a record is damaged, so that all else goes on")
 	addSettings(cmd.Flags(), true, true)
 	return cmd
 }
@@ -57,7 +70,7 @@ func bad(part, says, mend string) finding { return finding{Part: part, Says: say
 
 // failed turns an error into a finding; its hint is the mend.
 func failed(part string, err error, mend string) finding {
-	e := fault.From(err)
+	e := fault.From(err).Rewrite(secrets.Clean)
 	if e.Hint != "" {
 		mend = e.Hint
 	}
@@ -121,7 +134,7 @@ func (a *app) probeData() finding {
 	case info.Mode().Perm()&0o077 != 0:
 		return bad(part, fmt.Sprintf("%s is open to others (mode %o)", a.cfg.DataDir, info.Mode().Perm()), "chmod 700 "+a.cfg.DataDir)
 	case syscall.Access(a.cfg.DataDir, writable) != nil:
-		return bad(part, a.cfg.DataDir+" is not writable", "chown or chmod it, or choose another one: --data-dir")
+		return unwritable(part, a.cfg.DataDir, "or choose another one: --data-dir")
 	default:
 		return fine(part, "%s", a.cfg.DataDir)
 	}
@@ -168,17 +181,25 @@ func (a *app) probeRoot() finding {
 	case a.cfg.ReadOnly:
 		return fine(part, "%s, read-only", a.cfg.Root)
 	case syscall.Access(a.cfg.Root, writable) != nil:
-		return bad(part, a.cfg.Root+" is not writable", "chown or chmod it, or run read-only: --read-only")
+		return unwritable(part, a.cfg.Root, "or run read-only: --read-only")
 	default:
 		return fine(part, "%s", a.cfg.Root)
 	}
+}
+
+// unwritable is what is wrong with a directory that cannot be written, and what to do about it or instead.
+func unwritable(part, dir, instead string) finding {
+	if errors.Is(syscall.Access(dir, writable), syscall.EROFS) {
+		return bad(part, dir+" is on a file system that is mounted read-only", "mount it writable, "+instead)
+	}
+	return bad(part, dir+" is not writable", "chown or chmod it, "+instead)
 }
 
 func (a *app) probeWorking() finding {
 	const part = "workspaces"
 	dir := filepath.Join(a.cfg.Root, "Working")
 	if syscall.Access(existing(dir), writable) != nil {
-		return bad(part, existing(dir)+" is not writable", "chown or chmod it: tasks keep their workspaces there")
+		return unwritable(part, existing(dir), "or choose another --root: tasks keep their workspaces there")
 	}
 	return fine(part, "%s", dir)
 }
@@ -186,20 +207,19 @@ func (a *app) probeWorking() finding {
 // probeSandbox says what the kernel can keep the programs of tools from.
 func (a *app) probeSandbox(has proc.Support) finding {
 	const part = "sandbox"
-	walls := fmt.Sprintf("Landlock %s, filter for system calls %s, limits, no new privileges", orNone(has.Landlock), yesNo(has.Seccomp))
-	if has.Loopback {
-		walls += ", a loopback network of their own for tests"
-	}
+	const help = "use Linux 6.12 or newer with Landlock, or run them behind the walls that there are: --sandbox best-effort"
 	switch mode := proc.Mode(a.cfg.Sandbox); {
 	case mode == proc.Off:
 		return fine(part, "off: programs of tools may do all that this user may")
-	case has.Enough():
-		return fine(part, "%s: %s", mode, walls)
+	case has.Enough(cmp.Or(mode, proc.Enforce)) && has.Enough(proc.Enforce):
+		return fine(part, "%s: %s, limits, no new privileges", mode, has)
 	case mode == proc.BestEffort:
-		return fine(part, "best-effort, and not all that it should be: %s", walls)
+		return fine(part, "best-effort, and not all that it should be: %s", has)
+	case has.Enough(proc.Enforce):
+		return bad(part, "programs of tools are refused, because this process cannot make mount namespaces: "+has.String(),
+			"start it as root, or in a user namespace: unshare --user --map-current-user --mount --keep-caps orch serve; or use --sandbox enforce")
 	default:
-		return bad(part, "programs of tools are refused: "+walls,
-			"use Linux 6.12 or newer with Landlock, or run them behind the walls that there are: --sandbox best-effort")
+		return bad(part, "programs of tools are refused: "+has.String(), help)
 	}
 }
 
@@ -215,20 +235,6 @@ func (a *app) probeSecrets() []finding {
 		findings = append(findings, fine(name, "%s", places[name]))
 	}
 	return findings
-}
-
-func orNone(version int) string {
-	if version == 0 {
-		return "none"
-	}
-	return strconv.Itoa(version)
-}
-
-func yesNo(b bool) string {
-	if b {
-		return "yes"
-	}
-	return "no"
 }
 
 func probeVersion() finding {
@@ -249,13 +255,17 @@ func (a *app) probeFiles(ctx context.Context) []finding {
 	if err != nil {
 		return []finding{failed(part, err, "check the disk and the rights of "+a.cfg.DataDir)}
 	}
+	if v.Found == 0 && v.Lost != nil {
+		return []finding{fine(part, "every record is as it was written; given up to damage before: %s", lostText(v.Lost))}
+	}
 	if v.Found == 0 && len(v.Mended) > 0 {
 		return []finding{fine(part, "nothing is lost; the next start mends: %s", v.Mended[0])}
 	}
 	if v.Found == 0 {
 		return []finding{fine(part, "every record is as it was written; orch verify also checks the histories")}
 	}
-	const mend = "keep them as they are; orch verify names all that is damaged, orch restore FILE --replace brings a backup back"
+	const mend = "keep them as they are; orch verify names all that is damaged, orch restore FILE --replace brings a backup back; " +
+		"without one orch doctor --salvage gives up the tasks concerned"
 	var findings []finding
 	for _, text := range v.Problems[:min(len(v.Problems), shownProblems)] {
 		findings = append(findings, bad(part, text, mend))
@@ -310,6 +320,7 @@ func (a *app) probeStatus(ctx context.Context, s session) []finding {
 	findings := []finding{nodeFinding(s, status)}
 	findings = append(findings, storeFinding(status), workerFinding(s, status))
 	findings = append(findings, agentFindings(ctx, s)...)
+	findings = append(findings, clusterFindings(ctx, s)...)
 	for _, h := range status.Paused {
 		findings = append(findings, fine("pause", "%s", holdText(h)))
 	}
@@ -326,7 +337,7 @@ func syncText(syncing string) string {
 	case "interval":
 		return "the server syncs every 100 ms"
 	default:
-		return "as the server is configured"
+		return "the NATS server decides: sync_interval is 2 minutes unless its configuration says sync_interval: always"
 	}
 }
 

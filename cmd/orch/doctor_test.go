@@ -11,14 +11,18 @@ import (
 
 func TestDoctorSaysWhatIsEnforced(t *testing.T) {
 	t.Parallel()
-	all, old := proc.Support{Landlock: 7, Seccomp: true, Loopback: true}, proc.Support{Landlock: 5, Seccomp: true}
+	all, old := proc.Support{Landlock: 7, Seccomp: true, Views: true, Loopback: true}, proc.Support{Landlock: 5, Seccomp: true}
+	user := proc.Support{Landlock: 7, Seccomp: true}
 	for _, tc := range []struct {
 		mode string
 		has  proc.Support
 		ok   bool
 		says string
 	}{
-		{"enforce", all, true, "enforce: Landlock 7, filter for system calls yes, limits, no new privileges, a loopback network of their own for tests"},
+		{"enforce", all, true, "enforce: Landlock 7, filter for system calls yes, changes of modes and owners bounded by a mount namespace for each program, loopback networks for tests yes"},
+		{"required", all, true, "required: Landlock 7"},
+		{"enforce", user, true, "changes of modes and owners made by the node for each program, loopback networks for tests no"},
+		{"required", user, false, "programs of tools are refused, because this process cannot make mount namespaces: Landlock 7"},
 		{"best-effort", all, true, "best-effort: Landlock 7"},
 		{"enforce", old, false, "programs of tools are refused: Landlock 5"},
 		{"enforce", proc.Support{}, false, "programs of tools are refused: Landlock none, filter for system calls no"},

@@ -21,6 +21,7 @@ const (
 	exitRunning     = 8
 	exitApproval    = 9
 	exitCancelled   = 10
+	exitNewer       = 11
 	exitDetached    = 130
 )
 
@@ -57,6 +58,7 @@ func exits() []exitRow {
 		{exitRunning, "the task was still running when --timeout was over", []fault.Code{fault.Timeout}},
 		{exitApproval, "the task awaits an approval", nil},
 		{exitCancelled, "the task was cancelled, or expired", []fault.Code{fault.Cancelled, fault.ApprovalExpired}},
+		{exitNewer, "a newer orch has written this: use it", []fault.Code{fault.NewerStore}},
 		{exitDetached, "interrupted; the task goes on", nil},
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/config"
+	"github.com/orch-dev/orch/internal/node"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/tools/builtin"
@@ -38,6 +39,7 @@ type fakeNodes struct {
 	sessions []session
 	files    verifyResult
 	tokens   fakeTokens
+	cluster  node.NodesReply
 	err      error
 	// catalogue is made when it is first needed.
 	catalogue *tools.Catalogue
@@ -60,10 +62,14 @@ func (f *fakeNodes) Open(ctx context.Context, cfg config.Config, _ mode) (sessio
 	return f.Dial(ctx, cfg)
 }
 
-func (f *fakeNodes) Serve(ctx context.Context, _ config.Config, ready func(address, mcp string)) error {
+func (f *fakeNodes) Serve(ctx context.Context, _ config.Config, _ func(bus.Holder), ready func(address, mcp string)) error {
 	ready("nats://127.0.0.1:4222", "")
 	<-ctx.Done()
 	return ctx.Err()
+}
+
+func (f *fakeNodes) Nodes(context.Context, config.Config) (node.NodesReply, error) {
+	return f.cluster, f.err
 }
 
 func (f *fakeNodes) Work(ctx context.Context, _ config.Config) error { return ctx.Err() }
@@ -71,6 +77,10 @@ func (f *fakeNodes) Work(ctx context.Context, _ config.Config) error { return ct
 func (f *fakeNodes) Verify(_ context.Context, _ config.Config, progress func(done, total uint64)) (verifyResult, error) {
 	progress(5, 10)
 	return verifyResult{Report: map[string]int{"tasks": 2}, Found: 1, Problems: []string{"ORCH_EVENTS: a record is damaged"}, Mended: []string{"KV_ORCH_META: another one"}}, f.err
+}
+
+func (*fakeNodes) Salvage(context.Context, config.Config) (bus.Salvaged, error) {
+	return bus.Salvaged{}, nil
 }
 
 func (f *fakeNodes) Inspect(context.Context, config.Config) (verifyResult, error) {
@@ -150,12 +160,18 @@ type fakeSession struct {
 	watch    func(context.Context, orchestrator.WatchRequest) (orchestrator.WatchReply, error)
 	submit   func(orchestrator.SubmitRequest) (orchestrator.SubmitReply, error)
 	batch    func(orchestrator.SubmitBatchRequest) (orchestrator.SubmitBatchReply, error)
+	archive  func(orchestrator.ArchiveRequest) (orchestrator.ArchiveReply, error)
 	// asked answers what is asked beside the API, by the last part of the name; everything else is UNAVAILABLE.
 	asked map[string]func(in any) any
 }
 
+func (f *fakeSession) Identity() string            { return "" }
 func (f *fakeSession) Embedded() bool              { return f.embedded }
 func (f *fakeSession) Close(context.Context) error { f.closed = true; return nil }
+
+func (f *fakeSession) Archive(_ context.Context, r orchestrator.ArchiveRequest) (orchestrator.ArchiveReply, error) {
+	return f.archive(r)
+}
 
 // Ask passes values on as JSON, as the bus does.
 func (f *fakeSession) Ask(_ context.Context, method string, in, out any) error {

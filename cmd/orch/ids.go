@@ -19,11 +19,26 @@ const stopTime = 20 * time.Second
 
 // with opens a session for the length of do.
 func (a *app) with(ctx context.Context, m mode, do func(s session) error) error {
-	s, err := a.nodes.Open(ctx, a.cfg, m)
+	s, err := a.open(ctx, m)
 	if err != nil {
 		return err
 	}
+	a.identity = s.Identity()
 	return during(ctx, s, do)
+}
+
+// open connects to a node or starts one. One of this process may be handed over meanwhile.
+func (a *app) open(ctx context.Context, m mode) (session, error) {
+	s, err := a.nodes.Open(ctx, a.cfg, m)
+	if err != nil || !s.Embedded() {
+		return s, err
+	}
+	return a.lasting(ctx, s, m), nil
+}
+
+// lasting makes a session one that goes on with another node when its own ends.
+func (a *app) lasting(ctx context.Context, s session, m mode) session {
+	return newReconnectingSession(s, func() (session, error) { return dialOrOpen(ctx, a.nodes, a.cfg, m) }, a.now)
 }
 
 // withLasting is with for a command that goes on when the node ends.
@@ -32,7 +47,8 @@ func (a *app) withLasting(ctx context.Context, m mode, do func(s session) error)
 	if err != nil {
 		return err
 	}
-	return during(ctx, newReconnectingSession(s, func() (session, error) { return dialOrOpen(ctx, a.nodes, a.cfg, m) }, a.now), do)
+	a.identity = s.Identity()
+	return during(ctx, a.lasting(ctx, s, m), do)
 }
 
 // during calls do, and then closes the session.

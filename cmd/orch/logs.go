@@ -154,7 +154,7 @@ func (l *logBuilder) entry(at time.Time, e events.Event) (logEntry, bool) {
 	case *events.Noted:
 		return line("INFO", d.Step, "%s: %s goes on elsewhere%s", d.Step, l.tools[d.Step], attempt(d.Attempt))
 	case *events.InDoubt:
-		return line("WARN", d.Step, "%s: %s is in doubt: %s", d.Step, l.tools[d.Step], d.Reason)
+		return line("WARN", d.Step, "%s: %s is in doubt: %s%s", d.Step, l.tools[d.Step], d.Reason, mayRun(d.Until))
 	case *events.Refused:
 		return line("WARN", d.Step, "%s: a late result of %s was refused: %s", d.Step, d.Worker, d.Reason)
 	default:

@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"log/slog"
 
 	"github.com/spf13/cobra"
 
 	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/node"
 	"github.com/orch-dev/orch/mcp/server"
 	"github.com/orch-dev/orch/tools/onboarding"
@@ -75,8 +77,8 @@ func (a *app) serveMCP(ctx context.Context, o mcpOptions) error {
 			Reveal: func(ctx context.Context, task events.TaskID, who string, result json.RawMessage) json.RawMessage {
 				return onboarding.Reveal(ctx, s, task, who, result)
 			},
-			Local: server.Identity{Name: a.actor(), Role: server.Operator},
-			Show:  server.Selection{Tools: o.tools, ReadOnly: o.readOnly}, OutsideApprovals: a.cfg.OutsideApprovals,
+			Local: server.Identity{Name: a.actor(), Role: server.Operator}, Refused: reporter(ctx, s, log),
+			Show: server.Selection{Tools: o.tools, ReadOnly: o.readOnly}, OutsideApprovals: a.cfg.OutsideApprovals,
 			PortableNames: a.cfg.PortableNames,
 			SyncWait:      a.cfg.SyncWait, Outputs: outputs, Inboxes: node.Inboxes{Node: s},
 			Root: a.cfg.Root, Version: readVersion().Version, Logger: log,
@@ -87,6 +89,18 @@ func (a *app) serveMCP(ctx context.Context, o mcpOptions) error {
 		defer face.Close()
 		return stopped(ctx, face.Serve(ctx, io.NopCloser(a.in), nopWriteCloser{a.out}))
 	})
+}
+
+// reporter tells the node of calls that this face has refused.
+func reporter(ctx context.Context, s session, log *slog.Logger) func(who, tool string, args json.RawMessage, why error) {
+	return func(who, tool string, args json.RawMessage, why error) {
+		ctx, stop := context.WithTimeout(ctx, quick)
+		defer stop()
+		r := node.Refusal{By: who, Tool: tool, Args: args, Error: fault.From(why)}
+		if err := s.Ask(ctx, node.RefusedMethod, r, &struct{}{}); err != nil {
+			log.WarnContext(ctx, "refusal_not_reported", slog.String("tool", tool), slog.Any("error", err))
+		}
+	}
 }
 
 // nopWriteCloser is a stream that somebody else closes.

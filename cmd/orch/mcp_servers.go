@@ -35,6 +35,7 @@ func (a *app) atNode(ctx context.Context, f func(node.Admin) error, otherwise fu
 	s, err := a.nodes.Dial(ctx, a.cfg)
 	switch {
 	case err == nil:
+		a.identity = s.Identity()
 		return during(ctx, s, func(s session) error { return f(node.NewAdmin(s).As(a.actor())) })
 	case a.cfg.Server == "" && fault.Has(err, fault.Unavailable):
 		return otherwise(err)

@@ -57,7 +57,7 @@ func (a *app) pause(ctx context.Context, args []string, o pauseOptions, resume b
 	if err := o.check(len(args)); err != nil {
 		return err
 	}
-	r := orchestrator.PauseRequest{Queue: o.queue, Node: o.node, Reason: o.reason, Actor: a.actor()}
+	r := orchestrator.PauseRequest{Queue: o.queue, Node: o.node, Reason: o.reason}
 	if o.tool != "" {
 		t, err := a.tool(ctx, o.tool)
 		if err != nil {
@@ -66,6 +66,7 @@ func (a *app) pause(ctx context.Context, args []string, o pauseOptions, resume b
 		r.Tool = t.Spec().Name
 	}
 	return a.with(ctx, idle, func(s session) error {
+		r.Actor = a.actor()
 		if len(args) == 1 {
 			id, err := a.find(ctx, s, args[0])
 			if err != nil {

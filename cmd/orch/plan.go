@@ -39,13 +39,16 @@ type validation struct {
 	File  string `json:"file"`
 	Name  string `json:"name"`
 	Steps int    `json:"steps"`
+	// Warnings are what is allowed but likely not meant.
+	Warnings []plan.Problem `json:"warnings,omitempty"`
 }
 
 func (a *app) validate(ctx context.Context, files []string) error {
 	good := []validation{}
 	var problems plan.Problems
 	for _, file := range files {
-		p, err := a.loadPlan(ctx, file)
+		var warnings []plan.Problem
+		p, err := a.parsePlan(ctx, file, func(w plan.Problem) { warnings = append(warnings, w) })
 		if found, ok := errors.AsType[plan.Problems](err); ok {
 			problems = append(problems, found...)
 			continue
@@ -53,7 +56,7 @@ func (a *app) validate(ctx context.Context, files []string) error {
 		if err != nil {
 			return err
 		}
-		good = append(good, validation{file, p.Name, len(p.Steps) + len(p.Verify) + len(p.Always)})
+		good = append(good, validation{file, p.Name, len(p.Steps) + len(p.Verify) + len(p.Always), warnings})
 	}
 	if len(problems) > 0 {
 		return fault.Wrap(fault.InvalidPlan, problems, "the plan has "+screen.Plural(len(problems), "problem"))
@@ -61,6 +64,9 @@ func (a *app) validate(ctx context.Context, files []string) error {
 	return a.emit(view{data: good, rows: rowsOf(good), names: files, text: func(w io.Writer) error {
 		var lines []string
 		for _, v := range good {
+			for _, w := range v.Warnings {
+				lines = append(lines, screen.Escape("warning: "+w.String()))
+			}
 			lines = append(lines, screen.Escape(v.File)+": ok, "+screen.Plural(v.Steps, "step"))
 		}
 		return writeLines(w, lines)

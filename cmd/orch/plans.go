@@ -68,8 +68,13 @@ func (a *app) fileError(name string, err error) error {
 	return missing.WithHint("write a first plan: orch plan new %s", name)
 }
 
-// loadPlan reads and checks a plan file.
+// loadPlan reads and checks a plan file. Warnings go to stderr.
 func (a *app) loadPlan(ctx context.Context, name string) (*plan.Plan, error) {
+	return a.parsePlan(ctx, name, func(p plan.Problem) { a.note("warning: %s", p) })
+}
+
+// parsePlan reads and checks a plan file. warn is told of what is allowed but likely not meant.
+func (a *app) parsePlan(ctx context.Context, name string, warn func(plan.Problem)) (*plan.Plan, error) {
 	src, err := a.read(name, plan.MaxSource)
 	if err != nil {
 		return nil, err
@@ -77,7 +82,9 @@ func (a *app) loadPlan(ctx context.Context, name string) (*plan.Plan, error) {
 	if name == stdinName {
 		name = "stdin"
 	}
-	return plan.Parse(name, src, a.planOptions(ctx))
+	options := a.planOptions(ctx)
+	options.Warn = warn
+	return plan.Parse(name, src, options)
 }
 
 // planOptions lets the check of a plan see files and tools.
@@ -104,7 +111,7 @@ func (a *app) planOptions(ctx context.Context) plan.Options {
 func toolInfo(t tools.Tool) plan.ToolInfo {
 	spec := t.Spec()
 	required, fields := tools.Fields(t)
-	return plan.ToolInfo{Name: spec.Name, Effect: plan.Effect(spec.Effect), AnyState: spec.Gate == tools.AnyState, Direct: spec.Direct, Required: required, Properties: fields}
+	return plan.ToolInfo{Name: spec.Name, Effect: plan.Effect(spec.Effect), AnyState: spec.Gate == tools.AnyState, Direct: spec.Direct, Command: spec.Command, Required: required, Properties: fields}
 }
 
 // inputSchema is what the command line has to know of a JSON Schema.

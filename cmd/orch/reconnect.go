@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,6 +24,8 @@ type reconnectingSession struct {
 
 	mu      sync.Mutex
 	current session
+	// lent are nodes of this process that were handed over: calls may go on in them.
+	lent []session
 }
 
 // newReconnectingSession makes a session one that reconnects.
@@ -33,21 +37,24 @@ func newReconnectingSession(s session, reopen func() (session, error), now func(
 // that, who restarts orch serve would find its data directory taken.
 const restartGrace = 5 * time.Second
 
-// dialOrOpen waits for a node that somebody starts again, and otherwise opens one.
+// dialOrOpen waits for a node that somebody starts again, and otherwise opens one. A node that holds the data directory
+// may take longer to start.
 func dialOrOpen(ctx context.Context, n nodes, cfg config.Config, m mode) (session, error) {
-	limit := time.NewTimer(restartGrace)
-	defer limit.Stop()
+	began := time.Now()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		if s, err := n.Dial(ctx, cfg); err == nil {
 			return s, nil
 		}
+		if waited := time.Since(began); waited > restartGrace {
+			if s, err := n.Open(ctx, cfg, m); !fault.Has(err, fault.Conflict) || waited > patience {
+				return s, err
+			}
+		}
 		select {
 		case <-ctx.Done():
 			return nil, fault.From(ctx.Err())
-		case <-limit.C:
-			return n.Open(ctx, cfg, m)
 		case <-tick.C:
 		}
 	}
@@ -56,13 +63,40 @@ func dialOrOpen(ctx context.Context, n nodes, cfg config.Config, m mode) (sessio
 // Embedded implements session.
 func (l *reconnectingSession) Embedded() bool { return l.session().Embedded() }
 
+// Identity implements session.
+func (l *reconnectingSession) Identity() string { return l.session().Identity() }
+
 // Close implements session.
-func (l *reconnectingSession) Close(ctx context.Context) error { return l.session().Close(ctx) }
+func (l *reconnectingSession) Close(ctx context.Context) error {
+	l.mu.Lock()
+	all := append(slices.Clone(l.lent), l.current)
+	l.mu.Unlock()
+	var errs []error
+	for _, s := range all {
+		errs = append(errs, s.Close(ctx))
+	}
+	return errors.Join(errs...)
+}
 
 func (l *reconnectingSession) session() session {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.current
+}
+
+// handedOver reports whether a session is a node of this process that another node has taken over from.
+func handedOver(s session) bool {
+	own, ok := s.(embedded)
+	return ok && own.node.HandedOver()
+}
+
+// live returns the session for a request. One whose node was handed over is left for that of the other one.
+func (l *reconnectingSession) live(ctx context.Context) session {
+	s := l.session()
+	if handedOver(s) {
+		l.renew(ctx, s)
+	}
+	return l.session()
 }
 
 // renew takes another session in the place of one whose node is gone; false when there is none. Who comes while
@@ -77,14 +111,18 @@ func (l *reconnectingSession) renew(ctx context.Context, gone session) bool {
 	if err != nil {
 		return false
 	}
-	_ = gone.Close(ctx) // its node is gone
+	if handedOver(gone) {
+		l.lent = append(l.lent, gone)
+	} else {
+		_ = gone.Close(ctx) // its node is gone
+	}
 	l.current = s
 	return true
 }
 
 // sendOnce sends a request. When the node is gone the caller hears of it, and the next request goes to another one.
 func sendOnce[R, A any](ctx context.Context, l *reconnectingSession, send func(orchestrator.API, context.Context, R) (A, error), r R) (A, error) {
-	s := l.session()
+	s := l.live(ctx)
 	reply, err := send(s, ctx, r)
 	if fault.Has(err, fault.Unavailable) && !s.Embedded() {
 		l.renew(ctx, s)
@@ -94,7 +132,7 @@ func sendOnce[R, A any](ctx context.Context, l *reconnectingSession, send func(o
 
 // sendRepeatable sends a request that may be repeated: to another node when the first one is gone.
 func sendRepeatable[R, A any](ctx context.Context, l *reconnectingSession, send func(orchestrator.API, context.Context, R) (A, error), r R) (A, error) {
-	s := l.session()
+	s := l.live(ctx)
 	reply, err := send(s, ctx, r)
 	if fault.Has(err, fault.Unavailable) && !s.Embedded() && ctx.Err() == nil && l.renew(ctx, s) {
 		return send(l.session(), ctx, r)
@@ -105,7 +143,7 @@ func sendRepeatable[R, A any](ctx context.Context, l *reconnectingSession, send 
 // Ask implements session. It takes no other node: the connection finds one that is started again, and what is asked
 // in the background is no reason to start one here.
 func (l *reconnectingSession) Ask(ctx context.Context, method string, in, out any) error {
-	return l.session().Ask(ctx, method, in, out)
+	return l.live(ctx).Ask(ctx, method, in, out)
 }
 
 // Submit implements session. The id makes a repeated request the same task.
@@ -116,9 +154,15 @@ func (l *reconnectingSession) Submit(ctx context.Context, r orchestrator.SubmitR
 	return sendRepeatable(ctx, l, orchestrator.API.Submit, r)
 }
 
-// SubmitBatch implements session.
+// SubmitBatch implements session. The ids make repeated requests the same tasks.
 func (l *reconnectingSession) SubmitBatch(ctx context.Context, r orchestrator.SubmitBatchRequest) (orchestrator.SubmitBatchReply, error) {
-	return sendOnce(ctx, l, orchestrator.API.SubmitBatch, r)
+	r.Tasks = slices.Clone(r.Tasks)
+	for i := range r.Tasks {
+		if r.Tasks[i].ID == "" {
+			r.Tasks[i].ID = events.NewTaskID(l.now())
+		}
+	}
+	return sendRepeatable(ctx, l, orchestrator.API.SubmitBatch, r)
 }
 
 // Find implements session.
@@ -243,20 +287,20 @@ func (l *reconnectingSession) Status(ctx context.Context, r orchestrator.StatusR
 
 // Register implements session.
 func (l *reconnectingSession) Register(ctx context.Context, in agents.Registration) (agents.Registered, error) {
-	return l.session().Register(ctx, in)
+	return l.live(ctx).Register(ctx, in)
 }
 
 // Collect implements session.
 func (l *reconnectingSession) Collect(ctx context.Context, in agents.Collection) (agents.Collected, error) {
-	return l.session().Collect(ctx, in)
+	return l.live(ctx).Collect(ctx, in)
 }
 
 // Agents implements session.
 func (l *reconnectingSession) Agents(ctx context.Context) ([]agents.View, error) {
-	return l.session().Agents(ctx)
+	return l.live(ctx).Agents(ctx)
 }
 
 // Remove implements session.
 func (l *reconnectingSession) Remove(ctx context.Context, in agents.Removal) (agents.Member, error) {
-	return l.session().Remove(ctx, in)
+	return l.live(ctx).Remove(ctx, in)
 }

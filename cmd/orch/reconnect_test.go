@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/config"
 	"github.com/orch-dev/orch/orchestrator"
@@ -25,7 +27,7 @@ func served(t *testing.T, nodes nodes, cfg config.Config) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ready, ended := make(chan struct{}), make(chan error, 1)
-	go func() { ended <- nodes.Serve(ctx, cfg, func(string, string) { close(ready) }) }()
+	go func() { ended <- nodes.Serve(ctx, cfg, func(bus.Holder) {}, func(string, string) { close(ready) }) }()
 	select {
 	case <-ready:
 	case err := <-ended:
@@ -155,4 +157,21 @@ func TestWhatMayHappenTwiceIsNotRepeated(t *testing.T) {
 	_, err = l.Signal(t.Context(), orchestrator.SignalRequest{ID: task.ID, Name: "go"})
 	require.NotErrorIs(t, err, fault.New(fault.Unavailable, ""))
 	require.NoError(t, l.Close(t.Context()))
+}
+
+// TestAShortCommandIsRepeatedAtTheNodeThatTakesOver: what fails because the node of the command was handed over is done
+// with the other one.
+func TestAShortCommandIsRepeatedAtTheNodeThatTakesOver(t *testing.T) {
+	t.Parallel()
+	nodes, cfg := newProcessNodes(io.Discard), reconnectConfig(t)
+	calls, stop := 0, func() {}
+	require.NoError(t, nodes.Tokens(t.Context(), cfg, func(tokens bus.TokenStore) error {
+		if calls++; calls == 1 {
+			stop = served(t, nodes, cfg)
+		}
+		_, err := tokens.CreateToken(t.Context(), bus.NewToken{Name: "ci", Role: "operator", Actor: "user:ada", SHA256: strings.Repeat("0", 64)})
+		return err
+	}))
+	assert.Equal(t, 2, calls)
+	stop()
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/plan"
+	"github.com/orch-dev/orch/policy/secrets"
 )
 
 // errorJSON is the form of an error on stderr with -o json. It is stable.
@@ -75,7 +76,7 @@ func askedOutput(args []string, output string) string {
 }
 
 func jsonOf(err error, exit int) errorJSON {
-	e := fault.From(err)
+	e := fault.From(err).Rewrite(secrets.Clean)
 	j := errorJSON{
 		Code: e.Code.RPC(), Name: e.Code, Message: e.Message, Reason: e.Reason, Field: e.Field, Hint: e.Hint, Exit: exit,
 	}
@@ -90,7 +91,7 @@ func (a *app) textOf(err error) string {
 		return a.problemsText(problems)
 	}
 	style := a.style(a.errTTY)
-	e := fault.From(err)
+	e := fault.From(err).Rewrite(secrets.Clean)
 	name := string(e.Code)
 	if e.Reason != "" { // the name by which the pages and the seeds know it
 		name += ", " + screen.Escape(e.Reason)

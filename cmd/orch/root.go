@@ -59,8 +59,8 @@ func newRoot(a *app) *cobra.Command {
 	grouped(root, groupReads, newList(a), newGet(a), newResult(a), newWatch(a), newLogs(a), newExplain(a),
 		newHistory(a), newReplay(a))
 	grouped(root, groupPlans, newPlan(a), newTools(a), newPolicy(a))
-	grouped(root, groupNode, newServe(a), newMCP(a), newWorker(a), newAgents(a), newToken(a), newVerify(a), newBackup(a), newRestore(a),
-		newArchive(a), newDoctor(a), newBench(a))
+	grouped(root, groupNode, newServe(a), newNodes(a), newMCP(a), newWorker(a), newAgents(a), newToken(a), newVerify(a), newBackup(a), newRestore(a),
+		newArchive(a), newRetain(a), newDoctor(a), newBench(a))
 	root.AddCommand(newVersion(a), topicExitCodes(), topicEnvironment())
 	root.SetHelpCommand(newHelp())
 	root.InitDefaultCompletionCmd()

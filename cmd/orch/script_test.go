@@ -10,12 +10,14 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/mcp/oauthtest"
 	"github.com/orch-dev/orch/tools"
@@ -28,6 +30,7 @@ func TestMain(m *testing.M) {
 		"exits": func() { os.Exit(exits0(os.Args[1:])) },
 		"asker": func() { os.Exit(asker0()) },
 		"agent": func() { os.Exit(agent0()) },
+		"natsd": func() { os.Exit(natsd0(os.Args[1])) },
 		"floor": func() { os.Exit(floor0()) },
 		// the browsers of desktops, on each system by its name
 		"xdg-open": func() { os.Exit(browser0(os.Args[1])) },
@@ -54,6 +57,31 @@ func asker0() int {
 	a := newApp()
 	a.nodes = newProcessNodes(os.Stderr, askName())
 	return a.run(ctx, os.Args[1:])
+}
+
+// natsd0 is a NATS server with its data in a folder, and the file url beside it with its address and credential.
+func natsd0(dir string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	server, err := bus.StartServer(ctx, bus.ServerConfig{DataDir: dir})
+	if err != nil {
+		_, _ = os.Stderr.WriteString(err.Error())
+		return 1
+	}
+	var auth struct{ Operator string }
+	data, err := os.ReadFile(filepath.Join(server.DataDir(), "auth.json"))
+	if err == nil {
+		err = json.Unmarshal(data, &auth)
+	}
+	if err == nil {
+		err = os.WriteFile(dir+".url", []byte(strings.Replace(server.Addr(), "://", "://operator:"+auth.Operator+"@", 1)), 0o600)
+	}
+	if err != nil {
+		return 1
+	}
+	<-ctx.Done()
+	_ = server.Close(context.WithoutCancel(ctx))
+	return 0
 }
 
 type greeting struct {

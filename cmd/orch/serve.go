@@ -5,8 +5,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/config"
+	"github.com/orch-dev/orch/internal/proc"
 )
 
 func newServe(a *app) *cobra.Command {
@@ -14,6 +16,12 @@ func newServe(a *app) *cobra.Command {
 		Use:   "serve",
 		Short: "Run a node: the log, the orchestrator and a worker",
 		Long: `Run a node until it is interrupted: the log, the orchestrator and, unless --concurrency is 0, a worker.
+
+A command that has a node of its own, because none ran, hands over to this one within seconds: the calls that it runs
+go on, and the command follows its task here. This node waits for that, and says so.
+
+On a NATS cluster (--nats) one node is active and the others stand by: they run calls, pass requests on to the active one,
+and one of them takes over when it stops or dies. orch nodes says which one is active.
 
 The first interrupt or SIGTERM stops the node: no more calls begin, and those that run have 10 seconds to end.
 Then they are cancelled. Calls that only read, or may be repeated, are made again after the next start; a call
@@ -28,17 +36,31 @@ interrupt ends the node at once. Nothing that was acknowledged is lost either wa
 }
 
 func (a *app) serve(ctx context.Context) error {
-	err := a.nodes.Serve(ctx, a.cfg, func(address, mcp string) {
+	waits := func(h bus.Holder) { a.note("waiting for %s, which uses %s and hands it over", h, a.cfg.DataDir) }
+	err := a.nodes.Serve(ctx, a.cfg, waits, func(address, mcp string) {
+		walls := a.probeSandbox(proc.Probe()).Says
 		if a.cfg.Output != "text" {
-			_ = writeLine(a.out, map[string]string{"address": address, "mcp": mcp, "data_dir": a.cfg.DataDir, "durability": a.cfg.Durability})
+			_ = writeLine(a.out, map[string]string{"address": address, "mcp": mcp, "data_dir": a.cfg.DataDir, "durability": a.durability(), "sandbox": walls})
 			return
 		}
-		a.note("orch serves %s at %s (durability %s); stop with Ctrl-C", a.cfg.DataDir, address, a.cfg.Durability)
+		a.note("orch serves %s at %s (durability %s); stop with Ctrl-C", a.cfg.DataDir, address, a.durability())
+		if a.cfg.NATS != "" {
+			a.note("what survives a power loss is up to the NATS server: it syncs every 2 minutes unless its configuration says sync_interval: always")
+		}
+		a.note("sandbox: %s", walls)
 		if mcp != "" {
 			a.note("MCP clients find it at %s (orch mcp install, orch token)", mcp)
 		}
 	})
 	return stopped(ctx, err)
+}
+
+// durability is that of the log, which an external server tells nobody.
+func (a *app) durability() string {
+	if a.cfg.NATS != "" {
+		return string(bus.Unknown)
+	}
+	return a.cfg.Durability
 }
 
 func newWorker(a *app) *cobra.Command {

@@ -18,15 +18,19 @@ type nodes interface {
 	// Open connects to a running node, or else starts one inside this process. An idle one starts no
 	// calls: it only answers.
 	Open(ctx context.Context, cfg config.Config, mode mode) (session, error)
-	// Serve runs a node until ctx ends and it has stopped; ready is told its address and where it speaks MCP, "" for
-	// nowhere.
-	Serve(ctx context.Context, cfg config.Config, ready func(address, mcp string)) error
+	// Serve runs a node until ctx ends and it has stopped. waits is told of a command that has to give the data directory
+	// up before; ready is told the address and where the node speaks MCP, "" for nowhere.
+	Serve(ctx context.Context, cfg config.Config, waits func(bus.Holder), ready func(address, mcp string)) error
+	// Nodes lists the nodes that share the log.
+	Nodes(ctx context.Context, cfg config.Config) (node.NodesReply, error)
 	// Work runs a worker until ctx ends and it has drained.
 	Work(ctx context.Context, cfg config.Config) error
 	// Verify reads the whole log and checks it; progress is told the positions done and in all.
 	Verify(ctx context.Context, cfg config.Config, progress func(done, total uint64)) (verifyResult, error)
 	// Inspect checks the files of the data directory, which a running node may use meanwhile.
 	Inspect(ctx context.Context, cfg config.Config) (verifyResult, error)
+	// Salvage gives up what is damaged in the data directory; CONFLICT when a node runs on it.
+	Salvage(ctx context.Context, cfg config.Config) (bus.Salvaged, error)
 	// Backup checks the whole log and copies it to a new file; tell is told what is in work.
 	Backup(ctx context.Context, cfg config.Config, file string, credentials bool, tell func(string)) (backupReport, error)
 	// Restore makes the data directory of a backup.
@@ -44,6 +48,10 @@ type verifyResult struct {
 	// Found counts what is not as it was written; Problems says it, one a line, as far as it is kept.
 	Found    int
 	Problems []string
+	// Newer counts the commits that only a newer orch can check.
+	Newer uint64
+	// Lost is what a salvage has given up, nil when nothing was.
+	Lost *bus.Lost
 	// Mended is damage without a loss, which the next start mends.
 	Mended []string
 }
@@ -66,6 +74,8 @@ type session interface {
 	node.Asker
 	// Embedded reports whether the node lives in this process and ends with the session.
 	Embedded() bool
+	// Identity is whom the node takes this process for, such as user:ada; empty when it does not say.
+	Identity() string
 	// Close ends the session. An embedded node stops gracefully; ctx limits how long that takes.
 	Close(ctx context.Context) error
 }

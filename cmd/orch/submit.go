@@ -106,6 +106,7 @@ func (a *app) submit(ctx context.Context, o submitOptions) error {
 		return err
 	}
 	return a.with(ctx, working, func(s session) error {
+		request.Actor = a.actor()
 		for _, text := range o.dependsOn {
 			id, err := a.find(ctx, s, text)
 			if err != nil {
@@ -128,7 +129,7 @@ func isBatch(file string) bool {
 // submitRequest turns flags and files into a request.
 func (a *app) submitRequest(ctx context.Context, o submitOptions) (orchestrator.SubmitRequest, error) {
 	r := orchestrator.SubmitRequest{
-		Name: o.name, Priority: o.priority, Queue: o.queue, IdempotencyKey: o.key, Delay: o.delay, Actor: a.actor(), Via: viaSubmit,
+		Name: o.name, Priority: o.priority, Queue: o.queue, IdempotencyKey: o.key, Delay: o.delay, Via: viaSubmit,
 	}
 	var err error
 	if r.Labels, err = labels(o.labels); err != nil {

@@ -99,7 +99,7 @@ func (a *app) createToken(ctx context.Context, name string, o tokenOptions) erro
 	if err != nil {
 		return err
 	}
-	in := bus.NewToken{Name: name, Role: o.role, Actor: a.actor(), Life: life, Tools: o.tools, ReadOnly: o.readOnly}
+	in := bus.NewToken{Name: name, Role: o.role, Life: life, Tools: o.tools, ReadOnly: o.readOnly}
 	return a.nodes.Tokens(ctx, a.cfg, func(store bus.TokenStore) error {
 		token, secret, err := bus.IssueToken(ctx, store, in)
 		if err != nil {
@@ -192,7 +192,7 @@ The token of a node's own user is revoked by its id alone, and made anew by the 
 
 func (a *app) revokeToken(ctx context.Context, text string) error {
 	return a.nodes.Tokens(ctx, a.cfg, func(store bus.TokenStore) error {
-		t, err := store.RevokeToken(ctx, bus.RevokeToken{Token: text, Actor: a.actor()})
+		t, err := store.RevokeToken(ctx, bus.RevokeToken{Token: text})
 		if err != nil {
 			return err
 		}
@@ -220,7 +220,7 @@ func (a *app) rotateToken(ctx context.Context) error {
 			WithHint("rotate it there")
 	}
 	return a.nodes.Tokens(ctx, a.cfg, func(store bus.TokenStore) error {
-		t, err := bus.LocalToken{DataDir: a.cfg.DataDir, User: a.user}.Rotate(ctx, store)
+		t, err := bus.LocalToken{DataDir: a.cfg.DataDir, User: strings.TrimPrefix(bus.OwnerOf(a.cfg.DataDir), "user:")}.Rotate(ctx, store)
 		if err != nil {
 			return err
 		}

@@ -43,6 +43,10 @@ func (a *app) verify(ctx context.Context) error {
 		return fault.New(fault.DataLoss, "the log has %s", screen.Plural(v.Found, "problem")).
 			WithHint("keep the data directory as it is, and bring a backup back: orch restore FILE --replace")
 	}
+	if v.Newer > 0 {
+		return fault.New(fault.NewerStore, "%s of the log can only be checked by the newer orch that wrote them", screen.Plural(int(v.Newer), "commit")). //nolint:gosec // a count
+																					WithHint("use the newer orch; nothing is damaged")
+	}
 	return nil
 }
 

@@ -45,7 +45,7 @@ func Orch() Table { return Table{Layers: layers(), Libraries: libraries()} }
 
 func layers() []Layer {
 	family := []string{"fault", "events", "tools", "internal/pathguard", "internal/proc"}
-	face := []string{"fault", "events", "statemachine", "work", "plan", "tools", "policy", "messages", "orchestrator"}
+	face := []string{"fault", "events", "statemachine", "work", "plan", "tools", "policy", "policy/secrets", "messages", "orchestrator"}
 	return []Layer{
 		{"leaves", leaves()},
 		{"facts", []Row{
@@ -63,7 +63,7 @@ func layers() []Layer {
 			}},
 			{Package: "worker", Imports: []string{
 				"fault", "events", "statemachine", "work", "tools", "policy",
-				"internal/gopool", "internal/failpoint", "internal/pathguard", "internal/pause", "internal/proc", "internal/workspace",
+				"internal/gopool", "internal/failpoint", "internal/pathguard", "internal/pathindex", "internal/pause", "internal/proc", "internal/uptime", "internal/workspace",
 			}},
 		}},
 		{"adapters", adapters(face)},
@@ -90,14 +90,15 @@ func layers() []Layer {
 // adapters are bus and the faces, which may import what faces may.
 func domain(family []string) []Row {
 	return []Row{
-		{Package: "plan", Imports: []string{"fault"}},
+		{Package: "plan", Imports: []string{"fault", "policy/secrets"}},
 		{Package: "messages", Imports: []string{"fault", "events"}},
 		{Package: "messages/messagestest", Imports: []string{"fault", "events", "messages"}, Kit: true},
+		{Package: "policy/secrets/update"},
 		{Package: "policy/sqlclass", Pure: true},
 		{Package: "agents", Imports: []string{"fault", "events", "work"}},
 		{Package: "agents/peer", Imports: []string{"fault", "events", "work", "agents", "internal/pause"}},
 		{Package: "stats", Imports: []string{"fault", "events", "statemachine"}},
-		{Package: "policy", Imports: []string{"fault", "events", "statemachine", "tools", "internal/netguard", "internal/spell"}},
+		{Package: "policy", Imports: []string{"fault", "events", "statemachine", "tools", "internal/netguard", "internal/spell", "policy/secrets"}},
 		{Package: "tools", Imports: []string{"fault", "events", "statemachine", "internal/pathguard", "internal/proc"}},
 		{Package: "tools/toolstest", Imports: []string{"fault", "tools"}, Kit: true},
 		{Package: "tools/builtin", Imports: []string{"fault", "tools", "tools/*"}},
@@ -139,7 +140,8 @@ func adapters(face []string) []Row {
 	return []Row{
 		// Faces never import bus or worker.
 		{Package: "bus/storefile"},
-		{Package: "bus", Imports: append([]string{"agents", "bus/storefile", "stats", "internal/gopool", "internal/failpoint"}, face...)},
+		{Package: "bus/election", Imports: []string{"fault", "internal/uptime"}},
+		{Package: "bus", Imports: append([]string{"agents", "bus/storefile", "stats", "internal/gopool", "internal/failpoint", "internal/pause"}, face...)},
 		{Package: "mcp/oauth", Imports: []string{"fault", "internal/wholefile"}},
 		{Package: "mcp/oauthtest", Kit: true},
 		{Package: "mcp/peertest", Kit: true},
@@ -155,19 +157,23 @@ func adapters(face []string) []Row {
 func leaves() []Row {
 	return []Row{
 		{Package: "fault"},
+		{Package: "policy/secrets", Pure: true},
 		{Package: "internal/archtest"},
 		{Package: "internal/failpoint"},
-		{Package: "internal/config", Imports: []string{"fault", "internal/netguard", "internal/spell"}},
+		{Package: "internal/config", Imports: []string{"fault", "internal/netguard", "internal/spell", "policy/secrets"}},
 		{Package: "internal/gopool"},
+		{Package: "internal/httplimit"},
 		{Package: "internal/patch", Imports: []string{"fault"}},
 		{Package: "internal/logtest", Kit: true},
 		{Package: "internal/netguard", Imports: []string{"fault"}},
 		{Package: "internal/pathguard", Imports: []string{"fault"}},
+		{Package: "internal/pathindex", Imports: []string{"fault"}},
 		{Package: "internal/proc", Imports: []string{"fault"}},
 		{Package: "internal/pause"},
 		{Package: "internal/spell"},
 		{Package: "internal/wholefile"},
 		{Package: "internal/unseen"},
+		{Package: "internal/uptime"},
 		{Package: "cmd/orch/screen", Imports: []string{"internal/unseen"}},
 	}
 }
@@ -177,9 +183,10 @@ func libraries() []Library {
 		{Path: "github.com/expr-lang/expr", Users: []string{"plan"}, Hidden: true},
 		{Path: "github.com/looplab/fsm", Users: []string{"statemachine"}, Hidden: true},
 		{Path: "github.com/modelcontextprotocol/go-sdk", Users: []string{"mcp/*", "internal/benchmark"}, Hidden: true},
-		{Path: "github.com/nats-io", Users: []string{"bus", "bus/storefile", "internal/benchmark", "internal/crash"}, Hidden: true},
+		{Path: "github.com/nats-io", Users: []string{"bus", "bus/election", "bus/storefile", "internal/benchmark", "internal/crash"}, Hidden: true},
 
-		{Path: "github.com/pelletier/go-toml/v2", Users: []string{"mcp/clients"}, Hidden: true},
+		{Path: "github.com/pelletier/go-toml/v2", Users: []string{"mcp/clients", "policy/secrets/update", "tools/build"}, Hidden: true},
+		{Path: "github.com/Masterminds/semver/v3", Users: []string{"tools/build"}, Hidden: true},
 		{Path: "github.com/fsnotify/fsnotify", Users: []string{"mcp/gateway", "mcp/registry"}, Hidden: true},
 		{Path: "github.com/tailscale/hujson", Users: []string{"mcp/clients", "mcp/registry"}, Hidden: true},
 		{Path: "golang.org/x/time", Users: []string{"mcp/*"}},
@@ -208,7 +215,7 @@ func libraries() []Library {
 		{Path: "golang.org/x/net/bpf", Users: []string{"internal/proc"}},
 		{Path: "golang.org/x/net", Users: []string{"internal/netguard", "tools/web"}},
 		{Path: "golang.org/x/oauth2", Users: []string{"tools/firebase/account"}, Hidden: true},
-		{Path: "golang.org/x/sys", Users: []string{"bus", "internal/pathguard", "internal/proc", "tools/*"}},
+		{Path: "golang.org/x/sys", Users: []string{"bus", "internal/pathguard", "internal/proc", "internal/uptime", "tools/*"}},
 		{Path: "golang.org/x/text", Users: []string{"plan", "tools", "mcp/*"}},
 		{Path: "golang.org/x/term", Users: []string{"cmd/orch", "cmd/orch/screen"}},
 		{Path: "mvdan.cc/sh/v3", Users: []string{"policy", "tools/shell"}},

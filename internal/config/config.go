@@ -22,6 +22,8 @@ type Config struct {
 	Server string
 	// NATS is the URL of an external NATS server; "" means the embedded one.
 	NATS string
+	// IdentityToken says where the token lies as whose identity commands speak to a node.
+	IdentityToken Secret
 	// NATSCreds is the credentials file for NATS.
 	NATSCreds string
 	// Replicas is on how many servers of NATS each stream is.
@@ -40,6 +42,9 @@ type Config struct {
 	MaxSpawned int
 	// MaxOpen bounds the open tasks of a node, MaxOpenEach those of one requestor.
 	MaxOpen, MaxOpenEach int
+	// RetainWorkspaces and RetainFailed are the days that workspaces of archived tasks stay, of those that are DONE and of
+	// others; 0 is for ever.
+	RetainWorkspaces, RetainFailed int
 	// MaxStore is the size in MiB from which on the store of the embedded server takes no more; 0 is none.
 	MaxStore int
 	// MinFree is the space in MiB that it leaves free on its disk; 0 is 2 % of the disk, at most 256.
@@ -54,7 +59,7 @@ type Config struct {
 	Agents map[string]Agent
 	// FourEyes keeps people from deciding about what their own tasks ask.
 	FourEyes bool
-	// Sandbox is enforce, best-effort or off. SandboxRead and SandboxWrite are further paths for the
+	// Sandbox is required, enforce, best-effort or off. SandboxRead and SandboxWrite are further paths for the
 	// programs that tools start.
 	Sandbox                   string
 	SandboxRead, SandboxWrite []string
@@ -81,6 +86,8 @@ type Config struct {
 	Output string
 	// Dir is the working directory, Home that of the user, as in Sources.
 	Dir, Home string
+	// Command is what runs, such as "orch submit"; empty when it does not matter. It is no setting.
+	Command string
 }
 
 // Sources is where the settings come from.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/spell"
+	"github.com/orch-dev/orch/policy/secrets"
 )
 
 // Key is one setting.
@@ -44,7 +45,7 @@ type Key struct {
 
 // Keys returns the one table of settings, in the order of their documentation.
 func Keys() []Key {
-	return slices.Concat(generalKeys(), nodeKeys(), faceKeys(), sandboxKeys(), toolKeys())
+	return slices.Concat(generalKeys(), nodeKeys(), retentionKeys(), faceKeys(), sandboxKeys(), toolKeys())
 }
 
 // generalKeys are those that matter everywhere.
@@ -69,6 +70,10 @@ func generalKeys() []Key {
 		{
 			Name: "nats_creds", path: true, Personal: true, Usage: "credentials file for NATS",
 			field: func(c *Config) any { return &c.NATSCreds },
+		},
+		{
+			Name: "identity_token", Personal: true, Usage: "where the token lies as whose identity commands speak to a node: env:NAME or file:PATH; empty is the operator of the node",
+			field: func(c *Config) any { return &c.IdentityToken },
 		},
 		{
 			Name: "output", Default: "text", Choices: []string{"text", "json", "jsonl", "name"}, Usage: "form of the output",
@@ -162,6 +167,20 @@ func nodeKeys() []Key {
 	}
 }
 
+// retentionKeys are those for what is removed when it is old.
+func retentionKeys() []Key {
+	return []Key{
+		{
+			Name: "retain_workspaces", Default: "30", max: 36_500, Node: true, Personal: true, Usage: "days that the workspace of an archived task stays that is DONE; 0 is for ever",
+			field: func(c *Config) any { return &c.RetainWorkspaces },
+		},
+		{
+			Name: "retain_failed", Default: "90", max: 36_500, Node: true, Personal: true, Usage: "days that the workspace of an archived task stays that is not DONE; 0 is for ever",
+			field: func(c *Config) any { return &c.RetainFailed },
+		},
+	}
+}
+
 // faceKeys are the settings of the faces for programs.
 func faceKeys() []Key {
 	return []Key{
@@ -201,8 +220,8 @@ func faceKeys() []Key {
 func sandboxKeys() []Key {
 	return []Key{
 		{
-			Name: "sandbox", Default: "enforce", Choices: []string{"enforce", "best-effort", "off"}, Node: true, Worker: true, Personal: true,
-			Usage: "what becomes of programs that the kernel cannot confine: refused, run behind the walls that there are, or never confined",
+			Name: "sandbox", Default: "enforce", Choices: []string{"required", "enforce", "best-effort", "off"}, Node: true, Worker: true, Personal: true,
+			Usage: "what becomes of programs that the kernel cannot confine: refused, even where only mount namespaces are missing; refused; run behind the walls that there are; or never confined",
 			field: func(c *Config) any { return &c.Sandbox },
 		},
 		{
@@ -322,7 +341,7 @@ func (k Key) setText(field *string, text string, at place) error {
 		return err
 	case k.url && text != "":
 		if u, err := url.Parse(text); err != nil || u.Scheme == "" || u.Host == "" {
-			return at.invalid("%q is no URL", text).WithHint("write it as nats://host:4222")
+			return at.invalid("%q is no URL", secrets.URL(text)).WithHint("write it as nats://host:4222")
 		}
 	case k.check != nil && text != "":
 		if why := k.check(text); why != "" {

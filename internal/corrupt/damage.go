@@ -5,6 +5,7 @@ package corrupt
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -79,6 +80,31 @@ func Pick(r *rand.Rand, dir string) (Damage, error) {
 		d.Way, d.At, d.Bit = Flip, r.Int64N(info.Size()), r.IntN(8)
 	}
 	return d, nil
+}
+
+// Bytes returns a flip for every byte of a data directory, of a random bit, but for those of files without content of
+// their own: the lock and the reserve.
+func Bytes(r *rand.Rand, dir string) ([]Damage, error) {
+	files, err := list(dir)
+	if err != nil {
+		return nil, err
+	}
+	var all []Damage
+	for _, kind := range slices.Sorted(maps.Keys(files)) {
+		if kind == "LOCK" || kind == "reserve" {
+			continue
+		}
+		for _, name := range files[kind] {
+			info, err := os.Stat(filepath.Join(dir, name))
+			if err != nil {
+				return nil, err
+			}
+			for at := range info.Size() {
+				all = append(all, Damage{Kind: kind, File: name, Way: Flip, At: at, Bit: r.IntN(8)})
+			}
+		}
+	}
+	return all, nil
 }
 
 // list returns the files below dir by kind.

@@ -31,6 +31,8 @@ const (
 	// killed.
 	roleBuild = "build"
 	roleHang  = "hang"
+	// roleSmall makes a store of a few kilobytes.
+	roleSmall = "small"
 	// roleProbe opens a data directory, uses it, and says what it met.
 	roleProbe = "probe"
 )
@@ -54,7 +56,7 @@ func TestMain(m *testing.M) {
 func play(role, dir string) error {
 	ctx := context.Background()
 	if role != roleProbe {
-		return build(ctx, dir, role == roleHang)
+		return build(ctx, dir, role)
 	}
 	limit := syscall.Rlimit{Cur: maxData, Max: maxData}
 	const dataSegment = 2 // RLIMIT_DATA
@@ -72,7 +74,7 @@ const (
 
 // build makes a store with live and archived histories in several blocks, one of them compressed, large
 // values, checkpoints and the list of what is paused.
-func build(ctx context.Context, dir string, hang bool) error {
+func build(ctx context.Context, dir, role string) error {
 	root := dir + ".root"
 	if err := os.MkdirAll(root, 0o700); err != nil {
 		return err
@@ -81,33 +83,39 @@ func build(ctx context.Context, dir string, hang bool) error {
 	if err != nil {
 		return err
 	}
-	if err := fill(ctx, n.API()); err != nil {
+	content := amounts{many: 160, few: 20, inline: 60 << 10, large: 70 << 10}
+	if role == roleSmall {
+		content = amounts{many: 3, few: 1, inline: 60, large: 300}
+	}
+	if err := content.fill(ctx, n.API()); err != nil {
 		return errors.Join(err, n.Stop(ctx))
 	}
-	if !hang {
+	if role != roleHang {
 		return n.Stop(ctx)
 	}
 	fmt.Println("built")
 	return n.Wait()
 }
 
-func fill(ctx context.Context, api orchestrator.API) error {
-	const many, few, inline, large = 160, 20, 60 << 10, 70 << 10
-	for i := range many {
-		if _, err := submit(ctx, api, greet, noise(i, inline)); err != nil {
+// amounts say how much is in a store: numbers of tasks, and sizes of their inputs.
+type amounts struct{ many, few, inline, large int }
+
+func (a amounts) fill(ctx context.Context, api orchestrator.API) error {
+	for i := range a.many {
+		if _, err := submit(ctx, api, greet, noise(i, a.inline)); err != nil {
 			return err
 		}
 	}
-	for i := range few {
-		if _, err := submit(ctx, api, greet, noise(i, large)); err != nil {
+	for i := range a.few {
+		if _, err := submit(ctx, api, greet, noise(i, a.large)); err != nil {
 			return err
 		}
 	}
-	if _, err := api.Archive(ctx, orchestrator.ArchiveRequest{}); err != nil {
+	if _, err := api.Archive(ctx, orchestrator.ArchiveRequest{Wait: time.Minute}); err != nil {
 		return err
 	}
-	for i := range few {
-		if _, err := submit(ctx, api, greet, noise(i, large+i)); err != nil {
+	for i := range a.few {
+		if _, err := submit(ctx, api, greet, noise(i, a.large+i)); err != nil {
 			return err
 		}
 		id, err := submit(ctx, api, wait, "")
@@ -162,6 +170,8 @@ type outcome struct {
 	After    fault.Code    `json:"after,omitempty"`
 	// Mended is damage that was named before the start mended it.
 	Mended []bus.Problem `json:"mended,omitempty"`
+	// Lost is what the start has given up.
+	Lost *bus.Lost `json:"lost,omitempty"`
 	// Last is the newest position before the probe appended, Content the hash of everything by its name.
 	Last    uint64            `json:"last"`
 	Content map[string]string `json:"content,omitempty"`
@@ -230,6 +240,7 @@ func (o outcome) use(ctx context.Context, store *bus.Store) outcome {
 	if err != nil {
 		return o.refused(err)
 	}
+	o.Lost = report.Lost
 	if report.Found > 0 {
 		o.Problems = report.Problems
 		o.After = appendOne(store, fresh, nil)

@@ -66,12 +66,12 @@ func (c *cluster) enrol(s agents.Service) {
 	c.t.Helper()
 	for i, name := range agentNames() {
 		task := events.NewTaskID(time.Now())
-		m, err := s.Register(c.t.Context(), agents.Registration{Name: name, Task: task, By: "user:crash", Profile: agents.Profile{
+		m, err := s.Register(c.t.Context(), agents.Registration{Name: name, Task: task, By: operator, Profile: agents.Profile{
 			Type: "developer", Version: "1.0.0", MaxTasks: agentSlots, Timeout: time.Minute,
 			Capabilities: []agents.Capability{{Name: "crash", Category: "test"}},
 		}})
 		require.NoError(c.t, err)
-		got, err := s.Collect(c.t.Context(), agents.Collection{Task: task, By: "user:crash"})
+		got, err := s.Collect(c.t.Context(), agents.Collection{Task: task, By: operator})
 		require.NoError(c.t, err)
 		c.credentials = append(c.credentials, peer.Credential{
 			URL: c.door.url(), Agent: m.ID, Name: name, MaxTasks: agentSlots, Secret: got.Secret, IssuedAt: m.RegisteredAt, ExpiresAt: m.ExpiresAt,

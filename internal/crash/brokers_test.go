@@ -63,8 +63,8 @@ func (c *cluster) startBrokers() {
 	}
 	for i := range brokerCount {
 		b := &broker{conf: filepath.Join(c.dir, fmt.Sprintf("broker%d.conf", i)), url: "nats://127.0.0.1:" + strconv.Itoa(ports[i])}
-		text := fmt.Sprintf("server_name: n%d\nlisten: 127.0.0.1:%d\njetstream {store_dir: %q}\ncluster {name: crash, listen: 127.0.0.1:%d, routes: [%s]}\n",
-			i, ports[i], filepath.Join(c.dir, fmt.Sprintf("broker%d", i)), ports[brokerCount+i], strings.Join(routes, ", "))
+		text := fmt.Sprintf("server_name: n%d\nlisten: 127.0.0.1:%d\njetstream {store_dir: %q}\ncluster {name: crash, listen: 127.0.0.1:%d, routes: [%s], no_advertise: %t}\n",
+			i, ports[i], filepath.Join(c.dir, fmt.Sprintf("broker%d", i)), ports[brokerCount+i], strings.Join(routes, ", "), c.standby) // clients of a link find no way round it
 		require.NoError(c.t, os.WriteFile(b.conf, []byte(text), 0o600))
 		c.brokers = append(c.brokers, b)
 		c.startBroker(b)
@@ -117,6 +117,9 @@ func freePorts(t *testing.T, n int) []int {
 
 // natsURL are the addresses of the servers; "" for the embedded one.
 func (c *cluster) natsURL() string {
+	if c.first {
+		return c.brokers[0].url
+	}
 	urls := make([]string, 0, len(c.brokers))
 	for _, b := range c.brokers {
 		urls = append(urls, b.url)

@@ -17,6 +17,9 @@ const (
 	ToolWrite = "CRASH_WRITE"
 	// ToolChild is idempotent and does its work in a child process.
 	ToolChild = "CRASH_CHILD"
+	// ToolVerified is a write of a child process, which happens at its end, and has ToolLook as its verify tool.
+	ToolVerified = "CRASH_VERIFIED"
+	ToolLook     = "LEDGER_LOOK"
 	// ToolSlow is idempotent and takes about as long as a lease.
 	ToolSlow = "CRASH_SLOW"
 	// ToolAgentIdem and ToolAgentWrite are what agents do, by the effect of their call.

@@ -365,6 +365,54 @@ func TestCheckBitesInDoubt(t *testing.T) {
 	}
 }
 
+// verifiedStory is a task whose write with a verify tool was in doubt, and was made again.
+func verifiedStory(t *testing.T) *story {
+	t.Helper()
+	s := doubtfulStory(t, "retry")
+	for _, c := range s.commits {
+		for _, e := range c.Events {
+			if ready, ok := e.Data.(*events.Ready); ok {
+				ready.Tool = crash.ToolVerified
+			}
+		}
+	}
+	return s
+}
+
+func TestCheckBitesAttempts(t *testing.T) {
+	t.Parallel()
+	do := func(phase string, attempt int, after time.Duration) crash.Effect {
+		e := effectOf(phase, attempt, after)
+		e.Tool = crash.ToolVerified
+		return e
+	}
+	begun := []crash.Effect{do(crash.Begin, 1, 4500*time.Millisecond), do(crash.Alive, 1, 10400*time.Millisecond), do(crash.Begin, 2, 10500*time.Millisecond)}
+	again := do(crash.End, 2, 11*time.Second)
+	for name, tc := range map[string]struct {
+		effects []crash.Effect
+		what    string
+	}{
+		"one after the other": {[]crash.Effect{again}, ""},
+		"both at work":        {[]crash.Effect{do(crash.Alive, 1, 10600*time.Millisecond), again}, "attempt 1 of step a was at work 100ms after attempt 2 had begun"},
+		"happened twice":      {[]crash.Effect{do(crash.End, 1, 10450*time.Millisecond), again}, "step a happened 2 times"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newScene(t, verifiedStory(t))
+			c.evidence.Lost = map[int]string{handPID: "stop"}
+			c.evidence.Effects = slices.Concat(begun, tc.effects)
+			report := c.check(t)
+			if tc.what == "" {
+				assert.Empty(t, report.Violations)
+				return
+			}
+			require.Len(t, report.Violations, 1)
+			assert.Equal(t, "I6", report.Violations[0].Invariant)
+			assert.Contains(t, report.Violations[0].What, tc.what)
+		})
+	}
+}
+
 func TestViolationNamesItsRound(t *testing.T) {
 	t.Parallel()
 	c := newScene(t, goodStory(t))

@@ -58,6 +58,8 @@ type cluster struct {
 	agents      []*process
 	credentials []peer.Credential
 	brokers     []*broker
+	// pair is there instead of the node where two share the cluster.
+	pair *pair
 	// place is the name of the data directory of the node, nodes counts those that there were.
 	place string
 	nodes int
@@ -74,6 +76,12 @@ type options struct {
 	planted failpoint.Fault
 	// network adds agents, messages and databases, cluster three NATS servers in place of the embedded one.
 	network, cluster bool
+	// standby has two nodes on the cluster in place of one.
+	standby bool
+	// zombies has writes with a verify tool alone, and workers that are stopped, some for longer than a call may take.
+	zombies bool
+	// first lets everybody connect to the first server of a cluster, and learn of the others there.
+	first bool
 }
 
 func startCluster(t *testing.T, dir string, o options) *cluster {
@@ -87,7 +95,11 @@ func startCluster(t *testing.T, dir string, o options) *cluster {
 	if o.cluster {
 		c.startBrokers()
 	}
-	c.startNode()
+	if o.standby {
+		c.startPair()
+	} else {
+		c.startNode()
+	}
 	for i := range c.workers {
 		c.startWorker(i)
 	}
@@ -101,6 +113,9 @@ func (c *cluster) spawn(role string, env ...string) *process {
 	env = append(env, failpoint.EnvPlant+"="+string(c.planted), envData+"="+c.place, envNATS+"="+c.natsURL())
 	if c.network && role == roleNode {
 		env = append(env, envHTTP+"=1")
+	}
+	if c.first && role == roleNode {
+		env = append(env, envStandby+"=1") // it may lose its lease with the server, and has to win it again
 	}
 	return spawn(c.t, role, c.dir, env...)
 }
@@ -209,7 +224,7 @@ func (c *cluster) strike(s strike) {
 			c.node.kill()
 		}
 		c.startNode()
-	case zombie:
+	case zombie, zombieLong:
 		c.freeze(s)
 	case zombieNode: // the lease that runs out is one that the next node has found in the log
 		c.freeze(s)
@@ -235,6 +250,8 @@ func (c *cluster) strike(s strike) {
 		c.killBroker(s)
 	case stopBroker:
 		c.stopBroker(s)
+	default:
+		c.pair.strike(s)
 	}
 }
 
@@ -325,6 +342,10 @@ func (c *cluster) stop() {
 	for _, w := range c.workers {
 		w.terminate(drainWithin)
 	}
+	if c.pair != nil {
+		c.pair.stop()
+		return
+	}
 	c.node.terminate(drainWithin)
 }
 
@@ -341,7 +362,11 @@ func (c *cluster) stopAgents() {
 // killAll leaves nothing behind, also after a failed test.
 func (c *cluster) killAll() {
 	c.frozen.Wait()
-	for _, p := range slices.Concat([]*process{c.node}, c.workers[:], c.agents) {
+	nodes := []*process{c.node}
+	if c.pair != nil {
+		nodes = c.pair.nodes[:]
+	}
+	for _, p := range slices.Concat(nodes, c.workers[:], c.agents) {
 		if p != nil {
 			p.kill()
 		}

@@ -83,6 +83,9 @@ func crashRounds(t *testing.T, o options, seed uint64, rounds int) {
 		if only != 0 && i+1 != only {
 			continue
 		}
+		if o.zombies {
+			strikes = strikes[:1] // a stop takes long
+		}
 		if limit != 0 && time.Since(began) > limit {
 			break
 		}
@@ -140,7 +143,7 @@ func begin(t *testing.T, o options) *run {
 	c := startCluster(t, dir, o)
 	r := &run{t: t, cluster: c, faults: map[kind]int{}, api: dial(t, c)}
 	t.Cleanup(func() { r.load.watching.Wait() })
-	r.load = &load{api: dial(t, c), watcher: dial(t, c), jobs: jobs(), watched: map[events.TaskID]int{}, dial: func() (*bus.Remote, error) {
+	r.load = &load{api: dial(t, c), watcher: dial(t, c), jobs: o.jobs(), watched: map[events.TaskID]int{}, dial: func() (*bus.Remote, error) {
 		return node.Dial(t.Context(), c.config())
 	}}
 	r.beginNetwork()
@@ -391,6 +394,9 @@ func (r *run) print(report crash.Report, rounds int, seed uint64, took time.Dura
 	r.t.Logf("node starts: %d, median %s, longest %s; drains: %d, longest %s", len(r.cluster.restarts),
 		median(r.cluster.restarts), longest(r.cluster.restarts), len(r.cluster.drains), longest(r.cluster.drains))
 	r.printNetwork()
+	if r.cluster.pair != nil {
+		r.cluster.pair.print()
+	}
 	count := map[string]int{}
 	for _, v := range report.Violations {
 		count[v.Invariant]++

@@ -131,7 +131,7 @@ func Invariants() [][2]string {
 		{"I3", "every history is a path of the transition tables"},
 		{"I4", "revisions and positions have no gap and are used once"},
 		{"I5", "replay, live state and checkpoint plus the rest are equal"},
-		{"I6", "a write has at most one effect, after its start was durable; an idempotent call has one key"},
+		{"I6", "a write has at most one effect, after its start was durable, and one attempt at work at a time; an idempotent call has one key"},
 		{"I7", "no result of an older attempt or another worker is accepted"},
 		{"I8", "a watcher sees every commit once and in order, across all connections"},
 		{"I9", "no reader sees a task leave its end"},

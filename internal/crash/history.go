@@ -8,6 +8,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -25,7 +26,9 @@ type history struct {
 	// excused is set when the task was to act on a session of a node that was no more, or has lost all the workers that a
 	// call without a retry rule may lose.
 	excused bool
-	steps   map[string]*stepHistory
+	// note is set for a task by which the node notes what happens to itself: it never ends.
+	note  bool
+	steps map[string]*stepHistory
 }
 
 // stepHistory is what the log says about one step.
@@ -80,6 +83,7 @@ func (h *history) event(c *events.Commit, e events.Event) {
 
 // submitted checks that no other task was made for the same idempotency key (I1).
 func (h *history) submitted(d *events.Submitted) {
+	h.note = strings.HasPrefix(d.Name, orchestrator.OwnPrefix)
 	if d.IdempotencyKey == "" {
 		return
 	}
@@ -145,7 +149,8 @@ func (h *history) call(c *events.Commit, key string, s *stepHistory, data events
 	case *events.StepError:
 		h.current(key, s, d.Attempt, "failure")
 		h.excused = s.tool == "firebase.subscribe" && d.Error.Code == fault.NotFound ||
-			strings.HasPrefix(s.tool, "MESSAGE_") && d.Error.Code == fault.WorkerLost
+			strings.HasPrefix(s.tool, "MESSAGE_") && d.Error.Code == fault.WorkerLost ||
+			s.tool == ToolVerified && d.Class == fault.ClassTimeout
 		h.failure = fmt.Sprintf("step %s, %s attempt %d: %v", key, s.tool, d.Attempt, d.Error)
 	case *events.Retrying:
 		h.current(key, s, d.Attempt, "failure")
@@ -206,7 +211,9 @@ func (s *stepHistory) inLedger() bool {
 }
 
 // once reports whether the call may happen at most once.
-func (s *stepHistory) once() bool { return s.tool == ToolWrite || s.effect == "write" }
+func (s *stepHistory) once() bool {
+	return s.tool == ToolWrite || s.tool == ToolVerified || s.effect == "write"
+}
 
 func isAgent(worker string) bool { return strings.HasPrefix(worker, "agent:") }
 
@@ -263,15 +270,20 @@ func (h *history) resolved(key string, s *stepHistory, d *events.Resolved) {
 	case "failed":
 		s.state = statemachine.StepFailed
 	}
-	if d.As == "succeeded" && s.inLedger() && h.begins(key) == 0 {
+	happened := h.count(Begin, key)
+	if s.tool == ToolVerified {
+		happened = h.count(End, key)
+	}
+	if d.As == "succeeded" && s.inLedger() && happened == 0 {
 		h.found("I6", "step %s was resolved as succeeded without an effect", key)
 	}
 }
 
-func (h *history) begins(key string) int {
+// count returns how often the ledger has a phase of a step.
+func (h *history) count(phase, key string) int {
 	n := 0
 	for _, e := range h.effects[h.task] {
-		if e.Phase == Begin && e.Step == key {
+		if e.Phase == phase && e.Step == key {
 			n++
 		}
 	}
@@ -284,7 +296,7 @@ func (h *history) finish() {
 	switch {
 	case h.ends > 1:
 		h.found("I2", "it ended %d times", h.ends)
-	case h.ends == 0 && (h.state != statemachine.Blocked || h.reason == ""):
+	case h.ends == 0 && !h.note && (h.state != statemachine.Blocked || h.reason == ""):
 		h.found("I1", "it did not end and is %s without a reason", h.state)
 	}
 	switch cancelled := h.state == statemachine.Cancelled; {
@@ -297,12 +309,13 @@ func (h *history) finish() {
 	}
 	for key, s := range h.steps {
 		if s.once() {
-			if n := h.begins(key); n > 1+s.retries {
+			if n := h.count(Begin, key); n > 1+s.retries {
 				h.found("I6", "step %s took effect %d times, with %d decisions to call again", key, n, s.retries)
 			}
 		}
 	}
 	h.checkEffects()
+	h.checkAttempts()
 }
 
 // checkEffects holds the ledger against the calls in the log.
@@ -325,7 +338,7 @@ func (h *history) checkEffects() {
 		if e.Key != string(h.task)+"/"+e.Step {
 			h.found("I6", "step %s was called with the key %s", e.Step, e.Key)
 		}
-		if at, called := s.calls[e.Attempt]; (e.Tool == ToolWrite || e.Tool == ToolAgentWrite) && (!called || at.After(e.At)) {
+		if at, called := s.calls[e.Attempt]; (e.Tool == ToolWrite || e.Tool == ToolVerified || e.Tool == ToolAgentWrite) && (!called || at.After(e.At)) {
 			h.found("I6", "attempt %d of step %s took effect before its start was durable", e.Attempt, e.Step)
 		}
 	}

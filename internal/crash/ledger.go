@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,15 +20,17 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// The phases of an effect. The effect has happened as soon as its begin is in the ledger.
+// The phases of an effect. The effect has happened as soon as its begin is in the ledger; that of ToolVerified happens at its
+// end, and shows in between that it is alive.
 const (
 	Begin = "begin"
+	Alive = "alive"
 	End   = "end"
 )
 
 // Effect is one line of the ledger: a tool was at work.
 type Effect struct {
-	// Phase is Begin or End.
+	// Phase is Begin, Alive or End.
 	Phase string
 	At    time.Time
 	Tool  string
@@ -58,6 +61,9 @@ func (l *Ledger) Append(e Effect) error {
 	line := fmt.Sprintln(e.Phase, e.At.UnixNano(), e.Tool, e.Task, e.Step, e.Attempt, e.Key, e.PID)
 	if _, err := l.file.WriteString(line); err != nil {
 		return fault.From(err)
+	}
+	if e.Phase == Alive {
+		return nil // it need not survive anything
 	}
 	if err := l.file.Sync(); err != nil {
 		return fault.From(err)
@@ -90,7 +96,7 @@ func ReadLedger(path string) ([]Effect, error) {
 
 func parseEffect(line string) (Effect, error) {
 	f := strings.Fields(line)
-	if len(f) != 8 || (f[0] != Begin && f[0] != End) {
+	if len(f) != 8 || !slices.Contains([]string{Begin, Alive, End}, f[0]) {
 		return Effect{}, badLine(line)
 	}
 	nanos, errAt := strconv.ParseInt(f[1], 10, 64)

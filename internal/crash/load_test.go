@@ -146,7 +146,7 @@ func (l *load) one(ctx context.Context, rng *rand.Rand, round int, name string) 
 		l.violate("I1", "", round, "%v", err)
 		return
 	}
-	r := orchestrator.SubmitRequest{Plan: text, Actor: "user:submitter"}
+	r := orchestrator.SubmitRequest{Plan: text, Actor: operator}
 	if rng.IntN(2) == 0 {
 		r.IdempotencyKey = "job-" + name
 	} else {
@@ -254,7 +254,7 @@ func (l *load) submit(ctx context.Context, r orchestrator.SubmitRequest, round i
 
 func (l *load) cancel(ctx context.Context, id events.TaskID, round int) {
 	asked := time.Now()
-	_, tries, err := insist(ctx, l.api.Cancel, orchestrator.CancelRequest{ID: id, Actor: "user:submitter"})
+	_, tries, err := insist(ctx, l.api.Cancel, orchestrator.CancelRequest{ID: id, Actor: operator})
 	if tries > 1 && fault.Has(err, fault.StateNotAllowed) {
 		err = nil // the first try had done it
 	}

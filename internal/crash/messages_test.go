@@ -48,7 +48,7 @@ type messageClient struct {
 // openMessageClient lets the readers join their group and begin to read.
 func openMessageClient(r *run, remote *bus.Remote) *messageClient {
 	r.t.Helper()
-	m := &messageClient{load: r.load, broker: bus.NewMessageClient[messages.Delegation](remote, bus.MessagesPrefix)}
+	m := &messageClient{load: r.load, broker: bus.NewMessageClient[messages.Delegation](remote, peoplePrefix)}
 	for _, who := range readerNames() {
 		_, err := m.broker.Group(r.t.Context(), self(who), messages.GroupChange{Join: crowd})
 		require.NoError(r.t, err)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -22,6 +23,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/crash"
 	"github.com/orch-dev/orch/internal/failpoint"
@@ -45,6 +47,8 @@ const (
 	envData = "CRASH_DATA"
 	envNATS = "CRASH_NATS"
 	envHTTP = "CRASH_HTTP"
+	// envStandby is set for a node that is one of two.
+	envStandby = "CRASH_STANDBY"
 	// envAgent is the credential of an agent.
 	envAgent = "CRASH_AGENT"
 	// envBroker is the configuration of a NATS server.
@@ -58,8 +62,12 @@ const (
 )
 
 const (
+	// operator is whom the credential of the clients speaks as.
+	operator = "user:submitter"
 	// lease is short, so that lost workers are noticed within a round.
 	lease = time.Second
+	// overrun is longer than the five seconds after which the children of a stopped worker have ended.
+	overrun = 7 * time.Second
 	// archiveAfter lets tasks move to the archive while processes die.
 	archiveAfter = 5 * time.Second
 	// workerSlots is the number of calls that a worker runs at the same time.
@@ -105,7 +113,7 @@ func play(role string) error {
 
 func config(dir string, logs io.Writer) node.Config {
 	return node.Config{
-		DataDir: filepath.Join(dir, cmp.Or(os.Getenv(envData), "data")), Root: dir, Lease: lease, ArchiveAfter: archiveAfter,
+		DataDir: filepath.Join(dir, cmp.Or(os.Getenv(envData), "data")), Root: dir, Operator: operator, Lease: lease, Overrun: overrun, ArchiveAfter: archiveAfter,
 		Logger: slog.New(slog.NewTextHandler(logs, nil)), Extra: effects(dir), NATSURL: os.Getenv(envNATS),
 	}
 }
@@ -125,6 +133,9 @@ func playNode(ctx context.Context, stop func()) error {
 	if cfg.NATSURL != "" {
 		cfg.Replicas = brokerCount
 	}
+	if os.Getenv(envStandby) != "" {
+		return playStandby(ctx, stop, cfg)
+	}
 	n, err := node.Start(ctx, cfg)
 	for end := time.Now().Add(startWithin / 2); cfg.NATSURL != "" && fault.Has(err, fault.Unavailable) && time.Now().Before(end); {
 		_ = pause.For(ctx, 10*retryEvery) // as its supervisor would, while the servers have no leader
@@ -133,12 +144,61 @@ func playNode(ctx context.Context, stop func()) error {
 	if err != nil {
 		return err
 	}
+	end, err := servePeople(ctx, n, cfg)
+	if err != nil {
+		return errors.Join(err, n.Stop(ctx))
+	}
+	defer end()
 	if err := tell("ready " + n.FaceURL()); err != nil {
 		return errors.Join(err, n.Stop(ctx))
 	}
 	go answer(stop)
 	<-ctx.Done()
 	return n.Stop(context.WithoutCancel(ctx))
+}
+
+// peoplePrefix is the prefix of the requests about messages of people who have no credentials of their own here.
+const peoplePrefix = "crash.people"
+
+// servePeople lets the readers and writers of messages ask as whom they say, as a face in the process of the node would.
+func servePeople(ctx context.Context, n *node.Node, cfg node.Config) (end func(), err error) {
+	d := bus.DialConfig{Name: "people", URL: cfg.NATSURL}
+	if d.URL == "" {
+		d.DataDir = cfg.DataDir
+	}
+	c, err := bus.Dial(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	methods := map[string]bus.Method{}
+	for _, name := range []string{"send", "inbox", "ack", "group"} {
+		methods[name] = func(ctx context.Context, request []byte) ([]byte, error) {
+			var answer json.RawMessage
+			err := n.Ask(ctx, bus.MessagesPrefix+"."+name, json.RawMessage(request), &answer)
+			return answer, err
+		}
+	}
+	if _, err := bus.Serve(c, peoplePrefix, methods, bus.EndpointConfig{}); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c.Close, nil
+}
+
+// playStandby is a node that stands by while another one is active.
+func playStandby(ctx context.Context, stop func(), cfg node.Config) error {
+	cfg.Lease = 3 * lease // longer than a node may be parted without losing its own
+	for {
+		err := node.Serve(ctx, cfg, drainWithin, func(bus.Holder) {}, func(string, string) {
+			if tell("ready") != nil {
+				stop()
+			}
+			go answer(stop)
+		})
+		if !fault.Has(err, fault.Unavailable) || pause.For(ctx, 10*retryEvery) != nil { // as its supervisor would
+			return err
+		}
+	}
 }
 
 // playWorker runs a worker; one that finds no node tries again.
@@ -187,9 +247,12 @@ func arm(trap string) {
 
 // playChild is the child process of a tool: it takes long enough to be alive when its worker dies.
 func playChild(ctx context.Context) error {
-	e := crash.Effect{Tool: crash.ToolChild}
-	if _, err := fmt.Sscan(os.Getenv(envCall), &e.Task, &e.Step, &e.Attempt, &e.Key, &e.PID); err != nil {
+	e := crash.Effect{}
+	if _, err := fmt.Sscan(os.Getenv(envCall), &e.Tool, &e.Task, &e.Step, &e.Attempt, &e.Key, &e.PID); err != nil {
 		return err
+	}
+	if e.Tool == crash.ToolVerified {
+		return toil(ctx, os.Getenv(envDir), e)
 	}
 	return perform(ctx, os.Getenv(envDir), e, 50*time.Millisecond, 150*time.Millisecond)
 }

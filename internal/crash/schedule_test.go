@@ -21,6 +21,7 @@ const (
 	killRecovery kind = "kill node in recovery"
 	zombie       kind = "stop worker beyond its lease"
 	zombieNode   kind = "stop worker, kill node"
+	zombieLong   kind = "stop worker beyond the time limits of its calls"
 	drainWorker  kind = "terminate worker under load"
 	drainNode    kind = "terminate node under load"
 	// The failpoints exist only in builds with the tag of that name.
@@ -57,6 +58,12 @@ func kinds() []kind {
 
 // kinds are the faults of a cluster.
 func (o options) kinds() []kind {
+	if o.standby {
+		return standbyKinds()
+	}
+	if o.zombies {
+		return []kind{zombie, zombie, zombieLong, zombieNode}
+	}
 	list := kinds()
 	if o.network {
 		list = append(list, killAgent, killAgent, stopAgent, drainAgent, cutDoor)
@@ -136,12 +143,19 @@ func newStrike(rng *rand.Rand, k kind) strike {
 		s.after += lease / 4
 		s.away = lease + lease/2 + millis(0, 500)
 	}
+	if k == zombieLong {
+		s.after += lease / 4
+		s.away = toilLimit + overrun + lease + millis(0, 2000)
+	}
 	if k == stopAgent {
 		s.away = agentLease + lease + millis(0, 500)
 	}
 	if k == killBroker || k == stopBroker {
 		s.broker = rng.IntN(brokerCount)
 		s.away += millis(200, 2500)
+	}
+	if k == stopActive || k == partActive { // shorter than a lease, and longer
+		s.away = millis(300, 5000)
 	}
 	if k == killRecovery {
 		for range 1 + rng.IntN(3) {

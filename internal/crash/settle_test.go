@@ -123,11 +123,13 @@ func (r *run) doubts() []doubt {
 func (r *run) resolve(d doubt, effects []crash.Effect) {
 	r.t.Helper()
 	as := "retry"
-	if slices.ContainsFunc(effects, func(e crash.Effect) bool { return e.Task == d.task && e.Step == d.step.Key }) || r.deposited(d.task) {
+	if slices.ContainsFunc(effects, func(e crash.Effect) bool {
+		return e.Task == d.task && e.Step == d.step.Key && (e.Tool != crash.ToolVerified || e.Phase == crash.End)
+	}) || r.deposited(d.task) {
 		as = "succeeded"
 	}
 	_, _, err := insist(r.t.Context(), r.api.Resolve, orchestrator.ResolveRequest{
-		ID: d.task, Step: d.step.Key, As: as, Reason: "the ledger says so", Actor: "user:checker",
+		ID: d.task, Step: d.step.Key, As: as, Reason: "the ledger says so", Actor: operator,
 	})
 	if !fault.Has(err, fault.StateNotAllowed) { // a repeated request finds it decided
 		require.NoError(r.t, err)

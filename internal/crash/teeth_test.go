@@ -27,6 +27,8 @@ type tooth struct {
 	fault failpoint.Fault
 	// invariants are those that it breaks; which one shows first is chance.
 	invariants []string
+	// zombies has the tasks of that option.
+	zombies bool
 	// kind and point are the strikes of the short run under which it shows; the others only take time.
 	// Without a kind it shows under any.
 	kind  kind
@@ -36,15 +38,16 @@ type tooth struct {
 func teeth() []tooth {
 	return []tooth{
 		// What got lost is a submission, a start or outcome of a call, or a cancellation.
-		{failpoint.AckEarly, []string{"I1", "I6", "I10"}, failNode, failpoint.BeforeAppend},
-		{failpoint.SkipFence, []string{"I7"}, zombie, ""},
-		{failpoint.SkipDedup, []string{"I1"}, "", ""},
-		{failpoint.SkipOne, []string{"I8"}, "", ""},
-		{failpoint.DoubleEnd, []string{"I2"}, "", ""},
+		{fault: failpoint.AckEarly, invariants: []string{"I1", "I6", "I10"}, kind: failNode, point: failpoint.BeforeAppend},
+		{fault: failpoint.SkipFence, invariants: []string{"I7"}, kind: zombie},
+		{fault: failpoint.AskEarly, invariants: []string{"I6"}, kind: zombie, zombies: true},
+		{fault: failpoint.SkipDedup, invariants: []string{"I1"}},
+		{fault: failpoint.SkipOne, invariants: []string{"I8"}},
+		{fault: failpoint.DoubleEnd, invariants: []string{"I2"}},
 	}
 }
 
-// TestTeeth plants one fault at a time. Some rounds must find it and name what it breaks. The sixth fault,
+// TestTeeth plants one fault at a time. Some rounds must find it and name what it breaks. One more fault,
 // a skipped fsync, shows after a power loss alone: the test of package bus that cuts the power has it.
 func TestTeeth(t *testing.T) {
 	t.Parallel()
@@ -67,7 +70,7 @@ func TestTeeth(t *testing.T) {
 // bites reports whether some rounds with the planted fault break one of its invariants.
 func (o *tooth) bites(t *testing.T, seed uint64) bool {
 	t.Helper()
-	r := begin(t, options{planted: o.fault})
+	r := begin(t, options{planted: o.fault, zombies: o.zombies})
 	for i, strikes := range o.schedule(seed) {
 		r.round(seed, i+1, strikes, teethSettle)
 		if r.load.violated() {

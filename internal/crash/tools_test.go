@@ -31,6 +31,8 @@ func effects(dir string) []tools.Tool {
 		effect(crash.ToolIdem, tools.Idempotent, dir, inProcess),
 		effect(crash.ToolWrite, tools.Write, dir, inProcess),
 		effect(crash.ToolChild, tools.Idempotent, dir, inChild),
+		effect(crash.ToolVerified, tools.Write, dir, inChild),
+		lookUp(dir),
 		effect(crash.ToolSlow, tools.Idempotent, dir, slowly),
 		effect(crash.ToolLarge, tools.Read, dir, atLength),
 		effect(crash.ToolTell, tools.Read, dir, indiscreetly),
@@ -97,7 +99,7 @@ func inChild(ctx context.Context, env *tools.Env, dir string, e crash.Effect) (s
 	result, err := env.Exec.Run(ctx, proc.Command{
 		Name: program, Dir: dir, Sandbox: proc.Sandbox{Read: []string{program}, Write: []string{ledgerPath(dir)}},
 		Env: map[string]string{
-			envRole: roleChild, envDir: dir, envCall: callText(e.Task, e.Step, e.Attempt, e.Key, e.PID),
+			envRole: roleChild, envDir: dir, envCall: callText(e.Tool, e.Task, e.Step, e.Attempt, e.Key, e.PID),
 		},
 	})
 	if err == nil && result.ExitCode != 0 {
@@ -106,6 +108,6 @@ func inChild(ctx context.Context, env *tools.Env, dir string, e crash.Effect) (s
 	return "", err
 }
 
-func callText(task events.TaskID, step string, attempt int, key string, pid int) string {
-	return fmt.Sprint(string(task), " ", step, " ", attempt, " ", key, " ", pid)
+func callText(tool string, task events.TaskID, step string, attempt int, key string, pid int) string {
+	return fmt.Sprint(tool, " ", string(task), " ", step, " ", attempt, " ", key, " ", pid)
 }

@@ -64,6 +64,8 @@ const (
 	SkipFence Fault = "skip-fence"
 	// SkipDedup makes a new task of every request, whatever its idempotency key.
 	SkipDedup Fault = "skip-dedup"
+	// AskEarly asks a verify tool about a call that may still run.
+	AskEarly Fault = "ask-early"
 	// SkipOne resumes a watch one commit too late.
 	SkipOne Fault = "skip-one"
 	// DoubleEnd ends a task twice.

@@ -194,7 +194,7 @@ func (f *flood) result(ctx context.Context, api orchestrator.API, id events.Task
 }
 
 func request(priority string) orchestrator.SubmitRequest {
-	return orchestrator.SubmitRequest{Plan: text(onePlan), Priority: priority, Actor: "user:load"}
+	return orchestrator.SubmitRequest{Plan: text(onePlan), Priority: priority}
 }
 
 func text(plan string) json.RawMessage {
@@ -275,16 +275,15 @@ const urgentAtOnce = 1
 // wantUrgently submits a task of high priority again and again, each when the one before is done.
 func (f *flood) wantUrgently(ctx context.Context, group *sync.WaitGroup) (times func() []time.Duration) {
 	var took []time.Duration
+	api := dialAs(f.t, f.dir, "impatient")
 	group.Go(func() {
 		for ctx.Err() == nil {
 			began := time.Now()
-			r := request("high")
-			r.Actor = "user:impatient"
-			reply, err := f.apis[2].Submit(ctx, r)
+			reply, err := api.Submit(ctx, request("high"))
 			if err != nil {
 				continue
 			}
-			if _, ok := f.result(ctx, f.apis[2], reply.ID); ok {
+			if _, ok := f.result(ctx, api, reply.ID); ok {
 				took = append(took, time.Since(began))
 			}
 			_ = pause.For(ctx, 100*time.Millisecond)

@@ -123,7 +123,7 @@ func (r *poisonRun) supervise(ctx context.Context) {
 func (r *poisonRun) submit(p poisonous) events.TaskID {
 	r.t.Helper()
 	plan := fmt.Sprintf("orch: v1\nname: %s\nsteps:\n  - {id: bad, tool: %s%s}\n", strings.ToLower(p.tool), p.tool, p.more)
-	reply, err := r.api.Submit(r.t.Context(), orchestrator.SubmitRequest{Plan: text(plan), Actor: "user:poison"})
+	reply, err := r.api.Submit(r.t.Context(), orchestrator.SubmitRequest{Plan: text(plan)})
 	require.NoError(r.t, err)
 	return reply.ID
 }
@@ -168,7 +168,7 @@ func (r *poisonRun) good(enough func() bool) []time.Duration {
 		group.Go(func() {
 			for !enough() {
 				began := time.Now()
-				reply, err := r.api.Submit(r.t.Context(), orchestrator.SubmitRequest{Plan: plan, Actor: "user:good"})
+				reply, err := r.api.Submit(r.t.Context(), orchestrator.SubmitRequest{Plan: plan})
 				if err != nil {
 					r.t.Errorf("a good task was refused: %v", err)
 					return

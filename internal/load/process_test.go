@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/node"
 	"github.com/orch-dev/orch/orchestrator"
@@ -220,6 +221,22 @@ func dial(t *testing.T, dir string) orchestrator.API {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = remote.Close() })
 	return remote
+}
+
+// dialAs connects with a token of somebody else than the operator.
+func dialAs(t *testing.T, dir, name string) orchestrator.API {
+	t.Helper()
+	remote, err := node.Dial(t.Context(), config(dir, io.Discard))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = remote.Close() })
+	_, secret, err := bus.IssueToken(t.Context(), remote, bus.NewToken{Name: name, Role: bus.RoleOperator})
+	require.NoError(t, err)
+	cfg := config(dir, io.Discard)
+	cfg.Token = secret
+	own, err := node.Dial(t.Context(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = own.Close() })
+	return own
 }
 
 // passing reports whether a request may succeed when it is repeated.

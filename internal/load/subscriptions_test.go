@@ -2,6 +2,7 @@ package load_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -39,7 +40,9 @@ func (everybody) Verify(context.Context, string) (server.Identity, time.Time, er
 type client struct {
 	t            *testing.T
 	url, session string
-	id           atomic.Int64
+	// token is "load" when it is empty.
+	token string
+	id    atomic.Int64
 }
 
 // send sends a request and returns its answer; nil after a failure, which it reports.
@@ -50,7 +53,7 @@ func (c *client) send(method, body string) *http.Response {
 		return nil
 	}
 	r.Header = http.Header{
-		"Authorization": {"Bearer load"}, "Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"},
+		"Authorization": {"Bearer " + cmp.Or(c.token, "load")}, "Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"},
 		"Mcp-Protocol-Version": {"2025-11-25"},
 	}
 	if c.session != "" {
@@ -81,10 +84,15 @@ func (c *client) post(body string) (text, session string) {
 func open(t *testing.T, url string) *client {
 	t.Helper()
 	c := &client{t: t, url: url}
-	_, c.session = c.post(`{"jsonrpc":"2.0","id":"open","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"load","version":"1"}}}`)
-	require.NotEmpty(t, c.session)
-	c.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	c.begin()
 	return c
+}
+
+// begin opens the session.
+func (c *client) begin() {
+	_, c.session = c.post(`{"jsonrpc":"2.0","id":"open","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"load","version":"1"}}}`)
+	require.NotEmpty(c.t, c.session)
+	c.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 }
 
 func (c *client) call(tool, args string) string {

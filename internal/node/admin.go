@@ -72,6 +72,12 @@ type (
 	}
 )
 
+// Acting implements bus.Acting.
+func (s *serverName) Acting() []*string { return []*string{&s.By} }
+
+// Acting implements bus.Acting.
+func (a *Acceptance) Acting() []*string { return []*string{&a.By} }
+
 // serversPatience bounds requests that start servers, whose definitions say how long that may take.
 const serversPatience = 10 * time.Minute
 

@@ -116,7 +116,7 @@ func TestDefinitionsAreAcceptedFromElsewhere(t *testing.T) {
 		assert.Empty(t, none)
 
 		for reason, word := range map[fault.Code]node.Acceptance{
-			fault.RequiredField: {Server: "wiki", By: "user:ada"},
+			fault.RequiredField: {Server: "wiki", By: person(t)},
 			fault.NotFound:      {Server: "wiki", Tools: map[string]string{"nothing": list[0].SHA256}},
 			fault.Conflict:      {Server: "wiki", Tools: map[string]string{"search": list[0].AcceptedSHA256}},
 		} {
@@ -126,11 +126,11 @@ func TestDefinitionsAreAcceptedFromElsewhere(t *testing.T) {
 		_, err = admin.Accept(t.Context(), node.Acceptance{Server: "wiki", Tools: map[string]string{"search": ""}})
 		require.ErrorIs(t, err, fault.New(fault.RequiredField, ""), "nobody accepts what was not seen")
 
-		accepted, err := admin.Accept(t.Context(), node.Acceptance{Server: "wiki", Tools: map[string]string{"search": list[0].SHA256}, By: "user:ada"})
+		accepted, err := admin.Accept(t.Context(), node.Acceptance{Server: "wiki", Tools: map[string]string{"search": list[0].SHA256}, By: person(t)})
 		require.NoError(t, err)
 		require.Len(t, accepted, 1)
 		assert.Equal(t, gateway.Accepted, accepted[0].Status)
-		assert.Equal(t, "user:ada", accepted[0].By)
+		assert.Equal(t, person(t), accepted[0].By)
 	}
 	_, err := ways["recorded"].List(t.Context())
 	require.ErrorIs(t, err, fault.New(fault.Unavailable, ""), "no server runs there")

@@ -31,7 +31,7 @@ func (n *Node) startAgents(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	end, err := bus.ServeAgents(c, n.agents, bus.EndpointConfig{Logger: n.cfg.logger()})
+	end, err := bus.ServeAgents(c, n.agents, n.forOperator())
 	if err == nil {
 		n.onStop(closeSoon(end))
 	}
@@ -154,7 +154,7 @@ func (c *chain) worker(actor string) (*worker.Worker, error) {
 	if w := c.workers[actor]; w != nil {
 		return w, nil
 	}
-	w, err := c.executor.worker(c.owner, actor, nil)
+	w, err := c.executor.worker(c.owner, worker.Config{Name: actor})
 	if err == nil {
 		if c.workers == nil {
 			c.workers = map[string]*worker.Worker{}

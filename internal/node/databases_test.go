@@ -88,7 +88,7 @@ func TestDatabasesOfWorkersAndFacesElsewhere(t *testing.T) {
 	remote, err := node.Dial(t.Context(), cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, remote.Close()) })
-	face, err := server.New(server.Config{API: remote, Catalogue: catalogueOf(t), Subscriptions: node.NewSubscriptions(remote)})
+	face, err := server.New(server.Config{API: remote, Local: server.Identity{Name: remote.Identity(), Role: server.Operator}, Catalogue: catalogueOf(t), Subscriptions: node.NewSubscriptions(remote)})
 	require.NoError(t, err)
 	t.Cleanup(face.Close)
 	c := newCaller(t, face)

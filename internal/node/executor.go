@@ -12,11 +12,13 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/internal/pathguard"
+	"github.com/orch-dev/orch/internal/pause"
 	"github.com/orch-dev/orch/internal/proc"
 	"github.com/orch-dev/orch/internal/workspace"
 	"github.com/orch-dev/orch/mcp/gateway"
@@ -48,6 +50,9 @@ type executor struct {
 	// nodeInfo is what tools say of the node; empty in the process of a worker, and before the node takes tasks.
 	nodeInfo atomic.Pointer[nodeInfo]
 
+	// stop ends the chores that go on and on.
+	stop context.CancelFunc
+
 	mu     sync.Mutex // orders the start of chores and their end
 	chores sync.WaitGroup
 	closed bool
@@ -58,9 +63,11 @@ const workingDir = "Working"
 // openExecutor makes ready what executes calls, which use the databases; notifications for the bus go over c, changes of MCP servers to tell. over
 // reports whether a call is over; nil where that is unknown.
 func openExecutor(ctx context.Context, cfg Config, databases firebase.Config, c *bus.Conn, tell func(context.Context, registry.Change), over func(context.Context, gateway.Call) bool) (*executor, error) {
-	h := &executor{cfg: cfg, slots: make(chan struct{}, 4)}
+	chores, stop := context.WithCancel(context.WithoutCancel(ctx))
+	h := &executor{cfg: cfg, slots: make(chan struct{}, 4), stop: stop}
 	var err error
 	if h.root, err = pathguard.Open(cfg.Root, append(cfg.secretFiles(), cfg.DataDir)...); err != nil {
+		stop()
 		return nil, err
 	}
 	if err = h.open(c, databases); err == nil {
@@ -69,6 +76,7 @@ func openExecutor(ctx context.Context, cfg Config, databases firebase.Config, c 
 	if err != nil {
 		return nil, errors.Join(err, h.close())
 	}
+	h.chores.Go(func() { h.sweep(chores) })
 	return h, nil
 }
 
@@ -77,6 +85,7 @@ func (h *executor) close() error {
 	h.mu.Lock()
 	h.closed = true
 	h.mu.Unlock()
+	h.stop()
 	h.chores.Wait()
 	var err error
 	if h.gateway != nil {
@@ -124,8 +133,8 @@ func (h *executor) processes(data string) proc.Config {
 	modules := userModules()
 	c := proc.Config{
 		Logger: h.cfg.logger(), Sandbox: proc.Mode(h.cfg.Sandbox), Read: append([]string{modules}, h.cfg.SandboxRead...),
-		Write:   append([]string{h.tree.Cache()}, h.cfg.SandboxWrite...),
-		Environ: append(os.Environ(), goSettings(h.tree.Cache(), modules)...),
+		Write:   h.cfg.SandboxWrite,
+		Environ: append(os.Environ(), goSettings(modules)...),
 	}
 	for _, path := range append(h.cfg.secretFiles(), data, h.cfg.DataDir, h.cfg.CredsFile) {
 		if path != "" {
@@ -135,11 +144,12 @@ func (h *executor) processes(data string) proc.Config {
 	return c
 }
 
-// goSettings gives the Go tool chain caches of its own, because the user's builds trust what is in the
-// user's. Modules that the user has fetched are read from there.
-func goSettings(cache, modules string) []string {
+// goSettings lets the Go tool chain take modules that the user has fetched from where they are, each held against go.sum.
+// Its caches are those of the identity that a call is for (worker), because builds trust what is in them; a program of no
+// call has none.
+func goSettings(modules string) []string {
 	return []string{
-		"GOCACHE=" + filepath.Join(cache, "go-build"), "GOMODCACHE=" + filepath.Join(cache, "go-mod"),
+		"GOCACHE=off", "GOMODCACHE=" + os.DevNull,
 		"GOPROXY=file://" + filepath.Join(modules, "cache", "download") + "," + cmp.Or(os.Getenv("GOPROXY"), "https://proxy.golang.org,direct"),
 		"GOFLAGS=" + strings.TrimSpace(os.Getenv("GOFLAGS")+" -modcacherw"),
 	}
@@ -175,17 +185,30 @@ func (h *executor) later(task events.TaskID, chore func() error) {
 	})
 }
 
+// sweepEvery is the time between two looks for caches that nobody uses any more.
+const sweepEvery = 24 * time.Hour
+
+// sweep removes what the folder of the workspaces holds for nobody, now and each day until the executor is closed.
+func (h *executor) sweep(ctx context.Context) {
+	for {
+		if err := h.tree.Sweep(time.Now()); err != nil {
+			h.cfg.logger().WarnContext(ctx, "caches_not_swept", slog.Any("error", err))
+		}
+		if pause.For(ctx, sweepEvery) != nil {
+			return
+		}
+	}
+}
+
 // ownToolsAtOnce is how many calls of its own tools a node without a worker makes at the same time.
 const ownToolsAtOnce = 2
 
-// worker returns a worker for an owner, in this process or elsewhere.
-func (h *executor) worker(owner work.Owner, name string, queues []string) (*worker.Worker, error) {
-	concurrency := h.cfg.Concurrency
-	if concurrency < 0 { // it serves the tools of the node alone
-		concurrency = ownToolsAtOnce
+// worker returns a worker for an owner, in this process or elsewhere, with what cfg says of it.
+func (h *executor) worker(owner work.Owner, cfg worker.Config) (*worker.Worker, error) {
+	cfg.Concurrency = h.cfg.Concurrency
+	if cfg.Concurrency < 0 { // it serves the tools of the node alone
+		cfg.Concurrency = ownToolsAtOnce
 	}
-	return worker.New(owner, h.catalogue, h.policy, worker.Config{
-		Name: name, Queues: queues, Concurrency: concurrency, Root: h.root, Working: workingDir,
-		Exec: h.exec, Logger: h.cfg.logger(),
-	})
+	cfg.Root, cfg.Working, cfg.Operator, cfg.Exec, cfg.Logger = h.root, workingDir, h.cfg.Operator, h.exec, h.cfg.logger()
+	return worker.New(owner, h.catalogue, h.policy, cfg)
 }

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"net"
@@ -9,8 +10,10 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/httpapi"
+	"github.com/orch-dev/orch/internal/httplimit"
 	"github.com/orch-dev/orch/mcp/server"
 )
 
@@ -31,16 +34,10 @@ func (n *Node) startFace(ctx context.Context) error {
 	if n.cfg.Tokens == nil {
 		return fault.New(fault.ValidationError, "MCP over HTTP needs tokens").WithField("http")
 	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", n.cfg.HTTP)
-	if err != nil && n.cfg.HTTPOptional {
-		n.cfg.logger().LogAttrs(ctx, slog.LevelWarn, "mcp_not_served", slog.String("address", n.cfg.HTTP), slog.String("hint", "another node is there; choose an address with --http"))
-		return nil
+	listener, origin, err := n.listen(ctx)
+	if err != nil || listener == nil {
+		return err
 	}
-	if err != nil {
-		return fault.Wrap(fault.Unavailable, err, "nothing can listen at "+n.cfg.HTTP).WithField("http").
-			WithHint("another node may be there; choose another address with --http, or --http off")
-	}
-	origin := "http://" + listener.Addr().String()
 	n.faceURL = origin + mcpPath
 	cfg := n.faceConfig()
 	cfg.ResourceMetadata = origin + metadataPath
@@ -58,9 +55,38 @@ func (n *Node) startFace(ctx context.Context) error {
 	return nil
 }
 
+// listen listens where clients come. To a member of a cluster they come through its front, and through tunnels from those of others.
+func (n *Node) listen(ctx context.Context) (l net.Listener, origin string, err error) {
+	if n.cfg.front != nil {
+		l, err = bus.ListenTunnel(n.requests, bus.TunnelSubject)
+		return l, n.cfg.front.origin, err
+	}
+	if l, err = listenHTTP(ctx, n.cfg); err != nil || l == nil {
+		return nil, "", err
+	}
+	return l, "http://" + l.Addr().String(), nil
+}
+
+// listenHTTP listens at the address of the settings; nil when there is none, or it is taken and need not be had.
+func listenHTTP(ctx context.Context, cfg Config) (net.Listener, error) {
+	if cfg.HTTP == "" {
+		return nil, nil //nolint:nilnil // as documented
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.HTTP)
+	if err != nil && cfg.HTTPOptional {
+		cfg.logger().LogAttrs(ctx, slog.LevelWarn, "mcp_not_served", slog.String("address", cfg.HTTP), slog.String("hint", "another node is there; choose an address with --http"))
+		return nil, nil //nolint:nilnil // as documented
+	}
+	if err != nil {
+		return nil, fault.Wrap(fault.Unavailable, err, "nothing can listen at "+cfg.HTTP).WithField("http").
+			WithHint("another node may be there; choose another address with --http, or --http off")
+	}
+	return l, nil
+}
+
 func (n *Node) faceConfig() server.Config {
 	cfg := server.Config{
-		API: n.orch, Catalogue: n.executor.catalogue, Root: n.executor.root.Name(), Version: n.cfg.Version, Logger: n.cfg.logger(),
+		API: auditedAPI{n.orch, n.refused}, Refused: n.refusedByFace, Catalogue: n.executor.catalogue, Root: n.executor.root.Name(), Version: n.cfg.Version, Logger: n.cfg.logger(),
 		Sessions: n.store, Key: n.faceKey, Outside: n.Outside(), Inboxes: n.messages, Reveal: n.reveal, Subscriptions: NewSubscriptions(n),
 		Tokens: n.cfg.Tokens, Outputs: n.executor.tree, SyncWait: n.cfg.SyncWait, OutsideApprovals: n.cfg.OutsideApprovals,
 		PortableNames: n.cfg.PortableNames, Unlogged: n.unlogged, Direct: n.direct,
@@ -69,6 +95,11 @@ func (n *Node) faceConfig() server.Config {
 		n.cfg.Face(&cfg)
 	}
 	return cfg
+}
+
+// refusedByFace takes a call that the face has refused itself.
+func (n *Node) refusedByFace(who, tool string, args json.RawMessage, why error) {
+	n.refused(Refusal{By: who, Tool: tool, Args: args, Error: fault.From(why)})
 }
 
 // sendBuffer is how much the system keeps of what a client has not read, in bytes. By itself it would keep some MiB of each of
@@ -93,20 +124,23 @@ func (n *Node) serveFace(face *server.Server, rpc http.Handler, listener net.Lis
 	paths := n.agentPaths()
 	mux.Handle("/agents/", paths)
 	mux.Handle(agents.TasksPath, n.endingWithToken(paths)) // who is removed while it waits gets no call
-	web := &http.Server{
-		Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
-		ErrorLog: slog.NewLogLogger(n.cfg.logger().Handler(), slog.LevelDebug), ConnContext: bounded,
-	}
+	web := httplimit.NewServer(mux, n.cfg.HTTPLimits)
+	web.ErrorLog, web.ConnContext = slog.NewLogLogger(n.cfg.logger().Handler(), slog.LevelDebug), bounded
 	ended := make(chan error, 1)
 	go func() { ended <- web.Serve(listener) }()
+	follow := func() {}
+	if n.cfg.front != nil {
+		follow = n.cfg.front.lead(mux)
+	}
 	n.onStop(func(ctx context.Context) error {
+		follow()
 		face.Close()
 		ctx, stop := context.WithTimeout(ctx, 100*time.Millisecond)
 		defer stop()
 		if web.Shutdown(ctx) != nil {
 			_ = web.Close()
 		}
-		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		if err := <-ended; !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 			return err
 		}
 		return nil

@@ -64,15 +64,16 @@ func findSecret(data []byte) (string, bool) {
 func (n *Node) serveMessages(context.Context) error {
 	delegated := &delegatedBroker{broker: n.messages, note: n.noteReading}
 	n.messageMethods = bus.MessageMethods[messages.Delegation](delegated)
-	for prefix, methods := range map[string]map[string]bus.Method{
-		bus.MessagesPrefix: n.messageMethods, bus.WorkMessagesPrefix: bus.MessageMethods(n.cfg.broker),
-	} {
-		end, err := bus.Serve(n.requests, prefix, methods, bus.EndpointConfig{Logger: n.cfg.logger()})
-		if err != nil {
-			return err
-		}
-		n.onStop(closeSoon(end))
+	faces, err := bus.Serve(n.requests, bus.MessagesPrefix, n.messageMethods, n.forOperator())
+	if err != nil {
+		return err
 	}
+	n.onStop(closeSoon(faces))
+	workers, err := bus.Serve(n.requests, bus.WorkMessagesPrefix, bus.MessageMethods(n.cfg.broker), bus.EndpointConfig{Logger: n.cfg.logger()})
+	if err != nil {
+		return err
+	}
+	n.onStop(closeSoon(workers))
 	return nil
 }
 

@@ -89,7 +89,7 @@ func TestMessagesSurviveARestart(t *testing.T) {
 	remote, err := node.Dial(t.Context(), cfg)
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, remote.Close()) }()
-	assert.Len(t, inboxOf(t, remote, self("agent:later"), messages.Query{Wait: 20 * time.Second}).Messages, 1)
+	assert.Len(t, inboxOf(t, remote, self(remote.Identity()), messages.Query{Wait: 20 * time.Second}).Messages, 1)
 	report, err := n.Store().Verify(t.Context(), nil)
 	require.NoError(t, err)
 	assert.Zero(t, report.Found)

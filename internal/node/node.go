@@ -4,28 +4,31 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/bus/election"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/config"
+	"github.com/orch-dev/orch/internal/httplimit"
+	"github.com/orch-dev/orch/internal/uptime"
 	"github.com/orch-dev/orch/mcp/registry"
 	"github.com/orch-dev/orch/mcp/server"
 	"github.com/orch-dev/orch/messages"
 	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/policy/secrets"
 	"github.com/orch-dev/orch/stats"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/tools/agent"
 	"github.com/orch-dev/orch/tools/firebase"
-	"github.com/orch-dev/orch/work"
 	"github.com/orch-dev/orch/worker"
 )
 
@@ -38,6 +41,10 @@ type Config struct {
 	Replicas int
 	// Durability is fsync (default) or relaxed.
 	Durability string
+	// Guest is the command, such as "orch submit", of a node that gives the embedded server's directory up for a node that
+	// stays; empty for one that stays itself. HandedOver is told when it has done so.
+	Guest      string
+	HandedOver func()
 	// Concurrency is the number of calls that the node's own worker runs at the same time; 0 means
 	// its default, -1 no worker.
 	Concurrency int
@@ -47,12 +54,17 @@ type Config struct {
 	Queues []string
 	// Paused starts with all dispatch held; ReadOnly refuses every call that changes something.
 	Paused, ReadOnly bool
+	// ReadNewer allows a node that only reads, on a store that a newer orch has written.
+	ReadNewer bool
 	// Policy is the path of the policy file; empty means none.
 	Policy string
 	// FourEyes keeps people from deciding about what their own tasks ask.
 	FourEyes bool
 	// Lease is the life of a call without a heartbeat; 0 means the default of the orchestrator.
 	Lease time.Duration
+	// Overrun is for how long after its time limit the call of a lost worker may still run; 0 means the default of the
+	// orchestrator.
+	Overrun time.Duration
 	// MaxDeliveries, MaxSpawned, MaxOpen and MaxOpenEach are limits of the orchestrator; 0 means its defaults.
 	MaxDeliveries, MaxSpawned, MaxOpen, MaxOpenEach int
 	// Host and Port are where the embedded server listens; default loopback and a free port.
@@ -80,6 +92,8 @@ type Config struct {
 	// without when something else listens there.
 	HTTP         string
 	HTTPOptional bool
+	// HTTPLimits are the times that clients of HTTP have to send and to read.
+	HTTPLimits httplimit.Limits
 	// SyncWait is how long a plain call of a tool waits before it is handed back as a task; 0 means the default.
 	SyncWait time.Duration
 	// RPCWait is how long a request of /rpc waits for the end of its call; 0 means the default.
@@ -91,6 +105,11 @@ type Config struct {
 	// User is the user of the operating system who runs the node. The first start writes a token for that identity
 	// into the data directory, see bus.LocalToken; empty makes none.
 	User string
+	// Operator is the identity, such as user:ada, whose calls see the workspaces of all tasks; empty for none. Whoever holds
+	// the credential of the operator speaks as it; when it is empty, as the owner of the data directory.
+	Operator string
+	// Token is the secret of the token as whose identity Dial speaks; empty for the operator.
+	Token string
 	// Tokens knows the bearer tokens of HTTP. Default: those of the store.
 	Tokens server.Tokens
 	// Face changes the configuration of the MCP face, for the conformance suite and tests.
@@ -102,8 +121,17 @@ type Config struct {
 	// Extra adds tools to the built-in ones, for benchmarks and tests.
 	Extra []tools.Tool
 
+	// Retention says how long workspaces of archived tasks are kept; the zero value removes none.
+	Retention Retention
+	// Wall is the clock that the node is set by when it starts; default time.Now.
+	Wall func() time.Time
+
 	// broker takes the messages of calls.
 	broker messages.Broker[messages.Call]
+	// lease is that of the active node of a cluster; without one a node on an external server takes one. front is where a
+	// member of a cluster listens for HTTP.
+	lease bus.Lease
+	front *front
 }
 
 func (c Config) logger() *slog.Logger {
@@ -146,8 +174,20 @@ type Node struct {
 	databases firebase.Config
 	// changes are those of MCP servers that the journal has yet to note.
 	changes chan registry.Change
-	// stops undo what Start did, the last first.
-	stops []func(context.Context) error
+	// refusals are refused calls that the journal has yet to note.
+	refusals chan Refusal
+	// calls is the owner that the worker of a node speaks to that may give way; nil for a node that stays.
+	calls *callsOwner
+	// elected is the lease that the node has taken itself; nil for one that has its own server or was given one.
+	elected    *election.Lease
+	handedOver atomic.Bool
+	// clock is that of all deadlines of tasks.
+	clock func() time.Time
+	// endYielding ends the look for nodes that wait for the data directory; nil when nobody looks.
+	endYielding func()
+	// ends undo what Start did.
+	ends  ends
+	began time.Time
 	once  sync.Once
 	done  chan struct{}
 	err   error
@@ -156,9 +196,9 @@ type Node struct {
 // Start brings a node up and returns when it takes tasks. Errors: CONFLICT when another node runs on
 // the data directory, DATA_LOSS, DISK_FULL, UNAVAILABLE, VALIDATION_ERROR.
 func Start(ctx context.Context, cfg Config) (*Node, error) {
-	n := &Node{cfg: cfg, done: make(chan struct{}), changes: make(chan registry.Change, maxChanges)}
+	n := &Node{cfg: cfg, began: time.Now().UTC().Truncate(time.Millisecond), done: make(chan struct{}), changes: make(chan registry.Change, maxChanges), refusals: make(chan Refusal, maxRefusals)}
 	for _, step := range []func(context.Context) error{
-		n.openBus, n.openStore, n.openDatabases, n.openRequests, n.openMessages, n.openExecutor, n.openNotices, n.openStats, n.startOwner, n.publishInfo, n.takeOver, n.startTokens, n.startAgents, n.serveAgentDispatcher, n.serveServers, n.serveMessages, n.serveDatabases, n.serve, n.startWorker, n.startFace, n.startJournal, n.startChores, n.startTidying, n.endWaits,
+		n.openBus, n.elect, n.openStore, n.openDatabases, n.openRequests, n.openMessages, n.openExecutor, n.openNotices, n.openStats, n.startOwner, n.publishInfo, n.startTokens, n.startAgents, n.serveAgentDispatcher, n.serveServers, n.serveMessages, n.serveDatabases, n.startRefusals, n.serveAlone, n.serve, n.takeOver, n.startWorker, n.startFace, n.startJournal, n.startChores, n.startTidying, n.endWaits, n.startRetention, n.startYielding,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, n.Stop(context.WithoutCancel(ctx)))
@@ -167,17 +207,17 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	return n, nil
 }
 
-func (n *Node) onStop(fn func(context.Context) error) { n.stops = append(n.stops, fn) }
+func (n *Node) onStop(fn func(context.Context) error) { n.ends.add(untilHandover, fn) }
 
-// openBus starts or finds the NATS server.
+// openBus starts the NATS server, unless there is an external one: then the data directory has what is this node's alone.
 func (n *Node) openBus(ctx context.Context) error {
 	if n.cfg.NATSURL != "" {
-		return nil
+		return bus.OpenDataDir(n.cfg.DataDir)
 	}
 	var err error
 	n.server, err = bus.StartServer(ctx, bus.ServerConfig{
-		DataDir: n.cfg.DataDir, Durability: bus.Durability(n.cfg.Durability), Logger: n.cfg.logger(),
-		Host: n.cfg.Host, Port: n.cfg.Port, MaxStore: n.cfg.MaxStore, MinFree: n.cfg.MinFree,
+		DataDir: n.cfg.DataDir, Guest: n.cfg.Guest, Durability: bus.Durability(n.cfg.Durability), Logger: n.cfg.logger(),
+		Host: n.cfg.Host, Port: n.cfg.Port, ReadNewer: n.cfg.ReadNewer, MaxStore: n.cfg.MaxStore, MinFree: n.cfg.MinFree,
 	})
 	if err == nil {
 		n.onStop(n.server.Close)
@@ -192,7 +232,7 @@ func (n *Node) connect(ctx context.Context, name string) (*bus.Conn, error) {
 	if n.server != nil {
 		c, err = n.server.Connect(ctx)
 	} else {
-		c, err = bus.Dial(ctx, bus.DialConfig{URL: n.cfg.NATSURL, CredsFile: n.cfg.CredsFile, Name: "orch " + name, Logger: n.cfg.logger()})
+		c, err = bus.Dial(ctx, bus.DialConfig{URL: n.cfg.NATSURL, CredsFile: n.cfg.CredsFile, Name: "orch " + name, Lease: n.cfg.lease, Logger: n.cfg.logger()})
 	}
 	if err == nil {
 		n.onStop(func(context.Context) error { c.Close(); return nil })
@@ -207,6 +247,7 @@ func (n *Node) openStore(ctx context.Context) error {
 	}
 	n.store, err = c.OpenStore(ctx, bus.StoreConfig{
 		Durability: bus.Durability(n.cfg.Durability), Replicas: n.cfg.Replicas, Logger: n.cfg.logger(),
+		ReadNewer: n.cfg.ReadNewer, Lease: n.cfg.lease,
 	})
 	if err == nil {
 		n.onStop(n.store.Close)
@@ -223,7 +264,7 @@ func (n *Node) openRequests(ctx context.Context) error {
 func (n *Node) openExecutor(ctx context.Context) error {
 	var err error
 	if n.executor, err = openExecutor(ctx, n.cfg, n.databases, n.requests, n.tellChange, n.isOver); err == nil {
-		n.onStop(func(context.Context) error { return n.executor.close() })
+		n.ends.add(untilStop, func(context.Context) error { return n.executor.close() })
 	}
 	return err
 }
@@ -231,6 +272,7 @@ func (n *Node) openExecutor(ctx context.Context) error {
 // startOwner runs the orchestrator and waits until it has read the log.
 func (n *Node) startOwner(ctx context.Context) error {
 	var err error
+	n.clock = uptime.Steady(n.cfg.wall(), uptime.Now)
 	if n.orch, err = orchestrator.New(n.ownerConfig()); err != nil {
 		return err
 	}
@@ -252,7 +294,7 @@ func (n *Node) startOwner(ctx context.Context) error {
 func (n *Node) ownerConfig() orchestrator.Config {
 	return orchestrator.Config{
 		Log: n.store, Blobs: n.store, Checkpoints: n.store, Indexes: n.store, Catalogue: n.executor.catalogue,
-		Logger: n.cfg.logger(), Lease: n.cfg.Lease, ArchiveAfter: n.cfg.ArchiveAfter, Paused: n.cfg.Paused,
+		Logger: n.cfg.logger(), Lease: n.cfg.Lease, Overrun: n.cfg.Overrun, ArchiveAfter: n.cfg.ArchiveAfter, Paused: n.cfg.Paused,
 		MaxDeliveries: n.cfg.MaxDeliveries, MaxSpawned: n.cfg.MaxSpawned, MaxOpen: n.cfg.MaxOpen, MaxOpenEach: n.cfg.MaxOpenEach,
 		Redact: n.executor.policy.Redact, FindSecret: n.executor.findSecret,
 		Workspace: n.executor.tree.Path, Root: n.executor.root.Name(),
@@ -260,8 +302,8 @@ func (n *Node) ownerConfig() orchestrator.Config {
 		Archived: func(id events.TaskID, ok bool) {
 			n.executor.later(id, func() error { return n.executor.tree.Archive(id, ok) })
 		},
-		Committed: n.stats.Committed,
-		Gone:      n.gone(), Describe: n.describe, Limited: n.executor.limited, HandOn: n.executor.mayHandOn, FourEyes: n.cfg.FourEyes, Notify: n.notify,
+		Committed: n.stats.Committed, Clock: n.clock,
+		Gone: n.gone(), Describe: n.describe, Limited: n.executor.limited, HandOn: n.executor.mayHandOn, FourEyes: n.cfg.FourEyes, Notify: n.notify,
 	}
 }
 
@@ -291,29 +333,46 @@ func (n *Node) describe(r *orchestrator.StatusReply) {
 	r.Durability, r.Syncing = string(s.Durability), string(s.Syncing)
 }
 
-// takeOver ends the requests to a node before this one, which has died without its server.
+// takeOver ends the requests to a node before this one, which has died without its server or stands still, and from then on
+// those that were lost with a connection of this one. Who asks again finds this one, so it serves by now.
 func (n *Node) takeOver(ctx context.Context) error {
 	if n.server != nil {
 		return nil
 	}
+	n.requests.TellReturns()
 	return n.requests.TakeOver(ctx)
 }
 
 // serve answers faces and workers elsewhere. Clients take the node for ready from then on, so that what else they may ask
 // for is there before.
 func (n *Node) serve(context.Context) error {
-	cfg := bus.EndpointConfig{Logger: n.cfg.logger()}
-	api, err := bus.ServeAPI(n.requests, n.orch, n.store, cfg)
+	audited := auditedAPI{n.orch, n.refused}
+	api, err := bus.ServeAPI(n.requests, audited, n.store, n.forOperator())
 	if err != nil {
 		return err
 	}
 	n.onStop(closeSoon(api))
-	owner, err := bus.ServeOwner(n.requests, n.orch, cfg)
+	people, err := bus.ServeIdentities(n.requests, audited, n.tokens, bus.EndpointConfig{Logger: n.cfg.logger()})
+	if err != nil {
+		return err
+	}
+	n.onStop(closeSoon(people))
+	owner, err := bus.ServeOwner(n.requests, n.orch, bus.EndpointConfig{Logger: n.cfg.logger()})
 	if err != nil {
 		return err
 	}
 	n.onStop(closeSoon(owner))
 	return nil
+}
+
+// forOperator configures what takes the credential of the operator.
+func (n *Node) forOperator() bus.EndpointConfig {
+	return bus.EndpointConfig{Logger: n.cfg.logger(), Identity: n.Operator()}
+}
+
+// Operator returns the identity that the credential of the operator speaks as.
+func (n *Node) Operator() string {
+	return cmp.Or(n.cfg.Operator, bus.OwnerOf(n.cfg.DataDir))
 }
 
 // closeSoon closes an endpoint without waiting for parked polls to run out.
@@ -325,57 +384,13 @@ func closeSoon(e *bus.Endpoint) func(context.Context) error {
 	}
 }
 
-// queues are those that the node's own worker serves; none for a node without one.
-func (n *Node) queues() []string {
-	switch {
-	case n.cfg.Concurrency < 0 && !n.cfg.OwnTools:
-		return nil
-	case n.cfg.Concurrency < 0:
-		return []string{work.NodeQueue}
-	case len(n.cfg.Queues) == 0:
-		return []string{work.DefaultQueue, work.NodeQueue}
-	default:
-		return append(slices.Clone(n.cfg.Queues), work.NodeQueue)
-	}
-}
-
-func (n *Node) startWorker(ctx context.Context) error {
-	queues := n.queues()
-	if len(queues) == 0 {
-		return nil
-	}
-	name := worker.UniqueName()
-	w, err := n.executor.worker(n.orch, name, queues)
-	if err != nil {
-		return err
-	}
-	if n.server != nil {
-		if err := n.server.NoteWorker(name); err != nil {
-			return err
-		}
-	}
-	run, stop := context.WithCancel(context.WithoutCancel(ctx))
-	ended := make(chan error, 1)
-	go func() {
-		err := w.Run(run)
-		if err != nil && run.Err() == nil {
-			n.cfg.logger().LogAttrs(run, slog.LevelError, "the worker of the node has ended; others may take its calls", slog.Any("error", err))
-		}
-		ended <- err
-	}()
-	n.onStop(func(context.Context) error { stop(); return <-ended })
-	return nil
-}
-
 // startChores begins what a node does now and then.
 func (n *Node) startChores(ctx context.Context) error {
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		keepSmall(run)
-	}()
-	n.onStop(func(context.Context) error { stop(); <-ended; return nil })
+	var chores sync.WaitGroup
+	chores.Go(func() { keepSmall(run) })
+	chores.Go(func() { n.watchClock(run) })
+	n.onStop(func(context.Context) error { stop(); chores.Wait(); return nil })
 	return nil
 }
 
@@ -388,10 +403,10 @@ func (n *Node) Owner() *orchestrator.Orchestrator { return n.orch }
 // Store returns the node's store.
 func (n *Node) Store() *bus.Store { return n.store }
 
-// Address returns the URL at which CLI and workers find the node.
+// Address returns the URL at which CLI and workers find the node, as it may be shown.
 func (n *Node) Address() string {
 	if n.server == nil {
-		return n.cfg.NATSURL
+		return secrets.URL(n.cfg.NATSURL)
 	}
 	return n.server.Addr()
 }
@@ -406,11 +421,10 @@ func (n *Node) Wait() error {
 // running calls only as far as the worker's own drain time does. It is idempotent.
 func (n *Node) Stop(ctx context.Context) error {
 	n.once.Do(func() {
-		var errs []error
-		for _, stop := range slices.Backward(n.stops) {
-			errs = append(errs, stop(ctx))
+		if n.endYielding != nil {
+			n.endYielding()
 		}
-		n.err = errors.Join(errs...)
+		n.err = n.ends.runFor(ctx, untilStop)
 		close(n.done)
 	})
 	return n.err
@@ -419,21 +433,35 @@ func (n *Node) Stop(ctx context.Context) error {
 // RunWorker runs a worker of a node elsewhere until ctx ends and it has drained. It connects with the
 // credential of workers, which permits nothing but their protocol.
 func RunWorker(ctx context.Context, cfg Config) error {
-	c, err := dial(ctx, cfg, bus.WorkerUser)
+	run, err := openWorker(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	defer c.Close()
+	return run(ctx)
+}
+
+// openWorker makes a worker ready, which run runs, once.
+func openWorker(ctx context.Context, cfg Config) (run func(context.Context) error, err error) {
+	c, err := dial(ctx, cfg, bus.WorkerUser)
+	if err != nil {
+		return nil, err
+	}
 	cfg.broker = bus.RetryingBroker(bus.NewMessageClient[messages.Call](bus.NewRemote(c), bus.WorkMessagesPrefix))
 	h, err := openExecutor(ctx, cfg, remoteDatabases(c), c, nil, nil)
 	if err != nil {
-		return err
+		c.Close()
+		return nil, err
 	}
-	w, err := h.worker(bus.NewRemote(c), "", cfg.Queues)
+	w, err := h.worker(bus.NewRemote(c), worker.Config{Queues: cfg.Queues})
 	if err != nil {
-		return errors.Join(err, h.close())
+		err = errors.Join(err, h.close())
+		c.Close()
+		return nil, err
 	}
-	return errors.Join(w.Run(ctx), h.close())
+	return func(ctx context.Context) error {
+		defer c.Close()
+		return errors.Join(w.Run(ctx), h.close())
+	}, nil
 }
 
 // Dial connects to a running node: at a URL, or the one of the data directory. UNAVAILABLE when there
@@ -457,7 +485,7 @@ func Dial(ctx context.Context, cfg Config) (*bus.Remote, error) {
 const readyWithin = 10 * time.Second
 
 func dial(ctx context.Context, cfg Config, user string) (*bus.Conn, error) {
-	d := bus.DialConfig{URL: cfg.NATSURL, CredsFile: cfg.CredsFile, Worker: user == bus.WorkerUser, Name: "orch " + user, Logger: cfg.logger()}
+	d := bus.DialConfig{URL: cfg.NATSURL, CredsFile: cfg.CredsFile, Worker: user == bus.WorkerUser, Name: "orch " + user, Token: cfg.Token, Logger: cfg.logger()}
 	if cfg.NATSURL == "" {
 		d.DataDir, d.User = cfg.DataDir, user
 	}

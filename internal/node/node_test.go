@@ -176,6 +176,7 @@ func TestRestartGoesOn(t *testing.T) {
 func TestWorkerAndClientElsewhere(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
+	cfg.Operator = "user:test"
 	server := cfg
 	server.Concurrency = -1
 	n := start(t, server)
@@ -229,6 +230,29 @@ func TestExternalServer(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, list.Tasks, 1)
 	require.NoError(t, remote.Close())
+}
+
+// A node beside an external server makes its data directory, so that the token of its user stays the same.
+func TestExternalServerKeepsTheToken(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	server, err := bus.StartServer(t.Context(), bus.ServerConfig{DataDir: filepath.Join(t.TempDir(), "nats")})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, server.Close(context.Background())) })
+	cfg.NATSURL, cfg.User = withCredential(t, server), "Ada"
+	cfg.DataDir = filepath.Join(cfg.DataDir, "not", "there")
+	var tokens []string
+	for range 2 {
+		n := start(t, cfg)
+		require.NoError(t, n.Stop(t.Context()))
+		data, err := os.ReadFile(filepath.Join(cfg.DataDir, bus.LocalTokenFile))
+		require.NoError(t, err)
+		tokens = append(tokens, string(data))
+	}
+	assert.Equal(t, tokens[0], tokens[1])
+	info, err := os.Stat(cfg.DataDir)
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o700), info.Mode().Perm())
 }
 
 func withCredential(t *testing.T, server *bus.Server) string {

@@ -41,7 +41,7 @@ func TestStatisticsOfANode(t *testing.T) {
 		assert.Positive(t, n.Stats().Tool("FILE_READ").Took)
 	}
 	counted(n, 3)
-	reply, err := n.API().Archive(t.Context(), orchestrator.ArchiveRequest{})
+	reply, err := n.API().Archive(t.Context(), orchestrator.ArchiveRequest{Wait: time.Minute})
 	require.NoError(t, err)
 	require.Equal(t, 3, reply.Archived)
 	run(t, n.API(), plan)

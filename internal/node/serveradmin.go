@@ -16,7 +16,7 @@ import (
 // serveServers answers what is asked about the MCP servers of the node.
 func (n *Node) serveServers(context.Context) error {
 	n.serverMethods = n.methods()
-	end, err := bus.Serve(n.requests, bus.ServersPrefix, n.serverMethods, bus.EndpointConfig{Logger: n.cfg.logger()})
+	end, err := bus.Serve(n.requests, bus.ServersPrefix, n.serverMethods, n.forOperator())
 	if err == nil {
 		n.onStop(closeSoon(end))
 	}
@@ -30,6 +30,9 @@ func (n *Node) Ask(ctx context.Context, method string, in, out any) error {
 	}
 	if known, err := n.askSessions(ctx, method, in, out); known {
 		return err
+	}
+	if method == RefusedMethod {
+		return localMethods{method: n.auditMethods()["refused"]}.Ask(ctx, method, in, out)
 	}
 	return n.serverMethods.Ask(ctx, method, in, out)
 }

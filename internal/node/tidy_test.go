@@ -20,7 +20,7 @@ func TestNextNodeTidiesWorkspaces(t *testing.T) {
 	n := start(t, cfg)
 	archived := submit(t, n.API(), realWork)
 	result(t, n.API(), archived)
-	_, err := n.API().Archive(t.Context(), orchestrator.ArchiveRequest{})
+	_, err := n.API().Archive(t.Context(), orchestrator.ArchiveRequest{Wait: time.Minute})
 	require.NoError(t, err)
 	over := submit(t, n.API(), realWork)
 	result(t, n.API(), over)

@@ -26,7 +26,7 @@ func (n *Node) startTokens(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	end, err := bus.ServeTokens(c, n.tokens, bus.EndpointConfig{Logger: n.cfg.logger()})
+	end, err := bus.ServeTokens(c, n.tokens, n.forOperator())
 	if err != nil {
 		return err
 	}

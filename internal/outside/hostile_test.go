@@ -203,7 +203,7 @@ func shiftyCase(t *testing.T, w hostile) {
 	a := w.approval(waits)
 	w.run(one("bad.echo", "{text: x}"))
 	require.Eventually(t, func() bool { return strings.Contains(w.logged(), "tool=wipe reason=") }, patience, 10*time.Millisecond)
-	_, err := w.api.Decide(t.Context(), orchestrator.DecideRequest{ID: a.ID, As: "granted", Actor: "user:ada"})
+	_, err := w.api.Decide(t.Context(), orchestrator.DecideRequest{ID: a.ID, As: "granted", Actor: operator})
 	if err == nil {
 		r := w.result(waits)
 		assert.Equal(t, statemachine.Failed, r.State)
@@ -221,7 +221,7 @@ func askerCase(t *testing.T, w hostile) {
 	list, err := w.api.Questions(t.Context(), orchestrator.QuestionsRequest{Task: id})
 	require.NoError(t, err)
 	assert.LessOrEqual(t, len(list.Questions), 100)
-	_, err = w.api.Cancel(t.Context(), orchestrator.CancelRequest{ID: id, Actor: "user:test"})
+	_, err = w.api.Cancel(t.Context(), orchestrator.CancelRequest{ID: id, Actor: operator})
 	require.NoError(t, err)
 	assert.Equal(t, statemachine.Cancelled, w.result(id).State)
 }

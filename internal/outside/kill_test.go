@@ -77,7 +77,7 @@ func TestCancelOfTask(t *testing.T) {
 		n.kill()
 		n = w.spawn()
 		w.attended()
-		_, err := w.api.Cancel(t.Context(), orchestrator.CancelRequest{ID: id, Actor: "user:test"})
+		_, err := w.api.Cancel(t.Context(), orchestrator.CancelRequest{ID: id, Actor: operator})
 		require.NoError(t, err)
 		assert.Equal(t, statemachine.Cancelled, w.result(id).State)
 		require.Eventually(t, func() bool { return strings.Contains(w.peerFile("tasks"), "tasks/cancel") }, patience, 10*time.Millisecond)

@@ -46,7 +46,7 @@ func TestDestructiveToolAsks(t *testing.T) {
 		a := w.approval(id)
 		assert.Equal(t, "desk__wipe", a.Tool)
 		assert.NotContains(t, w.peerFile("calls"), as)
-		_, err := w.api.Decide(t.Context(), orchestrator.DecideRequest{ID: a.ID, As: as, Reason: "because", Actor: "user:ada"})
+		_, err := w.api.Decide(t.Context(), orchestrator.DecideRequest{ID: a.ID, As: as, Reason: "because", Actor: operator})
 		require.NoError(t, err)
 		r := w.result(id)
 		assert.Equal(t, state, r.State, "%v", r.Error)
@@ -95,7 +95,7 @@ rules:
 	require.NotNil(t, r.Error)
 	assert.Contains(t, r.Error.Message, "no-writes")
 	id := w.submit(one("desk.echo", "{text: x}"))
-	_, err := w.api.Decide(t.Context(), orchestrator.DecideRequest{ID: w.approval(id).ID, As: "granted", Actor: "user:ada"})
+	_, err := w.api.Decide(t.Context(), orchestrator.DecideRequest{ID: w.approval(id).ID, As: "granted", Actor: operator})
 	require.NoError(t, err)
 	assert.Equal(t, statemachine.Done, w.result(id).State)
 	assert.Zero(t, w.calls("write"))
@@ -111,7 +111,7 @@ func TestSelection(t *testing.T) {
 	for tool, ok := range map[string]bool{"desk.echo": true, "desk__echo": true, "desk.write": false, "desk__write": false} {
 		text, err := json.Marshal("orch: v1\n" + one(tool, "{text: x}"))
 		require.NoError(t, err)
-		reply, err := w.api.Submit(t.Context(), orchestrator.SubmitRequest{Plan: text, Tools: []string{"desk__echo"}, Actor: "agent:bot"})
+		reply, err := w.api.Submit(t.Context(), orchestrator.SubmitRequest{Plan: text, Tools: []string{"desk__echo"}})
 		if err != nil {
 			assert.False(t, ok, "%s: %v", tool, err)
 			continue

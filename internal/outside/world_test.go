@@ -43,10 +43,14 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
+// operator is whom the credential of the node's data directory speaks as.
+const operator = "user:test"
+
 // config is that of the node of a world.
 func config(dir string, logs io.Writer) node.Config {
 	return node.Config{
-		DataDir: filepath.Join(dir, "data"), Root: filepath.Join(dir, "root"), Durability: "relaxed", Concurrency: 16, Version: "test",
+		Operator: operator,
+		DataDir:  filepath.Join(dir, "data"), Root: filepath.Join(dir, "root"), Durability: "relaxed", Concurrency: 16, Version: "test",
 		Logger: slog.New(slog.NewTextHandler(logs, nil)),
 		Servers: node.Servers{Home: filepath.Join(dir, "home"), Getenv: func(name string) string {
 			return map[string]string{"PATH": os.Getenv("PATH"), "HOME": filepath.Join(dir, "home")}[name]
@@ -119,7 +123,7 @@ func (w *world) try(plan string) (events.TaskID, error) {
 	w.t.Helper()
 	text, err := json.Marshal("orch: v1\n" + plan)
 	require.NoError(w.t, err)
-	reply, err := w.api.Submit(w.t.Context(), orchestrator.SubmitRequest{Plan: text, Actor: "user:test"})
+	reply, err := w.api.Submit(w.t.Context(), orchestrator.SubmitRequest{Plan: text, Actor: operator})
 	return reply.ID, err
 }
 
@@ -171,7 +175,7 @@ func (w *world) question(id events.TaskID) orchestrator.QuestionView {
 
 func (w *world) answer(q orchestrator.QuestionView, response string) {
 	w.t.Helper()
-	_, err := w.api.Answer(w.t.Context(), orchestrator.AnswerRequest{Question: q.ID, Response: json.RawMessage(response), Actor: "user:test"})
+	_, err := w.api.Answer(w.t.Context(), orchestrator.AnswerRequest{Question: q.ID, Response: json.RawMessage(response), Actor: operator})
 	require.NoError(w.t, err)
 }
 

@@ -81,6 +81,9 @@ func (t *Tree) copyFile(out io.Writer, e treeEntry) error {
 // Create writes a file that does not exist yet, all of it or nothing: fill writes the content. CONFLICT
 // when the file exists.
 func (r *Root) Create(rel string, mode fs.FileMode, fill func(io.Writer) error) error {
+	if err := r.sees(rel); err != nil {
+		return err
+	}
 	if _, err := r.dir.Lstat(rel); err == nil {
 		return fault.New(fault.Conflict, "%s exists already", r.Abs(rel))
 	}

@@ -36,7 +36,10 @@ func describe(path string, err error) error {
 		return fault.From(err)
 	case errors.Is(err, fs.ErrNotExist):
 		return fault.Wrap(fault.NotFound, err, path+" does not exist")
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+	case errors.Is(err, syscall.EROFS):
+		return fault.Wrap(fault.Forbidden, err, "the file system of "+path+" is mounted read-only").
+			WithReason(fault.ReadOnlyFileSystem).WithHint("mount it writable, or choose another --root")
+	case errors.Is(err, fs.ErrPermission):
 		return fault.Wrap(fault.Forbidden, err, "the operating system denies the access to "+path).
 			WithReason("PERMISSION_DENIED")
 	case errors.Is(err, fs.ErrExist): // covers ENOTEMPTY

@@ -23,7 +23,7 @@ func TestDescribe(t *testing.T) {
 		syscall.ENOENT:           {fault.NotFound, ""},
 		syscall.EACCES:           {fault.Forbidden, "PERMISSION_DENIED"},
 		syscall.EPERM:            {fault.Forbidden, "PERMISSION_DENIED"},
-		syscall.EROFS:            {fault.Forbidden, "PERMISSION_DENIED"},
+		syscall.EROFS:            {fault.Forbidden, fault.ReadOnlyFileSystem},
 		syscall.EEXIST:           {fault.Conflict, ""},
 		syscall.ENOTEMPTY:        {fault.Conflict, ""},
 		syscall.EBUSY:            {fault.Conflict, ""},

@@ -1,6 +1,7 @@
 package pathguard
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"io/fs"
@@ -27,6 +28,9 @@ func (r *Root) OpenAppend(rel string) (*os.File, error) {
 
 // open opens an existing regular file. It does not wait for the other end of a pipe.
 func (r *Root) open(rel string, flag int) (*os.File, fs.FileInfo, error) {
+	if err := r.sees(rel); err != nil {
+		return nil, nil, err
+	}
 	f, err := r.dir.OpenFile(rel, flag|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, nil, r.fail(rel, err)
@@ -39,8 +43,10 @@ func (r *Root) open(rel string, flag int) (*os.File, fs.FileInfo, error) {
 		err = r.fail(rel, syscall.EISDIR)
 	case !info.Mode().IsRegular():
 		err = irregular(r.Abs(rel))
-	case r.ledToHidden(f):
+	case r.hides(r.ledTo(rel, f)):
 		err = fault.New(fault.ProtectedPath, "%s leads to what belongs to the node itself", r.Abs(rel))
+	case r.Lacks(r.ledTo(rel, f)):
+		err = r.fail(rel, syscall.ENOENT)
 	default:
 		return f, info, nil
 	}
@@ -48,14 +54,20 @@ func (r *Root) open(rel string, flag int) (*os.File, fs.FileInfo, error) {
 	return nil, nil, err
 }
 
-// ledToHidden reports whether an open file is a hidden one. A link on the way may have been put there after the path was
-// resolved, and os.Root follows those inside of the root.
-func (r *Root) ledToHidden(f *os.File) bool {
-	if len(r.hidden) == 0 {
-		return false
+// ledTo returns the real path of the file that rel has opened. A link on the way may have been put there after the path
+// was resolved, and os.Root follows those inside of the root.
+func (r *Root) ledTo(rel string, f *os.File) string {
+	if len(r.hidden) == 0 && r.veil == nil {
+		return rel
 	}
-	rel, err := filepath.Rel(place(r.dir), placeOf(f))
-	return err == nil && r.hides(rel)
+	at := placeOf(f)
+	if at == r.Abs(rel) {
+		return rel
+	}
+	if led, err := filepath.Rel(place(r.dir), at); err == nil {
+		return led
+	}
+	return rel
 }
 
 // ReadFile returns the content of a regular file of at most limit bytes; VALIDATION_ERROR with reason
@@ -82,28 +94,45 @@ func (r *Root) ReadFile(rel string, limit int64) ([]byte, error) {
 
 // Stat describes the file at rel.
 func (r *Root) Stat(rel string) (fs.FileInfo, error) {
+	if err := r.sees(rel); err != nil {
+		return nil, err
+	}
 	info, err := r.dir.Stat(rel)
 	return info, r.fail(rel, err)
 }
 
 // Lstat describes the directory entry rel, which may be a link.
 func (r *Root) Lstat(rel string) (fs.FileInfo, error) {
+	if err := r.sees(rel); err != nil {
+		return nil, err
+	}
 	info, err := r.dir.Lstat(rel)
 	return info, r.fail(rel, err)
 }
 
 // ReadDir returns the entries of a directory, sorted by name.
 func (r *Root) ReadDir(rel string) ([]fs.DirEntry, error) {
+	if err := r.sees(rel); err != nil {
+		return nil, err
+	}
 	entries, err := fs.ReadDir(r.dir.FS(), rel)
-	return entries, r.fail(rel, err)
+	return r.seen(rel, entries), r.fail(rel, err)
 }
 
 // Mkdir makes a directory whose parent exists.
-func (r *Root) Mkdir(rel string, mode fs.FileMode) error { return r.fail(rel, r.dir.Mkdir(rel, mode)) }
+func (r *Root) Mkdir(rel string, mode fs.FileMode) error {
+	if err := r.sees(rel); err != nil {
+		return err
+	}
+	return r.fail(rel, r.dir.Mkdir(rel, mode))
+}
 
 // MkdirAll makes a directory with all missing parents. INVALID_FORMAT with reason INVALID_PATH when
 // something else is in the way.
 func (r *Root) MkdirAll(rel string, mode fs.FileMode) error {
+	if err := r.sees(rel); err != nil {
+		return err
+	}
 	err := r.dir.MkdirAll(rel, mode)
 	if errors.Is(err, fs.ErrExist) {
 		err = syscall.ENOTDIR
@@ -112,10 +141,25 @@ func (r *Root) MkdirAll(rel string, mode fs.FileMode) error {
 }
 
 // Remove removes a file, a link or an empty directory.
-func (r *Root) Remove(rel string) error { return r.fail(rel, r.dir.Remove(rel)) }
+func (r *Root) Remove(rel string) error {
+	if err := r.sees(rel); err != nil {
+		return err
+	}
+	return r.fail(rel, r.dir.Remove(rel))
+}
 
 // RemoveAll removes rel and what is in it. It does not follow links.
-func (r *Root) RemoveAll(rel string) error { return r.fail(rel, r.dir.RemoveAll(rel)) }
+func (r *Root) RemoveAll(rel string) error {
+	if err := r.sees(rel); err != nil {
+		return err
+	}
+	return r.fail(rel, r.dir.RemoveAll(rel))
+}
 
 // Rename moves a file or directory; an existing file at the new place is replaced.
-func (r *Root) Rename(from, to string) error { return r.fail(from, r.dir.Rename(from, to)) }
+func (r *Root) Rename(from, to string) error {
+	if err := cmp.Or(r.sees(from), r.sees(to)); err != nil {
+		return err
+	}
+	return r.fail(from, r.dir.Rename(from, to))
+}

@@ -20,7 +20,7 @@ import (
 // other none; CONFLICT with the reason CROSS_DEVICE when they lie on different file systems;
 // INVALID_FORMAT for a directory that would come to lie in itself.
 func (r *Root) Move(from, to string) (bool, error) {
-	if err := errors.Join(r.holdsHidden(from), r.holdsHidden(to)); err != nil {
+	if err := cmp.Or(r.sees(from), r.sees(to), r.holdsHidden(from), r.holdsHidden(to), r.holdsVeiled(from)); err != nil {
 		return false, err
 	}
 	if strings.HasPrefix(to, from+"/") || from == "." {

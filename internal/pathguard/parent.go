@@ -11,6 +11,9 @@ import (
 // the links inside of the root; rel is a real path, so a link on the way was put there after it was resolved, and what
 // was judged is not what would be changed: CONFLICT. The caller closes it.
 func (r *Root) parent(rel string) (*Root, string, error) {
+	if err := r.sees(rel); err != nil {
+		return nil, "", err
+	}
 	at := filepath.Dir(rel)
 	dir, err := r.dir.OpenRoot(at)
 	if err != nil {

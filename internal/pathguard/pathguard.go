@@ -34,6 +34,8 @@ type Root struct {
 	name string
 	// hidden are directories below the root, relative to it, that nobody may see.
 	hidden []string
+	// veil tells of a relative path whether it does not exist in this view; nil for the root itself.
+	veil func(rel string) bool
 	// escape is the error with which os.Root refuses to leave the root. Package os does not export it.
 	escape error
 }
@@ -131,7 +133,7 @@ func (r *Root) resolve(abs string, followLast bool) (string, error) {
 	if r.hides(rel) {
 		return "", fault.New(fault.ProtectedPath, "%s belongs to the node itself", target)
 	}
-	return rel, nil
+	return rel, r.sees(rel)
 }
 
 // ExistingDir returns the real absolute path of an existing directory inside the root, for use as the

@@ -88,6 +88,9 @@ func (t *Tree) look(ctx context.Context) error {
 		if err = cmp.Or(err, ctx.Err()); err != nil || name == "." {
 			return err
 		}
+		if t.root.Lacks(join(t.rel, name)) {
+			return t.root.veiled(t.rel)
+		}
 		info, err := entry.Info()
 		t.entries = append(t.entries, treeEntry{name, info})
 		return err

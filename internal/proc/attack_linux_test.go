@@ -82,7 +82,7 @@ func attacked() (tried bool, code int) {
 	if name == "" {
 		return false, 0
 	}
-	if err := attacks()[name](os.Getenv(attackTarget)); err != nil {
+	if err := everyAttack()[name](os.Getenv(attackTarget)); err != nil {
 		_, _ = fmt.Fprintln(os.Stdout, err)
 		return true, 1
 	}

@@ -20,7 +20,7 @@ func Probe() Support { return Support{} }
 type confinement struct{}
 
 func (r *Runner) confinement(Command) (*confinement, error) {
-	if r.mode == Enforce {
+	if r.mode == Enforce || r.mode == Required {
 		return nil, unsupported(nil, "there is none for this operating system")
 	}
 	return nil, nil //nolint:nilnil // no walls, no error

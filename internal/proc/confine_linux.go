@@ -14,16 +14,22 @@ import (
 
 // Probe tells what the machine can confine.
 func Probe() Support {
-	return Support{Landlock: landlockVersion(), Seccomp: seccompWorks(), Loopback: effective(unix.CAP_SYS_ADMIN)}
+	return Support{Landlock: landlockVersion(), Seccomp: seccompWorks(), Views: viewsWork(), Loopback: effective(unix.CAP_SYS_ADMIN)}
 }
 
 // confinement is the walls around one child. A thread of the node puts them around itself, starts the
 // child, which inherits them, and is gone before the child's first instruction. That order matters: for the
 // kernel the two are behind the same walls, so that the child could reach the thread, and the node with it.
 type confinement struct {
-	mode     Mode
-	rules    *ruleset // nil without Landlock
-	filter   []unix.SockFilter
+	mode Mode
+	// view is the file system as the child sees it, when viewed is true.
+	view   view
+	viewed bool
+	rules  *ruleset // nil without Landlock
+	filter []unix.SockFilter
+	// refusing is the filter in place of the first where there is nobody to make changes of metadata.
+	refusing []unix.SockFilter
+	broker   *broker // nil when the view bounds the changes
 	loopback bool
 	// complain is told what is missing with BestEffort.
 	complain func(what string, err error)
@@ -34,15 +40,16 @@ func (r *Runner) confinement(c Command) (*confinement, error) {
 	if r.mode == Off {
 		return nil, nil //nolint:nilnil // no walls, no error
 	}
-	if err := errors.Join(absolute("sandbox.read", c.Sandbox.Read), absolute("sandbox.write", c.Sandbox.Write)); err != nil {
+	if err := errors.Join(absolute("sandbox.read", c.Sandbox.Read), absolute("sandbox.write", c.Sandbox.Write), absolute("sandbox.hidden", c.Sandbox.Hidden)); err != nil {
 		return nil, err
 	}
-	support := Probe()
-	if r.mode == Enforce && !support.Enough() {
-		return nil, unsupported(nil, fmt.Sprintf("the kernel has Landlock %d and needs %d, filters for system calls: %t", support.Landlock, leastLandlock, support.Seccomp))
+	support := r.support()
+	if !support.Enough(r.mode) {
+		return nil, unsupported(nil, fmt.Sprintf("%s needs Landlock %d, filters for system calls and, when it is required, mount namespaces; this process has: %s", r.mode, leastLandlock, support))
 	}
 	own := c.Sandbox.Loopback && !c.Sandbox.Network && support.Loopback
-	walls := &confinement{mode: r.mode, loopback: own, complain: r.incomplete}
+	walls := &confinement{mode: r.mode, viewed: support.Views, loopback: own, complain: r.incomplete}
+	walls.view = newView(c.Sandbox, r.shared, r.hiddenPlaces())
 	if support.Landlock > 0 {
 		var err error
 		if walls.rules, err = r.rules(c.Sandbox, support.Landlock, own); err != nil {
@@ -50,12 +57,25 @@ func (r *Runner) confinement(c Command) (*confinement, error) {
 		}
 	}
 	if support.Seccomp {
-		var err error
-		if walls.filter, err = assemble(filter(c.Sandbox.Network || own)); err != nil {
+		if err := walls.filters(c.Sandbox.Network || own); err != nil {
 			return nil, unsupported(err, "the filter for system calls is broken")
 		}
 	}
 	return walls, nil
+}
+
+// filters prepares the filters for system calls.
+func (c *confinement) filters(internet bool) error {
+	if c.viewed {
+		var err error
+		c.filter, err = assemble(filter(internet, metadataFree))
+		return err
+	}
+	var errs [2]error
+	c.filter, errs[0] = assemble(filter(internet, metadataBrokered))
+	c.refusing, errs[1] = assemble(filter(internet, metadataRefused))
+	c.broker = newBroker(c.view)
+	return errors.Join(errs[:]...)
 }
 
 // rules lists the files for Landlock.
@@ -65,18 +85,20 @@ func (r *Runner) rules(s Sandbox, version int, loopback bool) (*ruleset, error) 
 		return nil, unsupported(err, "Landlock takes no rules")
 	}
 	hidden := r.hiddenPlaces()
-	grant := func(rights uint64, paths ...[]string) {
-		for _, path := range slices.Concat(paths...) {
-			if err == nil {
-				err = rules.carve(filepath.Clean(path), rights, hidden)
+	grant := func(rights uint64, paths []string, hides func(place string) []string) {
+		for _, path := range paths {
+			if path = filepath.Clean(path); err == nil {
+				err = rules.carve(path, rights, slices.Concat(hidden, hides(path)))
 			}
 		}
 	}
-	grant(readRights, r.system(), s.Read)
-	grant(deviceRights, devices())
-	grant(writeRights, s.Write)
+	all := func(string) []string { return s.Hidden }
+	grant(readRights, r.system(), all)
+	grant(deviceRights, devices(), all)
+	grant(readRights, s.Read, s.hides)
+	grant(writeRights, s.Write, s.hides)
 	if len(s.Write) > 0 {
-		grant(writeRights, r.shared)
+		grant(writeRights, r.shared, all)
 	}
 	if err == nil {
 		return rules, nil
@@ -103,10 +125,22 @@ func (c *confinement) close() {
 	if c != nil && c.rules != nil {
 		c.rules.close()
 	}
+	if c != nil && c.broker != nil {
+		c.broker.close()
+	}
 }
 
 // enter puts the walls around the calling thread, for good.
 func (c *confinement) enter() error {
+	if c.viewed {
+		// The filter lets changes of modes, owners and the like through, so there is no child without its view.
+		if err := c.view.enter(); err != nil {
+			if coded := (*fault.Error)(nil); errors.As(err, &coded) {
+				return coded
+			}
+			return unsupported(err, "own view of the file system")
+		}
+	}
 	for _, wall := range []struct {
 		name  string
 		build func() error
@@ -120,7 +154,7 @@ func (c *confinement) enter() error {
 		err := wall.build()
 		switch {
 		case err == nil:
-		case c.mode == Enforce:
+		case c.mode != BestEffort:
 			return unsupported(err, wall.name)
 		default:
 			c.complain(wall.name, err)
@@ -140,7 +174,19 @@ func (c *confinement) calls() error {
 	if c.filter == nil {
 		return unix.ENOSYS
 	}
-	return enterFilter(c.filter)
+	if c.broker == nil {
+		_, err := enterFilter(c.filter, 0)
+		return err
+	}
+	listener, err := enterFilter(c.filter, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER|unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV)
+	if err == nil {
+		b := c.broker
+		c.broker = nil // it ends by itself
+		return b.serve(listener)
+	}
+	// Somebody else has a broker around this process already, or the kernel is too old.
+	_, err = enterFilter(c.refusing, 0)
+	return err
 }
 
 // network moves the thread into a network of its own, where only the loopback device is, and turns

@@ -8,8 +8,6 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/orch-dev/orch/fault"
 )
 
 // The rights of Landlock that are granted together.
@@ -75,15 +73,12 @@ func (s *ruleset) close() { _ = unix.Close(s.fd) }
 // allow grants rights to the file or folder at a path that has no symbolic link in it. What does not
 // exist is left out.
 func (s *ruleset) allow(path string, rights uint64) error {
-	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{
-		Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
-	})
+	fd, err := openPlace(path)
 	switch {
-	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.EACCES):
+	case absent(err):
 		return nil // the child cannot reach it either
 	case errors.Is(err, unix.ELOOP):
-		return fault.New(fault.OutsideRoot, "%s leads through a symbolic link", path).WithField("sandbox").
-			WithHint("something has put the link there; remove it")
+		return throughLink(path)
 	case err != nil:
 		return &os.PathError{Op: "open", Path: path, Err: err}
 	}
@@ -109,11 +104,16 @@ func (s *ruleset) allow(path string, rights uint64) error {
 // carve grants rights to path and all below it but the hidden places. Rules only ever add rights, so
 // a folder with something hidden in it gets none but that to be listed, and each of its entries its own.
 func (s *ruleset) carve(path string, rights uint64, hidden []string) error {
-	holds := func(h string) bool { return within(h, path) }
-	switch {
-	case slices.ContainsFunc(hidden, func(h string) bool { return within(path, h) }):
+	if slices.ContainsFunc(hidden, func(h string) bool { return within(path, h) }) {
 		return nil
-	case !slices.ContainsFunc(hidden, holds):
+	}
+	below := make([]string, 0, len(hidden))
+	for _, h := range hidden {
+		if within(h, path) {
+			below = append(below, h)
+		}
+	}
+	if len(below) == 0 {
 		return s.allow(path, rights)
 	}
 	if err := s.allow(path, rights&unix.LANDLOCK_ACCESS_FS_READ_DIR); err != nil {
@@ -127,7 +127,7 @@ func (s *ruleset) carve(path string, rights uint64, hidden []string) error {
 		if e.Type()&os.ModeSymlink != 0 {
 			continue // its target has rights of its own, or none
 		}
-		if err := s.carve(filepath.Join(path, e.Name()), rights, hidden); err != nil {
+		if err := s.carve(filepath.Join(path, e.Name()), rights, below); err != nil {
 			return err
 		}
 	}

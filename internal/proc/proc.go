@@ -4,11 +4,12 @@
 // the text of its command,
 // a fixed search path and an environment made from an allow-list. When its time is over, or its
 // caller gives up, the whole group ends: SIGTERM, a grace, SIGKILL. When the node itself is killed, a
-// helper process, the reaper, ends the groups of the calls that were running. A process that leaves the
+// helper process, the reaper, ends the groups of the calls that were running; when it stands still, the reaper ends those whose
+// time is over. A process that leaves the
 // group by itself (setsid) lives on, but in its sandbox.
 //
 // On Linux the kernel confines every child before its first instruction: to the files that its command
-// names, without a network and without the rights of root (Sandbox). What a child starts inherits that.
+// names, their modes and owners included, without a network and without the rights of root (Sandbox). What a child starts inherits that.
 package proc
 
 import (
@@ -45,7 +46,7 @@ type Config struct {
 	// Grace is the time between SIGTERM and SIGKILL, and how long output is awaited that background
 	// processes still hold open after the command itself has ended. Default: 2 s.
 	Grace time.Duration
-	// Sandbox is Enforce (default), BestEffort or Off.
+	// Sandbox is Required, Enforce (default), BestEffort or Off.
 	Sandbox Mode
 	// Read names files and folders that every child may read and run beside those of the system, such
 	// as tool chains. Absolute paths.
@@ -69,17 +70,21 @@ type Runner struct {
 	path   []string
 	env    []string
 	grace  time.Duration
-	reaper reaper
+	reaper *reaper
 	log    *slog.Logger
 
 	mode   Mode
 	limits Limits
+	// support returns what the machine can confine.
+	support func() Support
 	// system returns what every child may read, shared is what those that write may write, hidden what
 	// none may touch.
 	system         func() []string
 	shared, hidden []string
 	// missing lets the log tell once what the sandbox lacks.
-	missing sync.Once
+	missing *sync.Once
+	// bounds narrows each command; nil for none.
+	bounds func(*Command) error
 }
 
 // New returns a Runner, or VALIDATION_ERROR for a config that would leak or cannot work.
@@ -88,7 +93,8 @@ func New(cfg Config) (*Runner, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	r := &Runner{path: cfg.Path, env: baseEnv(cfg), grace: cfg.Grace, reaper: reaper{log: cfg.Logger, mark: newMark()}, log: cfg.Logger}
+	r := &Runner{path: cfg.Path, env: baseEnv(cfg), grace: cfg.Grace, missing: &sync.Once{}, reaper: &reaper{log: cfg.Logger, mark: newMark()}, log: cfg.Logger}
+	r.support = sync.OnceValue(Probe)
 	r.mode, r.limits, r.shared, r.hidden = cfg.Sandbox, cfg.Limits.withDefaults(), cfg.Write, hiddenFiles(cfg)
 	readable := slices.Concat(systemFiles(), cfg.Path, cfg.Read, moduleCaches(r.env))
 	r.system = sync.OnceValue(func() []string { return realSystem(readable) })
@@ -146,6 +152,11 @@ type Result struct {
 // when it cannot be started, TIMEOUT and CANCELLED when it had to be ended; these two come with the
 // Result so far. When the process has ended, what is left of its group is killed before Run returns.
 func (r *Runner) Run(ctx context.Context, c Command) (Result, error) {
+	if r.bounds != nil {
+		if err := r.bounds(&c); err != nil {
+			return Result{}, err
+		}
+	}
 	if c.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.Timeout)
@@ -169,10 +180,17 @@ func (r *Runner) Run(ctx context.Context, c Command) (Result, error) {
 	}
 	defer end()
 	r.bound(cmd.Process.Pid)
-	r.reaper.add(cmd.Process.Pid)
+	r.reaper.add(cmd.Process.Pid, r.lastMoment(ctx))
 	defer r.reaper.drop(cmd.Process.Pid)
+	if overdue(ctx) { // this process stood still meanwhile
+		<-ctx.Done()
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	}
 	resume()
 	waitErr := cmd.Wait()
+	if overdue(ctx) { // the reaper may have been faster than the timer of the context
+		<-ctx.Done()
+	}
 	// The number of a group is not given away while the group has members, so this ends those that
 	// are left or nobody.
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
@@ -180,6 +198,32 @@ func (r *Runner) Run(ctx context.Context, c Command) (Result, error) {
 	res.Duration = time.Since(begin)
 	res.ExitCode = exitCode(cmd)
 	return res, r.outcome(ctx, c, waitErr, &res)
+}
+
+// ErrAtOnce is in the cause of a context that ends processes without a grace: they are killed.
+var ErrAtOnce = errors.New("its processes are killed at once")
+
+// ending is the signal that ends a process whose context has ended.
+func ending(ctx context.Context) syscall.Signal {
+	if errors.Is(context.Cause(ctx), ErrAtOnce) {
+		return syscall.SIGKILL
+	}
+	return syscall.SIGTERM
+}
+
+// overdue reports whether a context has ended or should have: its timer may not have fired yet.
+func overdue(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
+}
+
+// lastMoment is when a process must have ended: its deadline and the grace. Zero for one without a deadline.
+func (r *Runner) lastMoment(ctx context.Context) time.Time {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return time.Time{}
+	}
+	return deadline.Add(r.grace)
 }
 
 // bound limits a child that has just been started.
@@ -226,7 +270,7 @@ func (r *Runner) command(ctx context.Context, c Command, sink *sink) (*exec.Cmd,
 	}
 	cmd.Stdout, cmd.Stderr = &sink.out, &sink.err
 	cmd.SysProcAttr = sessionAttr()
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, ending(ctx)) }
 	cmd.WaitDelay = r.grace
 	return cmd, nil
 }

@@ -17,11 +17,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/proc"
 )
 
 // workerScript is the variable that makes this binary a worker, which runs one command.
 const workerScript = "PROC_TEST_WORKER"
+
+// workerLimit is the variable with the time limit of that command.
+const workerLimit = "PROC_TEST_LIMIT"
 
 // work is the worker process of these tests. The output of its command is its own.
 func work(script string) {
@@ -31,6 +35,7 @@ func work(script string) {
 	}
 	c := bash(script)
 	c.Stdout = os.Stdout
+	c.Timeout, _ = time.ParseDuration(os.Getenv(workerLimit))
 	_, _ = r.Run(context.Background(), c)
 }
 
@@ -57,6 +62,19 @@ func TestKilledWorkerLeavesNoGrandchildren(t *testing.T) {
 	require.Eventually(t, func() bool { return alive(t, "sleep\x00"+nap) == 3 }, time.Minute, 5*time.Millisecond)
 	require.NoError(t, worker.Process.Kill())
 	require.Eventually(t, func() bool { return alive(t, "sleep\x00"+nap) == 0 }, 30*time.Second, 5*time.Millisecond)
+}
+
+// A worker that stands still cannot end its command at the time limit: the reaper does.
+func TestStoppedWorkerKeepsToTheTimeLimit(t *testing.T) {
+	t.Setenv(workerLimit, "2s")
+	nap := naps("64.3")
+	worker := startWorker(t, strings.ReplaceAll("(trap '' TERM HUP; sleep NAP) & echo begun; sleep NAP", "NAP", nap))
+	require.Eventually(t, func() bool { return alive(t, "sleep\x00"+nap) == 2 }, time.Minute, 5*time.Millisecond)
+	require.NoError(t, worker.Process.Signal(syscall.SIGSTOP))
+	require.Eventually(t, func() bool { return alive(t, "sleep\x00"+nap) == 0 }, time.Minute, 5*time.Millisecond)
+	status, err := os.ReadFile("/proc/" + strconv.Itoa(worker.Process.Pid) + "/stat")
+	require.NoError(t, err)
+	assert.Contains(t, string(status), ") T ", "the worker still stands still")
 }
 
 // reapers returns the helper processes of this process.
@@ -153,4 +171,18 @@ func children(t *testing.T, pid int) int {
 		n += len(strings.Fields(string(list)))
 	}
 	return n
+}
+
+// A child that is killed while it is being started has ended like any other.
+func TestKilledAtOnceWhileStarted(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t, proc.Config{})
+	for i := range 200 {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		timer := time.AfterFunc(time.Duration(i*50)*time.Microsecond, func() { cancel(proc.ErrAtOnce) })
+		_, err := r.Run(ctx, bash("sleep 60"))
+		assert.True(t, fault.Has(err, fault.Cancelled), "%v", err)
+		timer.Stop()
+		cancel(nil)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/orch-dev/orch/fault"
@@ -14,7 +15,10 @@ type Mode string
 
 // The modes.
 const (
-	// Enforce refuses to start it.
+	// Required refuses to start it, and does so too where children cannot have a view of the file system of their own.
+	Required Mode = "required"
+	// Enforce refuses to start it. Without views, the node makes those changes of modes, owners, times and attributes
+	// that a child may make, or nobody does.
 	Enforce Mode = "enforce"
 	// BestEffort starts it behind the walls that the kernel has, and logs once what is missing.
 	BestEffort Mode = "best-effort"
@@ -32,6 +36,13 @@ type Sandbox struct {
 	// counts for nothing. What is hidden (Config.Hidden) stays out of reach below them: a folder with
 	// something hidden in it can be listed, and what is in it now be used, but gets no new entries.
 	Read, Write []string
+	// Hidden names files and folders that this process must not touch, beside those of Config.Hidden. The longer
+	// path wins: a place of Read or Write below a hidden one is granted, one that is hidden itself is not. What
+	// does not exist yet can be hidden. Absolute paths.
+	Hidden []string
+	// Undeny names places that the command reaches although its call does not (Bounds.Denied): for programs whose output
+	// the caller holds against what is denied.
+	Undeny []string
 	// Network lets it reach other machines and, over TCP and UDP, the services of this one.
 	Network bool
 	// Loopback gives it a loopback network of its own, in which it can talk to itself, where the node may
@@ -56,12 +67,42 @@ type Support struct {
 	Landlock int
 	// Seccomp is true when system calls can be filtered.
 	Seccomp bool
+	// Views is true when each child can have a view of the file system of its own, in a mount namespace.
+	Views bool
 	// Loopback is true when children can have a loopback network of their own.
 	Loopback bool
 }
 
-// Enough reports whether the mode enforce can work.
-func (s Support) Enough() bool { return s.Landlock >= leastLandlock && s.Seccomp }
+// Enough reports whether a mode can work.
+func (s Support) Enough(mode Mode) bool {
+	switch mode {
+	case Required:
+		return s.Landlock >= leastLandlock && s.Seccomp && s.Views
+	case Enforce:
+		return s.Landlock >= leastLandlock && s.Seccomp
+	default:
+		return true
+	}
+}
+
+// String lists the walls in one line.
+func (s Support) String() string {
+	landlock, filter, metadata, loopback := "none", "no", "no wall", "no"
+	if s.Landlock > 0 {
+		landlock = strconv.Itoa(s.Landlock)
+	}
+	if s.Seccomp {
+		filter, metadata = "yes", "made by the node for each program"
+	}
+	if s.Views {
+		metadata = "bounded by a mount namespace for each program"
+	}
+	if s.Loopback {
+		loopback = "yes"
+	}
+	return "Landlock " + landlock + ", filter for system calls " + filter + ", changes of modes and owners " + metadata +
+		", loopback networks for tests " + loopback
+}
 
 // leastLandlock is the first version of Landlock that confines signals and abstract sockets.
 const leastLandlock = 6
@@ -122,8 +163,8 @@ func within(path, dir string) bool {
 }
 
 func (c Config) validateSandbox() error {
-	if !slices.Contains([]Mode{Enforce, BestEffort, Off}, c.Sandbox) {
-		return fault.New(fault.ValidationError, "%q is none of enforce, best-effort, off", c.Sandbox).WithField("sandbox")
+	if !slices.Contains([]Mode{Required, Enforce, BestEffort, Off}, c.Sandbox) {
+		return fault.New(fault.ValidationError, "%q is none of required, enforce, best-effort, off", c.Sandbox).WithField("sandbox")
 	}
 	for _, list := range []struct {
 		field string
@@ -134,6 +175,17 @@ func (c Config) validateSandbox() error {
 		}
 	}
 	return nil
+}
+
+// hides returns which of the hidden paths count for a place that the command names: those that it lies below do not.
+func (s Sandbox) hides(place string) []string {
+	var hidden []string
+	for _, path := range s.Hidden {
+		if path = filepath.Clean(path); path == place || !within(place, path) {
+			hidden = append(hidden, path)
+		}
+	}
+	return hidden
 }
 
 // absolute checks that all paths are absolute.

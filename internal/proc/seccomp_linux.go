@@ -60,7 +60,7 @@ func ifSet(arg, flag uint32) []bpf.Instruction {
 
 // filter returns the program that the kernel runs for every system call of a child. internet allows
 // sockets of the Internet protocols.
-func filter(internet bool) []bpf.Instruction {
+func filter(internet bool, metadata metadataWall) []bpf.Instruction {
 	program := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: offsetArch, Size: 4},
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: auditArch(), SkipTrue: 1},
@@ -70,6 +70,7 @@ func filter(internet bool) []bpf.Instruction {
 		refuse(unix.ENOSYS),
 	}
 	program = append(program, sockets(internet)...)
+	program = append(program, metadataFilter(metadata)...)
 	for _, number := range forbidden() {
 		program = append(program, on(number, refuse(unix.EPERM))...)
 	}
@@ -121,7 +122,9 @@ func forbidden() []uint32 {
 		unix.SYS_FINIT_MODULE, unix.SYS_INIT_MODULE, unix.SYS_KEXEC_FILE_LOAD, unix.SYS_KEXEC_LOAD, unix.SYS_KEYCTL, unix.SYS_MOUNT,
 		unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_PERF_EVENT_OPEN, unix.SYS_PIVOT_ROOT, unix.SYS_QUOTACTL, unix.SYS_REBOOT,
 		unix.SYS_REQUEST_KEY, unix.SYS_SETDOMAINNAME, unix.SYS_SETHOSTNAME, unix.SYS_SETNS, unix.SYS_SETTIMEOFDAY, unix.SYS_SWAPOFF,
-		unix.SYS_SWAPON, unix.SYS_SYSLOG, unix.SYS_UMOUNT2, unix.SYS_USERFAULTFD,
+		unix.SYS_SWAPON, unix.SYS_SYSLOG, unix.SYS_UMOUNT2, unix.SYS_USERFAULTFD, unix.SYS_QUOTACTL_FD, unix.SYS_OPEN_TREE,
+		unix.SYS_OPEN_TREE_ATTR, unix.SYS_MOVE_MOUNT, unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK,
+		unix.SYS_MOUNT_SETATTR,
 	}
 }
 
@@ -138,14 +141,15 @@ func assemble(program []bpf.Instruction) ([]unix.SockFilter, error) {
 	return code, nil
 }
 
-// enterFilter has the kernel run the filter for the calling thread, and what it starts, for good.
-func enterFilter(code []unix.SockFilter) error {
-	program := unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]}                                               //nolint:gosec // some hundred
-	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program))) //nolint:gosec // the kernel takes a pointer
+// enterFilter has the kernel run the filter for the calling thread, and what it starts, for good. With
+// SECCOMP_FILTER_FLAG_NEW_LISTENER it returns the descriptor of the system calls that wait for an answer.
+func enterFilter(code []unix.SockFilter, flags uintptr) (int, error) {
+	program := unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]}                                                    //nolint:gosec // some hundred
+	fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&program))) //nolint:gosec // the kernel takes a pointer
 	if errno != 0 {
-		return errno
+		return -1, errno
 	}
-	return nil
+	return int(fd), nil
 }
 
 // seccompWorks reports whether the kernel filters system calls of this machine.

@@ -33,7 +33,7 @@ func (s *Services) Start(cmd *exec.Cmd) (*Service, error) {
 	}
 	pid := cmd.Process.Pid
 	expendable(pid)
-	s.reaper.add(pid)
+	s.reaper.add(pid, time.Time{})
 	service := &Service{cmd: cmd, done: make(chan struct{})}
 	go func() {
 		defer close(service.done)

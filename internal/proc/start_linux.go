@@ -80,10 +80,9 @@ func startStopped(cmd *exec.Cmd) error {
 
 // detachStopped lets go of a traced process, with a signal that stops it at once.
 func detachStopped(pid int) error {
-	var status unix.WaitStatus
+	// Only the stop is collected: one that was killed meanwhile is left to whoever waits for its end.
 	err := ignoringInterrupts(func() error {
-		_, err := unix.Wait4(pid, &status, unix.WALL, nil)
-		return err
+		return unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WALL|unix.WNOHANG, nil)
 	})
 	if err != nil {
 		return err

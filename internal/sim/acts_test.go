@@ -258,7 +258,7 @@ func (w *world) command(a act, id events.TaskID) {
 		case "call":
 			_, err = o.Call(ctx, orchestrator.CallRequest{ID: id, Tool: []string{"READ", "ANY", "WRITE"}[a.B%3]})
 		case "archive":
-			_, err = o.Archive(ctx, orchestrator.ArchiveRequest{Age: time.Second})
+			_, err = o.Archive(ctx, orchestrator.ArchiveRequest{Age: time.Second, Wait: time.Second})
 		}
 		return err
 	}, func(error) {})

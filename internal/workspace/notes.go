@@ -92,6 +92,10 @@ func unwritable(err error) error {
 	if errors.Is(err, syscall.ENOSPC) {
 		code = fault.DiskFull
 	}
+	if errors.Is(err, syscall.EROFS) {
+		return fault.Wrap(code, err, "the notes of the task cannot be written: the file system of "+pathOf(err)+" is mounted read-only").
+			WithReason(fault.ReadOnlyFileSystem).WithHint("mount it writable, or choose another --root")
+	}
 	return fault.Wrap(code, err, "the notes of the task cannot be written")
 }
 
@@ -111,4 +115,12 @@ func oneLine(s string) string {
 		b.WriteString(quoted[1 : len(quoted)-1])
 	}
 	return b.String()
+}
+
+// pathOf is the path that an error of the operating system is about.
+func pathOf(err error) string {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Path
+	}
+	return "the workspace"
 }

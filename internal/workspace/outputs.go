@@ -65,8 +65,8 @@ func (t *Tree) outputs(task events.TaskID) (string, error) {
 	if _, err := events.ParseTaskID(string(task)); err != nil {
 		return "", err
 	}
-	for _, shelf := range []string{"", "Archive/Completed", "Archive/Failed"} {
-		at := filepath.Join(t.rel, filepath.FromSlash(shelf), string(task), Outputs)
+	for _, shelf := range []string{"", CompletedShelf, FailedShelf} {
+		at := filepath.Join(t.rel, shelf, string(task), Outputs)
 		if info, err := t.root.Lstat(at); err == nil && info.IsDir() {
 			return at, nil
 		}

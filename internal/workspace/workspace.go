@@ -1,6 +1,6 @@
 // Package workspace keeps the folders in which tasks work: Working/TASK_<ULID>/ with workspace/,
 // temp/, outputs/, PROGRESS.md and CHECKPOINTS.md (X-09, B-1). A .gitignore keeps all of them out of
-// the user's repository.
+// the user's repository. Beside them lie the caches of each identity, and the notes of which identity works where.
 //
 // Tools may write into these folders, so nothing in them is trusted: a folder that was replaced by a
 // link is refused, and every operation stays inside the root.
@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
@@ -29,8 +30,8 @@ const (
 	// Outputs is the folder for what the task hands over.
 	Outputs = "outputs"
 
-	// Cache is the folder beside those of the tasks for what their programs may share and make again.
-	Cache = ".cache"
+	// caches is the folder beside those of the tasks for what programs of an identity share, by its digest.
+	caches = ".cache"
 
 	ignoreFile      = ".gitignore"
 	progressFile    = "PROGRESS.md"
@@ -38,6 +39,13 @@ const (
 )
 
 const separator = string(filepath.Separator)
+
+// The folders of finished tasks, and the shelves for those whose histories are archived.
+const (
+	archiveDir     = "Archive"
+	CompletedShelf = archiveDir + separator + "Completed"
+	FailedShelf    = archiveDir + separator + "Failed"
+)
 
 // maxKnown bounds the set of folders that are known to be complete.
 const maxKnown = 4096
@@ -50,6 +58,8 @@ type Tree struct {
 
 	mu    sync.Mutex
 	known map[events.TaskID]struct{}
+	// recent holds the newest tasks of identities, by their digest.
+	recent map[string][]events.TaskID
 }
 
 // New returns the tree at working: a path inside the root, absolute or relative to it. OUTSIDE_ROOT
@@ -67,15 +77,11 @@ func New(root *pathguard.Root, working string) (*Tree, error) {
 			WithHint("the root is %s", root.Name())
 	}
 	rel = filepath.Clean(rel)
-	return &Tree{root: root, rel: rel, name: root.Abs(rel), known: map[events.TaskID]struct{}{}}, nil
+	return &Tree{root: root, rel: rel, name: root.Abs(rel), known: map[events.TaskID]struct{}{}, recent: map[string][]events.TaskID{}}, nil
 }
 
 // Name returns the absolute path of the tree.
 func (t *Tree) Name() string { return t.name }
-
-// Cache returns the absolute path of the folder for what programs may share, such as compiled packages.
-// It is made with the folder of a task.
-func (t *Tree) Cache() string { return t.name + separator + Cache }
 
 // Path returns the absolute path of the folder of a task, whether or not it exists.
 func (t *Tree) Path(task events.TaskID) string { return t.name + separator + string(task) }
@@ -121,8 +127,8 @@ func (t *Tree) emptyTemp(rel string) error {
 	return t.root.Empty(rel, Backups)
 }
 
-// Archive moves the folder of a finished task to Archive/Completed or, unless ok, Archive/Failed. A
-// task without a folder has nothing to move; CONFLICT when its place in the archive is taken.
+// Archive moves the folder of a finished task to Archive/Completed or, unless ok, Archive/Failed, and sets its time to now: no
+// program of the task changes that any more. A task without a folder has nothing to move; CONFLICT when its place in the archive is taken.
 func (t *Tree) Archive(task events.TaskID, ok bool) error {
 	switch err := t.check(task); {
 	case fault.Has(err, fault.NotFound):
@@ -131,19 +137,46 @@ func (t *Tree) Archive(task events.TaskID, ok bool) error {
 		return err
 	}
 	t.forget(task)
-	shelf := filepath.Join(t.rel, "Archive", "Failed")
+	shelf := filepath.Join(t.rel, FailedShelf)
 	if ok {
-		shelf = filepath.Join(t.rel, "Archive", "Completed")
+		shelf = filepath.Join(t.rel, CompletedShelf)
 	}
 	if err := t.root.MkdirAll(shelf, 0o755); err != nil {
 		return err
 	}
-	return t.root.Rename(t.at(task), filepath.Join(shelf, string(task)))
+	dir, err := os.OpenRoot(t.root.Name())
+	if err != nil {
+		return unwritable(err)
+	}
+	defer dir.Close()
+	now := time.Now()
+	if err := dir.Chtimes(t.at(task), now, now); err != nil {
+		return unwritable(err)
+	}
+	return t.move(t.at(task), filepath.Join(shelf, string(task)))
+}
+
+// move moves a folder into another one, also one that may not be written into: its entry for the parent changes.
+func (t *Tree) move(from, to string) error {
+	err := t.root.Rename(from, to)
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	dir, openErr := os.OpenRoot(t.root.Name())
+	if openErr != nil {
+		return unwritable(openErr)
+	}
+	if chmodErr := errors.Join(dir.Chmod(from, 0o700), dir.Close()); chmodErr != nil {
+		return err
+	}
+	return t.root.Rename(from, to)
 }
 
 // Tasks returns the tasks that have a folder outside of the archive. NOT_FOUND when there is no tree.
-func (t *Tree) Tasks() ([]events.TaskID, error) {
-	entries, err := t.root.ReadDir(t.rel)
+func (t *Tree) Tasks() ([]events.TaskID, error) { return t.tasksIn(t.rel) }
+
+func (t *Tree) tasksIn(rel string) ([]events.TaskID, error) {
+	entries, err := t.root.ReadDir(rel)
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +227,7 @@ func (t *Tree) build(task events.TaskID, name string) error {
 	if err := t.check(task); err != nil { // someone else may have been first
 		return err
 	}
-	for _, sub := range []string{filepath.Join(t.rel, Cache), filepath.Join(dir, Files), filepath.Join(dir, Temp), filepath.Join(dir, Outputs)} {
+	for _, sub := range []string{filepath.Join(dir, Files), filepath.Join(dir, Temp), filepath.Join(dir, Outputs)} {
 		if err := t.root.Mkdir(sub, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -264,8 +265,14 @@ func TestArchive(t *testing.T) {
 		path, err := tree.Ensure(task, "")
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(filepath.Join(path, workspace.Outputs, "report"), []byte("r"), 0o600))
+		long := time.Now().Add(-1000 * time.Hour)
+		require.NoError(t, os.Chtimes(path, long, long)) // a program of the task may do that
+		require.NoError(t, os.Chmod(path, 0o555))
 		require.NoError(t, tree.Archive(task, ok))
 		assert.NoDirExists(t, path)
+		info, err := os.Stat(filepath.Join(tree.Name(), "Archive", folder, string(task)))
+		require.NoError(t, err)
+		assert.WithinDuration(t, time.Now(), info.ModTime(), time.Hour, "its age begins now")
 		shelf := filepath.Join(tree.Name(), "Archive", folder, string(task))
 		assert.Equal(t, "r", read(t, shelf, workspace.Outputs, "report"))
 

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/patch"
+	"github.com/orch-dev/orch/mcp/registry"
 	"github.com/orch-dev/orch/tools"
 )
 
@@ -21,7 +23,8 @@ const (
 	Accepted DefinitionStatus = "accepted"
 	// Changed definitions are others than those that were accepted; calls are refused.
 	Changed DefinitionStatus = "changed"
-	// Unaccepted definitions are new ones that hold hidden characters, or whose record was lost; calls are refused.
+	// Unaccepted definitions are new ones that hold hidden characters, that a known server has added, or whose record was
+	// lost; calls are refused.
 	Unaccepted DefinitionStatus = "unaccepted"
 )
 
@@ -44,18 +47,18 @@ type Definition struct {
 
 // observe takes over what a server offers now: name → definition. It reports whether anything is new.
 func (rec *serverRecord) observe(offered map[string]json.RawMessage, now time.Time) bool {
-	changed := false
-	twins := map[string]*toolRecord{}
+	changed, known := false, len(rec.Tools) > 0
+	twins := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(rec.Tools)) {
-		twins[tools.OutsideName("", name)] = rec.Tools[name]
+		twins[folded(name)] = name
 	}
 	for _, name := range slices.Sorted(maps.Keys(offered)) {
 		if p := rec.Tools[name]; p != nil {
 			changed = p.observe(offered[name]) || changed
 			continue
 		}
-		p := rec.first(twins[tools.OutsideName("", name)], offered[name], now)
-		rec.Tools[name], twins[tools.OutsideName("", name)], changed = p, p, true
+		rec.Tools[name], changed = rec.first(name, twins[folded(name)], offered[name], known, now), true
+		twins[folded(name)] = name
 	}
 	for name, p := range rec.Tools {
 		if _, there := offered[name]; !there && !p.Gone {
@@ -76,18 +79,45 @@ func (rec *serverRecord) concerns() int {
 	return n
 }
 
-// first is the record of a tool that was not known before; twin is that of another one with the same name in the
-// catalogue, by which people and rules know it: it becomes a change of that.
-func (rec *serverRecord) first(twin *toolRecord, d json.RawMessage, now time.Time) *toolRecord {
-	switch {
-	case twin != nil && twin.Accepted != nil:
-		return &toolRecord{Accepted: twin.Accepted, Seen: d, At: twin.At, By: twin.By}
-	case rec.broken || suspicious(d) != "":
-		return &toolRecord{Seen: d}
+// folded is what the names of tools have in common that people take for the same: the name in the catalogue, by whatever case.
+// The registry lets no other characters through than those of ASCII.
+func folded(tool string) string { return strings.ToLower(tools.OutsideName("", tool)) }
+
+// first is the record of a tool that was not known before. What is called like another one, its twin, becomes a change of
+// that, by which people and rules know it; what a known server adds waits for somebody.
+func (rec *serverRecord) first(name, twin string, d json.RawMessage, known bool, now time.Time) *toolRecord {
+	p := &toolRecord{Seen: d}
+	if twin != "" && tools.OutsideName("", twin) != tools.OutsideName("", name) {
+		p.Twin = twin
+	}
+	switch was := rec.Tools[twin]; {
+	case was != nil && was.Accepted != nil:
+		p.Accepted, p.At, p.By = was.Accepted, was.At, was.By
+	case p.Twin != "" || rec.broken || suspicious(d) != "":
+	case known:
+		p.Added = true
 	default:
 		return &toolRecord{Accepted: d, At: now, By: firstUse}
 	}
+	return p
 }
+
+// complete pins what a record of an earlier version leaves out, as the server says it now.
+func (rec *serverRecord) complete(offered []*registry.Tool) bool {
+	if rec.Version == recordVersion {
+		return false
+	}
+	rec.Version = recordVersion
+	for _, t := range offered {
+		if p := rec.Tools[t.Name]; p != nil && bytes.Equal(p.Accepted, defineInPart(t)) {
+			p.Accepted = define(t)
+		}
+	}
+	return true
+}
+
+// gone reports whether the server does not offer a tool, or never did.
+func (p *toolRecord) gone() bool { return p == nil || p.Gone }
 
 func (p *toolRecord) observe(d json.RawMessage) bool {
 	before := *p
@@ -103,11 +133,16 @@ func (p *toolRecord) status() (DefinitionStatus, string) {
 	switch {
 	case p.Seen == nil:
 		return Accepted, ""
+	case p.Twin != "":
+		return Changed, "its name differs from that of the known tool " + p.Twin + " only by case"
 	case p.Accepted != nil:
 		return Changed, "its definition is another one than that which was accepted"
 	}
 	if why := suspicious(p.Seen); why != "" {
 		return Unaccepted, why
+	}
+	if p.Added {
+		return Unaccepted, "the server has added it since it was used first, and nobody has accepted it yet"
 	}
 	return Unaccepted, "the record of what was accepted is lost"
 }
@@ -152,10 +187,11 @@ func (r Records) Accept(server string, wanted map[string]string, by string, now 
 		}
 		for _, tool := range slices.Sorted(maps.Keys(rec.Tools)) {
 			p := rec.Tools[tool]
-			if _, named := wanted[tool]; p.Seen == nil || p.Gone || wanted != nil && !named {
+			if _, named := wanted[tool]; p == nil || p.Seen == nil || p.Gone || wanted != nil && !named || p.Twin != "" && !rec.Tools[p.Twin].gone() {
 				continue
 			}
-			p.Accepted, p.Seen, p.At, p.By = p.Seen, nil, now, by
+			delete(rec.Tools, p.Twin) // should it come back, it has the name of a known tool
+			p.Accepted, p.Seen, p.At, p.By, p.Added, p.Twin = p.Seen, nil, now, by, false, ""
 			accepted = append(accepted, p.describe(server, tool))
 		}
 		return len(accepted) > 0
@@ -172,6 +208,9 @@ func (rec *serverRecord) mayAccept(server string, wanted map[string]string) erro
 		switch {
 		case p == nil || p.Gone:
 			return fault.New(fault.NotFound, "%s has no tool %q", server, plain(tool, maxTitle)).WithHint("orch mcp accept")
+		case p.Twin != "" && !rec.Tools[p.Twin].gone():
+			return fault.New(fault.Conflict, "%s of %s has the name of its tool %s but for case, and both are there", plain(tool, maxTitle), server, p.Twin).
+				WithHint("ask whoever makes the server to take one of them out")
 		case sum != "" && sum != digest(p.current()):
 			return fault.New(fault.Conflict, "the definition of %s of %s has changed again", plain(tool, maxTitle), server).
 				WithHint("look at it again: orch mcp accept %s", server)

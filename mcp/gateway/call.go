@@ -6,8 +6,6 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/mcp/registry"
 	"github.com/orch-dev/orch/tools"
@@ -175,7 +173,7 @@ func (g *Gateway) unchanged(t *outsideTool) error {
 }
 
 // isStill returns CONFLICT when a tool as a server offers it is another one than that which the call was judged by.
-func (t *outsideTool) isStill(offered *mcp.Tool) error {
+func (t *outsideTool) isStill(offered *registry.Tool) error {
 	if t.known.Load() == offered {
 		return nil
 	}

@@ -13,10 +13,11 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/orch-dev/orch/internal/unseen"
+	"github.com/orch-dev/orch/mcp/registry"
 	"github.com/orch-dev/orch/tools"
 )
 
-// definition is what a server says about a tool, as far as it is pinned.
+// definition is what counts here of that which a server says about a tool.
 type definition struct {
 	Name         string               `json:"name"`
 	Title        string               `json:"title,omitempty"`
@@ -26,8 +27,22 @@ type definition struct {
 	Annotations  *mcp.ToolAnnotations `json:"annotations,omitempty"`
 }
 
-// define returns the pinned part of what a server says about a tool, in canonical form: keys in order, no spaces.
-func define(t *mcp.Tool) json.RawMessage {
+// unpinned is the property of a tool that may be another one each time.
+const unpinned = "_meta"
+
+// define returns the pinned part of what a server says about a tool, in canonical form: keys in order, no spaces. That is all
+// of it but unpinned, so that nothing that a client may go by changes unseen: icons, the support of tasks, what is null.
+func define(t *registry.Tool) json.RawMessage {
+	var tree map[string]any
+	if err := decode(t.Said, &tree); err != nil {
+		panic(err) // the registry has read it
+	}
+	delete(tree, unpinned)
+	return encode(tree)
+}
+
+// defineInPart is define as records of the first version have it: without what was not pinned then.
+func defineInPart(t *registry.Tool) json.RawMessage {
 	raw, err := json.Marshal(definition{t.Name, t.Title, t.Description, t.InputSchema, t.OutputSchema, t.Annotations})
 	if err != nil {
 		panic(err) // it came from JSON

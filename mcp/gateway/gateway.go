@@ -299,7 +299,8 @@ func (g *Gateway) recordOf(server string, d registry.Defined, why updateCause) s
 	offered := definitionsOf(d.Tools)
 	rec, err := g.records.update(server, func(rec *serverRecord) bool {
 		before, whole := rec.concerns(), !rec.broken // somebody may be writing a broken one by hand
-		changed := rec.observe(offered, g.cfg.Now().UTC())
+		completed := rec.complete(d.Tools)
+		changed := rec.observe(offered, g.cfg.Now().UTC()) || completed && len(rec.Tools) > 0
 		return changed && (why == localChange || whole && rec.concerns() > before)
 	})
 	if err != nil {

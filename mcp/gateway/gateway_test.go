@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -27,7 +26,7 @@ func TestTools(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	assert.Equal(t, []string{
-		"lab__ask", "lab__crash", "lab__echo", "lab__fail", "lab__lie", "lab__link", "lab__look", "lab__set", "lab__shift", "lab__shifty", "lab__slow", "lab__think", "lab__wipe", "lab__write",
+		"lab__ask", "lab__crash", "lab__echo", "lab__fail", "lab__grow", "lab__lie", "lab__link", "lab__look", "lab__set", "lab__shift", "lab__shifty", "lab__slow", "lab__think", "lab__wipe", "lab__write",
 	}, w.catalogue.Names(), "those with a bomb of a schema, a foreign one, or hidden characters are left out")
 	for name, want := range map[string]tools.Effect{
 		"lab__echo": tools.Read, "lab__write": tools.Write, "lab__wipe": tools.Destructive, "lab__set": tools.Idempotent,
@@ -350,6 +349,8 @@ func TestTwins(t *testing.T) {
 				w.open()
 				require.NoError(t, w.Ready(t.Context()))
 			}
+			w.close()
+			require.NoError(t, os.RemoveAll(filepath.Join(w.home, ".orch", "state"))) // it is seen for the first time
 			restart(first)
 			_, err := w.call("lab__one-two", `{}`)
 			require.NoError(t, err)
@@ -405,7 +406,7 @@ func TestCallOfChangedDefinition(t *testing.T) {
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
 		all, err := w.Servers().Defined()
-		return err == nil && slices.ContainsFunc(all["lab"].Tools, func(tool *mcp.Tool) bool { return tool.Description == "Is nice" })
+		return err == nil && slices.ContainsFunc(all["lab"].Tools, func(tool *registry.Tool) bool { return tool.Description == "Is nice" })
 	}, patience, time.Millisecond)
 	_, err = w.call("lab__shifty", `{}`)
 	assert.Equal(t, fault.Conflict, fault.CodeOf(err), "%v", err)

@@ -22,6 +22,9 @@ const labVariable = "TEST_LAB"
 const olderVariable = "TEST_LAB_OLDER"
 
 func TestMain(m *testing.M) {
+	if dir := os.Getenv(rawVariable); dir != "" {
+		os.Exit(serveRaw(dir, os.Stdin, os.Stdout))
+	}
 	if dir := os.Getenv(labVariable); dir != "" {
 		os.Exit(serveLab(dir))
 	}
@@ -75,6 +78,10 @@ func serveLab(dir string) int {
 		shifty()
 		s.RemoveResources("test://one")
 		s.AddPrompt(&mcp.Prompt{Name: "late"}, l.greet)
+		return &mcp.CallToolResult{}, nil
+	})
+	s.AddTool(&mcp.Tool{Name: "grow", InputSchema: object}, func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		s.AddTool(&mcp.Tool{Name: textOf(req), InputSchema: object}, l.write)
 		return &mcp.CallToolResult{}, nil
 	})
 	for name := range strings.FieldsSeq(l.read("twins")) {

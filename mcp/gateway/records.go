@@ -33,6 +33,8 @@ func OpenRecords(home string, log *slog.Logger) Records {
 type serverRecord struct {
 	// Tools are those of the server by name.
 	Tools map[string]*toolRecord `json:"tools"`
+	// Version is recordVersion; a record of an earlier one is completed when the server is seen next.
+	Version int `json:"version,omitempty"`
 	// broken says that the file could not be read: then nothing counts.
 	broken bool
 }
@@ -46,6 +48,10 @@ type toolRecord struct {
 	// At and By say when Accepted began to count, and who said so; "first use" when nobody was asked.
 	At time.Time `json:"at,omitzero"`
 	By string    `json:"by,omitempty"`
+	// Added is true for a tool that the server has added since it was seen first, and that nobody has accepted yet.
+	Added bool `json:"added,omitempty"`
+	// Twin is the known tool whose name differs from that of this one only by case.
+	Twin string `json:"twin,omitempty"`
 	// Gone is true when the server does not offer the tool any more.
 	Gone bool `json:"gone,omitempty"`
 }
@@ -60,6 +66,9 @@ func (p *toolRecord) current() json.RawMessage {
 
 // maxRecord bounds the record of a server, in bytes: tools that are gone stay in it, and a server may have others each time.
 const maxRecord = 64 << 20
+
+// recordVersion is that of records that pin the whole definition of a tool.
+const recordVersion = 2
 
 // firstUse is who accepts the first definition of a tool.
 const firstUse = "first use"

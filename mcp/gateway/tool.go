@@ -10,9 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/mcp/registry"
 	"github.com/orch-dev/orch/tools"
 )
 
@@ -42,7 +41,7 @@ type outsideTool struct {
 	// pinned is the digest of the definition of which this tool was made.
 	pinned string
 	// known is the tool as a connection offers it that was found to be this one.
-	known atomic.Pointer[mcp.Tool]
+	known atomic.Pointer[registry.Tool]
 	// call calls it; nil in processes that only know of it.
 	call func(ctx context.Context, env *tools.Env, t *outsideTool, args json.RawMessage) (json.RawMessage, error)
 	// input and result are compiled when they are first needed.
@@ -277,7 +276,7 @@ func complaint(name string, content []json.RawMessage) string {
 }
 
 // definitionsOf are the pinned parts of what a server offers, by name.
-func definitionsOf(list []*mcp.Tool) map[string]json.RawMessage {
+func definitionsOf(list []*registry.Tool) map[string]json.RawMessage {
 	all := make(map[string]json.RawMessage, len(list))
 	for _, t := range list {
 		all[t.Name] = define(t)

@@ -3,8 +3,6 @@ package registry
 import (
 	"context"
 	"encoding/json"
-
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // CallRequest is a call of a tool of a server.
@@ -14,7 +12,7 @@ type CallRequest struct {
 	Args json.RawMessage
 	// Fit is asked about the tool as the connection offers it that carries the call: its error ends the call before it is
 	// sent. nil for nobody.
-	Fit func(*mcp.Tool) error
+	Fit func(*Tool) error
 	// Progress is told what the server reports; nil for nobody. It must return soon, and is not called after Call has
 	// returned.
 	Progress func(done, total float64, message string)

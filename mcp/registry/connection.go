@@ -114,7 +114,7 @@ func explain(err error, l link) error {
 }
 
 // tools lists the tools of the server. Those that nobody could use are left out, and refused is told why (S1-088).
-func (c *connection) tools(ctx context.Context, refused func(tool, reason string)) ([]*mcp.Tool, map[string]trait, error) {
+func (c *connection) tools(ctx context.Context, refused func(tool, reason string)) ([]*Tool, map[string]trait, error) {
 	if caps := c.session.InitializeResult().Capabilities; caps == nil || caps.Tools == nil {
 		return nil, nil, nil
 	}
@@ -122,7 +122,7 @@ func (c *connection) tools(ctx context.Context, refused func(tool, reason string
 	if err != nil {
 		return nil, nil, explain(err, c.link)
 	}
-	var all []*mcp.Tool
+	var all []*Tool
 	traits := map[string]trait{}
 	for _, raw := range list {
 		tool, t, reason := readTool(raw)
@@ -140,18 +140,18 @@ func (c *connection) tools(ctx context.Context, refused func(tool, reason string
 }
 
 // readTool reads the definition of a tool, and says why it cannot be used; "" when it can.
-func readTool(raw json.RawMessage) (*mcp.Tool, trait, string) {
-	tool := &mcp.Tool{}
+func readTool(raw json.RawMessage) (*Tool, trait, string) {
+	tool := &Tool{Said: raw}
 	if len(raw) > maxToolBytes {
 		_ = json.Unmarshal(raw, &struct {
 			Name *string `json:"name"`
 		}{&tool.Name}) // for the log
 		return tool, trait{}, "its definition has more than 256 KiB"
 	}
-	if json.Unmarshal(raw, tool) != nil {
+	if json.Unmarshal(raw, &tool.Tool) != nil {
 		return tool, trait{}, "its definition is none"
 	}
-	if reason := unusable(tool); reason != "" {
+	if reason := unusable(&tool.Tool); reason != "" {
 		return tool, trait{}, reason
 	}
 	t, reason := traitOf(raw)

@@ -1,17 +1,26 @@
 package registry
 
 import (
+	"encoding/json"
 	"log/slog"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
+
+// Tool is a tool as a server offers it.
+type Tool struct {
+	mcp.Tool
+
+	// Said is all that the server says of it, as JSON.
+	Said json.RawMessage
+}
 
 // Defined is a server as its definition describes it, and what it offers.
 type Defined struct {
 	// Enabled is false for a server that is switched off.
 	Enabled bool
 	// Tools are all tools that the server offers; nil while it is not connected.
-	Tools []*mcp.Tool
+	Tools []*Tool
 
 	config MCPConfig
 }
@@ -68,7 +77,7 @@ func (s *server) defined() Defined {
 	if s.live != nil && s.enabled {
 		d.Tools, d.config = s.live.tools, s.live.def
 		if d.Tools == nil {
-			d.Tools = []*mcp.Tool{}
+			d.Tools = []*Tool{}
 		}
 	}
 	return d

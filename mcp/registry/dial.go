@@ -20,7 +20,7 @@ import (
 type session struct {
 	conn *connection
 	// tools are those that the server offers, missing the capabilities of the definition that it does not.
-	tools   []*mcp.Tool
+	tools   []*Tool
 	traits  map[string]trait
 	missing []string
 	// def is the definition that it was opened with.
@@ -206,7 +206,7 @@ func (r *Registry) link(e expandedConfig) (link, error) {
 }
 
 // missing returns the capabilities of a definition that a server does not offer (S1-073).
-func missing(c MCPConfig, has *mcp.ServerCapabilities, tools []*mcp.Tool) []string {
+func missing(c MCPConfig, has *mcp.ServerCapabilities, tools []*Tool) []string {
 	offered := map[string]bool{}
 	if has != nil {
 		offered["tools"], offered["resources"], offered["prompts"] = has.Tools != nil, has.Resources != nil, has.Prompts != nil

@@ -99,7 +99,7 @@ func (s *server) fit(a *activeSession, c CallRequest) error {
 	s.mu.Lock()
 	list := a.tools
 	s.mu.Unlock()
-	i := slices.IndexFunc(list, func(t *mcp.Tool) bool { return t.Name == c.Tool })
+	i := slices.IndexFunc(list, func(t *Tool) bool { return t.Name == c.Tool })
 	if i < 0 {
 		return fault.New(fault.ToolUnavailable, "the MCP server %s does not offer the tool %s any more", s.name, c.Tool)
 	}

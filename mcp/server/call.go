@@ -32,6 +32,7 @@ func (s *Server) routeCall(ctx context.Context, c client, next mcp.MethodHandler
 	p.Name = s.plainName(p.Name)
 	tool, ok := s.serves(c, p.Name)
 	if _, own := s.ownTool(p.Name); !ok || tool == nil && !own {
+		_ = s.refuse(c, p.Name, p.Arguments, fault.New(fault.MethodNotFound, "there is no such tool for the client"))
 		return nil, s.unknownTool(c, p.Name)
 	}
 	if err := fits(c, tool); err != nil {
@@ -74,7 +75,7 @@ func missing(capabilities object) error {
 func (s *Server) callTool(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	c := clientFrom(ctx)
 	if !c.who.Role.submits() {
-		return nil, fault.New(fault.Forbidden, "%s may not call tools", c.who.Name)
+		return nil, s.refuse(c, req.Params.Name, req.Params.Arguments, fault.New(fault.Forbidden, "%s may not call tools", c.who.Name))
 	}
 	if id, ok := req.Params.Meta[metaTask].(string); ok {
 		return s.callInside(ctx, c, id, req.Params)
@@ -107,6 +108,12 @@ func (s *Server) callTool(ctx context.Context, req *mcp.CallToolRequest) (*mcp.C
 		return nil, &taskStartedError{begun(run.id, run.at, run.ttl)}
 	}
 	return s.attend(ctx, c, run)
+}
+
+// refuse reports a call that the API never hears of, and returns why.
+func (s *Server) refuse(c client, tool string, args json.RawMessage, why error) error {
+	s.cfg.Refused(c.who.Name, tool, args, why)
+	return why
 }
 
 // refusal is a call that did not begin: a result that the model can read where the client waits for one (S2-023).
@@ -160,7 +167,7 @@ func (s *Server) begin(ctx context.Context, c client, tool tools.Tool, p *mcp.Ca
 	r.answers = p.InputResponses
 	args, err := tool.Check(orEmpty(p.Arguments))
 	if err != nil {
-		return nil, err
+		return nil, s.refuse(c, p.Name, p.Arguments, err)
 	}
 	program, err := plan.FromCall(p.Name, args)
 	if err != nil {
@@ -179,7 +186,7 @@ func (s *Server) begin(ctx context.Context, c client, tool tools.Tool, p *mcp.Ca
 		Cause: c.cause,
 	}
 	if err := s.bound(c, &wanted); err != nil {
-		return nil, err
+		return nil, s.refuse(c, p.Name, p.Arguments, err)
 	}
 	task, err := s.cfg.API.Submit(ctx, wanted)
 	r.id = task.ID
@@ -285,6 +292,9 @@ func (s *Server) callInside(ctx context.Context, c client, id string, p *mcp.Cal
 		return s.failure(p.Name, got.Error).unpack()
 	case !got.State.Over():
 		return s.handleText(id, "the call is "+string(got.State)+" in task "+id+" as step "+got.Step+"; it goes on by itself."), nil
+	case !c.room.take(len(got.Output)):
+		return s.handleText(id, "the call has succeeded in task "+id+" as step "+got.Step+", but too many large answers have not been read. "+
+			"Read the others, then call "+toolStatus+` with {"task_id": "`+id+`"}.`), nil
 	default:
 		return s.success(p.Name, got.Output), nil
 	}

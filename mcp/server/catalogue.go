@@ -175,6 +175,10 @@ func (s *Server) route(next mcp.MethodHandler) mcp.MethodHandler {
 			result, err = s.routeLevel(ctx, c, next, req)
 		case "resources/templates/list":
 			result, err = s.listTemplates(ctx, c, next, req)
+		case "tools/list", "tasks/get":
+			result, err = inRoom(ctx, c, func() (mcp.Result, error) { return next(ctx, method, req) })
+		case "resources/read":
+			result, err = s.routeRead(ctx, c, next, req)
 		default:
 			result, err = next(ctx, method, req)
 		}

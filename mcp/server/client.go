@@ -30,6 +30,7 @@ const (
 	noteID     = notePrefix + "Id"
 	noteHTTP   = notePrefix + "Http"
 	noteReply  = notePrefix + "Reply"
+	noteRoom   = notePrefix + "Room"
 )
 
 // client is what a request says about who sent it and what it understands.
@@ -52,6 +53,8 @@ type client struct {
 	// sessionless is true for clients of another face, which have no session; listener hears what follows from their call.
 	sessionless bool
 	listener    *Listener
+	// room bounds the memory of the answer, nil for none.
+	room *room
 }
 
 // taskRequest is the `task` parameter of 2025-11-25.
@@ -66,6 +69,7 @@ func (s *Server) clientOf(req mcp.Request) client {
 	c.session, _ = req.GetSession().(*mcp.ServerSession)
 	if extra := req.GetExtra(); extra != nil && extra.Header != nil {
 		c.note = extra.Header.Get
+		c.room = s.rooms.noted(c.note(noteRoom))
 	}
 	if c.session != nil {
 		if p := c.session.InitializeParams(); p != nil {

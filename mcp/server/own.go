@@ -118,6 +118,9 @@ func (s *Server) own(t ownTool) mcp.ToolHandler {
 		if err == nil && !t.reads && !c.who.Role.submits() {
 			err = fault.New(fault.Forbidden, "%s may not do that", c.who.Name)
 		}
+		if err != nil {
+			err = s.refuse(c, t.name, req.Params.Arguments, err)
+		}
 		var out any
 		if err == nil {
 			out, err = t.do(ctx, c, in)
@@ -202,6 +205,9 @@ func (s *Server) ownStatus(ctx context.Context, c client, in ownInput) (any, err
 	if err != nil {
 		return nil, err
 	}
+	if t, err = s.withRoom(ctx, c, t); err != nil {
+		return nil, err
+	}
 	why, err := s.cfg.API.Explain(ctx, orchestrator.GetRequest{ID: t.ID})
 	return object{"task": t, "causes": why.Causes}, err
 }
@@ -243,7 +249,7 @@ func (s *Server) ownResult(ctx context.Context, c client, in ownInput) (any, err
 	if wait <= 0 {
 		wait = s.cfg.SyncWait
 	}
-	r, err := s.cfg.API.Result(ctx, orchestrator.ResultRequest{ID: t.ID, Wait: wait})
+	r, err := s.result(ctx, c, orchestrator.ResultRequest{ID: t.ID, Wait: wait})
 	if err == nil && r.State == statemachine.Done {
 		r.Output = s.cfg.Reveal(ctx, t.ID, c.who.Name, r.Output)
 	}

@@ -298,3 +298,12 @@ func (s *Server) reportChanges(ctx context.Context, id events.TaskID, uri string
 		}
 	}
 }
+
+// routeRead lets a resource be read. Those of outside servers may take long, and no answer is made twice of them.
+func (s *Server) routeRead(ctx context.Context, c client, next mcp.MethodHandler, req mcp.Request) (mcp.Result, error) {
+	read := func() (mcp.Result, error) { return next(ctx, "resources/read", req) }
+	if p, ok := req.GetParams().(*mcp.ReadResourceParams); ok && strings.HasPrefix(p.URI, resourcePrefix) {
+		return inRoom(ctx, c, read)
+	}
+	return read()
+}

@@ -65,6 +65,9 @@ type Config struct {
 	Unlogged func(ctx context.Context, tool tools.Tool, args json.RawMessage) (json.RawMessage, error)
 	// Direct calls a tool of Spec.Direct for an identity, with checked arguments. Nil refuses such calls.
 	Direct func(ctx context.Context, who Identity, tool tools.Tool, args json.RawMessage) (json.RawMessage, error)
+	// Refused is told of calls that are refused before the API hears of them: whose, of which tool, with what, and why. It
+	// returns soon. Default: nobody is told.
+	Refused func(who, tool string, args json.RawMessage, why error)
 	// PortableNames shows the names of tools with underscores in place of dots, to clients that take no dots. Both
 	// names can be called.
 	PortableNames bool
@@ -110,6 +113,9 @@ func (c Config) withDefaults() Config {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
+	if c.Refused == nil {
+		c.Refused = func(string, string, json.RawMessage, error) {}
+	}
 	if c.Reveal == nil {
 		c.Reveal = func(_ context.Context, _ events.TaskID, _ string, result json.RawMessage) json.RawMessage {
 			return result
@@ -151,6 +157,8 @@ type Server struct {
 	// feeds bring sessions what they have subscribed to, behind the answers that replies knows of.
 	feeds   feeds
 	replies replies
+	// rooms bounds the memory of large answers.
+	rooms *rooms
 	// listeners are the subscriptions of clients without a session.
 	listeners listeners
 }
@@ -161,7 +169,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, fault.New(fault.ValidationError, "a server needs an API and a catalogue")
 	}
 	cfg = cfg.withDefaults()
-	s := &Server{cfg: cfg, sdkLogger: slog.New(debugHandler{cfg.Logger.Handler()}), seal: newSealer(cfg.Key)}
+	s := &Server{cfg: cfg, sdkLogger: slog.New(debugHandler{cfg.Logger.Handler()}), seal: newSealer(cfg.Key), rooms: newRooms()}
 	s.life, s.stop = context.WithCancel(context.Background())
 	s.sdk = mcp.NewServer(&mcp.Implementation{Name: "orch", Title: "orch", Version: cfg.Version}, s.options())
 	replaced := s.cfg.Catalogue.Replaced()

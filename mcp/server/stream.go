@@ -6,11 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
-	"time"
 )
-
-// writeTime is how long a client may take to read one message before it loses its stream.
-const writeTime = 30 * time.Second
 
 // sink takes notifications that the SDK does not know, in parts, one behind the other. Where there are several, the second one
 // are the params: they are sent as the node keeps them, so that a client that does not read takes no copy of them.
@@ -77,8 +73,7 @@ func notification(method string, params any) json.RawMessage {
 	return mustJSON(object{"jsonrpc": "2.0", "method": method, "params": params})
 }
 
-// eventStream is a stream of server-sent events that the SDK writes, and the server too. A client that does not read
-// loses it.
+// eventStream is a stream of server-sent events that the SDK writes, and the server too.
 type eventStream struct {
 	mu sync.Mutex
 	w  http.ResponseWriter
@@ -122,7 +117,6 @@ func (e *eventStream) Write(data []byte) (int, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.begin()
-	_ = e.rc.SetWriteDeadline(time.Now().Add(writeTime))
 	return e.w.Write(data)
 }
 
@@ -148,7 +142,6 @@ func (e *eventStream) send(parts ...[]byte) error {
 	if !e.begun || e.ended {
 		return http.ErrNotSupported
 	}
-	_ = e.rc.SetWriteDeadline(time.Now().Add(writeTime))
 	for _, part := range slices.Concat([][]byte{[]byte("event: message\ndata: ")}, parts, [][]byte{[]byte("\n\n")}) {
 		if _, err := e.w.Write(part); err != nil {
 			return err

@@ -134,6 +134,9 @@ func (s *Server) taskResult(ctx context.Context, c client, p *taskParams) (*repl
 			return nil, err
 		}
 	}
+	if t, err = s.withRoom(ctx, c, t); err != nil {
+		return nil, err
+	}
 	result, err := s.outcomeFor(ctx, c.who, t).unpack()
 	if err != nil {
 		return nil, err

@@ -61,7 +61,9 @@ func (s *Server) ToolCaller(ctx context.Context, token string) (*ToolCaller, err
 	if !expires.IsZero() && !s.cfg.Now().Before(expires) {
 		return nil, fault.New(fault.TokenExpired, "the token has expired").WithHint("get a new one")
 	}
-	return &ToolCaller{s, client{sessionless: true, who: who, caps: &mcp.ClientCapabilities{}, note: func(string) string { return "" }}}, nil
+	return &ToolCaller{s, client{
+		sessionless: true, who: who, caps: &mcp.ClientCapabilities{}, note: func(string) string { return "" }, room: s.rooms.room(who.Name),
+	}}, nil
 }
 
 // FromHere refuses requests of web pages of other origins, and those to another host than this one, as the MCP face
@@ -72,8 +74,14 @@ func (s *Server) FromHere(next http.Handler) http.Handler { return s.fromHere(ne
 func (b *ToolCaller) Name() string { return b.c.who.Name }
 
 // Admit counts a request of so many bytes in, with those of MCP: RATE_LIMITED when the identity has too many. The bytes
-// are those of the body, -1 when that is not known.
-func (b *ToolCaller) Admit(size int64) (leave func(), err error) { return b.s.Admit(b.Name(), size) }
+// are those of the body, -1 when that is not known. It is counted out, with the memory of its answer, when that was written.
+func (b *ToolCaller) Admit(size int64) (leave func(), err error) {
+	exit, err := b.s.Admit(b.Name(), size)
+	if err != nil {
+		return nil, err
+	}
+	return func() { exit(); b.c.room.leave() }, nil
+}
 
 // Admit counts in a request of an identity on another path than those of MCP, as ToolCaller.Admit does.
 func (s *Server) Admit(who string, size int64) (leave func(), err error) {
@@ -90,8 +98,10 @@ func (s *Server) Admit(who string, size int64) (leave func(), err error) {
 }
 
 func (s *Server) tooMany(who string) error {
-	return fault.New(fault.RateLimited, "%s sends too many requests", who).WithRetryAt(s.cfg.Now().Add(time.Second)).
+	why := fault.New(fault.RateLimited, "%s sends too many requests", who).WithRetryAt(s.cfg.Now().Add(time.Second)).
 		WithHint("send fewer at the same time")
+	s.cfg.Refused(who, "", nil, why)
+	return why
 }
 
 // Sees reports whether there is a tool of the name for the identity.
@@ -99,6 +109,15 @@ func (b *ToolCaller) Sees(name string) bool {
 	tool, ok := b.s.serves(b.c, b.s.plainName(name))
 	_, own := b.s.ownTool(name)
 	return ok && (tool != nil || own)
+}
+
+// Unseen notes that a call was refused because the identity sees no tool of the name. Nothing is called, even if there is one by now.
+func (b *ToolCaller) Unseen(name string, args json.RawMessage) {
+	_ = b.unseen(b.s.plainName(name), args)
+}
+
+func (b *ToolCaller) unseen(name string, args json.RawMessage) error {
+	return b.s.refuse(b.c, name, args, fault.New(fault.MethodNotFound, "there is no method %s", quoted(name)))
 }
 
 // Nearest is the tool that somebody probably means by a name, among those that the identity sees; empty for none.
@@ -122,6 +141,7 @@ func (b *ToolCaller) Call(ctx context.Context, call ToolCall) (ToolReply, error)
 
 func (b *ToolCaller) call(ctx context.Context, c client, call ToolCall) (reply ToolReply, err error) {
 	var broken error
+	defer c.room.made()
 	defer func() {
 		if broken != nil {
 			err = fault.New(fault.Internal, "internal error")
@@ -131,14 +151,14 @@ func (b *ToolCaller) call(ctx context.Context, c client, call ToolCall) (reply T
 	call.Tool = b.s.plainName(call.Tool)
 	reply.Tool = call.Tool
 	if !b.Sees(call.Tool) {
-		return reply, fault.New(fault.MethodNotFound, "there is no method %s", quoted(call.Tool))
+		return reply, b.unseen(call.Tool, call.Args)
 	}
 	if own, ok := b.s.ownTool(call.Tool); ok {
 		reply.Output, err = b.callOwn(ctx, own, call.Args)
 		return reply, coded(err)
 	}
 	if !b.c.who.Role.submits() {
-		return reply, fault.New(fault.Forbidden, "%s may not call tools", b.Name())
+		return reply, b.s.refuse(c, call.Tool, call.Args, fault.New(fault.Forbidden, "%s may not call tools", b.Name()))
 	}
 	tool, _ := b.s.cfg.Catalogue.Get(call.Tool)
 	if tool.Spec().Direct {
@@ -160,10 +180,10 @@ func (b *ToolCaller) call(ctx context.Context, c client, call ToolCall) (reply T
 func (b *ToolCaller) callOwn(ctx context.Context, t ownTool, args json.RawMessage) (json.RawMessage, error) {
 	in, err := t.read(args)
 	if err != nil {
-		return nil, err
+		return nil, b.s.refuse(b.c, t.name, args, err)
 	}
 	if !t.reads && !b.c.who.Role.submits() {
-		return nil, fault.New(fault.Forbidden, "%s may not do that", b.Name())
+		return nil, b.s.refuse(b.c, t.name, args, fault.New(fault.Forbidden, "%s may not do that", b.Name()))
 	}
 	out, err := t.do(ctx, b.c, in)
 	if err != nil {
@@ -180,7 +200,7 @@ func (b *ToolCaller) await(ctx context.Context, r *run, wait time.Duration, repl
 	limit := b.s.cfg.Now().Add(wait)
 	for {
 		left := limit.Sub(b.s.cfg.Now())
-		now, err := b.s.cfg.API.Result(ctx, orchestrator.ResultRequest{ID: r.id, Wait: max(left, 0), Attend: true})
+		now, err := b.s.result(ctx, b.c, orchestrator.ResultRequest{ID: r.id, Wait: max(left, 0), Attend: true})
 		switch {
 		case err != nil:
 			return err
@@ -297,7 +317,7 @@ func coded(err error) error {
 // unlogged answers a call whose task the log does not take, when the tool is one for that; otherwise it returns why the
 // log does not.
 func (s *Server) unlogged(ctx context.Context, tool tools.Tool, args json.RawMessage, why error) (json.RawMessage, error) {
-	refuses := fault.Has(why, fault.DiskFull) || fault.Has(why, fault.DataLoss) || fault.Has(why, fault.Unavailable)
+	refuses := fault.Has(why, fault.DiskFull) || fault.Has(why, fault.DataLoss) || fault.Has(why, fault.NewerStore) || fault.Has(why, fault.Unavailable)
 	if !refuses || tool == nil || !tool.Spec().Unlogged || s.cfg.Unlogged == nil {
 		return nil, why
 	}
@@ -312,7 +332,7 @@ func (s *Server) unlogged(ctx context.Context, tool tools.Tool, args json.RawMes
 func (s *Server) direct(ctx context.Context, c client, tool tools.Tool, args json.RawMessage) (json.RawMessage, error) {
 	checked, err := tool.Check(orEmpty(args))
 	if err != nil {
-		return nil, err
+		return nil, s.refuse(c, tool.Spec().Name, args, err)
 	}
 	if s.cfg.Direct == nil {
 		return nil, fault.New(fault.Forbidden, "%s is for registered agents, who speak over HTTP", tool.Spec().Name).

@@ -12,7 +12,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -22,9 +21,6 @@ import (
 
 // MaxBody is the most bytes of one request over HTTP; more is answered with 413.
 const MaxBody = 4 << 20
-
-// readTime is how long a client may take to send one request.
-const readTime = time.Minute
 
 const (
 	headerSession = "Mcp-Session-Id"
@@ -42,7 +38,8 @@ type versionRouter struct {
 	stateful, stateless http.Handler
 }
 
-// Handler serves the face over Streamable HTTP. Every request needs a bearer token (S4-002).
+// Handler serves the face over Streamable HTTP. Every request needs a bearer token (S4-002). Who serves it bounds how long
+// clients may take to send and to read.
 func (s *Server) Handler() http.Handler {
 	get := func(*http.Request) *mcp.Server { return s.sdk }
 	f := &versionRouter{
@@ -63,7 +60,7 @@ func (s *Server) Handler() http.Handler {
 func (s *Server) fromHere(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		origin := r.Header.Get("Origin")
-		if origin != "" && !slices.Contains(s.cfg.Origins, origin) && !sameHost(origin, r.Host) || rebound(r) {
+		if origin != "" && !slices.Contains(s.cfg.Origins, origin) && !sameHost(origin, r.Host) || Rebound(r) {
 			http.Error(w, "forbidden: the origin or the host is not allowed", http.StatusForbidden)
 			return
 		}
@@ -87,8 +84,8 @@ func sameHost(origin, host string) bool {
 	return err == nil && u.Host == host
 }
 
-// rebound reports whether a request reached a loopback address under a name that is not one of it.
-func rebound(r *http.Request) bool {
+// Rebound reports whether a request reached a loopback address under a name that is not one of it.
+func Rebound(r *http.Request) bool {
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	return ok && isLoopback(local.String()) && !isLoopback(r.Host)
 }
@@ -144,9 +141,7 @@ func (f *versionRouter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer release()
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTime))
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
 		http.Error(w, "the request is larger than 4 MiB", http.StatusRequestEntityTooLarge)
 		return
@@ -160,7 +155,7 @@ func (f *versionRouter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, p.ID, wrong)
 		return
 	}
-	f.post(w, r, p, body)
+	f.s.rooms.serve(w, r, func(w http.ResponseWriter) { f.post(w, r, p, body) })
 }
 
 // look reads what the server has to know of a message, and refuses what is none (S2-009).

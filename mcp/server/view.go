@@ -15,6 +15,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/plan"
+	"github.com/orch-dev/orch/policy/secrets"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/tools"
 )
@@ -214,6 +215,7 @@ func structured(out json.RawMessage) *mcp.CallToolResult {
 // failure is how a call that did not end well looks: an error inside of the result, which models can read.
 // Only a fault of orch itself is an error of the protocol (S3-144).
 func (s *Server) failure(name string, err *fault.Error) outcome {
+	err = err.Rewrite(secrets.Clean)
 	if err.Code == fault.Internal {
 		return outcome{err: rpcError(err)}
 	}
@@ -247,7 +249,7 @@ func errorData(err *fault.Error) object {
 // rpcError is an error of the protocol for a fault. What does not fit the request, or is not there, is invalid
 // params to MCP; codes of orch keep their number.
 func rpcError(err error) *jsonrpc.Error {
-	f := fault.From(err)
+	f := fault.From(err).Rewrite(secrets.Clean)
 	if f.Code == fault.Internal {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}
 	}

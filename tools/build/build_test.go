@@ -108,7 +108,9 @@ func call[Out any](t *testing.T, p project, name string, args map[string]any) (i
 		assert.Equal(t, fault.CodeOf(err), fault.CodeOf(callErr), "what has no intent does not run")
 		return intent, out, err
 	}
-	data, err := tool.Call(t.Context(), p.Env, raw)
+	env := *p.Env
+	env.Allows = func(target tools.Target) bool { return slices.Contains(intent.Targets, target) }
+	data, err := tool.Call(t.Context(), &env, raw)
 	if err == nil {
 		toolstest.Output(t, tool, data)
 		require.NoError(t, json.Unmarshal(data, &out))

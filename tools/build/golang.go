@@ -11,32 +11,32 @@ func golang() manager {
 		name: "go", manifests: []string{"go.mod"}, locks: []string{"go.sum"},
 		names:     regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+(/[A-Za-z0-9_~]([A-Za-z0-9._~-]*[A-Za-z0-9_~])?)*$`),
 		versions:  regexp.MustCompile(`^(latest|v\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+incompatible)?|[0-9a-f]{7,40})$`),
-		canonical: same,
-		known: func(p project, name string) (bool, error) {
-			required, err := p.required(name)
-			return required != "", err
-		},
+		ranges:    regexp.MustCompile(`^v[0-9A-Za-z.+-]+$`),
+		canonical: func(name string) string { return name }, accepts: goAccepts,
+		holds:    func(module, name string) bool { return strings.HasPrefix(name+"/", module+"/") },
+		required: inGoMod, locked: unlocked, others: replaced,
 		install: func(ctx context.Context, j job) (string, error) {
-			spec := j.name
-			switch {
-			case j.version != "":
-				spec += "@" + j.version
-			case !j.listed:
-				spec += "@latest"
+			spec := j.name + "@latest"
+			if j.want != "" {
+				spec = j.name + "@" + j.want
 			}
-			if _, err := j.run(ctx, nil, "go", "get", "--", spec); err != nil {
+			if _, err := j.run(ctx, map[string]string{"GOWORK": "off"}, "go", "get", "--", spec); err != nil {
 				return "", err
 			}
-			return j.required(j.name)
+			required, err := j.manager.pin(j.project, j.name)
+			return required.String(), err
 		},
 	}
 }
 
-// required returns the version of the module in go.mod that a package belongs to, the one with the
-// longest path; "" when there is none.
-func (p project) required(name string) (string, error) {
+// unlocked is for managers whose manifest says it all.
+func unlocked(project, string) (string, error) { return "", nil }
+
+// inGoMod reads the modules that go.mod requires.
+func inGoMod(p project) ([]requirement, error) {
 	data, err := p.read("go.mod")
-	version, longest, block := "", 0, false
+	var all []requirement
+	block := false
 	for line := range strings.Lines(string(data)) {
 		line, _, _ = strings.Cut(line, "//")
 		words := strings.Fields(line)
@@ -49,9 +49,23 @@ func (p project) required(name string) (string, error) {
 		case !block:
 			continue
 		}
-		if len(words) == 2 && len(words[0]) > longest && strings.HasPrefix(name+"/", words[0]+"/") {
-			version, longest = words[1], len(words[0])
+		if len(words) == 2 {
+			all = append(all, requirement{name: words[0], version: words[1]})
 		}
 	}
-	return version, err
+	return all, err
+}
+
+// replaced reads the modules that go.mod puts in the place of others.
+func replaced(p project) ([]requirement, error) {
+	data, err := p.read("go.mod")
+	var all []requirement
+	for line := range strings.Lines(string(data)) {
+		line, _, _ = strings.Cut(line, "//")
+		_, module, found := strings.Cut(line, "=>")
+		if words := strings.Fields(module); found && len(words) == 2 { // else it is a folder
+			all = append(all, requirement{name: words[0], version: words[1]})
+		}
+	}
+	return all, err
 }

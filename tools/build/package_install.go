@@ -33,8 +33,8 @@ func packageInstall(cfg Config) tools.Tool {
 		Purpose: "Install package dependencies",
 		Conditions: []string{
 			"Task state: IN_PROGRESS",
-			"Package approved in plan OR in package.json/requirements.txt (go.mod, Cargo.toml, pyproject.toml) of the root, unchanged since the task began",
-			"New packages, and those that only a manifest names which the task may have written: requires approval",
+			"Package approved in plan OR in package.json/requirements.txt (go.mod, Cargo.toml, pyproject.toml) of the root, unchanged since the task began, in a version that they and the lock file permit",
+			"New packages, other versions, and those that only a manifest names which the task may have written: requires approval",
 		},
 		Effect:    tools.Idempotent,
 		Gate:      tools.InProgress,
@@ -51,10 +51,13 @@ func packageInstall(cfg Config) tools.Tool {
 		if err != nil {
 			return packageInstallOut{}, err
 		}
+		if err := j.unchanged(); err != nil {
+			return packageInstallOut{}, err
+		}
 		j.cfg = cfg
 		version, err := j.manager.install(ctx, j)
-		if err == nil && version == "" {
-			err = fault.New(fault.ExecFailed, "%s ended well, but %s is not installed", j.manager.name, in.PackageName)
+		if err == nil {
+			err = j.verify(version)
 		}
 		return packageInstallOut{PackageName: in.PackageName, InstalledVersion: version, PackageManager: j.manager.name}, err
 	})
@@ -69,30 +72,8 @@ func packageIntent(_ context.Context, env *tools.Env, in packageInstallIn) (tool
 	if err != nil {
 		return tools.Intent{}, err
 	}
-	target := tools.Target{Kind: tools.Package, Name: j.manager.name + ":" + j.name}
-	if target.Known, target.Note, err = j.judge(); err != nil {
-		return tools.Intent{}, err
-	}
-	return tools.Intent{Targets: []tools.Target{target}}, nil
-}
-
-// judge reports whether the project names the package (S0-141), and what people should know when it does not. The
-// project is what lies in the root and was there before the task: a manifest that the task has written, or could
-// have, must not speak for it.
-func (j job) judge() (known bool, note string, err error) {
-	own := project{env: j.env, dir: j.env.Root.Name()}
-	named, err := j.manager.known(own, j.name)
-	switch {
-	case err != nil:
-		return false, "", err
-	case named && own.olderThan(j.env.Since, j.manager.manifests):
-		return true, "", nil
-	case named:
-		return false, "a manifest of the project names it, but it was changed after the task began", nil
-	case j.listed:
-		return false, "a manifest names it in the workspace, where this task itself writes", nil
-	}
-	return false, "", nil
+	targets, err := j.targets()
+	return tools.Intent{Targets: targets}, err
 }
 
 // job is one installation.
@@ -101,10 +82,13 @@ type job struct {
 
 	cfg     Config
 	manager manager
-	// name is the canonical name of the package, version "" or checked.
-	name, version string
-	// listed is true when a manifest in the workspace names the package already.
-	listed bool
+	// name is the canonical name of the package.
+	name string
+	// want is the version, the range or the tag that is installed, "" for the latest version: what the call asks for,
+	// else what the project pins, else what the workspace names.
+	want string
+	// pinned is what the manifests and lock files in the root say of the package, listed what those in the workspace do.
+	pinned, listed pin
 }
 
 // manager is a package manager as data.
@@ -115,9 +99,18 @@ type manager struct {
 	// names and versions are the forms that are permitted (S0-142): nothing that an option, a path, a
 	// URL, an alias or a shell could be made of.
 	names, versions *regexp.Regexp
-	// canonical returns the one form of a name, known whether the manifests of a project hold it.
+	// ranges are the forms of versions in a manifest that can be passed on; several are joined by and.
+	ranges *regexp.Regexp
+	and    string
+	// canonical returns the one form of a name, holds reports whether a name in a manifest is that of a package.
 	canonical func(name string) string
-	known     func(p project, name string) (bool, error)
+	holds     func(required, name string) bool
+	accepts   acceptance
+	// required returns what the manifests of a project name, locked the version of one package in its lock file.
+	required func(p project) ([]requirement, error)
+	locked   func(p project, name string) (string, error)
+	// others returns what the manager fetches beside a package because the manifests of a project name it; nil is nothing.
+	others func(p project) ([]requirement, error)
 	// install returns the version that is installed.
 	install func(ctx context.Context, j job) (string, error)
 }
@@ -137,12 +130,30 @@ func newJob(p project, in packageInstallIn) (job, error) {
 		return job{}, fault.New(fault.InvalidFormat, "%q is no version of %s", in.Version, m.name).WithField("version").
 			WithHint("give one version, such as 1.2.3")
 	}
-	j := job{project: p, manager: m, name: m.canonical(in.PackageName), version: in.Version}
+	j := job{project: p, manager: m, name: m.canonical(in.PackageName), want: in.Version}
 	if err := j.unconfigured(); err != nil {
 		return job{}, err
 	}
-	j.listed, err = m.known(p, j.name)
-	return j, err
+	return j.pins()
+}
+
+// pins reads what the manifests say of the package, and which version follows when the call asks for none.
+func (j job) pins() (job, error) {
+	var err error
+	if j.pinned, err = j.manager.pin(project{env: j.env, dir: j.env.Root.Name()}, j.name); err != nil {
+		return job{}, err
+	}
+	if j.listed, err = j.manager.pin(j.project, j.name); err != nil {
+		return job{}, err
+	}
+	pin := j.pinned
+	if !pin.named() {
+		pin = j.listed
+	}
+	if text, ok := j.manager.version(pin); j.want == "" && ok {
+		j.want = text
+	}
+	return j, nil
 }
 
 // isFile reports whether a name is one that managers take for the file of an archive.
@@ -268,7 +279,7 @@ func (j job) failed(program string, res proc.Result) error {
 	case conflict.MatchString(text):
 		return fault.New(fault.Conflict, "%s cannot be installed beside what is there: %s", j.name, shorten(text)).WithField("package_name")
 	case missing.MatchString(text):
-		return fault.New(fault.NotFound, "%s does not find %s %s: %s", program, j.name, j.version, shorten(text)).WithField("package_name")
+		return fault.New(fault.NotFound, "%s does not find %s %s: %s", program, j.name, j.want, shorten(text)).WithField("package_name")
 	}
 	return fault.New(fault.ExecFailed, "%s ended with status %d: %s", program, res.ExitCode, shorten(text))
 }

@@ -128,23 +128,32 @@ func TestInstallNPM(t *testing.T) {
 	assert.Equal(t, fault.NotFound, fault.CodeOf(err), "%v", err)
 }
 
-// The real pip, asking an index of the test.
-func TestInstallPip(t *testing.T) {
-	t.Parallel()
+// pipIndex serves versions of the package demo-kit.
+func pipIndex(t *testing.T, versions ...string) string {
+	t.Helper()
 	mux := http.NewServeMux()
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
-	wheel := archive(t, map[string]string{
-		"demo.py":                         "",
-		"demo_kit-1.5.dist-info/WHEEL":    "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-		"demo_kit-1.5.dist-info/METADATA": "Metadata-Version: 2.1\nName: demo-kit\nVersion: 1.5\n",
-		"demo_kit-1.5.dist-info/RECORD":   "",
-	})
-	serve(mux, "/simple/demo-kit/", `<!DOCTYPE html><html><a href="/demo_kit-1.5-py3-none-any.whl">demo_kit-1.5-py3-none-any.whl</a></html>`)
-	serve(mux, "/demo_kit-1.5-py3-none-any.whl", string(wheel))
+	var page strings.Builder
+	for _, version := range versions {
+		name := "demo_kit-" + version
+		fmt.Fprintf(&page, `<a href="/%[1]s-py3-none-any.whl">%[1]s-py3-none-any.whl</a>`, name)
+		serve(mux, "/"+name+"-py3-none-any.whl", string(archive(t, map[string]string{
+			"demo.py":                    "",
+			name + ".dist-info/WHEEL":    "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+			name + ".dist-info/METADATA": "Metadata-Version: 2.1\nName: demo-kit\nVersion: " + version + "\n",
+			name + ".dist-info/RECORD":   "",
+		})))
+	}
+	serve(mux, "/simple/demo-kit/", "<!DOCTYPE html><html>"+page.String()+"</html>")
+	return server.URL + "/simple"
+}
 
+// The real pip, asking an index of the test.
+func TestInstallPip(t *testing.T) {
+	t.Parallel()
 	p := newProject(t, map[string]string{"requirements.txt": "other>=1\nDemo_Kit == 1.5 # why\n"})
-	p.cfg.PipIndex = server.URL + "/simple"
+	p.cfg.PipIndex = pipIndex(t, "1.5")
 	intent, out, err := install(t, p, map[string]any{"package_name": "Demo.Kit", "version": "1.5"})
 	require.NoError(t, err)
 	assert.Equal(t, "pip:demo-kit", intent.Targets[0].Name)
@@ -219,7 +228,7 @@ func TestInstallGo(t *testing.T) {
 func TestInstallWithFakeManagers(t *testing.T) {
 	t.Parallel()
 	yarn := newProject(t, map[string]string{"package.json": "{}", "yarn.lock": ""},
-		`yarn:echo "$*" > args; mkdir -p node_modules/@s/p; echo '{"version":"3.1.4"}' > node_modules/@s/p/package.json`)
+		`yarn:echo "$*" > args; mkdir -p node_modules/@s/p; echo '{"name":"@s/p","version":"3.1.4"}' > node_modules/@s/p/package.json`)
 	_, out, err := install(t, yarn, map[string]any{"package_name": "@s/p"})
 	require.NoError(t, err)
 	assert.Equal(t, packageOutput{"@s/p", "3.1.4", "yarn"}, out)
@@ -231,7 +240,7 @@ func TestInstallWithFakeManagers(t *testing.T) {
 		`cargo:echo "$*" >> args; printf '[[package]]\nname = "other"\nversion = "9"\n[[package]]\nname = "serde-json"\nversion = "1.0.7"\n' > Cargo.lock`)
 	intent, out, err := install(t, cargo, map[string]any{"package_name": "serde_json", "version": "1"})
 	require.NoError(t, err)
-	assert.Equal(t, []tools.Target{{Kind: tools.Package, Name: "cargo:serde_json"}}, intent.Targets)
+	assert.Equal(t, []tools.Target{{Kind: tools.Package, Name: "cargo:serde_json", Version: "1"}}, intent.Targets)
 	assert.Equal(t, packageOutput{"serde_json", "1.0.7", "cargo"}, out)
 	args, err = os.ReadFile(cargo.path("args"))
 	require.NoError(t, err)
@@ -308,7 +317,7 @@ func TestManagerIsDetected(t *testing.T) {
 	} {
 		contents := map[string]string{}
 		for file := range strings.FieldsSeq(files) {
-			contents[file] = "{}"
+			contents[file] = map[string]string{"package.json": "{}", "package-lock.json": "{}"}[file]
 		}
 		name := "demo"
 		if want == "go" {
@@ -395,7 +404,7 @@ func TestKnownPackages(t *testing.T) {
 	t.Parallel()
 	const packageJSON = `{"name":"self","dependencies":{"a":"1"},"devDependencies":{"@s/b":"2"},"peerDependencies":{"c":"*"},"optionalDependencies":{"d":"*"},"scripts":{"e":"x"},"overrides":{"f":"1"}}`
 	const pyproject = "[project]\nname = \"self\"\ndependencies = [\n  \"a>=1\", # \"comment\"\n  'b[extra]; python_version > \"3\"',\n]\nkeywords = [\"word\"]\n" +
-		"[project.optional-dependencies]\ntest = [\"c\"]\n[tool.poetry.dependencies]\nd = \"^1\"\n[tool.other]\ne = \"x\"\n"
+		"[project.optional-dependencies]\ntest = [\"c\"]\n[tool.poetry.dependencies]\nd = \">=1\"\n[tool.other]\ne = \"x\"\n"
 	const cargo = "[package]\nname = \"self\"\n[dependencies]\na = \"1\"\nb.version = \"2\"\n[dev-dependencies]\nc = { version = \"1\" }\n[target.'cfg(unix)'.dependencies]\nd = \"1\"\n[dependencies.e]\nversion = \"1\"\n[features]\nf = []\n# g = \"1\"\n"
 	for _, tc := range []struct{ manager, file, text, known, unknown string }{
 		{"npm", "package.json", packageJSON, "a @s/b c d", "self e f x b"},

@@ -3,8 +3,10 @@ package build
 import (
 	"context"
 	"crypto/rand"
+	"maps"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -13,7 +15,10 @@ func pip() manager {
 		name: "pip", manifests: []string{"requirements.txt", "pyproject.toml", "setup.py", "Pipfile"}, locks: []string{"requirements.lock"},
 		names:     regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`),
 		versions:  regexp.MustCompile(`^([0-9]+!)?[0-9]+(\.[0-9]+)*((a|b|rc)[0-9]+)?(\.post[0-9]+)?(\.dev[0-9]+)?(\+[a-z0-9]+(\.[a-z0-9]+)*)?$`),
-		canonical: pypiName, known: inRequirements,
+		ranges:    pythonRanges,
+		and:       ",",
+		canonical: pypiName, holds: same, accepts: pythonAccepts,
+		required: inPython, locked: lockedPython,
 		install: func(ctx context.Context, j job) (string, error) { return j.pipInstall(ctx) },
 	}
 }
@@ -21,6 +26,14 @@ func pip() manager {
 // pypiName is the one form of a name: lower case, with one hyphen for every run of separators.
 func pypiName(name string) string {
 	return strings.ToLower(regexp.MustCompile(`[-_.]+`).ReplaceAllString(name, "-"))
+}
+
+// pipSpec is the package with its version, which may be a list of specifiers.
+func (j job) pipSpec() string {
+	if j.want != "" && j.manager.versions.MatchString(j.want) {
+		return j.name + "==" + j.want
+	}
+	return j.name + j.want
 }
 
 // pipInstall installs into the virtual environment .venv of the project, which it makes when there is
@@ -36,10 +49,7 @@ func (j job) pipInstall(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
-	spec := j.name
-	if j.version != "" {
-		spec += "==" + j.version
-	}
+	spec := j.pipSpec()
 	environment := filepath.Join(j.dir, ".venv")
 	wheels := filepath.Join(j.env.Workspace, "temp", "wheels-"+rand.Text())
 	if _, err := j.run(ctx, variables, "pip", "download", "--only-binary", ":all:", "--dest", wheels, "--", spec); err != nil {
@@ -60,86 +70,93 @@ func (j job) pipInstall(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// inRequirements looks into requirements.txt, and into the lists of dependencies in pyproject.toml.
-func inRequirements(p project, name string) (bool, error) {
-	data, err := p.read("requirements.txt")
+// inPython reads requirements.txt, and the lists of dependencies in pyproject.toml.
+func inPython(p project) ([]requirement, error) {
+	all, err := p.requirements("requirements.txt")
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	for line := range strings.Lines(string(data)) {
-		if requirement(line) == name {
-			return true, nil
-		}
-	}
-	data, err = p.read("pyproject.toml")
-	if err != nil {
-		return false, err
-	}
-	return inPyproject(string(data), name), nil
+	more, err := inPyproject(p)
+	return append(all, more...), err
 }
 
-// requirement returns the canonical name at the beginning of a requirement, "" for an option, a comment,
-// a path or a URL.
-func requirement(line string) string {
-	found := regexp.MustCompile(`^\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[[^\]]*\]\s*)?([(<>=!~;#,]|$)`).FindStringSubmatch(strings.TrimRight(line, "\r\n"))
+// lockedPython returns the one version of a package in requirements.lock.
+func lockedPython(p project, name string) (string, error) {
+	all, err := p.requirements("requirements.lock")
+	for _, r := range all {
+		if version, exact := strings.CutPrefix(r.version, "=="); r.name == name && exact && pip().versions.MatchString(version) {
+			return version, err
+		}
+	}
+	return "", err
+}
+
+func (p project) requirements(file string) ([]requirement, error) {
+	data, err := p.read(file)
+	var all []requirement
+	for line := range strings.Lines(strings.ReplaceAll(string(data), "\\\n", " ")) {
+		all = appendRequirement(all, line)
+	}
+	return all, err
+}
+
+// appendRequirement reads a requirement: a name, extras, versions, options and markers. Options, comments, paths and
+// URLs are none.
+func appendRequirement(all []requirement, line string) []requirement {
+	line, _, _ = strings.Cut(strings.TrimSpace(line), " --")
+	found := regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[[^\]]*\]\s*)?(\(?[<>=!~][^;#]*|)([;#]|$)`).FindStringSubmatch(strings.TrimSpace(line))
 	if found == nil {
-		return ""
+		return all
 	}
-	return pypiName(found[1])
+	version := strings.Join(strings.Fields(strings.Trim(strings.TrimSpace(found[3]), "()")), "")
+	return append(all, requirement{name: pypiName(found[1]), version: version})
 }
 
-// inPyproject reads the tables that name dependencies: lists of requirements, and tables of Poetry with
-// a name on each line.
-func inPyproject(text, name string) bool {
-	section, inList := "", false
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		if strings.HasPrefix(line, "[") && !inList {
-			section = strings.Trim(line, "[] ")
-			continue
-		}
-		key, value, assigned := strings.Cut(line, "=")
-		key = strings.Trim(key, ` "'`)
-		if assigned && !inList && strings.HasPrefix(section, "tool.poetry") && strings.HasSuffix(section, "dependencies") && pypiName(key) == name {
-			return true
-		}
-		lists := section == "project" && key == "dependencies" || section == "project.optional-dependencies" || section == "dependency-groups"
-		switch {
-		case inList:
-			value = line
-		case !assigned || !lists || !strings.HasPrefix(strings.TrimSpace(value), "["):
-			continue
-		}
-		if quotedRequirement(value, name) {
-			return true
-		}
-		inList = !strings.HasSuffix(strings.TrimRight(strings.TrimSpace(stripComment(value)), ","), "]")
+// inPyproject reads the tables that name dependencies: lists of requirements, and tables of Poetry.
+func inPyproject(p project) ([]requirement, error) {
+	type table = map[string]any
+	var manifest struct {
+		Project struct {
+			Dependencies []string            `toml:"dependencies"`
+			Optional     map[string][]string `toml:"optional-dependencies"`
+		} `toml:"project"`
+		Groups map[string][]any `toml:"dependency-groups"`
+		Tool   struct {
+			Poetry struct {
+				Dependencies table `toml:"dependencies"`
+				Dev          table `toml:"dev-dependencies"`
+				Group        map[string]struct {
+					Dependencies table `toml:"dependencies"`
+				} `toml:"group"`
+			} `toml:"poetry"`
+		} `toml:"tool"`
 	}
-	return false
-}
-
-// stripComment cuts a line of TOML at a # that stands outside of strings.
-func stripComment(line string) string {
-	quote := rune(0)
-	for i, r := range line {
-		switch {
-		case quote == 0 && r == '#':
-			return line[:i]
-		case quote == 0 && (r == '"' || r == '\''):
-			quote = r
-		case r == quote:
-			quote = 0
+	if err := p.readTOML("pyproject.toml", &manifest); err != nil {
+		return nil, err
+	}
+	var all []requirement
+	lines := manifest.Project.Dependencies
+	for _, more := range manifest.Project.Optional {
+		lines = append(lines, more...)
+	}
+	for _, group := range manifest.Groups {
+		for _, line := range group {
+			if text, ok := line.(string); ok { // else it includes another group
+				lines = append(lines, text)
+			}
 		}
 	}
-	return line
-}
-
-// quotedRequirement reports whether one of the strings of a line is a requirement of the name.
-func quotedRequirement(line, name string) bool {
-	for _, found := range regexp.MustCompile(`"([^"]*)"|'([^']*)'`).FindAllStringSubmatch(stripComment(line), -1) {
-		if requirement(found[1]+found[2]) == name {
-			return true
+	for _, line := range lines {
+		all = appendRequirement(all, line)
+	}
+	tables := []table{manifest.Tool.Poetry.Dependencies, manifest.Tool.Poetry.Dev}
+	for group := range maps.Values(manifest.Tool.Poetry.Group) {
+		tables = append(tables, group.Dependencies)
+	}
+	for _, t := range tables {
+		for _, name := range slices.Sorted(maps.Keys(t)) {
+			all = append(all, tomlRequirement(pypiName(name), t[name], "git", "path", "url", "source"))
 		}
 	}
-	return false
+	return all, nil
 }

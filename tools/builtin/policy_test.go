@@ -84,13 +84,13 @@ func TestDeletionOfProtectedPaths(t *testing.T) {
 	for _, name := range []string{"FILE_DELETE", "DIRECTORY_DELETE"} {
 		for _, path := range []string{
 			"/root", "/", "/root/.data", "/root/.data/x", "/root/Working", "/root/.git", "/root/.git/HEAD", "/root/sub/.git/hooks/x", "/root/.orch", "/root/.orch/x",
-			"/root/go.mod", "/root/sub/go.mod", "/root/Makefile", "/root/.env", "/root/.env.local", "/root/a.pem", "/root/a.key", "/root/a.p12", "/root/a.pfx",
-			"/root/a.jks", "/root/id_rsa", "/root/id_rsa.pub", "/root/x.credentials", "/root/x.token", "/root/x.secret",
+			"/root/go.mod", "/root/sub/go.mod", "/root/Makefile", "/root/.env", "/root/.env.local", "/root/a.p12", "/root/a.pfx",
+			"/root/a.jks",
 			"/root/Working/TASK_01JD0000000000000000000001/outputs/f",
 		} {
 			assert.True(t, fault.Has(decide(t, policy.Config{}, name, path, ""), fault.ProtectedPath), "%s %s", name, path)
 		}
-		for _, path := range []string{"/root/src/f", ownWorkspace + "/outputs/f", "/root/docs/f"} {
+		for _, path := range []string{"/root/src/f", ownWorkspace + "/outputs/f", "/root/docs/f", "/root/id_rsa.pub", "/root/cert.pem"} {
 			assert.True(t, fault.Has(decide(t, policy.Config{}, name, path, ""), fault.ApprovalRequired), "%s %s", name, path)
 		}
 	}

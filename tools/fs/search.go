@@ -170,6 +170,7 @@ type hits struct {
 
 // scan searches whole lines. It returns true when the rest of the file does not matter.
 func (h *hits) scan(text []byte) bool {
+	all := text
 	low := text // the text to find the literal in, always as long as the rest of text
 	if h.folded != nil {
 		low = lower(h.folded, text)
@@ -188,6 +189,9 @@ func (h *hits) scan(text []byte) bool {
 		line, rest, ended := bytes.Cut(text, []byte("\n"))
 		line = bytes.TrimSuffix(line, []byte("\r"))
 		if h.re.Match(line) {
+			if inKey(all[:len(all)-len(text)]) && !bytes.HasPrefix(line, []byte("-----")) {
+				line = []byte(hiddenLine)
+			}
 			h.hit(line)
 			if h.out.Files != nil {
 				return true

@@ -29,6 +29,7 @@ type view struct {
 	lines       int64
 	cut         bool
 	hash        hash.Hash
+	key         keyBlock
 }
 
 // scan reads the file to its end.
@@ -64,10 +65,14 @@ func (v *view) scan(ctx context.Context, r io.Reader) error {
 // add takes the next line; ended tells whether a line break ends it.
 func (v *view) add(line []byte, ended bool) {
 	v.lines++
+	inKey := v.key.holds(line)
 	if v.lines != v.from+v.shown || v.shown == v.limit {
 		return
 	}
 	body := bytes.TrimSuffix(line, []byte("\n"))
+	if inKey {
+		body = []byte(hiddenLine)
+	}
 	text, cut := clip(body, maxLine)
 	number := strconv.FormatInt(v.lines, 10)
 	if v.text.Len()+len(number)+len(text)+2 > maxText {

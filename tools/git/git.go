@@ -34,6 +34,9 @@ type repository struct {
 	env *tools.Env
 	// dir is the real absolute path that the caller named: the work tree or a folder of it.
 	dir string
+	// top is the work tree; stores are where the repository lies, and hold what was committed.
+	top    string
+	stores []string
 	// filters are the sections of the configuration that define filters: "filter.<name>".
 	filters []string
 }
@@ -49,19 +52,23 @@ func open(ctx context.Context, env *tools.Env, path string) (*repository, error)
 		return nil, fault.From(err).WithField("repository_path")
 	}
 	r := &repository{env: env, dir: dir}
-	res, err := r.run(ctx, "rev-parse", "--is-inside-work-tree", "--show-toplevel", "--absolute-git-dir")
+	res, err := r.run(ctx, "rev-parse", "--path-format=absolute", "--is-inside-work-tree", "--show-toplevel", "--absolute-git-dir", "--git-common-dir")
 	if err != nil {
 		return nil, err
 	}
 	lines := strings.Split(strings.TrimSuffix(res.Stdout, "\n"), "\n")
-	if res.ExitCode != 0 || len(lines) != 3 || lines[0] != "true" {
+	if res.ExitCode != 0 || len(lines) != 4 || lines[0] != "true" {
 		return nil, r.missing(ctx)
 	}
 	// The configuration may put the work tree or the repository somewhere else.
-	for _, place := range lines[1:] {
-		if _, err := env.Root.ExistingDir(place); err != nil {
+	for i, place := range lines[1:] {
+		if lines[i+1], err = env.Root.ExistingDir(place); err != nil {
 			return nil, fault.From(err).WithField("repository_path")
 		}
+	}
+	r.top, r.stores = lines[1], lines[2:]
+	if err := r.borrowed(); err != nil {
+		return nil, err
 	}
 	return r, r.disarm(ctx)
 }
@@ -113,7 +120,7 @@ func (r *repository) run(ctx context.Context, args ...string) (proc.Result, erro
 func (r *repository) command(args ...string) proc.Command {
 	return proc.Command{
 		Name: "git", Args: append(overrides(), args...), Dir: r.dir, Env: r.environment(), Limit: maxOutput,
-		Sandbox: proc.Sandbox{Read: r.env.Reach()},
+		Sandbox: proc.Sandbox{Read: r.env.Reach(), Undeny: r.stores},
 	}
 }
 
@@ -139,11 +146,14 @@ func (r *repository) environment() map[string]string {
 	return env
 }
 
+// literalPathspecs makes git take paths as they are.
+const literalPathspecs = "--literal-pathspecs"
+
 // overrides switches off what a repository's configuration may run, filters aside. The work tree may
 // belong to another user than the node: it lies in the root, which the operator has chosen, and
 // nothing of it is run, so git's own check of the owner is off for these calls.
 func overrides() []string {
-	args := []string{"--no-pager", "--no-replace-objects", "--literal-pathspecs"}
+	args := []string{"--no-pager", "--no-replace-objects", literalPathspecs}
 	for _, setting := range []string{
 		"safe.directory=*", "core.fsmonitor=false", "core.hooksPath=/dev/null", "core.pager=cat", "core.editor=false",
 		"core.sshCommand=false", "core.askPass=false", "core.attributesFile=/dev/null", "core.quotePath=false",

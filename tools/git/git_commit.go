@@ -190,7 +190,7 @@ func (w *writable) committed(ctx context.Context) (gitCommitOut, error) {
 	if head.ExitCode != 0 || files.ExitCode != 0 {
 		return gitCommitOut{}, failed("git rev-parse", head)
 	}
-	return gitCommitOut{CommitHash: strings.TrimSpace(head.Stdout), Files: splitNames(files.Stdout)}, nil
+	return gitCommitOut{CommitHash: strings.TrimSpace(head.Stdout), Files: w.reachable(splitNames(files.Stdout))}, nil
 }
 
 // shorten keeps the end of what a program said, where the reason stands.

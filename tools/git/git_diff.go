@@ -2,8 +2,10 @@ package git
 
 import (
 	"context"
+	"slices"
 	"strings"
 
+	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/tools"
 )
 
@@ -34,19 +36,45 @@ var gitDiff = tools.Define(tools.Spec{
 	if err != nil {
 		return gitDiffOut{}, err
 	}
-	diff, cutDiff, err := repo.diff(ctx, in.Staged, "--patch")
+	without, err := repo.excludes(ctx, in.Staged)
 	if err != nil {
 		return gitDiffOut{}, err
 	}
-	names, cutNames, err := repo.diff(ctx, in.Staged, "--name-only", "-z")
+	diff, cutDiff, err := repo.diff(ctx, in.Staged, without, "--patch")
 	if err != nil {
 		return gitDiffOut{}, err
 	}
-	return gitDiffOut{Diff: diff, Files: splitNames(names), Truncated: cutDiff || cutNames}, nil
+	names, cutNames, err := repo.diff(ctx, in.Staged, without, "--name-only", "-z")
+	if err != nil {
+		return gitDiffOut{}, err
+	}
+	return gitDiffOut{Diff: diff, Files: repo.reachable(splitNames(names)), Truncated: cutDiff || cutNames}, nil
 })
 
-// diff runs git diff without anything that a configuration could add to it.
-func (r *repository) diff(ctx context.Context, staged bool, form ...string) (text string, cut bool, err error) {
+// excludes returns the pathspecs that leave out of a diff what the call must not reach.
+func (r *repository) excludes(ctx context.Context, staged bool) ([]string, error) {
+	if !r.env.Root.Narrowed() {
+		return nil, nil
+	}
+	names, cut, err := r.diff(ctx, staged, nil, "--name-only", "--no-renames", "-z")
+	if err != nil {
+		return nil, err
+	}
+	var without []string
+	for _, name := range splitNames(names) {
+		if r.denies(name) {
+			without = append(without, ":(top,exclude,literal)"+name)
+		}
+	}
+	if cut || len(without) > maxDenied {
+		return nil, fault.New(fault.ValidationError, "too many files have changed to leave out of the diff what the call must not reach").
+			WithReason("LIMIT_EXCEEDED").WithField("repository_path").WithHint("at most %d files can be left out, and the names of all be 1 MiB", maxDenied)
+	}
+	return without, nil
+}
+
+// diff runs git diff without anything that a configuration could add to it, and without what the pathspecs exclude.
+func (r *repository) diff(ctx context.Context, staged bool, without []string, form ...string) (text string, cut bool, err error) {
 	args := append([]string{
 		"diff", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty", "--submodule=short", "--find-renames",
 		"--src-prefix=a/", "--dst-prefix=b/", "--no-relative", "-O/dev/null",
@@ -54,7 +82,12 @@ func (r *repository) diff(ctx context.Context, staged bool, form ...string) (tex
 	if staged {
 		args = append(args, "--cached")
 	}
-	res, err := r.run(ctx, append(args, "--")...)
+	c := r.command(append(args, "--")...)
+	if len(without) > 0 {
+		c.Args = slices.DeleteFunc(c.Args, func(arg string) bool { return arg == literalPathspecs })
+		c.Args = append(append(c.Args, ":(top)"), without...)
+	}
+	res, err := r.env.Exec.Run(ctx, c)
 	if err != nil {
 		return "", false, err
 	}

@@ -215,7 +215,7 @@ func (p push) command(cfg Config, dir string) proc.Command {
 	c.Dir, c.Env["GIT_DIR"] = dir, dir
 	c.Sandbox.Write, c.Sandbox.Network = []string{dir}, p.protocol != "file"
 	if p.protocol == "file" {
-		c.Sandbox.Write = append(c.Sandbox.Write, p.dir)
+		c.Sandbox.Write, c.Sandbox.Undeny = append(c.Sandbox.Write, p.dir), append(slices.Clone(c.Sandbox.Undeny), p.dir)
 	} else {
 		c.Sandbox.Read = append(c.Sandbox.Read, cfg.Read...)
 	}

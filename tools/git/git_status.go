@@ -56,6 +56,7 @@ var gitStatus = tools.Define(tools.Spec{
 	}
 	out := parseStatus(res.Stdout)
 	out.Truncated = res.Truncated
+	out.clear(repo)
 	return out, nil
 })
 

@@ -20,8 +20,8 @@ const maxScanned = 16 << 20
 type writable struct {
 	*repository
 
-	// top is the work tree, gitDir the repository and common what its work trees share.
-	top, gitDir, common string
+	// gitDir is the repository and common what its work trees share.
+	gitDir, common string
 }
 
 // openWritable is open for a call that changes the repository.
@@ -30,23 +30,12 @@ func openWritable(ctx context.Context, env *tools.Env, path string) (*writable, 
 	if err != nil {
 		return nil, err
 	}
-	res, err := r.run(ctx, "rev-parse", "--path-format=absolute", "--show-toplevel", "--absolute-git-dir", "--git-common-dir")
-	if err != nil {
-		return nil, err
-	}
-	places := strings.Split(strings.TrimSuffix(res.Stdout, "\n"), "\n")
-	if res.ExitCode != 0 || len(places) != 3 {
-		return nil, failed("git rev-parse", res)
-	}
-	for i, place := range places {
-		if places[i], err = env.Root.ExistingDir(place); err == nil {
-			err = foreign(env, places[i])
-		}
-		if err != nil {
+	for _, place := range append([]string{r.top}, r.stores...) {
+		if err := foreign(env, place); err != nil {
 			return nil, fault.From(err).WithField("repository_path")
 		}
 	}
-	w := &writable{repository: r, top: places[0], gitDir: places[1], common: places[2]}
+	w := &writable{repository: r, gitDir: r.stores[0], common: r.stores[1]}
 	return w, w.reach()
 }
 

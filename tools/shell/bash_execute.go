@@ -3,9 +3,14 @@ package shell
 
 import (
 	"context"
+	"maps"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"mvdan.cc/sh/v3/syntax"
 
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/proc"
@@ -19,9 +24,12 @@ func Tools() []tools.Tool { return []tools.Tool{bashExecute, shellExec} }
 const maxTime = time.Hour
 
 type bashExecuteIn struct {
-	Command          string `json:"command" jsonschema:"Shell command to execute with bash; standard input is empty and there is no terminal" minLength:"1"`
-	Timeout          int64  `json:"timeout,omitempty" jsonschema:"Timeout in milliseconds" default:"120000" minimum:"1" maximum:"3600000"`
-	WorkingDirectory string `json:"working_directory,omitempty" jsonschema:"Absolute path of the working directory; default: the workspace of the task"`
+	Command string `json:"command" jsonschema:"Shell command to execute with bash; standard input is empty and there is no terminal" minLength:"1"`
+	Timeout int64  `json:"timeout,omitempty" jsonschema:"Timeout in milliseconds" default:"120000" minimum:"1" maximum:"3600000"`
+	// Env and Argv hand values to a command that no shell reads as a part of it.
+	Env              map[string]string `json:"env,omitempty" jsonschema:"Variables of the command beside those of the node; it reads them as \"$NAME\""`
+	Argv             []string          `json:"argv,omitempty" jsonschema:"Positional parameters of the command; it reads them as \"$1\", \"$2\" or \"$@\""`
+	WorkingDirectory string            `json:"working_directory,omitempty" jsonschema:"Absolute path of the working directory; default: the workspace of the task"`
 }
 
 type bashExecuteOut struct {
@@ -44,24 +52,29 @@ var bashExecute = tools.Define(tools.Spec{
 		"Destructive commands: requires approval",
 		"No interactive commands",
 	},
-	Effect:   tools.Write,
-	Gate:     tools.InProgress,
-	Approval: tools.IfDestructive,
-	Paths:    []tools.Path{{Field: "working_directory", Access: tools.ReadPath}},
-	Command:  "command",
-	Timeout:  maxTime,
-	Errors:   []string{"TIMEOUT", "EXEC_FAILED", "OUTSIDE_ROOT", "NOT_FOUND", "INVALID_PATH", "APPROVAL_REQUIRED", "VALIDATION_ERROR"},
+	Effect:      tools.Write,
+	Gate:        tools.InProgress,
+	Approval:    tools.IfDestructive,
+	Paths:       []tools.Path{{Field: "working_directory", Access: tools.ReadPath}},
+	Command:     "command",
+	Environment: "env",
+	Timeout:     maxTime,
+	Errors:      []string{"TIMEOUT", "EXEC_FAILED", "OUTSIDE_ROOT", "NOT_FOUND", "INVALID_PATH", "APPROVAL_REQUIRED", "VALIDATION_ERROR"},
 }, func(ctx context.Context, env *tools.Env, in bashExecuteIn) (bashExecuteOut, error) {
 	dir, err := workingDirectory(env, in.WorkingDirectory)
+	if err != nil {
+		return bashExecuteOut{}, err
+	}
+	variables, err := in.environment(env.Workspace)
 	if err != nil {
 		return bashExecuteOut{}, err
 	}
 	seen := map[string]int64{}
 	res, err := env.Exec.Run(ctx, proc.Command{
 		Name:    "bash",
-		Args:    []string{"--noprofile", "--norc", "-c", in.Command},
+		Args:    append([]string{"--noprofile", "--norc", "-c", in.Command, "bash"}, in.Argv...),
 		Dir:     dir,
-		Env:     environment(env.Workspace),
+		Env:     variables,
 		Sandbox: env.Sandbox(),
 		Timeout: time.Duration(in.Timeout) * time.Millisecond,
 		OnOutput: func(stream string, n int64) {
@@ -79,6 +92,27 @@ var bashExecute = tools.Define(tools.Spec{
 		DurationMS: res.Duration.Milliseconds(), Truncated: res.Truncated || cutOut || cutErr,
 	}, nil
 })
+
+// environment returns the variables of the command.
+func (in bashExecuteIn) environment(workspace string) (map[string]string, error) {
+	variables := environment(workspace)
+	for _, name := range slices.Sorted(maps.Keys(in.Env)) {
+		if !syntax.ValidName(name) {
+			return nil, fault.New(fault.ValidationError, "%q is no name of a variable", name).WithField("env").
+				WithHint("names have letters, digits and underscores, and begin with no digit")
+		}
+		if strings.ContainsRune(in.Env[name], 0) {
+			return nil, fault.New(fault.ValidationError, "the value holds a NUL").WithField("env." + name)
+		}
+		variables[name] = in.Env[name]
+	}
+	for i, value := range in.Argv {
+		if strings.ContainsRune(value, 0) {
+			return nil, fault.New(fault.ValidationError, "the value holds a NUL").WithField("argv[" + strconv.Itoa(i) + "]")
+		}
+	}
+	return variables, nil
+}
 
 // environment is what a command gets beside the environment of the node. Git does not look for a
 // repository above the workspace, where the one of the user would be.

@@ -216,3 +216,38 @@ func TestProgressCountsOutput(t *testing.T) {
 	require.NoError(t, err)
 	assert.InDelta(t, 7, last, 0)
 }
+
+// TestValuesAreNoCode hands hostile values over by env and argv: no shell reads them as a part of the command.
+func TestValuesAreNoCode(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	hostile := "a'b\"$(touch pwned)`touch pwned`; touch pwned\n-x"
+	out, err := call(t, env, map[string]any{
+		"command": `printf '%s|' "$VALUE" "$1" "$2" "$#" "$0"; ls`,
+		"env":     map[string]string{"VALUE": hostile}, "argv": []string{hostile, ""},
+	})
+	require.NoError(t, err)
+	assert.Equal(t, hostile+"|"+hostile+"||2|bash|", out.Stdout)
+}
+
+func TestBadValues(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t)
+	for name, test := range map[string]struct {
+		args  map[string]any
+		field string
+	}{
+		"no name":          {map[string]any{"env": map[string]string{"A-B": "x"}}, "env"},
+		"assignment":       {map[string]any{"env": map[string]string{"A=B": "x"}}, "env"},
+		"function":         {map[string]any{"env": map[string]string{"BASH_FUNC_ls%%": "() { id; }"}}, "env"},
+		"NUL in a value":   {map[string]any{"env": map[string]string{"A": "x\x00y"}}, "env.A"},
+		"NUL in a word":    {map[string]any{"argv": []string{"ok", "x\x00y"}}, "argv[1]"},
+		"the node's own":   {map[string]any{"env": map[string]string{"ORCH_DATA_DIR": "/x"}}, "env"},
+		"name of a secret": {map[string]any{"env": map[string]string{"API_TOKEN": "x"}}, "env"},
+	} {
+		test.args["command"] = "true"
+		_, err := call(t, env, test.args)
+		require.Error(t, err, name)
+		assert.Equal(t, test.field, fault.From(err).Field, name)
+	}
+}

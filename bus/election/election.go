@@ -1,0 +1,229 @@
+// Package election decides which of the nodes on one NATS cluster is active: the one that holds a lease in a replicated
+// bucket. A lease has a number, the epoch, which no other lease has and which only grows.
+//
+// A lease alone is no fence: a process that stood still may believe that it holds one which has run out. The log refuses what
+// such a process appends, by its epoch (package bus).
+package election
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nuid"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/uptime"
+)
+
+const (
+	// Bucket holds a key for each member, and one for the lease.
+	Bucket = "ORCH_MEMBERS"
+	// TTL is how long a lease, or the key of a member, lives without being renewed.
+	TTL = 2 * time.Second
+	// RenewEvery is how often they are renewed.
+	RenewEvery = 500 * time.Millisecond
+)
+
+const (
+	leaseKey     = "active"
+	memberPrefix = "member."
+	// guard is how much earlier than the server a holder gives up its lease.
+	guard = 250 * time.Millisecond
+	// campaignEvery is how often a candidate asks for the lease.
+	campaignEvery = 100 * time.Millisecond
+	// answerWithin is how long the bucket may take to answer.
+	answerWithin = time.Second
+	// markersFor is how long the server keeps the marker of a key that has run out.
+	markersFor = time.Minute
+)
+
+// Info is what a member says of itself.
+type Info struct {
+	// ID is the name of the member, unlike all others; Join chooses it.
+	ID      string `json:"id"`
+	Host    string `json:"host"`
+	PID     int    `json:"pid"`
+	Version string `json:"version"`
+	// HTTP is where the member serves HTTP; empty when it does not.
+	HTTP string `json:"http,omitempty"`
+	// Since is when the member started; in a lease, when it was taken.
+	Since time.Time `json:"since"`
+}
+
+// Config says who takes part in the election.
+type Config struct {
+	Conn *nats.Conn
+	// Replicas is on how many servers the bucket is at least: more make it grow, fewer change nothing. Default: 1.
+	Replicas int
+	Self     Info
+	// Logger gets what goes wrong while keys are renewed; nil discards it.
+	Logger *slog.Logger
+	// Clock measures how long a lease lives; time in which the machine sleeps counts. Default: uptime.Now.
+	Clock func() time.Duration
+}
+
+// Member takes part in the election. Others see it until it is closed, or its process ends.
+type Member struct {
+	cfg  Config
+	js   jetstream.JetStream
+	kv   jetstream.KeyValue
+	stop context.CancelFunc
+	done sync.WaitGroup
+}
+
+// Join makes this process a member. Errors: UNAVAILABLE.
+func Join(ctx context.Context, cfg Config) (*Member, error) {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = uptime.Now
+	}
+	if cfg.Self.ID == "" {
+		cfg.Self.ID = nuid.Next()
+	}
+	js, err := jetstream.New(cfg.Conn)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	kv, err := openBucket(ctx, js, max(cfg.Replicas, 1))
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	m := &Member{cfg: cfg, js: js, kv: kv}
+	if err := m.show(ctx); err != nil {
+		return nil, err
+	}
+	run, stop := context.WithCancel(context.WithoutCancel(ctx))
+	m.stop = stop
+	m.done.Go(func() { m.stay(run) })
+	return m, nil
+}
+
+// openBucket opens the bucket, or makes it. Whoever joins may be a command that knows nothing of the cluster's settings: it never makes
+// the bucket of the others less safe.
+func openBucket(ctx context.Context, js jetstream.JetStream, replicas int) (jetstream.KeyValue, error) {
+	cfg := jetstream.KeyValueConfig{
+		Bucket: Bucket, Description: "the nodes, and which of them is active", Replicas: replicas, LimitMarkerTTL: markersFor,
+	}
+	kv, err := js.CreateKeyValue(ctx, cfg)
+	if !errors.Is(err, jetstream.ErrBucketExists) {
+		return kv, err
+	}
+	if kv, err = js.KeyValue(ctx, Bucket); err != nil {
+		return nil, err
+	}
+	status, err := kv.Status(ctx)
+	if err != nil || status.Config().Replicas >= replicas {
+		return kv, err
+	}
+	return js.UpdateKeyValue(ctx, cfg)
+}
+
+func unavailable(err error) error {
+	return fault.Wrap(fault.Unavailable, err, "the nodes of the cluster cannot agree which one is active").
+		WithHint("check that most servers of the NATS cluster run and that the credential may use JetStream")
+}
+
+// stay renews the key of the member until ctx ends.
+func (m *Member) stay(ctx context.Context) {
+	every(ctx, RenewEvery, func() bool {
+		if err := m.show(ctx); err != nil && ctx.Err() == nil {
+			m.cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "member_not_renewed", slog.Any("error", err))
+		}
+		return true
+	})
+}
+
+// show writes the key of the member.
+func (m *Member) show(ctx context.Context) error {
+	data, err := json.Marshal(m.cfg.Self)
+	if err != nil {
+		return fault.Wrap(fault.Internal, err, "the member cannot be encoded")
+	}
+	_, err = m.put(ctx, memberPrefix+m.cfg.Self.ID, data)
+	return err
+}
+
+// put writes a key that lives for TTL. Update of the library would make it live for ever.
+func (m *Member) put(ctx context.Context, key string, data []byte, opts ...jetstream.PublishOpt) (revision uint64, err error) {
+	ctx, stop := context.WithTimeout(ctx, answerWithin)
+	defer stop()
+	ack, err := m.js.PublishMsg(ctx, message(key, data), append(opts, jetstream.WithMsgTTL(TTL))...)
+	if err != nil {
+		return 0, unavailable(err)
+	}
+	return ack.Sequence, nil
+}
+
+// Try takes the lease if nobody holds it; CONFLICT when somebody does.
+func (m *Member) Try(ctx context.Context) (*Lease, error) {
+	ctx, stop := context.WithTimeout(ctx, answerWithin)
+	defer stop()
+	self := m.cfg.Self
+	self.Since = time.Now().UTC().Truncate(time.Millisecond)
+	data, err := json.Marshal(self)
+	if err != nil {
+		return nil, fault.Wrap(fault.Internal, err, "the lease cannot be encoded")
+	}
+	asked := m.cfg.Clock()
+	revision, err := m.kv.Create(ctx, leaseKey, data, jetstream.KeyTTL(TTL))
+	switch {
+	case errors.Is(err, jetstream.ErrKeyExists), lostRace(err):
+		return nil, fault.New(fault.Conflict, "another node of the cluster is active").WithHint("see: orch nodes")
+	case err != nil:
+		return nil, unavailable(err)
+	}
+	return m.hold(data, revision, asked), nil
+}
+
+// lostRace reports whether another writer was first.
+func lostRace(err error) bool {
+	const wrongLast, concurrent = 10071, 10164 // as the server counts errors; the second one is that of clusters
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && (api.ErrorCode == wrongLast || api.ErrorCode == concurrent)
+}
+
+// Campaign waits for the lease. It returns an error only when ctx ends.
+func (m *Member) Campaign(ctx context.Context) (*Lease, error) {
+	var won *Lease
+	every(ctx, campaignEvery, func() bool {
+		lease, err := m.Try(ctx)
+		if err != nil && !fault.Has(err, fault.Conflict) && ctx.Err() == nil {
+			m.cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "lease_not_taken", slog.Any("error", err))
+		}
+		won = lease
+		return err != nil
+	})
+	if won == nil {
+		return nil, fault.From(ctx.Err())
+	}
+	return won, nil
+}
+
+// every calls fn now and then again and again, until it returns false or ctx ends.
+func every(ctx context.Context, d time.Duration, fn func() bool) {
+	tick := time.NewTicker(d)
+	defer tick.Stop()
+	for ctx.Err() == nil && fn() {
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
+	}
+}
+
+// Leave ends the membership. A lease is released before.
+func (m *Member) Leave(ctx context.Context) {
+	m.stop()
+	m.done.Wait()
+	ctx, stop := context.WithTimeout(ctx, answerWithin)
+	defer stop()
+	_ = m.kv.Delete(ctx, memberPrefix+m.cfg.Self.ID) // else it runs out
+}

@@ -1,0 +1,138 @@
+package bus_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/fault"
+)
+
+// dialOutside connects to the server of a node as if that were one of others.
+func dialOutside(t *testing.T, n *node) *bus.Conn {
+	t.Helper()
+	c, err := bus.Dial(t.Context(), bus.DialConfig{URL: n.server.Addr(), User: bus.OperatorUser, Password: passwords(t, n.cfg.DataDir)[bus.OperatorUser]})
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	return c
+}
+
+// A request is asked again when its node has gone and that is harmless.
+func TestRequestsAreAskedAgain(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, bus.ServerConfig{})
+	c := dialOutside(t, n)
+	for name, tc := range map[string]struct {
+		method, reason string
+		asked          int
+	}{
+		"a read":                                {"get", bus.OutcomeUnknown, 2},
+		"a submission, which has an id":         {"submit_batch", bus.OutcomeUnknown, 2},
+		"a cancellation may have been made":     {"cancel", bus.OutcomeUnknown, 1},
+		"a cancellation that the log has not":   {"cancel", bus.Fenced, 2},
+		"a retry may have begun something else": {"retry", bus.Fenced, 1},
+		"another refusal":                       {"get", "FULL", 1},
+	} {
+		asked := 0
+		end, err := bus.Serve(n.conn, bus.CommandPrefix, map[string]bus.Method{
+			tc.method: func(context.Context, []byte) ([]byte, error) {
+				if asked++; asked == 1 {
+					return nil, fault.New(fault.Unavailable, "gone").WithReason(tc.reason)
+				}
+				return []byte(`{}`), nil
+			},
+		}, bus.EndpointConfig{})
+		require.NoError(t, err)
+		err = bus.Call(t.Context(), c, bus.CommandPrefix+"."+tc.method, struct{}{}, nil)
+		require.NoError(t, end.Close(t.Context()))
+		assert.Equal(t, tc.asked, asked, name)
+		assert.Equal(t, tc.asked == 1, err != nil, name)
+	}
+}
+
+// A request that finds no node waits for one.
+func TestRequestsWaitForANode(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, bus.ServerConfig{})
+	c := dialOutside(t, n)
+	answer := make(chan error, 1)
+	go func() { answer <- bus.Call(t.Context(), c, bus.CommandPrefix+".retry", struct{}{}, nil) }()
+	select {
+	case err := <-answer:
+		t.Fatal("it did not wait: ", err)
+	case <-time.After(200 * time.Millisecond):
+	}
+	end, err := bus.Serve(n.conn, bus.CommandPrefix, map[string]bus.Method{"retry": func(context.Context, []byte) ([]byte, error) { return []byte(`{}`), nil }}, bus.EndpointConfig{})
+	require.NoError(t, err)
+	require.NoError(t, <-answer)
+	require.NoError(t, end.Close(t.Context()))
+}
+
+// What becomes of a request in the midst of which its endpoint ends: only what may have been done is in doubt.
+func TestRequestsThatTheEndCutsShort(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, bus.ServerConfig{})
+	fencedOut := fault.New(fault.Unavailable, "another node").WithReason(bus.Fenced)
+	inDoubt := fault.New(fault.Unavailable, "who knows").WithReason(bus.OutcomeUnknown)
+	for name, tc := range map[string]struct {
+		method string
+		says   error // the fault of the context when nil
+		reason string
+	}{
+		"a read":                           {"get", nil, "NODE_STOPPING"},
+		"a cancellation":                   {"cancel", nil, bus.OutcomeUnknown},
+		"a retry":                          {"retry", nil, bus.OutcomeUnknown},
+		"an append that may be in the log": {"retry", inDoubt, bus.OutcomeUnknown},
+		"an append that is not":            {"cancel", fencedOut, bus.Fenced},
+		"a log that is closing":            {"retry", fault.New(fault.Unavailable, "the log is closing"), "NODE_STOPPING"},
+	} {
+		begun := make(chan struct{})
+		end, err := bus.Serve(n.conn, bus.CommandPrefix, map[string]bus.Method{
+			tc.method: func(ctx context.Context, _ []byte) ([]byte, error) {
+				close(begun)
+				<-ctx.Done()
+				if tc.says != nil {
+					return nil, tc.says
+				}
+				return nil, fault.From(ctx.Err())
+			},
+		}, bus.EndpointConfig{})
+		require.NoError(t, err)
+		answer := make(chan error, 1)
+		go func() { answer <- bus.Call(t.Context(), n.conn, bus.CommandPrefix+"."+tc.method, struct{}{}, nil) }()
+		<-begun
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.NoError(t, end.Close(over))
+		err = <-answer
+		assert.True(t, fault.Has(err, fault.Unavailable), "%s: %v", name, err)
+		assert.Equal(t, tc.reason, fault.From(err).Reason, name)
+	}
+}
+
+// Where everyone answers, a node that stands still keeps no request to itself.
+func TestEveryoneAnswers(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, bus.ServerConfig{})
+	end, err := bus.Serve(n.conn, "orch.nodes", map[string]bus.Method{
+		"members": func(context.Context, []byte) ([]byte, error) { return []byte(`{}`), nil },
+	}, bus.EndpointConfig{Everyone: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, end.Close(context.WithoutCancel(t.Context()))) })
+	nc, err := plainly(n.server.Addr(), operator(t, n.cfg.DataDir))
+	require.NoError(t, err)
+	defer nc.Close()
+	for range 8 {
+		_, err = nc.QueueSubscribe("orch.nodes.*", "orch", func(*nats.Msg) {}) // stands still
+		require.NoError(t, err)
+	}
+	require.NoError(t, nc.Flush())
+	for range 16 {
+		require.NoError(t, bus.Call(t.Context(), n.conn, "orch.nodes.members", nil, nil))
+	}
+}

@@ -1,0 +1,115 @@
+package bus
+
+import (
+	"maps"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+)
+
+// lostFile says what of the store was lost to damage and given up, so that the check of the log does not miss it any more.
+const lostFile = "lost.json"
+
+// Lost is what a store has lost to damage and was given up by a salvage.
+type Lost struct {
+	// Pending is set from the moment at which records were cut out until the rest of their tasks was dealt with.
+	Pending bool `json:"pending,omitempty"`
+	// Tasks are those whose history is not whole any more; what could still be read was set aside.
+	Tasks map[events.TaskID]LostTask `json:"tasks,omitempty"`
+	// Positions are those of commits that are gone, as pairs of the first and the last one.
+	Positions [][2]uint64 `json:"positions,omitempty"`
+	// Values are large values that are gone, with a task that names them.
+	Values map[string]events.TaskID `json:"values,omitempty"`
+}
+
+// LostTask says of a lost task when it was given up, and why.
+type LostTask struct {
+	At   time.Time `json:"at"`
+	What string    `json:"what"`
+}
+
+func readLost(dataDir string) (*Lost, error) {
+	var l Lost
+	err := readSealed(filepath.Join(dataDir, lostFile), &l)
+	if fault.Has(err, fault.NotFound) {
+		return &l, nil
+	}
+	return &l, err
+}
+
+func (l *Lost) write(dataDir string) error { return writeSealed(filepath.Join(dataDir, lostFile), l) }
+
+// orNil returns nil when nothing is lost.
+func (l *Lost) orNil() *Lost {
+	if l == nil || len(l.Tasks)+len(l.Positions)+len(l.Values) == 0 {
+		return nil
+	}
+	return l
+}
+
+// addTask gives a task up; what was said first stays.
+func (l *Lost) addTask(task events.TaskID, what string) {
+	if l.Tasks == nil {
+		l.Tasks = map[events.TaskID]LostTask{}
+	}
+	if _, known := l.Tasks[task]; !known {
+		l.Tasks[task] = LostTask{At: events.Time(time.Now()), What: what}
+	}
+}
+
+func (l *Lost) addValue(ref string, task events.TaskID) {
+	if l.Values == nil {
+		l.Values = map[string]events.TaskID{}
+	}
+	l.Values[ref] = task
+}
+
+// addPositions adds positions in any order.
+func (l *Lost) addPositions(more map[uint64]bool) {
+	for seq := range l.positions() {
+		more[seq] = true
+	}
+	l.Positions = nil
+	for _, seq := range slices.Sorted(maps.Keys(more)) {
+		if n := len(l.Positions); n > 0 && l.Positions[n-1][1]+1 == seq {
+			l.Positions[n-1][1] = seq
+			continue
+		}
+		l.Positions = append(l.Positions, [2]uint64{seq, seq})
+	}
+}
+
+func (l *Lost) positions() map[uint64]bool {
+	all := map[uint64]bool{}
+	for _, r := range l.Positions {
+		for seq := r[0]; seq <= r[1]; seq++ {
+			all[seq] = true
+		}
+	}
+	return all
+}
+
+// gone returns GONE for a task that was given up, nil for any other one.
+func (l *Lost) gone(task events.TaskID) error {
+	if l == nil {
+		return nil
+	}
+	t, ok := l.Tasks[task]
+	if !ok {
+		return nil
+	}
+	return fault.New(fault.Gone, "the task %s was lost to damage and given up on %s: %s", task, t.At.Format(time.DateOnly), t.What).
+		WithField("id").WithHint("what could still be read of it lies in the folder %q of the data directory; a backup may hold it", asideDir)
+}
+
+// readGiven reads what was given up; nothing is with an external server, whose files are not here.
+func (s *Store) readGiven() (err error) {
+	s.given = &Lost{}
+	if server := s.conn.target.server; server != nil {
+		s.given, err = readLost(server.cfg.DataDir)
+	}
+	return err
+}

@@ -1,0 +1,336 @@
+package bus
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/orch-dev/orch/bus/storefile"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+)
+
+// salvageable reports whether single records may be cut out of a stream: what is lost with one is known then. A database
+// is its whole journal, and a token that is missing may be one that was revoked.
+func salvageable(stream string) bool {
+	return slices.Contains([]string{liveStream, archiveStream, blobsStream, pointsStream}, stream)
+}
+
+// cut is a block with damaged records.
+type cut struct {
+	stream, file string
+	// reached is the position that the stream had reached.
+	reached uint64
+}
+
+// salvager cuts damaged records out of the files of a store, with copies of the blocks set aside.
+type salvager struct {
+	i    *inspection
+	to   setAside
+	lost *Lost
+	log  *slog.Logger
+}
+
+// salvage cuts out what is damaged. The note of what is lost is on the disk before the first block changes, and a salvage that was
+// cut short goes on at the next start.
+func (i *inspection) salvage(ctx context.Context, log *slog.Logger) error {
+	lost, err := readLost(i.dir)
+	if err != nil {
+		return err
+	}
+	s := salvager{i: i, to: newSetAside(i.dir), lost: lost, log: log}
+	blocks := map[cut][]byte{}
+	for _, c := range i.cuts {
+		if blocks[c], err = s.examine(ctx, c); err != nil {
+			return err
+		}
+	}
+	s.lost.Pending = true
+	if err := s.lost.write(i.dir); err != nil {
+		return err
+	}
+	if err := removeFile(filepath.Join(i.dir, indexFile)); err != nil { // it names tasks that are given up
+		return err
+	}
+	for _, c := range i.cuts {
+		if err := s.replace(c, blocks[c]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// examine returns a block without its damaged records, and notes the tasks that they belong to.
+func (s *salvager) examine(ctx context.Context, c cut) ([]byte, error) {
+	dir := s.i.path(c.stream, "")
+	hold := uint64(0)
+	newest, err := storefile.Newest(dir, c.file)
+	if newest {
+		hold = c.reached
+	}
+	if err != nil {
+		return nil, fault.Wrap(fault.CodeOf(err), err, "the blocks of "+c.stream+" cannot be read")
+	}
+	content, regions, err := storefile.Cut(dir, c.file, hold, believable)
+	if err != nil {
+		return nil, fault.Wrap(fault.CodeOf(err), err, "the block "+c.file+" of "+c.stream+" cannot be read")
+	}
+	for _, r := range regions {
+		if err := s.note(ctx, c, r); err != nil {
+			return nil, err
+		}
+	}
+	return content, nil
+}
+
+// note writes a line about each task that what is cut out belongs to. A damaged commit whose task nobody can tell is not given
+// up, nor are commits that nobody can count: their tasks would go on as if the commits had never been.
+func (s *salvager) note(ctx context.Context, c cut, r storefile.Region) error {
+	p := Problem{Stream: c.stream, File: c.file, Seq: r.After + 1, What: fmt.Sprintf("%d bytes at byte %d, after position %d, were cut out: a record has %s", len(r.Data), r.Offset, r.After, r.What)}
+	tasks, err := tasksOf(r)
+	if c.stream == liveStream && err != nil {
+		return fault.Wrap(fault.DataLoss, err, "damaged commits cannot be given up: "+p.String()).
+			WithHint("the store is as it was; orch restore brings a backup back")
+	}
+	if c.stream != liveStream && c.stream != archiveStream || len(tasks) == 0 {
+		return s.noteOne(ctx, c, p)
+	}
+	for _, p.Task = range tasks {
+		s.lost.addTask(p.Task, "a record of its history is damaged ("+c.stream+", "+c.file+")")
+		if err := s.noteOne(ctx, c, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *salvager) noteOne(ctx context.Context, c cut, p Problem) error {
+	s.log.LogAttrs(ctx, slog.LevelError, "record_salvaged", slog.String("problem", p.String()))
+	return s.to.note(s.place(c), p)
+}
+
+func (s *salvager) place(c cut) string {
+	name, err := filepath.Rel(s.i.dir, s.i.path(c.stream, c.file))
+	if err != nil {
+		name = filepath.Join(c.stream, c.file)
+	}
+	return s.to.place(name)
+}
+
+// replace sets the damaged block aside and puts what is left of it in its place.
+func (s *salvager) replace(c cut, content []byte) error {
+	path := s.i.path(c.stream, c.file)
+	copied := filepath.Join(s.i.dir, s.place(c))
+	data, err := os.ReadFile(path)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(copied), 0o700)
+	}
+	if err != nil {
+		return writeFault(copied, err)
+	}
+	if err := writeFile(copied, data); err != nil {
+		return err
+	}
+	if len(content) == 0 {
+		return removeFile(path)
+	}
+	return writeFile(path, content)
+}
+
+// tasksOf returns the tasks that the records of a region belong to, as far as they can be told. An error says that there may be more.
+func tasksOf(r storefile.Region) (tasks []events.TaskID, err error) {
+	if r.Unsure {
+		err = errors.New("more positions are missing than records can be told apart")
+	}
+	for i, piece := range r.Pieces {
+		more := tasksIn(piece)
+		if len(more) == 0 {
+			err = fmt.Errorf("the task of record %d of %d cannot be told", i+1, len(r.Pieces))
+		}
+		tasks = append(tasks, more...)
+	}
+	slices.Sort(tasks)
+	return slices.Compact(tasks), err
+}
+
+// tasksIn returns the tasks that a damaged record of a history may belong to: its subject and its message name one each, and
+// the damage may be in either. Where a commit begins in its message another one may be named: records in a record are only
+// told apart where their heads are whole. No text in a commit has the line break before its beginning.
+func tasksIn(p storefile.Piece) []events.TaskID {
+	const field, begin = `"task":"`, "\n" + `{"v":`
+	var tasks []events.TaskID
+	add := func(task events.TaskID) {
+		if isTask(task) {
+			tasks = append(tasks, task)
+		}
+	}
+	addFirst := func(data []byte) {
+		_, rest, _ := bytes.Cut(data, []byte(field))
+		task, _, _ := bytes.Cut(rest, []byte(`"`))
+		add(events.TaskID(task))
+	}
+	if subject := p.Subject(); strings.HasPrefix(subject, "orch.") {
+		add(taskOf(subject))
+	}
+	addFirst(p)
+	for _, commit := range bytes.Split(p, []byte(begin))[1:] {
+		addFirst(commit)
+	}
+	return tasks
+}
+
+// settleLost deals with what a salvage has left of the store: every task that is not whole any more is set aside and given up, and so are
+// the positions and values that are gone. Afterwards the check of the whole log finds nothing, or the log refuses appends.
+func (s *Store) settleLost(ctx context.Context) error {
+	if s.given == nil || !s.given.Pending {
+		return nil
+	}
+	dataDir := s.conn.target.server.cfg.DataDir
+	report, err := s.verifyAll(ctx)
+	if err != nil {
+		return err
+	}
+	gone := map[uint64]bool{}
+	for _, p := range report.Problems {
+		if p.Seq > 0 {
+			gone[p.Seq] = true
+		}
+		switch {
+		case p.Value != "":
+			s.given.addValue(p.Value, p.Task)
+		case p.Task != "":
+			s.given.addTask(p.Task, p.What)
+		}
+	}
+	to := newSetAside(dataDir)
+	for _, task := range slices.Sorted(maps.Keys(s.given.Tasks)) {
+		if err := s.giveUp(ctx, to, task, gone); err != nil {
+			return err
+		}
+	}
+	s.given.addPositions(gone)
+	if report, err = s.verifyAll(ctx); err != nil {
+		return err
+	}
+	for _, p := range report.Problems { // positions of histories that were set aside just now
+		if p.Seq > 0 && p.Task == "" {
+			gone[p.Seq] = true
+		}
+	}
+	s.given.addPositions(gone)
+	if report, err = s.verifyAll(ctx); err != nil {
+		return err
+	}
+	if report.Found > 0 {
+		s.lose("%s", report.Problems[0])
+		return nil
+	}
+	s.cfg.Logger.LogAttrs(ctx, slog.LevelError, "given_up", slog.Int("tasks", len(s.given.Tasks)), slog.Int("commits", len(s.given.positions())),
+		slog.Int("values", len(s.given.Values)))
+	s.given.Pending = false
+	return s.given.write(dataDir)
+}
+
+// verifyAll is a check that keeps every problem.
+func (s *Store) verifyAll(ctx context.Context) (Report, error) {
+	v := newVerifier(s, nil)
+	v.report.limit = math.MaxInt
+	return v.run(ctx)
+}
+
+// giveUp sets aside what is left of a task and removes it from the log, so that nobody takes half a history for a whole one.
+func (s *Store) giveUp(ctx context.Context, to setAside, task events.TaskID, gone map[uint64]bool) error {
+	var kept bytes.Buffer
+	for _, place := range []struct{ stream, subject string }{{archiveStream, archiveSubject(task)}, {liveStream, liveSubject(task)}} {
+		for e, err := range s.conn.walk(ctx, place.stream, place.subject, 1, math.MaxUint64) {
+			if err != nil && fault.Has(err, fault.DataLoss) {
+				break
+			}
+			if err != nil {
+				return err
+			}
+			if place.stream == liveStream {
+				gone[e.Seq] = true
+				frame(&kept, e.Stored)
+				continue
+			}
+			for c, err := range unframe(e.Data) {
+				if err != nil {
+					break
+				}
+				gone[c.Seq] = true
+				frame(&kept, c)
+			}
+		}
+	}
+	if kept.Len() == 0 {
+		return nil
+	}
+	name := string(task) + ".commits"
+	path := filepath.Join(to.dataDir, to.place(name))
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return writeFault(path, err)
+	}
+	if err := writeFile(path, kept.Bytes()); err != nil {
+		return err
+	}
+	if err := to.note(to.place(name), Problem{Task: task, What: "its history is not whole; what was left of it was set aside: " + s.given.Tasks[task].What}); err != nil {
+		return err
+	}
+	s.cfg.Logger.LogAttrs(ctx, slog.LevelError, "task_given_up", slog.String("task", string(task)), slog.String("why", s.given.Tasks[task].What))
+	return errors.Join(s.purge(ctx, s.live, liveSubject(task), all), s.purge(ctx, s.old, archiveSubject(task), all),
+		s.barrier().wait(liveStream), s.barrier().wait(archiveStream))
+}
+
+// Salvaged is what a salvage has done.
+type Salvaged struct {
+	// Cut are the damaged records, which were cut out.
+	Cut []Problem `json:"cut,omitempty"`
+	// Lost is all that was given up so far, nil when nothing was.
+	Lost *Lost `json:"lost,omitempty"`
+	// Aside is the folder with the copies and the list.
+	Aside string `json:"aside"`
+	// Report is the check of the whole log afterwards.
+	Report Report `json:"report"`
+}
+
+// Salvage cuts damaged records out of the store of a data directory and gives up the tasks that they belong to; all else
+// goes on. Copies of what it changes are set aside. Errors: CONFLICT when a node runs on it, DATA_LOSS for what no salvage can tell the
+// limits of.
+func Salvage(ctx context.Context, dataDir string, log *slog.Logger) (Salvaged, error) {
+	done := Salvaged{Aside: filepath.Join(dataDir, asideDir)}
+	before, err := Inspect(ctx, dataDir)
+	if err != nil {
+		return done, err
+	}
+	server, err := StartServer(ctx, ServerConfig{DataDir: dataDir, Logger: log, Salvage: true})
+	if err != nil {
+		return done, err
+	}
+	done.Cut = before.Problems
+	done.Report, err = server.salvaged(ctx)
+	done.Lost = done.Report.Lost
+	return done, errors.Join(err, server.Close(ctx))
+}
+
+func (s *Server) salvaged(ctx context.Context) (Report, error) {
+	conn, err := s.Connect(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	defer conn.Close()
+	store, err := conn.OpenStore(ctx, StoreConfig{Logger: s.cfg.Logger})
+	if err != nil {
+		return Report{}, err
+	}
+	report, err := store.Verify(ctx, nil)
+	return report, errors.Join(err, store.Close(ctx))
+}

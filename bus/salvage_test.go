@@ -1,0 +1,269 @@
+package bus_test
+
+import (
+	"encoding/json"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/events/eventstest"
+	"github.com/orch-dev/orch/fault"
+)
+
+// histories returns a stopped node with so many histories of three commits, each with a large value; archived ones if asked.
+func histories(t *testing.T, count int, archived bool) (*node, []*eventstest.Chain) {
+	t.Helper()
+	n := startNode(t, bus.ServerConfig{})
+	var chains []*eventstest.Chain
+	for range count {
+		c := eventstest.NewChain()
+		c.Grow(t, n, 3)
+		if archived {
+			require.NoError(t, n.Archive(t.Context(), c.Task))
+		}
+		chains = append(chains, c)
+	}
+	requireIntact(t, n)
+	n.stop(t)
+	return n, chains
+}
+
+// spoil changes one bit of the message about a task that comes last in the blocks of a stream.
+func spoil(t *testing.T, n *node, stream string, task events.TaskID) {
+	t.Helper()
+	path := streamFiles(t, n, stream, "*.blk")[0]
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	at := strings.LastIndex(string(data), `"task":"`+string(task))
+	require.Positive(t, at)
+	data[at+60] ^= 1
+	require.NoError(t, os.WriteFile(path, data, 0o600))
+}
+
+// A damaged record of the archive costs its task alone: the node starts, says so, and everything else goes on.
+func TestArchiveDamageCostsOneTask(t *testing.T) {
+	t.Parallel()
+	for _, which := range []int{0, 2, 4} {
+		n, chains := histories(t, 5, true)
+		victim := chains[which].Task
+		spoil(t, n, "ORCH_ARCHIVE", victim)
+		report, err := bus.Inspect(t.Context(), n.cfg.DataDir)
+		require.NoError(t, err)
+		require.Equal(t, 1, report.Found)
+		assert.Equal(t, victim, report.Problems[0].Task)
+		for range 2 {
+			n.start(t)
+			requireOnlyLost(t, n, chains, victim)
+			n.stop(t)
+		}
+		requireListed(t, n, victim)
+	}
+}
+
+// requireOnlyLost checks that all histories but some can be read and go on, and that nothing else is missed.
+func requireOnlyLost(t *testing.T, n *node, chains []*eventstest.Chain, victims ...events.TaskID) {
+	t.Helper()
+	for _, c := range chains {
+		if !slices.Contains(victims, c.Task) {
+			assert.Len(t, eventstest.History(t, n, c.Task, 1), 3)
+			continue
+		}
+		for _, err := range n.Read(t.Context(), c.Task, 1) {
+			assert.Equal(t, fault.Gone, fault.CodeOf(err))
+		}
+		fresh := &eventstest.Chain{Task: c.Task}
+		_, err := eventstest.Append(n, fresh.Next(t, "node"))
+		assert.Equal(t, fault.Gone, fault.CodeOf(err), "its id is not used again")
+	}
+	report, err := n.Verify(t.Context(), nil)
+	require.NoError(t, err)
+	assert.Empty(t, report.Problems)
+	require.NotNil(t, report.Lost)
+	assert.ElementsMatch(t, victims, slices.Collect(maps.Keys(report.Lost.Tasks)))
+	last := report.Last
+	more := eventstest.NewChain()
+	stored := more.Grow(t, n, 1)
+	assert.Equal(t, last+1, stored[0].Seq)
+}
+
+// requireListed checks that the copies and the list of what was set aside are there.
+func requireListed(t *testing.T, n *node, victim events.TaskID) {
+	t.Helper()
+	list, err := os.ReadFile(filepath.Join(n.cfg.DataDir, "aside", "list.jsonl"))
+	require.NoError(t, err)
+	assert.Contains(t, string(list), string(victim))
+	for line := range strings.Lines(string(list)) {
+		var entry struct{ Copy string }
+		require.NoError(t, json.Unmarshal([]byte(line), &entry))
+		assert.FileExists(t, filepath.Join(n.cfg.DataDir, entry.Copy))
+	}
+}
+
+// A damaged commit stops the node until somebody decides to give its task up; then all else goes on.
+func TestSalvageGivesUpOneTask(t *testing.T) {
+	t.Parallel()
+	for _, which := range []int{0, 2, 4} {
+		n, chains := histories(t, 5, false)
+		victim := chains[which].Task
+		spoil(t, n, "ORCH_EVENTS", victim)
+		require.Equal(t, fault.DataLoss, fault.CodeOf(n.serve(t)))
+		done, err := bus.Salvage(t.Context(), n.cfg.DataDir, slog.New(slog.DiscardHandler))
+		require.NoError(t, err)
+		require.Len(t, done.Cut, 1)
+		require.Zero(t, done.Report.Found)
+		n.start(t)
+		requireOnlyLost(t, n, chains, victim)
+		n.stop(t)
+		requireListed(t, n, victim)
+	}
+}
+
+// neighbours is histories, but with the last commits of all of them beside each other.
+func neighbours(t *testing.T, count int) (*node, []*eventstest.Chain) {
+	t.Helper()
+	n := startNode(t, bus.ServerConfig{})
+	var chains []*eventstest.Chain
+	for range count {
+		c := eventstest.NewChain()
+		c.Grow(t, n, 2)
+		chains = append(chains, c)
+	}
+	for _, c := range chains {
+		c.Grow(t, n, 1)
+	}
+	n.stop(t)
+	return n, chains
+}
+
+// neighboursIn returns five of them, and their stream.
+func neighboursIn(t *testing.T, archived bool) (*node, []*eventstest.Chain, string) {
+	t.Helper()
+	if archived {
+		n, chains := histories(t, 5, true)
+		return n, chains, "ORCH_ARCHIVE"
+	}
+	n, chains := neighbours(t, 5)
+	return n, chains, "ORCH_EVENTS"
+}
+
+// change changes the bits of one byte of the last record about a task in a stream, so far after the beginning of its subject.
+func change(t *testing.T, n *node, stream string, task events.TaskID, after int, bits byte) {
+	t.Helper()
+	path := streamFiles(t, n, stream, "*.blk")[0]
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	at := regexp.MustCompile(`orch\.(ev|ar)\.\w+\.`+string(task)).FindAllIndex(data, -1)
+	require.NotEmpty(t, at)
+	data[at[len(at)-1][0]+after] ^= bits
+	require.NoError(t, os.WriteFile(path, data, 0o600))
+}
+
+// lengthOf is where the length of a record is, seen from its subject.
+const lengthOf = -22
+
+// Damaged records beside each other cost the task of each, also where a task has no other sign of a loss.
+func TestNeighboursAreAllGivenUp(t *testing.T) {
+	t.Parallel()
+	for _, which := range [][2]int{{1, 3}, {1, 4}, {3, 5}} { // the last ones are the end of the log
+		for _, length := range []bool{false, true} {
+			for _, archived := range []bool{false, true} {
+				n, chains, stream := neighboursIn(t, archived)
+				var victims []events.TaskID
+				for _, c := range chains[which[0]:which[1]] {
+					spoil(t, n, stream, c.Task)
+					victims = append(victims, c.Task)
+				}
+				if length {
+					change(t, n, stream, victims[0], lengthOf, 0x55)
+				}
+				done, err := bus.Salvage(t.Context(), n.cfg.DataDir, slog.New(slog.DiscardHandler))
+				require.NoError(t, err)
+				require.Zero(t, done.Report.Found)
+				n.start(t)
+				requireOnlyLost(t, n, chains, victims...)
+				n.stop(t)
+				for _, victim := range victims {
+					requireListed(t, n, victim)
+				}
+			}
+		}
+	}
+}
+
+// Where more commits may be gone than are named, nothing is salvaged, and nothing is changed.
+func TestUncountedCommitsAreNotGivenUp(t *testing.T) {
+	t.Parallel()
+	for _, last := range []int{3, 5} { // in the middle and at the end
+		n, chains := neighbours(t, 5)
+		a, b := chains[last-2].Task, chains[last-1].Task
+		spoil(t, n, "ORCH_EVENTS", b)
+		change(t, n, "ORCH_EVENTS", a, lengthOf, 0x55)
+		change(t, n, "ORCH_EVENTS", b, 0, 0x55)
+		path := streamFiles(t, n, "ORCH_EVENTS", "*.blk")[0]
+		before, err := os.ReadFile(path)
+		require.NoError(t, err)
+		_, err = bus.Salvage(t.Context(), n.cfg.DataDir, slog.New(slog.DiscardHandler))
+		require.Equal(t, fault.DataLoss, fault.CodeOf(err))
+		assert.Contains(t, fault.From(err).Hint, "orch restore")
+		after, err := os.ReadFile(path)
+		require.NoError(t, err)
+		assert.Equal(t, before, after)
+		assert.NoFileExists(t, filepath.Join(n.cfg.DataDir, "lost.json"))
+	}
+}
+
+// A value that is damaged is given up, and the histories that name it stay.
+func TestSalvageOfAValue(t *testing.T) {
+	t.Parallel()
+	n, _ := filled(t)
+	flip(t, streamFiles(t, n, "OBJ_ORCH_BLOBS", "*.blk")[0], "a large value", 0)
+	require.Equal(t, fault.DataLoss, fault.CodeOf(n.serve(t)))
+	done, err := bus.Salvage(t.Context(), n.cfg.DataDir, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	require.Zero(t, done.Report.Found, "%v", done.Report.Problems)
+	require.NotNil(t, done.Lost)
+	assert.Len(t, done.Lost.Values, 1)
+	assert.Empty(t, done.Lost.Tasks)
+	n.start(t)
+	requireIntact(t, n)
+}
+
+// Nothing is salvaged while a node runs, and what no salvage knows the limits of is left to a backup.
+func TestSalvageRefuses(t *testing.T) {
+	t.Parallel()
+	n, _ := filled(t)
+	n.start(t)
+	_, err := bus.Salvage(t.Context(), n.cfg.DataDir, slog.New(slog.DiscardHandler))
+	assert.Equal(t, fault.Conflict, fault.CodeOf(err))
+	n.stop(t)
+	flipAt(t, filepath.Join(filepath.Dir(filepath.Dir(streamFiles(t, n, "ORCH_EVENTS", "*.blk")[0])), "meta.inf"), 0.5)
+	_, err = bus.Salvage(t.Context(), n.cfg.DataDir, slog.New(slog.DiscardHandler))
+	assert.Equal(t, fault.DataLoss, fault.CodeOf(err))
+	assert.NoFileExists(t, filepath.Join(n.cfg.DataDir, "lost.json"))
+}
+
+// A backup of a store that has lost tasks can be restored, and says so as well.
+func TestBackupKnowsWhatIsLost(t *testing.T) {
+	t.Parallel()
+	n, chains := histories(t, 3, true)
+	spoil(t, n, "ORCH_ARCHIVE", chains[1].Task)
+	n.start(t)
+	file := filepath.Join(t.TempDir(), "a.backup")
+	_, err := n.Backup(t.Context(), file, bus.BackupConfig{})
+	require.NoError(t, err)
+	to := filepath.Join(t.TempDir(), "restored")
+	r, err := bus.Restore(t.Context(), bus.RestoreConfig{File: file, DataDir: to})
+	require.NoError(t, err)
+	require.NotNil(t, r.Report.Lost)
+	assert.Contains(t, r.Report.Lost.Tasks, chains[1].Task)
+}

@@ -1,0 +1,208 @@
+package storefile
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/s2"
+)
+
+// Region is a damaged part of a block.
+type Region struct {
+	// Offset is where it is, after decompression.
+	Offset int
+	// After is the newest position of the block that was read before it.
+	After uint64
+	// What completes "… has".
+	What string
+	// Data is what is there.
+	Data []byte
+	// Pieces are the records in Data, one after the other.
+	Pieces []Piece
+	// Unsure is set when there may have been more records than Pieces: the lengths do not fit together, and more positions are missing.
+	Unsure bool
+}
+
+// Piece is a damaged record, or a record that cannot be reached because of one.
+type Piece []byte
+
+// Subject is what stands where the record has its subject, "" when there is no room for one.
+func (p Piece) Subject() string {
+	if len(p) < emptySize {
+		return ""
+	}
+	size := int(binary.LittleEndian.Uint16(p[20:]))
+	if size > maxSubject || headSize+size > len(p) {
+		return ""
+	}
+	return readable(string(p[headSize : headSize+size]))
+}
+
+// Cut returns the content of a block without what is damaged in it, as the server itself leaves a block behind that it has
+// compacted, and what was cut out. hold is a position that the block has to keep, 0 for none: where it would end before, the note
+// of an erased message stands for it, so that it is not used again. The content is not compressed; the server reads both.
+func Cut(dir, file string, hold uint64, good Believable) (content []byte, out []Region, err error) {
+	packed, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(file)))
+	if err != nil {
+		return nil, nil, err
+	}
+	c := checker{Stream: Stream{Name: filepath.Base(dir)}, good: good}
+	number, _ := blockNumber(filepath.Base(file), true)
+	c.reader.key(c.Name + "-" + strconv.Itoa(number))
+	data := inflateAll(packed)
+	for at := 0; at < len(data); {
+		rec, what := c.reader.next(data[at:])
+		if what == "" && !rec.Deleted && !good(c.Name, rec) {
+			what = "a subject that does not fit its message"
+		}
+		if what == "" {
+			content = append(content, data[at:at+rec.size]...)
+			c.Last = max(c.Last, rec.Seq)
+			at += rec.size
+			continue
+		}
+		next := c.search(data, at+1)
+		r := Region{Offset: at, After: c.Last, What: what, Data: data[at:next]}
+		c.split(&r, data[next:], hold)
+		out = append(out, r)
+		at = next
+	}
+	if hold > c.Last {
+		content = append(content, c.reader.erasure(hold)...)
+	}
+	return content, out, nil
+}
+
+// split finds the records of a region: by their lengths when these fit together, otherwise by what can only be the head of one.
+// rest is what follows in the block, hold the position that the stream had reached if the block is its newest one.
+func (c *checker) split(r *Region, rest []byte, hold uint64) {
+	if r.Pieces = byLengths(r.Data); r.Pieces != nil {
+		return
+	}
+	before, last := uint64(math.MaxUint64), hold
+	if seq := c.firstOf(rest); seq > 0 {
+		before, last = seq, seq-1
+	}
+	from := 0
+	for at := 1; at < len(r.Data); at++ {
+		if c.isHead(r.Data[at:], r.After, before) {
+			r.Pieces, from = append(r.Pieces, r.Data[from:at]), at
+		}
+	}
+	r.Pieces = append(r.Pieces, r.Data[from:])
+	r.Unsure = last == 0 || last > r.After && last-r.After > uint64(len(r.Pieces))
+}
+
+// byLengths returns records that fill the data, nil when their lengths do not.
+func byLengths(data []byte) (all []Piece) {
+	for at := 0; at < len(data); {
+		l, ok := measure(data[at:])
+		if !ok {
+			return nil
+		}
+		all = append(all, data[at:at+l.record])
+		at += l.record
+	}
+	return all
+}
+
+// firstOf returns the position of the next message that is whole, 0 when there is none. Notes of erased messages may be of any
+// position.
+func (c *checker) firstOf(data []byte) uint64 {
+	for at := 0; at < len(data); {
+		rec, what := c.reader.next(data[at:])
+		if what != "" {
+			at = c.search(data, at+1)
+			continue
+		}
+		if !rec.Deleted && c.good(c.Name, rec) {
+			return rec.Seq
+		}
+		at += rec.size
+	}
+	return 0
+}
+
+// isHead reports whether a record begins at buf, however long it is, whose position is between two others. No message has one in it:
+// messages are text.
+func (c *checker) isHead(buf []byte, after, before uint64) bool {
+	if len(buf) < emptySize {
+		return false
+	}
+	rec := Record{Seq: binary.LittleEndian.Uint64(buf[4:]), Subject: Piece(buf).Subject()}
+	return rec.Seq > after && rec.Seq < before && rec.Subject != "" && c.good(c.Name, rec)
+}
+
+// erasure is the record of an erased message.
+func (r *reader) erasure(seq uint64) []byte {
+	b := binary.LittleEndian.AppendUint32(nil, emptySize)
+	b = binary.LittleEndian.AppendUint64(b, seq|erased)
+	b = binary.LittleEndian.AppendUint64(b, uint64(time.Now().UnixNano()))
+	b = binary.LittleEndian.AppendUint16(b, 0)
+	return append(b, r.checksum(b[4:20])...)
+}
+
+// inflateAll is inflate for a damaged block: it does not look at the checksums of the compression, because those of the
+// records tell what is whole.
+func inflateAll(data []byte) []byte {
+	if out, ok := inflate(data); ok {
+		return out
+	}
+	body, _ := bytes.CutPrefix(data, []byte("cmp\x01"))
+	_, n := binary.Uvarint(body)
+	end := len(body) - sumSize
+	var out []byte
+	for at := max(n, 0); at+chunkHead <= end; {
+		kind := body[at]
+		size := int(body[at+1]) | int(body[at+2])<<8 | int(body[at+3])<<16
+		at += chunkHead
+		chunk := body[at:min(at+size, end)]
+		at += size
+		out = append(out, unchunk(kind, chunk)...)
+	}
+	return append(out, body[end:]...)
+}
+
+// chunkHead is the size of the head of a chunk of a compressed stream, chunkSum that of the checksum in it, and maxChunk bounds
+// its content.
+const (
+	chunkHead = 4
+	chunkSum  = 4
+	maxChunk  = 4 << 20
+)
+
+// unchunk returns the content of a chunk as far as it can be read: as many zeros when none of it can.
+func unchunk(kind byte, chunk []byte) []byte {
+	const compressed, plain = 0, 1
+	if kind > plain || len(chunk) < chunkSum {
+		return nil
+	}
+	chunk = chunk[chunkSum:]
+	if kind == plain {
+		return chunk
+	}
+	size, err := s2.DecodedLen(chunk)
+	if err != nil || size > maxChunk {
+		return nil
+	}
+	if out, err := s2.Decode(nil, chunk); err == nil && kind == compressed {
+		return out
+	}
+	return make([]byte, size)
+}
+
+// Newest reports whether a block is the newest one of a stream.
+func Newest(dir, file string) (bool, error) {
+	c := checker{dir: dir}
+	blocks, err := c.list(0)
+	if err != nil || len(blocks) == 0 {
+		return false, err
+	}
+	return strings.TrimPrefix(file, "msgs/") == strconv.Itoa(blocks[len(blocks)-1])+".blk", nil
+}

@@ -1,0 +1,128 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/pause"
+)
+
+// turnFile is locked by the node that is the next one on a data directory.
+const turnFile = "NEXT"
+
+// maxHolder bounds what is read of who holds a data directory.
+const maxHolder = 256
+
+// Holder is the process that holds a data directory.
+type Holder struct {
+	PID int
+	// Guest is the command, such as "orch submit", that gives the directory up for a node; empty for a node that stays.
+	Guest string
+}
+
+// String names the process.
+func (h Holder) String() string {
+	switch {
+	case h.PID == 0:
+		return "process unknown"
+	case h.Guest == "":
+		return fmt.Sprintf("process %d", h.PID)
+	default:
+		return fmt.Sprintf("%s (process %d)", h.Guest, h.PID)
+	}
+}
+
+// text is what the lock says of its holder.
+func (h Holder) text() []byte {
+	text := strconv.Itoa(h.PID) + "\n"
+	if h.Guest != "" {
+		text += h.Guest + "\n"
+	}
+	return []byte(text)
+}
+
+// parseHolder reads what a lock says; the zero Holder when it says nothing yet.
+func parseHolder(text []byte) Holder {
+	pid, rest, _ := strings.Cut(string(text), "\n")
+	guest, _, _ := strings.Cut(rest, "\n")
+	n, err := strconv.Atoi(pid)
+	if err != nil {
+		return Holder{}
+	}
+	return Holder{PID: n, Guest: guest}
+}
+
+// ReadHolder returns who holds a data directory or did so last, the zero Holder when that is not known.
+func ReadHolder(dir string) Holder {
+	f, err := os.Open(filepath.Join(dir, lockFile))
+	if err != nil {
+		return Holder{}
+	}
+	defer f.Close()
+	return holderOf(f)
+}
+
+func holderOf(lock *os.File) Holder {
+	buf := make([]byte, maxHolder)
+	n, _ := lock.ReadAt(buf, 0) // what cannot be read says nothing
+	return parseHolder(buf[:n])
+}
+
+// Turn is the right to be the next node on a data directory. The kernel ends it with the process.
+type Turn struct{ file *os.File }
+
+const (
+	// turnTries and turnAgain bound the wait for those who only look whether somebody waits.
+	turnTries = 20
+	turnAgain = 10 * time.Millisecond
+)
+
+// TakeTurn asks the command that holds a data directory to give it up. CONFLICT when another node waits for it already.
+func TakeTurn(ctx context.Context, dir string) (*Turn, error) {
+	path := filepath.Join(dir, turnFile)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, writeFault(path, err)
+	}
+	for range turnTries {
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) || pause.For(ctx, turnAgain) != nil {
+			break
+		}
+	}
+	switch {
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		err = fault.New(fault.Conflict, "another node waits for the data directory %s already", dir).
+			WithReason(DataDirInUse).WithField("data_dir").WithHint("use that node, or give another data directory")
+	case err != nil:
+		err = writeFault(path, err)
+	default:
+		return &Turn{f}, nil
+	}
+	return nil, errors.Join(err, f.Close())
+}
+
+// End gives the right back.
+func (t *Turn) End() error { return unlock(t.file) }
+
+// Wanted reports whether a node waits for a data directory.
+func Wanted(dir string) bool {
+	f, err := os.Open(filepath.Join(dir, turnFile))
+	if err != nil {
+		return false // mostly because nobody has ever waited
+	}
+	defer f.Close()
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
+	if err == nil {
+		_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN) // closing the file does it too
+	}
+	return errors.Is(err, syscall.EWOULDBLOCK)
+}

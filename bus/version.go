@@ -1,0 +1,107 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// versionFile says beside the store which version of its form it has. Stores of the first versions have no such file.
+const versionFile = "store.json"
+
+// StoreVersion is the version of the form of the store that this package writes: of its streams, subjects, headers and
+// of the files beside them. Commits have a version of their own, events.Version.
+const StoreVersion = 1
+
+// storeVersion is the content of versionFile.
+type storeVersion struct {
+	Version int `json:"version"`
+	// ReadableFrom is the oldest version whose programs may read the store, and keep sessions, tokens and messages in it.
+	ReadableFrom int `json:"readable_from"`
+}
+
+// checkVersion refuses a store that a newer orch has written with NEWER_STORE. Where it may be read, and the
+// configuration allows no more than that, it returns why nothing is appended.
+func checkVersion(cfg *ServerConfig) (*fault.Error, error) {
+	var v storeVersion
+	err := readSealed(filepath.Join(cfg.DataDir, versionFile), &v)
+	if fault.Has(err, fault.NotFound) || fault.Has(err, fault.DataLoss) { // the check of the files names the damage
+		return nil, nil //nolint:nilnil // nothing forbids anything
+	}
+	if err != nil {
+		return nil, err
+	}
+	return v.admit(cfg.ReadNewer)
+}
+
+func thisVersion() storeVersion {
+	return storeVersion{Version: StoreVersion, ReadableFrom: StoreVersion}
+}
+
+// admit decides about a store of a version: the first result is why it may only be read.
+func (v storeVersion) admit(readNewer bool) (*fault.Error, error) {
+	if v.Version <= StoreVersion {
+		return nil, nil //nolint:nilnil // nothing forbids anything
+	}
+	if v.ReadableFrom > StoreVersion {
+		return nil, newerStore(v, "this one cannot read it")
+	}
+	if !readNewer {
+		return nil, newerStore(v, "this one may read it and not write")
+	}
+	return newerStore(v, "this one reads it and writes nothing"), nil
+}
+
+func newerStore(v storeVersion, so string) *fault.Error {
+	return fault.New(fault.NewerStore, "a newer orch has written the store: it has version %d, this orch knows %d; %s", v.Version, StoreVersion, so).
+		WithHint("use the newer orch; nothing is damaged")
+}
+
+// writeVersion gives a store its version that has none yet.
+func writeVersion(dataDir string) error {
+	path := filepath.Join(dataDir, versionFile)
+	if exists(path) {
+		return nil
+	}
+	return writeSealed(path, thisVersion())
+}
+
+// versionKey is the key of the version in the bucket ORCH_META of an external server.
+const versionKey = "version"
+
+// checkExternalVersion is checkVersion for the store of an external server, and gives it a version that has none yet.
+func (s *Store) checkExternalVersion(ctx context.Context) error {
+	var v storeVersion
+	e, err := s.meta.Get(ctx, versionKey)
+	switch {
+	case errors.Is(err, jetstream.ErrKeyNotFound):
+		data, err := seal(thisVersion())
+		if err == nil {
+			_, err = s.meta.Create(ctx, versionKey, data)
+		}
+		if errors.Is(err, jetstream.ErrKeyExists) { // another node was first, of whatever version
+			return s.checkExternalVersion(ctx)
+		}
+		return err
+	case err != nil:
+		return openFault(err)
+	}
+	if err := unseal(e.Value(), &v); err != nil {
+		return fault.Wrap(fault.DataLoss, err, "the version of the store is damaged").WithField(metaBucket + "." + versionKey)
+	}
+	newer, err := v.admit(s.cfg.ReadNewer)
+	if newer != nil {
+		s.loss.Store(newer)
+	}
+	return err
+}
+
+// newer reports whether a newer orch has written the store, so that it is only read.
+func (s *Store) newer() bool {
+	loss := s.loss.Load()
+	return loss != nil && loss.Code == fault.NewerStore
+}

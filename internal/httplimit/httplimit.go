@@ -1,0 +1,144 @@
+// Package httplimit bounds how long a client of an HTTP server may take: for its headers, its body, its next request, and
+// for what it is sent. No limit bounds how long a request is answered, so that streams and long polls go on while their
+// clients read.
+package httplimit
+
+import (
+	"cmp"
+	"io"
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// DefaultHeader is how long the headers of a request may take.
+	DefaultHeader = 10 * time.Second
+	// DefaultBody is how long a request may take with its body, unless a handler has answered without it.
+	DefaultBody = 45 * time.Second
+	// DefaultIdle is how long a connection is kept for its next request.
+	DefaultIdle = 2 * time.Minute
+	// DefaultWrite is how long a client may take to read writePart bytes.
+	DefaultWrite = 15 * time.Second
+	// MaxHeader is the most bytes of the headers of a request.
+	MaxHeader = 64 << 10
+)
+
+const (
+	// unreadTime is how long the rest of a body may take that nobody wants.
+	unreadTime = time.Second
+	// writePart is what is written under one deadline.
+	writePart = 64 << 10
+	// slowest is how many bytes a second a client has to read of one write, on average, after twice Limits.Write.
+	slowest = 64 << 10
+)
+
+// Limits are the times that a client has. A zero field stands for its default.
+type Limits struct {
+	// Header is the time for the headers of a request, Body that for headers and body, Idle that until the next request of a
+	// connection, and Write that for each part of an answer.
+	Header, Body, Idle, Write time.Duration
+}
+
+func (l Limits) withDefaults() Limits {
+	return Limits{
+		Header: cmp.Or(l.Header, DefaultHeader), Body: cmp.Or(l.Body, DefaultBody),
+		Idle: cmp.Or(l.Idle, DefaultIdle), Write: cmp.Or(l.Write, DefaultWrite),
+	}
+}
+
+// NewServer returns a server whose connections keep to the limits.
+func NewServer(next http.Handler, l Limits) *http.Server {
+	l = l.withDefaults()
+	return &http.Server{
+		Handler: Handler(next, l), MaxHeaderBytes: MaxHeader,
+		ReadHeaderTimeout: l.Header, ReadTimeout: l.Body, IdleTimeout: l.Idle, WriteTimeout: l.Write,
+	}
+}
+
+// Handler keeps each request to the limits for bodies and writes. Nothing in next is to set deadlines.
+func Handler(next http.Handler, l Limits) http.Handler {
+	l = l.withDefaults()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		control := http.NewResponseController(w)
+		out := &writer{ResponseWriter: w, control: control, within: l.Write}
+		out.extend(l.Body + l.Write) // for "100 Continue"
+		if r.Body == nil || r.Body == http.NoBody {
+			_ = control.SetReadDeadline(time.Time{})
+			next.ServeHTTP(out, r)
+			out.extend(l.Write)
+			return
+		}
+		_ = control.SetReadDeadline(time.Now().Add(l.Body))
+		in := &body{ReadCloser: r.Body, control: control}
+		r.Body = in
+		next.ServeHTTP(out, r)
+		if !in.over.Load() { // the server reads the rest before it answers
+			_ = control.SetReadDeadline(time.Now().Add(min(unreadTime, l.Body)))
+		}
+		out.extend(l.Write) // the server sends what it has buffered
+	})
+}
+
+// body is the body of a request. When it has come whole, its client may wait for the answer as long as that takes.
+type body struct {
+	io.ReadCloser
+
+	control *http.ResponseController
+	// over is set when nothing more can be read. A proxy may still read when the handler has returned.
+	over atomic.Bool
+}
+
+// Read implements io.Reader.
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF && !b.over.Load() {
+		_ = b.control.SetReadDeadline(time.Time{})
+	}
+	if err != nil {
+		b.over.Store(true)
+	}
+	return n, err
+}
+
+// writer is an answer whose client loses the connection when it does not read.
+type writer struct {
+	http.ResponseWriter
+
+	control *http.ResponseController
+	within  time.Duration
+}
+
+// extend sets the time until which what is written next has to be read.
+func (w *writer) extend(d time.Duration) { _ = w.control.SetWriteDeadline(time.Now().Add(d)) }
+
+// WriteHeader implements http.ResponseWriter.
+func (w *writer) WriteHeader(status int) {
+	w.extend(w.within)
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (w *writer) Write(p []byte) (int, error) {
+	last := time.Now().Add(2*w.within + time.Duration(len(p))*time.Second/slowest)
+	for n := 0; ; {
+		part := p[n:min(n+writePart, len(p))]
+		w.extend(min(w.within, time.Until(last)))
+		m, err := w.ResponseWriter.Write(part)
+		if n += m; err != nil || n == len(p) {
+			return n, err
+		}
+	}
+}
+
+// FlushError sends what was written, for http.ResponseController.
+func (w *writer) FlushError() error {
+	w.extend(w.within)
+	return w.control.Flush()
+}
+
+// Flush implements http.Flusher.
+func (w *writer) Flush() { _ = w.FlushError() }
+
+// Unwrap gives access to the rest of the answer.
+func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }

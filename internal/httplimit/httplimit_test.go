@@ -1,0 +1,152 @@
+package httplimit_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/internal/httplimit"
+)
+
+// pipes is a listener in memory, whose time is that of a bubble.
+type pipes struct {
+	conns chan net.Conn
+	done  chan struct{}
+}
+
+// Accept implements net.Listener.
+func (p pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener.
+func (p pipes) Close() error { close(p.done); return nil }
+
+// Addr implements net.Listener.
+func (pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
+
+// dial serves a handler under the default limits, and connects to it.
+func dial(t *testing.T, h http.HandlerFunc) net.Conn {
+	t.Helper()
+	listener := pipes{make(chan net.Conn), make(chan struct{})}
+	web := httplimit.NewServer(h, httplimit.Limits{})
+	go func() { _ = web.Serve(listener) }()
+	here, there := net.Pipe()
+	t.Cleanup(func() { _ = here.Close(); assert.NoError(t, web.Close()) })
+	listener.conns <- there
+	return here
+}
+
+func readAll(w http.ResponseWriter, r *http.Request) {
+	if _, err := io.ReadAll(r.Body); err != nil {
+		http.Error(w, "slow", http.StatusBadRequest)
+	}
+}
+
+func refuse(w http.ResponseWriter, _ *http.Request) { http.Error(w, "who?", http.StatusUnauthorized) }
+
+func TestSlowClientsAreCut(t *testing.T) {
+	t.Parallel()
+	const head = "POST / HTTP/1.1\r\nHost: x\r\n"
+	for name, test := range map[string]struct {
+		h          http.HandlerFunc
+		send, want string
+		within     time.Duration
+	}{
+		"half a header":                  {readAll, head, "", httplimit.DefaultHeader},
+		"half a body":                    {readAll, head + "Content-Length: 10\r\n\r\nhalf", "400 Bad Request", httplimit.DefaultBody},
+		"half a chunk":                   {readAll, head + "Transfer-Encoding: chunked\r\n\r\n5\r\nhal", "400 Bad Request", httplimit.DefaultBody},
+		"a body that nobody reads":       {refuse, head + "Content-Length: 10\r\n\r\nhalf", "401 Unauthorized", time.Second},
+		"a large body that nobody reads": {refuse, head + "Content-Length: 1000000\r\n\r\nhalf", "401 Unauthorized", time.Second},
+		"a body that is not sent":        {readAll, head + "Expect: 100-continue\r\nContent-Length: 10\r\n\r\n", "400 Bad Request", httplimit.DefaultBody},
+		"no second request":              {readAll, head + "Content-Length: 4\r\n\r\nhalf", "200 OK", httplimit.DefaultIdle},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				conn, begin := dial(t, test.h), time.Now()
+				_, err := io.WriteString(conn, test.send)
+				require.NoError(t, err)
+				text, err := io.ReadAll(conn)
+				require.NoError(t, err)
+				assert.Contains(t, string(text), test.want)
+				assert.LessOrEqual(t, time.Since(begin), test.within)
+			})
+		})
+	}
+}
+
+// An answer may take longer than all limits together, and a stream lasts as long as its client reads.
+func TestPatientClientsStay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		conn := dial(t, func(w http.ResponseWriter, r *http.Request) {
+			_, err := io.ReadAll(r.Body)
+			assert.NoError(t, err)
+			for i := range 2 {
+				<-time.After(time.Hour) // of the bubble
+				assert.NoError(t, r.Context().Err())
+				_, _ = fmt.Fprintln(w, i)
+				assert.NoError(t, http.NewResponseController(w).Flush())
+			}
+		})
+		answers := bufio.NewReader(conn)
+		for _, request := range []string{"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nbody"} {
+			_, err := io.WriteString(conn, request)
+			require.NoError(t, err)
+			resp, err := http.ReadResponse(answers, nil)
+			require.NoError(t, err)
+			text, err := io.ReadAll(resp.Body)
+			require.NoError(t, err)
+			assert.Equal(t, "0\n1\n", string(text))
+			require.NoError(t, resp.Body.Close())
+		}
+	})
+}
+
+// A client that does not read an answer loses the connection soon, and one that reads a little now and then does so later.
+func TestClientsThatDoNotReadAreCut(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ every, within time.Duration }{
+		"never":    {0, httplimit.DefaultWrite},
+		"a little": {httplimit.DefaultWrite - time.Second, 2*httplimit.DefaultWrite + 16*time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				took := make(chan time.Duration)
+				conn := dial(t, func(w http.ResponseWriter, _ *http.Request) {
+					begin := time.Now()
+					_, err := io.WriteString(w, strings.Repeat("x", 1<<20))
+					assert.Error(t, err)
+					took <- time.Since(begin)
+				})
+				_, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+				require.NoError(t, err)
+				var reading sync.WaitGroup
+				defer reading.Wait()
+				reading.Go(func() {
+					for part := make([]byte, 64<<10); test.every > 0 && err == nil; <-time.After(test.every) {
+						_, err = io.ReadFull(conn, part)
+					}
+				})
+				assert.LessOrEqual(t, <-took, test.within)
+			})
+		})
+	}
+}

@@ -1,0 +1,134 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"sync/atomic"
+	"time"
+
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/httplimit"
+	"github.com/orch-dev/orch/internal/pause"
+	"github.com/orch-dev/orch/mcp/server"
+)
+
+// front is where a member of a cluster listens for HTTP. It hands requests to the node in this process while that is active, and
+// otherwise passes them on to the active one.
+type front struct {
+	origin string
+	web    *http.Server
+	ended  chan error
+	// local answers while the node of this process is active.
+	local  atomic.Pointer[localFace]
+	remote http.Handler
+}
+
+// localFace answers requests in this process until ctx ends.
+type localFace struct {
+	ctx     context.Context //nolint:containedctx // the time in which the node is active
+	handler http.Handler
+}
+
+// openFront listens at the address of the settings; nil when there is none, or it is taken and need not be had. Requests to other
+// nodes go over c.
+func openFront(ctx context.Context, cfg Config, c *bus.Conn) (*front, error) {
+	listener, err := listenHTTP(ctx, cfg)
+	if err != nil || listener == nil {
+		return nil, err
+	}
+	f := &front{origin: "http://" + listener.Addr().String(), ended: make(chan error, 1), remote: passOn(c)}
+	f.web = httplimit.NewServer(f, cfg.HTTPLimits)
+	f.web.ErrorLog, f.web.ConnContext = slog.NewLogLogger(cfg.logger().Handler(), slog.LevelDebug), bounded
+	go func() { f.ended <- f.web.Serve(listener) }()
+	return f, nil
+}
+
+// ServeHTTP implements http.Handler.
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if server.Rebound(r) { // the active node cannot tell
+		http.Error(w, "forbidden: the host is not allowed", http.StatusForbidden)
+		return
+	}
+	local := f.local.Load()
+	if local == nil {
+		f.remote.ServeHTTP(w, r)
+		return
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(local.ctx, cancel)()
+	local.handler.ServeHTTP(w, r.WithContext(ctx))
+}
+
+// lead lets the node of this process answer, until follow is called: it cuts what is still open, such as streams.
+func (f *front) lead(handler http.Handler) (follow func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	f.local.Store(&localFace{ctx, handler})
+	return func() { f.local.Store(nil); cancel() }
+}
+
+func (f *front) close(ctx context.Context) error {
+	ctx, stop := context.WithTimeout(ctx, 100*time.Millisecond)
+	defer stop()
+	if f.web.Shutdown(ctx) != nil {
+		_ = f.web.Close()
+	}
+	if err := <-f.ended; !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// passOn passes requests on to the active node, through tunnels over the NATS server: the nodes need no other way to each other.
+func passOn(c *bus.Conn) http.Handler {
+	return &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "http", "active", r.In.Host
+		},
+		Transport: repeatingTransport{&http.Transport{
+			DisableKeepAlives: true,
+			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				return bus.DialTunnel(ctx, c, bus.TunnelSubject)
+			},
+		}},
+		FlushInterval: -1, // streams
+		ErrorHandler:  refusePassedOn,
+		ErrorLog:      slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug),
+	}
+}
+
+// repeatingTransport repeats requests that only read when the active node ends before it answers.
+type repeatingTransport struct{ next http.RoundTripper }
+
+// repeatWithin is how long that goes on.
+const repeatWithin = 10 * time.Second
+
+// RoundTrip implements http.RoundTripper.
+func (t repeatingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	for end := time.Now().Add(repeatWithin); ; {
+		answer, err := t.next.RoundTrip(r)
+		reads := r.Method == http.MethodGet || r.Method == http.MethodHead
+		if err == nil || !reads || time.Now().After(end) || pause.For(r.Context(), 50*time.Millisecond) != nil {
+			return answer, err
+		}
+	}
+}
+
+// refusePassedOn answers a request that the active node did not answer.
+func refusePassedOn(w http.ResponseWriter, _ *http.Request, err error) {
+	f, coded := errors.AsType[*fault.Error](err)
+	if !coded {
+		f = fault.Wrap(fault.Unavailable, err, "the active node of the cluster has ended before it answered").WithReason(bus.OutcomeUnknown).
+			WithHint("it may have been done; look before you repeat it")
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Retry-After", "1")
+	w.WriteHeader(http.StatusServiceUnavailable)
+	_ = json.NewEncoder(w).Encode(map[string]*fault.Error{"error": f}) // the client may have gone
+}

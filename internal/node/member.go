@@ -1,0 +1,256 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/bus/election"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/pause"
+	"github.com/orch-dev/orch/mcp/gateway"
+)
+
+// Serve runs a node until ctx ends and it has stopped. On servers of others it is a member of a cluster: it stands by while
+// another one is active. ready is called when requests are answered, by this node or by the active one, with the address of the
+// bus and the one where MCP is spoken; waits is told of a command that holds the data directory. grace limits the time to stop.
+func Serve(ctx context.Context, cfg Config, grace time.Duration, waits func(bus.Holder), ready func(address, mcp string)) error {
+	if cfg.NATSURL != "" {
+		return serveMember(ctx, cfg, grace, ready)
+	}
+	n, err := StartInTurn(ctx, cfg, waits)
+	if err != nil {
+		return err
+	}
+	ready(n.Address(), n.FaceURL())
+	<-ctx.Done()
+	limited, stop := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	defer stop()
+	return n.Stop(limited)
+}
+
+// member is a node among others on one cluster. Its worker and its HTTP address go on whoever is active; all else it does only
+// while it is active itself.
+type member struct {
+	cfg   Config
+	grace time.Duration
+	conn  *bus.Conn
+	seat  *election.Member
+	front *front
+}
+
+func serveMember(ctx context.Context, cfg Config, grace time.Duration, ready func(address, mcp string)) error {
+	m, err := openMember(ctx, cfg, grace)
+	if err != nil {
+		return err
+	}
+	return errors.Join(m.run(ctx, ready), m.close(context.WithoutCancel(ctx)))
+}
+
+func openMember(ctx context.Context, cfg Config, grace time.Duration) (*member, error) {
+	m := &member{cfg: cfg, grace: grace}
+	err := bus.OpenDataDir(cfg.DataDir)
+	if err == nil {
+		m.conn, err = dial(ctx, cfg, bus.OperatorUser)
+	}
+	if err == nil {
+		m.front, err = openFront(ctx, cfg, m.conn)
+	}
+	if err == nil {
+		m.seat, err = m.join(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, m.close(context.WithoutCancel(ctx)))
+	}
+	return m, nil
+}
+
+func (m *member) join(ctx context.Context) (*election.Member, error) {
+	http := ""
+	if m.front != nil {
+		http = m.front.origin
+	}
+	return join(ctx, m.cfg, m.conn, http)
+}
+
+// join makes this process a member of the cluster of a connection.
+func join(ctx context.Context, cfg Config, c *bus.Conn, http string) (*election.Member, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return election.Join(ctx, election.Config{
+		Conn: c.NATS(), Replicas: cfg.Replicas, Logger: cfg.logger(),
+		Self: election.Info{Host: host, PID: os.Getpid(), Version: cfg.Version, HTTP: http, Since: time.Now().UTC().Truncate(time.Millisecond)},
+	})
+}
+
+func (m *member) close(ctx context.Context) error {
+	var err error
+	if m.front != nil {
+		err = m.front.close(ctx)
+	}
+	if m.seat != nil {
+		m.seat.Leave(ctx)
+	}
+	if m.conn != nil {
+		m.conn.Close()
+	}
+	return err
+}
+
+// run works, stands by and is active in turn, until ctx ends.
+func (m *member) run(ctx context.Context, ready func(address, mcp string)) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	nodes, err := serveNodes(m.conn, m.seat, m.cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = closeSoon(nodes)(context.WithoutCancel(ctx)) }() // never fails
+	worker, err := m.openWorker(ctx)
+	if err != nil {
+		return err
+	}
+	var group sync.WaitGroup
+	group.Go(func() {
+		if err := worker(ctx); err != nil && ctx.Err() == nil {
+			m.cfg.logger().LogAttrs(ctx, slog.LevelError, "the worker of the node has ended; others may take its calls", slog.Any("error", err))
+		}
+	})
+	defer group.Wait()
+	defer cancel(nil)
+	return m.takeTurns(ctx, sync.OnceFunc(func() {
+		url := ""
+		if m.front != nil {
+			url = m.front.origin + mcpPath
+		}
+		ready(m.cfg.NATSURL, url)
+	}))
+}
+
+// openWorker makes ready the worker of the node, which asks whichever node is active; one that does nothing for a node without.
+func (m *member) openWorker(ctx context.Context) (run func(context.Context) error, err error) {
+	if m.cfg.Concurrency < 0 {
+		return func(context.Context) error { return nil }, nil
+	}
+	cfg := m.cfg
+	cfg.Servers.Connect = max(cfg.Servers.Connect, gateway.OnCall) // the active node has those that stay
+	return openWorker(ctx, cfg)
+}
+
+// retryAfter is how long a node that could not become active leaves it to others.
+const retryAfter = time.Second
+
+// takeTurns is active whenever nobody else is, until ctx ends. The first failure to become active is an error: something is wrong
+// with the node.
+func (m *member) takeTurns(ctx context.Context, ready func()) error {
+	lease, err := m.seat.Try(ctx)
+	for first := true; ; first = false {
+		taken := fault.Has(err, fault.Conflict)
+		if err == nil {
+			err = m.lead(ctx, lease, ready)
+			taken = err != nil && fault.From(err).Reason == bus.Fenced
+		}
+		if taken {
+			m.cfg.logger().LogAttrs(ctx, slog.LevelInfo, "node_stands_by")
+			m.makeLocalToken(ctx)
+			ready()
+			err = nil
+		}
+		if err != nil && first || ctx.Err() != nil {
+			return err
+		}
+		if err != nil {
+			m.cfg.logger().LogAttrs(ctx, slog.LevelError, "node_not_active", slog.Any("error", err))
+			_ = pause.For(ctx, retryAfter) // the next line sees that ctx has ended
+		}
+		if lease, err = m.seat.Campaign(ctx); err != nil {
+			return nil //nolint:nilerr // ctx has ended
+		}
+	}
+}
+
+// makeLocalToken has the active node make the token of the user of this one, unless there is one: this node may never be active.
+func (m *member) makeLocalToken(ctx context.Context) {
+	if _, err := os.Stat(filepath.Join(m.cfg.DataDir, bus.LocalTokenFile)); m.cfg.User == "" || err == nil {
+		return
+	}
+	if _, err := (bus.LocalToken{DataDir: m.cfg.DataDir, User: m.cfg.User}).Rotate(ctx, bus.NewRemote(m.conn)); err != nil {
+		m.cfg.logger().LogAttrs(ctx, slog.LevelWarn, "local_token_not_made", slog.Any("error", err), slog.String("hint", "it is made when this node is active"))
+	}
+}
+
+// lostGrace is how long a node that has lost its lease may take to end what it has begun: the log takes none of it.
+const lostGrace = time.Second
+
+// lead is active until ctx ends or the lease is lost.
+func (m *member) lead(ctx context.Context, lease *election.Lease, ready func()) error {
+	began := time.Now()
+	cfg := m.cfg
+	cfg.Concurrency, cfg.OwnTools, cfg.lease, cfg.front = -1, true, lease, m.front
+	cfg.NATSURL = m.conn.KnownServers() // those of the settings may be the ones that hang
+	n, err := Start(ctx, cfg)
+	if err != nil {
+		return errors.Join(err, lease.Release(context.WithoutCancel(ctx)))
+	}
+	m.cfg.logger().LogAttrs(ctx, slog.LevelInfo, "node_active", slog.Uint64("epoch", n.store.Epoch()), slog.Duration("took", time.Since(began)))
+	ready()
+	select {
+	case <-ctx.Done():
+	case <-lease.Lost():
+	}
+	grace := m.grace
+	if ctx.Err() == nil {
+		grace = lostGrace
+	}
+	limited, stop := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	defer stop()
+	err = n.Stop(limited)
+	m.cfg.logger().LogAttrs(limited, slog.LevelInfo, "node_stands_by", slog.Uint64("epoch", n.store.Epoch()))
+	if ctx.Err() == nil { // the log belongs to another node; what could not be written does not count
+		err = nil
+	}
+	return errors.Join(err, lease.Release(context.WithoutCancel(ctx)))
+}
+
+// electWithin is how long a node that cannot stand by waits for the lease: longer than one lives whose holder is gone.
+const electWithin = 2 * election.TTL
+
+// elect takes the lease for a node on an external server that has none yet. When it is lost, the node gives way (startYielding). CONFLICT when another node is active.
+func (n *Node) elect(ctx context.Context) error {
+	if n.server != nil || n.cfg.lease != nil {
+		return nil
+	}
+	c, err := n.connect(ctx, "lease")
+	if err != nil {
+		return err
+	}
+	seat, err := join(ctx, n.cfg, c, "")
+	if err != nil {
+		return err
+	}
+	n.onStop(func(ctx context.Context) error { seat.Leave(ctx); return nil })
+	nodes, err := serveNodes(c, seat, n.cfg)
+	if err != nil {
+		return err
+	}
+	n.onStop(closeSoon(nodes))
+	within, stop := context.WithTimeout(ctx, electWithin)
+	defer stop()
+	lease, err := seat.Campaign(within)
+	switch {
+	case ctx.Err() != nil:
+		return fault.From(ctx.Err())
+	case err != nil:
+		return fault.New(fault.Conflict, "another node of the cluster is active").WithHint("use that one, or stand by: orch serve; see orch nodes")
+	}
+	n.cfg.lease, n.elected = lease, lease
+	n.onStop(lease.Release)
+	return nil
+}

@@ -1,0 +1,77 @@
+package node
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/bus/election"
+)
+
+// NodesReply lists the nodes that share a log.
+type NodesReply struct {
+	// Cluster says that the log is on servers of others, where more nodes can join.
+	Cluster bool `json:"cluster"`
+	// Epoch is the number of the lease of the active node; 0 without a cluster.
+	Epoch uint64          `json:"epoch,omitempty"`
+	Nodes []election.View `json:"nodes"`
+}
+
+// serveNodes answers who the nodes of a cluster are. Each of them does: there may be no active one, and some may stand still.
+func serveNodes(c *bus.Conn, seat *election.Member, cfg Config) (*bus.Endpoint, error) {
+	return bus.Serve(c, bus.NodesPrefix, map[string]bus.Method{
+		"members": bus.Handle(func(ctx context.Context, _ struct{}) (NodesReply, error) {
+			nodes, err := seat.Members(ctx)
+			if err != nil {
+				return NodesReply{}, err
+			}
+			epoch, err := c.Epoch(ctx)
+			return NodesReply{Cluster: true, Epoch: epoch, Nodes: nodes}, err
+		}),
+	}, bus.EndpointConfig{Logger: cfg.logger(), Everyone: true})
+}
+
+// nodesWithin is how long the nodes may take to say who they are.
+const nodesWithin = 3 * time.Second
+
+// Nodes lists the nodes that share a log. One that stands by answers as well, so an active one is not needed.
+func Nodes(ctx context.Context, cfg Config) (NodesReply, error) {
+	c, err := dial(ctx, cfg, bus.OperatorUser)
+	if err != nil {
+		return NodesReply{}, err
+	}
+	defer c.Close()
+	ctx, stop := context.WithTimeout(ctx, nodesWithin)
+	defer stop()
+	var reply NodesReply
+	err = bus.Call(ctx, c, bus.NodesPrefix+".members", struct{}{}, &reply)
+	return reply, err
+}
+
+// alone is the reply of a node with a server of its own.
+func (n *Node) alone() NodesReply {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	began := n.began
+	return NodesReply{Nodes: []election.View{{
+		Info: election.Info{Host: host, PID: os.Getpid(), Version: n.cfg.Version, HTTP: n.address(), Since: began},
+		Seen: time.Now().UTC(), Active: true, ActiveSince: &began,
+	}}}
+}
+
+// serveAlone answers who the nodes are where there is only this one.
+func (n *Node) serveAlone(context.Context) error {
+	if n.server == nil {
+		return nil
+	}
+	end, err := bus.Serve(n.requests, bus.NodesPrefix, map[string]bus.Method{
+		"members": bus.Handle(func(context.Context, struct{}) (NodesReply, error) { return n.alone(), nil }),
+	}, bus.EndpointConfig{Logger: n.cfg.logger()})
+	if err == nil {
+		n.onStop(closeSoon(end))
+	}
+	return err
+}

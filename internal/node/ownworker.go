@@ -1,0 +1,66 @@
+package node
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/work"
+	"github.com/orch-dev/orch/worker"
+)
+
+// queues are those that the node's own worker serves; none for a node without one.
+func (n *Node) queues() []string {
+	switch {
+	case n.cfg.Concurrency < 0 && !n.cfg.OwnTools:
+		return nil
+	case n.cfg.Concurrency < 0:
+		return []string{work.NodeQueue}
+	case len(n.cfg.Queues) == 0:
+		return []string{work.DefaultQueue, work.NodeQueue}
+	default:
+		return append(slices.Clone(n.cfg.Queues), work.NodeQueue)
+	}
+}
+
+func (n *Node) startWorker(ctx context.Context) error {
+	queues := n.queues()
+	if len(queues) == 0 {
+		return nil
+	}
+	name := worker.UniqueName()
+	cfg := worker.Config{Name: name, Queues: queues, WithOwner: n.server != nil}
+	w, err := n.executor.worker(n.workOwner(&cfg), cfg)
+	if err != nil {
+		return err
+	}
+	if n.server != nil {
+		if err := n.server.NoteWorker(name); err != nil {
+			return err
+		}
+	}
+	run, stop := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan error, 1)
+	go func() {
+		err := w.Run(run)
+		if err != nil && run.Err() == nil {
+			n.cfg.logger().LogAttrs(run, slog.LevelError, "the worker of the node has ended; others may take its calls", slog.Any("error", err))
+		}
+		ended <- err
+	}()
+	n.ends.add(untilStop, func(context.Context) error { stop(); return <-ended })
+	return nil
+}
+
+// workOwner is what the worker of the node speaks to. It lets the worker of a node that may give way see that it may lose its owner.
+func (n *Node) workOwner(cfg *worker.Config) work.Owner {
+	if n.untilItGivesWay() == nil {
+		return n.orch
+	}
+	dial := func(ctx context.Context) (*bus.Conn, error) { return dial(ctx, n.cfg, bus.WorkerUser) }
+	n.calls = &callsOwner{local: n.orch, dial: dial}
+	n.ends.add(untilStop, n.calls.close)
+	cfg.WithOwner, cfg.Uptime = false, n.calls.uptime
+	return n.calls
+}

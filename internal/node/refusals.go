@@ -1,0 +1,364 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
+)
+
+// RefusedMethod is where a face in another process says that it has refused a call.
+const RefusedMethod = bus.AuditPrefix + ".refused"
+
+// Refusal is a call that was refused before a task could say so.
+type Refusal struct {
+	// By is who called.
+	By string `json:"by"`
+	// Tool and Args are those of the call, or Args is a plan; Task is the one in which it was to be made.
+	Tool string          `json:"tool,omitempty"`
+	Args json.RawMessage `json:"args,omitempty"`
+	Task events.TaskID   `json:"task,omitempty"`
+	// Error is why.
+	Error *fault.Error `json:"error"`
+}
+
+// Acting implements bus.Acting.
+func (r *Refusal) Acting() []*string { return []*string{&r.By} }
+
+// auditedAPI reports the submissions and calls that are refused.
+type auditedAPI struct {
+	orchestrator.API
+
+	report func(Refusal)
+}
+
+// Submit implements orchestrator.API.
+func (a auditedAPI) Submit(ctx context.Context, r orchestrator.SubmitRequest) (orchestrator.SubmitReply, error) {
+	reply, err := a.API.Submit(ctx, r)
+	a.submitted(r, err)
+	return reply, err
+}
+
+// SubmitBatch implements orchestrator.API.
+func (a auditedAPI) SubmitBatch(ctx context.Context, r orchestrator.SubmitBatchRequest) (orchestrator.SubmitBatchReply, error) {
+	reply, err := a.API.SubmitBatch(ctx, r)
+	for i, item := range reply.Tasks {
+		if item.Error != nil {
+			a.submitted(r.Tasks[i], item.Error)
+		}
+	}
+	return reply, err
+}
+
+func (a auditedAPI) submitted(r orchestrator.SubmitRequest, err error) {
+	if err != nil {
+		tool, args := callOf(r.Plan)
+		a.report(Refusal{By: r.Actor, Tool: tool, Args: args, Error: fault.From(err)})
+	}
+}
+
+// Call implements orchestrator.API.
+func (a auditedAPI) Call(ctx context.Context, r orchestrator.CallRequest) (orchestrator.CallReply, error) {
+	reply, err := a.API.Call(ctx, r)
+	if err != nil {
+		a.report(Refusal{By: r.Actor, Tool: r.Tool, Args: r.Args, Task: r.ID, Error: fault.From(err)})
+	}
+	return reply, err
+}
+
+// callOf returns the call that a plan consists of; for any other plan, no tool and the plan.
+func callOf(plan json.RawMessage) (tool string, args json.RawMessage) {
+	var one struct {
+		Steps []struct {
+			Tool string          `json:"tool"`
+			With json.RawMessage `json:"with"`
+		} `json:"steps"`
+	}
+	if json.Unmarshal(plan, &one) == nil && len(one.Steps) == 1 && one.Steps[0].Tool != "" {
+		return one.Steps[0].Tool, one.Steps[0].With
+	}
+	return "", plan
+}
+
+// refuses reports whether an error says that somebody may not, or has asked for something that cannot be. What the node, its
+// disk or time are to blame for, and calls that go on, are no refusals.
+func refuses(err *fault.Error) bool {
+	return err != nil && !slices.Contains([]fault.Code{
+		fault.Internal, fault.Unavailable, fault.Cancelled, fault.Timeout, fault.DiskFull, fault.DataLoss, fault.ApprovalRequired,
+	}, err.Code)
+}
+
+// The bounds of what is kept of refusals. Beyond them refusals are counted alone.
+const (
+	// maxRefusalKinds bounds what one note tells apart, maxKindsEach of one identity.
+	maxRefusalKinds, maxKindsEach = 50, 10
+	// maxShownArgs bounds the bytes of arguments in a note, maxShownName those of a name.
+	maxShownArgs, maxShownName = 512, 128
+	// leastBetween and mostBetween bound the time between two notes while refusals go on: it doubles with each.
+	leastBetween, mostBetween = time.Minute, time.Hour
+)
+
+// others stands for identities and tools that are not told apart.
+const others = "*"
+
+// refusalKind are refusals that are counted together.
+type refusalKind struct {
+	by, tool, field string
+	code            fault.Code
+}
+
+// refusalCount counts refusals of a kind; the rest is that of the first one.
+type refusalCount struct {
+	Refusal
+
+	// sum is the digest of the arguments.
+	sum         string
+	count       int
+	first, last time.Time
+}
+
+// refusalCounter counts refusals until they are noted.
+type refusalCounter struct {
+	kinds map[refusalKind]*refusalCount
+	// each is how many kinds there are of each identity.
+	each map[string]int
+}
+
+// add counts a refusal.
+func (c *refusalCounter) add(r Refusal, now time.Time) {
+	k := refusalKind{cut(r.By), cut(r.Tool), cut(r.Error.Field), r.Error.Code}
+	if c.kinds[k] == nil && c.each[k.by] >= maxKindsEach {
+		k, r = refusalKind{by: k.by, tool: others}, Refusal{By: r.By, Tool: others}
+	}
+	if c.kinds[k] == nil && len(c.kinds) >= maxRefusalKinds {
+		k, r = refusalKind{by: others, tool: others}, Refusal{By: others, Tool: others}
+	}
+	n := c.kinds[k]
+	if n == nil {
+		if c.kinds == nil {
+			c.kinds, c.each = map[refusalKind]*refusalCount{}, map[string]int{}
+		}
+		n = &refusalCount{Refusal: r, first: now}
+		if len(r.Args) > 0 {
+			sum := sha256.Sum256(r.Args)
+			n.sum, n.Args = hex.EncodeToString(sum[:]), slices.Clone(r.Args[:min(len(r.Args), maxReadArgs)])
+		}
+		c.kinds[k] = n
+		c.each[k.by]++
+	}
+	n.count++
+	n.last = now
+}
+
+// maxReadArgs bounds the bytes of arguments that are kept until they are noted; secrets are looked for in them.
+const maxReadArgs = 4 << 10
+
+// take returns what was counted, in order, and begins anew.
+func (c *refusalCounter) take() []*refusalCount {
+	var all []*refusalCount
+	for _, n := range c.kinds {
+		all = append(all, n)
+	}
+	slices.SortFunc(all, func(a, b *refusalCount) int {
+		return cmp.Or(a.first.Compare(b.first), strings.Compare(a.By, b.By), strings.Compare(a.Tool, b.Tool))
+	})
+	*c = refusalCounter{}
+	return all
+}
+
+// cut is a text of somebody else as it stands in a note.
+func cut(text string) string {
+	return strings.ToValidUTF8(text[:min(len(text), maxShownName)], "")
+}
+
+// refused hands a refusal to the journal. When too many wait, they are in the log of the process alone.
+func (n *Node) refused(r Refusal) {
+	if !refuses(r.Error) {
+		return
+	}
+	select {
+	case n.refusals <- r:
+	default:
+		n.cfg.logger().Warn("refusal_not_noted", slog.String("by", cut(r.By)), slog.String("tool", cut(r.Tool)), slog.String("code", string(r.Error.Code)))
+	}
+}
+
+// maxRefusals bounds the refusals that wait to be counted.
+const maxRefusals = 1000
+
+// startRefusals notes refused calls in the log, and takes those of faces in other processes.
+func (n *Node) startRefusals(ctx context.Context) error {
+	end, err := bus.Serve(n.requests, bus.AuditPrefix, n.auditMethods(), n.forOperator())
+	if err != nil {
+		return err
+	}
+	n.onStop(closeSoon(end))
+	run, stop := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		n.noteRefusals(run)
+	}()
+	n.onStop(func(context.Context) error { stop(); <-ended; return nil })
+	return nil
+}
+
+func (n *Node) auditMethods() localMethods {
+	return localMethods{"refused": bus.Handle(func(_ context.Context, r Refusal) (struct{}, error) {
+		n.refused(r)
+		return struct{}{}, nil
+	})}
+}
+
+// noteRefusals counts refusals and notes them, until ctx ends, and then those that are left.
+func (n *Node) noteRefusals(ctx context.Context) {
+	var counter refusalCounter
+	var pace notePace
+	var due <-chan time.Time
+	for {
+		select {
+		case r := <-n.refusals:
+			counter.add(r, time.Now().UTC())
+			if due == nil {
+				due = time.After(pace.next(time.Now()))
+			}
+		case <-due:
+			n.noteRefused(ctx, counter.take())
+			due = nil
+		case <-ctx.Done():
+			for len(n.refusals) > 0 {
+				counter.add(<-n.refusals, time.Now().UTC())
+			}
+			n.noteRefused(context.WithoutCancel(ctx), counter.take())
+			return
+		}
+	}
+}
+
+// notePace says when the next note is due: soon for the first refusal after a while, later and later while they go on.
+type notePace struct {
+	due  time.Time
+	wait time.Duration
+}
+
+// next returns how long to wait from now on.
+func (p *notePace) next(now time.Time) time.Duration {
+	if p.due.IsZero() || now.Sub(p.due) > max(2*p.wait, leastBetween) {
+		p.wait = together
+	} else {
+		p.wait = min(max(2*p.wait, leastBetween), mostBetween)
+	}
+	p.due = now.Add(p.wait)
+	return p.wait
+}
+
+// noteRefused submits the task that notes refusals. Arguments that the node would refuse again are left out of it.
+func (n *Node) noteRefused(ctx context.Context, counts []*refusalCount) {
+	if len(counts) == 0 {
+		return
+	}
+	ctx, stop := context.WithTimeout(ctx, noteWithin)
+	defer stop()
+	var err error
+	for _, args := range []bool{true, false} {
+		_, err = n.orch.Submit(ctx, orchestrator.SubmitRequest{Plan: n.refusalPlan(counts, args), Actor: "system:audit"})
+		if err == nil {
+			return
+		}
+	}
+	n.cfg.logger().WarnContext(ctx, "refusals_not_noted", slog.Int("kinds", len(counts)), slog.Any("error", err))
+}
+
+// refusalPlan is a plan that writes refusals into its own log.
+func (n *Node) refusalPlan(counts []*refusalCount, args bool) json.RawMessage {
+	type object = map[string]any
+	steps, total := []object{}, 0
+	for i, c := range counts {
+		total += c.count
+		steps = append(steps, object{"id": "refused_" + strconv.Itoa(i+1), "tool": "LOG_WRITE", "with": object{
+			"level": "WARN", "message": n.verbatim(c.message()), "context": n.contextOfRefusal(c, args),
+		}})
+	}
+	plan, err := json.Marshal(object{
+		"orch": "v1", "name": orchestrator.OwnPrefix + "refused", "summary": fmt.Sprintf("%d refused calls", total), "steps": steps,
+	})
+	if err != nil {
+		panic(err) // texts alone
+	}
+	return plan
+}
+
+// message says what was refused.
+func (c *refusalCount) message() string {
+	text := cut(c.By) + " was refused " + cmp.Or(cut(c.Tool), "a plan")
+	if c.count > 1 {
+		text += fmt.Sprintf(" %d times", c.count)
+	}
+	if c.Error == nil {
+		return text + ": several reasons"
+	}
+	text += ": " + string(c.Error.Code)
+	if c.Error.Field != "" {
+		text += " (" + cut(c.Error.Field) + ")"
+	}
+	return text
+}
+
+// contextOfRefusal are the parts of a refusal, without secrets.
+func (n *Node) contextOfRefusal(c *refusalCount, args bool) map[string]any {
+	all := map[string]any{
+		"event": "call_refused", "by": n.verbatim(cut(c.By)), "count": c.count, "first": c.first.Format(time.RFC3339), "last": c.last.Format(time.RFC3339),
+	}
+	for name, value := range map[string]string{"tool": c.Tool, "task": string(c.Task)} {
+		if value != "" {
+			all[name] = n.verbatim(cut(value))
+		}
+	}
+	if c.Error != nil {
+		all["code"] = string(c.Error.Code)
+		if c.Error.Field != "" {
+			all["field"] = n.verbatim(cut(c.Error.Field))
+		}
+		if c.Error.Reason != "" {
+			all["reason"] = n.verbatim(cut(c.Error.Reason))
+		}
+	}
+	if c.sum == "" {
+		return all
+	}
+	all["args_sha256"] = c.sum
+	if text, ok := n.shownArgs(c); ok && args {
+		all["args"] = n.verbatim(text)
+	}
+	return all
+}
+
+// shownArgs are the arguments of a refusal as far as a note shows them; false when they hold a secret.
+func (n *Node) shownArgs(c *refusalCount) (string, bool) {
+	if _, secret := n.executor.policy.Redact(c.Args); secret || c.Error == nil || c.Error.Code == fault.SecretDetected {
+		return "", false
+	}
+	text := string(c.Args)
+	if len(text) > maxShownArgs {
+		text = text[:maxShownArgs] + "…"
+	}
+	return strings.ToValidUTF8(text, ""), true
+}
+
+// verbatim is a text of somebody else as a plan may hold it: without secrets, and no expression.
+func (n *Node) verbatim(text string) string {
+	clean, _ := n.executor.policy.Redact([]byte(text))
+	return strings.ReplaceAll(string(clean), "${{", "$${{")
+}

@@ -1,0 +1,222 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/internal/pathguard"
+	"github.com/orch-dev/orch/internal/pause"
+	"github.com/orch-dev/orch/internal/workspace"
+	"github.com/orch-dev/orch/orchestrator"
+)
+
+// Retention says how long the workspaces of archived tasks are kept, in each case since they were put away after the end of the task; 0 is for ever.
+type Retention struct {
+	Completed, Failed time.Duration
+}
+
+// rule is what holds for the folders of one shelf.
+type rule struct {
+	shelf string
+	keep  time.Duration
+}
+
+func (r Retention) rules() []rule {
+	return []rule{{workspace.CompletedShelf, r.Completed}, {workspace.FailedShelf, r.Failed}}
+}
+
+const (
+	// retainEvery is the time from one look for old workspaces to the next.
+	retainEvery = time.Hour
+	// retainBatch is how many are noted in the log together, and then removed.
+	retainBatch = 50
+	// retainActor is who removes them, for the log.
+	retainActor = "system:retention"
+)
+
+// startRetention removes old workspaces in the background, in a node that stays.
+func (n *Node) startRetention(ctx context.Context) error {
+	if n.cfg.Guest != "" || n.cfg.ReadOnly || n.cfg.Retention == (Retention{}) {
+		return nil
+	}
+	run, stop := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	r := &retention{n: n, noted: map[events.TaskID]bool{}, failed: map[events.TaskID]bool{}}
+	go func() {
+		defer close(ended)
+		for first := true; first || pause.For(run, retainEvery) == nil; first = false {
+			r.run(run)
+		}
+	}()
+	n.onStop(func(context.Context) error { stop(); <-ended; return nil })
+	return nil
+}
+
+// retention removes old workspaces. What cannot be removed is tried again each time and holds up nothing else.
+type retention struct {
+	n *Node
+	// noted are the tasks whose removal is in the log, failed those that the log of the node names.
+	noted, failed map[events.TaskID]bool
+}
+
+// run removes what is old now, and before that what is left of earlier runs.
+func (r *retention) run(ctx context.Context) {
+	rest, err := r.n.executor.tree.Retired()
+	if err == nil {
+		err = r.remove(ctx, rest)
+	}
+	for _, rule := range r.n.cfg.Retention.rules() {
+		if rule.keep > 0 && ctx.Err() == nil {
+			err = errors.Join(err, r.clear(ctx, rule))
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		r.n.cfg.logger().LogAttrs(ctx, slog.LevelWarn, "old workspaces are not removed", slog.Any("error", err))
+	}
+}
+
+// clear removes what is old on one shelf.
+func (r *retention) clear(ctx context.Context, rule rule) error {
+	old, err := r.n.executor.tree.Shelved(rule.shelf, r.n.clock().Add(-rule.keep))
+	if err != nil {
+		return err
+	}
+	for some := range slices.Chunk(old, retainBatch) {
+		began := time.Now()
+		if err := r.remove(ctx, r.retire(rule, some)); err != nil {
+			return err
+		}
+		if err := pause.For(ctx, time.Since(began)); err != nil { // half of the time is for others
+			return err
+		}
+	}
+	return nil
+}
+
+// retire takes folders from their shelf and returns those that came off it.
+func (r *retention) retire(rule rule, old []workspace.Shelved) (tasks []events.TaskID) {
+	for _, one := range old {
+		if r.done(one.Task, r.n.executor.tree.Retire(rule.shelf, one.Task)) {
+			tasks = append(tasks, one.Task)
+		}
+	}
+	return tasks
+}
+
+// remove removes what was retired, which is in the log before.
+func (r *retention) remove(ctx context.Context, tasks []events.TaskID) error {
+	for some := range slices.Chunk(tasks, retainBatch) {
+		if err := r.note(ctx, some); err != nil {
+			return err
+		}
+		for _, task := range some {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			r.done(task, r.n.executor.tree.Discard(task))
+		}
+	}
+	return nil
+}
+
+// done reports whether there was no error; the first one about a task is logged.
+func (r *retention) done(task events.TaskID, err error) bool {
+	if err != nil && !r.failed[task] {
+		r.failed[task] = true
+		r.n.cfg.logger().Warn("workspace_not_removed", slog.String("task", string(task)), slog.Any("error", err))
+	}
+	return err == nil
+}
+
+// note writes into the log which workspaces go, each once.
+func (r *retention) note(ctx context.Context, tasks []events.TaskID) error {
+	fresh := slices.DeleteFunc(slices.Clone(tasks), func(task events.TaskID) bool { return r.noted[task] })
+	if len(fresh) == 0 {
+		return nil
+	}
+	plan, err := r.plan(ctx, fresh)
+	if err != nil {
+		return err
+	}
+	if _, err := r.n.orch.Submit(ctx, orchestrator.SubmitRequest{Plan: plan, Actor: retainActor}); err != nil {
+		return err
+	}
+	for _, task := range fresh {
+		r.noted[task] = true
+	}
+	return nil
+}
+
+// plan is a plan that writes into its log which workspaces go.
+func (r *retention) plan(ctx context.Context, tasks []events.TaskID) (json.RawMessage, error) {
+	type object = map[string]any
+	total := int64(0)
+	for _, task := range tasks {
+		bytes, _, err := r.n.executor.tree.SizeOf(ctx, workspace.GoingShelf, task)
+		if err != nil {
+			return nil, err
+		}
+		total += bytes
+	}
+	message := "removing the workspaces of " + strconv.Itoa(len(tasks)) + " tasks that ended long enough ago"
+	return json.Marshal(object{"orch": "v1", "name": orchestrator.OwnPrefix + "retention", "summary": message, "steps": []object{{
+		"id": "removed", "tool": "LOG_WRITE", "with": object{
+			"level": "INFO", "message": message, "context": object{"tasks": tasks, "bytes": total},
+		},
+	}}})
+}
+
+// Retained is what lies in the archive of workspaces, and what retention would remove of it now.
+type Retained struct {
+	State string `json:"state"`
+	// Keep is how long folders are kept; 0 is for ever.
+	Keep  time.Duration `json:"keep"`
+	Bytes int64         `json:"bytes"`
+	Files int           `json:"files"`
+	// Due are the tasks whose folders go, DueBytes what they take up.
+	Due      []events.TaskID `json:"due"`
+	DueBytes int64           `json:"due_bytes"`
+}
+
+// LookRetention tells, without a node, what lies in the archive of workspaces and what a node would remove of it.
+func LookRetention(ctx context.Context, cfg Config, now time.Time) ([]Retained, error) {
+	root, err := pathguard.Open(cfg.Root)
+	if err != nil {
+		return nil, err
+	}
+	tree, err := workspace.New(root, workingDir)
+	var all []Retained
+	for i, r := range cfg.Retention.rules() {
+		if err != nil {
+			break
+		}
+		one := Retained{State: []string{"completed", "failed"}[i], Keep: r.keep, Due: []events.TaskID{}}
+		if one.Bytes, one.Files, err = tree.Size(ctx, r.shelf); err == nil {
+			err = one.look(ctx, tree, r, now)
+		}
+		all = append(all, one)
+	}
+	return all, errors.Join(err, root.Close())
+}
+
+// look adds what is due.
+func (r *Retained) look(ctx context.Context, tree *workspace.Tree, rule rule, now time.Time) error {
+	if rule.keep == 0 {
+		return nil
+	}
+	old, err := tree.Shelved(rule.shelf, now.Add(-rule.keep))
+	for _, one := range old {
+		bytes, _, err := tree.SizeOf(ctx, rule.shelf, one.Task)
+		if err != nil {
+			return err
+		}
+		r.Due, r.DueBytes = append(r.Due, one.Task), r.DueBytes+bytes
+	}
+	return err
+}

@@ -1,0 +1,174 @@
+package proc
+
+import (
+	"maps"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// change is what a system call wants of which file.
+type change struct {
+	// at is the folder that a relative path begins in, or the file itself when byDescriptor is true and path is empty.
+	at           int32
+	path         string
+	byDescriptor bool
+	// follow is true when path may be a symbolic link to the file.
+	follow bool
+	apply  func(fd int) error
+}
+
+// metadataCall reads the arguments of a system call.
+type metadataCall func(*caller, [6]uint64) (change, unix.Errno)
+
+// metadataCalls are the system calls that change metadata, by number.
+func metadataCalls() map[uint32]metadataCall {
+	calls := map[uint32]metadataCall{
+		unix.SYS_FCHMOD: descriptorCall(0, chmod),
+		unix.SYS_FCHMODAT: func(c *caller, a [6]uint64) (change, unix.Errno) {
+			return pathCall(c, at(a[0]), a[1], true, chmod(a[2:]))
+		},
+		unix.SYS_FCHMODAT2: func(c *caller, a [6]uint64) (change, unix.Errno) {
+			return flaggedCall(c, a[0], a[1], a[3], chmod(a[2:]))
+		},
+		unix.SYS_FCHOWN: descriptorCall(0, chown),
+		unix.SYS_FCHOWNAT: func(c *caller, a [6]uint64) (change, unix.Errno) {
+			return flaggedCall(c, a[0], a[1], a[4], chown(a[2:]))
+		},
+		unix.SYS_UTIMENSAT:    utimensat,
+		unix.SYS_SETXATTR:     attributeCall(true, setAttribute),
+		unix.SYS_LSETXATTR:    attributeCall(false, setAttribute),
+		unix.SYS_FSETXATTR:    attributeOfDescriptor(setAttribute),
+		unix.SYS_REMOVEXATTR:  attributeCall(true, removeAttribute),
+		unix.SYS_LREMOVEXATTR: attributeCall(false, removeAttribute),
+		unix.SYS_FREMOVEXATTR: attributeOfDescriptor(removeAttribute),
+	}
+	maps.Copy(calls, oldMetadataCalls())
+	return calls
+}
+
+// at is the descriptor in an argument.
+func at(argument uint64) int32 { return int32(uint32(argument)) } //nolint:gosec // its lower half
+
+func descriptorCall(first int, apply func([]uint64) func(int) error) metadataCall {
+	return func(_ *caller, a [6]uint64) (change, unix.Errno) {
+		return change{at: at(a[first]), byDescriptor: true, follow: true, apply: apply(a[first+1:])}, 0
+	}
+}
+
+func pathCall(c *caller, dir int32, address uint64, follow bool, apply func(int) error) (change, unix.Errno) {
+	path, errno := c.text(address, unix.PathMax)
+	return change{at: dir, path: path, follow: follow, apply: apply}, errno
+}
+
+// flaggedCall reads a path with the flags of newer system calls.
+func flaggedCall(c *caller, dir, address, flags uint64, apply func(int) error) (change, unix.Errno) {
+	if flags&^(unix.AT_SYMLINK_NOFOLLOW|unix.AT_EMPTY_PATH) != 0 {
+		return change{}, unix.EINVAL
+	}
+	ch, errno := pathCall(c, at(dir), address, flags&unix.AT_SYMLINK_NOFOLLOW == 0, apply)
+	ch.byDescriptor = flags&unix.AT_EMPTY_PATH != 0
+	return ch, errno
+}
+
+// ownDescriptor is the path of an open file of the node, for what takes no descriptor of its kind.
+func ownDescriptor(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
+
+func chmod(a []uint64) func(int) error {
+	return func(fd int) error { return unix.Chmod(ownDescriptor(fd), uint32(a[0])) } //nolint:gosec // its lower half
+}
+
+func chown(a []uint64) func(int) error {
+	return func(fd int) error {
+		return unix.Fchownat(fd, "", int(at(a[0])), int(at(a[1])), unix.AT_EMPTY_PATH)
+	}
+}
+
+// setTimes sets the times of access and of change, or both to now.
+func setTimes(times *[2]unix.Timespec) func(int) error {
+	return func(fd int) error {
+		now := [2]unix.Timespec{{Nsec: unix.UTIME_NOW}, {Nsec: unix.UTIME_NOW}}
+		if times == nil {
+			times = &now
+		}
+		return unix.UtimesNanoAt(fd, "", times[:], unix.AT_EMPTY_PATH)
+	}
+}
+
+func utimensat(c *caller, a [6]uint64) (change, unix.Errno) {
+	var times *[2]unix.Timespec
+	if a[2] != 0 {
+		t, errno := c.numbers(a[2], 4)
+		if errno != 0 {
+			return change{}, errno
+		}
+		times = &[2]unix.Timespec{{Sec: t[0], Nsec: t[1]}, {Sec: t[2], Nsec: t[3]}}
+	}
+	if a[1] == 0 {
+		return change{at: at(a[0]), byDescriptor: true, follow: true, apply: setTimes(times)}, 0
+	}
+	return flaggedCall(c, a[0], a[1], a[3], setTimes(times))
+}
+
+// attribute is what a system call says of an extended attribute.
+type attribute struct {
+	name  string
+	value []byte
+	flags int
+}
+
+func setAttribute(c *caller, a []uint64) (func(int) error, unix.Errno) {
+	const longest = 64 << 10
+	at, errno := readAttribute(c, a[0])
+	switch {
+	case errno != 0:
+		return nil, errno
+	case a[2] > longest:
+		return nil, unix.E2BIG
+	case a[2] > 0:
+		if at.value, errno = c.bytes(a[1], int(a[2])); errno != 0 { //nolint:gosec // it is small
+			return nil, errno
+		}
+		if uint64(len(at.value)) < a[2] {
+			return nil, unix.EFAULT
+		}
+	}
+	at.flags = int(uint32(a[3])) //nolint:gosec // its lower half
+	return func(fd int) error { return unix.Setxattr(ownDescriptor(fd), at.name, at.value, at.flags) }, 0
+}
+
+func removeAttribute(c *caller, a []uint64) (func(int) error, unix.Errno) {
+	at, errno := readAttribute(c, a[0])
+	return func(fd int) error { return unix.Removexattr(ownDescriptor(fd), at.name) }, errno
+}
+
+// readAttribute reads the name of an attribute. Those that give rights are not for children.
+func readAttribute(c *caller, address uint64) (attribute, unix.Errno) {
+	const longest = 256
+	name, errno := c.text(address, longest)
+	switch {
+	case errno == unix.ENAMETOOLONG:
+		errno = unix.ERANGE
+	case errno == 0 && !strings.HasPrefix(name, "user.") && !strings.HasPrefix(name, "system.posix_acl_"):
+		errno = unix.EOPNOTSUPP
+	}
+	return attribute{name: name}, errno
+}
+
+func attributeCall(follow bool, read func(*caller, []uint64) (func(int) error, unix.Errno)) metadataCall {
+	return func(c *caller, a [6]uint64) (change, unix.Errno) {
+		apply, errno := read(c, a[1:])
+		if errno != 0 {
+			return change{}, errno
+		}
+		return pathCall(c, unix.AT_FDCWD, a[0], follow, apply)
+	}
+}
+
+func attributeOfDescriptor(read func(*caller, []uint64) (func(int) error, unix.Errno)) metadataCall {
+	return func(c *caller, a [6]uint64) (change, unix.Errno) {
+		apply, errno := read(c, a[1:])
+		return change{at: at(a[0]), byDescriptor: true, follow: true, apply: apply}, errno
+	}
+}

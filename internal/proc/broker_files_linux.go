@@ -1,0 +1,199 @@
+package proc
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// caller is the thread whose system call waits: what a broker reads of it.
+type caller struct {
+	dir    int // its folder in /proc, which stays that of this thread
+	memory int
+}
+
+func openCaller(thread uint32) (*caller, error) {
+	dir, err := unix.Open("/proc/"+strconv.Itoa(int(thread)), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	memory, err := unix.Openat(dir, "mem", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		_ = unix.Close(dir)
+		return nil, err
+	}
+	return &caller{dir, memory}, nil
+}
+
+func (c *caller) close() { closeAll([]int{c.dir, c.memory}) }
+
+// own reports whether the thread acts as the user of the node. Root may have become somebody else, who has fewer
+// rights than the broker.
+func (c *caller) own() bool {
+	fd, err := unix.Openat(c.dir, "status", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = unix.Close(fd) }()
+	status := make([]byte, 8<<10)
+	n, err := unix.Read(fd, status)
+	if err != nil {
+		return false
+	}
+	_, rest, _ := bytes.Cut(status[:n], []byte("\nUid:"))
+	line, _, _ := bytes.Cut(rest, []byte("\n"))
+	users := strings.Fields(string(line))
+	const ofFiles = 3
+	return len(users) > ofFiles && users[ofFiles] == strconv.Itoa(os.Geteuid())
+}
+
+// bytes reads memory, as much as there is of it.
+func (c *caller) bytes(address uint64, size int) ([]byte, unix.Errno) {
+	data := make([]byte, size)
+	n, err := unix.Pread(c.memory, data, int64(address)) //nolint:gosec // an address of user space
+	if err != nil || n <= 0 {
+		return nil, unix.EFAULT
+	}
+	return data[:n], 0
+}
+
+// text reads a string of less than limit bytes.
+func (c *caller) text(address uint64, limit int) (string, unix.Errno) {
+	data, errno := c.bytes(address, limit)
+	if errno != 0 {
+		return "", errno
+	}
+	text, _, ended := bytes.Cut(data, []byte{0})
+	switch {
+	case ended:
+		return string(text), 0
+	case len(data) < limit:
+		return "", unix.EFAULT
+	default:
+		return "", unix.ENAMETOOLONG
+	}
+}
+
+// numbers reads count numbers of 64 bits.
+func (c *caller) numbers(address uint64, count int) ([]int64, unix.Errno) {
+	const size = 8
+	data, errno := c.bytes(address, size*count)
+	if errno == 0 && len(data) < size*count {
+		errno = unix.EFAULT
+	}
+	if errno != 0 {
+		return nil, errno
+	}
+	numbers := make([]int64, count)
+	for i := range numbers {
+		numbers[i] = int64(binary.NativeEndian.Uint64(data[size*i:])) //nolint:gosec // as the kernel reads it
+	}
+	return numbers, 0
+}
+
+// open refers to the file that a change is for, as the caller would find it.
+func (c *caller) open(ch change) (int, unix.Errno) {
+	number, byNumber := descriptorPath(ch.path)
+	switch {
+	case byNumber && ch.follow:
+		return c.descriptor(number)
+	case ch.path == "" && ch.byDescriptor:
+		return c.descriptor(ch.at)
+	case ch.path == "":
+		return -1, unix.ENOENT
+	}
+	base := unix.AT_FDCWD
+	if !strings.HasPrefix(ch.path, "/") {
+		var errno unix.Errno
+		if base, errno = c.descriptor(ch.at); errno != 0 {
+			return -1, errno
+		}
+		defer func() { _ = unix.Close(base) }()
+	}
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_MAGICLINKS}
+	if !ch.follow {
+		how.Flags |= unix.O_NOFOLLOW
+	}
+	fd, err := unix.Openat2(base, ch.path, &how)
+	return fd, errnoOf(err)
+}
+
+// descriptor refers to an open file of the caller, or to its working directory.
+func (c *caller) descriptor(number int32) (int, unix.Errno) {
+	name := "fd/" + strconv.Itoa(int(number))
+	if number == unix.AT_FDCWD {
+		name = "cwd"
+	}
+	fd, err := unix.Openat(c.dir, name, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOENT) {
+		return -1, unix.EBADF
+	}
+	return fd, errnoOf(err)
+}
+
+// descriptorPath returns the number of a path that names an open file of the caller itself.
+func descriptorPath(path string) (int32, bool) {
+	for _, prefix := range []string{"/proc/self/fd/", "/proc/thread-self/fd/", "/dev/fd/"} {
+		if text, ok := strings.CutPrefix(path, prefix); ok {
+			n, err := strconv.ParseUint(text, 10, 31)
+			return int32(n), err == nil
+		}
+	}
+	return 0, false
+}
+
+// holds reports whether an open file lies in a writable place now. Its name is only a hint: the file that is found by
+// that name below the place, without a link on the way, must be the same.
+func (b *broker) holds(fd int) bool {
+	var stat unix.Stat_t
+	if unix.Fstat(fd, &stat) != nil {
+		return false
+	}
+	if stat.Nlink == 0 && stat.Mode&unix.S_IFMT == unix.S_IFREG {
+		return true // nobody else can open it any more
+	}
+	const tries = 5 // it may be moved meanwhile
+	for range tries {
+		path, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
+		if err != nil {
+			return false
+		}
+		if b.same(path, stat) {
+			return true
+		}
+	}
+	return false
+}
+
+// same reports whether path is a file in a writable place, and that file.
+func (b *broker) same(path string, stat unix.Stat_t) bool {
+	above := place{kind: readPlace}
+	for _, p := range b.view {
+		if within(path, p.path) {
+			above = p
+		}
+	}
+	dir, open := b.places[above.path]
+	if above.kind != writePlace || !open {
+		return false
+	}
+	var found unix.Stat_t
+	rel := strings.TrimPrefix(strings.TrimPrefix(path, above.path), "/")
+	if rel == "" {
+		return unix.Fstat(dir, &found) == nil && found.Dev == stat.Dev && found.Ino == stat.Ino
+	}
+	fd, err := unix.Openat2(dir, rel, &unix.OpenHow{
+		Flags:   unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
+	})
+	if err != nil {
+		return false
+	}
+	defer func() { _ = unix.Close(fd) }()
+	return unix.Fstat(fd, &found) == nil && found.Dev == stat.Dev && found.Ino == stat.Ino
+}

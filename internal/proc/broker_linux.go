@@ -1,0 +1,165 @@
+package proc
+
+import (
+	"errors"
+	"os"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// broker makes the changes of metadata that a child without a view of its own asks for: modes, owners, times and
+// attributes of files in its writable places. The kernel stops the system call of the child and tells the broker, which
+// opens the file itself, checks what it has opened, and changes that. The call of the child never goes on, so that
+// nothing it does meanwhile with its memory or with names counts.
+type broker struct {
+	view   view
+	places map[string]int // the writable places, opened
+	// file has the notifications of the kernel.
+	file *os.File
+}
+
+// notification is how the kernel describes a system call that waits (struct seccomp_notif).
+type notification struct {
+	id          uint64
+	thread      uint32
+	flags       uint32
+	number      uint32
+	arch        uint32
+	instruction uint64
+	args        [6]uint64
+}
+
+// answer is what the system call returns (struct seccomp_notif_resp).
+type answer struct {
+	id    uint64
+	value int64
+	errno int32
+	flags uint32
+}
+
+// newBroker opens the writable places of a view.
+func newBroker(v view) *broker {
+	b := &broker{view: v, places: map[string]int{}}
+	for _, p := range v {
+		if p.kind != writePlace {
+			continue
+		}
+		if fd, err := openPlace(p.path); err == nil {
+			b.places[p.path] = fd
+		}
+	}
+	return b
+}
+
+// serve answers until no process is left behind the filter. It takes the descriptor of its notifications.
+func (b *broker) serve(listener int) error {
+	if err := unix.SetNonblock(listener, true); err != nil {
+		return errors.Join(os.NewSyscallError("fcntl", err), unix.Close(listener))
+	}
+	b.file = os.NewFile(uintptr(listener), "notifications")
+	conn, err := b.file.SyscallConn()
+	if err != nil {
+		return errors.Join(err, b.file.Close())
+	}
+	go func() {
+		defer b.close()
+		for b.next(conn) {
+			continue
+		}
+	}()
+	return nil
+}
+
+func (b *broker) close() {
+	if b.file != nil {
+		_ = b.file.Close()
+	}
+	for _, fd := range b.places {
+		_ = unix.Close(fd)
+	}
+}
+
+// next waits for a system call and answers it. It returns false when there will be no more.
+func (b *broker) next(conn syscall.RawConn) (more bool) {
+	var n notification
+	over, received := false, false
+	err := conn.Read(func(fd uintptr) bool {
+		ready := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}} //nolint:gosec // a descriptor
+		if _, err := unix.Poll(ready, 0); err != nil {
+			return !errors.Is(err, unix.EINTR)
+		}
+		if ready[0].Revents&unix.POLLIN == 0 {
+			over = ready[0].Revents&(unix.POLLHUP|unix.POLLERR) != 0
+			return over
+		}
+		received = order(fd, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&n)) == nil //nolint:gosec // the kernel takes a pointer
+		return true
+	})
+	if err != nil || over {
+		return false
+	}
+	if !received {
+		return true // the process has been killed meanwhile
+	}
+	a := answer{id: n.id}
+	if errno := b.change(n, func() bool { return b.waits(conn, n.id) }); errno != 0 {
+		a.errno = -int32(errno) //nolint:gosec // a small number
+	}
+	err = conn.Control(func(fd uintptr) { _ = order(fd, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&a)) }) //nolint:gosec // the kernel takes a pointer
+	return err == nil
+}
+
+// waits reports whether the system call still waits, so that the number of its thread is not that of another one.
+func (b *broker) waits(conn syscall.RawConn, id uint64) bool {
+	const valid = 0x40082102 // SECCOMP_IOCTL_NOTIF_ID_VALID
+	waits := false
+	err := conn.Control(func(fd uintptr) { waits = order(fd, valid, unsafe.Pointer(&id)) == nil }) //nolint:gosec // the kernel takes a pointer
+	return err == nil && waits
+}
+
+func order(fd uintptr, request uintptr, argument unsafe.Pointer) error {
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, fd, request, uintptr(argument)); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// change makes the change that a system call asks for.
+func (b *broker) change(n notification, waits func() bool) unix.Errno {
+	call, known := metadataCalls()[n.number]
+	if !known {
+		return unix.EPERM
+	}
+	caller, err := openCaller(n.thread)
+	if err != nil {
+		return unix.EPERM
+	}
+	defer caller.close()
+	if !waits() || !caller.own() {
+		return unix.EPERM
+	}
+	c, errno := call(caller, n.args)
+	if errno != 0 {
+		return errno
+	}
+	fd, errno := caller.open(c)
+	if errno != 0 {
+		return errno
+	}
+	defer func() { _ = unix.Close(fd) }()
+	if !b.holds(fd) {
+		return unix.EPERM
+	}
+	return errnoOf(c.apply(fd))
+}
+
+// errnoOf returns the number of a system call's error, 0 for none.
+func errnoOf(err error) unix.Errno {
+	errno := unix.Errno(0)
+	if err != nil && !errors.As(err, &errno) {
+		return unix.EIO
+	}
+	return errno
+}

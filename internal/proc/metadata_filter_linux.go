@@ -1,0 +1,64 @@
+package proc
+
+import (
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+)
+
+// metadataWall says what becomes of the system calls that change modes, owners, times and attributes of files.
+type metadataWall int
+
+const (
+	// metadataFree lets them through: the view of the file system bounds them.
+	metadataFree metadataWall = iota
+	// metadataBrokered has the node make the changes that are in order.
+	metadataBrokered
+	// metadataRefused forbids them all.
+	metadataRefused
+)
+
+// metadataFilter is the part of a filter that bounds changes of metadata. What orders the file system itself by ioctl,
+// such as its flags for files, is refused even then when the node makes the other changes.
+func metadataFilter(wall metadataWall) []bpf.Instruction {
+	if wall == metadataFree {
+		return nil
+	}
+	verdict := bpf.Instruction(bpf.RetConstant{Val: unix.SECCOMP_RET_USER_NOTIF})
+	if wall == metadataRefused {
+		verdict = refuse(unix.EPERM)
+	}
+	var program []bpf.Instruction
+	for number := range metadataCalls() {
+		program = append(program, on(number, verdict)...)
+	}
+	// Programs do without these three when the kernel is too old for them.
+	for _, number := range []uint32{unix.SYS_SETXATTRAT, unix.SYS_REMOVEXATTRAT, unix.SYS_FILE_SETATTR} {
+		program = append(program, on(number, refuse(unix.ENOSYS))...)
+	}
+	return append(program, on(unix.SYS_IOCTL, fileSystemOrders()...)...)
+}
+
+// fileSystemOrders refuses what an ioctl tells a file system, but for copies between files and questions.
+func fileSystemOrders() []bpf.Instruction {
+	const (
+		fiemap, getAttributes, getVersion = 0xc020660b, 0x801c581f, 0x80087601
+		kind                              = 8 // bits below the type of the order
+	)
+	harmless := []uint32{unix.FICLONE, unix.FICLONERANGE, unix.FIDEDUPERANGE, unix.FS_IOC_GETFLAGS, fiemap, getAttributes, getVersion}
+	types := []uint32{'f', 'X', 'v', 'r', 0x94} // of ext4, xfs, versions, FAT, btrfs
+	body := []bpf.Instruction{argument(1)}
+	rest := len(harmless) + 2 + len(types) + 1 // up to the end of the body
+	for _, order := range harmless {
+		rest--
+		body = append(body, bpf.JumpIf{Cond: bpf.JumpEqual, Val: order, SkipTrue: uint8(rest)}) //nolint:gosec // a handful
+	}
+	body = append(body, bpf.ALUOpConstant{Op: bpf.ALUOpShiftRight, Val: kind}, bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: 0xff})
+	for i, t := range types {
+		jump := bpf.JumpIf{Cond: bpf.JumpEqual, Val: t, SkipTrue: uint8(len(types) - 1 - i)} //nolint:gosec // a handful
+		if i == len(types)-1 {
+			jump.SkipFalse = 1 // past the refusal
+		}
+		body = append(body, jump)
+	}
+	return append(body, refuse(unix.EPERM))
+}

@@ -1,0 +1,287 @@
+package proc
+
+import (
+	"cmp"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// view is the file system as one child sees it, in a mount namespace of its own. Below the writable places everything
+// can be changed; elsewhere nothing can, neither contents nor names, modes, owners, times or attributes. Hidden
+// folders are empty; the contents of hidden files are for Landlock to hide.
+type view []place
+
+// place is a file or folder that a view shows in another way than the folder above it.
+type place struct {
+	path string
+	kind placeKind
+}
+
+type placeKind int
+
+const (
+	hiddenPlace placeKind = iota
+	readPlace
+	writePlace
+)
+
+// newView lists what a command sees. always is hidden whatever the command says; what the command hides itself gives
+// way to the places that it names below.
+func newView(s Sandbox, shared, always []string) view {
+	var all view
+	add := func(kind placeKind, paths []string, hides func(string) []string) {
+		for _, path := range paths {
+			path = filepath.Clean(path)
+			hidden := slices.Concat(always, hides(path))
+			if !slices.ContainsFunc(hidden, func(h string) bool { return within(path, h) }) {
+				all = append(all, place{path, kind})
+			}
+		}
+	}
+	for _, path := range slices.Concat(always, s.Hidden) {
+		all = append(all, place{filepath.Clean(path), hiddenPlace})
+	}
+	add(readPlace, s.Read, s.hides)
+	add(writePlace, s.Write, s.hides)
+	if len(s.Write) > 0 {
+		add(writePlace, shared, func(string) []string { return s.Hidden })
+	}
+	return all.prune()
+}
+
+// prune puts folders before what is below them, and leaves out what looks as the folder above it does.
+func (v view) prune() view {
+	slices.SortFunc(v, func(a, b place) int { return cmp.Or(cmp.Compare(a.path, b.path), cmp.Compare(a.kind, b.kind)) })
+	var kept view
+	for _, p := range v {
+		above := readPlace
+		for _, k := range kept {
+			if within(p.path, k.path) {
+				above = k.kind // those further below come later
+			}
+		}
+		if p.kind != above && (p.kind != readPlace || above != writePlace) {
+			kept = append(kept, p)
+		}
+	}
+	return kept
+}
+
+// enter moves the calling thread into the view, for good.
+func (v view) enter() error {
+	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+		return os.NewSyscallError("unshare", err)
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return &os.PathError{Op: "mount", Path: "/", Err: err}
+	}
+	trees := slices.Repeat([]int{-1}, len(v))
+	defer func() { closeAll(trees) }()
+	var err error
+	for i, p := range v {
+		if trees[i], err = p.copy(); err != nil {
+			return err
+		}
+	}
+	if !slices.Contains(v, place{"/", writePlace}) {
+		if err := readOnly(unix.AT_FDCWD, "/", unix.AT_RECURSIVE); err != nil {
+			return err
+		}
+	}
+	return v.arrange(trees)
+}
+
+// arrange shows the copies at their places and empties the hidden ones.
+func (v view) arrange(trees []int) error {
+	var covers []int
+	defer func() { closeAll(covers) }()
+	for i, p := range v {
+		switch {
+		case p.path == "/":
+		case p.kind == hiddenPlace:
+			cover, err := p.cover()
+			if err != nil {
+				return err
+			}
+			covers = append(covers, cover)
+		case trees[i] >= 0:
+			if err := p.show(trees[i]); err != nil {
+				return err
+			}
+		}
+	}
+	for _, cover := range covers {
+		if cover >= 0 {
+			if err := readOnly(cover, "", 0); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// copy returns a copy of the mounts at the place, -1 when it is hidden or does not exist.
+func (p place) copy() (int, error) {
+	if p.kind == hiddenPlace || p.path == "/" {
+		return -1, nil
+	}
+	at, err := openPlace(p.path)
+	switch {
+	case errors.Is(err, unix.ELOOP):
+		return -1, throughLink(p.path)
+	case absent(err):
+		return -1, nil
+	case err != nil:
+		return -1, &os.PathError{Op: "open", Path: p.path, Err: err}
+	}
+	defer func() { _ = unix.Close(at) }()
+	tree, err := unix.OpenTree(at, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH|unix.AT_RECURSIVE)
+	if err != nil {
+		return -1, &os.PathError{Op: "open_tree", Path: p.path, Err: err}
+	}
+	if p.kind == readPlace {
+		if err := readOnly(tree, "", unix.AT_RECURSIVE); err != nil {
+			return -1, errors.Join(err, unix.Close(tree))
+		}
+	}
+	return tree, nil
+}
+
+// show puts a copy of the place where it was.
+func (p place) show(tree int) error {
+	at, err := openPlace(p.path)
+	if absent(err) { // it lies below a hidden folder, which is empty
+		if err = p.make(tree); err == nil {
+			at, err = openPlace(p.path)
+		}
+	}
+	if err != nil {
+		return &os.PathError{Op: "open", Path: p.path, Err: err}
+	}
+	defer func() { _ = unix.Close(at) }()
+	return p.attach(tree, at)
+}
+
+// make creates what a copy can be put on. That works below hidden folders alone, because all else is read-only.
+func (p place) make(tree int) error {
+	const passable = 0o755 // for whomever root becomes
+	var stat unix.Stat_t
+	if err := unix.Fstat(tree, &stat); err != nil {
+		return err
+	}
+	if stat.Mode&unix.S_IFMT == unix.S_IFDIR {
+		return os.MkdirAll(p.path, passable)
+	}
+	if err := os.MkdirAll(filepath.Dir(p.path), passable); err != nil {
+		return err
+	}
+	return os.WriteFile(p.path, nil, 0o600)
+}
+
+// cover empties a hidden folder, and makes a hidden file read-only. It returns the new mount of a folder, else -1.
+func (p place) cover() (int, error) {
+	at, err := openPlace(p.path)
+	switch {
+	case absent(err), errors.Is(err, unix.ELOOP): // where the link leads to is hidden too
+		return -1, nil
+	case err != nil:
+		return -1, &os.PathError{Op: "open", Path: p.path, Err: err}
+	}
+	defer func() { _ = unix.Close(at) }()
+	var stat unix.Stat_t
+	if err := unix.Fstat(at, &stat); err != nil {
+		return -1, &os.PathError{Op: "stat", Path: p.path, Err: err}
+	}
+	if stat.Mode&unix.S_IFMT == unix.S_IFDIR {
+		empty, err := emptyFolder()
+		if err == nil {
+			err = p.attach(empty, at)
+		}
+		return empty, err
+	}
+	// Its contents are for Landlock to hide.
+	tree, err := unix.OpenTree(at, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
+	if err != nil {
+		return -1, &os.PathError{Op: "open_tree", Path: p.path, Err: err}
+	}
+	defer func() { _ = unix.Close(tree) }()
+	if err := readOnly(tree, "", 0); err != nil {
+		return -1, err
+	}
+	return -1, p.attach(tree, at)
+}
+
+func (p place) attach(tree, at int) error {
+	err := unix.MoveMount(tree, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+	if err != nil {
+		return &os.PathError{Op: "move_mount", Path: p.path, Err: err}
+	}
+	return nil
+}
+
+// emptyFolder returns a new file system with nothing in it.
+func emptyFolder() (int, error) {
+	fs, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return -1, os.NewSyscallError("fsopen", err)
+	}
+	defer func() { _ = unix.Close(fs) }()
+	if err := unix.FsconfigSetString(fs, "mode", "0755"); err != nil {
+		return -1, os.NewSyscallError("fsconfig", err)
+	}
+	if err := unix.FsconfigCreate(fs); err != nil {
+		return -1, os.NewSyscallError("fsconfig", err)
+	}
+	mount, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+	return mount, os.NewSyscallError("fsmount", err)
+}
+
+// readOnly forbids all changes in the mount at a path, or of a descriptor, and with AT_RECURSIVE in those below.
+func readOnly(fd int, path string, recursive uint) error {
+	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
+	flags := recursive
+	if path == "" {
+		flags |= unix.AT_EMPTY_PATH
+	}
+	return os.NewSyscallError("mount_setattr", unix.MountSetattr(fd, path, flags, &attr))
+}
+
+// openPlace refers to a file or folder whose path has no symbolic link in it.
+func openPlace(path string) (int, error) {
+	return unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{
+		Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
+	})
+}
+
+// absent reports whether a place is not there, or out of reach for the child as well.
+func absent(err error) bool {
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EACCES)
+}
+
+func throughLink(path string) error {
+	return fault.New(fault.OutsideRoot, "%s leads through a symbolic link", path).WithField("sandbox").
+		WithHint("something has put the link there; remove it")
+}
+
+func closeAll(fds []int) {
+	for _, fd := range fds {
+		if fd >= 0 {
+			_ = unix.Close(fd)
+		}
+	}
+}
+
+// viewsWork reports whether this process may make views for its children.
+func viewsWork() bool {
+	works := make(chan bool)
+	go onOtherThread(func() {
+		works <- view{{"/proc", hiddenPlace}}.enter() == nil
+	})
+	return <-works
+}

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package uptime
+
+import "time"
+
+func now() time.Duration { return sinceStart() }

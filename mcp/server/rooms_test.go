@@ -1,0 +1,148 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// Who has many answers that nobody reads waits for memory, while others get theirs at once.
+func TestUnreadAnswersTakeTheirPart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRooms()
+		const size = MaxAnswersEach / answerCopies
+		first, second, other := r.room("a"), r.room("a"), r.room("b")
+		require.NoError(t, first.hold(t.Context(), size))
+		assert.False(t, second.take(size))
+		assert.True(t, second.take(largeAnswer-1), "small answers wait for nothing")
+		require.NoError(t, other.hold(t.Context(), 10*size), "no answer is too large for an empty node")
+		err := second.hold(t.Context(), size)
+		assert.True(t, fault.Has(err, fault.RateLimited), "%v", err)
+		got := make(chan error)
+		go func() { got <- second.hold(context.Background(), size) }()
+		synctest.Wait()
+		other.leave()
+		synctest.Wait()
+		assert.False(t, second.holds(), "the memory of others is not for everybody")
+		first.leave()
+		require.NoError(t, <-got)
+		second.leave()
+		assert.Zero(t, r.held)
+		assert.Empty(t, r.each)
+		assert.Empty(t, r.line)
+	})
+}
+
+// A large answer goes out when it was made, in order, and what is made after the end of its request holds nothing.
+func TestLargeAnswersAreLate(t *testing.T) {
+	t.Parallel()
+	r := newRooms()
+	of, sent := r.room("a"), httptest.NewRecorder()
+	late := &lateWriter{ResponseWriter: sent, room: of}
+	_, _ = late.Write([]byte("small "))
+	require.NoError(t, of.hold(t.Context(), largeAnswer))
+	require.NoError(t, of.begin(t.Context()))
+	_, _ = late.Write(make([]byte, largeAnswer))
+	late.Flush()
+	_, _ = late.Write([]byte("end"))
+	assert.Equal(t, "small ", sent.Body.String())
+	of.made()
+	late.send()
+	assert.Equal(t, len("small ")+largeAnswer+len("end"), sent.Body.Len())
+	of.leave()
+	require.NoError(t, of.hold(t.Context(), largeAnswer))
+	require.NoError(t, of.begin(t.Context()))
+	assert.Zero(t, r.held)
+	assert.Empty(t, r.making)
+}
+
+// unread is a client that reads nothing until it is let go.
+type unread struct {
+	http.ResponseWriter
+
+	opened chan struct{}
+}
+
+func (u unread) Write(data []byte) (int, error) {
+	<-u.opened
+	return len(data), nil
+}
+
+func (u unread) Flush() { <-u.opened }
+
+func answerIn(of *room, answer func() (mcp.Result, error)) {
+	if _, err := inRoom(context.Background(), client{room: of}, answer); err != nil {
+		panic(err)
+	}
+}
+
+// The place in which large answers are made is held by nobody who waits for a client, however the answer goes out.
+func TestAClientThatReadsNothingStopsNobody(t *testing.T) {
+	t.Parallel()
+	small := func() (mcp.Result, error) { return &mcp.ReadResourceResult{}, nil }
+	list := func() (mcp.Result, error) { return &mcp.ListToolsResult{Tools: make([]*mcp.Tool, largeAnswer)}, nil }
+	for name, answer := range map[string]func(of *room, w http.ResponseWriter){
+		"a small answer": func(of *room, w http.ResponseWriter) {
+			answerIn(of, small)
+			_, _ = w.(*lateWriter).ResponseWriter.Write(nil) // as by a layer that unwraps
+		},
+		"the beginning of a large one": func(of *room, w http.ResponseWriter) {
+			answerIn(of, list)
+			_, _ = w.Write([]byte("data: "))
+		},
+		"its header": func(of *room, w http.ResponseWriter) {
+			answerIn(of, list)
+			w.(http.Flusher).Flush()
+		},
+		"all of it": func(of *room, w http.ResponseWriter) {
+			answerIn(of, list)
+			_, _ = w.Write(make([]byte, largeAnswer))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r, open := newRooms(), make(chan struct{})
+				req := httptest.NewRequest(http.MethodPost, "/", nil)
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					r.serve(unread{httptest.NewRecorder(), open}, req, func(w http.ResponseWriter) { answer(r.noted(req.Header.Get(noteRoom)), w) })
+				}()
+				synctest.Wait()
+				ctx, stop := context.WithTimeout(t.Context(), 2*time.Second)
+				defer stop()
+				_, err := inRoom(ctx, client{room: r.room("other")}, list)
+				require.NoError(t, err)
+				close(open)
+				<-ended
+				assert.Empty(t, r.open)
+			})
+		})
+	}
+}
+
+// A request that ends in a panic leaves nothing behind.
+func TestARequestThatPanicsLeavesNothing(t *testing.T) {
+	t.Parallel()
+	r := newRooms()
+	req := httptest.NewRequest(http.MethodPost, "/", nil)
+	assert.Panics(t, func() {
+		r.serve(httptest.NewRecorder(), req, func(http.ResponseWriter) {
+			require.NoError(t, r.noted(req.Header.Get(noteRoom)).begin(t.Context()))
+			panic("no")
+		})
+	})
+	assert.Empty(t, r.open)
+	assert.Empty(t, r.making)
+}

@@ -1,0 +1,439 @@
+package orchestrator
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// This file holds what moves finished tasks to the archive: by age, and when somebody asks for it. Both are done by one
+// goroutine in small steps; a run that was asked for is noted in the store and goes on after a restart.
+
+// archiveID is the entry of the checkpoint store, beside that of what is paused, that keeps the run.
+const archiveID = "archive"
+
+// archiveRun is what somebody has asked for. The lock guards it.
+type archiveRun struct {
+	// before is the time since which the tasks have not changed.
+	before time.Time
+	// archived and left count the tasks that were moved, and those that were in use or could not be moved.
+	archived, left int
+	// err is why the run stands still, nil when it goes on.
+	err *fault.Error
+	// over is closed at the end.
+	over chan struct{}
+}
+
+// archiveNote is what the store keeps of a run; an empty one says that there is none.
+type archiveNote struct {
+	Before time.Time `json:"before,omitzero"`
+}
+
+// Archive implements API.
+func (o *Orchestrator) Archive(ctx context.Context, r ArchiveRequest) (ArchiveReply, error) {
+	if err := o.serving(); err != nil {
+		return ArchiveReply{}, err
+	}
+	if r.Wait < 0 || r.Age < 0 {
+		return ArchiveReply{}, fault.New(fault.ValidationError, "is negative").WithField("wait, age")
+	}
+	run, err := o.beginArchiving(ctx, r)
+	if err != nil || run == nil {
+		return ArchiveReply{}, err
+	}
+	wait := time.NewTimer(min(r.Wait, maxArchiveWait))
+	defer wait.Stop()
+	select {
+	case <-run.over:
+	case <-wait.C:
+	case <-ctx.Done():
+		return ArchiveReply{}, fault.From(ctx.Err())
+	case <-o.stopped:
+		return ArchiveReply{}, stopping()
+	}
+	o.lock()
+	defer o.unlock()
+	return run.reply(), nil
+}
+
+// maxArchiveWait bounds the wait of one request for the end of a run.
+const maxArchiveWait = 30 * time.Second
+
+func (r *archiveRun) reply() ArchiveReply {
+	reply := ArchiveReply{Archived: r.archived, Left: r.left, Running: true, Before: r.before, Error: r.err}
+	select {
+	case <-r.over:
+		reply.Running = false
+	default:
+	}
+	return reply
+}
+
+// beginArchiving returns the run that does what a request asks for; one that goes on is given more to do. Nil when only
+// the newest run is asked for and there was none.
+func (o *Orchestrator) beginArchiving(ctx context.Context, r ArchiveRequest) (*archiveRun, error) {
+	before := o.now().Add(-r.Age)
+	o.holding.Lock()
+	defer o.holding.Unlock()
+	o.lock()
+	run, runs := o.archiving, o.archiving.runs()
+	o.unlock()
+	if r.Look || runs && !before.After(run.before) {
+		return run, nil
+	}
+	if _, err := o.cfg.Checkpoints.Save(ctx, controlTask, archiveID, mustJSON(archiveNote{before})); err != nil {
+		return nil, err
+	}
+	return o.setArchiving(before), nil
+}
+
+// setArchiving makes a run, or lets the one that goes on do more.
+func (o *Orchestrator) setArchiving(before time.Time) *archiveRun {
+	o.lock()
+	defer o.unlock()
+	if !o.archiving.runs() {
+		o.archiving = &archiveRun{over: make(chan struct{})}
+	}
+	o.archiving.before = before
+	select {
+	case o.archiveNow <- struct{}{}:
+	default:
+	}
+	return o.archiving
+}
+
+func (r *archiveRun) runs() bool {
+	if r == nil {
+		return false
+	}
+	select {
+	case <-r.over:
+		return false
+	default:
+		return true
+	}
+}
+
+// restoreArchiving takes up the run that the node before has not ended. It has to be done before requests are served, which may give
+// the run more to do.
+func (o *Orchestrator) restoreArchiving(ctx context.Context) {
+	data, err := o.cfg.Checkpoints.Load(ctx, controlTask, archiveID)
+	if fault.Has(err, fault.NotFound) {
+		return
+	}
+	var note archiveNote
+	if err == nil {
+		err = json.Unmarshal(data, &note)
+	}
+	if err != nil {
+		o.cfg.Logger.WarnContext(ctx, "archive_run_unknown", slog.Any("error", err))
+	}
+	if !note.Before.IsZero() {
+		o.setArchiving(note.Before)
+	}
+}
+
+// archiveLoop archives finished tasks when they are old enough, and when somebody asks for it.
+func (o *Orchestrator) archiveLoop(ctx context.Context) {
+	tick := time.NewTicker(min(max(o.cfg.ArchiveAfter/10, time.Second), time.Minute))
+	defer tick.Stop()
+	again := time.NewTimer(0) // a run that stands still is tried again sooner
+	defer again.Stop()
+	again.Stop()
+	failed := map[events.TaskID]time.Time{}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-again.C:
+		case <-o.archiveNow:
+		}
+		for o.archiveStep(ctx, failed) { // there is more
+		}
+		o.lock()
+		if o.archiving.runs() {
+			again.Reset(archiveAgain)
+		}
+		o.unlock()
+	}
+}
+
+// archiveAgain is when a run that stands still goes on.
+const archiveAgain = 2 * time.Second
+
+// archiveStep archives some of what is old enough, and reports whether there may be more. failed holds the tasks
+// that could not be archived, and when: they are left alone for a while.
+func (o *Orchestrator) archiveStep(ctx context.Context, failed map[events.TaskID]time.Time) (more bool) {
+	const again = 10 * time.Minute
+	now := o.now()
+	before := now.Add(-o.cfg.ArchiveAfter)
+	maps.DeleteFunc(failed, func(_ events.TaskID, at time.Time) bool { return now.Sub(at) >= again })
+	o.lock()
+	run := o.archiving
+	if !run.runs() {
+		run = nil
+	}
+	if run != nil && run.before.After(before) {
+		before = run.before
+	}
+	o.unlock()
+	limit := archiveBatch + len(failed)
+	ids, err := o.archivable(ctx, before, limit)
+	full := len(ids) == limit
+	ids = slices.DeleteFunc(ids, func(id events.TaskID) bool { _, wait := failed[id]; return wait })
+	if err == nil {
+		err = o.archiveAll(ctx, ids, run, failed)
+	}
+	if ctx.Err() != nil {
+		return false
+	}
+	if err != nil {
+		o.cfg.Logger.WarnContext(ctx, "archive_incomplete", slog.Any("error", err))
+	}
+	more = err == nil && full
+	if run != nil && !more {
+		more = o.endArchiving(ctx, run, before, err)
+	}
+	return more
+}
+
+// archiveBatch is how many tasks are archived before it is looked for more.
+const archiveBatch = 2000
+
+// endArchiving ends a run that is through, unless it was given more to do meanwhile; one that cannot go on stands still.
+func (o *Orchestrator) endArchiving(ctx context.Context, run *archiveRun, before time.Time, err error) (more bool) {
+	o.holding.Lock()
+	defer o.holding.Unlock()
+	o.lock()
+	more = err == nil && run.before.After(before)
+	run.err = nil
+	if err != nil {
+		run.err = fault.From(err)
+	}
+	o.unlock()
+	if more || err != nil {
+		return more
+	}
+	if _, err := o.cfg.Checkpoints.Save(ctx, controlTask, archiveID, mustJSON(archiveNote{})); err != nil {
+		o.cfg.Logger.WarnContext(ctx, "archive_end_not_noted", slog.Any("error", err)) // it is found to be through after a restart
+	}
+	o.lock()
+	defer o.unlock()
+	close(run.over)
+	return false
+}
+
+const (
+	// archivers is how many tasks are archived at the same time when there is nothing else to do.
+	archivers = 8
+	// archivePart is how many are archived before it is looked whether there is.
+	archivePart = 64
+)
+
+// archiveAll archives tasks, those in use left out. It takes half of the time of one goroutine while other work is done,
+// and more when there is none. An error is one that every other task would have as well.
+func (o *Orchestrator) archiveAll(ctx context.Context, ids []events.TaskID, run *archiveRun, failed map[events.TaskID]time.Time) error {
+	seen := o.log.sent()
+	width := 1
+	for part := range slices.Chunk(ids, archivePart) {
+		began := time.Now()
+		err := o.archivePartOf(ctx, part, width, run, failed)
+		if err != nil || ctx.Err() != nil {
+			return err
+		}
+		width = archivers
+		if sent := o.log.sent(); sent != seen {
+			seen, width = sent, 1
+			rest(ctx, time.Since(began))
+		}
+	}
+	return nil
+}
+
+// rest waits, unless ctx ends.
+func rest(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// archivePartOf archives some tasks, so many at the same time.
+func (o *Orchestrator) archivePartOf(ctx context.Context, ids []events.TaskID, width int, run *archiveRun, failed map[events.TaskID]time.Time) error {
+	next := make(chan events.TaskID, len(ids))
+	for _, id := range ids {
+		next <- id
+	}
+	close(next)
+	var mu sync.Mutex // guards failed and stop
+	var stop error
+	var group sync.WaitGroup
+	for range width {
+		group.Go(func() {
+			for id := range next {
+				err := o.archive(ctx, id)
+				mu.Lock()
+				if stop != nil || ctx.Err() != nil {
+					mu.Unlock()
+					return
+				}
+				if fault.Has(err, fault.Unavailable) || fault.Has(err, fault.DiskFull) {
+					stop = err // so it would be for every other task
+				}
+				if err != nil {
+					failed[id] = o.now()
+					o.cfg.Logger.WarnContext(ctx, "archive_failed", slog.Any("task", id), slog.Any("error", err))
+				}
+				mu.Unlock()
+				o.count(run, err)
+			}
+		})
+	}
+	group.Wait()
+	for id := range failed {
+		if stop != nil && slices.Contains(ids, id) {
+			delete(failed, id) // the log is at fault
+		}
+	}
+	return stop
+}
+
+// count notes in a run how the archiving of a task has ended.
+func (o *Orchestrator) count(run *archiveRun, err error) {
+	if run == nil {
+		return
+	}
+	o.lock()
+	defer o.unlock()
+	if err == nil {
+		run.archived++
+		run.err = nil
+	} else if !fault.Has(err, fault.Unavailable) && !fault.Has(err, fault.DiskFull) {
+		run.left++
+	}
+}
+
+// archivable lists finished tasks that have not changed since a time: those that have a line, then those
+// that memory has forgotten. With an error the list may be too short.
+func (o *Orchestrator) archivable(ctx context.Context, before time.Time, limit int) ([]events.TaskID, error) {
+	ids, forgotten := o.archivableLines(before, limit)
+	if len(ids) == limit || forgotten.IsZero() {
+		return ids, nil
+	}
+	seen := map[events.TaskID]bool{}
+	for h, err := range o.oldHeads(ctx, before) {
+		if err != nil || len(ids) == limit {
+			return ids, err
+		}
+		if statemachine.State(h.State).Terminal() && !seen[h.Task] && !o.remembers(h.Task) {
+			seen[h.Task] = true
+			ids = append(ids, h.Task)
+		}
+	}
+	return ids, nil
+}
+
+// archivableLines lists those of which there is a line, and returns up to when tasks were forgotten.
+func (o *Orchestrator) archivableLines(before time.Time, limit int) (ids []events.TaskID, forgotten time.Time) {
+	o.lock()
+	ended, forgotten := slices.Clone(o.listed.ended), o.listed.forgotten
+	o.unlock()
+	for part := range slices.Chunk(ended, indexChunk) {
+		o.lock()
+		for _, id := range part {
+			if len(ids) < limit && o.mayArchive(id, before) {
+				ids = append(ids, id)
+			}
+		}
+		o.unlock()
+		if len(ids) == limit {
+			break
+		}
+	}
+	return ids, forgotten
+}
+
+// mayArchive reports whether a finished task of which there is a line has not changed since a time, and is not in use. The
+// lock is held.
+func (o *Orchestrator) mayArchive(id events.TaskID, before time.Time) bool {
+	line := o.listed.lines[id]
+	if line == nil || line.Archived || !line.UpdatedAt.Before(before) {
+		return false
+	}
+	e := o.tasks[id]
+	return e == nil || e.task != nil && e.idle()
+}
+
+// remembers reports whether there is a line of a task.
+func (o *Orchestrator) remembers(id events.TaskID) bool {
+	o.lock()
+	defer o.unlock()
+	return o.listed.lines[id] != nil
+}
+
+// oldHeads yields the heads of the live log that are older than a time. In the order of the log they
+// are the first ones.
+func (o *Orchestrator) oldHeads(ctx context.Context, before time.Time) iter.Seq2[events.Head, error] {
+	return func(yield func(events.Head, error) bool) {
+		ordered := o.cfg.Indexes != nil
+		heads := o.cfg.Log.Heads
+		if ordered {
+			heads = func(ctx context.Context) iter.Seq2[events.Head, error] { return o.cfg.Indexes.HeadsAfter(ctx, 0) }
+		}
+		for h, err := range heads(ctx) {
+			old := err == nil && h.At.Before(before)
+			if err == nil && !old && ordered {
+				return
+			}
+			if (old || err != nil) && !yield(h, err) {
+				return
+			}
+		}
+	}
+}
+
+// archive moves one finished task to the archive. Its entry is busy meanwhile, so that nothing is
+// appended between the copy and the removal; a later append is refused by its condition.
+func (o *Orchestrator) archive(ctx context.Context, id events.TaskID) error {
+	var held *entry
+	done := false
+	err := o.look(ctx, id, func(e *entry) error {
+		if !e.task.State.Terminal() || !e.idle() {
+			return fault.New(fault.Conflict, "task %s is in use", id)
+		}
+		held, done = e, e.task.State == statemachine.Done
+		e.busy = true
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	err = o.cfg.Log.Archive(ctx, id)
+	o.lock()
+	if err == nil {
+		o.listed.markArchived(id)
+		held.archived = true
+	}
+	o.release(held)
+	if err == nil && held.idle() && o.tasks[id] == held {
+		delete(o.tasks, id)
+		o.listed.dropWhole(id)
+	}
+	o.unlock()
+	if err == nil {
+		o.cfg.Archived(id, done)
+	}
+	return err
+}

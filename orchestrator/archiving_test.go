@@ -1,0 +1,189 @@
+package orchestrator_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/events/eventstest"
+	"github.com/orch-dev/orch/events/memlog"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// slowArchive is a log that takes a second to archive a task.
+type slowArchive struct {
+	*memlog.Log
+
+	refuse atomic.Bool
+}
+
+func (s *slowArchive) Archive(ctx context.Context, id events.TaskID) error {
+	select {
+	case <-ctx.Done():
+		return fault.From(ctx.Err())
+	case <-time.After(time.Second):
+	}
+	if s.refuse.Load() {
+		return fault.New(fault.Unavailable, "not now")
+	}
+	return s.Log.Archive(ctx, id)
+}
+
+// archiving begins a run, or asks how it stands.
+func (n *node) archiving(r orchestrator.ArchiveRequest) orchestrator.ArchiveReply {
+	n.t.Helper()
+	reply, err := n.Archive(context.Background(), r)
+	require.NoError(n.t, err)
+	return reply
+}
+
+func startSlow(t *testing.T, log *slowArchive) *node {
+	t.Helper()
+	return start(t, log.Log, func(c *orchestrator.Config) { c.Log = log })
+}
+
+// However many tasks there are, the request is answered at once, and the run goes on by itself, also in the next node.
+func TestArchiveGoesOnInTheBackground(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		log := &slowArchive{Log: memlog.New(memlog.Config{})}
+		n := startSlow(t, log)
+		const tasks = 500
+		for range tasks {
+			n.submit(setPlan)
+		}
+		<-time.After(time.Second)
+		began := time.Now()
+		r := n.archiving(orchestrator.ArchiveRequest{})
+		assert.True(t, r.Running)
+		assert.Zero(t, time.Since(began))
+		<-time.After(10 * time.Second)
+		r = n.archiving(orchestrator.ArchiveRequest{Look: true})
+		assert.True(t, r.Running)
+		assert.Positive(t, r.Archived)
+		assert.Less(t, r.Archived, tasks)
+		late := n.submit(setPlan)
+		n.stop()
+		left := len(eventstest.HeadsOf(t, log))
+		require.Greater(t, left, 1, "the run was cut short")
+
+		n = startSlow(t, log)
+		synctest.Wait()
+		r = n.archiving(orchestrator.ArchiveRequest{Look: true, Wait: 30 * time.Second})
+		assert.True(t, r.Running, "the wait of a request is bounded")
+		for r.Running {
+			r = n.archiving(orchestrator.ArchiveRequest{Look: true, Wait: 30 * time.Second})
+		}
+		live := eventstest.HeadsOf(t, log)
+		assert.Len(t, live, 1, "what ended after the request stays")
+		assert.Contains(t, live, late)
+		n.stop()
+
+		startSlow(t, log)
+		<-time.After(time.Minute)
+		assert.Len(t, eventstest.HeadsOf(t, log), 1, "a run that is over does not go on")
+	})
+}
+
+// A run that the log refuses stands still, says so, and goes on when it can.
+func TestArchiveStandsStill(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		log := &slowArchive{Log: memlog.New(memlog.Config{})}
+		log.refuse.Store(true)
+		n := startSlow(t, log)
+		n.submit(setPlan)
+		<-time.After(time.Second)
+		r := n.archiving(orchestrator.ArchiveRequest{Wait: 5 * time.Second})
+		assert.True(t, r.Running)
+		require.NotNil(t, r.Error)
+		assert.Equal(t, fault.Unavailable, r.Error.Code)
+		log.refuse.Store(false)
+		r = n.archiving(orchestrator.ArchiveRequest{Look: true, Wait: 30 * time.Second})
+		assert.False(t, r.Running)
+		assert.Nil(t, r.Error)
+		assert.Equal(t, 1, r.Archived)
+	})
+}
+
+// A second request gives the run more to do; one for less changes nothing.
+func TestArchiveIsOneRun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		log := &slowArchive{Log: memlog.New(memlog.Config{})}
+		n := startSlow(t, log)
+		n.submit(setPlan)
+		<-time.After(2 * time.Minute)
+		n.submit(setPlan)
+		<-time.After(time.Second)
+		r := n.archiving(orchestrator.ArchiveRequest{Age: time.Minute})
+		require.True(t, r.Running)
+		before := n.archiving(orchestrator.ArchiveRequest{}).Before
+		assert.True(t, before.After(r.Before))
+		assert.Equal(t, before, n.archiving(orchestrator.ArchiveRequest{Age: time.Hour}).Before)
+		r = n.archiving(orchestrator.ArchiveRequest{Look: true, Wait: 30 * time.Second})
+		assert.Equal(t, 2, r.Archived)
+		assert.False(t, r.Running)
+	})
+}
+
+// Archiving old tasks leaves the lines of newer ones in memory.
+func TestArchivingForgetsNoNewerTask(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		log := &scans{Log: memlog.New(memlog.Config{})}
+		n := start(t, log.Log, func(c *orchestrator.Config) { c.Log, c.KeepListed, c.KeepOpen = log, 3, 3 })
+		for range 20 {
+			n.submit(setPlan)
+			<-time.After(time.Second)
+		}
+		require.Equal(t, 17, n.archiving(orchestrator.ArchiveRequest{Age: 3500 * time.Millisecond, Wait: 30 * time.Second}).Archived)
+		before := log.n.Load()
+		r, err := n.List(context.Background(), orchestrator.ListRequest{Limit: 2, States: []statemachine.State{statemachine.Done}})
+		require.NoError(t, err)
+		assert.Len(t, r.Tasks, 2)
+		assert.Equal(t, before, log.n.Load(), "the newest are at hand")
+	})
+}
+
+// slowNotes is a store that takes a while to say which run was asked for.
+type slowNotes struct{ *memlog.Log }
+
+func (s slowNotes) Load(ctx context.Context, task events.TaskID, id string) ([]byte, error) {
+	if id == "archive" {
+		<-time.After(5 * time.Second)
+	}
+	return s.Log.Load(ctx, task, id)
+}
+
+// What is asked for as soon as a node is there is not undone by what was asked for before it began.
+func TestAnOlderRunTakesNothingFromANewerOne(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		log := &slowArchive{Log: memlog.New(memlog.Config{})}
+		n := startSlow(t, log)
+		n.submit(setPlan)
+		<-time.After(2 * time.Minute)
+		n.submit(setPlan)
+		<-time.After(time.Second)
+		older := n.archiving(orchestrator.ArchiveRequest{Age: time.Minute})
+		require.True(t, older.Running)
+		n.stop()
+
+		n = start(t, log.Log, func(c *orchestrator.Config) { c.Log, c.Checkpoints = log, slowNotes{log.Log} })
+		assert.Equal(t, older.Before.UTC(), n.archiving(orchestrator.ArchiveRequest{Look: true}).Before.UTC(), "it goes on from the beginning")
+		newer := n.archiving(orchestrator.ArchiveRequest{}).Before
+		require.True(t, newer.After(older.Before))
+		r := n.archiving(orchestrator.ArchiveRequest{Look: true, Wait: 30 * time.Second})
+		assert.Equal(t, newer, r.Before)
+		assert.Equal(t, 2, r.Archived)
+	})
+}

@@ -1,0 +1,131 @@
+package orchestrator
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// sleeper is an open task of which a restart knows no more than the index says: it waits for a time or for people, so
+// its history is read when the time has come or somebody asks for it.
+type sleeper struct {
+	Line Summary `json:"line"`
+	// Wake is when its next timer is due, nil for never.
+	Wake *time.Time `json:"wake,omitempty"`
+	// Approvals is set when it has any, Undecided when one of them is pending, Unanswered when it has an open question.
+	Approvals  bool `json:"approvals,omitempty"`
+	Undecided  bool `json:"undecided,omitempty"`
+	Unanswered bool `json:"unanswered,omitempty"`
+}
+
+// letSleep takes over those of an index that have not changed since, so that nobody reads them now. The lock is held.
+func (o *Orchestrator) letSleep(all []events.Sleeper, f *recoveryScan) {
+	for _, s := range all {
+		a := &sleeper{}
+		if f.changed[s.Task] || !f.open[s.Task] || json.Unmarshal(s.Note, a) != nil || a.Line.ID != s.Task {
+			continue
+		}
+		delete(f.open, s.Task)
+		o.asleep[s.Task] = a
+		o.listed.addOpen(&a.Line)
+		o.quota.add(a.Line.Requestor)
+		o.timers.setMaybe(a.Wake, s.Task)
+	}
+}
+
+// sleeperOf returns what a restart has to know of an open task that nothing but time and people moves; nil for any other,
+// and for one that has changed after a position. The lock is held.
+func (o *Orchestrator) sleeperOf(line *Summary, seq uint64) *sleeper {
+	if a := o.asleep[line.ID]; a != nil {
+		return a
+	}
+	e := o.tasks[line.ID]
+	if e == nil || e.seq > seq || !e.rests() {
+		return nil
+	}
+	return &sleeper{
+		Line: *line, Wake: o.timers.next(line.ID),
+		Approvals: len(e.task.Approvals) > 0, Undecided: e.task.Undecided(), Unanswered: e.task.Unanswered(),
+	}
+}
+
+// rests reports whether nothing but a timer or a person can move the task, and no other task depends on it being read.
+func (e *entry) rests() bool {
+	t := e.task
+	switch {
+	case e.busy || len(e.turns) > 0 || t == nil || !e.open || e.behind || e.searching || e.noPlan != nil:
+		return false
+	case len(e.queued) > 0 || len(e.leases) > 0 || len(e.given) > 0 || e.key != "":
+		return false
+	case t.State == statemachine.Blocked || t.State.Terminal() || t.Cancelling || t.Ending || len(t.Unmet) > 0:
+		return false
+	case t.Submitted.Parent != nil || t.Submitted.Concurrency != nil:
+		return false
+	}
+	for _, s := range t.Steps {
+		if !restful(s) {
+			return false
+		}
+	}
+	return true
+}
+
+// restful reports whether a step is over, or waits for a time or for people.
+func restful(s *statemachine.Step) bool {
+	switch s.State {
+	case statemachine.StepRunning:
+		return s.Child == "" && !s.Executing()
+	case statemachine.StepParked:
+		return s.For == nil
+	default:
+		return s.State.Over()
+	}
+}
+
+// waken makes a task that slept one that is being read. The lock is held.
+func (o *Orchestrator) waken(e *entry) {
+	a := o.asleep[e.id]
+	if a == nil {
+		return
+	}
+	delete(o.asleep, e.id)
+	e.open, e.counted, e.requestor = true, true, a.Line.Requestor
+}
+
+// rouse reads those of some tasks that sleep, many at a time, so that memory knows all of them.
+func (o *Orchestrator) rouse(ctx context.Context, ids []events.TaskID) {
+	read := make(chan struct{}, len(ids))
+	reading := 0
+	for part := range slices.Chunk(ids, indexChunk) {
+		o.lock()
+		for _, id := range part {
+			if o.asleep[id] != nil {
+				reading++
+				o.enter(id, func(*entry, error) { read <- struct{}{} })
+			}
+		}
+		o.unlock()
+	}
+	for ; reading > 0; reading-- {
+		select {
+		case <-read:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// addOpen adds the line of an open task.
+func (l *listing) addOpen(line *Summary) {
+	if l.lines == nil {
+		l.lines = map[events.TaskID]*Summary{}
+	}
+	if l.waiting == nil {
+		l.waiting = map[events.TaskID]*Summary{}
+	}
+	l.lines[line.ID], l.waiting[line.ID] = line, line
+}

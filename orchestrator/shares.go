@@ -1,0 +1,76 @@
+package orchestrator
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/orch-dev/orch/events"
+)
+
+// shares counts the calls that run for each identity, and keeps one of them from having all workers for itself (ADR 0021).
+type shares struct {
+	running map[string]int
+	// urgent holds the lanes of critical calls that were kept from a last slot because another call of their identity runs.
+	urgent map[string]map[lane]bool
+}
+
+func newShares() shares { return shares{running: map[string]int{}, urgent: map[string]map[lane]bool{}} }
+
+// prefer orders two calls for the same slot: by priority, then the one whose identity has fewer calls running, then by age.
+func (s shares) prefer(t, u *queuedCall) bool {
+	if a, b := t.lane.requester, u.lane.requester; t.priority == u.priority && a != b && s.running[a] != s.running[b] {
+		return s.running[a] < s.running[b]
+	}
+	return t.before(u)
+}
+
+// admit reports whether a worker may have a call now. The last free slot of one with several is kept from agents: it is for
+// operators, and for a critical call of an agent of which no other call runs.
+func (s shares) admit(t *queuedCall, w *workerInfo) bool {
+	if w == nil || !w.lastSlot() || !strings.HasPrefix(t.lane.requester, events.AgentPrefix) {
+		return true
+	}
+	if t.priority == priorityOf("critical") {
+		if s.running[t.lane.requester] == 0 {
+			return true
+		}
+		s.wait(t.lane)
+	}
+	w.refused = true
+	return false
+}
+
+// lastSlot reports whether the worker has several slots, of which at most one is free.
+func (w *workerInfo) lastSlot() bool { return w.slots > 1 && w.slots-w.leases <= 1 }
+
+// wait notes that a critical call of the lane waits until no other call of its identity runs.
+func (s shares) wait(l lane) {
+	if s.urgent[l.requester] == nil {
+		s.urgent[l.requester] = map[lane]bool{}
+	}
+	s.urgent[l.requester][l] = true
+}
+
+// give counts a call of an identity out, and returns the lanes that have waited for it to be the last one.
+func (s shares) give(requester string) (urgent map[lane]bool) {
+	if s.running[requester]--; s.running[requester] > 0 {
+		return nil
+	}
+	urgent = s.urgent[requester]
+	delete(s.running, requester)
+	delete(s.urgent, requester)
+	return urgent
+}
+
+// keeper returns a worker that keeps its last free slot from a queued call, "" when none does. The lock is held.
+func (o *Orchestrator) keeper(t *queuedCall) string {
+	if t == nil {
+		return ""
+	}
+	for name, w := range o.match.workers {
+		if w.slots > w.leases && slices.Contains(w.queues, t.lane.queue) && !o.match.shares.admit(t, w) && !o.mute(w) {
+			return name
+		}
+	}
+	return ""
+}

@@ -1,0 +1,129 @@
+package orchestrator_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/events/memlog"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/work"
+)
+
+// submitAs submits a task of one read for somebody.
+func (n *node) submitAs(who, priority string) events.TaskID {
+	n.t.Helper()
+	plan := `{"orch":"v1","priority":"` + priority + `","steps":[{"id":"a","tool":"READ"}]}`
+	reply, err := n.Submit(context.Background(), orchestrator.SubmitRequest{Plan: json.RawMessage(plan), Actor: who})
+	require.NoError(n.t, err)
+	return reply.ID
+}
+
+// slots asks for calls as a worker with four slots does.
+func (n *node) slots(free int, wait time.Duration) []events.TaskID {
+	n.t.Helper()
+	batch, err := n.Poll(context.Background(), work.Poll{Worker: "w", Free: free, Slots: 4, Wait: wait})
+	require.NoError(n.t, err)
+	got := []events.TaskID{}
+	for _, call := range batch.Calls {
+		got = append(got, call.Task)
+	}
+	return got
+}
+
+// An agent whose calls hang leaves a slot for operators, and gets it back for nothing else.
+func TestLastSlotIsForOperators(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, memlog.New(memlog.Config{}))
+		var hog []events.TaskID
+		for range 5 {
+			hog = append(hog, n.submitAs("agent:hog", "normal"))
+		}
+		hog = append(hog, n.submitAs("agent:hog", "critical"))
+		assert.Equal(t, []events.TaskID{hog[5], hog[0], hog[1]}, n.slots(4, 0))
+		reply, err := n.Explain(context.Background(), orchestrator.GetRequest{ID: hog[2]})
+		require.NoError(t, err)
+		assert.Contains(t, reply.Causes[0].Sentence, "the last free slot of worker w is kept for operators")
+		assert.Empty(t, n.slots(1, 0))
+		more := n.submitAs("agent:hog", "critical")
+		assert.Empty(t, n.slots(1, 0), "a critical call beside others of its agent is not urgent")
+
+		got := make(chan []events.TaskID)
+		go func() { got <- n.slots(1, time.Minute) }()
+		synctest.Wait()
+		require.NoError(t, n.Report(context.Background(), work.Outcome{
+			Ref: work.Ref{Task: hog[0], Step: "a", Attempt: 1}, Worker: "w", StartedAt: time.Now(), Output: json.RawMessage(`{"n":1}`),
+		}))
+		assert.Equal(t, []events.TaskID{more}, <-got, "what was kept back goes on when a slot is free")
+		operator := n.submitAs("user:ada", "low")
+		assert.Equal(t, []events.TaskID{operator}, n.slots(1, 0))
+	})
+}
+
+// A critical call of an agent that has no other takes the last slot.
+func TestLastSlotIsForCriticalCalls(t *testing.T) {
+	t.Parallel()
+	n := start(t, memlog.New(memlog.Config{}))
+	for range 5 {
+		n.submitAs("agent:hog", "normal")
+	}
+	assert.Len(t, n.slots(4, 0), 3)
+	n.submitAs("agent:other", "normal")
+	critical := n.submitAs("agent:other", "critical")
+	assert.Equal(t, []events.TaskID{critical}, n.slots(1, 0))
+}
+
+// Of calls with the same priority the one is next whose identity has fewer running, however many another one has queued before.
+func TestIdentitiesTakeTurns(t *testing.T) {
+	t.Parallel()
+	n := start(t, memlog.New(memlog.Config{}))
+	var first, second []events.TaskID
+	for range 4 {
+		first = append(first, n.submitAs("user:first", "normal"))
+	}
+	for range 2 {
+		second = append(second, n.submitAs("user:second", "normal"))
+	}
+	urgent := n.submitAs("user:first", "high")
+	var got []events.TaskID
+	for range 7 {
+		got = append(got, n.slots(1, 0)...)
+	}
+	assert.Equal(t, []events.TaskID{urgent, second[0], first[0], second[1], first[1], first[2], first[3]}, got)
+}
+
+// A critical call that was kept from a last slot, because another call of its agent ran elsewhere, goes on when that one ends.
+func TestCriticalCallsGoOnWhenTheirAgentHasNoOther(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, memlog.New(memlog.Config{}))
+		elsewhere, err := n.Submit(context.Background(), orchestrator.SubmitRequest{
+			Plan: json.RawMessage(`{"orch":"v1","steps":[{"id":"a","tool":"READ","queue":"far"}]}`), Actor: "agent:other",
+		})
+		require.NoError(t, err)
+		batch, err := n.Poll(context.Background(), work.Poll{Worker: "far", Queues: []string{"far"}, Free: 1})
+		require.NoError(t, err)
+		require.Len(t, batch.Calls, 1)
+		for range 3 {
+			n.submitAs("agent:hog", "normal")
+		}
+		require.Len(t, n.slots(4, 0), 3)
+		critical := n.submitAs("agent:other", "critical")
+
+		began, got := time.Now(), make(chan []events.TaskID)
+		go func() { got <- n.slots(1, time.Minute) }()
+		synctest.Wait()
+		require.NoError(t, n.Report(context.Background(), work.Outcome{
+			Ref: work.Ref{Task: elsewhere.ID, Step: "a", Attempt: 1}, Worker: "far", StartedAt: time.Now(), Output: json.RawMessage(`{"n":1}`),
+		}))
+		assert.Equal(t, []events.TaskID{critical}, <-got)
+		assert.Zero(t, time.Since(began))
+	})
+}

@@ -1,0 +1,160 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/parser"
+)
+
+// shellFunction is the name of the function that quotes a value for a shell.
+const shellFunction = "shell"
+
+// shellQuote returns its argument as one word of a POSIX shell, and a list as several words.
+func shellQuote(args ...any) (any, error) {
+	if len(args) != 1 {
+		return nil, fmt.Errorf("%s takes one argument, not %d", shellFunction, len(args))
+	}
+	list, ok := args[0].([]any)
+	if !ok {
+		return shellWord(args[0])
+	}
+	words := make([]string, len(list))
+	for i, item := range list {
+		word, err := shellWord(item)
+		if err != nil {
+			return nil, err
+		}
+		words[i] = word
+	}
+	return strings.Join(words, " "), nil
+}
+
+func shellWord(v any) (string, error) {
+	text, err := toText(v)
+	if err != nil {
+		return "", err
+	}
+	if strings.ContainsRune(text, 0) {
+		return "", errors.New("a text with a NUL cannot be a word of a command")
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'", nil
+}
+
+// checkSplices warns of expressions whose value would be read by a shell.
+func (k *linker) checkSplices(with any, info ToolInfo, at location) {
+	given, _ := with.(map[string]any)
+	command, _ := given[info.Command].(string)
+	if at.doc.warn == nil || info.Command == "" || command == "" {
+		return
+	}
+	parts, err := segments(command)
+	if err != nil {
+		return // reported where the text was compiled
+	}
+	at = at.at("with").at(info.Command)
+	var quotes shellQuotes
+	for _, part := range parts {
+		if !part.expression {
+			quotes.read(part.text)
+			continue
+		}
+		tree, err := parser.Parse(part.text)
+		if err != nil {
+			continue
+		}
+		source := shorten(strings.TrimSpace(part.text))
+		switch quoted := isShellCall(tree.Node); {
+		case quoted && quotes.open != 0:
+			at.warnIn(part.text, fmt.Sprintf("`%s` stands in quotes, which end the protection of %s()", source, shellFunction),
+				"leave out the quotes around it")
+		case !quoted && !k.harmlessInShell(tree.Node):
+			at.warnIn(part.text, fmt.Sprintf("the shell reads the value of `%s` as a part of the command: what stands in it can run", source),
+				fmt.Sprintf("write %s %s(%s) %s, or pass it by `env` or `argv` of the tool", opening, shellFunction, source, closing))
+		}
+	}
+}
+
+func isShellCall(n ast.Node) bool {
+	call, ok := n.(*ast.CallNode)
+	if !ok {
+		return false
+	}
+	callee, ok := call.Callee.(*ast.IdentifierNode)
+	return ok && callee.Value == shellFunction
+}
+
+// harmlessInShell reports whether no value of an expression means anything to a shell.
+func (k *linker) harmlessInShell(n ast.Node) bool {
+	switch n := n.(type) {
+	case *ast.StringNode, *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
+		return true // the author has written it
+	case *ast.ConditionalNode:
+		return k.harmlessInShell(n.Exp1) && k.harmlessInShell(n.Exp2)
+	case *ast.IdentifierNode:
+		return n.Value == rootIndex
+	case *ast.MemberNode:
+		root, ok := n.Node.(*ast.IdentifierNode)
+		name, fixed := n.Property.(*ast.StringNode)
+		switch {
+		case !ok || !fixed:
+			return false
+		case root.Value == rootTask:
+			return name.Value == "id" || name.Value == "attempt"
+		default:
+			return root.Value == rootInputs && k.plainInput(name.Value)
+		}
+	default:
+		return isShellCall(n)
+	}
+}
+
+// plainInput reports whether an input is a number, a boolean or one of a list of plain words.
+func (k *linker) plainInput(name string) bool {
+	if k.inputs.schema == nil {
+		return false
+	}
+	property := k.inputs.schema.Properties[name]
+	if property == nil {
+		return false
+	}
+	if property.Enum != nil {
+		return plainWords(property.Enum.Values)
+	}
+	types := property.Types.ToStrings()
+	return len(types) == 1 && slices.Contains([]string{"integer", "number", "boolean"}, types[0])
+}
+
+func plainWords(values []any) bool {
+	for _, v := range values {
+		text, ok := v.(string)
+		if !ok || text == "" || strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:@%+,-") != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// shellQuotes follows which quotes of a shell are open.
+type shellQuotes struct {
+	open    byte // ' or ", 0 for none
+	escaped bool
+}
+
+func (q *shellQuotes) read(text string) {
+	for i := range len(text) {
+		switch c := text[i]; {
+		case q.escaped:
+			q.escaped = false
+		case c == '\\' && q.open != '\'':
+			q.escaped = true
+		case q.open == 0 && (c == '\'' || c == '"'):
+			q.open = c
+		case c == q.open:
+			q.open = 0
+		}
+	}
+}

@@ -1,0 +1,314 @@
+package policy
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// The forms of a program are the ways to call it that only read, one on each line:
+//
+//	subcommands: options | operands
+//
+// Every word of a call has to be known by one form. An option that no form names asks, also in an
+// abbreviation. A line that begins with "-" or "^" gives options that stand before a subcommand, or
+// behind any.
+//
+// Subcommands are separated by commas, each of one or more words, of which "*" may end or be a part.
+// Options are
+//
+//	-abc       the letters a, b and c, which may stand together
+//	-f=        a letter with a value
+//	--long     a long name; --long= with a value, --long? with one that is joined or missing
+//	^word      a name behind one dash or two, such as -noout; ^word= with a value
+//	-#         a number such as -5
+//	--*        any long name with or without a value, other than those that follow as !--name
+//
+// Behind "=" may stand what the value has to be: local (no remote file, no URL), or one of some words
+// with commas between them. Of the options that end with "!" the call has to have one, and one of
+// those that end with "%".
+//
+// Operands are nothing for none, "?" for one at most, "*" for any, or a kind of operandKinds, or the
+// words that are permitted.
+
+// form is a way to call a program that only reads.
+type form struct {
+	subs     [][]string
+	options  []formOption
+	operands string
+}
+
+// formOption is an option that a form permits.
+type formOption struct {
+	name     string // with its dashes; of a ^word without
+	value    byte   // 0 for none, '=' for one, '?' for one that is joined or missing
+	must     string // what the value has to be
+	required byte   // '!' or '%', 0 for neither
+	denied   bool
+	word     bool // a ^word
+	common   bool // stands before a subcommand, too
+}
+
+// parseForms reads the lines of a program.
+func parseForms(text string) []form {
+	var common []formOption
+	var forms []form
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		switch {
+		case line == "":
+			continue
+		case line[0] == '-' || line[0] == '^':
+			for _, o := range formOptions(line) {
+				o.common = true
+				common = append(common, o)
+			}
+			continue
+		}
+		head, rest, _ := strings.Cut(line, ":")
+		options, operands, _ := strings.Cut(rest, "|")
+		f := form{operands: strings.TrimSpace(operands), options: append(formOptions(options), common...)}
+		for sub := range strings.SplitSeq(head, ",") {
+			f.subs = append(f.subs, strings.Fields(sub))
+		}
+		forms = append(forms, f)
+	}
+	return forms
+}
+
+func formOptions(text string) []formOption {
+	var options []formOption
+	for token := range strings.FieldsSeq(text) {
+		var o formOption
+		if last := token[len(token)-1]; last == '!' || last == '%' {
+			o.required, token = last, token[:len(token)-1]
+		}
+		if token[0] == '!' {
+			o.denied, token = true, token[1:]
+		}
+		if name, must, ok := strings.Cut(token, "="); ok {
+			o.value, o.must, token = '=', must, name
+		} else if strings.HasSuffix(token, "?") {
+			o.value, token = '?', token[:len(token)-1]
+		}
+		switch {
+		case token[0] == '^':
+			o.word, o.name = true, token[1:]
+			options = append(options, o)
+		case strings.HasPrefix(token, "--"):
+			o.name = token
+			options = append(options, o)
+		default:
+			for _, letter := range token[1:] {
+				o.name = "-" + string(letter)
+				options = append(options, o)
+			}
+		}
+	}
+	return options
+}
+
+// reads reports whether one of the program's forms fits the call.
+func (k *checker) reads(c call) bool {
+	if c.name == "docker-compose" {
+		c.name, c.args = "docker", append([]arg{{text: "compose", fixed: true}}, c.args...)
+	}
+	text := forms(c.name)
+	if c.name == "tar" {
+		c.args = oldStyle(c.args)
+	}
+	return text != "" && slices.ContainsFunc(parseForms(text), func(f form) bool { return f.fits(c.args) })
+}
+
+// oldStyle writes the letters that stand at the front of tar's arguments without a dash as options. Of
+// those with a value only f is known, and it goes last.
+func oldStyle(args []arg) []arg {
+	if len(args) == 0 || !args[0].fixed || args[0].text == "" || strings.Trim(args[0].text, "tdxcvzjJaZpPkRSOhf") != "" || strings.Count(args[0].text, "f") > 1 {
+		return args
+	}
+	letters := strings.ReplaceAll(args[0].text, "f", "")
+	if letters != args[0].text {
+		letters += "f"
+	}
+	return append([]arg{{text: "-" + letters, fixed: true}}, args[1:]...)
+}
+
+// fits reports whether the form covers a call with these arguments.
+func (f form) fits(args []arg) bool {
+	return slices.ContainsFunc(f.subs, func(sub []string) bool {
+		m := formMatch{form: f, sub: sub, args: args}
+		return m.match()
+	})
+}
+
+// formMatch holds the arguments of a call against a form.
+type formMatch struct {
+	form
+	sub      []string
+	args     []arg
+	operand  []arg
+	required string // the marks of required options that were met
+}
+
+func (m *formMatch) match() bool {
+	for len(m.args) > 0 {
+		a := m.args[0]
+		m.args = m.args[1:]
+		switch {
+		case a.fixed && a.text == "--" && len(m.sub) == 0:
+			m.operand = append(m.operand, m.args...)
+			m.args = nil
+		case a.option():
+			if !a.fixed && !strings.Contains(a.text, "=") || !m.option(a) {
+				return false
+			}
+		case len(m.sub) > 0:
+			if ok, _ := path.Match(m.sub[0], a.text); !ok || !a.fixed {
+				return false
+			}
+			m.sub = m.sub[1:]
+		default:
+			m.operand = append(m.operand, a)
+		}
+	}
+	return len(m.sub) == 0 && m.met('!') && m.met('%') && operandsFit(m.operands, m.operand)
+}
+
+// met reports whether an option that the mark demands was given, if there are any.
+func (m *formMatch) met(mark byte) bool {
+	demands := slices.ContainsFunc(m.options, func(o formOption) bool { return o.required == mark })
+	return !demands || strings.IndexByte(m.required, mark) >= 0
+}
+
+// option reads an option and its value.
+func (m *formMatch) option(a arg) bool {
+	name, value, joined := strings.Cut(a.text, "=")
+	if m.denies(name) {
+		return false
+	}
+	long := strings.HasPrefix(a.text, "--")
+	for _, o := range m.options {
+		exact := o.name == name && (long || !joined)
+		if o.word {
+			exact = o.name == strings.TrimLeft(name, "-")
+		}
+		switch {
+		case !exact || o.denied || !m.inPlace(o):
+		case joined:
+			return o.value != 0 && m.use(o, arg{text: value, fixed: a.fixed, one: a.one})
+		case o.value == '=':
+			return m.next(o)
+		default:
+			return m.use(o, arg{fixed: true})
+		}
+	}
+	switch {
+	case long:
+		return len(m.sub) == 0 && m.has("--*") && a.fixed && !strings.Contains(value, "://")
+	case strings.Trim(a.text[1:], "0123456789") == "" && m.has("-#"):
+		return true
+	}
+	return a.fixed && m.letters(a.text[1:])
+}
+
+// letters reads options that stand together.
+func (m *formMatch) letters(text string) bool {
+	for text != "" {
+		i := slices.IndexFunc(m.options, func(o formOption) bool { return o.name == "-"+text[:1] && m.inPlace(o) })
+		if i < 0 {
+			return false
+		}
+		o := m.options[i]
+		text = text[1:]
+		switch {
+		case o.value == 0:
+			m.required += string(o.required)
+		case text == "" && o.value == '=':
+			return m.next(o)
+		default:
+			return m.use(o, arg{text: text, fixed: true})
+		}
+	}
+	return true
+}
+
+// next takes the value of an option from the next word.
+func (m *formMatch) next(o formOption) bool {
+	if len(m.args) == 0 {
+		return false
+	}
+	value := m.args[0]
+	m.args = m.args[1:]
+	return m.use(o, value)
+}
+
+// use notes an option with its value, which has to be one word.
+func (m *formMatch) use(o formOption, value arg) bool {
+	m.required += string(o.required)
+	switch o.must {
+	case "":
+		return value.fixed || value.one || value.safe
+	case "local":
+		return value.fixed && isLocal(value.text)
+	}
+	return value.fixed && slices.Contains(strings.Split(o.must, ","), value.text)
+}
+
+// inPlace reports whether an option may stand where the match is: before the subcommand only common ones.
+func (m *formMatch) inPlace(o formOption) bool { return len(m.sub) == 0 || o.common }
+
+func (m *formMatch) has(name string) bool {
+	return slices.ContainsFunc(m.options, func(o formOption) bool { return o.name == name })
+}
+
+// denies reports whether a long name may stand for one that is denied.
+func (m *formMatch) denies(name string) bool {
+	return slices.ContainsFunc(m.options, func(o formOption) bool { return o.denied && strings.HasPrefix(o.name, name) })
+}
+
+// isLocal reports whether a name surely stands for a file of this machine.
+func isLocal(name string) bool { return !strings.Contains(name, ":") }
+
+// operandKinds returns, by the name that stands in a form, what an operand has to be.
+func operandKinds(kind string) func(text string) bool {
+	switch kind {
+	case "*", "?":
+		return func(string) bool { return true }
+	case "local":
+		return isLocal
+	case "name": // no file and no option of another kind
+		return func(text string) bool { return !strings.ContainsAny(text[:1], "+@") && !strings.Contains(text, "/") }
+	case "noplus":
+		return func(text string) bool { return text[0] != '+' }
+	case "noresponse": // binutils read options from @file
+		return func(text string) bool { return text[0] != '@' }
+	case "noassign":
+		return func(text string) bool { return !strings.Contains(text, "=") }
+	case "key": // of git config
+		return func(text string) bool { return strings.Contains(text, ".") }
+	case "nosecret":
+		return func(text string) bool { return !strings.Contains(strings.ToLower(text), "secret") }
+	case "nourl":
+		return func(text string) bool { return !strings.Contains(text, "://") || strings.HasPrefix(text, "s3://") }
+	}
+	return nil
+}
+
+// operandsFit reports whether the operands are what a form permits. A computed one might be an option.
+func operandsFit(permitted string, operands []arg) bool {
+	if (permitted == "?" || permitted == "key") && len(operands) > 1 {
+		return false
+	}
+	kind := operandKinds(permitted)
+	for _, a := range operands {
+		switch {
+		case kind == nil && (!a.fixed || !slices.Contains(strings.Fields(permitted), a.text)):
+			return false
+		case kind != nil && !a.fixed && (!a.safe && !a.number || permitted != "*" && permitted != "?"):
+			return false
+		case kind != nil && a.text != "" && !kind(a.text):
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,274 @@
+package secrets
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+)
+
+// Shortest literals that count, in bytes: a password is taken sooner than what may be a plain word.
+const (
+	shortPassword = 6
+	shortSecret   = 8
+	shortComma    = 12
+	shortLoose    = 16
+	shortWeak     = 20
+	longName      = 24
+	longValue     = 512
+)
+
+// word is the end of a name whose value is a secret.
+type word struct {
+	text string
+	// least is how long a value is at least.
+	least int
+	// mixed is set when a value needs letters and digits, or both cases.
+	mixed bool
+	// whole is set when the word must stand by itself in the name: DB_PASS, not compass.
+	whole bool
+}
+
+func words() []word {
+	return []word{
+		{text: "password", least: shortPassword},
+		{text: "passwd", least: shortPassword},
+		{text: "passphrase", least: shortPassword},
+		{text: "secret", least: shortSecret},
+		{text: "token", least: shortSecret, mixed: true},
+		{text: "api_key", least: shortSecret},
+		{text: "apikey", least: shortSecret},
+		{text: "api-key", least: shortSecret},
+		{text: "pass", least: shortPassword, mixed: true, whole: true},
+		{text: "pwd", least: shortPassword, mixed: true, whole: true},
+		{text: "credential", least: shortLoose, mixed: true},
+		{text: "credentials", least: shortLoose, mixed: true},
+	}
+}
+
+// assignments find literals that are assigned to a name, as in db_password = "…", "apiKey": "…", export TOKEN=…,
+// X-Api-Key: … or --password ….
+func assignments() []key {
+	var keys []key
+	for _, w := range words() {
+		keys = append(keys, key{rule: "assignment", text: w.text, fold: true, find: w.find})
+	}
+	return append(keys, key{rule: "assignment", text: "key", fold: true, find: weakKey})
+}
+
+func (w word) find(data []byte, at int) (begin, end int, ok bool) {
+	if w.whole && !startsWord(data, at) {
+		return 0, 0, false
+	}
+	name := nameEnd(data, at+len(w.text))
+	if name < 0 {
+		return 0, 0, false
+	}
+	v, ok := valueAt(data, at, name)
+	if !ok || !v.secret(w) {
+		return 0, 0, false
+	}
+	return v.begin, v.end, true
+}
+
+// startsWord reports whether a part of a name begins at offset i: nothing of a word stands before it, or a capital
+// follows a small letter.
+func startsWord(data []byte, i int) bool {
+	return i == 0 || boundary(data, i) || data[i-1] == '_' || isUpper(data[i]) && !isUpper(data[i-1])
+}
+
+// nameEnd returns the end of the name that holds a keyword ending at i, or -1 when the keyword is not
+// the last part of the name: tokenizer and secret_name name no secrets, secret_key does.
+func nameEnd(data []byte, i int) int {
+	end := runTo(data, i, longName+1, isURL64)
+	switch strings.ToLower(strings.ReplaceAll(string(data[i:end]), "-", "_")) {
+	case "", "key", "_key", "_value", "_access_key", "accesskey", "_key_base":
+		return end
+	}
+	return -1
+}
+
+// weakKey matches what is assigned to the key of something that has secret ones, if it looks made by chance.
+func weakKey(data []byte, at int) (begin, end int, ok bool) {
+	name := at + len("key")
+	if name < len(data) && isURL64(data[name]) || !keyOfSecrets(data, at) {
+		return 0, 0, false
+	}
+	v, ok := valueAt(data, at, name)
+	return v.begin, v.end, ok && v.closed && !v.unsigned && random(v.text, shortWeak, 3.5) && literal(v.text) && !v.number() && !v.names()
+}
+
+// keyOfSecrets reports whether the name that ends at offset at says what kind of key it is.
+func keyOfSecrets(data []byte, at int) bool {
+	before := strings.ToLower(strings.TrimRight(string(data[max(0, at-12):at]), "_-"))
+	return slices.ContainsFunc([]string{
+		"private", "signing", "encryption", "access", "account", "storage", "master", "auth", "service", "deploy", "license",
+		"session", "app", "shared", "ssh", "hmac", "aes", "jwt", "webhook", "admin", "consumer", "crypt", "primary", "root",
+	}, func(kind string) bool { return strings.HasSuffix(before, kind) })
+}
+
+// value is what is assigned to a name.
+type value struct {
+	text       []byte
+	begin, end int
+	quoted     bool
+	// spaced is set when blanks stand around the sign; colon and comma when it is one.
+	spaced, colon, comma bool
+	// unsigned is set when there is no sign at all, as in .netrc and behind options.
+	unsigned bool
+	// upper is set when the name is in capitals, header when it is like that of a header, and flag like that of an option.
+	upper, header, flag bool
+	// line is set when name and value are alone on their line; closed when the value ends like one.
+	line, closed bool
+}
+
+// valueAt reads what is assigned to the name that has a keyword at offset at and ends at name.
+func valueAt(data []byte, at, name int) (value, bool) {
+	start := nameStart(data, at)
+	v := value{
+		upper: upperCase(data[start:name]), flag: bytes.HasPrefix(data[start:], []byte("--")),
+		header: bytes.HasPrefix(bytes.ToLower(data[start:name]), []byte("x-")),
+	}
+	place, spaced, ok := operator(data, name)
+	if !ok && name < len(data) && data[name] == ' ' {
+		place, ok, v.unsigned = runTo(data, name, 64, isBlank), true, true
+	}
+	if !ok || place >= len(data) {
+		return v, false
+	}
+	sign := data[name:place]
+	v.spaced, v.colon, v.comma = spaced, bytes.IndexByte(sign, ':') >= 0, bytes.IndexByte(sign, ',') >= 0
+	if depth, quote := quoteAt(data, place); depth >= 0 {
+		v.quoted = true
+		v.begin = place + depth + 1
+		v.end = quotedEnd(data, v.begin, depth, quote)
+		v.closed = v.end == len(data) || data[v.end] != '\n' && data[v.end] != '\r'
+	} else {
+		v.begin, v.end = place, runTo(data, place, longValue, isBare)
+		v.closed = bareEnd(data, v.end)
+		v.line = alone(data, start, v.end)
+	}
+	v.text = data[v.begin:v.end]
+	return v, true
+}
+
+// nameStart returns where the name that has a keyword at offset at begins.
+func nameStart(data []byte, at int) int {
+	start := at
+	for start > max(0, at-2*longName) && isURL64(data[start-1]) {
+		start--
+	}
+	if start >= 1 && start < at && data[start-1] == '\\' && bytes.IndexByte([]byte("nrt"), data[start]) >= 0 {
+		start++ // the letter belongs to the escape of a line break
+	}
+	return start
+}
+
+func upperCase(name []byte) bool {
+	return bytes.IndexFunc(name, func(r rune) bool { return 'a' <= r && r <= 'z' }) < 0
+}
+
+// alone reports whether nothing but blanks, a list sign, and what tools put before a line (its number, the sign of a
+// difference) stands on the line before start, and nothing but blanks and a comment after end.
+func alone(data []byte, start, end int) bool {
+	before := start
+	for before > 0 && (isBlank(data[before-1]) || data[before-1] == '-' || data[before-1] == '+') {
+		before--
+	}
+	end = run(data, end, isBlank)
+	return beginsLine(data, before) && (end == len(data) || bytes.IndexByte([]byte("\n\r#\\\""), data[end]) >= 0)
+}
+
+// beginsLine reports whether a line begins at offset i, as such, as text in JSON, or behind its number.
+func beginsLine(data []byte, i int) bool {
+	switch {
+	case i == 0 || data[i-1] == '\n' || data[i-1] == '"':
+		return true
+	case i > 1 && data[i-2] == '\\' && (data[i-1] == 'n' || data[i-1] == 't'):
+		return true
+	}
+	return i > 1 && isDigit(data[i-1]) || i > 1 && data[i-1] == ':' && isDigit(data[i-2])
+}
+
+// secret reports whether the value of a name that ends with w is one.
+func (v value) secret(w word) bool {
+	if !v.closed || !literal(v.text) || w.mixed && !mixed(v.text) || len(v.text) < w.least {
+		return false
+	}
+	switch {
+	case v.comma:
+		return random(v.text, shortComma, opaqueEntropy) && run(v.text, 0, isBare) == len(v.text)
+	case v.unsigned && !v.flag:
+		return v.line && w.least == shortPassword && lettersAndDigits(v.text)
+	case v.quoted:
+		return !bytes.HasPrefix(v.text, []byte(`\u`)) && !bytes.HasPrefix(v.text, []byte(`\x`))
+	case !mixed(v.text) || v.number() || v.path() || w.whole && v.colon && v.upper:
+		return false
+	}
+	password := w.least == shortPassword
+	switch {
+	case !v.spaced && !v.colon && v.upper, v.header:
+		return lettersAndDigits(v.text) || len(v.text) >= shortLoose
+	case reference(v.text):
+		return false
+	case !v.spaced && !v.colon:
+		return true
+	case v.line && v.colon && password:
+		return lettersAndDigits(v.text)
+	}
+	return len(v.text) >= shortLoose && (lettersAndDigits(v.text) || entropy(v.text) > 3.5)
+}
+
+// operator skips what may stand between a name and its value: a closing quote or bracket, blanks and
+// one of = : := => or, between quotes, a comma. It tells whether there were blanks.
+func operator(data []byte, at int) (value int, spaced, ok bool) {
+	closed := runTo(data, at, 16, func(c byte) bool { return isQuote(c) || c == ']' })
+	blanks := runTo(data, closed, 64, isBlank)
+	op := runTo(data, blanks, 4, isSign)
+	value = runTo(data, op, 64, isBlank)
+	switch string(data[blanks:op]) {
+	case "=", ":", ":=", "=>":
+	case ",":
+		if closed == at || value >= len(data) || !isQuote(data[value]) {
+			return 0, false, false
+		}
+	default:
+		return 0, false, false
+	}
+	return value, blanks > closed || value > op, true
+}
+
+var isSign = oneOf("=:>,")
+
+// quoteAt tells whether a quote stands at i, behind the backslashes that 0 to 3 encodings as JSON put
+// before it; depth is their number, -1 when there is none.
+func quoteAt(data []byte, i int) (depth int, quote byte) {
+	end := runTo(data, i, 8, func(c byte) bool { return c == '\\' })
+	depth = end - i
+	if end >= len(data) || bytes.IndexByte([]byte("\"'`"), data[end]) < 0 || !slices.Contains([]int{0, 1, 3, 7}, depth) {
+		return -1, 0
+	}
+	return depth, data[end]
+}
+
+// quotedEnd returns the end of a quoted text whose quotes have depth backslashes: its closing quote,
+// the end of an encoding around it, a line break or the end of data.
+func quotedEnd(data []byte, begin, depth int, quote byte) int {
+	limit := min(len(data), begin+longValue)
+	for i := begin; i < limit; {
+		slashes := runTo(data, i, longValue, func(c byte) bool { return c == '\\' }) - i
+		at := i + slashes
+		switch {
+		case at >= len(data) || data[at] == '\n' || data[at] == '\r':
+			return i
+		case data[at] != quote && (data[at] != '"' || slashes >= depth):
+			i = at + 1
+		case slashes < depth:
+			return i
+		case (slashes-depth)/(depth+1)%2 == 0:
+			return at - depth
+		default:
+			i = at + 1
+		}
+	}
+	return limit
+}

@@ -1,0 +1,154 @@
+package secrets_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/policy/secrets"
+)
+
+// userTime returns the processor time that do takes; the load of the machine is not in it.
+func userTime(t *testing.T, do func()) time.Duration {
+	t.Helper()
+	used := func() time.Duration {
+		var u syscall.Rusage
+		require.NoError(t, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+		return time.Duration(u.Utime.Nano())
+	}
+	before := used()
+	do()
+	return used() - before
+}
+
+// linear checks that four times the text takes about four times as long, and a MiB no more than seconds.
+func linear(t *testing.T, unit string, size int, do func([]byte)) {
+	t.Helper()
+	const noise, most = 250 * time.Millisecond, 10 * time.Second * smaller
+	size /= smaller
+	text := bytes.Repeat([]byte(unit), 4*size/len(unit)+1)
+	took := userTime(t, func() { do(text[:4*size]) })
+	assert.Less(t, took*time.Duration(1<<20/(4*size)), most, "%.40q repeated", unit)
+	if took < noise {
+		return
+	}
+	once := userTime(t, func() { do(text[:size]) })
+	assert.LessOrEqual(t, took, 6*once+noise, "%.40q repeated", unit)
+}
+
+// hostile returns texts that repeat a keyword with an assignment, and before what many rules accept.
+func hostile(keyword string) []string {
+	return []string{keyword + "=", keyword + "\n", keyword + `: "a1b2`, keyword + "=" + strings.Repeat("aB3-", 64)}
+}
+
+func find(text []byte) { secrets.Find(text) }
+
+// No text makes a search slow: not one that repeats the keyword of any rule. No test runs beside this one.
+//
+//nolint:paralleltest // it measures processor time
+func TestLinear(t *testing.T) {
+	described, coded := secrets.Keywords()
+	require.Greater(t, len(described), 300)
+	for _, keyword := range described {
+		for _, unit := range []string{keyword, keyword + "="} {
+			linear(t, unit, 16<<10, find)
+		}
+	}
+	for _, keyword := range append(coded, "-----BEGIN PRIVATE KEY-----\n", "-----END PRIVATE KEY-----\n", "-----BEGIN PRIVATE KEY----- AAAA \n", "-eyJ", ".eyJaaaaaaaa") {
+		linear(t, keyword, 256<<10, find)
+		for _, unit := range hostile(keyword) {
+			linear(t, unit, 64<<10, find)
+		}
+	}
+}
+
+// A keyword before a long run of what its rule accepts.
+//
+//nolint:paralleltest // it measures processor time
+func TestLinearRuns(t *testing.T) {
+	described, coded := secrets.Keywords()
+	for _, run := range []string{"A", "a1", "-", " ", `\`} {
+		var text strings.Builder
+		for _, keyword := range append(described, coded...) {
+			text.WriteString("\n" + keyword + "=" + strings.Repeat(run, 2<<10))
+		}
+		for _, keyword := range coded {
+			text.WriteString("\n" + keyword + "=" + strings.Repeat(run, 64<<10))
+		}
+		assert.Less(t, userTime(t, func() { find([]byte(text.String())) }), 30*time.Second, "%q", run)
+	}
+}
+
+// All that searches for secrets is as fast as the search itself.
+//
+//nolint:paralleltest // it measures processor time
+func TestLinearConsumers(t *testing.T) {
+	consumers := map[string]func([]byte){
+		"Redact": func(text []byte) { secrets.Redact(text, secrets.Find) },
+		"Clean":  func(text []byte) { secrets.Clean(string(text)) },
+		"URL":    func(text []byte) { secrets.URL(string(text)) },
+		"JSON": func(text []byte) {
+			encoded, err := json.Marshal([]string{string(text), "password=", "bcdefghijk1"})
+			require.NoError(t, err)
+			secrets.Redact(encoded, secrets.Find)
+		},
+	}
+	for name, consume := range consumers {
+		t.Run(name, func(t *testing.T) {
+			for _, unit := range []string{
+				"-----BEGIN PRIVATE KEY-----\n", "LS0tLS1CRUdJTi", "cookie=", "password='hunter2' ", `","password=",123456789012,"`, "nats://u:p@h,", "://", "@", ",", ":", `\`, `"`,
+			} {
+				linear(t, unit, 64<<10, consume)
+			}
+		})
+	}
+}
+
+// pem returns a private key with a body of so many bytes.
+func pem(size int) string {
+	line := strings.Repeat("Ab3+", 16) + "\n"
+	return "-----BEGIN PRIVATE KEY-----\n" + strings.Repeat(line, size/len(line)) + "-----END PRIVATE KEY-----\n"
+}
+
+// Private keys are found wholly up to 16 KiB, several in a row, and where the one before them has no end.
+func TestLargePrivateKeys(t *testing.T) {
+	t.Parallel()
+	for form, encode := range encodings() {
+		for name, tc := range map[string]struct {
+			text string
+			keys int
+		}{
+			"large":   {pem(16 << 10), 1},
+			"row":     {pem(16<<10) + pem(3<<10) + "x\n" + pem(16<<10), 3},
+			"cut":     {strings.TrimSuffix(pem(2<<10), "-----END PRIVATE KEY-----\n") + pem(3<<10), 2},
+			"in vain": {strings.Repeat("-----BEGIN PRIVATE KEY-----\n", 100) + pem(16<<10), 1},
+		} {
+			text := []byte(encode(t, tc.text))
+			assert.Len(t, secrets.Find(text), tc.keys, "%s: %s", form, name)
+			out, _ := redact(text)
+			assert.NotContains(t, string(out), "Ab3+", "%s: %s", form, name)
+		}
+	}
+}
+
+// Larger keys are hidden, too.
+func TestHugePrivateKey(t *testing.T) {
+	t.Parallel()
+	out, _ := redact([]byte(pem(256 << 10)))
+	assert.NotContains(t, string(out), "Ab3+Ab3+Ab3+")
+}
+
+// A secret behind a few headers that hold none is found.
+func TestSecretBehindPlaceholders(t *testing.T) {
+	t.Parallel()
+	for _, keyword := range []string{"cookie: a=", "authorization: ", "Bearer "} {
+		text := strings.Repeat(keyword+"changeme\n", 100) + keyword + "f8Zq2Lw9Xc4Vb7Nm1Kj6\n"
+		assert.Len(t, secrets.Find([]byte(text)), 1, keyword)
+	}
+}

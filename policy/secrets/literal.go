@@ -1,0 +1,101 @@
+package secrets
+
+import (
+	"bytes"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// isBare accepts the bytes of a literal without quotes. Calls and expansions have others.
+var isBare = oneOf("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+/=~!@#%^.:*?|$")
+
+func bareEnd(data []byte, i int) bool {
+	return i == len(data) || bytes.IndexByte([]byte(" \t\r\n\"';&\\`"), data[i]) >= 0
+}
+
+// number reports whether the value may be a number, which is never replaced, an address or a time.
+func (v value) number() bool {
+	return run(v.text, 0, oneOf("0123456789+-.:eE")) == len(v.text)
+}
+
+// path reports whether the value is one of files, as long as none of its parts looks made by chance.
+func (v value) path() bool {
+	if bytes.Contains(v.text, []byte("://")) {
+		return true
+	}
+	if !slices.ContainsFunc([]string{"/", "./", "../", "~/"}, func(start string) bool { return bytes.HasPrefix(v.text, []byte(start)) }) {
+		return false
+	}
+	return !slices.ContainsFunc(bytes.Split(v.text, []byte("/")), func(part []byte) bool { return random(part, shortLoose, 3.5) })
+}
+
+// literal reports whether a value can be a secret itself: one word that is no placeholder and
+// does not merely name one.
+func literal(text []byte) bool {
+	return !bytes.ContainsAny(text, " \t") && !placeholder(text) && !namesSecret(text)
+}
+
+// stands are parts of values that stand for another.
+func stands() []string {
+	return []string{
+		"${", "$(", "{{", "}}", "<", "[redacted", "process.env", "os.environ", "getenv", "secret://", "secrets.", "your-", "your_",
+		"changeme", "change-me", "change_me", "placeholder", "xxxx", "****", "....", "example.com", "examplekey",
+	}
+}
+
+// placeholder reports whether text stands for a value that is elsewhere.
+func placeholder(text []byte) bool {
+	lower := strings.ToLower(string(text))
+	for _, part := range stands() {
+		if strings.Contains(lower, part) {
+			return true
+		}
+	}
+	if strings.HasPrefix(lower, "$") || strings.HasPrefix(lower, "%") || strings.HasPrefix(lower, "{") || len(lower) > 1 && lower == strings.Repeat(lower[:1], len(lower)) {
+		return true
+	}
+	switch lower {
+	case "password", "passwd", "pass", "secret", "token", "string", "boolean", "integer", "undefined", "required", "optional", "redacted", "hidden", "example":
+		return true
+	}
+	return false
+}
+
+// namesSecret reports whether text is the name of a field or variable, such as user_password or
+// csrfToken, and not a value.
+func namesSecret(text []byte) bool {
+	if bytes.ContainsAny(text, "0123456789") || run(text, 0, func(c byte) bool { return isURL64(c) || c == '.' }) < len(text) {
+		return false
+	}
+	s := string(text)
+	for _, word := range []string{"password", "passwd", "secret", "token", "key"} {
+		head, ok := strings.CutSuffix(strings.ToLower(s), word)
+		if ok && head != "" && (strings.ContainsAny(head[len(head)-1:], "_-.") || isUpper(s[len(head)])) {
+			return true
+		}
+	}
+	return false
+}
+
+// identifier is a part of a path of identifiers: its digits stand at the end of its words.
+var identifier = regexp.MustCompile(`\A[A-Za-z_$]+(?:[0-9]+(?:[A-Z_][A-Za-z_$]*|\z))*\z`)
+
+// isIdentifier reports whether text may be an identifier, unless it looks made by chance.
+func isIdentifier(text []byte) bool {
+	return identifier.Match(text) && !random(text, shortLoose, 4.2)
+}
+
+// reference reports whether text is a path of identifiers, such as config.Token or app::secret, and not a value.
+func reference(text []byte) bool {
+	if bytes.IndexByte(text, '.') < 0 && bytes.IndexByte(text, ':') < 0 {
+		return false
+	}
+	parts := bytes.FieldsFunc(text, func(r rune) bool { return r == '.' || r == ':' })
+	return !slices.ContainsFunc(parts, func(part []byte) bool { return !isIdentifier(part) })
+}
+
+// names reports whether the value is code: an identifier or a path of them behind a sign with blanks.
+func (v value) names() bool {
+	return reference(v.text) || !v.quoted && v.spaced && isIdentifier(v.text)
+}

@@ -1,0 +1,176 @@
+package secrets
+
+import (
+	_ "embed"
+	"encoding/json"
+	"regexp"
+	"strings"
+	"sync"
+)
+
+// The rules of others, by scripts/secret-rules from gitleaks (MIT, see LICENSE.gitleaks), and those of this package.
+var (
+	//go:embed providers.json
+	providersJSON []byte
+	//go:embed more.json
+	moreJSON []byte
+)
+
+// rule is a secret that a regular expression describes: by itself (Regex), or by the name that it is assigned to
+// (Keywords, Name) and its Value. The first group that matches is the secret, or all of it.
+type rule struct {
+	ID string `json:"id"`
+	// Keywords are texts, one of which every match has; in any case when Fold is set.
+	Keywords []string `json:"keywords"`
+	Fold     bool     `json:"fold"`
+	// Name is what the keyword must begin with, where that is more than itself.
+	Name  string `json:"name"`
+	Value string `json:"value"`
+	Regex string `json:"regex"`
+	// Back is how many bytes before its keyword a match may begin.
+	Back int `json:"back"`
+	// Ends is set when nothing of a word may follow.
+	Ends bool `json:"ends"`
+	// Entropy is what a secret has more of, in bits a byte.
+	Entropy float64 `json:"entropy"`
+	// Allow lists expressions for what is no secret.
+	Allow []string `json:"allow"`
+
+	compiled func() expressions
+}
+
+type expressions struct {
+	name, value, regex *regexp.Regexp
+	allow              []*regexp.Regexp
+}
+
+func providers() []key {
+	var keys []key
+	for _, text := range [][]byte{moreJSON, providersJSON} {
+		var list struct{ Rules []*rule }
+		if err := json.Unmarshal(text, &list); err != nil {
+			panic("secrets: the embedded rules cannot be read: " + err.Error())
+		}
+		for _, r := range list.Rules {
+			keys = append(keys, r.keys()...)
+		}
+	}
+	return keys
+}
+
+func (r *rule) keys() []key {
+	r.compiled = sync.OnceValue(r.compile)
+	find := r.shaped
+	if r.Value != "" {
+		find = r.named
+	}
+	keys := make([]key, len(r.Keywords))
+	for i, word := range r.Keywords {
+		keys[i] = key{rule: strings.ReplaceAll(r.ID, "-", "_"), text: word, fold: r.Fold, find: find}
+	}
+	return keys
+}
+
+func (r *rule) compile() expressions {
+	var e expressions
+	anchored := func(text, end string) *regexp.Regexp { return regexp.MustCompile(`\A(?:` + text + `)` + end) }
+	switch {
+	case r.Value != "":
+		e.value = anchored(r.Value, `\z`)
+		if r.Name != "" {
+			e.name = anchored(`(?i)`+r.Name, "")
+		}
+	case r.Back > 0:
+		e.regex = regexp.MustCompile(r.Regex)
+	default:
+		e.regex = anchored(r.Regex, "")
+	}
+	for _, text := range r.Allow {
+		e.allow = append(e.allow, regexp.MustCompile(text))
+	}
+	return e
+}
+
+// longest is how many bytes behind its keyword a token may end; longer ones are found by their beginning.
+const longest = 1200
+
+// shaped matches a token that is known by its form.
+func (r *rule) shaped(data []byte, at int) (begin, end int, ok bool) {
+	if r.Back == 0 && !boundary(data, at) {
+		return 0, 0, false
+	}
+	from := max(0, at-r.Back)
+	e := r.compiled()
+	m := e.regex.FindSubmatchIndex(data[from:min(len(data), at+longest)])
+	switch {
+	case m == nil && r.Back > 0:
+		return at, at + longest/2, false // no match begins there that is shorter than the rest
+	case m == nil:
+		return 0, 0, false
+	case from+m[0] > at:
+		return at, from + m[0], false
+	case from+m[1] <= at || !boundary(data, from+m[0]) || r.Ends && from+m[1] < len(data) && isWord(data[from+m[1]]):
+		return at, from + m[1], false
+	}
+	begin, end = group(m)
+	begin, end = from+begin, from+end
+	if !r.Ends && end == from+m[1] {
+		end = runTo(data, end, longest, isWord)
+	}
+	return begin, end, r.secret(data[begin:end])
+}
+
+// group returns the first group of a match that took part, or the match.
+func group(m []int) (begin, end int) {
+	for i := 2; i+1 < len(m); i += 2 {
+		if m[i] >= 0 && m[i+1] > m[i] {
+			return m[i], m[i+1]
+		}
+	}
+	return m[0], m[1]
+}
+
+// secret reports whether the text of a match is one.
+func (r *rule) secret(text []byte) bool {
+	if r.Entropy > 0 && entropy(text) <= r.Entropy || placeholder(text) || reference(text) {
+		return false
+	}
+	for _, re := range r.compiled().allow {
+		if re.Match(text) {
+			return false
+		}
+	}
+	return true
+}
+
+// What may stand between the name of a provider and the value: the rest of the name, quotes, an operator.
+var (
+	nameRest   = oneOf("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.- \t")
+	closing    = oneOf("\\\"'` \t])")
+	operators  = oneOf("=>:|,?")
+	opening    = oneOf("\\\"'` \t\r\n=")
+	endOfValue = oneOf("\\\"'` \t\r\n;,&<>(){}[]")
+)
+
+// named matches a value that is assigned to the name of its provider.
+func (r *rule) named(data []byte, at int) (begin, end int, ok bool) {
+	const rest, quotes, sign, longestValue = 20, 8, 4, 256
+	name := at + 1 // the rest of the keyword is like the rest of the name
+	if r.Name != "" {
+		m := r.compiled().name.FindIndex(data[at:min(len(data), at+64)])
+		if m == nil {
+			return 0, 0, false
+		}
+		name = at + m[1]
+	}
+	name = runTo(data, name, rest+len(r.Keywords[0]), nameRest)
+	name = runTo(data, name, quotes, closing)
+	begin = runTo(data, name, sign, operators)
+	if begin == name {
+		return 0, 0, false
+	}
+	begin = runTo(data, begin, quotes, opening)
+	end = runTo(data, begin, longestValue, func(c byte) bool { return !endOfValue(c) })
+	text := data[begin:end]
+	return begin, end, mixed(text) && r.compiled().value.Match(text) && r.secret(text)
+}

@@ -1,0 +1,89 @@
+package secrets
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// Redact replaces what find returns in data by [REDACTED:rule] and reports whether there was anything. Valid
+// JSON stays valid. Without a secret it returns data itself.
+func Redact(data []byte, find func([]byte) []Finding) ([]byte, bool) {
+	found := find(data)
+	if len(found) == 0 {
+		return data, false
+	}
+	out := replace(data, found)
+	if json.Valid(data) && !json.Valid(out) {
+		// A match went across the end of a JSON string: look into each string by itself.
+		return redactStrings(data, find), true
+	}
+	return out, true
+}
+
+// Clean returns text without secrets: what an error shows of names that somebody has given.
+func Clean(text string) string {
+	clean, _ := Redact([]byte(text), Find)
+	return string(clean)
+}
+
+func replace(data []byte, found []Finding) []byte {
+	out := make([]byte, 0, len(data)+16*len(found))
+	at := 0
+	for _, f := range found {
+		out = append(out, data[at:f.Offset]...)
+		out = append(out, "[REDACTED:"+f.Rule+"]"...)
+		at = f.Offset + f.Length
+	}
+	return append(out, data[at:]...)
+}
+
+// redactStrings redacts the strings of a valid JSON text one by one, in their encoded form.
+func redactStrings(data []byte, find func([]byte) []Finding) []byte {
+	out := make([]byte, 0, len(data))
+	for at := 0; at < len(data); {
+		begin := bytes.IndexByte(data[at:], '"')
+		if begin < 0 {
+			return append(out, data[at:]...)
+		}
+		begin += at + 1
+		end := begin + stringEnd(data[begin:])
+		out = append(out, data[at:begin]...)
+		out = append(out, redactString(data[begin:end], find)...)
+		at = end + copyQuote(&out, data, end)
+	}
+	return out
+}
+
+func copyQuote(out *[]byte, data []byte, at int) int {
+	if at < len(data) {
+		*out = append(*out, data[at])
+		return 1
+	}
+	return 0
+}
+
+// redactString redacts the inside of one JSON string; if even that breaks an escape, nothing of it stays.
+func redactString(inside []byte, find func([]byte) []Finding) []byte {
+	found := find(inside)
+	if len(found) == 0 {
+		return inside
+	}
+	out := replace(inside, found)
+	if !json.Valid([]byte(`"` + string(out) + `"`)) {
+		return []byte("[REDACTED:" + found[0].Rule + "]")
+	}
+	return out
+}
+
+// stringEnd returns the offset of the quote that ends a JSON string.
+func stringEnd(data []byte) int {
+	for i := 0; i < len(data); i++ {
+		switch data[i] {
+		case '\\':
+			i++
+		case '"':
+			return i
+		}
+	}
+	return len(data)
+}

@@ -1,0 +1,300 @@
+// Command update writes providers.json of package secrets from the rules of gitleaks. See
+// scripts/secret-rules, which fetches them.
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"regexp/syntax"
+	"slices"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+)
+
+func main() {
+	version := flag.String("version", "", "the `version` of gitleaks that the rules are from")
+	out := flag.String("out", "policy/secrets/providers.json", "the `file` to write")
+	flag.Parse()
+	if err := update(flag.Arg(0), *version, *out); err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, "update:", err)
+		os.Exit(1) //nolint:forbidigo // this is main
+	}
+}
+
+// source is the part of a configuration of gitleaks that is read.
+type source struct {
+	Rules []sourceRule `toml:"rules"`
+}
+
+type sourceRule struct {
+	ID         string
+	Regex      string
+	Path       string
+	Entropy    float64
+	Keywords   []string
+	Allowlists []struct {
+		Regexes     []string
+		RegexTarget string `toml:"regexTarget"`
+	}
+}
+
+// Rule is a rule as package secrets reads it.
+type Rule struct {
+	ID       string   `json:"id"`
+	Keywords []string `json:"keywords"`
+	Fold     bool     `json:"fold,omitempty"`
+	Name     string   `json:"name,omitempty"`
+	Value    string   `json:"value,omitempty"`
+	Regex    string   `json:"regex,omitempty"`
+	Back     int      `json:"back,omitempty"`
+	Ends     bool     `json:"ends,omitempty"`
+	Entropy  float64  `json:"entropy,omitempty"`
+	Allow    []string `json:"allow,omitempty"`
+}
+
+type document struct {
+	Source  string `json:"source"`
+	License string `json:"license"`
+	Rules   []Rule `json:"rules"`
+}
+
+func update(from, version, out string) error {
+	if from == "" || version == "" {
+		return errors.New("usage: update -version VERSION gitleaks.toml")
+	}
+	text, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	var config source
+	if err := toml.Unmarshal(text, &config); err != nil {
+		return err
+	}
+	doc := document{
+		Source:  "config/gitleaks.toml of github.com/gitleaks/gitleaks " + version + ", rewritten by policy/secrets/update",
+		License: "MIT, Copyright (c) 2019 Zachary Rice; see LICENSE.gitleaks",
+	}
+	for _, r := range config.Rules {
+		if !wanted(r) {
+			continue
+		}
+		rules, err := rewrite(r)
+		if err != nil {
+			return fmt.Errorf("%s: %w", r.ID, err)
+		}
+		doc.Rules = append(doc.Rules, rules...)
+	}
+	return write(out, doc)
+}
+
+func write(out string, doc document) error {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "\t")
+	if err := enc.Encode(doc); err != nil {
+		return err
+	}
+	return os.WriteFile(out, b.Bytes(), 0o644) //nolint:gosec // a source file, open to all who may read the checkout
+}
+
+// wanted leaves out what names a public identifier, what holds for files of one kind alone, and what package
+// secrets finds by itself.
+func wanted(r sourceRule) bool {
+	for _, public := range []string{"-client-id", "-public-key", "-pub-key", "-pub-api-key", "-access-id", "-api-id"} {
+		if strings.HasSuffix(r.ID, public) {
+			return false
+		}
+	}
+	own := []string{
+		"generic-api-key", "private-key", "jwt", "curl-auth-header", "curl-auth-user", "kubernetes-secret-yaml",
+		"freemius-secret-key", "sidekiq-sensitive-url", "sourcegraph-access-token", "facebook-access-token",
+	}
+	return r.Path == "" && r.Regex != "" && !slices.Contains(own, r.ID)
+}
+
+// How gitleaks writes the rule of a value that is assigned to the name of its provider, and what may follow a token.
+const (
+	beforeName   = `(?i)[\w.-]{0,50}?(?:`
+	beforeCased  = `[\w.-]{0,50}?(?i:[\w.-]{0,50}?(?:`
+	betweenBegin = `)(?:[ \t\w.-]{0,20})[\s'"]{0,3}`
+	betweenEnd   = `(?:=|>|:{1,3}=|\|\||:|=>|\?=|,)[\x60'"\s=]{0,5}(`
+	behindIt     = `(?:[\x60'"\s;]|\\[nr]|$)`
+	orElse       = behindIt + "|"
+)
+
+// rewrite returns the rules that one of gitleaks becomes: two where it names two forms.
+func rewrite(r sourceRule) ([]Rule, error) {
+	head, rest, twofold := strings.Cut(r.Regex, orElse)
+	if !twofold || !strings.HasPrefix(head, beforeName) {
+		rule, err := rewriteOne(r, r.Regex)
+		return []Rule{rule}, err
+	}
+	named, err := rewriteOne(r, head+behindIt)
+	if err != nil {
+		return nil, err
+	}
+	shaped, err := rewriteOne(r, rest)
+	return []Rule{named, shaped}, err
+}
+
+func rewriteOne(r sourceRule, regex string) (Rule, error) {
+	rule := Rule{ID: r.ID, Keywords: r.Keywords, Fold: true, Entropy: r.Entropy}
+	for _, list := range r.Allowlists {
+		if list.RegexTarget == "" || list.RegexTarget == "secret" {
+			rule.Allow = append(rule.Allow, list.Regexes...)
+		}
+	}
+	if named(&rule, regex) {
+		return rule, nil
+	}
+	return rule, shaped(&rule, regex)
+}
+
+// named reads a rule of the form NAME = VALUE.
+func named(rule *Rule, regex string) bool {
+	fold, between := "(?i)", betweenBegin+betweenEnd
+	rest, ok := strings.CutPrefix(regex, beforeName)
+	if !ok {
+		fold, between = "", betweenBegin+")"+betweenEnd
+		rest, ok = strings.CutPrefix(regex, beforeCased)
+	}
+	name, value, found := strings.Cut(rest, between)
+	value, ended := strings.CutSuffix(value, ")"+behindIt)
+	if !ok || !found || !ended {
+		return false
+	}
+	rule.Value = fold + value
+	if strings.ContainsAny(name, `[(?`) {
+		rule.Name = name
+	} else { // the keywords of some are those of the value
+		rule.Keywords = strings.Split(strings.ToLower(name), "|")
+	}
+	return true
+}
+
+// farthest is how many bytes before its keyword a token may begin.
+const farthest = 96
+
+// shaped reads a rule that describes the token itself.
+func shaped(rule *Rule, regex string) error {
+	regex = strings.Replace(regex, `(?i)\b`, `\b(?i)`, 1)
+	core := strings.TrimPrefix(regex, `\b`)
+	for _, end := range []string{behindIt, `(?:[\x60'"\s;]|\\[nr]|$|\b)`, `(?:[^\w-]|\z)`, `\b`} {
+		if trimmed, ok := strings.CutSuffix(core, end); ok {
+			core, rule.Ends = trimmed, true
+			break
+		}
+	}
+	rule.Regex = core
+	tree, err := syntax.Parse(core, syntax.Perl)
+	if err != nil {
+		return err
+	}
+	start := lead(tree)
+	if usable(start.texts) {
+		slices.Sort(start.texts)
+		rule.Keywords, rule.Fold = slices.Compact(start.texts), start.fold
+		return nil
+	}
+	rule.Back = farthest
+	return nil
+}
+
+// usable reports whether the texts are rare enough to be searched for.
+func usable(texts []string) bool {
+	return len(texts) > 0 && !slices.ContainsFunc(texts, func(s string) bool { return len(s) < 2 || strings.HasPrefix(s, "http") })
+}
+
+// leading is how every match of an expression begins.
+type leading struct {
+	texts []string
+	fold  bool
+	// whole is set when the texts are all that matches.
+	whole bool
+}
+
+// most bounds the texts of a leading, longest their bytes.
+const most, longest = 16, 12
+
+func lead(re *syntax.Regexp) leading {
+	switch re.Op {
+	case syntax.OpLiteral:
+		fold := re.Flags&syntax.FoldCase != 0
+		text := string(re.Rune)
+		if fold {
+			text = strings.ToLower(text)
+		}
+		return leading{[]string{text}, fold, true}
+	case syntax.OpCharClass:
+		return leadOfClass(re.Rune)
+	case syntax.OpCapture:
+		return lead(re.Sub[0])
+	case syntax.OpConcat:
+		return leadOfAll(re.Sub)
+	case syntax.OpAlternate:
+		return leadOfAny(re.Sub)
+	case syntax.OpEmptyMatch, syntax.OpWordBoundary:
+		return leading{[]string{""}, false, true}
+	default:
+		return leading{texts: []string{""}}
+	}
+}
+
+func leadOfClass(ranges []rune) leading {
+	var texts []string
+	for i := 0; i < len(ranges); i += 2 {
+		for c := ranges[i]; c <= ranges[i+1]; c++ {
+			if len(texts) == most {
+				return leading{texts: []string{""}}
+			}
+			texts = append(texts, string(c))
+		}
+	}
+	return leading{texts, false, true}
+}
+
+func leadOfAll(list []*syntax.Regexp) leading {
+	all := leading{[]string{""}, false, true}
+	for _, re := range list {
+		next := lead(re)
+		if len(all.texts)*len(next.texts) > most {
+			all.whole = false
+		}
+		if !all.whole || len(all.texts[0]) >= longest {
+			return leading{all.texts, all.fold, false}
+		}
+		var texts []string
+		for _, a := range all.texts {
+			for _, b := range next.texts {
+				texts = append(texts, a+b)
+			}
+		}
+		all = leading{texts, all.fold || next.fold && next.texts[0] != "", next.whole}
+	}
+	if all.fold {
+		for i, text := range all.texts {
+			all.texts[i] = strings.ToLower(text)
+		}
+	}
+	return all
+}
+
+func leadOfAny(list []*syntax.Regexp) leading {
+	found := leading{whole: true}
+	for _, re := range list {
+		next := lead(re)
+		found.texts = append(found.texts, next.texts...)
+		found.fold = found.fold || next.fold
+		found.whole = found.whole && next.whole
+	}
+	if len(found.texts) > most {
+		return leading{texts: []string{""}}
+	}
+	return found
+}
