@@ -218,15 +218,14 @@ func (r *run) calm(seed uint64, n int) {
 	r.t.Logf("before work %v, after it %v", before, after)
 	if grown(before, after, held) {
 		r.load.violate("I14", "", n, "before work %v, after it %v", before, after)
+		r.t.Logf("the node does %s", r.cluster.node.stacks())
 	}
 }
 
-// staffed is the number of goroutines of a process that keeps as many for later use as it may: 64 for
-// requests in a node, beside about 80 of its own.
+// staffed is the number of goroutines that a process may have of its own; a node with workers has about 140.
 const staffed = 150
 
-// grown reports whether processes hold more than before, beyond what comes and goes and what is kept for
-// later.
+// grown reports whether processes hold more than before, beyond what comes and goes.
 func grown(before, after []usage, connections int) bool {
 	for i, u := range after {
 		b := before[i]

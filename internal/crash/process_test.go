@@ -59,6 +59,7 @@ func spawn(t *testing.T, role, dir string, env ...string) *process {
 
 func (p *process) follow(out io.Reader) {
 	scan := bufio.NewScanner(out)
+	scan.Buffer(nil, 1<<20) // stacks are long
 	for scan.Scan() {
 		p.lines <- scan.Text()
 	}
@@ -170,6 +171,14 @@ type usage struct{ goroutines, files, rss int }
 // String says it for people.
 func (u usage) String() string {
 	return fmt.Sprintf("%d goroutines, %d files, %d MiB", u.goroutines, u.files, u.rss>>20)
+}
+
+// stacks tells what the goroutines of a process do.
+func (p *process) stacks() string {
+	p.t.Helper()
+	text, err := strconv.Unquote(p.ask("stacks"))
+	require.NoError(p.t, err)
+	return text
 }
 
 func (p *process) usage() usage {

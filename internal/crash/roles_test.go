@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"runtime/pprof"
 	"strconv"
 	"strings"
 	"syscall"
@@ -218,23 +219,48 @@ func playWorker(ctx context.Context, stop func()) error {
 }
 
 // answer serves the requests of the test on the standard input: "stats" is answered with the number of
-// goroutines, after memory that is not in use was given back; "arm <failpoint> <pass>" with "armed". It
-// stops the process when the test is gone.
+// goroutines without those that are kept for later requests, after memory that is not in use was given back; "stacks" with what they do, quoted;
+// "arm <failpoint> <pass>" with "armed". It stops the process when the test is gone.
 func answer(stop func()) {
 	defer stop()
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {
-		reply := "armed"
-		if trap, ok := strings.CutPrefix(in.Text(), "arm "); ok {
-			arm(trap)
-		} else {
-			debug.FreeOSMemory()
-			reply = strconv.Itoa(runtime.NumGoroutine())
-		}
-		if tell(reply) != nil {
+		if tell(reply(in.Text())) != nil {
 			return
 		}
 	}
+}
+
+func reply(request string) string {
+	if trap, ok := strings.CutPrefix(request, "arm "); ok {
+		arm(trap)
+		return "armed"
+	}
+	if request == "stacks" {
+		return strconv.Quote(stacks())
+	}
+	debug.FreeOSMemory()
+	return strconv.Itoa(runtime.NumGoroutine() - kept(stacks()))
+}
+
+// kept counts the goroutines among the stacks that are kept for later requests.
+func kept(stacks string) (n int) {
+	for block := range strings.SplitSeq(stacks, "\n\n") {
+		count, _, _ := strings.Cut(strings.TrimSpace(block), " @ ")
+		if i, err := strconv.Atoi(count); err == nil && strings.Contains(block, "gopool.(*Pool).next") {
+			n += i
+		}
+	}
+	return n
+}
+
+// stacks counts the goroutines of this process by what they do.
+func stacks() string {
+	var text strings.Builder
+	if err := pprof.Lookup("goroutine").WriteTo(&text, 1); err != nil {
+		return err.Error()
+	}
+	return text.String()
 }
 
 // arm arms "<failpoint> <pass>"; other text arms nothing.
