@@ -28,6 +28,9 @@ var repeatable = map[string]bool{ //nolint:gochecknoglobals // a constant table
 	"cancel": false, "pause": false, "resume": false, "decide": false, "answer": false, "signal": false, "resolve": false, "checkpoint": false,
 }
 
+// parked are the methods that only wait for something to happen. They may be asked again at any time, so a node that stops ends them at once.
+var parked = map[string]bool{"poll": true, "watch": true, "result": true} //nolint:gochecknoglobals // a constant table
+
 // mayRepeat reports whether the request at a subject may be asked twice. What is no command may: workers and agents name what they say.
 func mayRepeat(subject string) bool {
 	command := strings.HasPrefix(subject, CommandPrefix+".") || strings.HasPrefix(subject, IdentitySubjects+".")

@@ -223,26 +223,40 @@ func (s *Store) raiseMark(ctx context.Context, last uint64, sides map[string]sid
 
 // sides returns how far the streams beside the log are.
 func (s *Store) sides(ctx context.Context) (map[string]sideMark, error) {
-	found := map[string]sideMark{}
-	for _, name := range ownStreams()[1:] {
-		stream, err := s.conn.js.Stream(ctx, name)
-		if err != nil {
-			return nil, readFault(err)
-		}
-		info := stream.CachedInfo()
-		if err := s.barrier().wait(name); err != nil { // what is claimed is durable
-			return nil, err
-		}
-		is := sideMark{Created: info.Created, Seq: info.State.LastSeq}
-		switch name {
-		case pointsStream:
-			is.Msgs = info.State.Msgs
-		case metaStream:
-			is.Seq = 0 // it holds the mark
-		}
-		found[name] = is
+	names := ownStreams()[1:]
+	found := make([]sideMark, len(names))
+	asks := make([]func() error, len(names))
+	for i, name := range names {
+		asks[i] = func() (err error) { found[i], err = s.side(ctx, name); return err }
 	}
-	return found, nil
+	if err := together(asks...); err != nil {
+		return nil, err
+	}
+	all := map[string]sideMark{}
+	for i, name := range names {
+		all[name] = found[i]
+	}
+	return all, nil
+}
+
+// side returns how far a stream beside the log is.
+func (s *Store) side(ctx context.Context, name string) (sideMark, error) {
+	stream, err := s.conn.js.Stream(ctx, name)
+	if err != nil {
+		return sideMark{}, readFault(err)
+	}
+	info := stream.CachedInfo()
+	if err := s.barrier().wait(name); err != nil { // what is claimed is durable
+		return sideMark{}, err
+	}
+	is := sideMark{Created: info.Created, Seq: info.State.LastSeq}
+	switch name {
+	case pointsStream:
+		is.Msgs = info.State.Msgs
+	case metaStream:
+		is.Seq = 0 // it holds the mark
+	}
+	return is, nil
 }
 
 // checkMarked looks for the commit that the mark names, in the live log and in the archive.

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/assert"
@@ -171,6 +172,45 @@ func TestCallerGivesUp(t *testing.T) {
 	stop()
 	require.NoError(t, end.Close(hard), "a hard stop cancels what runs")
 	assert.Equal(t, fault.Unavailable, fault.CodeOf(<-answer), "the caller may ask the next node")
+}
+
+// A node that stops ends what only waits at once, and lets the rest end by itself.
+func TestCloseEndsWaits(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, bus.ServerConfig{})
+	entered, waited, leave := make(chan struct{}, 2), make(chan struct{}), make(chan struct{})
+	end := serve(t, n, map[string]bus.Method{
+		"watch": func(ctx context.Context, _ []byte) ([]byte, error) {
+			entered <- struct{}{}
+			<-ctx.Done()
+			close(waited)
+			return nil, ctx.Err()
+		},
+		"submit": func(ctx context.Context, _ []byte) ([]byte, error) {
+			entered <- struct{}{}
+			<-leave
+			return []byte(`{}`), ctx.Err()
+		},
+	})
+	c := dial(t, n, "")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	answers := map[string]chan error{"watch": make(chan error, 1), "submit": make(chan error, 1)}
+	for name, answer := range answers {
+		go func() { answer <- bus.Call(ctx, c, bus.CommandPrefix+"."+name, struct{}{}, nil) }()
+		<-entered
+	}
+	closed := make(chan error)
+	go func() { closed <- end.Close(ctx) }()
+	select {
+	case <-waited:
+	case <-time.After(time.Minute):
+		t.Fatal("what waits goes on")
+	}
+	assert.Equal(t, fault.Unavailable, fault.CodeOf(<-answers["watch"]), "the caller may ask the next node")
+	close(leave)
+	require.NoError(t, <-answers["submit"])
+	require.NoError(t, <-closed)
 }
 
 func TestLostConnectionEndsCalls(t *testing.T) {

@@ -103,7 +103,10 @@ type Endpoint struct {
 	slots        chan struct{}
 	base         context.Context //nolint:containedctx // the life of the endpoint, parent of every request
 	cancel       context.CancelFunc
-	once         sync.Once
+	// waits is the parent of requests that only wait for something to happen; it ends as soon as the endpoint closes.
+	waits    context.Context //nolint:containedctx // as base
+	endWaits context.CancelFunc
+	once     sync.Once
 }
 
 // idleServers is the number of goroutines that are kept for requests to come.
@@ -139,6 +142,7 @@ func serveAt(c *Conn, subject string, find func(*nats.Msg) (method, error), retu
 		slots: make(chan struct{}, cfg.MaxRequests),
 	}
 	e.base, e.cancel = context.WithCancel(context.Background())
+	e.waits, e.endWaits = context.WithCancel(e.base)
 	if err := e.subscribe(subject); err != nil {
 		e.unsubscribe()
 		e.cancel()
@@ -186,11 +190,12 @@ func (e *Endpoint) undeliverable(m *nats.Msg) {
 	}
 }
 
-// Close takes no more requests and waits for those in work; when ctx ends their contexts are
-// cancelled, and it waits for that. It is idempotent.
+// Close takes no more requests, ends those that only wait for something to happen, and waits for the others in work; when
+// ctx ends their contexts are cancelled, and it waits for that. It is idempotent.
 func (e *Endpoint) Close(ctx context.Context) error {
 	e.once.Do(func() {
 		e.unsubscribe()
+		e.endWaits()
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
@@ -249,13 +254,14 @@ func (e *Endpoint) background(job func(context.Context)) {
 
 func (e *Endpoint) answer(m *nats.Msg) {
 	defer func() { <-e.slots }()
-	ctx, cancel := e.context(m)
+	base := e.parent(m.Subject)
+	ctx, cancel := e.context(base, m)
 	defer cancel()
 	if !awaitHeld(ctx, e.conn.lease) {
 		return
 	}
 	resp, err := e.invoke(ctx, m)
-	if e.base.Err() != nil {
+	if base.Err() != nil {
 		err = cutShort(m.Subject, err)
 	}
 	failpoint.Pass(failpoint.BeforeAnswer)
@@ -278,13 +284,20 @@ func cutShort(subject string, err error) error {
 	}
 }
 
-// context ends with the patience of the caller and with the endpoint.
-func (e *Endpoint) context(m *nats.Msg) (context.Context, context.CancelFunc) {
+// parent returns the context whose end cuts a request at a subject short.
+func (e *Endpoint) parent(subject string) context.Context {
+	if parked[subject[strings.LastIndexByte(subject, '.')+1:]] {
+		return e.waits
+	}
+	return e.base
+}
+
+// context ends with the patience of the caller and with base.
+func (e *Endpoint) context(base context.Context, m *nats.Msg) (context.Context, context.CancelFunc) {
 	within := CallWithin
 	if ms, err := strconv.Atoi(m.Header.Get(timeoutHeader)); err == nil && ms > 0 {
 		within = time.Duration(ms) * time.Millisecond
 	}
-	base := e.base
 	if e.cfg.Identity != "" {
 		base = withCaller(base, e.cfg.Identity)
 	}

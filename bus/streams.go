@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"sync"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -77,9 +78,6 @@ func (s *Store) openStreams(ctx context.Context) (err error) {
 	}
 	js := opener{s.conn.js, s.lost()} // what a newer orch has written is only read
 	if err = s.openSides(ctx, js); err != nil {
-		return openFault(err)
-	}
-	if s.old, err = js.stream(ctx, s.cfg.archiveConfig()); err != nil {
 		return openFault(err)
 	}
 	if err = s.mark.load(ctx, s.meta); fault.Has(err, fault.DataLoss) {
@@ -190,34 +188,54 @@ func (o opener) objects(ctx context.Context, cfg jetstream.ObjectStoreConfig) (j
 	return o.js.CreateOrUpdateObjectStore(ctx, cfg)
 }
 
-func (s *Store) openSides(ctx context.Context, js opener) (err error) {
-	s.points, err = js.keyValue(ctx, jetstream.KeyValueConfig{
-		Bucket: pointsBucket, Description: "named checkpoints of tasks", Replicas: s.cfg.Replicas,
-		History: pointsHistory,
-	})
-	if err != nil {
-		return err
+// openSides opens what is beside the log, all at the same time: each takes the servers of a cluster some round trips.
+func (s *Store) openSides(ctx context.Context, js opener) error {
+	return together(
+		func() (err error) {
+			s.points, err = js.keyValue(ctx, jetstream.KeyValueConfig{
+				Bucket: pointsBucket, Description: "named checkpoints of tasks", Replicas: s.cfg.Replicas,
+				History: pointsHistory,
+			})
+			return err
+		},
+		func() (err error) {
+			s.tokens, err = js.keyValue(ctx, jetstream.KeyValueConfig{
+				Bucket: tokensBucket, Description: "bearer tokens, by the digests of their secrets", Replicas: s.cfg.Replicas,
+			})
+			return err
+		},
+		func() (err error) {
+			s.sessions, err = js.keyValue(ctx, jetstream.KeyValueConfig{
+				Bucket: sessionsBucket, Description: "sessions of MCP clients", Replicas: s.cfg.Replicas,
+				TTL: sessionTTL, MaxValueSize: sessionRecord + 1<<10, // with headers
+			})
+			return err
+		},
+		func() (err error) { s.messages, err = js.stream(ctx, s.cfg.messagesConfig()); return err },
+		func() (err error) { s.old, err = js.stream(ctx, s.cfg.archiveConfig()); return err },
+		func() (err error) {
+			s.blobs, err = js.objects(ctx, jetstream.ObjectStoreConfig{
+				Bucket: blobsBucket, Description: "large values by their digest", Replicas: s.cfg.Replicas,
+			})
+			return err
+		},
+	)
+}
+
+// together calls functions at the same time and returns the first of their errors, in their order.
+func together(fns ...func() error) error {
+	errs := make([]error, len(fns))
+	var group sync.WaitGroup
+	for i, fn := range fns {
+		group.Go(func() { errs[i] = fn() })
 	}
-	s.tokens, err = js.keyValue(ctx, jetstream.KeyValueConfig{
-		Bucket: tokensBucket, Description: "bearer tokens, by the digests of their secrets", Replicas: s.cfg.Replicas,
-	})
-	if err != nil {
-		return err
+	group.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
 	}
-	s.sessions, err = js.keyValue(ctx, jetstream.KeyValueConfig{
-		Bucket: sessionsBucket, Description: "sessions of MCP clients", Replicas: s.cfg.Replicas,
-		TTL: sessionTTL, MaxValueSize: sessionRecord + 1<<10, // with headers
-	})
-	if err != nil {
-		return err
-	}
-	if s.messages, err = js.stream(ctx, s.cfg.messagesConfig()); err != nil {
-		return err
-	}
-	s.blobs, err = js.objects(ctx, jetstream.ObjectStoreConfig{
-		Bucket: blobsBucket, Description: "large values by their digest", Replicas: s.cfg.Replicas,
-	})
-	return err
+	return nil
 }
 
 // syncMeta makes the files that describe the streams durable: the server does not, and after a power

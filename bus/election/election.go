@@ -6,6 +6,7 @@
 package election
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,7 +36,7 @@ const (
 	memberPrefix = "member."
 	// guard is how much earlier than the server a holder gives up its lease.
 	guard = 250 * time.Millisecond
-	// campaignEvery is how often a candidate asks for the lease.
+	// campaignEvery is how often a candidate asks for the lease unless it is told that nobody holds it.
 	campaignEvery = 100 * time.Millisecond
 	// answerWithin is how long the bucket may take to answer.
 	answerWithin = time.Second
@@ -66,6 +67,8 @@ type Config struct {
 	Logger *slog.Logger
 	// Clock measures how long a lease lives; time in which the machine sleeps counts. Default: uptime.Now.
 	Clock func() time.Duration
+	// TryEvery is how often a candidate asks for the lease, beside each time that the bucket says that nobody holds it. Default: 100 ms.
+	TryEvery time.Duration
 }
 
 // Member takes part in the election. Others see it until it is closed, or its process ends.
@@ -85,6 +88,7 @@ func Join(ctx context.Context, cfg Config) (*Member, error) {
 	if cfg.Clock == nil {
 		cfg.Clock = uptime.Now
 	}
+	cfg.TryEvery = cmp.Or(cfg.TryEvery, campaignEvery)
 	if cfg.Self.ID == "" {
 		cfg.Self.ID = nuid.Next()
 	}
@@ -192,8 +196,10 @@ func lostRace(err error) bool {
 
 // Campaign waits for the lease. It returns an error only when ctx ends.
 func (m *Member) Campaign(ctx context.Context) (*Lease, error) {
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
 	var won *Lease
-	every(ctx, campaignEvery, func() bool {
+	everyOr(ctx, m.cfg.TryEvery, m.freed(watching), func() bool {
 		lease, err := m.Try(ctx)
 		if err != nil && !fault.Has(err, fault.Conflict) && ctx.Err() == nil {
 			m.cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "lease_not_taken", slog.Any("error", err))
@@ -207,14 +213,39 @@ func (m *Member) Campaign(ctx context.Context) (*Lease, error) {
 	return won, nil
 }
 
+// freed tells when the bucket says that nobody holds the lease, until ctx ends.
+func (m *Member) freed(ctx context.Context) <-chan struct{} {
+	free := make(chan struct{}, 1)
+	changes, err := m.kv.Watch(ctx, leaseKey, jetstream.UpdatesOnly())
+	if err != nil { // the candidate asks now and then
+		return free
+	}
+	go func() {
+		for entry := range changes.Updates() {
+			if entry == nil || entry.Operation() == jetstream.KeyValuePut {
+				continue
+			}
+			select {
+			case free <- struct{}{}:
+			default:
+			}
+		}
+	}()
+	return free
+}
+
 // every calls fn now and then again and again, until it returns false or ctx ends.
-func every(ctx context.Context, d time.Duration, fn func() bool) {
+func every(ctx context.Context, d time.Duration, fn func() bool) { everyOr(ctx, d, nil, fn) }
+
+// everyOr is every, and calls fn also when it is told to.
+func everyOr(ctx context.Context, d time.Duration, told <-chan struct{}, fn func() bool) {
 	tick := time.NewTicker(d)
 	defer tick.Stop()
 	for ctx.Err() == nil && fn() {
 		select {
 		case <-ctx.Done():
 		case <-tick.C:
+		case <-told:
 		}
 	}
 }

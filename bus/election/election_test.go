@@ -203,3 +203,49 @@ func TestJoiningLowersNothing(t *testing.T) {
 	assert.Equal(t, "as it is", stream.CachedInfo().Config.Description)
 	assert.Equal(t, time.Hour, stream.CachedInfo().Config.SubjectDeleteMarkerTTL)
 }
+
+// A candidate is told that the lease is free: it does not wait until it asks anyway, whether the holder has released it or is gone.
+func TestACandidateIsTold(t *testing.T) {
+	t.Parallel()
+	for name, give := range map[string]func(*nats.Conn, *election.Lease){
+		"released": func(_ *nats.Conn, l *election.Lease) { assert.NoError(t, l.Release(t.Context())) },
+		"gone":     func(nc *nats.Conn, _ *election.Lease) { nc.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := startServer(t)
+			theirs, ours := connect(t, s), connect(t, s)
+			held, err := join(t, theirs, "holder").Try(t.Context())
+			require.NoError(t, err)
+			defer func() { _ = held.Release(context.WithoutCancel(t.Context())) }()
+			m, err := election.Join(t.Context(), election.Config{Conn: ours, Self: election.Info{ID: "candidate"}, TryEvery: time.Hour})
+			require.NoError(t, err)
+			defer m.Leave(context.WithoutCancel(t.Context()))
+			won := make(chan *election.Lease)
+			go func() {
+				l, err := m.Campaign(t.Context())
+				assert.NoError(t, err)
+				won <- l
+			}()
+			require.Eventually(t, func() bool { return watched(t, ours) }, time.Minute, time.Millisecond)
+			give(theirs, held)
+			select {
+			case l := <-won:
+				assert.Greater(t, l.Epoch(), held.Epoch())
+				require.NoError(t, l.Release(t.Context()))
+			case <-time.After(time.Minute):
+				t.Fatal("nobody takes the lease")
+			}
+		})
+	}
+}
+
+// watched reports whether somebody watches the bucket of the leases.
+func watched(t *testing.T, nc *nats.Conn) bool {
+	t.Helper()
+	js, err := jetstream.New(nc)
+	require.NoError(t, err)
+	stream, err := js.Stream(t.Context(), "KV_"+election.Bucket)
+	require.NoError(t, err)
+	return stream.CachedInfo().State.Consumers > 0
+}

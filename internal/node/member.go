@@ -196,6 +196,9 @@ func (m *member) lead(ctx context.Context, lease *election.Lease, ready func()) 
 	cfg.Concurrency, cfg.OwnTools, cfg.lease, cfg.front = -1, true, lease, m.front
 	cfg.NATSURL = m.conn.KnownServers() // those of the settings may be the ones that hang
 	n, err := Start(ctx, cfg)
+	if err != nil && ctx.Err() != nil { // it was asked to stop in the midst of this, which is no failure
+		return lease.Release(context.WithoutCancel(ctx))
+	}
 	if err != nil {
 		return errors.Join(err, lease.Release(context.WithoutCancel(ctx)))
 	}

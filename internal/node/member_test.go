@@ -166,6 +166,18 @@ func rpcOf(t *testing.T, s *served, token, body string) (int, string) {
 	return answer.StatusCode, string(said)
 }
 
+// A node that is asked to stop while it becomes active stops, and says of nothing that it failed.
+func TestAMemberStopsWhileItStarts(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	cfg.NATSURL = withCredential(t, natsServer(t))
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	cfg.Wall = func() time.Time { stop(); return time.Now() }
+	require.NoError(t, node.Serve(ctx, cfg, time.Minute, func(bus.Holder) {}, func(string, string) {}))
+	require.Error(t, ctx.Err(), "it was stopped")
+}
+
 // A node that stands by answers over HTTP as the active one would, before and after a change.
 func TestStandbyAnswersHTTP(t *testing.T) {
 	t.Parallel()
