@@ -31,6 +31,8 @@ func TestVersionsOfPackages(t *testing.T) {
 		{target: pkg("2.0.0", "^1.0.0"), scope: "package npm:demo", asks: "npm:demo@2.0.0", granted: "package npm:demo@2.0.0"},
 		{target: pkg("2.0.0", "^1.0.0"), scope: "package npm:demo@2.0.0"},
 		{target: pkg("2.0.0", ""), allow: "npm:demo"},
+		{target: pkg("https://evil.example/x", "the registry"), allow: "npm:demo", asks: "npm:demo@https://evil.example/x (the project pins the registry)", granted: "package npm:demo@https://evil.example/x"},
+		{target: pkg("https://evil.example/x", "the registry"), scope: "package npm:demo", asks: "npm:demo@https://evil.example/x", granted: "package npm:demo@https://evil.example/x"},
 		{target: pkg("2.0.0", ""), allow: "npm:demo@1.0.0", asks: "npm:demo@2.0.0", granted: "package npm:demo@2.0.0"},
 		{target: pkg("", ""), asks: "package npm:demo (its latest version)", granted: "package npm:demo"},
 		{target: pkg("", ""), scope: "package npm:demo@2.0.0", asks: "npm:demo", granted: "package npm:demo"},

@@ -3,9 +3,13 @@ package build
 import (
 	"context"
 	"maps"
+	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/orch-dev/orch/fault"
 )
 
 func cargo() manager {
@@ -15,17 +19,49 @@ func cargo() manager {
 		versions: regexp.MustCompile(`^[=~^]?\d+(\.\d+){0,2}(-[0-9A-Za-z.-]+)?$`),
 		ranges:   regexp.MustCompile(`^[0-9A-Za-z.*^~<>=, +-]+$`), and: ",",
 		canonical: func(name string) string { return name }, holds: sameCrate, accepts: cargoAccepts,
-		required: inCargo, locked: lockedCrate, others: inCargo,
-		install: func(ctx context.Context, j job) (string, error) {
-			if _, err := j.run(ctx, nil, "cargo", "add", "--quiet", "--", j.cargoSpec()); err != nil {
-				return "", err
-			}
-			if _, err := j.run(ctx, nil, "cargo", "fetch"); err != nil {
-				return "", err
-			}
-			return j.installedCrate()
-		},
+		climbs:   []string{".cargo/config", ".cargo/config.toml", "rust-toolchain", "rust-toolchain.toml"},
+		required: inCargo, locked: lockedCrate, members: cargoMembers, others: inCargoFiles,
+		install: func(ctx context.Context, j job) (string, error) { return j.cargoInstall(ctx) },
 	}
+}
+
+// cargoInstall fetches into a home of its own, for an index that lies in the one of the task may be its work. Programs of
+// the task build with what was fetched: it takes the place of what they had.
+func (j job) cargoInstall(ctx context.Context) (string, error) {
+	variables := map[string]string{"CARGO_HOME": j.fresh}
+	for _, args := range [][]string{{"add", "--quiet", "--", j.cargoSpec()}, {"fetch"}} {
+		if _, err := j.run(ctx, variables, "cargo", args...); err != nil {
+			return "", err
+		}
+	}
+	for _, part := range []string{"registry", "git"} {
+		if err := j.keep(filepath.Join(j.fresh, part), j.temp(filepath.Join(".cargo", part))); err != nil {
+			return "", err
+		}
+	}
+	return j.installedCrate()
+}
+
+// keep moves a folder, if it is there, into the place of another one.
+func (j job) keep(from, to string) error {
+	source, err := j.env.Own(from)
+	if err != nil {
+		return err
+	}
+	if _, err := j.env.Root.Lstat(source); fault.Has(err, fault.NotFound) {
+		return nil
+	}
+	if err := j.removeTemp(to); err != nil {
+		return err
+	}
+	target, err := j.env.Own(to)
+	if err != nil {
+		return err
+	}
+	if err := j.env.Root.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+		return err
+	}
+	return j.env.Root.Rename(source, target)
 }
 
 // cargoSpec is the crate with its version. A whole version means that one; cargo would take what is compatible, too.
@@ -45,28 +81,95 @@ func sameCrate(a, b string) bool {
 	return strings.ReplaceAll(a, "-", "_") == strings.ReplaceAll(b, "-", "_")
 }
 
-// inCargo reads the tables of dependencies of Cargo.toml.
-func inCargo(p project) ([]requirement, error) {
-	type tables struct {
-		Normal map[string]any `toml:"dependencies"`
-		Dev    map[string]any `toml:"dev-dependencies"`
-		Build  map[string]any `toml:"build-dependencies"`
-	}
-	var manifest struct {
-		tables
+// cargoTables are the tables of dependencies in a Cargo.toml.
+type cargoTables struct {
+	Normal map[string]any `toml:"dependencies"`
+	Dev    map[string]any `toml:"dev-dependencies"`
+	Build  map[string]any `toml:"build-dependencies"`
+	// The forms with an underscore are older.
+	Dev2   map[string]any `toml:"dev_dependencies"`
+	Build2 map[string]any `toml:"build_dependencies"`
+}
 
-		Workspace tables            `toml:"workspace"`
-		Target    map[string]tables `toml:"target"`
+// inCargo reads the tables of dependencies of the Cargo.toml of a project.
+func inCargo(p project) ([]requirement, error) { return p.inCargo("Cargo.toml") }
+
+func (p project) inCargo(file string) ([]requirement, error) {
+	var manifest struct {
+		cargoTables
+
+		Workspace cargoTables            `toml:"workspace"`
+		Target    map[string]cargoTables `toml:"target"`
 	}
-	if err := p.readTOML("Cargo.toml", &manifest); err != nil {
+	if err := p.readTOML(file, &manifest); err != nil {
 		return nil, err
 	}
 	var all []requirement
-	for _, t := range append(slices.Collect(maps.Values(manifest.Target)), manifest.tables, manifest.Workspace) {
-		for _, table := range []map[string]any{t.Normal, t.Dev, t.Build} {
+	for _, t := range append(slices.Collect(maps.Values(manifest.Target)), manifest.cargoTables, manifest.Workspace) {
+		for _, table := range []map[string]any{t.Normal, t.Dev, t.Build, t.Dev2, t.Build2} {
 			for _, name := range slices.Sorted(maps.Keys(table)) {
 				all = append(all, crate(name, table[name]))
 			}
+		}
+	}
+	return all, nil
+}
+
+// cargoMembers returns the manifests of a workspace, and of crates in folders: every Cargo.toml of a project that has some.
+func cargoMembers(p project) ([]string, error) {
+	var manifest map[string]any
+	if err := p.readTOML("Cargo.toml", &manifest); err != nil {
+		return nil, err
+	}
+	all, err := inCargoFiles(Config{}, p, []string{"Cargo.toml"})
+	inFolder := func(r requirement) bool { return r.elsewhere && strings.Contains(r.version, "path=") }
+	if err != nil || manifest["workspace"] == nil && !slices.ContainsFunc(all, inFolder) {
+		return nil, err
+	}
+	return p.manifests("Cargo.toml")
+}
+
+// inCargoFiles returns what the manifests of a project make cargo fetch: what they name, and put in the place of other crates.
+func inCargoFiles(_ Config, p project, files []string) ([]requirement, error) {
+	var all []requirement
+	for _, file := range files {
+		if path.Base(file) != "Cargo.toml" {
+			continue
+		}
+		named, err := p.inCargo(file)
+		if err != nil {
+			return nil, err
+		}
+		patched, err := p.patches(file)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range append(named, patched...) {
+			if file != "Cargo.toml" {
+				r.file = file
+			}
+			all = append(all, r)
+		}
+	}
+	return all, nil
+}
+
+// patches reads the tables by which a Cargo.toml puts crates in the place of others.
+func (p project) patches(file string) ([]requirement, error) {
+	var manifest struct {
+		Patch   map[string]map[string]any `toml:"patch"`
+		Replace map[string]any            `toml:"replace"`
+	}
+	if err := p.readTOML(file, &manifest); err != nil {
+		return nil, err
+	}
+	var all []requirement
+	tables := append(slices.Collect(maps.Values(manifest.Patch)), manifest.Replace)
+	for _, table := range tables {
+		for _, name := range slices.Sorted(maps.Keys(table)) {
+			r := crate(name, table[name])
+			r.elsewhere, r.replaces = true, true
+			all = append(all, r)
 		}
 	}
 	return all, nil

@@ -20,7 +20,7 @@ func golang() manager {
 			if j.want != "" {
 				spec = j.name + "@" + j.want
 			}
-			if _, err := j.run(ctx, map[string]string{"GOWORK": "off"}, "go", "get", "--", spec); err != nil {
+			if _, err := j.run(ctx, map[string]string{"GOWORK": "off", "GOTOOLCHAIN": "local"}, "go", "get", "--", spec); err != nil {
 				return "", err
 			}
 			required, err := j.manager.pin(j.project, j.name)
@@ -56,15 +56,20 @@ func inGoMod(p project) ([]requirement, error) {
 	return all, err
 }
 
-// replaced reads the modules that go.mod puts in the place of others.
-func replaced(p project) ([]requirement, error) {
+// replaced reads the modules and folders that go.mod puts in the place of modules.
+func replaced(_ Config, p project, _ []string) ([]requirement, error) {
 	data, err := p.read("go.mod")
 	var all []requirement
 	for line := range strings.Lines(string(data)) {
 		line, _, _ = strings.Cut(line, "//")
-		_, module, found := strings.Cut(line, "=>")
-		if words := strings.Fields(module); found && len(words) == 2 { // else it is a folder
-			all = append(all, requirement{name: words[0], version: words[1]})
+		before, after, found := strings.Cut(line, "=>")
+		names := strings.Fields(strings.TrimPrefix(strings.TrimSpace(before), "replace "))
+		switch words := strings.Fields(strings.Trim(strings.TrimSpace(after), "\"`")); {
+		case !found:
+		case len(words) == 2:
+			all = append(all, requirement{name: words[0], version: words[1], replaces: true})
+		case len(words) == 1 && len(names) > 0:
+			all = append(all, requirement{name: names[0], version: words[0], elsewhere: true, replaces: true})
 		}
 	}
 	return all, err

@@ -23,7 +23,7 @@ func npm() manager {
 	m := nodeManager()
 	m.name, m.locks, m.locked = "npm", []string{"package-lock.json", "npm-shrinkwrap.json"}, lockedNPM
 	m.install = func(ctx context.Context, j job) (string, error) {
-		_, err := j.run(ctx, map[string]string{"npm_config_registry": j.cfg.NPMRegistry, "npm_config_update_notifier": "false"}, "npm",
+		_, err := j.run(ctx, map[string]string{"npm_config_registry": j.cfg.NPMRegistry, "npm_config_update_notifier": "false", "npm_config_cache": j.fresh}, "npm",
 			"install", "--prefix", j.dir, "--ignore-scripts", "--no-audit", "--no-fund", "--save", "--", j.npmSpec())
 		if err != nil {
 			return "", err
@@ -36,8 +36,9 @@ func npm() manager {
 func yarn() manager {
 	m := nodeManager()
 	m.name, m.locks, m.locked = "yarn", []string{"yarn.lock"}, lockedYarn
+	m.climbs = []string{".npmrc", ".yarnrc", ".yarnrc.yml"}
 	m.install = func(ctx context.Context, j job) (string, error) {
-		_, err := j.run(ctx, map[string]string{"npm_config_registry": j.cfg.NPMRegistry}, "yarn",
+		_, err := j.run(ctx, map[string]string{"npm_config_registry": j.cfg.NPMRegistry, "YARN_CACHE_FOLDER": j.fresh, "COREPACK_ENABLE_PROJECT_SPEC": "0"}, "yarn",
 			"add", "--ignore-scripts", "--non-interactive", j.npmSpec())
 		if err != nil {
 			return "", err
@@ -52,7 +53,8 @@ func nodeManager() manager {
 	return manager{
 		manifests: []string{"package.json"},
 		names:     regexp.MustCompile(npmNames), versions: regexp.MustCompile(npmVersions), ranges: regexp.MustCompile(npmRanges), and: " ",
-		canonical: func(name string) string { return name }, holds: same, accepts: npmAccepts, required: inPackageJSON, others: missingNode,
+		canonical: func(name string) string { return name }, holds: same, accepts: npmAccepts, required: inPackageJSON,
+		members: nodeMembers, others: inNodeFiles, present: holdsNode,
 	}
 }
 
@@ -85,56 +87,57 @@ func (j job) nodeVersion() (string, error) {
 	return manifest.Version, nil
 }
 
-// inPackageJSON reads the tables of dependencies of package.json.
-func inPackageJSON(p project) ([]requirement, error) {
-	var manifest map[string]json.RawMessage
-	if err := p.readJSON("package.json", &manifest); err != nil {
+// inPackageJSON reads the tables of dependencies of the package.json of a project.
+func inPackageJSON(p project) ([]requirement, error) { return p.inPackageJSON("package.json") }
+
+func (p project) inPackageJSON(file string) ([]requirement, error) {
+	manifest, err := p.readObject(file)
+	if err != nil {
 		return nil, err
 	}
 	var all []requirement
 	for _, key := range []string{"dependencies", "devDependencies", "optionalDependencies", "peerDependencies"} {
-		var packages map[string]string
-		if json.Unmarshal(manifest[key], &packages) != nil {
-			continue
+		packages, err := object(p, file, manifest, key)
+		if err != nil {
+			return nil, err
 		}
-		for name, version := range packages {
-			if version == "*" || version == "x" {
-				version = ""
+		for name, value := range packages {
+			version, ok := value.(string)
+			if !ok {
+				return nil, fault.New(fault.InvalidFormat, "%s of %s in %s has no version for %s", key, file, p.dir, shorten(name)).WithField(key).WithReason("MANIFEST")
 			}
-			all = append(all, requirement{name: name, version: version, elsewhere: !regexp.MustCompile(npmRanges).MatchString(version)})
+			all = append(all, nodeRequirement(name, version))
 		}
 	}
 	slices.SortFunc(all, func(a, b requirement) int { return strings.Compare(a.name+" "+a.version, b.name+" "+b.version) })
 	return all, nil
 }
 
-func (p project) readJSON(name string, into any) error {
+// readObject reads a file of JSON, nil when there is none. Names are taken as they are written, as npm does.
+func (p project) readObject(name string) (map[string]any, error) {
 	data, err := p.read(name)
 	if err != nil || data == nil {
-		return err
+		return nil, err
 	}
-	if json.Unmarshal(data, into) != nil {
-		return fault.New(fault.ExecFailed, "%s in %s is no valid JSON", name, p.dir)
+	var into map[string]any
+	if json.Unmarshal(data, &into) != nil {
+		return nil, fault.New(fault.ExecFailed, "%s in %s is no valid JSON", name, p.dir)
 	}
-	return nil
+	return into, nil
 }
 
 // lockedNPM returns the version of a package in the lock file, which has one of two forms.
 func lockedNPM(p project, name string) (string, error) {
-	type entry struct {
-		Version string `json:"version"`
-	}
-	var lock struct {
-		Packages     map[string]entry `json:"packages"`
-		Dependencies map[string]entry `json:"dependencies"`
-	}
 	for _, file := range []string{"npm-shrinkwrap.json", "package-lock.json"} {
-		if err := p.readJSON(file, &lock); err != nil {
+		lock, err := p.readObject(file)
+		if err != nil {
 			return "", err
 		}
-		for _, e := range []entry{lock.Packages["node_modules/"+name], lock.Dependencies[name]} {
-			if exactNPM(e.Version) {
-				return e.Version, nil
+		for _, at := range [][2]string{{"packages", "node_modules/" + name}, {"dependencies", name}} {
+			entries, _ := lock[at[0]].(map[string]any)
+			entry, _ := entries[at[1]].(map[string]any)
+			if version, _ := entry["version"].(string); exactNPM(version) {
+				return version, nil
 			}
 		}
 	}

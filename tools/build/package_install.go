@@ -1,7 +1,9 @@
 package build
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -42,38 +44,40 @@ func packageInstall(cfg Config) tools.Tool {
 		OpenWorld: true,
 		Timeout:   maxTime,
 		Errors:    []string{"EXEC_FAILED", "NOT_FOUND", "CONFLICT", "TIMEOUT", "APPROVAL_REQUIRED", "VALIDATION_ERROR", "INVALID_FORMAT", "FORBIDDEN"},
-	}, packageIntent, func(ctx context.Context, env *tools.Env, in packageInstallIn) (packageInstallOut, error) {
+	}, packageIntent(cfg), func(ctx context.Context, env *tools.Env, in packageInstallIn) (packageInstallOut, error) {
 		p, err := newProject(env)
 		if err != nil {
 			return packageInstallOut{}, err
 		}
-		j, err := newJob(p, in)
+		j, err := newJob(cfg, p, in)
 		if err != nil {
 			return packageInstallOut{}, err
 		}
 		if err := j.unchanged(); err != nil {
 			return packageInstallOut{}, err
 		}
-		j.cfg = cfg
 		version, err := j.manager.install(ctx, j)
 		if err == nil {
 			err = j.verify(version)
 		}
+		err = cmp.Or(err, j.removeTemp(j.fresh))
 		return packageInstallOut{PackageName: in.PackageName, InstalledVersion: version, PackageManager: j.manager.name}, err
 	})
 }
 
-func packageIntent(_ context.Context, env *tools.Env, in packageInstallIn) (tools.Intent, error) {
-	p, err := judgedProject(env)
-	if err != nil {
-		return tools.Intent{}, err
+func packageIntent(cfg Config) func(context.Context, *tools.Env, packageInstallIn) (tools.Intent, error) {
+	return func(_ context.Context, env *tools.Env, in packageInstallIn) (tools.Intent, error) {
+		p, err := judgedProject(env)
+		if err != nil {
+			return tools.Intent{}, err
+		}
+		j, err := newJob(cfg, p, in)
+		if err != nil {
+			return tools.Intent{}, err
+		}
+		targets, err := j.targets()
+		return tools.Intent{Targets: targets}, err
 	}
-	j, err := newJob(p, in)
-	if err != nil {
-		return tools.Intent{}, err
-	}
-	targets, err := j.targets()
-	return tools.Intent{Targets: targets}, err
 }
 
 // job is one installation.
@@ -84,11 +88,15 @@ type job struct {
 	manager manager
 	// name is the canonical name of the package.
 	name string
+	// fresh is a folder for what the manager keeps for later: what lies there from before could be the work of the task.
+	fresh string
 	// want is the version, the range or the tag that is installed, "" for the latest version: what the call asks for,
 	// else what the project pins, else what the workspace names.
 	want string
 	// pinned is what the manifests and lock files in the root say of the package, listed what those in the workspace do.
 	pinned, listed pin
+	// foreign is what in the root says that the package comes from another registry, "" for nothing.
+	foreign string
 }
 
 // manager is a package manager as data.
@@ -106,18 +114,24 @@ type manager struct {
 	canonical func(name string) string
 	holds     func(required, name string) bool
 	accepts   acceptance
+	// climbs are the settings that the manager obeys in the folders above the project, too.
+	climbs []string
 	// required returns what the manifests of a project name, locked the version of one package in its lock file.
 	required func(p project) ([]requirement, error)
 	locked   func(p project, name string) (string, error)
-	// others returns what the manager fetches beside a package because the manifests of a project name it; nil is nothing.
-	others func(p project) ([]requirement, error)
+	// members returns more manifests and lock files that the manager obeys, relative to the project; nil is none.
+	members func(p project) ([]string, error)
+	// others returns what the manager fetches beside a package because these files of a project name it; nil is nothing.
+	others func(cfg Config, p project, files []string) ([]requirement, error)
+	// present reports whether what is wanted is there already, so that it is not fetched; nil is never.
+	present func(p project, r requirement) bool
 	// install returns the version that is installed.
 	install func(ctx context.Context, j job) (string, error)
 }
 
 func managers() []manager { return []manager{npm(), yarn(), pip(), golang(), cargo()} }
 
-func newJob(p project, in packageInstallIn) (job, error) {
+func newJob(cfg Config, p project, in packageInstallIn) (job, error) {
 	m, err := p.manager(in.PackageManager)
 	if err != nil {
 		return job{}, err
@@ -130,7 +144,8 @@ func newJob(p project, in packageInstallIn) (job, error) {
 		return job{}, fault.New(fault.InvalidFormat, "%q is no version of %s", in.Version, m.name).WithField("version").
 			WithHint("give one version, such as 1.2.3")
 	}
-	j := job{project: p, manager: m, name: m.canonical(in.PackageName), want: in.Version}
+	j := job{project: p, cfg: cfg, manager: m, name: m.canonical(in.PackageName), want: in.Version}
+	j.fresh = j.temp("packages-" + rand.Text())
 	if err := j.unconfigured(); err != nil {
 		return job{}, err
 	}
@@ -140,7 +155,10 @@ func newJob(p project, in packageInstallIn) (job, error) {
 // pins reads what the manifests say of the package, and which version follows when the call asks for none.
 func (j job) pins() (job, error) {
 	var err error
-	if j.pinned, err = j.manager.pin(project{env: j.env, dir: j.env.Root.Name()}, j.name); err != nil {
+	if j.foreign, err = j.otherRegistry(); err != nil {
+		return job{}, err
+	}
+	if j.pinned, err = j.manager.pin(j.root(), j.name); err != nil {
 		return job{}, err
 	}
 	if j.listed, err = j.manager.pin(j.project, j.name); err != nil {
@@ -213,28 +231,16 @@ func sameLanguage(locked []manager) bool {
 	return false
 }
 
-// settings are the files, in a project or a home, by which a task could tell a manager where packages come from and
-// what to run: with the network, that would lead to the services of this machine.
-func settings() []string {
-	return []string{
-		".npmrc", ".yarnrc", ".yarnrc.yml", ".pip/pip.conf", ".config/pip/pip.conf", "pip.conf", ".cargo/config", ".cargo/config.toml",
-		".config/go/env", ".gitconfig", ".config/git/config", ".netrc",
-	}
-}
+// temp is a path in the folder for what is not kept.
+func (j job) temp(name string) string { return filepath.Join(j.env.Workspace, "temp", name) }
 
-// unconfigured refuses to install where a manager would obey settings that the task could have written. Registries are
-// a matter of the operator.
-func (j job) unconfigured() error {
-	home := project{env: j.env, dir: filepath.Join(j.env.Workspace, "temp")}
-	for _, place := range []project{j.project, home} {
-		for _, file := range settings() {
-			if place.has(file) {
-				return fault.New(fault.Forbidden, "%s in %s could choose where packages come from", file, place.dir).WithReason("MANAGER_SETTINGS").
-					WithHint("remove it; the operator names registries in the settings npm_registry and pip_index")
-			}
-		}
+// removeTemp removes a folder of the installation, whatever the programs of the task have put there meanwhile.
+func (j job) removeTemp(path string) error {
+	rel, err := j.env.Own(path)
+	if err != nil {
+		return err
 	}
-	return nil
+	return j.env.Root.RemoveAll(rel)
 }
 
 // run runs a program of a manager in the project, with the network.

@@ -86,12 +86,12 @@ func npmRegistry(t *testing.T) string {
 		data := tarball(t, map[string]string{"package.json": manifest(version), "index.js": ""})
 		archives[version] = data
 		sum := sha512.Sum512(data)
-		versions = append(versions, fmt.Sprintf(`%q:{"name":"demo","version":%q,"hasInstallScript":true,"dist":{"tarball":"%s/demo-%s.tgz","integrity":"sha512-%s"}}`,
+		versions = append(versions, fmt.Sprintf(`%q:{"name":"demo","version":%q,"hasInstallScript":true,"dist":{"tarball":"%s/demo/-/demo-%s.tgz","integrity":"sha512-%s"}}`,
 			version, version, server.URL, version, base64.StdEncoding.EncodeToString(sum[:])))
 	}
 	serve(mux, "/demo", `{"name":"demo","dist-tags":{"latest":"2.0.0"},"versions":{`+strings.Join(versions, ",")+`}}`)
 	for version, data := range archives {
-		serve(mux, "/demo-"+version+".tgz", string(data))
+		serve(mux, "/demo/-/demo-"+version+".tgz", string(data))
 	}
 	return server.URL
 }
@@ -417,6 +417,7 @@ func TestKnownPackages(t *testing.T) {
 		},
 	} {
 		p := newProject(t, nil)
+		before := time.Now()
 		require.NoError(t, os.WriteFile(filepath.Join(p.Root.Name(), tc.file), []byte(tc.text), 0o600))
 		p.search(t, "/nowhere")
 		for name := range strings.FieldsSeq(tc.known + " " + tc.unknown) {
@@ -428,7 +429,7 @@ func TestKnownPackages(t *testing.T) {
 				return intent.Targets[0]
 			}
 			assert.Equal(t, listed, judged(time.Now().Add(time.Hour)).Known, "%s: %s", tc.file, name)
-			for _, since := range []time.Time{{}, time.Now(), time.Now().Add(-time.Hour)} {
+			for _, since := range []time.Time{{}, before, before.Add(-time.Hour)} {
 				changed := judged(since)
 				assert.False(t, changed.Known, "%s: %s", tc.file, name)
 				assert.Equal(t, listed, strings.Contains(changed.Note, "changed after the task began"), "%s: %s", tc.file, name)

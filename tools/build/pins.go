@@ -14,8 +14,12 @@ type requirement struct {
 	name string
 	// version is the range that the manifest permits, "" for any.
 	version string
-	// elsewhere is true for a package that does not come from the registry.
+	// elsewhere is true for a package that does not come from the registry. Its version says from where.
 	elsewhere bool
+	// replaces is true when it takes the place of what something else asks for.
+	replaces bool
+	// file is what names it when that is not the first manifest of the manager.
+	file string
 }
 
 // pin is what a project says of one package.
@@ -96,10 +100,12 @@ func (m manager) covers(p pin, want string) bool {
 // manifest that the task has written, or could have, must not speak for it (S0-141).
 func (j job) target() tools.Target {
 	t := tools.Target{Kind: tools.Package, Name: j.manager.name + ":" + j.name, Version: j.want}
-	root := project{env: j.env, dir: j.env.Root.Name()}
+	root := j.root()
 	switch {
 	case j.pinned.named() && !j.manager.covers(j.pinned, j.want):
 		t.Pinned = j.pinned.String()
+	case j.pinned.named() && j.foreign != "":
+		t.Note = j.foreign
 	case j.pinned.named() && root.olderThan(j.env.Since, slices.Concat(j.manager.manifests, j.manager.locks)):
 		t.Known = true
 	case j.pinned.named():

@@ -2,7 +2,6 @@ package build
 
 import (
 	"context"
-	"crypto/rand"
 	"maps"
 	"path/filepath"
 	"regexp"
@@ -40,7 +39,7 @@ func (j job) pipSpec() string {
 // none: the Python of the system stays as it is. That environment may be the work of the task, whose programs have no
 // network: only what fetches the wheels has it, and that runs nothing of the project or of its home.
 func (j job) pipInstall(ctx context.Context) (string, error) {
-	variables := map[string]string{"PIP_INDEX_URL": j.cfg.PipIndex, "PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_CONFIG_FILE": "/dev/null", "PYTHONNOUSERSITE": "1"}
+	variables := map[string]string{"PIP_INDEX_URL": j.cfg.PipIndex, "PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_CONFIG_FILE": "/dev/null", "PYTHONNOUSERSITE": "1", "PIP_NO_CACHE_DIR": "1"}
 	if _, err := j.env.Exec.LookPath("pip"); err != nil {
 		return "", err
 	}
@@ -51,8 +50,11 @@ func (j job) pipInstall(ctx context.Context) (string, error) {
 	}
 	spec := j.pipSpec()
 	environment := filepath.Join(j.dir, ".venv")
-	wheels := filepath.Join(j.env.Workspace, "temp", "wheels-"+rand.Text())
+	wheels := j.fresh
 	if _, err := j.run(ctx, variables, "pip", "download", "--only-binary", ":all:", "--dest", wheels, "--", spec); err != nil {
+		return "", err
+	}
+	if err := j.checkWheels(wheels); err != nil {
 		return "", err
 	}
 	if _, err := j.offline(ctx, variables, "pip", "--python", environment, "install", "--no-index", "--find-links", wheels, "--", spec); err != nil {
@@ -94,7 +96,7 @@ func lockedPython(p project, name string) (string, error) {
 func (p project) requirements(file string) ([]requirement, error) {
 	data, err := p.read(file)
 	var all []requirement
-	for line := range strings.Lines(strings.ReplaceAll(string(data), "\\\n", " ")) {
+	for line := range strings.Lines(joinedLines(data)) {
 		all = appendRequirement(all, line)
 	}
 	return all, err

@@ -1,7 +1,10 @@
 package build
 
 import (
+	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/pelletier/go-toml/v2"
 
@@ -29,6 +32,10 @@ func tomlRequirement(name string, value any, elsewhere ...string) requirement {
 		r.elsewhere = slices.ContainsFunc(elsewhere, func(key string) bool { return fields[key] != nil })
 		value = fields["version"]
 	}
+	if r.elsewhere {
+		r.version = place(fields)
+		return r
+	}
 	switch version := value.(type) {
 	case string:
 		r.version = version
@@ -40,4 +47,13 @@ func tomlRequirement(name string, value any, elsewhere ...string) requirement {
 		r.version = ""
 	}
 	return r
+}
+
+// place is the table of a dependency that does not come from the registry, in a line.
+func place(fields map[string]any) string {
+	var words []string
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
+		words = append(words, fmt.Sprintf("%s=%v", key, fields[key]))
+	}
+	return strings.Join(words, " ")
 }

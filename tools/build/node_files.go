@@ -1,0 +1,313 @@
+package build
+
+import (
+	"context"
+	"io/fs"
+	"maps"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// nodeLocks are the lock files that npm and yarn obey: npm reads that of yarn when it has none of its own.
+func nodeLocks() []string { return []string{"npm-shrinkwrap.json", "package-lock.json", "yarn.lock"} }
+
+// nodeMembers returns the lock files, and the manifests of workspaces: every package.json of a project that has some.
+func nodeMembers(p project) ([]string, error) {
+	manifest, err := p.readObject("package.json")
+	if err != nil || manifest["workspaces"] == nil {
+		return nodeLocks(), err
+	}
+	more, err := p.manifests("package.json", "node_modules")
+	return append(nodeLocks(), more...), err
+}
+
+// manifests returns the files of a name below the project, without those in some folders.
+func (p project) manifests(name string, without ...string) ([]string, error) {
+	rel, err := p.env.Root.Resolve(p.dir)
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	err = p.env.Root.Walk(context.Background(), rel, func(at string, entry fs.DirEntry) error {
+		switch {
+		case entry.IsDir() && (entry.Name() == ".git" || slices.Contains(without, entry.Name())):
+			return fs.SkipDir
+		case entry.Name() != name:
+			return nil
+		}
+		file, err := filepath.Rel(rel, at)
+		if found = append(found, file); len(found) > mostMembers {
+			return fault.New(fault.ValidationError, "the workspace has more than %d files %s, too many to judge an installation by", mostMembers, name)
+		}
+		return err
+	})
+	return found, err
+}
+
+// inNodeFiles returns what the manifests and lock files of a project make npm or yarn fetch.
+func inNodeFiles(cfg Config, p project, files []string) ([]requirement, error) {
+	var all []requirement
+	for _, file := range files {
+		read := func() ([]requirement, error) { return inNodeManifest(p, file) }
+		switch {
+		case file == "yarn.lock":
+			read = func() ([]requirement, error) { return inYarnLock(cfg, p) }
+		case path.Base(file) != "package.json":
+			read = func() ([]requirement, error) { return inNPMLock(cfg, p, file) }
+		}
+		more, err := read()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, more...)
+	}
+	return all, nil
+}
+
+// inNodeManifest reads what a package.json names or puts in the place of other packages.
+func inNodeManifest(p project, file string) ([]requirement, error) {
+	all, err := p.inPackageJSON(file)
+	if err != nil {
+		return nil, err
+	}
+	manifest, err := p.readObject(file)
+	for _, key := range []string{"overrides", "resolutions"} {
+		table, err := object(p, file, manifest, key)
+		if err != nil {
+			return nil, err
+		}
+		all = appendOverrides(all, "", table)
+	}
+	for i := range all {
+		if file != "package.json" {
+			all[i].file = file
+		}
+	}
+	return all, err
+}
+
+// object returns a table of a manifest; one that is something else, which managers would read in their own way, is refused.
+func object(p project, file string, manifest map[string]any, key string) (map[string]any, error) {
+	table, ok := manifest[key].(map[string]any)
+	if !ok && manifest[key] != nil {
+		return nil, fault.New(fault.InvalidFormat, "%s of %s in %s is no table of names and versions", key, file, p.dir).WithField(key).
+			WithReason("MANIFEST")
+	}
+	return table, nil
+}
+
+// appendOverrides reads an object of versions, in which "." is the package that the object is for.
+func appendOverrides(all []requirement, of string, overrides map[string]any) []requirement {
+	for _, name := range slices.Sorted(maps.Keys(overrides)) {
+		value := overrides[name]
+		if name == "." {
+			name = of
+		}
+		switch version := value.(type) {
+		case string:
+			r := nodeRequirement(name, version)
+			r.replaces = true
+			all = append(all, r)
+		case map[string]any:
+			all = appendOverrides(all, name, version)
+		}
+	}
+	return all
+}
+
+// nodeRequirement is a package with the version that a manifest asks for.
+func nodeRequirement(name, version string) requirement {
+	if version == "*" || version == "x" {
+		version = ""
+	}
+	return requirement{name: name, version: version, elsewhere: !regexp.MustCompile(npmRanges).MatchString(version)}
+}
+
+// inNPMLock returns the packages that a lock file of npm takes from elsewhere than the registry, or in the place of others.
+func inNPMLock(cfg Config, p project, file string) ([]requirement, error) {
+	lock, err := p.readObject(file)
+	if err != nil || lock == nil {
+		return nil, err
+	}
+	packages, err := object(p, file, lock, "packages")
+	if err != nil {
+		return nil, err
+	}
+	bases := registries(cfg, true)
+	var all []requirement
+	for _, at := range slices.Sorted(maps.Keys(packages)) {
+		i := strings.LastIndex(at, "node_modules/")
+		if i < 0 { // the project itself, or a folder in it
+			continue
+		}
+		all = appendLocked(all, bases, file, at[i+len("node_modules/"):], packages[at])
+	}
+	dependencies, err := object(p, file, lock, "dependencies")
+	return appendTree(all, bases, file, dependencies), err
+}
+
+// appendTree reads the packages of an older lock file, which hold those that lie in them.
+func appendTree(all []requirement, bases []string, file string, packages map[string]any) []requirement {
+	for _, name := range slices.Sorted(maps.Keys(packages)) {
+		all = appendLocked(all, bases, file, name, packages[name])
+		if fields, ok := packages[name].(map[string]any); ok {
+			inside, _ := fields["dependencies"].(map[string]any)
+			all = appendTree(all, bases, file, inside)
+		}
+	}
+	return all
+}
+
+// appendLocked reads an entry of a lock file of npm.
+func appendLocked(all []requirement, bases []string, file, name string, entry any) []requirement {
+	fields, _ := entry.(map[string]any)
+	text := func(key string) string { s, _ := fields[key].(string); return s }
+	from := ""
+	switch alias, version, resolved := text("name"), text("version"), text("resolved"); {
+	case fields["link"] == true:
+		from = "link:" + resolved
+	case resolved != "" && !fromRegistry(bases, name, version, resolved):
+		from = resolved
+	case alias != "" && alias != name:
+		from = "npm:" + alias + "@" + version
+	case version != "" && !exactNPM(version):
+		from = version
+	}
+	if from == "" {
+		return all
+	}
+	return append(all, requirement{name: name, version: from, elsewhere: true, file: file})
+}
+
+// registries are where the archives of a lock file come from when they come from the registry. npm takes those of its
+// public registry from the one that is configured.
+func registries(cfg Config, npm bool) []string {
+	const public, mirror = "https://registry.npmjs.org/", "https://registry.yarnpkg.com/"
+	switch {
+	case cfg.NPMRegistry == "":
+		return []string{public, mirror}
+	case npm:
+		return []string{strings.TrimSuffix(cfg.NPMRegistry, "/") + "/", public}
+	}
+	return []string{strings.TrimSuffix(cfg.NPMRegistry, "/") + "/"}
+}
+
+// fromRegistry reports whether a URL is that of the archive of this package in this version in one of the registries.
+func fromRegistry(bases []string, name, version, url string) bool {
+	url, _, _ = strings.Cut(url, "#") // the digest that yarn writes
+	for _, base := range bases {
+		rest, ok := strings.CutPrefix(url, base)
+		rest = strings.Replace(rest, "%2f", "/", 1)
+		archive := path.Base(name) + "-" + version + ".tgz"
+		if ok && version != "" && slices.Contains([]string{name + "/-/" + archive, name + "/-/" + name + "-" + version + ".tgz", "download/" + name + "/" + version + "/" + path.Base(rest)}, rest) {
+			return true
+		}
+	}
+	return false
+}
+
+// inYarnLock returns the packages that yarn.lock takes from elsewhere than the registry, or in the place of others. npm and
+// yarn read this file each in its own way: what one of them could take for something else is refused.
+func inYarnLock(cfg Config, p project) ([]requirement, error) {
+	data, err := p.read("yarn.lock")
+	if err != nil {
+		return nil, err
+	}
+	bases := registries(cfg, false)
+	var all []requirement
+	var names []string
+	version := ""
+	for line := range strings.Lines(strings.ReplaceAll(string(data), "\r", "\n")) {
+		line = strings.TrimRight(line, "\n")
+		key, value, ok := yarnField(line)
+		switch {
+		case !ok:
+			return nil, fault.New(fault.InvalidFormat, "yarn.lock in %s has a line that managers read in more than one way: %s", p.dir, shorten(line)).WithReason("MANIFEST")
+		case line == "" || line[0] == '#' || strings.HasPrefix(line, "   "): // a comment, or what a package depends on
+		case line[0] != ' ':
+			names, version = yarnNames(line), ""
+		case key == "version":
+			version = value
+		default:
+			for _, name := range names {
+				if yarnElsewhere(bases, name, version, key, value) {
+					all = append(all, requirement{name: name, version: value, elsewhere: true, file: "yarn.lock"})
+				}
+			}
+		}
+	}
+	return all, nil
+}
+
+// yarnField reads a key and its value. ok is false where a part of the line could be taken for another field.
+func yarnField(line string) (key, value string, ok bool) {
+	words := strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" \",", r) })
+	if len(words) == 0 {
+		return "", "", true
+	}
+	key, value, _ = strings.Cut(words[0], ":")
+	for _, word := range words[1:] {
+		if slices.Contains([]string{"version", "resolved", "resolution", "name"}, strings.Trim(word, ":")) {
+			return "", "", line[0] == '#' || strings.HasPrefix(line, "   ")
+		}
+		if value == "" {
+			value = strings.TrimLeft(word, ":")
+		}
+	}
+	return key, value, !strings.Contains(line, `\`)
+}
+
+// yarnElsewhere reports whether a field of a package has it fetched from elsewhere, or another one fetched.
+func yarnElsewhere(bases []string, name, version, key, value string) bool {
+	switch key {
+	case "resolved":
+		return !fromRegistry(bases, name, version, value)
+	case "resolution":
+		return !strings.HasPrefix(value, name+"@npm:") && !strings.HasPrefix(value, name+"@workspace:")
+	case "name":
+		return value != name
+	}
+	return false
+}
+
+// yarnNames returns the names in the first line of an entry, each once: name@range, several with commas.
+func yarnNames(line string) []string {
+	var names []string
+	for spec := range strings.SplitSeq(line, ",") {
+		if name := yarnName(strings.Trim(spec, ` ":`)); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// yarnName returns the name in name@range, which may be that of a scope.
+func yarnName(text string) string {
+	if i := strings.Index(text[min(1, len(text)):], "@"); i >= 0 {
+		return text[:i+1]
+	}
+	return text
+}
+
+// holdsNode reports whether a package is installed in a version that is wanted and that the lock file names, so that it is not
+// fetched.
+func holdsNode(p project, r requirement) bool {
+	if r.elsewhere {
+		return false
+	}
+	manifest, err := p.readObject("node_modules/" + r.name + "/package.json")
+	installed, _ := manifest["version"].(string)
+	if err != nil || installed == "" {
+		return false
+	}
+	if locked, err := lockedNPM(p, r.name); err != nil || locked != "" && locked != installed {
+		return false
+	}
+	ok, _ := npmAccepts(r.version, installed)
+	return ok || r.version == ""
+}
