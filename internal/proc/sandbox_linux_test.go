@@ -24,6 +24,7 @@ type prey struct {
 	tcp, udp, unix, abstract               string
 	// victim is the number of a process of the same user.
 	victim string
+	ipc    ipcPrey
 }
 
 func newPrey(t *testing.T) prey {
@@ -50,6 +51,7 @@ func newPrey(t *testing.T) prey {
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	p.victim = strconv.Itoa(cmd.Process.Pid)
+	p.ipc = newIPCPrey(t)
 	return p
 }
 
@@ -80,7 +82,9 @@ func (p prey) try(t *testing.T, r *proc.Runner, s proc.Sandbox, name, target str
 type attempt struct{ attack, target string }
 
 // cases are all attacks with their targets.
-func (p prey) cases() []attempt { return slices.Concat(p.files(), p.processes(), p.machine()) }
+func (p prey) cases() []attempt {
+	return slices.Concat(p.files(), p.processes(), p.machine(), p.ipc.attempts())
+}
 
 // files are attacks on files that nobody has opened to the child.
 func (p prey) files() []attempt {
@@ -240,6 +244,13 @@ func TestAttacksGetThroughWithoutASandbox(t *testing.T) {
 		{"bind unix", "own.sock"},
 		{"datagram pair", ""},
 		{"kill", p.victim},
+		{"attach memory", p.ipc.memory},
+		{"find memory", p.ipc.key},
+		{"find queue", p.ipc.key},
+		{"send to queue", p.ipc.queue},
+		{"find semaphores", p.ipc.key},
+		{"add semaphores", p.ipc.semaphores},
+		{"add semaphores in time", p.ipc.semaphores},
 	} {
 		through, said := p.try(t, r, p.sandbox(), tc.attack, tc.target)
 		assert.True(t, through, "%s %s: %s", tc.attack, tc.target, said)

@@ -71,6 +71,7 @@ func filter(internet bool, metadata metadataWall) []bpf.Instruction {
 	}
 	program = append(program, sockets(internet)...)
 	program = append(program, metadataFilter(metadata)...)
+	program = append(program, ipcFilter(metadata == metadataFree)...)
 	for _, number := range forbidden() {
 		program = append(program, on(number, refuse(unix.EPERM))...)
 	}

@@ -26,7 +26,7 @@ const situationName = "PROC_TEST_SITUATION"
 // inSituation are the tests that hold for every user and in a container without namespaces.
 const inSituation = "^(TestNoAttackGetsThrough|TestWhatASandboxLetsThrough|TestHiddenFromOneCommand|TestEscapeeStaysConfined|" +
 	"TestSwappedFolderIsRefused|TestRunsAsUsual|TestNoMetadataChanges.*|TestInheritedFilesKeepTheirModes|TestNoEscapeFromTheView|" +
-	"TestOwnMetadataChanges|TestMetadataChangesWithoutASandbox|TestCommonToolsChangeModes|TestRequired|TestLoopbackIsItsOwn|TestSituation)$"
+	"TestOwnMetadataChanges|TestOwnIPC|TestMetadataChangesWithoutASandbox|TestCommonToolsChangeModes|TestRequired|TestLoopbackIsItsOwn|TestSituation)$"
 
 // again runs the tests of a situation in another process, which start begins.
 func again(t *testing.T, situation string, start func(*exec.Cmd) error) {

@@ -14,7 +14,8 @@ import (
 
 // view is the file system as one child sees it, in a mount namespace of its own. Below the writable places everything
 // can be changed; elsewhere nothing can, neither contents nor names, modes, owners, times or attributes. Hidden
-// folders are empty; the contents of hidden files are for Landlock to hide.
+// folders are empty; the contents of hidden files are for Landlock to hide. With it comes a namespace of its own for
+// shared memory, semaphores and message queues, which end with the last process in it.
 type view []place
 
 // place is a file or folder that a view shows in another way than the folder above it.
@@ -75,7 +76,7 @@ func (v view) prune() view {
 
 // enter moves the calling thread into the view, for good.
 func (v view) enter() error {
-	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+	if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_NEWIPC); err != nil {
 		return os.NewSyscallError("unshare", err)
 	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
