@@ -348,7 +348,7 @@ func (t *turn) becauseReady(s *statemachine.Step, c *Cause) {
 	case !t.o.served(queue):
 		c.Kind, c.Sentence, c.Next = "no_worker", fmt.Sprintf("Step %s is ready, but no worker serves queue %s.", s.Key, queue), "orch worker --queue "+queue
 	case t.o.keeper(t.e.queued[s.Key]) != "":
-		c.Kind, c.Sentence = "queued", fmt.Sprintf("Step %s is ready and waits for another call to end: the last free slot of worker %s is kept for operators, and for a critical call of an agent that has no other.",
+		c.Kind, c.Sentence = "queued", fmt.Sprintf("Step %s is ready and waits for another call to end: the last free slots of worker %s are kept for operators and critical calls.",
 			s.Key, t.o.keeper(t.e.queued[s.Key]))
 	case suspect(s):
 		c.Kind, c.Sentence = "queued", fmt.Sprintf("Step %s has lost %d workers; it waits for a worker of queue %s that has no other such call.", s.Key, s.Lost, queue)

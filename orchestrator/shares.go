@@ -24,14 +24,18 @@ func (s shares) prefer(t, u *queuedCall) bool {
 	return t.before(u)
 }
 
-// admit reports whether a worker may have a call now. The last free slot of one with several is kept from agents: it is for
-// operators, and for a critical call of an agent of which no other call runs.
+// admit reports whether a worker may have a call now: its last free slots are kept from agents.
 func (s shares) admit(t *queuedCall, w *workerInfo) bool {
-	if w == nil || !w.lastSlot() || !strings.HasPrefix(t.lane.requester, events.AgentPrefix) {
+	if w == nil || !strings.HasPrefix(t.lane.requester, events.AgentPrefix) {
 		return true
 	}
-	if t.priority == priorityOf("critical") {
-		if s.running[t.lane.requester] == 0 {
+	free := w.slots - w.leases
+	operators, urgent := w.kept()
+	if free > operators+urgent || operators == 0 {
+		return true
+	}
+	if urgent > 0 && t.priority == priorityOf("critical") {
+		if free > operators && s.running[t.lane.requester] == 0 {
 			return true
 		}
 		s.wait(t.lane)
@@ -40,8 +44,21 @@ func (s shares) admit(t *queuedCall, w *workerInfo) bool {
 	return false
 }
 
-// lastSlot reports whether the worker has several slots, of which at most one is free.
-func (w *workerInfo) lastSlot() bool { return w.slots > 1 && w.slots-w.leases <= 1 }
+// manySlots is how many slots a worker has that keeps one of them for critical calls.
+const manySlots = 4
+
+// kept returns how many free slots of the worker are for operators alone, and how many for them and for critical calls of
+// agents of which no other call runs. One that has a single slot keeps none.
+func (w *workerInfo) kept() (operators, urgent int) {
+	switch {
+	case w.slots >= manySlots:
+		return 1, 1
+	case w.slots > 1:
+		return 1, 0
+	default:
+		return 0, 0
+	}
+}
 
 // wait notes that a critical call of the lane waits until no other call of its identity runs.
 func (s shares) wait(l lane) {

@@ -25,10 +25,10 @@ func (n *node) submitAs(who, priority string) events.TaskID {
 	return reply.ID
 }
 
-// slots asks for calls as a worker with four slots does.
+// slots asks for calls as a worker with five slots does.
 func (n *node) slots(free int, wait time.Duration) []events.TaskID {
 	n.t.Helper()
-	batch, err := n.Poll(context.Background(), work.Poll{Worker: "w", Free: free, Slots: 4, Wait: wait})
+	batch, err := n.Poll(context.Background(), work.Poll{Worker: "w", Free: free, Slots: 5, Wait: wait})
 	require.NoError(n.t, err)
 	got := []events.TaskID{}
 	for _, call := range batch.Calls {
@@ -37,8 +37,8 @@ func (n *node) slots(free int, wait time.Duration) []events.TaskID {
 	return got
 }
 
-// An agent whose calls hang leaves a slot for operators, and gets it back for nothing else.
-func TestLastSlotIsForOperators(t *testing.T) {
+// An agent whose calls hang leaves two slots, for operators and for critical calls of others.
+func TestLastSlotsAreKeptFromAgents(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t, memlog.New(memlog.Config{}))
@@ -47,10 +47,10 @@ func TestLastSlotIsForOperators(t *testing.T) {
 			hog = append(hog, n.submitAs("agent:hog", "normal"))
 		}
 		hog = append(hog, n.submitAs("agent:hog", "critical"))
-		assert.Equal(t, []events.TaskID{hog[5], hog[0], hog[1]}, n.slots(4, 0))
+		assert.Equal(t, []events.TaskID{hog[5], hog[0], hog[1]}, n.slots(5, 0))
 		reply, err := n.Explain(context.Background(), orchestrator.GetRequest{ID: hog[2]})
 		require.NoError(t, err)
-		assert.Contains(t, reply.Causes[0].Sentence, "the last free slot of worker w is kept for operators")
+		assert.Contains(t, reply.Causes[0].Sentence, "the last free slots of worker w are kept for operators and critical calls")
 		assert.Empty(t, n.slots(1, 0))
 		more := n.submitAs("agent:hog", "critical")
 		assert.Empty(t, n.slots(1, 0), "a critical call beside others of its agent is not urgent")
@@ -67,17 +67,37 @@ func TestLastSlotIsForOperators(t *testing.T) {
 	})
 }
 
-// A critical call of an agent that has no other takes the last slot.
-func TestLastSlotIsForCriticalCalls(t *testing.T) {
+// A critical call of an agent that has no other takes the slot before the last one, and only operators take the last one.
+func TestLastSlotIsForOperators(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
 	for range 5 {
 		n.submitAs("agent:hog", "normal")
 	}
-	assert.Len(t, n.slots(4, 0), 3)
+	assert.Len(t, n.slots(5, 0), 3)
 	n.submitAs("agent:other", "normal")
 	critical := n.submitAs("agent:other", "critical")
 	assert.Equal(t, []events.TaskID{critical}, n.slots(1, 0))
+	for _, agent := range []string{"agent:third", "agent:fourth"} {
+		n.submitAs(agent, "critical")
+	}
+	assert.Empty(t, n.slots(1, 0), "however many agents there are")
+	operator := n.submitAs("user:ada", "low")
+	assert.Equal(t, []events.TaskID{operator}, n.slots(1, 0))
+}
+
+// A worker with few slots keeps one of them, and one with a single slot none.
+func TestFewSlots(t *testing.T) {
+	t.Parallel()
+	for slots, agents := range map[int]int{1: 1, 2: 1, 3: 2, 4: 2, 5: 3} {
+		n := start(t, memlog.New(memlog.Config{}))
+		for range slots {
+			n.submitAs("agent:hog", "normal")
+		}
+		batch, err := n.Poll(context.Background(), work.Poll{Worker: "w", Free: slots, Slots: slots})
+		require.NoError(t, err)
+		assert.Len(t, batch.Calls, agents, "of %d slots", slots)
+	}
 }
 
 // Of calls with the same priority the one is next whose identity has fewer running, however many another one has queued before.
@@ -114,7 +134,7 @@ func TestCriticalCallsGoOnWhenTheirAgentHasNoOther(t *testing.T) {
 		for range 3 {
 			n.submitAs("agent:hog", "normal")
 		}
-		require.Len(t, n.slots(4, 0), 3)
+		require.Len(t, n.slots(5, 0), 3)
 		critical := n.submitAs("agent:other", "critical")
 
 		began, got := time.Now(), make(chan []events.TaskID)

@@ -100,7 +100,7 @@ func nodeKeys() []Key {
 			field: func(c *Config) any { return &c.Durability },
 		},
 		{
-			Name: "concurrency", Default: "4", max: 10_000, Node: true, Worker: true,
+			Name: "concurrency", Default: "5", max: 10_000, Node: true, Worker: true,
 			Usage: "calls that run at the same time; a node with 0 leaves all of them to workers",
 			field: func(c *Config) any { return &c.Concurrency },
 		},
