@@ -33,7 +33,8 @@ func archiveSubject(task events.TaskID) string {
 }
 
 // Archive implements events.Log. The history is durable in the archive before it leaves the live log;
-// an archiving that was cut short is finished by the next call.
+// an archiving that was cut short is finished by the next call. A node that has lost its lease leaves it to the next one: the
+// server removes what it is asked to, whatever the epoch.
 func (s *Store) Archive(ctx context.Context, task events.TaskID) error {
 	if _, err := events.ParseTaskID(string(task)); err != nil {
 		return err
@@ -46,32 +47,53 @@ func (s *Store) Archive(ctx context.Context, task events.TaskID) error {
 		return err
 	}
 	defer release()
-	parts, whole, err := s.parts(ctx, task)
-	switch {
-	case err != nil:
-	case whole:
-		err = s.extendArchive(ctx, task, parts)
-	default:
-		err = s.writeArchive(ctx, task, parts)
+	if !awaitHeld(ctx, s.cfg.Lease) {
+		return fenced()
 	}
+	upTo, err := s.copyToArchive(ctx, task)
 	if err != nil {
 		return err
 	}
 	failpoint.Pass(failpoint.Archived)
 	s.archiveFilter.add(task, time.Now())
-	return s.leaveLive(ctx, task)
+	if !awaitHeld(ctx, s.cfg.Lease) {
+		return fenced()
+	}
+	if err := s.leaveLive(ctx, task, upTo); err != nil {
+		return err
+	}
+	if lost(s.cfg.Lease) {
+		return fenced()
+	}
+	return nil
+}
+
+// copyToArchive has the archive hold the whole history of a task, and returns the position of its newest commit in the live log.
+func (s *Store) copyToArchive(ctx context.Context, task events.TaskID) (upTo uint64, err error) {
+	parts, whole, err := s.parts(ctx, task)
+	switch {
+	case err != nil:
+		return 0, err
+	case whole:
+		return s.extendArchive(ctx, task, parts)
+	default:
+		return s.writeArchive(ctx, task, parts)
+	}
 }
 
 // leaveLive removes an archived history from the live log, its first commit before the others: the server
 // removes whole files before it notes what else is gone, and a history that has lost its end, but not its
-// beginning, would look like one that goes on.
-func (s *Store) leaveLive(ctx context.Context, task events.TaskID) error {
+// beginning, would look like one that goes on. What came after the archived commits stays.
+func (s *Store) leaveLive(ctx context.Context, task events.TaskID, upTo uint64) error {
 	subject := liveSubject(task)
 	first, err := s.conn.page(ctx, liveStream, subject, 1, 1)
 	if err != nil || len(first) == 0 {
 		return err
 	}
-	for _, below := range []uint64{first[0].Seq + 1, all} {
+	if first[0].Seq > upTo {
+		return fault.New(fault.Conflict, "task %s has changed while it was being archived", task).WithField("task")
+	}
+	for _, below := range []uint64{first[0].Seq + 1, upTo + 1} {
 		if err := s.purge(ctx, s.live, subject, below); err != nil {
 			return err
 		}
@@ -121,27 +143,27 @@ func (s *Store) parts(ctx context.Context, task events.TaskID) (parts []entry, w
 
 // writeArchive copies the live history of a task into the archive, in the place of the parts of an attempt that was cut
 // short. Nothing else is removed: a server that has missed the newest messages may have told of none.
-func (s *Store) writeArchive(ctx context.Context, task events.TaskID, cut []entry) error {
+func (s *Store) writeArchive(ctx context.Context, task events.TaskID, cut []entry) (upTo uint64, err error) {
 	subject := archiveSubject(task)
 	head, err := s.newest(ctx, task) // nothing may be removed of a task that is nowhere else
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if len(cut) > 0 {
 		if err := s.purge(ctx, s.old, subject, cut[len(cut)-1].Seq+1); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	var body bytes.Buffer
 	parts, after, last := 0, uint64(0), uint64(0)
 	for c, err := range s.Read(ctx, task, 1) {
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if !s.fits(&body, c.Data) {
 			parts++
 			if after, err = s.publishPart(ctx, subject, body.Bytes(), after, nil); err != nil {
-				return err
+				return 0, err
 			}
 			body.Reset()
 		}
@@ -149,20 +171,20 @@ func (s *Store) writeArchive(ctx context.Context, task events.TaskID, cut []entr
 		last = c.Seq
 	}
 	if last != head.seq {
-		return fault.New(fault.Conflict, "task %s has changed while it was being archived", task).WithField("task")
+		return 0, fault.New(fault.Conflict, "task %s has changed while it was being archived", task).WithField("task")
 	}
 	if _, err = s.publishPart(ctx, subject, body.Bytes(), after, head.headers(parts+1)); err != nil {
-		return err
+		return 0, err
 	}
-	return s.barrier().wait(archiveStream)
+	return last, s.barrier().wait(archiveStream)
 }
 
 // extendArchive adds to an archived history what the task has gone on with since an archiving was cut short.
 // With each of its messages the history is whole, so that none is lost when this is cut short as well.
-func (s *Store) extendArchive(ctx context.Context, task events.TaskID, parts []entry) error {
-	tail, err := s.tail(ctx, task, parts)
+func (s *Store) extendArchive(ctx context.Context, task events.TaskID, parts []entry) (upTo uint64, err error) {
+	tail, upTo, err := s.tail(ctx, task, parts)
 	if err != nil || len(tail) == 0 {
-		return err
+		return upTo, err
 	}
 	after := parts[len(parts)-1].Seq
 	for count := len(parts) + 1; len(tail) > 0; count++ {
@@ -173,11 +195,11 @@ func (s *Store) extendArchive(ctx context.Context, task events.TaskID, parts []e
 		}
 		head := lastHead{value: tail[n-1].header.Get(headHeader), seq: tail[n-1].Seq}
 		if after, err = s.publishPart(ctx, archiveSubject(task), body.Bytes(), after, head.headers(count)); err != nil {
-			return err
+			return 0, err
 		}
 		tail = tail[n:]
 	}
-	return s.barrier().wait(archiveStream)
+	return upTo, s.barrier().wait(archiveStream)
 }
 
 // fits reports whether a commit goes into the same message as others. One alone always fits: it was one.
@@ -185,29 +207,30 @@ func (s *Store) fits(body *bytes.Buffer, data []byte) bool {
 	return body.Len() == 0 || body.Len()+len(data) <= min(partBytes, s.conn.largest())
 }
 
-// tail returns the live commits of a task that come after its archived history. Older ones are left over.
-func (s *Store) tail(ctx context.Context, task events.TaskID, parts []entry) ([]entry, error) {
+// tail returns the live commits of a task that come after its archived history. Older ones are left over. upTo is the position of the newest of all.
+func (s *Store) tail(ctx context.Context, task events.TaskID, parts []entry) (tail []entry, upTo uint64, err error) {
 	end := parts[len(parts)-1]
 	newest, _, err := pastHead(end.subject, end.header, end.Seq)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	var tail []entry
+	upTo = newest.Seq
 	for e, err := range s.conn.walk(ctx, liveStream, liveSubject(task), newest.Seq+1, math.MaxUint64) {
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
+		upTo = e.Seq
 		h, err := decodeHead(e.subject, e.header.Get(headHeader), e.Seq)
 		switch {
 		case err != nil:
-			return nil, err
+			return nil, 0, err
 		case h.Rev == newest.Rev+1:
 			tail, newest = append(tail, e), h
 		case h.Rev > newest.Rev:
-			return nil, missingRevision(task, newest.Rev+1, e.Seq)
+			return nil, 0, missingRevision(task, newest.Rev+1, e.Seq)
 		}
 	}
-	return tail, nil
+	return tail, upTo, nil
 }
 
 // lastHead is the head of a history that goes into the archive, as the live log has it.
@@ -322,7 +345,7 @@ func (s *Store) readParts(ctx context.Context, task events.TaskID, parts []entry
 	}
 	var tail []entry
 	if err == nil && left {
-		tail, err = s.tail(ctx, task, parts)
+		tail, _, err = s.tail(ctx, task, parts)
 	}
 	if err != nil {
 		yield(events.Stored{}, err)

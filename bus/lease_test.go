@@ -84,6 +84,44 @@ func TestOlderEpochsAreFenced(t *testing.T) {
 	assert.Len(t, collected(t, second.Read(t.Context(), c.Task, 1)), 4)
 }
 
+// What a node archives that was active before stays where the next one has it, at whatever step the lease is lost.
+func TestALateNodeArchivesNothing(t *testing.T) {
+	t.Parallel()
+	for name, looks := range map[string]int64{"before it copies": 0, "before it removes": 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := startNode(t, bus.ServerConfig{})
+			late := &lookedAt{fakeLease: newLease(5)}
+			late.looks.Store(1000)
+			first := openWith(t, n, late)
+			c := eventstest.NewChain()
+			c.Grow(t, first, 2)
+			late.looks.Store(looks)
+			err := first.Archive(t.Context(), c.Task)
+			require.Equal(t, bus.Fenced, fault.From(err).Reason, "%v", err)
+			second := openWith(t, n, newLease(9))
+			c.Grow(t, second, 1) // it has gone on
+			assert.Len(t, collected(t, second.Read(t.Context(), c.Task, 1)), 3)
+			require.NoError(t, second.Archive(t.Context(), c.Task))
+			assert.Len(t, collected(t, second.Read(t.Context(), c.Task, 1)), 3)
+		})
+	}
+}
+
+// lookedAt is a lease that is lost when its holder has looked at it so often.
+type lookedAt struct {
+	*fakeLease
+
+	looks atomic.Int64
+}
+
+func (l *lookedAt) Held() bool {
+	if l.looks.Add(-1) < 0 {
+		l.end()
+	}
+	return l.fakeLease.Held()
+}
+
 // An append waits while it is open whether the lease is still held, and is made when it is.
 func TestAppendWaitsForLease(t *testing.T) {
 	t.Parallel()

@@ -404,8 +404,12 @@ func (o *Orchestrator) oldHeads(ctx context.Context, before time.Time) iter.Seq2
 	}
 }
 
+// archiveWithin is how long the move of one task may take that has begun when the node stops.
+const archiveWithin = 2 * time.Second
+
 // archive moves one finished task to the archive. Its entry is busy meanwhile, so that nothing is
-// appended between the copy and the removal; a later append is refused by its condition.
+// appended between the copy and the removal; a later append is refused by its condition. A move that has begun is ended also when the
+// node stops: the log would move on without an answer, and nobody would put the folder of the task away until a node starts.
 func (o *Orchestrator) archive(ctx context.Context, id events.TaskID) error {
 	var held *entry
 	done := false
@@ -420,7 +424,9 @@ func (o *Orchestrator) archive(ctx context.Context, id events.TaskID) error {
 	if err != nil {
 		return err
 	}
-	err = o.cfg.Log.Archive(ctx, id)
+	moving, stop := unhurried(ctx, archiveWithin)
+	err = o.cfg.Log.Archive(moving, id)
+	stop()
 	o.lock()
 	if err == nil {
 		o.listed.markArchived(id)
@@ -436,4 +442,17 @@ func (o *Orchestrator) archive(ctx context.Context, id events.TaskID) error {
 		o.cfg.Archived(id, done)
 	}
 	return err
+}
+
+// unhurried returns a context that goes on for a while when ctx has ended.
+func unhurried(ctx context.Context, longer time.Duration) (context.Context, context.CancelFunc) {
+	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-own.Done():
+		case <-time.After(longer):
+			cancel()
+		}
+	})
+	return own, func() { stop(); cancel() }
 }

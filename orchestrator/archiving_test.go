@@ -114,6 +114,24 @@ func TestArchiveStandsStill(t *testing.T) {
 	})
 }
 
+// A node that stops ends the move of a task that has begun, and puts its folder away.
+func TestStopEndsTheMoveThatHasBegun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		log := &slowArchive{Log: memlog.New(memlog.Config{})}
+		var away []events.TaskID
+		n := start(t, log.Log, func(c *orchestrator.Config) {
+			c.Log, c.Archived = log, func(id events.TaskID, _ bool) { away = append(away, id) }
+		})
+		id := n.submit(setPlan)
+		<-time.After(time.Second)
+		n.archiving(orchestrator.ArchiveRequest{})
+		<-time.After(500 * time.Millisecond)
+		n.stop()
+		assert.Equal(t, []events.TaskID{id}, away)
+	})
+}
+
 // A second request gives the run more to do; one for less changes nothing.
 func TestArchiveIsOneRun(t *testing.T) {
 	t.Parallel()
