@@ -8,7 +8,9 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -198,16 +200,26 @@ func write(w http.ResponseWriter, status int, out response) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(text) //nolint:gosec // JSON, and declared so
+	for _, part := range text {
+		if _, err := w.Write(part); err != nil { //nolint:gosec // JSON, and declared so
+			return
+		}
+	}
 }
 
-// text is an answer as one line; false when it could not be made.
-func (r response) text() ([]byte, bool) {
+// largeResult is the size from which on a result is sent as it is: what encodes it would make copies, and keep their room.
+const largeResult = 64 << 10
+
+// text is an answer as one line, in parts; false when it could not be made.
+func (r response) text() (net.Buffers, bool) {
+	if len(r.Result) >= largeResult && r.Error == nil && json.Valid(r.Result) && !bytes.ContainsAny(r.Result, "\r\n") {
+		return net.Buffers{slices.Concat([]byte(`{"jsonrpc":"2.0","id":`), r.ID, []byte(`,"result":`)), r.Result, []byte("}\n")}, true
+	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(r); err != nil { // the output of a tool is valid JSON; this is the last resort
-		return []byte(`{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"Internal error","data":{"name":"INTERNAL","reason":"INTERNAL"}}}` + "\n"), false
+		return net.Buffers{[]byte(`{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"Internal error","data":{"name":"INTERNAL","reason":"INTERNAL"}}}` + "\n")}, false
 	}
-	return b.Bytes(), true
+	return net.Buffers{b.Bytes()}, true
 }

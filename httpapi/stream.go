@@ -44,8 +44,9 @@ func (e *endpoint) listen(w http.ResponseWriter, r *http.Request, v clientReques
 	}
 	v.leave()
 	text, _ := e.answer(m, v.id, reply, err).text()
+	text[len(text)-1] = bytes.TrimSpace(text[len(text)-1])
 	out := startEvents(w)
-	if out.event(bytes.TrimSpace(text)) != nil || listener == nil {
+	if out.event(text...) != nil || listener == nil {
 		return
 	}
 	count, why := e.follow(r.Context(), out, listener)

@@ -131,6 +131,26 @@ func (w *writer) Write(p []byte) (int, error) {
 	}
 }
 
+// ReadFrom implements io.ReaderFrom: the parts of one answer, which has to be read like one Write.
+func (w *writer) ReadFrom(from io.Reader) (n int64, err error) {
+	begin, part := time.Now(), make([]byte, writePart)
+	for {
+		m, end := io.ReadFull(from, part)
+		last := begin.Add(2*w.within + time.Duration(n+int64(m))*time.Second/slowest)
+		w.extend(min(w.within, time.Until(last)))
+		m, err = w.ResponseWriter.Write(part[:m])
+		n += int64(m)
+		switch {
+		case err != nil:
+			return n, err
+		case end == io.EOF || end == io.ErrUnexpectedEOF:
+			return n, nil
+		case end != nil:
+			return n, end
+		}
+	}
+}
+
 // FlushError sends what was written, for http.ResponseController.
 func (w *writer) FlushError() error {
 	w.extend(w.within)

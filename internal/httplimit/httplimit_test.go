@@ -122,9 +122,20 @@ func TestPatientClientsStay(t *testing.T) {
 // A client that does not read an answer loses the connection soon, and one that reads a little now and then does so later.
 func TestClientsThatDoNotReadAreCut(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct{ every, within time.Duration }{
-		"never":    {0, httplimit.DefaultWrite},
-		"a little": {httplimit.DefaultWrite - time.Second, 2*httplimit.DefaultWrite + 16*time.Second},
+	whole := func(w http.ResponseWriter, text string) (err error) { _, err = io.WriteString(w, text); return err }
+	inParts := func(w http.ResponseWriter, text string) (err error) {
+		_, err = io.Copy(w, struct{ io.Reader }{strings.NewReader(text)})
+		return err
+	}
+	const little, late = httplimit.DefaultWrite - time.Second, 2*httplimit.DefaultWrite + 16*time.Second
+	for name, test := range map[string]struct {
+		write         func(w http.ResponseWriter, text string) error
+		every, within time.Duration
+	}{
+		"never":                {whole, 0, httplimit.DefaultWrite},
+		"a little":             {whole, little, late},
+		"nothing of the parts": {inParts, 0, httplimit.DefaultWrite},
+		"a little of them":     {inParts, little, late},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -132,8 +143,7 @@ func TestClientsThatDoNotReadAreCut(t *testing.T) {
 				took := make(chan time.Duration)
 				conn := dial(t, func(w http.ResponseWriter, _ *http.Request) {
 					begin := time.Now()
-					_, err := io.WriteString(w, strings.Repeat("x", 1<<20))
-					assert.Error(t, err)
+					assert.Error(t, test.write(w, strings.Repeat("x", 1<<20)))
 					took <- time.Since(begin)
 				})
 				_, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")

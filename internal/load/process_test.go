@@ -2,6 +2,7 @@ package load_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"syscall"
@@ -25,6 +27,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/node"
 	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/tools"
 )
 
 // The environment of the processes that the tests start from their own binary.
@@ -34,6 +37,7 @@ const (
 
 	roleNode   = "node"
 	roleWorker = "worker"
+	roleFace   = "face"
 
 	// workerSlots is the number of calls that a worker runs at the same time.
 	workerSlots = 64
@@ -64,12 +68,15 @@ func play(role string) error {
 		go answerStats()
 		return errors.Join(tell("ready"), node.RunWorker(ctx, cfg))
 	}
+	if role == roleFace {
+		cfg.HTTP, cfg.Tokens, cfg.Concurrency, cfg.Extra = "127.0.0.1:0", eachToken{}, 16, []tools.Tool{large()}
+	}
 	n, err := node.Start(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	go answerStats()
-	err = tell("ready")
+	err = tell(cmp.Or(n.FaceURL(), "ready"))
 	<-ctx.Done()
 	return errors.Join(err, n.Stop(context.WithoutCancel(ctx)))
 }
@@ -87,10 +94,24 @@ func tell(line string) error {
 	return err
 }
 
-// answerStats answers each line of the standard input with the number of goroutines.
+// The lines that answerStats knows.
+const (
+	askGoroutines = "goroutines"
+	askHeap       = "heap"
+)
+
+// answerStats answers each line of the standard input: with the number of goroutines, or with the MiB of heap that are in use,
+// once all other memory was given back.
 func answerStats() {
-	in := bufio.NewScanner(os.Stdin)
-	for in.Scan() && tell(strconv.Itoa(runtime.NumGoroutine())) == nil {
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		number := runtime.NumGoroutine()
+		if in.Text() == askHeap {
+			debug.FreeOSMemory()
+			number = heap() >> 20
+		}
+		if tell(strconv.Itoa(number)) != nil {
+			return
+		}
 	}
 }
 
@@ -102,6 +123,8 @@ type process struct {
 	in    io.WriteCloser
 	lines chan string
 	done  chan struct{}
+	// ready is its first line: where a node serves HTTP.
+	ready string
 }
 
 // spawn starts a process of the test's own binary, which ends with the test.
@@ -125,7 +148,7 @@ func spawn(t *testing.T, role, dir string) *process {
 	require.NoError(t, cmd.Start())
 	go p.follow(out)
 	t.Cleanup(p.kill)
-	p.line()
+	p.ready = p.line()
 	return p
 }
 
@@ -182,13 +205,19 @@ type usage struct{ goroutines, files int }
 
 func (p *process) usage() usage {
 	p.t.Helper()
-	_, err := io.WriteString(p.in, "stats\n")
-	require.NoError(p.t, err)
-	goroutines, err := strconv.Atoi(p.line())
-	require.NoError(p.t, err)
 	files, err := os.ReadDir(p.proc("fd"))
 	require.NoError(p.t, err)
-	return usage{goroutines, len(files)}
+	return usage{p.ask(askGoroutines), len(files)}
+}
+
+// ask returns the answer to a line.
+func (p *process) ask(line string) int {
+	p.t.Helper()
+	_, err := io.WriteString(p.in, line+"\n")
+	require.NoError(p.t, err)
+	number, err := strconv.Atoi(p.line())
+	require.NoError(p.t, err)
+	return number
 }
 
 func (p *process) proc(file string) string {

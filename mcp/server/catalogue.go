@@ -196,6 +196,8 @@ func (s *Server) route(next mcp.MethodHandler) mcp.MethodHandler {
 		case *mcp.ListPromptsResult:
 			s.listPrompts(c, list)
 		}
+		result = c.room.spare(result)
+		c.room.made() // before anything waits for the client
 		return result, nil
 	}
 }

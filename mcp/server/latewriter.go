@@ -2,26 +2,32 @@ package server
 
 import (
 	"bytes"
+	"io"
 	"net/http"
 )
 
 // lateWriter keeps a large answer until who has made it is done with it, and needs no memory for it any more. Only then it waits
 // for the client to read. What is written at once gives the place among those who make answers back first: nobody waits for a
-// client in it.
+// client in it. Parts that were left out of an answer are put in while it is sent.
 type lateWriter struct {
 	http.ResponseWriter
 
 	room *room
-	late [][]byte
+	late []io.Reader
 }
 
 // Write implements http.ResponseWriter.
 func (l *lateWriter) Write(data []byte) (int, error) {
-	if len(l.late) == 0 && (len(data) < largeAnswer || !l.room.holds()) {
+	filled := l.room.fill(data)
+	switch {
+	case filled != nil:
+		l.late = append(l.late, filled)
+	case len(l.late) > 0 || len(data) >= largeAnswer && l.room.holds():
+		l.late = append(l.late, bytes.NewReader(bytes.Clone(data)))
+	default:
 		l.room.made()
 		return l.ResponseWriter.Write(data)
 	}
-	l.late = append(l.late, bytes.Clone(data))
 	return len(data), nil
 }
 
@@ -35,11 +41,9 @@ func (l *lateWriter) Flush() {
 
 // send writes what was kept.
 func (l *lateWriter) send() {
-	for i, part := range l.late {
-		if _, err := l.ResponseWriter.Write(part); err != nil {
-			return
-		}
-		l.late[i] = nil
+	if len(l.late) > 0 {
+		all := struct{ io.Reader }{io.MultiReader(l.late...)} // it would write each part as an answer of its own
+		_, _ = io.Copy(l.ResponseWriter, all)                 // who does not read loses the connection
 	}
 }
 

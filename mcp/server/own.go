@@ -208,6 +208,7 @@ func (s *Server) ownStatus(ctx context.Context, c client, in ownInput) (any, err
 	if t, err = s.withRoom(ctx, c, t); err != nil {
 		return nil, err
 	}
+	c.room.spareTask(&t)
 	why, err := s.cfg.API.Explain(ctx, orchestrator.GetRequest{ID: t.ID})
 	return object{"task": t, "causes": why.Causes}, err
 }
@@ -227,6 +228,14 @@ func (s *Server) ownTask(ctx context.Context, c client, in ownInput) (orchestrat
 	return t, &e
 }
 
+// ownTaskID is ownTask for a call that waits, perhaps with many others: the view of the task does not stay on its stack meanwhile.
+//
+//go:noinline
+func (s *Server) ownTaskID(ctx context.Context, c client, in ownInput) (events.TaskID, error) {
+	t, err := s.ownTask(ctx, c, in)
+	return t.ID, err
+}
+
 // past returns a task that somebody might have seen once.
 func (s *Server) past(ctx context.Context, who Identity, text string) (orchestrator.TaskView, bool) {
 	id, err := events.ParseTaskID(text)
@@ -241,7 +250,7 @@ func (s *Server) past(ctx context.Context, who Identity, text string) (orchestra
 const maxWait = 50 * time.Second
 
 func (s *Server) ownResult(ctx context.Context, c client, in ownInput) (any, error) {
-	t, err := s.ownTask(ctx, c, in)
+	id, err := s.ownTaskID(ctx, c, in)
 	if err != nil {
 		return nil, err
 	}
@@ -249,10 +258,11 @@ func (s *Server) ownResult(ctx context.Context, c client, in ownInput) (any, err
 	if wait <= 0 {
 		wait = s.cfg.SyncWait
 	}
-	r, err := s.result(ctx, c, orchestrator.ResultRequest{ID: t.ID, Wait: wait})
+	r, err := s.result(ctx, c, orchestrator.ResultRequest{ID: id, Wait: wait})
 	if err == nil && r.State == statemachine.Done {
-		r.Output = s.cfg.Reveal(ctx, t.ID, c.who.Name, r.Output)
+		r.Output = s.cfg.Reveal(ctx, id, c.who.Name, r.Output)
 	}
+	r.Output = c.room.value(r.Output)
 	return r, err
 }
 

@@ -83,7 +83,10 @@ func (s *Server) readView(v view) mcp.ResourceHandler {
 	}
 }
 
-func (s *Server) stateView(_ context.Context, t orchestrator.TaskView) (any, error) { return t, nil }
+func (s *Server) stateView(ctx context.Context, t orchestrator.TaskView) (any, error) {
+	clientFrom(ctx).room.spareTask(&t)
+	return t, nil
+}
 
 // maxHistory bounds the commits of a log that one reading returns.
 const maxHistory = 1000

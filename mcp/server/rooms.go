@@ -28,7 +28,7 @@ const (
 	// largeAnswer is the size from which on an answer is counted.
 	largeAnswer = 64 << 10
 	// answerCopies is how often the bytes of a result are in memory until its answer is read.
-	answerCopies = 3
+	answerCopies = 2
 	// makers is how many large answers are made at the same time: that takes some more copies, for a moment.
 	makers = 1
 )
@@ -53,6 +53,8 @@ type room struct {
 	held  int
 	// making is set while the answer is being made, over when the request has ended.
 	making, over bool
+	// parts are left out of what the SDK encodes of the answer.
+	parts []part
 }
 
 type roomWaiter struct {
@@ -305,12 +307,13 @@ func (of *room) attempt(ctx context.Context, answer func() (mcp.Result, error)) 
 		of.made()
 		return nil, 0, err
 	}
-	size = sizeOf(result)
+	size = sizeOf(result) + of.spared()
 	if size < largeAnswer {
 		of.made()
 		return result, size, nil
 	}
 	if !of.take(size) {
+		of.drop()
 		of.made()
 		return nil, size, nil
 	}

@@ -89,6 +89,7 @@ func (s *Server) detailed(ctx context.Context, c client, t orchestrator.TaskView
 	fields := st.v2()
 	switch {
 	case o.result != nil:
+		c.room.spareCall(o.result)
 		fields["result"] = whole(o.result)
 	case o.err != nil:
 		fields["error"] = o.err
@@ -141,6 +142,7 @@ func (s *Server) taskResult(ctx context.Context, c client, p *taskParams) (*repl
 	if err != nil {
 		return nil, err
 	}
+	c.room.spareCall(result)
 	meta := mcp.Meta{}
 	maps.Copy(meta, result.Meta)
 	meta[relatedTask] = object{"taskId": string(t.ID)}

@@ -189,7 +189,7 @@ func (b *ToolCaller) callOwn(ctx context.Context, t ownTool, args json.RawMessag
 	if err != nil {
 		return nil, err
 	}
-	return mustJSON(out), nil
+	return b.c.room.whole(mustJSON(out)), nil
 }
 
 // await waits for the end of a call. Whoever stops waiting leaves the call alone: it goes on.

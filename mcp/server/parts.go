@@ -1,0 +1,231 @@
+package server
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/orch-dev/orch/orchestrator"
+)
+
+// The SDK encodes an answer several times over, and the buffers of encoding/json stay as large as they once were. So the large parts of
+// an answer over HTTP are left out of what it encodes: a key stands in their place, and the lateWriter puts the part there while it sends.
+
+// part is a large part of an answer. key is random: nothing that a client sends or a tool returns is taken for one.
+type part struct {
+	key string
+	// size is about how many bytes it is.
+	size int
+	// open reads the part as JSON.
+	open func() io.Reader
+}
+
+// part returns the key of a new part.
+func (of *room) part(size int, open func() io.Reader) string {
+	key := "orch-part-" + rand.Text()
+	of.rooms.mu.Lock()
+	defer of.rooms.mu.Unlock()
+	of.parts = append(of.parts, part{key, size, open})
+	return key
+}
+
+// spared is the size of all parts.
+func (of *room) spared() (size int) {
+	of.rooms.mu.Lock()
+	defer of.rooms.mu.Unlock()
+	for _, p := range of.parts {
+		size += p.size
+	}
+	return size
+}
+
+// drop forgets the parts of an answer that is made again.
+func (of *room) drop() {
+	of.rooms.mu.Lock()
+	defer of.rooms.mu.Unlock()
+	of.parts = nil
+}
+
+// value is a key in place of a JSON value, if that is large.
+func (of *room) value(raw json.RawMessage) json.RawMessage {
+	if of == nil || len(raw) < largeAnswer {
+		return raw
+	}
+	line := oneLine(raw)
+	return json.RawMessage(`"` + of.part(len(line), func() io.Reader { return bytes.NewReader(line) }) + `"`)
+}
+
+// text is a key in place of a text, if that is large.
+func (of *room) text(text string) string {
+	if of == nil || len(text) < largeAnswer {
+		return text
+	}
+	text = strings.ToValidUTF8(text, "\ufffd")
+	return of.part(len(text), func() io.Reader { return quote(strings.NewReader(text)) })
+}
+
+// spare leaves the large parts out of a result.
+func (of *room) spare(result mcp.Result) mcp.Result {
+	if of == nil {
+		return result
+	}
+	switch r := result.(type) {
+	case *mcp.CallToolResult:
+		of.spareCall(r)
+	case *mcp.ReadResourceResult:
+		for _, c := range r.Contents {
+			c.Text = of.text(c.Text)
+		}
+	}
+	return result
+}
+
+// spareCall leaves the large parts out of the result of a call. A text that says the same as the data is no part of its own.
+func (of *room) spareCall(r *mcp.CallToolResult) {
+	if of == nil {
+		return
+	}
+	data, _ := r.StructuredContent.(json.RawMessage)
+	spared := of.value(data)
+	for _, c := range r.Content {
+		t, ok := c.(*mcp.TextContent)
+		switch {
+		case !ok:
+		case len(data) >= largeAnswer && t.Text == string(data) && !bytes.ContainsAny(data, "\r\n"):
+			t.Text = string(spared)
+		default:
+			t.Text = of.text(t.Text)
+		}
+	}
+	if len(data) > 0 {
+		r.StructuredContent = spared
+	}
+}
+
+// spareTask leaves the large parts out of the view of a task.
+func (of *room) spareTask(t *orchestrator.TaskView) {
+	t.Output = of.value(t.Output)
+	for i := range t.Steps {
+		t.Steps[i].Output = of.value(t.Steps[i].Output)
+	}
+}
+
+// oneLine is a JSON value as one line of valid UTF-8, for a stream of events.
+func oneLine(raw json.RawMessage) []byte {
+	if bytes.ContainsAny(raw, "\r\n") {
+		var b bytes.Buffer
+		if json.Compact(&b, raw) == nil {
+			raw = b.Bytes()
+		}
+	}
+	if !utf8.Valid(raw) {
+		return bytes.ToValidUTF8(raw, []byte("\ufffd"))
+	}
+	return raw
+}
+
+// fill replaces the keys of parts in an encoded message by the parts; nil when there is none. Inside of a string a part is
+// escaped.
+func (of *room) fill(message []byte) io.Reader {
+	of.rooms.mu.Lock()
+	defer of.rooms.mu.Unlock()
+	var pieces []io.Reader
+	for {
+		before, p, inText, after := of.cut(message)
+		if p == nil {
+			break
+		}
+		value := p.open()
+		if inText {
+			value = &escaper{from: value}
+		}
+		pieces = append(pieces, bytes.NewReader(bytes.Clone(before)), value)
+		message = after
+	}
+	if pieces == nil {
+		return nil
+	}
+	return io.MultiReader(append(pieces, bytes.NewReader(bytes.Clone(message)))...)
+}
+
+// cut finds the first key in a message. The lock is held.
+func (of *room) cut(message []byte) (before []byte, first *part, inText bool, after []byte) {
+	at := len(message)
+	for i, p := range of.parts {
+		for _, quoted := range []string{`"` + p.key + `"`, `\"` + p.key + `\"`} {
+			if found := bytes.Index(message, []byte(quoted)); found >= 0 && found < at {
+				at, first, inText = found, &of.parts[i], quoted[0] == '\\'
+				before, after = message[:found], message[found+len(quoted):]
+			}
+		}
+	}
+	return before, first, inText, after
+}
+
+// whole is a JSON value with its parts in it, in one piece.
+func (of *room) whole(raw json.RawMessage) json.RawMessage {
+	if of == nil {
+		return raw
+	}
+	filled := of.fill(raw)
+	if filled == nil {
+		return raw
+	}
+	var b bytes.Buffer
+	b.Grow(of.spared() + len(raw) + bytes.MinRead)
+	_, _ = b.ReadFrom(filled) // from memory
+	return b.Bytes()
+}
+
+// quote reads a text as a JSON string.
+func quote(text io.Reader) io.Reader {
+	return io.MultiReader(strings.NewReader(`"`), &escaper{from: text}, strings.NewReader(`"`))
+}
+
+// escaper reads a text as it stands inside of a JSON string.
+type escaper struct {
+	from io.Reader
+	// escaped was read, and not handed on yet.
+	escaped []byte
+	room    [4 << 10]byte
+}
+
+// Read implements io.Reader.
+func (e *escaper) Read(p []byte) (int, error) {
+	if len(e.escaped) == 0 {
+		n, err := e.from.Read(e.room[:])
+		if n == 0 {
+			return 0, err
+		}
+		e.escaped = make([]byte, 0, n+n/8)
+		for _, c := range e.room[:n] {
+			e.escaped = appendEscaped(e.escaped, c)
+		}
+	}
+	n := copy(p, e.escaped)
+	e.escaped = e.escaped[n:]
+	return n, nil
+}
+
+func appendEscaped(out []byte, c byte) []byte {
+	const hex = "0123456789abcdef"
+	switch {
+	case c == '"' || c == '\\':
+		return append(out, '\\', c)
+	case c == '\n':
+		return append(out, '\\', 'n')
+	case c == '\r':
+		return append(out, '\\', 'r')
+	case c == '\t':
+		return append(out, '\\', 't')
+	case c < ' ':
+		return append(out, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+	default:
+		return append(out, c)
+	}
+}

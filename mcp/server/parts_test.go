@@ -1,0 +1,122 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// awkward is a large text with all that a JSON string escapes.
+func awkward() string {
+	every := make([]byte, 0x30)
+	for i := range every {
+		every[i] = byte(i)
+	}
+	return strings.Repeat(string(every)+`ä \ "quoted" 😀`+"\u2028", largeAnswer/32)
+}
+
+// What a client gets of an answer with large parts is what the SDK would have sent of it.
+func TestLargePartsArriveAsTheyWere(t *testing.T) {
+	t.Parallel()
+	data := mustJSON(object{"text": awkward(), "n": 1})
+	indented := append(append(json.RawMessage("{\n\"a\": "), data...), "\n}"...)
+	for name, result := range map[string]func() mcp.Result{
+		"data and the same text": func() mcp.Result { return structured(data) },
+		"data of many lines":     func() mcp.Result { return structured(indented) },
+		"another text": func() mcp.Result {
+			return &mcp.CallToolResult{StructuredContent: data, Content: []mcp.Content{&mcp.TextContent{Text: awkward()}, &mcp.TextContent{Text: "small"}}}
+		},
+		"a text alone": func() mcp.Result {
+			return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: awkward() + "\xff"}}}
+		},
+		"a resource": func() mcp.Result {
+			return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: "orch://x", Text: awkward()}}}
+		},
+		"nothing large": func() mcp.Result { return structured(json.RawMessage(`{"a":1}`)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			of, sent := newRooms().room("ada"), httptest.NewRecorder()
+			message := mustJSON(of.spare(result()))
+			assert.Less(t, len(message), largeAnswer)
+			late := &lateWriter{ResponseWriter: sent, room: of}
+			_, err := late.Write(message)
+			require.NoError(t, err)
+			late.send()
+			assert.JSONEq(t, string(mustJSON(result())), sent.Body.String())
+			assert.NotContains(t, sent.Body.String(), "\n", "an event is one line")
+		})
+	}
+}
+
+// A part that stands in a value, whose text is sent as well, is there in both.
+func TestAPartInsideOfAValue(t *testing.T) {
+	t.Parallel()
+	of := newRooms().room("ada")
+	want := object{"state": "DONE", "output": object{"text": awkward()}}
+	got := object{"state": "DONE", "output": of.value(mustJSON(want["output"]))}
+	assert.JSONEq(t, string(mustJSON(want)), string(of.whole(mustJSON(got))))
+	filled, err := io.ReadAll(of.fill(mustJSON(structured(mustJSON(got)))))
+	require.NoError(t, err)
+	var read struct {
+		StructuredContent json.RawMessage
+		Content           []struct{ Text string }
+	}
+	require.NoError(t, json.Unmarshal(filled, &read))
+	assert.JSONEq(t, string(mustJSON(want)), string(read.StructuredContent))
+	assert.JSONEq(t, string(mustJSON(want)), read.Content[0].Text)
+}
+
+// Nothing is taken for the key of a part but one: not what looks like it.
+func TestNothingLooksLikeAPart(t *testing.T) {
+	t.Parallel()
+	of := newRooms().room("ada")
+	of.text(strings.Repeat("x", largeAnswer))
+	assert.Nil(t, of.fill([]byte(`{"text":"orch-part-AAAAAAAAAAAAAAAAAAAAAAAAAA"}`)))
+	assert.Nil(t, (&room{rooms: newRooms()}).fill([]byte(of.parts[0].key)), "a part of another request")
+}
+
+func TestEscaperReadsInAnyPieces(t *testing.T) {
+	t.Parallel()
+	for _, from := range []io.Reader{
+		quote(strings.NewReader(awkward())), iotest.OneByteReader(quote(strings.NewReader(awkward()))),
+		quote(iotest.DataErrReader(strings.NewReader(awkward()))),
+	} {
+		var got string
+		data, err := io.ReadAll(from)
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(data, &got))
+		assert.Equal(t, awkward(), got)
+	}
+	_, err := io.ReadAll(quote(iotest.ErrReader(io.ErrUnexpectedEOF)))
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+}
+
+// A large answer holds no place among those that are made once it goes to the SDK: that waits until what was sent before on the
+// same stream, such as news of its progress, was read.
+func TestAnAnswerThatWaitsForItsStreamStopsNobody(t *testing.T) {
+	t.Parallel()
+	s := &Server{rooms: newRooms(), life: t.Context()}
+	of, req := s.rooms.room("ada"), httptest.NewRequest(http.MethodPost, "/", nil)
+	defer s.rooms.note(req, of)()
+	answer := s.route(func(context.Context, string, mcp.Request) (mcp.Result, error) {
+		assert.Len(t, s.rooms.making, 1)
+		return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{Text: strings.Repeat("x", largeAnswer)}}}, nil
+	})
+	result, err := answer(t.Context(), "resources/read", &mcp.ReadResourceRequest{
+		Params: &mcp.ReadResourceParams{URI: resourcePrefix + "x"}, Extra: &mcp.RequestExtra{Header: req.Header},
+	})
+	require.NoError(t, err)
+	assert.Empty(t, s.rooms.making)
+	assert.True(t, of.holds(), "its memory is held")
+	assert.Less(t, len(mustJSON(result)), largeAnswer, "and encoded by nobody else")
+}
