@@ -25,11 +25,14 @@ func (w *Worker) fence(a *attempt) {
 }
 
 // veil takes away from what the tool reaches what the policy file closes to the call. Before, paths of the call are
-// judged, so that one that is named is refused and not missing.
+// judged, so that one that is named is refused and not missing. The contents of repositories go with it, as for programs.
 func (w *Worker) veil(a *attempt) {
 	veil := w.rules.Veil(a.asked)
 	if !veil.Empty() {
-		a.env.Root = a.root.Without(func(rel string) bool { return veil.Hides(w.cfg.Root.Abs(rel)) })
+		a.env.Root = a.root.Without(func(rel string) bool {
+			path := w.cfg.Root.Abs(rel)
+			return veil.Hides(path) || w.names.Stored(path)
+		})
 	}
 }
 

@@ -64,6 +64,7 @@ rules:
 	require.NoError(t, os.Mkdir(filepath.Join(cfg.Root, "data"), 0o755))
 	require.NoError(t, os.Symlink("../secret", filepath.Join(cfg.Root, "open", "link")))
 	w.git("init", "-q", "-b", "work")
+	w.git("config", "core.looseCompression", "0")
 	w.git("add", ".")
 	w.git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "fix: all")
 	require.NoError(t, os.WriteFile(w.closed[0], []byte(canary+"\n"+canary+" in the index\n"), 0o644))
@@ -316,6 +317,54 @@ func TestWhatIsClosedToOneIsOpenToOthers(t *testing.T) {
 		_, shown := w.run(tc.who, tc.tool, tc.args)
 		assert.Contains(t, strings.ReplaceAll(shown, `\"`, `"`), tc.want, "%s: %s %v", tc.who, tc.tool, tc.args)
 	}
+}
+
+// What was committed of closed files, or is kept by git LFS, lies in the repository as it is: who must not reach the files
+// reads it there with no tool, and the tools of git go on.
+func TestNoToolReadsClosedContentsInTheRepository(t *testing.T) {
+	t.Parallel()
+	w := newClosedWorld(t)
+	store := filepath.Join(w.root, ".git")
+	kept := filepath.Join(store, "lfs", "objects", "ab", "cd", "abcd")
+	require.NoError(t, os.MkdirAll(filepath.Dir(kept), 0o755))
+	require.NoError(t, os.WriteFile(kept, []byte(canary+"\n"), 0o644))
+	files := append(w.looseObjects(), kept)
+	require.Greater(t, len(files), 2)
+	_, shown := w.run(victim, "FILE_READ", map[string]any{"file_path": kept})
+	assert.Contains(t, shown, canary, "others read it")
+	attacks := w.attacks()
+	for _, tool := range builtin.All(builtin.Config{}) {
+		spec := tool.Spec()
+		if !slices.Contains([]string{"FILE_READ", "GREP_SEARCH", "GLOB_SEARCH", "DIRECTORY_LIST", "move_file", "shell_exec", "FILE_DELETE", "DIRECTORY_DELETE", "FILE_EDIT", "patch_apply", "append"}, spec.Name) {
+			continue
+		}
+		for _, file := range files {
+			for _, args := range attacks[spec.Name](file) {
+				id, shown := w.run(thief, spec.Name, args)
+				asked, err := json.Marshal(args)
+				require.NoError(t, err)
+				w.nothingSeen(spec, id, strings.ReplaceAll(shown, string(asked), ""), string(asked))
+			}
+		}
+	}
+	for _, file := range files {
+		assert.FileExists(t, file)
+	}
+	for tool, want := range map[string]string{"GIT_STATUS": "work", "GIT_DIFF": `"files":[]`} {
+		_, shown := w.run(thief, tool, map[string]any{"repository_path": w.root})
+		assert.Contains(t, strings.ReplaceAll(shown, `\"`, `"`), want, tool)
+	}
+}
+
+// looseObjects returns the objects of the repository that show what is closed without being unpacked.
+func (w *closedWorld) looseObjects() []string {
+	all, err := filepath.Glob(filepath.Join(w.root, ".git", "objects", "??", "*"))
+	require.NoError(w.t, err)
+	return slices.DeleteFunc(all, func(file string) bool {
+		data, err := os.ReadFile(file)
+		require.NoError(w.t, err)
+		return !strings.Contains(string(data), canary)
+	})
 }
 
 // What programs of one agent leave in their caches reaches no program of another one.

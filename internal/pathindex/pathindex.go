@@ -133,7 +133,7 @@ func (x *Index) readFolder(path string, f *folder, now mark) error {
 	for _, e := range entries {
 		f.names = append(f.names, e.Name())
 	}
-	f.stores = stores(f.names)
+	f.stores = stores(path, f.names)
 	for _, e := range entries {
 		at := join(path, e.Name())
 		if !e.IsDir() || slices.Contains(x.skip, at) || slices.Contains(f.stores, e.Name()) {
@@ -151,18 +151,6 @@ func (x *Index) readFolder(path string, f *folder, now mark) error {
 		return fault.New(fault.ValidationError, "there are more than %d files and folders below %s", MaxNames, x.dir).WithReason("LIMIT_EXCEEDED")
 	}
 	return nil
-}
-
-// stores returns which names in a folder hold the contents of a git repository, if it is one.
-func stores(names []string) []string {
-	if !slices.Contains(names, "HEAD") || !slices.Contains(names, "objects") {
-		return nil
-	}
-	held := []string{"objects"}
-	if slices.Contains(names, "lfs") {
-		held = append(held, "lfs")
-	}
-	return held
 }
 
 // size is how many names are known in a folder and below it.

@@ -113,3 +113,32 @@ func BenchmarkFind(b *testing.B) {
 		}
 	})
 }
+
+// What holds the contents of a repository is known by its path, whether the index has read it or not.
+func TestStored(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	for _, name := range []string{
+		"r/.git/HEAD", "r/.git/objects/aa/x", "r/.git/lfs/objects/y", "r/.git/rr-cache/z/preimage", "bare/HEAD", "bare/objects/x", "bare/lfs/y",
+		"r/.git/worktrees/w/HEAD", "r/.git/worktrees/w/commondir", "r/.git/worktrees/w/rebase-merge/patch", "half/.git/objects/x",
+		"code/objects/x", "code/lfs/y", "skip/.git/objects/x",
+	} {
+		write(t, dir, name)
+	}
+	x := pathindex.New(dir, at("skip"))
+	for _, name := range []string{
+		"r/.git/objects", "r/.git/objects/aa/x", "r/.git/objects/new", "r/.git/lfs/objects/y", "r/.git/rr-cache/z/preimage", "r/.git/rebase-apply/0001",
+		"bare/objects/x", "bare/lfs", "r/.git/worktrees/w/rebase-merge/patch", "half/.git/objects/x",
+	} {
+		assert.True(t, x.Stored(at(name)), name)
+	}
+	for _, name := range []string{".", "r", "r/.git", "r/.git/HEAD", "r/.git/config", "code/objects/x", "code/lfs/y", "bare/HEAD", "skip", "skip/.git/objects/x", "../r/.git/objects/x"} {
+		assert.False(t, x.Stored(at(name)), name)
+	}
+	_, stores := find(t, x)
+	for _, place := range stores {
+		assert.True(t, x.Stored(place), place)
+	}
+	assert.Len(t, stores, 7, "all of them are found, too")
+}
