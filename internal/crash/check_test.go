@@ -456,3 +456,14 @@ func TestLedgerRefusesOtherLines(t *testing.T) {
 	_, err = crash.ReadLedger(path)
 	assert.True(t, fault.Has(err, fault.DataLoss))
 }
+
+// A worker that did not go on is as good as lost; another one's standstill is no reason.
+func TestStandstillIsAReasonForDoubt(t *testing.T) {
+	t.Parallel()
+	for pid, fine := range map[int]bool{handPID: true, handPID + 1: false} {
+		c := newScene(t, doubtfulStory(t, "succeeded"))
+		c.evidence.Absences = []crash.Absence{{Who: crash.Process(pid), From: start.Add(3 * time.Second), To: start.Add(6 * time.Second)}}
+		report := c.check(t)
+		assert.Equal(t, fine, !report.Has("I6"), "%v", report.Violations)
+	}
+}

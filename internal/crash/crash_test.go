@@ -270,7 +270,7 @@ func (r *run) check() crash.Report {
 	defer r.load.mu.Unlock()
 	report, err := crash.Check(r.t.Context(), store, crash.Evidence{
 		Acks: r.load.acks, Cancels: r.load.cancels, Watches: r.load.watches, Effects: effects,
-		Lost: r.cluster.lost, Secrets: r.cluster.secrets(), Mark: r.readMark(), Agents: r.cluster.agentOf, Absences: r.cluster.absent(), Archived: archived,
+		Lost: r.cluster.lost, Secrets: r.cluster.secrets(), Mark: r.readMark(), Agents: r.cluster.agentOf, Absences: slices.Concat(r.cluster.absent(), readGaps(r.t, r.cluster.dir)), Archived: archived,
 	})
 	require.NoError(r.t, err)
 	report.Violations = slices.Concat(r.load.violations, report.Violations, checkLooks(r.load.looks))

@@ -73,7 +73,8 @@ type Evidence struct {
 	Mark *Mark
 }
 
-// Absence is a time in which somebody was killed or stopped: an agent as it stands in the log, or TheNode.
+// Absence is a time in which somebody was killed or stopped, or did not go on: an agent as it stands in the log, TheNode,
+// TheBroker, or the Process of a worker on a machine that was too busy.
 type Absence struct {
 	Who      string
 	From, To time.Time
@@ -144,6 +145,9 @@ func Invariants() [][2]string {
 		{"I17", "a subscription hears of everything in order until its session is told of its end"},
 	}
 }
+
+// Process names a process as one that was absent.
+func Process(pid int) string { return "process " + strconv.Itoa(pid) }
 
 // WorkerPID returns the process id in the name of a worker, host-pid-random, or 0.
 func WorkerPID(name string) int {

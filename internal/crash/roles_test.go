@@ -210,6 +210,11 @@ func playWorker(ctx context.Context, stop func()) error {
 		return err
 	}
 	go answer(stop)
+	go func() {
+		if err := noteGaps(ctx, os.Getenv(envDir)); err != nil {
+			fmt.Fprintln(os.Stderr, "gaps are not noted:", err)
+		}
+	}()
 	for {
 		err := node.RunWorker(ctx, cfg)
 		if !fault.Has(err, fault.Unavailable) || pause.For(ctx, 20*time.Millisecond) != nil {
@@ -246,7 +251,8 @@ func reply(request string) string {
 // kept counts the goroutines among the stacks that are kept for later requests.
 func kept(stacks string) (n int) {
 	for block := range strings.SplitSeq(stacks, "\n\n") {
-		count, _, _ := strings.Cut(strings.TrimSpace(block), " @ ")
+		count, _, _ := strings.Cut(block, " @ ")
+		count = count[strings.LastIndexByte(count, '\n')+1:]
 		if i, err := strconv.Atoi(count); err == nil && strings.Contains(block, "gopool.(*Pool).next") {
 			n += i
 		}
