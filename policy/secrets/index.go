@@ -180,14 +180,24 @@ func (x *index) try(data []byte, i, after int, hits uint64, vain misses) (Findin
 
 func (p *probe) try(data []byte, i int, vain misses) (Finding, bool) {
 	at := i - p.anchor
-	if at < 0 || at+len(p.text) > len(data) || !p.has(data[at:at+len(p.text)]) || vain.exhausted(p, at) {
+	if !p.stands(data, at) {
 		return Finding{}, false
 	}
-	begin, end, ok := p.find(data, at)
-	if !ok {
+	find := p.find
+	if vain.exhausted(p, at) {
+		find = p.findAgain
+	}
+	begin, end, ok := find(data, at)
+	if !ok && end > at+len(p.text) {
 		vain.add(p, at, end)
+		begin, end, ok = p.findApart(data, at, end, nothing)
 	}
 	return Finding{Rule: p.rule, Offset: begin, Length: end - begin}, ok && end > begin
+}
+
+// stands reports whether the keyword is at an offset.
+func (p *probe) stands(data []byte, at int) bool {
+	return at >= 0 && at+len(p.text) <= len(data) && p.has(data[at:at+len(p.text)])
 }
 
 func (p *probe) has(text []byte) bool {

@@ -3,6 +3,7 @@ package secrets_test
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -27,10 +28,10 @@ func userTime(t *testing.T, do func()) time.Duration {
 	return used() - before
 }
 
-// linear checks that four times the text takes about four times as long, and a MiB no more than seconds.
+// linear checks that four times the text takes about four times as long, and a MiB no more than seconds: on an idle machine, half of one.
 func linear(t *testing.T, unit string, size int, do func([]byte)) {
 	t.Helper()
-	const noise, most = 250 * time.Millisecond, 10 * time.Second * smaller
+	const noise, most = 250 * time.Millisecond, 3 * time.Second * smaller
 	size /= smaller
 	text := bytes.Repeat([]byte(unit), 4*size/len(unit)+1)
 	took := userTime(t, func() { do(text[:4*size]) })
@@ -56,7 +57,7 @@ func TestLinear(t *testing.T) {
 	described, coded := secrets.Keywords()
 	require.Greater(t, len(described), 300)
 	for _, keyword := range described {
-		for _, unit := range []string{keyword, keyword + "="} {
+		for _, unit := range []string{keyword, keyword + "=", "." + keyword + strings.Repeat("x", 60), "a1B2a1B2a1B2" + keyword} {
 			linear(t, unit, 16<<10, find)
 		}
 	}
@@ -150,5 +151,50 @@ func TestSecretBehindPlaceholders(t *testing.T) {
 	for _, keyword := range []string{"cookie: a=", "authorization: ", "Bearer "} {
 		text := strings.Repeat(keyword+"changeme\n", 100) + keyword + "f8Zq2Lw9Xc4Vb7Nm1Kj6\n"
 		assert.Len(t, secrets.Find([]byte(text)), 1, keyword)
+	}
+}
+
+// A secret is found whatever number of decoys stands around it: texts with the keyword of its rule that are no secrets, in
+// one stretch with it.
+func TestSecretAmongDecoys(t *testing.T) {
+	t.Parallel()
+	fill := strings.Repeat("x", 60)
+	for name, tc := range map[string]struct{ decoy, secret string }{
+		"terraform":  {".atlasv1.", " a1B2c3D4e5F6g7.atlasv1." + strings.Repeat("aB3-", 16)},
+		"gitlab":     {"glpat-" + fill + ".", "glpat-f8Zq2Lw9Xc4Vb7Nm1Kj6"},
+		"doppler":    {"dp.st." + fill + ".", "dp.st." + strings.Repeat("aB3d", 11)},
+		"vault":      {"hvs." + fill + "-", "hvs.f8Zq2Lw9Xc4Vb7Nm1Kj6f8Zq"},
+		"jwt":        {"eyJ" + fill + ".eyJ-", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9P"},
+		"cookie":     {"cookie=a; ", "Cookie: id=f8Zq2Lw9Xc4Vb7Nm1Kj6"},
+		"cookie two": {"cookie=a; ", "Cookie: cookie_id=f8Zq2Lw9Xc4Vb7Nm1Kj6"},
+		"bearer":     {"bearer " + fill + "/", "bearer f8Zq2Lw9Xc4Vb7Nm1Kj6"},
+		"openai":     {"sk-" + fill + "=", "sk-f8Zq2Lw9Xc4Vb7Nm1Kj6f8Zq"},
+		"named":      {"algolia_key=" + fill + "!", "algolia_key=f8a2b9c4d7e1f8a2b9c4d7e1f8a2b9c4"},
+		"azure":      {"Q~" + fill + "/", " aB38Q~f8Zq2Lw9Xc4Vb7Nm1Kj6pR5tY3uE0iOs"},
+		"mailchimp":  {"-us1", " 0f1e2d3c4b5a69788796a5b4c3d2e1f0-us12"},
+	} {
+		require.Len(t, secrets.Find([]byte(tc.secret)), 1, name)
+		for _, n := range []int{1, 4, 5, 6, 20, 200} {
+			for _, after := range []int{0, 3} {
+				text := strings.Repeat(tc.decoy, n) + tc.secret + " " + strings.Repeat(tc.decoy, after)
+				found := secrets.Find([]byte(text))
+				at := n * len(tc.decoy)
+				assert.True(t, slices.ContainsFunc(found, func(f secrets.Finding) bool {
+					return f.Offset < at+len(tc.secret) && f.Offset+f.Length >= at+len(tc.secret)
+				}), "%s behind %d decoys: %v", name, n, found)
+			}
+		}
+	}
+}
+
+// Two secrets of one kind, one right behind the other, are both found.
+func TestSecretsInARow(t *testing.T) {
+	t.Parallel()
+	for _, secret := range []string{
+		"hooks.slack.com/services/" + strings.Repeat("aB3d", 11), "0f1e2d3c4b5a69788796a5b4c3d2e1f0-us12", "a1B2c3D4e5F6g7.atlasv1." + strings.Repeat("aB3-", 16),
+		"123456789:AA" + strings.Repeat("aB3d", 8) + "e", "db.example.org:5432:app:me:hunter22", "aB38Q~f8Zq2Lw9Xc4Vb7Nm1Kj6pR5tY3uE0iOs",
+		"discord.com/api/webhooks/123456789012345678/" + strings.Repeat("aB3d", 15),
+	} {
+		assert.Len(t, secrets.Find([]byte(secret+" "+secret+" "+secret)), 3, secret)
 	}
 }

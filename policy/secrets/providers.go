@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -27,8 +28,10 @@ type rule struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
 	Regex string `json:"regex"`
-	// Back is how many bytes before its keyword a match may begin.
-	Back int `json:"back"`
+	// Before is what stands before the keyword, of Back bytes at most, where a match does not begin with it. It is
+	// asked only where the rest fits. Its first group is where the secret begins.
+	Before string `json:"before"`
+	Back   int    `json:"back"`
 	// Ends is set when nothing of a word may follow.
 	Ends bool `json:"ends"`
 	// Entropy is what a secret has more of, in bits a byte.
@@ -40,8 +43,8 @@ type rule struct {
 }
 
 type expressions struct {
-	name, value, regex *regexp.Regexp
-	allow              []*regexp.Regexp
+	name, value, regex, before *regexp.Regexp
+	allow                      []*regexp.Regexp
 }
 
 func providers() []key {
@@ -64,9 +67,13 @@ func (r *rule) keys() []key {
 	if r.Value != "" {
 		find = r.named
 	}
-	keys := make([]key, len(r.Keywords))
-	for i, word := range r.Keywords {
-		keys[i] = key{rule: strings.ReplaceAll(r.ID, "-", "_"), text: word, fold: r.Fold, find: find}
+	var keys []key
+	for _, word := range r.Keywords {
+		longer := func(other string) bool { return word != other && strings.HasPrefix(word, other) }
+		if slices.ContainsFunc(r.Keywords, longer) {
+			continue // it is found by the shorter one
+		}
+		keys = append(keys, key{rule: strings.ReplaceAll(r.ID, "-", "_"), text: word, fold: r.Fold, find: find, begins: r.Value == "" && r.Before == ""})
 	}
 	return keys
 }
@@ -80,10 +87,11 @@ func (r *rule) compile() expressions {
 		if r.Name != "" {
 			e.name = anchored(`(?i)`+r.Name, "")
 		}
-	case r.Back > 0:
-		e.regex = regexp.MustCompile(r.Regex)
 	default:
 		e.regex = anchored(r.Regex, "")
+	}
+	if r.Before != "" {
+		e.before = regexp.MustCompile(`(?:` + r.Before + `)\z`)
 	}
 	for _, text := range r.Allow {
 		e.allow = append(e.allow, regexp.MustCompile(text))
@@ -96,28 +104,43 @@ const longest = 1200
 
 // shaped matches a token that is known by its form.
 func (r *rule) shaped(data []byte, at int) (begin, end int, ok bool) {
-	if r.Back == 0 && !boundary(data, at) {
+	if r.Before == "" && !boundary(data, at) {
 		return 0, 0, false
 	}
-	from := max(0, at-r.Back)
-	e := r.compiled()
-	m := e.regex.FindSubmatchIndex(data[from:min(len(data), at+longest)])
-	switch {
-	case m == nil && r.Back > 0:
-		return at, at + longest/2, false // no match begins there that is shorter than the rest
-	case m == nil:
+	m := r.compiled().regex.FindSubmatchIndex(data[at:min(len(data), at+longest)])
+	if m == nil {
 		return 0, 0, false
-	case from+m[0] > at:
-		return at, from + m[0], false
-	case from+m[1] <= at || !boundary(data, from+m[0]) || r.Ends && from+m[1] < len(data) && isWord(data[from+m[1]]):
-		return at, from + m[1], false
 	}
+	behind := at + m[1]
 	begin, end = group(m)
-	begin, end = from+begin, from+end
-	if !r.Ends && end == from+m[1] {
+	begin, end = at+begin, at+end
+	if r.Before != "" {
+		begin, ok = r.begin(data, at, begin)
+	}
+	if r.Before != "" && !ok || r.Ends && behind < len(data) && isWord(data[behind]) {
+		return at, behind, false
+	}
+	if !r.Ends && end == behind {
 		end = runTo(data, end, longest, isWord)
 	}
 	return begin, end, r.secret(data[begin:end])
+}
+
+// begin returns where a token begins whose keyword is at offset at, if what must stand before it does. The secret in it
+// begins at offset inner unless it lies before the keyword, too.
+func (r *rule) begin(data []byte, at, inner int) (int, bool) {
+	from := max(0, at-r.Back)
+	m := r.compiled().before.FindSubmatchIndex(data[from:at])
+	if m == nil || isWord(data[from+m[0]]) && !boundary(data, from+m[0]) {
+		return 0, false
+	}
+	switch {
+	case len(m) > 2 && m[2] >= 0:
+		return from + m[2], true
+	case inner > at:
+		return inner, true
+	}
+	return from + m[0], true
 }
 
 // group returns the first group of a match that took part, or the match.

@@ -41,7 +41,11 @@ type key struct {
 	rule string
 	text string // lower case when fold is set
 	fold bool
-	find matcher
+	// begins is set when nothing of a word may stand before it.
+	begins bool
+	// dotted is set when it may stand in the secret itself, behind a dot.
+	dotted bool
+	find   matcher
 }
 
 // The order decides where two rules find something at the same place.

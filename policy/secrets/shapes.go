@@ -11,7 +11,7 @@ func shapes() []key {
 		{rule: "private_key", text: "-----BEGIN", find: privateKey},
 		{rule: "private_key", text: "-----END", find: endOfKey},
 		{rule: "private_key", text: "LS0tLS1CRUdJTi", find: encodedPrivateKey},
-		{rule: "jwt", text: "eyJ", find: jwt},
+		{rule: "jwt", text: "eyJ", begins: true, dotted: true, find: jwt},
 		{rule: "url_password", text: "://", find: urlPassword},
 		{rule: "api_key", text: "sk-", find: skKey},
 	}
@@ -51,7 +51,11 @@ func jwt(data []byte, at int) (begin, end int, ok bool) {
 		end = next
 		parts++
 	}
-	return at, end, signed && parts >= 3 || parts == 5 && end-at > 6*least
+	ok = signed && parts >= 3 || parts == 5 && end-at > 6*least
+	for ok && end+1 < len(data) && data[end] == '.' && isURL64(data[end+1]) { // one more, of another token perhaps
+		end = runTo(data, end+1, most, isURL64)
+	}
+	return at, end, ok
 }
 
 // What a PEM block has at most, in bytes: of a key of 16 KiB with the escapes of its line breaks, and in its label.

@@ -51,7 +51,6 @@ type Rule struct {
 	Name     string   `json:"name,omitempty"`
 	Value    string   `json:"value,omitempty"`
 	Regex    string   `json:"regex,omitempty"`
-	Back     int      `json:"back,omitempty"`
 	Ends     bool     `json:"ends,omitempty"`
 	Entropy  float64  `json:"entropy,omitempty"`
 	Allow    []string `json:"allow,omitempty"`
@@ -114,6 +113,7 @@ func wanted(r sourceRule) bool {
 	own := []string{
 		"generic-api-key", "private-key", "jwt", "curl-auth-header", "curl-auth-user", "kubernetes-secret-yaml",
 		"freemius-secret-key", "sidekiq-sensitive-url", "sourcegraph-access-token", "facebook-access-token",
+		"azure-ad-client-secret", "hashicorp-tf-api-token", "maxmind-license-key", "microsoft-teams-webhook", "slack-webhook-url",
 	}
 	return r.Path == "" && r.Regex != "" && !slices.Contains(own, r.ID)
 }
@@ -178,9 +178,6 @@ func named(rule *Rule, regex string) bool {
 	return true
 }
 
-// farthest is how many bytes before its keyword a token may begin.
-const farthest = 96
-
 // shaped reads a rule that describes the token itself.
 func shaped(rule *Rule, regex string) error {
 	regex = strings.Replace(regex, `(?i)\b`, `\b(?i)`, 1)
@@ -202,8 +199,7 @@ func shaped(rule *Rule, regex string) error {
 		rule.Keywords, rule.Fold = slices.Compact(start.texts), start.fold
 		return nil
 	}
-	rule.Back = farthest
-	return nil
+	return errors.New("no match begins with a text that can be searched for: write the rule into more.json, in two parts, and leave this one out")
 }
 
 // usable reports whether the texts are rare enough to be searched for.
