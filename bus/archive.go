@@ -351,6 +351,12 @@ func (s *Store) readParts(ctx context.Context, task events.TaskID, parts []entry
 		yield(events.Stored{}, err)
 		return
 	}
+	if len(parts) == 0 {
+		if err := s.removed(ctx, task); err != nil {
+			yield(events.Stored{}, err)
+		}
+		return
+	}
 	rev := uint64(0)
 	for _, p := range parts {
 		for c, err := range unframe(p.Data) {

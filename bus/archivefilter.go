@@ -60,6 +60,10 @@ func (s *Store) sendIfNew(p *pending) {
 	case len(found) > 0:
 		s.app.finish(p, 0, conflict(p))
 	default:
+		if err := s.removed(context.Background(), p.record.Task); err != nil {
+			s.app.finish(p, 0, err)
+			return
+		}
 		s.app.send(p)
 	}
 }

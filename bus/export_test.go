@@ -1,9 +1,12 @@
 package bus
 
 import (
+	"bytes"
+	"context"
 	"time"
 
 	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/events"
 )
 
 // Restart starts the server anew in its place, as a full disk makes it do.
@@ -23,4 +26,22 @@ func AnswersKept(at []time.Time) (numbers []uint64) {
 		numbers = append(numbers, no)
 	}
 	return numbers
+}
+
+// RecordRemoved does the first half of the removal of a task, as one that is cut short.
+func (s *Store) RecordRemoved(ctx context.Context, task events.TaskID) error {
+	records := map[string]*bytes.Buffer{}
+	if _, _, err := s.addRemoved(ctx, records, task); err != nil {
+		return err
+	}
+	return s.writeRemoved(ctx, records)
+}
+
+// FormatPositions and ParsePositions are how a record of removed tasks has positions.
+func FormatPositions(positions []uint64) string { return formatPositions(positions) }
+
+// ParsePositions returns the positions of a text of FormatPositions.
+func ParsePositions(text string) (positions []uint64, err error) {
+	err = parsePositions(text, func(seq uint64) { positions = append(positions, seq) })
+	return positions, err
 }

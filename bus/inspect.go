@@ -269,7 +269,7 @@ func problemOf(stream string, d storefile.Damage) Problem {
 	}
 	p.Seq = d.After + 1
 	p.What = fmt.Sprintf("at byte %d, after position %d, a record has %s", d.Offset, d.After, d.What)
-	if task := taskOf(d.Subject); strings.HasPrefix(d.Subject, liveRoot) || strings.HasPrefix(d.Subject, archiveRoot) {
+	if task := taskOf(d.Subject); (strings.HasPrefix(d.Subject, liveRoot) || strings.HasPrefix(d.Subject, archiveRoot)) && isTask(task) {
 		p.Task = task
 	}
 	return p
@@ -292,7 +292,7 @@ func believable(stream string, r storefile.Record) bool {
 	case liveStream:
 		return isTask(task) && r.Subject == liveSubject(task)
 	case archiveStream:
-		return isTask(task) && r.Subject == archiveSubject(task)
+		return isTask(task) && r.Subject == archiveSubject(task) || isRemovedSubject(r.Subject)
 	case metaStream:
 		return slices.ContainsFunc([]string{markKey, faceKey, statsKey}, func(key string) bool { return r.Subject == kvSubject(metaBucket, key) })
 	case tokensStream:

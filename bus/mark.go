@@ -288,6 +288,9 @@ func (s *Store) checkMarked(ctx context.Context, w mark) error {
 	if s.given.positions()[w.Seq] {
 		return nil
 	}
+	if _, gone, err := s.removedAt(ctx, w.Task); err != nil || gone {
+		return err
+	}
 	s.lose("the commit at position %d of task %s cannot be read", w.Seq, w.Task)
 	return nil
 }

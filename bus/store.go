@@ -76,6 +76,8 @@ type Store struct {
 	epoch uint64
 	// given is what was given up; it only changes while the store is opened.
 	given *Lost
+	// removals is set when the archive has records of removed tasks.
+	removals atomic.Bool
 	// touched is set when a stream beside the log may have grown.
 	touched atomic.Bool
 	opened  uint64                      // the position of the live log at the start, durable since

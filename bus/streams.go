@@ -101,6 +101,14 @@ func (s *Store) openStreams(ctx context.Context) (err error) {
 	return s.watchAll()
 }
 
+// openArchive opens the archive, and finds out whether tasks were removed from it.
+func (s *Store) openArchive(ctx context.Context, js opener) (err error) {
+	if s.old, err = js.stream(ctx, s.cfg.archiveConfig()); err != nil {
+		return err
+	}
+	return s.findRemovals(ctx)
+}
+
 // openLive opens the log for this process alone, if it holds the lease. The server does not compare before it changes a stream: a node that
 // lost the lease meanwhile does not use what it has opened, and the active one finds out (resignIfOvertaken).
 func (s *Store) openLive(ctx context.Context, js opener) (err error) {
@@ -212,7 +220,7 @@ func (s *Store) openSides(ctx context.Context, js opener) error {
 			return err
 		},
 		func() (err error) { s.messages, err = js.stream(ctx, s.cfg.messagesConfig()); return err },
-		func() (err error) { s.old, err = js.stream(ctx, s.cfg.archiveConfig()); return err },
+		func() error { return s.openArchive(ctx, js) },
 		func() (err error) {
 			s.blobs, err = js.objects(ctx, jetstream.ObjectStoreConfig{
 				Bucket: blobsBucket, Description: "large values by their digest", Replicas: s.cfg.Replicas,

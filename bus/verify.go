@@ -64,6 +64,8 @@ type Report struct {
 	Blobs    uint64 `json:"blobs"`
 	// Newer counts commits that a newer orch has written. They are no problems; what they say was not checked.
 	Newer uint64 `json:"newer,omitempty"`
+	// Removed counts the tasks that were removed from the archive because they were old.
+	Removed uint64 `json:"removed,omitempty"`
 	// Expired counts positions that may have left the archive by its configured age.
 	Expired uint64 `json:"expired,omitempty"`
 	// Problems is empty when all is well; it ends after 1,000 entries, Found counts all.
@@ -111,7 +113,7 @@ func (s *Store) verify(ctx context.Context, progress func(done, total uint64)) (
 func newVerifier(s *Store, progress func(done, total uint64)) *verifier {
 	return &verifier{
 		store: s, progress: progress, youngest: math.MaxUint64,
-		chains: map[events.TaskID]chain{}, archive: map[events.TaskID]chain{}, values: map[string]events.TaskID{},
+		chains: map[events.TaskID]chain{}, archive: map[events.TaskID]chain{}, removed: map[events.TaskID]bool{}, values: map[string]events.TaskID{},
 	}
 }
 
@@ -162,6 +164,7 @@ type verifier struct {
 	youngest uint64   // the first position too young to have left the archive by age
 	chains   map[events.TaskID]chain
 	archive  map[events.TaskID]chain
+	removed  map[events.TaskID]bool
 	values   map[string]events.TaskID // the large values that commits name
 }
 
@@ -184,6 +187,10 @@ func (v *verifier) readArchive(ctx context.Context) error {
 
 // readPart checks one message of an archived history.
 func (v *verifier) readPart(e entry) {
+	if isRemovedSubject(e.subject) {
+		v.readRemoved(e)
+		return
+	}
 	task := taskOf(e.subject)
 	c := v.archive[task]
 	for commit, err := range unframe(e.Data) {
@@ -340,12 +347,16 @@ func (v *verifier) each(ctx context.Context, name string, stream jetstream.Strea
 // account finds the positions that nothing was read from.
 func (v *verifier) account(ctx context.Context) error {
 	for task, c := range v.archive {
-		if _, live := v.chains[task]; !c.whole && !live {
+		if _, live := v.chains[task]; !c.whole && !live && !v.removed[task] {
 			v.found(0, task, "the archived history is incomplete")
 		}
 	}
 	if !v.complete() { // tasks may have been archived meanwhile
 		err := v.each(ctx, archiveStream, v.store.old, func(e entry) {
+			if isRemovedSubject(e.subject) {
+				v.readRemoved(e) // a task may have been removed meanwhile
+				return
+			}
 			for commit, err := range unframe(e.Data) {
 				if err != nil {
 					break // the positions that it hides are found below

@@ -4,6 +4,8 @@ import (
 	"context"
 	"iter"
 	"time"
+
+	"github.com/orch-dev/orch/fault"
 )
 
 // Head is the newest commit of a task without its events, as the log's index keeps it.
@@ -64,9 +66,18 @@ type Log interface {
 	// Archive moves the whole history of a finished task out of the live log. Read and Past find it;
 	// Heads and Scan no longer yield it. CONFLICT when the history grows meanwhile.
 	Archive(ctx context.Context, task TaskID) error
+	// Remove removes archived histories for good; Read then yields GONE for them, and an append is refused. Tasks without an
+	// archived history are left as they are. A removal that was cut short is finished by the next call.
+	Remove(ctx context.Context, tasks []TaskID) error
 	// Scan yields all live commits in the order of their positions, beginning with position from.
 	// It ends at the position that was the newest when it began.
 	Scan(ctx context.Context, from uint64) iter.Seq2[Stored, error]
+}
+
+// RemovedTask is the error about a task that retention has removed.
+func RemovedTask(task TaskID, at time.Time) *fault.Error {
+	return fault.New(fault.Gone, "the task %s was removed by retention on %s", task, at.UTC().Format(time.DateOnly)).
+		WithField("id").WithHint("a backup from before may hold it; how long tasks are kept is set by retain_tasks and retain_failed_tasks")
 }
 
 // Blobs keeps large values outside the log, by content.

@@ -60,6 +60,8 @@ type Config struct {
 	KeepOpen, KeepListed int
 	// ArchiveAfter moves finished tasks to the archive this long after their end. Default 1 h.
 	ArchiveAfter time.Duration
+	// Retention says how long archived tasks are kept. Default for ever.
+	Retention Retention
 	// Paused starts the node with all dispatch held.
 	Paused bool
 	// Redact removes secrets from what is about to be written. Default: nothing.
@@ -269,6 +271,7 @@ func (o *Orchestrator) Run(ctx context.Context) error {
 	group.Go(func() { o.timers.run(ctx, o) })
 	group.Go(func() { o.sweep(ctx) })
 	group.Go(func() { o.archiveLoop(ctx) })
+	group.Go(func() { o.removeLoop(ctx) })
 	group.Go(func() { o.indexLoop(ctx) })
 	<-ctx.Done()
 	return nil

@@ -63,9 +63,12 @@ func (p processNodes) config(cfg config.Config, m mode) node.Config {
 		SyncWait: cfg.SyncWait, OutsideApprovals: cfg.OutsideApprovals, PortableNames: cfg.PortableNames,
 		Sandbox: cfg.Sandbox, SandboxRead: cfg.SandboxRead, SandboxWrite: cfg.SandboxWrite,
 		Tools: cfg.Tools, NotifyOn: cfg.NotifyOn, NotifyTo: cfg.Tools.NotifyChannels,
-		Retention: node.Retention{Completed: days(cfg.RetainWorkspaces), Failed: days(cfg.RetainFailed)},
-		Operator:  bus.OwnerOf(cfg.DataDir),
-		Extra:     p.extra, Agents: map[string]agent.Command{},
+		Retention: node.Retention{
+			Completed: days(cfg.RetainWorkspaces), Failed: days(cfg.RetainFailed),
+			Tasks: orchestrator.Retention{Done: days(cfg.RetainTasks), Failed: days(cfg.RetainFailedTasks)},
+		},
+		Operator: bus.OwnerOf(cfg.DataDir),
+		Extra:    p.extra, Agents: map[string]agent.Command{},
 	}
 	for name, a := range cfg.Agents {
 		c.Agents[name] = agent.Command{Argv: a.Command, Timeout: a.Timeout, Network: a.Network}

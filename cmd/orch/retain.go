@@ -20,7 +20,7 @@ func newRetain(a *app) *cobra.Command {
 
 orch serve removes those that are older than retain_workspaces (of tasks that are DONE) and retain_failed (of others), in days
 since the end of the task; 0 keeps them for ever. It notes in the log which ones go before it removes them. This command removes nothing.
-Histories are never removed: get, replay and history find every task.`,
+The tasks themselves, with their histories, are kept for retain_tasks and retain_failed_tasks days.`,
 		Example: "  orch retain\n  orch retain --retain-workspaces 7",
 		Args:    takes(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.retain(cmd.Context()) },

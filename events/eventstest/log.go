@@ -38,6 +38,7 @@ func TestLog(t *testing.T, open func(t *testing.T) events.Log) {
 		"archive":                  testArchive,
 		"archive and append":       testArchiveThenAppend,
 		"past":                     testPast,
+		"remove":                   testRemove,
 		"many concurrent appends":  testManyAppends,
 		"rivals among many":        testRivalsAmongMany,
 		"cancelled context":        testCancelled,
@@ -303,6 +304,31 @@ func testArchiveThenAppend(t *testing.T, log events.Log) {
 	again.After = 0
 	_, err := Append(log, again)
 	assert.Equal(t, fault.Conflict, fault.CodeOf(err), "an archived history is closed, however young")
+}
+
+// testRemove holds that what was removed is gone for good, that others stay, and that a second call changes nothing.
+func testRemove(t *testing.T, log events.Log) {
+	t.Helper()
+	gone, live, stays := &Chain{Task: events.NewTaskID(time.Now().Add(-24 * time.Hour))}, NewChain(), NewChain()
+	gone.Grow(t, log, 3)
+	liveHistory, history := live.Grow(t, log, 1), stays.Grow(t, log, 2)
+	again := gone.Next(t, "node")
+	require.NoError(t, log.Archive(t.Context(), gone.Task))
+	require.NoError(t, log.Archive(t.Context(), stays.Task))
+	for range 2 {
+		require.NoError(t, log.Remove(t.Context(), []events.TaskID{gone.Task, live.Task, NewChain().Task}))
+	}
+	for _, err := range log.Read(t.Context(), gone.Task, 1) {
+		assert.Equal(t, fault.Gone, fault.CodeOf(err))
+		require.ErrorContains(t, err, "removed by retention")
+	}
+	again.After = 0
+	_, err := Append(log, again)
+	assert.Equal(t, fault.Gone, fault.CodeOf(err), "its id is not given to another task")
+	assert.Equal(t, liveHistory, History(t, log, live.Task, 1), "what is not archived stays")
+	assert.Equal(t, archived(history), History(t, log, stays.Task, 1))
+	assert.NotContains(t, PastOf(t, log), gone.Task)
+	assert.Equal(t, fault.InvalidFormat, fault.CodeOf(log.Remove(t.Context(), []events.TaskID{"*"})))
 }
 
 // testPast holds that an archived task keeps the head that it had in the live log.

@@ -35,6 +35,7 @@ type Log struct {
 	commits  []entry      // in the order of their positions
 	live     map[events.TaskID][]entry
 	archived map[events.TaskID][]entry
+	removed  map[events.TaskID]time.Time
 	past     []events.Head // of the archived tasks, in the order of their archiving
 	last     uint64
 	blobs    map[string][]byte
@@ -66,7 +67,7 @@ var (
 func New(cfg Config) *Log {
 	return &Log{
 		cfg:  cfg,
-		live: map[events.TaskID][]entry{}, archived: map[events.TaskID][]entry{},
+		live: map[events.TaskID][]entry{}, archived: map[events.TaskID][]entry{}, removed: map[events.TaskID]time.Time{},
 		blobs: map[string][]byte{}, points: map[string][]byte{},
 	}
 }
@@ -99,6 +100,9 @@ func (l *Log) write(r *events.Record) (uint64, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if at, gone := l.removed[r.Task]; gone {
+		return 0, events.RemovedTask(r.Task, at)
+	}
 	newest := uint64(0)
 	if h := l.live[r.Task]; len(h) > 0 {
 		newest = h[len(h)-1].head.Seq
@@ -126,7 +130,12 @@ func (l *Log) Read(ctx context.Context, task events.TaskID, from uint64) iter.Se
 		if len(history) == 0 {
 			history, as = l.archived[task], entry.storedInArchive
 		}
+		at, gone := l.removed[task]
 		l.mu.RUnlock()
+		if gone {
+			yield(events.Stored{}, events.RemovedTask(task, at))
+			return
+		}
 		skip := min(int(max(from, 1)-1), len(history)) //nolint:gosec // a history fits into memory
 		each(ctx, history[skip:], as, yield)
 	}
@@ -205,12 +214,31 @@ func (l *Log) Archive(_ context.Context, task events.TaskID) error {
 	return nil
 }
 
+// Remove implements events.Log.
+func (l *Log) Remove(_ context.Context, tasks []events.TaskID) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, task := range tasks {
+		if _, err := events.ParseTaskID(string(task)); err != nil {
+			return err
+		}
+		if len(l.archived[task]) > 0 {
+			delete(l.archived, task)
+			l.removed[task] = time.Now()
+		}
+	}
+	return nil
+}
+
 // PastAfter yields the heads of the histories that were archived after a position of the archive, which counts
 // archivings from 1.
 func (l *Log) PastAfter(ctx context.Context, position uint64) iter.Seq2[events.Head, error] {
 	return func(yield func(events.Head, error) bool) {
 		l.mu.RLock()
-		heads := l.past[min(position, uint64(len(l.past))):]
+		heads := slices.DeleteFunc(slices.Clone(l.past[min(position, uint64(len(l.past))):]), func(h events.Head) bool {
+			_, gone := l.removed[h.Task]
+			return gone
+		})
 		l.mu.RUnlock()
 		for _, h := range heads {
 			if err := ctx.Err(); err != nil {

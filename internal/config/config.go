@@ -45,6 +45,8 @@ type Config struct {
 	// RetainWorkspaces and RetainFailed are the days that workspaces of archived tasks stay, of those that are DONE and of
 	// others; 0 is for ever.
 	RetainWorkspaces, RetainFailed int
+	// RetainTasks and RetainFailedTasks are the days that archived tasks stay, those that are DONE and others; 0 is for ever.
+	RetainTasks, RetainFailedTasks int
 	// MaxStore is the size in MiB from which on the store of the embedded server takes no more; 0 is none.
 	MaxStore int
 	// MinFree is the space in MiB that it leaves free on its disk; 0 is 2 % of the disk, at most 256.

@@ -178,6 +178,14 @@ func retentionKeys() []Key {
 			Name: "retain_failed", Default: "90", max: 36_500, Node: true, Personal: true, Usage: "days that the workspace of an archived task stays that is not DONE; 0 is for ever",
 			field: func(c *Config) any { return &c.RetainFailed },
 		},
+		{
+			Name: "retain_tasks", Default: "365", max: 36_500, Node: true, Personal: true, Usage: "days that an archived task stays that is DONE, with its history, after its end; 0 is for ever",
+			field: func(c *Config) any { return &c.RetainTasks },
+		},
+		{
+			Name: "retain_failed_tasks", Default: "730", max: 36_500, Node: true, Personal: true, Usage: "days that an archived task stays that is not DONE; 0 is for ever",
+			field: func(c *Config) any { return &c.RetainFailedTasks },
+		},
 	}
 }
 

@@ -36,6 +36,8 @@ const (
 	// live log as well.
 	ArchivePart Point = "archive-part"
 	Archived    Point = "archived"
+	// Removing: it is on record which histories leave the archive, and they are still there.
+	Removing Point = "removing"
 	// Restoring: the node has read the heads of its log and none of the open tasks.
 	Restoring Point = "restoring"
 )

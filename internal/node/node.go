@@ -121,7 +121,7 @@ type Config struct {
 	// Extra adds tools to the built-in ones, for benchmarks and tests.
 	Extra []tools.Tool
 
-	// Retention says how long workspaces of archived tasks are kept; the zero value removes none.
+	// Retention says how long archived tasks and their workspaces are kept; the zero value removes none.
 	Retention Retention
 	// Wall is the clock that the node is set by when it starts; default time.Now.
 	Wall func() time.Time
@@ -294,7 +294,7 @@ func (n *Node) startOwner(ctx context.Context) error {
 func (n *Node) ownerConfig() orchestrator.Config {
 	return orchestrator.Config{
 		Log: n.store, Blobs: n.store, Checkpoints: n.store, Indexes: n.store, Catalogue: n.executor.catalogue,
-		Logger: n.cfg.logger(), Lease: n.cfg.Lease, Overrun: n.cfg.Overrun, ArchiveAfter: n.cfg.ArchiveAfter, Paused: n.cfg.Paused,
+		Logger: n.cfg.logger(), Lease: n.cfg.Lease, Overrun: n.cfg.Overrun, ArchiveAfter: n.cfg.ArchiveAfter, Retention: n.taskRetention(), Paused: n.cfg.Paused,
 		MaxDeliveries: n.cfg.MaxDeliveries, MaxSpawned: n.cfg.MaxSpawned, MaxOpen: n.cfg.MaxOpen, MaxOpenEach: n.cfg.MaxOpenEach,
 		Redact: n.executor.policy.Redact, FindSecret: n.executor.findSecret,
 		Workspace: n.executor.tree.Path, Root: n.executor.root.Name(),

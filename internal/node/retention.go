@@ -16,9 +16,20 @@ import (
 	"github.com/orch-dev/orch/orchestrator"
 )
 
-// Retention says how long the workspaces of archived tasks are kept, in each case since they were put away after the end of the task; 0 is for ever.
+// Retention says how long archived tasks and their workspaces are kept; 0 is for ever.
 type Retention struct {
+	// Completed and Failed are for the workspaces, in each case since they were put away after the end of the task.
 	Completed, Failed time.Duration
+	// Tasks is for the tasks themselves.
+	Tasks orchestrator.Retention
+}
+
+// taskRetention is that of a node that stays.
+func (n *Node) taskRetention() orchestrator.Retention {
+	if n.cfg.Guest != "" || n.cfg.ReadOnly {
+		return orchestrator.Retention{}
+	}
+	return n.cfg.Retention.Tasks
 }
 
 // rule is what holds for the folders of one shelf.
@@ -42,7 +53,7 @@ const (
 
 // startRetention removes old workspaces in the background, in a node that stays.
 func (n *Node) startRetention(ctx context.Context) error {
-	if n.cfg.Guest != "" || n.cfg.ReadOnly || n.cfg.Retention == (Retention{}) {
+	if n.cfg.Guest != "" || n.cfg.ReadOnly || n.cfg.Retention.Completed == 0 && n.cfg.Retention.Failed == 0 {
 		return nil
 	}
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))

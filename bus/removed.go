@@ -1,0 +1,234 @@
+package bus
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/failpoint"
+)
+
+// This file holds the removal of archived histories. What is left of one is a line in a record of the archive: its task, and
+// the positions that its commits had in the live log, so that a check of the whole log does not miss them.
+
+const (
+	// removedRoot is that of the records; the last token is a hash of the tasks that a record names.
+	removedRoot = archiveRoot + ".removed"
+	// removedHeader is the time of the removal, in seconds since 1970.
+	removedHeader = "Orch-Removed"
+)
+
+// removedSubject is "orch.ar.removed.<two hexadecimal digits>".
+func removedSubject(task events.TaskID) string {
+	sum := fnv.New32a()
+	_, _ = sum.Write([]byte(task)) // never fails
+	return fmt.Sprintf("%s.%02x", removedRoot, sum.Sum32()>>24)
+}
+
+func isRemovedSubject(subject string) bool { return strings.HasPrefix(subject, removedRoot+".") }
+
+// Remove implements events.Log. The records are durable before the first history goes, so that a removal that was cut short is
+// finished by the next call. A node that has lost its lease leaves it to the next one.
+func (s *Store) Remove(ctx context.Context, tasks []events.TaskID) error {
+	if loss := s.loss.Load(); loss != nil {
+		return loss
+	}
+	release, err := s.archivePause.begin(time.Now())
+	if err != nil {
+		return err
+	}
+	defer release()
+	if !awaitHeld(ctx, s.cfg.Lease) {
+		return fenced()
+	}
+	records, named := map[string]*bytes.Buffer{}, map[events.TaskID]uint64{}
+	for _, task := range tasks {
+		upTo, ok, err := s.addRemoved(ctx, records, task)
+		if err != nil {
+			return err
+		}
+		if ok {
+			named[task] = upTo
+		}
+	}
+	if err := s.writeRemoved(ctx, records); err != nil {
+		return err
+	}
+	failpoint.Pass(failpoint.Removing)
+	if !awaitHeld(ctx, s.cfg.Lease) {
+		return fenced()
+	}
+	for task, upTo := range named {
+		if err := s.leaveLive(ctx, task, upTo); err != nil { // what the server brought back after a kill
+			return err
+		}
+		if err := s.purge(ctx, s.old, archiveSubject(task), all); err != nil {
+			return err
+		}
+	}
+	return s.barrier().wait(archiveStream)
+}
+
+// addRemoved adds the line of a task to the record that it belongs to, and returns the position of its newest archived commit. It
+// reports false for a task that has no archived history, or that has gone on since.
+func (s *Store) addRemoved(ctx context.Context, records map[string]*bytes.Buffer, task events.TaskID) (upTo uint64, ok bool, err error) {
+	if _, err := events.ParseTaskID(string(task)); err != nil {
+		return 0, false, err
+	}
+	parts, whole, err := s.parts(ctx, task)
+	if err != nil || len(parts) == 0 {
+		return 0, false, err
+	}
+	end := parts[len(parts)-1]
+	newest, _, err := pastHead(end.subject, end.header, end.Seq)
+	if err != nil {
+		return 0, false, err
+	}
+	if _, more, err := s.following(ctx, task, newest.Seq); err != nil || more {
+		return 0, false, err
+	}
+	if !whole { // the rest of a removal that was cut short, or an archiving that was: then the live log has the history
+		_, gone, err := s.removedAt(ctx, task)
+		return newest.Seq, gone, err
+	}
+	var positions []uint64
+	for _, p := range parts {
+		for c, err := range unframe(p.Data) {
+			if err != nil {
+				return 0, false, err
+			}
+			positions = append(positions, c.Seq)
+		}
+	}
+	subject := removedSubject(task)
+	if records[subject] == nil {
+		records[subject] = &bytes.Buffer{}
+	}
+	records[subject].WriteString(string(task) + " " + formatPositions(positions) + "\n")
+	return newest.Seq, true, nil
+}
+
+func (s *Store) writeRemoved(ctx context.Context, records map[string]*bytes.Buffer) error {
+	defer s.touched.Store(true)
+	for subject, body := range records {
+		if err := s.space.admitArchive(body.Len()); err != nil {
+			return err
+		}
+		s.removals.Store(true)
+		m := &nats.Msg{Subject: subject, Data: body.Bytes(), Header: nats.Header{removedHeader: {strconv.FormatInt(time.Now().Unix(), 10)}}}
+		if _, err := s.conn.js.PublishMsg(ctx, m); err != nil {
+			return archiveFault(err)
+		}
+	}
+	return s.barrier().wait(archiveStream)
+}
+
+// formatPositions returns positions, which must ascend, as ranges: "3-5,9".
+func formatPositions(positions []uint64) string {
+	var b []byte
+	for i := 0; i < len(positions); {
+		first := i
+		for i++; i < len(positions) && positions[i] == positions[i-1]+1; i++ {
+		}
+		if len(b) > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendUint(b, positions[first], 10)
+		if i-1 > first {
+			b = strconv.AppendUint(append(b, '-'), positions[i-1], 10)
+		}
+	}
+	return string(b)
+}
+
+// parsePositions calls note for each position; DATA_LOSS for what formatPositions does not return.
+func parsePositions(text string, note func(uint64)) error {
+	for one := range strings.SplitSeq(text, ",") {
+		from, to, isRange := strings.Cut(one, "-")
+		if !isRange {
+			to = from
+		}
+		first, err := strconv.ParseUint(from, 10, 64)
+		if err != nil {
+			return damagedRemoval()
+		}
+		last, err := strconv.ParseUint(to, 10, 64)
+		if err != nil || last < first {
+			return damagedRemoval()
+		}
+		for seq := first; seq <= last; seq++ {
+			note(seq)
+		}
+	}
+	return nil
+}
+
+func damagedRemoval() error {
+	return fault.New(fault.DataLoss, "a record of removed tasks is damaged").WithHint("run: orch verify")
+}
+
+// findRemovals notes whether the archive has records of removed tasks: without any, nobody has to look.
+func (s *Store) findRemovals(ctx context.Context) error {
+	info, err := s.old.Info(ctx, jetstream.WithSubjectFilter(removedRoot+".*"))
+	if err != nil {
+		return readFault(err)
+	}
+	s.removals.Store(len(info.State.Subjects) > 0)
+	return nil
+}
+
+// removedAt returns when a task was removed from the archive, and whether it was.
+func (s *Store) removedAt(ctx context.Context, task events.TaskID) (time.Time, bool, error) {
+	if !s.removals.Load() {
+		return time.Time{}, false, nil
+	}
+	start := []byte(string(task) + " ")
+	for e, err := range s.conn.walk(ctx, archiveStream, removedSubject(task), 1, math.MaxUint64) {
+		if err != nil {
+			return time.Time{}, false, err
+		}
+		if bytes.HasPrefix(e.Data, start) || bytes.Contains(e.Data, slices.Concat([]byte("\n"), start)) {
+			at, err := strconv.ParseInt(e.header.Get(removedHeader), 10, 64)
+			if err != nil {
+				return time.Time{}, false, damagedRemoval()
+			}
+			return time.Unix(at, 0).UTC(), true, nil
+		}
+	}
+	return time.Time{}, false, nil
+}
+
+// removed returns GONE for a task that was removed from the archive, nil for any other one.
+func (s *Store) removed(ctx context.Context, task events.TaskID) error {
+	at, gone, err := s.removedAt(ctx, task)
+	if err != nil || !gone {
+		return err
+	}
+	return events.RemovedTask(task, at)
+}
+
+// readRemoved notes the positions of the tasks that a record of removals names.
+func (v *verifier) readRemoved(e entry) {
+	for line := range bytes.Lines(e.Data) {
+		task, positions, _ := strings.Cut(strings.TrimSuffix(string(line), "\n"), " ")
+		if err := parsePositions(positions, v.note); err != nil || !isTask(events.TaskID(task)) {
+			v.found(0, "", "the record "+e.subject+" of removed tasks is damaged")
+			return
+		}
+		if id := events.TaskID(task); !v.removed[id] {
+			v.removed[id] = true
+			v.report.Removed++
+		}
+	}
+}

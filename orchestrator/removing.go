@@ -1,0 +1,202 @@
+package orchestrator
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// This file holds what removes archived tasks when they are old enough, in the background and in small steps. Nothing of it is
+// noted in memory: a run that was cut short is done again.
+
+const (
+	// removeEvery is the time from one look for old tasks to the next, removeFirst that of the first one since the start, and of
+	// the next one after a failure.
+	removeEvery = 24 * time.Hour
+	removeFirst = time.Minute
+	// removePart is how many tasks are removed at a time.
+	removePart = 100
+)
+
+// Retention says how long archived tasks are kept since their end; 0 is for ever.
+type Retention struct {
+	// Done is for tasks that are DONE, Failed for all others.
+	Done, Failed time.Duration
+}
+
+// due reports whether a task that ended in a state at a time is not kept any more.
+func (r Retention) due(h events.Head, now time.Time) bool {
+	keep := r.Failed
+	if statemachine.State(h.State) == statemachine.Done {
+		keep = r.Done
+	}
+	return keep > 0 && now.Sub(h.At) > keep
+}
+
+// removeLoop removes old tasks once a day.
+func (o *Orchestrator) removeLoop(ctx context.Context) {
+	if o.cfg.Retention == (Retention{}) {
+		return
+	}
+	for next := removeFirst; ; {
+		rest(ctx, next)
+		if ctx.Err() != nil {
+			return
+		}
+		next = removeEvery
+		if err := o.removeOld(ctx); err != nil && ctx.Err() == nil {
+			o.cfg.Logger.WarnContext(ctx, "tasks_not_removed", slog.Any("error", err))
+			next = 10 * removeFirst
+		}
+	}
+}
+
+// removeOld removes the tasks that are due. Half of the time is for others.
+func (o *Orchestrator) removeOld(ctx context.Context) error {
+	due, err := o.dueTasks(ctx)
+	removed := 0
+	for part := range slices.Chunk(due, removePart) {
+		if err != nil || ctx.Err() != nil {
+			break
+		}
+		began := time.Now()
+		var n int
+		n, err = o.removeSome(ctx, part)
+		removed += n
+		rest(ctx, time.Since(began))
+	}
+	if removed > 0 {
+		o.cfg.Logger.InfoContext(ctx, "tasks_removed", slog.Int("tasks", removed), slog.Int("due", len(due)),
+			slog.Duration("keep_done", o.cfg.Retention.Done), slog.Duration("keep_failed", o.cfg.Retention.Failed))
+	}
+	return err
+}
+
+// removeSome removes archived tasks, those in use left out, and returns how many.
+func (o *Orchestrator) removeSome(ctx context.Context, ids []events.TaskID) (int, error) {
+	o.lock()
+	ids = slices.DeleteFunc(slices.Clone(ids), func(id events.TaskID) bool {
+		e := o.tasks[id]
+		return e != nil && (e.task == nil || !e.idle())
+	})
+	o.unlock()
+	if err := o.cfg.Log.Remove(ctx, ids); err != nil {
+		return 0, err
+	}
+	o.lock()
+	defer o.unlock()
+	for _, id := range ids {
+		if e := o.tasks[id]; e != nil && e.task != nil && e.idle() {
+			delete(o.tasks, id)
+			o.listed.dropWhole(id)
+		}
+		delete(o.listed.lines, id)
+	}
+	return len(ids), nil
+}
+
+// dueTasks returns the archived tasks that are not kept any more. A family of tasks, parents with all their children, goes when
+// the last of it is due, so that nothing that is left names a parent or a child that is gone.
+func (o *Orchestrator) dueTasks(ctx context.Context) ([]events.TaskID, error) {
+	now, f := o.now(), families{parent: map[events.TaskID]events.TaskID{}, kept: map[events.TaskID]bool{}}
+	for h, err := range o.past(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		f.add(h.Task, h.Parent, o.cfg.Retention.due(h, now))
+	}
+	o.lock()
+	for id, line := range o.listed.lines {
+		if !line.Archived {
+			f.add(id, line.Parent, false)
+		}
+	}
+	o.unlock()
+	return f.due(func(id events.TaskID) (bool, error) { return o.exists(ctx, id) })
+}
+
+// past yields the heads of the archived tasks, where the log can one by one: there may be millions.
+func (o *Orchestrator) past(ctx context.Context) iter.Seq2[events.Head, error] {
+	type ordered interface {
+		PastAfter(ctx context.Context, position uint64) iter.Seq2[events.Head, error]
+	}
+	if log, ok := o.log.Log.(ordered); ok {
+		return log.PastAfter(ctx, 0)
+	}
+	return o.cfg.Log.Past(ctx)
+}
+
+// exists reports whether there is a task, live or archived.
+func (o *Orchestrator) exists(ctx context.Context, id events.TaskID) (bool, error) {
+	for _, err := range o.cfg.Log.Read(ctx, id, 1) {
+		switch {
+		case absent(err):
+			return false, nil
+		case unreadableHistory(err):
+			return true, nil
+		default:
+			return true, err
+		}
+	}
+	return false, nil
+}
+
+// families finds the tasks that may go without those that they belong to.
+type families struct {
+	// parent holds the tasks that are due, each with its parent.
+	parent map[events.TaskID]events.TaskID
+	// kept holds the parents of those that are not.
+	kept map[events.TaskID]bool
+}
+
+func (f *families) add(id, parent events.TaskID, due bool) {
+	switch {
+	case due:
+		f.parent[id] = parent
+	case parent != "":
+		f.kept[parent] = true
+	}
+}
+
+// root returns the highest task above one that is due itself.
+func (f *families) root(id events.TaskID) events.TaskID {
+	for {
+		above := f.parent[id]
+		if _, due := f.parent[above]; !due {
+			return id
+		}
+		id = above
+	}
+}
+
+// due returns the tasks of the families that are due as a whole, the oldest ids first.
+func (f *families) due(exists func(events.TaskID) (bool, error)) ([]events.TaskID, error) {
+	stays := map[events.TaskID]bool{} // roots
+	for id := range f.kept {
+		if _, due := f.parent[id]; due {
+			stays[f.root(id)] = true
+		}
+	}
+	known := map[events.TaskID]bool{"": false}
+	var ids []events.TaskID
+	for _, id := range sortedKeys(f.parent) {
+		root := f.root(id)
+		above := f.parent[root]
+		if _, asked := known[above]; !asked {
+			there, err := exists(above)
+			if err != nil {
+				return nil, err
+			}
+			known[above] = there
+		}
+		if !stays[root] && !known[above] {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}

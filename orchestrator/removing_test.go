@@ -1,0 +1,95 @@
+package orchestrator_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/events/memlog"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
+)
+
+const day = 24 * time.Hour
+
+func keeping(done, failed time.Duration) option {
+	return func(c *orchestrator.Config) { c.Retention = orchestrator.Retention{Done: done, Failed: failed} }
+}
+
+// Archived tasks go when they are old enough, by how they ended. What is left of them is a word about when, also after a restart,
+// and their idempotency keys stay taken.
+func TestOldTasksAreRemoved(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		log := memlog.New(memlog.Config{})
+		n := start(t, log, keeping(10*day, 20*day))
+		keyed := func(r *orchestrator.SubmitRequest) { r.IdempotencyKey = "nightly" }
+		done, failed := n.submit(setPlan, keyed), n.submit(signalPlan)
+		require.NoError(t, n.cancel(failed))
+		open := n.submit(signalPlan)
+		<-time.After(9 * day)
+		require.Len(t, n.list(orchestrator.ListRequest{}), 3)
+		young := n.submit(setPlan)
+		<-time.After(2 * day)
+		check := func() {
+			_, err := n.Get(n.ctx(), orchestrator.GetRequest{ID: done})
+			hasCode(t, err, fault.Gone)
+			require.ErrorContains(t, err, "removed by retention")
+			_, err = n.trySubmit(setPlan, keyed)
+			hasCode(t, err, fault.Gone)
+			var left []events.TaskID
+			for _, line := range n.list(orchestrator.ListRequest{}) {
+				left = append(left, line.ID)
+			}
+			assert.ElementsMatch(t, []events.TaskID{failed, open, young}, left)
+		}
+		check()
+		n.stop()
+		n = start(t, log, keeping(10*day, 20*day))
+		check()
+		<-time.After(12 * day)
+		require.Len(t, n.list(orchestrator.ListRequest{}), 1)
+		assert.Equal(t, open, n.list(orchestrator.ListRequest{})[0].ID, "an open task is never removed")
+	})
+}
+
+// Without a limit nothing is removed.
+func TestTasksAreKeptForEver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, memlog.New(memlog.Config{}), keeping(0, day))
+		n.submit(setPlan)
+		<-time.After(100 * day)
+		assert.Len(t, n.list(orchestrator.ListRequest{}), 1)
+	})
+}
+
+// A family goes as a whole, children included.
+func TestFamiliesAreRemovedTogether(t *testing.T) {
+	t.Parallel()
+	none := func(events.TaskID) (bool, error) { return false, nil }
+	all := func(events.TaskID) (bool, error) { return true, nil }
+	type tasks = map[events.TaskID]events.TaskID
+	for name, c := range map[string]struct {
+		due, kept tasks
+		exists    func(events.TaskID) (bool, error)
+		want      []events.TaskID
+	}{
+		"alone":                      {tasks{"b": "", "a": ""}, nil, all, []events.TaskID{"a", "b"}},
+		"all due":                    {tasks{"a": "", "b": "a", "c": "b"}, nil, all, []events.TaskID{"a", "b", "c"}},
+		"a child is not due":         {tasks{"a": "", "b": "a", "z": ""}, tasks{"c": "a"}, all, []events.TaskID{"z"}},
+		"a grandchild is not due":    {tasks{"a": "", "b": "a", "d": "a"}, tasks{"c": "b"}, all, nil},
+		"the parent is not due":      {tasks{"b": "a", "c": "b"}, tasks{"a": ""}, all, nil},
+		"the parent is gone already": {tasks{"b": "a", "c": "b"}, nil, none, []events.TaskID{"b", "c"}},
+	} {
+		got, err := orchestrator.DueFamilies(c.due, c.kept, c.exists)
+		require.NoError(t, err, name)
+		assert.Equal(t, c.want, got, name)
+	}
+	_, err := orchestrator.DueFamilies(tasks{"b": "a"}, nil, func(events.TaskID) (bool, error) { return false, fault.New(fault.Unavailable, "") })
+	hasCode(t, err, fault.Unavailable)
+}
