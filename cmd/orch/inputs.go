@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/plan"
@@ -34,6 +35,10 @@ func pairs(args []string, schema inputSchema, flag string, guess func(string) js
 		}
 		if _, twice := v[name]; twice {
 			return nil, fault.New(fault.InvalidParams, "is given twice").WithField(name)
+		}
+		if !utf8.ValidString(arg) {
+			return nil, fault.New(fault.InvalidFormat, "is no valid UTF-8").WithField(strings.ToValidUTF8(name, "?")).
+				WithHint("convert it, or give the path of a file")
 		}
 		var err error
 		switch p, known := schema.Properties[name]; {
@@ -128,6 +133,9 @@ func (a *app) inputsFile(name string) (values, error) {
 	src, err := a.read(name, maxInputs)
 	if err != nil {
 		return nil, err
+	}
+	if !utf8.Valid(src) {
+		return nil, fault.New(fault.InvalidFormat, "%s is no valid UTF-8", name).WithField("--inputs-file")
 	}
 	v := values{}
 	if err := json.Unmarshal(src, &v); err != nil {

@@ -64,22 +64,35 @@ func TestSubmitTypesTheInputs(t *testing.T) {
 func TestWrongInputs(t *testing.T) {
 	t.Parallel()
 	for input, want := range map[string]string{
-		"n=x":        `"x" is not of the type integer`,
-		"n=1.5":      `"1.5" is not of the type integer`,
-		"yes=1":      `"1" is not of the type boolean`,
-		"files=a":    `write it as JSON: files='["a", "b"]'`,
-		"map=[]":     `"[]" is not of the type object`,
-		"n:={":       `"{" is no valid JSON`,
-		"rep=x":      "rep",
-		"=x":         "is no name=value",
-		"plain":      "is no name=value",
-		"any:=[1,2]": "any",
+		"n=x":           `"x" is not of the type integer`,
+		"n=1.5":         `"1.5" is not of the type integer`,
+		"yes=1":         `"1" is not of the type boolean`,
+		"files=a":       `write it as JSON: files='["a", "b"]'`,
+		"map=[]":        `"[]" is not of the type object`,
+		"n:={":          `"{" is no valid JSON`,
+		"rep=x":         "rep",
+		"=x":            "is no name=value",
+		"plain":         "is no name=value",
+		"any:=[1,2]":    "any",
+		"any=a\xff":     "any is no valid UTF-8",
+		"any:=\"\xff\"": "any is no valid UTF-8",
+		"\xff=a":        "? is no valid UTF-8",
 	} {
 		p := newProbe(t, &fakeSession{})
 		p.write(t, "typed.yaml", typedPlan)
 		assert.Equal(t, exitUsage, p.run(t.Context(), []string{"submit", "typed.yaml", "-i", input}), input)
 		assert.Contains(t, p.err.String(), want, input)
 	}
+}
+
+// A file of inputs that would be changed by reading it is refused.
+func TestInputsFileThatIsNoText(t *testing.T) {
+	t.Parallel()
+	p := newProbe(t, &fakeSession{})
+	p.write(t, "typed.yaml", typedPlan)
+	p.write(t, "inputs.json", "{\"any\": \"a\xff\"}")
+	assert.Equal(t, exitUsage, p.run(t.Context(), []string{"submit", "typed.yaml", "-I", "inputs.json"}))
+	assert.Contains(t, p.err.String(), "inputs.json is no valid UTF-8")
 }
 
 func TestSubmitATool(t *testing.T) {

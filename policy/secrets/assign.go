@@ -64,7 +64,7 @@ func (w word) find(data []byte, at int) (begin, end int, ok bool) {
 		return 0, 0, false
 	}
 	v, ok := valueAt(data, at, name)
-	if !ok || !v.secret(w) {
+	if !ok || v.folder || !v.secret(w) {
 		return 0, 0, false
 	}
 	return v.begin, v.end, true
@@ -117,6 +117,8 @@ type value struct {
 	unsigned bool
 	// upper is set when the name is in capitals, header when it is like that of a header, and flag like that of an option.
 	upper, header, flag bool
+	// folder is set when it is the folder that every shell keeps in PWD and OLDPWD, whose names may look made by chance.
+	folder bool
 	// line is set when name and value are alone on their line; closed when the value ends like one.
 	line, closed bool
 }
@@ -148,8 +150,12 @@ func valueAt(data []byte, at, name int) (value, bool) {
 		v.line = alone(data, start, v.end)
 	}
 	v.text = data[v.begin:v.end]
+	v.folder = shellFolder(data[start:name]) && bytes.HasPrefix(v.text, []byte("/"))
 	return v, true
 }
+
+// shellFolder reports whether a name is one in which a shell keeps a folder, whatever was assigned to it before.
+func shellFolder(name []byte) bool { return string(name) == "PWD" || string(name) == "OLDPWD" }
 
 // nameStart returns where the name that has a keyword at offset at begins.
 func nameStart(data []byte, at int) int {

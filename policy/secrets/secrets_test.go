@@ -219,3 +219,22 @@ func BenchmarkFind(b *testing.B) {
 		})
 	}
 }
+
+// Shells keep their folders in PWD and OLDPWD, as env, export -p and JSON show them; other names are held by what they say.
+func TestFoldersOfShells(t *testing.T) {
+	t.Parallel()
+	const folder = "/srv/repo/Working/TASK_01JD8Y3K9Q7W5ZVX2N4M6P8R0T/workspace"
+	for _, text := range []string{
+		"HOME=/root\nPWD=" + folder + "\nOLDPWD=/srv/x9Kq2LmZ7Rt4Vb8N\n", `declare -x PWD="` + folder + `"`, `{"PWD":"` + folder + `","n":1}`,
+	} {
+		out, found := redact([]byte(text))
+		assert.False(t, found, string(out))
+	}
+	for _, text := range []string{
+		"PWD=x9Kq2LmZ7Rt4Vb8N\n", "DB_PWD=/srv/x9Kq2LmZ7Rt4Vb8N\n", "pwd=/srv/x9Kq2LmZ7Rt4Vb8N\n", "PWD=/srv PASSWORD=x9Kq2LmZ7Rt4Vb8N\n",
+	} {
+		out, found := redact([]byte(text))
+		assert.True(t, found, text)
+		assert.NotContains(t, string(out), "x9Kq2LmZ7Rt4Vb8N")
+	}
+}
