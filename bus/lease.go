@@ -128,6 +128,29 @@ func (s *Store) resignIfOvertaken(ctx context.Context) {
 	}
 }
 
+// epochEvery is how often the active node looks whose the log is.
+const epochEvery = 2 * time.Second
+
+// watchEpoch looks now and then whether the log is still this node's, until ctx ends: a node that appends nothing would not find out.
+func (s *Store) watchEpoch(ctx context.Context) {
+	if s.cfg.Lease == nil {
+		return
+	}
+	tick := time.NewTicker(epochEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			s.resignIfOvertaken(ctx)
+		}
+	}
+}
+
+// AwaitLease waits until the lease of a connection is held; false when it is lost, or ctx ends. A connection without one need not wait.
+func (c *Conn) AwaitLease(ctx context.Context) bool { return awaitHeld(ctx, c.lease) }
+
 // nextEpoch is that of a lease, or the next one of the log when that is further: the bucket of the leases was lost and they count from 1
 // again, or a node that was late has taken the log. Whether the lease is held is asked before.
 func nextEpoch(l Lease, last uint64) uint64 {

@@ -121,6 +121,7 @@ func (c *Conn) OpenStore(ctx context.Context, cfg StoreConfig) (*Store, error) {
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s.end = cancel
 	s.ended.Go(func() { s.tend(background) })
+	s.ended.Go(func() { s.watchEpoch(background) })
 	err := s.settleLost(ctx)
 	if err == nil {
 		err = s.verifyAfterSyncFailure(ctx)

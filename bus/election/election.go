@@ -69,6 +69,8 @@ type Config struct {
 	Clock func() time.Duration
 	// TryEvery is how often a candidate asks for the lease, beside each time that the bucket says that nobody holds it. Default: 100 ms.
 	TryEvery time.Duration
+	// RenewEvery is how often a holder renews its lease, beside each time that the bucket says that it is another's. Default: 500 ms.
+	RenewEvery time.Duration
 }
 
 // Member takes part in the election. Others see it until it is closed, or its process ends.
@@ -89,6 +91,7 @@ func Join(ctx context.Context, cfg Config) (*Member, error) {
 		cfg.Clock = uptime.Now
 	}
 	cfg.TryEvery = cmp.Or(cfg.TryEvery, campaignEvery)
+	cfg.RenewEvery = cmp.Or(cfg.RenewEvery, RenewEvery)
 	if cfg.Self.ID == "" {
 		cfg.Self.ID = nuid.Next()
 	}
@@ -199,7 +202,7 @@ func (m *Member) Campaign(ctx context.Context) (*Lease, error) {
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	var won *Lease
-	everyOr(ctx, m.cfg.TryEvery, m.freed(watching), func() bool {
+	everyOr(ctx, m.cfg.TryEvery, m.changed(watching, free), func() bool {
 		lease, err := m.Try(ctx)
 		if err != nil && !fault.Has(err, fault.Conflict) && ctx.Err() == nil {
 			m.cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "lease_not_taken", slog.Any("error", err))
@@ -213,25 +216,40 @@ func (m *Member) Campaign(ctx context.Context) (*Lease, error) {
 	return won, nil
 }
 
-// freed tells when the bucket says that nobody holds the lease, until ctx ends.
-func (m *Member) freed(ctx context.Context) <-chan struct{} {
-	free := make(chan struct{}, 1)
-	changes, err := m.kv.Watch(ctx, leaseKey, jetstream.UpdatesOnly())
-	if err != nil { // the candidate asks now and then
-		return free
-	}
+// free reports whether an entry of the bucket says that nobody holds the lease.
+func free(entry jetstream.KeyValueEntry) bool { return entry.Operation() != jetstream.KeyValuePut }
+
+// changed tells when the bucket says something of the lease that counts, until ctx ends. Where the bucket cannot be watched it tells nothing.
+func (m *Member) changed(ctx context.Context, counts func(jetstream.KeyValueEntry) bool) <-chan struct{} {
+	told := make(chan struct{}, 1)
 	go func() {
-		for entry := range changes.Updates() {
-			if entry == nil || entry.Operation() == jetstream.KeyValuePut {
-				continue
-			}
+		changes, err := m.kv.Watch(ctx, leaseKey, jetstream.UpdatesOnly())
+		if err != nil {
+			return
+		}
+		for {
 			select {
-			case free <- struct{}{}:
-			default:
+			case <-ctx.Done():
+				return
+			case entry, more := <-changes.Updates():
+				if !more {
+					return
+				}
+				if entry != nil && counts(entry) {
+					tell(told)
+				}
 			}
 		}
 	}()
-	return free
+	return told
+}
+
+// tell leaves word, unless there is some already.
+func tell(told chan<- struct{}) {
+	select {
+	case told <- struct{}{}:
+	default:
+	}
 }
 
 // every calls fn now and then again and again, until it returns false or ctx ends.

@@ -249,3 +249,37 @@ func watched(t *testing.T, nc *nats.Conn) bool {
 	require.NoError(t, err)
 	return stream.CachedInfo().State.Consumers > 0
 }
+
+// A holder is told that its lease is another's: it does not find out only when it renews it.
+func TestAHolderIsTold(t *testing.T) {
+	t.Parallel()
+	for name, take := range map[string]func(jetstream.KeyValue) error{
+		"taken": func(kv jetstream.KeyValue) error {
+			_, err := kv.Put(t.Context(), "active", []byte(`{"id":"b"}`))
+			return err
+		},
+		"gone": func(kv jetstream.KeyValue) error { return kv.Delete(t.Context(), "active") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			nc := connect(t, startServer(t))
+			m, err := election.Join(t.Context(), election.Config{Conn: nc, RenewEvery: time.Hour})
+			require.NoError(t, err)
+			defer m.Leave(context.WithoutCancel(t.Context()))
+			l, err := m.Try(t.Context())
+			require.NoError(t, err)
+			require.Eventually(t, func() bool { return watched(t, nc) }, time.Minute, time.Millisecond)
+			js, err := jetstream.New(nc)
+			require.NoError(t, err)
+			kv, err := js.KeyValue(t.Context(), election.Bucket)
+			require.NoError(t, err)
+			require.NoError(t, take(kv))
+			select {
+			case <-l.Lost():
+			case <-time.After(time.Minute):
+				t.Fatal("it does not notice")
+			}
+			require.NoError(t, l.Release(t.Context()))
+		})
+	}
+}

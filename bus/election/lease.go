@@ -36,8 +36,15 @@ func (m *Member) hold(data []byte, revision uint64, asked time.Duration) *Lease 
 	l.extend(asked)
 	ctx, stop := context.WithCancel(context.Background())
 	l.stop = stop
-	l.done.Go(func() { every(ctx, RenewEvery, func() bool { return l.renew(ctx) }) })
+	l.done.Go(func() {
+		everyOr(ctx, m.cfg.RenewEvery, m.changed(ctx, l.others), func() bool { return l.renew(ctx) })
+	})
 	return l
+}
+
+// others reports whether an entry of the bucket is no renewal of this lease. The renewal that follows finds out what that means.
+func (l *Lease) others(entry jetstream.KeyValueEntry) bool {
+	return free(entry) || string(entry.Value()) != string(l.data)
 }
 
 // extend notes that the server has renewed the lease, at the earliest at a time.

@@ -33,7 +33,12 @@ type front struct {
 type localFace struct {
 	ctx     context.Context //nolint:containedctx // the time in which the node is active
 	handler http.Handler
+	// held waits until the lease of the node is held; false when it is lost, or its context ends.
+	held func(context.Context) bool
 }
+
+// heldWithin is how long a request waits for the lease: as long as one over the bus waits for a node.
+const heldWithin = 10 * time.Second
 
 // openFront listens at the address of the settings; nil when there is none, or it is taken and need not be had. Requests to other
 // nodes go over c.
@@ -60,16 +65,27 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.remote.ServeHTTP(w, r)
 		return
 	}
+	waiting, stop := context.WithTimeout(r.Context(), heldWithin)
+	defer stop()
+	switch held := local.held(waiting); {
+	case !held && waiting.Err() != nil:
+		refusePassedOn(w, r, fault.New(fault.Unavailable, "the node does not know whether it is still the active one").
+			WithHint("it does not reach the NATS servers; try again at another node"))
+		return
+	case !held: // another one is
+		f.remote.ServeHTTP(w, r)
+		return
+	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(local.ctx, cancel)()
 	local.handler.ServeHTTP(w, r.WithContext(ctx))
 }
 
-// lead lets the node of this process answer, until follow is called: it cuts what is still open, such as streams.
-func (f *front) lead(handler http.Handler) (follow func()) {
+// lead lets the node of this process answer while its lease is held, until follow is called: it cuts what is still open, such as streams.
+func (f *front) lead(handler http.Handler, held func(context.Context) bool) (follow func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	f.local.Store(&localFace{ctx, handler})
+	f.local.Store(&localFace{ctx, handler, held})
 	return func() { f.local.Store(nil); cancel() }
 }
 

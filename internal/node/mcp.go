@@ -130,7 +130,7 @@ func (n *Node) serveFace(face *server.Server, rpc http.Handler, listener net.Lis
 	go func() { ended <- web.Serve(listener) }()
 	follow := func() {}
 	if n.cfg.front != nil {
-		follow = n.cfg.front.lead(mux)
+		follow = n.cfg.front.lead(mux, n.requests.AwaitLease)
 	}
 	n.onStop(func(ctx context.Context) error {
 		follow()

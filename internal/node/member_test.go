@@ -4,10 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -220,9 +223,9 @@ func TestACommandsNodeIsListed(t *testing.T) {
 }
 
 // takeLease puts the lease of somebody else in the place of the one that is held, and returns how to end it.
-func takeLease(t *testing.T, url string) (end func()) {
+func takeLease(t *testing.T, address string) (end func()) {
 	t.Helper()
-	c, err := bus.Dial(t.Context(), bus.DialConfig{URL: url})
+	c, err := bus.Dial(t.Context(), bus.DialConfig{URL: address})
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	ask := func(subject, body string) {
@@ -290,6 +293,105 @@ func TestAMemberLeadsAnew(t *testing.T) {
 	close(gone)
 	require.Eventually(t, func() bool { return askOn(t.Context(), r, gone) == nil }, time.Minute, 10*time.Millisecond)
 	assert.Greater(t, nodesOf(t, r).Epoch, late.Epoch())
+}
+
+// So does one that has nothing to append.
+func TestAnIdleMemberLeadsAnew(t *testing.T) {
+	t.Parallel()
+	m := serveMember(t, natsServer(t))
+	c, err := bus.Dial(t.Context(), bus.DialConfig{URL: m.cfg.NATSURL})
+	require.NoError(t, err)
+	defer c.Close()
+	late, err := c.OpenStore(t.Context(), bus.StoreConfig{Lease: heldLease{make(chan struct{})}})
+	require.NoError(t, err)
+	require.NoError(t, late.Close(t.Context()))
+	require.Eventually(t, func() bool {
+		epoch, err := c.Epoch(t.Context())
+		return err == nil && epoch > late.Epoch()
+	}, time.Minute, 10*time.Millisecond)
+}
+
+// cable leads to a NATS server, and can be cut.
+type cable struct {
+	to string
+
+	mu    sync.Mutex // guards what follows
+	cut   bool
+	conns []net.Conn
+}
+
+// layCable returns a cable to the server of a URL, and the URL of its other end.
+func layCable(t *testing.T, address string) (*cable, string) {
+	t.Helper()
+	u, err := url.Parse(address)
+	require.NoError(t, err)
+	c := &cable{to: u.Host}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, listener.Close()); c.set(true) })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go c.carry(conn)
+		}
+	}()
+	u.Host = listener.Addr().String()
+	return c, u.String()
+}
+
+func (c *cable) carry(from net.Conn) {
+	defer from.Close() //nolint:errcheck // it may be closed already
+	to, err := net.Dial("tcp", c.to)
+	if err != nil {
+		return
+	}
+	defer to.Close() //nolint:errcheck // it may be closed already
+	c.mu.Lock()
+	c.conns = append(c.conns, from, to)
+	cut := c.cut
+	c.mu.Unlock()
+	if cut {
+		return
+	}
+	go func() {
+		_, _ = io.Copy(to, from) // until one of them is closed
+		_ = to.Close()
+	}()
+	_, _ = io.Copy(from, to) // the same
+}
+
+// set cuts the cable, or mends it.
+func (c *cable) set(cut bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cut = cut
+	for _, conn := range c.conns {
+		_ = conn.Close() // both sides see it
+	}
+	c.conns = nil
+}
+
+// An active node that reaches no server answers nothing from memory when its lease is over, also over HTTP: another one may be active. When it
+// reaches them again it goes on.
+func TestAnIdleMemberThatIsCutOffAnswersNothing(t *testing.T) {
+	t.Parallel()
+	var c *cable
+	m := serveMember(t, natsServer(t), func(cfg *node.Config) { c, cfg.NATSURL = layCable(t, cfg.NATSURL) })
+	secret, err := os.ReadFile(filepath.Join(m.cfg.DataDir, bus.LocalTokenFile))
+	require.NoError(t, err)
+	ask := func() int {
+		code, _ := rpcOf(t, m, strings.TrimSpace(string(secret)), `{"jsonrpc":"2.0","id":"1","method":"system.getTaskQueue","params":{"limit":1}}`)
+		return code
+	}
+	require.Equal(t, http.StatusOK, ask())
+	c.set(true)
+	require.Eventually(t, func() bool { return ask() == http.StatusServiceUnavailable }, time.Minute, 10*time.Millisecond)
+	c.set(false)
+	require.Eventually(t, func() bool { return ask() == http.StatusOK }, time.Minute, 10*time.Millisecond)
+	m.shutDown()
 }
 
 // A node that cannot stand by is refused while another one is active.
