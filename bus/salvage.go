@@ -37,6 +37,8 @@ type salvager struct {
 	to   setAside
 	lost *Lost
 	log  *slog.Logger
+	// notes are written when all that is damaged can be cut out.
+	notes []salvageNote
 }
 
 // salvage cuts out what is damaged. The note of what is lost is on the disk before the first block changes, and a salvage that was
@@ -49,9 +51,12 @@ func (i *inspection) salvage(ctx context.Context, log *slog.Logger) error {
 	s := salvager{i: i, to: newSetAside(i.dir), lost: lost, log: log}
 	blocks := map[cut][]byte{}
 	for _, c := range i.cuts {
-		if blocks[c], err = s.examine(ctx, c); err != nil {
+		if blocks[c], err = s.examine(c); err != nil {
 			return err
 		}
+	}
+	if err := s.writeNotes(ctx); err != nil { // a salvage that is refused before notes nothing
+		return err
 	}
 	s.lost.Pending = true
 	if err := s.lost.write(i.dir); err != nil {
@@ -69,7 +74,7 @@ func (i *inspection) salvage(ctx context.Context, log *slog.Logger) error {
 }
 
 // examine returns a block without its damaged records, and notes the tasks that they belong to.
-func (s *salvager) examine(ctx context.Context, c cut) ([]byte, error) {
+func (s *salvager) examine(c cut) ([]byte, error) {
 	dir := s.i.path(c.stream, "")
 	hold := uint64(0)
 	newest, err := storefile.Newest(dir, c.file)
@@ -84,16 +89,16 @@ func (s *salvager) examine(ctx context.Context, c cut) ([]byte, error) {
 		return nil, fault.Wrap(fault.CodeOf(err), err, "the block "+c.file+" of "+c.stream+" cannot be read")
 	}
 	for _, r := range regions {
-		if err := s.note(ctx, c, r); err != nil {
+		if err := s.note(c, r); err != nil {
 			return nil, err
 		}
 	}
 	return content, nil
 }
 
-// note writes a line about each task that what is cut out belongs to. A damaged commit whose task nobody can tell is not given
+// note notes a line about each task that what is cut out belongs to. A damaged commit whose task nobody can tell is not given
 // up, nor are commits that nobody can count: their tasks would go on as if the commits had never been.
-func (s *salvager) note(ctx context.Context, c cut, r storefile.Region) error {
+func (s *salvager) note(c cut, r storefile.Region) error {
 	p := Problem{Stream: c.stream, File: c.file, Seq: r.After + 1, What: fmt.Sprintf("%d bytes at byte %d, after position %d, were cut out: a record has %s", len(r.Data), r.Offset, r.After, r.What)}
 	tasks, err := tasksOf(r)
 	if c.stream == liveStream && err != nil {
@@ -101,20 +106,31 @@ func (s *salvager) note(ctx context.Context, c cut, r storefile.Region) error {
 			WithHint("the store is as it was; orch restore brings a backup back")
 	}
 	if c.stream != liveStream && c.stream != archiveStream || len(tasks) == 0 {
-		return s.noteOne(ctx, c, p)
-	}
-	for _, p.Task = range tasks {
-		s.lost.addTask(p.Task, "a record of its history is damaged ("+c.stream+", "+c.file+")")
-		if err := s.noteOne(ctx, c, p); err != nil {
-			return err
+		s.notes = append(s.notes, salvageNote{s.place(c), p})
+	} else {
+		for _, p.Task = range tasks {
+			s.lost.addTask(p.Task, "a record of its history is damaged ("+c.stream+", "+c.file+")")
+			s.notes = append(s.notes, salvageNote{s.place(c), p})
 		}
 	}
 	return nil
 }
 
-func (s *salvager) noteOne(ctx context.Context, c cut, p Problem) error {
-	s.log.LogAttrs(ctx, slog.LevelError, "record_salvaged", slog.String("problem", p.String()))
-	return s.to.note(s.place(c), p)
+// salvageNote is a line of the list of what was set aside.
+type salvageNote struct {
+	place string
+	why   Problem
+}
+
+// writeNotes writes the lines about what is about to be cut out.
+func (s *salvager) writeNotes(ctx context.Context) error {
+	for _, n := range s.notes {
+		s.log.LogAttrs(ctx, slog.LevelError, "record_salvaged", slog.String("problem", n.why.String()))
+		if err := s.to.note(n.place, n.why); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *salvager) place(c cut) string {

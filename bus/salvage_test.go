@@ -132,6 +132,8 @@ func TestSalvageGivesUpOneTask(t *testing.T) {
 func neighbours(t *testing.T, count int) (*node, []*eventstest.Chain) {
 	t.Helper()
 	n := startNode(t, bus.ServerConfig{})
+	_, err := n.Put(t.Context(), []byte("a large value"))
+	require.NoError(t, err)
 	var chains []*eventstest.Chain
 	for range count {
 		c := eventstest.NewChain()
@@ -212,6 +214,7 @@ func TestUncountedCommitsAreNotGivenUp(t *testing.T) {
 		path := streamFiles(t, n, "ORCH_EVENTS", "*.blk")[0]
 		before, err := os.ReadFile(path)
 		require.NoError(t, err)
+		flip(t, streamFiles(t, n, "OBJ_ORCH_BLOBS", "*.blk")[0], "a large value", 0) // which could be cut out
 		_, err = bus.Salvage(t.Context(), n.cfg.DataDir, slog.New(slog.DiscardHandler))
 		require.Equal(t, fault.DataLoss, fault.CodeOf(err))
 		assert.Contains(t, fault.From(err).Hint, "orch restore")
@@ -219,6 +222,7 @@ func TestUncountedCommitsAreNotGivenUp(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, before, after)
 		assert.NoFileExists(t, filepath.Join(n.cfg.DataDir, "lost.json"))
+		assert.NoFileExists(t, filepath.Join(n.cfg.DataDir, "aside", "list.jsonl"), "nothing was set aside")
 	}
 }
 

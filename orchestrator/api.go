@@ -279,6 +279,9 @@ type Summary struct {
 	Reason    string    `json:"reason,omitempty"`
 	CreatedAt time.Time `json:"created_at,omitzero"`
 	UpdatedAt time.Time `json:"updated_at"`
+	// Unreadable is the code of the error for which the history of an open task cannot be read; Reason says more. Its name and its state
+	// are not known then, unless they were before.
+	Unreadable fault.Code `json:"unreadable,omitempty"`
 	// Archived tasks lie in the archive; everything about them still answers.
 	Archived bool `json:"archived,omitempty"`
 }

@@ -1,6 +1,8 @@
 package orchestrator_test
 
 import (
+	"context"
+	"iter"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -39,4 +41,42 @@ func TestCatchingUpOnADamagedLog(t *testing.T) {
 		<-time.After(5 * time.Second)
 		require.Equal(t, []events.TaskID{first}, n.get(second).DependsOn)
 	})
+}
+
+// lacking is a log that cannot read a task.
+type lacking struct {
+	*memlog.Log
+	task events.TaskID
+}
+
+// Read implements events.Log.
+func (l *lacking) Read(ctx context.Context, id events.TaskID, from uint64) iter.Seq2[events.Stored, error] {
+	if id != l.task {
+		return l.Log.Read(ctx, id, from)
+	}
+	return func(yield func(events.Stored, error) bool) {
+		yield(events.Stored{}, fault.New(fault.DataLoss, "a commit is missing"))
+	}
+}
+
+// An open task whose history cannot be read is in the list, with a mark that says so.
+func TestUnreadableTasksAreListed(t *testing.T) {
+	t.Parallel()
+	log := &lacking{Log: memlog.New(memlog.Config{})}
+	n := start(t, log.Log)
+	harmed, whole := n.submit(onePlan), n.submit(onePlan)
+	n.stop()
+	log.task = harmed
+	n = start(t, log.Log, func(c *orchestrator.Config) { c.Log = log })
+	lines := map[events.TaskID]orchestrator.Summary{}
+	require.Eventually(t, func() bool {
+		clear(lines)
+		for _, line := range n.list(orchestrator.ListRequest{}) {
+			lines[line.ID] = line
+		}
+		return len(lines) == 2 && lines[harmed].Unreadable != ""
+	}, time.Minute, 10*time.Millisecond)
+	require.Equal(t, fault.DataLoss, lines[harmed].Unreadable)
+	require.NotEmpty(t, lines[harmed].Reason)
+	require.Empty(t, lines[whole].Unreadable)
 }

@@ -109,7 +109,7 @@ func (o *Orchestrator) enter(id events.TaskID, fn func(*entry, error)) {
 	e := o.tasks[id]
 	if e == nil {
 		e = newEntry(id)
-		e.open = o.unread[id]
+		e.open = o.unread[id].open
 		o.tasks[id] = e
 		o.waken(e)
 		o.load(e)
@@ -176,6 +176,14 @@ func (o *Orchestrator) loadNow(ctx context.Context, e *entry) {
 	o.release(e)
 }
 
+// unreadTask is a task that could not be read from the log.
+type unreadTask struct {
+	// open is true when its end, if it has come to it, was not followed up.
+	open bool
+	// err is why.
+	err *fault.Error
+}
+
 // loadFailed gives an entry up whose history could not be read. The lock is held.
 func (o *Orchestrator) loadFailed(e *entry, err error) {
 	_, known := o.unread[e.id]
@@ -201,7 +209,7 @@ func (o *Orchestrator) abandon(e *entry, err error) {
 		o.wasRead(e.id)
 		o.timers.clear(e.id)
 	} else {
-		o.unread[e.id] = e.open
+		o.unread[e.id] = unreadTask{open: e.open, err: fault.From(err)}
 		o.timers.set(o.now().Add(catchUpAfter), e.id)
 	}
 	for _, fn := range turns {

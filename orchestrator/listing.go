@@ -203,7 +203,25 @@ func (o *Orchestrator) remembered() ([]Summary, time.Time, error) {
 	for _, line := range o.listed.lines {
 		lines = append(lines, *line)
 	}
-	return lines, o.listed.forgotten, nil
+	return o.markUnreadable(lines), o.listed.forgotten, nil
+}
+
+// markUnreadable marks the lines of open tasks whose histories cannot be read, and adds those that there are none of. The lock is held.
+func (o *Orchestrator) markUnreadable(lines []Summary) []Summary {
+	if len(o.unread) == 0 {
+		return lines
+	}
+	for i := range lines {
+		if u, ok := o.unread[lines[i].ID]; ok && unreadableHistory(u.err) {
+			lines[i].Unreadable, lines[i].Reason = u.err.Code, u.err.Message
+		}
+	}
+	for id, u := range o.unread {
+		if unreadableHistory(u.err) && o.listed.lines[id] == nil {
+			lines = append(lines, Summary{ID: id, Unreadable: u.err.Code, Reason: u.err.Message, CreatedAt: id.Time(), UpdatedAt: id.Time()})
+		}
+	}
+	return lines
 }
 
 func (r *ListRequest) check() error {
@@ -291,7 +309,7 @@ func (o *Orchestrator) page(ctx context.Context, r ListRequest, lines []Summary)
 		if after != nil && newer(line, *after) <= 0 || !r.roughly(line) {
 			continue
 		}
-		if line.Priority == "" {
+		if line.Priority == "" && line.Unreadable == "" {
 			line, err = o.complete(ctx, line)
 			if absent(err) {
 				continue // it has left the archive meanwhile

@@ -195,9 +195,8 @@ type Orchestrator struct {
 	waits     map[events.TaskID]map[events.TaskID]bool // dependency → tasks that wait for it
 	// named counts, by dependency, the tasks that are being written and will wait for it.
 	named map[events.TaskID]int
-	// unread holds the tasks that could not be read from the log, and whether their end, if they have come
-	// to it, was not followed up.
-	unread map[events.TaskID]bool
+	// unread holds the tasks that could not be read from the log.
+	unread map[events.TaskID]unreadTask
 	// asleep holds the open tasks that were not read since the start, because nobody needed more than this of them.
 	asleep map[events.TaskID]*sleeper
 	// loads bounds the histories that are read at the same time.
@@ -232,7 +231,7 @@ func New(cfg Config) (*Orchestrator, error) {
 		tasks: map[events.TaskID]*entry{}, keys: map[string]*semaphore{},
 		waits:  map[events.TaskID]map[events.TaskID]bool{},
 		named:  map[events.TaskID]int{},
-		unread: map[events.TaskID]bool{},
+		unread: map[events.TaskID]unreadTask{},
 		asleep: map[events.TaskID]*sleeper{},
 		loads:  make(chan struct{}, maxLoads),
 

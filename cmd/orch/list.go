@@ -113,6 +113,9 @@ func (a *app) showList(reply orchestrator.ListReply) error {
 		table.Row("ID", "NAME", "STATE", "AGE", "REASON")
 		for _, t := range reply.Tasks {
 			state := string(t.State)
+			if t.Unreadable != "" {
+				state = strings.TrimSpace(state + " (" + string(t.Unreadable) + ")")
+			}
 			if t.Paused {
 				state += " (paused)"
 			}
