@@ -119,6 +119,9 @@ type value struct {
 	upper, header, flag bool
 	// folder is set when it is the folder that every shell keeps in PWD and OLDPWD, whose names may look made by chance.
 	folder bool
+	// name is what the value is assigned to; resource is set when that is a part of an ARN or a URN.
+	name     []byte
+	resource bool
 	// line is set when name and value are alone on their line; closed when the value ends like one.
 	line, closed bool
 }
@@ -127,6 +130,7 @@ type value struct {
 func valueAt(data []byte, at, name int) (value, bool) {
 	start := nameStart(data, at)
 	v := value{
+		name: data[start:name], resource: inResource(data, start),
 		upper: upperCase(data[start:name]), flag: bytes.HasPrefix(data[start:], []byte("--")),
 		header: bytes.HasPrefix(bytes.ToLower(data[start:name]), []byte("x-")),
 	}
@@ -197,7 +201,7 @@ func beginsLine(data []byte, i int) bool {
 
 // secret reports whether the value of a name that ends with w is one.
 func (v value) secret(w word) bool {
-	if !v.closed || !literal(v.text) || w.mixed && !mixed(v.text) || len(v.text) < w.least {
+	if !v.closed || v.resource || v.repeatsName() || v.pattern() || !literal(v.text) || w.mixed && !mixed(v.text) || len(v.text) < w.least {
 		return false
 	}
 	switch {

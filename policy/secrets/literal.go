@@ -30,6 +30,29 @@ func (v value) path() bool {
 	return !slices.ContainsFunc(bytes.Split(v.text, []byte("/")), func(part []byte) bool { return random(part, shortLoose, 3.5) })
 }
 
+// inResource reports whether what begins at offset i is a part of the name of a resource, as in
+// arn:aws:secretsmanager:us-east-1:123456789012:secret:NAME.
+func inResource(data []byte, i int) bool {
+	const longestName = 128
+	if i == 0 || data[i-1] != ':' {
+		return false
+	}
+	words := bytes.FieldsFunc(data[max(0, i-longestName):i], func(r rune) bool { return strings.ContainsRune(" \t\r\n\"'`", r) })
+	return len(words) > 0 && (bytes.HasPrefix(words[len(words)-1], []byte("arn:")) || bytes.HasPrefix(words[len(words)-1], []byte("urn:")))
+}
+
+// repeatsName reports whether the value is the name, or a part of it, as in debugToken = debugtoken; or, behind PublicKeyToken,
+// a name that is made to be shown.
+func (v value) repeatsName() bool {
+	name, text := bytes.ToLower(v.name), bytes.ToLower(v.text)
+	return bytes.Contains(name, text) && !bytes.ContainsAny(text, "0123456789") || bytes.Equal(name, text) || bytes.HasSuffix(name, []byte("publickeytoken"))
+}
+
+// pattern reports whether the value stands for many, such as projects/*/secrets/*, or is a type, such as *uint16.
+func (v value) pattern() bool {
+	return bytes.Contains(v.text, []byte("/*/")) || v.unsigned && v.text[0] == '*' && isIdentifier(v.text[1:])
+}
+
 // literal reports whether a value can be a secret itself: one word that is no placeholder and
 // does not merely name one.
 func literal(text []byte) bool {
@@ -40,7 +63,7 @@ func literal(text []byte) bool {
 func stands() []string {
 	return []string{
 		"${", "$(", "{{", "}}", "<", "[redacted", "process.env", "os.environ", "getenv", "secret://", "secrets.", "your-", "your_",
-		"changeme", "change-me", "change_me", "placeholder", "xxxx", "****", "....", "example.com", "examplekey",
+		"convertto-securestring", "changeme", "change-me", "change_me", "placeholder", "xxxx", "****", "....", "example.com", "examplekey",
 	}
 }
 

@@ -60,6 +60,8 @@ func secretCases() []secretCase {
 		{"assignment", "mysql --password=hunter2 db", "hunter2"},
 		{"assignment", "Server=x;Password=hunter2;Port=1", "hunter2"},
 		{"assignment", "secret: 0123456789abcdef0123456789abcdef", "0123456789abcdef0123456789abcdef"},
+		{"assignment", `id:secret="Xy12Zk99Qq77Lm"`, "Xy12Zk99Qq77Lm"},
+		{"assignment", `password: "*uint1677"`, "*uint1677"},
 		{"assignment", "password = \"ab\\\"cdefgh\"", `ab\"cdefgh`},
 	}
 }
@@ -131,6 +133,9 @@ func nearMisses() []string {
 		`app@tcp(db:3306)/x`, `app:${PASS}@tcp(db:3306)/x`, `https://user:${PASS}@host`, `https://user:password@host`, `postgres://u:[REDACTED:url_password]@h`, `secret://database`,
 		`password = "secret://database"`, `orch_events`, `orch_0123456789`, `0123456789abcdef0123456789abcdef01234567`,
 		`password = "[REDACTED:assignment]"`, `PASSWORD=********`, `password: "xxxxxxxx"`, `func token(s string) string {`,
+		`arn:aws:secretsmanager:us-east-1:123456789012:secret:SecretName-6RandomCharacters`, "see `urn:ietf:params:oauth:token-type:id_token`, `urn:ietf:params:aws:token-type:aws4_request`",
+		`c.googlefirebaseappcheckv1betadebugtoken = googlefirebaseappcheckv1betadebugtoken`, `"PGSSLPASSWORD": "sslpassword"`, "\tPassword       *uint16\n",
+		"a Secret Manager secret: `projects/*/secrets/*/versions/*`", `Culture=neutral, PublicKeyToken=31bf3856ad364e35`, `$Pass = ConvertTo-SecureString -String $x`,
 		`token => "bearer"`, `secret = "short"`, "password:\n  min: 8\n", `"passwordMinLength": 12`,
 	}
 }
