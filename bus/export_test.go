@@ -45,3 +45,13 @@ func ParsePositions(text string) (positions []uint64, err error) {
 	err = parsePositions(text, func(seq uint64) { positions = append(positions, seq) })
 	return positions, err
 }
+
+// OldVersion is what a store of an older version says of itself.
+func OldVersion() ([]byte, error) { return seal(storeVersion{}) }
+
+// VersionOf reads what OldVersion returns.
+func VersionOf(data []byte) (int, error) {
+	var v storeVersion
+	err := unseal(data, &v)
+	return v.Version, err
+}

@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net"
 	"sync"
@@ -146,18 +147,23 @@ type TunnelListener struct {
 	conn     *Conn
 	sub      *nats.Subscription
 	accepted chan net.Conn
-	ctx      context.Context //nolint:containedctx // the life of the listener
-	stop     context.CancelFunc
+	// slots are taken by the tunnels that are open.
+	slots chan struct{}
+	ctx   context.Context //nolint:containedctx // the life of the listener
+	stop  context.CancelFunc
 }
 
 var _ net.Listener = (*TunnelListener)(nil)
 
-// ListenTunnel takes tunnels at a subject.
-func ListenTunnel(c *Conn, subject string) (*TunnelListener, error) {
-	l := &TunnelListener{conn: c, accepted: make(chan net.Conn)}
+// MaxTunnels is how many tunnels a node has open at the same time. Each holds at most one part of tunnelPart bytes in each direction.
+const MaxTunnels = 2048
+
+// ListenTunnel takes tunnels at a subject, at most so many at the same time; more get RATE_LIMITED.
+func ListenTunnel(c *Conn, subject string, most int) (*TunnelListener, error) {
+	l := &TunnelListener{conn: c, accepted: make(chan net.Conn), slots: make(chan struct{}, most)}
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	var err error
-	if l.sub, err = c.nc.Subscribe(subject, func(m *nats.Msg) { go l.take(m) }); err == nil {
+	if l.sub, err = c.nc.Subscribe(subject, l.admit); err == nil {
 		err = c.nc.Flush()
 	}
 	if err != nil {
@@ -165,6 +171,30 @@ func ListenTunnel(c *Conn, subject string) (*TunnelListener, error) {
 		return nil, fault.Wrap(fault.Unavailable, err, "no connections over the NATS server can be taken")
 	}
 	return l, nil
+}
+
+// admit takes a tunnel unless there are too many. It must not wait.
+func (l *TunnelListener) admit(m *nats.Msg) {
+	select {
+	case l.slots <- struct{}{}:
+		go func() {
+			defer func() { <-l.slots }()
+			l.take(m)
+		}()
+	default:
+		l.refuse(m)
+	}
+}
+
+// refuse answers who asks for one tunnel too many.
+func (l *TunnelListener) refuse(m *nats.Msg) {
+	f := fault.New(fault.RateLimited, "the active node has %d connections through NATS servers open", cap(l.slots)).
+		WithHint("try again when some have ended, or ask the active node itself; see orch nodes")
+	body, err := json.Marshal(f)
+	if err != nil || !ordinaryInbox(m) {
+		return
+	}
+	_ = m.RespondMsg(&nats.Msg{Data: body, Header: nats.Header{errorHeader: {string(f.Code)}}}) // else it asks again
 }
 
 // take opens the end of a tunnel that somebody asks for. Who does not hold the lease leaves it to whoever does.

@@ -13,12 +13,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/fault"
 )
 
 // tunnelled returns a client of a server that is reached through tunnels.
 func tunnelled(t *testing.T, n *node, handler http.Handler) *http.Client {
 	t.Helper()
-	listener, err := bus.ListenTunnel(n.conn, "orch.tunnel")
+	listener, err := bus.ListenTunnel(n.conn, "orch.tunnel", 16)
 	require.NoError(t, err)
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
 	ended := make(chan struct{})
@@ -90,4 +91,31 @@ func TestTunnelAnswersInboxesAlone(t *testing.T) {
 	_, err = nc.Request("orch.tunnel", []byte("orch.cmd.cancel"), 200*time.Millisecond)
 	require.Error(t, err)
 	assert.Empty(t, handled)
+}
+
+// One tunnel too many is refused, and there is room again when another has ended.
+func TestTunnelsAreBounded(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, bus.ServerConfig{})
+	listener, err := bus.ListenTunnel(n.conn, "orch.tunnel", 1)
+	require.NoError(t, err)
+	defer listener.Close() //nolint:errcheck // it never fails
+	accepted := make(chan net.Conn, 2)
+	go func() {
+		for c, err := listener.Accept(); err == nil; c, err = listener.Accept() {
+			accepted <- c
+		}
+	}()
+	c, err := n.server.Connect(t.Context())
+	require.NoError(t, err)
+	defer c.Close()
+	first, err := bus.DialTunnel(t.Context(), c, "orch.tunnel")
+	require.NoError(t, err)
+	_, err = bus.DialTunnel(t.Context(), c, "orch.tunnel")
+	require.Equal(t, fault.RateLimited, fault.CodeOf(err), "%v", err)
+	require.NoError(t, first.Close())
+	require.Eventually(t, func() bool {
+		again, err := bus.DialTunnel(t.Context(), c, "orch.tunnel")
+		return err == nil && again.Close() == nil
+	}, time.Minute, time.Millisecond)
 }

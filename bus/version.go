@@ -61,11 +61,15 @@ func newerStore(v storeVersion, so string) *fault.Error {
 		WithHint("use the newer orch; nothing is damaged")
 }
 
-// writeVersion gives a store its version that has none yet.
+// writeVersion gives a store the version of this package when it has none yet or an older one: older programs must not take it for theirs.
 func writeVersion(dataDir string) error {
 	path := filepath.Join(dataDir, versionFile)
-	if exists(path) {
+	var v storeVersion
+	switch err := readSealed(path, &v); {
+	case fault.Has(err, fault.DataLoss), err == nil && v.Version >= StoreVersion: // the check of the files names the damage
 		return nil
+	case err != nil && !fault.Has(err, fault.NotFound):
+		return err
 	}
 	return writeSealed(path, thisVersion())
 }
@@ -93,11 +97,31 @@ func (s *Store) checkExternalVersion(ctx context.Context) error {
 	if err := unseal(e.Value(), &v); err != nil {
 		return fault.Wrap(fault.DataLoss, err, "the version of the store is damaged").WithField(metaBucket + "." + versionKey)
 	}
+	if v.Version < StoreVersion {
+		return s.raiseVersion(ctx, e.Revision())
+	}
 	newer, err := v.admit(s.cfg.ReadNewer)
 	if newer != nil {
 		s.loss.Store(newer)
 	}
 	return err
+}
+
+// raiseVersion gives the store of an external server the version of this package, unless another node was first.
+func (s *Store) raiseVersion(ctx context.Context, revision uint64) error {
+	data, err := seal(thisVersion())
+	if err != nil {
+		return err
+	}
+	_, err = s.meta.Update(ctx, versionKey, data, revision)
+	switch {
+	case errors.Is(err, jetstream.ErrKeyExists):
+		return s.checkExternalVersion(ctx)
+	case err != nil:
+		return openFault(err)
+	default:
+		return nil
+	}
 }
 
 // newer reports whether a newer orch has written the store, so that it is only read.

@@ -78,8 +78,13 @@ func waitUntilWanted(ctx context.Context, dir string) error {
 	}
 }
 
+// handOverWithin is how long the parts of a node that gives way may take to end, where they wait for others.
+const handOverWithin = 10 * time.Second
+
 // handOver ends all of the node but what runs calls.
 func (n *Node) handOver(ctx context.Context) {
+	ctx, stop := context.WithTimeout(ctx, handOverWithin)
+	defer stop()
 	n.handedOver.Store(true)
 	n.calls.handOver()
 	var err error

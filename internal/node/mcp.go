@@ -58,7 +58,7 @@ func (n *Node) startFace(ctx context.Context) error {
 // listen listens where clients come. To a member of a cluster they come through its front, and through tunnels from those of others.
 func (n *Node) listen(ctx context.Context) (l net.Listener, origin string, err error) {
 	if n.cfg.front != nil {
-		l, err = bus.ListenTunnel(n.requests, bus.TunnelSubject)
+		l, err = bus.ListenTunnel(n.requests, bus.TunnelSubject, bus.MaxTunnels)
 		return l, n.cfg.front.origin, err
 	}
 	if l, err = listenHTTP(ctx, n.cfg); err != nil || l == nil {

@@ -150,6 +150,8 @@ const retryAfter = time.Second
 // takeTurns is active whenever nobody else is, until ctx ends. The first failure to become active is an error: something is wrong
 // with the node.
 func (m *member) takeTurns(ctx context.Context, ready func()) error {
+	var making sync.WaitGroup
+	defer making.Wait()
 	lease, err := m.seat.Try(ctx)
 	for first := true; ; first = false {
 		taken := fault.Has(err, fault.Conflict)
@@ -159,7 +161,7 @@ func (m *member) takeTurns(ctx context.Context, ready func()) error {
 		}
 		if taken {
 			m.cfg.logger().LogAttrs(ctx, slog.LevelInfo, "node_stands_by")
-			m.makeLocalToken(ctx)
+			making.Go(func() { m.makeLocalToken(ctx) }) // the active node may take its time, or be none
 			ready()
 			err = nil
 		}
@@ -171,7 +173,7 @@ func (m *member) takeTurns(ctx context.Context, ready func()) error {
 			_ = pause.For(ctx, retryAfter) // the next line sees that ctx has ended
 		}
 		if lease, err = m.seat.Campaign(ctx); err != nil {
-			return nil //nolint:nilerr // ctx has ended
+			return nil // ctx has ended
 		}
 	}
 }

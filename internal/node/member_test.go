@@ -189,7 +189,10 @@ func TestStandbyAnswersHTTP(t *testing.T) {
 	secret, err := os.ReadFile(filepath.Join(first.cfg.DataDir, bus.LocalTokenFile))
 	require.NoError(t, err)
 	token := strings.TrimSpace(string(secret))
-	assert.FileExists(t, filepath.Join(second.cfg.DataDir, bus.LocalTokenFile), "who runs a node that stands by has a token too")
+	require.Eventually(t, func() bool {
+		_, err := os.Stat(filepath.Join(second.cfg.DataDir, bus.LocalTokenFile))
+		return err == nil
+	}, time.Minute, time.Millisecond, "who runs a node that stands by has a token too")
 	const ask = `{"jsonrpc":"2.0","id":"1","method":"system.getTaskQueue","params":{"limit":1}}`
 	for _, s := range []*served{first, second} {
 		code, said := rpcOf(t, s, token, ask)
