@@ -10,7 +10,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -82,7 +84,20 @@ type Member struct {
 	done sync.WaitGroup
 }
 
-// Join makes this process a member. Errors: UNAVAILABLE.
+// checkServer refuses servers whose buckets have no keys that run out: VALIDATION_ERROR. One whose version cannot be read is let through.
+func checkServer(version string) error {
+	var major, minor int
+	if n, err := fmt.Sscanf(strings.TrimPrefix(version, "v"), "%d.%d", &major, &minor); err != nil || n < 2 {
+		return nil //nolint:nilerr // the bucket is refused by the server then
+	}
+	if major > 2 || major == 2 && minor >= 11 {
+		return nil
+	}
+	return fault.New(fault.ValidationError, "the NATS server has version %s; nodes that share a log need 2.11 or newer, whose keys run out", version).
+		WithField("nats").WithHint("update the NATS servers")
+}
+
+// Join makes this process a member. Errors: UNAVAILABLE, VALIDATION_ERROR for servers that are too old.
 func Join(ctx context.Context, cfg Config) (*Member, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -94,6 +109,9 @@ func Join(ctx context.Context, cfg Config) (*Member, error) {
 	cfg.RenewEvery = cmp.Or(cfg.RenewEvery, RenewEvery)
 	if cfg.Self.ID == "" {
 		cfg.Self.ID = nuid.Next()
+	}
+	if err := checkServer(cfg.Conn.ConnectedServerVersion()); err != nil {
+		return nil, err
 	}
 	js, err := jetstream.New(cfg.Conn)
 	if err != nil {

@@ -283,3 +283,16 @@ func TestAHolderIsTold(t *testing.T) {
 		})
 	}
 }
+
+// Servers without what the lease needs are refused by name.
+func TestOldServersAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, version := range []string{"2.11.0", "2.12.3-RC.1", "v2.14.0", "3.0.0", "", "dev"} {
+		require.NoError(t, election.CheckServer(version), version)
+	}
+	for _, version := range []string{"1.4.1", "2.9.25", "2.10.29"} {
+		err := election.CheckServer(version)
+		require.True(t, fault.Has(err, fault.ValidationError), version)
+		assert.Contains(t, err.Error(), version)
+	}
+}

@@ -1,0 +1,4 @@
+package election
+
+// CheckServer is checkServer.
+var CheckServer = checkServer
