@@ -121,7 +121,7 @@ func TestClientsThatDoNotRead(t *testing.T) { //nolint:paralleltest // it measur
 				now, _ := node.memory()
 				most = max(most, now)
 			}
-			t.Logf("%d clients that do not read: the resident memory of the node grew from %d by at most %d MiB, the heap in use from %d to %d MiB; the slowest call of another one took %v",
+			t.Logf("%d clients that do not read: the resident memory of the node grew from %d by at most %d MiB, the heap in use is %d MiB before and %d after; the slowest call of another one took %v",
 				unreadScale(), before, most-before, heapBefore, node.ask(askHeap), slowest)
 			assert.Less(t, most-before, unreadMemory()*detector)
 			assert.Less(t, slowest, 5*time.Second)

@@ -1,9 +1,12 @@
 package server
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -44,6 +47,47 @@ func (s *Server) offerTools() {
 	}
 	s.sdk.RemoveTools(keysGone(s.offered, offered)...)
 	s.offered = offered
+	s.descriptions.forget()
+}
+
+// descriptions are those of tools as lists have them, so that each is encoded once and not for everybody who asks.
+type descriptions struct {
+	mu     sync.Mutex
+	byTool map[descriptionKey]json.RawMessage
+}
+
+// descriptionKey is all that a description follows from. The SDK keeps one definition until another one is offered.
+type descriptionKey struct {
+	tool    *mcp.Tool
+	name    string
+	support tools.TaskMode
+}
+
+// of encodes a tool. It has no task support where that is empty.
+func (d *descriptions) of(key descriptionKey) json.RawMessage {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if known, ok := d.byTool[key]; ok {
+		return known
+	}
+	fields := object{}
+	decode(mustJSON(key.tool), &fields)
+	fields["name"] = key.name
+	if key.support != "" {
+		fields["execution"] = object{"taskSupport": key.support}
+	}
+	if d.byTool == nil {
+		d.byTool = map[descriptionKey]json.RawMessage{}
+	}
+	d.byTool[key] = mustJSON(fields)
+	return d.byTool[key]
+}
+
+// forget drops the descriptions of tools that may be offered no more.
+func (d *descriptions) forget() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.byTool = nil
 }
 
 // toolOf describes a tool as MCP does, with the hints that follow from its contract (S0-010).
@@ -65,23 +109,23 @@ func toolOf(t tools.Tool) *mcp.Tool {
 
 // listTools adds the task support of 2025-11-25, and leaves out what the identity does not see.
 func (s *Server) listTools(c client, list *mcp.ListToolsResult) mcp.Result {
-	shown, names := []object{}, s.portableNames()
+	var shown [][]byte
+	names := s.portableNames()
 	for _, t := range list.Tools {
 		tool, ok := s.cfg.Catalogue.Get(t.Name)
 		if ok && (tool.Spec().Unlisted || !c.who.sees(tool)) || !ok && !c.who.Show.showsOwn(t.Name) {
 			continue
 		}
-		fields := object{}
-		decode(mustJSON(t), &fields)
-		fields["name"] = shownName(t.Name, names)
+		key := descriptionKey{tool: t, name: shownName(t.Name, names)}
 		if !c.modern {
-			fields["execution"] = object{"taskSupport": support(tool)}
+			key.support = support(tool)
 		}
-		shown = append(shown, fields)
+		shown = append(shown, s.descriptions.of(key))
 	}
-	whole := object{}
-	decode(mustJSON(list), &whole)
-	whole["tools"] = shown
+	whole, rest := object{}, *list
+	rest.Tools = nil
+	decode(mustJSON(&rest), &whole)
+	whole["tools"] = c.room.value(slices.Concat([]byte("["), bytes.Join(shown, []byte(",")), []byte("]")))
 	if c.modern {
 		whole["resultType"] = "complete"
 	}

@@ -35,7 +35,7 @@ type ownTool struct {
 	reads bool
 	in    map[string]*jsonschema.Schema
 	need  []string
-	do    func(ctx context.Context, c client, in ownInput) (any, error)
+	do    func(ctx context.Context, c *client, in *ownInput) (any, error)
 }
 
 // ownInput is the input of all tools of the face.
@@ -123,7 +123,7 @@ func (s *Server) own(t ownTool) mcp.ToolHandler {
 		}
 		var out any
 		if err == nil {
-			out, err = t.do(ctx, c, in)
+			out, err = t.do(ctx, &c, &in)
 		}
 		if err != nil {
 			return s.failure(t.name, fault.From(err)).unpack()
@@ -178,8 +178,8 @@ func plainLetters(name string) string {
 	return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name))
 }
 
-func (s *Server) ownSubmit(ctx context.Context, c client, in ownInput) (any, error) {
-	reach, err := s.rootsOf(ctx, c)
+func (s *Server) ownSubmit(ctx context.Context, c *client, in *ownInput) (any, error) {
+	reach, err := s.rootsOf(ctx, *c)
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +187,7 @@ func (s *Server) ownSubmit(ctx context.Context, c client, in ownInput) (any, err
 		Plan: in.Plan, Inputs: in.Inputs, Name: in.Name, IdempotencyKey: in.Key, Actor: c.who.Name, Labels: ttlLabel(s.cfg.DefaultTTL),
 		Client: helper(nil, reach, ""),
 	}
-	if err := s.bound(c, &r); err != nil {
+	if err := s.bound(*c, &r); err != nil {
 		return nil, err
 	}
 	task, err := s.cfg.API.Submit(ctx, r)
@@ -200,12 +200,12 @@ func (s *Server) ownSubmit(ctx context.Context, c client, in ownInput) (any, err
 	return task, nil
 }
 
-func (s *Server) ownStatus(ctx context.Context, c client, in ownInput) (any, error) {
+func (s *Server) ownStatus(ctx context.Context, c *client, in *ownInput) (any, error) {
 	t, err := s.ownTask(ctx, c, in)
 	if err != nil {
 		return nil, err
 	}
-	if t, err = s.withRoom(ctx, c, t); err != nil {
+	if t, err = s.withRoom(ctx, *c, t); err != nil {
 		return nil, err
 	}
 	c.room.spareTask(&t)
@@ -214,7 +214,7 @@ func (s *Server) ownStatus(ctx context.Context, c client, in ownInput) (any, err
 }
 
 // ownTask is the task that a call of a tool of the face names. NOT_FOUND, GONE for one that was shown once (S3-151).
-func (s *Server) ownTask(ctx context.Context, c client, in ownInput) (orchestrator.TaskView, error) {
+func (s *Server) ownTask(ctx context.Context, c *client, in *ownInput) (orchestrator.TaskView, error) {
 	t, err := s.taskOf(ctx, c.who, in.TaskID)
 	if !fault.Has(err, fault.NotFound) {
 		return t, err
@@ -231,7 +231,7 @@ func (s *Server) ownTask(ctx context.Context, c client, in ownInput) (orchestrat
 // ownTaskID is ownTask for a call that waits, perhaps with many others: the view of the task does not stay on its stack meanwhile.
 //
 //go:noinline
-func (s *Server) ownTaskID(ctx context.Context, c client, in ownInput) (events.TaskID, error) {
+func (s *Server) ownTaskID(ctx context.Context, c *client, in *ownInput) (events.TaskID, error) {
 	t, err := s.ownTask(ctx, c, in)
 	return t.ID, err
 }
@@ -249,7 +249,7 @@ func (s *Server) past(ctx context.Context, who Identity, text string) (orchestra
 // maxWait keeps a waiting tool below the time after which clients give a call up.
 const maxWait = 50 * time.Second
 
-func (s *Server) ownResult(ctx context.Context, c client, in ownInput) (any, error) {
+func (s *Server) ownResult(ctx context.Context, c *client, in *ownInput) (any, error) {
 	id, err := s.ownTaskID(ctx, c, in)
 	if err != nil {
 		return nil, err
@@ -258,7 +258,7 @@ func (s *Server) ownResult(ctx context.Context, c client, in ownInput) (any, err
 	if wait <= 0 {
 		wait = s.cfg.SyncWait
 	}
-	r, err := s.result(ctx, c, orchestrator.ResultRequest{ID: id, Wait: wait})
+	r, err := s.result(ctx, c.room, orchestrator.ResultRequest{ID: id, Wait: wait})
 	if err == nil && r.State == statemachine.Done {
 		r.Output = s.cfg.Reveal(ctx, id, c.who.Name, r.Output)
 	}
@@ -266,7 +266,7 @@ func (s *Server) ownResult(ctx context.Context, c client, in ownInput) (any, err
 	return r, err
 }
 
-func (s *Server) ownList(ctx context.Context, c client, in ownInput) (any, error) {
+func (s *Server) ownList(ctx context.Context, c *client, in *ownInput) (any, error) {
 	r := orchestrator.ListRequest{Limit: min(max(in.Limit, 0), 100), Cursor: in.Cursor}
 	if r.Limit == 0 {
 		r.Limit = 20
@@ -280,7 +280,7 @@ func (s *Server) ownList(ctx context.Context, c client, in ownInput) (any, error
 	return s.cfg.API.List(ctx, r)
 }
 
-func (s *Server) ownCancel(ctx context.Context, c client, in ownInput) (any, error) {
+func (s *Server) ownCancel(ctx context.Context, c *client, in *ownInput) (any, error) {
 	t, err := s.ownTask(ctx, c, in)
 	if err != nil {
 		return nil, err
@@ -288,7 +288,7 @@ func (s *Server) ownCancel(ctx context.Context, c client, in ownInput) (any, err
 	return s.cfg.API.Cancel(ctx, orchestrator.CancelRequest{ID: t.ID, Reason: in.Reason, Actor: c.who.Name})
 }
 
-func (s *Server) ownApprovals(ctx context.Context, c client, _ ownInput) (any, error) {
+func (s *Server) ownApprovals(ctx context.Context, c *client, _ *ownInput) (any, error) {
 	got, err := s.cfg.API.Approvals(ctx, orchestrator.ApprovalsRequest{})
 	if err != nil || c.who.Role.seesAll() {
 		return got, err

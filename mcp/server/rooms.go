@@ -18,7 +18,7 @@ import (
 // Limits of the answers that are made, or wait for their clients to read them, over HTTP.
 const (
 	// MaxAnswers is the bytes of memory of all large answers, MaxAnswersEach those of one identity.
-	MaxAnswers     = 24 << 20
+	MaxAnswers     = 16 << 20
 	MaxAnswersEach = MaxAnswers / 2
 	// MaxAnswerWait is how long an answer waits until there is memory for it.
 	MaxAnswerWait = 10 * time.Second
@@ -264,16 +264,16 @@ func (r *rooms) admit() {
 }
 
 // result is Result of the API in the room of a request: a large output is read when there is memory for it.
-func (s *Server) result(ctx context.Context, c client, r orchestrator.ResultRequest) (orchestrator.ResultReply, error) {
-	r.SizeOnly = c.room != nil
+func (s *Server) result(ctx context.Context, of *room, r orchestrator.ResultRequest) (orchestrator.ResultReply, error) {
+	r.SizeOnly = of != nil
 	now, err := s.cfg.API.Result(ctx, r)
 	if err != nil || now.Size == 0 {
 		return now, err
 	}
-	if err := c.room.hold(ctx, int(now.Size)); err != nil {
+	if err := of.hold(ctx, int(now.Size)); err != nil {
 		return now, fault.From(err).WithHint(toolResult+` with {"task_id": %q} has the result once other answers are read`, string(r.ID))
 	}
-	if err := c.room.begin(ctx); err != nil {
+	if err := of.begin(ctx); err != nil {
 		return now, err
 	}
 	r.SizeOnly = false

@@ -149,7 +149,8 @@ type Server struct {
 	meter    meter
 	// offered are the tools of the catalogue that the SDK knows, by name, as they are described. Only followTools and
 	// New use it.
-	offered map[string]string
+	offered      map[string]string
+	descriptions descriptions
 	// published and watched are the resources that are listed, and those that are subscribed to.
 	published       published
 	watched         watched

@@ -154,7 +154,7 @@ func (b *ToolCaller) call(ctx context.Context, c client, call ToolCall) (reply T
 		return reply, b.unseen(call.Tool, call.Args)
 	}
 	if own, ok := b.s.ownTool(call.Tool); ok {
-		reply.Output, err = b.callOwn(ctx, own, call.Args)
+		reply.Output, err = b.callOwn(ctx, &own, call.Args)
 		return reply, coded(err)
 	}
 	if !b.c.who.Role.submits() {
@@ -177,7 +177,7 @@ func (b *ToolCaller) call(ctx context.Context, c client, call ToolCall) (reply T
 }
 
 // callOwn calls a tool of the face itself.
-func (b *ToolCaller) callOwn(ctx context.Context, t ownTool, args json.RawMessage) (json.RawMessage, error) {
+func (b *ToolCaller) callOwn(ctx context.Context, t *ownTool, args json.RawMessage) (json.RawMessage, error) {
 	in, err := t.read(args)
 	if err != nil {
 		return nil, b.s.refuse(b.c, t.name, args, err)
@@ -185,7 +185,7 @@ func (b *ToolCaller) callOwn(ctx context.Context, t ownTool, args json.RawMessag
 	if !t.reads && !b.c.who.Role.submits() {
 		return nil, b.s.refuse(b.c, t.name, args, fault.New(fault.Forbidden, "%s may not do that", b.Name()))
 	}
-	out, err := t.do(ctx, b.c, in)
+	out, err := t.do(ctx, &b.c, &in)
 	if err != nil {
 		return nil, err
 	}
@@ -200,7 +200,7 @@ func (b *ToolCaller) await(ctx context.Context, r *run, wait time.Duration, repl
 	limit := b.s.cfg.Now().Add(wait)
 	for {
 		left := limit.Sub(b.s.cfg.Now())
-		now, err := b.s.result(ctx, b.c, orchestrator.ResultRequest{ID: r.id, Wait: max(left, 0), Attend: true})
+		now, err := b.s.result(ctx, b.c.room, orchestrator.ResultRequest{ID: r.id, Wait: max(left, 0), Attend: true})
 		switch {
 		case err != nil:
 			return err

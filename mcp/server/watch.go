@@ -14,11 +14,11 @@ import (
 // progress or of log entries hears of them meanwhile.
 func (s *Server) watch(ctx context.Context, c client, r *run, wait time.Duration) (orchestrator.ResultReply, error) {
 	if r.token == nil && !s.hears(c) {
-		return s.result(ctx, c, orchestrator.ResultRequest{ID: r.id, Wait: max(wait, 0), Attend: true})
+		return s.result(ctx, c.room, orchestrator.ResultRequest{ID: r.id, Wait: max(wait, 0), Attend: true})
 	}
 	limit := s.cfg.Now().Add(wait)
 	for {
-		now, err := s.result(ctx, c, orchestrator.ResultRequest{ID: r.id, Attend: true})
+		now, err := s.result(ctx, c.room, orchestrator.ResultRequest{ID: r.id, Attend: true})
 		if err != nil {
 			return now, err
 		}

@@ -1,0 +1,40 @@
+package server
+
+import (
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/tools"
+)
+
+// countedSchema counts how often it is encoded.
+type countedSchema struct{ encoded int }
+
+func (c *countedSchema) MarshalJSON() ([]byte, error) {
+	c.encoded++
+	return []byte(`{"type":"object"}`), nil
+}
+
+// Lists do not encode the tools for each client that asks: once for each way in which a tool is described.
+func TestToolsAreDescribedOnce(t *testing.T) {
+	t.Parallel()
+	none, err := tools.New()
+	require.NoError(t, err)
+	schema, s := &countedSchema{}, &Server{cfg: Config{Catalogue: none}}
+	tool := &mcp.Tool{Name: toolList, InputSchema: schema}
+	list := func(modern bool) string {
+		found := &mcp.ListToolsResult{Tools: []*mcp.Tool{tool}, NextCursor: "next"}
+		return string(mustJSON(s.listTools(client{modern: modern}, found)))
+	}
+	for range 3 {
+		assert.JSONEq(t, `{"tools":[{"name":"orch_list","inputSchema":{"type":"object"},"execution":{"taskSupport":"forbidden"}}],"nextCursor":"next","ttlMs":0,"cacheScope":""}`, list(false))
+		assert.JSONEq(t, `{"tools":[{"name":"orch_list","inputSchema":{"type":"object"}}],"nextCursor":"next","ttlMs":0,"cacheScope":"","resultType":"complete"}`, list(true))
+	}
+	assert.Equal(t, 2, schema.encoded)
+	s.descriptions.forget()
+	list(true)
+	assert.Equal(t, 3, schema.encoded, "tools may be others")
+}
