@@ -164,6 +164,7 @@ func leaves() []Row {
 		{Package: "internal/gopool"},
 		{Package: "internal/httplimit"},
 		{Package: "internal/patch", Imports: []string{"fault"}},
+		{Package: "internal/goroutines", Kit: true},
 		{Package: "internal/logtest", Kit: true},
 		{Package: "internal/netguard", Imports: []string{"fault"}},
 		{Package: "internal/pathguard", Imports: []string{"fault"}},

@@ -13,9 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"runtime/debug"
-	"runtime/pprof"
 	"strconv"
 	"strings"
 	"syscall"
@@ -28,6 +26,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/crash"
 	"github.com/orch-dev/orch/internal/failpoint"
+	"github.com/orch-dev/orch/internal/goroutines"
 	"github.com/orch-dev/orch/internal/node"
 	"github.com/orch-dev/orch/internal/pause"
 )
@@ -242,31 +241,10 @@ func reply(request string) string {
 		return "armed"
 	}
 	if request == "stacks" {
-		return strconv.Quote(stacks())
+		return strconv.Quote(goroutines.Stacks())
 	}
 	debug.FreeOSMemory()
-	return strconv.Itoa(runtime.NumGoroutine() - kept(stacks()))
-}
-
-// kept counts the goroutines among the stacks that are kept for later requests.
-func kept(stacks string) (n int) {
-	for block := range strings.SplitSeq(stacks, "\n\n") {
-		count, _, _ := strings.Cut(block, " @ ")
-		count = count[strings.LastIndexByte(count, '\n')+1:]
-		if i, err := strconv.Atoi(count); err == nil && strings.Contains(block, "gopool.(*Pool).next") {
-			n += i
-		}
-	}
-	return n
-}
-
-// stacks counts the goroutines of this process by what they do.
-func stacks() string {
-	var text strings.Builder
-	if err := pprof.Lookup("goroutine").WriteTo(&text, 1); err != nil {
-		return err.Error()
-	}
-	return text.String()
+	return strconv.Itoa(goroutines.Held())
 }
 
 // arm arms "<failpoint> <pass>"; other text arms nothing.

@@ -25,6 +25,7 @@ import (
 
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/goroutines"
 	"github.com/orch-dev/orch/internal/node"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/tools"
@@ -100,11 +101,11 @@ const (
 	askHeap       = "heap"
 )
 
-// answerStats answers each line of the standard input: with the number of goroutines, or with the MiB of heap that are in use,
-// once all other memory was given back.
+// answerStats answers each line of the standard input: with the number of goroutines that are not kept for later, or with the
+// MiB of heap that are in use, once all other memory was given back.
 func answerStats() {
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-		number := runtime.NumGoroutine()
+		number := goroutines.Held()
 		if in.Text() == askHeap {
 			debug.FreeOSMemory()
 			number = heap() >> 20
