@@ -57,8 +57,7 @@ func (t *turn) verifyCall(n *plan.Node, key string, in *item) {
 	if n.Verify == nil || !failpoint.On(failpoint.AskEarly) && t.early(t.task.Steps[key].Due) {
 		return // a person decides, or its time has not come
 	}
-	// Every attempt in doubt is asked about anew: what was found about an earlier one says nothing.
-	asking := key + verifySuffix + strconv.Itoa(t.task.Steps[key].Attempt)
+	asking := t.probeOf(key)
 	if probe := t.task.Steps[asking]; probe != nil {
 		t.judge(n, key, probe)
 		return
@@ -71,6 +70,21 @@ func (t *turn) verifyCall(n *plan.Node, key string, in *item) {
 		Step: asking, Attempt: 1, Tool: tool, Args: t.keep(args), Effect: string(tools.Read),
 		Queue: t.queueOf(n, tool), Timeout: t.timeoutOf(n), Purpose: purposeVerify,
 	})
+}
+
+// probeOf names the call that asks about the newest attempt of a step: what was found about an earlier attempt says nothing. One
+// that has lost its worker says nothing either, so that another one asks, as often as a call is handed out.
+func (t *turn) probeOf(key string) string {
+	first := key + verifySuffix + strconv.Itoa(t.task.Steps[key].Attempt)
+	asking := first
+	for n := 2; n <= t.o.cfg.MaxDeliveries; n++ {
+		probe := t.task.Steps[asking]
+		if probe == nil || probe.State != statemachine.StepFailed || !interrupted(probe.Class) {
+			break
+		}
+		asking = first + "." + strconv.Itoa(n)
+	}
+	return asking
 }
 
 // judge turns what the verify tool found into a decision, if it found anything.

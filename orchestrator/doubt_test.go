@@ -70,6 +70,32 @@ func TestVerifyWaitsForTheTimeLimit(t *testing.T) {
 	})
 }
 
+// A verify call that is lost with its worker is made again, by another one; a person decides when many were lost.
+func TestVerifyIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	for losses, asked := range map[int]bool{2: true, 3: false} {
+		synctest.Test(t, func(t *testing.T) {
+			n := start(t, memlog.New(memlog.Config{}), short, func(c *orchestrator.Config) { c.MaxDeliveries = 3 })
+			id, c := n.doubtful(verifiedPlan, 0)
+			hasCode(t, n.fail("w", c, fault.ClassToolError), fault.Conflict)
+			for range losses {
+				probe := n.take("v")
+				assert.Equal(t, "READ", probe.Tool)
+				require.NoError(t, n.Start(n.ctx(), work.Started{Ref: probe.Ref, Worker: "v"}))
+				<-time.After(3 * time.Second)
+			}
+			if asked {
+				require.NoError(t, n.report("v", n.take("v"), `{"n":4}`))
+				assert.Equal(t, statemachine.Done, n.result(id).State)
+			} else {
+				n.none("v")
+				assert.Equal(t, statemachine.Blocked, n.get(id).State)
+			}
+			n.checkReplay(id)
+		})
+	}
+}
+
 // A late result is refused, and says that the call has ended: nothing is to be waited for any more.
 func TestLateResultEndsTheWait(t *testing.T) {
 	t.Parallel()
