@@ -165,6 +165,14 @@ func (l *link) Archive(ctx context.Context, task events.TaskID) error {
 	return l.log.Archive(ctx, task)
 }
 
+// Remove implements events.Log.
+func (l *link) Remove(ctx context.Context, tasks []events.TaskID) error {
+	if err := l.sides(); err != nil {
+		return err
+	}
+	return l.log.Remove(ctx, tasks)
+}
+
 // Put implements events.Blobs.
 func (l *link) Put(ctx context.Context, data []byte) (string, error) {
 	if err := l.sides(); err != nil {
