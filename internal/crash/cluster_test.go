@@ -117,6 +117,9 @@ func (c *cluster) spawn(role string, env ...string) *process {
 	if c.first && role == roleNode {
 		env = append(env, envStandby+"=1") // it may lose its lease with the server, and has to win it again
 	}
+	if c.zombies {
+		env = append(env, envToil+"=1")
+	}
 	return spawn(c.t, role, c.dir, env...)
 }
 

@@ -84,6 +84,8 @@ type Absence struct {
 const (
 	TheNode   = "node"
 	TheBroker = "broker"
+	// TheMachine had more to do than it could: a process did not go on, though nobody had stopped it.
+	TheMachine = "machine"
 )
 
 // Violation is a broken promise.

@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	// gapFrom is for how long a process does not go on when it says so: then a heartbeat of a worker is late.
-	gapFrom = lease / 3
+	// gapFrom is for how long a process does not go on when it says so: then a heartbeat of a worker is late. One of a lease
+	// and more is no machine that is too busy: somebody has stopped the process.
+	gapFrom = lease / 4
 	// gapTick is how often it looks.
 	gapTick = gapFrom / 10
 )
@@ -49,7 +50,7 @@ func noteGaps(ctx context.Context, dir string) (err error) {
 	}
 }
 
-// readGaps returns when workers did not go on.
+// readGaps returns when processes did not go on.
 func readGaps(t *testing.T, dir string) (gaps []crash.Absence) {
 	t.Helper()
 	f, err := os.Open(gapsPath(dir))
@@ -63,7 +64,9 @@ func readGaps(t *testing.T, dir string) (gaps []crash.Absence) {
 		if d.Decode(&a) != nil {
 			break // the worker died in the line
 		}
-		gaps = append(gaps, a)
+		if gaps = append(gaps, a); a.To.Sub(a.From) < lease {
+			gaps = append(gaps, crash.Absence{Who: crash.TheMachine, From: a.From, To: a.To})
+		}
 	}
 	return gaps
 }

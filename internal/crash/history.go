@@ -233,7 +233,7 @@ func (h *history) inDoubt(c *events.Commit, key string, s *stepHistory) {
 	}
 	switch _, lost := h.evidence.Lost[WorkerPID(s.worker)]; {
 	case h.absent(TheBroker, s.calls[s.attempt], c.At): // nobody was heard
-	case h.absent(Process(WorkerPID(s.worker)), s.calls[s.attempt], c.At): // the machine was too busy
+	case h.absent(Process(WorkerPID(s.worker)), s.calls[s.attempt], c.At), h.absent(TheMachine, s.calls[s.attempt], c.At):
 	case isAgent(s.worker):
 		h.agentInDoubt(c, key, s)
 	case lost:

@@ -39,6 +39,8 @@ const (
 	envCall = "CRASH_CALL"
 	// envTrap is a failpoint and its pass, at which the process dies while it starts.
 	envTrap = "CRASH_TRAP"
+	// envToil is set for workers whose calls are long and have children.
+	envToil = "CRASH_TOIL"
 	// envSecret holds what must be seen nowhere.
 	envSecret = "CRASH_TOKEN"
 
@@ -72,6 +74,8 @@ const (
 	archiveAfter = 5 * time.Second
 	// workerSlots is the number of calls that a worker runs at the same time.
 	workerSlots = 32
+	// toilSlots is the same of one whose calls are long and have children, which would keep the machine too busy to hear of each other.
+	toilSlots = 8
 )
 
 func TestMain(m *testing.M) {
@@ -95,6 +99,13 @@ func play(role string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	arm(os.Getenv(envTrap))
+	if role == roleNode || role == roleWorker {
+		go func() {
+			if err := noteGaps(ctx, os.Getenv(envDir)); err != nil {
+				fmt.Fprintln(os.Stderr, "gaps are not noted:", err)
+			}
+		}()
+	}
 	switch role {
 	case roleNode:
 		return playNode(ctx, stop)
@@ -205,15 +216,13 @@ func playStandby(ctx context.Context, stop func(), cfg node.Config) error {
 func playWorker(ctx context.Context, stop func()) error {
 	cfg := config(os.Getenv(envDir), os.Stderr)
 	cfg.Concurrency = workerSlots
+	if os.Getenv(envToil) != "" {
+		cfg.Concurrency = toilSlots
+	}
 	if err := tell("ready"); err != nil {
 		return err
 	}
 	go answer(stop)
-	go func() {
-		if err := noteGaps(ctx, os.Getenv(envDir)); err != nil {
-			fmt.Fprintln(os.Stderr, "gaps are not noted:", err)
-		}
-	}()
 	for {
 		err := node.RunWorker(ctx, cfg)
 		if !fault.Has(err, fault.Unavailable) || pause.For(ctx, 20*time.Millisecond) != nil {
