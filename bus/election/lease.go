@@ -121,7 +121,10 @@ func (l *Lease) Release(ctx context.Context) error {
 	return nil
 }
 
+// subjectPrefix stands before the keys of the bucket in its stream.
+const subjectPrefix = "$KV." + Bucket + "."
+
 // message is a value of the bucket on its way.
 func message(key string, data []byte) *nats.Msg {
-	return &nats.Msg{Subject: "$KV." + Bucket + "." + key, Data: data}
+	return &nats.Msg{Subject: subjectPrefix + key, Data: data}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -28,26 +29,41 @@ type View struct {
 func (m *Member) Members(ctx context.Context) ([]View, error) {
 	ctx, stop := context.WithTimeout(ctx, 2*answerWithin)
 	defer stop()
-	values, err := m.kv.WatchAll(ctx, jetstream.IgnoreDeletes())
+	keys, err := m.keys(ctx)
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	defer func() { _ = values.Stop() }() // it ends with ctx
 	var all []View
 	var holder Info
-	for {
-		select {
-		case <-ctx.Done():
-			return nil, unavailable(ctx.Err())
-		case entry := <-values.Updates():
-			if entry == nil {
-				return arrange(all, holder), nil
-			}
-			if err := sort(entry, &all, &holder); err != nil {
-				return nil, err
-			}
+	for _, key := range keys {
+		entry, err := m.kv.Get(ctx, key)
+		switch {
+		case errors.Is(err, jetstream.ErrKeyNotFound): // it was given up, or has run out
+			continue
+		case err != nil:
+			return nil, unavailable(err)
+		}
+		if err := sort(entry, &all, &holder); err != nil {
+			return nil, err
 		}
 	}
+	return arrange(all, holder), nil
+}
+
+// keys are those of the bucket. A watch of the bucket tells at times of a key that is renewed meanwhile only after its list has ended.
+func (m *Member) keys(ctx context.Context) (keys []string, err error) {
+	stream, err := m.js.Stream(ctx, "KV_"+Bucket)
+	if err != nil {
+		return nil, err
+	}
+	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(">"))
+	if err != nil {
+		return nil, err
+	}
+	for subject := range info.State.Subjects {
+		keys = append(keys, strings.TrimPrefix(subject, subjectPrefix))
+	}
+	return keys, nil
 }
 
 // sort puts an entry where it belongs.
