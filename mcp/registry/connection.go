@@ -11,6 +11,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/orch-dev/orch/mcp/oauth"
 )
 
 const (
@@ -33,8 +35,9 @@ type link interface {
 	end()
 	// tail is the end of what a process wrote to stderr, with secrets hidden; "" for a URL.
 	tail() string
-	// ended tells why the way is closed when it was not end that closed it; "" when that is unknown.
-	ended() string
+	// ended tells why the way is closed when it was not end that closed it; nil when that is unknown. The error matches
+	// oauth.ErrLogin when only a person can help.
+	ended() error
 }
 
 // connection is a session with a server.
@@ -66,7 +69,7 @@ func connect(ctx context.Context, within time.Duration, o connectOptions) (*conn
 		return nil, err
 	}
 	c, err := handshake(first, l, o, "")
-	if err == nil || ctx.Err() != nil {
+	if err == nil || ctx.Err() != nil || errors.Is(err, oauth.ErrLogin) {
 		return c, err
 	}
 	if l, err = o.open(); err != nil {
@@ -105,12 +108,14 @@ func handshake(ctx context.Context, l link, o connectOptions, version string) (*
 	return c, nil
 }
 
-// explain adds what is known of the link to an error.
+// explain adds what is known of the link to an error. A login that is needed is the whole reason: the link is ended for
+// it, and what the SDK says of that depends on what it was about to do.
 func explain(err error, l link) error {
-	if reason := l.ended(); reason != "" {
-		err = errors.Join(errors.New(reason), err)
+	reason := l.ended()
+	if errors.Is(reason, oauth.ErrLogin) {
+		return reason
 	}
-	return err
+	return errors.Join(reason, err)
 }
 
 // tools lists the tools of the server. Those that nobody could use are left out, and refused is told why (S1-088).

@@ -1,8 +1,11 @@
 package registry
 
 import (
+	"context"
 	"io"
 	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // InFlight counts the calls of a server that are not over.
@@ -52,3 +55,25 @@ func NewCheck() (func(content []byte) ([]SchemaError, error), error) {
 
 // Mark is what the stream of answers to a call goes through.
 func Mark(body io.ReadCloser, token string) io.ReadCloser { return tagStream(body, token) }
+
+// Dead is a link that was closed for a reason before the SDK could use it. Opened counts how often it was tried.
+type Dead struct {
+	Reason error
+	Opened int
+}
+
+// Connect implements mcp.Transport. The SDK only sees that the link is closed.
+func (d *Dead) Connect(context.Context) (mcp.Connection, error) { return nil, io.EOF }
+
+func (d *Dead) end()         {}
+func (d *Dead) tail() string { return "" }
+func (d *Dead) ended() error { return d.Reason }
+
+// Dial is what opening a session on the link ends with, in the words for people too.
+func (d *Dead) Dial(ctx context.Context) (text string, err error) {
+	_, err = connect(ctx, time.Minute, connectOptions{pendingCalls: newPendingCalls(time.Minute), open: func() (link, error) {
+		d.Opened++
+		return d, nil
+	}})
+	return reasonOf(err), err
+}

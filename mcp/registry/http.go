@@ -30,7 +30,7 @@ type remote struct {
 
 	mu      sync.Mutex
 	conn    mcp.Connection
-	refused string
+	refused error
 }
 
 // reach prepares the link to the URL of a definition. VALIDATION_ERROR.
@@ -66,8 +66,8 @@ func (r *remote) redirected(from, to *url.URL, hops int) error {
 	text := "the server redirects to " + maskURL(to.String()) + "; if that is right, write it as baseURL"
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.refused = text
-	return errors.New(text)
+	r.refused = errors.New(text)
+	return r.refused
 }
 
 // headersOf are the headers of each request.
@@ -86,7 +86,10 @@ func headersOf(c MCPConfig) http.Header {
 func (r *remote) told(status string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.refused = "the server answers " + status
+	if errors.Is(r.refused, oauth.ErrLogin) {
+		return // that is why
+	}
+	r.refused = errors.New("the server answers " + status)
 }
 
 // barred remembers that there is no token for the server. Without one the link is of no use, and it ends.
@@ -96,7 +99,7 @@ func (r *remote) barred(err error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.refused = fault.From(err).Message
+	r.refused = err
 	go r.end() // it says goodbye, which is a request too
 }
 
@@ -121,7 +124,7 @@ func (r *remote) end() {
 
 func (*remote) tail() string { return "" }
 
-func (r *remote) ended() string {
+func (r *remote) ended() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.refused

@@ -2,6 +2,8 @@ package registry_test
 
 import (
 	"context"
+	"errors"
+	"io"
 	"io/fs"
 	"net/http"
 	"os"
@@ -16,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/mcp/oauth"
 	"github.com/orch-dev/orch/mcp/oauthtest"
 	"github.com/orch-dev/orch/mcp/registry"
 )
@@ -118,6 +121,26 @@ func TestServerThatDemandsALogin(t *testing.T) {
 	_, err = w.Logout(t.Context(), "notes")
 	require.True(t, fault.Has(err, fault.NotFound), "%v", err)
 	w.untold(web, report.LastError)
+}
+
+func TestReasonOfAClosedLink(t *testing.T) {
+	t.Parallel()
+	t.Run("a login is the whole reason, and another generation does not help", func(t *testing.T) {
+		t.Parallel()
+		link := &registry.Dead{Reason: fault.Wrap(fault.Unauthorized, oauth.ErrLogin, "log in")}
+		text, err := link.Dial(t.Context())
+		require.ErrorIs(t, err, oauth.ErrLogin)
+		assert.Equal(t, "log in", text)
+		assert.Equal(t, 1, link.Opened)
+	})
+	t.Run("another one is told with what the protocol says", func(t *testing.T) {
+		t.Parallel()
+		link := &registry.Dead{Reason: errors.New("it has ended")}
+		text, err := link.Dial(t.Context())
+		require.ErrorIs(t, err, io.EOF)
+		assert.Regexp(t, `^it has ended\n.*EOF`, text)
+		assert.Equal(t, 2, link.Opened)
+	})
 }
 
 func TestLoginIsRenewed(t *testing.T) {

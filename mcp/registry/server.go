@@ -202,11 +202,11 @@ func (s *server) watch(ctx context.Context, a *activeSession, changed <-chan str
 			return
 		case <-a.conn.done:
 			reason := a.conn.link.ended()
-			if reason == "" {
-				reason = "the connection was closed by the server"
+			if reason == nil {
+				reason = errors.New("the connection was closed by the server")
 			}
 			s.detach(a)
-			s.failed(a.conceal(reason), false)
+			s.failed(a.conceal(reasonOf(reason)), errors.Is(reason, oauth.ErrLogin))
 			return
 		case <-settled.C:
 			stirred = changed

@@ -147,22 +147,24 @@ func (p *process) end() {
 
 func (p *process) tail() string { return p.conceal(p.stderr.String()) }
 
-func (p *process) ended() string {
-	complaint := p.stdout.complaint()
-	if complaint != "" || !isClosed(p.service.Done()) || isClosed(p.over) && p.killed {
-		return complaint
+func (p *process) ended() error {
+	if complaint := p.stdout.complaint(); complaint != "" {
+		return errors.New(complaint)
+	}
+	if !isClosed(p.service.Done()) || isClosed(p.over) && p.killed {
+		return nil
 	}
 	status := "exit status 0"
 	if err := p.service.Err(); err != nil {
 		status = err.Error()
 	} else if isClosed(p.leaving) {
-		return "" // it was asked to
+		return nil // it was asked to
 	}
 	text := "the process has ended: " + status
 	if last := lastLine(p.tail()); last != "" {
 		text += ": " + last
 	}
-	return text
+	return errors.New(text)
 }
 
 func lastLine(text string) string {
