@@ -73,23 +73,34 @@ func open(ctx context.Context, env *tools.Env, path string) (*repository, error)
 	return r, r.disarm(ctx)
 }
 
-// missing tells why there is no work tree: none at all, or one that lies outside of the root. To find
-// that one, git reads everywhere here; it runs nothing and only its answer "true" is used.
+// missing tells why there is no work tree: none at all, or one that lies outside of the root or whose repository does.
+// To find that one, git reads everywhere here; it runs nothing, and what it answers is not shown.
 func (r *repository) missing(ctx context.Context) error {
-	c := r.command("rev-parse", "--is-inside-work-tree")
+	c := r.command("rev-parse", "--is-inside-work-tree", "--show-toplevel")
 	delete(c.Env, ceiling)
 	c.Sandbox.Read = []string{"/"}
 	res, err := r.env.Exec.Run(ctx, c)
+	top, inside := strings.CutPrefix(res.Stdout, "true\n")
 	switch {
 	case err != nil:
 		return err
-	case res.ExitCode == 0 && res.Stdout == "true\n":
+	case res.ExitCode == 0 && inside && r.inRoot(strings.TrimSuffix(top, "\n")):
+		return fault.New(fault.OutsideRoot, "the work tree of %s belongs to a repository that lies outside of the root", r.dir).
+			WithReason("OutsideRoot").WithField("repository_path").
+			WithHint("start with --root at a folder that holds the repository too, or use a clone instead of git worktree")
+	case res.ExitCode == 0 && inside:
 		return fault.New(fault.OutsideRoot, "the work tree of %s lies outside of the root", r.dir).
 			WithReason("OutsideRoot").WithField("repository_path").WithHint("start with --root at the top of the repository")
 	default:
 		return fault.New(fault.NotFound, "%s is in no git work tree", r.dir).
 			WithReason("REPO_NOT_FOUND").WithField("repository_path").WithHint("name the folder of a git repository below %s", r.env.Root.Name())
 	}
+}
+
+// inRoot reports whether a folder lies inside the root.
+func (r *repository) inRoot(dir string) bool {
+	_, err := r.env.Root.ExistingDir(dir)
+	return err == nil
 }
 
 // disarm finds the filters that the configuration defines, which status and diff would run on changed

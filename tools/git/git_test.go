@@ -307,6 +307,24 @@ func TestDiscoveryStaysBelowTheRoot(t *testing.T) {
 	}
 }
 
+// A work tree whose repository is above the root is told from one that is above the root itself.
+func TestLinkedWorkTree(t *testing.T) {
+	t.Parallel()
+	outer := newRepo(t)
+	linked := filepath.Join(t.TempDir(), "linked")
+	outer.git("commit", "-q", "--allow-empty", "-m", "first")
+	outer.git("worktree", "add", "-q", linked)
+	guard, err := pathguard.Open(linked)
+	require.NoError(t, err)
+	t.Cleanup(func() { guard.Close() })
+	outer.env.Root = guard
+	_, err = call[status](outer, "GIT_STATUS", map[string]any{"repository_path": linked})
+	f := fault.From(err)
+	assert.Equal(t, fault.OutsideRoot, f.Code)
+	assert.Equal(t, "the work tree of "+linked+" belongs to a repository that lies outside of the root", f.Message)
+	assert.Contains(t, f.Hint, "clone")
+}
+
 // Whatever the configuration of a repository names, nothing of it runs and nothing outside is shown.
 func TestHostileRepository(t *testing.T) {
 	t.Parallel()
