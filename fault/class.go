@@ -9,6 +9,8 @@ const (
 	ClassTransport = "transport"
 	// ClassToolError is that of a call whose tool has failed.
 	ClassToolError = "tool_error"
+	// ClassUnexpected is that of a call whose result is not as the plan expects (`expect`).
+	ClassUnexpected = "unexpected"
 	// ClassRateLimited is that of a call whose service wants fewer of them.
 	ClassRateLimited = "rate_limited"
 	// ClassHeartbeatLost and ClassWorkerLost are those of a call of which nothing was heard for its lease.

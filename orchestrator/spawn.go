@@ -172,7 +172,7 @@ func reportOf(e *entry) events.Value {
 
 // bringReport makes the report of a child the result of the call that has asked for it.
 func (o *Orchestrator) bringReport(ctx context.Context, parent *events.Parent, child events.TaskID, report events.Value) {
-	output, err := o.spawnOutput(ctx, child, report)
+	output, raw, err := o.spawnOutput(ctx, child, report)
 	switch {
 	case lost(err):
 		o.childEnded(parent, child, func(t *turn) {
@@ -185,18 +185,16 @@ func (o *Orchestrator) bringReport(ctx context.Context, parent *events.Parent, c
 		o.askLater(parent.Task)
 	default:
 		o.childEnded(parent, child, func(t *turn) {
-			t.emit(events.StepSucceeded, &events.Succeeded{
-				Step: parent.Step, Attempt: t.task.Steps[parent.Step].Attempt, Output: output, Duration: t.took(parent.Step),
-			})
+			t.succeeded(t.task.Steps[parent.Step], output, raw, t.took(parent.Step))
 		})
 	}
 }
 
 // spawnOutput is the output of TASK_SPAWN (O-1). Outputs that hold nothing but a `report` are that report.
-func (o *Orchestrator) spawnOutput(ctx context.Context, child events.TaskID, report events.Value) (events.Value, error) {
+func (o *Orchestrator) spawnOutput(ctx context.Context, child events.TaskID, report events.Value) (events.Value, json.RawMessage, error) {
 	raw, err := o.fetch(ctx, report)
 	if err != nil {
-		return events.Value{}, err
+		return events.Value{}, nil, err
 	}
 	var only map[string]json.RawMessage
 	if json.Unmarshal(raw, &only) == nil && len(only) == 1 && only["report"] != nil {
@@ -205,11 +203,13 @@ func (o *Orchestrator) spawnOutput(ctx context.Context, child events.TaskID, rep
 	if len(raw) == 0 {
 		raw = json.RawMessage("null")
 	}
-	return o.keep(ctx, mustJSON(struct {
+	raw = mustJSON(struct {
 		TaskID events.TaskID   `json:"task_id"`
 		Status string          `json:"status"`
 		Report json.RawMessage `json:"report"`
-	}{child, spawnedStatus, raw}))
+	}{child, spawnedStatus, raw})
+	output, err := o.keep(ctx, raw)
+	return output, raw, err
 }
 
 // childFault is the error of a step whose child ended badly; failure is nil when the child was cancelled.

@@ -42,6 +42,8 @@ type turn struct {
 	late   bool
 	// wish is how the agent whose call has failed wishes it to be tried again; nil for none.
 	wish *work.Retry
+	// unexpected is the result of the call that has failed for it.
+	unexpected json.RawMessage
 	// mayRun is until when the call that has failed may still run; zero when it is known to have ended.
 	mayRun time.Time
 	// shown is the size of the values in the answer for a client so far.

@@ -325,7 +325,8 @@ func heard(s *statemachine.Step, r work.Outcome) bool {
 	case statemachine.StepParked:
 		return r.Ask != nil || len(r.Questions) > 0
 	case statemachine.StepFailed, statemachine.StepPending:
-		return r.Error != nil && r.Class == s.Class
+		judged := s.Class == fault.ClassUnexpected || s.Class == fault.ClassExpression
+		return r.Error != nil && r.Class == s.Class || r.Error == nil && judged
 	case statemachine.StepInDoubt:
 		return r.Error != nil && r.Class == fault.ClassShutdown && isAgent(r.Worker)
 	default:
@@ -407,8 +408,28 @@ func (t *turn) outcome(s *statemachine.Step, r work.Outcome, in received) {
 	case in.spawned != nil:
 		t.spawnChild(s, in.spawned, r.Duration)
 	default:
-		t.emit(events.StepSucceeded, &events.Succeeded{Step: s.Key, Attempt: s.Attempt, Output: in.output, Duration: r.Duration})
+		t.succeeded(s, in.output, r.Output, r.Duration)
 	}
+}
+
+// succeeded ends an attempt whose tool did not fail: with its result, unless the plan expects another one.
+func (t *turn) succeeded(s *statemachine.Step, output events.Value, raw json.RawMessage, took time.Duration) {
+	if n := t.nodeByKey(s.Key); n != nil && s.Purpose == "" {
+		if err := n.Expected(raw); err != nil {
+			t.unexpected = raw
+			t.failed(s, fault.From(t.o.redacted(err)), classOfResult(err), took)
+			return
+		}
+	}
+	t.emit(events.StepSucceeded, &events.Succeeded{Step: s.Key, Attempt: s.Attempt, Output: output, Duration: took})
+}
+
+// classOfResult is the class of a failure that only the plan sees in a result.
+func classOfResult(err error) string {
+	if plan.Unexpected(err) {
+		return fault.ClassUnexpected
+	}
+	return fault.ClassExpression
 }
 
 // failed ends an attempt with an error: another attempt, doubt, or the end of the step.
@@ -429,7 +450,7 @@ func (t *turn) failed(s *statemachine.Step, err *fault.Error, class string, took
 		t.emit(events.StepRetrying, &events.Retrying{Step: s.Key, Attempt: s.Attempt, Error: err, Class: class, Duration: took, At: at})
 		return
 	}
-	if at, again := t.again(s, class); again {
+	if at, again := t.again(s, err, class); again {
 		if err.RetryAt.After(at) {
 			at = events.Time(err.RetryAt)
 		}
@@ -452,7 +473,7 @@ func (t *turn) ruleFor(n *plan.Node, effect plan.Effect) *plan.Retry {
 }
 
 // again decides about another attempt by the retry rule of the step.
-func (t *turn) again(s *statemachine.Step, class string) (time.Time, bool) {
+func (t *turn) again(s *statemachine.Step, err *fault.Error, class string) (time.Time, bool) {
 	if s.Purpose != "" || t.task.Cancelling || (interrupted(class) && t.spent(s, class)) {
 		return time.Time{}, false
 	}
@@ -465,7 +486,8 @@ func (t *turn) again(s *statemachine.Step, class string) (time.Time, bool) {
 	if s.State == statemachine.StepReady {
 		effect = plan.EffectRead // the call has not begun, so it can be made anew
 	}
-	if !rule.Allows(class, failures, effect) {
+	judged := plan.Attempt{Number: failures, Class: class, Code: string(err.Code), Message: err.Message, Output: t.unexpected}
+	if !rule.Allows(class, failures, effect) || !n.RetryWhen(judged) {
 		return time.Time{}, false
 	}
 	return events.Time(t.now.Add(rule.Delay(failures, t.o.cfg.Random()))), true

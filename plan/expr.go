@@ -96,8 +96,14 @@ func resultType() types.Map {
 	}
 }
 
-// rootType is the type of a visible name.
-func rootType(name string) any {
+// rootType is the type of a visible name. An attempt is judged where `output` is visible, which no item can be called.
+func rootType(name string, judged bool) any {
+	switch {
+	case judged && name == rootError:
+		return types.Map{"class": types.String, "code": types.String, "message": types.String}
+	case judged && name == rootAttempt:
+		return 0
+	}
 	switch name {
 	case rootInputs:
 		return types.Map{types.Extra: types.Any}
@@ -120,9 +126,9 @@ func (ls languages) with(names []string) *conf.Config {
 		return c
 	}
 	c := conf.CreateNew()
-	env := types.Map{}
+	env, judged := types.Map{}, slices.Contains(names, rootOutput)
 	for _, name := range names {
-		if t, ok := rootType(name).(types.Type); ok {
+		if t, ok := rootType(name, judged).(types.Type); ok {
 			env[name] = t
 		} else {
 			env[name] = types.Int

@@ -242,6 +242,7 @@ func (k *linker) node(s *Step, at location, sc *scope) *Node {
 	switch s.Kind {
 	case KindTool:
 		k.verifyCall(n, at.at("verify"), sc)
+		k.judgements(n, at)
 	case KindForEach:
 		n.items = sc.only(s.ForEach, at.at("for_each"))
 	case KindWait:
@@ -274,7 +275,17 @@ func (k *linker) verifyCall(n *Node, at location, sc *scope) {
 		n.verifyArgs = asked.field(v.With, at.at("with"))
 	}
 	if v.Expect != "" {
-		n.expect = k.scope("step "+quote(n.ID), rootOutput).only(v.Expect, at.at("expect"))
+		n.happened = k.scope("step "+quote(n.ID), rootOutput).only(v.Expect, at.at("expect"))
+	}
+}
+
+// judgements compiles what decides about the result of a call, and about another attempt.
+func (k *linker) judgements(n *Node, at location) {
+	if n.Expect != "" {
+		n.expected = k.scope("step "+quote(n.ID), rootOutput).only(n.Expect, at.at("expect"))
+	}
+	if n.Retry != nil && n.Retry.When != "" {
+		n.again = k.scope("step "+quote(n.ID), rootError, rootOutput, rootAttempt).only(n.Retry.When, at.at("retry").at("when"))
 	}
 }
 

@@ -277,6 +277,7 @@ func (c cursor) retry() *Retry {
 		"jitter":       func(c cursor) { r.Jitter = c.real(0, 1) },
 		"on":           classes(&r.On),
 		"not_on":       classes(&r.NotOn),
+		"when":         func(c cursor) { r.When = c.expression() },
 	})
 	if r.Max < r.Initial && c.has("max") {
 		c.location.at("max").report("the longest delay is shorter than the initial one", "")

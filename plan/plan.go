@@ -137,6 +137,7 @@ type Step struct {
 	Tool   string      `json:"tool,omitempty"`
 	Effect Effect      `json:"effect,omitempty"` // "" = that of the tool
 	Verify *StepVerify `json:"verify,omitempty"`
+	Expect string      `json:"expect,omitempty"` // bare expression over `output`: false = the call has failed
 
 	ForEach     string  `json:"for_each,omitempty"` // bare expression
 	As          string  `json:"as,omitempty"`       // default item

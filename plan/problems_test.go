@@ -69,7 +69,7 @@ p.yaml:2:34: limits.deadline: the duration "-5s" is negative (write it like 90s,
 		{"outputs of always", "orch: v1\noutputs: {x: '${{ steps.z.output }}'}\nalways: [{id: z, set: {x: 1}}]\n" + one, "p.yaml:2:19: outputs.x: the step \"z\" of `always` is not visible here (`always` runs later)"},
 		{"retry", "orch: v1\ndefaults: {retry: {max_attempts: 0, factor: 0.5, on: [timeouts], initial: 5s, max: 1s}}\n" + one, `p.yaml:2:34: defaults.retry.max_attempts: must be a whole number from 1 to 100
 p.yaml:2:45: defaults.retry.factor: must be a number from 1 to 100
-p.yaml:2:55: defaults.retry.on[0]: "timeouts" is none of timeout, transport, tool_error, rate_limited, heartbeat_lost, worker_lost, denied, expired, invalid_args, tool_not_found, budget, child (did you mean timeout?)
+p.yaml:2:55: defaults.retry.on[0]: "timeouts" is none of timeout, transport, tool_error, unexpected, rate_limited, heartbeat_lost, worker_lost, denied, expired, invalid_args, tool_not_found, budget, child (did you mean timeout?)
 p.yaml:2:84: defaults.retry.max: the longest delay is shorter than the initial one`},
 	}
 }
@@ -173,6 +173,9 @@ func expressionCases() []problemCase {
 		{"long", steps("id: a", "set: {x: '${{ "+strings.Repeat("1+", 2048)+"1 }}'}"), "p.yaml:4:14: steps[0].set.x: an expression has at most 4096 bytes, this has 4099 (compute parts of it in a `set` step)"},
 		{"many nodes", steps("id: a", "set: {x: '${{ "+strings.Repeat("1+", 1000)+"1 }}'}"), "p.yaml:4:1020: steps[0].set.x: the expression `1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+…` is wrong: compilation failed: expression exceeds maximum allowed nodes"},
 		{"item outside", steps("id: a", "for_each: '[item]'", "do: [{id: b, set: {x: 1}}]"), "p.yaml:4:17: steps[0].for_each: the expression `[item]` is wrong: unknown name item (texts need quotes; names here are inputs, steps, task)"},
+		{"expect of a tool", steps("id: a", "tool: GIT_STATUS", "expect: outptu.clean"), "p.yaml:5:13: steps[0].expect: the expression `outptu.clean` is wrong: unknown name outptu (did you mean output?)"},
+		{"expect of a set", steps("id: a", "set: {x: 1}", "expect: output.x == 1"), "p.yaml:5:13: steps[0].expect: a set step has no `expect`"},
+		{"retry when", steps("id: a", "tool: GIT_STATUS", "retry: {when: error.classe == 'denied'}"), "p.yaml:5:25: steps[0].retry.when: the expression `error.classe == 'denied'` is wrong: unknown field classe (did you mean class?)"},
 		{"expect", steps("id: a", "tool: GIT_STATUS", "verify: {tool: GIT_STATUS, expect: inputs.x}"), "p.yaml:5:40: steps[0].verify.expect: the expression `inputs.x` is wrong: unknown name inputs (texts need quotes; names here are output)"},
 		{"json", `{"orch": "v1", "steps": [` + "\n" + ` {"id": "a", "set": {"x": "${{ nope }}"}}]}`, "p.yaml:2:32: steps[0].set.x: the expression `nope` is wrong: unknown name nope (did you mean none?)"},
 	}

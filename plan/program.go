@@ -223,7 +223,9 @@ type Node struct {
 	fallback   *field // default of a wait or an approve step
 	question   *field
 	verifyArgs *field
-	expect     *field
+	happened   *field // verify.expect
+	expected   *field // expect
+	again      *field // retry.when
 }
 
 func (n *Node) invalid(format string, args ...any) error {
@@ -374,14 +376,14 @@ func (n *Node) VerifyCall(sc Scope) (tool string, args json.RawMessage, ok bool,
 
 // VerifyExpect reports whether the output of the verify call says that the call happened.
 func (n *Node) VerifyExpect(output json.RawMessage) (bool, error) {
-	if n.expect == nil {
+	if n.happened == nil {
 		return false, n.invalid("the step has no verify")
 	}
 	v, err := decodePart(output, "the output of "+n.Verify.Tool)
 	if err != nil {
 		return false, err
 	}
-	return n.truth(n.expect, "expect", Scope{}, map[string]any{rootOutput: v})
+	return n.truth(n.happened, "expect", Scope{}, map[string]any{rootOutput: v})
 }
 
 // typeName names a JSON value in messages.

@@ -28,7 +28,7 @@ const (
 // With a block, each attempt has the timeout of the step. On lists the classes to retry; empty means all but those that another attempt cannot
 // mend (denied, expired, invalid_args, tool_not_found, budget). NotOn takes classes away. A call
 // with effect write or destructive is never repeated when it is unknown whether it happened: declare
-// `effect: idempotent` where a repeat does no harm.
+// `effect: idempotent` where a repeat does no harm. When narrows the rule further; see [Node.RetryWhen].
 type Retry struct {
 	MaxAttempts int      `json:"max_attempts"` // the first one included; default 3
 	Initial     Duration `json:"initial"`      // delay after the first attempt; default 1s
@@ -37,11 +37,12 @@ type Retry struct {
 	Jitter      float64  `json:"jitter"`       // share of the delay that is random, 0 to 1; default 0.2
 	On          []string `json:"on,omitempty"`
 	NotOn       []string `json:"not_on,omitempty"`
+	When        string   `json:"when,omitempty"` // bare expression over `error`, `output` and `attempt`
 }
 
 func retryClasses() []string {
 	return []string{
-		fault.ClassTimeout, fault.ClassTransport, fault.ClassToolError, fault.ClassRateLimited, fault.ClassHeartbeatLost, fault.ClassWorkerLost,
+		fault.ClassTimeout, fault.ClassTransport, fault.ClassToolError, fault.ClassUnexpected, fault.ClassRateLimited, fault.ClassHeartbeatLost, fault.ClassWorkerLost,
 		fault.ClassDenied, fault.ClassExpired, fault.ClassInvalidArgs, fault.ClassToolNotFound, fault.ClassBudget,
 		fault.ClassChild,
 	}

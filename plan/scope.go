@@ -16,6 +16,9 @@ const (
 	rootIndex  = "index"
 	rootArgs   = "args"
 	rootOutput = "output"
+	// rootError and rootAttempt are those of an attempt that has failed.
+	rootError   = "error"
+	rootAttempt = "attempt"
 )
 
 // scope is where an expression stands: what it can see and what it has referred to.
@@ -97,7 +100,7 @@ func (s *scope) hint(message string, at location) string {
 }
 
 func resultFields() []string {
-	return []string{"output", "state", "error", "attempts", "code", "message", "id", "name", "workspace", "root", "attempt"}
+	return []string{"output", "state", "error", "attempts", "code", "message", "class", "id", "name", "workspace", "root", "attempt"}
 }
 
 // references finds what an expression refers to while its tree is walked, children first.

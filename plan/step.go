@@ -130,6 +130,7 @@ func (s *Step) toolFields() map[string]func(cursor) {
 		"with":         func(c cursor) { s.With = c.arguments() },
 		"effect":       func(c cursor) { s.Effect = Effect(c.oneOf("read", "idempotent", "write", "destructive")) },
 		"verify":       func(c cursor) { s.Verify = c.stepVerify() },
+		"expect":       func(c cursor) { s.Expect = c.expression() },
 		"heartbeat":    func(c cursor) { s.Heartbeat = c.duration() },
 		"start_within": func(c cursor) { s.StartWithin = c.duration() },
 		"retry":        func(c cursor) { s.Retry = c.retry() },
@@ -150,7 +151,7 @@ func (s *Step) read(c cursor, fields map[string]func(cursor)) {
 // kindKeys lists the keys that only some kinds of steps have.
 func kindKeys() []string {
 	return []string{
-		"tool", "with", "effect", "verify", "heartbeat", "start_within", "retry", "queue",
+		"tool", "with", "effect", "verify", "expect", "heartbeat", "start_within", "retry", "queue",
 		"for_each", "as", "max_parallel", "on_item_error", "do", "wait", "run", "set", "approve",
 	}
 }

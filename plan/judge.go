@@ -1,0 +1,116 @@
+package plan
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/parser"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// This file holds what a plan says about the end of an attempt: whether a result is as expected, and whether a failure is
+// worth another attempt.
+
+// reasonUnexpected is the reason of the error of a result that is not as expected.
+const reasonUnexpected = "UNEXPECTED_RESULT"
+
+// Expected checks the output of the step's tool against `expect`. TOOL_FAILED with the reason UNEXPECTED_RESULT when that
+// is false, with the values that it looked at; another error when the expression fails. Without `expect` all is expected.
+func (n *Node) Expected(output json.RawMessage) error {
+	if n.expected == nil {
+		return nil
+	}
+	v, err := decodePart(output, "the output of "+n.Tool)
+	if err != nil {
+		return err
+	}
+	yes, err := n.truth(n.expected, "expect", Scope{}, map[string]any{rootOutput: v})
+	if err != nil || yes {
+		return err
+	}
+	message := "the result is not as expected: " + shorten(n.Expect)
+	if seen := observed(n.Expect, v); seen != "" {
+		message += ", but " + seen
+	}
+	return fault.New(fault.ToolFailed, "%s", message).WithReason(reasonUnexpected)
+}
+
+// Unexpected reports whether an error says that a result is not as expected.
+func Unexpected(err error) bool { return fault.From(err).Reason == reasonUnexpected }
+
+// Attempt is an attempt that has failed, as `retry.when` sees it.
+type Attempt struct {
+	Number  int    // from 1
+	Class   string // of the failure, such as tool_error
+	Code    string
+	Message string
+	// Output is the result of a call whose result was not as expected; nil for other failures.
+	Output json.RawMessage
+}
+
+// RetryWhen reports whether `retry.when` is in favour of another attempt. Without it all failures are; an expression that
+// fails is in favour of none.
+func (n *Node) RetryWhen(a Attempt) bool {
+	if n.again == nil {
+		return true
+	}
+	output, err := decodePart(a.Output, "the output of "+n.Tool)
+	if err != nil {
+		return false
+	}
+	yes, err := n.truth(n.again, "retry.when", Scope{}, map[string]any{
+		rootAttempt: a.Number, rootOutput: output,
+		rootError: map[string]any{"class": a.Class, "code": a.Code, "message": a.Message},
+	})
+	return err == nil && yes
+}
+
+// observed tells the values of those parts of the output that an expression names, as far as they are short.
+func observed(source string, output any) string {
+	tree, err := parser.Parse(source)
+	if err != nil {
+		return ""
+	}
+	var seen []string
+	ast.Walk(&tree.Node, visitor(func(node *ast.Node) {
+		path, ok := pathOf(*node)
+		if value, there := valueAt(output, path); ok && there {
+			seen = append(seen, (*node).String()+" is "+value)
+		}
+	}))
+	const most = 3
+	return strings.Join(seen[:min(len(seen), most)], ", ")
+}
+
+// pathOf returns the names that lead from the output to a member of it.
+func pathOf(node ast.Node) (path []string, ok bool) {
+	member, ok := node.(*ast.MemberNode)
+	if !ok {
+		root, ok := node.(*ast.IdentifierNode)
+		return nil, ok && root.Value == rootOutput
+	}
+	name, ok := member.Property.(*ast.StringNode)
+	if !ok {
+		return nil, false
+	}
+	if path, ok = pathOf(member.Node); ok {
+		path = append(path, name.Value)
+	}
+	return path, ok
+}
+
+// valueAt returns a scalar of a value as JSON, shortened. Objects and lists are not told.
+func valueAt(v any, path []string) (text string, ok bool) {
+	for _, name := range path {
+		object, _ := v.(map[string]any)
+		v = object[name]
+	}
+	switch v.(type) {
+	case map[string]any, []any:
+		return "", false
+	}
+	raw, err := encode(v)
+	return shorten(string(raw)), err == nil && len(path) > 0
+}
