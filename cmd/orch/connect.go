@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -59,7 +58,7 @@ func (p processNodes) config(cfg config.Config, m mode) node.Config {
 		DataDir: cfg.DataDir, Root: cfg.Root, NATSURL: cfg.NATS, CredsFile: cfg.NATSCreds, Replicas: replicas(cfg), Durability: cfg.Durability,
 		Concurrency: cfg.Concurrency, Queues: cfg.Queues, Paused: cfg.Paused, ReadOnly: cfg.ReadOnly, FourEyes: cfg.FourEyes, Policy: cfg.Policy, Lease: cfg.Lease,
 		MaxDeliveries: cfg.MaxDeliveries, MaxSpawned: cfg.MaxSpawned, MaxOpen: cfg.MaxOpen, MaxOpenEach: cfg.MaxOpenEach,
-		Host: cfg.Host, Port: cfg.Port, MaxStore: int64(cfg.MaxStore) << 20, MinFree: int64(cfg.MinFree) << 20, Logger: p.logger(cfg.LogLevel), Version: readVersion().Version,
+		Host: cfg.Host, Port: cfg.Port, MaxStore: int64(cfg.MaxStore) << 20, MinFree: int64(cfg.MinFree) << 20, Logger: newLogger(p.logs, cfg.LogLevel), Version: readVersion().Version,
 		SyncWait: cfg.SyncWait, OutsideApprovals: cfg.OutsideApprovals, PortableNames: cfg.PortableNames,
 		Sandbox: cfg.Sandbox, SandboxRead: cfg.SandboxRead, SandboxWrite: cfg.SandboxWrite,
 		Tools: cfg.Tools, NotifyOn: cfg.NotifyOn, NotifyTo: cfg.Tools.NotifyChannels,
@@ -101,14 +100,6 @@ func servers(cfg config.Config, m mode) node.Servers {
 		s.Connect = gateway.AtOnce
 	}
 	return s
-}
-
-func (p processNodes) logger(level string) *slog.Logger {
-	var least slog.Level
-	if least.UnmarshalText([]byte(level)) != nil {
-		least = slog.LevelWarn
-	}
-	return slog.New(slog.NewTextHandler(p.logs, &slog.HandlerOptions{Level: least}))
 }
 
 // Dial implements nodes.
@@ -282,7 +273,7 @@ func (p processNodes) Salvage(ctx context.Context, cfg config.Config) (bus.Salva
 		return bus.Salvaged{}, fault.New(fault.InvalidParams, "the files of an external server are not here").WithField("--salvage").
 			WithHint("its own tools mend them")
 	}
-	return bus.Salvage(ctx, cfg.DataDir, p.logger(cfg.LogLevel))
+	return bus.Salvage(ctx, cfg.DataDir, newLogger(p.logs, cfg.LogLevel))
 }
 
 func verifyResultOf(r bus.Report) verifyResult {
@@ -383,7 +374,7 @@ func (t actingTokens) RevokeToken(ctx context.Context, in bus.RevokeToken) (bus.
 // Restore implements nodes.
 func (p processNodes) Restore(ctx context.Context, cfg config.Config, file string, replace bool, tell func(string)) (backupReport, error) {
 	r, err := bus.Restore(ctx, bus.RestoreConfig{
-		File: file, DataDir: cfg.DataDir, Replace: replace, Logger: p.logger(cfg.LogLevel), Progress: tell,
+		File: file, DataDir: cfg.DataDir, Replace: replace, Logger: newLogger(p.logs, cfg.LogLevel), Progress: tell,
 	})
 	return backupReport{
 		File: file, DataDir: cfg.DataDir, Bytes: r.Manifest.Bytes, Aside: r.Aside,

@@ -76,7 +76,7 @@ func (a *app) newServers() (*registry.Registry, error) {
 	return registry.New(registry.Config{Dir: cmp.Or(s.Dir, s.Home), Home: s.Home, Workspace: s.Workspace, Getenv: s.Getenv, Still: s.Still, Logger: a.logger()})
 }
 
-func (a *app) logger() *slog.Logger { return processNodes{logs: a.err}.logger(a.cfg.LogLevel) }
+func (a *app) logger() *slog.Logger { return newLogger(a.err, a.cfg.LogLevel) }
 
 func newMCPList(a *app) *cobra.Command {
 	var status string

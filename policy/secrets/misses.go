@@ -71,7 +71,7 @@ func nothing([]byte, int) (begin, end int, ok bool) { return 0, 0, false }
 // next returns the next place of the keyword before end, -1 when there is none.
 func (p *probe) next(data []byte, from, end int) int {
 	for i := from; i < min(end, len(data)); i++ {
-		if p.stands(data, i) && (!p.begins || boundary(data, i)) && (!p.dotted || data[i-1] != '.') {
+		if p.stands(data, i) && (!p.begins || apart(data, i)) && (!p.dotted || data[i-1] != '.') {
 			return i
 		}
 	}

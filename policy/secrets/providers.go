@@ -32,6 +32,8 @@ type rule struct {
 	// asked only where the rest fits. Its first group is where the secret begins.
 	Before string `json:"before"`
 	Back   int    `json:"back"`
+	// Anywhere is set when it may follow a letter or a digit: its form says enough.
+	Anywhere bool `json:"anywhere"`
 	// Ends is set when nothing of a word may follow.
 	Ends bool `json:"ends"`
 	// Entropy is what a secret has more of, in bits a byte.
@@ -73,7 +75,7 @@ func (r *rule) keys() []key {
 		if slices.ContainsFunc(r.Keywords, longer) {
 			continue // it is found by the shorter one
 		}
-		keys = append(keys, key{rule: strings.ReplaceAll(r.ID, "-", "_"), text: word, fold: r.Fold, find: find, begins: r.Value == "" && r.Before == ""})
+		keys = append(keys, key{rule: strings.ReplaceAll(r.ID, "-", "_"), text: word, fold: r.Fold, find: find, begins: r.Value == "" && r.Before == "" && !r.Anywhere})
 	}
 	return keys
 }
@@ -104,7 +106,7 @@ const longest = 1200
 
 // shaped matches a token that is known by its form.
 func (r *rule) shaped(data []byte, at int) (begin, end int, ok bool) {
-	if r.Before == "" && !boundary(data, at) {
+	if r.Before == "" && !r.Anywhere && !apart(data, at) {
 		return 0, 0, false
 	}
 	m := r.compiled().regex.FindSubmatchIndex(data[at:min(len(data), at+longest)])

@@ -41,7 +41,7 @@ type key struct {
 	rule string
 	text string // lower case when fold is set
 	fold bool
-	// begins is set when nothing of a word may stand before it.
+	// begins is set when no letter or digit may stand before it.
 	begins bool
 	// dotted is set when it may stand in the secret itself, behind a dot.
 	dotted bool

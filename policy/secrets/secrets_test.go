@@ -115,6 +115,37 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// What stands right before a token hides it only where its form says too little.
+func TestGluedTokens(t *testing.T) {
+	t.Parallel()
+	noise := "4paQ9o0F4w08wzaiZk7p3fjE0ZH6lIN1s14i"
+	for _, token := range []string{
+		"gh" + "p_" + noise, "github" + "_pat_11K0E1ft2jGRZRTpvwo64u_J6s3TQPcDdYF404", "gl" + "pat-04iorEg7OFIPbO6NZZEG", "np" + "m_" + noise,
+		"xo" + "xb-728543327697-658450699199-tbrrne1eGciROHoA65CbwrAi", "or" + "ch_2yyB2SsnGd9wh1JkHmH1VeDoCZWsKrenMcd45QWzXeI",
+		"sk" + "-ant-api03-yWfwZC6jnTs814QadQ9f7lUCiCFKM6vRMlHYip1cC98kcyNa",
+	} {
+		for _, before := range []string{"a.txt", "a.txt_", "x", "K1", "a/"} {
+			found := secrets.Find([]byte(before + token))
+			require.Len(t, found, 1, before+token)
+			assert.Equal(t, len(before), found[0].Offset, before+token)
+		}
+	}
+	for _, token := range []string{
+		"AK" + "IAUZLIJ2XIOJ4UH72R", "sk" + "_live_RowPcH4cQxCkzusqgTcvIwqk", "AI" + "zaL4rx90AeUJiZ0fx5XHm61VOEJOs3ZcJXWl9",
+		"sk" + "-proj-9FRYCNRyITI7mr2UFayklyE8N2oSvmTq93zH5XtS2ePw5o9D",
+		"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIyMDNQbVdkRFhTMmNVanZtc0VXbSJ9.DKUKpjklHoMWUz2Em8mbLmlIuC5mB16uwMv5sYooiGM",
+	} {
+		found := secrets.Find([]byte("a.txt_" + token))
+		require.Len(t, found, 1, token)
+		assert.Equal(t, len("a.txt_"), found[0].Offset, token)
+	}
+	for _, name := range []string{
+		"pytorch_0123456789abcdef0123456789abcdef01234567", "task_test_environment", "mytask-ant-api03", "ask_live_updates",
+	} {
+		assert.Empty(t, secrets.Find([]byte(name)), name)
+	}
+}
+
 func nearMisses() []string {
 	return []string{
 		`token = os.Getenv("X")`, `password = ""`, `secret = ${VAR}`, `token: ${{ secrets.GITHUB_TOKEN }}`,

@@ -27,14 +27,15 @@ func skKey(data []byte, at int) (begin, end int, ok bool) {
 	const least = 23
 	end = runTo(data, at, longest, isURL64)
 	text := data[at:end]
-	return at, end, len(text) >= least && boundary(data, at) && lettersAndDigits(text) && entropy(text) > opaqueEntropy && !placeholder(text)
+	alone := apart(data, at) || bytes.HasPrefix(text, []byte("sk-ant-api"))
+	return at, end, len(text) >= least && alone && lettersAndDigits(text) && entropy(text) > opaqueEntropy && !placeholder(text)
 }
 
 // jwt matches header and payload, which both begin with {" in base64, and a signature; or the five parts of an
 // encrypted token.
 func jwt(data []byte, at int) (begin, end int, ok bool) {
 	const least, most = 10, 1 << 14
-	if !boundary(data, at) {
+	if !apart(data, at) {
 		return 0, 0, false
 	}
 	end = runTo(data, at, most, isURL64)

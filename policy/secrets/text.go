@@ -51,6 +51,9 @@ func boundary(data []byte, i int) bool {
 	return i >= 6 && data[i-6] == '\\' && data[i-5] == 'u'
 }
 
+// apart is boundary for tokens that are known by how they begin: an underscore before them belongs to something else.
+func apart(data []byte, i int) bool { return boundary(data, i) || data[i-1] == '_' }
+
 // mixed reports whether text has both letters and digits, or letters of both cases beyond a capital.
 func mixed(text []byte) bool {
 	var digit, upper, lower bool

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"encoding"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"github.com/orch-dev/orch/policy/secrets"
+)
+
+// newLogger returns the logger of a process. Its lines hold no secrets: much of what they tell was given by others, such as
+// names, paths and the texts of errors.
+func newLogger(to io.Writer, level string) *slog.Logger {
+	var least slog.Level
+	if least.UnmarshalText([]byte(level)) != nil {
+		least = slog.LevelWarn
+	}
+	return slog.New(slog.NewTextHandler(to, &slog.HandlerOptions{Level: least, ReplaceAttr: withoutSecrets}))
+}
+
+// withoutSecrets is for slog.HandlerOptions.ReplaceAttr. What holds no secret stays as it is.
+func withoutSecrets(_ []string, a slog.Attr) slog.Attr {
+	text := textOf(a.Value)
+	if clean := secrets.Clean(text); clean != text {
+		a.Value = slog.StringValue(clean)
+	}
+	return a
+}
+
+// textOf is what a line says of a value; "" for what is too short for a secret, or cannot hold one.
+func textOf(v slog.Value) string {
+	const least = 8
+	text := ""
+	switch v.Kind() {
+	case slog.KindString:
+		text = v.String()
+	case slog.KindAny:
+		text = textOfAny(v.Any())
+	default: // numbers and times
+	}
+	if len(text) < least {
+		return ""
+	}
+	return text
+}
+
+// textOfAny is what slog.TextHandler makes of a value.
+func textOfAny(v any) string {
+	switch v := v.(type) {
+	case []byte:
+		return string(v)
+	case encoding.TextMarshaler:
+		text, err := v.MarshalText()
+		if err == nil {
+			return string(text)
+		}
+	}
+	return fmt.Sprintf("%+v", v)
+}
