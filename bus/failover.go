@@ -37,27 +37,36 @@ func mayRepeat(subject string) bool {
 	return !command || repeatable[subject[strings.LastIndexByte(subject, '.')+1:]]
 }
 
-// askPatiently sends a request and returns the answer. While no node of a cluster is active it waits; a request that has reached one which
-// then ended is asked again if that is harmless.
-func (c *Conn) askPatiently(ctx context.Context, method string, body []byte) ([]byte, error) {
+// untilAnswered makes a request by try, and again while no node of a cluster is active. One that has reached a node which then ended is made
+// again if that is harmless. It returns the last error.
+func (c *Conn) untilAnswered(ctx context.Context, method string, try func() error) error {
 	var since time.Time
 	for {
-		data, err := c.askOnce(ctx, method, body)
+		err := try()
 		if err == nil || !c.betweenNodes(method, err) {
-			return data, err
+			return err
 		}
 		if since.IsZero() {
 			since = time.Now()
 		}
 		if time.Since(since) > failoverWithin {
-			return nil, err
+			return err
 		}
 		select {
 		case <-ctx.Done():
-			return nil, err
+			return err
 		case <-time.After(askAgainAfter):
 		}
 	}
+}
+
+// askPatiently sends a request and returns the answer, see untilAnswered.
+func (c *Conn) askPatiently(ctx context.Context, method string, body []byte) (data []byte, err error) {
+	err = c.untilAnswered(ctx, method, func() (err error) {
+		data, err = c.askOnce(ctx, method, body)
+		return err
+	})
+	return data, err
 }
 
 func (c *Conn) askOnce(ctx context.Context, method string, body []byte) ([]byte, error) {

@@ -2,6 +2,7 @@ package bus_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
 )
 
 // dialOutside connects to the server of a node as if that were one of others.
@@ -53,6 +55,111 @@ func TestRequestsAreAskedAgain(t *testing.T) {
 		assert.Equal(t, tc.asked, asked, name)
 		assert.Equal(t, tc.asked == 1, err != nil, name)
 	}
+}
+
+// submitOwner answers batches of submissions, in turn, and keeps what it was asked.
+type submitOwner struct {
+	mu     sync.Mutex // guards what follows
+	asked  [][]orchestrator.SubmitRequest
+	answer func(times int, task orchestrator.SubmitRequest) error
+	// gone is called from the second request on, which then fails as a whole; nil for no such failure.
+	gone func()
+}
+
+// serve serves submissions and returns a remote for them, at a server of others.
+func (o *submitOwner) serve(t *testing.T) *bus.Remote {
+	t.Helper()
+	n := startNode(t, bus.ServerConfig{})
+	end, err := bus.Serve(n.conn, bus.CommandPrefix, map[string]bus.Method{"submit_batch": bus.Handle(o.submit)}, bus.EndpointConfig{})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, end.Close(context.WithoutCancel(t.Context()))) })
+	return bus.NewRemote(dialOutside(t, n))
+}
+
+func (o *submitOwner) submit(_ context.Context, in orchestrator.SubmitBatchRequest) (reply orchestrator.SubmitBatchReply, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.asked = append(o.asked, in.Tasks)
+	if o.gone != nil && len(o.asked) > 1 {
+		o.gone()
+		return reply, fault.New(fault.Unavailable, "gone").WithReason(bus.OutcomeUnknown)
+	}
+	for _, task := range in.Tasks {
+		item := orchestrator.SubmitBatchItem{SubmitReply: orchestrator.SubmitReply{ID: task.ID}}
+		if err := o.answer(len(o.asked), task); err != nil {
+			item = orchestrator.SubmitBatchItem{Error: fault.From(err)}
+		}
+		reply.Tasks = append(reply.Tasks, item)
+	}
+	return reply, nil
+}
+
+// requests returns what was asked since it was last called.
+func (o *submitOwner) requests() [][]orchestrator.SubmitRequest {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	asked := o.asked
+	o.asked = nil
+	return asked
+}
+
+// refuseTwice refuses some tasks by their names, as a node does that ends, and knows them after the second time.
+func refuseTwice(times int, task orchestrator.SubmitRequest) error {
+	reasons := map[string]string{"doubt": bus.OutcomeUnknown, "fenced": bus.Fenced, "full": "FULL"}
+	if reasons[task.Name] == "" || times > 2 {
+		return nil
+	}
+	return fault.New(fault.Unavailable, "no").WithReason(reasons[task.Name])
+}
+
+func named(names ...string) (tasks []orchestrator.SubmitRequest) {
+	for _, name := range names {
+		tasks = append(tasks, orchestrator.SubmitRequest{Name: name, Plan: []byte(`{}`)})
+	}
+	return tasks
+}
+
+// The tasks of a batch of which nobody knows what became are submitted again, alone and with the ids that they had.
+func TestTasksOfABatchAreSubmittedAgain(t *testing.T) {
+	t.Parallel()
+	owner := &submitOwner{answer: refuseTwice}
+	reply, err := owner.serve(t).SubmitBatch(t.Context(), orchestrator.SubmitBatchRequest{Tasks: named("good", "doubt", "full", "fenced")})
+	require.NoError(t, err)
+	asked := owner.requests()
+	first := asked[0]
+	again := []orchestrator.SubmitRequest{first[1], first[3]}
+	assert.Equal(t, [][]orchestrator.SubmitRequest{first, again, again}, asked)
+	for _, i := range []int{0, 1, 3} {
+		assert.NotEmpty(t, first[i].ID)
+		assert.Equal(t, orchestrator.SubmitBatchItem{SubmitReply: orchestrator.SubmitReply{ID: first[i].ID}}, reply.Tasks[i])
+	}
+	assert.Equal(t, "FULL", reply.Tasks[2].Error.Reason, "what was not taken for another reason")
+}
+
+// A submission that may share its message with others is made again as well.
+func TestSubmissionIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	owner := &submitOwner{answer: refuseTwice}
+	reply, err := owner.serve(t).Submit(t.Context(), named("doubt")[0])
+	require.NoError(t, err)
+	asked := owner.requests()
+	assert.Equal(t, [][]orchestrator.SubmitRequest{asked[0], asked[0], asked[0]}, asked)
+	assert.Equal(t, asked[0][0].ID, reply.ID)
+}
+
+// When no node knows in time what became of a task of a batch, that is the answer for this one, and the others keep theirs.
+func TestBatchWhoseNodeStaysAway(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	owner := &submitOwner{answer: refuseTwice, gone: stop}
+	reply, err := owner.serve(t).SubmitBatch(ctx, orchestrator.SubmitBatchRequest{Tasks: named("good", "doubt")})
+	require.NoError(t, err)
+	require.Len(t, reply.Tasks, 2)
+	assert.Len(t, owner.requests(), 2)
+	assert.Nil(t, reply.Tasks[0].Error)
+	assert.NotEmpty(t, reply.Tasks[0].ID)
+	assert.Equal(t, bus.OutcomeUnknown, reply.Tasks[1].Error.Reason)
 }
 
 // A request that finds no node waits for one.

@@ -169,10 +169,14 @@ func NewRemote(c *Conn) *Remote {
 	return r
 }
 
+// submitBatch is the method that takes submissions.
+const submitBatch = CommandPrefix + ".submit_batch"
+
+// submitAll makes many submissions in one message. Whoever waits for one of them makes it again, see Submit.
 func (r *Remote) submitAll(ctx context.Context, requests []byte) ([]batchAnswer[orchestrator.SubmitReply], error) {
 	var reply orchestrator.SubmitBatchReply
 	body := slices.Concat([]byte(`{"tasks":[`), requests, []byte(`]}`))
-	if err := callEncoded(ctx, r.conn, CommandPrefix+".submit_batch", body, &reply); err != nil {
+	if err := callOnce(ctx, r.conn, submitBatch, body, &reply); err != nil {
 		return nil, err
 	}
 	answers := make([]batchAnswer[orchestrator.SubmitReply], len(reply.Tasks))
@@ -227,17 +231,26 @@ func (r *Remote) named(in orchestrator.SubmitRequest) orchestrator.SubmitRequest
 }
 
 // Submit implements orchestrator.API.
-func (r *Remote) Submit(ctx context.Context, in orchestrator.SubmitRequest) (orchestrator.SubmitReply, error) {
-	return r.submits.do(ctx, r.named(in))
+func (r *Remote) Submit(ctx context.Context, in orchestrator.SubmitRequest) (reply orchestrator.SubmitReply, err error) {
+	in = r.named(in)
+	err = r.conn.untilAnswered(ctx, submitBatch, func() (err error) {
+		reply, err = r.submits.do(ctx, in)
+		return err
+	})
+	return reply, err
 }
 
-// SubmitBatch implements orchestrator.API.
+// SubmitBatch implements orchestrator.API. Tasks of which nobody knows what became, because a node ended meanwhile, are submitted again
+// without the others.
 func (r *Remote) SubmitBatch(ctx context.Context, in orchestrator.SubmitBatchRequest) (orchestrator.SubmitBatchReply, error) {
-	in.Tasks = slices.Clone(in.Tasks)
-	for i := range in.Tasks {
-		in.Tasks[i] = r.named(in.Tasks[i])
+	b := batchSubmission{conn: r.conn, tasks: slices.Clone(in.Tasks), open: make([]int, len(in.Tasks))}
+	for i := range b.tasks {
+		b.tasks[i], b.open[i] = r.named(b.tasks[i]), i
 	}
-	return command[orchestrator.SubmitBatchReply](ctx, r, "submit_batch", in)
+	if err := r.conn.untilAnswered(ctx, submitBatch, func() error { return b.submit(ctx) }); err != nil && b.answers == nil {
+		return orchestrator.SubmitBatchReply{}, err
+	}
+	return orchestrator.SubmitBatchReply{Tasks: b.answers}, nil
 }
 
 // Find implements orchestrator.API.

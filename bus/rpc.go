@@ -30,19 +30,32 @@ const (
 // own: UNAVAILABLE when nobody serves the method or the connection is lost, TIMEOUT, VALIDATION_ERROR
 // for a request above the server's limit. Those after which it may have been done have the reason OutcomeUnknown.
 func Call(ctx context.Context, c *Conn, method string, in, out any) error {
-	body, err := json.Marshal(in)
+	body, err := encodeRequest(in)
 	if err != nil {
-		return fault.Wrap(fault.Internal, err, "the request cannot be encoded")
+		return err
 	}
 	return callEncoded(ctx, c, method, body, out)
 }
 
+func encodeRequest(in any) ([]byte, error) {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return nil, fault.Wrap(fault.Internal, err, "the request cannot be encoded")
+	}
+	return body, nil
+}
+
 // callEncoded is Call for a request that is JSON already.
 func callEncoded(ctx context.Context, c *Conn, method string, body []byte, out any) error {
+	return c.untilAnswered(ctx, method, func() error { return callOnce(ctx, c, method, body, out) })
+}
+
+// callOnce is callEncoded for a request that is not made again.
+func callOnce(ctx context.Context, c *Conn, method string, body []byte, out any) error {
 	if limit := c.nc.MaxPayload(); int64(len(body)) > limit {
 		return tooLarge("request", len(body), limit)
 	}
-	data, err := c.askPatiently(ctx, method, body)
+	data, err := c.askOnce(ctx, method, body)
 	if err != nil || out == nil {
 		return err
 	}
