@@ -146,6 +146,7 @@ func (d *Submitted) write(w *writer) {
 	w.anyIf("deadline", d.Deadline != nil, d.Deadline)
 	w.numberIf("max_steps", int64(d.MaxSteps))
 	w.anyIf("tools", len(d.Tools) > 0, d.Tools)
+	w.anyIf("allow", d.Allow != nil, d.Allow)
 	w.anyIf("within", len(d.Within) > 0, d.Within)
 	w.textIf("retry_of", string(d.RetryOf))
 	w.textIf("key_of", string(d.KeyOf))

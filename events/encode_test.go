@@ -86,7 +86,7 @@ func TestEncodeKnowsEveryField(t *testing.T) {
 		"x", 7, int64(7), uint64(7), true, time.Second, at, &at, goldenTask,
 		[]events.TaskID{goldenTask},
 		[]string{"x"},
-		[]events.Allow{{Paths: []string{"p"}}, {}},
+		[]events.Allow{{Paths: []string{"p"}}, {}}, &events.Allow{Paths: []string{"p"}},
 		map[string]string{"a": "b"},
 		events.Inline(json.RawMessage(`{"n":1}`)), &fault.Error{Code: fault.Internal, Message: "m"},
 		&events.Concurrency{Key: "k"}, &events.Parent{Task: goldenTask}, &events.Client{Asks: []string{events.Roots}}, &events.Agents{Agent: "a", Requires: []string{"b"}},

@@ -92,6 +92,8 @@ type Submitted struct {
 	MaxSteps int        `json:"max_steps,omitempty"`
 	// Tools are the only tools that the task and its children may call; none means any.
 	Tools []string `json:"tools,omitempty"`
+	// Allow is what the plan opens, where that depends on the inputs; nil means what the plan says.
+	Allow *Allow `json:"allow,omitempty"`
 	// Within is what the tasks above may reach that have spawned this one by a call: what its plan allows
 	// counts only as far as each of them names it too (S0-181).
 	Within []Allow `json:"within,omitempty"`

@@ -428,8 +428,7 @@ func (o *Orchestrator) describeGate(e *entry, s *statemachine.Step, spec tools.S
 // openOf is what the task may reach without a further approval, nil for nothing.
 func openOf(e *entry) *work.Open {
 	open := &work.Open{Scopes: scopes(e.task)}
-	if e.prog != nil && e.prog.Plan() != nil && e.prog.Plan().Allow != nil {
-		allow := e.prog.Plan().Allow
+	if allow := allowOf(e); allow != nil {
 		open.Paths, open.Endpoints, open.Connections, open.Packages = allow.Paths, allow.Endpoints, allow.Connections, allow.Packages
 		open.Within = e.task.Submitted.Within
 	} else if len(open.Scopes) == 0 {

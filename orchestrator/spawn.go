@@ -84,8 +84,8 @@ func (t *turn) spawnChild(s *statemachine.Step, asked *events.Spawned, took time
 // allows, and the time that is left for the call.
 func (e *entry) bind(step string, child *submitExtra) {
 	allow := events.Allow{}
-	if p := e.prog.Plan(); p != nil && p.Allow != nil {
-		allow = events.Allow(*p.Allow)
+	if own := allowOf(e); own != nil {
+		allow = *own
 	}
 	child.within = append(slices.Clone(child.within), allow)
 	child.deadline = e.task.Submitted.Deadline

@@ -408,6 +408,31 @@ func TestSpawnRefused(t *testing.T) {
 	}
 }
 
+// What `allow` makes of the inputs is written down once, and counts as if the plan had said it.
+func TestAllowOfInputs(t *testing.T) {
+	t.Parallel()
+	n := start(t, memlog.New(memlog.Config{}))
+	const yaml = "orch: v1\ninputs: {type: object, properties: {dir: {type: string}}}\nallow: {paths: ['${{ inputs.dir }}/out']}\nsteps: [{id: s, tool: SPAWN}, {id: w, tool: EITHER}]\n"
+	inputs := func(raw string) func(*orchestrator.SubmitRequest) {
+		return func(r *orchestrator.SubmitRequest) { r.Inputs = json.RawMessage(raw) }
+	}
+	id := n.submit(yaml, inputs(`{"dir":"docs"}`))
+	opened := events.Allow{Paths: []string{"docs/out"}}
+	assert.Equal(t, &opened, n.submitted(id).Allow)
+	for _, call := range n.poll("w", 2).Calls {
+		if call.Tool == "SPAWN" {
+			require.NoError(t, n.spawn("w", call, agentPlan, "p"))
+			continue
+		}
+		assert.Equal(t, opened.Paths, call.Open.Paths)
+	}
+	n.take("w") // the call of the child, which is there then
+	assert.Equal(t, []events.Allow{opened}, n.submitted(n.step(id, "s").Child).Within)
+
+	_, err := n.trySubmit(yaml, inputs(`{"dir":"postgres://u:`+"hunter2x"+`@h"}`))
+	hasCode(t, err, fault.SecretDetected)
+}
+
 // S0-181: what a child may reach is written down, and grows narrower from level to level.
 func TestScopeOfSpawnedChildren(t *testing.T) {
 	t.Parallel()

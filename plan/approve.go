@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -60,12 +61,52 @@ func (c cursor) allow() *Allow {
 		"connections": func(c cursor) { a.Connections = c.texts() },
 		"packages":    func(c cursor) { a.Packages = c.texts() },
 	})
-	for _, list := range [][]string{a.Paths, a.Endpoints, a.Connections, a.Packages} {
+	for _, list := range a.lists() {
 		if slices.Contains(list, "") {
 			c.report("an entry of allow is empty", "")
 		}
 	}
 	return a
+}
+
+// lists returns the lists by their keys.
+func (a *Allow) lists() map[string][]string {
+	return map[string][]string{"paths": a.Paths, "endpoints": a.Endpoints, "connections": a.Connections, "packages": a.Packages}
+}
+
+// Allow evaluates `allow`, whose entries may be templates over the inputs; nil when the plan has none. VALIDATION_ERROR for
+// an entry that is no text, or an empty one, with its place.
+func (pr *Program) Allow(sc Scope) (*Allow, error) {
+	if pr.allow == nil {
+		return pr.plan.Allow, nil
+	}
+	v, err := pr.allow.value(sc, nil)
+	if err != nil {
+		return nil, err
+	}
+	lists, _ := v.(map[string]any)
+	for name, list := range lists {
+		entries, _ := list.([]any)
+		for i, entry := range entries {
+			if text, ok := entry.(string); !ok || text == "" {
+				return nil, fault.New(fault.ValidationError, "is %s, but a text is expected", describe(entry)).WithField("allow." + name + "[" + strconv.Itoa(i) + "]")
+			}
+		}
+	}
+	raw, err := encode(v)
+	if err != nil {
+		return nil, err
+	}
+	a := &Allow{}
+	return a, json.Unmarshal(raw, a)
+}
+
+// describe names an entry that is no text, or an empty one.
+func describe(v any) string {
+	if v == "" {
+		return "an empty text"
+	}
+	return typeName(v)
 }
 
 func (c cursor) approve() *Approve {

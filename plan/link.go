@@ -41,6 +41,7 @@ func (l *loader) link(p *Plan) *Program {
 	if p.Concurrency != nil {
 		pr.concurrencyKey = k.scope("the concurrency key", rootInputs, rootTask).field(p.Concurrency.Key, k.at.at("concurrency").at("key"))
 	}
+	pr.allow = k.allow(p.Allow)
 	outputs := k.scope("the outputs", rootInputs, rootSteps, rootTask)
 	outputs.see = func(id string) (string, string) { return k.visible(id, sectionVerify, nil) }
 	values := p.Outputs
@@ -50,6 +51,28 @@ func (l *loader) link(p *Plan) *Program {
 	pr.outputs = outputs.field(values, k.at.at("outputs"))
 	k.checkTools()
 	return pr
+}
+
+// allow compiles the entries of `allow`; nil when none of them is a template.
+func (k *linker) allow(a *Allow) *field {
+	if a == nil {
+		return nil
+	}
+	templates, lists := false, map[string]any{}
+	for name, list := range a.lists() {
+		var entries []any
+		for _, entry := range list {
+			entries = append(entries, entry)
+			templates = templates || strings.Contains(entry, opening)
+		}
+		if entries != nil {
+			lists[name] = entries
+		}
+	}
+	if !templates {
+		return nil
+	}
+	return k.scope("`allow`", rootInputs).field(lists, k.at.at("allow"))
 }
 
 // declare notes all ids and reports those that stand twice.
@@ -257,6 +280,9 @@ func (k *linker) node(s *Step, at location, sc *scope) *Node {
 		}
 	case KindRun:
 		n.Sub = k.link(s.Run)
+		if n.Sub.allow != nil {
+			k.origins[s.Run].at("allow").report("the `allow` of a sub-plan is literal, for its inputs are known only when it runs", "nobody has seen then what it would open")
+		}
 		k.checkRun(n, at)
 	case KindSet:
 		n.set = sc.field(s.Set, at.at("set"))

@@ -21,6 +21,7 @@ type Program struct {
 	byID           map[string]*Node
 	idempotencyKey *field
 	concurrencyKey *field
+	allow          *field // nil when it is literal
 	outputs        *field
 }
 
