@@ -144,6 +144,10 @@ func TestSubmitLimits(t *testing.T) {
 		"secret argument": {func(r *orchestrator.SubmitRequest) {
 			r.Plan = json.RawMessage(`{"orch":"v1","steps":[{"id":"call","tool":"READ","with":{"n":1,"t":"hunter2"}}]}`)
 		}, fault.SecretDetected, "t"},
+		"secret allowed": {func(r *orchestrator.SubmitRequest) {
+			r.Plan = json.RawMessage(`{"orch":"v1","inputs":{"additionalProperties":true},"allow":{"paths":["hun${{ inputs.x }}"]},"steps":[{"id":"a","set":{"b":1}}]}`)
+			r.Inputs = json.RawMessage(`{"x":"ter2"}`)
+		}, fault.SecretDetected, "allow"},
 		"secret prompt": {func(r *orchestrator.SubmitRequest) {
 			r.Plan = json.RawMessage(`{"orch":"v1","steps":[{"id":"a","approve":{"show":"hunter2"}}]}`)
 		}, fault.SecretDetected, "steps[0].approve"},
