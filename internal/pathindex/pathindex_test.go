@@ -42,7 +42,7 @@ func TestFind(t *testing.T) {
 	x := pathindex.New(dir, at("skip"))
 	names, stores := find(t, x)
 	assert.Equal(t, []string{at("a.key"), at("b/c.key"), at("d.key")}, names)
-	assert.Equal(t, []string{at("r/.git/objects"), at("r/.git/lfs")}, stores)
+	assert.Equal(t, []string{at("r/.git/lfs"), at("r/.git/objects")}, stores)
 
 	// Each change is seen, also one that follows another in the same moment.
 	for i := range 20 {
@@ -122,23 +122,27 @@ func TestStored(t *testing.T) {
 	for _, name := range []string{
 		"r/.git/HEAD", "r/.git/objects/aa/x", "r/.git/lfs/objects/y", "r/.git/rr-cache/z/preimage", "bare/HEAD", "bare/objects/x", "bare/lfs/y",
 		"r/.git/worktrees/w/HEAD", "r/.git/worktrees/w/commondir", "r/.git/worktrees/w/rebase-merge/patch", "half/.git/objects/x",
-		"code/objects/x", "code/lfs/y", "skip/.git/objects/x",
+		"code/objects/x", "code/lfs/y", "skip/.git/objects/x", "bare/main/x", "bare/COMMIT_EDITMSG", "r/.git/index", "r/.git/index.lock",
+		"r/.git/COMMIT_EDITMSG", "r/.git/.COMMIT_EDITMSG.swp", "r/.git/lost-found/other/x", "r/.git/modules/libs/m/HEAD", "r/.git/modules/libs/m/objects/x",
+		"r/.git/modules/libs/m/lost-found/x", "r/.git/worktrees/w/COMMIT_EDITMSG", "h/.hg/store/data/x.i", "v/.svn/pristine/00/x", "v/src/x",
 	} {
 		write(t, dir, name)
 	}
 	x := pathindex.New(dir, at("skip"))
 	for _, name := range []string{
 		"r/.git/objects", "r/.git/objects/aa/x", "r/.git/objects/new", "r/.git/lfs/objects/y", "r/.git/rr-cache/z/preimage", "r/.git/rebase-apply/0001",
-		"bare/objects/x", "bare/lfs", "r/.git/worktrees/w/rebase-merge/patch", "half/.git/objects/x",
+		"bare/objects/x", "bare/lfs", "r/.git/worktrees/w/rebase-merge/patch", "half/.git/objects/x", "bare/COMMIT_EDITMSG", "r/.git/COMMIT_EDITMSG",
+		"r/.git/.COMMIT_EDITMSG.swp", "r/.git/lost-found/other/x", "r/.git/modules/libs/m/objects/x", "r/.git/modules/libs/m/lost-found",
+		"r/.git/worktrees/w/COMMIT_EDITMSG", "r/.git/unknown", "h/.hg", "h/.hg/store/data/x.i", "v/.svn/pristine/00/x",
 	} {
 		assert.True(t, x.Stored(at(name)), name)
 	}
-	for _, name := range []string{".", "r", "r/.git", "r/.git/HEAD", "r/.git/config", "code/objects/x", "code/lfs/y", "bare/HEAD", "skip", "skip/.git/objects/x", "../r/.git/objects/x"} {
+	for _, name := range []string{".", "r", "r/.git", "r/.git/HEAD", "r/.git/config", "code/objects/x", "code/lfs/y", "bare/HEAD", "skip", "skip/.git/objects/x", "../r/.git/objects/x", "bare/main/x", "r/.git/index", "r/.git/index.lock", "r/.git/modules/libs/m/HEAD", "r/.git/worktrees/w/HEAD", "v/src/x"} {
 		assert.False(t, x.Stored(at(name)), name)
 	}
 	_, stores := find(t, x)
 	for _, place := range stores {
 		assert.True(t, x.Stored(place), place)
 	}
-	assert.Len(t, stores, 7, "all of them are found, too")
+	assert.Len(t, stores, 16, "all of them are found, too")
 }
