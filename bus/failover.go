@@ -21,9 +21,9 @@ const (
 )
 
 // repeatable are the commands that may be asked twice: they only read, or name what they make. Those that are false are decided
-// by one commit, and may be asked again when the log did not take it.
+// by one commit, and may be asked again when the log did not take it. A tunnel that nobody uses ends by itself.
 var repeatable = map[string]bool{ //nolint:gochecknoglobals // a constant table
-	"submit_batch": true, "find": true, "get": true, "result": true, "list": true, "watch": true, "queue": true, "history": true,
+	TunnelSubject: true, "submit_batch": true, "find": true, "get": true, "result": true, "list": true, "watch": true, "queue": true, "history": true,
 	"replay": true, "explain": true, "approvals": true, "questions": true, "status": true, "verify": true,
 	"cancel": false, "pause": false, "resume": false, "decide": false, "answer": false, "signal": false, "resolve": false, "checkpoint": false,
 }

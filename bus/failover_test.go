@@ -2,6 +2,7 @@ package bus_test
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -55,6 +56,29 @@ func TestRequestsAreAskedAgain(t *testing.T) {
 		assert.Equal(t, tc.asked, asked, name)
 		assert.Equal(t, tc.asked == 1, err != nil, name)
 	}
+}
+
+// A tunnel is dialled again when nobody knows whether the node that has gone has taken it.
+func TestTunnelsAreDialledAgain(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, bus.ServerConfig{})
+	c := dialOutside(t, n)
+	asked := 0
+	prefix, method, _ := strings.Cut(bus.TunnelSubject, ".")
+	end, err := bus.Serve(n.conn, prefix, map[string]bus.Method{
+		method: func(context.Context, []byte) ([]byte, error) {
+			if asked++; asked == 1 {
+				return nil, fault.New(fault.Unavailable, "gone").WithReason(bus.OutcomeUnknown)
+			}
+			return []byte("_INBOX.peer"), nil
+		},
+	}, bus.EndpointConfig{})
+	require.NoError(t, err)
+	tunnel, err := bus.DialTunnel(t.Context(), c, bus.TunnelSubject)
+	require.NoError(t, err)
+	require.NoError(t, tunnel.Close())
+	require.NoError(t, end.Close(t.Context()))
+	assert.Equal(t, 2, asked)
 }
 
 // submitOwner answers batches of submissions, in turn, and keeps what it was asked.

@@ -199,10 +199,12 @@ func (m *member) lead(ctx context.Context, lease *election.Lease, ready func()) 
 	cfg.NATSURL = m.conn.KnownServers() // those of the settings may be the ones that hang
 	n, err := Start(ctx, cfg)
 	if err != nil && ctx.Err() != nil { // it was asked to stop in the midst of this, which is no failure
-		return lease.Release(context.WithoutCancel(ctx))
+		m.release(ctx, lease)
+		return nil
 	}
 	if err != nil {
-		return errors.Join(err, lease.Release(context.WithoutCancel(ctx)))
+		m.release(ctx, lease)
+		return err
 	}
 	m.cfg.logger().LogAttrs(ctx, slog.LevelInfo, "node_active", slog.Uint64("epoch", n.store.Epoch()), slog.Duration("took", time.Since(began)))
 	ready()
@@ -221,7 +223,15 @@ func (m *member) lead(ctx context.Context, lease *election.Lease, ready func()) 
 	if ctx.Err() == nil { // the log belongs to another node; what could not be written does not count
 		err = nil
 	}
-	return errors.Join(err, lease.Release(context.WithoutCancel(ctx)))
+	m.release(ctx, lease)
+	return err
+}
+
+// release gives the lease back, so that another node need not wait until it runs out. That it cannot is no failure of this one.
+func (m *member) release(ctx context.Context, lease *election.Lease) {
+	if err := lease.Release(context.WithoutCancel(ctx)); err != nil {
+		m.cfg.logger().LogAttrs(ctx, slog.LevelWarn, "lease_not_released", slog.Any("error", err))
+	}
 }
 
 // electWithin is how long a node that cannot stand by waits for the lease: longer than one lives whose holder is gone.
