@@ -1,9 +1,12 @@
 package bus
 
 import (
+	"cmp"
 	"context"
+	"strings"
 	"time"
 
+	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/fault"
 )
 
@@ -37,6 +40,24 @@ func (t *Tokens) agent(id string) (*tokenRecord, error) {
 		return nil, fault.New(fault.Unauthorized, "there is no registered agent of this id").WithHint("see: orch agents")
 	}
 	return r, r.good(t.now())
+}
+
+// ShareOf returns the identity in whose share a registered agent counts that has the name of an identity, such as agent:builder; "" for its
+// own, and for anybody else. It was resolved when the agent was registered; before there were shares, an agent that was registered by
+// somebody else than an operator worked for nobody else.
+func (t *Tokens) ShareOf(who string) string {
+	name, ok := strings.CutPrefix(who, agents.Prefix)
+	if !ok {
+		return ""
+	}
+	key := (&NewToken{Name: name}).key()
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	r := t.keys[key].record
+	if r == nil || r.Agent == nil {
+		return ""
+	}
+	return cmp.Or(r.Share, r.Agent.For)
 }
 
 // JustRenewed reports whether the credential of an agent was renewed so lately that a connection of the one before may be

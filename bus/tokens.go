@@ -54,6 +54,9 @@ type Token struct {
 	// identity whose tokens bound that of the agent, such as user:ada; empty for none.
 	Agent   *agents.Profile `json:"agent,omitempty"`
 	Sponsor string          `json:"sponsor,omitempty"`
+	// Share is the identity in whose share the agent counts: who has registered it, or the one in whose share that counts. Empty for its
+	// own, as that of an agent which an operator has registered.
+	Share string `json:"share,omitempty"`
 }
 
 // Expired reports whether a token is no longer good at a time.
@@ -73,9 +76,10 @@ type NewToken struct {
 	ReadOnly bool          `json:"read_only,omitempty"`
 	// Local is set for the token of a node, which replaces the one that it had; see Token.Local.
 	Local string `json:"local,omitempty"`
-	// Agent is set for the token of a registered agent, maybe with a Sponsor; see Token.
+	// Agent is set for the token of a registered agent, maybe with a Sponsor and a Share; see Token.
 	Agent   *agents.Profile `json:"agent,omitempty"`
 	Sponsor string          `json:"sponsor,omitempty"`
+	Share   string          `json:"share,omitempty"`
 	// Replaces is the id of a token of the same name that ends when this one begins.
 	Replaces string `json:"replaces,omitempty"`
 }
@@ -216,7 +220,7 @@ func (t *Tokens) CreateToken(ctx context.Context, in NewToken) (Token, error) {
 	now := events.Time(t.now())
 	token := Token{
 		ID: events.NewTokenID(now), Name: in.Name, Role: in.Role, CreatedBy: in.Actor, CreatedAt: now,
-		Tools: in.Tools, ReadOnly: in.ReadOnly, Local: in.Local, Agent: in.Agent, Sponsor: in.Sponsor, ExpiresAt: in.ends(now),
+		Tools: in.Tools, ReadOnly: in.ReadOnly, Local: in.Local, Agent: in.Agent, Sponsor: in.Sponsor, Share: in.Share, ExpiresAt: in.ends(now),
 	}
 	if err := t.put(ctx, in.key(), after, &tokenRecord{Token: token, SHA256: in.SHA256}); err != nil {
 		return Token{}, err

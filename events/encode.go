@@ -152,6 +152,7 @@ func (d *Submitted) write(w *writer) {
 	w.textIf("key_of", string(d.KeyOf))
 	w.anyIf("client", d.Client != nil, d.Client)
 	w.textIf("via", d.Via)
+	w.textIf("share", d.Share)
 }
 
 func (d *Moved) write(w *writer) {

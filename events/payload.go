@@ -107,6 +107,9 @@ type Submitted struct {
 	// Via is the command by which a person submitted the task; empty for what programs submit, and for calls that a
 	// command makes on its way.
 	Via string `json:"via,omitempty"`
+	// Share is the identity whose share of the workers and of the open tasks the task counts in; empty for that of who asked for it,
+	// or for the first of its parents.
+	Share string `json:"share,omitempty"`
 }
 
 // Client is what the program that submitted a task can do for it, and how far it lets it reach.

@@ -19,18 +19,22 @@ import (
 type lane struct {
 	queue, tool string
 	suspect     bool
-	// agents is the selection of agents that the calls are for; "" for workers. requester is whose calls they are.
-	agents, requester string
+	// agents is the selection of agents that the calls are for; "" for workers. requester is whose calls they are, and share the
+	// identity in whose share they count.
+	agents, requester, share string
 }
 
 // laneOf is the lane of the ready call of a step.
 func laneOf(t *statemachine.Task, s *statemachine.Step) lane {
-	l := lane{queue: queueName(s.Queue), tool: s.Tool, suspect: suspect(s), agents: selection(s.For), requester: askedFor(t)}
+	l := lane{queue: queueName(s.Queue), tool: s.Tool, suspect: suspect(s), agents: selection(s.For), requester: askedFor(t), share: shareOf(t)}
 	if s.For != nil {
 		l.queue = work.AgentsQueue
 	}
 	return l
 }
+
+// shareOf is the identity in whose share a task counts.
+func shareOf(t *statemachine.Task) string { return first(t.Submitted.Share, askedFor(t)) }
 
 // askedFor is who submitted a task, or the first of its parents.
 func askedFor(t *statemachine.Task) string {

@@ -14,6 +14,8 @@ import (
 // its history is read when the time has come or somebody asks for it.
 type sleeper struct {
 	Line Summary `json:"line"`
+	// Share is that of the task (events.Submitted).
+	Share string `json:"share,omitempty"`
 	// Wake is when its next timer is due, nil for never.
 	Wake *time.Time `json:"wake,omitempty"`
 	// Approvals is set when it has any, Undecided when one of them is pending, Unanswered when it has an open question.
@@ -32,7 +34,7 @@ func (o *Orchestrator) letSleep(all []events.Sleeper, f *recoveryScan) {
 		delete(f.open, s.Task)
 		o.asleep[s.Task] = a
 		o.listed.addOpen(&a.Line)
-		o.quota.add(a.Line.Requestor)
+		o.quota.add(a.share())
 		o.timers.setMaybe(a.Wake, s.Task)
 	}
 }
@@ -48,10 +50,13 @@ func (o *Orchestrator) sleeperOf(line *Summary, seq uint64) *sleeper {
 		return nil
 	}
 	return &sleeper{
-		Line: *line, Wake: o.timers.next(line.ID),
+		Line: *line, Share: e.task.Submitted.Share, Wake: o.timers.next(line.ID),
 		Approvals: len(e.task.Approvals) > 0, Undecided: e.task.Undecided(), Unanswered: e.task.Unanswered(),
 	}
 }
+
+// share is the identity in whose share the task counts.
+func (a *sleeper) share() string { return first(a.Share, a.Line.Requestor) }
 
 // rests reports whether nothing but a timer or a person can move the task, and no other task depends on it being read.
 func (e *entry) rests() bool {
@@ -93,7 +98,7 @@ func (o *Orchestrator) waken(e *entry) {
 		return
 	}
 	delete(o.asleep, e.id)
-	e.open, e.counted, e.requestor = true, true, a.Line.Requestor
+	e.open, e.counted, e.share = true, true, a.share()
 }
 
 // rouse reads those of some tasks that sleep, many at a time, so that memory knows all of them.

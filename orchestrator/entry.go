@@ -44,9 +44,9 @@ type entry struct {
 	// given holds the large values that the next turn needs to go on; searching is set while they are read.
 	given     map[string]fetchedValue
 	searching bool
-	// counted is set while the task counts as an open one of its requestor.
-	counted   bool
-	requestor string
+	// counted is set while the task counts as an open one of a share.
+	counted bool
+	share   string
 	// noPlan is why the plan of the task cannot be read; prog is then empty.
 	noPlan *fault.Error
 	// itemsOver is, by for_each step, the number of leading items that are over.
@@ -288,7 +288,7 @@ func (o *Orchestrator) revive(e *entry) {
 	}
 	o.queueReady(e)
 	e.open = true
-	o.quota.count(e)
+	o.quota.count(e, e.task.Submitted)
 	o.reviveKey(e)
 	o.setTimer(e, o.now())
 	if e.behind {

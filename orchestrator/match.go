@@ -213,8 +213,8 @@ type lease struct {
 	attempt int
 	worker  string
 	tool    string
-	// requester is whose share the call counts in.
-	requester string
+	// share is the identity in whose share the call counts.
+	share string
 	// called is set when the log says that the call has begun, suspect when the call has lost workers.
 	called, suspect bool
 	// undelivered is set when the call could not be sent to the worker for now.
@@ -281,8 +281,8 @@ func (o *Orchestrator) grant(e *entry, l *lease) {
 	l.expires = l.heard.Add(l.length)
 	e.leases[l.step] = l
 	o.match.running++
-	l.requester = askedFor(e.task)
-	o.match.shares.running[l.requester]++
+	l.share = shareOf(e.task)
+	o.match.shares.running[l.share]++
 	l.suspect = suspect(e.task.Steps[l.step])
 	if w := o.match.workers[l.worker]; w != nil {
 		w.leases++
@@ -493,6 +493,6 @@ func (o *Orchestrator) drop(e *entry, step string) {
 			o.match.refresh(func(lane) bool { return true })
 		}
 	}
-	o.match.offerAgain(o.match.shares.give(l.requester))
+	o.match.offerAgain(o.match.shares.give(l.share))
 	o.match.running = max(o.match.running-1, 0)
 }

@@ -78,6 +78,9 @@ type Config struct {
 	// HandOn returns why an agent must not leave its call to others. It is called with the lock held and must not block.
 	// Default: it may always.
 	HandOn func(HandOn) error
+	// ShareOf returns the identity in whose share the tasks of another one count, such as the one that has registered an agent; "" for
+	// its own. It is asked once for each task, with the lock held, and must not block. Default: its own for everybody.
+	ShareOf func(who string) string
 	// Limited reports whether calls of a class are limited per task and minute (S0-113). Default: none.
 	Limited func(tools.Rate) bool
 	// FourEyes keeps people from deciding about what their own tasks ask.
@@ -148,6 +151,9 @@ func (c *Config) setHooks() {
 	}
 	if c.HandOn == nil {
 		c.HandOn = func(HandOn) error { return nil }
+	}
+	if c.ShareOf == nil {
+		c.ShareOf = func(string) string { return "" }
 	}
 	if c.Limited == nil {
 		c.Limited = func(tools.Rate) bool { return false }

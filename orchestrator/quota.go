@@ -3,33 +3,36 @@ package orchestrator
 import (
 	"sync/atomic"
 
+	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 )
 
 // quota counts what a node holds for its clients. It is memory only, made again from the open tasks
 // after a restart.
 type quota struct {
-	// open counts all open tasks, each those of a requestor.
+	// open counts all open tasks, each those of a share.
 	open int
 	each map[string]int
 	// waiting counts the requests that wait for something to happen.
 	waiting atomic.Int64
 }
 
-// count notes that a task is open. The lock is held.
-func (q *quota) count(e *entry) {
+// count notes that a task is open that has been submitted. The lock is held.
+func (q *quota) count(e *entry, sub *events.Submitted) {
 	if e.counted {
 		return
 	}
-	e.counted = true
-	q.add(e.task.Requestor)
-	e.requestor = e.task.Requestor
+	e.counted, e.share = true, e.task.Requestor
+	if sub.Parent == nil { // a part of another task counts for that one
+		e.share = first(sub.Share, e.share)
+	}
+	q.add(e.share)
 }
 
-// add counts an open task of a requestor. The lock is held.
-func (q *quota) add(requestor string) {
+// add counts an open task of a share. The lock is held.
+func (q *quota) add(share string) {
 	q.open++
-	q.each[requestor]++
+	q.each[share]++
 }
 
 // uncount notes that a task is not open, or not known, any more. The lock is held.
@@ -39,19 +42,19 @@ func (q *quota) uncount(e *entry) {
 	}
 	e.counted = false
 	q.open--
-	if q.each[e.requestor]--; q.each[e.requestor] <= 0 {
-		delete(q.each, e.requestor)
+	if q.each[e.share]--; q.each[e.share] <= 0 {
+		delete(q.each, e.share)
 	}
 }
 
-// refuse returns why a requestor cannot have one more task: RATE_LIMITED, QUOTA_EXCEEDED. The lock is held.
-func (o *Orchestrator) refuse(requestor string) error {
+// refuse returns why a share cannot have one more task: RATE_LIMITED, QUOTA_EXCEEDED. The lock is held.
+func (o *Orchestrator) refuse(share string) error {
 	switch {
 	case o.quota.open >= o.cfg.MaxOpen:
 		return fault.New(fault.RateLimited, "%d tasks are open on the node, its limit", o.cfg.MaxOpen).
 			WithHint("submit again when some of them are over; the setting is max_open")
-	case o.quota.each[requestor] >= o.cfg.MaxOpenEach:
-		return fault.New(fault.QuotaExceeded, "%s has %d open tasks, the limit of one requestor", clip(requestor), o.cfg.MaxOpenEach).
+	case o.quota.each[share] >= o.cfg.MaxOpenEach:
+		return fault.New(fault.QuotaExceeded, "%s, with the agents that it has registered, has %d open tasks, the limit of one requestor", clip(share), o.cfg.MaxOpenEach).
 			WithHint("submit again when some of them are over; the setting is max_open_each")
 	default:
 		return nil

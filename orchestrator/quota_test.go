@@ -61,6 +61,32 @@ func TestOpenTasksAreLimited(t *testing.T) {
 	n.checkIdle()
 }
 
+// Agents that somebody has registered share the limit of open tasks with them, also those of tasks that nobody has read since a restart.
+func TestOpenTasksOfRegisteredAgentsAreLimitedTogether(t *testing.T) {
+	t.Parallel()
+	log := newReadCounter()
+	share := registeredBy("agent:hog", "agent:a", "agent:b")
+	limits := func(c *orchestrator.Config) { c.MaxOpenEach = 2 }
+	n := startReadCounter(t, log, share, limits)
+	n.submit(signalPlan, by("agent:hog"))
+	wakes := n.submit(signalPlan, by("agent:a"))
+	_, err := n.trySubmit(signalPlan, by("agent:b"))
+	hasCode(t, err, fault.QuotaExceeded)
+	require.ErrorContains(t, err, "agent:hog, with the agents that it has registered, has 2 open tasks")
+	n.stop()
+
+	n = startReadCounter(t, log, limits)
+	assert.Zero(t, log.reads.Load())
+	_, err = n.trySubmit(signalPlan, by("agent:hog"))
+	hasCode(t, err, fault.QuotaExceeded)
+	_, err = n.Signal(t.Context(), orchestrator.SignalRequest{ID: wakes, Name: "go", Actor: "user:test"})
+	require.NoError(t, err)
+	n.result(wakes)
+	n.submit(signalPlan, by("agent:hog"))
+	_, err = n.trySubmit(signalPlan, by("agent:hog"))
+	hasCode(t, err, fault.QuotaExceeded)
+}
+
 // The children of a task are the business of who asked for it: they are never refused.
 func TestChildrenAreNotRefused(t *testing.T) {
 	t.Parallel()

@@ -122,7 +122,7 @@ func (o *Orchestrator) spawn(e *entry, d *events.Spawned) {
 	above := e.task.Submitted
 	child := submitExtra{
 		parent: &events.Parent{Task: e.id, Step: d.Step, Depth: 1, Agent: d.Agent},
-		tools:  above.Tools, within: above.Within,
+		tools:  above.Tools, within: above.Within, share: above.Share,
 	}
 	child.parent.Requester, child.parent.Since = o.requester(e), sinceOf(e)
 	if above.Parent != nil {

@@ -7,7 +7,8 @@ import (
 	"github.com/orch-dev/orch/events"
 )
 
-// shares counts the calls that run for each identity, and keeps one of them from having all workers for itself (ADR 0021).
+// shares counts the calls that run for each identity, and keeps one of them from having all workers for itself (ADR 0021). Agents count
+// in the share of the identity that has registered them, see Config.ShareOf.
 type shares struct {
 	running map[string]int
 	// urgent holds the lanes of critical calls that were kept from a last slot because another call of their identity runs.
@@ -18,7 +19,7 @@ func newShares() shares { return shares{running: map[string]int{}, urgent: map[s
 
 // prefer orders two calls for the same slot: by priority, then the one whose identity has fewer calls running, then by age.
 func (s shares) prefer(t, u *queuedCall) bool {
-	if a, b := t.lane.requester, u.lane.requester; t.priority == u.priority && a != b && s.running[a] != s.running[b] {
+	if a, b := t.lane.share, u.lane.share; t.priority == u.priority && a != b && s.running[a] != s.running[b] {
 		return s.running[a] < s.running[b]
 	}
 	return t.before(u)
@@ -35,7 +36,7 @@ func (s shares) admit(t *queuedCall, w *workerInfo) bool {
 		return true
 	}
 	if urgent > 0 && t.priority == priorityOf("critical") {
-		if free > operators && s.running[t.lane.requester] == 0 {
+		if free > operators && s.running[t.lane.share] == 0 {
 			return true
 		}
 		s.wait(t.lane)
@@ -62,20 +63,20 @@ func (w *workerInfo) kept() (operators, urgent int) {
 
 // wait notes that a critical call of the lane waits until no other call of its identity runs.
 func (s shares) wait(l lane) {
-	if s.urgent[l.requester] == nil {
-		s.urgent[l.requester] = map[lane]bool{}
+	if s.urgent[l.share] == nil {
+		s.urgent[l.share] = map[lane]bool{}
 	}
-	s.urgent[l.requester][l] = true
+	s.urgent[l.share][l] = true
 }
 
 // give counts a call of an identity out, and returns the lanes that have waited for it to be the last one.
-func (s shares) give(requester string) (urgent map[lane]bool) {
-	if s.running[requester]--; s.running[requester] > 0 {
+func (s shares) give(share string) (urgent map[lane]bool) {
+	if s.running[share]--; s.running[share] > 0 {
 		return nil
 	}
-	urgent = s.urgent[requester]
-	delete(s.running, requester)
-	delete(s.urgent, requester)
+	urgent = s.urgent[share]
+	delete(s.running, share)
+	delete(s.urgent, share)
 	return urgent
 }
 

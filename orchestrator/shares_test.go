@@ -3,6 +3,7 @@ package orchestrator_test
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -145,5 +146,67 @@ func TestCriticalCallsGoOnWhenTheirAgentHasNoOther(t *testing.T) {
 		}))
 		assert.Equal(t, []events.TaskID{critical}, <-got)
 		assert.Zero(t, time.Since(began))
+	})
+}
+
+// registeredBy makes agents count in the share of who has registered them.
+func registeredBy(share string, agents ...string) option {
+	return func(c *orchestrator.Config) {
+		c.ShareOf = func(who string) string {
+			if slices.Contains(agents, who) {
+				return share
+			}
+			return ""
+		}
+	}
+}
+
+// Agents that another one has registered have one turn and one urgent call together with it, also after a restart that knows them no more.
+func TestRegisteredAgentsShareOneTurn(t *testing.T) {
+	t.Parallel()
+	log := memlog.New(memlog.Config{})
+	n := start(t, log, registeredBy("agent:hog", "agent:a", "agent:b", "agent:c"))
+	var hog []events.TaskID
+	for _, who := range []string{"agent:hog", "agent:a", "agent:b", "agent:c"} {
+		hog = append(hog, n.submitAs(who, "normal"))
+	}
+	other := n.submitAs("agent:other", "normal")
+	call := n.take("w")
+	assert.Equal(t, hog[0], call.Task)
+	require.NoError(t, n.Start(context.Background(), work.Started{Ref: call.Ref, Worker: "w"}))
+	n.stop()
+
+	n = start(t, log)
+	assert.Equal(t, []events.TaskID{other}, n.slots(1, 0), "the others have had their turn")
+	assert.Equal(t, []events.TaskID{hog[1]}, n.slots(1, 0))
+}
+
+// However many agents somebody registers, the slot for urgent calls stays free for those of others.
+func TestRegisteredAgentsShareOneUrgentCall(t *testing.T) {
+	t.Parallel()
+	n := start(t, memlog.New(memlog.Config{}), registeredBy("agent:hog", "agent:a", "agent:b", "agent:c"))
+	for _, who := range []string{"agent:hog", "agent:a", "agent:b", "agent:c"} {
+		n.submitAs(who, "critical")
+	}
+	assert.Len(t, n.slots(5, 0), 3)
+	urgent := n.submitAs("agent:other", "critical")
+	assert.Equal(t, []events.TaskID{urgent}, n.slots(1, 0))
+	operator := n.submitAs("user:ada", "low")
+	assert.Equal(t, []events.TaskID{operator}, n.slots(1, 0))
+}
+
+// The child tasks of an agent count in the share that the agent counts in.
+func TestChildrenOfRegisteredAgentsShareOneTurn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, memlog.New(memlog.Config{}), registeredBy("agent:hog", "agent:a"))
+		first := n.submitAs("agent:hog", "normal")
+		n.submit("orch: v1\nsteps:\n  - id: s\n    run:\n      orch: v1\n      steps:\n        - {id: a, tool: READ}\n", by("agent:a"))
+		synctest.Wait()
+		other := n.submitAs("agent:other", "normal")
+		assert.Equal(t, []events.TaskID{first}, n.slots(1, 0))
+		assert.Equal(t, []events.TaskID{other}, n.slots(1, 0), "the child is older, and its turn comes later")
+		assert.Len(t, n.slots(1, 0), 1)
+		n.stop()
 	})
 }

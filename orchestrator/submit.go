@@ -39,6 +39,8 @@ type submitExtra struct {
 	tools    []string
 	within   []events.Allow
 	deadline *time.Time
+	// share is that of the tasks above (events.Submitted).
+	share string
 }
 
 // trusted reports whether the plan comes from the node itself, which has checked it before.
@@ -428,8 +430,10 @@ func (o *Orchestrator) admit(p *events.Submitted) error {
 func (o *Orchestrator) begin(s *submission, actor string, extra submitExtra, done func(SubmitReply, error)) {
 	actor = first(actor, actorNode)
 	err := error(nil)
+	s.payload.Share = extra.share
 	if extra.parent == nil {
-		err = o.refuse(actor)
+		s.payload.Share = o.cfg.ShareOf(actor)
+		err = o.refuse(first(s.payload.Share, actor))
 	}
 	if err == nil {
 		err = o.admit(s.payload)
@@ -447,7 +451,7 @@ func (o *Orchestrator) begin(s *submission, actor string, extra submitExtra, don
 		o.tasks[s.id] = e
 	}
 	e.task, e.prog, e.seq, e.open = &statemachine.Task{ID: s.id, Requestor: actor}, s.prog, 0, true
-	o.quota.count(e)
+	o.quota.count(e, s.payload)
 	decide := func(t *turn) error {
 		t.cause = s.cause
 		t.emit(events.TaskSubmitted, s.payload)

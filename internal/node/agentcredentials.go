@@ -42,14 +42,15 @@ func (r agentCredentials) Enrol(ctx context.Context, reg agents.Registration) (a
 	if err != nil {
 		return agents.Member{}, "", err
 	}
+	var share string
 	if p.ID, p.For = events.NewAgentID(time.Now()), ""; !operates(all, reg.By) {
-		p.For = reg.By
+		p.For, share = reg.By, cmp.Or(r.tokens.ShareOf(reg.By), reg.By)
 	}
 	until, sponsor, err := r.bound(all, reg.By)
 	if err != nil {
 		return agents.Member{}, "", err
 	}
-	in := bus.NewToken{Name: reg.Name, Until: until, Sponsor: sponsor, Role: bus.RoleAgent, Actor: cmp.Or(reg.By, "user:unknown"), Life: agents.CredentialLife, Agent: &p}
+	in := bus.NewToken{Name: reg.Name, Until: until, Sponsor: sponsor, Share: share, Role: bus.RoleAgent, Actor: cmp.Or(reg.By, "user:unknown"), Life: agents.CredentialLife, Agent: &p}
 	if in.Tools, in.ReadOnly, err = r.reach(ctx, reg); err != nil {
 		return agents.Member{}, "", err
 	}
@@ -186,7 +187,7 @@ func (r agentCredentials) renew(ctx context.Context, m agents.Member, in agents.
 	}
 	return r.replace(ctx, bus.NewToken{
 		Name: old.Name, Role: old.Role, Actor: old.CreatedBy, Life: agents.CredentialLife, Tools: old.Tools, ReadOnly: old.ReadOnly,
-		Agent: old.Agent, Replaces: old.ID, SHA256: in.Digest, Until: until, Sponsor: old.Sponsor,
+		Agent: old.Agent, Replaces: old.ID, SHA256: in.Digest, Until: until, Sponsor: old.Sponsor, Share: old.Share,
 	})
 }
 

@@ -35,6 +35,14 @@ func (n *Node) startTokens(ctx context.Context) error {
 	return n.readKey(ctx)
 }
 
+// shareOf returns the identity in whose share another one counts, "" for its own. Nobody submits anything before the tokens are known.
+func (n *Node) shareOf(who string) string {
+	if t := n.known.Load(); t != nil {
+		return t.ShareOf(who)
+	}
+	return ""
+}
+
 // keepLocalToken makes the token of the user when there is none. A node whose disk is full starts without.
 func (n *Node) keepLocalToken(ctx context.Context) {
 	if n.cfg.User == "" {

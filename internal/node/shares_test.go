@@ -1,0 +1,105 @@
+package node_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/internal/node"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/tools"
+)
+
+// register makes an agent for who asks for it.
+func register(t *testing.T, n *node.Node, name, by string) {
+	t.Helper()
+	_, err := n.Agents().Register(t.Context(), agents.Registration{
+		Name: name, Task: events.NewTaskID(time.Now()), By: by,
+		Profile: agents.Profile{Type: "analyst", Version: "1.0.0", MaxTasks: 1, Timeout: time.Minute, Capabilities: []agents.Capability{{Name: "a", Category: "b"}}},
+	})
+	require.NoError(t, err)
+}
+
+// submitFor submits one call with a priority for somebody.
+func submitFor(t *testing.T, n *node.Node, who, priority, tool string) events.TaskID {
+	t.Helper()
+	reply, err := n.API().Submit(t.Context(), orchestrator.SubmitRequest{
+		Plan: []byte(`{"orch":"v1","priority":"` + priority + `","steps":[{"id":"a","tool":"` + tool + `"}]}`), Actor: who,
+	})
+	require.NoError(t, err)
+	return reply.ID
+}
+
+// hanging is a tool that tells when a call of it begins, and ends with its context.
+func hanging(began chan<- struct{}) tools.Tool {
+	spec := tools.Spec{Name: "test.holds", Purpose: "test", Effect: tools.Read, Gate: tools.AnyState, Approval: tools.NoApproval, NoWorkspace: true, Timeout: 10 * time.Minute}
+	return tools.Define(spec, func(ctx context.Context, _ *tools.Env, _ failIn) (failOut, error) {
+		began <- struct{}{}
+		<-ctx.Done()
+		return failOut{}, ctx.Err()
+	})
+}
+
+// One agent that registers four others, which register more, has no more slots than one: while their calls hang, critical ones too, those
+// of another agent and of an operator go on.
+func TestRegisteringAgentsBringsNoShares(t *testing.T) {
+	t.Parallel()
+	began := make(chan struct{}, 100)
+	cfg := config(t)
+	cfg.Concurrency, cfg.Extra = 5, append(failing(), hanging(began))
+	n := start(t, cfg)
+	register(t, n, "hog", "user:test")
+	register(t, n, "other", "user:test")
+	register(t, n, "hog-1", "agent:hog")
+	register(t, n, "hog-2", "agent:hog-1")
+	register(t, n, "hog-3", "agent:hog-2")
+	register(t, n, "hog-4", "agent:hog")
+	var held []events.TaskID
+	for _, who := range []string{"agent:hog-1", "agent:hog-2", "agent:hog-3", "agent:hog-4"} {
+		held = append(held, submitFor(t, n, who, "critical", "test.holds"))
+	}
+	for range 3 {
+		<-began
+	}
+	read := submitFor(t, n, "agent:other", "critical", "test.fail")
+	assert.Equal(t, statemachine.Done, result(t, n.API(), read).State)
+	read = submitFor(t, n, "user:test", "low", "test.fail")
+	assert.Equal(t, statemachine.Done, result(t, n.API(), read).State)
+	for _, id := range held {
+		v, err := n.API().Get(t.Context(), orchestrator.GetRequest{ID: id})
+		require.NoError(t, err)
+		assert.False(t, v.State.Terminal(), "it hangs or waits")
+	}
+	assert.Empty(t, began, "the last one of them has waited")
+}
+
+// The share of an agent is resolved when it is registered: to who stands at the end of the chain. It stays when those in between are gone.
+func TestShareOfAnAgent(t *testing.T) {
+	t.Parallel()
+	n := withAgents(t)
+	for _, token := range []bus.NewToken{{Name: "sue", Role: bus.RoleSubmitter}, {Name: "bot", Role: bus.RoleAgent}} {
+		token.Actor = "user:test"
+		_, _, err := bus.IssueToken(t.Context(), n.Tokens(), token)
+		require.NoError(t, err)
+	}
+	register(t, n, "of-operator", "user:test")
+	register(t, n, "of-sue", "user:sue")
+	register(t, n, "of-bot", "agent:bot")
+	register(t, n, "below", "agent:of-bot")
+	register(t, n, "deep", "agent:below")
+	_, err := n.Tokens().RevokeToken(t.Context(), bus.RevokeToken{Token: "below", Actor: "user:test"})
+	require.NoError(t, err)
+	for who, share := range map[string]string{
+		"agent:of-operator": "", "agent:of-sue": "user:sue", "agent:of-bot": "agent:bot", "agent:deep": "agent:bot",
+		"agent:bot": "", "user:sue": "", "user:deep": "", "agent:nobody": "",
+	} {
+		assert.Equal(t, share, n.Tokens().ShareOf(who), who)
+	}
+}
