@@ -48,3 +48,6 @@ func Kept(living agents.Living, actors ...string) []string {
 
 // ReplyOf is what /rpc hears of a call.
 func ReplyOf(r server.ToolReply) httpapi.Reply { return replyOf(r) }
+
+// Meter is the face that counts the requests of all.
+func (n *Node) Meter() *server.Server { return n.meter.Load() }

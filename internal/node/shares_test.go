@@ -11,7 +11,9 @@ import (
 	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/node"
+	"github.com/orch-dev/orch/mcp/server"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/tools"
@@ -102,4 +104,23 @@ func TestShareOfAnAgent(t *testing.T) {
 	} {
 		assert.Equal(t, share, n.Tokens().ShareOf(who), who)
 	}
+}
+
+// The requests of agents that somebody has registered are counted together.
+func TestRequestsOfRegisteredAgentsAreCountedTogether(t *testing.T) {
+	t.Parallel()
+	n := withAgents(t)
+	register(t, n, "hog", "user:test")
+	register(t, n, "hog-1", "agent:hog")
+	register(t, n, "hog-2", "agent:hog-1")
+	register(t, n, "other", "user:test")
+	face := n.Meter()
+	for range server.MaxHeld / server.MaxBody {
+		_, err := face.Admit("agent:hog-1", server.MaxBody)
+		require.NoError(t, err)
+	}
+	_, err := face.Admit("agent:hog-2", server.MaxBody)
+	assert.True(t, fault.Has(err, fault.RateLimited), "%v", err)
+	_, err = face.Admit("agent:other", server.MaxBody)
+	require.NoError(t, err)
 }

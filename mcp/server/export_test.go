@@ -15,7 +15,7 @@ func ListenSessionOf(ids ...string) (note func(id string), closing func()) {
 
 // Metered counts requests of identities in, and tells how many identities are known.
 func Metered() (enter func(who string) (leave func(), ok bool), known func() int) {
-	m := &meter{}
+	m := &meter{share: func(who string) string { return who }}
 	return m.enter, func() int {
 		m.mu.Lock()
 		defer m.mu.Unlock()

@@ -22,8 +22,11 @@ const (
 	MaxSessions = 10_000
 )
 
-// meter counts the requests of each identity.
+// meter counts the requests of each identity, with those of the agents that it has registered.
 type meter struct {
+	// share returns the identity under which another one counts.
+	share func(who string) string
+
 	mu   sync.Mutex
 	byID map[string]*usage
 	// next is how many identities there may be before they are looked at.
@@ -41,6 +44,7 @@ func (m *meter) hold(who string, size int64) (release func(), ok bool) {
 	if size < 0 || size > MaxBody {
 		size = MaxBody
 	}
+	who = m.share(who)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	g := m.byID[who]
@@ -62,6 +66,7 @@ func tooMany(w http.ResponseWriter) {
 
 // enter counts a request in; false when the identity has too many.
 func (m *meter) enter(who string) (leave func(), ok bool) {
+	who = m.share(who)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.byID == nil {

@@ -44,6 +44,8 @@ type rooms struct {
 	open map[string]*room
 	// making has a place for each large answer that is being made.
 	making chan struct{}
+	// share returns the identity under which another one counts.
+	share func(who string) string
 }
 
 // room is what the answer to one request may take. A nil room is unbounded: there is one client over stdio.
@@ -64,11 +66,11 @@ type roomWaiter struct {
 }
 
 func newRooms() *rooms {
-	return &rooms{each: map[string]int{}, open: map[string]*room{}, making: make(chan struct{}, makers)}
+	return &rooms{each: map[string]int{}, open: map[string]*room{}, making: make(chan struct{}, makers), share: func(who string) string { return who }}
 }
 
-// room is that of one request of an identity. It has to be left.
-func (r *rooms) room(who string) *room { return &room{rooms: r, who: who} }
+// room is that of one request of an identity, in the share of that. It has to be left.
+func (r *rooms) room(who string) *room { return &room{rooms: r, who: r.share(who)} }
 
 // serve lets the SDK answer a request in a room, which is noted on the request.
 func (r *rooms) serve(w http.ResponseWriter, req *http.Request, next func(http.ResponseWriter)) {

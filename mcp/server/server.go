@@ -8,6 +8,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -63,6 +64,9 @@ type Config struct {
 	// Unlogged calls a tool outside of the log, with checked arguments: one whose contract says so, when the log takes
 	// nothing. Nil calls none.
 	Unlogged func(ctx context.Context, tool tools.Tool, args json.RawMessage) (json.RawMessage, error)
+	// ShareOf returns the identity in whose share another one counts, such as the one that has registered an agent; "" for its own. Nil is
+	// its own for everybody.
+	ShareOf func(who string) string
 	// Direct calls a tool of Spec.Direct for an identity, with checked arguments. Nil refuses such calls.
 	Direct func(ctx context.Context, who Identity, tool tools.Tool, args json.RawMessage) (json.RawMessage, error)
 	// Refused is told of calls that are refused before the API hears of them: whose, of which tool, with what, and why. It
@@ -116,6 +120,9 @@ func (c Config) withDefaults() Config {
 	if c.Refused == nil {
 		c.Refused = func(string, string, json.RawMessage, error) {}
 	}
+	if c.ShareOf == nil {
+		c.ShareOf = func(string) string { return "" }
+	}
 	if c.Reveal == nil {
 		c.Reveal = func(_ context.Context, _ events.TaskID, _ string, result json.RawMessage) json.RawMessage {
 			return result
@@ -164,6 +171,9 @@ type Server struct {
 	listeners listeners
 }
 
+// share returns the identity in whose share one counts.
+func (c *Config) share(who string) string { return cmp.Or(c.ShareOf(who), who) }
+
 // New returns a server. VALIDATION_ERROR when the configuration lacks something.
 func New(cfg Config) (*Server, error) {
 	if cfg.API == nil || cfg.Catalogue == nil {
@@ -171,6 +181,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	cfg = cfg.withDefaults()
 	s := &Server{cfg: cfg, sdkLogger: slog.New(debugHandler{cfg.Logger.Handler()}), seal: newSealer(cfg.Key), rooms: newRooms()}
+	s.meter.share, s.rooms.share = cfg.share, cfg.share
 	s.life, s.stop = context.WithCancel(context.Background())
 	s.sdk = mcp.NewServer(&mcp.Implementation{Name: "orch", Title: "orch", Version: cfg.Version}, s.options())
 	replaced := s.cfg.Catalogue.Replaced()
