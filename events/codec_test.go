@@ -214,3 +214,13 @@ func FuzzDecode(f *testing.F) {
 		assert.Equal(t, once, encoded(t, again))
 	})
 }
+
+// The beginning of a long text may be that of a secret, which nothing knows as one once it is cut.
+func TestLongTextsThatAreNoTaskIDAreNotShown(t *testing.T) {
+	t.Parallel()
+	_, err := events.ParseTaskID("key" + strings.Repeat("x7Q", 20))
+	require.ErrorContains(t, err, "a text of 63 bytes is no task id")
+	assert.NotContains(t, err.Error(), "x7Q")
+	_, err = events.ParseTaskID("TASK_1")
+	require.ErrorContains(t, err, `"TASK_1" is no task id`)
+}

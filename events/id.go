@@ -3,7 +3,9 @@ package events
 import (
 	"crypto/rand"
 	"crypto/sha256"
+	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 
@@ -123,9 +125,10 @@ func ParseTaskID(s string) (TaskID, error) {
 
 func invalidID(s string) error {
 	const longest = 40
+	said := strconv.Quote(s)
 	if len(s) > longest {
-		s = s[:longest] + "…"
+		said = fmt.Sprintf("a text of %d bytes", len(s)) // the beginning of a secret would be known as one no more
 	}
-	return fault.New(fault.InvalidFormat, "%q is no task id", s).WithField("task").
+	return fault.New(fault.InvalidFormat, "%s is no task id", said).WithField("task").
 		WithHint("a task id is TASK_ and 26 characters, such as TASK_01JD0000000000000000000000")
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/policy/secrets"
 )
 
 // maxEcho is the longest value, in bytes, that a message repeats: a longer one may be content or a
@@ -292,8 +293,10 @@ func join(field, name string) string {
 	return field + "." + name
 }
 
-// echo cuts a value of the user down to what a message may repeat.
+// echo cuts a value of the user down to what a message may repeat. Secrets go first: what is cut is known as one no more.
 func echo(v string) string {
+	const searched = 4096
+	v = secrets.Clean(v[:min(len(v), searched)])
 	if len(v) <= maxEcho {
 		return v
 	}

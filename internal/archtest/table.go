@@ -99,7 +99,7 @@ func domain(family []string) []Row {
 		{Package: "agents/peer", Imports: []string{"fault", "events", "work", "agents", "internal/pause"}},
 		{Package: "stats", Imports: []string{"fault", "events", "statemachine"}},
 		{Package: "policy", Imports: []string{"fault", "events", "statemachine", "tools", "internal/netguard", "internal/spell", "policy/secrets"}},
-		{Package: "tools", Imports: []string{"fault", "events", "statemachine", "internal/pathguard", "internal/proc"}},
+		{Package: "tools", Imports: []string{"fault", "events", "statemachine", "internal/pathguard", "internal/proc", "policy/secrets"}},
 		{Package: "tools/toolstest", Imports: []string{"fault", "tools"}, Kit: true},
 		{Package: "tools/builtin", Imports: []string{"fault", "tools", "tools/*"}},
 		{Package: "tools/shell", Imports: append([]string{"policy"}, family...)},
