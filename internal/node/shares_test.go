@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"context"
+	"net/http"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/agents/peer"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
@@ -19,14 +21,18 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// register makes an agent for who asks for it.
-func register(t *testing.T, n *node.Node, name, by string) {
+// register makes an agent for who asks for it, and returns its credential.
+func register(t *testing.T, n *node.Node, name, by string) peer.Credential {
 	t.Helper()
-	_, err := n.Agents().Register(t.Context(), agents.Registration{
-		Name: name, Task: events.NewTaskID(time.Now()), By: by,
+	task := events.NewTaskID(time.Now())
+	m, err := n.Agents().Register(t.Context(), agents.Registration{
+		Name: name, Task: task, By: by,
 		Profile: agents.Profile{Type: "analyst", Version: "1.0.0", MaxTasks: 1, Timeout: time.Minute, Capabilities: []agents.Capability{{Name: "a", Category: "b"}}},
 	})
 	require.NoError(t, err)
+	got, err := n.Agents().Collect(t.Context(), agents.Collection{Task: task, By: by})
+	require.NoError(t, err)
+	return peer.Credential{URL: m.URL, Agent: m.ID, Name: name, Secret: got.Secret}
 }
 
 // submitFor submits one call with a priority for somebody.
@@ -39,13 +45,17 @@ func submitFor(t *testing.T, n *node.Node, who, priority, tool string) events.Ta
 	return reply.ID
 }
 
-// hanging is a tool that tells when a call of it begins, and ends with its context.
-func hanging(began chan<- struct{}) tools.Tool {
+// hanging is a tool that tells when a call of it begins, and ends when end is closed, or with its context.
+func hanging(began chan<- struct{}, end <-chan struct{}) tools.Tool {
 	spec := tools.Spec{Name: "test.holds", Purpose: "test", Effect: tools.Read, Gate: tools.AnyState, Approval: tools.NoApproval, NoWorkspace: true, Timeout: 10 * time.Minute}
 	return tools.Define(spec, func(ctx context.Context, _ *tools.Env, _ failIn) (failOut, error) {
 		began <- struct{}{}
-		<-ctx.Done()
-		return failOut{}, ctx.Err()
+		select {
+		case <-end:
+			return failOut{}, nil
+		case <-ctx.Done():
+			return failOut{}, ctx.Err()
+		}
 	})
 }
 
@@ -53,10 +63,11 @@ func hanging(began chan<- struct{}) tools.Tool {
 // of another agent and of an operator go on.
 func TestRegisteringAgentsBringsNoShares(t *testing.T) {
 	t.Parallel()
-	began := make(chan struct{}, 100)
+	began, end := make(chan struct{}, 100), make(chan struct{})
 	cfg := config(t)
-	cfg.Concurrency, cfg.Extra = 5, append(failing(), hanging(began))
+	cfg.Concurrency, cfg.Extra = 5, append(failing(), hanging(began, end))
 	n := start(t, cfg)
+	t.Cleanup(func() { close(end) }) // so that the node need not wait for them
 	register(t, n, "hog", "user:test")
 	register(t, n, "other", "user:test")
 	register(t, n, "hog-1", "agent:hog")
@@ -82,7 +93,8 @@ func TestRegisteringAgentsBringsNoShares(t *testing.T) {
 	assert.Empty(t, began, "the last one of them has waited")
 }
 
-// The share of an agent is resolved when it is registered: to who stands at the end of the chain. It stays when those in between are gone.
+// The share of an agent is resolved when it is registered: to who stands at the end of the chain. It stays when the agent renews its
+// credential, and when those in between are gone.
 func TestShareOfAnAgent(t *testing.T) {
 	t.Parallel()
 	n := withAgents(t)
@@ -94,7 +106,9 @@ func TestShareOfAnAgent(t *testing.T) {
 	register(t, n, "of-operator", "user:test")
 	register(t, n, "of-sue", "user:sue")
 	register(t, n, "of-bot", "agent:bot")
-	register(t, n, "below", "agent:of-bot")
+	status, _ := renewAs(t, register(t, n, "below", "agent:of-bot"), "")
+	require.Equal(t, http.StatusOK, status)
+	assert.Equal(t, "agent:bot", n.Tokens().ShareOf("agent:below"))
 	register(t, n, "deep", "agent:below")
 	_, err := n.Tokens().RevokeToken(t.Context(), bus.RevokeToken{Token: "below", Actor: "user:test"})
 	require.NoError(t, err)
