@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -20,11 +21,17 @@ type ApprovalsRequest struct {
 	Task events.TaskID `json:"task,omitempty"`
 	// All adds those that are decided, of open tasks or of Task.
 	All bool `json:"all,omitempty"`
+	// Submitter keeps those of tasks that somebody has submitted, such as agent:ci.
+	Submitter string `json:"submitter,omitempty"`
+	// Limit bounds the answer, from 1 to 1,000 approvals; 0 means 1,000.
+	Limit int `json:"limit,omitempty"`
 }
 
 // ApprovalsReply lists approvals, the most urgent first.
 type ApprovalsReply struct {
 	Approvals []ApprovalView `json:"approvals"`
+	// Omitted counts those that an answer has no room for. Each submitter has its part of it, the most urgent ones.
+	Omitted int `json:"omitted,omitempty"`
 	// Unread counts the open tasks that could not be read, whose approvals are missing here.
 	Unread int `json:"unread,omitempty"`
 }
@@ -38,7 +45,8 @@ type ApprovalView struct {
 	Status   statemachine.ApprovalStatus `json:"status"`
 	Type     string                      `json:"type"`
 	Tool     string                      `json:"tool,omitempty"`
-	// Args are the arguments of the call, ArgsSHA256 the digest that the grant is bound to.
+	// Args are the arguments of the call, ArgsSHA256 the digest that the grant is bound to. In a list, what is over 2 MiB of
+	// arguments, details and forms in all is shown as $omitted with its size; a request for the approval itself has it.
 	Args        json.RawMessage `json:"args,omitempty"`
 	ArgsSHA256  string          `json:"args_sha256,omitempty"`
 	Scopes      []string        `json:"scopes,omitempty"`
@@ -80,6 +88,9 @@ type DecideRequest struct {
 
 // Approvals implements API.
 func (o *Orchestrator) Approvals(ctx context.Context, r ApprovalsRequest) (ApprovalsReply, error) {
+	if err := r.check(); err != nil {
+		return ApprovalsReply{}, err
+	}
 	if r.ID != "" {
 		task, err := events.TaskOfApproval(r.ID)
 		if err != nil {
@@ -94,38 +105,38 @@ func (o *Orchestrator) Approvals(ctx context.Context, r ApprovalsRequest) (Appro
 		}, func(a *sleeper) bool { return a.Undecided || a.Approvals && r.All })
 		o.rouse(ctx, ids)
 	}
-	reply := ApprovalsReply{Approvals: []ApprovalView{}, Unread: unread}
+	var refs []approvalRef
 	for _, id := range ids {
-		views, err := o.approvalsOf(ctx, id, r)
+		own, err := o.refsOf(ctx, id, r)
 		if err != nil && (r.Task != "" || !fault.Has(err, fault.NotFound)) {
-			return reply, err
+			return ApprovalsReply{}, err
 		}
-		reply.Approvals = append(reply.Approvals, views...)
+		refs = append(refs, own...)
 	}
-	if r.ID != "" && len(reply.Approvals) == 0 {
-		return reply, noApproval(r.ID)
+	if r.ID != "" && len(refs) == 0 {
+		return ApprovalsReply{}, noApproval(r.ID)
 	}
-	slices.SortStableFunc(reply.Approvals, urgency)
-	return reply, nil
+	chosen := fairly(refs, cmp.Or(r.Limit, maxApprovals))
+	views, err := o.show(ctx, chosen)
+	switch {
+	case r.ID == "":
+		views = roomy(views)
+	case err == nil && len(views) == 0: // its task was archived meanwhile
+		err = noApproval(r.ID)
+	}
+	return ApprovalsReply{Approvals: views, Omitted: len(refs) - len(chosen), Unread: unread}, err
+}
+
+// check returns what is wrong with a request.
+func (r ApprovalsRequest) check() error {
+	if r.Limit < 0 || r.Limit > maxApprovals {
+		return fault.New(fault.ValidationError, "must be from 0 to %d", maxApprovals).WithField("limit")
+	}
+	return nil
 }
 
 func noApproval(id string) error {
 	return fault.New(fault.NotFound, "there is no approval %s", clip(id)).WithField("approval_id").WithHint("orch approvals lists them")
-}
-
-// urgency orders by status, then priority, then the time that is left.
-func urgency(a, b ApprovalView) int {
-	rank := func(v ApprovalView) int {
-		n := slices.Index([]string{"critical", "high", "medium", "low"}, v.Priority)
-		if v.Status != statemachine.ApprovalPending {
-			n += 10
-		}
-		return n
-	}
-	if d := rank(a) - rank(b); d != 0 {
-		return d
-	}
-	return a.ExpiresAt.Compare(b.ExpiresAt)
 }
 
 // openTasks returns the open tasks that are wanted or still being read, and how many tasks could not be read.
@@ -146,41 +157,56 @@ func (o *Orchestrator) openTasks(wanted func(*statemachine.Task) bool, asleep fu
 	return ids, len(o.unread)
 }
 
-// approvalsOf returns the approvals of a task that a request asks for.
-func (o *Orchestrator) approvalsOf(ctx context.Context, id events.TaskID, r ApprovalsRequest) ([]ApprovalView, error) {
+// approvalsOf returns those approvals of a task that are wanted.
+func (o *Orchestrator) approvalsOf(ctx context.Context, id events.TaskID, wanted map[string]bool) ([]ApprovalView, error) {
 	var views []ApprovalView
-	args := map[int]events.Value{}
+	var parts []approvalParts
 	err := o.look(ctx, id, func(e *entry) error {
-		views, args = views[:0], map[int]events.Value{}
+		views, parts = views[:0], parts[:0]
 		for _, a := range e.task.Approvals {
-			view := viewOf(e.task, a, o.now())
-			view.Submitter = first(o.requester(e), view.Submitter)
-			if (r.ID != "" && a.ID != r.ID) || (!r.All && view.Status != statemachine.ApprovalPending) {
+			if !wanted[a.ID] {
 				continue
 			}
+			view := viewOf(e.task, a, o.now())
+			view.Submitter = first(o.requester(e), view.Submitter)
+			part := approvalParts{details: a.Details, form: a.Form}
 			if s := e.task.Steps[a.Step]; s != nil {
-				view.Caller = s.By
-				args[len(views)] = s.Args
+				view.Caller, part.args = s.By, s.Args
 			}
-			views = append(views, view)
+			views, parts = append(views, view), append(parts, part)
 		}
 		return nil
 	})
-	for i, value := range args {
+	for i := range parts {
 		if err == nil {
-			views[i].Args, err = o.showLater(ctx, value)
+			err = o.showParts(ctx, &views[i], parts[i])
 		}
 	}
 	return views, err
 }
 
-// viewOf shows an approval at a time. One of a finished task expires without an event.
+// approvalParts are what may lie in the blob store of an approval.
+type approvalParts struct{ args, details, form events.Value }
+
+// showParts adds them to a view. The lock is not held.
+func (o *Orchestrator) showParts(ctx context.Context, view *ApprovalView, p approvalParts) (err error) {
+	if view.Args, err = o.showLater(ctx, p.args); err != nil {
+		return err
+	}
+	if view.Details, err = o.showLater(ctx, p.details); err != nil {
+		return err
+	}
+	view.Form, err = o.showLater(ctx, p.form)
+	return err
+}
+
+// viewOf shows an approval at a time, without what may be large (approvalParts).
 func viewOf(t *statemachine.Task, a *statemachine.Approval, now time.Time) ApprovalView {
 	v := ApprovalView{
 		ID: a.ID, Task: t.ID, TaskName: t.Submitted.Name, TaskState: t.State, Step: a.Step, Status: a.Status, Type: a.Type,
 		Tool: a.Tool, ArgsSHA256: a.ArgsSHA256, Scopes: a.Scopes, Description: a.Description, Rationale: a.Rationale,
-		Details: a.Details.Raw, Priority: a.Priority, Risk: a.Risk, Requester: a.Requester, Submitter: t.Requestor,
-		RequestedAt: a.RequestedAt, ExpiresAt: a.ExpiresAt, OnExpiry: a.OnExpiry, Quorum: a.Quorum, Form: a.Form.Raw,
+		Priority: a.Priority, Risk: a.Risk, Requester: a.Requester, Submitter: t.Requestor,
+		RequestedAt: a.RequestedAt, ExpiresAt: a.ExpiresAt, OnExpiry: a.OnExpiry, Quorum: a.Quorum,
 		Spent: a.Spent, Follows: a.Follows,
 	}
 	for _, vote := range a.Votes {
@@ -192,10 +218,18 @@ func viewOf(t *statemachine.Task, a *statemachine.Approval, now time.Time) Appro
 	if !a.DecidedAt.IsZero() {
 		v.DecidedAt = &a.DecidedAt
 	}
-	if a.Status == statemachine.ApprovalPending && !now.Before(a.ExpiresAt) {
-		v.Status, v.DecidedAt = statemachine.ApprovalExpired, &a.ExpiresAt
+	if status, expired := statusAt(a, now); expired {
+		v.Status, v.DecidedAt = status, &a.ExpiresAt
 	}
 	return v
+}
+
+// statusAt is the status of an approval at a time. One of a finished task expires without an event.
+func statusAt(a *statemachine.Approval, now time.Time) (status statemachine.ApprovalStatus, expired bool) {
+	if a.Status == statemachine.ApprovalPending && !now.Before(a.ExpiresAt) {
+		return statemachine.ApprovalExpired, true
+	}
+	return a.Status, false
 }
 
 // statusesOf is what a call is told of the approvals of its task.

@@ -44,6 +44,8 @@ type entry struct {
 	// given holds the large values that the next turn needs to go on; searching is set while they are read.
 	given     map[string]fetchedValue
 	searching bool
+	// steps is how many of its steps are counted (quota).
+	steps int
 	// counted is set while the task counts as an open one of a share.
 	counted bool
 	share   string
@@ -289,6 +291,7 @@ func (o *Orchestrator) revive(e *entry) {
 	o.queueReady(e)
 	e.open = true
 	o.quota.count(e, e.task.Submitted)
+	o.quota.weigh(e)
 	o.reviveKey(e)
 	o.setTimer(e, o.now())
 	if e.behind {

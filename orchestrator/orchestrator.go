@@ -51,6 +51,9 @@ type Config struct {
 	// MaxOpen bounds the tasks that are open at the same time, MaxOpenEach those of one requestor.
 	// Children of tasks count, but are not refused. Default 250,000 and 150,000.
 	MaxOpen, MaxOpenEach int
+	// MaxOpenSteps bounds the steps of open tasks, whatever their state, MaxOpenStepsEach those of one requestor: a task that
+	// would be one more is refused then. Default 500,000 and 300,000.
+	MaxOpenSteps, MaxOpenStepsEach int
 	// MaxSpawned bounds the child tasks that the calls of one task start (S0-181). Default 16.
 	MaxSpawned int
 	// MaxWaiting bounds the requests that wait for something to happen. Default 12,000.
@@ -113,6 +116,8 @@ func (c Config) withDefaults() (Config, error) {
 	setDefault(&c.MaxSpawned, 16)
 	setDefault(&c.MaxOpen, 250_000)
 	setDefault(&c.MaxOpenEach, 150_000)
+	setDefault(&c.MaxOpenSteps, 500_000)
+	setDefault(&c.MaxOpenStepsEach, 300_000)
 	setDefault(&c.MaxWaiting, 12_000)
 	setDefault(&c.KeepOpen, 8_192)
 	setDefault(&c.KeepListed, 50_000)
@@ -246,7 +251,7 @@ func New(cfg Config) (*Orchestrator, error) {
 		match:      newMatcher(),
 		send:       make(chan struct{}, 1),
 		timers:     newTimers(),
-		quota:      quota{each: map[string]int{}},
+		quota:      quota{each: map[string]int{}, stepsEach: map[string]int{}},
 	}
 	o.match.batch = uint64(max(o.started.UnixNano(), 1))
 	o.listed.keep, o.listed.keepWhole = cfg.KeepListed, cfg.KeepOpen

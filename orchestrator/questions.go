@@ -112,7 +112,7 @@ func fitted(views []QuestionView) []QuestionView {
 	for i, v := range views {
 		if room -= len(v.Params); room < 0 {
 			room += len(v.Params)
-			views[i].Params = mustJSON(map[string]any{"$omitted": "the answer would be too large", "size": len(v.Params)})
+			views[i].Params = omitted(len(v.Params))
 		}
 	}
 	return views

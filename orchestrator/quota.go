@@ -13,6 +13,9 @@ type quota struct {
 	// open counts all open tasks, each those of a share.
 	open int
 	each map[string]int
+	// steps counts the steps of those tasks that are in memory, stepsEach those of a share.
+	steps     int
+	stepsEach map[string]int
 	// waiting counts the requests that wait for something to happen.
 	waiting atomic.Int64
 }
@@ -29,6 +32,25 @@ func (q *quota) count(e *entry, sub *events.Submitted) {
 	q.add(e.share)
 }
 
+// weigh counts the steps of an open task anew, which only ever grow in number. The lock is held.
+func (q *quota) weigh(e *entry) {
+	if e.counted && e.task != nil {
+		q.setSteps(e, len(e.task.Steps))
+	}
+}
+
+func (q *quota) setSteps(e *entry, steps int) {
+	more := steps - e.steps
+	if more == 0 {
+		return
+	}
+	e.steps = steps
+	q.steps += more
+	if q.stepsEach[e.share] += more; q.stepsEach[e.share] <= 0 {
+		delete(q.stepsEach, e.share)
+	}
+}
+
 // add counts an open task of a share. The lock is held.
 func (q *quota) add(share string) {
 	q.open++
@@ -40,6 +62,7 @@ func (q *quota) uncount(e *entry) {
 	if !e.counted {
 		return
 	}
+	q.setSteps(e, 0)
 	e.counted = false
 	q.open--
 	if q.each[e.share]--; q.each[e.share] <= 0 {
@@ -56,6 +79,12 @@ func (o *Orchestrator) refuse(share string) error {
 	case o.quota.each[share] >= o.cfg.MaxOpenEach:
 		return fault.New(fault.QuotaExceeded, "%s, with the agents that it has registered, has %d open tasks, the limit of one requestor", clip(share), o.cfg.MaxOpenEach).
 			WithHint("submit again when some of them are over; the setting is max_open_each")
+	case o.quota.steps >= o.cfg.MaxOpenSteps:
+		return fault.New(fault.RateLimited, "the open tasks of the node have %d steps, its limit is %d", o.quota.steps, o.cfg.MaxOpenSteps).
+			WithHint("submit again when some of them are over")
+	case o.quota.stepsEach[share] >= o.cfg.MaxOpenStepsEach:
+		return fault.New(fault.QuotaExceeded, "the open tasks of %s, with the agents that it has registered, have %d steps, the limit of one requestor is %d", clip(share), o.quota.stepsEach[share], o.cfg.MaxOpenStepsEach).
+			WithHint("submit again when some of them are over")
 	default:
 		return nil
 	}

@@ -87,6 +87,34 @@ func TestOpenTasksOfRegisteredAgentsAreLimitedTogether(t *testing.T) {
 	hasCode(t, err, fault.QuotaExceeded)
 }
 
+// A few tasks with very many steps are as much as many tasks. The limit holds after a restart, and an end makes room.
+func TestOpenStepsAreLimited(t *testing.T) {
+	t.Parallel()
+	limits := func(c *orchestrator.Config) { c.MaxOpenSteps, c.MaxOpenStepsEach = 9, 5 }
+	log := memlog.New(memlog.Config{})
+	n := start(t, log, limits)
+	const four = "orch: v1\nsteps: [{id: a, tool: READ}, {id: b, tool: READ}, {id: c, tool: READ}, {id: d, tool: READ}]\n"
+	n.submit(four, by("agent:a"))
+	wide := n.submit(four, by("agent:a"))
+	_, err := n.trySubmit(onePlan, by("agent:a"))
+	hasCode(t, err, fault.QuotaExceeded)
+	n.submit(onePlan, by("agent:b"))
+	_, err = n.trySubmit(onePlan, by("agent:c"))
+	hasCode(t, err, fault.RateLimited)
+	n.stop()
+
+	n = start(t, log, limits)
+	_, err = n.trySubmit(onePlan, by("agent:c"))
+	hasCode(t, err, fault.RateLimited)
+	_, err = n.Cancel(n.ctx(), orchestrator.CancelRequest{ID: wide})
+	require.NoError(t, err)
+	n.result(wide)
+	n.submit(onePlan, by("agent:c"))
+	n.submit(onePlan, by("agent:a"))
+	_, err = n.trySubmit(onePlan, by("agent:a"))
+	hasCode(t, err, fault.QuotaExceeded)
+}
+
 // The children of a task are the business of who asked for it: they are never refused.
 func TestChildrenAreNotRefused(t *testing.T) {
 	t.Parallel()

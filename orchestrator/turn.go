@@ -277,6 +277,7 @@ func (o *Orchestrator) discard(e *entry, err error, done func(error)) {
 func (o *Orchestrator) follow(t *turn) {
 	e := t.e
 	o.listed.update(e)
+	o.quota.weigh(e)
 	for _, event := range t.events {
 		switch d := event.Data.(type) {
 		case *events.Submitted:

@@ -18,8 +18,8 @@ import (
 
 // approvalsOptions are the flags of `orch approvals`.
 type approvalsOptions struct {
-	task string
-	all  bool
+	task, submitter string
+	all             bool
 }
 
 func newApprovals(a *app) *cobra.Command {
@@ -34,13 +34,14 @@ bound to. A grant is good for exactly these arguments, once.`,
 		RunE:    func(cmd *cobra.Command, args []string) error { return a.approvals(cmd.Context(), args, o) },
 	}
 	cmd.Flags().StringVar(&o.task, "task", "", "those of one task")
+	cmd.Flags().StringVar(&o.submitter, "submitter", "", "those of tasks that somebody has submitted, such as agent:ci")
 	cmd.Flags().BoolVar(&o.all, "all", false, "also those that are decided")
 	return cmd
 }
 
 func (a *app) approvals(ctx context.Context, args []string, o approvalsOptions) error {
 	return a.with(ctx, idle, func(s session) error {
-		r := orchestrator.ApprovalsRequest{All: o.all}
+		r := orchestrator.ApprovalsRequest{All: o.all, Submitter: o.submitter}
 		if len(args) > 0 {
 			r.ID = args[0]
 		}
@@ -57,6 +58,9 @@ func (a *app) approvals(ctx context.Context, args []string, o approvalsOptions) 
 		}
 		if reply.Unread > 0 {
 			a.note("%d tasks cannot be read yet; their approvals are missing here", reply.Unread)
+		}
+		if reply.Omitted > 0 {
+			a.note("%d more are not shown: of each submitter the most urgent ones are; --submitter and --task show others", reply.Omitted)
 		}
 		if r.ID != "" {
 			return a.showApproval(reply.Approvals[0])

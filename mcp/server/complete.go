@@ -69,12 +69,10 @@ func (s *Server) taskIDs(ctx context.Context, c client) ([]string, error) {
 }
 
 func (s *Server) approvalIDs(ctx context.Context, c client) ([]string, error) {
-	got, err := s.cfg.API.Approvals(ctx, orchestrator.ApprovalsRequest{})
+	got, err := s.approvalsFor(ctx, c.who)
 	var ids []string
 	for _, a := range got.Approvals {
-		if c.who.Role.seesAll() || a.Submitter == c.who.Name {
-			ids = append(ids, a.ID)
-		}
+		ids = append(ids, a.ID)
 	}
 	return ids, err
 }

@@ -289,15 +289,21 @@ func (s *Server) ownCancel(ctx context.Context, c *client, in *ownInput) (any, e
 }
 
 func (s *Server) ownApprovals(ctx context.Context, c *client, _ *ownInput) (any, error) {
-	got, err := s.cfg.API.Approvals(ctx, orchestrator.ApprovalsRequest{})
-	if err != nil || c.who.Role.seesAll() {
-		return got, err
-	}
-	mine := []orchestrator.ApprovalView{}
-	for _, a := range got.Approvals {
-		if a.Submitter == c.who.Name {
-			mine = append(mine, a)
-		}
-	}
-	return orchestrator.ApprovalsReply{Approvals: mine}, nil
+	return s.approvalsFor(ctx, c.who)
 }
+
+// approvalsFor lists those that an identity may see.
+func (s *Server) approvalsFor(ctx context.Context, who Identity) (orchestrator.ApprovalsReply, error) {
+	r := orchestrator.ApprovalsRequest{Limit: maxApprovals}
+	if !who.Role.seesAll() {
+		r.Submitter = who.Name
+	}
+	got, err := s.cfg.API.Approvals(ctx, r)
+	if !who.Role.seesAll() {
+		got.Unread = 0 // those of others are among them
+	}
+	return got, err
+}
+
+// maxApprovals bounds a list of approvals.
+const maxApprovals = 100

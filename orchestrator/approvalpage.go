@@ -1,0 +1,138 @@
+package orchestrator
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// This file holds which approvals one answer lists. There may be many more, and one submitter may have most of them: each
+// submitter, with the agents that it has registered, has its part of the answer, the most urgent ones of it.
+
+// maxApprovals bounds the approvals of one answer.
+const maxApprovals = 1000
+
+// approvalRef is as much of an approval as it takes to choose among many.
+type approvalRef struct {
+	task    events.TaskID
+	id      string
+	share   string
+	rank    int
+	expires time.Time
+}
+
+// byUrgency orders by status and priority, then the time that is left.
+func byUrgency(a, b approvalRef) int {
+	return cmp.Or(cmp.Compare(a.rank, b.rank), a.expires.Compare(b.expires), cmp.Compare(a.id, b.id))
+}
+
+// rankOf orders approvals by status, then priority.
+func rankOf(status statemachine.ApprovalStatus, priority string) int {
+	n := slices.Index([]string{"critical", "high", "medium", "low"}, priority)
+	if status != statemachine.ApprovalPending {
+		n += 10
+	}
+	return n
+}
+
+// refsOf returns the approvals of a task that a request asks for.
+func (o *Orchestrator) refsOf(ctx context.Context, id events.TaskID, r ApprovalsRequest) ([]approvalRef, error) {
+	var refs []approvalRef
+	err := o.look(ctx, id, func(e *entry) error {
+		refs = refs[:0]
+		submitter := first(o.requester(e), e.task.Requestor)
+		if r.Submitter != "" && r.Submitter != submitter {
+			return nil
+		}
+		share := first(e.task.Submitted.Share, submitter)
+		for _, a := range e.task.Approvals {
+			status, _ := statusAt(a, o.now())
+			if (r.ID != "" && a.ID != r.ID) || (!r.All && status != statemachine.ApprovalPending) {
+				continue
+			}
+			refs = append(refs, approvalRef{id, a.ID, share, rankOf(status, a.Priority), a.ExpiresAt})
+		}
+		return nil
+	})
+	return refs, err
+}
+
+// fairly chooses so many of some references: one of each share in turn, the most urgent ones first.
+func fairly(refs []approvalRef, most int) []approvalRef {
+	slices.SortFunc(refs, byUrgency)
+	if len(refs) <= most {
+		return refs
+	}
+	each := map[string][]approvalRef{}
+	var order []string
+	for _, ref := range refs {
+		if each[ref.share] == nil {
+			order = append(order, ref.share)
+		}
+		each[ref.share] = append(each[ref.share], ref)
+	}
+	chosen := make([]approvalRef, 0, most)
+	for turn := 0; len(chosen) < most; turn++ {
+		for _, share := range order {
+			if own := each[share]; turn < len(own) && len(chosen) < most {
+				chosen = append(chosen, own[turn])
+			}
+		}
+	}
+	slices.SortFunc(chosen, byUrgency)
+	return chosen
+}
+
+// show returns the views of chosen approvals, in their order. What is gone meanwhile is left out.
+func (o *Orchestrator) show(ctx context.Context, chosen []approvalRef) ([]ApprovalView, error) {
+	wanted := map[events.TaskID]map[string]bool{}
+	for _, ref := range chosen {
+		if wanted[ref.task] == nil {
+			wanted[ref.task] = map[string]bool{}
+		}
+		wanted[ref.task][ref.id] = true
+	}
+	byID := map[string]ApprovalView{}
+	for _, task := range slices.Sorted(maps.Keys(wanted)) {
+		views, err := o.approvalsOf(ctx, task, wanted[task])
+		if err != nil && !fault.Has(err, fault.NotFound) {
+			return nil, err
+		}
+		for _, view := range views {
+			byID[view.ID] = view
+		}
+	}
+	views := make([]ApprovalView, 0, len(chosen))
+	for _, ref := range chosen {
+		if view, ok := byID[ref.id]; ok {
+			views = append(views, view)
+		}
+	}
+	return views, nil
+}
+
+// roomy leaves out the large parts of approvals that an answer has no room for; a request for one approval has them.
+func roomy(views []ApprovalView) []ApprovalView {
+	room := maxAnswer
+	for i := range views {
+		for _, part := range []*json.RawMessage{&views[i].Args, &views[i].Details, &views[i].Form} {
+			if room -= len(*part); room < 0 {
+				room += len(*part)
+				*part = omitted(len(*part))
+			}
+		}
+	}
+	return views
+}
+
+// omitted stands for a value that an answer has no room for.
+func omitted(size int) json.RawMessage {
+	return mustJSON(map[string]any{"$omitted": "the answer would be too large", "size": size})
+}

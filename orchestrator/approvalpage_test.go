@@ -1,0 +1,87 @@
+package orchestrator_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/events/memlog"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
+)
+
+// asks is a plan that waits for so many approvals, each with a text of a size to show.
+func asks(count, size int, priority string) string {
+	var b strings.Builder
+	b.WriteString("orch: v1\nsteps:\n")
+	for i := range count {
+		fmt.Fprintf(&b, "  - {id: a%d, approve: {description: go, priority: %s, show: %q}}\n", i, priority, strings.Repeat("x", size))
+	}
+	return b.String()
+}
+
+// One who asks for very much pushes nobody else's approvals out of the list.
+func TestApprovalsOfManySubmitters(t *testing.T) {
+	t.Parallel()
+	n := start(t, memlog.New(memlog.Config{}))
+	for range 3 {
+		n.submit(asks(400, 1, "critical"), by("agent:loud"))
+	}
+	n.submit(asks(2, 1, "low"), by("user:ada"))
+	n.submit(asks(1, 1, "high"), by("agent:calm"))
+
+	count := func(r orchestrator.ApprovalsRequest) (each map[string]int, reply orchestrator.ApprovalsReply) {
+		reply, err := n.Approvals(t.Context(), r)
+		require.NoError(t, err)
+		each = map[string]int{}
+		for _, a := range reply.Approvals {
+			each[a.Submitter]++
+		}
+		return each, reply
+	}
+	each, reply := count(orchestrator.ApprovalsRequest{})
+	assert.Equal(t, map[string]int{"agent:loud": 997, "user:ada": 2, "agent:calm": 1}, each)
+	assert.Equal(t, 203, reply.Omitted)
+	assert.Equal(t, "critical", reply.Approvals[0].Priority)
+	assert.Equal(t, "low", reply.Approvals[999].Priority, "the most urgent ones in front")
+
+	each, reply = count(orchestrator.ApprovalsRequest{Limit: 4})
+	assert.Equal(t, map[string]int{"agent:loud": 2, "user:ada": 1, "agent:calm": 1}, each)
+	assert.Equal(t, 1199, reply.Omitted)
+	each, reply = count(orchestrator.ApprovalsRequest{Submitter: "user:ada"})
+	assert.Equal(t, map[string]int{"user:ada": 2}, each)
+	assert.Zero(t, reply.Omitted)
+	each, _ = count(orchestrator.ApprovalsRequest{Submitter: "user:nobody"})
+	assert.Empty(t, each)
+
+	for _, limit := range []int{-1, 1001} {
+		_, err := n.Approvals(t.Context(), orchestrator.ApprovalsRequest{Limit: limit})
+		hasCode(t, err, fault.ValidationError)
+		assert.Equal(t, "limit", fault.From(err).Field)
+	}
+}
+
+// What approvers should see of many approvals does not make an answer that nobody can have; each alone has it.
+func TestApprovalsWithMuchToShow(t *testing.T) {
+	t.Parallel()
+	n := start(t, memlog.New(memlog.Config{}))
+	for range 8 {
+		n.submit(asks(1, 600_000, "low"))
+	}
+	reply, err := n.Approvals(t.Context(), orchestrator.ApprovalsRequest{})
+	require.NoError(t, err)
+	require.Len(t, reply.Approvals, 8)
+	raw, err := json.Marshal(reply)
+	require.NoError(t, err)
+	assert.Less(t, len(raw), 4<<20)
+	assert.NotContains(t, string(reply.Approvals[0].Details), "$omitted")
+	last := reply.Approvals[7]
+	assert.Contains(t, string(last.Details), `"$omitted"`)
+	alone, err := n.Approvals(t.Context(), orchestrator.ApprovalsRequest{ID: last.ID})
+	require.NoError(t, err)
+	assert.Greater(t, len(alone.Approvals[0].Details), 600_000)
+}
