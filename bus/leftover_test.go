@@ -154,3 +154,16 @@ func externalStore(t *testing.T, ns *server.Server) *bus.Store {
 	t.Cleanup(func() { require.NoError(t, store.Close(ctx)) })
 	return store
 }
+
+// A store ends well also when the external server has gone: the mark that was there before says the same of less.
+func TestStoreEndsWithoutItsServer(t *testing.T) {
+	t.Parallel()
+	ns := externalServer(t, 1<<30)
+	store := externalStore(t, ns)
+	growBy(t, store, eventstest.NewChain(), 10)
+	ns.Shutdown()
+	ns.WaitForShutdown()
+	ctx, stop := context.WithTimeout(t.Context(), 2*time.Second)
+	defer stop()
+	require.NoError(t, store.Close(ctx))
+}

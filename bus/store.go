@@ -166,8 +166,19 @@ func (s *Store) Close(ctx context.Context) error {
 		s.end()
 		s.ended.Wait()
 		s.app.close()
-		err = s.closeMark(ctx)
+		err = s.lastMark(ctx)
 	})
+	return err
+}
+
+// lastMark writes the mark for the last commit. That an external server which is away takes none is no failure of the store: the
+// mark before says the same of less, and the next node to append writes another.
+func (s *Store) lastMark(ctx context.Context) error {
+	err := s.closeMark(ctx)
+	if s.conn.external() && fault.Has(err, fault.Unavailable) {
+		s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "high-water mark not written", slog.Any("error", err))
+		return nil
+	}
 	return err
 }
 
