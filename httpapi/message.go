@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"encoding/json"
+	"unicode/utf8"
 
 	"github.com/orch-dev/orch/fault"
 )
@@ -22,6 +23,9 @@ func parse(body []byte) (r request, err error) {
 	body = bytes.TrimSpace(body)
 	if !json.Valid(body) {
 		return r, fault.New(fault.ParseError, "this is no valid JSON")
+	}
+	if !utf8.Valid(body) {
+		return r, fault.New(fault.ParseError, "this is no valid UTF-8")
 	}
 	if body[0] == '[' {
 		return r, invalid("batches are not served").WithHint("send one message a request")

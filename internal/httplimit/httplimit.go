@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"io"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -60,6 +61,10 @@ func NewServer(next http.Handler, l Limits) *http.Server {
 func Handler(next http.Handler, l Limits) http.Handler {
 	l = l.withDefaults()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if status, reason := unclear(r); status != 0 {
+			http.Error(w, reason, status)
+			return
+		}
 		control := http.NewResponseController(w)
 		out := &writer{ResponseWriter: w, control: control, within: l.Write}
 		out.extend(l.Body + l.Write) // for "100 Continue"
@@ -78,6 +83,19 @@ func Handler(next http.Handler, l Limits) http.Handler {
 		}
 		out.extend(l.Write) // the server sends what it has buffered
 	})
+}
+
+// unclear returns why a request is refused that somebody before this server could take for another one, or whose body nobody
+// here reads; status 0 for any other.
+func unclear(r *http.Request) (status int, reason string) {
+	switch coding := r.Header.Get("Content-Encoding"); {
+	case len(r.Header.Values("Authorization")) > 1:
+		return http.StatusBadRequest, "the request has more than one Authorization header"
+	case coding != "" && !strings.EqualFold(coding, "identity"):
+		return http.StatusUnsupportedMediaType, "the body must not be encoded (Content-Encoding)"
+	default:
+		return 0, ""
+	}
 }
 
 // body is the body of a request. When it has come whole, its client may wait for the answer as long as that takes.

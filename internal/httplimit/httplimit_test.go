@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -117,6 +118,29 @@ func TestPatientClientsStay(t *testing.T) {
 			require.NoError(t, resp.Body.Close())
 		}
 	})
+}
+
+// What a proxy in front could have read in another way is refused, and what nobody here can read.
+func TestUnclearRequestsAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		header http.Header
+		status int
+	}{
+		"one credential":  {http.Header{"Authorization": {"Bearer a"}}, http.StatusOK},
+		"two credentials": {http.Header{"Authorization": {"Bearer a", "Bearer b"}}, http.StatusBadRequest},
+		"a packed body":   {http.Header{"Content-Encoding": {"gzip"}}, http.StatusUnsupportedMediaType},
+		"a plain body":    {http.Header{"Content-Encoding": {"identity"}}, http.StatusOK},
+	} {
+		reached := false
+		h := httplimit.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true }), httplimit.Limits{})
+		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("{}"))
+		r.Header = tc.header
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		assert.Equal(t, tc.status, w.Code, name)
+		assert.Equal(t, tc.status == http.StatusOK, reached, name)
+	}
 }
 
 // A client that does not read an answer loses the connection soon, and one that reads a little now and then does so later.
