@@ -178,14 +178,14 @@ func TestTaskIDs(t *testing.T) {
 	t.Parallel()
 	a, b := events.NewTaskID(goldenTime()), events.NewTaskID(goldenTime().Add(time.Second))
 	assert.Less(t, a, b)
-	for _, id := range []events.TaskID{a, goldenTask, events.KeyedTaskID(""), events.KeyedTaskID("k")} {
+	for _, id := range []events.TaskID{a, goldenTask, events.KeyedTaskID("", ""), events.KeyedTaskID("", "k"), events.KeyedTaskID("agent:a", "k")} {
 		parsed, err := events.ParseTaskID(string(id))
 		require.NoError(t, err)
 		assert.Equal(t, id, parsed)
 	}
-	again := events.KeyedTaskID(strings.ToLower("K"))
-	assert.Equal(t, events.KeyedTaskID("k"), again)
-	assert.NotEqual(t, events.KeyedTaskID("k"), events.KeyedTaskID("l"))
+	again := events.KeyedTaskID("", strings.ToLower("K"))
+	assert.Equal(t, events.KeyedTaskID("", "k"), again)
+	assert.NotEqual(t, events.KeyedTaskID("", "k"), events.KeyedTaskID("", "l"))
 	for _, s := range []string{"", "TASK_", "TASK_../../x", strings.ToLower(string(a)), string(a) + "0", "TASK_8ZZZZZZZZZZZZZZZZZZZZZZZZZ", "TASK_01JD000000000000000000000I"} {
 		_, err := events.ParseTaskID(s)
 		assert.Equal(t, fault.InvalidFormat, fault.CodeOf(err), s)

@@ -97,8 +97,12 @@ func (id TaskID) Time() time.Time {
 	return ulid.Time(parsed.Time())
 }
 
-// KeyedTaskID returns the id that an idempotency key stands for, for ever. It does not sort by time.
-func KeyedTaskID(key string) TaskID {
+// KeyedTaskID returns the id that an idempotency key of somebody stands for, for ever; nobody's keys are those that all have
+// in common. It does not sort by time.
+func KeyedTaskID(of, key string) TaskID {
+	if of != "" {
+		key = of + "\x00" + key
+	}
 	return TaskID(idPrefix + keyedULID("orch idempotency key\x00"+key).String())
 }
 

@@ -83,7 +83,10 @@ type SubmitRequest struct {
 	Priority       string            `json:"priority,omitempty"`
 	Queue          string            `json:"queue,omitempty"`
 	IdempotencyKey string            `json:"idempotency_key,omitempty"`
-	DependsOn      []events.TaskID   `json:"depends_on,omitempty"`
+	// KeysOf is whose idempotency keys count, such as agent:ci: somebody who sees its own tasks alone has keys of its own.
+	// Empty means those that all who see every task have in common.
+	KeysOf    string          `json:"keys_of,omitempty"`
+	DependsOn []events.TaskID `json:"depends_on,omitempty"`
 	// Delay puts the first step off.
 	Delay time.Duration `json:"delay,omitempty"`
 	// Client is what the program that submits can do for the task.

@@ -146,7 +146,7 @@ func TestCommandsInStates(t *testing.T) {
 	}
 	n := start(t, memlog.New(memlog.Config{}))
 	for name, command := range commands {
-		err := command(n, events.KeyedTaskID("nobody"))
+		err := command(n, events.KeyedTaskID("", "nobody"))
 		assert.Equal(t, fault.NotFound, fault.CodeOf(err), name)
 		assert.Equal(t, fault.InvalidFormat, fault.CodeOf(command(n, "x")), name)
 	}

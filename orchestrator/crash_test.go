@@ -331,7 +331,7 @@ func (p crashPlan) finish(n *node, l *ledger, id events.TaskID, dead <-chan stru
 			_, _ = n.Signal(context.Background(), orchestrator.SignalRequest{ID: id, Name: "go", Data: json.RawMessage(`{"n":1}`)})
 		}
 		if p.before != "" {
-			person(n, l, events.KeyedTaskID("before"))
+			person(n, l, events.KeyedTaskID("", "before"))
 		}
 		person(n, l, id)
 		r, err := n.Result(context.Background(), orchestrator.ResultRequest{ID: id, Wait: time.Second})
@@ -348,7 +348,7 @@ func (p crashPlan) check(t *testing.T, n *node, l *ledger, id events.TaskID) {
 	assert.Equal(t, statemachine.Done, r.State, "%v", r.Error)
 	assert.JSONEq(t, p.output, string(r.Output))
 	if p.before != "" {
-		n.result(events.KeyedTaskID("before"))
+		n.result(events.KeyedTaskID("", "before"))
 	}
 	for key, times := range l.effects {
 		task, step := cutKey(key)

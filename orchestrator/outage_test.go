@@ -34,7 +34,7 @@ func TestLateBeginningKeepsItsKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var late atomic.Pointer[events.Record]
 		log := memlog.New(memlog.Config{Fail: func(r *events.Record) error {
-			if r.Task == events.KeyedTaskID("late") && r.Rev == 2 && late.CompareAndSwap(nil, r) {
+			if r.Task == events.KeyedTaskID("", "late") && r.Rev == 2 && late.CompareAndSwap(nil, r) {
 				return gone()
 			}
 			return nil

@@ -112,7 +112,7 @@ func TestFind(t *testing.T) {
 	hasCode(t, err, fault.NotFound)
 	_, err = find("T")
 	hasCode(t, err, fault.InvalidFormat)
-	_, err = find(string(events.KeyedTaskID("nobody")))
+	_, err = find(string(events.KeyedTaskID("", "nobody")))
 	hasCode(t, err, fault.NotFound)
 }
 

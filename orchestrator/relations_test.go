@@ -59,7 +59,7 @@ func TestDependencies(t *testing.T) {
 func TestUnusableDependencies(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
-	unknown := n.result(n.submit(onePlan, after(events.KeyedTaskID("nobody"))))
+	unknown := n.result(n.submit(onePlan, after(events.KeyedTaskID("", "nobody"))))
 	assert.Equal(t, statemachine.Failed, unknown.State)
 	assert.Equal(t, fault.NotFound, unknown.Error.Code)
 	dep := n.submit(onePlan)
@@ -84,7 +84,7 @@ func TestCircularDependencies(t *testing.T) {
 		errs := make([]error, len(circle))
 		var group sync.WaitGroup
 		for i, key := range circle {
-			next := events.KeyedTaskID(circle[(i+1)%len(circle)])
+			next := events.KeyedTaskID("", circle[(i+1)%len(circle)])
 			group.Go(func() { _, errs[i] = n.trySubmit(onePlan, keyed(key), after(next)) })
 			synctest.Wait()
 		}
@@ -94,7 +94,7 @@ func TestCircularDependencies(t *testing.T) {
 		hasCode(t, errs[2], fault.ValidationError)
 		assert.Equal(t, "depends_on", fault.From(errs[2]).Field)
 		for _, key := range circle[:2] {
-			assert.Equal(t, statemachine.Failed, n.result(events.KeyedTaskID(key)).State, "what it needs never comes")
+			assert.Equal(t, statemachine.Failed, n.result(events.KeyedTaskID("", key)).State, "what it needs never comes")
 		}
 		n.checkIdle()
 	})
@@ -358,13 +358,13 @@ func TestKeyOfferedToTaskThatCannotBeWritten(t *testing.T) {
 		var refuse atomic.Bool
 		log := memlog.New(memlog.Config{
 			Delay: func(r *events.Record) time.Duration {
-				if r.Task == events.KeyedTaskID("first") {
+				if r.Task == events.KeyedTaskID("", "first") {
 					return time.Second
 				}
 				return 0
 			},
 			Fail: func(r *events.Record) error {
-				if refuse.Load() && r.Task == events.KeyedTaskID("first") {
+				if refuse.Load() && r.Task == events.KeyedTaskID("", "first") {
 					return gone()
 				}
 				return nil

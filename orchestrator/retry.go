@@ -108,7 +108,7 @@ func (o *Orchestrator) withPlan(ctx context.Context, r RedriveRequest, sub *even
 
 // redriveOf is the id of the first task that goes on for a failed one. It follows from that, so that a task is
 // redriven once, and known to be without a look at the others.
-func redriveOf(id events.TaskID) events.TaskID { return events.KeyedTaskID("redrive:" + string(id)) }
+func redriveOf(id events.TaskID) events.TaskID { return events.KeyedTaskID("", "redrive:"+string(id)) }
 
 func mayRedrive(e *entry) error {
 	if e.task.State == statemachine.Failed {

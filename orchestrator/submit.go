@@ -178,7 +178,7 @@ func (o *Orchestrator) prepare(ctx context.Context, r SubmitRequest, extra submi
 	s := &submission{prog: prog.Program, payload: p, id: r.ID, chosen: r.ID != "", cause: r.Cause}
 	switch {
 	case p.IdempotencyKey != "" && !failpoint.On(failpoint.SkipDedup):
-		s.id, s.chosen = events.KeyedTaskID(p.IdempotencyKey), true
+		s.id, s.chosen = events.KeyedTaskID(r.KeysOf, p.IdempotencyKey), true
 	case s.id == "":
 		s.id = events.TaskIDFrom(o.now(), o.cfg.Entropy)
 	}
@@ -209,7 +209,7 @@ func (o *Orchestrator) checkRequest(r SubmitRequest) error {
 		return fault.New(fault.ValidationError, "%q is not critical, high, normal or low", clip(r.Priority)).WithField("priority")
 	}
 	for _, f := range [...]struct{ field, text string }{
-		{"name", r.Name}, {"queue", r.Queue}, {"idempotency_key", r.IdempotencyKey}, {"actor", r.Actor}, {"via", r.Via},
+		{"name", r.Name}, {"queue", r.Queue}, {"idempotency_key", r.IdempotencyKey}, {"keys_of", r.KeysOf}, {"actor", r.Actor}, {"via", r.Via},
 	} {
 		if len(f.text) > maxText {
 			return fault.New(fault.ValidationError, "has %d bytes, the limit is %d", len(f.text), maxText).WithField(f.field)

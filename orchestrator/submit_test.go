@@ -58,7 +58,7 @@ func TestIdempotencyKey(t *testing.T) {
 	_, err := n.trySubmit(otherPlan, keyed("k"))
 	hasCode(t, err, fault.Conflict)
 	n.serve(echoArgs)
-	id := events.KeyedTaskID("k")
+	id := events.KeyedTaskID("", "k")
 	n.result(id)
 	r, err := n.trySubmit(onePlan, keyed("k"))
 	require.NoError(t, err)
@@ -84,7 +84,7 @@ func TestIdempotencyGoesBeforeConcurrency(t *testing.T) {
 func TestChosenID(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
-	id := events.KeyedTaskID("chosen")
+	id := events.KeyedTaskID("", "chosen")
 	choose := func(r *orchestrator.SubmitRequest) { r.ID = id }
 	assert.Equal(t, id, n.submit(onePlan, choose))
 	r, err := n.trySubmit(onePlan, choose)
@@ -119,7 +119,7 @@ func TestSubmitLimits(t *testing.T) {
 	n := start(t, memlog.New(memlog.Config{}), func(c *orchestrator.Config) {
 		c.FindSecret = func(data []byte) (string, bool) { return "rule", strings.Contains(string(data), "hunter2") }
 	})
-	own := events.KeyedTaskID("own")
+	own := events.KeyedTaskID("", "own")
 	for name, tc := range map[string]struct {
 		change func(*orchestrator.SubmitRequest)
 		code   fault.Code

@@ -55,13 +55,13 @@ func anyEvent(t *rapid.T) events.Event {
 	name := rapid.SampledFrom([]string{"go", "stop"}).Draw(t, "name")
 	raw := events.Inline(json.RawMessage(rapid.SampledFrom([]string{"", "null", `{"a":1}`}).Draw(t, "raw")))
 	all := []events.Payload{
-		&events.Submitted{Name: name, DependsOn: []events.TaskID{events.KeyedTaskID(name)}}, &events.Moved{Output: raw, Block: name},
+		&events.Submitted{Name: name, DependsOn: []events.TaskID{events.KeyedTaskID("", name)}}, &events.Moved{Output: raw, Block: name},
 		&events.Paused{Reason: name}, &events.CancelRequested{}, &events.Ending{Error: fault.New(fault.Timeout, "x")},
 		&events.Ready{Step: step, Attempt: 1, Args: raw}, &events.Called{Step: step, Worker: name}, &events.Succeeded{Step: step, Output: raw},
 		&events.StepError{Step: step}, &events.Retrying{Step: step, Counts: true}, &events.Skipped{Step: step}, &events.InDoubt{Step: step},
 		&events.Resolved{Step: step, As: rapid.SampledFrom([]string{"retry", "failed", "succeeded", "?"}).Draw(t, "as")},
 		&events.Expanded{Step: step, Items: []events.Value{raw}}, &events.Waiting{Step: step, Signal: name}, &events.Spawned{Step: step},
-		&events.Reused{Step: step}, &events.Signal{Name: name, Data: raw}, &events.Met{Task: events.KeyedTaskID(name)},
+		&events.Reused{Step: step}, &events.Signal{Name: name, Data: raw}, &events.Met{Task: events.KeyedTaskID("", name)},
 		&events.Read{Path: name}, &events.Logged{}, &events.Checkpointed{ID: name, State: raw}, &events.Restored{ID: name}, &events.Refused{Step: step},
 		&events.Parked{Step: step, Approval: name}, &events.Parked{Step: step, Questions: []string{name}},
 		&events.Noted{Step: step, Attempt: 1, Note: raw.Raw, Elsewhere: true},
@@ -88,7 +88,7 @@ func TestApplyIsTotal(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		live, folded := &statemachine.Task{}, &statemachine.Task{}
-		id := events.KeyedTaskID("x")
+		id := events.KeyedTaskID("", "x")
 		at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 		if rapid.Bool().Draw(t, "begun") {
 			live = apply(t, live, folded, id, at, events.Event{Kind: events.TaskSubmitted, Data: &events.Submitted{Name: "n"}})
@@ -126,7 +126,7 @@ func apply(t *rapid.T, live, folded *statemachine.Task, id events.TaskID, at tim
 func TestFoldHoldsTheChain(t *testing.T) {
 	t.Parallel()
 	task := &statemachine.Task{}
-	id, other := events.KeyedTaskID("x"), events.KeyedTaskID("y")
+	id, other := events.KeyedTaskID("", "x"), events.KeyedTaskID("", "y")
 	commit := func(id events.TaskID, rev uint64, prev string, e events.Event) (*events.Commit, []byte) {
 		c := &events.Commit{Task: id, Rev: rev, At: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Actor: "a", Prev: prev, Events: []events.Event{e}}
 		data, err := events.Encode(c)

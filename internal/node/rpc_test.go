@@ -219,6 +219,7 @@ func TestRPCMessages(t *testing.T) {
 		{"no JSON", `{"jsonrpc":`, 400, fault.ParseError, "null"},
 		{"nothing", ``, 400, fault.ParseError, "null"},
 		{"two", `{} {}`, 400, fault.ParseError, "null"},
+		{"no UTF-8", "{\"jsonrpc\":\"2.0\",\"id\":\"\xff\",\"method\":\"test.fail\"}", 400, fault.ParseError, "null"},
 		{"a batch", `[{"jsonrpc":"2.0","id":1,"method":"test.fail"}]`, 400, fault.InvalidRequest, "null"},
 		{"an empty batch", `[]`, 400, fault.InvalidRequest, "null"},
 		{"a text", `"x"`, 400, fault.InvalidRequest, "null"},
@@ -463,4 +464,29 @@ func (e *endpoint) fill() (release func()) {
 		}
 		requests.Wait()
 	}
+}
+
+// Who sees its own tasks alone neither meets nor takes the idempotency keys of others.
+func TestIdempotencyKeysOfIdentities(t *testing.T) {
+	t.Parallel()
+	e := serveRPC(t)
+	tokens := map[string]string{"op": e.token, "boss": e.issue(bus.NewToken{Name: "boss", Role: bus.RoleOperator})}
+	for _, name := range []string{"one", "two"} {
+		tokens[name] = e.issue(bus.NewToken{Name: name, Role: bus.RoleAgent})
+	}
+	submit := func(who, key string) string {
+		body := `{"jsonrpc":"2.0","id":1,"method":"orch_submit","params":{"plan":"orch: v1\nsteps: [{id: a, set: {x: 1}}]\n","idempotency_key":"` + key + `"}}`
+		r := e.post(tokens[who], body)
+		require.Nil(t, r.Error, "%s: %v", who, r.Error)
+		id, _ := r.Result["id"].(string)
+		return id
+	}
+	first := submit("one", "nightly")
+	assert.Equal(t, first, submit("one", "nightly"), "its own key")
+	second := submit("two", "nightly")
+	assert.NotEqual(t, first, second)
+	third := submit("op", "nightly")
+	assert.NotContains(t, []string{first, second}, third)
+	assert.Equal(t, third, submit("boss", "nightly"), "those who see all tasks have keys in common")
+	assert.NotEqual(t, submit("one", "redrive:"+third), submit("op", "redrive:"+third))
 }

@@ -180,10 +180,14 @@ func (s *Server) unknownTool(c client, name string) error {
 }
 
 // bound narrows a submission to what the client may reach: no plan, and no child of a call, calls a tool that the
-// client may not call itself, and what a program says that decides about nothing opens nothing.
+// client may not call itself, what a program says that decides about nothing opens nothing, and who sees its own tasks
+// alone neither meets nor takes the idempotency keys of others.
 func (s *Server) bound(c client, r *orchestrator.SubmitRequest) error {
 	if !c.who.Role.decides() {
 		r.Within = []events.Allow{{}}
+	}
+	if !c.who.Role.seesAll() {
+		r.KeysOf = c.who.Name
 	}
 	if !s.narrowed(c) {
 		return nil

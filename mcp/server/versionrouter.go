@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -164,6 +165,9 @@ func look(body []byte) (envelope, *jsonrpc.Error) {
 	err := json.Unmarshal(body, &p)
 	if _, syntax := errors.AsType[*json.SyntaxError](err); syntax {
 		return p, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "this is no valid JSON"}
+	}
+	if !utf8.Valid(body) {
+		return envelope{}, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "this is no valid UTF-8"}
 	}
 	if !isID(p.ID) {
 		p.ID = nil

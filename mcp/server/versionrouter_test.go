@@ -169,7 +169,7 @@ func TestHTTPMalformed(t *testing.T) {
 	assert.EqualValues(t, -32600, code(w.post(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)), "before initialize")
 	w.open()
 	for body, want := range map[string]int{
-		``: -32700, `{`: -32700, `{"jsonrpc":"2.0","id":1,"method":"ping"} {}`: -32700, "\x00": -32700, `nul`: -32700,
+		``: -32700, `{`: -32700, `{"jsonrpc":"2.0","id":1,"method":"ping"} {}`: -32700, "\x00": -32700, `nul`: -32700, "{\"jsonrpc\":\"2.0\",\"id\":\"\xff\",\"method\":\"ping\"}": -32700,
 		`[]`: -32600, `[{"jsonrpc":"2.0","id":1,"method":"ping"}]`: -32600, `17`: -32600, `"ping"`: -32600, `null`: -32600,
 		`{}`: -32600, `{"jsonrpc":"2.0","id":1}`: -32600,
 		`{"jsonrpc":"2.0","id":null,"method":"ping"}`: -32600, `{"jsonrpc":"2.0","id":{},"method":"ping"}`: -32600,
