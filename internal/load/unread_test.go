@@ -70,7 +70,7 @@ func unreadScale() int {
 // unreadMemory is by how many MiB the node may grow for them.
 func unreadMemory() int {
 	if os.Getenv(envFull) != "" {
-		return 80 // half of it are the stacks and the buffers of 500 connections
+		return 60 // half of it are the stacks and the buffers of 500 connections
 	}
 	return 48
 }

@@ -29,6 +29,9 @@ const (
 	largeAnswer = 64 << 10
 	// answerCopies is how often the bytes of a result are in memory until its answer is read.
 	answerCopies = 2
+	// maxInLine is how many requests of one share wait for memory inside of the SDK. More of them wait before it, where
+	// each costs a part of that.
+	maxInLine = 32
 	// makers is how many large answers are made at the same time: that takes some more copies, for a moment.
 	makers = 1
 )
@@ -40,6 +43,8 @@ type rooms struct {
 	held int
 	each map[string]int
 	line []*roomWaiter
+	// doors are the requests of a share that wait before the SDK.
+	doors map[string][]chan struct{}
 	// open are the rooms of requests that the SDK answers, by their notes.
 	open map[string]*room
 	// making has a place for each large answer that is being made.
@@ -66,15 +71,20 @@ type roomWaiter struct {
 }
 
 func newRooms() *rooms {
-	return &rooms{each: map[string]int{}, open: map[string]*room{}, making: make(chan struct{}, makers), share: func(who string) string { return who }}
+	return &rooms{each: map[string]int{}, open: map[string]*room{}, doors: map[string][]chan struct{}{}, making: make(chan struct{}, makers), share: func(who string) string { return who }}
 }
 
 // room is that of one request of an identity, in the share of that. It has to be left.
 func (r *rooms) room(who string) *room { return &room{rooms: r, who: r.share(who)} }
 
-// serve lets the SDK answer a request in a room, which is noted on the request.
-func (r *rooms) serve(w http.ResponseWriter, req *http.Request, next func(http.ResponseWriter)) {
+// serve lets the SDK answer a request in a room, which is noted on the request. One whose answer may be large waits while many
+// of its share do.
+func (r *rooms) serve(w http.ResponseWriter, req *http.Request, large bool, next func(http.ResponseWriter)) {
 	of := r.room(ownerOf(req))
+	if large && !r.enter(req.Context(), of.who) {
+		tooMany(w)
+		return
+	}
 	defer of.leave()
 	late := &lateWriter{ResponseWriter: w, room: of}
 	shut := r.note(req, of)
@@ -82,6 +92,63 @@ func (r *rooms) serve(w http.ResponseWriter, req *http.Request, next func(http.R
 	next(late)
 	shut()
 	late.send()
+}
+
+// enter waits while many requests of a share wait for memory; false when that takes too long.
+func (r *rooms) enter(ctx context.Context, share string) bool {
+	r.mu.Lock()
+	if r.inLine(share) < maxInLine {
+		r.mu.Unlock()
+		return true
+	}
+	door := make(chan struct{})
+	r.doors[share] = append(r.doors[share], door)
+	r.mu.Unlock()
+	late := time.NewTimer(MaxAnswerWait)
+	defer late.Stop()
+	select {
+	case <-door:
+		return true
+	case <-late.C:
+	case <-ctx.Done():
+	}
+	return !r.turnAway(share, door)
+}
+
+// turnAway takes a request out of those before the SDK; false when it was let in.
+func (r *rooms) turnAway(share string, door chan struct{}) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := slices.Index(r.doors[share], door)
+	if at >= 0 {
+		r.setDoors(share, slices.Delete(r.doors[share], at, at+1))
+	}
+	return at >= 0
+}
+
+// letIn lets one request of a share in that waits before the SDK, if few wait inside. Each that ends does so, so that none
+// is forgotten. The lock is held.
+func (r *rooms) letIn(share string) {
+	if doors := r.doors[share]; len(doors) > 0 && r.inLine(share) < maxInLine {
+		close(doors[0])
+		r.setDoors(share, doors[1:])
+	}
+}
+
+func (r *rooms) setDoors(share string, doors []chan struct{}) {
+	if r.doors[share] = doors; len(doors) == 0 {
+		delete(r.doors, share)
+	}
+}
+
+// inLine counts the requests of a share that wait for memory. The lock is held.
+func (r *rooms) inLine(share string) (n int) {
+	for _, w := range r.line {
+		if w.room.who == share {
+			n++
+		}
+	}
+	return n
 }
 
 // note notes a room on a request. shut takes the note back, and the place among those who make answers.
@@ -234,6 +301,7 @@ func (of *room) leave() {
 	r := of.rooms
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	defer r.letIn(of.who)
 	of.over = true
 	if of.making {
 		of.making = false

@@ -117,7 +117,7 @@ func TestAClientThatReadsNothingStopsNobody(t *testing.T) {
 				ended := make(chan struct{})
 				go func() {
 					defer close(ended)
-					r.serve(unread{httptest.NewRecorder(), open}, req, func(w http.ResponseWriter) { answer(r.noted(req.Header.Get(noteRoom)), w) })
+					r.serve(unread{httptest.NewRecorder(), open}, req, true, func(w http.ResponseWriter) { answer(r.noted(req.Header.Get(noteRoom)), w) })
 				}()
 				synctest.Wait()
 				ctx, stop := context.WithTimeout(t.Context(), 2*time.Second)
@@ -132,13 +132,72 @@ func TestAClientThatReadsNothingStopsNobody(t *testing.T) {
 	}
 }
 
+// Of a share whose clients read nothing, few requests wait inside of the SDK. The others wait before it, where they cost less,
+// and come in when one of those ends; whoever waits for too long is refused. Others, and what is never large, wait for nothing.
+func TestManyUnreadAnswersWaitAtTheDoor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRooms()
+		holder := r.room("")
+		require.NoError(t, holder.hold(t.Context(), MaxAnswersEach/answerCopies))
+		entered, statuses := make(chan struct{}, 3*maxInLine), make(chan int, 3*maxInLine)
+		ask := func(large bool, size int) {
+			req := httptest.NewRequest(http.MethodPost, "/", nil)
+			w := httptest.NewRecorder()
+			r.serve(w, req, large, func(http.ResponseWriter) {
+				entered <- struct{}{}
+				_ = r.noted(req.Header.Get(noteRoom)).hold(t.Context(), size)
+			})
+			statuses <- w.Code
+		}
+		for range 2 * maxInLine {
+			go ask(true, MaxAnswersEach/answerCopies)
+			synctest.Wait()
+		}
+		assert.Len(t, entered, maxInLine)
+		assert.Len(t, r.line, maxInLine)
+		assert.True(t, r.enter(t.Context(), "other"))
+		ask(false, 1)
+		assert.Len(t, entered, maxInLine+1, "a cancellation")
+		ctx, stop := context.WithTimeout(t.Context(), time.Second)
+		assert.False(t, r.enter(ctx, ""), "its client has gone")
+		stop()
+
+		holder.leave() // one gets the memory and ends, then the next one, and for each a new one comes in
+		synctest.Wait()
+		assert.Len(t, entered, 2*maxInLine+1)
+		for range 2*maxInLine + 1 {
+			assert.Equal(t, http.StatusOK, <-statuses)
+		}
+		assert.Empty(t, r.doors)
+		assert.Empty(t, r.line)
+		assert.Zero(t, r.held)
+	})
+}
+
+// Whoever waits at the door for too long is told to come again.
+func TestTheDoorStaysShut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRooms()
+		for range maxInLine {
+			r.line = append(r.line, &roomWaiter{room: r.room("")})
+		}
+		w := httptest.NewRecorder()
+		r.serve(w, httptest.NewRequest(http.MethodPost, "/", nil), true, func(http.ResponseWriter) { assert.Fail(t, "it was let in") })
+		assert.Equal(t, http.StatusTooManyRequests, w.Code)
+		assert.Equal(t, "1", w.Header().Get("Retry-After"))
+		assert.Empty(t, r.doors)
+	})
+}
+
 // A request that ends in a panic leaves nothing behind.
 func TestARequestThatPanicsLeavesNothing(t *testing.T) {
 	t.Parallel()
 	r := newRooms()
 	req := httptest.NewRequest(http.MethodPost, "/", nil)
 	assert.Panics(t, func() {
-		r.serve(httptest.NewRecorder(), req, func(http.ResponseWriter) {
+		r.serve(httptest.NewRecorder(), req, true, func(http.ResponseWriter) {
 			require.NoError(t, r.noted(req.Header.Get(noteRoom)).begin(t.Context()))
 			panic("no")
 		})

@@ -156,7 +156,12 @@ func (f *versionRouter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, p.ID, wrong)
 		return
 	}
-	f.s.rooms.serve(w, r, func(w http.ResponseWriter) { f.post(w, r, p, body) })
+	f.s.rooms.serve(w, r, p.mayBeLarge(), func(w http.ResponseWriter) { f.post(w, r, p, body) })
+}
+
+// mayBeLarge reports whether the answer to a message may be large; a cancellation, for one, never waits.
+func (p envelope) mayBeLarge() bool {
+	return p.Method != nil && slices.Contains([]string{"tools/call", "resources/read", "tasks/result", "tasks/get"}, *p.Method)
 }
 
 // look reads what the server has to know of a message, and refuses what is none (S2-009).
