@@ -153,6 +153,7 @@ func (d *Submitted) write(w *writer) {
 	w.anyIf("client", d.Client != nil, d.Client)
 	w.textIf("via", d.Via)
 	w.textIf("share", d.Share)
+	w.anyIf("limited", d.Limited, d.Limited)
 }
 
 func (d *Moved) write(w *writer) {

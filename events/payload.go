@@ -110,6 +110,8 @@ type Submitted struct {
 	// Share is the identity whose share of the workers and of the open tasks the task counts in; empty for that of who asked for it,
 	// or for the first of its parents.
 	Share string `json:"share,omitempty"`
+	// Limited is set for whoever sees its own tasks alone: what is reserved for operators is not for its calls.
+	Limited bool `json:"limited,omitempty"`
 }
 
 // Client is what the program that submitted a task can do for it, and how far it lets it reach.

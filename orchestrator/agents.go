@@ -22,11 +22,14 @@ type lane struct {
 	// agents is the selection of agents that the calls are for; "" for workers. requester is whose calls they are, and share the
 	// identity in whose share they count.
 	agents, requester, share string
+	// operator is set when they are those of somebody for whom slots are reserved.
+	operator bool
 }
 
 // laneOf is the lane of the ready call of a step.
 func laneOf(t *statemachine.Task, s *statemachine.Step) lane {
 	l := lane{queue: queueName(s.Queue), tool: s.Tool, suspect: suspect(s), agents: selection(s.For), requester: askedFor(t), share: shareOf(t)}
+	l.operator = !t.Submitted.Limited && !strings.HasPrefix(l.requester, events.AgentPrefix)
 	if s.For != nil {
 		l.queue = work.AgentsQueue
 	}

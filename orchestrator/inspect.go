@@ -15,7 +15,7 @@ func (o *Orchestrator) Leftovers() map[string]int {
 	defer o.timers.mu.Unlock()
 	return map[string]int{
 		"waits": len(o.waits), "named": len(o.named), "keys": len(o.keys), "alarms": len(o.timers.queue), "alarms by task": len(o.timers.byTask),
-		"lanes": len(o.match.lanes), "unread": len(o.unread), "running": o.match.running,
+		"lanes": len(o.match.lanes), "loads": len(o.match.loads) - len(o.match.workers), "unread": len(o.unread), "running": o.match.running,
 		"counted": o.quota.open, "requestors": len(o.quota.each), "steps": o.quota.steps, "requestors with steps": len(o.quota.stepsEach),
 	}
 }

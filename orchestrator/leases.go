@@ -67,7 +67,7 @@ func (o *Orchestrator) expire(now time.Time) {
 	}
 	for name, w := range o.match.workers {
 		if now.Sub(w.seen) > maxPoll+4*o.cfg.Lease && w.leases == 0 {
-			delete(o.match.workers, name)
+			o.match.forget(name)
 		}
 	}
 }
@@ -93,7 +93,7 @@ func (o *Orchestrator) GiveUp(worker string) error {
 			o.lose(e, *e.leases[call.Step], "was removed")
 		}
 	}
-	delete(o.match.workers, worker)
+	o.match.forget(worker)
 	return nil
 }
 

@@ -68,28 +68,13 @@ func (q *callHeap) Pop() any {
 	return last
 }
 
-// workerInfo is what the node knows of a worker.
-type workerInfo struct {
-	queues []string
-	// agent is who it is, nil for a worker.
-	agent  *work.Agent
-	seen   time.Time
-	cancel []work.Ref
-	// leases counts the calls that the worker has, suspects those among them that have lost workers.
-	leases, suspects int
-	// slots is how many calls it can have, 0 when it has not said so. refused is set when one of them was kept from a call.
-	slots   int
-	refused bool
-	// sent is the number of the last batch with calls, given are those calls.
-	sent  uint64
-	given []work.Ref
-}
-
 // matcher brings ready calls and polling workers together, in memory. Its queued calls are exactly the ready
 // calls that a worker may take, but for the pauses of the node, of queues and of tools.
 type matcher struct {
 	lanes   map[lane]*callHeap
 	workers map[string]*workerInfo
+	// loads are those of workers that are known, and of those that had calls before a restart and have not been heard of yet.
+	loads   map[string]*workload
 	pollers pollers
 	// fresh holds the lanes with calls that no poller was offered yet, told the workers with cancellations that
 	// they have not heard of.
@@ -103,7 +88,7 @@ type matcher struct {
 }
 
 func newMatcher() matcher {
-	return matcher{lanes: map[lane]*callHeap{}, workers: map[string]*workerInfo{}, fresh: map[lane]bool{}, pollers: newPollers(), shares: newShares()}
+	return matcher{lanes: map[lane]*callHeap{}, workers: map[string]*workerInfo{}, loads: map[string]*workload{}, fresh: map[lane]bool{}, pollers: newPollers(), shares: newShares()}
 }
 
 func priorityOf(name string) int {
@@ -169,7 +154,7 @@ func queueName(name string) string {
 func (m *matcher) worker(name string, queues []string, now time.Time) *workerInfo {
 	w := m.workers[name]
 	if w == nil {
-		w = &workerInfo{}
+		w = &workerInfo{workload: m.load(name)}
 		m.workers[name] = w
 	}
 	w.seen = now
@@ -284,11 +269,10 @@ func (o *Orchestrator) grant(e *entry, l *lease) {
 	l.share = shareOf(e.task)
 	o.match.shares.running[l.share]++
 	l.suspect = suspect(e.task.Steps[l.step])
-	if w := o.match.workers[l.worker]; w != nil {
-		w.leases++
-		if l.suspect {
-			w.suspects++
-		}
+	load := o.match.load(l.worker)
+	load.leases++
+	if l.suspect {
+		load.suspects++
 	}
 }
 
@@ -482,17 +466,17 @@ func (o *Orchestrator) drop(e *entry, step string) {
 		return
 	}
 	delete(e.leases, step)
-	if w := o.match.workers[l.worker]; w != nil && w.leases > 0 {
-		w.leases--
-		if l.suspect {
-			w.suspects = max(w.suspects-1, 0)
-			o.match.refresh(func(l lane) bool { return l.suspect })
-		}
-		if w.refused {
-			w.refused = false
-			o.match.refresh(func(lane) bool { return true })
-		}
+	load := o.match.load(l.worker)
+	load.leases--
+	if l.suspect {
+		load.suspects--
+		o.match.refresh(func(l lane) bool { return l.suspect })
 	}
+	if w := o.match.workers[l.worker]; w != nil && w.refused {
+		w.refused = false
+		o.match.refresh(func(lane) bool { return true })
+	}
+	o.match.settle(l.worker)
 	o.match.offerAgain(o.match.shares.give(l.share))
 	o.match.running = max(o.match.running-1, 0)
 }

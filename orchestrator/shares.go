@@ -2,9 +2,6 @@ package orchestrator
 
 import (
 	"slices"
-	"strings"
-
-	"github.com/orch-dev/orch/events"
 )
 
 // shares counts the calls that run for each identity, and keeps one of them from having all workers for itself (ADR 0021). Agents count
@@ -25,9 +22,9 @@ func (s shares) prefer(t, u *queuedCall) bool {
 	return t.before(u)
 }
 
-// admit reports whether a worker may have a call now: its last free slots are kept from agents.
+// admit reports whether a worker may have a call now: its last free slots are kept from all but operators.
 func (s shares) admit(t *queuedCall, w *workerInfo) bool {
-	if w == nil || !strings.HasPrefix(t.lane.requester, events.AgentPrefix) {
+	if w == nil || t.lane.operator {
 		return true
 	}
 	free := w.slots - w.leases

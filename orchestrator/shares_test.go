@@ -87,6 +87,44 @@ func TestLastSlotIsForOperators(t *testing.T) {
 	assert.Equal(t, []events.TaskID{operator}, n.slots(1, 0))
 }
 
+// The calls that a worker has had since before a restart count as before it is heard of.
+func TestLastSlotsAreKeptAfterARestart(t *testing.T) {
+	t.Parallel()
+	log := memlog.New(memlog.Config{})
+	n := start(t, log)
+	for range 5 {
+		n.submitAs("agent:hog", "normal")
+	}
+	for range 3 {
+		call := n.take("w")
+		require.NoError(t, n.Start(context.Background(), work.Started{Ref: call.Ref, Worker: "w"}))
+	}
+	n.stop()
+
+	n = start(t, log)
+	n.submitAs("agent:other", "normal")
+	assert.Empty(t, n.slots(2, 0))
+	operator := n.submitAs("user:ada", "low")
+	assert.Equal(t, []events.TaskID{operator}, n.slots(2, 0))
+}
+
+// A person or a program that sees its own tasks alone is no operator, nor are the children of its tasks.
+func TestLastSlotsAreKeptFromSubmitters(t *testing.T) {
+	t.Parallel()
+	n := start(t, memlog.New(memlog.Config{}))
+	n.submit("orch: v1\nsteps: [{id: s, run: {orch: v1, steps: [{id: a, tool: READ}]}}]\n", by("user:ci"),
+		func(r *orchestrator.SubmitRequest) { r.KeysOf = "user:ci" })
+	child := n.take("other")
+	assert.True(t, n.submitted(child.Task).Limited)
+	for range 5 {
+		n.submit(onePlan, by("user:ci"), func(r *orchestrator.SubmitRequest) { r.KeysOf = "user:ci" })
+	}
+	assert.Len(t, n.slots(5, 0), 3)
+	assert.Empty(t, n.slots(2, 0))
+	operator := n.submitAs("user:ada", "low")
+	assert.Equal(t, []events.TaskID{operator}, n.slots(2, 0))
+}
+
 // A worker with few slots keeps one of them, and one with a single slot none.
 func TestFewSlots(t *testing.T) {
 	t.Parallel()

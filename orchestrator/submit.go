@@ -41,6 +41,8 @@ type submitExtra struct {
 	deadline *time.Time
 	// share is that of the tasks above (events.Submitted).
 	share string
+	// limited is that of the tasks above.
+	limited bool
 }
 
 // trusted reports whether the plan comes from the node itself, which has checked it before.
@@ -152,7 +154,7 @@ func (o *Orchestrator) prepare(ctx context.Context, r SubmitRequest, extra submi
 	}
 	p := &events.Submitted{
 		PlanSHA256: prog.hash, Parent: extra.parent, RetryOf: extra.origin, KeyOf: extra.keyOf, DependsOn: r.DependsOn,
-		Client: r.Client, Via: r.Via,
+		Client: r.Client, Via: r.Via, Limited: r.KeysOf != "",
 		Within: extra.within,
 	}
 	if p.Tools, err = toolsFor(prog.Plan(), extra.tools); err != nil {
@@ -431,6 +433,7 @@ func (o *Orchestrator) begin(s *submission, actor string, extra submitExtra, don
 	actor = first(actor, actorNode)
 	err := error(nil)
 	s.payload.Share = extra.share
+	s.payload.Limited = s.payload.Limited || extra.limited
 	if extra.parent == nil {
 		s.payload.Share = o.cfg.ShareOf(actor)
 		err = o.refuse(first(s.payload.Share, actor))
