@@ -105,6 +105,7 @@ func crashRounds(t *testing.T, o options, seed uint64, rounds int) {
 	}
 	r.load.awaitWatchers(settleWithin)
 	r.endNetwork()
+	r.awaitTidy(settleWithin)
 	r.cluster.stop()
 	report := r.check()
 	r.print(report, done, seed, took)
@@ -286,6 +287,19 @@ func (r *run) check() crash.Report {
 	}
 	report.Violations = slices.Concat(report.Violations, r.leftovers(), r.folders(store), r.checkNetwork(store))
 	return report
+}
+
+// awaitTidy waits until the node has put away what earlier ones had no time for: it looks at all folders when it becomes
+// active, and one that ends before leaves the rest to the next.
+func (r *run) awaitTidy(within time.Duration) {
+	r.t.Helper()
+	for end := time.Now().Add(within); time.Now().Before(end); wait(50 * time.Millisecond) {
+		left, err := filepath.Glob(filepath.Join(r.cluster.dir, "Working", "TASK_*", "temp"))
+		require.NoError(r.t, err)
+		if len(left) == 0 {
+			return
+		}
+	}
 }
 
 // folders are those of tasks that should have been put away: temporary ones, as every task is over, and
