@@ -375,6 +375,9 @@ type Cause struct {
 	Sentence string `json:"sentence"`
 	// Next is a command that helps, if there is one.
 	Next string `json:"next,omitempty"`
+	// Approval is the approval that is waited for, Task the child task.
+	Approval string        `json:"approval,omitempty"`
+	Task     events.TaskID `json:"task,omitempty"`
 }
 
 // CancelRequest cancels a task.

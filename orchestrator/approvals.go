@@ -59,12 +59,14 @@ type ApprovalView struct {
 	// Submitter is who submitted the task; that of a sub-plan is whoever submitted the first of its parents.
 	Submitter string `json:"submitter"`
 	// Caller is who made the call inside the task, empty for a call of its plan.
-	Caller      string             `json:"caller,omitempty"`
-	RequestedAt time.Time          `json:"requested_at"`
-	ExpiresAt   time.Time          `json:"expires_at"`
-	OnExpiry    string             `json:"on_expiry"`
-	Quorum      int                `json:"quorum,omitempty"`
-	Votes       []string           `json:"votes,omitempty"`
+	Caller      string    `json:"caller,omitempty"`
+	RequestedAt time.Time `json:"requested_at"`
+	ExpiresAt   time.Time `json:"expires_at"`
+	OnExpiry    string    `json:"on_expiry"`
+	Quorum      int       `json:"quorum,omitempty"`
+	Votes       []string  `json:"votes,omitempty"`
+	// NotBy are people who may not decide, because the node wants four eyes.
+	NotBy       []string           `json:"not_by,omitempty"`
 	Form        json.RawMessage    `json:"form,omitempty"`
 	Approver    string             `json:"approver,omitempty"`
 	DecidedAt   *time.Time         `json:"decided_at,omitempty"`
@@ -169,6 +171,9 @@ func (o *Orchestrator) approvalsOf(ctx context.Context, id events.TaskID, wanted
 			}
 			view := viewOf(e.task, a, o.now())
 			view.Submitter = first(o.requester(e), view.Submitter)
+			if o.cfg.FourEyes {
+				view.NotBy = o.behind(e, a)
+			}
 			part := approvalParts{details: a.Details, form: a.Form}
 			if s := e.task.Steps[a.Step]; s != nil {
 				view.Caller, part.args = s.By, s.Args
@@ -299,7 +304,7 @@ func (t *turn) mayDecide(a *statemachine.Approval, r DecideRequest) error {
 	switch {
 	case r.Actor == a.Requester:
 		return fault.New(fault.Forbidden, "%s asks for this approval and cannot decide about it", r.Actor)
-	case t.o.cfg.FourEyes && slices.Contains(t.behind(a), r.Actor):
+	case t.o.cfg.FourEyes && slices.Contains(t.o.behind(t.e, a), r.Actor):
 		return fault.New(fault.Forbidden, "%s submitted the task or made the call, and this node wants somebody else to decide", r.Actor).
 			WithHint("four_eyes in the settings of the node")
 	case a.Status == statemachine.ApprovalPending && !t.now.Before(a.ExpiresAt):
@@ -316,12 +321,14 @@ func (t *turn) mayDecide(a *statemachine.Approval, r DecideRequest) error {
 
 // behind lists the people for whom a task asks: who submitted it, or the first of its parents, and who made the
 // call inside of it.
-func (t *turn) behind(a *statemachine.Approval) []string {
-	people := []string{t.task.Requestor, t.o.requester(t.e)}
-	if s := t.task.Steps[a.Step]; s != nil {
+func (o *Orchestrator) behind(e *entry, a *statemachine.Approval) []string {
+	people := []string{e.task.Requestor, o.requester(e)}
+	if s := e.task.Steps[a.Step]; s != nil {
 		people = append(people, s.By)
 	}
-	return people
+	people = slices.DeleteFunc(people, func(who string) bool { return who == "" })
+	slices.Sort(people)
+	return slices.Compact(people)
 }
 
 // decideApproval records a decision: a vote while the quorum is not reached.

@@ -205,6 +205,7 @@ func (t *turn) becauseStep(s *statemachine.Step) *Cause {
 		return nil
 	case s.Child != "":
 		c.Kind, c.Sentence, c.Next = "child", fmt.Sprintf("Step %s waits for its child task %s.", s.Key, s.Child), "orch explain "+string(s.Child)
+		c.Task = s.Child
 	case s.Signal != "":
 		c.Kind, c.Sentence = "signal", fmt.Sprintf("Step %s waits for the signal %q%s.", s.Key, s.Signal, until(s.Due))
 		c.Next = fmt.Sprintf("orch signal %s %s", t.e.id, s.Signal)
@@ -240,7 +241,7 @@ func (t *turn) becauseParked(s *statemachine.Step, c *Cause) {
 	if a == nil {
 		return
 	}
-	c.Kind = "approval"
+	c.Kind, c.Approval = "approval", a.ID
 	if a.Status == statemachine.ApprovalExpired {
 		c.Sentence = fmt.Sprintf("Step %s waits for approval %s, about which nobody decided until %s.", s.Key, a.ID, clock(a.ExpiresAt))
 		c.Next = "orch resume " + string(t.e.id)
@@ -265,9 +266,9 @@ func (t *turn) becauseAsked() *Cause {
 		switch {
 		case a.Step != "" || t.newest(a.ID) != a:
 		case a.Status == statemachine.ApprovalPending:
-			return &Cause{Kind: "approval", Sentence: fmt.Sprintf("It asked for approval %s (%s), pending until %s.", a.ID, strings.TrimSuffix(a.Description, "."), clock(a.ExpiresAt)), Next: "orch approvals " + a.ID}
+			return &Cause{Kind: "approval", Approval: a.ID, Sentence: fmt.Sprintf("It asked for approval %s (%s), pending until %s.", a.ID, strings.TrimSuffix(a.Description, "."), clock(a.ExpiresAt)), Next: "orch approvals " + a.ID}
 		case a.Status == statemachine.ApprovalExpired && t.task.Block == blockExpired:
-			return &Cause{Kind: "approval", Sentence: fmt.Sprintf("Nobody decided about approval %s until %s.", a.ID, clock(a.ExpiresAt)), Next: "orch resume " + string(t.e.id)}
+			return &Cause{Kind: "approval", Approval: a.ID, Sentence: fmt.Sprintf("Nobody decided about approval %s until %s.", a.ID, clock(a.ExpiresAt)), Next: "orch resume " + string(t.e.id)}
 		}
 	}
 	return nil

@@ -43,6 +43,8 @@ type follower struct {
 	redial func(ctx context.Context, lost time.Duration) (session, error)
 	// tell is told when the connection breaks, and when it is back.
 	tell func(note string)
+	// people ends the wait for a task that only a person can move on; nil does not.
+	people *peopleWatch
 }
 
 // patience is how long a follower tries to reach a lost node, retry how long it waits between tries,
@@ -84,7 +86,7 @@ func (f *follower) release(ctx context.Context, first session) {
 
 // next waits for the next answer. It may hold no commits.
 func (f *follower) next(ctx context.Context) (orchestrator.WatchReply, error) {
-	request := orchestrator.WatchRequest{ID: f.id, After: f.after, Seen: f.seen, Wait: watchWait, Limit: 500}
+	request := orchestrator.WatchRequest{ID: f.id, After: f.after, Seen: f.seen, Wait: f.people.patience(watchWait), Limit: 500}
 	reply, err := f.session.Watch(ctx, request)
 	if isLost(err) && f.redial != nil && ctx.Err() == nil {
 		f.tell("the connection to the node is lost; trying again")

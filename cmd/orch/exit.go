@@ -56,7 +56,7 @@ func exits() []exitRow {
 			fault.FirebaseError, fault.GithubError, fault.ToolUnavailable, fault.ToolFailed, fault.ExecFailed, fault.DatabaseError, fault.WorkerLost,
 		}},
 		{exitRunning, "the task was still running when --timeout was over", []fault.Code{fault.Timeout}},
-		{exitApproval, "the task awaits an approval", nil},
+		{exitApproval, "the task waits for a person, and nothing else of it moves", nil},
 		{exitCancelled, "the task was cancelled, or expired", []fault.Code{fault.Cancelled, fault.ApprovalExpired}},
 		{exitNewer, "a newer orch has written this: use it", []fault.Code{fault.NewerStore}},
 		{exitDetached, "interrupted; the task goes on", nil},

@@ -93,6 +93,10 @@ func (f *follower) feed(ctx context.Context, feed chan<- followUpdate, snapshots
 		if !send(n) {
 			return
 		}
+		if err := f.people.check(ctx, f.session, f.id, reply); err != nil {
+			send(followUpdate{err: err})
+			return
+		}
 	}
 }
 

@@ -38,6 +38,7 @@ type submitOptions struct {
 type waitOptions struct {
 	wait, detach, quiet bool
 	timeout             time.Duration
+	people              approvalWait
 }
 
 // viaSubmit marks the tasks of orch submit, which @last is about.
@@ -88,6 +89,7 @@ func addWait(cmd *cobra.Command, o *waitOptions) {
 	f.BoolVarP(&o.detach, "detach", "d", false, "return as soon as the task is durable")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "do not show progress")
 	f.DurationVar(&o.timeout, "timeout", 0, "stop waiting after this time, with the exit code 8 (0: never)")
+	o.people.add(cmd)
 	cmd.MarkFlagsMutuallyExclusive("wait", "detach")
 }
 
@@ -232,6 +234,7 @@ func (a *app) noteStarted(reply orchestrator.SubmitReply) {
 // await follows a task on stderr and writes its outputs to stdout when it is over.
 func (a *app) await(ctx context.Context, s session, id events.TaskID, o waitOptions) error {
 	f := a.follower(s, id, 0)
+	f.people = a.peopleWatch(o.people)
 	defer f.release(ctx, s)
 	d, snapshots := a.awaitDisplay(o)
 	state, err := a.attend(ctx, f, o.timeout, d, snapshots)

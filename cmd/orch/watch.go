@@ -14,6 +14,7 @@ import (
 type watchOptions struct {
 	after   uint64
 	timeout time.Duration
+	people  approvalWait
 }
 
 func newWatch(a *app) *cobra.Command {
@@ -30,6 +31,7 @@ task on.`,
 		RunE:              func(cmd *cobra.Command, args []string) error { return a.watch(cmd.Context(), args[0], o) },
 	}
 	cmd.Flags().Uint64Var(&o.after, "after", 0, "begin after this revision")
+	o.people.add(cmd)
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 0, "stop watching after this time, with the exit code 8 (0: never)")
 	return cmd
 }
@@ -37,6 +39,7 @@ task on.`,
 func (a *app) watch(ctx context.Context, text string, o watchOptions) error {
 	return a.withTask(ctx, working, text, func(s session, id events.TaskID) error {
 		f := a.follower(s, id, o.after)
+		f.people = a.peopleWatch(o.people)
 		defer f.release(ctx, s)
 		d, snapshots := a.watchDisplay()
 		state, err := a.attend(ctx, f, o.timeout, d, snapshots)
