@@ -177,6 +177,8 @@ func indented(lines []string) []string {
 type decideOptions struct {
 	reason, form string
 	revise       bool
+
+	waitOptions
 }
 
 func newApprove(a *app) *cobra.Command {
@@ -185,7 +187,10 @@ func newApprove(a *app) *cobra.Command {
 		Use:   "approve ID [name=value...]",
 		Short: "Grant an approval, with the fields of its form",
 		Long: `Grant an approval. The call that waits for it then runs with exactly the arguments that
-` + "`orch approvals ID`" + ` shows, once. Fields of a form are given as name=value.`,
+` + "`orch approvals ID`" + ` shows, once. Fields of a form are given as name=value.
+
+The node goes on with the task. Where none runs, this command does, as orch submit would: it executes the task
+and prints its outputs. With --detach it only decides.`,
 		Example: "  orch approve APR_01JD0000000000000000000000_AAAAAAAA --reason 'as planned'",
 		Args:    takes("ID", "[name=value...]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -193,11 +198,13 @@ func newApprove(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.decide(cmd.Context(), orchestrator.DecideRequest{ID: args[0], As: "granted", Reason: o.reason, Form: form})
+			return a.approve(cmd.Context(), orchestrator.DecideRequest{ID: args[0], As: "granted", Reason: o.reason, Form: form}, o.waitOptions)
 		},
 	}
 	cmd.Flags().StringVar(&o.reason, "reason", "", "why, for the log")
 	cmd.Flags().StringVar(&o.form, "form", "", "the form as JSON instead of name=value")
+	addWait(cmd, &o.waitOptions)
+	addSettings(cmd.Flags(), true, true)
 	return cmd
 }
 
@@ -228,10 +235,15 @@ func (a *app) decide(ctx context.Context, r orchestrator.DecideRequest) error {
 		if err != nil {
 			return err
 		}
-		return a.emit(view{data: p, names: []string{p.ID}, text: func(w io.Writer) error {
-			return writeLines(w, []string{decided(p)})
-		}})
+		a.noteLeft(s, p)
+		return a.showDecision(p)
 	})
+}
+
+func (a *app) showDecision(p orchestrator.ApprovalView) error {
+	return a.emit(view{data: p, names: []string{p.ID}, text: func(w io.Writer) error {
+		return writeLines(w, []string{decided(p)})
+	}})
 }
 
 func decided(p orchestrator.ApprovalView) string {

@@ -29,6 +29,11 @@ func (a *app) explain(ctx context.Context, text string) error {
 		if err != nil {
 			return err
 		}
+		for i, c := range r.Causes {
+			if s.Embedded() {
+				r.Causes[i] = withoutNode(c, id)
+			}
+		}
 		v := view{data: r, rows: rowsOf(r.Causes), names: []string{string(id)}}
 		v.text = func(w io.Writer) error {
 			var lines []string
