@@ -19,6 +19,8 @@ const (
 	ApprovalRejected Kind = "approval.rejected"
 	ApprovalExpired  Kind = "approval.expired"
 	ApprovalReminded Kind = "approval.reminded"
+	// ApprovalUsed says that the grant of a session has let a call of another task through.
+	ApprovalUsed Kind = "approval.used"
 )
 
 // Parked is the data of step.parked.
@@ -85,6 +87,13 @@ type Elapsed struct {
 	At time.Time `json:"at"`
 }
 
+// Used is the data of approval.used: which task has used the grant.
+type Used struct {
+	ID string `json:"id"`
+	By TaskID `json:"by"`
+}
+
+func (*Used) payload()     {}
 func (*Parked) payload()   {}
 func (*Approval) payload() {}
 func (*Decision) payload() {}

@@ -107,6 +107,10 @@ type Submitted struct {
 	// Via is the command by which a person submitted the task; empty for what programs submit, and for calls that a
 	// command makes on its way.
 	Via string `json:"via,omitempty"`
+	// Session is the session in which a client has asked for the task; a task that is one itself names itself. Shares is true
+	// for a call that works in the context of its session: its workspace, what was read in it, its checkpoints and approvals.
+	Session TaskID `json:"session,omitempty"`
+	Shares  bool   `json:"shares,omitempty"`
 	// Share is the identity whose share of the workers and of the open tasks the task counts in; empty for that of who asked for it,
 	// or for the first of its parents.
 	Share string `json:"share,omitempty"`
@@ -417,6 +421,8 @@ func newPayload(k Kind) Payload {
 		return new(Decision)
 	case ApprovalExpired, ApprovalReminded:
 		return new(Elapsed)
+	case ApprovalUsed:
+		return new(Used)
 	case QuestionAsked:
 		return new(Question)
 	case QuestionAnswered:
@@ -451,6 +457,6 @@ func Kinds() []Kind {
 		ResultRefused,
 		StepParked, ApprovalRequested, ApprovalVoted, ApprovalGranted, ApprovalRejected, ApprovalExpired, ApprovalReminded,
 		QuestionAsked, QuestionAnswered, QuestionExpired,
-		StepNoted,
+		StepNoted, ApprovalUsed,
 	}
 }

@@ -91,6 +91,10 @@ type SubmitRequest struct {
 	Delay time.Duration `json:"delay,omitempty"`
 	// Client is what the program that submits can do for the task.
 	Client *events.Client `json:"client,omitempty"`
+	// Session is the session in which the task is asked for, with the same actor; a task whose ID it is becomes a session
+	// itself. Shares lets the calls of the task work in the context of the session.
+	Session events.TaskID `json:"session,omitempty"`
+	Shares  bool          `json:"shares,omitempty"`
 	// Tools are the only tools that the task and its children may call, whatever the plan says; empty for any.
 	Tools []string `json:"tools,omitempty"`
 	// Within says what the `allow` of the plan opens at most: only what each of them covers.
@@ -236,57 +240,6 @@ type ResultReply struct {
 	// Size is that of an output that was left out, in bytes.
 	Size  int64        `json:"size,omitempty"`
 	Error *fault.Error `json:"error,omitempty"`
-}
-
-// ListRequest filters tasks; zero fields do not filter.
-type ListRequest struct {
-	States []statemachine.State `json:"states,omitempty"`
-	Labels map[string]string    `json:"labels,omitempty"`
-	// Name matches as a glob, such as "nightly-*".
-	Name   string        `json:"name,omitempty"`
-	Parent events.TaskID `json:"parent,omitempty"`
-	// Requestor is who submitted the task, such as "user:ada".
-	Requestor string    `json:"requestor,omitempty"`
-	Since     time.Time `json:"since,omitzero"`
-	Until     time.Time `json:"until,omitzero"`
-	// Dead lists the dead letter: tasks that failed and were not redriven, and those that are blocked by
-	// anything but a dependency. They need a person.
-	Dead bool `json:"dead,omitempty"`
-	// Limit is 1 to 1,000, default 50.
-	Limit int `json:"limit,omitempty"`
-	// Cursor is ListReply.Next of the page before.
-	Cursor string `json:"cursor,omitempty"`
-}
-
-// ListReply is a page of tasks.
-type ListReply struct {
-	Tasks []Summary `json:"tasks"`
-	Next  string    `json:"next,omitempty"`
-}
-
-// Summary is one line of a list.
-type Summary struct {
-	ID       events.TaskID      `json:"id"`
-	Name     string             `json:"name"`
-	State    statemachine.State `json:"state"`
-	Block    string             `json:"block,omitempty"`
-	Paused   bool               `json:"paused,omitempty"`
-	Priority string             `json:"priority,omitempty"`
-	Labels   map[string]string  `json:"labels,omitempty"`
-	Parent   events.TaskID      `json:"parent,omitempty"`
-	// Requestor is who submitted the task.
-	Requestor string `json:"requestor,omitempty"`
-	// Via is the command by which a person submitted it, if one did.
-	Via string `json:"via,omitempty"`
-	// Reason is why the task is in its state or, for an open task, what it waits for.
-	Reason    string    `json:"reason,omitempty"`
-	CreatedAt time.Time `json:"created_at,omitzero"`
-	UpdatedAt time.Time `json:"updated_at"`
-	// Unreadable is the code of the error for which the history of an open task cannot be read; Reason says more. Its name and its state
-	// are not known then, unless they were before.
-	Unreadable fault.Code `json:"unreadable,omitempty"`
-	// Archived tasks lie in the archive; everything about them still answers.
-	Archived bool `json:"archived,omitempty"`
 }
 
 // WatchRequest asks for what comes after a revision; it is how a watcher resumes without a gap.

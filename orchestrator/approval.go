@@ -46,9 +46,12 @@ func approvalTime(kind string) time.Duration {
 }
 
 // park puts a call aside until somebody has allowed it. A grant that fits it, or a request for the same
-// targets that is pending already, counts for it too.
-func (t *turn) park(s *statemachine.Step, ask *work.Ask) {
+// targets that is pending already, counts for it too, as does one that the session has lent.
+func (t *turn) park(s *statemachine.Step, ask *work.Ask, lent *statemachine.Approval) {
 	id := t.fitting(s.Tool, ask)
+	if id == "" && lent != nil {
+		id = t.adopt(lent, s.Key)
+	}
 	if id == "" {
 		id = events.ApprovalIDFrom(t.e.id, t.o.cfg.Entropy)
 		t.request(&events.Approval{
@@ -95,7 +98,7 @@ func (t *turn) request(a *events.Approval) {
 
 // awaitApproval brings the task to AWAITING_APPROVAL from wherever that is possible.
 func (t *turn) awaitApproval(id string) {
-	if statemachine.Check(t.task.State, events.TaskApprovalRequested) != nil {
+	if statemachine.Check(t.task.State, events.TaskApprovalRequested) != nil || isSession(t.task) {
 		return
 	}
 	reason := "the grant is being used"

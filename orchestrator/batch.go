@@ -47,6 +47,13 @@ func (o *Orchestrator) fill(ctx context.Context, of offer) (work.Call, error) {
 	if call.Args, err = o.fetch(ctx, of.args); err != nil {
 		return call, err
 	}
+	if call.Session != "" {
+		of.call = call
+		if err = o.addContext(ctx, &of); err != nil {
+			return call, err
+		}
+		call = of.call
+	}
 	if call.Answers, err = o.fetchAnswers(ctx, of.answers); err != nil {
 		return call, err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/policy"
+	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
 )
 
@@ -71,6 +72,8 @@ func (t *turn) boundTo(details json.RawMessage) (tool, digest string) {
 type received struct {
 	output  events.Value
 	spawned *events.Spawned
+	// lent is the grant of the session of the task that lets the call through, nil for none.
+	lent *statemachine.Approval
 }
 
 // receive brings an outcome to the form of the log and stores its large values.

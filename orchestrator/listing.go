@@ -55,7 +55,7 @@ func (l *listing) update(e *entry) {
 		if l.lines == nil {
 			l.lines = map[events.TaskID]*Summary{}
 		}
-		line = &Summary{ID: e.id, Name: t.Submitted.Name, Priority: t.Submitted.Priority, Labels: t.Submitted.Labels, Requestor: t.Requestor, Via: t.Submitted.Via, CreatedAt: t.CreatedAt}
+		line = &Summary{ID: e.id, Name: t.Submitted.Name, Priority: t.Submitted.Priority, Labels: t.Submitted.Labels, Requestor: t.Requestor, Via: t.Submitted.Via, Session: t.Submitted.Session, CreatedAt: t.CreatedAt}
 		if t.Submitted.Parent != nil {
 			line.Parent = t.Submitted.Parent.Task
 		}
@@ -378,6 +378,9 @@ func (r *ListRequest) exactly(s Summary) bool {
 	if r.Requestor != "" && r.Requestor != s.Requestor {
 		return false
 	}
+	if r.Session != "" && r.Session != s.Session {
+		return false
+	}
 	return (r.Since.IsZero() || !s.CreatedAt.Before(r.Since)) && (r.Until.IsZero() || s.CreatedAt.Before(r.Until))
 }
 
@@ -406,6 +409,7 @@ func (o *Orchestrator) complete(ctx context.Context, line Summary) (Summary, err
 	defer o.unlock()
 	if known := o.listed.lines[line.ID]; known != nil && known.Priority == "" {
 		known.Labels, known.Priority, known.Reason, known.Requestor, known.Via = line.Labels, line.Priority, line.Reason, line.Requestor, line.Via
+		known.Session = line.Session
 	}
 	return line, nil
 }
@@ -414,7 +418,7 @@ func (o *Orchestrator) complete(ctx context.Context, line Summary) (Summary, err
 func (s *Summary) learn(c *events.Commit) {
 	for _, e := range c.Events {
 		if sub, ok := e.Data.(*events.Submitted); ok {
-			s.Labels, s.Priority, s.Requestor, s.Via = sub.Labels, sub.Priority, c.Actor, sub.Via
+			s.Labels, s.Priority, s.Requestor, s.Via, s.Session = sub.Labels, sub.Priority, c.Actor, sub.Via, sub.Session
 		}
 		if moved, ok := e.Data.(*events.Moved); ok && statemachine.Moves(e.Kind) {
 			s.Reason, s.Block = moved.Reason, moved.Block

@@ -298,7 +298,7 @@ func (o *Orchestrator) offer(e *entry, s *statemachine.Step) offer {
 		Tool:     s.Tool, Effect: s.Effect, State: o.gateState(e.task, s), Timeout: s.Timeout,
 		Lease: e.leases[s.Key].length, Name: e.task.Submitted.Name, KeyOf: e.task.Submitted.KeyOf,
 		Requester: o.caller(e, s), Declared: (&turn{o: o, e: e, task: e.task}).declared(s),
-		Client: e.task.Submitted.Client, Note: s.Note, Away: s.Noted(), Anew: s.Anew,
+		Session: contextOf(e.task), Client: e.task.Submitted.Client, Note: s.Note, Away: s.Noted(), Anew: s.Anew,
 	}
 	of := offer{call: call, args: s.Args, answers: answersOf(e.task, s.Key)}
 	tool, ok := o.cfg.Catalogue.Get(s.Tool)

@@ -152,7 +152,11 @@ func (o *Orchestrator) prepare(ctx context.Context, r SubmitRequest, extra submi
 	if err != nil {
 		return nil, err
 	}
+	if err := o.checkSession(ctx, r); err != nil {
+		return nil, err
+	}
 	p := &events.Submitted{
+		Session: r.Session, Shares: r.Shares,
 		PlanSHA256: prog.hash, Parent: extra.parent, RetryOf: extra.origin, KeyOf: extra.keyOf, DependsOn: r.DependsOn,
 		Client: r.Client, Via: r.Via, Limited: r.KeysOf != "",
 		Within: extra.within,

@@ -257,40 +257,6 @@ func (o *Orchestrator) renew(worker string, p work.CallHeartbeat, now time.Time)
 
 func ignore(error) {}
 
-// Report implements work.Owner.
-func (o *Orchestrator) Report(ctx context.Context, r work.Outcome) error {
-	done := make(chan error, 1)
-	o.ReportThen(ctx, r, func(err error) { done <- err })
-	return o.answer(ctx, done)
-}
-
-// ReportThen is Report for callers that do not wait, so that many outcomes need no goroutine each: done is
-// called once, maybe before ReportThen returns, and must not block. It is not called any more when Run has
-// ended meanwhile.
-func (o *Orchestrator) ReportThen(ctx context.Context, r work.Outcome, done func(error)) {
-	failpoint.Pass(failpoint.Reported)
-	in, err := o.receive(ctx, &r)
-	if err != nil {
-		done(err)
-		return
-	}
-	late := false
-	o.lock()
-	o.turn(r.Task, workerActor(r.Worker), func(t *turn) error {
-		if err := t.mayHandOn(r); err != nil {
-			return err
-		}
-		late = t.take(r, in)
-		return nil
-	}, func(err error) {
-		if err == nil && late {
-			err = lateFor(r.Ref)
-		}
-		done(err)
-	})
-	o.unlock()
-}
-
 // take records an outcome, or reports that it came too late.
 func (t *turn) take(r work.Outcome, in received) (late bool) {
 	s := t.task.Steps[r.Step]
@@ -370,7 +336,7 @@ func nothingToSay(s *statemachine.Step, r work.Outcome) bool {
 // outcome records the end of a call.
 func (t *turn) outcome(s *statemachine.Step, r work.Outcome, in received) {
 	if r.Ask != nil {
-		t.park(s, r.Ask)
+		t.park(s, r.Ask, in.lent)
 		return
 	}
 	if s.State == statemachine.StepReady {

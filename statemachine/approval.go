@@ -83,6 +83,8 @@ func (t *Task) approve(at time.Time, e events.Event) (bool, error) {
 		return true, nil
 	case *events.Decision:
 		return true, t.pending(d.ID, func(a *Approval) { a.decide(e.Kind, d) })
+	case *events.Used:
+		return true, t.lend(d)
 	case *events.Elapsed:
 		return true, t.pending(d.ID, func(a *Approval) { a.elapse(e.Kind, d) })
 	default:
@@ -100,6 +102,16 @@ func (t *Task) pending(id string, change func(*Approval)) error {
 		return fault.New(fault.StateNotAllowed, "approval %s is %s", id, a.Status)
 	}
 	change(a)
+	return nil
+}
+
+// lend uses a grant up for a call of another task.
+func (t *Task) lend(d *events.Used) error {
+	a := t.Approval(d.ID)
+	if a == nil || a.Status != ApprovalGranted || a.Spent {
+		return fault.New(fault.StateNotAllowed, "the task has no unused grant %s", d.ID)
+	}
+	a.Spent = true
 	return nil
 }
 

@@ -191,7 +191,9 @@ type Spec struct {
 // Env is what a call may use. A tool reaches the file system only through Root and starts programs
 // only through Exec.
 type Env struct {
-	Task    events.TaskID
+	Task events.TaskID
+	// Session is the session in whose context the call works, "" for none (Context).
+	Session events.TaskID
 	Step    string
 	Attempt int
 	// Key is the same for every attempt of the call (task/step).
@@ -243,6 +245,14 @@ type Env struct {
 	// Spawn lets the call go on as a child task once the tool has returned: the output of the tool is dropped,
 	// and what becomes of the child is the end of the call. Never nil.
 	Spawn func(Spawn)
+}
+
+// Context is the task, or the session, whose workspace, reads, checkpoints and approvals those of the call are.
+func (e *Env) Context() events.TaskID {
+	if e.Session != "" {
+		return e.Session
+	}
+	return e.Task
 }
 
 // Spawn is a child task that a call asks for.

@@ -66,6 +66,9 @@ type Call struct {
 	// RetryAfter when the oldest of them is a minute old (S0-113); zero while no limit is near.
 	Recent     int           `json:"recent,omitempty"`
 	RetryAfter time.Duration `json:"retry_after,omitempty"`
+	// Session is the session in whose context the call works: the workspace, the reads, the checkpoints and the approvals are
+	// those of it. Empty for a call that works in its task.
+	Session events.TaskID `json:"session,omitempty"`
 	// Name is the name of the task, for logs and workspace notes.
 	Name string `json:"name,omitempty"`
 	// Requester is who submitted the task, or the one of which it is a part, or who made this single call inside of
@@ -133,6 +136,14 @@ func (c Call) Key() string {
 		return string(c.KeyOf) + "/" + c.Step
 	}
 	return string(c.Task) + "/" + c.Step
+}
+
+// Context is the task, or the session, in which the call works.
+func (c Call) Context() events.TaskID {
+	if c.Session != "" {
+		return c.Session
+	}
+	return c.Task
 }
 
 // DefaultQueue is the queue of calls that name none.

@@ -146,7 +146,7 @@ func (w *Worker) admit(_ context.Context, a *attempt) error {
 	a.asked = policy.Call{
 		Task: a.Task, Spec: a.spec, State: a.env.State, Args: a.args,
 		Agent:     a.Requester,
-		Workspace: w.workspaces.Path(a.Task), Recent: a.Recent, RetryAfter: a.RetryAfter,
+		Workspace: w.workspaces.Path(a.Context()), Recent: a.Recent, RetryAfter: a.RetryAfter,
 	}
 	if a.Client != nil {
 		a.asked.Roots = a.Client.Roots
@@ -273,12 +273,12 @@ func (w *Worker) prepare(_ context.Context, a *attempt) error {
 	if a.spec.NoWorkspace {
 		return nil
 	}
-	dir, err := w.workspaces.Ensure(a.Task, a.Name)
+	dir, err := w.workspaces.Ensure(a.Context(), a.place())
 	if err != nil {
 		return err
 	}
 	a.env.Workspace = dir
-	return w.workspaces.Own(a.Task, a.Requester)
+	return w.workspaces.Own(a.Context(), a.Requester)
 }
 
 // announce waits until the start of a call with effects is durable, because only then a crash can

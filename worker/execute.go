@@ -72,7 +72,7 @@ func (w *Worker) newAttempt(c work.Call) *attempt {
 	a := &attempt{Call: c, over: make(chan struct{})}
 	a.renewed.Store(int64(w.cfg.Uptime()))
 	a.env = tools.Env{
-		Task: c.Task, Step: c.Step, Attempt: c.Attempt, Key: c.Key(), State: statemachine.State(c.State), Since: c.Since, Requester: c.Requester,
+		Task: c.Task, Session: c.Session, Step: c.Step, Attempt: c.Attempt, Key: c.Key(), State: statemachine.State(c.State), Since: c.Since, Requester: c.Requester,
 		Root: w.cfg.Root, Exec: w.cfg.Exec, Now: w.cfg.Clock,
 		Reads: c.Reads, Checkpoints: c.Checkpoints, Approvals: c.Approvals, Answers: c.Answers, Note: c.Note, Anew: c.Anew, Client: c.Client,
 		Progress: func(done, total float64, message string) {
@@ -213,3 +213,11 @@ func (e limitError) Error() string { return "the call took longer than " + time.
 
 // Is makes it a TIMEOUT.
 func (e limitError) Is(target error) bool { return target == context.DeadlineExceeded }
+
+// place is what the notes in the workspace of the call say that it belongs to.
+func (a *attempt) place() string {
+	if a.Session != "" {
+		return "session"
+	}
+	return a.Name
+}

@@ -246,7 +246,7 @@ func (w *Worker) note(ctx context.Context, a *attempt, o work.Outcome) {
 			result = string(o.Error.Code)
 		}
 		line := at() + a.Step + " " + a.Tool + " " + o.Duration.Round(time.Millisecond).String() + " " + result
-		err = errors.Join(err, w.workspaces.AppendProgress(a.Task, line))
+		err = errors.Join(err, w.workspaces.AppendProgress(a.Context(), line))
 	}
 	if err != nil {
 		w.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "the notes of a task cannot be written", a.about(err)...)
@@ -255,8 +255,8 @@ func (w *Worker) note(ctx context.Context, a *attempt, o work.Outcome) {
 
 // noteCheckpoint makes the workspace if need be: the tool for checkpoints itself needs none.
 func (w *Worker) noteCheckpoint(a *attempt, line string) error {
-	if _, err := w.workspaces.Ensure(a.Task, a.Name); err != nil {
+	if _, err := w.workspaces.Ensure(a.Context(), a.place()); err != nil {
 		return err
 	}
-	return w.workspaces.AppendCheckpoint(a.Task, line)
+	return w.workspaces.AppendCheckpoint(a.Context(), line)
 }

@@ -16,7 +16,7 @@ const MaxDenied = 4096
 func (w *Worker) fence(a *attempt) {
 	root := w.cfg.Root
 	if !w.operates(a) {
-		root = root.Without(func(rel string) bool { return w.workspaces.Foreign(rel, a.Requester, a.Task) })
+		root = root.Without(func(rel string) bool { return w.workspaces.Foreign(rel, a.Requester, a.Context()) })
 	}
 	a.root, a.env.Root = root, root
 	if w.cfg.Exec != nil {
@@ -83,7 +83,7 @@ func (w *Worker) shown(a *attempt, veil policy.Veil) []string {
 		return shown
 	}
 	for _, task := range w.workspaces.Recent(a.Requester) {
-		if task != a.Task {
+		if task != a.Context() {
 			shown = append(shown, w.workspaces.Path(task))
 		}
 	}

@@ -21,6 +21,7 @@ type listOptions struct {
 	since, until   string
 	limit          int
 	cursor         string
+	session        string
 	all, dead      bool
 }
 
@@ -39,6 +40,7 @@ func newList(a *app) *cobra.Command {
 	f.StringArrayVar(&o.labels, "label", nil, "only tasks with this label, as key=value (repeatable)")
 	f.StringVar(&o.name, "name", "", "only names that match the pattern, such as 'nightly-*'")
 	f.StringVar(&o.parent, "parent", "", "only children of the task")
+	f.StringVar(&o.session, "session", "", "only calls of the session of an MCP client")
 	f.StringVar(&o.since, "since", "", "only tasks that changed since then: 2h, 3d, a date or a time")
 	f.StringVar(&o.until, "until", "", "only tasks that changed until then")
 	f.IntVar(&o.limit, "limit", 50, "tasks of a page, 1 to 1000")
@@ -57,6 +59,11 @@ func (a *app) list(ctx context.Context, o listOptions) error {
 	return a.with(ctx, idle, func(s session) error {
 		if o.parent != "" {
 			if request.Parent, err = a.find(ctx, s, o.parent); err != nil {
+				return err
+			}
+		}
+		if o.session != "" {
+			if request.Session, err = a.find(ctx, s, o.session); err != nil {
 				return err
 			}
 		}

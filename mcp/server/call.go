@@ -188,9 +188,24 @@ func (s *Server) begin(ctx context.Context, c client, tool tools.Tool, p *mcp.Ca
 	if err := s.bound(c, &wanted); err != nil {
 		return nil, s.refuse(c, p.Name, p.Arguments, err)
 	}
-	task, err := s.cfg.API.Submit(ctx, wanted)
-	r.id = task.ID
+	r.id, err = s.submitInContext(ctx, c, wanted)
 	return r, err
+}
+
+// submitInContext submits a call in the session of its client, or in a new one when that is over.
+func (s *Server) submitInContext(ctx context.Context, c client, r orchestrator.SubmitRequest) (id events.TaskID, err error) {
+	for range 2 {
+		if r.Session, err = s.contextOf(ctx, c); err != nil {
+			return "", err
+		}
+		r.Shares = r.Session != ""
+		var task orchestrator.SubmitReply
+		task, err = s.cfg.API.Submit(ctx, r)
+		if !s.sessionOver(c, err) {
+			return task.ID, err
+		}
+	}
+	return "", err
 }
 
 func orEmpty(args json.RawMessage) json.RawMessage {

@@ -46,6 +46,8 @@ type client struct {
 	task *taskRequest
 	// level is true when a request of 2026-07-28 asks for log entries.
 	level bool
+	// program is the name of the client's program, sessionName how it names its session, if it does.
+	program, sessionName string
 	// cause is the id of the request, for the log; empty when it has none.
 	cause string
 	// note returns what was noted on the request (notePrefix).
@@ -75,6 +77,7 @@ func (s *Server) clientOf(req mcp.Request) client {
 		if p := c.session.InitializeParams(); p != nil {
 			c.modern = p.ProtocolVersion >= statelessFrom
 			c.older = slices.Contains([]string{"2024-11-05", "2025-03-26", "2025-06-18"}, p.ProtocolVersion)
+			c.program = programOf(p.ClientInfo)
 			if p.Capabilities != nil {
 				c.caps, c.roots = p.Capabilities, p.Capabilities.RootsV2 != nil
 			}
@@ -96,6 +99,7 @@ func (c *client) readMeta(req mcp.Request) {
 		return
 	}
 	meta := p.GetMeta()
+	c.readSession(meta)
 	version, ok := meta[mcp.MetaKeyProtocolVersion].(string)
 	if !ok || version < statelessFrom {
 		return

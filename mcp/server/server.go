@@ -151,6 +151,7 @@ type Server struct {
 	// group counts the goroutines that outlive their request.
 	group    sync.WaitGroup
 	sessions sessionTable
+	contexts contexts
 	streams  streams
 	fresh    sessionIDs
 	meter    meter
@@ -180,7 +181,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, fault.New(fault.ValidationError, "a server needs an API and a catalogue")
 	}
 	cfg = cfg.withDefaults()
-	s := &Server{cfg: cfg, sdkLogger: slog.New(debugHandler{cfg.Logger.Handler()}), seal: newSealer(cfg.Key), rooms: newRooms()}
+	s := &Server{cfg: cfg, sdkLogger: slog.New(debugHandler{cfg.Logger.Handler()}), seal: newSealer(cfg.Key), rooms: newRooms(), contexts: newContexts()}
 	s.meter.share, s.rooms.share = cfg.share, cfg.share
 	s.life, s.stop = context.WithCancel(context.Background())
 	s.sdk = mcp.NewServer(&mcp.Implementation{Name: "orch", Title: "orch", Version: cfg.Version}, s.options())
@@ -209,6 +210,7 @@ func New(cfg Config) (*Server, error) {
 
 // Close ends the open sessions, which clients can go on with at another server, and what goes on in the background.
 func (s *Server) Close() {
+	s.endProcess()
 	s.stop()
 	for session := range s.sdk.Sessions() {
 		_ = session.Close()

@@ -338,6 +338,7 @@ func (f *versionRouter) session(w http.ResponseWriter, r *http.Request, body []b
 	case got.gone:
 		http.Error(w, "session not found", http.StatusNotFound)
 	case got.status == http.StatusNoContent: // the owner has ended it
+		f.s.endSession(r.Context(), id, ownerOf(r))
 		f.forget(r.Context(), id)
 	}
 }

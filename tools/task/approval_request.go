@@ -46,7 +46,7 @@ var approvalRequest = tools.Define(tools.Spec{
 		return approvalRequestOut{}, fault.New(fault.ValidationError, "has %d bytes, at most %d are shown to people", len(in.Details), maxDetails).
 			WithField("details").WithReason("SIZE_LIMIT_EXCEEDED")
 	}
-	id := events.ApprovalIDFrom(env.Task, rand.Reader)
+	id := events.ApprovalIDFrom(env.Context(), rand.Reader)
 	at := events.Time(env.Now().Add(time.Duration(in.Timeout) * time.Second))
 	env.Record(events.ApprovalRequested, &events.Approval{
 		ID: id, Type: in.RequestType, Description: in.Description, Rationale: in.Rationale,

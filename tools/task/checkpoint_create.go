@@ -36,9 +36,9 @@ var checkpointCreate = tools.Define(tools.Spec{
 	LogOnly:     true,
 }, func(_ context.Context, env *tools.Env, in checkpointCreateIn) (checkpointCreateOut, error) {
 	at := events.Time(env.Now())
-	id := events.NewCheckpointID(env.Task)
+	id := events.NewCheckpointID(env.Context())
 	env.Record(events.CheckpointCreated, &events.Checkpointed{
 		ID: id, Name: in.CheckpointName, State: events.Inline(json.RawMessage(in.StateData)), At: at,
 	})
-	return checkpointCreateOut{CheckpointID: id, Timestamp: at, Location: location + string(env.Task) + "." + id}, nil
+	return checkpointCreateOut{CheckpointID: id, Timestamp: at, Location: location + string(env.Context()) + "." + id}, nil
 })

@@ -35,13 +35,13 @@ var checkpointRestore = tools.Define(tools.Spec{
 	Errors:           []string{"NOT_FOUND", "FORBIDDEN"},
 }, func(_ context.Context, env *tools.Env, in checkpointRestoreIn) (checkpointRestoreOut, error) {
 	state, ok := env.Checkpoints[in.CheckpointID]
-	if owner, known := events.TaskOfCheckpoint(in.CheckpointID); !ok && known && owner != env.Task {
+	if owner, known := events.TaskOfCheckpoint(in.CheckpointID); !ok && known && owner != env.Context() {
 		return checkpointRestoreOut{}, fault.New(fault.Forbidden, "the checkpoint belongs to another task").WithField("checkpoint_id").
-			WithHint("orch checkpoint list %s tells which this task has", env.Task)
+			WithHint("orch checkpoint list %s tells which this task has", env.Context())
 	}
 	if !ok {
 		return checkpointRestoreOut{}, fault.New(fault.NotFound, "the task has no such checkpoint").WithField("checkpoint_id").
-			WithHint("orch checkpoint list %s tells which it has", env.Task)
+			WithHint("orch checkpoint list %s tells which it has", env.Context())
 	}
 	at := events.Time(env.Now())
 	env.Record(events.CheckpointRestored, &events.Restored{ID: in.CheckpointID, At: at})

@@ -1,0 +1,206 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
+)
+
+// metaSession names the session in which a call of 2026-07-28 is made.
+const metaSession = "orch/session"
+
+const (
+	// sessionLife is how long a session lasts at most.
+	sessionLife = 7 * 24 * time.Hour
+	// maxSessionKey bounds the name that a client gives its session, in bytes.
+	maxSessionKey = 128
+	// maxContexts bounds the sessions that are kept at hand; others are found in the log.
+	maxContexts = 10_000
+	// maxGenerations bounds the sessions that one client has had one after the other.
+	maxGenerations = 100_000
+)
+
+// contexts finds the durable session of a client (package orchestrator), which is made by the first call that is made in it.
+// Its id follows from whose it is and how the client names it, so that it is found again after a restart of the node.
+type contexts struct {
+	// process is the key of the client over stdio, which is this process.
+	process string
+	mu      sync.Mutex
+	known   map[string]*sessionUse
+}
+
+// sessionUse is a session that was used.
+type sessionUse struct {
+	id events.TaskID
+	// generation counts the sessions of the same key that are over.
+	generation int
+	used       time.Time
+}
+
+func newContexts() contexts {
+	return contexts{process: rand.Text(), known: map[string]*sessionUse{}}
+}
+
+// sessionKey is how a client names its session, "" when its calls belong to none. idle is true when it says nothing of the end.
+func (s *Server) sessionKey(c client) (key string, idle bool, err error) {
+	named, given := c.sessionName, c.sessionName != ""
+	switch {
+	case len(named) > maxSessionKey:
+		return "", false, fault.New(fault.ValidationError, "must have at most %d bytes", maxSessionKey).WithField(metaSession)
+	case given:
+		return "named " + named, true, nil
+	case c.sessionless || c.session == nil:
+		return "", false, nil
+	case c.note(noteHTTP) == "" && c.session.ID() == "":
+		return "process " + s.contexts.process, false, nil
+	case c.modern:
+		return "client " + c.program, true, nil
+	default:
+		return "session " + c.session.ID(), false, nil
+	}
+}
+
+// contextOf returns the session of a client, and makes it if need be; "" when its calls belong to none.
+func (s *Server) contextOf(ctx context.Context, c client) (events.TaskID, error) {
+	key, idle, err := s.sessionKey(c)
+	if err != nil || key == "" {
+		return "", err
+	}
+	of := c.who.Name + " " + key
+	use := s.contexts.get(of)
+	now := s.cfg.Now()
+	if idle && use.id != "" && now.Sub(use.used) > s.cfg.SessionTimeout {
+		s.endContext(ctx, use.id, c.who.Name)
+		use.id, use.generation = "", use.generation+1
+	}
+	for use.id == "" {
+		if use.id, err = s.openContext(ctx, c, of, use.generation); err != nil {
+			return "", err
+		}
+		if use.id == "" {
+			use.generation++
+		}
+	}
+	use.used = now
+	s.contexts.put(of, use)
+	return use.id, nil
+}
+
+// openContext makes a session or finds it; "" when that one is over.
+func (s *Server) openContext(ctx context.Context, c client, of string, generation int) (events.TaskID, error) {
+	if generation > maxGenerations {
+		return "", fault.New(fault.QuotaExceeded, "the client has had more than %d sessions", maxGenerations).WithField(metaSession)
+	}
+	id := events.KeyedTaskID(c.who.Name, "session "+strconv.Itoa(generation)+" "+of)
+	r := orchestrator.SubmitRequest{
+		ID: id, Session: id, Plan: orchestrator.SessionPlan(sessionLife), Actor: c.who.Name,
+		Name: orchestrator.SessionName + c.program,
+	}
+	if err := s.bound(c, &r); err != nil {
+		return "", err
+	}
+	r.Tools = nil // it calls none
+	got, err := s.cfg.API.Submit(ctx, r)
+	switch {
+	case fault.Has(err, fault.Gone), err == nil && got.State.Terminal():
+		return "", nil
+	case err != nil:
+		return "", err
+	}
+	return got.ID, nil
+}
+
+// sessionOver reports whether a call was refused because its session has ended, and forgets that session.
+func (s *Server) sessionOver(c client, err error) bool {
+	if !fault.Has(err, fault.Conflict) || fault.From(err).Reason != "SESSION_OVER" {
+		return false
+	}
+	if key, _, err := s.sessionKey(c); err == nil {
+		s.contexts.drop(c.who.Name + " " + key)
+	}
+	return true
+}
+
+// endContext ends a session for good.
+func (s *Server) endContext(ctx context.Context, id events.TaskID, who string) {
+	_, _ = s.cfg.API.Signal(ctx, orchestrator.SignalRequest{ID: id, Name: orchestrator.SessionEnd, Actor: who})
+}
+
+// endSession ends the session of 2025-11-25 that its client has ended.
+func (s *Server) endSession(ctx context.Context, id, owner string) {
+	if use := s.contexts.get(owner + " session " + id); use.id != "" {
+		s.endContext(ctx, use.id, owner)
+		s.contexts.drop(owner + " session " + id)
+	}
+}
+
+// endProcess ends the session of the client over stdio, which is gone.
+func (s *Server) endProcess() {
+	of := s.cfg.Local.Name + " process " + s.contexts.process
+	if use := s.contexts.get(of); use.id != "" {
+		ctx, stop := context.WithTimeout(context.Background(), 2*time.Second)
+		defer stop()
+		s.endContext(ctx, use.id, s.cfg.Local.Name)
+	}
+}
+
+func (a *contexts) get(of string) sessionUse {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if use := a.known[of]; use != nil {
+		return *use
+	}
+	return sessionUse{}
+}
+
+func (a *contexts) put(of string, use sessionUse) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.known[of] == nil && len(a.known) >= maxContexts {
+		clear(a.known) // the log knows them
+	}
+	a.known[of] = &use
+}
+
+func (a *contexts) drop(of string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.known, of)
+}
+
+// programOf is the name of the program of a client, as far as it can stand in the name of a task.
+func programOf(info *mcp.Implementation) string {
+	if info == nil {
+		return "client"
+	}
+	name := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '_', r == '.':
+			return r
+		}
+		return '-'
+	}, info.Name)
+	if name = strings.Trim(name[:min(len(name), 64)], "-"); name == "" {
+		return "client"
+	}
+	return name
+}
+
+// readSession takes over what a request of 2026-07-28 says of its session and its program.
+func (c *client) readSession(meta mcp.Meta) {
+	c.sessionName, _ = meta[metaSession].(string)
+	var info mcp.Implementation
+	if raw := mustJSON(meta[mcp.MetaKeyClientInfo]); json.Unmarshal(raw, &info) == nil && info.Name != "" {
+		c.program = programOf(&info)
+	}
+}

@@ -1,0 +1,55 @@
+package orchestrator
+
+import (
+	"context"
+
+	"github.com/orch-dev/orch/internal/failpoint"
+	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/work"
+)
+
+// Report implements work.Owner.
+func (o *Orchestrator) Report(ctx context.Context, r work.Outcome) error {
+	done := make(chan error, 1)
+	o.ReportThen(ctx, r, func(err error) { done <- err })
+	return o.answer(ctx, done)
+}
+
+// ReportThen is Report for callers that do not wait, so that many outcomes need no goroutine each: done is
+// called once, maybe before ReportThen returns, and must not block. It is not called any more when Run has
+// ended meanwhile.
+func (o *Orchestrator) ReportThen(ctx context.Context, r work.Outcome, done func(error)) {
+	failpoint.Pass(failpoint.Reported)
+	in, err := o.receive(ctx, &r)
+	if err != nil {
+		done(err)
+		return
+	}
+	o.lock()
+	o.share(&r, func(lent *statemachine.Approval, err error) {
+		if err != nil {
+			done(err)
+			return
+		}
+		in.lent = lent
+		o.takeOutcome(r, in, done)
+	})
+	o.unlock()
+}
+
+// takeOutcome records the outcome of a call. The lock is held.
+func (o *Orchestrator) takeOutcome(r work.Outcome, in received, done func(error)) {
+	late := false
+	o.turn(r.Task, workerActor(r.Worker), func(t *turn) error {
+		if err := t.mayHandOn(r); err != nil {
+			return err
+		}
+		late = t.take(r, in)
+		return nil
+	}, func(err error) {
+		if err == nil && late {
+			err = lateFor(r.Ref)
+		}
+		done(err)
+	})
+}

@@ -1,0 +1,215 @@
+package orchestrator
+
+import (
+	"context"
+	"encoding/json"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/work"
+)
+
+// A session is what the calls of one client have in common: a workspace, the files that were read, checkpoints, approvals.
+// It is a task with a history of its own, which waits until the session ends. The calls are tasks of their own, which run side
+// by side and name it.
+
+// SessionName begins the names of sessions.
+const SessionName = OwnPrefix + "session/"
+
+// SessionEnd is the signal that ends a session.
+const SessionEnd = "session.end"
+
+// maxSessionReads bounds the files that a session is known to have read and that a call is told of; of more than these it is told
+// those whose name its arguments have.
+const maxSessionReads = 500
+
+// SessionPlan is the plan of a session, which ends by itself after a time.
+func SessionPlan(life time.Duration) json.RawMessage {
+	return mustJSON(map[string]any{
+		"orch": "v1", "name": "session", "summary": "The context of the calls of one client",
+		"steps": []any{map[string]any{"id": "open", "wait": map[string]any{
+			"signal": SessionEnd, "timeout": life.String(), "default": map[string]any{"reason": "its time is over"},
+		}}},
+	})
+}
+
+func isSession(t *statemachine.Task) bool { return t.Submitted.Session == t.ID }
+
+// contextOf is the session in whose context the calls of a task work, "" for none.
+func contextOf(t *statemachine.Task) events.TaskID {
+	if t.Submitted.Shares {
+		return t.Submitted.Session
+	}
+	return ""
+}
+
+// checkSession refuses a task of a session that is over, or of somebody else.
+func (o *Orchestrator) checkSession(ctx context.Context, r SubmitRequest) error {
+	if r.Session == "" || r.Session == r.ID {
+		return nil
+	}
+	return o.look(ctx, r.Session, func(e *entry) error {
+		switch {
+		case !isSession(e.task) || e.task.Requestor != r.Actor:
+			return fault.New(fault.NotFound, "there is no session %s", r.Session).WithField("session")
+		case e.task.State.Terminal():
+			return fault.New(fault.Conflict, "the session %s is over", r.Session).WithField("session").WithReason("SESSION_OVER")
+		}
+		return nil
+	})
+}
+
+// addContext adds to a call what its session knows.
+func (o *Orchestrator) addContext(ctx context.Context, of *offer) error {
+	tool, ok := o.cfg.Catalogue.Get(of.call.Tool)
+	if !ok {
+		return nil
+	}
+	spec, call := tool.Spec(), &of.call
+	err := o.look(ctx, call.Session, func(e *entry) error {
+		if spec.NeedsReads {
+			call.Reads = readsFor(e.task.Reads, call.Args)
+		}
+		if spec.NeedsCheckpoints {
+			of.checkpoints = slices.Clone(e.task.Checkpoints)
+		}
+		if spec.NeedsApprovals {
+			call.Approvals = statusesOf(e.task)
+		}
+		if open := scopes(e.task); len(open) > 0 {
+			call.Open = withScopes(call.Open, open)
+		}
+		return nil
+	})
+	if absent(err) {
+		return nil
+	}
+	return err
+}
+
+func withScopes(open *work.Open, granted []string) *work.Open {
+	if open == nil {
+		open = &work.Open{}
+	}
+	open.Scopes = slices.Concat(open.Scopes, granted)
+	return open
+}
+
+// readsFor are the files that were read, of many only those that the arguments may mean.
+func readsFor(all map[string]string, args json.RawMessage) map[string]string {
+	some := make(map[string]string, min(len(all), maxSessionReads))
+	names := map[string]bool{}
+	if len(all) > maxSessionReads {
+		for _, text := range textsIn(args) {
+			names[path.Base(text)] = true
+		}
+	}
+	for name, sum := range all {
+		if len(all) <= maxSessionReads || names[path.Base(name)] {
+			some[name] = sum
+		}
+	}
+	return some
+}
+
+// textsIn are the strings in the fields of arguments and in their lists.
+func textsIn(args json.RawMessage) (texts []string) {
+	var fields map[string]any
+	_ = json.Unmarshal(args, &fields)
+	for _, v := range fields {
+		switch v := v.(type) {
+		case string:
+			texts = append(texts, v)
+		case []any:
+			for _, item := range v {
+				if text, ok := item.(string); ok {
+					texts = append(texts, text)
+				}
+			}
+		}
+	}
+	return texts
+}
+
+// share writes into the session of a call what the session has to know of its outcome, before the outcome itself: what the client
+// hears of is then known to its next call. A grant of the session that fits what the call asks for is lent to it. The lock is
+// held, also when then is called.
+func (o *Orchestrator) share(r *work.Outcome, then func(lent *statemachine.Approval, err error)) {
+	e := o.tasks[r.Task]
+	if e == nil || e.task == nil || contextOf(e.task) == "" || len(r.Facts) == 0 && r.Ask == nil {
+		then(nil, nil)
+		return
+	}
+	if t := (&turn{o: o, e: e, task: e.task}); !t.holds(r.Ref, r.Worker) {
+		then(nil, nil) // it comes too late
+		return
+	}
+	facts := r.Facts
+	r.Facts = slices.DeleteFunc(slices.Clone(facts), func(f events.Event) bool { return ofSession(f.Kind) })
+	var lent *statemachine.Approval
+	o.turn(contextOf(e.task), workerActor(r.Worker), func(t *turn) error {
+		if t.task.State.Terminal() {
+			return nil
+		}
+		for _, f := range facts {
+			if ofSession(f.Kind) || f.Kind == events.FileRead {
+				t.recordOnce(f)
+			}
+		}
+		lent = t.lend(r)
+		return nil
+	}, func(err error) {
+		if absent(err) {
+			err = nil
+		}
+		then(lent, err)
+	})
+}
+
+// ofSession reports whether a fact of a call belongs to its session alone.
+func ofSession(kind events.Kind) bool {
+	return kind == events.CheckpointCreated || kind == events.CheckpointRestored || kind == events.ApprovalRequested
+}
+
+// recordOnce records a fact, unless the session has it already.
+func (t *turn) recordOnce(f events.Event) {
+	switch d := f.Data.(type) {
+	case *events.Read:
+		if t.task.Reads[d.Path] == d.SHA256 {
+			return
+		}
+	case *events.Checkpointed:
+		if slices.ContainsFunc(t.task.Checkpoints, func(c events.Checkpointed) bool { return c.ID == d.ID }) {
+			return
+		}
+	}
+	t.record(f)
+}
+
+// lend uses up the grant of the session that fits what a call asks for, nil when there is none.
+func (t *turn) lend(r *work.Outcome) *statemachine.Approval {
+	step := t.o.tasks[r.Task].task.Steps[r.Step]
+	if r.Ask == nil || step == nil {
+		return nil
+	}
+	a := t.task.Approval(t.fitting(step.Tool, r.Ask))
+	if a == nil || a.Status != statemachine.ApprovalGranted {
+		return nil
+	}
+	t.emit(events.ApprovalUsed, &events.Used{ID: a.ID, By: r.Task})
+	return a
+}
+
+// adopt makes a grant of the session one of the task whose call it lets through.
+func (t *turn) adopt(lent *statemachine.Approval, step string) string {
+	a, d := lent.Approval, *lent.Decision
+	a.ID = events.ApprovalIDFrom(t.e.id, t.o.cfg.Entropy)
+	d.ID, a.Step = a.ID, step
+	t.emit(events.ApprovalRequested, &a)
+	t.emit(events.ApprovalGranted, &d)
+	return a.ID
+}
