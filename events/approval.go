@@ -55,11 +55,13 @@ type Approval struct {
 	ExpiresAt time.Time `json:"expires_at"`
 	// RemindAt is when the approvers are reminded.
 	RemindAt *time.Time `json:"remind_at,omitempty"`
-	// OnReject is fail or continue (A-42); OnExpiry is block, reject, approve, default or escalate (A-43).
+	// OnReject is fail or continue; OnExpiry is block, reject, approve, default, escalate or continue.
 	OnReject string `json:"on_reject"`
 	OnExpiry string `json:"on_expiry"`
 	// Quorum is how many approvers have to agree; 0 means one.
 	Quorum int `json:"quorum,omitempty"`
+	// From are the only people who may decide, such as user:ada; none means any.
+	From []string `json:"from,omitempty"`
 	// Form is the JSON Schema of what an approver fills in, Default what counts when nobody does.
 	Form    Value `json:"form,omitzero"`
 	Default Value `json:"default,omitzero"`

@@ -33,6 +33,8 @@ type Retrying struct {
 	At       time.Time     `json:"at"`
 	// For are the agents that the one that had the call has handed it to.
 	For *Agents `json:"for,omitempty"`
+	// KeepsGrant is true when the grant of this attempt lets the next one through: it is known how this one ended.
+	KeepsGrant bool `json:"keeps_grant,omitempty"`
 }
 
 // InDoubt is the data of step.in_doubt: a call with effects began, its end is unknown.

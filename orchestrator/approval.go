@@ -25,6 +25,7 @@ const (
 	onExpiryApprove  = "approve"
 	onExpiryDefault  = "default"
 	onExpiryEscalate = "escalate"
+	onExpiryContinue = "continue"
 )
 
 // grantLife is how long a grant lets its call through (M-3).
@@ -48,28 +49,31 @@ func approvalTime(kind string) time.Duration {
 // park puts a call aside until somebody has allowed it. A grant that fits it, or a request for the same
 // targets that is pending already, counts for it too, as does one that the session has lent.
 func (t *turn) park(s *statemachine.Step, ask *work.Ask, lent *statemachine.Approval) {
-	id := t.fitting(s.Tool, ask)
+	id := t.fitting(s, ask)
 	if id == "" && lent != nil {
 		id = t.adopt(lent, s.Key)
 	}
 	if id == "" {
 		id = events.ApprovalIDFrom(t.e.id, t.o.cfg.Entropy)
-		t.request(&events.Approval{
+		t.request(t.inTerms(s, &events.Approval{
 			ID: id, Step: s.Key, Type: ask.Type, Tool: s.Tool, ArgsSHA256: ask.ArgsSHA256, Scopes: ask.Scopes,
 			Description: "allow " + s.Tool + " in step " + s.Key, Rationale: ask.Reason,
 			Details:  events.Inline(mustJSON(map[string]any{"rule": ask.Rule, "impact": ask.Impact})),
 			Priority: approvalPriority(t.task.Submitted.Priority), Risk: ask.Risk,
 			ExpiresAt: t.now.Add(approvalTime(ask.Type)), OnReject: onRejectContinue, OnExpiry: onExpiryBlock,
-		})
+		}))
 	}
 	t.emit(events.StepParked, &events.Parked{Step: s.Key, Attempt: s.Attempt, Approval: id})
 }
 
 // fitting returns the approval that an ask can share, "" when it needs its own.
-func (t *turn) fitting(tool string, ask *work.Ask) string {
+func (t *turn) fitting(s *statemachine.Step, ask *work.Ask) string {
 	for _, a := range t.task.Approvals {
 		same := len(ask.Scopes) > 0 && slices.Equal(a.Scopes, ask.Scopes) && a.Status == statemachine.ApprovalPending
-		granted := a.Step == "" && a.Usable(t.now) && len(ask.Scopes) == 0 && a.Tool == tool && a.ArgsSHA256 == ask.ArgsSHA256
+		granted := a.Step == "" && a.Usable(t.now) && len(ask.Scopes) == 0 && a.Tool == s.Tool && a.ArgsSHA256 == ask.ArgsSHA256
+		if !t.sameTerms(s, a) {
+			continue
+		}
 		if same || granted {
 			return a.ID
 		}
@@ -183,6 +187,8 @@ func (t *turn) unpark(s *statemachine.Step, a *statemachine.Approval) {
 		t.revise(s, a)
 	case a.OnExpiry == onExpiryReject:
 		t.refuseStep(s, expired(a))
+	case a.OnExpiry == onExpiryContinue:
+		t.emit(events.StepSkipped, &events.Skipped{Step: s.Key, Reason: expired(a).Message})
 	}
 }
 
@@ -222,7 +228,7 @@ func (t *turn) askPeople(n *plan.Node, key string, sc plan.Scope) {
 	a := &events.Approval{
 		ID: events.ApprovalIDFrom(t.e.id, t.o.cfg.Entropy), Step: key, Type: "pre_execution",
 		Description: q.Description, Rationale: q.Rationale, Details: t.keep(q.Show),
-		Priority: cmp.Or(rule.Priority, approvalPriority(t.task.Submitted.Priority)), Risk: rule.Risk,
+		Priority: cmp.Or(rule.Priority, approvalPriority(t.task.Submitted.Priority)), Risk: rule.Risk, From: rule.From,
 		ExpiresAt: t.now.Add(wait), Quorum: rule.Quorum, Form: events.Inline(rule.Form), Default: t.keep(q.Default),
 		OnReject: cmp.Or(rule.OnReject, onRejectFail), OnExpiry: cmp.Or(rule.OnExpiry, onExpiryBlock),
 	}
@@ -321,7 +327,8 @@ func (t *turn) goOnAfterApproval() {
 
 // blocks reports whether an expired approval keeps the task from going on.
 func (t *turn) blocks(a *statemachine.Approval) bool {
-	if a.Status != statemachine.ApprovalExpired || a.OnExpiry == onExpiryReject || a.OnExpiry == onExpiryDefault {
+	goesOn := a.OnExpiry == onExpiryReject || a.OnExpiry == onExpiryDefault || a.OnExpiry == onExpiryContinue
+	if a.Status != statemachine.ApprovalExpired || goesOn {
 		return false
 	}
 	return a.Step == "" || t.anyStuck()

@@ -97,11 +97,34 @@ func TestGrantedCallRunsOnce(t *testing.T) {
 	assert.Equal(t, statemachine.Done, n.result(id).State)
 }
 
-// A spent grant does not let a second attempt through.
+// A grant is good for the attempts that the retry of its call makes, when it is known how the one before has ended. After
+// another one it is spent.
 func TestSpentGrant(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
-	n.submit(`{orch: v1, steps: [{id: a, tool: WRITE, retry: {max_attempts: 3, initial: 1ms}}]}`)
+	id := n.submit(`{orch: v1, steps: [{id: a, tool: IDEM, retry: {max_attempts: 4, initial: 1ms}}]}`)
+	n.park("w", n.take("w"), ask())
+	p := n.pending()
+	_, err := n.decide(p.ID, "granted", "user:ada")
+	require.NoError(t, err)
+	for _, class := range []string{"tool_error", "tool_error", "timeout"} {
+		c := n.take("w")
+		require.NotNil(t, c.Grant, class)
+		assert.Equal(t, p.ID, c.Grant.ID)
+		require.NoError(t, n.Start(n.ctx(), work.Started{Ref: c.Ref, Worker: "w"}))
+		require.NoError(t, n.fail("w", c, class))
+	}
+	c := n.take("w")
+	assert.Nil(t, c.Grant, "nobody knows whether the attempt that took too long has happened")
+	require.NoError(t, n.report("w", c, `{}`))
+	assert.Equal(t, statemachine.Done, n.result(id).State)
+}
+
+// Nor is it good for the same call of another step, or once the call has succeeded.
+func TestGrantOfARetryIsForItsStep(t *testing.T) {
+	t.Parallel()
+	n := start(t, memlog.New(memlog.Config{}))
+	n.submit(`{orch: v1, steps: [{id: a, tool: WRITE, with: {text: x}, retry: {max_attempts: 2, initial: 1ms}}, {id: b, tool: WRITE, with: {text: x}, needs: [a]}]}`)
 	n.park("w", n.take("w"), ask())
 	_, err := n.decide(n.pending().ID, "granted", "user:ada")
 	require.NoError(t, err)
@@ -109,7 +132,10 @@ func TestSpentGrant(t *testing.T) {
 	require.NoError(t, n.Start(n.ctx(), work.Started{Ref: c.Ref, Worker: "w"}))
 	require.NoError(t, n.fail("w", c, "tool_error"))
 	c = n.take("w")
-	assert.Nil(t, c.Grant)
+	require.NotNil(t, c.Grant)
+	require.NoError(t, n.Start(n.ctx(), work.Started{Ref: c.Ref, Worker: "w"}))
+	require.NoError(t, n.report("w", c, `{}`))
+	assert.Nil(t, n.take("w").Grant)
 }
 
 // A-42: the rejection of a gate fails the call alone.

@@ -66,7 +66,9 @@ type ApprovalView struct {
 	Quorum      int       `json:"quorum,omitempty"`
 	Votes       []string  `json:"votes,omitempty"`
 	// NotBy are people who may not decide, because the node wants four eyes.
-	NotBy       []string           `json:"not_by,omitempty"`
+	NotBy []string `json:"not_by,omitempty"`
+	// From are the only people who may decide; none means any.
+	From        []string           `json:"from,omitempty"`
 	Form        json.RawMessage    `json:"form,omitempty"`
 	Approver    string             `json:"approver,omitempty"`
 	DecidedAt   *time.Time         `json:"decided_at,omitempty"`
@@ -211,7 +213,7 @@ func viewOf(t *statemachine.Task, a *statemachine.Approval, now time.Time) Appro
 		ID: a.ID, Task: t.ID, TaskName: t.Submitted.Name, TaskState: t.State, Step: a.Step, Status: a.Status, Type: a.Type,
 		Tool: a.Tool, ArgsSHA256: a.ArgsSHA256, Scopes: a.Scopes, Description: a.Description, Rationale: a.Rationale,
 		Priority: a.Priority, Risk: a.Risk, Requester: a.Requester, Submitter: t.Requestor,
-		RequestedAt: a.RequestedAt, ExpiresAt: a.ExpiresAt, OnExpiry: a.OnExpiry, Quorum: a.Quorum,
+		RequestedAt: a.RequestedAt, ExpiresAt: a.ExpiresAt, OnExpiry: a.OnExpiry, Quorum: a.Quorum, From: a.From,
 		Spent: a.Spent, Follows: a.Follows,
 	}
 	for _, vote := range a.Votes {
@@ -302,6 +304,8 @@ func (r DecideRequest) check() error {
 // CONFLICT when it is over (S0-166).
 func (t *turn) mayDecide(a *statemachine.Approval, r DecideRequest) error {
 	switch {
+	case len(a.From) > 0 && !slices.Contains(a.From, r.Actor):
+		return fault.New(fault.Forbidden, "approval %s is for %s to decide about, not for %s", a.ID, strings.Join(a.From, " or "), r.Actor)
 	case r.Actor == a.Requester:
 		return fault.New(fault.Forbidden, "%s asks for this approval and cannot decide about it", r.Actor)
 	case t.o.cfg.FourEyes && slices.Contains(t.o.behind(t.e, a), r.Actor):

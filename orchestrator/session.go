@@ -192,12 +192,13 @@ func (t *turn) recordOnce(f events.Event) {
 
 // lend uses up the grant of the session that fits what a call asks for, nil when there is none.
 func (t *turn) lend(r *work.Outcome) *statemachine.Approval {
-	step := t.o.tasks[r.Task].task.Steps[r.Step]
+	e := t.o.tasks[r.Task]
+	step := e.task.Steps[r.Step]
 	if r.Ask == nil || step == nil {
 		return nil
 	}
-	a := t.task.Approval(t.fitting(step.Tool, r.Ask))
-	if a == nil || a.Status != statemachine.ApprovalGranted {
+	a := t.task.Approval(t.fitting(step, r.Ask))
+	if own := (&turn{o: t.o, e: e, task: e.task}); a == nil || a.Status != statemachine.ApprovalGranted || !own.sameTerms(step, a) {
 		return nil
 	}
 	t.emit(events.ApprovalUsed, &events.Used{ID: a.ID, By: r.Task})

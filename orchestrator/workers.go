@@ -420,7 +420,7 @@ func (t *turn) failed(s *statemachine.Step, err *fault.Error, class string, took
 		if err.RetryAt.After(at) {
 			at = events.Time(err.RetryAt)
 		}
-		t.emit(events.StepRetrying, &events.Retrying{Step: s.Key, Attempt: s.Attempt, Counts: true, Error: err, Class: class, Duration: took, At: at})
+		t.emit(events.StepRetrying, &events.Retrying{Step: s.Key, Attempt: s.Attempt, Counts: true, Error: err, Class: class, Duration: took, At: at, KeepsGrant: t.keepsGrant(s, class)})
 		return
 	}
 	if interrupted(class) {

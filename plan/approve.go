@@ -41,6 +41,8 @@ type Approve struct {
 	Risk     string `json:"risk,omitempty"`
 	// Quorum is how many people have to agree, default 1.
 	Quorum int `json:"quorum,omitempty"`
+	// From are the only people who may decide, such as user:ada; none means any.
+	From []string `json:"from,omitempty"`
 	// Form is the JSON Schema of what an approver fills in.
 	Form json.RawMessage `json:"form,omitempty"`
 	// OnReject is fail (default) or continue; OnExpiry is block (default), reject, approve, default or escalate.
@@ -120,6 +122,7 @@ func (c cursor) approve() *Approve {
 		"priority":    func(c cursor) { a.Priority = c.oneOf("low", "medium", "high", "critical") },
 		"risk":        func(c cursor) { a.Risk = c.oneOf("low", "medium", "high") },
 		"quorum":      func(c cursor) { a.Quorum = c.count(maxQuorum) },
+		"from":        func(c cursor) { a.From = c.people() },
 		"form":        func(c cursor) { a.Form = c.form() },
 		"on_reject":   func(c cursor) { a.OnReject = c.oneOf("fail", "continue") },
 		"on_expiry":   func(c cursor) { a.OnExpiry = c.oneOf("block", "reject", "approve", "default", "escalate") },
@@ -131,6 +134,7 @@ func (c cursor) approve() *Approve {
 	if c.has("default") != (a.OnExpiry == "default") {
 		c.report("`default` and `on_expiry: default` belong together", "")
 	}
+	c.enough(a.From, a.Quorum)
 	return a
 }
 

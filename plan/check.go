@@ -133,7 +133,7 @@ func (k *linker) checkRetry(s *Step, effect Effect, at location) {
 		return
 	}
 	for i, class := range s.Retry.On {
-		if leavesDoubt(class) {
+		if LeavesDoubt(class) {
 			at.at("retry").at("on").item(i).report(fmt.Sprintf("a %s call is not repeated after %s, for it may have happened", effect, class),
 				"declare `effect: idempotent` if a repeat does no harm")
 		}

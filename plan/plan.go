@@ -138,6 +138,8 @@ type Step struct {
 	Effect Effect      `json:"effect,omitempty"` // "" = that of the tool
 	Verify *StepVerify `json:"verify,omitempty"`
 	Expect string      `json:"expect,omitempty"` // bare expression over `output`: false = the call has failed
+	// Approval says how its call is approved when it needs that; nil = as the node does.
+	Approval *Approval `json:"approval,omitempty"`
 
 	ForEach     string  `json:"for_each,omitempty"` // bare expression
 	As          string  `json:"as,omitempty"`       // default item

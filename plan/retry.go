@@ -48,8 +48,8 @@ func retryClasses() []string {
 	}
 }
 
-// leavesDoubt reports whether a failure of the class leaves open whether the call happened.
-func leavesDoubt(class string) bool {
+// LeavesDoubt reports whether a failure of the class leaves open whether the call happened.
+func LeavesDoubt(class string) bool {
 	return slices.Contains([]string{fault.ClassTimeout, fault.ClassTransport, fault.ClassHeartbeatLost, fault.ClassWorkerLost}, class)
 }
 
@@ -62,11 +62,11 @@ func repeatable(e Effect) bool { return e == EffectRead || e == EffectIdempotent
 
 // Allows reports whether a call whose attempt-th attempt (from 1) failed with the class is tried again.
 func (r *Retry) Allows(class string, attempt int, effect Effect) bool {
-	if leavesDoubt(class) && !repeatable(effect) {
+	if LeavesDoubt(class) && !repeatable(effect) {
 		return false
 	}
 	if r == nil {
-		return attempt < defaultAttempts && class != fault.ClassTimeout && (leavesDoubt(class) || class == fault.ClassRateLimited)
+		return attempt < defaultAttempts && class != fault.ClassTimeout && (LeavesDoubt(class) || class == fault.ClassRateLimited)
 	}
 	if attempt >= r.MaxAttempts || slices.Contains(r.NotOn, class) {
 		return false

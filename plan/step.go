@@ -135,6 +135,7 @@ func (s *Step) toolFields() map[string]func(cursor) {
 		"start_within": func(c cursor) { s.StartWithin = c.duration() },
 		"retry":        func(c cursor) { s.Retry = c.retry() },
 		"queue":        func(c cursor) { s.Queue = c.queue() },
+		"approval":     func(c cursor) { s.Approval = c.approval() },
 	}
 }
 
@@ -151,7 +152,7 @@ func (s *Step) read(c cursor, fields map[string]func(cursor)) {
 // kindKeys lists the keys that only some kinds of steps have.
 func kindKeys() []string {
 	return []string{
-		"tool", "with", "effect", "verify", "expect", "heartbeat", "start_within", "retry", "queue",
+		"tool", "with", "effect", "verify", "expect", "heartbeat", "start_within", "retry", "queue", "approval",
 		"for_each", "as", "max_parallel", "on_item_error", "do", "wait", "run", "set", "approve",
 	}
 }

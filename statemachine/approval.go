@@ -33,8 +33,8 @@ type Approval struct {
 	Reminded  bool      `json:"reminded,omitempty"`
 	// Spent is set when the call that it is for has begun: a grant is good for one (S0-053).
 	Spent bool `json:"spent,omitempty"`
-	// HeldFor is the step whose call has begun with the grant and then asked a question or left a note: the grant
-	// stays with this call, however long it takes, and is nobody else's.
+	// HeldFor is the step whose call has begun with the grant and then asked a question, left a note or is tried again: the
+	// grant stays with this call, however long it takes, and is nobody else's.
 	HeldFor string `json:"held_for,omitempty"`
 }
 
@@ -46,8 +46,8 @@ func (a *Approval) Usable(at time.Time) bool {
 	return a.Decision.ValidUntil == nil || at.Before(*a.Decision.ValidUntil)
 }
 
-// UsableFor is Usable for the call of a step, which may have begun with the grant before it asked a question or left
-// a note.
+// UsableFor is Usable for the call of a step, which may have begun with the grant before it asked a question, left
+// a note or failed.
 func (a *Approval) UsableFor(step string, at time.Time) bool {
 	return a.HeldFor == step || a.Usable(at)
 }
@@ -141,8 +141,14 @@ func (t *Task) spend(s *Step) {
 	}
 }
 
-// hold keeps the grant that let a call through for the next attempt of this call, which has asked a question or left
-// a note.
+// keepsGrant reports whether the next attempt of a call has the grant of the one that has failed.
+func keepsGrant(e events.Event) bool {
+	d, ok := e.Data.(*events.Retrying)
+	return ok && d.KeepsGrant
+}
+
+// hold keeps the grant that let a call through for the next attempt of this call, which has asked a question, left
+// a note, or failed in a way that is known and is tried again.
 func (t *Task) hold(s *Step) {
 	if a := t.grant(s); a != nil && a.Spent {
 		a.HeldFor = s.Key

@@ -58,7 +58,7 @@ func StepTable() []StepTransition {
 		{events.StepRetrying, []StepState{StepReady, StepRunning}, StepPending, "error, another attempt follows"},
 		{events.StepInDoubt, []StepState{StepReady, StepRunning}, StepInDoubt, "the worker was lost during a call with effects; or, of one with a note, too many workers were"},
 		{events.StepResolved, []StepState{StepInDoubt, StepParked}, StepSucceeded, "the verify tool or a person decided"},
-		{events.StepSkipped, []StepState{StepPending}, StepSkipped, "its condition is false, or a need was not met"},
+		{events.StepSkipped, []StepState{StepPending, StepParked}, StepSkipped, "its condition is false, a need was not met, or nobody allowed it in time and its plan goes on"},
 		{events.StepCancelled, []StepState{StepPending, StepReady, StepRunning, StepInDoubt, StepParked}, StepCancelled, "the task ends before it"},
 	}
 }

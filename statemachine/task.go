@@ -186,7 +186,7 @@ func (t *Task) step(at time.Time, key string, e events.Event) error {
 		}
 	default: // the others change nothing outside of the step
 	}
-	if s.State == StepPending && s.Noted() {
+	if s.State == StepPending && (s.Noted() || keepsGrant(e)) {
 		t.hold(s)
 	}
 	return nil

@@ -130,6 +130,7 @@ func approvalLines(p orchestrator.ApprovalView) []string {
 	add("expires", p.ExpiresAt.Format(time.RFC3339))
 	add("opens", strings.Join(p.Scopes, ", "))
 	add("quorum", quorum(p))
+	add("from", strings.Join(p.From, ", "))
 	add("agreed", strings.Join(p.Votes, ", "))
 	add("on expiry", elapse(p))
 	add("decided by", p.Approver)

@@ -155,7 +155,7 @@ func (c *personCause) moves(p orchestrator.ApprovalView) bool {
 	switch p.Status {
 	case statemachine.ApprovalPending:
 		c.Next = "orch approve " + p.ID + exampleArgs(p.Form) + " (" + whoMay(p) + ")"
-		return p.OnExpiry == "approve" || p.OnExpiry == "reject" || p.OnExpiry == "default"
+		return p.OnExpiry != "block" && p.OnExpiry != "escalate"
 	case statemachine.ApprovalExpired:
 		c.late = true
 		return false
@@ -167,8 +167,11 @@ func (c *personCause) moves(p orchestrator.ApprovalView) bool {
 // whoMay says who may decide about an approval.
 func whoMay(p orchestrator.ApprovalView) string {
 	who := "any person with the right to approve"
+	if len(p.From) > 0 {
+		who = strings.Join(p.From, " or ")
+	}
 	if p.Quorum > 1 {
-		who = fmt.Sprintf("%d people, of whom %d have agreed", p.Quorum, len(p.Votes))
+		who = fmt.Sprintf("%d have to agree, %d have: %s", p.Quorum, len(p.Votes), who)
 	}
 	if len(p.NotBy) > 0 {
 		who += ", but not " + strings.Join(p.NotBy, " and ")
