@@ -67,6 +67,18 @@ type Approval struct {
 	Default Value `json:"default,omitzero"`
 	// Follows is the expired approval that this one replaces.
 	Follows string `json:"follows,omitempty"`
+	// Covers are the calls that the grant lets through, Calls what an approver sees of them: a list of objects with step,
+	// tool and args.
+	Covers []Cover `json:"covers,omitempty"`
+	Calls  Value   `json:"calls,omitzero"`
+}
+
+// Cover binds an approval to a call that comes later.
+type Cover struct {
+	Step string `json:"step"`
+	Tool string `json:"tool"`
+	// ArgsSHA256 is the hex digest of the tool and its canonical arguments.
+	ArgsSHA256 string `json:"args_sha256"`
 }
 
 // Decision is the data of approval.granted, approval.rejected and approval.voted.

@@ -263,6 +263,9 @@ func (t *turn) ready(n *plan.Node, key string, args events.Value) {
 	if s := t.task.Steps[key]; s != nil {
 		attempt, grant = s.Attempt+1, grantOf(t.task, s, t.now)
 	}
+	if grant == "" {
+		grant = t.coverOf(key)
+	}
 	t.emitReady(&events.Ready{
 		Step: key, Attempt: attempt, Tool: n.Tool, Args: args, Effect: string(t.effect(n)),
 		Queue: t.queueOf(n, n.Tool), Timeout: t.timeoutOf(n), Approval: grant,

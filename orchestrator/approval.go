@@ -57,7 +57,7 @@ func (t *turn) park(s *statemachine.Step, ask *work.Ask, lent *statemachine.Appr
 		id = events.ApprovalIDFrom(t.e.id, t.o.cfg.Entropy)
 		t.request(t.inTerms(s, &events.Approval{
 			ID: id, Step: s.Key, Type: ask.Type, Tool: s.Tool, ArgsSHA256: ask.ArgsSHA256, Scopes: ask.Scopes,
-			Description: "allow " + s.Tool + " in step " + s.Key, Rationale: ask.Reason,
+			Description: "allow " + s.Tool + " in step " + s.Key, Rationale: ask.Reason + t.otherThan(s),
 			Details:  events.Inline(mustJSON(map[string]any{"rule": ask.Rule, "impact": ask.Impact})),
 			Priority: approvalPriority(t.task.Submitted.Priority), Risk: ask.Risk,
 			ExpiresAt: t.now.Add(approvalTime(ask.Type)), OnReject: onRejectContinue, OnExpiry: onExpiryBlock,
@@ -219,7 +219,11 @@ func (t *turn) refuseStep(s *statemachine.Step, err *fault.Error) {
 // askPeople begins an approve step of the plan.
 func (t *turn) askPeople(n *plan.Node, key string, sc plan.Scope) {
 	q, err := n.Question(sc)
-	if err = t.outcomeOf(err, q.Show, q.Default, []byte(q.Description), []byte(q.Rationale)); err != nil {
+	var calls covered
+	if err == nil {
+		calls, err = t.covered(n)
+	}
+	if err = t.outcomeOf(err, q.Show, q.Default, []byte(q.Description), []byte(q.Rationale), calls.shown); err != nil {
 		t.failStep(key, err)
 		return
 	}
@@ -231,6 +235,7 @@ func (t *turn) askPeople(n *plan.Node, key string, sc plan.Scope) {
 		Priority: cmp.Or(rule.Priority, approvalPriority(t.task.Submitted.Priority)), Risk: rule.Risk, From: rule.From,
 		ExpiresAt: t.now.Add(wait), Quorum: rule.Quorum, Form: events.Inline(rule.Form), Default: t.keep(q.Default),
 		OnReject: cmp.Or(rule.OnReject, onRejectFail), OnExpiry: cmp.Or(rule.OnExpiry, onExpiryBlock),
+		Covers: calls.covers, Calls: t.keep(calls.shown),
 	}
 	if rule.Remind > 0 {
 		a.RemindAt = new(events.Time(t.now.Add(time.Duration(rule.Remind))))
@@ -421,7 +426,8 @@ func grantOf(t *statemachine.Task, s *statemachine.Step, now time.Time) string {
 // describeGate adds to a call what its gate has to know of the task.
 func (o *Orchestrator) describeGate(e *entry, s *statemachine.Step, spec tools.Spec, call *work.Call) {
 	if id := grantOf(e.task, s, o.now()); id != "" {
-		call.Grant = &work.Grant{ID: id, ArgsSHA256: e.task.Approval(id).ArgsSHA256}
+		a := e.task.Approval(id)
+		call.Grant = &work.Grant{ID: id, ArgsSHA256: a.Digest(s.Key), Whole: len(a.Covers) > 0}
 	}
 	if spec.Approval != tools.NoApproval {
 		call.Open = openOf(e)

@@ -122,7 +122,7 @@ func (o *Orchestrator) show(ctx context.Context, chosen []approvalRef) ([]Approv
 func roomy(views []ApprovalView) []ApprovalView {
 	room := maxAnswer
 	for i := range views {
-		for _, part := range []*json.RawMessage{&views[i].Args, &views[i].Details, &views[i].Form} {
+		for _, part := range []*json.RawMessage{&views[i].Args, &views[i].Details, &views[i].Form, &views[i].Calls} {
 			if room -= len(*part); room < 0 {
 				room += len(*part)
 				*part = omitted(len(*part))

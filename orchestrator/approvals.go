@@ -53,9 +53,11 @@ type ApprovalView struct {
 	Description string          `json:"description"`
 	Rationale   string          `json:"rationale,omitempty"`
 	Details     json.RawMessage `json:"details,omitempty"`
-	Priority    string          `json:"priority"`
-	Risk        string          `json:"risk,omitempty"`
-	Requester   string          `json:"requester"`
+	// Calls are the calls that the grant lets through beside that of its step, a list of objects with step, tool and args.
+	Calls     json.RawMessage `json:"calls,omitempty"`
+	Priority  string          `json:"priority"`
+	Risk      string          `json:"risk,omitempty"`
+	Requester string          `json:"requester"`
 	// Submitter is who submitted the task; that of a sub-plan is whoever submitted the first of its parents.
 	Submitter string `json:"submitter"`
 	// Caller is who made the call inside the task, empty for a call of its plan.
@@ -176,7 +178,7 @@ func (o *Orchestrator) approvalsOf(ctx context.Context, id events.TaskID, wanted
 			if o.cfg.FourEyes {
 				view.NotBy = o.behind(e, a)
 			}
-			part := approvalParts{details: a.Details, form: a.Form}
+			part := approvalParts{details: a.Details, form: a.Form, calls: a.Calls}
 			if s := e.task.Steps[a.Step]; s != nil {
 				view.Caller, part.args = s.By, s.Args
 			}
@@ -193,7 +195,7 @@ func (o *Orchestrator) approvalsOf(ctx context.Context, id events.TaskID, wanted
 }
 
 // approvalParts are what may lie in the blob store of an approval.
-type approvalParts struct{ args, details, form events.Value }
+type approvalParts struct{ args, details, form, calls events.Value }
 
 // showParts adds them to a view. The lock is not held.
 func (o *Orchestrator) showParts(ctx context.Context, view *ApprovalView, p approvalParts) (err error) {
@@ -201,6 +203,9 @@ func (o *Orchestrator) showParts(ctx context.Context, view *ApprovalView, p appr
 		return err
 	}
 	if view.Details, err = o.showLater(ctx, p.details); err != nil {
+		return err
+	}
+	if view.Calls, err = o.showLater(ctx, p.calls); err != nil {
 		return err
 	}
 	view.Form, err = o.showLater(ctx, p.form)
@@ -353,7 +358,7 @@ func (t *turn) decideApproval(a *statemachine.Approval, r DecideRequest, form js
 		t.emit(events.ApprovalVoted, d)
 		return nil
 	}
-	d.ValidUntil = new(events.Time(t.now.Add(grantLife)))
+	d.ValidUntil = new(events.Time(t.now.Add(lifeOf(a))))
 	t.emit(events.ApprovalGranted, d)
 	return nil
 }

@@ -45,6 +45,8 @@ type Approve struct {
 	From []string `json:"from,omitempty"`
 	// Form is the JSON Schema of what an approver fills in.
 	Form json.RawMessage `json:"form,omitempty"`
+	// Covers are the steps whose calls the grant lets through, with the arguments that are shown when it is asked for.
+	Covers []string `json:"covers,omitempty"`
 	// OnReject is fail (default) or continue; OnExpiry is block (default), reject, approve, default or escalate.
 	OnReject string `json:"on_reject,omitempty"`
 	OnExpiry string `json:"on_expiry,omitempty"`
@@ -124,6 +126,7 @@ func (c cursor) approve() *Approve {
 		"quorum":      func(c cursor) { a.Quorum = c.count(maxQuorum) },
 		"from":        func(c cursor) { a.From = c.people() },
 		"form":        func(c cursor) { a.Form = c.form() },
+		"covers":      func(c cursor) { a.Covers = c.texts() },
 		"on_reject":   func(c cursor) { a.OnReject = c.oneOf("fail", "continue") },
 		"on_expiry":   func(c cursor) { a.OnExpiry = c.oneOf("block", "reject", "approve", "default", "escalate") },
 		"default":     func(c cursor) { a.Default = c.value() },

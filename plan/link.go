@@ -139,6 +139,7 @@ func (k *linker) section(name string, steps []*Step, pr *Program) []*Node {
 		nodes = append(nodes, n)
 		pr.byID[s.ID] = n
 	}
+	k.covers(nodes, at)
 	checkCycles(nodes, at)
 	return nodes
 }
@@ -194,6 +195,9 @@ func (k *linker) children(n *Node, at location, outer *scope, section string) {
 				return "a step cannot refer to the for_each around it", ""
 			}
 			return k.visible(id, section, n.Do)
+		}
+		if s.Kind == KindApprove && len(s.Approve.Covers) > 0 {
+			at.item(i).at("approve").at("covers").report("an approve step within a for_each covers no calls", "ask once, before the for_each, and cover that")
 		}
 		child := k.node(s, at.item(i), sc)
 		inner := map[string]bool{}

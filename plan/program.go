@@ -215,6 +215,8 @@ type Node struct {
 	Children []*Node
 	// Sub is the compiled sub-plan of a run.
 	Sub *Program
+	// Covers are the steps whose calls an approve step allows beforehand.
+	Covers []Cover
 
 	cond       *field
 	args       *field

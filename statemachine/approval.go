@@ -36,6 +36,14 @@ type Approval struct {
 	// HeldFor is the step whose call has begun with the grant and then asked a question, left a note or is tried again: the
 	// grant stays with this call, however long it takes, and is nobody else's.
 	HeldFor string `json:"held_for,omitempty"`
+	// Uses say of the covered calls that have begun whether they hold the grant, by the key of their step.
+	Uses map[string]Use `json:"uses,omitempty"`
+}
+
+// Use is how a call has used the grant that covers it.
+type Use struct {
+	// Held is true when the call goes on and has the grant still: it has asked a question, left a note or is tried again.
+	Held bool `json:"held,omitempty"`
 }
 
 // Usable reports whether the grant lets its call through at a time: it is not spent, and not too old.
@@ -49,7 +57,37 @@ func (a *Approval) Usable(at time.Time) bool {
 // UsableFor is Usable for the call of a step, which may have begun with the grant before it asked a question, left
 // a note or failed.
 func (a *Approval) UsableFor(step string, at time.Time) bool {
+	if len(a.Covers) > 0 {
+		use, used := a.Uses[step]
+		return a.Cover(step) != nil && a.Status == ApprovalGranted && (use.Held || !used && a.Usable(at))
+	}
 	return a.HeldFor == step || a.Usable(at)
+}
+
+// Cover returns what the approval allows of a step, nil for nothing.
+func (a *Approval) Cover(step string) *events.Cover {
+	for i := range a.Covers {
+		if a.Covers[i].Step == step {
+			return &a.Covers[i]
+		}
+	}
+	return nil
+}
+
+// Digest is the digest of the arguments with which the grant lets the call of a step through.
+func (a *Approval) Digest(step string) string {
+	if c := a.Cover(step); c != nil {
+		return c.ArgsSHA256
+	}
+	return a.ArgsSHA256
+}
+
+// use notes that the call of a step has begun with the grant, and whether it holds it.
+func (a *Approval) use(step string, held bool) {
+	if a.Uses == nil {
+		a.Uses = map[string]Use{}
+	}
+	a.Uses[step] = Use{Held: held}
 }
 
 // Approval returns the approval of an id, nil when the task has none such.
@@ -136,7 +174,11 @@ func (a *Approval) elapse(kind events.Kind, d *events.Elapsed) {
 
 // spend uses up the grant that let a call through. One that opens targets for the whole task stays.
 func (t *Task) spend(s *Step) {
-	if a := t.grant(s); a != nil {
+	switch a := t.grant(s); {
+	case a == nil:
+	case len(a.Covers) > 0:
+		a.use(s.Key, false)
+	default:
 		a.Spent, a.HeldFor = true, ""
 	}
 }
@@ -150,7 +192,13 @@ func keepsGrant(e events.Event) bool {
 // hold keeps the grant that let a call through for the next attempt of this call, which has asked a question, left
 // a note, or failed in a way that is known and is tried again.
 func (t *Task) hold(s *Step) {
-	if a := t.grant(s); a != nil && a.Spent {
+	switch a := t.grant(s); {
+	case a == nil:
+	case len(a.Covers) > 0:
+		if _, used := a.Uses[s.Key]; used {
+			a.use(s.Key, true)
+		}
+	case a.Spent:
 		a.HeldFor = s.Key
 	}
 }

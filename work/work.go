@@ -87,6 +87,8 @@ type Grant struct {
 	ID string `json:"id"`
 	// ArgsSHA256 binds it to a tool and its arguments: it is void for any other call.
 	ArgsSHA256 string `json:"args_sha256"`
+	// Whole is true when it lets the call through with all that it would open: the approver has seen the whole call.
+	Whole bool `json:"whole,omitempty"`
 }
 
 // Open is what a task may reach without a further approval.

@@ -191,7 +191,7 @@ func (w *Worker) decide(_ context.Context, a *attempt) error {
 		return err
 	}
 	inState := slices.Contains(a.spec.Gate.States(), a.env.State) // a tool may ask where it must not run
-	if a.Grant != nil && a.Grant.ArgsSHA256 == digest && len(ask.Scopes) == 0 && inState {
+	if a.Grant != nil && a.Grant.ArgsSHA256 == digest && (len(ask.Scopes) == 0 || a.Grant.Whole) && inState {
 		a.env.Approval = a.Grant.ID
 		return nil
 	}

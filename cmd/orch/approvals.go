@@ -144,6 +144,10 @@ func approvalLines(p orchestrator.ApprovalView) []string {
 			lines = append(append(lines, "  "+part.name+":"), indented(screen.Object(part.raw))...)
 		}
 	}
+	if diff := diffLines(p.Tool, p.Args); p.Status == statemachine.ApprovalPending && diff != nil {
+		lines = append(append(lines, "  changes:"), indented(diff)...)
+	}
+	lines = append(lines, callLines(p)...)
 	if p.Status == statemachine.ApprovalPending {
 		lines = append(lines, "", "decide: orch approve "+p.ID+exampleArgs(p.Form)+" | orch reject "+p.ID+" --reason …")
 	}

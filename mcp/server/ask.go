@@ -150,8 +150,11 @@ func approvalText(a orchestrator.ApprovalView) string {
 	if a.Rationale != "" {
 		b.WriteString("\n" + a.Rationale)
 	}
-	if len(a.Args) > 0 {
-		args := string(a.Args)
+	for _, part := range []json.RawMessage{a.Args, a.Calls} {
+		if len(part) == 0 {
+			continue
+		}
+		args := string(part)
 		if len(args) > maxShown {
 			args = strings.ToValidUTF8(args[:maxShown], "") + "… (orch approvals " + a.ID + " shows all)"
 		}

@@ -1,0 +1,129 @@
+package orchestrator
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/plan"
+	"github.com/orch-dev/orch/policy"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// This file holds the calls that an approve step allows beforehand. Its approval is bound to their arguments, as they are evaluated
+// when it asks; a call that comes with others then asks by itself.
+
+const (
+	// maxCovered bounds the calls that one approval covers, maxCoveredBytes their arguments.
+	maxCovered      = 1000
+	maxCoveredBytes = 4 << 20
+	// coverLife is how long a grant lets the calls through that it covers.
+	coverLife = 24 * time.Hour
+)
+
+// lifeOf is how long the grant of an approval is good.
+func lifeOf(a *statemachine.Approval) time.Duration {
+	if len(a.Covers) > 0 {
+		return coverLife
+	}
+	return grantLife
+}
+
+// covered are calls that come later, as an approval is bound to them, and as approvers see them.
+type covered struct {
+	covers []events.Cover
+	calls  []coveredCall
+	size   int
+	shown  json.RawMessage
+}
+
+// coveredCall is what approvers see of a call.
+type coveredCall struct {
+	Step string          `json:"step"`
+	Tool string          `json:"tool"`
+	Args json.RawMessage `json:"args"`
+}
+
+// covered evaluates the calls that an approve step covers.
+func (t *turn) covered(n *plan.Node) (covered, error) {
+	var all covered
+	for _, c := range n.Covers {
+		if err := t.coverEach(&all, c); err != nil {
+			return covered{}, err
+		}
+	}
+	if len(all.calls) > 0 {
+		all.shown = mustJSON(all.calls)
+	}
+	return all, nil
+}
+
+// coverEach adds the call of a step, or those of all items of its for_each.
+func (t *turn) coverEach(all *covered, c plan.Cover) error {
+	if c.Each == nil {
+		return t.coverCall(all, c.Call, c.Call.ID, t.scope(nil))
+	}
+	items, err := c.Each.Items(t.scope(nil))
+	if err != nil {
+		return err
+	}
+	for i, raw := range items {
+		it := &item{node: c.Each, index: i, value: events.Inline(raw)}
+		if err := t.coverCall(all, c.Call, it.key(c.Call.ID), t.scope(it)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// coverCall adds one call, with the arguments that its worker will see.
+func (t *turn) coverCall(all *covered, n *plan.Node, key string, sc plan.Scope) error {
+	if len(all.calls) == maxCovered {
+		return fault.New(fault.ValidationError, "covers has more than %d calls", maxCovered).WithField("covers").WithReason("LIMIT_EXCEEDED").
+			WithHint("ask for parts of the list, each with an approve step of its own")
+	}
+	args, err := n.Args(sc)
+	if err != nil {
+		return err
+	}
+	tool, ok := t.o.cfg.Catalogue.Get(n.Tool)
+	if !ok {
+		return fault.New(fault.NotFound, "there is no tool %q here, so nobody can say what step %s would do", n.Tool, key).WithField("covers")
+	}
+	if args, err = tool.Check(args); err != nil {
+		f := *fault.From(err)
+		f.Message = fmt.Sprintf("step %s, which it covers: %s", key, f.Message)
+		return &f
+	}
+	if all.size += len(args); all.size > maxCoveredBytes {
+		return fault.New(fault.ValidationError, "the covered calls have more than %d MiB of arguments", maxCoveredBytes>>20).WithField("covers").WithReason("SIZE_LIMIT_EXCEEDED")
+	}
+	name := tool.Spec().Name
+	digest, err := policy.Digest(name, args)
+	if err != nil {
+		return err
+	}
+	all.covers = append(all.covers, events.Cover{Step: key, Tool: name, ArgsSHA256: digest})
+	all.calls = append(all.calls, coveredCall{Step: key, Tool: name, Args: args})
+	return nil
+}
+
+// coverOf returns the grant that covers the call of a step, "" when there is none. A grant that no person has made covers nothing.
+func (t *turn) coverOf(key string) string {
+	for _, a := range t.task.Approvals {
+		if len(a.Covers) > 0 && a.UsableFor(key, t.now) && a.Decision.Approver != actorNode {
+			return a.ID
+		}
+	}
+	return ""
+}
+
+// otherThan says that an approval covers the step of a call, but with other arguments; "" when none does.
+func (t *turn) otherThan(s *statemachine.Step) string {
+	if a := t.task.Approval(s.Approval); a != nil && a.Cover(s.Key) != nil {
+		return fmt.Sprintf("; approval %s covers this step, but not this call: its arguments, or what it asks for, are others", a.ID)
+	}
+	return ""
+}

@@ -1,0 +1,114 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Cover is a tool step whose calls an approve step allows beforehand.
+type Cover struct {
+	// Each is the for_each around it, nil for a step of the plan itself.
+	Each *Node
+	// Call is the tool step.
+	Call *Node
+}
+
+// covers binds the `covers` of the approve steps of a section. What the arguments of the covered calls refer to is needed by the
+// approve step: they are shown when it asks.
+func (k *linker) covers(nodes []*Node, at location) {
+	for i, n := range nodes {
+		if n.Kind != KindApprove {
+			continue
+		}
+		for j, name := range n.Approve.Covers {
+			k.cover(n, name, nodes, at.item(i).at("approve").at("covers").item(j))
+		}
+		if len(n.Covers) > 0 && n.Approve.OnExpiry == "approve" {
+			at.item(i).at("approve").at("on_expiry").report("the calls that `covers` names are not allowed without a person", "let it fail: on_expiry: reject")
+		}
+	}
+}
+
+// cover binds one entry of `covers`: the id of a step, or "each.id" for one of the `do` of a for_each.
+func (k *linker) cover(n *Node, name string, nodes []*Node, at location) {
+	id, inner, _ := strings.Cut(name, ".")
+	target := find(nodes, id)
+	switch {
+	case target == nil:
+		problem, hint := k.unmet(id, n.ID, func(id string) bool { return find(nodes, id) != nil })
+		at.report(problem, hint)
+	case target == n || !needsAtLast(target, n.ID, nodes):
+		at.report(fmt.Sprintf("the step %q does not need %q, so it would not wait for the approval", id, n.ID), "add `needs: ["+n.ID+"]` to it")
+	case target.Kind == KindTool && inner == "":
+		n.covered(at, Cover{Call: target}, target.args)
+	case target.Kind == KindForEach:
+		n.coverItems(target, inner, at)
+	default:
+		at.report(quote(name)+" is no call of a tool", "name tool steps, and for_each steps or their steps as each.step")
+	}
+}
+
+// coverItems binds the calls of one step of a for_each, or of all.
+func (n *Node) coverItems(each *Node, inner string, at location) {
+	found := false
+	for _, child := range each.Children {
+		if child.Kind == KindTool && (inner == "" || inner == child.ID) {
+			found = true
+			n.covered(at, Cover{Each: each, Call: child}, child.args, each.items)
+		}
+	}
+	if !found {
+		at.report("the for_each "+quote(each.ID)+" has no such call of a tool", "")
+	}
+}
+
+// covered adds a covered step, unless its arguments are not known when the approve step asks.
+func (n *Node) covered(at location, c Cover, fields ...*field) {
+	for _, f := range fields {
+		if f == nil {
+			continue
+		}
+		for _, id := range f.steps {
+			inner := c.Each != nil && slices.ContainsFunc(c.Each.Children, func(child *Node) bool { return child.ID == id })
+			if id == n.ID || inner {
+				at.report(fmt.Sprintf("the arguments of %q refer to the step %q, so they are not known when this step asks", c.Call.ID, id), "a call whose arguments are not known asks by itself")
+				return
+			}
+		}
+		n.Needs = union(f.steps, boolSet(n.Needs))
+	}
+	n.Covers = append(n.Covers, c)
+}
+
+func find(nodes []*Node, id string) *Node {
+	if i := slices.IndexFunc(nodes, func(n *Node) bool { return n.ID == id }); i >= 0 {
+		return nodes[i]
+	}
+	return nil
+}
+
+// needsAtLast reports whether a node needs another one, or a node does that it needs.
+func needsAtLast(n *Node, id string, nodes []*Node) bool {
+	seen := map[string]bool{}
+	for queue := slices.Clone(n.Needs); len(queue) > 0; {
+		next := queue[0]
+		queue = queue[1:]
+		if next == id {
+			return true
+		}
+		if need := find(nodes, next); need != nil && !seen[next] {
+			seen[next] = true
+			queue = append(queue, need.Needs...)
+		}
+	}
+	return false
+}
+
+func boolSet(names []string) map[string]bool {
+	set := map[string]bool{}
+	for _, name := range names {
+		set[name] = true
+	}
+	return set
+}
