@@ -20,7 +20,7 @@ func exampleTools(name string) (plan.ToolInfo, bool) {
 		"GIT_STATUS":   {Effect: plan.EffectRead, AnyState: true, Properties: []string{"repository_path"}},
 		"GIT_DIFF":     {Effect: plan.EffectRead, AnyState: true, Properties: []string{"repository_path", "staged"}},
 		"GLOB_SEARCH":  {Effect: plan.EffectRead, AnyState: true, Required: []string{"pattern"}, Properties: []string{"pattern", "path"}},
-		"BASH_EXECUTE": {Effect: plan.EffectWrite, Required: []string{"command"}, Properties: []string{"command", "timeout", "working_directory"}},
+		"BASH_EXECUTE": {Effect: plan.EffectWrite, Required: []string{"command"}, Properties: []string{"command", "argv", "env", "timeout", "working_directory"}},
 		"GREP_SEARCH": {
 			Effect: plan.EffectRead, AnyState: true, Required: []string{"pattern"},
 			Properties: []string{"pattern", "path", "glob", "output_mode", "case_insensitive"},
@@ -41,7 +41,7 @@ func exampleFiles(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob(exampleDir + "/*.yaml")
 	require.NoError(t, err)
-	require.Len(t, files, 7)
+	require.Len(t, files, 8)
 	return files
 }
 

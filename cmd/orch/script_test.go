@@ -137,6 +137,11 @@ func setUpStory(env *testscript.Env) error {
 	env.Values[guardedKey{}] = make([]*oauthtest.Server, 1)
 	env.Setenv("ORCH_DATA_DIR", filepath.Join(env.WorkDir, "data"))
 	env.Setenv("ORCH_DURABILITY", "relaxed")
+	examples, err := filepath.Abs("../../examples")
+	if err != nil {
+		return err
+	}
+	env.Setenv("EXAMPLES", examples)
 	for _, name := range []string{"GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"} {
 		env.Setenv(name, "Ada")
 	}
