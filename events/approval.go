@@ -43,7 +43,9 @@ type Approval struct {
 	Tool       string `json:"tool,omitempty"`
 	ArgsSHA256 string `json:"args_sha256,omitempty"`
 	// Scopes open targets for the whole task instead of one call, such as "endpoint https://host:443" (A-36).
-	Scopes      []string `json:"scopes,omitempty"`
+	Scopes []string `json:"scopes,omitempty"`
+	// Offers are scopes that whoever grants may open for the session of the call.
+	Offers      []string `json:"offers,omitempty"`
 	Description string   `json:"description"`
 	Details     Value    `json:"details,omitzero"`
 	Rationale   string   `json:"rationale,omitempty"`
@@ -91,6 +93,8 @@ type Decision struct {
 	ValidUntil *time.Time `json:"valid_until,omitempty"`
 	// Disposition is "revise" for a rejection that asks for another version.
 	Disposition string `json:"disposition,omitempty"`
+	// Opens are the scopes, of those that the approval offers, that a grant opens for the session of the call.
+	Opens []string `json:"opens,omitempty"`
 	// Form is what the approver has filled in.
 	Form Value `json:"form,omitzero"`
 }

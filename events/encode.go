@@ -154,6 +154,7 @@ func (d *Submitted) write(w *writer) {
 	w.textIf("via", d.Via)
 	w.textIf("session", string(d.Session))
 	w.anyIf("shares", d.Shares, d.Shares)
+	w.textIf("writes", d.Writes)
 	w.textIf("share", d.Share)
 	w.anyIf("limited", d.Limited, d.Limited)
 }

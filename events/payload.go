@@ -111,6 +111,8 @@ type Submitted struct {
 	// for a call that works in the context of its session: its workspace, what was read in it, its checkpoints and approvals.
 	Session TaskID `json:"session,omitempty"`
 	Shares  bool   `json:"shares,omitempty"`
+	// Writes says how a session writes in its project: ask, session or allow. Empty is ask.
+	Writes string `json:"writes,omitempty"`
 	// Share is the identity whose share of the workers and of the open tasks the task counts in; empty for that of who asked for it,
 	// or for the first of its parents.
 	Share string `json:"share,omitempty"`

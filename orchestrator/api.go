@@ -95,6 +95,8 @@ type SubmitRequest struct {
 	// itself. Shares lets the calls of the task work in the context of the session.
 	Session events.TaskID `json:"session,omitempty"`
 	Shares  bool          `json:"shares,omitempty"`
+	// Writes says how a session writes in its project: ask for each call, session for one question, allow for none. "" is ask.
+	Writes string `json:"writes,omitempty"`
 	// Tools are the only tools that the task and its children may call, whatever the plan says; empty for any.
 	Tools []string `json:"tools,omitempty"`
 	// Within says what the `allow` of the plan opens at most: only what each of them covers.

@@ -56,7 +56,7 @@ func (t *turn) park(s *statemachine.Step, ask *work.Ask, lent *statemachine.Appr
 	if id == "" {
 		id = events.ApprovalIDFrom(t.e.id, t.o.cfg.Entropy)
 		t.request(t.inTerms(s, &events.Approval{
-			ID: id, Step: s.Key, Type: ask.Type, Tool: s.Tool, ArgsSHA256: ask.ArgsSHA256, Scopes: ask.Scopes,
+			ID: id, Step: s.Key, Type: ask.Type, Tool: s.Tool, ArgsSHA256: ask.ArgsSHA256, Scopes: ask.Scopes, Offers: t.offers(ask),
 			Description: "allow " + s.Tool + " in step " + s.Key, Rationale: ask.Reason + t.otherThan(s),
 			Details:  events.Inline(mustJSON(map[string]any{"rule": ask.Rule, "impact": ask.Impact})),
 			Priority: approvalPriority(t.task.Submitted.Priority), Risk: ask.Risk,

@@ -47,9 +47,11 @@ type ApprovalView struct {
 	Tool     string                      `json:"tool,omitempty"`
 	// Args are the arguments of the call, ArgsSHA256 the digest that the grant is bound to. In a list, what is over 2 MiB of
 	// arguments, details and forms in all is shown as $omitted with its size; a request for the approval itself has it.
-	Args        json.RawMessage `json:"args,omitempty"`
-	ArgsSHA256  string          `json:"args_sha256,omitempty"`
-	Scopes      []string        `json:"scopes,omitempty"`
+	Args       json.RawMessage `json:"args,omitempty"`
+	ArgsSHA256 string          `json:"args_sha256,omitempty"`
+	Scopes     []string        `json:"scopes,omitempty"`
+	// Offers are scopes that a grant may open for the session of the call (DecideRequest.Opens).
+	Offers      []string        `json:"offers,omitempty"`
 	Description string          `json:"description"`
 	Rationale   string          `json:"rationale,omitempty"`
 	Details     json.RawMessage `json:"details,omitempty"`
@@ -88,8 +90,10 @@ type DecideRequest struct {
 	As     string `json:"as"`
 	Reason string `json:"reason,omitempty"`
 	// Form is what the approver has filled in, when the approval has a form.
-	Form  json.RawMessage `json:"form,omitempty"`
-	Actor string          `json:"actor"`
+	Form json.RawMessage `json:"form,omitempty"`
+	// Opens are those of the offers of the approval that a grant opens for the session of the call, beside the call itself.
+	Opens []string `json:"opens,omitempty"`
+	Actor string   `json:"actor"`
 }
 
 // Approvals implements API.
@@ -216,7 +220,7 @@ func (o *Orchestrator) showParts(ctx context.Context, view *ApprovalView, p appr
 func viewOf(t *statemachine.Task, a *statemachine.Approval, now time.Time) ApprovalView {
 	v := ApprovalView{
 		ID: a.ID, Task: t.ID, TaskName: t.Submitted.Name, TaskState: t.State, Step: a.Step, Status: a.Status, Type: a.Type,
-		Tool: a.Tool, ArgsSHA256: a.ArgsSHA256, Scopes: a.Scopes, Description: a.Description, Rationale: a.Rationale,
+		Tool: a.Tool, ArgsSHA256: a.ArgsSHA256, Scopes: a.Scopes, Offers: a.Offers, Description: a.Description, Rationale: a.Rationale,
 		Priority: a.Priority, Risk: a.Risk, Requester: a.Requester, Submitter: t.Requestor,
 		RequestedAt: a.RequestedAt, ExpiresAt: a.ExpiresAt, OnExpiry: a.OnExpiry, Quorum: a.Quorum, From: a.From,
 		Spent: a.Spent, Follows: a.Follows,
@@ -353,6 +357,10 @@ func (t *turn) decideApproval(a *statemachine.Approval, r DecideRequest, form js
 	if err := plan.CheckForm(a.Form.Raw, form); err != nil {
 		return err
 	}
+	if err := mayOpen(a, r.Opens); err != nil {
+		return err
+	}
+	d.Opens = r.Opens
 	d.Form = t.keep(form)
 	if len(a.Votes)+1 < a.Quorum {
 		t.emit(events.ApprovalVoted, d)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/orch-dev/orch/events"
@@ -80,6 +81,7 @@ func (o *Orchestrator) addContext(ctx context.Context, of *offer) error {
 		if spec.NeedsApprovals {
 			call.Approvals = statusesOf(e.task)
 		}
+		call.Writes = e.task.Submitted.Writes
 		if open := scopes(e.task); len(open) > 0 {
 			call.Open = withScopes(call.Open, open)
 		}
@@ -213,4 +215,52 @@ func (t *turn) adopt(lent *statemachine.Approval, step string) string {
 	t.emit(events.ApprovalRequested, &a)
 	t.emit(events.ApprovalGranted, &d)
 	return a.ID
+}
+
+// offers are what an approval may open for the session of its task, none outside of a session.
+func (t *turn) offers(ask *work.Ask) []string {
+	if contextOf(t.task) == "" {
+		return nil
+	}
+	return ask.Offers
+}
+
+// mayOpen refuses scopes that an approval does not offer.
+func mayOpen(a *statemachine.Approval, opens []string) error {
+	for _, scope := range opens {
+		if !slices.Contains(a.Offers, scope) {
+			return fault.New(fault.ValidationError, "the approval does not offer %q", clip(scope)).WithField("opens").
+				WithHint("it offers %s", orNothing(a.Offers))
+		}
+	}
+	return nil
+}
+
+func orNothing(list []string) string {
+	if len(list) == 0 {
+		return "nothing beside the call"
+	}
+	return strings.Join(list, ", ")
+}
+
+// carry opens for the session of a call what a grant has opened for it. The lock is held.
+func (o *Orchestrator) carry(e *entry, kind events.Kind, d *events.Decision) {
+	session := contextOf(e.task)
+	a := e.task.Approval(d.ID)
+	if kind != events.ApprovalGranted || session == "" || a == nil {
+		return
+	}
+	opened := slices.Concat(a.Scopes, d.Opens)
+	if len(opened) == 0 {
+		return
+	}
+	granted := a.Approval
+	granted.Step, granted.Scopes, granted.Offers, granted.Details = "", opened, nil, events.Value{}
+	o.turn(session, d.Approver, func(t *turn) error {
+		if have := scopes(t.task); t.task.State.Terminal() || !slices.ContainsFunc(opened, func(s string) bool { return !slices.Contains(have, s) }) {
+			return nil
+		}
+		t.adopt(&statemachine.Approval{Approval: granted, Decision: d}, "")
+		return nil
+	}, ignore)
 }

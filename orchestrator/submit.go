@@ -156,7 +156,7 @@ func (o *Orchestrator) prepare(ctx context.Context, r SubmitRequest, extra submi
 		return nil, err
 	}
 	p := &events.Submitted{
-		Session: r.Session, Shares: r.Shares,
+		Session: r.Session, Shares: r.Shares, Writes: r.Writes,
 		PlanSHA256: prog.hash, Parent: extra.parent, RetryOf: extra.origin, KeyOf: extra.keyOf, DependsOn: r.DependsOn,
 		Client: r.Client, Via: r.Via, Limited: r.KeysOf != "",
 		Within: extra.within,

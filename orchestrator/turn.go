@@ -295,6 +295,8 @@ func (o *Orchestrator) follow(t *turn) {
 				o.timers.set(d.ExpiresAt, e.id)
 				o.timers.setMaybe(d.RemindAt, e.id)
 			}
+		case *events.Decision:
+			o.carry(e, event.Kind, d)
 		case *events.Question:
 			o.timers.set(d.ExpiresAt, e.id)
 		case *events.Parked:

@@ -25,6 +25,8 @@ type Ask struct {
 	// Scopes are opened for the whole task by the grant. None: the grant is good for this call
 	// alone, with exactly these arguments.
 	Scopes []string
+	// Offers are scopes that whoever grants may open for the session of the call instead of for the call alone.
+	Offers []string
 }
 
 // The types of requests for approval.
@@ -64,14 +66,13 @@ func (p *Policy) ask(c Call) *Ask {
 func (p *Policy) outside(c Call) *Ask {
 	for _, field := range slices.Sorted(maps.Keys(c.Paths)) {
 		name := filepath.Clean(c.Paths[field])
-		if access(c.Spec, field) == tools.ReadPath || within(name, c.Workspace) || c.allowed(func(a Allow) bool { return p.deliverable(name, a.Paths) }) {
+		if access(c.Spec, field) == tools.ReadPath || c.owns(name) || c.allowed(func(a Allow) bool { return p.deliverable(name, a.Paths) }) {
 			continue
 		}
-		return &Ask{
-			Rule: "outside_workspace", Field: field, Type: Checkpoint, Risk: "medium",
-			Reason:  name + " lies outside the task's workspace and is no deliverable of its plan",
-			Instead: "write inside task.workspace (" + c.Workspace + ")",
-		}
+		return p.outsideAsk(c, field, name, name+" lies outside the task's workspace and is no deliverable of its plan")
+	}
+	if c.Spec.InProject && len(c.Project) > 0 && !c.owns(c.Start) {
+		return p.outsideAsk(c, "", c.Start, "it writes in "+c.Start)
 	}
 	return nil
 }
@@ -90,6 +91,9 @@ func (p *Policy) ifDestructive(c Call) *Ask {
 	class, _ := p.class(c)
 	if !class.Destructive {
 		return nil
+	}
+	if p.onlyInProject(c) {
+		return p.outsideAsk(c, c.Spec.Command, c.Start, "the command writes in the project: "+class.Reason)
 	}
 	return &Ask{
 		Rule: "destructive", Field: c.Spec.Command, Type: DestructiveOperation, Risk: "high",

@@ -24,8 +24,15 @@ type ShellContext struct {
 	Dir string
 	// Workspace is the absolute path of the task's workspace, in which a command may write.
 	Workspace string
+	// Places are absolute paths beside the workspace in or at which it may write.
+	Places []string
 	// Env are the names of the variables that the caller sets, to whatever values.
 	Env []string
+}
+
+// writes reports whether a command may write at a clean absolute path.
+func (c ShellContext) writes(path string) bool {
+	return within(path, c.Workspace) || slices.ContainsFunc(c.Places, func(place string) bool { return within(path, place) })
 }
 
 // Classify tells whether a bash command is destructive or interactive (S0-083, S0-084, A-29, A-30).
@@ -168,7 +175,7 @@ func (k *checker) changesDir(args []arg) {
 	path := args[0].text
 	switch {
 	case filepath.IsAbs(path):
-		k.lost = k.lost || !within(filepath.Clean(path), k.ctx.Workspace)
+		k.lost = k.lost || !k.ctx.writes(filepath.Clean(path))
 	case hasDotDot(path):
 		k.lost = true
 	}
@@ -191,7 +198,7 @@ func (k *checker) inside(a arg) bool {
 		}
 		path = filepath.Join(k.ctx.Dir, path)
 	}
-	return within(path, k.ctx.Workspace) && !metadata(path) && !startsCode(path)
+	return k.ctx.writes(path) && !metadata(path) && !startsCode(path)
 }
 
 // startsCode reports whether programs run or obey a file just because of its name.

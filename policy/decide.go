@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"path/filepath"
@@ -29,6 +30,12 @@ type Call struct {
 	Agent string
 	// Workspace is the absolute path Working/TASK_<id> of the task.
 	Workspace string
+	// Start is the absolute path of the directory where its programs start.
+	Start string
+	// Project are the folders of the project that the session of the call works in, Writes how it is written: WritesAsk,
+	// WritesSession or WritesAllow. None outside of sessions.
+	Project []string
+	Writes  string
 	// Roots are absolute paths: files outside of them and of the workspace are out of reach. None means all of the
 	// root (S2-050).
 	Roots []string
@@ -100,7 +107,7 @@ func (p *Policy) Decide(c Call) (*Ask, error) {
 // Effect says what the call would do: that of its intent, Destructive for a command that is classified as
 // such, else the effect of the tool.
 func (p *Policy) Effect(c Call) tools.Effect {
-	if class, ok := p.class(c); ok && class.Destructive {
+	if class, ok := p.class(c); ok && class.Destructive && !p.onlyInProject(c) {
 		return tools.Destructive
 	}
 	if c.Intent.Effect != "" {
@@ -306,11 +313,8 @@ func (p *Policy) class(c Call) (Class, bool) {
 	if !ok {
 		return Class{}, false
 	}
-	dir := c.Paths["working_directory"]
-	if dir == "" {
-		dir = filepath.Join(c.Workspace, "workspace")
-	}
-	return Classify(command, ShellContext{Dir: dir, Workspace: c.Workspace, Env: c.environment()}), true
+	dir := cmp.Or(c.Paths["working_directory"], c.Start, filepath.Join(c.Workspace, "workspace"))
+	return Classify(command, ShellContext{Dir: dir, Workspace: c.Workspace, Places: c.Writable(), Env: c.environment()}), true
 }
 
 // environment returns the names of the variables that the call sets for its command.

@@ -2,6 +2,7 @@ package tools
 
 import (
 	"path/filepath"
+	"slices"
 
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/proc"
@@ -9,13 +10,39 @@ import (
 
 // Sandbox is the usual confinement of a child process: it reads the root, writes in the workspace of the
 // task and at the further places, and has a loopback network of its own, so that tests can start servers.
-// A call that somebody has approved writes in the root.
+// A call that somebody has approved writes in the root. One whose session writes in the project does so too, but for what
+// makes git and orch run or obey something: hooks and settings.
 func (e *Env) Sandbox(write ...string) proc.Sandbox {
-	s := proc.Sandbox{Read: e.Reach(), Write: append([]string{e.Workspace}, write...), Loopback: true}
+	s := proc.Sandbox{Read: e.Reach(), Write: slices.Concat([]string{e.Workspace}, e.Writable, write), Loopback: true}
+	for _, place := range e.Writable {
+		s.Keep = append(s.Keep, filepath.Join(place, ".git", "hooks"), filepath.Join(place, ".git", "config"), filepath.Join(place, ".orch"))
+	}
 	if e.Approval != "" {
-		s.Write = append(s.Write, e.Reach()...)
+		s.Write, s.Keep = append(s.Write, e.Reach()...), nil
 	}
 	return s
+}
+
+// Start is the absolute path of the directory in which a call starts that names none: the project of its session, else
+// workspace/ of its task.
+func (e *Env) Start() string {
+	if project := e.Project(); len(project) > 0 {
+		return project[0]
+	}
+	return filepath.Join(e.Workspace, "workspace")
+}
+
+// Project are the folders in which the session of the call works: the root, or what its client leaves of it. None outside of
+// sessions.
+func (e *Env) Project() []string {
+	if e.Session == "" {
+		return nil
+	}
+	folders := slices.DeleteFunc(e.Reach(), func(place string) bool { return place == e.Workspace })
+	if len(folders) == 0 {
+		return nil // the client works somewhere else
+	}
+	return folders
 }
 
 // Own returns where the absolute path of something in the workspace lies below the root, for what a tool itself

@@ -175,6 +175,8 @@ type Spec struct {
 	ForAgents bool `json:"for_agents,omitempty"`
 	// AtNode is true for tools that only the process of the node can run: their calls go to its own worker alone.
 	AtNode bool `json:"at_node,omitempty"`
+	// InProject is true for tools whose programs write in the directory where they start (Env.Start).
+	InProject bool `json:"in_project,omitempty"`
 	// Direct is true for tools by which somebody speaks for himself to the node: a face calls them at once, for the
 	// identity that has asked. No task is made of such a call, no step of a plan is one, and who is a registered agent
 	// (Env.Agent) sees them whatever else it sees.
@@ -213,6 +215,8 @@ type Env struct {
 	Judged map[string]string
 	// Workspace is the absolute path Working/TASK_<id> of the task, with workspace/, temp/, outputs/.
 	Workspace string
+	// Writable are the places beside Workspace in which the programs of the call may write, because somebody has let its session.
+	Writable []string
 	// Exec starts child processes.
 	Exec *proc.Runner
 	Log  *slog.Logger

@@ -69,6 +69,8 @@ type Call struct {
 	// Session is the session in whose context the call works: the workspace, the reads, the checkpoints and the approvals are
 	// those of it. Empty for a call that works in its task.
 	Session events.TaskID `json:"session,omitempty"`
+	// Writes says how the session writes in its project: ask, session or allow (policy.Call).
+	Writes string `json:"writes,omitempty"`
 	// Name is the name of the task, for logs and workspace notes.
 	Name string `json:"name,omitempty"`
 	// Requester is who submitted the task, or the one of which it is a part, or who made this single call inside of
@@ -115,6 +117,8 @@ type Ask struct {
 	Risk string `json:"risk,omitempty"`
 	// Scopes are opened for the whole task; none means that the grant is for this call alone.
 	Scopes []string `json:"scopes,omitempty"`
+	// Offers are scopes that the grant may open for the session of the call instead.
+	Offers []string `json:"offers,omitempty"`
 	// ArgsSHA256 is the digest of the tool and its arguments.
 	ArgsSHA256 string `json:"args_sha256"`
 	// Impact are the paths and targets at stake.

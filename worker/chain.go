@@ -8,6 +8,7 @@ import (
 	"iter"
 	"log/slog"
 	"maps"
+	"os"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -146,6 +147,7 @@ func (w *Worker) admit(_ context.Context, a *attempt) error {
 	a.asked = policy.Call{
 		Task: a.Task, Spec: a.spec, State: a.env.State, Args: a.args,
 		Agent:     a.Requester,
+		Writes:    a.Writes,
 		Workspace: w.workspaces.Path(a.Context()), Recent: a.Recent, RetryAfter: a.RetryAfter,
 	}
 	if a.Client != nil {
@@ -159,6 +161,10 @@ func (w *Worker) admit(_ context.Context, a *attempt) error {
 		}
 	}
 	w.fence(a)
+	a.asked.Project = a.env.Project()
+	if len(a.asked.Project) > 0 {
+		a.asked.Start = a.env.Start()
+	}
 	return w.rules.Admit(a.asked)
 }
 
@@ -196,7 +202,7 @@ func (w *Worker) decide(_ context.Context, a *attempt) error {
 		return nil
 	}
 	return &approvalError{ask.Error(), work.Ask{
-		Rule: ask.Rule, Reason: ask.Reason, Type: ask.Type, Risk: ask.Risk, Scopes: ask.Scopes,
+		Rule: ask.Rule, Reason: ask.Reason, Type: ask.Type, Risk: ask.Risk, Scopes: ask.Scopes, Offers: ask.Offers,
 		ArgsSHA256: digest, Impact: a.impact(),
 	}}
 }
@@ -270,6 +276,7 @@ func (a *attempt) impact() []string {
 // prepare makes the workspace, and leaves the tool what the call may reach.
 func (w *Worker) prepare(_ context.Context, a *attempt) error {
 	w.veil(a)
+	a.env.Writable = existing(a.asked.Writable())
 	if a.spec.NoWorkspace {
 		return nil
 	}
@@ -279,6 +286,14 @@ func (w *Worker) prepare(_ context.Context, a *attempt) error {
 	}
 	a.env.Workspace = dir
 	return w.workspaces.Own(a.Context(), a.Requester)
+}
+
+// existing are the places that are there.
+func existing(places []string) []string {
+	return slices.DeleteFunc(places, func(place string) bool {
+		_, err := os.Lstat(place)
+		return err != nil
+	})
 }
 
 // announce waits until the start of a call with effects is durable, because only then a crash can

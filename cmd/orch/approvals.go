@@ -129,6 +129,7 @@ func approvalLines(p orchestrator.ApprovalView) []string {
 	add("called by", p.Caller)
 	add("expires", p.ExpiresAt.Format(time.RFC3339))
 	add("opens", strings.Join(p.Scopes, ", "))
+	add("offers", strings.Join(p.Offers, ", "))
 	add("quorum", quorum(p))
 	add("from", strings.Join(p.From, ", "))
 	add("agreed", strings.Join(p.Votes, ", "))
@@ -150,6 +151,9 @@ func approvalLines(p orchestrator.ApprovalView) []string {
 	lines = append(lines, callLines(p)...)
 	if p.Status == statemachine.ApprovalPending {
 		lines = append(lines, "", "decide: orch approve "+p.ID+exampleArgs(p.Form)+" | orch reject "+p.ID+" --reason …")
+		for _, offer := range p.Offers {
+			lines = append(lines, "for the session: orch approve "+p.ID+" --for-session '"+screen.Escape(offer)+"'")
+		}
 	}
 	return lines
 }
@@ -182,6 +186,7 @@ func indented(lines []string) []string {
 type decideOptions struct {
 	reason, form string
 	revise       bool
+	opens        []string
 
 	waitOptions
 }
@@ -203,11 +208,12 @@ and prints its outputs. With --detach it only decides.`,
 			if err != nil {
 				return err
 			}
-			return a.approve(cmd.Context(), orchestrator.DecideRequest{ID: args[0], As: "granted", Reason: o.reason, Form: form}, o.waitOptions)
+			return a.approve(cmd.Context(), orchestrator.DecideRequest{ID: args[0], As: "granted", Reason: o.reason, Form: form, Opens: o.opens}, o.waitOptions)
 		},
 	}
 	cmd.Flags().StringVar(&o.reason, "reason", "", "why, for the log")
 	cmd.Flags().StringVar(&o.form, "form", "", "the form as JSON instead of name=value")
+	cmd.Flags().StringArrayVar(&o.opens, "for-session", nil, "open this for the session of the call as well: one of what the approval offers (repeatable)")
 	addWait(cmd, &o.waitOptions)
 	addSettings(cmd.Flags(), true, true)
 	return cmd

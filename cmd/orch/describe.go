@@ -127,6 +127,8 @@ func describeTask(e events.Event) string {
 		return d.ID
 	case *events.Decision:
 		return strings.TrimSuffix(d.ID+" by "+d.Approver+": "+d.Reason, ": ")
+	case *events.Used:
+		return d.ID + " by " + string(d.By)
 	case *events.Elapsed:
 		return d.ID
 	case *events.Answer:

@@ -78,7 +78,7 @@ func (a *app) serveMCP(ctx context.Context, o mcpOptions) error {
 				return onboarding.Reveal(ctx, s, task, who, result)
 			},
 			Local: server.Identity{Name: a.actor(), Role: server.Operator}, Refused: reporter(ctx, s, log),
-			Show: server.Selection{Tools: o.tools, ReadOnly: o.readOnly}, OutsideApprovals: a.cfg.OutsideApprovals,
+			Show: server.Selection{Tools: o.tools, ReadOnly: o.readOnly}, OutsideApprovals: a.cfg.OutsideApprovals, Writes: a.cfg.Writes,
 			PortableNames: a.cfg.PortableNames,
 			SyncWait:      a.cfg.SyncWait, Outputs: outputs, Inboxes: node.Inboxes{Node: s},
 			Root: a.cfg.Root, Version: readVersion().Version, Logger: log,

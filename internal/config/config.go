@@ -73,6 +73,8 @@ type Config struct {
 	Host string
 	Port int
 	// HTTP is where a node speaks MCP: an address, auto or off. SyncWait is how long a plain call waits there;
+	// Writes is ask, session or allow: how sessions of MCP clients write in the root.
+	Writes string
 	// OutsideApprovals lets nobody approve through a client.
 	HTTP             string
 	SyncWait         time.Duration

@@ -30,7 +30,7 @@ func TestDefaults(t *testing.T) {
 	c, err := config.Load(config.Sources{Getenv: env(nil), Dir: "/work", Home: "/home/ada"})
 	require.NoError(t, err)
 	assert.Equal(t, config.Config{
-		DataDir: "/home/ada/.orch/data", Root: "/work", Replicas: 1, Durability: "fsync", Concurrency: 5,
+		DataDir: "/home/ada/.orch/data", Root: "/work", Replicas: 1, Durability: "fsync", Writes: "ask", Concurrency: 5,
 		Queues: []string{"default"}, Lease: 15 * time.Second, MaxDeliveries: 10, MaxSpawned: 16, MaxOpen: 250_000, MaxOpenEach: 150_000, RetainWorkspaces: 30, RetainFailed: 90, RetainTasks: 365, RetainFailedTasks: 730, Sandbox: "enforce", Host: "127.0.0.1", HTTP: "auto", SyncWait: 20 * time.Second, LogLevel: "warn", Output: "text", MCPEnabled: true, MCPHotReload: true, Dir: "/work", Home: "/home/ada",
 		NotifyOn: []string{"failed", "blocked", "approval"}, Tools: config.Tools{NotifyChannels: []string{"log"}},
 	}, c)

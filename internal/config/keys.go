@@ -206,6 +206,11 @@ func faceKeys() []Key {
 			field: func(c *Config) any { return &c.PortableNames },
 		},
 		{
+			Name: "writes", Default: "ask", Choices: []string{"ask", "session", "allow"}, Node: true, Personal: true,
+			Usage: "how sessions of MCP clients write in the root: ask for each call, session for one question, allow for none",
+			field: func(c *Config) any { return &c.Writes },
+		},
+		{
 			Name: "outside_approvals", Default: "false", Node: true, Personal: true, Usage: "let nobody approve through an MCP client",
 			field: func(c *Config) any { return &c.OutsideApprovals },
 		},

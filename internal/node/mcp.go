@@ -88,7 +88,7 @@ func (n *Node) faceConfig() server.Config {
 	cfg := server.Config{
 		API: auditedAPI{n.orch, n.refused}, Refused: n.refusedByFace, Catalogue: n.executor.catalogue, Root: n.executor.root.Name(), Version: n.cfg.Version, Logger: n.cfg.logger(),
 		Sessions: n.store, Key: n.faceKey, Outside: n.Outside(), Inboxes: n.messages, Reveal: n.reveal, Subscriptions: NewSubscriptions(n),
-		Tokens: n.cfg.Tokens, Outputs: n.executor.tree, SyncWait: n.cfg.SyncWait, OutsideApprovals: n.cfg.OutsideApprovals,
+		Tokens: n.cfg.Tokens, Outputs: n.executor.tree, Writes: n.cfg.Writes, SyncWait: n.cfg.SyncWait, OutsideApprovals: n.cfg.OutsideApprovals,
 		PortableNames: n.cfg.PortableNames, Unlogged: n.unlogged, Direct: n.direct, ShareOf: n.shareOf,
 	}
 	if n.cfg.Face != nil {

@@ -100,6 +100,8 @@ type Config struct {
 	RPCWait time.Duration
 	// PortableNames shows MCP clients names of tools without dots.
 	PortableNames bool
+	// Writes says how sessions of MCP clients write in the root: ask, session or allow. Empty is ask.
+	Writes string
 	// OutsideApprovals keeps MCP clients from asking their users for approvals.
 	OutsideApprovals bool
 	// User is the user of the operating system who runs the node. The first start writes a token for that identity

@@ -179,7 +179,7 @@ func (b *broker) same(path string, stat unix.Stat_t) bool {
 		}
 	}
 	dir, open := b.places[above.path]
-	if above.kind != writePlace || !open {
+	if above.kind.looks() != writePlace || !open {
 		return false
 	}
 	var found unix.Stat_t

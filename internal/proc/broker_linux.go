@@ -43,7 +43,7 @@ type answer struct {
 func newBroker(v view) *broker {
 	b := &broker{view: v, places: map[string]int{}}
 	for _, p := range v {
-		if p.kind != writePlace {
+		if p.kind.looks() != writePlace {
 			continue
 		}
 		if fd, err := openPlace(p.path); err == nil {

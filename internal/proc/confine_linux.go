@@ -40,7 +40,7 @@ func (r *Runner) confinement(c Command) (*confinement, error) {
 	if r.mode == Off {
 		return nil, nil //nolint:nilnil // no walls, no error
 	}
-	if err := errors.Join(absolute("sandbox.read", c.Sandbox.Read), absolute("sandbox.write", c.Sandbox.Write), absolute("sandbox.hidden", c.Sandbox.Hidden)); err != nil {
+	if err := errors.Join(absolute("sandbox.read", c.Sandbox.Read), absolute("sandbox.write", c.Sandbox.Write), absolute("sandbox.hidden", c.Sandbox.Hidden), absolute("sandbox.keep", c.Sandbox.Keep)); err != nil {
 		return nil, err
 	}
 	support := r.support()
@@ -52,7 +52,7 @@ func (r *Runner) confinement(c Command) (*confinement, error) {
 	walls.view = newView(c.Sandbox, r.shared, r.hiddenPlaces())
 	if support.Landlock > 0 {
 		var err error
-		if walls.rules, err = r.rules(c.Sandbox, support.Landlock, own); err != nil {
+		if walls.rules, err = r.rules(c.Sandbox, support, own); err != nil {
 			return nil, err
 		}
 	}
@@ -79,8 +79,8 @@ func (c *confinement) filters(internet bool) error {
 }
 
 // rules lists the files for Landlock.
-func (r *Runner) rules(s Sandbox, version int, loopback bool) (*ruleset, error) {
-	rules, err := newRuleset(version, s.Network || loopback)
+func (r *Runner) rules(s Sandbox, support Support, loopback bool) (*ruleset, error) {
+	rules, err := newRuleset(support.Landlock, s.Network || loopback)
 	if err != nil {
 		return nil, unsupported(err, "Landlock takes no rules")
 	}
@@ -96,7 +96,11 @@ func (r *Runner) rules(s Sandbox, version int, loopback bool) (*ruleset, error) 
 	grant(readRights, r.system(), all)
 	grant(deviceRights, devices(), all)
 	grant(readRights, s.Read, s.hides)
-	grant(writeRights, s.Write, s.hides)
+	if support.Views {
+		grant(writeRights, s.Write, s.hides)
+	} else {
+		grant(writeRights, s.Write, s.spares)
+	}
 	if len(s.Write) > 0 {
 		grant(writeRights, r.shared, all)
 	}

@@ -40,6 +40,9 @@ type Sandbox struct {
 	// path wins: a place of Read or Write below a hidden one is granted, one that is hidden itself is not. What
 	// does not exist yet can be hidden. Absolute paths.
 	Hidden []string
+	// Keep names files and folders below places of Write that it reads but must not change, nor put something else in the place
+	// of. Those that do not exist count for nothing. Without mount namespaces the folders above them get no new entries.
+	Keep []string
 	// Undeny names places that the command reaches although its call does not (Bounds.Denied): for programs whose output
 	// the caller holds against what is denied.
 	Undeny []string
@@ -187,6 +190,9 @@ func (s Sandbox) hides(place string) []string {
 	}
 	return hidden
 }
+
+// spares is hides for a place to be written, where mount namespaces do not keep what is to be kept.
+func (s Sandbox) spares(place string) []string { return append(s.hides(place), s.Keep...) }
 
 // absolute checks that all paths are absolute.
 func absolute(field string, paths []string) error {

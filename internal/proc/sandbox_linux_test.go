@@ -321,6 +321,36 @@ func TestHiddenFromOneCommand(t *testing.T) {
 	assert.True(t, through, "another command: %s", said)
 }
 
+// What a command keeps stays as it is and where it is, also when the folder above it is moved away; all else below can be changed.
+func TestKeptBelowWhatIsWritten(t *testing.T) {
+	t.Parallel()
+	p := newPrey(t)
+	r := newRunner(t, proc.Config{})
+	for _, name := range []string{".git/hooks/pre-commit", ".git/config", ".git/index", "new.txt"} {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(p.root, name)), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(p.root, name), []byte("as it was"), 0o600))
+	}
+	open := p.sandbox()
+	open.Write = append(open.Write, p.root)
+	open.Keep = []string{filepath.Join(p.root, ".git", "hooks"), filepath.Join(p.root, ".git", "config"), filepath.Join(p.root, "nothing")}
+	for _, tc := range []attempt{
+		{"write", ".git/hooks/pre-commit"},
+		{"write", ".git/hooks/post-commit"},
+		{"truncate", ".git/config"},
+		{"move away", ".git/config"},
+		{"remove", ".git/config"},
+		{"move away", ".git/hooks"},
+		{"move away", ".git"},
+	} {
+		through, said := p.try(t, r, open, tc.attack, filepath.Join(p.root, tc.target))
+		assert.False(t, through, "%s %s: %s", tc.attack, tc.target, said)
+	}
+	for _, tc := range []attempt{{"read", ".git/hooks/pre-commit"}, {"read", ".git/config"}, {"write", ".git/index"}, {"write", "top.txt"}, {"remove", "new.txt"}, {"write", ".git/COMMIT_EDITMSG"}} {
+		through, said := p.try(t, r, open, tc.attack, filepath.Join(p.root, tc.target))
+		assert.True(t, through, "%s %s: %s", tc.attack, tc.target, said)
+	}
+}
+
 func TestLoopbackIsItsOwn(t *testing.T) {
 	t.Parallel()
 	p := newPrey(t)

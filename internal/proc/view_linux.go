@@ -30,7 +30,22 @@ const (
 	hiddenPlace placeKind = iota
 	readPlace
 	writePlace
+	// keptPlace is a readPlace below one that is written; pinnedPlace is a folder between the two, which is written but stays where it is.
+	keptPlace
+	pinnedPlace
 )
+
+// looks is what the places below one of the kind are below of.
+func (k placeKind) looks() placeKind {
+	switch k {
+	case keptPlace:
+		return readPlace
+	case pinnedPlace:
+		return writePlace
+	default:
+		return k
+	}
+}
 
 // newView lists what a command sees. always is hidden whatever the command says; what the command hides itself gives
 // way to the places that it names below.
@@ -53,7 +68,24 @@ func newView(s Sandbox, shared, always []string) view {
 	if len(s.Write) > 0 {
 		add(writePlace, shared, func(string) []string { return s.Hidden })
 	}
-	return all.prune()
+	return append(all, kept(s)...).prune()
+}
+
+// kept lists what a command keeps as it is, with the folders up to the one that it writes.
+func kept(s Sandbox) (all view) {
+	for _, path := range s.Keep {
+		path = filepath.Clean(path)
+		for _, write := range s.Write {
+			if write = filepath.Clean(write); write == path || !within(path, write) {
+				continue
+			}
+			all = append(all, place{path, keptPlace})
+			for above := filepath.Dir(path); above != write; above = filepath.Dir(above) {
+				all = append(all, place{above, pinnedPlace})
+			}
+		}
+	}
+	return all
 }
 
 // prune puts folders before what is below them, and leaves out what looks as the folder above it does.
@@ -64,10 +96,11 @@ func (v view) prune() view {
 		above := readPlace
 		for _, k := range kept {
 			if within(p.path, k.path) {
-				above = k.kind // those further below come later
+				above = k.kind.looks() // those further below come later
 			}
 		}
-		if p.kind != above && (p.kind != readPlace || above != writePlace) {
+		special := (p.kind == keptPlace || p.kind == pinnedPlace) && above == writePlace && !slices.Contains(kept, p)
+		if special || p.kind.looks() == p.kind && p.kind != above && (p.kind != readPlace || above != writePlace) {
 			kept = append(kept, p)
 		}
 	}
@@ -146,7 +179,7 @@ func (p place) copy() (int, error) {
 	if err != nil {
 		return -1, &os.PathError{Op: "open_tree", Path: p.path, Err: err}
 	}
-	if p.kind == readPlace {
+	if p.kind.looks() == readPlace {
 		if err := readOnly(tree, "", unix.AT_RECURSIVE); err != nil {
 			return -1, errors.Join(err, unix.Close(tree))
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 
@@ -133,12 +134,24 @@ func approvalForm(a orchestrator.ApprovalView) json.RawMessage {
 		"requestedSchema": object{
 			"type": "object",
 			"properties": object{
-				"decision": object{"type": "string", "title": "Decision", "enum": []string{"approve", "deny"}},
+				"decision": object{"type": "string", "title": "Decision", "enum": slices.Concat([]string{"approve"}, sessionChoices(a.Offers), []string{"deny"})},
 				"reason":   object{"type": "string", "title": "Reason", "description": "kept in the log", "maxLength": 1000},
 			},
 			"required": []string{"decision"},
 		},
 	})
+}
+
+// forSession begins the decision that opens something for the session of the call.
+const forSession = "approve for this session: "
+
+// sessionChoices are the decisions that open what an approval offers.
+func sessionChoices(offers []string) []string {
+	choices := make([]string, len(offers))
+	for i, offer := range offers {
+		choices[i] = forSession + offer
+	}
+	return choices
 }
 
 // maxShown bounds the bytes of arguments that a form shows.
@@ -199,7 +212,11 @@ func (s *Server) decide(ctx context.Context, c client, q question, response json
 		return false, fault.New(fault.ValidationError, "is no answer to a form").WithField(q.key)
 	}
 	as := "rejected"
+	var opens []string
+	offer, session := strings.CutPrefix(r.Content.Decision, forSession)
 	switch {
+	case r.Action == "accept" && session:
+		as, opens = "granted", []string{offer}
 	case r.Action == "accept" && r.Content.Decision == "approve":
 		as = "granted"
 	case r.Action == "accept" && r.Content.Decision == "deny", r.Action == "decline":
@@ -212,7 +229,7 @@ func (s *Server) decide(ctx context.Context, c client, q question, response json
 	if reason == "" && as == "rejected" {
 		reason = "denied in the MCP client"
 	}
-	_, err := s.cfg.API.Decide(ctx, orchestrator.DecideRequest{ID: q.id, As: as, Reason: reason, Actor: c.who.Name})
+	_, err := s.cfg.API.Decide(ctx, orchestrator.DecideRequest{ID: q.id, As: as, Reason: reason, Opens: opens, Actor: c.who.Name})
 	if fault.Has(err, fault.Conflict) { // somebody else was first
 		return true, nil
 	}

@@ -106,6 +106,9 @@ func (s *Server) openContext(ctx context.Context, c client, of string, generatio
 		ID: id, Session: id, Plan: orchestrator.SessionPlan(sessionLife), Actor: c.who.Name,
 		Name: orchestrator.SessionName + c.program,
 	}
+	if c.who.Role.decides() {
+		r.Writes = s.cfg.Writes
+	}
 	if err := s.bound(c, &r); err != nil {
 		return "", err
 	}

@@ -72,6 +72,9 @@ type Config struct {
 	// Refused is told of calls that are refused before the API hears of them: whose, of which tool, with what, and why. It
 	// returns soon. Default: nobody is told.
 	Refused func(who, tool string, args json.RawMessage, why error)
+	// Writes says how sessions write in the project: policy.WritesAsk, WritesSession or WritesAllow. Identities that decide nothing
+	// always ask. Default: ask.
+	Writes string
 	// PortableNames shows the names of tools with underscores in place of dots, to clients that take no dots. Both
 	// names can be called.
 	PortableNames bool

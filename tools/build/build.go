@@ -46,7 +46,7 @@ type project struct {
 
 // newProject returns the project of a call that is about to run.
 func newProject(env *tools.Env) (project, error) {
-	dir, err := env.Root.ExistingDir(filepath.Join(env.Workspace, "workspace"))
+	dir, err := env.Root.ExistingDir(env.Start())
 	if err != nil {
 		return project{}, err
 	}
@@ -55,7 +55,7 @@ func newProject(env *tools.Env) (project, error) {
 
 // judgedProject returns the project of a call that is judged, when the workspace may not be there yet: it is empty then.
 func judgedProject(env *tools.Env) (project, error) {
-	rel, err := env.Root.Resolve(filepath.Join(env.Workspace, "workspace"))
+	rel, err := env.Root.Resolve(env.Start())
 	if err != nil {
 		return project{}, err
 	}

@@ -36,11 +36,12 @@ func buildExecute() tools.Tool {
 			"Build configuration exists",
 			"Destructive build commands: requires approval",
 		},
-		Effect:   tools.Write,
-		Gate:     tools.InProgress,
-		Approval: tools.ByIntent,
-		Timeout:  maxTime,
-		Errors:   []string{"EXEC_FAILED", "TIMEOUT", "APPROVAL_REQUIRED", "VALIDATION_ERROR"},
+		Effect:    tools.Write,
+		Gate:      tools.InProgress,
+		Approval:  tools.ByIntent,
+		InProject: true,
+		Timeout:   maxTime,
+		Errors:    []string{"EXEC_FAILED", "TIMEOUT", "APPROVAL_REQUIRED", "VALIDATION_ERROR"},
 	}, buildIntent, build)
 }
 

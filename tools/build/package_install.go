@@ -41,6 +41,7 @@ func packageInstall(cfg Config) tools.Tool {
 		Effect:    tools.Idempotent,
 		Gate:      tools.InProgress,
 		Approval:  tools.ByIntent,
+		InProject: true,
 		OpenWorld: true,
 		Timeout:   maxTime,
 		Errors:    []string{"EXEC_FAILED", "NOT_FOUND", "CONFLICT", "TIMEOUT", "APPROVAL_REQUIRED", "VALIDATION_ERROR", "INVALID_FORMAT", "FORBIDDEN"},

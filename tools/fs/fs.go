@@ -39,12 +39,20 @@ func resolve(env *tools.Env, field, path string) (string, error) {
 	return rel, env.StillAt(field, env.Root.Abs(rel))
 }
 
-// resolveOptional is resolve for a field that defaults to the workspace.
+// resolveOptional is resolve for a field that has a default.
 func resolveOptional(env *tools.Env, field, path string) (string, error) {
 	if path == "" {
-		path = env.Workspace
+		path = defaultDirectory(env)
 	}
 	return resolve(env, field, path)
+}
+
+// defaultDirectory is where a call works that names no directory: its workspace, in a session the project.
+func defaultDirectory(env *tools.Env) string {
+	if env.Session != "" {
+		return env.Start()
+	}
+	return env.Workspace
 }
 
 // isDir checks that rel is a directory; INVALID_PATH for anything else that exists.

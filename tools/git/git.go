@@ -45,7 +45,7 @@ type repository struct {
 // reason REPO_NOT_FOUND when there is none, OUTSIDE_ROOT when its work tree begins above the root.
 func open(ctx context.Context, env *tools.Env, path string) (*repository, error) {
 	if path == "" {
-		path = filepath.Join(env.Workspace, "workspace")
+		path = env.Start()
 	}
 	dir, err := env.Root.ExistingDir(path)
 	if err != nil {

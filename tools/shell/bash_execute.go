@@ -124,7 +124,7 @@ func environment(workspace string) map[string]string {
 // workingDirectory returns the real path of an existing directory inside the root (S0-085).
 func workingDirectory(env *tools.Env, path string) (string, error) {
 	if path == "" {
-		path = filepath.Join(env.Workspace, "workspace")
+		path = env.Start()
 	}
 	dir, err := env.Root.ExistingDir(path)
 	if err != nil {

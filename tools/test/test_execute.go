@@ -112,7 +112,7 @@ type suite struct {
 func newSuite(env *tools.Env, in testExecuteIn) (*suite, error) {
 	path := in.TestPath
 	if path == "" {
-		path = filepath.Join(env.Workspace, "workspace")
+		path = env.Start()
 	}
 	rel, err := env.Root.Resolve(path)
 	if err != nil {
