@@ -3,12 +3,9 @@ package server
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -64,12 +61,17 @@ func methodOf(kind string) string {
 }
 
 // pending are the questions that a task waits for and that the client can be asked.
-func (s *Server) pending(ctx context.Context, c client, id events.TaskID) (mine []question, err error) {
-	all, err := s.approvalsOf(ctx, id)
+func (s *Server) pending(ctx context.Context, c client, id events.TaskID) ([]question, error) {
+	t, err := s.cfg.API.Get(ctx, orchestrator.GetRequest{ID: id})
 	if err != nil {
 		return nil, err
 	}
-	t, err := s.cfg.API.Get(ctx, orchestrator.GetRequest{ID: id})
+	return s.pendingOf(ctx, c, t)
+}
+
+// pendingOf is pending for a task that was read a moment ago.
+func (s *Server) pendingOf(ctx context.Context, c client, t orchestrator.TaskView) (mine []question, err error) {
+	all, err := s.approvalsOf(ctx, t.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -87,11 +89,23 @@ func (s *Server) pending(ctx context.Context, c client, id events.TaskID) (mine 
 
 // isLink reports whether the question is put by a page that the user opens (url mode), not by a form.
 func (q question) isLink() bool {
+	mode, _ := q.page()
+	return mode == "url"
+}
+
+// link names the page by which a question is put; empty for any other.
+func (q question) link() string {
+	_, id := q.page()
+	return id
+}
+
+func (q question) page() (mode, id string) {
 	var p struct {
 		Mode string `json:"mode"`
+		ID   string `json:"elicitationId"`
 	}
 	decode(q.params, &p)
-	return p.Mode == "url"
+	return p.Mode, p.ID
 }
 
 // may reports whether a question can be put to a client. Who only looks answers nothing.
@@ -255,11 +269,13 @@ func (s *Server) askOn(ctx context.Context, c client, r *run) (*mcp.CallToolResu
 	if c.modern {
 		return s.inputRequired(c, r, mine), nil
 	}
-	answered, refused := s.elicitAll(ctx, c, mine, r.id, false)
-	if answered {
-		return nil, nil
+	desk := s.attendDesk(c, r.id, false)
+	defer desk.leave()
+	seen, err := desk.wait(ctx, true)
+	if err != nil || !seen.waits {
+		return nil, err
 	}
-	return s.needsOthers(ctx, c, r, refused)
+	return s.needsOthers(ctx, c, r, seen.refused)
 }
 
 // needsOthers is the result of a call that waits for people whom its client does not reach (A-04), or whose answer
@@ -381,95 +397,4 @@ func (s *Server) answerAll(ctx context.Context, c client, list []question, given
 		answered = true
 	}
 	return answered, nil
-}
-
-// elicitAll puts questions to a client of 2025-11-25, all at once; it reports whether one was answered, or why an
-// answer was refused. Questions of a task of the client carry its id.
-func (s *Server) elicitAll(ctx context.Context, c client, list []question, id events.TaskID, related bool) (answered bool, refused error) {
-	ctx, stop := s.whilePending(ctx, id)
-	defer stop()
-	var group sync.WaitGroup
-	var mu sync.Mutex
-	for _, q := range list {
-		group.Go(func() {
-			response, err := s.put(ctx, c, q, id, related)
-			if err != nil {
-				s.unanswered(ctx, c, q, err)
-				return
-			}
-			ok, err := s.answer(context.WithoutCancel(ctx), c, q, response)
-			mu.Lock()
-			defer mu.Unlock()
-			answered = answered || ok
-			if err != nil {
-				refused = err
-			}
-		})
-	}
-	group.Wait()
-	return answered || ctx.Err() != nil, refused // settled elsewhere is settled
-}
-
-// unanswered notes that a question was put and not answered. What has not arrived may be put again; a client that
-// says it cannot, or fills a form in wrongly, has decided nothing, as one whose user puts the form away (S2-053).
-func (s *Server) unanswered(ctx context.Context, c client, q question, err error) {
-	s.cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "mcp_question_not_answered", slog.String("question", q.id), slog.Any("error", err))
-	if ctx.Err() != nil || errors.Is(err, mcp.ErrConnectionClosed) {
-		s.sessions.of(c.session.ID()).again(q.id)
-	}
-}
-
-// put puts one question to a client of 2025-11-25.
-func (s *Server) put(ctx context.Context, c client, q question, id events.TaskID, related bool) (json.RawMessage, error) {
-	meta := mcp.Meta{}
-	if related {
-		meta[relatedTask] = object{"taskId": string(id)}
-	}
-	switch p := inputRequest(q).(type) {
-	case *mcp.ElicitParams:
-		p.Meta = meta
-		got, err := c.session.Elicit(ctx, p)
-		if err == nil && p.ElicitationID != "" { // S2-054
-			err = c.session.NotifyElicitationComplete(ctx, &mcp.ElicitationCompleteParams{ElicitationID: p.ElicitationID})
-		}
-		return rawOf(got, err)
-	case *mcp.CreateMessageParams:
-		p.Meta = meta
-		got, err := c.session.CreateMessage(ctx, p)
-		return rawOf(got, err)
-	default:
-		got, err := c.session.ListRoots(ctx, &mcp.ListRootsParams{Meta: meta})
-		return rawOf(got, err)
-	}
-}
-
-func rawOf(v any, err error) (json.RawMessage, error) {
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(v)
-}
-
-// whilePending returns a context that ends when the task does not wait for people any more: somebody else has
-// decided, or it was cancelled.
-func (s *Server) whilePending(ctx context.Context, id events.TaskID) (context.Context, context.CancelFunc) {
-	ctx, stop := context.WithCancel(ctx)
-	s.group.Go(func() {
-		defer stop()
-		var rev uint64
-		for ctx.Err() == nil {
-			w, err := s.cfg.API.Watch(ctx, orchestrator.WatchRequest{ID: id, After: rev, Wait: pollInterval * 10})
-			if err != nil || w.Over {
-				return
-			}
-			for _, commit := range w.Commits {
-				rev = commit.Rev
-			}
-			now, err := s.cfg.API.Result(ctx, orchestrator.ResultRequest{ID: id})
-			if err != nil || !now.Waits {
-				return
-			}
-		}
-	})
-	return ctx, stop
 }

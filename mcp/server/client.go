@@ -31,6 +31,8 @@ const (
 	noteHTTP   = notePrefix + "Http"
 	noteReply  = notePrefix + "Reply"
 	noteRoom   = notePrefix + "Room"
+	// noteStream is the key of the stream that answers a request.
+	noteStream = notePrefix + "Stream"
 )
 
 // client is what a request says about who sent it and what it understands.

@@ -160,6 +160,7 @@ func testTools() []tools.Tool {
 		tools.Define(spec("asks_first"), asks),
 		tools.Define(spec("large", mode(tools.AtOnce)), func(context.Context, *tools.Env, none) (numberOut, error) { return numberOut{1<<53 + 1}, nil }),
 		tools.Define(spec("samples"), asksFor(events.Sampling, `{"messages":[{"role":"user","content":{"type":"text","text":"say"}}],"maxTokens":10}`)),
+		tools.Define(spec("folders"), asksFor(events.Roots, `{}`)),
 		tools.Define(spec("links"), asksFor(events.Elicitation, `{"mode":"url","message":"sign in","url":"https://example.com/in","elicitationId":"e1"}`)),
 	}
 }

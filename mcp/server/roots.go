@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"net/url"
 	"path/filepath"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
 )
 
 // helper is what a client can do for a task; nil for nothing.
@@ -38,6 +40,9 @@ func (s *Server) rootsOf(ctx context.Context, c client) ([]string, error) {
 	ctx, stop := context.WithTimeout(ctx, rootsTime)
 	defer stop()
 	got, err := c.session.ListRoots(ctx, nil)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil, fault.New(fault.Timeout, "the client has not said its roots within %s", rootsTime).WithHint("answer roots/list, or do not declare roots")
+	}
 	if err != nil {
 		return nil, err
 	}

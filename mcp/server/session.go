@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/orch-dev/orch/events"
 )
 
 // Sessions keeps what a session needs to be opened again after a restart of the node.
@@ -30,8 +32,10 @@ type record struct {
 	Level      mcp.LoggingLevel `json:"level,omitempty"`
 	Subscribed []string         `json:"subscribed,omitempty"`
 	// Listening are the subscriptions of tools (tools.Spec.Session), which end with the process.
-	Listening []string  `json:"listening,omitempty"`
-	At        time.Time `json:"at"`
+	Listening []string `json:"listening,omitempty"`
+	// Asked are the tasks whose questions the client knows of.
+	Asked []events.TaskID `json:"asked,omitempty"`
+	At    time.Time       `json:"at"`
 }
 
 // sessionTable is what is known of sessions beside what the SDK knows, by session id; "" is that of stdio.
@@ -44,8 +48,10 @@ type sessionTable struct {
 type session struct {
 	mu sync.Mutex
 	record
-	// questions are those that were put to the client.
-	questions map[string]bool
+	// desks put the questions of tasks to the client.
+	desks map[events.TaskID]*desk
+	// displace ends the standing stream of the client and waits until it has ended.
+	displace func()
 	// withdrawn are the ids of requests that the client has cancelled, the newest last.
 	withdrawn []string
 	// roots are those of the client, once rooted says that it was asked.
@@ -60,7 +66,7 @@ type session struct {
 
 func newSession() *session {
 	life, end := context.WithCancel(context.Background())
-	return &session{questions: map[string]bool{}, life: life, end: end}
+	return &session{desks: map[events.TaskID]*desk{}, life: life, end: end}
 }
 
 // of returns what is known of a session.
@@ -76,6 +82,13 @@ func (a *sessionTable) of(id string) *session {
 		a.byID[id] = known
 	}
 	return known
+}
+
+// find returns what is known of a session that was heard of, nil for any other.
+func (a *sessionTable) find(id string) *session {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.byID[id]
 }
 
 // ownedBy returns what is known of an open session of an owner, nil for any other.
@@ -135,24 +148,6 @@ func (a *sessionTable) drop(before time.Time, live map[string]bool) {
 		}
 		s.mu.Unlock()
 	}
-}
-
-// first reports whether a question was not put to the client of the session yet, and notes that it is now.
-func (s *session) first(question string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.questions[question] {
-		return false
-	}
-	s.questions[question] = true
-	return true
-}
-
-// again lets a question be put once more, because it did not arrive.
-func (s *session) again(question string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.questions, question)
 }
 
 // maxWithdrawn bounds the cancelled requests that a session remembers.

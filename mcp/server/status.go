@@ -131,7 +131,8 @@ func accepted(tasks, subscriptions []string) object {
 
 // report sends the status of the tasks of a subscription until all are over, or the client is gone.
 func (f *versionRouter) report(ctx context.Context, stream *eventStream, r *http.Request, p envelope) {
-	c := client{who: requestIdentity(r), modern: true, caps: &mcp.ClientCapabilities{Extensions: map[string]any{tasksExtension: object{}}}, note: r.Header.Get}
+	c := clientThat(p.Params.Meta.Capabilities)
+	c.who, c.modern, c.note = requestIdentity(r), true, r.Header.Get
 	var group sync.WaitGroup
 	for _, text := range p.Params.Notifications.TaskIDs {
 		t, err := f.s.taskOf(ctx, c.who, text)

@@ -45,7 +45,7 @@ type stdioTransport struct {
 func (l *stdioTransport) Connect(context.Context) (mcp.Connection, error) {
 	c := &stdioConn{stdioTransport: l, came: make(chan line), closed: make(chan struct{})}
 	go c.listen()
-	l.s.streams.open("", c)
+	c.leave = l.s.streams.open("", c)
 	return c, nil
 }
 
@@ -63,6 +63,8 @@ type stdioConn struct {
 	came    chan line
 	closed  chan struct{}
 	closing sync.Once
+	// leave ends the stream on which the server speaks by itself.
+	leave func()
 	// writing is held while a message is written.
 	writing sync.Mutex
 	// calling are the calls that are being answered, by their ids: functions that note that the answer is out.
@@ -76,6 +78,7 @@ func (*stdioConn) SessionID() string { return "" }
 func (c *stdioConn) Close() (err error) {
 	c.closing.Do(func() {
 		close(c.closed)
+		c.leave()
 		err = errors.Join(c.in.Close(), c.out.Close())
 	})
 	return err
@@ -146,6 +149,9 @@ func (c *stdioConn) understand(l line) (jsonrpc.Message, error) {
 	if wrong != nil {
 		return nil, c.send(refusal(p.ID, wrong))
 	}
+	if c.takesReply(p) {
+		return nil, nil //nolint:nilnil // it was for the server itself
+	}
 	m, err := jsonrpc.DecodeMessage(l.data)
 	if err != nil {
 		return nil, c.send(refusal(p.ID, notOne()))
@@ -154,6 +160,15 @@ func (c *stdioConn) understand(l line) (jsonrpc.Message, error) {
 		c.note(req, p)
 	}
 	return m, nil
+}
+
+// takesReply takes a message that may answer a question. What that says is looked at apart: the next message does not wait.
+func (c *stdioConn) takesReply(p envelope) bool {
+	if p.Method != nil || !bytes.HasPrefix(p.ID, []byte(`"`+questionPrefix)) {
+		return false
+	}
+	c.s.background(func(ctx context.Context) { c.s.takeReply(ctx, c.s.cfg.Local, "", p) })
+	return true
 }
 
 // note leaves on a request what the SDK's decoding of it drops.

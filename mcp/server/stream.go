@@ -17,7 +17,9 @@ type sink interface {
 // streams finds the open stream of a session by its id; "" is that of stdio.
 type streams struct {
 	mu   sync.Mutex
-	byID map[string]sink
+	byID map[string]*outlet
+	// requests are the streams of requests that may wait for people, by the keys that are noted on them.
+	requests map[string]*outlet
 	// opened is closed when a stream opens.
 	opened chan struct{}
 }
@@ -34,31 +36,31 @@ func (s *streams) changes() <-chan struct{} {
 
 // open registers the stream of a session and returns how to end that.
 func (s *streams) open(id string, to sink) func() {
+	o := newOutlet(to)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.byID == nil {
-		s.byID = map[string]sink{}
+		s.byID = map[string]*outlet{}
 	}
-	s.byID[id] = to
+	s.byID[id] = o
 	if s.opened != nil {
 		close(s.opened)
 		s.opened = nil
 	}
 	return func() {
 		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.byID[id] == to {
+		if s.byID[id] == o {
 			delete(s.byID, id)
 		}
+		s.mu.Unlock()
+		o.end()
 	}
 }
 
 // notify sends a notification on the stream of a session, if it has one.
 func (s *streams) notify(id, method string, params any) bool {
-	s.mu.Lock()
-	to := s.byID[id]
-	s.mu.Unlock()
-	return to != nil && to.send(notificationParts(method, params)...) == nil
+	o := s.standing(id)
+	return o != nil && o.to.send(notificationParts(method, params)...) == nil
 }
 
 // notificationParts is a notification whose params stay as they are if they are JSON already.
@@ -79,8 +81,8 @@ type eventStream struct {
 	w  http.ResponseWriter
 	rc *http.ResponseController
 	// begun is set when the header is out: notifications come after it; refused when the client got an error
-	// instead; ended when the request is over.
-	begun, refused, ended bool
+	// instead; ended when the request is over. opens is set when the server may send the header: it answers the request.
+	begun, refused, ended, opens bool
 	// onBegin is called once, when the client has got the stream.
 	onBegin func()
 }
@@ -139,9 +141,10 @@ func (e *eventStream) end() {
 func (e *eventStream) send(parts ...[]byte) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.begun || e.ended {
+	if !e.begun && !e.opens || e.refused || e.ended {
 		return http.ErrNotSupported
 	}
+	e.begin()
 	for _, part := range slices.Concat([][]byte{[]byte("event: message\ndata: ")}, parts, [][]byte{[]byte("\n\n")}) {
 		if _, err := e.w.Write(part); err != nil {
 			return err

@@ -3,14 +3,12 @@ package server
 import (
 	"context"
 	"encoding/json"
-	"log/slog"
 	"maps"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
@@ -66,7 +64,9 @@ func (s *Server) getTask(ctx context.Context, c client, p *taskParams) (*reply, 
 		return nil, err
 	}
 	if !c.modern {
-		s.askSoon(c, t)
+		if statemachine.ViewOf(t.State, t.Block).MCP == "input_required" {
+			s.askSoon(c, t.ID)
+		}
 		return &reply{fields: taskStatusOf(t).v1()}, nil
 	}
 	fields, err := s.detailed(ctx, c, t)
@@ -121,13 +121,18 @@ func (s *Server) taskResult(ctx context.Context, c client, p *taskParams) (*repl
 	if err != nil {
 		return nil, err
 	}
+	var desk *attendance
 	for !t.State.Terminal() {
 		now, err := s.cfg.API.Result(ctx, orchestrator.ResultRequest{ID: t.ID, Wait: time.Minute, Attend: true})
 		if err != nil {
 			return nil, err
 		}
 		if now.Waits {
-			if err := s.askNow(ctx, c, t.ID); err != nil {
+			if desk == nil {
+				desk = s.attendDesk(c, t.ID, true)
+				defer desk.leave()
+			}
+			if _, err := desk.wait(ctx, false); err != nil {
 				return nil, err
 			}
 		}
@@ -149,56 +154,6 @@ func (s *Server) taskResult(ctx context.Context, c client, p *taskParams) (*repl
 	fields := fieldsOf(result)
 	fields["_meta"] = object(meta)
 	return &reply{fields: fields}, nil
-}
-
-// askNow puts the questions of a task to the client that waits for its result, those that it was not asked yet,
-// and waits until the task goes on.
-func (s *Server) askNow(ctx context.Context, c client, id events.TaskID) error {
-	list, err := s.unasked(ctx, c, id)
-	if err != nil {
-		return err
-	}
-	if len(list) > 0 {
-		if answered, _ := s.elicitAll(ctx, c, list, id, true); answered { // a refused answer leaves the task waiting
-			return ctx.Err()
-		}
-	}
-	wait, stop := s.whilePending(ctx, id)
-	defer stop()
-	<-wait.Done()
-	return ctx.Err()
-}
-
-// askSoon puts the questions of a task to a client that was just told that there are some.
-func (s *Server) askSoon(c client, t orchestrator.TaskView) {
-	if statemachine.ViewOf(t.State, t.Block).MCP != "input_required" {
-		return
-	}
-	s.background(func(ctx context.Context) {
-		list, err := s.unasked(ctx, c, t.ID)
-		if err == nil && len(list) > 0 {
-			_, err = s.elicitAll(ctx, c, list, t.ID, true)
-		}
-		if err != nil {
-			s.cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "mcp_answer_refused", slog.String("task", string(t.ID)), slog.Any("error", err))
-		}
-	})
-}
-
-// unasked are the questions of a task that the client can be asked and was not asked yet.
-func (s *Server) unasked(ctx context.Context, c client, id events.TaskID) ([]question, error) {
-	list, err := s.pending(ctx, c, id)
-	if err != nil {
-		return nil, err
-	}
-	known := s.sessions.of(c.session.ID())
-	var fresh []question
-	for _, q := range list {
-		if known.first(q.id) {
-			fresh = append(fresh, q)
-		}
-	}
-	return fresh, nil
 }
 
 // listTasks lists the tasks that the identity sees, the newest first (S2-063).

@@ -112,7 +112,8 @@ type envelope struct {
 		TaskID    string          `json:"taskId"`
 		RequestID json.RawMessage `json:"requestId"`
 		Meta      struct {
-			Version string `json:"io.modelcontextprotocol/protocolVersion"`
+			Version      string          `json:"io.modelcontextprotocol/protocolVersion"`
+			Capabilities json.RawMessage `json:"io.modelcontextprotocol/clientCapabilities"`
 		} `json:"_meta"`
 		Notifications struct {
 			TaskIDs []string `json:"taskIds"`
@@ -226,12 +227,22 @@ func (f *versionRouter) post(w http.ResponseWriter, r *http.Request, p envelope,
 		if known := f.s.sessions.ownedBy(r.Header.Get(headerSession), ownerOf(r)); known != nil && method == "notifications/cancelled" {
 			known.withdraw(string(p.Params.RequestID))
 		}
+		if f.takeReply(r, p) {
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
+		if mayAsk(method) {
+			r.Header.Set(noteStream, newStreamKey())
+		}
 		if method == "tools/call" && len(p.ID) > 0 {
 			defer f.s.replies.begin(r.Header.Get(headerSession), string(p.ID))()
 		}
 		f.session(w, r, body)
 	}
 }
+
+// mayAsk reports whether the request of a session may wait for people, who are asked on its stream.
+func mayAsk(method string) bool { return method == "tools/call" || method == "tasks/result" }
 
 // postStateless serves a request of 2026-07-28.
 func (f *versionRouter) postStateless(w http.ResponseWriter, r *http.Request, p envelope, body []byte, method string) {
@@ -346,11 +357,17 @@ func (f *versionRouter) session(w http.ResponseWriter, r *http.Request, body []b
 // serve gives a request to the sessions; a GET becomes the stream on which the server notifies.
 func (f *versionRouter) serve(w http.ResponseWriter, r *http.Request, id string) {
 	if r.Method == http.MethodGet && id != "" {
+		ctx, leave := f.s.displace(r.Context(), id, ownerOf(r))
+		defer leave()
+		r = r.WithContext(ctx)
+		f.standing(w, r, id)
+		return
+	}
+	if key := r.Header.Get(noteStream); key != "" {
 		stream := newEventStream(w)
+		stream.opens = true
 		defer stream.end()
-		leave := func() {}
-		stream.onBegin = func() { leave = f.s.streams.open(id, stream) }
-		defer func() { leave() }()
+		defer f.s.streams.request(key, stream)()
 		w = stream
 	}
 	f.stateful.ServeHTTP(w, r)

@@ -1,0 +1,398 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// A desk puts the questions of one task to the client of one session of 2025-11-25, and sees to it that they stay in the hands of
+// that until they are settled: a question goes out again on the next stream when the one ends on which it was. It works while a
+// request waits for the task, or while the client reads the standing stream of the session and knows of the task. Nothing of it has
+// to outlive the process: what is open is in the log, and the names of the tasks are kept with the session.
+type desk struct {
+	s       *Server
+	session string
+	known   *session
+	task    events.TaskID
+
+	// known.mu guards what follows.
+
+	// c is who is asked.
+	c client
+	// handed are the questions that were handed over, away those that were put away, with why their answer was refused.
+	handed map[string]handedQuestion
+	away   map[string]error
+	told   bool
+	// related is true when the client knows the id of the task.
+	related bool
+	// waiting are the requests that wait for the task, the newest last.
+	waiting []*attendance
+	// running is set while a goroutine works at the desk; wake lets it look again at once, and kicked notes that it has to.
+	running, kicked bool
+	wake            context.CancelFunc
+	// rounds counts how often the desk has begun to look at the task; seen is what it saw the last time.
+	rounds int
+	seen   deskView
+	looked chan struct{}
+}
+
+// handedQuestion is a question in the hands of the client: the stream, and the id of the request there.
+type handedQuestion struct {
+	at *outlet
+	id string
+}
+
+// deskView is what a round has found out: err when it could not look.
+type deskView struct {
+	round int
+	// waits says that the task waits for people, idle that nothing will come of asking the client, refused why an answer was.
+	waits, idle bool
+	refused     error
+	err         error
+}
+
+// attendance is a request that waits at a desk.
+type attendance struct {
+	d    *desk
+	at   *outlet
+	from int // the round before
+}
+
+// deskFor returns the desk of a task, a new one if need be. known.mu is held.
+func (s *Server) deskFor(known *session, c client, session string, id events.TaskID) *desk {
+	d := known.desks[id]
+	if d == nil {
+		d = &desk{
+			s: s, session: session, known: known, task: id, handed: map[string]handedQuestion{}, away: map[string]error{},
+			wake: func() {}, looked: make(chan struct{}),
+		}
+		known.desks[id] = d
+	}
+	d.c = client{who: c.who, caps: c.caps, roots: c.roots}
+	return d
+}
+
+// attendDesk lets a request wait at the desk of a task, which its client knows by its id or not. It asks anew what was put away
+// before. It has to be left.
+func (s *Server) attendDesk(c client, id events.TaskID, related bool) *attendance {
+	session := c.session.ID()
+	known := s.sessions.of(session)
+	known.mu.Lock()
+	defer known.mu.Unlock()
+	d := s.deskFor(known, c, session, id)
+	clear(d.away)
+	d.related = d.related || related
+	a := &attendance{d: d, at: s.streams.of(c), from: d.rounds}
+	d.waiting = append(d.waiting, a)
+	if a.at != nil {
+		context.AfterFunc(a.at.life, d.kick)
+	}
+	d.start()
+	return a
+}
+
+// leave ends the wait of a request. A question that was put on its stream is withdrawn from there, and goes to another stream.
+func (a *attendance) leave() {
+	d := a.d
+	d.known.mu.Lock()
+	d.waiting = slices.DeleteFunc(d.waiting, func(other *attendance) bool { return other == a })
+	var withdrawn []handedQuestion
+	for question, h := range d.handed {
+		if h.at == a.at && h.at != d.s.streams.standing(d.session) {
+			withdrawn = append(withdrawn, h)
+			delete(d.handed, question)
+		}
+	}
+	d.start()
+	d.known.mu.Unlock()
+	for _, h := range withdrawn {
+		h.withdraw("the request that waited has ended")
+	}
+}
+
+// wait waits until the task goes on, or until nothing will come of asking the client if that is enough. An error says that the
+// request has ended, or that the task cannot be looked at.
+func (a *attendance) wait(ctx context.Context, untilIdle bool) (deskView, error) {
+	gone := ctx.Done()
+	if a.at != nil {
+		gone = a.at.life.Done()
+	}
+	for {
+		a.d.known.mu.Lock()
+		seen, looked := a.d.seen, a.d.looked
+		a.d.known.mu.Unlock()
+		if seen.round > a.from && (seen.err != nil || !seen.waits || untilIdle && seen.idle) {
+			return seen, seen.err
+		}
+		select {
+		case <-looked:
+		case <-ctx.Done():
+			return deskView{}, ctx.Err()
+		case <-gone:
+			return deskView{}, context.Canceled
+		}
+	}
+}
+
+// askSoon notes that the client of a session knows of a task that asks, so that it may be asked on its standing stream.
+func (s *Server) askSoon(c client, id events.TaskID) {
+	session := c.session.ID()
+	known := s.sessions.of(session)
+	known.mu.Lock()
+	d := s.deskFor(known, c, session, id)
+	fresh := !d.told
+	d.told, d.related = true, true
+	d.start()
+	known.mu.Unlock()
+	if fresh {
+		d.keep()
+	}
+}
+
+// maxAsked bounds the tasks of a session that are asked about on its standing stream; the oldest are found by asking.
+const maxAsked = 100
+
+// keep keeps the name of the task with the session: after a restart the client is asked again.
+func (d *desk) keep() {
+	d.s.changeKnown(d.s.life, d.session, func(r *record) {
+		if !slices.Contains(r.Asked, d.task) {
+			r.Asked = append(r.Asked, d.task)
+		}
+		for len(r.Asked) > maxAsked {
+			if old := d.known.desks[r.Asked[0]]; old != nil {
+				old.told = false
+			}
+			r.Asked = r.Asked[1:]
+		}
+	})
+}
+
+// start lets somebody work at the desk. known.mu is held.
+func (d *desk) start() {
+	if d.running {
+		d.kicked = true
+		d.wake()
+		return
+	}
+	if d.s.life.Err() != nil || d.known.life.Err() != nil {
+		return
+	}
+	d.running = true
+	d.s.background(d.run)
+}
+
+// kick lets the desk look again at the streams there are.
+func (d *desk) kick() {
+	d.known.mu.Lock()
+	defer d.known.mu.Unlock()
+	d.start()
+}
+
+// run works at the desk until nobody needs it.
+func (d *desk) run(ctx context.Context) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(d.known.life, stop)()
+	for d.round(ctx) {
+	}
+}
+
+// round looks at the task, hands over what is to be handed over, and waits until there is something new; false at the end.
+func (d *desk) round(ctx context.Context) bool {
+	next, wake := context.WithCancel(ctx)
+	defer wake()
+	c, round := d.begin(wake)
+	t, err := d.s.cfg.API.Get(ctx, orchestrator.GetRequest{ID: d.task})
+	var open []question
+	if err == nil {
+		open, err = d.s.pendingOf(ctx, c, t)
+	}
+	waits := err == nil && statemachine.ViewOf(t.State, t.Block).MCP == "input_required"
+	if err == nil {
+		d.hand(open)
+	}
+	if !d.looks(deskView{round: round, waits: waits, err: err}, open) || ctx.Err() != nil {
+		return false
+	}
+	_, err = d.s.cfg.API.Watch(next, orchestrator.WatchRequest{ID: d.task, After: t.Rev, Wait: 10 * pollInterval})
+	return err == nil || next.Err() != nil || d.looks(deskView{round: round, err: err}, nil)
+}
+
+// begin begins a round.
+func (d *desk) begin(wake context.CancelFunc) (client, int) {
+	d.known.mu.Lock()
+	defer d.known.mu.Unlock()
+	d.rounds++
+	d.wake, d.kicked = wake, false
+	return d.c, d.rounds
+}
+
+// looks tells those who wait what a round has found out; false when the desk is needed no more. known.mu is not held.
+func (d *desk) looks(v deskView, open []question) bool {
+	d.known.mu.Lock()
+	defer d.known.mu.Unlock()
+	v.idle = d.situation(open).idle()
+	for _, q := range open {
+		if why := d.away[q.id]; why != nil {
+			v.refused = why
+		}
+	}
+	d.seen = v
+	close(d.looked)
+	d.looked = make(chan struct{})
+	switch {
+	case v.err == nil && (d.kicked || len(d.waiting) > 0):
+		return true
+	case v.err == nil && !v.waits && len(open) == 0:
+		d.close()
+	case v.err == nil && d.told && d.s.streams.standing(d.session) != nil:
+		return true
+	}
+	d.running = false
+	return false
+}
+
+// close drops the desk of a task that asks nothing more. known.mu is held.
+func (d *desk) close() {
+	delete(d.known.desks, d.task)
+	d.known.Asked = slices.DeleteFunc(d.known.Asked, func(id events.TaskID) bool { return id == d.task })
+}
+
+// situation is how things stand. known.mu is held.
+func (d *desk) situation(open []question) situation {
+	st := situation{told: d.told, standing: d.s.streams.standing(d.session).number(), handed: map[string]streamNo{}, away: map[string]bool{}}
+	for _, q := range open {
+		st.open = append(st.open, q.id)
+	}
+	for _, a := range d.waiting {
+		if no := a.at.number(); no != 0 {
+			st.requests = append(st.requests, no)
+		}
+	}
+	for question, h := range d.handed {
+		st.handed[question] = h.at.no
+	}
+	for question := range d.away {
+		st.away[question] = true
+	}
+	return st
+}
+
+// hand hands over what is to be handed over, and withdraws what is settled.
+func (d *desk) hand(open []question) {
+	d.known.mu.Lock()
+	send, settled := d.situation(open).deal()
+	to := d.outlets()
+	var withdrawn []handedQuestion
+	for _, question := range settled {
+		withdrawn = append(withdrawn, d.handed[question])
+		delete(d.handed, question)
+		delete(d.away, question)
+	}
+	d.known.mu.Unlock()
+	for _, h := range withdrawn {
+		h.withdraw("the question is settled")
+	}
+	for _, one := range send {
+		at := slices.IndexFunc(open, func(q question) bool { return q.id == one.question })
+		d.put(open[at], to[one.to])
+	}
+}
+
+// outlets are the streams to the client. known.mu is held.
+func (d *desk) outlets() map[streamNo]*outlet {
+	all := map[streamNo]*outlet{}
+	if o := d.s.streams.standing(d.session); o != nil {
+		all[o.no] = o
+	}
+	for _, a := range d.waiting {
+		if a.at != nil {
+			all[a.at.no] = a.at
+		}
+	}
+	return all
+}
+
+// put sends one question. Only one that the stream has taken stays in the hands of the client; its answer may come at once.
+func (d *desk) put(q question, to *outlet) {
+	id := d.s.questionID(d.c.who, d.session, d.task, q.id)
+	d.known.mu.Lock()
+	d.handed[q.id] = handedQuestion{to, id}
+	d.known.mu.Unlock()
+	params, err := d.params(q)
+	if err == nil {
+		err = to.to.send(mustJSON(object{"jsonrpc": "2.0", "id": id, "method": q.method, "params": params}))
+	}
+	if err != nil {
+		d.s.cfg.Logger.LogAttrs(d.s.life, slog.LevelDebug, "mcp_question_not_sent", slog.String("question", q.id), slog.Any("error", err))
+		to.end() // nobody reads it: what was handed over there is in nobody's hands
+		return
+	}
+	d.known.mu.Lock()
+	fresh := !d.told
+	d.told = true
+	d.known.mu.Unlock()
+	if fresh {
+		d.keep()
+	}
+}
+
+// withdraw tells the client that a question is not to be answered any more.
+func (h handedQuestion) withdraw(why string) {
+	if h.at.life.Err() == nil {
+		_ = h.at.to.send(notification("notifications/cancelled", object{"requestId": h.id, "reason": why}))
+	}
+}
+
+// answered notes what became of the answer with an id to a question. One that decides nothing counts if it was given to the newest
+// copy of the question; one that was lost on its way lets the question be put again.
+func (d *desk) answered(question, id string, taken bool, refused error) {
+	d.known.mu.Lock()
+	defer d.known.mu.Unlock()
+	h, ok := d.handed[question]
+	switch {
+	case taken, ok && h.id == id && isPassing(refused):
+		delete(d.handed, question)
+	case ok && h.id == id:
+		delete(d.handed, question)
+		d.away[question] = refused
+	}
+	d.start()
+}
+
+// standingOpened lets the client of a session be asked on its standing stream what it was asked before.
+func (s *Server) standingOpened(session string, who Identity) {
+	known := s.sessions.find(session)
+	if known == nil {
+		return
+	}
+	known.mu.Lock()
+	defer known.mu.Unlock()
+	c := clientOfInitialize(known.Initialize)
+	c.who = who
+	for _, id := range known.Asked {
+		d := s.deskFor(known, c, session, id)
+		d.told = true
+		d.start()
+	}
+}
+
+// kickDesks lets the desks of a session look again at the streams there are.
+func (s *Server) kickDesks(session string) {
+	known := s.sessions.find(session)
+	if known == nil {
+		return
+	}
+	known.mu.Lock()
+	defer known.mu.Unlock()
+	for _, d := range known.desks {
+		if d.running {
+			d.start()
+		}
+	}
+}
