@@ -21,7 +21,8 @@ type StepError struct {
 	Purpose string `json:"purpose,omitempty"`
 }
 
-// Retrying is the data of step.retrying: this attempt failed, the next one begins at At.
+// Retrying is the data of step.retrying: this attempt failed, or its result is not yet what the plan waits for; the next one
+// begins at At.
 type Retrying struct {
 	Step    string `json:"step"`
 	Attempt int    `json:"attempt"`
@@ -35,6 +36,9 @@ type Retrying struct {
 	For *Agents `json:"for,omitempty"`
 	// KeepsGrant is true when the grant of this attempt lets the next one through: it is known how this one ended.
 	KeepsGrant bool `json:"keeps_grant,omitempty"`
+	// Round counts, from 1, the results that were not what the plan waits for, and Output is this one; 0 when the attempt failed.
+	Round  int   `json:"round,omitempty"`
+	Output Value `json:"output,omitzero"`
 }
 
 // InDoubt is the data of step.in_doubt: a call with effects began, its end is unknown.

@@ -195,6 +195,8 @@ type StepView struct {
 	State   statemachine.StepState `json:"state"`
 	Tool    string                 `json:"tool,omitempty"`
 	Attempt int                    `json:"attempt,omitempty"`
+	// Rounds counts the results so far that were not what the plan waits for.
+	Rounds int `json:"rounds,omitempty"`
 	// Lost counts the attempts that ended with their worker.
 	Lost   int    `json:"lost,omitempty"`
 	Worker string `json:"worker,omitempty"`

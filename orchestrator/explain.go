@@ -186,6 +186,8 @@ func (t *turn) becauseStep(s *statemachine.Step) *Cause {
 	switch {
 	case t.e.waitsForResume(s, t.now):
 		return nil // the pause is the cause
+	case s.State == statemachine.StepPending && !s.Due.IsZero() && s.Repeats > 0 && s.Error == nil:
+		c.Kind, c.Sentence = "retry", fmt.Sprintf("Step %s is called again at %s: its result was not as awaited in round %d.", s.Key, clock(s.Due), s.Repeats)
 	case s.State == statemachine.StepPending && !s.Due.IsZero():
 		c.Kind, c.Sentence = "retry", fmt.Sprintf("Step %s is tried again at %s%s.", s.Key, clock(s.Due), because(errorText(s)))
 	case s.State == statemachine.StepInDoubt:

@@ -291,7 +291,7 @@ func heard(s *statemachine.Step, r work.Outcome) bool {
 	case statemachine.StepParked:
 		return r.Ask != nil || len(r.Questions) > 0
 	case statemachine.StepFailed, statemachine.StepPending:
-		judged := s.Class == fault.ClassUnexpected || s.Class == fault.ClassExpression
+		judged := s.Class == fault.ClassUnexpected || s.Class == fault.ClassExpression || s.Class == "" && s.Repeats > 0
 		return r.Error != nil && r.Class == s.Class || r.Error == nil && judged
 	case statemachine.StepInDoubt:
 		return r.Error != nil && r.Class == fault.ClassShutdown && isAgent(r.Worker)
@@ -384,6 +384,9 @@ func (t *turn) succeeded(s *statemachine.Step, output events.Value, raw json.Raw
 		if err := n.Expected(raw); err != nil {
 			t.unexpected = raw
 			t.failed(s, fault.From(t.o.redacted(err)), classOfResult(err), took)
+			return
+		}
+		if t.nextRound(n, s, output, raw, took) {
 			return
 		}
 	}

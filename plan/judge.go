@@ -38,7 +38,10 @@ func (n *Node) Expected(output json.RawMessage) error {
 }
 
 // Unexpected reports whether an error says that a result is not as expected.
-func Unexpected(err error) bool { return fault.From(err).Reason == reasonUnexpected }
+func Unexpected(err error) bool {
+	reason := fault.From(err).Reason
+	return reason == reasonUnexpected || reason == reasonRounds
+}
 
 // Attempt is an attempt that has failed, as `retry.when` sees it.
 type Attempt struct {

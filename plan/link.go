@@ -314,6 +314,9 @@ func (k *linker) judgements(n *Node, at location) {
 	if n.Expect != "" {
 		n.expected = k.scope("step "+quote(n.ID), rootOutput).only(n.Expect, at.at("expect"))
 	}
+	if n.Until != "" {
+		n.until = k.scope("step "+quote(n.ID), rootOutput, rootRound).only(n.Until, at.at("until"))
+	}
 	if n.Retry != nil && n.Retry.When != "" {
 		n.again = k.scope("step "+quote(n.ID), rootError, rootOutput, rootAttempt).only(n.Retry.When, at.at("retry").at("when"))
 	}

@@ -138,6 +138,11 @@ type Step struct {
 	Effect Effect      `json:"effect,omitempty"` // "" = that of the tool
 	Verify *StepVerify `json:"verify,omitempty"`
 	Expect string      `json:"expect,omitempty"` // bare expression over `output`: false = the call has failed
+	// Until is a bare expression over `output` and `round`: the call is made again, after Delay, until it is true, and has failed
+	// when it is still false after MaxRounds calls.
+	Until     string   `json:"until,omitempty"`
+	MaxRounds int      `json:"max_rounds,omitempty"`
+	Delay     Duration `json:"delay,omitempty"`
 	// Approval says how its call is approved when it needs that; nil = as the node does.
 	Approval *Approval `json:"approval,omitempty"`
 

@@ -229,6 +229,7 @@ type Node struct {
 	happened   *field // verify.expect
 	expected   *field // expect
 	again      *field // retry.when
+	until      *field
 }
 
 func (n *Node) invalid(format string, args ...any) error {

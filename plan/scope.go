@@ -19,6 +19,7 @@ const (
 	// rootError and rootAttempt are those of an attempt that has failed.
 	rootError   = "error"
 	rootAttempt = "attempt"
+	rootRound   = "round"
 )
 
 // scope is where an expression stands: what it can see and what it has referred to.

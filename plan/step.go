@@ -125,7 +125,7 @@ func (l *loader) kindFields(s *Step, nesting int) map[string]func(cursor) {
 }
 
 func (s *Step) toolFields() map[string]func(cursor) {
-	return map[string]func(cursor){
+	fields := map[string]func(cursor){
 		"tool":         func(c cursor) { s.Tool = c.tool() },
 		"with":         func(c cursor) { s.With = c.arguments() },
 		"effect":       func(c cursor) { s.Effect = Effect(c.oneOf("read", "idempotent", "write", "destructive")) },
@@ -137,6 +137,8 @@ func (s *Step) toolFields() map[string]func(cursor) {
 		"queue":        func(c cursor) { s.Queue = c.queue() },
 		"approval":     func(c cursor) { s.Approval = c.approval() },
 	}
+	maps.Copy(fields, s.rounds())
+	return fields
 }
 
 // read hands the entries to their fields; a field of another kind is told apart from a typo.
@@ -152,7 +154,7 @@ func (s *Step) read(c cursor, fields map[string]func(cursor)) {
 // kindKeys lists the keys that only some kinds of steps have.
 func kindKeys() []string {
 	return []string{
-		"tool", "with", "effect", "verify", "expect", "heartbeat", "start_within", "retry", "queue", "approval",
+		"tool", "with", "effect", "verify", "expect", "heartbeat", "start_within", "retry", "queue", "approval", "until", "max_rounds", "delay",
 		"for_each", "as", "max_parallel", "on_item_error", "do", "wait", "run", "set", "approve",
 	}
 }
@@ -169,6 +171,7 @@ func (s *Step) complete(c cursor) {
 	if !c.has("id") {
 		c.report("the step has no `id`", "ids name steps in needs and expressions")
 	}
+	s.completeRounds(c)
 	if s.Kind == KindForEach && !c.has("do") {
 		c.report("for_each needs `do` with at least one step", "")
 	}

@@ -55,7 +55,7 @@ func StepTable() []StepTransition {
 		{events.StepSucceeded, []StepState{StepPending, StepReady, StepRunning, StepParked}, StepSucceeded, "the result is there"},
 		{events.StepReused, []StepState{StepPending}, StepSucceeded, "the recorded result of another task stands for it"},
 		{events.StepFailed, []StepState{StepPending, StepReady, StepRunning, StepParked}, StepFailed, "error, no attempt left"},
-		{events.StepRetrying, []StepState{StepReady, StepRunning}, StepPending, "error, another attempt follows"},
+		{events.StepRetrying, []StepState{StepReady, StepRunning}, StepPending, "error, or a result that is not yet what the plan waits for; another attempt follows"},
 		{events.StepInDoubt, []StepState{StepReady, StepRunning}, StepInDoubt, "the worker was lost during a call with effects; or, of one with a note, too many workers were"},
 		{events.StepResolved, []StepState{StepInDoubt, StepParked}, StepSucceeded, "the verify tool or a person decided"},
 		{events.StepSkipped, []StepState{StepPending, StepParked}, StepSkipped, "its condition is false, a need was not met, or nobody allowed it in time and its plan goes on"},
@@ -71,6 +71,8 @@ type Step struct {
 	Attempt int `json:"attempt,omitempty"`
 	// Failures counts the attempts that the retry limit counts.
 	Failures int `json:"failures,omitempty"`
+	// Repeats counts the results that were not yet what the plan waits for.
+	Repeats int `json:"repeats,omitempty"`
 	// Lost counts the attempts that lost their worker, Stopped those whose worker was asked to end.
 	Lost    int    `json:"lost,omitempty"`
 	Stopped int    `json:"stopped,omitempty"`
@@ -180,6 +182,10 @@ func (s *Step) fill(at time.Time, p events.Payload) {
 	case *events.Retrying:
 		s.Error, s.Class, s.Due, s.Duration = d.Error, d.Class, d.At, d.Duration
 		s.For = cmp.Or(d.For, s.For)
+		if d.Round > 0 {
+			s.Repeats, s.Failures = d.Round, 0
+			s.forget()
+		}
 		if d.Counts {
 			s.Failures++
 			s.forget()

@@ -44,7 +44,10 @@ func Ended(t *statemachine.Task, at time.Time, e events.Event) (Call, bool) {
 		if slices.Contains([]string{fault.ClassShutdown, fault.ClassHandoff, fault.ClassExpired}, d.Class) { // it says nothing about the tool, nor about who had the call
 			return Call{}, false
 		}
-		step, class, c.Took, c.Code = d.Step, d.Class, d.Duration, codeOf(d.Error)
+		step, class, c.Took = d.Step, d.Class, d.Duration
+		if d.Round == 0 {
+			c.Code = codeOf(d.Error)
+		}
 	case *events.InDoubt:
 		step, c.Code = d.Step, fault.InDoubt
 	default:

@@ -54,6 +54,9 @@ func describeStep(e events.Event) eventDescription {
 	case *events.StepError:
 		return eventDescription{step: d.Step, text: problem(d.Error)}
 	case *events.Retrying:
+		if d.Round > 0 {
+			return eventDescription{step: d.Step, text: fmt.Sprintf("round %d is not as awaited; again at %s", d.Round, stamp(d.At))}
+		}
 		return eventDescription{step: d.Step, text: fmt.Sprintf("%s; again at %s", problem(d.Error), stamp(d.At))}
 	case *events.Skipped:
 		return eventDescription{step: d.Step, text: d.Reason}

@@ -150,6 +150,9 @@ func (l *logBuilder) entry(at time.Time, e events.Event) (logEntry, bool) {
 	case *events.StepError:
 		return line("ERROR", d.Step, "%s: %s failed: %s", d.Step, l.tools[d.Step], problem(d.Error))
 	case *events.Retrying:
+		if d.Round > 0 {
+			return line("INFO", d.Step, "%s: %s is not as awaited in round %d; again at %s", d.Step, l.tools[d.Step], d.Round, stamp(d.At))
+		}
 		return line("WARN", d.Step, "%s: %s failed: %s; again at %s", d.Step, l.tools[d.Step], problem(d.Error), stamp(d.At))
 	case *events.Noted:
 		return line("INFO", d.Step, "%s: %s goes on elsewhere%s", d.Step, l.tools[d.Step], attempt(d.Attempt))

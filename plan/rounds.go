@@ -1,0 +1,63 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// This file holds what a plan says about a call that is made again until its result is as awaited.
+
+const (
+	maxRounds    = 10_000
+	defaultDelay = Duration(time.Second)
+	// reasonRounds is the reason of the error of a result that was not as awaited in the last round.
+	reasonRounds = "ROUNDS_EXHAUSTED"
+)
+
+// rounds are the fields of a step that is repeated.
+func (s *Step) rounds() map[string]func(cursor) {
+	return map[string]func(cursor){
+		"until":      func(c cursor) { s.Until = c.expression() },
+		"max_rounds": func(c cursor) { s.MaxRounds = c.count(maxRounds) },
+		"delay":      func(c cursor) { s.Delay = c.duration() },
+	}
+}
+
+// completeRounds reports what a repeated step lacks.
+func (s *Step) completeRounds(c cursor) {
+	if s.Kind != KindTool {
+		return
+	}
+	switch repeated := c.has("until"); {
+	case repeated && !c.has("max_rounds"):
+		c.location.at("until").report("`until` needs `max_rounds`", "the step fails when it is still false after so many calls: `max_rounds: 60`")
+	case !repeated && (c.has("max_rounds") || c.has("delay")):
+		c.report("`max_rounds` and `delay` belong to `until`", "`retry` is for calls that fail")
+	case repeated && s.Delay == 0:
+		s.Delay = defaultDelay
+	}
+}
+
+// Settled reports whether a result is as `until` awaits it, after a round that counts from 1. TOOL_FAILED with the reason
+// ROUNDS_EXHAUSTED when it is not and that was the last round; another error when the expression fails.
+func (n *Node) Settled(output json.RawMessage, round int) (bool, error) {
+	if n.until == nil {
+		return true, nil
+	}
+	v, err := decodePart(output, "the output of "+n.Tool)
+	if err != nil {
+		return false, err
+	}
+	yes, err := n.truth(n.until, "until", Scope{}, map[string]any{rootOutput: v, rootRound: round})
+	if yes || err != nil || round < n.MaxRounds {
+		return yes, err
+	}
+	message := fmt.Sprintf("after %d rounds the result is still not as awaited: %s", round, shorten(n.Until))
+	if seen := observed(n.Until, v); seen != "" {
+		message += ", but " + seen
+	}
+	return false, fault.New(fault.ToolFailed, "%s", message).WithReason(reasonRounds)
+}
