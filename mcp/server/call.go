@@ -234,7 +234,7 @@ func (s *Server) attend(ctx context.Context, c client, r *run) (*mcp.CallToolRes
 				return result, err
 			}
 		case r.atOnce(c), !s.cfg.Now().Before(limit):
-			return s.handBack(c, r)
+			return s.handBack(ctx, c, r)
 		}
 	}
 }
@@ -260,16 +260,6 @@ func (s *Server) finish(ctx context.Context, c client, r *run, now orchestrator.
 		return nil, err
 	}
 	return s.outcomeFor(ctx, c.who, t).unpack()
-}
-
-// handBack lets a call go on without its caller. A client without tasks is told how to hear of its end; that is
-// marked as an error because the result that the schema of the tool promises is not there.
-func (s *Server) handBack(c client, r *run) (*mcp.CallToolResult, error) {
-	if c.knowsTasks() && r.spec.Tasks != tools.NoTask {
-		return nil, &taskStartedError{begun(r.id, r.at, r.ttl)}
-	}
-	return s.handleText(string(r.id), "the call is still running as task "+string(r.id)+"; it goes on by itself. "+
-		"Call "+toolResult+` with {"task_id": "`+string(r.id)+`"} to wait for its result.`), nil
 }
 
 func (s *Server) handleText(id, text string) *mcp.CallToolResult {
@@ -306,7 +296,7 @@ func (s *Server) callInside(ctx context.Context, c client, id string, p *mcp.Cal
 	case got.Error != nil:
 		return s.failure(p.Name, got.Error).unpack()
 	case !got.State.Over():
-		return s.handleText(id, "the call is "+string(got.State)+" in task "+id+" as step "+got.Step+"; it goes on by itself."), nil
+		return s.handBackStep(ctx, c, t.ID, p.Name, got.Step)
 	case !c.room.take(len(got.Output)):
 		return s.handleText(id, "the call has succeeded in task "+id+" as step "+got.Step+", but too many large answers have not been read. "+
 			"Read the others, then call "+toolStatus+` with {"task_id": "`+id+`"}.`), nil

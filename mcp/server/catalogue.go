@@ -102,7 +102,7 @@ func toolOf(t tools.Tool) *mcp.Tool {
 		},
 	}
 	if _, whole := t.(tools.Replier); !whole {
-		m.OutputSchema = t.OutputSchema()
+		m.OutputSchema = openOutput(t.OutputSchema())
 	}
 	return m
 }

@@ -50,6 +50,10 @@ type ownInput struct {
 	States []string        `json:"states"`
 	Limit  int             `json:"limit"`
 	Cursor string          `json:"cursor"`
+
+	// state and answers are those of the next round of a call.
+	state   string
+	answers mcp.InputResponseMap
 }
 
 func text(description string) *jsonschema.Schema {
@@ -123,10 +127,14 @@ func (s *Server) own(t ownTool) mcp.ToolHandler {
 		}
 		var out any
 		if err == nil {
+			in.round(req.Params)
 			out, err = t.do(ctx, &c, &in)
 		}
 		if err != nil {
 			return s.failure(t.name, fault.From(err)).unpack()
+		}
+		if whole, ok := out.(*mcp.CallToolResult); ok {
+			return whole, nil
 		}
 		return structured(mustJSON(out)), nil
 	}
@@ -244,26 +252,6 @@ func (s *Server) past(ctx context.Context, who Identity, text string) (orchestra
 	}
 	t, err := s.cfg.API.Get(ctx, orchestrator.GetRequest{ID: id})
 	return t, err == nil && (who.Role.seesAll() || s.ownerOf(ctx, t) == who.Name)
-}
-
-// maxWait keeps a waiting tool below the time after which clients give a call up.
-const maxWait = 50 * time.Second
-
-func (s *Server) ownResult(ctx context.Context, c *client, in *ownInput) (any, error) {
-	id, err := s.ownTaskID(ctx, c, in)
-	if err != nil {
-		return nil, err
-	}
-	wait := min(time.Duration(in.Wait*float64(time.Second)), maxWait)
-	if wait <= 0 {
-		wait = s.cfg.SyncWait
-	}
-	r, err := s.result(ctx, c.room, orchestrator.ResultRequest{ID: id, Wait: wait})
-	if err == nil && r.State == statemachine.Done {
-		r.Output = s.cfg.Reveal(ctx, id, c.who.Name, r.Output)
-	}
-	r.Output = c.room.value(r.Output)
-	return r, err
 }
 
 func (s *Server) ownList(ctx context.Context, c *client, in *ownInput) (any, error) {

@@ -283,7 +283,7 @@ func cacheable(_ context.Context, _ mcp.Request, c *mcp.Cacheable) {
 
 func (s *Server) instructions() string {
 	text := "Every call of a tool is a durable task: it survives restarts, may wait for the approval of a person, and stays in an audit log. " +
-		"A call that takes long answers with a task id; orch_result waits for its end. orch_submit runs a plan of many calls."
+		"A call that takes long answers with handed_back and a task id, and goes on: do not repeat it, orch_result waits for its end. orch_submit runs a plan of many calls."
 	if s.cfg.Root != "" {
 		text += " Paths are absolute and lie below " + s.cfg.Root + "."
 	}

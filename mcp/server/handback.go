@@ -1,0 +1,163 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/plan"
+	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/tools"
+)
+
+// handedBackField stands in the result of a call that goes on without its caller, in place of all else.
+const handedBackField = "handed_back"
+
+// handedBack is what is said of a call that goes on without its caller.
+type handedBack struct {
+	TaskID events.TaskID `json:"task_id"`
+	// Step is that of the call, when the task has more.
+	Step string `json:"step,omitempty"`
+	// Status is that of the task in the words of MCP.
+	Status string `json:"status"`
+	// WaitsFor is running, person, agent, worker, time, task, resume or store; Reason says it in a sentence.
+	WaitsFor string `json:"waits_for"`
+	Reason   string `json:"reason"`
+	// PollIntervalMs is how often to ask, Next how.
+	PollIntervalMs int64     `json:"poll_interval_ms"`
+	Next           *nextCall `json:"next,omitempty"`
+}
+
+// nextCall is a call of a tool that goes on with something.
+type nextCall struct {
+	Tool      string `json:"tool"`
+	Arguments object `json:"arguments"`
+}
+
+// waitKinds says for whom a task waits, by the kind of its cause (orchestrator.Cause).
+func waitKinds() map[string]string {
+	return map[string]string{
+		"approval": "person", "question": "person", "in_doubt": "person", "blocked": "person", "signal": "person",
+		"no_worker": "worker", "queued": "worker", "concurrency": "worker",
+		"delay": "time", "retry": "time", "timer": "time",
+		"child": "task", "dependency": "task",
+		"paused": "resume", "node_paused": "resume", "queue_paused": "resume", "tool_paused": "resume",
+		"store": "store",
+	}
+}
+
+// waitsFor says for whom a cause waits: running for one that waits for nobody.
+func waitsFor(cause orchestrator.Cause, forAgent bool) string {
+	kind := waitKinds()[cause.Kind]
+	switch {
+	case kind == "worker" && forAgent:
+		return "agent"
+	case kind == "":
+		return "running"
+	default:
+		return kind
+	}
+}
+
+// goesOn is what is said of a task that goes on: what it waits for, and how its result is to be had.
+func (s *Server) goesOn(ctx context.Context, c client, id events.TaskID, step string) (handedBack, error) {
+	h := handedBack{TaskID: id, Step: step, Status: "working", WaitsFor: "running", Reason: "The call is running.", PollIntervalMs: pollInterval.Milliseconds()}
+	t, err := s.cfg.API.Get(ctx, orchestrator.GetRequest{ID: id})
+	if err != nil {
+		return h, err
+	}
+	why, err := s.cfg.API.Explain(ctx, orchestrator.GetRequest{ID: id})
+	if err != nil {
+		return h, err
+	}
+	h.Status = statemachine.ViewOf(t.State, t.Block).MCP
+	if cause := causeOf(why.Causes, step); cause != nil {
+		h.Reason = cause.Sentence
+		h.WaitsFor = waitsFor(*cause, slices.ContainsFunc(t.Steps, func(step orchestrator.StepView) bool { return step.Key == cause.Step && step.For != nil }))
+	}
+	for _, name := range []string{toolResult, toolStatus} {
+		if h.Next == nil && s.cfg.Show.showsOwn(name) && c.who.Show.showsOwn(name) {
+			h.Next = &nextCall{name, object{"task_id": string(id)}}
+		}
+	}
+	return h, nil
+}
+
+// causeOf is why a task does not move, or a step of it if one is meant and has a cause of its own.
+func causeOf(causes []orchestrator.Cause, step string) *orchestrator.Cause {
+	for i := range causes {
+		if causes[i].Step == step {
+			return &causes[i]
+		}
+	}
+	if len(causes) == 0 {
+		return nil
+	}
+	return &causes[0]
+}
+
+// text says the same to a model.
+func (h handedBack) text(tool, did string) string {
+	text := did + " as task " + string(h.TaskID) + ", by itself. " + h.Reason + " This is no failure: do not call " + tool + " again, which would do the work twice."
+	if h.Next != nil {
+		text += " For the result call " + h.Next.Tool + ` with {"task_id": "` + string(h.TaskID) + `"}.`
+	}
+	return text
+}
+
+// result is the result of a call that goes on: no error, and none of the fields that the tool promises (openOutput).
+func (h handedBack) result(tool, did string) *mcp.CallToolResult {
+	return &mcp.CallToolResult{
+		StructuredContent: mustJSON(object{handedBackField: h}),
+		Content:           []mcp.Content{&mcp.TextContent{Text: h.text(tool, did)}}, Meta: mcp.Meta{metaTask: string(h.TaskID)},
+	}
+}
+
+// handBack lets a call go on without its caller. A client without tasks is told what the call waits for, and how to hear of its end.
+func (s *Server) handBack(ctx context.Context, c client, r *run) (*mcp.CallToolResult, error) {
+	if c.knowsTasks() && r.spec.Tasks != tools.NoTask {
+		return nil, &taskStartedError{begun(r.id, r.at, r.ttl)}
+	}
+	h, err := s.goesOn(ctx, c, r.id, plan.CallID)
+	if err != nil {
+		return nil, err
+	}
+	h.Step = ""
+	return h.result(r.spec.Name, "The call has not ended yet and goes on"), nil
+}
+
+// handBackStep lets a call inside of a task go on without its caller.
+func (s *Server) handBackStep(ctx context.Context, c client, id events.TaskID, tool, step string) (*mcp.CallToolResult, error) {
+	h, err := s.goesOn(ctx, c, id, step)
+	if err != nil {
+		return nil, err
+	}
+	if h.Next != nil && s.cfg.Show.showsOwn(toolStatus) && c.who.Show.showsOwn(toolStatus) {
+		h.Next.Tool = toolStatus // the result of the task is another one
+	}
+	return h.result(tool, "The call has not ended yet and goes on as step "+step), nil
+}
+
+// openOutput is the output schema of a tool with the way out for a call that is handed back: the fields that the tool promises, or
+// handedBackField.
+func openOutput(schema json.RawMessage) json.RawMessage {
+	fields := map[string]json.RawMessage{}
+	if json.Unmarshal(schema, &fields) != nil || len(fields) == 0 {
+		return schema
+	}
+	properties := map[string]json.RawMessage{}
+	decode(fields["properties"], &properties)
+	properties = maps.Clone(properties)
+	properties[handedBackField] = json.RawMessage(`{"type":"object"}`)
+	fields["properties"] = mustJSON(properties)
+	if required := fields["required"]; len(required) > 0 && fields["anyOf"] == nil {
+		fields["anyOf"] = mustJSON([]object{{"required": required}, {"required": []string{handedBackField}}})
+		delete(fields, "required")
+	}
+	return mustJSON(fields)
+}

@@ -1,0 +1,110 @@
+package server
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// maxWait keeps a waiting tool below the time after which clients give a call up.
+const maxWait = 50 * time.Second
+
+// ownResult waits for the end of a task, and lets the client answer what that asks meanwhile.
+func (s *Server) ownResult(ctx context.Context, c *client, in *ownInput) (any, error) {
+	id, err := s.ownTaskID(ctx, c, in)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.answerRound(ctx, *c, id, in); err != nil {
+		return nil, err
+	}
+	wait := min(time.Duration(in.Wait*float64(time.Second)), maxWait)
+	if wait <= 0 {
+		wait = s.cfg.SyncWait
+	}
+	r, err := s.resultWithAnswers(ctx, *c, id, s.cfg.Now().Add(wait))
+	if err != nil {
+		return nil, err
+	}
+	if r.Waits && c.modern {
+		if list, err := s.pending(ctx, *c, id); err != nil || len(list) > 0 {
+			return s.inputRequired(*c, &run{id: id}, list), err
+		}
+	}
+	if r.State == statemachine.Done {
+		r.Output = s.cfg.Reveal(ctx, id, c.who.Name, r.Output)
+	}
+	r.Output = c.room.value(r.Output)
+	if r.Over {
+		return r, nil
+	}
+	fields := fieldsOf(r)
+	h, err := s.goesOn(ctx, *c, id, "")
+	fields["waits_for"], fields["reason"], fields["poll_interval_ms"] = h.WaitsFor, h.Reason, h.PollIntervalMs
+	return fields, err
+}
+
+// resultWithAnswers waits for the end of a task until a time. A client of 2025-11-25 is asked meanwhile what the task asks; the wait of
+// one of 2026-07-28 ends when the task asks what that can answer.
+func (s *Server) resultWithAnswers(ctx context.Context, c client, id events.TaskID, limit time.Time) (orchestrator.ResultReply, error) {
+	asked := !c.sessionless && c.session != nil && !c.modern
+	for attend := asked || c.modern; ; {
+		r, err := s.result(ctx, c.room, orchestrator.ResultRequest{ID: id, Wait: max(limit.Sub(s.cfg.Now()), 0), Attend: attend})
+		switch {
+		case err != nil || r.Over || !r.Waits || !attend || !s.cfg.Now().Before(limit):
+			return r, err
+		case asked:
+			err = s.askUntil(ctx, c, id, limit)
+		default:
+			var list []question
+			if list, err = s.pending(ctx, c, id); len(list) > 0 {
+				return r, err
+			}
+			attend = false // only others can answer
+		}
+		if err != nil {
+			return r, err
+		}
+	}
+}
+
+// askUntil puts what a task asks to the client of a request that waits, until the task goes on or a time has come.
+func (s *Server) askUntil(ctx context.Context, c client, id events.TaskID, limit time.Time) error {
+	within, stop := context.WithTimeout(ctx, limit.Sub(s.cfg.Now()))
+	defer stop()
+	desk := s.attendDesk(c, id, false)
+	defer desk.leave()
+	if _, err := desk.wait(within, false); err != nil && within.Err() == nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+// answerRound takes the answers that a client of 2026-07-28 has sent with its next call.
+func (s *Server) answerRound(ctx context.Context, c client, id events.TaskID, in *ownInput) error {
+	if in.state == "" {
+		return nil
+	}
+	state, ok := s.seal.open(c.who.Name, in.state)
+	if asked, _, _ := strings.Cut(state, " "); !ok || asked != string(id) {
+		return fault.New(fault.ValidationError, "was not given out by this server, not to this client, or for another task").WithField("requestState")
+	}
+	list, err := s.pending(ctx, c, id)
+	if err != nil {
+		return err
+	}
+	_, err = s.answerAll(ctx, c, list, in.answers)
+	return err
+}
+
+// round takes over what a request says beside the arguments of its tool.
+func (in *ownInput) round(p *mcp.CallToolParamsRaw) {
+	in.state, in.answers = p.RequestState, p.InputResponses
+}
