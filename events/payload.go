@@ -158,6 +158,15 @@ type Allow struct {
 	Endpoints   []string `json:"endpoints,omitempty"`
 	Connections []string `json:"connections,omitempty"`
 	Packages    []string `json:"packages,omitempty"`
+	// Programs are programs of the user's own, as they were when the task was submitted.
+	Programs []Program `json:"programs,omitempty"`
+}
+
+// Program is a file that programs of the system or the system itself run, with its content.
+type Program struct {
+	// Path is its real absolute path, SHA256 the hex digest of its content.
+	Path   string `json:"path"`
+	SHA256 string `json:"sha256"`
 }
 
 // Moved is the data of the kinds that move the state machine.

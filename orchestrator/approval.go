@@ -446,6 +446,7 @@ func openOf(e *entry) *work.Open {
 	open := &work.Open{Scopes: scopes(e.task)}
 	if allow := allowOf(e); allow != nil {
 		open.Paths, open.Endpoints, open.Connections, open.Packages = allow.Paths, allow.Endpoints, allow.Connections, allow.Packages
+		open.Programs = allow.Programs
 		open.Within = e.task.Submitted.Within
 	} else if len(open.Scopes) == 0 {
 		return nil

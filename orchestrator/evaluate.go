@@ -11,9 +11,9 @@ import (
 
 // evaluateKeys evaluates what the inputs decide about the whole task: the idempotency and the concurrency key, and what
 // the task may reach.
-func (o *Orchestrator) evaluateKeys(p *events.Submitted, prog *program, inputs json.RawMessage, r SubmitRequest) error {
+func (o *Orchestrator) evaluateKeys(p *events.Submitted, prog *program, inputs json.RawMessage, r SubmitRequest, extra submitExtra) error {
 	sc := plan.Scope{Inputs: inputs, Task: plan.TaskInfo{Name: p.Name, Root: o.cfg.Root}}
-	if err := o.evaluateAllow(p, prog, sc); err != nil {
+	if err := o.evaluateAllow(p, prog, sc, extra); err != nil {
 		return err
 	}
 	key, err := prog.IdempotencyKey(sc)
@@ -33,19 +33,28 @@ func (o *Orchestrator) evaluateKeys(p *events.Submitted, prog *program, inputs j
 }
 
 // evaluateAllow records what the task may reach, where that is not what its plan says literally.
-func (o *Orchestrator) evaluateAllow(p *events.Submitted, prog *program, sc plan.Scope) error {
+func (o *Orchestrator) evaluateAllow(p *events.Submitted, prog *program, sc plan.Scope, extra submitExtra) error {
 	allow, err := prog.Allow(sc)
-	if err != nil || allow == prog.Plan().Allow {
+	if err != nil || allow == nil {
 		return err
 	}
-	p.Allow = new(events.Allow(*allow))
+	programs, err := o.pin(allow.Programs, extra)
+	if err != nil || allow == prog.Plan().Allow && len(programs) == 0 {
+		return err
+	}
+	p.Allow = opened(allow, programs)
 	if rule, found := o.cfg.FindSecret(mustJSON(p.Allow)); found {
 		return secretIn("allow", rule)
 	}
 	return nil
 }
 
-// allowOf is what the plan of a task opens; nil for nothing.
+// opened is what a plan opens, with the programs that it names.
+func opened(a *plan.Allow, programs []events.Program) *events.Allow {
+	return &events.Allow{Paths: a.Paths, Endpoints: a.Endpoints, Connections: a.Connections, Packages: a.Packages, Programs: programs}
+}
+
+// allowOf is what the plan of a task opens; nil for nothing. Programs that are not in its first event are not opened.
 func allowOf(e *entry) *events.Allow {
 	if e.task.Submitted.Allow != nil {
 		return e.task.Submitted.Allow
@@ -53,5 +62,5 @@ func allowOf(e *entry) *events.Allow {
 	if e.prog == nil || e.prog.Plan() == nil || e.prog.Plan().Allow == nil {
 		return nil
 	}
-	return new(events.Allow(*e.prog.Plan().Allow))
+	return opened(e.prog.Plan().Allow, nil)
 }

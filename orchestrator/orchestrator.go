@@ -69,6 +69,8 @@ type Config struct {
 	Paused bool
 	// Redact removes secrets from what is about to be written. Default: nothing.
 	Redact func(data []byte) (clean []byte, changed bool)
+	// Program returns a program of the user's own by its absolute name, with its content as it is now. Default: there is none.
+	Program func(name string) (events.Program, error)
 	// FindSecret names the rule by which data holds a secret. Default: never.
 	FindSecret func(data []byte) (rule string, found bool)
 	// Workspace returns the absolute path of a task's workspace, Root the root that tools are confined
@@ -141,6 +143,11 @@ func (c Config) withDefaults() (Config, error) {
 func (c *Config) setHooks() {
 	if c.Redact == nil {
 		c.Redact = func(data []byte) ([]byte, bool) { return data, false }
+	}
+	if c.Program == nil {
+		c.Program = func(name string) (events.Program, error) {
+			return events.Program{}, fault.New(fault.NotFound, "there is no program %s here", name)
+		}
 	}
 	if c.FindSecret == nil {
 		c.FindSecret = func([]byte) (string, bool) { return "", false }

@@ -123,6 +123,7 @@ func (o *Orchestrator) spawn(e *entry, d *events.Spawned) {
 	child := submitExtra{
 		parent: &events.Parent{Task: e.id, Step: d.Step, Depth: 1, Agent: d.Agent},
 		tools:  above.Tools, within: above.Within, share: above.Share, limited: above.Limited,
+		programs: programsOf(above),
 	}
 	child.parent.Requester, child.parent.Since = o.requester(e), sinceOf(e)
 	if above.Parent != nil {

@@ -40,7 +40,7 @@ func (o *Orchestrator) anew(ctx context.Context, r RetryRequest, id events.TaskI
 				WithHint("orch retry %s --from %s runs it again", r.ID, key)
 		}
 		sub := e.task.Submitted
-		extra = submitExtra{origin: r.ID, parent: nil, reuse: reusable(e, again), tools: sub.Tools, within: sub.Within}
+		extra = submitExtra{origin: r.ID, parent: nil, reuse: reusable(e, again), tools: sub.Tools, within: sub.Within, programs: programsOf(sub)}
 		if r.From == "" { // what is made again has not succeeded: it may have happened all the same
 			extra.keyOf = events.TaskID(first(string(sub.KeyOf), string(r.ID)))
 		}

@@ -43,6 +43,8 @@ type submitExtra struct {
 	share string
 	// limited is that of the tasks above.
 	limited bool
+	// programs are those of the task that this one comes from.
+	programs []events.Program
 }
 
 // trusted reports whether the plan comes from the node itself, which has checked it before.
@@ -175,7 +177,7 @@ func (o *Orchestrator) prepare(ctx context.Context, r SubmitRequest, extra submi
 	}
 	o.describe(p, prog.Plan(), r)
 	p.Deadline = earliest(p.Deadline, extra.deadline)
-	if err := o.evaluateKeys(p, prog, inputs, r); err != nil {
+	if err := o.evaluateKeys(p, prog, inputs, r, extra); err != nil {
 		return nil, err
 	}
 	if extra.origin != "" {

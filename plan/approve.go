@@ -25,6 +25,9 @@ type Allow struct {
 	Connections []string `json:"connections,omitempty"`
 	// Packages are manager:name.
 	Packages []string `json:"packages,omitempty"`
+	// Programs are files of the user's own, absolute or relative to the root, that calls may run as they are when the plan is
+	// submitted.
+	Programs []string `json:"programs,omitempty"`
 }
 
 // Approve is a step that asks people.
@@ -64,6 +67,7 @@ func (c cursor) allow() *Allow {
 		"endpoints":   func(c cursor) { a.Endpoints = c.texts() },
 		"connections": func(c cursor) { a.Connections = c.texts() },
 		"packages":    func(c cursor) { a.Packages = c.texts() },
+		"programs":    func(c cursor) { a.Programs = c.texts() },
 	})
 	for _, list := range a.lists() {
 		if slices.Contains(list, "") {
@@ -75,7 +79,9 @@ func (c cursor) allow() *Allow {
 
 // lists returns the lists by their keys.
 func (a *Allow) lists() map[string][]string {
-	return map[string][]string{"paths": a.Paths, "endpoints": a.Endpoints, "connections": a.Connections, "packages": a.Packages}
+	return map[string][]string{
+		"paths": a.Paths, "endpoints": a.Endpoints, "connections": a.Connections, "packages": a.Packages, "programs": a.Programs,
+	}
 }
 
 // Allow evaluates `allow`, whose entries may be templates over the inputs; nil when the plan has none. VALIDATION_ERROR for

@@ -89,7 +89,7 @@ func (p *Policy) deliverable(name string, deliverables []string) bool {
 // ifDestructive asks for commands that are classified as destructive (S0-083).
 func (p *Policy) ifDestructive(c Call) *Ask {
 	class, _ := p.class(c)
-	if !class.Destructive {
+	if !class.Destructive || c.pinned() {
 		return nil
 	}
 	if p.onlyInProject(c) {
@@ -97,7 +97,7 @@ func (p *Policy) ifDestructive(c Call) *Ask {
 	}
 	return &Ask{
 		Rule: "destructive", Field: c.Spec.Command, Type: DestructiveOperation, Risk: "high",
-		Reason:  "the command counts as destructive: " + class.Reason,
+		Reason:  "the command counts as destructive: " + class.Reason + c.changed(),
 		Instead: "use a command that is not destructive and writes only inside the task's workspace",
 	}
 }

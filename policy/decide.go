@@ -48,6 +48,9 @@ type Call struct {
 	Within []Allow
 	// Scopes are those that were granted to the task (Ask.Scopes).
 	Scopes []string
+	// Program is the file that the call runs (OwnProgram), by its real path and with its content as it is now; zero when that is
+	// not known or does not matter.
+	Program events.Program
 	// Recent is how many calls of the same class the task has made in the last minute, RetryAfter when the
 	// oldest of them is a minute old (S0-113).
 	Recent     int
@@ -64,6 +67,8 @@ type Allow struct {
 	Endpoints   []string `json:"endpoints,omitempty"`
 	Connections []string `json:"connections,omitempty"`
 	Packages    []string `json:"packages,omitempty"`
+	// Programs are programs of the user's own, with the content that was submitted.
+	Programs []events.Program `json:"programs,omitempty"`
 }
 
 // Admit returns why the call may not run at all in this state or on this node: STATE_NOT_ALLOWED (S0-003),

@@ -100,6 +100,8 @@ type Open struct {
 	Endpoints   []string `json:"endpoints,omitempty"`
 	Connections []string `json:"connections,omitempty"`
 	Packages    []string `json:"packages,omitempty"`
+	// Programs are those that its plan names, with the content that was submitted.
+	Programs []events.Program `json:"programs,omitempty"`
 	// Scopes are those that were granted to it (Ask.Scopes).
 	Scopes []string `json:"scopes,omitempty"`
 	// Within is what the plans of the tasks above name that have spawned this one: what its own plan names

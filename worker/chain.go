@@ -154,7 +154,7 @@ func (w *Worker) admit(_ context.Context, a *attempt) error {
 		a.asked.Roots = a.Client.Roots
 	}
 	if open := a.Open; open != nil {
-		a.asked.Allow = policy.Allow{Paths: open.Paths, Endpoints: open.Endpoints, Connections: open.Connections, Packages: open.Packages}
+		a.asked.Allow = policy.Allow{Paths: open.Paths, Endpoints: open.Endpoints, Connections: open.Connections, Packages: open.Packages, Programs: open.Programs}
 		a.asked.Scopes = open.Scopes
 		for _, above := range open.Within {
 			a.asked.Within = append(a.asked.Within, policy.Allow(above))
@@ -188,6 +188,7 @@ func (w *Worker) intend(ctx context.Context, a *attempt) error {
 // decide asks the policy: limits, protected paths, secrets, approval. A call that needs an approval and
 // has none is parked; one for other arguments is void (M-3).
 func (w *Worker) decide(_ context.Context, a *attempt) error {
+	a.asked.Program = w.program(a)
 	ask, err := w.rules.Decide(a.asked)
 	if err != nil || ask == nil {
 		return err

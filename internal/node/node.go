@@ -299,7 +299,7 @@ func (n *Node) ownerConfig() orchestrator.Config {
 		Logger: n.cfg.logger(), Lease: n.cfg.Lease, Overrun: n.cfg.Overrun, ArchiveAfter: n.cfg.ArchiveAfter, Retention: n.taskRetention(), Paused: n.cfg.Paused,
 		MaxDeliveries: n.cfg.MaxDeliveries, MaxSpawned: n.cfg.MaxSpawned, MaxOpen: n.cfg.MaxOpen, MaxOpenEach: n.cfg.MaxOpenEach,
 		Redact: n.executor.policy.Redact, FindSecret: n.executor.findSecret,
-		Workspace: n.executor.tree.Path, Root: n.executor.root.Name(),
+		Workspace: n.executor.tree.Path, Root: n.executor.root.Name(), Program: n.executor.program,
 		Over: func(id events.TaskID) { n.executor.later(id, func() error { return n.executor.tree.RemoveTemp(id) }) },
 		Archived: func(id events.TaskID, ok bool) {
 			n.executor.later(id, func() error { return n.executor.tree.Archive(id, ok) })

@@ -1,0 +1,63 @@
+package worker
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/pathguard"
+	"github.com/orch-dev/orch/policy"
+)
+
+// maxProgram bounds the bytes of a program of the user's own.
+const maxProgram = 16 << 20
+
+// program returns the program of the user's own that a call runs, as it is now; zero when it runs none, or its plan names none.
+func (w *Worker) program(a *attempt) events.Program {
+	if len(a.asked.Allow.Programs) == 0 {
+		return events.Program{}
+	}
+	name, ok := policy.OwnProgram(a.asked)
+	if !ok {
+		return events.Program{}
+	}
+	p, err := OwnProgram(a.root, filepath.Dir(a.asked.Workspace), name)
+	if err != nil {
+		return events.Program{} // it is asked about like any other
+	}
+	return p
+}
+
+// OwnProgram returns a program of the user's own by its absolute name: a file of the root, but none in the folder of the workspaces,
+// where the programs of tasks could change it at any time.
+func OwnProgram(root *pathguard.Root, working, name string) (events.Program, error) {
+	rel, err := root.Resolve(name)
+	if err != nil {
+		return events.Program{}, err
+	}
+	path := root.Abs(rel)
+	if below(filepath.Clean(name), working) || below(path, working) {
+		return events.Program{}, fault.New(fault.Forbidden, "%s lies in the workspace of a task, whose programs can change it", name)
+	}
+	f, err := root.Open(rel)
+	if err != nil {
+		return events.Program{}, err
+	}
+	defer f.Close()
+	hash := sha256.New()
+	n, err := io.Copy(hash, io.LimitReader(f, maxProgram+1))
+	switch {
+	case err != nil:
+		return events.Program{}, fault.Wrap(fault.Internal, err, "the program cannot be read")
+	case n > maxProgram:
+		return events.Program{}, fault.New(fault.ValidationError, "%s has more than %d MiB", name, maxProgram>>20).WithReason("SIZE_LIMIT_EXCEEDED")
+	}
+	return events.Program{Path: path, SHA256: hex.EncodeToString(hash.Sum(nil))}, nil
+}
+
+// below reports whether a path is a folder or lies in it.
+func below(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
