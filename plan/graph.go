@@ -72,6 +72,10 @@ func (n *Node) what() string {
 	case KindTool:
 		return n.Tool
 	case KindForEach:
+		if n.Matrix != nil {
+			names, _ := axes(n.Matrix)
+			return strings.TrimSpace("matrix " + strings.Join(names, ", "))
+		}
 		return "for_each " + n.ForEach
 	case KindWait:
 		return "wait"

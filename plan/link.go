@@ -190,6 +190,7 @@ func (k *linker) children(n *Node, at location, outer *scope, section string) {
 	sibling := func(id string) bool { return slices.Contains(ids(n.Do), id) }
 	for i, s := range n.Do {
 		sc := k.scope("step "+quote(s.ID), rootInputs, rootSteps, rootTask, n.As, rootIndex)
+		sc.members = map[string][]string{n.As: members(n.Matrix)}
 		sc.see = func(id string) (string, string) {
 			if id == n.ID {
 				return "a step cannot refer to the for_each around it", ""
@@ -271,7 +272,7 @@ func (k *linker) node(s *Step, at location, sc *scope) *Node {
 		k.verifyCall(n, at.at("verify"), sc)
 		k.judgements(n, at)
 	case KindForEach:
-		n.items = sc.only(s.ForEach, at.at("for_each"))
+		n.items = k.itemsOf(s, at, sc)
 	case KindWait:
 		n.wait = k.waiting(s.Wait, at.at("wait"), sc)
 		if s.Wait.HasDefault {
@@ -292,6 +293,15 @@ func (k *linker) node(s *Step, at location, sc *scope) *Node {
 		n.set = sc.field(s.Set, at.at("set"))
 	}
 	return n
+}
+
+// itemsOf compiles what gives the items of a for_each or a matrix.
+func (k *linker) itemsOf(s *Step, at location, sc *scope) *field {
+	if s.Matrix == nil {
+		return sc.only(s.ForEach, at.at("for_each"))
+	}
+	k.checkMatrix(s.Matrix, at.at("matrix"))
+	return sc.field(s.Matrix, at.at("matrix"))
 }
 
 func (k *linker) verifyCall(n *Node, at location, sc *scope) {

@@ -147,7 +147,8 @@ type Step struct {
 	Approval *Approval `json:"approval,omitempty"`
 
 	ForEach     string  `json:"for_each,omitempty"` // bare expression
-	As          string  `json:"as,omitempty"`       // default item
+	Matrix      any     `json:"matrix,omitempty"`   // in place of for_each: axes, or a template that gives them
+	As          string  `json:"as,omitempty"`       // default item, of a matrix matrix
 	MaxParallel int     `json:"max_parallel,omitempty"`
 	OnItemError OnError `json:"on_item_error,omitempty"` // fail (default) or continue
 	Do          []*Step `json:"do,omitempty"`

@@ -299,6 +299,11 @@ func (n *Node) Items(sc Scope) ([]json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
+	if n.Matrix != nil {
+		if v, err = n.combine(v); err != nil {
+			return nil, err
+		}
+	}
 	list, ok := v.([]any)
 	if !ok {
 		return nil, n.invalid("the expression `%s` of for_each gives %s, not a list", n.items.source(), typeName(v))
@@ -306,10 +311,18 @@ func (n *Node) Items(sc Scope) ([]json.RawMessage, error) {
 	if len(list) > MaxItems {
 		return nil, n.invalid("for_each has %d items, more than %d", len(list), MaxItems)
 	}
-	items := make([]json.RawMessage, len(list))
+	return n.encodeItems(list)
+}
+
+// encodeItems encodes items, which together may not be larger than any other value: those of a matrix repeat the values of its axes.
+func (n *Node) encodeItems(list []any) (items []json.RawMessage, err error) {
+	items, size := make([]json.RawMessage, len(list)), 0
 	for i, item := range list {
 		if items[i], err = encode(item); err != nil {
 			return nil, err
+		}
+		if size += len(items[i]); size > maxValue {
+			return nil, n.invalid("the items have more than %d MiB", maxValue>>20)
 		}
 	}
 	return items, nil

@@ -28,9 +28,11 @@ type scope struct {
 	owner  string   // for messages
 	names  []string // visible names
 	// see says why a step cannot be referred to from here; "" = it can.
-	see   func(id string) (problem, hint string)
-	steps map[string]bool // ids referred to
-	uses  map[string]bool // names used
+	see func(id string) (problem, hint string)
+	// members are the fields that a name can have; nil for any.
+	members map[string][]string
+	steps   map[string]bool // ids referred to
+	uses    map[string]bool // names used
 }
 
 // field compiles a template value.
@@ -144,6 +146,15 @@ func (r *references) member(n *ast.MemberNode) {
 		r.step(n, name.Value)
 	case root.Value == rootInputs && fixed:
 		r.input(n, name.Value)
+	case fixed:
+		r.field(n, root.Value, name.Value)
+	}
+}
+
+// field checks a field of a name whose fields are known.
+func (r *references) field(n ast.Node, of, name string) {
+	if known := r.scope.members[of]; known != nil && !slices.Contains(known, name) {
+		r.report(n, of+" has no "+quote(name), r.at.suggest(name, known, "it has "+strings.Join(known, ", ")))
 	}
 }
 

@@ -61,17 +61,27 @@ func (l *loader) step(c cursor, nesting int) *Step {
 // allKinds lists the keys that decide what a step is.
 func allKinds() []Kind { return []Kind{KindTool, KindForEach, KindWait, KindRun, KindSet, KindApprove} }
 
+// kindOf returns the kind of a step that has a key, "" for a key that decides about none.
+func kindOf(key string) Kind {
+	switch k := Kind(key); {
+	case key == "matrix":
+		return KindForEach
+	case slices.Contains(allKinds(), k):
+		return k
+	default:
+		return ""
+	}
+}
+
 // findKind finds the one kind of the step.
 func (s *Step) findKind(c cursor) {
 	var found []string
 	reserved := false
 	for i := 0; i+1 < len(c.node.Content); i += 2 {
 		key := c.node.Content[i].Value
-		for _, k := range allKinds() {
-			if key == string(k) {
-				s.Kind = k
-				found = append(found, key)
-			}
+		if k := kindOf(key); k != "" {
+			s.Kind = k
+			found = append(found, key)
 		}
 		reserved = reserved || key == "agent"
 	}
@@ -79,7 +89,7 @@ func (s *Step) findKind(c cursor) {
 	case len(found) > 1:
 		c.report("a step has exactly one kind, this has "+strings.Join(found, " and "), "make it several steps")
 	case len(found) == 0 && !reserved:
-		c.report("the step has no kind", "give it one of tool, for_each, wait, run, set, approve")
+		c.report("the step has no kind", "give it one of tool, for_each, matrix, wait, run, set, approve")
 	}
 }
 
@@ -103,6 +113,7 @@ func (l *loader) kindFields(s *Step, nesting int) map[string]func(cursor) {
 		s.As, s.OnItemError = "item", OnErrorFail
 		return map[string]func(cursor){
 			"for_each":      func(c cursor) { s.ForEach = c.expression() },
+			"matrix":        func(c cursor) { s.Matrix = c.matrix() },
 			"as":            func(c cursor) { s.As = c.id() },
 			"max_parallel":  func(c cursor) { s.MaxParallel = c.count(1000) },
 			"on_item_error": func(c cursor) { s.OnItemError = OnError(c.oneOf("fail", "continue")) },
@@ -155,13 +166,13 @@ func (s *Step) read(c cursor, fields map[string]func(cursor)) {
 func kindKeys() []string {
 	return []string{
 		"tool", "with", "effect", "verify", "expect", "heartbeat", "start_within", "retry", "queue", "approval", "until", "max_rounds", "delay",
-		"for_each", "as", "max_parallel", "on_item_error", "do", "wait", "run", "set", "approve",
+		"for_each", "matrix", "as", "max_parallel", "on_item_error", "do", "wait", "run", "set", "approve",
 	}
 }
 
 // foreign reports a field of another kind; two kinds in one step are reported by kind.
 func (s *Step) foreign(c cursor, key string) {
-	if s.Kind != "" && !slices.Contains(allKinds(), Kind(key)) {
+	if s.Kind != "" && kindOf(key) == "" {
 		c.report(fmt.Sprintf("a %s step has no `%s`", s.Kind, key), "")
 	}
 }
@@ -172,6 +183,9 @@ func (s *Step) complete(c cursor) {
 		c.report("the step has no `id`", "ids name steps in needs and expressions")
 	}
 	s.completeRounds(c)
+	if s.Matrix != nil && !c.has("as") {
+		s.As = defaultMatrix
+	}
 	if s.Kind == KindForEach && !c.has("do") {
 		c.report("for_each needs `do` with at least one step", "")
 	}

@@ -1,0 +1,232 @@
+package plan
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// This file holds the items of a step with `matrix`: the combinations of the values of its axes.
+
+// The keys of a matrix that are no axes.
+const (
+	matrixInclude = "include"
+	matrixExclude = "exclude"
+	// maxEntries bounds the entries of each of them, which are compared with all items.
+	maxEntries = 256
+	// defaultMatrix is the name of an item of a matrix in expressions.
+	defaultMatrix = "matrix"
+)
+
+// matrix reads the axes: an object whose values are lists or expressions, or one expression that gives all of it.
+func (c cursor) matrix() any {
+	if c.node.Kind == yaml.ScalarNode && isExpression(c.node.Value) {
+		return c.node.Value
+	}
+	pairs := c.pairs()
+	for _, p := range pairs {
+		computed := p.value.node.Kind == yaml.ScalarNode && isExpression(p.value.node.Value)
+		switch {
+		case !isID(p.key):
+			p.reportKey("the name of the axis "+quote(p.key)+" has a wrong form", "lower-case letters, digits and _, the first a letter, at most 63")
+		case p.value.node.Kind != yaml.SequenceNode && !computed:
+			p.value.report("is "+p.value.kind()+", but a list of values is expected", "such as "+p.key+": [1, 2]")
+		}
+	}
+	if len(pairs) == 0 {
+		c.report("matrix needs at least one axis", "such as `matrix: {os: [linux, mac]}`")
+	}
+	return c.value()
+}
+
+// axes returns the names of the axes of a matrix that is written out; known is false when they are computed.
+func axes(matrix any) (names []string, known bool) {
+	object, known := matrix.(map[string]any)
+	for _, name := range sortedKeys(object) {
+		if name != matrixInclude && name != matrixExclude {
+			names = append(names, name)
+		}
+	}
+	return names, known
+}
+
+// members are the names that an item of a matrix can have; nil when they are computed.
+func members(matrix any) []string {
+	names, known := axes(matrix)
+	object, _ := matrix.(map[string]any)
+	more, listed := object[matrixInclude].([]any)
+	if !known || object[matrixInclude] != nil && !listed {
+		return nil
+	}
+	for _, entry := range more {
+		fields, ok := entry.(map[string]any)
+		if !ok {
+			return nil
+		}
+		names = append(names, sortedKeys(fields)...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// checkMatrix reports what is known to be wrong before a matrix is evaluated.
+func (k *linker) checkMatrix(matrix any, at location) {
+	names, known := axes(matrix)
+	object, _ := matrix.(map[string]any)
+	if excluded, ok := object[matrixExclude].([]any); ok && known {
+		for i, entry := range excluded {
+			fields, _ := entry.(map[string]any)
+			for _, name := range sortedKeys(fields) {
+				if !slices.Contains(names, name) {
+					here := at.at(matrixExclude).item(i).at(name)
+					here.report("there is no axis "+quote(name), here.suggest(name, names, "the axes are "+strings.Join(names, ", ")))
+				}
+			}
+		}
+	}
+	size := 1
+	for _, name := range names {
+		if list, ok := object[name].([]any); ok {
+			size = min(size*len(list), MaxItems+1)
+		}
+	}
+	if size > MaxItems {
+		at.report(fmt.Sprintf("the matrix has more than %d items", MaxItems), "")
+	}
+}
+
+// combination is one item of a matrix, its values in JSON.
+type combination map[string]json.RawMessage
+
+// fits reports whether the values that both have are equal, of the given names.
+func (c combination) fits(other combination, names []string) bool {
+	for _, name := range names {
+		if value, has := other[name]; has && !bytes.Equal(value, c[name]) {
+			return false
+		}
+	}
+	return true
+}
+
+// combine returns the items of an evaluated matrix: the product of its axes in the order of their names, the last one changing
+// first, without what `exclude` names. An entry of `include` adds values to the items that it contradicts in no axis, or is an item
+// of its own when there is none.
+func (n *Node) combine(v any) ([]any, error) {
+	names, known := axes(v)
+	if !known {
+		return nil, n.invalid("matrix gives %s, not an object", typeName(v))
+	}
+	object, _ := v.(map[string]any)
+	items, err := n.product(object, names)
+	if err != nil {
+		return nil, err
+	}
+	excluded, err := n.combinations(object, matrixExclude)
+	if err != nil {
+		return nil, err
+	}
+	included, err := n.combinations(object, matrixInclude)
+	if err != nil {
+		return nil, err
+	}
+	items = slices.DeleteFunc(items, func(item combination) bool {
+		return slices.ContainsFunc(excluded, func(e combination) bool { return item.fits(e, sortedKeys(e)) })
+	})
+	return listOf(include(items, included, names)), nil
+}
+
+// include adds the entries of `include` to the items.
+func include(items, entries []combination, names []string) []combination {
+	given := make([]combination, len(items)) // the values of the axes alone
+	for i, item := range items {
+		given[i] = maps.Clone(item)
+	}
+	for _, entry := range entries {
+		found := false
+		for i, item := range given {
+			if item.fits(entry, names) {
+				maps.Copy(items[i], entry)
+				found = true
+			}
+		}
+		if !found {
+			items = append(items, maps.Clone(entry))
+		}
+	}
+	return items
+}
+
+// product returns the combinations of the values of the axes; none without an axis.
+func (n *Node) product(object map[string]any, names []string) ([]combination, error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	items := []combination{{}}
+	for _, name := range names {
+		list, ok := object[name].([]any)
+		if !ok {
+			return nil, n.invalid("the axis %s of matrix gives %s, not a list", name, typeName(object[name]))
+		}
+		if len(items)*len(list) > MaxItems {
+			return nil, n.invalid("the matrix has more than %d items", MaxItems)
+		}
+		next := make([]combination, 0, len(items)*len(list))
+		for _, item := range items {
+			for _, value := range list {
+				raw, err := encode(value)
+				if err != nil {
+					return nil, err
+				}
+				more := maps.Clone(item)
+				more[name] = raw
+				next = append(next, more)
+			}
+		}
+		items = next
+	}
+	return items, nil
+}
+
+// combinations reads the objects of `include` or `exclude`.
+func (n *Node) combinations(object map[string]any, key string) ([]combination, error) {
+	if object[key] == nil {
+		return nil, nil
+	}
+	list, ok := object[key].([]any)
+	if !ok {
+		return nil, n.invalid("`%s` of matrix gives %s, not a list", key, typeName(object[key]))
+	}
+	if len(list) > maxEntries {
+		return nil, n.invalid("`%s` of matrix has %d entries, more than %d", key, len(list), maxEntries)
+	}
+	found := make([]combination, len(list))
+	for i, entry := range list {
+		fields, ok := entry.(map[string]any)
+		if !ok {
+			return nil, n.invalid("`%s` of matrix holds %s, not an object", key, typeName(entry))
+		}
+		found[i] = combination{}
+		for name, value := range fields {
+			raw, err := encode(value)
+			if err != nil {
+				return nil, err
+			}
+			found[i][name] = raw
+		}
+	}
+	return found, nil
+}
+
+// listOf returns the items as a list of JSON values.
+func listOf(items []combination) []any {
+	list := make([]any, len(items))
+	for i, item := range items {
+		list[i] = item
+	}
+	return list
+}
