@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"strings"
 	"syscall"
 	"time"
@@ -61,6 +62,11 @@ func (e *Error) WithReason(name string) *Error { e.Reason = name; return e }
 
 // WithRetryAt says when another attempt is worth while and returns e.
 func (e *Error) WithRetryAt(at time.Time) *Error { e.RetryAt = at.UTC(); return e }
+
+// RetryAfter is how many seconds there are from now until another attempt is worth while, rounded up; 0 when there are none.
+func (e *Error) RetryAfter(now time.Time) int {
+	return max(0, int(math.Ceil(e.RetryAt.Sub(now).Seconds())))
+}
 
 // Rewrite returns a copy of the error whose texts have been through f, such as one that takes secrets out. Its cause stays.
 func (e *Error) Rewrite(f func(string) string) *Error {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -119,4 +120,12 @@ func TestFromHidesInternalCauses(t *testing.T) {
 	data, err := json.Marshal(fault.New(fault.RequiredField, "is missing").WithField("file_path").WithHint("add it"))
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"name":"REQUIRED_FIELD","message":"is missing","field":"file_path","hint":"add it"}`, string(data))
+}
+
+func TestRetryAfterIsInWholeSeconds(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	e := fault.New(fault.RateLimited, "slow down").WithRetryAt(now.Add(1500 * time.Millisecond))
+	assert.Equal(t, 2, e.RetryAfter(now))
+	assert.Equal(t, 0, e.RetryAfter(now.Add(time.Hour)), "it is over")
 }

@@ -32,8 +32,13 @@ type errorData struct {
 	Task     string `json:"task,omitempty"`
 	Approval string `json:"approval,omitempty"`
 	Question string `json:"question,omitempty"`
+	// ApprovalID is Approval under the name that the specification has, Rule the rule that demands it (S0-004).
+	ApprovalID string `json:"approval_id,omitempty"`
+	Rule       string `json:"rule,omitempty"`
 	// RetryAt is when another attempt is worth while.
 	RetryAt *time.Time `json:"retry_at,omitempty"`
+	// RetryAfter is the same in seconds from now (S0-113).
+	RetryAfter *int `json:"retry_after,omitempty"`
 	// Request is the id of the request in the log of the node.
 	Request string `json:"request_id,omitempty"`
 }
@@ -61,13 +66,14 @@ func (e *endpoint) describe(err error, params json.RawMessage, request string, r
 	f := fault.From(err).Rewrite(e.clean)
 	out := &errorResponse{Code: f.Code.RPC(), Message: f.Message, Data: errorData{
 		Name: f.Code, Field: f.Field, Reason: f.Reason, Suggestion: f.Hint, Task: reply.Task, Approval: reply.Approval, Question: reply.Question,
-		Request: request,
+		ApprovalID: reply.Approval, Rule: reply.Rule, Request: request,
 	}}
 	if f.Reason == "" {
 		out.Data.Reason = string(f.Code)
 	}
 	if !f.RetryAt.IsZero() {
 		out.Data.RetryAt = new(f.RetryAt.UTC())
+		out.Data.RetryAfter = new(f.RetryAfter(time.Now()))
 	}
 	if message := standard(f.Code); message != "" {
 		out.Message = message

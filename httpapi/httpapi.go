@@ -90,6 +90,8 @@ type Reply struct {
 	// Task is the task of the call, Approval what a person has to decide, Question what one has to answer; empty when there
 	// is none.
 	Task, Approval, Question string
+	// Rule is the rule that demands the approval.
+	Rule string
 	// Method is the usual name of the method, which may have been called by another one.
 	Method string
 }

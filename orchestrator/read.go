@@ -212,7 +212,7 @@ func (o *Orchestrator) Result(ctx context.Context, r ResultRequest) (ResultReply
 		wake = (*entry).change
 	}
 	err := o.await(ctx, r.ID, r.Wait, wake, func(e *entry) (bool, error) {
-		waits := statemachine.ViewOf(e.task.State, e.task.Block).MCP == "input_required"
+		waits := waitsForPeople(e.task)
 		reply = ResultReply{ID: e.id, State: e.task.State, Over: e.task.State.Terminal(), Waits: waits, Reason: e.task.Reason, Error: e.task.Error}
 		output = e.task.Output
 		return reply.Over || r.Attend && waits, nil
@@ -225,6 +225,12 @@ func (o *Orchestrator) Result(ctx context.Context, r ResultRequest) (ResultReply
 		reply.Output, err = o.showLater(ctx, output)
 	}
 	return reply, err
+}
+
+// waitsForPeople reports whether nothing of a task moves until a person says something. One that runs the call that was just approved
+// is in AWAITING_APPROVAL as well.
+func waitsForPeople(t *statemachine.Task) bool {
+	return statemachine.ViewOf(t.State, t.Block).MCP == "input_required" && (t.State != statemachine.AwaitingApproval || t.Undecided())
 }
 
 // Watch implements API.

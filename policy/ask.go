@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/tools"
@@ -245,5 +246,5 @@ func (p *Policy) unhurried(c Call) error {
 		return nil
 	}
 	return fault.New(fault.RateLimited, "the task has made %d calls of class %s in a minute, its limit", c.Recent, class).
-		WithHint("retry after %s", c.RetryAfter.Round(1e9))
+		WithHint("retry after %s", c.RetryAfter.Round(1e9)).WithRetryAt(time.Now().Add(c.RetryAfter))
 }

@@ -52,7 +52,7 @@ func (b rpcClient) Listen(ctx context.Context, c httpapi.Call) (httpapi.Reply, h
 
 // replyOf is what /rpc hears of a call, whether it listens or not.
 func replyOf(r server.ToolReply) httpapi.Reply {
-	return httpapi.Reply{Output: r.Output, Task: r.Task, Approval: r.Approval, Question: r.Question, Method: r.Tool}
+	return httpapi.Reply{Output: r.Output, Task: r.Task, Approval: r.Approval, Rule: r.Rule, Question: r.Question, Method: r.Tool}
 }
 
 // unlogged calls a tool outside of the log: it only reads this process, so no worker is needed for it.

@@ -13,7 +13,6 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
-	"github.com/orch-dev/orch/tools"
 )
 
 // question is something that a task waits for and a client may answer.
@@ -276,58 +275,6 @@ func (s *Server) askOn(ctx context.Context, c client, r *run) (*mcp.CallToolResu
 		return nil, err
 	}
 	return s.needsOthers(ctx, c, r, seen.refused)
-}
-
-// needsOthers is the result of a call that waits for people whom its client does not reach, or whose answer
-// was refused.
-func (s *Server) needsOthers(ctx context.Context, c client, r *run, refused error) (*mcp.CallToolResult, error) {
-	now, err := s.cfg.API.Result(ctx, orchestrator.ResultRequest{ID: r.id, Attend: true})
-	if err != nil || !now.Waits {
-		return nil, err // it goes on meanwhile
-	}
-	if c.knowsTasks() && r.spec.Tasks != tools.NoTask {
-		return nil, &taskStartedError{begun(r.id, r.at, r.ttl)}
-	}
-	got, err := s.cfg.API.Approvals(ctx, orchestrator.ApprovalsRequest{Task: r.id})
-	if err != nil {
-		return nil, err
-	}
-	waits := "the call waits for a person"
-	if refused != nil {
-		waits = "the answer was refused (" + fault.From(refused).Message + "), and " + waits
-	}
-	e := fault.New(fault.ApprovalRequired, "%s; it goes on by itself as task %s once that is settled", waits, r.id).WithReason(string(r.id))
-	asked, err := s.cfg.API.Questions(ctx, orchestrator.QuestionsRequest{Task: r.id})
-	if err != nil {
-		return nil, err
-	}
-	if c.modern && len(asked.Questions) > 0 {
-		return nil, s.lacks(ctx, c, r, asked.Questions)
-	}
-	if len(asked.Questions) > 0 {
-		e = e.WithReason(asked.Questions[0].ID).WithHint("a person answers with: orch answer %s", asked.Questions[0].ID)
-	}
-	if len(got.Approvals) > 0 {
-		e = e.WithReason(got.Approvals[0].ID).WithHint("a person decides with: orch approve %s", got.Approvals[0].ID)
-	}
-	result, err := s.failure(r.spec.Name, e).unpack()
-	if result != nil {
-		result.Meta[metaTask] = string(r.id)
-	}
-	return result, err
-}
-
-// lacks ends a call that asks what its client of 2026-07-28 has not declared to answer.
-func (s *Server) lacks(ctx context.Context, c client, r *run, asked []orchestrator.QuestionView) error {
-	need := object{}
-	for _, q := range asked {
-		need[q.Kind] = object{}
-	}
-	_, err := s.cfg.API.Cancel(ctx, orchestrator.CancelRequest{ID: r.id, Reason: "the client cannot answer what the call asks", Actor: c.who.Name})
-	if err != nil {
-		return err
-	}
-	return missing(need)
 }
 
 // inputRequired asks a client of 2026-07-28, which calls again with its answers.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/orchestrator"
-	"github.com/orch-dev/orch/statemachine"
 )
 
 // A desk puts the questions of one task to the client of one session of 2025-11-25, and sees to it that they stay in the hands of
@@ -212,7 +211,11 @@ func (d *desk) round(ctx context.Context) bool {
 	if err == nil {
 		open, err = d.s.pendingOf(ctx, c, t)
 	}
-	waits := err == nil && statemachine.ViewOf(t.State, t.Block).MCP == "input_required"
+	var now orchestrator.ResultReply
+	if err == nil {
+		now, err = d.s.cfg.API.Result(ctx, orchestrator.ResultRequest{ID: d.task, SizeOnly: true})
+	}
+	waits := err == nil && now.Waits
 	if err == nil {
 		d.hand(open)
 	}

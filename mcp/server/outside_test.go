@@ -355,6 +355,7 @@ func TestToolsComeAndGo(t *testing.T) {
 	assert.True(t, result.IsError)
 	assert.Contains(t, string(raw(result)), string(fault.ToolDisabled))
 	assert.Contains(t, string(raw(result)), `"retry_at":"2033-05-18T03:33:20Z"`)
+	assert.Regexp(t, `"retry_after":\d{2,}`, string(raw(result)), "S0-113: in seconds")
 	require.NoError(t, n.catalogue.Offer(nil))
 	for err == nil {
 		h.wait(t, h.tools, "no tools")

@@ -10,7 +10,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
@@ -43,6 +42,8 @@ type ToolReply struct {
 	Task string
 	// Approval is what a person has to decide first.
 	Approval string
+	// Rule is the rule that demands the approval.
+	Rule string
 	// Question is what a person has to answer first.
 	Question string
 	// Tool is the name of the tool in the catalogue, which may be another one than that of the call.
@@ -247,56 +248,6 @@ func (b *ToolCaller) outcome(ctx context.Context, r *run, now orchestrator.Resul
 	default:
 		return nil, fault.New(fault.Conflict, "the call has failed%s", because(t.Reason))
 	}
-}
-
-// asks is the error of a call that waits for people; nil when it does not any more.
-func (b *ToolCaller) asks(ctx context.Context, id events.TaskID, reply *ToolReply) error {
-	e, asked, err := b.s.waitsForPeople(ctx, id)
-	if err != nil || e == nil {
-		return err
-	}
-	reply.Approval, reply.Question = asked.approval, asked.question
-	return e
-}
-
-// pendingDecisions are the ids of what people are asked.
-type pendingDecisions struct{ approval, question string }
-
-// waitsForPeople says what a task waits for that only people can give; nil when it waits for nothing.
-func (s *Server) waitsForPeople(ctx context.Context, id events.TaskID) (e *fault.Error, asked pendingDecisions, err error) {
-	now, err := s.cfg.API.Result(ctx, orchestrator.ResultRequest{ID: id, Attend: true})
-	if err != nil || !now.Waits {
-		return nil, asked, err
-	}
-	e = fault.New(fault.ApprovalRequired, "the call waits for a person; it goes on by itself as task %s once that is settled", id).
-		WithHint("orch explain %s says what for", id)
-	t, err := s.cfg.API.Get(ctx, orchestrator.GetRequest{ID: id})
-	if err != nil {
-		return nil, asked, err
-	}
-	if doubts := doubtsOf(t); len(doubts) > 0 {
-		return fault.New(fault.InDoubt, "nobody knows whether the call of task %s has happened; a person decides", id).
-			WithHint("look, and say it with: orch resolve %s %s", id, doubts[0].step), asked, nil
-	}
-	open, err := s.cfg.API.Questions(ctx, orchestrator.QuestionsRequest{Task: id})
-	if err != nil {
-		return nil, asked, err
-	}
-	if len(open.Questions) > 0 {
-		asked.question = open.Questions[0].ID
-		e = e.WithHint("a person answers with: orch answer %s", asked.question)
-	}
-	got, err := s.cfg.API.Approvals(ctx, orchestrator.ApprovalsRequest{Task: id})
-	if err != nil {
-		return nil, asked, err
-	}
-	for _, a := range got.Approvals {
-		if a.Status == statemachine.ApprovalPending {
-			asked.approval = a.ID
-			return e.WithHint("a person decides with: orch approve %s; then "+toolResult+` with {"task_id": %q} has the result`, a.ID, string(id)), asked, nil
-		}
-	}
-	return e, asked, nil
 }
 
 // coded gives an error of the protocol the code of the registry.

@@ -242,6 +242,7 @@ func errorData(err *fault.Error) object {
 	}
 	if !err.RetryAt.IsZero() {
 		data["retry_at"] = err.RetryAt.Format(time.RFC3339)
+		data["retry_after"] = err.RetryAfter(time.Now())
 	}
 	return data
 }

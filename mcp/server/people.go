@@ -1,0 +1,139 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"maps"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/tools"
+)
+
+// asks is the error of a call that waits for people; nil when it does not any more.
+func (b *ToolCaller) asks(ctx context.Context, id events.TaskID, reply *ToolReply) error {
+	e, asked, err := b.s.waitsForPeople(ctx, id)
+	if err != nil || e == nil {
+		return err
+	}
+	reply.Approval, reply.Rule, reply.Question = asked.approval, asked.rule, asked.question
+	return e
+}
+
+// pendingDecisions are the ids of what people are asked, and the rule that demands the approval (S0-004).
+type pendingDecisions struct{ approval, rule, question string }
+
+// fields are those that are not empty, by the names that programs read.
+func (p pendingDecisions) fields() object {
+	o := object{}
+	for name, value := range map[string]string{"approval_id": p.approval, "rule": p.rule, "question_id": p.question} {
+		if value != "" {
+			o[name] = value
+		}
+	}
+	return o
+}
+
+// waitsForPeople says what a task waits for that only people can give; nil when it waits for nothing.
+func (s *Server) waitsForPeople(ctx context.Context, id events.TaskID) (e *fault.Error, asked pendingDecisions, err error) {
+	now, err := s.cfg.API.Result(ctx, orchestrator.ResultRequest{ID: id, Attend: true})
+	if err != nil || !now.Waits {
+		return nil, asked, err
+	}
+	t, err := s.cfg.API.Get(ctx, orchestrator.GetRequest{ID: id})
+	if err != nil {
+		return nil, asked, err
+	}
+	if doubts := doubtsOf(t); len(doubts) > 0 {
+		return fault.New(fault.InDoubt, "nobody knows whether the call of task %s has happened; a person decides", id).
+			WithHint("look, and say it with: orch resolve %s %s", id, doubts[0].step), asked, nil
+	}
+	e = fault.New(fault.ApprovalRequired, "the call waits for a person; it goes on by itself as task %s once that is settled", id).
+		WithHint("orch explain %s says what for", id)
+	if len(t.Questions) > 0 {
+		asked.question = t.Questions[0].ID
+		e = e.WithHint("a person answers with: orch answer %s", asked.question)
+	}
+	got, err := s.cfg.API.Approvals(ctx, orchestrator.ApprovalsRequest{Task: id})
+	for _, a := range got.Approvals {
+		if a.Status == statemachine.ApprovalPending {
+			asked.approval, asked.rule = a.ID, ruleOf(a)
+			return e.WithHint("a person decides with: orch approve %s; then "+toolResult+` with {"task_id": %q} has the result`, a.ID, string(id)), asked, err
+		}
+	}
+	return e, asked, err
+}
+
+// ruleOf is the rule that demands an approval; empty for one that nobody but a plan or a tool has asked for.
+func ruleOf(a orchestrator.ApprovalView) string {
+	var details struct {
+		Rule string `json:"rule"`
+	}
+	decode(a.Details, &details)
+	return details.Rule
+}
+
+// needsOthers is the result of a call that waits for people whom its client does not reach (A-04), or whose answer
+// was refused. nil when it goes on meanwhile.
+func (s *Server) needsOthers(ctx context.Context, c client, r *run, refused error) (*mcp.CallToolResult, error) {
+	e, asked, err := s.waitsForPeople(ctx, r.id)
+	if err != nil || e == nil {
+		return nil, err
+	}
+	if c.knowsTasks() && r.spec.Tasks != tools.NoTask {
+		return nil, &taskStartedError{begun(r.id, r.at, r.ttl)}
+	}
+	if c.modern && asked.question != "" {
+		return nil, s.lacks(ctx, c, r)
+	}
+	if refused != nil {
+		e.Message = "the answer was refused (" + fault.From(refused).Message + "), and " + e.Message
+	}
+	e.Reason = cmp.Or(asked.approval, asked.question, string(r.id))
+	result, err := s.failure(r.spec.Name, e).unpack()
+	if err != nil {
+		return nil, err
+	}
+	more := asked.fields()
+	more["task_id"] = string(r.id)
+	withData(result, more)
+	result.Meta[metaTask] = string(r.id)
+	return result, nil
+}
+
+// withData adds to the data of an error of a call.
+func withData(result *mcp.CallToolResult, more object) {
+	shown, ok := result.Meta[metaError].(object)
+	if !ok {
+		return
+	}
+	data, _ := shown["data"].(object)
+	maps.Copy(data, more)
+	for _, c := range result.Content {
+		if text, ok := c.(*mcp.TextContent); ok && json.Valid([]byte(text.Text)) {
+			text.Text = string(mustJSON(shown))
+		}
+	}
+}
+
+// lacks ends a call that asks what its client of 2026-07-28 has not declared to answer.
+func (s *Server) lacks(ctx context.Context, c client, r *run) error {
+	asked, err := s.cfg.API.Questions(ctx, orchestrator.QuestionsRequest{Task: r.id})
+	if err != nil {
+		return err
+	}
+	need := object{}
+	for _, q := range asked.Questions {
+		need[q.Kind] = object{}
+	}
+	_, err = s.cfg.API.Cancel(ctx, orchestrator.CancelRequest{ID: r.id, Reason: "the client cannot answer what the call asks", Actor: c.who.Name})
+	if err != nil {
+		return err
+	}
+	return missing(need)
+}
