@@ -49,7 +49,7 @@ steps:
     for_each: '["good", "bad"]'
     as: name
     on_item_error: continue
-    do: [{id: call, tool: WRITE, with: {text: "${{ name }}"}, expect: output.name == "good"}]
+    do: [{id: call, tool: WRITE, with: {text: "${{ name }}"}, expect: 'output["na" + "me"] == "good"'}]
 outputs: {flaky: "${{ steps.flaky.output.n }}", once: "${{ steps.once.error.message }}"}
 `)
 	reply := n.result(id)

@@ -54,7 +54,7 @@ type source struct {
 	// text is the plan, or its text as a JSON string; file its name for messages.
 	text []byte
 	file string
-	// internal lets it name internal tools.
+	// internal tells that the plan is one of the node itself, or was accepted before. It may name internal tools.
 	internal bool
 }
 
@@ -72,7 +72,7 @@ func (o *Orchestrator) programFrom(s source) (*program, error) {
 		text = []byte(yaml)
 	}
 	known := func(name string) (plan.ToolInfo, bool) { return o.toolInfo(name, s.internal) }
-	parsed, compiled, err := plan.Load(s.file, text, plan.Options{Tool: known, ToolNames: o.cfg.Catalogue.Names, Languages: &o.languages})
+	parsed, compiled, err := plan.Load(s.file, text, plan.Options{Tool: known, ToolNames: o.cfg.Catalogue.Names, Languages: &o.languages, Accepted: s.internal})
 	if err != nil {
 		return nil, err
 	}
@@ -125,6 +125,9 @@ func (o *Orchestrator) toolInfo(name string, internal bool) (plan.ToolInfo, bool
 	}
 	required, fields := tools.Fields(tool)
 	spec := tool.Spec()
-	info := plan.ToolInfo{Name: spec.Name, Effect: plan.Effect(spec.Effect), AnyState: spec.Gate == tools.AnyState, Direct: spec.Direct, Command: spec.Command, Required: required, Properties: fields}
+	info := plan.ToolInfo{
+		Name: spec.Name, Effect: plan.Effect(spec.Effect), AnyState: spec.Gate == tools.AnyState, Direct: spec.Direct, Command: spec.Command,
+		Required: required, Properties: fields, Output: tool.OutputSchema,
+	}
 	return info, true
 }

@@ -92,7 +92,7 @@ func plansOfEveryKind() map[string]planCase {
 			statemachine.Failed, "",
 		},
 		"expression fails": {
-			"orch: v1\nsteps:\n  - {id: a, tool: READ, with: {n: 1}}\n  - {id: b, tool: READ, with: {n: \"${{ steps.a.output.nothing.x }}\"}}\n",
+			"orch: v1\nsteps:\n  - {id: a, tool: READ, with: {n: 1}}\n  - {id: b, tool: READ, with: {n: \"${{ steps.a.output.n.x }}\"}}\n",
 			statemachine.Failed, "",
 		},
 	}

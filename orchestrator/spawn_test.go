@@ -130,7 +130,7 @@ func TestSpawnBringsLargeReports(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
 	large := strings.Repeat("x", 200<<10)
-	id := n.submit(spawnPlan + "outputs: {n: \"${{ len(steps.s.output.report.text) }}\"}\n")
+	id := n.submit(spawnPlan + "outputs: {n: '${{ len(steps.s.output[\"re\" + \"port\"].text) }}'}\n")
 	require.NoError(t, n.spawn("w", n.take("w"), agentPlan, large))
 	said := n.take("w")
 	require.NoError(t, n.report("w", said, string(said.Args)))

@@ -156,7 +156,7 @@ func (ls languages) words() []string {
 }
 
 // compileExpression returns the code, or the error with its place in the source.
-func compileExpression(source string, config *conf.Config, visit func(*ast.Node)) (code *vm.Program, err *file.Error) {
+func compileExpression(source string, config *conf.Config, read func(tree *ast.Node)) (code *vm.Program, err *file.Error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = &file.Error{Message: fmt.Sprint("cannot be compiled: ", r)}
@@ -166,7 +166,7 @@ func compileExpression(source string, config *conf.Config, visit func(*ast.Node)
 	if failed != nil {
 		return nil, located(failed)
 	}
-	ast.Walk(&tree.Node, visitor(visit))
+	read(&tree.Node)
 	if _, failed = new(checker.Checker).PatchAndCheck(tree, config); failed != nil {
 		return nil, located(failed)
 	}

@@ -23,6 +23,7 @@ type linker struct {
 	inputs   *inputs
 	sections map[string]string // the section of each top-level id
 	parents  map[string]string // the for_each of each id within a `do`
+	takes    *shape            // the inputs
 }
 
 // link checks what is between the steps of a plan and returns its program, which is only whole when
@@ -187,10 +188,12 @@ func (k *linker) children(n *Node, at location, outer *scope, section string) {
 	}
 	at = at.at("do")
 	k.checkAs(n.Step, at)
+	known := outer.known
 	sibling := func(id string) bool { return slices.Contains(ids(n.Do), id) }
 	for i, s := range n.Do {
 		sc := k.scope("step "+quote(s.ID), rootInputs, rootSteps, rootTask, n.As, rootIndex)
 		sc.members = map[string][]string{n.As: members(n.Matrix)}
+		sc.siblings, sc.vars = n.Do, map[string]*shape{n.As: known.item()}
 		sc.see = func(id string) (string, string) {
 			if id == n.ID {
 				return "a step cannot refer to the for_each around it", ""
@@ -315,20 +318,27 @@ func (k *linker) verifyCall(n *Node, at location, sc *scope) {
 		n.verifyArgs = asked.field(v.With, at.at("with"))
 	}
 	if v.Expect != "" {
-		n.happened = k.scope("step "+quote(n.ID), rootOutput).only(v.Expect, at.at("expect"))
+		n.happened = k.judging(n, v.Tool, rootOutput).only(v.Expect, at.at("expect"))
 	}
+}
+
+// judging returns the scope of a field over the output of a tool.
+func (k *linker) judging(n *Node, tool string, names ...string) *scope {
+	sc := k.scope("step "+quote(n.ID), names...)
+	sc.vars = map[string]*shape{rootOutput: k.toolOutput(tool)}
+	return sc
 }
 
 // judgements compiles what decides about the result of a call, and about another attempt.
 func (k *linker) judgements(n *Node, at location) {
 	if n.Expect != "" {
-		n.expected = k.scope("step "+quote(n.ID), rootOutput).only(n.Expect, at.at("expect"))
+		n.expected = k.judging(n, n.Tool, rootOutput).only(n.Expect, at.at("expect"))
 	}
 	if n.Until != "" {
 		n.until = k.scope("step "+quote(n.ID), rootOutput, rootRound).only(n.Until, at.at("until"))
 	}
 	if n.Retry != nil && n.Retry.When != "" {
-		n.again = k.scope("step "+quote(n.ID), rootError, rootOutput, rootAttempt).only(n.Retry.When, at.at("retry").at("when"))
+		n.again = k.judging(n, n.Tool, rootError, rootOutput, rootAttempt).only(n.Retry.When, at.at("retry").at("when"))
 	}
 }
 

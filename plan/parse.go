@@ -21,6 +21,9 @@ type Options struct {
 	Warn func(Problem)
 	// Languages keeps what takes long to make from one plan to the next. nil makes it anew.
 	Languages *Languages
+	// Accepted tells that the plan was accepted before: what it says of values is not checked again, so that a check that is
+	// newer than the plan does not take it back.
+	Accepted bool
 }
 
 // ToolInfo is what a check has to know about a tool.
@@ -38,6 +41,8 @@ type ToolInfo struct {
 	Command string
 	// Properties are the names of all inputs; nil = unknown, so that no name is refused.
 	Properties []string
+	// Output returns the JSON Schema of the output; nil = unknown.
+	Output func() json.RawMessage
 }
 
 // Parse reads a plan, YAML or JSON, and checks all of it. name is the file for messages and for the
@@ -54,20 +59,20 @@ func Load(name string, src []byte, opt Options) (*Plan, *Program, error) {
 		return nil, nil, err
 	}
 	if !bytes.Equal(p.normal, src) {
-		_, pr, err = load("plan.json", p.normal, normalBounds(), Options{Languages: opt.Languages})
+		_, pr, err = load("plan.json", p.normal, normalBounds(), Options{Languages: opt.Languages, Accepted: true})
 	}
 	return p, pr, err
 }
 
 // Compile turns the normal form of Plan.JSON into a Program. It makes the checks of [Parse] again,
-// but those that need Options, and returns the same errors.
+// but those that need Options and those of values, and returns the same errors.
 func Compile(normalised []byte) (*Program, error) {
-	_, pr, err := load("plan.json", normalised, normalBounds(), Options{})
+	_, pr, err := load("plan.json", normalised, normalBounds(), Options{Accepted: true})
 	return pr, err
 }
 
 func load(name string, src []byte, limit bounds, opt Options) (*Plan, *Program, error) {
-	l := &loader{opt: opt, origins: map[*Plan]location{}, languages: opt.Languages.take()}
+	l := &loader{opt: opt, origins: map[*Plan]location{}, toolShapes: map[string]*shape{}, languages: opt.Languages.take()}
 	defer opt.Languages.give(l.languages)
 	doc := readDocument(name, src, limit, &l.problems, opt.Warn)
 	if doc == nil {
@@ -99,6 +104,8 @@ type loader struct {
 	origins   map[*Plan]location // where each plan stands
 	broken    bool               // too broken for the checks between the steps
 	languages languages
+	// toolShapes are the outputs of the tools that expressions look into.
+	toolShapes map[string]*shape
 }
 
 // plan reads one plan; nesting counts the plans around it.

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -31,8 +32,12 @@ type scope struct {
 	see func(id string) (problem, hint string)
 	// members are the fields that a name can have; nil for any.
 	members map[string][]string
-	steps   map[string]bool // ids referred to
-	uses    map[string]bool // names used
+	// siblings are the steps of the `do` around it; vars is what is known of names.
+	siblings []*Step
+	vars     map[string]*shape
+	known    *shape          // of the expression that was compiled last
+	steps    map[string]bool // ids referred to
+	uses     map[string]bool // names used
 }
 
 // field compiles a template value.
@@ -55,6 +60,7 @@ func (s *scope) only(source string, at location) *field {
 }
 
 func (s *scope) done(fresh *scope, t template) *field {
+	s.known = fresh.known
 	for id := range fresh.steps {
 		s.steps[id] = true
 	}
@@ -76,11 +82,12 @@ func (s *scope) expression(source string, at location) template {
 		return literal{}
 	}
 	refs := references{scope: s, source: source, at: at, open: map[*ast.IdentifierNode]bool{}}
-	code, err := compileExpression(source, s.linker.languages.with(s.names), refs.visit)
+	code, err := compileExpression(source, s.linker.languages.with(s.names), refs.read)
 	refs.close()
 	if err != nil {
 		at.reportIn(source, err.From, "the expression `"+shorten(strings.TrimSpace(source))+"` is wrong: "+err.Message, s.hint(err.Message, at))
 	}
+	s.known = refs.known
 	return &expression{owner: s.owner, source: strings.TrimSpace(source), code: code}
 }
 
@@ -112,6 +119,18 @@ type references struct {
 	source string
 	at     location
 	open   map[*ast.IdentifierNode]bool // `steps` without an id so far
+	known  *shape                       // what is known of the value
+}
+
+// read looks at the whole expression.
+func (r *references) read(tree *ast.Node) {
+	ast.Walk(tree, visitor(r.visit))
+	if r.scope.linker.opt.Accepted {
+		return
+	}
+	t := typer{refs: r, vars: map[string]*shape{rootInputs: r.scope.linker.inputsShape()}}
+	maps.Copy(t.vars, r.scope.vars)
+	r.known = t.of(*tree)
 }
 
 func (r *references) visit(node *ast.Node) {

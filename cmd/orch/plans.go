@@ -111,7 +111,10 @@ func (a *app) planOptions(ctx context.Context) plan.Options {
 func toolInfo(t tools.Tool) plan.ToolInfo {
 	spec := t.Spec()
 	required, fields := tools.Fields(t)
-	return plan.ToolInfo{Name: spec.Name, Effect: plan.Effect(spec.Effect), AnyState: spec.Gate == tools.AnyState, Direct: spec.Direct, Command: spec.Command, Required: required, Properties: fields}
+	return plan.ToolInfo{
+		Name: spec.Name, Effect: plan.Effect(spec.Effect), AnyState: spec.Gate == tools.AnyState, Direct: spec.Direct, Command: spec.Command,
+		Required: required, Properties: fields, Output: t.OutputSchema,
+	}
 }
 
 // inputSchema is what the command line has to know of a JSON Schema.

@@ -1,0 +1,125 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// stepStates are the states that an expression may see of a step.
+func stepStates() []string {
+	return []string{"pending", "ready", "running", "succeeded", "failed", "skipped", "parked", "in_doubt", "cancelled"}
+}
+
+// resultOf is the shape of steps.<id>.
+func (k *linker) resultOf(s *Step) *shape {
+	return &shape{fields: map[string]*shape{"output": k.outputOf(s), "state": oneOfWords(stepStates()...)}}
+}
+
+// outputOf is what is known of the output of a step.
+func (k *linker) outputOf(s *Step) *shape {
+	switch s.Kind {
+	case KindTool:
+		return k.toolOutput(s.Tool)
+	case KindSet:
+		return shapeOfTemplate(s.Set)
+	case KindApprove:
+		return k.answerOf(s.Approve)
+	case KindForEach:
+		fields := map[string]*shape{"error": nil}
+		for _, child := range s.Do {
+			fields[child.ID] = k.outputOf(child)
+		}
+		return listOf(object(fields))
+	case KindRun:
+		return shapeOfTemplate(orEmpty(s.Run.Outputs))
+	case KindWait:
+		if s.Wait.Signal == "" {
+			return object(nil) // it is always null
+		}
+	}
+	return nil
+}
+
+func orEmpty(m map[string]any) map[string]any {
+	if m == nil {
+		return map[string]any{}
+	}
+	return m
+}
+
+// answerOf is the output of an approve step.
+func (k *linker) answerOf(a *Approve) *shape {
+	text := &shape{kinds: []string{"string"}}
+	fields := map[string]*shape{
+		"approval_id": text, "status": oneOfWords("granted", "rejected", "expired"), "approver": text, "reason": text, "decided_at": text,
+		"form": object(nil), // without a form it is null
+	}
+	if a.Form != nil {
+		fields["form"] = shapeOfSchema(a.Form)
+	}
+	return object(fields)
+}
+
+// toolOutput is what a tool says about its output.
+func (k *linker) toolOutput(name string) *shape {
+	if k.opt.Tool == nil || name == "" {
+		return nil
+	}
+	return &shape{later: func() *shape {
+		s, read := k.toolShapes[name]
+		if read {
+			return s
+		}
+		if info, ok := k.opt.Tool(name); ok && info.Output != nil {
+			s = shapeOfSchema(info.Output())
+		}
+		k.toolShapes[name] = s
+		return s
+	}}
+}
+
+// stepNamed returns the step that an id means in a scope, nil for none.
+func (s *scope) stepNamed(id string) *Step {
+	named := func(step *Step) bool { return step.ID == id }
+	for _, steps := range [][]*Step{s.siblings, s.linker.steps(cmp.Or(s.linker.sections[id], sectionSteps))} {
+		if i := slices.IndexFunc(steps, named); i >= 0 {
+			return steps[i]
+		}
+	}
+	return nil
+}
+
+// inputsShape is what is known of the inputs of the plan. Names that it does not have are reported elsewhere.
+func (k *linker) inputsShape() *shape {
+	if k.takes == nil {
+		k.takes = &shape{}
+		if known := shapeOfSchema(k.plan.Inputs); k.plan.Inputs != nil && known != nil {
+			k.takes.fields = known.fields
+		}
+	}
+	return k.takes
+}
+
+// suggestWord returns a hint for a text that is none of the words.
+func (p location) suggestWord(text string, words []string) string {
+	for _, word := range words {
+		if slices.Contains(otherWords()[word], strings.ToLower(text)) {
+			return "did you mean " + word + "?"
+		}
+	}
+	return p.suggest(text, words, "it is one of "+strings.Join(words, ", "))
+}
+
+// otherWords are what other programs call the states of a step and of an approval.
+func otherWords() map[string][]string {
+	return map[string][]string{
+		"granted":   {"approved", "approve", "accepted", "allowed", "yes", "ok"},
+		"rejected":  {"denied", "declined", "refused", "no"},
+		"expired":   {"timeout", "timed_out", "timedout"},
+		"succeeded": {"success", "successful", "ok", "done", "completed", "complete", "passed"},
+		"failed":    {"failure", "error", "errored"},
+		"cancelled": {"canceled", "aborted"},
+		"running":   {"started", "in_progress"},
+	}
+}

@@ -1,0 +1,208 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/expr-lang/expr/ast"
+)
+
+// typer finds what is known of the values in an expression, and reports what cannot be.
+type typer struct {
+	refs *references
+	vars map[string]*shape
+	item *shape // that a predicate looks at
+}
+
+// of returns what is known of the value of a node.
+func (t typer) of(node ast.Node) *shape {
+	switch n := node.(type) {
+	case *ast.IdentifierNode:
+		return t.vars[n.Value]
+	case *ast.PointerNode:
+		if n.Name == "" {
+			return t.item
+		}
+	case *ast.StringNode:
+		return oneOfWords(n.Value)
+	case *ast.ChainNode:
+		return t.of(n.Node)
+	case *ast.MemberNode:
+		return t.member(n)
+	case *ast.BinaryNode:
+		return t.binary(n)
+	case *ast.ConditionalNode:
+		t.of(n.Cond)
+		return either(t.of(n.Exp1), t.of(n.Exp2))
+	case *ast.BuiltinNode:
+		return t.builtin(n)
+	case *ast.PredicateNode:
+		return t.of(n.Node)
+	case *ast.VariableDeclaratorNode:
+		return t.declared(n)
+	default:
+		t.inside(n)
+	}
+	return nil
+}
+
+// inside looks at the parts of a node of whose value nothing is known.
+func (t typer) inside(node ast.Node) {
+	var parts []ast.Node
+	switch n := node.(type) {
+	case *ast.UnaryNode:
+		parts = []ast.Node{n.Node}
+	case *ast.SliceNode:
+		parts = []ast.Node{n.Node, n.From, n.To}
+	case *ast.CallNode:
+		parts = n.Arguments
+	case *ast.ArrayNode:
+		parts = n.Nodes
+	case *ast.SequenceNode:
+		parts = n.Nodes
+	case *ast.MapNode:
+		parts = n.Pairs
+	case *ast.PairNode:
+		parts = []ast.Node{n.Key, n.Value}
+	}
+	for _, part := range parts {
+		if part != nil {
+			t.of(part)
+		}
+	}
+}
+
+func (t typer) declared(n *ast.VariableDeclaratorNode) *shape {
+	value := t.of(n.Value)
+	t.vars = maps.Clone(t.vars)
+	t.vars[n.Name] = value
+	return t.of(n.Expr)
+}
+
+// member returns what is known of a field or an item.
+func (t typer) member(n *ast.MemberNode) *shape {
+	name, fixed := n.Property.(*ast.StringNode)
+	if root, ok := n.Node.(*ast.IdentifierNode); ok && fixed && root.Value == rootSteps && slices.Contains(t.refs.scope.names, rootSteps) {
+		return t.step(name.Value)
+	}
+	base := t.of(n.Node)
+	if !fixed {
+		if index := t.of(n.Property); index != nil && index.words != nil {
+			return nil
+		}
+		return base.item()
+	}
+	field, known := base.field(name.Value)
+	if !known {
+		t.refs.reportField(n, name.Value, base)
+	}
+	return field
+}
+
+func (t typer) step(id string) *shape {
+	if s := t.refs.scope.stepNamed(id); s != nil {
+		return t.refs.scope.linker.resultOf(s)
+	}
+	return nil
+}
+
+func (t typer) binary(n *ast.BinaryNode) *shape {
+	left, right := t.of(n.Left), t.of(n.Right)
+	switch n.Operator {
+	case "==", "!=":
+		t.compare(n.Left, n.Right, left)
+		t.compare(n.Right, n.Left, right)
+	case "in":
+		if list, ok := n.Right.(*ast.ArrayNode); ok {
+			for _, item := range list.Nodes {
+				t.compare(n.Left, item, left)
+			}
+		}
+	case "??":
+		return either(left, right)
+	}
+	return nil
+}
+
+// compare reports a text that a value is never equal to. The empty text is let through: people guard with it.
+func (t typer) compare(value, constant ast.Node, s *shape) {
+	text, ok := constant.(*ast.StringNode)
+	if !ok {
+		return
+	}
+	s = s.read()
+	if _, both := value.(*ast.StringNode); both || s == nil || text.Value == "" {
+		return
+	}
+	source := "`" + shorten(value.String()) + "`"
+	switch {
+	case !s.can("string"):
+		t.refs.report(constant, fmt.Sprintf("%s is never the text %s: it is %s", source, quote(text.Value), kindsNamed(s.kinds)), "")
+	case s.words != nil && !slices.Contains(s.words, text.Value):
+		t.refs.report(constant, source+" is never "+quote(text.Value), t.refs.at.suggestWord(text.Value, s.words))
+	}
+}
+
+// builtin returns what is known of the result of a function. The first argument of most is a list, whose items predicates see.
+func (t typer) builtin(n *ast.BuiltinNode) *shape {
+	if len(n.Arguments) == 0 {
+		return nil
+	}
+	list := t.of(n.Arguments[0])
+	inner := t
+	inner.item = list.item()
+	var last *shape
+	for _, argument := range n.Arguments[1:] {
+		if n.Name == "reduce" {
+			inner.item = nil // it sees #acc too
+		}
+		last = inner.of(argument)
+	}
+	switch n.Name {
+	case "filter", "sort", "sortBy", "reverse", "uniq", "take":
+		return list
+	case "find", "findLast", "first", "last":
+		return list.item()
+	case "map":
+		return listOf(last)
+	default:
+		return nil
+	}
+}
+
+// either is what is known of a value that is one of two.
+func either(a, b *shape) *shape {
+	if a == nil || b == nil || a.words == nil || b.words == nil {
+		return nil
+	}
+	return oneOfWords(slices.Concat(a.words, b.words)...)
+}
+
+// kindsNamed names JSON types for people.
+func kindsNamed(kinds []string) string {
+	names := map[string]string{"object": "an object", "array": "a list", "integer": "a number", "number": "a number", "boolean": "true or false"}
+	var all []string
+	for _, kind := range kinds {
+		if name := names[kind]; name != "" {
+			all = append(all, name)
+		}
+	}
+	if all == nil {
+		return "null"
+	}
+	return strings.Join(all, " or ")
+}
+
+// reportField reports a field that an object does not have.
+func (r *references) reportField(n *ast.MemberNode, name string, of *shape) {
+	source := "`" + shorten(n.Node.String()) + "`"
+	of = of.read()
+	if len(of.fields) == 0 {
+		r.report(n.Property, source+" has no fields, so no "+quote(name), "")
+		return
+	}
+	fields := sortedKeys(of.fields)
+	r.report(n.Property, source+" has no field "+quote(name), r.at.suggest(name, fields, "it has "+strings.Join(fields, ", ")))
+}
