@@ -127,7 +127,7 @@ func (o *Orchestrator) toolInfo(name string, internal bool) (plan.ToolInfo, bool
 	spec := tool.Spec()
 	info := plan.ToolInfo{
 		Name: spec.Name, Effect: plan.Effect(spec.Effect), AnyState: spec.Gate == tools.AnyState, Direct: spec.Direct, Command: spec.Command,
-		Required: required, Properties: fields, Output: tool.OutputSchema,
+		Required: required, Properties: fields, Input: tool.InputSchema, Output: tool.OutputSchema, Check: tool.Check,
 	}
 	return info, true
 }

@@ -53,7 +53,7 @@ func (k *linker) checkTool(s *Step, at location, anyState bool) {
 	if s.Verify != nil {
 		s.Verify.Tool = k.properName(s.Verify.Tool)
 		if info, ok := k.lookUp(s.Verify.Tool, at.at("verify").at("tool")); ok {
-			checkArguments(s.Verify.With, info, at.at("verify"))
+			k.checkArguments(s.Verify.With, info, at.at("verify"))
 			k.checkSplices(s.Verify.With, info, at.at("verify"))
 		}
 	}
@@ -63,7 +63,7 @@ func (k *linker) checkTool(s *Step, at location, anyState bool) {
 		at.at("tool").report("the tool "+s.Tool+" is no step of a task", "a registered agent calls it over MCP or /rpc, with its own credential")
 	}
 	if ok {
-		checkArguments(s.With, info, at)
+		k.checkArguments(s.With, info, at)
 		k.checkSplices(s.With, info, at)
 		if anyState && !info.AnyState {
 			at.at("tool").report("the tool "+s.Tool+" does not run while the task is COMPLETED",
@@ -104,8 +104,16 @@ func (k *linker) lookUp(name string, at location) (ToolInfo, bool) {
 	return info, ok
 }
 
-// checkArguments compares the names of arguments with the inputs of a tool.
-func checkArguments(with any, info ToolInfo, at location) {
+// checkArguments compares arguments with the inputs of a tool: first the names, then what is written out.
+func (k *linker) checkArguments(with any, info ToolInfo, at location) {
+	before := len(k.problems)
+	checkNamed(with, info, at)
+	if len(k.problems) == before {
+		k.checkLiterals(with, info, at.at("with"))
+	}
+}
+
+func checkNamed(with any, info ToolInfo, at location) {
 	if _, computed := with.(string); computed {
 		return
 	}
@@ -157,5 +165,8 @@ func (k *linker) checkRun(n *Node, at location) {
 		if _, ok := given[name]; !ok && (property == nil || property.Default == nil) {
 			at.at("with").report("the input "+quote(name)+" of the plan is missing", "")
 		}
+	}
+	if !k.opt.Accepted {
+		checkFields(takes.schema, given, at.at("with"))
 	}
 }

@@ -189,6 +189,9 @@ func (k *linker) children(n *Node, at location, outer *scope, section string) {
 	at = at.at("do")
 	k.checkAs(n.Step, at)
 	known := outer.known
+	if n.Matrix != nil {
+		known = nil // members know it
+	}
 	sibling := func(id string) bool { return slices.Contains(ids(n.Do), id) }
 	for i, s := range n.Do {
 		sc := k.scope("step "+quote(s.ID), rootInputs, rootSteps, rootTask, n.As, rootIndex)

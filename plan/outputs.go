@@ -30,7 +30,7 @@ func (k *linker) outputOf(s *Step) *shape {
 		for _, child := range s.Do {
 			fields[child.ID] = k.outputOf(child)
 		}
-		return listOf(object(fields))
+		return arrayOf(object(fields))
 	case KindRun:
 		return shapeOfTemplate(orEmpty(s.Run.Outputs))
 	case KindWait:

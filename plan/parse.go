@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -41,8 +42,10 @@ type ToolInfo struct {
 	Command string
 	// Properties are the names of all inputs; nil = unknown, so that no name is refused.
 	Properties []string
-	// Output returns the JSON Schema of the output; nil = unknown.
-	Output func() json.RawMessage
+	// Input and Output return the JSON Schemas of the input and of the output; nil = unknown.
+	Input, Output func() json.RawMessage
+	// Check is what the tool does with the arguments of a call before it begins; nil = unknown.
+	Check func(json.RawMessage) (json.RawMessage, error)
 }
 
 // Parse reads a plan, YAML or JSON, and checks all of it. name is the file for messages and for the
@@ -72,7 +75,7 @@ func Compile(normalised []byte) (*Program, error) {
 }
 
 func load(name string, src []byte, limit bounds, opt Options) (*Plan, *Program, error) {
-	l := &loader{opt: opt, origins: map[*Plan]location{}, toolShapes: map[string]*shape{}, languages: opt.Languages.take()}
+	l := &loader{opt: opt, origins: map[*Plan]location{}, toolShapes: map[string]*shape{}, toolInputs: map[string]*jsonschema.Schema{}, languages: opt.Languages.take()}
 	defer opt.Languages.give(l.languages)
 	doc := readDocument(name, src, limit, &l.problems, opt.Warn)
 	if doc == nil {
@@ -106,6 +109,8 @@ type loader struct {
 	languages languages
 	// toolShapes are the outputs of the tools that expressions look into.
 	toolShapes map[string]*shape
+	// toolInputs are the compiled schemas of the tools that expressions are handed to.
+	toolInputs map[string]*jsonschema.Schema
 }
 
 // plan reads one plan; nesting counts the plans around it.

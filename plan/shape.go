@@ -34,8 +34,8 @@ func object(fields map[string]*shape) *shape {
 	return &shape{kinds: []string{"object"}, fields: fields, closed: true}
 }
 
-// listOf returns the shape of a list.
-func listOf(items *shape) *shape { return &shape{kinds: []string{"array"}, items: items} }
+// arrayOf returns the shape of a list.
+func arrayOf(items *shape) *shape { return &shape{kinds: []string{"array"}, items: items} }
 
 // oneOfWords returns the shape of a text that is one of the words.
 func oneOfWords(words ...string) *shape { return &shape{kinds: []string{"string"}, words: words} }
@@ -122,7 +122,7 @@ func shapeOfTemplate(v any) *shape {
 		}
 		return object(fields)
 	case []any:
-		return listOf(nil)
+		return arrayOf(nil)
 	case string:
 		if isExpression(v) {
 			return nil

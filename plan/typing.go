@@ -166,7 +166,7 @@ func (t typer) builtin(n *ast.BuiltinNode) *shape {
 	case "find", "findLast", "first", "last":
 		return list.item()
 	case "map":
-		return listOf(last)
+		return arrayOf(last)
 	default:
 		return nil
 	}

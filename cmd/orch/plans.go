@@ -113,7 +113,7 @@ func toolInfo(t tools.Tool) plan.ToolInfo {
 	required, fields := tools.Fields(t)
 	return plan.ToolInfo{
 		Name: spec.Name, Effect: plan.Effect(spec.Effect), AnyState: spec.Gate == tools.AnyState, Direct: spec.Direct, Command: spec.Command,
-		Required: required, Properties: fields, Output: t.OutputSchema,
+		Required: required, Properties: fields, Input: t.InputSchema, Output: t.OutputSchema, Check: t.Check,
 	}
 }
 
