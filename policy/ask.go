@@ -100,6 +100,7 @@ func (p *Policy) ifDestructive(c Call) *Ask {
 		Rule: "destructive", Field: c.Spec.Command, Type: DestructiveOperation, Risk: "high",
 		Reason:  "the command counts as destructive: " + class.Reason + c.changed(),
 		Instead: "use a command that is not destructive and writes only inside the task's workspace",
+		Offers:  c.programOffer(),
 	}
 }
 

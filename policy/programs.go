@@ -107,16 +107,41 @@ func plainQuoted(q *syntax.DblQuoted) bool {
 	return true
 }
 
-// pinned reports whether the call runs a program that its plan, and the plan of every task above, names with this content.
+// scopeProgram begins a scope that lets a program of the user's own be run: its real path and the digest of its content follow.
+const scopeProgram = "program "
+
+// programScope is the scope of a program with its content.
+func programScope(p events.Program) string { return programScopes(p.Path) + p.SHA256 }
+
+// programScopes begins the scopes of a program, whatever its content.
+func programScopes(path string) string { return scopeProgram + path + " sha256:" }
+
+// pinned reports whether the call runs a program that somebody has granted to its session, or that its plan, and the plan of every
+// task above, names with this content. One that the calls of the session may change is never pinned: another call could do so
+// between the look at it and its start.
 func (c Call) pinned() bool {
-	return c.Program.Path != "" && c.allowed(func(a Allow) bool { return slices.Contains(a.Programs, c.Program) })
+	if c.Program.Path == "" || c.owns(c.Program.Path) {
+		return false
+	}
+	return slices.Contains(c.Scopes, programScope(c.Program)) || c.allowed(func(a Allow) bool { return slices.Contains(a.Programs, c.Program) })
 }
 
-// changed says that the plan names the program of the call, but with other content; "" when it does not.
-func (c Call) changed() string {
-	named := slices.ContainsFunc(c.Allow.Programs, func(p events.Program) bool { return p.Path == c.Program.Path })
-	if c.Program.Path == "" || !named || slices.Contains(c.Allow.Programs, c.Program) {
-		return ""
+// programOffer is what a grant may open for the session of a call beside the call: its program, as it is now.
+func (c Call) programOffer() []string {
+	if len(c.Project) == 0 || c.Program.Path == "" || c.owns(c.Program.Path) {
+		return nil
 	}
-	return "; " + c.Program.Path + " has changed since its plan was submitted with it under allow.programs"
+	return []string{programScope(c.Program)}
+}
+
+// changed says that the program of the call was allowed with other content; "" when it was not.
+func (c Call) changed() string {
+	switch path := c.Program.Path; {
+	case path == "" || c.pinned():
+	case slices.ContainsFunc(c.Allow.Programs, func(p events.Program) bool { return p.Path == path && p != c.Program }):
+		return "; " + path + " has changed since its plan was submitted with it under allow.programs"
+	case slices.ContainsFunc(c.Scopes, func(s string) bool { return strings.HasPrefix(s, programScopes(path)) && s != programScope(c.Program) }):
+		return "; " + path + " has changed since it was granted to the session"
+	}
+	return ""
 }

@@ -96,6 +96,13 @@ func TestPinnedProgram(t *testing.T) {
 	assert.NotNil(t, decide(func(c *policy.Call) { c.Within = []policy.Allow{names, {}} }), "a task above does not name it")
 	assert.NotNil(t, decide(func(c *policy.Call) { c.Allow = policy.Allow{} }))
 	assert.NotNil(t, decide(func(c *policy.Call) { c.Program = events.Program{} }), "it is not known what it runs")
+	assert.NotNil(t, decide(func(c *policy.Call) { c.Scopes = []string{"path /root/proj"} }), "its session may change it")
+	assert.Nil(t, decide(func(c *policy.Call) {
+		c.Allow, c.Scopes = policy.Allow{}, []string{"program /root/proj/score.sh sha256:aa"}
+	}))
+	assert.NotNil(t, decide(func(c *policy.Call) {
+		c.Allow, c.Scopes = policy.Allow{}, []string{"program /root/proj/score.sh sha256:a"}
+	}))
 	ask := decide(func(c *policy.Call) { c.Program.SHA256 = "bb" })
 	require.NotNil(t, ask)
 	assert.Contains(t, ask.Reason, "/root/proj/score.sh has changed since its plan was submitted")

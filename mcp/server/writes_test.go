@@ -76,6 +76,37 @@ func TestHowASessionWrites(t *testing.T) {
 	assert.Contains(t, agent("FILE_WRITE", fileWrite(filepath.Join(n.root, "five.txt"))), "APPROVAL_REQUIRED")
 }
 
+// asked is the approval for which an answer says that a call waits.
+func (n *node) asked(answer string) orchestrator.ApprovalView {
+	n.t.Helper()
+	require.Contains(n.t, answer, "APPROVAL_REQUIRED")
+	r := orchestrator.ApprovalsRequest{ID: regexp.MustCompile(`APR_[0-9A-Za-z_]+`).FindString(answer)}
+	all, err := n.owner.Approvals(n.t.Context(), r)
+	require.NoError(n.t, err)
+	return all.Approvals[0]
+}
+
+// A program that is granted to a session is not asked about again in it, as long as it stays what it was.
+func TestAProgramForTheSession(t *testing.T) {
+	t.Parallel()
+	n := startNode(t)
+	script := filepath.Join(n.root, "score.sh")
+	require.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\necho scored $1\n"), 0o700))
+	call := n.writing(t, "ask", "ada.operator")
+	first := call("BASH_EXECUTE", bash("./score.sh a"))
+	offers := n.asked(first).Offers
+	require.Len(t, offers, 1)
+	require.Regexp(t, "^program "+regexp.QuoteMeta(script)+" sha256:[0-9a-f]{64}$", offers[0])
+	n.grant(first, offers[0])
+	assert.Contains(t, call("BASH_EXECUTE", bash("./score.sh b")), `scored b`)
+	assert.Contains(t, call("BASH_EXECUTE", bash("sh score.sh c")), `scored c`)
+	assert.Contains(t, call("BASH_EXECUTE", bash("./score.sh d; ./other.sh")), "APPROVAL_REQUIRED")
+	require.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\necho changed\n"), 0o700))
+	assert.Contains(t, n.asked(call("BASH_EXECUTE", bash("./score.sh b"))).Rationale, "has changed since it was granted to the session")
+	free := n.writing(t, "allow", "ada.operator")("BASH_EXECUTE", bash("./score.sh b"))
+	assert.Empty(t, n.asked(free).Offers, "the session may change it")
+}
+
 // Nothing is opened that an approval does not offer.
 func TestOnlyWhatIsOfferedIsOpened(t *testing.T) {
 	t.Parallel()
