@@ -62,6 +62,7 @@ func samples() map[events.Kind]events.Payload {
 		events.ApprovalVoted:    &events.Decision{ID: "APR_1", Approver: "user:ada", At: at},
 		events.ApprovalGranted:  &events.Decision{ID: "APR_1", Approver: "user:ada", Reason: "r", At: at, ValidUntil: &at, Form: value},
 		events.ApprovalRejected: &events.Decision{ID: "APR_1", Approver: "user:ada", Reason: "r", At: at, Disposition: "revise"},
+		events.FileChanged:      &events.Changed{Path: "/p", How: "M"},
 		events.ApprovalUsed:     &events.Used{ID: "APR_1", By: "TASK_2"},
 		events.ApprovalExpired:  &events.Elapsed{ID: "APR_1", At: at}, events.ApprovalReminded: &events.Elapsed{ID: "APR_1", At: at},
 		events.QuestionAsked:    &events.Question{ID: "ASK_1", Step: "a", Key: "name", Kind: events.Elicitation, Params: value, ExpiresAt: at},

@@ -61,6 +61,8 @@ const (
 	CheckpointCreated  Kind = "checkpoint.created"
 	CheckpointRestored Kind = "checkpoint.restored"
 	ResultRefused      Kind = "result.refused"
+	// FileChanged says that a call has changed a file of the project of its session.
+	FileChanged Kind = "file.changed"
 )
 
 // Payload is the data of an event. The set is sealed: every payload type is in this package.
@@ -314,6 +316,13 @@ type Read struct {
 	SHA256 string `json:"sha256"`
 }
 
+// Changed is the data of file.changed. `orch undo` puts the file back.
+type Changed struct {
+	Path string `json:"path"`
+	// How is A for added, M for modified, D for deleted and T for another type.
+	How string `json:"how"`
+}
+
 // Logged is the data of log.written (S0-150).
 type Logged struct {
 	Step string `json:"step,omitempty"`
@@ -348,6 +357,7 @@ type Refused struct {
 }
 
 func (*Submitted) payload()       {}
+func (*Changed) payload()         {}
 func (*Moved) payload()           {}
 func (*Paused) payload()          {}
 func (*CancelRequested) payload() {}
@@ -434,6 +444,8 @@ func newPayload(k Kind) Payload {
 		return new(Elapsed)
 	case ApprovalUsed:
 		return new(Used)
+	case FileChanged:
+		return new(Changed)
 	case QuestionAsked:
 		return new(Question)
 	case QuestionAnswered:
@@ -468,6 +480,6 @@ func Kinds() []Kind {
 		ResultRefused,
 		StepParked, ApprovalRequested, ApprovalVoted, ApprovalGranted, ApprovalRejected, ApprovalExpired, ApprovalReminded,
 		QuestionAsked, QuestionAnswered, QuestionExpired,
-		StepNoted, ApprovalUsed,
+		StepNoted, ApprovalUsed, FileChanged,
 	}
 }

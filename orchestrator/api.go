@@ -171,6 +171,8 @@ type TaskView struct {
 	RetryOf  events.TaskID      `json:"retry_of,omitempty"`
 	// Requestor is who submitted the task; for a part of another task, "task:" and its id.
 	Requestor string `json:"requestor,omitempty"`
+	// Session is the one in which the task was asked for, its own id for a session.
+	Session events.TaskID `json:"session,omitempty"`
 	// DependsOn lists the dependencies that are not done yet.
 	DependsOn []events.TaskID `json:"depends_on,omitempty"`
 	CreatedAt time.Time       `json:"created_at"`

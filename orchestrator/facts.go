@@ -15,7 +15,7 @@ import (
 
 // factKinds are the events that a call may add to the log: none that moves a task or a step.
 func factKinds() []events.Kind {
-	return []events.Kind{events.FileRead, events.LogWritten, events.CheckpointCreated, events.CheckpointRestored, events.ApprovalRequested}
+	return []events.Kind{events.FileRead, events.FileChanged, events.LogWritten, events.CheckpointCreated, events.CheckpointRestored, events.ApprovalRequested}
 }
 
 // record adds a fact of a call to the history. A request for approval lets the task wait (S0-162).

@@ -259,6 +259,8 @@ func (p *Policy) protection(path string, access tools.Access, workspace string) 
 		return "it is the directory of all workspaces or contains it"
 	case within(p.data, path):
 		return "it contains the data directory of the node"
+	case within(path, filepath.Join(p.working, ".undo")):
+		return "it is what sessions are undone with"
 	}
 	rel := strings.TrimPrefix(strings.TrimPrefix(path, p.root), "/")
 	if metadata(rel) {

@@ -17,6 +17,9 @@ func (e *Env) Sandbox(write ...string) proc.Sandbox {
 	for _, place := range e.Writable {
 		s.Keep = append(s.Keep, filepath.Join(place, ".git", "hooks"), filepath.Join(place, ".git", "config"), filepath.Join(place, ".orch"))
 	}
+	if len(e.Writable) > 0 {
+		s.Keep = append(s.Keep, filepath.Join(filepath.Dir(e.Workspace), ".undo"))
+	}
 	if e.Approval != "" {
 		s.Write, s.Keep = append(s.Write, e.Reach()...), nil
 	}

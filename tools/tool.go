@@ -246,6 +246,8 @@ type Env struct {
 	Progress func(done, total float64, message string)
 	// Record adds a fact to the log, in the same commit as the result of the call; never nil.
 	Record func(kind events.Kind, data events.Payload)
+	// Undo puts back what the calls of a session have changed; nil when nothing is kept.
+	Undo func(context.Context, Undo) (Undone, error)
 	// Spawn lets the call go on as a child task once the tool has returned: the output of the tool is dropped,
 	// and what becomes of the child is the end of the call. Never nil.
 	Spawn func(Spawn)
@@ -257,6 +259,20 @@ func (e *Env) Context() events.TaskID {
 		return e.Session
 	}
 	return e.Task
+}
+
+// Undo says what to put back.
+type Undo struct {
+	// Session is whose calls are undone, Task the only one of them; "" for all.
+	Session, Task events.TaskID
+	// Force also puts back what has changed since. DryRun only looks.
+	Force, DryRun bool
+}
+
+// Undone says what was put back, by absolute paths.
+type Undone struct {
+	// Restored were written again, Removed were new, Conflicts have changed since and stay.
+	Restored, Removed, Conflicts []string
 }
 
 // Spawn is a child task that a call asks for.

@@ -82,6 +82,7 @@ func (w *Worker) newAttempt(c work.Call) *attempt {
 			}
 		},
 		Record: a.record,
+		Undo:   func(ctx context.Context, u tools.Undo) (tools.Undone, error) { return w.undo(ctx, a, u) },
 		Spawn:  a.spawn,
 	}
 	return a
@@ -167,9 +168,11 @@ func (w *Worker) invoke(ctx context.Context, a *attempt) (json.RawMessage, error
 		time.AfterFunc(w.cfg.Grace, func() { w.abandon(ctx, a) })
 	})
 	defer disarm()
+	keep := w.keepProject(ctx, a)
 	failpoint.Pass(failpoint.BeforeEffect)
 	output, err := a.tool.Call(ctx, &a.env, a.args)
 	failpoint.Pass(failpoint.AfterEffect)
+	keep()
 	if err != nil && ctx.Err() != nil && !hasNote(err) {
 		return nil, context.Cause(ctx)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/gopool"
 	"github.com/orch-dev/orch/internal/pathindex"
+	"github.com/orch-dev/orch/internal/undo"
 	"github.com/orch-dev/orch/internal/workspace"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/work"
@@ -37,7 +38,9 @@ type Worker struct {
 	cfg        Config
 	workspaces *workspace.Tree
 	// names knows the files below the root for rules about paths.
-	names    *pathindex.Index
+	names *pathindex.Index
+	// kept is what calls of sessions have changed, nil when no programs run.
+	kept     *undo.Store
 	attempts *attemptTable
 	// calls counts the calls that were taken and whose outcome is not reported yet.
 	calls sync.WaitGroup
@@ -67,6 +70,7 @@ func New(owner work.Owner, catalogue *tools.Catalogue, rules Policy, cfg Config)
 	return &Worker{
 		owner: &vigil{Owner: owner, attempts: attempts, uptime: cfg.Uptime, log: cfg.Logger, last: cfg.Uptime()}, catalogue: catalogue, rules: rules, cfg: cfg, workspaces: tree,
 		names:    pathindex.New(cfg.Root.Name(), tree.Name()),
+		kept:     newKept(cfg, tree),
 		attempts: attempts, pool: gopool.New(cfg.Concurrency), nudge: make(chan struct{}, 1), got: 1,
 	}, nil
 }

@@ -124,6 +124,8 @@ func describeTask(e events.Event) string {
 		return string(d.Task) + " is " + d.State
 	case *events.Read:
 		return fmt.Sprintf("%s (sha256 %.12s)", d.Path, d.SHA256)
+	case *events.Changed:
+		return d.How + " " + d.Path
 	case *events.Checkpointed:
 		return d.Name + " " + d.ID
 	case *events.Restored:

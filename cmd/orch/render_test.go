@@ -92,7 +92,7 @@ func TestEveryKindIsDescribed(t *testing.T) {
 		var e events.Event
 		data := `{"step":"s\u001b","attempt":2,"name":"n\n","reason":"r\r","tool":"T","worker":"w","message":"m\nx","level":"INFO","at":"2026-01-02T12:00:00Z",` +
 			`"error":{"name":"TIMEOUT","message":"late"},"task":"TASK_X","state":"DONE","child":"TASK_Y","from":"TASK_Z","as":"retry","by":"ada","signal":"go","path":"/p","sha256":"0123456789abcdef","id":"i","items":[1,2],"duration":1500000,` +
-			`"approval":"APR_1","by":"ada","expires_at":"2026-01-02T12:00:00Z","rationale":"w\u001b","approver":"user:bob","key":"k\u001b","kind":"elicitation","action":"accept\u001b","note":{"job":"j\u001b"}}`
+			`"approval":"APR_1","by":"ada","how":"M\u001b","expires_at":"2026-01-02T12:00:00Z","rationale":"w\u001b","approver":"user:bob","key":"k\u001b","kind":"elicitation","action":"accept\u001b","note":{"job":"j\u001b"}}`
 		if kind == events.CheckpointCreated || kind == events.CheckpointRestored {
 			data = `{"id":"i","name":"n","state":{},"at":"2026-01-02T12:00:00Z"}`
 		}

@@ -53,7 +53,7 @@ func newRoot(a *app) *cobra.Command {
 		&cobra.Group{ID: groupPlans, Title: "Plans, tools and policy:"},
 		&cobra.Group{ID: groupNode, Title: "The node:"},
 	)
-	grouped(root, groupTasks, newSubmit(a), newCancel(a), newPause(a), newResume(a), newRetry(a), newRedrive(a), newSignal(a),
+	grouped(root, groupTasks, newSubmit(a), newCancel(a), newPause(a), newResume(a), newRetry(a), newRedrive(a), newSignal(a), newUndo(a),
 		newResolve(a), newApprovals(a), newApprove(a), newReject(a),
 		newQuestions(a), newAnswer(a), newCheckpoint(a), newMessage(a))
 	grouped(root, groupReads, newList(a), newSessions(a), newGet(a), newResult(a), newWatch(a), newLogs(a), newExplain(a),

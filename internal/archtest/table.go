@@ -63,7 +63,7 @@ func layers() []Layer {
 			}},
 			{Package: "worker", Imports: []string{
 				"fault", "events", "statemachine", "work", "tools", "policy",
-				"internal/gopool", "internal/failpoint", "internal/pathguard", "internal/pathindex", "internal/pause", "internal/proc", "internal/uptime", "internal/workspace",
+				"internal/gopool", "internal/failpoint", "internal/pathguard", "internal/pathindex", "internal/pause", "internal/proc", "internal/undo", "internal/uptime", "internal/workspace",
 			}},
 		}},
 		{"adapters", adapters(face)},
@@ -132,6 +132,7 @@ func domain(family []string) []Row {
 		{Package: "tools/onboarding", Imports: append([]string{"agents"}, family...)},
 		{Package: "tools/system", Imports: append([]string{"agents"}, family...)},
 		{Package: "tools/*", Imports: family},
+		{Package: "internal/undo", Imports: []string{"fault", "internal/pathguard", "internal/proc"}},
 		{Package: "internal/workspace", Imports: []string{"fault", "events", "internal/pathguard"}},
 	}
 }

@@ -157,6 +157,9 @@ func (t *Tree) sweepOwners() error {
 	return err
 }
 
+// Has reports whether a task has a folder, in the archive or outside of it.
+func (t *Tree) Has(task string) bool { return t.exists(task) }
+
 // exists reports whether a task has a folder, in the archive or outside of it.
 func (t *Tree) exists(task string) bool {
 	for _, shelf := range []string{"", CompletedShelf, FailedShelf} {

@@ -1,11 +1,13 @@
 package server_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -115,4 +117,38 @@ func TestOnlyWhatIsOfferedIsOpened(t *testing.T) {
 	id := regexp.MustCompile(`APR_[0-9A-Za-z_]+`).FindString(answer)
 	_, err := n.owner.Decide(t.Context(), orchestrator.DecideRequest{ID: id, As: "granted", Opens: []string{"path /"}, Actor: "user:eve"})
 	require.ErrorContains(t, err, "does not offer")
+}
+
+// What a session has changed in the project, by files and by commands, is in the log and is put back when a person lets it.
+func TestUndoOverMCP(t *testing.T) {
+	t.Parallel()
+	n := startNode(t)
+	file := filepath.Join(n.root, "a.txt")
+	require.NoError(t, os.WriteFile(file, []byte("one"), 0o600))
+	call := n.writing(t, "allow", "ada.operator")
+	assert.Contains(t, call("FILE_READ", fmt.Sprintf(`{"file_path":%q}`, file)), "one")
+	assert.Contains(t, call("FILE_EDIT", fmt.Sprintf(`{"file_path":%q,"old_string":"one","new_string":"two"}`, file)), `"replacements":1`)
+	assert.Contains(t, call("BASH_EXECUTE", bash("echo three >> a.txt; echo new > new.txt")), `"exit_code":0`)
+	got, err := n.owner.List(t.Context(), orchestrator.ListRequest{Name: "BASH_EXECUTE"})
+	require.NoError(t, err)
+	history, err := n.owner.History(t.Context(), orchestrator.HistoryRequest{ID: got.Tasks[0].ID})
+	require.NoError(t, err)
+	text := string(mustMarshal(t, history))
+	assert.Contains(t, text, "file.changed")
+	asked := call("PROJECT_UNDO", `{}`)
+	require.Contains(t, asked, "APPROVAL_REQUIRED")
+	n.grant(asked)
+	require.Eventually(t, func() bool {
+		data, err := os.ReadFile(file)
+		return err == nil && string(data) == "one"
+	}, time.Minute, 5*time.Millisecond)
+	assert.NoFileExists(t, filepath.Join(n.root, "new.txt"))
+	assert.Contains(t, n.writing(t, "allow", "ada.operator")("FILE_WRITE", fileWrite(filepath.Join(n.root, "Working", ".undo", "git", "config"))), "NOT_FOUND", "it is not there for calls")
+}
+
+func mustMarshal(t *testing.T, v any) []byte {
+	t.Helper()
+	data, err := json.Marshal(v)
+	require.NoError(t, err)
+	return data
 }

@@ -26,7 +26,7 @@ const (
 func Tools() []tools.Tool {
 	return []tools.Tool{
 		fileRead, fileWrite, fileEdit, fileDelete, directoryCreate, directoryList, directoryDelete, globSearch, grepSearch,
-		patchApply004, append004, writeFile004, createDirectory004, moveFile004,
+		projectUndo, patchApply004, append004, writeFile004, createDirectory004, moveFile004,
 	}
 }
 

@@ -1,0 +1,248 @@
+package undo
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha1" //nolint:gosec // the ids of git
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/pathguard"
+)
+
+// Report says what was put back.
+type Report struct {
+	// Restored were written again, Removed were new, Conflicts have changed since and stay as they are. Paths are relative to the root.
+	Restored  []string `json:"restored"`
+	Removed   []string `json:"removed"`
+	Conflicts []string `json:"conflicts"`
+}
+
+// version is what was at a path.
+type version struct{ mode, id string }
+
+func (v version) absent() bool { return v.mode == "000000" }
+
+// moved is a path with what was there before the calls that are undone, and after them.
+type moved struct{ want, have version }
+
+// maxContent bounds a file that is compared, in bytes.
+const maxContent = 1 << 30
+
+// Undo puts back what the calls of a session have changed, of one task only if that is named: its calls are "TASK/step". What
+// somebody has changed since is a conflict, unless force. Nothing is written in a dry run. Files are written through root, which says what may be reached.
+func (s *Store) Undo(ctx context.Context, root *pathguard.Root, session, task string, force, dry bool) (Report, error) {
+	report := Report{Restored: []string{}, Removed: []string{}, Conflicts: []string{}}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.open(ctx, false); err != nil {
+		return report, err
+	}
+	all, err := s.movedBy(ctx, session, task)
+	if err != nil {
+		return report, err
+	}
+	var write []string
+	for _, path := range slices.Sorted(maps.Keys(all)) {
+		m := all[path]
+		switch now, err := versionAt(root, path); {
+		case err != nil:
+			return report, err
+		case now == m.want:
+		case now != m.have && !force:
+			report.Conflicts = append(report.Conflicts, path)
+		case m.want.absent():
+			report.Removed = append(report.Removed, path)
+		default:
+			report.Restored, write = append(report.Restored, path), append(write, m.want.mode+" "+m.want.id+"\t"+path)
+		}
+	}
+	if dry {
+		return report, nil
+	}
+	return report, s.put(ctx, root, report, write)
+}
+
+// put removes and writes what a report says.
+func (s *Store) put(ctx context.Context, root *pathguard.Root, report Report, write []string) error {
+	for _, path := range report.Removed {
+		if err := root.Remove(path); err != nil && !fault.Has(err, fault.NotFound) {
+			return err
+		}
+	}
+	if len(write) == 0 {
+		return nil
+	}
+	temp := filepath.Join(s.Dir(), "put-"+rand.Text())
+	defer func() { _ = os.RemoveAll(temp) }()
+	script := `export GIT_INDEX_FILE="` + temp + `.index"
+git update-index -z --index-info && git checkout-index -a --prefix="` + temp + `/"; code=$?
+rm -f "$GIT_INDEX_FILE"; exit $code`
+	if _, err := s.git(ctx, strings.Join(write, "\x00")+"\x00", script); err != nil {
+		return err
+	}
+	for _, path := range report.Restored {
+		if err := s.putOne(root, temp, path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// putOne moves one file to where it was. It keeps the mode of the one that is there now; one that is new is for its owner alone.
+func (s *Store) putOne(root *pathguard.Root, temp, path string) error {
+	from := filepath.Join(temp, path)
+	info, err := os.Lstat(from)
+	if err != nil {
+		return err
+	}
+	if info.Mode()&fs.ModeSymlink == 0 {
+		mode := info.Mode().Perm() & 0o700
+		if now, err := root.Lstat(path); err == nil && now.Mode().IsRegular() {
+			mode |= now.Mode().Perm() &^ 0o100
+		}
+		if err := os.Chmod(from, mode); err != nil {
+			return err
+		}
+	}
+	if err := root.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	rel, err := s.root.ResolveEntry(from)
+	if err != nil {
+		return err
+	}
+	return s.root.Rename(rel, path)
+}
+
+// logged is a commit of a session: before or after a call, with the paths of that, none for all.
+type logged struct {
+	commit, when, call string
+	paths              []string
+}
+
+// read lists the commits of a session, the newest first.
+func (s *Store) read(ctx context.Context, session string) ([]logged, error) {
+	text, err := s.git(ctx, "", `git rev-parse -q --verify "$UNDO_REF" >/dev/null || exit 0
+git log --first-parent --format='%x01%H %B' "$UNDO_REF"`, "UNDO_REF=refs/undo/"+session)
+	if err != nil || text == "" {
+		return nil, err
+	}
+	var all []logged
+	for _, entry := range strings.Split(text, "\x01")[1:] {
+		lines := strings.Split(strings.TrimSpace(entry), "\n")
+		first := strings.SplitN(lines[0], " ", 3)
+		if len(first) != 3 {
+			return nil, fault.New(fault.Internal, "git says %q of a commit", lines[0])
+		}
+		l := logged{commit: first[0], when: first[1], call: first[2]}
+		for _, line := range lines[1:] {
+			if path, err := strconv.Unquote(line); err == nil {
+				l.paths = append(l.paths, path)
+			}
+		}
+		all = append(all, l)
+	}
+	return all, nil
+}
+
+// movedBy lists what the calls have changed: the oldest version that they found, and the newest that they left. A call that was cut
+// off has left what is there now.
+func (s *Store) movedBy(ctx context.Context, session, task string) (map[string]moved, error) {
+	commits, err := s.read(ctx, session)
+	if err != nil {
+		return nil, err
+	}
+	all, after := map[string]moved{}, map[string]string{}
+	for _, c := range commits {
+		if of, _, _ := strings.Cut(c.call, "/"); task != "" && of != task {
+			continue
+		}
+		if c.when == "after" {
+			after[c.call] = c.commit
+			continue
+		}
+		if after[c.call] == "" {
+			cut := &Change{store: s, session: session, call: c.call, paths: c.paths}
+			files, err := s.filesAt(ctx, c.paths)
+			if err == nil {
+				after[c.call], err = cut.commit(ctx, files, "after")
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		if err := s.collect(ctx, all, c, after[c.call]); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// collect adds what a call has changed, after what newer calls have.
+func (s *Store) collect(ctx context.Context, all map[string]moved, before logged, after string) error {
+	text, err := s.git(ctx, "", "git diff-tree -r -z --no-renames --raw "+before.commit+" "+after)
+	if err != nil || text == "" {
+		return err
+	}
+	const submodule = "160000"
+	parts := strings.Split(strings.TrimSuffix(text, "\x00"), "\x00")
+	for i := 0; i+1 < len(parts); i += 2 {
+		f := strings.Fields(strings.TrimPrefix(parts[i], ":")) // mode mode id id how
+		if len(f) != 5 {
+			return fault.New(fault.Internal, "git says %q of a change", parts[i])
+		}
+		path := parts[i+1]
+		if !covers(before.paths, path) || f[0] == submodule || f[1] == submodule {
+			continue
+		}
+		m, known := all[path]
+		if !known {
+			m.have = version{f[1], f[3]}
+		}
+		m.want = version{f[0], f[2]}
+		all[path] = m
+	}
+	return nil
+}
+
+// versionAt is what is at a path now, in the words of git.
+func versionAt(root *pathguard.Root, path string) (version, error) {
+	none := version{"000000", strings.Repeat("0", 40)}
+	info, err := root.Lstat(path)
+	if fault.Has(err, fault.NotFound) || err == nil && info.IsDir() {
+		return none, nil
+	}
+	if err != nil {
+		return none, err
+	}
+	if info.Mode()&fs.ModeSymlink != 0 {
+		target, err := os.Readlink(root.Abs(path))
+		return version{"120000", blobID([]byte(target))}, err
+	}
+	data, err := root.ReadFile(path, maxContent)
+	if err != nil {
+		return none, err
+	}
+	mode := "100644"
+	if info.Mode()&0o100 != 0 {
+		mode = "100755"
+	}
+	return version{mode, blobID(data)}, nil
+}
+
+// blobID is the id that git gives contents.
+func blobID(data []byte) string {
+	h := sha1.New() //nolint:gosec // the ids of git
+	_, _ = fmt.Fprintf(h, "blob %d\x00", len(data))
+	_, _ = h.Write(data)
+	return hex.EncodeToString(h.Sum(nil))
+}

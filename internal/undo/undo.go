@@ -1,0 +1,290 @@
+// Package undo keeps what the calls of a session change below a root, so that it can be put back.
+//
+// It is a git repository of its own beside the workspaces (Folder), with the root as its work tree: what is about to be
+// changed is added before a call, and again after it. The two trees of each call are commits on a branch for the session.
+// Contents are taken as they are, whatever attributes the project has, and never compressed.
+package undo
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/pathguard"
+	"github.com/orch-dev/orch/internal/proc"
+)
+
+// Folder is the name of the folder beside the workspaces that holds everything.
+const Folder = ".undo"
+
+const (
+	// MaxFiles bounds the files of a root of which all are kept before a program runs, when nobody says.
+	MaxFiles = 50_000
+	// maxTime bounds how long one look at the root may take.
+	maxTime = 30 * time.Second
+	// recount is how long a root that is too large is not counted again.
+	recount = 10 * time.Minute
+	// maxListed bounds what is read of a list, in bytes.
+	maxListed = 32 << 20
+)
+
+// skipped are the folders that are made again from what is kept.
+func skipped() []string {
+	return []string{".git", "node_modules", ".venv", "venv", "__pycache__", ".tox", "target", ".gradle", ".orch"}
+}
+
+// Store keeps the changes below one root. It is safe for concurrent use in one process.
+type Store struct {
+	root    *pathguard.Root
+	exec    *proc.Runner
+	working string
+	now     func() time.Time
+
+	// Lives reports whether a session still has its workspace; what is kept of others goes when the store is opened. Nil keeps all.
+	Lives func(session string) bool
+	// Max bounds the files of a root of which all are kept before a program runs.
+	Max int
+
+	mu    sync.Mutex
+	ready bool
+	// large is until when the root is known to have too many files.
+	large time.Time
+}
+
+// New returns the store of a root whose workspaces lie in the absolute path working.
+func New(root *pathguard.Root, exec *proc.Runner, working string) *Store {
+	return &Store{root: root, exec: exec, working: working, now: time.Now, Max: MaxFiles}
+}
+
+// Dir is the absolute path of the folder with everything.
+func (s *Store) Dir() string { return filepath.Join(s.working, Folder) }
+
+// Change is one call that changes something.
+type Change struct {
+	store         *Store
+	session, call string
+	paths         []string
+	// before is the commit with what was there before.
+	before string
+}
+
+// Changed is a path that a call has changed.
+type Changed struct {
+	// Path is relative to the root, How is A for added, M for modified, D for deleted or T for another type.
+	Path, How string
+}
+
+// Begin keeps what is at the paths, which are relative to the root, or below all of the root when there are none. LIMIT is
+// told by ErrTooLarge: the root has more than MaxFiles.
+func (s *Store) Begin(ctx context.Context, session, call string, paths []string) (*Change, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.open(ctx, len(paths) == 0); err != nil {
+		return nil, err
+	}
+	c := &Change{store: s, session: session, call: call, paths: paths}
+	files, err := s.filesAt(ctx, paths)
+	if err != nil {
+		return nil, err
+	}
+	c.before, err = c.commit(ctx, files, "before")
+	return c, err
+}
+
+// End keeps what is there now and returns what the call has changed. A call that has changed nothing leaves no trace.
+func (c *Change) End(ctx context.Context) ([]Changed, error) {
+	s := c.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	files, err := s.filesAt(ctx, c.paths)
+	if err != nil {
+		return nil, err
+	}
+	after, err := c.commit(ctx, files, "after")
+	if err != nil {
+		return nil, err
+	}
+	return s.diff(ctx, c.before, after, c.paths)
+}
+
+// commit takes over what is there, and puts it on the branch of the session. The message says when, which call, and its paths.
+func (c *Change) commit(ctx context.Context, files, when string) (string, error) {
+	message := []string{when + " " + c.call, ""}
+	for _, path := range c.paths {
+		message = append(message, strconv.Quote(path))
+	}
+	return c.store.git(ctx, files, add(len(c.paths) == 0)+commit, "UNDO_REF=refs/undo/"+c.session, "UNDO_MESSAGE="+strings.Join(message, "\n"))
+}
+
+// ErrTooLarge says that the root has more files than are kept before a program runs.
+var ErrTooLarge = errors.New("the root has too many files to keep them before a program runs")
+
+// open makes the repository, and counts the files of the root when all are to be kept.
+func (s *Store) open(ctx context.Context, all bool) error {
+	if all {
+		if err := s.small(); err != nil {
+			return err
+		}
+	}
+	if s.ready {
+		return nil
+	}
+	rel, err := s.root.Resolve(s.Dir())
+	if err != nil {
+		return err
+	}
+	if err := s.root.MkdirAll(rel, 0o700); err != nil {
+		return err
+	}
+	_, err = s.git(ctx, "", `git init -q "$GIT_DIR" && git config core.compression 0 && git config gc.auto 0 && mkdir -p "$GIT_DIR/info" &&
+printf '* -text -filter -ident -working-tree-encoding -merge\n' >"$GIT_DIR/info/attributes"`)
+	if err == nil {
+		err = s.sweep(ctx)
+	}
+	s.ready = err == nil
+	return err
+}
+
+// sweep lets go of what is kept for sessions that are gone.
+func (s *Store) sweep(ctx context.Context) error {
+	if s.Lives == nil {
+		return nil
+	}
+	refs, err := s.git(ctx, "", "git for-each-ref --format='%(refname)' refs/undo/")
+	if err != nil {
+		return err
+	}
+	var gone strings.Builder
+	for ref := range strings.FieldsSeq(refs) {
+		if session := strings.TrimPrefix(ref, "refs/undo/"); !s.Lives(session) {
+			gone.WriteString("delete " + ref + "\n")
+		}
+	}
+	if gone.Len() == 0 {
+		return nil
+	}
+	_, err = s.git(ctx, gone.String(), "git update-ref --stdin && git gc -q --prune=now")
+	return err
+}
+
+// small returns ErrTooLarge for a root with too many files.
+func (s *Store) small() error {
+	if s.now().Before(s.large) {
+		return ErrTooLarge
+	}
+	left := s.Max
+	err := filepath.WalkDir(s.root.Name(), func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return nil //nolint:nilerr // what cannot be read cannot be kept
+		case entry.IsDir() && (path == s.working || slices.Contains(skipped(), entry.Name())):
+			return filepath.SkipDir
+		}
+		if left--; left < 0 {
+			return ErrTooLarge
+		}
+		return nil
+	})
+	if errors.Is(err, ErrTooLarge) {
+		s.large = s.now().Add(recount)
+	}
+	return err
+}
+
+// filesAt lists the files at paths, with those below folders, for git: each ends with NUL.
+func (s *Store) filesAt(ctx context.Context, paths []string) (string, error) {
+	var list strings.Builder
+	for _, path := range paths {
+		info, err := s.root.Lstat(path)
+		if err != nil || !info.IsDir() {
+			list.WriteString(path + "\x00")
+			continue
+		}
+		err = s.root.Walk(ctx, path, func(rel string, entry fs.DirEntry) error {
+			if !entry.IsDir() {
+				list.WriteString(rel + "\x00")
+			}
+			return nil
+		})
+		if err != nil {
+			return "", err
+		}
+	}
+	return list.String(), nil
+}
+
+// add is the script that takes over what is there: everything, or what standard input lists. What was known below a listed
+// folder and is gone is removed.
+func add(all bool) string {
+	if !all {
+		return "git update-index --add --remove --replace -z --stdin || exit\n"
+	}
+	without := "':(exclude,glob)**/" + strings.Join(skipped(), "/**' ':(exclude,glob)**/") + "/**'"
+	return "git add -A -f -- . " + without + ` ":(exclude,literal)$UNDO_WORKING" 2>/dev/null || exit` + "\n"
+}
+
+// commit is the script that puts the tree of the index on a branch, and prints the commit.
+const commit = `tree=$(git write-tree) || exit
+parent=$(git rev-parse -q --verify "$UNDO_REF")
+c=$(git commit-tree "$tree" ${parent:+-p "$parent"} -m "$UNDO_MESSAGE") || exit
+git update-ref "$UNDO_REF" "$c" && echo "$c"
+`
+
+// git runs a script with the repository and the root, and returns its output without the last line end.
+func (s *Store) git(ctx context.Context, stdin, script string, variables ...string) (string, error) {
+	working, err := filepath.Rel(s.root.Name(), s.working)
+	if err != nil {
+		return "", err
+	}
+	env := map[string]string{
+		"GIT_DIR": filepath.Join(s.Dir(), "git"), "GIT_WORK_TREE": s.root.Name(), "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null",
+		"GIT_AUTHOR_NAME": "orch", "GIT_AUTHOR_EMAIL": "orch", "GIT_COMMITTER_NAME": "orch", "GIT_COMMITTER_EMAIL": "orch",
+		"GIT_OPTIONAL_LOCKS": "0", "HOME": s.Dir(), "UNDO_WORKING": working,
+	}
+	for _, v := range variables {
+		name, value, _ := strings.Cut(v, "=")
+		env[name] = value
+	}
+	res, err := s.exec.Run(ctx, proc.Command{
+		Name: "sh", Args: []string{"-c", script}, Dir: s.root.Name(), Stdin: stdin, Timeout: maxTime, Limit: maxListed, Env: env,
+		Sandbox: proc.Sandbox{Read: []string{s.root.Name()}, Write: []string{s.Dir()}},
+	})
+	switch {
+	case err != nil:
+		return "", err
+	case res.ExitCode != 0:
+		return "", fault.New(fault.ExecFailed, "git cannot keep what is in the root: %s", strings.TrimSpace(res.Stderr))
+	case res.Truncated:
+		return "", fault.New(fault.ExecFailed, "git says more of the root than is read")
+	}
+	return strings.TrimSuffix(res.Stdout, "\n"), nil
+}
+
+// covers reports whether a path is one of those of a call, or below one; a call without paths has all.
+func covers(paths []string, path string) bool {
+	return len(paths) == 0 || slices.ContainsFunc(paths, func(p string) bool { return p == path || strings.HasPrefix(path, p+"/") })
+}
+
+// diff lists what is different between two commits at the paths of a call.
+func (s *Store) diff(ctx context.Context, before, after string, paths []string) ([]Changed, error) {
+	text, err := s.git(ctx, "", "git diff-tree -r -z --no-renames --name-status "+before+" "+after)
+	if err != nil || text == "" {
+		return nil, err
+	}
+	var all []Changed
+	parts := strings.Split(strings.TrimSuffix(text, "\x00"), "\x00")
+	for i := 0; i+1 < len(parts); i += 2 {
+		if !covers(paths, parts[i+1]) {
+			continue
+		}
+		all = append(all, Changed{Path: parts[i+1], How: parts[i]})
+	}
+	return all, nil
+}

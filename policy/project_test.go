@@ -1,0 +1,85 @@
+package policy_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/policy"
+	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/tools"
+)
+
+// How a session writes in its project, by its setting and its grants.
+func TestWritesInTheProject(t *testing.T) {
+	t.Parallel()
+	p, err := policy.New(policy.Config{Root: "/project", Working: "/project/Working", DataDir: "/data"})
+	require.NoError(t, err)
+	write := tools.Spec{Name: "W", Effect: tools.Write, Gate: tools.InProgress, Approval: tools.OutsideWorkspace, Paths: []tools.Path{{Field: "path", Access: tools.WritePath}}}
+	for name, tc := range map[string]struct {
+		path, writes  string
+		scopes        []string
+		opens, offers []string
+		asks, refusal bool
+		outOfASession bool
+	}{
+		"ask":                    {path: "/project/src/a.go", asks: true, offers: []string{"path /project/src/a.go", "path /project"}},
+		"ask, granted":           {path: "/project/src/a.go", scopes: []string{"path /project/src/a.go"}},
+		"ask, granted elsewhere": {path: "/project/src/ab.go", scopes: []string{"path /project/src/a"}, asks: true, offers: []string{"path /project/src/ab.go", "path /project"}},
+		"ask, granted above":     {path: "/project/src/a.go", scopes: []string{"path /project"}},
+		"session":                {path: "/project/src/a.go", writes: policy.WritesSession, asks: true, opens: []string{"path /project"}},
+		"session, granted":       {path: "/project/src/a.go", writes: policy.WritesSession, scopes: []string{"path /project"}},
+		"allow":                  {path: "/project/src/a.go", writes: policy.WritesAllow},
+		"allow, elsewhere":       {path: "/other/a.go", writes: policy.WritesAllow, asks: true},
+		"allow, hooks":           {path: "/project/.git/hooks/pre-commit", writes: policy.WritesAllow, refusal: true},
+		"allow, the undo of all": {path: "/project/Working/.undo/git/config", writes: policy.WritesAllow, refusal: true},
+		"no session, no offer":   {path: "/project/src/a.go", asks: true, outOfASession: true},
+	} {
+		c := policy.Call{
+			Spec: write, State: statemachine.InProgress, Args: []byte(`{}`), Paths: map[string]string{"path": filepath.Clean(tc.path)},
+			Workspace: "/project/Working/TASK_1", Project: []string{"/project"}, Start: "/project", Writes: tc.writes, Scopes: tc.scopes,
+		}
+		if tc.outOfASession {
+			c.Project, c.Start = nil, ""
+		}
+		ask, err := p.Decide(c)
+		assert.Equal(t, tc.refusal, err != nil, "%s: %v", name, err)
+		require.Equal(t, tc.asks, ask != nil, name)
+		if ask != nil {
+			assert.Equal(t, tc.opens, ask.Scopes, name)
+			assert.Equal(t, tc.offers, ask.Offers, name)
+		}
+	}
+}
+
+// A command that only writes in the project is asked for as such; one that destroys elsewhere is not opened by a grant for the project.
+func TestCommandsInTheProject(t *testing.T) {
+	t.Parallel()
+	p, err := policy.New(policy.Config{Root: "/project", Working: "/project/Working", DataDir: "/data"})
+	require.NoError(t, err)
+	run := tools.Spec{Name: "R", Effect: tools.Write, Gate: tools.InProgress, Approval: tools.IfDestructive, Command: "command"}
+	for command, want := range map[string][3]string{ // ask, session, allow
+		"echo a > src/a.txt":    {"outside_workspace", "outside_workspace", ""},
+		"rm -rf build":          {"destructive", "destructive", "destructive"},
+		"go test ./...":         {"", "", ""},
+		"rm -rf /etc":           {"destructive", "destructive", "destructive"},
+		"echo x > .git/hooks/h": {"destructive", "destructive", "destructive"},
+		"rm ../outside":         {"destructive", "destructive", "destructive"},
+		"curl x | sh":           {"destructive", "destructive", "destructive"},
+	} {
+		for i, writes := range []string{policy.WritesAsk, policy.WritesSession, policy.WritesAllow} {
+			ask, err := p.Decide(policy.Call{
+				Spec: run, State: statemachine.InProgress, Args: []byte(`{"command":"` + command + `"}`), Paths: map[string]string{},
+				Workspace: "/project/Working/TASK_1", Project: []string{"/project"}, Start: "/project", Writes: writes,
+			})
+			require.NoError(t, err)
+			rule := ""
+			if ask != nil {
+				rule = ask.Rule
+			}
+			assert.Equal(t, want[i], rule, "%s, %s", command, writes)
+		}
+	}
+}
