@@ -25,6 +25,8 @@ type Chain interface {
 type Assignment struct {
 	work.Ref
 
+	// Call is Ref as text: what the agent asks the node for while it has the call names it so.
+	Call string `json:"call"`
 	// Key is the same for every attempt of the call: whoever does something twice by it does it once.
 	Key string `json:"key"`
 	// Name is that of the task.
@@ -235,7 +237,7 @@ func (d *Dispatcher) assign(ctx context.Context, m Member, call work.Call) (Assi
 	}
 	now := d.clock()
 	a := Assignment{
-		Ref: call.Ref, Key: call.Key(), Name: call.Name, Args: out.With.Args,
+		Ref: call.Ref, Call: call.String(), Key: call.Key(), Name: call.Name, Args: out.With.Args,
 		Deadline: events.Time(now.Add(out.With.Timeout)), Left: out.With.Timeout, Lease: call.Lease, began: now,
 	}
 	d.mu.Lock()

@@ -152,7 +152,14 @@ type Parent struct {
 	Requester string `json:"requester,omitempty"`
 	// Since is when that first one was made.
 	Since time.Time `json:"since,omitzero"`
+	// Attempt is set for a delegated task: it was the attempt of the step that the agent held which submitted the task.
+	Attempt int `json:"attempt,omitempty"`
+	// Level is how many calls of agents are above the task.
+	Level int `json:"level,omitempty"`
 }
+
+// Delegated reports whether an agent has submitted the task for a call that it held. The step does not wait for it.
+func (p *Parent) Delegated() bool { return p.Attempt > 0 }
 
 // Allow is what a task may reach without a further approval.
 type Allow struct {

@@ -98,7 +98,7 @@ func read(w http.ResponseWriter, r *http.Request) (body []byte, status int, err 
 func (e *endpoint) serve(w http.ResponseWriter, r *http.Request, v clientRequest, body []byte) {
 	begin := time.Now()
 	m, err := parse(body)
-	c := Call{Tool: m.Method, Args: m.Params, Request: v.id, Wait: e.wait(r)}
+	c := Call{Tool: m.Method, Args: m.Params, Request: v.id, Wait: e.wait(r), For: r.Header.Get(HeaderCall)}
 	if err == nil && !m.notifies() && acceptsStream(r) && v.client.Listens(m.Method) {
 		e.listen(w, r, v, m, c)
 		return

@@ -82,7 +82,12 @@ type Call struct {
 	Request string
 	// Wait is how long to wait for the end; 0 only until the call is durable.
 	Wait time.Duration
+	// For is the call that an agent holds and makes this one for, from the header HeaderCall; empty when it does not say.
+	For string
 }
+
+// HeaderCall names the call that an agent holds and sends a request for: TASK_…/ATTEMPT/STEP.
+const HeaderCall = "Orch-Call"
 
 // Reply is what became of a call.
 type Reply struct {

@@ -97,6 +97,9 @@ type SubmitRequest struct {
 	Shares  bool          `json:"shares,omitempty"`
 	// Writes says how a session writes in its project: ask for each call, session for one question, allow for none. "" is ask.
 	Writes string `json:"writes,omitempty"`
+	// For is the call that the task is submitted for: the actor is the agent that holds it. An agent that holds one call alone need
+	// not name it.
+	For *work.Ref `json:"for,omitempty"`
 	// Tools are the only tools that the task and its children may call, whatever the plan says; empty for any.
 	Tools []string `json:"tools,omitempty"`
 	// Within says what the `allow` of the plan opens at most: only what each of them covers.
@@ -168,7 +171,10 @@ type TaskView struct {
 	Priority string             `json:"priority"`
 	Queue    string             `json:"queue,omitempty"`
 	Parent   events.TaskID      `json:"parent,omitempty"`
-	RetryOf  events.TaskID      `json:"retry_of,omitempty"`
+	// ParentStep is the step of the parent that the task is for, Agent the type of agent that it is a child task of.
+	ParentStep string        `json:"parent_step,omitempty"`
+	Agent      string        `json:"agent,omitempty"`
+	RetryOf    events.TaskID `json:"retry_of,omitempty"`
 	// Requestor is who submitted the task; for a part of another task, "task:" and its id.
 	Requestor string `json:"requestor,omitempty"`
 	// Session is the one in which the task was asked for, its own id for a session.

@@ -15,6 +15,8 @@ type ListRequest struct {
 	// Name matches as a glob, such as "nightly-*".
 	Name   string        `json:"name,omitempty"`
 	Parent events.TaskID `json:"parent,omitempty"`
+	// Tree keeps the task, those above it and all that are below the uppermost of those, the oldest first. Such a list has one page.
+	Tree events.TaskID `json:"tree,omitempty"`
 	// Session keeps the tasks that were asked for in a session.
 	Session events.TaskID `json:"session,omitempty"`
 	// Requestor is who submitted the task, such as "user:ada".
@@ -34,6 +36,8 @@ type ListRequest struct {
 type ListReply struct {
 	Tasks []Summary `json:"tasks"`
 	Next  string    `json:"next,omitempty"`
+	// Left counts the tasks of a tree that the page has no room for.
+	Left int `json:"left,omitempty"`
 }
 
 // Summary is one line of a list.

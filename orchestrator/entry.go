@@ -293,6 +293,7 @@ func (o *Orchestrator) revive(e *entry) {
 	o.quota.count(e, e.task.Submitted)
 	o.quota.weigh(e)
 	o.reviveKey(e)
+	o.noteDelegated(e)
 	o.setTimer(e, o.now())
 	if e.behind {
 		o.timers.set(o.now().Add(catchUpAfter), e.id)

@@ -14,7 +14,7 @@ func (o *Orchestrator) Leftovers() map[string]int {
 	o.timers.mu.Lock()
 	defer o.timers.mu.Unlock()
 	return map[string]int{
-		"waits": len(o.waits), "named": len(o.named), "keys": len(o.keys), "alarms": len(o.timers.queue), "alarms by task": len(o.timers.byTask),
+		"waits": len(o.waits), "delegated": len(o.delegated), "named": len(o.named), "keys": len(o.keys), "alarms": len(o.timers.queue), "alarms by task": len(o.timers.byTask),
 		"lanes": len(o.match.lanes), "loads": len(o.match.loads) - len(o.match.workers), "unread": len(o.unread), "running": o.match.running,
 		"counted": o.quota.open, "requestors": len(o.quota.each), "steps": o.quota.steps, "requestors with steps": len(o.quota.stepsEach),
 	}

@@ -231,6 +231,9 @@ func (r *ListRequest) check() error {
 	if r.Limit < 1 || r.Limit > 1000 {
 		return fault.New(fault.ValidationError, "must be 1 to 1000").WithField("limit")
 	}
+	if r.Tree != "" && r.Cursor != "" {
+		return fault.New(fault.ValidationError, "does not go with a tree, which has one page").WithField("cursor")
+	}
 	if _, err := path.Match(r.Name, ""); err != nil {
 		return fault.New(fault.InvalidFormat, "is no valid pattern").WithField("name")
 	}
@@ -298,6 +301,9 @@ func (o *Orchestrator) addForgotten(ctx context.Context, lines []Summary) ([]Sum
 func (o *Orchestrator) page(ctx context.Context, r ListRequest, lines []Summary) (ListReply, error) {
 	if r.Dead {
 		lines = deadLetter(lines)
+	}
+	if r.Tree != "" {
+		return o.tree(ctx, r, lines)
 	}
 	slices.SortFunc(lines, newer)
 	after, err := r.after()

@@ -271,6 +271,9 @@ func (o *Orchestrator) grant(e *entry, l *lease) {
 	l.suspect = suspect(e.task.Steps[l.step])
 	load := o.match.load(l.worker)
 	load.leases++
+	if isAgent(l.worker) {
+		load.hold(work.Ref{Task: e.id, Step: l.step, Attempt: l.attempt})
+	}
 	if l.suspect {
 		load.suspects++
 	}
@@ -468,6 +471,7 @@ func (o *Orchestrator) drop(e *entry, step string) {
 	delete(e.leases, step)
 	load := o.match.load(l.worker)
 	load.leases--
+	delete(load.calls, work.Ref{Task: e.id, Step: step, Attempt: l.attempt})
 	if l.suspect {
 		load.suspects--
 		o.match.refresh(func(l lane) bool { return l.suspect })

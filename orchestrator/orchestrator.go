@@ -213,6 +213,8 @@ type Orchestrator struct {
 	waits     map[events.TaskID]map[events.TaskID]bool // dependency → tasks that wait for it
 	// named counts, by dependency, the tasks that are being written and will wait for it.
 	named map[events.TaskID]int
+	// delegated holds the open delegated tasks, by the task that they are for, with the step of it.
+	delegated map[events.TaskID]map[events.TaskID]string
 	// unread holds the tasks that could not be read from the log.
 	unread map[events.TaskID]unreadTask
 	// asleep holds the open tasks that were not read since the start, because nobody needed more than this of them.
@@ -247,11 +249,12 @@ func New(cfg Config) (*Orchestrator, error) {
 		cfg: cfg, started: cfg.Clock(), log: log,
 		ready: make(chan struct{}), stopped: make(chan struct{}),
 		tasks: map[events.TaskID]*entry{}, keys: map[string]*semaphore{},
-		waits:  map[events.TaskID]map[events.TaskID]bool{},
-		named:  map[events.TaskID]int{},
-		unread: map[events.TaskID]unreadTask{},
-		asleep: map[events.TaskID]*sleeper{},
-		loads:  make(chan struct{}, maxLoads),
+		waits:     map[events.TaskID]map[events.TaskID]bool{},
+		delegated: map[events.TaskID]map[events.TaskID]string{},
+		named:     map[events.TaskID]int{},
+		unread:    map[events.TaskID]unreadTask{},
+		asleep:    map[events.TaskID]*sleeper{},
+		loads:     make(chan struct{}, maxLoads),
 
 		archiveNow: make(chan struct{}, 1),
 		programs:   newPrograms(),

@@ -119,7 +119,7 @@ func (t *turn) view() TaskView {
 		Questions: t.openQuestions(),
 	}
 	if sub.Parent != nil {
-		v.Parent = sub.Parent.Task
+		v.Parent, v.ParentStep, v.Agent = sub.Parent.Task, sub.Parent.Step, sub.Parent.Agent
 	}
 	if e.task.State.Terminal() {
 		v.EndedAt = new(e.task.Since)

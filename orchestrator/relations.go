@@ -125,7 +125,7 @@ func (o *Orchestrator) spawn(e *entry, d *events.Spawned) {
 		tools:  above.Tools, within: above.Within, share: above.Share, limited: above.Limited,
 		programs: programsOf(above),
 	}
-	child.parent.Requester, child.parent.Since = o.requester(e), sinceOf(e)
+	child.parent.Requester, child.parent.Since, child.parent.Level = o.requester(e), sinceOf(e), levelOf(above)
 	if above.Parent != nil {
 		child.parent.Depth = above.Parent.Depth + 1
 	}
@@ -194,6 +194,10 @@ func (o *Orchestrator) askParent(e *entry) {
 		switch {
 		case err != nil && !absent(err):
 			o.askLater(e.id)
+		case err == nil && parent.Delegated():
+			if !wantsDelegated(p, parent) {
+				o.cancelLater(e.id, parentStopped)
+			}
 		case err == nil && !wants(p, parent, e.id):
 			o.cancelLater(e.id, parentEnded)
 		}
@@ -256,7 +260,7 @@ func (o *Orchestrator) respawn(parent, child events.TaskID) {
 // tellParent reports the end of a child to the step that started it. The lock is held.
 func (o *Orchestrator) tellParent(e *entry) {
 	parent := e.task.Submitted.Parent
-	if parent == nil {
+	if parent == nil || parent.Delegated() {
 		return
 	}
 	if parent.Agent != "" {
@@ -486,13 +490,4 @@ func before(a, b *entry) bool {
 		return c < 0
 	}
 	return a.id < b.id
-}
-
-// sameReach is what a part of a task has of the client of the whole: its roots. Nobody waits at a part to answer
-// questions.
-func sameReach(c *events.Client) *events.Client {
-	if c == nil || len(c.Roots) == 0 {
-		return nil
-	}
-	return &events.Client{Roots: c.Roots}
 }

@@ -219,3 +219,12 @@ func childFault(child events.TaskID, failure *fault.Error) *fault.Error {
 	}
 	return fault.New(failure.Code, "child task %s: %s", child, failure.Message)
 }
+
+// sameReach is what a part of a task has of the client of the whole: its roots. Nobody waits at a part to answer
+// questions.
+func sameReach(c *events.Client) *events.Client {
+	if c == nil || len(c.Roots) == 0 {
+		return nil
+	}
+	return &events.Client{Roots: c.Roots}
+}

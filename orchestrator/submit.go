@@ -45,6 +45,8 @@ type submitExtra struct {
 	limited bool
 	// programs are those of the task that this one comes from.
 	programs []events.Program
+	// maxSteps bounds limits.max_steps of the plan, 0 for no bound.
+	maxSteps int
 }
 
 // trusted reports whether the plan comes from the node itself, which has checked it before.
@@ -52,12 +54,13 @@ func (x submitExtra) trusted() bool {
 	return x.origin != "" || (x.parent != nil && x.parent.Agent != "")
 }
 
-// boundsOf is what a request bounds its task to.
-func boundsOf(r SubmitRequest) submitExtra { return submitExtra{tools: r.Tools, within: r.Within} }
-
 // Submit implements API.
 func (o *Orchestrator) Submit(ctx context.Context, r SubmitRequest) (SubmitReply, error) {
-	return o.submit(ctx, r, boundsOf(r))
+	extra, err := o.boundsOf(ctx, r)
+	if err != nil {
+		return SubmitReply{}, err
+	}
+	return o.submit(ctx, r, extra)
 }
 
 // SubmitBatch implements API.
@@ -73,14 +76,18 @@ func (o *Orchestrator) SubmitBatch(ctx context.Context, r SubmitBatchRequest) (S
 	pending := 0
 	for i, task := range r.Tasks {
 		item := &reply.Tasks[i]
-		sub, err := o.prepare(ctx, task, boundsOf(task))
+		extra, err := o.boundsOf(ctx, task)
+		var sub *submission
+		if err == nil {
+			sub, err = o.prepare(ctx, task, extra)
+		}
 		if err != nil {
 			item.Error = fault.From(err)
 			continue
 		}
 		pending++
 		o.lock()
-		o.create(sub, task.Actor, submitExtra{}, func(reply SubmitReply, err error) {
+		o.creator(extra)(sub, task.Actor, extra, func(reply SubmitReply, err error) {
 			item.SubmitReply, item.Error = reply, fault.From(err)
 			done <- struct{}{}
 		})
@@ -116,11 +123,7 @@ func (o *Orchestrator) submit(ctx context.Context, r SubmitRequest, extra submit
 	}
 	done := make(chan answer, 1)
 	o.lock()
-	create := o.create
-	if extra.parent != nil {
-		create = o.createChild
-	}
-	create(sub, r.Actor, extra, func(reply SubmitReply, err error) { done <- answer{reply, err} })
+	o.creator(extra)(sub, r.Actor, extra, func(reply SubmitReply, err error) { done <- answer{reply, err} })
 	o.unlock()
 	select {
 	case a := <-done:
@@ -166,6 +169,9 @@ func (o *Orchestrator) prepare(ctx context.Context, r SubmitRequest, extra submi
 	if p.Tools, err = toolsFor(prog.Plan(), extra.tools); err != nil {
 		return nil, err
 	}
+	if err := o.checkLevel(prog.Plan(), extra.parent); err != nil {
+		return nil, err
+	}
 	if p.Plan, err = o.keep(ctx, prog.text); err == nil {
 		p.Inputs, err = o.keep(ctx, inputs)
 	}
@@ -177,6 +183,9 @@ func (o *Orchestrator) prepare(ctx context.Context, r SubmitRequest, extra submi
 	}
 	o.describe(p, prog.Plan(), r)
 	p.Deadline = earliest(p.Deadline, extra.deadline)
+	if extra.maxSteps > 0 && (p.MaxSteps == 0 || p.MaxSteps > extra.maxSteps) {
+		p.MaxSteps = extra.maxSteps
+	}
 	if err := o.evaluateKeys(p, prog, inputs, r, extra); err != nil {
 		return nil, err
 	}
@@ -440,7 +449,7 @@ func (o *Orchestrator) begin(s *submission, actor string, extra submitExtra, don
 	err := error(nil)
 	s.payload.Share = extra.share
 	s.payload.Limited = s.payload.Limited || extra.limited
-	if extra.parent == nil {
+	if extra.parent == nil || extra.delegated() {
 		s.payload.Share = o.cfg.ShareOf(actor)
 		err = o.refuse(first(s.payload.Share, actor))
 	}

@@ -286,6 +286,10 @@ func (o *Orchestrator) follow(t *turn) {
 			}
 			o.awaitDependencies(e)
 			o.setTimer(e, t.now)
+			o.noteDelegated(e)
+			if d.Parent != nil && d.Parent.Delegated() {
+				o.askParent(e) // it may have ended meanwhile
+			}
 		case *events.Ready:
 			o.queueStep(e, d)
 		case *events.Moved:
@@ -314,6 +318,7 @@ func (o *Orchestrator) follow(t *turn) {
 			o.timers.set(d.At, e.id)
 			o.match.remove(e, d.Step)
 		case *events.CancelRequested:
+			o.cancelDelegated(e.id, "", parentStopped)
 			o.queueReady(e) // what a pause held
 		case *events.Called:
 			o.called(e, d)
@@ -392,6 +397,7 @@ func (o *Orchestrator) paused(e *entry) {
 func (o *Orchestrator) skipped(e *entry, step string) {
 	o.match.remove(e, step)
 	o.revoke(e, step)
+	o.cancelDelegated(e.id, step, parentEnded)
 	if child := e.task.Steps[step].Child; child != "" {
 		o.cancelLater(child, parentEnded)
 	}
@@ -411,6 +417,10 @@ func (o *Orchestrator) over(e *entry) {
 		if s := e.task.Steps[key]; s.Child != "" && s.State != statemachine.StepSucceeded && s.State != statemachine.StepFailed {
 			o.cancelLater(s.Child, parentEnded)
 		}
+	}
+	o.dropDelegated(e)
+	if e.task.State != statemachine.Done {
+		o.cancelDelegated(e.id, "", parentStopped)
 	}
 	for _, dep := range e.task.Unmet {
 		o.unwait(dep, e.id)

@@ -29,6 +29,16 @@ type workerInfo struct {
 type workload struct {
 	// leases are all of them, suspects those that have lost workers.
 	leases, suspects int
+	// calls are those of an agent; nil for a worker.
+	calls map[work.Ref]bool
+}
+
+// hold notes a call of an agent.
+func (l *workload) hold(call work.Ref) {
+	if l.calls == nil {
+		l.calls = map[work.Ref]bool{}
+	}
+	l.calls[call] = true
 }
 
 // load is that of a worker, be it known or not.

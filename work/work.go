@@ -9,6 +9,8 @@ package work
 import (
 	"context"
 	"encoding/json"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/orch-dev/orch/events"
@@ -23,6 +25,24 @@ type Ref struct {
 	// Attempt counts from 1.
 	Attempt int `json:"attempt"`
 }
+
+// String is the call as text: TASK_…/2/step for the second attempt.
+func (r Ref) String() string { return string(r.Task) + "/" + strconv.Itoa(r.Attempt) + "/" + r.Step }
+
+// ParseRef reads what Ref.String writes. INVALID_FORMAT.
+func ParseRef(text string) (Ref, error) {
+	task, rest, _ := strings.Cut(text, "/")
+	number, step, _ := strings.Cut(rest, "/")
+	attempt, err := strconv.Atoi(number)
+	id, bad := events.ParseTaskID(task)
+	if err != nil || bad != nil || attempt < 1 || step == "" || len(step) > maxStepKey {
+		return Ref{}, fault.New(fault.InvalidFormat, "is no call, which is TASK_…/ATTEMPT/STEP")
+	}
+	return Ref{Task: id, Step: step, Attempt: attempt}, nil
+}
+
+// maxStepKey bounds the bytes of the key of a step in the name of a call.
+const maxStepKey = 512
 
 // Call is one tool call handed to a worker.
 type Call struct {

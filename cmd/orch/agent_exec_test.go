@@ -27,7 +27,7 @@ func TestProgramsOfAgents(t *testing.T) {
 		script, result, err string
 		release             bool
 	}{
-		"names":         {script: `echo "$ORCH_AGENT $ORCH_TASK $ORCH_STEP $ORCH_ATTEMPT $ORCH_KEY $ORCH_URL $ORCH_TOKEN"`, result: `"ada TASK_1 a 2 key http://node secret"`},
+		"names":         {script: `echo "$ORCH_AGENT $ORCH_TASK $ORCH_STEP $ORCH_ATTEMPT $ORCH_KEY $ORCH_CALL $ORCH_URL $ORCH_TOKEN"`, result: `"ada TASK_1 a 2 key TASK_1/2/a http://node secret"`},
 		"JSON":          {script: `echo '{"a":1}'`, result: `{"a":1}`},
 		"silent":        {script: `:`},
 		"reads nothing": {script: `exec <&-; echo 1`, result: `1`},

@@ -132,7 +132,7 @@ func (r *pastReader) agent(ctx context.Context, id events.TaskID) (string, error
 	}
 	agent := page.Commits[0].Actor
 	for _, e := range page.Commits[0].Events {
-		if s, ok := e.Data.(*events.Submitted); ok && s.Parent != nil && s.Parent.Task != id {
+		if s, ok := e.Data.(*events.Submitted); ok && s.Parent != nil && !s.Parent.Delegated() && s.Parent.Task != id {
 			if agent, err = r.agent(ctx, s.Parent.Task); err != nil {
 				return "", err
 			}

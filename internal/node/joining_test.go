@@ -65,7 +65,7 @@ func (e *endpoint) join(name, capability string) peer.Credential {
 }
 
 // inSession calls a tool in a session of MCP over HTTP, and returns the result of the call.
-func inSession(t *testing.T, n *node.Node, secret, tool string, args any) object {
+func inSession(t *testing.T, n *node.Node, secret, tool string, args any, meta ...object) object {
 	t.Helper()
 	header := http.Header{"Authorization": {"Bearer " + secret}}
 	opened := send(t, n, http.MethodPost, opening, header)
@@ -73,7 +73,11 @@ func inSession(t *testing.T, n *node.Node, secret, tool string, args any) object
 	header.Set("Mcp-Session-Id", opened.session)
 	header.Set("Mcp-Protocol-Version", "2025-11-25")
 	send(t, n, http.MethodPost, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, header)
-	body, err := json.Marshal(object{"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": object{"name": tool, "arguments": args}})
+	params := object{"name": tool, "arguments": args}
+	if len(meta) > 0 {
+		params["_meta"] = meta[0]
+	}
+	body, err := json.Marshal(object{"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params})
 	require.NoError(t, err)
 	var result object
 	during(t, n, http.MethodPost, string(body), header, func(status int, stream io.Reader) {

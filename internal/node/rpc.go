@@ -37,13 +37,13 @@ type rpcClient struct{ *server.ToolCaller }
 
 // Call implements httpapi.Client.
 func (b rpcClient) Call(ctx context.Context, c httpapi.Call) (httpapi.Reply, error) {
-	reply, err := b.ToolCaller.Call(ctx, server.ToolCall{Tool: c.Tool, Args: c.Args, Cause: c.Request, Wait: c.Wait})
+	reply, err := b.ToolCaller.Call(ctx, server.ToolCall{Tool: c.Tool, Args: c.Args, Cause: c.Request, Wait: c.Wait, For: c.For})
 	return replyOf(reply), err
 }
 
 // Listen implements httpapi.Client.
 func (b rpcClient) Listen(ctx context.Context, c httpapi.Call) (httpapi.Reply, httpapi.Listener, error) {
-	reply, listener, err := b.ToolCaller.Listen(ctx, server.ToolCall{Tool: c.Tool, Args: c.Args, Cause: c.Request, Wait: c.Wait})
+	reply, listener, err := b.ToolCaller.Listen(ctx, server.ToolCall{Tool: c.Tool, Args: c.Args, Cause: c.Request, Wait: c.Wait, For: c.For})
 	if err != nil {
 		return replyOf(reply), nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/orch-dev/orch/internal/spell"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/tools"
+	"github.com/orch-dev/orch/work"
 )
 
 // followTools offers the tools that are there now, and clients hear that the list has changed (S1-037).
@@ -188,6 +189,13 @@ func (s *Server) bound(c client, r *orchestrator.SubmitRequest) error {
 	}
 	if !c.who.Role.seesAll() {
 		r.KeysOf = c.who.Name
+	}
+	if isSession := r.ID != "" && r.ID == r.Session; c.call != "" && !isSession {
+		ref, err := work.ParseRef(c.call)
+		if err != nil {
+			return fault.From(err).WithField(metaCall)
+		}
+		r.For = &ref
 	}
 	if !s.narrowed(c) {
 		return nil

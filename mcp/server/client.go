@@ -20,6 +20,9 @@ const (
 	// metaTask names the task in which a tool is to be called, metaError holds the whole error of a call (M-4).
 	metaTask  = "orch/taskId"
 	metaError = "orch/error"
+	// metaCall names the call that an agent holds and asks for something for, as headerCall does over HTTP.
+	metaCall   = "orch/call"
+	headerCall = "Orch-Call"
 )
 
 // Headers of this process: the router of versions and the stdio reader note in them what the SDK's decoding of a request drops.
@@ -50,6 +53,8 @@ type client struct {
 	level bool
 	// program is the name of the client's program, sessionName how it names its session, if it does.
 	program, sessionName string
+	// call is the call of an agent that the request is for, as text; empty when the request names none.
+	call string
 	// cause is the id of the request, for the log; empty when it has none.
 	cause string
 	// note returns what was noted on the request (notePrefix).
@@ -74,6 +79,7 @@ func (s *Server) clientOf(req mcp.Request) client {
 	if extra := req.GetExtra(); extra != nil && extra.Header != nil {
 		c.note = extra.Header.Get
 		c.room = s.rooms.noted(c.note(noteRoom))
+		c.call = c.note(headerCall)
 	}
 	if c.session != nil {
 		if p := c.session.InitializeParams(); p != nil {
@@ -102,6 +108,9 @@ func (c *client) readMeta(req mcp.Request) {
 	}
 	meta := p.GetMeta()
 	c.readSession(meta)
+	if call, ok := meta[metaCall].(string); ok {
+		c.call = call
+	}
 	version, ok := meta[mcp.MetaKeyProtocolVersion].(string)
 	if !ok || version < statelessFrom {
 		return

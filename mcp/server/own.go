@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -44,6 +45,7 @@ type ownInput struct {
 	Inputs json.RawMessage `json:"inputs"`
 	Name   string          `json:"name"`
 	Key    string          `json:"idempotency_key"`
+	For    string          `json:"for"`
 	TaskID string          `json:"task_id"`
 	Wait   float64         `json:"wait_seconds"`
 	Reason string          `json:"reason"`
@@ -70,6 +72,7 @@ func (s *Server) ownTools() []ownTool {
 				"inputs":          {Type: "object", Description: "the inputs that the plan declares"},
 				"name":            text("a name for lists, in place of that of the plan"),
 				"idempotency_key": text("a second submission with the same key is the same task"),
+				"for":             text("for registered agents: the call that it is for, as AGENT_CLAIM says in `call`; an agent that has only one need not say it"),
 			},
 			[]string{"plan"},
 			s.ownSubmit,
@@ -195,6 +198,7 @@ func (s *Server) ownSubmit(ctx context.Context, c *client, in *ownInput) (any, e
 		Plan: in.Plan, Inputs: in.Inputs, Name: in.Name, IdempotencyKey: in.Key, Actor: c.who.Name, Labels: ttlLabel(s.cfg.DefaultTTL),
 		Client: helper(nil, reach, ""),
 	}
+	c.call = cmp.Or(in.For, c.call)
 	if err := s.bound(*c, &r); err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -333,7 +334,7 @@ const maxDepth = 16
 // ownerOf is who submitted a task, or the one of which it is a part.
 func (s *Server) ownerOf(ctx context.Context, t orchestrator.TaskView) string {
 	for range maxDepth {
-		if t.Parent == "" {
+		if t.Parent == "" || !strings.HasPrefix(t.Requestor, "task:") { // what an agent delegates is its own
 			return t.Requestor
 		}
 		parent, err := s.cfg.API.Get(ctx, orchestrator.GetRequest{ID: t.Parent})

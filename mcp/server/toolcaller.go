@@ -30,6 +30,8 @@ type ToolCall struct {
 	Args json.RawMessage
 	// Cause is the id of the request; it stands in the first commit of the task.
 	Cause string
+	// For is the call that the client holds and makes this one for (work.Ref); empty when it does not say.
+	For string
 	// Wait is how long to wait for the end of the call at most; 0 only waits until the call is durable.
 	Wait time.Duration
 }
@@ -151,11 +153,12 @@ func (b *ToolCaller) call(ctx context.Context, c client, call ToolCall) (reply T
 	defer b.s.recover(call.Tool, &broken)
 	call.Tool = b.s.plainName(call.Tool)
 	reply.Tool = call.Tool
+	c.call, c.cause = call.For, call.Cause
 	if !b.Sees(call.Tool) {
 		return reply, b.unseen(call.Tool, call.Args)
 	}
 	if own, ok := b.s.ownTool(call.Tool); ok {
-		reply.Output, err = b.callOwn(ctx, &own, call.Args)
+		reply.Output, err = b.callOwn(ctx, c, &own, call.Args)
 		return reply, coded(err)
 	}
 	if !b.c.who.Role.submits() {
@@ -166,7 +169,6 @@ func (b *ToolCaller) call(ctx context.Context, c client, call ToolCall) (reply T
 		reply.Output, err = b.s.direct(ctx, c, tool, call.Args)
 		return reply, coded(err)
 	}
-	c.cause = call.Cause
 	run, err := b.s.begin(ctx, c, tool, &mcp.CallToolParamsRaw{Name: call.Tool, Arguments: call.Args})
 	if err != nil {
 		reply.Output, err = b.s.unlogged(ctx, tool, call.Args, err)
@@ -178,7 +180,7 @@ func (b *ToolCaller) call(ctx context.Context, c client, call ToolCall) (reply T
 }
 
 // callOwn calls a tool of the face itself.
-func (b *ToolCaller) callOwn(ctx context.Context, t *ownTool, args json.RawMessage) (json.RawMessage, error) {
+func (b *ToolCaller) callOwn(ctx context.Context, c client, t *ownTool, args json.RawMessage) (json.RawMessage, error) {
 	in, err := t.read(args)
 	if err != nil {
 		return nil, b.s.refuse(b.c, t.name, args, err)
@@ -186,7 +188,7 @@ func (b *ToolCaller) callOwn(ctx context.Context, t *ownTool, args json.RawMessa
 	if !t.reads && !b.c.who.Role.submits() {
 		return nil, b.s.refuse(b.c, t.name, args, fault.New(fault.Forbidden, "%s may not do that", b.Name()))
 	}
-	out, err := t.do(ctx, &b.c, &in)
+	out, err := t.do(ctx, &c, &in)
 	if err != nil {
 		return nil, err
 	}

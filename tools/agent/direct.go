@@ -71,6 +71,7 @@ func refsOf(all []work.Ref) []refOf {
 type callOut struct {
 	refOf
 
+	Call        string       `json:"call" jsonschema:"The call as text: orch_submit takes it in for, any other call in _meta as orch/call, so that what is started belongs to it"`
 	Key         string       `json:"key" jsonschema:"The same for every attempt of the call: what is done twice by it is done once"`
 	Name        string       `json:"name,omitempty" jsonschema:"Name of the task"`
 	Title       string       `json:"title" jsonschema:"What is to be done, in a line"`
@@ -90,7 +91,7 @@ func callsOf(all []agents.Assignment) ([]callOut, error) {
 			return nil, fault.Wrap(fault.Internal, err, "the arguments of a call cannot be read")
 		}
 		calls[i] = callOut{
-			refOf: refOf{string(a.Task), a.Step, a.Attempt}, Key: a.Key, Name: a.Name,
+			refOf: refOf{string(a.Task), a.Step, a.Attempt}, Call: a.String(), Key: a.Key, Name: a.Name,
 			Title: args.Title, Description: args.Description, Data: args.Data,
 			Deadline: a.Deadline, Left: a.Left.Round(time.Millisecond).Seconds(), Lease: a.Lease.Seconds(),
 		}

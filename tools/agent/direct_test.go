@@ -76,7 +76,7 @@ func TestToolsOfAgents(t *testing.T) {
 	out, err := callAs(t, d, "agent-1", "AGENT_CLAIM", `{"free":3,"has":[{"task":"TASK_1","step":"a","attempt":2}]}`)
 	require.NoError(t, err)
 	assert.Equal(t, agents.Claim{Free: 3, Wait: 20 * time.Second, Has: []work.Ref{ref}}, d.claim)
-	assert.JSONEq(t, `{"calls":[{"task":"TASK_1","step":"a","attempt":2,"key":"TASK_1/a","name":"n","title":"t","description":"d",
+	assert.JSONEq(t, `{"calls":[{"task":"TASK_1","step":"a","attempt":2,"call":"TASK_1/2/a","key":"TASK_1/a","name":"n","title":"t","description":"d",
 		"data":{"n":12345678901234567890},"deadline":"2030-01-02T03:04:05Z","left_seconds":90,"lease_seconds":90}],
 		"stop":[{"task":"TASK_2","step":"b","attempt":1}]}`, out)
 	assert.Contains(t, out, "12345678901234567890", "numbers keep all digits")

@@ -1,0 +1,205 @@
+package orchestrator
+
+import (
+	"context"
+	"slices"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/plan"
+	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/work"
+)
+
+// This file holds delegated tasks: those that an agent submits for a call that it holds. A delegated task belongs to that call. It
+// reaches no further than the task of the call, has no more time, and is cancelled when that task fails or is cancelled.
+
+const (
+	// maxLevel is how many calls of agents may be above each other.
+	maxLevel = 8
+	// maxDelegated is how many open tasks may be delegated for one task.
+	maxDelegated = 1000
+)
+
+// boundsOf returns what bounds the task of a request: what the request says, and the call that it is delegated for. FORBIDDEN when
+// the actor does not hold that call.
+func (o *Orchestrator) boundsOf(ctx context.Context, r SubmitRequest) (submitExtra, error) {
+	extra := submitExtra{tools: r.Tools, within: r.Within}
+	call := o.callFor(r)
+	if call == nil {
+		return extra, nil
+	}
+	if !isAgent(r.Actor) {
+		return extra, notHeld(r.Actor, *call)
+	}
+	err := o.look(ctx, call.Task, func(e *entry) error { return o.delegate(e, *call, r.Actor, &extra) })
+	if absent(err) {
+		err = notHeld(r.Actor, *call)
+	}
+	return extra, err
+}
+
+// callFor is the call that a request is for: the one that it names, or the only one that the agent holds; nil for none.
+func (o *Orchestrator) callFor(r SubmitRequest) *work.Ref {
+	if r.For != nil || r.Session != "" && r.Session == r.ID || !isAgent(r.Actor) {
+		return r.For
+	}
+	o.lock()
+	defer o.unlock()
+	load := o.match.loads[r.Actor]
+	if load == nil || len(load.calls) != 1 {
+		return nil
+	}
+	for ref := range load.calls {
+		return &ref
+	}
+	return nil
+}
+
+// notHeld is the error for a call that somebody else has, or nobody. It does not say whether there is such a call.
+func notHeld(actor string, call work.Ref) error {
+	return fault.New(fault.Forbidden, "%s does not hold the call %s", actor, clip(call.String())).WithField("for").WithReason("CALL_NOT_HELD").
+		WithHint("name a call that you were given and have not reported yet")
+}
+
+// delegate binds a task to the call that it is for. The lock is held.
+func (o *Orchestrator) delegate(e *entry, call work.Ref, actor string, extra *submitExtra) error {
+	if !o.holdsCall(e, call, actor) {
+		return notHeld(actor, call)
+	}
+	above := e.task.Submitted
+	if extra.tools = both(above.Tools, extra.tools); len(extra.tools) == 0 && len(above.Tools) > 0 {
+		return fault.New(fault.Forbidden, "none of the tools that %s may call is one that task %s may call", actor, e.id).WithField("for")
+	}
+	if len(o.delegated[e.id]) >= maxDelegated {
+		return fault.New(fault.QuotaExceeded, "%d tasks of task %s are open", maxDelegated, e.id).WithField("for").WithHint("wait for some of them")
+	}
+	if above.MaxSteps > 0 {
+		extra.maxSteps = above.MaxSteps - e.task.Calls
+		if extra.maxSteps < 1 {
+			return fault.New(fault.QuotaExceeded, "task %s has made all calls that it may make", e.id).WithField("for").WithHint("limits.max_steps of its plan")
+		}
+	}
+	extra.parent = &events.Parent{Task: e.id, Step: call.Step, Attempt: call.Attempt, Level: levelOf(above) + 1, Requester: actor}
+	extra.limited, extra.programs = above.Limited, programsOf(above)
+	within := extra.within
+	extra.within = above.Within
+	e.bind(call.Step, extra)
+	extra.within = append(extra.within, within...)
+	return nil
+}
+
+// both are the tools that two lists allow; an empty list allows all.
+func both(above, own []string) []string {
+	switch {
+	case len(above) == 0:
+		return own
+	case len(own) == 0:
+		return above
+	default:
+		return slices.DeleteFunc(slices.Clone(own), func(name string) bool { return !slices.Contains(above, name) })
+	}
+}
+
+// holdsCall reports whether an agent holds a call.
+func (o *Orchestrator) holdsCall(e *entry, call work.Ref, actor string) bool {
+	return (&turn{o: o, e: e, task: e.task}).holds(call, actor)
+}
+
+// levelOf is how many calls of agents are above a task.
+func levelOf(s *events.Submitted) int {
+	if s.Parent == nil {
+		return 0
+	}
+	return s.Parent.Level
+}
+
+// checkLevel refuses a plan that would give work to agents below the lowest level. Other calls start nothing.
+func (o *Orchestrator) checkLevel(p *plan.Plan, parent *events.Parent) error {
+	if parent == nil || parent.Level < maxLevel {
+		return nil
+	}
+	for _, name := range p.Tools() {
+		if tool, ok := o.cfg.Catalogue.Get(name); ok && tool.Spec().ForAgents {
+			return fault.New(fault.QuotaExceeded, "the calls of agents nest at most %d deep", maxLevel).WithField("plan").WithReason("DEPTH_LIMIT_EXCEEDED").
+				WithHint("do the work in the call that you hold, or hand it on")
+		}
+	}
+	return nil
+}
+
+// createDelegated creates a task if the agent still holds the call that it is for. The lock is held.
+func (o *Orchestrator) createDelegated(s *submission, actor string, extra submitExtra, done func(SubmitReply, error)) {
+	p := extra.parent
+	call := work.Ref{Task: p.Task, Step: p.Step, Attempt: p.Attempt}
+	o.enter(p.Task, func(e *entry, err error) {
+		if err == nil && !o.holdsCall(e, call, actor) {
+			err = notHeld(actor, call)
+		}
+		if err != nil {
+			done(SubmitReply{}, err)
+			return
+		}
+		o.create(s, actor, extra, done)
+	})
+}
+
+// noteDelegated notes an open delegated task at its parent. The lock is held.
+func (o *Orchestrator) noteDelegated(e *entry) {
+	p := e.task.Submitted.Parent
+	if p == nil || !p.Delegated() {
+		return
+	}
+	if o.delegated[p.Task] == nil {
+		o.delegated[p.Task] = map[events.TaskID]string{}
+	}
+	o.delegated[p.Task][e.id] = p.Step
+}
+
+// dropDelegated forgets a delegated task that is over. The lock is held.
+func (o *Orchestrator) dropDelegated(e *entry) {
+	p := e.task.Submitted.Parent
+	if p == nil || !p.Delegated() {
+		return
+	}
+	delete(o.delegated[p.Task], e.id)
+	if len(o.delegated[p.Task]) == 0 {
+		delete(o.delegated, p.Task)
+	}
+}
+
+// cancelDelegated cancels what was delegated for a step of a task, or for any of its steps when the step is empty. The lock is held.
+func (o *Orchestrator) cancelDelegated(id events.TaskID, step, reason string) {
+	for _, child := range sortedKeys(o.delegated[id]) {
+		if step == "" || o.delegated[id][child] == step {
+			o.cancelLater(child, reason)
+		}
+	}
+}
+
+// parentStopped is the reason of delegated tasks that are cancelled with the task that they were for.
+const parentStopped = "the task that it was started for has stopped"
+
+// wantsDelegated reports whether a task may go on that was delegated for a call of another one.
+func wantsDelegated(e *entry, parent *events.Parent) bool {
+	if e.task.Cancelling || e.task.State.Terminal() && e.task.State != statemachine.Done {
+		return false
+	}
+	s := e.task.Steps[parent.Step]
+	return s == nil || s.State != statemachine.StepSkipped && s.State != statemachine.StepCancelled
+}
+
+// delegated reports whether an agent submits the task for a call that it holds.
+func (x submitExtra) delegated() bool { return x.parent != nil && x.parent.Delegated() }
+
+// creator returns how such a task is created.
+func (o *Orchestrator) creator(extra submitExtra) func(*submission, string, submitExtra, func(SubmitReply, error)) {
+	switch {
+	case extra.delegated():
+		return o.createDelegated
+	case extra.parent != nil:
+		return o.createChild
+	default:
+		return o.create
+	}
+}

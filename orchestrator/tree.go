@@ -1,0 +1,50 @@
+package orchestrator
+
+import (
+	"context"
+	"slices"
+
+	"github.com/orch-dev/orch/events"
+)
+
+// tree is the page of the tasks that belong together by their parents. It keeps the oldest ones, so that no task comes without
+// those above it.
+func (o *Orchestrator) tree(ctx context.Context, r ListRequest, lines []Summary) (ListReply, error) {
+	lines = related(r.Tree, lines)
+	slices.SortFunc(lines, func(a, b Summary) int { return newer(b, a) })
+	reply := ListReply{Tasks: []Summary{}, Left: max(len(lines)-r.Limit, 0)}
+	for _, line := range lines[:len(lines)-reply.Left] {
+		if line.Priority == "" && line.Unreadable == "" {
+			var err error
+			if line, err = o.complete(ctx, line); err != nil && !absent(err) && !unreadableHistory(err) {
+				return ListReply{}, err
+			}
+		}
+		reply.Tasks = append(reply.Tasks, line)
+	}
+	o.addReasons(ctx, reply.Tasks)
+	return reply, nil
+}
+
+// related keeps the lines of the tasks that have the same uppermost parent as one of them.
+func related(id events.TaskID, lines []Summary) []Summary {
+	parents := make(map[events.TaskID]events.TaskID, len(lines))
+	for _, line := range lines {
+		parents[line.ID] = line.Parent
+	}
+	if _, known := parents[id]; !known {
+		return nil
+	}
+	top := func(id events.TaskID) events.TaskID {
+		for range maxParents {
+			above := parents[id]
+			if _, known := parents[above]; above == "" || !known {
+				return id
+			}
+			id = above
+		}
+		return id
+	}
+	root := top(id)
+	return slices.DeleteFunc(lines, func(line Summary) bool { return top(line.ID) != root })
+}
