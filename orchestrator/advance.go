@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
@@ -189,6 +190,10 @@ func (t *turn) tryStart(n *plan.Node, key string, in *item) {
 		return
 	}
 	sc := t.scope(in)
+	if reason := n.Unchosen(sc); reason != "" {
+		t.emit(events.StepSkipped, &events.Skipped{Step: key, Reason: reason})
+		return
+	}
 	wanted, err := n.If(sc)
 	switch err = t.outcomeOf(err); {
 	case err != nil:
@@ -234,8 +239,8 @@ func (t *turn) start(n *plan.Node, key string, sc plan.Scope) {
 			return
 		}
 		t.ready(n, key, t.keep(args))
-	case plan.KindSet:
-		out, err := n.Set(sc)
+	case plan.KindSet, plan.KindSwitch:
+		out, err := valuesOf(n, sc)
 		if err = t.outcomeOf(err, out); err != nil {
 			t.failStep(key, err)
 			return
@@ -251,6 +256,14 @@ func (t *turn) start(n *plan.Node, key string, sc plan.Scope) {
 	case plan.KindApprove:
 		t.askPeople(n, key, sc)
 	}
+}
+
+// valuesOf evaluates a step that is over at once.
+func valuesOf(n *plan.Node, sc plan.Scope) (json.RawMessage, error) {
+	if n.Kind == plan.KindSwitch {
+		return n.Choose(sc)
+	}
+	return n.Set(sc)
 }
 
 // ready fixes a call and leaves it to a worker.

@@ -24,17 +24,16 @@ func (k *linker) checkTools() {
 	}
 	for _, section := range []string{sectionSteps, sectionVerify, sectionAlways} {
 		anyState := section == sectionVerify || section == sectionAlways && len(k.plan.Verify) > 0
-		k.checkToolsOf(k.steps(section), k.at.at(section), anyState)
+		k.checkToolsOf(k.steps(section), anyState)
 	}
 }
 
-func (k *linker) checkToolsOf(steps []*Step, at location, anyState bool) {
-	for i, s := range steps {
-		here := at.item(i)
+func (k *linker) checkToolsOf(steps []*Step, anyState bool) {
+	for _, s := range steps {
 		if s.Kind == KindTool {
-			k.checkTool(s, here, anyState)
+			k.checkTool(s, k.places[s], anyState)
 		}
-		k.checkToolsOf(s.Do, here.at("do"), anyState)
+		k.checkToolsOf(s.inner(), anyState)
 		if s.Run != nil && anyState {
 			k.checkSub(s.Run)
 		}
@@ -45,7 +44,7 @@ func (k *linker) checkToolsOf(steps []*Step, at location, anyState bool) {
 func (k *linker) checkSub(p *Plan) {
 	sub := &linker{loader: k.loader, plan: p, at: k.origins[p]}
 	for _, section := range []string{sectionSteps, sectionVerify, sectionAlways} {
-		sub.checkToolsOf(sub.steps(section), sub.at.at(section), true)
+		sub.checkToolsOf(sub.steps(section), true)
 	}
 }
 

@@ -16,16 +16,17 @@ type Cover struct {
 
 // covers binds the `covers` of the approve steps of a section. What the arguments of the covered calls refer to is needed by the
 // approve step: they are shown when it asks.
-func (k *linker) covers(nodes []*Node, at location) {
-	for i, n := range nodes {
+func (k *linker) covers(nodes []*Node) {
+	for _, n := range nodes {
 		if n.Kind != KindApprove {
 			continue
 		}
+		at := k.places[n.Step].at("approve")
 		for j, name := range n.Approve.Covers {
-			k.cover(n, name, nodes, at.item(i).at("approve").at("covers").item(j))
+			k.cover(n, name, nodes, at.at("covers").item(j))
 		}
 		if len(n.Covers) > 0 && n.Approve.OnExpiry == "approve" {
-			at.item(i).at("approve").at("on_expiry").report("the calls that `covers` names are not allowed without a person", "let it fail: on_expiry: reject")
+			at.at("on_expiry").report("the calls that `covers` names are not allowed without a person", "let it fail: on_expiry: reject")
 		}
 	}
 }

@@ -77,6 +77,8 @@ func (n *Node) what() string {
 			return strings.TrimSpace("matrix " + strings.Join(names, ", "))
 		}
 		return "for_each " + n.ForEach
+	case KindSwitch:
+		return "switch " + n.Switch
 	case KindWait:
 		return "wait"
 	case KindRun:

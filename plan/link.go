@@ -79,25 +79,25 @@ func (k *linker) allow(a *Allow) *field {
 // declare notes all ids and reports those that stand twice.
 func (k *linker) declare() {
 	for _, section := range []string{sectionSteps, sectionVerify, sectionAlways} {
-		for i, s := range k.steps(section) {
+		for _, s := range unfold(k.steps(section)) {
 			if first, twice := k.sections[s.ID]; twice && s.ID != "" {
-				k.at.at(section).item(i).at("id").report("the id "+quote(s.ID)+" stands here for the second time", "the first is in "+first)
+				k.places[s].at("id").report("the id "+quote(s.ID)+" stands here for the second time", "the first is in "+first)
 				continue
 			}
 			k.sections[s.ID] = section
 		}
 	}
 	for _, section := range []string{sectionSteps, sectionVerify, sectionAlways} {
-		for i, s := range k.steps(section) {
-			k.declareChildren(s, k.at.at(section).item(i).at("do"))
+		for _, s := range unfold(k.steps(section)) {
+			k.declareChildren(s)
 		}
 	}
 }
 
-func (k *linker) declareChildren(s *Step, at location) {
+func (k *linker) declareChildren(s *Step) {
 	seen := map[string]bool{}
-	for i, child := range s.Do {
-		where := at.item(i).at("id")
+	for _, child := range unfold(s.Do) {
+		where := k.places[child].at("id")
 		switch {
 		case child.ID == "":
 		case seen[child.ID]:
@@ -129,20 +129,28 @@ func (k *linker) scope(owner string, names ...string) *scope {
 
 // section links the steps of a section.
 func (k *linker) section(name string, steps []*Step, pr *Program) []*Node {
-	at := k.at.at(name)
+	steps = unfold(steps)
 	nodes := make([]*Node, 0, len(steps))
-	for i, s := range steps {
+	for _, s := range steps {
+		at := k.places[s]
 		sc := k.scope("step "+quote(s.ID), rootInputs, rootSteps, rootTask)
 		sc.see = func(id string) (string, string) { return k.visible(id, name, nil) }
-		n := k.node(s, at.item(i), sc)
-		k.children(n, at.item(i), sc, name)
-		n.Needs = k.needs(n, at.item(i), sc.steps, func(id string) bool { return k.sections[id] == name })
+		n := k.node(s, at, sc)
+		k.children(n, at, sc, name)
+		n.Needs = k.needs(n, at, sc.steps, func(id string) bool { return k.sections[id] == name })
 		nodes = append(nodes, n)
 		pr.byID[s.ID] = n
 	}
-	k.covers(nodes, at)
-	checkCycles(nodes, at)
+	k.order(nodes)
 	return nodes
+}
+
+// order works out what the steps of a list need beside what they say.
+func (k *linker) order(nodes []*Node) {
+	k.checkApart(nodes)
+	branchNeeds(nodes)
+	k.covers(nodes)
+	k.checkCycles(nodes)
 }
 
 // visible says why a step cannot be referred to from a section; siblings are the steps of a `do`.
@@ -186,27 +194,28 @@ func (k *linker) children(n *Node, at location, outer *scope, section string) {
 	if n.Kind != KindForEach {
 		return
 	}
-	at = at.at("do")
 	k.checkAs(n.Step, at)
 	known := outer.known
 	if n.Matrix != nil {
 		known = nil // members know it
 	}
-	sibling := func(id string) bool { return slices.Contains(ids(n.Do), id) }
-	for i, s := range n.Do {
+	steps := unfold(n.Do)
+	sibling := func(id string) bool { return slices.Contains(ids(steps), id) }
+	for _, s := range steps {
+		here := k.places[s]
 		sc := k.scope("step "+quote(s.ID), rootInputs, rootSteps, rootTask, n.As, rootIndex)
 		sc.members = map[string][]string{n.As: members(n.Matrix)}
-		sc.siblings, sc.vars = n.Do, map[string]*shape{n.As: known.item()}
+		sc.siblings, sc.vars = steps, map[string]*shape{n.As: known.item()}
 		sc.see = func(id string) (string, string) {
 			if id == n.ID {
 				return "a step cannot refer to the for_each around it", ""
 			}
-			return k.visible(id, section, n.Do)
+			return k.visible(id, section, steps)
 		}
 		if s.Kind == KindApprove && len(s.Approve.Covers) > 0 {
-			at.item(i).at("approve").at("covers").report("an approve step within a for_each covers no calls", "ask once, before the for_each, and cover that")
+			here.at("approve").at("covers").report("an approve step within a for_each covers no calls", "ask once, before the for_each, and cover that")
 		}
-		child := k.node(s, at.item(i), sc)
+		child := k.node(s, here, sc)
 		inner := map[string]bool{}
 		for id := range sc.steps {
 			if sibling(id) {
@@ -215,16 +224,16 @@ func (k *linker) children(n *Node, at location, outer *scope, section string) {
 				outer.steps[id] = true
 			}
 		}
-		child.Needs = k.needs(child, at.item(i), inner, sibling)
+		child.Needs = k.needs(child, here, inner, sibling)
 		n.Children = append(n.Children, child)
 	}
-	checkCycles(n.Children, at)
+	k.order(n.Children)
 }
 
 // checkAs refuses an item name that means something else in expressions.
-func (k *linker) checkAs(s *Step, do location) {
+func (k *linker) checkAs(s *Step, at location) {
 	if slices.Contains(k.languages.words(), s.As) {
-		location{do.doc, do.path.up}.at("as").report("the name "+quote(s.As)+" is taken in expressions", "choose another one, such as item")
+		at.at("as").report("the name "+quote(s.As)+" is taken in expressions", "choose another one, such as item")
 	}
 }
 
@@ -295,6 +304,9 @@ func (k *linker) node(s *Step, at location, sc *scope) *Node {
 			k.origins[s.Run].at("allow").report("the `allow` of a sub-plan is literal, for its inputs are known only when it runs", "nobody has seen then what it would open")
 		}
 		k.checkRun(n, at)
+	case KindSwitch:
+		n.chooses = sc.only(s.Switch, at.at("switch"))
+		k.checkCases(s, at)
 	case KindSet:
 		n.set = sc.field(s.Set, at.at("set"))
 	}
@@ -359,14 +371,14 @@ func (k *linker) waiting(w *Wait, at location, sc *scope) *field {
 }
 
 // checkCycles reports each circle of needs at the first of its steps.
-func checkCycles(nodes []*Node, at location) {
+func (k *linker) checkCycles(nodes []*Node) {
 	const (
 		open = iota + 1
 		done
 	)
-	byID, index, state := map[string]*Node{}, map[string]int{}, map[string]int{}
-	for i, n := range nodes {
-		byID[n.ID], index[n.ID] = n, i
+	byID, state := map[string]*Node{}, map[string]int{}
+	for _, n := range nodes {
+		byID[n.ID] = n
 	}
 	var trace []string
 	var visit func(id string)
@@ -376,7 +388,7 @@ func checkCycles(nodes []*Node, at location) {
 			return
 		case state[id] == open:
 			circle := append(slices.Clone(trace[slices.Index(trace, id):]), id)
-			at.item(index[id]).report("the steps need each other: "+strings.Join(circle, " -> "), "")
+			k.places[n.Step].report("the steps need each other: "+strings.Join(circle, " -> "), "")
 			return
 		}
 		state[id] = open

@@ -27,10 +27,12 @@ func (k *linker) outputOf(s *Step) *shape {
 		return k.answerOf(s.Approve)
 	case KindForEach:
 		fields := map[string]*shape{"error": nil}
-		for _, child := range s.Do {
+		for _, child := range unfold(s.Do) {
 			fields[child.ID] = k.outputOf(child)
 		}
 		return arrayOf(object(fields))
+	case KindSwitch:
+		return s.chosenShape()
 	case KindRun:
 		return shapeOfTemplate(orEmpty(s.Run.Outputs))
 	case KindWait:
@@ -82,7 +84,7 @@ func (k *linker) toolOutput(name string) *shape {
 // stepNamed returns the step that an id means in a scope, nil for none.
 func (s *scope) stepNamed(id string) *Step {
 	named := func(step *Step) bool { return step.ID == id }
-	for _, steps := range [][]*Step{s.siblings, s.linker.steps(cmp.Or(s.linker.sections[id], sectionSteps))} {
+	for _, steps := range [][]*Step{s.siblings, unfold(s.linker.steps(cmp.Or(s.linker.sections[id], sectionSteps)))} {
 		if i := slices.IndexFunc(steps, named); i >= 0 {
 			return steps[i]
 		}

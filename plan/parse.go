@@ -75,7 +75,7 @@ func Compile(normalised []byte) (*Program, error) {
 }
 
 func load(name string, src []byte, limit bounds, opt Options) (*Plan, *Program, error) {
-	l := &loader{opt: opt, origins: map[*Plan]location{}, toolShapes: map[string]*shape{}, toolInputs: map[string]*jsonschema.Schema{}, languages: opt.Languages.take()}
+	l := &loader{opt: opt, origins: map[*Plan]location{}, places: map[*Step]location{}, toolShapes: map[string]*shape{}, toolInputs: map[string]*jsonschema.Schema{}, languages: opt.Languages.take()}
 	defer opt.Languages.give(l.languages)
 	doc := readDocument(name, src, limit, &l.problems, opt.Warn)
 	if doc == nil {
@@ -105,6 +105,7 @@ type loader struct {
 	steps     int
 	bytes     int                // of the files of sub-plans
 	origins   map[*Plan]location // where each plan stands
+	places    map[*Step]location // where each step stands
 	broken    bool               // too broken for the checks between the steps
 	languages languages
 	// toolShapes are the outputs of the tools that expressions look into.
@@ -175,7 +176,7 @@ func applyDefaults(d *Defaults, sections ...[]*Step) {
 	}
 	for _, steps := range sections {
 		for _, s := range steps {
-			applyDefaults(d, s.Do)
+			applyDefaults(d, s.inner())
 			if s.Kind != KindTool {
 				continue
 			}

@@ -64,6 +64,7 @@ const (
 	KindRun     Kind = "run"
 	KindSet     Kind = "set"
 	KindApprove Kind = "approve"
+	KindSwitch  Kind = "switch"
 )
 
 // The answers of a concurrency key that is taken; queue is the default.
@@ -152,6 +153,12 @@ type Step struct {
 	MaxParallel int     `json:"max_parallel,omitempty"`
 	OnItemError OnError `json:"on_item_error,omitempty"` // fail (default) or continue
 	Do          []*Step `json:"do,omitempty"`
+
+	Switch string             `json:"switch,omitempty"` // bare expression
+	Cases  map[string][]*Step `json:"cases,omitempty"`
+	// Default are the steps for all other values; nil = such a value is an error.
+	Default []*Step `json:"default,omitzero"`
+	branch  *branch // the case that the step is in
 
 	Approve *Approve `json:"approve,omitempty"`
 

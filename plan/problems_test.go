@@ -4,7 +4,7 @@ import "strings"
 
 func problemTable() []problemCase {
 	var all []problemCase
-	for _, part := range [][]problemCase{syntaxCases(), topCases(), stepCases(), approvalCases(), coverCases(), roundCases(), matrixCases(), levelCases(), expressionCases(), toolCases()} {
+	for _, part := range [][]problemCase{syntaxCases(), topCases(), stepCases(), approvalCases(), coverCases(), roundCases(), matrixCases(), switchCases(), levelCases(), expressionCases(), toolCases()} {
 		all = append(all, part...)
 	}
 	return all
@@ -18,7 +18,7 @@ func syntaxCases() []problemCase {
 		{"no object", "- a", "p.yaml:1:1: a plan is an object, but this is a list (`orch plan new` writes one to start from)"},
 		{"duplicate key", "orch: v1\norch: v1\nsteps:\n  - {id: a, set: {x: 1}}\n", `p.yaml:2:1: orch: the key "orch" stands here for the second time (the first is in line 1)`},
 		{"duplicate json key", `{"orch": "v1", "steps": [{"id": "a", "set": {"x": 1, "x": 2}}]}`, `p.yaml:1:54: steps[0].set.x: the key "x" stands here for the second time (the first is in line 1)`},
-		{"merge key", "orch: v1\nsteps:\n  - &a {id: a, set: {x: 1}}\n  - {<<: *a, id: b}\n", `p.yaml:4:5: steps[1]: the step has no kind (give it one of tool, for_each, matrix, wait, run, set, approve)
+		{"merge key", "orch: v1\nsteps:\n  - &a {id: a, set: {x: 1}}\n  - {<<: *a, id: b}\n", `p.yaml:4:5: steps[1]: the step has no kind (give it one of tool, for_each, matrix, switch, wait, run, set, approve)
 p.yaml:4:6: steps[1].<<: merge keys are not supported (write the fields out)`},
 		{"laughs", laughs(), `p.yaml:5:24: the plan has more than 200000 values (aliases count as often as they are used)`},
 		{"long laughs", "orch: v1\nsummary: &a " + strings.Repeat("x", 200_000) + "\nlabels: {a: *a, b: *a, c: *a, d: *a, e: *a, f: *a}\n", `p.yaml:2:10: the plan has more than 1048576 bytes of text (aliases count as often as they are used)`},
@@ -77,7 +77,7 @@ p.yaml:2:84: defaults.retry.max: the longest delay is shorter than the initial o
 func stepCases() []problemCase {
 	return []problemCase{
 		{"no object", steps("just text"), `p.yaml:3:5: steps[0]: a step is an object, but this is a text`},
-		{"no kind", steps("id: a"), `p.yaml:3:5: steps[0]: the step has no kind (give it one of tool, for_each, matrix, wait, run, set, approve)`},
+		{"no kind", steps("id: a"), `p.yaml:3:5: steps[0]: the step has no kind (give it one of tool, for_each, matrix, switch, wait, run, set, approve)`},
 		{"two kinds", steps("id: a", "set: {x: 1}", "wait: {for: 1s}"), `p.yaml:3:5: steps[0]: a step has exactly one kind, this has set and wait (make it several steps)`},
 		{"agent", steps("id: a", "agent: claude", "prompt: hi"), "p.yaml:4:12: steps[0].agent: this version of orch does not run `agent` steps (call a tool)"},
 		{"approve", steps("id: a", "approve: {}"), "p.yaml:4:14: steps[0].approve: approve needs a `description` (it is what people read before they decide)"},

@@ -222,6 +222,7 @@ type Node struct {
 	args       *field
 	items      *field
 	set        *field
+	chooses    *field // switch
 	wait       *field
 	fallback   *field // default of a wait or an approve step
 	question   *field

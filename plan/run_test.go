@@ -44,7 +44,7 @@ func run(t *testing.T, pr *plan.Program, inputs string, tools map[string]string)
 		case plan.KindSet:
 			out, err = n.Set(sc)
 			require.NoError(t, err)
-		case plan.KindForEach, plan.KindWait, plan.KindRun:
+		case plan.KindForEach, plan.KindWait, plan.KindRun, plan.KindSwitch:
 			require.Fail(t, "not run here", n.ID)
 		}
 		results[n.ID] = plan.StepResult{State: state, Output: out, Error: failure, Attempts: 1}

@@ -39,6 +39,7 @@ func (l *loader) children(c cursor, nesting int) []*Step {
 // step reads one step.
 func (l *loader) step(c cursor, nesting int) *Step {
 	s := &Step{OnError: OnErrorFail}
+	l.places[s] = c.location
 	if c.node.Kind != yaml.MappingNode {
 		c.report("a step is an object, but this is "+c.kind(), "")
 		return s
@@ -55,11 +56,18 @@ func (l *loader) step(c cursor, nesting int) *Step {
 	fields["compensate"] = refused("does not run `compensate`", "use `always` with an `if`")
 	s.read(c, fields)
 	s.complete(c)
+	for _, child := range unfold(s.Do) {
+		if child.Kind == KindForEach {
+			l.places[child].report("a for_each within a for_each is not supported", "put the inner one into a plan and use `run`")
+		}
+	}
 	return s
 }
 
 // allKinds lists the keys that decide what a step is.
-func allKinds() []Kind { return []Kind{KindTool, KindForEach, KindWait, KindRun, KindSet, KindApprove} }
+func allKinds() []Kind {
+	return []Kind{KindTool, KindForEach, KindWait, KindRun, KindSet, KindApprove, KindSwitch}
+}
 
 // kindOf returns the kind of a step that has a key, "" for a key that decides about none.
 func kindOf(key string) Kind {
@@ -89,7 +97,7 @@ func (s *Step) findKind(c cursor) {
 	case len(found) > 1:
 		c.report("a step has exactly one kind, this has "+strings.Join(found, " and "), "make it several steps")
 	case len(found) == 0 && !reserved:
-		c.report("the step has no kind", "give it one of tool, for_each, matrix, wait, run, set, approve")
+		c.report("the step has no kind", "give it one of tool, for_each, matrix, switch, wait, run, set, approve")
 	}
 }
 
@@ -128,6 +136,8 @@ func (l *loader) kindFields(s *Step, nesting int) map[string]func(cursor) {
 		}
 	case KindApprove:
 		return map[string]func(cursor){"approve": func(c cursor) { s.Approve = c.approve() }}
+	case KindSwitch:
+		return l.switchFields(s, nesting)
 	case KindSet:
 		return map[string]func(cursor){"set": func(c cursor) { s.Set = c.values() }}
 	default:
@@ -166,7 +176,7 @@ func (s *Step) read(c cursor, fields map[string]func(cursor)) {
 func kindKeys() []string {
 	return []string{
 		"tool", "with", "effect", "verify", "expect", "heartbeat", "start_within", "retry", "queue", "approval", "until", "max_rounds", "delay",
-		"for_each", "matrix", "as", "max_parallel", "on_item_error", "do", "wait", "run", "set", "approve",
+		"for_each", "matrix", "as", "max_parallel", "on_item_error", "do", "wait", "run", "set", "approve", "switch", "cases", "default",
 	}
 }
 
@@ -189,13 +199,11 @@ func (s *Step) complete(c cursor) {
 	if s.Kind == KindForEach && !c.has("do") {
 		c.report("for_each needs `do` with at least one step", "")
 	}
+	if s.Kind == KindSwitch && !c.has("cases") {
+		c.report("switch needs at least one case", "such as `cases: {prod: [...], test: [...]}`")
+	}
 	if s.Kind == KindSet && len(s.Set) == 0 {
 		c.report("set needs at least one value", "")
-	}
-	for i, child := range s.Do {
-		if child.Kind == KindForEach {
-			c.at("do").item(i).report("a for_each within a for_each is not supported", "put the inner one into a plan and use `run`")
-		}
 	}
 }
 

@@ -84,6 +84,7 @@ func elsewhere() map[string][]string {
 		"tool":        {"uses", "call", "action"},
 		"id":          {"name", "key"},
 		"for_each":    {"foreach", "loop", "map", "items", "withitems"},
+		"switch":      {"case", "choose", "choice", "router"},
 		"matrix":      {"strategy", "parallel"},
 		"retry":       {"retries", "retrypolicy", "maxattempts"},
 		"on_error":    {"onfailure", "continueonerror", "ignoreerrors"},

@@ -26,7 +26,7 @@ func collectTools(steps []*Step, names map[string]bool) {
 		if s.Verify != nil {
 			names[s.Verify.Tool] = true
 		}
-		collectTools(s.Do, names)
+		collectTools(s.inner(), names)
 		if s.Run != nil {
 			s.Run.collectTools(names)
 		}

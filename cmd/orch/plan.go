@@ -204,14 +204,16 @@ type preview struct {
 
 // previewStep is one step of a preview.
 type previewStep struct {
-	Section string        `json:"section"`
-	ID      string        `json:"id"`
-	Kind    plan.Kind     `json:"kind"`
-	Tool    string        `json:"tool,omitempty"`
-	Effect  plan.Effect   `json:"effect,omitempty"`
-	Needs   []string      `json:"needs,omitempty"`
-	If      string        `json:"if,omitempty"`
-	Do      []previewStep `json:"do,omitempty"`
+	Section string      `json:"section"`
+	ID      string      `json:"id"`
+	Kind    plan.Kind   `json:"kind"`
+	Tool    string      `json:"tool,omitempty"`
+	Effect  plan.Effect `json:"effect,omitempty"`
+	Needs   []string    `json:"needs,omitempty"`
+	If      string      `json:"if,omitempty"`
+	// Case is the case of a switch that the step is in, as SWITCH:CASE.
+	Case string        `json:"case,omitempty"`
+	Do   []previewStep `json:"do,omitempty"`
 }
 
 func (p *preview) add(section string, nodes []*plan.Node) {
@@ -221,8 +223,12 @@ func (p *preview) add(section string, nodes []*plan.Node) {
 func previewOf(section string, nodes []*plan.Node) []previewStep {
 	var steps []previewStep
 	for _, n := range nodes {
+		branch, name := n.Branch()
+		if branch != "" {
+			branch += ":" + name
+		}
 		steps = append(steps, previewStep{
-			Section: section, ID: n.ID, Kind: n.Kind, Tool: n.Tool, Effect: n.Effect, Needs: n.Needs, If: n.Step.If,
+			Section: section, ID: n.ID, Kind: n.Kind, Tool: n.Tool, Effect: n.Effect, Needs: n.Needs, If: n.Step.If, Case: branch,
 			Do: previewOf(section, n.Children),
 		})
 	}
@@ -245,6 +251,9 @@ func previewLines(steps []previewStep, margin string) []string {
 		text := fmt.Sprintf("%s%-16s %s", margin, s.ID, what)
 		if len(s.Needs) > 0 {
 			text += "  after " + strings.Join(s.Needs, ", ")
+		}
+		if s.Case != "" {
+			text += "  case " + s.Case
 		}
 		if s.If != "" {
 			text += "  if " + s.If

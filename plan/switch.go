@@ -1,0 +1,259 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/parser"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// This file holds steps with `switch`. The steps of its cases stand beside it: they have keys, needs and results like those of
+// the list that it is in, and each is skipped unless the switch has chosen its case.
+
+// branch is the case of a switch that a step belongs to.
+type branch struct {
+	of   *Step
+	name string
+	// otherwise is true for the steps of `default`.
+	otherwise bool
+}
+
+// switchFields are the fields of a switch step.
+func (l *loader) switchFields(s *Step, nesting int) map[string]func(cursor) {
+	return map[string]func(cursor){
+		"switch": func(c cursor) { s.Switch = c.expression() },
+		"cases": func(c cursor) {
+			s.Cases = map[string][]*Step{}
+			for _, p := range c.pairs() {
+				s.Cases[p.key] = l.branch(p.value, nesting, branch{of: s, name: p.key})
+			}
+			if len(s.Cases) == 0 {
+				c.report("switch needs at least one case", "such as `cases: {prod: [...], test: [...]}`")
+			}
+		},
+		"default": func(c cursor) {
+			s.Default = l.branch(c, nesting, branch{of: s, otherwise: true})
+		},
+	}
+}
+
+// branch reads the steps of a case.
+func (l *loader) branch(c cursor, nesting int, b branch) []*Step {
+	steps := l.list(c, nesting)
+	for _, s := range steps {
+		s.branch = &b
+	}
+	return steps
+}
+
+// unfold returns the steps with those of the cases of switches, which follow their switch.
+func unfold(steps []*Step) []*Step {
+	var all []*Step
+	for _, s := range steps {
+		all = append(all, s)
+		for _, name := range sortedKeys(s.Cases) {
+			all = append(all, unfold(s.Cases[name])...)
+		}
+		all = append(all, unfold(s.Default)...)
+	}
+	return all
+}
+
+// inner returns the steps right within a step: of `do`, and of the cases of a switch.
+func (s *Step) inner() []*Step {
+	all := slices.Concat(s.Do, s.Default)
+	for _, name := range sortedKeys(s.Cases) {
+		all = append(all, s.Cases[name]...)
+	}
+	return all
+}
+
+// within reports whether a step belongs to a case of a switch, or to one of a switch in there.
+func (s *Step) within(id string) bool {
+	for b := s.branch; b != nil; b = b.of.branch {
+		if b.of.ID == id {
+			return true
+		}
+	}
+	return false
+}
+
+// apart reports whether only one of two steps runs, because a switch chooses between them.
+func (s *Step) apart(other *Step) bool {
+	for a := s.branch; a != nil; a = a.of.branch {
+		for b := other.branch; b != nil; b = b.of.branch {
+			if a.of == b.of {
+				return a.name != b.name || a.otherwise != b.otherwise
+			}
+		}
+	}
+	return false
+}
+
+// branchNeeds adds the needs that switches bring: the steps of a case need its switch, and what needs a switch from outside needs
+// the steps of its cases.
+func branchNeeds(nodes []*Node) {
+	inBranch := slices.DeleteFunc(slices.Clone(nodes), func(n *Node) bool { return n.branch == nil })
+	for _, n := range nodes {
+		if len(inBranch) == 0 {
+			return
+		}
+		needed := boolSet(n.Needs)
+		if n.branch != nil {
+			needed[n.branch.of.ID] = true
+		}
+		for _, other := range inBranch {
+			if b := other.branch; needed[b.of.ID] && !n.within(b.of.ID) {
+				needed[other.ID] = true
+			}
+		}
+		n.Needs = union(nil, needed)
+	}
+}
+
+// checkApart reports needs of steps of which never both run.
+func (k *linker) checkApart(nodes []*Node) {
+	for _, n := range nodes {
+		for _, id := range n.Needs {
+			if other := find(nodes, id); other != nil && n.apart(other.Step) {
+				k.places[n.Step].report(fmt.Sprintf("the step needs %q, which is in another case of the same switch", id), "only one case runs")
+			}
+		}
+	}
+}
+
+// checkCases compares the cases with the values of an input that lists its values.
+func (k *linker) checkCases(s *Step, at location) {
+	values := k.listed(s.Switch)
+	if values == nil {
+		return
+	}
+	for _, name := range sortedKeys(s.Cases) {
+		if !slices.Contains(values, name) {
+			here := at.at("cases").at(name)
+			here.report(fmt.Sprintf("`%s` is never %s", s.Switch, quote(name)), here.suggest(name, values, "it is one of "+strings.Join(values, ", ")))
+		}
+	}
+	for _, value := range values {
+		if _, ok := s.Cases[value]; !ok && s.Default == nil {
+			at.at("switch").report("there is no case for "+quote(value), "add one, or a `default`")
+		}
+	}
+}
+
+// listed returns the values, as texts, of an input whose schema lists them; nil for any other expression.
+func (k *linker) listed(source string) []string {
+	tree, err := parser.Parse(source)
+	if err != nil || k.inputs.schema == nil {
+		return nil
+	}
+	member, ok := tree.Node.(*ast.MemberNode)
+	if !ok {
+		return nil
+	}
+	root, _ := member.Node.(*ast.IdentifierNode)
+	name, _ := member.Property.(*ast.StringNode)
+	if root == nil || root.Value != rootInputs || name == nil {
+		return nil
+	}
+	property := k.inputs.schema.Properties[name.Value]
+	switch {
+	case property == nil || property.Default == nil && !slices.Contains(k.inputs.required, name.Value):
+		return nil
+	case property.Enum != nil:
+		return textsOf(property.Enum.Values)
+	case property.Types != nil && slices.Equal(property.Types.ToStrings(), []string{"boolean"}):
+		return []string{"false", "true"}
+	default:
+		return nil
+	}
+}
+
+// textsOf returns values as the texts that cases are named by; nil when one of them has none.
+func textsOf(values []any) []string {
+	var all []string
+	for _, v := range values {
+		text, err := toText(v)
+		if err != nil {
+			return nil
+		}
+		all = append(all, text)
+	}
+	return all
+}
+
+// Chosen is the output of a switch.
+type Chosen struct {
+	// Case is the value that was found. Default is true when no case is for it.
+	Case    string `json:"case"`
+	Default bool   `json:"default"`
+}
+
+// Choose evaluates a switch: the output of the step. VALIDATION_ERROR when there is neither a case for the value nor a default.
+func (n *Node) Choose(sc Scope) (json.RawMessage, error) {
+	v, err := n.chooses.value(sc, nil)
+	if err != nil {
+		return nil, err
+	}
+	text, err := toText(v)
+	_, found := n.Cases[text]
+	switch {
+	case found && err == nil:
+		return encode(Chosen{Case: text})
+	case n.Default != nil:
+		return encode(Chosen{Case: text, Default: true})
+	case err != nil:
+		return nil, n.invalid("the expression `%s` of switch gives %s, and there is no `default`", n.Switch, typeName(v))
+	default:
+		names := sortedKeys(n.Cases)
+		return nil, fault.New(fault.ValidationError, "step %q: there is no case for %s", n.ID, quote(shorten(text))).
+			WithHint("the cases are %s; `default` is for all other values", strings.Join(names, ", "))
+	}
+}
+
+// Unchosen says why a step of a case does not run; "" for one that may.
+func (n *Node) Unchosen(sc Scope) string {
+	b := n.branch
+	if b == nil {
+		return ""
+	}
+	var chosen *Chosen
+	if sc.Step != nil {
+		result, _ := sc.Step(b.of.ID)
+		_ = json.Unmarshal(result.Output, &chosen) // a switch that has chosen nothing has no output
+	}
+	switch {
+	case chosen == nil:
+		return "the switch " + b.of.ID + " has chosen no case"
+	case b.otherwise == chosen.Default && (b.otherwise || b.name == chosen.Case):
+		return ""
+	default:
+		return "the switch " + b.of.ID + " has chosen the case " + quote(shorten(chosen.Case))
+	}
+}
+
+// chosenShape is what is known of the output of a switch.
+func (s *Step) chosenShape() *shape {
+	chosen := &shape{kinds: []string{"string"}}
+	if s.Default == nil {
+		chosen = oneOfWords(sortedKeys(s.Cases)...)
+	}
+	return object(map[string]*shape{"case": chosen, "default": {kinds: []string{"boolean"}}})
+}
+
+// Branch returns the id of the switch and the case that a step belongs to, "" for one of none. The case of `default` is default.
+func (s *Step) Branch() (of, name string) {
+	switch b := s.branch; {
+	case b == nil:
+		return "", ""
+	case b.otherwise:
+		return b.of.ID, "default"
+	default:
+		return b.of.ID, b.name
+	}
+}
