@@ -98,7 +98,7 @@ func (k *linker) lookUp(name string, at location) (ToolInfo, bool) {
 		if k.opt.ToolNames != nil {
 			names = k.opt.ToolNames()
 		}
-		at.report("there is no tool "+quote(name), at.suggest(name, names, "`orch tools list` shows them"))
+		at.report("there is no tool "+quote(name), at.suggest(name, names, HintTools))
 	}
 	return info, ok
 }

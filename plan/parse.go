@@ -119,7 +119,7 @@ func (l *loader) plan(c cursor, nesting int) *Plan {
 	p := &Plan{Priority: PriorityNormal, Limits: Limits{MaxSteps: defaultMaxSteps}}
 	l.origins[p] = c.location
 	if c.node.Kind != yaml.MappingNode {
-		c.report("a plan is an object, but this is "+c.kind(), "`orch plan new` writes one to start from")
+		c.report("a plan is an object, but this is "+c.kind(), HintNew)
 		l.broken = true
 		return p
 	}
@@ -142,7 +142,7 @@ func (l *loader) plan(c cursor, nesting int) *Plan {
 		"verify":          section(&p.Verify),
 		"always":          section(&p.Always),
 		"outputs":         func(c cursor) { p.Outputs = c.values() },
-		"servers":         refused("does not start MCP servers of a plan", "configure the server on the node: `orch mcp install`"),
+		"servers":         refused("does not start MCP servers of a plan", HintServers),
 		"compensate":      refused("does not run `compensate`", "use `always` with an `if`"),
 	})
 	l.required(c, p)

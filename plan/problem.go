@@ -19,6 +19,31 @@ type Problem struct {
 	Hint    string `json:"hint,omitempty"`
 }
 
+// Hints that name commands of a shell. Faces without one have other words for them.
+const (
+	HintNew     = "`orch plan new` writes one to start from"
+	HintTools   = "`orch tools list` shows them"
+	HintServers = "configure the server on the node: `orch mcp install`"
+)
+
+// Code names the kind of the problem: INVALID_FORMAT for what is no YAML, METHOD_NOT_FOUND for a tool that there is not, REQUIRED_FIELD for
+// what is missing, else VALIDATION_ERROR.
+func (p Problem) Code() fault.Code {
+	missing := func(words string) bool {
+		return strings.HasSuffix(p.Message, words) || strings.Contains(p.Message, words+" ")
+	}
+	switch {
+	case strings.HasPrefix(p.Message, "this is no valid YAML"), p.Message == "the plan is empty":
+		return fault.InvalidFormat
+	case strings.HasPrefix(p.Message, "there is no tool "):
+		return fault.MethodNotFound
+	case missing("is missing"), missing("is required"), strings.HasPrefix(p.Message, "the step has no "):
+		return fault.RequiredField
+	default:
+		return fault.ValidationError
+	}
+}
+
 // String returns file:line:col: path: message (hint).
 func (p Problem) String() string {
 	var b strings.Builder

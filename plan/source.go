@@ -77,7 +77,7 @@ func readYAML(src []byte, limit bounds) (*yaml.Node, *syntaxError) {
 	var doc yaml.Node
 	err := dec.Decode(&doc)
 	if errors.Is(err, io.EOF) {
-		return nil, &syntaxError{1, 1, "the plan is empty", "`orch plan new` writes one to start from"}
+		return nil, &syntaxError{1, 1, "the plan is empty", HintNew}
 	}
 	if err != nil {
 		return nil, yamlError(err)

@@ -43,6 +43,7 @@ type ownTool struct {
 type ownInput struct {
 	Plan   json.RawMessage `json:"plan"`
 	Inputs json.RawMessage `json:"inputs"`
+	Check  bool            `json:"validate_only"`
 	Name   string          `json:"name"`
 	Key    string          `json:"idempotency_key"`
 	For    string          `json:"for"`
@@ -66,9 +67,10 @@ func (s *Server) ownTools() []ownTool {
 	id := map[string]*jsonschema.Schema{"task_id": text("the id of the task, TASK_…")}
 	return []ownTool{
 		{
-			toolSubmit, "Submit a plan: a task of one or many tool calls, with dependencies, retries and approvals. Answers with its id as soon as it is durable.", false,
+			toolSubmit, "Submit a plan: a task of one or many tool calls, with dependencies, retries and approvals. Answers with its id as soon as it is durable, or with every problem of the plan. Resource " + planSchemaURI + " describes all of a plan.", false,
 			map[string]*jsonschema.Schema{
-				"plan":            {Description: "the plan, as an object or as YAML text", Types: []string{"object", "string"}},
+				"plan":            planSchema(),
+				"validate_only":   {Type: "boolean", Description: "only check the plan and its inputs, and submit nothing"},
 				"inputs":          {Type: "object", Description: "the inputs that the plan declares"},
 				"name":            text("a name for lists, in place of that of the plan"),
 				"idempotency_key": text("a second submission with the same key is the same task"),
@@ -190,6 +192,9 @@ func plainLetters(name string) string {
 }
 
 func (s *Server) ownSubmit(ctx context.Context, c *client, in *ownInput) (any, error) {
+	if in.Check {
+		return s.validatePlan(*c, in)
+	}
 	reach, err := s.rootsOf(ctx, *c)
 	if err != nil {
 		return nil, err
@@ -203,13 +208,23 @@ func (s *Server) ownSubmit(ctx context.Context, c *client, in *ownInput) (any, e
 		return nil, err
 	}
 	task, err := s.cfg.API.Submit(ctx, r)
+	if fault.Has(err, fault.InvalidPlan) {
+		return s.planRefused(*c, in, err)
+	}
 	if err != nil || !task.Existing {
-		return task, err
+		return submitted{task, task.ID}, err
 	}
 	if _, err := s.taskOf(ctx, c.who, string(task.ID)); err != nil {
 		return nil, fault.New(fault.Conflict, "the idempotency key is taken").WithField("idempotency_key").WithHint("choose another key")
 	}
-	return task, nil
+	return submitted{task, task.ID}, nil
+}
+
+// submitted is what orch_submit answers: the task under the name that the other tools have for it, too.
+type submitted struct {
+	orchestrator.SubmitReply
+
+	TaskID events.TaskID `json:"task_id"`
 }
 
 func (s *Server) ownStatus(ctx context.Context, c *client, in *ownInput) (any, error) {

@@ -193,6 +193,7 @@ func New(cfg Config) (*Server, error) {
 	s.offerTools()
 	s.addOwnTools()
 	s.addResources()
+	s.addPlanSchema()
 	s.addInbox()
 	s.addPrompts()
 	if err := s.addTaskMethods(); err != nil {
