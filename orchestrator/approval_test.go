@@ -84,6 +84,7 @@ func TestGrantedCallRunsOnce(t *testing.T) {
 	assert.Equal(t, statemachine.InProgress, v.TaskState)
 	c = n.take("w")
 	assert.Equal(t, 2, c.Attempt)
+	assert.Equal(t, 1, n.step(id, "a").Tries, "it was not tried before")
 	require.NotNil(t, c.Grant)
 	assert.Equal(t, work.Grant{ID: p.ID, ArgsSHA256: "ab"}, *c.Grant)
 	require.NoError(t, n.Start(n.ctx(), work.Started{Ref: c.Ref, Worker: "w", Effect: "destructive"}))

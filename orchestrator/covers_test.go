@@ -65,6 +65,7 @@ func TestCoveredCallsDoNotAsk(t *testing.T) {
 		}
 	}
 	assert.Equal(t, statemachine.Done, n.result(id).State)
+	assert.Equal(t, 2, n.step(id, "a").Tries)
 }
 
 // A covered call of which nobody knows how its attempt has ended asks, and so does one that a worker takes for another one.

@@ -187,6 +187,9 @@ func (t *turn) stepView(key string, n *plan.Node) StepView {
 	v.State, v.Attempt, v.Lost, v.Worker, v.Signal, v.Approval, v.Child = s.State, s.Attempt, s.Lost, s.Worker, s.Signal, s.Approval, s.Child
 	v.Duration, v.Error, v.Reason, v.Since = s.Duration, s.Error, s.Reason, new(s.Since)
 	v.Tool, v.For, v.Rounds = first(s.Tool, v.Tool), s.For, s.Repeats
+	if s.Tool != "" {
+		v.Tries = s.Failures + 1
+	}
 	if inquires(s) {
 		v.Reason = t.waitsForAnswer(s)
 	}

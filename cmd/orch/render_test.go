@@ -32,7 +32,7 @@ func everyStep() orchestrator.TaskView {
 			{Key: "fetch", Kind: "tool", Tool: "GIT_STATUS", State: statemachine.StepSucceeded, Duration: 840 * time.Millisecond},
 			{Key: "each", Kind: "for_each", State: statemachine.StepRunning, Since: new(at(-60))},
 			{
-				Key: "each[0].build", Kind: "tool", Tool: "BASH_EXECUTE", State: statemachine.StepRunning, Attempt: 2,
+				Key: "each[0].build", Kind: "tool", Tool: "BASH_EXECUTE", State: statemachine.StepRunning, Attempt: 3, Tries: 2,
 				Since: new(at(-12)), Progress: &work.Progress{Done: 3, Total: 10, Message: "linking"},
 			},
 			{

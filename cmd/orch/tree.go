@@ -65,8 +65,8 @@ func (d treeRenderer) step(s orchestrator.StepView, width int) string {
 		what = s.Kind
 	}
 	parts = append(parts, d.style.Dim(fmt.Sprintf("%-16s", screen.Escape(what))), d.timing(s))
-	if s.Attempt > 1 {
-		parts = append(parts, d.style.Warn(fmt.Sprintf("attempt %d", s.Attempt)))
+	if s.Tries > 1 {
+		parts = append(parts, d.style.Warn(fmt.Sprintf("attempt %d", s.Tries)))
 	}
 	if s.Progress != nil && !s.State.Over() {
 		parts = append(parts, d.style.Active(progress(*s.Progress)))
