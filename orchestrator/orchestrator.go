@@ -229,6 +229,9 @@ type Orchestrator struct {
 	loss *fault.Error
 	// spawnJob starts a goroutine that Run waits for; nil when Run is not, or no longer, to be waited for.
 	spawnJob func(job func(ctx context.Context))
+	// jobs counts those that have not ended; sending is set while deferred I/O is done.
+	jobs    int
+	sending bool
 
 	// holding serialises changes of holds and of the run of the archive.
 	holding sync.Mutex
@@ -312,7 +315,7 @@ func (o *Orchestrator) background(job func(ctx context.Context), refused func())
 		refused()
 		return
 	}
-	o.spawnJob(job)
+	o.spawnJob(o.counted(job))
 }
 
 func stopping() error {
@@ -375,11 +378,14 @@ func (o *Orchestrator) sendDeferred(ctx context.Context) {
 		}
 		o.lock()
 		out := o.deferred
-		o.deferred = nil
+		o.deferred, o.sending = nil, true
 		o.unlock()
 		for _, send := range out {
 			send()
 		}
+		o.lock()
+		o.sending = false
+		o.unlock()
 	}
 }
 

@@ -41,7 +41,7 @@ func exampleFiles(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob(exampleDir + "/*.yaml")
 	require.NoError(t, err)
-	require.Len(t, files, 8)
+	require.Len(t, files, 9)
 	return files
 }
 

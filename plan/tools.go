@@ -41,3 +41,30 @@ func (c cursor) toolNames() []string {
 	}
 	return names
 }
+
+// Queues returns the work queues that the plan and its sub-plans name, in order.
+func (p *Plan) Queues() []string {
+	names := map[string]bool{}
+	p.collectQueues(names)
+	delete(names, "")
+	return slices.Sorted(maps.Keys(names))
+}
+
+func (p *Plan) collectQueues(names map[string]bool) {
+	if p.Defaults != nil {
+		names[p.Defaults.Queue] = true
+	}
+	for _, steps := range [][]*Step{p.Steps, p.Verify, p.Always} {
+		collectQueues(steps, names)
+	}
+}
+
+func collectQueues(steps []*Step, names map[string]bool) {
+	for _, s := range steps {
+		names[s.Queue] = true
+		collectQueues(s.inner(), names)
+		if s.Run != nil {
+			s.Run.collectQueues(names)
+		}
+	}
+}

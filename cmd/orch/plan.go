@@ -20,7 +20,7 @@ import (
 func newPlan(a *app) *cobra.Command {
 	cmd := &cobra.Command{Use: "plan", Short: "Write, check and draw plans", Example: "  orch plan validate plan.yaml"}
 	asGroup(cmd)
-	cmd.AddCommand(newPlanValidate(a), newPlanGraph(a), newPlanSchema(a), newPlanNew(a), newPlanRun(a))
+	cmd.AddCommand(newPlanValidate(a), newPlanGraph(a), newPlanSchema(a), newPlanNew(a), newPlanRun(a), newPlanTest(a))
 	return cmd
 }
 

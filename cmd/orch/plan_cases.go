@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/orch-dev/orch/cmd/orch/screen"
+	"github.com/orch-dev/orch/internal/plantest"
+)
+
+// This file holds `orch plan test`.
+
+func newPlanTest(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:     "test FILE.test.yaml...",
+		Short:   "Run the tests of plans, without calling anything",
+		Example: "  orch plan test examples/tests/rollout.test.yaml",
+		Args:    takes("FILE.test.yaml..."),
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.testPlans(cmd.Context(), args) },
+	}
+}
+
+// testedCase is one case in the answer of `orch plan test`.
+type testedCase struct {
+	File string `json:"file"`
+	plantest.Outcome
+}
+
+func (a *app) testPlans(ctx context.Context, files []string) error {
+	cases := []testedCase{}
+	began := time.Now()
+	for _, file := range files {
+		outcomes, err := a.testPlan(ctx, file)
+		if err != nil {
+			return err
+		}
+		for _, o := range outcomes {
+			cases = append(cases, testedCase{file, o})
+		}
+	}
+	failed := 0
+	var names []string
+	for _, c := range cases {
+		if !c.OK {
+			failed++
+			names = append(names, c.Name)
+		}
+	}
+	summary := fmt.Sprintf("%s, %d failed, %s", screen.Plural(len(cases), "case"), failed, time.Since(began).Round(time.Millisecond))
+	err := a.emit(view{data: cases, rows: rowsOf(cases), names: names, text: func(w io.Writer) error {
+		return writeLines(w, append(testedLines(cases), summary))
+	}})
+	if err == nil && failed > 0 {
+		return &exitError{exit: exitFailed}
+	}
+	return err
+}
+
+// testPlan runs the cases of one file.
+func (a *app) testPlan(ctx context.Context, file string) ([]plantest.Outcome, error) {
+	src, err := a.read(file, plantest.MaxSource)
+	if err != nil {
+		return nil, err
+	}
+	f, err := plantest.Read(file, src)
+	if err != nil {
+		return nil, err
+	}
+	name := f.Plan
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(filepath.Dir(file), name)
+	}
+	p, err := a.loadPlan(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	catalogue, err := a.catalogue(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []plantest.Outcome
+	for _, c := range f.Cases {
+		o, err := plantest.Run(ctx, f, c, p, catalogue)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, o)
+	}
+	return all, nil
+}
+
+// testedLines say how the cases have ended, and what was expected of those that failed.
+func testedLines(cases []testedCase) []string {
+	var lines []string
+	for _, c := range cases {
+		verdict := "ok  "
+		if !c.OK {
+			verdict = "FAIL"
+		}
+		lines = append(lines, screen.Escape(verdict+" "+c.File+": "+c.Name))
+		for _, d := range c.Differences {
+			lines = append(lines, screen.Escape("       "+d.String()))
+		}
+	}
+	return lines
+}

@@ -1,0 +1,82 @@
+package plantest
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+)
+
+// Difference is a place at which a case did not end as expected.
+type Difference struct {
+	At   string `json:"at"`
+	Want any    `json:"want"`
+	Got  any    `json:"got"`
+	// Note says more about what happened.
+	Note string `json:"note,omitempty"`
+}
+
+// String says the difference in one line.
+func (d Difference) String() string {
+	text := fmt.Sprintf("%s: expected %s, but it is %s", d.At, short(d.Want), short(d.Got))
+	if d.Note != "" {
+		text += " (" + d.Note + ")"
+	}
+	return text
+}
+
+func short(v any) string {
+	const most = 200
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	if text := []rune(string(raw)); len(text) > most {
+		return string(text[:most]) + "…"
+	}
+	return string(raw)
+}
+
+// differences compares a value with what was expected. Objects are compared in the keys that are expected, all else whole.
+func differences(at string, want, got any) []Difference {
+	switch want := want.(type) {
+	case map[string]any:
+		object, ok := got.(map[string]any)
+		if !ok {
+			break
+		}
+		var all []Difference
+		for _, key := range slices.Sorted(maps.Keys(want)) {
+			all = append(all, differences(at+"."+key, want[key], object[key])...)
+		}
+		return all
+	case []any:
+		list, ok := got.([]any)
+		if !ok || len(list) != len(want) {
+			break
+		}
+		var all []Difference
+		for i := range want {
+			all = append(all, differences(fmt.Sprintf("%s[%d]", at, i), want[i], list[i])...)
+		}
+		return all
+	}
+	if reflect.DeepEqual(want, got) {
+		return nil
+	}
+	return []Difference{{At: at, Want: want, Got: got}}
+}
+
+// plain returns a value as JSON has it.
+func plain(v any) any {
+	raw, err := rawOf(v)
+	if err != nil {
+		return v
+	}
+	var clean any
+	if json.Unmarshal(raw, &clean) != nil {
+		return v
+	}
+	return clean
+}

@@ -1,0 +1,410 @@
+package plantest
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/events/memlog"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/plan"
+	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/work"
+)
+
+// Root is the root of the node of a test, as expressions see it.
+const Root = "/project"
+
+const (
+	worker = "test"
+	// patience bounds the real time of a case: what takes longer goes round in circles.
+	patience = time.Minute
+	// maxRounds bounds how often the clock jumps.
+	maxRounds = 100_000
+)
+
+// Outcome is how a case has ended.
+type Outcome struct {
+	Name string `json:"name"`
+	OK   bool   `json:"ok"`
+	// Differences are what is not as expected.
+	Differences []Difference       `json:"differences,omitempty"`
+	State       statemachine.State `json:"state,omitempty"`
+	Outputs     json.RawMessage    `json:"outputs,omitempty"`
+	Error       *fault.Error       `json:"error,omitempty"`
+	// Steps are the states of all steps.
+	Steps map[string]string `json:"steps,omitempty"`
+	// Took is how long it took by the clock of the case.
+	Took string `json:"took,omitempty"`
+}
+
+// run is a case while it runs.
+type run struct {
+	*orchestrator.Orchestrator
+
+	c      Case
+	plan   *plan.Plan
+	tools  orchestrator.Catalogue
+	clock  atomic.Pointer[time.Time]
+	began  time.Time
+	id     events.TaskID
+	made   map[string]int
+	args   map[string]any
+	missed []Difference
+	// expiring are the approvals that nobody decides about.
+	expiring map[string]bool
+}
+
+// Run runs one case of a file.
+func Run(ctx context.Context, f *File, c Case, p *plan.Plan, tools orchestrator.Catalogue) (Outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	r := &run{c: c, plan: p, tools: catalogue{tools}, began: f.Now, made: map[string]int{}, args: map[string]any{}, expiring: map[string]bool{}}
+	r.clock.Store(&f.Now)
+	stop, err := r.start(ctx)
+	if err != nil {
+		return Outcome{}, err
+	}
+	defer stop()
+	if err := r.submit(ctx); err != nil {
+		return r.refused(err), nil
+	}
+	if err := r.drive(ctx); err != nil {
+		return Outcome{}, err
+	}
+	return r.outcome(ctx)
+}
+
+// start starts an owner of tasks over a log in memory.
+func (r *run) start(ctx context.Context) (stop func(), err error) {
+	log := memlog.New(memlog.Config{})
+	var seed [32]byte
+	r.Orchestrator, err = orchestrator.New(orchestrator.Config{
+		Log: log, Blobs: log, Checkpoints: log, Catalogue: r.tools,
+		Clock: func() time.Time { return *r.clock.Load() }, Random: func() float64 { return 0 }, Entropy: rand.NewChaCha8(seed),
+		Lease: 24 * time.Hour, ArchiveAfter: 100 * 365 * 24 * time.Hour, Root: Root,
+		Workspace: func(id events.TaskID) string { return Root + "/Working/" + string(id) },
+		Program: func(name string) (events.Program, error) {
+			return events.Program{Path: name, SHA256: strings.Repeat("0", 64)}, nil
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	ended, owner := make(chan error, 1), r.Orchestrator
+	group.Go(func() { ended <- owner.Run(ctx) })
+	stop = func() { cancel(); group.Wait() }
+	select {
+	case <-r.Ready():
+		return stop, nil
+	case err := <-ended:
+		stop()
+		return nil, err
+	}
+}
+
+func (r *run) submit(ctx context.Context) error {
+	request := orchestrator.SubmitRequest{Plan: r.plan.JSON(), Actor: "user:tester"}
+	if r.c.Inputs != nil {
+		inputs, err := rawOf(r.c.Inputs)
+		if err != nil {
+			return err
+		}
+		request.Inputs = inputs
+	}
+	reply, err := r.Submit(ctx, request)
+	if err != nil {
+		return err
+	}
+	r.id = reply.ID
+	return r.signal(ctx)
+}
+
+// signal sends the signals of the case.
+func (r *run) signal(ctx context.Context) error {
+	for _, name := range slices.Sorted(maps.Keys(r.c.Signals)) {
+		data, err := rawOf(r.c.Signals[name])
+		if err != nil {
+			return err
+		}
+		if _, err := r.Signal(ctx, orchestrator.SignalRequest{ID: r.id, Name: name, Data: data, Actor: "user:tester"}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drive makes calls, decides and moves the clock until the task is over or nothing more can happen.
+func (r *run) drive(ctx context.Context) error {
+	for range maxRounds {
+		if err := r.settle(ctx); err != nil {
+			return err
+		}
+		result, err := r.Result(ctx, orchestrator.ResultRequest{ID: r.id})
+		if err != nil || result.Over {
+			return err
+		}
+		moved, err := r.step(ctx)
+		if err != nil || !moved {
+			return err
+		}
+	}
+	return fault.New(fault.QuotaExceeded, "the case %q does not end", r.c.Name)
+}
+
+// settle waits until nothing more is decided by itself.
+func (r *run) settle(ctx context.Context) error {
+	for !r.Quiet() {
+		select {
+		case <-ctx.Done():
+			return fault.New(fault.Timeout, "the case %q takes longer than %s", r.c.Name, patience)
+		case <-time.After(20 * time.Microsecond):
+		}
+	}
+	return nil
+}
+
+// step does one thing that the task waits for; false when there is none.
+func (r *run) step(ctx context.Context) (moved bool, err error) {
+	if moved, err = r.work(ctx); moved || err != nil {
+		return moved, err
+	}
+	if moved, err = r.decide(ctx); moved || err != nil {
+		return moved, err
+	}
+	next, ok := r.NextTimer()
+	if !ok {
+		return false, nil
+	}
+	if next.After(*r.clock.Load()) {
+		r.clock.Store(&next)
+	}
+	r.WakeDue()
+	return true, nil
+}
+
+// decide decides about the approvals that are open, as the case says.
+func (r *run) decide(ctx context.Context) (moved bool, err error) {
+	open, err := r.Approvals(ctx, orchestrator.ApprovalsRequest{})
+	if err != nil {
+		return false, err
+	}
+	for _, a := range open.Approvals {
+		if r.expiring[a.ID] {
+			continue
+		}
+		d, said := r.c.Approvals[a.Step]
+		if !said {
+			r.missed = append(r.missed, Difference{At: "approvals." + a.Step, Got: a.Description, Note: "the case does not say how it is decided"})
+		}
+		if !said || d.As == expire {
+			r.expiring[a.ID] = true
+			continue
+		}
+		if err := r.say(ctx, a.ID, d); err != nil {
+			r.missed = append(r.missed, Difference{At: "approvals." + a.Step, Want: d.As, Got: fault.From(err).Sentence()})
+			r.expiring[a.ID] = true
+		}
+		moved = true
+	}
+	return moved, nil
+}
+
+// say decides about one approval.
+func (r *run) say(ctx context.Context, id string, d Decision) error {
+	request := orchestrator.DecideRequest{ID: id, As: d.As, Reason: d.Reason, Actor: d.By}
+	if d.Form != nil {
+		form, err := rawOf(d.Form)
+		if err != nil {
+			return err
+		}
+		request.Form = form
+	}
+	_, err := r.Decide(ctx, request)
+	return err
+}
+
+// work answers the calls that are ready.
+func (r *run) work(ctx context.Context) (moved bool, err error) {
+	batch, err := r.Poll(ctx, work.Poll{Worker: worker, Free: 64, Queues: queues(r.plan)})
+	if err != nil {
+		return false, err
+	}
+	for _, call := range batch.Calls {
+		now := *r.clock.Load()
+		if err := r.Start(ctx, work.Started{Ref: call.Ref, Worker: worker}); err != nil {
+			return false, err
+		}
+		outcome := work.Outcome{Ref: call.Ref, Worker: worker, StartedAt: now}
+		r.answer(call, &outcome)
+		if err := r.Report(ctx, outcome); err != nil {
+			return false, err
+		}
+	}
+	return len(batch.Calls) > 0, nil
+}
+
+// queues are those that the steps of a plan and its sub-plans name, and the default.
+func queues(p *plan.Plan) []string {
+	all := []string{"default"}
+	for _, q := range p.Queues() {
+		if !slices.Contains(all, q) {
+			all = append(all, q)
+		}
+	}
+	return all
+}
+
+// answer gives a call the result that the case has for it.
+func (r *run) answer(call work.Call, out *work.Outcome) {
+	r.args[call.Step] = plain(call.Args)
+	if t, ok := r.tools.Get(call.Tool); ok {
+		if _, err := t.Check(call.Args); err != nil {
+			out.Error, out.Class = fault.From(err), fault.ClassInvalidArgs
+			return
+		}
+	}
+	results, ok := r.resultsFor(call)
+	if !ok {
+		r.missed = append(r.missed, Difference{At: "results." + call.Step, Got: call.Tool, Note: "the case has no result for this call"})
+		out.Error, out.Class = fault.New(fault.ToolUnavailable, "the test has no result for a call of %s", call.Tool), fault.ClassDenied
+		return
+	}
+	key := string(call.Task) + call.Step
+	result := results[min(r.made[key], len(results)-1)]
+	r.made[key]++
+	if result.Error != nil {
+		out.Error, out.Class = result.Error.fault()
+		return
+	}
+	raw, err := rawOf(result.Output)
+	if err != nil {
+		out.Error, out.Class = fault.From(err), fault.ClassToolError
+		return
+	}
+	out.Output = raw
+}
+
+// fault returns the error of a call and its class.
+func (e *Error) fault() (err *fault.Error, class string) {
+	code := fault.ToolFailed
+	for _, entry := range fault.Registry() {
+		if string(entry.Code) == e.Code {
+			code = entry.Code
+		}
+	}
+	message, class := e.Message, e.Class
+	if message == "" {
+		message = "the test says so"
+	}
+	if class == "" {
+		class = fault.ClassToolError
+	}
+	return fault.New(code, "%s", message), class
+}
+
+// resultsFor returns the results of a call: those for the step in its place, then for its id, then for the tool.
+func (r *run) resultsFor(call work.Call) (Results, bool) {
+	for _, name := range append(names(call.Step), call.Tool) {
+		if results, ok := r.c.Results[name]; ok {
+			return results, true
+		}
+	}
+	return nil, false
+}
+
+// names are those of a step: each[0].call, each.call and call.
+func names(key string) []string {
+	each, id, inner := strings.Cut(key, "].")
+	if !inner {
+		return []string{key}
+	}
+	outer, _, _ := strings.Cut(each, "[")
+	return []string{key, outer + "." + id, id}
+}
+
+// refused is the outcome of a case whose plan was not taken.
+func (r *run) refused(err error) Outcome {
+	f := fault.From(err)
+	o := Outcome{Name: r.c.Name, Error: f}
+	if want := r.c.Expect.Error; want == "" || !strings.Contains(f.Sentence(), want) {
+		o.Differences = []Difference{{At: "submit", Want: want, Got: f.Sentence()}}
+	}
+	o.OK = len(o.Differences) == 0
+	return o
+}
+
+// outcome compares how the task stands with what was expected.
+func (r *run) outcome(ctx context.Context) (Outcome, error) {
+	view, err := r.Get(ctx, orchestrator.GetRequest{ID: r.id})
+	if err != nil {
+		return Outcome{}, err
+	}
+	result, err := r.Result(ctx, orchestrator.ResultRequest{ID: r.id})
+	if err != nil {
+		return Outcome{}, err
+	}
+	o := Outcome{
+		Name: r.c.Name, State: result.State, Outputs: result.Output, Error: result.Error, Steps: map[string]string{},
+		Took: r.clock.Load().Sub(r.began).String(),
+	}
+	for _, s := range view.Steps {
+		o.Steps[s.Key] = string(s.State)
+	}
+	o.Differences = slices.Concat(r.missed, r.compare(o, view.Reason))
+	o.OK = len(o.Differences) == 0
+	return o, nil
+}
+
+// compare returns what is not as expected.
+func (r *run) compare(o Outcome, reason string) []Difference {
+	var all []Difference
+	want := r.c.Expect
+	state := want.State
+	if state == "" {
+		state = string(statemachine.Done)
+	}
+	message := ""
+	if o.Error != nil {
+		message = o.Error.Sentence()
+	}
+	if state != string(o.State) {
+		note := message
+		if note == "" {
+			note = reason
+		}
+		all = append(all, Difference{At: "state", Want: state, Got: o.State, Note: note})
+	}
+	if want.Error != "" && !strings.Contains(message, want.Error) {
+		all = append(all, Difference{At: "error", Want: want.Error, Got: message})
+	}
+	if want.Outputs != nil {
+		all = append(all, differences("outputs", plain(want.Outputs), plain(o.Outputs))...)
+	}
+	for _, step := range slices.Sorted(maps.Keys(want.Steps)) {
+		if got, ok := o.Steps[step]; want.Steps[step] != got {
+			d := Difference{At: "steps." + step, Want: want.Steps[step], Got: got}
+			if !ok {
+				d.Note = "there is no such step"
+			}
+			all = append(all, d)
+		}
+	}
+	for _, step := range slices.Sorted(maps.Keys(want.Calls)) {
+		all = append(all, differences("calls."+step, plain(want.Calls[step]), r.args[step])...)
+	}
+	if took, err := time.ParseDuration(want.Took); err == nil && took.String() != o.Took {
+		all = append(all, Difference{At: "took", Want: took.String(), Got: o.Took})
+	}
+	return all
+}

@@ -1,0 +1,54 @@
+package orchestrator
+
+import (
+	"context"
+	"time"
+)
+
+// This file holds what somebody needs who moves the Clock of an orchestrator by hand, to test plans.
+
+// Quiet reports whether all that can be decided without workers, people and time is decided and durable.
+func (o *Orchestrator) Quiet() bool {
+	o.lock()
+	defer o.unlock()
+	if o.jobs > 0 || o.sending || len(o.outbox) > 0 || len(o.deferred) > 0 {
+		return false
+	}
+	for _, e := range o.tasks {
+		if e.busy || e.searching {
+			return false
+		}
+	}
+	return true
+}
+
+// NextTimer returns when the next task is woken; false when none is.
+func (o *Orchestrator) NextTimer() (at time.Time, ok bool) {
+	o.timers.mu.Lock()
+	defer o.timers.mu.Unlock()
+	if len(o.timers.queue) == 0 {
+		return time.Time{}, false
+	}
+	return o.timers.queue[0].at, true
+}
+
+// WakeDue wakes the tasks whose time has come.
+func (o *Orchestrator) WakeDue() {
+	o.lock()
+	defer o.unlock()
+	ids, _ := o.timers.due(o.cfg.Clock())
+	for _, id := range ids {
+		o.wake(id)
+	}
+}
+
+// counted counts a job until it has ended. The lock is held.
+func (o *Orchestrator) counted(job func(context.Context)) func(context.Context) {
+	o.jobs++
+	return func(ctx context.Context) {
+		job(ctx)
+		o.lock()
+		defer o.unlock()
+		o.jobs--
+	}
+}
