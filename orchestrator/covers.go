@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/orch-dev/orch/events"
@@ -50,6 +51,9 @@ type coveredCall struct {
 func (t *turn) covered(n *plan.Node) (covered, error) {
 	var all covered
 	for _, c := range n.Covers {
+		if s := t.task.Steps[topOf(c)]; s != nil && s.State.Over() {
+			continue // its result is taken over from another task
+		}
 		if err := t.coverEach(&all, c); err != nil {
 			return covered{}, err
 		}
@@ -58,6 +62,19 @@ func (t *turn) covered(n *plan.Node) (covered, error) {
 		all.shown = mustJSON(all.calls)
 	}
 	return all, nil
+}
+
+// coversAny reports whether an approve step covers calls of some steps.
+func coversAny(n *plan.Node, steps map[string]bool) bool {
+	return slices.ContainsFunc(n.Covers, func(c plan.Cover) bool { return steps[topOf(c)] })
+}
+
+// topOf is the id of the step of the plan that a covered call belongs to.
+func topOf(c plan.Cover) string {
+	if c.Each != nil {
+		return c.Each.ID
+	}
+	return c.Call.ID
 }
 
 // coverEach adds the call of a step, or those of all items of its for_each.

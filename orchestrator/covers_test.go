@@ -119,6 +119,32 @@ func TestCoverOfNoGrant(t *testing.T) {
 	})
 }
 
+// Who tries a task again is asked again, once, for the covered calls that are made again.
+func TestCoveredCallsOfARetry(t *testing.T) {
+	t.Parallel()
+	n := start(t, memlog.New(memlog.Config{}))
+	id := n.submit(coveringPlan)
+	_, err := n.decide(n.pending().ID, "granted", "user:ada")
+	require.NoError(t, err)
+	require.NoError(t, n.report("w", n.take("w"), `{}`))
+	require.NoError(t, n.fail("w", n.take("w"), "denied"))
+	require.Equal(t, statemachine.Failed, n.result(id).State)
+
+	again, err := n.Retry(n.ctx(), orchestrator.RetryRequest{ID: id, Actor: "user:test"})
+	require.NoError(t, err)
+	assert.Equal(t, 2, again.Reused, "list and a")
+	p := n.pending()
+	assert.JSONEq(t, `[{"step":"each[0].w","tool":"IDEM","args":{"text":"one","n":0}},{"step":"each[1].w","tool":"IDEM","args":{"text":"two","n":1}}]`, string(p.Calls))
+	_, err = n.decide(p.ID, "granted", "user:ada")
+	require.NoError(t, err)
+	for range 2 {
+		c := n.take("w")
+		require.NotNil(t, c.Grant)
+		require.NoError(t, n.report("w", c, `{}`))
+	}
+	assert.Equal(t, statemachine.Done, n.result(again.ID).State)
+}
+
 // What a covered call would be refused for, the approve step is refused for; and so are too many calls.
 func TestCoveredCallsThatCannotBeMade(t *testing.T) {
 	t.Parallel()

@@ -180,11 +180,12 @@ func repeated(e *entry, from string) (map[string]bool, error) {
 	return again, nil
 }
 
-// reusable lists the recorded outputs of a task that a retry can take over.
+// reusable lists the recorded outputs of a task that a retry can take over. An approve step that covers calls which are made again
+// asks again: its grant is one of the task before.
 func reusable(e *entry, again map[string]bool) []events.Reused {
 	var list []events.Reused
 	for _, n := range e.prog.Steps() {
-		if s := e.task.Steps[n.ID]; s != nil && s.State == statemachine.StepSucceeded && !again[n.ID] {
+		if s := e.task.Steps[n.ID]; s != nil && s.State == statemachine.StepSucceeded && !again[n.ID] && !coversAny(n, again) {
 			list = append(list, events.Reused{Step: n.ID, From: e.id, Output: s.Output})
 		}
 	}

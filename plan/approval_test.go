@@ -91,6 +91,7 @@ steps:
 	require.NoError(t, err)
 	ok := program.Node("ok")
 	assert.Equal(t, []string{"list"}, ok.Needs)
+	assert.Equal(t, []string{"a", "list", "ok"}, program.Node("each").Needs, "it waits for the grant whatever becomes of a")
 	require.Len(t, ok.Covers, 2)
 	assert.Equal(t, plan.Cover{Call: program.Node("a")}, ok.Covers[0])
 	assert.Equal(t, plan.Cover{Each: program.Node("each"), Call: program.Node("each").Children[0]}, ok.Covers[1])

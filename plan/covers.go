@@ -80,6 +80,12 @@ func (n *Node) covered(at location, c Cover, fields ...*field) {
 		n.Needs = union(f.steps, boolSet(n.Needs))
 	}
 	n.Covers = append(n.Covers, c)
+	// What stands between them may be taken over from another task: the covered step waits for the grant all the same.
+	waits := c.Call
+	if c.Each != nil {
+		waits = c.Each
+	}
+	waits.Needs = union([]string{n.ID}, boolSet(waits.Needs))
 }
 
 func find(nodes []*Node, id string) *Node {
