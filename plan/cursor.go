@@ -227,6 +227,14 @@ func (c cursor) texts() []string {
 	return all
 }
 
+// oneOrMore returns a list of texts, of which a text alone is one.
+func (c cursor) oneOrMore() []string {
+	if c.node.Kind == yaml.ScalarNode && c.node.Tag != "!!null" {
+		return []string{c.text()}
+	}
+	return c.texts()
+}
+
 // oneOf returns a text that is one of the given.
 func (c cursor) oneOf(allowed ...string) string {
 	s := c.text()

@@ -76,7 +76,11 @@ func (n *Node) what() string {
 			names, _ := axes(n.Matrix)
 			return strings.TrimSpace("matrix " + strings.Join(names, ", "))
 		}
-		return "for_each " + n.ForEach
+		if source, ok := n.ForEach.(string); ok {
+			return "for_each " + source
+		}
+		raw, _ := encode(n.ForEach) // it comes from a file
+		return "for_each " + shorten(string(raw))
 	case KindSwitch:
 		return "switch " + n.Switch
 	case KindWait:

@@ -316,7 +316,11 @@ func (k *linker) node(s *Step, at location, sc *scope) *Node {
 // itemsOf compiles what gives the items of a for_each or a matrix.
 func (k *linker) itemsOf(s *Step, at location, sc *scope) *field {
 	if s.Matrix == nil {
-		return sc.only(s.ForEach, at.at("for_each"))
+		source, ok := s.ForEach.(string)
+		if !ok && s.ForEach != nil {
+			return sc.field(s.ForEach, at.at("for_each"))
+		}
+		return sc.only(source, at.at("for_each"))
 	}
 	k.checkMatrix(s.Matrix, at.at("matrix"))
 	return sc.field(s.Matrix, at.at("matrix"))

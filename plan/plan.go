@@ -147,7 +147,7 @@ type Step struct {
 	// Approval says how its call is approved when it needs that; nil = as the node does.
 	Approval *Approval `json:"approval,omitempty"`
 
-	ForEach     string  `json:"for_each,omitempty"` // bare expression
+	ForEach     any     `json:"for_each,omitempty"` // bare expression, or a list of values and templates
 	Matrix      any     `json:"matrix,omitempty"`   // in place of for_each: axes, or a template that gives them
 	As          string  `json:"as,omitempty"`       // default item, of a matrix matrix
 	MaxParallel int     `json:"max_parallel,omitempty"`

@@ -100,10 +100,12 @@ func (s *scope) hint(message string, at location) string {
 	config := s.linker.languages.with(s.names)
 	known := slices.Concat(s.names, sortedKeys(config.Builtins), sortedKeys(config.Functions))
 	switch {
+	case message == `unexpected token Operator("=")`:
+		return "compare with =="
 	case !unknown:
 		return ""
-	case name == "now":
-		return "expressions know no clock; pass the time as an input"
+	case nameAdvice(name) != "":
+		return nameAdvice(name)
 	default:
 		return at.suggest(name, known, "texts need quotes; names here are "+strings.Join(s.names, ", "))
 	}

@@ -105,7 +105,7 @@ func (s *Step) findKind(c cursor) {
 func (s *Step) common() map[string]func(cursor) {
 	return map[string]func(cursor){
 		"id":       func(c cursor) { s.ID = c.id() },
-		"needs":    func(c cursor) { s.Needs = c.texts() },
+		"needs":    func(c cursor) { s.Needs = c.oneOrMore() },
 		"if":       func(c cursor) { s.If = c.expression() },
 		"timeout":  func(c cursor) { s.Timeout = c.duration() },
 		"on_error": func(c cursor) { s.OnError = OnError(c.oneOf("fail", "continue", "skip_dependents")) },
@@ -120,7 +120,7 @@ func (l *loader) kindFields(s *Step, nesting int) map[string]func(cursor) {
 	case KindForEach:
 		s.As, s.OnItemError = "item", OnErrorFail
 		return map[string]func(cursor){
-			"for_each":      func(c cursor) { s.ForEach = c.expression() },
+			"for_each":      func(c cursor) { s.ForEach = c.items() },
 			"matrix":        func(c cursor) { s.Matrix = c.matrix() },
 			"as":            func(c cursor) { s.As = c.id() },
 			"max_parallel":  func(c cursor) { s.MaxParallel = c.count(1000) },
@@ -222,6 +222,14 @@ func (c cursor) expression() string {
 		c.report("the expression is empty", "")
 	}
 	return s
+}
+
+// items returns what gives the items of a for_each: an expression, or a list.
+func (c cursor) items() any {
+	if c.node.Kind == yaml.SequenceNode {
+		return c.value()
+	}
+	return c.expression()
 }
 
 // tool returns the name of a tool: letters, digits and . _ / - : up to 128.
@@ -334,7 +342,11 @@ func (l *loader) file(c cursor) *document {
 	}
 	src, err := l.opt.ReadFile(name)
 	if err != nil {
-		c.report(fmt.Sprintf("the plan %s cannot be read: %s", quote(name), err), "")
+		hint := ""
+		if strings.ContainsAny(c.node.Value, " \n|;") {
+			hint = "`run` names the file of a plan; a command is `tool: BASH_EXECUTE` with `with: {command: ...}`"
+		}
+		c.report(fmt.Sprintf("the plan %s cannot be read: %s", quote(name), err), hint)
 		return nil
 	}
 	if l.bytes += len(src); l.bytes > MaxNormalised {

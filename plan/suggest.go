@@ -64,12 +64,15 @@ func editDistance(a, b string) int {
 
 // suggestKey is suggest for the keys of a plan, which other formats of plans call by other words.
 func suggestKey(name string, candidates []string) string {
-	typed := strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(name))
+	typed := spelled(name)
 	others := elsewhere()
 	for _, key := range candidates {
 		if slices.Contains(others[key], typed) {
 			return "did you mean " + key + "?"
 		}
+	}
+	if hint := keyAdvice(name); hint != "" {
+		return hint
 	}
 	return suggest(name, candidates)
 }
@@ -77,22 +80,26 @@ func suggestKey(name string, candidates []string) string {
 // elsewhere has the words of other formats for the keys of a plan, in lower case and without dashes.
 func elsewhere() map[string][]string {
 	return map[string][]string{
-		"needs":       {"after", "dependson", "depends", "dependencies", "requires", "upstream", "waitfor"},
-		"with":        {"args", "arguments", "params", "parameters", "input"},
-		"inputs":      {"input", "params", "parameters", "arguments", "vars", "variables"},
-		"if":          {"when", "condition", "only"},
-		"tool":        {"uses", "call", "action"},
-		"id":          {"name", "key"},
-		"for_each":    {"foreach", "loop", "map", "items", "withitems"},
-		"switch":      {"case", "choose", "choice", "router"},
-		"matrix":      {"strategy", "parallel"},
-		"retry":       {"retries", "retrypolicy", "maxattempts"},
-		"on_error":    {"onfailure", "continueonerror", "ignoreerrors"},
-		"outputs":     {"output", "results"},
-		"always":      {"finally", "onexit", "cleanup"},
-		"approve":     {"approval", "manual"},
-		"summary":     {"description"},
-		"steps":       {"tasks", "jobs", "nodes"},
-		"concurrency": {"mutex", "semaphore", "singleton"},
+		"needs":        {"after", "dependson", "depends", "dependencies", "requires", "upstream", "waitfor"},
+		"with":         {"args", "arguments", "params", "parameters", "input"},
+		"inputs":       {"input", "params", "parameters", "arguments", "vars", "variables"},
+		"if":           {"when", "condition", "only", "preconditions", "precondition"},
+		"tool":         {"uses", "call", "action"},
+		"id":           {"name", "key"},
+		"for_each":     {"foreach", "loop", "map", "items", "withitems"},
+		"switch":       {"case", "choose", "choice", "router"},
+		"matrix":       {"strategy", "parallel"},
+		"retry":        {"retries", "retrypolicy", "maxattempts"},
+		"on_error":     {"onfailure", "continueonerror", "ignoreerrors", "continueon"},
+		"outputs":      {"output", "results"},
+		"always":       {"finally", "onexit", "cleanup"},
+		"approve":      {"approval", "manual"},
+		"delay":        {"interval", "intervalsec", "pollinterval"},
+		"max_rounds":   {"limit", "maxiterations"},
+		"until":        {"repeatuntil", "waituntil", "poll"},
+		"max_parallel": {"parallelism", "maxconcurrency", "maxactiveruns"},
+		"summary":      {"description"},
+		"steps":        {"tasks", "jobs", "nodes"},
+		"concurrency":  {"mutex", "semaphore", "singleton"},
 	}
 }
