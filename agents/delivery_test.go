@@ -88,7 +88,7 @@ func TestRequeueIsNoSignOfLife(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	h, l := &memberList{members: []agents.Member{member("ada")}}, &ledger{endlessOwner: endlessOwner{each: 1}}
 	r := agents.NewRegistry(agents.Config{
-		Credentials: h, Clock: func() time.Time { return now }, Running: func(context.Context) (map[string]int, error) { return nil, nil },
+		Credentials: h, Clock: func() time.Time { return now }, Running: func(context.Context) (map[string][]agents.HeldCall, error) { return nil, nil },
 	})
 	d := agents.NewDispatcher(l, gates{endlessOwner: &l.endlessOwner}, r)
 	got, err := d.Claim(t.Context(), member("ada"), agents.Claim{Free: 1})

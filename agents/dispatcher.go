@@ -49,7 +49,7 @@ type Assignment struct {
 
 // Claim asks for work.
 type Claim struct {
-	// Free is how many calls the agent can take now, at least 1.
+	// Free is how many calls the agent can take now. An agent that is full claims with 0, to hear at once what it must end.
 	Free int `json:"free"`
 	// Wait is how long the answer may take when there is nothing; at most 30 s.
 	Wait time.Duration `json:"wait,omitempty"`
@@ -138,8 +138,8 @@ const maxWait = 30 * time.Second
 // VALIDATION_ERROR for a claim that is none, CONFLICT when another process speaks for the agent.
 func (d *Dispatcher) Claim(ctx context.Context, m Member, c Claim) (Work, error) {
 	switch {
-	case c.Free < 1:
-		return Work{}, fault.New(fault.ValidationError, "must be at least 1").WithField("free")
+	case c.Free < 0:
+		return Work{}, fault.New(fault.ValidationError, "must not be negative").WithField("free")
 	case c.Wait < 0:
 		return Work{}, fault.New(fault.ValidationError, "must not be negative").WithField("wait")
 	case len(c.Has) > MaxTasks:
@@ -149,6 +149,7 @@ func (d *Dispatcher) Claim(ctx context.Context, m Member, c Claim) (Work, error)
 		return Work{}, err
 	}
 	d.registry.touch(m.ID)
+	d.registry.names(m.ID, c.Has)
 	lost, err := d.lost(ctx, m, c)
 	if err != nil || len(lost) > 0 {
 		return Work{Calls: lost}, err
@@ -272,6 +273,7 @@ func (d *Dispatcher) Heartbeat(ctx context.Context, m Member, b Heartbeat) (Work
 		return Work{}, err
 	}
 	d.registry.MarkSeen(m.ID, b.Error != "", clip(problem))
+	d.registry.names(m.ID, refs)
 	if b.Leaving {
 		d.registry.leave(m.ID)
 	}

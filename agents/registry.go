@@ -11,6 +11,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/work"
 )
 
 // Member is a registered agent.
@@ -51,6 +52,8 @@ type View struct {
 	// Problem is what the agent has reported of itself with the status error.
 	Problem string `json:"problem,omitempty"`
 	Current int    `json:"current_tasks"`
+	// Calls are those that it has, and those that it was told to end and still names.
+	Calls []HeldCall `json:"calls,omitempty"`
 	// URL is where the node serves HTTP, without a path; "" when it does not.
 	URL string `json:"url,omitempty"`
 	// LastSeen is zero for an agent that this node has never heard of since it started.
@@ -58,6 +61,16 @@ type View struct {
 	// Uptime is how long it has been there without being offline; 0 for one that is.
 	Uptime time.Duration `json:"uptime,omitempty"`
 	Record Record        `json:"record"`
+}
+
+// HeldCall is a call in the hands of an agent.
+type HeldCall struct {
+	work.Ref
+
+	// Since is when it was given to the agent; zero when that is not known.
+	Since time.Time `json:"since,omitzero"`
+	// Ending is set for a call that is the agent's no longer, and that it has not ended yet.
+	Ending bool `json:"ending,omitempty"`
 }
 
 // Record is what an agent has done, as the log tells.
@@ -82,8 +95,8 @@ func (r Record) SuccessRate() float64 {
 type Config struct {
 	// Credentials is required.
 	Credentials Credentials
-	// Running returns how many calls the agents have, by actor.
-	Running func(ctx context.Context) (map[string]int, error)
+	// Running returns the calls that the agents have, by actor.
+	Running func(ctx context.Context) (map[string][]HeldCall, error)
 	// Records returns what the agents have done, by actor; nil for nothing.
 	Records func() map[string]Record
 	// URL is where the node serves HTTP, without a path; nil for nowhere.
@@ -111,6 +124,8 @@ type presence struct {
 	first, last time.Time
 	problem     string
 	failing     bool
+	// named are the calls that the agent has named last.
+	named []work.Ref
 	// left is set when the agent has said that it ends.
 	left bool
 }
@@ -235,6 +250,24 @@ func (r *Registry) MarkSeen(id string, failing bool, problem string) {
 	h.last, h.failing, h.problem = now, failing, problem
 }
 
+// names notes which calls an agent says that it has.
+func (r *Registry) names(id string, calls []work.Ref) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if h := r.presences[id]; h != nil {
+		h.named = calls
+	}
+}
+
+// reported notes that an agent has ended a call.
+func (r *Registry) reported(id string, call work.Ref) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if h := r.presences[id]; h != nil {
+		h.named = slices.DeleteFunc(slices.Clone(h.named), func(ref work.Ref) bool { return ref == call })
+	}
+}
+
 // leave notes that an agent has ended in order.
 func (r *Registry) leave(id string) {
 	r.mu.Lock()
@@ -276,9 +309,9 @@ func (r *Registry) Agents(ctx context.Context) ([]View, error) {
 	return views, nil
 }
 
-func (r *Registry) view(m Member, current int, record Record) View {
-	v := View{Member: m, Current: current, Record: record, URL: r.cfg.URL()}
-	load := Load{Silence: OfflineAfter, Streak: record.Streak, Current: current, Max: m.MaxTasks}
+func (r *Registry) view(m Member, calls []HeldCall, record Record) View {
+	v := View{Member: m, Calls: calls, Record: record, URL: r.cfg.URL()}
+	load := Load{Silence: OfflineAfter, Streak: record.Streak, Max: m.MaxTasks}
 	now := r.cfg.Clock()
 	if h := r.presences[m.ID]; h != nil {
 		v.LastSeen, v.Problem = h.last, h.problem
@@ -290,8 +323,23 @@ func (r *Registry) view(m Member, current int, record Record) View {
 	if !m.ExpiresAt.IsZero() && !now.Before(m.ExpiresAt) {
 		load.Silence = OfflineAfter // nobody can speak for it
 	}
+	if load.Silence < OfflineAfter {
+		v.Calls = withEnding(calls, r.presences[m.ID].named)
+	}
+	v.Current, load.Current = len(v.Calls), len(v.Calls)
 	if v.Status = load.Status(); v.Status != Offline {
 		v.Uptime = now.Sub(r.presences[m.ID].first)
 	}
 	return v
+}
+
+// withEnding adds to the calls of an agent those that it names and that are not its own any more.
+func withEnding(calls []HeldCall, named []work.Ref) []HeldCall {
+	all := slices.Clone(calls)
+	for _, ref := range named {
+		if !slices.ContainsFunc(calls, func(c HeldCall) bool { return c.Ref == ref }) {
+			all = append(all, HeldCall{Ref: ref, Ending: true})
+		}
+	}
+	return all
 }

@@ -31,6 +31,7 @@ func (d *Dispatcher) Report(ctx context.Context, m Member, r Report) error {
 	err = d.owner.Report(ctx, out)
 	if err == nil || fault.Has(err, fault.Conflict) { // it is the agent's no longer
 		d.forget(m, []work.Ref{r.Ref})
+		d.registry.reported(m.ID, r.Ref)
 	}
 	return err
 }

@@ -1,6 +1,8 @@
 package orchestrator
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/orch-dev/orch/work"
@@ -60,4 +62,38 @@ func (m *matcher) settle(worker string) {
 	if m.workers[worker] == nil && m.loads[worker] != nil && m.loads[worker].leases == 0 {
 		delete(m.loads, worker)
 	}
+}
+
+// HeldCall is a call that an agent has, since when.
+type HeldCall struct {
+	work.Ref
+
+	Since time.Time
+}
+
+// HeldCalls returns the calls that agents have, by actor, those of each the oldest first. UNAVAILABLE when the node is stopping.
+func (o *Orchestrator) HeldCalls() (map[string][]HeldCall, error) {
+	if err := o.serving(); err != nil {
+		return nil, err
+	}
+	o.lock()
+	defer o.unlock()
+	held := map[string][]HeldCall{}
+	for worker, load := range o.match.loads {
+		for ref := range load.calls {
+			held[worker] = append(held[worker], HeldCall{ref, o.tasks[ref.Task].calledAt(ref.Step)})
+		}
+		slices.SortFunc(held[worker], func(a, b HeldCall) int {
+			return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Task, b.Task), cmp.Compare(a.Step, b.Step))
+		})
+	}
+	return held, nil
+}
+
+// calledAt is when the call of a step began; zero when that is not known.
+func (e *entry) calledAt(step string) time.Time {
+	if e == nil || e.task == nil || e.task.Steps[step] == nil {
+		return time.Time{}
+	}
+	return e.task.Steps[step].CalledAt
 }

@@ -51,6 +51,8 @@ type Peer struct {
 	soon, done chan struct{}
 	// missed is set while the node does not answer.
 	missed atomic.Bool
+	// showing is set while progress waits for the next heartbeat.
+	showing atomic.Bool
 
 	mu    sync.Mutex
 	calls map[work.Ref]*call
@@ -199,19 +201,17 @@ const wait = 20 * time.Second
 func (p *Peer) claims(ctx, life context.Context) error {
 	for failures, empty := 0, 0; ctx.Err() == nil; {
 		free, has := p.capacity()
-		if free == 0 {
-			select {
-			case <-p.done:
-			case <-ctx.Done():
-			}
-			continue
-		}
 		asked := time.Now()
-		w, err := p.client.claim(ctx, agents.Claim{Free: free, Wait: wait, Has: has, Instance: p.instance})
+		asking, stop := p.whileFull(ctx, free)
+		w, err := p.client.claim(asking, agents.Claim{Free: free, Wait: wait, Has: has, Instance: p.instance})
+		freed := asking.Err() != nil && ctx.Err() == nil
+		stop()
 		switch {
 		case err == nil:
 			failures = 0
 			p.answered(ctx)
+		case freed: // there is more to claim
+			continue
 		case ctx.Err() == nil && !passing(err):
 			return err
 		case ctx.Err() == nil:
@@ -233,6 +233,23 @@ func (p *Peer) claims(ctx, life context.Context) error {
 		empty++
 	}
 	return nil
+}
+
+// whileFull returns a context for a claim, which ends when a slot becomes free of an agent that has none.
+func (p *Peer) whileFull(ctx context.Context, free int) (context.Context, context.CancelFunc) {
+	asking, stop := context.WithCancel(ctx)
+	if free > 0 {
+		return asking, stop
+	}
+	over := make(chan struct{})
+	go func() {
+		select {
+		case <-p.done:
+			stop()
+		case <-over:
+		}
+	}()
+	return asking, func() { close(over); stop() }
 }
 
 // answered says once that the node answers again, as loudly as that it did not: who has read the one shall read the other.
@@ -284,6 +301,7 @@ func (p *Peer) make(ctx, life context.Context, a agents.Assignment, c *call) {
 			p.mu.Lock()
 			c.progress = &done
 			p.mu.Unlock()
+			p.showSoon()
 		})
 	case <-limited.Done():
 	}
@@ -301,6 +319,20 @@ func (p *Peer) make(ctx, life context.Context, a agents.Assignment, c *call) {
 		r.Result = json.RawMessage("null")
 	}
 	p.tell(life, r)
+}
+
+// showEvery is how often the node hears of progress at most.
+const showEvery = time.Second
+
+// showSoon brings the progress of calls to the node, all that comes in a while at once.
+func (p *Peer) showSoon() {
+	if p.showing.Swap(true) {
+		return
+	}
+	time.AfterFunc(showEvery, func() {
+		p.showing.Store(false)
+		poke(p.soon)
+	})
 }
 
 // within is how long a call may take. A node that does not say it has the same clock.

@@ -160,3 +160,45 @@ func TestRefusedErrorIsToldOtherwise(t *testing.T) {
 	})
 	assert.Contains(t, r.Error, "the report was refused")
 }
+
+// A peer without a free slot goes on claiming, and so hears at once of a call that it must end.
+func TestFullPeerHearsOfStops(t *testing.T) {
+	t.Parallel()
+	given, began := call(time.Now().Add(time.Hour), 0), make(chan struct{})
+	var full atomic.Bool
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var in agents.Claim
+		assert.NoError(t, json.NewDecoder(r.Body).Decode(&in))
+		answer := agents.Work{}
+		switch {
+		case r.URL.Path != agents.TasksPath:
+		case in.Free > 0 && !full.Swap(true):
+			answer.Calls = []agents.Assignment{given}
+		case in.Free == 0:
+			<-began
+			assert.Equal(t, []work.Ref{given.Ref}, in.Has)
+			answer.Stop = in.Has
+		default:
+			gone(r)
+		}
+		assert.NoError(t, json.NewEncoder(w).Encode(answer))
+	}))
+	defer server.Close()
+	ended := make(chan struct{})
+	p, err := peer.New(peer.Config{
+		Credential: peer.Credential{URL: server.URL, Secret: "s", MaxTasks: 1, IssuedAt: time.Now(), ExpiresAt: time.Now().Add(time.Hour)},
+		Handler: func(ctx context.Context, _ agents.Assignment, _ func(work.Progress)) agents.Report {
+			close(began)
+			<-ctx.Done()
+			close(ended)
+			return agents.Report{}
+		},
+	})
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	group.Go(func() { assert.NoError(t, p.Run(ctx)) })
+	<-ended
+	stop()
+	group.Wait()
+}

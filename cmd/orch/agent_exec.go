@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"strconv"
@@ -27,11 +28,12 @@ const (
 )
 
 // make implements peer.Handler. The program and what it has started end with the call.
-func (p program) make(ctx context.Context, a agents.Assignment, _ func(work.Progress)) agents.Report {
+func (p program) make(ctx context.Context, a agents.Assignment, show func(work.Progress)) agents.Report {
 	cmd := exec.CommandContext(ctx, p.argv[0], p.argv[1:]...)
 	cmd.Stdin = bytes.NewReader(a.Args)
 	out, complaint := &capped{most: maxPrinted}, &capped{most: maxPrinted}
-	cmd.Stdout, cmd.Stderr = out, complaint
+	said := &sayings{show: show}
+	cmd.Stdout, cmd.Stderr = io.MultiWriter(out, said.stream()), io.MultiWriter(complaint, said.stream())
 	cmd.Env = append(os.Environ(),
 		"ORCH_AGENT="+p.name, "ORCH_TASK="+string(a.Task), "ORCH_STEP="+a.Step, "ORCH_ATTEMPT="+strconv.Itoa(a.Attempt), "ORCH_KEY="+a.Key,
 		"ORCH_CALL="+a.String(),

@@ -128,3 +128,14 @@ func TestNewCredentialTakesThePlace(t *testing.T) {
 	take(file + ".old")
 	assert.Equal(t, "3", secret(file+".old"), "what has expired is not kept")
 }
+
+// What a program prints is seen while it runs: its newest line, and how far it is.
+func TestProgramsShowProgress(t *testing.T) {
+	t.Parallel()
+	var seen []work.Progress
+	r := programOf(`echo "1/3 fetching" >&2; echo; printf '%0300d\n' 7 >&2; echo 3/3 >&2; printf 'no end'`).make(t.Context(), agents.Assignment{}, func(p work.Progress) { seen = append(seen, p) })
+	assert.JSONEq(t, `"no end"`, string(r.Result))
+	assert.Equal(t, []work.Progress{
+		{Done: 1, Total: 3, Message: "fetching"}, {Done: 1, Total: 3, Message: strings.Repeat("0", 200)}, {Done: 3, Total: 3},
+	}, seen)
+}

@@ -95,7 +95,7 @@ func (a *app) showAgents(list []agents.View) error {
 			return nil
 		}
 		var table screen.Table
-		head := []string{"NAME", "TYPE", "STATUS", "CALLS", "SEEN", "DONE", "BY", "CAPABILITIES"}
+		head := []string{"NAME", "TYPE", "STATUS", "CALLS", "SEEN", "DONE", "BY", "CAPABILITIES", "HAS"}
 		bound := slices.ContainsFunc(list, func(v agents.View) bool { return v.For != "" })
 		if bound {
 			head = append(head, "WORKS FOR")
@@ -108,7 +108,7 @@ func (a *app) showAgents(list []agents.View) error {
 			}
 			row := []string{
 				g.Name, g.Type, string(g.Status), strconv.Itoa(g.Current) + "/" + strconv.Itoa(g.MaxTasks), seen,
-				strconv.Itoa(g.Record.Completed), g.RegisteredBy, strings.Join(g.Names(), ","),
+				strconv.Itoa(g.Record.Completed), g.RegisteredBy, strings.Join(g.Names(), ","), hasText(g),
 			}
 			if bound {
 				row = append(row, cmp.Or(g.For, "all"))
@@ -121,6 +121,22 @@ func (a *app) showAgents(list []agents.View) error {
 		v.names = append(v.names, g.Name)
 	}
 	return a.emit(v)
+}
+
+// hasText names the oldest call of an agent, and says how many more there are.
+func hasText(g agents.View) string {
+	if len(g.Calls) == 0 {
+		return "-"
+	}
+	first := g.Calls[0]
+	text := string(first.Task) + " " + first.Step
+	if first.Ending {
+		text += " (ending)"
+	}
+	if more := len(g.Calls) - 1; more > 0 {
+		text += " +" + strconv.Itoa(more)
+	}
+	return text
 }
 
 // registerOptions are the flags that say who an agent is.

@@ -62,15 +62,17 @@ func (n *Node) records() map[string]agents.Record {
 	return done
 }
 
-// runningCalls counts the calls of workers, by their name.
-func (n *Node) runningCalls(ctx context.Context) (map[string]int, error) {
-	status, err := n.orch.Status(ctx, orchestrator.StatusRequest{})
+// runningCalls are the calls of agents, by actor.
+func (n *Node) runningCalls(context.Context) (map[string][]agents.HeldCall, error) {
+	held, err := n.orch.HeldCalls()
 	if err != nil {
 		return nil, err
 	}
-	running := make(map[string]int, len(status.Workers))
-	for _, w := range status.Workers {
-		running[w.Name] = w.Running
+	running := make(map[string][]agents.HeldCall, len(held))
+	for actor, calls := range held {
+		for _, c := range calls {
+			running[actor] = append(running[actor], agents.HeldCall{Ref: c.Ref, Since: c.Since})
+		}
 	}
 	return running, nil
 }

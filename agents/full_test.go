@@ -1,0 +1,59 @@
+package agents_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/work"
+)
+
+// revoker is an owner that takes a call back while its agent waits.
+type revoker struct {
+	endlessOwner
+
+	polls  []work.Poll
+	cancel []work.Ref
+}
+
+func (o *revoker) Poll(_ context.Context, p work.Poll) (work.Batch, error) {
+	o.polls = append(o.polls, p)
+	return work.Batch{Cancel: o.cancel}, nil
+}
+
+// An agent that is full hears by its claim what it must end, and is shown with that until it has ended it.
+func TestFullAgentHearsOfStops(t *testing.T) {
+	t.Parallel()
+	ref := work.Ref{Task: "TASK_01JD0000000000000000000000", Step: "a", Attempt: 1}
+	o := &revoker{cancel: []work.Ref{ref}}
+	var running map[string][]agents.HeldCall
+	r := agents.NewRegistry(agents.Config{
+		Credentials: &memberList{members: []agents.Member{member("ada")}},
+		Running:     func(context.Context) (map[string][]agents.HeldCall, error) { return running, nil },
+	})
+	d := agents.NewDispatcher(o, gates{endlessOwner: &o.endlessOwner}, r)
+	got, err := d.Claim(t.Context(), member("ada"), agents.Claim{Has: []work.Ref{ref}})
+	require.NoError(t, err)
+	assert.Equal(t, []work.Ref{ref}, got.Stop)
+	require.Len(t, o.polls, 1)
+	assert.Zero(t, o.polls[0].Free)
+
+	view := func() agents.View {
+		views, err := r.Agents(t.Context())
+		require.NoError(t, err)
+		return views[0]
+	}
+	assert.Equal(t, []agents.HeldCall{{Ref: ref, Ending: true}}, view().Calls)
+	assert.NotEqual(t, agents.Idle, view().Status)
+	running = map[string][]agents.HeldCall{"agent:ada": {{Ref: ref}}}
+	assert.Equal(t, []agents.HeldCall{{Ref: ref}}, view().Calls, "it is its own")
+	assert.Equal(t, 1, view().Current)
+	running = nil
+	_, err = d.Claim(t.Context(), member("ada"), agents.Claim{Free: 1})
+	require.NoError(t, err)
+	assert.Empty(t, view().Calls)
+	assert.Equal(t, agents.Idle, view().Status)
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/orch-dev/orch/work"
+)
+
+// maxSaying bounds the bytes of a line of a program that watchers see.
+const maxSaying = 200
+
+// sayings makes progress of what a program prints: its newest line, and how far it is where a line begins with done/total.
+type sayings struct {
+	show func(work.Progress)
+
+	mu   sync.Mutex
+	last work.Progress
+}
+
+// stream returns a writer for one of the streams of the program.
+func (s *sayings) stream() io.Writer { return &sayingStream{all: s} }
+
+// farForm is a line such as "3/10 linking".
+var farForm = regexp.MustCompile(`^(\d{1,9})/(\d{1,9})(?:\s+(.*))?$`)
+
+// say shows a line.
+func (s *sayings) say(line string) {
+	line = strings.TrimSpace(strings.ToValidUTF8(line, "\ufffd"))
+	if line == "" || s.show == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if far := farForm.FindStringSubmatch(line); far != nil {
+		s.last.Done, _ = strconv.ParseFloat(far[1], 64)
+		s.last.Total, _ = strconv.ParseFloat(far[2], 64)
+		line = far[3]
+	}
+	s.last.Message = line
+	s.show(s.last)
+}
+
+// sayingStream cuts a stream into lines, of which it keeps the beginning.
+type sayingStream struct {
+	all  *sayings
+	line []byte
+}
+
+// Write implements io.Writer. It never fails: what it does not show is lost for nobody.
+func (w *sayingStream) Write(b []byte) (int, error) {
+	n := len(b)
+	for {
+		text, rest, whole := bytes.Cut(b, []byte("\n"))
+		w.line = append(w.line, text[:min(len(text), maxSaying-len(w.line))]...)
+		if !whole {
+			return n, nil
+		}
+		w.all.say(string(w.line))
+		w.line, b = w.line[:0], rest
+	}
+}
