@@ -138,8 +138,8 @@ const maxWait = 30 * time.Second
 // VALIDATION_ERROR for a claim that is none, CONFLICT when another process speaks for the agent.
 func (d *Dispatcher) Claim(ctx context.Context, m Member, c Claim) (Work, error) {
 	switch {
-	case c.Free < 0:
-		return Work{}, fault.New(fault.ValidationError, "must not be negative").WithField("free")
+	case c.Free < 0, c.Free == 0 && len(c.Has) == 0:
+		return Work{}, fault.New(fault.ValidationError, "must be at least 1 for an agent that has no calls").WithField("free")
 	case c.Wait < 0:
 		return Work{}, fault.New(fault.ValidationError, "must not be negative").WithField("wait")
 	case len(c.Has) > MaxTasks:

@@ -69,6 +69,8 @@ type HeldCall struct {
 
 	// Since is when it was given to the agent; zero when that is not known.
 	Since time.Time `json:"since,omitzero"`
+	// Until is when its time is over; zero when that is not known.
+	Until time.Time `json:"until,omitzero"`
 	// Ending is set for a call that is the agent's no longer, and that it has not ended yet.
 	Ending bool `json:"ending,omitempty"`
 }

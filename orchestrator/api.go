@@ -336,7 +336,7 @@ type ExplainReply struct {
 type Cause struct {
 	// Kind is stable for programs: over, dependency, paused, node_paused, queue_paused, tool_paused,
 	// concurrency, delay, retry, timer, signal, child, running, in_doubt, no_worker, queued, approval,
-	// question, blocked, cancelling, store. A call whose worker is silent, or was running before the node restarted, is
+	// question, blocked, cancelling, store, deadline, budget. A call whose worker is silent, or was running before the node restarted, is
 	// running as well; its sentence says when the call is given up.
 	Kind     string `json:"kind"`
 	Step     string `json:"step,omitempty"`

@@ -15,12 +15,17 @@ import (
 func (o *Orchestrator) Explain(ctx context.Context, r GetRequest) (ExplainReply, error) {
 	reply := ExplainReply{ID: r.ID}
 	refusal := o.refusal()
+	var who *roster
+	if o.cfg.Agents != nil {
+		who = &roster{}
+		who.agents, who.removed = o.cfg.Agents(ctx)
+	}
 	err := o.look(ctx, r.ID, func(e *entry) error {
 		reply.State = e.task.State
 		if refusal != nil && !e.task.State.Terminal() {
 			reply.Causes = append(reply.Causes, refusal.cause())
 		}
-		reply.Causes = slices.AppendSeq(reply.Causes, (&turn{o: o, e: e, task: e.task, now: o.now()}).causes())
+		reply.Causes = slices.AppendSeq(reply.Causes, (&turn{o: o, e: e, task: e.task, now: o.now(), roster: who}).causes())
 		return nil
 	})
 	return reply, err
@@ -72,8 +77,13 @@ func (t *turn) causes() iter.Seq[Cause] {
 				}
 			}
 		}
-		if none {
-			yield(Cause{Kind: "running", Sentence: "Nothing holds the task up; it is being decided about right now."})
+		if none && !yield(Cause{Kind: "running", Sentence: "Nothing holds the task up; it is being decided about right now."}) {
+			return
+		}
+		for _, c := range t.ends() {
+			if !yield(c) {
+				return
+			}
 		}
 	}
 }
@@ -216,7 +226,7 @@ func (t *turn) becauseStep(s *statemachine.Step) *Cause {
 	case t.o.silent(t.e.leases[s.Key], t.now):
 		t.becauseSilent(s, c)
 	default:
-		c.Kind, c.Sentence = "running", fmt.Sprintf("Step %s (%s) is running on worker %s since %s%s%s.", s.Key, s.Tool, s.Worker, clock(s.CalledAt), elsewhere(s), t.progressText(s.Key))
+		c.Kind, c.Sentence = "running", fmt.Sprintf("Step %s (%s) is running on %s since %s%s%s.", s.Key, s.Tool, named(s.Worker), clock(s.CalledAt), elsewhere(s), t.progressText(s.Key))
 	}
 	return c
 }
@@ -229,7 +239,7 @@ func (t *turn) becauseInDoubt(s *statemachine.Step, c *Cause) {
 	if !s.MayRun(t.now) {
 		return
 	}
-	still := fmt.Sprintf("worker %s may still run attempt %d", s.Worker, s.Attempt)
+	still := fmt.Sprintf("%s may still run attempt %d", named(s.Worker), s.Attempt)
 	if t.waitsToVerify(s) {
 		c.Sentence += fmt.Sprintf(" Its verify tool waits until %s, because %s.", clock(s.Due), still)
 		return
@@ -312,7 +322,7 @@ func (e *entry) waitsForResume(s *statemachine.Step, now time.Time) bool {
 
 // silent reports whether the worker of a call may be gone.
 func (o *Orchestrator) silent(l *lease, now time.Time) bool {
-	return l != nil && now.Sub(l.heard) > o.cfg.Lease/2
+	return l != nil && now.Sub(l.heard) > l.length/2
 }
 
 // becauseSilent says what becomes of a call whose worker is not heard of.
@@ -320,16 +330,16 @@ func (t *turn) becauseSilent(s *statemachine.Step, c *Cause) {
 	l := t.e.leases[s.Key]
 	c.Kind = "running"
 	if l.heard.IsZero() {
-		c.Sentence = fmt.Sprintf("Step %s (%s) was running on worker %s before the node restarted; unless %s is heard of until %s, its call is given up.",
-			s.Key, s.Tool, l.worker, l.worker, clock(l.expires))
+		c.Sentence = fmt.Sprintf("Step %s (%s) was running on %s before the node restarted; unless %s is heard of until %s, its call is given up.",
+			s.Key, s.Tool, named(l.worker), plainName(l.worker), clock(l.expires))
 		return
 	}
 	silence := "which was last heard of %s ago"
 	if w := t.o.match.workers[l.worker]; w != nil && w.seen.After(l.heard) {
 		silence = "which has not spoken of it for %s"
 	}
-	c.Sentence = fmt.Sprintf("Step %s (%s) runs on worker %s, "+silence+"; at %s its call is given up.",
-		s.Key, s.Tool, l.worker, t.now.Sub(l.heard).Round(time.Second), clock(l.expires))
+	c.Sentence = fmt.Sprintf("Step %s (%s) runs on %s, "+silence+"; at %s its call is given up.",
+		s.Key, s.Tool, named(l.worker), t.now.Sub(l.heard).Round(time.Second), clock(l.expires))
 }
 
 // becauseReady says why a ready call is not executed.
@@ -339,7 +349,7 @@ func (t *turn) becauseReady(s *statemachine.Step, c *Cause) {
 	case t.o.silent(t.e.leases[s.Key], t.now):
 		t.becauseSilent(s, c)
 	case t.e.leases[s.Key] != nil:
-		c.Kind, c.Sentence = "running", fmt.Sprintf("Step %s (%s) is running on worker %s%s%s.", s.Key, s.Tool, t.e.leases[s.Key].worker, elsewhere(s), t.progressText(s.Key))
+		c.Kind, c.Sentence = "running", fmt.Sprintf("Step %s (%s) is running on %s%s%s.", s.Key, s.Tool, named(t.e.leases[s.Key].worker), elsewhere(s), t.progressText(s.Key))
 	case t.o.held(holdNode, ""):
 		c.Kind, c.Sentence, c.Next = "node_paused", fmt.Sprintf("Step %s is ready, but the node is paused%s.", s.Key, t.holdText(holdNode, "")), "orch resume --node"
 	case t.o.held(holdQueue, queue):
@@ -358,24 +368,6 @@ func (t *turn) becauseReady(s *statemachine.Step, c *Cause) {
 	default:
 		c.Kind, c.Sentence = "queued", fmt.Sprintf("Step %s is ready%s and waits for a free worker of queue %s, with %d calls queued there.", s.Key, elsewhere(s), queue, t.o.queued(queue))
 	}
-}
-
-// becauseAgents says why no agent has a ready call.
-func (t *turn) becauseAgents(s *statemachine.Step, c *Cause) {
-	c.Kind, c.Next = "no_worker", "orch agents"
-	why := " to be free"
-	switch {
-	case t.o.bound(s.For, askedFor(t.task)):
-		why = "; those that are online work only for who registered them, and that is not " + askedFor(t.task)
-	case !t.o.online(s.For, askedFor(t.task)):
-		why = ", and no such agent is online"
-	default:
-		c.Kind = "queued"
-	}
-	if s.Lost+s.Stopped > 0 {
-		why += "; " + unended(s.Lost, s.Stopped)
-	}
-	c.Sentence = fmt.Sprintf("Step %s waits for %s%s.", s.Key, wantedAgents(s.For), why)
 }
 
 // elsewhere says of a call with a note that it only looks after what it has begun.

@@ -80,6 +80,8 @@ type Config struct {
 	// Over is called after a task has ended, Archived after it was archived. Neither may block.
 	Over     func(id events.TaskID)
 	Archived func(id events.TaskID, done bool)
+	// Agents returns the registered agents, and whether an agent of a name was removed; nil where they are not known.
+	Agents func(ctx context.Context) (all []RegisteredAgent, removed func(name string) bool)
 	// HandOn returns why an agent must not leave its call to others. It is called with the lock held and must not block.
 	// Default: it may always.
 	HandOn func(HandOn) error

@@ -44,6 +44,8 @@ type turn struct {
 	wish *work.Retry
 	// unexpected is the result of the call that has failed for it.
 	unexpected json.RawMessage
+	// roster are the registered agents, for who asks why the task does not move; nil when they are not known.
+	roster *roster
 	// mayRun is until when the call that has failed may still run; zero when it is known to have ended.
 	mayRun time.Time
 	// shown is the size of the values in the answer for a client so far.

@@ -69,6 +69,8 @@ type HeldCall struct {
 	work.Ref
 
 	Since time.Time
+	// Until is when its time is over; zero when that is not known.
+	Until time.Time
 }
 
 // HeldCalls returns the calls that agents have, by actor, those of each the oldest first. UNAVAILABLE when the node is stopping.
@@ -81,7 +83,7 @@ func (o *Orchestrator) HeldCalls() (map[string][]HeldCall, error) {
 	held := map[string][]HeldCall{}
 	for worker, load := range o.match.loads {
 		for ref := range load.calls {
-			held[worker] = append(held[worker], HeldCall{ref, o.tasks[ref.Task].calledAt(ref.Step)})
+			held[worker] = append(held[worker], o.tasks[ref.Task].heldCall(ref))
 		}
 		slices.SortFunc(held[worker], func(a, b HeldCall) int {
 			return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Task, b.Task), cmp.Compare(a.Step, b.Step))
@@ -90,10 +92,16 @@ func (o *Orchestrator) HeldCalls() (map[string][]HeldCall, error) {
 	return held, nil
 }
 
-// calledAt is when the call of a step began; zero when that is not known.
-func (e *entry) calledAt(step string) time.Time {
-	if e == nil || e.task == nil || e.task.Steps[step] == nil {
-		return time.Time{}
+// heldCall says since when an agent has a call, and until when at most.
+func (e *entry) heldCall(ref work.Ref) HeldCall {
+	held := HeldCall{Ref: ref}
+	if e == nil || e.task == nil || e.task.Steps[ref.Step] == nil {
+		return held
 	}
-	return e.task.Steps[step].CalledAt
+	s := e.task.Steps[ref.Step]
+	held.Since = s.CalledAt
+	if s.Timeout > 0 && !s.CalledAt.IsZero() {
+		held.Until = s.CalledAt.Add(s.Timeout)
+	}
+	return held
 }

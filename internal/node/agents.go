@@ -71,7 +71,7 @@ func (n *Node) runningCalls(context.Context) (map[string][]agents.HeldCall, erro
 	running := make(map[string][]agents.HeldCall, len(held))
 	for actor, calls := range held {
 		for _, c := range calls {
-			running[actor] = append(running[actor], agents.HeldCall{Ref: c.Ref, Since: c.Since})
+			running[actor] = append(running[actor], agents.HeldCall{Ref: c.Ref, Since: c.Since, Until: c.Until})
 		}
 	}
 	return running, nil

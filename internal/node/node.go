@@ -305,7 +305,7 @@ func (n *Node) ownerConfig() orchestrator.Config {
 			n.executor.later(id, func() error { return n.executor.tree.Archive(id, ok) })
 		},
 		Committed: n.stats.Committed, Clock: n.clock,
-		Gone: n.gone(), Describe: n.describe, Limited: n.executor.limited, ShareOf: n.shareOf, HandOn: n.executor.mayHandOn, FourEyes: n.cfg.FourEyes, Notify: n.notify,
+		Gone: n.gone(), Describe: n.describe, Limited: n.executor.limited, ShareOf: n.shareOf, HandOn: n.executor.mayHandOn, Agents: n.roster, FourEyes: n.cfg.FourEyes, Notify: n.notify,
 	}
 }
 

@@ -1,0 +1,34 @@
+package node
+
+import (
+	"context"
+
+	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/work"
+)
+
+// roster are the registered agents, as who explains a task needs them.
+func (n *Node) roster(ctx context.Context) (all []orchestrator.RegisteredAgent, removed func(string) bool) {
+	if r := n.executor.registry.Load(); r != nil {
+		views, err := r.Agents(ctx)
+		if err != nil {
+			return nil, n.tokens.Revoked
+		}
+		for _, v := range views {
+			all = append(all, registeredAgent(v))
+		}
+	}
+	return all, n.tokens.Revoked
+}
+
+func registeredAgent(v agents.View) orchestrator.RegisteredAgent {
+	r := orchestrator.RegisteredAgent{
+		Agent:  work.Agent{Name: v.Name, Type: v.Type, Capabilities: v.Names(), For: v.For},
+		Online: v.Status != agents.Offline, LastSeen: v.LastSeen, Slots: v.MaxTasks,
+	}
+	for _, c := range v.Calls {
+		r.Calls = append(r.Calls, orchestrator.HeldCall{Ref: c.Ref, Since: c.Since, Until: c.Until})
+	}
+	return r
+}

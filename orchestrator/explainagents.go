@@ -1,0 +1,169 @@
+package orchestrator
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/work"
+)
+
+// This file says why a call for agents waits, and until when its task may.
+
+// RegisteredAgent is an agent and how it is.
+type RegisteredAgent struct {
+	work.Agent
+
+	// Online is false for an agent that was not heard of lately, LastSeen when it was last; zero for never since the node started.
+	Online   bool
+	LastSeen time.Time
+	// Calls are those that it has, Slots how many it takes.
+	Calls []HeldCall
+	Slots int
+}
+
+// roster are the registered agents.
+type roster struct {
+	agents  []RegisteredAgent
+	removed func(name string) bool
+}
+
+// becauseAgents says why no agent has a ready call.
+func (t *turn) becauseAgents(s *statemachine.Step, c *Cause) {
+	c.Kind, c.Next = "no_worker", "orch agents"
+	var why string
+	if t.roster != nil {
+		why = t.whyNoAgent(s.For, c)
+	} else {
+		why = t.whyNoPoll(s.For, c)
+	}
+	if s.Lost+s.Stopped > 0 {
+		why += "; " + unended(s.Lost, s.Stopped)
+	}
+	c.Sentence = fmt.Sprintf("Step %s waits for %s%s.", s.Key, wantedAgents(s.For), why)
+}
+
+// whyNoPoll says what the claims of agents tell.
+func (t *turn) whyNoPoll(a *events.Agents, c *Cause) string {
+	switch who := askedFor(t.task); {
+	case t.o.bound(a, who):
+		return onlyForOthers(who)
+	case !t.o.online(a, who):
+		return ", and no such agent is online"
+	default:
+		c.Kind = "queued"
+		return " to be free"
+	}
+}
+
+func onlyForOthers(who string) string {
+	return "; those that are online work only for who registered them, and that is not " + who
+}
+
+// whyNoAgent says what the registered agents tell.
+func (t *turn) whyNoAgent(a *events.Agents, c *Cause) string {
+	who := askedFor(t.task)
+	able := slices.DeleteFunc(slices.Clone(t.roster.agents), func(r RegisteredAgent) bool { return !fits(&r.Agent, a, r.For) })
+	willing := slices.DeleteFunc(slices.Clone(able), func(r RegisteredAgent) bool { return !r.WorksFor(who) })
+	online := slices.DeleteFunc(slices.Clone(willing), func(r RegisteredAgent) bool { return !r.Online })
+	switch {
+	case len(able) == 0:
+		return t.roster.unregistered(a)
+	case len(willing) == 0:
+		return onlyForOthers(who)
+	case len(online) == 0:
+		return allOffline(willing)
+	default:
+		c.Kind = "queued"
+		return allBusy(online)
+	}
+}
+
+// unregistered says of agents that there are none of whether there were.
+func (r *roster) unregistered(a *events.Agents) string {
+	is := func(g RegisteredAgent) bool { return g.Name == a.Agent }
+	switch {
+	case a.Agent == "":
+		return ", and no such agent is registered"
+	case slices.ContainsFunc(r.agents, is):
+		return "; " + a.Agent + " is registered, but not as that"
+	case r.removed(a.Agent):
+		return ", which was removed"
+	default:
+		return ", which was never registered"
+	}
+}
+
+// maxNamedAgents bounds the agents that a sentence names.
+const maxNamedAgents = 3
+
+// allOffline says since when agents are offline.
+func allOffline(all []RegisteredAgent) string {
+	slices.SortFunc(all, func(a, b RegisteredAgent) int { return b.LastSeen.Compare(a.LastSeen) })
+	parts := make([]string, 0, maxNamedAgents)
+	for _, r := range all[:min(len(all), maxNamedAgents)] {
+		since := "not heard of since the node started"
+		if !r.LastSeen.IsZero() {
+			since = "since " + clock(r.LastSeen)
+		}
+		parts = append(parts, r.Name+" ("+since+")")
+	}
+	return ", and all are offline: " + strings.Join(parts, ", ") + more(len(all))
+}
+
+// allBusy says what agents have, and when the first of them is free at the latest.
+func allBusy(all []RegisteredAgent) string {
+	var free time.Time
+	parts := make([]string, 0, maxNamedAgents)
+	for _, r := range all {
+		if len(r.Calls) < r.Slots {
+			return " to ask for it; " + r.Name + " is online, with a free slot"
+		}
+		if len(parts) < maxNamedAgents && len(r.Calls) > 0 {
+			parts = append(parts, fmt.Sprintf("%s has %s of %s since %s", r.Name, r.Calls[0].Step, r.Calls[0].Task, clock(r.Calls[0].Since)))
+		}
+		for _, call := range r.Calls {
+			if !call.Until.IsZero() && (free.IsZero() || call.Until.Before(free)) {
+				free = call.Until
+			}
+		}
+	}
+	text := " to be free: " + strings.Join(parts, ", ") + more(len(all))
+	if !free.IsZero() {
+		text += "; one is free at " + clock(free) + " at the latest"
+	}
+	return text
+}
+
+// more says how many agents a sentence does not name.
+func more(n int) string {
+	if n <= maxNamedAgents {
+		return ""
+	}
+	return fmt.Sprintf(" and %d more", n-maxNamedAgents)
+}
+
+// ends says what will end the open task by itself: its deadline, and a budget that is used up.
+func (t *turn) ends() []Cause {
+	var all []Cause
+	if most := t.task.Submitted.MaxSteps; most > 0 && t.task.Calls >= most {
+		all = append(all, Cause{Kind: "budget", Sentence: fmt.Sprintf("It has made all %d calls that it may make (limits.max_steps).", most)})
+	}
+	if at := t.task.Submitted.Deadline; at != nil {
+		all = append(all, Cause{Kind: "deadline", Sentence: fmt.Sprintf("The deadline of the task is %s, in %s.", clock(*at), max(at.Sub(t.now), 0).Round(time.Second))})
+	}
+	return all
+}
+
+// plainName is a worker, or an agent without its prefix, and named says which of both it is.
+func plainName(worker string) string { return strings.TrimPrefix(worker, events.AgentPrefix) }
+
+func named(worker string) string {
+	if isAgent(worker) {
+		return "agent " + plainName(worker)
+	}
+	return "worker " + worker
+}
