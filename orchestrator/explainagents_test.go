@@ -33,12 +33,16 @@ func TestExplainAgents(t *testing.T) {
 		"removed":          {gone: true, want: ", which was removed."},
 		"another ability":  {ada(func(r *orchestrator.RegisteredAgent) { r.Capabilities = nil }), false, "; ada is registered, but not as that."},
 		"offline":          {ada(func(r *orchestrator.RegisteredAgent) { r.Online = false }), false, ", and all are offline: ada (since 2026-01-02 03:04:05 UTC)."},
-		"not heard of": {ada(func(r *orchestrator.RegisteredAgent) { r.Online, r.LastSeen = false, time.Time{} }), false,
-			"ada (not heard of since the node started)."},
+		"not heard of": {
+			ada(func(r *orchestrator.RegisteredAgent) { r.Online, r.LastSeen = false, time.Time{} }), false,
+			"ada (not heard of since the node started).",
+		},
 		"for others": {ada(func(r *orchestrator.RegisteredAgent) { r.For = "user:eve" }), false, "work only for who registered them"},
 		"free":       {ada(func(*orchestrator.RegisteredAgent) {}), false, " to ask for it; ada is online, with a free slot."},
-		"busy": {ada(func(r *orchestrator.RegisteredAgent) { r.Calls = []orchestrator.HeldCall{call} }), false,
-			" to be free: ada has draw of TASK_1 since 2026-01-02 03:04:05 UTC; one is free at 2026-01-02 04:04:05 UTC at the latest."},
+		"busy": {
+			ada(func(r *orchestrator.RegisteredAgent) { r.Calls = []orchestrator.HeldCall{call} }), false,
+			" to be free: ada has draw of TASK_1 since 2026-01-02 03:04:05 UTC; one is free at 2026-01-02 04:04:05 UTC at the latest.",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

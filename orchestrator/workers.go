@@ -455,6 +455,9 @@ func (t *turn) again(s *statemachine.Step, err *fault.Error, class string) (time
 	if s.State == statemachine.StepReady {
 		effect = plan.EffectRead // the call has not begun, so it can be made anew
 	}
+	if end := t.task.Submitted.Deadline; class == fault.ClassRateLimited && end != nil && err.RetryAt.After(*end) {
+		return time.Time{}, false // the limit lasts longer than the task may
+	}
 	judged := plan.Attempt{Number: failures, Class: class, Code: string(err.Code), Message: err.Message, Output: t.unexpected}
 	if !rule.Allows(class, failures, effect) || !n.RetryWhen(judged) {
 		return time.Time{}, false

@@ -10,6 +10,9 @@ import (
 // CallID is the id of the one step of [FromCall].
 const CallID = "call"
 
+// maxArguments bounds the bytes of the arguments of one call: its plan has at most MaxNormalised.
+const maxArguments = MaxNormalised - 4<<10
+
 // FromCall returns the plan of one call of a tool. The arguments are data: `${{` in them is not
 // evaluated. Absent arguments stand for none. Its output is {"result": what the tool returned}. The name of the
 // tool is checked when the plan is compiled.
@@ -35,6 +38,10 @@ func FromCall(tool string, args json.RawMessage) (*Plan, error) {
 	}
 	if err != nil {
 		return nil, fault.Wrap(fault.Internal, err, "the plan of a call cannot be encoded")
+	}
+	if len(args) > maxArguments {
+		return nil, fault.New(fault.ValidationError, "have %d bytes, the limit is %d", len(args), maxArguments).WithField("arguments").
+			WithReason("SIZE_LIMIT_EXCEEDED").WithHint("put large data into a file and pass its path")
 	}
 	return p, nil
 }

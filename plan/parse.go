@@ -57,7 +57,7 @@ func Parse(name string, src []byte, opt Options) (*Plan, error) {
 
 // Load is Parse together with [Plan.Program]. A source that is in normal form already is read once.
 func Load(name string, src []byte, opt Options) (*Plan, *Program, error) {
-	p, pr, err := load(name, src, sourceBounds(), opt)
+	p, pr, err := load(name, src, loadBounds(src), opt)
 	if err != nil {
 		return nil, nil, err
 	}

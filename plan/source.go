@@ -21,6 +21,16 @@ type bounds struct{ bytes, nodes, depth int }
 // sourceBounds are those of a file. normalBounds leave room for all that files within these bounds
 // become together, so that what Parse accepts Compile accepts.
 func sourceBounds() bounds { return bounds{MaxSource, 200_000, 64} }
+
+// loadBounds are those of what is submitted. JSON is what programs send, such as the plan of one call with its arguments: it may be as
+// large as a plan in normal form.
+func loadBounds(src []byte) bounds {
+	limit := sourceBounds()
+	if trimmed := bytes.TrimSpace(src); len(trimmed) > 0 && trimmed[0] == '{' {
+		limit.bytes = MaxNormalised
+	}
+	return limit
+}
 func normalBounds() bounds { return bounds{MaxNormalised, MaxNormalised, 64 * (MaxNesting + 1)} }
 
 // document is one file as a tree of nodes with positions.
@@ -41,9 +51,13 @@ func readDocument(file string, src []byte, limit bounds, problems *Problems, war
 		return nil
 	}
 	var err *syntaxError
-	if trimmed := bytes.TrimSpace(d.src); len(trimmed) > 0 && trimmed[0] == '{' && json.Valid(trimmed) {
+	trimmed := bytes.TrimSpace(d.src)
+	switch isJSON := len(trimmed) > 0 && trimmed[0] == '{' && json.Valid(trimmed); {
+	case isJSON:
 		d.root, err = readJSON(d.src, limit)
-	} else {
+	case len(src) > MaxSource:
+		err = &syntaxError{1, 1, fmt.Sprintf("the plan has %d bytes, more than %d, and is no valid JSON", len(src), MaxSource), ""}
+	default:
 		d.root, err = readYAML(d.src, limit)
 	}
 	if err != nil {

@@ -59,7 +59,11 @@ func failing() []tools.Tool {
 	asks.Approval, asks.Gate = tools.Always, tools.InProgress
 	slow := spec("test.slow")
 	slow.Timeout = 50 * time.Millisecond
+	limited := spec("test.limited")
 	return []tools.Tool{
+		tools.Define(limited, func(context.Context, *tools.Env, failIn) (failOut, error) {
+			return failOut{}, fault.New(fault.RateLimited, "used up").WithReason("RATE_LIMIT").WithRetryAt(time.Now().Add(time.Hour))
+		}),
 		tools.Define(once, func(_ context.Context, _ *tools.Env, in failIn) (failOut, error) {
 			if in.Code == "" {
 				return failOut{in.Count}, nil
@@ -397,6 +401,21 @@ func TestRPCWait(t *testing.T) {
 	assert.False(t, view.State.Terminal())
 	_, err = e.API().Cancel(t.Context(), orchestrator.CancelRequest{ID: view.ID})
 	require.NoError(t, err)
+}
+
+// A call that waits until a rate limit ends is no TIMEOUT: the answer says which limit it is, and until when.
+func TestRPCWaitForARateLimit(t *testing.T) {
+	t.Parallel()
+	e := serveRPC(t)
+	r := e.call("test.limited", object{}, "Prefer", "wait=2")
+	require.NotNil(t, r.Error)
+	require.Equal(t, fault.RateLimited.RPC(), r.Error.Code, "%v", r.Error)
+	assert.Equal(t, "RATE_LIMIT", r.Error.Data["reason"])
+	text, _ := r.Error.Data["retry_at"].(string)
+	at, err := time.Parse(time.RFC3339Nano, text)
+	require.NoError(t, err, "%v", r.Error.Data)
+	assert.WithinDuration(t, time.Now().Add(time.Hour), at, 10*time.Minute)
+	assert.NotEmpty(t, r.Error.Data["task"])
 }
 
 // Notifications get no answer, and their calls are made.

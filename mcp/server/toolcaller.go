@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
@@ -215,10 +216,25 @@ func (b *ToolCaller) await(ctx context.Context, r *run, wait time.Duration, repl
 				return err
 			}
 		case left <= 0:
+			if limit := b.s.rateLimit(ctx, r.id); limit != nil {
+				return limit
+			}
 			return fault.New(fault.Timeout, "the call is still running as task %s; it goes on by itself", r.id).
 				WithHint(toolResult+` with {"task_id": %q} waits for its result`, string(r.id))
 		}
 	}
+}
+
+// rateLimit is the error of a call that waits until a rate limit ends; nil for any other.
+func (s *Server) rateLimit(ctx context.Context, id events.TaskID) error {
+	t, err := s.cfg.API.Get(ctx, orchestrator.GetRequest{ID: id})
+	call := callOf(t)
+	waits := err == nil && call != nil && call.State == statemachine.StepPending && call.Due != nil
+	if !waits || call.Error == nil || call.Error.Code != fault.RateLimited {
+		return nil
+	}
+	return fault.New(fault.RateLimited, "%s; the call is tried again then, as task %s", call.Error.Message, id).WithReason(call.Error.Reason).
+		WithRetryAt(*call.Due).WithHint(toolResult+` with {"task_id": %q} waits for its result`, string(id))
 }
 
 // outcome is the output of a call that is over, or why it has failed.

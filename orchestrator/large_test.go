@@ -1,0 +1,27 @@
+package orchestrator_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/events/memlog"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/plan"
+)
+
+// A call with arguments of 3 MiB reaches its worker as it is.
+func TestLargeArguments(t *testing.T) {
+	t.Parallel()
+	n := start(t, memlog.New(memlog.Config{}))
+	args := []byte(`{"text":"` + strings.Repeat("x", 3<<20) + `"}`)
+	p, err := plan.FromCall("READ", args)
+	require.NoError(t, err)
+	reply, err := n.Submit(n.ctx(), orchestrator.SubmitRequest{Plan: p.JSON(), Actor: "user:test"})
+	require.NoError(t, err)
+	c := n.take("w")
+	assert.Equal(t, reply.ID, c.Task)
+	assert.JSONEq(t, string(args), string(c.Args))
+}
