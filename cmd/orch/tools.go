@@ -223,6 +223,7 @@ func exampleArgs(raw json.RawMessage) string {
 type callOptions struct {
 	task    string
 	timeout time.Duration
+	people  approvalWait
 }
 
 func newToolsCall(a *app) *cobra.Command {
@@ -239,6 +240,7 @@ func newToolsCall(a *app) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&o.task, "task", "", "call it inside this task, as its state allows")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 0, "stop waiting after this time, with the exit code 8 (0: never)")
+	o.people.add(cmd)
 	addSettings(cmd.Flags(), true, true)
 	return cmd
 }
@@ -296,6 +298,7 @@ func (a *app) called(ctx context.Context, s session, id events.TaskID, o callOpt
 // callReply waits for the task of one call.
 func (a *app) callReply(ctx context.Context, s session, id events.TaskID, o callOptions) (orchestrator.CallReply, error) {
 	f := a.follower(s, id, 0)
+	f.people = a.peopleWatch(o.people)
 	defer f.release(ctx, s)
 	if _, err := a.attend(ctx, f, o.timeout, newWaitDisplay(a), true); err != nil {
 		return orchestrator.CallReply{}, err
