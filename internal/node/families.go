@@ -47,7 +47,7 @@ func (h *executor) configure(c *bus.Conn) error {
 		Notify:   notify.Config{Channels: services, Default: s.NotifyChannels, Publish: publisher(c), Net: net},
 		GitHub:   forge.Config{Net: net, URL: s.GitHubURL, Token: secrets["github_token"]},
 		Git:      h.gitConfig(net),
-		Build:    build.Config{NPMRegistry: s.NPMRegistry, PipIndex: s.PipIndex},
+		Build:    build.Config{NPMRegistry: s.NPMRegistry, PipIndex: s.PipIndex, CAFile: cmp.Or(os.Getenv("NODE_EXTRA_CA_CERTS"), os.Getenv("SSL_CERT_FILE"))},
 		Agent:    agent.Config{Commands: h.cfg.Agents, Registered: h.agents, Dispatcher: h.agentDispatcher},
 
 		System: system.Config{Node: h.system}, Onboarding: onboarding.Config{Node: h.onboarding, Agents: h.agents},

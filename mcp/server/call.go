@@ -29,6 +29,9 @@ func (s *Server) routeCall(ctx context.Context, c client, next mcp.MethodHandler
 	if !ok {
 		return nil, invalidParams("params are missing")
 	}
+	if c.badTask {
+		return nil, invalidParams("task must be an object, such as {\"ttl\": 60000}; ttl is a number of milliseconds")
+	}
 	p.Name = s.plainName(p.Name)
 	tool, ok := s.serves(c, p.Name)
 	if _, own := s.ownTool(p.Name); !ok || tool == nil && !own {

@@ -49,6 +49,8 @@ type client struct {
 	roots bool
 	// task is set when the caller of 2025-11-25 wants a task.
 	task *taskRequest
+	// badTask is true when that is none.
+	badTask bool
 	// level is true when a request of 2026-07-28 asks for log entries.
 	level bool
 	// program is the name of the client's program, sessionName how it names its session, if it does.
@@ -94,7 +96,7 @@ func (s *Server) clientOf(req mcp.Request) client {
 	c.readMeta(req)
 	if text := c.note(noteTask); text != "" && !c.modern && !c.older {
 		c.task = &taskRequest{}
-		_ = json.Unmarshal([]byte(text), c.task)
+		c.badTask = text[0] != '{' || json.Unmarshal([]byte(text), c.task) != nil
 	}
 	return c
 }

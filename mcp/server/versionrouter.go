@@ -218,7 +218,7 @@ func (f *versionRouter) post(w http.ResponseWriter, r *http.Request, p envelope,
 	case method == "initialize" && r.Header.Get(headerSession) != "":
 		refuse(w, http.StatusBadRequest, p.ID, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the session has begun already"})
 	case method == "initialize":
-		f.open(w, r, body)
+		f.open(w, r, p.ID, body)
 	case r.Header.Get(headerSession) == "" && method == "ping" && len(p.ID) > 0:
 		respond(w, http.StatusOK, mustJSON(object{"jsonrpc": "2.0", "id": p.ID, "result": object{}}))
 	case r.Header.Get(headerSession) == "":
@@ -289,9 +289,13 @@ func respond(w http.ResponseWriter, status int, message json.RawMessage) {
 const maxInitialize = 64 << 10
 
 // open opens a session.
-func (f *versionRouter) open(w http.ResponseWriter, r *http.Request, body []byte) {
+func (f *versionRouter) open(w http.ResponseWriter, r *http.Request, request json.RawMessage, body []byte) {
 	if len(body) > maxInitialize {
 		http.Error(w, "the request that opens a session is larger than 64 KiB", http.StatusRequestEntityTooLarge)
+		return
+	}
+	if err := refusedInitialize(body); err != nil {
+		refuse(w, http.StatusOK, request, err)
 		return
 	}
 	if f.s.sessions.count() >= MaxSessions {

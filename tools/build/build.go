@@ -18,6 +18,8 @@ type Config struct {
 	NPMRegistry string
 	// PipIndex is the URL of the package index of pip. Default: that of pip.
 	PipIndex string
+	// CAFile has certificates of authorities, as PEM, that npm and yarn trust beside those of Node. Empty for none.
+	CAFile string
 }
 
 // Tools returns the family.

@@ -23,7 +23,7 @@ func npm() manager {
 	m := nodeManager()
 	m.name, m.locks, m.locked = "npm", []string{"package-lock.json", "npm-shrinkwrap.json"}, lockedNPM
 	m.install = func(ctx context.Context, j job) (string, error) {
-		_, err := j.run(ctx, map[string]string{"npm_config_registry": j.cfg.NPMRegistry, "npm_config_update_notifier": "false", "npm_config_cache": j.fresh}, "npm",
+		_, err := j.run(ctx, map[string]string{"npm_config_registry": j.cfg.NPMRegistry, "NODE_EXTRA_CA_CERTS": j.cfg.CAFile, "npm_config_update_notifier": "false", "npm_config_cache": j.fresh}, "npm",
 			"install", "--prefix", j.dir, "--ignore-scripts", "--no-audit", "--no-fund", "--save", "--", j.npmSpec())
 		if err != nil {
 			return "", err
@@ -38,7 +38,7 @@ func yarn() manager {
 	m.name, m.locks, m.locked = "yarn", []string{"yarn.lock"}, lockedYarn
 	m.climbs = []string{".npmrc", ".yarnrc", ".yarnrc.yml"}
 	m.install = func(ctx context.Context, j job) (string, error) {
-		_, err := j.run(ctx, map[string]string{"npm_config_registry": j.cfg.NPMRegistry, "YARN_CACHE_FOLDER": j.fresh, "COREPACK_ENABLE_PROJECT_SPEC": "0"}, "yarn",
+		_, err := j.run(ctx, map[string]string{"npm_config_registry": j.cfg.NPMRegistry, "NODE_EXTRA_CA_CERTS": j.cfg.CAFile, "YARN_CACHE_FOLDER": j.fresh, "COREPACK_ENABLE_PROJECT_SPEC": "0"}, "yarn",
 			"add", "--ignore-scripts", "--non-interactive", j.npmSpec())
 		if err != nil {
 			return "", err

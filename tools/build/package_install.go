@@ -44,7 +44,7 @@ func packageInstall(cfg Config) tools.Tool {
 		InProject: true,
 		OpenWorld: true,
 		Timeout:   maxTime,
-		Errors:    []string{"EXEC_FAILED", "NOT_FOUND", "CONFLICT", "TIMEOUT", "APPROVAL_REQUIRED", "VALIDATION_ERROR", "INVALID_FORMAT", "FORBIDDEN"},
+		Errors:    []string{"EXEC_FAILED", "NOT_FOUND", "CONFLICT", "NETWORK_ERROR", "TIMEOUT", "APPROVAL_REQUIRED", "VALIDATION_ERROR", "INVALID_FORMAT", "FORBIDDEN"},
 	}, packageIntent(cfg), func(ctx context.Context, env *tools.Env, in packageInstallIn) (packageInstallOut, error) {
 		p, err := newProject(env)
 		if err != nil {
@@ -270,6 +270,9 @@ func (j job) start(ctx context.Context, network bool, extra map[string]string, p
 	}
 	walls := j.env.Sandbox()
 	walls.Network, walls.Loopback = network, false // it fetches the package
+	if ca := j.cfg.CAFile; network && ca != "" {
+		walls.Read = append(slices.Clone(walls.Read), ca)
+	}
 	res, err := j.env.Exec.Run(ctx, proc.Command{Name: program, Args: args, Dir: j.dir, Env: variables, Sandbox: walls})
 	if err == nil && res.ExitCode != 0 {
 		err = j.failed(program, res)
@@ -282,7 +285,11 @@ func (j job) failed(program string, res proc.Result) error {
 	text := res.Stdout + "\n" + res.Stderr
 	missing := regexp.MustCompile(`E404|404 Not Found|ETARGET|notarget|No matching distribution|could not be found|no matching package|unknown revision|no matching versions|Couldn't find (any versions|package)|could not find .* in registry|does not contain package|: not found|: invalid version|: unrecognized import path|did not match`)
 	conflict := regexp.MustCompile(`ERESOLVE|ResolutionImpossible|conflicting dependencies|failed to select a version|EPEERINVALID|conflicts? with`)
+	unreachable := regexp.MustCompile(`ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|[Nn]ame or service not known|[Nn]ame resolution|no such host|Could not resolve host|Couldn't resolve host|Failed to establish a new connection|[Cc]onnection refused|[Nn]etwork is unreachable|CERTIFICATE_VERIFY_FAILED|SELF_SIGNED_CERT|UNABLE_TO_[A-Z_]*CERT|x509: `)
 	switch {
+	case unreachable.MatchString(text): // some say then that they do not find the package
+		return fault.New(fault.NetworkError, "%s does not reach its index: %s", program, shorten(text)).
+			WithHint("a person looks at the network, the certificates and the address of the index")
 	case conflict.MatchString(text):
 		return fault.New(fault.Conflict, "%s cannot be installed beside what is there: %s", j.name, shorten(text)).WithField("package_name")
 	case missing.MatchString(text):

@@ -250,9 +250,11 @@ func TestInstallWithFakeManagers(t *testing.T) {
 func TestInstallFailures(t *testing.T) {
 	t.Parallel()
 	for script, code := range map[string]fault.Code{
-		`echo 'npm error code ERESOLVE could not resolve' >&2; exit 1`:                       fault.Conflict,
-		`echo 'npm error code E404' >&2; exit 1`:                                             fault.NotFound,
-		`echo 'npm error something https://user:canary@registry.example failed' >&2; exit 1`: fault.ExecFailed,
+		`echo 'npm error code ERESOLVE could not resolve' >&2; exit 1`:                                                       fault.Conflict,
+		`echo 'npm error code E404' >&2; exit 1`:                                                                             fault.NotFound,
+		`echo 'npm error code ENOTFOUND request to https://no.example failed, getaddrinfo ENOTFOUND: not found' >&2; exit 1`: fault.NetworkError,
+		`echo '[Errno -2] Name or service not known'; echo 'ERROR: No matching distribution found for demo' >&2; exit 1`:     fault.NetworkError,
+		`echo 'npm error something https://user:canary@registry.example failed' >&2; exit 1`:                                 fault.ExecFailed,
 		`exit 0`: fault.ExecFailed, // and nothing is there
 		`mkdir -p node_modules/demo; echo nonsense > node_modules/demo/package.json`: fault.ExecFailed,
 	} {
@@ -457,4 +459,18 @@ func TestKnownPackages(t *testing.T) {
 	require.NoError(t, os.Symlink("/etc/passwd", p.path("package.json")))
 	_, _, err = install(t, p, map[string]any{"package_name": "root", "package_manager": "npm"})
 	assert.Equal(t, fault.OutsideRoot, fault.CodeOf(err), filepath.Base(p.path("package.json"))+" leads out of the root")
+}
+
+// Who has certificates of their own has them in the managers too.
+func TestInstallTrustsTheCertificatesOfTheNode(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, map[string]string{"package.json": "{}"},
+		`npm:echo "$NODE_EXTRA_CA_CERTS" > ca; mkdir -p node_modules/demo; echo '{"name":"demo","version":"1.0.0"}' > node_modules/demo/package.json`)
+	p.cfg.CAFile = filepath.Join(p.Workspace, "own.pem")
+	require.NoError(t, os.WriteFile(p.cfg.CAFile, []byte("a certificate"), 0o600))
+	_, _, err := install(t, p, map[string]any{"package_name": "demo"})
+	require.NoError(t, err)
+	got, err := os.ReadFile(p.path("ca"))
+	require.NoError(t, err)
+	assert.Equal(t, p.cfg.CAFile+"\n", string(got))
 }

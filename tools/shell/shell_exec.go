@@ -40,7 +40,7 @@ var shellExec = shellExecTool{tools.Define(tools.Spec{
 	Effect:   tools.Read,
 	Gate:     tools.AnyState,
 	Approval: tools.NoApproval,
-	Errors:   []string{"COMMAND_NOT_ALLOWED", "OUTSIDE_ROOT", "PROTECTED_PATH", "VALIDATION_ERROR", "EXEC_FAILED", "TIMEOUT"},
+	Errors:   []string{"CommandNotAllowed", "OutsideRoot", "PROTECTED_PATH", "VALIDATION_ERROR", "EXEC_FAILED", "TIMEOUT"},
 }, func(ctx context.Context, env *tools.Env, in shellExecIn) (shellExecOut, error) {
 	operands, err := policy.ReadOnlyArgs(in.Command, in.Args)
 	if err != nil {
