@@ -203,6 +203,23 @@ cases:
 	assert.Empty(t, said(all["all"]))
 }
 
+// A result for what the plan has not is a mistake.
+func TestUnknownNames(t *testing.T) {
+	t.Parallel()
+	all := cases(t, steps, `
+cases:
+  - name: typo
+    inputs: {file: a.txt}
+    results: {FILE_READ: {output: {total_lines: 1}}, raed: {output: {}}, "each[7].call": {output: {}}}
+    approvals: {ok: granted}
+    signals: {go: 1}
+`)
+	assert.Equal(t, []string{
+		`results.raed: expected "a step or a tool of the plan", but it is null (the plan has none of this name)`,
+		`approvals.ok: expected "a step of the plan", but it is null (the plan has none of this name)`,
+	}, said(all["typo"]))
+}
+
 func big() string {
 	text := make([]byte, 100_000)
 	for i := range text {

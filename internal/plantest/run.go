@@ -50,15 +50,17 @@ type Outcome struct {
 type run struct {
 	*orchestrator.Orchestrator
 
-	c      Case
-	plan   *plan.Plan
-	tools  orchestrator.Catalogue
-	clock  atomic.Pointer[time.Time]
-	began  time.Time
-	id     events.TaskID
-	made   map[string]int
-	args   map[string]any
-	missed []Difference
+	c     Case
+	plan  *plan.Plan
+	tools orchestrator.Catalogue
+	clock atomic.Pointer[time.Time]
+	began time.Time
+	id    events.TaskID
+	made  map[string]int
+	// parents are the run steps that have started tasks.
+	parents map[events.TaskID]string
+	args    map[string]any
+	missed  []Difference
 	// expiring are the approvals that nobody decides about.
 	expiring map[string]bool
 }
@@ -67,13 +69,16 @@ type run struct {
 func Run(ctx context.Context, f *File, c Case, p *plan.Plan, tools orchestrator.Catalogue) (Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	r := &run{c: c, plan: p, tools: catalogue{tools}, began: f.Now, made: map[string]int{}, args: map[string]any{}, expiring: map[string]bool{}}
+	r := &run{c: c, plan: p, tools: catalogue{tools}, began: f.Now, made: map[string]int{}, parents: map[events.TaskID]string{}, args: map[string]any{}, expiring: map[string]bool{}}
 	r.clock.Store(&f.Now)
 	stop, err := r.start(ctx)
 	if err != nil {
 		return Outcome{}, err
 	}
 	defer stop()
+	if err := r.checkNames(); err != nil {
+		return Outcome{}, err
+	}
 	if err := r.submit(ctx); err != nil {
 		return r.refused(err), nil
 	}
@@ -241,6 +246,9 @@ func (r *run) work(ctx context.Context) (moved bool, err error) {
 		return false, err
 	}
 	for _, call := range batch.Calls {
+		if err := r.findParent(ctx, call.Task); err != nil {
+			return false, err
+		}
 		now := *r.clock.Load()
 		if err := r.Start(ctx, work.Started{Ref: call.Ref, Worker: worker}); err != nil {
 			return false, err
@@ -252,6 +260,28 @@ func (r *run) work(ctx context.Context) (moved bool, err error) {
 		}
 	}
 	return len(batch.Calls) > 0, nil
+}
+
+// findParent remembers the step that has started a task.
+func (r *run) findParent(ctx context.Context, id events.TaskID) error {
+	if _, known := r.parents[id]; known || id == r.id {
+		return nil
+	}
+	child, err := r.Get(ctx, orchestrator.GetRequest{ID: id})
+	if err != nil {
+		return err
+	}
+	parent, err := r.Get(ctx, orchestrator.GetRequest{ID: child.Parent})
+	if err != nil {
+		return err
+	}
+	for _, s := range parent.Steps {
+		if s.Child == id {
+			all := names(s.Key)
+			r.parents[id] = all[len(all)-1]
+		}
+	}
+	return nil
 }
 
 // queues are those that the steps of a plan and its sub-plans name, and the default.
@@ -315,12 +345,25 @@ func (e *Error) fault() (err *fault.Error, class string) {
 
 // resultsFor returns the results of a call: those for the step in its place, then for its id, then for the tool.
 func (r *run) resultsFor(call work.Call) (Results, bool) {
-	for _, name := range append(names(call.Step), call.Tool) {
+	own := names(call.Step)
+	for _, name := range slices.Concat(within(r.parents[call.Task], own), own, []string{call.Tool}) {
 		if results, ok := r.c.Results[name]; ok {
 			return results, true
 		}
 	}
 	return nil, false
+}
+
+// within puts the id of a run step before the names of steps of its plan.
+func within(parent string, names []string) []string {
+	if parent == "" {
+		return nil
+	}
+	all := make([]string, len(names))
+	for i, name := range names {
+		all[i] = parent + "." + name
+	}
+	return all
 }
 
 // names are those of a step: each[0].call, each.call and call.
