@@ -31,6 +31,8 @@ type Assignment struct {
 	Key string `json:"key"`
 	// Name is that of the task.
 	Name string `json:"name,omitempty"`
+	// Handover says which agent has handed the call on, and why; "" for a call that none has.
+	Handover string `json:"handover,omitempty"`
 	// Args are the arguments of AGENT_TASK.
 	Args json.RawMessage `json:"args"`
 	// Deadline is when the call is given up, Lease how long the agent may be silent before.
@@ -238,7 +240,7 @@ func (d *Dispatcher) assign(ctx context.Context, m Member, call work.Call) (Assi
 	}
 	now := d.clock()
 	a := Assignment{
-		Ref: call.Ref, Call: call.String(), Key: call.Key(), Name: call.Name, Args: out.With.Args,
+		Ref: call.Ref, Call: call.String(), Key: call.Key(), Name: call.Name, Handover: call.Handover, Args: out.With.Args,
 		Deadline: events.Time(now.Add(out.With.Timeout)), Left: out.With.Timeout, Lease: call.Lease, began: now,
 	}
 	d.mu.Lock()

@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/work"
 )
 
@@ -56,4 +58,20 @@ func TestFullAgentHearsOfStops(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, view().Calls)
 	assert.Equal(t, agents.Idle, view().Status)
+}
+
+// A call is handed on by name to nobody but a registered agent.
+func TestHandOnToNobody(t *testing.T) {
+	t.Parallel()
+	l := &ledger{endlessOwner: endlessOwner{each: 1}}
+	d := agents.NewDispatcher(l, &willing{}, agents.NewRegistry(agents.Config{
+		Credentials: &memberList{members: []agents.Member{member("ada"), member("bob")}},
+	}))
+	ref := work.Ref{Task: "TASK_01JD0000000000000000000000", Step: "a", Attempt: 1}
+	err := d.Report(t.Context(), member("ada"), agents.Report{Ref: ref, HandTo: &events.Agents{Agent: "bop"}})
+	require.Equal(t, fault.NotFound, fault.CodeOf(err))
+	assert.Equal(t, "hand_to.agent", fault.From(err).Field)
+	assert.Empty(t, l.reported)
+	require.NoError(t, d.Report(t.Context(), member("ada"), agents.Report{Ref: ref, HandTo: &events.Agents{Agent: "bob"}}))
+	assert.Len(t, l.reported, 1)
 }

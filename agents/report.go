@@ -24,7 +24,7 @@ func (d *Dispatcher) Report(ctx context.Context, m Member, r Report) error {
 		return err
 	}
 	d.registry.touch(m.ID)
-	out, err := d.outcome(m, r)
+	out, err := d.outcome(ctx, m, r)
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ const (
 const releaseRest = 5 * time.Second
 
 // outcome is what the log hears of a report.
-func (d *Dispatcher) outcome(m Member, r Report) (work.Outcome, error) {
+func (d *Dispatcher) outcome(ctx context.Context, m Member, r Report) (work.Outcome, error) {
 	now := d.clock()
 	began, known := d.began(m, r.Ref, now)
 	out := work.Outcome{Ref: r.Ref, Worker: m.Actor(), StartedAt: events.Time(began), Duration: now.Sub(began), Stray: !known}
@@ -82,6 +82,9 @@ func (d *Dispatcher) outcome(m Member, r Report) (work.Outcome, error) {
 		out.Error, out.Class = fault.New(fault.Unavailable, "the agent %s has given the call back%s", m.Name, because(message)).WithRetryAt(now.Add(releaseRest)), fault.ClassShutdown
 	case r.HandTo != nil:
 		if err := d.vetSelection(r.HandTo); err != nil {
+			return out, err
+		}
+		if err := d.checkReceiver(ctx, r.HandTo); err != nil {
 			return out, err
 		}
 		out.Error, out.Class, out.HandTo = fault.New(fault.Unavailable, "the agent %s has handed the call on%s", m.Name, because(message)), fault.ClassHandoff, r.HandTo
@@ -122,6 +125,18 @@ func checkSelection(to *events.Agents) error {
 	slices.Sort(to.Requires)
 	to.Requires = slices.Compact(to.Requires)
 	return nil
+}
+
+// checkReceiver refuses an agent by name that is not registered: nobody would ever take the call.
+func (d *Dispatcher) checkReceiver(ctx context.Context, to *events.Agents) error {
+	if to.Agent == "" || !IsName(to.Agent) || d.registry.cfg.Credentials == nil {
+		return nil
+	}
+	members, err := d.registry.cfg.Credentials.Members(ctx)
+	if err != nil || slices.ContainsFunc(members, func(m Member) bool { return m.Name == to.Agent }) {
+		return err
+	}
+	return fault.New(fault.NotFound, "there is no agent %q", clip(to.Agent)).WithField("hand_to.agent").WithHint("see: orch agents")
 }
 
 // vetSelection checks to whom a call is handed, whose names the log shows. SECRET_DETECTED.

@@ -204,8 +204,10 @@ type StepView struct {
 	Tool  string                 `json:"tool,omitempty"`
 	// Attempt is the number of the newest attempt, Tries counts those that the retry rule counts: a call that was
 	// only put aside for an approval or a question was not tried by that.
-	Attempt int `json:"attempt,omitempty"`
-	Tries   int `json:"tries,omitempty"`
+	// Title is what an agent is to do, in a line.
+	Title   string `json:"title,omitempty"`
+	Attempt int    `json:"attempt,omitempty"`
+	Tries   int    `json:"tries,omitempty"`
 	// Rounds counts the results so far that were not what the plan waits for.
 	Rounds int `json:"rounds,omitempty"`
 	// Lost counts the attempts that ended with their worker.

@@ -303,6 +303,9 @@ func (o *Orchestrator) offer(e *entry, s *statemachine.Step) offer {
 		Requester: o.caller(e, s), Declared: (&turn{o: o, e: e, task: e.task}).declared(s),
 		Session: contextOf(e.task), Client: e.task.Submitted.Client, Note: s.Note, Away: s.Noted(), Anew: s.Anew,
 	}
+	if s.Class == fault.ClassHandoff && s.Error != nil {
+		call.Handover = s.Error.Message
+	}
 	of := offer{call: call, args: s.Args, answers: answersOf(e.task, s.Key)}
 	tool, ok := o.cfg.Catalogue.Get(s.Tool)
 	if !ok {

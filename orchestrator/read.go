@@ -190,6 +190,9 @@ func (t *turn) stepView(key string, n *plan.Node) StepView {
 	if s.Tool != "" {
 		v.Tries = s.Failures + 1
 	}
+	if s.For != nil {
+		v.Title = titleOf(s.Args.Raw)
+	}
 	if inquires(s) {
 		v.Reason = t.waitsForAnswer(s)
 	}
@@ -204,6 +207,17 @@ func (t *turn) stepView(key string, n *plan.Node) StepView {
 	}
 	v.Output = t.show(s.Output)
 	return v
+}
+
+// titleOf is the title in the arguments of a call for agents, "" for none.
+func titleOf(args json.RawMessage) string {
+	var said struct {
+		Title string `json:"title"`
+	}
+	if len(args) > 0 {
+		_ = json.Unmarshal(args, &said)
+	}
+	return said.Title
 }
 
 // Result implements API.

@@ -58,6 +58,8 @@ type Call struct {
 	Announce bool `json:"announce,omitempty"`
 	// State is the canonical state of the task for the gate.
 	State string `json:"state"`
+	// Handover says who has handed the call on, and why; "" for a call that nobody has.
+	Handover string `json:"handover,omitempty"`
 	// Timeout ends the call; zero means the tool's default.
 	Timeout time.Duration `json:"timeout,omitempty"`
 	// Lease is the time without a heartbeat after which the owner gives the call up.

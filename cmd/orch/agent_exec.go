@@ -36,7 +36,7 @@ func (p program) make(ctx context.Context, a agents.Assignment, show func(work.P
 	cmd.Stdout, cmd.Stderr = io.MultiWriter(out, said.stream()), io.MultiWriter(complaint, said.stream())
 	cmd.Env = append(os.Environ(),
 		"ORCH_AGENT="+p.name, "ORCH_TASK="+string(a.Task), "ORCH_STEP="+a.Step, "ORCH_ATTEMPT="+strconv.Itoa(a.Attempt), "ORCH_KEY="+a.Key,
-		"ORCH_CALL="+a.String(),
+		"ORCH_CALL="+a.String(), "ORCH_HANDOVER="+a.Handover,
 		"ORCH_URL="+p.url, "ORCH_TOKEN="+p.token())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }

@@ -57,6 +57,7 @@ type relative struct {
 // agentCall is a call of a task that is for agents.
 type agentCall struct {
 	Step     string                 `json:"step"`
+	Title    string                 `json:"title,omitempty"`
 	State    statemachine.StepState `json:"state"`
 	Agent    string                 `json:"agent,omitempty"`
 	Attempt  int                    `json:"attempt,omitempty"`
@@ -133,7 +134,7 @@ func (a *app) relativeOf(t orchestrator.TaskView) *relative {
 		if s.State == statemachine.StepRunning && s.Since != nil {
 			took = a.now().Sub(*s.Since)
 		}
-		r.Calls = append(r.Calls, agentCall{Step: s.Key, State: s.State, Agent: s.Worker, Attempt: s.Attempt, Duration: took})
+		r.Calls = append(r.Calls, agentCall{Step: s.Key, Title: s.Title, State: s.State, Agent: s.Worker, Attempt: s.Attempt, Duration: took})
 	}
 	return r
 }
@@ -195,6 +196,9 @@ func (d familyRenderer) call(c agentCall) string {
 		parts = append(parts, screen.Escape(c.Agent))
 	} else {
 		parts = append(parts, d.style.Warn("no agent yet"))
+	}
+	if c.Title != "" {
+		parts = append(parts, d.style.Dim(screen.Line(c.Title)))
 	}
 	if c.Duration > 0 {
 		parts = append(parts, screen.Duration(c.Duration))

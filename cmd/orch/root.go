@@ -56,7 +56,7 @@ func newRoot(a *app) *cobra.Command {
 	grouped(root, groupTasks, newSubmit(a), newCancel(a), newPause(a), newResume(a), newRetry(a), newRedrive(a), newSignal(a), newUndo(a),
 		newResolve(a), newApprovals(a), newApprove(a), newReject(a),
 		newQuestions(a), newAnswer(a), newCheckpoint(a), newMessage(a))
-	grouped(root, groupReads, newList(a), newSessions(a), newGet(a), newTree(a), newResult(a), newWatch(a), newLogs(a), newExplain(a),
+	grouped(root, groupReads, newList(a), newQueue(a), newSessions(a), newGet(a), newTree(a), newResult(a), newWatch(a), newLogs(a), newExplain(a),
 		newHistory(a), newReplay(a))
 	grouped(root, groupPlans, newPlan(a), newTools(a), newPolicy(a))
 	grouped(root, groupNode, newServe(a), newNodes(a), newMCP(a), newWorker(a), newAgents(a), newToken(a), newVerify(a), newBackup(a), newRestore(a),

@@ -65,6 +65,9 @@ func (d treeRenderer) step(s orchestrator.StepView, width int) string {
 		what = s.Kind
 	}
 	parts = append(parts, d.style.Dim(fmt.Sprintf("%-16s", screen.Escape(what))), d.timing(s))
+	if s.For != nil {
+		parts = append(parts, d.agent(s))
+	}
 	if s.Tries > 1 {
 		parts = append(parts, d.style.Warn(fmt.Sprintf("attempt %d", s.Tries)))
 	}
@@ -75,6 +78,15 @@ func (d treeRenderer) step(s orchestrator.StepView, width int) string {
 		parts = append(parts, why)
 	}
 	return strings.TrimRight(strings.Join(parts, "  "), " ")
+}
+
+// agent says who has a call for agents, or had it, and what it is.
+func (d treeRenderer) agent(s orchestrator.StepView) string {
+	who := "no agent yet"
+	if s.Worker != "" {
+		who = s.Worker
+	}
+	return strings.TrimRight(screen.Escape(who)+"  "+d.style.Dim(screen.Line(s.Title)), " ")
 }
 
 // timing says how long the step took, or runs already.

@@ -32,6 +32,7 @@ func TestHandoverIsBoundByRules(t *testing.T) {
 	require.NoError(t, os.WriteFile(cfg.Policy, []byte(handoverRules), 0o600))
 	n := start(t, cfg)
 	ada, bob, dee := enrol(t, n, "ada", 1, "build"), enrol(t, n, "bob", 1, "build"), enrol(t, n, "dee", 1, "build")
+	enrol(t, n, "cleo", 1, "build")
 	id := submit(t, n.API(), `
 orch: v1
 name: for ada

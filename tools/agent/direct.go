@@ -74,6 +74,7 @@ type callOut struct {
 	Call        string       `json:"call" jsonschema:"The call as text: orch_submit takes it in for, any other call in _meta as orch/call, so that what is started belongs to it"`
 	Key         string       `json:"key" jsonschema:"The same for every attempt of the call: what is done twice by it is done once"`
 	Name        string       `json:"name,omitempty" jsonschema:"Name of the task"`
+	Handover    string       `json:"handover,omitempty" jsonschema:"Who has handed the call on, and why"`
 	Title       string       `json:"title" jsonschema:"What is to be done, in a line"`
 	Description string       `json:"description,omitempty" jsonschema:"What is to be done, in full"`
 	Data        tools.Object `json:"data,omitzero" jsonschema:"What to work on"`
@@ -91,7 +92,7 @@ func callsOf(all []agents.Assignment) ([]callOut, error) {
 			return nil, fault.Wrap(fault.Internal, err, "the arguments of a call cannot be read")
 		}
 		calls[i] = callOut{
-			refOf: refOf{string(a.Task), a.Step, a.Attempt}, Call: a.String(), Key: a.Key, Name: a.Name,
+			refOf: refOf{string(a.Task), a.Step, a.Attempt}, Call: a.String(), Key: a.Key, Name: a.Name, Handover: a.Handover,
 			Title: args.Title, Description: args.Description, Data: args.Data,
 			Deadline: a.Deadline, Left: a.Left.Round(time.Millisecond).Seconds(), Lease: a.Lease.Seconds(),
 		}
