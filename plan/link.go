@@ -306,7 +306,7 @@ func (k *linker) node(s *Step, at location, sc *scope) *Node {
 		k.checkRun(n, at)
 	case KindSwitch:
 		n.chooses = sc.only(s.Switch, at.at("switch"))
-		k.checkCases(s, at)
+		k.checkCases(s, at, sc.known)
 	case KindSet:
 		n.set = sc.field(s.Set, at.at("set"))
 	}

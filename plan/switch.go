@@ -127,21 +127,23 @@ func (k *linker) checkApart(nodes []*Node) {
 	}
 }
 
-// checkCases compares the cases with the values of an input that lists its values.
-func (k *linker) checkCases(s *Step, at location) {
-	values := k.listed(s.Switch)
-	if values == nil {
-		return
+// checkCases compares the cases with what is known of the value: with the words that it may be, and all of them with the cases when
+// it is an input that lists its values.
+func (k *linker) checkCases(s *Step, at location, value *shape) {
+	listed := k.listed(s.Switch)
+	words := listed
+	if value = value.read(); words == nil && value != nil && !slices.ContainsFunc(value.kinds, func(kind string) bool { return kind != "string" }) {
+		words = value.words
 	}
 	for _, name := range sortedKeys(s.Cases) {
-		if !slices.Contains(values, name) {
+		if words != nil && !slices.Contains(words, name) {
 			here := at.at("cases").at(name)
-			here.report(fmt.Sprintf("`%s` is never %s", s.Switch, quote(name)), here.suggest(name, values, "it is one of "+strings.Join(values, ", ")))
+			here.report(fmt.Sprintf("`%s` is never %s", s.Switch, quote(name)), here.suggestWord(name, words))
 		}
 	}
-	for _, value := range values {
-		if _, ok := s.Cases[value]; !ok && s.Default == nil {
-			at.at("switch").report("there is no case for "+quote(value), "add one, or a `default`")
+	for _, word := range listed {
+		if _, ok := s.Cases[word]; !ok && s.Default == nil {
+			at.at("switch").report("there is no case for "+quote(word), "add one, or a `default`")
 		}
 	}
 }

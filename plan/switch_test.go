@@ -65,7 +65,7 @@ steps:
     cases:
       x:
         - id: inner
-          switch: '"y"'
+          switch: task.name
           cases: {y: [{id: deep, tool: T}], z: [{id: other, tool: U}]}
   - {id: after, needs: [outer], set: {x: 1}}
   - id: each
@@ -88,7 +88,7 @@ steps:
 	assert.Equal(t, []string{"pick", "one", "more", "last"}, children)
 	drawn, err := plan.Graph(pr.Plan(), "text")
 	require.NoError(t, err)
-	assert.Contains(t, drawn, `switch "y"`)
+	assert.Contains(t, drawn, "switch task.name")
 }
 
 func switchCases() []problemCase {
@@ -104,6 +104,7 @@ func switchCases() []problemCase {
 		{"case left out", inputs + "  - {id: a, switch: inputs.env, cases: {prod: []}}\n", "p.yaml:4:21: steps[0].switch: there is no case for \"test\" (add one, or a `default`)"},
 		{"case of a boolean", inputs + "  - {id: a, switch: inputs.dry, cases: {'yes': []}, default: []}\n", "p.yaml:4:48: steps[0].cases.yes: `inputs.dry` is never \"yes\" (it is one of false, true)"},
 		{"circle through a switch", steps("id: a", "switch: steps.b.output", "cases: {x: [{id: b, set: {y: 1}}]}"), `p.yaml:3:5: steps[0]: the steps need each other: a -> b -> a`},
+		{"case of an answer", steps("id: ok", "approve: {description: Go on, on_reject: continue}") + "  - {id: a, switch: steps.ok.output.status, cases: {approved: []}, default: []}\n", "p.yaml:5:63: steps[1].cases.approved: `steps.ok.output.status` is never \"approved\" (did you mean granted?)"},
 		{"never chosen", steps("id: a", "switch: '1'", "cases: {prod: []}") + "  - {id: b, if: steps.a.output.case == 'prd', set: {x: 1}}\n", "p.yaml:6:40: steps[1].if: `steps.a.output.case` is never \"prd\" (did you mean prod?)"},
 		{"default of a tool", steps("id: a", "tool: GIT_STATUS", "default: []"), "p.yaml:5:14: steps[0].default: a tool step has no `default`"},
 		{"for_each in a case in do", steps("id: a", "for_each: '[1]'", "do:", "  - {id: s, switch: '1', cases: {x: [{id: b, for_each: '[1]', do: [{id: c, set: {x: 1}}]}]}}"), "p.yaml:6:42: steps[0].do[0].cases.x[0]: a for_each within a for_each is not supported (put the inner one into a plan and use `run`)"},
