@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/internal/pause"
 	"github.com/orch-dev/orch/orchestrator"
 )
 
@@ -222,8 +223,17 @@ func (d *desk) round(ctx context.Context) bool {
 	if !d.looks(deskView{round: round, waits: waits, err: err}, open) || ctx.Err() != nil {
 		return false
 	}
-	_, err = d.s.cfg.API.Watch(next, orchestrator.WatchRequest{ID: d.task, After: t.Rev, Wait: 10 * pollInterval})
-	return err == nil || next.Err() != nil || d.looks(deskView{round: round, err: err}, nil)
+	if err == nil {
+		_, err = d.s.cfg.API.Watch(next, orchestrator.WatchRequest{ID: d.task, After: t.Rev, Wait: 10 * pollInterval})
+		if err == nil || next.Err() != nil {
+			return true
+		}
+		if !d.looks(deskView{round: round, err: err}, nil) {
+			return false
+		}
+	}
+	_ = pause.For(next, pollInterval) // the node is away
+	return true
 }
 
 // begin begins a round.
@@ -253,7 +263,7 @@ func (d *desk) looks(v deskView, open []question) bool {
 		return true
 	case v.err == nil && !v.waits && len(open) == 0:
 		d.close()
-	case v.err == nil && d.told && d.s.streams.standing(d.session) != nil:
+	case (v.err == nil || isPassing(v.err)) && d.told && d.s.streams.standing(d.session) != nil:
 		return true
 	}
 	d.running = false
