@@ -91,9 +91,10 @@ type Report struct {
 	Summary string          `json:"summary,omitempty"`
 	// Error is why the call has failed; "" for one that has not.
 	Error string `json:"error,omitempty"`
-	// Release gives the call back, as a worker does that stops: it counts as no attempt. One with effects is in doubt
-	// then.
+	// Release gives the call back to those that it was for: it counts as no failure. The agent has done nothing that must not be done
+	// again, unless it is Unsure: then a call with effects is in doubt.
 	Release bool `json:"release,omitempty"`
+	Unsure  bool `json:"unsure,omitempty"`
 	// HandTo leaves the call to other agents. Error says why.
 	HandTo *events.Agents `json:"hand_to,omitempty"`
 }

@@ -75,3 +75,21 @@ func TestHandOnToNobody(t *testing.T) {
 	require.NoError(t, d.Report(t.Context(), member("ada"), agents.Report{Ref: ref, HandTo: &events.Agents{Agent: "bob"}}))
 	assert.Len(t, l.reported, 1)
 }
+
+// A call that is given back is done anew by another one after a rest; only an agent that is unsure leaves doubt.
+func TestReleaseIsNoDoubt(t *testing.T) {
+	t.Parallel()
+	o := &willing{}
+	d := agents.NewDispatcher(o, o, agents.NewRegistry(agents.Config{}))
+	ref := work.Ref{Task: "TASK_01JD0000000000000000000000", Step: "a", Attempt: 1}
+	require.NoError(t, d.Report(t.Context(), member("ada"), agents.Report{Ref: ref, Release: true, Error: "no time"}))
+	assert.Equal(t, fault.ClassHandoff, o.reported.Class)
+	assert.Equal(t, &events.Agents{}, o.reported.HandTo)
+	assert.False(t, o.reported.Error.RetryAt.IsZero())
+	assert.Contains(t, o.reported.Error.Message, "has given the call back: no time")
+	require.NoError(t, d.Report(t.Context(), member("ada"), agents.Report{Ref: ref, Release: true, Unsure: true}))
+	assert.Equal(t, fault.ClassShutdown, o.reported.Class)
+	assert.Nil(t, o.reported.HandTo)
+	err := d.Report(t.Context(), member("ada"), agents.Report{Ref: ref, Unsure: true, Error: "x"})
+	assert.Equal(t, "unsure", fault.From(err).Field)
+}

@@ -44,6 +44,8 @@ func (r Report) check() error {
 		return fault.New(fault.RequiredField, "is missing").WithField("step")
 	case r.Attempt < 1:
 		return fault.New(fault.ValidationError, "must be at least 1").WithField("attempt")
+	case r.Unsure && !r.Release:
+		return fault.New(fault.ValidationError, "goes with release alone").WithField("unsure")
 	case r.Release && r.HandTo != nil:
 		return fault.New(fault.ValidationError, "does not go with hand_to").WithField("release")
 	case failed && len(r.Result) > 0 && string(r.Result) != "null":
@@ -78,6 +80,8 @@ func (d *Dispatcher) outcome(ctx context.Context, m Member, r Report) (work.Outc
 		return out, err
 	}
 	switch {
+	case r.Release && !r.Unsure:
+		out.Error, out.Class, out.HandTo = fault.New(fault.Unavailable, "the agent %s has given the call back%s", m.Name, because(message)).WithRetryAt(now.Add(releaseRest)), fault.ClassHandoff, &events.Agents{}
 	case r.Release:
 		out.Error, out.Class = fault.New(fault.Unavailable, "the agent %s has given the call back%s", m.Name, because(message)).WithRetryAt(now.Add(releaseRest)), fault.ClassShutdown
 	case r.HandTo != nil:

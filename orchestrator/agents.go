@@ -177,8 +177,12 @@ func (t *turn) handOff(s *statemachine.Step, r work.Outcome) {
 	if nobody(r.HandTo) {
 		r.HandTo = nil
 	}
+	at := t.now
+	if r.Error.RetryAt.After(at) {
+		at = events.Time(r.Error.RetryAt)
+	}
 	t.emit(events.StepRetrying, &events.Retrying{
-		Step: s.Key, Attempt: s.Attempt, Error: r.Error, Class: fault.ClassHandoff, Duration: r.Duration, At: t.now, For: r.HandTo,
+		Step: s.Key, Attempt: s.Attempt, Error: r.Error, Class: fault.ClassHandoff, Duration: r.Duration, At: at, For: r.HandTo,
 	})
 }
 

@@ -311,7 +311,7 @@ func (p *Peer) make(ctx, life context.Context, a agents.Assignment, c *call) {
 	case errors.Is(cause, errStopping) && !begun:
 		r = agents.Report{HandTo: &events.Agents{}, Error: errStopping.Error()}
 	case errors.Is(cause, errStopping):
-		r = agents.Report{Release: true, Error: errStopping.Error()}
+		r = agents.Report{Release: true, Unsure: true, Error: errStopping.Error()}
 	case fault.Has(cause, fault.Timeout):
 		r = agents.Report{Error: cause.Error()}
 	}

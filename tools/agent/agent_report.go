@@ -16,7 +16,8 @@ type agentReportIn struct {
 	Result  json.RawMessage `json:"result,omitempty" jsonschema:"What came of the call: any JSON value but null" types:"object,array,string,number,boolean"`
 	Summary string          `json:"summary,omitempty" jsonschema:"What came of it, in a line; alone it is an end without a result" maxLength:"1024"`
 	Error   string          `json:"error,omitempty" jsonschema:"Why the call has failed, or is released or handed on" maxLength:"4096"`
-	Release bool            `json:"release,omitempty" jsonschema:"Give the call back without an end; it is in doubt then if it may have changed something" default:"false"`
+	Release bool            `json:"release,omitempty" jsonschema:"Give the call back without an end, to those that it was for" default:"false"`
+	Unsure  bool            `json:"unsure,omitempty" jsonschema:"With release: the call may have changed something, so a person decides unless it is idempotent" default:"false"`
 	HandTo  *handTo         `json:"hand_to,omitempty" jsonschema:"Leave the call to other agents, who begin anew; without fields to those that it was for"`
 }
 
@@ -46,7 +47,7 @@ func agentReport(cfg Config) tools.Tool {
 		if len(in.Result) == 0 && in.Summary == "" && in.Error == "" && !in.Release && in.HandTo == nil {
 			return agentReportOut{}, fault.New(fault.RequiredField, "is required").WithField("result").WithHint("or say a summary alone, error, release or hand_to")
 		}
-		r := agents.Report{Ref: in.ref(), Result: in.Result, Summary: in.Summary, Error: in.Error, Release: in.Release}
+		r := agents.Report{Ref: in.ref(), Result: in.Result, Summary: in.Summary, Error: in.Error, Release: in.Release, Unsure: in.Unsure}
 		if to := in.HandTo; to != nil {
 			r.HandTo = &events.Agents{Agent: to.Agent, Type: to.Type, Requires: to.Requires}
 		}
