@@ -97,7 +97,7 @@ func (r *Runner) rules(s Sandbox, support Support, loopback bool) (*ruleset, err
 	grant(deviceRights, devices(), all)
 	grant(readRights, s.Read, s.hides)
 	if support.Views {
-		grant(writeRights, s.Write, s.hides)
+		grant(writeRights, s.Write, s.hidesUncovered)
 	} else {
 		grant(writeRights, s.Write, s.spares)
 	}

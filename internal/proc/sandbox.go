@@ -2,6 +2,7 @@ package proc
 
 import (
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -34,7 +35,8 @@ type Sandbox struct {
 	// that it may change as well. They are absolute paths without a symbolic link in them, so that a child
 	// that swaps a folder for a link does not widen what the next one may touch. What does not exist
 	// counts for nothing. What is hidden (Config.Hidden) stays out of reach below them: a folder with
-	// something hidden in it can be listed, and what is in it now be used, but gets no new entries.
+	// something hidden in it can be listed, and what is in it now be used, but gets no new entries. Folders that are in Hidden
+	// below hinder nothing where there are mount namespaces.
 	Read, Write []string
 	// Hidden names files and folders that this process must not touch, beside those of Config.Hidden. The longer
 	// path wins: a place of Read or Write below a hidden one is granted, one that is hidden itself is not. What
@@ -189,6 +191,15 @@ func (s Sandbox) hides(place string) []string {
 		}
 	}
 	return hidden
+}
+
+// hidesUncovered is hides without the folders that are there: an empty one covers each of them in the view of the command, so that
+// the folder above may get new entries. Files, and what does not exist yet, nothing covers.
+func (s Sandbox) hidesUncovered(place string) []string {
+	return slices.DeleteFunc(s.hides(place), func(path string) bool {
+		info, err := os.Lstat(path)
+		return err == nil && info.IsDir() && path != place
+	})
 }
 
 // spares is hides for a place to be written, where mount namespaces do not keep what is to be kept.

@@ -2,6 +2,7 @@ package proc_test
 
 import (
 	"crypto/rand"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -319,6 +320,40 @@ func TestHiddenFromOneCommand(t *testing.T) {
 	assert.True(t, through, "the workspace lies below what is hidden: %s", said)
 	through, said = p.try(t, r, p.sandbox(), "read", filepath.Join(other, "file"))
 	assert.True(t, through, "another command: %s", said)
+}
+
+// A folder with a hidden folder in it gets new entries when it may be written, and the hidden one stays out of reach: by its name, by a
+// way back, by other processes, and as something to move.
+func TestWritesBesideWhatIsHidden(t *testing.T) {
+	t.Parallel()
+	p := newPrey(t)
+	r := newRunner(t, proc.Config{})
+	other := filepath.Join(p.root, "Working", "OTHER")
+	require.NoError(t, os.Mkdir(other, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(other, "file"), []byte("canary"), 0o600))
+	s := p.sandbox()
+	s.Write, s.Hidden = append(s.Write, p.root), []string{filepath.Join(p.root, "Working")}
+	for _, tc := range []attempt{{"write", "new.txt"}, {"mkdir", "folder"}, {"write", "folder/x"}} {
+		through, said := p.try(t, r, s, tc.attack, filepath.Join(p.root, tc.target))
+		assert.True(t, through, "%s %s: %s", tc.attack, tc.target, said)
+	}
+	inside := filepath.Join(other, "file")
+	for _, tc := range []attempt{
+		{"read", inside},
+		{"write", inside},
+		{"hard link", inside},
+		{"read by link", inside},
+		{"move away", other},
+		{"move away", filepath.Dir(other)},
+		{"write", filepath.Join(p.root, "Working", "new")},
+		{"read", fmt.Sprintf("/proc/%d/root%s", os.Getpid(), inside)},
+		{"read", filepath.Join(p.root, "folder", "..", "Working", "OTHER", "file")},
+	} {
+		through, said := p.try(t, r, s, tc.attack, tc.target)
+		assert.False(t, through, "%s %s: %s", tc.attack, tc.target, said)
+	}
+	through, said := p.try(t, r, s, "write", "file")
+	assert.True(t, through, "the workspace lies below what is hidden: %s", said)
 }
 
 // What a command keeps stays as it is and where it is, also when the folder above it is moved away; all else below can be changed.

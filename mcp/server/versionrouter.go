@@ -304,15 +304,14 @@ func (f *versionRouter) open(w http.ResponseWriter, r *http.Request, request jso
 		return
 	}
 	id := newSessionID()
-	if !f.openAs(w, r, id) {
+	kept := record{Owner: ownerOf(r), Initialize: body, At: f.s.cfg.Now()}
+	if !f.openAs(&keepFirst{ResponseWriter: w, id: id, keep: func() { f.s.save(r.Context(), id, mustJSON(kept)) }}, r, id) {
 		return
 	}
 	known := f.s.sessions.of(id)
 	known.mu.Lock()
-	known.record = record{Owner: ownerOf(r), Initialize: body, At: f.s.cfg.Now()}
-	data := mustJSON(known.record)
+	known.record = kept
 	known.mu.Unlock()
-	f.s.save(r.Context(), id, data)
 }
 
 // openAs lets the SDK open a session under an id.

@@ -16,7 +16,7 @@ import (
 
 type globSearchIn struct {
 	Pattern string `json:"pattern" jsonschema:"Glob pattern relative to path (e.g. **/*.js)" minLength:"1" maxLength:"4096"`
-	Path    string `json:"path,omitempty" jsonschema:"Absolute path of the directory to search in; default: the workspace of the task"`
+	Path    string `json:"path,omitempty" jsonschema:"Absolute path of the directory to search in; default: the project of a session, else the workspace of the task"`
 }
 
 type globSearchOut struct {

@@ -8,7 +8,7 @@ import (
 
 type grepSearchIn struct {
 	Pattern         string `json:"pattern" jsonschema:"Regex pattern to search, in RE2 syntax" minLength:"1" maxLength:"10000"`
-	Path            string `json:"path,omitempty" jsonschema:"Absolute path of the file or directory to search; default: the workspace of the task"`
+	Path            string `json:"path,omitempty" jsonschema:"Absolute path of the file or directory to search; default: the project of a session, else the workspace of the task"`
 	Glob            string `json:"glob,omitempty" jsonschema:"File filter pattern: of the name, or, with a slash, of the path below the directory" maxLength:"4096"`
 	OutputMode      string `json:"output_mode,omitempty" jsonschema:"What to return" enum:"content,files_with_matches,count" default:"content"`
 	CaseInsensitive bool   `json:"case_insensitive,omitempty" jsonschema:"Ignore case" default:"false"`

@@ -19,7 +19,7 @@ const maxIndex = 256 << 20
 
 type gitAddIn struct {
 	FilePaths      []string `json:"file_paths" jsonschema:"Paths to files to stage: absolute, or relative to the top of the work tree as GIT_STATUS lists them; a tracked file that is gone is staged as deleted" minItems:"1" maxItems:"1000"`
-	RepositoryPath string   `json:"repository_path,omitempty" jsonschema:"Absolute path of the git repository or a folder in it; default: the workspace of the task"`
+	RepositoryPath string   `json:"repository_path,omitempty" jsonschema:"Absolute path of the git repository or a folder in it; default: the project of a session, else the workspace of the task"`
 }
 
 type gitAddOut struct {

@@ -21,7 +21,7 @@ const (
 
 type gitCommitIn struct {
 	Message        string `json:"message" jsonschema:"Commit message; its first line follows Conventional Commits, such as fix: read empty lines, and has at most 72 characters" minLength:"1" maxLength:"20000"`
-	RepositoryPath string `json:"repository_path,omitempty" jsonschema:"Absolute path of the git repository or a folder in it; default: the workspace of the task"`
+	RepositoryPath string `json:"repository_path,omitempty" jsonschema:"Absolute path of the git repository or a folder in it; default: the project of a session, else the workspace of the task"`
 }
 
 type gitCommitOut struct {

@@ -10,7 +10,7 @@ import (
 )
 
 type gitDiffIn struct {
-	RepositoryPath string `json:"repository_path,omitempty" jsonschema:"Absolute path of the git repository or a folder in it; default: the workspace of the task"`
+	RepositoryPath string `json:"repository_path,omitempty" jsonschema:"Absolute path of the git repository or a folder in it; default: the project of a session, else the workspace of the task"`
 	Staged         bool   `json:"staged,omitempty" jsonschema:"Show staged changes only" default:"false"`
 }
 

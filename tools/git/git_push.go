@@ -17,7 +17,7 @@ type gitPushIn struct {
 	Remote         string `json:"remote,omitempty" jsonschema:"Name of a remote of the repository" default:"origin"`
 	Branch         string `json:"branch,omitempty" jsonschema:"Branch to push to the branch of the same name; default: the current one"`
 	Force          bool   `json:"force,omitempty" jsonschema:"Replace what the remote branch has; never permitted for a protected branch" default:"false"`
-	RepositoryPath string `json:"repository_path,omitempty" jsonschema:"Absolute path of the git repository or a folder in it; default: the workspace of the task"`
+	RepositoryPath string `json:"repository_path,omitempty" jsonschema:"Absolute path of the git repository or a folder in it; default: the project of a session, else the workspace of the task"`
 }
 
 type gitPushOut struct {

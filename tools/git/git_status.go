@@ -9,7 +9,7 @@ import (
 )
 
 type gitStatusIn struct {
-	RepositoryPath string `json:"repository_path,omitempty" jsonschema:"Absolute path of the git repository or a folder in it; default: the workspace of the task"`
+	RepositoryPath string `json:"repository_path,omitempty" jsonschema:"Absolute path of the git repository or a folder in it; default: the project of a session, else the workspace of the task"`
 }
 
 type gitStatusOut struct {

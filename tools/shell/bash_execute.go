@@ -29,7 +29,7 @@ type bashExecuteIn struct {
 	// Env and Argv hand values to a command that no shell reads as a part of it.
 	Env              map[string]string `json:"env,omitempty" jsonschema:"Variables of the command beside those of the node; it reads them as \"$NAME\""`
 	Argv             []string          `json:"argv,omitempty" jsonschema:"Positional parameters of the command; it reads them as \"$1\", \"$2\" or \"$@\""`
-	WorkingDirectory string            `json:"working_directory,omitempty" jsonschema:"Absolute path of the working directory; default: the workspace of the task"`
+	WorkingDirectory string            `json:"working_directory,omitempty" jsonschema:"Absolute path of the working directory; default: the project of a session, else the workspace of the task"`
 }
 
 type bashExecuteOut struct {

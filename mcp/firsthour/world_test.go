@@ -1,0 +1,187 @@
+package firsthour_test
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+)
+
+// patience bounds waits that normally take no time.
+const patience = time.Minute
+
+// orch is the path of the program that users run.
+var orch string
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "firsthour")
+		if err != nil {
+			panic(err)
+		}
+		defer func() { _ = os.RemoveAll(dir) }()
+		orch = filepath.Join(dir, "orch")
+		build := exec.Command("go", "build", "-o", orch, "github.com/orch-dev/orch/cmd/orch")
+		if out, err := build.CombinedOutput(); err != nil {
+			panic(string(out))
+		}
+		return m.Run()
+	}())
+}
+
+// world is a user's machine: a home, a project, and a node that may die at any time.
+type world struct {
+	t             *testing.T
+	home, project string
+	address       string
+	node          *exec.Cmd
+	gone          chan struct{}
+	kills         int
+	token         string
+}
+
+func newWorld(t *testing.T, module string) *world {
+	t.Helper()
+	home, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	w := &world{t: t, home: home, project: filepath.Join(home, "project"), address: l.Addr().String()}
+	require.NoError(t, l.Close())
+	w.checkOut(module)
+	w.start()
+	t.Cleanup(func() { w.kill() })
+	w.token = w.newToken()
+	return w
+}
+
+// checkOut makes a repository of a module that this one needs, which is in the cache of modules.
+func (w *world) checkOut(module string) {
+	w.t.Helper()
+	out, err := exec.CommandContext(w.t.Context(), "go", "mod", "download", "-json", module).Output()
+	require.NoError(w.t, err, "%s", out)
+	var found struct{ Dir string }
+	require.NoError(w.t, json.Unmarshal(out, &found))
+	require.NoError(w.t, os.CopyFS(w.project, os.DirFS(found.Dir)))
+	require.NoError(w.t, filepath.WalkDir(w.project, func(path string, entry os.DirEntry, err error) error {
+		if err == nil && entry.IsDir() {
+			err = os.Chmod(path, 0o755)
+		} else if err == nil {
+			err = os.Chmod(path, 0o644)
+		}
+		return err
+	}))
+	w.git("init", "-q")
+	w.git("config", "user.name", "Ada")
+	w.git("config", "user.email", "ada@example.com")
+	w.commit("chore: import")
+}
+
+func (w *world) git(args ...string) string {
+	w.t.Helper()
+	out, err := exec.CommandContext(w.t.Context(), "git", append([]string{"-C", w.project}, args...)...).CombinedOutput()
+	require.NoError(w.t, err, "%s", out)
+	return strings.TrimSpace(string(out))
+}
+
+func (w *world) commit(message string) {
+	w.t.Helper()
+	w.git("add", "-A")
+	w.git("commit", "-qm", message)
+}
+
+// command runs orch as the user does.
+func (w *world) command(args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(context.WithoutCancel(w.t.Context()), orch, args...)
+	cmd.Dir = w.project
+	cmd.Env = append(os.Environ(), "HOME="+w.home, "ORCH_ROOT="+w.project, "ORCH_DATA_DIR="+filepath.Join(w.home, "data"), "GOFLAGS=-mod=mod", "GOPROXY=off")
+	return cmd
+}
+
+// run runs orch and returns what it prints.
+func (w *world) run(args ...string) string {
+	w.t.Helper()
+	out, err := w.command(args...).CombinedOutput()
+	require.NoError(w.t, err, "%s", out)
+	return strings.TrimSpace(string(out))
+}
+
+// start starts the node and returns when it answers.
+func (w *world) start() {
+	w.t.Helper()
+	cmd := w.command("serve", "--http", w.address)
+	logs, err := os.OpenFile(filepath.Join(w.home, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	require.NoError(w.t, err)
+	cmd.Stderr = logs
+	require.NoError(w.t, cmd.Start())
+	require.NoError(w.t, logs.Close())
+	gone := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(gone) }()
+	w.node, w.gone = cmd, gone
+	require.Eventually(w.t, func() bool {
+		conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(w.t.Context(), "tcp", w.address)
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err == nil
+	}, patience, 10*time.Millisecond, "the node does not begin")
+}
+
+// kill ends the node as a crash does.
+func (w *world) kill() {
+	_ = w.node.Process.Kill()
+	<-w.gone
+}
+
+// crash kills the node and starts it again.
+func (w *world) crash() {
+	w.t.Helper()
+	w.kill()
+	w.kills++
+	w.start()
+}
+
+// newToken makes a bearer token for a client.
+func (w *world) newToken() string {
+	w.t.Helper()
+	var made struct{ Secret string }
+	out := w.run("token", "create", "ada", "--role", "operator", "-o", "json")
+	require.NoError(w.t, json.Unmarshal([]byte(out), &made), out)
+	require.NotEmpty(w.t, made.Secret)
+	return made.Secret
+}
+
+// bearer shows a token with every request.
+type bearer struct{ token string }
+
+// RoundTrip implements http.RoundTripper.
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+b.token)
+	return (&http.Transport{DisableKeepAlives: true}).RoundTrip(r)
+}
+
+// connect connects a client of a generation, whose user answers forms by the function.
+func (w *world) connect(version string, answer func(*mcp.ElicitRequest) (*mcp.ElicitResult, error)) *mcp.ClientSession {
+	w.t.Helper()
+	client := mcp.NewClient(&mcp.Implementation{Name: "scripted", Version: "1"}, &mcp.ClientOptions{
+		Capabilities: &mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapabilities{Form: &mcp.FormElicitationCapabilities{}}},
+		ElicitationHandler: func(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			return answer(r)
+		},
+	})
+	session, err := client.Connect(w.t.Context(), &mcp.StreamableClientTransport{
+		Endpoint: "http://" + w.address + "/mcp", HTTPClient: &http.Client{Transport: bearer{w.token}}, DisableStandaloneSSE: true,
+	}, &mcp.ClientSessionOptions{ProtocolVersion: version})
+	require.NoError(w.t, err)
+	return session
+}

@@ -1,0 +1,43 @@
+package server
+
+import (
+	"net/http"
+	"sync"
+)
+
+// keepFirst keeps a session that was opened before its client hears of it: a crash then takes none away that a client has.
+type keepFirst struct {
+	http.ResponseWriter
+	id   string
+	keep func()
+	once sync.Once
+}
+
+func (k *keepFirst) begin() {
+	k.once.Do(func() {
+		if k.Header().Get(headerSession) == k.id {
+			k.keep()
+		}
+	})
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (k *keepFirst) WriteHeader(status int) {
+	k.begin()
+	k.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (k *keepFirst) Write(data []byte) (int, error) {
+	k.begin()
+	return k.ResponseWriter.Write(data)
+}
+
+// Flush implements http.Flusher.
+func (k *keepFirst) Flush() {
+	k.begin()
+	_ = http.NewResponseController(k.ResponseWriter).Flush()
+}
+
+// Unwrap gives access to deadlines.
+func (k *keepFirst) Unwrap() http.ResponseWriter { return k.ResponseWriter }
