@@ -23,13 +23,17 @@ import (
 )
 
 // asked is one kind of question: the tool that asks it, the method, an answer, and what the result shows of that.
-type asked struct{ name, capability, tool, method, answer, shows string }
+type asked struct {
+	name, capability, tool, method, answer, shows string
+	// params are those that the question has.
+	params []string
+}
 
 func kindsAsked() []asked {
 	return []asked{
-		{"elicitation", "elicitation", "asks", "elicitation/create", `{"action":"accept","content":{"name":"Ada"}}`, "hello Ada"},
-		{"sampling", "sampling", "samples", "sampling/createMessage", `{"role":"assistant","model":"m","content":{"type":"text","text":"said so"}}`, "said so"},
-		{"roots", "roots", "folders", "roots/list", `{"roots":[{"uri":"file:///somewhere"}]}`, "somewhere"},
+		{"elicitation", "elicitation", "asks", "elicitation/create", `{"action":"accept","content":{"name":"Ada"}}`, "hello Ada", []string{"mode", "message", "requestedSchema"}},
+		{"sampling", "sampling", "samples", "sampling/createMessage", `{"role":"assistant","model":"m","content":{"type":"text","text":"said so"}}`, "said so", []string{"messages", "maxTokens"}},
+		{"roots", "roots", "folders", "roots/list", `{"roots":[{"uri":"file:///somewhere"}]}`, "somewhere", nil},
 	}
 }
 
@@ -144,6 +148,10 @@ func (s *stream) question(k asked) string {
 	m := s.next(k.method, func(m map[string]any) bool { return m["method"] == k.method })
 	id, _ := m["id"].(string)
 	require.NotEmpty(s.t, id, "%v", m)
+	params, _ := m["params"].(map[string]any)
+	for _, name := range k.params {
+		assert.Contains(s.t, params, name)
+	}
 	return id
 }
 

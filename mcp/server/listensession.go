@@ -34,7 +34,7 @@ func (s *taggedStream) send(parts ...[]byte) error {
 		head := slices.Concat(parts[0], []byte(`{"_meta":`), meta, []byte(","))
 		return s.eventStream.send(append([][]byte{head, parts[1][1:]}, parts[2:]...)...)
 	}
-	m := fieldsOf(bytes.Join(parts, nil))
+	m := fieldsOf(json.RawMessage(bytes.Join(parts, nil)))
 	params := fieldsOf(m["params"])
 	params["_meta"] = object{mcp.MetaKeySubscriptionID: s.request}
 	m["params"] = params

@@ -180,7 +180,7 @@ func (d *desk) params(q question) (json.RawMessage, error) {
 	if !related {
 		return raw, nil
 	}
-	fields := fieldsOf(raw)
+	fields := fieldsOf(json.RawMessage(raw))
 	fields["_meta"] = object{relatedTask: object{"taskId": string(d.task)}}
 	return mustJSON(fields), nil
 }
