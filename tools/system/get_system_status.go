@@ -108,13 +108,14 @@ type githubService struct {
 }
 
 type metrics struct {
-	ActiveAgents    *int     `json:"activeAgents,omitempty" jsonschema:"Agents that were heard of lately"`
-	TasksInQueue    *int     `json:"tasksInQueue,omitempty" jsonschema:"Open tasks"`
-	AvgResponseTime *float64 `json:"avgResponseTime,omitempty" jsonschema:"Time of a call on average, in milliseconds"`
-	SuccessRate     *float64 `json:"successRate,omitempty" jsonschema:"Share of calls that ended well, 0 to 1; absent when there was none"`
-	Uptime          *int     `json:"uptime,omitempty" jsonschema:"Since the start of the node, in seconds"`
-	MemoryUsage     *float64 `json:"memoryUsage,omitempty" jsonschema:"Memory of the process in MiB"`
-	CPUUsage        *float64 `json:"cpuUsage,omitempty" jsonschema:"Share of one core that the process used lately, in percent"`
+	ActiveAgents    *int              `json:"activeAgents,omitempty" jsonschema:"Agents that were heard of lately"`
+	TasksInQueue    *int              `json:"tasksInQueue,omitempty" jsonschema:"Open tasks"`
+	AvgResponseTime *float64          `json:"avgResponseTime,omitempty" jsonschema:"Time of a call on average, in milliseconds"`
+	SuccessRate     *float64          `json:"successRate,omitempty" jsonschema:"Share of calls that ended well, 0 to 1; absent when there was none"`
+	Errors          map[string]uint64 `json:"errors,omitempty" jsonschema:"Calls that have failed, by the code of the error"`
+	Uptime          *int              `json:"uptime,omitempty" jsonschema:"Since the start of the node, in seconds"`
+	MemoryUsage     *float64          `json:"memoryUsage,omitempty" jsonschema:"Memory of the process in MiB"`
+	CPUUsage        *float64          `json:"cpuUsage,omitempty" jsonschema:"Share of one core that the process used lately, in percent"`
 }
 
 type alert struct {
@@ -272,9 +273,10 @@ func (n *Node) metrics(ctx context.Context, p Process, r QueueRequest) (*metrics
 	var all Uses
 	for _, u := range n.Usage.Tools() {
 		all.Count, all.Successes, all.Took = all.Count+u.Count, all.Successes+u.Successes, all.Took+u.Took
+		all.add(u.Errors)
 	}
 	m := &metrics{
-		ActiveAgents: &active, TasksInQueue: &queue.Total, SuccessRate: all.rate(), Uptime: new(int(p.Uptime.Seconds())),
+		ActiveAgents: &active, TasksInQueue: &queue.Total, SuccessRate: all.rate(), Errors: all.errors(), Uptime: new(int(p.Uptime.Seconds())),
 		MemoryUsage: &p.Memory, CPUUsage: &p.CPU,
 	}
 	if all.Count > 0 {

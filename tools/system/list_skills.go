@@ -28,18 +28,19 @@ type listSkillsOut struct {
 }
 
 type skill struct {
-	ID           string         `json:"id,omitempty" jsonschema:"The name of the tool, or agent:ID/CAPABILITY"`
-	Name         string         `json:"name,omitempty" jsonschema:"The name of the skill"`
-	Category     string         `json:"category,omitempty" jsonschema:"Family of the tool, or category of the capability"`
-	Description  string         `json:"description,omitempty" jsonschema:"What it does"`
-	Version      string         `json:"version,omitempty" jsonschema:"Version of who offers it"`
-	Author       string         `json:"author,omitempty" jsonschema:"Who offers it"`
-	Requirements []string       `json:"requirements,omitempty" jsonschema:"When it can be used"`
-	Parameters   tools.Object   `json:"parameters,omitempty" jsonschema:"JSON Schema of its input"`
-	Examples     []tools.Object `json:"examples,omitempty" jsonschema:"Examples, where there are any"`
-	Deprecated   *bool          `json:"deprecated,omitempty" jsonschema:"Whether others should be used instead"`
-	SuccessRate  *float64       `json:"successRate,omitempty" jsonschema:"Share of calls that ended well, 0 to 1; absent when there was none"`
-	LastUsed     *time.Time     `json:"lastUsed,omitempty" jsonschema:"When it was used last"`
+	ID           string            `json:"id,omitempty" jsonschema:"The name of the tool, or agent:ID/CAPABILITY"`
+	Name         string            `json:"name,omitempty" jsonschema:"The name of the skill"`
+	Category     string            `json:"category,omitempty" jsonschema:"Family of the tool, or category of the capability"`
+	Description  string            `json:"description,omitempty" jsonschema:"What it does"`
+	Version      string            `json:"version,omitempty" jsonschema:"Version of who offers it"`
+	Author       string            `json:"author,omitempty" jsonschema:"Who offers it"`
+	Requirements []string          `json:"requirements,omitempty" jsonschema:"When it can be used"`
+	Parameters   tools.Object      `json:"parameters,omitempty" jsonschema:"JSON Schema of its input"`
+	Examples     []tools.Object    `json:"examples,omitempty" jsonschema:"Examples, where there are any"`
+	Deprecated   *bool             `json:"deprecated,omitempty" jsonschema:"Whether others should be used instead"`
+	SuccessRate  *float64          `json:"successRate,omitempty" jsonschema:"Share of calls that ended well, 0 to 1; absent when there was none"`
+	Errors       map[string]uint64 `json:"errors,omitempty" jsonschema:"Calls that have failed, by the code of the error"`
+	LastUsed     *time.Time        `json:"lastUsed,omitempty" jsonschema:"When it was used last"`
 }
 
 // system.listSkills (S3-100 to S3-102).
@@ -88,7 +89,7 @@ func (n *Node) skillOf(t Tool) skill {
 	return skill{
 		ID: s.Name, Name: s.Name, Category: t.Category, Description: s.Purpose, Version: t.Version, Author: t.Author,
 		Requirements: s.Conditions, Parameters: tools.Object(t.InputSchema()), Deprecated: &s.Deprecated,
-		SuccessRate: uses.rate(), LastUsed: stamp(uses.LastUsed),
+		SuccessRate: uses.rate(), Errors: uses.errors(), LastUsed: stamp(uses.LastUsed),
 	}
 }
 
@@ -99,7 +100,7 @@ func (n *Node) skillsOf(a agents.View) []skill {
 	for _, c := range a.Capabilities {
 		all = append(all, skill{
 			ID: "agent:" + a.ID + "/" + c.Name, Name: c.Name, Category: c.Category, Description: "Capability of the agent " + a.Name + " (" + a.Type + ")",
-			Version: a.Version, Author: a.Name, Parameters: parametersOf(c), Deprecated: new(false), SuccessRate: uses.rate(), LastUsed: stamp(uses.LastUsed),
+			Version: a.Version, Author: a.Name, Parameters: parametersOf(c), Deprecated: new(false), SuccessRate: uses.rate(), Errors: uses.errors(), LastUsed: stamp(uses.LastUsed),
 		})
 	}
 	return all

@@ -56,6 +56,28 @@ type Uses struct {
 	Errors map[fault.Code]uint64
 }
 
+// errors are the counts by the names of the codes, nil for none.
+func (u *Uses) errors() map[string]uint64 {
+	var counts map[string]uint64
+	for code, n := range u.Errors {
+		if counts == nil {
+			counts = map[string]uint64{}
+		}
+		counts[string(code)] = n
+	}
+	return counts
+}
+
+// add adds counts of errors.
+func (u *Uses) add(more map[fault.Code]uint64) {
+	for code, n := range more {
+		if u.Errors == nil {
+			u.Errors = map[fault.Code]uint64{}
+		}
+		u.Errors[code] += n
+	}
+}
+
 // Usage counts the calls of the node. The zero Uses are those of who was never called.
 type Usage interface {
 	// Tool and Agent are the uses of one, by name.

@@ -98,14 +98,14 @@ func call(t *testing.T, cfg system.Config, name string, args object) (object, er
 	return nil, nil
 }
 
-// S3-002, S3-003; A-88 adds the dependencies.
+// S3-002, S3-003; A-88 adds the dependencies, S3-007 the errors by their code.
 func TestSchemasAreThoseOfTheSpecification(t *testing.T) {
 	t.Parallel()
 	var names []string
 	for _, tool := range system.Tools(system.Config{}) {
 		names = append(names, tool.Spec().Name)
 		assert.True(t, tool.Spec().AtNode)
-		toolstest.Specified(t, tool, "testdata/seed003.json", "dependencies", "summary.error")
+		toolstest.Specified(t, tool, "testdata/seed003.json", "dependencies", "summary.error", "metrics.errors", "skills.errors")
 	}
 	assert.Equal(t, []string{"system.listSkills", "system.getAgents", "system.getTaskQueue", "system.getSystemStatus"}, names)
 }
@@ -341,6 +341,7 @@ func TestSystemStatusParts(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, object{
 		"activeAgents": 1.0, "tasksInQueue": 7.0, "avgResponseTime": 1000.0, "successRate": 0.5, "uptime": 60.0, "memoryUsage": 12.5, "cpuUsage": 3.0,
+		"errors": object{"FIREBASE_ERROR": 1.0},
 	}, out["metrics"])
 	assert.Equal(t, object{
 		"firebase": object{"status": "up", "latency": 1.0, "errors": 1.0},
