@@ -79,7 +79,7 @@ func converse(in io.Writer, out *bufio.Scanner, file string) error {
 			"protocolVersion": "2025-11-25", "capabilities": object{}, "clientInfo": object{"name": "agent", "version": "1"},
 		}},
 		{"jsonrpc": "2.0", "method": "notifications/initialized"},
-		{"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": object{"name": "FILE_READ", "arguments": object{"file_path": file}}},
+		{"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": object{"name": "read", "arguments": object{"file_path": file}}},
 	} {
 		if err := say.Encode(m); err != nil {
 			return err

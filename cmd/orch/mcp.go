@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -33,6 +34,7 @@ func newMCP(a *app) *cobra.Command {
 type mcpOptions struct {
 	tools    []string
 	readOnly bool
+	profile  string
 }
 
 func newMCPServe(a *app) *cobra.Command {
@@ -50,12 +52,16 @@ uses, it finds or starts the next one. Calls that are still running then go on w
 	}
 	cmd.Flags().StringSliceVar(&o.tools, "tools", nil, "show only tools with these names or globs")
 	cmd.Flags().BoolVar(&o.readOnly, "only-read", false, "show only tools that change nothing")
+	cmd.Flags().StringVar(&o.profile, "profile", server.ProfileAll, "which tools the client sees, and in which words: "+strings.Join(server.Profiles(), ", "))
 	addSettings(cmd.Flags(), true, true)
 	return cmd
 }
 
 // serveMCP speaks MCP over the streams of the process.
 func (a *app) serveMCP(ctx context.Context, o mcpOptions) error {
+	if err := server.CheckProfile(o.profile); err != nil {
+		return fault.From(err).WithField("--profile")
+	}
 	catalogue, err := a.nodes.Tools()
 	if err != nil {
 		return err
@@ -78,7 +84,7 @@ func (a *app) serveMCP(ctx context.Context, o mcpOptions) error {
 				return onboarding.Reveal(ctx, s, task, who, result)
 			},
 			Local: server.Identity{Name: a.actor(), Role: server.Operator}, Refused: reporter(ctx, s, log),
-			Show: server.Selection{Tools: o.tools, ReadOnly: o.readOnly}, OutsideApprovals: a.cfg.OutsideApprovals, Writes: a.cfg.Writes,
+			Show: server.Selection{Tools: o.tools, ReadOnly: o.readOnly}, OutsideApprovals: a.cfg.OutsideApprovals, Writes: a.cfg.Writes, Profile: o.profile,
 			PortableNames: a.cfg.PortableNames,
 			SyncWait:      a.cfg.SyncWait, Outputs: outputs, Inboxes: node.Inboxes{Node: s},
 			Root: a.cfg.Root, Version: readVersion().Version, Logger: log,

@@ -18,6 +18,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/patch"
 	"github.com/orch-dev/orch/mcp/clients"
+	"github.com/orch-dev/orch/mcp/server"
 )
 
 // installOptions are the flags of `orch mcp install` and `orch mcp uninstall`.
@@ -27,6 +28,8 @@ type installOptions struct {
 	yes, dryRun     bool
 	http, readsOnly bool
 	tools           []string
+	profile         string
+	writes          string
 }
 
 func newMCPInstall(a *app) *cobra.Command {
@@ -47,6 +50,8 @@ that orch serve runs. No secret is written: over HTTP the client takes the token
 	cmd.Flags().BoolVar(&o.http, "http", false, "reach the node of orch serve instead of starting orch")
 	cmd.Flags().StringSliceVar(&o.tools, "tools", nil, "show only tools with these names or globs")
 	cmd.Flags().BoolVar(&o.readsOnly, "only-read", false, "show only tools that change nothing")
+	cmd.Flags().StringVar(&o.profile, "profile", "", "which tools the client sees, and in which words: "+strings.Join(server.Profiles(), ", ")+" (default coding, with --tools all)")
+	cmd.Flags().StringVar(&o.writes, "writes", "", "how sessions write in the root: ask, session or allow; by default what the settings say")
 	return cmd
 }
 
@@ -155,13 +160,27 @@ func (a *app) uninstallMCP(ctx context.Context, o installOptions) error {
 // mcpEntry is what the client has to know.
 func (a *app) mcpEntry(o installOptions) (clients.Entry, error) {
 	e := clients.Entry{Name: o.name}
+	if o.profile == "" && len(o.tools) > 0 {
+		o.profile = server.ProfileAll
+	}
+	o.profile = cmp.Or(o.profile, server.ProfileCoding)
+	if err := server.CheckProfile(o.profile); err != nil {
+		return e, fault.From(err).WithField("--profile")
+	}
 	if o.http {
 		if len(o.tools) > 0 || o.readsOnly {
 			return e, fault.New(fault.InvalidParams, "over HTTP the token says which tools there are").WithField("--tools").
 				WithHint("make one: orch token create NAME --tools … --read-only")
 		}
+		if o.writes != "" {
+			return e, fault.New(fault.InvalidParams, "over HTTP the node says how sessions write in the root").WithField("--writes").
+				WithHint("start it with: orch serve --writes %s", o.writes)
+		}
 		url, err := faceURL(a.cfg.HTTP)
-		e.URL = url
+		e.URL = url + o.query()
+		return e, err
+	}
+	if err := oneOf("--writes", cmp.Or(o.writes, "ask"), []string{"ask", "session", "allow"}); err != nil {
 		return e, err
 	}
 	if info, err := os.Stat(a.cfg.Root); err != nil || !info.IsDir() {
@@ -179,7 +198,21 @@ func (a *app) mcpEntry(o installOptions) (clients.Entry, error) {
 	if o.readsOnly {
 		e.Args = append(e.Args, "--only-read")
 	}
+	if o.profile != server.ProfileAll {
+		e.Args = append(e.Args, "--profile", o.profile)
+	}
+	if o.writes != "" {
+		e.Args = append(e.Args, "--writes", o.writes)
+	}
 	return e, nil
+}
+
+// query is the end of a URL that names the profile.
+func (o installOptions) query() string {
+	if o.profile == server.ProfileAll {
+		return ""
+	}
+	return "?profile=" + o.profile
 }
 
 // faceURL is where a client of this machine finds the node with such a setting.

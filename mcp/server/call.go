@@ -32,6 +32,9 @@ func (s *Server) routeCall(ctx context.Context, c client, next mcp.MethodHandler
 	if c.badTask {
 		return nil, invalidParams("task must be an object, such as {\"ttl\": 60000}; ttl is a number of milliseconds")
 	}
+	if err := s.enter(c, p); err != nil {
+		return nil, err
+	}
 	p.Name = s.plainName(p.Name)
 	tool, ok := s.serves(c, p.Name)
 	if _, own := s.ownTool(p.Name); !ok || tool == nil && !own {

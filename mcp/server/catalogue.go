@@ -112,7 +112,12 @@ func toolOf(t tools.Tool) *mcp.Tool {
 func (s *Server) listTools(c client, list *mcp.ListToolsResult) mcp.Result {
 	var shown [][]byte
 	names := s.portableNames()
+	list, narrow := s.profileList(c, list)
 	for _, t := range list.Tools {
+		if narrow {
+			shown = append(shown, mustJSON(t))
+			continue
+		}
 		tool, ok := s.cfg.Catalogue.Get(t.Name)
 		if ok && (tool.Spec().Unlisted || !c.who.sees(tool)) || !ok && !c.who.Show.showsOwn(t.Name) {
 			continue

@@ -34,6 +34,8 @@ const (
 	noteHTTP   = notePrefix + "Http"
 	noteReply  = notePrefix + "Reply"
 	noteRoom   = notePrefix + "Room"
+	// noteProfile is the profile that the URL of a request names.
+	noteProfile = notePrefix + "Profile"
 	// noteStream is the key of the stream that answers a request.
 	noteStream = notePrefix + "Stream"
 )

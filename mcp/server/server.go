@@ -76,6 +76,8 @@ type Config struct {
 	// Writes says how sessions write in the project: policy.WritesAsk, WritesSession or WritesAllow. Identities that decide nothing
 	// always ask. Default: ask.
 	Writes string
+	// Profile is that of clients that name none: one of Profiles. Empty is ProfileAll.
+	Profile string
 	// PortableNames shows the names of tools with underscores in place of dots, to clients that take no dots. Both
 	// names can be called.
 	PortableNames bool

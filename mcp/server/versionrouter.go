@@ -133,6 +133,9 @@ func (f *versionRouter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	r.Header.Set(noteHTTP, "1")
+	if !takeProfile(w, r) {
+		return
+	}
 	if r.Method != http.MethodPost {
 		f.session(w, r, nil)
 		return

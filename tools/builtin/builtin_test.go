@@ -101,7 +101,7 @@ func TestSpecs(t *testing.T) {
 // S0-010: the hints of MCP are true for exactly these tools.
 func TestAnnotations(t *testing.T) {
 	t.Parallel()
-	destructive := []string{"FILE_DELETE", "DIRECTORY_DELETE", "BASH_EXECUTE", "DATABASE_QUERY", "GIT_PUSH", "firebase.write"}
+	destructive := []string{"FILE_DELETE", "DIRECTORY_DELETE", "BASH_EXECUTE", "DATABASE_QUERY", "GIT_PUSH", "PROJECT_UNDO", "firebase.write"}
 	open := []string{
 		"HTTP_REQUEST", "WEB_FETCH", "WEB_SEARCH", "GIT_PUSH", "PACKAGE_INSTALL", "NOTIFICATION_SEND",
 		"github.readFile", "github.searchCode", "github.createIssue", "github.createPR", "github.getWorkflowRuns",

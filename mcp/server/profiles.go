@@ -1,0 +1,275 @@
+package server
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"net/http"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// A profile is a view of the tools for clients of one kind: which there are, under which names, with which words and inputs. It is no
+// wall: the policy decides what a call may do, under whatever name it is made.
+
+// The profiles.
+const (
+	// ProfileAll has every tool under the name of its source document.
+	ProfileAll = "all"
+	// ProfileCoding has the tools for work on a project, without doubles, with names that every client takes.
+	ProfileCoding = "coding"
+	// ProfileOperations has the tools for looking after tasks, ProfileNetwork those for agents that work together.
+	ProfileOperations = "operations"
+	ProfileNetwork    = "network"
+)
+
+// Profiles are the names of the profiles.
+func Profiles() []string {
+	return []string{ProfileAll, ProfileCoding, ProfileOperations, ProfileNetwork}
+}
+
+// CheckProfile refuses a name that is none of a profile.
+func CheckProfile(name string) error {
+	if name == "" || slices.Contains(Profiles(), name) {
+		return nil
+	}
+	return fault.New(fault.ValidationError, "there is no profile %s", quoted(name)).WithField("profile").
+		WithHint("profiles are %s", strings.Join(Profiles(), ", "))
+}
+
+// profileTool is a tool as a profile shows it.
+type profileTool struct {
+	// name is what the client calls, tool the name in the catalogue or of a tool of the face.
+	name, tool string
+	// use says when to use it, and when not.
+	use string
+	// fields are the inputs that are shown, as "name: what it is"; one that may be left out ends in "?".
+	fields []string
+	// fill holds inputs that the tool demands and the profile does not show, as JSON by name.
+	fill map[string]string
+}
+
+// narrowed are the profiles with tools of their own words; nil for any other.
+func narrowed(profile string) []profileTool {
+	if profile == ProfileCoding {
+		return codingTools()
+	}
+	return nil
+}
+
+// patternsOf are the names in the catalogue that a profile without words of its own shows; nil for all.
+func patternsOf(profile string) []string {
+	switch profile {
+	case ProfileOperations:
+		return []string{"orch_*", "system.*", "NOTIFICATION_SEND", "PROJECT_UNDO", "LOG_WRITE", "APPROVAL_*"}
+	case ProfileNetwork:
+		return []string{"orch_submit", "orch_status", "orch_result", "orch_cancel", "MESSAGE_*", "AGENT_*", "TASK_SPAWN", "onboarding.*", "system.getAgents", "system.listSkills", "system.getTaskQueue"}
+	default:
+		return nil
+	}
+}
+
+// profileOf is the profile of a client: what it asks for, else that of the face.
+func (s *Server) profileOf(c client) string {
+	if c.note == nil {
+		return s.cfg.Profile
+	}
+	return cmp.Or(c.note(noteProfile), s.cfg.Profile)
+}
+
+// takeProfile notes the profile that the URL of a request names. It refuses the request when there is none such.
+func takeProfile(w http.ResponseWriter, r *http.Request) bool {
+	profile := r.URL.Query().Get("profile")
+	if err := CheckProfile(profile); err != nil {
+		http.Error(w, fault.From(err).Message+"; "+fault.From(err).Hint, http.StatusBadRequest)
+		return false
+	}
+	if profile != "" {
+		r.Header.Set(noteProfile, profile)
+	}
+	return true
+}
+
+// inProfile finds a tool that a client names in its profile. own is false when the profile has no words of its own.
+func (s *Server) inProfile(c client, name string) (tool profileTool, own, ok bool) {
+	list := narrowed(s.profileOf(c))
+	for _, t := range list {
+		if t.name == name {
+			return t, true, true
+		}
+	}
+	if patterns := patternsOf(s.profileOf(c)); patterns != nil {
+		plain := s.plainIn(name)
+		return profileTool{name: name, tool: plain}, false, matches(patterns, plain)
+	}
+	return profileTool{name: name, tool: name}, list != nil, list == nil
+}
+
+// plainIn is the name in the catalogue of a tool that is shown with underscores in place of dots.
+func (s *Server) plainIn(name string) string {
+	for _, known := range s.cfg.Catalogue.Names() {
+		if portable(known) == name {
+			return known
+		}
+	}
+	return name
+}
+
+func matches(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		ok, _ := path.Match(pattern, name)
+		return ok
+	})
+}
+
+// enter turns a call of a tool of the client's profile into one of the catalogue: its name, inputs that are not shown, and paths
+// that are relative to the project.
+func (s *Server) enter(c client, p *mcp.CallToolParamsRaw) error {
+	t, own, ok := s.inProfile(c, p.Name)
+	if !ok {
+		return invalidParams("the profile " + s.profileOf(c) + " has no tool " + quoted(p.Name) + s.meant(c, p.Name))
+	}
+	p.Name = t.tool
+	tool, found := s.cfg.Catalogue.Get(t.tool)
+	if !own || !found {
+		return nil
+	}
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(orEmpty(p.Arguments), &fields) != nil || fields == nil {
+		return nil //nolint:nilerr // the tool refuses it
+	}
+	for name, value := range t.fill {
+		if fields[name] == nil {
+			fields[name] = json.RawMessage(value)
+		}
+	}
+	for _, at := range tool.Spec().Paths {
+		fields[at.Field] = s.absolute(fields[at.Field])
+		if fields[at.Field] == nil {
+			delete(fields, at.Field)
+		}
+	}
+	p.Arguments = mustJSON(fields)
+	return nil
+}
+
+// absolute is a path below the root, where it is relative.
+func (s *Server) absolute(raw json.RawMessage) json.RawMessage {
+	var name string
+	if json.Unmarshal(raw, &name) != nil || name == "" || filepath.IsAbs(name) {
+		return raw
+	}
+	return mustJSON(filepath.Join(s.cfg.Root, name))
+}
+
+// meant is what the client probably means, as the end of a sentence.
+func (s *Server) meant(c client, name string) string {
+	for _, t := range narrowed(s.profileOf(c)) {
+		if t.tool == name {
+			return "; it is " + t.name + " here"
+		}
+	}
+	return "; tools/list has them"
+}
+
+// profileList is the list of tools of a client's profile; false when it has all.
+func (s *Server) profileList(c client, list *mcp.ListToolsResult) (*mcp.ListToolsResult, bool) {
+	own, patterns := narrowed(s.profileOf(c)), patternsOf(s.profileOf(c))
+	if own == nil && patterns == nil {
+		return list, false
+	}
+	var shown []*mcp.Tool
+	for _, t := range list.Tools {
+		if matches(patterns, t.Name) {
+			other := *t
+			other.Name = portable(t.Name)
+			shown = append(shown, &other)
+		}
+	}
+	for _, t := range own {
+		if described := s.describe(c, t); described != nil {
+			shown = append(shown, described)
+		}
+	}
+	narrow := *list
+	narrow.Tools = shown
+	if own != nil {
+		narrow.NextCursor = ""
+	}
+	return &narrow, true
+}
+
+// describe is a tool in the words of a profile, nil when it is not there for the client.
+func (s *Server) describe(c client, t profileTool) *mcp.Tool {
+	m := &mcp.Tool{Name: t.name, Description: t.use}
+	var schema json.RawMessage
+	if tool, ok := s.cfg.Catalogue.Get(t.tool); ok {
+		if _, served := s.serves(c, t.tool); !served || tool.Spec().Unlisted {
+			return nil
+		}
+		m.Annotations, schema = toolOf(tool).Annotations, tool.InputSchema()
+		m.Annotations.Title = ""
+	} else {
+		i := slices.IndexFunc(s.ownTools(), func(o ownTool) bool { return o.name == t.tool })
+		if i < 0 || !s.cfg.Show.showsOwn(t.tool) || !c.who.Show.showsOwn(t.tool) {
+			return nil
+		}
+		o, closed := s.ownTools()[i], false
+		m.Annotations = &mcp.ToolAnnotations{ReadOnlyHint: o.reads, DestructiveHint: &closed, OpenWorldHint: &closed}
+		schema = mustJSON(object{"properties": o.in, "required": o.need})
+	}
+	m.Annotations = terse(m.Annotations)
+	m.InputSchema = narrowSchema(schema, t.fields)
+	return m
+}
+
+// terse leaves out the hints that are as clients take them to be when they are not there.
+func terse(hints *mcp.ToolAnnotations) *mcp.ToolAnnotations {
+	if hints.ReadOnlyHint || hints.DestructiveHint != nil && *hints.DestructiveHint {
+		hints.DestructiveHint = nil // what only reads destroys nothing
+	}
+	if hints.OpenWorldHint != nil && *hints.OpenWorldHint {
+		hints.OpenWorldHint = nil
+	}
+	if hints.ReadOnlyHint {
+		hints.IdempotentHint = false
+	}
+	return hints
+}
+
+// narrowSchema keeps the fields of a schema that a profile shows, with its words.
+func narrowSchema(schema json.RawMessage, fields []string) object {
+	var whole struct {
+		Properties map[string]map[string]json.RawMessage `json:"properties"`
+	}
+	decode(schema, &whole)
+	properties, required := object{}, []string{}
+	for _, field := range fields {
+		name, words, _ := strings.Cut(field, ": ")
+		name, optional := strings.CutSuffix(name, "?")
+		kept := object{}
+		for _, key := range []string{"type", "enum", "items"} {
+			if value := whole.Properties[name][key]; value != nil && !bytes.Equal(value, []byte("null")) {
+				kept[key] = value
+			}
+		}
+		if words != "" {
+			kept["description"] = words
+		}
+		properties[name] = kept
+		if !optional {
+			required = append(required, name)
+		}
+	}
+	narrow := object{"type": "object", "properties": properties}
+	if len(required) > 0 {
+		narrow["required"] = required
+	}
+	return narrow
+}

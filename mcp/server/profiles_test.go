@@ -1,0 +1,83 @@
+package server_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/mcp/server"
+)
+
+// listed are the names of the tools of a profile, with the whole of the list.
+func (n *node) listed(t *testing.T, profile string) (names []string, list string) {
+	t.Helper()
+	w := n.web(t, n.face(func(c *server.Config) { c.Tokens = tokens{} }))
+	w.url += "?profile=" + profile
+	w.open()
+	a := w.post(`{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{}}`)
+	result, _ := a.message["result"].(map[string]any)
+	tools, _ := result["tools"].([]any)
+	for _, tool := range tools {
+		fields, _ := tool.(map[string]any)
+		name, _ := fields["name"].(string)
+		names = append(names, name)
+		assert.NotEmpty(t, fields["description"], name)
+	}
+	raw, err := json.Marshal(tools)
+	require.NoError(t, err)
+	return names, string(raw)
+}
+
+// The tools of the profile for coding fit into 8 KiB, have names that every client takes, and are all there.
+func TestCodingProfile(t *testing.T) {
+	t.Parallel()
+	n := startNode(t)
+	names, list := n.listed(t, server.ProfileCoding)
+	assert.Subset(t, names, []string{"find", "grep", "read", "edit", "patch", "write", "bash", "test", "git_commit", "ask", "checkpoint", "undo", "submit", "result"})
+	assert.LessOrEqual(t, len(names), 22)
+	assert.LessOrEqual(t, len(list), 8<<10)
+	portable := regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+	for _, name := range names {
+		assert.Regexp(t, portable, name)
+	}
+	for _, profile := range []string{server.ProfileOperations, server.ProfileNetwork} {
+		names, _ := n.listed(t, profile)
+		assert.NotEmpty(t, names)
+		for _, name := range names {
+			assert.Regexp(t, portable, name)
+		}
+	}
+	all, _ := n.listed(t, server.ProfileAll)
+	assert.Contains(t, all, "github.readFile")
+}
+
+// A profile takes paths below the project, fills in what it does not show, and says under which name it has a tool.
+func TestCallsInAProfile(t *testing.T) {
+	t.Parallel()
+	n := startNode(t)
+	require.NoError(t, os.WriteFile(filepath.Join(n.root, "a.txt"), []byte("one"), 0o600))
+	w := n.web(t, n.face(func(c *server.Config) { c.Tokens, c.Profile = tokens{}, server.ProfileCoding }))
+	w.open()
+	call := func(tool, args string) string {
+		return w.post(`{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"` + tool + `","arguments":` + args + `}}`).body
+	}
+	assert.Contains(t, call("read", `{"file_path":"a.txt"}`), "one")
+	assert.Contains(t, call("edit", `{"file_path":"a.txt","old_string":"one","new_string":"two"}`), `"replacements":1`)
+	assert.Contains(t, call("grep", `{"pattern":"two"}`), `"total":1`)
+	assert.Contains(t, call("ask", `{"description":"may I","rationale":"so"}`), `"status":"pending"`)
+	assert.Contains(t, call("FILE_READ", `{"file_path":"a.txt"}`), "it is read here")
+	assert.Contains(t, call("read", `{"file_path":"../a.txt"}`), "OUTSIDE_ROOT")
+	assert.Contains(t, call("read", `{"file_path":7}`), "VALIDATION_ERROR")
+	assert.Contains(t, call("submit", `{"plan":{"orch":"v1","name":"x","steps":[{"id":"a","tool":"echo"}]}}`), "TASK_")
+	other := n.web(t, n.face(func(c *server.Config) { c.Tokens = tokens{} }))
+	other.url += "?profile=nothing"
+	a := other.post(initialize)
+	assert.Equal(t, http.StatusBadRequest, a.status)
+	assert.Contains(t, a.body, "coding")
+}
