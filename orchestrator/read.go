@@ -247,6 +247,9 @@ func (o *Orchestrator) Result(ctx context.Context, r ResultRequest) (ResultReply
 // waitsForPeople reports whether nothing of a task moves until a person says something. One that runs the call that was just approved
 // is in AWAITING_APPROVAL as well.
 func waitsForPeople(t *statemachine.Task) bool {
+	if isSession(t) {
+		return t.Undecided()
+	}
 	return statemachine.ViewOf(t.State, t.Block).MCP == "input_required" && (t.State != statemachine.AwaitingApproval || t.Undecided())
 }
 

@@ -227,7 +227,7 @@ func TestACandidateIsTold(t *testing.T) {
 				assert.NoError(t, err)
 				won <- l
 			}()
-			require.Eventually(t, func() bool { return watched(t, ours) }, time.Minute, time.Millisecond)
+			require.Eventually(t, func() bool { return watchers(t, ours) == 2 }, time.Minute, time.Millisecond, "the holder watches, too")
 			give(theirs, held)
 			select {
 			case l := <-won:
@@ -240,14 +240,14 @@ func TestACandidateIsTold(t *testing.T) {
 	}
 }
 
-// watched reports whether somebody watches the bucket of the leases.
-func watched(t *testing.T, nc *nats.Conn) bool {
+// watchers counts who watches the bucket of the leases.
+func watchers(t *testing.T, nc *nats.Conn) int {
 	t.Helper()
 	js, err := jetstream.New(nc)
 	require.NoError(t, err)
 	stream, err := js.Stream(t.Context(), "KV_"+election.Bucket)
 	require.NoError(t, err)
-	return stream.CachedInfo().State.Consumers > 0
+	return stream.CachedInfo().State.Consumers
 }
 
 // A holder is told that its lease is another's: it does not find out only when it renews it.
@@ -268,7 +268,7 @@ func TestAHolderIsTold(t *testing.T) {
 			defer m.Leave(context.WithoutCancel(t.Context()))
 			l, err := m.Try(t.Context())
 			require.NoError(t, err)
-			require.Eventually(t, func() bool { return watched(t, nc) }, time.Minute, time.Millisecond)
+			require.Eventually(t, func() bool { return watchers(t, nc) == 1 }, time.Minute, time.Millisecond)
 			js, err := jetstream.New(nc)
 			require.NoError(t, err)
 			kv, err := js.KeyValue(t.Context(), election.Bucket)

@@ -141,10 +141,12 @@ func (o outcome) unpack() (*mcp.CallToolResult, error) {
 
 // run is one call of a tool that is a task of its own.
 type run struct {
-	id   events.TaskID
-	spec tools.Spec
-	at   time.Time
-	ttl  time.Duration
+	id events.TaskID
+	// session is the one that the call works in, "" for none.
+	session events.TaskID
+	spec    tools.Spec
+	at      time.Time
+	ttl     time.Duration
 	// token is the progress token of the client, nil when it wants to hear of none; told and progress are what it
 	// heard last, rev and seen how far the task was looked at.
 	token     any
@@ -194,24 +196,24 @@ func (s *Server) begin(ctx context.Context, c client, tool tools.Tool, p *mcp.Ca
 	if err := s.bound(c, &wanted); err != nil {
 		return nil, s.refuse(c, p.Name, p.Arguments, err)
 	}
-	r.id, err = s.submitInContext(ctx, c, wanted)
+	r.id, r.session, err = s.submitInContext(ctx, c, wanted)
 	return r, err
 }
 
 // submitInContext submits a call in the session of its client, or in a new one when that is over.
-func (s *Server) submitInContext(ctx context.Context, c client, r orchestrator.SubmitRequest) (id events.TaskID, err error) {
+func (s *Server) submitInContext(ctx context.Context, c client, r orchestrator.SubmitRequest) (id, session events.TaskID, err error) {
 	for range 2 {
 		if r.Session, err = s.contextOf(ctx, c); err != nil {
-			return "", err
+			return "", "", err
 		}
 		r.Shares = r.Session != ""
 		var task orchestrator.SubmitReply
 		task, err = s.cfg.API.Submit(ctx, r)
 		if !s.sessionOver(c, err) {
-			return task.ID, err
+			return task.ID, r.Session, err
 		}
 	}
-	return "", err
+	return "", "", err
 }
 
 func orEmpty(args json.RawMessage) json.RawMessage {
@@ -252,6 +254,9 @@ func (s *Server) finish(ctx context.Context, c client, r *run, now orchestrator.
 	}
 	if r.atOnce(c) {
 		return nil, &taskStartedError{begun(r.id, r.at, r.ttl)}
+	}
+	if now.State == statemachine.Done && r.spec.Name == toolAskPeople {
+		s.askInSession(ctx, c, r)
 	}
 	if now.State == statemachine.Done {
 		var out struct {

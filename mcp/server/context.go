@@ -134,6 +134,20 @@ func (s *Server) sessionOver(c client, err error) bool {
 	return true
 }
 
+// toolAskPeople asks for an approval, which belongs to the session of the call.
+const toolAskPeople = "APPROVAL_REQUEST"
+
+// askInSession lets the user of a client of 2025-11-25 answer what a call has just asked for its session, before the call returns. Other
+// clients are not asked: who decides does so outside of them.
+func (s *Server) askInSession(ctx context.Context, c client, r *run) {
+	if r.session == "" || c.modern || c.session == nil || !c.fills() {
+		return
+	}
+	desk := s.attendDesk(c, r.session, false)
+	defer desk.leave()
+	_, _ = desk.wait(ctx, true)
+}
+
 // endContext ends a session for good.
 func (s *Server) endContext(ctx context.Context, id events.TaskID, who string) {
 	_, _ = s.cfg.API.Signal(ctx, orchestrator.SignalRequest{ID: id, Name: orchestrator.SessionEnd, Actor: who})
