@@ -89,6 +89,9 @@ type Submitted struct {
 	DependsOn     []TaskID     `json:"depends_on,omitempty"`
 	// NotBefore delays the first step.
 	NotBefore *time.Time `json:"not_before,omitempty"`
+	// Created is when the task was submitted, as the expressions of its plan see it; nil where they do not look, and in what earlier
+	// versions wrote: it is the time of the first commit then.
+	Created *time.Time `json:"created,omitempty"`
 	// Deadline fails the task when it is not over by then.
 	Deadline *time.Time `json:"deadline,omitempty"`
 	MaxSteps int        `json:"max_steps,omitempty"`

@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"bytes"
 	"encoding/json"
 
 	"github.com/orch-dev/orch/events"
@@ -12,7 +13,11 @@ import (
 // evaluateKeys evaluates what the inputs decide about the whole task: the idempotency and the concurrency key, and what
 // the task may reach.
 func (o *Orchestrator) evaluateKeys(p *events.Submitted, prog *program, inputs json.RawMessage, r SubmitRequest, extra submitExtra) error {
-	sc := plan.Scope{Inputs: inputs, Task: plan.TaskInfo{Name: p.Name, Root: o.cfg.Root}}
+	now := events.Time(o.now())
+	if bytes.Contains(prog.text, []byte("created")) {
+		p.Created = &now
+	}
+	sc := plan.Scope{Inputs: inputs, Task: plan.TaskInfo{Name: p.Name, Root: o.cfg.Root, Created: plan.CreatedAt(now)}}
 	if err := o.evaluateAllow(p, prog, sc, extra); err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ func (t *turn) scope(in *item) plan.Scope {
 		Inputs: t.fetch(t.task.Submitted.Inputs),
 		Step:   func(id string) (plan.StepResult, bool) { return t.result(t.scopeKey(id, in)) },
 		Task: plan.TaskInfo{
-			ID: string(t.e.id), Name: t.task.Submitted.Name, Attempt: 1,
+			ID: string(t.e.id), Name: t.task.Submitted.Name, Attempt: 1, Created: plan.CreatedAt(createdAt(t.task)),
 			Workspace: t.o.cfg.Workspace(t.e.id), Root: t.o.cfg.Root,
 		},
 	}
@@ -31,6 +31,14 @@ func (t *turn) scope(in *item) plan.Scope {
 		}
 	}
 	return sc
+}
+
+// createdAt is when a task was submitted.
+func createdAt(t *statemachine.Task) time.Time {
+	if t.Submitted.Created != nil {
+		return *t.Submitted.Created
+	}
+	return t.CreatedAt
 }
 
 // verifyScope adds the arguments of the doubtful call as `args`.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/ast"
@@ -111,7 +112,7 @@ func rootType(name string, judged bool) any {
 		return types.Map{types.Extra: resultType()}
 	case rootTask:
 		return types.Map{
-			"id": types.String, "name": types.String, "workspace": types.String, "root": types.String, "attempt": types.Int,
+			"id": types.String, "name": types.String, "workspace": types.String, "root": types.String, "attempt": types.Int, "created": types.String,
 		}
 	case rootIndex:
 		return 0
@@ -211,6 +212,7 @@ func functions() []expr.Option {
 		}),
 		replaced("basename", func(s string) (any, error) { return baseName(s), nil }),
 		replaced("dirname", func(s string) (any, error) { return dirName(s), nil }),
+		function("date", date, new(func(any) time.Time), new(func(any, string) string), new(func(any, string, string) string)),
 		function(shellFunction, shellQuote, new(func(any) any)),
 		replaced("fail", func(message string) (any, error) { return nil, failure(message) }),
 	}

@@ -37,7 +37,7 @@ func (l *loader) link(p *Plan) *Program {
 	pr.verify = k.section(sectionVerify, p.Verify, pr)
 	pr.always = k.section(sectionAlways, p.Always, pr)
 	if p.IdempotencyKey != "" {
-		pr.idempotencyKey = k.scope("the idempotency key", rootInputs).field(p.IdempotencyKey, k.at.at("idempotency_key"))
+		pr.idempotencyKey = k.early("the idempotency key").field(p.IdempotencyKey, k.at.at("idempotency_key"))
 	}
 	if p.Concurrency != nil {
 		pr.concurrencyKey = k.scope("the concurrency key", rootInputs, rootTask).field(p.Concurrency.Key, k.at.at("concurrency").at("key"))
@@ -73,7 +73,7 @@ func (k *linker) allow(a *Allow) *field {
 	if !templates {
 		return nil
 	}
-	return k.scope("`allow`", rootInputs).field(lists, k.at.at("allow"))
+	return k.early("`allow`").field(lists, k.at.at("allow"))
 }
 
 // declare notes all ids and reports those that stand twice.
@@ -125,6 +125,14 @@ func (k *linker) steps(section string) []*Step {
 // scope returns the scope of a field that sees the names.
 func (k *linker) scope(owner string, names ...string) *scope {
 	return &scope{linker: k, owner: owner, names: names, steps: map[string]bool{}, uses: map[string]bool{}}
+}
+
+// early returns the scope of a field that is evaluated before there is a task: it sees the inputs, and of the task what is
+// known then.
+func (k *linker) early(owner string) *scope {
+	sc := k.scope(owner, rootInputs, rootTask)
+	sc.members = map[string][]string{rootTask: {"created", "name", "root"}}
+	return sc
 }
 
 // section links the steps of a section.

@@ -64,8 +64,8 @@ p.yaml:2:34: limits.deadline: the duration "-5s" is negative (write it like 90s,
 		{"inputs type", "orch: v1\ninputs: {type: array}\n" + one, `p.yaml:2:16: inputs.type: the inputs of a plan are an object`},
 		{"inputs schema", "orch: v1\ninputs: {properties: {a: {type: strin}}}\n" + one, `p.yaml:2:9: inputs: this is no valid JSON Schema: /properties/a/type: value must be one of 'array', 'boolean', 'integer', 'null', 'number', 'object', 'string'`},
 		{"inputs ref", "orch: v1\ninputs: {properties: {a: {$ref: 'file:///etc/passwd'}}}\n" + one, `p.yaml:2:9: inputs: this is no valid JSON Schema: failing loading "file:///etc/passwd": a schema cannot refer to file:///etc/passwd`},
-		{"key sees steps", "orch: v1\nidempotency_key: ${{ steps.a.state }}\n" + one, "p.yaml:2:22: idempotency_key: the expression `steps.a.state` is wrong: unknown name steps (texts need quotes; names here are inputs)"},
-		{"key sees no task", "orch: v1\nidempotency_key: ${{ task.id }}\n" + one, "p.yaml:2:22: idempotency_key: the expression `task.id` is wrong: unknown name task (texts need quotes; names here are inputs)"},
+		{"key sees steps", "orch: v1\nidempotency_key: ${{ steps.a.state }}\n" + one, "p.yaml:2:22: idempotency_key: the expression `steps.a.state` is wrong: unknown name steps (texts need quotes; names here are inputs, task)"},
+		{"key sees no task", "orch: v1\nidempotency_key: ${{ task.id }}\n" + one, "p.yaml:2:22: idempotency_key: task has no "id" (it has created, name, root)"},
 		{"outputs of always", "orch: v1\noutputs: {x: '${{ steps.z.output }}'}\nalways: [{id: z, set: {x: 1}}]\n" + one, "p.yaml:2:19: outputs.x: the step \"z\" of `always` is not visible here (`always` runs later)"},
 		{"retry", "orch: v1\ndefaults: {retry: {max_attempts: 0, factor: 0.5, on: [timeouts], initial: 5s, max: 1s}}\n" + one, `p.yaml:2:34: defaults.retry.max_attempts: must be a whole number from 1 to 100
 p.yaml:2:45: defaults.retry.factor: must be a number from 1 to 100
@@ -174,7 +174,7 @@ func expressionCases() []problemCase {
 		{"many nodes", steps("id: a", "set: {x: '${{ "+strings.Repeat("1+", 1000)+"1 }}'}"), "p.yaml:4:1020: steps[0].set.x: the expression `1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+…` is wrong: compilation failed: expression exceeds maximum allowed nodes"},
 		{"item outside", steps("id: a", "for_each: '[item]'", "do: [{id: b, set: {x: 1}}]"), "p.yaml:4:17: steps[0].for_each: the expression `[item]` is wrong: unknown name item (texts need quotes; names here are inputs, steps, task)"},
 		{"allow", "orch: v1\nallow: {endpoints: ['${{ inputs.url }}', '${{ steps.a.output }}']}\nsteps: [{id: a, set: {x: 1}}]\n", `p.yaml:2:26: allow.endpoints[0]: there is no input "url" (declare it below inputs.properties)
-p.yaml:2:47: allow.endpoints[1]: the expression ` + "`steps.a.output`" + ` is wrong: unknown name steps (texts need quotes; names here are inputs)`},
+p.yaml:2:47: allow.endpoints[1]: the expression ` + "`steps.a.output`" + ` is wrong: unknown name steps (texts need quotes; names here are inputs, task)`},
 		{"allow of a sub-plan", steps("id: a", "run: {orch: v1, inputs: {additionalProperties: true}, allow: {paths: ['${{ inputs.x }}']}, steps: [{id: b, set: {x: 1}}]}"), "p.yaml:4:66: steps[0].run.allow: the `allow` of a sub-plan is literal, for its inputs are known only when it runs (nobody has seen then what it would open)"},
 		{"expect of a tool", steps("id: a", "tool: GIT_STATUS", "expect: outptu.clean"), "p.yaml:5:13: steps[0].expect: the expression `outptu.clean` is wrong: unknown name outptu (did you mean output?)"},
 		{"expect of a set", steps("id: a", "set: {x: 1}", "expect: output.x == 1"), "p.yaml:5:13: steps[0].expect: a set step has no `expect`"},

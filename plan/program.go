@@ -55,8 +55,13 @@ type Scope struct {
 // TaskInfo is what expressions see as task. Workspace and Root are absolute paths.
 type TaskInfo struct {
 	ID, Name, Workspace, Root string
-	Attempt                   int
+	// Created is when the task was submitted, as RFC 3339 in UTC with seconds.
+	Created string
+	Attempt int
 }
+
+// CreatedAt is a time as expressions see it.
+func CreatedAt(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
 // StepResult is what expressions see of a step.
 type StepResult struct {
@@ -112,7 +117,7 @@ func (f *field) json(sc Scope) (json.RawMessage, error) {
 // env decodes those parts of the scope that the field refers to.
 func (f *field) env(sc Scope, extra map[string]any) (map[string]any, error) {
 	env := map[string]any{nameTick: ticker(), rootTask: map[string]any{
-		"id": sc.Task.ID, "name": sc.Task.Name, "workspace": sc.Task.Workspace, "root": sc.Task.Root, "attempt": sc.Task.Attempt,
+		"id": sc.Task.ID, "name": sc.Task.Name, "workspace": sc.Task.Workspace, "root": sc.Task.Root, "attempt": sc.Task.Attempt, "created": sc.Task.Created,
 	}}
 	if f.uses[rootInputs] {
 		v, err := decodePart(sc.Inputs, "the inputs")

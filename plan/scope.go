@@ -112,7 +112,7 @@ func (s *scope) hint(message string, at location) string {
 }
 
 func resultFields() []string {
-	return []string{"output", "state", "error", "attempts", "code", "message", "class", "id", "name", "workspace", "root", "attempt"}
+	return []string{"output", "state", "error", "attempts", "code", "message", "class", "id", "name", "workspace", "root", "attempt", "created"}
 }
 
 // references finds what an expression refers to while its tree is walked, children first.

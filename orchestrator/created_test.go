@@ -1,0 +1,36 @@
+package orchestrator_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/events/memlog"
+	"github.com/orch-dev/orch/orchestrator"
+)
+
+// A nightly plan names its night, in its key as in its steps, and a later run is another night.
+func TestNightlyPlan(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 22, 23, 30, 0, 0, time.UTC)
+	n := start(t, memlog.New(memlog.Config{}), func(c *orchestrator.Config) { c.Clock = func() time.Time { return at } })
+	const nightly = `
+orch: v1
+idempotency_key: nightly-${{ date(task.created, "2006-01-02", "Europe/Zurich") }}
+steps:
+  - {id: a, tool: READ, with: {text: '${{ date(task.created, "Jan 2") }} ${{ task.created }}'}}
+`
+	first, err := n.trySubmit(nightly)
+	require.NoError(t, err)
+	call := n.poll("w", 1).Calls[0]
+	assert.JSONEq(t, `{"text":"Nov 22 2026-11-22T23:30:00Z"}`, string(call.Args))
+	again, err := n.trySubmit(nightly)
+	require.NoError(t, err)
+	assert.Equal(t, first.ID, again.ID, "it is the same night")
+	at = at.Add(24 * time.Hour)
+	next, err := n.trySubmit(nightly)
+	require.NoError(t, err)
+	assert.NotEqual(t, first.ID, next.ID)
+}
