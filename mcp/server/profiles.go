@@ -186,7 +186,7 @@ func (s *Server) profileList(c client, list *mcp.ListToolsResult) (*mcp.ListTool
 	}
 	var shown []*mcp.Tool
 	for _, t := range list.Tools {
-		if matches(patterns, t.Name) {
+		if matches(patterns, t.Name) && s.lists(c, t.Name) {
 			other := *t
 			other.Name = portable(t.Name)
 			shown = append(shown, &other)
@@ -203,6 +203,12 @@ func (s *Server) profileList(c client, list *mcp.ListToolsResult) (*mcp.ListTool
 		narrow.NextCursor = ""
 	}
 	return &narrow, true
+}
+
+// lists reports whether a tool stands in the lists of a client.
+func (s *Server) lists(c client, name string) bool {
+	tool, ok := s.serves(c, name)
+	return ok && (tool == nil || !tool.Spec().Unlisted)
 }
 
 // describe is a tool in the words of a profile, nil when it is not there for the client.

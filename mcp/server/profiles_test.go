@@ -1,12 +1,14 @@
 package server_test
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -17,7 +19,13 @@ import (
 // listed are the names of the tools of a profile, with the whole of the list.
 func (n *node) listed(t *testing.T, profile string) (names []string, list string) {
 	t.Helper()
-	w := n.web(t, n.face(func(c *server.Config) { c.Tokens = tokens{} }))
+	return n.listedBy(t, profile, speaking)
+}
+
+// listedBy is listed at a face with a configuration of its own.
+func (n *node) listedBy(t *testing.T, profile string, configure func(*server.Config)) (names []string, list string) {
+	t.Helper()
+	w := n.web(t, n.face(configure))
 	w.url += "?profile=" + profile
 	w.open()
 	a := w.post(`{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{}}`)
@@ -80,4 +88,28 @@ func TestCallsInAProfile(t *testing.T) {
 	a := other.post(initialize)
 	assert.Equal(t, http.StatusBadRequest, a.status)
 	assert.Contains(t, a.body, "coding")
+}
+
+// fewTokens are tokens of people who see one tool that only reads.
+type fewTokens struct{ tokens }
+
+// Verify implements server.Tokens.
+func (f fewTokens) Verify(ctx context.Context, token string) (server.Identity, time.Time, error) {
+	who, until, err := f.tokens.Verify(ctx, token)
+	who.Show = server.Selection{Tools: []string{"APPROVAL_CHECK"}, ReadOnly: true}
+	return who, until, err
+}
+
+// A profile shows nobody a tool that the token leaves out.
+func TestProfilesShowWhatTheTokenShows(t *testing.T) {
+	t.Parallel()
+	n := startNode(t)
+	few := func(c *server.Config) { c.Tokens = fewTokens{} }
+	for profile, want := range map[string][]string{
+		server.ProfileAll: {"APPROVAL_CHECK"}, server.ProfileCoding: {"asked"},
+		server.ProfileOperations: {"APPROVAL_CHECK"}, server.ProfileNetwork: nil,
+	} {
+		names, _ := n.listedBy(t, profile, few)
+		assert.Equal(t, want, names, profile)
+	}
 }
