@@ -65,7 +65,7 @@ p.yaml:2:34: limits.deadline: the duration "-5s" is negative (write it like 90s,
 		{"inputs schema", "orch: v1\ninputs: {properties: {a: {type: strin}}}\n" + one, `p.yaml:2:9: inputs: this is no valid JSON Schema: /properties/a/type: value must be one of 'array', 'boolean', 'integer', 'null', 'number', 'object', 'string'`},
 		{"inputs ref", "orch: v1\ninputs: {properties: {a: {$ref: 'file:///etc/passwd'}}}\n" + one, `p.yaml:2:9: inputs: this is no valid JSON Schema: failing loading "file:///etc/passwd": a schema cannot refer to file:///etc/passwd`},
 		{"key sees steps", "orch: v1\nidempotency_key: ${{ steps.a.state }}\n" + one, "p.yaml:2:22: idempotency_key: the expression `steps.a.state` is wrong: unknown name steps (texts need quotes; names here are inputs, task)"},
-		{"key sees no task", "orch: v1\nidempotency_key: ${{ task.id }}\n" + one, "p.yaml:2:22: idempotency_key: task has no "id" (it has created, name, root)"},
+		{"key sees no task", "orch: v1\nidempotency_key: ${{ task.id }}\n" + one, "p.yaml:2:22: idempotency_key: task has no \"id\" (it has created, name, root)"},
 		{"outputs of always", "orch: v1\noutputs: {x: '${{ steps.z.output }}'}\nalways: [{id: z, set: {x: 1}}]\n" + one, "p.yaml:2:19: outputs.x: the step \"z\" of `always` is not visible here (`always` runs later)"},
 		{"retry", "orch: v1\ndefaults: {retry: {max_attempts: 0, factor: 0.5, on: [timeouts], initial: 5s, max: 1s}}\n" + one, `p.yaml:2:34: defaults.retry.max_attempts: must be a whole number from 1 to 100
 p.yaml:2:45: defaults.retry.factor: must be a number from 1 to 100
