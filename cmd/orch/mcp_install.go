@@ -198,7 +198,9 @@ func (a *app) mcpEntry(o installOptions) (clients.Entry, error) {
 	if o.readsOnly {
 		e.Args = append(e.Args, "--only-read")
 	}
-	if o.profile != server.ProfileAll {
+	if o.profile == server.ProfileAll {
+		e.Args = append(e.Args, "--portable-names") // one client refuses the whole list for a dot
+	} else {
 		e.Args = append(e.Args, "--profile", o.profile)
 	}
 	if o.writes != "" {

@@ -52,7 +52,7 @@ func TestInstallPassesTheSelection(t *testing.T) {
 	t.Parallel()
 	p := newTerminal(t, "")
 	require.Equal(t, exitOK, p.run(t.Context(), []string{"mcp", "install", "--client", "vscode", "--tools", "FILE_*,orch_*", "--only-read", "--dry-run"}))
-	assert.Contains(t, p.out.String(), `"--tools", "FILE_*,orch_*", "--only-read"]`)
+	assert.Contains(t, p.out.String(), `"--tools", "FILE_*,orch_*", "--only-read", "--portable-names"]`)
 }
 
 func TestInstallRefuses(t *testing.T) {

@@ -115,7 +115,7 @@ func (s *Server) listTools(c client, list *mcp.ListToolsResult) mcp.Result {
 	list, narrow := s.profileList(c, list)
 	for _, t := range list.Tools {
 		if narrow {
-			shown = append(shown, mustJSON(t))
+			shown = append(shown, terseJSON(t))
 			continue
 		}
 		tool, ok := s.cfg.Catalogue.Get(t.Name)

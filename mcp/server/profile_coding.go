@@ -3,15 +3,16 @@ package server
 // codingTools are the tools for work on a project. Together they stay below 8 KiB in a list.
 func codingTools() []profileTool {
 	return []profileTool{
-		{"find", "GLOB_SEARCH", "Find files by name, newest first, such as **/*.go. For their text use grep.", []string{"pattern: glob", "path?: folder"}, nil},
-		{"grep", "GREP_SEARCH", "Search the text of files by a regular expression (RE2). To read a file use read.", []string{"pattern", "path?: file or folder", "glob?: of file names, such as *.go", "output_mode?", "case_insensitive?"}, nil},
-		{"read", "FILE_READ", "Read a file with numbered lines. Needed before edit. For long files give offset and limit.", []string{"file_path", "offset?: first line, from 0", "limit?: lines"}, nil},
+		{"find", "GLOB_SEARCH", "Find files by name, newest first, such as **/*.go. For their text use grep.", []string{"pattern", "path?: folder"}, nil},
+		{"grep", "GREP_SEARCH", "Search the text of files by a regular expression (RE2; (?i) ignores case). To read a file use read.", []string{"pattern", "path?: file or folder", "glob?: of file names, such as *.go", "output_mode?"}, nil},
+		{"read", "FILE_READ", "Read a file with numbered lines. Needed before edit. For long files give offset and limit.", []string{"file_path", "offset?: first line, from 0", "limit?"}, nil},
 		{"edit", "FILE_EDIT", "Replace an exact text in a file that was read in this session. The text must occur once, or set replace_all. For several places use patch.", []string{"file_path", "old_string: with its white space, without line numbers", "new_string", "replace_all?"}, nil},
-		{"patch", "patch_apply", "Apply a unified diff to a file, all of it or nothing. For one place edit is simpler.", []string{"path: file", "patch: unified diff"}, nil},
+		{"patch", "patch_apply", "Apply a unified diff to a file, all of it or nothing. For one place edit is simpler.", []string{"path", "patch: unified diff"}, nil},
 		{"write", "FILE_WRITE", "Write a whole file: a new one, or in place of what is there. To change a part use edit.", []string{"file_path", "content"}, nil},
 		{"delete", "FILE_DELETE", "Delete a file. A person is always asked first.", []string{"file_path"}, nil},
 		{"bash", "BASH_EXECUTE", "Run a shell command in the project, without terminal and input. Not to read, search or edit files, nor to commit. Destructive commands ask a person.", []string{"command", "timeout?: ms"}, nil},
-		{"test", "TEST_EXECUTE", "Run the tests of the project and say which fail and why (go, npm, jest, vitest, node, pytest, cargo). Prefer it to bash.", []string{"test_path?: file or folder", "framework?", "coverage?"}, nil},
+		{"test", "TEST_EXECUTE", "Run the tests of the project and say which fail and why (go, npm, jest, vitest, node, pytest, cargo). Prefer it to bash.", []string{"test_path?: file or folder", "coverage?"}, nil},
+		{"build", "BUILD_EXECUTE", "Build the project, or check that it compiles. A person may be asked.", []string{"build_command?"}, nil},
 		{"install", "PACKAGE_INSTALL", "Add a package to the project (npm, pip, cargo, go). New ones ask a person.", []string{"package_name", "version?", "package_manager?"}, nil},
 		{"git_status", "GIT_STATUS", "Show the branch, and which files are staged, changed and untracked.", nil, nil},
 		{"git_diff", "GIT_DIFF", "Show what has changed since the last commit, or what is staged.", []string{"staged?"}, nil},
@@ -23,7 +24,9 @@ func codingTools() []profileTool {
 		{"ask", "APPROVAL_REQUEST", "Ask a person to approve something before you do it. Tools that need it ask by themselves. With tool and arguments in details it is for that call.", []string{"description: what, for the person", "rationale: why", "details?"}, map[string]string{"request_type": `"pre_execution"`, "timeout": "3600", "priority": `"medium"`, "details": "{}"}},
 		{"asked", "APPROVAL_CHECK", "See whether a person has decided about an approval.", []string{"approval_id"}, nil},
 		{"undo", "PROJECT_UNDO", "Put back the files that this session has changed. A person is asked first.", []string{"task?: only this call", "dry_run?: only look"}, nil},
-		{"submit", toolSubmit, "Run a plan of many calls as one durable task, with dependencies, retries and approvals; answers at once. For one call use its tool. Resource " + planSchemaURI + " describes plans.", []string{"plan: object or YAML: {orch: v1, name, steps: [{id, tool, with, needs}]}", "inputs?", "validate_only?"}, nil},
+		{"submit", toolSubmit, "Run a plan of many calls as one durable task, with dependencies, retries and approvals. For one call use its tool. Resource " + planSchemaURI + " describes plans.", []string{"plan: object or YAML: {orch: v1, name, steps: [{id, tool, with, needs}]}", "inputs?", "validate_only?"}, nil},
+		{"status", toolStatus, "Show how far a task is, and why it does not move.", []string{"task_id"}, nil},
+		{"cancel", toolCancel, "Stop a task: a plan, or a call that was handed back.", []string{"task_id"}, nil},
 		{"result", toolResult, "Wait for the result of a task that goes on: a plan, or a call that was handed back.", []string{"task_id", "wait_seconds?"}, nil},
 	}
 }

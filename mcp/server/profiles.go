@@ -249,6 +249,24 @@ func terse(hints *mcp.ToolAnnotations) *mcp.ToolAnnotations {
 	return hints
 }
 
+// terseJSON encodes a tool without the hints that are false, which is what clients take them to be.
+func terseJSON(t *mcp.Tool) json.RawMessage {
+	fields := fieldsOf(t)
+	hints := map[string]any{}
+	if raw, ok := fields["annotations"].(json.RawMessage); ok {
+		decode(raw, &hints)
+	}
+	for _, hint := range []string{"readOnlyHint", "idempotentHint"} {
+		if hints[hint] == false {
+			delete(hints, hint)
+		}
+	}
+	if fields["annotations"] = hints; len(hints) == 0 {
+		delete(fields, "annotations")
+	}
+	return mustJSON(fields)
+}
+
 // narrowSchema keeps the fields of a schema that a profile shows, with its words.
 func narrowSchema(schema json.RawMessage, fields []string) object {
 	var whole struct {

@@ -48,7 +48,7 @@ func TestCodingProfile(t *testing.T) {
 	n := startNode(t)
 	names, list := n.listed(t, server.ProfileCoding)
 	assert.Subset(t, names, []string{"find", "grep", "read", "edit", "patch", "write", "bash", "test", "git_commit", "ask", "checkpoint", "undo", "submit", "result"})
-	assert.LessOrEqual(t, len(names), 22)
+	assert.LessOrEqual(t, len(names), 25)
 	assert.LessOrEqual(t, len(list), 8<<10)
 	portable := regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 	for _, name := range names {
