@@ -152,8 +152,8 @@ func (t *turn) ends() []Cause {
 	if most := t.task.Submitted.MaxSteps; most > 0 && t.task.Calls >= most {
 		all = append(all, Cause{Kind: "budget", Sentence: fmt.Sprintf("It has made all %d calls that it may make (limits.max_steps).", most)})
 	}
-	if at := t.task.Submitted.Deadline; at != nil {
-		all = append(all, Cause{Kind: "deadline", Sentence: fmt.Sprintf("The deadline of the task is %s, in %s.", clock(*at), max(at.Sub(t.now), 0).Round(time.Second))})
+	if at := t.task.Submitted.Deadline; at != nil && !t.task.Ending && t.now.Before(*at) {
+		all = append(all, Cause{Kind: "deadline", Sentence: fmt.Sprintf("The deadline of the task is %s, in %s.", clock(*at), at.Sub(t.now).Round(time.Second))})
 	}
 	return all
 }

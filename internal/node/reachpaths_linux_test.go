@@ -134,6 +134,7 @@ func pathless() map[string]string {
 		"system.getAgents": "log", "system.getSystemStatus": "log", "system.getTaskQueue": "log", "system.listSkills": "log",
 		"APPROVAL_CHECK": "log", "APPROVAL_REQUEST": "log", "CHECKPOINT_CREATE": "log", "CHECKPOINT_RESTORE": "log", "LOG_WRITE": "log",
 		"HTTP_REQUEST": "network", "WEB_FETCH": "network", "WEB_SEARCH": "network",
+		"PROJECT_UNDO":    "puts back what the calls of the own session have changed, and what the identity does not see stays",
 		"TASK_SPAWN":      "the name of a template, which is no path",
 		"PACKAGE_INSTALL": "its programs start as those of BUILD_EXECUTE do, and need a network",
 	}

@@ -125,7 +125,7 @@ func (w *world) blocked(open []orchestrator.Summary) bool {
 	for _, task := range open {
 		for _, c := range w.causes(task.ID) {
 			switch c.Kind {
-			case "paused", "dependency", "concurrency", "in_doubt", "child", "signal", "cancelling", "approval", "question":
+			case "paused", "dependency", "concurrency", "in_doubt", "child", "signal", "cancelling", "approval", "question", "budget":
 			default:
 				return false
 			}

@@ -38,7 +38,7 @@ type moved struct{ want, have version }
 const maxContent = 1 << 30
 
 // Undo puts back what the calls of a session have changed, of one task only if that is named: its calls are "TASK/step". What
-// somebody has changed since is a conflict, unless force. Nothing is written in a dry run. Files are written through root, which says what may be reached.
+// somebody has changed since is a conflict, unless force; what root does not show always is. Nothing is written in a dry run.
 func (s *Store) Undo(ctx context.Context, root *pathguard.Root, session, task string, force, dry bool) (Report, error) {
 	report := Report{Restored: []string{}, Removed: []string{}, Conflicts: []string{}}
 	s.mu.Lock()
@@ -54,6 +54,8 @@ func (s *Store) Undo(ctx context.Context, root *pathguard.Root, session, task st
 	for _, path := range slices.Sorted(maps.Keys(all)) {
 		m := all[path]
 		switch now, err := versionAt(root, path); {
+		case root.Lacks(path):
+			report.Conflicts = append(report.Conflicts, path)
 		case err != nil:
 			return report, err
 		case now == m.want:

@@ -227,3 +227,16 @@ func TestUndoEndsWithTheWorkspace(t *testing.T) {
 	assert.Equal(t, []string{"a.txt"}, p.undo("S2", "").Restored)
 	assert.Equal(t, "in S1", p.read("a.txt"))
 }
+
+// What somebody does not see is not put back for him.
+func TestUndoLeavesWhatIsHidden(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.write("secret", "one")
+	p.call("S1", "T/call", nil, func() { p.write("secret", "two") })
+	hidden := p.root.Without(func(rel string) bool { return rel == "secret" })
+	r, err := p.store.Undo(t.Context(), hidden, "S1", "", true, false)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"secret"}, r.Conflicts)
+	assert.Equal(t, "two", p.read("secret"))
+}
