@@ -24,6 +24,9 @@ const SessionName = OwnPrefix + "session/"
 // SessionEnd is the signal that ends a session.
 const SessionEnd = "session.end"
 
+// ReasonSessionOver is the reason of the CONFLICT of a task in a session that is over.
+const ReasonSessionOver = "SESSION_OVER"
+
 // maxSessionReads bounds the files that a session is known to have read and that a call is told of; of more than these it is told
 // those whose name its arguments have.
 const maxSessionReads = 500
@@ -58,7 +61,7 @@ func (o *Orchestrator) checkSession(ctx context.Context, r SubmitRequest) error 
 		case !isSession(e.task) || e.task.Requestor != r.Actor:
 			return fault.New(fault.NotFound, "there is no session %s", r.Session).WithField("session")
 		case e.task.State.Terminal():
-			return fault.New(fault.Conflict, "the session %s is over", r.Session).WithField("session").WithReason("SESSION_OVER")
+			return fault.New(fault.Conflict, "the session %s is over", r.Session).WithField("session").WithReason(ReasonSessionOver)
 		}
 		return nil
 	})

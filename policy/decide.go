@@ -259,7 +259,7 @@ func (p *Policy) protection(path string, access tools.Access, workspace string) 
 		return "it is the directory of all workspaces or contains it"
 	case within(p.data, path):
 		return "it contains the data directory of the node"
-	case within(path, filepath.Join(p.working, ".undo")):
+	case within(path, filepath.Join(p.working, tools.UndoFolder)):
 		return "it is what sessions are undone with"
 	}
 	rel := strings.TrimPrefix(strings.TrimPrefix(path, p.root), "/")

@@ -8,6 +8,9 @@ import (
 	"github.com/orch-dev/orch/internal/proc"
 )
 
+// UndoFolder is the folder beside the workspaces that holds what sessions are undone with.
+const UndoFolder = ".undo"
+
 // Sandbox is the usual confinement of a child process: it reads the root, writes in the workspace of the
 // task and at the further places, and has a loopback network of its own, so that tests can start servers.
 // A call that somebody has approved writes in the root. One whose session writes in the project does so too, but for what
@@ -18,7 +21,7 @@ func (e *Env) Sandbox(write ...string) proc.Sandbox {
 		s.Keep = append(s.Keep, filepath.Join(place, ".git", "hooks"), filepath.Join(place, ".git", "config"), filepath.Join(place, ".orch"))
 	}
 	if len(e.Writable) > 0 {
-		s.Keep = append(s.Keep, filepath.Join(filepath.Dir(e.Workspace), ".undo"))
+		s.Keep = append(s.Keep, filepath.Join(filepath.Dir(e.Workspace), UndoFolder))
 	}
 	if e.Approval != "" {
 		s.Write, s.Keep = append(s.Write, e.Reach()...), nil

@@ -4,6 +4,7 @@
 package tools
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -255,10 +256,7 @@ type Env struct {
 
 // Context is the task, or the session, whose workspace, reads, checkpoints and approvals those of the call are.
 func (e *Env) Context() events.TaskID {
-	if e.Session != "" {
-		return e.Session
-	}
-	return e.Task
+	return cmp.Or(e.Session, e.Task)
 }
 
 // Undo says what to put back.

@@ -7,6 +7,7 @@
 package work
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"strconv"
@@ -170,10 +171,7 @@ func (c Call) Key() string {
 
 // Context is the task, or the session, in which the call works.
 func (c Call) Context() events.TaskID {
-	if c.Session != "" {
-		return c.Session
-	}
-	return c.Task
+	return cmp.Or(c.Session, c.Task)
 }
 
 // DefaultQueue is the queue of calls that name none.

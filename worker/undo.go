@@ -27,7 +27,7 @@ func newKept(cfg Config, tree *workspace.Tree) *undo.Store {
 	if cfg.Exec == nil {
 		return nil
 	}
-	kept := undo.New(cfg.Root, cfg.Exec, tree.Name())
+	kept := undo.New(cfg.Root, cfg.Exec, tree.Name(), tools.UndoFolder)
 	kept.Lives = tree.Has
 	return kept
 }
@@ -74,7 +74,7 @@ func (w *Worker) toKeep(a *attempt) (paths []string, ok bool) {
 	}
 	for _, p := range a.spec.Paths {
 		for field, path := range a.paths {
-			if name, _, _ := strings.Cut(field, "["); name != p.Field || p.Access == tools.ReadPath || inside(path, a.env.Workspace) {
+			if name, _, _ := strings.Cut(field, "["); name != p.Field || p.Access == tools.ReadPath || below(path, a.env.Workspace) {
 				continue
 			}
 			if rel, err := filepath.Rel(w.cfg.Root.Name(), path); err == nil && filepath.IsLocal(rel) {
@@ -85,11 +85,6 @@ func (w *Worker) toKeep(a *attempt) (paths []string, ok bool) {
 	slices.Sort(paths)
 	program := len(a.spec.Paths) == 0 || a.spec.Command != "" || a.spec.InProject
 	return paths, len(paths) > 0 || program && (len(a.env.Writable) > 0 || a.env.Approval != "")
-}
-
-func inside(path, dir string) bool {
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && filepath.IsLocal(rel)
 }
 
 // undo puts back what a session has changed, for the identity that it belongs to.

@@ -1,6 +1,7 @@
 package undo
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha1" //nolint:gosec // the ids of git
@@ -83,7 +84,7 @@ func (s *Store) put(ctx context.Context, root *pathguard.Root, report Report, wr
 	if len(write) == 0 {
 		return nil
 	}
-	temp := filepath.Join(s.Dir(), "put-"+rand.Text())
+	temp := filepath.Join(s.dir, "put-"+rand.Text())
 	defer func() { _ = os.RemoveAll(temp) }()
 	script := `export GIT_INDEX_FILE="` + temp + `.index"
 git update-index -z --index-info && git checkout-index -a --prefix="` + temp + `/"; code=$?
@@ -168,8 +169,8 @@ func (s *Store) movedBy(ctx context.Context, session, task string) (map[string]m
 		if of, _, _ := strings.Cut(c.call, "/"); task != "" && of != task {
 			continue
 		}
-		if c.when == "after" {
-			after[c.call] = c.commit
+		if c.when == "after" { // one that was undone while it ran has two: the newest says what it has left
+			after[c.call] = cmp.Or(after[c.call], c.commit)
 			continue
 		}
 		if after[c.call] == "" {

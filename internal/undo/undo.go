@@ -1,6 +1,6 @@
 // Package undo keeps what the calls of a session change below a root, so that it can be put back.
 //
-// It is a git repository of its own beside the workspaces (Folder), with the root as its work tree: what is about to be
+// It is a git repository of its own in a folder of the workspaces, with the root as its work tree: what is about to be
 // changed is added before a call, and again after it. The two trees of each call are commits on a branch for the session.
 // Contents are taken as they are, whatever attributes the project has, and never compressed.
 package undo
@@ -21,9 +21,6 @@ import (
 	"github.com/orch-dev/orch/internal/proc"
 )
 
-// Folder is the name of the folder beside the workspaces that holds everything.
-const Folder = ".undo"
-
 const (
 	// MaxFiles bounds the files of a root of which all are kept before a program runs, when nobody says.
 	MaxFiles = 50_000
@@ -42,10 +39,11 @@ func skipped() []string {
 
 // Store keeps the changes below one root. It is safe for concurrent use in one process.
 type Store struct {
-	root    *pathguard.Root
-	exec    *proc.Runner
-	working string
-	now     func() time.Time
+	root *pathguard.Root
+	exec *proc.Runner
+	// dir holds everything; it lies in the folder of the workspaces, working.
+	dir, working string
+	now          func() time.Time
 
 	// Lives reports whether a session still has its workspace; what is kept of others goes when the store is opened. Nil keeps all.
 	Lives func(session string) bool
@@ -58,13 +56,10 @@ type Store struct {
 	large time.Time
 }
 
-// New returns the store of a root whose workspaces lie in the absolute path working.
-func New(root *pathguard.Root, exec *proc.Runner, working string) *Store {
-	return &Store{root: root, exec: exec, working: working, now: time.Now, Max: MaxFiles}
+// New returns the store of a root, in a folder of the absolute path below which its workspaces lie.
+func New(root *pathguard.Root, exec *proc.Runner, working, folder string) *Store {
+	return &Store{root: root, exec: exec, working: working, dir: filepath.Join(working, folder), now: time.Now, Max: MaxFiles}
 }
-
-// Dir is the absolute path of the folder with everything.
-func (s *Store) Dir() string { return filepath.Join(s.working, Folder) }
 
 // Change is one call that changes something.
 type Change struct {
@@ -81,8 +76,8 @@ type Changed struct {
 	Path, How string
 }
 
-// Begin keeps what is at the paths, which are relative to the root, or below all of the root when there are none. LIMIT is
-// told by ErrTooLarge: the root has more than MaxFiles.
+// Begin keeps what is at the paths, which are relative to the root, or below all of the root when there are none:
+// ErrTooLarge when it has more than Max.
 func (s *Store) Begin(ctx context.Context, session, call string, paths []string) (*Change, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,7 +93,7 @@ func (s *Store) Begin(ctx context.Context, session, call string, paths []string)
 	return c, err
 }
 
-// End keeps what is there now and returns what the call has changed. A call that has changed nothing leaves no trace.
+// End keeps what is there now and returns what the call has changed.
 func (c *Change) End(ctx context.Context) ([]Changed, error) {
 	s := c.store
 	s.mu.Lock()
@@ -136,7 +131,7 @@ func (s *Store) open(ctx context.Context, all bool) error {
 	if s.ready {
 		return nil
 	}
-	rel, err := s.root.Resolve(s.Dir())
+	rel, err := s.root.Resolve(s.dir)
 	if err != nil {
 		return err
 	}
@@ -244,9 +239,9 @@ func (s *Store) git(ctx context.Context, stdin, script string, variables ...stri
 		return "", err
 	}
 	env := map[string]string{
-		"GIT_DIR": filepath.Join(s.Dir(), "git"), "GIT_WORK_TREE": s.root.Name(), "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null",
+		"GIT_DIR": filepath.Join(s.dir, "git"), "GIT_WORK_TREE": s.root.Name(), "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null",
 		"GIT_AUTHOR_NAME": "orch", "GIT_AUTHOR_EMAIL": "orch", "GIT_COMMITTER_NAME": "orch", "GIT_COMMITTER_EMAIL": "orch",
-		"GIT_OPTIONAL_LOCKS": "0", "HOME": s.Dir(), "UNDO_WORKING": working,
+		"GIT_OPTIONAL_LOCKS": "0", "HOME": s.dir, "UNDO_WORKING": working,
 	}
 	for _, v := range variables {
 		name, value, _ := strings.Cut(v, "=")
@@ -254,7 +249,7 @@ func (s *Store) git(ctx context.Context, stdin, script string, variables ...stri
 	}
 	res, err := s.exec.Run(ctx, proc.Command{
 		Name: "sh", Args: []string{"-c", script}, Dir: s.root.Name(), Stdin: stdin, Timeout: maxTime, Limit: maxListed, Env: env,
-		Sandbox: proc.Sandbox{Read: []string{s.root.Name()}, Write: []string{s.Dir()}},
+		Sandbox: proc.Sandbox{Read: []string{s.root.Name()}, Write: []string{s.dir}},
 	})
 	switch {
 	case err != nil:

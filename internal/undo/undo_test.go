@@ -35,7 +35,7 @@ func newPlace(t *testing.T) *place {
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, run.Close()) })
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "Working"), 0o700))
-	return &place{t, dir, root, undo.New(root, run, filepath.Join(dir, "Working"))}
+	return &place{t, dir, root, undo.New(root, run, filepath.Join(dir, "Working"), ".undo")}
 }
 
 func (p *place) write(name, text string) {
@@ -162,7 +162,7 @@ func TestUndoOfACallThatWasCutOff(t *testing.T) {
 	_, err := p.store.Begin(t.Context(), "S1", "T1/call", nil)
 	require.NoError(t, err)
 	p.write("a.txt", "two")
-	again := undo.New(p.root, p.runner(), filepath.Join(p.dir, "Working"))
+	again := undo.New(p.root, p.runner(), filepath.Join(p.dir, "Working"), ".undo")
 	r, err := again.Undo(t.Context(), p.root, "S1", "", false, false)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"a.txt"}, r.Restored)
@@ -221,7 +221,7 @@ func TestUndoEndsWithTheWorkspace(t *testing.T) {
 	for _, session := range []string{"S1", "S2"} {
 		p.call(session, "T/call", []string{"a.txt"}, func() { p.write("a.txt", "in "+session) })
 	}
-	p.store = undo.New(p.root, p.runner(), filepath.Join(p.dir, "Working"))
+	p.store = undo.New(p.root, p.runner(), filepath.Join(p.dir, "Working"), ".undo")
 	p.store.Lives = func(session string) bool { return session == "S2" }
 	assert.Empty(t, p.undo("S1", "").Restored)
 	assert.Equal(t, []string{"a.txt"}, p.undo("S2", "").Restored)
@@ -239,4 +239,21 @@ func TestUndoLeavesWhatIsHidden(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []string{"secret"}, r.Conflicts)
 	assert.Equal(t, "two", p.read("secret"))
+}
+
+// What a call changes after it was undone while it ran is undone as well.
+func TestUndoOfACallThatRuns(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.write("a.txt", "one")
+	p.write("b.txt", "one")
+	c, err := p.store.Begin(t.Context(), "S1", "T1/call", nil)
+	require.NoError(t, err)
+	p.write("a.txt", "two")
+	assert.Equal(t, []string{"a.txt"}, p.undo("S1", "").Restored)
+	p.write("b.txt", "two")
+	_, err = c.End(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, []string{"b.txt"}, p.undo("S1", "").Restored)
+	assert.Equal(t, "one", p.read("b.txt"))
 }

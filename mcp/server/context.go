@@ -125,7 +125,7 @@ func (s *Server) openContext(ctx context.Context, c client, of string, generatio
 
 // sessionOver reports whether a call was refused because its session has ended, and forgets that session.
 func (s *Server) sessionOver(c client, err error) bool {
-	if !fault.Has(err, fault.Conflict) || fault.From(err).Reason != "SESSION_OVER" {
+	if !fault.Has(err, fault.Conflict) || fault.From(err).Reason != orchestrator.ReasonSessionOver {
 		return false
 	}
 	if key, _, err := s.sessionKey(c); err == nil {

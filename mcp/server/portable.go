@@ -7,11 +7,16 @@ import "strings"
 
 func portable(name string) string { return strings.ReplaceAll(name, ".", "_") }
 
-// portableNames are the tools with dots that are shown under another name, by that name.
+// portableNames are the tools with dots that are shown under another name, by that name, to clients that name no profile.
 func (s *Server) portableNames() map[string]string {
 	if !s.cfg.PortableNames {
 		return nil
 	}
+	return s.withoutDots()
+}
+
+// withoutDots are the tools with dots that can be shown under another name, by that name.
+func (s *Server) withoutDots() map[string]string {
 	shown := map[string]string{}
 	for _, name := range s.cfg.Catalogue.Names() {
 		other := portable(name)

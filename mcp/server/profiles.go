@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"net/http"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -64,12 +63,12 @@ func narrowed(profile string) []profileTool {
 }
 
 // patternsOf are the names in the catalogue that a profile without words of its own shows; nil for all.
-func patternsOf(profile string) []string {
+func patternsOf(profile string) *Selection {
 	switch profile {
 	case ProfileOperations:
-		return []string{"orch_*", "system.*", "NOTIFICATION_SEND", "PROJECT_UNDO", "LOG_WRITE", "APPROVAL_*"}
+		return &Selection{Tools: []string{"orch_*", "system.*", "NOTIFICATION_SEND", "PROJECT_UNDO", "LOG_WRITE", "APPROVAL_*"}}
 	case ProfileNetwork:
-		return []string{"orch_submit", "orch_status", "orch_result", "orch_cancel", "MESSAGE_*", "AGENT_*", "TASK_SPAWN", "onboarding.*", "system.getAgents", "system.listSkills", "system.getTaskQueue"}
+		return &Selection{Tools: []string{"orch_submit", "orch_status", "orch_result", "orch_cancel", "MESSAGE_*", "AGENT_*", "TASK_SPAWN", "onboarding.*", "system.getAgents", "system.listSkills", "system.getTaskQueue"}}
 	default:
 		return nil
 	}
@@ -105,27 +104,10 @@ func (s *Server) inProfile(c client, name string) (tool profileTool, own, ok boo
 		}
 	}
 	if patterns := patternsOf(s.profileOf(c)); patterns != nil {
-		plain := s.plainIn(name)
-		return profileTool{name: name, tool: plain}, false, matches(patterns, plain)
+		plain := cmp.Or(s.withoutDots()[name], name)
+		return profileTool{name: name, tool: plain}, false, patterns.names(plain)
 	}
 	return profileTool{name: name, tool: name}, list != nil, list == nil
-}
-
-// plainIn is the name in the catalogue of a tool that is shown with underscores in place of dots.
-func (s *Server) plainIn(name string) string {
-	for _, known := range s.cfg.Catalogue.Names() {
-		if portable(known) == name {
-			return known
-		}
-	}
-	return name
-}
-
-func matches(patterns []string, name string) bool {
-	return slices.ContainsFunc(patterns, func(pattern string) bool {
-		ok, _ := path.Match(pattern, name)
-		return ok
-	})
 }
 
 // enter turns a call of a tool of the client's profile into one of the catalogue: its name, inputs that are not shown, and paths
@@ -185,10 +167,11 @@ func (s *Server) profileList(c client, list *mcp.ListToolsResult) (*mcp.ListTool
 		return list, false
 	}
 	var shown []*mcp.Tool
+	names := s.withoutDots()
 	for _, t := range list.Tools {
-		if matches(patterns, t.Name) && s.lists(c, t.Name) {
+		if patterns != nil && patterns.names(t.Name) && s.lists(c, t.Name) {
 			other := *t
-			other.Name = portable(t.Name)
+			other.Name = shownName(t.Name, names)
 			shown = append(shown, &other)
 		}
 	}
@@ -213,20 +196,21 @@ func (s *Server) lists(c client, name string) bool {
 
 // describe is a tool in the words of a profile, nil when it is not there for the client.
 func (s *Server) describe(c client, t profileTool) *mcp.Tool {
+	if !s.lists(c, t.tool) {
+		return nil
+	}
 	m := &mcp.Tool{Name: t.name, Description: t.use}
 	var schema json.RawMessage
 	if tool, ok := s.cfg.Catalogue.Get(t.tool); ok {
-		if _, served := s.serves(c, t.tool); !served || tool.Spec().Unlisted {
-			return nil
-		}
 		m.Annotations, schema = toolOf(tool).Annotations, tool.InputSchema()
 		m.Annotations.Title = ""
 	} else {
-		i := slices.IndexFunc(s.ownTools(), func(o ownTool) bool { return o.name == t.tool })
-		if i < 0 || !s.cfg.Show.showsOwn(t.tool) || !c.who.Show.showsOwn(t.tool) {
+		all, closed := s.ownTools(), false
+		i := slices.IndexFunc(all, func(o ownTool) bool { return o.name == t.tool })
+		if i < 0 || !s.cfg.Show.showsOwn(t.tool) {
 			return nil
 		}
-		o, closed := s.ownTools()[i], false
+		o := all[i]
 		m.Annotations = &mcp.ToolAnnotations{ReadOnlyHint: o.reads, DestructiveHint: &closed, OpenWorldHint: &closed}
 		schema = mustJSON(object{"properties": o.in, "required": o.need})
 	}
