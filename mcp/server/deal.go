@@ -19,6 +19,8 @@ type situation struct {
 	handed map[string]streamNo
 	// away are the questions that the user has put away, or that the client cannot show: they were asked and decide nothing.
 	away map[string]bool
+	// taken are the questions whose answer was taken since it was read which are open: they may be open no more.
+	taken map[string]bool
 }
 
 // delivery is a question that goes to a stream.
@@ -41,7 +43,7 @@ func (s situation) deal() (send []delivery, withdraw []string) {
 		return nil, withdraw
 	}
 	for _, question := range s.open {
-		if !s.away[question] && !s.reads(s.handed[question]) {
+		if !s.away[question] && !s.taken[question] && !s.reads(s.handed[question]) {
 			send = append(send, delivery{question, to})
 		}
 	}

@@ -19,10 +19,10 @@ const (
 
 // situations are all that there are of two questions.
 func situations() (all []situation) {
-	states := 2 * 5 * 2 // open or not, handed to none or one of four streams, put away or not
+	states := 2 * 5 * 2 * 2 // open or not, handed to none or one of four streams, put away or not, its answer taken or not
 	for _, requests := range [][]streamNo{nil, {firstRequest}, {firstRequest, secondRequest}} {
 		for n := range 4 * states * states {
-			s := situation{told: n%2 == 1, requests: requests, handed: map[string]streamNo{}, away: map[string]bool{}}
+			s := situation{told: n%2 == 1, requests: requests, handed: map[string]streamNo{}, away: map[string]bool{}, taken: map[string]bool{}}
 			if n/2%2 == 1 {
 				s.standing = standing
 			}
@@ -46,9 +46,7 @@ func (s *situation) with(question string, state int) {
 	if to := streamNo(state / 2 % 5); to != 0 {
 		s.handed[question] = to
 	}
-	if state/10 == 1 {
-		s.away[question] = true
-	}
+	s.away[question], s.taken[question] = state/10%2 == 1, state/20 == 1
 }
 
 // after is the situation when all that was dealt was sent.
@@ -70,7 +68,7 @@ func (s situation) after() situation {
 func TestDealLosesNoQuestion(t *testing.T) {
 	t.Parallel()
 	all := situations()
-	require.Len(t, all, 4800)
+	require.Len(t, all, 19200)
 	for _, before := range all {
 		send, withdraw := before.deal()
 		after := before.after()
@@ -78,13 +76,14 @@ func TestDealLosesNoQuestion(t *testing.T) {
 		for _, question := range before.open {
 			reached := before.reads(before.handed[question])
 			may := len(before.requests) > 0 || before.told && before.standing != 0
-			assert.Equal(t, reached || may && !before.away[question], after.reads(after.handed[question]), "%s of %s", question, at)
+			assert.Equal(t, reached || may && !before.away[question] && !before.taken[question], after.reads(after.handed[question]), "%s of %s", question, at)
 			assert.NotContains(t, withdraw, question, at)
 		}
 		for _, d := range send {
 			assert.False(t, before.reads(before.handed[d.question]), "it is in two hands: %s", at)
 			assert.True(t, before.reads(d.to), "it goes where nobody reads: %s", at)
 			assert.False(t, before.away[d.question], "it was put away: %s", at)
+			assert.False(t, before.taken[d.question], "its answer was taken: %s", at)
 			assert.True(t, d.to != before.standing || before.told && len(before.requests) == 0, "the client knows no task: %s", at)
 			assert.Contains(t, before.open, d.question, at)
 		}

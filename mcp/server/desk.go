@@ -24,9 +24,11 @@ type desk struct {
 
 	// c is who is asked.
 	c client
-	// handed are the questions that were handed over, away those that were put away, with why their answer was refused.
+	// handed are the questions that were handed over, away those that were put away, with why their answer was refused. taken are
+	// those whose answer was taken, with the round meanwhile: what that has read of the task may be older than the answer.
 	handed map[string]handedQuestion
 	away   map[string]error
+	taken  map[string]int
 	told   bool
 	// related is true when the client knows the id of the task.
 	related bool
@@ -69,7 +71,7 @@ func (s *Server) deskFor(known *session, c client, session string, id events.Tas
 	if d == nil {
 		d = &desk{
 			s: s, session: session, known: known, task: id, handed: map[string]handedQuestion{}, away: map[string]error{},
-			wake: func() {}, looked: make(chan struct{}),
+			taken: map[string]int{}, wake: func() {}, looked: make(chan struct{}),
 		}
 		known.desks[id] = d
 	}
@@ -278,7 +280,10 @@ func (d *desk) close() {
 
 // situation is how things stand. known.mu is held.
 func (d *desk) situation(open []question) situation {
-	st := situation{told: d.told, standing: d.s.streams.standing(d.session).number(), handed: map[string]streamNo{}, away: map[string]bool{}}
+	st := situation{
+		told: d.told, standing: d.s.streams.standing(d.session).number(),
+		handed: map[string]streamNo{}, away: map[string]bool{}, taken: map[string]bool{},
+	}
 	for _, q := range open {
 		st.open = append(st.open, q.id)
 	}
@@ -292,6 +297,9 @@ func (d *desk) situation(open []question) situation {
 	}
 	for question := range d.away {
 		st.away[question] = true
+	}
+	for question, round := range d.taken {
+		st.taken[question] = round == d.rounds
 	}
 	return st
 }
@@ -369,7 +377,10 @@ func (d *desk) answered(question, id string, taken bool, refused error) {
 	defer d.known.mu.Unlock()
 	h, ok := d.handed[question]
 	switch {
-	case taken, ok && h.id == id && isPassing(refused):
+	case taken:
+		delete(d.handed, question)
+		d.taken[question] = d.rounds
+	case ok && h.id == id && isPassing(refused):
 		delete(d.handed, question)
 	case ok && h.id == id:
 		delete(d.handed, question)

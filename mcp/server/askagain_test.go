@@ -1,0 +1,51 @@
+package server_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/orch-dev/orch/mcp/server"
+	"github.com/orch-dev/orch/orchestrator"
+)
+
+// late is an API that has looked at a task for a desk, and says so only when it may.
+type late struct {
+	orchestrator.API
+
+	looked, may chan struct{}
+}
+
+// Result implements orchestrator.API.
+func (l *late) Result(ctx context.Context, r orchestrator.ResultRequest) (orchestrator.ResultReply, error) {
+	reply, err := l.API.Result(ctx, r)
+	if !r.SizeOnly {
+		return reply, err
+	}
+	select {
+	case l.looked <- struct{}{}:
+		<-l.may
+	default:
+	}
+	return reply, err
+}
+
+// A question that was answered while somebody looked at the task is not put again by what was seen before.
+func TestAnsweredQuestionsAreNotPutAgain(t *testing.T) {
+	t.Parallel()
+	s := newStand(t, kindsAsked()[0])
+	api := &late{s.n.owner, make(chan struct{}), make(chan struct{})}
+	s.web = s.n.web(t, s.n.face(func(c *server.Config) { c.API, c.Tokens = api, tokens{} }))
+	s.enter()
+	standing, id := s.get(), s.task()
+	s.poll(id)
+	question := standing.question(s.asked)
+	waits := make(chan *stream, 1)
+	go func() { waits <- s.awaits(id) }() // it has no headers before the first message
+	<-api.looked
+	s.reply(question)
+	close(api.may)
+	m := (<-waits).next("result or question", func(m map[string]any) bool { return m["result"] != nil || m["method"] == s.asked.method })
+	assert.NotNil(t, m["result"], "it was put again: %v", m)
+}
