@@ -95,7 +95,7 @@ func (s *Server) callTool(ctx context.Context, req *mcp.CallToolRequest) (*mcp.C
 		if err != nil {
 			return s.refusal(c, req.Params.Name, fault.From(err))
 		}
-		return s.success(req.Params.Name, out), nil
+		return s.shown(c, "", req.Params.Name, s.success(req.Params.Name, out)), nil
 	}
 	run, err := s.begin(ctx, c, tool, req.Params)
 	if err != nil {
@@ -103,7 +103,7 @@ func (s *Server) callTool(ctx context.Context, req *mcp.CallToolRequest) (*mcp.C
 		if err != nil {
 			return s.refusal(c, req.Params.Name, err)
 		}
-		return s.success(req.Params.Name, out), nil
+		return s.shown(c, "", req.Params.Name, s.success(req.Params.Name, out)), nil
 	}
 	run.token = req.Params.GetProgressToken()
 	switch {
@@ -113,7 +113,8 @@ func (s *Server) callTool(ctx context.Context, req *mcp.CallToolRequest) (*mcp.C
 	case run.atOnce(c) && !run.spec.AsksFirst:
 		return nil, &taskStartedError{begun(run.id, run.at, run.ttl)}
 	}
-	return s.attend(ctx, c, run)
+	result, err := s.attend(ctx, c, run)
+	return s.shown(c, run.id, req.Params.Name, result), err
 }
 
 // refuse reports a call that the API never hears of, and returns why.
@@ -312,7 +313,7 @@ func (s *Server) callInside(ctx context.Context, c client, id string, p *mcp.Cal
 		return s.handleText(id, "the call has succeeded in task "+id+" as step "+got.Step+", but too many large answers have not been read. "+
 			"Read the others, then call "+toolStatus+` with {"task_id": "`+id+`"}.`), nil
 	default:
-		return s.success(p.Name, got.Output), nil
+		return s.shown(c, "", p.Name, s.success(p.Name, got.Output)), nil
 	}
 }
 

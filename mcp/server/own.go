@@ -49,6 +49,8 @@ type ownInput struct {
 	For    string          `json:"for"`
 	TaskID string          `json:"task_id"`
 	Wait   float64         `json:"wait_seconds"`
+	Field  string          `json:"field"`
+	Offset *int            `json:"offset"`
 	Reason string          `json:"reason"`
 	States []string        `json:"states"`
 	Limit  int             `json:"limit"`
@@ -81,8 +83,12 @@ func (s *Server) ownTools() []ownTool {
 		},
 		{toolStatus, "Show the state of a task, its steps and why it does not move.", true, id, []string{"task_id"}, s.ownStatus},
 		{
-			toolResult, "Wait for the end of a task, and show its result.", true,
-			map[string]*jsonschema.Schema{"task_id": id["task_id"], "wait_seconds": {Type: "number", Description: "how long to wait at most, 20 by default, 50 at most"}},
+			toolResult, "Wait for the end of a task, and show its result, or a piece of a large one.", true,
+			map[string]*jsonschema.Schema{
+				"task_id": id["task_id"], "wait_seconds": {Type: "number", Description: "how long to wait at most, 20 by default, 50 at most"},
+				"field":  text("only this field of the result"),
+				"offset": {Type: "integer", Description: "only a piece of at most 15 KiB, from this byte on"},
+			},
 			[]string{"task_id"},
 			s.ownResult,
 		},
@@ -141,8 +147,16 @@ func (s *Server) own(t ownTool) mcp.ToolHandler {
 		if whole, ok := out.(*mcp.CallToolResult); ok {
 			return whole, nil
 		}
-		return structured(mustJSON(out)), nil
+		return s.shown(c, resultTask(t, in), t.name, structured(mustJSON(out))), nil
 	}
+}
+
+// resultTask is the task whose result a tool of the face shows.
+func resultTask(t ownTool, in ownInput) events.TaskID {
+	if t.name != toolResult {
+		return ""
+	}
+	return events.TaskID(in.TaskID)
 }
 
 // read decodes and checks the input of a tool of the face.
@@ -235,7 +249,9 @@ func (s *Server) ownStatus(ctx context.Context, c *client, in *ownInput) (any, e
 	if t, err = s.withRoom(ctx, *c, t); err != nil {
 		return nil, err
 	}
-	c.room.spareTask(&t)
+	if s.showsAll(*c) {
+		c.room.spareTask(&t)
+	}
 	why, err := s.cfg.API.Explain(ctx, orchestrator.GetRequest{ID: t.ID})
 	return object{"task": t, "causes": why.Causes}, err
 }

@@ -41,6 +41,12 @@ func (s *Server) ownResult(ctx context.Context, c *client, in *ownInput) (any, e
 	if r.State == statemachine.Done {
 		r.Output = s.cfg.Reveal(ctx, id, c.who.Name, r.Output)
 	}
+	switch {
+	case r.State == statemachine.Done && (in.Field != "" || in.Offset != nil):
+		return pieceOf(r, in)
+	case r.Over && !s.showsAll(*c):
+		return flat(r), nil
+	}
 	r.Output = c.room.value(r.Output)
 	if r.Over {
 		return r, nil

@@ -5,10 +5,10 @@ func codingTools() []profileTool {
 	return []profileTool{
 		{"find", "GLOB_SEARCH", "Find files by name, newest first, such as **/*.go. For their text use grep.", []string{"pattern", "path?: folder"}, nil},
 		{"grep", "GREP_SEARCH", "Search the text of files by a regular expression (RE2; (?i) ignores case). To read a file use read.", []string{"pattern", "path?: file or folder", "glob?: of file names, such as *.go", "output_mode?"}, nil},
-		{"read", "FILE_READ", "Read a file with numbered lines. Needed before edit. For long files give offset and limit.", []string{"file_path", "offset?: first line, from 0", "limit?"}, nil},
+		{"read", "FILE_READ", "Read a file with numbered lines. Needed before edit. For long files give offset and limit.", []string{"file_path", "offset?: first line, from 1", "limit?"}, nil},
 		{"edit", "FILE_EDIT", "Replace an exact text in a file that was read in this session. The text must occur once, or set replace_all. For several places use patch.", []string{"file_path", "old_string: with its white space, without line numbers", "new_string", "replace_all?"}, nil},
 		{"patch", "patch_apply", "Apply a unified diff to a file, all of it or nothing. For one place edit is simpler.", []string{"path", "patch: unified diff"}, nil},
-		{"write", "FILE_WRITE", "Write a whole file: a new one, or in place of what is there. To change a part use edit.", []string{"file_path", "content"}, nil},
+		{"write", "FILE_WRITE", "Write a whole file, new or in place of another. To change a part use edit.", []string{"file_path", "content"}, nil},
 		{"delete", "FILE_DELETE", "Delete a file. A person is always asked first.", []string{"file_path"}, nil},
 		{"bash", "BASH_EXECUTE", "Run a shell command in the project, without terminal and input. Not to read, search or edit files, nor to commit. Destructive commands ask a person.", []string{"command", "timeout?: ms"}, nil},
 		{"test", "TEST_EXECUTE", "Run the tests of the project and say which fail and why (go, npm, jest, vitest, node, pytest, cargo). Prefer it to bash.", []string{"test_path?: file or folder", "coverage?"}, nil},
@@ -26,7 +26,7 @@ func codingTools() []profileTool {
 		{"undo", "PROJECT_UNDO", "Put back the files that this session has changed. A person is asked first.", []string{"task?: only this call", "dry_run?: only look"}, nil},
 		{"submit", toolSubmit, "Run a plan of many calls as one durable task, with dependencies, retries and approvals. For one call use its tool. Resource " + planSchemaURI + " describes plans.", []string{"plan: object or YAML: {orch: v1, name, steps: [{id, tool, with, needs}]}", "inputs?", "validate_only?"}, nil},
 		{"status", toolStatus, "Show how far a task is, and why it does not move.", []string{"task_id"}, nil},
-		{"cancel", toolCancel, "Stop a task: a plan, or a call that was handed back.", []string{"task_id"}, nil},
-		{"result", toolResult, "Wait for the result of a task that goes on: a plan, or a call that was handed back.", []string{"task_id", "wait_seconds?"}, nil},
+		{"cancel", toolCancel, "Stop a task.", []string{"task_id"}, nil},
+		{"result", toolResult, "Wait for the result of a task that goes on: a plan, or a call that was handed back. Also shows more of a large result.", []string{"task_id", "wait_seconds?", "field?", "offset?"}, nil},
 	}
 }

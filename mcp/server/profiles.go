@@ -171,7 +171,7 @@ func (s *Server) profileList(c client, list *mcp.ListToolsResult) (*mcp.ListTool
 	for _, t := range list.Tools {
 		if patterns != nil && patterns.names(t.Name) && s.lists(c, t.Name) {
 			other := *t
-			other.Name = shownName(t.Name, names)
+			other.Name, other.OutputSchema = shownName(t.Name, names), nil // results are texts
 			shown = append(shown, &other)
 		}
 	}

@@ -76,9 +76,9 @@ func TestCallsInAProfile(t *testing.T) {
 		return w.post(`{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"` + tool + `","arguments":` + args + `}}`).body
 	}
 	assert.Contains(t, call("read", `{"file_path":"a.txt"}`), "one")
-	assert.Contains(t, call("edit", `{"file_path":"a.txt","old_string":"one","new_string":"two"}`), `"replacements":1`)
-	assert.Contains(t, call("grep", `{"pattern":"two"}`), `"total":1`)
-	assert.Contains(t, call("ask", `{"description":"may I","rationale":"so"}`), `"status":"pending"`)
+	assert.Contains(t, call("edit", `{"file_path":"a.txt","old_string":"one","new_string":"two"}`), `\"replacements\":1`)
+	assert.Contains(t, call("grep", `{"pattern":"two"}`), `\"total\":1`)
+	assert.Contains(t, call("ask", `{"description":"may I","rationale":"so"}`), `\"status\":\"pending\"`)
 	assert.Contains(t, call("FILE_READ", `{"file_path":"a.txt"}`), "it is read here")
 	assert.Contains(t, call("read", `{"file_path":"../a.txt"}`), "OUTSIDE_ROOT")
 	assert.Contains(t, call("read", `{"file_path":7}`), "VALIDATION_ERROR")

@@ -89,6 +89,7 @@ func (s *Server) detailed(ctx context.Context, c client, t orchestrator.TaskView
 	fields := st.v2()
 	switch {
 	case o.result != nil:
+		o.result = s.shown(c, t.ID, toolOfTask(t), o.result)
 		c.room.spareCall(o.result)
 		fields["result"] = whole(o.result)
 	case o.err != nil:
@@ -147,6 +148,7 @@ func (s *Server) taskResult(ctx context.Context, c client, p *taskParams) (*repl
 	if err != nil {
 		return nil, err
 	}
+	result = s.shown(c, t.ID, toolOfTask(t), result)
 	c.room.spareCall(result)
 	meta := mcp.Meta{}
 	maps.Copy(meta, result.Meta)

@@ -66,8 +66,16 @@ func (s *Server) ToolCaller(ctx context.Context, token string) (*ToolCaller, err
 		return nil, fault.New(fault.TokenExpired, "the token has expired").WithHint("get a new one")
 	}
 	return &ToolCaller{s, client{
-		sessionless: true, who: who, caps: &mcp.ClientCapabilities{}, note: func(string) string { return "" }, room: s.rooms.room(who.Name),
+		sessionless: true, who: who, caps: &mcp.ClientCapabilities{}, note: programNote, room: s.rooms.room(who.Name),
 	}}, nil
+}
+
+// programNote is what the requests of a program note: it gets results as they are in the catalogue.
+func programNote(name string) string {
+	if name == noteProfile {
+		return ProfileAll
+	}
+	return ""
 }
 
 // FromHere refuses requests of web pages of other origins, and those to another host than this one, as the MCP face

@@ -188,6 +188,14 @@ func callOf(t orchestrator.TaskView) *orchestrator.StepView {
 	return nil
 }
 
+// toolOfTask is the tool of a task that was made for one call, empty for a plan.
+func toolOfTask(t orchestrator.TaskView) string {
+	if call := callOf(t); call != nil {
+		return call.Tool
+	}
+	return ""
+}
+
 // success is the result of a tool that has ended well.
 func (s *Server) success(name string, out json.RawMessage) *mcp.CallToolResult {
 	tool, _ := s.cfg.Catalogue.Get(name)

@@ -1,0 +1,297 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/orch-dev/orch/events"
+)
+
+// In a profile a result goes to a model: once, as text, and no more of it than a model can use. It is one line of JSON with what is
+// short, and then each long text under its name. What is left out stays in the log, and the line says how to get it.
+
+// maxResult is how many bytes of one result a profile shows.
+const maxResult = 16 << 10
+
+// longText is from how many bytes on a text stands below the line of JSON; one of several lines always does.
+const longText = 400
+
+// showsAll reports whether a client gets results as the catalogue has them, with their data.
+func (s *Server) showsAll(c client) bool {
+	profile := s.profileOf(c)
+	return profile == "" || profile == ProfileAll
+}
+
+// shown is a result as the profile of a client shows it. task is where the log has the whole, empty for nowhere.
+func (s *Server) shown(c client, task events.TaskID, tool string, r *mcp.CallToolResult) *mcp.CallToolResult {
+	if r == nil || s.showsAll(c) {
+		return r
+	}
+	v := resultView{tool: tool, more: s.moreOf(c, task)}
+	data, _ := r.StructuredContent.(json.RawMessage)
+	text, repeats := onlyText(r)
+	switch {
+	case len(data) > 0 && repeats && text == string(data):
+		r.Content = []mcp.Content{&mcp.TextContent{Text: v.render(s.belowRoot(c, data))}}
+	case len(r.Content) == 0 && r.StructuredContent != nil:
+		r.Content = []mcp.Content{&mcp.TextContent{Text: v.render(mustJSON(r.StructuredContent))}}
+	default:
+		boundTexts(r.Content)
+	}
+	r.StructuredContent = nil
+	return r
+}
+
+// belowRoot shows paths of files as the calls of a profile with words of its own take them: relative to the root. Texts stay as they are.
+func (s *Server) belowRoot(c client, data json.RawMessage) json.RawMessage {
+	if narrowed(s.profileOf(c)) == nil {
+		return data
+	}
+	root := bytes.Trim(plainJSON(s.cfg.Root+"/"), `"`)
+	for _, before := range []string{`"file":"`, `"file_path":"`, `"path":"`, `["`, `,"`} {
+		data = bytes.ReplaceAll(data, append([]byte(before), root...), []byte(before))
+	}
+	return data
+}
+
+// onlyText is the content of a result that is a single text.
+func onlyText(r *mcp.CallToolResult) (string, bool) {
+	if len(r.Content) != 1 {
+		return "", false
+	}
+	t, ok := r.Content[0].(*mcp.TextContent)
+	if !ok {
+		return "", false
+	}
+	return t.Text, true
+}
+
+// boundTexts cuts the texts of a result that has no data in which something could be found again.
+func boundTexts(content []mcp.Content) {
+	for _, block := range content {
+		if t, ok := block.(*mcp.TextContent); ok {
+			t.Text, _ = cutText(t.Text, maxResult/len(content), true)
+		}
+	}
+}
+
+// moreOf says how a client gets at the rest of a field of the result of a task.
+func (s *Server) moreOf(c client, task events.TaskID) func(field string, from int) string {
+	if task == "" {
+		return func(string, int) string { return "" }
+	}
+	name := shownName(toolResult, s.withoutDots())
+	for _, t := range narrowed(s.profileOf(c)) {
+		if t.tool == toolResult {
+			name = t.name
+		}
+	}
+	return func(field string, from int) string {
+		return fmt.Sprintf(`; %s {"task_id":"%s","field":"%s","offset":%d} has more`, name, task, field, from)
+	}
+}
+
+// resultView shows one result.
+type resultView struct {
+	tool string
+	// more says how to get the rest of a field, from an offset on.
+	more func(field string, from int) string
+}
+
+// shownField is one field of a result: JSON, or a text that stands below the line.
+type shownField struct {
+	name string
+	raw  json.RawMessage
+	text string
+	long bool
+	// note says what is left out.
+	note string
+}
+
+func (f shownField) size() int {
+	if f.long {
+		return len(f.name) + len(f.text) + len(":\n\n")
+	}
+	return len(f.name) + len(f.raw) + len(`"":,`)
+}
+
+// render is an object as text of at most maxResult bytes.
+func (v resultView) render(object json.RawMessage) string {
+	fields, err := fieldsInOrder(object)
+	if err != nil { // no object
+		text, _ := cutText(string(object), maxResult, false)
+		return text
+	}
+	whole := textOf(fields)
+	if len(whole) <= maxResult {
+		return whole
+	}
+	for budget := maxResult - 256; budget > 1024; budget -= 512 { // the notes take room as well
+		if whole = textOf(v.cut(fields, budget)); len(whole) <= maxResult {
+			return whole
+		}
+	}
+	whole, _ = cutText(whole, maxResult, false)
+	return whole
+}
+
+// cut shortens the largest fields until all fit.
+func (v resultView) cut(fields []shownField, budget int) []shownField {
+	limit := fairLimit(fields, budget)
+	out := slices.Clone(fields)
+	for i, f := range out {
+		switch {
+		case f.size() <= limit:
+		case f.long:
+			out[i] = v.cutLong(f, limit, fields)
+		default:
+			short, kept := cutJSON(f.raw, limit-len(f.name))
+			out[i].raw, out[i].note = short, kept+v.more(f.name, 0)
+		}
+	}
+	return out
+}
+
+// cutLong shortens a text. What a program says has its point at the end; everything else is read from the beginning.
+func (v resultView) cutLong(f shownField, limit int, all []shownField) shownField {
+	short, next := cutText(f.text, limit-len(f.name), slices.Contains([]string{"stdout", "stderr", "output"}, f.name))
+	f.note = fmt.Sprintf("%d of %d bytes are not shown", len(f.text)-min(len(short), len(f.text)), len(f.text))
+	if v.tool == "FILE_READ" {
+		f.note = linesLeft(all, strings.Count(short, "\n"))
+	} else {
+		f.note += v.more(f.name, next)
+	}
+	f.text = short
+	return f
+}
+
+// linesLeft says with which offset a file is read on.
+func linesLeft(fields []shownField, lines int) string {
+	number := map[string]int{}
+	for _, f := range fields {
+		var n int
+		if json.Unmarshal(f.raw, &n) == nil {
+			number[f.name] = n
+		}
+	}
+	next := number["start_line"] + lines
+	return fmt.Sprintf("ends before line %d of %d; read on with offset %d", next, number["total_lines"], next)
+}
+
+// textOf is the line of JSON, and the long texts.
+func textOf(fields []shownField) string {
+	var line, texts strings.Builder
+	var notes []string
+	line.WriteByte('{')
+	for _, f := range fields {
+		if f.note != "" {
+			notes = append(notes, f.name+": "+f.note)
+		}
+		if f.long {
+			texts.WriteString("\n" + f.name + ":\n" + f.text)
+			continue
+		}
+		line.WriteString(string(mustJSON(f.name)) + ":" + string(f.raw) + ",")
+	}
+	if notes != nil {
+		line.WriteString(`"left_out":` + string(plainJSON(notes)) + ",")
+	}
+	return strings.TrimSuffix(line.String(), ",") + "}" + texts.String()
+}
+
+// plainJSON is JSON for readers: without escapes that only web pages need.
+func plainJSON(value any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(value)
+	return bytes.TrimSpace(b.Bytes())
+}
+
+// fieldsInOrder are the fields of an object as they stand there.
+func fieldsInOrder(object json.RawMessage) ([]shownField, error) {
+	d := json.NewDecoder(bytes.NewReader(object))
+	if open, err := d.Token(); err != nil || open != json.Delim('{') {
+		return nil, fmt.Errorf("no object: %w", err)
+	}
+	var fields []shownField
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		f := shownField{name: fmt.Sprint(name)}
+		if err := d.Decode(&f.raw); err != nil {
+			return nil, err
+		}
+		f.raw = oneLine(f.raw)
+		if f.raw[0] == '"' && json.Unmarshal(f.raw, &f.text) == nil {
+			f.long = len(f.text) >= longText || strings.Contains(f.text, "\n")
+		}
+		fields = append(fields, f)
+	}
+	return fields, nil
+}
+
+// fairLimit is the size to which the largest fields are cut so that all fit into a budget.
+func fairLimit(fields []shownField, budget int) int {
+	sizes := make([]int, len(fields))
+	for i, f := range fields {
+		sizes[i] = f.size()
+	}
+	slices.Sort(sizes)
+	for i, size := range sizes {
+		if share := budget / (len(sizes) - i); size > share {
+			return share
+		}
+		budget -= size
+	}
+	return budget
+}
+
+// cutText shortens a text, at the end of a line where one is near: its beginning, and its end as well if both matter. next is where
+// what is not shown begins.
+func cutText(text string, limit int, both bool) (short string, next int) {
+	limit = max(limit, 64)
+	if len(text) <= limit {
+		return text, len(text)
+	}
+	if !both {
+		head := beginning(text, limit)
+		return head, len(head)
+	}
+	const gap = 48
+	head := beginning(text, (limit-gap)/3)
+	tail := ending(text[len(head):], (limit-gap)*2/3)
+	left := len(text) - len(head) - len(tail)
+	return fmt.Sprintf("%s\n[… %d bytes are not shown …]\n%s", strings.TrimSuffix(head, "\n"), left, tail), len(head)
+}
+
+// beginning is the beginning of a text in at most so many bytes.
+func beginning(text string, limit int) string {
+	for limit > 0 && !utf8.RuneStart(text[limit]) {
+		limit--
+	}
+	if line := strings.LastIndexByte(text[:limit], '\n'); line >= limit/2 {
+		limit = line + 1
+	}
+	return text[:limit]
+}
+
+// ending is the end of a text in at most so many bytes.
+func ending(text string, limit int) string {
+	from := max(len(text)-limit, 0)
+	for from < len(text) && !utf8.RuneStart(text[from]) {
+		from++
+	}
+	if line := strings.IndexByte(text[from:], '\n'); line >= 0 && line < limit/2 {
+		from += line + 1
+	}
+	return text[from:]
+}

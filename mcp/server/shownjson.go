@@ -1,0 +1,113 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+)
+
+// cutJSON shortens a JSON value to about so many bytes, and says what it has left out.
+func cutJSON(raw json.RawMessage, limit int) (json.RawMessage, string) {
+	var items []json.RawMessage
+	if raw[0] != '[' || json.Unmarshal(raw, &items) != nil || len(items) == 0 {
+		return shortened(raw, limit), fmt.Sprintf("%d bytes, shortened", len(raw))
+	}
+	kept, texts := cutList(items, limit)
+	if len(kept) == len(items) {
+		return texts, fmt.Sprintf("all %d items, with long texts cut", len(items))
+	}
+	return texts, fmt.Sprintf("the first %d of %d items", len(kept), len(items))
+}
+
+// cutList keeps all items, with their long texts cut, if that is enough, and else the first.
+func cutList(items []json.RawMessage, limit int) (kept []json.RawMessage, text json.RawMessage) {
+	for _, longest := range []int{1 << 30, 2000, 500, 150} {
+		kept = nil
+		size := 2
+		for _, item := range items {
+			short := shortTexts(item, longest)
+			if size += len(short) + 1; size > limit {
+				break
+			}
+			kept = append(kept, short)
+		}
+		if len(kept) == len(items) {
+			break
+		}
+	}
+	if len(kept) == 0 {
+		kept = []json.RawMessage{shortened(items[0], limit)}
+	}
+	return kept, joined(kept)
+}
+
+func joined(items []json.RawMessage) json.RawMessage {
+	parts := make([][]byte, len(items))
+	for i, item := range items {
+		parts[i] = item
+	}
+	return append(append([]byte("["), bytes.Join(parts, []byte(","))...), ']')
+}
+
+// shortened cuts what is nested in a value until it fits.
+func shortened(raw json.RawMessage, limit int) json.RawMessage {
+	fields, err := fieldsInOrder(raw)
+	if err != nil {
+		return shortTexts(raw, max(limit, 64))
+	}
+	for i := range fields {
+		fields[i].long = false
+	}
+	share := fairLimit(fields, limit)
+	var b bytes.Buffer
+	b.WriteByte('{')
+	for i, f := range fields {
+		if f.size() > share {
+			f.raw, _ = cutJSON(f.raw, share-len(f.name)-len(`"":,`))
+		}
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		if b.Len()+f.size() > limit && i > 0 {
+			fmt.Fprintf(&b, `"…":"%d more"`, len(fields)-i)
+			break
+		}
+		b.Write(mustJSON(f.name))
+		b.WriteByte(':')
+		b.Write(f.raw)
+	}
+	b.WriteByte('}')
+	return b.Bytes()
+}
+
+// shortTexts cuts the texts of a value.
+func shortTexts(raw json.RawMessage, longest int) json.RawMessage {
+	if len(raw) <= longest {
+		return raw
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var value any
+	if d.Decode(&value) != nil {
+		return raw
+	}
+	return plainJSON(cutTexts(value, longest))
+}
+
+func cutTexts(value any, longest int) any {
+	switch v := value.(type) {
+	case string:
+		if len(v) > longest {
+			return beginning(v, longest) + "…"
+		}
+	case []any:
+		for i := range v {
+			v[i] = cutTexts(v[i], longest)
+		}
+	case map[string]any:
+		for name := range v {
+			v[name] = cutTexts(v[name], longest)
+		}
+	}
+	return value
+}
