@@ -30,6 +30,8 @@ type installOptions struct {
 	tools           []string
 	profile         string
 	writes          string
+	// noCheck leaves out that what was written is started, as the client would.
+	noCheck bool
 }
 
 func newMCPInstall(a *app) *cobra.Command {
@@ -38,7 +40,8 @@ func newMCPInstall(a *app) *cobra.Command {
 		Use:   "install --client CLIENT",
 		Short: "Tell an MCP client how to reach orch",
 		Long: `Write orch into the configuration of an MCP client. It shows what it would change, asks, keeps the former file
-beside the new one, and touches nothing else in it. A second time there is nothing to change.
+beside the new one, and touches nothing else in it. A second time there is nothing to change. Before it writes, it starts
+what the client will start, with the few variables that clients pass on, and lists the tools; what does not work is not written.
 
 The client starts "orch mcp serve" with the root and the data directory of now, or with --http speaks to the node
 that orch serve runs. No secret is written: over HTTP the client takes the token from the variable ORCH_TOKEN, or asks for it.`,
@@ -48,6 +51,7 @@ that orch serve runs. No secret is written: over HTTP the client takes the token
 	}
 	o.addTo(cmd)
 	cmd.Flags().BoolVar(&o.http, "http", false, "reach the node of orch serve instead of starting orch")
+	cmd.Flags().BoolVar(&o.noCheck, "no-check", false, "do not start what the client will start")
 	cmd.Flags().StringSliceVar(&o.tools, "tools", nil, "show only tools with these names or globs")
 	cmd.Flags().BoolVar(&o.readsOnly, "only-read", false, "show only tools that change nothing")
 	cmd.Flags().StringVar(&o.profile, "profile", "", "which tools the client sees, and in which words: "+strings.Join(server.Profiles(), ", ")+" (default coding, with --tools all)")
@@ -85,6 +89,8 @@ type configuration struct {
 	client  clients.Client
 	file    string
 	content []byte
+	// check is true when what the client will start is to be started before anything is written.
+	check bool
 }
 
 // openConfiguration finds and reads the file of the client that was named.
@@ -110,7 +116,7 @@ func (a *app) openConfiguration(o installOptions) (configuration, error) {
 		return configuration{}, err
 	}
 	content, err := clients.Read(file)
-	return configuration{client, file, content}, err
+	return configuration{client: client, file: file, content: content}, err
 }
 
 func (a *app) installMCP(ctx context.Context, o installOptions) error {
@@ -126,6 +132,7 @@ func (a *app) installMCP(ctx context.Context, o installOptions) error {
 	if err != nil {
 		return err
 	}
+	c.check = !o.http && !o.noCheck && !o.dryRun
 	var next []string
 	if o.http {
 		next = append(next, "keep a node running: orch serve", a.tokenFor(c.client))
@@ -239,6 +246,8 @@ type configChange struct {
 	DryRun  bool   `json:"dry_run,omitempty"`
 	Backup  string `json:"backup,omitempty"`
 	Diff    string `json:"diff,omitempty"`
+	// Check is what the client will find, when that was tried.
+	Check *checked `json:"check,omitempty"`
 	// Next is what is left to do, in order.
 	Next []string `json:"next,omitempty"`
 }
@@ -247,18 +256,21 @@ type configChange struct {
 func (a *app) changeConfiguration(ctx context.Context, c configuration, after []byte, o installOptions, next []string) error {
 	done := configChange{Client: c.client.ID, File: c.file, DryRun: o.dryRun, Diff: patch.Between(c.file, c.content, after)}
 	shown := true
-	if done.Diff != "" && !o.dryRun {
-		if !o.yes {
-			if err := a.confirm(ctx, done.Diff, "Write this?", "see the change with --dry-run"); err != nil {
-				return err
-			}
-			shown = false
-		}
-		backup, err := clients.Write(c.file, c.content, after, a.now())
-		if err != nil {
+	if done.Diff != "" && !o.dryRun && !o.yes {
+		if err := a.confirm(ctx, done.Diff, "Write this?", "see the change with --dry-run"); err != nil {
 			return err
 		}
-		done.Changed, done.Backup, done.Next = true, backup, next
+		shown = false
+	}
+	var err error
+	if done.Check, err = a.checkEntry(ctx, c, after, o.name); err != nil {
+		return err
+	}
+	if done.Diff != "" && !o.dryRun {
+		if done.Backup, err = c.write(after, a.now()); err != nil {
+			return err
+		}
+		done.Changed, done.Next = true, next
 	}
 	return a.emit(view{data: done, names: []string{c.file}, text: func(w io.Writer) error {
 		var lines []string
@@ -271,15 +283,20 @@ func (a *app) changeConfiguration(ctx context.Context, c configuration, after []
 
 // lines say what became of the file.
 func (c configChange) lines() []string {
+	var lines []string
 	switch {
 	case c.Diff == "":
-		return []string{"nothing to change in " + c.File}
+		lines = append(lines, "nothing to change in "+c.File)
 	case c.DryRun:
-		return []string{"nothing was written (--dry-run)"}
+		lines = append(lines, "nothing was written (--dry-run)")
+	default:
+		lines = append(lines, "written: "+c.File)
 	}
-	lines := []string{"written: " + c.File}
 	if c.Backup != "" {
 		lines = append(lines, "before:  "+c.Backup)
+	}
+	if c.Check != nil {
+		lines = append(lines, "works:   "+c.Check.String())
 	}
 	for _, n := range c.Next {
 		lines = append(lines, "next:    "+n)

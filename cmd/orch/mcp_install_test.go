@@ -25,7 +25,7 @@ func TestInstallAsks(t *testing.T) {
 	for typed, want := range map[string]int{"y\n": exitOK, "YES\n": exitOK, "n\n": exitCancelled, "\n": exitCancelled, "": exitCancelled} {
 		p := newTerminal(t, typed)
 		file := filepath.Join(p.home, ".cursor", "mcp.json")
-		require.Equal(t, want, p.run(t.Context(), []string{"mcp", "install", "--client", "cursor"}), typed)
+		require.Equal(t, want, p.run(t.Context(), []string{"mcp", "install", "--client", "cursor", "--no-check"}), typed)
 		assert.Contains(t, p.err.String(), "+++ "+file)
 		assert.Contains(t, p.err.String(), "Write this? [y/N]")
 		if want == exitOK {
@@ -53,6 +53,53 @@ func TestInstallPassesTheSelection(t *testing.T) {
 	p := newTerminal(t, "")
 	require.Equal(t, exitOK, p.run(t.Context(), []string{"mcp", "install", "--client", "vscode", "--tools", "FILE_*,orch_*", "--only-read", "--dry-run"}))
 	assert.Contains(t, p.out.String(), `"--tools", "FILE_*,orch_*", "--only-read", "--portable-names"]`)
+}
+
+// server writes a program that speaks as much MCP as a script says, and returns its path.
+func serverScript(t *testing.T, tools string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "orch")
+	text := `#!/bin/sh
+while read -r line; do case $line in
+*'"initialize"'*) echo '{"jsonrpc":"2.0","id":1,"result":{"serverInfo":{"name":"orch","version":"9"}}}';;
+*'"tools/list"'*) echo '` + tools + `';;
+esac; done
+`
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o755))
+	return path
+}
+
+// TestInstallTriesTheEntry: what the client would start is started first, and what it could not use is not written.
+func TestInstallTriesTheEntry(t *testing.T) {
+	t.Parallel()
+	p := newTerminal(t, "")
+	p.exe = serverScript(t, `{"jsonrpc":"2.0","id":2,"result":{"tools":[{"name":"a"},{"name":"b"}]}}`)
+	file := filepath.Join(p.home, ".cursor", "mcp.json")
+	install := []string{"mcp", "install", "--client", "cursor", "--yes"}
+	require.Equal(t, exitOK, p.run(t.Context(), install), p.err.String())
+	assert.Contains(t, p.out.String(), "works:   2 tools in 37 bytes, profile coding, orch 9\n")
+	was, err := os.ReadFile(file)
+	require.NoError(t, err)
+
+	// A second time it is not written, and tried again.
+	p.out.Reset()
+	require.Equal(t, exitOK, p.run(t.Context(), install))
+	assert.Contains(t, p.out.String(), "nothing to change in "+file)
+	assert.Contains(t, p.out.String(), "works:   2 tools")
+
+	for name, tc := range map[string]struct{ tools, want string }{
+		"no tools":   {`{"jsonrpc":"2.0","id":2,"result":{"tools":[]}}`, "lists no tools"},
+		"an error":   {`{"jsonrpc":"2.0","id":2,"error":{"code":-32603,"message":"no log"}}`, "answers tools/list with an error: no log"},
+		"no message": {`orch 1.0 starts`, `what is no message: "orch 1.0 starts"`},
+	} {
+		p.exe = serverScript(t, tc.tools)
+		require.Equal(t, exitFailed, p.run(t.Context(), install), name)
+		assert.Contains(t, p.err.String(), "Cursor could not use it", name)
+		assert.Contains(t, p.err.String(), tc.want, name)
+		now, err := os.ReadFile(file)
+		require.NoError(t, err)
+		assert.Equal(t, string(was), string(now), name)
+	}
 }
 
 func TestInstallRefuses(t *testing.T) {

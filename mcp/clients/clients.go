@@ -4,6 +4,7 @@ package clients
 
 import (
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,16 +19,20 @@ const TokenVariable = "ORCH_TOKEN"
 type Client struct {
 	// ID is its name on the command line, Title that for people.
 	ID, Title string
-	// Source is the page that the facts come from.
-	Source string
+	// Source is the page that the facts come from, Checked the month in which somebody has looked.
+	Source, Checked string
 	// Reload says how the client takes notice of the change.
 	Reload string
 
 	// user and project name the file; an empty one means that the client has none.
 	user    func(Place) string
 	project string
-	// table is the key that holds the servers.
-	table string
+	// other is another ending that the file may have; it is used where such a file exists.
+	other string
+	// table is the path of keys to the servers.
+	table []string
+	// former reports whether a decoded file has servers in a way that the client has left; nil when it has left none.
+	former func(map[string]any) bool
 	// form is the language of the file.
 	form form
 	// stdio and http make an entry. A nil http means that the client cannot get a token without its file.
@@ -96,13 +101,25 @@ func (c Client) HasProject() bool { return c.project != "" }
 // File returns the path of the configuration. VALIDATION_ERROR when the client has no such file.
 func (c Client) File(p Place) (string, error) {
 	if !p.InProject {
-		return c.user(p), nil
+		return c.existing(c.user(p)), nil
 	}
 	if c.project == "" {
 		return "", fault.New(fault.ValidationError, "%s has no configuration of projects", c.Title).WithField("--project").
 			WithHint("leave it out: the file of the user is good for every project")
 	}
-	return filepath.Join(p.Project, filepath.FromSlash(c.project)), nil
+	return c.existing(filepath.Join(p.Project, filepath.FromSlash(c.project))), nil
+}
+
+// existing returns the path with the other ending when there is such a file.
+func (c Client) existing(path string) string {
+	if c.other == "" {
+		return path
+	}
+	other := strings.TrimSuffix(path, filepath.Ext(path)) + c.other
+	if _, err := os.Stat(other); err == nil {
+		return other
+	}
+	return path
 }
 
 // change returns the entry as the client wants it.
@@ -156,4 +173,13 @@ func with(table map[string]any, key string, value any) map[string]any {
 		table[key] = value
 	}
 	return table
+}
+
+// withIn returns a copy of a decoded file with another table at the end of a path of keys.
+func withIn(file map[string]any, path []string, table map[string]any) map[string]any {
+	if len(path) > 1 {
+		inner, _ := file[path[0]].(map[string]any)
+		table = withIn(inner, path[1:], table)
+	}
+	return with(file, path[0], table)
 }

@@ -1,6 +1,7 @@
 package clients_test
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -34,6 +35,7 @@ func TestFilesOfUsers(t *testing.T) {
 		env    map[string]string
 		want   string
 	}{
+		{"antigravity", "linux", nil, "/home/ada/.gemini/config/mcp_config.json"},
 		{"claude-code", "linux", nil, "/home/ada/.claude.json"},
 		{"claude-code", "linux", map[string]string{"CLAUDE_CONFIG_DIR": "/etc/claude"}, "/etc/claude/.claude.json"},
 		{"claude-desktop", "linux", nil, "/home/ada/.config/Claude/claude_desktop_config.json"},
@@ -41,7 +43,13 @@ func TestFilesOfUsers(t *testing.T) {
 		{"claude-desktop", "windows", map[string]string{"APPDATA": "/roaming"}, "/roaming/Claude/claude_desktop_config.json"},
 		{"codex", "linux", nil, "/home/ada/.codex/config.toml"},
 		{"codex", "darwin", map[string]string{"CODEX_HOME": "/codex"}, "/codex/config.toml"},
+		{"copilot", "linux", nil, "/home/ada/.copilot/mcp-config.json"},
+		{"copilot", "darwin", map[string]string{"COPILOT_HOME": "/copilot"}, "/copilot/mcp-config.json"},
 		{"cursor", "windows", nil, "/home/ada/.cursor/mcp.json"},
+		{"devin", "darwin", nil, "/home/ada/.config/devin/mcp_config.json"},
+		{"devin", "windows", map[string]string{"APPDATA": "/roaming"}, "/roaming/devin/mcp_config.json"},
+		{"opencode", "linux", map[string]string{"XDG_CONFIG_HOME": "/xdg"}, "/xdg/opencode/opencode.json"},
+		{"opencode", "windows", nil, "/home/ada/.config/opencode/opencode.json"},
 		{"gemini", "linux", nil, "/home/ada/.gemini/settings.json"},
 		{"vscode", "linux", nil, "/home/ada/.config/Code/User/mcp.json"},
 		{"vscode", "linux", map[string]string{"XDG_CONFIG_HOME": "/xdg"}, "/xdg/Code/User/mcp.json"},
@@ -64,7 +72,8 @@ func TestFilesOfProjects(t *testing.T) {
 	want := map[string]string{
 		"claude-code": "/src/.mcp.json", "codex": "/src/.codex/config.toml", "cursor": "/src/.cursor/mcp.json",
 		"gemini": "/src/.gemini/settings.json", "vscode": "/src/.vscode/mcp.json", "zed": "/src/.zed/settings.json",
-		"claude-desktop": "", "windsurf": "",
+		"copilot": "/src/.mcp.json", "devin": "/src/.devin/mcp_config.json", "opencode": "/src/opencode.json",
+		"antigravity": "", "claude-desktop": "", "windsurf": "",
 	}
 	require.ElementsMatch(t, clients.IDs(), keys(want))
 	for id, file := range want {
@@ -73,6 +82,19 @@ func TestFilesOfProjects(t *testing.T) {
 		assert.Equal(t, file, filepath.ToSlash(got))
 		assert.Equal(t, file == "", fault.Has(err, fault.ValidationError), id)
 		assert.Equal(t, file != "", c.HasProject(), id)
+	}
+}
+
+// TestTheFileThatIsThere: of two endings the one counts that a user has.
+func TestTheFileThatIsThere(t *testing.T) {
+	t.Parallel()
+	place := clients.Place{OS: "linux", Project: t.TempDir(), InProject: true}
+	c := client(t, "opencode")
+	for _, name := range []string{"opencode.json", "opencode.jsonc"} {
+		file, err := c.File(place)
+		require.NoError(t, err)
+		assert.Equal(t, name, filepath.Base(file))
+		require.NoError(t, os.WriteFile(filepath.Join(place.Project, "opencode.jsonc"), []byte("{}"), 0o600))
 	}
 }
 
@@ -88,7 +110,7 @@ func TestFindTellsWhatThereIs(t *testing.T) {
 	t.Parallel()
 	_, err := clients.Find("emacs")
 	require.ErrorIs(t, err, fault.New(fault.ValidationError, ""))
-	assert.Contains(t, fault.From(err).Hint, "claude-code, claude-desktop, codex, cursor")
+	assert.Contains(t, fault.From(err).Hint, "antigravity, claude-code, claude-desktop, codex, copilot, cursor")
 }
 
 // TestNoClientGetsASecret: an entry names the variable, or there is none over HTTP.
@@ -110,6 +132,7 @@ func TestEveryClientNamesItsSource(t *testing.T) {
 	t.Parallel()
 	for _, c := range clients.All() {
 		assert.Regexp(t, `^https://`, c.Source, c.ID)
+		assert.Regexp(t, `^20\d\d-\d\d$`, c.Checked, c.ID)
 		assert.NotEmpty(t, c.Reload, c.ID)
 		assert.NotEmpty(t, c.Title, c.ID)
 	}

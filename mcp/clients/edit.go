@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/orch-dev/orch/fault"
 )
@@ -40,12 +41,12 @@ type language interface {
 	// decode returns the content as maps; an error has line and column.
 	decode(file string, content []byte) (map[string]any, error)
 	// set returns the content with table.name set to the entry, and remove without it.
-	set(content []byte, table, name string, entry fields) ([]byte, error)
-	remove(content []byte, table, name string) ([]byte, error)
+	set(content []byte, table []string, name string, entry fields) ([]byte, error)
+	remove(content []byte, table []string, name string) ([]byte, error)
 	// ask returns the content with one input more.
 	ask(content []byte, input fields) ([]byte, error)
 	// snippet is the entry alone, for people who edit themselves.
-	snippet(table, name string, entry, input fields) string
+	snippet(table []string, name string, entry, input fields) string
 }
 
 func (c Client) language() language {
@@ -57,6 +58,9 @@ func (c Client) language() language {
 
 // mark is the byte order mark that some editors of Windows write.
 const mark = "\xef\xbb\xbf"
+
+// withoutMark is the text behind the byte order mark.
+func withoutMark(content []byte) []byte { return bytes.TrimPrefix(content, []byte(mark)) }
 
 // edit makes the change and proves that nothing else has changed.
 func (c Client) edit(file string, content []byte, want change) ([]byte, error) {
@@ -91,15 +95,18 @@ func (c Client) edit(file string, content []byte, want change) ([]byte, error) {
 
 // goal is the file after the change, decoded.
 func (c Client) goal(file string, before map[string]any, want change) (map[string]any, error) {
-	servers, ok := before[c.table].(map[string]any)
-	if _, there := before[c.table]; there && !ok {
-		return nil, c.conflict(file, "%q is no table of servers", c.table)
+	servers, err := c.servers(file, before)
+	if err != nil {
+		return nil, err
+	}
+	if c.former != nil && want.entry != nil && c.former(before) {
+		return nil, c.conflict(file, "the servers in it are written as an older %s reads them", c.Title)
 	}
 	var entry any
 	if want.entry != nil {
 		entry = want.entry.asMap()
 	}
-	goal := with(before, c.table, with(servers, want.name, entry))
+	goal := withIn(before, c.table, with(servers, want.name, entry))
 	if want.input == nil || asks(before, want.input) {
 		return goal, nil
 	}
@@ -108,6 +115,21 @@ func (c Client) goal(file string, before map[string]any, want change) (map[strin
 		return nil, c.conflict(file, "%q is no list", inputs)
 	}
 	return with(goal, inputs, append(slices.Clone(list), any(want.input.asMap()))), nil
+}
+
+// servers are those of a decoded file, nil when it has none. CONFLICT when something else stands in their place.
+func (c Client) servers(file string, decoded map[string]any) (map[string]any, error) {
+	for i, key := range c.table {
+		next, there := decoded[key]
+		if !there {
+			return nil, nil
+		}
+		var ok bool
+		if decoded, ok = next.(map[string]any); !ok {
+			return nil, c.conflict(file, "%q is no table of servers", strings.Join(c.table[:i+1], "."))
+		}
+	}
+	return decoded, nil
 }
 
 // asks reports whether a file has an input of the same id already.
@@ -125,7 +147,7 @@ func (c Client) apply(text []byte, before map[string]any, want change) ([]byte, 
 	if want.entry == nil {
 		return lang.remove(text, c.table, want.name)
 	}
-	servers, _ := before[c.table].(map[string]any)
+	servers, _ := c.servers("", before) // they are a table: goal has looked
 	if !reflect.DeepEqual(servers[want.name], any(want.entry.asMap())) {
 		var err error
 		if text, err = lang.set(text, c.table, want.name, want.entry); err != nil {
@@ -139,13 +161,23 @@ func (c Client) apply(text []byte, before map[string]any, want change) ([]byte, 
 }
 
 // same compares decoded files; a table without entries is as good as none.
-func same(got, want map[string]any, table string) bool {
-	for _, m := range []*map[string]any{&got, &want} {
-		if servers, ok := (*m)[table].(map[string]any); ok && len(servers) == 0 {
-			*m = with(*m, table, nil)
-		}
+func same(got, want map[string]any, table []string) bool {
+	return reflect.DeepEqual(pruned(got, table), pruned(want, table))
+}
+
+// pruned returns a decoded file without the table, and those around it, when nothing is in it.
+func pruned(m map[string]any, table []string) map[string]any {
+	inner, ok := m[table[0]].(map[string]any)
+	if !ok {
+		return m
 	}
-	return reflect.DeepEqual(got, want)
+	if len(table) > 1 {
+		inner = pruned(inner, table[1:])
+	}
+	if len(inner) == 0 {
+		return with(m, table[0], nil)
+	}
+	return with(m, table[0], inner)
 }
 
 func (c Client) conflict(file, format string, args ...any) *fault.Error {

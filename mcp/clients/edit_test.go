@@ -99,6 +99,8 @@ func TestWhatIsRefused(t *testing.T) {
 		{"servers in a list", "cursor", `{"mcpServers": []}`, fault.Conflict, "f"},
 		{"servers that are nothing", "cursor", `{"mcpServers": null}`, fault.Conflict, "f"},
 		{"inputs that are no list", "vscode", `{"inputs": {}}`, fault.Conflict, "f"},
+		{"servers of OpenCode 1", "opencode", `{"mcp": {"jira": {"type": "remote", "url": "https://jira.example/mcp"}}}`, fault.Conflict, "f"},
+		{"a list in place of mcp", "opencode", `{"mcp": []}`, fault.Conflict, "f"},
 		{"broken TOML", "codex", "model = \"o\"\n[mcp_servers", fault.InvalidFormat, "f:2:12"},
 		{"servers in one line", "codex", `mcp_servers = {orch = {command = "x"}}`, fault.Conflict, "f"},
 		{"a table in two places", "codex", "[mcp_servers.orch]\ncommand = \"x\"\n[other]\n[mcp_servers.orch.env]\nA = \"b\"\n", fault.Conflict, "f"},

@@ -46,29 +46,26 @@ func brokenJSON(file string, err error) error {
 }
 
 // remove cuts out every member of the name; a file may hold one twice.
-func (jsonFile) remove(content []byte, table, name string) ([]byte, error) {
+func (jsonFile) remove(content []byte, table []string, name string) ([]byte, error) {
 	for {
 		l, err := readLayout(content)
 		if err != nil {
 			return nil, err
 		}
-		servers, i := l.find(l.root, table)
-		if i < 0 {
-			return content, nil
-		}
+		servers, missing := l.walk(table)
 		object, ok := servers.Value.(*hujson.Object)
-		if !ok {
+		if !ok || len(missing) > 0 {
 			return content, nil
 		}
 		_, at := l.find(object, name)
 		if at < 0 {
 			return content, nil
 		}
-		content = l.cut(*servers, object, at)
+		content = l.cut(servers, object, at)
 	}
 }
 
-func (jsonFile) set(content []byte, table, name string, entry fields) ([]byte, error) {
+func (jsonFile) set(content []byte, table []string, name string, entry fields) ([]byte, error) {
 	if len(bytes.TrimSpace(content)) == 0 {
 		content = []byte("{}\n")
 	}
@@ -76,19 +73,45 @@ func (jsonFile) set(content []byte, table, name string, entry fields) ([]byte, e
 	if err != nil {
 		return nil, err
 	}
-	servers, i := l.find(l.root, table)
-	if i < 0 {
-		return l.insert(groupOf(l.value), 0, l.member(table, fields{{name, entry}})), nil
-	}
+	servers, missing := l.walk(table)
 	object, ok := servers.Value.(*hujson.Object)
 	if !ok {
 		return content, nil
+	}
+	depth := len(table) - len(missing)
+	if len(missing) > 0 {
+		return l.insert(groupOf(servers), depth, l.member(missing[0], nested(missing[1:], fields{{name, entry}}))), nil
 	}
 	if old, at := l.find(object, name); at >= 0 {
 		indent := l.indentAt(object.Members[at].Name.StartOffset)
 		return splice(content, old.StartOffset, old.EndOffset, l.render(indent, entry)), nil
 	}
-	return l.insert(groupOf(*servers), 1, l.member(name, entry)), nil
+	return l.insert(groupOf(servers), depth, l.member(name, entry)), nil
+}
+
+// walk goes down a path of keys. It returns the last value that is there, and the keys that are missing below it.
+func (l layout) walk(path []string) (at hujson.Value, missing []string) {
+	at = l.value
+	for i, key := range path {
+		object, ok := at.Value.(*hujson.Object)
+		if !ok {
+			return at, path[i:]
+		}
+		next, found := l.find(object, key)
+		if found < 0 {
+			return at, path[i:]
+		}
+		at = *next
+	}
+	return at, nil
+}
+
+// nested puts a value below keys.
+func nested(path []string, value fields) fields {
+	for _, key := range slices.Backward(path) {
+		value = fields{{key, value}}
+	}
+	return value
 }
 
 // ask adds something to the list of what the client asks its user for.
@@ -104,9 +127,9 @@ func (jsonFile) ask(content []byte, input fields) ([]byte, error) {
 	return l.insert(groupOf(*list), 1, func(indent string) string { return string(l.render(indent, input)) }), nil
 }
 
-func (jsonFile) snippet(table, name string, entry, input fields) string {
+func (jsonFile) snippet(table []string, name string, entry, input fields) string {
 	l := layout{unit: "  ", newline: "\n"}
-	all := fields{{table, fields{{name, entry}}}}
+	all := nested(table, fields{{name, entry}})
 	if input != nil {
 		all = append(all, field{inputs, []fields{input}})
 	}

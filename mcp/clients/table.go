@@ -14,55 +14,82 @@ const (
 // tokenInput names what VS Code asks for: it does not read the environment for headers (microsoft/vscode#336232).
 const tokenInput = "orch-token"
 
+// checked is when the pages of the table were last read.
+const checked = "2026-11"
+
 func all() []Client {
 	return []Client{
 		{
-			ID: "claude-code", Title: "Claude Code", Source: "https://code.claude.com/docs/en/mcp",
+			ID: "antigravity", Title: "Antigravity", Source: "https://antigravity.google/docs/mcp", Checked: checked,
+			Reload: "refresh the list in Manage MCP Servers",
+			user:   inHome(".gemini", "config", "mcp_config.json"), table: []string{"mcpServers"}, form: jsonc,
+			stdio: command, // its headers have no variables
+		},
+		{
+			ID: "claude-code", Title: "Claude Code", Source: "https://code.claude.com/docs/en/mcp", Checked: checked,
 			Reload: "start Claude Code again, and look at /mcp",
-			user:   claudeCode, project: ".mcp.json", table: "mcpServers", form: jsonc,
+			user:   claudeCode, project: ".mcp.json", table: []string{"mcpServers"}, form: jsonc,
 			stdio: typed(command, "stdio"), http: typed(url("url", "Bearer ${"+TokenVariable+"}"), "http"),
 		},
 		{
-			ID: "claude-desktop", Title: "Claude Desktop", Source: "https://modelcontextprotocol.io/docs/develop/connect-local-servers",
+			ID: "claude-desktop", Title: "Claude Desktop", Source: "https://modelcontextprotocol.io/docs/develop/connect-local-servers", Checked: checked,
 			Reload: "quit Claude Desktop and start it again",
-			user:   appData("Claude", "claude_desktop_config.json"), table: "mcpServers", form: jsonc,
+			user:   appData("Claude", "claude_desktop_config.json"), table: []string{"mcpServers"}, form: jsonc,
 			stdio: command,
 		},
 		{
-			ID: "codex", Title: "Codex", Source: "https://developers.openai.com/codex/mcp",
+			ID: "codex", Title: "Codex", Source: "https://developers.openai.com/codex/mcp", Checked: checked,
 			Reload: "start Codex again, and look at /mcp",
-			user:   codex, project: ".codex/config.toml", table: "mcp_servers", form: tomlForm,
+			user:   codex, project: ".codex/config.toml", table: []string{"mcp_servers"}, form: tomlForm,
 			stdio: command, http: bearerVariable,
 		},
 		{
-			ID: "cursor", Title: "Cursor", Source: "https://cursor.com/docs/mcp",
+			ID: "copilot", Title: "Copilot CLI", Source: "https://docs.github.com/en/copilot/how-tos/copilot-cli/customize-copilot/add-mcp-servers", Checked: checked,
+			Reload: "start copilot again, and look at /mcp show",
+			user:   copilot, project: ".mcp.json", table: []string{"mcpServers"}, form: jsonc,
+			stdio: withTools(typed(command, "stdio")), // variables are documented for env, not for headers
+		},
+		{
+			ID: "cursor", Title: "Cursor", Source: "https://cursor.com/docs/mcp", Checked: checked,
 			Reload: "start Cursor again, and look at MCPs in its settings",
-			user:   inHome(".cursor", "mcp.json"), project: ".cursor/mcp.json", table: "mcpServers", form: jsonc,
+			user:   inHome(".cursor", "mcp.json"), project: ".cursor/mcp.json", table: []string{"mcpServers"}, form: jsonc,
 			stdio: command, http: url("url", "Bearer ${env:"+TokenVariable+"}"),
 		},
 		{
-			ID: "gemini", Title: "Gemini CLI", Source: "https://geminicli.com/docs/tools/mcp-server",
+			ID: "devin", Title: "Devin Desktop", Source: "https://docs.devin.ai/cli/extensibility/mcp/configuration", Checked: checked,
+			Reload: "look at the MCP servers in the agent panel",
+			user:   devin, project: ".devin/mcp_config.json", table: []string{"mcpServers"}, form: jsonc,
+			stdio: command, // variables in headers are not documented
+		},
+		{
+			ID: "gemini", Title: "Gemini CLI", Source: "https://geminicli.com/docs/tools/mcp-server", Checked: checked,
 			Reload: "start Gemini CLI again, and look at /mcp",
-			user:   inHome(".gemini", "settings.json"), project: ".gemini/settings.json", table: "mcpServers", form: jsonc,
+			user:   inHome(".gemini", "settings.json"), project: ".gemini/settings.json", table: []string{"mcpServers"}, form: jsonc,
 			stdio: command, http: url("httpUrl", "Bearer ${"+TokenVariable+"}"),
 		},
 		{
-			ID: "vscode", Title: "VS Code", Source: "https://code.visualstudio.com/docs/copilot/reference/mcp-configuration",
+			ID: "opencode", Title: "OpenCode", Source: "https://opencode.ai/v2/docs/mcp-servers", Checked: checked,
+			Reload: "start OpenCode again, and look at opencode mcp list",
+			user:   openCode, project: "opencode.json", other: ".jsonc", table: []string{"mcp", "servers"}, form: jsonc,
+			former: firstOpenCode, stdio: commandLine, http: typed(url("url", "Bearer {env:"+TokenVariable+"}"), "remote"),
+		},
+		{
+			ID: "vscode", Title: "VS Code", Source: "https://code.visualstudio.com/docs/copilot/reference/mcp-configuration", Checked: checked,
 			Reload: "run the command MCP: List Servers in VS Code",
-			user:   appData("Code", "User", "mcp.json"), project: ".vscode/mcp.json", table: "servers", form: jsonc,
+			user:   appData("Code", "User", "mcp.json"), project: ".vscode/mcp.json", table: []string{"servers"}, form: jsonc,
 			stdio: typed(command, "stdio"), http: typed(url("url", "Bearer ${input:"+tokenInput+"}"), "http"),
 			input: fields{{"type", "promptString"}, {"id", tokenInput}, {"description", "Token of orch"}, {"password", true}},
 		},
 		{
-			ID: "windsurf", Title: "Windsurf", Source: "https://docs.windsurf.com/windsurf/cascade/mcp",
+			ID: "windsurf", Title: "Windsurf", Source: "https://docs.windsurf.com/windsurf/cascade/mcp", Checked: checked,
 			Reload: "refresh the list of MCP servers in Cascade",
-			user:   inHome(".codeium", "windsurf", "mcp_config.json"), table: "mcpServers", form: jsonc,
+			user:   inHome(".codeium", "windsurf", "mcp_config.json"), table: []string{"mcpServers"}, form: jsonc,
 			stdio: command, http: url("serverUrl", "Bearer ${env:"+TokenVariable+"}"),
 		},
 		{
-			ID: "zed", Title: "Zed", Source: "https://zed.dev/docs/ai/mcp",
+			ID: "zed", Title: "Zed", Source: "https://zed.dev/docs/ai/mcp", Checked: checked,
 			Reload: "look at the MCP servers in the settings of Zed",
-			user:   zed, project: ".zed/settings.json", table: "context_servers", form: jsonc,
+			user:   zed, project: ".zed/settings.json", table: []string{"context_servers"}, form: jsonc,
 			stdio: command,
 		},
 	}
@@ -71,6 +98,28 @@ func all() []Client {
 // command is an entry that starts orch.
 func command(e Entry) fields {
 	return fields{{"command", e.Command}, {"args", e.Args}}
+}
+
+// commandLine is an entry whose command and arguments are one list.
+func commandLine(e Entry) fields {
+	return fields{{"type", "local"}, {"command", append([]string{e.Command}, e.Args...)}}
+}
+
+// withTools puts behind an entry that all tools of the server may be used.
+func withTools(entry func(Entry) fields) func(Entry) fields {
+	return func(e Entry) fields { return append(entry(e), field{"tools", []string{"*"}}) }
+}
+
+// firstOpenCode reports whether servers lie right below mcp, as OpenCode 1 has them.
+func firstOpenCode(file map[string]any) bool {
+	servers, _ := file["mcp"].(map[string]any)
+	for name, one := range servers {
+		entry, _ := one.(map[string]any)
+		if _, typed := entry["type"].(string); typed && name != "servers" {
+			return true
+		}
+	}
+	return false
 }
 
 // url makes entries of a running node; the header names the variable with the token in the way of the client.
@@ -122,6 +171,23 @@ func zed(p Place) string {
 
 func claudeCode(p Place) string {
 	return filepath.Join(p.fromEnv("CLAUDE_CONFIG_DIR"), ".claude.json")
+}
+
+func copilot(p Place) string {
+	return filepath.Join(p.fromEnv("COPILOT_HOME", ".copilot"), "mcp-config.json")
+}
+
+// devin keeps to .config on macOS too.
+func devin(p Place) string {
+	if p.OS == "windows" {
+		return filepath.Join(p.fromEnv("APPDATA", "AppData", "Roaming"), "devin", "mcp_config.json")
+	}
+	return filepath.Join(p.Home, ".config", "devin", "mcp_config.json")
+}
+
+// openCode keeps to .config on every system.
+func openCode(p Place) string {
+	return filepath.Join(p.fromEnv("XDG_CONFIG_HOME", ".config"), "opencode", "opencode.json")
 }
 
 func codex(p Place) string {

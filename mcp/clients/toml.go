@@ -13,7 +13,7 @@ import (
 )
 
 // tomlFile edits TOML whose entries are tables of their own, [table.name], as Codex writes them. What is written in
-// another way is left to people.
+// another way is left to people. Its servers lie right below one key of the file.
 type tomlFile struct{}
 
 func (tomlFile) decode(file string, content []byte) (map[string]any, error) {
@@ -31,12 +31,12 @@ func (tomlFile) decode(file string, content []byte) (map[string]any, error) {
 		WithHint("mend the file first; it was not touched")
 }
 
-func (t tomlFile) set(content []byte, table, name string, entry fields) ([]byte, error) {
+func (t tomlFile) set(content []byte, table []string, name string, entry fields) ([]byte, error) {
 	text := t.snippet(table, name, entry, nil)
 	if bytes.Contains(content, []byte("\r\n")) {
 		text = strings.ReplaceAll(text, "\n", "\r\n")
 	}
-	from, to, err := block(content, table, name)
+	from, to, err := block(content, table[0], name)
 	if err != nil {
 		return nil, err
 	}
@@ -62,8 +62,8 @@ func ended(content []byte) []byte {
 	return append(content, newline...)
 }
 
-func (tomlFile) remove(content []byte, table, name string) ([]byte, error) {
-	from, to, err := block(content, table, name)
+func (tomlFile) remove(content []byte, table []string, name string) ([]byte, error) {
+	from, to, err := block(content, table[0], name)
 	if err != nil || from == to {
 		return content, err
 	}
@@ -83,9 +83,9 @@ func (tomlFile) remove(content []byte, table, name string) ([]byte, error) {
 // ask is not for TOML: its client makes the header itself.
 func (tomlFile) ask(content []byte, _ fields) ([]byte, error) { return content, nil }
 
-func (tomlFile) snippet(table, name string, entry, _ fields) string {
+func (tomlFile) snippet(table []string, name string, entry, _ fields) string {
 	var b strings.Builder
-	b.WriteString("[" + table + "." + key(name) + "]\n")
+	b.WriteString("[" + table[0] + "." + key(name) + "]\n")
 	for _, f := range entry {
 		b.WriteString(f.key + " = ")
 		b.Write(bytes.ReplaceAll(quote(f.value), []byte(`","`), []byte(`", "`)))

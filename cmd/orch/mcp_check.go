@@ -1,0 +1,73 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/mcp/clients"
+	"github.com/orch-dev/orch/mcp/server"
+)
+
+// checked is what a client finds at the end of its entry.
+type checked struct {
+	clients.Trial
+
+	// Profile is the one that the entry names.
+	Profile string `json:"profile"`
+}
+
+// String is for people.
+func (c checked) String() string {
+	return fmt.Sprintf("%d tools in %d bytes, profile %s, %s %s", c.Tools, c.Bytes, c.Profile, c.Server, c.Version)
+}
+
+// checkEntry starts what stands in the content of a configuration, as the client will. Nil when that is not wanted.
+// EXEC_FAILED, with nothing written, when a client could not use it.
+func (a *app) checkEntry(ctx context.Context, c configuration, content []byte, name string) (*checked, error) {
+	if !c.check {
+		return nil, nil
+	}
+	launch, err := c.client.Launch(c.file, content, name)
+	if err != nil {
+		return nil, err
+	}
+	trial, err := clients.Try(ctx, launch, a.getenv)
+	if ctx.Err() != nil {
+		return nil, fault.New(fault.Cancelled, "nothing was changed")
+	}
+	if err == nil && trial.Tools == 0 {
+		err = fault.New(fault.ExecFailed, "it lists no tools; look at --tools and --only-read")
+	}
+	if err != nil {
+		return nil, fault.New(fault.ExecFailed, "%s could not use it: %s", c.client.Title, fault.From(err).Message).WithField(c.file).
+			WithHint("nothing was written; the client would start %q; --no-check writes it all the same", append([]string{launch.Command}, launch.Args...))
+	}
+	return &checked{Trial: trial, Profile: profileIn(launch.Args)}, nil
+}
+
+// profileIn is the profile that the arguments of orch name.
+func profileIn(args []string) string {
+	if i := slices.Index(args, "--profile"); i >= 0 && i+1 < len(args) {
+		return args[i+1]
+	}
+	return server.ProfileAll
+}
+
+// write replaces the content of a configuration, and looks whether it stands there. It returns the path of the former one.
+func (c configuration) write(after []byte, now time.Time) (backup string, err error) {
+	if backup, err = clients.Write(c.file, c.content, after, now); err != nil {
+		return backup, err
+	}
+	written, err := clients.Read(c.file)
+	if err == nil && !bytes.Equal(written, after) {
+		err = fault.New(fault.Conflict, "somebody has changed it meanwhile").WithField(c.file)
+	}
+	if err != nil && backup != "" {
+		return backup, fault.From(err).WithHint("what it was is in %s", backup)
+	}
+	return backup, err
+}

@@ -1,0 +1,76 @@
+package clients
+
+import (
+	"github.com/orch-dev/orch/fault"
+)
+
+// Launch is how a client reaches a server, read from its own configuration.
+type Launch struct {
+	// Command and Args start the server, with Env beside what the client passes on.
+	Command string
+	Args    []string
+	Env     map[string]string
+	// URL is that of a server over HTTP, without Command.
+	URL string
+}
+
+// Launch reads the entry of a name as the client does. INVALID_FORMAT when the content is broken, NOT_FOUND without
+// such an entry, VALIDATION_ERROR when it names neither a command nor a URL.
+func (c Client) Launch(file string, content []byte, name string) (Launch, error) {
+	decoded, err := c.language().decode(file, withoutMark(content))
+	if err != nil {
+		return Launch{}, err
+	}
+	servers, err := c.servers(file, decoded)
+	if err != nil {
+		return Launch{}, err
+	}
+	entry, ok := servers[name].(map[string]any)
+	if !ok {
+		return Launch{}, fault.New(fault.NotFound, "it has no server %q", name).WithField(file)
+	}
+	l := launchOf(entry)
+	if l.Command == "" && l.URL == "" {
+		return Launch{}, fault.New(fault.ValidationError, "its server %q has neither a command nor a URL", name).WithField(file)
+	}
+	return l, nil
+}
+
+// launchOf reads an entry, whatever the client calls its parts.
+func launchOf(entry map[string]any) Launch {
+	l := Launch{Env: map[string]string{}}
+	for _, key := range []string{"url", "httpUrl", "serverUrl"} {
+		if url, ok := entry[key].(string); ok {
+			l.URL = url
+		}
+	}
+	switch command := entry["command"].(type) {
+	case string:
+		l.Command, l.Args = command, texts(entry["args"])
+	case []any:
+		if line := texts(command); len(line) > 0 {
+			l.Command, l.Args = line[0], line[1:]
+		}
+	}
+	for _, key := range []string{"env", "environment"} {
+		values, _ := entry[key].(map[string]any)
+		for name, value := range values {
+			if text, ok := value.(string); ok {
+				l.Env[name] = text
+			}
+		}
+	}
+	return l
+}
+
+// texts are the strings of a decoded list.
+func texts(list any) []string {
+	var all []string
+	values, _ := list.([]any)
+	for _, one := range values {
+		if text, ok := one.(string); ok {
+			all = append(all, text)
+		}
+	}
+	return all
+}

@@ -1,0 +1,211 @@
+package clients
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+const (
+	// tryTime is how long a server may take to start and to list its tools, tryEnd how long to end.
+	tryTime, tryEnd = time.Minute, 10 * time.Second
+	// maxMessage bounds one message of a server, in bytes, maxSaid what is kept of its stderr.
+	maxMessage, maxSaid = 16 << 20, 2 << 10
+	// maxPages bounds the pages of tools.
+	maxPages = 100
+)
+
+// Trial is what a client finds when it starts a server.
+type Trial struct {
+	// Server and Version are what the server says of itself.
+	Server  string `json:"server"`
+	Version string `json:"version"`
+	// Tools is how many it lists, Bytes the size of that list.
+	Tools int `json:"tools"`
+	Bytes int `json:"bytes"`
+}
+
+// Try starts a server as a client does, without the environment of this shell and in another directory, says
+// initialize, asks for its tools, and ends it. EXEC_FAILED says what is wrong.
+func Try(ctx context.Context, l Launch, getenv func(string) string) (Trial, error) {
+	ctx, stop := context.WithTimeout(ctx, tryTime)
+	defer stop()
+	said := &tail{}
+	cmd := exec.CommandContext(ctx, l.Command, l.Args...)
+	cmd.Dir, cmd.Env, cmd.Stderr, cmd.WaitDelay = string(filepath.Separator), l.environment(getenv), said, tryEnd
+	cmd.Cancel = func() error { return endProcess(cmd) }
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return Trial{}, fault.New(fault.ExecFailed, "no pipe to a program can be made: %w", err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return Trial{}, fault.New(fault.ExecFailed, "no pipe to a program can be made: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return Trial{}, fault.New(fault.ExecFailed, "%s cannot be started: %w", l.Command, err)
+	}
+	unblock := context.AfterFunc(ctx, func() { _, _ = in.Close(), out.Close() })
+	defer unblock()
+	t, err := newDialogue(in, out).inspect()
+	_ = in.Close() // it ends with its input
+	if err != nil && ctx.Err() == nil {
+		stop()
+	}
+	ended := cmd.Wait()
+	if err != nil {
+		return Trial{}, fault.New(fault.ExecFailed, "%s%s", fault.From(err).Message, said)
+	}
+	if ended != nil {
+		return Trial{}, fault.New(fault.ExecFailed, "it lists its tools and then ends with %w%s", ended, said)
+	}
+	return t, nil
+}
+
+// endProcess asks a program to end, where the system can.
+func endProcess(cmd *exec.Cmd) error {
+	if runtime.GOOS == "windows" {
+		return cmd.Process.Kill()
+	}
+	return cmd.Process.Signal(syscall.SIGTERM)
+}
+
+// environment is what clients pass on to servers, and what the entry names. The names are those of the SDKs of MCP.
+func (l Launch) environment(getenv func(string) string) []string {
+	names := []string{"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"}
+	if runtime.GOOS == "windows" {
+		names = []string{
+			"APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATH", "PROCESSOR_ARCHITECTURE", "SYSTEMDRIVE", "SYSTEMROOT",
+			"TEMP", "USERNAME", "USERPROFILE", "PROGRAMFILES",
+		}
+	}
+	var env []string
+	for _, name := range names {
+		if value := getenv(name); value != "" {
+			env = append(env, name+"="+value)
+		}
+	}
+	for name, value := range l.Env {
+		env = append(env, name+"="+value)
+	}
+	return env
+}
+
+// dialogue is a conversation in lines of JSON.
+type dialogue struct {
+	in   *json.Encoder
+	out  *bufio.Scanner
+	last int
+}
+
+func newDialogue(in io.Writer, out io.Reader) *dialogue {
+	d := &dialogue{in: json.NewEncoder(in), out: bufio.NewScanner(out)}
+	d.out.Buffer(nil, maxMessage)
+	return d
+}
+
+type object = map[string]any
+
+// inspect says initialize and lists the tools.
+func (d *dialogue) inspect() (Trial, error) {
+	raw, err := d.ask("initialize", object{
+		"protocolVersion": "2025-11-25", "capabilities": object{}, "clientInfo": object{"name": "orch-mcp-install", "version": "1"},
+	})
+	if err != nil {
+		return Trial{}, err
+	}
+	var hello struct {
+		ServerInfo struct{ Name, Version string } `json:"serverInfo"`
+	}
+	if err := json.Unmarshal(raw, &hello); err != nil {
+		return Trial{}, fault.New(fault.InvalidFormat, "its answer to initialize is none: %w", err)
+	}
+	t := Trial{Server: hello.ServerInfo.Name, Version: hello.ServerInfo.Version}
+	if err := d.in.Encode(object{"jsonrpc": "2.0", "method": "notifications/initialized"}); err != nil {
+		return t, fault.New(fault.ExecFailed, "it reads nothing more: %w", err)
+	}
+	err = d.tools(&t)
+	return t, err
+}
+
+// tools counts the tools of all pages.
+func (d *dialogue) tools(t *Trial) error {
+	params := object{}
+	for range maxPages {
+		raw, err := d.ask("tools/list", params)
+		if err != nil {
+			return err
+		}
+		var page struct {
+			Tools      []json.RawMessage `json:"tools"`
+			NextCursor string            `json:"nextCursor"`
+		}
+		if err := json.Unmarshal(raw, &page); err != nil {
+			return fault.New(fault.InvalidFormat, "its answer to tools/list is none: %w", err)
+		}
+		t.Tools, t.Bytes = t.Tools+len(page.Tools), t.Bytes+len(raw)
+		if page.NextCursor == "" {
+			return nil
+		}
+		params["cursor"] = page.NextCursor
+	}
+	return fault.New(fault.ExecFailed, "its list of tools has no end")
+}
+
+// ask sends a request and returns the result.
+func (d *dialogue) ask(method string, params object) (json.RawMessage, error) {
+	d.last++
+	if err := d.in.Encode(object{"jsonrpc": "2.0", "id": d.last, "method": method, "params": params}); err != nil {
+		return nil, fault.New(fault.ExecFailed, "it does not read %s: %w", method, err)
+	}
+	for d.out.Scan() {
+		var m struct {
+			ID     any
+			Method string
+			Result json.RawMessage
+			Error  *struct{ Message string }
+		}
+		if err := json.Unmarshal(d.out.Bytes(), &m); err != nil {
+			return nil, fault.New(fault.InvalidFormat, "it writes on stdout what is no message: %.200q", d.out.Text())
+		}
+		switch {
+		case m.Method != "" || m.ID != float64(d.last):
+		case m.Error != nil:
+			return nil, fault.New(fault.ExecFailed, "it answers %s with an error: %s", method, m.Error.Message)
+		default:
+			return m.Result, nil
+		}
+	}
+	if err := d.out.Err(); err != nil {
+		return nil, fault.New(fault.ExecFailed, "its answer to %s cannot be read: %w", method, err)
+	}
+	return nil, fault.New(fault.ExecFailed, "it ends, or its time does, before it answers %s", method)
+}
+
+// tail keeps the last of what a program says.
+type tail struct{ text []byte }
+
+// Write never fails.
+func (t *tail) Write(p []byte) (int, error) {
+	t.text = append(t.text, p...)
+	t.text = t.text[max(0, len(t.text)-maxSaid):]
+	return len(p), nil
+}
+
+// String is what was said, behind a colon.
+func (t *tail) String() string {
+	said := strings.ToValidUTF8(strings.TrimSpace(string(t.text)), "")
+	if said == "" {
+		return ""
+	}
+	return "; it said: " + said
+}
