@@ -2,59 +2,11 @@ package test
 
 import (
 	"bytes"
-	"context"
-	"crypto/rand"
 	"encoding/xml"
-	"path/filepath"
-	"regexp"
-	"strconv"
 
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/proc"
 )
-
-// pytest runs pytest with a report in the form of JUnit, and with pytest-cov when coverage is wanted.
-func pytest(ctx context.Context, s *suite) error {
-	temp, err := s.temp()
-	if err != nil {
-		return err
-	}
-	report := filepath.Join(temp, "junit-"+rand.Text()+".xml")
-	args := []string{"-q", "--color=no", "--junit-xml=" + report}
-	if s.coverage {
-		args = append(args, "--cov", "--cov-report=term")
-	}
-	if s.file != "" {
-		args = append(args, filepath.Join(s.dir, s.file))
-	}
-	res, err := s.program(ctx, s.dir, "pytest", args...)
-	if err != nil {
-		return err
-	}
-	data, err := s.report(report)
-	if err != nil {
-		return err
-	}
-	s.out.CoveragePercent = termPercent(res.Stdout)
-	const noTests = 5 // pytest's status when it has collected nothing
-	if res.ExitCode == noTests {
-		return nil
-	}
-	return s.junit("pytest", res, data)
-}
-
-// termPercent reads the last line of the table that pytest-cov prints.
-func termPercent(text string) *float64 {
-	found := regexp.MustCompile(`(?m)^TOTAL\s.*?(\d+)%`).FindStringSubmatch(text)
-	if found == nil {
-		return nil
-	}
-	percent, err := strconv.ParseFloat(found[1], 64)
-	if err != nil {
-		return nil
-	}
-	return &percent
-}
 
 // junitSuite is a testsuite or the testsuites element around them.
 type junitSuite struct {

@@ -3,6 +3,7 @@ package test
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -79,14 +80,18 @@ func nodeTestArgs(script string) ([]string, bool) {
 
 // program runs a program of a framework with a home of its own.
 func (s *suite) program(ctx context.Context, dir, name string, args ...string) (proc.Result, error) {
+	return s.programWith(ctx, nil, dir, name, args...)
+}
+
+// programWith runs a program with further variables.
+func (s *suite) programWith(ctx context.Context, vars map[string]string, dir, name string, args ...string) (proc.Result, error) {
 	temp, err := s.temp()
 	if err != nil {
 		return proc.Result{}, err
 	}
-	return s.env.Exec.Run(ctx, proc.Command{
-		Name: name, Args: args, Dir: dir, Limit: maxReport,
-		Env: map[string]string{"HOME": s.home, "TMPDIR": temp, "CI": "1", "NO_COLOR": "1", "CARGO_TARGET_DIR": filepath.Join(temp, "target")}, Sandbox: s.sandbox(),
-	})
+	env := map[string]string{"HOME": s.home, "TMPDIR": temp, "CI": "1", "NO_COLOR": "1", "CARGO_TARGET_DIR": filepath.Join(temp, "target")}
+	maps.Copy(env, vars)
+	return s.env.Exec.Run(ctx, proc.Command{Name: name, Args: args, Dir: dir, Limit: maxReport, Env: env, Sandbox: s.sandbox()})
 }
 
 // summary reads the numbers of passed, failed and skipped tests from the last lines of a test runner.

@@ -33,7 +33,7 @@ const (
 type testExecuteIn struct {
 	TestPath  string `json:"test_path,omitempty" jsonschema:"Absolute path of the file or directory to test; default: the project of a session, else the workspace of the task"`
 	Framework string `json:"framework,omitempty" jsonschema:"go, npm (the test script of package.json), jest, vitest, node (its own runner), pytest or cargo; default: found by go.mod, package.json, Cargo.toml or the files of pytest"`
-	Coverage  bool   `json:"coverage,omitempty" jsonschema:"Generate coverage report (go, jest, node, vitest with a coverage provider, pytest with pytest-cov)" default:"false"`
+	Coverage  bool   `json:"coverage,omitempty" jsonschema:"Generate coverage report (go, jest, node, vitest with a coverage provider, pytest with pytest-cov or coverage.py)" default:"false"`
 }
 
 type testExecuteOut struct {

@@ -1,0 +1,167 @@
+package test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/xml"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/proc"
+)
+
+// pytest runs pytest in the directory of the project, with a report in the form of JUnit. Whatever it and coverage.py
+// keep goes to the home of the run and not to the project.
+func pytest(ctx context.Context, s *suite) error {
+	temp, err := s.temp()
+	if err != nil {
+		return err
+	}
+	report := filepath.Join(temp, "junit-"+rand.Text()+".xml")
+	p := &pytestRun{
+		suite: s, dir: s.pythonProject(), cover: filepath.Join(temp, "cover-"+rand.Text()+".xml"),
+		args: []string{"-q", "--color=no", "--junit-xml=" + report, "-o", "cache_dir=" + filepath.Join(s.home, "pytest")},
+	}
+	if target := filepath.Join(s.dir, s.file); target != p.dir {
+		p.args = append(p.args, target)
+	}
+	res, err := p.run(ctx)
+	if err != nil {
+		return err
+	}
+	data, err := s.report(report)
+	if err != nil {
+		return err
+	}
+	measured, err := s.report(p.cover)
+	if err != nil {
+		return err
+	}
+	s.out.CoveragePercent = coberturaPercent(measured)
+	const noTests = 5 // pytest's status when it has collected nothing
+	if res.ExitCode == noTests {
+		return nil
+	}
+	return s.junit("pytest", res, data)
+}
+
+// pythonProject is the nearest directory, from the tested one up to the root, with a configuration of pytest; the tested
+// one when there is none.
+func (s *suite) pythonProject() string {
+	for dir := s.dir; ; dir = filepath.Dir(dir) {
+		for _, file := range []string{"pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg", "setup.py"} {
+			if s.exists(filepath.Join(dir, file)) {
+				return dir
+			}
+		}
+		if dir == s.env.Root.Name() || dir == s.env.Workspace || dir == "/" {
+			return s.dir
+		}
+	}
+}
+
+// pytestRun is one run of pytest in a project.
+type pytestRun struct {
+	suite *suite
+	// dir is that of the project, cover the file for the report of coverage.
+	dir, cover string
+	args       []string
+}
+
+// run runs pytest, with coverage where it is wanted and can be measured: by pytest-cov, else by coverage.py.
+func (p *pytestRun) run(ctx context.Context) (proc.Result, error) {
+	if !p.suite.coverage {
+		return p.python(ctx, "pytest", p.args...)
+	}
+	res, err := p.python(ctx, "pytest", append(p.covArgs(), p.args...)...)
+	const wrongUsage = 4 // pytest's status when it does not know an option
+	if err != nil || res.ExitCode != wrongUsage || !strings.Contains(res.Stderr, "unrecognized arguments: --cov") {
+		return res, err
+	}
+	return p.coveragePy(ctx)
+}
+
+// covArgs make pytest-cov measure what the project says, or all of the project: without a source it measures every
+// module that is loaded, those of pytest among them.
+func (p *pytestRun) covArgs() []string {
+	args := []string{"--cov-report=xml:" + p.cover}
+	switch {
+	case p.says(`--cov\b`, "pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg"):
+		return args
+	case p.says(coverageSource, coverageFiles()...):
+		return append(args, "--cov")
+	default:
+		return append(args, "--cov="+p.dir)
+	}
+}
+
+// coveragePy runs pytest under coverage.py, and without it when that is not installed either.
+func (p *pytestRun) coveragePy(ctx context.Context) (proc.Result, error) {
+	args := []string{"run"}
+	if !p.says(coverageSource, coverageFiles()...) {
+		args = append(args, "--source="+p.dir)
+	}
+	res, err := p.python(ctx, "python3", slices.Concat([]string{"-m", "coverage"}, args, []string{"-m", "pytest"}, p.args)...)
+	if fault.Has(err, fault.ExecFailed) || strings.Contains(res.Stderr, "No module named") {
+		return p.python(ctx, "pytest", p.args...)
+	}
+	if err != nil {
+		return res, err
+	}
+	_, err = p.python(ctx, "python3", "-m", "coverage", "xml", "-q", "-o", p.cover)
+	return res, err
+}
+
+// coverageSource finds what a configuration says is to be measured.
+const coverageSource = `(?m)^\[(tool\.coverage\.run|coverage:run|run)\][^\[]*^\s*(source|source_pkgs|source_dirs|include)\s*=`
+
+// coverageFiles are those in which coverage.py looks for its configuration.
+func coverageFiles() []string {
+	return []string{".coveragerc", "setup.cfg", "tox.ini", "pyproject.toml"}
+}
+
+// says reports whether one of the files of the project has a text.
+func (p *pytestRun) says(expr string, files ...string) bool {
+	text := regexp.MustCompile(expr)
+	for _, name := range files {
+		rel, err := p.suite.env.Root.Resolve(filepath.Join(p.dir, name))
+		if err != nil {
+			continue
+		}
+		if data, err := p.suite.env.Root.ReadFile(rel, maxReport); err == nil && text.Match(data) {
+			return true
+		}
+	}
+	return false
+}
+
+// python runs a program of the environment of the project (.venv, venv), or of the system.
+func (p *pytestRun) python(ctx context.Context, name string, args ...string) (proc.Result, error) {
+	for _, venv := range []string{".venv", "venv"} {
+		if own := filepath.Join(p.dir, venv, "bin", name); p.suite.exists(own) {
+			name = own
+			break
+		}
+	}
+	return p.suite.programWith(ctx, map[string]string{
+		"COVERAGE_FILE": filepath.Join(p.suite.home, "coverage"), "PYTHONDONTWRITEBYTECODE": "1",
+	}, p.dir, name, args...)
+}
+
+// coberturaPercent returns the share of covered lines and branches of a report of coverage.py, nil without a line.
+func coberturaPercent(report []byte) *float64 {
+	var total struct {
+		Lines           int `xml:"lines-valid,attr"`
+		LinesCovered    int `xml:"lines-covered,attr"`
+		Branches        int `xml:"branches-valid,attr"`
+		BranchesCovered int `xml:"branches-covered,attr"`
+	}
+	if err := xml.Unmarshal(report, &total); err != nil || total.Lines == 0 {
+		return nil
+	}
+	percent := float64((total.LinesCovered+total.BranchesCovered)*1000/(total.Lines+total.Branches)) / 10
+	return &percent
+}
