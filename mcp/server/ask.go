@@ -320,9 +320,14 @@ func (s *Server) resume(ctx context.Context, c client, r *run, p *mcp.CallToolPa
 	if call := callOf(t); call == nil || call.Tool != p.Name {
 		return invalidParams("requestState belongs to another call")
 	}
-	r.id, r.at = t.ID, t.CreatedAt
+	r.id, r.at, r.resumed = t.ID, t.CreatedAt, true
 	r.ttl, _ = ttlOf(t.Labels)
 	list, err := s.pending(ctx, c, t.ID)
+	if err == nil && p.Name == toolAskPeople && t.Session != "" { // what it has asked belongs to its session
+		var more []question
+		more, err = s.pending(ctx, c, t.Session)
+		list = append(list, more...)
+	}
 	if err != nil {
 		return err
 	}

@@ -145,6 +145,8 @@ type run struct {
 	id events.TaskID
 	// session is the one that the call works in, "" for none.
 	session events.TaskID
+	// resumed is true when a client of 2026-07-28 has called again with its answers.
+	resumed bool
 	spec    tools.Spec
 	at      time.Time
 	ttl     time.Duration
@@ -257,7 +259,9 @@ func (s *Server) finish(ctx context.Context, c client, r *run, now orchestrator.
 		return nil, &taskStartedError{begun(r.id, r.at, r.ttl)}
 	}
 	if now.State == statemachine.Done && r.spec.Name == toolAskPeople {
-		s.askInSession(ctx, c, r)
+		if asks := s.askInSession(ctx, c, r); asks != nil {
+			return asks, nil
+		}
 	}
 	if now.State == statemachine.Done {
 		var out struct {

@@ -137,15 +137,22 @@ func (s *Server) sessionOver(c client, err error) bool {
 // toolAskPeople asks for an approval, which belongs to the session of the call.
 const toolAskPeople = "APPROVAL_REQUEST"
 
-// askInSession lets the user of a client of 2025-11-25 answer what a call has just asked for its session, before the call returns. Other
-// clients are not asked: who decides does so outside of them.
-func (s *Server) askInSession(ctx context.Context, c client, r *run) {
-	if r.session == "" || c.modern || c.session == nil || !c.fills() {
-		return
+// askInSession lets the user of a client answer what a call has just asked for its session, before the call returns. A result asks a
+// client of 2026-07-28, which calls again with the answer and is asked once.
+func (s *Server) askInSession(ctx context.Context, c client, r *run) *mcp.CallToolResult {
+	if r.session == "" || r.resumed || c.session == nil || !c.fills() {
+		return nil
+	}
+	if c.modern {
+		if mine, err := s.pending(ctx, c, r.session); err == nil && len(mine) > 0 {
+			return s.inputRequired(c, r, mine)
+		}
+		return nil
 	}
 	desk := s.attendDesk(c, r.session, false)
 	defer desk.leave()
 	_, _ = desk.wait(ctx, true)
+	return nil
 }
 
 // endContext ends a session for good.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -80,12 +81,17 @@ func (s *Server) goesOn(ctx context.Context, c client, id events.TaskID, step st
 		h.Reason = cause.Sentence
 		h.WaitsFor = waitsFor(*cause, slices.ContainsFunc(t.Steps, func(step orchestrator.StepView) bool { return step.Key == cause.Step && step.For != nil }))
 	}
-	for _, name := range []string{toolResult, toolStatus} {
-		if h.Next == nil && s.cfg.Show.showsOwn(name) && c.who.Show.showsOwn(name) {
-			h.Next = &nextCall{name, object{"task_id": string(id)}}
-		}
-	}
+	h.Next = cmp.Or(s.nextCall(c, toolResult, id), s.nextCall(c, toolStatus, id))
 	return h, nil
+}
+
+// nextCall is a call of a tool of the face about a task, nil when the client does not see the tool.
+func (s *Server) nextCall(c client, tool string, id events.TaskID) *nextCall {
+	name := s.nameFor(c, tool)
+	if name == "" || !s.cfg.Show.showsOwn(tool) || !c.who.Show.showsOwn(tool) {
+		return nil
+	}
+	return &nextCall{name, object{"task_id": string(id)}}
 }
 
 // causeOf is why a task does not move, or a step of it if one is meant and has a cause of its own.
@@ -128,7 +134,7 @@ func (s *Server) handBack(ctx context.Context, c client, r *run) (*mcp.CallToolR
 		return nil, err
 	}
 	h.Step = ""
-	return h.result(r.spec.Name, "The call has not ended yet and goes on"), nil
+	return h.result(cmp.Or(s.nameFor(c, r.spec.Name), r.spec.Name), "The call has not ended yet and goes on"), nil
 }
 
 // handBackStep lets a call inside of a task go on without its caller.
@@ -137,10 +143,8 @@ func (s *Server) handBackStep(ctx context.Context, c client, id events.TaskID, t
 	if err != nil {
 		return nil, err
 	}
-	if h.Next != nil && s.cfg.Show.showsOwn(toolStatus) && c.who.Show.showsOwn(toolStatus) {
-		h.Next.Tool = toolStatus // the result of the task is another one
-	}
-	return h.result(tool, "The call has not ended yet and goes on as step "+step), nil
+	h.Next = cmp.Or(s.nextCall(c, toolStatus, id), h.Next) // the result of the task is another one
+	return h.result(cmp.Or(s.nameFor(c, tool), tool), "The call has not ended yet and goes on as step "+step), nil
 }
 
 // openOutput is the output schema of a tool with the way out for a call that is handed back: the fields that the tool promises, or

@@ -17,7 +17,7 @@ import (
 
 // asks is the error of a call that waits for people; nil when it does not any more.
 func (b *ToolCaller) asks(ctx context.Context, id events.TaskID, reply *ToolReply) error {
-	e, asked, err := b.s.waitsForPeople(ctx, id)
+	e, asked, err := b.s.waitsForPeople(ctx, b.c, id)
 	if err != nil || e == nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (p pendingDecisions) fields() object {
 }
 
 // waitsForPeople says what a task waits for that only people can give; nil when it waits for nothing.
-func (s *Server) waitsForPeople(ctx context.Context, id events.TaskID) (e *fault.Error, asked pendingDecisions, err error) {
+func (s *Server) waitsForPeople(ctx context.Context, c client, id events.TaskID) (e *fault.Error, asked pendingDecisions, err error) {
 	now, err := s.cfg.API.Result(ctx, orchestrator.ResultRequest{ID: id, Attend: true})
 	if err != nil || !now.Waits {
 		return nil, asked, err
@@ -63,7 +63,7 @@ func (s *Server) waitsForPeople(ctx context.Context, id events.TaskID) (e *fault
 	for _, a := range got.Approvals {
 		if a.Status == statemachine.ApprovalPending {
 			asked.approval, asked.rule = a.ID, ruleOf(a)
-			return e.WithHint("a person decides with: orch approve %s; then "+toolResult+` with {"task_id": %q} has the result`, a.ID, string(id)), asked, err
+			return e.WithHint("a person decides with: orch approve %s; then %s with {\"task_id\": %q} has the result", a.ID, cmp.Or(s.nameFor(c, toolResult), toolResult), string(id)), asked, err
 		}
 	}
 	return e, asked, err
@@ -81,7 +81,7 @@ func ruleOf(a orchestrator.ApprovalView) string {
 // needsOthers is the result of a call that waits for people whom its client does not reach (A-04), or whose answer
 // was refused. nil when it goes on meanwhile.
 func (s *Server) needsOthers(ctx context.Context, c client, r *run, refused error) (*mcp.CallToolResult, error) {
-	e, asked, err := s.waitsForPeople(ctx, r.id)
+	e, asked, err := s.waitsForPeople(ctx, c, r.id)
 	if err != nil || e == nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/tools"
 )
 
 // A profile is a view of the tools for clients of one kind: which there are, under which names, with which words and inputs. It is no
@@ -126,19 +127,57 @@ func (s *Server) enter(c client, p *mcp.CallToolParamsRaw) error {
 	if json.Unmarshal(orEmpty(p.Arguments), &fields) != nil || fields == nil {
 		return nil //nolint:nilerr // the tool refuses it
 	}
+	s.complement(t, tool, fields)
+	if t.tool == toolAskPeople {
+		s.enterPlanned(c, fields)
+	}
+	p.Arguments = mustJSON(fields)
+	return nil
+}
+
+// complement adds the inputs of a tool that its profile does not show, and makes its paths absolute.
+func (s *Server) complement(t profileTool, tool tools.Tool, fields map[string]json.RawMessage) {
 	for name, value := range t.fill {
 		if fields[name] == nil {
 			fields[name] = json.RawMessage(value)
 		}
 	}
 	for _, at := range tool.Spec().Paths {
-		fields[at.Field] = s.absolute(fields[at.Field])
-		if fields[at.Field] == nil {
-			delete(fields, at.Field)
+		if fields[at.Field] != nil {
+			fields[at.Field] = s.absolute(fields[at.Field])
 		}
 	}
-	p.Arguments = mustJSON(fields)
-	return nil
+}
+
+// enterPlanned turns the call for which an approval is asked into one of the catalogue, as enter does when it is made.
+func (s *Server) enterPlanned(c client, fields map[string]json.RawMessage) {
+	var details, args map[string]json.RawMessage
+	var name string
+	if json.Unmarshal(fields["details"], &details) != nil || json.Unmarshal(details["tool"], &name) != nil {
+		return
+	}
+	t, own, ok := s.inProfile(c, name)
+	tool, found := s.cfg.Catalogue.Get(t.tool)
+	if !own || !ok || !found || json.Unmarshal(orEmpty(details["arguments"]), &args) != nil || args == nil {
+		return
+	}
+	s.complement(t, tool, args)
+	details["tool"], details["arguments"] = mustJSON(t.tool), mustJSON(args)
+	fields["details"] = mustJSON(details)
+}
+
+// nameFor is the name under which a client calls a tool, empty when its profile has none for it.
+func (s *Server) nameFor(c client, tool string) string {
+	list := narrowed(s.profileOf(c))
+	for _, t := range list {
+		if t.tool == tool {
+			return t.name
+		}
+	}
+	if patterns := patternsOf(s.profileOf(c)); list != nil || patterns != nil && !patterns.names(tool) {
+		return ""
+	}
+	return tool
 }
 
 // absolute is a path below the root, where it is relative.

@@ -90,6 +90,23 @@ func TestCallsInAProfile(t *testing.T) {
 	assert.Contains(t, a.body, "coding")
 }
 
+// A call that goes on names the tool that waits for it as the client calls it.
+func TestWhatGoesOnIsNamedAsInTheProfile(t *testing.T) {
+	t.Parallel()
+	n := startNode(t)
+	for _, test := range []struct{ profile, calls, waits string }{
+		{server.ProfileAll, "BASH_EXECUTE", "orch_result"}, {server.ProfileCoding, "bash", "result"},
+	} {
+		w := n.web(t, n.face(func(c *server.Config) { c.Tokens, c.Profile, c.SyncWait = tokens{}, test.profile, time.Nanosecond }))
+		w.open()
+		fields, text := handedBackBy(t, w.post(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"`+test.calls+`","arguments":{"command":"echo x"}}}`))
+		next, _ := fields["next"].(map[string]any)
+		assert.Equal(t, test.waits, next["tool"], fields)
+		assert.Contains(t, text, "do not call "+test.calls+" again")
+		assert.Contains(t, text, "call "+test.waits+" with")
+	}
+}
+
 // fewTokens are tokens of people who see one tool that only reads.
 type fewTokens struct{ tokens }
 
