@@ -87,8 +87,9 @@ corrupt: ## damage CASES (300) files of a store, one at a time, flip BYTES (100,
 conformance: build ## run the MCP conformance suite against the binary; needs npm
 	scripts/mcp/run conformance.mjs $(ARGS)
 
-clients: build ## run MCP clients (TypeScript SDK 1.x and 2.x, Inspector) against the binary; needs npm
+clients: build ## run MCP clients (TypeScript SDK 1.x and 2.x, Inspector) against the binary, and an agent on an npm package; needs npm
 	scripts/mcp/run --test --test-reporter=spec
+	ORCH_FIRSTHOUR_NPM=1 $(GO) test ./mcp/firsthour -run 'TestAgent/repositories/process-warning$$' -count=1
 
 check: lint vet race docs-current tidy-current ## everything that must hold before a merge
 

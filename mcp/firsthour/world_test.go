@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 )
 
@@ -46,10 +44,9 @@ type world struct {
 	node          *exec.Cmd
 	gone          chan struct{}
 	kills         int
-	token         string
 }
 
-func newWorld(t *testing.T, module string) *world {
+func newWorld(t *testing.T, p project) *world {
 	t.Helper()
 	home, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
@@ -57,14 +54,20 @@ func newWorld(t *testing.T, module string) *world {
 	require.NoError(t, err)
 	w := &world{t: t, home: home, project: filepath.Join(home, "project"), address: l.Addr().String()}
 	require.NoError(t, l.Close())
-	w.checkOut(module)
+	if p.npm != "" {
+		w.unpack(p)
+	} else {
+		w.checkOut(p.module)
+	}
+	w.track()
 	w.start()
 	t.Cleanup(func() { w.kill() })
-	w.token = w.newToken()
+	w.run("mcp", "install", "--client", "claude-code", "--yes", "--name", "stdio")
+	w.run("mcp", "install", "--client", "claude-code", "--yes", "--name", "http", "--http")
 	return w
 }
 
-// checkOut makes a repository of a module that this one needs, which is in the cache of modules.
+// checkOut copies a module that this one needs, which is in the cache of modules.
 func (w *world) checkOut(module string) {
 	w.t.Helper()
 	out, err := exec.CommandContext(w.t.Context(), "go", "mod", "download", "-json", module).Output()
@@ -72,6 +75,11 @@ func (w *world) checkOut(module string) {
 	var found struct{ Dir string }
 	require.NoError(w.t, json.Unmarshal(out, &found))
 	require.NoError(w.t, os.CopyFS(w.project, os.DirFS(found.Dir)))
+}
+
+// track makes a repository of the project, whose files the user may write.
+func (w *world) track() {
+	w.t.Helper()
 	require.NoError(w.t, filepath.WalkDir(w.project, func(path string, entry os.DirEntry, err error) error {
 		if err == nil && entry.IsDir() {
 			err = os.Chmod(path, 0o755)
@@ -103,7 +111,8 @@ func (w *world) commit(message string) {
 func (w *world) command(args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(context.WithoutCancel(w.t.Context()), orch, args...)
 	cmd.Dir = w.project
-	cmd.Env = append(os.Environ(), "HOME="+w.home, "ORCH_ROOT="+w.project, "ORCH_DATA_DIR="+filepath.Join(w.home, "data"), "GOFLAGS=-mod=mod", "GOPROXY=off")
+	cmd.Env = append(os.Environ(), "HOME="+w.home, "ORCH_ROOT="+w.project, "ORCH_DATA_DIR="+filepath.Join(w.home, "data"), "ORCH_HTTP="+w.address,
+		"GOFLAGS=-mod=mod", "GOPROXY=off")
 	return cmd
 }
 
@@ -118,7 +127,7 @@ func (w *world) run(args ...string) string {
 // start starts the node and returns when it answers.
 func (w *world) start() {
 	w.t.Helper()
-	cmd := w.command("serve", "--http", w.address)
+	cmd := w.command("serve")
 	logs, err := os.OpenFile(filepath.Join(w.home, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	require.NoError(w.t, err)
 	cmd.Stderr = logs
@@ -148,40 +157,4 @@ func (w *world) crash() {
 	w.kill()
 	w.kills++
 	w.start()
-}
-
-// newToken makes a bearer token for a client.
-func (w *world) newToken() string {
-	w.t.Helper()
-	var made struct{ Secret string }
-	out := w.run("token", "create", "ada", "--role", "operator", "-o", "json")
-	require.NoError(w.t, json.Unmarshal([]byte(out), &made), out)
-	require.NotEmpty(w.t, made.Secret)
-	return made.Secret
-}
-
-// bearer shows a token with every request.
-type bearer struct{ token string }
-
-// RoundTrip implements http.RoundTripper.
-func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	r.Header.Set("Authorization", "Bearer "+b.token)
-	return (&http.Transport{DisableKeepAlives: true}).RoundTrip(r)
-}
-
-// connect connects a client of a generation, whose user answers forms by the function.
-func (w *world) connect(version string, answer func(*mcp.ElicitRequest) (*mcp.ElicitResult, error)) *mcp.ClientSession {
-	w.t.Helper()
-	client := mcp.NewClient(&mcp.Implementation{Name: "scripted", Version: "1"}, &mcp.ClientOptions{
-		Capabilities: &mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapabilities{Form: &mcp.FormElicitationCapabilities{}}},
-		ElicitationHandler: func(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
-			return answer(r)
-		},
-	})
-	session, err := client.Connect(w.t.Context(), &mcp.StreamableClientTransport{
-		Endpoint: "http://" + w.address + "/mcp", HTTPClient: &http.Client{Transport: bearer{w.token}}, DisableStandaloneSSE: true,
-	}, &mcp.ClientSessionOptions{ProtocolVersion: version})
-	require.NoError(w.t, err)
-	return session
 }
