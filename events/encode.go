@@ -138,6 +138,8 @@ func (d *Submitted) write(w *writer) {
 	w.text("priority", d.Priority)
 	w.textIf("queue", d.Queue)
 	w.textIf("idempotency_key", d.IdempotencyKey)
+	w.textIf("key_scope", d.KeyScope)
+	w.textIf("request", string(d.Request))
 	w.textIf("request_sha256", d.RequestSHA256)
 	w.anyIf("concurrency", d.Concurrency != nil, d.Concurrency)
 	w.anyIf("parent", d.Parent != nil, d.Parent)

@@ -97,13 +97,22 @@ func (id TaskID) Time() time.Time {
 	return ulid.Time(parsed.Time())
 }
 
-// KeyedTaskID returns the id that an idempotency key of somebody stands for, for ever; nobody's keys are those that all have
+// KeyedTaskID returns the id that an idempotency key of somebody stands for at first; nobody's keys are those that all have
 // in common. It does not sort by time.
 func KeyedTaskID(of, key string) TaskID {
+	return KeyedTaskIDAt(of, key, 0)
+}
+
+// KeyedTaskIDAt is KeyedTaskID for the task that the key stands for after so many others that hold it no more.
+func KeyedTaskIDAt(of, key string, generation int) TaskID {
 	if of != "" {
 		key = of + "\x00" + key
 	}
-	return TaskID(idPrefix + keyedULID("orch idempotency key\x00"+key).String())
+	kind := "orch idempotency key"
+	if generation > 0 {
+		kind += " " + strconv.Itoa(generation)
+	}
+	return TaskID(idPrefix + keyedULID(kind+"\x00"+key).String())
 }
 
 // keyedULID is the ULID that a text stands for.

@@ -82,6 +82,11 @@ type Submitted struct {
 	Queue    string `json:"queue,omitempty"`
 	// IdempotencyKey made the id of this task; the same key with the same plan and inputs is the same task.
 	IdempotencyKey string `json:"idempotency_key,omitempty"`
+	// KeyScope is how long the task holds its key: forever, until_end, or a duration since it was submitted. Empty means for ever,
+	// unless it fails or is cancelled.
+	KeyScope string `json:"key_scope,omitempty"`
+	// Request is the id that the client has chosen for its submission: the same again is the same task, though it holds its key no more.
+	Request TaskID `json:"request,omitempty"`
 	// RequestSHA256 is the digest of plan and inputs that earlier versions wrote.
 	RequestSHA256 string       `json:"request_sha256,omitempty"`
 	Concurrency   *Concurrency `json:"concurrency,omitempty"`

@@ -83,6 +83,9 @@ type SubmitRequest struct {
 	Priority       string            `json:"priority,omitempty"`
 	Queue          string            `json:"queue,omitempty"`
 	IdempotencyKey string            `json:"idempotency_key,omitempty"`
+	// IdempotencyScope is how long the task holds that key: forever, until_end, or a duration such as 24h since it was submitted.
+	// Empty means what the plan says, else for ever, unless the task fails or is cancelled.
+	IdempotencyScope string `json:"idempotency_scope,omitempty"`
 	// KeysOf is whose idempotency keys count, such as agent:ci: somebody who sees its own tasks alone has keys of its own.
 	// Empty means those that all who see every task have in common.
 	KeysOf    string          `json:"keys_of,omitempty"`

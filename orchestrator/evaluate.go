@@ -14,6 +14,9 @@ import (
 // the task may reach.
 func (o *Orchestrator) evaluateKeys(p *events.Submitted, prog *program, inputs json.RawMessage, r SubmitRequest, extra submitExtra) error {
 	now := events.Time(o.now())
+	if extra.created != nil {
+		now = *extra.created
+	}
 	if bytes.Contains(prog.text, []byte("created")) {
 		p.Created = &now
 	}
@@ -26,6 +29,9 @@ func (o *Orchestrator) evaluateKeys(p *events.Submitted, prog *program, inputs j
 		return err
 	}
 	p.IdempotencyKey = first(r.IdempotencyKey, key)
+	if p.IdempotencyKey != "" {
+		p.KeyScope = scopeOf(prog.Plan(), r)
+	}
 	c := prog.Plan().Concurrency
 	if c == nil {
 		return nil

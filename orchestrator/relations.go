@@ -36,6 +36,9 @@ func (o *Orchestrator) nameDependencies(s *submission, by int) {
 // circular reports whether a new task would wait for itself, by way of others: somebody has to wait for its id, which was
 // chosen, already. The lock is held.
 func (o *Orchestrator) circular(s *submission) bool {
+	if slices.Contains(s.payload.DependsOn, s.id) {
+		return true
+	}
 	if len(o.waits[s.id]) == 0 && o.named[s.id] == 0 {
 		return false
 	}

@@ -41,6 +41,7 @@ func (o *Orchestrator) anew(ctx context.Context, r RetryRequest, id events.TaskI
 		}
 		sub := e.task.Submitted
 		extra = submitExtra{origin: r.ID, parent: nil, reuse: reusable(e, again), tools: sub.Tools, within: sub.Within, programs: programsOf(sub)}
+		extra.created = new(createdOf(e.task))
 		if r.From == "" { // what is made again has not succeeded: it may have happened all the same
 			extra.keyOf = events.TaskID(first(string(sub.KeyOf), string(r.ID)))
 		}

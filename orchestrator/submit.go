@@ -39,6 +39,8 @@ type submitExtra struct {
 	tools    []string
 	within   []events.Allow
 	deadline *time.Time
+	// created is the time of submission that the expressions of the plan see; nil for now.
+	created *time.Time
 	// share is that of the tasks above (events.Submitted).
 	share string
 	// limited is that of the tasks above.
@@ -137,8 +139,12 @@ func (o *Orchestrator) submit(ctx context.Context, r SubmitRequest, extra submit
 
 // submission is a checked request.
 type submission struct {
-	id      events.TaskID
-	chosen  bool // the id may exist already
+	id     events.TaskID
+	chosen bool // the id may exist already
+	// keysOf is whose key it is, generation how many tasks have held the key before.
+	keysOf     string
+	generation int
+
 	cause   string
 	prog    *plan.Program
 	payload *events.Submitted
@@ -190,12 +196,12 @@ func (o *Orchestrator) prepare(ctx context.Context, r SubmitRequest, extra submi
 		return nil, err
 	}
 	if extra.origin != "" {
-		p.IdempotencyKey = "" // a retry is another task
+		p.IdempotencyKey, p.KeyScope = "", "" // a retry is another task
 	}
 	s := &submission{prog: prog.Program, payload: p, id: r.ID, chosen: r.ID != "", cause: r.Cause}
 	switch {
 	case p.IdempotencyKey != "" && !failpoint.On(failpoint.SkipDedup):
-		s.id, s.chosen = events.KeyedTaskID(r.KeysOf, p.IdempotencyKey), true
+		s.id, s.chosen, s.keysOf, p.Request = events.KeyedTaskID(r.KeysOf, p.IdempotencyKey), true, r.KeysOf, r.ID
 	case s.id == "":
 		s.id = events.TaskIDFrom(o.now(), o.cfg.Entropy)
 	}
@@ -231,6 +237,9 @@ func (o *Orchestrator) checkRequest(r SubmitRequest) error {
 		if len(f.text) > maxText {
 			return fault.New(fault.ValidationError, "has %d bytes, the limit is %d", len(f.text), maxText).WithField(f.field)
 		}
+	}
+	if _, err := plan.ParseScope(r.IdempotencyScope); err != nil {
+		return fault.New(fault.ValidationError, "%w", err).WithField("idempotency_scope")
 	}
 	if err := checkClient(r.Client); err != nil {
 		return err
@@ -400,10 +409,12 @@ func (o *Orchestrator) create(s *submission, actor string, extra submitExtra, do
 			o.create(s, actor, extra, done) // another request was first
 		case fault.Has(err, fault.NotFound):
 			o.begin(s, actor, extra, done)
+		case o.released(s, e, err):
+			o.afterReleased(s, actor, extra, done)
 		case err != nil:
 			done(SubmitReply{}, err)
 		case !sameWork(e.task.Submitted, s.payload):
-			done(SubmitReply{}, taken(s))
+			done(SubmitReply{}, o.taken(s, e.task))
 		default:
 			done(SubmitReply{ID: s.id, State: e.task.State, Existing: true}, nil)
 		}
@@ -413,14 +424,6 @@ func (o *Orchestrator) create(s *submission, actor string, extra submitExtra, do
 // sameWork reports whether two requests ask for the same plan with the same inputs.
 func sameWork(a, b *events.Submitted) bool {
 	return a.PlanSHA256 == b.PlanSHA256 && a.Inputs.Ref == b.Inputs.Ref && bytes.Equal(a.Inputs.Raw, b.Inputs.Raw)
-}
-
-func taken(s *submission) error {
-	if s.payload.IdempotencyKey == "" {
-		return fault.New(fault.Conflict, "task %s exists and has another plan or other inputs", s.id).WithField("id")
-	}
-	return fault.New(fault.Conflict, "the idempotency key belongs to task %s, which has another plan or other inputs", s.id).
-		WithField("idempotency_key").WithHint("orch get %s", s.id)
 }
 
 // admit applies the concurrency rule of a new task. With cancel_running the newest task wins: those

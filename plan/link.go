@@ -36,9 +36,7 @@ func (l *loader) link(p *Plan) *Program {
 	pr.steps = k.section(sectionSteps, p.Steps, pr)
 	pr.verify = k.section(sectionVerify, p.Verify, pr)
 	pr.always = k.section(sectionAlways, p.Always, pr)
-	if p.IdempotencyKey != "" {
-		pr.idempotencyKey = k.early("the idempotency key").field(p.IdempotencyKey, k.at.at("idempotency_key"))
-	}
+	pr.idempotencyKey = k.idempotency(p)
 	if p.Concurrency != nil {
 		pr.concurrencyKey = k.scope("the concurrency key", rootInputs, rootTask).field(p.Concurrency.Key, k.at.at("concurrency").at("key"))
 	}
@@ -52,6 +50,20 @@ func (l *loader) link(p *Plan) *Program {
 	pr.outputs = outputs.field(values, k.at.at("outputs"))
 	k.checkTools()
 	return pr
+}
+
+// idempotency compiles the key of a plan, nil for none.
+func (k *linker) idempotency(p *Plan) *field {
+	switch key := k.early("the idempotency key"); {
+	case p.Idempotency != nil && p.IdempotencyKey != "":
+		k.at.at("idempotency").report("a plan has `idempotency` or `idempotency_key`, not both", "")
+		return nil
+	case p.Idempotency != nil:
+		return key.field(p.Idempotency.Key, k.at.at("idempotency").at("key"))
+	case p.IdempotencyKey != "":
+		return key.field(p.IdempotencyKey, k.at.at("idempotency_key"))
+	}
+	return nil
 }
 
 // allow compiles the entries of `allow`; nil when none of them is a template.

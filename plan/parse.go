@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
@@ -135,6 +136,7 @@ func (l *loader) plan(c cursor, nesting int) *Plan {
 		"defaults":        func(c cursor) { p.Defaults = c.defaults() },
 		"limits":          func(c cursor) { p.Limits = c.limits() },
 		"idempotency_key": func(c cursor) { p.IdempotencyKey = c.text() },
+		"idempotency":     func(c cursor) { p.Idempotency = c.idempotency() },
 		"priority":        func(c cursor) { p.Priority = Priority(c.oneOf("critical", "high", "normal", "low")) },
 		"concurrency":     func(c cursor) { p.Concurrency = c.concurrency() },
 		"allow":           func(c cursor) { p.Allow = c.allow() },
@@ -258,6 +260,39 @@ func (c cursor) limits() Limits {
 		"tools":     func(c cursor) { l.Tools = c.toolNames() },
 	})
 	return l
+}
+
+func (c cursor) idempotency() *Idempotency {
+	i := &Idempotency{}
+	c.object(map[string]func(cursor){
+		"key": func(c cursor) { i.Key = c.text() },
+		"scope": func(c cursor) {
+			i.Scope = c.text()
+			if _, err := ParseScope(i.Scope); err != nil {
+				c.report(err.Error(), "leave it out to hold the key for ever, unless the run fails or is cancelled")
+			}
+		},
+	})
+	if i.Key == "" {
+		c.report("idempotency needs a `key`", "such as `key: nightly-${{ inputs.date }}`")
+	}
+	return i
+}
+
+// maxKeyScope bounds how long a run holds its key, where that is a duration.
+const maxKeyScope = 366 * 24 * time.Hour
+
+// ParseScope reads the scope of an idempotency key: how long it is held, 0 for the scopes that are no durations.
+func ParseScope(scope string) (time.Duration, error) {
+	if scope == "" || scope == ScopeForever || scope == ScopeUntilEnd {
+		return 0, nil
+	}
+	parsed, err := ParseDuration(scope)
+	d := time.Duration(parsed)
+	if err != nil || d < time.Second || d > maxKeyScope {
+		return 0, fmt.Errorf("%s is neither %s, %s nor a duration between 1s and 366d", quote(scope), ScopeForever, ScopeUntilEnd)
+	}
+	return d, nil
 }
 
 func (c cursor) concurrency() *Concurrency {

@@ -85,7 +85,8 @@ type Plan struct {
 	Inputs         json.RawMessage   `json:"inputs,omitempty"` // JSON Schema; nil = the plan takes none
 	Defaults       *Defaults         `json:"defaults,omitempty"`
 	Limits         Limits            `json:"limits"`
-	IdempotencyKey string            `json:"idempotency_key,omitempty"` // template
+	IdempotencyKey string            `json:"idempotency_key,omitempty"` // template; the short form of Idempotency
+	Idempotency    *Idempotency      `json:"idempotency,omitempty"`
 	Priority       Priority          `json:"priority"`
 	Concurrency    *Concurrency      `json:"concurrency,omitempty"`
 	Allow          *Allow            `json:"allow,omitempty"`
@@ -110,6 +111,20 @@ type Limits struct {
 	MaxSteps int      `json:"max_steps"`          // tool calls, further attempts included; default 10,000
 	Tools    []string `json:"tools,omitempty"`    // the only ones that the task and its children may call; none = any
 }
+
+// Idempotency makes a submission with a key that a run holds find that run.
+type Idempotency struct {
+	Key string `json:"key"` // template
+	// Scope is how long a run holds the key: forever, until_end, or a duration since it was submitted, though not before it is over.
+	// Empty means for ever, unless the run fails or is cancelled.
+	Scope string `json:"scope,omitempty"`
+}
+
+// Scopes of a key.
+const (
+	ScopeForever  = "forever"
+	ScopeUntilEnd = "until_end"
+)
 
 // Concurrency lets only Limit tasks with the same key run at a time.
 type Concurrency struct {

@@ -39,6 +39,7 @@ type batchLine struct {
 	Priority       string            `json:"priority"`
 	Queue          string            `json:"queue"`
 	IdempotencyKey string            `json:"idempotency_key"`
+	KeyScope       string            `json:"idempotency_scope"`
 	DependsOn      []events.TaskID   `json:"depends_on"`
 	// Delay is a duration such as "30s".
 	Delay string `json:"delay"`
@@ -136,7 +137,7 @@ func (b *batch) request(ctx context.Context, text []byte) (orchestrator.SubmitRe
 	}
 	r := orchestrator.SubmitRequest{
 		Name: either(l.Name, b.options.name), Labels: labels, Priority: either(l.Priority, b.options.priority),
-		Queue: either(l.Queue, b.options.queue), IdempotencyKey: l.IdempotencyKey, DependsOn: upper(l.DependsOn),
+		Queue: either(l.Queue, b.options.queue), IdempotencyKey: l.IdempotencyKey, IdempotencyScope: l.KeyScope, DependsOn: upper(l.DependsOn),
 		Delay: b.options.delay, Via: viaSubmit,
 	}
 	if r.Priority != "" {

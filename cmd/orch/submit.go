@@ -28,6 +28,7 @@ type submitOptions struct {
 	priority   string
 	queue      string
 	key        string
+	keyScope   string
 	dependsOn  []string
 	delay      time.Duration
 
@@ -54,7 +55,7 @@ func newSubmit(a *app) *cobra.Command {
 Where no node runs, one inside this command executes the task and ends with it. With a node elsewhere,
 --detach returns as soon as the task is durable. A file of JSON lines (-f tasks.jsonl) is a batch: each
 line is an object with plan, plan_file or tool and args, and with inputs, name, labels, priority, queue,
-idempotency_key, depends_on or delay.`,
+idempotency_key, idempotency_scope, depends_on or delay.`,
 		Example: `  orch submit plan.yaml -i repo=. -i depth:=3
   orch submit --tool FILE_READ file_path=README.md
   orch submit -f tasks.jsonl --detach`,
@@ -73,6 +74,7 @@ idempotency_key, depends_on or delay.`,
 	f.StringVar(&o.priority, "priority", "", "order among waiting tasks"+choices(priorities()))
 	f.StringVar(&o.queue, "queue", "", "queue of the workers that execute it")
 	f.StringVar(&o.key, "idempotency-key", "", "the same key with the same inputs is the same task")
+	f.StringVar(&o.keyScope, "idempotency-scope", "", "how long the task holds that key: forever, until_end, or a duration such as 24h (default: for ever, unless it fails or is cancelled)")
 	f.StringSliceVar(&o.dependsOn, "depends-on", nil, "begin when these tasks are done")
 	f.DurationVar(&o.delay, "delay", 0, "begin after this time")
 	addWait(cmd, &o.waitOptions)
@@ -131,7 +133,7 @@ func isBatch(file string) bool {
 // submitRequest turns flags and files into a request.
 func (a *app) submitRequest(ctx context.Context, o submitOptions) (orchestrator.SubmitRequest, error) {
 	r := orchestrator.SubmitRequest{
-		Name: o.name, Priority: o.priority, Queue: o.queue, IdempotencyKey: o.key, Delay: o.delay, Via: viaSubmit,
+		Name: o.name, Priority: o.priority, Queue: o.queue, IdempotencyKey: o.key, IdempotencyScope: o.keyScope, Delay: o.delay, Via: viaSubmit,
 	}
 	var err error
 	if r.Labels, err = labels(o.labels); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/orch-dev/orch/internal/crash"
 	"github.com/orch-dev/orch/internal/pause"
 	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/plan"
 )
 
 const (
@@ -148,7 +149,7 @@ func (l *load) one(ctx context.Context, rng *rand.Rand, round int, name string) 
 	}
 	r := orchestrator.SubmitRequest{Plan: text, Actor: operator}
 	if rng.IntN(2) == 0 {
-		r.IdempotencyKey = "job-" + name
+		r.IdempotencyKey, r.IdempotencyScope = "job-"+name, plan.ScopeForever
 	} else {
 		r.ID = events.NewTaskID(time.Now())
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -150,6 +151,7 @@ func (w *world) request(a act) orchestrator.SubmitRequest {
 	r := orchestrator.SubmitRequest{Plan: json.RawMessage(w.script.Plans[a.A%len(w.script.Plans)]), Actor: "user:sim"}
 	if a.B%8 != 7 {
 		r.IdempotencyKey = fmt.Sprint("key ", len(w.asked))
+		r.IdempotencyScope = []string{"", plan.ScopeForever, plan.ScopeUntilEnd, "1s"}[a.B/8%4]
 	}
 	if a.B%5 == 4 {
 		r.Delay = time.Duration(a.B) * time.Millisecond

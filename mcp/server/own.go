@@ -46,6 +46,7 @@ type ownInput struct {
 	Check  bool            `json:"validate_only"`
 	Name   string          `json:"name"`
 	Key    string          `json:"idempotency_key"`
+	Scope  string          `json:"idempotency_scope"`
 	For    string          `json:"for"`
 	TaskID string          `json:"task_id"`
 	Wait   float64         `json:"wait_seconds"`
@@ -71,12 +72,13 @@ func (s *Server) ownTools() []ownTool {
 		{
 			toolSubmit, "Submit a plan: a task of one or many tool calls, with dependencies, retries and approvals. Answers with its id as soon as it is durable, or with every problem of the plan. Resource " + planSchemaURI + " describes all of a plan.", false,
 			map[string]*jsonschema.Schema{
-				"plan":            planSchema(),
-				"validate_only":   {Type: "boolean", Description: "only check the plan and its inputs, and submit nothing"},
-				"inputs":          {Type: "object", Description: "the inputs that the plan declares"},
-				"name":            text("a name for lists, in place of that of the plan"),
-				"idempotency_key": text("a second submission with the same key is the same task"),
-				"for":             text("for registered agents: the call that it is for, as AGENT_CLAIM says in `call`; an agent that has only one need not say it"),
+				"plan":              planSchema(),
+				"validate_only":     {Type: "boolean", Description: "only check the plan and its inputs, and submit nothing"},
+				"inputs":            {Type: "object", Description: "the inputs that the plan declares"},
+				"name":              text("a name for lists, in place of that of the plan"),
+				"idempotency_key":   text("a second submission with the same key is the same task, unless that has failed"),
+				"idempotency_scope": text("how long the task holds that key: forever, until_end, or a duration such as 24h"),
+				"for":               text("for registered agents: the call that it is for, as AGENT_CLAIM says in `call`; an agent that has only one need not say it"),
 			},
 			[]string{"plan"},
 			s.ownSubmit,
@@ -214,7 +216,7 @@ func (s *Server) ownSubmit(ctx context.Context, c *client, in *ownInput) (any, e
 		return nil, err
 	}
 	r := orchestrator.SubmitRequest{
-		Plan: in.Plan, Inputs: in.Inputs, Name: in.Name, IdempotencyKey: in.Key, Actor: c.who.Name, Labels: ttlLabel(s.cfg.DefaultTTL),
+		Plan: in.Plan, Inputs: in.Inputs, Name: in.Name, IdempotencyKey: in.Key, IdempotencyScope: in.Scope, Actor: c.who.Name, Labels: ttlLabel(s.cfg.DefaultTTL),
 		Client: helper(nil, reach, ""),
 	}
 	c.call = cmp.Or(in.For, c.call)

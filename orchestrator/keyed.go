@@ -1,0 +1,153 @@
+package orchestrator
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/plan"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// An idempotency key stands for a row of tasks, its generations. The id of each follows from the key and its number, and one is made
+// only when the one before holds the key no more. So the newest is found with few looks, however many there are, and two requests
+// at once find the same.
+
+// scopeOf is how long a task holds its key.
+func scopeOf(p *plan.Plan, r SubmitRequest) string {
+	if p.Idempotency != nil {
+		return first(r.IdempotencyScope, p.Idempotency.Scope)
+	}
+	return r.IdempotencyScope
+}
+
+// createdOf is when a task was submitted, as its plan sees it.
+func createdOf(t *statemachine.Task) time.Time {
+	if t.Submitted.Created != nil {
+		return *t.Submitted.Created
+	}
+	return events.Time(t.CreatedAt)
+}
+
+// released reports whether a key stands for a new task: the one that has held it, or is gone for good with an error, holds it no more.
+// The same request again finds its task whatever has become of that.
+func (o *Orchestrator) released(s *submission, e *entry, err error) bool {
+	switch {
+	case s.payload.IdempotencyKey == "":
+		return false
+	case err != nil: // it was over long before; only who wants no more than that may take the key
+		return fault.Has(err, fault.Gone) && s.payload.KeyScope != "" && s.payload.KeyScope != plan.ScopeForever
+	case s.payload.Request != "" && s.payload.Request == e.task.Submitted.Request:
+		return false
+	}
+	until, ends := heldUntil(e.task)
+	return ends && !o.now().Before(until)
+}
+
+// heldUntil is since when a task holds its key no more; false while that is not known, and for ever.
+func heldUntil(t *statemachine.Task) (time.Time, bool) {
+	if !t.State.Terminal() {
+		return time.Time{}, false
+	}
+	switch scope := t.Submitted.KeyScope; scope {
+	case "":
+		return time.Time{}, t.State != statemachine.Done
+	case plan.ScopeForever:
+		return time.Time{}, false
+	case plan.ScopeUntilEnd:
+		return time.Time{}, true
+	default:
+		d, err := plan.ParseScope(scope)
+		return t.CreatedAt.Add(d), err == nil
+	}
+}
+
+// afterReleased goes on with the newest task that the key stands for, or makes the next. The lock is held.
+func (o *Orchestrator) afterReleased(s *submission, actor string, extra submitExtra, done func(SubmitReply, error)) {
+	o.newest(s, s.generation, s.generation+1, true, func(newest int, err error) {
+		if err != nil {
+			done(SubmitReply{}, err)
+			return
+		}
+		if newest == s.generation {
+			newest++
+		}
+		s.generation = newest
+		s.id = events.KeyedTaskIDAt(s.keysOf, s.payload.IdempotencyKey, newest)
+		o.create(s, actor, extra, done)
+	})
+}
+
+// newest finds the last generation of a key that exists: there is one with the number is, and none with the number not, unless it grows
+// still. The lock is held, and when found is called.
+func (o *Orchestrator) newest(s *submission, is, not int, grows bool, found func(int, error)) {
+	if !grows && is+1 >= not {
+		found(is, nil)
+		return
+	}
+	at := not
+	if !grows {
+		at = is + (not-is)/2
+	}
+	o.enter(events.KeyedTaskIDAt(s.keysOf, s.payload.IdempotencyKey, at), func(_ *entry, err error) {
+		switch {
+		case err != nil && !fault.Has(err, fault.NotFound) && !fault.Has(err, fault.Gone):
+			found(0, err)
+		case fault.Has(err, fault.NotFound):
+			o.newest(s, is, at, false, found)
+		case grows:
+			o.newest(s, at, at+2*(at-s.generation), true, found)
+		default:
+			o.newest(s, at, not, false, found)
+		}
+	})
+}
+
+// taken is the refusal of a request whose id or key a task with other work has.
+func (o *Orchestrator) taken(s *submission, t *statemachine.Task) error {
+	differs := difference(t.Submitted, s.payload)
+	if s.payload.IdempotencyKey == "" {
+		return fault.New(fault.Conflict, "task %s exists (%s) and has %s", s.id, t.State, differs).WithField("id").WithHint("orch get %s", s.id)
+	}
+	return fault.New(fault.Conflict, "the idempotency key belongs to task %s (%s), which has %s", s.id, t.State, differs).
+		WithField("idempotency_key").WithHint("it holds the key %s; orch get %s", holds(t.Submitted), s.id)
+}
+
+// holds says how long a task holds its key.
+func holds(sub *events.Submitted) string {
+	switch sub.KeyScope {
+	case "":
+		return "for ever, unless it fails or is cancelled"
+	case plan.ScopeForever:
+		return "for ever"
+	case plan.ScopeUntilEnd:
+		return "until it is over"
+	default:
+		return "for " + sub.KeyScope + " since it was submitted, and until it is over"
+	}
+}
+
+// difference says in what two requests differ.
+func difference(a, b *events.Submitted) string {
+	if a.PlanSHA256 != b.PlanSHA256 {
+		return "another plan"
+	}
+	var was, is map[string]json.RawMessage
+	if json.Unmarshal(a.Inputs.Raw, &was) != nil || json.Unmarshal(b.Inputs.Raw, &is) != nil {
+		return "other inputs"
+	}
+	names := slices.Sorted(maps.Keys(is))
+	for name := range was {
+		if is[name] == nil {
+			names = append(names, name)
+		}
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return bytes.Equal(was[name], is[name]) })
+	slices.Sort(names)
+	return "another value of " + strings.Join(names[:min(len(names), 5)], ", ") + " among its inputs"
+}
