@@ -51,31 +51,52 @@ func newAgent(w *world, version, over, name string) *agent {
 	return a
 }
 
-// call calls a tool, after the node was killed, and returns its structured result. A call that takes long is handed back; the agent
-// then asks for its result as it was told.
-func (a *agent) call(tool string, args map[string]any) map[string]any {
+// seen is what a result shows: the fields of its first line, and all of its text.
+type seen struct {
+	fields map[string]any
+	text   string
+}
+
+// call calls a tool, after the node was killed. A call that takes long is handed back; the agent then asks for its result as it was told.
+func (a *agent) call(tool string, args map[string]any) seen {
 	a.t.Helper()
 	a.crash()
-	fields := a.do(tool, args)
-	handed, ok := fields["handed_back"].(map[string]any)
-	if !ok {
-		return fields
+	got := a.do(tool, args)
+	next := regexp.MustCompile(`For the result call (\w+) with (\{.*?\})`).FindStringSubmatch(got.text)
+	if next == nil {
+		return got
 	}
-	next, _ := handed["next"].(map[string]any)
-	name, _ := next["tool"].(string)
-	arguments, _ := next["arguments"].(map[string]any)
-	for {
-		if got := a.do(name, arguments); got["over"] == true {
-			output, _ := got["output"].(map[string]any)
-			result, is := output["result"].(map[string]any)
-			require.True(a.t, is, "%s: %v", tool, got)
-			return result
-		}
+	var arguments map[string]any
+	require.NoError(a.t, json.Unmarshal([]byte(next[2]), &arguments), got.text)
+	for got = a.do(next[1], arguments); got.fields["over"] != true; got = a.do(next[1], arguments) {
+		require.Equal(a.t, false, got.fields["over"], got.text)
 	}
+	return got
 }
 
 // do calls a tool that is in the list, with arguments that are in its schema.
-func (a *agent) do(name string, args map[string]any) map[string]any {
+func (a *agent) do(name string, args map[string]any) seen {
+	a.t.Helper()
+	a.checkCall(name, args)
+	result, err := a.session.CallTool(a.t.Context(), &mcp.CallToolParams{Name: name, Arguments: args, Meta: mcp.Meta{"orch/session": a.name}})
+	require.NoError(a.t, err, name)
+	raw, err := json.Marshal(result)
+	require.NoError(a.t, err)
+	a.cost.calls++
+	a.cost.results += len(raw)
+	require.False(a.t, result.IsError, "%s: %s", name, raw)
+	require.Len(a.t, result.Content, 1, "%s: %s", name, raw)
+	text, ok := result.Content[0].(*mcp.TextContent)
+	require.True(a.t, ok, "%s: %s", name, raw)
+	got := seen{text: text.Text}
+	if line, _, _ := strings.Cut(text.Text, "\n"); strings.HasPrefix(line, "{") {
+		require.NoError(a.t, json.Unmarshal([]byte(line), &got.fields), "%s: %s", name, raw)
+	}
+	return got
+}
+
+// checkCall holds a call to what the list says of the tool.
+func (a *agent) checkCall(name string, args map[string]any) {
 	a.t.Helper()
 	require.Contains(a.t, a.tools, name, "the client does not see it")
 	schema := a.tools[name].InputSchema
@@ -85,16 +106,6 @@ func (a *agent) do(name string, args map[string]any) map[string]any {
 	for _, arg := range schema.Required {
 		require.Contains(a.t, args, arg, name)
 	}
-	result, err := a.session.CallTool(a.t.Context(), &mcp.CallToolParams{Name: name, Arguments: args, Meta: mcp.Meta{"orch/session": a.name}})
-	require.NoError(a.t, err, name)
-	raw, err := json.Marshal(result)
-	require.NoError(a.t, err)
-	a.cost.calls++
-	a.cost.results += len(raw)
-	require.False(a.t, result.IsError, "%s: %s", name, raw)
-	var shown struct{ StructuredContent map[string]any }
-	require.NoError(a.t, json.Unmarshal(raw, &shown), "%s: %s", name, raw)
-	return shown.StructuredContent
 }
 
 // allow is a user who lets the session write in the project, and approves what else is asked.
@@ -135,13 +146,13 @@ func (a *agent) save(message string, files ...string) {
 	assert.Empty(a.t, a.git("status", "--porcelain"))
 }
 
-// failed returns how many tests of the project fail.
-func (a *agent) failed() (n int, failures any) {
+// failed returns how many tests of the project fail, and what is shown of them.
+func (a *agent) failed() (n int, text string) {
 	a.t.Helper()
 	got := a.call("test", nil)
-	count, ok := got["failed"].(float64)
-	require.True(a.t, ok)
-	return int(count), got["failures"]
+	count, ok := got.fields["failed"].(float64)
+	require.True(a.t, ok, got.text)
+	return int(count), got.text
 }
 
 // kind is a kind of task.
@@ -197,26 +208,25 @@ func fix(a *agent, p project) {
 	failed, _ := a.failed()
 	require.Positive(a.t, failed, "the fault is not found")
 	found := a.call("grep", map[string]any{"pattern": p.find, "glob": "*" + filepath.Ext(p.file)})
-	require.NotZero(a.t, found["total"])
+	require.NotZero(a.t, found.fields["total"])
 	kept := a.call("checkpoint", map[string]any{"checkpoint_name": "before the fix", "state_data": map[string]any{"file": p.file}})
-	back := a.call("restore", map[string]any{"checkpoint_id": kept["checkpoint_id"]})
-	assert.Equal(a.t, map[string]any{"file": p.file}, back["state_data"])
+	back := a.call("restore", map[string]any{"checkpoint_id": kept.fields["checkpoint_id"]})
+	assert.Equal(a.t, map[string]any{"file": p.file}, back.fields["state_data"])
 	a.edit(p.file, p.fault, p.right)
-	failed, failures := a.failed()
-	require.Zero(a.t, failed, "%v", failures)
+	failed, text := a.failed()
+	require.Zero(a.t, failed, text)
 	a.save("fix: put the condition right", p.file)
 }
 
 // document changes a line of the README and looks at the difference.
 func document(a *agent, p project) {
 	first := a.call("find", map[string]any{"pattern": "README*"})
-	require.NotEmpty(a.t, first["files"])
+	require.NotEmpty(a.t, first.fields["files"])
 	read := a.call("read", map[string]any{"file_path": p.readme})
-	content, _ := read["content"].(string)
-	line := regexp.MustCompile(`(?m)^ *\d+\t(.{20,60})$`).FindStringSubmatch(content)
-	require.NotNil(a.t, line, content)
+	line := regexp.MustCompile(`(?m)^ *\d+\t(.{20,60})$`).FindStringSubmatch(read.text)
+	require.NotNil(a.t, line, read.text)
 	a.call("edit", map[string]any{"file_path": p.readme, "old_string": line[1], "new_string": line[1] + " (checked)", "replace_all": true})
-	assert.Contains(a.t, a.call("git_diff", nil)["diff"], "(checked)")
+	assert.Contains(a.t, a.call("git_diff", nil).text, "(checked)")
 	a.save("docs: say what was checked", p.readme)
 }
 
@@ -227,10 +237,10 @@ func add(a *agent, p project) {
 	require.Positive(a.t, failed, "the test does not see that the feature is missing")
 	a.call("write", map[string]any{"file_path": p.feature, "content": p.does})
 	shell := a.call("bash", map[string]any{"command": "wc -c < " + p.feature + " > size.txt"})
-	assert.InDelta(a.t, 0, shell["exit_code"], 0)
+	assert.InDelta(a.t, 0, shell.fields["exit_code"], 0)
 	a.call("bash", map[string]any{"command": "echo 'It greets.' >> " + p.readme})
-	failed, failures := a.failed()
-	require.Zero(a.t, failed, "%v", failures)
+	failed, text := a.failed()
+	require.Zero(a.t, failed, text)
 	a.save("feat: greet", p.test, p.feature, "size.txt", p.readme)
 	a.call("undo", nil)
 	assert.NoFileExists(a.t, filepath.Join(a.project, p.feature))
@@ -246,7 +256,7 @@ func ask(a *agent, _ project) {
 		"description": "remove OLD.md", "rationale": "it is not needed",
 		"details": map[string]any{"tool": "delete", "arguments": map[string]any{"file_path": "OLD.md"}},
 	})
-	assert.Equal(a.t, "granted", a.call("asked", map[string]any{"approval_id": asked["approval_id"]})["status"])
+	assert.Equal(a.t, "granted", a.call("asked", map[string]any{"approval_id": asked.fields["approval_id"]}).fields["status"])
 	forms := a.cost.forms
 	a.call("delete", map[string]any{"file_path": "OLD.md"})
 	assert.Equal(a.t, forms, a.cost.forms, "it was granted already")

@@ -99,11 +99,9 @@ func TestWhatGoesOnIsNamedAsInTheProfile(t *testing.T) {
 	} {
 		w := n.web(t, n.face(func(c *server.Config) { c.Tokens, c.Profile, c.SyncWait = tokens{}, test.profile, time.Nanosecond }))
 		w.open()
-		fields, text := handedBackBy(t, w.post(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"`+test.calls+`","arguments":{"command":"echo x"}}}`))
-		next, _ := fields["next"].(map[string]any)
-		assert.Equal(t, test.waits, next["tool"], fields)
-		assert.Contains(t, text, "do not call "+test.calls+" again")
-		assert.Contains(t, text, "call "+test.waits+" with")
+		a := w.post(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"` + test.calls + `","arguments":{"command":"echo x"}}}`)
+		assert.Contains(t, a.body, "do not call "+test.calls+" again")
+		assert.Contains(t, a.body, "call "+test.waits+" with")
 	}
 }
 

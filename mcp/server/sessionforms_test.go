@@ -103,7 +103,10 @@ func (f *formTalk) call(tool, args string) string {
 	f.t.Helper()
 	r, err := f.session.CallTool(f.t.Context(), &mcp.CallToolParams{Name: tool, Arguments: json.RawMessage(args)})
 	require.NoError(f.t, err)
-	return string(mustMarshal(f.t, r))
+	require.Len(f.t, r.Content, 1)
+	text, ok := r.Content[0].(*mcp.TextContent)
+	require.True(f.t, ok)
+	return text.Text
 }
 
 // everyClient runs a test for each generation over each transport.
@@ -158,7 +161,7 @@ func TestFormsForWhatASessionAsks(t *testing.T) {
 		asked := call("ask", `{"description":"remove it","rationale":"it is old","details":{"tool":"delete","arguments":{"file_path":"old.txt"}}}`)
 		assert.Contains(t, asked, "APR_")
 		require.Len(t, f.forms(), 1)
-		assert.Contains(t, call("delete", `{"file_path":"old.txt"}`), `"file_path":"`+file)
+		assert.Contains(t, call("delete", `{"file_path":"old.txt"}`), `"file_path":"old.txt"`)
 		assert.Len(t, f.forms(), 1, "the grant is for this call")
 		assert.NoFileExists(t, file)
 		f.choose("none of them")

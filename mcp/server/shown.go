@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -86,12 +87,7 @@ func (s *Server) moreOf(c client, task events.TaskID) func(field string, from in
 	if task == "" {
 		return func(string, int) string { return "" }
 	}
-	name := shownName(toolResult, s.withoutDots())
-	for _, t := range narrowed(s.profileOf(c)) {
-		if t.tool == toolResult {
-			name = t.name
-		}
-	}
+	name := cmp.Or(s.nameFor(c, toolResult), toolResult)
 	return func(field string, from int) string {
 		return fmt.Sprintf(`; %s {"task_id":"%s","field":"%s","offset":%d} has more`, name, task, field, from)
 	}
