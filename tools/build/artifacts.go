@@ -16,14 +16,18 @@ type stamp struct {
 }
 
 // files returns the regular files of the project, by absolute path. What managers of packages and of
-// versions keep to themselves does not count.
+// versions keep to themselves does not count, nor do the workspaces and caches of the node in a root that is built.
 func (p project) files(ctx context.Context) (map[string]stamp, error) {
 	found := map[string]stamp{}
 	rel, err := p.env.Root.Resolve(p.dir)
 	if err != nil {
 		return nil, err
 	}
+	workspaces := filepath.Dir(p.env.Workspace)
 	return found, p.env.Root.Walk(ctx, rel, func(at string, entry fs.DirEntry) error {
+		if entry.IsDir() && p.env.Root.Abs(filepath.Clean(at)) == workspaces {
+			return fs.SkipDir
+		}
 		if entry.IsDir() && slices.Contains([]string{".git", "node_modules", ".venv", "incremental", "deps", ".fingerprint"}, entry.Name()) {
 			return fs.SkipDir
 		}

@@ -162,6 +162,19 @@ func TestBuildMake(t *testing.T) {
 	assert.Contains(t, out.Errors, "x.c:3:1: error: no")
 }
 
+// TestBuildInTheRoot: in a session the project is the root, and what the node keeps in it is no artifact.
+func TestBuildInTheRoot(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, nil)
+	p.Session, p.Writable = "TASK_01JD0000000000000000000000", []string{p.Root.Name()}
+	makefile := "all:\n\techo 1 > out.txt; echo 2 > Working/cached; echo 3 > $$TMPDIR/log\n"
+	require.NoError(t, os.WriteFile(filepath.Join(p.Root.Name(), "Makefile"), []byte(makefile), 0o600))
+	_, out, err := call[buildOutput](t, p, "BUILD_EXECUTE", nil)
+	require.NoError(t, err)
+	assert.True(t, out.Success, out.Errors)
+	assert.Equal(t, []string{filepath.Join(p.Root.Name(), "out.txt")}, out.Artifacts)
+}
+
 func TestBuildNPM(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, map[string]string{"package.json": `{"scripts":{"build":"mkdir -p dist && echo 1 > dist/app.js","types":"echo \"src/a.ts(1,2): error TS2304: no name\"; exit 2"}}`})

@@ -23,7 +23,11 @@ func npm() manager {
 	m := nodeManager()
 	m.name, m.locks, m.locked = "npm", []string{"package-lock.json", "npm-shrinkwrap.json"}, lockedNPM
 	m.install = func(ctx context.Context, j job) (string, error) {
-		_, err := j.run(ctx, map[string]string{"npm_config_registry": j.cfg.NPMRegistry, "NODE_EXTRA_CA_CERTS": j.cfg.CAFile, "npm_config_update_notifier": "false", "npm_config_cache": j.fresh}, "npm",
+		_, err := j.run(ctx, map[string]string{
+			"npm_config_registry": j.cfg.NPMRegistry, "NODE_EXTRA_CA_CERTS": j.cfg.CAFile, "npm_config_update_notifier": "false", "npm_config_cache": j.fresh,
+			// It waits 10 s and more before it asks again; the call is tried again, too.
+			"npm_config_fetch_retry_mintimeout": "1000", "npm_config_fetch_retry_maxtimeout": "5000",
+		}, "npm",
 			"install", "--prefix", j.dir, "--ignore-scripts", "--no-audit", "--no-fund", "--save", "--", j.npmSpec())
 		if err != nil {
 			return "", err

@@ -285,7 +285,8 @@ func (j job) failed(program string, res proc.Result) error {
 	text := res.Stdout + "\n" + res.Stderr
 	missing := regexp.MustCompile(`E404|404 Not Found|ETARGET|notarget|No matching distribution|could not be found|no matching package|unknown revision|no matching versions|Couldn't find (any versions|package)|could not find .* in registry|does not contain package|: not found|: invalid version|: unrecognized import path|did not match`)
 	conflict := regexp.MustCompile(`ERESOLVE|ResolutionImpossible|conflicting dependencies|failed to select a version|EPEERINVALID|conflicts? with`)
-	unreachable := regexp.MustCompile(`ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|[Nn]ame or service not known|[Nn]ame resolution|no such host|Could not resolve host|Couldn't resolve host|Failed to establish a new connection|[Cc]onnection refused|[Nn]etwork is unreachable|CERTIFICATE_VERIFY_FAILED|SELF_SIGNED_CERT|UNABLE_TO_[A-Z_]*CERT|x509: `)
+	unreachable := regexp.MustCompile(`ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|[Nn]ame or service not known|[Nn]ame resolution|no such host|Could not resolve host|Couldn't resolve host|Failed to establish a new connection|[Cc]onnection refused|[Nn]etwork is unreachable|CERTIFICATE_VERIFY_FAILED|SELF_SIGNED_CERT|UNABLE_TO_[A-Z_]*CERT|x509: ` +
+		`|EHOSTUNREACH|server misbehaving|dial tcp|i/o timeout|[Rr]ead timed out|ConnectTimeout|spurious network error|not a trusted or secure host`)
 	switch {
 	case unreachable.MatchString(text): // some say then that they do not find the package
 		return fault.New(fault.NetworkError, "%s does not reach its index: %s", program, shorten(text)).

@@ -250,11 +250,13 @@ func TestInstallWithFakeManagers(t *testing.T) {
 func TestInstallFailures(t *testing.T) {
 	t.Parallel()
 	for script, code := range map[string]fault.Code{
-		`echo 'npm error code ERESOLVE could not resolve' >&2; exit 1`:                                                       fault.Conflict,
-		`echo 'npm error code E404' >&2; exit 1`:                                                                             fault.NotFound,
-		`echo 'npm error code ENOTFOUND request to https://no.example failed, getaddrinfo ENOTFOUND: not found' >&2; exit 1`: fault.NetworkError,
-		`echo '[Errno -2] Name or service not known'; echo 'ERROR: No matching distribution found for demo' >&2; exit 1`:     fault.NetworkError,
-		`echo 'npm error something https://user:canary@registry.example failed' >&2; exit 1`:                                 fault.ExecFailed,
+		`echo 'npm error code ERESOLVE could not resolve' >&2; exit 1`:                                                                                                                   fault.Conflict,
+		`echo 'npm error code E404' >&2; exit 1`:                                                                                                                                         fault.NotFound,
+		`echo 'npm error code ENOTFOUND request to https://no.example failed, getaddrinfo ENOTFOUND: not found' >&2; exit 1`:                                                             fault.NetworkError,
+		`echo '[Errno -2] Name or service not known'; echo 'ERROR: No matching distribution found for demo' >&2; exit 1`:                                                                 fault.NetworkError,
+		`echo 'WARNING: The repository located at pip.example is not a trusted or secure host and is being ignored.'; echo 'ERROR: No matching distribution found for demo' >&2; exit 1`: fault.NetworkError,
+		`echo 'go: demo: unrecognized import path "demo": dial tcp: lookup demo on 127.0.0.53:53: server misbehaving' >&2; exit 1`:                                                       fault.NetworkError,
+		`echo 'npm error something https://user:canary@registry.example failed' >&2; exit 1`:                                                                                             fault.ExecFailed,
 		`exit 0`: fault.ExecFailed, // and nothing is there
 		`mkdir -p node_modules/demo; echo nonsense > node_modules/demo/package.json`: fault.ExecFailed,
 	} {

@@ -149,3 +149,23 @@ echo "$PWD $*" > args`)
 	assert.True(t, strings.HasPrefix(string(args), dir+" -q "), string(args))
 	assert.True(t, strings.HasSuffix(string(args), " "+filepath.Join(dir, "tests")+"\n"), string(args))
 }
+
+// TestTestsThatMayNotWrite: a suite that writes in the project is red before that is opened, and says why.
+func TestTestsThatMayNotWrite(t *testing.T) {
+	t.Parallel()
+	needPytest(t)
+	env, dir := shop(t, map[string]string{"tests/test_out.py": "import pathlib\n\n\ndef test_out():\n    pathlib.Path('out.txt').write_text('x')\n"})
+	project := filepath.Join(env.Root.Name(), "project")
+	require.NoError(t, os.Rename(dir, project))
+	out, err := call(t, env, map[string]any{"test_path": project})
+	require.NoError(t, err)
+	assert.Equal(t, []int{1, 1}, []int{out.Passed, out.Failed})
+	assert.Contains(t, out.Note, "not in "+project+": a person opens it for the session")
+
+	env.Writable = []string{env.Root.Name()}
+	out, err = call(t, env, map[string]any{"test_path": project})
+	require.NoError(t, err)
+	assert.Equal(t, []int{2, 0}, []int{out.Passed, out.Failed}, out.Failures)
+	assert.Empty(t, out.Note)
+	assert.FileExists(t, filepath.Join(project, "out.txt"))
+}

@@ -44,6 +44,7 @@ type testExecuteOut struct {
 	// CoveragePercent is nil when no coverage was measured.
 	CoveragePercent *float64  `json:"coverage_percent,omitempty" jsonschema:"Share of covered statements; absent when it was not measured"`
 	Failures        []failure `json:"failures" jsonschema:"The first 100 failures"`
+	Note            string    `json:"note,omitempty" jsonschema:"What kept the tests from working, when it was no fault of theirs"`
 }
 
 type failure struct {
@@ -95,8 +96,21 @@ var testExecute = tools.Define(tools.Spec{
 	if err := s.withHome(ctx, run); err != nil {
 		return testExecuteOut{}, err
 	}
+	s.out.Note = s.note()
 	return s.out, nil
 })
+
+// note says that tests could not write in the project, when that is why some have failed.
+func (s *suite) note() string {
+	open := slices.ContainsFunc(s.sandbox().Write, func(place string) bool { return strings.HasPrefix(s.dir+"/", strings.TrimSuffix(place, "/")+"/") })
+	refused := func(f failure) bool {
+		return contains(strings.ToLower(f.Message), "read-only file system", "erofs", "permission denied", "eacces")
+	}
+	if open || !slices.ContainsFunc(s.out.Failures, refused) {
+		return ""
+	}
+	return "tests may write in the workspace, and not in " + s.dir + ": a person opens it for the session by granting a call that writes there (bash with the command of the tests), or with the setting writes"
+}
 
 // suite is one run of tests.
 type suite struct {

@@ -37,6 +37,7 @@ type output struct {
 	Skipped   int       `json:"skipped"`
 	Coverage  *float64  `json:"coverage_percent"`
 	Failures  []failure `json:"failures"`
+	Note      string    `json:"note"`
 }
 
 // newEnv returns an Env whose workspace holds a copy of the fixture.
