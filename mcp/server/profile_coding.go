@@ -14,8 +14,8 @@ func codingTools() []profileTool {
 		{"test", "TEST_EXECUTE", "Run the tests of the project and say which fail and why (go, npm, jest, vitest, node, pytest, cargo). Prefer it to bash.", []string{"test_path?: file or folder", "coverage?"}, nil},
 		{"build", "BUILD_EXECUTE", "Build the project, or check that it compiles. A person may be asked.", []string{"build_command?"}, nil},
 		{"install", "PACKAGE_INSTALL", "Add a package to the project (npm, pip, cargo, go). New ones ask a person.", []string{"package_name", "version?", "package_manager?"}, nil},
-		{"git_status", "GIT_STATUS", "Show the branch, and which files are staged, changed and untracked.", nil, nil},
-		{"git_diff", "GIT_DIFF", "Show what has changed since the last commit, or what is staged.", []string{"staged?"}, nil},
+		{"git_status", "GIT_STATUS", "Show the branch, and the staged, changed and untracked files.", nil, nil},
+		{"git_diff", "GIT_DIFF", "Show what has changed since the last commit, what is staged, or all since a branch or commit (base).", []string{"staged?", "base?"}, nil},
 		{"git_add", "GIT_ADD", "Stage files for the next commit.", []string{"file_paths"}, nil},
 		{"git_commit", "GIT_COMMIT", "Commit what is staged.", []string{"message: first line as in Conventional Commits (fix: …), at most 72 characters"}, nil},
 		{"web_fetch", "WEB_FETCH", "Get the text of a web page or a file by its URL.", []string{"url"}, map[string]string{"prompt": `"the content"`}},
@@ -27,6 +27,6 @@ func codingTools() []profileTool {
 		{"submit", toolSubmit, "Run a plan of many calls as one durable task, with dependencies, retries and approvals. For one call use its tool. Resource " + planSchemaURI + " describes plans.", []string{"plan: object or YAML: {orch: v1, name, steps: [{id, tool, with, needs}]}", "inputs?", "validate_only?"}, nil},
 		{"status", toolStatus, "Show how far a task is, and why it does not move.", []string{"task_id"}, nil},
 		{"cancel", toolCancel, "Stop a task.", []string{"task_id"}, nil},
-		{"result", toolResult, "Wait for the result of a task that goes on: a plan, or a call that was handed back. Also shows more of a large result.", []string{"task_id", "wait_seconds?", "field?", "offset?"}, nil},
+		{"result", toolResult, "Wait for the result of a plan, or of a call that was handed back. Also shows more of a large result.", []string{"task_id", "wait_seconds?", "field?", "offset?"}, nil},
 	}
 }

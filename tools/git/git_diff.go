@@ -12,6 +12,7 @@ import (
 type gitDiffIn struct {
 	RepositoryPath string `json:"repository_path,omitempty" jsonschema:"Absolute path of the git repository or a folder in it; default: the project of a session, else the workspace of the task"`
 	Staged         bool   `json:"staged,omitempty" jsonschema:"Show staged changes only" default:"false"`
+	Base           string `json:"base,omitempty" jsonschema:"Commit or branch, such as main or HEAD~3: show what has changed since HEAD left it, not only since the last commit" maxLength:"256"`
 }
 
 type gitDiffOut struct {
@@ -36,27 +37,70 @@ var gitDiff = tools.Define(tools.Spec{
 	if err != nil {
 		return gitDiffOut{}, err
 	}
-	without, err := repo.excludes(ctx, in.Staged)
+	of, err := repo.changesOf(ctx, in)
 	if err != nil {
 		return gitDiffOut{}, err
 	}
-	diff, cutDiff, err := repo.diff(ctx, in.Staged, without, "--patch")
+	without, err := repo.excludes(ctx, of)
 	if err != nil {
 		return gitDiffOut{}, err
 	}
-	names, cutNames, err := repo.diff(ctx, in.Staged, without, "--name-only", "-z")
+	diff, cutDiff, err := repo.diff(ctx, of, without, "--patch")
+	if err != nil {
+		return gitDiffOut{}, err
+	}
+	names, cutNames, err := repo.diff(ctx, of, without, "--name-only", "-z")
 	if err != nil {
 		return gitDiffOut{}, err
 	}
 	return gitDiffOut{Diff: diff, Files: repo.reachable(splitNames(names)), Truncated: cutDiff || cutNames}, nil
 })
 
+// changesOf are the arguments of git diff that say what is compared: the work tree or the index, with the index, with HEAD, or with the
+// commit at which HEAD has left a base.
+func (r *repository) changesOf(ctx context.Context, in gitDiffIn) (args []string, err error) {
+	if in.Staged {
+		args = append(args, "--cached")
+	}
+	if in.Base == "" {
+		return args, nil
+	}
+	base, err := r.commit(ctx, in.Base)
+	if err != nil {
+		return nil, err
+	}
+	res, err := r.run(ctx, "merge-base", base, "HEAD")
+	if err != nil {
+		return nil, err
+	}
+	if res.ExitCode != 0 {
+		return nil, fault.New(fault.ValidationError, "has no commit in common with HEAD").WithField("base").WithHint("git log --all shows the commits")
+	}
+	return append(args, strings.TrimSpace(res.Stdout)), nil
+}
+
+// commit is the id of the commit that somebody names.
+func (r *repository) commit(ctx context.Context, name string) (string, error) {
+	res, err := r.run(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", name+"^{commit}")
+	if err != nil {
+		return "", err
+	}
+	if id := strings.TrimSpace(res.Stdout); res.ExitCode == 0 && isCommitID(id) {
+		return id, nil
+	}
+	return "", fault.New(fault.NotFound, "there is no commit %q", name).WithField("base").WithHint("give a branch, a tag or a commit, such as main or HEAD~3")
+}
+
+func isCommitID(id string) bool {
+	return len(id) >= 40 && strings.Trim(id, "0123456789abcdef") == ""
+}
+
 // excludes returns the pathspecs that leave out of a diff what the call must not reach.
-func (r *repository) excludes(ctx context.Context, staged bool) ([]string, error) {
+func (r *repository) excludes(ctx context.Context, of []string) ([]string, error) {
 	if !r.env.Root.Narrowed() {
 		return nil, nil
 	}
-	names, cut, err := r.diff(ctx, staged, nil, "--name-only", "--no-renames", "-z")
+	names, cut, err := r.diff(ctx, of, nil, "--name-only", "--no-renames", "-z")
 	if err != nil {
 		return nil, err
 	}
@@ -74,15 +118,12 @@ func (r *repository) excludes(ctx context.Context, staged bool) ([]string, error
 }
 
 // diff runs git diff without anything that a configuration could add to it, and without what the pathspecs exclude.
-func (r *repository) diff(ctx context.Context, staged bool, without []string, form ...string) (text string, cut bool, err error) {
+func (r *repository) diff(ctx context.Context, of, without []string, form ...string) (text string, cut bool, err error) {
 	args := append([]string{
 		"diff", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty", "--submodule=short", "--find-renames",
 		"--src-prefix=a/", "--dst-prefix=b/", "--no-relative", "-O/dev/null",
 	}, form...)
-	if staged {
-		args = append(args, "--cached")
-	}
-	c := r.command(append(args, "--")...)
+	c := r.command(append(append(args, of...), "--")...)
 	if len(without) > 0 {
 		c.Args = slices.DeleteFunc(c.Args, func(arg string) bool { return arg == literalPathspecs })
 		c.Args = append(append(c.Args, ":(top)"), without...)

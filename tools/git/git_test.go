@@ -254,6 +254,42 @@ func TestDiff(t *testing.T) {
 	assert.Equal(t, []string{"a.txt"}, long.Files)
 }
 
+// With a base the diff shows what the work has changed since it left that, committed or not, and nothing that others did there.
+func TestDiffAgainstABase(t *testing.T) {
+	t.Parallel()
+	b := newRepo(t)
+	b.git("branch", "-M", "main")
+	b.git("checkout", "-q", "-b", "work")
+	b.write("mine.txt", "committed\n")
+	b.git("add", ".")
+	b.git("commit", "-qm", "mine")
+	b.git("checkout", "-q", "main")
+	b.write("theirs.txt", "theirs\n")
+	b.git("add", ".")
+	b.git("commit", "-qm", "theirs")
+	b.git("checkout", "-q", "work")
+	b.write("a.txt", "changed\n")
+	since := func(base string, staged bool) (diff, error) {
+		return call[diff](b, "GIT_DIFF", map[string]any{"repository_path": b.repo, "base": base, "staged": staged})
+	}
+	for base, want := range map[string][]string{"main": {"a.txt", "mine.txt"}, "HEAD": {"a.txt"}, "HEAD~1": {"a.txt", "mine.txt"}} {
+		got, err := since(base, false)
+		require.NoError(t, err)
+		assert.Equal(t, want, got.Files, base)
+	}
+	got, err := since("main", true)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"mine.txt"}, got.Files)
+	for _, base := range []string{"nothing", "--output=" + b.repo + "/x", "HEAD:a.txt", "-1", "main..work", "^main", "@{-9}"} {
+		_, err := since(base, false)
+		assert.Equal(t, fault.NotFound, fault.CodeOf(err), base)
+	}
+	b.git("checkout", "-q", "--orphan", "apart")
+	b.git("commit", "-qm", "apart")
+	_, err = since("main", false)
+	assert.Equal(t, fault.ValidationError, fault.CodeOf(err))
+}
+
 func TestRepositoryPath(t *testing.T) {
 	t.Parallel()
 	b := newRepo(t)
