@@ -16,7 +16,7 @@ func codingTools() []profileTool {
 		{"install", "PACKAGE_INSTALL", "Add a package to the project (npm, pip, cargo, go). New ones ask a person.", []string{"package_name", "version?", "package_manager?"}, nil},
 		{"git_status", "GIT_STATUS", "Show the branch, and the staged, changed and untracked files.", nil, nil},
 		{"git_diff", "GIT_DIFF", "Show what has changed since the last commit, what is staged, or all since a branch or commit (base).", []string{"staged?", "base?"}, nil},
-		{"git_add", "GIT_ADD", "Stage files for the next commit.", []string{"file_paths"}, nil},
+		{"git_add", "GIT_ADD", "Stage files for a commit.", []string{"file_paths"}, nil},
 		{"git_commit", "GIT_COMMIT", "Commit what is staged.", []string{"message: first line as in Conventional Commits (fix: …), at most 72 characters"}, nil},
 		{"web_fetch", "WEB_FETCH", "Get the text of a web page or a file by its URL.", []string{"url"}, map[string]string{"prompt": `"the content"`}},
 		{"checkpoint", "CHECKPOINT_CREATE", "Keep notes of where you are (an object) for after an interruption. It keeps no files.", []string{"checkpoint_name", "state_data"}, nil},
