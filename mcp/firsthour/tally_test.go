@@ -8,7 +8,7 @@ import (
 )
 
 // maxBytes bounds what an agent reads for 20 tasks, lists and results together: about twice what it was when this was written.
-const maxBytes = 1 << 20
+const maxBytes = 640 << 10
 
 // cost is what tasks have cost their agents.
 type cost struct {

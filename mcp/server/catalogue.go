@@ -254,6 +254,8 @@ func (s *Server) route(next mcp.MethodHandler) mcp.MethodHandler {
 			result = s.listTools(c, list)
 		case *mcp.ListResourcesResult:
 			s.listResources(ctx, c, list)
+		case *mcp.DiscoverResult:
+			list.Instructions = s.instructions(s.profileOf(c))
 		case *mcp.ListPromptsResult:
 			s.listPrompts(c, list)
 		}

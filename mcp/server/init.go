@@ -10,7 +10,7 @@ import (
 
 // initialize adds the tasks of 2025-11-25 to the capabilities, which the SDK does not know (S2-006). Whoever asks for
 // a newer version gets that one (S2-003), and has to be treated so: the SDK goes by what was asked for.
-func (s *Server) initialize(ctx context.Context, _ client, next mcp.MethodHandler, req mcp.Request) (mcp.Result, error) {
+func (s *Server) initialize(ctx context.Context, c client, next mcp.MethodHandler, req mcp.Request) (mcp.Result, error) {
 	p, _ := req.GetParams().(*mcp.InitializeParams)
 	if err := checkInitialize(p); err != nil {
 		return nil, err
@@ -27,6 +27,7 @@ func (s *Server) initialize(ctx context.Context, _ client, next mcp.MethodHandle
 	if caps, ok := fields["capabilities"].(object); ok && fields["protocolVersion"] == lastOfSessions {
 		caps["tasks"] = object{"list": object{}, "cancel": object{}, "requests": object{"tools": object{"call": object{}}}}
 	}
+	fields["instructions"] = s.instructions(s.profileOf(c))
 	return &reply{fields: fields}, nil
 }
 

@@ -167,14 +167,17 @@ func (s *Server) enterPlanned(c client, fields map[string]json.RawMessage) {
 }
 
 // nameFor is the name under which a client calls a tool, empty when its profile has none for it.
-func (s *Server) nameFor(c client, tool string) string {
-	list := narrowed(s.profileOf(c))
+func (s *Server) nameFor(c client, tool string) string { return nameIn(s.profileOf(c), tool) }
+
+// nameIn is the name that a tool without dots has in a profile, empty when it has none.
+func nameIn(profile, tool string) string {
+	list := narrowed(profile)
 	for _, t := range list {
 		if t.tool == tool {
 			return t.name
 		}
 	}
-	if patterns := patternsOf(s.profileOf(c)); list != nil || patterns != nil && !patterns.names(tool) {
+	if patterns := patternsOf(profile); list != nil || patterns != nil && !patterns.names(tool) {
 		return ""
 	}
 	return tool

@@ -105,6 +105,23 @@ func TestWhatGoesOnIsNamedAsInTheProfile(t *testing.T) {
 	}
 }
 
+// The instructions of a client name the tools and paths of its profile, whichever generation it is of.
+func TestInstructionsFollowTheProfile(t *testing.T) {
+	t.Parallel()
+	n := startNode(t)
+	for profile, want := range map[string]string{
+		server.ProfileAll: "orch_result waits for its end. orch_submit runs a plan", server.ProfileCoding: ", result waits for its end. submit runs a plan",
+	} {
+		w := n.web(t, n.face(speaking))
+		w.url += "?profile=" + profile
+		assert.Contains(t, w.post(initialize).body, want)
+		assert.Contains(t, w.modern("server/discover", "", "", "{}").body, want)
+	}
+	w := n.web(t, n.face(speaking))
+	w.url += "?profile=" + server.ProfileCoding
+	assert.Contains(t, w.post(initialize).body, "Paths are relative to "+n.root)
+}
+
 // fewTokens are tokens of people who see one tool that only reads.
 type fewTokens struct{ tokens }
 

@@ -253,7 +253,7 @@ func (s *Server) background(fn func(ctx context.Context)) {
 
 func (s *Server) options() *mcp.ServerOptions {
 	return &mcp.ServerOptions{
-		Instructions: s.instructions(),
+		Instructions: s.instructions(s.cfg.Profile),
 		Logger:       s.sdkLogger,
 		PageSize:     pageSize,
 		Capabilities: capabilities(),
@@ -285,10 +285,22 @@ func cacheable(_ context.Context, _ mcp.Request, c *mcp.Cacheable) {
 	c.TTLMs, c.CacheScope = 0, "private"
 }
 
-func (s *Server) instructions() string {
+// instructions tell a client how to work with the tools of its profile, under the names that they have there.
+func (s *Server) instructions(profile string) string {
 	text := "Every call of a tool is a durable task: it survives restarts, may wait for the approval of a person, and stays in an audit log. " +
-		"A call that takes long answers with handed_back and a task id, and goes on: do not repeat it, orch_result waits for its end. orch_submit runs a plan of many calls."
-	if s.cfg.Root != "" {
+		"A call that takes long answers with handed_back and a task id, and goes on: do not repeat it"
+	if name := nameIn(profile, toolResult); name != "" {
+		text += ", " + name + " waits for its end"
+	}
+	text += "."
+	if name := nameIn(profile, toolSubmit); name != "" {
+		text += " " + name + " runs a plan of many calls."
+	}
+	switch {
+	case s.cfg.Root == "":
+	case narrowed(profile) != nil:
+		text += " Paths are relative to " + s.cfg.Root + ", or absolute and lie below it."
+	default:
 		text += " Paths are absolute and lie below " + s.cfg.Root + "."
 	}
 	return text
