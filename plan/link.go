@@ -308,6 +308,7 @@ func (k *linker) node(s *Step, at location, sc *scope) *Node {
 		k.judgements(n, at)
 	case KindForEach:
 		n.items = k.itemsOf(s, at, sc)
+		k.checkItems(n, at)
 	case KindWait:
 		n.wait = k.waiting(s.Wait, at.at("wait"), sc)
 		if s.Wait.HasDefault {
@@ -374,7 +375,7 @@ func (k *linker) judgements(n *Node, at location) {
 		n.expected = k.judging(n, n.Tool, rootOutput).only(n.Expect, at.at("expect"))
 	}
 	if n.Until != "" {
-		n.until = k.scope("step "+quote(n.ID), rootOutput, rootRound).only(n.Until, at.at("until"))
+		n.until = k.judging(n, n.Tool, rootOutput, rootRound).only(n.Until, at.at("until"))
 	}
 	if n.Retry != nil && n.Retry.When != "" {
 		n.again = k.judging(n, n.Tool, rootError, rootOutput, rootAttempt).only(n.Retry.When, at.at("retry").at("when"))

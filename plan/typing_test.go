@@ -103,6 +103,8 @@ func TestJudgementsAndItemsAreTyped(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, "p.yaml:5:20: steps[0].expect: `output` has no field \"exit\" (it has any, exit_code, map, maybe, other, rows)",
 		problems(t, steps("id: a", "tool: SHUT", "expect: output.exit == 0"), typedOptions()))
+	assert.Equal(t, "p.yaml:5:19: steps[0].until: `output` has no field \"exit\" (it has any, exit_code, map, maybe, other, rows)",
+		problems(t, steps("id: a", "tool: SHUT", "until: output.exit == 0", "max_rounds: 3"), typedOptions()))
 	assert.Equal(t, "p.yaml:5:50: steps[0].verify.expect: `output.state` is never \"on\" (it is one of up, down)",
 		problems(t, steps("id: a", "tool: SHUT", "verify: {tool: OPEN, expect: output.state == 'on'}"), typedOptions()))
 	assert.Equal(t, "p.yaml:6:35: steps[1].do[0].if: `row.kind` is never \"c\" (it is one of a, b)",
