@@ -38,7 +38,7 @@ func all() []Client {
 			stdio: command,
 		},
 		{
-			ID: "codex", Title: "Codex", Source: "https://developers.openai.com/codex/mcp", Checked: checked,
+			ID: "codex", Title: "Codex", Source: "https://developers.openai.com/docs/extend/mcp", Checked: checked,
 			Reload: "start Codex again, and look at /mcp",
 			user:   codex, project: ".codex/config.toml", table: []string{"mcp_servers"}, form: tomlForm,
 			stdio: command, http: bearerVariable,
@@ -74,7 +74,7 @@ func all() []Client {
 			former: firstOpenCode, stdio: commandLine, http: typed(url("url", "Bearer {env:"+TokenVariable+"}"), "remote"),
 		},
 		{
-			ID: "vscode", Title: "VS Code", Source: "https://code.visualstudio.com/docs/copilot/reference/mcp-configuration", Checked: checked,
+			ID: "vscode", Title: "VS Code", Source: "https://code.visualstudio.com/docs/agents/reference/mcp-configuration", Checked: checked,
 			Reload: "run the command MCP: List Servers in VS Code",
 			user:   appData("Code", "User", "mcp.json"), project: ".vscode/mcp.json", table: []string{"servers"}, form: jsonc,
 			stdio: typed(command, "stdio"), http: typed(url("url", "Bearer ${input:"+tokenInput+"}"), "http"),
