@@ -60,7 +60,7 @@ func (p processNodes) config(cfg config.Config, m mode) node.Config {
 		MaxDeliveries: cfg.MaxDeliveries, MaxSpawned: cfg.MaxSpawned, MaxOpen: cfg.MaxOpen, MaxOpenEach: cfg.MaxOpenEach,
 		Host: cfg.Host, Port: cfg.Port, MaxStore: int64(cfg.MaxStore) << 20, MinFree: int64(cfg.MinFree) << 20, Logger: newLogger(p.logs, cfg.LogLevel), Version: readVersion().Version,
 		Writes: cfg.Writes, SyncWait: cfg.SyncWait, OutsideApprovals: cfg.OutsideApprovals, PortableNames: cfg.PortableNames,
-		Sandbox: cfg.Sandbox, SandboxRead: cfg.SandboxRead, SandboxWrite: cfg.SandboxWrite,
+		Sandbox: cfg.Sandbox, SandboxRead: cfg.SandboxRead, SandboxWrite: cfg.SandboxWrite, ProgramPath: cfg.ProgramPath,
 		Tools: cfg.Tools, NotifyOn: cfg.NotifyOn, NotifyTo: cfg.Tools.NotifyChannels,
 		Retention: node.Retention{
 			Completed: days(cfg.RetainWorkspaces), Failed: days(cfg.RetainFailed),

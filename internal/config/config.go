@@ -65,6 +65,8 @@ type Config struct {
 	// programs that tools start.
 	Sandbox                   string
 	SandboxRead, SandboxWrite []string
+	// ProgramPath are the folders in which programs are looked up before those of the system.
+	ProgramPath []string
 	// NotifyOn is what the node notifies of by itself: failed, blocked, approval; none is nothing.
 	NotifyOn []string
 	// Tools are the settings of the families of tools.

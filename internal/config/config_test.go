@@ -164,7 +164,7 @@ func TestProjectFileHasLimits(t *testing.T) {
 	project, home := "/work/project", "/home/ada"
 	for _, line := range []string{
 		"data_dir: ./data", "server: nats://evil:4222", "nats: nats://evil:4222", "nats_creds: x.creds",
-		"sandbox: off", "sandbox_read: [/srv]", "sandbox_write: /srv", "host: 0.0.0.0", "policy: weak.yaml", "four_eyes: false",
+		"sandbox: off", "sandbox_read: [/srv]", "sandbox_write: /srv", "program_path: /srv", "host: 0.0.0.0", "policy: weak.yaml", "four_eyes: false",
 		"search_provider: brave", "search_url: https://evil.example", "search_key: env:HOME", "net_allow: [169.254.169.254]", "notify_on: none",
 		"notify_channels: nats", "notify_services: {a: env:HOME}", "npm_registry: https://evil.example", "pip_index: https://evil.example",
 		"git_ssh_command: evil", "git_credential_helper: evil", "git_read: [/etc]", "database_hosts: [a:1]", "github_url: https://evil.example",

@@ -242,6 +242,10 @@ func sandboxKeys() []Key {
 			field: func(c *Config) any { return &c.SandboxRead },
 		},
 		{
+			Name: "program_path", path: true, Node: true, Worker: true, Personal: true, Usage: "folders in which the programs of tools are looked up before those of the system, such as ~/.cargo/bin",
+			field: func(c *Config) any { return &c.ProgramPath },
+		},
+		{
 			Name: "sandbox_write", path: true, Node: true, Worker: true, Personal: true, Usage: "files and folders that the programs of tools share and may write",
 			field: func(c *Config) any { return &c.SandboxWrite },
 		},

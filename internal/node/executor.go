@@ -17,6 +17,7 @@ import (
 	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/pathguard"
 	"github.com/orch-dev/orch/internal/pause"
 	"github.com/orch-dev/orch/internal/proc"
@@ -113,6 +114,9 @@ func (h *executor) open(c *bus.Conn, databases firebase.Config) error {
 	if err != nil {
 		data = h.cfg.DataDir // a worker elsewhere has none
 	}
+	if err = h.checkProgramPath(); err != nil {
+		return err
+	}
 	if h.exec, err = proc.New(h.processes(data)); err != nil {
 		return err
 	}
@@ -134,6 +138,7 @@ func (h *executor) processes(data string) proc.Config {
 	c := proc.Config{
 		Logger: h.cfg.logger(), Sandbox: proc.Mode(h.cfg.Sandbox), Read: append([]string{modules}, h.cfg.SandboxRead...),
 		Write:   h.cfg.SandboxWrite,
+		Path:    append(slices.Clone(h.cfg.ProgramPath), proc.SystemPath()...),
 		Environ: append(os.Environ(), goSettings(modules)...),
 	}
 	for _, path := range append(h.cfg.secretFiles(), data, h.cfg.DataDir, h.cfg.CredsFile) {
@@ -142,6 +147,26 @@ func (h *executor) processes(data string) proc.Config {
 		}
 	}
 	return c
+}
+
+// checkProgramPath refuses folders in which tasks write: what one leaves there would run in the place of a program of the system.
+func (h *executor) checkProgramPath() error {
+	for _, dir := range h.cfg.ProgramPath {
+		target, err := filepath.EvalSymlinks(dir)
+		if err != nil {
+			return fault.Wrap(fault.ValidationError, err, dir+" cannot be used").WithField("program_path")
+		}
+		for _, place := range append([]string{h.root.Name()}, h.cfg.SandboxWrite...) {
+			if resolved, err := filepath.EvalSymlinks(place); err == nil {
+				place = resolved
+			}
+			if rel, err := filepath.Rel(place, target); err == nil && filepath.IsLocal(rel) {
+				return fault.New(fault.ValidationError, "%s lies in %s, where tasks write", dir, place).WithField("program_path").
+					WithHint("name a folder that only you write")
+			}
+		}
+	}
+	return nil
 }
 
 // goSettings lets the Go tool chain take modules that the user has fetched from where they are, each held against go.sum.

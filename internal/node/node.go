@@ -79,6 +79,8 @@ type Config struct {
 	// SandboxWrite are further absolute paths that they may read, or write when they may write anything.
 	Sandbox                   string
 	SandboxRead, SandboxWrite []string
+	// ProgramPath are absolute folders in which programs are looked up before those of the system. None may lie where tasks write.
+	ProgramPath []string
 	// Tools are the settings of the families of tools.
 	Tools config.Tools
 	// NotifyOn is what the node notifies of by itself: failed, blocked, approval. NotifyTo are the channels for

@@ -12,9 +12,14 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
+// SystemPath are the folders in which programs are looked up when a configuration names none.
+func SystemPath() []string {
+	return []string{"/usr/local/go/bin", "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
+}
+
 func (c Config) withDefaults() Config {
 	if len(c.Path) == 0 {
-		c.Path = []string{"/usr/local/go/bin", "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
+		c.Path = SystemPath()
 	}
 	if c.Inherit == nil {
 		c.Inherit = []string{

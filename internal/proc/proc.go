@@ -289,7 +289,7 @@ func (r *Runner) LookPath(name string) (string, error) {
 		}
 	}
 	return "", fault.New(fault.ExecFailed, "the program %q is not installed", name).
-		WithHint("install it into one of the folders of the search path: %v", r.path)
+		WithHint("install it into one of the folders of the search path: %v; the setting program_path adds others", r.path)
 }
 
 func startError(ctx context.Context, name string, err error) error {

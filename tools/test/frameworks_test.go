@@ -78,6 +78,17 @@ func TestCargoThatCannotTest(t *testing.T) {
 	assert.Contains(t, err.Error(), "failed to parse manifest")
 }
 
+// TestCargoThatMayNotWrite: it says how to open the project for its lock file.
+func TestCargoThatMayNotWrite(t *testing.T) {
+	t.Parallel()
+	env := withCargo(t, "echo 'error: failed to open Cargo.lock: Read-only file system (os error 30)' >&2; exit 101")
+	project := filepath.Join(env.Root.Name(), "project")
+	require.NoError(t, os.Rename(workspace(env), project))
+	_, err := call(t, env, map[string]any{"test_path": project})
+	assert.Equal(t, fault.ExecFailed, fault.CodeOf(err))
+	assert.Contains(t, fault.From(err).Hint, "not in "+project+": a person opens it")
+}
+
 // jest and vitest write the same report, where they are told to.
 func TestJestAndVitest(t *testing.T) {
 	t.Parallel()

@@ -94,7 +94,7 @@ var testExecute = tools.Define(tools.Spec{
 			WithField("framework")
 	}
 	if err := s.withHome(ctx, run); err != nil {
-		return testExecuteOut{}, err
+		return testExecuteOut{}, s.hinted(err)
 	}
 	s.out.Note = s.note()
 	return s.out, nil
@@ -102,14 +102,32 @@ var testExecute = tools.Define(tools.Spec{
 
 // note says that tests could not write in the project, when that is why some have failed.
 func (s *suite) note() string {
-	open := slices.ContainsFunc(s.sandbox().Write, func(place string) bool { return strings.HasPrefix(s.dir+"/", strings.TrimSuffix(place, "/")+"/") })
-	refused := func(f failure) bool {
-		return contains(strings.ToLower(f.Message), "read-only file system", "erofs", "permission denied", "eacces")
-	}
-	if open || !slices.ContainsFunc(s.out.Failures, refused) {
+	if s.writes() || !slices.ContainsFunc(s.out.Failures, func(f failure) bool { return notWritten(f.Message) }) {
 		return ""
 	}
-	return "tests may write in the workspace, and not in " + s.dir + ": a person opens it for the session by granting a call that writes there (bash with the command of the tests), or with the setting writes"
+	return s.closed()
+}
+
+// hinted adds to an error what note says of failures.
+func (s *suite) hinted(err error) error {
+	if e := fault.From(err); e.Hint == "" && !s.writes() && notWritten(e.Message) {
+		return e.WithHint("%s", s.closed())
+	}
+	return err
+}
+
+// writes reports whether the tests may write in the directory.
+func (s *suite) writes() bool {
+	return slices.ContainsFunc(s.sandbox().Write, func(place string) bool { return strings.HasPrefix(s.dir+"/", strings.TrimSuffix(place, "/")+"/") })
+}
+
+// notWritten reports whether a text says that something could not be written.
+func notWritten(text string) bool {
+	return contains(strings.ToLower(text), "read-only file system", "erofs", "permission denied", "eacces")
+}
+
+func (s *suite) closed() string {
+	return "tests may write in the workspace, and not in " + s.dir + ": a person opens it for the session by granting a call that writes there, such as a build or bash with the command of the tests; or the setting writes does"
 }
 
 // suite is one run of tests.
