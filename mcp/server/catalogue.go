@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"slices"
@@ -51,44 +50,63 @@ func (s *Server) offerTools() {
 	s.descriptions.forget()
 }
 
-// descriptions are those of tools as lists have them, so that each is encoded once and not for everybody who asks.
+// descriptions are those of tools as lists have them, so that each is encoded once and not for everybody who asks. There are at most as
+// many as tools in each profile.
 type descriptions struct {
 	mu     sync.Mutex
 	byTool map[descriptionKey]json.RawMessage
+	// names are those of withoutDots.
+	names map[string]string
 }
 
 // descriptionKey is all that a description follows from. The SDK keeps one definition until another one is offered.
 type descriptionKey struct {
-	tool    *mcp.Tool
-	name    string
-	support tools.TaskMode
+	// tool is nil for one in the words of its profile, profile empty for all tools.
+	tool          *mcp.Tool
+	profile, name string
+	support       tools.TaskMode
 }
 
-// of encodes a tool. It has no task support where that is empty.
-func (d *descriptions) of(key descriptionKey) json.RawMessage {
+// of is a description, which is made if need be; nil when there is none.
+func (d *descriptions) of(key descriptionKey, describe func() json.RawMessage) json.RawMessage {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if known, ok := d.byTool[key]; ok {
 		return known
 	}
-	fields := object{}
-	decode(mustJSON(key.tool), &fields)
-	fields["name"] = key.name
-	if key.support != "" {
-		fields["execution"] = object{"taskSupport": key.support}
-	}
 	if d.byTool == nil {
 		d.byTool = map[descriptionKey]json.RawMessage{}
 	}
-	d.byTool[key] = mustJSON(fields)
+	d.byTool[key] = describe()
 	return d.byTool[key]
+}
+
+// namesOf are the names without dots, which are found if need be.
+func (d *descriptions) namesOf(find func() map[string]string) map[string]string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.names == nil {
+		d.names = find()
+	}
+	return d.names
+}
+
+// describeWhole encodes a tool under a name. It has no task support where that is empty.
+func describeWhole(tool *mcp.Tool, name string, support tools.TaskMode) json.RawMessage {
+	fields := object{}
+	decode(mustJSON(tool), &fields)
+	fields["name"] = name
+	if support != "" {
+		fields["execution"] = object{"taskSupport": support}
+	}
+	return mustJSON(fields)
 }
 
 // forget drops the descriptions of tools that may be offered no more.
 func (d *descriptions) forget() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.byTool = nil
+	d.byTool, d.names = nil, nil
 }
 
 // toolOf describes a tool as MCP does, with the hints that follow from its contract (S0-010).
@@ -108,16 +126,47 @@ func toolOf(t tools.Tool) *mcp.Tool {
 	return m
 }
 
-// listTools adds the task support of 2025-11-25, and leaves out what the identity does not see.
+// listTools is a list as a client sees it: in its profile, without what its identity does not see, with the task support of 2025-11-25.
 func (s *Server) listTools(c client, list *mcp.ListToolsResult) mcp.Result {
-	var shown [][]byte
-	names := s.portableNames()
-	list, narrow := s.profileList(c, list)
-	for _, t := range list.Tools {
-		if narrow {
-			shown = append(shown, terseJSON(t))
-			continue
+	whole, rest := object{}, *list
+	rest.Tools = nil
+	var shown []json.RawMessage
+	switch profile := s.profileOf(c); {
+	case narrowed(profile) != nil:
+		shown, rest.NextCursor = s.listNarrowed(c, profile), ""
+	case patternsOf(profile) != nil:
+		shown = s.listSelected(c, profile, list)
+	default:
+		shown = s.listAll(c, list)
+	}
+	decode(mustJSON(&rest), &whole)
+	whole["tools"] = c.room.value(jsonList(shown))
+	if c.modern {
+		whole["resultType"] = "complete"
+	}
+	return &reply{fields: whole}
+}
+
+// jsonList is a list of values.
+func jsonList(items []json.RawMessage) json.RawMessage {
+	size := len("[]") + len(items)
+	for _, item := range items {
+		size += len(item)
+	}
+	list := append(make([]byte, 0, size), '[')
+	for i, item := range items {
+		if i > 0 {
+			list = append(list, ',')
 		}
+		list = append(list, item...)
+	}
+	return append(list, ']')
+}
+
+// listAll are the tools of a list that a client sees, as the catalogue describes them.
+func (s *Server) listAll(c client, list *mcp.ListToolsResult) (shown []json.RawMessage) {
+	names := s.portableNames()
+	for _, t := range list.Tools {
 		tool, ok := s.cfg.Catalogue.Get(t.Name)
 		if ok && (tool.Spec().Unlisted || !c.who.sees(tool)) || !ok && !c.who.Show.showsOwn(t.Name) {
 			continue
@@ -126,16 +175,9 @@ func (s *Server) listTools(c client, list *mcp.ListToolsResult) mcp.Result {
 		if !c.modern {
 			key.support = support(tool)
 		}
-		shown = append(shown, s.descriptions.of(key))
+		shown = append(shown, s.descriptions.of(key, func() json.RawMessage { return describeWhole(t, key.name, key.support) }))
 	}
-	whole, rest := object{}, *list
-	rest.Tools = nil
-	decode(mustJSON(&rest), &whole)
-	whole["tools"] = c.room.value(slices.Concat([]byte("["), bytes.Join(shown, []byte(",")), []byte("]")))
-	if c.modern {
-		whole["resultType"] = "complete"
-	}
-	return &reply{fields: whole}
+	return shown
 }
 
 // support is the taskSupport of a tool (S2-026): the tools that only ask about tasks are not tasks themselves.

@@ -38,3 +38,23 @@ func TestToolsAreDescribedOnce(t *testing.T) {
 	list(true)
 	assert.Equal(t, 3, schema.encoded, "tools may be others")
 }
+
+// Profiles describe their tools once as well, for whatever part of them a client sees.
+func TestProfilesAreDescribedOnce(t *testing.T) {
+	t.Parallel()
+	none, err := tools.New()
+	require.NoError(t, err)
+	schema, s := &countedSchema{}, &Server{cfg: Config{Catalogue: none, Profile: ProfileOperations}}
+	found := &mcp.ListToolsResult{Tools: []*mcp.Tool{{Name: toolList, InputSchema: schema, Annotations: &mcp.ToolAnnotations{}}}}
+	for range 3 {
+		assert.Contains(t, string(mustJSON(s.listTools(client{}, found))), toolList)
+	}
+	assert.Equal(t, 1, schema.encoded)
+	few := client{who: Identity{Show: Selection{Tools: []string{toolStatus}}}}
+	whole, part := s.listNarrowed(client{}, ProfileCoding), s.listNarrowed(few, ProfileCoding)
+	require.Len(t, whole, 4, "the tools of the face")
+	require.Len(t, part, 1)
+	assert.Same(t, &whole[1][0], &part[0][0])
+	s.descriptions.forget()
+	assert.NotSame(t, &part[0][0], &s.listNarrowed(few, ProfileCoding)[0][0], "tools may be others")
+}

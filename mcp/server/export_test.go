@@ -1,5 +1,31 @@
 package server
 
+import (
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// OfferedTools is the list of all tools, as it is before it becomes that of a client.
+func (s *Server) OfferedTools() *mcp.ListToolsResult {
+	list := &mcp.ListToolsResult{}
+	for _, name := range s.cfg.Catalogue.Names() {
+		if t, ok := s.cfg.Catalogue.Get(name); ok && s.cfg.Show.shows(t) {
+			list.Tools = append(list.Tools, toolOf(t))
+		}
+	}
+	return list
+}
+
+// ListOf is the list of tools of a client, encoded.
+func (s *Server) ListOf(profile string, who Identity, list *mcp.ListToolsResult) []byte {
+	note := func(name string) string {
+		if name == noteProfile {
+			return profile
+		}
+		return ""
+	}
+	return mustJSON(s.listTools(client{who: who, caps: &mcp.ClientCapabilities{}, note: note}, list))
+}
+
 // ListenSessionOf is a session of a client that listens: note notes that a subscription has begun, closing gives the ids back.
 func ListenSessionOf(ids ...string) (note func(id string), closing func()) {
 	f := &feed{s: &Server{}, name: "n", stop: func() {}, known: map[string]bool{}, ever: map[string]bool{}}

@@ -15,8 +15,10 @@ func (s *Server) portableNames() map[string]string {
 	return s.withoutDots()
 }
 
-// withoutDots are the tools with dots that can be shown under another name, by that name.
-func (s *Server) withoutDots() map[string]string {
+// withoutDots are the tools with dots that can be shown under another name, by that name. Nobody changes them.
+func (s *Server) withoutDots() map[string]string { return s.descriptions.namesOf(s.findWithoutDots) }
+
+func (s *Server) findWithoutDots() map[string]string {
 	shown := map[string]string{}
 	for _, name := range s.cfg.Catalogue.Names() {
 		other := portable(name)

@@ -202,32 +202,35 @@ func (s *Server) meant(c client, name string) string {
 	return "; tools/list has them"
 }
 
-// profileList is the list of tools of a client's profile; false when it has all.
-func (s *Server) profileList(c client, list *mcp.ListToolsResult) (*mcp.ListToolsResult, bool) {
-	own, patterns := narrowed(s.profileOf(c)), patternsOf(s.profileOf(c))
-	if own == nil && patterns == nil {
-		return list, false
-	}
-	var shown []*mcp.Tool
-	names := s.withoutDots()
-	for _, t := range list.Tools {
-		if patterns != nil && patterns.names(t.Name) && s.lists(c, t.Name) {
-			other := *t
-			other.Name, other.OutputSchema = shownName(t.Name, names), nil // results are texts
-			shown = append(shown, &other)
+// listNarrowed are the tools of a profile with words of its own that a client sees.
+func (s *Server) listNarrowed(c client, profile string) (shown []json.RawMessage) {
+	for _, t := range narrowed(profile) {
+		if !s.lists(c, t.tool) {
+			continue
 		}
-	}
-	for _, t := range own {
-		if described := s.describe(c, t); described != nil {
+		described := s.descriptions.of(descriptionKey{profile: profile, name: t.name}, func() json.RawMessage { return s.describe(t) })
+		if described != nil {
 			shown = append(shown, described)
 		}
 	}
-	narrow := *list
-	narrow.Tools = shown
-	if own != nil {
-		narrow.NextCursor = ""
+	return shown
+}
+
+// listSelected are the tools of a list that a profile without words of its own shows to a client.
+func (s *Server) listSelected(c client, profile string, list *mcp.ListToolsResult) (shown []json.RawMessage) {
+	patterns, names := patternsOf(profile), s.withoutDots()
+	for _, t := range list.Tools {
+		if !patterns.names(t.Name) || !s.lists(c, t.Name) {
+			continue
+		}
+		key := descriptionKey{tool: t, profile: profile, name: shownName(t.Name, names)}
+		shown = append(shown, s.descriptions.of(key, func() json.RawMessage {
+			other := *t
+			other.Name, other.OutputSchema = key.name, nil // results are texts
+			return terseJSON(&other)
+		}))
 	}
-	return &narrow, true
+	return shown
 }
 
 // lists reports whether a tool stands in the lists of a client.
@@ -236,11 +239,8 @@ func (s *Server) lists(c client, name string) bool {
 	return ok && (tool == nil || !tool.Spec().Unlisted)
 }
 
-// describe is a tool in the words of a profile, nil when it is not there for the client.
-func (s *Server) describe(c client, t profileTool) *mcp.Tool {
-	if !s.lists(c, t.tool) {
-		return nil
-	}
+// describe is a tool in the words of a profile, nil when the face does not have it.
+func (s *Server) describe(t profileTool) json.RawMessage {
 	m := &mcp.Tool{Name: t.name, Description: t.use}
 	var schema json.RawMessage
 	if tool, ok := s.cfg.Catalogue.Get(t.tool); ok {
@@ -258,7 +258,7 @@ func (s *Server) describe(c client, t profileTool) *mcp.Tool {
 	}
 	m.Annotations = terse(m.Annotations)
 	m.InputSchema = narrowSchema(schema, t.fields)
-	return m
+	return terseJSON(m)
 }
 
 // terse leaves out the hints that are as clients take them to be when they are not there.
