@@ -22,6 +22,8 @@ type plainDisplay struct {
 	app     *app
 	w       io.Writer
 	written map[string]writtenProgress
+
+	attempts attempts
 }
 
 // writtenProgress is the progress of a step that was written last.
@@ -38,7 +40,7 @@ func (p *plainDisplay) update(n followUpdate) error {
 		p.app.note("%s", n.note)
 	}
 	for _, c := range n.Commits {
-		if err := writeLines(p.w, eventLines(c)); err != nil {
+		if err := writeLines(p.w, p.attempts.lines(c)); err != nil {
 			return err
 		}
 	}

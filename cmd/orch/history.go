@@ -53,8 +53,9 @@ func (a *app) history(ctx context.Context, text string, o historyOptions) error 
 
 func (a *app) showCommits(id events.TaskID, commits []orchestrator.CommitView) error {
 	return a.emit(view{data: commits, rows: rowsOf(commits), names: []string{string(id)}, text: func(w io.Writer) error {
+		var shown attempts
 		for _, c := range commits {
-			if err := writeLines(w, eventLines(c)); err != nil {
+			if err := writeLines(w, shown.lines(c)); err != nil {
 				return err
 			}
 		}
@@ -62,11 +63,11 @@ func (a *app) showCommits(id events.TaskID, commits []orchestrator.CommitView) e
 	}})
 }
 
-// eventLines writes a commit as one line an event.
-func eventLines(c orchestrator.CommitView) []string {
+// lines writes a commit as one line an event.
+func (a *attempts) lines(c orchestrator.CommitView) []string {
 	lines := make([]string, len(c.Events))
 	for i, e := range c.Events {
-		lines[i] = describe(e).line(c.Rev, c.At)
+		lines[i] = describe(a.counted(e)).line(c.Rev, c.At)
 	}
 	return lines
 }

@@ -93,10 +93,13 @@ type logBuilder struct {
 	state statemachine.State
 	rev   uint64
 	tools map[string]string
+
+	attempts attempts
 }
 
 func (l *logBuilder) commit(c orchestrator.CommitView) error {
 	for _, e := range c.Events {
+		e = l.attempts.counted(e)
 		if e.Kind == events.TaskSubmitted {
 			l.state = statemachine.NeedsAction
 		}

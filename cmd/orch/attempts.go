@@ -1,0 +1,31 @@
+package main
+
+import "github.com/orch-dev/orch/events"
+
+// attempts counts the attempts of the steps of a task as people do. In the log a call that was put off to ask somebody is an attempt
+// as well, though it was never made. The zero value is ready.
+type attempts struct{ asked map[string]int }
+
+// counted is an event with the number of the attempt as it is shown. Events come in the order of the log.
+func (a *attempts) counted(e events.Event) events.Event {
+	switch d := e.Data.(type) {
+	case *events.Parked:
+		if a.asked == nil {
+			a.asked = map[string]int{}
+		}
+		a.asked[d.Step]++
+	case *events.Ready:
+		shown := *d
+		shown.Attempt -= a.asked[d.Step]
+		e.Data = &shown
+	case *events.Called:
+		shown := *d
+		shown.Attempt -= a.asked[d.Step]
+		e.Data = &shown
+	case *events.Noted:
+		shown := *d
+		shown.Attempt -= a.asked[d.Step]
+		e.Data = &shown
+	}
+	return e
+}
