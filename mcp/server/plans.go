@@ -74,6 +74,18 @@ func problemsOf(list plan.Problems) []planProblem {
 	return shown
 }
 
+// nameInPlans says of tools that a plan names as the profile of its client does what they are called in plans: there each tool has the
+// name and the inputs of the catalogue.
+func nameInPlans(problems []planProblem, profile []profileTool) {
+	for i, p := range problems {
+		for _, t := range profile {
+			if p.Message == "there is no tool "+quoted(t.name) {
+				problems[i].Suggestion = "in plans it is " + t.tool + ", with paths that are absolute"
+			}
+		}
+	}
+}
+
 // loadPlan checks a plan, an object or YAML text, against the tools that the client sees.
 func (s *Server) loadPlan(c client, raw json.RawMessage) (*plan.Plan, *plan.Program, error) {
 	text := []byte(raw)
@@ -130,6 +142,7 @@ func (s *Server) planRefused(c client, in *ownInput, err error) (any, error) {
 		return nil, err
 	}
 	problems := problemsOf(list)
+	nameInPlans(problems, narrowed(s.profileOf(c)))
 	e := fault.New(fault.InvalidPlan, "the plan is not valid, and nothing of it was run; there are %d problems", len(problems)).WithField("plan").
 		WithHint("mend all of them and submit it again; validate_only checks without running; resource %s has all keys", planSchemaURI)
 	result, err := s.failure(toolSubmit, e).unpack()

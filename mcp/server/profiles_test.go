@@ -83,6 +83,10 @@ func TestCallsInAProfile(t *testing.T) {
 	assert.Contains(t, call("read", `{"file_path":"../a.txt"}`), "OUTSIDE_ROOT")
 	assert.Contains(t, call("read", `{"file_path":7}`), "VALIDATION_ERROR")
 	assert.Contains(t, call("submit", `{"plan":{"orch":"v1","name":"x","steps":[{"id":"a","tool":"echo"}]}}`), "TASK_")
+	refused := call("submit", `{"plan":{"orch":"v1","name":"x","steps":[{"id":"a","tool":"read","with":{"file_path":"a.txt"}},{"id":"b","tool":"none"},{"id":"c","tool":"edit"}]}}`)
+	assert.Contains(t, refused, "in plans it is FILE_READ")
+	assert.Contains(t, refused, "in plans it is FILE_EDIT")
+	assert.Contains(t, refused, "tools/list shows them")
 	other := n.web(t, n.face(func(c *server.Config) { c.Tokens = tokens{} }))
 	other.url += "?profile=nothing"
 	a := other.post(initialize)
