@@ -77,7 +77,7 @@ func TestInstallTriesTheEntry(t *testing.T) {
 	file := filepath.Join(p.home, ".cursor", "mcp.json")
 	install := []string{"mcp", "install", "--client", "cursor", "--yes"}
 	require.Equal(t, exitOK, p.run(t.Context(), install), p.err.String())
-	assert.Contains(t, p.out.String(), "works:   2 tools in 37 bytes, profile coding, orch 9\n")
+	assert.Contains(t, p.out.String(), "works:   2 tools in 27 bytes, profile coding, orch 9\n")
 	was, err := os.ReadFile(file)
 	require.NoError(t, err)
 

@@ -146,13 +146,18 @@ func (d *dialogue) tools(t *Trial) error {
 			return err
 		}
 		var page struct {
-			Tools      []json.RawMessage `json:"tools"`
-			NextCursor string            `json:"nextCursor"`
+			Tools      json.RawMessage `json:"tools"`
+			NextCursor string          `json:"nextCursor"`
 		}
-		if err := json.Unmarshal(raw, &page); err != nil {
+		var tools []json.RawMessage
+		err = json.Unmarshal(raw, &page)
+		if err == nil {
+			err = json.Unmarshal(page.Tools, &tools)
+		}
+		if err != nil {
 			return fault.New(fault.InvalidFormat, "its answer to tools/list is none: %w", err)
 		}
-		t.Tools, t.Bytes = t.Tools+len(page.Tools), t.Bytes+len(raw)
+		t.Tools, t.Bytes = t.Tools+len(tools), t.Bytes+len(page.Tools)
 		if page.NextCursor == "" {
 			return nil
 		}
