@@ -107,6 +107,8 @@ type SubmitRequest struct {
 	Tools []string `json:"tools,omitempty"`
 	// Within says what the `allow` of the plan opens at most: only what each of them covers.
 	Within []events.Allow `json:"within,omitempty"`
+	// NoSecrets refuses a plan with secrets: what asks is a program that must not have them used.
+	NoSecrets bool `json:"no_secrets,omitempty"`
 	// Actor is who asks, such as "user:ada".
 	Actor string `json:"actor,omitempty"`
 	// Cause is the id of the request that the task is made for; it stands in the first commit.

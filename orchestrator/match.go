@@ -312,6 +312,7 @@ func (o *Orchestrator) offer(e *entry, s *statemachine.Step) offer {
 		return of
 	}
 	spec := tool.Spec()
+	of.call.Secrets = (&turn{o: o, e: e, task: e.task}).secretsOf(s)
 	o.describeGate(e, s, spec, &of.call)
 	if spec.NeedsReads {
 		of.call.Reads = maps.Clone(e.task.Reads)

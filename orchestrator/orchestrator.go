@@ -71,6 +71,8 @@ type Config struct {
 	Redact func(data []byte) (clean []byte, changed bool)
 	// Program returns a program of the user's own by its absolute name, with its content as it is now. Default: there is none.
 	Program func(name string) (events.Program, error)
+	// Secrets are the patterns of sources from which plans may have secrets; none allows none.
+	Secrets []string
 	// FindSecret names the rule by which data holds a secret. Default: never.
 	FindSecret func(data []byte) (rule string, found bool)
 	// Workspace returns the absolute path of a task's workspace, Root the root that tools are confined

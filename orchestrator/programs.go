@@ -126,7 +126,7 @@ func (o *Orchestrator) toolInfo(name string, internal bool) (plan.ToolInfo, bool
 	required, fields := tools.Fields(tool)
 	spec := tool.Spec()
 	info := plan.ToolInfo{
-		Name: spec.Name, Effect: plan.Effect(spec.Effect), AnyState: spec.Gate == tools.AnyState, Direct: spec.Direct, Command: spec.Command,
+		Name: spec.Name, Effect: plan.Effect(spec.Effect), AnyState: spec.Gate == tools.AnyState, Direct: spec.Direct, Command: spec.Command, Secrets: spec.Secrets,
 		Required: required, Properties: fields, Input: tool.InputSchema, Output: tool.OutputSchema, Check: tool.Check,
 	}
 	return info, true

@@ -159,6 +159,9 @@ func (o *Orchestrator) prepare(ctx context.Context, r SubmitRequest, extra submi
 	if err != nil {
 		return nil, err
 	}
+	if err := o.checkSecrets(prog.Plan(), r, extra); err != nil {
+		return nil, err
+	}
 	inputs, err := o.inputs(prog, r.Inputs)
 	if err != nil {
 		return nil, err

@@ -32,7 +32,7 @@ func keyAdvice(key string) string {
 		"suspend":               "write `wait: {for: 10m}` or `wait: {signal: name}`, or ask with `approve`",
 		"sleep":                 "write `wait: {for: 10m}`",
 		"runson":                "name the workers by `queue`",
-		"secrets":               "expressions know no secrets; the tools of the node have those that its settings name",
+		"secrets":               secretPlaces,
 		"handleron":             "write the steps below `always`, with an `if` over the states of others",
 	}[spelled(key)]
 }
@@ -49,7 +49,7 @@ func nameAdvice(name string) string {
 		"always": ends, "success": ends, "failure": ends, "cancelled": ends,
 		"needs": "write steps.<id>.output or steps.<id>.state", "jobs": "write steps.<id>.output or steps.<id>.state",
 		"tasks":   "write steps.<id>.output or steps.<id>.state",
-		"secrets": "expressions know no secrets; the tools of the node have those that its settings name",
+		"secrets": secretPlaces,
 		"null":    "the null of JSON is written nil",
 	}[name]
 }

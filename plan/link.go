@@ -252,7 +252,7 @@ func (k *linker) children(n *Node, at location, outer *scope, section string) {
 
 // checkAs refuses an item name that means something else in expressions.
 func (k *linker) checkAs(s *Step, at location) {
-	if slices.Contains(k.languages.words(), s.As) {
+	if slices.Contains(k.languages.words(), s.As) || s.As == rootSecrets && k.plan.Secrets != nil {
 		at.at("as").report("the name "+quote(s.As)+" is taken in expressions", "choose another one, such as item")
 	}
 }
@@ -300,7 +300,8 @@ func (k *linker) node(s *Step, at location, sc *scope) *Node {
 		n.cond = sc.only(s.If, at.at("if"))
 	}
 	if s.With != nil {
-		n.args = sc.field(s.With, at.at("with"))
+		n.args = sc.field(k.secretArgs(n, at.at("with")), at.at("with"))
+		k.checkSecrets(n, at)
 	}
 	switch s.Kind {
 	case KindTool:

@@ -41,6 +41,8 @@ type ToolInfo struct {
 	Required []string
 	// Command is the input that holds a shell command; empty = none.
 	Command string
+	// Secrets are the inputs whose entries may be secrets, each with whether a text may stand before one.
+	Secrets map[string]bool
 	// Properties are the names of all inputs; nil = unknown, so that no name is refused.
 	Properties []string
 	// Input and Output return the JSON Schemas of the input and of the output; nil = unknown.
@@ -140,6 +142,7 @@ func (l *loader) plan(c cursor, nesting int) *Plan {
 		"priority":        func(c cursor) { p.Priority = Priority(c.oneOf("critical", "high", "normal", "low")) },
 		"concurrency":     func(c cursor) { p.Concurrency = c.concurrency() },
 		"allow":           func(c cursor) { p.Allow = c.allow() },
+		"secrets":         func(c cursor) { p.Secrets = c.secrets() },
 		"steps":           section(&p.Steps),
 		"verify":          section(&p.Verify),
 		"always":          section(&p.Always),

@@ -90,6 +90,7 @@ type Plan struct {
 	Priority       Priority          `json:"priority"`
 	Concurrency    *Concurrency      `json:"concurrency,omitempty"`
 	Allow          *Allow            `json:"allow,omitempty"`
+	Secrets        map[string]string `json:"secrets,omitempty"` // name → env:NAME or file:/PATH
 	Steps          []*Step           `json:"steps"`
 	Verify         []*Step           `json:"verify,omitempty"`
 	Always         []*Step           `json:"always,omitempty"`

@@ -4,7 +4,7 @@ import "strings"
 
 func problemTable() []problemCase {
 	var all []problemCase
-	for _, part := range [][]problemCase{syntaxCases(), topCases(), stepCases(), approvalCases(), coverCases(), roundCases(), matrixCases(), switchCases(), elsewhereCases(), levelCases(), expressionCases(), toolCases()} {
+	for _, part := range [][]problemCase{syntaxCases(), topCases(), stepCases(), approvalCases(), coverCases(), roundCases(), matrixCases(), switchCases(), elsewhereCases(), secretCases(), levelCases(), expressionCases(), toolCases()} {
 		all = append(all, part...)
 	}
 	return all

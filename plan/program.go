@@ -222,6 +222,8 @@ type Node struct {
 	Sub *Program
 	// Covers are the steps whose calls an approve step allows beforehand.
 	Covers []Cover
+	// Secrets are the entries of the arguments of a call that are secrets.
+	Secrets []SecretUse
 
 	cond       *field
 	args       *field

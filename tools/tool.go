@@ -14,6 +14,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/pathguard"
 	"github.com/orch-dev/orch/internal/proc"
+	"github.com/orch-dev/orch/internal/secret"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -135,6 +136,9 @@ type Spec struct {
 	Command string `json:"command,omitempty"`
 	// Environment is the input field with the variables that Command sees beside those of every call.
 	Environment string `json:"environment,omitempty"`
+	// Secrets are the input fields whose entries may be secrets of a plan, each with whether a text may stand before one. The tool
+	// gets their values, and takes them out of what it returns wherever it cuts or encodes that (Env.Secrets).
+	Secrets map[string]bool `json:"secrets,omitempty"`
 	// Recipients is the input field that lists whom a call gives something: agent:NAME, user:NAME, group:NAME or all. A call
 	// without goes to somebody who is found out.
 	Recipients string `json:"recipients,omitempty"`
@@ -220,7 +224,9 @@ type Env struct {
 	Writable []string
 	// Exec starts child processes.
 	Exec *proc.Runner
-	Log  *slog.Logger
+	// Secrets are those among the arguments of the call; nil for none.
+	Secrets *secret.Set
+	Log     *slog.Logger
 	// Now is the clock.
 	Now func() time.Time
 	// Reads holds path → SHA-256 (hex) of what this execution of the task has read.

@@ -50,6 +50,8 @@ type Call struct {
 	Ref
 	Tool string          `json:"tool"`
 	Args json.RawMessage `json:"args"`
+	// Secrets are the entries of Args for which the worker puts in a secret, just before it calls the tool.
+	Secrets []Secret `json:"secrets,omitempty"`
 	// Effect is read, idempotent, write or destructive: that of the contract of the tool, unless it is Declared by
 	// the plan. Before a write or destructive call without a Note the worker must have an answer to Start.
 	Effect   string `json:"effect"`
@@ -105,6 +107,16 @@ type Call struct {
 	Since time.Time `json:"since,omitzero"`
 	// KeyOf is the task that this one goes on for; empty means none.
 	KeyOf events.TaskID `json:"key_of,omitempty"`
+}
+
+// Secret is one entry of an argument that is a secret: Args hold Text there, and the tool gets Prefix and what Source names.
+type Secret struct {
+	Field  string `json:"field"`
+	Key    string `json:"key"`
+	Name   string `json:"name"`
+	Source string `json:"source"`
+	Prefix string `json:"prefix,omitempty"`
+	Text   string `json:"text"`
 }
 
 // Grant is a granted approval for one call (M-3).

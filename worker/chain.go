@@ -41,6 +41,7 @@ func (w *Worker) pass(ctx context.Context, a *attempt) (res result, err error) {
 		(*Worker).unpack,
 		(*Worker).decide,
 		(*Worker).prepare,
+		(*Worker).unlock,
 		(*Worker).announce, // with the automatic checkpoint before destructive calls (S0-171)
 	} {
 		if ctx.Err() != nil {
@@ -55,7 +56,7 @@ func (w *Worker) pass(ctx context.Context, a *attempt) (res result, err error) {
 	}
 	output, err := w.invoke(ctx, a)
 	if err != nil {
-		return result{}, w.inquire(err)
+		return result{}, w.inquire(a, err)
 	}
 	return w.inspect(a, output)
 }
@@ -210,9 +211,9 @@ func (w *Worker) decide(_ context.Context, a *attempt) error {
 
 // inquire takes the secrets out of what a call asks and notes. Questions that nobody could answer, and a note that
 // cannot be kept, are its error.
-func (w *Worker) inquire(err error) error {
+func (w *Worker) inquire(a *attempt, err error) error {
 	if noted, ok := errors.AsType[*tools.Noted](err); ok {
-		clean := &tools.Noted{Note: w.cleanNote(noted.Note)}
+		clean := &tools.Noted{Note: w.cleanNote(a, noted.Note)}
 		if err := clean.Check(); err != nil {
 			return err
 		}
@@ -222,9 +223,9 @@ func (w *Worker) inquire(err error) error {
 	if !ok {
 		return err
 	}
-	clean := &tools.Asking{Questions: slices.Clone(asking.Questions), Note: w.cleanNote(asking.Note)}
+	clean := &tools.Asking{Questions: slices.Clone(asking.Questions), Note: w.cleanNote(a, asking.Note)}
 	for i, q := range clean.Questions {
-		if params, found := w.rules.Redact(q.Params); found {
+		if params, found := w.redact(a, q.Params); found {
 			clean.Questions[i].Params = params
 		}
 	}
@@ -234,8 +235,8 @@ func (w *Worker) inquire(err error) error {
 	return clean
 }
 
-func (w *Worker) cleanNote(note json.RawMessage) json.RawMessage {
-	if clean, found := w.rules.Redact(note); found {
+func (w *Worker) cleanNote(a *attempt, note json.RawMessage) json.RawMessage {
+	if clean, found := w.redact(a, note); found {
 		return clean
 	}
 	return note
@@ -270,6 +271,9 @@ func (a *attempt) impact() []string {
 	}
 	for _, target := range a.asked.Intent.Targets {
 		names = append(names, target.Name)
+	}
+	for _, s := range a.Secrets {
+		names = append(names, "secret "+s.Name+" from "+s.Source)
 	}
 	return names
 }
@@ -342,6 +346,6 @@ func (a *attempt) ordered() bool {
 // panicked logs a panic with its stack and returns an error that shows nothing of it (S3-144).
 func (w *Worker) panicked(ctx context.Context, a *attempt, p any) error {
 	w.cfg.Logger.LogAttrs(ctx, slog.LevelError, "a tool panicked", append(a.about(nil),
-		slog.String("panic", w.clean(fmt.Sprint(p))), slog.String("stack", w.clean(string(debug.Stack()))))...)
+		slog.String("panic", w.clean(a, fmt.Sprint(p))), slog.String("stack", w.clean(a, string(debug.Stack()))))...)
 	return fault.New(fault.Internal, "the tool failed unexpectedly").WithHint("details are in the log of the worker")
 }

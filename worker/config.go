@@ -51,6 +51,8 @@ type Config struct {
 	Working string
 	// Operator is the identity that sees the workspaces of all others, such as user:ada; empty for none.
 	Operator string
+	// Secrets are the patterns of sources from which calls may have secrets; none allows none.
+	Secrets []string
 	// Exec starts the child processes of tools.
 	Exec *proc.Runner
 	// Heartbeat is the time between two heartbeats; default a third of the shortest lease.

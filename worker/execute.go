@@ -12,6 +12,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/failpoint"
 	"github.com/orch-dev/orch/internal/pathguard"
+	"github.com/orch-dev/orch/internal/secret"
 	"github.com/orch-dev/orch/policy"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/tools"
@@ -21,11 +22,14 @@ import (
 // attempt is one call on its way through this worker.
 type attempt struct {
 	work.Call
-	tool  tools.Tool
-	spec  tools.Spec
-	args  json.RawMessage
-	paths map[string]string
-	env   tools.Env
+	tool tools.Tool
+	spec tools.Spec
+	args json.RawMessage
+	// secrets are those of the call, nil for none; given are the arguments with them, nil for the same.
+	secrets atomic.Pointer[secret.Set]
+	given   json.RawMessage
+	paths   map[string]string
+	env     tools.Env
 	// asked is the call as the policy sees it.
 	asked policy.Call
 	// root is that of the worker without the workspaces of other identities.
@@ -162,7 +166,7 @@ func (w *Worker) invoke(ctx context.Context, a *attempt) (json.RawMessage, error
 		return nil, context.Cause(ctx)
 	}
 	a.inTool.Store(true)
-	a.env.Log = slog.New(callHandler{redactingHandler{w.cfg.Logger.Handler(), w.clean}, &a.Call})
+	a.env.Log = slog.New(callHandler{redactingHandler{w.cfg.Logger.Handler(), w.cleanerOf(a)}, &a.Call})
 	a.began = w.cfg.Clock()
 	disarm := context.AfterFunc(ctx, func() {
 		time.AfterFunc(w.cfg.Grace, func() { w.abandon(ctx, a) })
@@ -170,7 +174,7 @@ func (w *Worker) invoke(ctx context.Context, a *attempt) (json.RawMessage, error
 	defer disarm()
 	keep := w.keepProject(ctx, a)
 	failpoint.Pass(failpoint.BeforeEffect)
-	output, err := a.tool.Call(ctx, &a.env, a.args)
+	output, err := a.tool.Call(ctx, &a.env, a.arguments())
 	failpoint.Pass(failpoint.AfterEffect)
 	keep()
 	if err != nil && ctx.Err() != nil && !hasNote(err) {

@@ -135,7 +135,7 @@ func (w *Worker) callHeartbeats(attempts []*attempt) []work.CallHeartbeat {
 		if p := a.progress.Load(); p != nil {
 			a.told.Store(p)
 			shown := *p
-			shown.Message = w.clean(shown.Message)
+			shown.Message = w.clean(a, shown.Message)
 			heartbeats[i].Progress = &shown
 		}
 	}

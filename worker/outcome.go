@@ -52,7 +52,7 @@ func (w *Worker) conclude(ctx context.Context, a *attempt, res result, err error
 // has failed.
 func (w *Worker) failed(ctx context.Context, a *attempt, o *work.Outcome, err error) {
 	if waits, ok := errors.AsType[*approvalError](err); ok {
-		o.Ask = w.publicAsk(waits.ask)
+		o.Ask = w.publicAsk(a, waits.ask)
 		return
 	}
 	if asking, ok := errors.AsType[*tools.Asking](err); ok {
@@ -70,11 +70,13 @@ func (w *Worker) failed(ctx context.Context, a *attempt, o *work.Outcome, err er
 }
 
 // Vet checks the size of an output that somebody else has made, and takes the secrets out. VALIDATION_ERROR.
-func (w *Worker) Vet(output json.RawMessage) (json.RawMessage, error) {
+func (w *Worker) Vet(output json.RawMessage) (json.RawMessage, error) { return w.vet(nil, output) }
+
+func (w *Worker) vet(a *attempt, output json.RawMessage) (json.RawMessage, error) {
 	if len(output) > w.cfg.MaxOutput {
 		return nil, tooLarge("output", w.cfg.MaxOutput)
 	}
-	if clean, found := w.rules.Redact(output); found {
+	if clean, found := w.redact(a, output); found {
 		output = clean
 	}
 	if len(output) > 0 && !json.Valid(output) {
@@ -93,7 +95,7 @@ const maxDepth = 256
 
 // inspect checks what a tool has returned and recorded, and takes the secrets out.
 func (w *Worker) inspect(a *attempt, output json.RawMessage) (result, error) {
-	output, err := w.Vet(output)
+	output, err := w.vet(a, output)
 	if err != nil {
 		return result{}, err
 	}
@@ -104,8 +106,8 @@ func (w *Worker) inspect(a *attempt, output json.RawMessage) (result, error) {
 	}
 	room := limit
 	for i := range res.facts {
-		aside := w.setAside(&res, i)
-		size, err := w.inspectFact(&res.facts[i])
+		aside := w.setAside(a, &res, i)
+		size, err := w.inspectFact(a, &res.facts[i])
 		if err != nil {
 			return result{}, err
 		}
@@ -130,7 +132,7 @@ func (w *Worker) withChild(a *attempt, res result) (result, error) {
 		return result{}, fault.Wrap(fault.Internal, err, "the plan of the child cannot be encoded")
 	}
 	inputs := child.Inputs
-	if clean, found := w.rules.Redact(inputs); found {
+	if clean, found := w.redact(a, inputs); found {
 		inputs = clean
 	}
 	res.output, res.spawn = nil, &work.Spawn{Agent: child.Agent, File: child.File, Plan: text, Inputs: inputs}
@@ -139,13 +141,13 @@ func (w *Worker) withChild(a *attempt, res result) (result, error) {
 
 // setAside moves the large state data of a checkpoint from fact i to the values, and returns its size in
 // bytes, 0 when it stays.
-func (w *Worker) setAside(res *result, i int) int {
+func (w *Worker) setAside(a *attempt, res *result, i int) int {
 	c, ok := res.facts[i].Data.(*events.Checkpointed)
 	if !ok || !c.State.MustOffload() {
 		return 0
 	}
 	raw := c.State.Raw
-	if clean, found := w.rules.Redact(raw); found {
+	if clean, found := w.redact(a, raw); found {
 		raw = clean
 	}
 	light := *c
@@ -159,12 +161,12 @@ func (w *Worker) setAside(res *result, i int) int {
 }
 
 // inspectFact takes the secrets out of a fact and returns its size in bytes.
-func (w *Worker) inspectFact(fact *events.Event) (int, error) {
+func (w *Worker) inspectFact(a *attempt, fact *events.Event) (int, error) {
 	data, err := json.Marshal(fact)
 	if err != nil {
 		return 0, fault.Wrap(fault.Internal, err, "the tool recorded something that is no valid JSON")
 	}
-	clean, found := w.rules.Redact(data)
+	clean, found := w.redact(a, data)
 	if !found {
 		return len(data), nil
 	}
@@ -185,29 +187,29 @@ func (w *Worker) public(ctx context.Context, a *attempt, err error) *fault.Error
 	known := fault.From(err)
 	if known.Err != nil {
 		w.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "a call failed", append(a.about(nil),
-			slog.String("code", string(known.Code)), slog.String("cause", w.clean(known.Err.Error())))...)
+			slog.String("code", string(known.Code)), slog.String("cause", w.clean(a, known.Err.Error())))...)
 	}
 	return &fault.Error{
-		Code: known.Code, Message: w.clean(known.Message), Reason: w.clean(known.Reason),
-		Field: w.clean(known.Field), Hint: w.clean(known.Hint), RetryAt: known.RetryAt,
+		Code: known.Code, Message: w.clean(a, known.Message), Reason: w.clean(a, known.Reason),
+		Field: w.clean(a, known.Field), Hint: w.clean(a, known.Hint), RetryAt: known.RetryAt,
 	}
 }
 
 // publicAsk returns a request for approval as it may leave the worker.
-func (w *Worker) publicAsk(ask work.Ask) *work.Ask {
-	ask.Reason = w.clean(ask.Reason)
+func (w *Worker) publicAsk(a *attempt, ask work.Ask) *work.Ask {
+	ask.Reason = w.clean(a, ask.Reason)
 	for i, name := range ask.Impact {
-		ask.Impact[i] = w.clean(name)
+		ask.Impact[i] = w.clean(a, name)
 	}
 	return &ask
 }
 
 // clean returns a text for people without secrets and not too long.
-func (w *Worker) clean(text string) string {
+func (w *Worker) clean(a *attempt, text string) string {
 	if text == "" {
 		return text
 	}
-	clean, _ := w.rules.Redact([]byte(text))
+	clean, _ := w.redact(a, []byte(text))
 	return cut(string(clean), maxMessage)
 }
 

@@ -112,7 +112,7 @@ func toolInfo(t tools.Tool) plan.ToolInfo {
 	spec := t.Spec()
 	required, fields := tools.Fields(t)
 	return plan.ToolInfo{
-		Name: spec.Name, Effect: plan.Effect(spec.Effect), AnyState: spec.Gate == tools.AnyState, Direct: spec.Direct, Command: spec.Command,
+		Name: spec.Name, Effect: plan.Effect(spec.Effect), AnyState: spec.Gate == tools.AnyState, Direct: spec.Direct, Command: spec.Command, Secrets: spec.Secrets,
 		Required: required, Properties: fields, Input: t.InputSchema, Output: t.OutputSchema, Check: t.Check,
 	}
 }

@@ -59,11 +59,11 @@ func layers() []Layer {
 		{"use cases", []Row{
 			// The two never import each other: they meet in the log and in package work.
 			{Package: "orchestrator", Imports: []string{
-				"fault", "events", "statemachine", "stats", "work", "plan", "tools", "policy", "internal/failpoint",
+				"fault", "events", "statemachine", "stats", "work", "plan", "tools", "policy", "internal/failpoint", "internal/secret",
 			}},
 			{Package: "worker", Imports: []string{
 				"fault", "events", "statemachine", "work", "tools", "policy",
-				"internal/gopool", "internal/failpoint", "internal/pathguard", "internal/pathindex", "internal/pause", "internal/proc", "internal/undo", "internal/uptime", "internal/workspace",
+				"internal/gopool", "internal/failpoint", "internal/pathguard", "internal/pathindex", "internal/pause", "internal/proc", "internal/secret", "internal/undo", "internal/uptime", "internal/workspace",
 			}},
 		}},
 		{"adapters", adapters(face)},
@@ -100,7 +100,7 @@ func domain(family []string) []Row {
 		{Package: "agents/peer", Imports: []string{"fault", "events", "work", "agents", "internal/pause"}},
 		{Package: "stats", Imports: []string{"fault", "events", "statemachine"}},
 		{Package: "policy", Imports: []string{"fault", "events", "statemachine", "tools", "internal/netguard", "internal/spell", "policy/secrets"}},
-		{Package: "tools", Imports: []string{"fault", "events", "statemachine", "internal/pathguard", "internal/proc", "policy/secrets"}},
+		{Package: "tools", Imports: []string{"fault", "events", "statemachine", "internal/pathguard", "internal/proc", "internal/secret", "policy/secrets"}},
 		{Package: "tools/toolstest", Imports: []string{"fault", "tools"}, Kit: true},
 		{Package: "tools/builtin", Imports: []string{"fault", "tools", "tools/*"}},
 		{Package: "tools/shell", Imports: append([]string{"policy"}, family...)},
@@ -162,7 +162,7 @@ func leaves() []Row {
 		{Package: "policy/secrets", Pure: true},
 		{Package: "internal/archtest"},
 		{Package: "internal/failpoint"},
-		{Package: "internal/config", Imports: []string{"fault", "internal/netguard", "internal/spell", "policy/secrets"}},
+		{Package: "internal/config", Imports: []string{"fault", "internal/netguard", "internal/secret", "internal/spell", "policy/secrets"}},
 		{Package: "internal/gopool"},
 		{Package: "internal/httplimit"},
 		{Package: "internal/patch", Imports: []string{"fault"}},
@@ -171,7 +171,8 @@ func leaves() []Row {
 		{Package: "internal/netguard", Imports: []string{"fault"}},
 		{Package: "internal/pathguard", Imports: []string{"fault"}},
 		{Package: "internal/pathindex", Imports: []string{"fault"}},
-		{Package: "internal/proc", Imports: []string{"fault"}},
+		{Package: "internal/proc", Imports: []string{"fault", "internal/secret"}},
+		{Package: "internal/secret", Imports: []string{"fault", "policy/secrets"}},
 		{Package: "internal/pause"},
 		{Package: "internal/spell"},
 		{Package: "internal/wholefile"},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/netguard"
+	"github.com/orch-dev/orch/internal/secret"
 )
 
 // Tools is what the operator decides for the families of tools. The zero value is the narrowest.
@@ -30,6 +31,8 @@ type Tools struct {
 	Firebase Firebase
 	// NetAllow lists what tools may reach although it is not public: ranges, addresses, names, with or without a port.
 	NetAllow []string
+	// SecretsAllow lists the sources of secrets that plans may name: env:NAME and file:PATH, with * for any letters.
+	SecretsAllow []string
 	// NPMRegistry and PipIndex are the URLs of registries of packages; "" is that of the manager.
 	NPMRegistry, PipIndex string
 	// GitConventions is the RE2 expression for the first line of a message; "" is Conventional Commits.
@@ -57,8 +60,8 @@ func (t Tools) Secrets() map[string]Secret {
 	if t.Firebase.FirestoreCredentials != "" {
 		all["firestore_credentials"] = t.Firebase.FirestoreCredentials
 	}
-	for name, secret := range t.NotifyServices {
-		all["notify_services."+name] = secret
+	for name, place := range t.NotifyServices {
+		all["notify_services."+name] = place
 	}
 	return all
 }
@@ -98,6 +101,11 @@ func (t Tools) check() error {
 // says what of the operator's a tool may use.
 func toolKeys() []Key {
 	return slices.Concat(webKeys(), githubKeys(), firebaseKeys(), notifyKeys(), gitKeys(), []Key{
+		{
+			Name: "secrets_allow", Node: true, Worker: true, Personal: true, check: secretSource,
+			Usage: "where the secrets of plans may lie, such as env:DB_* and file:/run/secrets/*; without any no plan has secrets",
+			field: func(c *Config) any { return &c.Tools.SecretsAllow },
+		},
 		{
 			Name: "npm_registry", Node: true, Worker: true, Personal: true, check: webURL, Usage: "URL of the registry of npm and yarn instead of their own",
 			field: func(c *Config) any { return &c.Tools.NPMRegistry },
@@ -210,6 +218,9 @@ func allowed(text string) string {
 	}
 	return ""
 }
+
+// secretSource repeats no value: it may be the secret itself.
+func secretSource(text string) string { return secret.CheckPattern(text) }
 
 func hostPort(text string) string {
 	host, port, err := net.SplitHostPort(text)

@@ -234,6 +234,7 @@ func (h *executor) worker(owner work.Owner, cfg worker.Config) (*worker.Worker, 
 	if cfg.Concurrency < 0 { // it serves the tools of the node alone
 		cfg.Concurrency = ownToolsAtOnce
 	}
+	cfg.Secrets = h.cfg.Tools.SecretsAllow
 	cfg.Root, cfg.Working, cfg.Operator, cfg.Exec, cfg.Logger = h.root, workingDir, h.cfg.Operator, h.exec, h.cfg.logger()
 	return worker.New(owner, h.catalogue, h.policy, cfg)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/netguard"
+	"github.com/orch-dev/orch/internal/secret"
 	"github.com/orch-dev/orch/tools/agent"
 	"github.com/orch-dev/orch/tools/build"
 	"github.com/orch-dev/orch/tools/builtin"
@@ -100,12 +101,12 @@ func (c Config) secrets() (map[string]string, error) {
 // secretFiles are the files of the secrets: no tool and no program of one sees them.
 func (c Config) secretFiles() []string {
 	var files []string
-	for _, secret := range c.Tools.Secrets() {
-		if path := secret.File(); path != "" {
+	for _, place := range c.Tools.Secrets() {
+		if path := place.File(); path != "" {
 			files = append(files, path)
 		}
 	}
-	return files
+	return append(files, secret.Hide(c.Tools.SecretsAllow)...)
 }
 
 // publisher is the channel nats.

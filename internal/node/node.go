@@ -306,7 +306,7 @@ func (n *Node) ownerConfig() orchestrator.Config {
 		Archived: func(id events.TaskID, ok bool) {
 			n.executor.later(id, func() error { return n.executor.tree.Archive(id, ok) })
 		},
-		Committed: n.stats.Committed, Clock: n.clock,
+		Committed: n.stats.Committed, Clock: n.clock, Secrets: n.cfg.Tools.SecretsAllow,
 		Gone: n.gone(), Describe: n.describe, Limited: n.executor.limited, ShareOf: n.shareOf, HandOn: n.executor.mayHandOn, Agents: n.roster, FourEyes: n.cfg.FourEyes, Notify: n.notify,
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/secret"
 )
 
 // SystemPath are the folders in which programs are looked up when a configuration names none.
@@ -133,10 +134,10 @@ func hiddenFiles(c Config) []string {
 }
 
 // environ adds the variables of one command; a later value wins in exec.Cmd.
-func (r *Runner) environ(extra map[string]string) ([]string, error) {
+func (r *Runner) environ(extra map[string]string, given *secret.Set) ([]string, error) {
 	env := slices.Clone(r.env)
 	for _, name := range slices.Sorted(maps.Keys(extra)) {
-		if name == "" || strings.ContainsAny(name, "=\x00") || secretName(name) {
+		if name == "" || strings.ContainsAny(name, "=\x00") || ownName(name) || secretName(name) && !given.Holds(extra[name]) {
 			return nil, fault.New(fault.ValidationError, "a child must not be given the variable %q", name).WithField("env")
 		}
 		env = append(env, name+"="+extra[name])
@@ -144,10 +145,16 @@ func (r *Runner) environ(extra map[string]string) ([]string, error) {
 	return env, nil
 }
 
-// secretName tells names that no child may ever see, whatever the configuration says (S0-086, X-16).
+// ownName tells names that lead to the node or to the agent for the keys of its user, which no child may ever see.
+func ownName(name string) bool {
+	n := strings.ToUpper(name)
+	return strings.HasPrefix(n, "ORCH_") || strings.HasPrefix(n, "SSH_AUTH")
+}
+
+// secretName tells names that no child may see, whatever the configuration says (S0-086, X-16), but for a secret that its plan gives it.
 func secretName(name string) bool {
 	n := strings.ToUpper(name)
-	if strings.HasPrefix(n, "ORCH_") || strings.HasPrefix(n, "SSH_AUTH") || n == "KEY" || strings.HasSuffix(n, "_KEY") {
+	if ownName(name) || n == "KEY" || strings.HasSuffix(n, "_KEY") {
 		return true
 	}
 	for _, part := range []string{"SECRET", "TOKEN", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "APIKEY", "API_KEY", "ACCESS_KEY", "PRIVATE_KEY"} {

@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/secret"
 )
 
 // DefaultLimit is how many bytes of each output stream a Result keeps: 1 MiB.
@@ -119,6 +120,8 @@ type Command struct {
 	Dir string
 	// Env is added to the inherited environment and wins over it.
 	Env map[string]string
+	// Secrets are taken out of the Result; variables of Env that are one of them may have any name.
+	Secrets *secret.Set
 	// Stdin is the standard input; empty for none.
 	Stdin string
 	// Sandbox is what the process may touch; the zero value lets it write nowhere.
@@ -259,7 +262,7 @@ func (r *Runner) command(ctx context.Context, c Command, sink *sink) (*exec.Cmd,
 	if err != nil {
 		return nil, err
 	}
-	env, err := r.environ(c.Env)
+	env, err := r.environ(c.Env, c.Secrets)
 	if err != nil {
 		return nil, err
 	}

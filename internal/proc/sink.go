@@ -5,12 +5,15 @@ import (
 	"strings"
 	"sync"
 	"unicode/utf8"
+
+	"github.com/orch-dev/orch/internal/secret"
 )
 
 // sink takes the output of a process, keeps its beginning and counts all of it.
 type sink struct {
 	mu       sync.Mutex
 	onOutput func(stream string, n int64)
+	secrets  *secret.Set
 	out, err stream
 }
 
@@ -28,7 +31,7 @@ func newSink(c Command) *sink {
 	if limit <= 0 {
 		limit = DefaultLimit
 	}
-	s := &sink{onOutput: c.OnOutput}
+	s := &sink{onOutput: c.OnOutput, secrets: c.Secrets}
 	s.out = stream{sink: s, name: "stdout", limit: limit, copy: c.Stdout}
 	s.err = stream{sink: s, name: "stderr", limit: limit}
 	return s
@@ -62,8 +65,9 @@ func (s *stream) cut() bool { return s.copy == nil && s.seen > s.limit }
 
 func (s *stream) text() string {
 	kept := s.kept
+	kept, _ = s.sink.secrets.Redact(kept)
 	if s.cut() {
-		kept = trimPartial(kept)
+		kept = trimPartial(s.sink.secrets.Trim(kept))
 	}
 	return strings.ToValidUTF8(string(kept), string(utf8.RuneError))
 }

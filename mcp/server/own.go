@@ -217,7 +217,7 @@ func (s *Server) ownSubmit(ctx context.Context, c *client, in *ownInput) (any, e
 	}
 	r := orchestrator.SubmitRequest{
 		Plan: in.Plan, Inputs: in.Inputs, Name: in.Name, IdempotencyKey: in.Key, IdempotencyScope: in.Scope, Actor: c.who.Name, Labels: ttlLabel(s.cfg.DefaultTTL),
-		Client: helper(nil, reach, ""),
+		Client: helper(nil, reach, ""), NoSecrets: true,
 	}
 	c.call = cmp.Or(in.For, c.call)
 	if err := s.bound(*c, &r); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/tools"
 )
@@ -113,7 +114,7 @@ func toolInfo(tool tools.Tool) plan.ToolInfo {
 	spec := tool.Spec()
 	required, fields := tools.Fields(tool)
 	return plan.ToolInfo{
-		Name: spec.Name, Effect: plan.Effect(spec.Effect), AnyState: spec.Gate == tools.AnyState, Direct: spec.Direct, Command: spec.Command,
+		Name: spec.Name, Effect: plan.Effect(spec.Effect), AnyState: spec.Gate == tools.AnyState, Direct: spec.Direct, Command: spec.Command, Secrets: spec.Secrets,
 		Required: required, Properties: fields,
 	}
 }
@@ -123,6 +124,9 @@ func (s *Server) validatePlan(c client, in *ownInput) (any, error) {
 	parsed, program, err := s.loadPlan(c, in.Plan)
 	if err != nil {
 		return s.planRefused(c, in, err)
+	}
+	if len(parsed.SecretSources()) > 0 {
+		return nil, orchestrator.ErrAgentSecrets()
 	}
 	if _, err := program.CheckInputs(in.Inputs); err != nil {
 		return nil, err

@@ -201,7 +201,7 @@ func beginsLine(data []byte, i int) bool {
 
 // secret reports whether the value of a name that ends with w is one.
 func (v value) secret(w word) bool {
-	if !v.closed || v.resource || v.repeatsName() || v.pattern() || !literal(v.text) || w.mixed && !mixed(v.text) || len(v.text) < w.least {
+	if !v.closed || v.resource || v.place() || v.repeatsName() || v.pattern() || !literal(v.text) || w.mixed && !mixed(v.text) || len(v.text) < w.least {
 		return false
 	}
 	switch {

@@ -10,6 +10,9 @@ import (
 // isBare accepts the bytes of a literal without quotes. Calls and expansions have others.
 var isBare = oneOf("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+/=~!@#%^.:*?|$")
 
+// isPathLetter accepts the bytes of plain paths.
+var isPathLetter = oneOf("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+/.@~")
+
 func bareEnd(data []byte, i int) bool {
 	return i == len(data) || bytes.IndexByte([]byte(" \t\r\n\"';&\\`"), data[i]) >= 0
 }
@@ -28,6 +31,15 @@ func (v value) path() bool {
 		return false
 	}
 	return !slices.ContainsFunc(bytes.Split(v.text, []byte("/")), func(part []byte) bool { return random(part, shortLoose, 3.5) })
+}
+
+// place reports whether the value says where a secret lies, as plans and settings do: env:NAME or file:/PATH.
+func (v value) place() bool {
+	if name, ok := bytes.CutPrefix(v.text, []byte("env:")); ok {
+		return isIdentifier(name)
+	}
+	path, ok := bytes.CutPrefix(v.text, []byte("file:/"))
+	return ok && run(path, 0, isPathLetter) == len(path)
 }
 
 // inResource reports whether what begins at offset i is a part of the name of a resource, as in

@@ -58,6 +58,7 @@ var bashExecute = tools.Define(tools.Spec{
 	Paths:       []tools.Path{{Field: "working_directory", Access: tools.ReadPath}},
 	Command:     "command",
 	Environment: "env",
+	Secrets:     map[string]bool{"env": false},
 	Timeout:     maxTime,
 	Errors:      []string{"TIMEOUT", "EXEC_FAILED", "OUTSIDE_ROOT", "NOT_FOUND", "INVALID_PATH", "APPROVAL_REQUIRED", "VALIDATION_ERROR"},
 }, func(ctx context.Context, env *tools.Env, in bashExecuteIn) (bashExecuteOut, error) {
@@ -75,6 +76,7 @@ var bashExecute = tools.Define(tools.Spec{
 		Args:    append([]string{"--noprofile", "--norc", "-c", in.Command, "bash"}, in.Argv...),
 		Dir:     dir,
 		Env:     variables,
+		Secrets: env.Secrets,
 		Sandbox: env.Sandbox(),
 		Timeout: time.Duration(in.Timeout) * time.Millisecond,
 		OnOutput: func(stream string, n int64) {

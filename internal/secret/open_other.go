@@ -1,0 +1,5 @@
+//go:build !unix
+
+package secret
+
+const noFollow = 0

@@ -1,0 +1,148 @@
+// Package secret reads the secrets that plans name, and takes them out of what calls return.
+package secret
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// The bounds of a secret, in bytes. A shorter one would be found everywhere, and its removal would leave no output readable.
+const (
+	MinSize = 6
+	MaxSize = 16 << 10
+)
+
+const (
+	envScheme  = "env:"
+	fileScheme = "file:"
+	// own begins the variables of the node itself, which no plan may have.
+	own = "ORCH_"
+)
+
+var variableForm = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// CheckPattern says what is wrong with an element of the setting secrets_allow; "" when nothing is. It is env:NAME or file:/PATH, in
+// which * stands for any letters but /. At least one letter stands before the first *.
+func CheckPattern(pattern string) string {
+	name, isEnv := strings.CutPrefix(pattern, envScheme)
+	file, isFile := strings.CutPrefix(pattern, fileScheme)
+	switch _, err := path.Match(pattern, ""); {
+	case err != nil || strings.ContainsAny(pattern, `[]?\`):
+		return "only * stands for other letters"
+	case isEnv && !variableForm.MatchString(strings.ReplaceAll(name, "*", "_")), isEnv && strings.HasPrefix(name, "*"):
+		return "a variable is env:NAME, where * may stand behind the first letter"
+	case isFile && (!filepath.IsAbs(file) || filepath.Clean(file) != file || strings.HasPrefix(file, "/*")):
+		return "a file is file:/PATH, absolute and without . and .., where * may stand below a folder"
+	case !isEnv && !isFile:
+		return "name variables as env:NAME and files as file:/PATH"
+	}
+	return ""
+}
+
+// Allowed reports whether one of the patterns fits a source.
+func Allowed(patterns []string, source string) bool {
+	if strings.HasPrefix(source, envScheme+own) {
+		return false
+	}
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		fits, err := path.Match(pattern, source)
+		return err == nil && fits
+	})
+}
+
+// Hide returns the places of files that patterns allow: the file itself, or the folder before the first *.
+func Hide(patterns []string) []string {
+	var places []string
+	for _, pattern := range patterns {
+		if file, ok := strings.CutPrefix(pattern, fileScheme); ok {
+			if head, _, many := strings.Cut(file, "*"); many {
+				file = filepath.Dir(head + "_")
+			}
+			places = append(places, file)
+		}
+	}
+	return places
+}
+
+// Read returns the value of a source that one of the patterns allows, without white space around it. No error repeats a part of it:
+// FORBIDDEN for a source that is not allowed or a file that cannot be read, NOT_FOUND for one that is not there, VALIDATION_ERROR for
+// a value that is too short, too long or no text, and for a file that others may read.
+func Read(source string, patterns []string) (string, error) {
+	if !Allowed(patterns, source) {
+		return "", NotAllowed(source)
+	}
+	text, err := fetch(source, patterns)
+	if err != nil {
+		return "", fault.From(err).WithReason("SECRET_UNAVAILABLE")
+	}
+	switch {
+	case len(text) < MinSize:
+		return "", fault.New(fault.ValidationError, "%s has fewer than %d bytes", source, MinSize).WithReason("SECRET_TOO_SHORT").
+			WithHint("so short a text cannot be taken out of what a call returns")
+	case len(text) > MaxSize:
+		return "", fault.New(fault.ValidationError, "%s has more than %d bytes", source, MaxSize).WithReason("SIZE_LIMIT_EXCEEDED")
+	case !utf8.ValidString(text) || strings.ContainsRune(text, 0):
+		return "", fault.New(fault.ValidationError, "%s is no text", source).WithHint("encode it, such as in base64")
+	}
+	return text, nil
+}
+
+// NotAllowed is the error for a source that the operator does not allow.
+func NotAllowed(source string) *fault.Error {
+	return fault.New(fault.Forbidden, "the setting secrets_allow does not allow %s", source).WithReason("SECRET_NOT_ALLOWED").
+		WithHint("the operator allows sources of secrets there, of the node and of each worker, such as env:DB_* or file:/run/secrets/*")
+}
+
+func fetch(source string, patterns []string) (string, error) {
+	if name, ok := strings.CutPrefix(source, envScheme); ok {
+		text, set := os.LookupEnv(name)
+		if !set {
+			return "", fault.New(fault.NotFound, "this worker has no variable %s", name)
+		}
+		return strings.TrimSpace(text), nil
+	}
+	return readFile(strings.TrimPrefix(source, fileScheme), patterns)
+}
+
+// readFile reads the file that a path leads to, which must be allowed as well.
+func readFile(name string, patterns []string) (string, error) {
+	target, err := filepath.EvalSymlinks(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", fault.New(fault.NotFound, "this worker has no file %s", name)
+	case err != nil:
+		return "", fault.Wrap(fault.Forbidden, err, "cannot read "+name)
+	case !Allowed(patterns, fileScheme+target):
+		return "", fault.New(fault.Forbidden, "%s leads to %s, which secrets_allow does not allow", name, target)
+	}
+	f, err := os.OpenFile(target, os.O_RDONLY|noFollow, 0)
+	if err != nil {
+		return "", fault.Wrap(fault.Forbidden, err, "cannot read "+name)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil || !info.Mode().IsRegular():
+		return "", fault.New(fault.ValidationError, "%s is no file", name)
+	case info.Mode().Perm()&0o077 != 0:
+		return "", fault.New(fault.ValidationError, "%s is open to others (mode %o)", name, info.Mode().Perm()).WithHint("chmod 600 %s", name)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, MaxSize+1))
+	if err != nil {
+		return "", fault.Wrap(fault.Forbidden, err, "cannot read "+name)
+	}
+	if len(data) > MaxSize {
+		return string(data), nil // its size is the error
+	}
+	return strings.TrimSpace(string(data)), nil
+}

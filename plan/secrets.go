@@ -1,0 +1,162 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// MaxSecrets bounds the secrets of one plan.
+const MaxSecrets = 32
+
+const (
+	rootSecrets = "secrets"
+	// maxPrefix bounds the text before a secret, such as "Bearer ".
+	maxPrefix = 64
+)
+
+var (
+	secretName   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
+	secretHandle = regexp.MustCompile(`^\s*secrets\.([A-Za-z_][A-Za-z0-9_]{0,63})\s*$`)
+	secretInEnv  = regexp.MustCompile(`^env:[A-Za-z_][A-Za-z0-9_]*$`)
+)
+
+// SecretUse is one entry of an argument whose value is a secret. The arguments hold Text in its place, and only the worker that makes
+// the call puts in what Source names.
+type SecretUse struct {
+	Field, Key   string // the argument, such as env, and its entry
+	Name, Source string
+	Prefix       string // stands before the secret, such as "Bearer "
+}
+
+// Text is what the arguments of the call hold in place of the secret.
+func (u SecretUse) Text() string {
+	return u.Prefix + opening + " " + rootSecrets + "." + u.Name + " " + closing
+}
+
+// SecretSources returns where the secrets of the plan and its sub-plans lie, in order, such as env:DB_PASSWORD.
+func (p *Plan) SecretSources() []string {
+	sources := map[string]bool{}
+	p.collectSecrets(sources)
+	return slices.Sorted(maps.Keys(sources))
+}
+
+func (p *Plan) collectSecrets(sources map[string]bool) {
+	for _, source := range p.Secrets {
+		sources[source] = true
+	}
+	for _, steps := range [][]*Step{p.Steps, p.Verify, p.Always} {
+		collectSecrets(steps, sources)
+	}
+}
+
+func collectSecrets(steps []*Step, sources map[string]bool) {
+	for _, s := range steps {
+		collectSecrets(s.inner(), sources)
+		if s.Run != nil {
+			s.Run.collectSecrets(sources)
+		}
+	}
+}
+
+// secrets reads where the secrets lie. What is no place may be the secret itself, so that no problem repeats it.
+func (c cursor) secrets() map[string]string {
+	all := map[string]string{}
+	for _, p := range c.pairs() {
+		if !secretName.MatchString(p.key) {
+			p.reportKey("a secret has no such name", "names have letters, digits and _, begin with no digit, and have at most 64 letters")
+		}
+		source := p.value.text()
+		if file, isFile := strings.CutPrefix(source, "file:"); !secretInEnv.MatchString(source) && (!isFile || !filepath.IsAbs(file) || filepath.Clean(file) != file) {
+			p.value.report("a plan holds no secret, only the place where it lies", "write env:NAME for a variable of the worker, or file:/PATH for a file of it")
+		}
+		all[p.key] = source
+	}
+	if len(all) > MaxSecrets {
+		c.report(fmt.Sprintf("a plan has at most %d secrets, this has %d", MaxSecrets, len(all)), "")
+	}
+	return all
+}
+
+// secretArgs returns the arguments of a call with the text of each secret in place of its expression, and notes the secrets.
+func (k *linker) secretArgs(n *Node, at location) any {
+	given, ok := n.With.(map[string]any)
+	if !ok || n.Kind != KindTool || len(k.plan.Secrets) == 0 {
+		return n.With
+	}
+	args := maps.Clone(given)
+	for _, field := range sortedKeys(given) {
+		entries, ok := given[field].(map[string]any)
+		if !ok {
+			continue
+		}
+		changed := maps.Clone(entries)
+		for _, key := range sortedKeys(entries) {
+			if use, found := k.secretUse(entries[key], at.at(field).at(key)); found {
+				use.Field, use.Key = field, key
+				n.Secrets = append(n.Secrets, use)
+				changed[key] = escape(use.Text())
+			}
+		}
+		args[field] = changed
+	}
+	return args
+}
+
+// secretUse reads a value that is a secret, with or without a text before it.
+func (k *linker) secretUse(v any, at location) (SecretUse, bool) {
+	text, _ := v.(string)
+	parts, err := segments(text)
+	if err != nil || len(parts) == 0 || len(parts) > 2 || !parts[len(parts)-1].expression || len(parts) == 2 && parts[0].expression {
+		return SecretUse{}, false
+	}
+	last := parts[len(parts)-1]
+	match := secretHandle.FindStringSubmatch(last.text)
+	if match == nil {
+		return SecretUse{}, false
+	}
+	use := SecretUse{Name: match[1], Source: k.plan.Secrets[match[1]]}
+	if len(parts) == 2 {
+		use.Prefix = parts[0].text
+	}
+	if use.Source == "" {
+		at.reportIn(last.text, strings.Index(last.text, use.Name), "there is no secret "+quote(use.Name),
+			at.suggest(use.Name, sortedKeys(k.plan.Secrets), "declare it below `secrets`"))
+	}
+	if len(use.Prefix) > maxPrefix {
+		at.report(fmt.Sprintf("at most %d bytes stand before a secret", maxPrefix), "")
+	}
+	return use, true
+}
+
+// checkSecrets refuses secrets in arguments of a tool that take none.
+func (k *linker) checkSecrets(n *Node, at location) {
+	for _, use := range n.Secrets {
+		where := at.at("with").at(use.Field).at(use.Key)
+		fields, known := k.secretFields(n.Tool)
+		prefixed, takes := fields[use.Field]
+		switch {
+		case !known:
+		case !takes:
+			where.report("`"+use.Field+"` of "+n.Tool+" takes no secret", secretPlaces)
+		case use.Prefix != "" && !prefixed:
+			where.report("nothing stands beside a secret in `"+use.Field+"`", "put it together in the program")
+		}
+	}
+}
+
+// secretFields are the arguments of a tool that take secrets, and whether a text may stand before one.
+func (k *linker) secretFields(tool string) (fields map[string]bool, known bool) {
+	if k.opt.Tool == nil {
+		return nil, false
+	}
+	info, known := k.opt.Tool(tool)
+	return info.Secrets, known
+}
+
+// secretPlaces says where secrets may stand.
+const secretPlaces = "a secret declared below `secrets` is the whole value of an entry of `env` of BASH_EXECUTE, or the end of one of `headers` of HTTP_REQUEST; " +
+	"nothing else sees it, neither commands nor conditions, outputs and agents"
