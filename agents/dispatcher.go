@@ -33,6 +33,8 @@ type Assignment struct {
 	Name string `json:"name,omitempty"`
 	// Handover says which agent has handed the call on, and why; "" for a call that none has.
 	Handover string `json:"handover,omitempty"`
+	// HandoverData is what an agent has handed over with the call, any JSON value; nil for nothing.
+	HandoverData json.RawMessage `json:"handover_data,omitempty"`
 	// Args are the arguments of AGENT_TASK.
 	Args json.RawMessage `json:"args"`
 	// Deadline is when the call is given up, Lease how long the agent may be silent before.
@@ -97,6 +99,8 @@ type Report struct {
 	Unsure  bool `json:"unsure,omitempty"`
 	// HandTo leaves the call to other agents. Error says why.
 	HandTo *events.Agents `json:"hand_to,omitempty"`
+	// Data is for whoever takes the call next, any JSON value of at most 64 KiB: it goes with HandTo and with Release.
+	Data json.RawMessage `json:"data,omitempty"`
 }
 
 // Dispatcher hands out work to agents and takes it back. All methods are safe for concurrent use.
@@ -241,7 +245,7 @@ func (d *Dispatcher) assign(ctx context.Context, m Member, call work.Call) (Assi
 	}
 	now := d.clock()
 	a := Assignment{
-		Ref: call.Ref, Call: call.String(), Key: call.Key(), Name: call.Name, Handover: call.Handover, Args: out.With.Args,
+		Ref: call.Ref, Call: call.String(), Key: call.Key(), Name: call.Name, Handover: call.Handover, HandoverData: call.Handed, Args: out.With.Args,
 		Deadline: events.Time(now.Add(out.With.Timeout)), Left: out.With.Timeout, Lease: call.Lease, began: now,
 	}
 	d.mu.Lock()

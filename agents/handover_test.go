@@ -3,6 +3,7 @@ package agents_test
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -33,6 +34,31 @@ func (j *jealous) Report(_ context.Context, o work.Outcome) error {
 type open struct{ gates }
 
 func (open) Vet(output json.RawMessage) (json.RawMessage, error) { return output, nil }
+
+// What is handed over goes with the call, within bounds; nothing else does.
+func TestDataOfHandovers(t *testing.T) {
+	t.Parallel()
+	j := &jealous{endlessOwner: endlessOwner{each: 1}}
+	d := agents.NewDispatcher(j, open{gates{endlessOwner: &j.endlessOwner}}, agents.NewRegistry(agents.Config{}))
+	ada := member("ada")
+	got, err := d.Claim(t.Context(), ada, agents.Claim{Free: 1})
+	require.NoError(t, err)
+	ref := got.Calls[0].Ref
+	cleo := &events.Agents{Agent: "cleo"}
+	for _, r := range []agents.Report{
+		{Result: json.RawMessage(`1`), Data: json.RawMessage(`1`)},
+		{Error: "no", Data: json.RawMessage(`1`)},
+		{HandTo: cleo, Data: json.RawMessage(`{`)},
+		{HandTo: cleo, Data: json.RawMessage(`"` + strings.Repeat("x", 64<<10) + `"`)},
+	} {
+		r.Ref = ref
+		err := d.Report(t.Context(), ada, r)
+		require.Error(t, err)
+		assert.Equal(t, "data", fault.From(err).Field)
+	}
+	require.NoError(t, d.Report(t.Context(), ada, agents.Report{Ref: ref, HandTo: cleo, Error: "tired", Data: json.RawMessage(`{"left":3}`)}))
+	assert.JSONEq(t, `{"left":3}`, string(j.taken[0].Handed))
+}
 
 // A call whose handover is refused stays with its agent, which has no more room by that, and may end it otherwise.
 func TestRefusedHandoverStaysWithTheAgent(t *testing.T) {

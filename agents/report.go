@@ -48,6 +48,8 @@ func (r Report) check() error {
 		return fault.New(fault.ValidationError, "goes with release alone").WithField("unsure")
 	case r.Release && r.HandTo != nil:
 		return fault.New(fault.ValidationError, "does not go with hand_to").WithField("release")
+	case len(r.Data) > 0 && !r.Release && r.HandTo == nil:
+		return fault.New(fault.ValidationError, "goes with hand_to or release").WithField("data").WithHint("what came of the call is its result")
 	case failed && len(r.Result) > 0 && string(r.Result) != "null":
 		return contradiction("result")
 	case failed && r.Summary != "":
@@ -65,6 +67,8 @@ func contradiction(field string) error {
 const (
 	maxMessage = 4 << 10
 	maxSummary = 1 << 10
+	// maxHanded bounds the bytes of what an agent hands over with a call.
+	maxHanded = 64 << 10
 )
 
 // releaseRest is how long a call that was given back rests: whoever gives it back may be the only one to ask.
@@ -76,6 +80,9 @@ func (d *Dispatcher) outcome(ctx context.Context, m Member, r Report) (work.Outc
 	began, known := d.began(m, r.Ref, now)
 	out := work.Outcome{Ref: r.Ref, Worker: m.Actor(), StartedAt: events.Time(began), Duration: now.Sub(began), Stray: !known}
 	message, err := d.vetText("error", r.Error, maxMessage)
+	if err == nil {
+		out.Handed, err = d.vetHanded(r.Data)
+	}
 	if err != nil {
 		return out, err
 	}
@@ -157,6 +164,20 @@ func (d *Dispatcher) vetSelection(to *events.Agents) error {
 		err = fault.New(fault.SecretDetected, "holds what looks like a secret").WithField("hand_to")
 	}
 	return err
+}
+
+// vetHanded checks what an agent hands over, and takes the secrets out.
+func (d *Dispatcher) vetHanded(data json.RawMessage) (json.RawMessage, error) {
+	switch {
+	case len(data) == 0 || string(data) == "null":
+		return nil, nil
+	case len(data) > maxHanded:
+		return nil, fault.New(fault.ValidationError, "has more than %d bytes", maxHanded).WithField("data").WithReason("SIZE_LIMIT_EXCEEDED").
+			WithHint("hand over the path of a file")
+	case !json.Valid(data):
+		return nil, fault.New(fault.InvalidFormat, "is no JSON").WithField("data")
+	}
+	return d.chain.Vet(data)
 }
 
 // vetText checks a text of an agent, and takes the secrets out.

@@ -34,6 +34,8 @@ type Retrying struct {
 	At       time.Time     `json:"at"`
 	// For are the agents that the one that had the call has handed it to.
 	For *Agents `json:"for,omitempty"`
+	// Handed is what it hands over to them.
+	Handed Value `json:"handed,omitzero"`
 	// KeepsGrant is true when the grant of this attempt lets the next one through: it is known how this one ended.
 	KeepsGrant bool `json:"keeps_grant,omitempty"`
 	// Round counts, from 1, the results that were not what the plan waits for, and Output is this one; 0 when the attempt failed.

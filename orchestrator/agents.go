@@ -182,7 +182,7 @@ func (t *turn) handOff(s *statemachine.Step, r work.Outcome) {
 		at = events.Time(r.Error.RetryAt)
 	}
 	t.emit(events.StepRetrying, &events.Retrying{
-		Step: s.Key, Attempt: s.Attempt, Error: r.Error, Class: fault.ClassHandoff, Duration: r.Duration, At: at, For: r.HandTo,
+		Step: s.Key, Attempt: s.Attempt, Error: r.Error, Class: fault.ClassHandoff, Duration: r.Duration, At: at, For: r.HandTo, Handed: t.keep(r.Handed),
 	})
 }
 

@@ -47,6 +47,9 @@ func (o *Orchestrator) fill(ctx context.Context, of offer) (work.Call, error) {
 	if call.Args, err = o.fetch(ctx, of.args); err != nil {
 		return call, err
 	}
+	if call.Handed, err = o.fetch(ctx, of.handed); err != nil {
+		return call, err
+	}
 	if call.Session != "" {
 		of.call = call
 		if err = o.addContext(ctx, &of); err != nil {
@@ -110,7 +113,7 @@ func (o *Orchestrator) postpone(r work.Ref, worker string) {
 // callSize is about the number of bytes of a call in a message.
 func callSize(c work.Call) int {
 	const frame, quotes = 1 << 10, 8
-	size := frame + wireSize(c.Args)
+	size := frame + wireSize(c.Args) + wireSize(c.Handed)
 	for id, state := range c.Checkpoints {
 		size += len(id) + wireSize(state) + quotes
 	}

@@ -1,6 +1,8 @@
 package orchestrator_test
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,10 +15,12 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// Who gets a call that was handed on reads who has done that, and why; the first agent of a call reads nothing.
+// Who gets a call that was handed on reads who has done that, why and with what, also after a restart and when somebody in between was
+// lost or had nothing to add; the first agent of a call reads nothing.
 func TestHandoverIsTold(t *testing.T) {
 	t.Parallel()
-	n := start(t, memlog.New(memlog.Config{}), patient)
+	log := memlog.New(memlog.Config{})
+	n := start(t, log, patient)
 	n.submit(oneForAgents)
 	take := func(name string) work.Call {
 		b, err := n.Poll(n.ctx(), work.Poll{Worker: "agent:" + name, Queues: []string{"agents"}, Free: 1, Wait: time.Minute, Agent: &work.Agent{Name: name}})
@@ -27,9 +31,23 @@ func TestHandoverIsTold(t *testing.T) {
 	first := take("ada")
 	assert.Empty(t, first.Handover)
 	n.began(first.Ref, "ada")
-	require.NoError(t, n.Report(n.ctx(), work.Outcome{
-		Ref: first.Ref, Worker: "agent:ada", StartedAt: time.Now(), Class: fault.ClassHandoff, HandTo: new(events.Agents),
-		Error: fault.New(fault.Unavailable, "the agent ada has handed the call on: too steep"),
-	}))
-	assert.Equal(t, "the agent ada has handed the call on: too steep", take("bob").Handover)
+	hand := func(ref work.Ref, by, why string, data json.RawMessage) {
+		require.NoError(t, n.Report(n.ctx(), work.Outcome{
+			Ref: ref, Worker: "agent:" + by, StartedAt: time.Now(), Class: fault.ClassHandoff, HandTo: new(events.Agents), Handed: data,
+			Error: fault.New(fault.Unavailable, "the agent %s has handed the call on: %s", by, why),
+		}))
+	}
+	hand(first.Ref, "ada", "too steep", json.RawMessage(`{"done":["a"]}`))
+	n.stop()
+	n = start(t, log, patient)
+	second := take("bob")
+	assert.Equal(t, "the agent ada has handed the call on: too steep", second.Handover)
+	assert.JSONEq(t, `{"done":["a"]}`, string(second.Handed))
+	hand(second.Ref, "bob", "too flat", nil)
+	third := take("cleo")
+	assert.Equal(t, "the agent bob has handed the call on: too flat", third.Handover)
+	assert.JSONEq(t, `{"done":["a"]}`, string(third.Handed), "bob has added nothing")
+	large := json.RawMessage(`"` + strings.Repeat("x", 60<<10) + `"`)
+	hand(third.Ref, "cleo", "too long", large)
+	assert.Equal(t, string(large), string(take("ada").Handed))
 }

@@ -234,6 +234,7 @@ func (o *Orchestrator) take(p work.Poll) []offer {
 type offer struct {
 	call        work.Call
 	args        events.Value
+	handed      events.Value
 	checkpoints []events.Checkpointed
 	answers     []*statemachine.Question
 }
@@ -303,10 +304,8 @@ func (o *Orchestrator) offer(e *entry, s *statemachine.Step) offer {
 		Requester: o.caller(e, s), Declared: (&turn{o: o, e: e, task: e.task}).declared(s),
 		Session: contextOf(e.task), Client: e.task.Submitted.Client, Note: s.Note, Away: s.Noted(), Anew: s.Anew,
 	}
-	if s.Class == fault.ClassHandoff && s.Error != nil {
-		call.Handover = s.Error.Message
-	}
-	of := offer{call: call, args: s.Args, answers: answersOf(e.task, s.Key)}
+	call.Handover = s.Handover
+	of := offer{call: call, args: s.Args, handed: s.Handed, answers: answersOf(e.task, s.Key)}
 	tool, ok := o.cfg.Catalogue.Get(s.Tool)
 	if !ok {
 		return of

@@ -58,11 +58,11 @@ func TestUntilOverRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := memlog.New(memlog.Config{})
 		n := start(t, log)
-		id := n.submit("orch: v1\nsteps: [{id: a, tool: WRITE, until: output.ready, max_rounds: 3, delay: 10m}]\n")
+		id := n.submit("orch: v1\nsteps: [{id: a, tool: WRITE, until: output.n == 1, max_rounds: 3, delay: 10m}]\n")
 		began := time.Now()
 		call := n.take("w")
-		require.NoError(t, n.report("w", call, `{"ready":false}`))
-		require.NoError(t, n.report("w", call, `{"ready":false}`), "it is only told again")
+		require.NoError(t, n.report("w", call, `{"n":0}`))
+		require.NoError(t, n.report("w", call, `{"n":0}`), "it is only told again")
 		cause := n.cause(id)
 		assert.Equal(t, "retry", cause.Kind)
 		assert.Contains(t, cause.Sentence, "its result was not as awaited in round 1")
@@ -73,7 +73,7 @@ func TestUntilOverRestart(t *testing.T) {
 			n.none("w")
 			call = n.untilCall("w")
 			assert.Equal(t, time.Duration(round-1)*10*time.Minute, time.Since(began).Truncate(time.Minute))
-			require.NoError(t, n.report("w", call, fmt.Sprintf(`{"ready":%t}`, round == 3)))
+			require.NoError(t, n.report("w", call, fmt.Sprintf(`{"n":%d}`, round-2)))
 		}
 		reply := n.result(id)
 		require.Equal(t, statemachine.Done, reply.State)

@@ -97,6 +97,9 @@ type Step struct {
 	Spawned *events.Spawned `json:"spawned,omitempty"`
 	// Approval is the approval that the step waits for, or that let its newest attempt through.
 	Approval string `json:"approval,omitempty"`
+	// Handover says which agent has handed the call on last, and why; Handed is what it has handed over, or one before it.
+	Handover string       `json:"handover,omitempty"`
+	Handed   events.Value `json:"handed,omitzero"`
 	// Questions are those that the step waits for; Rounds counts how often its call has asked or left a note.
 	Questions []string `json:"questions,omitempty"`
 	Rounds    int      `json:"rounds,omitempty"`
@@ -182,6 +185,7 @@ func (s *Step) fill(at time.Time, p events.Payload) {
 	case *events.Retrying:
 		s.Error, s.Class, s.Due, s.Duration = d.Error, d.Class, d.At, d.Duration
 		s.For = cmp.Or(d.For, s.For)
+		s.handOver(d)
 		if d.Round > 0 {
 			s.Repeats, s.Failures = d.Round, 0
 			s.forget()
@@ -257,7 +261,19 @@ func (s *Step) lose(class string) {
 
 func (s *Step) end(output events.Value, err *fault.Error, class string, took time.Duration) {
 	s.Output, s.Error, s.Class, s.Duration, s.Due = output, err, class, took, time.Time{}
+	s.Handover, s.Handed = "", events.Value{}
 	s.forget()
+}
+
+// handOver keeps what an agent says and gives to the next one, until the step is over or another one hands the call on.
+func (s *Step) handOver(d *events.Retrying) {
+	if d.Class != fault.ClassHandoff || d.Error == nil {
+		return
+	}
+	s.Handover = d.Error.Message
+	if !d.Handed.IsZero() {
+		s.Handed = d.Handed
+	}
 }
 
 func (s *Step) resolve(at time.Time, d *events.Resolved) {

@@ -63,6 +63,8 @@ type Call struct {
 	State string `json:"state"`
 	// Handover says who has handed the call on, and why; "" for a call that nobody has.
 	Handover string `json:"handover,omitempty"`
+	// Handed is what an agent has handed over with the call, nil for nothing.
+	Handed json.RawMessage `json:"handed,omitempty"`
 	// Timeout ends the call; zero means the tool's default.
 	Timeout time.Duration `json:"timeout,omitempty"`
 	// Lease is the time without a heartbeat after which the owner gives the call up.
@@ -322,6 +324,8 @@ type Outcome struct {
 	Spawn *Spawn `json:"spawn,omitempty"`
 	// HandTo is set beside Error when the agent that has the call leaves it to others, and says that it is in no doubt.
 	HandTo *events.Agents `json:"hand_to,omitempty"`
+	// Handed is what it hands over to them.
+	Handed json.RawMessage `json:"handed,omitempty"`
 	// Retry is how the agent that had the call wishes it to be tried again. It never leaves the process.
 	Retry *Retry `json:"-"`
 	// With is set instead of Output and Error when the call has passed all gates and is made by an agent, who reports

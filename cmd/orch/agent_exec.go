@@ -36,7 +36,7 @@ func (p program) make(ctx context.Context, a agents.Assignment, show func(work.P
 	cmd.Stdout, cmd.Stderr = io.MultiWriter(out, said.stream()), io.MultiWriter(complaint, said.stream())
 	cmd.Env = append(os.Environ(),
 		"ORCH_AGENT="+p.name, "ORCH_TASK="+string(a.Task), "ORCH_STEP="+a.Step, "ORCH_ATTEMPT="+strconv.Itoa(a.Attempt), "ORCH_KEY="+a.Key,
-		"ORCH_CALL="+a.String(), "ORCH_HANDOVER="+a.Handover,
+		"ORCH_CALL="+a.String(), "ORCH_HANDOVER="+a.Handover, "ORCH_HANDOVER_DATA="+string(a.HandoverData),
 		"ORCH_URL="+p.url, "ORCH_TOKEN="+p.token())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
@@ -75,7 +75,7 @@ func reportOf(err error, out, complaint *capped) agents.Report {
 	said := tailOf(strings.ToValidUTF8(complaint.kept.String(), "\ufffd"))
 	switch {
 	case ended && exit.ExitCode() == exitTemporary:
-		return agents.Report{Release: true, Error: said}
+		return agents.Report{Release: true, Error: said, Data: passedOn(out)}
 	case ended:
 		return agents.Report{Error: "the program has ended with " + exit.String() + ": " + said}
 	case err != nil:
@@ -84,6 +84,18 @@ func reportOf(err error, out, complaint *capped) agents.Report {
 		return agents.Report{Error: "the program has printed more than " + strconv.Itoa(maxPrinted) + " bytes"}
 	}
 	return agents.Report{Result: resultOf(out.kept.Bytes())}
+}
+
+// maxPassedOn bounds the bytes that a program hands over with a call that it gives back.
+const maxPassedOn = 64 << 10
+
+// passedOn is what a program that gives its call back has printed, if that is JSON that can be handed over.
+func passedOn(out *capped) json.RawMessage {
+	printed := bytes.TrimSpace(out.kept.Bytes())
+	if len(printed) > maxPassedOn || !json.Valid(printed) {
+		return nil
+	}
+	return printed
 }
 
 // resultOf is what was printed: as JSON if it is, else as a text.

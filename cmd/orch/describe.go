@@ -57,7 +57,7 @@ func describeStep(e events.Event) eventDescription {
 		if d.Round > 0 {
 			return eventDescription{step: d.Step, text: fmt.Sprintf("round %d is not as awaited; again at %s", d.Round, stamp(d.At))}
 		}
-		return eventDescription{step: d.Step, text: fmt.Sprintf("%s; again at %s", problem(d.Error), stamp(d.At))}
+		return eventDescription{step: d.Step, text: fmt.Sprintf("%s%s; again at %s", problem(d.Error), handedOn(d.Handed), stamp(d.At))}
 	case *events.Skipped:
 		return eventDescription{step: d.Step, text: d.Reason}
 	case *events.InDoubt:
@@ -161,6 +161,17 @@ func clipNote(note json.RawMessage) string {
 		return string(note)
 	}
 	return strings.ToValidUTF8(string(note[:longestNote]), "") + "…"
+}
+
+// handedOn says what goes along with a call that an agent hands on.
+func handedOn(v events.Value) string {
+	switch {
+	case v.IsZero():
+		return ""
+	case len(v.Raw) == 0:
+		return ", with data"
+	}
+	return ", with " + clipNote(v.Raw)
 }
 
 func attempt(n int) string {

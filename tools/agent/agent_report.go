@@ -19,6 +19,7 @@ type agentReportIn struct {
 	Release bool            `json:"release,omitempty" jsonschema:"Give the call back without an end, to those that it was for" default:"false"`
 	Unsure  bool            `json:"unsure,omitempty" jsonschema:"With release: the call may have changed something, so a person decides unless it is idempotent" default:"false"`
 	HandTo  *handTo         `json:"hand_to,omitempty" jsonschema:"Leave the call to other agents, who begin anew; without fields to those that it was for"`
+	Data    json.RawMessage `json:"data,omitempty" jsonschema:"With hand_to or release: what the next agent needs, at most 64 KiB" types:"object,array,string,number,boolean"`
 }
 
 type handTo struct {
@@ -47,7 +48,7 @@ func agentReport(cfg Config) tools.Tool {
 		if len(in.Result) == 0 && in.Summary == "" && in.Error == "" && !in.Release && in.HandTo == nil {
 			return agentReportOut{}, fault.New(fault.RequiredField, "is required").WithField("result").WithHint("or say a summary alone, error, release or hand_to")
 		}
-		r := agents.Report{Ref: in.ref(), Result: in.Result, Summary: in.Summary, Error: in.Error, Release: in.Release, Unsure: in.Unsure}
+		r := agents.Report{Ref: in.ref(), Result: in.Result, Summary: in.Summary, Error: in.Error, Release: in.Release, Unsure: in.Unsure, Data: in.Data}
 		if to := in.HandTo; to != nil {
 			r.HandTo = &events.Agents{Agent: to.Agent, Type: to.Type, Requires: to.Requires}
 		}

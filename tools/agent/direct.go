@@ -75,12 +75,21 @@ type callOut struct {
 	Key         string       `json:"key" jsonschema:"The same for every attempt of the call: what is done twice by it is done once"`
 	Name        string       `json:"name,omitempty" jsonschema:"Name of the task"`
 	Handover    string       `json:"handover,omitempty" jsonschema:"Who has handed the call on, and why"`
+	Handed      any          `json:"handover_data,omitempty" jsonschema:"What was handed over with the call"`
 	Title       string       `json:"title" jsonschema:"What is to be done, in a line"`
 	Description string       `json:"description,omitempty" jsonschema:"What is to be done, in full"`
 	Data        tools.Object `json:"data,omitzero" jsonschema:"What to work on"`
 	Deadline    time.Time    `json:"deadline" jsonschema:"When the call is given up"`
 	Left        float64      `json:"left_seconds" jsonschema:"How many seconds the call may still take"`
 	Lease       float64      `json:"lease_seconds" jsonschema:"After so many seconds without AGENT_HEARTBEAT the call is taken away"`
+}
+
+// handed is what was handed over, nil for nothing.
+func handed(data json.RawMessage) any {
+	if len(data) == 0 {
+		return nil
+	}
+	return data
 }
 
 // callsOf are calls as a model reads them: with what is to be done, and times in seconds.
@@ -92,7 +101,7 @@ func callsOf(all []agents.Assignment) ([]callOut, error) {
 			return nil, fault.Wrap(fault.Internal, err, "the arguments of a call cannot be read")
 		}
 		calls[i] = callOut{
-			refOf: refOf{string(a.Task), a.Step, a.Attempt}, Call: a.String(), Key: a.Key, Name: a.Name, Handover: a.Handover,
+			refOf: refOf{string(a.Task), a.Step, a.Attempt}, Call: a.String(), Key: a.Key, Name: a.Name, Handover: a.Handover, Handed: handed(a.HandoverData),
 			Title: args.Title, Description: args.Description, Data: args.Data,
 			Deadline: a.Deadline, Left: a.Left.Round(time.Millisecond).Seconds(), Lease: a.Lease.Seconds(),
 		}
