@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -44,6 +45,10 @@ func (w *world) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	switch path := r.URL.Path; {
 	case path == "/page":
 		_, _ = io.WriteString(out, "a private page")
+	case path == "/echo":
+		out.Header().Set("X-Seen", r.Header.Get("X-Seen"))
+		r.Header.Set("X-Length", strconv.Itoa(len(r.Header.Get("X-Seen"))))
+		_ = r.Header.Write(out)
 	case path == "/search" && r.Header.Get("Authorization") == "Bearer hunter2":
 		_, _ = io.WriteString(out, `{"results": [{"title": "Found it", "url": "https://example.com/it", "content": "here"}]}`)
 	case path == "/github/repos/o/r/contents/f" && r.Header.Get("Authorization") == "Bearer hunter2":

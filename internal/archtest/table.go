@@ -107,7 +107,7 @@ func domain(family []string) []Row {
 		{Package: "tools/db", Imports: append([]string{"policy/sqlclass"}, family...)},
 		{Package: "tools/fs", Imports: append([]string{"internal/patch"}, family...)},
 		{Package: "tools/git", Imports: append([]string{"internal/netguard"}, family...)},
-		{Package: "tools/web", Imports: append([]string{"internal/netguard"}, family...)},
+		{Package: "tools/web", Imports: append([]string{"internal/netguard", "internal/secret"}, family...)},
 		{Package: "tools/forge", Imports: append([]string{"internal/netguard"}, family...)},
 		{Package: "tools/notify", Imports: append([]string{"internal/netguard"}, family...)},
 		{Package: "tools/message", Imports: append([]string{"messages"}, family...)},

@@ -51,6 +51,7 @@ func httpRequest(client *netguard.Client) tools.Tool {
 			"Rate limits respected",
 			"Public addresses, and those that the operator lists",
 		},
+		Secrets:     map[string]bool{"headers": true},
 		Effect:      tools.Write,
 		Gate:        tools.InProgress,
 		Approval:    tools.ByIntent,
@@ -85,7 +86,7 @@ func httpRequest(client *netguard.Client) tools.Tool {
 		if err != nil {
 			return httpRequestOut{}, ofURL(err)
 		}
-		return answer(res, newScrubber(header)), nil
+		return answer(res, newScrubber(header, env.Secrets)), nil
 	})
 }
 
@@ -118,10 +119,10 @@ func answer(res *netguard.Response, s scrubber) httpRequestOut {
 		RedirectRefused: res.Refused, BodyEncoding: "utf-8",
 	}
 	body := res.Body
-	if res.Truncated {
-		body = wholeRunes(body)
-	}
 	body = s.bytes(body)
+	if res.Truncated {
+		body = wholeRunes(s.given.Trim(body))
+	}
 	if !utf8.Valid(body) {
 		out.BodyEncoding, out.Body = "base64", base64.StdEncoding.EncodeToString(body)
 		return out

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/orch-dev/orch/internal/netguard"
+	"github.com/orch-dev/orch/internal/secret"
 )
 
 const (
@@ -18,10 +19,12 @@ const (
 // scrubber takes the credentials of a request out of its response: some servers repeat what they get.
 type scrubber struct {
 	secrets []string
+	// given are the secrets of the plan, which any header may have carried.
+	given *secret.Set
 }
 
-func newScrubber(sent http.Header) scrubber {
-	var s scrubber
+func newScrubber(sent http.Header, given *secret.Set) scrubber {
+	s := scrubber{given: given}
 	for name, values := range sent {
 		if netguard.Secret(name) {
 			for _, value := range values {
@@ -55,9 +58,10 @@ func (s *scrubber) add(value string) {
 }
 
 func (s scrubber) bytes(b []byte) []byte {
-	for _, secret := range s.secrets {
-		b = bytes.ReplaceAll(b, []byte(secret), []byte(leftOut))
+	for _, text := range s.secrets {
+		b = bytes.ReplaceAll(b, []byte(text), []byte(leftOut))
 	}
+	b, _ = s.given.Redact(b)
 	return b
 }
 
