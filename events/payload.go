@@ -348,20 +348,6 @@ type Logged struct {
 	At      time.Time       `json:"at"`
 }
 
-// Checkpointed is the data of checkpoint.created (S0-170).
-type Checkpointed struct {
-	ID    string    `json:"id"`
-	Name  string    `json:"name"`
-	State Value     `json:"state"`
-	At    time.Time `json:"at"`
-}
-
-// Restored is the data of checkpoint.restored (S0-175).
-type Restored struct {
-	ID string    `json:"id"`
-	At time.Time `json:"at"`
-}
-
 // Refused is the data of result.refused: an outcome came from an attempt that is no longer current.
 type Refused struct {
 	Step    string `json:"step"`

@@ -364,18 +364,22 @@ type CancelRequest struct {
 
 // PauseRequest pauses or resumes exactly one of a task, a queue, a tool, or the node.
 type PauseRequest struct {
-	ID     events.TaskID `json:"id,omitempty"`
-	Queue  string        `json:"queue,omitempty"`
-	Tool   string        `json:"tool,omitempty"`
-	Node   bool          `json:"node,omitempty"`
-	Reason string        `json:"reason,omitempty"`
-	Actor  string        `json:"actor,omitempty"`
+	ID    events.TaskID `json:"id,omitempty"`
+	Queue string        `json:"queue,omitempty"`
+	Tool  string        `json:"tool,omitempty"`
+	Node  bool          `json:"node,omitempty"`
+	// Checkpoint is one of the task that its resume restores first.
+	Checkpoint string `json:"checkpoint,omitempty"`
+	Reason     string `json:"reason,omitempty"`
+	Actor      string `json:"actor,omitempty"`
 }
 
 // ControlReply lists what is paused on the node, and the task if the request named one.
 type ControlReply struct {
 	Paused []Hold    `json:"paused"`
 	Task   *TaskView `json:"task,omitempty"`
+	// Restored is set for a resume at a checkpoint.
+	Restored *RestoredView `json:"restored,omitempty"`
 }
 
 // Hold is one pause of the node.

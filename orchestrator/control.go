@@ -41,6 +41,9 @@ func (o *Orchestrator) Pause(ctx context.Context, r PauseRequest) (ControlReply,
 		return ControlReply{}, err
 	}
 	if r.ID != "" {
+		if r.Checkpoint != "" {
+			return ControlReply{}, fault.New(fault.ValidationError, "only resume takes a checkpoint").WithField("checkpoint")
+		}
 		return o.pauseTask(ctx, r, events.TaskPaused)
 	}
 	hold := r.hold()
@@ -59,6 +62,9 @@ func (o *Orchestrator) Resume(ctx context.Context, r PauseRequest) (ControlReply
 		return ControlReply{}, err
 	}
 	if r.ID != "" {
+		if r.Checkpoint != "" {
+			return o.resumeAt(ctx, r)
+		}
 		return o.pauseTask(ctx, r, events.TaskResumed)
 	}
 	return o.setHolds(ctx, func(holds []Hold) ([]Hold, error) { return removeHold(holds, r.hold()), nil })
@@ -77,6 +83,9 @@ func (r *PauseRequest) check(o *Orchestrator) error {
 	}
 	if n != 1 {
 		return fault.New(fault.ValidationError, "name exactly one of a task, a queue, a tool, or the node")
+	}
+	if r.Checkpoint != "" && r.ID == "" {
+		return fault.New(fault.ValidationError, "only a task has checkpoints").WithField("checkpoint").WithHint("name the task")
 	}
 	if len(r.Queue) > maxText || len(r.Actor) > maxText {
 		return tooMany("queue", len(r.Queue), maxText)
@@ -166,7 +175,12 @@ func (o *Orchestrator) pauseTask(ctx context.Context, r PauseRequest, kind event
 	if err != nil {
 		return ControlReply{}, err
 	}
-	view, err := o.Get(ctx, GetRequest{ID: r.ID})
+	return o.controlled(ctx, r.ID)
+}
+
+// controlled answers a command about a task.
+func (o *Orchestrator) controlled(ctx context.Context, id events.TaskID) (ControlReply, error) {
+	view, err := o.Get(ctx, GetRequest{ID: id})
 	if err != nil {
 		return ControlReply{}, err
 	}

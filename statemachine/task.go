@@ -50,6 +50,8 @@ type Task struct {
 	Reads map[string]string `json:"reads,omitempty"`
 	// Checkpoints are in the order of their creation.
 	Checkpoints []events.Checkpointed `json:"checkpoints,omitempty"`
+	// Resumed is the checkpoint that the task was last resumed at.
+	Resumed *events.Restored `json:"resumed,omitempty"`
 	// Approvals are in the order of their requests.
 	Approvals []*Approval `json:"approvals,omitempty"`
 	// Questions are in the order of their asking.
@@ -229,6 +231,10 @@ func (t *Task) note(e events.Event) {
 		t.Reads[d.Path] = d.SHA256
 	case *events.Checkpointed:
 		t.Checkpoints = append(t.Checkpoints, *d)
+	case *events.Restored:
+		if d.Resumed {
+			t.Resumed = d
+		}
 	case *events.Refused:
 		t.ended(d)
 	}

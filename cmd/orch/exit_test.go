@@ -18,7 +18,7 @@ func exitPage() string {
 	b.WriteString("<!-- Generated from cmd/orch/exit.go by its tests. Do not edit; run `go test ./cmd/orch -run ExitCodes -update`. -->\n\n# Exit codes\n\n" +
 		"What `orch` ends with; `orch help exit-codes` says the same. A command that waits for a task ends with what became of it. The\n" +
 		"errors are the names that stand behind the message, and in `name` of the JSON on stderr (`-o json`).\n\n" +
-		"Without a terminal `orch submit`, `watch`, `retry`, `redrive`, `plan run` and `tools call` end with 9 as soon as their task waits for a\n" +
+		"Without a terminal `orch submit`, `watch`, `result`, `retry`, `redrive`, `plan run` and `tools call` end with 9 as soon as their task waits for a\n" +
 		"person (an approval, an answer, a decision about a call in doubt) and nothing else of it moves; they say what to do, and who may. The task is\n" +
 		"kept. `--approval-wait 30m` waits that long, as far as somebody can still decide; on a terminal they wait for ever. A task that\n" +
 		"goes on without a decision (an `on_expiry` other than `block` and `escalate`) is waited for.\n\n" +

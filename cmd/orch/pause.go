@@ -15,8 +15,8 @@ import (
 
 // pauseOptions are the flags of `orch pause` and `orch resume`.
 type pauseOptions struct {
-	queue, tool, reason string
-	node                bool
+	queue, tool, reason, checkpoint string
+	node                            bool
 }
 
 func newPause(a *app) *cobra.Command {
@@ -33,11 +33,15 @@ func newPause(a *app) *cobra.Command {
 func newResume(a *app) *cobra.Command {
 	var o pauseOptions
 	cmd := &cobra.Command{
-		Use:     "resume [ID]",
-		Short:   "Let a paused task, queue, tool or node go on",
+		Use:   "resume [ID]",
+		Short: "Let a paused task, queue, tool or node go on",
+		Long: `Let a paused task, queue, tool or node go on, or a task ask again about which nobody decided in time.
+With --checkpoint the task gets the state of one of its checkpoints back first, in the same commit; the answer
+has it under restored. Calls that have ended are not undone.`,
 		Example: "  orch resume @last",
 		RunE:    func(cmd *cobra.Command, args []string) error { return a.pause(cmd.Context(), args, o, true) },
 	}
+	cmd.Flags().StringVar(&o.checkpoint, "checkpoint", "", "restore this checkpoint of the task first")
 	return pauseFlags(a, cmd, &o)
 }
 
@@ -57,7 +61,7 @@ func (a *app) pause(ctx context.Context, args []string, o pauseOptions, resume b
 	if err := o.check(len(args)); err != nil {
 		return err
 	}
-	r := orchestrator.PauseRequest{Queue: o.queue, Node: o.node, Reason: o.reason}
+	r := orchestrator.PauseRequest{Queue: o.queue, Node: o.node, Reason: o.reason, Checkpoint: o.checkpoint}
 	if o.tool != "" {
 		t, err := a.tool(ctx, o.tool)
 		if err != nil {
@@ -83,7 +87,7 @@ func (a *app) pause(ctx context.Context, args []string, o pauseOptions, resume b
 			return err
 		}
 		if reply.Task != nil {
-			return a.showState(*reply.Task)
+			return a.showResumed(reply)
 		}
 		return a.showHolds(reply)
 	})
@@ -97,11 +101,26 @@ func (o pauseOptions) check(ids int) error {
 			named++
 		}
 	}
+	if o.checkpoint != "" && ids != 1 {
+		return fault.New(fault.InvalidParams, "only a task has checkpoints").WithField("checkpoint").
+			WithHint("such as: orch resume @last --checkpoint ID")
+	}
 	if named != 1 {
 		return fault.New(fault.InvalidParams, "name exactly one: a task ID, --queue, --tool or --node").
 			WithHint("such as: orch pause @last")
 	}
 	return nil
+}
+
+// showResumed writes what became of a task, and the state that a checkpoint gave back.
+func (a *app) showResumed(r orchestrator.ControlReply) error {
+	if r.Restored == nil {
+		return a.showState(*r.Task)
+	}
+	return a.emit(view{data: r, names: []string{string(r.Task.ID)}, text: func(w io.Writer) error {
+		lines := []string{string(r.Task.ID) + "  " + string(r.Task.State) + "  restored " + r.Restored.CheckpointID, "state:"}
+		return writeLines(w, append(lines, indent(screen.Object(r.Restored.State))...))
+	}})
 }
 
 // showState writes what a command made of a task.

@@ -20,6 +20,7 @@ import (
 type resultOptions struct {
 	wait    bool
 	timeout time.Duration
+	people  approvalWait
 }
 
 func newResult(a *app) *cobra.Command {
@@ -28,14 +29,16 @@ func newResult(a *app) *cobra.Command {
 		Use:   "result ID",
 		Short: "Print the outputs of a task, when it is over",
 		Long: `Print the outputs of a task. While it goes on this waits for its end, and says on stderr what it waits for.
-With --timeout it stops then: the exit code is 8, or 9 when the task awaits an approval. --wait=false does not
-wait at all.`,
+With --timeout it stops then: the exit code is 8, or 9 when the task awaits an approval. Without a terminal it
+stops with 9 as soon as the task waits for a person alone, or after --approval-wait. --wait=false does not wait
+at all.`,
 		Example:           "  orch result @last --timeout 30s -o json",
 		Args:              takes("ID"),
 		ValidArgsFunction: a.completeIDs(1),
 		RunE:              func(cmd *cobra.Command, args []string) error { return a.result(cmd.Context(), args[0], o) },
 	}
 	cmd.Flags().BoolVar(&o.wait, "wait", true, "wait until the task is over")
+	o.people.add(cmd)
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 0, "stop waiting after this time, with the exit code 8 (0: never)")
 	return cmd
 }
@@ -51,6 +54,7 @@ func (a *app) result(ctx context.Context, text string, o resultOptions) error {
 			return err
 		}
 		f := a.follower(s, id, t.Rev)
+		f.people = a.peopleWatch(o.people)
 		defer f.release(ctx, s)
 		if o.wait && !t.State.Terminal() {
 			w := newWaitDisplay(a)
