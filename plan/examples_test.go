@@ -41,7 +41,7 @@ func exampleFiles(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob(exampleDir + "/*.yaml")
 	require.NoError(t, err)
-	require.Len(t, files, 9)
+	require.Len(t, files, 10)
 	return files
 }
 
