@@ -262,6 +262,9 @@ func (p *Policy) protection(path string, access tools.Access, workspace string) 
 	case within(path, filepath.Join(p.working, tools.UndoFolder)):
 		return "it is what sessions are undone with"
 	}
+	if p.isNotes(path) {
+		return "the node keeps it as the notes of a task"
+	}
 	rel := strings.TrimPrefix(strings.TrimPrefix(path, p.root), "/")
 	if metadata(rel) {
 		return "it belongs to a .git or .orch directory"
@@ -276,6 +279,12 @@ func (p *Policy) protection(path string, access tools.Access, workspace string) 
 		return "the pattern " + pattern + " protects it outside the task's workspace"
 	}
 	return ""
+}
+
+// isNotes reports whether a path is one of the notes that the node keeps beside the workspace of a task.
+func (p *Policy) isNotes(path string) bool {
+	dir, name := filepath.Split(path)
+	return (name == "PROGRESS.md" || name == "CHECKPOINTS.md") && filepath.Dir(filepath.Clean(dir)) == p.working
 }
 
 // metadata reports whether a path lies in the metadata of a repository or a node.

@@ -348,6 +348,21 @@ func TestConfigIsChecked(t *testing.T) {
 	}
 }
 
+// The notes of a task are the node's: the task may read them, and write files of the same name in its workspace.
+func TestNotesAreProtected(t *testing.T) {
+	t.Parallel()
+	p := newPolicy(t, policy.Config{})
+	for path, code := range map[string]fault.Code{
+		workspace + "/PROGRESS.md": fault.ProtectedPath, workspace + "/CHECKPOINTS.md": fault.ProtectedPath,
+		workspace + "/workspace/PROGRESS.md": "", workspace + "/outputs/CHECKPOINTS.md": "",
+	} {
+		assert.Equal(t, code, fault.CodeOf(verdict(p, writeCall(path, ""))), path)
+	}
+	c := writeCall(workspace+"/PROGRESS.md", "")
+	c.Spec.Paths = []tools.Path{{Field: "file_path", Access: tools.ReadPath}}
+	require.NoError(t, verdict(p, c))
+}
+
 func TestProtectedPatternsAreConfigurable(t *testing.T) {
 	t.Parallel()
 	p := newPolicy(t, policy.Config{Protected: []string{"docs/**", "*.lock"}})
