@@ -115,4 +115,9 @@ func TestOrchSubmitDescribesAPlan(t *testing.T) {
 	done := w.submit(`{"plan":{"orch":"v1","steps":[{"id":"a","tool":"echo","with":{"text":"x"}}]}}`)
 	structured, _ := done["structuredContent"].(map[string]any)
 	assert.Equal(t, structured["id"], structured["task_id"])
+	for _, check := range []string{"true", "false"} {
+		refused := w.submit(`{"validate_only":` + check + `,"plan":{"orch":"v1","secrets":{"A":"env:DB_A"},"steps":[{"id":"a","tool":"echo","with":{"text":"x"}}]}}`)
+		assert.Equal(t, true, refused["isError"])
+		assert.Contains(t, string(raw(refused)), "SECRET_NOT_ALLOWED", "clients of MCP submit no plans with secrets")
+	}
 }
