@@ -55,7 +55,7 @@ func newAgents(a *app) *cobra.Command {
 	f.StringSliceVar(&o.capabilities, "capability", nil, "only agents that have all of these")
 	completeFlag(cmd, "status", completeWords(statusNames()))
 	completeFlag(cmd, "type", completeWords(agents.Types()))
-	cmd.AddCommand(newAgentsRegister(a), newAgentsRemove(a), newAgentRun(a))
+	cmd.AddCommand(newAgentsRegister(a), newAgentsRemove(a), newAgentRun(a), newAgentsCard(a))
 	return cmd
 }
 

@@ -1,0 +1,116 @@
+package agents
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Card is an agent card of A2A 1.0: what an agent is and can do, for programs that look for one. It is for discovery alone: nobody
+// speaks A2A here, so the list of interfaces is empty, and an extension says where and how work is asked for.
+type Card struct {
+	Name                 string                `json:"name"`
+	Description          string                `json:"description"`
+	SupportedInterfaces  []struct{}            `json:"supportedInterfaces"`
+	Version              string                `json:"version"`
+	DocumentationURL     string                `json:"documentationUrl"`
+	Capabilities         CardCapabilities      `json:"capabilities"`
+	SecuritySchemes      map[string]CardScheme `json:"securitySchemes"`
+	SecurityRequirements []CardRequirement     `json:"securityRequirements"`
+	DefaultInputModes    []string              `json:"defaultInputModes"`
+	DefaultOutputModes   []string              `json:"defaultOutputModes"`
+	Skills               []CardSkill           `json:"skills"`
+}
+
+// CardCapabilities is what of A2A is served, which is nothing beyond the extensions.
+type CardCapabilities struct {
+	Streaming         bool            `json:"streaming"`
+	PushNotifications bool            `json:"pushNotifications"`
+	Extensions        []CardExtension `json:"extensions"`
+}
+
+// CardExtension says how to ask for work where A2A is not spoken.
+type CardExtension struct {
+	URI         string            `json:"uri"`
+	Description string            `json:"description"`
+	Required    bool              `json:"required"`
+	Params      map[string]string `json:"params"`
+}
+
+// CardScheme is a way to show who asks.
+type CardScheme struct {
+	HTTPAuth CardHTTPAuth `json:"httpAuthSecurityScheme"`
+}
+
+// CardHTTPAuth is a scheme of the header Authorization.
+type CardHTTPAuth struct {
+	Description string `json:"description"`
+	Scheme      string `json:"scheme"`
+}
+
+// CardRequirement names schemes of which all are needed.
+type CardRequirement struct {
+	Schemes map[string]CardScopes `json:"schemes"`
+}
+
+// CardScopes are the scopes that a scheme needs.
+type CardScopes struct {
+	List []string `json:"list"`
+}
+
+// CardSkill is something that an agent can do.
+type CardSkill struct {
+	ID          string   `json:"id"`
+	Name        string   `json:"name"`
+	Description string   `json:"description"`
+	Tags        []string `json:"tags"`
+}
+
+const (
+	// CardPath is where the card of a node lies.
+	CardPath = "/.well-known/agent-card.json"
+	// AgentCardPath is where the card of an agent lies, with its name for {name}.
+	AgentCardPath = "/agents/{name}/agent-card.json"
+
+	cardDocs      = "https://github.com/orch-dev/orch/blob/main/docs/agents.md"
+	cardExtension = cardDocs + "#agent-cards"
+)
+
+// NodeCard is the card of a node that serves HTTP at a URL without a path.
+func NodeCard(url, version string) Card {
+	c := newCard(url, "orch_submit")
+	c.Name, c.Version = "orch", cmp.Or(version, "0")
+	c.Description = "Runs plans of tool calls as durable tasks, asks people for approval, and hands work to registered agents."
+	c.Skills = []CardSkill{
+		{"plans", "Plans", "Run a plan of tool calls: with dependencies, retries, approvals and a log that can be replayed.", []string{"workflow", "durable"}},
+		{"tools", "Tools", "Call the tools that the token may call, each as a task.", []string{"mcp", "tools"}},
+		{"agents", "Agents", "Hand work to registered agents by what they can do.", []string{"agents", "delegation"}},
+	}
+	return c
+}
+
+// AgentCard is the card of a registered agent: its capabilities are its skills.
+func AgentCard(m Member, url string) Card {
+	c := newCard(url, "AGENT_TASK")
+	c.Name, c.Version = m.Name, cmp.Or(m.Version, "0")
+	c.Description = cmp.Or(m.Description, "A "+m.Type+" that takes work from orch.")
+	c.Capabilities.Extensions[0].Params["agent"] = m.Name
+	c.Skills = []CardSkill{}
+	for _, can := range m.Capabilities {
+		c.Skills = append(c.Skills, CardSkill{can.Name, can.Name, can.Category + ": " + can.Name, slices.Compact([]string{can.Category, m.Type})})
+	}
+	return c
+}
+
+func newCard(url, tool string) Card {
+	return Card{
+		SupportedInterfaces: []struct{}{}, DocumentationURL: cardDocs,
+		Capabilities: CardCapabilities{Extensions: []CardExtension{{
+			URI: cardExtension, Required: true,
+			Description: "Work is asked for by the Model Context Protocol: call the tool at the url.",
+			Params:      map[string]string{"url": url + "/mcp", "protocol": "mcp", "tool": tool},
+		}}},
+		SecuritySchemes:      map[string]CardScheme{"token": {CardHTTPAuth{"A token of the node (orch token create).", "Bearer"}}},
+		SecurityRequirements: []CardRequirement{{map[string]CardScopes{"token": {[]string{}}}}},
+		DefaultInputModes:    []string{"application/json"}, DefaultOutputModes: []string{"application/json"},
+	}
+}
