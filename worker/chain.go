@@ -321,6 +321,7 @@ func (w *Worker) announce(ctx context.Context, a *attempt) error {
 		err := w.owner.Start(ctx, work.Started{Ref: a.Ref, Worker: w.cfg.Name, Effect: string(effect), Timeout: a.timeout()})
 		switch {
 		case err == nil:
+			w.noteRisk(ctx, a, effect)
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)

@@ -62,6 +62,10 @@ func TestNotedCall(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, effect != tools.Read, strings.HasSuffix(string(notes), " goes on elsewhere\n"), "%s", notes)
 
+		risks, err := os.ReadFile(b.working("CHECKPOINTS.md"))
+		require.NoError(t, err)
+		assert.Equal(t, effect == tools.Destructive, strings.Contains(string(risks), "] before a ("), "%s", risks)
+
 		again := noting(`{"id":"job-1"}`)
 		again.Declared, again.Away = true, true
 		o = b.Execute(t.Context(), again)

@@ -228,11 +228,10 @@ func (w *Worker) note(ctx context.Context, a *attempt, o work.Outcome) {
 	if a.dropped.Load() {
 		return
 	}
-	at := func() string { return "[" + w.cfg.Clock().UTC().Format("2006-01-02T15:04:05.000Z") + "] " }
 	var err error
 	for _, fact := range o.Facts {
 		if c, ok := fact.Data.(*events.Checkpointed); ok {
-			err = errors.Join(err, w.noteCheckpoint(a, at()+c.ID+" "+c.Name))
+			err = errors.Join(err, w.noteCheckpoint(a, w.stamp()+c.ID+" "+c.Name))
 		}
 	}
 	if a.env.Workspace != "" && a.spec.Effect != tools.Read {
@@ -247,12 +246,28 @@ func (w *Worker) note(ctx context.Context, a *attempt, o work.Outcome) {
 		case o.Error != nil:
 			result = string(o.Error.Code)
 		}
-		line := at() + a.Step + " " + a.Tool + " " + o.Duration.Round(time.Millisecond).String() + " " + result
+		line := w.stamp() + a.Step + " " + a.Tool + " " + o.Duration.Round(time.Millisecond).String() + " " + result
 		err = errors.Join(err, w.workspaces.AppendProgress(a.Context(), line))
 	}
 	if err != nil {
 		w.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "the notes of a task cannot be written", a.about(err)...)
 	}
+}
+
+// noteRisk adds the checkpoint that the owner has made before a destructive call to CHECKPOINTS.md of a task that has one.
+func (w *Worker) noteRisk(ctx context.Context, a *attempt, effect tools.Effect) {
+	if effect != tools.Destructive || len(a.Note) > 0 || a.env.Workspace == "" {
+		return
+	}
+	err := w.workspaces.AppendCheckpoint(a.Context(), w.stamp()+"before "+a.Step+" ("+a.Tool+")")
+	if err != nil {
+		w.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "the notes of a task cannot be written", a.about(err)...)
+	}
+}
+
+// stamp begins a line of the notes.
+func (w *Worker) stamp() string {
+	return "[" + w.cfg.Clock().UTC().Format("2006-01-02T15:04:05.000Z") + "] "
 }
 
 // noteCheckpoint makes the workspace if need be: the tool for checkpoints itself needs none.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -179,7 +180,11 @@ func (t ownTool) read(raw json.RawMessage) (ownInput, error) {
 		}
 	}
 	if err := json.Unmarshal(orEmpty(raw), &in); err != nil {
-		return in, fault.New(fault.ValidationError, "has a value of the wrong type").WithField("arguments")
+		field := "arguments"
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
+			field = wrong.Field
+		}
+		return in, fault.New(fault.ValidationError, "has a value of the wrong type").WithField(field)
 	}
 	return in, nil
 }
