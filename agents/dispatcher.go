@@ -230,6 +230,9 @@ func (d *Dispatcher) assign(ctx context.Context, m Member, call work.Call) (Assi
 	if gone {
 		return Assignment{}, false, d.giveBack(ctx, m, call)
 	}
+	if ended, err := d.unfit(ctx, m, call); ended || err != nil {
+		return Assignment{}, false, err
+	}
 	call.Announce = true
 	call.Timeout = cmp.Or(call.Timeout, m.Timeout)
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), min(cmp.Or(call.Lease, maxWait), maxWait))

@@ -38,6 +38,8 @@ type Capability struct {
 	Category string `json:"category"`
 	// Parameters is a JSON object in whatever form the agent likes.
 	Parameters map[string]any `json:"parameters,omitempty"`
+	// InputSchema is the JSON Schema of the data of the calls that are for the capability; nil takes any.
+	InputSchema any `json:"inputSchema,omitempty"`
 }
 
 // Types returns the types of agents (S3-085).
@@ -98,6 +100,9 @@ func (p *Profile) checkCapabilities() error {
 	for _, c := range p.Capabilities {
 		if !isCapability(c.Name) || !isCapability(c.Category) {
 			return fault.New(fault.InvalidFormat, "a capability has a name and a category of 1 to %d bytes", maxCapability).WithField("capabilities")
+		}
+		if err := c.checkSchema(); err != nil {
+			return err
 		}
 	}
 	return nil

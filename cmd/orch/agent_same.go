@@ -149,8 +149,12 @@ func loopback(address string) bool {
 
 // differs returns CONFLICT when the flags that were set say something else than what is registered.
 func (o *registerOptions) differs(v agents.View) error {
+	able, err := o.able()
+	if err != nil {
+		return err
+	}
 	has, wants := flagsOf(v), map[string]string{
-		"type": o.kind, "version": o.version, "description": o.description, "capability": capabilityText(asCapabilities(o.capabilities)),
+		"type": o.kind, "version": o.version, "description": o.description, "capability": capabilityText(able), "input-schema": schemaText(able),
 		"max-tasks": strconv.Itoa(o.maxTasks), "call-timeout": o.timeout.String(), "retries": strconv.Itoa(o.retries),
 	}
 	var is, not []string
@@ -169,7 +173,7 @@ func (o *registerOptions) differs(v agents.View) error {
 // flagsOf is what the flags of a registered agent would be.
 func flagsOf(v agents.View) map[string]string {
 	return map[string]string{
-		"type": v.Type, "version": v.Version, "description": v.Description, "capability": capabilityText(v.Capabilities),
+		"type": v.Type, "version": v.Version, "description": v.Description, "capability": capabilityText(v.Capabilities), "input-schema": schemaText(v.Capabilities),
 		"max-tasks": strconv.Itoa(v.MaxTasks), "call-timeout": v.Timeout.String(), "retries": strconv.Itoa(v.MaxRetries),
 	}
 }

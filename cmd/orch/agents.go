@@ -142,7 +142,7 @@ func hasText(g agents.View) string {
 // registerOptions are the flags that say who an agent is.
 type registerOptions struct {
 	kind, version, description string
-	capabilities               []string
+	capabilities, schemas      []string
 	maxTasks, retries          int
 	timeout                    time.Duration
 	// set are the flags that the user has given.
@@ -155,6 +155,7 @@ func (o *registerOptions) flags(cmd *cobra.Command) {
 	f.StringVar(&o.version, "version", "1.0.0", "its version")
 	f.StringVar(&o.description, "description", "", "what it is, for people")
 	f.StringSliceVar(&o.capabilities, "capability", nil, "what it can do, as name or name:category (repeatable)")
+	f.StringArrayVar(&o.schemas, "input-schema", nil, "JSON Schema of the data that a capability takes, as name=FILE (repeatable)")
 	f.IntVar(&o.maxTasks, "max-tasks", 1, "how many calls it takes at the same time, 1 to 1000")
 	f.DurationVar(&o.timeout, "call-timeout", time.Hour, "how long a call may take whose step says nothing, 1s to 24h")
 	f.IntVar(&o.retries, "retries", 0, "how often a call is tried again that has failed and may be repeated, where its step says nothing, 0 to 100")
@@ -198,7 +199,11 @@ func (o registerOptions) request(name string) (json.RawMessage, error) {
 	if o.description != "" {
 		info["description"] = o.description
 	}
-	return json.Marshal(object{"agentInfo": info, "capabilities": asCapabilities(o.capabilities), "configuration": object{
+	capabilities, err := o.able()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(object{"agentInfo": info, "capabilities": capabilities, "configuration": object{
 		"maxConcurrentTasks": o.maxTasks, "timeout": o.timeout.Milliseconds(), "retryPolicy": object{"maxRetries": o.retries},
 	}})
 }

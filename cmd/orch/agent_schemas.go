@@ -1,0 +1,44 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/fault"
+)
+
+// able is what the flags say that an agent can do.
+func (o *registerOptions) able() ([]agents.Capability, error) {
+	list := asCapabilities(o.capabilities)
+	for _, text := range o.schemas {
+		name, file, ok := strings.Cut(text, "=")
+		at := slices.IndexFunc(list, func(c agents.Capability) bool { return c.Name == name })
+		if !ok || at < 0 {
+			return nil, fault.New(fault.InvalidFormat, "%q is no name=FILE of a --capability", text).WithField("--input-schema")
+		}
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fault.From(err).WithField("--input-schema")
+		}
+		if err := json.Unmarshal(content, &list[at].InputSchema); err != nil {
+			return nil, fault.New(fault.InvalidFormat, "%s is no JSON: %v", file, err).WithField("--input-schema")
+		}
+	}
+	return list, nil
+}
+
+// schemaText writes the schemas of capabilities, always in the same order.
+func schemaText(list []agents.Capability) string {
+	var texts []string
+	for _, c := range list {
+		if c.InputSchema != nil {
+			schema, _ := json.Marshal(c.InputSchema) // it was JSON
+			texts = append(texts, c.Name+"="+string(schema))
+		}
+	}
+	slices.Sort(texts)
+	return strings.Join(texts, ",")
+}
