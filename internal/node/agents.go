@@ -39,7 +39,7 @@ func (n *Node) startAgents(ctx context.Context) error {
 }
 
 // address is where the node serves HTTP, without a path; "" when it does not.
-func (n *Node) address() string { return strings.TrimSuffix(n.faceURL, mcpPath) }
+func (n *Node) address() string { return n.at("") }
 
 // agents returns the node that knows the agents; nil where there is none.
 func (h *executor) agents() agents.Service {

@@ -38,7 +38,6 @@ func (n *Node) startFace(ctx context.Context) error {
 	if err != nil || listener == nil {
 		return err
 	}
-	n.faceURL = origin + mcpPath
 	cfg := n.faceConfig()
 	cfg.ResourceMetadata = origin + metadataPath
 	face, err := server.New(cfg)
@@ -50,7 +49,7 @@ func (n *Node) startFace(ctx context.Context) error {
 		face.Close()
 		return errors.Join(err, listener.Close())
 	}
-	n.rpcURL = origin + httpapi.Path
+	n.origin.Store(&origin)
 	n.serveFace(face, rpc, listener)
 	return nil
 }
@@ -119,7 +118,7 @@ func (n *Node) serveFace(face *server.Server, rpc http.Handler, listener net.Lis
 	mux := http.NewServeMux()
 	mux.Handle(mcpPath, n.whileGood(face.Handler()))
 	mux.Handle(httpapi.Path, n.endingWithToken(rpc))
-	mux.Handle(metadataPath, server.Metadata(n.faceURL))
+	mux.Handle(metadataPath, server.Metadata(n.FaceURL()))
 	cards := n.cards(face)
 	mux.Handle("GET "+agents.CardPath, cards)
 	mux.Handle("GET "+agents.AgentCardPath, cards)
@@ -151,10 +150,18 @@ func (n *Node) serveFace(face *server.Server, rpc http.Handler, listener net.Lis
 }
 
 // FaceURL is where MCP clients find the node; empty when it does not serve HTTP.
-func (n *Node) FaceURL() string { return n.faceURL }
+func (n *Node) FaceURL() string { return n.at(mcpPath) }
 
 // RPCURL is where bare JSON-RPC is served; empty when the node does not serve HTTP.
-func (n *Node) RPCURL() string { return n.rpcURL }
+func (n *Node) RPCURL() string { return n.at(httpapi.Path) }
+
+// at is where a path is served over HTTP; empty when that is not.
+func (n *Node) at(path string) string {
+	if origin := n.origin.Load(); origin != nil {
+		return *origin + path
+	}
+	return ""
+}
 
 // Outside gives faces the resources and prompts of outside servers; nil when the node uses none.
 func (n *Node) Outside() server.Outside {

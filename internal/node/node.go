@@ -166,8 +166,8 @@ type Node struct {
 	faceKey []byte
 	// meter counts the requests of all faces.
 	meter atomic.Pointer[server.Server]
-	// faceURL is where the MCP face is served, rpcURL where bare JSON-RPC is.
-	faceURL, rpcURL string
+	// origin is where HTTP is served, without a path; nil before, and when it is not.
+	origin atomic.Pointer[string]
 	// requests is the connection for what is asked and told, notices is nil when nothing is told.
 	requests *bus.Conn
 	notices  *noticeQueue

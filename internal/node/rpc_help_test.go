@@ -23,7 +23,7 @@ func TestRPCSaysWhatWasMeant(t *testing.T) {
 	assert.Equal(t, "did you mean github.readFile?", r.Error.Data["suggestion"])
 	assert.Equal(t, "did you mean orch_result?", e.call("orch_results", object{}).Error.Data["suggestion"])
 	assert.Contains(t, e.call("tools/call", object{}).Error.Data["suggestion"], "system.listSkills")
-	for field, hint := range map[string]string{"taskId": "did you mean task_id?", "wait_second": "did you mean wait_seconds?", "zzz": "its inputs are task_id, wait_seconds"} {
+	for field, hint := range map[string]string{"taskId": "did you mean task_id?", "wait_second": "did you mean wait_seconds?", "zzz": "its inputs are field, offset, task_id, wait_seconds"} {
 		r = e.call("orch_result", object{field: "TASK_x"})
 		require.NotNil(t, r.Error, field)
 		assert.Equal(t, field, r.Error.Data["field"])
