@@ -1,6 +1,7 @@
 package orchestrator_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,11 +12,27 @@ import (
 	"github.com/orch-dev/orch/orchestrator"
 )
 
+// setClock stands still unless it is told that time passes.
+type setClock struct{ at atomic.Pointer[time.Time] }
+
+func clockAt(at time.Time) *setClock {
+	c := &setClock{}
+	c.at.Store(&at)
+	return c
+}
+
+func (c *setClock) now() time.Time { return *c.at.Load() }
+
+func (c *setClock) pass(d time.Duration) {
+	at := c.now().Add(d)
+	c.at.Store(&at)
+}
+
 // A nightly plan names its night, in its key as in its steps, and a later run is another night.
 func TestNightlyPlan(t *testing.T) {
 	t.Parallel()
-	at := time.Date(2026, 11, 22, 23, 30, 0, 0, time.UTC)
-	n := start(t, memlog.New(memlog.Config{}), func(c *orchestrator.Config) { c.Clock = func() time.Time { return at } })
+	clock := clockAt(time.Date(2026, 11, 22, 23, 30, 0, 0, time.UTC))
+	n := start(t, memlog.New(memlog.Config{}), func(c *orchestrator.Config) { c.Clock = clock.now })
 	const nightly = `
 orch: v1
 idempotency_key: nightly-${{ date(task.created, "2006-01-02", "Europe/Zurich") }}
@@ -29,7 +46,7 @@ steps:
 	again, err := n.trySubmit(nightly)
 	require.NoError(t, err)
 	assert.Equal(t, first.ID, again.ID, "it is the same night")
-	at = at.Add(24 * time.Hour)
+	clock.pass(24 * time.Hour)
 	next, err := n.trySubmit(nightly)
 	require.NoError(t, err)
 	assert.NotEqual(t, first.ID, next.ID)

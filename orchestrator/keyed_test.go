@@ -169,11 +169,11 @@ func TestRemovedTasksReleaseTheirKeys(t *testing.T) {
 // A retry names the time at which the first run was submitted.
 func TestRetriesKeepTheTimeOfTheirTask(t *testing.T) {
 	t.Parallel()
-	at := time.Date(2026, 11, 22, 23, 30, 0, 0, time.UTC)
-	n := start(t, memlog.New(memlog.Config{}), func(c *orchestrator.Config) { c.Clock = func() time.Time { return at } })
+	clock := clockAt(time.Date(2026, 11, 22, 23, 30, 0, 0, time.UTC))
+	n := start(t, memlog.New(memlog.Config{}), func(c *orchestrator.Config) { c.Clock = clock.now })
 	id := n.submit("orch: v1\nsteps:\n  - {id: w, wait: {signal: go}}\n  - {id: a, tool: READ, needs: [w], with: {text: '${{ task.created }}'}}\n")
 	require.NoError(t, n.cancel(id))
-	at = at.Add(48 * time.Hour)
+	clock.pass(48 * time.Hour)
 	r, err := n.Retry(n.ctx(), orchestrator.RetryRequest{ID: id})
 	require.NoError(t, err)
 	_, err = n.Signal(n.ctx(), orchestrator.SignalRequest{ID: r.ID, Name: "go"})
