@@ -83,3 +83,42 @@ func TestCommandsInTheProject(t *testing.T) {
 		}
 	}
 }
+
+// A rule that allows takes away the question of the default of its file, and none of the node: no answer could be kept as such a rule.
+func TestAnAllowLeavesTheGates(t *testing.T) {
+	t.Parallel()
+	write := tools.Spec{Name: "W", Effect: tools.Write, Gate: tools.InProgress, Approval: tools.OutsideWorkspace, Paths: []tools.Path{{Field: "path", Access: tools.WritePath}}}
+	ungated, run := write, tools.Spec{Name: "R", Effect: tools.Write, Gate: tools.InProgress, Approval: tools.IfDestructive, Command: "command"}
+	ungated.Approval = tools.NoApproval
+	for name, tc := range map[string]struct {
+		spec       tools.Spec
+		file, want string
+	}{
+		"default": {spec: ungated, file: "paths: [/project/a.go]", want: ""},
+		"path":    {spec: write, file: "paths: [/project/a.go]", want: "outside_workspace"},
+		"command": {spec: run, file: `commands: ["./score.sh*"]`, want: "destructive"},
+	} {
+		c := policy.Call{Spec: tc.spec, State: statemachine.InProgress, Workspace: "/project/Working/TASK_1", Project: []string{"/project"}, Start: "/project"}
+		c.Args, c.Paths = []byte(`{"command":"./score.sh a"}`), map[string]string{}
+		if tc.spec.Command == "" {
+			c.Args, c.Paths["path"] = []byte(`{}`), "/project/a.go"
+		}
+		assert.Equal(t, "policy:default", askedBy(t, "", c), name)
+		assert.Equal(t, tc.want, askedBy(t, "rules: [{name: r, action: allow, "+tc.file+"}]\n", c), name)
+	}
+}
+
+// askedBy names the rule that asks for a call under a policy file whose default asks, "" for none.
+func askedBy(t *testing.T, text string, c policy.Call) string {
+	t.Helper()
+	rules, err := policy.ParseRules("p.yaml", []byte("version: 1\ndefault: ask\n"+text))
+	require.NoError(t, err)
+	p, err := policy.New(policy.Config{Root: "/project", Working: "/project/Working", DataDir: "/data", Rules: rules})
+	require.NoError(t, err)
+	ask, err := p.Decide(c)
+	require.NoError(t, err)
+	if ask == nil {
+		return ""
+	}
+	return ask.Rule
+}
