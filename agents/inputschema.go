@@ -22,6 +22,12 @@ const maxInputSchema = 16 << 10
 // errNoReferences refuses what a schema might load from elsewhere.
 var errNoReferences = errors.New("a schema stands by itself")
 
+// ParameterInputSchema is the parameter of a capability that says what data its calls have.
+const ParameterInputSchema = "inputSchema"
+
+// InputSchema is the JSON Schema of the data of the calls that are for the capability; nil takes any.
+func (c Capability) InputSchema() any { return c.Parameters[ParameterInputSchema] }
+
 // nothing is a loader that has nothing.
 type nothing struct{}
 
@@ -31,16 +37,16 @@ func (nothing) Load(string) (any, error) { return nil, errNoReferences }
 // compile compiles the schema of a capability: nil for one without. References are refused, so that to check a call costs no more than
 // its data and the schema are long.
 func (c Capability) compile() (*jsonschema.Schema, error) {
-	if c.InputSchema == nil {
+	if c.InputSchema() == nil {
 		return nil, nil //nolint:nilnil // as documented
 	}
-	if refers(c.InputSchema) {
+	if refers(c.InputSchema()) {
 		return nil, errNoReferences
 	}
 	compiler := jsonschema.NewCompiler()
 	compiler.UseLoader(nothing{})
 	const name = "mem:input"
-	if err := compiler.AddResource(name, c.InputSchema); err != nil {
+	if err := compiler.AddResource(name, c.InputSchema()); err != nil {
 		return nil, err
 	}
 	return compiler.Compile(name)
@@ -63,20 +69,20 @@ func refers(v any) bool {
 
 // checkSchema refuses a capability whose schema is none.
 func (c Capability) checkSchema() error {
-	if c.InputSchema == nil {
+	if c.InputSchema() == nil {
 		return nil
 	}
-	text, err := json.Marshal(c.InputSchema)
+	text, err := json.Marshal(c.InputSchema())
 	if err == nil && len(text) > maxInputSchema {
 		return fault.New(fault.ValidationError, "the input schema of %s has more than %d bytes", clip(c.Name), maxInputSchema).
-			WithField("capabilities.inputSchema").WithReason("SIZE_LIMIT_EXCEEDED")
+			WithField("capabilities.parameters.inputSchema").WithReason("SIZE_LIMIT_EXCEEDED")
 	}
 	if err == nil {
 		_, err = c.compile()
 	}
 	if err != nil {
 		return fault.New(fault.InvalidFormat, "the input schema of %s is no JSON Schema (2020-12) without references: %s", clip(c.Name), clip(firstLine(err))).
-			WithField("capabilities.inputSchema")
+			WithField("capabilities.parameters.inputSchema")
 	}
 	return nil
 }
@@ -148,7 +154,7 @@ func refusedHandover(err error) bool {
 }
 
 func (m *Member) hasSchemas() bool {
-	return slices.ContainsFunc(m.Capabilities, func(c Capability) bool { return c.InputSchema != nil })
+	return slices.ContainsFunc(m.Capabilities, func(c Capability) bool { return c.InputSchema() != nil })
 }
 
 // whoTakes is a registered agent that can do what a call asks for and takes its data, best one that was heard of; "" for none.

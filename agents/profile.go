@@ -36,10 +36,9 @@ type Profile struct {
 type Capability struct {
 	Name     string `json:"name"`
 	Category string `json:"category"`
-	// Parameters is a JSON object in whatever form the agent likes.
+	// Parameters is a JSON object in whatever form the agent likes; inputSchema in it is the JSON Schema of the data of calls that are
+	// for the capability.
 	Parameters map[string]any `json:"parameters,omitempty"`
-	// InputSchema is the JSON Schema of the data of the calls that are for the capability; nil takes any.
-	InputSchema any `json:"inputSchema,omitempty"`
 }
 
 // Types returns the types of agents (S3-085).

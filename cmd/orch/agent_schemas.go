@@ -23,9 +23,11 @@ func (o *registerOptions) able() ([]agents.Capability, error) {
 		if err != nil {
 			return nil, fault.From(err).WithField("--input-schema")
 		}
-		if err := json.Unmarshal(content, &list[at].InputSchema); err != nil {
+		var schema any
+		if err := json.Unmarshal(content, &schema); err != nil {
 			return nil, fault.New(fault.InvalidFormat, "%s is no JSON: %v", file, err).WithField("--input-schema")
 		}
+		list[at].Parameters = map[string]any{agents.ParameterInputSchema: schema}
 	}
 	return list, nil
 }
@@ -34,8 +36,8 @@ func (o *registerOptions) able() ([]agents.Capability, error) {
 func schemaText(list []agents.Capability) string {
 	var texts []string
 	for _, c := range list {
-		if c.InputSchema != nil {
-			schema, _ := json.Marshal(c.InputSchema) // it was JSON
+		if c.InputSchema() != nil {
+			schema, _ := json.Marshal(c.InputSchema()) // it was JSON
 			texts = append(texts, c.Name+"="+string(schema))
 		}
 	}

@@ -21,8 +21,9 @@ import (
 // enrolTyped registers an agent whose capability takes what a schema says.
 func enrolTyped(t *testing.T, n *node.Node, name, capability, schema string) (peer.Credential, error) {
 	t.Helper()
-	can := agents.Capability{Name: capability, Category: "test"}
-	require.NoError(t, json.Unmarshal([]byte(schema), &can.InputSchema))
+	var says any
+	require.NoError(t, json.Unmarshal([]byte(schema), &says))
+	can := agents.Capability{Name: capability, Category: "test", Parameters: map[string]any{"inputSchema": says}}
 	task := events.NewTaskID(time.Now())
 	m, err := n.Agents().Register(t.Context(), agents.Registration{Name: name, Task: task, By: "user:test", Profile: agents.Profile{
 		Type: "developer", Version: "1.0.0", MaxTasks: 2, Timeout: time.Minute, Capabilities: []agents.Capability{can},
@@ -81,6 +82,6 @@ func TestSchemasOfCapabilitiesAreChecked(t *testing.T) {
 	} {
 		_, err := enrolTyped(t, n, "ada", "build", schema)
 		require.Error(t, err, schema[:min(len(schema), 40)])
-		assert.Equal(t, "capabilities.inputSchema", fault.From(err).Field)
+		assert.Equal(t, "capabilities.parameters.inputSchema", fault.From(err).Field)
 	}
 }

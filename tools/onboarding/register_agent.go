@@ -28,8 +28,7 @@ type agentInfo struct {
 type capability struct {
 	Name       string       `json:"name" jsonschema:"Name"`
 	Category   string       `json:"category" jsonschema:"Category"`
-	Parameters tools.Object `json:"parameters,omitzero" jsonschema:"Parameters, in whatever form"`
-	Input      tools.Object `json:"inputSchema,omitzero" jsonschema:"JSON Schema, without references, of the data of calls that are for the capability; others are not given to the agent"`
+	Parameters tools.Object `json:"parameters,omitzero" jsonschema:"Parameters, in whatever form; inputSchema is the JSON Schema of the data of its calls"`
 }
 
 type configuration struct {
@@ -134,11 +133,6 @@ func (in registerAgentIn) profile() (agents.Profile, error) {
 		if len(said.Parameters) > 0 {
 			if err := json.Unmarshal(said.Parameters, &kept.Parameters); err != nil {
 				return p, fault.Wrap(fault.InvalidFormat, err, "is no object").WithField("capabilities")
-			}
-		}
-		if len(said.Input) > 0 {
-			if err := json.Unmarshal(said.Input, &kept.InputSchema); err != nil {
-				return p, fault.Wrap(fault.InvalidFormat, err, "is no object").WithField("capabilities.inputSchema")
 			}
 		}
 		p.Capabilities = append(p.Capabilities, kept)
