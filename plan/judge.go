@@ -34,7 +34,28 @@ func (n *Node) Expected(output json.RawMessage) error {
 	if seen := observed(n.Expect, v); seen != "" {
 		message += ", but " + seen
 	}
+	if said := lastWords(v, n.Expect); said != "" {
+		message += "; " + said
+	}
 	return fault.New(fault.ToolFailed, "%s", message).WithReason(reasonUnexpected)
+}
+
+// lastWords is the end of what a program has said, best of its complaints, unless the expression looks at that: the result itself is
+// not kept.
+func lastWords(output any, expression string) string {
+	const most = 400
+	object, _ := output.(map[string]any)
+	for _, name := range []string{"stderr", "stdout"} {
+		text, _ := object[name].(string)
+		if text = strings.TrimSpace(text); text == "" || strings.Contains(expression, name) {
+			continue
+		}
+		if len(text) > most {
+			text = "…" + strings.ToValidUTF8(text[len(text)-most:], "")
+		}
+		return name + " ends: " + strings.Join(strings.Fields(text), " ")
+	}
+	return ""
 }
 
 // Unexpected reports whether an error says that a result is not as expected.

@@ -16,7 +16,8 @@ func TestExpected(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ expect, output, message string }{
 		{"output.exit_code == 0", `{"exit_code":0}`, ""},
-		{"output.exit_code == 0", `{"exit_code":3,"stderr":"x"}`, "the result is not as expected: output.exit_code == 0, but output.exit_code is 3"},
+		{"output.exit_code == 0", `{"exit_code":3,"stdout":"o","stderr":" no\n such file\n"}`, "the result is not as expected: output.exit_code == 0, but output.exit_code is 3; stderr ends: no such file"},
+		{"output.exit_code == 0", `{"exit_code":3,"stdout":"` + strings.Repeat("o", 500) + `"}`, "the result is not as expected: output.exit_code == 0, but output.exit_code is 3; stdout ends: …" + strings.Repeat("o", 400)},
 		{"output.ok && output.a.b > 1", `{"ok":true,"a":{"b":1}}`, "the result is not as expected: output.ok && output.a.b > 1, but output.ok is true, output.a.b is 1"},
 		{"output.stdout contains 'done'", `{"stdout":"` + strings.Repeat("x", 100) + `"}`, `the result is not as expected: output.stdout contains 'done', but output.stdout is "` + strings.Repeat("x", 79) + "…"},
 		{"len(output) == 2", `[1]`, "the result is not as expected: len(output) == 2"},

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"io"
+
 	"github.com/spf13/cobra"
 
 	"github.com/orch-dev/orch/orchestrator"
@@ -21,6 +23,12 @@ func newSessions(a *app) *cobra.Command {
 				reply, err := s.List(cmd.Context(), sessionsRequest(all))
 				if err != nil {
 					return err
+				}
+				if len(reply.Tasks) == 0 && !all {
+					return a.emit(view{data: reply, rows: rowsOf(reply.Tasks), text: func(io.Writer) error {
+						a.note("no session is open; orch sessions --all lists those that are over, too")
+						return nil
+					}})
 				}
 				return a.showList(reply)
 			})
