@@ -130,9 +130,7 @@ func (d *dialogue) inspect() (Trial, error) {
 		return Trial{}, fault.New(fault.InvalidFormat, "its answer to initialize is none: %w", err)
 	}
 	t := Trial{Server: hello.ServerInfo.Name, Version: hello.ServerInfo.Version}
-	if err := d.in.Encode(object{"jsonrpc": "2.0", "method": "notifications/initialized"}); err != nil {
-		return t, fault.New(fault.ExecFailed, "it reads nothing more: %w", err)
-	}
+	d.say(object{"jsonrpc": "2.0", "method": "notifications/initialized"})
 	err = d.tools(&t)
 	return t, err
 }
@@ -166,12 +164,14 @@ func (d *dialogue) tools(t *Trial) error {
 	return fault.New(fault.ExecFailed, "its list of tools has no end")
 }
 
+// say sends a message. A program that ended reads none: what it answers, or that it answers nothing, says more than the
+// broken pipe, which only comes where the program was faster than this one.
+func (d *dialogue) say(message object) { _ = d.in.Encode(message) }
+
 // ask sends a request and returns the result.
 func (d *dialogue) ask(method string, params object) (json.RawMessage, error) {
 	d.last++
-	if err := d.in.Encode(object{"jsonrpc": "2.0", "id": d.last, "method": method, "params": params}); err != nil {
-		return nil, fault.New(fault.ExecFailed, "it does not read %s: %w", method, err)
-	}
+	d.say(object{"jsonrpc": "2.0", "id": d.last, "method": method, "params": params})
 	for d.out.Scan() {
 		var m struct {
 			ID     any
