@@ -21,6 +21,8 @@ const (
 	ApprovalReminded Kind = "approval.reminded"
 	// ApprovalUsed says that the grant of a session has let a call of another task through.
 	ApprovalUsed Kind = "approval.used"
+	// ApprovalRevoked says that somebody has taken back what a grant has opened for a session, or for good.
+	ApprovalRevoked Kind = "approval.revoked"
 )
 
 // Parked is the data of step.parked.
@@ -83,7 +85,7 @@ type Cover struct {
 	ArgsSHA256 string `json:"args_sha256"`
 }
 
-// Decision is the data of approval.granted, approval.rejected and approval.voted.
+// Decision is the data of approval.granted, approval.rejected, approval.voted and approval.revoked.
 type Decision struct {
 	ID       string    `json:"id"`
 	Approver string    `json:"approver"`
@@ -95,6 +97,8 @@ type Decision struct {
 	Disposition string `json:"disposition,omitempty"`
 	// Opens are the scopes, of those that the approval offers, that a grant opens for the session of the call.
 	Opens []string `json:"opens,omitempty"`
+	// Always are the scopes, of those that the approval offers, that a grant opens for all sessions of whoever submitted the task.
+	Always []string `json:"always,omitempty"`
 	// Form is what the approver has filled in.
 	Form Value `json:"form,omitzero"`
 }

@@ -60,6 +60,7 @@ func samples() map[events.Kind]events.Payload {
 			ExpiresAt: at, RemindAt: &at, OnReject: "fail", OnExpiry: "block", Quorum: 2, Form: value, Default: value, Follows: "APR_0",
 		},
 		events.ApprovalVoted:    &events.Decision{ID: "APR_1", Approver: "user:ada", At: at},
+		events.ApprovalRevoked:  &events.Decision{ID: "APR_1", Approver: "user:ada", Reason: "r", At: at},
 		events.ApprovalGranted:  &events.Decision{ID: "APR_1", Approver: "user:ada", Reason: "r", At: at, ValidUntil: &at, Form: value},
 		events.ApprovalRejected: &events.Decision{ID: "APR_1", Approver: "user:ada", Reason: "r", At: at, Disposition: "revise"},
 		events.FileChanged:      &events.Changed{Path: "/p", How: "M"},

@@ -439,7 +439,7 @@ func newPayload(k Kind) Payload {
 		return new(Parked)
 	case ApprovalRequested:
 		return new(Approval)
-	case ApprovalVoted, ApprovalGranted, ApprovalRejected:
+	case ApprovalVoted, ApprovalGranted, ApprovalRejected, ApprovalRevoked:
 		return new(Decision)
 	case ApprovalExpired, ApprovalReminded:
 		return new(Elapsed)
@@ -481,6 +481,6 @@ func Kinds() []Kind {
 		ResultRefused,
 		StepParked, ApprovalRequested, ApprovalVoted, ApprovalGranted, ApprovalRejected, ApprovalExpired, ApprovalReminded,
 		QuestionAsked, QuestionAnswered, QuestionExpired,
-		StepNoted, ApprovalUsed, FileChanged,
+		StepNoted, ApprovalUsed, FileChanged, ApprovalRevoked,
 	}
 }

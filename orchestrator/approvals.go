@@ -51,7 +51,9 @@ type ApprovalView struct {
 	ArgsSHA256 string          `json:"args_sha256,omitempty"`
 	Scopes     []string        `json:"scopes,omitempty"`
 	// Offers are scopes that a grant may open for the session of the call (DecideRequest.Opens).
-	Offers      []string        `json:"offers,omitempty"`
+	Offers []string `json:"offers,omitempty"`
+	// Lasting are those that a grant may open for all sessions of the submitter, from then on (DecideRequest.Always).
+	Lasting     []string        `json:"lasting,omitempty"`
 	Description string          `json:"description"`
 	Rationale   string          `json:"rationale,omitempty"`
 	Details     json.RawMessage `json:"details,omitempty"`
@@ -72,28 +74,34 @@ type ApprovalView struct {
 	// NotBy are people who may not decide, because the node wants four eyes.
 	NotBy []string `json:"not_by,omitempty"`
 	// From are the only people who may decide; none means any.
-	From        []string           `json:"from,omitempty"`
-	Form        json.RawMessage    `json:"form,omitempty"`
-	Approver    string             `json:"approver,omitempty"`
-	DecidedAt   *time.Time         `json:"decided_at,omitempty"`
-	Reason      string             `json:"reason,omitempty"`
-	Disposition string             `json:"disposition,omitempty"`
-	Spent       bool               `json:"spent,omitempty"`
-	Follows     string             `json:"follows,omitempty"`
-	TaskState   statemachine.State `json:"task_state"`
+	From        []string        `json:"from,omitempty"`
+	Form        json.RawMessage `json:"form,omitempty"`
+	Approver    string          `json:"approver,omitempty"`
+	DecidedAt   *time.Time      `json:"decided_at,omitempty"`
+	Reason      string          `json:"reason,omitempty"`
+	Disposition string          `json:"disposition,omitempty"`
+	// RevokedBy is who has taken the grant back; Reason and DecidedAt are then of that.
+	RevokedBy string             `json:"revoked_by,omitempty"`
+	Spent     bool               `json:"spent,omitempty"`
+	Follows   string             `json:"follows,omitempty"`
+	TaskState statemachine.State `json:"task_state"`
 }
 
 // DecideRequest decides about an approval.
 type DecideRequest struct {
 	ID string `json:"id"`
-	// As is granted, rejected or revise (rejected, with the wish for another version).
+	// As is granted, rejected or revise (rejected, with the wish for another version); or revoked, which takes back what a grant has
+	// opened for a session or for good.
 	As     string `json:"as"`
 	Reason string `json:"reason,omitempty"`
 	// Form is what the approver has filled in, when the approval has a form.
 	Form json.RawMessage `json:"form,omitempty"`
 	// Opens are those of the offers of the approval that a grant opens for the session of the call, beside the call itself.
 	Opens []string `json:"opens,omitempty"`
-	Actor string   `json:"actor"`
+	// Always are those of the lasting offers (ApprovalView.Lasting) that a grant opens for all sessions of whoever submitted the task,
+	// from now on. What decides must hold the credential of the operator.
+	Always []string `json:"always,omitempty"`
+	Actor  string   `json:"actor"`
 }
 
 // Approvals implements API.
@@ -179,6 +187,7 @@ func (o *Orchestrator) approvalsOf(ctx context.Context, id events.TaskID, wanted
 			}
 			view := viewOf(e.task, a, o.now())
 			view.Submitter = first(o.requester(e), view.Submitter)
+			view.Lasting = o.lasting(e.task, a)
 			if o.cfg.FourEyes {
 				view.NotBy = o.behind(e, a)
 			}
@@ -237,6 +246,9 @@ func viewOf(t *statemachine.Task, a *statemachine.Approval, now time.Time) Appro
 	if status, expired := statusAt(a, now); expired {
 		v.Status, v.DecidedAt = status, &a.ExpiresAt
 	}
+	if r := a.Revoked; r != nil {
+		v.RevokedBy, v.Reason, v.DecidedAt = r.Approver, r.Reason, &r.At
+	}
 	return v
 }
 
@@ -276,16 +288,27 @@ func (o *Orchestrator) Decide(ctx context.Context, r DecideRequest) (ApprovalVie
 	if err != nil {
 		return ApprovalView{}, fault.From(err).WithField("form")
 	}
+	if len(r.Always) > 0 {
+		if err := o.openStanding(ctx, id); err != nil {
+			return ApprovalView{}, err
+		}
+	}
 	err = o.change(ctx, id, r.Actor, func(t *turn) error {
 		a := t.task.Approval(r.ID)
 		if a == nil {
 			return noApproval(r.ID)
+		}
+		if r.As == decidedRevoked {
+			return t.revoke(a, r)
 		}
 		if err := t.mayDecide(a, r); err != nil {
 			return err
 		}
 		return t.decideApproval(a, r, form)
 	})
+	if err == nil && len(r.Always) > 0 {
+		err = o.keepStanding(ctx, id, r.ID)
+	}
 	if err != nil {
 		return ApprovalView{}, err
 	}
@@ -296,11 +319,16 @@ func (o *Orchestrator) Decide(ctx context.Context, r DecideRequest) (ApprovalVie
 	return reply.Approvals[0], nil
 }
 
+// decidedRevoked is the decision that takes a grant back.
+const decidedRevoked = "revoked"
+
 func (r DecideRequest) check() error {
 	switch {
-	case r.As != "granted" && r.As != "rejected" && r.As != "revise":
-		return fault.New(fault.ValidationError, "must be granted, rejected or revise").WithField("as")
-	case r.As != "granted" && strings.TrimSpace(r.Reason) == "":
+	case r.As != "granted" && r.As != "rejected" && r.As != "revise" && r.As != decidedRevoked:
+		return fault.New(fault.ValidationError, "must be granted, rejected, revise or revoked").WithField("as")
+	case r.As != "granted" && (len(r.Opens) > 0 || len(r.Always) > 0):
+		return fault.New(fault.ValidationError, "only a grant opens something").WithField("opens")
+	case r.As != "granted" && r.As != decidedRevoked && strings.TrimSpace(r.Reason) == "":
 		return fault.New(fault.RequiredField, "a rejection says why").WithField("reason")
 	case !isUser(r.Actor):
 		return fault.New(fault.Forbidden, "only people decide about approvals, not %q", clip(r.Actor)).
@@ -360,7 +388,10 @@ func (t *turn) decideApproval(a *statemachine.Approval, r DecideRequest, form js
 	if err := mayOpen(a, r.Opens); err != nil {
 		return err
 	}
-	d.Opens = r.Opens
+	if err := t.mayLast(a, r.Always); err != nil {
+		return err
+	}
+	d.Opens, d.Always = r.Opens, r.Always
 	d.Form = t.keep(form)
 	if len(a.Votes)+1 < a.Quorum {
 		t.emit(events.ApprovalVoted, d)

@@ -30,6 +30,9 @@ func (o *Orchestrator) Cancel(ctx context.Context, r CancelRequest) (TaskView, e
 		if err := t.over("cancel"); err != nil {
 			return err
 		}
+		if err := t.keptOpen(); err != nil {
+			return err
+		}
 		t.cancel(o.cleanText(first(r.Reason, "cancelled on request")))
 		return nil
 	})

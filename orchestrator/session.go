@@ -74,6 +74,7 @@ func (o *Orchestrator) addContext(ctx context.Context, of *offer) error {
 		return nil
 	}
 	spec, call := tool.Spec(), &of.call
+	var whose string
 	err := o.look(ctx, call.Session, func(e *entry) error {
 		if spec.NeedsReads {
 			call.Reads = readsFor(e.task.Reads, call.Args)
@@ -84,16 +85,19 @@ func (o *Orchestrator) addContext(ctx context.Context, of *offer) error {
 		if spec.NeedsApprovals {
 			call.Approvals = statusesOf(e.task)
 		}
-		call.Writes = e.task.Submitted.Writes
+		call.Writes, whose = e.task.Submitted.Writes, e.task.Requestor
 		if open := scopes(e.task); len(open) > 0 {
 			call.Open = withScopes(call.Open, open)
 		}
 		return nil
 	})
-	if absent(err) {
+	switch {
+	case absent(err):
 		return nil
+	case err != nil || !isUser(whose):
+		return err
 	}
-	return err
+	return o.addStanding(ctx, whose, call)
 }
 
 func withScopes(open *work.Open, granted []string) *work.Open {

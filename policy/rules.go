@@ -236,7 +236,7 @@ func (v Verdict) says(tool, verb string) string {
 }
 
 // tighten adds what the policy file asks to what the node asks by itself. The grant is then good for this call
-// alone, since the file asks every time.
+// alone, and nothing beside it is offered, since the file asks every time.
 func (p *Policy) tighten(c Call, ask *Ask) *Ask {
 	v := p.Judge(c)
 	if v.Action != RuleAsk {
@@ -245,7 +245,7 @@ func (p *Policy) tighten(c Call, ask *Ask) *Ask {
 	merged := Ask{Type: PreExecution, Risk: "medium", Reason: v.says(c.Spec.Name, "asks for")}
 	if ask != nil {
 		merged = *ask
-		merged.Reason, merged.Scopes = ask.Reason+"; "+v.says(c.Spec.Name, "asks for"), nil
+		merged.Reason, merged.Scopes, merged.Offers = ask.Reason+"; "+v.says(c.Spec.Name, "asks for"), nil, nil
 	}
 	merged.Rule = "policy:" + v.Rule
 	return &merged

@@ -10,12 +10,14 @@ import (
 // ApprovalStatus is how an approval stands (M-3, S0-165).
 type ApprovalStatus string
 
-// The statuses of an approval. All but pending are final (S0-166).
+// The statuses of an approval. All but pending are final (S0-166), but for a grant that opens something for a session or for good:
+// somebody can take that back.
 const (
 	ApprovalPending  ApprovalStatus = "pending"
 	ApprovalGranted  ApprovalStatus = "granted"
 	ApprovalRejected ApprovalStatus = "rejected"
 	ApprovalExpired  ApprovalStatus = "expired"
+	ApprovalRevoked  ApprovalStatus = "revoked"
 )
 
 // Approval is the fold of the events of one approval.
@@ -28,6 +30,8 @@ type Approval struct {
 	Votes []events.Decision `json:"votes,omitempty"`
 	// Decision is how it was granted or rejected.
 	Decision *events.Decision `json:"decision,omitempty"`
+	// Revoked is how the grant was taken back.
+	Revoked *events.Decision `json:"revoked,omitempty"`
 	// DecidedAt is when it came to its end.
 	DecidedAt time.Time `json:"decided_at,omitzero"`
 	Reminded  bool      `json:"reminded,omitempty"`
@@ -120,6 +124,9 @@ func (t *Task) approve(at time.Time, e events.Event) (bool, error) {
 		t.Approvals = append(t.Approvals, &Approval{Approval: *d, Status: ApprovalPending, RequestedAt: at})
 		return true, nil
 	case *events.Decision:
+		if e.Kind == events.ApprovalRevoked {
+			return true, t.revoke(d)
+		}
 		return true, t.pending(d.ID, func(a *Approval) { a.decide(e.Kind, d) })
 	case *events.Used:
 		return true, t.lend(d)
@@ -150,6 +157,16 @@ func (t *Task) lend(d *events.Used) error {
 		return fault.New(fault.StateNotAllowed, "the task has no unused grant %s", d.ID)
 	}
 	a.Spent = true
+	return nil
+}
+
+// revoke takes back what a grant has opened.
+func (t *Task) revoke(d *events.Decision) error {
+	a := t.Approval(d.ID)
+	if a == nil || a.Status != ApprovalGranted || len(a.Scopes) == 0 {
+		return fault.New(fault.StateNotAllowed, "the task has no grant %s that opens something", d.ID)
+	}
+	a.Status, a.Revoked = ApprovalRevoked, d
 	return nil
 }
 

@@ -43,7 +43,11 @@ func (a *app) approvals(ctx context.Context, args []string, o approvalsOptions) 
 	return a.with(ctx, idle, func(s session) error {
 		r := orchestrator.ApprovalsRequest{All: o.all, Submitter: o.submitter}
 		if len(args) > 0 {
-			r.ID = args[0]
+			id, err := a.approvalID(ctx, s, args[0])
+			if err != nil {
+				return err
+			}
+			r.ID = id
 		}
 		if o.task != "" {
 			found, err := s.Find(ctx, orchestrator.FindRequest{Text: o.task, Actor: a.actor()})
@@ -130,6 +134,7 @@ func approvalLines(p orchestrator.ApprovalView) []string {
 	add("expires", p.ExpiresAt.Format(time.RFC3339))
 	add("opens", strings.Join(p.Scopes, ", "))
 	add("offers", strings.Join(p.Offers, ", "))
+	add("for good", strings.Join(p.Lasting, ", "))
 	add("quorum", quorum(p))
 	add("from", strings.Join(p.From, ", "))
 	add("agreed", strings.Join(p.Votes, ", "))
@@ -153,6 +158,9 @@ func approvalLines(p orchestrator.ApprovalView) []string {
 		lines = append(lines, "", "decide: orch approve "+p.ID+exampleArgs(p.Form)+" | orch reject "+p.ID+" --reason …")
 		for _, offer := range p.Offers {
 			lines = append(lines, "for the session: orch approve "+p.ID+" --for-session '"+screen.Escape(offer)+"'")
+		}
+		for _, offer := range p.Lasting {
+			lines = append(lines, "for good: orch approve "+p.ID+" --always '"+screen.Escape(offer)+"'")
 		}
 	}
 	return lines
@@ -187,6 +195,7 @@ type decideOptions struct {
 	reason, form string
 	revise       bool
 	opens        []string
+	always       []string
 
 	waitOptions
 }
@@ -197,7 +206,8 @@ func newApprove(a *app) *cobra.Command {
 		Use:   "approve ID [name=value...]",
 		Short: "Grant an approval, with the fields of its form",
 		Long: `Grant an approval. The call that waits for it then runs with exactly the arguments that
-` + "`orch approvals ID`" + ` shows, once. Fields of a form are given as name=value.
+` + "`orch approvals ID`" + ` shows, once. Fields of a form are given as name=value. ID may be shortened to the beginning or the
+end of that of a pending approval, or be a task (@last too) of which one approval is pending.
 
 The node goes on with the task. Where none runs, this command does, as orch submit would: it executes the task
 and prints its outputs. With --detach it only decides.`,
@@ -208,12 +218,15 @@ and prints its outputs. With --detach it only decides.`,
 			if err != nil {
 				return err
 			}
-			return a.approve(cmd.Context(), orchestrator.DecideRequest{ID: args[0], As: "granted", Reason: o.reason, Form: form, Opens: o.opens}, o.waitOptions)
+			return a.approve(cmd.Context(), orchestrator.DecideRequest{
+				ID: args[0], As: "granted", Reason: o.reason, Form: form, Opens: o.opens, Always: o.always,
+			}, o.waitOptions)
 		},
 	}
 	cmd.Flags().StringVar(&o.reason, "reason", "", "why, for the log")
 	cmd.Flags().StringVar(&o.form, "form", "", "the form as JSON instead of name=value")
 	cmd.Flags().StringArrayVar(&o.opens, "for-session", nil, "open this for the session of the call as well: one of what the approval offers (repeatable)")
+	cmd.Flags().StringArrayVar(&o.always, "always", nil, "open this for all sessions of whoever submitted the call, until `orch revoke`: one of what the approval offers for good (repeatable)")
 	addWait(cmd, &o.waitOptions)
 	addSettings(cmd.Flags(), true, true)
 	return cmd
@@ -242,6 +255,10 @@ func newReject(a *app) *cobra.Command {
 func (a *app) decide(ctx context.Context, r orchestrator.DecideRequest) error {
 	return a.with(ctx, idle, func(s session) error {
 		r.Actor = a.actor()
+		var err error
+		if r.ID, err = a.approvalID(ctx, s, r.ID); err != nil {
+			return err
+		}
 		p, err := s.Decide(ctx, r)
 		if err != nil {
 			return err

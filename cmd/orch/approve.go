@@ -17,6 +17,10 @@ func (a *app) approve(ctx context.Context, r orchestrator.DecideRequest, o waitO
 	}
 	return a.with(ctx, working, func(s session) error {
 		r.Actor = a.actor()
+		var err error
+		if r.ID, err = a.approvalID(ctx, s, r.ID); err != nil {
+			return err
+		}
 		p, err := s.Decide(ctx, r)
 		if err != nil {
 			return err

@@ -54,7 +54,7 @@ func newRoot(a *app) *cobra.Command {
 		&cobra.Group{ID: groupNode, Title: "The node:"},
 	)
 	grouped(root, groupTasks, newSubmit(a), newCancel(a), newPause(a), newResume(a), newRetry(a), newRedrive(a), newSignal(a), newUndo(a),
-		newResolve(a), newApprovals(a), newApprove(a), newReject(a),
+		newResolve(a), newApprovals(a), newApprove(a), newReject(a), newGrants(a), newRevoke(a),
 		newQuestions(a), newAnswer(a), newCheckpoint(a), newMessage(a))
 	grouped(root, groupReads, newList(a), newQueue(a), newSessions(a), newGet(a), newTree(a), newResult(a), newWatch(a), newLogs(a), newExplain(a),
 		newHistory(a), newReplay(a))

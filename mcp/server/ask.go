@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -70,7 +69,7 @@ func (s *Server) pending(ctx context.Context, c client, id events.TaskID) ([]que
 
 // pendingOf is pending for a task that was read a moment ago.
 func (s *Server) pendingOf(ctx context.Context, c client, t orchestrator.TaskView) (mine []question, err error) {
-	all, err := s.approvalsOf(ctx, t.ID)
+	all, err := s.approvalsOf(ctx, c, t.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -125,14 +124,17 @@ func (s *Server) may(c client, q question) bool {
 	}
 }
 
-// approvalsOf are the pending approvals of a task, as forms.
-func (s *Server) approvalsOf(ctx context.Context, id events.TaskID) ([]question, error) {
+// approvalsOf are the pending approvals of a task, as forms. Who operates the node may grant for good.
+func (s *Server) approvalsOf(ctx context.Context, c client, id events.TaskID) ([]question, error) {
 	got, err := s.cfg.API.Approvals(ctx, orchestrator.ApprovalsRequest{Task: id})
 	if err != nil {
 		return nil, err
 	}
 	var list []question
 	for _, a := range got.Approvals {
+		if c.who.Role != Operator {
+			a.Lasting = nil
+		}
 		if a.Status == statemachine.ApprovalPending && len(a.Form) == 0 {
 			list = append(list, question{id: a.ID, key: a.ID, method: methodElicit, params: approvalForm(a), kind: approval})
 		}
@@ -147,7 +149,7 @@ func approvalForm(a orchestrator.ApprovalView) json.RawMessage {
 		"requestedSchema": object{
 			"type": "object",
 			"properties": object{
-				"decision": object{"type": "string", "title": "Decision", "enum": slices.Concat([]string{"approve"}, sessionChoices(a.Offers), []string{"deny"})},
+				"decision": object{"type": "string", "title": "Decision", "enum": decisionsFor(a)},
 				"reason":   object{"type": "string", "title": "Reason", "description": "kept in the log", "maxLength": 1000},
 			},
 			"required": []string{"decision"},
@@ -155,16 +157,23 @@ func approvalForm(a orchestrator.ApprovalView) json.RawMessage {
 	})
 }
 
-// forSession begins the decision that opens something for the session of the call.
-const forSession = "approve for this session: "
+// The beginnings of decisions that open something, which is named behind them: for the session of the call, or for all sessions of its
+// user from then on.
+const (
+	forSession = "approve for this session: "
+	forGood    = "approve always: "
+)
 
-// sessionChoices are the decisions that open what an approval offers.
-func sessionChoices(offers []string) []string {
-	choices := make([]string, len(offers))
-	for i, offer := range offers {
-		choices[i] = forSession + offer
+// decisionsFor are the decisions that a form offers.
+func decisionsFor(a orchestrator.ApprovalView) []string {
+	choices := []string{"approve"}
+	for _, offer := range a.Offers {
+		choices = append(choices, forSession+offer)
 	}
-	return choices
+	for _, offer := range a.Lasting {
+		choices = append(choices, forGood+offer)
+	}
+	return append(choices, "deny")
 }
 
 // maxShown bounds the bytes of arguments that a form shows.
@@ -225,11 +234,14 @@ func (s *Server) decide(ctx context.Context, c client, q question, response json
 		return false, fault.New(fault.ValidationError, "is no answer to a form").WithField(q.key)
 	}
 	as := "rejected"
-	var opens []string
+	var opens, always []string
 	offer, session := strings.CutPrefix(r.Content.Decision, forSession)
+	lasting, good := strings.CutPrefix(r.Content.Decision, forGood)
 	switch {
 	case r.Action == "accept" && session:
 		as, opens = "granted", []string{offer}
+	case r.Action == "accept" && good && c.who.Role == Operator:
+		as, always = "granted", []string{lasting}
 	case r.Action == "accept" && r.Content.Decision == "approve":
 		as = "granted"
 	case r.Action == "accept" && r.Content.Decision == "deny", r.Action == "decline":
@@ -242,7 +254,7 @@ func (s *Server) decide(ctx context.Context, c client, q question, response json
 	if reason == "" && as == "rejected" {
 		reason = "denied in the MCP client"
 	}
-	_, err := s.cfg.API.Decide(ctx, orchestrator.DecideRequest{ID: q.id, As: as, Reason: reason, Opens: opens, Actor: c.who.Name})
+	_, err := s.cfg.API.Decide(ctx, orchestrator.DecideRequest{ID: q.id, As: as, Reason: reason, Opens: opens, Always: always, Actor: c.who.Name})
 	if fault.Has(err, fault.Conflict) { // somebody else was first
 		return true, nil
 	}

@@ -1,11 +1,13 @@
 package server_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,12 +21,24 @@ import (
 // writing is a session whose face has a setting for what it writes in the project.
 func (n *node) writing(t *testing.T, mode, token string) caller {
 	t.Helper()
-	w := n.web(t, n.face(func(c *server.Config) { c.Tokens, c.Writes = tokens{}, mode }))
+	w := n.web(t, n.face(func(c *server.Config) { c.Tokens, c.Writes = namedTokens{}, mode }))
 	w.token = token
 	w.open()
 	return func(tool, args string) string {
 		return w.post(fmt.Sprintf(`{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, tool, args)).body
 	}
+}
+
+// namedTokens are tokens whose agents are named as those of a node are.
+type namedTokens struct{}
+
+// Verify implements server.Tokens.
+func (namedTokens) Verify(ctx context.Context, token string) (server.Identity, time.Time, error) {
+	who, until, err := tokens{}.Verify(ctx, token)
+	if name, ok := strings.CutSuffix(token, ".agent"); ok {
+		who.Name = "agent:" + name
+	}
+	return who, until, err
 }
 
 // grant grants what a call has asked, and opens something for its session.
@@ -109,6 +123,50 @@ func TestAProgramForTheSession(t *testing.T) {
 	assert.Empty(t, n.asked(free).Offers, "the session may change it")
 }
 
+// What is granted for good is not asked again in any session of the same person until somebody takes it back.
+// It holds for nobody else, and neither for the root as a whole.
+func TestGrantsForGood(t *testing.T) {
+	t.Parallel()
+	n := startNode(t)
+	script := filepath.Join(n.root, "score.sh")
+	require.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\necho scored $1\n"), 0o700))
+	first := n.writing(t, "ask", "ada.operator")("BASH_EXECUTE", bash("./score.sh a"))
+	lasting := n.asked(first).Lasting
+	require.Len(t, lasting, 1)
+	n.decide(orchestrator.DecideRequest{ID: n.asked(first).ID, As: "granted", Always: lasting, Actor: "user:eve"})
+	write := n.writing(t, "ask", "ada.operator")("FILE_WRITE", fileWrite(filepath.Join(n.root, "a.txt")))
+	assert.Equal(t, []string{"path " + filepath.Join(n.root, "a.txt")}, n.asked(write).Lasting, "not the root")
+	n.decide(orchestrator.DecideRequest{ID: n.asked(write).ID, As: "granted", Always: n.asked(write).Lasting, Actor: "user:eve"})
+
+	call := n.writing(t, "ask", "ada.operator")
+	assert.Contains(t, call("BASH_EXECUTE", bash("./score.sh b")), "scored b")
+	assert.Contains(t, call("FILE_WRITE", fileWrite(filepath.Join(n.root, "a.txt"))), `"bytes_written":1`)
+	assert.Contains(t, call("FILE_WRITE", fileWrite(filepath.Join(n.root, "b.txt"))), "APPROVAL_REQUIRED", "another path")
+	assert.Contains(t, n.writing(t, "ask", "bob.operator")("BASH_EXECUTE", bash("./score.sh b")), "APPROVAL_REQUIRED", "another person")
+	assert.Empty(t, n.asked(n.writing(t, "ask", "bot.agent")("BASH_EXECUTE", bash("./score.sh b"))).Lasting, "an agent")
+
+	list, err := n.owner.List(t.Context(), orchestrator.ListRequest{Name: orchestrator.GrantsName})
+	require.NoError(t, err)
+	require.Len(t, list.Tasks, 1)
+	_, err = n.owner.Cancel(t.Context(), orchestrator.CancelRequest{ID: list.Tasks[0].ID})
+	require.ErrorContains(t, err, "keeps what is granted")
+	kept, err := n.owner.Approvals(t.Context(), orchestrator.ApprovalsRequest{Task: list.Tasks[0].ID, All: true})
+	require.NoError(t, err)
+	require.Len(t, kept.Approvals, 2)
+	for _, a := range kept.Approvals {
+		n.decide(orchestrator.DecideRequest{ID: a.ID, As: "revoked", Actor: "user:eve"})
+	}
+	assert.Contains(t, call("BASH_EXECUTE", bash("./score.sh b")), "APPROVAL_REQUIRED", "revoked")
+	assert.Contains(t, call("FILE_WRITE", fileWrite(filepath.Join(n.root, "a.txt"))), "APPROVAL_REQUIRED", "revoked")
+}
+
+// decide decides about an approval.
+func (n *node) decide(r orchestrator.DecideRequest) {
+	n.t.Helper()
+	_, err := n.owner.Decide(n.t.Context(), r)
+	require.NoError(n.t, err)
+}
+
 // Nothing is opened that an approval does not offer.
 func TestOnlyWhatIsOfferedIsOpened(t *testing.T) {
 	t.Parallel()
@@ -117,6 +175,10 @@ func TestOnlyWhatIsOfferedIsOpened(t *testing.T) {
 	id := regexp.MustCompile(`APR_[0-9A-Za-z_]+`).FindString(answer)
 	_, err := n.owner.Decide(t.Context(), orchestrator.DecideRequest{ID: id, As: "granted", Opens: []string{"path /"}, Actor: "user:eve"})
 	require.ErrorContains(t, err, "does not offer")
+	_, err = n.owner.Decide(t.Context(), orchestrator.DecideRequest{ID: id, As: "granted", Always: []string{"path " + n.root}, Actor: "user:eve"})
+	require.ErrorContains(t, err, "does not offer")
+	_, err = n.owner.Decide(t.Context(), orchestrator.DecideRequest{ID: id, As: "revoked", Actor: "user:eve"})
+	require.ErrorContains(t, err, "opens nothing")
 }
 
 // What a session has changed in the project, by files and by commands, is in the log and is put back when a person lets it.
