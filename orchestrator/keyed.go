@@ -115,7 +115,15 @@ func (o *Orchestrator) taken(s *submission, t *statemachine.Task) error {
 		return fault.New(fault.Conflict, "task %s exists (%s) and has %s", s.id, t.State, differs).WithField("id").WithHint("orch get %s", s.id)
 	}
 	return fault.New(fault.Conflict, "the idempotency key belongs to task %s (%s), which has %s", s.id, t.State, differs).
-		WithField("idempotency_key").WithHint("it holds the key %s; orch get %s", holds(t.Submitted), s.id)
+		WithField("idempotency_key").WithHint("it holds the key %s; %s", holds(t.Submitted), wayOn(t))
+}
+
+// wayOn says what to do about a task that has the key.
+func wayOn(t *statemachine.Task) string {
+	if (t.State == statemachine.Failed || t.State == statemachine.Cancelled) && t.Submitted.KeyScope == plan.ScopeForever {
+		return "orch redrive " + string(t.ID) + " goes on with it, other work needs another key"
+	}
+	return "orch get " + string(t.ID)
 }
 
 // holds says how long a task holds its key.

@@ -231,7 +231,7 @@ func itemOf(key string) string {
 }
 
 // itemOutputs is the output of a for_each: one object per item, with the output of each of its steps
-// by id, null where there is none, and "error" when one failed.
+// by id, null where there is none. When one failed, there are also "error" and, by its name, the item.
 func (t *turn) itemOutputs(n *plan.Node, s *statemachine.Step) json.RawMessage {
 	list := make([]map[string]json.RawMessage, len(s.Items))
 	for i := range s.Items {
@@ -247,6 +247,9 @@ func (t *turn) itemOutputs(n *plan.Node, s *statemachine.Step) json.RawMessage {
 			case !step.Output.IsZero():
 				list[i][child.ID] = t.fetch(step.Output)
 			}
+		}
+		if _, named := list[i][n.As]; list[i]["error"] != nil && !named {
+			list[i][n.As] = t.fetch(s.Items[i])
 		}
 	}
 	return mustJSON(list)

@@ -189,7 +189,11 @@ func (in *inputs) offer() string {
 func inputFault(e *jsonschema.ValidationError) error {
 	field := strings.Join(append([]string{rootInputs}, e.InstanceLocation...), ".")
 	if missing, ok := e.ErrorKind.(*kind.Required); ok {
-		return fault.New(fault.RequiredField, "is missing").WithField(field + "." + missing.Missing[0])
+		e := fault.New(fault.RequiredField, "is missing").WithField(field + "." + missing.Missing[0])
+		if more := missing.Missing[1:]; len(more) > 0 {
+			return e.WithHint("so is %s", strings.Join(more, ", "))
+		}
+		return e
 	}
 	return fault.New(fault.ValidationError, "%s", english(e)).WithField(field)
 }

@@ -18,6 +18,7 @@ inputs:
     repo: {type: string, minLength: 1}
     depth: {type: integer, default: 3}
     at: {type: string, format: date-time}
+    pair: {type: object, required: [a, b]}
     opt:
       type: object
       properties:
@@ -58,12 +59,13 @@ func TestCheckInputsErrors(t *testing.T) {
 	}{
 		{``, fault.RequiredField, "inputs.repo", ""},
 		{`{}`, fault.RequiredField, "inputs.repo", ""},
+		{`{"repo":"r","pair":{}}`, fault.RequiredField, "inputs.pair.a", "so is b"},
 		{`[]`, fault.ValidationError, "inputs", ""},
 		{`{`, fault.ValidationError, "inputs", ""},
 		{`{"repo":""}`, fault.ValidationError, "inputs.repo", ""},
 		{`{"repo":5}`, fault.ValidationError, "inputs.repo", ""},
 		{`{"repo":"r","dpeth":1}`, fault.ValidationError, "inputs.dpeth", "did you mean depth?"},
-		{`{"repo":"r","xyz":1}`, fault.ValidationError, "inputs.xyz", "its inputs are all, at, depth, opt, repo"},
+		{`{"repo":"r","xyz":1}`, fault.ValidationError, "inputs.xyz", "its inputs are all, at, depth, opt, pair, repo"},
 		{`{"repo":"r","opt":{"deep":1}}`, fault.ValidationError, "inputs.opt.deep", ""},
 		{`{"repo":"r","at":"today"}`, fault.ValidationError, "inputs.at", ""},
 	} {

@@ -26,7 +26,7 @@ func (k *linker) outputOf(s *Step) *shape {
 	case KindApprove:
 		return k.answerOf(s.Approve)
 	case KindForEach:
-		fields := map[string]*shape{"error": nil}
+		fields := map[string]*shape{"error": nil, s.As: nil}
 		for _, child := range unfold(s.Do) {
 			fields[child.ID] = k.outputOf(child)
 		}

@@ -153,7 +153,7 @@ func (a *app) attend(ctx context.Context, f *follower, timeout time.Duration, d 
 // leave says what becomes of a task that nobody watches any longer.
 func (a *app) leave(f *follower) {
 	if f.session.Embedded() {
-		a.note("stopping; the task is kept as it is and goes on with: orch watch %s (or: orch serve)", f.id)
+		a.note("stopping: calls that run have 10 seconds to end, unless you interrupt again; the task is kept as it is and goes on with: orch watch %s (or: orch serve)", f.id)
 		return
 	}
 	a.note("detached; the task goes on. Re-attach with: orch watch %s", f.id)

@@ -308,8 +308,7 @@ func (c configChange) lines() []string {
 // nobody can answer.
 func (a *app) confirm(ctx context.Context, text, question, look string) error {
 	if !a.inTTY || !a.errTTY {
-		return fault.New(fault.InvalidParams, "there is no terminal to ask on").WithField("--yes").
-			WithHint("%s, then pass --yes", look)
+		return fault.New(fault.InvalidParams, "there is no terminal to ask on").WithHint("%s, then pass --yes", look)
 	}
 	if _, err := io.WriteString(a.err, screen.EscapeLines(text)+question+" [y/N] "); err != nil {
 		return fault.New(fault.Internal, "asking: %w", err)

@@ -8,6 +8,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/node"
 	"github.com/orch-dev/orch/mcp/gateway"
+	"github.com/orch-dev/orch/mcp/server"
 	"github.com/orch-dev/orch/tools"
 )
 
@@ -43,15 +44,15 @@ func (a *app) offer(c *tools.Catalogue, entries []gateway.Entry) error {
 
 // meet connects to servers that were never seen, when a name may be that of a tool of one of them.
 func (a *app) meet(ctx context.Context, c *tools.Catalogue, name string) error {
-	server, _, outside := strings.Cut(strings.Replace(name, "__", ".", 1), ".")
-	if !outside || a.met || server == "" {
+	source, _, outside := strings.Cut(strings.Replace(name, "__", ".", 1), ".")
+	if !outside || a.met || source == "" {
 		return nil
 	}
 	a.met = true
 	return a.offer(c, a.outside(ctx, true))
 }
 
-// outside returns the tools of outside servers. No server is started for that, but to meet those that were never seen.
+// outside returns the tools of outside servers. No source is started for that, but to meet those that were never seen.
 func (a *app) outside(ctx context.Context, meet bool) []gateway.Entry {
 	asking, stop := context.WithTimeout(ctx, quick)
 	defer stop()
@@ -110,6 +111,9 @@ func (a *app) tool(ctx context.Context, name string) (tools.Tool, error) {
 		return nil, err
 	}
 	missing := fault.New(fault.NotFound, "there is no tool %q", name)
+	if behind := server.Behind(server.ProfileCoding, name); behind != "" {
+		return nil, missing.WithHint("the profile %s calls %s so", server.ProfileCoding, behind)
+	}
 	if near := catalogue.Suggest(name); near != "" {
 		return nil, missing.WithHint("did you mean %s?", near)
 	}

@@ -119,6 +119,8 @@ func (a *app) showUndone(r orchestrator.ResultReply, dry bool) error {
 		a.note("nothing has changed")
 	case dry:
 		a.note("nothing was put back: this was a dry run")
+	default:
+		a.note("git is left alone: what was staged or committed still is (git status)")
 	}
 	return nil
 }

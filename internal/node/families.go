@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/fault"
@@ -67,9 +69,20 @@ func (h *executor) gitConfig(net netguard.Config) git.Config {
 		IsSecretFile: func(path string) bool { return h.policy.IsSecretFile(path) }, // the policy comes later
 		Name:         cmp.Or(os.Getenv("GIT_AUTHOR_NAME"), os.Getenv("GIT_COMMITTER_NAME")),
 		Email:        cmp.Or(os.Getenv("GIT_AUTHOR_EMAIL"), os.Getenv("GIT_COMMITTER_EMAIL")),
+		Own:          ownIdentity,
 		Conventions:  s.GitConventions, SSHCommand: s.GitSSHCommand, CredentialHelper: s.GitCredentialHelper, Read: s.GitRead,
 		PlainHTTP: net.Lists,
 	}
+}
+
+// ownIdentity says who the user of this process is to git. The configuration is read by git, outside of the sandbox, since that hides the
+// home of the user.
+func ownIdentity(ctx context.Context) (name, email string) {
+	get := func(key string) string {
+		out, _ := exec.CommandContext(ctx, "git", "config", "--global", "--get", key).Output() // without git or the key there is none
+		return strings.TrimSpace(string(out))
+	}
+	return get("user.name"), get("user.email")
 }
 
 // network is what tools may reach beside public addresses.

@@ -147,7 +147,7 @@ func (s *Server) planRefused(c client, in *ownInput, err error) (any, error) {
 	}
 	problems := problemsOf(list)
 	nameInPlans(problems, narrowed(s.profileOf(c)))
-	e := fault.New(fault.InvalidPlan, "the plan is not valid, and nothing of it was run; there are %d problems", len(problems)).WithField("plan").
+	e := fault.New(fault.InvalidPlan, "the plan is not valid, and nothing of it was run; problems: %d", len(problems)).WithField("plan").
 		WithHint("mend all of them and submit it again; validate_only checks without running; resource %s has all keys", planSchemaURI)
 	result, err := s.failure(toolSubmit, e).unpack()
 	if err != nil {

@@ -63,6 +63,16 @@ func narrowed(profile string) []profileTool {
 	return nil
 }
 
+// Behind returns the tool of the catalogue that a profile shows under a name of its own, empty for none.
+func Behind(profile, name string) string {
+	for _, t := range narrowed(profile) {
+		if t.name == name {
+			return t.tool
+		}
+	}
+	return ""
+}
+
 // patternsOf are the names in the catalogue that a profile without words of its own shows; nil for all.
 func patternsOf(profile string) *Selection {
 	switch profile {

@@ -75,6 +75,7 @@ func TestCallsInAProfile(t *testing.T) {
 	call := func(tool, args string) string {
 		return w.post(`{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"` + tool + `","arguments":` + args + `}}`).body
 	}
+	assert.Contains(t, call("edit", `{"file_path":"a.txt","old_string":"one","new_string":"two"}`), "call read first")
 	assert.Contains(t, call("read", `{"file_path":"a.txt"}`), "one")
 	assert.Contains(t, call("edit", `{"file_path":"a.txt","old_string":"one","new_string":"two"}`), `\"replacements\":1`)
 	assert.Contains(t, call("grep", `{"pattern":"two"}`), `\"total\":1`)

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -43,6 +44,7 @@ func (s *Server) shown(c client, task events.TaskID, tool string, r *mcp.CallToo
 	case len(r.Content) == 0 && r.StructuredContent != nil:
 		r.Content = []mcp.Content{&mcp.TextContent{Text: v.render(mustJSON(r.StructuredContent))}}
 	default:
+		s.nameInHint(c, r)
 		boundTexts(r.Content)
 	}
 	r.StructuredContent = nil
@@ -59,6 +61,26 @@ func (s *Server) belowRoot(c client, data json.RawMessage) json.RawMessage {
 		data = bytes.ReplaceAll(data, append([]byte(before), root...), []byte(before))
 	}
 	return data
+}
+
+// nameInHint names tools in the hint of an error as the profile of the client does.
+func (s *Server) nameInHint(c client, r *mcp.CallToolResult) {
+	e, _ := r.Meta[metaError].(object)
+	data, _ := e["data"].(object)
+	hint, _ := data["hint"].(string)
+	if hint == "" {
+		return
+	}
+	renamed := hint
+	for _, t := range narrowed(s.profileOf(c)) {
+		renamed = regexp.MustCompile(`\b`+t.tool+`\b`).ReplaceAllString(renamed, t.name)
+	}
+	for _, block := range r.Content {
+		if text, ok := block.(*mcp.TextContent); ok {
+			text.Text = strings.ReplaceAll(text.Text, string(mustJSON(hint)), string(mustJSON(renamed)))
+		}
+	}
+	data["hint"] = renamed
 }
 
 // onlyText is the content of a result that is a single text.

@@ -2,6 +2,7 @@ package git
 
 import (
 	"cmp"
+	"context"
 	"regexp"
 
 	"github.com/orch-dev/orch/fault"
@@ -19,6 +20,8 @@ type Config struct {
 	Conventions string
 	// Name and Email say who commits. Default: what the configuration of the repository says.
 	Name, Email string
+	// Own says who the user of the node is to git, for repositories that do not say who commits. Default: nobody.
+	Own func(context.Context) (name, email string)
 	// SSHCommand is the command line that starts ssh, to which git adds host and command. Default: remotes
 	// over ssh are refused.
 	SSHCommand string
@@ -37,6 +40,9 @@ const conventionalCommits = `^(build|chore|ci|docs|feat|fix|perf|refactor|revert
 func (c Config) withDefaults() Config {
 	if c.FindSecret == nil {
 		c.FindSecret = func([]byte) (string, bool) { return "nothing is configured to look for secrets", true }
+	}
+	if c.Own == nil {
+		c.Own = func(context.Context) (string, string) { return "", "" }
 	}
 	if c.IsSecretFile == nil {
 		c.IsSecretFile = func(string) bool { return true }

@@ -120,11 +120,9 @@ func (w *writable) commit(ctx context.Context, cfg Config, message string) (gitC
 	if err != nil {
 		return gitCommitOut{}, err
 	}
-	identity := map[string]string{}
-	for _, who := range []string{"GIT_AUTHOR_", "GIT_COMMITTER_"} {
-		if cfg.Name != "" && cfg.Email != "" {
-			identity[who+"NAME"], identity[who+"EMAIL"] = cfg.Name, cfg.Email
-		}
+	identity, err := w.identity(ctx, cfg)
+	if err != nil {
+		return gitCommitOut{}, err
 	}
 	write := []string{w.top, w.env.Workspace}
 	res, err := w.change(ctx, identity, write, "-c", "core.hooksPath="+hooks, "-c", "user.useConfigOnly=true", "-C", w.top,
@@ -136,6 +134,31 @@ func (w *writable) commit(ctx context.Context, cfg Config, message string) (gitC
 		return gitCommitOut{}, notCommitted(res)
 	}
 	return w.committed(ctx)
+}
+
+// identity says who commits, as variables of git: whom the node names, else whom the configuration of the repository names, else the
+// user of the node.
+func (w *writable) identity(ctx context.Context, cfg Config) (map[string]string, error) {
+	name, email := cfg.Name, cfg.Email
+	if name == "" || email == "" {
+		res, err := w.run(ctx, "config", "--name-only", "--get-regexp", `^user\.(name|email)$`)
+		if err != nil {
+			return nil, err
+		}
+		if name, email = "", ""; !strings.Contains(res.Stdout, "user.name") || !strings.Contains(res.Stdout, "user.email") {
+			name, email = cfg.Own(ctx)
+		}
+	}
+	identity := map[string]string{}
+	for _, who := range []string{"GIT_AUTHOR_", "GIT_COMMITTER_"} {
+		if name != "" {
+			identity[who+"NAME"] = name
+		}
+		if email != "" {
+			identity[who+"EMAIL"] = email
+		}
+	}
+	return identity, nil
 }
 
 // hooks returns the folder of the hooks: only one inside the root, because the sandbox lets programs run
@@ -170,7 +193,7 @@ func notCommitted(res proc.Result) error {
 		return fault.New(fault.Conflict, "something else is changing the repository: %s", shorten(said)).WithHint("try again")
 	case strings.Contains(said, "no name was given"), strings.Contains(said, "no email was given"), strings.Contains(said, "auto-detection is disabled"):
 		return fault.New(fault.ValidationError, "nobody is named as the author").WithReason("IDENTITY_MISSING").
-			WithHint("set user.name and user.email in the repository, or GIT_AUTHOR_NAME and GIT_AUTHOR_EMAIL for the node")
+			WithHint("git config user.name and user.email in the repository or, with --global, for the user of the node; or GIT_AUTHOR_NAME and GIT_AUTHOR_EMAIL for the node")
 	case res.ExitCode == 1: // git itself ends with 128 when something is wrong
 		return fault.New(fault.ExecFailed, "a hook of the repository refused the commit: %s", shorten(said)).WithReason("HOOK_FAILED")
 	}

@@ -1,6 +1,7 @@
 package git_test
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -248,8 +249,14 @@ func TestCommitNeedsAuthorAndNoSecrets(t *testing.T) {
 	b.git("add", "new.txt")
 	_, err := b.commit("feat: x")
 	assert.Equal(t, "IDENTITY_MISSING", reason(err), "%v", err)
+	b.cfg.Own = func(context.Context) (string, string) { return "Own", "own@example.com" }
+	_, err = b.commit("feat: x")
+	require.NoError(t, err)
+	assert.Equal(t, "Own own@example.com", b.git("log", "-1", "--format=%cn %ae"))
 	b.git("config", "user.name", "Repo")
 	b.git("config", "user.email", "repo@example.com")
+	b.write("newer.txt", "new\n")
+	b.git("add", "newer.txt")
 	_, err = b.commit("feat: x")
 	require.NoError(t, err)
 	assert.Equal(t, "Repo", b.git("log", "-1", "--format=%cn"))
