@@ -273,6 +273,19 @@ type WatchRequest struct {
 	Wait time.Duration `json:"wait,omitempty"`
 	// Limit is 1 to 500 commits, default 100.
 	Limit int `json:"limit,omitempty"`
+	// Output asks for what the programs of running calls write, from after the piece Heard on (Output.No).
+	Output bool   `json:"output,omitempty"`
+	Heard  uint64 `json:"heard,omitempty"`
+}
+
+// Output is a piece of what the programs of a running call write. It is in no history.
+type Output struct {
+	work.Output
+
+	// No grows from piece to piece of a task.
+	No      uint64 `json:"no"`
+	Step    string `json:"step"`
+	Attempt int    `json:"attempt"`
 }
 
 // WatchReply holds the next commits of a task, each exactly once and in order (I8).
@@ -280,8 +293,10 @@ type WatchReply struct {
 	Commits []CommitView `json:"commits,omitempty"`
 	// Progress is that of running steps, by key.
 	Progress map[string]work.Progress `json:"progress,omitempty"`
-	Version  uint64                   `json:"version"`
-	State    statemachine.State       `json:"state"`
+	// Output are the pieces that are new, as WatchRequest.Output asks. Who asks seldom misses some.
+	Output  []Output           `json:"output,omitempty"`
+	Version uint64             `json:"version"`
+	State   statemachine.State `json:"state"`
 	// Over is true when the task is over and no further commit will come.
 	Over bool `json:"over"`
 }

@@ -38,9 +38,11 @@ type entry struct {
 	leases map[string]*lease
 	// progress is that of running calls; version counts what watchers can see.
 	progress map[string]work.Progress
-	version  uint64
-	changed  chan struct{}
-	ended    chan struct{}
+	// output is that of running calls, nil while nobody watches it.
+	output  *shownOutput
+	version uint64
+	changed chan struct{}
+	ended   chan struct{}
 	// given holds the large values that the next turn needs to go on; searching is set while they are read.
 	given     map[string]fetchedValue
 	searching bool

@@ -264,7 +264,10 @@ func (o *Orchestrator) Watch(ctx context.Context, r WatchRequest) (WatchReply, e
 		rev = e.task.Rev
 		reply = WatchReply{Version: e.version, State: e.task.State, Over: e.task.State.Terminal(), Progress: map[string]work.Progress{}}
 		maps.Copy(reply.Progress, e.progress)
-		return rev > r.After || reply.Over || (r.Seen != 0 && e.version != r.Seen), nil
+		if r.Output {
+			reply.Output = o.watchOutput(e, r)
+		}
+		return len(reply.Output) > 0 || rev > r.After || reply.Over || (r.Seen != 0 && e.version != r.Seen), nil
 	})
 	if err != nil || rev <= r.After {
 		return reply, err

@@ -212,8 +212,11 @@ func (o *Orchestrator) Heartbeat(_ context.Context, b work.Heartbeat) (work.Hear
 	}
 	var reply work.HeartbeatReply
 	for _, p := range b.Calls {
-		if !o.renew(b.Worker, p, now) {
+		switch e := o.tasks[p.Task]; {
+		case !o.renew(b.Worker, p, now):
 			reply.Stop = append(reply.Stop, p.Ref)
+		case e != nil && e.task != nil && o.showOutput(e, p, now):
+			reply.Show = append(reply.Show, p.Ref)
 		}
 	}
 	return reply, nil

@@ -263,6 +263,18 @@ type Progress struct {
 	Message string  `json:"message,omitempty"`
 }
 
+// MaxOutput bounds the text of one Output, in bytes before secrets are removed from it.
+const MaxOutput = 16 << 10
+
+// Output is a piece of what the programs of a running call write, on both streams. It is shown to those who watch and kept nowhere.
+type Output struct {
+	// From and To are where the piece begins and ends in all that was written, in bytes. What lies between two pieces is left out.
+	From int64 `json:"from"`
+	To   int64 `json:"to"`
+	// Text are whole lines without secrets.
+	Text string `json:"text"`
+}
+
 // CallHeartbeat is the heartbeat of one running call.
 type CallHeartbeat struct {
 	Ref
@@ -271,6 +283,8 @@ type CallHeartbeat struct {
 	// Effect is that of this very call once the worker knows it, as in Outcome.
 	Effect   string    `json:"effect,omitempty"`
 	Progress *Progress `json:"progress,omitempty"`
+	// Output is what is new of the output of a call that somebody watches.
+	Output *Output `json:"output,omitempty"`
 	// Unheard is true for a call that was sent to an agent which has not said yet that it has it.
 	Unheard bool `json:"unheard,omitempty"`
 }
@@ -289,6 +303,8 @@ type HeartbeatReply struct {
 	// Stop lists calls that are cancelled, or no longer this worker's: it must end them and not
 	// report them.
 	Stop []Ref `json:"stop,omitempty"`
+	// Show lists calls whose output somebody watches: the next heartbeats bring it.
+	Show []Ref `json:"show,omitempty"`
 }
 
 // Outcome reports the end of a call.

@@ -54,6 +54,8 @@ type attempt struct {
 	dropped atomic.Bool
 	// progress is the newest, told the one that was sent last.
 	progress, told atomic.Pointer[work.Progress]
+	// tail is the newest output of its programs.
+	tail tail
 	// effect is that of this very call, nil before it is known and where it is that of the contract.
 	effect atomic.Pointer[tools.Effect]
 
@@ -81,10 +83,9 @@ func (w *Worker) newAttempt(c work.Call) *attempt {
 		Reads: c.Reads, Checkpoints: c.Checkpoints, Approvals: c.Approvals, Answers: c.Answers, Note: c.Note, Anew: c.Anew, Client: c.Client,
 		Progress: func(done, total float64, message string) {
 			a.progress.Store(&work.Progress{Done: done, Total: total, Message: message})
-			if !w.progressed.Swap(true) {
-				w.wakeHeartbeat()
-			}
+			w.tellSoon()
 		},
+		Output: func(p []byte) { w.output(a, p) },
 		Record: a.record,
 		Undo:   func(ctx context.Context, u tools.Undo) (tools.Undone, error) { return w.undo(ctx, a, u) },
 		Spawn:  a.spawn,

@@ -97,7 +97,9 @@ func (w *Worker) changed() []*attempt {
 }
 
 // untold reports whether there is progress that the owner does not know yet.
-func (a *attempt) untold() bool { return a.progress.Load() != a.told.Load() }
+func (a *attempt) untold() bool {
+	return a.progress.Load() != a.told.Load() || a.tail.watched.Load()
+}
 
 // renewLeases renews the leases of attempts and tells their progress, one message at a time, so that the owner hears the
 // newest progress last. It ends the attempts that the owner wants ended. Without attempts there is nothing to say.
@@ -110,16 +112,21 @@ func (w *Worker) renewLeases(ctx context.Context, attempts []*attempt) error {
 	ctx, cancel := context.WithTimeout(ctx, max(w.interval(), beatTime))
 	defer cancel()
 	sent := w.cfg.Uptime()
-	reply, err := w.owner.Heartbeat(ctx, work.Heartbeat{Worker: w.cfg.Name, Queues: w.cfg.Queues, Calls: w.callHeartbeats(attempts)})
+	calls := w.callHeartbeats(attempts)
+	reply, err := w.owner.Heartbeat(ctx, work.Heartbeat{Worker: w.cfg.Name, Queues: w.cfg.Queues, Calls: calls})
 	if err != nil {
 		for _, a := range attempts {
 			a.told.Store(nil)
 		}
 		return err
 	}
-	for _, a := range attempts {
+	for i, a := range attempts {
 		a.renewed.Store(int64(sent))
+		if calls[i].Output != nil {
+			a.tail.told(calls[i].Output)
+		}
 	}
+	w.watch(attempts, reply.Show)
 	for _, ref := range reply.Stop {
 		if a := w.attempts.find(ref); a != nil {
 			a.cancel(leaseLost("the owner has given the call up"))
@@ -131,7 +138,7 @@ func (w *Worker) renewLeases(ctx context.Context, attempts []*attempt) error {
 func (w *Worker) callHeartbeats(attempts []*attempt) []work.CallHeartbeat {
 	heartbeats := make([]work.CallHeartbeat, len(attempts))
 	for i, a := range attempts {
-		heartbeats[i] = work.CallHeartbeat{Ref: a.Ref, Tool: a.Tool, Effect: a.resolved()}
+		heartbeats[i] = work.CallHeartbeat{Ref: a.Ref, Tool: a.Tool, Effect: a.resolved(), Output: w.pieceOf(a, false)}
 		if p := a.progress.Load(); p != nil {
 			a.told.Store(p)
 			shown := *p

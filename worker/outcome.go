@@ -32,6 +32,7 @@ type result struct {
 // conclude makes the outcome, notes it in the workspace and hands it over.
 func (w *Worker) conclude(ctx context.Context, a *attempt, res result, err error) {
 	close(a.over)
+	w.showRest(ctx, a)
 	o := work.Outcome{
 		Ref: a.Ref, Worker: w.cfg.Name, StartedAt: events.Time(a.began), Duration: w.cfg.Clock().Sub(a.began),
 		Effect: a.resolved(),

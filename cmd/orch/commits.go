@@ -39,6 +39,9 @@ type follower struct {
 	id      events.TaskID
 	// after is the revision that is known, seen the version of the progress.
 	after, seen uint64
+	// output asks for what programs write as well, from after the piece heard on.
+	output bool
+	heard  uint64
 	// redial finds the node again, which is lost for some time; nil gives up at once.
 	redial func(ctx context.Context, lost time.Duration) (session, error)
 	// tell is told when the connection breaks, and when it is back.
@@ -86,7 +89,7 @@ func (f *follower) release(ctx context.Context, first session) {
 
 // next waits for the next answer. It may hold no commits.
 func (f *follower) next(ctx context.Context) (orchestrator.WatchReply, error) {
-	request := orchestrator.WatchRequest{ID: f.id, After: f.after, Seen: f.seen, Wait: f.people.patience(watchWait), Limit: 500}
+	request := orchestrator.WatchRequest{ID: f.id, After: f.after, Seen: f.seen, Wait: f.people.patience(watchWait), Limit: 500, Output: f.output, Heard: f.heard}
 	reply, err := f.session.Watch(ctx, request)
 	if isLost(err) && f.redial != nil && ctx.Err() == nil {
 		f.tell("the connection to the node is lost; trying again")
@@ -97,6 +100,9 @@ func (f *follower) next(ctx context.Context) (orchestrator.WatchReply, error) {
 	}
 	if n := len(reply.Commits); n > 0 {
 		f.after = reply.Commits[n-1].Rev
+	}
+	if n := len(reply.Output); n > 0 {
+		f.heard = reply.Output[n-1].No
 	}
 	f.seen = reply.Version
 	return reply, nil

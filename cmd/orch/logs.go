@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -14,20 +15,23 @@ import (
 )
 
 // logsOptions are the flags of `orch logs`.
-type logsOptions struct{ follow bool }
+type logsOptions struct{ follow, noOutput bool }
 
 func newLogs(a *app) *cobra.Command {
 	var o logsOptions
 	cmd := &cobra.Command{
-		Use:               "logs ID",
-		Aliases:           []string{"log"},
-		Short:             "Print what a task logged and called",
+		Use:     "logs ID",
+		Aliases: []string{"log"},
+		Short:   "Print what a task logged and called",
+		Long: "Print what a task logged and called. With --follow also what the programs of running calls write, as it comes, in whole lines:\n" +
+			"who comes late gets the last 16 KiB. That is kept nowhere; the results of the calls are what counts.",
 		Example:           "  orch logs @last --follow",
 		Args:              takes("ID"),
 		ValidArgsFunction: a.completeIDs(1),
 		RunE:              func(cmd *cobra.Command, args []string) error { return a.logs(cmd.Context(), args[0], o) },
 	}
 	cmd.Flags().BoolVarP(&o.follow, "follow", "f", false, "go on until the task is over")
+	cmd.Flags().BoolVar(&o.noOutput, "no-output", false, "with --follow, leave out what programs write")
 	return cmd
 }
 
@@ -50,6 +54,7 @@ func (a *app) logs(ctx context.Context, text string, o logsOptions) error {
 			return nil
 		}
 		f := a.follower(s, id, l.rev)
+		f.output = !o.noOutput
 		defer f.release(ctx, s)
 		return l.follow(ctx, f)
 	})
@@ -57,15 +62,20 @@ func (a *app) logs(ctx context.Context, text string, o logsOptions) error {
 
 // follow writes what comes until the task is over.
 func (l *logBuilder) follow(ctx context.Context, f *follower) error {
+	shown := callOutput{log: l}
 	for {
 		reply, err := f.next(ctx)
 		if err != nil {
 			return err
 		}
+		shown.waiting = append(shown.waiting, reply.Output...)
 		for _, c := range reply.Commits {
-			if err := l.commit(c); err != nil {
+			if err := errors.Join(shown.beforeEnd(c), l.commit(c)); err != nil {
 				return err
 			}
+		}
+		if err := shown.rest(); err != nil {
+			return err
 		}
 		if reply.Over {
 			return nil

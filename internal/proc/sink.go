@@ -13,6 +13,7 @@ import (
 type sink struct {
 	mu       sync.Mutex
 	onOutput func(stream string, n int64)
+	output   func(p []byte)
 	secrets  *secret.Set
 	out, err stream
 }
@@ -31,7 +32,7 @@ func newSink(c Command) *sink {
 	if limit <= 0 {
 		limit = DefaultLimit
 	}
-	s := &sink{onOutput: c.OnOutput, secrets: c.Secrets}
+	s := &sink{onOutput: c.OnOutput, output: c.Output, secrets: c.Secrets}
 	s.out = stream{sink: s, name: "stdout", limit: limit, copy: c.Stdout}
 	s.err = stream{sink: s, name: "stderr", limit: limit}
 	return s
@@ -49,6 +50,9 @@ func (s *stream) Write(p []byte) (int, error) {
 		s.kept = append(s.kept, p[:min(int64(len(p)), room)]...)
 	}
 	s.seen += int64(len(p))
+	if s.sink.output != nil {
+		s.sink.output(p)
+	}
 	if s.sink.onOutput != nil {
 		s.sink.onOutput(s.name, s.seen)
 	}

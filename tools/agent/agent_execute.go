@@ -108,6 +108,7 @@ func (c Command) run(ctx context.Context, env *tools.Env, in agentExecuteIn) (ag
 	res, err := env.Exec.Run(ctx, proc.Command{
 		Name: argv[0], Args: argv[1:], Dir: dir, Stdin: stdin, Sandbox: sandbox,
 		Env:      map[string]string{"HOME": temp, "TMPDIR": temp, "GIT_CEILING_DIRECTORIES": filepath.Dir(env.Workspace)},
+		Output:   env.Output,
 		OnOutput: func(_ string, n int64) { env.Progress(float64(n), 0, "bytes of output") },
 	})
 	switch {

@@ -78,6 +78,7 @@ func build(ctx context.Context, env *tools.Env, in buildExecuteIn) (buildExecute
 	}
 	res, err := env.Exec.Run(ctx, proc.Command{
 		Name: "bash", Args: []string{"--noprofile", "--norc", "-c", command}, Dir: p.dir, Env: variables, Sandbox: env.Sandbox(),
+		Output: env.Output,
 	})
 	if err != nil {
 		return buildExecuteOut{}, err

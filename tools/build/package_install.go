@@ -273,7 +273,7 @@ func (j job) start(ctx context.Context, network bool, extra map[string]string, p
 	if ca := j.cfg.CAFile; network && ca != "" {
 		walls.Read = append(slices.Clone(walls.Read), ca)
 	}
-	res, err := j.env.Exec.Run(ctx, proc.Command{Name: program, Args: args, Dir: j.dir, Env: variables, Sandbox: walls})
+	res, err := j.env.Exec.Run(ctx, proc.Command{Name: program, Args: args, Dir: j.dir, Env: variables, Sandbox: walls, Output: j.env.Output})
 	if err == nil && res.ExitCode != 0 {
 		err = j.failed(program, res)
 	}

@@ -79,6 +79,7 @@ var bashExecute = tools.Define(tools.Spec{
 		Secrets: env.Secrets,
 		Sandbox: env.Sandbox(),
 		Timeout: time.Duration(in.Timeout) * time.Millisecond,
+		Output:  env.Output,
 		OnOutput: func(stream string, n int64) {
 			seen[stream] = n
 			env.Progress(float64(seen["stdout"]+seen["stderr"]), 0, "bytes of output")

@@ -51,7 +51,7 @@ var shellExec = shellExecTool{tools.Define(tools.Spec{
 	}
 	res, err := env.Exec.Run(ctx, proc.Command{
 		Name: in.Command, Args: in.Args, Dir: env.Root.Name(), Env: environment(env.Workspace),
-		Sandbox: proc.Sandbox{Read: env.Reach()},
+		Sandbox: proc.Sandbox{Read: env.Reach()}, Output: env.Output,
 	})
 	if err != nil {
 		return shellExecOut{}, withOutput(err, res)

@@ -71,10 +71,19 @@ func (g *goEvents) line(line []byte) {
 	switch e.Action {
 	case "output":
 		g.say(key, e.Output)
+		g.suite.show(e.Output)
 	case "build-output":
 		g.say(e.ImportPath, e.Output)
+		g.suite.show(e.Output)
 	case "pass", "skip", "fail":
 		g.ended(e, key)
+	}
+}
+
+// show shows output to those who watch.
+func (s *suite) show(text string) {
+	if s.env.Output != nil {
+		s.env.Output([]byte(text))
 	}
 }
 

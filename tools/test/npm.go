@@ -91,7 +91,7 @@ func (s *suite) programWith(ctx context.Context, vars map[string]string, dir, na
 	}
 	env := map[string]string{"HOME": s.home, "TMPDIR": temp, "CI": "1", "NO_COLOR": "1", "CARGO_TARGET_DIR": filepath.Join(temp, "target")}
 	maps.Copy(env, vars)
-	return s.env.Exec.Run(ctx, proc.Command{Name: name, Args: args, Dir: dir, Limit: maxReport, Env: env, Sandbox: s.sandbox()})
+	return s.env.Exec.Run(ctx, proc.Command{Name: name, Args: args, Dir: dir, Limit: maxReport, Env: env, Sandbox: s.sandbox(), Output: s.env.Output})
 }
 
 // summary reads the numbers of passed, failed and skipped tests from the last lines of a test runner.

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/orchestrator"
+)
+
+// callOutput shows what the programs of running calls write, below the log of their task.
+type callOutput struct {
+	log *logBuilder
+	// waiting are the pieces that were not written yet, in order.
+	waiting []orchestrator.Output
+	// ends are where the last piece of each attempt has ended.
+	ends map[string]int64
+}
+
+// beforeEnd writes the output of the calls that a commit ends: it comes before their results.
+func (o *callOutput) beforeEnd(c orchestrator.CommitView) error {
+	for _, e := range c.Events {
+		var step string
+		switch d := e.Data.(type) {
+		case *events.Succeeded:
+			step = d.Step
+		case *events.StepError:
+			step = d.Step
+		case *events.Retrying:
+			step = d.Step
+		default:
+			continue
+		}
+		if err := o.write(func(p orchestrator.Output) bool { return p.Step == step }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rest writes what is left.
+func (o *callOutput) rest() error { return o.write(func(orchestrator.Output) bool { return true }) }
+
+func (o *callOutput) write(of func(orchestrator.Output) bool) error {
+	var later []orchestrator.Output
+	for _, p := range o.waiting {
+		if !of(p) {
+			later = append(later, p)
+			continue
+		}
+		if err := o.piece(p); err != nil {
+			return err
+		}
+	}
+	o.waiting = later
+	return nil
+}
+
+func (o *callOutput) piece(p orchestrator.Output) error {
+	if o.ends == nil {
+		o.ends = map[string]int64{}
+	}
+	key := fmt.Sprintf("%s#%d", p.Step, p.Attempt)
+	if left := p.From - o.ends[key]; left > 0 {
+		if err := o.line(p.Step, fmt.Sprintf("… %d bytes are left out", left)); err != nil {
+			return err
+		}
+	}
+	o.ends[key] = p.To
+	for line := range strings.Lines(strings.ReplaceAll(p.Text, "\r\n", "\n")) {
+		if err := o.line(p.Step, strings.TrimSuffix(line, "\n")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *callOutput) line(step, text string) error {
+	if i := strings.LastIndexByte(strings.TrimSuffix(text, "\r"), '\r'); i >= 0 {
+		text = text[i+1:] // a line that was written over
+	}
+	return o.log.write(logEntry{At: o.log.app.now(), State: o.log.state, Level: "OUTPUT", Step: step, Message: step + ": " + text})
+}
