@@ -24,12 +24,13 @@ type linker struct {
 	sections map[string]string // the section of each top-level id
 	parents  map[string]string // the for_each of each id within a `do`
 	takes    *shape            // the inputs
+	results  map[*Step]*shape  // what is known of results, by step
 }
 
 // link checks what is between the steps of a plan and returns its program, which is only whole when
 // there are no problems.
 func (l *loader) link(p *Plan) *Program {
-	k := &linker{loader: l, plan: p, at: l.origins[p], sections: map[string]string{}, parents: map[string]string{}}
+	k := &linker{loader: l, plan: p, at: l.origins[p], sections: map[string]string{}, parents: map[string]string{}, results: map[*Step]*shape{}}
 	k.inputs = k.linkInputs()
 	k.declare()
 	pr := &Program{plan: p, inputs: k.inputs, byID: map[string]*Node{}}

@@ -17,8 +17,12 @@ import (
 const (
 	matrixInclude = "include"
 	matrixExclude = "exclude"
-	// maxEntries bounds the entries of each of them, which are compared with all items.
+	// maxEntries bounds the entries of each of them.
 	maxEntries = 256
+	// maxAxes bounds the axes, and the values of an entry.
+	maxAxes = 32
+	// maxPairs bounds how many pairs of an item and an entry are compared.
+	maxPairs = 100_000
 	// defaultMatrix is the name of an item of a matrix in expressions.
 	defaultMatrix = "matrix"
 )
@@ -29,6 +33,10 @@ func (c cursor) matrix() any {
 		return c.node.Value
 	}
 	pairs := c.pairs()
+	if len(pairs) > maxAxes+2 { // include and exclude are none
+		c.report(fmt.Sprintf("the matrix has more than %d axes", maxAxes), "")
+		return map[string]any{}
+	}
 	for _, p := range pairs {
 		computed := p.value.node.Kind == yaml.ScalarNode && isExpression(p.value.node.Value)
 		switch {
@@ -121,6 +129,9 @@ func (n *Node) combine(v any) ([]any, error) {
 	if !known {
 		return nil, n.invalid("matrix gives %s, not an object", typeName(v))
 	}
+	if len(names) > maxAxes {
+		return nil, n.invalid("matrix has %d axes, more than %d", len(names), maxAxes)
+	}
 	object, _ := v.(map[string]any)
 	items, err := n.product(object, names)
 	if err != nil {
@@ -133,6 +144,10 @@ func (n *Node) combine(v any) ([]any, error) {
 	included, err := n.combinations(object, matrixInclude)
 	if err != nil {
 		return nil, err
+	}
+	if pairs := len(items) * (len(excluded) + len(included)); pairs > maxPairs {
+		return nil, n.invalid("matrix has %d items and %d entries of include and exclude: %d pairs to compare, more than %d",
+			len(items), len(excluded)+len(included), pairs, maxPairs)
 	}
 	items = slices.DeleteFunc(items, func(item combination) bool {
 		return slices.ContainsFunc(excluded, func(e combination) bool { return item.fits(e, sortedKeys(e)) })
@@ -166,28 +181,30 @@ func (n *Node) product(object map[string]any, names []string) ([]combination, er
 	if len(names) == 0 {
 		return nil, nil
 	}
-	items := []combination{{}}
-	for _, name := range names {
+	values, size := make([][]json.RawMessage, len(names)), 1
+	for i, name := range names {
 		list, ok := object[name].([]any)
 		if !ok {
 			return nil, n.invalid("the axis %s of matrix gives %s, not a list", name, typeName(object[name]))
 		}
-		if len(items)*len(list) > MaxItems {
+		if size *= len(list); size > MaxItems {
 			return nil, n.invalid("the matrix has more than %d items", MaxItems)
 		}
-		next := make([]combination, 0, len(items)*len(list))
-		for _, item := range items {
-			for _, value := range list {
-				raw, err := encode(value)
-				if err != nil {
-					return nil, err
-				}
-				more := maps.Clone(item)
-				more[name] = raw
-				next = append(next, more)
+		for _, value := range list {
+			raw, err := encode(value)
+			if err != nil {
+				return nil, err
 			}
+			values[i] = append(values[i], raw)
 		}
-		items = next
+	}
+	items := make([]combination, size)
+	for at := range items {
+		items[at] = make(combination, len(names))
+		for i, rest := len(names)-1, at; i >= 0; i-- {
+			items[at][names[i]] = values[i][rest%len(values[i])]
+			rest /= len(values[i])
+		}
 	}
 	return items, nil
 }
@@ -209,6 +226,9 @@ func (n *Node) combinations(object map[string]any, key string) ([]combination, e
 		fields, ok := entry.(map[string]any)
 		if !ok {
 			return nil, n.invalid("`%s` of matrix holds %s, not an object", key, typeName(entry))
+		}
+		if len(fields) > maxAxes {
+			return nil, n.invalid("an entry of `%s` of matrix has %d values, more than %d", key, len(fields), maxAxes)
 		}
 		found[i] = combination{}
 		for name, value := range fields {

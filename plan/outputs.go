@@ -13,7 +13,10 @@ func stepStates() []string {
 
 // resultOf is the shape of steps.<id>.
 func (k *linker) resultOf(s *Step) *shape {
-	return &shape{fields: map[string]*shape{"output": k.outputOf(s), "state": oneOfWords(stepStates()...)}}
+	if k.results[s] == nil { // a plan may refer to it many times
+		k.results[s] = &shape{fields: map[string]*shape{"output": k.outputOf(s), "state": oneOfWords(stepStates()...)}}
+	}
+	return k.results[s]
 }
 
 // outputOf is what is known of the output of a step.
