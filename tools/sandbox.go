@@ -1,6 +1,8 @@
 package tools
 
 import (
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -14,19 +16,75 @@ const UndoFolder = ".undo"
 // Sandbox is the usual confinement of a child process: it reads the root, writes in the workspace of the
 // task and at the further places, and has a loopback network of its own, so that tests can start servers.
 // A call that somebody has approved writes in the root. One whose session writes in the project does so too, but for what
-// makes git and orch run or obey something: hooks and settings.
+// makes git and orch run or obey something: repositories and settings.
 func (e *Env) Sandbox(write ...string) proc.Sandbox {
+	return e.sandbox(func(repository string) []string { return []string{repository} }, write...)
+}
+
+// GitSandbox is Sandbox for a script that calls git alone: it writes in repositories, but for what makes git run or obey something.
+func (e *Env) GitSandbox() proc.Sandbox {
+	e.GitAlone = true
+	return e.sandbox(func(repository string) []string {
+		keep := make([]string, len(steersGit))
+		for i, name := range steersGit {
+			keep[i] = filepath.Join(repository, name)
+		}
+		return keep
+	})
+}
+
+// steersGit are the files and folders of a repository that make git run something, or take its settings from elsewhere.
+var steersGit = []string{"hooks", "config", "config.worktree", "commondir", "gitdir", "modules", "worktrees", "info"}
+
+func (e *Env) sandbox(keep func(repository string) []string, write ...string) proc.Sandbox {
 	s := proc.Sandbox{Read: e.Reach(), Write: slices.Concat([]string{e.Workspace}, e.Writable, write), Loopback: true}
+	if e.Approval != "" {
+		s.Write = append(s.Write, e.Reach()...)
+		return s
+	}
 	for _, place := range e.Writable {
 		s.Keep = append(s.Keep, filepath.Join(place, ".git", "hooks"), filepath.Join(place, ".git", "config"), filepath.Join(place, ".orch"))
+		for _, repository := range repositories(place) {
+			if info, err := os.Lstat(repository); err == nil && !info.IsDir() {
+				s.KeepInView = append(s.KeepInView, repository) // it names the folder of a repository
+				continue
+			}
+			s.KeepInView = append(s.KeepInView, keep(repository)...)
+		}
 	}
 	if len(e.Writable) > 0 {
 		s.Keep = append(s.Keep, filepath.Join(filepath.Dir(e.Workspace), UndoFolder))
 	}
-	if e.Approval != "" {
-		s.Write, s.Keep = append(s.Write, e.Reach()...), nil
-	}
 	return s
+}
+
+const (
+	// maxRepositories bounds the repositories below a place that are kept, maxLooked the files and folders that are looked at for them.
+	maxRepositories, maxLooked = 64, 50_000
+)
+
+// madeAgain are folders that programs fill and that nobody keeps repositories in.
+var madeAgain = []string{"node_modules", ".venv", "venv", "target", "__pycache__"}
+
+// repositories are the places named .git in a folder and below it.
+func repositories(place string) (found []string) {
+	looked := 0
+	_ = filepath.WalkDir(place, func(path string, d fs.DirEntry, err error) error {
+		looked++
+		switch {
+		case err != nil && path == place || looked > maxLooked || len(found) == maxRepositories:
+			return fs.SkipAll
+		case d.Name() == ".git":
+			found = append(found, path)
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+		case d.IsDir() && (err != nil || path != place && slices.Contains(madeAgain, d.Name())):
+			return fs.SkipDir
+		}
+		return nil
+	})
+	return found
 }
 
 // Start is the absolute path of the directory in which a call starts that names none: the project of its session, else

@@ -173,11 +173,15 @@ func (w *Worker) invoke(ctx context.Context, a *attempt) (json.RawMessage, error
 		time.AfterFunc(w.cfg.Grace, func() { w.abandon(ctx, a) })
 	})
 	defer disarm()
-	keep := w.keepProject(ctx, a)
+	keep, guard := w.keepProject(ctx, a), a.guardObeyed()
 	failpoint.Pass(failpoint.BeforeEffect)
 	output, err := a.tool.Call(ctx, &a.env, a.arguments())
 	failpoint.Pass(failpoint.AfterEffect)
+	made := guard()
 	keep()
+	if err == nil {
+		err = made
+	}
 	if err != nil && ctx.Err() != nil && !hasNote(err) {
 		return nil, context.Cause(ctx)
 	}

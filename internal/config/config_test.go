@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -181,4 +182,14 @@ func TestProjectFileHasLimits(t *testing.T) {
 	require.NoError(t, config.Parse(&c, "f.yaml", []byte("root: src\n"), project, home))
 	require.NoError(t, config.Parse(&c, "f.yaml", []byte("git_conventions: '^[A-Z]+-[0-9]+ '\n"), project, home))
 	assert.Equal(t, "/work/project/src", c.Root)
+}
+
+// A pipe in the place of a settings file is refused: nobody may write to it.
+func TestAPipeIsNoSettingsFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, ".orch"), 0o700))
+	require.NoError(t, exec.CommandContext(t.Context(), "mkfifo", filepath.Join(dir, ".orch", "config.yaml")).Run())
+	_, err := config.Load(config.Sources{Getenv: env(nil), Dir: dir, Home: t.TempDir()})
+	assert.ErrorContains(t, err, "is no regular file")
 }

@@ -22,6 +22,9 @@ const maxFile = 64 << 10
 
 // loadFile applies a file, if there is one. Its relative paths are relative to dir.
 func loadFile(c *Config, path, dir, home string) error {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return fault.New(fault.ValidationError, "%s is no regular file", path) // one without a writer would be waited for
+	}
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -40,7 +40,7 @@ func (r *Runner) confinement(c Command) (*confinement, error) {
 	if r.mode == Off {
 		return nil, nil //nolint:nilnil // no walls, no error
 	}
-	if err := errors.Join(absolute("sandbox.read", c.Sandbox.Read), absolute("sandbox.write", c.Sandbox.Write), absolute("sandbox.hidden", c.Sandbox.Hidden), absolute("sandbox.keep", c.Sandbox.Keep)); err != nil {
+	if err := errors.Join(absolute("sandbox.read", c.Sandbox.Read), absolute("sandbox.write", c.Sandbox.Write), absolute("sandbox.hidden", c.Sandbox.Hidden), absolute("sandbox.keep", c.Sandbox.Keep), absolute("sandbox.keep_in_view", c.Sandbox.KeepInView)); err != nil {
 		return nil, err
 	}
 	support := r.support()

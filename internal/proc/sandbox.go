@@ -45,6 +45,8 @@ type Sandbox struct {
 	// Keep names files and folders below places of Write that it reads but must not change, nor put something else in the place
 	// of. Those that do not exist count for nothing. Without mount namespaces the folders above them get no new entries.
 	Keep []string
+	// KeepInView is Keep for what would be too much without mount namespaces: there it counts for nothing.
+	KeepInView []string
 	// Undeny names places that the command reaches although its call does not (Bounds.Denied): for programs whose output
 	// the caller holds against what is denied.
 	Undeny []string

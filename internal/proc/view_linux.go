@@ -73,7 +73,7 @@ func newView(s Sandbox, shared, always []string) view {
 
 // kept lists what a command keeps as it is, with the folders up to the one that it writes.
 func kept(s Sandbox) (all view) {
-	for _, path := range s.Keep {
+	for _, path := range slices.Concat(s.Keep, s.KeepInView) {
 		path = filepath.Clean(path)
 		for _, write := range s.Write {
 			if write = filepath.Clean(write); write == path || !within(path, write) {

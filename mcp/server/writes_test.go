@@ -181,6 +181,23 @@ func TestOnlyWhatIsOfferedIsOpened(t *testing.T) {
 	require.ErrorContains(t, err, "opens nothing")
 }
 
+// What programs of a session make and git or orch would obey is set aside; git itself makes repositories.
+func TestWhatWouldBeObeyedIsSetAside(t *testing.T) {
+	t.Parallel()
+	n := startNode(t)
+	require.NoError(t, os.WriteFile(filepath.Join(n.root, "Makefile"), []byte("all: ; mkdir -p $(AT) && echo made > $(AT)/config\n"), 0o600))
+	call := n.writing(t, "allow", "ada.operator")
+	for _, at := range []string{".orch", ".git"} {
+		answer := call("BASH_EXECUTE", bash("make AT="+at))
+		assert.Contains(t, answer, "PROTECTED_PATH")
+		assert.Contains(t, answer, "set-aside"+at)
+		assert.NoDirExists(t, filepath.Join(n.root, at))
+	}
+	assert.Contains(t, call("BASH_EXECUTE", bash("make AT=other")), `"exit_code":0`)
+	assert.Contains(t, call("BASH_EXECUTE", bash("git init -q")), `"exit_code":0`)
+	assert.DirExists(t, filepath.Join(n.root, ".git"))
+}
+
 // What a session has changed in the project, by files and by commands, is in the log and is put back when a person lets it.
 func TestUndoOverMCP(t *testing.T) {
 	t.Parallel()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/proc"
+	"github.com/orch-dev/orch/policy"
 	"github.com/orch-dev/orch/tools"
 )
 
@@ -70,6 +71,10 @@ var bashExecute = tools.Define(tools.Spec{
 	if err != nil {
 		return bashExecuteOut{}, err
 	}
+	sandbox := env.Sandbox
+	if len(in.Env)+len(in.Argv) == 0 && policy.OnlyGit(in.Command) {
+		sandbox = func(...string) proc.Sandbox { return env.GitSandbox() }
+	}
 	seen := map[string]int64{}
 	res, err := env.Exec.Run(ctx, proc.Command{
 		Name:    "bash",
@@ -77,7 +82,7 @@ var bashExecute = tools.Define(tools.Spec{
 		Dir:     dir,
 		Env:     variables,
 		Secrets: env.Secrets,
-		Sandbox: env.Sandbox(),
+		Sandbox: sandbox(),
 		Timeout: time.Duration(in.Timeout) * time.Millisecond,
 		Output:  env.Output,
 		OnOutput: func(stream string, n int64) {
@@ -89,12 +94,20 @@ var bashExecute = tools.Define(tools.Spec{
 		return bashExecuteOut{}, withOutput(err, res)
 	}
 	stdout, cutOut := fitJSON(res.Stdout)
-	stderr, cutErr := fitJSON(res.Stderr)
+	stderr, cutErr := fitJSON(res.Stderr + repositoryHint(res))
 	return bashExecuteOut{
 		Stdout: stdout, Stderr: stderr, ExitCode: res.ExitCode,
 		DurationMS: res.Duration.Milliseconds(), Truncated: res.Truncated || cutOut || cutErr,
 	}, nil
 })
+
+// repositoryHint says what to do where a script could not write in a repository.
+func repositoryHint(res proc.Result) string {
+	if res.ExitCode == 0 || !strings.Contains(res.Stderr, "Read-only file system") || !strings.Contains(res.Stderr, ".git/") {
+		return ""
+	}
+	return "orch: only a command that calls nothing but git writes in .git; call git in a command of its own\n"
+}
 
 // environment returns the variables of the command.
 func (in bashExecuteIn) environment(workspace string) (map[string]string, error) {
