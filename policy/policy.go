@@ -31,7 +31,7 @@ type Config struct {
 	ReadOnly bool
 	// Protected are glob patterns (with **) of paths below Root that must not be written or deleted
 	// outside the task's own workspace. A pattern without a slash fits the last element at any depth.
-	// Default, when nil: go.mod and Makefile.
+	// Default, when nil: go.mod and Makefile, also as make spells it otherwise.
 	Protected []string
 	// AllowSecrets are regular expressions (RE2). A finding whose text matches one of them is no
 	// secret, and neither is a file whose name matches one, such as `^\.env\.example$`.
@@ -63,7 +63,7 @@ func New(cfg Config) (*Policy, error) {
 		cfg.Working = filepath.Join(cfg.Root, "Working")
 	}
 	if cfg.Protected == nil {
-		cfg.Protected = []string{"go.mod", "Makefile"}
+		cfg.Protected = []string{"go.mod", "Makefile", "makefile", "GNUmakefile"}
 	}
 	if cfg.Branches == nil {
 		cfg.Branches = []string{"main", "master", "release/*"}

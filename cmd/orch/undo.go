@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator"
@@ -131,7 +132,7 @@ func undoneLines(restored, removed, conflicts []string) (lines []string) {
 		paths []string
 	}{{"restored", restored}, {"removed", removed}, {"changed since", conflicts}} {
 		for _, path := range list.paths {
-			lines = append(lines, list.how+"  "+path)
+			lines = append(lines, list.how+"  "+screen.Escape(path))
 		}
 	}
 	return lines

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/sha1" //nolint:gosec // the ids of git
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -14,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/pathguard"
@@ -44,43 +46,64 @@ func (s *Store) Undo(ctx context.Context, root *pathguard.Root, session, task st
 	report := Report{Restored: []string{}, Removed: []string{}, Conflicts: []string{}}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.open(ctx, false); err != nil {
+	if err := s.open(ctx); err != nil {
 		return report, err
 	}
 	all, err := s.movedBy(ctx, session, task)
 	if err != nil {
 		return report, err
 	}
-	var write []string
+	write := judge(root, all, force, &report)
+	if dry {
+		return report, nil
+	}
+	err = s.put(ctx, root, &report, write)
+	return report, err
+}
+
+// judge says what is to become of each path. Folders come before what is below them: what is removed hides nothing there any more. What
+// cannot be looked at is a conflict.
+func judge(root *pathguard.Root, all map[string]moved, force bool, report *Report) (write []string) {
+	goes := map[string]bool{}
 	for _, path := range slices.Sorted(maps.Keys(all)) {
 		m := all[path]
-		switch now, err := versionAt(root, path); {
-		case root.Lacks(path):
+		now, err := versionAt(root, path)
+		if above(path, goes) {
+			now, err = missing(), nil
+		}
+		switch {
+		case root.Lacks(path), err != nil:
 			report.Conflicts = append(report.Conflicts, path)
-		case err != nil:
-			return report, err
 		case now == m.want:
 		case now != m.have && !force:
 			report.Conflicts = append(report.Conflicts, path)
 		case m.want.absent():
-			report.Removed = append(report.Removed, path)
+			report.Removed, goes[path] = append(report.Removed, path), true
 		default:
 			report.Restored, write = append(report.Restored, path), append(write, m.want.mode+" "+m.want.id+"\t"+path)
 		}
 	}
-	if dry {
-		return report, nil
-	}
-	return report, s.put(ctx, root, report, write)
+	return write
 }
 
-// put removes and writes what a report says.
-func (s *Store) put(ctx context.Context, root *pathguard.Root, report Report, write []string) error {
-	for _, path := range report.Removed {
-		if err := root.Remove(path); err != nil && !fault.Has(err, fault.NotFound) {
-			return err
+// above reports whether a folder that a path lies in is one of those that go.
+func above(path string, goes map[string]bool) bool {
+	for dir := filepath.Dir(path); dir != "."; dir = filepath.Dir(dir) {
+		if goes[dir] {
+			return true
 		}
 	}
+	return false
+}
+
+// put removes and writes what a report says. What cannot be is a conflict then.
+func (s *Store) put(ctx context.Context, root *pathguard.Root, report *Report, write []string) error {
+	report.Removed = report.keep(report.Removed, func(path string) error {
+		if err := root.Remove(path); !fault.Has(err, fault.NotFound) {
+			return err
+		}
+		return nil
+	})
 	if len(write) == 0 {
 		return nil
 	}
@@ -92,12 +115,21 @@ rm -f "$GIT_INDEX_FILE"; exit $code`
 	if _, err := s.git(ctx, strings.Join(write, "\x00")+"\x00", script); err != nil {
 		return err
 	}
-	for _, path := range report.Restored {
-		if err := s.putOne(root, temp, path); err != nil {
-			return err
-		}
-	}
+	report.Restored = report.keep(report.Restored, func(path string) error { return s.putOne(root, temp, path) })
 	return nil
+}
+
+// keep does something with each path, and makes those where it fails conflicts.
+func (r *Report) keep(paths []string, do func(path string) error) []string {
+	done := []string{}
+	for _, path := range paths {
+		if err := do(path); err != nil {
+			r.Conflicts = append(r.Conflicts, path)
+			continue
+		}
+		done = append(done, path)
+	}
+	return done
 }
 
 // putOne moves one file to where it was. It keeps the mode of the one that is there now; one that is new is for its owner alone.
@@ -118,6 +150,11 @@ func (s *Store) putOne(root *pathguard.Root, temp, path string) error {
 	}
 	if err := root.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
+	}
+	if now, err := root.Lstat(path); err == nil && now.IsDir() {
+		if err := root.Remove(path); err != nil { // an empty one is left of what was removed
+			return err
+		}
 	}
 	rel, err := s.root.ResolveEntry(from)
 	if err != nil {
@@ -217,11 +254,13 @@ func (s *Store) collect(ctx context.Context, all map[string]moved, before logged
 	return nil
 }
 
+func missing() version { return version{"000000", strings.Repeat("0", 40)} }
+
 // versionAt is what is at a path now, in the words of git.
 func versionAt(root *pathguard.Root, path string) (version, error) {
-	none := version{"000000", strings.Repeat("0", 40)}
+	none := missing()
 	info, err := root.Lstat(path)
-	if fault.Has(err, fault.NotFound) || err == nil && info.IsDir() {
+	if fault.Has(err, fault.NotFound) || errors.Is(err, syscall.ENOTDIR) || err == nil && info.IsDir() {
 		return none, nil
 	}
 	if err != nil {

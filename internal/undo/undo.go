@@ -6,6 +6,7 @@
 package undo
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io/fs"
@@ -81,7 +82,7 @@ type Changed struct {
 func (s *Store) Begin(ctx context.Context, session, call string, paths []string) (*Change, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.open(ctx, len(paths) == 0); err != nil {
+	if err := s.open(ctx); err != nil {
 		return nil, err
 	}
 	c := &Change{store: s, session: session, call: call, paths: paths}
@@ -110,24 +111,24 @@ func (c *Change) End(ctx context.Context) ([]Changed, error) {
 }
 
 // commit takes over what is there, and puts it on the branch of the session. The message says when, which call, and its paths.
-func (c *Change) commit(ctx context.Context, files, when string) (string, error) {
+func (c *Change) commit(ctx context.Context, files listing, when string) (string, error) {
+	if files.gone != "" {
+		if _, err := c.store.git(ctx, files.gone, "git update-index --force-remove -z --stdin"); err != nil {
+			return "", err
+		}
+	}
 	message := []string{when + " " + c.call, ""}
 	for _, path := range c.paths {
 		message = append(message, strconv.Quote(path))
 	}
-	return c.store.git(ctx, files, add(len(c.paths) == 0)+commit, "UNDO_REF=refs/undo/"+c.session, "UNDO_MESSAGE="+strings.Join(message, "\n"))
+	return c.store.git(ctx, files.there, take+commit, "UNDO_REF=refs/undo/"+c.session, "UNDO_MESSAGE="+strings.Join(message, "\n"))
 }
 
 // ErrTooLarge says that the root has more files than are kept before a program runs.
 var ErrTooLarge = errors.New("the root has too many files to keep them before a program runs")
 
-// open makes the repository, and counts the files of the root when all are to be kept.
-func (s *Store) open(ctx context.Context, all bool) error {
-	if all {
-		if err := s.small(); err != nil {
-			return err
-		}
-	}
+// open makes the repository.
+func (s *Store) open(ctx context.Context) error {
 	if s.ready {
 		return nil
 	}
@@ -138,7 +139,7 @@ func (s *Store) open(ctx context.Context, all bool) error {
 	if err := s.root.MkdirAll(rel, 0o700); err != nil {
 		return err
 	}
-	_, err = s.git(ctx, "", `git init -q "$GIT_DIR" && git config core.compression 0 && git config gc.auto 0 && mkdir -p "$GIT_DIR/info" &&
+	_, err = s.git(ctx, "", `git init -q "$GIT_DIR" && git config core.compression 0 && git config gc.auto 0 && git config core.protectNTFS false && git config core.protectHFS false && mkdir -p "$GIT_DIR/info" &&
 printf '* -text -filter -ident -working-tree-encoding -merge\n' >"$GIT_DIR/info/attributes"`)
 	if err == nil {
 		err = s.sweep(ctx)
@@ -169,11 +170,13 @@ func (s *Store) sweep(ctx context.Context) error {
 	return err
 }
 
-// small returns ErrTooLarge for a root with too many files.
-func (s *Store) small() error {
+// everything lists the files of the root whose changes are kept, in git's words: ErrTooLarge when it has too many. Those of repositories
+// below the root are among them; what git cannot keep, such as a pipe, counts as not there.
+func (s *Store) everything() (string, error) {
 	if s.now().Before(s.large) {
-		return ErrTooLarge
+		return "", ErrTooLarge
 	}
+	var list strings.Builder
 	left := s.Max
 	err := filepath.WalkDir(s.root.Name(), func(path string, entry fs.DirEntry, err error) error {
 		switch {
@@ -185,25 +188,70 @@ func (s *Store) small() error {
 		if left--; left < 0 {
 			return ErrTooLarge
 		}
+		if rel, err := filepath.Rel(s.root.Name(), path); err == nil && keepable(entry) {
+			list.WriteString(rel + "\x00")
+		}
 		return nil
 	})
 	if errors.Is(err, ErrTooLarge) {
 		s.large = s.now().Add(recount)
 	}
-	return err
+	return list.String(), err
 }
 
-// filesAt lists the files at paths, with those below folders, for git: each ends with NUL.
-func (s *Store) filesAt(ctx context.Context, paths []string) (string, error) {
+// keepable reports whether git can keep an entry: a file or a link, but for what names a repository.
+func keepable(entry fs.DirEntry) bool {
+	return (entry.Type().IsRegular() || entry.Type() == fs.ModeSymlink) && !strings.EqualFold(entry.Name(), ".git")
+}
+
+// listing are files in git's words: each ends with NUL.
+type listing struct {
+	// there are those that are there, gone those that were known and are not.
+	there, gone string
+}
+
+// filesAt lists the files at paths, with those below folders, or all of the root when there are no paths.
+func (s *Store) filesAt(ctx context.Context, paths []string) (listing, error) {
+	there, err := s.there(ctx, paths)
+	if err != nil {
+		return listing{}, err
+	}
+	known, err := s.git(ctx, "", "git ls-files -z")
+	if err != nil {
+		return listing{}, err
+	}
+	here := map[string]bool{}
+	for path := range strings.SplitSeq(there, "\x00") {
+		here[path] = true
+	}
+	var gone strings.Builder
+	for path := range strings.SplitSeq(known, "\x00") {
+		if !here[path] && path != "" && covers(paths, path) {
+			gone.WriteString(path + "\x00")
+		}
+	}
+	return listing{there, gone.String()}, nil
+}
+
+// there lists the files that are at paths.
+func (s *Store) there(ctx context.Context, paths []string) (string, error) {
+	if len(paths) == 0 {
+		return s.everything()
+	}
 	var list strings.Builder
 	for _, path := range paths {
 		info, err := s.root.Lstat(path)
-		if err != nil || !info.IsDir() {
-			list.WriteString(path + "\x00")
+		switch {
+		case err != nil:
+			continue
+		case !info.IsDir():
+			if keepable(fs.FileInfoToDirEntry(info)) {
+				list.WriteString(path + "\x00")
+			}
 			continue
 		}
 		err = s.root.Walk(ctx, path, func(rel string, entry fs.DirEntry) error {
-			if !entry.IsDir() {
+			if keepable(entry) {
 				list.WriteString(rel + "\x00")
 			}
 			return nil
@@ -215,15 +263,8 @@ func (s *Store) filesAt(ctx context.Context, paths []string) (string, error) {
 	return list.String(), nil
 }
 
-// add is the script that takes over what is there: everything, or what standard input lists. What was known below a listed
-// folder and is gone is removed.
-func add(all bool) string {
-	if !all {
-		return "git update-index --add --remove --replace -z --stdin || exit\n"
-	}
-	without := "':(exclude,glob)**/" + strings.Join(skipped(), "/**' ':(exclude,glob)**/") + "/**'"
-	return "git add -A -f -- . " + without + ` ":(exclude,literal)$UNDO_WORKING" 2>/dev/null || exit` + "\n"
-}
+// take is the script that takes over the listed files. A path that was a folder, or is one now, takes the place of the other.
+const take = "git update-index --add --remove --replace -z --stdin || exit\n"
 
 // commit is the script that puts the tree of the index on a branch, and prints the commit.
 const commit = `tree=$(git write-tree) || exit
@@ -234,21 +275,18 @@ git update-ref "$UNDO_REF" "$c" && echo "$c"
 
 // git runs a script with the repository and the root, and returns its output without the last line end.
 func (s *Store) git(ctx context.Context, stdin, script string, variables ...string) (string, error) {
-	working, err := filepath.Rel(s.root.Name(), s.working)
-	if err != nil {
-		return "", err
-	}
 	env := map[string]string{
 		"GIT_DIR": filepath.Join(s.dir, "git"), "GIT_WORK_TREE": s.root.Name(), "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null",
 		"GIT_AUTHOR_NAME": "orch", "GIT_AUTHOR_EMAIL": "orch", "GIT_COMMITTER_NAME": "orch", "GIT_COMMITTER_EMAIL": "orch",
-		"GIT_OPTIONAL_LOCKS": "0", "HOME": s.dir, "UNDO_WORKING": working,
+		"GIT_OPTIONAL_LOCKS": "0", "HOME": s.dir,
 	}
 	for _, v := range variables {
 		name, value, _ := strings.Cut(v, "=")
 		env[name] = value
 	}
+	var out bytes.Buffer // names of files are bytes
 	res, err := s.exec.Run(ctx, proc.Command{
-		Name: "sh", Args: []string{"-c", script}, Dir: s.root.Name(), Stdin: stdin, Timeout: maxTime, Limit: maxListed, Env: env,
+		Name: "sh", Args: []string{"-c", script}, Dir: s.root.Name(), Stdin: stdin, Timeout: maxTime, Stdout: &out, Env: env,
 		Sandbox: proc.Sandbox{Read: []string{s.root.Name()}, Write: []string{s.dir}},
 	})
 	switch {
@@ -256,10 +294,10 @@ func (s *Store) git(ctx context.Context, stdin, script string, variables ...stri
 		return "", err
 	case res.ExitCode != 0:
 		return "", fault.New(fault.ExecFailed, "git cannot keep what is in the root: %s", strings.TrimSpace(res.Stderr))
-	case res.Truncated:
+	case out.Len() > maxListed:
 		return "", fault.New(fault.ExecFailed, "git says more of the root than is read")
 	}
-	return strings.TrimSuffix(res.Stdout, "\n"), nil
+	return strings.TrimSuffix(out.String(), "\n"), nil
 }
 
 // covers reports whether a path is one of those of a call, or below one; a call without paths has all.
