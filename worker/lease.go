@@ -136,9 +136,13 @@ func (w *Worker) renewLeases(ctx context.Context, attempts []*attempt) error {
 }
 
 func (w *Worker) callHeartbeats(attempts []*attempt) []work.CallHeartbeat {
-	heartbeats := make([]work.CallHeartbeat, len(attempts))
+	heartbeats, room := make([]work.CallHeartbeat, len(attempts)), maxTold
 	for i, a := range attempts {
-		heartbeats[i] = work.CallHeartbeat{Ref: a.Ref, Tool: a.Tool, Effect: a.resolved(), Output: w.pieceOf(a, false)}
+		heartbeats[i] = work.CallHeartbeat{Ref: a.Ref, Tool: a.Tool, Effect: a.resolved()}
+		if room > 0 {
+			heartbeats[i].Output = w.pieceOf(a, false)
+			room -= sizeOf(heartbeats[i].Output)
+		}
 		if p := a.progress.Load(); p != nil {
 			a.told.Store(p)
 			shown := *p

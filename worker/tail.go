@@ -18,6 +18,16 @@ const (
 	outputEvery = 100 * time.Millisecond
 )
 
+// maxTold bounds the output of all calls that one heartbeat takes along, in bytes of text: it renews their leases as well.
+const maxTold = 512 << 10
+
+func sizeOf(o *work.Output) int {
+	if o == nil {
+		return 0
+	}
+	return len(o.Text)
+}
+
 // tail is the newest output of the programs of a call. It is shown to those who watch, a piece with each heartbeat, and to nobody
 // else: the result of the call is what counts.
 type tail struct {

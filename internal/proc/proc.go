@@ -133,7 +133,8 @@ type Command struct {
 	Limit int64
 	// Stdout, when set, gets all of the standard output as it comes, and the Result none.
 	Stdout io.Writer
-	// Output, when set, gets what the process writes as it comes, of both streams, and does not keep it. Its calls do not overlap.
+	// Output, when set, gets what the process writes as it comes, of both streams, in whole lines unless one is longer than 16 KiB, and
+	// does not keep it. Its calls do not overlap.
 	Output func(p []byte)
 	// OnOutput is told how many bytes of a stream ("stdout", "stderr") have been seen. Its calls do
 	// not overlap.

@@ -319,3 +319,18 @@ func FuzzOutputIsText(f *testing.F) {
 		assert.Equal(t, len(data) > int(limit)+1, res.Truncated)
 	})
 }
+
+// What is shown of the two streams are whole lines, in order, and the last words.
+func TestOutputIsShownInLines(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t, proc.Config{})
+	var shown []string
+	c := proc.Command{Name: "sh", Args: []string{"-c", `printf one; printf 'a\nb' >&2; printf 'two\n'; printf 'three\rfour'; head -c 20000 /dev/zero | tr '\0' x >&2`}, Dir: t.TempDir(), Output: func(p []byte) { shown = append(shown, string(p)) }}
+	_, err := r.Run(t.Context(), c)
+	require.NoError(t, err)
+	all := strings.Join(shown, "")
+	for _, part := range []string{"onetwo\n", "a\n", "three\r", "four", strings.Repeat("x", 20000)} {
+		assert.Contains(t, all, part)
+	}
+	assert.Len(t, all, len("onea\nbtwo\nthree\rfour")+20000)
+}

@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"bytes"
 	"io"
 	"strings"
 	"sync"
@@ -25,7 +26,12 @@ type stream struct {
 	seen  int64
 	kept  []byte
 	copy  io.Writer
+	// line is the beginning of a line that was not shown yet.
+	line []byte
 }
+
+// maxLine bounds the part of a line that waits for its end, in bytes.
+const maxLine = 16 << 10
 
 func newSink(c Command) *sink {
 	limit := c.Limit
@@ -50,18 +56,41 @@ func (s *stream) Write(p []byte) (int, error) {
 		s.kept = append(s.kept, p[:min(int64(len(p)), room)]...)
 	}
 	s.seen += int64(len(p))
-	if s.sink.output != nil {
-		s.sink.output(p)
-	}
+	s.show(p)
 	if s.sink.onOutput != nil {
 		s.sink.onOutput(s.name, s.seen)
 	}
 	return len(p), nil
 }
 
+// show hands out whole lines, so that those of the two streams do not come apart.
+func (s *stream) show(p []byte) {
+	if s.sink.output == nil {
+		return
+	}
+	if len(s.line) > 0 {
+		s.line = append(s.line, p...)
+		p = s.line
+	}
+	end := bytes.LastIndexAny(p, "\r\n") + 1
+	if len(p)-end > maxLine {
+		end = len(p)
+	}
+	if end > 0 {
+		s.sink.output(p[:end])
+	}
+	s.line = append(s.line[:0], p[end:]...)
+}
+
 func (s *sink) result() Result {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for _, s := range []*stream{&s.out, &s.err} {
+		if len(s.line) > 0 {
+			s.sink.output(s.line)
+			s.line = nil
+		}
+	}
 	return Result{Stdout: s.out.text(), Stderr: s.err.text(), Truncated: s.out.cut() || s.err.cut()}
 }
 
