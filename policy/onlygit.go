@@ -8,30 +8,38 @@ import (
 )
 
 // OnlyGit reports whether a script calls nothing but git, in ways that change a repository and run or configure no other program, beside
-// cd and echo. Only such a script may write in the folder .git of a project: what else is there makes git run something.
-func OnlyGit(script string) bool {
+// echo and a cd before all else, whose folder it returns. Only such a script may write in the folder .git of its repository: what else is
+// there makes git run something.
+func OnlyGit(script string) (folder string, ok bool) {
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(script), "")
 	if err != nil || len(file.Stmts) == 0 {
-		return false
+		return "", false
 	}
-	calls := false
+	g := gitScript{}
 	for _, stmt := range file.Stmts {
-		if !onlyGit(stmt, &calls) {
-			return false
+		if !g.only(stmt) {
+			return "", false
 		}
 	}
-	return calls
+	return g.folder, g.calls > 0
 }
 
-func onlyGit(stmt *syntax.Stmt, calls *bool) bool {
+// gitScript is what is known of a script up to a place in it.
+type gitScript struct {
+	// folder is that of its cd, calls counts its calls of git, commands all of them.
+	folder          string
+	calls, commands int
+}
+
+func (g *gitScript) only(stmt *syntax.Stmt) bool {
 	if stmt.Background || stmt.Coprocess || stmt.Disown || slices.ContainsFunc(stmt.Redirs, func(r *syntax.Redirect) bool { return !quiets(r) }) {
 		return false
 	}
 	switch cmd := stmt.Cmd.(type) {
 	case *syntax.BinaryCmd:
-		return (cmd.Op == syntax.AndStmt || cmd.Op == syntax.OrStmt) && onlyGit(cmd.X, calls) && onlyGit(cmd.Y, calls)
+		return (cmd.Op == syntax.AndStmt || cmd.Op == syntax.OrStmt) && g.only(cmd.X) && g.only(cmd.Y)
 	case *syntax.CallExpr:
-		return len(cmd.Assigns) == 0 && len(cmd.Args) > 0 && gitCall(cmd.Args, calls)
+		return len(cmd.Assigns) == 0 && len(cmd.Args) > 0 && g.call(cmd.Args)
 	default:
 		return false
 	}
@@ -43,8 +51,9 @@ func quiets(r *syntax.Redirect) bool {
 	return r.Op == syntax.DplOut && (target == "1" || target == "2") || (r.Op == syntax.RdrOut || r.Op == syntax.RdrAll) && target == "/dev/null"
 }
 
-// gitCall reports whether a call is one of git that may write in a repository, or one without effects.
-func gitCall(args []*syntax.Word, calls *bool) bool {
+// call reports whether a call is one of git that may write in a repository, one without effects, or the cd at the beginning.
+func (g *gitScript) call(args []*syntax.Word) bool {
+	g.commands++
 	words := make([]string, len(args))
 	for i, w := range args {
 		text, ok := plainWord(w)
@@ -56,16 +65,16 @@ func gitCall(args []*syntax.Word, calls *bool) bool {
 		}
 		words[i] = text
 	}
-	if slices.Contains([]string{"cd", "echo", "true", "pwd"}, words[0]) {
+	switch {
+	case slices.Contains([]string{"echo", "true", "pwd"}, words[0]):
 		return true
-	}
-	if len(words) > 3 && words[1] == "-C" {
-		words = slices.Delete(words, 1, 3)
-	}
-	if words[0] != "git" || len(words) < 2 {
+	case words[0] == "cd" && len(words) == 2 && g.commands == 1 && !strings.HasPrefix(words[1], "-"):
+		g.folder = words[1]
+		return true
+	case words[0] != "git" || len(words) < 2:
 		return false
 	}
-	*calls = true
+	g.calls++
 	return slices.Contains(strings.Fields(gitWrites), words[1]) && !slices.ContainsFunc(words[2:], steersGit)
 }
 

@@ -21,10 +21,22 @@ func (e *Env) Sandbox(write ...string) proc.Sandbox {
 	return e.sandbox(func(repository string) []string { return []string{repository} }, write...)
 }
 
-// GitSandbox is Sandbox for a script that calls git alone: it writes in repositories, but for what makes git run or obey something.
-func (e *Env) GitSandbox() proc.Sandbox {
+// GitSandbox is Sandbox for a script that calls git alone in a folder: it writes in the repository there, but for what makes git run or
+// obey something. Other repositories stay as they are, since git obeys those that programs have made as well.
+func (e *Env) GitSandbox(folder string) proc.Sandbox {
 	e.GitAlone = true
+	own := ""
+	for _, place := range e.Writable {
+		for _, repository := range e.Repositories(place) {
+			if below(folder, filepath.Dir(repository)) && len(repository) > len(own) {
+				own = repository
+			}
+		}
+	}
 	return e.sandbox(func(repository string) []string {
+		if repository != own {
+			return []string{repository}
+		}
 		keep := make([]string, len(steersGit))
 		for i, name := range steersGit {
 			keep[i] = filepath.Join(repository, name)
@@ -44,7 +56,7 @@ func (e *Env) sandbox(keep func(repository string) []string, write ...string) pr
 	}
 	for _, place := range e.Writable {
 		s.Keep = append(s.Keep, filepath.Join(place, ".git", "hooks"), filepath.Join(place, ".git", "config"), filepath.Join(place, ".orch"))
-		for _, repository := range repositories(place) {
+		for _, repository := range e.Repositories(place) {
 			if info, err := os.Lstat(repository); err == nil && !info.IsDir() {
 				s.KeepInView = append(s.KeepInView, repository) // it names the folder of a repository
 				continue
@@ -66,8 +78,20 @@ const (
 // madeAgain are folders that programs fill and that nobody keeps repositories in.
 var madeAgain = []string{"node_modules", ".venv", "venv", "target", "__pycache__"}
 
-// repositories are the places named .git in a folder and below it.
-func repositories(place string) (found []string) {
+// Repositories are the places named .git in a folder and below it, as they were when the call first asked.
+func (e *Env) Repositories(place string) []string {
+	if e.repositories == nil {
+		e.repositories = map[string][]string{}
+	}
+	if _, known := e.repositories[place]; !known {
+		e.repositories[place] = RepositoriesIn(place, filepath.Dir(e.Workspace))
+	}
+	return e.repositories[place]
+}
+
+// RepositoriesIn are the places named .git in a folder and below it, but for one folder, such as that of the workspaces: at most 64 of
+// them, among the first 50,000 files.
+func RepositoriesIn(place, without string) (found []string) {
 	looked := 0
 	_ = filepath.WalkDir(place, func(path string, d fs.DirEntry, err error) error {
 		looked++
@@ -79,7 +103,7 @@ func repositories(place string) (found []string) {
 			if d.IsDir() {
 				return fs.SkipDir
 			}
-		case d.IsDir() && (err != nil || path != place && slices.Contains(madeAgain, d.Name())):
+		case d.IsDir() && (err != nil || path == without || path != place && slices.Contains(madeAgain, d.Name())):
 			return fs.SkipDir
 		}
 		return nil

@@ -181,19 +181,20 @@ func TestOnlyWhatIsOfferedIsOpened(t *testing.T) {
 	require.ErrorContains(t, err, "opens nothing")
 }
 
-// What programs of a session make and git or orch would obey is set aside; git itself makes repositories.
+// What programs of a session make and git or orch would obey is set aside, also below the root; plain repositories are not.
 func TestWhatWouldBeObeyedIsSetAside(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
-	require.NoError(t, os.WriteFile(filepath.Join(n.root, "Makefile"), []byte("all: ; mkdir -p $(AT) && echo made > $(AT)/config\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(n.root, "Makefile"), []byte("evil: ; mkdir -p $(AT) && printf '[core]\\nfsmonitor=x\\n' > $(AT)/config\nplain: ; mkdir -p $(AT) && printf '[core]\\nbare=false\\n' > $(AT)/config\n"), 0o600))
 	call := n.writing(t, "allow", "ada.operator")
-	for _, at := range []string{".orch", ".git"} {
-		answer := call("BASH_EXECUTE", bash("make AT="+at))
+	for _, at := range []string{".orch", ".git", "deep/sub/.git"} {
+		answer := call("BASH_EXECUTE", bash("make evil AT="+at))
 		assert.Contains(t, answer, "PROTECTED_PATH")
-		assert.Contains(t, answer, "set-aside"+at)
+		assert.Contains(t, answer, "set-aside-")
 		assert.NoDirExists(t, filepath.Join(n.root, at))
 	}
-	assert.Contains(t, call("BASH_EXECUTE", bash("make AT=other")), `"exit_code":0`)
+	assert.Contains(t, call("BASH_EXECUTE", bash("make plain AT=other/.git")), `"exit_code":0`)
+	assert.DirExists(t, filepath.Join(n.root, "other", ".git"))
 	assert.Contains(t, call("BASH_EXECUTE", bash("git init -q")), `"exit_code":0`)
 	assert.DirExists(t, filepath.Join(n.root, ".git"))
 }

@@ -72,8 +72,11 @@ var bashExecute = tools.Define(tools.Spec{
 		return bashExecuteOut{}, err
 	}
 	sandbox := env.Sandbox
-	if len(in.Env)+len(in.Argv) == 0 && policy.OnlyGit(in.Command) {
-		sandbox = func(...string) proc.Sandbox { return env.GitSandbox() }
+	if folder, ok := policy.OnlyGit(in.Command); ok && len(in.Env)+len(in.Argv) == 0 {
+		if !filepath.IsAbs(folder) {
+			folder = filepath.Join(dir, folder)
+		}
+		sandbox = func(...string) proc.Sandbox { return env.GitSandbox(filepath.Clean(folder)) }
 	}
 	seen := map[string]int64{}
 	res, err := env.Exec.Run(ctx, proc.Command{

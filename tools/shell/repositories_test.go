@@ -34,7 +34,7 @@ func TestProgramsDoNotWriteInRepositories(t *testing.T) {
 	write("tree/.git", "gitdir: elsewhere\n")
 	env.Writable = []string{root}
 	run := func(command string) (code int, said string) {
-		out, err := call(t, env, map[string]any{"command": "cd " + root + "; " + command})
+		out, err := call(t, env, map[string]any{"command": command, "working_directory": root})
 		require.NoError(t, err)
 		return out.ExitCode, out.Stdout + out.Stderr
 	}
@@ -55,4 +55,12 @@ func TestProgramsDoNotWriteInRepositories(t *testing.T) {
 		code, said = run(command)
 		assert.Zero(t, code, "%s: %s", command, said)
 	}
+	// A repository whose settings run something does not reach the others.
+	write("e.sh", "#!/bin/sh\ntouch "+root+"/ran\necho ../fake > "+root+"/.git/commondir\n")
+	require.NoError(t, os.Chmod(filepath.Join(root, "e.sh"), 0o700))
+	out, err := exec.CommandContext(t.Context(), "git", "-C", filepath.Join(root, "deep", "sub"), "config", "core.fsmonitor", filepath.Join(root, "e.sh")).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	_, said = run("cd deep/sub && git status")
+	assert.FileExists(t, filepath.Join(root, "ran"), said)
+	assert.NoFileExists(t, filepath.Join(root, ".git", "commondir"))
 }
