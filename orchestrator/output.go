@@ -7,8 +7,10 @@ import (
 )
 
 const (
-	// maxShownOutput bounds the pieces of output that are kept of a task for those who watch it, in bytes of text.
-	maxShownOutput = 64 << 10
+	// maxShownOutput bounds the pieces of output that are kept of a task for those who watch it, in bytes: four large ones.
+	maxShownOutput = 4 * (work.MaxOutput + pieceSize)
+	// pieceSize is what a piece takes beside its text.
+	pieceSize = 128
 	// watchedFor is how long a task counts as watched after a watcher has heard something.
 	watchedFor = 10 * time.Second
 )
@@ -37,10 +39,20 @@ func (s *shownOutput) add(p Output, now time.Time) {
 	s.last = max(s.last+1, uint64(max(0, now.UnixMicro())))
 	p.No = s.last
 	s.pieces = append(s.pieces, p)
-	s.size += len(p.Text)
+	s.size += len(p.Text) + pieceSize
 	for s.size > maxShownOutput {
-		s.size -= len(s.pieces[0].Text)
+		s.size -= len(s.pieces[0].Text) + pieceSize
 		s.pieces = s.pieces[1:]
+	}
+}
+
+// cleanOutput removes secrets from what workers have not. It may take a moment; the lock is not held.
+func (o *Orchestrator) cleanOutput(calls []work.CallHeartbeat) {
+	for i := range calls {
+		if out := calls[i].Output; out != nil {
+			clean, _ := o.cfg.Redact([]byte(out.Text))
+			calls[i].Output = &work.Output{From: out.From, To: out.To, Text: string(clean)}
+		}
 	}
 }
 
@@ -50,9 +62,7 @@ func (o *Orchestrator) showOutput(e *entry, p work.CallHeartbeat, now time.Time)
 		return false
 	}
 	if p.Output != nil && len(p.Output.Text) <= 2*work.MaxOutput {
-		clean, _ := o.cfg.Redact([]byte(p.Output.Text))
-		shown := work.Output{From: p.Output.From, To: p.Output.To, Text: string(clean)}
-		e.output.add(Output{Output: shown, Step: p.Step, Attempt: p.Attempt}, now)
+		e.output.add(Output{Output: *p.Output, Step: p.Step, Attempt: p.Attempt}, now)
 		e.notify()
 	}
 	if now.Before(e.output.until) {

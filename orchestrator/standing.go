@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/orch-dev/orch/events"
@@ -43,7 +44,13 @@ func (o *Orchestrator) lasting(t *statemachine.Task, a *statemachine.Approval) [
 	if contextOf(t) == "" || !isUser(t.Requestor) || o.cfg.FourEyes || a.Quorum > 1 || len(a.From) > 0 {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(a.Offers), func(offer string) bool { return offer == "path "+o.cfg.Root })
+	return slices.DeleteFunc(slices.Clone(a.Offers), o.opensRoot)
+}
+
+// opensRoot reports whether a scope opens all of the root.
+func (o *Orchestrator) opensRoot(scope string) bool {
+	place, ok := strings.CutPrefix(scope, "path ")
+	return ok && o.cfg.Root != "" && strings.HasPrefix(o.cfg.Root+"/", strings.TrimSuffix(place, "/")+"/")
 }
 
 // mayLast refuses to open for good what may not be.
@@ -116,17 +123,17 @@ func (o *Orchestrator) keepStanding(ctx context.Context, task events.TaskID, id 
 }
 
 // addStanding adds to a call of a session what is granted for good to whoever has the session. The task that keeps it is open, so one
-// that is not at hand does not exist.
+// that is not at hand does not exist. What the node would not offer now does not hold now: nothing with four eyes, and not its root.
 func (o *Orchestrator) addStanding(ctx context.Context, of string, call *work.Call) error {
 	id := standingID(of)
 	o.lock()
 	known := o.tasks[id] != nil || o.isUnread(id) || o.asleep[id] != nil
 	o.unlock()
-	if !known {
+	if !known || o.cfg.FourEyes {
 		return nil
 	}
 	err := o.look(ctx, id, func(e *entry) error {
-		if open := scopes(e.task); isStanding(e.task) && len(open) > 0 {
+		if open := slices.DeleteFunc(scopes(e.task), o.opensRoot); isStanding(e.task) && len(open) > 0 {
 			call.Open = withScopes(call.Open, open)
 		}
 		return nil

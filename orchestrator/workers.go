@@ -203,6 +203,7 @@ func (o *Orchestrator) Heartbeat(_ context.Context, b work.Heartbeat) (work.Hear
 	if err := o.hear(b.Worker); err != nil {
 		return work.HeartbeatReply{}, err
 	}
+	o.cleanOutput(b.Calls)
 	o.lock()
 	defer o.unlock()
 	now := o.now()

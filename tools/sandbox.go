@@ -89,8 +89,8 @@ func (e *Env) Repositories(place string) []string {
 	return e.repositories[place]
 }
 
-// RepositoriesIn are the places named .git in a folder and below it, but for one folder, such as that of the workspaces: at most 64 of
-// them, among the first 50,000 files.
+// RepositoriesIn are the places named .git in a folder and below it, and the settings of repositories without a work tree, but for one
+// folder, such as that of the workspaces: at most 64 of them, among the first 50,000 files.
 func RepositoriesIn(place, without string) (found []string) {
 	looked := 0
 	_ = filepath.WalkDir(place, func(path string, d fs.DirEntry, err error) error {
@@ -103,12 +103,24 @@ func RepositoriesIn(place, without string) (found []string) {
 			if d.IsDir() {
 				return fs.SkipDir
 			}
+		case d.Name() == "HEAD" && bare(filepath.Dir(path)):
+			found = append(found, filepath.Join(filepath.Dir(path), "config"))
 		case d.IsDir() && (err != nil || path == without || path != place && slices.Contains(madeAgain, d.Name())):
 			return fs.SkipDir
 		}
 		return nil
 	})
 	return found
+}
+
+// bare reports whether git takes a folder for a repository.
+func bare(folder string) bool {
+	for _, name := range []string{"objects", "refs", "config"} {
+		if _, err := os.Lstat(filepath.Join(folder, name)); err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // Start is the absolute path of the directory in which a call starts that names none: the project of its session, else

@@ -181,6 +181,8 @@ func (w *Worker) invoke(ctx context.Context, a *attempt) (json.RawMessage, error
 	keep()
 	if err == nil {
 		err = made
+	} else if made != nil {
+		w.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "a call that failed has made what git or orch would obey", a.about(made)...)
 	}
 	if err != nil && ctx.Err() != nil && !hasNote(err) {
 		return nil, context.Cause(ctx)

@@ -15,7 +15,7 @@ import (
 // change (tools.Env.Sandbox); what they make there and would be obeyed is set aside when their call has ended.
 
 // guardObeyed returns what moves the places out of the project that a call has made and that make git or orch run or obey something:
-// PROTECTED_PATH says where they are then.
+// PROTECTED_PATH says where the first of them is then. A call that a person has approved may make them.
 func (a *attempt) guardObeyed() (ended func() error) {
 	if a.env.Approval != "" || len(a.env.Writable) == 0 {
 		return func() error { return nil }
@@ -24,12 +24,16 @@ func (a *attempt) guardObeyed() (ended func() error) {
 	return func() error {
 		working := filepath.Dir(a.env.Workspace)
 		now := a.obeyed(func(place string) []string { return tools.RepositoriesIn(place, working) })
+		var first error
 		for _, path := range now {
-			if !slices.Contains(before, path) && !plainRepository(path, before) {
-				return a.setAside(path)
+			if slices.Contains(before, path) || plainRepository(path, before) {
+				continue
+			}
+			if err := a.setAside(path); first == nil {
+				first = err
 			}
 		}
-		return nil
+		return first
 	}
 }
 
@@ -63,7 +67,12 @@ func (a *attempt) setAside(path string) error {
 func plainRepository(path string, before []string) bool {
 	info, err := os.Lstat(path)
 	switch {
-	case err != nil || filepath.Base(path) != ".git":
+	case err != nil:
+		return false
+	case filepath.Base(path) == "config": // of a repository without a work tree
+		config, err := os.ReadFile(path)
+		return err == nil && info.Mode().IsRegular() && plainConfig(string(config))
+	case filepath.Base(path) != ".git":
 		return false
 	case info.Mode().IsRegular():
 		text, err := os.ReadFile(path)

@@ -18,6 +18,9 @@ const (
 	outputEvery = 100 * time.Millisecond
 )
 
+// restTime bounds how long the outcome of a call that somebody watches waits for the end of its output.
+const restTime = time.Second
+
 // maxTold bounds the output of all calls that one heartbeat takes along, in bytes of text: it renews their leases as well.
 const maxTold = 512 << 10
 
@@ -93,13 +96,16 @@ func (t *tail) told(shown *work.Output) {
 	t.sent = max(t.sent, shown.To)
 }
 
+// maxKey is how long a key can be, in bytes; what is longer is none.
+const maxKey = 16 << 10
+
 // presentable is how much of an output can be shown: whole lines, and no key whose end has not come.
 func presentable(raw []byte, last bool) int {
 	to := len(raw)
 	if !last {
 		to = bytes.LastIndexAny(raw, "\r\n") + 1
 	}
-	if begin := bytes.LastIndex(raw[:to], []byte("-----BEGIN ")); begin >= 0 && !bytes.Contains(raw[begin:to], []byte("-----END ")) {
+	if begin := bytes.LastIndex(raw[:to], []byte("-----BEGIN ")); begin >= 0 && to-begin < maxKey && !bytes.Contains(raw[begin:to], []byte("-----END ")) {
 		to = begin
 	}
 	return to
@@ -165,14 +171,17 @@ func (w *Worker) watch(attempts []*attempt, shown []work.Ref) {
 
 // showRest shows the end of the output of a call to those who watch, before its outcome is known.
 func (w *Worker) showRest(ctx context.Context, a *attempt) {
+	if !a.tail.watched.Load() {
+		return
+	}
+	w.telling.Lock() // the piece before it is told then
+	defer w.telling.Unlock()
 	piece := w.pieceOf(a, true)
 	if piece == nil {
 		return
 	}
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), beatTime)
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), restTime)
 	defer stop()
-	w.telling.Lock()
-	defer w.telling.Unlock()
 	// That it is not heard costs those who watch the last lines, and no more.
 	_, _ = w.owner.Heartbeat(ctx, work.Heartbeat{Worker: w.cfg.Name, Queues: w.cfg.Queues, Calls: []work.CallHeartbeat{{
 		Ref: a.Ref, Tool: a.Tool, Effect: a.resolved(), Output: piece,

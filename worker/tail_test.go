@@ -38,6 +38,7 @@ func TestPiecesOfOutput(t *testing.T) {
 		"lines that are written over": {[]string{"10%\r20", "%\r"}, []string{"10%\r", "20%\r"}},
 		"a secret over two pieces":    {[]string{"x\nhush\n", "hush\ny\n", "z\n"}, []string{"x\nhush\n", "", "z\n"}},
 		"a key whose end comes later": {[]string{"x\n-----BEGIN KEY-----\nabc\n", "def\n-----END KEY-----\n", ""}, []string{"x\n", "-----BEGIN KEY-----\nabc\ndef\n-----END KEY-----\n", ""}},
+		"a mark that begins no key":   {[]string{"-----BEGIN x\n", strings.Repeat("y\n", 8192), ""}, []string{"", strings.Repeat("y\n", 8192), ""}},
 		"a key without an end":        {[]string{"x\n-----BEGIN KEY-----\nabc\n", "def\n"}, []string{"x\n", ""}},
 		"no text":                     {[]string{"a\xff\n"}, []string{"a\uFFFD\n"}},
 		"nothing":                     {[]string{""}, []string{""}},

@@ -7,6 +7,7 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/statemachine"
 )
 
 // approvalID resolves what names an approval: its id, the beginning or the end of that of a pending one, or a task, when a single
@@ -17,34 +18,62 @@ func (a *app) approvalID(ctx context.Context, s session, text string) (string, e
 		return text, nil
 	}
 	meant, err := a.meantBy(ctx, s, text)
-	switch {
-	case err != nil:
+	if err != nil {
 		return "", err
-	case len(meant) == 0:
+	}
+	return theOne(text, meant, invalid)
+}
+
+// grantID resolves what names a grant for good: its id, or the beginning or the end of that.
+func (a *app) grantID(ctx context.Context, s session, text string) (string, error) {
+	_, invalid := events.TaskOfApproval(text)
+	if invalid == nil {
+		return text, nil
+	}
+	grants, err := grantsOf(ctx, a, s, nil)
+	if err != nil {
+		return "", err
+	}
+	var meant []string
+	for _, g := range grants {
+		if g.Status == statemachine.ApprovalGranted && names(text, g.ID) {
+			meant = append(meant, g.ID)
+		}
+	}
+	return theOne(text, meant, invalid)
+}
+
+// theOne is the only id that a text may mean.
+func theOne(text string, meant []string, invalid error) (string, error) {
+	switch len(meant) {
+	case 0:
 		return "", invalid
-	case len(meant) > 1:
+	case 1:
+		return meant[0], nil
+	default:
 		return "", fault.New(fault.ValidationError, "%q may mean %d approvals", text, len(meant)).WithField("approval_id").
 			WithHint("name one of %s", strings.Join(meant[:min(len(meant), 5)], ", "))
 	}
-	return meant[0], nil
+}
+
+// names reports whether a text is the beginning or the end of an id, at least four characters of it.
+func names(text, id string) bool {
+	const shortest = 4
+	text, id = strings.ToUpper(text), strings.ToUpper(id)
+	return len(text) >= shortest && (strings.HasPrefix(id, text) || strings.HasPrefix(id, "APR_"+text) || strings.HasSuffix(id, text))
 }
 
 // meantBy lists the pending approvals that a text may mean.
 func (a *app) meantBy(ctx context.Context, s session, text string) (meant []string, err error) {
-	const shortest = 4 // characters of an id
-	text = strings.ToUpper(text)
 	var r orchestrator.ApprovalsRequest
-	if strings.HasPrefix(text, "TASK_") || text == "@LAST" {
+	if of := strings.ToUpper(text); strings.HasPrefix(of, "TASK_") || of == "@LAST" {
 		if r.Task, err = a.find(ctx, s, text); err != nil {
 			return nil, err
 		}
-	} else if len(text) < shortest {
-		return nil, nil
 	}
 	reply, err := s.Approvals(ctx, r)
 	for _, p := range reply.Approvals {
-		id := strings.ToUpper(p.ID)
-		if r.Task != "" || strings.HasPrefix(id, text) || strings.HasPrefix(id, "APR_"+text) || strings.HasSuffix(id, text) {
+		if r.Task != "" || names(text, p.ID) {
 			meant = append(meant, p.ID)
 		}
 	}

@@ -256,7 +256,12 @@ func (a *app) decide(ctx context.Context, r orchestrator.DecideRequest) error {
 	return a.with(ctx, idle, func(s session) error {
 		r.Actor = a.actor()
 		var err error
-		if r.ID, err = a.approvalID(ctx, s, r.ID); err != nil {
+		if r.As == "revoked" {
+			r.ID, err = a.grantID(ctx, s, r.ID)
+		} else {
+			r.ID, err = a.approvalID(ctx, s, r.ID)
+		}
+		if err != nil {
 			return err
 		}
 		p, err := s.Decide(ctx, r)

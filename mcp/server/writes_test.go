@@ -185,7 +185,7 @@ func TestOnlyWhatIsOfferedIsOpened(t *testing.T) {
 func TestWhatWouldBeObeyedIsSetAside(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
-	require.NoError(t, os.WriteFile(filepath.Join(n.root, "Makefile"), []byte("evil: ; mkdir -p $(AT) && printf '[core]\\nfsmonitor=x\\n' > $(AT)/config\nplain: ; mkdir -p $(AT) && printf '[core]\\nbare=false\\n' > $(AT)/config\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(n.root, "Makefile"), []byte("evil: ; mkdir -p $(AT) && printf '[core]\\nfsmonitor=x\\n' > $(AT)/config\nbare: ; mkdir -p x/objects x/refs .orch && touch x/HEAD && printf '[core]\\nbare=true\\nworktree=.\\n' > x/config\nplain: ; mkdir -p $(AT) && printf '[core]\\nbare=false\\n' > $(AT)/config\n"), 0o600))
 	call := n.writing(t, "allow", "ada.operator")
 	for _, at := range []string{".orch", ".git", "deep/sub/.git"} {
 		answer := call("BASH_EXECUTE", bash("make evil AT="+at))
@@ -193,6 +193,9 @@ func TestWhatWouldBeObeyedIsSetAside(t *testing.T) {
 		assert.Contains(t, answer, "set-aside-")
 		assert.NoDirExists(t, filepath.Join(n.root, at))
 	}
+	assert.Contains(t, call("BASH_EXECUTE", bash("make bare")), "PROTECTED_PATH")
+	assert.NoFileExists(t, filepath.Join(n.root, "x", "config"))
+	assert.NoDirExists(t, filepath.Join(n.root, ".orch"), "each of them")
 	assert.Contains(t, call("BASH_EXECUTE", bash("make plain AT=other/.git")), `"exit_code":0`)
 	assert.DirExists(t, filepath.Join(n.root, "other", ".git"))
 	assert.Contains(t, call("BASH_EXECUTE", bash("git init -q")), `"exit_code":0`)
