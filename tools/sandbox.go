@@ -24,7 +24,6 @@ func (e *Env) Sandbox(write ...string) proc.Sandbox {
 // GitSandbox is Sandbox for a script that calls git alone in a folder: it writes in the repository there, but for what makes git run or
 // obey something. Other repositories stay as they are, since git obeys those that programs have made as well.
 func (e *Env) GitSandbox(folder string) proc.Sandbox {
-	e.GitAlone = true
 	own := ""
 	for _, place := range e.Writable {
 		for _, repository := range e.Repositories(place) {

@@ -251,8 +251,6 @@ type Env struct {
 	Note json.RawMessage
 	// Progress reports progress; never nil.
 	Progress func(done, total float64, message string)
-	// GitAlone is set when the call is a script that calls git alone (GitSandbox).
-	GitAlone bool
 	// repositories are those below places, as they were before the call.
 	repositories map[string][]string
 	// Output shows those who watch what a program of the call writes, as it comes; never nil in a worker. It does not keep p.

@@ -254,23 +254,26 @@ func newReject(a *app) *cobra.Command {
 
 func (a *app) decide(ctx context.Context, r orchestrator.DecideRequest) error {
 	return a.with(ctx, idle, func(s session) error {
-		r.Actor = a.actor()
-		var err error
-		if r.As == "revoked" {
-			r.ID, err = a.grantID(ctx, s, r.ID)
-		} else {
-			r.ID, err = a.approvalID(ctx, s, r.ID)
-		}
-		if err != nil {
-			return err
-		}
-		p, err := s.Decide(ctx, r)
+		p, err := a.decideAs(ctx, s, r)
 		if err != nil {
 			return err
 		}
 		a.noteLeft(s, p)
 		return a.showDecision(p)
 	})
+}
+
+// decideAs decides as this user about what the id of a request names.
+func (a *app) decideAs(ctx context.Context, s session, r orchestrator.DecideRequest) (p orchestrator.ApprovalView, err error) {
+	resolve := a.approvalID
+	if r.As == "revoked" {
+		resolve = a.grantID
+	}
+	if r.ID, err = resolve(ctx, s, r.ID); err != nil {
+		return p, err
+	}
+	r.Actor = a.actor()
+	return s.Decide(ctx, r)
 }
 
 func (a *app) showDecision(p orchestrator.ApprovalView) error {

@@ -16,12 +16,7 @@ func (a *app) approve(ctx context.Context, r orchestrator.DecideRequest, o waitO
 		return a.decide(ctx, r)
 	}
 	return a.with(ctx, working, func(s session) error {
-		r.Actor = a.actor()
-		var err error
-		if r.ID, err = a.approvalID(ctx, s, r.ID); err != nil {
-			return err
-		}
-		p, err := s.Decide(ctx, r)
+		p, err := a.decideAs(ctx, s, r)
 		if err != nil {
 			return err
 		}

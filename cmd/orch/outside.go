@@ -52,7 +52,7 @@ func (a *app) meet(ctx context.Context, c *tools.Catalogue, name string) error {
 	return a.offer(c, a.outside(ctx, true))
 }
 
-// outside returns the tools of outside servers. No source is started for that, but to meet those that were never seen.
+// outside returns the tools of outside servers. No server is started for that, but to meet those that were never seen.
 func (a *app) outside(ctx context.Context, meet bool) []gateway.Entry {
 	asking, stop := context.WithTimeout(ctx, quick)
 	defer stop()

@@ -15,8 +15,9 @@ func newRedrive(a *app) *cobra.Command {
 		Use:   "redrive ID...",
 		Short: "Let tasks of the dead letter go on",
 		Long: `Let tasks of the dead letter (orch list --dead) go on where they failed. A failed task begins anew as
-another task, with the results of its succeeded steps; people are asked again, as a grant is for one run. Asking twice gives the same one. A task that cannot go on, such as one in doubt, is reported and does not hold up the
-others.`,
+another task, with the results of its succeeded steps; people are asked again, as a grant is for one run.
+Asking twice gives the same task. A task that cannot go on, such as one in doubt, is reported and does not
+hold up the others.`,
 		Example:           "  orch redrive $(orch list --dead -o name)",
 		Args:              takes("ID..."),
 		ValidArgsFunction: a.completeIDs(1),
