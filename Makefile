@@ -30,7 +30,7 @@ race: ## run the tests with the race detector
 
 lint: $(LINT) ## run the linters and the format check
 	$(LINT) run ./...
-	$(LINT) run --build-tags failpoint ./internal/failpoint ./internal/crash
+	$(LINT) run --build-tags failpoint ./internal/failpoint ./test/crash
 
 fmt: $(LINT) ## format the code
 	$(LINT) fmt ./...
@@ -61,28 +61,28 @@ bench-peers: ## measure asynq and River beside orch, with the same jobs; ARGS='-
 
 crash: ## kill, stop and restart node and workers for ROUNDS (20) rounds, and plant faults that must be found
 	ORCH_CRASH_ROUNDS=$(ROUNDS) ORCH_CRASH_CLUSTERS=$(CLUSTERS) ORCH_CRASH_SEED=$(SEED) ORCH_CRASH_SECONDS=$(LIMIT) \
-		$(GO) test -tags failpoint ./internal/crash ./internal/failpoint -run 'TestCrash|TestTeeth|TestLooks|TestPoints' -count=1 -v -timeout 2h
+		$(GO) test -tags failpoint ./test/crash ./internal/failpoint -run 'TestCrash|TestTeeth|TestLooks|TestPoints' -count=1 -v -timeout 2h
 
 crash-cluster: ## the same with agents and messages on three NATS servers, which are killed as well, for ROUNDS (20) rounds
 	ORCH_CRASH_CLUSTER_ROUNDS=$(ROUNDS) ORCH_CRASH_SEED=$(SEED) ORCH_CRASH_SECONDS=$(LIMIT) \
-		$(GO) test -tags failpoint ./internal/crash -run 'TestCrashCluster' -count=1 -v -timeout 2h
+		$(GO) test -tags failpoint ./test/crash -run 'TestCrashCluster' -count=1 -v -timeout 2h
 
 crash-standby: ## kill, stop and part the active one of two nodes on three NATS servers for ROUNDS (20) rounds
 	ORCH_CRASH_STANDBY_ROUNDS=$(ROUNDS) ORCH_CRASH_SEED=$(SEED) ORCH_CRASH_SECONDS=$(LIMIT) \
-		$(GO) test ./internal/crash -run 'TestCrashStandby' -count=1 -v -timeout 3h
+		$(GO) test ./test/crash -run 'TestCrashStandby' -count=1 -v -timeout 3h
 
 powerloss: ## cut the power CUTS (20) times under load and check that nothing acknowledged is lost; needs root
 	ORCH_POWER_CUTS=$(CUTS) $(GO) test ./bus -run TestPowerLoss -count=1 -v -timeout 1h
 
 sim: ## simulate the owner of tasks with SEEDS (100,000) schedules of faults
-	GOGC=400 ORCH_SIM_SEEDS=$(SEEDS) $(GO) test ./internal/sim -run 'TestSeeds$$' -count=1 -v -timeout 2h
+	GOGC=400 ORCH_SIM_SEEDS=$(SEEDS) $(GO) test ./test/sim -run 'TestSeeds$$' -count=1 -v -timeout 2h
 
 load: ## 100,000 tasks at once, waiters, pollers, and bad tools beside good ones
-	ORCH_LOAD_FULL=1 $(GO) test ./internal/load -count=1 -v -timeout 30m
+	ORCH_LOAD_FULL=1 $(GO) test ./test/load -count=1 -v -timeout 30m
 
 corrupt: ## damage CASES (300) files of a store, one at a time, flip BYTES (100,000) bytes of a small one, and check that every damage is noticed
 	ORCH_CORRUPT_CASES=$(CASES) ORCH_CORRUPT_BYTES=$(BYTES) ORCH_CORRUPT_QUIET=$(CASES) \
-		$(GO) test ./internal/corrupt -run 'TestCorruption|TestEveryByte' -count=1 -v -timeout 2h
+		$(GO) test ./test/corrupt -run 'TestCorruption|TestEveryByte' -count=1 -v -timeout 2h
 
 conformance: build ## run the MCP conformance suite against the binary; needs npm
 	scripts/mcp/run conformance.mjs $(ARGS)

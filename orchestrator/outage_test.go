@@ -17,7 +17,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// These cases were found by the simulation (internal/sim): the log fails at an awkward moment, then it is
+// These cases were found by the simulation (test/sim): the log fails at an awkward moment, then it is
 // back, and everything must go on by itself.
 
 const keyedWait = "orch: v1\nconcurrency: {key: k}\nsteps: [{id: g, wait: {signal: go}}]\n"

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orch-dev/orch/bench"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/internal/benchmark"
 )
 
 // benchOptions are the flags of `orch bench`.
@@ -32,7 +32,7 @@ beside the figures to reach and, where there is an equivalent, the bare message 
 server of MCP's SDK. The ratio and the CPU time a task are the figures that can be compared between machines. All rows take
 about half an hour; --quick takes three minutes with smaller stores and single runs.
 
-Rows: ` + strings.Join(benchmark.IDs(), " ") + `.`,
+Rows: ` + strings.Join(bench.IDs(), " ") + `.`,
 		Example: "  orch bench --quick\n  orch bench --rows 1-step,latency --durability fsync --report bench.json",
 		Args:    takes(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.bench(cmd.Context(), o) },
@@ -52,21 +52,21 @@ Rows: ` + strings.Join(benchmark.IDs(), " ") + `.`,
 
 func (a *app) bench(ctx context.Context, o benchOptions) error {
 	if o.role != "" {
-		return benchmark.RunRole(ctx, benchmark.Role(o.role), o.dir, o.durability, a.in, a.out)
+		return bench.RunRole(ctx, bench.Role(o.role), o.dir, o.durability, a.in, a.out)
 	}
 	program, err := os.Executable()
 	if err != nil {
 		return fault.Wrap(fault.ExecFailed, err, "the path of this program is unknown")
 	}
 	v := readVersion()
-	cfg := benchmark.Config{
+	cfg := bench.Config{
 		Dir: o.dir, For: o.length, Runs: o.runs, Program: program, Version: v.Version, Commit: v.Commit, Progress: a.err,
 		Rows: splitList(o.rows), Durabilities: splitList(o.durability),
 	}
 	if o.quick {
 		cfg.For, cfg.Runs, cfg.Scale = time.Second, 1, 0.02
 	}
-	report, err := benchmark.Run(ctx, cfg)
+	report, err := bench.Run(ctx, cfg)
 	if len(report.Rows) == 0 {
 		return err
 	}
@@ -74,10 +74,10 @@ func (a *app) bench(ctx context.Context, o benchOptions) error {
 		err = errors.Join(err, writeReport(o.file, report))
 	}
 	// What was measured until an interrupt counts, too.
-	return errors.Join(err, a.emit(view{data: report, text: func(w io.Writer) error { return benchmark.Print(w, report) }}))
+	return errors.Join(err, a.emit(view{data: report, text: func(w io.Writer) error { return bench.Print(w, report) }}))
 }
 
-func writeReport(file string, report benchmark.Report) error {
+func writeReport(file string, report bench.Report) error {
 	f, err := os.Create(file)
 	if err != nil {
 		return fault.Wrap(fault.CodeOf(err), err, "the report cannot be written")

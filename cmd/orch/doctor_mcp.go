@@ -7,8 +7,8 @@ import (
 
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/internal/node"
 	"github.com/orch-dev/orch/mcp/registry"
+	"github.com/orch-dev/orch/node"
 )
 
 // probeServers checks the definitions of MCP servers, and says how those of the node are. Without a node none is started.

@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/orch-dev/orch/internal/node"
 	"github.com/orch-dev/orch/mcp/gateway"
 	"github.com/orch-dev/orch/mcp/server"
+	"github.com/orch-dev/orch/node"
 )
 
 // features are the resources and prompts of outside servers as the node of a session has them, which may be another

@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/internal/config"
-	"github.com/orch-dev/orch/internal/node"
 	"github.com/orch-dev/orch/mcp/fixture"
 	"github.com/orch-dev/orch/mcp/server"
+	"github.com/orch-dev/orch/node"
 )
 
 // defineFixture makes a server wiki in a home that has the features of the fixture.

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/orch-dev/orch/internal/node"
+	"github.com/orch-dev/orch/node"
 	"github.com/orch-dev/orch/tools"
 )
 

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/orch-dev/orch/internal/node"
 	"github.com/orch-dev/orch/mcp/gateway"
+	"github.com/orch-dev/orch/node"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/tools/builtin"
 )

@@ -11,8 +11,8 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/internal/node"
 	"github.com/orch-dev/orch/mcp/server"
+	"github.com/orch-dev/orch/node"
 	"github.com/orch-dev/orch/tools/onboarding"
 )
 

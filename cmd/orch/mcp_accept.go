@@ -10,9 +10,9 @@ import (
 
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/internal/node"
 	"github.com/orch-dev/orch/internal/spell"
 	"github.com/orch-dev/orch/mcp/gateway"
+	"github.com/orch-dev/orch/node"
 )
 
 func newMCPAccept(a *app) *cobra.Command {

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/orch-dev/orch/internal/node"
 	"github.com/orch-dev/orch/mcp/gateway"
+	"github.com/orch-dev/orch/node"
 )
 
 // completeServers completes the name of an MCP server as the first argument: of those that are defined here, and of

@@ -7,9 +7,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/internal/node"
 	"github.com/orch-dev/orch/mcp/fixture"
 	"github.com/orch-dev/orch/mcp/server"
+	"github.com/orch-dev/orch/node"
 )
 
 // newMCPConformance is the node that the conformance suite of MCP tests: the real one, with the suite's fixtures

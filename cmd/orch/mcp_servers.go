@@ -16,8 +16,8 @@ import (
 
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/internal/node"
 	"github.com/orch-dev/orch/mcp/registry"
+	"github.com/orch-dev/orch/node"
 )
 
 // newMCPServers returns the commands about the MCP servers of others. Those that start servers start the ones of the

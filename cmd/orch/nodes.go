@@ -12,7 +12,7 @@ import (
 	"github.com/orch-dev/orch/bus/election"
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/internal/node"
+	"github.com/orch-dev/orch/node"
 )
 
 func newNodes(a *app) *cobra.Command {

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/orch-dev/orch/bus/election"
-	"github.com/orch-dev/orch/internal/node"
+	"github.com/orch-dev/orch/node"
 )
 
 // twoNodes are an active node and one that stands by.

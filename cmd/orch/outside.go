@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/internal/node"
 	"github.com/orch-dev/orch/mcp/gateway"
 	"github.com/orch-dev/orch/mcp/server"
+	"github.com/orch-dev/orch/node"
 	"github.com/orch-dev/orch/tools"
 )
 

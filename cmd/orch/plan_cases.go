@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/orch-dev/orch/cmd/orch/screen"
-	"github.com/orch-dev/orch/internal/plantest"
+	"github.com/orch-dev/orch/plantest"
 )
 
 // This file holds `orch plan test`.

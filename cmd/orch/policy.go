@@ -11,7 +11,7 @@ import (
 
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/internal/config"
-	"github.com/orch-dev/orch/internal/node"
+	"github.com/orch-dev/orch/node"
 	"github.com/orch-dev/orch/policy"
 )
 

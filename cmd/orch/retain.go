@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/orch-dev/orch/cmd/orch/screen"
-	"github.com/orch-dev/orch/internal/node"
+	"github.com/orch-dev/orch/node"
 )
 
 func newRetain(a *app) *cobra.Command {

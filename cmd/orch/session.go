@@ -6,7 +6,7 @@ import (
 	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/internal/config"
-	"github.com/orch-dev/orch/internal/node"
+	"github.com/orch-dev/orch/node"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/tools"
 )

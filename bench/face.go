@@ -1,0 +1,220 @@
+package bench
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/pause"
+)
+
+// faceClients is the number of clients of the rows of the MCP face, one session each.
+const faceClients = 16
+
+// faceRows measures the MCP face over HTTP, calls beside a server of the SDK that has nothing but a tool that does
+// nothing. The clients of mcp-call are those of the SDK. Those of mcp-wire cost next to nothing, so that what is left
+// is the servers.
+func faceRows() []measurement {
+	return []measurement{
+		callRow("mcp-call-stateful", "MCP tools/call, 16 sessions of 2025-11-25", sdkCaller(versionStateful)),
+		callRow("mcp-call-stateless", "MCP tools/call, 16 clients of 2026-07-28", sdkCaller(versionStateless)),
+		callRow("mcp-wire-stateful", "MCP tools/call, 16 sessions of 2025-11-25, lean clients", leanCaller(false)),
+		callRow("mcp-wire-stateless", "MCP tools/call, 16 clients of 2026-07-28, lean clients", leanCaller(true)),
+		{[]string{"mcp-get-p50", "mcp-get-p99"}, measureGets},
+		{[]string{"mcp-session", "mcp-session-closed"}, measureSessions},
+	}
+}
+
+// connector connects one client and returns how it sends a request, and how it ends.
+type connector func(ctx context.Context, over http.RoundTripper, url, token string) (request func(context.Context) error, end func(), err error)
+
+// callRow measures the calls of one kind of clients.
+func callRow(id, name string, connect connector) measurement {
+	of := func(role Role) func(context.Context, Config, string, string) (*system, error) {
+		return func(ctx context.Context, c Config, dir, durability string) (*system, error) {
+			return c.clients(ctx, role, dir, durability, connect)
+		}
+	}
+	l := layout{name: "node and driver", orch: of(RoleFace), bare: of(RoleBareFace)}
+	w := workload{id: id, name: name, inFlight: faceClients}
+	return measurement{[]string{id}, func(ctx context.Context, lab *lab, durability string) ([]Row, error) {
+		return l.measure(ctx, lab.Config, w, []string{id}, durability)
+	}}
+}
+
+// leanCaller connects clients that cost little.
+func leanCaller(modern bool) connector {
+	return func(ctx context.Context, over http.RoundTripper, url, token string) (func(context.Context) error, func(), error) {
+		client, err := newFaceClient(ctx, over, url, token, modern)
+		if err != nil {
+			return nil, nil, err
+		}
+		return client.call, func() {}, nil
+	}
+}
+
+// clients starts a server in a role and a system whose units are requests of one of its clients.
+func (c Config) clients(ctx context.Context, role Role, dir, durability string, connect connector) (*system, error) {
+	server, err := c.spawn(ctx, "server", role, dir, durability)
+	if err != nil {
+		return nil, err
+	}
+	over := newFaceTransport()
+	idle := make(chan func(context.Context) error, faceClients)
+	var ends []func()
+	stop := func() {
+		for _, end := range ends {
+			end()
+		}
+		over.CloseIdleConnections()
+		server.end()
+	}
+	for i := range faceClients {
+		request, end, err := connect(ctx, over, server.line, clientName(i))
+		if err != nil {
+			stop()
+			return nil, fault.Wrap(fault.Unavailable, err, "a client of the benchmark cannot connect")
+		}
+		ends = append(ends, end)
+		idle <- request
+	}
+	once := func(ctx context.Context, _ workload) (int, error) {
+		request := <-idle
+		defer func() { idle <- request }()
+		return 1, request(ctx)
+	}
+	return &system{once: once, children: []*child{server}, stop: stop}, nil
+}
+
+// clientName is the token of a client.
+func clientName(i int) string { return "client-" + strconv.Itoa(i%faceClients) }
+
+// measureGets measures tasks/get of finished tasks.
+func measureGets(ctx context.Context, l *lab, durability string) ([]Row, error) {
+	start := func(ctx context.Context, c Config, dir, durability string) (*system, error) {
+		return c.clients(ctx, RoleFace, dir, durability, func(ctx context.Context, over http.RoundTripper, url, token string) (func(context.Context) error, func(), error) {
+			client, err := newFaceClient(ctx, over, url, token, false)
+			if err != nil {
+				return nil, nil, err
+			}
+			return client.get, func() {}, nil
+		})
+	}
+	w := workload{id: "mcp-get", inFlight: faceClients}
+	samples, err := repeat(l.Config, func() (sample, error) { return l.sample(ctx, w, durability, start) })
+	if err != nil {
+		return nil, err
+	}
+	row := func(id, name string, of func(sample) float64) Row {
+		r := figure(id, "MCP tasks/get, 16 sessions, "+name, "ms", each(samples, of))
+		r.CPUMicros = cpuOfAll(samples)
+		return r
+	}
+	return []Row{
+		row("mcp-get-p50", "median", func(s sample) float64 { return s.p50 }),
+		row("mcp-get-p99", "99 of 100", func(s sample) float64 { return s.p99 }),
+	}, nil
+}
+
+// measureSessions measures the memory of sessions that do nothing but hold their stream open. It hardly varies: one
+// run.
+func measureSessions(ctx context.Context, l *lab, durability string) ([]Row, error) {
+	n := l.scaled(1000)
+	orch, err := l.sessions(ctx, RoleFace, durability, n)
+	if err != nil {
+		return nil, err
+	}
+	bare, err := l.sessions(ctx, RoleBareFace, durability, n)
+	if err != nil {
+		return nil, err
+	}
+	row := func(id, name string, of func(sessionMemory) float64) Row {
+		r := figure(id, strconv.Itoa(n)+" idle MCP sessions with a stream each, "+name, "KiB", []float64{of(orch)})
+		r.Bare = of(bare)
+		r.Ratio = r.Bare / r.Value
+		return r
+	}
+	return []Row{
+		row("mcp-session", "memory of each", func(m sessionMemory) float64 { return m.open }),
+		row("mcp-session-closed", "what stays of each half a minute after they ended", func(m sessionMemory) float64 { return m.closed }),
+	}, nil
+}
+
+// sessionMemory is the memory that a session takes, and what stays of it, in KiB.
+type sessionMemory struct{ open, closed float64 }
+
+// sessions opens n sessions of a server and ends them.
+func (c Config) sessions(ctx context.Context, role Role, durability string, n int) (m sessionMemory, err error) {
+	dir, remove, err := c.fresh("sessions")
+	if err != nil {
+		return m, err
+	}
+	defer remove()
+	server, err := c.spawn(ctx, "server", role, dir, durability)
+	if err != nil {
+		return m, err
+	}
+	defer server.end()
+	over := newFaceTransport()
+	defer over.CloseIdleConnections()
+	first, err := newFaceClient(ctx, over, server.line, clientName(0), false)
+	if err != nil {
+		return m, err
+	}
+	if err = first.call(ctx); err != nil {
+		return m, err
+	}
+	if err = pause.For(ctx, settled); err != nil {
+		return m, err
+	}
+	before, err := memoryOf(server.pid())
+	if err != nil {
+		return m, err
+	}
+	end, err := openStreams(ctx, over, server.line, n)
+	defer func() { end(context.WithoutCancel(ctx)) }()
+	if err != nil {
+		return m, err
+	}
+	each := func(now memory) float64 { return (now.anonymous - before.anonymous) * 1024 / float64(n) }
+	if err = pause.For(ctx, settled); err != nil {
+		return m, err
+	}
+	now, err := memoryOf(server.pid())
+	if err != nil {
+		return m, err
+	}
+	m.open = each(now)
+	end(ctx)
+	if err = pause.For(ctx, calm); err != nil {
+		return m, err
+	}
+	now, err = memoryOf(server.pid())
+	m.closed = each(now)
+	return m, err
+}
+
+// openStreams opens n sessions with a stream each, and returns how to end them.
+func openStreams(ctx context.Context, over http.RoundTripper, url string, n int) (end func(context.Context), err error) {
+	ctx, stop := context.WithCancel(ctx)
+	var clients []*faceClient
+	end = func(ctx context.Context) {
+		for _, c := range clients {
+			_ = c.leave(ctx) // the server may be gone
+		}
+		clients = nil
+		stop()
+	}
+	for i := range n {
+		c, err := newFaceClient(ctx, over, url, clientName(i), false)
+		if err == nil {
+			err = c.listen(ctx)
+		}
+		if err != nil {
+			return end, fault.Wrap(fault.Unavailable, err, "a session of the benchmark cannot be opened")
+		}
+		clients = append(clients, c)
+	}
+	return end, nil
+}

@@ -1,0 +1,163 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// faceClient is an MCP client that costs little: it writes the same request again and again, and looks at the
+// answers only as far as it must.
+type faceClient struct {
+	http       http.RoundTripper
+	url, token string
+	modern     bool
+	session    string
+	task       string
+}
+
+// The generations of MCP.
+const (
+	versionStateful  = "2025-11-25"
+	versionStateless = "2026-07-28"
+)
+
+const (
+	headerVersion = "Mcp-Protocol-Version"
+	headerSession = "Mcp-Session-Id"
+)
+
+const (
+	faceHello     = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}`
+	faceReady     = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
+	faceCall      = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"BENCH_NOOP","arguments":{}}}`
+	faceCallTask  = `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"BENCH_NOOP","arguments":{},"task":{}}}`
+	faceStateless = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"BENCH_NOOP","arguments":{},"_meta":{` +
+		`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1"},` +
+		`"io.modelcontextprotocol/clientCapabilities":{}}}}`
+)
+
+// newFaceTransport returns what the clients of one server share.
+func newFaceTransport() *http.Transport {
+	return &http.Transport{MaxIdleConnsPerHost: faceClients, DisableCompression: true}
+}
+
+// newFaceClient connects a client; one of 2025-11-25 opens a session.
+func newFaceClient(ctx context.Context, over http.RoundTripper, url, token string, modern bool) (*faceClient, error) {
+	c := &faceClient{http: over, url: url, token: token, modern: modern}
+	if modern {
+		return c, nil
+	}
+	if _, err := c.post(ctx, faceHello); err != nil {
+		return nil, err
+	}
+	_, err := c.post(ctx, faceReady)
+	return c, err
+}
+
+// call calls the tool that does nothing.
+func (c *faceClient) call(ctx context.Context) error {
+	body := faceCall
+	if c.modern {
+		body = faceStateless
+	}
+	answer, err := c.post(ctx, body)
+	if err == nil && !bytes.Contains(answer, []byte(`"structuredContent":{}`)) {
+		return fault.New(fault.Internal, "a call of the benchmark was answered with %q", clip(answer))
+	}
+	return err
+}
+
+// get asks for a task, which it makes the first time.
+func (c *faceClient) get(ctx context.Context) error {
+	if c.task == "" {
+		answer, err := c.post(ctx, faceCallTask)
+		if err != nil {
+			return err
+		}
+		_, after, _ := bytes.Cut(answer, []byte(`"taskId":"`))
+		id, _, _ := bytes.Cut(after, []byte(`"`))
+		c.task = string(id)
+	}
+	answer, err := c.post(ctx, `{"jsonrpc":"2.0","id":4,"method":"tasks/get","params":{"taskId":"`+c.task+`"}}`)
+	if err == nil && !bytes.Contains(answer, []byte(`"status":"`)) {
+		return fault.New(fault.Internal, "a question for a task was answered with %q", clip(answer))
+	}
+	return err
+}
+
+// listen opens the stream of the session; it stays open until the context ends.
+func (c *faceClient) listen(ctx context.Context) error {
+	r, err := c.request(ctx, http.MethodGet, nil)
+	if err != nil {
+		return err
+	}
+	answer, err := c.http.RoundTrip(r)
+	if err != nil {
+		return err
+	}
+	context.AfterFunc(ctx, func() { _ = answer.Body.Close() })
+	if answer.StatusCode != http.StatusOK {
+		return fault.New(fault.Unavailable, "a stream of the benchmark was answered with %s", answer.Status)
+	}
+	return nil
+}
+
+// leave ends the session.
+func (c *faceClient) leave(ctx context.Context) error {
+	r, err := c.request(ctx, http.MethodDelete, nil)
+	if err == nil {
+		_, err = c.send(r)
+	}
+	return err
+}
+
+// post sends a message and returns the answer as it came.
+func (c *faceClient) post(ctx context.Context, body string) ([]byte, error) {
+	r, err := c.request(ctx, http.MethodPost, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	return c.send(r)
+}
+
+func (c *faceClient) request(ctx context.Context, method string, body io.Reader) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, method, c.url, body)
+	if err != nil {
+		return nil, err
+	}
+	r.Header = http.Header{"Accept": {"application/json, text/event-stream"}, "Authorization": {"Bearer " + c.token}}
+	switch {
+	case c.modern:
+		r.Header[headerVersion] = []string{versionStateless}
+		r.Header["Mcp-Method"] = []string{"tools/call"}
+		r.Header["Mcp-Name"] = []string{noopName}
+	case c.session != "":
+		r.Header[headerVersion] = []string{versionStateful}
+		r.Header[headerSession] = []string{c.session}
+	}
+	return r, nil
+}
+
+func (c *faceClient) send(r *http.Request) ([]byte, error) {
+	answer, err := c.http.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if id := answer.Header.Get(headerSession); id != "" {
+		c.session = id
+	}
+	data, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode >= http.StatusMultipleChoices {
+		return nil, fault.New(fault.Unavailable, "a request of the benchmark was answered with %s: %q", answer.Status, clip(data))
+	}
+	return data, err
+}
+
+func clip(data []byte) string { return string(data[:min(len(data), 300)]) }

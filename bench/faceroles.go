@@ -1,0 +1,73 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/mcp/server"
+	"github.com/orch-dev/orch/node"
+)
+
+// face is the process of a node with a worker that speaks MCP. Every token is that of an operator of its name.
+func face(ctx context.Context, cfg node.Config, ready func(string)) error {
+	cfg.HTTP, cfg.Tokens = "127.0.0.1:0", anyToken{}
+	n, err := node.Start(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	ready(n.FaceURL())
+	<-ctx.Done()
+	return n.Stop(context.WithoutCancel(ctx))
+}
+
+// anyToken lets everybody in: each client of the benchmark is an identity of its own, with limits of its own.
+type anyToken struct{}
+
+// Verify implements server.Tokens.
+func (anyToken) Verify(_ context.Context, token string) (server.Identity, time.Time, error) {
+	return server.Identity{Name: "user:" + token, Role: server.Operator}, time.Time{}, nil
+}
+
+// bareServerOfMCP is a server of the SDK with one tool that does nothing: no tokens, no tasks, no log.
+func bareServerOfMCP() *mcp.Server {
+	type nothing struct{}
+	s := mcp.NewServer(&mcp.Implementation{Name: "bare", Version: "1"}, nil)
+	mcp.AddTool(s, &mcp.Tool{Name: noopName, Description: "Do nothing, for benchmarks"},
+		func(context.Context, *mcp.CallToolRequest, nothing) (*mcp.CallToolResult, nothing, error) {
+			return nil, nothing{}, nil
+		})
+	return s
+}
+
+// bareFace is the process of such a server over HTTP.
+func bareFace(ctx context.Context, ready func(string)) error {
+	s := bareServerOfMCP()
+	get := func(*http.Request) *mcp.Server { return s }
+	stateful := mcp.NewStreamableHTTPHandler(get, nil)
+	stateless := mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{Stateless: true})
+	both := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get(headerVersion) == versionStateless {
+			stateless.ServeHTTP(w, r)
+			return
+		}
+		stateful.ServeHTTP(w, r)
+	})
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return fault.Wrap(fault.Unavailable, err, "the bare server of MCP does not start")
+	}
+	web := &http.Server{Handler: both, ReadHeaderTimeout: time.Minute}
+	stopped := context.AfterFunc(ctx, func() { _ = web.Close() })
+	defer stopped()
+	ready("http://" + listener.Addr().String())
+	if err := web.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return fault.Wrap(fault.Unavailable, err, "the bare server of MCP has ended")
+	}
+	return nil
+}

@@ -1,0 +1,108 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/orch-dev/orch/internal/pause"
+)
+
+// settled is how long a server is left alone before the memory of its sessions counts.
+const settled = 2 * time.Second
+
+// footprint measures the memory of a server, idle and after 100,000 one-step tasks, and the space that
+// a finished task takes on the disk. These figures hardly vary: one run.
+func footprint(ctx context.Context, l *lab, durability string) ([]Row, error) {
+	dir, remove, err := l.fresh("footprint")
+	if err != nil {
+		return nil, err
+	}
+	defer remove()
+	s, err := orchProcesses(ctx, l.Config, dir, durability)
+	if err != nil {
+		return nil, err
+	}
+	defer s.stop()
+	f := footprints{l: l, system: s, dir: filepath.Join(dir, "data"), tasks: l.scaled(100_000)}
+	if err := f.measure(ctx); err != nil {
+		return nil, err
+	}
+	return f.rows(), nil
+}
+
+// calm is how long a server is left alone before its memory counts as that of an idle one: it can give memory back, and
+// what an idle server needs now and then is in memory again.
+const calm = 30 * time.Second
+
+type footprints struct {
+	l      *lab
+	system *system
+	dir    string
+	tasks  int
+
+	idle, after memory
+	empty, full int64 // bytes
+}
+
+func (f *footprints) measure(ctx context.Context) error {
+	if err := pause.For(ctx, calm); err != nil {
+		return err
+	}
+	server := f.system.children[0].pid()
+	var err error
+	if f.idle, err = memoryOf(server); err != nil {
+		return err
+	}
+	if f.empty, err = diskOf(f.dir); err != nil {
+		return err
+	}
+	if err := f.run(ctx); err != nil {
+		return err
+	}
+	if err := pause.For(ctx, calm); err != nil {
+		return err
+	}
+	if f.after, err = memoryOf(server); err != nil {
+		return err
+	}
+	f.full, err = diskOf(f.dir)
+	return err
+}
+
+// run does the tasks, 64 at a time, which is about where a busy node is.
+func (f *footprints) run(ctx context.Context) error {
+	var group sync.WaitGroup
+	var begun atomic.Int64
+	var failure atomic.Pointer[error]
+	one := workload{steps: 1}
+	for range 64 {
+		group.Go(func() {
+			for n := begun.Add(1); n <= int64(f.tasks) && failure.Load() == nil; n = begun.Add(1) {
+				if _, err := f.system.once(ctx, one); err != nil {
+					failure.CompareAndSwap(nil, &err)
+				}
+				if n%20_000 == 0 {
+					f.l.say("  %d of %d tasks", n, f.tasks)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if err := failure.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+func (f *footprints) rows() []Row {
+	one := func(id, name, unit string, value float64) Row { return figure(id, name, unit, []float64{value}) }
+	return []Row{
+		one("rss-idle", "memory of the server, idle", "MiB", f.idle.now),
+		one("rss-after", fmt.Sprintf("memory of the server half a minute after %d tasks (peak %.0f)", f.tasks, f.after.peak), "MiB", f.after.now),
+		one("disk", "disk per finished 1-step task", "KiB", float64(f.full-f.empty)/1024/float64(f.tasks)),
+	}
+}

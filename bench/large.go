@@ -1,0 +1,311 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/node"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// The large store holds what a busy node has after some time: many finished tasks, open ones that
+// sleep or wait for a worker, and two long histories spread over the whole log. A node makes the open
+// tasks and the histories as it always does. A finished task is a copy, under its own id and with its
+// own hash chain, of one that a node has run, appended through the store itself.
+
+const (
+	largeFinished = 1_000_000
+	largeOpen     = 10_000
+)
+
+// largeStore is a directory with the data of a node that is not running.
+type largeStore struct {
+	dir            string
+	finished, open int
+	histories      []history
+}
+
+// history is one that a node has made.
+type history struct {
+	id      events.TaskID
+	records []events.Record // in order, without After
+	events  int
+}
+
+// largeStoreOf returns the large store and builds it first if need be.
+func (l *lab) largeStoreOf(ctx context.Context) (*largeStore, error) {
+	if l.large != nil {
+		return l.large, nil
+	}
+	dir, _, err := l.fresh("large") // removed at the end of the run
+	if err != nil {
+		return nil, err
+	}
+	l.large = &largeStore{dir: dir, finished: l.scaled(largeFinished), open: l.scaled(largeOpen)}
+	return l.large, l.build(ctx, l.large)
+}
+
+func (l *lab) removeLarge() {
+	if l.large != nil {
+		_ = os.RemoveAll(l.large.dir) // what stays lies among temporary files
+	}
+}
+
+func (l *lab) build(ctx context.Context, s *largeStore) error {
+	began := time.Now()
+	for _, n := range []int{1_000, l.scaled(100_000)} {
+		h, err := l.historyOf(ctx, n)
+		if err != nil {
+			return err
+		}
+		s.histories = append(s.histories, h)
+	}
+	model, err := l.runOpen(ctx, s)
+	if err != nil {
+		return err
+	}
+	if err := l.fill(ctx, s, model); err != nil {
+		return err
+	}
+	l.say("  the large store is built: %.0f s", time.Since(began).Seconds())
+	return nil
+}
+
+// historyOf lets a node run a task whose history has about n events, and returns it.
+func (l *lab) historyOf(ctx context.Context, n int) (history, error) {
+	dir, remove, err := l.fresh("history")
+	if err != nil {
+		return history{}, err
+	}
+	defer remove()
+	started, err := node.Start(ctx, nodeConfig(dir, "relaxed"))
+	if err != nil {
+		return history{}, err
+	}
+	defer func() { _ = started.Stop(context.WithoutCancel(ctx)) }()
+	id, err := l.runLong(ctx, started.API(), n)
+	if err != nil {
+		return history{}, err
+	}
+	return read(ctx, started.Store(), id)
+}
+
+// runLong runs a task of about n events: calls inside loops, each of them made ready, called and
+// succeeded.
+func (l *lab) runLong(ctx context.Context, api orchestrator.API, n int) (events.TaskID, error) {
+	const perCall, perLoop = 3, 5_000
+	var text strings.Builder
+	text.WriteString("limits: {max_steps: 1000000}\nsteps:\n")
+	for i, left := 0, n/perCall; left > 0; i, left = i+1, left-perLoop {
+		fmt.Fprintf(&text, "  - id: loop%d\n    for_each: 1..%d\n    max_parallel: 16\n    do: [{id: call, tool: BENCH_NOOP}]\n", i, min(left, perLoop))
+		if i > 0 {
+			fmt.Fprintf(&text, "    needs: [loop%d]\n", i-1)
+		}
+	}
+	l.say("  a task of %d events", n)
+	p, err := planOf(text.String())
+	if err != nil {
+		return "", err
+	}
+	task, err := api.Submit(ctx, orchestrator.SubmitRequest{Plan: p})
+	if err != nil {
+		return "", err
+	}
+	return task.ID, await(ctx, api, task)
+}
+
+// read takes a history out of a store.
+func read(ctx context.Context, log events.Log, id events.TaskID) (history, error) {
+	h := history{id: id}
+	task := &statemachine.Task{}
+	for stored, err := range log.Read(ctx, id, 1) {
+		if err != nil {
+			return h, err
+		}
+		c, err := events.Decode(stored.Data)
+		if err == nil {
+			err = task.Fold(c, stored.Data)
+		}
+		if err != nil {
+			return h, err
+		}
+		h.events += len(c.Events)
+		h.records = append(h.records, events.Record{Head: headOf(task), Data: stored.Data})
+	}
+	return h, nil
+}
+
+func headOf(t *statemachine.Task) events.Head {
+	return events.Head{
+		Task: t.ID, Rev: t.Rev, State: string(t.State), At: t.UpdatedAt, Name: t.Submitted.Name, Created: t.CreatedAt,
+	}
+}
+
+// runOpen lets a node take the open tasks and run one to its end, the model of the finished ones.
+func (l *lab) runOpen(ctx context.Context, s *largeStore) (history, error) {
+	n, err := node.Start(ctx, nodeConfig(s.dir, "relaxed"))
+	if err != nil {
+		return history{}, err
+	}
+	defer func() { _ = n.Stop(context.WithoutCancel(ctx)) }()
+	l.say("  %d open tasks", s.open)
+	if err := submitOpen(ctx, n.API(), s.open); err != nil {
+		return history{}, err
+	}
+	one, err := chainOf(1)
+	if err != nil {
+		return history{}, err
+	}
+	task, err := n.API().Submit(ctx, orchestrator.SubmitRequest{Plan: one})
+	if err == nil {
+		err = await(ctx, n.API(), task)
+	}
+	if err != nil {
+		return history{}, err
+	}
+	return read(ctx, n.Store(), task.ID)
+}
+
+// submitOpen submits tasks that stay open: half of them sleep, half wait for a worker that never comes.
+func submitOpen(ctx context.Context, api orchestrator.API, n int) error {
+	for _, steps := range []string{"{id: nap, wait: {for: 300d}}", "{id: s0, tool: BENCH_NOOP, queue: nobody}"} {
+		text, err := planOf("steps: [" + steps + "]\n")
+		if err != nil {
+			return err
+		}
+		const at = 1000
+		for left := max(n/2, 1); left > 0; left -= at {
+			if err := submitBatch(ctx, api, text, min(left, at)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// fill appends the finished tasks and, spread between them, the histories.
+func (l *lab) fill(ctx context.Context, s *largeStore, model history) error {
+	server, err := bus.StartServer(ctx, bus.ServerConfig{DataDir: filepath.Join(s.dir, "data"), Durability: bus.Relaxed})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = server.Close(ctx) }()
+	conn, err := server.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	store, err := conn.OpenStore(ctx, bus.StoreConfig{Durability: bus.Relaxed})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = store.Close(ctx) }()
+	f := filler{log: store, ends: make([]uint64, len(s.histories))}
+	const wave = 2000
+	for done := 0; done < s.finished; done += wave {
+		if done%(50*wave) == 0 {
+			l.say("  %d of %d finished tasks", done, s.finished)
+		}
+		if err := f.finished(model, min(wave, s.finished-done)); err != nil {
+			return err
+		}
+		share := min(float64(done+wave)/float64(s.finished), 1)
+		for i, h := range s.histories {
+			if err := f.history(i, h, share); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// filler appends to a log.
+type filler struct {
+	log   events.Log
+	ends  []uint64 // the newest positions of the histories
+	heads []int
+}
+
+// appendAll appends records of different tasks and returns their positions when all are acknowledged.
+func (f *filler) appendAll(records []events.Record) ([]uint64, error) {
+	seqs, errs := make([]uint64, len(records)), make(chan error, len(records))
+	for i, r := range records {
+		f.log.Append(r, func(seq uint64, err error) {
+			seqs[i] = seq
+			errs <- err
+		})
+	}
+	for range records {
+		if err := <-errs; err != nil {
+			return nil, err
+		}
+	}
+	return seqs, nil
+}
+
+// finished appends n copies of a model.
+func (f *filler) finished(model history, n int) error {
+	at := events.Time(time.Now())
+	ids, prev, after := make([]events.TaskID, n), make([]string, n), make([]uint64, n)
+	for i := range ids {
+		ids[i] = events.NewTaskID(at)
+	}
+	for _, m := range model.records {
+		records := make([]events.Record, n)
+		c, err := events.Decode(m.Data)
+		if err != nil {
+			return err
+		}
+		for i := range records {
+			c.Task, c.At, c.Prev = ids[i], at, prev[i]
+			head := m.Head
+			head.Task, head.At, head.Created = ids[i], at, at
+			records[i] = events.Record{Head: head, After: after[i]}
+			if records[i].Data, err = events.Encode(c); err != nil {
+				return err
+			}
+			prev[i] = events.Hash(records[i].Data)
+		}
+		if after, err = f.appendAll(records); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// history appends a history up to a share of its commits.
+func (f *filler) history(i int, h history, share float64) error {
+	if f.heads == nil {
+		f.heads = make([]int, len(f.ends))
+	}
+	for ; f.heads[i] < int(share*float64(len(h.records))); f.heads[i]++ {
+		r := h.records[f.heads[i]]
+		r.After = f.ends[i]
+		seqs, err := f.appendAll([]events.Record{r})
+		if err != nil {
+			return err
+		}
+		f.ends[i] = seqs[0]
+	}
+	return nil
+}
+
+// replayed replays a finished task and checks that the fold is what the node has.
+func replayed(ctx context.Context, api orchestrator.API, id events.TaskID) (orchestrator.ReplayReply, error) {
+	r, err := api.Replay(ctx, orchestrator.ReplayRequest{ID: id})
+	if err != nil {
+		return r, err
+	}
+	if r.Live == nil || !*r.Live || r.Task.State != statemachine.Done {
+		return r, fault.New(fault.Internal, "the history of %s folds to %s, not to what the node has", id, r.Task.State)
+	}
+	return r, nil
+}

@@ -1,0 +1,196 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/plan"
+)
+
+// workload is one way to use a node.
+type workload struct {
+	id, name string
+	steps    int
+	inFlight int
+	// batch is the number of tasks submitted at once, to a queue that no worker serves; 0 means one
+	// task whose end is waited for.
+	batch int
+}
+
+// idleQueue is served by nobody, so that only the submission is measured, as with the bare pattern.
+const idleQueue = "idle"
+
+func workloads() []workload {
+	return []workload{
+		{id: "1-step", name: "1-step tasks, 4,000 in flight", steps: 1, inFlight: 4000},
+		{id: "10-step", name: "10-step workflows, 1,000 in flight", steps: 10, inFlight: 1000},
+		{id: "latency", name: "1-step task, one at a time", steps: 1, inFlight: 1},
+		{id: "64", name: "1-step tasks, 64 in flight", steps: 1, inFlight: 64},
+		{id: "submit", name: "submit, 16 clients, nobody executes", steps: 1, inFlight: 16, batch: 1},
+		{id: "batch", name: "submit, batches of 500, 4 clients, nobody executes", steps: 1, inFlight: 4, batch: 500},
+	}
+}
+
+// system is something under test, orch or the bare message pattern.
+type system struct {
+	// once does one unit of a workload and returns the number of tasks in it.
+	once func(ctx context.Context, w workload) (int, error)
+	// children are the processes beside this one.
+	children []*child
+	stop     func()
+}
+
+// sample is the outcome of one drive.
+type sample struct {
+	rate     float64
+	p50, p99 float64 // ms
+	cpu      map[string]float64
+}
+
+// drive keeps w.inFlight units of a workload going for a time.
+func (s *system) drive(ctx context.Context, w workload, length time.Duration) (sample, error) {
+	ctx, stop := context.WithTimeout(ctx, length+time.Minute)
+	defer stop()
+	var group sync.WaitGroup
+	var count atomic.Int64
+	var failure atomic.Pointer[error]
+	times := make([][]time.Duration, w.inFlight)
+	before := s.cpu()
+	began := time.Now()
+	end := began.Add(length)
+	for i := range w.inFlight {
+		group.Go(func() {
+			for time.Now().Before(end) && failure.Load() == nil {
+				at := time.Now()
+				n, err := s.once(ctx, w)
+				if err != nil {
+					failure.CompareAndSwap(nil, &err)
+					return
+				}
+				times[i] = append(times[i], time.Since(at))
+				count.Add(int64(n))
+			}
+		})
+	}
+	group.Wait()
+	took := time.Since(began)
+	if err := failure.Load(); err != nil {
+		return sample{}, *err
+	}
+	return summarize(count.Load(), took, slices.Concat(times...), before, s.cpu()), nil
+}
+
+func summarize(count int64, took time.Duration, times []time.Duration, before, after map[string]time.Duration) sample {
+	slices.Sort(times)
+	s := sample{rate: float64(count) / took.Seconds(), cpu: map[string]float64{}}
+	if len(times) > 0 {
+		s.p50, s.p99 = millis(times[len(times)/2]), millis(times[len(times)*99/100])
+	}
+	for name, t := range after {
+		s.cpu[name] = float64((t - before[name]).Microseconds()) / float64(max(count, 1))
+	}
+	return s
+}
+
+// cpu is the processor time by process. The driver is this one, which also is the whole node when
+// there are no others.
+func (s *system) cpu() map[string]time.Duration {
+	used := map[string]time.Duration{"driver": ownCPU()}
+	for _, p := range s.children {
+		used[p.name] += cpuOf(p.pid())
+	}
+	return used
+}
+
+// ofAPI is a system that submits to a node.
+func ofAPI(api orchestrator.API, children []*child, stop func()) (*system, error) {
+	plans := map[int]json.RawMessage{}
+	for _, w := range workloads() {
+		text, err := chainOf(w.steps)
+		if err != nil {
+			return nil, err
+		}
+		plans[w.steps] = text
+	}
+	once := func(ctx context.Context, w workload) (int, error) {
+		if w.batch > 1 {
+			return w.batch, submitBatch(ctx, api, plans[w.steps], w.batch)
+		}
+		if w.batch == 1 {
+			_, err := api.Submit(ctx, orchestrator.SubmitRequest{Plan: plans[w.steps], Queue: idleQueue})
+			return 1, err
+		}
+		id, err := api.Submit(ctx, orchestrator.SubmitRequest{Plan: plans[w.steps]})
+		if err != nil {
+			return 0, err
+		}
+		return 1, await(ctx, api, id)
+	}
+	return &system{once: once, children: children, stop: stop}, nil
+}
+
+// submitBatch submits n tasks at once.
+func submitBatch(ctx context.Context, api orchestrator.API, text json.RawMessage, n int) error {
+	r := orchestrator.SubmitBatchRequest{Tasks: make([]orchestrator.SubmitRequest, n)}
+	for i := range r.Tasks {
+		r.Tasks[i] = orchestrator.SubmitRequest{Plan: text, Queue: idleQueue}
+	}
+	reply, err := api.SubmitBatch(ctx, r)
+	if err != nil {
+		return err
+	}
+	for _, item := range reply.Tasks {
+		if item.Error != nil {
+			return item.Error
+		}
+	}
+	return nil
+}
+
+// await waits until a task is done.
+func await(ctx context.Context, api orchestrator.API, task orchestrator.SubmitReply) error {
+	for {
+		r, err := api.Result(ctx, orchestrator.ResultRequest{ID: task.ID, Wait: 30 * time.Second})
+		switch {
+		case err != nil:
+			return err
+		case !r.Over:
+		case r.Error != nil:
+			return r.Error
+		case r.State != "DONE":
+			return fault.New(fault.Internal, "a benchmark task ended %s", r.State)
+		default:
+			return nil
+		}
+	}
+}
+
+// chainOf returns a plan of n calls, one after the other.
+func chainOf(n int) (json.RawMessage, error) {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "  - {id: s%d, tool: BENCH_NOOP", i)
+		if i > 0 {
+			fmt.Fprintf(&b, ", needs: [s%d]", i-1)
+		}
+		b.WriteString("}\n")
+	}
+	return planOf("steps:\n" + b.String())
+}
+
+// planOf returns the normal form of a plan that goes on with text.
+func planOf(text string) (json.RawMessage, error) {
+	p, err := plan.Parse("bench", []byte("orch: v1\nname: bench\n"+text), plan.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return p.JSON(), nil
+}

@@ -1,0 +1,173 @@
+package bench
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/orch-dev/orch/node"
+	"github.com/orch-dev/orch/orchestrator"
+)
+
+// layout is how the parts of a system are spread over processes.
+type layout struct {
+	prefix, name string
+	orch, bare   func(ctx context.Context, c Config, dir, durability string) (*system, error)
+}
+
+func layouts() []layout {
+	return []layout{
+		{"", "three processes", orchProcesses, bareProcesses},
+		{"embedded-", "one process", orchEmbedded, bareEmbedded},
+	}
+}
+
+// rates measures every workload in both layouts.
+func rates() []measurement {
+	var list []measurement
+	for _, l := range layouts() {
+		for _, w := range workloads() {
+			ids := []string{l.prefix + w.id}
+			if w.inFlight == 1 {
+				ids = []string{l.prefix + w.id + "-p50", l.prefix + w.id + "-p99"}
+			}
+			list = append(list, measurement{ids, func(ctx context.Context, lab *lab, durability string) ([]Row, error) {
+				return l.measure(ctx, lab.Config, w, ids, durability)
+			}})
+		}
+	}
+	return list
+}
+
+// measure takes the figures of a workload, those of orch and of the bare pattern in turns, each on
+// fresh data.
+func (l layout) measure(ctx context.Context, c Config, w workload, ids []string, durability string) ([]Row, error) {
+	var orch, bare []sample
+	for range c.Runs {
+		for _, side := range []struct {
+			start   func(ctx context.Context, c Config, dir, durability string) (*system, error)
+			samples *[]sample
+		}{{l.orch, &orch}, {l.bare, &bare}} {
+			s, err := c.sample(ctx, w, durability, side.start)
+			if err != nil {
+				return nil, err
+			}
+			*side.samples = append(*side.samples, s)
+		}
+	}
+	name := l.name + ": " + w.name
+	if len(ids) == 1 {
+		return []Row{rateRow(ids[0], name, orch, bare)}, nil
+	}
+	return []Row{
+		latencyRow(ids[0], name+", median", orch, bare, func(s sample) float64 { return s.p50 }),
+		latencyRow(ids[1], name+", 99 of 100", orch, bare, func(s sample) float64 { return s.p99 }),
+	}, nil
+}
+
+// sample starts a system on fresh data, warms it up, drives it once and stops it.
+func (c Config) sample(ctx context.Context, w workload, durability string, start func(ctx context.Context, c Config, dir, durability string) (*system, error)) (sample, error) {
+	dir, remove, err := c.fresh("rate")
+	if err != nil {
+		return sample{}, err
+	}
+	defer remove()
+	s, err := start(ctx, c, dir, durability)
+	if err != nil {
+		return sample{}, err
+	}
+	defer s.stop()
+	warm := w
+	warm.inFlight = min(w.inFlight, 64)
+	if _, err := s.drive(ctx, warm, c.For/5); err != nil {
+		return sample{}, err
+	}
+	return s.drive(ctx, w, c.For)
+}
+
+func each(samples []sample, of func(sample) float64) []float64 {
+	values := make([]float64, len(samples))
+	for i, s := range samples {
+		values[i] = of(s)
+	}
+	return values
+}
+
+func rateRow(id, name string, orch, bare []sample) Row {
+	rate := func(s sample) float64 { return s.rate }
+	r := figure(id, name, "tasks/s", each(orch, rate))
+	r.Bare = median(each(bare, rate))
+	r.Ratio = r.Value / r.Bare
+	r.P50Millis = median(each(orch, func(s sample) float64 { return s.p50 }))
+	r.P99Millis = median(each(orch, func(s sample) float64 { return s.p99 }))
+	r.CPUMicros, r.BareCPUMicros = cpuOfAll(orch), cpuOfAll(bare)
+	return r
+}
+
+func latencyRow(id, name string, orch, bare []sample, of func(sample) float64) Row {
+	r := figure(id, name, "ms", each(orch, of))
+	r.Bare = median(each(bare, of))
+	r.Ratio = r.Bare / r.Value
+	r.CPUMicros, r.BareCPUMicros = cpuOfAll(orch), cpuOfAll(bare)
+	return r
+}
+
+func cpuOfAll(samples []sample) map[string]float64 {
+	cpu := map[string]float64{}
+	for name := range samples[0].cpu {
+		cpu[name] = median(each(samples, func(s sample) float64 { return s.cpu[name] }))
+	}
+	return cpu
+}
+
+// orchEmbedded is a node with everything in this process.
+func orchEmbedded(ctx context.Context, _ Config, dir, durability string) (*system, error) {
+	n, err := node.Start(ctx, nodeConfig(dir, durability))
+	if err != nil {
+		return nil, err
+	}
+	return ofAPI(n.API(), nil, func() { _ = n.Stop(context.WithoutCancel(ctx)) })
+}
+
+// orchProcesses is a node, a worker and this process as the driver, over loopback TCP.
+func orchProcesses(ctx context.Context, c Config, dir, durability string) (*system, error) {
+	children, err := c.spawnAll(ctx, dir, durability, RoleNode, RoleWorker)
+	if err != nil {
+		return nil, err
+	}
+	remote, hangUp, err := dial(ctx, dir)
+	if err != nil {
+		endAll(children)
+		return nil, err
+	}
+	return ofAPI(remote, children, func() { hangUp(); endAll(children) })
+}
+
+// dial connects to the node whose data lies below dir.
+func dial(ctx context.Context, dir string) (orchestrator.API, func(), error) {
+	remote, err := node.Dial(ctx, node.Config{DataDir: filepath.Join(dir, "data")})
+	if err != nil {
+		return nil, nil, err
+	}
+	return remote, func() { _ = remote.Close() }, nil // it is not used any more
+}
+
+// spawnAll starts a server and a worker.
+func (c Config) spawnAll(ctx context.Context, dir, durability string, server, worker Role) ([]*child, error) {
+	first, err := c.spawn(ctx, "server", server, dir, durability)
+	if err != nil {
+		return nil, err
+	}
+	second, err := c.spawn(ctx, "worker", worker, dir, durability)
+	if err != nil {
+		endAll([]*child{first})
+		return nil, err
+	}
+	return []*child{first, second}, nil
+}
+
+// endAll stops processes, the last first.
+func endAll(children []*child) {
+	for i := range children {
+		children[len(children)-1-i].end()
+	}
+}

@@ -1,0 +1,80 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/node"
+	"github.com/orch-dev/orch/orchestrator"
+)
+
+// replaysAlone measures the replay of a history that has the log to itself.
+func replaysAlone(ctx context.Context, l *lab, durability string) ([]Row, error) {
+	var rows []Row
+	for _, size := range []struct {
+		id     string
+		events int
+	}{{"replay-1k-alone", 1_000}, {"replay-100k-alone", l.scaled(100_000)}} {
+		if !l.wants(size.id) {
+			continue
+		}
+		row, err := l.replayAlone(ctx, size.id, durability, size.events)
+		if err != nil {
+			return rows, err
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+func (l *lab) replayAlone(ctx context.Context, id, durability string, n int) (Row, error) {
+	dir, remove, err := l.fresh("replay")
+	if err != nil {
+		return Row{}, err
+	}
+	defer remove()
+	started, err := node.Start(ctx, nodeConfig(dir, durability))
+	if err != nil {
+		return Row{}, err
+	}
+	defer func() { _ = started.Stop(context.WithoutCancel(ctx)) }()
+	task, err := l.runLong(ctx, started.API(), n)
+	if err != nil {
+		return Row{}, err
+	}
+	return l.replay(ctx, started.API(), id, task, "alone")
+}
+
+// replaysAmong measures the replay of histories whose commits lie spread over the large store.
+func replaysAmong(ctx context.Context, l *lab, durability string) ([]Row, error) {
+	s, err := l.largeStoreOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	started, err := node.Start(ctx, nodeConfig(s.dir, durability))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = started.Stop(context.WithoutCancel(ctx)) }()
+	var rows []Row
+	for i, id := range []string{"replay-1k-among", "replay-100k-among"} {
+		row, err := l.replay(ctx, started.API(), id, s.histories[i].id, fmt.Sprintf("among %d messages of others", 2*s.finished))
+		if err != nil {
+			return rows, err
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+// replay reads and folds a history several times.
+func (l *lab) replay(ctx context.Context, api orchestrator.API, id string, task events.TaskID, where string) (Row, error) {
+	var reply orchestrator.ReplayReply
+	runs, err := repeat(l.Config, func() (float64, error) {
+		var err error
+		reply, err = replayed(ctx, api, task)
+		return millis(reply.Took), err
+	})
+	return figure(id, fmt.Sprintf("replay of %d events in %d commits, %s", reply.Events, reply.Commits, where), "ms", runs), err
+}

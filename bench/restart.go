@@ -1,0 +1,78 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
+)
+
+// restarts measures a node on the large store, from its launch until a new task is accepted: after the
+// one before was stopped, and after it was killed.
+func restarts(ctx context.Context, l *lab, durability string) ([]Row, error) {
+	s, err := l.largeStoreOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := l.restart(ctx, s, durability, (*child).end); err != nil {
+		return nil, err // the first start after the store was built is neither
+	}
+	var rows []Row
+	for _, way := range []struct {
+		id, name string
+		end      func(*child)
+	}{
+		{"restart-clean", "a clean stop", (*child).end},
+		{"restart-kill", "kill -9", (*child).kill},
+	} {
+		if !l.wants(way.id) {
+			continue
+		}
+		if _, err := l.restart(ctx, s, durability, way.end); err != nil {
+			return nil, err
+		}
+		runs, err := repeat(l.Config, func() (float64, error) { return l.restart(ctx, s, durability, way.end) })
+		if err != nil {
+			return nil, err
+		}
+		name := fmt.Sprintf("restart after %s, %d finished and %d open tasks, until it takes work", way.name, s.finished, s.open)
+		rows = append(rows, figure(way.id, name, "s", runs))
+	}
+	return rows, nil
+}
+
+// restart starts a node, submits a task, and ends the node in the way given.
+func (l *lab) restart(ctx context.Context, s *largeStore, durability string, end func(*child)) (float64, error) {
+	one, err := chainOf(1)
+	if err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	server, err := l.spawn(ctx, "server", RoleNode, s.dir, durability)
+	if err != nil {
+		return 0, err
+	}
+	defer end(server)
+	remote, hangUp, err := dial(ctx, s.dir)
+	if err != nil {
+		return 0, err
+	}
+	defer hangUp()
+	if _, err := remote.Submit(ctx, orchestrator.SubmitRequest{Plan: one}); err != nil {
+		return 0, err
+	}
+	took := time.Since(began)
+	l.say("  %.2f s", took.Seconds())
+	return took.Seconds(), checkOpen(ctx, remote, s)
+}
+
+// checkOpen checks that the node knows its open tasks.
+func checkOpen(ctx context.Context, api orchestrator.API, s *largeStore) error {
+	status, err := api.Status(ctx, orchestrator.StatusRequest{})
+	if err == nil && status.Open < s.open {
+		err = fault.New(fault.DataLoss, "%d open tasks of %d are left", status.Open, s.open)
+	}
+	return err
+}

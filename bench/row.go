@@ -1,0 +1,180 @@
+package bench
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// Row is one figure: the median of several runs.
+type Row struct {
+	// ID is stable and selects the row.
+	ID string `json:"id"`
+	// Name says what was measured, with the numbers of this run.
+	Name       string  `json:"name"`
+	Durability string  `json:"durability"`
+	Unit       string  `json:"unit"`
+	Value      float64 `json:"value"`
+	// Runs are the figures that Value is the median of.
+	Runs []float64 `json:"runs"`
+	// P50Millis and P99Millis are the times of single requests.
+	P50Millis float64 `json:"p50_ms,omitempty"`
+	P99Millis float64 `json:"p99_ms,omitempty"`
+	// Bare is the same figure for the bare message pattern, or a bare server of MCP's SDK, in the same layout and the
+	// same run, Ratio how many times better orch is.
+	Bare  float64 `json:"bare,omitempty"`
+	Ratio float64 `json:"ratio,omitempty"`
+	// CPUMicros is the time of all processors that a task took, by process, and BareCPUMicros that of
+	// the bare pattern.
+	CPUMicros     map[string]float64 `json:"cpu_us_per_task,omitempty"`
+	BareCPUMicros map[string]float64 `json:"bare_cpu_us_per_task,omitempty"`
+	// Goal is the figure to reach, and Mark whether it was reached: "ok", "missed", "" without a goal.
+	Goal *Goal  `json:"goal,omitempty"`
+	Mark string `json:"mark,omitempty"`
+}
+
+// Goal is a figure to reach.
+type Goal struct {
+	// Least or Most is the bound; the other one is 0.
+	Least float64 `json:"least,omitempty"`
+	Most  float64 `json:"most,omitempty"`
+	// Ratio is the least ratio to the bare message pattern.
+	Ratio float64 `json:"ratio,omitempty"`
+}
+
+// goals are the figures to reach with durability fsync and relaxed. Where only one was set, it holds
+// for both.
+func goals() map[string][2]Goal {
+	both := func(g Goal) [2]Goal { return [2]Goal{g, g} }
+	return map[string][2]Goal{
+		"1-step":              {{Least: 8_000}, {Least: 12_000}},
+		"10-step":             {{Least: 2_500}, {Least: 4_000}},
+		"latency-p50":         {{Most: 1.2}, {Most: 0.6}},
+		"latency-p99":         {{Most: 5}, {Most: 3}},
+		"submit":              {{Least: 12_000}, {Least: 25_000}},
+		"batch":               {{Least: 40_000}, {Least: 60_000}},
+		"embedded-1-step":     {{Least: 20_000}, {Least: 25_000, Ratio: 0.5}},
+		"mcp-call-stateful":   both(Goal{Least: 1_500, Ratio: 0.75}),
+		"mcp-call-stateless":  both(Goal{Least: 800, Ratio: 0.75}),
+		"gate-noop":           both(Goal{Most: 25}),
+		"gate-read":           both(Goal{Most: 25}),
+		"gateway-stdio":       both(Goal{Most: 1.3}),
+		"gateway-http":        both(Goal{Most: 1.3}),
+		"cold-start-new":      both(Goal{Most: 100}),
+		"cold-start-existing": both(Goal{Most: 100}),
+		"rss-idle":            both(Goal{Most: 45}),
+		"rss-after":           both(Goal{Most: 150}),
+		"disk":                both(Goal{Most: 1.2}),
+		"sleepers":            both(Goal{Most: 1.2}),
+		"replay-1k-alone":     both(Goal{Most: 10}),
+		"replay-100k-alone":   both(Goal{Most: 600}),
+		"replay-1k-among":     both(Goal{Most: 80}),
+		"replay-100k-among":   both(Goal{Most: 1_000}),
+		"restart-clean":       both(Goal{Most: 1}),
+		"restart-kill":        both(Goal{Most: 5}),
+	}
+}
+
+// WithGoal lists the ids of the rows that have a figure to reach.
+func WithGoal() []string { return slices.Sorted(maps.Keys(goals())) }
+
+// Judged returns the row with its goal and whether that was reached.
+func (r Row) Judged() Row {
+	pair, ok := goals()[r.ID]
+	if !ok {
+		return r
+	}
+	goal := pair[0]
+	if r.Durability == "relaxed" {
+		goal = pair[1]
+	}
+	r.Goal, r.Mark = &goal, "ok"
+	if r.Value < goal.Least || (goal.Most > 0 && r.Value > goal.Most) || r.Ratio < goal.Ratio {
+		r.Mark = "missed"
+	}
+	return r
+}
+
+// String is the goal as people write it.
+func (g *Goal) String() string {
+	switch {
+	case g == nil:
+		return "-"
+	case g.Most > 0:
+		return "≤ " + number(g.Most)
+	case g.Ratio > 0:
+		return "≥ " + number(g.Least) + ", ratio ≥ " + number(g.Ratio)
+	default:
+		return "≥ " + number(g.Least)
+	}
+}
+
+// Print writes a report as a table.
+func Print(w io.Writer, r Report) error {
+	_, err := fmt.Fprintf(w, "orch %s, commit %s, %s %s, %d CPUs, %s\nmedians of %d runs; rates over %gs; large rows at scale %g\n\n",
+		cmp.Or(r.Version, "unknown"), cmp.Or(r.Commit, "unknown"), r.Go, r.Platform, r.CPUs, r.At.Format(time.RFC3339), r.Runs, r.Seconds, r.Scale)
+	if err != nil {
+		return err
+	}
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "id\trow\tdurability\tvalue\tunit\tto reach\t\tp50 ms\tp99 ms\tbare\tratio\tCPU µs/task\tbare CPU")
+	for _, r := range r.Rows {
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.ID, r.Name, r.Durability, number(r.Value), r.Unit,
+			r.Goal, r.Mark, number(r.P50Millis), number(r.P99Millis), number(r.Bare), number(r.Ratio), shares(r.CPUMicros), shares(r.BareCPUMicros))
+	}
+	return tw.Flush()
+}
+
+// number writes a figure with three digits at least.
+func number(v float64) string {
+	switch {
+	case v == 0:
+		return "-"
+	case v >= 100:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case v >= 10:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	default:
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	}
+}
+
+// shares writes CPU times by process, and their sum.
+func shares(cpu map[string]float64) string {
+	if len(cpu) == 0 {
+		return "-"
+	}
+	sum := 0.0
+	var parts []string
+	for _, role := range []string{"server", "worker", "driver"} {
+		if v, ok := cpu[role]; ok {
+			sum += v
+			parts = append(parts, number(v))
+		}
+	}
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	return number(sum) + " = " + strings.Join(parts, " + ")
+}
+
+// figure is a row of figures of one kind.
+func figure(id, name, unit string, runs []float64) Row {
+	return Row{ID: id, Name: name, Unit: unit, Value: median(runs), Runs: runs}
+}
+
+func median(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[len(sorted)/2]
+}
+
+func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

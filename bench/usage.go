@@ -1,0 +1,91 @@
+package bench
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// ownCPU is the processor time that this process has used.
+func ownCPU() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // never fails for the own process
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// cpuOf is the processor time that another process has used, in steps of 10 ms; 0 when there is none.
+func cpuOf(pid int) time.Duration {
+	const tick = 10 * time.Millisecond // USER_HZ is 100 on every Linux
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0
+	}
+	// The name, in parentheses, may hold anything; utime and stime are fields 12 and 13 after it.
+	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
+	const utime, stime = 11, 12
+	if len(fields) <= stime {
+		return 0
+	}
+	user, _ := strconv.Atoi(string(fields[utime]))
+	system, _ := strconv.Atoi(string(fields[stime]))
+	return time.Duration(user+system) * tick
+}
+
+// memory is that of a process, in MiB: what is resident now, what was at most, and what of it is not that of a file, such as
+// the program.
+type memory struct{ now, peak, anonymous float64 }
+
+// memoryOf returns the memory of a process.
+func memoryOf(pid int) (memory, error) {
+	var m memory
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		return m, fault.Wrap(fault.ExecFailed, err, "the memory of a process cannot be read")
+	}
+	const kibs = 1024
+	for line := range bytes.Lines(data) {
+		fields := bytes.Fields(line)
+		if len(fields) < 2 {
+			continue
+		}
+		value, _ := strconv.ParseFloat(string(fields[1]), 64)
+		switch string(fields[0]) {
+		case "VmRSS:":
+			m.now = value / kibs
+		case "VmHWM:":
+			m.peak = value / kibs
+		case "RssAnon:":
+			m.anonymous = value / kibs
+		}
+	}
+	return m, nil
+}
+
+// diskOf is the space that a directory takes on the disk, in bytes.
+func diskOf(dir string) (int64, error) {
+	const block = 512
+	size := int64(0)
+	err := filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+			size += stat.Blocks * block
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, fault.Wrap(fault.ExecFailed, err, "the size of "+dir+" cannot be read")
+	}
+	return size, nil
+}

@@ -1,0 +1,144 @@
+package node_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/node"
+	"github.com/orch-dev/orch/orchestrator"
+)
+
+// notedRefusal is what the log of a node says of refused calls of one kind.
+type notedRefusal struct {
+	By, Tool, Code, Field, Task, Args, First, Last string
+
+	SHA256 string `json:"args_sha256"`
+	Count  int
+}
+
+// refusalsOf stops a node, so that it notes what it has counted, and reads the notes of one that is started after it, with the
+// text of all events.
+func refusalsOf(t *testing.T, cfg node.Config, n *node.Node) (all []notedRefusal, text string) {
+	t.Helper()
+	require.NoError(t, n.Stop(t.Context()))
+	again := start(t, cfg)
+	list, err := again.API().List(t.Context(), orchestrator.ListRequest{Name: "orch/refused"})
+	require.NoError(t, err)
+	var said strings.Builder
+	for _, task := range list.Tasks {
+		result(t, again.API(), task.ID)
+		h, err := again.API().History(t.Context(), orchestrator.HistoryRequest{ID: task.ID, Limit: 1000})
+		require.NoError(t, err)
+		for _, c := range h.Commits {
+			for _, e := range c.Events {
+				raw, err := json.Marshal(e)
+				require.NoError(t, err)
+				said.Write(raw)
+				if written, ok := e.Data.(*events.Logged); ok {
+					var r notedRefusal
+					require.NoError(t, json.Unmarshal(written.Context, &r))
+					all = append(all, r)
+				}
+			}
+		}
+	}
+	return all, said.String()
+}
+
+// refusalOf returns the note of somebody, a tool and a code.
+func refusalOf(t *testing.T, all []notedRefusal, by, tool, code string) notedRefusal {
+	t.Helper()
+	for _, r := range all {
+		if r.By == by && r.Tool == tool && r.Code == code {
+			return r
+		}
+	}
+	require.Fail(t, "not noted", "%s %s %s in %+v", by, tool, code, all)
+	return notedRefusal{}
+}
+
+// Whatever a call is refused for, and on whatever face, the log says who tried what.
+func TestRefusedCallsAreNoted(t *testing.T) {
+	t.Parallel()
+	const secret = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
+	var cfg node.Config
+	e := serveRPC(t, func(c *node.Config) { cfg = *c })
+	me := person(t)
+	remote, err := node.Dial(t.Context(), cfg)
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, remote.Close()) }()
+	over := func(tool string, args object) { require.NotNil(t, e.call(tool, args).Error, tool) }
+
+	over("test.fail", object{"count": 0, "code": "${{ inputs.x }}"}) // schema
+	over("FILE_READ", object{"file_path": 7})
+	over("no.such.tool", object{"probe": true})
+	over("orch_submit", object{"actor": "user:nobody"})
+	over("FILE_WRITE", object{"file_path": "a", "content": secret})
+	e.token = e.issue(bus.NewToken{Name: "eye", Role: bus.RoleViewer})
+	over("test.fail", object{"count": 3})
+	id := submit(t, e.API(), "orch: v1\nsteps: [{id: a, wait: {signal: go}}]\n")
+	call := func(tool, args string) {
+		_, err := remote.Call(t.Context(), orchestrator.CallRequest{ID: id, Tool: tool, Args: json.RawMessage(args), Wait: time.Minute})
+		require.Error(t, err, tool)
+	}
+	call("FILE_READ", `{"file_path":8}`)
+	call("NOTHING", `{"x":1}`)
+	call("LOG_WRITE", `{"level":"INFO","message":"`+secret+`"}`)
+	_, err = remote.Submit(t.Context(), orchestrator.SubmitRequest{Plan: json.RawMessage(`{"orch":"v1","steps":[{"id":"a","tool":"NOTHING","with":{"y":1}}]}`)})
+	require.Error(t, err)
+
+	all, text := refusalsOf(t, cfg, e.Node)
+	schema := refusalOf(t, all, "user:op", "test.fail", "VALIDATION_ERROR")
+	assert.Equal(t, "count", schema.Field)
+	assert.JSONEq(t, `{"count":0,"code":"${{ inputs.x }}"}`, schema.Args, "an expression stands there as it was sent")
+	assert.NotEmpty(t, schema.First)
+	refusalOf(t, all, "user:op", "FILE_READ", "VALIDATION_ERROR")
+	assert.JSONEq(t, `{"probe":true}`, refusalOf(t, all, "user:op", "no.such.tool", "METHOD_NOT_FOUND").Args)
+	refusalOf(t, all, "user:eye", "test.fail", "FORBIDDEN")
+	inside := refusalOf(t, all, me, "FILE_READ", "VALIDATION_ERROR")
+	assert.Equal(t, string(id), inside.Task)
+	assert.JSONEq(t, `{"file_path":8}`, inside.Args)
+	refusalOf(t, all, me, "NOTHING", "NOT_FOUND")
+	for _, hidden := range []notedRefusal{refusalOf(t, all, "user:op", "FILE_WRITE", "SECRET_DETECTED"), refusalOf(t, all, me, "LOG_WRITE", "SECRET_DETECTED")} {
+		assert.Empty(t, hidden.Args)
+		assert.Len(t, hidden.SHA256, 64)
+	}
+	assert.NotContains(t, text, secret)
+	assert.Contains(t, text, `"y`, "the call of a refused plan")
+}
+
+// A flood is counted and does not fill the log: of one identity a few kinds are told apart, the rest is one number.
+func TestRefusalsAreBounded(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	n := start(t, cfg)
+	remote, err := node.Dial(t.Context(), cfg)
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, remote.Close()) }()
+	id := submit(t, n.API(), "orch: v1\nsteps: [{id: a, wait: {signal: go}}]\n")
+	const kinds, each = 40, 5
+	long := strings.Repeat("x", 100<<10)
+	for i := range kinds * each {
+		_, err := remote.Call(t.Context(), orchestrator.CallRequest{ID: id, Tool: fmt.Sprintf("PROBE_%d", i%kinds), Args: json.RawMessage(`{"a":"` + long + `"}`)})
+		require.Error(t, err)
+	}
+	all, text := refusalsOf(t, cfg, n)
+	count, seen := 0, map[string]bool{}
+	for _, r := range all {
+		count += r.Count
+		seen[r.Tool] = true
+		assert.LessOrEqual(t, len(r.Args), 600)
+	}
+	assert.Equal(t, kinds*each, count, "none is lost")
+	assert.True(t, seen["*"], "the rest is counted together")
+	assert.LessOrEqual(t, len(all), 3*11, "the first note, and that of the end")
+	assert.Less(t, len(text), 100<<10)
+}

@@ -1,0 +1,213 @@
+package archtest_test
+
+import (
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/test/archtest"
+)
+
+const mod = archtest.Module + "/"
+
+func TestRowsNamePackagesThatExist(t *testing.T) {
+	t.Parallel()
+	table := archtest.Table{
+		Layers: []archtest.Layer{{Name: "all", Rows: []archtest.Row{
+			{Package: "a", Imports: []string{"b", "gone", archtest.Below}}, {Package: "b/*"}, {Package: "lost"},
+		}}},
+		Libraries: []archtest.Library{{Path: "example.org/x", Users: []string{"a", "nobody"}}},
+	}
+	files := load(t, map[string]string{"a/a.go": "package a", "b/c/c.go": "package c"})
+	assert.Equal(t, []string{
+		"test/archtest/table.go: a: no package is called b",
+		"test/archtest/table.go: a: no package is called gone",
+		"test/archtest/table.go: a row: no package is called lost",
+		"test/archtest/table.go: example.org/x: no package is called nobody",
+	}, archtest.CheckTable(files, table))
+}
+
+// load parses sources, path → text.
+func load(t *testing.T, sources map[string]string) []*archtest.File {
+	t.Helper()
+	tree := fstest.MapFS{}
+	for name, text := range sources {
+		tree[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	files, err := archtest.Load(tree)
+	require.NoError(t, err)
+	return files
+}
+
+func importing(paths ...string) string {
+	return "// Package p.\npackage p\n\nimport (\n\t_ \"" + strings.Join(paths, "\"\n\t_ \"") + "\"\n)\n"
+}
+
+func TestImportTable(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		path, imports string
+		want          string // "" when the import is fine
+	}{
+		"leaf upwards":               {"fault/a.go", mod + "events", "fault may not import events"},
+		"down one layer":             {"events/a.go", mod + "fault", ""},
+		"plan knows fault alone":     {"plan/a.go", mod + "events", "plan may not import events"},
+		"state machine upwards":      {"statemachine/a.go", mod + "orchestrator", "statemachine may not import orchestrator"},
+		"orchestrator to worker":     {"orchestrator/a.go", mod + "worker", "orchestrator may not import worker"},
+		"worker to orchestrator":     {"worker/a.go", mod + "orchestrator", "worker may not import orchestrator"},
+		"both to work":               {"worker/a.go", mod + "work", ""},
+		"owner to work":              {"orchestrator/a.go", mod + "work", ""},
+		"face to bus":                {"httpapi/a.go", mod + "bus", "httpapi may not import bus"},
+		"face to worker":             {"mcp/server/a.go", mod + "worker", "mcp/* may not import worker"},
+		"tool to mcp":                {"tools/task/a.go", mod + "mcp/gateway", "tools/* may not import mcp/gateway"},
+		"catalogue to mcp":           {"tools/a.go", mod + "mcp/gateway", "tools may not import mcp/gateway"},
+		"tool to another family":     {"tools/task/a.go", mod + "tools/git", "tools/* may not import tools/git"},
+		"tool to policy":             {"tools/task/a.go", mod + "policy", "tools/* may not import policy"},
+		"shell to policy":            {"tools/shell/a.go", mod + "policy", ""},
+		"port to its semantics":      {"tools/firebase/a.go", mod + "tools/firebase/tree", ""},
+		"semantics to the port":      {"tools/firebase/tree/a.go", mod + "tools/firebase", "tools/firebase/tree may not import tools/firebase"},
+		"semantics and context":      {"tools/firebase/document/a.go", "context", "tools/firebase/document is pure: it may not import context"},
+		"builtin to families":        {"tools/builtin/a.go", mod + "tools/fs", ""},
+		"node to all below":          {"node/a.go", mod + "bus", ""},
+		"node to cmd":                {"node/a.go", mod + "cmd/orch", "node may not import cmd/orch"},
+		"cmd to all below":           {"cmd/orch/a.go", mod + "node", ""},
+		"cmd to a kit":               {"cmd/orch/a.go", mod + "internal/goroutines", "cmd/orch may not import internal/goroutines"},
+		"test to a kit":              {"worker/a_test.go", mod + "internal/goroutines", ""},
+		"test to its own package":    {"worker/a_test.go", mod + "worker", ""},
+		"test sideways":              {"orchestrator/a_test.go", mod + "worker", ""},
+		"test upwards":               {"orchestrator/a_test.go", mod + "bus", "orchestrator may not import bus"},
+		"package without a row":      {"misc/a.go", "fmt", "package misc has no row"},
+		"target without a row":       {"cmd/orch/a.go", mod + "misc", "package misc has no row"},
+		"nats in bus":                {"bus/a.go", "github.com/nats-io/nats.go/jetstream", ""},
+		"nats elsewhere":             {"worker/a.go", "github.com/nats-io/nats.go", "github.com/nats-io is for bus"},
+		"nats server in a test":      {"worker/a_test.go", "github.com/nats-io/nats-server/v2/server", "github.com/nats-io is for bus"},
+		"sdk in a face":              {"mcp/server/a.go", "github.com/modelcontextprotocol/go-sdk/mcp", ""},
+		"sdk in httpapi":             {"httpapi/a.go", "github.com/modelcontextprotocol/go-sdk/mcp", "go-sdk is for mcp/*, bench only"},
+		"expr in plan":               {"plan/a.go", "github.com/expr-lang/expr/vm", ""},
+		"expr elsewhere":             {"orchestrator/a.go", "github.com/expr-lang/expr", "expr is for plan only"},
+		"fsm elsewhere":              {"orchestrator/a.go", "github.com/looplab/fsm", "fsm is for statemachine only"},
+		"testify in production":      {"worker/a.go", "github.com/stretchr/testify/require", "testify is for tests only"},
+		"testify in a test":          {"worker/a_test.go", "github.com/stretchr/testify/require", ""},
+		"testify in a kit":           {"events/eventstest/a.go", "github.com/stretchr/testify/require", ""},
+		"testing in production":      {"worker/a.go", "testing", "testing is for tests only"},
+		"library without a line":     {"worker/a.go", "github.com/nats-io-fork/x", "is no library of this module"},
+		"state machine and os":       {"statemachine/a.go", "os/exec", "statemachine is pure: it may not import os/exec"},
+		"state machine and net":      {"statemachine/a.go", "net", "statemachine is pure: it may not import net"},
+		"state machine and context":  {"statemachine/a.go", "context", "statemachine is pure: it may not import context"},
+		"state machine and time":     {"statemachine/a.go", "time", ""},
+		"state machine test and os":  {"statemachine/a_test.go", "os", ""},
+		"context in the other parts": {"worker/a.go", "context", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			files := load(t, map[string]string{test.path: importing(test.imports)})
+			findings := archtest.CheckImports(files, archtest.Orch())
+			if test.want == "" {
+				assert.Empty(t, findings)
+				return
+			}
+			require.Len(t, findings, 1)
+			assert.Contains(t, findings[0], test.path+":")
+			assert.Contains(t, findings[0], test.want)
+		})
+	}
+}
+
+func TestRules(t *testing.T) {
+	t.Parallel()
+	imports := func(files []*archtest.File) []string { return archtest.CheckImports(files, archtest.Orch()) }
+	long := strings.Repeat("\t_ = 1\n", archtest.MaxFunctionLines-2)
+	for name, test := range map[string]struct {
+		check        func([]*archtest.File) []string
+		path, source string
+		want         string // "" when the source is fine
+	}{
+		"clock in the pure part": {
+			imports, "statemachine/a.go", "package p\nimport clock \"time\"\nvar now = clock.Now", "a.go:3: time.Now in a pure package",
+		},
+		"duration in the pure part": {imports, "statemachine/a.go", "package p\nimport \"time\"\nconst d = time.Second", ""},
+		"clock elsewhere":           {imports, "worker/a.go", "package p\nimport \"time\"\nvar now = time.Now", ""},
+
+		"empty name":            {archtest.CheckNames, "x/a.go", "package util", "package util: name what"},
+		"empty name of a test":  {archtest.CheckNames, "x/a_test.go", "package helpers_test", "package helpers: name what"},
+		"name of the library":   {archtest.CheckNames, "fsm/a.go", "package fsm\nimport _ \"github.com/looplab/fsm\"", "name of a library"},
+		"… with major version":  {archtest.CheckNames, "a.go", "package ulid\nimport _ \"github.com/oklog/ulid/v2\"", "name of a library"},
+		"… with suffix":         {archtest.CheckNames, "a.go", "package nats\nimport _ \"github.com/nats-io/nats.go\"", "name of a library"},
+		"name of its own":       {archtest.CheckNames, "a.go", "package bus\nimport _ \"github.com/nats-io/nats.go\"", ""},
+		"same noun, own module": {archtest.CheckNames, "a.go", "package plan\nimport _ \"" + mod + "plan\"", ""},
+
+		"init":           {archtest.CheckStyle, "a.go", "package p\nfunc init() {}", "a.go:2: init runs unseen"},
+		"method init":    {archtest.CheckStyle, "a.go", "package p\ntype t int\nfunc (t) init() {}", ""},
+		"sleep":          {archtest.CheckStyle, "a.go", "package p\nimport \"time\"\nfunc f() { time.Sleep(1) }", "a.go:3: time.Sleep"},
+		"sleep in test":  {archtest.CheckStyle, "a_test.go", "package p\nimport c \"time\"\nvar f = c.Sleep", "time.Sleep"},
+		"sleep of mine":  {archtest.CheckStyle, "a.go", "package p\nimport \"example/time\"\nvar f = time.Sleep", ""},
+		"dot import":     {archtest.CheckStyle, "a.go", "package p\nimport . \"time\"", "dot imports"},
+		"long function":  {archtest.CheckStyle, "a.go", "package p\nfunc f() {\n" + long + "\n}", "f has 81 lines"},
+		"longest":        {archtest.CheckStyle, "a.go", "package p\nfunc f() {\n" + long + "}", ""},
+		"… in a test":    {archtest.CheckStyle, "a_test.go", "package p\nfunc f() {\n" + long + "\n}", ""},
+		"long file":      {archtest.CheckStyle, "a.go", "package p\n" + strings.Repeat("\n", 500), "501 lines"},
+		"generated file": {archtest.CheckStyle, "a.go", "// Code generated by x. DO NOT EDIT.\npackage p\n" + strings.Repeat("\n", 500), ""},
+
+		"no doc comment":     {archtest.CheckDocs, "x/a.go", "package p", "package x has no doc comment"},
+		"detached comment":   {archtest.CheckDocs, "x/a.go", "// Package p is.\n\npackage p", "no doc comment"},
+		"doc comment":        {archtest.CheckDocs, "x/a.go", "// Package p is.\npackage p", ""},
+		"nothing but a test": {archtest.CheckDocs, "x/a_test.go", "// Package p is.\npackage p", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			findings := test.check(load(t, map[string]string{test.path: test.source}))
+			if test.want == "" {
+				assert.Empty(t, findings)
+				return
+			}
+			require.Len(t, findings, 1)
+			assert.Contains(t, findings[0], test.want)
+		})
+	}
+}
+
+func TestDocCommentOfATestDoesNotCount(t *testing.T) {
+	t.Parallel()
+	files := load(t, map[string]string{"x/a.go": "package p", "x/a_test.go": "// Package p is.\npackage p"})
+	require.Len(t, archtest.CheckDocs(files), 1)
+}
+
+func TestLoad(t *testing.T) {
+	t.Parallel()
+	files := load(t, map[string]string{
+		"a.go":                  "package p",
+		"b_test.go":             "package p",
+		"c.txt":                 "no Go",
+		"x/testdata/a.go":       "package p",
+		"vendor/a.go":           "package p",
+		".hidden/a.go":          "package p",
+		"_old/a.go":             "package p",
+		"Working/TASK_1/a.go":   "package p",
+		"x/y/a.go":              "package p",
+		"web/node_modules/b.go": "package p",
+	})
+	var paths []string
+	for _, file := range files {
+		paths = append(paths, file.Path)
+	}
+	assert.Equal(t, []string{"a.go", "b_test.go", "x/y/a.go"}, paths)
+
+	_, err := archtest.Load(fstest.MapFS{"a.go": {Data: []byte("package")}})
+	require.Error(t, err)
+}
+
+func TestLoadPassesOverOtherModules(t *testing.T) {
+	t.Parallel()
+	files, err := archtest.Load(fstest.MapFS{
+		"go.mod":             {Data: []byte("module m")},
+		"a/a.go":             {Data: []byte("package a")},
+		"bench/peers/go.mod": {Data: []byte("module peers")},
+		"bench/peers/b.go":   {Data: []byte("package main")},
+	})
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+	assert.Equal(t, "a/a.go", files[0].Path)
+}

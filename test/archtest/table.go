@@ -1,0 +1,232 @@
+package archtest
+
+// Row says what the production code of a package may import from this module.
+type Row struct {
+	// Package is a folder below the root; "tools/*" stands for each folder directly below tools.
+	// The first row that matches counts.
+	Package string
+	// Imports lists folders in the same form; Below stands for every package of a lower layer.
+	Imports []string
+	// Pure packages compute: no operating system, no network, no context, no clock.
+	Pure bool
+	// Kit packages are test code that lies in ordinary files; only tests and kits import them.
+	Kit bool
+}
+
+// Layer is a group of rows. Tests may import every package of their own layer and the lower ones.
+type Layer struct {
+	Name string
+	Rows []Row
+}
+
+// Library says which packages may use a library.
+type Library struct {
+	// Path is the prefix of the import paths.
+	Path string
+	// Users lists folders in the form of Row.Package.
+	Users []string
+	// Hidden libraries are out of reach for the tests of other packages too.
+	Hidden bool
+	// TestOnly libraries may be used by every test and kit, and by nothing else.
+	TestOnly bool
+}
+
+// Table is the architecture as data.
+type Table struct {
+	Layers    []Layer
+	Libraries []Library
+}
+
+// Below stands for every package of a lower layer that is not a Kit.
+const Below = "(below)"
+
+// Orch returns the table of this module, from the lowest layer to the highest.
+func Orch() Table { return Table{Layers: layers(), Libraries: libraries()} }
+
+func layers() []Layer {
+	family := []string{"fault", "events", "tools", "internal/pathguard", "internal/proc"}
+	face := []string{"fault", "events", "statemachine", "work", "plan", "tools", "policy", "policy/secrets", "messages", "orchestrator"}
+	return []Layer{
+		{"leaves", leaves()},
+		{"facts", []Row{
+			{Package: "events", Imports: []string{"fault"}},
+			{Package: "events/memlog", Imports: []string{"fault", "events"}},
+			{Package: "events/eventstest", Imports: []string{"fault", "events"}, Kit: true},
+			{Package: "statemachine", Imports: []string{"fault", "events"}, Pure: true},
+			{Package: "work", Imports: []string{"fault", "events"}},
+		}},
+		{"domain", domain(family)},
+		{"use cases", []Row{
+			// The two never import each other: they meet in the log and in package work.
+			{Package: "orchestrator", Imports: []string{
+				"fault", "events", "statemachine", "stats", "work", "plan", "tools", "policy", "internal/failpoint", "internal/secret",
+			}},
+			{Package: "worker", Imports: []string{
+				"fault", "events", "statemachine", "work", "tools", "policy",
+				"internal/gopool", "internal/failpoint", "internal/pathguard", "internal/pathindex", "internal/pause", "internal/proc", "internal/secret", "internal/undo", "internal/uptime", "internal/workspace",
+			}},
+		}},
+		{"adapters", adapters(face)},
+		{"program", []Row{
+			{Package: "node", Imports: []string{Below}},
+		}},
+		{"around the program", []Row{
+			{Package: "bench", Imports: []string{Below}},
+			{Package: "test/corrupt", Imports: []string{Below}},
+			{Package: "test/crash", Imports: []string{Below}},
+			{Package: "test/load", Imports: []string{Below}},
+			{Package: "test/network", Imports: []string{Below}},
+			{Package: "plantest", Imports: []string{"fault", "events", "events/memlog", "statemachine", "work", "plan", "tools", "orchestrator"}},
+			{Package: "test/outside", Imports: []string{Below}},
+			{Package: "test/gendocs", Imports: []string{Below}},
+			{Package: "test/sim", Imports: []string{Below}},
+		}},
+		{"commands", []Row{
+			{Package: "cmd/orch", Imports: []string{Below}},
+		}},
+	}
+}
+
+// adapters are bus and the faces, which may import what faces may.
+func domain(family []string) []Row {
+	return []Row{
+		{Package: "plan", Imports: []string{"fault", "policy/secrets"}},
+		{Package: "messages", Imports: []string{"fault", "events"}},
+		{Package: "messages/messagestest", Imports: []string{"fault", "events", "messages"}, Kit: true},
+		{Package: "policy/secrets/update"},
+		{Package: "policy/sqlclass", Pure: true},
+		{Package: "agents", Imports: []string{"fault", "events", "work"}},
+		{Package: "agents/peer", Imports: []string{"fault", "events", "work", "agents", "internal/pause"}},
+		{Package: "stats", Imports: []string{"fault", "events", "statemachine"}},
+		{Package: "policy", Imports: []string{"fault", "events", "statemachine", "tools", "internal/netguard", "internal/spell", "policy/secrets"}},
+		{Package: "tools", Imports: []string{"fault", "events", "statemachine", "internal/pathguard", "internal/proc", "internal/secret", "policy/secrets"}},
+		{Package: "tools/toolstest", Imports: []string{"fault", "tools"}, Kit: true},
+		{Package: "tools/builtin", Imports: []string{"fault", "tools", "tools/*"}},
+		{Package: "tools/shell", Imports: append([]string{"policy"}, family...)},
+		{Package: "tools/db", Imports: append([]string{"policy/sqlclass"}, family...)},
+		{Package: "tools/fs", Imports: append([]string{"internal/patch"}, family...)},
+		{Package: "tools/git", Imports: append([]string{"internal/netguard"}, family...)},
+		{Package: "tools/web", Imports: append([]string{"internal/netguard", "internal/secret"}, family...)},
+		{Package: "tools/forge", Imports: append([]string{"internal/netguard"}, family...)},
+		{Package: "tools/notify", Imports: append([]string{"internal/netguard"}, family...)},
+		{Package: "tools/message", Imports: append([]string{"messages"}, family...)},
+		{Package: "tools/firebase/refusal", Imports: []string{"fault"}, Pure: true},
+		{Package: "tools/firebase/tree", Imports: []string{"fault", "tools/firebase/refusal"}, Pure: true},
+		{Package: "tools/firebase/document", Imports: []string{"fault", "tools/firebase/refusal"}, Pure: true},
+		{Package: "tools/firebase/firebasetest", Imports: []string{"fault", "tools/firebase", "tools/firebase/refusal"}, Kit: true},
+		{Package: "tools/firebase/memory", Imports: []string{
+			"fault", "tools/firebase", "tools/firebase/backlog", "tools/firebase/document", "tools/firebase/refusal", "tools/firebase/tree",
+		}},
+		{Package: "tools/firebase/backlog", Imports: []string{"fault", "tools/firebase", "tools/firebase/refusal"}},
+		{Package: "tools/firebase/account", Imports: []string{"fault", "internal/netguard", "tools/firebase/refusal"}},
+		{Package: "tools/firebase/realtime", Imports: []string{
+			"fault", "internal/netguard", "internal/pause", "tools/firebase", "tools/firebase/account", "tools/firebase/backlog",
+			"tools/firebase/refusal", "tools/firebase/tree",
+		}},
+		{Package: "tools/firebase/docstore", Imports: []string{
+			"fault", "internal/netguard", "tools/firebase", "tools/firebase/account", "tools/firebase/backlog", "tools/firebase/document", "tools/firebase/refusal",
+		}},
+		{Package: "tools/firebase/embedded", Imports: []string{"fault", "tools/firebase", "tools/firebase/memory", "tools/firebase/refusal"}},
+		{Package: "tools/firebase", Imports: append([]string{"internal/pause", "tools/firebase/document", "tools/firebase/refusal", "tools/firebase/tree"}, family...)},
+		{Package: "tools/agent", Imports: append([]string{"agents", "work"}, family...)},
+		{Package: "tools/onboarding", Imports: append([]string{"agents"}, family...)},
+		{Package: "tools/system", Imports: append([]string{"agents"}, family...)},
+		{Package: "tools/*", Imports: family},
+		{Package: "internal/undo", Imports: []string{"fault", "internal/pathguard", "internal/proc"}},
+		{Package: "internal/workspace", Imports: []string{"fault", "events", "internal/pathguard"}},
+	}
+}
+
+func adapters(face []string) []Row {
+	return []Row{
+		// Faces never import bus or worker.
+		{Package: "bus/storefile"},
+		{Package: "bus/election", Imports: []string{"fault", "internal/uptime"}},
+		{Package: "bus", Imports: append([]string{"agents", "bus/storefile", "stats", "internal/gopool", "internal/failpoint", "internal/pause"}, face...)},
+		{Package: "mcp/oauth", Imports: []string{"fault", "internal/wholefile"}},
+		{Package: "mcp/oauthtest", Kit: true},
+		{Package: "mcp/peertest", Kit: true},
+		{Package: "mcp/registry", Imports: append([]string{"internal/pause", "internal/proc", "internal/wholefile", "mcp/oauth"}, face...)},
+		{Package: "mcp/gateway", Imports: append([]string{"mcp/registry", "internal/patch", "internal/unseen", "internal/wholefile"}, face...)},
+		{Package: "mcp/*", Imports: append([]string{"internal/pause", "internal/spell", "internal/wholefile", "mcp/*"}, face...)},
+		{Package: "httpapi", Imports: append([]string{"agents"}, face...)},
+	}
+}
+
+// leaves import hardly anything, and may be imported by everything that says so.
+func leaves() []Row {
+	return []Row{
+		{Package: "fault"},
+		{Package: "policy/secrets", Pure: true},
+		{Package: "test/archtest"},
+		{Package: "internal/failpoint"},
+		{Package: "internal/config", Imports: []string{"fault", "internal/netguard", "internal/secret", "internal/spell", "policy/secrets"}},
+		{Package: "internal/gopool"},
+		{Package: "internal/httplimit"},
+		{Package: "internal/patch", Imports: []string{"fault"}},
+		{Package: "internal/goroutines", Kit: true},
+		{Package: "internal/logtest", Kit: true},
+		{Package: "internal/netguard", Imports: []string{"fault"}},
+		{Package: "internal/pathguard", Imports: []string{"fault"}},
+		{Package: "internal/pathindex", Imports: []string{"fault"}},
+		{Package: "internal/proc", Imports: []string{"fault", "internal/secret"}},
+		{Package: "internal/secret", Imports: []string{"fault", "policy/secrets"}},
+		{Package: "internal/pause"},
+		{Package: "internal/spell"},
+		{Package: "internal/wholefile"},
+		{Package: "internal/unseen"},
+		{Package: "internal/uptime"},
+		{Package: "cmd/orch/screen", Imports: []string{"internal/unseen"}},
+	}
+}
+
+func libraries() []Library {
+	return []Library{
+		{Path: "github.com/expr-lang/expr", Users: []string{"plan"}, Hidden: true},
+		{Path: "github.com/looplab/fsm", Users: []string{"statemachine"}, Hidden: true},
+		{Path: "github.com/modelcontextprotocol/go-sdk", Users: []string{"mcp/*", "bench"}, Hidden: true},
+		{Path: "github.com/nats-io", Users: []string{"bus", "bus/election", "bus/storefile", "bench", "test/crash"}, Hidden: true},
+
+		{Path: "github.com/pelletier/go-toml/v2", Users: []string{"mcp/clients", "policy/secrets/update", "tools/build"}, Hidden: true},
+		{Path: "github.com/Masterminds/semver/v3", Users: []string{"tools/build"}, Hidden: true},
+		{Path: "github.com/fsnotify/fsnotify", Users: []string{"mcp/gateway", "mcp/registry"}, Hidden: true},
+		{Path: "github.com/tailscale/hujson", Users: []string{"mcp/clients", "mcp/registry"}, Hidden: true},
+		{Path: "golang.org/x/time", Users: []string{"mcp/*"}},
+		{Path: "github.com/go-sql-driver/mysql", Users: []string{"tools/db"}, Hidden: true},
+		{Path: "github.com/jackc/pgx/v5", Users: []string{"tools/db"}, Hidden: true},
+		{Path: "github.com/ncruces/go-sqlite3", Users: []string{"tools/db"}, Hidden: true},
+		{Path: "cloud.google.com/go/firestore", Users: []string{"tools/firebase/docstore"}, Hidden: true},
+		{Path: "google.golang.org/api", Users: []string{"tools/firebase/docstore"}, Hidden: true},
+		{Path: "google.golang.org/genproto", Users: []string{"tools/firebase/docstore"}, Hidden: true},
+		{Path: "google.golang.org/grpc", Users: []string{"tools/firebase/docstore"}, Hidden: true},
+		{Path: "google.golang.org/protobuf", Users: []string{"tools/firebase/docstore"}, Hidden: true},
+		{Path: "code.dny.dev/ssrf", Users: []string{"internal/netguard"}, Hidden: true},
+		{Path: "github.com/google/go-github", Users: []string{"tools/forge"}, Hidden: true},
+		{Path: "github.com/JohannesKaufmann", Users: []string{"tools/web"}, Hidden: true},
+		{Path: "github.com/nicholas-fedor/shoutrrr", Users: []string{"tools/notify"}, Hidden: true},
+
+		{Path: "github.com/bmatcuk/doublestar/v4", Users: []string{"policy", "tools/*", "internal/pathguard"}},
+		{Path: "github.com/go-json-experiment/json", Users: []string{"events", "bus"}},
+		{Path: "github.com/google/jsonschema-go", Users: []string{"plan", "tools", "tools/toolstest", "mcp/*"}},
+		{Path: "github.com/klauspost/compress", Users: []string{"bus/storefile"}},
+		{Path: "github.com/minio/highwayhash", Users: []string{"bus/storefile"}},
+		{Path: "github.com/oklog/ulid/v2", Users: []string{"events"}},
+		{Path: "github.com/santhosh-tekuri/jsonschema/v6", Users: []string{"plan", "tools", "agents", "tools/toolstest", "mcp/*"}},
+		{Path: "github.com/spf13", Users: []string{"cmd/orch", "test/gendocs"}},
+		{Path: "go.yaml.in/yaml/v3", Users: []string{"plan", "policy", "internal/config", "plantest", "mcp/registry", "cmd/orch"}},
+		{Path: "golang.org/x/net/bpf", Users: []string{"internal/proc"}},
+		{Path: "golang.org/x/net", Users: []string{"internal/netguard", "tools/web"}},
+		{Path: "golang.org/x/oauth2", Users: []string{"tools/firebase/account"}, Hidden: true},
+		{Path: "golang.org/x/sys", Users: []string{"bus", "internal/pathguard", "internal/proc", "internal/uptime", "tools/*"}},
+		{Path: "golang.org/x/text", Users: []string{"plan", "tools", "agents", "mcp/*"}},
+		{Path: "golang.org/x/term", Users: []string{"cmd/orch", "cmd/orch/screen"}},
+		{Path: "mvdan.cc/sh/v3", Users: []string{"policy", "tools/shell"}},
+
+		{Path: "github.com/anishathalye/porcupine", TestOnly: true},
+		{Path: "github.com/getkin/kin-openapi", TestOnly: true},
+		{Path: "github.com/rogpeppe/go-internal", TestOnly: true},
+		{Path: "github.com/stretchr/testify", TestOnly: true},
+		{Path: "go.uber.org/goleak", TestOnly: true},
+		{Path: "pgregory.net/rapid", TestOnly: true},
+	}
+}

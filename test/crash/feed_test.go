@@ -1,0 +1,261 @@
+package crash_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/internal/pause"
+	"github.com/orch-dev/orch/mcp/server"
+	"github.com/orch-dev/orch/node"
+	"github.com/orch-dev/orch/test/crash"
+	"github.com/orch-dev/orch/tools"
+	"github.com/orch-dev/orch/tools/firebase"
+)
+
+// listener is an MCP client whose session outlives nodes: its face is a process of its own, as that of `orch mcp serve`
+// is. It subscribes to the list and to a counter, and again whenever it is told that a subscription is over.
+type listener struct {
+	t    *testing.T
+	load *load
+	to   io.WriteCloser
+	// answers are those to requests, by id; ended is closed when the face is.
+	ended chan struct{}
+
+	mu       sync.Mutex
+	requests int
+	answers  map[float64]chan map[string]any
+	logs     map[string]*crash.SubscriptionLog
+	order    []string
+	// value is the last value of the counter that was heard, by subscription.
+	value map[string]float64
+	over  map[string]chan struct{}
+}
+
+const (
+	// answerOfFace is how long a face may take to answer a call: it waits for the node.
+	answerOfFace = time.Minute
+	// tickPath is the counter that the listener hears of.
+	tickPath = "tick"
+)
+
+// openListener starts a face and a client, which subscribes.
+func openListener(r *run, remote *bus.Remote) *listener {
+	r.t.Helper()
+	catalogue, err := tools.New(firebase.Tools(firebase.Config{})...)
+	require.NoError(r.t, err)
+	face, err := server.New(server.Config{API: remote, Local: server.Identity{Name: remote.Identity(), Role: server.Operator}, Catalogue: catalogue, Subscriptions: node.NewSubscriptions(remote), Root: r.cluster.dir, Version: "crash"})
+	require.NoError(r.t, err)
+	in, to := io.Pipe()
+	from, out := io.Pipe()
+	l := &listener{
+		t: r.t, load: r.load, to: to, ended: make(chan struct{}), answers: map[float64]chan map[string]any{},
+		logs: map[string]*crash.SubscriptionLog{}, value: map[string]float64{}, over: map[string]chan struct{}{},
+	}
+	life, stop := context.WithCancel(context.WithoutCancel(r.t.Context()))
+	var group sync.WaitGroup
+	group.Go(func() {
+		_ = face.Serve(life, in, out) // ends with its streams
+		_ = out.Close()
+	})
+	group.Go(func() { l.listen(from) })
+	l.ask("initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"listener","version":"1"}}`)
+	l.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	group.Go(func() { l.follow(life, "list", listPath, "child_added") })
+	group.Go(func() { l.follow(life, "tick", tickPath, "value") })
+	r.t.Cleanup(func() {
+		stop()
+		assert.NoError(r.t, to.Close())
+		face.Close()
+		group.Wait()
+	})
+	return l
+}
+
+func (l *listener) send(line string) {
+	_, _ = io.WriteString(l.to, line+"\n") // a closed face answers nothing
+}
+
+// ask makes a request and returns the answer; nil when there is none.
+func (l *listener) ask(method, params string) map[string]any {
+	l.mu.Lock()
+	l.requests++
+	id := l.requests
+	answer := make(chan map[string]any, 1)
+	l.answers[float64(id)] = answer
+	l.mu.Unlock()
+	l.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, id, method, params))
+	timer := time.NewTimer(answerOfFace)
+	defer timer.Stop()
+	select {
+	case a := <-answer:
+		return a
+	case <-l.ended:
+	case <-timer.C:
+		l.load.violate("I17", "", 0, "the face did not answer %s within %s", method, answerOfFace)
+	}
+	return nil
+}
+
+// listen takes what the face says.
+func (l *listener) listen(from io.Reader) {
+	defer close(l.ended)
+	in := bufio.NewScanner(from)
+	in.Buffer(nil, 16<<20)
+	for in.Scan() {
+		var m map[string]any
+		if err := json.Unmarshal(in.Bytes(), &m); err != nil {
+			l.load.violate("I17", "", 0, "the face said %q", in.Text())
+			continue
+		}
+		id, answer := m["id"].(float64)
+		l.mu.Lock()
+		switch {
+		case answer && l.answers[id] != nil:
+			l.begin(m)
+			l.answers[id] <- m
+			delete(l.answers, id)
+		case m["method"] == "firebase.event":
+			l.hear(m["params"])
+		}
+		l.mu.Unlock()
+	}
+}
+
+// begin notes a subscription that an answer tells of: its events come behind the answer. The lock is held.
+func (l *listener) begin(m map[string]any) {
+	result, _ := m["result"].(map[string]any)
+	out, _ := result["structuredContent"].(map[string]any)
+	id, _ := out["subscriptionId"].(string)
+	if id == "" {
+		return
+	}
+	h := &crash.SubscriptionLog{ID: id}
+	initial, _ := out["initialData"].(map[string]any)
+	for key := range initial {
+		if key != ".value" {
+			h.Initial = append(h.Initial, key)
+		}
+	}
+	if v, ok := initial[".value"].(float64); ok {
+		l.value[id] = v
+	}
+	l.logs[id], l.order = h, append(l.order, id)
+}
+
+// hear takes an event. The lock is held.
+func (l *listener) hear(params any) {
+	e, _ := params.(map[string]any)
+	id, _ := e["subscriptionId"].(string)
+	h := l.logs[id]
+	switch {
+	case h == nil:
+		// the end of one whose beginning was not answered
+	case h.Over:
+		l.load.violate("I17", "", 0, "the subscription %s was over, and heard %v", id, e["eventType"])
+	case e["eventType"] == firebase.Closed:
+		h.Over = true
+		close(l.over[id])
+	case e["eventType"] == "value":
+		v, _ := e["data"].(float64)
+		if v <= l.value[id] {
+			l.load.violate("I17", "", 0, "the subscription %s heard of %v after %v", id, v, l.value[id])
+		}
+		l.value[id] = v
+	default:
+		key, _ := e["key"].(string)
+		h.Heard = append(h.Heard, key)
+	}
+}
+
+// follow subscribes, and again when the subscription is over, until ctx ends.
+func (l *listener) follow(ctx context.Context, name, path, events string) {
+	for n := 1; ctx.Err() == nil; n++ {
+		id := fmt.Sprintf("%s-%d", name, n)
+		over := make(chan struct{})
+		l.mu.Lock()
+		l.over[id] = over
+		l.mu.Unlock()
+		l.ask("tools/call", fmt.Sprintf(`{"name":"firebase.subscribe","arguments":{"subscriptionId":%q,"database":"realtime","path":%q,"eventType":%q}}`, id, path, events))
+		l.mu.Lock()
+		begun := l.logs[id] != nil
+		l.mu.Unlock()
+		if !begun { // the node has died meanwhile
+			_ = pause.For(ctx, 10*retryEvery)
+			continue
+		}
+		select {
+		case <-over:
+		case <-l.ended:
+			return
+		case <-ctx.Done():
+		}
+	}
+}
+
+// hearingsOf are what was heard of the list so far.
+func (l *listener) heard() []crash.SubscriptionLog {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var list []crash.SubscriptionLog
+	for _, id := range l.order {
+		if h := l.logs[id]; id[0] == listPath[0] {
+			list = append(list, crash.SubscriptionLog{ID: h.ID, Initial: slices.Clone(h.Initial), Heard: slices.Clone(h.Heard), Over: h.Over})
+		}
+	}
+	return list
+}
+
+// current are the list and the counter as the subscriptions that last have them; false while there are none.
+func (l *listener) current() (heard map[string]bool, tick float64, there bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	heard = map[string]bool{}
+	both := map[byte]bool{}
+	for _, id := range l.order {
+		h := l.logs[id]
+		if h.Over {
+			continue
+		}
+		both[id[0]] = true
+		if id[0] != listPath[0] {
+			tick = l.value[id]
+			continue
+		}
+		for _, key := range slices.Concat(h.Initial, h.Heard) {
+			heard[key] = true
+		}
+	}
+	return heard, tick, both[listPath[0]] && both[tickPath[0]]
+}
+
+// awaitFeed writes once more and waits until the listener has heard of it: no subscription has ended in silence.
+func (r *run) awaitFeed(round int, within time.Duration) {
+	r.t.Helper()
+	end, tick := time.Now().Add(within), float64(round)
+	_, _, err := insist(r.t.Context(), func(ctx context.Context, w firebase.Write) (firebase.Written, error) {
+		return r.databases.realtime.Write(ctx, tickPath, w)
+	}, firebase.Write{Operation: firebase.Set, Data: tick})
+	require.NoError(r.t, err)
+	for {
+		_, heard, there := r.listener.current()
+		if there && heard == tick {
+			return
+		}
+		if time.Now().After(end) {
+			r.load.violate("I17", "", round, "the listener heard %v within %s, not %v (subscribed: %t)", heard, within, tick, there)
+			return
+		}
+		wait(20 * time.Millisecond)
+	}
+}
